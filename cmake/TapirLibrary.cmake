@@ -1,0 +1,89 @@
+# The library, shared (`tapir`) and static (`tapir_static`), from one set of objects.
+
+set(tapir_generated "${PROJECT_BINARY_DIR}/generated")
+
+file(GLOB_RECURSE tapir_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
+file(GLOB tapir_isa_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/isa/*.c")
+if(tapir_isa_sources)
+  list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
+endif()
+
+# ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as a string ------
+
+file(GLOB tapir_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/*.h")
+list(FILTER tapir_texts EXCLUDE REGEX "(/text|_host)\\.h$")
+
+if(CMAKE_CROSSCOMPILING)
+  find_program(TAPIR_HOST_CC NAMES cc gcc clang REQUIRED DOC "compiler for tools run while building")
+  set(tapir_embed "${PROJECT_BINARY_DIR}/embed")
+  add_custom_command(OUTPUT "${tapir_embed}"
+    COMMAND "${TAPIR_HOST_CC}" -O1 -o "${tapir_embed}" "${PROJECT_SOURCE_DIR}/tools/embed.c"
+    DEPENDS "${PROJECT_SOURCE_DIR}/tools/embed.c" VERBATIM)
+else()
+  add_executable(tapir_embed tools/embed.c)
+  set_target_properties(tapir_embed PROPERTIES OUTPUT_NAME embed)
+  set(tapir_embed tapir_embed)
+endif()
+
+file(MAKE_DIRECTORY "${tapir_generated}/kernel")
+add_custom_command(
+  OUTPUT "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/text.h"
+  COMMAND ${tapir_embed} "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/text.h"
+          ${tapir_texts}
+  DEPENDS ${tapir_embed} ${tapir_texts}
+  COMMENT "Embedding the kernel text" VERBATIM)
+add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
+
+# ---- objects ----------------------------------------------------------------------------
+
+function(tapir_object_library name)
+  add_library(${name} OBJECT ${ARGN})
+  add_dependencies(${name} tapir_text)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${name} PRIVATE
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${tapir_generated}")
+  target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric)
+endfunction()
+
+tapir_object_library(tapir_objects ${tapir_sources} "${tapir_generated}/kernel_text.c")
+set(tapir_objects $<TARGET_OBJECTS:tapir_objects>)
+
+# src/kernel/isa/*.c are compiled once per instruction set; which one runs is chosen at run
+# time. The flags allow instructions, they never allow another result.
+set(tapir_isa_base "")
+set(tapir_isa_avx2 -mavx2 -mfma -mf16c -mbmi2)
+set(tapir_isa_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c -mbmi2
+  -mprefer-vector-width=512)
+set(tapir_isas base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND tapir_isas avx2 avx512)
+endif()
+if(tapir_isa_sources)
+  foreach(isa IN LISTS tapir_isas)
+    tapir_object_library(tapir_isa_${isa} ${tapir_isa_sources})
+    target_compile_definitions(tapir_isa_${isa} PRIVATE TPI_ISA=${isa})
+    target_compile_options(tapir_isa_${isa} PRIVATE ${tapir_isa_${isa}})
+    list(APPEND tapir_objects $<TARGET_OBJECTS:tapir_isa_${isa}>)
+  endforeach()
+endif()
+
+# ---- the two libraries ------------------------------------------------------------------
+
+add_library(tapir SHARED ${tapir_objects})
+add_library(tapir_static STATIC ${tapir_objects})
+add_library(tapir::tapir ALIAS tapir)
+add_library(tapir::tapir_static ALIAS tapir_static)
+set_target_properties(tapir PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION} LINKER_LANGUAGE C)
+set_target_properties(tapir_static PROPERTIES OUTPUT_NAME tapir LINKER_LANGUAGE C)
+foreach(lib tapir tapir_static)
+  target_include_directories(${lib} INTERFACE
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(${lib} PRIVATE ${CMAKE_DL_LIBS})
+endforeach()
+if(TAPIR_SANITIZE)
+  target_link_options(tapir PRIVATE -fsanitize=${TAPIR_SANITIZE})
+  target_link_options(tapir_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${TAPIR_SANITIZE}>)
+else()
+  target_link_options(tapir PRIVATE -Wl,--no-undefined)
+endif()
