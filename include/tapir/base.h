@@ -1,0 +1,134 @@
+/* tapir: status codes, errors, contexts and scopes.
+ *
+ * A context holds all state of the library; there are no globals. A scope owns the tensors
+ * made while it is open. An error sticks to what it spoiled and to the context. */
+#ifndef TAPIR_BASE_H
+#define TAPIR_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#ifdef __cplusplus
+#include <initializer_list>
+#endif
+
+#if defined(__GNUC__)
+#define TP_API __attribute__((visibility("default")))
+#else
+#define TP_API
+#endif
+
+/* Declares name(args), which bindings call, and name_at(file, line, args), which the macro of
+ * the same name calls with the caller's place, so that errors name the user's line. */
+#define TP_FN(type, name, ...)                                                                 \
+    TP_API type name##_at(const char *file, int line, __VA_ARGS__);                            \
+    TP_API type name(__VA_ARGS__)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TP_VERSION_MAJOR 0
+#define TP_VERSION_MINOR 1
+#define TP_MAX_RANK 8 /* axes of a tensor */
+
+typedef struct tp_ctx tp_ctx;       /* all state; used by one thread at a time */
+typedef struct tp_tensor tp_tensor; /* a value, or a value to come */
+typedef struct tp_graph tp_graph;   /* a static graph, see graph.h */
+
+typedef enum tp_status {
+    TP_OK,
+    TP_E_NULL,     /* an operand is missing */
+    TP_E_SHAPE,    /* sizes do not fit */
+    TP_E_DTYPE,    /* an element type does not fit */
+    TP_E_AXIS,     /* an axis out of range or named twice */
+    TP_E_VALUE,    /* an argument or an index out of range */
+    TP_E_STATE,    /* the call does not fit what was done before */
+    TP_E_SYMBOLIC, /* a value was asked of a symbolic tensor */
+    TP_E_CTX,      /* operands of different contexts or graphs */
+    TP_E_NAME,     /* a name is unknown or taken */
+    TP_E_MEMORY,   /* an allocation failed */
+    TP_E_IO,       /* a file could not be read or written */
+    TP_E_FORMAT,   /* a file or text is malformed */
+    TP_E_COMPILER, /* the C compiler is missing or failed */
+    TP_E_BUG,      /* a broken promise of the library itself */
+    TP_N_STATUS
+} tp_status;
+
+/* "shape", "dtype", ...: one word for a status. Static storage. */
+TP_API const char *tp_status_name(tp_status s);
+/* "0.1.0". Static storage. */
+TP_API const char *tp_version(void);
+
+/* ---- contexts ----------------------------------------------------------------------- */
+
+/* All memory of a context comes from here. `size` passed to `release` is the size asked for.
+ * alloc returns memory aligned to 64 bytes, or NULL. Both may be called from the thread that
+ * uses the context only. */
+typedef struct tp_allocator {
+    void *(*alloc)(void *user, size_t size);
+    void (*release)(void *user, void *p, size_t size);
+    void *user;
+} tp_allocator;
+
+typedef struct tp_options {
+    const tp_allocator *allocator; /* NULL: the C library's */
+    uint64_t seed;                 /* of the random ops; 0 is a seed like any other */
+    const char *cache_dir;         /* of compiled programs; NULL: TAPIR_CACHE or the user's cache */
+    const char *compiler;          /* NULL: TAPIR_CC or "cc" */
+} tp_options;
+
+/* A new context; NULL when out of memory (every call takes a NULL context as an error).
+ * `opt` may be NULL. */
+TP_API tp_ctx *tp_open(const tp_options *opt);
+/* Frees the context and everything made in it; NULL is fine. */
+TP_API void tp_close(tp_ctx *tp);
+/* Restarts the random ops from `seed`, position 0. */
+TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
+/* Bytes in use now through the context's allocator. */
+TP_API size_t tp_memory_bytes(const tp_ctx *tp);
+
+/* ---- errors ------------------------------------------------------------------------- */
+
+/* The first error since tp_open or tp_clear_error; TP_OK when there was none. */
+TP_API tp_status tp_error(const tp_ctx *tp);
+/* Its text: "net.c:41: matmul: inner sizes differ: a [32, 784], b [768, 128]"; "" when there
+ * was none. Valid until tp_clear_error or tp_close. */
+TP_API const char *tp_error_message(const tp_ctx *tp);
+TP_API void tp_clear_error(tp_ctx *tp);
+
+/* ---- scopes ------------------------------------------------------------------------- */
+
+/* Opens a scope: every tensor made from now on belongs to it. */
+TP_API tp_status tp_scope_begin(tp_ctx *tp);
+/* Closes the innermost scope and releases its tensors. What a tape, a graph or a retained
+ * tensor still needs lives on inside the library. */
+TP_API tp_status tp_scope_end(tp_ctx *tp);
+/* Hands `t` to the scope outside the open one; does nothing when `t` is older than the open
+ * scope. Returns `t`. */
+TP_API tp_tensor *tp_keep(tp_tensor *t);
+/* A handle that outlives all scopes until tp_release. Returns `t`. */
+TP_API tp_tensor *tp_retain(tp_tensor *t);
+TP_API void tp_release(tp_tensor *t);
+
+/* ---- argument lists ----------------------------------------------------------------- */
+
+/* Sizes or axes as two arguments, count and array:  tp_reshape(x, TP_DIMS(4, -1)). */
+#ifdef __cplusplus
+#define TP_DIMS(...)                                                                           \
+    (int)std::initializer_list<int64_t>{__VA_ARGS__}.size(),                                   \
+        std::initializer_list<int64_t>{__VA_ARGS__}.begin()
+#else
+#define TP_DIMS(...)                                                                           \
+    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                           \
+        (const int64_t[]){__VA_ARGS__}
+#endif
+/* No sizes (a scalar's shape), or no axes named: all of them. */
+#define TP_SCALAR 0, NULL
+#define TP_ALL 0, NULL
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,141 @@
+/* tapir: static graphs: placeholders, running, compiling, texts and files.
+ *
+ * A graph is built by the same ops that compute eagerly; an operand that comes from a
+ * placeholder makes the result symbolic. Running a graph computes what is asked for and
+ * nothing else, with the bits of the eager ops. */
+#ifndef TAPIR_GRAPH_H
+#define TAPIR_GRAPH_H
+
+#include "grad.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tp_program tp_program;
+
+/* ---- building ------------------------------------------------------------------------- */
+
+/* An empty graph, NULL when out of memory (the context's error is set). It lives until
+ * tp_graph_free or tp_close; its tensors live as long as it does. */
+TP_API tp_graph *tp_graph_new(tp_ctx *tp);
+TP_API void tp_graph_free(tp_graph *g);
+
+/* A size known only at run time; the same name gives the same size. */
+TP_API int64_t tp_symbol(tp_graph *g, const char *name);
+/* Arithmetic on sizes, known or symbolic; tp_dim_div rounds down. A result that is no size
+ * (a bad operand, division by 0) is refused where it is used. */
+TP_API int64_t tp_dim_add(tp_graph *g, int64_t a, int64_t b);
+TP_API int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b);
+TP_API int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b);
+
+/* A value to be fed. Sizes may be symbols. */
+TP_FN(tp_tensor *, tp_placeholder, tp_graph *g, const char *name, tp_dtype dtype, int rank,
+      const int64_t *shape);
+#define tp_placeholder(...) tp_placeholder_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* A node that does nothing but need all the others: fetch it to run several assignments.
+ * Its value is true. On concrete tensors: true. */
+TP_FN(tp_tensor *, tp_group, int n, tp_tensor *const *xs);
+#define tp_group(...) tp_group_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* The node of that name; a failed tensor (TP_E_NAME) when there is none. */
+TP_FN(tp_tensor *, tp_graph_find, tp_graph *g, const char *name);
+#define tp_graph_find(...) tp_graph_find_at(__FILE__, __LINE__, __VA_ARGS__)
+/* The variable of that name that the graph reads, concrete. */
+TP_FN(tp_tensor *, tp_graph_variable, tp_graph *g, const char *name);
+#define tp_graph_variable(...) tp_graph_variable_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+typedef struct tp_feed {
+    const char *name; /* of a placeholder, or of any node: its value is then not computed */
+    tp_tensor *value; /* concrete */
+} tp_feed;
+
+/* Computes the named nodes into out[n], which belong to the open scope. Compiled on first use
+ * for this set of names; sizes may differ from run to run. On failure every out is failed and
+ * no variable has changed. */
+TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, int n,
+      const char *const *names, tp_tensor **out);
+#define tp_graph_run(...) tp_graph_run_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* Feeds as two arguments:  TP_FEEDS({"x", x}, {"y", y});  names as two arguments. In C only;
+ * C++ passes arrays of its own. */
+#ifndef __cplusplus
+#define TP_FEEDS(...)                                                                          \
+    (int)(sizeof((const tp_feed[]){__VA_ARGS__}) / sizeof(tp_feed)), (const tp_feed[])         \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+#define TP_NAMES(...)                                                                          \
+    (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[])  \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+#endif
+
+typedef enum tp_engine {
+    TP_ENGINE_AUTO,      /* the reference at once, the C program as soon as it is compiled */
+    TP_ENGINE_REFERENCE, /* node by node, plain loops */
+    TP_ENGINE_C          /* waits for the C program; TP_E_COMPILER when there is none */
+} tp_engine;
+
+typedef struct tp_compile_options {
+    tp_engine engine;
+    const char *skip_passes; /* "cse,fuse": passes left out; the answers keep their bits */
+} tp_compile_options;
+
+/* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see
+ * tp_error). It takes the graph as it is now. Freed by tp_program_free or with the context. */
+TP_FN(tp_program *, tp_graph_compile, tp_graph *g, int n_feeds, const char *const *feeds, int n,
+      const char *const *fetches, const tp_compile_options *opt);
+#define tp_graph_compile(...) tp_graph_compile_at(__FILE__, __LINE__, __VA_ARGS__)
+TP_API void tp_program_free(tp_program *p);
+/* Runs it on feeds in the order of their names. As tp_graph_run. */
+TP_FN(tp_status, tp_program_run, tp_program *p, tp_tensor *const *feeds, tp_tensor **out);
+#define tp_program_run(...) tp_program_run_at(__FILE__, __LINE__, __VA_ARGS__)
+/* Waits for the compiler; TP_E_COMPILER and why, when there will be no C program. */
+TP_API tp_status tp_program_wait(tp_program *p);
+/* What the last run used, "reference" or "c". Static storage. */
+TP_API const char *tp_program_engine(const tp_program *p);
+/* The C program's source. Lives as long as the program; NULL when it has none. */
+TP_API const char *tp_program_source(tp_program *p);
+
+typedef struct tp_program_stats {
+    int nodes;           /* after pruning and passes */
+    int kernels;         /* of the C program */
+    int64_t arena_bytes; /* at the sizes of the last run */
+    double compile_ms;   /* from the start of the compiler to the loaded program */
+    bool from_cache;
+} tp_program_stats;
+TP_API tp_program_stats tp_program_stats_of(const tp_program *p);
+
+/* ---- texts and files ----------------------------------------------------------------------- */
+
+/* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8. Of a symbolic tensor's graph, or
+ * of what was recorded for a concrete one. NULL when out of memory; tp_text_free frees. */
+TP_API char *tp_graph_text(const tp_graph *g);
+TP_API char *tp_tape_text(const tp_tensor *y);
+/* The same as a Graphviz drawing. */
+TP_API char *tp_graph_dot(const tp_graph *g);
+TP_API char *tp_tape_dot(const tp_tensor *y);
+TP_API void tp_text_free(tp_ctx *tp, char *text);
+/* Reads what tp_graph_text prints: an equal graph, variables zero. NULL on error. */
+TP_FN(tp_graph *, tp_graph_parse, tp_ctx *tp, const char *text, size_t size_bytes);
+#define tp_graph_parse(...) tp_graph_parse_at(__FILE__, __LINE__, __VA_ARGS__)
+/* Checks every rule of the IR; TP_E_BUG names the node and the rule that is broken. */
+TP_API tp_status tp_graph_verify(const tp_graph *g);
+
+/* Graph, constants and the values of its variables, as one file, whole or not at all. */
+TP_FN(tp_status, tp_graph_save, const tp_graph *g, const char *path);
+#define tp_graph_save(...) tp_graph_save_at(__FILE__, __LINE__, __VA_ARGS__)
+TP_FN(tp_graph *, tp_graph_load, tp_ctx *tp, const char *path);
+#define tp_graph_load(...) tp_graph_load_at(__FILE__, __LINE__, __VA_ARGS__)
+TP_FN(tp_graph *, tp_graph_load_bytes, tp_ctx *tp, const void *bytes, size_t size_bytes);
+#define tp_graph_load_bytes(...) tp_graph_load_bytes_at(__FILE__, __LINE__, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+/* tapir: everything. Start reading at tensor.h, ops.h, grad.h, graph.h, nn.h. */
+#ifndef TAPIR_TAPIR_H
+#define TAPIR_TAPIR_H
+
+#include "base.h"
+#include "grad.h"
+#include "graph.h"
+#include "nn.h"
+#include "ops.h"
+#include "tensor.h"
+
+#endif
