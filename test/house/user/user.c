@@ -1,0 +1,13 @@
+/* The smallest user of an installed tapir; also compiled as C++. */
+#include <stdio.h>
+#include <tapir/tapir.h>
+
+int main(void)
+{
+    tp_ctx *tp = tp_open(NULL);
+    if (!tp)
+        return 1;
+    printf("tapir %s\n", tp_version());
+    tp_close(tp);
+    return 0;
+}
