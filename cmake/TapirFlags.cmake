@@ -23,6 +23,3 @@ endif()
 add_library(tapir_numeric INTERFACE)
 target_compile_options(tapir_numeric INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math)
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  target_compile_options(tapir_numeric INTERFACE -O3)
-endif()

@@ -45,16 +45,20 @@ run() { # preset, ctest arguments...
     passed=$((passed + $1))
     failed=$((failed + $2))
     skipped=$((skipped + $3))
-    [ "$3" = 0 ] || reasons "build/$preset/Testing/Temporary/LastTest.log"
+    [ "$3" = 0 ] || reasons "$log" "build/$preset/Testing/Temporary/LastTest.log"
 }
 
-reasons() { # the last line that each skipped test printed
+reasons() { # what each skipped test said last, from ctest's output and its full log
     awk '
-        /^[0-9]+\/[0-9]+ Test: / { name = $3; last = "no reason given" }
-        /^-+$/ { body = 1; next }
-        /^<end of output>/ { body = 0 }
-        body && NF { last = $0 }
-        /^Test Skipped/ { print "skipped: " name ": " last }' "$1"
+        FNR == NR { if (/\*\*\*Skipped/) skipped[$4] = 1; next }
+        /^[0-9]+\/[0-9]+ Test: / { name = $3; last = "no reason given"; rules = 0 }
+        /^-+$/ {
+            if (++rules == 2 && name in skipped) print "skipped: " name ": " last
+            next
+        }
+        /^<end of output>/ { rules = 1; next }
+        /^Test time = / { next }
+        rules == 1 && NF { last = $0 }' "$1" "$2"
 }
 
 if [ $long = yes ]; then

@@ -56,7 +56,8 @@ static void strip_comments(const char *path, char *s)
         if (quote) {
             if (*s == '\\' && s[1])
                 *out++ = *s++;
-            else if (*s == quote || *s == '\n') /* an apostrophe in #error text ends with its line */
+            else if (*s == quote ||
+                     *s == '\n') /* an apostrophe in #error text ends with its line */
                 quote = 0;
             *out++ = *s++;
         } else if (*s == '/' && s[1] == '*') {
@@ -123,7 +124,8 @@ static void embed(FILE *c, FILE *h, const char *path)
         line += full + (line[full] == '\n');
     }
     fputs("    ;\n", c);
-    fprintf(c, "const size_t tpi_text_%.*s_size = sizeof tpi_text_%.*s - 1;\n", n, name, n, name);
+    fprintf(c, "const size_t tpi_text_%.*s_size = sizeof tpi_text_%.*s - 1;\n", n, name, n,
+            name);
     free(text);
 }
 

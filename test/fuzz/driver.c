@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Of the sanitizers' runtime, when it is linked. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-#define MAX_INPUT ((size_t)1 << 20)
+#define MOST_BYTES ((size_t)1 << 20)
 
 typedef struct input {
     char *name;
@@ -33,9 +33,9 @@ static struct {
 static void last_words(void)
 {
     char text[1024];
-    const int n = snprintf(text, sizeof text,
-                           "\ninput %ld, from %s; repeat it with: %s %s %s %ld\n", now.number,
-                           now.name, now.program, now.folder, now.count, now.number);
+    const int n =
+        snprintf(text, sizeof text, "\ninput %ld, from %s; repeat it with: %s %s %s %ld\n",
+                 now.number, now.name, now.program, now.folder, now.count, now.number);
     if (n > 0 && write(2, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1) < 0)
         _exit(3);
 }
@@ -73,8 +73,8 @@ static void load(input *in, const char *folder, const char *name)
     if (!f)
         fail("cannot be opened", path);
     in->name = must(strdup(name));
-    in->data = must(malloc(MAX_INPUT));
-    in->size = fread(in->data, 1, MAX_INPUT, f);
+    in->data = must(malloc(MOST_BYTES));
+    in->size = fread(in->data, 1, MOST_BYTES, f);
     if (ferror(f) || !feof(f))
         fail("cannot be read, or is over 1 MiB", path);
     fclose(f);
@@ -121,7 +121,7 @@ static size_t mutate(uint8_t *d, size_t size, const input *all, size_t n_all, ui
     uint64_t s = seed;
     for (size_t edits = 1 + below(&s, 8); edits--;) {
         const size_t at = below(&s, size + 1);
-        const size_t room = MAX_INPUT - size, rest = size - at;
+        const size_t room = MOST_BYTES - size, rest = size - at;
         switch (next(&s) % 6) {
         case 0:
             if (rest)
@@ -159,8 +159,8 @@ static size_t mutate(uint8_t *d, size_t size, const input *all, size_t n_all, ui
             const input *other = &all[below(&s, n_all)];
             const size_t from = below(&s, other->size + 1);
             size_t n = below(&s, other->size - from + 1);
-            if (n > MAX_INPUT - at)
-                n = MAX_INPUT - at;
+            if (n > MOST_BYTES - at)
+                n = MOST_BYTES - at;
             memcpy(d + at, other->data + from, n);
             if (at + n > size)
                 size = at + n;
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 
     input *all;
     const size_t n_all = load_all(now.folder, &all);
-    uint8_t *buffer = must(malloc(MAX_INPUT));
+    uint8_t *buffer = must(malloc(MOST_BYTES));
     const long n_inputs = (long)n_all + n_mutations;
     for (now.number = 0; now.number < n_inputs; now.number++) {
         if (only >= 0 && now.number != only)

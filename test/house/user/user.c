@@ -1,6 +1,7 @@
 /* The smallest user of an installed tapir; also compiled as C++. */
-#include <stdio.h>
 #include <tapir/tapir.h>
+
+#include <stdio.h>
 
 int main(void)
 {
