@@ -1,0 +1,45 @@
+/* The one allocator: size classes over the allocator the user gave.
+ *
+ * Blocks of up to 64 KiB come from chunks and go back to a free list; larger ones are kept for
+ * reuse up to a limit, because fresh pages cost more than most kernels. In the stress build
+ * every block goes straight to the user's allocator, so that sanitizers see each one. */
+#ifndef TAPIR_MEM_H
+#define TAPIR_MEM_H
+
+#include "tapir/base.h"
+
+enum {
+    TPI_N_CLASSES = 16 + 4 * 54 /* of 64 bytes to 1 KiB; then four per power of two */
+};
+
+typedef struct tpi_free_block {
+    struct tpi_free_block *next;
+} tpi_free_block;
+
+typedef struct tpi_chunk {
+    struct tpi_chunk *next;
+    size_t size;
+} tpi_chunk;
+
+typedef struct tpi_mem {
+    tp_allocator user;
+    size_t in_use;       /* bytes handed out, by size asked for */
+    size_t kept;         /* bytes of large blocks on the free lists */
+    tpi_chunk *chunks;   /* memory of the small blocks */
+    char *chunk_at, *chunk_end;
+    tpi_free_block *free[TPI_N_CLASSES];
+} tpi_mem;
+
+/* `user` NULL: the C library's allocator. */
+void tpi_mem_init(tpi_mem *m, const tp_allocator *user);
+/* Gives everything back that is not handed out. */
+void tpi_mem_done(tpi_mem *m);
+/* 64-byte aligned, not zeroed; NULL when there is none. Size 0 is a block like any other. */
+void *tpi_take(tpi_mem *m, size_t size);
+/* `size` as it was asked for. NULL is fine. */
+void tpi_give_back(tpi_mem *m, void *p, size_t size);
+/* A block of `new_size` with the first bytes of `p`, which is given back; NULL leaves p as it
+ * was. */
+void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size);
+
+#endif

@@ -1,0 +1,57 @@
+#include "base/strbuf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool reserve(tpi_str *s, size_t more)
+{
+    if (s->failed)
+        return false;
+    if (s->len + more + 1 <= s->size)
+        return true;
+    size_t size = s->size ? s->size * 2 : 256;
+    while (size < s->len + more + 1)
+        size *= 2;
+    char *text = tpi_resize(s->mem, s->text, s->size, size);
+    if (!text) {
+        s->failed = true;
+        return false;
+    }
+    s->text = text;
+    s->size = size;
+    return true;
+}
+
+void tpi_str_add(tpi_str *s, const char *text, size_t len)
+{
+    if (!reserve(s, len))
+        return;
+    memcpy(s->text + s->len, text, len);
+    s->len += len;
+    s->text[s->len] = 0;
+}
+
+void tpi_str_put(tpi_str *s, const char *text)
+{
+    tpi_str_add(s, text, strlen(text));
+}
+
+void tpi_str_printf(tpi_str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && reserve(s, (size_t)n)) {
+        vsnprintf(s->text + s->len, (size_t)n + 1, fmt, again);
+        s->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void tpi_str_free(tpi_str *s)
+{
+    tpi_give_back(s->mem, s->text, s->size);
+    *s = TPI_STR(s->mem);
+}

@@ -1,0 +1,23 @@
+/* Text that grows. A failed allocation sticks and is asked for once, at the end. */
+#ifndef TAPIR_STRBUF_H
+#define TAPIR_STRBUF_H
+
+#include "base/mem.h"
+
+#include <stdarg.h>
+
+typedef struct tpi_str {
+    tpi_mem *mem;
+    char *text; /* NUL-terminated once anything was added */
+    size_t len, size;
+    bool failed;
+} tpi_str;
+
+#define TPI_STR(m) ((tpi_str){.mem = (m)})
+
+void tpi_str_add(tpi_str *s, const char *text, size_t len);
+void tpi_str_put(tpi_str *s, const char *text);
+void tpi_str_printf(tpi_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tpi_str_free(tpi_str *s);
+
+#endif

@@ -1,0 +1,210 @@
+/* Contexts, tensors and who owns them.
+ *
+ * A tensor is also a node: an op, operands and attributes, kept when it was recorded on a tape
+ * or belongs to a graph. It is counted: the scope that made it, nodes that use it, graphs and
+ * tp_retain each hold one reference. Operands are older than results, so there are no cycles. */
+#ifndef TAPIR_CORE_H
+#define TAPIR_CORE_H
+
+#include "base/mem.h"
+#include "tapir/tensor.h"
+
+typedef struct tpi_op tpi_op; /* ir/node.h */
+typedef struct tpi_dims tpi_dims; /* core/dim.h */
+
+/* The user's line. `file` lives as long as the program, or is interned. NULL: unknown. */
+typedef struct tpi_at {
+    const char *file;
+    int line;
+} tpi_at;
+
+#define TPI_AT(file, line) ((tpi_at){(file), (line)})
+
+/* Defines name(args), the function bindings call, from name_at. */
+#define TPI_BARE(type, name, params, ...)                                                      \
+    type(name) params                                                                          \
+    {                                                                                          \
+        return name##_at(NULL, 0, __VA_ARGS__);                                                \
+    }
+
+/* Memory of elements, shared by views. */
+typedef struct tpi_buf {
+    int32_t refs;
+    uint32_t version; /* counts the writes to a variable */
+    void *data;
+    size_t size; /* bytes asked for, header included; 0: wrapped */
+    void (*release)(void *user, void *data);
+    void *user;
+} tpi_buf;
+
+typedef struct tpi_error {
+    tp_status status;
+    int32_t refs;
+    char text[240];
+} tpi_error;
+
+enum {
+    TPI_REQUIRES = 1,    /* a gradient may be asked of it or through it */
+    TPI_LEAF = 2,        /* marked by tp_require_grad */
+    TPI_VARIABLE = 4,    /* its value may be assigned, or it is a view of such */
+    TPI_CONTIGUOUS = 8,  /* row-major without gaps */
+    TPI_CONSTANT = 16,   /* a graph node made while recording was off */
+    TPI_MARK = 32        /* scratch of one walk; clear outside it */
+};
+
+struct tp_tensor {
+    tp_ctx *ctx; /* NULL in the nil tensor only */
+    int32_t refs;
+    uint8_t status, dtype, rank, flags;
+    const tpi_op *op; /* NULL: a leaf */
+    uint64_t seq;     /* program order within the context */
+    const char *file;
+    int32_t line;
+    int32_t n_in;
+    tp_tensor **in;   /* with versions and attributes in one block; NULL when not recorded */
+    uint32_t *in_version;
+    const void *attrs;
+    size_t block_size;
+    tpi_buf *buf; /* NULL when symbolic or failed */
+    char *data;   /* the first element */
+    tpi_error *error;
+    tp_graph *graph; /* of a symbolic tensor */
+    tp_tensor *grad; /* what tp_backward added up, one reference */
+    char *name;      /* taken from mem, strlen + 1 bytes */
+    int32_t owned_at;  /* index in ctx->owned; -1 when no scope owns it */
+    int32_t retains;   /* references through tp_retain */
+    int32_t index;     /* position in a graph's list of nodes, or scratch of a walk */
+    tp_tensor *retained_next, *retained_prev;
+    int64_t shape[TP_MAX_RANK]; /* elements, or handles of symbolic sizes (core/dim.h) */
+    int64_t stride[TP_MAX_RANK]; /* in elements */
+};
+
+typedef struct tpi_scope {
+    int32_t mark; /* first of ctx->owned that belongs to it */
+} tpi_scope;
+
+typedef struct tpi_alloc_head {
+    struct tpi_alloc_head *next, *prev;
+    size_t size;
+} tpi_alloc_head;
+
+/* What other layers keep in the context; each is freed, newest first, by tp_close. */
+typedef struct tpi_owned {
+    struct tpi_owned *next, *prev;
+    void (*free)(struct tpi_owned *o);
+} tpi_owned;
+
+struct tp_ctx {
+    tpi_mem mem;
+    tp_status status;
+    char error[320]; /* text of the first error */
+    uint64_t seq;
+    uint64_t seed;
+    uint64_t random_at; /* position of the random ops */
+    bool recording;
+    const struct tpi_kernels *kernels; /* of this machine's instruction set */
+    tp_tensor **owned;                 /* by scopes, in order */
+    int32_t n_owned, owned_size;
+    tpi_scope *scopes;
+    int32_t n_scopes, scopes_size;
+    tp_tensor *retained;      /* list of those with retains > 0 */
+    tpi_owned objects;        /* ring of graphs and programs */
+    tpi_alloc_head allocs;    /* ring of tp_alloc's blocks */
+    tp_tensor *dead;          /* worklist of tpi_unref; in the stress build: the quarantine */
+    bool sweeping;
+    char *cache_dir, *compiler; /* of tp_options, or NULL */
+    tp_tensor nil;              /* the result when memory is out */
+    tpi_error nil_error;
+};
+
+extern const tp_tensor tpi_nil; /* the result when there is no operand to take a context from */
+
+/* ---- errors ------------------------------------------------------------------------------ */
+
+/* Every error is born here: break on tpi_fail. Sets the context's error when it is the first,
+ * returns a failed tensor of the open scope. Text: "file:line: what: " and the format. `ctx`
+ * may be NULL (the nil tensor comes back). */
+tp_tensor *tpi_fail(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, const char *fmt,
+                    ...) __attribute__((format(printf, 5, 6)));
+/* The same when no tensor is returned. */
+tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
+                          const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Out of memory: needs none. */
+tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what);
+
+/* ---- tensors ----------------------------------------------------------------------------- */
+
+static inline bool tpi_is_live(const tp_tensor *t)
+{
+    return t && t->refs > 0;
+}
+
+/* NULL when `t` is a good operand of `ctx` (NULL: of any), else the failed tensor to return:
+ * t itself when it failed before. */
+tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, const tp_tensor *t);
+
+/* A tensor without value of the open scope; NULL when out of memory. Shape as given, flags
+ * 0, no strides. */
+tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape);
+/* Gives it row-major strides and memory, not zeroed. False when out of memory. */
+bool tpi_tensor_alloc(tp_tensor *t);
+/* Makes it a view: shares src's memory; its strides are set by the caller, its first element is
+ * `offset` elements after src's. */
+void tpi_tensor_share(tp_tensor *t, tp_tensor *src, int64_t offset);
+/* Both at once, for a computed value: never NULL (the context's nil tensor when memory is out). */
+tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank,
+                          const int64_t *shape);
+/* Checks rank and sizes (>= 0, product of bytes within int64). False after tpi_fail; `out` is
+ * then the failed tensor. */
+bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const int64_t *shape,
+                     tp_tensor **out);
+void tpi_set_strides(tp_tensor *t);      /* row-major */
+void tpi_note_contiguous(tp_tensor *t);  /* sets or clears TPI_CONTIGUOUS from the strides */
+int64_t tpi_count(const tp_tensor *t);   /* elements of a concrete tensor */
+size_t tpi_bytes(const tp_tensor *t);
+
+void tpi_ref(const tp_tensor *t);
+void tpi_unref(const tp_tensor *t);
+/* Takes `t` out of the scope that owns it; the caller then holds its reference. */
+void tpi_disown(tp_tensor *t);
+/* Puts a tensor whose reference the caller holds into the open scope; false (and unref'd) when
+ * out of memory. */
+bool tpi_own(tp_tensor *t);
+
+tpi_buf *tpi_buf_new(tp_ctx *ctx, size_t bytes);
+void tpi_buf_unref(tp_ctx *ctx, tpi_buf *b);
+
+/* Records op, operands (a reference each) and a copy of the attributes; false: no memory. */
+bool tpi_record(tp_tensor *t, const tpi_op *op, int n_in, tp_tensor *const *in,
+                const void *attrs, size_t attrs_size);
+
+/* A copy of `text` from the context's memory, NULL when there is none. */
+char *tpi_strdup(tp_ctx *ctx, const char *text);
+void tpi_strfree(tp_ctx *ctx, char *text);
+
+void tpi_object_add(tp_ctx *ctx, tpi_owned *o, void (*free)(tpi_owned *o));
+void tpi_object_remove(tpi_owned *o);
+
+/* Elements of concrete tensors of any strides to row-major memory, and back. */
+void tpi_copy_out(const tp_tensor *t, void *out);
+void tpi_copy_in(tp_tensor *t, const void *in);
+/* Element at a memory address as a double or an integer (saturating). */
+double tpi_load_f64(tp_dtype dtype, const void *p);
+int64_t tpi_load_i64(tp_dtype dtype, const void *p);
+/* Writes `value` cast to dtype. */
+void tpi_store_f64(tp_dtype dtype, void *p, double value);
+
+/* An axis counted from the end made positive; -1 when out of range. */
+static inline int tpi_axis(int64_t axis, int rank)
+{
+    return axis < -rank || axis >= rank ? -1 : (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* "[2, batch, 3]" in a buffer of the caller's: SHAPE(t). */
+typedef struct tpi_shape_text {
+    char text[160];
+} tpi_shape_text;
+const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t);
+#define SHAPE(t) tpi_shape_format(&(tpi_shape_text){{0}}, (t))
+
+#endif

@@ -1,0 +1,49 @@
+/* Sizes: an int64, or a handle of an expression over symbols.
+ *
+ * A handle is a negative number with a fixed pattern in its low bits, so that the sums and
+ * products people form from one by mistake are recognised as no size. Expressions are interned
+ * in their graph's table in a normal form (a sum of terms; a term is an integer times a sorted
+ * product of symbols and divisions), so equal expressions have equal handles. */
+#ifndef TAPIR_DIM_H
+#define TAPIR_DIM_H
+
+#include "base/strbuf.h"
+#include "core/core.h"
+
+/* One per graph. */
+tpi_dims *tpi_dims_new(tp_ctx *ctx);
+void tpi_dims_free(tpi_dims *d);
+
+#define TPI_NO_DIM INT64_MIN /* not a size: bad operand, overflow or no memory */
+
+static inline bool tpi_dim_is_symbolic(int64_t d)
+{
+    return d < -((int64_t)1 << 40) && ((uint64_t)d & 0xffffff) == 0x5a5a5a;
+}
+
+/* Every result of these is a size >= 0, a handle or TPI_NO_DIM; a TPI_NO_DIM operand gives
+ * TPI_NO_DIM. Subtraction may make an expression that is negative for some sizes; evaluation
+ * tells. `table` may be NULL when all operands are numbers. */
+int64_t tpi_dim_symbol(tpi_dims *table, const char *name);
+int64_t tpi_dim_add(tpi_dims *table, int64_t a, int64_t b);
+int64_t tpi_dim_sub(tpi_dims *table, int64_t a, int64_t b);
+int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b);
+int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b); /* floor, b > 0 */
+
+int tpi_dim_n_symbols(const tpi_dims *table);
+const char *tpi_dim_symbol_name(const tpi_dims *table, int i);
+/* If `d` is nothing but symbol number i: true. */
+bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i);
+/* Value for the symbols' values (>= 0); TPI_NO_DIM on overflow or when negative. */
+int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols);
+/* "2*batch+1" ; numbers too. Also what tpi_dim_parse reads (NULL table: numbers only);
+ * `*end` is set behind it; TPI_NO_DIM when malformed. A division is written (a)/b. */
+void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out);
+int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, const char **end);
+/* The same as a C expression of int64_t over variables named `prefix` and the symbol's number;
+ * floor division of non-negative numbers is C's. */
+void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out);
+/* The handle of an equal expression in another table. */
+int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d);
+
+#endif

@@ -1,0 +1,72 @@
+/* Graphs: nodes in program order. A static graph holds what was declared; walks over recorded
+ * tensors see the same nodes. */
+#ifndef TAPIR_IR_GRAPH_H
+#define TAPIR_IR_GRAPH_H
+
+#include "ir/node.h"
+#include "tapir/graph.h"
+
+/* The node that stands for a concrete tensor. After an assignment in the graph it is the
+ * assigned value: what is read later, in program order, is the new one. */
+typedef struct tpi_lifted {
+    const tp_tensor *concrete; /* NULL: a free slot */
+    tp_tensor *node;
+} tpi_lifted;
+
+struct tp_graph {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    tpi_dims *dims;
+    tp_tensor **nodes; /* program order, a reference each; node->index is the position */
+    int n_nodes, nodes_size;
+    tpi_lifted *lifted; /* open addressing, a power of two */
+    int n_lifted, lifted_size;
+    tp_tensor **named; /* open addressing by name, a power of two */
+    int n_named, named_size;
+    char **strings; /* file names interned from texts */
+    int n_strings;
+    struct tpi_program_cache *programs; /* of tp_graph_run; freed through free_programs */
+    void (*free_programs)(struct tpi_program_cache *c);
+};
+
+/* Nodes:
+ *   placeholder        fed at each run; n_in 0, has a name
+ *   variable(concrete) in[0] is the concrete tensor it reads (a variable, or a view of one)
+ *   const(concrete)    in[0] is the concrete tensor it is
+ *   assign(v, x)       v a node of op variable or assign; value x; the variable changes at the
+ *                      end of a run that needs this node
+ *   group(x...)        true
+ * Operands in[] of kind TPI_SOURCE are concrete tensors, of all others nodes of the graph. */
+
+/* Adds a node of given type and shape; never NULL. The result belongs to the open scope too. */
+tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
+                          tp_tensor *const *in, const void *attrs, tp_dtype dtype, int rank,
+                          const int64_t *shape);
+/* The node for an operand: a symbolic one is itself; a concrete one becomes a const or variable
+ * node (once per graph). Never NULL; failed when the operand is of another graph. */
+tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
+/* Names a node; false when the name is taken, or memory is out. */
+bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
+tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len); /* or NULL */
+/* `text` copied once per graph; NULL when out of memory. */
+const char *tpi_graph_intern(tp_graph *g, const char *text, size_t len);
+
+extern const tpi_op tpi_op_placeholder, tpi_op_variable, tpi_op_const, tpi_op_assign,
+    tpi_op_group;
+
+/* A list of tensors taken from the context's memory. */
+typedef struct tpi_nodes {
+    tp_ctx *ctx;
+    tp_tensor **v;
+    int n, size;
+    bool failed; /* out of memory */
+} tpi_nodes;
+void tpi_nodes_push(tpi_nodes *l, tp_tensor *t);
+void tpi_nodes_free(tpi_nodes *l);
+/* All that the roots were computed from (roots included), in program order. Descends into
+ * recorded operands; concrete operands of TPI_SOURCE nodes are not entered. Nodes for which
+ * `stop` (may be NULL) is true are taken but not entered. */
+bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
+                 bool (*stop)(void *user, const tp_tensor *t), void *user);
+
+#endif

@@ -1,0 +1,135 @@
+/* What an op is: a name and its rules. One constant struct per op, beside its rules in src/op;
+ * src/op/ops.def lists the names. A node of the IR is a tp_tensor with an op. */
+#ifndef TAPIR_NODE_H
+#define TAPIR_NODE_H
+
+#include "core/dim.h"
+
+/* ---- attributes: a plain struct per op, described by a table ------------------------------ */
+
+typedef struct tpi_list {
+    int64_t n;
+    int64_t v[TP_MAX_RANK];
+} tpi_list;
+
+typedef enum tpi_attr_type {
+    TPI_ATTR_INT,   /* int64_t */
+    TPI_ATTR_BOOL,  /* int64_t, 0 or 1 */
+    TPI_ATTR_DTYPE, /* int64_t, a tp_dtype */
+    TPI_ATTR_DIM,   /* int64_t, a size, may be symbolic */
+    TPI_ATTR_F64,   /* double */
+    TPI_ATTR_LIST,  /* tpi_list of plain integers */
+    TPI_ATTR_DIMS   /* tpi_list of sizes, may be symbolic */
+} tpi_attr_type;
+
+typedef struct tpi_attr {
+    const char *name; /* NULL ends the table */
+    tpi_attr_type type;
+    size_t offset;
+} tpi_attr;
+
+/* Structs of attributes are zeroed before they are filled, so that equal attributes are equal
+ * bytes; all members are 8 bytes wide, so there is no padding. */
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+typedef enum tpi_kind { /* what the compiler may do with it */
+    TPI_SOURCE,         /* no operands: placeholder, variable, const, ... */
+    TPI_ELEMENT,        /* y[i] = f(x[i], ...), operands broadcast to y */
+    TPI_REDUCE,         /* over axes of attrs (tpi_reduce_attrs) */
+    TPI_VIEW,           /* the same elements at other places: strides only, or a copy */
+    TPI_CALL,           /* one kernel of src/kernel, called */
+    TPI_SHAPE,          /* reads sizes of its operand, not its elements */
+    TPI_EFFECT          /* assign, group */
+} tpi_kind;
+
+/* Inputs and answers of a shape rule. */
+typedef struct tpi_infer {
+    const tpi_op *op;
+    tpi_at at;
+    tp_ctx *ctx;
+    tpi_dims *dims; /* of the graph; NULL when concrete */
+    int n_in;
+    tp_tensor *const *in;
+    const void *attrs;
+    tp_dtype dtype; /* answers */
+    int rank;
+    int64_t shape[TP_MAX_RANK];
+    tp_tensor *failed;
+} tpi_infer;
+
+/* One run of a kernel on concrete tensors. */
+typedef struct tpi_run {
+    const tpi_op *op;
+    tp_ctx *ctx;
+    tpi_at at;
+    int n_in;
+    tp_tensor *const *in;
+    const void *attrs;
+    tp_tensor *out;     /* has memory and row-major strides */
+    tp_tensor *failed;  /* set by tpi_run_fail */
+} tpi_run;
+
+typedef struct tpi_grad {
+    const tpi_op *op;
+    tpi_at at;
+    int n_in;
+    tp_tensor *const *x;
+    const void *attrs;
+    tp_tensor *y, *dy;
+    tp_tensor **dx; /* one per operand: NULL, or the sum so far; set by tpi_give */
+    const bool *wanted;
+} tpi_grad;
+
+/* In a view rule: the strides (in elements) of the result over its operand's memory, from those
+ * of the operand; sizes and strides may be symbolic. False: needs a copy. */
+typedef struct tpi_view {
+    tpi_dims *dims;
+    const tp_tensor *in, *out; /* for their shapes */
+    const int64_t *in_stride;
+    const void *attrs;
+    int64_t offset, stride[TP_MAX_RANK]; /* answers */
+} tpi_view;
+
+/* A kernel of src/kernel with the common signature; 0, or 1 + the flat position in operand
+ * `bad` of an index out of range. attr: the attributes flattened in table order: a list is its
+ * n, then TP_MAX_RANK values; doubles by their bits. */
+typedef int64_t (*tpi_call)(const struct tpk_view *in, const struct tpk_view *out,
+                            const int64_t *attr);
+
+struct tpi_op {
+    const char *name;
+    int n_in; /* -1: one or more */
+    tpi_kind kind;
+    const tpi_attr *attrs; /* NULL: none */
+    size_t attrs_size;
+    bool (*infer)(tpi_infer *q);
+    bool (*view)(tpi_view *v);      /* kind TPI_VIEW */
+    bool (*kernel)(tpi_run *r);     /* the oracle: plain loops; NULL for kind TPI_CALL */
+    bool (*fast)(tpi_run *r);       /* for eager use, same bits; NULL: kernel */
+    void (*grad)(tpi_grad *g);      /* NULL: a constant to gradients */
+    bool grad_reads_x, grad_reads_y; /* the values, not just the shapes */
+    const char *text, *fn;          /* kind TPI_CALL: file and function in src/kernel: the
+                                       function is tpk_<fn>_<type of operand call_dtype> */
+    const tpi_call *call;           /* its instances, by element type */
+    int call_dtype;                 /* which operand picks the instance; -1: the result */
+    int code;                       /* TPI_OP_... */
+};
+
+typedef enum tpi_opcode {
+#define OP(name) TPI_OP_##name,
+#include "op/ops.def"
+#undef OP
+    TPI_N_OPS
+} tpi_opcode;
+
+extern const tpi_op *const tpi_ops[TPI_N_OPS];
+const tpi_op *tpi_op_find(const char *name, size_t len); /* NULL: unknown */
+
+/* Of every reduction: sorted axes, none twice. */
+typedef struct tpi_reduce_attrs {
+    tpi_list axes;
+    int64_t keep;
+} tpi_reduce_attrs;
+
+#endif

@@ -1,0 +1,58 @@
+/* The kernels of one instruction set, as a table that is chosen when a context is opened.
+ * src/kernel/isa/*.c is compiled once per set; each copy fills one table. */
+#ifndef TAPIR_KERNELS_HOST_H
+#define TAPIR_KERNELS_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TPI_N_ELEMENT_TYPES = 11 }; /* in the order of tp_dtype */
+
+typedef enum tpi_elem {
+#define ELEM(class, n_in, name) TPI_ELEM_##name,
+#include "kernel/elem.def"
+#undef ELEM
+    TPI_N_ELEMS
+} tpi_elem;
+
+/* y[i] = f(a[i], b[i], c[i]) for n contiguous elements; unused operands are NULL. */
+typedef void (*tpi_row)(int64_t n, void *y, const void *a, const void *b, const void *c);
+enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
+
+struct tpk_conv;
+
+typedef struct tpi_kernels {
+    const char *isa; /* "base", "avx2", "avx512" */
+    /* By op, type of the first data operand, and which operand is one element used n times.
+     * NULL: no such row, use the reference. */
+    tpi_row row[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+    tpi_row cast[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES]; /* from, to; NULL as above */
+    /* Reductions of numerics.md: 0 sum, 1 prod, 2 max, 3 min; [0] f32, [1] f64.
+     * rows: y[i] = reduction of x[i*stride .. + n). columns: y[j] over the rows i of
+     * x[i*stride + j], j < n_cols. */
+    void (*reduce_rows[4][2])(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
+    void (*reduce_columns[4][2])(int64_t rows, int64_t n_cols, const void *x, int64_t stride,
+                                 void *y);
+    void (*gemm_f32)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_rs,
+                     int64_t a_cs, const float *b, int64_t b_rs, int64_t b_cs, float *c,
+                     int64_t c_rs, void *ws);
+    void (*gemm_f64)(int64_t m, int64_t n, int64_t k, const double *a, int64_t a_rs,
+                     int64_t a_cs, const double *b, int64_t b_rs, int64_t b_cs, double *c,
+                     int64_t c_rs, void *ws);
+    size_t (*gemm_ws[2])(int64_t m, int64_t n, int64_t k); /* f32, f64 */
+    /* 0 conv (x, w -> y), 1 conv_dx (y, w -> x), 2 conv_dw (x, y -> w). */
+    void (*conv[3][2])(const struct tpk_conv *c, const void *x, const void *w, const void *y,
+                       void *out, void *ws);
+    size_t (*conv_ws[3][2])(const struct tpk_conv *c);
+} tpi_kernels;
+
+extern const tpi_kernels tpi_kernels_base;
+#if defined(__x86_64__)
+extern const tpi_kernels tpi_kernels_avx2, tpi_kernels_avx512;
+#endif
+
+/* The widest that this machine and its system run. Base when `base_only`. */
+const tpi_kernels *tpi_kernels_pick(bool base_only);
+
+#endif

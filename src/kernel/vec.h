@@ -1,0 +1,220 @@
+/* vec.h: the widest vectors of the target, for the contraction and convolution kernels.
+ *
+ * The element type of the text that follows is chosen by TPK_BITS (32 or 64), which is looked at
+ * where a macro is used, not here: so gemm.h, conv.h and pool.h can be pasted once for each type.
+ *   TPK_E, TPK_N(x)     the element type, and the name x with _f32 or _f64 behind it
+ *   TPK_V, TPK_VL       a vector of TPK_VL elements
+ *   TPK_FMA(a, b, c)    one rounding per lane, always; in software where the machine has none
+ *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
+ *   TPK_LOADB           LOADM where that costs nothing (TPK_MASKED is 1), else a whole vector
+ *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
+ * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
+#ifndef TPK_VEC_H
+#define TPK_VEC_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target.h"
+
+#define TPK_CAT_(a, b) a##b
+#define TPK_CAT(a, b) TPK_CAT_(a, b)
+#define TPK_N(name) TPK_CAT(name##_f, TPK_BITS)
+#define TPK_FN static __attribute__((unused))
+#define TPK_IN static inline __attribute__((always_inline, unused))
+
+#define TPK_E TPK_CAT(tpk_f, TPK_BITS)
+#define TPK_V TPK_CAT(tpk_v, TPK_BITS)
+#define TPK_VL TPK_CAT(TPK_VL_, TPK_BITS)
+#define TPK_M TPK_CAT(tpk_m, TPK_BITS)
+#define TPK_MASK(count) TPK_CAT(tpk_mask, TPK_BITS)(count)
+#define TPK_FMA(a, b, c) TPK_CAT(TPK_FMA_, TPK_BITS)(a, b, c)
+#define TPK_SPLAT(x) TPK_CAT(TPK_SPLAT_, TPK_BITS)(x)
+#define TPK_LOAD(p) (*(const TPK_CAT(tpk_vu, TPK_BITS) *)(p))
+#define TPK_STORE(p, v) (*(TPK_CAT(tpk_vu, TPK_BITS) *)(p) = (v))
+#define TPK_LOADM(p, m) TPK_CAT(TPK_LOADM_, TPK_BITS)(p, m)
+#define TPK_STOREM(p, v, m) TPK_CAT(TPK_STOREM_, TPK_BITS)(p, v, m)
+#define TPK_ILO(a, b) TPK_CAT(TPK_ILO_, TPK_BITS)(a, b)
+#define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
+
+#if defined(__AVX512F__)
+#define TPK_VBYTES 64
+#define TPK_VL_32 16
+#define TPK_VL_64 8
+#elif defined(__AVX2__) && defined(__FMA__)
+#define TPK_VBYTES 32
+#define TPK_VL_32 8
+#define TPK_VL_64 4
+#else
+#define TPK_VBYTES 16
+#define TPK_VL_32 4
+#define TPK_VL_64 2
+#endif
+
+typedef float tpk_v32 __attribute__((vector_size(TPK_VBYTES)));
+typedef double tpk_v64 __attribute__((vector_size(TPK_VBYTES)));
+typedef tpk_v32 tpk_vu32 __attribute__((aligned(4), may_alias));
+typedef tpk_v64 tpk_vu64 __attribute__((aligned(8), may_alias));
+typedef int tpk_vi32 __attribute__((vector_size(TPK_VBYTES)));
+typedef long long tpk_vi64 __attribute__((vector_size(TPK_VBYTES)));
+
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#if __has_builtin(__builtin_shufflevector)
+#define TPK_SHUF(bits, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TPK_SHUF(bits, a, b, ...) __builtin_shuffle(a, b, (tpk_vi##bits){__VA_ARGS__})
+#endif
+
+#if TPK_VBYTES == 64
+
+#define TPK_MASKED 1
+typedef uint16_t tpk_m32;
+typedef uint8_t tpk_m64;
+TPK_IN tpk_m32 tpk_mask32(int64_t n)
+{
+    return (tpk_m32)(n >= 16 ? 0xffffu : n <= 0 ? 0u : 0xffffu >> (16 - n));
+}
+TPK_IN tpk_m64 tpk_mask64(int64_t n)
+{
+    return (tpk_m64)(n >= 8 ? 0xffu : n <= 0 ? 0u : 0xffu >> (8 - n));
+}
+#define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps512_mask(a, b, c, 0xffff, 4))
+#define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, 0xff, 4))
+#define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
+#define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x, x, x, x, x})
+#define TPK_LOADM_32(p, m) \
+    ((tpk_v32)__builtin_ia32_loadups512_mask((const float *)(p), (tpk_v32){0}, m))
+#define TPK_LOADM_64(p, m) \
+    ((tpk_v64)__builtin_ia32_loadupd512_mask((const double *)(p), (tpk_v64){0}, m))
+#define TPK_STOREM_32(p, v, m) __builtin_ia32_storeups512_mask((float *)(p), v, m)
+#define TPK_STOREM_64(p, v, m) __builtin_ia32_storeupd512_mask((double *)(p), v, m)
+#define TPK_ILO_32(a, b) \
+    TPK_SHUF(32, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define TPK_IHI_32(a, b) \
+    TPK_SHUF(32, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
+#elif TPK_VBYTES == 32
+
+#define TPK_MASKED 1
+typedef tpk_vi32 tpk_m32;
+typedef tpk_vi64 tpk_m64;
+TPK_IN tpk_m32 tpk_mask32(int64_t n)
+{
+    const int c = n > 8 ? 8 : (int)n;
+    return (tpk_m32){0, 1, 2, 3, 4, 5, 6, 7} < (tpk_m32){c, c, c, c, c, c, c, c};
+}
+TPK_IN tpk_m64 tpk_mask64(int64_t n)
+{
+    return (tpk_m64){0, 1, 2, 3} < (tpk_m64){n, n, n, n};
+}
+#define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps256(a, b, c))
+#define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd256(a, b, c))
+#define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x, x, x, x, x})
+#define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x})
+#define TPK_LOADM_32(p, m) ((tpk_v32)__builtin_ia32_maskloadps256((const tpk_v32 *)(p), m))
+#define TPK_LOADM_64(p, m) ((tpk_v64)__builtin_ia32_maskloadpd256((const tpk_v64 *)(p), m))
+#define TPK_STOREM_32(p, v, m) __builtin_ia32_maskstoreps256((tpk_v32 *)(p), m, v)
+#define TPK_STOREM_64(p, v, m) __builtin_ia32_maskstorepd256((tpk_v64 *)(p), m, v)
+#define TPK_ILO_32(a, b) TPK_SHUF(32, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define TPK_IHI_32(a, b) TPK_SHUF(32, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 4, 1, 5)
+#define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 2, 6, 3, 7)
+
+#else
+
+#define TPK_MASKED 0
+typedef int64_t tpk_m32;
+typedef int64_t tpk_m64;
+#define tpk_mask32(n) (n)
+#define tpk_mask64(n) (n)
+#define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x})
+#define TPK_SPLAT_64(x) ((tpk_v64){x, x})
+#define TPK_ILO_32(a, b) TPK_SHUF(32, a, b, 0, 4, 1, 5)
+#define TPK_IHI_32(a, b) TPK_SHUF(32, a, b, 2, 6, 3, 7)
+#define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 2)
+#define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 1, 3)
+#define TPK_PART_OF(bits, elem)                                                                \
+    TPK_IN tpk_v##bits tpk_loadm##bits(const elem *p, int64_t n)                               \
+    {                                                                                          \
+        tpk_v##bits v = {0};                                                                   \
+        if (n >= TPK_VL_##bits) {                                                              \
+            return *(const tpk_vu##bits *)p;                                                   \
+        }                                                                                      \
+        for (int i = 0; i < n; i++) {                                                          \
+            v[i] = p[i];                                                                       \
+        }                                                                                      \
+        return v;                                                                              \
+    }                                                                                          \
+    TPK_IN void tpk_storem##bits(elem *p, tpk_v##bits v, int64_t n)                            \
+    {                                                                                          \
+        if (n >= TPK_VL_##bits) {                                                              \
+            *(tpk_vu##bits *)p = v;                                                            \
+            return;                                                                            \
+        }                                                                                      \
+        for (int i = 0; i < n; i++) {                                                          \
+            p[i] = v[i];                                                                       \
+        }                                                                                      \
+    }
+TPK_PART_OF(32, tpk_f32)
+TPK_PART_OF(64, tpk_f64)
+#define TPK_LOADM_32(p, m) tpk_loadm32(p, m)
+#define TPK_LOADM_64(p, m) tpk_loadm64(p, m)
+#define TPK_STOREM_32(p, v, m) tpk_storem32(p, v, m)
+#define TPK_STOREM_64(p, v, m) tpk_storem64(p, v, m)
+
+#if defined(__aarch64__)
+/* Contracted on purpose and only here: each statement is one fmla. */
+TPK_IN tpk_v32 tpk_vfma32(tpk_v32 a, tpk_v32 b, tpk_v32 c)
+{
+    __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+TPK_IN tpk_v64 tpk_vfma64(tpk_v64 a, tpk_v64 b, tpk_v64 c)
+{
+    __asm__("fmla %0.2d, %1.2d, %2.2d" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+#else
+TPK_FN tpk_v32 tpk_vfma32(tpk_v32 a, tpk_v32 b, tpk_v32 c)
+{
+    for (int i = 0; i < TPK_VL_32; i++) {
+        c[i] = tpk_fma_f32(a[i], b[i], c[i]);
+    }
+    return c;
+}
+TPK_FN tpk_v64 tpk_vfma64(tpk_v64 a, tpk_v64 b, tpk_v64 c)
+{
+    for (int i = 0; i < TPK_VL_64; i++) {
+        c[i] = tpk_fma_f64(a[i], b[i], c[i]);
+    }
+    return c;
+}
+#endif
+#define TPK_FMA_32(a, b, c) tpk_vfma32(a, b, c)
+#define TPK_FMA_64(a, b, c) tpk_vfma64(a, b, c)
+
+#endif
+
+#if TPK_MASKED
+#define TPK_LOADB(p, m) TPK_LOADM(p, m)
+#else
+#define TPK_LOADB(p, m) ((void)(m), TPK_LOAD(p))
+#endif
+
+TPK_IN int64_t tpk_i_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+TPK_IN int64_t tpk_i_ceil(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+/* Where part p begins when n things are cut into parts that differ by at most one. */
+TPK_IN int64_t tpk_cut(int64_t n, int64_t parts, int64_t p)
+{
+    return p * (n / parts) + tpk_i_min(p, n % parts);
+}
+#endif

@@ -1,0 +1,45 @@
+/* The one doorway of all ops, and what their rules are written with. */
+#ifndef TAPIR_OP_H
+#define TAPIR_OP_H
+
+#include "ir/node.h"
+#include "tapir/grad.h"
+
+/* Every op call comes here: refuses bad operands, infers the result, and computes it now
+ * (concrete operands; recorded when a gradient may be asked for) or adds a node to their graph
+ * (a symbolic one among them). Never NULL. attrs: op->attrs_size bytes, copied when kept. */
+tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
+                     const void *attrs);
+#define TPI_IN(...)                                                                            \
+    (int)(sizeof((tp_tensor *[]){__VA_ARGS__}) / sizeof(tp_tensor *)), (tp_tensor *[])         \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+
+/* For use in shape rules:  return tpi_refuse(q, TP_E_SHAPE, "...", ...);  gives false. */
+#define tpi_refuse(q, status, ...)                                                             \
+    ((q)->failed = tpi_fail((q)->ctx, (q)->at, (q)->op->name, (status), __VA_ARGS__), false)
+/* In kernels: an index out of range and the like. */
+#define tpi_run_fail(r, status, ...)                                                           \
+    ((r)->failed = tpi_fail((r)->ctx, (r)->at, (r)->op->name, (status), __VA_ARGS__), false)
+
+/* The result has the shape and type of operand i. */
+bool tpi_infer_like(tpi_infer *q, int i);
+/* The operands' broadcast shape, of type `dtype`. */
+bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype);
+
+/* Casts both to the type in which they meet, in place (a failed operand stays as it is). */
+void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b);
+
+/* Is the gradient of operand i asked for? */
+static inline bool tpi_wants(const tpi_grad *g, int i)
+{
+    return g->wanted[i];
+}
+/* Adds to the gradient of operand i, summed over the axes along which it was broadcast. */
+void tpi_give(tpi_grad *g, int i, tp_tensor *dx);
+
+/* What concrete ops of one machine need: filled per instruction set from src/kernel/isa. */
+#include "kernel/kernels_host.h"
+
+#endif
