@@ -34,6 +34,7 @@ list() {
             fail($0 ":1", "the name " base " is taken by " seen[base] "; rename one of them")
         seen[base] = $0
         files[NR] = $0
+        known[$0]
     }
     END {
         for (k = 1; k <= NR; k++) {
@@ -58,8 +59,9 @@ list() {
                     continue
                 }
                 if (text ~ /</) continue
-                to = folder(seen[base])
-                if (to == from || seen[base] ~ /^include\//) continue
+                target = ("src/" name) in known ? "src/" name : seen[base]
+                to = folder(target)
+                if (to == from || target ~ /^include\//) continue
                 if (!(from in place) || from == "nn")
                     fail(file ":" line, from " uses public headers only, not " name)
                 else if (!(to in place) || place[to] > place[from])

@@ -60,10 +60,13 @@ done
 # .data.rel.ro holds constant tables of pointers, which the loader fills in and then locks.
 objdump -t "$archive" | awk '
     /file format/ { object = $1; sub(/:$/, "", object) }
-    / O / || /\*COM\*/ {
-        for (i = 2; i < NF; i++)
-            if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*)/ && $i !~ /^\.data\.rel\.ro/)
-                print object, $NF
+    NF > 4 {
+        # The flags are one to three words; the section follows them, the name comes last.
+        for (i = 2; i < NF - 1; i++)
+            if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*)/) {
+                if ($i !~ /^\.data\.rel\.ro/ && $NF !~ /^\./) print object, $NF
+                break
+            }
     }' >"$work/statics"
 while read -r object name; do
     fail "$(where "${name%%.[0-9]*}" src): $name in $object can be written; make it const, or put it in the context"
