@@ -4,6 +4,7 @@
 #   release   every test (those labelled `long` only with --long)
 #   asan      those labelled `fast`, under the address and undefined-behaviour sanitizers
 #   stress    those labelled `fast`, in a build where rare events happen always
+#   clang     those labelled `fast`, in a release build by clang, with --long
 #   tsan      those labelled `threads`, with --long
 set -u
 cd "$(dirname "$0")/.."
@@ -65,6 +66,7 @@ if [ $long = yes ]; then
     run release
     run asan -L '^(fast|long)$'
     run stress -L '^fast$'
+    run clang -L '^fast$'
     run tsan -L '^threads$'
 else
     run release -LE '^long$'
