@@ -1,0 +1,50 @@
+#!/bin/sh
+# run.sh EMBED: the texts that EMBED makes of kernel headers are those headers without their
+# comments. Held against gcc's own removal of comments, and for one nasty file against a text
+# written by hand.
+set -eu
+cd "$(dirname "$0")/../../.."
+
+embed=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/kernel" "$work/out"
+
+headers=$(find src/kernel -maxdepth 1 -name '*.h' ! -name text.h ! -name '*_host.h' | sort)
+# shellcheck disable=SC2086
+"$embed" "$work/text.c" "$work/kernel/text.h" $headers test/house/embed/nasty.in
+
+{
+    printf '#include "kernel/text.h"\n#include <stdio.h>\n'
+    printf 'static void put(const char *path, const char *text, size_t n)\n'
+    printf '{ FILE *f = fopen(path, "w"); if (f) { fwrite(text, 1, n, f); fclose(f); } }\n'
+    printf 'int main(void)\n{\n'
+    sed -n 's/^extern const char tpi_text_\(.*\)\[\];/put("out\/\1", tpi_text_\1, tpi_text_\1_size);/p' \
+        "$work/kernel/text.h"
+    printf 'return 0;\n}\n'
+} >"$work/main.c"
+cc -w -I"$work" "$work/main.c" "$work/text.c" -o "$work/dump"
+(cd "$work" && ./dump)
+
+status=0
+if ! diff test/house/embed/nasty.out "$work/out/nasty"; then
+    echo "test/house/embed/nasty.in: the lines above differ from nasty.out"
+    status=1
+fi
+
+squeeze() { # blanks and spliced lines do not count; a break per statement, to show where
+    tr -d ' \t\n\\' | tr ';' '\n'
+}
+n=0
+for header in $headers; do
+    gcc -w -fpreprocessed -dD -E -P -x c "$header" | squeeze >"$work/want"
+    squeeze <"$work/out/$(basename "$header" .h)" >"$work/got"
+    if ! [ -s "$work/got" ] || ! diff "$work/want" "$work/got" >"$work/diff"; then
+        echo "$header: embedded text differs from what gcc leaves without comments:"
+        head -n 10 "$work/diff"
+        status=1
+    fi
+    n=$((n + 1))
+done
+echo "$n headers"
+exit $status
