@@ -9,7 +9,7 @@
 #define TPK_MAGIC_F32 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer */
 
 /* x = n ln 2 + r, |r| <= ln 2 / 2. Returns r; the low bits of *t, a float, hold n. */
-TPK_FN float tpk_exp_split_f32(float x, float *t)
+TPK_INLINE float tpk_exp_split_f32(float x, float *t)
 {
     *t = tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32);
     const float n = *t - TPK_MAGIC_F32;
@@ -18,7 +18,7 @@ TPK_FN float tpk_exp_split_f32(float x, float *t)
 }
 
 /* (e^r - 1 - r) / r^2 */
-TPK_FN float tpk_exp_poly_f32(float r)
+TPK_INLINE float tpk_exp_poly_f32(float r)
 {
     float p = 0x1.6cd82ep-10f;
     p = tpk_fma_f32(p, r, 0x1.122c50p-7f);
@@ -27,7 +27,7 @@ TPK_FN float tpk_exp_poly_f32(float r)
     return tpk_fma_f32(p, r, 0.5f);
 }
 
-TPK_FN float tpk_exp_f32(float x)
+TPK_INLINE float tpk_exp_f32(float x)
 {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
@@ -40,7 +40,7 @@ TPK_FN float tpk_exp_f32(float x)
 }
 
 /* e^x for -86 <= x <= 88, or NaN. */
-TPK_FN float tpk_exp_mid_f32(float x)
+TPK_INLINE float tpk_exp_mid_f32(float x)
 {
     float t;
     const float r = tpk_exp_split_f32(x, &t);
@@ -49,7 +49,7 @@ TPK_FN float tpk_exp_mid_f32(float x)
 }
 
 /* x = 2^e m, 2/3 <= m < 4/3; log x = e ln 2 + f + f^2 P(f), f = m - 1. */
-TPK_FN float tpk_log_f32(float x)
+TPK_INLINE float tpk_log_f32(float x)
 {
     const int small = x < 0x1p-126f;
     const float y = small ? x * 0x1p23f : x;
@@ -74,7 +74,7 @@ TPK_FN float tpk_log_f32(float x)
 }
 
 /* With m = e^2|x| - 1, which has no cancellation, tanh |x| = m / (m + 2). */
-TPK_FN float tpk_tanh_f32(float x)
+TPK_INLINE float tpk_tanh_f32(float x)
 {
     float a = __builtin_fabsf(x);
     a = a > 10.0f ? 10.0f : a;
@@ -87,7 +87,7 @@ TPK_FN float tpk_tanh_f32(float x)
 }
 
 /* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e); one step corrects the rounding of 1 + e. */
-TPK_FN float tpk_sigmoid_f32(float x)
+TPK_INLINE float tpk_sigmoid_f32(float x)
 {
     const float e = tpk_exp_f32(-__builtin_fabsf(x)), d = 1.0f + e, low = e - (d - 1.0f);
     const float num = x < 0 ? e : 1.0f, inv = 1.0f / d, q = num * inv;
@@ -95,7 +95,7 @@ TPK_FN float tpk_sigmoid_f32(float x)
 }
 
 /* x + x P(x^2) below 0.9, 1 - exp(P(|x|)) above. */
-TPK_FN float tpk_erf_f32(float x)
+TPK_INLINE float tpk_erf_f32(float x)
 {
     const float z = __builtin_fabsf(x), a = z > 4.0f ? 4.0f : z, s = x * x;
     float p = -0x1.3ba9cep-11f;
@@ -119,7 +119,7 @@ TPK_FN float tpk_erf_f32(float x)
 
 /* x = (n + r) pi / 2, |r| <= 0.52, in double: the product of x with two windows of 53 bits of
  * 2 / pi; bits that only add multiples of 4 to it are left out. Exact for all x. */
-TPK_FN double tpk_trig_split_f32(float x, uint64_t *n)
+TPK_INLINE double tpk_trig_split_f32(float x, uint64_t *n)
 {
     const float a = __builtin_fabsf(x);
     double c1 = 0x1.45f306dc9c882p-1, c2 = 0x1.4a7f09d5f47d4p-54;
@@ -131,11 +131,11 @@ TPK_FN double tpk_trig_split_f32(float x, uint64_t *n)
     c2 = a >= 0x1p107f ? 0x1.6295993c43904p-136 : c2;
     const double y = (double)x, t = tpk_fma_f64(y, c1, 0x1.8p52);
     *n = tpk_bits_f64(t);
-    return tpk_fma_f64(y, c2, tpk_fma_f64(y, c1, 0x1.8p52 - t));
+    return tpk_fma_f64(y, c2, tpk_fma_f64(y, c1, -(t - 0x1.8p52))); /* -0 stays */
 }
 
 /* sin(pi/2 (r + n)): n odd takes the cosine, n & 2 the minus. */
-TPK_FN float tpk_trig_poly_f32(double r, uint64_t n)
+TPK_INLINE float tpk_trig_poly_f32(double r, uint64_t n)
 {
     const double s = r * r;
     double p = -0x1.2d25c372f81adp-8, q = 0x1.d95256362a18cp-11;
@@ -151,14 +151,14 @@ TPK_FN float tpk_trig_poly_f32(double r, uint64_t n)
     return (float)tpk_from_bits_f64(u ^ ((n & 2) << 62));
 }
 
-TPK_FN float tpk_sin_f32(float x)
+TPK_INLINE float tpk_sin_f32(float x)
 {
     uint64_t n;
     const double r = tpk_trig_split_f32(x, &n);
     return tpk_trig_poly_f32(r, n);
 }
 
-TPK_FN float tpk_cos_f32(float x)
+TPK_INLINE float tpk_cos_f32(float x)
 {
     uint64_t n;
     const double r = tpk_trig_split_f32(x, &n);
@@ -166,7 +166,7 @@ TPK_FN float tpk_cos_f32(float x)
 }
 
 /* 2^(y log2 |x|) in double, then the rules of C for the special operands. */
-TPK_FN float tpk_pow_f32(float x, float y)
+TPK_INLINE float tpk_pow_f32(float x, float y)
 {
     const double a = (double)__builtin_fabsf(x), b = (double)y;
     const uint64_t i = tpk_bits_f64(a), k = (i - 0x3fe6a09e667f3bcdu) & 0xfff0000000000000u;
@@ -196,13 +196,13 @@ TPK_FN float tpk_pow_f32(float x, float y)
     q = tpk_fma_f64(q, f, 0x1.62e4300bd00e2p-1);
     q = tpk_fma_f64(q, f, 1.0);
     float r = (float)(q * tpk_from_bits_f64((tpk_bits_f64(t) << 52) + 0x3ff0000000000000u));
-    r = (a == 1.0) & (y == y) ? 1.0f : r; /* and y infinite */
+    r = ((a == 1.0) & (y == y)) ? 1.0f : r; /* and y infinite */
     const float half = y * 0.5f;
     const int whole = tpk_floor_f32(y) == y, odd = whole & (tpk_floor_f32(half) != half);
     const uint32_t sign = odd ? tpk_bits_f32(x) & 0x80000000u : 0;
     r = tpk_from_bits_f32(tpk_bits_f32(r) ^ sign);
-    r = (x < 0) & (x > -TPK_INF_F32) & !whole ? TPK_NAN_F32 : r;
-    return (y == 0) | (x == 1.0f) ? 1.0f : r;
+    r = ((x < 0) & (x > -TPK_INF_F32) & !whole) ? TPK_NAN_F32 : r;
+    return ((y == 0) | (x == 1.0f)) ? 1.0f : r;
 }
 
 #endif

@@ -35,47 +35,47 @@ typedef uint32_t tpk_u32;
 typedef uint64_t tpk_u64;
 typedef uint8_t tpk_bool; /* 0 or 1 */
 
-#define TPK_FN static inline __attribute__((unused))
+#define TPK_INLINE static inline __attribute__((unused))
 
 #define TPK_INF_F32 __builtin_inff()
 #define TPK_INF_F64 __builtin_inf()
 #define TPK_NAN_F32 __builtin_nanf("")
 #define TPK_NAN_F64 __builtin_nan("")
 
-TPK_FN uint32_t tpk_bits_f32(float x)
+TPK_INLINE uint32_t tpk_bits_f32(float x)
 {
     uint32_t u;
     __builtin_memcpy(&u, &x, sizeof u);
     return u;
 }
 
-TPK_FN uint64_t tpk_bits_f64(double x)
+TPK_INLINE uint64_t tpk_bits_f64(double x)
 {
     uint64_t u;
     __builtin_memcpy(&u, &x, sizeof u);
     return u;
 }
 
-TPK_FN float tpk_from_bits_f32(uint32_t u)
+TPK_INLINE float tpk_from_bits_f32(uint32_t u)
 {
     float x;
     __builtin_memcpy(&x, &u, sizeof x);
     return x;
 }
 
-TPK_FN double tpk_from_bits_f64(uint64_t u)
+TPK_INLINE double tpk_from_bits_f64(uint64_t u)
 {
     double x;
     __builtin_memcpy(&x, &u, sizeof x);
     return x;
 }
 
-TPK_FN float tpk_copysign_f32(float x, float s)
+TPK_INLINE float tpk_copysign_f32(float x, float s)
 {
     return tpk_from_bits_f32((tpk_bits_f32(x) & 0x7fffffffu) | (tpk_bits_f32(s) & 0x80000000u));
 }
 
-TPK_FN double tpk_copysign_f64(double x, double s)
+TPK_INLINE double tpk_copysign_f64(double x, double s)
 {
     const uint64_t sign = UINT64_C(1) << 63;
     return tpk_from_bits_f64((tpk_bits_f64(x) & ~sign) | (tpk_bits_f64(s) & sign));
@@ -86,7 +86,7 @@ typedef struct tpk_u128 {
     uint64_t hi, lo;
 } tpk_u128;
 
-TPK_FN tpk_u128 tpk_mul_u64x2(uint64_t a, uint64_t b)
+TPK_INLINE tpk_u128 tpk_mul_u64x2(uint64_t a, uint64_t b)
 {
     const uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
     const uint64_t p00 = a0 * b0, p01 = a0 * b1, p10 = a1 * b0;
@@ -100,24 +100,24 @@ TPK_FN tpk_u128 tpk_mul_u64x2(uint64_t a, uint64_t b)
 
 /* The sum a + b rounded to odd: the exact sum if it is a number of the format, otherwise the
  * neighbour with an odd last bit, which a second rounding cannot mistake for a tie. */
-TPK_FN double tpk_add_odd_f64(double a, double b)
+TPK_INLINE double tpk_add_odd_f64(double a, double b)
 {
     const double s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
     const uint64_t u = tpk_bits_f64(s);
     const int inexact = (e > 0) | (e < 0); /* not for the NaN that an infinite s leaves */
     const uint64_t away = (e > 0) == (s > 0) ? 1 : ~UINT64_C(0);
-    return tpk_from_bits_f64(u + (inexact & !(u & 1) ? away : 0));
+    return tpk_from_bits_f64(u + ((inexact & !(u & 1)) ? away : 0));
 }
 
 /* The product of two floats is a double; its sum with c, rounded to odd, has bits to spare. */
-TPK_FN float tpk_soft_fma_f32(float a, float b, float c)
+TPK_INLINE float tpk_soft_fma_f32(float a, float b, float c)
 {
     return (float)tpk_add_odd_f64((double)a * (double)b, (double)c);
 }
 
 /* Any finite operands, a * b not 0: the sum of the 106-bit product and c in 128-bit integers.
  * Each is m * 2^e; the one with the smaller e is shifted right, what falls out sets the last bit. */
-TPK_FN double tpk_soft_fma_slow_f64(double a, double b, double c)
+TPK_INLINE double tpk_soft_fma_slow_f64(double a, double b, double c)
 {
     const double v[3] = {a, b, c};
     uint64_t m[3];
@@ -191,7 +191,7 @@ TPK_FN double tpk_soft_fma_slow_f64(double a, double b, double c)
 
 /* Exact product as ph + pl (Dekker), then three additions of which the inner one rounds to odd
  * (Boldo and Melquiond); where a step could leave the range, integers. */
-TPK_FN double tpk_soft_fma_f64(double a, double b, double c)
+TPK_INLINE double tpk_soft_fma_f64(double a, double b, double c)
 {
     const uint64_t ea = (tpk_bits_f64(a) >> 52) & 2047, eb = (tpk_bits_f64(b) >> 52) & 2047;
     const uint64_t ec = (tpk_bits_f64(c) >> 52) & 2047;
@@ -215,7 +215,7 @@ TPK_FN double tpk_soft_fma_f64(double a, double b, double c)
 #define TPK_HARD_FMA 0
 #endif
 
-TPK_FN float tpk_fma_f32(float a, float b, float c)
+TPK_INLINE float tpk_fma_f32(float a, float b, float c)
 {
 #if TPK_HARD_FMA
     return __builtin_fmaf(a, b, c);
@@ -224,7 +224,7 @@ TPK_FN float tpk_fma_f32(float a, float b, float c)
 #endif
 }
 
-TPK_FN double tpk_fma_f64(double a, double b, double c)
+TPK_INLINE double tpk_fma_f64(double a, double b, double c)
 {
 #if TPK_HARD_FMA
     return __builtin_fma(a, b, c);
@@ -236,7 +236,7 @@ TPK_FN double tpk_fma_f64(double a, double b, double c)
 /* ---- square root ----------------------------------------------------------------------------- */
 
 /* Correctly rounded, digit by digit; for targets without the instruction. */
-TPK_FN double tpk_soft_sqrt_f64(double x)
+TPK_INLINE double tpk_soft_sqrt_f64(double x)
 {
     if (!(x > 0) || x == TPK_INF_F64) {
         return x < 0 ? TPK_NAN_F64 : x;
@@ -289,12 +289,12 @@ typedef double tpk_v2f64 __attribute__((vector_size(16)));
 #define TPK_SQRT_F64(x) tpk_soft_sqrt_f64(x)
 #endif
 
-TPK_FN float tpk_sqrt_f32(float x)
+TPK_INLINE float tpk_sqrt_f32(float x)
 {
     return TPK_SQRT_F32(x);
 }
 
-TPK_FN double tpk_sqrt_f64(double x)
+TPK_INLINE double tpk_sqrt_f64(double x)
 {
     return TPK_SQRT_F64(x);
 }
@@ -304,7 +304,7 @@ TPK_FN double tpk_sqrt_f64(double x)
 /* Half to even. Adding 2^23 (2^52) pushes the fraction out; larger numbers have none. */
 #if defined(__SSE4_1__) || defined(__aarch64__)
 #define TPK_ROUND_FN(op, T, f, big)                                                              \
-    TPK_FN T tpk_##op(T x)                                                                       \
+    TPK_INLINE T tpk_##op(T x)                                                                       \
     {                                                                                            \
         return f(x);                                                                             \
     }
@@ -318,22 +318,22 @@ TPK_ROUND_FN(ceil_f64, double, __builtin_ceil, 0)
 TPK_ROUND_FN(trunc_f64, double, __builtin_trunc, 0)
 #else
 #define TPK_ROUND_FN(t, T, fabs, big)                                                            \
-    TPK_FN T tpk_round_##t(T x)                                                                  \
+    TPK_INLINE T tpk_round_##t(T x)                                                                  \
     {                                                                                            \
         const T a = fabs(x), r = (a + big) - big;                                                \
         return tpk_copysign_##t(a < big ? r : a, x);                                             \
     }                                                                                            \
-    TPK_FN T tpk_floor_##t(T x)                                                                  \
+    TPK_INLINE T tpk_floor_##t(T x)                                                                  \
     {                                                                                            \
         const T r = tpk_round_##t(x);                                                            \
         return tpk_copysign_##t(r > x ? r - 1 : r, x);                                           \
     }                                                                                            \
-    TPK_FN T tpk_ceil_##t(T x)                                                                   \
+    TPK_INLINE T tpk_ceil_##t(T x)                                                                   \
     {                                                                                            \
         const T r = tpk_round_##t(x);                                                            \
         return tpk_copysign_##t(r < x ? r + 1 : r, x);                                           \
     }                                                                                            \
-    TPK_FN T tpk_trunc_##t(T x)                                                                  \
+    TPK_INLINE T tpk_trunc_##t(T x)                                                                  \
     {                                                                                            \
         return tpk_copysign_##t(tpk_floor_##t(fabs(x)), x);                                      \
     }
@@ -345,7 +345,7 @@ TPK_ROUND_FN(f64, double, __builtin_fabs, 4503599627370496.0)
 
 /* lo and hi are exact in F: the smallest T, and the largest plus one. */
 #define TPK_SAT_FN(from, F, to, T, lo, hi, min, max)                                             \
-    TPK_FN T tpk_cast_##from##_##to(F x)                                                         \
+    TPK_INLINE T tpk_cast_##from##_##to(F x)                                                         \
     {                                                                                            \
         return x >= (hi) ? (T)(max) : x > (lo) ? (T)x : x <= (lo) ? (T)(min) : (T)0;             \
     }
