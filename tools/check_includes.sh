@@ -2,7 +2,8 @@
 # check_includes.sh: a folder of src/ includes only itself and those before it in the list
 # below; examples use public headers only, and so does src/nn, the library's first user; the
 # public headers know nothing of src/. Also: the name of a source file occurs once in the tree,
-# so that an include line or a message says which file is meant.
+# so that an include line or a message says which file is meant. A .def is a list of bare names
+# and may be used from anywhere.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -59,7 +60,11 @@ list() {
                     continue
                 }
                 if (text ~ /</) continue
-                target = ("src/" name) in known ? "src/" name : seen[base]
+                target = file
+                sub(/[^\/]*$/, name, target) # a neighbour first, as the compiler does
+                if (!(target in known))
+                    target = ("src/" name) in known ? "src/" name : seen[base]
+                if (target ~ /\.def$/) continue # bare names: they lean on nothing
                 to = folder(target)
                 if (to == from || target ~ /^include\//) continue
                 if (!(from in place) || from == "nn")
