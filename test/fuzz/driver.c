@@ -25,24 +25,19 @@ typedef struct input {
     size_t size;
 } input;
 
-static struct {
-    const char *program, *folder, *count, *name;
-    long number;
-} now; /* what runs, for the last words */
+static const char *program, *folder, *count; /* as given */
+static char last_words[1024];                /* printed if the input that runs now crashes */
+static size_t last_words_size;
 
-static void last_words(void)
+static void say_last_words(void)
 {
-    char text[1024];
-    const int n =
-        snprintf(text, sizeof text, "\ninput %ld, from %s; repeat it with: %s %s %s %ld\n",
-                 now.number, now.name, now.program, now.folder, now.count, now.number);
-    if (n > 0 && write(2, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1) < 0)
+    if (write(2, last_words, last_words_size) < 0)
         _exit(3);
 }
 
 static void on_signal(int number)
 {
-    last_words();
+    say_last_words();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -56,7 +51,7 @@ static void fail(const char *what, const char *which)
 static void *must(void *p)
 {
     if (!p)
-        fail("out of memory", now.program);
+        fail("out of memory", program);
     return p;
 }
 
@@ -65,7 +60,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const input *)a)->name, ((const input *)b)->name);
 }
 
-static void load(input *in, const char *folder, const char *name)
+static void load(input *in, const char *name)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -80,7 +75,7 @@ static void load(input *in, const char *folder, const char *name)
     fclose(f);
 }
 
-static size_t load_all(const char *folder, input **all)
+static size_t load_all(input **all)
 {
     size_t n = 1;
     input *in = must(calloc(1, sizeof *in)); /* input 0 is the empty one */
@@ -93,7 +88,7 @@ static size_t load_all(const char *folder, input **all)
         if (e->d_name[0] == '.')
             continue;
         in = must(realloc(in, (n + 1) * sizeof *in));
-        load(&in[n++], folder, e->d_name);
+        load(&in[n++], e->d_name);
     }
     closedir(dir);
     qsort(in, n, sizeof *in, by_name); /* readdir has no order */
@@ -171,13 +166,18 @@ static size_t mutate(uint8_t *d, size_t size, const input *all, size_t n_all, ui
 }
 
 /* A copy of just this size, so that reading past its end is seen by the sanitizer. */
-static void run(const uint8_t *data, size_t size)
+static void run(size_t number, const char *from, const uint8_t *data, size_t size)
 {
+    const int n = snprintf(last_words, sizeof last_words,
+                           "\ninput %zu, from \"%s\"; repeat it with: %s %s %s %zu\n", number,
+                           from, program, folder, count, number);
+    last_words_size = n < 0 || (size_t)n >= sizeof last_words ? 0 : (size_t)n;
+
     uint8_t *exact = must(malloc(size ? size : 1));
     memcpy(exact, data, size);
     if (LLVMFuzzerTestOneInput(exact, size)) {
-        last_words();
-        fail("the target refused an input", now.program);
+        say_last_words();
+        fail("the target refused an input", program);
     }
     free(exact);
 }
@@ -186,13 +186,13 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         fail("usage: fuzz_NAME FOLDER N [ONLY]", argv[0]);
-    now.program = argv[0];
-    now.folder = argv[1];
-    now.count = argv[2];
-    const long n_mutations = atol(argv[2]), only = argc > 3 ? atol(argv[3]) : -1;
+    program = argv[0];
+    folder = argv[1];
+    count = argv[2];
+    const size_t n_mutations = strtoul(count, NULL, 10);
 
     if (__sanitizer_set_death_callback) {
-        __sanitizer_set_death_callback(last_words);
+        __sanitizer_set_death_callback(say_last_words);
     } else {
         signal(SIGSEGV, on_signal);
         signal(SIGBUS, on_signal);
@@ -202,22 +202,18 @@ int main(int argc, char **argv)
     signal(SIGABRT, on_signal);
 
     input *all;
-    const size_t n_all = load_all(now.folder, &all);
+    const size_t n_all = load_all(&all);
+    const size_t first = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+    const size_t end = argc > 3 ? first + 1 : n_all + n_mutations;
     uint8_t *buffer = must(malloc(MOST_BYTES));
-    const long n_inputs = (long)n_all + n_mutations;
-    for (now.number = 0; now.number < n_inputs; now.number++) {
-        if (only >= 0 && now.number != only)
-            continue;
-        const size_t i = (size_t)now.number;
-        const input *in = &all[i < n_all ? i : (i - n_all) % n_all];
-        now.name = in->name;
+    for (size_t i = first; i < end; i++) {
+        uint64_t seed = i;
+        const input *in = &all[i < n_all ? i : below(&seed, n_all)];
         memcpy(buffer, in->data, in->size);
-        size_t size = in->size;
-        if (i >= n_all)
-            size = mutate(buffer, size, all, n_all, i);
-        run(buffer, size);
+        const size_t size = i < n_all ? in->size : mutate(buffer, in->size, all, n_all, seed);
+        run(i, in->name, buffer, size);
     }
-    printf("%zu files and %ld mutations of them\n", n_all - 1, n_mutations);
+    printf("%zu inputs, %zu of them files of %s\n", end - first, n_all - 1, folder);
 
     for (size_t i = 0; i < n_all; i++) {
         free(all[i].name);
