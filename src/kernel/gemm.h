@@ -90,13 +90,11 @@
     }
 #define TPK_DONE2(i, p, r)                                                                     \
     TPK_STOREM(c + (i) * c_rs, c##i##_0, m0);                                                  \
-    if (n > TPK_VL) {                                                                          \
-        TPK_STOREM(c + (i) * c_rs + TPK_VL, c##i##_1, m1);                                     \
-    }
+    TPK_STOREM(c + (i) * c_rs + TPK_VL, c##i##_1, m1);
 
 /* C[rows][n <= NR] = (more ? C : 0) + A B over k. */
 #define TPK_TILE(rows)                                                                         \
-    TPK_FN void TPK_N(tpk_tile##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
+    TPK_OUT void TPK_N(tpk_tile##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
                                       const TPK_E *b, int64_t b_rs, TPK_E *c, int64_t c_rs,    \
                                       int64_t n, int more)                                     \
     {                                                                                          \
@@ -128,4 +126,437 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     default:
         break;
     }
+}
+
+/* Four vectors of columns for one to three rows; the third and fourth lie at b + b_gs. */
+#define TPK_EACH_WIDE(X) X(1) X(2) X(3)
+#define TPK_ZERO4(i, p, r) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
+#define TPK_MORE4(i, p, r)                                                                     \
+    c##i##_0 = TPK_LOADM(c + (i) * c_rs, m0);                                                  \
+    c##i##_1 = TPK_LOADM(c + (i) * c_rs + TPK_VL, m1);                                         \
+    c##i##_2 = TPK_LOADM(c + (i) * c_rs + 2 * TPK_VL, m2);                                     \
+    c##i##_3 = TPK_LOADM(c + (i) * c_rs + 3 * TPK_VL, m3);
+#define TPK_STEP4(i, p, r)                                                                     \
+    {                                                                                          \
+        const TPK_E e = a##p[(r) * a_rs];                                                      \
+        const TPK_V x = TPK_SPLAT(e);                                                          \
+        c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
+        c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
+        c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
+        c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
+    }
+#define TPK_DONE4(i, p, r)                                                                     \
+    TPK_STOREM(c + (i) * c_rs, c##i##_0, m0);                                                  \
+    TPK_STOREM(c + (i) * c_rs + TPK_VL, c##i##_1, m1);                                         \
+    TPK_STOREM(c + (i) * c_rs + 2 * TPK_VL, c##i##_2, m2);                                     \
+    TPK_STOREM(c + (i) * c_rs + 3 * TPK_VL, c##i##_3, m3);
+
+#define TPK_WIDE(rows)                                                                         \
+    TPK_OUT void TPK_N(tpk_wide##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
+                                      const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,    \
+                                      int64_t c_rs, int64_t n, int more)                       \
+    {                                                                                          \
+        const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
+        const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
+        TPK_P##rows(TPK_APTR) TPK_R##rows(TPK_ZERO4);                                          \
+        if (more) {                                                                            \
+            TPK_R##rows(TPK_MORE4)                                                             \
+        }                                                                                      \
+        for (; k > 0; k--) {                                                                   \
+            const TPK_V b0 = TPK_LOADB(b, m0), b1 = TPK_LOADB(b + TPK_VL, m1);                 \
+            const TPK_V b2 = TPK_LOADB(b + b_gs, m2), b3 = TPK_LOADB(b + b_gs + TPK_VL, m3);   \
+            TPK_R##rows(TPK_STEP4) TPK_P##rows(TPK_ASTEP);                                     \
+            b += b_rs;                                                                         \
+        }                                                                                      \
+        TPK_R##rows(TPK_DONE4)                                                                 \
+    }
+TPK_EACH_WIDE(TPK_WIDE)
+
+TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
+                            const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
+                            int64_t n, int more)
+{
+    switch (rows) {
+#define TPK_CASE(rows)                                                                         \
+    case rows:                                                                                 \
+        TPK_N(tpk_wide##rows)(k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);              \
+        break;
+        TPK_EACH_WIDE(TPK_CASE)
+#undef TPK_CASE
+    default:
+        break;
+    }
+}
+
+/* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows, and +0 up to width. */
+TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
+                                 int64_t rs, TPK_E *dst)
+{
+    for (int64_t i = 0; i < width; i += TPK_VL) {
+        const TPK_M m = TPK_MASK(width - i);
+        for (int64_t kk = 0; kk < k; kk += TPK_VL) {
+            const TPK_M km = TPK_MASK(k - kk);
+            TPK_V v[TPK_VL], w[TPK_VL];
+#pragma GCC unroll 16
+            for (int r = 0; r < TPK_VL; r++) {
+                v[r] = (TPK_V){0};
+                if (i + r < rows) {
+                    v[r] = TPK_LOADM(src + (i + r) * rs + kk, km);
+                }
+            }
+            /* log2(VL) perfect shuffles of a square turn it. */
+#pragma GCC unroll 4
+            for (int h = 1; h < TPK_VL; h *= 2) {
+#pragma GCC unroll 8
+                for (int r = 0; r < TPK_VL / 2; r++) {
+                    w[2 * r] = TPK_ILO(v[r], v[r + TPK_VL / 2]);
+                    w[2 * r + 1] = TPK_IHI(v[r], v[r + TPK_VL / 2]);
+                }
+#pragma GCC unroll 16
+                for (int r = 0; r < TPK_VL; r++) {
+                    v[r] = w[r];
+                }
+            }
+#pragma GCC unroll 16
+            for (int r = 0; r < TPK_VL; r++) {
+                if (kk + r < k) {
+                    TPK_STOREM(dst + (kk + r) * width + i, v[r], m);
+                }
+            }
+        }
+    }
+}
+
+TPK_FN void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
+                            int64_t rs, int64_t ks, TPK_E *dst)
+{
+    if (rs == 1) {
+        for (int64_t kk = 0; kk < k; kk++) {
+            for (int64_t i = 0; i < width; i += TPK_VL) {
+                const TPK_V v = TPK_LOADM(src + kk * ks + i, TPK_MASK(rows - i));
+                TPK_STOREM(dst + kk * width + i, v, TPK_MASK(width - i));
+            }
+        }
+        return;
+    }
+    if (ks == 1) {
+        TPK_N(tpk_pack_turn)(width, rows, k, src, rs, dst);
+        return;
+    }
+    for (int64_t kk = 0; kk < k; kk++) {
+        for (int64_t i = 0; i < width; i++) {
+            dst[kk * width + i] = i < rows ? src[i * rs + kk * ks] : (TPK_E)0;
+        }
+    }
+}
+
+/* One contraction. ap and bp, where not null, are packed operands and go before a and b. */
+typedef struct {
+    int64_t m, n, k;
+    const TPK_E *a, *b, *ap, *bp;
+    int64_t a_rs, a_cs, b_rs, b_cs;
+    TPK_E *c;
+    int64_t c_rs;
+    /* Called once for each part of C when it has its last value. */
+    void (*done)(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t col, int64_t rows,
+                 int64_t cols);
+    void *ctx;
+    void *ws;
+} TPK_N(tpk_mm);
+
+/* How it is blocked: panels of high or high + 1 rows (those before `more`), steps of k and n,
+ * whether operands are read where they lie. */
+typedef struct {
+    int64_t parts, high, more, kc, nc;
+    int a_flat, b_flat;
+} TPK_N(tpk_mm_plan);
+
+TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
+{
+    TPK_N(tpk_mm_plan) s;
+    const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
+    s.parts = tpk_i_ceil(q->m, TPK_MR);
+    s.high = q->m / s.parts;
+    s.more = q->m % s.parts;
+    s.b_flat = !q->bp && q->b_cs == 1 && q->m <= 3 * TPK_MR &&
+               (TPK_MASKED || q->n % TPK_NR == 0);
+    /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
+    s.a_flat = !q->ap && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
+               (q->m <= 4 || (q->n <= 8 * TPK_NR &&
+                              (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
+    s.kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_KC));
+    s.nc = TPK_NC;
+    if (q->m <= TPK_MR) {
+        s.nc = 4 * TPK_NR;
+        if (s.b_flat && k * q->n >= (1 << 20) / (int64_t)sizeof(TPK_E)) {
+            s.kc = 16;
+            s.nc = TPK_NC;
+        }
+    }
+    return s;
+}
+
+/* The row at which panel p begins. */
+TPK_IN int64_t TPK_N(tpk_mm_row)(const TPK_N(tpk_mm_plan) * s, int64_t p)
+{
+    return p * s->high + tpk_i_min(p, s->more);
+}
+
+TPK_FN int64_t TPK_N(tpk_mm_a_room)(int64_t m, int64_t k)
+{
+    return (tpk_i_min(m, TPK_MC) * tpk_i_min(k, TPK_KC) + 15) / 16 * 16;
+}
+
+/* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
+TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s, int64_t p0,
+                               int64_t p1, int64_t j0, int64_t j1, int64_t k0, int64_t k1,
+                               TPK_E *c, int64_t c_rs, int last)
+{
+    const int64_t row0 = TPK_N(tpk_mm_row)(s, p0);
+    const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 3 ? 2 : 1;
+    TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
+    for (int64_t jc = j0; jc < j1; jc += s->nc) {
+        const int64_t nj = tpk_i_min(s->nc, j1 - jc);
+        for (int64_t kc = k0; kc < k1; kc += s->kc) {
+            const int64_t kk = tpk_i_min(s->kc, k1 - kc);
+            const TPK_E *b = bw;
+            int64_t b_rs = TPK_NR, b_ps = TPK_NR * kk;
+            if (q->bp) {
+                b = q->bp + jc * q->k + kc * TPK_NR;
+                b_ps = TPK_NR * q->k;
+            } else if (s->b_flat) {
+                b = q->b + kc * q->b_rs + jc;
+                b_rs = q->b_rs;
+                b_ps = TPK_NR;
+            } else {
+                for (int64_t j = 0; j < nj; j += TPK_NR) {
+                    TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, nj - j), kk,
+                                    q->b + kc * q->b_rs + (jc + j) * q->b_cs, q->b_cs, q->b_rs,
+                                    bw + j * kk);
+                }
+            }
+            for (int64_t pc = p0; pc < p1; pc += per) {
+                const int64_t pe = tpk_i_min(pc + per, p1), base = TPK_N(tpk_mm_row)(s, pc);
+                if (!q->ap && !s->a_flat) {
+                    for (int64_t p = pc; p < pe; p++) {
+                        const int64_t i = TPK_N(tpk_mm_row)(s, p);
+                        const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
+                        TPK_N(tpk_pack)(rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs,
+                                        q->a_rs, q->a_cs, aw + (i - base) * kk);
+                    }
+                }
+                for (int64_t j = 0; j < nj; j += wide * TPK_NR) {
+                    const int64_t cols = tpk_i_min(wide * TPK_NR, nj - j);
+                    const TPK_E *const bj = b + j / TPK_NR * b_ps;
+                    for (int64_t p = pc; p < pe; p++) {
+                        const int64_t i = TPK_N(tpk_mm_row)(s, p);
+                        const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
+                        const TPK_E *a = aw + (i - base) * kk;
+                        int64_t a_rs = 1, a_cs = rows;
+                        if (q->ap) {
+                            a = q->ap + i * q->k + kc * rows;
+                        } else if (s->a_flat) {
+                            a = q->a + i * q->a_rs + kc * q->a_cs;
+                            a_rs = q->a_rs;
+                            a_cs = q->a_cs;
+                        }
+                        TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
+                        if (cols > TPK_NR) {
+                            TPK_N(tpk_wide)(rows, kk, a, a_rs, a_cs, bj, b_rs, b_ps, ct, c_rs,
+                                            cols, kc > k0);
+                        } else {
+                            TPK_N(tpk_tile)(rows, kk, a, a_rs, a_cs, bj, b_rs, ct, c_rs, cols,
+                                            kc > k0);
+                        }
+                        if (last && q->done && kc + kk == k1) {
+                            q->done(q->ctx, ct, c_rs, i, jc + j, rows, cols);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Elements of workspace: a panel of A, a panel of B, a tile for closed chains. */
+TPK_FN int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
+{
+    const int64_t nr = tpk_i_ceil(tpk_i_min(n, TPK_NC), TPK_NR) * TPK_NR;
+    const int64_t t = k <= TPK_CHAIN ? 0 : tpk_i_min(m, TPK_LONG) * tpk_i_min(nr, TPK_LONG);
+    *tile = TPK_N(tpk_mm_a_room)(m, k) + nr * tpk_i_min(k, TPK_KC);
+    return *tile + (t + 15) / 16 * 16;
+}
+
+TPK_FN void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
+{
+    const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
+    if (q->k <= TPK_CHAIN) {
+        TPK_N(tpk_mm_part)(q, s, 0, s->parts, 0, q->n, 0, q->k, q->c, q->c_rs, 1);
+        return;
+    }
+    int64_t at = 0;
+    TPK_N(tpk_mm_room)(q->m, q->n, q->k, &at);
+    TPK_E *const t = (TPK_E *)q->ws + at;
+    const int64_t per = TPK_LONG / TPK_MR;
+    for (int64_t p = 0; p < s->parts; p += per) {
+        const int64_t pe = tpk_i_min(p + per, s->parts), i = TPK_N(tpk_mm_row)(s, p);
+        const int64_t rows = TPK_N(tpk_mm_row)(s, pe) - i;
+        for (int64_t j = 0; j < q->n; j += TPK_LONG) {
+            const int64_t je = tpk_i_min(j + TPK_LONG, q->n);
+            TPK_E *const c = q->c + i * q->c_rs + j;
+            TPK_N(tpk_mm_part)(q, s, p, pe, j, je, 0, TPK_CHAIN, c, q->c_rs, 0);
+            for (int64_t k = TPK_CHAIN; k < q->k; k += TPK_CHAIN) {
+                const int64_t ke = tpk_i_min(k + TPK_CHAIN, q->k);
+                TPK_N(tpk_mm_part)(q, s, p, pe, j, je, k, ke, t, je - j, 0);
+                for (int64_t r = 0; r < rows; r++) {
+                    for (int64_t x = 0; x < je - j; x++) {
+                        c[r * q->c_rs + x] += t[r * (je - j) + x];
+                    }
+                }
+            }
+            if (q->done) {
+                q->done(q->ctx, c, q->c_rs, i, j, rows, je - j);
+            }
+        }
+    }
+}
+
+/* Few columns: C' = B' A' and then turned. */
+TPK_FN void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
+{
+    TPK_N(tpk_mm) t = *q;
+    t.m = q->n;
+    t.a = q->b;
+    t.a_rs = q->b_cs;
+    t.a_cs = q->b_rs;
+    t.b_rs = q->a_cs;
+    t.b_cs = q->a_rs;
+    t.done = NULL;
+    int64_t at = 0;
+    t.c = (TPK_E *)q->ws + TPK_N(tpk_mm_room)(q->n, q->m, q->k, &at);
+    for (int64_t i = 0; i < q->m; i += TPK_NC) {
+        t.n = tpk_i_min(TPK_NC, q->m - i);
+        t.b = q->a + i * q->a_rs;
+        t.c_rs = t.n;
+        TPK_N(tpk_mm_straight)(&t);
+        TPK_E *const c = q->c + i * q->c_rs;
+        for (int64_t x = 0; x < t.n; x++) {
+            for (int64_t j = 0; j < q->n; j++) {
+                c[x * q->c_rs + j] = t.c[j * t.c_rs + x];
+            }
+        }
+        if (q->done) {
+            q->done(q->ctx, c, q->c_rs, i, 0, t.n, q->n);
+        }
+    }
+}
+
+TPK_FN void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
+{
+    if (q->m <= 0 || q->n <= 0) {
+        return;
+    }
+    if (q->k <= 0) {
+        for (int64_t i = 0; i < q->m; i++) {
+            for (int64_t j = 0; j < q->n; j++) {
+                q->c[i * q->c_rs + j] = 0;
+            }
+        }
+        if (q->done) {
+            q->done(q->ctx, q->c, q->c_rs, 0, 0, q->m, q->n);
+        }
+        return;
+    }
+    /* Cost per k in steps of one fma: tiles, and turning what lies the wrong way. */
+    if (!q->ap && !q->bp && q->n < TPK_VL && q->n < q->m) {
+        const int64_t cost = 2 * q->m + (q->b_cs == 1 ? 0 : q->n);
+        const int64_t turned =
+            q->n * tpk_i_ceil(q->m, TPK_NR) * 2 + (q->a_rs == 1 ? 0 : q->m) + q->n * q->m / 8;
+        if (turned < cost) {
+            TPK_N(tpk_mm_turned)(q);
+            return;
+        }
+    }
+    TPK_N(tpk_mm_straight)(q);
+}
+
+/* Bytes of workspace, which begins at a multiple of 64, for any strides. */
+TPK_FN size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
+{
+    if (m <= 0 || n <= 0 || k <= 0) {
+        return 0;
+    }
+    int64_t at = 0, room = TPK_N(tpk_mm_room)(m, n, k, &at);
+    if (n < TPK_VL && n < m) {
+        const int64_t turned = TPK_N(tpk_mm_room)(n, m, k, &at) + n * tpk_i_min(m, TPK_NC);
+        room = turned > room ? turned : room;
+    }
+    return (size_t)room * sizeof(TPK_E);
+}
+
+/* C = A B. */
+TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int64_t a_rs,
+                            int64_t a_cs, const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
+                            int64_t c_rs, void *ws)
+{
+    /* Small ones are over before a plan would be made. */
+    if (TPK_MASKED && b_cs == 1 && m <= TPK_MR && n <= 4 * TPK_NR && k <= TPK_KC && m > 3) {
+        for (int64_t j = 0; j < n; j += TPK_NR) {
+            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs,
+                            tpk_i_min(TPK_NR, n - j), 0);
+        }
+        return;
+    }
+    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .a = a, .a_rs = a_rs, .a_cs = a_cs, .b = b,
+                             .b_rs = b_rs, .b_cs = b_cs, .c = c, .c_rs = c_rs, .ws = ws};
+    TPK_N(tpk_mm_run)(&q);
+}
+
+/* Operands that stay: A or B packed once for every product with them. */
+TPK_FN size_t TPK_N(tpk_gemm_packed_b_size)(int64_t n, int64_t k)
+{
+    const int64_t size = n <= 0 || k <= 0 ? 0 : tpk_i_ceil(n, TPK_NR) * TPK_NR * k;
+    return (size_t)size * sizeof(TPK_E);
+}
+
+TPK_FN void TPK_N(tpk_gemm_pack_b)(int64_t n, int64_t k, const TPK_E *b, int64_t b_rs,
+                                   int64_t b_cs, TPK_E *bp)
+{
+    for (int64_t j = 0; j < n; j += TPK_NR) {
+        TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, n - j), k, b + j * b_cs, b_cs, b_rs,
+                        bp + j * k);
+    }
+}
+
+TPK_FN void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
+                                     int64_t a_rs, int64_t a_cs, const TPK_E *bp, TPK_E *c,
+                                     int64_t c_rs, void *ws)
+{
+    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .a = a, .a_rs = a_rs, .a_cs = a_cs,
+                             .bp = bp, .c = c, .c_rs = c_rs, .ws = ws};
+    TPK_N(tpk_mm_run)(&q);
+}
+
+TPK_FN size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
+{
+    return m <= 0 || k <= 0 ? 0 : (size_t)m * (size_t)k * sizeof(TPK_E);
+}
+
+TPK_FN void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
+                                   int64_t a_cs, TPK_E *ap)
+{
+    const int64_t parts = tpk_i_ceil(m, TPK_MR);
+    for (int64_t p = 0; p < parts && k > 0; p++) {
+        const int64_t i = tpk_cut(m, parts, p), rows = tpk_cut(m, parts, p + 1) - i;
+        TPK_N(tpk_pack)(rows, rows, k, a + i * a_rs, a_rs, a_cs, ap + i * k);
+    }
+}
+
+TPK_FN void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_E *ap,
+                                     const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
+                                     int64_t c_rs, void *ws)
+{
+    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .ap = ap, .b = b, .b_rs = b_rs,
+                             .b_cs = b_cs, .c = c, .c_rs = c_rs, .ws = ws};
+    TPK_N(tpk_mm_run)(&q);
 }

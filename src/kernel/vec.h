@@ -21,6 +21,8 @@
 #define TPK_N(name) TPK_CAT(name##_f, TPK_BITS)
 #define TPK_FN static __attribute__((unused))
 #define TPK_IN static inline __attribute__((always_inline, unused))
+/* A kernel keeps its registers to itself. */
+#define TPK_OUT static __attribute__((noinline, unused))
 
 #define TPK_E TPK_CAT(tpk_f, TPK_BITS)
 #define TPK_V TPK_CAT(tpk_v, TPK_BITS)
@@ -79,8 +81,13 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 {
     return (tpk_m64)(n >= 8 ? 0xffu : n <= 0 ? 0u : 0xffu >> (8 - n));
 }
-#define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps512_mask(a, b, c, 0xffff, 4))
-#define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, 0xff, 4))
+#if defined(__clang__) /* the two disagree on the sign of a mask */
+#define TPK_ALL_32 0xffff
+#else
+#define TPK_ALL_32 -1
+#endif
+#define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps512_mask(a, b, c, TPK_ALL_32, 4))
+#define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, (tpk_m64)-1, 4))
 #define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x, x, x, x, x})
 #define TPK_LOADM_32(p, m) \

@@ -1,0 +1,185 @@
+/* gemm.h against the plain loops of convref.h, bit by bit: random sizes, strides (transposed,
+ * broadcast, backwards), odd values, packed operands, chains that are closed at 4096. */
+#include "kernel_test.h"
+
+#include "kernel/convref.h"
+#include "kernel/gemm.h"
+
+typedef struct {
+    int64_t m, n, k, a_rs, a_cs, b_rs, b_cs, c_rs;
+    int kind;
+} gemm_case;
+
+typedef struct {
+    int64_t calls, elements;
+    const TPK_E *c;
+    int64_t c_rs;
+    int wrong;
+} done_log;
+
+static void note_done(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t col, int64_t rows,
+                      int64_t cols)
+{
+    done_log *const log = ctx;
+    log->calls++;
+    log->elements += rows * cols;
+    log->wrong |= c != log->c + row * log->c_rs + col || c_rs != log->c_rs;
+}
+
+/* A stride pair for rows x cols: 0 row-major, 1 transposed, 2 both spread out, 3 one is zero,
+ * 4 backwards. */
+static void pick_strides(int64_t rows, int64_t cols, int64_t *rs, int64_t *cs)
+{
+    const int64_t pad = test_int(0, 3);
+    switch (test_int(0, 9)) {
+    case 0:
+        *rs = 2 * cols + pad;
+        *cs = 2;
+        return;
+    case 1:
+        *rs = test_int(0, 1) ? 0 : 1;
+        *cs = *rs ? 0 : 1;
+        return;
+    case 2:
+        *rs = -(cols + pad);
+        *cs = test_int(0, 1) ? -1 : 1;
+        return;
+    case 3:
+    case 4:
+    case 5:
+        *rs = 1;
+        *cs = rows + pad;
+        return;
+    default:
+        *rs = cols + pad;
+        *cs = 1;
+        return;
+    }
+}
+
+/* A matrix of its own, its first element put so that every stride stays inside. */
+static TPK_E *make_matrix(int64_t rows, int64_t cols, int64_t rs, int64_t cs, int kind,
+                          TPK_E **first)
+{
+    int64_t lo = 0, hi = 0;
+    const int64_t r = (rows > 0 ? rows - 1 : 0) * rs, c = (cols > 0 ? cols - 1 : 0) * cs;
+    lo += (r < 0 ? r : 0) + (c < 0 ? c : 0);
+    hi += (r > 0 ? r : 0) + (c > 0 ? c : 0);
+    TPK_E *const p = malloc((size_t)(hi - lo + 1) * sizeof *p);
+    if (!p) {
+        exit(2);
+    }
+    test_fill(p, hi - lo + 1, kind);
+    *first = p - lo;
+    return p;
+}
+
+static int check(const char *what, const gemm_case *g, const TPK_E *c, const TPK_E *ref,
+                 const void *ws, size_t room)
+{
+    const int64_t size = g->m > 0 ? (g->m - 1) * g->c_rs + g->n : 0;
+    const int64_t at = test_differs(c, ref, size);
+    if (at < 0 && !test_overrun(ws, room)) {
+        return 0;
+    }
+    printf("FAILED %s: m %" PRId64 " n %" PRId64 " k %" PRId64 " a strides %" PRId64 " %" PRId64
+           " b strides %" PRId64 " %" PRId64 " kind %d\n",
+           what, g->m, g->n, g->k, g->a_rs, g->a_cs, g->b_rs, g->b_cs, g->kind);
+    if (at < 0) {
+        printf("  wrote behind its workspace\n");
+    } else {
+        printf("  element %" PRId64 ", %" PRId64 ": %a, must be %a\n", at / g->c_rs,
+               at % g->c_rs, (double)c[at], (double)ref[at]);
+    }
+    printf("  repeat with the argument %" PRIu64 "\n", test_seed);
+    return 1;
+}
+
+static int run_case(const gemm_case *g)
+{
+    TPK_E *a, *b;
+    TPK_E *const pa = make_matrix(g->m, g->k, g->a_rs, g->a_cs, g->kind, &a);
+    TPK_E *const pb = make_matrix(g->k, g->n, g->b_rs, g->b_cs, g->kind, &b);
+    const size_t size = (size_t)(g->m * g->c_rs + 1) * sizeof(TPK_E);
+    TPK_E *const c = test_room(size), *const ref = test_room(size);
+    const size_t room = TPK_N(tpk_gemm_ws)(g->m, g->n, g->k);
+    void *const ws = test_workspace(room);
+    memset(ref, 0x5a, size);
+    TPK_N(tpk_gemm_ref)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, b, g->b_rs, g->b_cs, ref,
+                        g->c_rs, 1);
+    memset(c, 0x5a, size);
+    TPK_N(tpk_gemm)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, b, g->b_rs, g->b_cs, c, g->c_rs, ws);
+    int bad = check("gemm", g, c, ref, ws, room);
+
+    TPK_E *const bp = test_room(TPK_N(tpk_gemm_packed_b_size)(g->n, g->k));
+    TPK_N(tpk_gemm_pack_b)(g->n, g->k, b, g->b_rs, g->b_cs, bp);
+    memset(c, 0x5a, size);
+    TPK_N(tpk_gemm_packed_b)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, bp, c, g->c_rs, ws);
+    bad |= check("packed b", g, c, ref, ws, room);
+
+    TPK_E *const ap = test_room(TPK_N(tpk_gemm_packed_a_size)(g->m, g->k));
+    TPK_N(tpk_gemm_pack_a)(g->m, g->k, a, g->a_rs, g->a_cs, ap);
+    memset(c, 0x5a, size);
+    TPK_N(tpk_gemm_packed_a)(g->m, g->n, g->k, ap, b, g->b_rs, g->b_cs, c, g->c_rs, ws);
+    bad |= check("packed a", g, c, ref, ws, room);
+
+    done_log log = {.c = c, .c_rs = g->c_rs};
+    const TPK_N(tpk_mm) q = {.m = g->m, .n = g->n, .k = g->k, .a = a, .a_rs = g->a_rs,
+                             .a_cs = g->a_cs, .b = b, .b_rs = g->b_rs, .b_cs = g->b_cs, .c = c,
+                             .c_rs = g->c_rs, .done = note_done, .ctx = &log, .ws = ws};
+    memset(c, 0x5a, size);
+    TPK_N(tpk_mm_run)(&q);
+    bad |= check("with a function on tiles", g, c, ref, ws, room);
+    if (log.wrong || log.elements != g->m * g->n) {
+        printf("FAILED: tiles told of cover %" PRId64 " of %" PRId64 " elements\n", log.elements,
+               g->m * g->n);
+        bad = 1;
+    }
+    free(pa);
+    free(pb);
+    free(c);
+    free(ref);
+    free(ws);
+    free(ap);
+    free(bp);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv, 20240611);
+    const int rounds = argc > 2 ? atoi(argv[2]) : 300;
+    static const int64_t fixed[][3] = {{4, 4, 4},      {1, 750, 300},  {300, 1, 75}, {1, 1, 5000},
+                                       {14, 32, 4096}, {15, 33, 4097}, {3, 70, 9000}, {70, 3, 9000},
+                                       {29, 600, 300}, {300, 130, 70}, {2, 2100, 17}, {40, 300, 4100}};
+    int bad = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !bad; i++) {
+        gemm_case g = {.m = fixed[i][0], .n = fixed[i][1], .k = fixed[i][2]};
+        g.a_rs = g.k;
+        g.a_cs = g.b_cs = 1;
+        g.b_rs = g.c_rs = g.n;
+        bad |= run_case(&g);
+        g.a_rs = 1;
+        g.a_cs = g.m;
+        g.b_rs = 1;
+        g.b_cs = g.k;
+        bad |= run_case(&g);
+    }
+    for (int i = 0; i < rounds && !bad; i++) {
+        gemm_case g = {.kind = test_int(0, 3) ? TEST_PLAIN : TEST_WILD};
+        g.m = test_size(90);
+        g.n = test_size(150);
+        g.k = test_int(0, 19) ? test_size(600) : test_int(4000, 9000);
+        if (g.k > 600) {
+            g.m %= 20;
+        }
+        pick_strides(g.m, g.k, &g.a_rs, &g.a_cs);
+        pick_strides(g.k, g.n, &g.b_rs, &g.b_cs);
+        g.c_rs = g.n + test_int(1, 4);
+        bad |= run_case(&g);
+    }
+    if (!bad) {
+        printf("passed\n");
+    }
+    return bad;
+}
