@@ -110,7 +110,8 @@ struct tp_ctx {
     tp_tensor *retained;      /* list of those with retains > 0 */
     tpi_owned objects;        /* ring of graphs and programs */
     tpi_alloc_head allocs;    /* ring of tp_alloc's blocks */
-    tp_tensor *dead;          /* worklist of tpi_unref; in the stress build: the quarantine */
+    tp_tensor *dead;          /* worklist of tpi_unref, linked by retained_next */
+    tp_tensor *quarantine;    /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
     tp_tensor nil;              /* the result when memory is out */
@@ -205,6 +206,8 @@ typedef struct tpi_shape_text {
     char text[160];
 } tpi_shape_text;
 const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t);
+/* The table of a symbolic tensor's sizes, NULL for a concrete one (src/ir/graph.c). */
+tpi_dims *tpi_dims_of(const tp_tensor *t);
 #define SHAPE(t) tpi_shape_format(&(tpi_shape_text){{0}}, (t))
 
 #endif

@@ -3,7 +3,13 @@
 #define TAPIR_OP_H
 
 #include "ir/node.h"
+#include "kernel/kernels_host.h"
+#include "kernel/view.h"
 #include "tapir/grad.h"
+
+#define OP(name) extern const tpi_op tpi_op_##name;
+#include "op/ops.def"
+#undef OP
 
 /* Every op call comes here: refuses bad operands, infers the result, and computes it now
  * (concrete operands; recorded when a gradient may be asked for) or adds a node to their graph
@@ -39,7 +45,20 @@ static inline bool tpi_wants(const tpi_grad *g, int i)
 /* Adds to the gradient of operand i, summed over the axes along which it was broadcast. */
 void tpi_give(tpi_grad *g, int i, tp_tensor *dx);
 
-/* What concrete ops of one machine need: filled per instruction set from src/kernel/isa. */
-#include "kernel/kernels_host.h"
+/* Runs a kernel on concrete operands into r->out: the one for eager use, or the oracle. False:
+ * r->failed says why. */
+bool tpi_run_op(tpi_run *r);
+bool tpi_run_reference(tpi_run *r);
+
+/* What called kernels get (see tpi_call). */
+enum { TPI_MAX_FLAT_ATTRS = 80 };
+int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out);
+void tpi_view_of(const tp_tensor *t, tpk_view *v);
+/* The index a kernel refused, and the size it had to be below (op/index.c). */
+typedef struct tpi_bad_index {
+    int64_t index, size;
+} tpi_bad_index;
+tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
+                                     const void *attrs, int64_t position);
 
 #endif

@@ -1,0 +1,301 @@
+#include "core/core.h"
+
+#include "kernel/kernels_host.h"
+
+#include <string.h>
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+const char *tp_version(void)
+{
+#define STR(x) #x
+#define TEXT(major, minor) STR(major) "." STR(minor) ".0"
+    return TEXT(TP_VERSION_MAJOR, TP_VERSION_MINOR);
+}
+
+tp_ctx *tp_open(const tp_options *opt)
+{
+    tpi_mem mem;
+    tpi_mem_init(&mem, opt ? opt->allocator : NULL);
+    tp_ctx *c = mem.user.alloc(mem.user.user, sizeof *c);
+    if (!c)
+        return NULL;
+    memset(c, 0, sizeof *c);
+    c->mem = mem;
+    c->recording = true;
+    c->seed = opt ? opt->seed : 0;
+    c->kernels = tpi_kernels_pick(false);
+    c->objects.next = c->objects.prev = &c->objects;
+    c->allocs.next = c->allocs.prev = &c->allocs;
+    c->nil_error = (tpi_error){.status = TP_E_MEMORY, .refs = 1, .text = "out of memory"};
+    c->nil = (tp_tensor){.ctx = c,
+                         .refs = 1,
+                         .status = TP_E_MEMORY,
+                         .dtype = TP_F32,
+                         .error = &c->nil_error,
+                         .owned_at = -1};
+    if (opt) {
+        c->cache_dir = opt->cache_dir ? tpi_strdup(c, opt->cache_dir) : NULL;
+        c->compiler = opt->compiler ? tpi_strdup(c, opt->compiler) : NULL;
+        if ((opt->cache_dir && !c->cache_dir) || (opt->compiler && !c->compiler)) {
+            tp_close(c);
+            return NULL;
+        }
+    }
+    return c;
+}
+
+void tp_close(tp_ctx *tp)
+{
+    if (!tp)
+        return;
+    while (tp->objects.next != &tp->objects) {
+        tpi_owned *o = tp->objects.next;
+        tpi_object_remove(o);
+        o->free(o);
+    }
+    while (tp->n_scopes > 0)
+        tp_scope_end(tp);
+    while (tp->n_owned > 0) {
+        tp_tensor *t = tp->owned[--tp->n_owned];
+        t->owned_at = -1;
+        tpi_unref(t);
+    }
+    while (tp->retained) {
+        tp_tensor *t = tp->retained;
+        t->retains = 1;
+        tp_release(t);
+    }
+    while (tp->allocs.next != &tp->allocs)
+        tp_free(tp, tp->allocs.next + 1);
+    while (tp->quarantine) {
+        tp_tensor *t = tp->quarantine;
+        tp->quarantine = t->retained_next;
+        tpi_give_back(&tp->mem, t, sizeof *t);
+    }
+    tpi_strfree(tp, tp->cache_dir);
+    tpi_strfree(tp, tp->compiler);
+    tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
+    tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
+    tpi_mem mem = tp->mem;
+    tpi_mem_done(&mem);
+    mem.user.release(mem.user.user, tp, sizeof *tp);
+}
+
+void tp_seed(tp_ctx *tp, uint64_t seed)
+{
+    if (tp) {
+        tp->seed = seed;
+        tp->random_at = 0;
+    }
+}
+
+bool tp_recording(tp_ctx *tp, bool on)
+{
+    if (!tp)
+        return false;
+    const bool was = tp->recording;
+    tp->recording = on;
+    return was;
+}
+
+size_t tp_memory_bytes(const tp_ctx *tp)
+{
+    return tp ? tp->mem.in_use : 0;
+}
+
+/* ---- memory for others --------------------------------------------------------------------- */
+
+void *tp_alloc(tp_ctx *tp, size_t size)
+{
+    if (!tp)
+        return NULL;
+    tpi_alloc_head *h = NULL;
+    if (size <= SIZE_MAX - sizeof *h)
+        h = tpi_take(&tp->mem, sizeof *h + size);
+    if (!h) {
+        tpi_no_memory(tp, TPI_AT(NULL, 0), "tp_alloc");
+        return NULL;
+    }
+    memset(h, 0, sizeof *h + size);
+    h->size = size;
+    h->next = tp->allocs.next;
+    h->prev = &tp->allocs;
+    h->next->prev = h->prev->next = h;
+    return h + 1;
+}
+
+void tp_free(tp_ctx *tp, void *p)
+{
+    if (!tp || !p)
+        return;
+    tpi_alloc_head *h = (tpi_alloc_head *)p - 1;
+    h->next->prev = h->prev;
+    h->prev->next = h->next;
+    tpi_give_back(&tp->mem, h, sizeof *h + h->size);
+}
+
+char *tpi_strdup(tp_ctx *ctx, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = tpi_take(&ctx->mem, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void tpi_strfree(tp_ctx *ctx, char *text)
+{
+    if (text)
+        tpi_give_back(&ctx->mem, text, strlen(text) + 1);
+}
+
+void tpi_object_add(tp_ctx *ctx, tpi_owned *o, void (*free)(tpi_owned *o))
+{
+    o->free = free;
+    o->next = ctx->objects.next;
+    o->prev = &ctx->objects;
+    o->next->prev = o->prev->next = o;
+}
+
+void tpi_object_remove(tpi_owned *o)
+{
+    o->next->prev = o->prev;
+    o->prev->next = o->next;
+    o->next = o->prev = o;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+tp_status tp_scope_begin(tp_ctx *tp)
+{
+    if (!tp)
+        return TP_E_NULL;
+    if (tp->n_scopes == tp->scopes_size) {
+        const int32_t size = tp->scopes_size ? tp->scopes_size * 2 : 16;
+        tpi_scope *s =
+            tpi_resize(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *s,
+                       (size_t)size * sizeof *s);
+        if (!s) {
+            tpi_no_memory(tp, TPI_AT(NULL, 0), "tp_scope_begin");
+            return TP_E_MEMORY;
+        }
+        tp->scopes = s;
+        tp->scopes_size = size;
+    }
+    tp->scopes[tp->n_scopes++].mark = tp->n_owned;
+    return TP_OK;
+}
+
+tp_status tp_scope_end(tp_ctx *tp)
+{
+    if (!tp)
+        return TP_E_NULL;
+    if (tp->n_scopes == 0)
+        return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
+                               "no scope is open");
+    const int32_t mark = tp->scopes[--tp->n_scopes].mark;
+    while (tp->n_owned > mark) {
+        tp_tensor *t = tp->owned[--tp->n_owned];
+        t->owned_at = -1;
+        tpi_unref(t);
+    }
+    return TP_OK;
+}
+
+static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
+{
+    ctx->owned[at] = t;
+    t->owned_at = at;
+}
+
+tp_tensor *tp_keep(tp_tensor *t)
+{
+    if (!t || !t->ctx || t->refs <= 0 || t->owned_at < 0 || t->ctx->n_scopes == 0)
+        return t;
+    tp_ctx *ctx = t->ctx;
+    tpi_scope *s = &ctx->scopes[ctx->n_scopes - 1];
+    if (t->owned_at < s->mark)
+        return t;
+    move_owned(ctx, ctx->owned[s->mark], t->owned_at);
+    move_owned(ctx, t, s->mark++);
+    return t;
+}
+
+void tpi_disown(tp_tensor *t)
+{
+    tp_ctx *ctx = t->ctx;
+    int32_t hole = t->owned_at;
+    if (hole < 0)
+        return;
+    /* The hole goes to the end through the first places of the scopes above it, so that each
+     * scope keeps its own. */
+    for (int32_t s = 0; s < ctx->n_scopes; s++) {
+        const int32_t mark = ctx->scopes[s].mark;
+        if (mark > hole) {
+            move_owned(ctx, ctx->owned[mark - 1], hole);
+            hole = mark - 1;
+            ctx->scopes[s].mark--;
+        }
+    }
+    move_owned(ctx, ctx->owned[ctx->n_owned - 1], hole);
+    ctx->n_owned--;
+    t->owned_at = -1;
+}
+
+bool tpi_own(tp_tensor *t)
+{
+    tp_ctx *ctx = t->ctx;
+    if (ctx->n_owned == ctx->owned_size) {
+        const int32_t size = ctx->owned_size ? ctx->owned_size * 2 : 64;
+        tp_tensor **v = tpi_resize(&ctx->mem, ctx->owned,
+                                   (size_t)ctx->owned_size * sizeof *v,
+                                   (size_t)size * sizeof *v);
+        if (!v) {
+            tpi_unref(t);
+            return false;
+        }
+        ctx->owned = v;
+        ctx->owned_size = size;
+    }
+    move_owned(ctx, t, ctx->n_owned++);
+    return true;
+}
+
+tp_tensor *tp_retain(tp_tensor *t)
+{
+    if (!t || !t->ctx || t->refs <= 0 || t == &t->ctx->nil)
+        return t;
+    tpi_ref(t);
+    if (t->retains++ == 0) {
+        tp_ctx *ctx = t->ctx;
+        t->retained_prev = NULL;
+        t->retained_next = ctx->retained;
+        if (ctx->retained)
+            ctx->retained->retained_prev = t;
+        ctx->retained = t;
+    }
+    return t;
+}
+
+void tp_release(tp_tensor *t)
+{
+    if (!t || !t->ctx || t == &t->ctx->nil)
+        return;
+    tp_ctx *ctx = t->ctx;
+    if (t->refs <= 0 || t->retains == 0) {
+        tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_release", TP_E_STATE,
+                        "the tensor is not retained");
+        return;
+    }
+    if (--t->retains == 0) {
+        if (t->retained_prev)
+            t->retained_prev->retained_next = t->retained_next;
+        else
+            ctx->retained = t->retained_next;
+        if (t->retained_next)
+            t->retained_next->retained_prev = t->retained_prev;
+        t->retained_next = t->retained_prev = NULL;
+    }
+    tpi_unref(t);
+}

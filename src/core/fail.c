@@ -1,0 +1,119 @@
+#include "core/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const status_names[TP_N_STATUS] = {
+    "ok",      "null",   "shape", "dtype", "axis",   "value",    "state", "symbolic",
+    "context", "name",   "memory", "io",   "format", "compiler", "bug",
+};
+
+const tp_tensor tpi_nil = {.refs = 1, .status = TP_E_NULL, .owned_at = -1};
+
+const char *tp_status_name(tp_status s)
+{
+    return (unsigned)s < TP_N_STATUS ? status_names[s] : "?";
+}
+
+static void write_text(char *out, size_t size, tpi_at at, const char *what, const char *fmt,
+                       va_list ap)
+{
+    int n = 0;
+    if (at.file)
+        n = snprintf(out, size, "%s:%d: ", at.file, at.line);
+    if (what && n >= 0 && (size_t)n < size)
+        n += snprintf(out + n, size - (size_t)n, "%s: ", what);
+    if (n >= 0 && (size_t)n < size)
+        vsnprintf(out + n, size - (size_t)n, fmt, ap);
+}
+
+static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, bool tensor,
+                       const char *fmt, va_list ap)
+{
+    if (!ctx)
+        return (tp_tensor *)&tpi_nil;
+    char text[sizeof ctx->error];
+    write_text(text, sizeof text, at, what, fmt, ap);
+    if (ctx->status == TP_OK) {
+        ctx->status = status;
+        memcpy(ctx->error, text, sizeof text);
+    }
+    if (!tensor)
+        return NULL;
+    tpi_error *e = tpi_take(&ctx->mem, sizeof *e);
+    tp_tensor *t = e ? tpi_tensor(ctx, at, TP_F32, 0, NULL) : NULL;
+    if (!t) {
+        tpi_give_back(&ctx->mem, e, sizeof *e);
+        return &ctx->nil;
+    }
+    e->status = status;
+    e->refs = 1;
+    memcpy(e->text, text, sizeof e->text);
+    e->text[sizeof e->text - 1] = 0;
+    t->error = e;
+    t->status = (uint8_t)status;
+    return t;
+}
+
+tp_tensor *tpi_fail(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, const char *fmt,
+                    ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    tp_tensor *t = born(ctx, at, what, status, true, fmt, ap);
+    va_end(ap);
+    return t;
+}
+
+tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
+                          const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    born(ctx, at, what, status, false, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what)
+{
+    if (!ctx)
+        return (tp_tensor *)&tpi_nil;
+    tpi_fail_status(ctx, at, what, TP_E_MEMORY, "out of memory");
+    return &ctx->nil;
+}
+
+tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, const tp_tensor *t)
+{
+    if (!t)
+        return tpi_fail(ctx, at, what, TP_E_NULL, "operand %d is NULL", i);
+    if (t->refs <= 0)
+        return tpi_fail(ctx, at, what, TP_E_STATE,
+                        "operand %d was used after its scope ended (tp_keep hands a tensor to "
+                        "the scope outside)",
+                        i);
+    if (t->status != TP_OK)
+        return (tp_tensor *)t;
+    if (ctx && t->ctx != ctx)
+        return tpi_fail(ctx, at, what, TP_E_CTX, "operand %d belongs to another context", i);
+    return NULL;
+}
+
+tp_status tp_error(const tp_ctx *tp)
+{
+    return tp ? tp->status : TP_E_NULL;
+}
+
+const char *tp_error_message(const tp_ctx *tp)
+{
+    return tp ? tp->error : "the context is NULL";
+}
+
+void tp_clear_error(tp_ctx *tp)
+{
+    if (tp) {
+        tp->status = TP_OK;
+        tp->error[0] = 0;
+    }
+}

@@ -1,0 +1,228 @@
+#include "core/dim.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BUF_HEADER = 64 }; /* keeps the elements aligned to 64 bytes */
+
+tpi_buf *tpi_buf_new(tp_ctx *ctx, size_t bytes)
+{
+    _Static_assert(sizeof(tpi_buf) <= BUF_HEADER, "the header fits");
+    if (bytes > SIZE_MAX - BUF_HEADER)
+        return NULL;
+    tpi_buf *b = tpi_take(&ctx->mem, BUF_HEADER + bytes);
+    if (!b)
+        return NULL;
+    *b = (tpi_buf){.refs = 1, .data = (char *)b + BUF_HEADER, .size = BUF_HEADER + bytes};
+    return b;
+}
+
+void tpi_buf_unref(tp_ctx *ctx, tpi_buf *b)
+{
+    if (!b || --b->refs > 0)
+        return;
+    if (b->release)
+        b->release(b->user, b->data);
+    tpi_give_back(&ctx->mem, b, b->size ? b->size : sizeof *b);
+}
+
+/* ---- references ----------------------------------------------------------------------------- */
+
+void tpi_ref(const tp_tensor *t)
+{
+    if (t && t->ctx)
+        ((tp_tensor *)t)->refs++;
+}
+
+static void bury(tp_ctx *ctx, tp_tensor *t)
+{
+    for (int i = 0; i < t->n_in; i++)
+        tpi_unref(t->in[i]);
+    tpi_unref(t->grad);
+    tpi_give_back(&ctx->mem, t->in, t->block_size);
+    tpi_buf_unref(ctx, t->buf);
+    tpi_strfree(ctx, t->name);
+    if (t->error && --t->error->refs == 0)
+        tpi_give_back(&ctx->mem, t->error, sizeof *t->error);
+#ifdef TPI_STRESS
+    /* The header stays, dead, until the context is closed: a later use is then an error. */
+    t->in = NULL, t->n_in = 0, t->grad = NULL, t->buf = NULL, t->data = NULL;
+    t->name = NULL, t->error = NULL, t->graph = NULL;
+    t->retained_next = ctx->quarantine;
+    ctx->quarantine = t;
+#else
+    tpi_give_back(&ctx->mem, t, sizeof *t);
+#endif
+}
+
+void tpi_unref(const tp_tensor *ct)
+{
+    tp_tensor *t = (tp_tensor *)ct;
+    if (!t || !t->ctx || t == &t->ctx->nil || --t->refs > 0)
+        return;
+    tp_ctx *ctx = t->ctx;
+    t->retained_next = ctx->dead; /* a list, because a chain of a million nodes dies at once */
+    ctx->dead = t;
+    if (ctx->sweeping)
+        return;
+    ctx->sweeping = true;
+    while (ctx->dead) {
+        t = ctx->dead;
+        ctx->dead = t->retained_next;
+        bury(ctx, t);
+    }
+    ctx->sweeping = false;
+}
+
+/* ---- birth ------------------------------------------------------------------------------------ */
+
+tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape)
+{
+    tp_tensor *t = tpi_take(&ctx->mem, sizeof *t);
+    if (!t)
+        return NULL;
+    memset(t, 0, offsetof(tp_tensor, shape));
+    t->ctx = ctx;
+    t->refs = 1;
+    t->dtype = (uint8_t)dtype;
+    t->rank = (uint8_t)rank;
+    t->seq = ctx->seq++;
+    t->file = at.file;
+    t->line = at.line;
+    t->owned_at = -1;
+    t->index = -1;
+    for (int i = 0; i < rank; i++)
+        t->shape[i] = shape[i];
+    return tpi_own(t) ? t : NULL;
+}
+
+void tpi_set_strides(tp_tensor *t)
+{
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        t->stride[i] = step;
+        step *= t->shape[i] ? t->shape[i] : 1;
+    }
+    t->flags |= TPI_CONTIGUOUS;
+}
+
+void tpi_note_contiguous(tp_tensor *t)
+{
+    int64_t step = 1;
+    t->flags |= TPI_CONTIGUOUS;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->shape[i] == 0) {
+            t->flags |= TPI_CONTIGUOUS;
+            return;
+        }
+        if (t->shape[i] != 1 && t->stride[i] != step)
+            t->flags &= (uint8_t)~TPI_CONTIGUOUS;
+        step *= t->shape[i];
+    }
+}
+
+int64_t tpi_count(const tp_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+size_t tpi_bytes(const tp_tensor *t)
+{
+    return (size_t)tpi_count(t) * tp_dtype_size((tp_dtype)t->dtype);
+}
+
+bool tpi_tensor_alloc(tp_tensor *t)
+{
+    tpi_set_strides(t);
+    t->buf = tpi_buf_new(t->ctx, tpi_bytes(t));
+    if (!t->buf)
+        return false;
+    t->data = t->buf->data;
+    return true;
+}
+
+void tpi_tensor_share(tp_tensor *t, tp_tensor *src, int64_t offset)
+{
+    t->buf = src->buf;
+    t->buf->refs++;
+    t->data = src->data + offset * (int64_t)tp_dtype_size((tp_dtype)src->dtype);
+    t->flags |= src->flags & TPI_VARIABLE;
+}
+
+tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape)
+{
+    tp_tensor *t = tpi_tensor(ctx, at, dtype, rank, shape);
+    if (!t || !tpi_tensor_alloc(t))
+        return tpi_no_memory(ctx, at, NULL);
+    return t;
+}
+
+bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const int64_t *shape,
+                     tp_tensor **out)
+{
+    if (rank < 0 || rank > TP_MAX_RANK) {
+        *out = tpi_fail(ctx, at, what, TP_E_SHAPE, "rank %d is not in 0..%d", rank, TP_MAX_RANK);
+        return false;
+    }
+    if (rank > 0 && !shape) {
+        *out = tpi_fail(ctx, at, what, TP_E_NULL, "the shape is NULL");
+        return false;
+    }
+    int64_t bytes = 8; /* of the widest element; an empty axis must not hide an absurd one */
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0) {
+            *out = tpi_fail(ctx, at, what, TP_E_SHAPE, "size %lld of axis %d is negative",
+                            (long long)shape[i], i);
+            return false;
+        }
+        if (shape[i] > 0 && __builtin_mul_overflow(bytes, shape[i], &bytes)) {
+            *out = tpi_fail(ctx, at, what, TP_E_SHAPE, "the sizes multiply beyond 2^63 bytes");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tpi_record(tp_tensor *t, const tpi_op *op, int n_in, tp_tensor *const *in,
+                const void *attrs, size_t attrs_size)
+{
+    const size_t versions_at = (size_t)n_in * sizeof *in;
+    const size_t attrs_at = (versions_at + (size_t)n_in * sizeof(uint32_t) + 7) & ~(size_t)7;
+    t->op = op;
+    if (attrs_at + attrs_size == 0)
+        return true;
+    char *block = tpi_take(&t->ctx->mem, attrs_at + attrs_size);
+    if (!block)
+        return false;
+    t->block_size = attrs_at + attrs_size;
+    t->in = (tp_tensor **)(void *)block;
+    t->in_version = (uint32_t *)(void *)(block + versions_at);
+    t->n_in = n_in;
+    for (int i = 0; i < n_in; i++) {
+        t->in[i] = in[i];
+        t->in_version[i] = in[i]->buf ? in[i]->buf->version : 0;
+        tpi_ref(in[i]);
+    }
+    if (attrs_size)
+        t->attrs = memcpy(block + attrs_at, attrs, attrs_size);
+    return true;
+}
+
+const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t)
+{
+    const size_t size = sizeof buf->text;
+    tpi_str s = TPI_STR(&t->ctx->mem);
+    tpi_str_put(&s, "[");
+    for (int i = 0; i < t->rank; i++) {
+        tpi_str_put(&s, i ? ", " : "");
+        tpi_dim_print(tpi_dims_of(t), t->shape[i], &s);
+    }
+    tpi_str_put(&s, "]");
+    snprintf(buf->text, size, "%s", s.failed ? "[...]" : s.text);
+    tpi_str_free(&s);
+    return buf->text;
+}

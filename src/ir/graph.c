@@ -1,0 +1,425 @@
+#include "ir/graph.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+/* ---- ops that are not computed ---------------------------------------------------------- */
+
+static bool infer_operand(tpi_infer *q)
+{
+    const tp_tensor *t = q->in[0];
+    q->dtype = (tp_dtype)t->dtype;
+    q->rank = t->rank;
+    memcpy(q->shape, t->shape, sizeof(int64_t) * t->rank);
+    return true;
+}
+
+static bool infer_true(tpi_infer *q)
+{
+    q->dtype = TP_BOOL;
+    q->rank = 0;
+    return true;
+}
+
+const tpi_op tpi_op_placeholder = {
+    .name = "placeholder", .code = TPI_OP_placeholder, .kind = TPI_SOURCE};
+const tpi_op tpi_op_variable = {.name = "variable",
+                                .code = TPI_OP_variable,
+                                .kind = TPI_SOURCE,
+                                .n_in = 1,
+                                .infer = infer_operand};
+const tpi_op tpi_op_const = {.name = "const",
+                             .code = TPI_OP_const,
+                             .kind = TPI_SOURCE,
+                             .n_in = 1,
+                             .infer = infer_operand};
+const tpi_op tpi_op_assign = {.name = "assign",
+                              .code = TPI_OP_assign,
+                              .kind = TPI_EFFECT,
+                              .n_in = 2,
+                              .infer = infer_operand};
+const tpi_op tpi_op_group = {
+    .name = "group", .code = TPI_OP_group, .kind = TPI_EFFECT, .n_in = -1, .infer = infer_true};
+
+/* ---- graphs -------------------------------------------------------------------------------- */
+
+static void graph_free(tpi_owned *o)
+{
+    tp_graph *g = (tp_graph *)o;
+    tp_ctx *ctx = g->ctx;
+    if (g->programs)
+        g->free_programs(g->programs);
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        tp_tensor *t = g->nodes[i];
+        t->graph = NULL; /* a handle that outlives the graph is dead to ops */
+        if (t->status == TP_OK)
+            t->status = TP_E_STATE;
+        tpi_unref(t);
+    }
+    for (int i = 0; i < g->n_strings; i++)
+        tpi_strfree(ctx, g->strings[i]);
+    tpi_give_back(&ctx->mem, g->strings, (size_t)g->n_strings * sizeof *g->strings);
+    tpi_give_back(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *g->nodes);
+    tpi_give_back(&ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *g->lifted);
+    tpi_give_back(&ctx->mem, g->named, (size_t)g->named_size * sizeof *g->named);
+    tpi_dims_free(g->dims);
+    tpi_give_back(&ctx->mem, g, sizeof *g);
+}
+
+tp_graph *tp_graph_new(tp_ctx *tp)
+{
+    if (!tp)
+        return NULL;
+    tp_graph *g = tpi_take(&tp->mem, sizeof *g);
+    if (g) {
+        memset(g, 0, sizeof *g);
+        g->ctx = tp;
+        g->dims = tpi_dims_new(tp);
+        if (g->dims) {
+            tpi_object_add(tp, &g->owned, graph_free);
+            return g;
+        }
+        tpi_give_back(&tp->mem, g, sizeof *g);
+    }
+    tpi_no_memory(tp, TPI_AT(NULL, 0), "tp_graph_new");
+    return NULL;
+}
+
+void tp_graph_free(tp_graph *g)
+{
+    if (!g)
+        return;
+    tpi_object_remove(&g->owned);
+    graph_free(&g->owned);
+}
+
+tpi_dims *tpi_dims_of(const tp_tensor *t)
+{
+    return t->graph ? t->graph->dims : NULL;
+}
+
+int64_t tp_symbol(tp_graph *g, const char *name)
+{
+    if (!g || !name)
+        return TPI_NO_DIM;
+    return tpi_dim_symbol(g->dims, name);
+}
+
+int64_t tp_dim_add(tp_graph *g, int64_t a, int64_t b)
+{
+    return g ? tpi_dim_add(g->dims, a, b) : TPI_NO_DIM;
+}
+
+int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b)
+{
+    return g ? tpi_dim_mul(g->dims, a, b) : TPI_NO_DIM;
+}
+
+int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b)
+{
+    return g ? tpi_dim_div(g->dims, a, b) : TPI_NO_DIM;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
+                          tp_tensor *const *in, const void *attrs, tp_dtype dtype, int rank,
+                          const int64_t *shape)
+{
+    tp_ctx *ctx = g->ctx;
+    if (g->n_nodes == g->nodes_size) {
+        const int size = g->nodes_size ? g->nodes_size * 2 : 64;
+        tp_tensor **v = tpi_resize(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *v,
+                                   (size_t)size * sizeof *v);
+        if (!v)
+            return tpi_no_memory(ctx, at, op->name);
+        g->nodes = v;
+        g->nodes_size = size;
+    }
+    tp_tensor *t = tpi_tensor(ctx, at, dtype, rank, shape);
+    if (!t || !tpi_record(t, op, n_in, in, attrs, op->attrs_size))
+        return tpi_no_memory(ctx, at, op->name);
+    t->graph = g;
+    t->flags |= ctx->recording ? TPI_REQUIRES : TPI_CONSTANT;
+    t->index = g->n_nodes;
+    tpi_ref(t);
+    g->nodes[g->n_nodes++] = t;
+    return t;
+}
+
+/* The slot of a concrete tensor, or the free one where it belongs. */
+static tpi_lifted *lifted_slot(tpi_lifted *table, int size, const tp_tensor *t)
+{
+    size_t i = ((uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u >> 32;
+    while (table[i & (size_t)(size - 1)].concrete &&
+           table[i & (size_t)(size - 1)].concrete != t)
+        i++;
+    return &table[i & (size_t)(size - 1)];
+}
+
+static bool lifted_reserve(tp_graph *g)
+{
+    if (g->n_lifted * 2 < g->lifted_size)
+        return true;
+    const int size = g->lifted_size ? g->lifted_size * 2 : 32;
+    tpi_lifted *v = tpi_take(&g->ctx->mem, (size_t)size * sizeof *v);
+    if (!v)
+        return false;
+    memset(v, 0, (size_t)size * sizeof *v);
+    for (int i = 0; i < g->lifted_size; i++)
+        if (g->lifted[i].concrete)
+            *lifted_slot(v, size, g->lifted[i].concrete) = g->lifted[i];
+    tpi_give_back(&g->ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *v);
+    g->lifted = v;
+    g->lifted_size = size;
+    return true;
+}
+
+/* A view of a variable that the graph has assigned would read what it was before. */
+static bool assigned_behind(const tp_graph *g, const tp_tensor *view)
+{
+    for (int i = 0; i < g->lifted_size; i++)
+        if (g->lifted[i].concrete && g->lifted[i].concrete->buf == view->buf &&
+            g->lifted[i].node->op == &tpi_op_assign)
+            return true;
+    return false;
+}
+
+tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
+{
+    if (t->graph == g)
+        return t;
+    if (t->graph)
+        return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
+    if (!lifted_reserve(g))
+        return tpi_no_memory(g->ctx, at, NULL);
+    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, t);
+    if (slot->concrete)
+        return slot->node;
+    const bool variable = t->flags & TPI_VARIABLE;
+    if (variable && assigned_behind(g, t))
+        return tpi_fail(g->ctx, at, NULL, TP_E_STATE,
+                        "a view of a variable is used after the graph assigned the variable: "
+                        "take the view from the assigned value");
+    tp_tensor *node = tpi_graph_node(g, at, variable ? &tpi_op_variable : &tpi_op_const, 1, &t,
+                                     NULL, (tp_dtype)t->dtype, t->rank, t->shape);
+    if (node->status != TP_OK)
+        return node;
+    node->flags = TPI_REQUIRES;
+    if (t->name)
+        tpi_graph_name(g, node, t->name); /* when it is taken the node goes without */
+    *slot = (tpi_lifted){.concrete = t, .node = node};
+    g->n_lifted++;
+    return node;
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+static tp_tensor **named_slot(tp_tensor **table, int size, const char *name, size_t len)
+{
+    size_t i = (size_t)tpi_hash64(name, len, 0);
+    for (;; i++) {
+        tp_tensor **s = &table[i & (size_t)(size - 1)];
+        if (!*s || (strlen((*s)->name) == len && memcmp((*s)->name, name, len) == 0))
+            return s;
+    }
+}
+
+bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
+{
+    const size_t len = strlen(name);
+    if (node->name || tpi_graph_by_name(g, name, len))
+        return false;
+    if (g->n_named * 2 >= g->named_size) {
+        const int size = g->named_size ? g->named_size * 2 : 32;
+        tp_tensor **v = tpi_take(&g->ctx->mem, (size_t)size * sizeof *v);
+        if (!v)
+            return false;
+        memset(v, 0, (size_t)size * sizeof *v);
+        for (int i = 0; i < g->named_size; i++)
+            if (g->named[i])
+                *named_slot(v, size, g->named[i]->name, strlen(g->named[i]->name)) = g->named[i];
+        tpi_give_back(&g->ctx->mem, g->named, (size_t)g->named_size * sizeof *v);
+        g->named = v;
+        g->named_size = size;
+    }
+    node->name = tpi_strdup(g->ctx, name);
+    if (!node->name)
+        return false;
+    *named_slot(g->named, g->named_size, name, len) = node;
+    g->n_named++;
+    return true;
+}
+
+tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len)
+{
+    return g->named_size ? *named_slot(g->named, g->named_size, name, len) : NULL;
+}
+
+const char *tpi_graph_intern(tp_graph *g, const char *text, size_t len)
+{
+    for (int i = 0; i < g->n_strings; i++)
+        if (strlen(g->strings[i]) == len && memcmp(g->strings[i], text, len) == 0)
+            return g->strings[i];
+    char **v = tpi_resize(&g->ctx->mem, g->strings, (size_t)g->n_strings * sizeof *v,
+                          (size_t)(g->n_strings + 1) * sizeof *v);
+    if (!v)
+        return NULL;
+    g->strings = v;
+    char *copy = tpi_take(&g->ctx->mem, len + 1);
+    if (!copy) { /* the list's size is its count: undo */
+        g->strings = tpi_resize(&g->ctx->mem, v, (size_t)(g->n_strings + 1) * sizeof *v,
+                                (size_t)g->n_strings * sizeof *v);
+        return NULL;
+    }
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    return v[g->n_strings++] = copy;
+}
+
+/* ---- public sources ------------------------------------------------------------------------------ */
+
+tp_tensor *tp_placeholder_at(const char *file, int line, tp_graph *g, const char *name,
+                             tp_dtype dtype, int rank, const int64_t *shape)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    if (!name || !*name)
+        return tpi_fail(g->ctx, at, "placeholder", TP_E_NAME, "a placeholder needs a name");
+    if (!tp_dtype_size(dtype))
+        return tpi_fail(g->ctx, at, "placeholder", TP_E_DTYPE, "%d is no element type", dtype);
+    int64_t known[TP_MAX_RANK] = {0};
+    for (int i = 0; i < rank && i < TP_MAX_RANK && shape; i++) {
+        if (tpi_dim_is_symbolic(shape[i]) && tpi_dim_mul(g->dims, shape[i], 1) == TPI_NO_DIM)
+            return tpi_fail(g->ctx, at, "placeholder", TP_E_SHAPE,
+                            "size of axis %d is a symbol of another graph", i);
+        known[i] = tpi_dim_is_symbolic(shape[i]) ? 1 : shape[i];
+    }
+    tp_tensor *failed;
+    if (!tpi_check_shape(g->ctx, at, "placeholder", rank, rank > 0 && !shape ? NULL : known,
+                         &failed))
+        return failed;
+    if (tpi_graph_by_name(g, name, strlen(name)))
+        return tpi_fail(g->ctx, at, "placeholder", TP_E_NAME, "the name \"%s\" is taken", name);
+    tp_tensor *t = tpi_graph_node(g, at, &tpi_op_placeholder, 0, NULL, NULL, dtype, rank, shape);
+    if (t->status == TP_OK && !tpi_graph_name(g, t, name))
+        return tpi_no_memory(g->ctx, at, "placeholder");
+    return t;
+}
+
+TPI_BARE(tp_tensor *, tp_placeholder,
+         (tp_graph * g, const char *name, tp_dtype dtype, int rank, const int64_t *shape), g,
+         name, dtype, rank, shape)
+
+tp_tensor *tp_graph_find_at(const char *file, int line, tp_graph *g, const char *name)
+{
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    tp_tensor *t = name ? tpi_graph_by_name(g, name, strlen(name)) : NULL;
+    return t ? t
+             : tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_find", TP_E_NAME,
+                        "the graph has no node \"%s\"", name ? name : "(null)");
+}
+
+TPI_BARE(tp_tensor *, tp_graph_find, (tp_graph * g, const char *name), g, name)
+
+tp_tensor *tp_graph_variable_at(const char *file, int line, tp_graph *g, const char *name)
+{
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    for (int i = 0; i < g->n_nodes; i++) {
+        tp_tensor *t = g->nodes[i];
+        if (t->op == &tpi_op_variable && t->in[0]->name && name &&
+            strcmp(t->in[0]->name, name) == 0)
+            return t->in[0];
+    }
+    return tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
+                    "the graph reads no variable \"%s\"", name ? name : "(null)");
+}
+
+TPI_BARE(tp_tensor *, tp_graph_variable, (tp_graph * g, const char *name), g, name)
+
+/* ---- walks ------------------------------------------------------------------------------------ */
+
+void tpi_nodes_push(tpi_nodes *l, tp_tensor *t)
+{
+    if (l->n == l->size && !l->failed) {
+        const int size = l->size ? l->size * 2 : 64;
+        tp_tensor **v = tpi_resize(&l->ctx->mem, l->v, (size_t)l->size * sizeof *v,
+                                   (size_t)size * sizeof *v);
+        if (v) {
+            l->v = v;
+            l->size = size;
+        } else {
+            l->failed = true;
+        }
+    }
+    if (!l->failed)
+        l->v[l->n++] = t;
+}
+
+void tpi_nodes_free(tpi_nodes *l)
+{
+    tpi_give_back(&l->ctx->mem, l->v, (size_t)l->size * sizeof *l->v);
+    *l = (tpi_nodes){.ctx = l->ctx};
+}
+
+/* By seq. Walks meet nodes nearly in reverse order, so the list is turned first; then runs are
+ * merged (at most as many passes as the list has bits). */
+static bool sort_by_seq(tpi_nodes *l)
+{
+    for (int i = 0, j = l->n - 1; i < j; i++, j--) {
+        tp_tensor *t = l->v[i];
+        l->v[i] = l->v[j];
+        l->v[j] = t;
+    }
+    bool sorted = true;
+    for (int i = 1; i < l->n && sorted; i++)
+        sorted = l->v[i - 1]->seq <= l->v[i]->seq;
+    if (sorted)
+        return true;
+    const size_t bytes = (size_t)l->n * sizeof *l->v;
+    tp_tensor **tmp = tpi_take(&l->ctx->mem, bytes);
+    if (!tmp)
+        return false;
+    for (int width = 1; width < l->n; width *= 2) {
+        for (int at = 0; at < l->n; at += 2 * width) {
+            const int mid = at + width < l->n ? at + width : l->n;
+            const int end = at + 2 * width < l->n ? at + 2 * width : l->n;
+            int a = at, b = mid;
+            for (int k = at; k < end; k++)
+                tmp[k] = b >= end || (a < mid && l->v[a]->seq <= l->v[b]->seq) ? l->v[a++]
+                                                                              : l->v[b++];
+        }
+        memcpy(l->v, tmp, bytes);
+    }
+    tpi_give_back(&l->ctx->mem, tmp, bytes);
+    return true;
+}
+
+bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
+                 bool (*stop)(void *user, const tp_tensor *t), void *user)
+{
+    for (int i = 0; i < n_roots; i++)
+        if (!(roots[i]->flags & TPI_MARK)) {
+            roots[i]->flags |= TPI_MARK;
+            tpi_nodes_push(out, roots[i]);
+        }
+    for (int at = 0; at < out->n; at++) { /* the list is the queue */
+        tp_tensor *t = out->v[at];
+        if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
+            continue;
+        for (int i = t->n_in - 1; i >= 0; i--) {
+            tp_tensor *x = t->in[i];
+            if (x->flags & TPI_MARK)
+                continue;
+            x->flags |= TPI_MARK;
+            tpi_nodes_push(out, x);
+        }
+    }
+    for (int i = 0; i < out->n; i++)
+        out->v[i]->flags &= (uint8_t)~TPI_MARK;
+    return !out->failed && sort_by_seq(out);
+}

@@ -1,0 +1,246 @@
+/* The one doorway. */
+#include "op/op.h"
+
+#include "ir/graph.h"
+
+#include <string.h>
+
+const tpi_op *const tpi_ops[TPI_N_OPS] = {
+#define OP(name) [TPI_OP_##name] = &tpi_op_##name,
+#include "op/ops.def"
+#undef OP
+};
+
+const tpi_op *tpi_op_find(const char *name, size_t len)
+{
+    for (int i = 0; i < TPI_N_OPS; i++)
+        if (strlen(tpi_ops[i]->name) == len && memcmp(tpi_ops[i]->name, name, len) == 0)
+            return tpi_ops[i];
+    return NULL;
+}
+
+static tp_tensor *declare(tpi_infer *q, tp_graph *g)
+{
+    tp_tensor *lifted[16], **in = lifted;
+    const size_t bytes = (size_t)q->n_in * sizeof *in;
+    if (q->n_in > 16)
+        in = tpi_take(&q->ctx->mem, bytes);
+    if (!in)
+        return tpi_no_memory(q->ctx, q->at, q->op->name);
+    tp_tensor *out = NULL;
+    for (int i = 0; i < q->n_in && !out; i++) {
+        in[i] = tpi_graph_lift(g, q->at, q->in[i]);
+        if (in[i]->status != TP_OK)
+            out = in[i];
+    }
+    if (!out)
+        out = tpi_graph_node(g, q->at, q->op, q->n_in, in, q->attrs, q->dtype, q->rank,
+                             q->shape);
+    if (in != lifted)
+        tpi_give_back(&q->ctx->mem, in, bytes);
+    return out;
+}
+
+/* A view when the op is one and the strides allow it. */
+static bool share(const tpi_infer *q, tp_tensor *out)
+{
+    tp_tensor *x = q->in[0];
+    tpi_view v = {.in = x, .out = out, .in_stride = x->stride, .attrs = q->attrs};
+    if (!q->op->view(&v))
+        return false;
+    memcpy(out->stride, v.stride, sizeof(int64_t) * out->rank);
+    tpi_tensor_share(out, x, v.offset);
+    tpi_note_contiguous(out);
+    return true;
+}
+
+static tp_tensor *compute(tpi_infer *q, bool record)
+{
+    tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
+    if (!out)
+        return tpi_no_memory(q->ctx, q->at, q->op->name);
+    if (q->op->kind != TPI_VIEW || !share(q, out)) {
+        if (!tpi_tensor_alloc(out))
+            return tpi_no_memory(q->ctx, q->at, q->op->name);
+        tpi_run r = {.op = q->op,
+                     .ctx = q->ctx,
+                     .at = q->at,
+                     .n_in = q->n_in,
+                     .in = q->in,
+                     .attrs = q->attrs,
+                     .out = out};
+        if (!tpi_run_op(&r))
+            return r.failed;
+    }
+    if (record) {
+        if (!tpi_record(out, q->op, q->n_in, q->in, q->attrs, q->op->attrs_size))
+            return tpi_no_memory(q->ctx, q->at, q->op->name);
+        out->flags |= TPI_REQUIRES;
+    }
+    return out;
+}
+
+tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
+                     const void *attrs)
+{
+    tp_ctx *ctx = NULL;
+    tp_graph *g = NULL;
+    bool requires = false, bad = false;
+    for (int i = 0; i < n_in; i++) {
+        const tp_tensor *t = in[i];
+        if (!tpi_is_live(t) || t->status != TP_OK) {
+            bad = true;
+            ctx = ctx || !t ? ctx : t->ctx;
+            continue;
+        }
+        bad |= ctx && t->ctx != ctx;
+        ctx = t->ctx;
+        g = t->graph ? t->graph : g;
+        requires |= t->flags & TPI_REQUIRES;
+    }
+    if (bad || !ctx) {
+        for (int i = 0; i < n_in; i++) {
+            tp_tensor *failed = tpi_refuse_operand(ctx, at, op->name, i, in[i]);
+            if (failed)
+                return failed;
+        }
+        return (tp_tensor *)&tpi_nil;
+    }
+    tpi_infer q;
+    q.op = op;
+    q.at = at;
+    q.ctx = ctx;
+    q.dims = g ? g->dims : NULL;
+    q.n_in = n_in;
+    q.in = in;
+    q.attrs = attrs;
+    if (!op->infer(&q))
+        return q.failed;
+    if (g)
+        return declare(&q, g);
+    tp_tensor *failed;
+    if (q.rank && !tpi_check_shape(ctx, at, op->name, q.rank, q.shape, &failed))
+        return failed;
+    return compute(&q, requires && ctx->recording && op->grad && q.dtype >= TP_F32);
+}
+
+/* ---- shape rules in common ------------------------------------------------------------------ */
+
+bool tpi_infer_like(tpi_infer *q, int i)
+{
+    const tp_tensor *x = q->in[i];
+    q->dtype = (tp_dtype)x->dtype;
+    q->rank = x->rank;
+    memcpy(q->shape, x->shape, sizeof(int64_t) * x->rank);
+    return true;
+}
+
+bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype)
+{
+    q->dtype = dtype;
+    q->rank = 0;
+    for (int i = 0; i < q->n_in; i++)
+        q->rank = q->in[i]->rank > q->rank ? q->in[i]->rank : q->rank;
+    for (int axis = 0; axis < q->rank; axis++) {
+        int64_t size = 1;
+        for (int i = 0; i < q->n_in; i++) {
+            const tp_tensor *x = q->in[i];
+            const int own = axis - (q->rank - x->rank);
+            if (own < 0 || x->shape[own] == 1)
+                continue;
+            if (size == 1)
+                size = x->shape[own];
+            else if (size != x->shape[own])
+                return q->n_in == 2
+                           ? tpi_refuse(q, TP_E_SHAPE, "sizes do not broadcast: %s and %s",
+                                        SHAPE(q->in[0]), SHAPE(q->in[1]))
+                           : tpi_refuse(q, TP_E_SHAPE, "sizes do not broadcast: %s, %s and %s",
+                                        SHAPE(q->in[0]), SHAPE(q->in[1]), SHAPE(q->in[2]));
+        }
+        q->shape[axis] = size;
+    }
+    return true;
+}
+
+void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b)
+{
+    const tp_tensor *x = *a, *y = *b;
+    if (!tpi_is_live(x) || !tpi_is_live(y) || x->dtype == y->dtype || x->status != TP_OK ||
+        y->status != TP_OK)
+        return;
+    const tp_dtype t = tp_promote((tp_dtype)x->dtype, (tp_dtype)y->dtype);
+    if (x->dtype != t)
+        *a = tp_cast_at(at.file, at.line, *a, t);
+    if (y->dtype != t)
+        *b = tp_cast_at(at.file, at.line, *b, t);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------ */
+
+int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out)
+{
+    int n = 0;
+    for (const tpi_attr *a = op->attrs; a && a->name; a++) {
+        const char *p = (const char *)attrs + a->offset;
+        const bool list = a->type == TPI_ATTR_LIST || a->type == TPI_ATTR_DIMS;
+        const int count = list ? 1 + TP_MAX_RANK : 1;
+        memcpy(out + n, p, (size_t)count * sizeof *out);
+        n += count;
+    }
+    return n;
+}
+
+void tpi_view_of(const tp_tensor *t, tpk_view *v)
+{
+    v->p = t->data;
+    v->rank = t->rank;
+    memcpy(v->n, t->shape, sizeof(int64_t) * t->rank);
+    memcpy(v->s, t->stride, sizeof(int64_t) * t->rank);
+}
+
+static bool run_call(tpi_run *r)
+{
+    enum { MAX_IN = 64 };
+    tpk_view few[MAX_IN], out, *in = few;
+    int64_t attr[TPI_MAX_FLAT_ATTRS];
+    const size_t bytes = (size_t)r->n_in * sizeof *in;
+    if (r->n_in > MAX_IN)
+        in = tpi_take(&r->ctx->mem, bytes);
+    if (!in) {
+        r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
+        return false;
+    }
+    for (int i = 0; i < r->n_in; i++)
+        tpi_view_of(r->in[i], &in[i]);
+    tpi_view_of(r->out, &out);
+    tpi_flatten_attrs(r->op, r->attrs, attr);
+    const tp_tensor *key = r->op->call_dtype < 0 ? r->out : r->in[r->op->call_dtype];
+    const tpi_call call = r->op->call[key->dtype];
+    int64_t bad = 0;
+    bool ok = true;
+    if (!call)
+        ok = tpi_run_fail(r, TP_E_DTYPE, "not for elements of type %s",
+                          tp_dtype_name((tp_dtype)key->dtype));
+    else
+        bad = call(in, &out, attr);
+    if (in != few)
+        tpi_give_back(&r->ctx->mem, in, bytes);
+    if (bad) {
+        const tpi_bad_index b = tpi_describe_bad_index(r->op, r->n_in, r->in, r->attrs, bad - 1);
+        return tpi_run_fail(r, TP_E_VALUE, "index %lld at position %lld is out of range for size %lld",
+                            (long long)b.index, (long long)(bad - 1), (long long)b.size);
+    }
+    return ok;
+}
+
+bool tpi_run_op(tpi_run *r)
+{
+    if (r->op->fast)
+        return r->op->fast(r);
+    return tpi_run_reference(r);
+}
+
+bool tpi_run_reference(tpi_run *r)
+{
+    return r->op->kernel ? r->op->kernel(r) : run_call(r);
+}
