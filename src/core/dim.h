@@ -20,11 +20,13 @@ static inline bool tpi_dim_is_symbolic(int64_t d)
 {
     return d < -((int64_t)1 << 40) && ((uint64_t)d & 0xffffff) == 0x5a5a5a;
 }
+/* Is `d` a number >= 0 or a handle of this very table? */
+bool tpi_dim_is_size(const tpi_dims *table, int64_t d);
 
 /* Every result of these is a size >= 0, a handle or TPI_NO_DIM; a TPI_NO_DIM operand gives
  * TPI_NO_DIM. Subtraction may make an expression that is negative for some sizes; evaluation
  * tells. `table` may be NULL when all operands are numbers. */
-int64_t tpi_dim_symbol(tpi_dims *table, const char *name);
+int64_t tpi_dim_symbol(tpi_dims *table, const char *name); /* [A-Za-z_][A-Za-z0-9_.]* */
 int64_t tpi_dim_add(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_sub(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b);
@@ -34,10 +36,12 @@ int tpi_dim_n_symbols(const tpi_dims *table);
 const char *tpi_dim_symbol_name(const tpi_dims *table, int i);
 /* If `d` is nothing but symbol number i: true. */
 bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i);
-/* Value for the symbols' values (>= 0); TPI_NO_DIM on overflow or when negative. */
+/* Value for the symbols' values (>= 0); TPI_NO_DIM on overflow, when negative, or when a divisor
+ * is 0. */
 int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols);
 /* "2*batch+1" ; numbers too. Also what tpi_dim_parse reads (NULL table: numbers only);
- * `*end` is set behind it; TPI_NO_DIM when malformed. A division is written (a)/b. */
+ * `*end` is set behind it; TPI_NO_DIM when malformed. A division is written (a)/b, or n/b of a
+ * symbol. */
 void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out);
 int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, const char **end);
 /* The same as a C expression of int64_t over variables named `prefix` and the symbol's number;
