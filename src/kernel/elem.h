@@ -15,6 +15,10 @@
 #include "math_f32.h"
 #include "math_f64.h"
 
+/* The names below are made of the word bool, which stdbool.h makes another. */
+#pragma push_macro("bool")
+#undef bool
+
 #define TPK_UNARY(op, t, e)                                                                      \
     TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a)                                                 \
     {                                                                                            \
@@ -235,5 +239,7 @@ TPK_CASTS_TO_INT(u16)
 TPK_CASTS_TO_INT(u32)
 TPK_CASTS_TO_INT(u64)
 TPK_CASTS_TO_INT(bool)
+
+#pragma pop_macro("bool")
 
 #endif

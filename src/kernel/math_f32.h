@@ -29,14 +29,13 @@ TPK_INLINE float tpk_exp_poly_f32(float r)
 
 TPK_INLINE float tpk_exp_f32(float x)
 {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
     float t;
-    const float r = tpk_exp_split_f32(x, &t);
+    const float r = tpk_exp_split_f32(x > 89.0f ? 89.0f : x, &t);
     const float p = tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
     /* 2^n in two factors, for n goes from -150 to 128 */
     const uint32_t n = tpk_bits_f32(t) << 23, a = (tpk_bits_f32(t) << 22) & 0xff800000u;
-    return p * tpk_from_bits_f32(a + 0x3f800000u) * tpk_from_bits_f32(n - a + 0x3f800000u);
+    const float e = p * tpk_from_bits_f32(a + 0x3f800000u) * tpk_from_bits_f32(n - a + 0x3f800000u);
+    return x < -104.0f ? 0.0f : e; /* two clamps above would cost gcc seven instructions */
 }
 
 /* e^x for -86 <= x <= 88, or NaN. */
@@ -73,7 +72,8 @@ TPK_INLINE float tpk_log_f32(float x)
     return x < 0 ? TPK_NAN_F32 : r;
 }
 
-/* With m = e^2|x| - 1, which has no cancellation, tanh |x| = m / (m + 2). */
+/* With m = e^2|x| - 1, which has no cancellation, tanh |x| = m / (m + 2); one step corrects the
+ * roundings of m, m + 2 and the quotient. */
 TPK_INLINE float tpk_tanh_f32(float x)
 {
     float a = __builtin_fabsf(x);
@@ -82,8 +82,10 @@ TPK_INLINE float tpk_tanh_f32(float x)
     const float r = tpk_exp_split_f32(a + a, &t);
     const float p = tpk_fma_f32(tpk_exp_poly_f32(r) * r, r, r);
     const float s = tpk_from_bits_f32((tpk_bits_f32(t) << 23) + 0x3f800000u);
-    const float m = tpk_fma_f32(s, p, s - 1.0f);
-    return tpk_copysign_f32(m / (m + 2.0f), x);
+    const float k = s - 1.0f, m = tpk_fma_f32(s, p, k), rest = tpk_fma_f32(s, p, k - m);
+    const float d = m + 2.0f, low = m - (d - 2.0f) + rest, inv = 1.0f / d, q = m * inv;
+    const float e = tpk_fma_f32(-q, low, tpk_fma_f32(-q, d, m) + rest);
+    return tpk_copysign_f32(tpk_fma_f32(e, inv, q), x);
 }
 
 /* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e); one step corrects the rounding of 1 + e. */

@@ -58,12 +58,10 @@ TPK_INLINE double tpk_exp_scale_f64(double p, double t)
 
 TPK_INLINE double tpk_exp_f64(double x)
 {
-    x = x > 710.0 ? 710.0 : x;
-    x = x < -746.0 ? -746.0 : x;
     double t;
-    const double r = tpk_exp_split_f64(x, &t);
+    const double r = tpk_exp_split_f64(x > 710.0 ? 710.0 : x, &t);
     const double p = tpk_fma_f64(tpk_fma_f64(tpk_exp_poly_f64(r), r, 1.0), r, 1.0);
-    return tpk_exp_scale_f64(p, t);
+    return x < -746.0 ? 0.0 : tpk_exp_scale_f64(p, t);
 }
 
 /* x = 2^e m, sqrt(1/2) <= m < sqrt 2. Returns m. Zero, infinity and NaN give rubbish. */

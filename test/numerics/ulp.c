@@ -1,0 +1,285 @@
+/* The largest errors of the elementary functions in units of the last place, against MPFR.
+ *
+ *     ulp [--long] [FUNCTION_TYPE]      exits 1 when an error is above its limit
+ *
+ * A float function is compared with the double function of the C library, whose own error is
+ * 2^-28 ULP of a float, on floats taken at equal distances over all bit patterns (--long: on
+ * every float); its worst argument and a sample are then taken to MPFR. A double function is
+ * compared with MPFR on random arguments. */
+#include <math.h>
+#include <mpfr.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elem.h"
+
+typedef int (*mpfr_unary)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
+
+static double sigmoid_ref(double x)
+{
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+
+static double rsqrt_ref(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static int mpfr_sigmoid(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
+{
+    mpfr_neg(y, x, rnd);
+    mpfr_exp(y, y, rnd);
+    mpfr_add_ui(y, y, 1, rnd);
+    return mpfr_ui_div(y, 1, y, rnd);
+}
+
+static int mpfr_sqrt_inv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
+{
+    mpfr_sqrt(y, x, rnd);
+    return mpfr_ui_div(y, 1, y, rnd);
+}
+
+static const struct row {
+    const char *name;
+    float (*f32)(float);
+    double (*f64)(double);
+    double (*libm)(double);
+    mpfr_unary exact;
+    double limit32, limit64;
+    double range; /* most double arguments are taken from [-range, range] */
+} rows[] = {
+    {"exp", tpk_exp_f32, tpk_exp_f64, exp, mpfr_exp, 1.0, 1.0, 745},
+    {"log", tpk_log_f32, tpk_log_f64, log, mpfr_log, 1.0, 1.0, 4},
+    {"sqrt", tpk_sqrt_f32, tpk_sqrt_f64, sqrt, mpfr_sqrt, 0.5, 0.5, 1e9},
+    {"rsqrt", tpk_rsqrt_f32, tpk_rsqrt_f64, rsqrt_ref, mpfr_sqrt_inv, 1.5, 1.5, 1e9},
+    {"sin", tpk_sin_f32, tpk_sin_f64, sin, mpfr_sin, 0.6, 1.0, 100},
+    {"cos", tpk_cos_f32, tpk_cos_f64, cos, mpfr_cos, 0.6, 1.0, 100},
+    {"tanh", tpk_tanh_f32, tpk_tanh_f64, tanh, mpfr_tanh, 1.5, 1.5, 20},
+    {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref, mpfr_sigmoid, 1.5, 1.5, 745},
+    {"erf", tpk_erf_f32, tpk_erf_f64, erf, mpfr_erf, 1.0, 1.0, 6},
+};
+
+static uint64_t seed = 1;
+
+static uint64_t next_random(void)
+{
+    uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static double unit_random(void)
+{
+    return (double)(next_random() >> 11) * 0x1p-53;
+}
+
+/* |got - exact| / ulp(exact) for a format of `bits` bits with the least exponent `least`. An
+ * overflowed result counts as 2^(most + 1). */
+static double ulp_error(double got, mpfr_srcptr exact, int bits, int least)
+{
+    if (isnan(got) || mpfr_nan_p(exact)) {
+        return isnan(got) && mpfr_nan_p(exact) ? 0 : INFINITY;
+    }
+    if (mpfr_inf_p(exact)) {
+        return isinf(got) && (got < 0) == (mpfr_sgn(exact) < 0) ? 0 : INFINITY;
+    }
+    mpfr_t d;
+    mpfr_init2(d, 200);
+    if (isinf(got)) {
+        mpfr_set_si_2exp(d, got < 0 ? -1 : 1, bits == 24 ? 128 : 1024, MPFR_RNDN);
+    } else {
+        mpfr_set_d(d, got, MPFR_RNDN);
+    }
+    mpfr_sub(d, d, exact, MPFR_RNDN);
+    long e = mpfr_zero_p(exact) ? least : mpfr_get_exp(exact) - 1;
+    e = e < least ? least : e;
+    const long most = bits == 24 ? 127 : 1023;
+    e = e > most ? most : e;
+    mpfr_mul_2si(d, d, bits - 1 - e, MPFR_RNDN);
+    double r = fabs(mpfr_get_d(d, MPFR_RNDN));
+    if (isinf(got) && mpfr_get_exp(exact) > most + 1) {
+        r = 0;
+    }
+    mpfr_clear(d);
+    return r;
+}
+
+static double float_error(float got, double exact)
+{
+    if (isnan(exact) || isnan(got)) {
+        return isnan(exact) && isnan(got) ? 0 : INFINITY;
+    }
+    if (got == (float)exact) {
+        return 0; /* at most half a unit; the worst case is measured by MPFR */
+    }
+    if (isinf(exact)) {
+        return INFINITY;
+    }
+    int e;
+    (void)frexp(exact, &e);
+    e = e - 1 < -126 ? -126 : e - 1 > 127 ? 127 : e - 1;
+    const double g = isinf(got) ? copysign(0x1p128, got) : (double)got;
+    return fabs(ldexp(g - exact, 23 - e));
+}
+
+static double exact_error32(const struct row *r, float x, mpfr_t in, mpfr_t out)
+{
+    mpfr_set_flt(in, x, MPFR_RNDN);
+    r->exact(out, in, MPFR_RNDN);
+    return ulp_error((double)r->f32(x), out, 24, -126);
+}
+
+static bool report(const char *name, const char *type, uint64_t n, double worst, const char *at,
+                   double limit)
+{
+    const bool ok = worst <= limit;
+    printf("  %-9s %-4s %11llu  %7.4f  %5.2f  %-22s %s\n", name, type, (unsigned long long)n,
+           worst, limit, at, ok ? "ok" : "TOO LARGE");
+    fflush(stdout);
+    return ok;
+}
+
+static bool run32(const struct row *r, uint64_t step)
+{
+    double worst = -1;
+    float at = 0;
+    mpfr_t in, out;
+    mpfr_inits2(160, in, out, (mpfr_ptr)0);
+    uint64_t n = 0;
+    for (uint64_t u = 0; u < UINT64_C(1) << 32; u += step, n++) {
+        const float x = tpk_from_bits_f32((uint32_t)u);
+        const double e = float_error(r->f32(x), r->libm((double)x));
+        if (e > worst) {
+            worst = e;
+            at = x;
+        }
+    }
+    worst = exact_error32(r, at, in, out);
+    for (int i = 0; i < 20000; i++) {
+        float x = tpk_from_bits_f32((uint32_t)next_random());
+        if (i & 1) {
+            x = (float)(r->range * (2 * unit_random() - 1));
+        }
+        const double e = exact_error32(r, x, in, out);
+        if (e > worst) {
+            worst = e;
+            at = x;
+        }
+    }
+    mpfr_clears(in, out, (mpfr_ptr)0);
+    char text[40];
+    snprintf(text, sizeof text, "%a", (double)at);
+    return report(r->name, "f32", n, worst, text, r->limit32);
+}
+
+static double pick64(uint64_t i, double range)
+{
+    const double sign = next_random() & 1 ? -1 : 1;
+    switch (i % 8) {
+    case 0:
+        return tpk_from_bits_f64(next_random());
+    case 1: /* spread over magnitudes */
+        return sign * exp2(-60 + 80 * unit_random());
+    case 2: /* close to 1 */
+        return 1 + sign * exp2(-50 * unit_random());
+    case 3: /* close to a multiple of pi / 2 */
+        return (double)(next_random() >> (45 + next_random() % 19)) * 1.5707963267948966;
+    case 4:
+        return sign * unit_random();
+    default:
+        return sign * range * unit_random();
+    }
+}
+
+static bool run64(const struct row *r, uint64_t n)
+{
+    double worst = -1, at = 0;
+    mpfr_t in, out;
+    mpfr_inits2(160, in, out, (mpfr_ptr)0);
+    for (uint64_t i = 0; i < n; i++) {
+        const double x = pick64(i, r->range);
+        mpfr_set_d(in, x, MPFR_RNDN);
+        r->exact(out, in, MPFR_RNDN);
+        const double e = ulp_error(r->f64(x), out, 53, -1022);
+        if (e > worst) {
+            worst = e;
+            at = x;
+        }
+    }
+    mpfr_clears(in, out, (mpfr_ptr)0);
+    char text[40];
+    snprintf(text, sizeof text, "%a", at);
+    return report(r->name, "f64", n, worst, text, r->limit64);
+}
+
+/* pow(x, y) on random pairs; half of them with y such that the result does not overflow. */
+static bool run_pow(bool single, uint64_t n)
+{
+    double worst = -1, at_x = 0, at_y = 0;
+    mpfr_t a, b, out;
+    mpfr_inits2(160, a, b, out, (mpfr_ptr)0);
+    for (uint64_t i = 0; i < n; i++) {
+        double x = pick64(i / 4, 20), y = pick64(next_random() % 8, 20);
+        if (i & 1) {
+            x = fabs(x);
+        }
+        if (i & 2) {
+            y = (single ? 150 : 1074) * (2 * unit_random() - 1) / log2(fabs(x));
+        }
+        if (single) {
+            x = (double)(float)x;
+            y = (double)(float)y;
+        }
+        mpfr_set_d(a, x, MPFR_RNDN);
+        mpfr_set_d(b, y, MPFR_RNDN);
+        mpfr_pow(out, a, b, MPFR_RNDN);
+        const double e = single ? ulp_error((double)tpk_pow_f32((float)x, (float)y), out, 24, -126)
+                                : ulp_error(tpk_pow_f64(x, y), out, 53, -1022);
+        if (e > worst) {
+            worst = e;
+            at_x = x;
+            at_y = y;
+        }
+    }
+    mpfr_clears(a, b, out, (mpfr_ptr)0);
+    char text[80];
+    snprintf(text, sizeof text, "%a,%a", at_x, at_y);
+    return report("pow", single ? "f32" : "f64", n, worst, text, single ? 0.6 : 1.0);
+}
+
+int main(int argc, char **argv)
+{
+    bool all = false, ok = true;
+    const char *only = "";
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--long")) {
+            all = true;
+        } else {
+            only = argv[i];
+        }
+    }
+    printf("largest errors in ULP (seed %llu)\n  %-9s %-4s %11s  %7s  %5s  %s\n",
+           (unsigned long long)seed, "function", "type", "arguments", "error", "limit", "at");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char name[2][24];
+        snprintf(name[0], sizeof name[0], "%s_f32", rows[i].name);
+        snprintf(name[1], sizeof name[1], "%s_f64", rows[i].name);
+        if (!*only || !strcmp(only, name[0])) {
+            ok &= run32(&rows[i], all ? 1 : 1621);
+        }
+        if (!*only || !strcmp(only, name[1])) {
+            ok &= run64(&rows[i], all ? 20000000 : 60000);
+        }
+    }
+    if (!*only || !strcmp(only, "pow_f32")) {
+        ok &= run_pow(true, all ? 20000000 : 60000);
+    }
+    if (!*only || !strcmp(only, "pow_f64")) {
+        ok &= run_pow(false, all ? 20000000 : 60000);
+    }
+    mpfr_free_cache();
+    return ok ? 0 : 1;
+}
