@@ -139,6 +139,15 @@ bool tpi_dim_is_size(const tpi_dims *table, int64_t d)
     return d >= 0 || expr_of(table, d);
 }
 
+bool tpi_dim_never_negative(const tpi_dims *table, int64_t d)
+{
+    const expr *e = expr_of(table, d);
+    for (int i = 0; e && i < e->n; i++)
+        if (e->terms[i].coef < 0)
+            return false;
+    return d >= 0 || e;
+}
+
 /* ---- order ---------------------------------------------------------------------------------- */
 
 static int compare_dims(const tpi_dims *d, int64_t a, int64_t b);

@@ -22,6 +22,8 @@ static inline bool tpi_dim_is_symbolic(int64_t d)
 }
 /* Is `d` a number >= 0 or a handle of this very table? */
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d);
+/* Seen from its form, whatever the symbols are: it has no term that is taken away. */
+bool tpi_dim_never_negative(const tpi_dims *table, int64_t d);
 
 /* Every result of these is a size >= 0, a handle or TPI_NO_DIM; a TPI_NO_DIM operand gives
  * TPI_NO_DIM. Subtraction may make an expression that is negative for some sizes; evaluation
