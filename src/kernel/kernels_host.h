@@ -1,5 +1,5 @@
 /* The kernels of one instruction set, as a table that is chosen when a context is opened.
- * src/kernel/isa/*.c is compiled once per set; each copy fills one table. */
+ * The files of src/kernel/isa are compiled once per set; each copy fills one table. */
 #ifndef TAPIR_KERNELS_HOST_H
 #define TAPIR_KERNELS_HOST_H
 
@@ -20,20 +20,21 @@ typedef enum tpi_elem {
 typedef void (*tpi_row)(int64_t n, void *y, const void *a, const void *b, const void *c);
 enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
 
+/* Reductions of docs/numerics.md. rows: y[i] = reduction of the n contiguous elements at
+ * x[i * stride]. columns: y[j] over the rows i of x[i * stride + j], j < n. */
+typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
+enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
+
 struct tpk_conv;
 
 typedef struct tpi_kernels {
     const char *isa; /* "base", "avx2", "avx512" */
     /* By op, type of the first data operand, and which operand is one element used n times.
      * NULL: no such row, use the reference. */
-    tpi_row row[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
-    tpi_row cast[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES]; /* from, to; NULL as above */
-    /* Reductions of numerics.md: 0 sum, 1 prod, 2 max, 3 min; [0] f32, [1] f64.
-     * rows: y[i] = reduction of x[i*stride .. + n). columns: y[j] over the rows i of
-     * x[i*stride + j], j < n_cols. */
-    void (*reduce_rows[4][2])(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
-    void (*reduce_columns[4][2])(int64_t rows, int64_t n_cols, const void *x, int64_t stride,
-                                 void *y);
+    const tpi_row (*row)[TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+    const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
+    const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
+    const tpi_reduce (*reduce_columns)[2];
     void (*gemm_f32)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_rs,
                      int64_t a_cs, const float *b, int64_t b_rs, int64_t b_cs, float *c,
                      int64_t c_rs, void *ws);

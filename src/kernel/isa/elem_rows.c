@@ -1,0 +1,93 @@
+/* Elementwise kernels over contiguous rows, for the types people compute with. Other types go
+ * through the plain loops of op/elem_ref.c. */
+#include "kernel/elem.h"
+#include "kernel/isa_host.h"
+
+#undef bool /* names below are made of the word, which stdbool.h makes another */
+
+/* In the order of tp_dtype. */
+enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT_f32, AT_f64 };
+
+#define TYPES_FLOAT(M, name) M(name, f32) M(name, f64)
+#define TYPES_NUM(M, name) M(name, i32) M(name, i64) M(name, f32) M(name, f64)
+#define TYPES_COMPARE(M, name) TYPES_NUM(M, name)
+#define TYPES_ANY(M, name) TYPES_NUM(M, name)
+#define TYPES_BIT(M, name) M(name, bool)
+
+#define LOOP(y_t, e)                                                                           \
+    {                                                                                          \
+        (void)pa, (void)pb, (void)pc;                                                          \
+        y_t *restrict y = py;                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                        \
+            y[i] = (e);                                                                        \
+    }
+#define ROW(fn) static void fn(int64_t n, void *py, const void *pa, const void *pb, const void *pc)
+
+#define ROWS1(name, t)                                                                         \
+    ROW(name##_##t)                                                                            \
+    {                                                                                          \
+        const tpk_##t *restrict a = pa;                                                        \
+        LOOP(tpk_##t, tpk_##name##_##t(a[i]))                                                  \
+    }
+#define ROWS2_AS(name, t, y_t)                                                                 \
+    ROW(name##_##t)                                                                            \
+    {                                                                                          \
+        const tpk_##t *restrict a = pa, *restrict b = pb;                                      \
+        LOOP(y_t, tpk_##name##_##t(a[i], b[i]))                                                \
+    }                                                                                          \
+    ROW(name##_##t##_sv)                                                                       \
+    {                                                                                          \
+        const tpk_##t a = *(const tpk_##t *)pa, *restrict b = pb;                              \
+        LOOP(y_t, tpk_##name##_##t(a, b[i]))                                                   \
+    }                                                                                          \
+    ROW(name##_##t##_vs)                                                                       \
+    {                                                                                          \
+        const tpk_##t *restrict a = pa, b = *(const tpk_##t *)pb;                              \
+        LOOP(y_t, tpk_##name##_##t(a[i], b))                                                   \
+    }
+#define ROWS2(name, t) ROWS2_AS(name, t, tpk_##t)
+#define ROWS2_COMPARE(name, t) ROWS2_AS(name, t, tpk_bool)
+#define ROWS3(name, t)                                                                         \
+    ROW(name##_##t)                                                                            \
+    {                                                                                          \
+        const tpk_bool *restrict c = pa;                                                       \
+        const tpk_##t *restrict a = pb, *restrict b = pc;                                      \
+        LOOP(tpk_##t, tpk_##name##_##t(c[i], a[i], b[i]))                                      \
+    }
+
+#define DEFINE_FLOAT1(name) TYPES_FLOAT(ROWS1, name)
+#define DEFINE_NUM1(name) TYPES_NUM(ROWS1, name)
+#define DEFINE_BIT1(name) TYPES_BIT(ROWS1, name)
+#define DEFINE_NUM2(name) TYPES_NUM(ROWS2, name)
+#define DEFINE_BIT2(name) TYPES_BIT(ROWS2, name)
+#define DEFINE_COMPARE2(name) TYPES_COMPARE(ROWS2_COMPARE, name)
+#define DEFINE_ANY3(name) TYPES_ANY(ROWS3, name)
+#define ELEM(class, n_in, name) DEFINE_##class##n_in(name)
+#include "kernel/elem.def"
+#undef ELEM
+
+#define LIST1(name, t) [AT_##t] = {name##_##t},
+#define LIST2(name, t) [AT_##t] = {name##_##t, name##_##t##_sv, name##_##t##_vs},
+#define LIST3(name, t) LIST1(name, t)
+const tpi_row TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS] = {
+#define ELEM(class, n_in, name) [TPI_ELEM_##name] = {TYPES_##class(LIST##n_in, name)},
+#include "kernel/elem.def"
+#undef ELEM
+};
+
+#define CAST_TYPES(M, x) M(x, bool) M(x, u8) M(x, i32) M(x, i64) M(x, f32) M(x, f64)
+#define CASTS_OF(M) M(bool) M(u8) M(i32) M(i64) M(f32) M(f64)
+
+#define CAST_ROW(from, to)                                                                     \
+    ROW(cast_##from##_##to)                                                                    \
+    {                                                                                          \
+        const tpk_##from *restrict a = pa;                                                     \
+        LOOP(tpk_##to, tpk_cast_##from##_##to(a[i]))                                           \
+    }
+#define CAST_ROWS(from) CAST_TYPES(CAST_ROW, from)
+CASTS_OF(CAST_ROWS)
+
+#define CAST_LIST(from, to) [AT_##to] = cast_##from##_##to,
+#define CAST_LISTS(from) [AT_##from] = {CAST_TYPES(CAST_LIST, from)},
+const tpi_row TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES] = {
+    CASTS_OF(CAST_LISTS)};

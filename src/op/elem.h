@@ -1,0 +1,18 @@
+/* Elementwise ops: what unary.c, binary.c and select.c share. */
+#ifndef TAPIR_ELEM_OP_H
+#define TAPIR_ELEM_OP_H
+
+#include "op/op.h"
+
+/* One element: *y = f(*a, *b, *c), unused operands NULL. NULL when the function is not for that
+ * type. `type` is that of the data operands. */
+typedef void (*tpi_scalar)(void *y, const void *a, const void *b, const void *c);
+tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type);
+tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to);
+
+/* Element by element, by plain loops: the oracle. */
+bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
+/* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
+bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
+
+#endif

@@ -1,0 +1,126 @@
+/* Elementwise ops by rows: axes that run together in all operands are joined, the innermost is
+ * given to a row kernel, the others are walked. An operand whose innermost stride is neither 0
+ * nor 1 is gathered into a small buffer first. */
+#include "op/elem.h"
+
+#include <string.h>
+
+enum { MAX_IN = 3, CHUNK = 512 };
+
+typedef struct walk {
+    int rank;
+    int64_t n[TP_MAX_RANK];
+    int64_t stride[MAX_IN][TP_MAX_RANK]; /* bytes */
+} walk;
+
+static void join_axes(walk *w, const tpi_run *r)
+{
+    const tp_tensor *out = r->out;
+    w->rank = 0;
+    for (int axis = 0; axis < out->rank; axis++) {
+        if (out->shape[axis] == 1)
+            continue;
+        int64_t s[MAX_IN];
+        for (int k = 0; k < r->n_in; k++) {
+            const tp_tensor *x = r->in[k];
+            const int own = axis - (out->rank - x->rank);
+            s[k] = own < 0 || x->shape[own] == 1
+                       ? 0
+                       : x->stride[own] * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+        }
+        bool joins = w->rank > 0;
+        for (int k = 0; k < r->n_in && joins; k++)
+            joins = w->stride[k][w->rank - 1] == s[k] * out->shape[axis];
+        const int at = joins ? w->rank - 1 : w->rank++;
+        w->n[at] = joins ? w->n[at] * out->shape[axis] : out->shape[axis];
+        for (int k = 0; k < r->n_in; k++)
+            w->stride[k][at] = s[k];
+    }
+    if (w->rank == 0) {
+        w->rank = 1;
+        w->n[0] = 1;
+        for (int k = 0; k < r->n_in; k++)
+            w->stride[k][0] = 0;
+    }
+}
+
+static void gather(char *to, const char *from, int64_t n, int64_t stride, size_t size)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + (size_t)i * size, from + i * stride, size);
+}
+
+/* One innermost row in which some operand has to be gathered first. */
+static void row_in_chunks(const tpi_run *r, tpi_row f, const walk *w, char *y,
+                          const char *const *x)
+{
+    _Alignas(64) char tmp[MAX_IN][CHUNK * 8];
+    const int last = w->rank - 1;
+    const size_t y_size = tp_dtype_size((tp_dtype)r->out->dtype);
+    for (int64_t i = 0; i < w->n[last]; i += CHUNK) {
+        const int64_t n = w->n[last] - i < CHUNK ? w->n[last] - i : CHUNK;
+        const void *p[MAX_IN] = {NULL, NULL, NULL};
+        for (int k = 0; k < r->n_in; k++) {
+            const size_t size = tp_dtype_size((tp_dtype)r->in[k]->dtype);
+            const int64_t stride = w->stride[k][last];
+            p[k] = x[k] + i * stride;
+            if (stride != (int64_t)size) {
+                gather(tmp[k], p[k], n, stride, size);
+                p[k] = tmp[k];
+            }
+        }
+        f(n, y + (size_t)i * y_size, p[0], p[1], p[2]);
+    }
+}
+
+bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
+{
+    walk w;
+    join_axes(&w, r);
+    const int last = w.rank - 1;
+    bool direct = true;
+    int scalars = 0;
+    for (int k = 0; k < r->n_in; k++) {
+        const int64_t s = w.stride[k][last];
+        if (s == 0 && w.n[last] > 1)
+            scalars |= 1 << k;
+        else
+            direct &= s == (int64_t)tp_dtype_size((tp_dtype)r->in[k]->dtype) || w.n[last] == 1;
+    }
+    tpi_row f = row[TPI_ROW_VECTORS];
+    if (scalars) {
+        const tpi_row other = scalars == 1   ? row[TPI_ROW_A_SCALAR]
+                              : scalars == 2 ? row[TPI_ROW_B_SCALAR]
+                                             : NULL;
+        if (direct && other)
+            f = other;
+        else
+            direct = false;
+    }
+    int64_t rows = 1;
+    for (int i = 0; i < last; i++)
+        rows *= w.n[i];
+    if (w.n[last] == 0)
+        return true;
+    const char *x[MAX_IN] = {NULL, NULL, NULL};
+    for (int k = 0; k < r->n_in; k++)
+        x[k] = r->in[k]->data;
+    char *y = r->out->data;
+    const int64_t y_step = w.n[last] * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype);
+    int64_t at[TP_MAX_RANK] = {0};
+    for (int64_t i = 0; i < rows; i++, y += y_step) {
+        if (direct)
+            f(w.n[last], y, x[0], x[1], x[2]);
+        else
+            row_in_chunks(r, f, &w, y, x);
+        for (int axis = last - 1; axis >= 0; axis--) {
+            const bool more = ++at[axis] < w.n[axis];
+            for (int k = 0; k < r->n_in; k++)
+                x[k] += more ? w.stride[k][axis] : -w.stride[k][axis] * (w.n[axis] - 1);
+            if (more)
+                break;
+            at[axis] = 0;
+        }
+    }
+    return true;
+}

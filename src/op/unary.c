@@ -1,0 +1,141 @@
+/* Elementwise ops of one operand. */
+#include "op/elem.h"
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+static bool infer_class(tpi_infer *q, tpi_elem e, const char *cure)
+{
+    const tp_dtype t = (tp_dtype)q->in[0]->dtype;
+    if (!tpi_elem_scalar(e, t))
+        return tpi_refuse(q, TP_E_DTYPE, "not for elements of type %s: %s", tp_dtype_name(t),
+                          cure);
+    return tpi_infer_like(q, 0);
+}
+
+/* The struct and the entry of an op whose scalar function is listed in elem.def; `rule` is its
+ * gradient, `x` and `y` whether that reads their values. */
+#define UNARY(op, rule, x, y, cure)                                                            \
+    static bool op##_infer(tpi_infer *q)                                                       \
+    {                                                                                          \
+        return infer_class(q, TPI_ELEM_##op, cure);                                            \
+    }                                                                                          \
+    static bool op##_kernel(tpi_run *r)                                                        \
+    {                                                                                          \
+        return tpi_elem_reference(                                                             \
+            r, tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));                     \
+    }                                                                                          \
+    static bool op##_fast(tpi_run *r)                                                          \
+    {                                                                                          \
+        const tpi_row *row = r->ctx->kernels->row[TPI_ELEM_##op][r->in[0]->dtype];             \
+        return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
+    }                                                                                          \
+    const tpi_op tpi_op_##op = {.name = #op,                                                   \
+                                .code = TPI_OP_##op,                                           \
+                                .kind = TPI_ELEMENT,                                           \
+                                .n_in = 1,                                                     \
+                                .infer = op##_infer,                                           \
+                                .kernel = op##_kernel,                                         \
+                                .fast = op##_fast,                                             \
+                                .grad = rule,                                                  \
+                                .grad_reads_x = x,                                             \
+                                .grad_reads_y = y};                                            \
+    tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a)                          \
+    {                                                                                          \
+        return tpi_apply(TPI_AT(file, line), &tpi_op_##op, TPI_IN(a), NULL);                   \
+    }                                                                                          \
+    TPI_BARE(tp_tensor *, tp_##op, (tp_tensor * a), a)
+
+/* ---- gradients: dx from dy, x and y -------------------------------------------------------- */
+
+static void neg_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_neg(g->dy));
+}
+
+static void abs_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_mul(g->dy, tp_sign(g->x[0])));
+}
+
+static void zero_grad(tpi_grad *g)
+{
+    (void)g; /* constant almost everywhere */
+}
+
+static void relu_grad(tpi_grad *g)
+{
+    tp_tensor *zero = tp_scalar_like(g->x[0], 0);
+    tpi_give(g, 0, tp_where(tp_gt(g->x[0], zero), g->dy, zero));
+}
+
+static void exp_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_mul(g->dy, g->y));
+}
+
+static void log_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_div(g->dy, g->x[0]));
+}
+
+static void sqrt_grad(tpi_grad *g) /* dy / (2 y) */
+{
+    tpi_give(g, 0, tp_div(g->dy, tp_add(g->y, g->y)));
+}
+
+static void rsqrt_grad(tpi_grad *g) /* -y^3 / 2 */
+{
+    tp_tensor *y3 = tp_mul(tp_mul(g->y, g->y), g->y);
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(y3, tp_scalar_like(g->y, -0.5))));
+}
+
+static void sin_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_mul(g->dy, tp_cos(g->x[0])));
+}
+
+static void cos_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_neg(tp_mul(g->dy, tp_sin(g->x[0]))));
+}
+
+static void tanh_grad(tpi_grad *g) /* 1 - y^2 */
+{
+    tpi_give(g, 0, tp_mul(g->dy, tp_sub(tp_scalar_like(g->y, 1), tp_mul(g->y, g->y))));
+}
+
+static void sigmoid_grad(tpi_grad *g) /* y (1 - y) */
+{
+    tp_tensor *slope = tp_mul(g->y, tp_sub(tp_scalar_like(g->y, 1), g->y));
+    tpi_give(g, 0, tp_mul(g->dy, slope));
+}
+
+static void erf_grad(tpi_grad *g) /* 2 / sqrt(pi) exp(-x^2) */
+{
+    tp_tensor *e = tp_exp(tp_neg(tp_mul(g->x[0], g->x[0])));
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, tp_scalar_like(e, 1.1283791670955126))));
+}
+
+/* ---- ops --------------------------------------------------------------------------------------- */
+
+#define CAST_CURE "tp_cast it to f32 or f64 first"
+#define BOOL_CURE "tp_cast it to a number first"
+
+UNARY(neg, neg_grad, false, false, BOOL_CURE)
+UNARY(abs, abs_grad, true, false, BOOL_CURE)
+UNARY(sign, zero_grad, false, false, BOOL_CURE)
+UNARY(relu, relu_grad, true, false, BOOL_CURE)
+UNARY(exp, exp_grad, false, true, CAST_CURE)
+UNARY(log, log_grad, true, false, CAST_CURE)
+UNARY(sqrt, sqrt_grad, false, true, CAST_CURE)
+UNARY(rsqrt, rsqrt_grad, false, true, CAST_CURE)
+UNARY(sin, sin_grad, true, false, CAST_CURE)
+UNARY(cos, cos_grad, true, false, CAST_CURE)
+UNARY(tanh, tanh_grad, false, true, CAST_CURE)
+UNARY(sigmoid, sigmoid_grad, false, true, CAST_CURE)
+UNARY(erf, erf_grad, true, false, CAST_CURE)
+UNARY(floor, zero_grad, false, false, CAST_CURE)
+UNARY(ceil, zero_grad, false, false, CAST_CURE)
+UNARY(round, zero_grad, false, false, CAST_CURE)
+UNARY(not, NULL, false, false, "compare it with 0 for a bool")
