@@ -1,0 +1,24 @@
+/* The log: lines on file descriptor 2 that TAPIR_LOG asks for, for people and for tests. */
+#ifndef TAPIR_LOG_H
+#define TAPIR_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum tpi_log_kind {
+#define LOG(name, about) TPI_LOG_##name,
+#include "base/log.def"
+#undef LOG
+    TPI_N_LOG
+} tpi_log_kind;
+
+/* Whether TAPIR_LOG names this kind, or all. It is read each time: log what is rare. */
+bool tpi_log_on(tpi_log_kind kind);
+/* "tapir: compile: " and the text as one line and one write, cut at 1000 bytes; nothing when
+ * the kind is off. */
+void tpi_log(tpi_log_kind kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The C library's text for an errno, in the caller's buffer. */
+const char *tpi_errno_text(int error, char *buf, size_t size);
+
+#endif
