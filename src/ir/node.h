@@ -91,6 +91,8 @@ typedef struct tpi_view {
     int64_t offset, stride[TP_MAX_RANK]; /* answers */
 } tpi_view;
 
+struct tpk_view;
+
 /* A kernel of src/kernel with the common signature; 0, or 1 + the flat position in operand
  * `bad` of an index out of range. attr: the attributes flattened in table order: a list is its
  * n, then TP_MAX_RANK values; doubles by their bits. */
