@@ -39,9 +39,15 @@
 #define TPK_EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
+#ifndef TPK_KC
 #define TPK_KC 256
+#endif
+#ifndef TPK_MC
 #define TPK_MC (TPK_MR * 16)
+#endif
+#ifndef TPK_NC
 #define TPK_NC (TPK_NR * 64)
+#endif
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
 
@@ -104,7 +110,7 @@
             TPK_R##rows(TPK_MORE2)                                                             \
         }                                                                                      \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOADB(b, m0), b1 = TPK_LOADB(b + TPK_VL, m1);                 \
+            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
             TPK_R##rows(TPK_STEP2) TPK_P##rows(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -163,8 +169,8 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
             TPK_R##rows(TPK_MORE4)                                                             \
         }                                                                                      \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOADB(b, m0), b1 = TPK_LOADB(b + TPK_VL, m1);                 \
-            const TPK_V b2 = TPK_LOADB(b + b_gs, m2), b3 = TPK_LOADB(b + b_gs + TPK_VL, m3);   \
+            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
+            const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);   \
             TPK_R##rows(TPK_STEP4) TPK_P##rows(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -231,10 +237,10 @@ TPK_FN void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E 
                             int64_t rs, int64_t ks, TPK_E *dst)
 {
     if (rs == 1) {
-        for (int64_t kk = 0; kk < k; kk++) {
-            for (int64_t i = 0; i < width; i += TPK_VL) {
-                const TPK_V v = TPK_LOADM(src + kk * ks + i, TPK_MASK(rows - i));
-                TPK_STOREM(dst + kk * width + i, v, TPK_MASK(width - i));
+        for (int64_t i = 0; i < width; i += TPK_VL) {
+            const TPK_M from = TPK_MASK(rows - i), to = TPK_MASK(width - i);
+            for (int64_t kk = 0; kk < k; kk++) {
+                TPK_STOREM(dst + kk * width + i, TPK_LOADM(src + kk * ks + i, from), to);
             }
         }
         return;
@@ -278,8 +284,7 @@ TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.parts = tpk_i_ceil(q->m, TPK_MR);
     s.high = q->m / s.parts;
     s.more = q->m % s.parts;
-    s.b_flat = !q->bp && q->b_cs == 1 && q->m <= 3 * TPK_MR &&
-               (TPK_MASKED || q->n % TPK_NR == 0);
+    s.b_flat = !q->bp && q->b_cs == 1 && q->m <= 3 * TPK_MR;
     /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
     s.a_flat = !q->ap && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
                (q->m <= 4 || (q->n <= 8 * TPK_NR &&
@@ -328,12 +333,14 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
                 b = q->b + kc * q->b_rs + jc;
                 b_rs = q->b_rs;
                 b_ps = TPK_NR;
-            } else {
-                for (int64_t j = 0; j < nj; j += TPK_NR) {
-                    TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, nj - j), kk,
-                                    q->b + kc * q->b_rs + (jc + j) * q->b_cs, q->b_cs, q->b_rs,
-                                    bw + j * kk);
-                }
+            }
+            /* What is not packed beforehand; of a B that is read in place, the narrow last tile,
+             * since kernels load whole vectors (a masked load costs a step of fma). */
+            const int64_t from = q->bp ? nj : s->b_flat ? nj / TPK_NR * TPK_NR : 0;
+            for (int64_t j = from; j < nj; j += TPK_NR) {
+                TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, nj - j), kk,
+                                q->b + kc * q->b_rs + (jc + j) * q->b_cs, q->b_cs, q->b_rs,
+                                bw + (j - from) * kk);
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
                 const int64_t pe = tpk_i_min(pc + per, p1), base = TPK_N(tpk_mm_row)(s, pc);
@@ -345,9 +352,15 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
                                         q->a_rs, q->a_cs, aw + (i - base) * kk);
                     }
                 }
-                for (int64_t j = 0; j < nj; j += wide * TPK_NR) {
-                    const int64_t cols = tpk_i_min(wide * TPK_NR, nj - j);
-                    const TPK_E *const bj = b + j / TPK_NR * b_ps;
+                int64_t cols = 0;
+                for (int64_t j = 0; j < nj; j += cols) {
+                    const TPK_E *bj = b + j / TPK_NR * b_ps;
+                    cols = tpk_i_min(wide * TPK_NR, nj - j);
+                    if (s->b_flat && j + cols > from) {
+                        cols = j < from ? from - j : nj - j;
+                        bj = j < from ? bj : bw;
+                        b_rs = j < from ? b_rs : TPK_NR;
+                    }
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = TPK_N(tpk_mm_row)(s, p);
                         const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
@@ -500,10 +513,14 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
                             int64_t c_rs, void *ws)
 {
     /* Small ones are over before a plan would be made. */
-    if (TPK_MASKED && b_cs == 1 && m <= TPK_MR && n <= 4 * TPK_NR && k <= TPK_KC && m > 3) {
-        for (int64_t j = 0; j < n; j += TPK_NR) {
-            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs,
-                            tpk_i_min(TPK_NR, n - j), 0);
+    if (b_cs == 1 && m > 0 && m <= TPK_MR && n <= 2 * TPK_NR && k <= TPK_KC && k > 0) {
+        int64_t j = 0;
+        for (; j + TPK_NR <= n; j += TPK_NR) {
+            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs, TPK_NR, 0);
+        }
+        if (j < n) {
+            TPK_N(tpk_pack)(TPK_NR, n - j, k, b + j, 1, b_rs, ws);
+            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, ws, TPK_NR, c + j, c_rs, n - j, 0);
         }
         return;
     }

@@ -6,7 +6,6 @@
  *   TPK_V, TPK_VL       a vector of TPK_VL elements
  *   TPK_FMA(a, b, c)    one rounding per lane, always; in software where the machine has none
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
- *   TPK_LOADB           LOADM where that costs nothing (TPK_MASKED is 1), else a whole vector
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
@@ -70,7 +69,6 @@ typedef long long tpk_vi64 __attribute__((vector_size(TPK_VBYTES)));
 
 #if TPK_VBYTES == 64
 
-#define TPK_MASKED 1
 typedef uint16_t tpk_m32;
 typedef uint8_t tpk_m64;
 TPK_IN tpk_m32 tpk_mask32(int64_t n)
@@ -105,7 +103,6 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 
 #elif TPK_VBYTES == 32
 
-#define TPK_MASKED 1
 typedef tpk_vi32 tpk_m32;
 typedef tpk_vi64 tpk_m64;
 TPK_IN tpk_m32 tpk_mask32(int64_t n)
@@ -132,7 +129,6 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 
 #else
 
-#define TPK_MASKED 0
 typedef int64_t tpk_m32;
 typedef int64_t tpk_m64;
 #define tpk_mask32(n) (n)
@@ -203,12 +199,6 @@ TPK_FN tpk_v64 tpk_vfma64(tpk_v64 a, tpk_v64 b, tpk_v64 c)
 #define TPK_FMA_32(a, b, c) tpk_vfma32(a, b, c)
 #define TPK_FMA_64(a, b, c) tpk_vfma64(a, b, c)
 
-#endif
-
-#if TPK_MASKED
-#define TPK_LOADB(p, m) TPK_LOADM(p, m)
-#else
-#define TPK_LOADB(p, m) ((void)(m), TPK_LOAD(p))
 #endif
 
 TPK_IN int64_t tpk_i_min(int64_t a, int64_t b)
