@@ -49,7 +49,8 @@ enum {
     TPI_VARIABLE = 4,    /* its value may be assigned, or it is a view of such */
     TPI_CONTIGUOUS = 8,  /* row-major without gaps */
     TPI_CONSTANT = 16,   /* a graph node made while recording was off */
-    TPI_MARK = 32        /* scratch of one walk; clear outside it */
+    TPI_MARK = 32,       /* scratch of one walk; clear outside it */
+    TPI_STATE = 64       /* a variable itself, not a view of one */
 };
 
 struct tp_tensor {
@@ -73,7 +74,8 @@ struct tp_tensor {
     char *name;      /* taken from mem, strlen + 1 bytes */
     int32_t owned_at;  /* index in ctx->owned; -1 when no scope owns it */
     int32_t retains;   /* references through tp_retain */
-    int32_t index;     /* position in a graph's list of nodes, or scratch of a walk */
+    int32_t index;     /* position in its graph's list of nodes */
+    int32_t slot;      /* scratch of one walk */
     tp_tensor *retained_next, *retained_prev;
     int64_t shape[TP_MAX_RANK]; /* elements, or handles of symbolic sizes (core/dim.h) */
     int64_t stride[TP_MAX_RANK]; /* in elements */

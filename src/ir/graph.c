@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- ops that are not computed ---------------------------------------------------------- */
+/* ---- sources ---------------------------------------------------------- */
 
 static bool infer_operand(tpi_infer *q)
 {
@@ -12,13 +12,6 @@ static bool infer_operand(tpi_infer *q)
     q->dtype = (tp_dtype)t->dtype;
     q->rank = t->rank;
     memcpy(q->shape, t->shape, sizeof(int64_t) * t->rank);
-    return true;
-}
-
-static bool infer_true(tpi_infer *q)
-{
-    q->dtype = TP_BOOL;
-    q->rank = 0;
     return true;
 }
 
@@ -34,14 +27,6 @@ const tpi_op tpi_op_const = {.name = "const",
                              .kind = TPI_SOURCE,
                              .n_in = 1,
                              .infer = infer_operand};
-const tpi_op tpi_op_assign = {.name = "assign",
-                              .code = TPI_OP_assign,
-                              .kind = TPI_EFFECT,
-                              .n_in = 2,
-                              .infer = infer_operand};
-const tpi_op tpi_op_group = {
-    .name = "group", .code = TPI_OP_group, .kind = TPI_EFFECT, .n_in = -1, .infer = infer_true};
-
 /* ---- graphs -------------------------------------------------------------------------------- */
 
 static void graph_free(tpi_owned *o)
@@ -212,6 +197,11 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
     *slot = (tpi_lifted){.concrete = t, .node = node};
     g->n_lifted++;
     return node;
+}
+
+void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node)
+{
+    lifted_slot(g->lifted, g->lifted_size, concrete)->node = node;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */

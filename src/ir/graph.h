@@ -45,6 +45,8 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
 /* The node for an operand: a symbolic one is itself; a concrete one becomes a const or variable
  * node (once per graph). Never NULL; failed when the operand is of another graph. */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
+/* From now on the lifted tensor `concrete` is read as `node`. */
+void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node);
 /* Names a node; false when the name is taken, or memory is out. */
 bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
 tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len); /* or NULL */

@@ -1,0 +1,430 @@
+/* One reverse sweep, for tapes and graphs alike.
+ *
+ * The nodes y was computed from are taken in program order; those that depend on what is asked
+ * for are marked going forward; going back, each marked node's rule turns the gradient of its
+ * result into contributions to its operands. Contributions add up as a left fold in that order
+ * (newest node first, operands from first to last), which fixes the bits. */
+#include "op/op.h"
+
+#include "ir/graph.h"
+
+#include <string.h>
+
+typedef struct sweep {
+    tp_ctx *ctx;
+    tpi_at at;
+    tpi_nodes nodes;  /* program order; node->slot is the position */
+    tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
+    bool *depends;    /* by slot: on something that is asked for */
+    bool *wanted;     /* one rule's operands */
+    tp_tensor **dx;
+    int max_in;
+} sweep;
+
+static void sweep_done(sweep *s)
+{
+    tpi_mem *m = &s->ctx->mem;
+    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
+    for (int i = 0; s->grad && i < s->nodes.n; i++)
+        tpi_unref(s->grad[i]);
+    tpi_give_back(m, s->grad, n * sizeof *s->grad);
+    tpi_give_back(m, s->depends, n);
+    tpi_give_back(m, s->wanted, k);
+    tpi_give_back(m, s->dx, k * sizeof *s->dx);
+    tpi_nodes_free(&s->nodes);
+}
+
+static bool no_memory(sweep *s)
+{
+    tpi_no_memory(s->ctx, s->at, "gradient");
+    sweep_done(s);
+    return false;
+}
+
+static bool sweep_start(sweep *s, tpi_at at, tp_tensor *y)
+{
+    *s = (sweep){.ctx = y->ctx, .at = at, .nodes = {.ctx = y->ctx}, .max_in = 1};
+    if (!tpi_collect(&s->nodes, 1, &y, NULL, NULL)) {
+        s->nodes.n = 0;
+        return no_memory(s);
+    }
+    for (int i = 0; i < s->nodes.n; i++) {
+        tp_tensor *t = s->nodes.v[i];
+        t->slot = i;
+        s->max_in = t->n_in > s->max_in ? t->n_in : s->max_in;
+    }
+    tpi_mem *m = &s->ctx->mem;
+    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
+    s->grad = tpi_take(m, n * sizeof *s->grad);
+    if (s->grad)
+        memset(s->grad, 0, n * sizeof *s->grad);
+    s->depends = tpi_take(m, n);
+    s->wanted = tpi_take(m, k);
+    s->dx = tpi_take(m, k * sizeof *s->dx);
+    if (!s->grad || !s->depends || !s->wanted || !s->dx)
+        return no_memory(s);
+    memset(s->depends, 0, n);
+    return true;
+}
+
+static bool is_inner(const tp_tensor *t)
+{
+    return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT);
+}
+
+/* Carries `depends` from what is asked for to y. */
+static void spread(sweep *s)
+{
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        if (s->depends[i] || !is_inner(t) || t->dtype < TP_F32)
+            continue;
+        for (int k = 0; k < t->n_in && !s->depends[i]; k++)
+            s->depends[i] = s->depends[t->in[k]->slot];
+    }
+}
+
+/* A variable that was assigned since would give the gradient of another function. */
+static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
+{
+    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
+        const tp_tensor *x = t->in[k];
+        if (x->buf && x->buf->version != t->in_version[k])
+            return tpi_fail(t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
+                            t->op->name, TP_E_STATE,
+                            "operand %d%s%s was assigned after it was used here (write %u, now %u): "
+                            "take the gradient before the assignment",
+                            k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
+                            x->buf->version);
+    }
+    return NULL;
+}
+
+/* grad[slot] += dx, whose reference is taken over. */
+static void fold(sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
+{
+    tp_tensor **sum = &s->grad[slot];
+    if (!*sum) {
+        *sum = dx;
+        return;
+    }
+    tp_tensor *more = tp_add_at(node->file, node->line, *sum, dx);
+    tpi_ref(more);
+    tpi_unref(*sum);
+    tpi_unref(dx);
+    *sum = more;
+}
+
+static bool step_back(sweep *s, tp_tensor *t)
+{
+    tp_ctx *ctx = s->ctx;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    tpi_grad g = {.op = t->op,
+                  .at = TPI_AT(t->file, t->line),
+                  .n_in = t->n_in,
+                  .x = t->in,
+                  .attrs = t->attrs,
+                  .y = t,
+                  .dy = s->grad[t->slot],
+                  .dx = s->dx,
+                  .wanted = s->wanted};
+    for (int k = 0; k < t->n_in; k++) {
+        s->dx[k] = NULL;
+        s->wanted[k] = s->depends[t->in[k]->slot];
+    }
+    tp_tensor *stale = refuse_stale(t, s->at);
+    if (!stale)
+        t->op->grad(&g);
+    for (int k = 0; k < t->n_in; k++)
+        if (s->dx[k])
+            fold(s, t, t->in[k]->slot, s->dx[k]);
+    tp_scope_end(ctx);
+    return !stale;
+}
+
+static bool go_back(sweep *s, tp_tensor *y, tp_tensor *dy)
+{
+    tpi_ref(dy);
+    s->grad[y->slot] = dy;
+    for (int i = s->nodes.n - 1; i >= 0; i--) {
+        tp_tensor *t = s->nodes.v[i];
+        if (!s->grad[i])
+            continue;
+        if (s->depends[i] && is_inner(t) && t->dtype >= TP_F32 && !step_back(s, t))
+            return false;
+    }
+    return true;
+}
+
+void tpi_give(tpi_grad *g, int i, tp_tensor *dx)
+{
+    if (!g->wanted[i] || !dx)
+        return;
+    const tp_tensor *x = g->x[i];
+    if (dx->status == TP_OK) {
+        int64_t axes[TP_MAX_RANK];
+        int n = 0;
+        const int extra = dx->rank - x->rank;
+        for (int a = 0; a < dx->rank; a++)
+            if (a < extra || (x->shape[a - extra] == 1 && dx->shape[a] != 1))
+                axes[n++] = a;
+        if (n > 0) {
+            dx = tp_sum_at(g->at.file, g->at.line, dx, n, axes, n > extra);
+            if (n > extra && extra > 0)
+                dx = tp_reshape_at(g->at.file, g->at.line, dx, x->rank, x->shape);
+        }
+    }
+    tpi_ref(dx);
+    if (g->dx[i]) {
+        tp_tensor *sum = tp_add_at(g->at.file, g->at.line, g->dx[i], dx);
+        tpi_ref(sum);
+        tpi_unref(dx);
+        tpi_unref(g->dx[i]);
+        dx = sum;
+    }
+    g->dx[i] = dx;
+}
+
+/* `value` in every element of a tensor like x. */
+static tp_tensor *all(tpi_at at, tp_tensor *x, double value)
+{
+    tp_tensor *one = tp_scalar_like_at(at.file, at.line, x, value);
+    return x->rank ? tp_broadcast_at(at.file, at.line, one, x->rank, x->shape) : one;
+}
+
+/* The weights of y's elements, checked; ones when `dy` is NULL. */
+static tp_tensor *weights(tpi_at at, tp_tensor *y, tp_tensor *dy)
+{
+    if (y->dtype < TP_F32)
+        return tpi_fail(y->ctx, at, "gradient", TP_E_DTYPE, "y is %s: gradients are for f32 and f64",
+                        tp_dtype_name((tp_dtype)y->dtype));
+    if (!dy)
+        return all(at, y, 1);
+    tp_tensor *failed = tpi_refuse_operand(y->ctx, at, "gradient", 1, dy);
+    if (failed)
+        return failed;
+    if (dy->dtype != y->dtype || dy->rank != y->rank ||
+        memcmp(dy->shape, y->shape, sizeof(int64_t) * y->rank) != 0)
+        return tpi_fail(y->ctx, at, "gradient", TP_E_SHAPE, "y is %s %s, dy is %s %s",
+                        tp_dtype_name((tp_dtype)y->dtype), SHAPE(y),
+                        tp_dtype_name((tp_dtype)dy->dtype), SHAPE(dy));
+    return dy;
+}
+
+/* ---- tp_backward -------------------------------------------------------------------------------- */
+
+static void add_to_leaf(tpi_at at, tp_tensor *leaf, tp_tensor *g)
+{
+    tp_tensor *sum = leaf->grad ? tp_add_at(at.file, at.line, leaf->grad, g) : g;
+    tpi_ref(sum);
+    tpi_unref(leaf->grad);
+    leaf->grad = sum;
+}
+
+tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_backward", 0, y);
+    if (failed || !y)
+        return failed ? (tp_status)failed->status : TP_E_NULL;
+    tp_ctx *ctx = y->ctx;
+    if (y->graph)
+        return tpi_fail_status(ctx, at, "tp_backward", TP_E_SYMBOLIC,
+                               "y is symbolic: add gradients to its graph with tp_grad");
+    if (!(y->flags & TPI_REQUIRES))
+        return tpi_fail_status(ctx, at, "tp_backward", TP_E_STATE,
+                               "y was computed from nothing that requires a gradient (mark it "
+                               "with tp_require_grad or tp_param, and record)");
+    if (tp_scope_begin(ctx) != TP_OK)
+        return TP_E_MEMORY;
+    const bool was = tp_recording(ctx, false);
+    tp_tensor *dy = weights(at, y, NULL);
+    tp_status status = (tp_status)dy->status;
+    sweep s;
+    if (status == TP_OK && !sweep_start(&s, at, y)) {
+        status = TP_E_MEMORY;
+    } else if (status == TP_OK) {
+        for (int i = 0; i < s.nodes.n; i++)
+            s.depends[i] = s.nodes.v[i]->flags & TPI_LEAF;
+        spread(&s);
+        if (!go_back(&s, y, dy))
+            status = ctx->status;
+        for (int i = 0; i < s.nodes.n && status == TP_OK; i++)
+            if (s.grad[i] && (s.nodes.v[i]->flags & TPI_LEAF) && s.grad[i]->status != TP_OK)
+                status = (tp_status)s.grad[i]->status;
+        for (int i = 0; i < s.nodes.n && status == TP_OK; i++)
+            if (s.grad[i] && s.nodes.v[i]->flags & TPI_LEAF)
+                add_to_leaf(at, s.nodes.v[i], s.grad[i]);
+        sweep_done(&s);
+    }
+    tp_recording(ctx, was);
+    tp_scope_end(ctx);
+    return status;
+}
+
+tp_status(tp_backward)(tp_tensor *y)
+{
+    return tp_backward_at(NULL, 0, y);
+}
+
+tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad_of", 0, t);
+    if (failed || !t)
+        return failed ? failed : (tp_tensor *)&tpi_nil;
+    if (!(t->flags & TPI_LEAF))
+        return tpi_fail(t->ctx, at, "tp_grad_of", TP_E_STATE,
+                        "the tensor is not marked: call tp_require_grad before it is used");
+    if (!t->grad) {
+        const bool was = tp_recording(t->ctx, false);
+        tp_tensor *zero = all(at, t, 0);
+        tp_recording(t->ctx, was);
+        if (zero->status != TP_OK)
+            return zero;
+        tpi_ref(zero);
+        t->grad = zero;
+    }
+    return t->grad;
+}
+
+TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
+
+void tp_zero_grad(tp_tensor *t)
+{
+    if (tpi_is_live(t) && t->ctx) {
+        tpi_unref(t->grad);
+        t->grad = NULL;
+    }
+}
+
+tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_require_grad", 0, t);
+    if (failed || !t)
+        return failed ? failed : (tp_tensor *)&tpi_nil;
+    if (t->graph)
+        return t;
+    if (t->dtype < TP_F32)
+        return tpi_fail(t->ctx, at, "tp_require_grad", TP_E_DTYPE,
+                        "the tensor is %s: gradients are for f32 and f64",
+                        tp_dtype_name((tp_dtype)t->dtype));
+    if (t->in && (t->flags & TPI_REQUIRES))
+        return t; /* recorded: tp_grad can ask for it as it is */
+    t->flags |= TPI_REQUIRES | TPI_LEAF;
+    return t;
+}
+
+TPI_BARE(tp_tensor *, tp_require_grad, (tp_tensor * t), t)
+
+/* ---- tp_grads -------------------------------------------------------------------------------------- */
+
+/* The node of y's graph that a concrete x is read through; x itself otherwise; NULL: none. */
+static tp_tensor *as_node(const sweep *s, const tp_tensor *y, tp_tensor *x)
+{
+    if (!y->graph || x->graph)
+        return x;
+    for (int i = 0; i < s->nodes.n; i++)
+        if (s->nodes.v[i]->op && s->nodes.v[i]->op->kind == TPI_SOURCE &&
+            s->nodes.v[i]->n_in && s->nodes.v[i]->in[0] == x)
+            return s->nodes.v[i];
+    return NULL;
+}
+
+static bool in_sweep(const sweep *s, const tp_tensor *t)
+{
+    return t && t->slot >= 0 && t->slot < s->nodes.n && s->nodes.v[t->slot] == t;
+}
+
+static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
+{
+    tp_tensor *failed = tpi_refuse_operand(y->ctx, at, "tp_grad", i, x);
+    if (failed)
+        return failed;
+    if (x->graph && x->graph != y->graph)
+        return tpi_fail(y->ctx, at, "tp_grad", TP_E_CTX, "x %d belongs to another graph than y", i);
+    if (x->dtype < TP_F32)
+        return tpi_fail(y->ctx, at, "tp_grad", TP_E_DTYPE,
+                        "x %d is %s: gradients are for f32 and f64", i,
+                        tp_dtype_name((tp_dtype)x->dtype));
+    if (!y->graph && !(x->flags & TPI_REQUIRES))
+        return tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
+                        "nothing was recorded for x %d: call tp_require_grad before it is used", i);
+    return NULL;
+}
+
+static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
+                       tp_tensor **dx)
+{
+    tp_ctx *ctx = y->ctx;
+    dy = weights(at, y, dy);
+    sweep s;
+    if (dy->status != TP_OK || !sweep_start(&s, at, y)) {
+        for (int i = 0; i < n; i++)
+            dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
+        return (tp_status)dx[0]->status;
+    }
+    tp_status status = TP_OK;
+    for (int i = 0; i < n; i++) {
+        dx[i] = check_x(at, y, i, xs[i]);
+        tp_tensor *node = dx[i] ? NULL : as_node(&s, y, xs[i]);
+        if (dx[i])
+            status = (tp_status)dx[i]->status;
+        else if (in_sweep(&s, node))
+            s.depends[node->slot] = true;
+    }
+    spread(&s);
+    const bool good = status == TP_OK && go_back(&s, y, dy);
+    for (int i = 0; i < n; i++) {
+        if (dx[i])
+            continue;
+        tp_tensor *node = as_node(&s, y, xs[i]);
+        tp_tensor *g = in_sweep(&s, node) ? s.grad[node->slot] : NULL;
+        if (!good)
+            g = tpi_fail(ctx, at, "tp_grad", status == TP_OK ? ctx->status : status,
+                         "another gradient of this call failed: %s", ctx->error);
+        else if (!g)
+            g = all(at, y->graph && !xs[i]->graph ? tpi_graph_lift(y->graph, at, xs[i]) : xs[i], 0);
+        if (g->owned_at < 0 && g != &ctx->nil) {
+            tpi_ref(g);
+            if (!tpi_own(g))
+                g = tpi_no_memory(ctx, at, "tp_grad");
+        }
+        dx[i] = g;
+        if (g->status != TP_OK)
+            status = (tp_status)g->status;
+    }
+    sweep_done(&s);
+    return status;
+}
+
+tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, int n,
+                      tp_tensor *const *xs, tp_tensor **dx)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (n <= 0 || !dx)
+        return n == 0 ? TP_OK : TP_E_NULL;
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad", 0, y);
+    if (!y || failed || !xs) {
+        for (int i = 0; i < n; i++)
+            dx[i] = failed ? failed : (tp_tensor *)&tpi_nil;
+        return (tp_status)dx[0]->status;
+    }
+    return grads(at, y, dy, n, xs, dx);
+}
+
+tp_status(tp_grads)(tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs, tp_tensor **dx)
+{
+    return tp_grads_at(NULL, 0, y, dy, n, xs, dx);
+}
+
+tp_tensor *tp_grad_at(const char *file, int line, tp_tensor *y, tp_tensor *x)
+{
+    tp_tensor *dx = (tp_tensor *)&tpi_nil;
+    tp_grads_at(file, line, y, NULL, 1, &x, &dx);
+    return dx;
+}
+
+TPI_BARE(tp_tensor *, tp_grad, (tp_tensor * y, tp_tensor *x), y, x)

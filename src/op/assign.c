@@ -1,0 +1,107 @@
+/* assign and group: what a run does to variables. */
+#include "op/op.h"
+
+#include "ir/graph.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line
+
+/* ---- assign: the value of v from here on is x ---------------------------------------------- */
+
+static bool assign_infer(tpi_infer *q)
+{
+    const tp_tensor *v = q->in[0], *x = q->in[1];
+    bool equal = v->rank == x->rank;
+    for (int i = 0; i < v->rank && equal; i++)
+        equal = v->shape[i] == x->shape[i];
+    if (!equal)
+        return tpi_refuse(q, TP_E_SHAPE, "the variable is %s, the value %s", SHAPE(v), SHAPE(x));
+    if (v->dtype != x->dtype)
+        return tpi_refuse(q, TP_E_DTYPE, "the variable is %s, the value %s: tp_cast it",
+                          tp_dtype_name((tp_dtype)v->dtype), tp_dtype_name((tp_dtype)x->dtype));
+    return tpi_infer_like(q, 0);
+}
+
+static bool assign_kernel(tpi_run *r)
+{
+    tpi_copy_out(r->in[1], r->out->data);
+    return true;
+}
+
+static void assign_grad(tpi_grad *g)
+{
+    tpi_give(g, 1, g->dy);
+}
+
+const tpi_op tpi_op_assign = {.name = "assign",
+                              .code = TPI_OP_assign,
+                              .kind = TPI_EFFECT,
+                              .n_in = 2,
+                              .infer = assign_infer,
+                              .kernel = assign_kernel,
+                              .grad = assign_grad};
+
+static tp_tensor *assign_in_graph(tpi_at at, tp_graph *g, tp_tensor *var, tp_tensor *value)
+{
+    tp_tensor *v = tpi_graph_lift(g, at, var);
+    if (v->status != TP_OK)
+        return v;
+    const tp_tensor *state = v;
+    while (state->op == &tpi_op_assign)
+        state = state->in[0];
+    state = state->op == &tpi_op_variable ? state->in[0] : NULL;
+    if (!state || !(state->flags & TPI_STATE))
+        return tpi_fail(g->ctx, at, "assign", TP_E_STATE,
+                        "only a variable can be assigned in a graph, not a view of one or a "
+                        "computed value (make it with tp_variable)");
+    tp_tensor *node = tpi_apply(at, &tpi_op_assign, TPI_IN(v, value), NULL);
+    if (node->status == TP_OK)
+        tpi_graph_assigned(g, state, node);
+    return node;
+}
+
+tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *value)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_ctx *ctx = var ? var->ctx : value ? value->ctx : NULL;
+    tp_tensor *failed = tpi_refuse_operand(ctx, at, "assign", 0, var);
+    if (!failed)
+        failed = tpi_refuse_operand(ctx, at, "assign", 1, value);
+    if (failed)
+        return failed;
+    tp_graph *g = value->graph ? value->graph : var->graph;
+    return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);
+}
+
+TPI_BARE(tp_tensor *, tp_assign, (tp_tensor * var, tp_tensor *value), var, value)
+
+/* ---- group ------------------------------------------------------------------------------------- */
+
+static bool group_infer(tpi_infer *q)
+{
+    q->dtype = TP_BOOL;
+    q->rank = 0;
+    return true;
+}
+
+static bool group_kernel(tpi_run *r)
+{
+    *r->out->data = 1;
+    return true;
+}
+
+const tpi_op tpi_op_group = {.name = "group",
+                             .code = TPI_OP_group,
+                             .kind = TPI_EFFECT,
+                             .n_in = -1,
+                             .infer = group_infer,
+                             .kernel = group_kernel};
+
+tp_tensor *tp_group_at(const char *file, int line, int n, tp_tensor *const *xs)
+{
+    return tpi_apply(TPI_AT(file, line), &tpi_op_group, xs ? n : 0, xs, NULL);
+}
+
+TPI_BARE(tp_tensor *, tp_group, (int n, tp_tensor *const *xs), n, xs)
