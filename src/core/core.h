@@ -54,11 +54,12 @@ enum {
 };
 
 struct tp_tensor {
+    uint64_t seq; /* program order within the context. First, because what lies here is lost when
+                     the block is given back: a use after that still finds ctx and refs == 0 */
     tp_ctx *ctx; /* NULL in the nil tensor only */
     int32_t refs;
     uint8_t status, dtype, rank, flags;
     const tpi_op *op; /* NULL: a leaf */
-    uint64_t seq;     /* program order within the context */
     const char *file;
     int32_t line;
     int32_t n_in;

@@ -1,0 +1,123 @@
+#include "core/copy.h"
+
+#include "core/core.h"
+
+#include <string.h>
+
+typedef struct axis {
+    int64_t n, dst, src;
+} axis;
+
+/* Drops axes of size 1 and joins those that are one run in both memories. */
+static int simplify(int rank, const int64_t *shape, const int64_t *dst_stride,
+                    const int64_t *src_stride, axis *out)
+{
+    int n = 0;
+    for (int i = 0; i < rank; i++) {
+        const axis a = {shape[i], dst_stride[i], src_stride[i]};
+        if (a.n == 1)
+            continue;
+        if (n > 0 && out[n - 1].dst == a.n * a.dst && out[n - 1].src == a.n * a.src)
+            out[n - 1] = (axis){out[n - 1].n * a.n, a.dst, a.src};
+        else
+            out[n++] = a;
+    }
+    if (n == 0)
+        out[n++] = (axis){1, 1, 1};
+    return n;
+}
+
+#define COPY_ROW(bits)                                                                         \
+    {                                                                                          \
+        uint##bits##_t *d = (uint##bits##_t *)dst;                                             \
+        const uint##bits##_t *s = (const uint##bits##_t *)src;                                 \
+        for (int64_t i = 0; i < a->n; i++)                                                     \
+            d[i * a->dst] = s[i * a->src];                                                     \
+        break;                                                                                 \
+    }
+
+static void copy_row(size_t size, const axis *a, void *dst, const void *src)
+{
+    if (a->dst == 1 && a->src == 1) {
+        memcpy(dst, src, (size_t)a->n * size);
+        return;
+    }
+    switch (size) {
+    case 1:
+        COPY_ROW(8)
+    case 2:
+        COPY_ROW(16)
+    case 4:
+        COPY_ROW(32)
+    default:
+        COPY_ROW(64)
+    }
+}
+
+void tpi_copy_strided(size_t size, int rank, const int64_t *shape, void *dst,
+                      const int64_t *dst_stride, const void *src, const int64_t *src_stride)
+{
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] == 0)
+            return;
+    }
+    axis axes[TP_MAX_RANK];
+    const int n = simplify(rank, shape, dst_stride, src_stride, axes);
+    const axis *row = &axes[n - 1];
+    int64_t at[TP_MAX_RANK] = {0};
+    char *d = dst;
+    const char *s = src;
+    for (;;) {
+        copy_row(size, row, d, s);
+        int i = n - 2;
+        for (; i >= 0; i--) {
+            d += axes[i].dst * (int64_t)size;
+            s += axes[i].src * (int64_t)size;
+            if (++at[i] < axes[i].n)
+                break;
+            d -= axes[i].dst * axes[i].n * (int64_t)size;
+            s -= axes[i].src * axes[i].n * (int64_t)size;
+            at[i] = 0;
+        }
+        if (i < 0)
+            return;
+    }
+}
+
+/* Of shape's row-major order; sizes of 0 have been dealt with. */
+static void row_major(int rank, const int64_t *shape, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= shape[i];
+    }
+}
+
+void tpi_copy_out(const tp_tensor *t, void *out)
+{
+    if (tpi_count(t) == 0)
+        return;
+    if (t->flags & TPI_CONTIGUOUS) {
+        memcpy(out, t->data, tpi_bytes(t));
+        return;
+    }
+    int64_t stride[TP_MAX_RANK];
+    row_major(t->rank, t->shape, stride);
+    tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, out, stride, t->data,
+                     t->stride);
+}
+
+void tpi_copy_in(tp_tensor *t, const void *in)
+{
+    if (tpi_count(t) == 0)
+        return;
+    if (t->flags & TPI_CONTIGUOUS) {
+        memcpy(t->data, in, tpi_bytes(t));
+        return;
+    }
+    int64_t stride[TP_MAX_RANK];
+    row_major(t->rank, t->shape, stride);
+    tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, t->data, t->stride,
+                     in, stride);
+}

@@ -1,0 +1,27 @@
+#include "core/variable.h"
+#include "ir/graph.h"
+
+#include <string.h>
+
+tp_tensor *tp_name(tp_tensor *t, const char *name)
+{
+    const tpi_at at = TPI_AT(tpi_is_live(t) ? t->file : NULL, tpi_is_live(t) ? t->line : 0);
+    tp_tensor *failed = tpi_refuse_operand(t ? t->ctx : NULL, at, "tp_name", 0, t);
+    if (failed)
+        return failed;
+    if (!name || !*name)
+        return tpi_fail(t->ctx, at, "tp_name", name ? TP_E_NAME : TP_E_NULL, "the name is %s",
+                        name ? "empty" : "NULL");
+    if (t->name && strcmp(t->name, name) == 0)
+        return t;
+    if (!t->graph)
+        return tpi_set_name(t, name) ? t : tpi_no_memory(t->ctx, at, "tp_name");
+    if (t->name)
+        return tpi_fail(t->ctx, at, "tp_name", TP_E_NAME,
+                        "the node has the name \"%s\" and keeps it; it cannot be \"%s\" too",
+                        t->name, name);
+    if (tpi_graph_by_name(t->graph, name, strlen(name)))
+        return tpi_fail(t->ctx, at, "tp_name", TP_E_NAME,
+                        "another node of the graph has the name \"%s\"", name);
+    return tpi_graph_name(t->graph, t, name) ? t : tpi_no_memory(t->ctx, at, "tp_name");
+}
