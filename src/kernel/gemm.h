@@ -82,11 +82,12 @@
 #define TPK_P14(X) X(0) X(1) X(2) X(3) X(4)
 
 #define TPK_APTR(p) const TPK_E *a##p = a + 3 * (p) * a_rs;
+#define TPK_CPTR(p) TPK_E *c##p = c + 3 * (p) * c_rs;
 #define TPK_ASTEP(p) a##p += a_cs;
 #define TPK_ZERO2(i, p, r) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
 #define TPK_MORE2(i, p, r)                                                                     \
-    c##i##_0 = TPK_LOADM(c + (i) * c_rs, m0);                                                  \
-    c##i##_1 = TPK_LOADM(c + (i) * c_rs + TPK_VL, m1);
+    c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
+    c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);
 #define TPK_STEP2(i, p, r)                                                                     \
     {                                                                                          \
         const TPK_E e = a##p[(r) * a_rs];                                                      \
@@ -95,8 +96,8 @@
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
 #define TPK_DONE2(i, p, r)                                                                     \
-    TPK_STOREM(c + (i) * c_rs, c##i##_0, m0);                                                  \
-    TPK_STOREM(c + (i) * c_rs + TPK_VL, c##i##_1, m1);
+    TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
+    TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);
 
 /* C[rows][n <= NR] = (more ? C : 0) + A B over k. */
 #define TPK_TILE(rows)                                                                         \
@@ -105,7 +106,7 @@
                                       int64_t n, int more)                                     \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        TPK_P##rows(TPK_APTR) TPK_R##rows(TPK_ZERO2);                                          \
+        TPK_P##rows(TPK_APTR) TPK_P##rows(TPK_CPTR) TPK_R##rows(TPK_ZERO2);                                          \
         if (more) {                                                                            \
             TPK_R##rows(TPK_MORE2)                                                             \
         }                                                                                      \
@@ -138,10 +139,10 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 #define TPK_EACH_WIDE(X) X(1) X(2) X(3)
 #define TPK_ZERO4(i, p, r) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
 #define TPK_MORE4(i, p, r)                                                                     \
-    c##i##_0 = TPK_LOADM(c + (i) * c_rs, m0);                                                  \
-    c##i##_1 = TPK_LOADM(c + (i) * c_rs + TPK_VL, m1);                                         \
-    c##i##_2 = TPK_LOADM(c + (i) * c_rs + 2 * TPK_VL, m2);                                     \
-    c##i##_3 = TPK_LOADM(c + (i) * c_rs + 3 * TPK_VL, m3);
+    c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
+    c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);                                         \
+    c##i##_2 = TPK_LOADM(c##p + (r) * c_rs + 2 * TPK_VL, m2);                                     \
+    c##i##_3 = TPK_LOADM(c##p + (r) * c_rs + 3 * TPK_VL, m3);
 #define TPK_STEP4(i, p, r)                                                                     \
     {                                                                                          \
         const TPK_E e = a##p[(r) * a_rs];                                                      \
@@ -152,10 +153,10 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
 #define TPK_DONE4(i, p, r)                                                                     \
-    TPK_STOREM(c + (i) * c_rs, c##i##_0, m0);                                                  \
-    TPK_STOREM(c + (i) * c_rs + TPK_VL, c##i##_1, m1);                                         \
-    TPK_STOREM(c + (i) * c_rs + 2 * TPK_VL, c##i##_2, m2);                                     \
-    TPK_STOREM(c + (i) * c_rs + 3 * TPK_VL, c##i##_3, m3);
+    TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
+    TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);                                         \
+    TPK_STOREM(c##p + (r) * c_rs + 2 * TPK_VL, c##i##_2, m2);                                     \
+    TPK_STOREM(c##p + (r) * c_rs + 3 * TPK_VL, c##i##_3, m3);
 
 #define TPK_WIDE(rows)                                                                         \
     TPK_OUT void TPK_N(tpk_wide##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
@@ -164,7 +165,7 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
         const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
-        TPK_P##rows(TPK_APTR) TPK_R##rows(TPK_ZERO4);                                          \
+        TPK_P##rows(TPK_APTR) TPK_P##rows(TPK_CPTR) TPK_R##rows(TPK_ZERO4);                                          \
         if (more) {                                                                            \
             TPK_R##rows(TPK_MORE4)                                                             \
         }                                                                                      \
