@@ -11,66 +11,66 @@
 #ifndef TPK_ELEM_H
 #define TPK_ELEM_H
 
-#include "target.h"
 #include "math_f32.h"
 #include "math_f64.h"
+#include "target.h"
 
 /* The names below are made of the word bool, which stdbool.h makes another. */
 #pragma push_macro("bool")
 #undef bool
 
-#define TPK_UNARY(op, t, e)                                                                      \
-    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a)                                                 \
-    {                                                                                            \
-        return e;                                                                                \
+#define TPK_UNARY(op, t, e)                                                                    \
+    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a)                                               \
+    {                                                                                          \
+        return e;                                                                              \
     }
-#define TPK_BINARY(op, t, e)                                                                     \
-    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a, tpk_##t b)                                      \
-    {                                                                                            \
-        return e;                                                                                \
+#define TPK_BINARY(op, t, e)                                                                   \
+    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a, tpk_##t b)                                    \
+    {                                                                                          \
+        return e;                                                                              \
     }
-#define TPK_COMPARE(op, t, e)                                                                    \
-    TPK_INLINE tpk_bool tpk_##op##_##t(tpk_##t a, tpk_##t b)                                     \
-    {                                                                                            \
-        return (tpk_bool)(e);                                                                    \
+#define TPK_COMPARE(op, t, e)                                                                  \
+    TPK_INLINE tpk_bool tpk_##op##_##t(tpk_##t a, tpk_##t b)                                   \
+    {                                                                                          \
+        return (tpk_bool)(e);                                                                  \
     }
 
-#define TPK_ANY_OPS(t)                                                                           \
-    TPK_COMPARE(eq, t, a == b)                                                                   \
-    TPK_COMPARE(ne, t, a != b)                                                                   \
-    TPK_COMPARE(lt, t, a < b)                                                                    \
-    TPK_COMPARE(le, t, a <= b)                                                                   \
-    TPK_COMPARE(gt, t, a > b)                                                                    \
-    TPK_COMPARE(ge, t, a >= b)                                                                   \
-    TPK_INLINE tpk_##t tpk_where_##t(tpk_bool c, tpk_##t a, tpk_##t b)                           \
-    {                                                                                            \
-        return c ? a : b;                                                                        \
+#define TPK_ANY_OPS(t)                                                                         \
+    TPK_COMPARE(eq, t, a == b)                                                                 \
+    TPK_COMPARE(ne, t, a != b)                                                                 \
+    TPK_COMPARE(lt, t, a < b)                                                                  \
+    TPK_COMPARE(le, t, a <= b)                                                                 \
+    TPK_COMPARE(gt, t, a > b)                                                                  \
+    TPK_COMPARE(ge, t, a >= b)                                                                 \
+    TPK_INLINE tpk_##t tpk_where_##t(tpk_bool c, tpk_##t a, tpk_##t b)                         \
+    {                                                                                          \
+        return c ? a : b;                                                                      \
     }
 
 /* ---- float ------------------------------------------------------------------------------------ */
 
 /* A NaN operand gives NaN. -0 is below +0: equal numbers differ in the sign at most, so their
  * bits are joined (max: and, min: or). */
-#define TPK_MINMAX_FLOAT(op, t, rel, join)                                                       \
-    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a, tpk_##t b)                                      \
-    {                                                                                            \
-        tpk_##t r = a rel b ? a : b;                                                             \
-        r = a == b ? tpk_from_bits_##t(tpk_bits_##t(a) join tpk_bits_##t(b)) : r;                \
-        return a != a ? a : r;                                                                   \
+#define TPK_MINMAX_FLOAT(op, t, rel, join)                                                     \
+    TPK_INLINE tpk_##t tpk_##op##_##t(tpk_##t a, tpk_##t b)                                    \
+    {                                                                                          \
+        tpk_##t r = a rel b ? a : b;                                                           \
+        r = a == b ? tpk_from_bits_##t(tpk_bits_##t(a) join tpk_bits_##t(b)) : r;              \
+        return a != a ? a : r;                                                                 \
     }
 
-#define TPK_FLOAT_OPS(t, u, fabs)                                                                \
-    TPK_ANY_OPS(t)                                                                               \
-    TPK_UNARY(neg, t, -a)                                                                        \
-    TPK_UNARY(abs, t, fabs(a))                                                                   \
-    TPK_UNARY(sign, t, a > 0 ? 1 : a < 0 ? -1 : a)                                               \
-    TPK_UNARY(relu, t, a <= 0 ? 0 : a)                                                           \
-    TPK_UNARY(rsqrt, t, 1 / tpk_sqrt_##t(a))                                                     \
-    TPK_BINARY(add, t, a + b)                                                                    \
-    TPK_BINARY(sub, t, a - b)                                                                    \
-    TPK_BINARY(mul, t, a *b)                                                                     \
-    TPK_BINARY(div, t, a / b)                                                                    \
-    TPK_MINMAX_FLOAT(max, t, >, &)                                                               \
+#define TPK_FLOAT_OPS(t, u, fabs)                                                              \
+    TPK_ANY_OPS(t)                                                                             \
+    TPK_UNARY(neg, t, -a)                                                                      \
+    TPK_UNARY(abs, t, fabs(a))                                                                 \
+    TPK_UNARY(sign, t, a > 0 ? 1 : a < 0 ? -1 : a)                                             \
+    TPK_UNARY(relu, t, a <= 0 ? 0 : a)                                                         \
+    TPK_UNARY(rsqrt, t, 1 / tpk_sqrt_##t(a))                                                   \
+    TPK_BINARY(add, t, a + b)                                                                  \
+    TPK_BINARY(sub, t, a - b)                                                                  \
+    TPK_BINARY(mul, t, a *b)                                                                   \
+    TPK_BINARY(div, t, a / b)                                                                  \
+    TPK_MINMAX_FLOAT(max, t, >, &)                                                             \
     TPK_MINMAX_FLOAT(min, t, <, |)
 
 TPK_FLOAT_OPS(f32, uint32_t, __builtin_fabsf)
@@ -111,11 +111,11 @@ TPK_INLINE float tpk_fmod_f32(float a, float b)
 }
 
 /* The remainder of the floored quotient: the sign of b, as in Python. */
-#define TPK_MOD_FLOAT(t)                                                                         \
-    TPK_INLINE tpk_##t tpk_mod_##t(tpk_##t a, tpk_##t b)                                         \
-    {                                                                                            \
-        const tpk_##t r = tpk_fmod_##t(a, b);                                                    \
-        return r == 0 ? tpk_copysign_##t(0, b) : (r < 0) != (b < 0) ? r + b : r;                 \
+#define TPK_MOD_FLOAT(t)                                                                       \
+    TPK_INLINE tpk_##t tpk_mod_##t(tpk_##t a, tpk_##t b)                                       \
+    {                                                                                          \
+        const tpk_##t r = tpk_fmod_##t(a, b);                                                  \
+        return r == 0 ? tpk_copysign_##t(0, b) : (r < 0) != (b < 0) ? r + b : r;               \
     }
 TPK_MOD_FLOAT(f32)
 TPK_MOD_FLOAT(f64)
@@ -123,56 +123,56 @@ TPK_MOD_FLOAT(f64)
 /* ---- integer ----------------------------------------------------------------------------------- */
 
 /* u: an unsigned type no smaller than t nor than int, in which arithmetic wraps. */
-#define TPK_INT_OPS(t, u, width)                                                                 \
-    TPK_ANY_OPS(t)                                                                               \
-    TPK_UNARY(neg, t, (tpk_##t)(0 - (u)a))                                                       \
-    TPK_UNARY(not, t, (tpk_##t) ~(u)a)                                                           \
-    TPK_UNARY(relu, t, a > 0 ? a : 0)                                                            \
-    TPK_BINARY(add, t, (tpk_##t)((u)a + (u)b))                                                   \
-    TPK_BINARY(sub, t, (tpk_##t)((u)a - (u)b))                                                   \
-    TPK_BINARY(mul, t, (tpk_##t)((u)a * (u)b))                                                   \
-    TPK_BINARY(min, t, a < b ? a : b)                                                            \
-    TPK_BINARY(max, t, a > b ? a : b)                                                            \
-    TPK_BINARY(and, t, (tpk_##t)(a & b))                                                         \
-    TPK_BINARY(or, t, (tpk_##t)(a | b))                                                          \
-    TPK_BINARY(xor, t, (tpk_##t)(a ^ b))                                                         \
-    TPK_BINARY(shl, t, (u)b < width ? (tpk_##t)((u)a << (u)b) : 0)                               \
-    TPK_BINARY(shr, t, (tpk_##t)(a >> ((u)b < width ? (u)b : width - 1) >> ((u)b >= width)))     \
-    TPK_INLINE tpk_##t tpk_power_##t(tpk_##t a, u n)                                             \
-    {                                                                                            \
-        u r = 1;                                                                                 \
-        for (u x = (u)a; n; n >>= 1, x *= x) {                                                   \
-            r *= n & 1 ? x : 1;                                                                  \
-        }                                                                                        \
-        return (tpk_##t)r;                                                                       \
+#define TPK_INT_OPS(t, u, width)                                                               \
+    TPK_ANY_OPS(t)                                                                             \
+    TPK_UNARY(neg, t, (tpk_##t)(0 - (u)a))                                                     \
+    TPK_UNARY(not, t, (tpk_##t) ~(u)a)                                                         \
+    TPK_UNARY(relu, t, a > 0 ? a : 0)                                                          \
+    TPK_BINARY(add, t, (tpk_##t)((u)a + (u)b))                                                 \
+    TPK_BINARY(sub, t, (tpk_##t)((u)a - (u)b))                                                 \
+    TPK_BINARY(mul, t, (tpk_##t)((u)a * (u)b))                                                 \
+    TPK_BINARY(min, t, a < b ? a : b)                                                          \
+    TPK_BINARY(max, t, a > b ? a : b)                                                          \
+    TPK_BINARY(and, t, (tpk_##t)(a & b))                                                       \
+    TPK_BINARY(or, t, (tpk_##t)(a | b))                                                        \
+    TPK_BINARY(xor, t, (tpk_##t)(a ^ b))                                                       \
+    TPK_BINARY(shl, t, (u)b < width ? (tpk_##t)((u)a << (u)b) : 0)                             \
+    TPK_BINARY(shr, t, (tpk_##t)(a >> ((u)b < width ? (u)b : width - 1) >> ((u)b >= width)))   \
+    TPK_INLINE tpk_##t tpk_power_##t(tpk_##t a, u n)                                           \
+    {                                                                                          \
+        u r = 1;                                                                               \
+        for (u x = (u)a; n; n >>= 1, x *= x) {                                                 \
+            r *= n & 1 ? x : 1;                                                                \
+        }                                                                                      \
+        return (tpk_##t)r;                                                                     \
     }
 
-#define TPK_SIGNED_OPS(t, u, width)                                                              \
-    TPK_INT_OPS(t, u, width)                                                                     \
-    TPK_UNARY(abs, t, a < 0 ? tpk_neg_##t(a) : a)                                                \
-    TPK_UNARY(sign, t, (tpk_##t)((a > 0) - (a < 0)))                                             \
-    TPK_BINARY(div, t, b == 0 ? 0 : b == -1 ? tpk_neg_##t(a) : (tpk_##t)(a / b))                 \
-    TPK_BINARY(fmod, t, b == 0 || b == -1 ? 0 : (tpk_##t)(a % b))                                \
-    TPK_INLINE tpk_##t tpk_mod_##t(tpk_##t a, tpk_##t b)                                         \
-    {                                                                                            \
-        const tpk_##t r = tpk_fmod_##t(a, b);                                                    \
-        return (tpk_##t)(r && (r ^ b) < 0 ? r + b : r);                                          \
-    }                                                                                            \
-    TPK_INLINE tpk_##t tpk_pow_##t(tpk_##t a, tpk_##t b)                                         \
-    {                                                                                            \
-        return b >= 0    ? tpk_power_##t(a, (u)b)                                                \
-               : a == 1  ? 1                                                                     \
-               : a == -1 ? (tpk_##t)(b & 1 ? -1 : 1)                                             \
-                         : 0;                                                                    \
+#define TPK_SIGNED_OPS(t, u, width)                                                            \
+    TPK_INT_OPS(t, u, width)                                                                   \
+    TPK_UNARY(abs, t, a < 0 ? tpk_neg_##t(a) : a)                                              \
+    TPK_UNARY(sign, t, (tpk_##t)((a > 0) - (a < 0)))                                           \
+    TPK_BINARY(div, t, b == 0 ? 0 : b == -1 ? tpk_neg_##t(a) : (tpk_##t)(a / b))               \
+    TPK_BINARY(fmod, t, b == 0 || b == -1 ? 0 : (tpk_##t)(a % b))                              \
+    TPK_INLINE tpk_##t tpk_mod_##t(tpk_##t a, tpk_##t b)                                       \
+    {                                                                                          \
+        const tpk_##t r = tpk_fmod_##t(a, b);                                                  \
+        return (tpk_##t)(r && (r ^ b) < 0 ? r + b : r);                                        \
+    }                                                                                          \
+    TPK_INLINE tpk_##t tpk_pow_##t(tpk_##t a, tpk_##t b)                                       \
+    {                                                                                          \
+        return b >= 0    ? tpk_power_##t(a, (u)b)                                              \
+               : a == 1  ? 1                                                                   \
+               : a == -1 ? (tpk_##t)(b & 1 ? -1 : 1)                                           \
+                         : 0;                                                                  \
     }
 
-#define TPK_UNSIGNED_OPS(t, u, width)                                                            \
-    TPK_INT_OPS(t, u, width)                                                                     \
-    TPK_UNARY(abs, t, a)                                                                         \
-    TPK_UNARY(sign, t, a > 0)                                                                    \
-    TPK_BINARY(div, t, b == 0 ? 0 : (tpk_##t)(a / b))                                            \
-    TPK_BINARY(fmod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                           \
-    TPK_BINARY(mod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                            \
+#define TPK_UNSIGNED_OPS(t, u, width)                                                          \
+    TPK_INT_OPS(t, u, width)                                                                   \
+    TPK_UNARY(abs, t, a)                                                                       \
+    TPK_UNARY(sign, t, a > 0)                                                                  \
+    TPK_BINARY(div, t, b == 0 ? 0 : (tpk_##t)(a / b))                                          \
+    TPK_BINARY(fmod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                         \
+    TPK_BINARY(mod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                          \
     TPK_BINARY(pow, t, tpk_power_##t(a, (u)b))
 
 TPK_SIGNED_OPS(i8, uint32_t, 8)
@@ -198,26 +198,26 @@ TPK_BINARY(max, bool, a | b)
 
 /* Between integers and to floats: C's conversions (wrap; one rounding). Float to integer saturates
  * (target.h). To bool: is it not 0; NaN is true. */
-#define TPK_CAST(from, to)                                                                       \
-    TPK_INLINE tpk_##to tpk_cast_##from##_##to(tpk_##from a)                                     \
-    {                                                                                            \
-        return (tpk_##to)a;                                                                      \
+#define TPK_CAST(from, to)                                                                     \
+    TPK_INLINE tpk_##to tpk_cast_##from##_##to(tpk_##from a)                                   \
+    {                                                                                          \
+        return (tpk_##to)a;                                                                    \
     }
-#define TPK_CASTS_TO_INT(from)                                                                   \
-    TPK_CAST(from, i8)                                                                           \
-    TPK_CAST(from, i16)                                                                          \
-    TPK_CAST(from, i32)                                                                          \
-    TPK_CAST(from, i64)                                                                          \
-    TPK_CAST(from, u8)                                                                           \
-    TPK_CAST(from, u16)                                                                          \
-    TPK_CAST(from, u32)                                                                          \
+#define TPK_CASTS_TO_INT(from)                                                                 \
+    TPK_CAST(from, i8)                                                                         \
+    TPK_CAST(from, i16)                                                                        \
+    TPK_CAST(from, i32)                                                                        \
+    TPK_CAST(from, i64)                                                                        \
+    TPK_CAST(from, u8)                                                                         \
+    TPK_CAST(from, u16)                                                                        \
+    TPK_CAST(from, u32)                                                                        \
     TPK_CAST(from, u64)
-#define TPK_CASTS(from)                                                                          \
-    TPK_CAST(from, f32)                                                                          \
-    TPK_CAST(from, f64)                                                                          \
-    TPK_INLINE tpk_bool tpk_cast_##from##_bool(tpk_##from a)                                     \
-    {                                                                                            \
-        return a != 0;                                                                           \
+#define TPK_CASTS(from)                                                                        \
+    TPK_CAST(from, f32)                                                                        \
+    TPK_CAST(from, f64)                                                                        \
+    TPK_INLINE tpk_bool tpk_cast_##from##_bool(tpk_##from a)                                   \
+    {                                                                                          \
+        return a != 0;                                                                         \
     }
 TPK_CASTS(f32)
 TPK_CASTS(f64)

@@ -34,7 +34,8 @@ TPK_INLINE float tpk_exp_f32(float x)
     const float p = tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
     /* 2^n in two factors, for n goes from -150 to 128 */
     const uint32_t n = tpk_bits_f32(t) << 23, a = (tpk_bits_f32(t) << 22) & 0xff800000u;
-    const float e = p * tpk_from_bits_f32(a + 0x3f800000u) * tpk_from_bits_f32(n - a + 0x3f800000u);
+    const float e =
+        p * tpk_from_bits_f32(a + 0x3f800000u) * tpk_from_bits_f32(n - a + 0x3f800000u);
     return x < -104.0f ? 0.0f : e; /* two clamps above would cost gcc seven instructions */
 }
 
@@ -72,20 +73,18 @@ TPK_INLINE float tpk_log_f32(float x)
     return x < 0 ? TPK_NAN_F32 : r;
 }
 
-/* With m = e^2|x| - 1, which has no cancellation, tanh |x| = m / (m + 2); one step corrects the
- * roundings of m, m + 2 and the quotient. */
+/* x + x z P(z), z = x^2, below 0.65; 1 - 2 / (e^2|x| + 1) above. */
 TPK_INLINE float tpk_tanh_f32(float x)
 {
-    float a = __builtin_fabsf(x);
-    a = a > 10.0f ? 10.0f : a;
-    float t;
-    const float r = tpk_exp_split_f32(a + a, &t);
-    const float p = tpk_fma_f32(tpk_exp_poly_f32(r) * r, r, r);
-    const float s = tpk_from_bits_f32((tpk_bits_f32(t) << 23) + 0x3f800000u);
-    const float k = s - 1.0f, m = tpk_fma_f32(s, p, k), rest = tpk_fma_f32(s, p, k - m);
-    const float d = m + 2.0f, low = m - (d - 2.0f) + rest, inv = 1.0f / d, q = m * inv;
-    const float e = tpk_fma_f32(-q, low, tpk_fma_f32(-q, d, m) + rest);
-    return tpk_copysign_f32(tpk_fma_f32(e, inv, q), x);
+    const float z = x * x, b = __builtin_fabsf(x), a = b > 10.0f ? 10.0f : b;
+    float p = -0x1.6968f0p-8f;
+    p = tpk_fma_f32(p, z, 0x1.4f5d36p-6f);
+    p = tpk_fma_f32(p, z, -0x1.b7cfb2p-5f);
+    p = tpk_fma_f32(p, z, 0x1.1103f0p-3f);
+    p = tpk_fma_f32(p, z, -0x1.555524p-2f);
+    p = tpk_fma_f32(p * z, x, x);
+    const float q = 1.0f - 2.0f / (tpk_exp_mid_f32(a + a) + 1.0f);
+    return a > 0.65f ? tpk_copysign_f32(q, x) : p;
 }
 
 /* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e); one step corrects the rounding of 1 + e. */
@@ -125,10 +124,14 @@ TPK_INLINE double tpk_trig_split_f32(float x, uint64_t *n)
 {
     const float a = __builtin_fabsf(x);
     double c1 = 0x1.45f306dc9c882p-1, c2 = 0x1.4a7f09d5f47d4p-54;
-    c1 = a >= 0x1p23f ? 0x1.45f306dc9c880p-1 : c1, c2 = a >= 0x1p23f ? 0x1.529fc2757d1f5p-52 : c2;
-    c1 = a >= 0x1p44f ? 0x1.b727220a94fe0p-23 : c1, c2 = a >= 0x1p44f ? 0x1.3abe8fa9a6ee0p-75 : c2;
-    c1 = a >= 0x1p65f ? 0x1.1054a7f09d5f4p-42 : c1, c2 = a >= 0x1p65f ? 0x1.f534ddc0db628p-96 : c2;
-    c1 = a >= 0x1p86f ? 0x1.fc2757d1f534cp-64 : c1, c2 = a >= 0x1p86f ? 0x1.dc0db6295993cp-116 : c2;
+    c1 = a >= 0x1p23f ? 0x1.45f306dc9c880p-1 : c1,
+    c2 = a >= 0x1p23f ? 0x1.529fc2757d1f5p-52 : c2;
+    c1 = a >= 0x1p44f ? 0x1.b727220a94fe0p-23 : c1,
+    c2 = a >= 0x1p44f ? 0x1.3abe8fa9a6ee0p-75 : c2;
+    c1 = a >= 0x1p65f ? 0x1.1054a7f09d5f4p-42 : c1,
+    c2 = a >= 0x1p65f ? 0x1.f534ddc0db628p-96 : c2;
+    c1 = a >= 0x1p86f ? 0x1.fc2757d1f534cp-64 : c1,
+    c2 = a >= 0x1p86f ? 0x1.dc0db6295993cp-116 : c2;
     c1 = a >= 0x1p107f ? 0x1.7d1f534ddc0dap-84 : c1;
     c2 = a >= 0x1p107f ? 0x1.6295993c43904p-136 : c2;
     const double y = (double)x, t = tpk_fma_f64(y, c1, 0x1.8p52);
@@ -173,8 +176,8 @@ TPK_INLINE float tpk_pow_f32(float x, float y)
     const double a = (double)__builtin_fabsf(x), b = (double)y;
     const uint64_t i = tpk_bits_f64(a), k = (i - 0x3fe6a09e667f3bcdu) & 0xfff0000000000000u;
     /* the exponent as a double without a 64-bit conversion, which few targets have */
-    const double e = tpk_from_bits_f64(((k >> 52 ^ 2048) & 4095) | 0x4330000000000000u) -
-                     (0x1p52 + 2048);
+    const double e =
+        tpk_from_bits_f64(((k >> 52 ^ 2048) & 4095) | 0x4330000000000000u) - (0x1p52 + 2048);
     const double m = tpk_from_bits_f64(i - k), s = (m - 1.0) / (m + 1.0), z = s * s;
     double p = 0x1.21b9c03f488e7p-2;
     p = tpk_fma_f64(p, z, 0x1.4794bc6edd693p-2);

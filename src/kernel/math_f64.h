@@ -226,7 +226,8 @@ TPK_INLINE double tpk_trig_split_f64(double x, double *lo, uint64_t *n)
     const double t = tpk_fma_f64(x, 0x1.45f306dc9c883p-1, TPK_MAGIC_F64), k = t - TPK_MAGIC_F64;
     *n = tpk_bits_f64(t);
     const double p1 = k * 0x1.921fb54442d18p+0, e1 = tpk_fma_f64(k, 0x1.921fb54442d18p+0, -p1);
-    const double p2 = k * 0x1.1a62633145c07p-54, e2 = tpk_fma_f64(k, 0x1.1a62633145c07p-54, -p2);
+    const double p2 = k * 0x1.1a62633145c07p-54,
+                 e2 = tpk_fma_f64(k, 0x1.1a62633145c07p-54, -p2);
     double s2, l2;
     const double u = tpk_two_sum(e1, p2, &s2), r = tpk_two_sum(x - p1, -u, &l2);
     const double tail = l2 - s2 - e2 - k * -0x1.f1976b7ed8fbcp-110;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||   \
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     defined(__NO_SIGNED_ZEROS__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "this program defines its rounding: compile it without -ffast-math and its parts"
 #endif
@@ -160,7 +160,8 @@ TPK_INLINE double tpk_soft_fma_slow_f64(double a, double b, double c)
         p.lo += q.lo;
         p.hi += q.hi + (p.lo < q.lo);
     } else {
-        if (p.hi < q.hi || (p.hi == q.hi && p.lo < q.lo)) { /* normalised, so by at most 2 bits */
+        if (p.hi < q.hi ||
+            (p.hi == q.hi && p.lo < q.lo)) { /* normalised, so by at most 2 bits */
             const tpk_u128 t = p;
             p = q, q = t, neg = qneg;
         }
@@ -281,7 +282,7 @@ typedef float tpk_v4f32 __attribute__((vector_size(16)));
 typedef double tpk_v2f64 __attribute__((vector_size(16)));
 #define TPK_SQRT_F32(x) (__builtin_ia32_sqrtss((tpk_v4f32){x, 0, 0, 0})[0])
 #define TPK_SQRT_F64(x) (__builtin_ia32_sqrtsd((tpk_v2f64){x, 0})[0])
-#elif defined(__SSE2__) || (defined(__aarch64__) && !defined(__clang__)) ||                      \
+#elif defined(__SSE2__) || (defined(__aarch64__) && !defined(__clang__)) ||                    \
     (defined(__aarch64__) && defined(__NO_MATH_ERRNO__))
 #define TPK_SQRT_F32(x) __builtin_sqrtf(x)
 #define TPK_SQRT_F64(x) __builtin_sqrt(x)
@@ -304,10 +305,10 @@ TPK_INLINE double tpk_sqrt_f64(double x)
 
 /* Half to even. Adding 2^23 (2^52) pushes the fraction out; larger numbers have none. */
 #if defined(__SSE4_1__) || defined(__aarch64__)
-#define TPK_ROUND_FN(op, T, f, big)                                                              \
-    TPK_INLINE T tpk_##op(T x)                                                                       \
-    {                                                                                            \
-        return f(x);                                                                             \
+#define TPK_ROUND_FN(op, T, f, big)                                                            \
+    TPK_INLINE T tpk_##op(T x)                                                                 \
+    {                                                                                          \
+        return f(x);                                                                           \
     }
 TPK_ROUND_FN(round_f32, float, __builtin_rintf, 0)
 TPK_ROUND_FN(floor_f32, float, __builtin_floorf, 0)
@@ -318,25 +319,25 @@ TPK_ROUND_FN(floor_f64, double, __builtin_floor, 0)
 TPK_ROUND_FN(ceil_f64, double, __builtin_ceil, 0)
 TPK_ROUND_FN(trunc_f64, double, __builtin_trunc, 0)
 #else
-#define TPK_ROUND_FN(t, T, fabs, big)                                                            \
-    TPK_INLINE T tpk_round_##t(T x)                                                                  \
-    {                                                                                            \
-        const T a = fabs(x), r = (a + big) - big;                                                \
-        return tpk_copysign_##t(a < big ? r : a, x);                                             \
-    }                                                                                            \
-    TPK_INLINE T tpk_floor_##t(T x)                                                                  \
-    {                                                                                            \
-        const T r = tpk_round_##t(x);                                                            \
-        return tpk_copysign_##t(r > x ? r - 1 : r, x);                                           \
-    }                                                                                            \
-    TPK_INLINE T tpk_ceil_##t(T x)                                                                   \
-    {                                                                                            \
-        const T r = tpk_round_##t(x);                                                            \
-        return tpk_copysign_##t(r < x ? r + 1 : r, x);                                           \
-    }                                                                                            \
-    TPK_INLINE T tpk_trunc_##t(T x)                                                                  \
-    {                                                                                            \
-        return tpk_copysign_##t(tpk_floor_##t(fabs(x)), x);                                      \
+#define TPK_ROUND_FN(t, T, fabs, big)                                                          \
+    TPK_INLINE T tpk_round_##t(T x)                                                            \
+    {                                                                                          \
+        const T a = fabs(x), r = (a + big) - big;                                              \
+        return tpk_copysign_##t(a < big ? r : a, x);                                           \
+    }                                                                                          \
+    TPK_INLINE T tpk_floor_##t(T x)                                                            \
+    {                                                                                          \
+        const T r = tpk_round_##t(x);                                                          \
+        return tpk_copysign_##t(r > x ? r - 1 : r, x);                                         \
+    }                                                                                          \
+    TPK_INLINE T tpk_ceil_##t(T x)                                                             \
+    {                                                                                          \
+        const T r = tpk_round_##t(x);                                                          \
+        return tpk_copysign_##t(r < x ? r + 1 : r, x);                                         \
+    }                                                                                          \
+    TPK_INLINE T tpk_trunc_##t(T x)                                                            \
+    {                                                                                          \
+        return tpk_copysign_##t(tpk_floor_##t(fabs(x)), x);                                    \
     }
 TPK_ROUND_FN(f32, float, __builtin_fabsf, 8388608.0f)
 TPK_ROUND_FN(f64, double, __builtin_fabs, 4503599627370496.0)
@@ -345,19 +346,19 @@ TPK_ROUND_FN(f64, double, __builtin_fabs, 4503599627370496.0)
 /* ---- float to integer: saturates, NaN gives 0 ---------------------------------------------- */
 
 /* lo and hi are exact in F: the smallest T, and the largest plus one. */
-#define TPK_SAT_FN(from, F, to, T, lo, hi, min, max)                                             \
-    TPK_INLINE T tpk_cast_##from##_##to(F x)                                                         \
-    {                                                                                            \
-        return x >= (hi) ? (T)(max) : x > (lo) ? (T)x : x <= (lo) ? (T)(min) : (T)0;             \
+#define TPK_SAT_FN(from, F, to, T, lo, hi, min, max)                                           \
+    TPK_INLINE T tpk_cast_##from##_##to(F x)                                                   \
+    {                                                                                          \
+        return x >= (hi) ? (T)(max) : x > (lo) ? (T)x : x <= (lo) ? (T)(min) : (T)0;           \
     }
-#define TPK_SAT_FNS(from, F)                                                                     \
-    TPK_SAT_FN(from, F, i8, int8_t, -0x1p7f, 0x1p7f, INT8_MIN, INT8_MAX)                         \
-    TPK_SAT_FN(from, F, i16, int16_t, -0x1p15f, 0x1p15f, INT16_MIN, INT16_MAX)                   \
-    TPK_SAT_FN(from, F, i32, int32_t, -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX)                   \
-    TPK_SAT_FN(from, F, i64, int64_t, -0x1p63f, 0x1p63f, INT64_MIN, INT64_MAX)                   \
-    TPK_SAT_FN(from, F, u8, uint8_t, 0.0f, 0x1p8f, 0, UINT8_MAX)                                 \
-    TPK_SAT_FN(from, F, u16, uint16_t, 0.0f, 0x1p16f, 0, UINT16_MAX)                             \
-    TPK_SAT_FN(from, F, u32, uint32_t, 0.0f, 0x1p32f, 0, UINT32_MAX)                             \
+#define TPK_SAT_FNS(from, F)                                                                   \
+    TPK_SAT_FN(from, F, i8, int8_t, -0x1p7f, 0x1p7f, INT8_MIN, INT8_MAX)                       \
+    TPK_SAT_FN(from, F, i16, int16_t, -0x1p15f, 0x1p15f, INT16_MIN, INT16_MAX)                 \
+    TPK_SAT_FN(from, F, i32, int32_t, -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX)                 \
+    TPK_SAT_FN(from, F, i64, int64_t, -0x1p63f, 0x1p63f, INT64_MIN, INT64_MAX)                 \
+    TPK_SAT_FN(from, F, u8, uint8_t, 0.0f, 0x1p8f, 0, UINT8_MAX)                               \
+    TPK_SAT_FN(from, F, u16, uint16_t, 0.0f, 0x1p16f, 0, UINT16_MAX)                           \
+    TPK_SAT_FN(from, F, u32, uint32_t, 0.0f, 0x1p32f, 0, UINT32_MAX)                           \
     TPK_SAT_FN(from, F, u64, uint64_t, 0.0f, 0x1p64f, 0, UINT64_MAX)
 TPK_SAT_FNS(f32, float)
 TPK_SAT_FNS(f64, double)

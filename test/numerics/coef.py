@@ -8,7 +8,7 @@ the Remez exchange on a dense Chebyshev grid; then the coefficients are rounded 
 format one by one, lowest power first, the others being fitted again each time.
 """
 import sys
-from mpmath import mp, mpf, matrix, lu_solve, pi, cos, sin, exp, log, sqrt, atanh, erf, erfc, frexp, ldexp, nint
+from mpmath import mp, mpf, matrix, lu_solve, pi, cos, sin, exp, log, sqrt, atanh, erf, erfc, frexp, ldexp, nint, tanh
 
 mp.dps = 50
 
@@ -98,6 +98,10 @@ def sn(t):  # sin(x)/x with t = x^2
     return mpf(1) if t == 0 else sin(sqrt(t)) / sqrt(t)
 
 
+def tn(t):  # tanh(x)/x with t = x^2
+    return tanh(sqrt(t)) / sqrt(t)
+
+
 def er(t):  # erf(x)/x with t = x^2
     return 2 / sqrt(pi) if t == 0 else erf(sqrt(t)) / sqrt(t)
 
@@ -121,6 +125,8 @@ ROWS = {
     # sin x = x + x^3 P(x^2), cos x = 1 - x^2/2 + x^4 P(x^2), |x| <= pi/4
     "sin64": (lambda t: (sn(t) - 1), one, 0, (pi / 4) ** 2 * mpf("1.001"), range(1, 7), 53, 3),
     "cos64": (lambda t: (cos(sqrt(t)) - 1 + t / 2), one, 0, (pi / 4) ** 2 * mpf("1.001"), range(2, 8), 53, 3),
+    # tanh x = x + x z P(z), z = x^2
+    "tanh32": (lambda z: (tn(z) - 1) / z, lambda z: z / tn(z), mpf(10) ** -9, mpf("0.65") ** 2, range(0, 5), 24, 5),
     # erf x = x P(x^2) below the split, 1 - exp(P(x)) above
     "erf32a": (lambda t: er(t) - 1, lambda t: 1 / er(t), 0, mpf("0.9") ** 2, range(0, 6), 24, 6),
     "erf32b": (lambda x: log(erfc(x)), lambda x: erfc(x) / erf(x), mpf("0.9"), 4, range(0, 8), 24, 8),

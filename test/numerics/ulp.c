@@ -6,14 +6,14 @@
  * 2^-28 ULP of a float, on floats taken at equal distances over all bit patterns (--long: on
  * every float); its worst argument and a sample are then taken to MPFR. A double function is
  * compared with MPFR on random arguments. */
+#include "elem.h"
+
 #include <math.h>
 #include <mpfr.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "elem.h"
 
 typedef int (*mpfr_unary)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
@@ -50,15 +50,15 @@ static const struct row {
     double limit32, limit64;
     double range; /* most double arguments are taken from [-range, range] */
 } rows[] = {
-    {"exp", tpk_exp_f32, tpk_exp_f64, exp, mpfr_exp, 1.0, 1.0, 745},
-    {"log", tpk_log_f32, tpk_log_f64, log, mpfr_log, 1.0, 1.0, 4},
-    {"sqrt", tpk_sqrt_f32, tpk_sqrt_f64, sqrt, mpfr_sqrt, 0.5, 0.5, 1e9},
-    {"rsqrt", tpk_rsqrt_f32, tpk_rsqrt_f64, rsqrt_ref, mpfr_sqrt_inv, 1.5, 1.5, 1e9},
-    {"sin", tpk_sin_f32, tpk_sin_f64, sin, mpfr_sin, 0.6, 1.0, 100},
-    {"cos", tpk_cos_f32, tpk_cos_f64, cos, mpfr_cos, 0.6, 1.0, 100},
-    {"tanh", tpk_tanh_f32, tpk_tanh_f64, tanh, mpfr_tanh, 1.5, 1.5, 20},
-    {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref, mpfr_sigmoid, 1.5, 1.5, 745},
-    {"erf", tpk_erf_f32, tpk_erf_f64, erf, mpfr_erf, 1.0, 1.0, 6},
+    {"exp",     tpk_exp_f32,     tpk_exp_f64,     exp,         mpfr_exp,      1.0, 1.0, 745},
+    {"log",     tpk_log_f32,     tpk_log_f64,     log,         mpfr_log,      1.0, 1.0, 4  },
+    {"sqrt",    tpk_sqrt_f32,    tpk_sqrt_f64,    sqrt,        mpfr_sqrt,     0.5, 0.5, 1e9},
+    {"rsqrt",   tpk_rsqrt_f32,   tpk_rsqrt_f64,   rsqrt_ref,   mpfr_sqrt_inv, 1.5, 1.5, 1e9},
+    {"sin",     tpk_sin_f32,     tpk_sin_f64,     sin,         mpfr_sin,      0.6, 1.0, 100},
+    {"cos",     tpk_cos_f32,     tpk_cos_f64,     cos,         mpfr_cos,      0.6, 1.0, 100},
+    {"tanh",    tpk_tanh_f32,    tpk_tanh_f64,    tanh,        mpfr_tanh,     1.5, 1.5, 20 },
+    {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref, mpfr_sigmoid,  1.5, 1.5, 745},
+    {"erf",     tpk_erf_f32,     tpk_erf_f64,     erf,         mpfr_erf,      1.0, 1.0, 6  },
 };
 
 static uint64_t seed = 1;
@@ -236,8 +236,9 @@ static bool run_pow(bool single, uint64_t n)
         mpfr_set_d(a, x, MPFR_RNDN);
         mpfr_set_d(b, y, MPFR_RNDN);
         mpfr_pow(out, a, b, MPFR_RNDN);
-        const double e = single ? ulp_error((double)tpk_pow_f32((float)x, (float)y), out, 24, -126)
-                                : ulp_error(tpk_pow_f64(x, y), out, 53, -1022);
+        const double e = single
+                             ? ulp_error((double)tpk_pow_f32((float)x, (float)y), out, 24, -126)
+                             : ulp_error(tpk_pow_f64(x, y), out, 53, -1022);
         if (e > worst) {
             worst = e;
             at_x = x;
