@@ -1,0 +1,41 @@
+/* Whole files. Nothing here knows contexts: a failure leaves its text in the caller's buffer. */
+#ifndef TAPIR_FILE_H
+#define TAPIR_FILE_H
+
+#include "base/mem.h"
+
+typedef struct tpi_file_error {
+    tp_status status; /* TP_OK, TP_E_IO, TP_E_MEMORY, TP_E_NULL */
+    char text[200];   /* "model.npy: No such file or directory" */
+} tpi_file_error;
+
+typedef struct tpi_file_bytes {
+    char *data;
+    size_t size, capacity;
+} tpi_file_bytes;
+
+/* A regular file or pipe of at most `limit` bytes. False: see `error`. */
+bool tpi_file_read(tpi_mem *mem, const char *path, size_t limit, tpi_file_bytes *out,
+                   tpi_file_error *error);
+void tpi_file_free(tpi_mem *mem, tpi_file_bytes *b);
+
+/* A file that is written whole or not at all: under another name in the same folder first. Errors
+ * stick; begin and put need no check, tpi_file_end tells. */
+typedef struct tpi_writer {
+    tpi_mem *mem;
+    int fd;
+    const char *path; /* the caller's, until the end */
+    char *temp;
+    size_t temp_size;
+    tpi_file_error error;
+} tpi_writer;
+
+void tpi_file_begin(tpi_writer *w, tpi_mem *mem, const char *path);
+void tpi_file_put(tpi_writer *w, const void *data, size_t size);
+/* Gives the file its name. False when anything failed (w->error): then nothing is left behind,
+ * and what had the name before is as it was. */
+bool tpi_file_end(tpi_writer *w);
+/* Instead of tpi_file_end: leaves nothing behind. */
+void tpi_file_abandon(tpi_writer *w);
+
+#endif

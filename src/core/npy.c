@@ -1,0 +1,425 @@
+/* NumPy's .npy files: a magic string, a version, the length of a header, the header (a Python
+ * dict as text), the elements. What is read is not trusted: sizes are checked against the bytes
+ * that are there before memory is taken. */
+#include "base/file.h"
+#include "core/copy.h"
+#include "core/dim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char magic[6] = {(char)0x93, 'N', 'U', 'M', 'P', 'Y'};
+
+enum {
+    PREFIX = 8, /* magic and version */
+    ALIGN = 64  /* of the elements in what we write */
+};
+
+static const bool host_is_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+typedef struct reader {
+    const char *at, *limit;
+    char why[160]; /* the first thing that is wrong */
+} reader;
+
+typedef struct header {
+    bool has_descr, has_order, has_shape;
+    bool fortran, swapped;
+    tp_dtype dtype;
+    int rank;
+    int64_t shape[TP_MAX_RANK];
+} header;
+
+static bool bad(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool bad(reader *r, const char *fmt, ...)
+{
+    if (!r->why[0]) {
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(r->why, sizeof r->why, fmt, ap);
+        va_end(ap);
+    }
+    return false;
+}
+
+/* ---- the header's text ---------------------------------------------------------------------- */
+
+static void skip_space(reader *r)
+{
+    while (r->at < r->limit && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t'))
+        r->at++;
+}
+
+static bool eat(reader *r, char c)
+{
+    skip_space(r);
+    if (r->at == r->limit || *r->at != c)
+        return false;
+    r->at++;
+    return true;
+}
+
+static bool eat_word(reader *r, const char *word)
+{
+    skip_space(r);
+    const size_t len = strlen(word);
+    if ((size_t)(r->limit - r->at) < len || memcmp(r->at, word, len) != 0)
+        return false;
+    r->at += len;
+    return true;
+}
+
+/* A quoted string of printable ASCII without escapes; cut when it is too long to mean anything. */
+static bool read_string(reader *r, char *out, size_t size)
+{
+    skip_space(r);
+    const char quote = r->at < r->limit ? *r->at : 0;
+    if (quote != '\'' && quote != '"')
+        return bad(r, "the header is no dict of strings");
+    size_t n = 0;
+    for (r->at++; r->at < r->limit && *r->at != quote; r->at++) {
+        if (*r->at < ' ' || *r->at > '~' || *r->at == '\\')
+            return bad(r, "a string of the header has a byte %d", (unsigned char)*r->at);
+        if (n + 1 < size)
+            out[n++] = *r->at;
+    }
+    out[n] = 0;
+    return r->at++ < r->limit ? true : bad(r, "a string of the header does not end");
+}
+
+static bool read_descr(reader *r, header *h)
+{
+    static const struct {
+        char text[4];
+        tp_dtype dtype;
+    } known[] = {
+        {"b1", TP_BOOL},
+        {"i1", TP_I8  },
+        {"i2", TP_I16 },
+        {"i4", TP_I32 },
+        {"i8", TP_I64 },
+        {"u1", TP_U8  },
+        {"u2", TP_U16 },
+        {"u4", TP_U32 },
+        {"u8", TP_U64 },
+        {"f4", TP_F32 },
+        {"f8", TP_F64 },
+    };
+    static const struct {
+        char text[4];
+        const char *name;
+    } refused[] = {
+        {"f2",  "16-bit floats"       },
+        {"f16", "128-bit floats"      },
+        {"f12", "96-bit floats"       },
+        {"c8",  "complex numbers"     },
+        {"c16", "complex numbers"     },
+        {"O",   "Python objects"      },
+        {"U",   "strings"             },
+        {"S",   "strings"             },
+        {"a",   "strings"             },
+        {"M",   "dates"               },
+        {"m",   "differences of dates"},
+        {"V",   "records"             },
+    };
+    char text[24];
+    if (eat(r, '['))
+        return bad(r, "its elements are records; only numbers and bool can be read");
+    if (!read_string(r, text, sizeof text))
+        return false;
+    const char order = text[0];
+    const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
+    const char *type = text + has_order;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(type, known[i].text) != 0)
+            continue;
+        h->dtype = known[i].dtype;
+        h->swapped = (order == '<' && host_is_big) || (order == '>' && !host_is_big);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const size_t len = strlen(refused[i].text);
+        if (strcmp(type, refused[i].text) == 0 ||
+            (len == 1 && strncmp(type, refused[i].text, len) == 0))
+            return bad(r,
+                       "its elements '%s' are %s; only numbers of 8 to 64 bits and bool can "
+                       "be read (f4, i8, ...)",
+                       text, refused[i].name);
+    }
+    return bad(r, "its element type '%s' is unknown", text);
+}
+
+static bool read_shape(reader *r, header *h)
+{
+    if (!eat(r, '('))
+        return bad(r, "the shape is no tuple");
+    while (!eat(r, ')')) {
+        if (h->rank == TP_MAX_RANK)
+            return bad(r, "it has more than %d axes", TP_MAX_RANK);
+        int64_t n = 0;
+        const char *first = r->at;
+        for (; r->at < r->limit && *r->at >= '0' && *r->at <= '9'; r->at++) {
+            if (__builtin_mul_overflow(n, 10, &n) ||
+                __builtin_add_overflow(n, *r->at - '0', &n))
+                return bad(r, "a size of the shape is beyond 2^63");
+        }
+        if (r->at == first)
+            return bad(r, "the shape has something other than sizes >= 0");
+        eat(r, 'L'); /* of Python 2 */
+        h->shape[h->rank++] = n;
+        if (!eat(r, ',')) {
+            if (!eat(r, ')'))
+                return bad(r, "the shape does not end");
+            return true;
+        }
+    }
+    return true;
+}
+
+static bool read_entry(reader *r, header *h)
+{
+    char key[24];
+    if (!read_string(r, key, sizeof key))
+        return false;
+    if (!eat(r, ':'))
+        return bad(r, "the header has no value for '%s'", key);
+    if (strcmp(key, "descr") == 0 && !h->has_descr) {
+        h->has_descr = true;
+        return read_descr(r, h);
+    }
+    if (strcmp(key, "shape") == 0 && !h->has_shape) {
+        h->has_shape = true;
+        return read_shape(r, h);
+    }
+    if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
+        h->has_order = true;
+        h->fortran = eat_word(r, "True");
+        return h->fortran || eat_word(r, "False")
+                   ? true
+                   : bad(r, "fortran_order is neither True nor False");
+    }
+    return bad(r, "the header has an unexpected key '%s'", key);
+}
+
+static bool read_dict(reader *r, header *h)
+{
+    if (!eat(r, '{'))
+        return bad(r, "the header is no dict");
+    while (!eat(r, '}')) {
+        if (!read_entry(r, h))
+            return false;
+        if (!eat(r, ',')) {
+            if (!eat(r, '}'))
+                return bad(r, "the header does not end");
+            break;
+        }
+    }
+    skip_space(r);
+    if (r->at != r->limit)
+        return bad(r, "something follows the header's dict");
+    if (!h->has_descr || !h->has_order || !h->has_shape)
+        return bad(r, "the header lacks %s",
+                   !h->has_descr   ? "'descr'"
+                   : !h->has_order ? "'fortran_order'"
+                                   : "'shape'");
+    return true;
+}
+
+/* Leaves r->at at the first element. */
+static bool read_header(reader *r, header *h)
+{
+    const char *end = r->limit;
+    if (end - r->at < PREFIX || memcmp(r->at, magic, sizeof magic) != 0)
+        return bad(r, "it is no .npy file: it does not begin with \\x93NUMPY");
+    const int version = (unsigned char)r->at[6];
+    if (version < 1 || version > 3)
+        return bad(r, "its version is %d; 1 to 3 can be read", version);
+    const int n_length = version == 1 ? 2 : 4;
+    r->at += PREFIX;
+    if (end - r->at < n_length)
+        return bad(r, "it ends in the header");
+    size_t length = 0;
+    for (int i = 0; i < n_length; i++)
+        length |= (size_t)(unsigned char)r->at[i] << (8 * i);
+    r->at += n_length;
+    if ((size_t)(end - r->at) < length)
+        return bad(r, "it ends in the header: %zu bytes announced, %zu there", length,
+                   (size_t)(end - r->at));
+    r->limit = r->at + length;
+    if (!read_dict(r, h))
+        return false;
+    r->at = r->limit;
+    r->limit = end;
+    return true;
+}
+
+/* Are there as many bytes as the shape needs? */
+static bool check_size(reader *r, const header *h)
+{
+    int64_t bytes = (int64_t)tp_dtype_size(h->dtype);
+    bool empty = false, huge = false;
+    for (int i = 0; i < h->rank; i++) {
+        empty |= h->shape[i] == 0;
+        huge |= h->shape[i] && __builtin_mul_overflow(bytes, h->shape[i], &bytes);
+    }
+    if (huge)
+        return bad(r, "its sizes multiply beyond 2^63 bytes");
+    const int64_t have = r->limit - r->at;
+    if (!empty && bytes > have)
+        return bad(r, "its shape needs %" PRId64 " bytes, %" PRId64 " are there", bytes, have);
+    return true;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void swap_bytes(char *p, size_t size, size_t n)
+{
+    for (size_t i = 0; i < n; i++, p += size) {
+        for (size_t j = 0; j < size / 2; j++) {
+            const char c = p[j];
+            p[j] = p[size - 1 - j];
+            p[size - 1 - j] = c;
+        }
+    }
+}
+
+static tp_tensor *parse(tp_ctx *ctx, tpi_at at, const char *what, const char *path,
+                        const char *bytes, size_t size)
+{
+    reader r = {.at = bytes, .limit = bytes + size};
+    header h = {0};
+    if (!read_header(&r, &h) || !check_size(&r, &h))
+        return tpi_fail(ctx, at, what, TP_E_FORMAT, "%s%s%s", path, *path ? ": " : "", r.why);
+    tp_tensor *t;
+    if (!tpi_check_shape(ctx, at, what, h.rank, h.shape, &t))
+        return t;
+    t = tpi_tensor_new(ctx, at, h.dtype, h.rank, h.shape);
+    const size_t n = t->status == TP_OK ? (size_t)tpi_count(t) : 0;
+    const size_t elem = tp_dtype_size(h.dtype);
+    if (n == 0)
+        return t;
+    if (h.fortran) {
+        int64_t stride[TP_MAX_RANK], step = 1;
+        for (int i = 0; i < h.rank; i++) {
+            stride[i] = step;
+            step *= h.shape[i];
+        }
+        tpi_copy_strided(elem, h.rank, h.shape, t->data, t->stride, r.at, stride);
+    } else {
+        memcpy(t->data, r.at, n * elem);
+    }
+    if (h.swapped)
+        swap_bytes(t->data, elem, n);
+    if (h.dtype == TP_BOOL) {
+        for (size_t i = 0; i < n; i++)
+            t->data[i] = t->data[i] != 0;
+    }
+    return t;
+}
+
+tp_tensor *tp_npy_parse_at(const char *file, int line, tp_ctx *tp, const void *bytes,
+                           size_t size_bytes)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!bytes && size_bytes)
+        return tpi_fail(tp, at, "tp_npy_parse", TP_E_NULL, "the bytes are NULL");
+    return tp ? parse(tp, at, "tp_npy_parse", "", bytes ? bytes : "", size_bytes)
+              : (tp_tensor *)&tpi_nil;
+}
+
+TPI_BARE(tp_tensor *, tp_npy_parse, (tp_ctx * tp, const void *bytes, size_t size_bytes), tp,
+         bytes, size_bytes)
+
+tp_tensor *tp_npy_load_at(const char *file, int line, tp_ctx *tp, const char *path)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!tp)
+        return (tp_tensor *)&tpi_nil;
+    tpi_file_bytes bytes;
+    tpi_file_error error;
+    if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
+        return tpi_fail(tp, at, "tp_npy_load", error.status, "%s", error.text);
+    tp_tensor *t = parse(tp, at, "tp_npy_load", path, bytes.data, bytes.size);
+    tpi_file_free(&tp->mem, &bytes);
+    return t;
+}
+
+TPI_BARE(tp_tensor *, tp_npy_load, (tp_ctx * tp, const char *path), tp, path)
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Magic, version 1, length and dict, padded so that the elements begin at a multiple of 64. */
+static void make_header(const tp_tensor *t, tpi_str *s)
+{
+    static const char kinds[TP_N_DTYPES] = {
+        [TP_BOOL] = 'b', [TP_I8] = 'i',  [TP_I16] = 'i', [TP_I32] = 'i',
+        [TP_I64] = 'i',  [TP_U8] = 'u',  [TP_U16] = 'u', [TP_U32] = 'u',
+        [TP_U64] = 'u',  [TP_F32] = 'f', [TP_F64] = 'f',
+    };
+    const size_t size = tp_dtype_size((tp_dtype)t->dtype);
+    const char order = size == 1 ? '|' : host_is_big ? '>' : '<';
+    tpi_str_add(s, magic, sizeof magic);
+    tpi_str_add(s, "\1\0\0\0", 4); /* version and room for the length */
+    tpi_str_printf(s, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (", order,
+                   kinds[t->dtype], size);
+    for (int i = 0; i < t->rank; i++)
+        tpi_str_printf(s, "%s%" PRId64, i ? ", " : "", t->shape[i]);
+    tpi_str_put(s, t->rank == 1 ? ",), }" : "), }");
+    while (!s->failed && (s->len + 1) % ALIGN)
+        tpi_str_put(s, " ");
+    tpi_str_put(s, "\n");
+    if (s->failed)
+        return;
+    const size_t length = s->len - PREFIX - 2;
+    s->text[PREFIX] = (char)(length & 255);
+    s->text[PREFIX + 1] = (char)(length >> 8);
+}
+
+/* The elements in row-major order; `*copy` when they have to be gathered. */
+static const void *elements(const tp_tensor *t, void **copy)
+{
+    *copy = NULL;
+    if (t->flags & TPI_CONTIGUOUS)
+        return t->data;
+    *copy = tpi_take(&t->ctx->mem, tpi_bytes(t));
+    if (*copy)
+        tpi_copy_out(t, *copy);
+    return *copy;
+}
+
+tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const char *path)
+{
+    static const char what[] = "tp_npy_save";
+    const tpi_at at = TPI_AT(file, line);
+    const tp_tensor *refused = tpi_refuse_operand(t ? t->ctx : NULL, at, what, 0, t);
+    if (refused)
+        return tp_status_of(refused);
+    tp_ctx *ctx = t->ctx;
+    if (t->graph)
+        return tpi_fail_status(ctx, at, what, TP_E_SYMBOLIC,
+                               "the value of a symbolic tensor is known only when its graph is "
+                               "run: save what tp_graph_run gives, or the graph by "
+                               "tp_graph_save");
+    tpi_str s = TPI_STR(&ctx->mem);
+    make_header(t, &s);
+    void *copy;
+    const void *data = elements(t, &copy);
+    tp_status status = TP_OK;
+    if (s.failed || (!data && tpi_bytes(t))) {
+        status = tpi_fail_status(ctx, at, what, TP_E_MEMORY, "out of memory");
+    } else {
+        tpi_writer w;
+        tpi_file_begin(&w, &ctx->mem, path);
+        tpi_file_put(&w, s.text, s.len);
+        tpi_file_put(&w, data, tpi_bytes(t));
+        if (!tpi_file_end(&w))
+            status = tpi_fail_status(ctx, at, what, w.error.status, "%s", w.error.text);
+    }
+    tpi_give_back(&ctx->mem, copy, tpi_bytes(t));
+    tpi_str_free(&s);
+    return status;
+}
+
+TPI_BARE(tp_status, tp_npy_save, (const tp_tensor *t, const char *path), t, path)
