@@ -1,6 +1,7 @@
 #include "core/core.h"
 
 #include "kernel/kernels_host.h"
+#include "tapir/grad.h"
 
 #include <string.h>
 
