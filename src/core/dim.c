@@ -142,9 +142,17 @@ bool tpi_dim_is_size(const tpi_dims *table, int64_t d)
 bool tpi_dim_never_negative(const tpi_dims *table, int64_t d)
 {
     const expr *e = expr_of(table, d);
-    for (int i = 0; e && i < e->n; i++)
-        if (e->terms[i].coef < 0)
+    for (int i = 0; e && i < e->n; i++) {
+        const term *t = &e->terms[i];
+        for (int j = 0; j < t->n; j++) {
+            const atom *a = &table->atoms[t->atom[j]];
+            if (!a->name && (!tpi_dim_never_negative(table, a->num) ||
+                             !tpi_dim_never_negative(table, a->den)))
+                return false;
+        }
+        if (t->coef < 0)
             return false;
+    }
     return d >= 0 || e;
 }
 

@@ -1,0 +1,341 @@
+/* Indices: reading and writing at places that are themselves values. */
+#include "op/sizes.h"
+
+#include "kernel/elem.h"
+#include "kernel/vec.h"
+
+#include <stddef.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+#define TPI_TEXT "kernel/index.h"
+#define TPI_TEXT_BOOL
+#include "op/instances.h"
+
+#define NUMBERS(name)                                                                          \
+    [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16, [TP_I32] = tpk_##name##_i32,       \
+    [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
+    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64, [TP_F32] = tpk_##name##_f32,     \
+    [TP_F64] = tpk_##name##_f64
+
+typedef struct axis_attrs {
+    int64_t axis;
+} axis_attrs;
+
+static const tpi_attr axis_table[] = {
+    {"axis", TPI_ATTR_INT, offsetof(axis_attrs, axis)},
+    {0},
+};
+
+/* One of the ops on x, index and, when there are three operands, src. */
+#define INDEX(name_, n_in_, rule, ...)                                                         \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
+    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
+                                   .code = TPI_OP_##name_,                                     \
+                                   .n_in = n_in_,                                              \
+                                   .kind = TPI_CALL,                                           \
+                                   .attrs = axis_table,                                        \
+                                   .attrs_size = sizeof(axis_attrs),                           \
+                                   .infer = name_##_infer,                                     \
+                                   .grad = rule,                                               \
+                                   .grad_reads_x = true,                                       \
+                                   .text = "index",                                            \
+                                   .fn = #name_,                                               \
+                                   .call = name_##_calls}
+
+/* Indices of any integer type become i64; what is no index is left to the shape rule. */
+static tp_tensor *as_index(tpi_at at, tp_tensor *index)
+{
+    if (!tpi_is_live(index) || index->status != TP_OK || index->dtype == TP_I64 ||
+        index->dtype == TP_BOOL || index->dtype >= TP_F32)
+        return index;
+    return tp_cast_at(at.file, at.line, index, TP_I64);
+}
+
+static bool refuse_index(tpi_infer *q, int i)
+{
+    return q->in[i]->dtype == TP_I64
+               ? true
+               : tpi_refuse(q, TP_E_DTYPE, "the index is %s, not of an integer type",
+                            tp_dtype_name((tp_dtype)q->in[i]->dtype));
+}
+
+static bool is_shape(const tp_tensor *t, int rank, const int64_t *shape)
+{
+    bool same = t->rank == rank;
+    for (int i = 0; i < rank && same; i++)
+        same = t->shape[i] == shape[i];
+    return same;
+}
+
+/* The operand src is of x's type and of the given shape; `add`: of a type that can be added. */
+static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, bool add)
+{
+    const tp_tensor *x = q->in[0], *src = q->in[2];
+    if (src->dtype != x->dtype)
+        return tpi_refuse(q, TP_E_DTYPE, "x is %s, src is %s", tp_dtype_name((tp_dtype)x->dtype),
+                          tp_dtype_name((tp_dtype)src->dtype));
+    if (add && x->dtype == TP_BOOL)
+        return tpi_refuse(q, TP_E_DTYPE, "x is bool, which has no sum");
+    if (!is_shape(src, rank, shape))
+        return tpi_refuse(q, TP_E_SHAPE, "src is %s where x %s and index %s ask for %s",
+                          SHAPE(src), SHAPE(x), SHAPE(q->in[1]),
+                          SIZES(q->ctx, q->dims, rank, shape));
+    return true;
+}
+
+static tp_tensor *index_op(tpi_at at, const tpi_op *op, tp_tensor *x, tp_tensor *index,
+                           tp_tensor *src, int axis)
+{
+    const axis_attrs a = {.axis = tpi_positive_axis(x, axis)};
+    return tpi_apply(at, op, op->n_in, (tp_tensor *[]){x, as_index(at, index), src}, &a);
+}
+
+tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
+                                     const void *attrs, int64_t position)
+{
+    (void)op;
+    (void)n_in;
+    const axis_attrs *a = attrs;
+    const tp_tensor *index = in[1];
+    int64_t offset = 0;
+    for (int i = index->rank - 1; i >= 0; i--) {
+        offset += position % index->shape[i] * index->stride[i];
+        position /= index->shape[i];
+    }
+    return (tpi_bad_index){.index = ((const int64_t *)(const void *)index->data)[offset],
+                           .size = in[0]->shape[a->axis]};
+}
+
+/* ---- gather: y[a..., i..., b...] = x[a..., index[i...], b...] ---------------------------------- */
+
+static bool gather_infer(tpi_infer *q)
+{
+    const axis_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0], *index = q->in[1];
+    if (!tpi_refuse_axis(q, a->axis) || !refuse_index(q, 1))
+        return false;
+    if (x->rank - 1 + index->rank > TP_MAX_RANK)
+        return tpi_refuse(q, TP_E_SHAPE, "x %s with index %s in one of its axes is of rank %d",
+                          SHAPE(x), SHAPE(index), x->rank - 1 + index->rank);
+    q->dtype = (tp_dtype)x->dtype;
+    q->rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        if (i != a->axis)
+            q->shape[q->rank++] = x->shape[i];
+        for (int k = 0; i == a->axis && k < index->rank; k++)
+            q->shape[q->rank++] = index->shape[k];
+    }
+    return true;
+}
+
+static void gather_grad(tpi_grad *g)
+{
+    const axis_attrs *a = g->attrs;
+    tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[0]->rank, g->x[0]->shape);
+    tpi_give(g, 0, tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
+}
+
+INDEX(gather, 2, gather_grad, [TP_BOOL] = tpk_gather_bool, NUMBERS(gather));
+
+tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_gather, x, index, NULL, axis);
+}
+TPI_BARE(tp_tensor *, tp_gather, (tp_tensor *x, tp_tensor *index, int axis), x, index, axis)
+
+/* ---- scatter_add, scatter: the opposite -------------------------------------------------------- */
+
+static bool put_infer(tpi_infer *q, bool add)
+{
+    if (!gather_infer(q) || !refuse_src(q, q->rank, q->shape, add))
+        return false;
+    return tpi_infer_like(q, 0);
+}
+
+static bool scatter_add_infer(tpi_infer *q)
+{
+    return put_infer(q, true);
+}
+
+static bool scatter_infer(tpi_infer *q)
+{
+    return put_infer(q, false);
+}
+
+static void scatter_add_grad(tpi_grad *g)
+{
+    const axis_attrs *a = g->attrs;
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, g->dy);
+    if (tpi_wants(g, 2))
+        tpi_give(g, 2, tp_gather(g->dy, g->x[1], (int)a->axis));
+}
+
+/* Which elements of `index` are the last that name their place, shaped to broadcast against
+ * slices of which `inner` axes follow: each place gets the number of its last writer, and each
+ * writer looks whether that is its own. */
+static tp_tensor *last_writers(tpi_grad *g, tp_tensor *index, int64_t size, int inner)
+{
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < index->rank + inner; i++)
+        shape[i] = i < index->rank ? index->shape[i] : 1;
+    tp_tensor *flat = tp_flatten(index, 0);
+    if (flat->status != TP_OK)
+        return flat;
+    tp_tensor *ones = tp_broadcast(tp_scalar_like(index, 1), 1, flat->shape);
+    tp_tensor *number = tp_cumsum(ones, 0, true, false);
+    tp_tensor *none = tpi_zeros(g->at, index, 1, &size);
+    tp_tensor *last = tp_gather(tp_scatter(none, flat, number, 0), flat, 0);
+    return tp_reshape(tp_eq(last, number), index->rank + inner, shape);
+}
+
+/* x counts where nothing was written, a source where nothing was written after it. */
+static void scatter_grad(tpi_grad *g)
+{
+    const axis_attrs *a = g->attrs;
+    const int axis = (int)a->axis;
+    if (tpi_wants(g, 0)) {
+        tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[2]->rank, g->x[2]->shape);
+        tpi_give(g, 0, tp_scatter(g->dy, g->x[1], zeros, axis));
+    }
+    if (tpi_wants(g, 2)) {
+        tp_tensor *won =
+            last_writers(g, g->x[1], g->x[0]->shape[axis], g->x[0]->rank - axis - 1);
+        tpi_give(g, 2, tp_where(won, tp_gather(g->dy, g->x[1], axis), tp_scalar_like(g->dy, 0)));
+    }
+}
+
+INDEX(scatter_add, 3, scatter_add_grad, NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, [TP_BOOL] = tpk_scatter_bool, NUMBERS(scatter));
+
+tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                             tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_scatter_add, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_scatter_add,
+         (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+
+tp_tensor *tp_scatter_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                         tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_scatter, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_scatter, (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x,
+         index, src, axis)
+
+/* ---- take_along, put_along_add: one element for each index -------------------------------------- */
+
+static bool take_along_infer(tpi_infer *q)
+{
+    const axis_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0], *index = q->in[1];
+    if (!tpi_refuse_axis(q, a->axis) || !refuse_index(q, 1))
+        return false;
+    bool fits = index->rank == x->rank;
+    for (int i = 0; i < x->rank && fits; i++)
+        fits = i == a->axis || index->shape[i] == x->shape[i] ||
+               (index->shape[i] >= 0 && index->shape[i] < x->shape[i]);
+    if (!fits)
+        return tpi_refuse(q, TP_E_SHAPE, "index %s is larger than x %s off axis %d",
+                          SHAPE(index), SHAPE(x), (int)a->axis);
+    tpi_infer_like(q, 1);
+    q->dtype = (tp_dtype)x->dtype;
+    return true;
+}
+
+static bool put_along_add_infer(tpi_infer *q)
+{
+    const tp_tensor *index = q->in[1];
+    if (!take_along_infer(q) || !refuse_src(q, index->rank, index->shape, true))
+        return false;
+    return tpi_infer_like(q, 0);
+}
+
+static void take_along_grad(tpi_grad *g)
+{
+    const axis_attrs *a = g->attrs;
+    tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[0]->rank, g->x[0]->shape);
+    tpi_give(g, 0, tp_put_along_add(zeros, g->x[1], g->dy, (int)a->axis));
+}
+
+static void put_along_add_grad(tpi_grad *g)
+{
+    const axis_attrs *a = g->attrs;
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, g->dy);
+    if (tpi_wants(g, 2))
+        tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
+}
+
+INDEX(take_along, 2, take_along_grad, [TP_BOOL] = tpk_take_along_bool, NUMBERS(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, NUMBERS(put_along_add));
+
+tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_take_along, x, index, NULL, axis);
+}
+TPI_BARE(tp_tensor *, tp_take_along, (tp_tensor *x, tp_tensor *index, int axis), x, index, axis)
+
+tp_tensor *tp_put_along_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                               tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_put_along_add, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_put_along_add,
+         (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+
+/* ---- one_hot ------------------------------------------------------------------------------------ */
+
+typedef struct one_hot_attrs {
+    int64_t n, dtype;
+} one_hot_attrs;
+
+static const tpi_attr one_hot_table[] = {
+    {"n", TPI_ATTR_DIM, offsetof(one_hot_attrs, n)},
+    {"dtype", TPI_ATTR_DTYPE, offsetof(one_hot_attrs, dtype)},
+    {0},
+};
+
+static bool one_hot_infer(tpi_infer *q)
+{
+    const one_hot_attrs *a = q->attrs;
+    const tp_tensor *index = q->in[0];
+    if (!refuse_index(q, 0))
+        return false;
+    if (a->dtype < 0 || a->dtype >= TP_N_DTYPES)
+        return tpi_refuse(q, TP_E_DTYPE, "no such element type: %lld", (long long)a->dtype);
+    if (!tpi_dim_is_size(q->dims, a->n))
+        return tpi_refuse(q, TP_E_SHAPE, "%s is no size", SIZE(q->ctx, q->dims, a->n));
+    if (index->rank == TP_MAX_RANK)
+        return tpi_refuse(q, TP_E_SHAPE, "%s has no room for one more axis", SHAPE(index));
+    tpi_infer_like(q, 0);
+    q->dtype = (tp_dtype)a->dtype;
+    q->shape[q->rank++] = a->n;
+    return true;
+}
+
+static const tpi_call one_hot_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_one_hot_bool,
+                                                    NUMBERS(one_hot)};
+
+const tpi_op tpi_op_one_hot = {.name = "one_hot",
+                               .code = TPI_OP_one_hot,
+                               .n_in = 1,
+                               .kind = TPI_CALL,
+                               .attrs = one_hot_table,
+                               .attrs_size = sizeof(one_hot_attrs),
+                               .infer = one_hot_infer,
+                               .text = "index",
+                               .fn = "one_hot",
+                               .call = one_hot_calls,
+                               .call_dtype = -1};
+
+tp_tensor *tp_one_hot_at(const char *file, int line, tp_tensor *index, int64_t n, tp_dtype dtype)
+{
+    const tpi_at at = TPI_AT(file, line);
+    const one_hot_attrs a = {.n = n, .dtype = (int64_t)dtype};
+    return tpi_apply(at, &tpi_op_one_hot, TPI_IN(as_index(at, index)), &a);
+}
+TPI_BARE(tp_tensor *, tp_one_hot, (tp_tensor *index, int64_t n, tp_dtype dtype), index, n, dtype)

@@ -1,0 +1,242 @@
+/* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
+ * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
+#include "op/sizes.h"
+
+#include "kernel/vec.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+#define TPK_BITS 32
+#include "kernel/convref.h"
+#undef TPK_BITS
+#define TPK_BITS 64
+#include "kernel/convref.h"
+#undef TPK_BITS
+
+static bool matmul_infer(tpi_infer *q)
+{
+    const tp_tensor *a = q->in[0], *b = q->in[1];
+    if (a->dtype != b->dtype || a->dtype == TP_BOOL)
+        return tpi_refuse(q, TP_E_DTYPE, "a is %s, b is %s: not numbers of one type",
+                          tp_dtype_name((tp_dtype)a->dtype), tp_dtype_name((tp_dtype)b->dtype));
+    bool fits = a->rank >= 2 && a->rank == b->rank;
+    for (int i = 0; fits && i < a->rank - 2; i++)
+        fits = a->shape[i] == b->shape[i];
+    if (!fits || a->shape[a->rank - 1] != b->shape[a->rank - 2])
+        return tpi_refuse(q, TP_E_SHAPE, "%s differ: a %s, b %s",
+                          fits ? "inner sizes" : "leading axes", SHAPE(a), SHAPE(b));
+    tpi_infer_like(q, 0);
+    q->shape[q->rank - 1] = b->shape[q->rank - 1];
+    return true;
+}
+
+/* One product of the batch: elements at a, b and c, sizes and strides in elements. */
+typedef struct product {
+    int64_t m, n, k, a_rs, a_cs, b_rs, b_cs;
+    const char *a, *b;
+    char *c;
+    void *ws;
+    const tpi_kernels *kernels;
+} product;
+
+/* Integers, as their bits: sums and products of two's complement wrap. */
+#define INTEGER(bits)                                                                          \
+    static void multiply_##bits(const product *p)                                              \
+    {                                                                                          \
+        const uint##bits##_t *a = (const void *)p->a, *b = (const void *)p->b;                 \
+        uint##bits##_t *c = (void *)p->c;                                                      \
+        for (int64_t i = 0; i < p->m; i++)                                                     \
+            for (int64_t j = 0; j < p->n; j++) {                                               \
+                uint64_t sum = 0;                                                              \
+                for (int64_t k = 0; k < p->k; k++)                                             \
+                    sum += (uint64_t)a[i * p->a_rs + k * p->a_cs] *                            \
+                           b[k * p->b_rs + j * p->b_cs];                                       \
+                c[i * p->n + j] = (uint##bits##_t)sum;                                         \
+            }                                                                                  \
+    }
+INTEGER(8)
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+
+static void multiply_f32(const product *p)
+{
+    tpk_gemm_ref_f32(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs, (const void *)p->b,
+                     p->b_rs, p->b_cs, (void *)p->c, p->n, 1);
+}
+
+static void multiply_f64(const product *p)
+{
+    tpk_gemm_ref_f64(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs, (const void *)p->b,
+                     p->b_rs, p->b_cs, (void *)p->c, p->n, 1);
+}
+
+static void fast_f32(const product *p)
+{
+    p->kernels->gemm_f32(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs,
+                         (const void *)p->b, p->b_rs, p->b_cs, (void *)p->c, p->n, p->ws);
+}
+
+static void fast_f64(const product *p)
+{
+    p->kernels->gemm_f64(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs,
+                         (const void *)p->b, p->b_rs, p->b_cs, (void *)p->c, p->n, p->ws);
+}
+
+static void each_product(tpi_run *r, void (*multiply)(const product *p), void *ws)
+{
+    const tp_tensor *a = r->in[0], *b = r->in[1];
+    const int lead = a->rank - 2;
+    const int64_t size = (int64_t)tp_dtype_size((tp_dtype)a->dtype);
+    product p = {.m = a->shape[lead],
+                 .n = b->shape[lead + 1],
+                 .k = a->shape[lead + 1],
+                 .a_rs = a->stride[lead],
+                 .a_cs = a->stride[lead + 1],
+                 .b_rs = b->stride[lead],
+                 .b_cs = b->stride[lead + 1],
+                 .a = a->data,
+                 .b = b->data,
+                 .c = r->out->data,
+                 .ws = ws,
+                 .kernels = r->ctx->kernels};
+    int64_t at[TP_MAX_RANK] = {0}, count = 1;
+    for (int i = 0; i < lead; i++)
+        count *= a->shape[i];
+    for (; count > 0; count--) {
+        multiply(&p);
+        p.c += p.m * p.n * size;
+        for (int i = lead - 1; i >= 0; i--) {
+            const int64_t back = ++at[i] < a->shape[i] ? 0 : a->shape[i];
+            p.a += (1 - back) * a->stride[i] * size;
+            p.b += (1 - back) * b->stride[i] * size;
+            if (!back)
+                break;
+            at[i] = 0;
+        }
+    }
+}
+
+static bool matmul_kernel(tpi_run *r)
+{
+    static void (*const by_size[9])(const product *) = {
+        [1] = multiply_8, [2] = multiply_16, [4] = multiply_32, [8] = multiply_64};
+    const tp_dtype t = (tp_dtype)r->out->dtype;
+    each_product(r,
+                 t == TP_F32   ? multiply_f32
+                 : t == TP_F64 ? multiply_f64
+                               : by_size[tp_dtype_size(t)],
+                 NULL);
+    return true;
+}
+
+static bool matmul_fast(tpi_run *r)
+{
+    const tp_tensor *a = r->in[0], *b = r->in[1];
+    const tp_dtype t = (tp_dtype)r->out->dtype;
+    if (t != TP_F32 && t != TP_F64)
+        return matmul_kernel(r);
+    const size_t bytes = r->ctx->kernels->gemm_ws[t == TP_F64](
+        a->shape[a->rank - 2], b->shape[b->rank - 1], a->shape[a->rank - 1]);
+    void *ws = tpi_take(&r->ctx->mem, bytes);
+    if (!ws) {
+        r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
+        return false;
+    }
+    each_product(r, t == TP_F32 ? fast_f32 : fast_f64, ws);
+    tpi_give_back(&r->ctx->mem, ws, bytes);
+    return true;
+}
+
+static void matmul_grad(tpi_grad *g)
+{
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, tp_matmul(g->dy, tp_swap(g->x[1], -2, -1)));
+    if (tpi_wants(g, 1))
+        tpi_give(g, 1, tp_matmul(tp_swap(g->x[0], -2, -1), g->dy));
+}
+
+const tpi_op tpi_op_matmul = {.name = "matmul",
+                              .code = TPI_OP_matmul,
+                              .n_in = 2,
+                              .kind = TPI_CALL,
+                              .infer = matmul_infer,
+                              .kernel = matmul_kernel,
+                              .fast = matmul_fast,
+                              .grad = matmul_grad,
+                              .grad_reads_x = true};
+
+/* ---- what is around it -------------------------------------------------------------------------- */
+
+/* t with leading axes stretched to `shape`, of which `lead` belong to the batch. */
+static tp_tensor *stretch(tpi_at at, tp_tensor *t, int lead, int64_t *shape)
+{
+    memcpy(shape + lead, t->shape + t->rank - 2, 2 * sizeof *shape);
+    bool same = t->rank == lead + 2;
+    for (int i = 0; i < lead && same; i++)
+        same = t->shape[i] == shape[i];
+    return same ? t : tp_broadcast_at(at.file, at.line, t, lead + 2, shape);
+}
+
+static tp_tensor *batched(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    int64_t shape[TP_MAX_RANK];
+    const int lead = (a->rank > b->rank ? a->rank : b->rank) - 2;
+    for (int i = 0; i < lead; i++) {
+        const int ia = i - lead - 2 + a->rank, ib = i - lead - 2 + b->rank;
+        const int64_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
+        if (na != nb && na != 1 && nb != 1)
+            return tpi_fail(a->ctx, at, "matmul", TP_E_SHAPE,
+                            "leading axes do not broadcast: a %s, b %s", SHAPE(a), SHAPE(b));
+        shape[i] = na == 1 ? nb : na;
+    }
+    tp_tensor *in[] = {stretch(at, a, lead, shape), NULL};
+    in[1] = stretch(at, b, lead, shape);
+    return tpi_apply(at, &tpi_op_matmul, 2, in, NULL);
+}
+
+/* One matrix b for all of a's: a becomes one tall matrix. */
+static tp_tensor *tall(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    int64_t shape[TP_MAX_RANK];
+    const int rank = a->rank;
+    memcpy(shape, a->shape, sizeof *shape * (size_t)rank);
+    const int64_t flat[] = {tpi_sizes_product(tpi_dims_of(a), rank - 1, a->shape),
+                            a->shape[rank - 1]};
+    tp_tensor *y = tpi_apply(
+        at, &tpi_op_matmul, TPI_IN(tp_reshape_at(at.file, at.line, a, 2, flat), b), NULL);
+    shape[rank - 1] = b->shape[1];
+    return tp_reshape_at(at.file, at.line, y, rank, shape);
+}
+
+tp_tensor *tp_matmul_at(const char *file, int line, tp_tensor *a, tp_tensor *b)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "matmul", 0, a);
+    if (!failed)
+        failed = tpi_refuse_operand(a->ctx, at, "matmul", 1, b);
+    if (failed)
+        return failed;
+    if (a->rank == 0 || b->rank == 0)
+        return tpi_fail(a->ctx, at, "matmul", TP_E_SHAPE, "a scalar is no matrix: a %s, b %s",
+                        SHAPE(a), SHAPE(b));
+    if (a->shape[a->rank - 1] != b->shape[b->rank == 1 ? 0 : b->rank - 2])
+        return tpi_fail(a->ctx, at, "matmul", TP_E_SHAPE, "inner sizes differ: a %s, b %s",
+                        SHAPE(a), SHAPE(b));
+    const bool row = a->rank == 1, column = b->rank == 1;
+    tpi_meet(at, &a, &b);
+    if (row)
+        a = tp_unsqueeze_at(file, line, a, 0);
+    if (column)
+        b = tp_unsqueeze_at(file, line, b, 1);
+    if (a->status != TP_OK || b->status != TP_OK)
+        return a->status != TP_OK ? a : b;
+    tp_tensor *y = a->rank > 2 && b->rank == 2 ? tall(at, a, b) : batched(at, a, b);
+    if (column)
+        y = tp_squeeze_at(file, line, y, -1);
+    return row ? tp_squeeze_at(file, line, y, column ? -1 : -2) : y;
+}
+TPI_BARE(tp_tensor *, tp_matmul, (tp_tensor *a, tp_tensor *b), a, b)

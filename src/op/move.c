@@ -1,0 +1,749 @@
+/* Moves: the same elements at other places. Each op has a view rule, so that nothing is copied
+ * where strides can say it; sizes and strides in these rules may be symbolic. */
+#include "op/sizes.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+/* Strides may be negative numbers, or expressions that are; sizes may not. */
+static int64_t negate(tpi_dims *dims, int64_t a)
+{
+    if (a == TPI_NO_DIM)
+        return a;
+    return tpi_dim_is_symbolic(a) ? tpi_dim_sub(dims, 0, a) : -a;
+}
+
+static int64_t stride_mul(tpi_dims *dims, int64_t size, int64_t stride)
+{
+    if (stride < 0 && !tpi_dim_is_symbolic(stride))
+        return negate(dims, tpi_dim_mul(dims, size, negate(dims, stride)));
+    return tpi_dim_mul(dims, size, stride);
+}
+
+static int64_t stride_add(tpi_dims *dims, int64_t a, int64_t b)
+{
+    if (!tpi_dim_is_symbolic(a) && !tpi_dim_is_symbolic(b))
+        return a == TPI_NO_DIM || b == TPI_NO_DIM ? TPI_NO_DIM : a + b;
+    if (a < 0 && !tpi_dim_is_symbolic(a))
+        return tpi_dim_sub(dims, b, -a);
+    if (b < 0 && !tpi_dim_is_symbolic(b))
+        return tpi_dim_sub(dims, a, -b);
+    return tpi_dim_add(dims, a, b);
+}
+
+/* The oracle of all moves: a copy, element by element in the order of the result. */
+static bool move_kernel(tpi_run *r)
+{
+    tp_tensor from = *r->in[0];
+    tpi_view v = {.in = r->in[0], .out = r->out, .in_stride = from.stride, .attrs = r->attrs};
+    if (r->op->view(&v)) {
+        from.rank = r->out->rank;
+        memcpy(from.shape, r->out->shape, sizeof from.shape);
+        memcpy(from.stride, v.stride, sizeof from.stride);
+        from.data += v.offset * (int64_t)tp_dtype_size((tp_dtype)from.dtype);
+        tpi_note_contiguous(&from);
+    }
+    tpi_copy_out(&from, r->out->data);
+    return true;
+}
+
+#define MOVE(name_, ...)                                                                       \
+    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
+                                   .n_in = 1,                                                  \
+                                   .kind = TPI_VIEW,                                           \
+                                   .infer = name_##_infer,                                     \
+                                   .view = name_##_view,                                       \
+                                   .kernel = move_kernel,                                      \
+                                   .grad = name_##_grad,                                       \
+                                   .code = TPI_OP_##name_,                                     \
+                                   __VA_ARGS__}
+
+typedef struct shape_attrs {
+    tpi_list shape;
+} shape_attrs;
+
+static const tpi_attr shape_table[] = {
+    {"shape", TPI_ATTR_DIMS, offsetof(shape_attrs, shape)},
+    {0},
+};
+
+typedef struct axes_attrs {
+    tpi_list axes;
+} axes_attrs;
+
+static const tpi_attr axes_table[] = {
+    {"axes", TPI_ATTR_LIST, offsetof(axes_attrs, axes)},
+    {0},
+};
+
+/* The wanted shape of reshape and broadcast becomes the result's. */
+static bool take_shape(tpi_infer *q, const tpi_list *shape)
+{
+    q->dtype = (tp_dtype)q->in[0]->dtype;
+    q->rank = (int)shape->n;
+    for (int i = 0; i < q->rank; i++) {
+        q->shape[i] = shape->v[i];
+        if (!tpi_dim_is_size(q->dims, shape->v[i]))
+            return tpi_refuse(q, TP_E_SHAPE, "axis %d of the shape %s is no size of %s", i,
+                              SIZES(q->ctx, q->dims, shape->n, shape->v),
+                              q->dims ? "this graph" : "a concrete tensor");
+    }
+    return true;
+}
+
+/* Checks the arguments rank and shape of a wrapper and copies them. */
+static tp_tensor *read_shape(tpi_at at, const char *what, const tp_tensor *x, int rank,
+                             const int64_t *shape, tpi_list *out)
+{
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, x);
+    if (failed)
+        return failed;
+    if (rank < 0 || rank > TP_MAX_RANK)
+        return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "rank %d is not in 0..%d", rank,
+                        TP_MAX_RANK);
+    if (rank > 0 && !shape)
+        return tpi_fail(x->ctx, at, what, TP_E_NULL, "the shape is NULL");
+    out->n = rank;
+    for (int i = 0; i < rank; i++)
+        out->v[i] = shape[i];
+    return NULL;
+}
+
+/* ---- reshape ------------------------------------------------------------------------------- */
+
+static bool reshape_infer(tpi_infer *q)
+{
+    const shape_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (!take_shape(q, &a->shape))
+        return false;
+    const int64_t have = tpi_sizes_product(q->dims, x->rank, x->shape);
+    const int64_t want = tpi_sizes_product(q->dims, q->rank, q->shape);
+    if (have != want || have == TPI_NO_DIM)
+        return tpi_refuse(q, TP_E_SHAPE, "%s has %s elements, %s has %s", SHAPE(x),
+                          SIZE(q->ctx, q->dims, have),
+                          SIZES(q->ctx, q->dims, q->rank, q->shape),
+                          SIZE(q->ctx, q->dims, want));
+    return true;
+}
+
+/* The axes of `x` that are not 1: where they are, and how many. */
+static int real_axes(const tp_tensor *x, int *axis)
+{
+    int n = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (x->shape[i] != 1)
+            axis[n++] = i;
+    return n;
+}
+
+/* The least i and j so that the first i of x's axes hold as many elements as the first j of
+ * y's; false when there are none. */
+static bool match_axes(tpi_dims *dims, const tp_tensor *x, const int *xa, int nx,
+                       const tp_tensor *y, const int *ya, int ny, int *i, int *j)
+{
+    int64_t px[TP_MAX_RANK + 1] = {1}, py[TP_MAX_RANK + 1] = {1};
+    for (int k = 0; k < nx; k++)
+        px[k + 1] = tpi_dim_mul(dims, px[k], x->shape[xa[k]]);
+    for (int k = 0; k < ny; k++)
+        py[k + 1] = tpi_dim_mul(dims, py[k], y->shape[ya[k]]);
+    for (int sum = 2; sum <= nx + ny; sum++)
+        for (*i = 1; *i < sum && *i <= nx; (*i)++) {
+            *j = sum - *i;
+            if (*j <= ny && px[*i] == py[*j] && px[*i] != TPI_NO_DIM)
+                return true;
+        }
+    return false;
+}
+
+/* Axes are matched in groups of as many elements. The axes of a group of x must follow one
+ * another without a gap; then the group of the result has the strides of its last one. */
+static bool reshape_view(tpi_view *v)
+{
+    const tp_tensor *x = v->in, *y = v->out;
+    int xa[TP_MAX_RANK], ya[TP_MAX_RANK];
+    const int nx = real_axes(x, xa), ny = real_axes(y, ya);
+    for (int k = 0; k < nx; k++)
+        if (x->shape[xa[k]] == 0)
+            return tpi_sizes_strides(v->dims, y->rank, y->shape, v->stride);
+    int x0 = 0, y0 = 0;
+    while (x0 < nx && y0 < ny) {
+        int i, j;
+        if (!match_axes(v->dims, x, xa + x0, nx - x0, y, ya + y0, ny - y0, &i, &j))
+            return false;
+        for (int k = x0 + i - 2; k >= x0; k--) {
+            const int outer = xa[k], inner = xa[k + 1];
+            if (v->in_stride[outer] !=
+                stride_mul(v->dims, x->shape[inner], v->in_stride[inner]))
+                return false;
+        }
+        int64_t step = v->in_stride[xa[x0 + i - 1]];
+        for (int k = y0 + j - 1; k >= y0; k--) {
+            v->stride[ya[k]] = step;
+            step = stride_mul(v->dims, y->shape[ya[k]], step);
+        }
+        if (step == TPI_NO_DIM)
+            return false;
+        x0 += i;
+        y0 += j;
+    }
+    if (x0 < nx || y0 < ny)
+        return false;
+    for (int k = y->rank - 1; k >= 0; k--)
+        if (y->shape[k] == 1)
+            v->stride[k] = k == y->rank - 1
+                               ? 1
+                               : stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
+    return true;
+}
+
+static void reshape_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tp_reshape(g->dy, g->x[0]->rank, g->x[0]->shape));
+}
+
+MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+
+/* The size that fills the place of -1 in `shape`; TPI_NO_DIM when there is none. Equal sizes
+ * are struck out first, so that what is left can mostly be divided as numbers. */
+static int64_t size_left(const tp_tensor *x, const tpi_list *shape)
+{
+    tpi_dims *dims = tpi_dims_of(x);
+    bool used[TP_MAX_RANK] = {false};
+    int64_t have = 1, want = 1;
+    for (int i = 0; i < shape->n; i++) {
+        bool struck = shape->v[i] == -1;
+        for (int k = 0; k < x->rank && !struck; k++)
+            if (!used[k] && x->shape[k] == shape->v[i] && shape->v[i] != 0)
+                used[k] = struck = true;
+        if (!struck)
+            want = tpi_dim_mul(dims, want, shape->v[i]);
+    }
+    for (int k = 0; k < x->rank; k++)
+        if (!used[k])
+            have = tpi_dim_mul(dims, have, x->shape[k]);
+    const int64_t left = want == 0 ? TPI_NO_DIM : tpi_dim_div(dims, have, want);
+    return tpi_dim_mul(dims, left, want) == have ? left : TPI_NO_DIM;
+}
+
+tp_tensor *tp_reshape_at(const char *file, int line, tp_tensor *x, int rank,
+                         const int64_t *shape)
+{
+    const tpi_at at = TPI_AT(file, line);
+    shape_attrs a = {0};
+    tp_tensor *failed = read_shape(at, "reshape", x, rank, shape, &a.shape);
+    if (failed)
+        return failed;
+    int hole = -1;
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] != -1)
+            continue;
+        if (hole >= 0)
+            return tpi_fail(x->ctx, at, "reshape", TP_E_SHAPE, "two sizes are -1: %s",
+                            SIZES(x->ctx, tpi_dims_of(x), rank, shape));
+        hole = i;
+    }
+    if (hole >= 0) {
+        a.shape.v[hole] = size_left(x, &a.shape);
+        if (a.shape.v[hole] == TPI_NO_DIM)
+            return tpi_fail(x->ctx, at, "reshape", TP_E_SHAPE, "no size for -1 makes %s of %s",
+                            SIZES(x->ctx, tpi_dims_of(x), rank, shape), SHAPE(x));
+    }
+    return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_reshape, (tp_tensor *x, int rank, const int64_t *shape), x, rank, shape)
+
+tp_tensor *tp_flatten_at(const char *file, int line, tp_tensor *x, int axis)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "flatten", 0, x);
+    if (failed)
+        return failed;
+    if (axis < -x->rank || axis > x->rank)
+        return tpi_fail(x->ctx, at, "flatten", TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    const int first = axis < 0 ? axis + x->rank : axis;
+    if (first == TP_MAX_RANK)
+        return tpi_fail(x->ctx, at, "flatten", TP_E_SHAPE, "%s has no room for one more axis",
+                        SHAPE(x));
+    shape_attrs a = {.shape.n = first + 1};
+    memcpy(a.shape.v, x->shape, sizeof(int64_t) * (size_t)first);
+    a.shape.v[first] =
+        tpi_sizes_product(tpi_dims_of(x), x->rank - first, x->shape + first);
+    return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_flatten, (tp_tensor *x, int axis), x, axis)
+
+tp_tensor *tp_unsqueeze_at(const char *file, int line, tp_tensor *x, int axis)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "unsqueeze", 0, x);
+    if (failed)
+        return failed;
+    const int place = tpi_axis(axis, x->rank + 1);
+    if (place < 0)
+        return tpi_fail(x->ctx, at, "unsqueeze", TP_E_AXIS,
+                        "axis %d is no place for a new axis in %s", axis, SHAPE(x));
+    if (x->rank == TP_MAX_RANK)
+        return tpi_fail(x->ctx, at, "unsqueeze", TP_E_SHAPE, "%s has no room for one more axis",
+                        SHAPE(x));
+    shape_attrs a = {.shape.n = x->rank + 1};
+    for (int i = 0; i <= x->rank; i++)
+        a.shape.v[i] = i == place ? 1 : x->shape[i < place ? i : i - 1];
+    return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_unsqueeze, (tp_tensor *x, int axis), x, axis)
+
+/* x without an axis of size 1. */
+static tp_tensor *drop_axis(tpi_at at, tp_tensor *x, int axis)
+{
+    if (x->status != TP_OK)
+        return x;
+    shape_attrs a = {.shape.n = x->rank - 1};
+    for (int i = 0; i < a.shape.n; i++)
+        a.shape.v[i] = x->shape[i < axis ? i : i + 1];
+    return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
+}
+
+tp_tensor *tp_squeeze_at(const char *file, int line, tp_tensor *x, int axis)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "squeeze", 0, x);
+    if (failed)
+        return failed;
+    const int place = tpi_axis(axis, x->rank);
+    if (place < 0)
+        return tpi_fail(x->ctx, at, "squeeze", TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    if (x->shape[place] != 1)
+        return tpi_fail(x->ctx, at, "squeeze", TP_E_SHAPE, "axis %d of %s is not of size 1", axis,
+                        SHAPE(x));
+    return drop_axis(at, x, place);
+}
+TPI_BARE(tp_tensor *, tp_squeeze, (tp_tensor *x, int axis), x, axis)
+
+/* ---- transpose ------------------------------------------------------------------------------- */
+
+static bool transpose_infer(tpi_infer *q)
+{
+    const axes_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (a->axes.n != x->rank)
+        return tpi_refuse(q, TP_E_AXIS, "%s names %d axes of %s",
+                          SIZES(q->ctx, NULL, a->axes.n, a->axes.v), (int)a->axes.n, SHAPE(x));
+    unsigned seen = 0;
+    for (int i = 0; i < x->rank; i++) {
+        const int64_t axis = a->axes.v[i];
+        if (axis < 0 || axis >= x->rank)
+            return tpi_refuse(q, TP_E_AXIS, "axis %lld is out of range for %s", (long long)axis,
+                              SHAPE(x));
+        if (seen & 1u << axis)
+            return tpi_refuse(q, TP_E_AXIS, "axis %lld is named twice", (long long)axis);
+        seen |= 1u << axis;
+        q->shape[i] = x->shape[axis];
+    }
+    q->dtype = (tp_dtype)x->dtype;
+    q->rank = x->rank;
+    return true;
+}
+
+static bool transpose_view(tpi_view *v)
+{
+    const axes_attrs *a = v->attrs;
+    for (int i = 0; i < v->out->rank; i++)
+        v->stride[i] = v->in_stride[a->axes.v[i]];
+    return true;
+}
+
+static void transpose_grad(tpi_grad *g)
+{
+    const axes_attrs *a = g->attrs;
+    axes_attrs back = {.axes.n = a->axes.n};
+    for (int i = 0; i < a->axes.n; i++)
+        back.axes.v[a->axes.v[i]] = i;
+    tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), &back));
+}
+
+MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs));
+
+tp_tensor *tp_transpose_at(const char *file, int line, tp_tensor *x, int n_axes,
+                           const int64_t *perm)
+{
+    const tpi_at at = TPI_AT(file, line);
+    axes_attrs a = {0};
+    tp_tensor *failed = read_shape(at, "transpose", x, n_axes, perm, &a.axes);
+    if (failed)
+        return failed;
+    for (int i = 0; i < n_axes; i++)
+        a.axes.v[i] = tpi_positive_axis(x, perm[i]);
+    if (n_axes == 0) {
+        a.axes.n = x->rank;
+        for (int i = 0; i < x->rank; i++)
+            a.axes.v[i] = x->rank - 1 - i;
+    }
+    return tpi_apply(at, &tpi_op_transpose, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_transpose, (tp_tensor *x, int n_axes, const int64_t *perm), x, n_axes,
+         perm)
+
+tp_tensor *tp_swap_at(const char *file, int line, tp_tensor *x, int axis_a, int axis_b)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "swap", 0, x);
+    if (failed)
+        return failed;
+    const int i = tpi_axis(axis_a, x->rank), j = tpi_axis(axis_b, x->rank);
+    if (i < 0 || j < 0)
+        return tpi_fail(x->ctx, at, "swap", TP_E_AXIS, "axis %d is out of range for %s",
+                        i < 0 ? axis_a : axis_b, SHAPE(x));
+    axes_attrs a = {.axes.n = x->rank};
+    for (int k = 0; k < x->rank; k++)
+        a.axes.v[k] = k == i ? j : k == j ? i : k;
+    return tpi_apply(at, &tpi_op_transpose, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_swap, (tp_tensor *x, int axis_a, int axis_b), x, axis_a, axis_b)
+
+/* ---- broadcast ------------------------------------------------------------------------------- */
+
+static bool broadcast_infer(tpi_infer *q)
+{
+    const shape_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (!take_shape(q, &a->shape))
+        return false;
+    bool fits = x->rank <= q->rank;
+    for (int i = 0; i < x->rank && fits; i++)
+        fits = x->shape[i] == 1 || x->shape[i] == q->shape[q->rank - x->rank + i];
+    if (!fits)
+        return tpi_refuse(q, TP_E_SHAPE, "%s does not broadcast to %s", SHAPE(x),
+                          SIZES(q->ctx, q->dims, q->rank, q->shape));
+    return true;
+}
+
+static bool broadcast_view(tpi_view *v)
+{
+    const int more = v->out->rank - v->in->rank;
+    for (int i = 0; i < v->out->rank; i++) {
+        const bool stretched = i < more || v->in->shape[i - more] != v->out->shape[i];
+        v->stride[i] = stretched ? 0 : v->in_stride[i - more];
+    }
+    return true;
+}
+
+static void broadcast_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, g->dy);
+}
+
+MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+
+tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,
+                           const int64_t *shape)
+{
+    const tpi_at at = TPI_AT(file, line);
+    shape_attrs a = {0};
+    tp_tensor *failed = read_shape(at, "broadcast", x, rank, shape, &a.shape);
+    return failed ? failed : tpi_apply(at, &tpi_op_broadcast, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_broadcast, (tp_tensor *x, int rank, const int64_t *shape), x, rank,
+         shape)
+
+/* ---- slice: drops `lo` elements of an axis in front and `hi` behind, takes each step-th ------- */
+
+typedef struct slice_attrs {
+    int64_t axis, lo, hi, step;
+} slice_attrs;
+
+static const tpi_attr slice_table[] = {
+    {"axis", TPI_ATTR_INT, offsetof(slice_attrs, axis)},
+    {"lo", TPI_ATTR_DIM, offsetof(slice_attrs, lo)},
+    {"hi", TPI_ATTR_DIM, offsetof(slice_attrs, hi)},
+    {"step", TPI_ATTR_INT, offsetof(slice_attrs, step)},
+    {0},
+};
+
+/* What is dropped is known not to be negative, and the size of the result is checked when it is
+ * known, so no element outside is ever reached. */
+static bool slice_infer(tpi_infer *q)
+{
+    const slice_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (!tpi_refuse_axis(q, a->axis))
+        return false;
+    const int64_t size = x->shape[a->axis];
+    if (!tpi_dim_never_negative(q->dims, a->lo) || !tpi_dim_never_negative(q->dims, a->hi))
+        return tpi_refuse(q, tpi_dim_is_symbolic(size) ? TP_E_SYMBOLIC : TP_E_VALUE,
+                          "axis %d has size %s: %s elements in front and %s behind cannot be "
+                          "known to be there (tp_gather can take rows by number)",
+                          (int)a->axis, SIZE(q->ctx, q->dims, size),
+                          SIZE(q->ctx, q->dims, a->lo), SIZE(q->ctx, q->dims, a->hi));
+    if (a->step < 1)
+        return tpi_refuse(q, TP_E_VALUE, "step %lld", (long long)a->step);
+    const int64_t taken =
+        tpi_dim_sub(q->dims, tpi_dim_add(q->dims, size, a->step - 1),
+                    tpi_dim_add(q->dims, a->lo, a->hi));
+    tpi_infer_like(q, 0);
+    q->shape[a->axis] = tpi_dim_div(q->dims, taken, a->step);
+    if (q->shape[a->axis] == TPI_NO_DIM)
+        return tpi_refuse(q, TP_E_SHAPE, "axis %d has size %s: not %s elements in front and %s "
+                                         "behind",
+                          (int)a->axis, SIZE(q->ctx, q->dims, size),
+                          SIZE(q->ctx, q->dims, a->lo), SIZE(q->ctx, q->dims, a->hi));
+    return true;
+}
+
+static bool slice_view(tpi_view *v)
+{
+    const slice_attrs *a = v->attrs;
+    for (int i = 0; i < v->out->rank; i++)
+        v->stride[i] = v->in_stride[i];
+    if (v->out->shape[a->axis] == 0)
+        return true;
+    v->stride[a->axis] = stride_mul(v->dims, a->step, v->in_stride[a->axis]);
+    v->offset = stride_mul(v->dims, a->lo, v->in_stride[a->axis]);
+    return v->offset != TPI_NO_DIM && v->stride[a->axis] != TPI_NO_DIM;
+}
+
+static void slice_grad(tpi_grad *g)
+{
+    const slice_attrs *a = g->attrs;
+    tpi_give(g, 0, tpi_pad_slice(g->at, g->dy, (int)a->axis, a->lo, a->step,
+                                 g->x[0]->shape[a->axis]));
+}
+
+MOVE(slice, .attrs = slice_table, .attrs_size = sizeof(slice_attrs));
+
+tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step)
+{
+    const slice_attrs a = {.axis = axis, .lo = lo, .hi = hi, .step = step};
+    return tpi_apply(at, &tpi_op_slice, TPI_IN(x), &a);
+}
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Of a known size: as Python does. */
+static tp_tensor *slice_known(tpi_at at, tp_tensor *x, int axis, int64_t start, int64_t stop,
+                              int64_t step)
+{
+    const int64_t size = x->shape[axis];
+    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1;
+    start = clamp(start < 0 ? start + size : start, least, most);
+    if (stop == TP_END)
+        stop = step > 0 ? size : -1;
+    else
+        stop = clamp(stop < 0 ? stop + size : stop, least, most);
+    const int64_t pace = step > 0 ? step : step < -size ? size + 1 : -step;
+    const int64_t span = step > 0 ? stop - start : start - stop;
+    if (span <= 0)
+        return tpi_slice(at, x, axis, 0, size, 1);
+    const int64_t last = (span - 1) / pace * pace;
+    if (step > 0)
+        return tpi_slice(at, x, axis, start, size - start - last - 1, last ? pace : 1);
+    tp_tensor *y = x;
+    if (span != size || pace != 1)
+        y = tpi_slice(at, x, axis, start - last, size - start - 1, last ? pace : 1);
+    return tp_flip_at(at.file, at.line, y, 1, (int64_t[]){axis});
+}
+
+/* Of a symbolic size nothing is clamped: when it turns out too small, the run fails. */
+static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t start, int64_t stop,
+                                 int64_t step)
+{
+    tpi_dims *dims = tpi_dims_of(x);
+    const int64_t size = x->shape[axis];
+    if (step == -1 && start == -1 && stop == TP_END)
+        return tp_flip_at(at.file, at.line, x, 1, (int64_t[]){axis});
+    if (step < 0)
+        return tpi_fail(x->ctx, at, "slice", TP_E_SYMBOLIC,
+                        "axis %d has size %s: backwards only all of it, from -1 to TP_END by -1",
+                        axis, SIZE(x->ctx, dims, size));
+    int64_t lo = start, hi = 0;
+    if (start < 0 && !tpi_dim_is_symbolic(start))
+        lo = tpi_dim_sub(dims, size, -start);
+    if (stop != TP_END)
+        hi = stop >= 0 || tpi_dim_is_symbolic(stop) ? tpi_dim_sub(dims, size, stop) : -stop;
+    return tpi_slice(at, x, axis, lo, hi, step);
+}
+
+tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64_t start,
+                       int64_t stop, int64_t step)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "slice", 0, x);
+    if (failed)
+        return failed;
+    const int place = tpi_axis(axis, x->rank);
+    if (place < 0)
+        return tpi_fail(x->ctx, at, "slice", TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    if (step == 0)
+        return tpi_fail(x->ctx, at, "slice", TP_E_VALUE, "step 0");
+    start = clamp(start, -INT64_MAX, INT64_MAX);
+    stop = clamp(stop, -INT64_MAX, INT64_MAX);
+    if (x->shape[place] >= 0 && !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop))
+        return slice_known(at, x, place, start, stop, step);
+    return slice_symbolic(at, x, place, start, stop, step);
+}
+TPI_BARE(tp_tensor *, tp_slice,
+         (tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step), x, axis, start,
+         stop, step)
+
+tp_tensor *tp_select_at(const char *file, int line, tp_tensor *x, int axis, int64_t index)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "select", 0, x);
+    if (failed)
+        return failed;
+    const int place = tpi_axis(axis, x->rank);
+    if (place < 0)
+        return tpi_fail(x->ctx, at, "select", TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    const int64_t size = x->shape[place];
+    if (size < 0) { /* whether the row is there is seen when the graph runs */
+        tp_tensor *row = tpi_tensor_new(x->ctx, at, TP_I64, 0, NULL);
+        if (row->status == TP_OK)
+            memcpy(row->data, &index, sizeof index);
+        return tp_gather_at(file, line, x, row, place);
+    }
+    if (index < -size || index >= size)
+        return tpi_fail(x->ctx, at, "select", TP_E_VALUE,
+                        "index %lld is out of range for axis %d of %s", (long long)index, axis,
+                        SHAPE(x));
+    const int64_t lo = index < 0 ? index + size : index;
+    return drop_axis(at, tpi_slice(at, x, place, lo, size - 1 - lo, 1), place);
+}
+TPI_BARE(tp_tensor *, tp_select, (tp_tensor *x, int axis, int64_t index), x, axis, index)
+
+tp_status tp_split_at(const char *file, int line, tp_tensor *x, int axis, int n,
+                      const int64_t *sizes, tp_tensor **out)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, "split", 0, x);
+    const int place = failed ? -1 : tpi_axis(axis, x->rank);
+    if (!failed && (n < 1 || !out))
+        failed = tpi_fail(x->ctx, at, "split", TP_E_VALUE, "into %d parts", n);
+    if (!failed && place < 0)
+        failed = tpi_fail(x->ctx, at, "split", TP_E_AXIS, "axis %d is out of range for %s", axis,
+                          SHAPE(x));
+    tpi_dims *dims = failed ? NULL : tpi_dims_of(x);
+    int64_t each = 0, sum = 0;
+    if (!failed) {
+        const int64_t size = x->shape[place];
+        each = sizes ? 0 : tpi_dim_div(dims, size, n);
+        for (int i = 0; sizes && i < n; i++)
+            sum = tpi_dim_is_size(dims, sizes[i]) ? tpi_dim_add(dims, sum, sizes[i]) : TPI_NO_DIM;
+        if (!sizes && tpi_dim_mul(dims, each, n) != size)
+            failed = tpi_fail(x->ctx, at, "split", TP_E_SHAPE,
+                              "axis %d of %s is not made of %d equal parts", axis, SHAPE(x), n);
+        else if (sizes && sum != size)
+            failed = tpi_fail(x->ctx, at, "split", TP_E_SHAPE,
+                              "sizes %s are not those of axis %d of %s",
+                              SIZES(x->ctx, dims, n, sizes), axis, SHAPE(x));
+    }
+    tp_status status = failed ? (tp_status)failed->status : TP_OK;
+    int64_t lo = 0, hi = failed ? 0 : x->shape[place];
+    for (int i = 0; i < n && out; i++) {
+        if (failed) {
+            out[i] = failed;
+            continue;
+        }
+        const int64_t size = sizes ? sizes[i] : each;
+        hi = tpi_dim_sub(dims, hi, size);
+        out[i] = tpi_slice(at, x, place, lo, hi, 1);
+        lo = tpi_dim_add(dims, lo, size);
+        if (status == TP_OK)
+            status = (tp_status)out[i]->status;
+    }
+    return status;
+}
+TPI_BARE(tp_status, tp_split,
+         (tp_tensor *x, int axis, int n, const int64_t *sizes, tp_tensor **out), x, axis, n,
+         sizes, out)
+
+/* ---- flip ------------------------------------------------------------------------------------- */
+
+static bool flip_infer(tpi_infer *q)
+{
+    const axes_attrs *a = q->attrs;
+    for (int i = 0; i < a->axes.n; i++) {
+        if (!tpi_refuse_axis(q, a->axes.v[i]))
+            return false;
+        for (int k = 0; k < i; k++)
+            if (a->axes.v[k] == a->axes.v[i])
+                return tpi_refuse(q, TP_E_AXIS, "axis %d is named twice", (int)a->axes.v[i]);
+    }
+    return tpi_infer_like(q, 0);
+}
+
+static bool flip_view(tpi_view *v)
+{
+    const axes_attrs *a = v->attrs;
+    for (int i = 0; i < v->out->rank; i++)
+        v->stride[i] = v->in_stride[i];
+    for (int i = 0; i < a->axes.n; i++) {
+        const int64_t axis = a->axes.v[i], size = v->in->shape[axis], s = v->in_stride[axis];
+        v->stride[axis] = negate(v->dims, s);
+        if (size == 0)
+            continue;
+        v->offset = stride_add(v->dims, v->offset,
+                               stride_mul(v->dims, tpi_dim_sub(v->dims, size, 1), s));
+        if (v->offset == TPI_NO_DIM || v->stride[axis] == TPI_NO_DIM)
+            return false;
+    }
+    return true;
+}
+
+static void flip_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), g->attrs));
+}
+
+MOVE(flip, .attrs = axes_table, .attrs_size = sizeof(axes_attrs));
+
+tp_tensor *tp_flip_at(const char *file, int line, tp_tensor *x, int n_axes, const int64_t *axes)
+{
+    const tpi_at at = TPI_AT(file, line);
+    axes_attrs a = {0};
+    tp_tensor *failed = read_shape(at, "flip", x, n_axes, axes, &a.axes);
+    if (failed)
+        return failed;
+    a.axes.n = n_axes ? n_axes : x->rank;
+    for (int i = 0; i < a.axes.n; i++)
+        a.axes.v[i] = n_axes ? tpi_positive_axis(x, axes[i]) : i;
+    return tpi_apply(at, &tpi_op_flip, TPI_IN(x), &a);
+}
+TPI_BARE(tp_tensor *, tp_flip, (tp_tensor *x, int n_axes, const int64_t *axes), x, n_axes, axes)
+
+/* ---- copy: without gaps ------------------------------------------------------------------------ */
+
+static bool copy_infer(tpi_infer *q)
+{
+    return tpi_infer_like(q, 0);
+}
+
+static bool copy_view(tpi_view *v)
+{
+    (void)v;
+    return false;
+}
+
+static void copy_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, g->dy);
+}
+
+MOVE(copy, .attrs = NULL);
+
+tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)
+{
+    if (tpi_is_live(x) && x->status == TP_OK && (x->graph || x->flags & TPI_CONTIGUOUS))
+        return x;
+    return tpi_apply(TPI_AT(file, line), &tpi_op_copy, TPI_IN(x), NULL);
+}
+TPI_BARE(tp_tensor *, tp_contiguous, (tp_tensor *x), x)

@@ -1,0 +1,53 @@
+#include "op/sizes.h"
+
+#include <stdio.h>
+
+const char *tpi_sizes_format(tpi_sizes_text *buf, tp_ctx *ctx, const tpi_dims *dims, int64_t n,
+                             const int64_t *v)
+{
+    tpi_str s = TPI_STR(&ctx->mem);
+    tpi_str_put(&s, n < 0 ? "" : "[");
+    for (int64_t i = 0; i < (n < 0 ? 1 : n); i++) {
+        tpi_str_put(&s, i ? ", " : "");
+        if (v[i] < 0 && !tpi_dim_is_size(dims, v[i]))
+            tpi_str_printf(&s, v[i] == TPI_NO_DIM ? "?" : "%lld", (long long)v[i]);
+        else
+            tpi_dim_print(dims, v[i], &s);
+    }
+    tpi_str_put(&s, n < 0 ? "" : "]");
+    snprintf(buf->text, sizeof buf->text, "%s", s.failed ? "[...]" : s.text);
+    tpi_str_free(&s);
+    return buf->text;
+}
+
+int64_t tpi_sizes_product(tpi_dims *dims, int64_t n, const int64_t *v)
+{
+    int64_t product = 1;
+    for (int64_t i = 0; i < n; i++)
+        product = tpi_dim_mul(dims, product, v[i]);
+    return product;
+}
+
+bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        stride[i] = step;
+        step = tpi_dim_mul(dims, step, v[i]);
+    }
+    return step != TPI_NO_DIM;
+}
+
+bool tpi_refuse_axis(tpi_infer *q, int64_t axis)
+{
+    const tp_tensor *x = q->in[0];
+    if (axis >= 0 && axis < x->rank)
+        return true;
+    return tpi_refuse(q, TP_E_AXIS, "axis %lld is out of range for %s", (long long)axis, SHAPE(x));
+}
+
+tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape)
+{
+    tp_tensor *zero = tp_scalar_like_at(at.file, at.line, like, 0);
+    return tp_broadcast_at(at.file, at.line, zero, rank, shape);
+}

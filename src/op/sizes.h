@@ -1,0 +1,41 @@
+/* Sizes and axes, as the rules of moves, indices, contractions and windows use them. */
+#ifndef TAPIR_SIZES_H
+#define TAPIR_SIZES_H
+
+#include "op/op.h"
+
+typedef struct tpi_sizes_text {
+    char text[120];
+} tpi_sizes_text;
+/* "[2, batch, -1]" in a buffer of the caller's. */
+const char *tpi_sizes_format(tpi_sizes_text *buf, tp_ctx *ctx, const tpi_dims *dims, int64_t n,
+                             const int64_t *v);
+#define SIZES(ctx, dims, n, v)                                                                 \
+    tpi_sizes_format(&(tpi_sizes_text){{0}}, (ctx), (dims), (n), (v))
+#define SIZE(ctx, dims, d) SIZES(ctx, dims, -1, &(d)) /* one, without brackets */
+
+/* Their product, TPI_NO_DIM when one is no size or it is too large. */
+int64_t tpi_sizes_product(tpi_dims *dims, int64_t n, const int64_t *v);
+/* Row-major strides. False: too large. */
+bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *stride);
+
+/* In shape rules: is `axis` an axis of operand 0? */
+bool tpi_refuse_axis(tpi_infer *q, int64_t axis);
+/* In wrappers: an axis counted from the end made positive; one out of range stays as it is and
+ * is refused by the shape rule. */
+static inline int64_t tpi_positive_axis(const tp_tensor *x, int64_t axis)
+{
+    const int found = tpi_is_live(x) ? tpi_axis(axis, x->rank) : -1;
+    return found < 0 ? axis : found;
+}
+
+/* x[lo], x[lo + step], ... of one axis, without the last `hi` (move.c); and back: zeros of
+ * size `size` with x in those places (join.c). */
+tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step);
+tp_tensor *tpi_pad_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t step,
+                         int64_t size);
+
+/* Zeros of a shape, symbolic when `like` is, of like's type. */
+tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape);
+
+#endif
