@@ -1,0 +1,30 @@
+/* The rules of the IR, for what comes from texts and files and between passes. docs/ir.md
+ * lists them. */
+#ifndef TAPIR_IR_CHECK_H
+#define TAPIR_IR_CHECK_H
+
+#include "ir/graph.h"
+
+typedef struct tpi_why {
+    char text[240];
+} tpi_why;
+
+/* Are there as many operands as the op takes? */
+bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why);
+/* Is every attribute within what its type allows? The op's own rule looks closer. */
+bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why);
+/* Runs the shape rule of q->op, which has one, and leaves no trace in the context. On failure
+ * its words are in `why`; TP_E_MEMORY stays what it is. */
+tp_status tpi_infer_again(tpi_infer *q, tpi_why *why);
+/* Does a node's type and shape differ from what its rule gives? Then says so. */
+bool tpi_check_answer(const tpi_infer *q, tp_dtype dtype, int rank, const int64_t *shape,
+                      tpi_why *why);
+
+/* Checks nodes in program order: every node comes after its operands (tensors that are no
+ * sources of a recorded past included), each as its op's rules say. Names are unique. The
+ * error, TP_E_BUG, names the node, its line and the rule; `after` says after what ("pass cse"),
+ * or is NULL. */
+tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
+                     tp_tensor *const *nodes);
+
+#endif

@@ -1,0 +1,87 @@
+/* The text of graphs, shared by those who write it (print.c), read it (parse.c) and put values
+ * beside it (graph/file.c). docs/ir.md describes it. */
+#ifndef TAPIR_IR_TEXT_H
+#define TAPIR_IR_TEXT_H
+
+#include "ir/graph.h"
+
+/* ---- literals: exact, and the same in every locale ----------------------------------------- */
+
+void tpi_put_string(tpi_str *s, const char *text, size_t len); /* quoted */
+void tpi_put_f64(tpi_str *s, double v); /* the fewest digits that read back as v */
+void tpi_put_element(tpi_str *s, tp_dtype dtype, const void *p);
+
+/* Readers return the end of what they read, NULL when it is malformed. */
+const char *tpi_scan_i64(const char *p, const char *limit, int64_t *v);
+const char *tpi_scan_f64(const char *p, const char *limit, double *v);
+const char *tpi_scan_element(const char *p, const char *limit, tp_dtype dtype, void *out);
+/* `out` has room for limit - p bytes and is not terminated; `*len` of them are written. NULL
+ * also for a NUL within. */
+const char *tpi_scan_string(const char *p, const char *limit, char *out, size_t *len);
+
+/* Bytes of the UTF-8 character at p, 0 when there is no valid one. */
+int tpi_utf8_length(const char *p, const char *limit);
+
+/* Every element of `elem` bytes turned around: little-endian to big-endian and back. */
+void tpi_swap_bytes(char *p, size_t bytes, size_t elem);
+
+/* ---- values that a text names by number ------------------------------------------------------ */
+
+/* A line `@k = ...`: memory of variables, or a view of such memory. */
+typedef struct tpi_cell {
+    const tp_tensor *t; /* the variable or view; NULL: memory only views of which are read */
+    int32_t of;         /* the cell it is a view of; -1: it is memory itself */
+    int64_t offset;     /* of a view, in elements */
+    tp_dtype dtype;
+    int32_t rank;
+    int64_t shape[TP_MAX_RANK];
+    const char *first;  /* of memory: the first element; row-major, without gaps */
+} tpi_cell;
+
+typedef struct tpi_values {
+    tp_ctx *ctx;
+    int32_t n; /* nodes */
+    int32_t *number; /* of a node that reads a variable: its cell; of one that is a constant: its
+                        place in `data`, -1 when the text holds it; else -1 */
+    tpi_cell *cells;
+    int32_t n_cells, cells_size;
+    tpi_nodes data; /* the concrete tensors #0, #1, ... of constants too long for the text */
+} tpi_values;
+
+/* Of `n` nodes in program order; false when out of memory. */
+bool tpi_values_collect(tpi_values *v, tp_ctx *ctx, int n, tp_tensor *const *nodes);
+void tpi_values_free(tpi_values *v);
+
+/* The tensor whose value a source node (or a leaf of a tape) stands for; NULL: no such node. */
+const tp_tensor *tpi_source_of(const tp_tensor *node);
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+void tpi_put_type(tpi_str *s, const tpi_dims *dims, tp_dtype dtype, int rank,
+                  const int64_t *shape);
+/* "{axes=[0], keep=true}" with a space before it; nothing when the op has no attributes. */
+void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs);
+/* The elements, "0.5" or "[1, 2]". */
+void tpi_put_constant(tpi_str *s, const tp_tensor *t);
+/* The whole text of the nodes v was collected from. Sets their slot to their position. */
+void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
+                   tp_tensor *const *nodes);
+/* `s` as a block of tp_alloc; NULL (and an error) when out of memory. Frees s. */
+char *tpi_str_hand_over(tp_ctx *ctx, tpi_str *s, const char *what);
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+/* The values that go with a text, in little-endian order of bytes. */
+typedef struct tpi_blob {
+    tp_dtype dtype;
+    int rank;
+    int64_t shape[TP_MAX_RANK];
+    const void *bytes;
+} tpi_blob;
+
+/* blobs: of the memory cells in order, then of the constants #0, ...; NULL: all zero. Their
+ * types and number are checked. NULL after tpi_fail_status. */
+tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text, size_t size,
+                    int n_blobs, const tpi_blob *blobs);
+
+#endif

@@ -1,0 +1,309 @@
+#include "ir/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one node, as far as reading a text needs it --------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static bool because(tpi_why *why, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why->text, sizeof why->text, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why)
+{
+    if (op->n_in < 0 ? n_in >= 1 : n_in == op->n_in)
+        return true;
+    if (op->n_in < 0)
+        return because(why, "%s takes operands, and has none", op->name);
+    return because(why, "%s takes %d operands, and has %d", op->name, op->n_in, n_in);
+}
+
+bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why)
+{
+    if (op->attrs && !attrs)
+        return because(why, "%s has no attributes", op->name);
+    for (const tpi_attr *a = op->attrs; a && a->name; a++) {
+        const void *p = (const char *)attrs + a->offset;
+        const int64_t v = *(const int64_t *)p;
+        const tpi_list *list = p;
+        bool ok = true;
+        switch (a->type) {
+        case TPI_ATTR_BOOL:
+            ok = v == 0 || v == 1;
+            break;
+        case TPI_ATTR_DTYPE:
+            ok = v >= 0 && v < TP_N_DTYPES;
+            break;
+        case TPI_ATTR_DIM:
+            ok = tpi_dim_is_size(dims, v);
+            break;
+        case TPI_ATTR_LIST:
+            ok = list->n >= 0 && list->n <= TP_MAX_RANK;
+            break;
+        case TPI_ATTR_DIMS:
+            ok = list->n >= 0 && list->n <= TP_MAX_RANK;
+            for (int64_t i = 0; ok && i < list->n; i++)
+                ok = tpi_dim_is_size(dims, list->v[i]);
+            break;
+        case TPI_ATTR_INT:
+        case TPI_ATTR_F64:
+            break;
+        }
+        if (!ok)
+            return because(why, "attribute %s of %s is not valid", a->name, op->name);
+    }
+    return true;
+}
+
+tp_status tpi_infer_again(tpi_infer *q, tpi_why *why)
+{
+    tp_ctx *ctx = q->ctx;
+    const tp_status was = ctx->status;
+    why->text[0] = 0;
+    q->failed = NULL;
+    q->dtype = TP_F32;
+    q->rank = 0;
+    tp_status s = tp_scope_begin(ctx);
+    if (s == TP_OK) {
+        if (!q->op->infer(q)) {
+            s = q->failed ? (tp_status)q->failed->status : TP_E_BUG;
+            because(why, "%s", q->failed ? tp_error_text(q->failed) : q->op->name);
+        }
+        tp_scope_end(ctx);
+    }
+    if (was == TP_OK)
+        tp_clear_error(ctx);
+    return s;
+}
+
+bool tpi_check_answer(const tpi_infer *q, tp_dtype dtype, int rank, const int64_t *shape,
+                      tpi_why *why)
+{
+    if (q->dtype == dtype && q->rank == rank &&
+        memcmp(q->shape, shape, (size_t)rank * sizeof *shape) == 0)
+        return true;
+    tpi_str s = TPI_STR(&q->ctx->mem);
+    for (int side = 0; side < 2; side++) {
+        const int n = side ? q->rank : rank;
+        const int64_t *v = side ? q->shape : shape;
+        tpi_str_printf(&s, "%s%s[", side ? ", its rule gives " : "it is ",
+                       tp_dtype_name(side ? q->dtype : dtype));
+        for (int i = 0; i < n; i++) {
+            tpi_str_put(&s, i ? "," : "");
+            tpi_dim_print(q->dims, v[i], &s);
+        }
+        tpi_str_put(&s, "]");
+    }
+    because(why, "%s", s.failed ? "its type or shape is not what its rule gives" : s.text);
+    tpi_str_free(&s);
+    return false;
+}
+
+/* ---- all nodes ------------------------------------------------------------------------------- */
+
+typedef struct verifier {
+    tp_ctx *ctx;
+    tpi_dims *dims;
+    const char *after;
+    int n;
+    tp_tensor *const *nodes;
+} verifier;
+
+__attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v, int i,
+                                                              const char *fmt, ...)
+{
+    tpi_why why;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why.text, sizeof why.text, fmt, ap);
+    va_end(ap);
+    const tp_tensor *t = v->nodes[i];
+    return tpi_fail_status(v->ctx, TPI_AT(t->file, t->line), "verify", TP_E_BUG,
+                           "%s%snode %%%d (%s%s%s): %s", v->after ? v->after : "",
+                           v->after ? ": " : "", i, t->op ? t->op->name : "leaf",
+                           t->name ? " " : "", t->name ? t->name : "", why.text);
+}
+
+static bool same_type(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, sizeof(int64_t) * a->rank) == 0;
+}
+
+/* What only nodes without a computation have to keep. NULL: all is well. */
+static const char *source_rule(const tp_tensor *t)
+{
+    const tp_tensor *x = t->n_in ? t->in[0] : NULL;
+    switch (t->op->code) {
+    case TPI_OP_placeholder:
+        return t->name ? NULL : "a placeholder has a name";
+    case TPI_OP_variable:
+    case TPI_OP_const:
+        if (x->graph || !x->buf)
+            return "it stands for a tensor that has a value";
+        if (!(x->flags & TPI_VARIABLE) != (t->op == &tpi_op_const))
+            return "a variable is read by a variable node, anything else is a const";
+        return same_type(t, x) ? NULL : "it has the type and shape of the tensor it stands for";
+    case TPI_OP_assign:
+        if (x->op != &tpi_op_variable && x->op != &tpi_op_assign)
+            return "what is assigned is a variable or its newest value";
+        return same_type(x, t->in[1]) ? NULL : "a value has its variable's type and shape";
+    default:
+        return NULL;
+    }
+}
+
+/* A computed leaf or node of a recorded past, or a node of a graph. */
+static tp_status check_node(const verifier *v, int i)
+{
+    const tp_tensor *t = v->nodes[i];
+    if (!tpi_is_live(t))
+        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_BUG,
+                               "%s%snode %%%d: a node is alive", v->after ? v->after : "",
+                               v->after ? ": " : "", i);
+    if (t->ctx != v->ctx)
+        return broken(v, i, "a node belongs to its graph's context");
+    if (t->status != TP_OK)
+        return broken(v, i, "a node has not failed, and this one says: %s", tp_error_text(t));
+    if (t->flags & TPI_MARK)
+        return broken(v, i, "a node is in its list once");
+    if (!tp_dtype_size((tp_dtype)t->dtype) || t->rank > TP_MAX_RANK)
+        return broken(v, i, "a node has an element type and a shape");
+    for (int k = 0; k < t->rank; k++)
+        if (!tpi_dim_is_size(t->graph ? v->dims : NULL, t->shape[k]))
+            return broken(v, i, "size of axis %d is no size of this graph", k);
+    if (!t->op)
+        return t->graph || !t->buf ? broken(v, i, "a node has an op, a leaf has a value") : TP_OK;
+
+    tpi_why why;
+    if (!tpi_check_operands(t->op, t->n_in, &why))
+        return broken(v, i, "%s", why.text);
+    for (int k = 0; k < t->n_in; k++) {
+        const tp_tensor *x = t->in[k];
+        if (!tpi_is_live(x) || x->status != TP_OK || x->ctx != v->ctx)
+            return broken(v, i, "operand %d is a good tensor of the same context", k);
+        if (t->op->kind != TPI_SOURCE && !(x->flags & TPI_MARK))
+            return broken(v, i, "operand %d comes before its user", k);
+        if (t->op->kind != TPI_SOURCE && x->graph != t->graph)
+            return broken(v, i, "operand %d is of the same graph", k);
+    }
+    if (!tpi_check_attrs(v->dims, t->op, t->attrs, &why))
+        return broken(v, i, "%s", why.text);
+    const char *rule = source_rule(t);
+    if (rule)
+        return broken(v, i, "%s", rule);
+    if (!t->op->infer)
+        return TP_OK;
+
+    tpi_infer q = {.op = t->op,
+                   .at = TPI_AT(NULL, 0),
+                   .ctx = v->ctx,
+                   .dims = v->dims,
+                   .n_in = t->n_in,
+                   .in = t->in,
+                   .attrs = t->attrs};
+    const tp_status s = tpi_infer_again(&q, &why);
+    if (s == TP_E_MEMORY)
+        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", s, "out of memory");
+    if (s != TP_OK)
+        return broken(v, i, "its rule refuses it: %s", why.text);
+    if (!tpi_check_answer(&q, (tp_dtype)t->dtype, t->rank, t->shape, &why))
+        return broken(v, i, "%s", why.text);
+    return TP_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const tp_tensor *x = *(tp_tensor *const *)a, *y = *(tp_tensor *const *)b;
+    const int c = strcmp(x->name, y->name);
+    return c ? c : x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+static tp_status check_names(const verifier *v)
+{
+    const size_t bytes = (size_t)v->n * sizeof *v->nodes;
+    tp_tensor **named = tpi_take(&v->ctx->mem, bytes);
+    if (!named)
+        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_MEMORY, "out of memory");
+    int n = 0;
+    for (int i = 0; i < v->n; i++)
+        if (v->nodes[i]->graph && v->nodes[i]->name)
+            named[n++] = v->nodes[i];
+    qsort(named, (size_t)n, sizeof(tp_tensor *), by_name);
+    tp_status s = TP_OK;
+    for (int i = 1; i < n && s == TP_OK; i++) {
+        if (strcmp(named[i - 1]->name, named[i]->name) != 0)
+            continue;
+        for (int k = 0; k < v->n && s == TP_OK; k++)
+            if (v->nodes[k] == named[i])
+                s = broken(v, k, "no two nodes have one name");
+    }
+    tpi_give_back(&v->ctx->mem, named, bytes);
+    return s;
+}
+
+tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
+                     tp_tensor *const *nodes)
+{
+    const verifier v = {.ctx = ctx, .dims = dims, .after = after, .n = n, .nodes = nodes};
+    tp_status s = TP_OK;
+    int at = 0;
+    for (; at < n && s == TP_OK; at++) {
+        s = check_node(&v, at);
+        if (s == TP_OK)
+            nodes[at]->flags |= TPI_MARK;
+    }
+    for (int i = 0; i < at; i++)
+        if (tpi_is_live(nodes[i]))
+            nodes[i]->flags &= (uint8_t)~TPI_MARK;
+    return s == TP_OK ? check_names(&v) : s;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static tp_status check_lifted(const verifier *v, const tp_graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->lifted_size; i++) {
+        const tpi_lifted *l = &g->lifted[i];
+        if (!l->concrete)
+            continue;
+        n++;
+        const tp_tensor *t = l->node;
+        if (!t || t->index < 0 || t->index >= v->n || v->nodes[t->index] != t)
+            return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_BUG,
+                                   "a lifted tensor stands for a node of the graph");
+        const int at = t->index;
+        while (t->op == &tpi_op_assign)
+            t = t->in[0];
+        if ((t->op != &tpi_op_variable && t->op != &tpi_op_const) || t->in[0] != l->concrete)
+            return broken(v, at, "a lifted tensor is what its node reads");
+    }
+    if (n != g->n_lifted)
+        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_BUG,
+                               "%d tensors are lifted, the graph counts %d", n, g->n_lifted);
+    return TP_OK;
+}
+
+tp_status tp_graph_verify(const tp_graph *g)
+{
+    if (!g)
+        return TP_E_NULL;
+    const verifier v = {.ctx = g->ctx, .dims = g->dims, .n = g->n_nodes, .nodes = g->nodes};
+    tp_status s = tpi_verify(g->ctx, NULL, g->dims, g->n_nodes, g->nodes);
+    for (int i = 0; i < g->n_nodes && s == TP_OK; i++) {
+        const tp_tensor *t = g->nodes[i];
+        if (t->graph != g)
+            s = broken(&v, i, "a node knows its graph");
+        else if (t->index != i)
+            s = broken(&v, i, "a node knows its place, and this one says %d", t->index);
+        else if (t->name && tpi_graph_by_name(g, t->name, strlen(t->name)) != t)
+            s = broken(&v, i, "a node is found by its name");
+    }
+    return s == TP_OK ? check_lifted(&v, g) : s;
+}
