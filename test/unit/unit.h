@@ -1,0 +1,95 @@
+/* What the unit tests share: cmocka and its includes, and a context per test.
+ *
+ *     static const struct CMUnitTest tests[] = {CASE(something)};
+ *
+ * runs `static void something(void **state)` with `tp_ctx *tp = *state`, and checks that
+ * nothing is in use when the context has closed. */
+#ifndef TAPIR_UNIT_H
+#define TAPIR_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/core.h"
+#include "tapir/tensor.h"
+
+/* Counts what is out, and fails the call number `fail_at` and all after it (0: none). */
+typedef struct unit_memory {
+    size_t bytes;
+    long calls, fail_at;
+} unit_memory;
+
+static inline void *unit_alloc(void *user, size_t size)
+{
+    unit_memory *m = user;
+    m->calls++;
+    if (m->fail_at && m->calls >= m->fail_at)
+        return NULL;
+    void *p = NULL;
+    if (posix_memalign(&p, 64, size ? size : 1) != 0)
+        return NULL;
+    m->bytes += size;
+    return p;
+}
+
+static inline void unit_release(void *user, void *p, size_t size)
+{
+    unit_memory *m = user;
+    m->bytes -= size;
+    free(p);
+}
+
+static inline tp_ctx *unit_open(unit_memory *m)
+{
+    const tp_allocator a = {unit_alloc, unit_release, m};
+    return tp_open(&(tp_options){.allocator = &a});
+}
+
+static inline int unit_setup(void **state)
+{
+    static unit_memory memory;
+    memory = (unit_memory){0};
+    *state = unit_open(&memory);
+    return *state ? 0 : -1;
+}
+
+static inline int unit_teardown(void **state)
+{
+    const unit_memory *m = ((tp_ctx *)*state)->mem.user.user;
+    tp_close(*state);
+    if (m->bytes)
+        fprintf(stderr, "%zu bytes are still out after tp_close\n", m->bytes);
+    return m->bytes ? -1 : 0;
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, unit_setup, unit_teardown)
+
+/* The context's error is `status`, its text ends in `text` and names this file; it is cleared. */
+static inline void unit_expect(tp_ctx *tp, tp_status status, const char *text, int line)
+{
+    const char *message = tp_error_message(tp);
+    const size_t n = strlen(message), m = strlen(text);
+    if (tp_error(tp) != status || n < m || strcmp(message + n - m, text) != 0)
+        fail_msg("line %d: expected %s \"...%s\", got %s \"%s\"", line, tp_status_name(status),
+                 text, tp_status_name(tp_error(tp)), message);
+    tp_clear_error(tp);
+}
+#define EXPECT_ERROR(tp, status, text) unit_expect((tp), (status), (text), __LINE__)
+
+/* xorshift64*: the same numbers everywhere. */
+static inline uint64_t unit_random(uint64_t *s)
+{
+    *s ^= *s >> 12;
+    *s ^= *s << 25;
+    *s ^= *s >> 27;
+    return *s * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+#endif
