@@ -8,8 +8,9 @@ enum { FN(scan_lanes) = 64 };
 
 /* Moves `at` to the next position of v's axes but `skip` and `skip2`, and the offsets of n_ops
  * views of v's sizes with it. */
-static __attribute__((unused)) void FN(scan_step)(const tpk_view *v, int64_t skip, int64_t skip2,
-                                                  int64_t *at, int64_t n_ops, int64_t *offset)
+static __attribute__((unused)) void FN(scan_step)(const tpk_view *v, int64_t skip,
+                                                  int64_t skip2, int64_t *at, int64_t n_ops,
+                                                  int64_t *offset)
 {
     for (int64_t i = v->rank - 1; i >= 0; i--) {
         if (i == skip || i == skip2) {

@@ -18,8 +18,8 @@ static tp_tensor *refuse_float(const char *file, int line, const char *what, tp_
 }
 
 /* The same when `p`, unless it is NULL, is not one number for each of x's c. */
-static tp_tensor *refuse_channels(const char *file, int line, const char *what, const char *name,
-                                  const tp_tensor *x, int axis, tp_tensor *p)
+static tp_tensor *refuse_channels(const char *file, int line, const char *what,
+                                  const char *name, const tp_tensor *x, int axis, tp_tensor *p)
 {
     if (!p)
         return NULL;
@@ -27,8 +27,9 @@ static tp_tensor *refuse_channels(const char *file, int line, const char *what, 
     tp_tensor *failed = tpi_refuse_operand(x->ctx, at, what, 0, p);
     if (failed || (p->rank == 1 && p->shape[0] == x->shape[axis]))
         return failed;
-    return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "%s is %s, not one number for axis %d of x %s",
-                    name, SHAPE(p), axis, SHAPE(x));
+    return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
+                    "%s is %s, not one number for axis %d of x %s", name, SHAPE(p), axis,
+                    SHAPE(x));
 }
 
 static tp_tensor *refuse_eps(const char *file, int line, const char *what, const tp_tensor *x,

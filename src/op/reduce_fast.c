@@ -1,8 +1,7 @@
 /* Reductions by the row and column kernels. A layout they cannot read is copied first, some
  * results at a time, so that the elements of each lie in their order. */
-#include "op/reduction.h"
-
 #include "kernel/reduce_int.h"
+#include "op/reduction.h"
 
 #include <string.h>
 
@@ -40,15 +39,15 @@ REDUCE(min, bool)
     [TP_U32] = op##_##by##_u32, [TP_U64] = op##_##by##_u64
 static const tpi_reduce int_rows[TPI_N_REDUCES][TP_N_DTYPES] = {
     [TPI_REDUCE_SUM] = {INTS(sum, rows)},
-    [TPI_REDUCE_PROD] = {INTS(prod, rows)},
-    [TPI_REDUCE_MAX] = {[TP_BOOL] = max_rows_bool, INTS(max, rows)},
-    [TPI_REDUCE_MIN] = {[TP_BOOL] = min_rows_bool, INTS(min, rows)},
+    [TPI_REDUCE_PROD] = {                         INTS(prod,   rows)     },
+    [TPI_REDUCE_MAX] = { [TP_BOOL] = max_rows_bool,   INTS(max,        rows)},
+    [TPI_REDUCE_MIN] = { [TP_BOOL] = min_rows_bool,   INTS(min,        rows)},
 };
 static const tpi_reduce int_columns[TPI_N_REDUCES][TP_N_DTYPES] = {
-    [TPI_REDUCE_SUM] = {INTS(sum, columns)},
-    [TPI_REDUCE_PROD] = {INTS(prod, columns)},
-    [TPI_REDUCE_MAX] = {[TP_BOOL] = max_columns_bool, INTS(max, columns)},
-    [TPI_REDUCE_MIN] = {[TP_BOOL] = min_columns_bool, INTS(min, columns)},
+    [TPI_REDUCE_SUM] = {INTS(sum,  columns)},
+    [TPI_REDUCE_PROD] = {                            INTS(prod, columns)        },
+    [TPI_REDUCE_MAX] = { [TP_BOOL] = max_columns_bool, INTS(max,         columns)},
+    [TPI_REDUCE_MIN] = { [TP_BOOL] = min_columns_bool, INTS(min,         columns)},
 };
 
 /* ---- layouts -------------------------------------------------------------------------------------- */
@@ -62,9 +61,9 @@ typedef struct job {
     const tpi_reduction *d;
     tpi_reduce rows, columns;
     size_t size;
-    int64_t n, stride;     /* the innermost kept axis */
-    char *copy;            /* NULL: the kernel reads x where it lies */
-    int64_t n_group;       /* results at a time when there is a copy */
+    int64_t n, stride; /* the innermost kept axis */
+    char *copy;        /* NULL: the kernel reads x where it lies */
+    int64_t n_group;   /* results at a time when there is a copy */
 } job;
 
 /* The elements of `n` results, `stride` apart, into `copy`: by lanes [n][count], by columns

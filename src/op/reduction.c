@@ -225,9 +225,9 @@ static void prod_grad(tpi_grad *g)
 /* ---- ops ----------------------------------------------------------------------------------------------- */
 
 static const tpi_attr reduce_table[] = {
-    {"axes", TPI_ATTR_LIST, offsetof(tpi_reduce_attrs, axes)},
+    {"axes",                     TPI_ATTR_LIST, offsetof(tpi_reduce_attrs, axes)},
     {"keep", TPI_ATTR_BOOL, offsetof(tpi_reduce_attrs, keep)},
-    {0},
+    {0                         },
 };
 
 static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
@@ -241,7 +241,7 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
 }
 
 /* `finish` is done to the results, which hold the plain reduction. */
-#define REDUCE(op, kind_of, infer_rule, rule, x_read, y_read, finish)                            \
+#define REDUCE(op, kind_of, infer_rule, rule, x_read, y_read, finish)                          \
     static bool op##_kernel(tpi_run *r)                                                        \
     {                                                                                          \
         run_reference(r, kind_of);                                                             \
@@ -269,8 +269,9 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
     {                                                                                          \
         return reduce(TPI_AT(file, line), &tpi_op_##op, x, n_axes, axes, keep);                \
     }                                                                                          \
-    TPI_BARE(tp_tensor *, tp_##op, (tp_tensor * x, int n_axes, const int64_t *axes, bool keep), \
-             x, n_axes, axes, keep)
+    TPI_BARE(tp_tensor *, tp_##op,                                                             \
+             (tp_tensor * x, int n_axes, const int64_t *axes, bool keep), x, n_axes, axes,     \
+             keep)
 
 static bool leave(tpi_run *r)
 {
@@ -281,8 +282,7 @@ static bool leave(tpi_run *r)
 static bool divide(tpi_run *r)
 {
     tpi_reduction d;
-    tpi_reduction_of(&d, TPI_REDUCE_SUM, r->in[0],
-                     &((const tpi_reduce_attrs *)r->attrs)->axes);
+    tpi_reduction_of(&d, TPI_REDUCE_SUM, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
     if (r->out->dtype == TP_F32)
         for (int64_t i = 0; i < d.n_out; i++)
             ((float *)r->out->data)[i] /= (float)d.count;
@@ -306,9 +306,9 @@ typedef struct extent_attrs {
 } extent_attrs;
 
 static const tpi_attr extent_table[] = {
-    {"axes", TPI_ATTR_LIST, offsetof(extent_attrs, axes)},
+    {"axes",                 TPI_ATTR_LIST, offsetof(extent_attrs, axes)},
     {"dtype", TPI_ATTR_DTYPE, offsetof(extent_attrs, dtype)},
-    {0},
+    {0                     },
 };
 
 static bool extent_infer(tpi_infer *q)

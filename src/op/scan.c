@@ -1,8 +1,7 @@
 /* Along one axis: places of extremes, running sums, linear recurrences. */
-#include "op/lines.h"
-
 #include "kernel/elem.h"
 #include "kernel/vec.h"
+#include "op/lines.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -31,9 +30,9 @@ typedef struct arg_attrs {
 } arg_attrs;
 
 static const tpi_attr arg_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(arg_attrs, axis)},
+    {"axis",              TPI_ATTR_INT, offsetof(arg_attrs, axis)},
     {"keep", TPI_ATTR_BOOL, offsetof(arg_attrs, keep)},
-    {0},
+    {0                  },
 };
 
 static bool arg_infer(tpi_infer *q)
@@ -83,13 +82,13 @@ tp_tensor *tp_argmax_at(const char *file, int line, tp_tensor *x, int axis, bool
 {
     return place_of(TPI_AT(file, line), &tpi_op_argmax, x, axis, keep);
 }
-TPI_BARE(tp_tensor *, tp_argmax, (tp_tensor *x, int axis, bool keep), x, axis, keep)
+TPI_BARE(tp_tensor *, tp_argmax, (tp_tensor * x, int axis, bool keep), x, axis, keep)
 
 tp_tensor *tp_argmin_at(const char *file, int line, tp_tensor *x, int axis, bool keep)
 {
     return place_of(TPI_AT(file, line), &tpi_op_argmin, x, axis, keep);
 }
-TPI_BARE(tp_tensor *, tp_argmin, (tp_tensor *x, int axis, bool keep), x, axis, keep)
+TPI_BARE(tp_tensor *, tp_argmin, (tp_tensor * x, int axis, bool keep), x, axis, keep)
 
 /* ---- cumsum: y[i] = x[0] + ... + x[i] ------------------------------------------------------- */
 
@@ -98,10 +97,10 @@ typedef struct cumsum_attrs {
 } cumsum_attrs;
 
 static const tpi_attr cumsum_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(cumsum_attrs, axis)},
+    {"axis",                 TPI_ATTR_INT, offsetof(cumsum_attrs, axis)},
     {"exclusive", TPI_ATTR_BOOL, offsetof(cumsum_attrs, exclusive)},
-    {"reverse", TPI_ATTR_BOOL, offsetof(cumsum_attrs, reverse)},
-    {0},
+    {"reverse",                      TPI_ATTR_BOOL, offsetof(cumsum_attrs, reverse)},
+    {0        },
 };
 
 static bool is_number(tpi_infer *q)
@@ -146,8 +145,8 @@ tp_tensor *tp_cumsum_at(const char *file, int line, tp_tensor *x, int axis, bool
         .axis = tpi_positive_axis(x, axis), .exclusive = exclusive, .reverse = reverse};
     return tpi_apply(TPI_AT(file, line), &tpi_op_cumsum, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_cumsum, (tp_tensor *x, int axis, bool exclusive, bool reverse), x, axis,
-         exclusive, reverse)
+TPI_BARE(tp_tensor *, tp_cumsum, (tp_tensor * x, int axis, bool exclusive, bool reverse), x,
+         axis, exclusive, reverse)
 
 /* ---- recur: y[i] = a[i] * y[i - 1] + b[i], y[0] = b[0] ---------------------------------------- */
 
@@ -156,9 +155,9 @@ typedef struct recur_attrs {
 } recur_attrs;
 
 static const tpi_attr recur_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(recur_attrs, axis)},
+    {"axis",                TPI_ATTR_INT, offsetof(recur_attrs, axis)},
     {"reverse", TPI_ATTR_BOOL, offsetof(recur_attrs, reverse)},
-    {0},
+    {0                    },
 };
 
 static bool recur_infer(tpi_infer *q)
@@ -224,5 +223,5 @@ tp_tensor *tp_recur_at(const char *file, int line, tp_tensor *a, tp_tensor *b, i
     tpi_meet(TPI_AT(file, line), &a, &b);
     return tpi_apply(TPI_AT(file, line), &tpi_op_recur, TPI_IN(a, b), &r);
 }
-TPI_BARE(tp_tensor *, tp_recur, (tp_tensor *a, tp_tensor *b, int axis, bool reverse), a, b, axis,
-         reverse)
+TPI_BARE(tp_tensor *, tp_recur, (tp_tensor * a, tp_tensor *b, int axis, bool reverse), a, b,
+         axis, reverse)

@@ -23,14 +23,14 @@ REDUCE(max, f64)
 REDUCE(min, f64)
 
 const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2] = {
-    [TPI_REDUCE_SUM] = {sum_rows_f32, sum_rows_f64},
+    [TPI_REDUCE_SUM] = {sum_rows_f32,  sum_rows_f64 },
     [TPI_REDUCE_PROD] = {prod_rows_f32, prod_rows_f64},
-    [TPI_REDUCE_MAX] = {max_rows_f32, max_rows_f64},
-    [TPI_REDUCE_MIN] = {min_rows_f32, min_rows_f64},
+    [TPI_REDUCE_MAX] = {max_rows_f32,  max_rows_f64 },
+    [TPI_REDUCE_MIN] = {min_rows_f32,  min_rows_f64 },
 };
 const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2] = {
-    [TPI_REDUCE_SUM] = {sum_columns_f32, sum_columns_f64},
+    [TPI_REDUCE_SUM] = {sum_columns_f32,  sum_columns_f64 },
     [TPI_REDUCE_PROD] = {prod_columns_f32, prod_columns_f64},
-    [TPI_REDUCE_MAX] = {max_columns_f32, max_columns_f64},
-    [TPI_REDUCE_MIN] = {min_columns_f32, min_columns_f64},
+    [TPI_REDUCE_MAX] = {max_columns_f32,  max_columns_f64 },
+    [TPI_REDUCE_MIN] = {min_columns_f32,  min_columns_f64 },
 };

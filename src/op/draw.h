@@ -1,0 +1,28 @@
+/* The op of random numbers, for those who run graphs.
+ *
+ * A node of a graph has no position yet. At each run the executor gives every random node that
+ * it runs, in program order, seed and position of the context, and moves the context on by
+ * tpi_random_counters: then a run draws the bits that the same calls draw eagerly. */
+#ifndef TAPIR_DRAW_H
+#define TAPIR_DRAW_H
+
+#include "op/op.h"
+
+enum { TPI_RANDOM_UNIFORM, TPI_RANDOM_NORMAL, TPI_N_RANDOM_KINDS };
+
+typedef struct tpi_random_attrs {
+    int64_t kind, dtype;
+    tpi_list shape;
+    double a, b;
+    int64_t seed, at; /* in a graph: 0, and a negative number that no other node has */
+} tpi_random_attrs;
+
+/* Where seed and position are among the flattened attributes. */
+enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14 };
+
+/* Positions that `count` elements take. */
+int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count);
+/* Attributes for one run of the node, whose result has `count` elements; the context moves on. */
+tpi_random_attrs tpi_random_place(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count);
+
+#endif
