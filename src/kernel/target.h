@@ -21,7 +21,7 @@
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("fp-contract=off", "no-trapping-math")
 #endif
 
 typedef float tpk_f32;
@@ -198,10 +198,10 @@ TPK_INLINE double tpk_soft_fma_f64(double a, double b, double c)
     const uint64_t ea = (tpk_bits_f64(a) >> 52) & 2047, eb = (tpk_bits_f64(b) >> 52) & 2047;
     const uint64_t ec = (tpk_bits_f64(c) >> 52) & 2047;
     if (ea - 573 > 900 || eb - 573 > 900 || ec > 1973) {
-        if (ea == 2047 || eb == 2047 || ec == 2047 || a == 0 || b == 0) {
+        if (ea == 2047 || eb == 2047 || a == 0 || b == 0) {
             return a * b + c;
         }
-        return tpk_soft_fma_slow_f64(a, b, c);
+        return ec == 2047 ? c : tpk_soft_fma_slow_f64(a, b, c);
     }
     const double sa = a * 134217729.0, ah = sa - (sa - a), al = a - ah;
     const double sb = b * 134217729.0, bh = sb - (sb - b), bl = b - bh;
@@ -275,30 +275,34 @@ TPK_INLINE double tpk_soft_sqrt_f64(double x)
     return tpk_from_bits_f64(((uint64_t)(e / 2 - 26 + 1074) << 52) + r);
 }
 
-/* The builtin is one instruction once errno is out of the way. Clang has no pragma for that;
- * on x86 its own builtin is the same operation without errno. */
-#if defined(__clang__) && !defined(__NO_MATH_ERRNO__) && defined(__SSE2__)
-typedef float tpk_v4f32 __attribute__((vector_size(16)));
-typedef double tpk_v2f64 __attribute__((vector_size(16)));
-#define TPK_SQRT_F32(x) (__builtin_ia32_sqrtss((tpk_v4f32){x, 0, 0, 0})[0])
-#define TPK_SQRT_F64(x) (__builtin_ia32_sqrtsd((tpk_v2f64){x, 0})[0])
-#elif defined(__SSE2__) || (defined(__aarch64__) && !defined(__clang__)) ||                    \
-    (defined(__aarch64__) && defined(__NO_MATH_ERRNO__))
-#define TPK_SQRT_F32(x) __builtin_sqrtf(x)
-#define TPK_SQRT_F64(x) __builtin_sqrt(x)
+/* The builtin is one instruction, and vectorises, under -fno-math-errno. Without that it also
+ * calls the library to set errno, so the instruction is named. */
+#if defined(__NO_MATH_ERRNO__) && (defined(__SSE2__) || defined(__aarch64__))
+#define TPK_SQRT_F32(x) x = __builtin_sqrtf(x)
+#define TPK_SQRT_F64(x) x = __builtin_sqrt(x)
+#elif defined(__SSE2__)
+typedef float tpk_sse_f32 __attribute__((vector_size(16)));
+typedef double tpk_sse_f64 __attribute__((vector_size(16)));
+#define TPK_SQRT_F32(x) x = __builtin_ia32_sqrtss((tpk_sse_f32){x, 0, 0, 0})[0]
+#define TPK_SQRT_F64(x) x = __builtin_ia32_sqrtsd((tpk_sse_f64){x, 0})[0]
+#elif defined(__aarch64__)
+#define TPK_SQRT_F32(x) __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x))
+#define TPK_SQRT_F64(x) __asm__("fsqrt %d0, %d1" : "=w"(x) : "w"(x))
 #else
-#define TPK_SQRT_F32(x) ((float)tpk_soft_sqrt_f64((double)(x)))
-#define TPK_SQRT_F64(x) tpk_soft_sqrt_f64(x)
+#define TPK_SQRT_F32(x) x = (float)tpk_soft_sqrt_f64((double)(x))
+#define TPK_SQRT_F64(x) x = tpk_soft_sqrt_f64(x)
 #endif
 
 TPK_INLINE float tpk_sqrt_f32(float x)
 {
-    return TPK_SQRT_F32(x);
+    TPK_SQRT_F32(x);
+    return x;
 }
 
 TPK_INLINE double tpk_sqrt_f64(double x)
 {
-    return TPK_SQRT_F64(x);
+    TPK_SQRT_F64(x);
+    return x;
 }
 
 /* ---- rounding to an integer ------------------------------------------------------------------- */
