@@ -25,7 +25,7 @@ extern char **environ;
 /* -O3 takes a fifth longer and was not faster on any kernel once loops over lanes are peeled
  * (-fpeel-loops). Whole registers: elementary functions gain a third, nothing loses. */
 const char *const tpi_cc_flags[] = {
-    "-std=gnu11", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",
+    "-std=gnu11", "-O2", "-ftree-vectorize", "-fpeel-loops",
 #if defined(__x86_64__) || defined(__i386__)
     "-march=native", "-mprefer-vector-width=512",
 #elif defined(__aarch64__) || defined(__arm__)
