@@ -129,13 +129,13 @@ tp_tensor *tp_scalar_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
 
 TPI_BARE(tp_tensor *, tp_scalar, (tp_ctx * tp, tp_dtype dtype, double value), tp, dtype, value)
 
-/* Concrete for a symbolic x too: it becomes a node of x's graph where it meets x. */
 tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double value)
 {
     const tpi_at at = TPI_AT(file, line);
     if (!tpi_is_live(x) || x->status != TP_OK)
         return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
-    return scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value);
+    return tpi_lift_like(x, at,
+                         scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
 }
 
 TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)

@@ -23,7 +23,7 @@ static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, co
     if (!t->name)
         return tpi_no_memory(ctx, at, what);
     tpi_copy_out(init, t->data);
-    t->flags |= TPI_VARIABLE;
+    t->flags |= TPI_VARIABLE | TPI_STATE;
     return t;
 }
 

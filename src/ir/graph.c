@@ -84,6 +84,11 @@ tpi_dims *tpi_dims_of(const tp_tensor *t)
     return t->graph ? t->graph->dims : NULL;
 }
 
+tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t)
+{
+    return like->graph && t->status == TP_OK ? tpi_graph_lift(like->graph, at, t) : t;
+}
+
 int64_t tp_symbol(tp_graph *g, const char *name)
 {
     if (!g || !name)
@@ -208,7 +213,7 @@ void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node)
 
 static tp_tensor **named_slot(tp_tensor **table, int size, const char *name, size_t len)
 {
-    size_t i = (size_t)tpi_hash64(name, len, 0);
+    size_t i = (size_t)tpi_hash64(name, len);
     for (;; i++) {
         tp_tensor **s = &table[i & (size_t)(size - 1)];
         if (!*s || (strlen((*s)->name) == len && memcmp((*s)->name, name, len) == 0))
