@@ -1,0 +1,340 @@
+/* Convolutions. One trilinear form of x, w and y; each op takes two of them and gives the third,
+ * so each gradient is another of the three:
+ *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
+#include "op/window.h"
+
+#include "kernel/vec.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+#define TPK_BITS 32
+#include "kernel/convref.h"
+#undef TPK_BITS
+#define TPK_BITS 64
+#include "kernel/convref.h"
+#undef TPK_BITS
+
+typedef struct conv_attrs {
+    tpi_window window;
+    int64_t groups;
+    tpi_list sizes; /* of the result's spatial axes; none for conv */
+} conv_attrs;
+
+static const tpi_attr conv_table[] = {
+    TPI_WINDOW_ATTRS(conv_attrs, window),
+    {"groups", TPI_ATTR_INT, offsetof(conv_attrs, groups)},
+    {0},
+};
+
+static const tpi_attr sized_table[] = {
+    TPI_WINDOW_ATTRS(conv_attrs, window),
+    {"groups", TPI_ATTR_INT, offsetof(conv_attrs, groups)},
+    {"sizes", TPI_ATTR_DIMS, offsetof(conv_attrs, sizes)},
+    {0},
+};
+
+/* ---- shapes ------------------------------------------------------------------------------------ */
+
+/* What holds for all three before their sizes are looked at. `names` are the operands'. */
+static bool refuse_pair(tpi_infer *q, const char *a_name, const char *b_name)
+{
+    const conv_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0], *w = q->in[1];
+    if (!tpi_refuse_window(q, &a->window))
+        return false;
+    if (x->dtype != w->dtype)
+        return tpi_refuse(q, TP_E_DTYPE, "%s is %s, %s is %s", a_name,
+                          tp_dtype_name((tp_dtype)x->dtype), b_name,
+                          tp_dtype_name((tp_dtype)w->dtype));
+    if (x->rank != w->rank)
+        return tpi_refuse(q, TP_E_SHAPE, "%s is %s, %s is %s: not of one rank", a_name, SHAPE(x),
+                          b_name, SHAPE(w));
+    if (a->groups < 1)
+        return tpi_refuse(q, TP_E_VALUE, "%lld groups", (long long)a->groups);
+    return true;
+}
+
+static bool splits(tpi_infer *q, int64_t channels)
+{
+    const int64_t groups = ((const conv_attrs *)q->attrs)->groups;
+    return tpi_dim_mul(q->dims, tpi_dim_div(q->dims, channels, groups), groups) == channels;
+}
+
+static bool conv_infer(tpi_infer *q)
+{
+    const conv_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0], *w = q->in[1];
+    if (!refuse_pair(q, "x", "w"))
+        return false;
+    if (tpi_dim_mul(q->dims, w->shape[1], a->groups) != x->shape[1] || !splits(q, w->shape[0]))
+        return tpi_refuse(q, TP_E_SHAPE, "x %s and w %s do not fit in %lld groups", SHAPE(x),
+                          SHAPE(w), (long long)a->groups);
+    tpi_infer_like(q, 0);
+    q->shape[1] = w->shape[0];
+    for (int i = 0; i < x->rank - 2; i++) {
+        q->shape[i + 2] =
+            tpi_window_places(q->dims, &a->window, i, x->shape[i + 2], w->shape[i + 2]);
+        if (q->shape[i + 2] == TPI_NO_DIM)
+            return tpi_refuse(q, TP_E_SHAPE, "w %s does not fit into x %s along axis %d",
+                              SHAPE(w), SHAPE(x), i + 2);
+    }
+    return true;
+}
+
+/* The sizes asked for are those of a result that leads to y's. */
+static bool sizes_fit(tpi_infer *q, const tp_tensor *y, const tp_tensor *known, bool of_x)
+{
+    const conv_attrs *a = q->attrs;
+    bool fits = a->sizes.n == y->rank - 2;
+    for (int i = 0; i < y->rank - 2 && fits; i++) {
+        const int64_t s = of_x ? a->sizes.v[i] : known->shape[i + 2];
+        const int64_t k = of_x ? known->shape[i + 2] : a->sizes.v[i];
+        fits = tpi_window_places(q->dims, &a->window, i, s, k) == y->shape[i + 2];
+    }
+    if (!fits)
+        return tpi_refuse(q, TP_E_SHAPE, "sizes %s of %s and %s %s do not give dy %s",
+                          SIZES(q->ctx, q->dims, a->sizes.n, a->sizes.v), of_x ? "x" : "w",
+                          of_x ? "w" : "x", SHAPE(known), SHAPE(y));
+    return true;
+}
+
+static bool conv_dx_infer(tpi_infer *q)
+{
+    const conv_attrs *a = q->attrs;
+    const tp_tensor *y = q->in[0], *w = q->in[1];
+    if (!refuse_pair(q, "dy", "w"))
+        return false;
+    if (y->shape[1] != w->shape[0] || !splits(q, w->shape[0]))
+        return tpi_refuse(q, TP_E_SHAPE, "dy %s and w %s do not fit in %lld groups", SHAPE(y),
+                          SHAPE(w), (long long)a->groups);
+    if (!sizes_fit(q, y, w, true))
+        return false;
+    tpi_infer_like(q, 0);
+    q->shape[1] = tpi_dim_mul(q->dims, w->shape[1], a->groups);
+    memcpy(q->shape + 2, a->sizes.v, sizeof(int64_t) * (size_t)a->sizes.n);
+    return q->shape[1] != TPI_NO_DIM ? true
+                                     : tpi_refuse(q, TP_E_SHAPE, "too many channels: w %s",
+                                                  SHAPE(w));
+}
+
+static bool conv_dw_infer(tpi_infer *q)
+{
+    const conv_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0], *y = q->in[1];
+    if (!refuse_pair(q, "x", "dy"))
+        return false;
+    if (x->shape[0] != y->shape[0] || !splits(q, x->shape[1]) || !splits(q, y->shape[1]))
+        return tpi_refuse(q, TP_E_SHAPE, "x %s and dy %s do not fit in %lld groups", SHAPE(x),
+                          SHAPE(y), (long long)a->groups);
+    if (!sizes_fit(q, y, x, false))
+        return false;
+    tpi_infer_like(q, 0);
+    q->shape[0] = y->shape[1];
+    q->shape[1] = tpi_dim_div(q->dims, x->shape[1], a->groups);
+    memcpy(q->shape + 2, a->sizes.v, sizeof(int64_t) * (size_t)a->sizes.n);
+    return true;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------ */
+
+enum { CONV, CONV_DX, CONV_DW };
+
+/* x, w and y of a run, one of them the result. */
+typedef struct roles {
+    const tp_tensor *x, *w, *y;
+} roles;
+
+static roles roles_of(const tpi_run *r, int which)
+{
+    switch (which) {
+    case CONV:
+        return (roles){r->in[0], r->in[1], r->out};
+    case CONV_DX:
+        return (roles){r->out, r->in[1], r->in[0]};
+    default:
+        return (roles){r->in[0], r->out, r->in[1]};
+    }
+}
+
+static tpk_conv spec_of(const conv_attrs *a, const roles *t)
+{
+    tpk_conv c = {.nd = t->x->rank - 2,
+                  .batch = t->x->shape[0],
+                  .groups = a->groups,
+                  .ic = t->x->shape[1],
+                  .oc = t->w->shape[0]};
+    for (int i = 0; i < c.nd; i++) {
+        c.in[i] = t->x->shape[i + 2];
+        c.out[i] = t->y->shape[i + 2];
+        c.ker[i] = t->w->shape[i + 2];
+        c.stride[i] = a->window.stride.v[i];
+        c.dil[i] = a->window.dilation.v[i];
+        c.pad[i] = a->window.pad_lo.v[i];
+    }
+    for (int i = 0; i < c.nd + 2; i++) {
+        c.xs[i] = t->x->stride[i];
+        c.ws[i] = t->w->stride[i];
+        c.ys[i] = t->y->stride[i];
+    }
+    return c;
+}
+
+static bool run_reference(tpi_run *r, int which)
+{
+    const roles t = roles_of(r, which);
+    const tpk_conv c = spec_of(r->attrs, &t);
+    void *const x = t.x->data, *const w = t.w->data, *const y = t.y->data;
+    const bool f64 = r->out->dtype == TP_F64;
+    if (which == CONV && f64)
+        tpk_conv_ref_f64(&c, x, w, y);
+    else if (which == CONV)
+        tpk_conv_ref_f32(&c, x, w, y);
+    else if (which == CONV_DX && f64)
+        tpk_conv_dx_ref_f64(&c, y, w, x);
+    else if (which == CONV_DX)
+        tpk_conv_dx_ref_f32(&c, y, w, x);
+    else if (f64)
+        tpk_conv_dw_ref_f64(&c, x, y, w);
+    else
+        tpk_conv_dw_ref_f32(&c, x, y, w);
+    return true;
+}
+
+static bool run_fast(tpi_run *r, int which)
+{
+    const roles t = roles_of(r, which);
+    if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
+        return run_reference(r, which);
+    const tpk_conv c = spec_of(r->attrs, &t);
+    const int f64 = r->out->dtype == TP_F64;
+    const size_t bytes = r->ctx->kernels->conv_ws[which][f64](&c);
+    void *ws = tpi_take(&r->ctx->mem, bytes);
+    if (!ws) {
+        r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
+        return false;
+    }
+    r->ctx->kernels->conv[which][f64](&c, which == CONV_DX ? NULL : t.x->data,
+                                      which == CONV_DW ? NULL : t.w->data,
+                                      which == CONV ? NULL : t.y->data, r->out->data, ws);
+    tpi_give_back(&r->ctx->mem, ws, bytes);
+    return true;
+}
+
+#define CONV_OP(name_, which, table)                                                           \
+    static bool name_##_kernel(tpi_run *r)                                                     \
+    {                                                                                          \
+        return run_reference(r, which);                                                        \
+    }                                                                                          \
+    static bool name_##_fast(tpi_run *r)                                                       \
+    {                                                                                          \
+        return run_fast(r, which);                                                             \
+    }                                                                                          \
+    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
+                                   .code = TPI_OP_##name_,                                     \
+                                   .n_in = 2,                                                  \
+                                   .kind = TPI_CALL,                                           \
+                                   .attrs = table,                                             \
+                                   .attrs_size = sizeof(conv_attrs),                           \
+                                   .infer = name_##_infer,                                     \
+                                   .kernel = name_##_kernel,                                   \
+                                   .fast = name_##_fast,                                       \
+                                   .grad = name_##_grad,                                       \
+                                   .grad_reads_x = true}
+
+/* ---- gradients ---------------------------------------------------------------------------------- */
+
+/* One of the three ops with the window of the node that is differentiated, for a result of the
+ * spatial sizes of `like` (NULL: they follow). */
+static tp_tensor *other(const tpi_grad *g, const tpi_op *op, tp_tensor *a, tp_tensor *b,
+                        const tp_tensor *like)
+{
+    const conv_attrs *of = g->attrs;
+    conv_attrs attrs = {.window = of->window, .groups = of->groups};
+    if (like) {
+        attrs.sizes.n = like->rank - 2;
+        memcpy(attrs.sizes.v, like->shape + 2, sizeof(int64_t) * (size_t)attrs.sizes.n);
+    }
+    return tpi_apply(g->at, op, TPI_IN(a, b), &attrs);
+}
+
+static void conv_grad(tpi_grad *g)
+{
+    tp_tensor *x = g->x[0], *w = g->x[1];
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, other(g, &tpi_op_conv_dx, g->dy, w, x));
+    if (tpi_wants(g, 1))
+        tpi_give(g, 1, other(g, &tpi_op_conv_dw, x, g->dy, w));
+}
+
+static void conv_dx_grad(tpi_grad *g)
+{
+    tp_tensor *y = g->x[0], *w = g->x[1];
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, other(g, &tpi_op_conv, g->dy, w, NULL));
+    if (tpi_wants(g, 1))
+        tpi_give(g, 1, other(g, &tpi_op_conv_dw, g->dy, y, w));
+}
+
+static void conv_dw_grad(tpi_grad *g)
+{
+    tp_tensor *x = g->x[0], *y = g->x[1];
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, other(g, &tpi_op_conv_dx, y, g->dy, x));
+    if (tpi_wants(g, 1))
+        tpi_give(g, 1, other(g, &tpi_op_conv, x, g->dy, NULL));
+}
+
+CONV_OP(conv, CONV, conv_table);
+CONV_OP(conv_dx, CONV_DX, sized_table);
+CONV_OP(conv_dw, CONV_DW, sized_table);
+
+/* ---- what the user calls ------------------------------------------------------------------------ */
+
+static tp_tensor *convolve(tpi_at at, const tpi_op *op, tp_tensor *a, tp_tensor *b, int n_sizes,
+                           const int64_t *sizes, const tp_window *window)
+{
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, op->name, 0, a);
+    if (failed)
+        return failed;
+    if (n_sizes < 0 || n_sizes > TP_MAX_RANK || (n_sizes > 0 && !sizes))
+        return tpi_fail(a->ctx, at, op->name, TP_E_SHAPE, "%d sizes%s", n_sizes,
+                        sizes ? "" : " at NULL");
+    conv_attrs attrs = {.groups = window && window->groups ? window->groups : 1};
+    tpi_window_fill(&attrs.window, window, tpi_spatial(a), NULL);
+    attrs.sizes.n = n_sizes;
+    for (int i = 0; i < n_sizes; i++)
+        attrs.sizes.v[i] = sizes[i];
+    return tpi_apply(at, op, TPI_IN(a, b), &attrs);
+}
+
+tp_tensor *tp_conv_at(const char *file, int line, tp_tensor *x, tp_tensor *w,
+                      const tp_window *window)
+{
+    return convolve(TPI_AT(file, line), &tpi_op_conv, x, w, 0, NULL, window);
+}
+TPI_BARE(tp_tensor *, tp_conv, (tp_tensor *x, tp_tensor *w, const tp_window *window), x, w,
+         window)
+
+tp_tensor *tp_conv_dx_at(const char *file, int line, tp_tensor *dy, tp_tensor *w, int n_sizes,
+                         const int64_t *sizes, const tp_window *window)
+{
+    return convolve(TPI_AT(file, line), &tpi_op_conv_dx, dy, w, n_sizes, sizes, window);
+}
+TPI_BARE(tp_tensor *, tp_conv_dx,
+         (tp_tensor *dy, tp_tensor *w, int n_sizes, const int64_t *sizes,
+          const tp_window *window),
+         dy, w, n_sizes, sizes, window)
+
+tp_tensor *tp_conv_dw_at(const char *file, int line, tp_tensor *x, tp_tensor *dy, int n_sizes,
+                         const int64_t *sizes, const tp_window *window)
+{
+    return convolve(TPI_AT(file, line), &tpi_op_conv_dw, x, dy, n_sizes, sizes, window);
+}
+TPI_BARE(tp_tensor *, tp_conv_dw,
+         (tp_tensor *x, tp_tensor *dy, int n_sizes, const int64_t *sizes,
+          const tp_window *window),
+         x, dy, n_sizes, sizes, window)

@@ -1,0 +1,192 @@
+/* Pooling: windows that slide over the spatial axes of [n, c, s...]. */
+#include "op/window.h"
+
+#include "kernel/elem.h"
+#include "kernel/vec.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
+
+#define FN(name) TPK_CAT(tpk_##name##_, S)
+#define T tpk_f32
+#define S f32
+#include "kernel/pooling.h"
+#undef T
+#undef S
+#define T tpk_f64
+#define S f64
+#include "kernel/pooling.h"
+#undef T
+#undef S
+#undef FN
+
+typedef struct pool_attrs {
+    tpi_list kernel;
+    tpi_window window;
+    int64_t count_pad;
+    tpi_list sizes; /* of the result of avg_pool_dx */
+} pool_attrs;
+
+#define WINDOW                                                                                 \
+    {"kernel", TPI_ATTR_LIST, offsetof(pool_attrs, kernel)},                                   \
+        TPI_WINDOW_ATTRS(pool_attrs, window)
+#define COUNT_PAD {"count_pad", TPI_ATTR_BOOL, offsetof(pool_attrs, count_pad)}
+
+static const tpi_attr max_table[] = {WINDOW, {0}};
+static const tpi_attr avg_table[] = {WINDOW, COUNT_PAD, {0}};
+static const tpi_attr dx_table[] = {
+    WINDOW, COUNT_PAD, {"sizes", TPI_ATTR_DIMS, offsetof(pool_attrs, sizes)}, {0}};
+
+/* ---- shapes ------------------------------------------------------------------------------------ */
+
+/* The places of the window on axis i of size `size`. No window may lie in the padding alone: what
+ * would its greatest be? */
+static bool find_places(tpi_infer *q, int i, int64_t size, int64_t *places)
+{
+    const pool_attrs *a = q->attrs;
+    const int64_t kernel = a->kernel.v[i], dilation = a->window.dilation.v[i];
+    const int64_t lo = a->window.pad_lo.v[i], hi = a->window.pad_hi.v[i];
+    const int64_t reach = kernel < 1 ? TPI_NO_DIM : tpi_dim_mul(NULL, dilation, kernel - 1);
+    const bool hollow = size == 0 || (size > 0 && size < dilation && (lo || hi));
+    *places = tpi_window_places(q->dims, &a->window, i, size, kernel);
+    if (reach < 0 || *places == TPI_NO_DIM)
+        return tpi_refuse(q, TP_E_SHAPE, "kernel %s does not fit along axis %d, of size %s",
+                          SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), i + 2,
+                          SIZE(q->ctx, q->dims, size));
+    if (lo > reach || hi > reach || hollow)
+        return tpi_refuse(q, TP_E_VALUE,
+                          "with %lld and %lld of padding along axis %d, of size %s, a window may "
+                          "hold nothing else",
+                          (long long)lo, (long long)hi, i + 2, SIZE(q->ctx, q->dims, size));
+    return true;
+}
+
+static bool refuse_pool(tpi_infer *q)
+{
+    const pool_attrs *a = q->attrs;
+    if (!tpi_refuse_window(q, &a->window))
+        return false;
+    return a->kernel.n == q->in[0]->rank - 2
+               ? true
+               : tpi_refuse(q, TP_E_VALUE, "kernel %s for %s",
+                            SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), SHAPE(q->in[0]));
+}
+
+static bool pool_infer(tpi_infer *q)
+{
+    if (!refuse_pool(q))
+        return false;
+    tpi_infer_like(q, 0);
+    for (int i = 0; i < q->rank - 2; i++)
+        if (!find_places(q, i, q->in[0]->shape[i + 2], &q->shape[i + 2]))
+            return false;
+    return true;
+}
+
+static bool index_infer(tpi_infer *q)
+{
+    const bool good = pool_infer(q);
+    q->dtype = TP_I64;
+    return good;
+}
+
+static bool dx_infer(tpi_infer *q)
+{
+    const pool_attrs *a = q->attrs;
+    const tp_tensor *y = q->in[0];
+    if (!refuse_pool(q))
+        return false;
+    bool fits = a->sizes.n == y->rank - 2;
+    tpi_infer_like(q, 0);
+    for (int i = 0; i < q->rank - 2 && fits; i++) {
+        int64_t places;
+        if (!find_places(q, i, a->sizes.v[i], &places))
+            return false;
+        q->shape[i + 2] = a->sizes.v[i];
+        fits = places == y->shape[i + 2];
+    }
+    return fits ? true
+                : tpi_refuse(q, TP_E_SHAPE, "sizes %s do not give dy %s",
+                             SIZES(q->ctx, q->dims, a->sizes.n, a->sizes.v), SHAPE(y));
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------- */
+
+/* What comes back to a window goes to its greatest element; planes are one axis here. */
+static void max_pool_grad(tpi_grad *g)
+{
+    tp_tensor *x = g->x[0];
+    tp_tensor *index = tp_flatten(tpi_apply(g->at, &tpi_op_max_pool_index, 1, &x, g->attrs), 2);
+    const int64_t plane[] = {x->shape[0], x->shape[1],
+                             tpi_sizes_product(tpi_dims_of(x), x->rank - 2, x->shape + 2)};
+    tp_tensor *zeros = tpi_zeros(g->at, g->dy, 3, plane);
+    tp_tensor *dx = tp_put_along_add(zeros, index, tp_flatten(g->dy, 2), 2);
+    tpi_give(g, 0, tp_reshape(dx, x->rank, x->shape));
+}
+
+static void avg_pool_grad(tpi_grad *g)
+{
+    const tp_tensor *x = g->x[0];
+    pool_attrs a = *(const pool_attrs *)g->attrs;
+    a.sizes.n = x->rank - 2;
+    memcpy(a.sizes.v, x->shape + 2, sizeof(int64_t) * (size_t)a.sizes.n);
+    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_avg_pool_dx, TPI_IN(g->dy), &a));
+}
+
+static void avg_pool_dx_grad(tpi_grad *g)
+{
+    pool_attrs a = *(const pool_attrs *)g->attrs;
+    a.sizes = (tpi_list){0};
+    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_avg_pool, TPI_IN(g->dy), &a));
+}
+
+/* ---- the ops ------------------------------------------------------------------------------------ */
+
+#define POOL(name_, table, infer_, ...)                                                        \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {[TP_F32] = tpk_##name_##_f32,          \
+                                                        [TP_F64] = tpk_##name_##_f64};         \
+    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
+                                   .code = TPI_OP_##name_,                                     \
+                                   .n_in = 1,                                                  \
+                                   .kind = TPI_CALL,                                           \
+                                   .attrs = table,                                             \
+                                   .attrs_size = sizeof(pool_attrs),                           \
+                                   .infer = infer_,                                            \
+                                   .text = "pooling",                                          \
+                                   .fn = #name_,                                               \
+                                   .call = name_##_calls,                                      \
+                                   __VA_ARGS__}
+POOL(max_pool, max_table, pool_infer, .grad = max_pool_grad, .grad_reads_x = true);
+POOL(max_pool_index, max_table, index_infer, .grad = NULL);
+POOL(avg_pool, avg_table, pool_infer, .grad = avg_pool_grad);
+POOL(avg_pool_dx, dx_table, dx_infer, .grad = avg_pool_dx_grad);
+
+static tp_tensor *pool(tpi_at at, const tpi_op *op, tp_tensor *x, const tp_window *window)
+{
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, op->name, 0, x);
+    if (failed)
+        return failed;
+    if (!window)
+        return tpi_fail(x->ctx, at, op->name, TP_E_NULL, "the window is NULL");
+    pool_attrs a = {.kernel.n = tpi_spatial(x)};
+    for (int i = 0; i < a.kernel.n; i++)
+        a.kernel.v[i] = window->kernel[i];
+    tpi_window_fill(&a.window, window, (int)a.kernel.n, window->kernel);
+    a.count_pad = op == &tpi_op_avg_pool && window->count_pad;
+    return tpi_apply(at, op, TPI_IN(x), &a);
+}
+
+tp_tensor *tp_max_pool_at(const char *file, int line, tp_tensor *x, const tp_window *window)
+{
+    return pool(TPI_AT(file, line), &tpi_op_max_pool, x, window);
+}
+TPI_BARE(tp_tensor *, tp_max_pool, (tp_tensor *x, const tp_window *window), x, window)
+
+tp_tensor *tp_avg_pool_at(const char *file, int line, tp_tensor *x, const tp_window *window)
+{
+    return pool(TPI_AT(file, line), &tpi_op_avg_pool, x, window);
+}
+TPI_BARE(tp_tensor *, tp_avg_pool, (tp_tensor *x, const tp_window *window), x, window)
