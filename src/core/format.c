@@ -1,8 +1,8 @@
 /* Tensors as text:
  *
  *     f32 [2, 3]
- *     [[ 1.0, 2.5, -3.0],
- *      [10.0, nan,  0.0]]
+ *     [[ 1.0,  2.5, -3.0],
+ *      [10.0,  nan,  0.0]]
  *
  * All elements of a tensor are written in one way, so that columns stand in line: with as many
  * decimals as the most demanding one needs (six at most), or all with exponents. */

@@ -2,13 +2,12 @@
  * differ little do not collide more often than chance. */
 #include "base/hash.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void hash_of(const unsigned char *data, size_t size, uint64_t out[2])
 {
@@ -73,7 +72,8 @@ static void test_collisions(void **state)
     for (size_t i = 0; i < sizeof zeros; i++)
         values[n++] = i == sizeof key ? 1 : tpi_hash64(zeros, i);
     for (int i = 0; i < 10000; i++) {
-        const uint64_t pair = tpi_hash_step(tpi_hash_step(0, (uint64_t)i % 100), (uint64_t)i / 100);
+        const uint64_t pair =
+            tpi_hash_step(tpi_hash_step(0, (uint64_t)i % 100), (uint64_t)i / 100);
         values[n++] = pair;
     }
     qsort(values, (size_t)n, sizeof *values, by_value);
@@ -108,7 +108,8 @@ static void test_avalanche(void **state)
     for (int k = 0; k < SIZE * 8; k++) {
         for (int j = 0; j < 128; j++) {
             if (abs(flips[k][j] - TRIES / 2) > 7 * 16)
-                fail_msg("bit %d of the input flips bit %d in %d of %d", k, j, flips[k][j], TRIES);
+                fail_msg("bit %d of the input flips bit %d in %d of %d", k, j, flips[k][j],
+                         TRIES);
         }
     }
 }

@@ -6,6 +6,7 @@
 #include "codegen/build.h"
 #include "codegen/cache.h"
 
+#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +21,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define BED __attribute__((unused)) static
 

@@ -62,7 +62,8 @@ static void test_units(void **state)
     }
     assert_int_equal(count_files(b->cache, NULL), 1);
 
-    const char *const bad[] = {sources[0], "int two(void) { return 2; }\nint x = y;\n", sources[2]};
+    const char *const bad[] = {sources[0], "int two(void) { return 2; }\nint x = y;\n",
+                               sources[2]};
     const tpi_build_spec spoiled = {.n_sources = 3, .sources = bad, .entry = "entry"};
     expect_failure(tpi_build_start(&b->ctx, &spoiled), "unit1.c:2:9");
     const tpi_build_spec less = {.n_sources = 2, .sources = sources, .entry = "entry"};

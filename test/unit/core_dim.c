@@ -1,7 +1,6 @@
 /* Symbolic sizes: normal forms, values, texts, misuse. */
-#include "unit.h"
-
 #include "core/dim.h"
+#include "unit.h"
 
 static const char *text_of(tp_ctx *tp, const tpi_dims *d, int64_t dim)
 {
@@ -27,43 +26,43 @@ static int64_t parse(tpi_dims *d, const char *text)
 static void normal_forms(void **state)
 {
     static const char *const cases[][2] = {
-        {"7", "7"},
-        {"b+a", "a+b"},
-        {"a+a", "2*a"},
-        {"a-a", "0"},
-        {"2*a-a+1", "a+1"},
-        {"3+a*2-3", "2*a"},
-        {"-3+n", "n-3"},
-        {"3-n", "-n+3"},
-        {"(a+1)*(a-1)", "a*a-1"},
-        {"(a+b)*(a+b)", "a*a+2*a*b+b*b"},
-        {"b*3*a", "3*a*b"},
-        {"0*n", "0"},
-        {"n/1", "n"},
-        {"n/2", "n/2"},
-        {"4*n/2", "2*n"},
-        {"(4*n+6)/2", "2*n+3"},
-        {"(2*n+1)/2", "n"},
-        {"(2*n+1)/4", "n/2"},
-        {"(n-3)/2", "(n+1)/2-2"},
-        {"(n+5)/2", "(n+1)/2+2"},
-        {"(n-3+2)/2+1", "(n+1)/2"},
-        {"((n+1)/2+1)/2", "(n+3)/4"},
-        {"(n/2)/3", "n/6"},
-        {"2*(n/2)", "2*(n/2)"},
-        {"n*m/n", "m"},
-        {"(n*m+n)/n", "m+1"},
-        {"(n*m+k)/n", "m+k/n"},
-        {"(n*m-1)/n", "(m*n-1)/n"},
-        {"(n+1)*(k+2)/(n+1)", "k+2"},
-        {"(n*n-1)/(n+1)", "n-1"},
-        {"batch*seq*512/(batch*8)", "64*seq"},
-        {"n/(m+1)", "n/(m+1)"},
-        {"0/n", "0"},
-        {"1/n", "1/n"},
-        {"(a/2)*(b/3)", "(a/2)*(b/3)"},
-        {"b/2+a/2", "a/2+b/2"},
-        {"n.x_1+A9", "A9+n.x_1"},
+        {"7",                       "7"            },
+        {"b+a",                     "a+b"          },
+        {"a+a",                     "2*a"          },
+        {"a-a",                     "0"            },
+        {"2*a-a+1",                 "a+1"          },
+        {"3+a*2-3",                 "2*a"          },
+        {"-3+n",                    "n-3"          },
+        {"3-n",                     "-n+3"         },
+        {"(a+1)*(a-1)",             "a*a-1"        },
+        {"(a+b)*(a+b)",             "a*a+2*a*b+b*b"},
+        {"b*3*a",                   "3*a*b"        },
+        {"0*n",                     "0"            },
+        {"n/1",                     "n"            },
+        {"n/2",                     "n/2"          },
+        {"4*n/2",                   "2*n"          },
+        {"(4*n+6)/2",               "2*n+3"        },
+        {"(2*n+1)/2",               "n"            },
+        {"(2*n+1)/4",               "n/2"          },
+        {"(n-3)/2",                 "(n+1)/2-2"    },
+        {"(n+5)/2",                 "(n+1)/2+2"    },
+        {"(n-3+2)/2+1",             "(n+1)/2"      },
+        {"((n+1)/2+1)/2",           "(n+3)/4"      },
+        {"(n/2)/3",                 "n/6"          },
+        {"2*(n/2)",                 "2*(n/2)"      },
+        {"n*m/n",                   "m"            },
+        {"(n*m+n)/n",               "m+1"          },
+        {"(n*m+k)/n",               "m+k/n"        },
+        {"(n*m-1)/n",               "(m*n-1)/n"    },
+        {"(n+1)*(k+2)/(n+1)",       "k+2"          },
+        {"(n*n-1)/(n+1)",           "n-1"          },
+        {"batch*seq*512/(batch*8)", "64*seq"       },
+        {"n/(m+1)",                 "n/(m+1)"      },
+        {"0/n",                     "0"            },
+        {"1/n",                     "1/n"          },
+        {"(a/2)*(b/3)",             "(a/2)*(b/3)"  },
+        {"b/2+a/2",                 "a/2+b/2"      },
+        {"n.x_1+A9",                "A9+n.x_1"     },
     };
     tp_ctx *tp = *state;
     tpi_dims *d = tpi_dims_new(tp);
@@ -79,9 +78,28 @@ static void normal_forms(void **state)
 static void no_sizes(void **state)
 {
     static const char *const cases[] = {
-        "", "+", "n+", "n*", "(n", "n)", "3-5", "n-n-1", "-1", "-n*", "n/0", "n/(m-m)", "1.5",
-        "n n", "$", "9223372036854775808", "9223372036854775807+1", "n*9223372036854775807*2",
-        "4611686018427387904*n+4611686018427387904*n", "--n", "n/-1", "9999999999999999999999",
+        "",
+        "+",
+        "n+",
+        "n*",
+        "(n",
+        "n)",
+        "3-5",
+        "n-n-1",
+        "-1",
+        "-n*",
+        "n/0",
+        "n/(m-m)",
+        "1.5",
+        "n n",
+        "$",
+        "9223372036854775808",
+        "9223372036854775807+1",
+        "n*9223372036854775807*2",
+        "4611686018427387904*n+4611686018427387904*n",
+        "--n",
+        "n/-1",
+        "9999999999999999999999",
     };
     tp_ctx *tp = *state;
     tpi_dims *d = tpi_dims_new(tp);
@@ -121,9 +139,10 @@ static void misuse(void **state)
     assert_false(tpi_dim_is_symbolic(-1) || tpi_dim_is_symbolic(TPI_NO_DIM));
 
     const uint64_t un = (uint64_t)n, um = (uint64_t)m, far = 1u << 24; /* all of it wraps */
-    const uint64_t wrong[] = {un + 1,  un - 1,   un + um,  un - um,       2 * un, 3 * un,
-                              un << 1, un * un,  un * um,  (uint64_t)-1,  0 - un, 2 * un - um,
-                              un >> 1, un + far, un - far, (uint64_t)(n / 2)};
+    const uint64_t wrong[] = {un + 1,  un - 1,       un + um,  un - um,
+                              2 * un,  3 * un,       un << 1,  un * un,
+                              un * um, (uint64_t)-1, 0 - un,   2 * un - um,
+                              un >> 1, un + far,     un - far, (uint64_t)(n / 2)};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const int64_t dim = (int64_t)wrong[i];
         if (dim < 0 && tpi_dim_is_size(d, dim))
@@ -217,10 +236,7 @@ static tree random_tree(tpi_dims *d, uint64_t *seed, int depth, int64_t symbols[
         t.value[i] = none;
         if (a == none || b == none || (op == 4 && b <= 0))
             continue;
-        t.value[i] = op < 2    ? a + b
-                     : op == 2 ? a - b
-                     : op == 3 ? a * b
-                               : floor_div(a, b);
+        t.value[i] = op < 2 ? a + b : op == 2 ? a - b : op == 3 ? a * b : floor_div(a, b);
         if (t.value[i] > INT32_MAX || t.value[i] < INT32_MIN) /* far from where int64 ends */
             t.value[i] = none;
     }
@@ -265,9 +281,10 @@ static void random_expressions(void **state)
                 const int64_t got = tpi_dim_eval(d, t.dim, symbols[i]);
                 const int64_t want = t.value[i] < 0 ? TPI_NO_DIM : (int64_t)t.value[i];
                 /* A division by a symbol gives no value when its numerator is negative. */
-                if (got != want && !(got == TPI_NO_DIM && strstr(text, "-") && strstr(text, "/")))
-                    fail_msg("round %d (seed %#llx): %s at a=%d b=%d c=%d is %lld, not %lld", round,
-                             (unsigned long long)start, text, (int)symbols[i][0],
+                if (got != want &&
+                    !(got == TPI_NO_DIM && strstr(text, "-") && strstr(text, "/")))
+                    fail_msg("round %d (seed %#llx): %s at a=%d b=%d c=%d is %lld, not %lld",
+                             round, (unsigned long long)start, text, (int)symbols[i][0],
                              (int)symbols[i][1], (int)symbols[i][2], (long long)got,
                              (long long)want);
                 const int64_t other[] = {symbols[i][order[0]], symbols[i][order[1]],
@@ -289,7 +306,8 @@ static void random_expressions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(normal_forms), CASE(no_sizes), CASE(misuse), CASE(values), CASE(random_expressions),
+        CASE(normal_forms), CASE(no_sizes),           CASE(misuse),
+        CASE(values),       CASE(random_expressions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

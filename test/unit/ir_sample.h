@@ -2,9 +2,8 @@
 #ifndef TAPIR_IR_SAMPLE_H
 #define TAPIR_IR_SAMPLE_H
 
-#include "unit.h"
-
 #include "ir/graph.h"
+#include "unit.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)
 {
@@ -69,11 +68,20 @@ static inline void sample_windows(tp_ctx *tp, tp_graph *g)
     const int64_t batch = tp_symbol(g, "batch"), side = tp_symbol(g, "side");
     tp_tensor *im = MUST(tp_placeholder(g, "image", TP_F32, TP_DIMS(batch, 4, side, side)));
     tp_tensor *w = MUST(tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 2, 3, 3)), "kernel"));
-    const tp_window window = {.stride = {2, 1}, .pad_lo = {1, 1}, .pad_hi = {0, 1}, .groups = 2};
+    const tp_window window = {
+        .stride = {2, 1},
+          .pad_lo = {1, 1},
+          .pad_hi = {0, 1},
+          .groups = 2
+    };
     tp_tensor *y = MUST(tp_conv(im, w, &window));
     MUST(tp_conv_dx(y, w, TP_DIMS(side, side), &window));
     MUST(tp_conv_dw(im, y, TP_DIMS(3, 3), &window));
-    const tp_window pool = {.kernel = {2, 2}, .stride = {1, 2}, .count_pad = true};
+    const tp_window pool = {
+        .kernel = {2, 2},
+          .stride = {1, 2},
+          .count_pad = true
+    };
     tp_tensor *small = MUST(tp_placeholder(g, "small", TP_F32, TP_DIMS(batch, 2, 8, 8)));
     tp_tensor *a = MUST(tp_max_pool(small, &pool)), *b = MUST(tp_avg_pool(small, &pool));
     MUST(tp_grad(MUST(tp_add(a, b)), small)); /* max_pool_index, avg_pool_dx */
@@ -87,8 +95,8 @@ static inline tp_graph *sample_every_op(tp_ctx *tp)
     assert_non_null(g);
     const int64_t seq = tp_symbol(g, "seq"), batch = tp_symbol(g, "batch");
     tp_tensor *x = MUST(tp_placeholder(g, "x", TP_F32, TP_DIMS(batch, 6)));
-    tp_tensor *n = MUST(tp_placeholder(g, "n", TP_I32,
-                                       TP_DIMS(tp_dim_add(g, tp_dim_mul(g, seq, 2), 1), 3)));
+    tp_tensor *n = MUST(
+        tp_placeholder(g, "n", TP_I32, TP_DIMS(tp_dim_add(g, tp_dim_mul(g, seq, 2), 1), 3)));
     sample_elements(tp, x, n);
     sample_moves(tp, g, x);
     sample_windows(tp, g);
@@ -102,7 +110,8 @@ static inline tp_graph *sample_every_op(tp_ctx *tp)
     tp_tensor *done[] = {
         MUST(tp_assign(w, step)),
         MUST(tp_assign(count, tp_add(count, tp_extent(x, TP_DIMS(0), TP_I64)))),
-        MUST(tp_assign(count, tp_add(count, tp_scalar(tp, TP_I64, 1)))), /* reads the new value */
+        MUST(tp_assign(count,
+                       tp_add(count, tp_scalar(tp, TP_I64, 1)))), /* reads the new value */
     };
     MUST(tp_name(tp_group(3, done), "train"));
     tp_recording(tp, was);
@@ -120,8 +129,8 @@ static inline tp_graph *sample_odd(tp_ctx *tp)
     for (int i = 0; i < 255; i++)
         name[i] = (char)(i + 1);
     name[255] = 0;
-    tp_tensor *x = MUST(tp_placeholder_at("folder with \"quotes\"/\n\xff.c", 2147483647, g, name,
-                                          TP_F32, TP_DIMS(tp_symbol(g, "_a.b"), 0)));
+    tp_tensor *x = MUST(tp_placeholder_at("folder with \"quotes\"/\n\xff.c", 2147483647, g,
+                                          name, TP_F32, TP_DIMS(tp_symbol(g, "_a.b"), 0)));
     MUST(tp_neg_at("", -5, x));
     MUST(tp_neg_at("\xc3\xa4rger.c", 3, x));
     MUST((tp_neg)(x));
@@ -137,20 +146,22 @@ static inline tp_graph *sample_odd(tp_ctx *tp)
     }
     tp_tensor *wide = sample_data(tp, TP_F64, TP_DIMS(5, 8));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_transpose(wide, TP_DIMS(1, 0)))));
-    MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_broadcast(tp_scalar(tp, TP_U8, 9), TP_DIMS(30)))));
+    MUST(tpi_graph_lift(g, TPI_AT(NULL, 0),
+                        MUST(tp_broadcast(tp_scalar(tp, TP_U8, 9), TP_DIMS(30)))));
 
     /* A view first, the variable after it; views alone; two variables of one name; an empty one. */
     tp_tensor *v = MUST(tp_variable(sample_data(tp, TP_F32, TP_DIMS(4, 6)), "v"));
-    MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_name(tp_slice(v, 1, TP_END, 0, -2), "part"))));
+    MUST(tpi_graph_lift(g, TPI_AT(NULL, 0),
+                        MUST(tp_name(tp_slice(v, 1, TP_END, 0, -2), "part"))));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), v));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_transpose(v, TP_DIMS(1, 0)))));
     tp_tensor *hidden = MUST(tp_variable(sample_data(tp, TP_I16, TP_DIMS(4, 6)), "hidden"));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_slice(hidden, 0, 1, 3, 1))));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0), MUST(tp_slice(hidden, 1, 3, 3, 1)))); /* empty */
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0),
-                       MUST(tp_variable(sample_data(tp, TP_F64, TP_DIMS(2, 0)), "empty"))));
+                        MUST(tp_variable(sample_data(tp, TP_F64, TP_DIMS(2, 0)), "empty"))));
     MUST(tpi_graph_lift(g, TPI_AT(NULL, 0),
-                       MUST(tp_param(sample_data(tp, TP_F64, TP_DIMS(3)), "v"))));
+                        MUST(tp_param(sample_data(tp, TP_F64, TP_DIMS(3)), "v"))));
     assert_int_equal(tp_scope_end(tp), TP_OK);
     return g;
 }

@@ -1,8 +1,7 @@
 /* Graphs as text: what is printed reads back as the same graph, and what is no graph is refused
  * where it is wrong. */
-#include "ir_sample.h"
-
 #include "ir/text.h"
+#include "ir_sample.h"
 
 #include <locale.h>
 #include <math.h>
@@ -82,7 +81,8 @@ static void odd_things(void **state)
     }
     /* Memory that was shared is shared again, at the same places. */
     const tp_tensor *of[2] = {tpi_graph_by_name(g, "v", 1), tpi_graph_by_name(h, "v", 1)};
-    const tp_tensor *part[2] = {tpi_graph_by_name(g, "part", 4), tpi_graph_by_name(h, "part", 4)};
+    const tp_tensor *part[2] = {tpi_graph_by_name(g, "part", 4),
+                                tpi_graph_by_name(h, "part", 4)};
     for (int i = 0; i < 2; i++) {
         assert_non_null(of[i]);
         assert_non_null(part[i]);
@@ -101,12 +101,13 @@ static void a_text(void **state)
 {
     tp_ctx *tp = *state;
     tp_graph *g = tp_graph_new(tp);
-    tp_tensor *x = tp_placeholder_at("net.c", 3, g, "x", TP_F32,
-                                     TP_DIMS(tp_symbol(g, "batch"), 2));
+    tp_tensor *x =
+        tp_placeholder_at("net.c", 3, g, "x", TP_F32, TP_DIMS(tp_symbol(g, "batch"), 2));
     const float values[] = {0.1f, 1e-10f, -0.0f, 16777216.0f};
     tp_tensor *w = tp_param(tp_tensor_new(tp, TP_F32, TP_DIMS(2, 2), values), "w");
     tp_tensor *c = tp_tensor_new(tp, TP_F32, TP_DIMS(2, 2), values);
-    tp_tensor *y = tp_add_at("net.c", 5, tp_matmul_at("net.c", 4, x, w), tp_scalar(tp, TP_F32, 2));
+    tp_tensor *y =
+        tp_add_at("net.c", 5, tp_matmul_at("net.c", 4, x, w), tp_scalar(tp, TP_F32, 2));
     tp_name(tp_sum_at("net.c", 6, tp_matmul_at("net.c", 6, y, c), TP_DIMS(1), false), "sum");
     char *text = text_of(g);
     assert_string_equal(text, "tapir 1\n"
@@ -200,9 +201,25 @@ static void numbers(void **state)
         check_f64(tp, ldexp(1, (int)(bits % 2100) - 1074));
         check_f64(tp, (double)(bits % 100000) / 1000);
     }
-    const double some[] = {0,       -0.0,       1,         0.1,       1e15,    1e16,     1e17,
-                           1e22,    1e23,       1e-5,      1e-6,      5e-324,  1.7976931348623157e308,
-                           INFINITY, -INFINITY, 123456.75, 0.000123, 99999.5, 9007199254740993.0};
+    const double some[] = {0,
+                           -0.0,
+                           1,
+                           0.1,
+                           1e15,
+                           1e16,
+                           1e17,
+                           1e22,
+                           1e23,
+                           1e-5,
+                           1e-6,
+                           5e-324,
+                           1.7976931348623157e308,
+                           INFINITY,
+                           -INFINITY,
+                           123456.75,
+                           0.000123,
+                           99999.5,
+                           9007199254740993.0};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         check_f64(tp, some[i]);
 }
@@ -213,18 +230,38 @@ static void shortest_numbers(void **state)
     const struct {
         double v;
         const char *text;
-    } cases[] = {{0.1, "0.1"},       {-2.5, "-2.5"},  {100, "100"},     {1e16, "10000000000000000"},
-                 {1e17, "1e17"},     {1.5e20, "1.5e20"}, {1e-5, "0.00001"}, {1.25e-6, "1.25e-6"},
-                 {5e-324, "5e-324"}, {-0.0, "-0"},    {NAN, "nan"},     {0.3, "0.3"},
-                 {1.0 / 3, "0.3333333333333333"}};
+    } cases[] = {
+        {0.1,     "0.1"               },
+        {-2.5,    "-2.5"              },
+        {100,     "100"               },
+        {1e16,    "10000000000000000" },
+        {1e17,    "1e17"              },
+        {1.5e20,  "1.5e20"            },
+        {1e-5,    "0.00001"           },
+        {1.25e-6, "1.25e-6"           },
+        {5e-324,  "5e-324"            },
+        {-0.0,    "-0"                },
+        {NAN,     "nan"               },
+        {0.3,     "0.3"               },
+        {1.0 / 3, "0.3333333333333333"}
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tpi_str s = TPI_STR(&tp->mem);
         tpi_put_f64(&s, cases[i].v);
         assert_string_equal(s.text, cases[i].text);
         tpi_str_free(&s);
     }
-    const char *const none[] = {"",  "-", ".5", "1e", "1e99999", "1e400", "nan(", "nan()",
-                                "e", "nan(0)", "1111111111111111111111111111111111111111"};
+    const char *const none[] = {"",
+                                "-",
+                                ".5",
+                                "1e",
+                                "1e99999",
+                                "1e400",
+                                "nan(",
+                                "nan()",
+                                "e",
+                                "nan(0)",
+                                "1111111111111111111111111111111111111111"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         double v;
         const char *end = tpi_scan_f64(none[i], none[i] + strlen(none[i]), &v);
@@ -262,75 +299,80 @@ static void other_locale(void **state)
 static const struct {
     const char *text, *error;
 } refused[] = {
-    {"", "line 1, column 1: this is no text of a graph (\"tapir 1\" comes first)"},
-    {"tapir 2\n", "line 1, column 7: this is no text of a graph (\"tapir 1\" comes first)"},
-    {TOP "what", "line 2, column 1: a node's line starts with %"},
-    {TOP "symbols a a\n", "line 2, column 11: a symbol is malformed, or named twice"},
-    {TOP "symbols a 3\n", "line 2, column 11: a symbol is malformed, or named twice"},
-    {TOP "%1 = group\n", "line 2, column 3: the next of these lines is %0"},
-    {TOP "%0 = group : bool[]\n", "line 2, column 12: group takes operands, and has none"},
-    {TOP "%0 \"x = placeholder : f32[]\n", "line 2, column 4: a quoted name is malformed"},
-    {TOP "%0 \"\\q\" = placeholder : f32[]\n", "line 2, column 4: a quoted name is malformed"},
-    {TOP "%0 \"\\x00\" = placeholder : f32[]\n", "line 2, column 4: a quoted name is malformed"},
-    {TOP "%0 = placeholder : f32[]\n", "line 2, column 17: a placeholder needs a name"},
-    {TOP "%0 \"\" = placeholder : f32[]\n", "line 2, column 20: a placeholder needs a name"},
-    {TOP "%0 \"x\" = placeholder : f16[]\n", "line 2, column 24: no element type is called so"},
+    {"",                                                                                            "line 1, column 1: this is no text of a graph (\"tapir 1\" comes first)"},
+    {"tapir 2\n",                                                                                   "line 1, column 7: this is no text of a graph (\"tapir 1\" comes first)"},
+    {TOP "what",                                                                                    "line 2, column 1: a node's line starts with %"                         },
+    {TOP "symbols a a\n",                                                                           "line 2, column 11: a symbol is malformed, or named twice"              },
+    {TOP "symbols a 3\n",                                                                           "line 2, column 11: a symbol is malformed, or named twice"              },
+    {TOP "%1 = group\n",                                                                            "line 2, column 3: the next of these lines is %0"                       },
+    {TOP "%0 = group : bool[]\n",                                                                   "line 2, column 12: group takes operands, and has none"                 },
+    {TOP "%0 \"x = placeholder : f32[]\n",                                                          "line 2, column 4: a quoted name is malformed"                          },
+    {TOP "%0 \"\\q\" = placeholder : f32[]\n",                                                      "line 2, column 4: a quoted name is malformed"                          },
+    {TOP "%0 \"\\x00\" = placeholder : f32[]\n",
+     "line 2, column 4: a quoted name is malformed"                                                                                                                         },
+    {TOP "%0 = placeholder : f32[]\n",                                                              "line 2, column 17: a placeholder needs a name"                         },
+    {TOP "%0 \"\" = placeholder : f32[]\n",                                                         "line 2, column 20: a placeholder needs a name"                         },
+    {TOP "%0 \"x\" = placeholder : f16[]\n",                                                        "line 2, column 24: no element type is called so"                       },
     {TOP "%0 \"x\" = placeholder : f32[n]\n",
-     "line 2, column 28: a symbol is not in the line of symbols"},
-    {TOP "%0 \"x\" = placeholder : f32[-1]\n", "line 2, column 28: this is no size"},
+     "line 2, column 28: a symbol is not in the line of symbols"                                                                                                            },
+    {TOP "%0 \"x\" = placeholder : f32[-1]\n",                                                      "line 2, column 28: this is no size"                                    },
     {TOP "%0 \"x\" = placeholder : f32[9223372036854775808]\n",
-     "line 2, column 28: this is no size"},
+     "line 2, column 28: this is no size"                                                                                                                                   },
     {TOP "%0 \"x\" = placeholder : f32[4294967296,4294967296]\n",
-     "line 2, column 50: the sizes multiply beyond 2^63 bytes"},
+     "line 2, column 50: the sizes multiply beyond 2^63 bytes"                                                                                                              },
     {TOP "%0 \"x\" = placeholder : f32[1,1,1,1,1,1,1,1,1]\n",
-     "line 2, column 44: more than 8 numbers in a list"},
-    {TOP "%0 \"x\" = placeholder : f32[] ; :3\n", "line 2, column 32: a file name is missing"},
+     "line 2, column 44: more than 8 numbers in a list"                                                                                                                     },
+    {TOP "%0 \"x\" = placeholder : f32[] ; :3\n",                                                   "line 2, column 32: a file name is missing"                             },
     {TOP "%0 \"x\" = placeholder : f32[] ; a.c:2147483648\n",
-     "line 2, column 46: a line number is out of range"},
+     "line 2, column 46: a line number is out of range"                                                                                                                     },
     {TOP "%0 \"x\" = placeholder : f32[] what\n",
-     "line 2, column 30: the line should end here"},
-    {X "%1 \"x\" = neg %0 : f32[n,3]\n", "line 4, column 7: the name is taken by a line before"},
-    {X "%1 = negg %0 : f32[n,3]\n", "line 4, column 6: no op is called so"},
-    {X "%1 = neg %1 : f32[n,3]\n", "line 4, column 12: no node %1 comes before this line"},
-    {X "%1 = neg %-1 : f32[n,3]\n", "line 4, column 13: no node %-1 comes before this line"},
-    {X "%1 = neg %0, %0 : f32[n,3]\n", "line 4, column 17: neg takes 1 operands, and has 2"},
+     "line 2, column 30: the line should end here"                                                                                                                          },
+    {X "%1 \"x\" = neg %0 : f32[n,3]\n",
+     "line 4, column 7: the name is taken by a line before"                                                                                                                 },
+    {X "%1 = negg %0 : f32[n,3]\n",                                                                 "line 4, column 6: no op is called so"                                  },
+    {X "%1 = neg %1 : f32[n,3]\n",                                                                  "line 4, column 12: no node %1 comes before this line"                  },
+    {X "%1 = neg %-1 : f32[n,3]\n",                                                                 "line 4, column 13: no node %-1 comes before this line"                 },
+    {X "%1 = neg %0, %0 : f32[n,3]\n",                                                              "line 4, column 17: neg takes 1 operands, and has 2"                    },
     {X "%1 = neg %0 : f32[3,n]\n",
-     "line 4, column 23: it is f32[3,n], its rule gives f32[n,3]"},
+     "line 4, column 23: it is f32[3,n], its rule gives f32[n,3]"                                                                                                           },
     {X "%1 = neg %0 : f64[n,3]\n",
-     "line 4, column 23: it is f64[n,3], its rule gives f32[n,3]"},
-    {X "%1 = sum %0 : f32[n]\n", "line 4, column 13: '{' is missing"},
+     "line 4, column 23: it is f64[n,3], its rule gives f32[n,3]"                                                                                                           },
+    {X "%1 = sum %0 : f32[n]\n",                                                                    "line 4, column 13: '{' is missing"                                     },
     {X "%1 = sum %0 {keep=false, axes=[1]} : f32[n]\n",
-     "line 4, column 14: attribute axes is missing"},
-    {X "%1 = sum %0 {axes=[1], keep=2} : f32[n]\n", "line 4, column 29: true or false is missing"},
-    {X "%1 = const 1 constant : f32[]\n", "line 4, column 30: the values do not fit the type"},
-    {X "%1 = const 1 : f32[] constant\n", "line 4, column 30: only a computed node is marked constant"},
-    {X "%1 = const [1, 2] : f32[3]\n", "line 4, column 27: the values do not fit the type"},
+     "line 4, column 14: attribute axes is missing"                                                                                                                         },
+    {X "%1 = sum %0 {axes=[1], keep=2} : f32[n]\n",
+     "line 4, column 29: true or false is missing"                                                                                                                          },
+    {X "%1 = const 1 constant : f32[]\n",                                                           "line 4, column 30: the values do not fit the type"                     },
+    {X "%1 = const 1 : f32[] constant\n",
+     "line 4, column 30: only a computed node is marked constant"                                                                                                           },
+    {X "%1 = const [1, 2] : f32[3]\n",                                                              "line 4, column 27: the values do not fit the type"                     },
     {X "%1 = const [1, 2] : f32[99]\n",
-     "line 4, column 28: the type has more elements than there are values"},
-    {X "%1 = const 256 : u8[]\n", "line 4, column 22: the values do not fit the type"},
-    {X "%1 = const [1] : f32[n]\n", "line 4, column 24: a constant has sizes that are numbers"},
-    {X "%1 = const #1 : f32[3]\n", "line 4, column 14: the next constant that is stored is #0"},
+     "line 4, column 28: the type has more elements than there are values"                                                                                                  },
+    {X "%1 = const 256 : u8[]\n",                                                                   "line 4, column 22: the values do not fit the type"                     },
+    {X "%1 = const [1] : f32[n]\n",                                                                 "line 4, column 24: a constant has sizes that are numbers"              },
+    {X "%1 = const #1 : f32[3]\n",                                                                  "line 4, column 14: the next constant that is stored is #0"             },
     {X "%1 = const #0 : f32[300000000]\n",
-     "line 4, column 31: values that are not in the text take more than 1 GiB"},
-    {X "%1 = variable @0 : f32[3]\n", "line 4, column 17: no variable @0 comes before this line"},
+     "line 4, column 31: values that are not in the text take more than 1 GiB"                                                                                              },
+    {X "%1 = variable @0 : f32[3]\n",
+     "line 4, column 17: no variable @0 comes before this line"                                                                                                             },
     {X "%1 = assign %0, %0 : f32[n,3]\n",
-     "line 4, column 30: what is assigned is a variable or its newest value"},
-    {TOP "@1 = state : f32[2]\n", "line 2, column 3: the next of these lines is @0"},
-    {TOP "@0 = thing : f32[2]\n", "line 2, column 6: state, param or view is missing"},
-    {TOP "@0 = param : i32[2]\n", "line 2, column 20: a param is f32 or f64"},
-    {TOP "@0 = state : f32[n]\n", "line 2, column 18: this is no number of elements"},
+     "line 4, column 30: what is assigned is a variable or its newest value"                                                                                                },
+    {TOP "@1 = state : f32[2]\n",                                                                   "line 2, column 3: the next of these lines is @0"                       },
+    {TOP "@0 = thing : f32[2]\n",                                                                   "line 2, column 6: state, param or view is missing"                     },
+    {TOP "@0 = param : i32[2]\n",                                                                   "line 2, column 20: a param is f32 or f64"                              },
+    {TOP "@0 = state : f32[n]\n",                                                                   "line 2, column 18: this is no number of elements"                      },
     {TOP "@0 = state : f32[4]\n@1 = view @0 {offset=1, strides=[1]} : f32[4]\n",
-     "line 3, column 46: the view reaches outside of the memory it is of"},
+     "line 3, column 46: the view reaches outside of the memory it is of"                                                                                                   },
     {TOP "@0 = state : f32[4]\n@1 = view @0 {offset=1, strides=[-1]} : f32[3]\n",
-     "line 3, column 47: the view reaches outside of the memory it is of"},
-    {TOP "@0 = state : f32[4]\n@1 = view @0 {offset=0, strides=[4611686018427387904]} : f32[3]\n",
-     "line 3, column 64: the view reaches outside of the memory it is of"},
+     "line 3, column 47: the view reaches outside of the memory it is of"                                                                                                   },
+    {TOP
+     "@0 = state : f32[4]\n@1 = view @0 {offset=0, strides=[4611686018427387904]} : f32[3]\n", "line 3, column 64: the view reaches outside of the memory it is of"    },
     {TOP "@0 = state : f32[4]\n@1 = view @0 {offset=0, strides=[1]} : f64[2]\n",
-     "line 3, column 46: the view reaches outside of the memory it is of"},
+     "line 3, column 46: the view reaches outside of the memory it is of"                                                                                                   },
     {TOP "@0 = state : f32[4]\n%0 = variable @0 : f32[5]\n",
-     "line 3, column 26: the variable has another type or shape"},
+     "line 3, column 26: the variable has another type or shape"                                                                                                            },
     {TOP "@0 = state : f32[4]\n%0 = variable @0 : f32[4]\n%1 = variable @0 : f32[4]\n",
-     "line 4, column 26: the variable is read already, or was assigned before"},
+     "line 4, column 26: the variable is read already, or was assigned before"                                                                                              },
 };
 
 static void refusals(void **state)
@@ -426,9 +468,17 @@ static void recording_survives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(every_op),      CASE(odd_things),       CASE(a_text),       CASE(a_tape),
-        CASE(numbers),       CASE(shortest_numbers), CASE(other_locale), CASE(refusals),
-        CASE(spoiled_lines), CASE(out_of_memory),    CASE(recording_survives),
+        CASE(every_op),
+        CASE(odd_things),
+        CASE(a_text),
+        CASE(a_tape),
+        CASE(numbers),
+        CASE(shortest_numbers),
+        CASE(other_locale),
+        CASE(refusals),
+        CASE(spoiled_lines),
+        CASE(out_of_memory),
+        CASE(recording_survives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,10 @@
 #ifndef TAPIR_UNIT_H
 #define TAPIR_UNIT_H
 
+#include "core/core.h"
+#include "tapir/tensor.h"
+
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include "core/core.h"
-#include "tapir/tensor.h"
 
 /* Counts what is out, and fails the call number `fail_at` and all after it (0: none). */
 typedef struct unit_memory {
