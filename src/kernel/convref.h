@@ -4,7 +4,13 @@
  * starts from +0 and takes its products in k order; it is closed after 4096 of them, and closed
  * chains are added from left to right. The chain is a struct so that every loop nest below can
  * count in its own way. */
-#include "vec.h"
+#if (TPK_BITS == 32 && !defined(TPK_CONVREF_32)) || (TPK_BITS == 64 && !defined(TPK_CONVREF_64))
+#if TPK_BITS == 32
+#define TPK_CONVREF_32
+#else
+#define TPK_CONVREF_64
+#endif
+#include "convspec.h"
 
 typedef struct {
     TPK_E total, chain;
@@ -41,3 +47,117 @@ TPK_FN void TPK_N(tpk_gemm_ref)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
         }
     }
 }
+
+/* An element of a volume, +0 outside. */
+TPK_FN TPK_E TPK_N(tpk_ref_at)(const TPK_E *x, const int64_t size[3], const int64_t *strides,
+                               const int64_t at[3])
+{
+    int64_t where = 0;
+    for (int i = 0; i < 3; i++) {
+        if (at[i] < 0 || at[i] >= size[i]) {
+            return 0;
+        }
+        where += at[i] * strides[i];
+    }
+    return x[where];
+}
+
+/* for each index[0..2] in a box, innermost last */
+#define TPK_EACH3(index, size)                                                                 \
+    for (int64_t index[3] = {0, 0, 0}; index[0] < (size)[0]; index[0]++)                       \
+        for (index[1] = 0; index[1] < (size)[1]; index[1]++)                                   \
+            for (index[2] = 0; index[2] < (size)[2]; index[2]++)
+
+/* y[n][o][p] = sum over (channel, tap) of w[o][channel][tap] * x[n][channel][p * stride + ...] */
+TPK_FN void TPK_N(tpk_conv_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+    for (int64_t no = 0; no < c.batch * c.oc; no++) {
+        const int64_t n = no / c.oc, o = no % c.oc, g = o / ocg;
+        TPK_EACH3(p, c.out)
+        {
+            TPK_N(tpk_chain) s = {0, 0, 0};
+            for (int64_t i = 0; i < icg; i++) {
+                TPK_EACH3(k, c.ker)
+                {
+                    const int64_t at[3] = {p[0] * c.stride[0] + k[0] * c.dil[0] - c.pad[0],
+                                           p[1] * c.stride[1] + k[1] * c.dil[1] - c.pad[1],
+                                           p[2] * c.stride[2] + k[2] * c.dil[2] - c.pad[2]};
+                    const TPK_E *const xc = x + n * c.xs[0] + (g * icg + i) * c.xs[1];
+                    TPK_N(tpk_chain_fma)
+                    (&s,
+                     w[o * c.ws[0] + i * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] + k[2] * c.ws[4]],
+                     TPK_N(tpk_ref_at)(xc, c.in, c.xs + 2, at));
+                }
+            }
+            y[n * c.ys[0] + o * c.ys[1] + p[0] * c.ys[2] + p[1] * c.ys[3] + p[2] * c.ys[4]] =
+                TPK_N(tpk_chain_end)(&s);
+        }
+    }
+}
+
+/* x[n][i][p] = sum over (o, tap) of w[o][i][tap] * y[n][o][(p + pad - tap * dil) / stride], the
+ * taps being those for which that is a whole number. */
+TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+    for (int64_t ni = 0; ni < c.batch * c.ic; ni++) {
+        const int64_t n = ni / c.ic, i = ni % c.ic, g = i / icg;
+        TPK_EACH3(p, c.in)
+        {
+            TPK_N(tpk_chain) s = {0, 0, 0};
+            for (int64_t o = g * ocg; o < (g + 1) * ocg; o++) {
+                TPK_EACH3(k, c.ker)
+                {
+                    int64_t at[3];
+                    int meets = 1;
+                    for (int d = 0; d < 3; d++) {
+                        const int64_t from = p[d] + c.pad[d] - k[d] * c.dil[d];
+                        meets = meets && from % c.stride[d] == 0;
+                        at[d] = from / c.stride[d];
+                    }
+                    if (meets) {
+                        TPK_N(tpk_chain_fma)
+                        (&s,
+                         w[o * c.ws[0] + (i - g * icg) * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] +
+                           k[2] * c.ws[4]],
+                         TPK_N(tpk_ref_at)(y + n * c.ys[0] + o * c.ys[1], c.out, c.ys + 2, at));
+                    }
+                }
+            }
+            x[n * c.xs[0] + i * c.xs[1] + p[0] * c.xs[2] + p[1] * c.xs[3] + p[2] * c.xs[4]] =
+                TPK_N(tpk_chain_end)(&s);
+        }
+    }
+}
+
+/* w[o][i][tap] = sum over (n, p) of y[n][o][p] * x[n][i][p * stride + tap * dil - pad] */
+TPK_FN void TPK_N(tpk_conv_dw_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+    for (int64_t oi = 0; oi < c.oc * icg; oi++) {
+        const int64_t o = oi / icg, i = oi % icg, channel = o / ocg * icg + i;
+        TPK_EACH3(k, c.ker)
+        {
+            TPK_N(tpk_chain) s = {0, 0, 0};
+            for (int64_t n = 0; n < c.batch; n++) {
+                TPK_EACH3(p, c.out)
+                {
+                    const int64_t at[3] = {p[0] * c.stride[0] + k[0] * c.dil[0] - c.pad[0],
+                                           p[1] * c.stride[1] + k[1] * c.dil[1] - c.pad[1],
+                                           p[2] * c.stride[2] + k[2] * c.dil[2] - c.pad[2]};
+                    TPK_N(tpk_chain_fma)
+                    (&s,
+                     y[n * c.ys[0] + o * c.ys[1] + p[0] * c.ys[2] + p[1] * c.ys[3] + p[2] * c.ys[4]],
+                     TPK_N(tpk_ref_at)(x + n * c.xs[0] + channel * c.xs[1], c.in, c.xs + 2, at));
+                }
+            }
+            w[o * c.ws[0] + i * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] + k[2] * c.ws[4]] =
+                TPK_N(tpk_chain_end)(&s);
+        }
+    }
+}
+#endif

@@ -26,6 +26,12 @@
  * Constant operands can be packed beforehand; the layout depends on the shape alone (and on the
  * instruction set). A function may be given that is called on each finished tile while it is in
  * cache. Strides are in elements, any sign, zero too; columns of C are contiguous. */
+#if (TPK_BITS == 32 && !defined(TPK_GEMM_32)) || (TPK_BITS == 64 && !defined(TPK_GEMM_64))
+#if TPK_BITS == 32
+#define TPK_GEMM_32
+#else
+#define TPK_GEMM_64
+#endif
 #include "vec.h"
 
 #if TPK_VBYTES == 64 || defined(__aarch64__)
@@ -195,9 +201,10 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     }
 }
 
-/* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows, and +0 up to width. */
+/* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows, and +0 up to width.
+ * Turned: ks is 1, and with a table row i begins at off[i] instead. */
 TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
-                                 int64_t rs, TPK_E *dst)
+                                  int64_t rs, const int64_t *off, TPK_E *dst)
 {
     for (int64_t i = 0; i < width; i += TPK_VL) {
         const TPK_M m = TPK_MASK(width - i);
@@ -208,7 +215,7 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
             for (int r = 0; r < TPK_VL; r++) {
                 v[r] = (TPK_V){0};
                 if (i + r < rows) {
-                    v[r] = TPK_LOADM(src + (i + r) * rs + kk, km);
+                    v[r] = TPK_LOADM(src + (off ? off[i + r] : (i + r) * rs) + kk, km);
                 }
             }
             /* log2(VL) perfect shuffles of a square turn it. */
@@ -247,7 +254,7 @@ TPK_FN void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E 
         return;
     }
     if (ks == 1) {
-        TPK_N(tpk_pack_turn)(width, rows, k, src, rs, dst);
+        TPK_N(tpk_pack_turn)(width, rows, k, src, rs, NULL, dst);
         return;
     }
     for (int64_t kk = 0; kk < k; kk++) {
@@ -268,6 +275,11 @@ typedef struct {
     void (*done)(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t col, int64_t rows,
                  int64_t cols);
     void *ctx;
+    /* Where not null, they write the packed operands in place of a and b: dst[kk * rows + r] is
+     * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. */
+    void (*fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk, TPK_E *dst);
+    void (*fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk, TPK_E *dst);
+    void *from;
     void *ws;
 } TPK_N(tpk_mm);
 
@@ -285,9 +297,9 @@ TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.parts = tpk_i_ceil(q->m, TPK_MR);
     s.high = q->m / s.parts;
     s.more = q->m % s.parts;
-    s.b_flat = !q->bp && q->b_cs == 1 && q->m <= 3 * TPK_MR;
+    s.b_flat = !q->bp && !q->fill_b && q->b_cs == 1 && q->m <= 3 * TPK_MR;
     /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
-    s.a_flat = !q->ap && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
+    s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
                (q->m <= 4 || (q->n <= 8 * TPK_NR &&
                               (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
     s.kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_KC));
@@ -339,9 +351,14 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
              * since kernels load whole vectors (a masked load costs a step of fma). */
             const int64_t from = q->bp ? nj : s->b_flat ? nj / TPK_NR * TPK_NR : 0;
             for (int64_t j = from; j < nj; j += TPK_NR) {
-                TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, nj - j), kk,
-                                q->b + kc * q->b_rs + (jc + j) * q->b_cs, q->b_cs, q->b_rs,
-                                bw + (j - from) * kk);
+                const int64_t n = tpk_i_min(TPK_NR, nj - j);
+                TPK_E *const to = bw + (j - from) * kk;
+                if (q->fill_b) {
+                    q->fill_b(q->from, jc + j, n, kc, kk, to);
+                } else {
+                    TPK_N(tpk_pack)(TPK_NR, n, kk, q->b + kc * q->b_rs + (jc + j) * q->b_cs,
+                                    q->b_cs, q->b_rs, to);
+                }
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
                 const int64_t pe = tpk_i_min(pc + per, p1), base = TPK_N(tpk_mm_row)(s, pc);
@@ -349,8 +366,13 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = TPK_N(tpk_mm_row)(s, p);
                         const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
-                        TPK_N(tpk_pack)(rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs,
-                                        q->a_rs, q->a_cs, aw + (i - base) * kk);
+                        TPK_E *const to = aw + (i - base) * kk;
+                        if (q->fill_a) {
+                            q->fill_a(q->from, i, rows, kc, kk, to);
+                        } else {
+                            TPK_N(tpk_pack)(rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs,
+                                            q->a_rs, q->a_cs, to);
+                        }
                     }
                 }
                 int64_t cols = 0;
@@ -482,7 +504,7 @@ TPK_FN void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
         return;
     }
     /* Cost per k in steps of one fma: tiles, and turning what lies the wrong way. */
-    if (!q->ap && !q->bp && q->n < TPK_VL && q->n < q->m) {
+    if (!q->ap && !q->bp && !q->fill_b && q->n < TPK_VL && q->n < q->m) {
         const int64_t cost = 2 * q->m + (q->b_cs == 1 ? 0 : q->n);
         const int64_t turned =
             q->n * tpk_i_ceil(q->m, TPK_NR) * 2 + (q->a_rs == 1 ? 0 : q->m) + q->n * q->m / 8;
@@ -578,3 +600,4 @@ TPK_FN void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_
                              .b_cs = b_cs, .c = c, .c_rs = c_rs, .ws = ws};
     TPK_N(tpk_mm_run)(&q);
 }
+#endif

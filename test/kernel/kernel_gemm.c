@@ -26,6 +26,12 @@ static void note_done(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t co
     log->wrong |= c != log->c + row * log->c_rs + col || c_rs != log->c_rs;
 }
 
+/* Sizes: mostly small, at times large. */
+static int64_t test_size(int64_t hi)
+{
+    return test_int(0, test_int(0, 3) ? (hi < 20 ? hi : 20) : hi);
+}
+
 /* A stride pair for rows x cols: 0 row-major, 1 transposed, 2 both spread out, 3 one is zero,
  * 4 backwards. */
 static void pick_strides(int64_t rows, int64_t cols, int64_t *rs, int64_t *cs)

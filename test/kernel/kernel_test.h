@@ -35,12 +35,6 @@ static int64_t test_int(int64_t lo, int64_t hi)
     return lo + (int64_t)(test_next() % (uint64_t)(hi - lo + 1));
 }
 
-/* Sizes: mostly small, at times large. */
-static int64_t test_size(int64_t hi)
-{
-    return test_int(0, test_int(0, 3) ? (hi < 20 ? hi : 20) : hi);
-}
-
 enum { TEST_PLAIN, TEST_WILD };
 
 static void test_fill(TPK_E *p, int64_t n, int kind)

@@ -1,0 +1,633 @@
+/* conv.h: convolutions of one to three dimensions for one element type (TPK_BITS), with the bits
+ * of the plain loops in convref.h.
+ *
+ * All three operations are contractions whose B is never stored as a whole: its element (k, j) is
+ * source[offset of k + offset of j], where one of the two counts windows and the other counts
+ * channels and taps. The source is a copy of one image with its padding written out as zeros
+ * (convspec.h), so a tap outside is multiplied like any other, and no loop asks where it is.
+ *
+ *   conv     y[o][window] = sum over k = (channel, tap) of w[o][k] * x[k + window]
+ *   conv_dx  the same with x and y exchanged and w turned. With a stride it falls apart into one
+ *            such sum, of stride 1, for each residue of the position modulo the stride.
+ *   conv_dw  w[o][j = (channel, tap)] = sum over k = (image, window) of y[o][k] * x[j + k]
+ *
+ * The first two go one of two ways. With few output channels, packing would cost more than the
+ * arithmetic: vectors of neighbouring windows are read straight from the copy, a table saying
+ * where each k lies ("direct"; rows of the output are not joined, so their ends are lost lanes).
+ * With many, gemm.h does the work and asks for its panels of B, which are filled with pieces of
+ * rows; windows of several small images are then joined. conv_dw always goes through gemm.h; its
+ * panels are turned in registers, since windows are contiguous and k must run over them. */
+#include "convspec.h"
+#include "gemm.h"
+#if (TPK_BITS == 32 && !defined(TPK_CONV_32)) || (TPK_BITS == 64 && !defined(TPK_CONV_64))
+#if TPK_BITS == 32
+#define TPK_CONV_32
+#else
+#define TPK_CONV_64
+#endif
+
+#if TPK_MR >= 8
+#define TPK_CV_MR 8
+#define TPK_EACH_CV_ROWS(X) X(4) X(5) X(6) X(7) X(8)
+#elif TPK_MR == 6
+#define TPK_CV_MR 6
+#define TPK_EACH_CV_ROWS(X) X(4) X(5) X(6)
+#else
+#define TPK_CV_MR 4
+#define TPK_EACH_CV_ROWS(X) X(4)
+#endif
+
+/* A direct tile: rows of A, packed [k][rows], by up to four vectors of windows. Vector v is read
+ * from s[v] and its first n[v] lanes go to d[v] (row i at d_rs * i), or are added there. */
+typedef struct {
+    int64_t k, d_rs, n[4];
+    const TPK_E *a, *s[4];
+    const int64_t *ko;
+    TPK_E *d[4];
+    int add;
+} TPK_N(tpk_cv_tile);
+
+#define TPK_CV_STEP2(i, p, r)                                                                  \
+    {                                                                                          \
+        const TPK_E e = a[i];                                                                  \
+        const TPK_V x = TPK_SPLAT(e);                                                          \
+        c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
+        c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
+    }
+#define TPK_CV_STEP4(i, p, r)                                                                  \
+    {                                                                                          \
+        const TPK_E e = a[i];                                                                  \
+        const TPK_V x = TPK_SPLAT(e);                                                          \
+        c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
+        c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
+        c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
+        c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
+    }
+#define TPK_CV_PUT(i, v)                                                                       \
+    {                                                                                          \
+        TPK_E *const d = t->d[v] + (i) * t->d_rs;                                              \
+        TPK_STOREM(d, t->add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);            \
+    }
+#define TPK_CV_DONE2(i, p, r) TPK_CV_PUT(i, 0) TPK_CV_PUT(i, 1)
+#define TPK_CV_DONE4(i, p, r) TPK_CV_DONE2(i, p, r) TPK_CV_PUT(i, 2) TPK_CV_PUT(i, 3)
+
+#define TPK_CV_TILE2(rows)                                                                     \
+    TPK_OUT void TPK_N(tpk_cv_tile##rows)(const TPK_N(tpk_cv_tile) * t)                        \
+    {                                                                                          \
+        const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
+        const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
+        const int64_t *ko = t->ko;                                                             \
+        TPK_R##rows(TPK_ZERO2) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
+        {                                                                                      \
+            const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
+            TPK_R##rows(TPK_CV_STEP2)                                                          \
+        }                                                                                      \
+        TPK_R##rows(TPK_CV_DONE2)                                                              \
+    }
+TPK_EACH_CV_ROWS(TPK_CV_TILE2)
+
+#define TPK_CV_TILE4(rows)                                                                     \
+    TPK_OUT void TPK_N(tpk_cv_tile##rows)(const TPK_N(tpk_cv_tile) * t)                        \
+    {                                                                                          \
+        const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
+        const TPK_M m2 = TPK_MASK(t->n[2]), m3 = TPK_MASK(t->n[3]);                            \
+        const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
+        const TPK_E *const s2 = t->s[2], *const s3 = t->s[3];                                  \
+        const int64_t *ko = t->ko;                                                             \
+        TPK_R##rows(TPK_ZERO4) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
+        {                                                                                      \
+            const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
+            const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
+            TPK_R##rows(TPK_CV_STEP4)                                                          \
+        }                                                                                      \
+        TPK_R##rows(TPK_CV_DONE4)                                                              \
+    }
+TPK_EACH_WIDE(TPK_CV_TILE4)
+
+TPK_FN void TPK_N(tpk_cv_tile_run)(int64_t rows, const TPK_N(tpk_cv_tile) * t)
+{
+    switch (rows) {
+#define TPK_CASE(rows)                                                                         \
+    case rows:                                                                                 \
+        TPK_N(tpk_cv_tile##rows)(t);                                                           \
+        break;
+        TPK_EACH_WIDE(TPK_CASE)
+        TPK_EACH_CV_ROWS(TPK_CASE)
+#undef TPK_CASE
+    default:
+        break;
+    }
+}
+
+TPK_FN void TPK_N(tpk_cv_copy)(int64_t n, const TPK_E *src, TPK_E *dst)
+{
+    int64_t i = 0;
+    for (; i + TPK_VL <= n; i += TPK_VL) {
+        TPK_STORE(dst + i, TPK_LOAD(src + i));
+    }
+    if (i < n) {
+        TPK_STOREM(dst + i, TPK_LOADM(src + i, TPK_MASK(n - i)), TPK_MASK(n - i));
+    }
+}
+
+TPK_FN void TPK_N(tpk_cv_zero)(int64_t n, TPK_E *dst)
+{
+    __builtin_memset(dst, 0, (size_t)n * sizeof *dst);
+}
+
+/* The padded copy of the channels of one image. */
+TPK_FN void TPK_N(tpk_cv_pad)(const tpk_patch *p, const TPK_E *src, TPK_E *dst)
+{
+    const int64_t lo = p->lo[2] < 0 ? 0 : tpk_i_min(p->lo[2], p->ext[2]);
+    for (int64_t c = 0; c < p->channels; c++) {
+        for (int64_t d = 0; d < p->ext[0]; d++) {
+            for (int64_t h = 0; h < p->ext[1]; h++, dst += p->row) {
+                const int64_t sd = d - p->lo[0], sh = h - p->lo[1];
+                if (sd < 0 || sd >= p->src[0] || sh < 0 || sh >= p->src[1]) {
+                    TPK_N(tpk_cv_zero)(p->row, dst);
+                    continue;
+                }
+                const TPK_E *const row = src + c * p->cs + sd * p->ss[0] + sh * p->ss[1];
+                if (p->step[2] == 1 && p->ss[2] == 1) {
+                    const int64_t from = lo - p->lo[2];
+                    const int64_t n = tpk_i_min(p->ext[2] - lo, p->src[2] - from);
+                    const int64_t some = n < 0 ? 0 : n;
+                    TPK_N(tpk_cv_zero)(lo, dst);
+                    TPK_N(tpk_cv_copy)(some, row + from, dst + lo);
+                    TPK_N(tpk_cv_zero)(p->row - lo - some, dst + lo + some);
+                    continue;
+                }
+                for (int64_t r = 0; r < p->step[2]; r++) {
+                    for (int64_t q = 0; q < p->cols; q++) {
+                        const int64_t at = q * p->step[2] + r - p->lo[2];
+                        dst[r * p->cols + q] =
+                            at >= 0 && at < p->src[2] ? row[at * p->ss[2]] : (TPK_E)0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Everything that conv and conv_dx have in common, for one group (and residue): Y = A B with
+ * m rows, k = (channel, tap); the source of B has strides ps between images; Y has strides ds
+ * (image, row of Y, d, h, w). Offsets are in the workspace, in bytes. */
+typedef struct {
+    tpk_patch p;
+    int64_t m, k, batch, images, chunk, source_image, copy_image;
+    int64_t ds[5];
+    int64_t at_ko, at_kw, at_a, at_copy, at_c, at_mm, size;
+    int direct, joined;
+} TPK_N(tpk_cv);
+
+TPK_FN void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
+{
+    tpk_patch *const p = &v->p;
+    const int64_t pixels = tpk_patch_pixels(p), rows = p->out[0] * p->out[1];
+    const int64_t vectors = rows * tpk_i_ceil(p->out[2], TPK_VL);
+    const int64_t e = (int64_t)sizeof(TPK_E);
+    v->images = pixels >= 1024 ? 1 : tpk_i_min(v->batch, 1024 / (pixels > 0 ? pixels : 1));
+    v->joined = v->ds[4] == 1 && (rows <= 1 || v->ds[3] == p->out[2]) &&
+                (p->out[0] == 1 || v->ds[2] == p->out[1] * p->out[2]);
+    /* Steps of fma per k, for all the images of one pass; a piece of a row costs five. */
+    const int64_t dense = tpk_i_ceil(v->images * pixels, TPK_NR) * 2;
+    const int64_t direct_cost = vectors * v->images * v->m;
+    const int64_t dense_cost = dense * v->m + 5 * (vectors * v->images + dense);
+    v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
+    if (v->direct) {
+        v->images = 1;
+        p->flat = 0; /* whole vectors are read, also at the end */
+        p->cols = tpk_i_ceil(p->ext[2], p->step[2]);
+        p->row = p->cols * p->step[2];
+        p->plane = p->ext[0] * p->ext[1] * p->row;
+    }
+    v->joined = v->joined && v->images == 1;
+    v->chunk = v->joined ? pixels : tpk_i_min(v->images * pixels, 2048);
+    v->copy_image = p->flat ? v->source_image : p->channels * p->plane;
+    v->at_ko = 0;
+    v->at_kw = v->at_ko + tpk_cv_round_up(v->k * 8);
+    v->at_a = v->at_kw + tpk_cv_round_up(v->k * 8);
+    v->at_copy = v->at_a + tpk_cv_round_up(v->m * v->k * e);
+    v->at_c = v->at_copy;
+    if (!p->flat) {
+        v->at_c += tpk_cv_round_up((v->images * v->copy_image + TPK_VL) * e);
+    }
+    v->at_mm = v->at_c;
+    if (v->direct) {
+        v->at_mm += v->ds[4] == 1 ? 0 : TPK_CV_MR * 4 * TPK_VL * e;
+        v->size = v->at_mm;
+        return;
+    }
+    v->at_mm += v->joined ? 0 : tpk_cv_round_up(v->m * v->chunk * e);
+    v->size = v->at_mm + (int64_t)TPK_N(tpk_gemm_ws)(v->m, v->chunk, v->k);
+}
+
+/* Packs A, whose element (i, k) is w[i * rs + kw[k]], in panels of at most `most` rows. */
+TPK_FN void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w, int64_t rs,
+                                 const int64_t *kw, TPK_E *dst)
+{
+    const int64_t parts = tpk_i_ceil(m, most);
+    int64_t run = 1;
+    while (run < k && kw[run] == kw[0] + run) {
+        run++;
+    }
+    for (int64_t p = 0; p < parts; p++) {
+        const int64_t i = tpk_cut(m, parts, p), rows = tpk_cut(m, parts, p + 1) - i;
+        if (run == k) {
+            TPK_N(tpk_pack)(rows, rows, k, w + i * rs + kw[0], rs, 1, dst + i * k);
+            continue;
+        }
+        for (int64_t kk = 0; kk < k; kk++) {
+            const TPK_E *const from = w + i * rs + kw[kk];
+            for (int64_t r = 0; r < rows; r++) {
+                dst[i * k + kk * rows + r] = from[r * rs];
+            }
+        }
+    }
+}
+
+/* Direct: one image from its copy, k in [k0, k1) within one chain. */
+TPK_FN void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
+                                 const TPK_E *copy, int64_t k0, int64_t k1, TPK_E *y)
+{
+    const tpk_patch *const p = &v->p;
+    TPK_E *const spread = (TPK_E *)(void *)(ws + v->at_c);
+    const int64_t *const ko = (const int64_t *)(const void *)(ws + v->at_ko);
+    const int64_t parts = tpk_i_ceil(v->m, TPK_CV_MR), side = v->m <= 3 ? 4 : 2;
+    const int64_t pieces = tpk_i_ceil(p->out[2], TPK_VL), total = p->out[0] * p->out[1] * pieces;
+    int64_t d = 0, h = 0, w = 0;
+    TPK_N(tpk_cv_tile)
+    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && v->ds[4] == 1,
+         .s = {copy, copy, copy, copy}, .d = {y, y, y, y}};
+    for (int64_t x = 0; x < total; x += side) {
+        TPK_E *to[4] = {y, y, y, y};
+        for (int64_t i = 0; i < side; i++) {
+            t.n[i] = x + i < total ? tpk_i_min(TPK_VL, p->out[2] - w) : 0;
+            t.s[i] = copy;
+            if (t.n[i] == 0) {
+                continue;
+            }
+            t.s[i] = copy + tpk_patch_row(p, d, h) + w;
+            to[i] = y + d * v->ds[2] + h * v->ds[3] + w * v->ds[4];
+            w += TPK_VL;
+            if (w >= p->out[2]) {
+                w = 0;
+                d += h + 1 == p->out[1];
+                h = h + 1 == p->out[1] ? 0 : h + 1;
+            }
+        }
+        for (int64_t q = 0; q < parts; q++) {
+            const int64_t i = tpk_cut(v->m, parts, q), rows = tpk_cut(v->m, parts, q + 1) - i;
+            t.a = ap + i * v->k + k0 * rows;
+            t.d_rs = v->ds[4] == 1 ? v->ds[1] : side * TPK_VL;
+            for (int64_t z = 0; z < side; z++) {
+                t.d[z] = v->ds[4] == 1 ? to[z] + i * v->ds[1] : spread + z * TPK_VL;
+            }
+            TPK_N(tpk_cv_tile_run)(rows, &t);
+            for (int64_t z = 0; z < side && v->ds[4] != 1; z++) {
+                for (int64_t r = 0; r < rows; r++) {
+                    TPK_E *const out = to[z] + (i + r) * v->ds[1];
+                    for (int64_t l = 0; l < t.n[z]; l++) {
+                        const TPK_E got = t.d[z][r * t.d_rs + l];
+                        out[l * v->ds[4]] = k0 > 0 ? out[l * v->ds[4]] + got : got;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* What the functions that fill panels look at. */
+typedef struct {
+    const TPK_N(tpk_cv) * v;
+    const int64_t *ko;
+    const TPK_E *copy; /* the first image of this pass */
+    int64_t first;     /* the column of B that gemm.h calls 0 */
+} TPK_N(tpk_cv_from);
+
+TPK_FN void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
+                               TPK_E *dst)
+{
+    const TPK_N(tpk_cv_from) *const f = from;
+    const tpk_patch *const p = &f->v->p;
+    const int64_t pixels = tpk_patch_pixels(p), area = p->out[1] * p->out[2];
+    const int64_t *const ko = f->ko + k;
+    if (cols < TPK_NR) {
+        TPK_N(tpk_cv_zero)(kk * TPK_NR, dst);
+    }
+    int64_t n = 0;
+    for (int64_t x = 0; x < cols; x += n) {
+        const int64_t at = f->first + j + x, image = at / pixels, pixel = at % pixels;
+        const int64_t w = pixel % p->out[2];
+        n = tpk_i_min(TPK_VL, tpk_i_min(cols - x, p->out[2] - w));
+        const TPK_E *const s = f->copy + image * f->v->copy_image + w +
+                               tpk_patch_row(p, pixel / area, pixel % area / p->out[2]);
+        const TPK_M m = TPK_MASK(n);
+        for (int64_t i = 0; i < kk; i++) {
+            TPK_STOREM(dst + i * TPK_NR + x, TPK_LOADM(s + ko[i], m), m);
+        }
+    }
+}
+
+TPK_FN void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
+                                const TPK_E *copy, int64_t images, TPK_E *y)
+{
+    const tpk_patch *const p = &v->p;
+    const int64_t pixels = tpk_patch_pixels(p), area = p->out[1] * p->out[2];
+    TPK_E *const c = (TPK_E *)(void *)(ws + v->at_c);
+    TPK_N(tpk_cv_from)
+    from = {.v = v, .copy = copy, .ko = (const int64_t *)(const void *)(ws + v->at_ko)};
+    for (int64_t j = 0; j < images * pixels; j += v->chunk) {
+        const int64_t n = tpk_i_min(v->chunk, images * pixels - j);
+        from.first = j;
+        const TPK_N(tpk_mm) q = {.m = v->m, .n = n, .k = v->k, .ap = ap,
+                                 .c = v->joined ? y : c, .c_rs = v->joined ? v->ds[1] : n,
+                                 .fill_b = TPK_N(tpk_cv_fill), .from = &from, .ws = ws + v->at_mm};
+        TPK_N(tpk_mm_run)(&q);
+        for (int64_t x = 0; x < n && !v->joined;) {
+            const int64_t image = (j + x) / pixels, pixel = (j + x) % pixels;
+            const int64_t w = pixel % p->out[2], run = tpk_i_min(n - x, p->out[2] - w);
+            TPK_E *const to = y + image * v->ds[0] + pixel / area * v->ds[2] +
+                              pixel % area / p->out[2] * v->ds[3] + w * v->ds[4];
+            for (int64_t i = 0; i < v->m; i++) {
+                for (int64_t l = 0; l < run; l++) {
+                    to[i * v->ds[1] + l * v->ds[4]] = c[i * n + x + l];
+                }
+            }
+            x += run;
+        }
+    }
+}
+
+/* All images of one group. ap: A packed beforehand, or null. */
+TPK_FN void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
+                              const TPK_E *ap, const TPK_E *x, TPK_E *y)
+{
+    const tpk_patch *const p = &v->p;
+    TPK_E *const copies = (TPK_E *)(void *)(ws + v->at_copy);
+    if (!ap && v->k > 0) {
+        TPK_E *const a = (TPK_E *)(void *)(ws + v->at_a);
+        TPK_N(tpk_cv_pack_a)(v->m, v->k, v->direct ? TPK_CV_MR : TPK_MR, w, w_rs,
+                             (const int64_t *)(const void *)(ws + v->at_kw), a);
+        ap = a;
+    }
+    for (int64_t n = 0; n < v->batch; n += v->images) {
+        const int64_t images = tpk_i_min(v->images, v->batch - n);
+        const TPK_E *copy = x + n * v->source_image;
+        if (!p->flat) {
+            for (int64_t i = 0; i < images; i++) {
+                TPK_N(tpk_cv_pad)(p, x + (n + i) * v->source_image, copies + i * v->copy_image);
+            }
+            TPK_N(tpk_cv_zero)(TPK_VL, copies + images * v->copy_image);
+            copy = copies;
+        }
+        if (!v->direct) {
+            TPK_N(tpk_cv_dense)(v, ws, ap, copy, images, y + n * v->ds[0]);
+            continue;
+        }
+        for (int64_t k = 0; k == 0 || k < v->k; k += TPK_CHAIN) {
+            TPK_N(tpk_cv_direct)(v, ws, ap, copy, k, tpk_i_min(k + TPK_CHAIN, v->k),
+                                 y + n * v->ds[0]);
+        }
+    }
+}
+
+/* conv. */
+TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
+{
+    TPK_N(tpk_cv)
+    v = {.p = tpk_patch_of_x(c), .m = c->oc / c->groups, .batch = c->batch,
+         .source_image = c->xs[0], .ds = {c->ys[0], c->ys[1], c->ys[2], c->ys[3], c->ys[4]}};
+    v.k = v.p.channels * c->ker[0] * c->ker[1] * c->ker[2];
+    TPK_N(tpk_cv_plan)(&v);
+    return v;
+}
+
+TPK_FN size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    return tpk_conv_empty(&c) ? 0 : (size_t)TPK_N(tpk_conv_make)(&c).size;
+}
+
+/* w packed once for every conv of these sizes: bytes, packing, and the conv that uses it. */
+TPK_FN size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
+{
+    const int64_t taps = spec->ker[0] * (spec->nd > 1 ? spec->ker[1] : 1) *
+                         (spec->nd > 2 ? spec->ker[2] : 1);
+    return (size_t)(spec->oc * (spec->ic / spec->groups) * taps) * sizeof(TPK_E);
+}
+
+/* ws: as for conv itself. */
+TPK_FN void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *wp, void *ws)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    if (tpk_conv_empty(&c)) {
+        return;
+    }
+    const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
+    int64_t *const ko = (int64_t *)(void *)((char *)ws + v.at_ko);
+    int64_t *const kw = (int64_t *)(void *)((char *)ws + v.at_kw);
+    tpk_conv_tables(&c, &v.p, ko, kw);
+    for (int64_t g = 0; g < c.groups && v.k > 0; g++) {
+        TPK_N(tpk_cv_pack_a)(v.m, v.k, v.direct ? TPK_CV_MR : TPK_MR, w + g * v.m * c.ws[0],
+                             c.ws[0], kw, wp + g * v.m * v.k);
+    }
+}
+
+TPK_FN void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w,
+                                const TPK_E *wp, TPK_E *y, void *ws)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    if (tpk_conv_empty(&c)) {
+        return;
+    }
+    const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
+    tpk_conv_tables(&c, &v.p, (int64_t *)(void *)((char *)ws + v.at_ko),
+                    (int64_t *)(void *)((char *)ws + v.at_kw));
+    for (int64_t g = 0; g < c.groups; g++) {
+        TPK_N(tpk_cv_run)(&v, ws, w ? w + g * v.m * c.ws[0] : NULL, c.ws[0],
+                          wp ? wp + g * v.m * v.k : NULL, x + g * v.p.channels * c.xs[1],
+                          y + g * v.m * c.ys[1]);
+    }
+}
+
+TPK_FN void TPK_N(tpk_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
+                            void *ws)
+{
+    TPK_N(tpk_conv_any)(spec, x, w, NULL, y, ws);
+}
+
+TPK_FN void TPK_N(tpk_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, const TPK_E *wp,
+                                     TPK_E *y, void *ws)
+{
+    TPK_N(tpk_conv_any)(spec, x, NULL, wp, y, ws);
+}
+
+/* conv_dx: residues r of the positions of x modulo the stride. */
+TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_dx_make)(const tpk_conv *c, const int64_t r[3])
+{
+    int64_t taps[3];
+    TPK_N(tpk_cv)
+    v = {.p = tpk_patch_of_y(c, r, taps), .m = c->ic / c->groups, .batch = c->batch,
+         .source_image = c->ys[0], .ds = {c->xs[0], c->xs[1]}};
+    for (int i = 0; i < 3; i++) {
+        v.ds[i + 2] = c->xs[i + 2] * c->stride[i];
+    }
+    v.k = v.p.channels * taps[0] * taps[1] * taps[2];
+    TPK_N(tpk_cv_plan)(&v);
+    return v;
+}
+
+TPK_FN size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    int64_t r[3] = {0, 0, 0}, most = 0;
+    if (tpk_conv_dx_empty(&c)) {
+        return 0;
+    }
+    do {
+        const int64_t size = TPK_N(tpk_conv_dx_make)(&c, r).size;
+        most = size > most ? size : most;
+    } while (tpk_conv_dx_next(&c, r));
+    return (size_t)most;
+}
+
+TPK_FN void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x,
+                               void *ws)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    int64_t r[3] = {0, 0, 0};
+    if (tpk_conv_dx_empty(&c)) {
+        return;
+    }
+    do {
+        const TPK_N(tpk_cv) v = TPK_N(tpk_conv_dx_make)(&c, r);
+        tpk_conv_dx_tables(&c, &v.p, r, (int64_t *)(void *)((char *)ws + v.at_ko),
+                           (int64_t *)(void *)((char *)ws + v.at_kw));
+        TPK_E *const at = x + r[0] * c.xs[2] + r[1] * c.xs[3] + r[2] * c.xs[4];
+        for (int64_t g = 0; g < c.groups; g++) {
+            TPK_N(tpk_cv_run)(&v, ws, w + g * v.p.channels * c.ws[0], c.ws[1], NULL,
+                              y + g * v.p.channels * c.ys[1], at + g * v.m * c.xs[1]);
+        }
+    } while (tpk_conv_dx_next(&c, r));
+}
+
+/* conv_dw. Copies of `slots` consecutive images are kept, enough for one panel of k. */
+typedef struct {
+    const tpk_conv *c;
+    tpk_patch p;
+    int64_t m, n, k, slots, copy_image, have, had; /* images [have, had) are there */
+    int64_t at_ko, at_kw, at_copy, at_c, at_mm, size;
+    const int64_t *ko;
+    const TPK_E *x, *y; /* of this group */
+    TPK_E *copies;
+    int joined;
+} TPK_N(tpk_cv_dw);
+
+TPK_FN TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
+{
+    TPK_N(tpk_cv_dw) v = {.c = c, .p = tpk_patch_of_x(c), .m = c->oc / c->groups};
+    const int64_t taps = c->ker[0] * c->ker[1] * c->ker[2], pixels = tpk_patch_pixels(&v.p);
+    const int64_t e = (int64_t)sizeof(TPK_E);
+    v.n = v.p.channels * taps;
+    v.k = tpk_conv_empty(c) ? 0 : c->batch * pixels;
+    v.joined = c->ws[4] == 1 && c->ws[3] == c->ker[2] && c->ws[2] == c->ker[1] * c->ker[2] &&
+               c->ws[1] == taps;
+    v.slots = v.k == 0 ? 0 : tpk_i_min(c->batch, TPK_KC / pixels + 4);
+    v.copy_image = v.p.flat ? c->xs[0] : v.p.channels * v.p.plane;
+    v.at_kw = tpk_cv_round_up(v.n * 8);
+    v.at_copy = v.at_kw + tpk_cv_round_up(v.n * 8);
+    v.at_c = v.at_copy + (v.p.flat ? 0 : tpk_cv_round_up(v.slots * v.copy_image * e));
+    v.at_mm = v.at_c + (v.joined ? 0 : tpk_cv_round_up(v.m * v.n * e));
+    v.size = v.at_mm + (int64_t)TPK_N(tpk_gemm_ws)(v.m, v.n, v.k);
+    return v;
+}
+
+/* The part of the windows from k on, at most kk, that lies in one row: its length and place. */
+TPK_FN int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
+{
+    const int64_t area = p->out[1] * p->out[2], pixel = k % (p->out[0] * area);
+    at[0] = k / (p->out[0] * area);
+    at[1] = pixel / area;
+    at[2] = pixel % area / p->out[2];
+    at[3] = pixel % p->out[2];
+    return tpk_i_min(kk, p->out[2] - at[3]);
+}
+
+TPK_FN void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
+                                    TPK_E *dst)
+{
+    TPK_N(tpk_cv_dw) *const v = from;
+    const tpk_patch *const p = &v->p;
+    const int64_t pixels = tpk_patch_pixels(p);
+    const int64_t first = k / pixels, last = (k + kk - 1) / pixels;
+    if (!p->flat && (first < v->have || last >= v->had)) {
+        v->have = first;
+        v->had = tpk_i_min(first + v->slots, v->c->batch);
+        for (int64_t i = v->have; i < v->had; i++) {
+            TPK_N(tpk_cv_pad)(p, v->x + i * v->c->xs[0], v->copies + (i - first) * v->copy_image);
+        }
+    }
+    int64_t n = 0, at[4];
+    for (int64_t i = 0; i < kk; i += n) {
+        n = TPK_N(tpk_cv_piece)(p, k + i, kk - i, at);
+        const TPK_E *const image = p->flat ? v->x + at[0] * v->copy_image
+                                           : v->copies + (at[0] - v->have) * v->copy_image;
+        TPK_N(tpk_pack_turn)(TPK_NR, cols, n, image + tpk_patch_row(p, at[1], at[2]) + at[3], 0,
+                             v->ko + j, dst + i * TPK_NR);
+    }
+}
+
+TPK_FN void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk,
+                                    TPK_E *dst)
+{
+    const TPK_N(tpk_cv_dw) *const v = from;
+    const int64_t *const s = v->c->ys, *const out = v->p.out;
+    const int64_t pixels = tpk_patch_pixels(&v->p);
+    const int joined = s[4] == 1 && s[3] == out[2] && (out[0] == 1 || s[2] == out[1] * out[2]);
+    int64_t n = 0, at[4];
+    for (int64_t x = 0; x < kk; x += n) {
+        n = TPK_N(tpk_cv_piece)(&v->p, k + x, kk - x, at);
+        if (joined) {
+            n = tpk_i_min(kk - x, pixels - (k + x) % pixels);
+        }
+        TPK_N(tpk_pack)(rows, rows, n,
+                        v->y + i * s[1] + at[0] * s[0] + at[1] * s[2] + at[2] * s[3] + at[3] * s[4],
+                        s[1], s[4], dst + x * rows);
+    }
+}
+
+TPK_FN size_t TPK_N(tpk_conv_dw_ws)(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    return (size_t)TPK_N(tpk_conv_dw_make)(&c).size;
+}
+
+TPK_FN void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w,
+                               void *ws)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    TPK_N(tpk_cv_dw) v = TPK_N(tpk_conv_dw_make)(&c);
+    int64_t *const ko = ws, *const kw = (int64_t *)(void *)((char *)ws + v.at_kw);
+    tpk_conv_tables(&c, &v.p, ko, kw);
+    v.ko = ko;
+    v.copies = (TPK_E *)(void *)((char *)ws + v.at_copy);
+    for (int64_t g = 0; g < c.groups; g++) {
+        TPK_E *const wg = w + g * v.m * c.ws[0], *const t = (TPK_E *)(void *)((char *)ws + v.at_c);
+        v.x = x + g * v.p.channels * c.xs[1];
+        v.y = y + g * v.m * c.ys[1];
+        v.have = v.had = 0;
+        const TPK_N(tpk_mm) q = {.m = v.m, .n = v.n, .k = v.k, .c = v.joined ? wg : t,
+                                 .c_rs = v.joined ? c.ws[0] : v.n,
+                                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
+                                 .fill_b = TPK_N(tpk_cv_dw_fill_b), .from = &v,
+                                 .ws = (char *)ws + v.at_mm};
+        TPK_N(tpk_mm_run)(&q);
+        for (int64_t i = 0; i < v.m && !v.joined; i++) {
+            for (int64_t j = 0; j < v.n; j++) {
+                wg[i * c.ws[0] + kw[j]] = t[i * v.n + j];
+            }
+        }
+    }
+}
+#endif

@@ -1,0 +1,202 @@
+/* convspec.h: one convolution, and how its windows lie in memory. No element type.
+ *
+ * The three operations are one trilinear form; each is linear in two of x, w, y and gives the
+ * third:   conv: y from x, w.   conv_dx: x from y, w.   conv_dw: w from x, y. */
+#ifndef TPK_CONVSPEC_H
+#define TPK_CONVSPEC_H
+#include "vec.h"
+
+/* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
+ * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
+ * w [oc, ic / groups, ker...], y [n, oc, out...]. */
+typedef struct tpk_conv {
+    int nd;
+    int64_t batch, groups, ic, oc;
+    int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
+    int64_t xs[5], ws[5], ys[5];
+} tpk_conv;
+
+/* The same with three dimensions, the missing outer ones being of size 1. */
+TPK_FN tpk_conv tpk_conv_3d(const tpk_conv *c)
+{
+    tpk_conv r = *c;
+    const int skip = 3 - c->nd;
+    r.nd = 3;
+    for (int i = 2; i >= 0; i--) {
+        const int j = i - skip;
+        r.in[i] = j < 0 ? 1 : c->in[j];
+        r.out[i] = j < 0 ? 1 : c->out[j];
+        r.ker[i] = j < 0 ? 1 : c->ker[j];
+        r.stride[i] = j < 0 ? 1 : c->stride[j];
+        r.dil[i] = j < 0 ? 1 : c->dil[j];
+        r.pad[i] = j < 0 ? 0 : c->pad[j];
+        r.xs[i + 2] = j < 0 ? 0 : c->xs[j + 2];
+        r.ws[i + 2] = j < 0 ? 0 : c->ws[j + 2];
+        r.ys[i + 2] = j < 0 ? 0 : c->ys[j + 2];
+    }
+    return r;
+}
+
+/* The windows of `out` positions in a source of size src, `step` apart. They are read from a
+ * copy of the source, of size ext, in which lo zeros come first and enough zeros last: so no
+ * reader asks whether a tap is inside. Where the innermost step is more than 1 the columns of the
+ * copy are sorted by their remainder, and neighbouring windows are neighbours in memory again. */
+typedef struct tpk_patch {
+    int64_t channels, cs, src[3], ss[3];
+    int64_t lo[3], ext[3], step[3], out[3];
+    int64_t cols, row, plane; /* columns of one remainder; elements of a row, of a channel */
+    int flat;                 /* no copy is needed: row, plane and so on are those of the source */
+} tpk_patch;
+
+TPK_FN int64_t tpk_patch_pixels(const tpk_patch *p)
+{
+    return p->out[0] * p->out[1] * p->out[2];
+}
+
+/* Fills in what follows from the sizes. */
+TPK_FN void tpk_patch_layout(tpk_patch *p)
+{
+    p->flat = p->step[2] == 1 && p->ss[2] == 1;
+    for (int i = 0; i < 3; i++) {
+        p->flat = p->flat && p->lo[i] == 0 && p->ext[i] <= p->src[i];
+    }
+    p->cols = tpk_i_ceil(p->ext[2], p->step[2]);
+    p->row = p->cols * p->step[2];
+    p->plane = p->ext[0] * p->ext[1] * p->row;
+}
+
+/* Where tap (d, h, w) of the first window lies in the copy, in its channel. */
+TPK_FN int64_t tpk_patch_tap(const tpk_patch *p, int64_t d, int64_t h, int64_t w)
+{
+    if (p->flat) {
+        return d * p->ss[0] + h * p->ss[1] + w;
+    }
+    return (d * p->ext[1] + h) * p->row + w % p->step[2] * p->cols + w / p->step[2];
+}
+
+/* Where the first window of row (d, h) of the output lies. */
+TPK_FN int64_t tpk_patch_row(const tpk_patch *p, int64_t d, int64_t h)
+{
+    if (p->flat) {
+        return d * p->step[0] * p->ss[0] + h * p->step[1] * p->ss[1];
+    }
+    return (d * p->step[0] * p->ext[1] + h * p->step[1]) * p->row;
+}
+
+/* The windows of conv and conv_dw in x. */
+TPK_FN tpk_patch tpk_patch_of_x(const tpk_conv *c)
+{
+    tpk_patch p = {.channels = c->ic / c->groups, .cs = c->xs[1]};
+    for (int i = 0; i < 3; i++) {
+        p.src[i] = c->in[i];
+        p.ss[i] = c->xs[i + 2];
+        p.lo[i] = c->pad[i];
+        p.step[i] = c->stride[i];
+        p.out[i] = c->out[i];
+        p.ext[i] = (c->out[i] - 1) * c->stride[i] + (c->ker[i] - 1) * c->dil[i] + 1;
+    }
+    tpk_patch_layout(&p);
+    return p;
+}
+
+/* conv_dx, one residue r of the positions of x modulo the stride, in one dimension: tap k counts
+ * if r + pad - k * dil is a multiple of the stride; then position stride * q + r of x meets
+ * position q + shift of y. */
+TPK_IN int tpk_dx_tap(const tpk_conv *c, int i, int64_t r, int64_t k, int64_t *shift)
+{
+    const int64_t at = r + c->pad[i] - k * c->dil[i];
+    *shift = at / c->stride[i];
+    return at % c->stride[i] == 0;
+}
+
+/* The windows of conv_dx in y for residues r; taps[i] is the number that count. */
+TPK_FN tpk_patch tpk_patch_of_y(const tpk_conv *c, const int64_t r[3], int64_t taps[3])
+{
+    tpk_patch p = {.channels = c->oc / c->groups, .cs = c->ys[1]};
+    for (int i = 0; i < 3; i++) {
+        int64_t low = 0, high = 0, shift = 0;
+        taps[i] = 0;
+        for (int64_t k = 0; k < c->ker[i]; k++) {
+            if (tpk_dx_tap(c, i, r[i], k, &shift)) {
+                low = taps[i] == 0 || shift < low ? shift : low;
+                high = taps[i] == 0 || shift > high ? shift : high;
+                taps[i]++;
+            }
+        }
+        p.src[i] = c->out[i];
+        p.ss[i] = c->ys[i + 2];
+        p.lo[i] = -low;
+        p.step[i] = 1;
+        p.out[i] = c->in[i] > r[i] ? (c->in[i] - r[i] - 1) / c->stride[i] + 1 : 0;
+        p.ext[i] = p.out[i] + high - low;
+    }
+    tpk_patch_layout(&p);
+    return p;
+}
+
+TPK_IN int64_t tpk_cv_round_up(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+TPK_FN int tpk_conv_empty(const tpk_conv *c)
+{
+    return c->batch <= 0 || c->oc <= 0 || c->out[0] <= 0 || c->out[1] <= 0 || c->out[2] <= 0;
+}
+
+/* Where each k = (channel, tap) lies in the copy and in w. */
+TPK_FN void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, int64_t *kw)
+{
+    const int64_t cs = p->flat ? p->cs : p->plane;
+    for (int64_t i = 0; i < p->channels; i++) {
+        for (int64_t d = 0; d < c->ker[0]; d++) {
+            for (int64_t h = 0; h < c->ker[1]; h++) {
+                for (int64_t w = 0; w < c->ker[2]; w++) {
+                    *ko++ = i * cs + tpk_patch_tap(p, d * c->dil[0], h * c->dil[1], w * c->dil[2]);
+                    *kw++ = i * c->ws[1] + d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
+                }
+            }
+        }
+    }
+}
+
+/* The same for conv_dx and residues r. */
+TPK_FN void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int64_t r[3],
+                               int64_t *ko, int64_t *kw)
+{
+    const int64_t cs = p->flat ? p->cs : p->plane;
+    int64_t s[3];
+    for (int64_t i = 0; i < p->channels; i++) {
+        for (int64_t d = 0; d < c->ker[0]; d++) {
+            for (int64_t h = 0; h < c->ker[1]; h++) {
+                for (int64_t w = 0; w < c->ker[2]; w++) {
+                    if (tpk_dx_tap(c, 0, r[0], d, &s[0]) && tpk_dx_tap(c, 1, r[1], h, &s[1]) &&
+                        tpk_dx_tap(c, 2, r[2], w, &s[2])) {
+                        *ko++ = i * cs + tpk_patch_tap(p, s[0] + p->lo[0], s[1] + p->lo[1],
+                                                       s[2] + p->lo[2]);
+                        *kw++ = i * c->ws[0] + d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* The next residue; 0 after the last. Residues beyond the size of x have no position. */
+TPK_FN int tpk_conv_dx_next(const tpk_conv *c, int64_t r[3])
+{
+    for (int i = 2; i >= 0; i--) {
+        r[i]++;
+        if (r[i] < c->stride[i] && r[i] < c->in[i]) {
+            return 1;
+        }
+        r[i] = 0;
+    }
+    return 0;
+}
+
+TPK_FN int tpk_conv_dx_empty(const tpk_conv *c)
+{
+    return c->batch <= 0 || c->ic <= 0 || c->in[0] <= 0 || c->in[1] <= 0 || c->in[2] <= 0;
+}
+#endif
