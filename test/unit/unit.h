@@ -10,7 +10,8 @@
 #include "core/core.h"
 #include "tapir/tensor.h"
 
-#include <cmocka.h>
+/* cmocka.h needs the others before it. */
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
+/* clang-format on */
 
 /* Counts what is out, and fails the call number `fail_at` and all after it (0: none). */
 typedef struct unit_memory {
