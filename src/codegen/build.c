@@ -36,10 +36,10 @@ struct tpi_build {
     char scratch[TPI_PATH]; /* "" when there is none */
     pid_t owner;            /* of the scratch folder */
     char name[TPI_ENTRY_NAME];
-    tpi_str recipe;     /* all that makes the object what it is, but for the sources */
-    tpi_piece *pieces;  /* recipe and sources */
-    tpi_proc *procs;    /* one per unit; the first again for linking */
-    int next;           /* unit to be started next */
+    tpi_str recipe;    /* all that makes the object what it is, but for the sources */
+    tpi_piece *pieces; /* recipe and sources */
+    tpi_proc *procs;   /* one per unit; the first again for linking */
+    int next;          /* unit to be started next */
     int n_cpus;
     void *object;
     char message[2400];
@@ -260,9 +260,9 @@ static bool write_recipe(tpi_build *b)
 {
     char machine[160];
     tpi_cc_machine(machine, sizeof machine);
-    tpi_str_printf(&b->recipe, "tapir object 1\ncompiler %s\nsize %llu modified %lld\n%s\nflags",
-                   b->cc.path, (unsigned long long)b->cc.size, (long long)b->cc.modified_ns,
-                   machine);
+    tpi_str_printf(
+        &b->recipe, "tapir object 1\ncompiler %s\nsize %llu modified %lld\n%s\nflags",
+        b->cc.path, (unsigned long long)b->cc.size, (long long)b->cc.modified_ns, machine);
     for (const char *const *f = tpi_cc_flags; *f; f++)
         tpi_str_printf(&b->recipe, " %s", *f);
     for (const char *const *f = tpi_cc_link_flags; *f; f++)
@@ -345,7 +345,8 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
         return;
     }
     tpi_cache_name(b->name, b->pieces, b->spec.n_sources + 1);
-    if (tpi_cache_open(&b->cache, ctx->cache_dir, b->message, sizeof b->message) && try_cache(b))
+    if (tpi_cache_open(&b->cache, ctx->cache_dir, b->message, sizeof b->message) &&
+        try_cache(b))
         return;
     if (!make_scratch(b))
         return;

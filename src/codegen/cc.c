@@ -24,15 +24,26 @@ extern char **environ;
 
 /* -O3 takes a fifth longer and was not faster on any kernel once loops over lanes are peeled
  * (-fpeel-loops). Whole registers: elementary functions gain a third, nothing loses. */
-const char *const tpi_cc_flags[] = {
-    "-std=gnu11", "-O2", "-ftree-vectorize", "-fpeel-loops",
+const char *const tpi_cc_flags[] = {"-std=gnu11",
+                                    "-O2",
+                                    "-ftree-vectorize",
+                                    "-fpeel-loops",
 #if defined(__x86_64__) || defined(__i386__)
-    "-march=native", "-mprefer-vector-width=512",
+                                    "-march=native",
+                                    "-mprefer-vector-width=512",
 #elif defined(__aarch64__) || defined(__arm__)
-    "-mcpu=native",
+                                     "-mcpu=native",
 #endif
-    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-semantic-interposition",
-    "-fno-stack-protector", "-fPIC", "-shared", "-pipe", "-w", NULL};
+                                    "-ffp-contract=off",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fno-semantic-interposition",
+                                    "-fno-stack-protector",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-pipe",
+                                    "-w",
+                                    NULL};
 /* No start files and no C library: what a program calls of it is loaded already. */
 const char *const tpi_cc_link_flags[] = {"-nostdlib", "-lgcc", NULL};
 
@@ -81,7 +92,8 @@ bool tpi_cc_find(tpi_cc *cc, const char *name, char *why, size_t size)
         char text[128];
         if (error)
             snprintf(why, size, "compiler \"%s\": %s", name,
-                     error == EISDIR ? "not a program" : tpi_errno_text(error, text, sizeof text));
+                     error == EISDIR ? "not a program"
+                                     : tpi_errno_text(error, text, sizeof text));
         return !error;
     }
     const char *path = tpi_env_of("PATH");
@@ -102,7 +114,8 @@ bool tpi_cc_find(tpi_cc *cc, const char *name, char *why, size_t size)
         path++;
     }
     snprintf(why, size, "compiler \"%s\": not found in PATH%s", name,
-             strchr(name, ' ') ? " (the name of a program is asked for, without arguments)" : "");
+             strchr(name, ' ') ? " (the name of a program is asked for, without arguments)"
+                               : "");
     return false;
 }
 
@@ -227,7 +240,8 @@ int tpi_proc_start(tpi_proc *p, tpi_mem *mem, const char *dir, const char *const
     int ends[2];
     int error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
     if (!error) {
-        error = fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 ? spawn(p, dir, argv, env, ends[1]) : errno;
+        error = fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 ? spawn(p, dir, argv, env, ends[1])
+                                                         : errno;
         close(ends[1]);
         if (error) {
             close(ends[0]);
@@ -254,7 +268,8 @@ static void take_output(tpi_proc *p)
     for (int i = 0; i < 32 && p->out >= 0; i++) {
         char rest[4096];
         const size_t room = sizeof p->text - 1 - p->len;
-        const ssize_t n = read(p->out, room ? p->text + p->len : rest, room ? room : sizeof rest);
+        const ssize_t n =
+            read(p->out, room ? p->text + p->len : rest, room ? room : sizeof rest);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

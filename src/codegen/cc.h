@@ -18,9 +18,11 @@ enum {
 /* "dir/name" into out[TPI_PATH]; false when it is too long. */
 bool tpi_path_join(char *out, const char *dir, const char *name);
 
+/* The path is absolute; links are kept, since a compiler may look at its own name. Size and time
+ * are of the file it leads to. */
 typedef struct tpi_cc {
-    char path[TPI_PATH]; /* absolute; links are kept, since a compiler may look at its own name */
-    uint64_t size;       /* of the file the path leads to */
+    char path[TPI_PATH];
+    uint64_t size;
     int64_t modified_ns;
 } tpi_cc;
 

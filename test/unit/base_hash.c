@@ -2,12 +2,13 @@
  * differ little do not collide more often than chance. */
 #include "base/hash.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static void hash_of(const unsigned char *data, size_t size, uint64_t out[2])
 {

@@ -6,7 +6,6 @@
 #include "codegen/build.h"
 #include "codegen/cache.h"
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #define BED __attribute__((unused)) static
 
