@@ -8,7 +8,6 @@ enum {
     CHUNK_BYTES = 256 << 10,
     SMALL_MAX = 64 << 10, /* larger blocks are the user allocator's own */
 };
-static const size_t kept_max = (size_t)1 << 30;
 
 static void *libc_alloc(void *user, size_t size)
 {
@@ -67,6 +66,8 @@ void tpi_give_back(tpi_mem *m, void *p, size_t size)
 }
 
 #else
+
+static const size_t kept_max = (size_t)1 << 30;
 
 static void *carve(tpi_mem *m, size_t bytes)
 {
