@@ -162,6 +162,13 @@ bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype)
     return true;
 }
 
+bool tpi_infer_met(tpi_infer *q, int i, int j)
+{
+    const tp_dtype a = (tp_dtype)q->in[i]->dtype, b = (tp_dtype)q->in[j]->dtype;
+    return a == b || tpi_refuse(q, TP_E_DTYPE, "operands are %s and %s: tp_cast one of them",
+                                tp_dtype_name(a), tp_dtype_name(b));
+}
+
 void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b)
 {
     const tp_tensor *x = *a, *y = *b;

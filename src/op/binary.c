@@ -10,6 +10,8 @@ static bool infer_class(tpi_infer *q, tpi_elem e, bool compares, const char *cur
     if (!tpi_elem_scalar(e, t))
         return tpi_refuse(q, TP_E_DTYPE, "not for elements of type %s: %s", tp_dtype_name(t),
                           cure);
+    if (!tpi_infer_met(q, 0, 1))
+        return false;
     return tpi_infer_broadcast(q, compares ? TP_BOOL : t);
 }
 

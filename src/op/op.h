@@ -34,6 +34,9 @@ bool tpi_infer_like(tpi_infer *q, int i);
 /* The operands' broadcast shape, of type `dtype`. */
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype);
 
+/* Refuses operands i and j of different types: wrappers make them meet, a text need not. */
+bool tpi_infer_met(tpi_infer *q, int i, int j);
+
 /* Casts both to the type in which they meet, in place (a failed operand stays as it is). */
 void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b);
 

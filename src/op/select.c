@@ -13,6 +13,8 @@ static bool where_infer(tpi_infer *q)
     if (q->in[0]->dtype != TP_BOOL)
         return tpi_refuse(q, TP_E_DTYPE, "the condition is %s, not bool: compare it with 0",
                           tp_dtype_name((tp_dtype)q->in[0]->dtype));
+    if (!tpi_infer_met(q, 1, 2))
+        return false;
     return tpi_infer_broadcast(q, (tp_dtype)q->in[1]->dtype);
 }
 
