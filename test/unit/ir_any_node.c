@@ -1,0 +1,151 @@
+/* Any node that the checks of a text let through can be computed: no operand, attribute or size
+ * that a file may hold reads or writes out of bounds (run it under the sanitizers).
+ *
+ *     ir_any_node [SEED [COUNT]] */
+#include "unit.h"
+
+#include "ir/check.h"
+#include "op/op.h"
+
+#include <math.h>
+
+enum { MOST_BYTES = 8 << 20 };
+static uint64_t seed = 20260;
+static long count = 60000;
+
+static void *small_alloc(void *user, size_t size)
+{
+    return size > MOST_BYTES ? NULL : unit_alloc(user, size);
+}
+
+static int64_t below(int64_t n)
+{
+    return (int64_t)(unit_random(&seed) % (uint64_t)n);
+}
+
+static int64_t any_int(int64_t near)
+{
+    static const int64_t far[] = {INT64_MIN, INT64_MAX, -9,        99,        INT32_MAX, INT32_MIN,
+                                  1 << 20,   -(1 << 20), INT64_MAX - 1, (int64_t)1 << 40};
+    return below(8) ? below(near + 3) - 1 : far[below(sizeof far / sizeof *far)];
+}
+
+static int64_t any_size(void)
+{
+    return below(20) ? below(5) : below(2) ? (int64_t)1 << below(62) : below(200000);
+}
+
+/* Half the time the lists are of one length and their numbers near 1, as windows have them. */
+static void fill_attrs(const tpi_op *op, char *attrs)
+{
+    const int64_t spatial = below(2) ? 1 + below(2) : 0;
+    for (const tpi_attr *a = op->attrs; a && a->name; a++) {
+        int64_t v = 0;
+        tpi_list l = {0};
+        const double doubles[] = {0, 1, -0.5, 1e300, (double)NAN, -(double)INFINITY};
+        double d = doubles[below(6)];
+        switch (a->type) {
+        case TPI_ATTR_INT:
+            v = spatial && below(20) ? below(2) : any_int(3);
+            break;
+        case TPI_ATTR_BOOL:
+            v = below(2);
+            break;
+        case TPI_ATTR_DTYPE:
+            v = below(TP_N_DTYPES);
+            break;
+        case TPI_ATTR_DIM:
+            v = any_size();
+            break;
+        case TPI_ATTR_F64:
+            memcpy(attrs + a->offset, &d, sizeof d);
+            continue;
+        case TPI_ATTR_LIST:
+        case TPI_ATTR_DIMS:
+            l.n = spatial && below(20) ? spatial : below(8) ? below(5) : below(TP_MAX_RANK + 1);
+            const bool rising = below(2), same = spatial && below(20);
+            const int64_t base = strstr(a->name, "pad") ? 0 : 1;
+            for (int64_t i = 0; i < l.n; i++)
+                l.v[i] = base + below(2);
+            for (int64_t i = 0; i < l.n && !same; i++)
+                l.v[i] = a->type == TPI_ATTR_DIMS ? any_size() : rising ? i : any_int(4);
+            memcpy(attrs + a->offset, &l, sizeof l);
+            continue;
+        }
+        memcpy(attrs + a->offset, &v, sizeof v);
+    }
+}
+
+static tp_tensor *any_tensor(tp_ctx *tp, int like_rank)
+{
+    static const tp_dtype often[] = {TP_F32, TP_F32, TP_F32, TP_I64, TP_F64, TP_BOOL};
+    const tp_dtype dtype = below(8) ? often[below(6)] : (tp_dtype)below(TP_N_DTYPES);
+    const int rank = (int)(like_rank >= 0 && below(2) ? like_rank
+                           : below(10)                ? below(5)
+                                                      : below(TP_MAX_RANK + 1));
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        shape[i] = below(6) ? 1 + below(3) : below(7);
+    tp_tensor *t = tp_arange(tp, dtype, rank ? 6561 : 1, (double)below(3) - 1, 1);
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++)
+        n *= shape[i];
+    if (rank)
+        t = tp_slice(t, 0, 0, n < 6561 ? n : 6561, 1);
+    tp_tensor *y = tp_reshape(t, rank, shape);
+    return tp_failed(y) ? t : below(6) || rank < 2 ? y : tp_swap(y, 0, rank - 1);
+}
+
+static void any_node(void **state)
+{
+    (void)state;
+    unit_memory memory = {0};
+    const tp_allocator a = {small_alloc, unit_release, &memory};
+    tp_ctx *tp = tp_open(&(tp_options){.allocator = &a});
+    long computed[TPI_N_OPS] = {0};
+    for (long n = 0; n < count; n++) {
+        const uint64_t at = seed;
+        const tpi_op *op = tpi_ops[below(TPI_N_OPS)];
+        tp_scope_begin(tp);
+        tp_tensor *in[4];
+        int n_in = op->n_in < 0 ? 1 + (int)below(3) : op->n_in;
+        for (int i = 0; i < n_in && i < 4; i++)
+            in[i] = i && below(3) ? in[below(i)] : any_tensor(tp, i ? in[0]->rank : -1);
+        _Alignas(8) char attrs[512] = {0};
+        assert_true(op->attrs_size <= sizeof attrs);
+        fill_attrs(op, attrs);
+        if (op->kind != TPI_SOURCE && n_in) {
+            if (getenv("TAPIR_TEST_TRACE"))
+                fprintf(stderr, "%s: ir_any_node %llu 1\n", op->name, (unsigned long long)at);
+            const tp_tensor *y =
+                tpi_apply(TPI_AT(NULL, 0), op, n_in, in, op->attrs_size ? attrs : NULL);
+            computed[op->code] += y->status == TP_OK;
+            if (y->status == TP_E_BUG)
+                fail_msg("ir_any_node %llu 1: %s", (unsigned long long)at, tp_error_text(y));
+        }
+        tp_clear_error(tp);
+        tp_scope_end(tp);
+    }
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+    if (count < 20000)
+        return;
+    int rare = 0;
+    for (int i = 0; i < TPI_N_OPS; i++) {
+        if (tpi_ops[i]->kind == TPI_SOURCE || tpi_ops[i]->n_in == 0 || computed[i] >= 3)
+            continue;
+        print_message("%s was computed %ld times only\n", tpi_ops[i]->name, computed[i]);
+        rare++;
+    }
+    assert_true(rare <= 12);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        seed = strtoull(argv[1], NULL, 10);
+    if (argc > 2)
+        count = strtol(argv[2], NULL, 10);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_node)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
