@@ -91,15 +91,6 @@ void tp_seed(tp_ctx *tp, uint64_t seed)
     }
 }
 
-bool tp_recording(tp_ctx *tp, bool on)
-{
-    if (!tp)
-        return false;
-    const bool was = tp->recording;
-    tp->recording = on;
-    return was;
-}
-
 size_t tp_memory_bytes(const tp_ctx *tp)
 {
     return tp ? tp->mem.in_use : 0;

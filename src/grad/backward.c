@@ -212,6 +212,15 @@ static tp_tensor *weights(tpi_at at, tp_tensor *y, tp_tensor *dy)
     return dy;
 }
 
+bool tp_recording(tp_ctx *tp, bool on)
+{
+    if (!tp)
+        return false;
+    const bool was = tp->recording;
+    tp->recording = on;
+    return was;
+}
+
 /* ---- tp_backward -------------------------------------------------------------------------------- */
 
 static void add_to_leaf(tpi_at at, tp_tensor *leaf, tp_tensor *g)

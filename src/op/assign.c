@@ -1,6 +1,7 @@
 /* assign and group: what a run does to variables. */
 #include "op/op.h"
 
+#include "core/variable.h"
 #include "ir/graph.h"
 
 #include <string.h>

@@ -1,0 +1,594 @@
+/* Which nodes make a kernel.
+ *
+ * Nodes are taken from last to first. One whose every reader is in the same loop nest, reads it
+ * at the very point at which it is computed, and leaves room for it there, joins that nest and
+ * needs no memory; any other starts a nest of its own. Views are not computed: they are strides,
+ * through which readers look.
+ *
+ *     %1 = max x, %2 = sub x %1, %3 = exp %2, %4 = sum %3, %5 = div %3 %4     (softmax)
+ *
+ * is one nest over x's shape with the last axis reduced, in three stages per row: max; sub, exp
+ * and sum; div. */
+#include "codegen/plan.h"
+
+#include <string.h>
+
+static bool no_memory(tpi_plan *p)
+{
+    tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    return false;
+}
+
+static int64_t row_major(tpi_dims *dims, const tp_tensor *t, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step = tpi_dim_mul(dims, step, t->shape[i]);
+    }
+    return step;
+}
+
+static bool is_loop_op(const tp_tensor *t)
+{
+    return t->op->kind == TPI_ELEMENT || t->op->kind == TPI_REDUCE;
+}
+
+/* Numbers that are written into the text. */
+static bool is_literal(const tp_tensor *t)
+{
+    if (t->op->kind == TPI_SHAPE)
+        return true;
+    return t->op == &tpi_op_const && tpi_count(t->in[0]) == 1;
+}
+
+/* ---- values -------------------------------------------------------------------------------------- */
+
+static bool follow_view(tpi_plan *p, tpi_value *v)
+{
+    const tp_tensor *t = v->node;
+    const tpi_value *x = &p->values[t->in[0]->index];
+    tpi_view view = {.dims = p->graph->dims,
+                     .in = t->in[0],
+                     .out = t,
+                     .in_stride = x->layout.stride,
+                     .attrs = t->attrs};
+    if (!t->op->view(&view))
+        return false;
+    for (int i = 0; i < t->rank; i++)
+        if (view.stride[i] == TPI_NO_DIM)
+            return false;
+    const int64_t offset = x->layout.offset == 0
+                               ? view.offset
+                               : tpi_dim_add(p->graph->dims, x->layout.offset, view.offset);
+    if (offset == TPI_NO_DIM)
+        return false;
+    v->layout = (tpi_layout){.root = x->layout.root, .offset = offset};
+    memcpy(v->layout.stride, view.stride, sizeof view.stride);
+    return true;
+}
+
+static bool lay_out(tpi_plan *p)
+{
+    for (int i = 0; i < p->n_values; i++) {
+        tpi_value *v = &p->values[i];
+        const tp_tensor *t = p->graph->nodes[i];
+        *v = (tpi_value){.node = t, .kernel = -1, .buffer = -1, .last = -1};
+        v->layout.root = i;
+        if (row_major(p->graph->dims, t, v->layout.stride) == TPI_NO_DIM)
+            return no_memory(p);
+        v->place = t->op->kind == TPI_SOURCE ? TPI_AT_SOURCE : TPI_AT_ARENA;
+        if (t->op->kind == TPI_VIEW && follow_view(p, v))
+            v->place = TPI_AT_ALIAS;
+        else if (t->op == &tpi_op_assign) {
+            v->layout = p->values[t->in[1]->index].layout;
+            v->place = TPI_AT_ALIAS;
+        }
+    }
+    return true;
+}
+
+bool tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out)
+{
+    const tp_tensor *x = t->in[k];
+    const tpi_layout *own = &p->values[x->index].layout;
+    out->root = own->root;
+    out->offset = own->offset;
+    const int rank = t->op->kind == TPI_REDUCE ? x->rank : t->rank;
+    for (int i = 0; i < rank; i++) {
+        const int at = i - (rank - x->rank);
+        out->stride[i] = at < 0 || x->shape[at] == 1 ? 0 : own->stride[at];
+    }
+    return true;
+}
+
+void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *stride,
+                        int64_t *out)
+{
+    for (int i = 0; i < k->rank; i++)
+        out[i] = 0;
+    for (int i = 0; i < v->node->rank; i++)
+        if (v->axis_of[i] >= 0)
+            out[v->axis_of[i]] = stride[i];
+}
+
+/* ---- readers ---------------------------------------------------------------------------------------- */
+
+/* Who reads each node's memory, views seen through: lists in one array. */
+typedef struct readers {
+    int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
+    int n_list;
+    bool *pinned;      /* has to have memory: a root, or read by a call */
+} readers;
+
+static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    const size_t n = (size_t)p->n_values;
+    r->n_list = 0;
+    for (int i = 0; i < p->n_values; i++)
+        r->n_list += p->graph->nodes[i]->n_in;
+    r->start = tpi_take(m, (n + 1) * sizeof *r->start);
+    r->list = tpi_take(m, (size_t)r->n_list * sizeof *r->list);
+    r->pinned = tpi_take(m, n);
+    if (!r->start || !r->list || !r->pinned)
+        return no_memory(p);
+    memset(r->start, 0, (n + 1) * sizeof *r->start);
+    memset(r->pinned, 0, n);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < p->n_values; i++) {
+            const tp_tensor *t = p->graph->nodes[i];
+            if (t->op->kind == TPI_SOURCE || p->values[i].place == TPI_AT_ALIAS)
+                continue;
+            for (int k = 0; k < t->n_in; k++) {
+                const int root = p->values[t->in[k]->index].layout.root;
+                if (!is_loop_op(t))
+                    r->pinned[root] = true;
+                if (pass == 0)
+                    r->start[root + 1]++;
+                else
+                    r->list[r->start[root]++] = i;
+            }
+        }
+        for (int i = 0; i < p->n_values && pass == 0; i++)
+            r->start[i + 1] += r->start[i];
+    }
+    for (int i = p->n_values; i > 0; i--) /* filling moved each start to its end */
+        r->start[i] = r->start[i - 1];
+    r->start[0] = 0;
+    for (int i = 0; i < roots->n; i++)
+        r->pinned[p->values[roots->v[i]->index].layout.root] = true;
+    return true;
+}
+
+static void free_readers(tpi_plan *p, readers *r)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    const size_t n = (size_t)p->n_values;
+    tpi_give_back(m, r->start, (n + 1) * sizeof *r->start);
+    tpi_give_back(m, r->list, (size_t)r->n_list * sizeof *r->list);
+    tpi_give_back(m, r->pinned, n);
+}
+
+/* ---- loop nests ----------------------------------------------------------------------------------------- */
+
+static tpi_kernel *new_kernel(tpi_plan *p, tpi_kernel_kind kind, int root)
+{
+    if (p->n_kernels == p->kernels_size) {
+        const int size = p->kernels_size ? p->kernels_size * 2 : 32;
+        tpi_kernel *v = tpi_resize(&p->graph->ctx->mem, p->kernels,
+                                   (size_t)p->kernels_size * sizeof *v, (size_t)size * sizeof *v);
+        if (!v) {
+            no_memory(p);
+            return NULL;
+        }
+        p->kernels = v;
+        p->kernels_size = size;
+    }
+    tpi_kernel *k = &p->kernels[p->n_kernels];
+    *k = (tpi_kernel){.kind = kind, .root = root};
+    p->values[root].kernel = p->n_kernels++;
+    return k;
+}
+
+static bool add_node(tpi_plan *p, tpi_kernel *k, int node)
+{
+    if (k->n_nodes == k->nodes_size) {
+        const int size = k->nodes_size ? k->nodes_size * 2 : 8;
+        int *v = tpi_resize(&p->graph->ctx->mem, k->nodes, (size_t)k->nodes_size * sizeof *v,
+                            (size_t)size * sizeof *v);
+        if (!v)
+            return no_memory(p);
+        k->nodes = v;
+        k->nodes_size = size;
+    }
+    k->nodes[k->n_nodes++] = node; /* from last to first; turned at the end */
+    return true;
+}
+
+static bool same_space(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->rank == t->rank &&
+           memcmp(k->shape, t->shape, sizeof(int64_t) * (size_t)k->rank) == 0;
+}
+
+static unsigned axes_of(const tp_tensor *reduction)
+{
+    const tpi_reduce_attrs *a = reduction->attrs;
+    unsigned bits = 0;
+    for (int64_t i = 0; i < a->axes.n; i++)
+        bits |= 1u << a->axes.v[i];
+    return bits;
+}
+
+/* Axes of the space that `t`, a row value, has; -1 where its size is 1. */
+static void reduction_axes(const tp_tensor *t, int space_rank, int *axis_of)
+{
+    const tpi_reduce_attrs *a = t->attrs;
+    const unsigned reduced = axes_of(t);
+    for (int i = 0, at = 0; i < space_rank; i++) {
+        const bool gone = (reduced >> i) & 1;
+        if (!gone || a->keep)
+            axis_of[at++] = gone ? -1 : i;
+    }
+}
+
+/* Strides of reader t's operand k over the axes of the space. */
+static void reading_strides(const tpi_plan *p, const tpi_kernel *k, const tpi_value *reader,
+                            int operand, tpi_layout *l, int64_t *over)
+{
+    tpi_operand_layout(p, reader->node, operand, l);
+    if (reader->node->op->kind == TPI_REDUCE)
+        memcpy(over, l->stride, sizeof(int64_t) * (size_t)k->rank);
+    else
+        tpi_domain_strides(k, reader, l->stride, over);
+}
+
+/* The axes along which every reader's strides are 0; false when readers differ. */
+static bool common_strides(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r,
+                           int64_t *over)
+{
+    bool first = true;
+    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
+        const tpi_value *reader = &p->values[r->list[i]];
+        for (int o = 0; o < reader->node->n_in; o++) {
+            if (p->values[reader->node->in[o]->index].layout.root != node)
+                continue;
+            tpi_layout l;
+            int64_t mine[TP_MAX_RANK];
+            reading_strides(p, k, reader, o, &l, mine);
+            if (l.offset != 0 ||
+                (!first && memcmp(mine, over, sizeof(int64_t) * (size_t)k->rank) != 0))
+                return false;
+            memcpy(over, mine, sizeof(int64_t) * (size_t)k->rank);
+            first = false;
+        }
+    }
+    return !first;
+}
+
+/* The axes of the space for an elementwise row value that is read with the strides `over`:
+ * each own axis is the one over which it has that stride. */
+static bool row_axes(const tpi_kernel *k, const tpi_value *v, const int64_t *over, int *axis_of)
+{
+    int at = 0;
+    for (int i = 0; i < v->node->rank; i++) {
+        axis_of[i] = -1;
+        if (v->node->shape[i] == 1)
+            continue;
+        while (at < k->rank && (over[at] == 0 || k->shape[at] != v->node->shape[i] ||
+                                over[at] != v->layout.stride[i]))
+            at++;
+        if (at == k->rank)
+            return false;
+        axis_of[i] = at++;
+    }
+    return true;
+}
+
+/* The axes along which a row value is the same, when these are the last ones. */
+static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *axes)
+{
+    bool kept = false;
+    *axes = 0;
+    for (int i = k->rank - 1; i >= 0; i--) {
+        if (k->shape[i] == 1)
+            continue;
+        if (over[i] != 0)
+            kept = true;
+        else if (kept)
+            return false;
+        else
+            *axes |= 1u << i;
+    }
+    return *axes != 0;
+}
+
+static bool has_full_readers(const tpi_plan *p, int node, const readers *r)
+{
+    for (int i = r->start[node]; i < r->start[node + 1]; i++)
+        if (!p->values[r->list[i]].row)
+            return true;
+    return false;
+}
+
+/* Makes room for `node` in k, of which all its readers are part; false: it does not fit. */
+static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
+{
+    tpi_value *v = &p->values[node];
+    const tp_tensor *t = v->node;
+    int64_t over[TP_MAX_RANK], own[TP_MAX_RANK];
+    if (!common_strides(p, k, node, r, over))
+        return false;
+    tpi_value as = *v;
+    unsigned reduced = k->reduced;
+    if (t->op->kind == TPI_REDUCE) {
+        if (!same_space(k, t->in[0]))
+            return false;
+        as.row = true;
+        reduced = axes_of(t);
+        reduction_axes(t, k->rank, as.axis_of);
+    } else if (same_space(k, t)) {
+        as.row = false;
+        for (int i = 0; i < t->rank; i++)
+            as.axis_of[i] = t->shape[i] == 1 ? -1 : i;
+    } else {
+        as.row = true;
+        if (!row_axes(k, v, over, as.axis_of))
+            return false;
+        if (!k->has_reduced && !lacks_last_axes(k, over, &reduced))
+            return false;
+    }
+    if (k->has_reduced && reduced != k->reduced)
+        return false;
+    tpi_domain_strides(k, &as, as.layout.stride, own);
+    for (int i = 0; i < k->rank; i++)
+        if (k->shape[i] != 1 && own[i] != over[i])
+            return false;
+    if (as.row) {
+        const bool last = k->rank > 0 && (reduced >> (k->rank - 1)) & 1;
+        for (int i = 0; i < k->rank; i++)
+            if (own[i] != 0 && (reduced >> i) & 1)
+                return false;
+        if (!last && has_full_readers(p, node, r))
+            return false; /* columns are streamed once */
+        k->reduced = reduced;
+        k->has_reduced = true;
+    }
+    *v = as;
+    return true;
+}
+
+/* The nest of all readers; -1 when there is none or they differ. */
+static int nest_of_readers(const tpi_plan *p, int node, const readers *r)
+{
+    int nest = -1;
+    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
+        const tpi_value *reader = &p->values[r->list[i]];
+        if (!is_loop_op(reader->node) || (nest >= 0 && reader->kernel != nest))
+            return -1;
+        nest = reader->kernel;
+    }
+    return nest;
+}
+
+static bool start_nest(tpi_plan *p, int node)
+{
+    tpi_value *v = &p->values[node];
+    const tp_tensor *t = v->node;
+    tpi_kernel *k = new_kernel(p, TPI_KERNEL_LOOP, node);
+    if (!k)
+        return false;
+    const tp_tensor *space = t->op->kind == TPI_REDUCE ? t->in[0] : t;
+    k->rank = space->rank;
+    memcpy(k->shape, space->shape, sizeof(int64_t) * (size_t)k->rank);
+    if (t->op->kind == TPI_REDUCE) {
+        k->reduced = axes_of(t);
+        k->has_reduced = true;
+        v->row = true;
+        reduction_axes(t, k->rank, v->axis_of);
+    } else {
+        for (int i = 0; i < t->rank; i++)
+            v->axis_of[i] = t->shape[i] == 1 ? -1 : i;
+    }
+    return add_node(p, k, node);
+}
+
+static bool make_kernels(tpi_plan *p, const tpi_roots *roots, bool fuse)
+{
+    readers r = {0};
+    bool ok = find_readers(p, roots, &r);
+    for (int i = p->n_values - 1; i >= 0 && ok; i--) {
+        tpi_value *v = &p->values[i];
+        const tp_tensor *t = v->node;
+        const bool read = r.start[i + 1] > r.start[i] || r.pinned[i];
+        if (v->place == TPI_AT_SOURCE || v->place == TPI_AT_ALIAS || !read)
+            continue;
+        if (is_literal(t) && !r.pinned[i]) {
+            v->place = TPI_AT_LITERAL;
+            continue;
+        }
+        if (!is_loop_op(t)) {
+            ok = new_kernel(p, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL, i);
+            continue;
+        }
+        const int nest = fuse && !r.pinned[i] ? nest_of_readers(p, i, &r) : -1;
+        if (nest >= 0 && joins(p, &p->kernels[nest], i, &r)) {
+            v->kernel = nest;
+            v->place = TPI_AT_INNER;
+            ok = add_node(p, &p->kernels[nest], i);
+        } else {
+            ok = start_nest(p, i);
+        }
+    }
+    for (int i = 0; i < p->n_values && ok; i++)
+        if (p->values[i].place == TPI_AT_SOURCE && is_literal(p->values[i].node) && !r.pinned[i])
+            p->values[i].place = TPI_AT_LITERAL;
+    free_readers(p, &r);
+    return ok;
+}
+
+/* ---- order, stages, buffers ------------------------------------------------------------------------------ */
+
+/* A nest runs where its root stands in program order: all that it reads from outside is made by
+ * nests whose roots are older. */
+static void order_kernels(tpi_plan *p)
+{
+    for (int i = 0, j = p->n_kernels - 1; i < j; i++, j--) { /* they were made backwards */
+        const tpi_kernel k = p->kernels[i];
+        p->kernels[i] = p->kernels[j];
+        p->kernels[j] = k;
+    }
+    for (int i = 0; i < p->n_kernels; i++) {
+        tpi_kernel *k = &p->kernels[i];
+        for (int a = 0, b = k->n_nodes - 1; a < b; a++, b--) {
+            const int node = k->nodes[a];
+            k->nodes[a] = k->nodes[b];
+            k->nodes[b] = node;
+        }
+        p->values[k->root].kernel = i;
+        for (int a = 0; a < k->n_nodes; a++)
+            p->values[k->nodes[a]].kernel = i;
+    }
+}
+
+/* A row value is there after its stage; a full one can be had in any stage from its own on. */
+static void set_stages(tpi_plan *p, const tpi_kernel *k)
+{
+    for (int a = 0; a < k->n_nodes; a++) {
+        tpi_value *v = &p->values[k->nodes[a]];
+        v->stage = v->row && v->node->op->kind == TPI_ELEMENT ? -1 : 0;
+        for (int o = 0; o < v->node->n_in; o++) {
+            const tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
+            if (x->kernel < 0 || x->kernel != v->kernel)
+                continue;
+            const int from = x->row && !v->row ? x->stage + 1 : x->stage;
+            v->stage = from > v->stage ? from : v->stage;
+        }
+    }
+}
+
+static int add_buffer(tpi_plan *p, int node)
+{
+    if (p->n_buffers == p->buffers_size) {
+        const int size = p->buffers_size ? p->buffers_size * 2 : 64;
+        tpi_buffer *v = tpi_resize(&p->graph->ctx->mem, p->buffers,
+                                   (size_t)p->buffers_size * sizeof *v, (size_t)size * sizeof *v);
+        if (!v) {
+            no_memory(p);
+            return -1;
+        }
+        p->buffers = v;
+        p->buffers_size = size;
+    }
+    const tpi_value *v = &p->values[node];
+    p->buffers[p->n_buffers] =
+        (tpi_buffer){.node = node, .place = v->place, .first = v->kernel, .last = v->last};
+    return p->n_buffers++;
+}
+
+static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
+{
+    for (int i = 0; i < roots->n; i++) {
+        tpi_value *v = &p->values[p->values[roots->v[i]->index].layout.root];
+        if (v->place == TPI_AT_ARENA)
+            v->place = TPI_AT_OUTPUT;
+    }
+    for (int i = 0; i < p->n_values; i++) {
+        const tpi_value *v = &p->values[i];
+        if (v->kernel < 0)
+            continue;
+        for (int o = 0; o < v->node->n_in; o++) {
+            tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
+            x->last = v->kernel > x->last ? v->kernel : x->last;
+        }
+    }
+    for (int i = 0; i < p->n_values; i++) {
+        tpi_value *v = &p->values[i];
+        const bool used = v->kernel >= 0 || v->last >= 0 || v->place == TPI_AT_SOURCE;
+        if (!used || v->place == TPI_AT_INNER || v->place == TPI_AT_ALIAS ||
+            v->place == TPI_AT_LITERAL)
+            continue;
+        v->buffer = add_buffer(p, i);
+        if (v->buffer < 0)
+            return false;
+    }
+    return true;
+}
+
+tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
+{
+    tpi_plan *p = tpi_take(&g->ctx->mem, sizeof *p);
+    if (!p) {
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), "compile");
+        return NULL;
+    }
+    *p = (tpi_plan){.graph = g, .n_values = g->n_nodes};
+    p->values = tpi_take(&g->ctx->mem, (size_t)g->n_nodes * sizeof *p->values);
+    if (!p->values)
+        no_memory(p);
+    if (!p->values || !lay_out(p) || !make_kernels(p, roots, fuse)) {
+        tpi_plan_free(p);
+        return NULL;
+    }
+    order_kernels(p);
+    for (int i = 0; i < p->n_kernels; i++)
+        set_stages(p, &p->kernels[i]);
+    if (!assign_buffers(p, roots)) {
+        tpi_plan_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void tpi_plan_free(tpi_plan *p)
+{
+    if (!p)
+        return;
+    tpi_mem *m = &p->graph->ctx->mem;
+    for (int i = 0; i < p->n_kernels; i++)
+        tpi_give_back(m, p->kernels[i].nodes,
+                      (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
+    tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
+    tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
+    tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
+    tpi_give_back(m, p, sizeof *p);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+/* Buffers in the order of their sizes, the largest first, each at the lowest place where no
+ * buffer lies that lives at the same time. */
+int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes, int64_t *offset)
+{
+    enum { UNPLACED = -1 };
+    int64_t total = 0;
+    for (int i = 0; i < n; i++)
+        offset[i] = UNPLACED;
+    for (int round = 0; round < n; round++) {
+        int next = -1;
+        for (int i = 0; i < n; i++)
+            if (offset[i] == UNPLACED && buffers[i].place == TPI_AT_ARENA &&
+                (next < 0 || bytes[i] > bytes[next]))
+                next = i;
+        if (next < 0)
+            break;
+        int64_t at = 0;
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int i = 0; i < n; i++) {
+                const bool apart = buffers[i].last < buffers[next].first ||
+                                   buffers[next].last < buffers[i].first;
+                if (offset[i] == UNPLACED || buffers[i].place != TPI_AT_ARENA || apart)
+                    continue;
+                if (at < offset[i] + bytes[i] && offset[i] < at + bytes[next]) {
+                    at = (offset[i] + bytes[i] + 63) & ~(int64_t)63;
+                    moved = true;
+                }
+            }
+        }
+        offset[next] = at;
+        total = at + bytes[next] > total ? at + bytes[next] : total;
+    }
+    return (total + 63) & ~(int64_t)63;
+}

@@ -1,0 +1,245 @@
+#include "codegen/render.h"
+
+#include "kernel/text.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- pieces ------------------------------------------------------------------------------------ */
+
+void tpi_render_size(tpi_render *r, int64_t size)
+{
+    tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
+}
+
+/* A place or a name, kept from ending the comment it stands in. */
+static void put_quoted(tpi_str *s, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        const bool plain = *c >= ' ' && *c < 127 && *c != '/' && *c != '*' && *c != '\\';
+        if (plain || (*c == '/' && c > text && c[-1] != '*'))
+            tpi_str_add(s, c, 1);
+        else
+            tpi_str_put(s, "?");
+    }
+}
+
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+/* "add, mul  [batch, 10]  mnist.c:41" */
+static void put_comment(tpi_render *r, const tpi_kernel *k)
+{
+    const tp_tensor *root = r->plan->graph->nodes[k->root];
+    tpi_str_put(&r->body, "\n/* ");
+    for (int i = 0; i < k->n_nodes - 1; i++)
+        tpi_str_printf(&r->body, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
+    tpi_str_printf(&r->body, "%s  %s", root->op->name, SHAPE(root));
+    if (root->name) {
+        tpi_str_put(&r->body, "  ");
+        put_quoted(&r->body, root->name);
+    }
+    if (root->file) {
+        tpi_str_put(&r->body, "  ");
+        put_quoted(&r->body, base_name(root->file));
+        tpi_str_printf(&r->body, ":%d", root->line);
+    }
+    tpi_str_put(&r->body, " */\n");
+}
+
+void tpi_render_head(tpi_render *r, int n)
+{
+    const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
+    put_comment(r, &r->plan->kernels[n]);
+    tpi_str_printf(&r->body,
+                   "static int64_t k%d(void *const *restrict p, const int64_t *restrict s, "
+                   "const int64_t *restrict random, void *restrict scratch)\n{\n"
+                   "    (void)p, (void)s, (void)random, (void)scratch;\n",
+                   n);
+    for (int i = 0; i < symbols; i++)
+        tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
+    if (symbols) {
+        tpi_str_put(&r->body, "    ");
+        for (int i = 0; i < symbols; i++)
+            tpi_str_printf(&r->body, "(void)s%d%s", i, i + 1 < symbols ? ", " : ";\n");
+    }
+}
+
+void tpi_render_memory(tpi_render *r, int root, bool write)
+{
+    const tpi_value *v = &r->plan->values[root];
+    tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%d];\n", write ? "" : "const ",
+                   tp_dtype_name((tp_dtype)v->node->dtype), root, v->buffer);
+}
+
+static void put_float(tpi_render *r, tp_dtype t, const void *p)
+{
+    const double x = tpi_load_f64(t, p);
+    if (t == TP_F32 && isfinite(x)) {
+        tpi_str_printf(&r->body, x == floor(x) && fabs(x) < 1e6 ? "%.1ff" : "%.9gf", x);
+        return;
+    }
+    if (t == TP_F64 && isfinite(x)) {
+        tpi_str_printf(&r->body, x == floor(x) && fabs(x) < 1e6 ? "%.1f" : "%.17g", x);
+        return;
+    }
+    uint64_t bits = 0;
+    memcpy(&bits, p, tp_dtype_size(t));
+    tpi_str_printf(&r->body, "tpk_from_bits_%s(0x%llxu%s)", tp_dtype_name(t),
+                   (unsigned long long)bits, t == TP_F64 ? "ll" : "");
+}
+
+void tpi_render_literal(tpi_render *r, const tp_tensor *t)
+{
+    const tp_dtype type = (tp_dtype)t->dtype;
+    if (t->op->kind == TPI_SHAPE) { /* the product of some sizes of its operand */
+        const tpi_list *axes = t->attrs;
+        tpi_str_printf(&r->body, "tpk_cast_i64_%s(1", tp_dtype_name(type));
+        for (int64_t i = 0; i < axes->n; i++) {
+            tpi_str_put(&r->body, " * (int64_t)(");
+            tpi_render_size(r, t->in[0]->shape[axes->v[i]]);
+            tpi_str_put(&r->body, ")");
+        }
+        tpi_str_put(&r->body, ")");
+    } else if (type >= TP_F32) {
+        put_float(r, type, t->in[0]->data);
+    } else {
+        const int64_t x = tpi_load_i64(type, t->in[0]->data);
+        uint64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        if (type == TP_U64)
+            memcpy(&bits, t->in[0]->data, sizeof bits);
+        tpi_str_printf(&r->body, "(tpk_%s)0x%llxull", tp_dtype_name(type),
+                       (unsigned long long)bits);
+    }
+}
+
+/* ---- the kernel text a program is made with --------------------------------------------------------- */
+
+typedef struct text {
+    const char *text;
+    const size_t *size;
+    unsigned needs; /* texts before it */
+    const char *before, *after;
+} text;
+
+#define NEEDS(id) (1u << TPI_TEXT_##id)
+#define TEXT(id, name, ...) [TPI_TEXT_##id] = {tpi_text_##name, &tpi_text_##name##_size, __VA_ARGS__}
+#define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
+
+static const text texts[] = {
+    TEXT(target, target, 0, "", ""),
+    TEXT(math_f32, math_f32, NEEDS(target), "", ""),
+    TEXT(math_f64, math_f64, NEEDS(math_f32), "", ""),
+    TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), "", ""),
+    TEXT(reduce, reduce, NEEDS(elem), "", ""),
+    TEXT(reduce_int, reduce_int, NEEDS(reduce), "", ""),
+    TEXT(view, view, NEEDS(target), "", ""),
+    TEXT(vec, vec, NEEDS(target), "", ""),
+    TEXT(philox, philox, NEEDS(elem), "", ""),
+    TEXT(convspec, convspec, NEEDS(vec), "", ""),
+    TEXT(gemm_32, gemm, NEEDS(vec), BITS(32)),
+    TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
+    TEXT(conv_32, conv, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
+    TEXT(conv_64, conv, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
+/* Texts that are pasted once per element type, with T, S and FN defined. */
+static const struct {
+    const char *name, *text;
+    const size_t *size;
+    unsigned needs;
+} templates[] = {
+#define TEMPLATE(name, needs) {#name, tpi_text_##name, &tpi_text_##name##_size, needs}
+    TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(scan, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec)),
+};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+int tpi_template_index(const char *name)
+{
+    for (int i = 0; i < N_TEMPLATES; i++)
+        if (strcmp(templates[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void put_texts(tpi_render *r, tpi_str *out)
+{
+    for (int i = 0; i < N_TEMPLATES; i++)
+        r->texts |= r->instances[i] ? templates[i].needs : 0;
+    for (int i = N_TEXTS - 1; i >= 0; i--)
+        r->texts |= (r->texts >> i) & 1 ? texts[i].needs : 0;
+    for (int i = 0; i < N_TEXTS; i++)
+        if ((r->texts >> i) & 1) {
+            tpi_str_put(out, texts[i].before);
+            tpi_str_add(out, texts[i].text, *texts[i].size);
+            tpi_str_put(out, texts[i].after);
+        }
+    tpi_str_put(out, "#define FN(name) TPK_CAT(tpk_##name##_, S)\n");
+    for (int i = 0; i < N_TEMPLATES; i++)
+        for (int t = 0; t < TP_N_DTYPES; t++)
+            if ((r->instances[i] >> t) & 1) {
+                const char *name = tp_dtype_name((tp_dtype)t);
+                tpi_str_printf(out, "#define T tpk_%s\n#define S %s\n", name, name);
+                tpi_str_add(out, templates[i].text, *templates[i].size);
+                tpi_str_put(out, "#undef T\n#undef S\n");
+            }
+}
+
+/* ---- the program ------------------------------------------------------------------------------------ */
+
+bool tpi_render_program(const tpi_plan *p, tpi_str *out)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    tpi_render r = {.plan = p, .body = TPI_STR(m), .scratch = TPI_STR(m), .texts = NEEDS(elem)};
+    for (int i = 0; i < p->n_kernels; i++) {
+        const tpi_kernel_kind kind = p->kernels[i].kind;
+        if (kind == TPI_KERNEL_LOOP)
+            tpi_render_loop(&r, i);
+        else if (kind == TPI_KERNEL_COPY)
+            tpi_render_copy(&r, i);
+        else
+            tpi_render_call(&r, i);
+    }
+    tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+    put_texts(&r, out);
+    tpi_str_add(out, r.body.text ? r.body.text : "", r.body.len);
+    const int symbols = tpi_dim_n_symbols(p->graph->dims);
+    tpi_str_put(out, "\nint64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)\n{\n"
+                     "    int64_t most = 64, need = 0;\n    (void)s, (void)need;\n");
+    for (int i = 0; i < symbols; i++)
+        tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
+    tpi_str_add(out, r.scratch.text ? r.scratch.text : "", r.scratch.len);
+    tpi_str_put(out, "    return most;\n}\n\nint64_t " TPI_ENTRY_SYMBOL
+                     "(void *const *p, const int64_t *s, const int64_t *random, void *scratch, "
+                     "int64_t *fail)\n{\n    int64_t e = 0;\n    (void)e, (void)fail;\n");
+    for (int i = 0; i < p->n_kernels; i++) {
+        const bool can_fail = p->kernels[i].kind == TPI_KERNEL_CALL;
+        if (can_fail)
+            tpi_str_printf(out,
+                           "    if ((e = k%d(p, s, random, scratch)) != 0) {\n"
+                           "        fail[0] = %d, fail[1] = e;\n        return 1;\n    }\n",
+                           i, p->kernels[i].root);
+        else
+            tpi_str_printf(out, "    k%d(p, s, random, scratch);\n", i);
+    }
+    tpi_str_put(out, "    return 0;\n}\n");
+    const bool ok = !out->failed && !r.body.failed && !r.scratch.failed;
+    tpi_str_free(&r.body);
+    tpi_str_free(&r.scratch);
+    if (!ok) {
+        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+        tpi_str_free(out);
+    }
+    return ok;
+}

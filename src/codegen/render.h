@@ -1,0 +1,63 @@
+/* C text from a plan: one function per kernel, and the entry that calls them in order. */
+#ifndef TAPIR_RENDER_H
+#define TAPIR_RENDER_H
+
+#include "base/strbuf.h"
+#include "codegen/plan.h"
+
+/* The entry of every program: memory by buffer number, the symbols' values, seed and first
+ * position of each random node, scratch memory of tapir_scratch(sizes) bytes. Returns 0, or 1
+ * with fail[] = node, 1 + position of an index that was out of range. */
+typedef int64_t (*tpi_entry)(void *const *buffers, const int64_t *sizes, const int64_t *random,
+                             void *scratch, int64_t *fail);
+typedef int64_t (*tpi_scratch_size)(const int64_t *sizes);
+#define TPI_ENTRY_SYMBOL "tapir_run"
+#define TPI_SCRATCH_SYMBOL "tapir_scratch"
+
+typedef struct tpi_render {
+    const tpi_plan *plan;
+    tpi_str body;    /* the kernels */
+    tpi_str scratch; /* one line per kernel that needs scratch memory */
+    unsigned texts;  /* which files of src/kernel it needs, as bits of tpi_text_id */
+    unsigned instances[8]; /* of the templates: element types, as bits */
+    int n_random;
+} tpi_render;
+
+typedef enum tpi_text_id {
+    TPI_TEXT_target,
+    TPI_TEXT_math_f32,
+    TPI_TEXT_math_f64,
+    TPI_TEXT_elem,
+    TPI_TEXT_reduce,
+    TPI_TEXT_reduce_int,
+    TPI_TEXT_view,
+    TPI_TEXT_vec,
+    TPI_TEXT_philox,
+    TPI_TEXT_convspec,
+    TPI_TEXT_gemm_32,
+    TPI_TEXT_gemm_64,
+    TPI_TEXT_conv_32,
+    TPI_TEXT_conv_64
+} tpi_text_id;
+
+/* The whole program, appended to `out`. False when out of memory (`out` is then empty). */
+bool tpi_render_program(const tpi_plan *p, tpi_str *out);
+
+/* The template of src/kernel of that name; -1: there is none. */
+int tpi_template_index(const char *name);
+
+/* One kernel, number `n`, as `static int64_t k<n>(...)`. */
+void tpi_render_loop(tpi_render *r, int n);
+void tpi_render_call(tpi_render *r, int n);
+void tpi_render_copy(tpi_render *r, int n);
+
+/* "s0 * 10": a size as C. */
+void tpi_render_size(tpi_render *r, int64_t size);
+/* Head of a kernel: comment, signature, symbols. */
+void tpi_render_head(tpi_render *r, int n);
+/* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */
+void tpi_render_memory(tpi_render *r, int root, bool write);
+/* A one-element constant, or a size, as C. */
+void tpi_render_literal(tpi_render *r, const tp_tensor *t);
+
+#endif

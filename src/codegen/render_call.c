@@ -1,0 +1,300 @@
+/* Kernels that are one call: of a function of src/kernel, of a contraction, or a copy. */
+#include "codegen/render.h"
+
+#include "op/draw.h"
+#include "op/reduction.h"
+
+#include <string.h>
+
+static const char *type_of(const tp_tensor *t)
+{
+    return tp_dtype_name((tp_dtype)t->dtype);
+}
+
+static void put_sizes(tpi_render *r, int n, const int64_t *v)
+{
+    tpi_str_put(&r->body, "{");
+    for (int i = 0; i < n; i++) {
+        tpi_str_put(&r->body, i ? ", " : "");
+        tpi_render_size(r, v[i]);
+    }
+    tpi_str_put(&r->body, n ? "}" : "0}");
+}
+
+/* "v3 + offset" with the constness of operands cast away, as views have none. */
+static void put_address(tpi_render *r, const tpi_layout *l)
+{
+    tpi_str_printf(&r->body, "v%d", l->root);
+    if (l->offset != 0) {
+        tpi_str_put(&r->body, " + (");
+        tpi_render_size(r, l->offset);
+        tpi_str_put(&r->body, ")");
+    }
+}
+
+static void put_view(tpi_render *r, const tp_tensor *t)
+{
+    const tpi_layout *l = &r->plan->values[t->index].layout;
+    tpi_str_put(&r->body, "{(void *)(");
+    put_address(r, l);
+    tpi_str_printf(&r->body, "), %d, ", t->rank);
+    put_sizes(r, t->rank, t->shape);
+    tpi_str_put(&r->body, ", ");
+    put_sizes(r, t->rank, l->stride);
+    tpi_str_put(&r->body, "}");
+}
+
+static void put_memories(tpi_render *r, const tp_tensor *t)
+{
+    for (int i = 0; i < t->n_in; i++) {
+        const int root = r->plan->values[t->in[i]->index].layout.root;
+        bool seen = false;
+        for (int k = 0; k < i; k++)
+            seen |= r->plan->values[t->in[k]->index].layout.root == root;
+        if (!seen)
+            tpi_render_memory(r, root, false);
+    }
+    tpi_render_memory(r, t->index, true);
+}
+
+/* ---- functions of src/kernel ------------------------------------------------------------------------ */
+
+static void put_function_call(tpi_render *r, const tp_tensor *t)
+{
+    const tp_tensor *key = t->op->call_dtype < 0 ? t : t->in[t->op->call_dtype];
+    const int which = tpi_template_index(t->op->text);
+    int64_t attr[TPI_MAX_FLAT_ATTRS];
+    const int n = tpi_flatten_attrs(t->op, t->attrs, attr);
+    r->instances[which] |= 1u << key->dtype;
+    tpi_str_printf(&r->body, "    const tpk_view in[%d] = {", t->n_in ? t->n_in : 1);
+    for (int i = 0; i < t->n_in; i++) {
+        tpi_str_put(&r->body, i ? ", " : "");
+        put_view(r, t->in[i]);
+    }
+    tpi_str_put(&r->body, t->n_in ? "};\n    const tpk_view out = " : "{0}};\n    const tpk_view out = ");
+    put_view(r, t);
+    tpi_str_printf(&r->body, ";\n    const int64_t attr[%d] = {", n ? n : 1);
+    for (int i = 0; i < n; i++) {
+        const bool random = t->op == &tpi_op_random;
+        tpi_str_put(&r->body, i ? ", " : "");
+        if (random && i == TPI_RANDOM_SEED)
+            tpi_str_printf(&r->body, "random[%d]", 2 * r->n_random);
+        else if (random && i == TPI_RANDOM_AT)
+            tpi_str_printf(&r->body, "random[%d]", 2 * r->n_random + 1);
+        else if (tpi_dim_is_symbolic(attr[i]))
+            tpi_render_size(r, attr[i]);
+        else if (attr[i] == INT64_MIN)
+            tpi_str_put(&r->body, "INT64_MIN");
+        else
+            tpi_str_printf(&r->body, "%lld", (long long)attr[i]);
+    }
+    r->n_random += t->op == &tpi_op_random;
+    tpi_str_printf(&r->body, "%s};\n    return tpk_%s_%s(in, &out, attr);\n}\n", n ? "" : "0",
+                   t->op->fn, type_of(key));
+}
+
+/* ---- matrix products ------------------------------------------------------------------------------------ */
+
+static void put_size_of(tpi_render *r, const char *before, int64_t size)
+{
+    tpi_str_put(&r->body, before);
+    tpi_render_size(r, size);
+}
+
+/* Position in the batch of operand t, whose loops run over b0, b1, ... */
+static void put_batch_offset(tpi_render *r, const tp_tensor *t, const int64_t *stride)
+{
+    for (int i = 0; i < t->rank - 2; i++) {
+        if (stride[i] == 0)
+            continue;
+        tpi_str_printf(&r->body, " + b%d * (", i);
+        tpi_render_size(r, stride[i]);
+        tpi_str_put(&r->body, ")");
+    }
+}
+
+static void put_matmul(tpi_render *r, const tp_tensor *t)
+{
+    const tp_tensor *a = t->in[0], *b = t->in[1];
+    const tpi_layout *la = &r->plan->values[a->index].layout,
+                     *lb = &r->plan->values[b->index].layout,
+                     *lc = &r->plan->values[t->index].layout;
+    const int lead = t->rank - 2;
+    const bool is_float = t->dtype >= TP_F32;
+    const char *type = type_of(t);
+    for (int i = 0; i < lead; i++) {
+        tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
+        tpi_render_size(r, t->shape[i]);
+        tpi_str_printf(&r->body, "; b%d++)\n", i);
+    }
+    if (is_float) {
+        r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
+        tpi_str_printf(&r->body, "        tpk_gemm_%s(", type);
+    } else { /* integers wrap: the order does not matter */
+        tpi_str_printf(&r->body, "        k_matmul_%s(", type);
+    }
+    tpi_render_size(r, t->shape[lead]);
+    put_size_of(r, ", ", t->shape[lead + 1]);
+    put_size_of(r, ", ", a->shape[lead + 1]);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, la);
+    put_batch_offset(r, a, la->stride);
+    put_size_of(r, ", ", la->stride[lead]);
+    put_size_of(r, ", ", la->stride[lead + 1]);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, lb);
+    put_batch_offset(r, b, lb->stride);
+    put_size_of(r, ", ", lb->stride[lead]);
+    put_size_of(r, ", ", lb->stride[lead + 1]);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, lc);
+    put_batch_offset(r, t, lc->stride);
+    put_size_of(r, ", ", lc->stride[lead]);
+    tpi_str_put(&r->body, is_float ? ", scratch);\n    return 0;\n}\n" : ");\n    return 0;\n}\n");
+    if (!is_float)
+        return;
+    tpi_str body = r->body; /* the same sizes, into the other text */
+    r->body = r->scratch;
+    tpi_str_printf(&r->body, "    need = (int64_t)tpk_gemm_ws_%s(", type);
+    tpi_render_size(r, t->shape[lead]);
+    put_size_of(r, ", ", t->shape[lead + 1]);
+    put_size_of(r, ", ", a->shape[lead + 1]);
+    tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
+    r->scratch = r->body;
+    r->body = body;
+}
+
+/* Integer products are rare: their loop is written where it is needed. */
+static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
+{
+    const char *type = type_of(t);
+    tpi_str_printf(&r->body,
+                   "\n#ifndef k_matmul_for_%s\n#define k_matmul_for_%s\n"
+                   "static void k_matmul_%s(int64_t m, int64_t n, int64_t k, const tpk_%s *a, "
+                   "int64_t ars, int64_t acs, const tpk_%s *b, int64_t brs, int64_t bcs, tpk_%s *c, "
+                   "int64_t crs)\n{\n"
+                   "    for (int64_t i = 0; i < m; i++)\n"
+                   "        for (int64_t j = 0; j < n; j++) {\n"
+                   "            uint64_t sum = 0;\n"
+                   "            for (int64_t l = 0; l < k; l++)\n"
+                   "                sum += (uint64_t)a[i * ars + l * acs] * "
+                   "(uint64_t)b[l * brs + j * bcs];\n"
+                   "            c[i * crs + j] = (tpk_%s)sum;\n        }\n}\n#endif\n",
+                   type, type, type, type, type, type, type);
+}
+
+/* ---- convolutions ----------------------------------------------------------------------------------------- */
+
+static const tpi_list *list_of(const tp_tensor *t, const char *name)
+{
+    for (const tpi_attr *a = t->op->attrs; a->name; a++)
+        if (strcmp(a->name, name) == 0)
+            return (const tpi_list *)(const void *)((const char *)t->attrs + a->offset);
+    return NULL;
+}
+
+static void put_field(tpi_render *r, const char *name, int n, const int64_t *v)
+{
+    tpi_str_printf(&r->body, ", .%s = ", name);
+    put_sizes(r, n, v);
+}
+
+static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, const tp_tensor *w,
+                     const tp_tensor *y)
+{
+    const int nd = x->rank - 2;
+    const tpi_value *values = r->plan->values;
+    tpi_str_printf(&r->body, "    const tpk_conv c = {.nd = %d, .groups = %lld, .batch = ", nd,
+                   (long long)list_of(t, "groups")->n);
+    tpi_render_size(r, x->shape[0]);
+    put_size_of(r, ", .ic = ", x->shape[1]);
+    put_size_of(r, ", .oc = ", w->shape[0]);
+    put_field(r, "in", nd, x->shape + 2);
+    put_field(r, "out", nd, y->shape + 2);
+    put_field(r, "ker", nd, w->shape + 2);
+    put_field(r, "stride", nd, list_of(t, "stride")->v);
+    put_field(r, "dil", nd, list_of(t, "dilation")->v);
+    put_field(r, "pad", nd, list_of(t, "pad_lo")->v);
+    put_field(r, "xs", x->rank, values[x->index].layout.stride);
+    put_field(r, "ws", x->rank, values[w->index].layout.stride);
+    put_field(r, "ys", x->rank, values[y->index].layout.stride);
+    tpi_str_put(&r->body, "};\n");
+}
+
+static void put_conv(tpi_render *r, const tp_tensor *t)
+{
+    const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
+    const tp_tensor *x = dx ? t : t->in[0], *w = dw ? t : t->in[1],
+                    *y = dx ? t->in[0] : dw ? t->in[1] : t;
+    const char *type = type_of(t);
+    r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
+    put_spec(r, t, x, w, y);
+    tpi_str_printf(&r->body, "    tpk_%s_%s(&c, ", t->op->name, type);
+    put_address(r, &r->plan->values[t->in[0]->index].layout);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, &r->plan->values[t->in[1]->index].layout);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, &r->plan->values[t->index].layout);
+    tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
+    tpi_str body = r->body;
+    r->body = r->scratch;
+    tpi_str_put(&r->body, "    {\n    ");
+    put_spec(r, t, x, w, y);
+    tpi_str_printf(&r->body,
+                   "        need = (int64_t)tpk_%s_ws_%s(&c);\n"
+                   "        most = need > most ? need : most;\n    }\n",
+                   t->op->name, type);
+    r->scratch = r->body;
+    r->body = body;
+}
+
+void tpi_render_call(tpi_render *r, int n)
+{
+    const tp_tensor *t = r->plan->graph->nodes[r->plan->kernels[n].root];
+    if (t->op == &tpi_op_matmul && t->dtype < TP_F32)
+        put_integer_matmul(r, t);
+    tpi_render_head(r, n);
+    if (t->op == &tpi_op_group) {
+        tpi_render_memory(r, t->index, true);
+        tpi_str_printf(&r->body, "    *v%d = 1;\n    return 0;\n}\n", t->index);
+        return;
+    }
+    if (t->op->kind == TPI_SHAPE || t->op->kind == TPI_SOURCE) {
+        tpi_render_memory(r, t->index, true);
+        tpi_str_printf(&r->body, "    *v%d = ", t->index);
+        tpi_render_literal(r, t);
+        tpi_str_put(&r->body, ";\n    return 0;\n}\n");
+        return;
+    }
+    put_memories(r, t);
+    if (t->op == &tpi_op_matmul)
+        put_matmul(r, t);
+    else if (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx || t->op == &tpi_op_conv_dw)
+        put_conv(r, t);
+    else
+        put_function_call(r, t);
+}
+
+/* A view that strides cannot say: the operand's elements in their order. */
+void tpi_render_copy(tpi_render *r, int n)
+{
+    const tp_tensor *t = r->plan->graph->nodes[r->plan->kernels[n].root], *x = t->in[0];
+    const tpi_layout *l = &r->plan->values[x->index].layout;
+    tpi_render_head(r, n);
+    put_memories(r, t);
+    tpi_str_put(&r->body, "    int64_t to = 0;\n");
+    for (int i = 0; i < x->rank; i++) {
+        tpi_str_printf(&r->body, "    for (int64_t i%d = 0; i%d < ", i, i);
+        tpi_render_size(r, x->shape[i]);
+        tpi_str_printf(&r->body, "; i%d++)\n", i);
+    }
+    tpi_str_printf(&r->body, "        v%d[to++] = (", t->index);
+    put_address(r, l);
+    tpi_str_put(&r->body, ")[0");
+    for (int i = 0; i < x->rank; i++) {
+        tpi_str_printf(&r->body, " + i%d * (", i);
+        tpi_render_size(r, l->stride[i]);
+        tpi_str_put(&r->body, ")");
+    }
+    tpi_str_put(&r->body, "];\n    return 0;\n}\n");
+}

@@ -1,0 +1,772 @@
+/* Loop nests.
+ *
+ * Rows (the last axis is reduced, or nothing is): loops over the kept axes around the stages of
+ * one row. A stage is one loop over the reduced axes that computes what is new in it; operands
+ * of its reductions go to a block buffer of 4096 elements, in the order of docs/numerics.md, and
+ * each full block is reduced by src/kernel/reduce.h. A full value that a later stage needs is
+ * kept in a row of scratch memory, or computed again when that is cheap.
+ *
+ * Columns (the last axis is kept): rows of up to 1024 columns run over the reduced axes, and add
+ * to accumulators beside each other.
+ *
+ * Axes that run on in every operand are joined first. */
+#include "codegen/render.h"
+
+#include "op/reduction.h"
+
+#include <string.h>
+
+enum { MAX_READS = 256, BLOCK = 4096, COLUMNS = 1024 };
+
+/* One operand from memory, over the axes of the space. */
+typedef struct reading {
+    int node, operand; /* who reads what */
+    tpi_layout layout; /* strides over the joined axes */
+} reading;
+
+typedef struct nest {
+    tpi_render *r;
+    const tpi_plan *plan;
+    const tpi_kernel *k;
+    int rank; /* joined axes */
+    int64_t size[TP_MAX_RANK];
+    bool reduced[TP_MAX_RANK];
+    reading reads[MAX_READS];
+    int n_reads;
+    int64_t out_stride[TP_MAX_RANK]; /* of the root */
+    int n_stages;
+    int last_axis;   /* the vector loop's */
+    int depth;       /* of indentation */
+    /* by position in k->nodes: */
+    int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
+    int scratch_row[MAX_READS]; /* number of the row that keeps it for later stages, or -1 */
+    int n_scratch;
+} nest;
+
+static void line(nest *n)
+{
+    tpi_str_printf(&n->r->body, "%*s", 4 * n->depth, "");
+}
+
+#define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
+
+static void put_size(nest *n, int64_t size)
+{
+    const bool plain = !tpi_dim_is_symbolic(size);
+    PUT("%s", plain ? "" : "(");
+    tpi_render_size(n->r, size);
+    PUT("%s", plain ? "" : ")");
+}
+
+static const tpi_value *value_at(const nest *n, int i)
+{
+    return &n->plan->values[n->k->nodes[i]];
+}
+
+static const char *type_name(const tpi_value *v)
+{
+    return tp_dtype_name((tp_dtype)v->node->dtype);
+}
+
+/* The value operand o of v is made of, when it is computed in this nest; else NULL. */
+static const tpi_value *inner_operand(const nest *n, const tpi_value *v, int o)
+{
+    const tpi_value *x = &n->plan->values[v->node->in[o]->index];
+    const tpi_value *root = &n->plan->values[x->layout.root];
+    return root->kernel == v->kernel && root->kernel >= 0 ? root : NULL;
+}
+
+static bool is_literal(const nest *n, const tpi_value *v, int o)
+{
+    const tpi_value *x = &n->plan->values[v->node->in[o]->index];
+    return n->plan->values[x->layout.root].place == TPI_AT_LITERAL;
+}
+
+/* ---- axes -------------------------------------------------------------------------------------------- */
+
+static bool runs_on(const nest *n, int a, int b, const int64_t *stride)
+{
+    if (stride[a] == 0 && stride[b] == 0)
+        return true;
+    if (stride[a] == 0 || stride[b] == 0)
+        return false;
+    return tpi_dim_mul(n->plan->graph->dims, stride[b], n->size[b]) == stride[a];
+}
+
+/* Joins axis b into a, its outer neighbour. */
+static void join(nest *n, int a, int b)
+{
+    n->size[a] = tpi_dim_mul(n->plan->graph->dims, n->size[a], n->size[b]);
+    for (int i = -1; i < n->n_reads; i++) {
+        int64_t *s = i < 0 ? n->out_stride : n->reads[i].layout.stride;
+        s[a] = s[b];
+    }
+}
+
+static void drop_axis(nest *n, int a)
+{
+    for (int i = a; i + 1 < n->rank; i++) {
+        n->size[i] = n->size[i + 1];
+        n->reduced[i] = n->reduced[i + 1];
+        n->out_stride[i] = n->out_stride[i + 1];
+        for (int k = 0; k < n->n_reads; k++)
+            n->reads[k].layout.stride[i] = n->reads[k].layout.stride[i + 1];
+    }
+    n->rank--;
+}
+
+static void join_axes(nest *n)
+{
+    for (int a = n->rank - 1; a >= 0; a--)
+        if (n->size[a] == 1)
+            drop_axis(n, a);
+    for (int b = n->rank - 1; b > 0; b--) {
+        const int a = b - 1;
+        bool joins = n->reduced[a] == n->reduced[b] && runs_on(n, a, b, n->out_stride);
+        for (int i = 0; i < n->n_reads && joins; i++)
+            joins = runs_on(n, a, b, n->reads[i].layout.stride);
+        if (joins) {
+            join(n, a, b);
+            drop_axis(n, b);
+        }
+    }
+}
+
+/* Every operand that comes from memory; false: too many. */
+static bool find_reads(nest *n)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        for (int o = 0; o < v->node->n_in; o++) {
+            if (inner_operand(n, v, o) || is_literal(n, v, o))
+                continue;
+            if (n->n_reads == MAX_READS)
+                return false;
+            reading *x = &n->reads[n->n_reads++];
+            tpi_layout l;
+            tpi_operand_layout(n->plan, v->node, o, &l);
+            *x = (reading){.node = n->k->nodes[i], .operand = o, .layout = l};
+            if (v->node->op->kind != TPI_REDUCE)
+                tpi_domain_strides(n->k, v, l.stride, x->layout.stride);
+            for (int a = 0; a < n->k->rank; a++)
+                if (n->k->shape[a] == 1)
+                    x->layout.stride[a] = 0;
+        }
+    }
+    return true;
+}
+
+/* ---- expressions -------------------------------------------------------------------------------------- */
+
+static const reading *find_read(const nest *n, int node, int operand)
+{
+    for (int i = 0; i < n->n_reads; i++)
+        if (n->reads[i].node == node && n->reads[i].operand == operand)
+            return &n->reads[i];
+    return NULL;
+}
+
+/* " + i0 * 40": position over axes from..to-1, whose loop variables are i<axis>. */
+static void put_position(nest *n, const int64_t *stride, int from, int to)
+{
+    for (int a = from; a < to; a++) {
+        if (stride[a] == 0)
+            continue;
+        PUT(" + i%d", a);
+        if (stride[a] != 1) {
+            PUT(" * ");
+            put_size(n, stride[a]);
+        }
+    }
+}
+
+static void put_load(nest *n, const reading *x)
+{
+    PUT("v%d[", x->layout.root);
+    put_size(n, x->layout.offset);
+    put_position(n, x->layout.stride, 0, n->rank);
+    PUT("]");
+}
+
+static void put_operand(nest *n, const tpi_value *v, int node, int o)
+{
+    const tpi_value *x = inner_operand(n, v, o);
+    if (x) {
+        PUT("x%d", x->layout.root);
+    } else if (is_literal(n, v, o)) {
+        const tpi_value *l = &n->plan->values[v->node->in[o]->index];
+        tpi_render_literal(n->r, n->plan->values[l->layout.root].node);
+    } else {
+        put_load(n, find_read(n, node, o));
+    }
+}
+
+/* const tpk_f32 x7 = tpk_add_f32(x5, v3[i0]); */
+static void put_element(nest *n, int node)
+{
+    const tpi_value *v = &n->plan->values[node];
+    const tp_tensor *t = v->node;
+    line(n);
+    PUT("const tpk_%s x%d = ", type_name(v), node);
+    if (t->op == &tpi_op_cast)
+        PUT("tpk_cast_%s_%s(", tp_dtype_name((tp_dtype)t->in[0]->dtype), type_name(v));
+    else
+        PUT("tpk_%s_%s(", t->op->name,
+            tp_dtype_name((tp_dtype)t->in[t->op == &tpi_op_where]->dtype));
+    for (int o = 0; o < t->n_in; o++) {
+        PUT("%s", o ? ", " : "");
+        put_operand(n, v, node, o);
+    }
+    PUT(");\n");
+}
+
+static const char *reduce_name(const tp_tensor *t)
+{
+    return t->op == &tpi_op_prod         ? "prod"
+           : t->op == &tpi_op_reduce_max ? "max"
+           : t->op == &tpi_op_reduce_min ? "min"
+                                         : "sum";
+}
+
+/* The number of elements of one reduction. */
+static int64_t count_of(const nest *n)
+{
+    int64_t count = 1;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a])
+            count = tpi_dim_mul(n->plan->graph->dims, count, n->size[a]);
+    return count;
+}
+
+static void put_mean(nest *n, const tpi_value *v, int node)
+{
+    if (v->node->op == &tpi_op_mean) {
+        line(n);
+        PUT("x%d /= (tpk_%s)", node, type_name(v));
+        put_size(n, count_of(n));
+        PUT(";\n");
+    }
+}
+
+static void put_store(nest *n)
+{
+    line(n);
+    PUT("v%d[0", n->k->root);
+    put_position(n, n->out_stride, 0, n->rank);
+    PUT("] = x%d;\n", n->k->root);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------ */
+
+static void open_loop(nest *n, int axis)
+{
+    line(n);
+    PUT("for (int64_t i%d = 0; i%d < ", axis, axis);
+    put_size(n, n->size[axis]);
+    PUT("; i%d++) {\n", axis);
+    n->depth++;
+}
+
+static void close_loop(nest *n)
+{
+    n->depth--;
+    line(n);
+    PUT("}\n");
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------- */
+
+static bool is_cheap(const nest *n, const tpi_value *v)
+{
+    static const tpi_op *const cheap[] = {&tpi_op_add, &tpi_op_sub, &tpi_op_mul, &tpi_op_neg,
+                                          &tpi_op_max, &tpi_op_min, &tpi_op_gt, &tpi_op_lt,
+                                          &tpi_op_eq, &tpi_op_where, &tpi_op_relu, &tpi_op_abs,
+                                          &tpi_op_cast};
+    bool is = false;
+    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
+        is |= v->node->op == cheap[i];
+    for (int o = 0; o < v->node->n_in && is; o++) {
+        const tpi_value *x = inner_operand(n, v, o);
+        is = !x || x->row;
+    }
+    return is;
+}
+
+/* Is full value `node` needed in `stage`: by a reduction or the store of that stage, or by a
+ * full value that is computed in it? */
+static bool needed(const nest *n, int at, int stage, const bool *computed)
+{
+    const int node = n->k->nodes[at];
+    if (node == n->k->root)
+        return stage == n->n_stages - 1;
+    for (int i = at + 1; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        const bool reads = v->node->op->kind == TPI_REDUCE ? v->stage == stage
+                                                           : !v->row && computed[i];
+        for (int o = 0; o < v->node->n_in && reads; o++) {
+            const tpi_value *x = inner_operand(n, v, o);
+            if (x && x->layout.root == node)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What a stage computes or takes from scratch; later nodes first, since they say what they need. */
+static void plan_stage(nest *n, int stage, bool *computed, bool *taken)
+{
+    for (int i = n->k->n_nodes - 1; i >= 0; i--) {
+        const tpi_value *v = value_at(n, i);
+        computed[i] = taken[i] = false;
+        if (v->row || v->stage > stage || !needed(n, i, stage, computed))
+            continue;
+        if (n->home[i] < 0)
+            n->home[i] = stage;
+        computed[i] = n->home[i] == stage || is_cheap(n, v);
+        taken[i] = !computed[i];
+    }
+}
+
+/* Rows of scratch for what a later stage takes. */
+static void plan_scratch(nest *n)
+{
+    bool computed[MAX_READS], taken[MAX_READS];
+    for (int i = 0; i < n->k->n_nodes; i++)
+        n->scratch_row[i] = n->home[i] = -1;
+    for (int stage = 0; stage < n->n_stages; stage++) {
+        plan_stage(n, stage, computed, taken);
+        for (int i = 0; i < n->k->n_nodes; i++)
+            if (taken[i] && n->scratch_row[i] < 0)
+                n->scratch_row[i] = n->n_scratch++;
+    }
+}
+
+static bool reduces_in(const nest *n, int i, int stage)
+{
+    const tpi_value *v = value_at(n, i);
+    return v->node->op->kind == TPI_REDUCE && v->stage == stage;
+}
+
+/* Row values that are elementwise: of this stage, once the reductions are done. */
+static void put_row_elements(nest *n, int stage)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        if (v->row && v->node->op->kind == TPI_ELEMENT && v->stage == stage)
+            put_element(n, n->k->nodes[i]);
+    }
+}
+
+/* The body of a stage's innermost loop. `q` is where its elements go in a block or row. */
+static void put_full_elements(nest *n, int stage, const bool *computed, const bool *taken)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const int node = n->k->nodes[i];
+        const tpi_value *v = value_at(n, i);
+        if (taken[i]) {
+            line(n);
+            PUT("const tpk_%s x%d = t%d[at];\n", type_name(v), node, n->scratch_row[i]);
+        } else if (computed[i]) {
+            put_element(n, node);
+            if (n->scratch_row[i] >= 0 && n->home[i] == stage) {
+                line(n);
+                PUT("t%d[at] = x%d;\n", n->scratch_row[i], node);
+            }
+        }
+    }
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (reduces_in(n, i, stage)) {
+            line(n);
+            PUT("b%d[q + j] = ", n->k->nodes[i]);
+            put_operand(n, value_at(n, i), n->k->nodes[i], 0);
+            PUT(";\n");
+        }
+    const tpi_value *root = &n->plan->values[n->k->root];
+    if (stage == n->n_stages - 1 && !root->row)
+        put_store(n);
+}
+
+static void put_stage_reductions(nest *n, int stage, bool begin)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        if (!reduces_in(n, i, stage))
+            continue;
+        const tpi_value *v = value_at(n, i);
+        const int node = n->k->nodes[i];
+        const char *op = reduce_name(v->node), *type = type_name(v);
+        if (begin) {
+            line(n);
+            PUT("tpk_%s b%d[%d];\n", type, node, BLOCK);
+            line(n);
+            PUT("tpk_reduce_%s_acc_%s a%d;\n", op, type, node);
+            line(n);
+            PUT("a%d.count = 0;\n", node);
+            continue;
+        }
+        line(n);
+        PUT("if (q || !a%d.count)\n", node);
+        line(n);
+        PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, q, TPK_LANES(", op, type,
+            node, op, type, node);
+        put_size(n, count_of(n));
+        PUT(")));\n");
+        line(n);
+        PUT("x%d = tpk_reduce_%s_end_%s(&a%d);\n", node, op, type, node);
+        put_mean(n, v, node);
+    }
+}
+
+static bool has_reduction(const nest *n, int stage)
+{
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (reduces_in(n, i, stage))
+            return true;
+    return false;
+}
+
+/* One stage with reductions: blocks of 4096 elements in their order. */
+static void put_blocked_stage(nest *n, int stage, const bool *computed, const bool *taken)
+{
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (reduces_in(n, i, stage)) {
+            line(n);
+            PUT("tpk_%s x%d;\n", type_name(value_at(n, i)), n->k->nodes[i]);
+        }
+    line(n);
+    PUT("{\n");
+    n->depth++;
+    put_stage_reductions(n, stage, true);
+    line(n);
+    PUT("int64_t q = 0, row = 0;\n");
+    line(n);
+    PUT("(void)row;\n");
+    int opened = 0, inner = -1;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a])
+            inner = a;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a] && a != inner) {
+            open_loop(n, a);
+            opened++;
+        }
+    line(n);
+    if (inner < 0) {
+        PUT("const int64_t m = 1, j = 0, at = 0;\n");
+        line(n);
+        PUT("(void)at;\n");
+        put_full_elements(n, stage, computed, taken);
+    } else {
+        PUT("for (int64_t base = 0, m; base < ");
+        put_size(n, n->size[inner]);
+        PUT("; base += m) {\n");
+        n->depth++;
+        line(n);
+        PUT("m = ");
+        put_size(n, n->size[inner]);
+        PUT(" - base < %d - q ? ", BLOCK);
+        put_size(n, n->size[inner]);
+        PUT(" - base : %d - q;\n", BLOCK);
+        line(n);
+        PUT("for (int64_t j = 0; j < m; j++) {\n");
+        n->depth++;
+        line(n);
+        PUT("const int64_t i%d = base + j, at = row + j;\n", inner);
+        line(n);
+        PUT("(void)i%d, (void)at;\n", inner);
+        put_full_elements(n, stage, computed, taken);
+        close_loop(n);
+    }
+    line(n);
+    PUT("q += m, row += m;\n");
+    line(n);
+    PUT("if (q == %d) {\n", BLOCK);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (reduces_in(n, i, stage)) {
+            const tpi_value *v = value_at(n, i);
+            const char *op = reduce_name(v->node), *type = type_name(v);
+            line(n);
+            PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, %d, TPK_LANES(%d)));\n",
+                op, type, n->k->nodes[i], op, type, n->k->nodes[i], BLOCK, BLOCK);
+        }
+    line(n);
+    PUT("    q = 0;\n");
+    line(n);
+    PUT("}\n");
+    if (inner >= 0)
+        close_loop(n);
+    while (opened--)
+        close_loop(n);
+    put_stage_reductions(n, stage, false);
+    close_loop(n);
+}
+
+static void put_plain_stage(nest *n, int stage, const bool *computed, const bool *taken)
+{
+    bool any = false, rows = false;
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        any |= computed[i] || taken[i];
+        rows |= taken[i] || (computed[i] && n->scratch_row[i] >= 0 && n->home[i] == stage);
+    }
+    if (!any)
+        return;
+    int opened = 0, inner = -1;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a] || !n->k->reduced)
+            inner = a;
+    if (rows) {
+        line(n);
+        PUT("{\n");
+        n->depth++;
+        line(n);
+        PUT("int64_t row = 0;\n");
+    }
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a] || (!n->k->reduced && a == inner)) {
+            open_loop(n, a);
+            opened++;
+        }
+    if (rows) {
+        line(n);
+        PUT(inner >= 0 ? "const int64_t at = row + i%d;\n" : "const int64_t at = row;\n", inner);
+    }
+    put_full_elements(n, stage, computed, taken);
+    for (int i = opened; i > 0; i--) {
+        close_loop(n);
+        if (rows && i == opened && opened > 1) {
+            line(n);
+            PUT("row += ");
+            put_size(n, n->size[inner]);
+            PUT(";\n");
+        }
+    }
+    if (rows)
+        close_loop(n);
+}
+
+static void put_rows(nest *n)
+{
+    bool computed[MAX_READS], taken[MAX_READS];
+    const tpi_value *root = &n->plan->values[n->k->root];
+    plan_scratch(n);
+    int64_t room = 0; /* bytes before each scratch row */
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (n->scratch_row[i] >= 0) {
+            line(n);
+            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + %d * ((", type_name(value_at(n, i)),
+                n->scratch_row[i], type_name(value_at(n, i)), n->scratch_row[i]);
+            put_size(n, count_of(n));
+            PUT(" * 8 + 63) & ~(int64_t)63));\n");
+            room++;
+        }
+    if (room) {
+        tpi_str body = n->r->body;
+        n->r->body = n->r->scratch;
+        PUT("    need = %lld * ((", (long long)room);
+        put_size(n, count_of(n));
+        PUT(" * 8 + 63) & ~(int64_t)63);\n    most = need > most ? need : most;\n");
+        n->r->scratch = n->r->body;
+        n->r->body = body;
+    }
+    int kept = 0;
+    for (int a = 0; a < n->rank; a++)
+        if (!n->reduced[a] && (n->k->reduced || a + 1 < n->rank)) {
+            open_loop(n, a);
+            kept++;
+        }
+    put_row_elements(n, -1);
+    for (int stage = 0; stage < n->n_stages; stage++) {
+        plan_stage(n, stage, computed, taken);
+        if (has_reduction(n, stage))
+            put_blocked_stage(n, stage, computed, taken);
+        else
+            put_plain_stage(n, stage, computed, taken);
+        put_row_elements(n, stage);
+    }
+    if (root->row)
+        put_store(n);
+    while (kept--)
+        close_loop(n);
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------------ */
+
+/* Folds the accumulators of up to 4096 rows into the totals. */
+static void put_fold(nest *n)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        if (v->node->op->kind != TPI_REDUCE)
+            continue;
+        const int node = n->k->nodes[i];
+        line(n);
+        PUT("    y%d[j] = first ? a%d[j] : tpk_reduce_%s_step_%s(y%d[j], a%d[j]), a%d[j] = "
+            "tpk_reduce_%s_empty_%s;\n",
+            node, node, reduce_name(v->node), type_name(v), node, node, node,
+            reduce_name(v->node), type_name(v));
+    }
+}
+
+static void put_columns(nest *n)
+{
+    int column = -1, opened = 0, kept = 0;
+    for (int a = 0; a < n->rank; a++)
+        if (!n->reduced[a])
+            column = a;
+    for (int a = 0; a < n->rank; a++)
+        if (!n->reduced[a] && a != column) {
+            open_loop(n, a);
+            kept++;
+        }
+    line(n);
+    PUT("for (int64_t base = 0; base < ");
+    if (column >= 0)
+        put_size(n, n->size[column]);
+    else
+        PUT("1");
+    PUT("; base += %d) {\n", COLUMNS);
+    n->depth++;
+    line(n);
+    PUT("int64_t m = ");
+    if (column >= 0)
+        put_size(n, n->size[column]);
+    else
+        PUT("1");
+    PUT(" - base, rows = 0;\n");
+    line(n);
+    PUT("int first = 1;\n");
+    line(n);
+    PUT("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        if (v->node->op->kind != TPI_REDUCE)
+            continue;
+        const int node = n->k->nodes[i];
+        line(n);
+        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), node, COLUMNS, node, COLUMNS);
+        line(n);
+        PUT("for (int64_t j = 0; j < m; j++)\n");
+        line(n);
+        PUT("    a%d[j] = tpk_reduce_%s_empty_%s;\n", node, reduce_name(v->node), type_name(v));
+    }
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a]) {
+            open_loop(n, a);
+            opened++;
+        }
+    line(n);
+    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    if (column >= 0) {
+        line(n);
+        PUT("const int64_t i%d = base + j;\n", column);
+        line(n);
+        PUT("(void)i%d;\n", column);
+    }
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (!value_at(n, i)->row)
+            put_element(n, n->k->nodes[i]);
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        if (v->node->op->kind != TPI_REDUCE)
+            continue;
+        const int node = n->k->nodes[i];
+        line(n);
+        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", node, reduce_name(v->node), type_name(v),
+            node);
+        put_operand(n, v, node, 0);
+        PUT(");\n");
+    }
+    close_loop(n);
+    line(n);
+    PUT("if (++rows == %d) {\n", BLOCK);
+    n->depth++;
+    line(n);
+    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    put_fold(n);
+    line(n);
+    PUT("}\n");
+    line(n);
+    PUT("rows = 0, first = 0;\n");
+    close_loop(n);
+    while (opened--)
+        close_loop(n);
+    line(n);
+    PUT("if (rows || first)\n");
+    line(n);
+    PUT("    for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    put_fold(n);
+    n->depth--;
+    line(n);
+    PUT("    }\n");
+    line(n);
+    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    if (column >= 0) {
+        line(n);
+        PUT("const int64_t i%d = base + j;\n", column);
+    }
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        const int node = n->k->nodes[i];
+        if (v->node->op->kind == TPI_REDUCE) {
+            line(n);
+            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), node, node);
+            put_mean(n, v, node);
+        } else if (v->row) {
+            put_element(n, node);
+        }
+    }
+    put_store(n);
+    close_loop(n);
+    close_loop(n);
+    while (kept--)
+        close_loop(n);
+}
+
+/* ---- a nest --------------------------------------------------------------------------------------------------- */
+
+static void put_memories(nest *n)
+{
+    for (int i = 0; i < n->n_reads; i++) {
+        bool seen = false;
+        for (int k = 0; k < i; k++)
+            seen |= n->reads[k].layout.root == n->reads[i].layout.root;
+        if (!seen)
+            tpi_render_memory(n->r, n->reads[i].layout.root, false);
+    }
+    tpi_render_memory(n->r, n->k->root, true);
+}
+
+void tpi_render_loop(tpi_render *r, int number)
+{
+    const tpi_kernel *k = &r->plan->kernels[number];
+    const tpi_value *root = &r->plan->values[k->root];
+    nest state = {.r = r, .plan = r->plan, .k = k, .rank = k->rank, .depth = 1}, *n = &state;
+    memcpy(n->size, k->shape, sizeof n->size);
+    for (int a = 0; a < k->rank; a++)
+        n->reduced[a] = (k->reduced >> a) & 1;
+    tpi_domain_strides(k, root, root->layout.stride, n->out_stride);
+    if (k->n_nodes > MAX_READS || !find_reads(n)) {
+        tpi_fail_status(r->plan->graph->ctx, TPI_AT(root->node->file, root->node->line),
+                        root->node->op->name, TP_E_BUG, "a kernel of more than %d operands",
+                        MAX_READS);
+        r->body.failed = true;
+        return;
+    }
+    const bool columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
+    join_axes(n);
+    for (int i = 0; i < k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        n->n_stages = v->stage + 1 > n->n_stages ? v->stage + 1 : n->n_stages;
+        if (v->node->op->kind == TPI_REDUCE)
+            r->texts |= 1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
+    }
+    tpi_render_head(r, number);
+    put_memories(n);
+    if (columns)
+        put_columns(n);
+    else
+        put_rows(n);
+    PUT("    return 0;\n}\n");
+}

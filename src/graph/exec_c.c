@@ -1,0 +1,208 @@
+/* The C executor: the plan's program, rendered, compiled and called. */
+#include "graph/program.h"
+
+#include "op/draw.h"
+#include "opt/pass.h"
+
+#include <string.h>
+
+bool tpi_program_start_c(tp_program *p, const char *skip)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
+    p->plan = tpi_plan_new(p->graph, &roots, !tpi_list_has(skip, "fuse"));
+    if (!p->plan)
+        return false;
+    for (int i = 0; i < p->plan->n_kernels; i++)
+        p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op == &tpi_op_random;
+    const size_t n = (size_t)p->plan->n_buffers;
+    p->offsets = tpi_take(m, n * sizeof *p->offsets);
+    p->pointers = tpi_take(m, n * sizeof *p->pointers);
+    p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
+    if (!p->offsets || !p->pointers || !p->random) {
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
+        return false;
+    }
+    p->source = TPI_STR(m);
+    if (!tpi_render_program(p->plan, &p->source))
+        return false;
+    p->source_text = p->source.text;
+    const tpi_build_spec spec = {
+        .n_sources = 1, .sources = &p->source_text, .entry = TPI_ENTRY_SYMBOL};
+    p->build = tpi_build_start(p->ctx, &spec);
+    if (!p->build) {
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
+        return false;
+    }
+    p->stats.kernels = p->plan->n_kernels;
+    return true;
+}
+
+bool tpi_program_has_c(tp_program *p, int wait_ms)
+{
+    if (p->entry || !p->build)
+        return p->entry;
+    if (tpi_build_poll(p->build, wait_ms) != TPI_BUILD_READY)
+        return false;
+    /* ISO C has no cast from an object's address to a function's */
+    void *entry = tpi_build_symbol(p->build, TPI_ENTRY_SYMBOL);
+    void *scratch = tpi_build_symbol(p->build, TPI_SCRATCH_SYMBOL);
+    if (!entry || !scratch)
+        return false;
+    memcpy(&p->entry, &entry, sizeof entry);
+    memcpy(&p->scratch_size, &scratch, sizeof scratch);
+    p->stats.compile_ms = tpi_build_ms(p->build);
+    p->stats.from_cache = tpi_build_from_cache(p->build);
+    p->sized = false;
+    return true;
+}
+
+/* Bytes of a buffer at the sizes of this run. */
+static int64_t buffer_bytes(const tp_program *p, int i)
+{
+    const tp_tensor *t = p->graph->nodes[p->plan->buffers[i].node];
+    int64_t shape[TP_MAX_RANK], bytes = (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+    tpi_program_shape(p, t, shape);
+    for (int a = 0; a < t->rank; a++)
+        bytes *= shape[a];
+    return bytes;
+}
+
+bool tpi_program_resize(tp_program *p)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const int n = p->plan->n_buffers;
+    int64_t *bytes = tpi_take(m, (size_t)n * sizeof *bytes);
+    if (!bytes)
+        return false;
+    for (int i = 0; i < n; i++)
+        bytes[i] = buffer_bytes(p, i);
+    p->arena_bytes = tpi_place_buffers(n, p->plan->buffers, bytes, p->offsets);
+    tpi_give_back(m, bytes, (size_t)n * sizeof *bytes);
+    const int64_t scratch = p->scratch_size(p->symbols);
+    const size_t need = (size_t)p->arena_bytes + (size_t)scratch;
+    if (need > p->arena_size) {
+        tpi_give_back(m, p->arena, p->arena_size);
+        p->arena_size = 0;
+        p->arena = tpi_take(m, need);
+        if (!p->arena)
+            return false;
+        p->arena_size = need;
+    }
+    p->stats.arena_bytes = (int64_t)need;
+    p->sized = true;
+    return true;
+}
+
+static tp_tensor *source_of(const tpi_session *s, const tp_tensor *node)
+{
+    const tp_program *p = s->p;
+    for (int i = 0; i < p->n_feeds; i++)
+        if (p->feeds[i] == node)
+            return s->feeds[i];
+    return node->in[0];
+}
+
+/* A view of `memory`, the tensor that holds a root's elements. */
+static tp_tensor *view_root(const tp_program *p, const tp_tensor *root, tp_tensor *memory)
+{
+    const tpi_layout *l = &p->plan->values[root->index].layout;
+    int64_t shape[TP_MAX_RANK];
+    tpi_program_shape(p, root, shape);
+    tp_tensor *t = tpi_tensor(p->ctx, TPI_AT(root->file, root->line), (tp_dtype)root->dtype,
+                              root->rank, shape);
+    if (!t)
+        return NULL;
+    for (int i = 0; i < root->rank; i++)
+        t->stride[i] = tpi_program_size(p, l->stride[i]);
+    tpi_tensor_share(t, memory, tpi_program_size(p, l->offset));
+    tpi_note_contiguous(t);
+    tpi_disown(t);
+    return t;
+}
+
+/* Memory for the buffers; outputs are new tensors of the open scope, by buffer. */
+static bool set_pointers(tpi_session *s, tp_tensor **outputs)
+{
+    tp_program *p = s->p;
+    for (int i = 0; i < p->plan->n_buffers; i++) {
+        const tpi_buffer *b = &p->plan->buffers[i];
+        const tp_tensor *node = p->graph->nodes[b->node];
+        const tpi_at at = TPI_AT(node->file, node->line);
+        outputs[i] = NULL;
+        if (b->place == TPI_AT_ARENA) {
+            p->pointers[i] = p->arena + p->offsets[i];
+            continue;
+        }
+        tp_tensor *t = b->place == TPI_AT_SOURCE ? source_of(s, node) : NULL;
+        if (t && !(t->flags & TPI_CONTIGUOUS)) {
+            tp_tensor *copy =
+                tpi_tensor_new(p->ctx, at, (tp_dtype)t->dtype, t->rank, t->shape);
+            if (copy->status != TP_OK)
+                return false;
+            tpi_copy_out(t, copy->data);
+            t = copy;
+        } else if (!t) {
+            int64_t shape[TP_MAX_RANK];
+            tpi_program_shape(p, node, shape);
+            t = tpi_tensor_new(p->ctx, at, (tp_dtype)node->dtype, node->rank, shape);
+            if (t->status != TP_OK)
+                return false;
+        }
+        outputs[i] = t;
+        p->pointers[i] = t->data;
+    }
+    return true;
+}
+
+static void set_random(tp_program *p)
+{
+    int at = 0;
+    for (int i = 0; i < p->plan->n_kernels; i++) {
+        const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
+        if (t->op != &tpi_op_random)
+            continue;
+        int64_t shape[TP_MAX_RANK], n = 1;
+        tpi_program_shape(p, t, shape);
+        for (int a = 0; a < t->rank; a++)
+            n *= shape[a];
+        const tpi_random_attrs placed = tpi_random_place(t->attrs, p->ctx, n);
+        p->random[at++] = placed.seed;
+        p->random[at++] = placed.at;
+    }
+}
+
+static void fail_at(const tp_program *p, const int64_t *fail)
+{
+    const tp_tensor *t = p->graph->nodes[fail[0]];
+    tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_VALUE,
+                    "the index at position %lld is out of range", (long long)(fail[1] - 1));
+}
+
+bool tpi_execute_c(tpi_session *s)
+{
+    tp_program *p = s->p;
+    const size_t n = (size_t)p->plan->n_buffers;
+    tp_tensor **outputs = tpi_take(&p->ctx->mem, n * sizeof *outputs);
+    bool ok = outputs && (p->sized || tpi_program_resize(p)) && set_pointers(s, outputs);
+    if (!ok)
+        tpi_no_memory(p->ctx, s->at, "tp_program_run");
+    if (ok) {
+        int64_t fail[2] = {0, 0};
+        set_random(p);
+        ok = p->entry(p->pointers, p->symbols, p->random, p->arena + p->arena_bytes, fail) == 0;
+        if (!ok)
+            fail_at(p, fail);
+    }
+    for (int i = 0; i < p->n_roots && ok; i++) {
+        const tpi_value *v = &p->plan->values[p->roots[i]->index];
+        const tpi_value *memory = &p->plan->values[v->layout.root];
+        if (memory->buffer >= 0)
+            s->values[i] = view_root(p, p->roots[i], outputs[memory->buffer]);
+        ok = s->values[i] != NULL;
+        if (!ok)
+            tpi_no_memory(p->ctx, s->at, "tp_program_run");
+    }
+    tpi_give_back(&p->ctx->mem, outputs, n * sizeof *outputs);
+    return ok;
+}

@@ -1,0 +1,494 @@
+/* Programs: made of a graph for given names, and run. */
+#include "graph/program.h"
+
+#include "core/copy.h"
+#include "opt/pass.h"
+
+#include <string.h>
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static void program_free(tpi_owned *o)
+{
+    tp_program *p = (tp_program *)o;
+    tpi_mem *m = &p->ctx->mem;
+    tpi_build_free(p->build);
+    for (int i = 0; p->feed_names && i < p->n_feeds; i++)
+        tpi_strfree(p->ctx, p->feed_names[i]);
+    for (int i = 0; i < p->n_commits; i++)
+        tpi_unref(p->commits[i].variable);
+    tpi_give_back(m, p->feed_names, (size_t)p->n_feeds * sizeof *p->feed_names);
+    tpi_give_back(m, p->feeds, (size_t)p->n_feeds * sizeof *p->feeds);
+    tpi_give_back(m, p->roots, (size_t)p->n_roots * sizeof *p->roots);
+    tpi_give_back(m, p->commits, (size_t)p->n_commits * sizeof *p->commits);
+    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * sizeof *p->symbols);
+    if (p->plan) {
+        tpi_give_back(m, p->offsets, (size_t)p->plan->n_buffers * sizeof *p->offsets);
+        tpi_give_back(m, p->pointers, (size_t)p->plan->n_buffers * sizeof *p->pointers);
+        tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
+    }
+    tpi_plan_free(p->plan);
+    if (p->source.mem)
+        tpi_str_free(&p->source);
+    tpi_give_back(m, p->arena, p->arena_size);
+    tp_graph_free(p->graph);
+    tpi_give_back(m, p, sizeof *p);
+}
+
+void tp_program_free(tp_program *p)
+{
+    if (!p)
+        return;
+    tpi_object_remove(&p->owned);
+    program_free(&p->owned);
+}
+
+static tp_tensor *named(tp_graph *g, tpi_at at, const char *name)
+{
+    tp_tensor *t = name ? tpi_graph_by_name(g, name, strlen(name)) : NULL;
+    if (!t)
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NAME, "the graph has no node \"%s\"",
+                        name ? name : "(null)");
+    return t;
+}
+
+/* Nodes of the user's graph: fetches, then every assign node they need. */
+static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, int n,
+                       const char *const *fetches)
+{
+    for (int i = 0; i < n; i++) {
+        tp_tensor *t = named(g, at, fetches[i]);
+        if (!t)
+            return false;
+        tpi_nodes_push(roots, t);
+    }
+    p->n_fetches = n;
+    tpi_nodes needed = {.ctx = p->ctx};
+    bool ok = tpi_collect(&needed, roots->n, roots->v, NULL, NULL);
+    for (int i = 0; i < needed.n && ok; i++)
+        if (needed.v[i]->op == &tpi_op_assign)
+            tpi_nodes_push(roots, needed.v[i]);
+    tpi_nodes_free(&needed);
+    return ok && !roots->failed;
+}
+
+/* The variable each assign root writes. */
+static bool find_commits(tp_program *p, const tpi_nodes *roots)
+{
+    p->n_commits = roots->n - p->n_fetches;
+    p->commits = tpi_take(&p->ctx->mem, (size_t)p->n_commits * sizeof *p->commits);
+    if (!p->commits) {
+        p->n_commits = 0;
+        return false;
+    }
+    for (int i = 0; i < p->n_commits; i++) {
+        const tp_tensor *v = roots->v[p->n_fetches + i];
+        while (v->op == &tpi_op_assign)
+            v = v->in[0];
+        p->commits[i] = (tpi_commit){.variable = v->in[0], .root = p->n_fetches + i};
+        tpi_ref(v->in[0]);
+    }
+    return true;
+}
+
+static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char *const *feeds)
+{
+    p->n_feeds = n;
+    p->feeds = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feeds);
+    p->feed_names = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feed_names);
+    if (p->feed_names)
+        memset(p->feed_names, 0, (size_t)n * sizeof *p->feed_names);
+    if (!p->feeds || !p->feed_names) {
+        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        p->feeds[i] = named(g, at, feeds[i]);
+        if (!p->feeds[i])
+            return false;
+        p->feed_names[i] = tpi_strdup(p->ctx, feeds[i]);
+        if (!p->feed_names[i]) {
+            tpi_no_memory(p->ctx, at, "tp_graph_compile");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every placeholder the program still reads has to be fed. */
+static bool all_fed(const tp_program *p, tpi_at at)
+{
+    tpi_nodes needed = {.ctx = p->ctx};
+    bool ok = tpi_collect(&needed, p->n_roots, p->roots, NULL, NULL);
+    if (!ok)
+        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+    for (int i = 0; i < needed.n && ok; i++) {
+        const tp_tensor *t = needed.v[i];
+        bool fed = t->op != &tpi_op_placeholder;
+        for (int k = 0; k < p->n_feeds; k++)
+            fed |= p->feeds[k] == t;
+        if (!fed) {
+            tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+                            "what is fetched needs placeholder \"%s\" %s, which is not fed",
+                            t->name ? t->name : "", SHAPE(t));
+            ok = false;
+        }
+    }
+    tpi_nodes_free(&needed);
+    return ok;
+}
+
+static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
+                 int n, const char *const *fetches, const tp_compile_options *opt)
+{
+    const char *skip = opt ? opt->skip_passes : NULL;
+    tpi_nodes roots = {.ctx = p->ctx};
+    bool ok = find_feeds(p, g, at, n_feeds, feeds) && find_roots(p, g, at, &roots, n, fetches) &&
+              find_commits(p, &roots);
+    p->n_roots = roots.n;
+    p->roots = tpi_take(&p->ctx->mem, (size_t)roots.n * sizeof *p->roots);
+    if (!p->roots)
+        p->n_roots = 0;
+    else if (roots.n)
+        memcpy(p->roots, roots.v, (size_t)roots.n * sizeof *p->roots);
+    ok = ok && p->roots;
+    tpi_nodes_free(&roots);
+    if (ok)
+        p->graph = tpi_prune(g, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (ok && p->graph)
+        p->graph =
+            tpi_optimize(p->graph, skip, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (!ok || !p->graph || !all_fed(p, at))
+        return false;
+    p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
+    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * sizeof *p->symbols);
+    if (!p->symbols) {
+        p->n_symbols = 0;
+        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        return false;
+    }
+    tpi_nodes live = {.ctx = p->ctx};
+    if (tpi_collect(&live, p->n_roots, p->roots, NULL, NULL))
+        p->stats.nodes = live.n;
+    tpi_nodes_free(&live);
+    p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
+    return p->engine == TP_ENGINE_REFERENCE || tpi_program_start_c(p, skip);
+}
+
+tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_feeds,
+                                const char *const *feeds, int n, const char *const *fetches,
+                                const tp_compile_options *opt)
+{
+    if (!g)
+        return NULL;
+    const tpi_at at = TPI_AT(file, line);
+    if (n_feeds < 0 || n < 1 || !fetches || (n_feeds && !feeds)) {
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE, "nothing is fetched");
+        return NULL;
+    }
+    tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
+    if (!p) {
+        tpi_no_memory(g->ctx, at, "tp_graph_compile");
+        return NULL;
+    }
+    memset(p, 0, sizeof *p);
+    p->ctx = g->ctx;
+    p->used = "none";
+    const tp_status before = p->ctx->status;
+    const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
+    if (!ok && p->ctx->status == before)
+        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+    if (!ok) {
+        program_free(&p->owned);
+        return NULL;
+    }
+    tpi_object_add(p->ctx, &p->owned, program_free);
+    return p;
+}
+
+tp_program *(tp_graph_compile)(tp_graph *g, int n_feeds, const char *const *feeds, int n,
+                               const char *const *fetches, const tp_compile_options *opt)
+{
+    return tp_graph_compile_at(NULL, 0, g, n_feeds, feeds, n, fetches, opt);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------------- */
+
+int64_t tpi_program_size(const tp_program *p, int64_t dim)
+{
+    return tpi_dim_is_symbolic(dim) ? tpi_dim_eval(p->graph->dims, dim, p->symbols) : dim;
+}
+
+void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape)
+{
+    for (int i = 0; i < node->rank; i++)
+        shape[i] = tpi_program_size(p, node->shape[i]);
+}
+
+void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
+{
+    if (node->op->attrs_size)
+        memcpy(out, node->attrs, node->op->attrs_size);
+    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
+        int64_t n = 1, *v = (int64_t *)(void *)((char *)out + a->offset);
+        if (a->type == TPI_ATTR_DIMS)
+            n = *v++;
+        else if (a->type != TPI_ATTR_DIM)
+            continue;
+        for (int64_t i = 0; i < n; i++)
+            v[i] = tpi_program_size(p, v[i]);
+    }
+}
+
+static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value)
+{
+    const tp_tensor *want = p->feeds[i];
+    tpi_fail_status(p->ctx, at, "tp_program_run", TP_E_SHAPE, "\"%s\" takes %s %s, not %s %s",
+                    p->feed_names[i], tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
+                    tp_dtype_name((tp_dtype)value->dtype), SHAPE(value));
+    return false;
+}
+
+/* Values of the symbols from the fed shapes; *changed when one is not what it was. */
+static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed)
+{
+    enum { UNKNOWN = -1 };
+    int64_t few[16], *now = few;
+    const size_t bytes = (size_t)p->n_symbols * sizeof *now;
+    if (p->n_symbols > 16)
+        now = tpi_take(&p->ctx->mem, bytes);
+    if (!now) {
+        tpi_no_memory(p->ctx, at, "tp_program_run");
+        return false;
+    }
+    for (int i = 0; i < p->n_symbols; i++)
+        now[i] = UNKNOWN;
+    bool ok = true;
+    for (int i = 0; i < p->n_feeds && ok; i++) {
+        const tp_tensor *want = p->feeds[i], *value = feeds[i];
+        if (!want)
+            continue;
+        if (want->dtype != value->dtype || want->rank != value->rank)
+            ok = refuse_feed(p, at, i, value);
+        for (int a = 0; a < want->rank && ok; a++) {
+            int symbol;
+            if (!tpi_dim_as_symbol(p->graph->dims, want->shape[a], &symbol))
+                continue;
+            if (now[symbol] == UNKNOWN)
+                now[symbol] = value->shape[a];
+        }
+    }
+    for (int i = 0; i < p->n_symbols; i++)
+        if (now[i] == UNKNOWN) /* of no fed size: nothing that is needed depends on it alone */
+            now[i] = 0;
+    for (int i = 0; i < p->n_feeds && ok; i++) {
+        const tp_tensor *want = p->feeds[i];
+        for (int a = 0; want && a < want->rank && ok; a++) {
+            const int64_t size = tpi_dim_is_symbolic(want->shape[a])
+                                     ? tpi_dim_eval(p->graph->dims, want->shape[a], now)
+                                     : want->shape[a];
+            if (size != feeds[i]->shape[a])
+                ok = refuse_feed(p, at, i, feeds[i]);
+        }
+    }
+    *changed = !p->sized || memcmp(now, p->symbols, bytes) != 0;
+    if (ok)
+        memcpy(p->symbols, now, bytes);
+    if (now != few)
+        tpi_give_back(&p->ctx->mem, now, bytes);
+    return ok;
+}
+
+/* With the sizes known, is every size of the program one? */
+static bool check_sizes(const tp_program *p, tpi_at at)
+{
+    for (int i = 0; i < p->graph->n_nodes; i++) {
+        const tp_tensor *t = p->graph->nodes[i];
+        int64_t shape[TP_MAX_RANK];
+        tp_tensor *failed;
+        tpi_program_shape(p, t, shape);
+        const char *file = t->file ? t->file : at.file;
+        if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
+                                        t->op->name, t->rank, shape, &failed))
+            return false;
+    }
+    return true;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------- */
+
+/* Does memory of a variable back this value? Then a commit would change it. */
+static bool reads_variable(const tp_tensor *t)
+{
+    return t->flags & TPI_VARIABLE;
+}
+
+/* A tensor of its own with the elements of t, one reference; NULL when out of memory. */
+static tp_tensor *copy_of(tp_ctx *ctx, tpi_at at, const tp_tensor *t)
+{
+    tp_tensor *copy = tpi_tensor_new(ctx, at, (tp_dtype)t->dtype, t->rank, t->shape);
+    if (copy->status != TP_OK)
+        return NULL;
+    tpi_copy_out(t, copy->data);
+    tpi_disown(copy);
+    return copy;
+}
+
+/* Values that are the caller's or a variable's memory become copies. */
+static bool detach_values(tpi_session *s)
+{
+    const tp_program *p = s->p;
+    for (int i = 0; i < p->n_roots; i++) {
+        tp_tensor *v = s->values[i];
+        bool own = !reads_variable(v) && v->owned_at < 0 && v->refs == 1;
+        for (int k = 0; k < i; k++)
+            own &= s->values[k] != v;
+        for (int k = 0; k < p->n_feeds; k++)
+            own &= v->buf != s->feeds[k]->buf;
+        if (own)
+            continue;
+        tp_tensor *copy = copy_of(p->ctx, s->at, v);
+        if (!copy)
+            return false;
+        tpi_unref(v);
+        s->values[i] = copy;
+    }
+    return true;
+}
+
+/* The new value moves in: by exchange of memory when nobody else looks at either. */
+static void commit(const tpi_commit *c, tp_tensor *value)
+{
+    tp_tensor *var = c->variable;
+    const bool whole = (var->flags & TPI_CONTIGUOUS) && (value->flags & TPI_CONTIGUOUS) &&
+                       var->data == var->buf->data && value->data == value->buf->data;
+    if (whole && var->buf->refs == 1 && value->buf->refs == 1 && var->buf->size &&
+        value->buf->size) {
+        tpi_buf *buf = var->buf;
+        value->buf->version = buf->version + 1;
+        var->buf = value->buf;
+        var->data = value->data;
+        value->buf = buf;
+        value->data = buf->data;
+        return;
+    }
+    tpi_copy_strided(tp_dtype_size((tp_dtype)var->dtype), var->rank, var->shape, var->data,
+                     var->stride, value->data, value->stride);
+    var->buf->version++;
+}
+
+static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
+{
+    for (int i = 0; i < p->n_feeds; i++) {
+        tp_tensor *bad = tpi_refuse_operand(p->ctx, at, "tp_program_run", i,
+                                            feeds ? feeds[i] : NULL);
+        if (bad)
+            return false;
+        if (feeds[i]->graph) {
+            tpi_fail_status(p->ctx, at, "tp_program_run", TP_E_SYMBOLIC,
+                            "\"%s\" is fed a symbolic tensor; feed a concrete one",
+                            p->feed_names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool execute(tpi_session *s)
+{
+    tp_program *p = s->p;
+    bool changed;
+    if (!check_feeds(p, s->at, s->feeds) || !bind_sizes(p, s->at, s->feeds, &changed))
+        return false;
+    if (changed) {
+        p->sized = false;
+        if (!check_sizes(p, s->at))
+            return false;
+    }
+    const bool wait = p->engine == TP_ENGINE_C;
+    const bool c = p->engine != TP_ENGINE_REFERENCE && tpi_program_has_c(p, wait ? -1 : 0);
+    if (wait && !c) {
+        tpi_fail_status(p->ctx, s->at, "tp_program_run", TP_E_COMPILER, "%s",
+                        tpi_build_message(p->build));
+        return false;
+    }
+    p->used = c ? "c" : "reference";
+    return c ? tpi_execute_c(s) : tpi_execute_reference(s);
+}
+
+tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor *const *feeds,
+                            tp_tensor **out)
+{
+    if (!p || !out)
+        return TP_E_NULL;
+    tp_ctx *ctx = p->ctx;
+    tpi_session s = {.p = p, .at = TPI_AT(file, line), .feeds = feeds};
+    const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
+    const uint64_t random_at = ctx->random_at;
+    const tp_status before = ctx->status;
+    s.values = tpi_take(&ctx->mem, bytes);
+    if (s.values)
+        memset(s.values, 0, bytes);
+    bool ok = s.values && tp_scope_begin(ctx) == TP_OK;
+    if (ok) {
+        ok = execute(&s) && detach_values(&s);
+        tp_scope_end(ctx);
+    }
+    for (int i = 0; i < p->n_commits && ok; i++)
+        commit(&p->commits[i], s.values[p->commits[i].root]);
+    if (!ok)
+        ctx->random_at = random_at;
+    tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
+    if (!ok && before != TP_OK && ctx->status == before)
+        status = before;
+    for (int i = 0; i < p->n_fetches; i++) {
+        tp_tensor *v = ok ? s.values[i] : NULL;
+        out[i] = v;
+        if (v) {
+            v->file = file;
+            v->line = line;
+            tpi_ref(v);
+            if (!tpi_own(v)) {
+                out[i] = &ctx->nil;
+                status = TP_E_MEMORY;
+            }
+        } else {
+            out[i] = tpi_fail(ctx, s.at, "tp_program_run", status, "the run failed: %s", ctx->error);
+        }
+    }
+    for (int i = 0; i < p->n_roots && s.values; i++)
+        tpi_unref(s.values[i]);
+    tpi_give_back(&ctx->mem, s.values, bytes);
+    return status;
+}
+
+tp_status(tp_program_run)(tp_program *p, tp_tensor *const *feeds, tp_tensor **out)
+{
+    return tp_program_run_at(NULL, 0, p, feeds, out);
+}
+
+tp_status tp_program_wait(tp_program *p)
+{
+    if (!p)
+        return TP_E_NULL;
+    if (tpi_program_has_c(p, -1))
+        return TP_OK;
+    return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait", TP_E_COMPILER, "%s",
+                           p->build ? tpi_build_message(p->build)
+                                    : "the program is for the reference engine");
+}
+
+const char *tp_program_engine(const tp_program *p)
+{
+    return p ? p->used : "none";
+}
+
+const char *tp_program_source(tp_program *p)
+{
+    return p && p->plan ? p->source.text : NULL;
+}
+
+tp_program_stats tp_program_stats_of(const tp_program *p)
+{
+    return p ? p->stats : (tp_program_stats){0};
+}

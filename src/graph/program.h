@@ -1,0 +1,72 @@
+/* A program: what tp_graph_compile made of a graph, and what its runs need. */
+#ifndef TAPIR_PROGRAM_H
+#define TAPIR_PROGRAM_H
+
+#include "codegen/build.h"
+#include "codegen/plan.h"
+#include "codegen/render.h"
+
+/* A write to a variable, done when a run has succeeded. */
+typedef struct tpi_commit {
+    tp_tensor *variable; /* concrete */
+    int root;            /* which of the program's roots is its value */
+} tpi_commit;
+
+struct tp_program {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    tp_graph *graph; /* after passes */
+    int n_feeds, n_fetches, n_roots, n_commits;
+    tp_tensor **feeds; /* placeholders of the graph; NULL: not needed */
+    char **feed_names;
+    tp_tensor **roots; /* the fetched nodes, then the assign nodes */
+    tpi_commit *commits;
+    tp_engine engine;
+    const char *used; /* by the last run */
+    /* the C program; plan NULL: none was made */
+    tpi_plan *plan;
+    tpi_str source;
+    const char *source_text;
+    tpi_build *build;
+    tpi_entry entry; /* NULL until it is loaded */
+    tpi_scratch_size scratch_size;
+    /* at the sizes of the last run */
+    bool sized;
+    int n_symbols;
+    int64_t *symbols;
+    int64_t *offsets; /* of the plan's buffers in the arena */
+    int64_t arena_bytes;
+    char *arena;
+    size_t arena_size;
+    void **pointers; /* by buffer */
+    int n_random;
+    int64_t *random;
+    tp_program_stats stats;
+};
+
+/* One run. */
+typedef struct tpi_session {
+    tp_program *p;
+    tpi_at at;
+    tp_tensor *const *feeds;
+    tp_tensor **values; /* of the roots, one reference each */
+} tpi_session;
+
+/* Sizes of a node at the sizes of this run. */
+void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);
+int64_t tpi_program_size(const tp_program *p, int64_t dim);
+/* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
+void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
+
+/* Compute s->values; false: the context's error tells, nothing has changed. */
+bool tpi_execute_reference(tpi_session *s);
+bool tpi_execute_c(tpi_session *s);
+
+/* Renders the program and starts its compiler; false when memory is out. */
+bool tpi_program_start_c(tp_program *p, const char *skip);
+/* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
+bool tpi_program_has_c(tp_program *p, int wait_ms);
+/* A symbol changed its value, or nothing is known yet. */
+bool tpi_program_resize(tp_program *p);
+
+#endif

@@ -1,0 +1,79 @@
+/* Constant folding: what needs nothing but constants is computed once, by the op's own kernel.
+ *
+ *     %1 = const 2      %2 = const 3      %3 = mul %1, %2      ->      %3 = const 6
+ *
+ * A result much larger than its operands (a broadcast scalar) stays a computation. */
+#include "op/op.h"
+#include "opt/pass.h"
+
+static const size_t small_bytes = 1 << 16;
+
+static bool is_known(const tp_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (tpi_dim_is_symbolic(t->shape[i]))
+            return false;
+    return true;
+}
+
+/* A size is known from the operand's shape alone. */
+static tp_tensor *fold_shape(tpi_rewrite *rw, const tp_tensor *node, const tp_tensor *x)
+{
+    if (!is_known(x))
+        return NULL;
+    const tpi_at at = TPI_AT(node->file, node->line);
+    tp_tensor *out = tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank, node->shape);
+    if (out->status != TP_OK)
+        return out;
+    tp_tensor *in = (tp_tensor *)x;
+    tpi_run r = {.op = node->op,
+                 .ctx = rw->ctx,
+                 .at = at,
+                 .n_in = 1,
+                 .in = &in,
+                 .attrs = node->attrs,
+                 .out = out};
+    return tpi_run_reference(&r) ? tpi_rewrite_const(rw, node, out) : NULL;
+}
+
+static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in)
+{
+    const tpi_kind kind = node->op->kind;
+    if (kind == TPI_SHAPE && node->n_in == 1)
+        return fold_shape(rw, node, in[0]);
+    if (kind == TPI_SOURCE || kind == TPI_EFFECT || node->op == &tpi_op_random || !node->n_in ||
+        !is_known(node))
+        return NULL;
+    size_t in_bytes = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        if (in[i]->op != &tpi_op_const)
+            return NULL;
+        in_bytes += tpi_bytes(in[i]);
+    }
+    const size_t bytes = tpi_bytes(node);
+    if (bytes > small_bytes && bytes > in_bytes)
+        return NULL;
+    const tpi_at at = TPI_AT(node->file, node->line);
+    tp_tensor *concrete[8], *out = tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank,
+                                                  node->shape);
+    if (node->n_in > 8 || out->status != TP_OK)
+        return NULL;
+    for (int i = 0; i < node->n_in; i++)
+        concrete[i] = in[i]->in[0];
+    tpi_run r = {.op = node->op,
+                 .ctx = rw->ctx,
+                 .at = at,
+                 .n_in = node->n_in,
+                 .in = concrete,
+                 .attrs = node->attrs,
+                 .out = out};
+    const tp_status before = rw->ctx->status;
+    if (tpi_run_op(&r))
+        return tpi_rewrite_const(rw, node, out);
+    if (before == TP_OK) /* it fails when it is run, with its line */
+        tp_clear_error(rw->ctx);
+    return NULL;
+}
+
+const tpi_pass tpi_pass_fold = {
+    .name = "fold", .about = "computes what needs constants only", .visit = fold};

@@ -1,0 +1,272 @@
+#include "opt/pass.h"
+
+#include "op/op.h"
+
+#include <string.h>
+
+static const tpi_pass *const passes[] = {&tpi_pass_fold, &tpi_pass_algebra, &tpi_pass_cse};
+enum { N_PASSES = sizeof passes / sizeof *passes, MAX_ROUNDS = 8 };
+
+bool tpi_list_has(const char *list, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *p = list; p && *p;) {
+        const size_t n = strcspn(p, ",");
+        if (n == len && memcmp(p, name, len) == 0)
+            return true;
+        p += n + (p[n] == ',');
+    }
+    return false;
+}
+
+tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete)
+{
+    return tpi_graph_lift(rw->to, TPI_AT(like->file, like->line), concrete);
+}
+
+tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
+                            tp_tensor *const *in, const void *attrs)
+{
+    return tpi_graph_node(rw->to, TPI_AT(node->file, node->line), op, n_in, in, attrs,
+                          (tp_dtype)node->dtype, node->rank, node->shape);
+}
+
+static tp_graph *no_graph(tp_graph *g)
+{
+    tp_graph_free(g);
+    return NULL;
+}
+
+/* ---- pruning ---------------------------------------------------------------------------------- */
+
+typedef struct import {
+    tp_graph *from, *to;
+    int n_feeds;
+    tp_tensor **feeds;
+} import;
+
+static bool is_fed(void *user, const tp_tensor *t)
+{
+    const import *im = user;
+    for (int i = 0; i < im->n_feeds; i++)
+        if (im->feeds[i] == t)
+            return true;
+    return false;
+}
+
+static bool import_sizes(const import *im, int64_t n, const int64_t *from, int64_t *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = from[i];
+        if (tpi_dim_is_symbolic(from[i])) {
+            to[i] = tpi_dim_import(im->to->dims, im->from->dims, from[i]);
+            if (to[i] == TPI_NO_DIM)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The attributes of a node with their symbolic sizes in the new table. */
+static bool import_attrs(const import *im, const tp_tensor *node, void *attrs)
+{
+    if (node->op->attrs_size)
+        memcpy(attrs, node->attrs, node->op->attrs_size);
+    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
+        char *p = (char *)attrs + a->offset;
+        int64_t n = 1, *v = (int64_t *)(void *)p;
+        if (a->type == TPI_ATTR_DIMS) {
+            n = v[0];
+            v++;
+        } else if (a->type != TPI_ATTR_DIM) {
+            continue;
+        }
+        if (!import_sizes(im, n, v, v))
+            return false;
+    }
+    return true;
+}
+
+static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor *const *in)
+{
+    tp_ctx *ctx = im->to->ctx;
+    const char *file =
+        node->file ? tpi_graph_intern(im->to, node->file, strlen(node->file)) : NULL;
+    const tpi_at at = TPI_AT(file, node->line);
+    const bool fed = is_fed((void *)im, node);
+    if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
+        return tpi_graph_lift(im->to, at, node->in[0]);
+    int64_t shape[TP_MAX_RANK];
+    _Alignas(8) char attrs[1024];
+    if (node->op->attrs_size > sizeof attrs)
+        return tpi_fail(ctx, at, node->op->name, TP_E_BUG, "attributes of %zu bytes",
+                        node->op->attrs_size);
+    if (!import_sizes(im, node->rank, node->shape, shape) || !import_attrs(im, node, attrs))
+        return tpi_no_memory(ctx, at, node->op->name);
+    tp_tensor *t = tpi_graph_node(im->to, at, fed ? &tpi_op_placeholder : node->op,
+                                  fed ? 0 : node->n_in, in, attrs, (tp_dtype)node->dtype,
+                                  node->rank, shape);
+    if (t->status == TP_OK && node->name)
+        tpi_graph_name(im->to, t, node->name);
+    return t;
+}
+
+/* Symbols keep their numbers, whatever is pruned. */
+static bool import_symbols(const import *im)
+{
+    for (int i = 0; i < tpi_dim_n_symbols(im->from->dims); i++)
+        if (tpi_dim_symbol(im->to->dims, tpi_dim_symbol_name(im->from->dims, i)) == TPI_NO_DIM)
+            return false;
+    return true;
+}
+
+tp_graph *tpi_prune(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
+{
+    tp_ctx *ctx = g->ctx;
+    import im = {.from = g, .to = tp_graph_new(ctx), .n_feeds = n_feeds, .feeds = feeds};
+    if (!im.to)
+        return NULL;
+    tpi_nodes nodes = {.ctx = ctx};
+    tpi_nodes map = {.ctx = ctx}; /* by slot */
+    bool ok = import_symbols(&im) && tpi_collect(&nodes, n_roots, roots, is_fed, &im) &&
+              tp_scope_begin(ctx) == TP_OK;
+    if (!ok) {
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
+        tpi_nodes_free(&nodes);
+        return no_graph(im.to);
+    }
+    for (int i = 0; i < nodes.n && ok; i++) {
+        tp_tensor *t = nodes.v[i], *in[64], **operands = in;
+        const bool leaf = is_fed(&im, t) || t->op->kind == TPI_SOURCE;
+        const int n_in = leaf ? 0 : t->n_in;
+        if (n_in > 64)
+            operands = tpi_take(&ctx->mem, (size_t)n_in * sizeof *operands);
+        for (int k = 0; k < n_in && operands; k++)
+            operands[k] = map.v[t->in[k]->slot];
+        tp_tensor *made = operands ? import_node(&im, t, operands) : &ctx->nil;
+        if (operands && operands != in)
+            tpi_give_back(&ctx->mem, operands, (size_t)n_in * sizeof *operands);
+        t->slot = i;
+        tpi_nodes_push(&map, made);
+        ok = made->status == TP_OK && !map.failed;
+    }
+    for (int i = 0; i < n_roots && ok; i++)
+        roots[i] = map.v[roots[i]->slot];
+    for (int i = 0; i < n_feeds && ok; i++) {
+        const int slot = feeds[i]->slot;
+        const bool needed = slot >= 0 && slot < nodes.n && nodes.v[slot] == feeds[i];
+        feeds[i] = needed ? map.v[slot] : NULL;
+    }
+    tpi_nodes_free(&map);
+    tpi_nodes_free(&nodes);
+    tp_scope_end(ctx);
+    return ok ? im.to : no_graph(im.to);
+}
+
+/* ---- rewriting ---------------------------------------------------------------------------------- */
+
+static tp_tensor *keep(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
+{
+    if (t->op->kind == TPI_SOURCE && t->n_in)
+        return tpi_rewrite_const(rw, t, t->in[0]);
+    return tpi_rewrite_node(rw, t, t->op, t->n_in, in, t->attrs);
+}
+
+static bool same_shape(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, sizeof(int64_t) * a->rank) == 0;
+}
+
+static tp_tensor *rewrite_one(tpi_rewrite *rw, const tpi_pass *pass, const tp_tensor *t,
+                              tp_tensor *const *map)
+{
+    tp_tensor *in[64], **operands = in;
+    const int n_in = t->op->kind == TPI_SOURCE ? 0 : t->n_in;
+    const size_t bytes = (size_t)n_in * sizeof *in;
+    if (n_in > 64)
+        operands = tpi_take(&rw->ctx->mem, bytes);
+    if (!operands)
+        return tpi_no_memory(rw->ctx, TPI_AT(t->file, t->line), pass->name);
+    for (int k = 0; k < n_in; k++)
+        operands[k] = map[t->in[k]->index];
+    tp_tensor *made = pass->visit(rw, t, operands);
+    if (made) {
+        rw->n_changes++;
+        if (made->status == TP_OK && !same_shape(made, t))
+            made = tpi_fail(rw->ctx, TPI_AT(t->file, t->line), pass->name, TP_E_BUG,
+                            "%s changed type or shape", t->op->name);
+    } else {
+        made = keep(rw, t, operands);
+    }
+    if (operands != in)
+        tpi_give_back(&rw->ctx->mem, operands, bytes);
+    if (made->status == TP_OK && t->name && !made->name)
+        tpi_graph_name(rw->to, made, t->name);
+    return made;
+}
+
+/* The rewritten graph, which takes over g's table of sizes; g is freed. */
+static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_tensor **feeds,
+                          int n_roots, tp_tensor **roots, int *n_changes)
+{
+    tp_ctx *ctx = g->ctx;
+    tpi_rewrite rw = {.ctx = ctx, .to = tp_graph_new(ctx)};
+    if (!rw.to)
+        return no_graph(g);
+    tpi_dims *own = rw.to->dims;
+    rw.to->dims = g->dims;
+    g->dims = own;
+    char **strings = rw.to->strings;
+    const int n_strings = rw.to->n_strings;
+    rw.to->strings = g->strings, rw.to->n_strings = g->n_strings;
+    g->strings = strings, g->n_strings = n_strings;
+
+    const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
+    tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
+    rw.state = tpi_take(&ctx->mem, pass->state_size);
+    tpi_nodes nodes = {.ctx = ctx};
+    bool ok = map && rw.state && tpi_collect(&nodes, n_roots, roots, NULL, NULL) &&
+              tp_scope_begin(ctx) == TP_OK;
+    if (!ok)
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
+    if (rw.state)
+        memset(rw.state, 0, pass->state_size);
+    if (map)
+        memset(map, 0, map_bytes);
+    const bool scope = ok;
+    for (int i = 0; i < nodes.n && ok; i++) {
+        tp_tensor *made = rewrite_one(&rw, pass, nodes.v[i], map);
+        map[nodes.v[i]->index] = made;
+        ok = made->status == TP_OK;
+    }
+    for (int i = 0; i < n_roots && ok; i++)
+        roots[i] = map[roots[i]->index];
+    for (int i = 0; i < n_feeds && ok; i++)
+        feeds[i] = feeds[i] ? map[feeds[i]->index] : NULL;
+    if (rw.state && pass->done)
+        pass->done(&rw);
+    tpi_give_back(&ctx->mem, rw.state, pass->state_size);
+    tpi_give_back(&ctx->mem, map, map_bytes);
+    tpi_nodes_free(&nodes);
+    if (scope)
+        tp_scope_end(ctx);
+    tp_graph_free(g);
+    *n_changes += rw.n_changes;
+    return ok ? rw.to : no_graph(rw.to);
+}
+
+tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
+                       int n_roots, tp_tensor **roots)
+{
+    int n_changes = 1;
+    for (int round = 0; round < MAX_ROUNDS && n_changes; round++) {
+        n_changes = 0;
+        for (int i = 0; i < N_PASSES && g; i++)
+            if (!tpi_list_has(skip, passes[i]->name))
+                g = run_pass(g, passes[i], n_feeds, feeds, n_roots, roots, &n_changes);
+        if (!g)
+            return NULL;
+    }
+    return g;
+}

@@ -1,0 +1,45 @@
+/* Passes: rewrites of a program's graph that keep the bits of every result.
+ *
+ * A pass is a function that is shown each node, in program order, with its operands already
+ * rewritten, and answers with the node that takes its place in the new graph. What nothing
+ * needs any more is never visited, so dead code goes by itself. */
+#ifndef TAPIR_PASS_H
+#define TAPIR_PASS_H
+
+#include "ir/graph.h"
+
+typedef struct tpi_rewrite {
+    tp_ctx *ctx;
+    tp_graph *to;
+    int n_changes;   /* nodes replaced by others */
+    void *state;     /* of the pass */
+} tpi_rewrite;
+
+typedef struct tpi_pass {
+    const char *name;  /* tp_compile_options.skip_passes leaves it out: same bits, slower */
+    const char *about;
+    /* in[] are nodes of rw->to. NULL: keep the node as it is, over in[]. */
+    tp_tensor *(*visit)(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
+    size_t state_size; /* zeroed before; freed through `done` */
+    void (*done)(tpi_rewrite *rw);
+} tpi_pass;
+
+extern const tpi_pass tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
+
+/* A graph of what `roots` need, of which the fed nodes are placeholders. On success roots[] and
+ * feeds[] are its nodes (a feed that nothing needs is NULL). NULL: the context's error tells. */
+tp_graph *tpi_prune(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots);
+/* Runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
+ * roots[] and feeds[] are kept up to date. `skip` as in tp_compile_options. */
+tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
+                       int n_roots, tp_tensor **roots);
+
+/* The node of rw->to for a concrete tensor, and one that is the node's op over other operands. */
+tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete);
+tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
+                            tp_tensor *const *in, const void *attrs);
+
+/* "a,b" contains name? */
+bool tpi_list_has(const char *list, const char *name);
+
+#endif
