@@ -28,10 +28,10 @@
 
 #if TPK_MR >= 8
 #define TPK_CV_MR 8
-#define TPK_EACH_CV_ROWS(X) X(4) X(5) X(6) X(7) X(8)
+#define TPK_EACH_CV_ROWS(X) X(4) X(6) X(8)
 #elif TPK_MR == 6
 #define TPK_CV_MR 6
-#define TPK_EACH_CV_ROWS(X) X(4) X(5) X(6)
+#define TPK_EACH_CV_ROWS(X) X(4) X(6)
 #else
 #define TPK_CV_MR 4
 #define TPK_EACH_CV_ROWS(X) X(4)
@@ -40,76 +40,77 @@
 /* A direct tile: rows of A, packed [k][rows], by up to four vectors of windows. Vector v is read
  * from s[v] and its first n[v] lanes go to d[v] (row i at d_rs * i), or are added there. */
 typedef struct {
-    int64_t k, d_rs, n[4];
+    int64_t rows, k, d_rs, n[4];
     const TPK_E *a, *s[4];
     const int64_t *ko;
     TPK_E *d[4];
-    int add;
+    int add, wide;
 } TPK_N(tpk_cv_tile);
 
-#define TPK_CV_STEP2(i, p, r)                                                                  \
+#define TPK_CV_STEP2(i, p, r, row)                                                                  \
     {                                                                                          \
-        const TPK_E e = a[i];                                                                  \
+        const TPK_E e = a[row];                                                                 \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_CV_STEP4(i, p, r)                                                                  \
+#define TPK_CV_STEP4(i, p, r, row)                                                                  \
     {                                                                                          \
-        const TPK_E e = a[i];                                                                  \
+        const TPK_E e = a[row];                                                                 \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
         c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
-#define TPK_CV_PUT(i, v)                                                                       \
+#define TPK_CV_PUT(i, row, v)                                                                       \
     {                                                                                          \
-        TPK_E *const d = t->d[v] + (i) * t->d_rs;                                              \
+        TPK_E *const d = t->d[v] + (row) * t->d_rs;                                              \
         TPK_STOREM(d, t->add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);            \
     }
-#define TPK_CV_DONE2(i, p, r) TPK_CV_PUT(i, 0) TPK_CV_PUT(i, 1)
-#define TPK_CV_DONE4(i, p, r) TPK_CV_DONE2(i, p, r) TPK_CV_PUT(i, 2) TPK_CV_PUT(i, 3)
+#define TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
+#define TPK_CV_DONE4(i, p, r, row) TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
 
-#define TPK_CV_TILE2(rows)                                                                     \
-    TPK_OUT void TPK_N(tpk_cv_tile##rows)(const TPK_N(tpk_cv_tile) * t)                        \
+#define TPK_CV_TILE2(most)                                                                     \
+    TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
-        const int64_t *ko = t->ko;                                                             \
-        TPK_R##rows(TPK_ZERO2) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
+        const int64_t *ko = t->ko, rows = t->rows;                                             \
+        TPK_R##most(TPK_ZERO2) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
         {                                                                                      \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
-            TPK_R##rows(TPK_CV_STEP2)                                                          \
+            TPK_R##most(TPK_CV_STEP2)                                                          \
         }                                                                                      \
-        TPK_R##rows(TPK_CV_DONE2)                                                              \
+        TPK_R##most(TPK_CV_DONE2)                                                              \
     }
 TPK_EACH_CV_ROWS(TPK_CV_TILE2)
 
-#define TPK_CV_TILE4(rows)                                                                     \
-    TPK_OUT void TPK_N(tpk_cv_tile##rows)(const TPK_N(tpk_cv_tile) * t)                        \
+#define TPK_CV_TILE4(most)                                                                     \
+    TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
         const TPK_M m2 = TPK_MASK(t->n[2]), m3 = TPK_MASK(t->n[3]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
         const TPK_E *const s2 = t->s[2], *const s3 = t->s[3];                                  \
-        const int64_t *ko = t->ko;                                                             \
-        TPK_R##rows(TPK_ZERO4) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
+        const int64_t *ko = t->ko, rows = t->rows;                                             \
+        TPK_R##most(TPK_ZERO4) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
         {                                                                                      \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
-            TPK_R##rows(TPK_CV_STEP4)                                                          \
+            TPK_R##most(TPK_CV_STEP4)                                                          \
         }                                                                                      \
-        TPK_R##rows(TPK_CV_DONE4)                                                              \
+        TPK_R##most(TPK_CV_DONE4)                                                              \
     }
 TPK_EACH_WIDE(TPK_CV_TILE4)
 
-TPK_FN void TPK_N(tpk_cv_tile_run)(int64_t rows, const TPK_N(tpk_cv_tile) * t)
+/* `wide`: four vectors of windows, at most three rows. */
+TPK_FN void TPK_N(tpk_cv_tile_run)(const TPK_N(tpk_cv_tile) * t)
 {
-    switch (rows) {
-#define TPK_CASE(rows)                                                                         \
-    case rows:                                                                                 \
-        TPK_N(tpk_cv_tile##rows)(t);                                                           \
+    switch (t->wide || t->rows < 3 ? t->rows : (t->rows + 1) / 2 * 2) {
+#define TPK_CASE(most)                                                                         \
+    case most:                                                                                 \
+        TPK_N(tpk_cv_tile##most)(t);                                                           \
         break;
         TPK_EACH_WIDE(TPK_CASE)
         TPK_EACH_CV_ROWS(TPK_CASE)
@@ -226,13 +227,13 @@ TPK_FN void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
 TPK_FN void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w, int64_t rs,
                                  const int64_t *kw, TPK_E *dst)
 {
-    const int64_t parts = tpk_i_ceil(m, most);
+    const tpk_rows cut = tpk_rows_cut(m, most);
     int64_t run = 1;
     while (run < k && kw[run] == kw[0] + run) {
         run++;
     }
-    for (int64_t p = 0; p < parts; p++) {
-        const int64_t i = tpk_cut(m, parts, p), rows = tpk_cut(m, parts, p + 1) - i;
+    for (int64_t p = 0; p < cut.parts; p++) {
+        const int64_t i = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - i;
         if (run == k) {
             TPK_N(tpk_pack)(rows, rows, k, w + i * rs + kw[0], rs, 1, dst + i * k);
             continue;
@@ -253,11 +254,12 @@ TPK_FN void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
     const tpk_patch *const p = &v->p;
     TPK_E *const spread = (TPK_E *)(void *)(ws + v->at_c);
     const int64_t *const ko = (const int64_t *)(const void *)(ws + v->at_ko);
-    const int64_t parts = tpk_i_ceil(v->m, TPK_CV_MR), side = v->m <= 3 ? 4 : 2;
+    const tpk_rows cut = tpk_rows_cut(v->m, TPK_CV_MR);
+    const int64_t side = v->m <= 3 ? 4 : 2;
     const int64_t pieces = tpk_i_ceil(p->out[2], TPK_VL), total = p->out[0] * p->out[1] * pieces;
     int64_t d = 0, h = 0, w = 0;
     TPK_N(tpk_cv_tile)
-    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && v->ds[4] == 1,
+    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && v->ds[4] == 1, .wide = side == 4,
          .s = {copy, copy, copy, copy}, .d = {y, y, y, y}};
     for (int64_t x = 0; x < total; x += side) {
         TPK_E *to[4] = {y, y, y, y};
@@ -276,14 +278,15 @@ TPK_FN void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                 h = h + 1 == p->out[1] ? 0 : h + 1;
             }
         }
-        for (int64_t q = 0; q < parts; q++) {
-            const int64_t i = tpk_cut(v->m, parts, q), rows = tpk_cut(v->m, parts, q + 1) - i;
+        for (int64_t q = 0; q < cut.parts; q++) {
+            const int64_t i = tpk_rows_at(&cut, q), rows = tpk_rows_at(&cut, q + 1) - i;
+            t.rows = rows;
             t.a = ap + i * v->k + k0 * rows;
             t.d_rs = v->ds[4] == 1 ? v->ds[1] : side * TPK_VL;
             for (int64_t z = 0; z < side; z++) {
                 t.d[z] = v->ds[4] == 1 ? to[z] + i * v->ds[1] : spread + z * TPK_VL;
             }
-            TPK_N(tpk_cv_tile_run)(rows, &t);
+            TPK_N(tpk_cv_tile_run)(&t);
             for (int64_t z = 0; z < side && v->ds[4] != 1; z++) {
                 for (int64_t r = 0; r < rows; r++) {
                     TPK_E *const out = to[z] + (i + r) * v->ds[1];

@@ -36,13 +36,13 @@
 
 #if TPK_VBYTES == 64 || defined(__aarch64__)
 #define TPK_MR 14
-#define TPK_EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8) X(14)
 #elif TPK_VBYTES == 32
 #define TPK_MR 6
-#define TPK_EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define TPK_EACH_ROWS(X) X(2) X(4) X(6)
 #else
 #define TPK_MR 4
-#define TPK_EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
 #ifndef TPK_KC
@@ -57,71 +57,68 @@
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
 
-#define TPK_R1(X) X(0, 0, 0)
-#define TPK_R2(X) TPK_R1(X) X(1, 0, 1)
-#define TPK_R3(X) TPK_R2(X) X(2, 0, 2)
-#define TPK_R4(X) TPK_R3(X) X(3, 1, 0)
-#define TPK_R5(X) TPK_R4(X) X(4, 1, 1)
-#define TPK_R6(X) TPK_R5(X) X(5, 1, 2)
-#define TPK_R7(X) TPK_R6(X) X(6, 2, 0)
-#define TPK_R8(X) TPK_R7(X) X(7, 2, 1)
-#define TPK_R9(X) TPK_R8(X) X(8, 2, 2)
-#define TPK_R10(X) TPK_R9(X) X(9, 3, 0)
-#define TPK_R11(X) TPK_R10(X) X(10, 3, 1)
-#define TPK_R12(X) TPK_R11(X) X(11, 3, 2)
-#define TPK_R13(X) TPK_R12(X) X(12, 4, 0)
-#define TPK_R14(X) TPK_R13(X) X(13, 4, 1)
-/* One pointer for three rows keeps every address within what one instruction can say. */
-#define TPK_P1(X) X(0)
-#define TPK_P2(X) X(0)
-#define TPK_P3(X) X(0)
-#define TPK_P4(X) X(0) X(1)
-#define TPK_P5(X) X(0) X(1)
-#define TPK_P6(X) X(0) X(1)
-#define TPK_P7(X) X(0) X(1) X(2)
-#define TPK_P8(X) X(0) X(1) X(2)
-#define TPK_P9(X) X(0) X(1) X(2)
-#define TPK_P10(X) X(0) X(1) X(2) X(3)
-#define TPK_P11(X) X(0) X(1) X(2) X(3)
-#define TPK_P12(X) X(0) X(1) X(2) X(3)
-#define TPK_P13(X) X(0) X(1) X(2) X(3) X(4)
-#define TPK_P14(X) X(0) X(1) X(2) X(3) X(4)
+/* Rows of a tile: accumulator, its group of three (one pointer for three rows keeps every address
+ * within what one instruction can say), place in the group, row. The last one has a pointer of its
+ * own, so that a tile can have a row less: then the last two are the same row, done twice. */
+#define TPK_ROW2(X) X(0, 0, 0, 0)
+#define TPK_ROW3(X) TPK_ROW2(X) X(1, 0, 1, 1)
+#define TPK_ROW4(X) TPK_ROW3(X) X(2, 0, 2, 2)
+#define TPK_ROW6(X) TPK_ROW4(X) X(3, 1, 0, 3) X(4, 1, 1, 4)
+#define TPK_ROW8(X) TPK_ROW6(X) X(5, 1, 2, 5) X(6, 2, 0, 6)
+#define TPK_ROW14(X)                                                                           \
+    TPK_ROW8(X)                                                                                \
+    X(7, 2, 1, 7) X(8, 2, 2, 8) X(9, 3, 0, 9) X(10, 3, 1, 10) X(11, 3, 2, 11) X(12, 4, 0, 12)
+#define TPK_R1(X) X(0, z, 0, rows - 1)
+#define TPK_R2(X) TPK_ROW2(X) X(1, z, 0, rows - 1)
+#define TPK_R3(X) TPK_ROW3(X) X(2, z, 0, rows - 1)
+#define TPK_R4(X) TPK_ROW4(X) X(3, z, 0, rows - 1)
+#define TPK_R6(X) TPK_ROW6(X) X(5, z, 0, rows - 1)
+#define TPK_R8(X) TPK_ROW8(X) X(7, z, 0, rows - 1)
+#define TPK_R14(X) TPK_ROW14(X) X(13, z, 0, rows - 1)
+/* The pointers: name, first row. */
+#define TPK_P1(X) X(z, rows - 1)
+#define TPK_P2(X) X(0, 0) TPK_P1(X)
+#define TPK_P3(X) TPK_P2(X)
+#define TPK_P4(X) TPK_P2(X)
+#define TPK_P6(X) X(1, 3) TPK_P2(X)
+#define TPK_P8(X) X(2, 6) TPK_P6(X)
+#define TPK_P14(X) X(3, 9) X(4, 12) TPK_P8(X)
 
-#define TPK_APTR(p) const TPK_E *a##p = a + 3 * (p) * a_rs;
-#define TPK_CPTR(p) TPK_E *c##p = c + 3 * (p) * c_rs;
-#define TPK_ASTEP(p) a##p += a_cs;
-#define TPK_ZERO2(i, p, r) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
-#define TPK_MORE2(i, p, r)                                                                     \
+#define TPK_APTR(p, row) const TPK_E *a##p = a + (row) * a_rs;
+#define TPK_CPTR(p, row) TPK_E *const c##p = c + (row) * c_rs;
+#define TPK_ASTEP(p, row) a##p += a_cs;
+#define TPK_ZERO2(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
+#define TPK_MORE2(i, p, r, row)                                                                     \
     c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
     c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);
-#define TPK_STEP2(i, p, r)                                                                     \
+#define TPK_STEP2(i, p, r, row)                                                                     \
     {                                                                                          \
         const TPK_E e = a##p[(r) * a_rs];                                                      \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_DONE2(i, p, r)                                                                     \
+#define TPK_DONE2(i, p, r, row)                                                                     \
     TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
     TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);
 
 /* C[rows][n <= NR] = (more ? C : 0) + A B over k. */
-#define TPK_TILE(rows)                                                                         \
-    TPK_OUT void TPK_N(tpk_tile##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
+#define TPK_TILE(most)                                                                         \
+    TPK_OUT void TPK_N(tpk_tile##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
                                       const TPK_E *b, int64_t b_rs, TPK_E *c, int64_t c_rs,    \
                                       int64_t n, int more)                                     \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        TPK_P##rows(TPK_APTR) TPK_P##rows(TPK_CPTR) TPK_R##rows(TPK_ZERO2);                                          \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                                          \
         if (more) {                                                                            \
-            TPK_R##rows(TPK_MORE2)                                                             \
+            TPK_R##most(TPK_MORE2)                                                             \
         }                                                                                      \
         for (; k > 0; k--) {                                                                   \
             const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
-            TPK_R##rows(TPK_STEP2) TPK_P##rows(TPK_ASTEP);                                     \
+            TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
-        TPK_R##rows(TPK_DONE2)                                                                 \
+        TPK_R##most(TPK_DONE2)                                                                 \
     }
 TPK_EACH_ROWS(TPK_TILE)
 
@@ -130,9 +127,10 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                             int more)
 {
     switch (rows) {
-#define TPK_CASE(rows)                                                                         \
-    case rows:                                                                                 \
-        TPK_N(tpk_tile##rows)(k, a, a_rs, a_cs, b, b_rs, c, c_rs, n, more);                    \
+#define TPK_CASE(most)                                                                         \
+    case (most)-1:                                                                             \
+    case most:                                                                                 \
+        TPK_N(tpk_tile##most)(rows, k, a, a_rs, a_cs, b, b_rs, c, c_rs, n, more);              \
         break;
         TPK_EACH_ROWS(TPK_CASE)
 #undef TPK_CASE
@@ -143,13 +141,13 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 
 /* Four vectors of columns for one to three rows; the third and fourth lie at b + b_gs. */
 #define TPK_EACH_WIDE(X) X(1) X(2) X(3)
-#define TPK_ZERO4(i, p, r) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
-#define TPK_MORE4(i, p, r)                                                                     \
+#define TPK_ZERO4(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
+#define TPK_MORE4(i, p, r, row)                                                                     \
     c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
     c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);                                         \
     c##i##_2 = TPK_LOADM(c##p + (r) * c_rs + 2 * TPK_VL, m2);                                     \
     c##i##_3 = TPK_LOADM(c##p + (r) * c_rs + 3 * TPK_VL, m3);
-#define TPK_STEP4(i, p, r)                                                                     \
+#define TPK_STEP4(i, p, r, row)                                                                     \
     {                                                                                          \
         const TPK_E e = a##p[(r) * a_rs];                                                      \
         const TPK_V x = TPK_SPLAT(e);                                                          \
@@ -158,30 +156,30 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
         c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
-#define TPK_DONE4(i, p, r)                                                                     \
+#define TPK_DONE4(i, p, r, row)                                                                     \
     TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
     TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);                                         \
     TPK_STOREM(c##p + (r) * c_rs + 2 * TPK_VL, c##i##_2, m2);                                     \
     TPK_STOREM(c##p + (r) * c_rs + 3 * TPK_VL, c##i##_3, m3);
 
-#define TPK_WIDE(rows)                                                                         \
-    TPK_OUT void TPK_N(tpk_wide##rows)(int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
+#define TPK_WIDE(most)                                                                         \
+    TPK_OUT void TPK_N(tpk_wide##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
                                       const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,    \
                                       int64_t c_rs, int64_t n, int more)                       \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
         const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
-        TPK_P##rows(TPK_APTR) TPK_P##rows(TPK_CPTR) TPK_R##rows(TPK_ZERO4);                                          \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO4);                                          \
         if (more) {                                                                            \
-            TPK_R##rows(TPK_MORE4)                                                             \
+            TPK_R##most(TPK_MORE4)                                                             \
         }                                                                                      \
         for (; k > 0; k--) {                                                                   \
             const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
             const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);   \
-            TPK_R##rows(TPK_STEP4) TPK_P##rows(TPK_ASTEP);                                     \
+            TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
-        TPK_R##rows(TPK_DONE4)                                                                 \
+        TPK_R##most(TPK_DONE4)                                                                 \
     }
 TPK_EACH_WIDE(TPK_WIDE)
 
@@ -190,9 +188,9 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                             int64_t n, int more)
 {
     switch (rows) {
-#define TPK_CASE(rows)                                                                         \
-    case rows:                                                                                 \
-        TPK_N(tpk_wide##rows)(k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);              \
+#define TPK_CASE(most)                                                                         \
+    case most:                                                                                 \
+        TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);              \
         break;
         TPK_EACH_WIDE(TPK_CASE)
 #undef TPK_CASE
@@ -210,38 +208,33 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
         const TPK_M m = TPK_MASK(width - i);
         for (int64_t kk = 0; kk < k; kk += TPK_VL) {
             const TPK_M km = TPK_MASK(k - kk);
-            TPK_V v[TPK_VL], w[TPK_VL];
-#pragma GCC unroll 16
-            for (int r = 0; r < TPK_VL; r++) {
-                v[r] = (TPK_V){0};
+            TPK_V v[2][TPK_VL];
+            int at = 0;
+            for (int64_t r = 0; r < TPK_VL; r++) {
+                v[0][r] = (TPK_V){0};
                 if (i + r < rows) {
-                    v[r] = TPK_LOADM(src + (off ? off[i + r] : (i + r) * rs) + kk, km);
+                    v[0][r] = TPK_LOADM(src + (off ? off[i + r] : (i + r) * rs) + kk, km);
                 }
             }
-            /* log2(VL) perfect shuffles of a square turn it. */
-#pragma GCC unroll 4
-            for (int h = 1; h < TPK_VL; h *= 2) {
-#pragma GCC unroll 8
+            /* log2(VL) perfect shuffles of a square turn it. Not unrolled: that would take the
+             * compiler longer than all the rest and gain nothing. */
+#pragma GCC unroll 1
+            for (int h = 1; h < TPK_VL; h *= 2, at = !at) {
+#pragma GCC unroll 1
                 for (int r = 0; r < TPK_VL / 2; r++) {
-                    w[2 * r] = TPK_ILO(v[r], v[r + TPK_VL / 2]);
-                    w[2 * r + 1] = TPK_IHI(v[r], v[r + TPK_VL / 2]);
-                }
-#pragma GCC unroll 16
-                for (int r = 0; r < TPK_VL; r++) {
-                    v[r] = w[r];
+                    v[!at][2 * r] = TPK_ILO(v[at][r], v[at][r + TPK_VL / 2]);
+                    v[!at][2 * r + 1] = TPK_IHI(v[at][r], v[at][r + TPK_VL / 2]);
                 }
             }
-#pragma GCC unroll 16
-            for (int r = 0; r < TPK_VL; r++) {
-                if (kk + r < k) {
-                    TPK_STOREM(dst + (kk + r) * width + i, v[r], m);
-                }
+            const int64_t n = tpk_i_min(TPK_VL, k - kk);
+            for (int64_t r = 0; r < n; r++) {
+                TPK_STOREM(dst + (kk + r) * width + i, v[at][r], m);
             }
         }
     }
 }
 
-TPK_FN void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
+TPK_OUT void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
                             int64_t rs, int64_t ks, TPK_E *dst)
 {
     if (rs == 1) {
@@ -283,10 +276,10 @@ typedef struct {
     void *ws;
 } TPK_N(tpk_mm);
 
-/* How it is blocked: panels of high or high + 1 rows (those before `more`), steps of k and n,
- * whether operands are read where they lie. */
+/* How it is blocked: panels of rows, steps of k and n, whether operands are read in place. */
 typedef struct {
-    int64_t parts, high, more, kc, nc;
+    tpk_rows rows;
+    int64_t kc, nc;
     int a_flat, b_flat;
 } TPK_N(tpk_mm_plan);
 
@@ -294,9 +287,7 @@ TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm_plan) s;
     const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
-    s.parts = tpk_i_ceil(q->m, TPK_MR);
-    s.high = q->m / s.parts;
-    s.more = q->m % s.parts;
+    s.rows = tpk_rows_cut(q->m, TPK_MR);
     s.b_flat = !q->bp && !q->fill_b && q->b_cs == 1 && q->m <= 3 * TPK_MR;
     /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
     s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
@@ -314,23 +305,17 @@ TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     return s;
 }
 
-/* The row at which panel p begins. */
-TPK_IN int64_t TPK_N(tpk_mm_row)(const TPK_N(tpk_mm_plan) * s, int64_t p)
-{
-    return p * s->high + tpk_i_min(p, s->more);
-}
-
 TPK_FN int64_t TPK_N(tpk_mm_a_room)(int64_t m, int64_t k)
 {
     return (tpk_i_min(m, TPK_MC) * tpk_i_min(k, TPK_KC) + 15) / 16 * 16;
 }
 
 /* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
-TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s, int64_t p0,
+TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s, int64_t p0,
                                int64_t p1, int64_t j0, int64_t j1, int64_t k0, int64_t k1,
                                TPK_E *c, int64_t c_rs, int last)
 {
-    const int64_t row0 = TPK_N(tpk_mm_row)(s, p0);
+    const int64_t row0 = tpk_rows_at(&s->rows, p0);
     const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 3 ? 2 : 1;
     TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
     for (int64_t jc = j0; jc < j1; jc += s->nc) {
@@ -361,11 +346,11 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
                 }
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
-                const int64_t pe = tpk_i_min(pc + per, p1), base = TPK_N(tpk_mm_row)(s, pc);
+                const int64_t pe = tpk_i_min(pc + per, p1), base = tpk_rows_at(&s->rows, pc);
                 if (!q->ap && !s->a_flat) {
                     for (int64_t p = pc; p < pe; p++) {
-                        const int64_t i = TPK_N(tpk_mm_row)(s, p);
-                        const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
+                        const int64_t i = tpk_rows_at(&s->rows, p);
+                        const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
                         TPK_E *const to = aw + (i - base) * kk;
                         if (q->fill_a) {
                             q->fill_a(q->from, i, rows, kc, kk, to);
@@ -385,8 +370,8 @@ TPK_FN void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan)
                         b_rs = j < from ? b_rs : TPK_NR;
                     }
                     for (int64_t p = pc; p < pe; p++) {
-                        const int64_t i = TPK_N(tpk_mm_row)(s, p);
-                        const int64_t rows = TPK_N(tpk_mm_row)(s, p + 1) - i;
+                        const int64_t i = tpk_rows_at(&s->rows, p);
+                        const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
                         const TPK_E *a = aw + (i - base) * kk;
                         int64_t a_rs = 1, a_cs = rows;
                         if (q->ap) {
@@ -423,20 +408,20 @@ TPK_FN int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile
     return *tile + (t + 15) / 16 * 16;
 }
 
-TPK_FN void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
+TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 {
     const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
     if (q->k <= TPK_CHAIN) {
-        TPK_N(tpk_mm_part)(q, s, 0, s->parts, 0, q->n, 0, q->k, q->c, q->c_rs, 1);
+        TPK_N(tpk_mm_part)(q, s, 0, s->rows.parts, 0, q->n, 0, q->k, q->c, q->c_rs, 1);
         return;
     }
     int64_t at = 0;
     TPK_N(tpk_mm_room)(q->m, q->n, q->k, &at);
     TPK_E *const t = (TPK_E *)q->ws + at;
     const int64_t per = TPK_LONG / TPK_MR;
-    for (int64_t p = 0; p < s->parts; p += per) {
-        const int64_t pe = tpk_i_min(p + per, s->parts), i = TPK_N(tpk_mm_row)(s, p);
-        const int64_t rows = TPK_N(tpk_mm_row)(s, pe) - i;
+    for (int64_t p = 0; p < s->rows.parts; p += per) {
+        const int64_t pe = tpk_i_min(p + per, s->rows.parts), i = tpk_rows_at(&s->rows, p);
+        const int64_t rows = tpk_rows_at(&s->rows, pe) - i;
         for (int64_t j = 0; j < q->n; j += TPK_LONG) {
             const int64_t je = tpk_i_min(j + TPK_LONG, q->n);
             TPK_E *const c = q->c + i * q->c_rs + j;
@@ -536,7 +521,7 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
                             int64_t c_rs, void *ws)
 {
     /* Small ones are over before a plan would be made. */
-    if (b_cs == 1 && m > 0 && m <= TPK_MR && n <= 2 * TPK_NR && k <= TPK_KC && k > 0) {
+    if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC && k > 0) {
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {
             TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs, TPK_NR, 0);
@@ -585,9 +570,9 @@ TPK_FN size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
 TPK_FN void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
                                    int64_t a_cs, TPK_E *ap)
 {
-    const int64_t parts = tpk_i_ceil(m, TPK_MR);
-    for (int64_t p = 0; p < parts && k > 0; p++) {
-        const int64_t i = tpk_cut(m, parts, p), rows = tpk_cut(m, parts, p + 1) - i;
+    const tpk_rows cut = tpk_rows_cut(m, TPK_MR);
+    for (int64_t p = 0; p < cut.parts && k > 0; p++) {
+        const int64_t i = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - i;
         TPK_N(tpk_pack)(rows, rows, k, a + i * a_rs, a_rs, a_cs, ap + i * k);
     }
 }

@@ -209,9 +209,33 @@ TPK_IN int64_t tpk_i_ceil(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
-/* Where part p begins when n things are cut into parts that differ by at most one. */
-TPK_IN int64_t tpk_cut(int64_t n, int64_t parts, int64_t p)
+
+/* m rows cut into panels for which there are kernels (1, 2 and every even number up to 8, and
+ * `most`): full ones, then at most two smaller. */
+typedef struct tpk_rows {
+    int64_t m, most, full, tail, parts;
+} tpk_rows;
+
+TPK_FN tpk_rows tpk_rows_cut(int64_t m, int64_t most)
 {
-    return p * (n / parts) + tpk_i_min(p, n % parts);
+    tpk_rows s = {m, most, m / most, m % most, 0};
+    const int64_t even = (s.tail + 1) / 2 * 2;
+    s.parts = s.full + (s.tail > 0);
+    if (even == 2 && s.full > 0 && most > 4) { /* two rows alone would wait for their fma */
+        s.full--;
+        s.parts = s.full + 2;
+        s.tail = (most + 4) / 4 * 2;
+    } else if (even > 8) {
+        s.parts = s.full + 2;
+        s.tail = 6;
+    }
+    return s;
+}
+
+/* The row at which panel p begins. */
+TPK_IN int64_t tpk_rows_at(const tpk_rows *s, int64_t p)
+{
+    const int64_t at = p <= s->full ? p * s->most : s->full * s->most + s->tail;
+    return p >= s->parts ? s->m : at;
 }
 #endif
