@@ -51,6 +51,41 @@ static void copy_row(size_t size, const axis *a, char *dst, const char *src)
     }
 }
 
+/* Two axes, each of which runs through one of the memories: in tiles, so that both are touched
+ * by whole cache lines. */
+static void copy_tiles(size_t size, const axis *a, const axis *b, char *dst, const char *src)
+{
+    enum { TILE = 32 };
+    for (int64_t i = 0; i < a->n; i += TILE) {
+        for (int64_t j = 0; j < b->n; j += TILE) {
+            axis row = *b;
+            row.n = b->n - j < TILE ? b->n - j : TILE;
+            const int64_t end = a->n - i < TILE ? a->n : i + TILE;
+            for (int64_t k = i; k < end; k++)
+                copy_row(size, &row, dst + (k * a->dst + j * b->dst) * (int64_t)size,
+                         src + (k * a->src + j * b->src) * (int64_t)size);
+        }
+    }
+}
+
+/* Which axis before the last has the smallest step through src, when the last has a large one
+ * there: it goes second to last. */
+static bool pair_for_tiles(int n, axis *axes)
+{
+    const int64_t step = axes[n - 1].src < 0 ? -axes[n - 1].src : axes[n - 1].src;
+    if (n < 2 || step < 8 || axes[n - 1].n < 8)
+        return false;
+    for (int i = n - 2; i >= 0; i--) {
+        if (axes[i].src != 1 && axes[i].src != -1)
+            continue;
+        const axis a = axes[i];
+        memmove(&axes[i], &axes[i + 1], (size_t)(n - 2 - i) * sizeof a);
+        axes[n - 2] = a;
+        return true;
+    }
+    return false;
+}
+
 void tpi_copy_strided(size_t size, int rank, const int64_t *shape, void *dst,
                       const int64_t *dst_stride, const void *src, const int64_t *src_stride)
 {
@@ -59,14 +94,19 @@ void tpi_copy_strided(size_t size, int rank, const int64_t *shape, void *dst,
             return;
     }
     axis axes[TP_MAX_RANK];
-    const int n = simplify(rank, shape, dst_stride, src_stride, axes);
+    int n = simplify(rank, shape, dst_stride, src_stride, axes);
     const axis *row = &axes[n - 1];
+    const bool tiles = pair_for_tiles(n, axes);
+    n -= tiles ? 2 : 1; /* the outer axes */
     int64_t at[TP_MAX_RANK] = {0};
     char *d = dst;
     const char *s = src;
     for (;;) {
-        copy_row(size, row, d, s);
-        int i = n - 2;
+        if (tiles)
+            copy_tiles(size, row - 1, row, d, s);
+        else
+            copy_row(size, row, d, s);
+        int i = n - 1;
         for (; i >= 0; i--) {
             d += axes[i].dst * (int64_t)size;
             s += axes[i].src * (int64_t)size;

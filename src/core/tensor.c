@@ -82,7 +82,9 @@ tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const in
     tp_tensor *t = tpi_take(&ctx->mem, sizeof *t);
     if (!t)
         return NULL;
-    memset(t, 0, offsetof(tp_tensor, shape));
+    size_t head = offsetof(tp_tensor, shape);
+    __asm__("" : "+r"(head)); /* the C library's memset is faster than what a constant becomes */
+    memset(t, 0, head);
     t->ctx = ctx;
     t->refs = 1;
     t->dtype = (uint8_t)dtype;
