@@ -49,7 +49,7 @@ static bool find_places(tpi_infer *q, int i, int64_t size, int64_t *places)
     const pool_attrs *a = q->attrs;
     const int64_t kernel = a->kernel.v[i], dilation = a->window.dilation.v[i];
     const int64_t lo = a->window.pad_lo.v[i], hi = a->window.pad_hi.v[i];
-    const int64_t reach = kernel < 1 ? TPI_NO_DIM : tpi_dim_mul(NULL, dilation, kernel - 1);
+    const int64_t reach = tpi_dim_mul(NULL, dilation, kernel - 1);
     const bool hollow = size == 0 || (size > 0 && size < dilation && (lo || hi));
     *places = tpi_window_places(q->dims, &a->window, i, size, kernel);
     if (reach < 0 || *places == TPI_NO_DIM)
@@ -67,12 +67,14 @@ static bool find_places(tpi_infer *q, int i, int64_t size, int64_t *places)
 static bool refuse_pool(tpi_infer *q)
 {
     const pool_attrs *a = q->attrs;
-    if (!tpi_refuse_window(q, &a->window))
-        return false;
-    return a->kernel.n == q->in[0]->rank - 2
-               ? true
-               : tpi_refuse(q, TP_E_VALUE, "kernel %s for %s",
-                            SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), SHAPE(q->in[0]));
+    const int n = tpi_spatial(q->in[0]);
+    bool good = n == 0 || a->kernel.n == n;
+    for (int i = 0; i < n && good; i++)
+        good = a->kernel.v[i] >= 1;
+    if (!good)
+        return tpi_refuse(q, TP_E_VALUE, "kernel %s for %s",
+                          SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), SHAPE(q->in[0]));
+    return tpi_refuse_window(q, &a->window);
 }
 
 static bool pool_infer(tpi_infer *q)
