@@ -155,7 +155,7 @@ limit limit_fma_f32(void)
                 break;
         }
         if (r >= 0)
-            v[r] = 1e-9 * 2 * 12 * (l->bits / 32) * (double)n / seconds;
+            v[r] = 1e-9 * 2 * 12 * (l->bits / 32.0) * (double)n / seconds;
     }
     return limit_of(v, REPEATS);
 }
