@@ -136,7 +136,7 @@ TPK_MOD_FLOAT(f64)
     TPK_BINARY(and, t, (tpk_##t)(a & b))                                                       \
     TPK_BINARY(or, t, (tpk_##t)(a | b))                                                        \
     TPK_BINARY(xor, t, (tpk_##t)(a ^ b))                                                       \
-    TPK_BINARY(shl, t, (u)b < width ? (tpk_##t)((u)a << (u)b) : 0)                             \
+    TPK_BINARY(shl, t, (tpk_##t)((u)b < width ? (u)a << (u)b : 0))                             \
     TPK_BINARY(shr, t, (tpk_##t)(a >> ((u)b < width ? (u)b : width - 1) >> ((u)b >= width)))   \
     TPK_INLINE tpk_##t tpk_power_##t(tpk_##t a, u n)                                           \
     {                                                                                          \
@@ -151,8 +151,8 @@ TPK_MOD_FLOAT(f64)
     TPK_INT_OPS(t, u, width)                                                                   \
     TPK_UNARY(abs, t, a < 0 ? tpk_neg_##t(a) : a)                                              \
     TPK_UNARY(sign, t, (tpk_##t)((a > 0) - (a < 0)))                                           \
-    TPK_BINARY(div, t, b == 0 ? 0 : b == -1 ? tpk_neg_##t(a) : (tpk_##t)(a / b))               \
-    TPK_BINARY(fmod, t, b == 0 || b == -1 ? 0 : (tpk_##t)(a % b))                              \
+    TPK_BINARY(div, t, (tpk_##t)(b == 0 ? 0 : b == -1 ? tpk_neg_##t(a) : a / b))               \
+    TPK_BINARY(fmod, t, (tpk_##t)(b == 0 || b == -1 ? 0 : a % b))                              \
     TPK_INLINE tpk_##t tpk_mod_##t(tpk_##t a, tpk_##t b)                                       \
     {                                                                                          \
         const tpk_##t r = tpk_fmod_##t(a, b);                                                  \
@@ -170,9 +170,9 @@ TPK_MOD_FLOAT(f64)
     TPK_INT_OPS(t, u, width)                                                                   \
     TPK_UNARY(abs, t, a)                                                                       \
     TPK_UNARY(sign, t, a > 0)                                                                  \
-    TPK_BINARY(div, t, b == 0 ? 0 : (tpk_##t)(a / b))                                          \
-    TPK_BINARY(fmod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                         \
-    TPK_BINARY(mod, t, b == 0 ? 0 : (tpk_##t)(a % b))                                          \
+    TPK_BINARY(div, t, (tpk_##t)(b == 0 ? 0 : a / b))                                          \
+    TPK_BINARY(fmod, t, (tpk_##t)(b == 0 ? 0 : a % b))                                         \
+    TPK_BINARY(mod, t, (tpk_##t)(b == 0 ? 0 : a % b))                                          \
     TPK_BINARY(pow, t, tpk_power_##t(a, (u)b))
 
 TPK_SIGNED_OPS(i8, uint32_t, 8)

@@ -10,12 +10,12 @@
 #include <stdio.h>
 
 #define TPK_BITS 32
+#include "conv.h"
 #include "convref.h"
-#include "gemm.h"
 #undef TPK_BITS
 #define TPK_BITS 64
+#include "conv.h"
 #include "convref.h"
-#include "gemm.h"
 
 enum { N = 6000 };
 
@@ -183,8 +183,9 @@ static void make_integers(void)
 #define EACH_CAST(X, from)                                                                     \
     X(from, f32)                                                                               \
     X(from, f64)                                                                               \
-    X(from, i8) X(from, i16) X(from, i32) X(from, i64) X(from, u8) X(from, u16) X(from, u32)   \
-        X(from, u64) X(from, bool)
+    X(from, i8)                                                                                \
+    X(from, i16) X(from, i32) X(from, i64) X(from, u8) X(from, u16) X(from, u32) X(from, u64)  \
+        X(from, bool)
 #define FLOAT_CASTS(from)                                                                      \
     static __attribute__((noinline)) void casts_##from(void)                                   \
     {                                                                                          \
@@ -204,16 +205,18 @@ static void make_integers(void)
 #define EACH_FLOAT_UNARY(X, t)                                                                 \
     X(neg, t)                                                                                  \
     X(abs, t)                                                                                  \
-    X(sign, t) X(relu, t) X(exp, t) X(log, t) X(sqrt, t) X(rsqrt, t) X(sin, t) X(cos, t)       \
-        X(tanh, t) X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t) X(round, t) X(trunc, t)
+    X(sign, t)                                                                                 \
+    X(relu, t) X(exp, t) X(log, t) X(sqrt, t) X(rsqrt, t) X(sin, t) X(cos, t) X(tanh, t)       \
+        X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t) X(round, t) X(trunc, t)
 #define EACH_FLOAT_BINARY(X, t)                                                                \
     X(add, t) X(sub, t) X(mul, t) X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t)
 #define EACH_INT_UNARY(X, t) X(neg, t) X(abs, t) X(sign, t) X(relu, t) X(not, t)
 #define EACH_INT_BINARY(X, t)                                                                  \
     X(add, t)                                                                                  \
     X(sub, t)                                                                                  \
-    X(mul, t) X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t) X(and, t) X(or, t)  \
-        X(xor, t) X(shl, t) X(shr, t)
+    X(mul, t)                                                                                  \
+    X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t) X(and, t) X(or, t) X(xor, t)  \
+        X(shl, t) X(shr, t)
 #define EACH_INT(X, e)                                                                         \
     e(X, i8) e(X, i16) e(X, i32) e(X, i64) e(X, u8) e(X, u16) e(X, u32) e(X, u64)
 #define EACH_TYPE(X) X(f32) X(f64) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(bool)
@@ -319,6 +322,42 @@ static const int shape[][3] = {
 GEMM(f32)
 GEMM(f64)
 
+/* A convolution with stride, dilation, groups and padding, and its two gradients. */
+/* clang-format off */
+static const tpk_conv spec = {.nd = 2, .batch = 2, .groups = 2, .ic = 4, .oc = 6, .in = {13, 11},
+                              .out = {8, 6}, .ker = {3, 3}, .stride = {2, 2}, .dil = {1, 1},
+                              .pad = {2, 1}, .xs = {572, 143, 11, 1}, .ws = {18, 9, 3, 1},
+                              .ys = {288, 48, 6, 1}};
+/* clang-format on */
+#define CONV(t)                                                                                \
+    static __attribute__((noinline)) void conv_##t(int plain)                                  \
+    {                                                                                          \
+        enum { NX = 1144, NW = 108, NY = 576 };                                                \
+        static tpk_##t x[NX], w[NW], y[NY], z[NX];                                             \
+        tpk_normal_fill_##t(x, NX, 6, 0, 0);                                                   \
+        tpk_normal_fill_##t(w, NW, 6, 1, 0);                                                   \
+        tpk_normal_fill_##t(y, NY, 6, 2, 0);                                                   \
+        start();                                                                               \
+        for (int kind = 0; kind < 3; kind++) {                                                 \
+            if (kind == 0) {                                                                   \
+                plain ? tpk_conv_ref_##t(&spec, x, w, z)                                       \
+                      : tpk_conv_##t(&spec, x, w, z, workspace);                               \
+            } else if (kind == 1) {                                                            \
+                plain ? tpk_conv_dx_ref_##t(&spec, y, w, z)                                    \
+                      : tpk_conv_dx_##t(&spec, y, w, z, workspace);                            \
+            } else {                                                                           \
+                plain ? tpk_conv_dw_ref_##t(&spec, x, y, z)                                    \
+                      : tpk_conv_dw_##t(&spec, x, y, z, workspace);                            \
+            }                                                                                  \
+            for (int i = 0; i < (kind == 0 ? NY : kind == 1 ? NX : NW); i++) {                 \
+                add_##t(z[i]);                                                                 \
+            }                                                                                  \
+        }                                                                                      \
+        finish(plain ? "conv_plain_" #t : "conv_" #t);                                         \
+    }
+CONV(f32)
+CONV(f64)
+
 #define RUN_UNARY(op, t) unary_##op##_##t();
 #define RUN_BINARY(op, t) binary_##op##_##t();
 #define RUN_REDUCE(op, t) reduce_##op##_##t();
@@ -351,6 +390,10 @@ int main(void)
     gemm_f32(1);
     gemm_f64(0);
     gemm_f64(1);
+    conv_f32(0);
+    conv_f32(1);
+    conv_f64(0);
+    conv_f64(1);
     /* Finite numbers of both signs from here on, so that sums tell orders apart. */
     for (int i = 0; i < N; i++) {
         x_f32[i] = tpk_normal_f32(9, 1, (uint64_t)i);
