@@ -54,6 +54,8 @@ void *tpi_take(tpi_mem *m, size_t size)
     void *p = m->user.alloc(m->user.user, size);
     if (p)
         m->in_use += size;
+    else
+        m->refused++;
     return p;
 }
 
@@ -88,8 +90,10 @@ static void *carve(tpi_mem *m, size_t bytes)
 
 void *tpi_take(tpi_mem *m, size_t size)
 {
-    if (size > (size_t)1 << 56)
+    if (size > (size_t)1 << 56) {
+        m->refused++;
         return NULL;
+    }
     size_t bytes;
     const int c = class_of(size, &bytes);
     tpi_free_block *p = m->free[c];
@@ -102,6 +106,8 @@ void *tpi_take(tpi_mem *m, size_t size)
     }
     if (p)
         m->in_use += size;
+    else
+        m->refused++;
     return p;
 }
 

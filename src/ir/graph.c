@@ -257,17 +257,15 @@ const char *tpi_graph_intern(tp_graph *g, const char *text, size_t len)
     for (int i = 0; i < g->n_strings; i++)
         if (strlen(g->strings[i]) == len && memcmp(g->strings[i], text, len) == 0)
             return g->strings[i];
-    char **v = tpi_resize(&g->ctx->mem, g->strings, (size_t)g->n_strings * sizeof *v,
-                          (size_t)(g->n_strings + 1) * sizeof *v);
-    if (!v)
-        return NULL;
-    g->strings = v;
     char *copy = tpi_take(&g->ctx->mem, len + 1);
-    if (!copy) { /* the list's size is its count: undo */
-        g->strings = tpi_resize(&g->ctx->mem, v, (size_t)(g->n_strings + 1) * sizeof *v,
-                                (size_t)g->n_strings * sizeof *v);
+    char **v = copy ? tpi_resize(&g->ctx->mem, g->strings, (size_t)g->n_strings * sizeof *v,
+                                 (size_t)(g->n_strings + 1) * sizeof *v)
+                    : NULL;
+    if (!v) {
+        tpi_give_back(&g->ctx->mem, copy, len + 1);
         return NULL;
     }
+    g->strings = v;
     memcpy(copy, text, len);
     copy[len] = 0;
     return v[g->n_strings++] = copy;

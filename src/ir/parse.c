@@ -23,6 +23,7 @@ typedef struct parser {
     int n_blobs, n_memory, n_data;
     const tpi_blob *blobs;
     int64_t zero_bytes;
+    uint64_t refused; /* of the context's memory, at the start */
     bool failed;
 } parser;
 
@@ -37,10 +38,19 @@ typedef struct text_name {
     size_t len;
 } text_name;
 
+static bool no_memory(parser *P)
+{
+    P->failed = true;
+    tpi_no_memory(P->ctx, P->at, P->what);
+    return false;
+}
+
 __attribute__((format(printf, 2, 3))) static bool bad(parser *P, const char *fmt, ...)
 {
     if (P->failed)
         return false;
+    if (P->ctx->mem.refused != P->refused) /* sizes and rules fail then too */
+        return no_memory(P);
     tpi_why why;
     va_list ap;
     va_start(ap, fmt);
@@ -49,13 +59,6 @@ __attribute__((format(printf, 2, 3))) static bool bad(parser *P, const char *fmt
     P->failed = true;
     tpi_fail_status(P->ctx, P->at, P->what, TP_E_FORMAT, "line %d, column %d: %s", P->line,
                     (int)(P->p - P->line_start) + 1, why.text);
-    return false;
-}
-
-static bool no_memory(parser *P)
-{
-    P->failed = true;
-    tpi_no_memory(P->ctx, P->at, P->what);
     return false;
 }
 
@@ -749,6 +752,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text, 
                 .line = 1,
                 .cells = {.ctx = ctx},
                 .in = {.ctx = ctx},
+                .refused = ctx->mem.refused,
                 .n_blobs = n_blobs,
                 .blobs = blobs};
     if (size_bytes > INT32_MAX) {

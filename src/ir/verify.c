@@ -112,6 +112,7 @@ typedef struct verifier {
     const char *after;
     int n;
     tp_tensor *const *nodes;
+    uint64_t refused; /* of the context's memory, at the start */
 } verifier;
 
 __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v, int i,
@@ -119,6 +120,8 @@ __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v,
 {
     tpi_why why;
     va_list ap;
+    if (v->ctx->mem.refused != v->refused) /* sizes and rules fail then too */
+        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_MEMORY, "out of memory");
     va_start(ap, fmt);
     vsnprintf(why.text, sizeof why.text, fmt, ap);
     va_end(ap);
@@ -208,8 +211,6 @@ static tp_status check_node(const verifier *v, int i)
                    .in = t->in,
                    .attrs = t->attrs};
     const tp_status s = tpi_infer_again(&q, &why);
-    if (s == TP_E_MEMORY)
-        return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", s, "out of memory");
     if (s != TP_OK)
         return broken(v, i, "its rule refuses it: %s", why.text);
     if (!tpi_check_answer(&q, (tp_dtype)t->dtype, t->rank, t->shape, &why))
@@ -250,7 +251,12 @@ static tp_status check_names(const verifier *v)
 tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
                      tp_tensor *const *nodes)
 {
-    const verifier v = {.ctx = ctx, .dims = dims, .after = after, .n = n, .nodes = nodes};
+    const verifier v = {.ctx = ctx,
+                        .dims = dims,
+                        .after = after,
+                        .n = n,
+                        .nodes = nodes,
+                        .refused = ctx->mem.refused};
     tp_status s = TP_OK;
     int at = 0;
     for (; at < n && s == TP_OK; at++) {
@@ -294,7 +300,11 @@ tp_status tp_graph_verify(const tp_graph *g)
 {
     if (!g)
         return TP_E_NULL;
-    const verifier v = {.ctx = g->ctx, .dims = g->dims, .n = g->n_nodes, .nodes = g->nodes};
+    const verifier v = {.ctx = g->ctx,
+                        .dims = g->dims,
+                        .n = g->n_nodes,
+                        .nodes = g->nodes,
+                        .refused = g->ctx->mem.refused};
     tp_status s = tpi_verify(g->ctx, NULL, g->dims, g->n_nodes, g->nodes);
     for (int i = 0; i < g->n_nodes && s == TP_OK; i++) {
         const tp_tensor *t = g->nodes[i];
