@@ -502,7 +502,8 @@ static bool slice_view(tpi_view *v)
         v->stride[i] = v->in_stride[i];
     if (v->out->shape[a->axis] == 0)
         return true;
-    v->stride[a->axis] = stride_mul(v->dims, a->step, v->in_stride[a->axis]);
+    if (v->out->shape[a->axis] != 1) /* of one element the step may be beyond any memory */
+        v->stride[a->axis] = stride_mul(v->dims, a->step, v->in_stride[a->axis]);
     v->offset = stride_mul(v->dims, a->lo, v->in_stride[a->axis]);
     return v->offset != TPI_NO_DIM && v->stride[a->axis] != TPI_NO_DIM;
 }
