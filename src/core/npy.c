@@ -124,7 +124,7 @@ static bool read_descr(reader *r, header *h)
         {"m",   "differences of dates"},
         {"V",   "records"             },
     };
-    char text[24];
+    char text[24] = "";
     if (eat(r, '['))
         return bad(r, "its elements are records; only numbers and bool can be read");
     if (!read_string(r, text, sizeof text))
@@ -393,9 +393,8 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
 {
     static const char what[] = "tp_npy_save";
     const tpi_at at = TPI_AT(file, line);
-    const tp_tensor *refused = tpi_refuse_operand(t ? t->ctx : NULL, at, what, 0, t);
-    if (refused)
-        return tp_status_of(refused);
+    if (!tpi_is_live(t) || t->status != TP_OK)
+        return tp_status_of(tpi_refuse_operand(t ? t->ctx : NULL, at, what, 0, t));
     tp_ctx *ctx = t->ctx;
     if (t->graph)
         return tpi_fail_status(ctx, at, what, TP_E_SYMBOLIC,

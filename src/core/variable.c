@@ -3,9 +3,8 @@
 
 static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, const char *name)
 {
-    tp_tensor *failed = tpi_refuse_operand(init ? init->ctx : NULL, at, what, 0, init);
-    if (failed)
-        return failed;
+    if (!tpi_is_live(init) || init->status != TP_OK)
+        return tpi_refuse_operand(init ? init->ctx : NULL, at, what, 0, init);
     tp_ctx *ctx = init->ctx;
     if (init->graph)
         return tpi_fail(

@@ -6,9 +6,8 @@
 tp_tensor *tp_name(tp_tensor *t, const char *name)
 {
     const tpi_at at = TPI_AT(tpi_is_live(t) ? t->file : NULL, tpi_is_live(t) ? t->line : 0);
-    tp_tensor *failed = tpi_refuse_operand(t ? t->ctx : NULL, at, "tp_name", 0, t);
-    if (failed)
-        return failed;
+    if (!tpi_is_live(t) || t->status != TP_OK)
+        return tpi_refuse_operand(t ? t->ctx : NULL, at, "tp_name", 0, t);
     if (!name || !*name)
         return tpi_fail(t->ctx, at, "tp_name", name ? TP_E_NAME : TP_E_NULL, "the name is %s",
                         name ? "empty" : "NULL");

@@ -136,7 +136,7 @@ static void layouts(void **state)
         const tp_dtype type = types[(unit_random(&seed) >> 60) % 4];
         const size_t size = tp_dtype_size(type);
         int64_t shape[TP_MAX_RANK], stride[TP_MAX_RANK] = {0}, step = 1, first = 0, n = 1;
-        int order[TP_MAX_RANK];
+        int order[TP_MAX_RANK] = {0};
         for (int i = 0; i < rank; i++) {
             shape[i] = (int64_t)(unit_random(&seed) >> 60) % (rank > 4 ? 4 : 6);
             shape[i] += shape[i] == 0 && (unit_random(&seed) >> 60) != 0;

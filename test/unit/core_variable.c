@@ -96,7 +96,11 @@ static void through_views(void **state)
     assign(view(w, 1, five, one, 1), view(w, 1, five, one, 0));
     const int32_t c[] = {0, 0, 1, 2, 3, 4};
     assert_memory_equal(tp_data(w), c, sizeof c);
-    assert_int_equal(w->buf->version, 4);
+    /* From a row to every second place of the same memory. */
+    assign(view(w, 1, three, (int64_t[]){2}, 0), view(w, 1, three, one, 0));
+    const int32_t d[] = {0, 0, 0, 2, 1, 4};
+    assert_memory_equal(tp_data(w), d, sizeof d);
+    assert_int_equal(w->buf->version, 5);
     tp_tensor *none = tp_variable(tp_full(tp, TP_I32, TP_DIMS(0, 2), 0), "none");
     assert_ptr_equal(assign(none, tp_full(tp, TP_I32, TP_DIMS(0, 2), 0)), none);
     assert_int_equal(tp_error(tp), TP_OK);

@@ -46,7 +46,8 @@ for t, shape, order, end in itertools.product(types, shapes, "CF", "<>"):
 special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7976931348623157e308])
 for version in [(1, 0), (2, 0), (3, 0)]:
     add(special, version)
-    add(special.astype("f4"), version)
+    with np.errstate(over="ignore"):
+        add(special.astype("f4"), version)
 
 run = subprocess.run([copy] + pairs)
 if run.returncode:
