@@ -157,6 +157,8 @@ static void test_failing_compilers(void **state)
     expect_failure(start(b, &source), "not a shared object");
     use_script(b, "cc \"$@\" && truncate -s 300 program.so");
     expect_failure(start(b, &source), "cut short");
+    use_script(b, "cc \"$@\" && truncate -s 4500 program.so"); /* headers whole, data not */
+    expect_failure(start(b, &source), "cut short");
     use_script(b, "mkdir program.so");
     expect_failure(start(b, &source), "made no object");
     use_script(b, "cat unit0.c; exit 1");
