@@ -84,7 +84,7 @@ TPK_INLINE float tpk_tanh_f32(float x)
     p = tpk_fma_f32(p, z, -0x1.555524p-2f);
     p = tpk_fma_f32(p * z, x, x);
     const float q = 1.0f - 2.0f / (tpk_exp_mid_f32(a + a) + 1.0f);
-    return a > 0.65f ? tpk_copysign_f32(q, x) : p;
+    return tpk_copysign_f32(a > 0.65f ? q : p, x); /* -0 stays */
 }
 
 /* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e); one step corrects the rounding of 1 + e. */

@@ -197,6 +197,56 @@ static void float_operations(void)
     end();
 }
 
+/* Zeros with their signs, infinities and NaN, where the C library's results are exact. */
+static void special_operands(void)
+{
+    begin("special operands");
+    static const double x[] = {0.0, -0.0, INFINITY, -INFINITY, NAN};
+    static const struct {
+        const char *name;
+        float (*f32)(float);
+        double (*f64)(double), (*want)(double);
+    } f[] = {
+        {"exp",  tpk_exp_f32,  tpk_exp_f64,  exp },
+        {"log",  tpk_log_f32,  tpk_log_f64,  log },
+        {"sin",  tpk_sin_f32,  tpk_sin_f64,  sin },
+        {"cos",  tpk_cos_f32,  tpk_cos_f64,  cos },
+        {"tanh", tpk_tanh_f32, tpk_tanh_f64, tanh},
+        {"erf",  tpk_erf_f32,  tpk_erf_f64,  erf },
+        {"sqrt", tpk_sqrt_f32, tpk_sqrt_f64, sqrt}
+    };
+    for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
+        for (size_t j = 0; j < sizeof x / sizeof *x; j++) {
+            const double want = f[i].want(x[j]);
+            if (!same64(f[i].f64(x[j]), want)) {
+                fail(f[i].name, x[j], 0, 0, f[i].f64(x[j]), want);
+            }
+            if (!same32(f[i].f32((float)x[j]), (float)want)) {
+                fail(f[i].name, x[j], 0, 0, (double)f[i].f32((float)x[j]), want);
+            }
+        }
+    }
+    static const double p[] = {0,          -0.0,       1,        -1,        2,    -2,   0.5,
+                               -0.5,       3,          -3,       1.5,       -1.5, 1e30, -1e30,
+                               0x1p-120,   -0x1p-120,  INFINITY, -INFINITY, NAN,  4,    -7,
+                               0x1p24 + 2, 0x1p24 - 1, 0x1p53,   0x1p53 - 1};
+    enum { P = sizeof p / sizeof *p };
+    for (int i = 0; i < P * P; i++) {
+        const double a = p[i / P], b = p[i % P], want = pow(a, b);
+        const double got = tpk_pow_f64(a, b);
+        if ((want == 0 || want != want || isinf(want) || fabs(want) == 1) &&
+            !same64(got, want)) {
+            fail("pow_f64", a, b, 0, got, want);
+        }
+        const float c = (float)a, d = (float)b, want32 = powf(c, d), got32 = tpk_pow_f32(c, d);
+        if ((want32 == 0 || want32 != want32 || isinf(want32) || fabsf(want32) == 1) &&
+            !same32(got32, want32)) {
+            fail("pow_f32", (double)c, (double)d, 0, (double)got32, (double)want32);
+        }
+    }
+    end();
+}
+
 typedef __int128 wide; /* holds every product and every element of every integer type */
 
 static wide plain_power(wide a, wide n)
@@ -553,6 +603,7 @@ int main(int argc, char **argv)
     printf("kernel text against plain definitions (seed %llu)\n", (unsigned long long)seed);
     fma_and_sqrt();
     float_operations();
+    special_operands();
     integer_operations();
     casts();
     reductions();

@@ -86,6 +86,16 @@ for cc in gcc clang; do
     # What a user's plain command makes of an exported program.
     runs x86-64-v3 && build_and_run $cc -O2 -O2 x86-64-v3 -march=x86-64-v3 ""
 done
+for cc in gcc clang; do
+    command -v $cc >/dev/null || continue
+    if echo '#include "elem.h"' | $cc -ffast-math -I"$here/../../src/kernel" -x c -c - \
+        -o "$work/fast.o" 2>/dev/null; then
+        line $cc fast-math any "FAILED: was not refused"
+        failed=$((failed + 1))
+    else
+        line $cc fast-math any refused
+    fi
+done
 cross=aarch64-linux-gnu-gcc
 if [ "$machine" = aarch64 ]; then
     :
