@@ -70,7 +70,7 @@ static bool refuse_pool(tpi_infer *q)
     const int n = tpi_spatial(q->in[0]);
     bool good = n == 0 || a->kernel.n == n;
     for (int i = 0; i < n && good; i++)
-        good = a->kernel.v[i] >= 1;
+        good = a->kernel.v[i] >= 1 && a->kernel.v[i] <= INT32_MAX;
     if (!good)
         return tpi_refuse(q, TP_E_VALUE, "kernel %s for %s",
                           SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), SHAPE(q->in[0]));
