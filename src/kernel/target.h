@@ -13,7 +13,9 @@
 #error "this program defines its rounding: compile it without -ffast-math and its parts"
 #endif
 /* 16 is what AVX512-FP16 gives: like 0, and half floats in their own precision too. */
-#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+/* 16 and 32 speak of types narrower than float. */
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 &&   \
+    __FLT_EVAL_METHOD__ != 32
 #error "float and double must be evaluated in their own precision (on x86: -msse2 -mfpmath=sse)"
 #endif
 

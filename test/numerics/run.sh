@@ -84,7 +84,7 @@ for cc in gcc clang; do
         build_and_run $cc -O0 -O0 $set "-march=$set" ""
     done
     # What a user's plain command makes of an exported program.
-    runs x86-64-v3 && build_and_run $cc -O2 -O2 x86-64-v3 -march=x86-64-v3 ""
+    build_and_run $cc -O2 -O2 native -march=native ""
 done
 for cc in gcc clang; do
     command -v $cc >/dev/null || continue
