@@ -12,8 +12,7 @@
     defined(__NO_SIGNED_ZEROS__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "this program defines its rounding: compile it without -ffast-math and its parts"
 #endif
-/* 16 is what AVX512-FP16 gives: like 0, and half floats in their own precision too. */
-/* 16 and 32 speak of types narrower than float. */
+/* 16 (AVX512-FP16) and 32 are like 0 for float and double. */
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 &&   \
     __FLT_EVAL_METHOD__ != 32
 #error "float and double must be evaluated in their own precision (on x86: -msse2 -mfpmath=sse)"
