@@ -35,5 +35,10 @@ size_t TPI_ISA_NAME(tpi_isa_gemm_ws_f64)(int64_t m, int64_t n, int64_t k);
 TPI_ISA_CONV(tpi_isa_conv);
 TPI_ISA_CONV(tpi_isa_conv_dx);
 TPI_ISA_CONV(tpi_isa_conv_dw);
+/* random_rows.c */
+int64_t TPI_ISA_NAME(tpi_isa_random_f32)(const struct tpk_view *in, const struct tpk_view *out,
+                                         const int64_t *attr);
+int64_t TPI_ISA_NAME(tpi_isa_random_f64)(const struct tpk_view *in, const struct tpk_view *out,
+                                         const int64_t *attr);
 
 #endif

@@ -26,6 +26,7 @@ typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t strid
 enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
 
 struct tpk_conv;
+struct tpk_view;
 
 typedef struct tpi_kernels {
     const char *isa; /* "base", "avx2", "avx512" */
@@ -46,6 +47,9 @@ typedef struct tpi_kernels {
     void (*conv[3][2])(const struct tpk_conv *c, const void *x, const void *w, const void *y,
                        void *out, void *ws);
     size_t (*conv_ws[3][2])(const struct tpk_conv *c);
+    /* The called kernel of op random; f32, f64. */
+    int64_t (*random[2])(const struct tpk_view *in, const struct tpk_view *out,
+                         const int64_t *attr);
 } tpi_kernels;
 
 extern const tpi_kernels tpi_kernels_base;

@@ -4,7 +4,7 @@
  * A line is the elements of one axis. Neighbours on the last axis are worked on together, so
  * that both memories are read and written in their order; what each line gives is the same. */
 
-enum { FN(scan_lanes) = 64 };
+enum { FN(scan_lanes) = 256 };
 
 /* Moves `at` to the next position of v's axes but `skip` and `skip2`, and the offsets of n_ops
  * views of v's sizes with it. */

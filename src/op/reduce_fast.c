@@ -53,8 +53,10 @@ static const tpi_reduce int_columns[TPI_N_REDUCES][TP_N_DTYPES] = {
 /* ---- layouts -------------------------------------------------------------------------------------- */
 
 enum {
-    GROUP = 16,        /* results whose elements are copied together, */
-    MAX_COPY = 1 << 20 /* unless that takes more bytes for two of them */
+    GROUP = 16,         /* results whose elements are copied together, */
+    MAX_COPY = 1 << 20, /* unless that takes more bytes for two of them */
+    TILE = 512,         /* results whose lanes are kept together */
+    BLOCK = TPK_BLOCK
 };
 
 typedef struct job {
@@ -62,36 +64,48 @@ typedef struct job {
     tpi_reduce rows, columns;
     size_t size;
     int64_t n, stride; /* the innermost kept axis */
-    char *copy;        /* NULL: the kernel reads x where it lies */
-    int64_t n_group;   /* results at a time when there is a copy */
+    char *room;        /* of copies or lanes; NULL: the kernel reads x where it lies */
+    int64_t n_group;   /* results at a time when there is room */
+    bool lanes;        /* room is for lanes */
 } job;
 
-/* The elements of `n` results, `stride` apart, into `copy`: by lanes [n][count], by columns
+/* Piece by piece, so that reads run along one operand while writes stay in cache. */
+#define COPY(bytes)                                                                            \
+    for (int64_t i0 = 0; i0 < ni; i0 += 64)                                                    \
+        for (int64_t j = 0; j < nj; j++)                                                       \
+            for (int64_t i = i0; i < ni && i < i0 + 64; i++)                                   \
+    memcpy(to + (i * to_i + j * to_j) * (bytes), from + (i * from_i + j * from_j) * (bytes),   \
+           bytes)
+static void copy_plane(size_t size, int64_t ni, int64_t nj, char *to, int64_t to_i,
+                       int64_t to_j, const char *from, int64_t from_i, int64_t from_j)
+{
+    if (size == 4)
+        COPY(4);
+    else if (size == 8)
+        COPY(8);
+    else if (size == 1)
+        COPY(1);
+    else
+        COPY(2);
+}
+
+/* The elements of `n` results, `stride` apart, into the room: by lanes [n][count], by columns
  * [count][n]. */
 static void copy_group(const job *w, const char *x, int64_t n)
 {
     const tpi_reduction *d = w->d;
-    const size_t size = w->size;
     const int last = d->reduced_rank - 1;
-    const int64_t inner = d->reduced_n[last], inner_step = d->reduced_s[last] * (int64_t)size;
-    const int64_t next = w->stride * (int64_t)size;
+    const int64_t inner = d->reduced_n[last], size = (int64_t)w->size;
+    const int64_t to_i = d->by_lanes ? 1 : n, to_j = d->by_lanes ? d->count : 1;
     int64_t at[TP_MAX_RANK] = {0};
     for (int64_t k = 0; k < d->count; k += inner) {
-        if (d->by_lanes && inner_step == (int64_t)size)
-            for (int64_t j = 0; j < n; j++)
-                memcpy(w->copy + (size_t)(j * d->count + k) * size, x + j * next,
-                       (size_t)inner * size);
+        char *to = w->room + k * to_i * size;
+        if (n == 1 && d->reduced_s[last] == 1)
+            memcpy(to, x, (size_t)(inner * size));
         else
-            for (int64_t i = 0; i < inner; i++) {
-                const char *p = x + i * inner_step;
-                const int64_t to = d->by_lanes ? k + i : (k + i) * n;
-                const int64_t step = d->by_lanes ? d->count : 1;
-                char *q = w->copy + (size_t)to * size;
-                for (int64_t j = 0; j < n; j++, q += (size_t)step * size)
-                    memcpy(q, p + j * next, size);
-            }
+            copy_plane(w->size, inner, n, to, to_i, to_j, x, d->reduced_s[last], w->stride);
         for (int i = last - 1; i >= 0; i--) {
-            const int64_t step = d->reduced_s[i] * (int64_t)size;
+            const int64_t step = d->reduced_s[i] * size;
             x += step;
             if (++at[i] < d->reduced_n[i])
                 break;
@@ -101,10 +115,37 @@ static void copy_group(const job *w, const char *x, int64_t n)
     }
 }
 
+/* Results side by side, whose elements are `s` apart: the lanes of all of them are columns, and
+ * two rows of columns join as two lanes or two blocks do. */
+static void reduce_by_lanes(const job *w, const char *x, int64_t n, char *y)
+{
+    const tpi_reduction *d = w->d;
+    const int64_t size = (int64_t)w->size, s = d->reduced_s[0], row = n * size;
+    const int64_t lanes = TPK_LANES(d->count), n_blocks = (d->count + BLOCK - 1) / BLOCK;
+    char *lane = w->room, *block = w->room + lanes * row;
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const int64_t first = b * BLOCK, left = d->count - first;
+        const int64_t count = left < BLOCK ? left : BLOCK;
+        for (int64_t l = 0; l < lanes; l++)
+            w->columns(l < count ? (count - l - 1) / lanes + 1 : 0, n,
+                       x + (first + l) * s * size, lanes * s, lane + l * row);
+        for (int64_t half = lanes / 2; half > 0; half /= 2)
+            w->columns(2, half * n, lane, half * n, lane);
+        memcpy(block + b * row, lane, (size_t)row);
+    }
+    for (int64_t left = n_blocks; left > 1; left = (left + 1) / 2) {
+        for (int64_t i = 0; i + 1 < left; i += 2)
+            w->columns(2, n, block + i * row, n, block + i / 2 * row);
+        if (left % 2)
+            memmove(block + left / 2 * row, block + (left - 1) * row, (size_t)row);
+    }
+    memcpy(y, block, (size_t)row);
+}
+
 static void reduce_line(const job *w, const char *x, char *y)
 {
     const tpi_reduction *d = w->d;
-    if (!w->copy) {
+    if (!w->room) {
         if (d->by_lanes)
             w->rows(w->n, d->count, x, w->stride, y);
         else
@@ -113,12 +154,17 @@ static void reduce_line(const job *w, const char *x, char *y)
     }
     for (int64_t j = 0; j < w->n; j += w->n_group) {
         const int64_t n = w->n - j < w->n_group ? w->n - j : w->n_group;
-        copy_group(w, x + j * w->stride * (int64_t)w->size, n);
+        const char *from = x + j * w->stride * (int64_t)w->size;
         char *to = y + (size_t)j * w->size;
+        if (w->lanes) {
+            reduce_by_lanes(w, from, n, to);
+            continue;
+        }
+        copy_group(w, from, n);
         if (d->by_lanes)
-            w->rows(n, d->count, w->copy, d->count, to);
+            w->rows(n, d->count, w->room, d->count, to);
         else
-            w->columns(d->count, n, w->copy, n, to);
+            w->columns(d->count, n, w->room, n, to);
     }
 }
 
@@ -130,6 +176,22 @@ static bool lies_well(const job *w)
         return true;
     return d->reduced_rank == 1 &&
            (d->by_lanes ? d->reduced_s[0] == 1 : w->n == 1 || w->stride == 1);
+}
+
+/* How many bytes of room to take. */
+static size_t plan_room(job *w)
+{
+    const tpi_reduction *d = w->d;
+    const size_t one = (size_t)d->count * w->size;
+    w->lanes = d->by_lanes && d->reduced_rank == 1 && w->stride == 1 && w->n >= GROUP;
+    if (w->lanes) {
+        w->n_group = w->n < TILE ? w->n : TILE;
+        const int64_t blocks = (d->count + BLOCK - 1) / BLOCK;
+        return (size_t)((TPK_LANES(d->count) + blocks) * w->n_group) * w->size;
+    }
+    const bool runs = d->by_lanes && d->reduced_s[d->reduced_rank - 1] == 1;
+    w->n_group = runs || one * 2 > MAX_COPY ? 1 : w->n < GROUP ? w->n : GROUP;
+    return one * (size_t)w->n_group;
 }
 
 void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y)
@@ -149,12 +211,9 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
     }
     size_t bytes = 0;
     if (!lies_well(&w)) {
-        const bool pieces = d->by_lanes && d->reduced_s[d->reduced_rank - 1] == 1;
-        const int64_t room = MAX_COPY / (int64_t)w.size / d->count;
-        w.n_group = pieces || room < 2 ? 1 : w.n < GROUP ? w.n : GROUP;
-        bytes = (size_t)d->count * (size_t)w.n_group * w.size;
-        w.copy = tpi_take(&ctx->mem, bytes);
-        if (!w.copy) {
+        bytes = plan_room(&w);
+        w.room = tpi_take(&ctx->mem, bytes);
+        if (!w.room) {
             tpi_reduce_reference(d, x, y);
             return;
         }
@@ -171,5 +230,5 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
             x -= step * d->kept_n[i];
         }
     }
-    tpi_give_back(&ctx->mem, w.copy, bytes);
+    tpi_give_back(&ctx->mem, w.room, bytes);
 }

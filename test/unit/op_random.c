@@ -101,6 +101,34 @@ static void moments(void **state)
     assert_true(tp_item(tp_reduce_max(narrow, TP_ALL, false)) == 1);
 }
 
+/* Every instruction set gives the bits of the called kernel. */
+static void same_bits(void **state)
+{
+    tp_ctx *tp = *state;
+    const int64_t n = 4099;
+    for (int kind = 0; kind < TPI_N_RANDOM_KINDS; kind++)
+        for (tp_dtype t = TP_F32; t <= TP_F64; t++) {
+            const void *v[2];
+            for (int base = 0; base < 2; base++) {
+                tp->kernels = tpi_kernels_pick(base);
+                tp_seed(tp, 77);
+                tp_tensor *y = kind == TPI_RANDOM_UNIFORM ? tp_uniform(tp, t, 1, &n, -2, 0.3)
+                                                          : tp_normal(tp, t, 1, &n, -2, 0.3);
+                v[base] = tp_data(y);
+            }
+            tp_tensor *y = tp_tensor_new(tp, t, 1, &n, NULL);
+            tpi_random_attrs a = {
+                .kind = kind, .dtype = t, .shape = {1, {n}},
+                        .a = -2, .b = 0.3
+            };
+            a.seed = 77;
+            tpi_run r = {.op = &tpi_op_random, .ctx = tp, .attrs = &a, .out = y};
+            assert_true(tpi_run_reference(&r));
+            assert_memory_equal(v[0], tp_data(y), (size_t)n * tp_dtype_size(t));
+            assert_memory_equal(v[1], tp_data(y), (size_t)n * tp_dtype_size(t));
+        }
+}
+
 static void refused(void **state)
 {
     tp_ctx *tp = *state;
@@ -123,6 +151,6 @@ static void refused(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(known_words), CASE(positions), CASE(moments),
-                                              CASE(refused)};
+                                              CASE(same_bits), CASE(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

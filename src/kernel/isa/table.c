@@ -13,4 +13,5 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .conv = {CONV(tpi_isa_conv), CONV(tpi_isa_conv_dx), CONV(tpi_isa_conv_dw)},
     .conv_ws = {CONV(tpi_isa_conv_ws), CONV(tpi_isa_conv_dx_ws), CONV(tpi_isa_conv_dw_ws)},
 #undef CONV
+    .random = {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)},
 };

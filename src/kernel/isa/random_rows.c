@@ -1,0 +1,29 @@
+/* Random numbers for one instruction set. */
+#include "kernel/isa_host.h"
+#include "kernel/philox.h"
+#include "kernel/vec.h"
+#include "kernel/view.h"
+
+#define FN(name) TPK_CAT(tpk_##name##_, S)
+#define T tpk_f32
+#define S f32
+#include "kernel/random.h"
+#undef T
+#undef S
+#define T tpk_f64
+#define S f64
+#include "kernel/random.h"
+#undef T
+#undef S
+
+int64_t TPI_ISA_NAME(tpi_isa_random_f32)(const tpk_view *in, const tpk_view *out,
+                                         const int64_t *attr)
+{
+    return tpk_random_f32(in, out, attr);
+}
+
+int64_t TPI_ISA_NAME(tpi_isa_random_f64)(const tpk_view *in, const tpk_view *out,
+                                         const int64_t *attr)
+{
+    return tpk_random_f64(in, out, attr);
+}
