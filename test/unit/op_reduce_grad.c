@@ -178,6 +178,8 @@ static tp_tensor *first(void *user, int n, tp_tensor *const *xs)
 /* The gradients as one vector; weighed, so that no symmetry hides a term. */
 static tp_tensor *second(void *user, int n, tp_tensor *const *xs)
 {
+    for (int i = 0; i < n; i++)
+        tp_require_grad(xs[i]);
     tp_tensor *y = ((const function *)user)->f(n, xs);
     tp_tensor *row = tp_reshape(y, TP_DIMS(-1)), *dx[3];
     tp_tensor *w = tp_add(tp_arange(tp_ctx_of(y), TP_F64, tp_size(row, 0), 0.5, 0.37),
