@@ -10,7 +10,10 @@
 
 void tpi_render_size(tpi_render *r, int64_t size)
 {
-    tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
+    if (size < 0 && !tpi_dim_is_symbolic(size)) /* a stride */
+        tpi_str_printf(&r->body, "(%lld)", (long long)size);
+    else
+        tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
 }
 
 /* A place or a name, kept from ending the comment it stands in. */

@@ -139,23 +139,6 @@ bool tpi_dim_is_size(const tpi_dims *table, int64_t d)
     return d >= 0 || expr_of(table, d);
 }
 
-bool tpi_dim_never_negative(const tpi_dims *table, int64_t d)
-{
-    const expr *e = expr_of(table, d);
-    for (int i = 0; e && i < e->n; i++) {
-        const term *t = &e->terms[i];
-        for (int j = 0; j < t->n; j++) {
-            const atom *a = &table->atoms[t->atom[j]];
-            if (!a->name && (!tpi_dim_never_negative(table, a->num) ||
-                             !tpi_dim_never_negative(table, a->den)))
-                return false;
-        }
-        if (t->coef < 0)
-            return false;
-    }
-    return d >= 0 || e;
-}
-
 /* ---- order ---------------------------------------------------------------------------------- */
 
 static int compare_dims(const tpi_dims *d, int64_t a, int64_t b);
@@ -673,6 +656,14 @@ int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols)
 {
     int64_t v;
     return eval(table, d, symbols, &v) && v >= 0 ? v : TPI_NO_DIM;
+}
+
+int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *symbols)
+{
+    int64_t v;
+    if (!tpi_dim_is_symbolic(d))
+        return d;
+    return eval(table, d, symbols, &v) ? v : TPI_NO_DIM;
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */

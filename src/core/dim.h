@@ -22,8 +22,6 @@ static inline bool tpi_dim_is_symbolic(int64_t d)
 }
 /* Is `d` a number >= 0 or a handle of this very table? */
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d);
-/* Seen from its form, whatever the symbols are: it has no term that is taken away. */
-bool tpi_dim_never_negative(const tpi_dims *table, int64_t d);
 
 /* Every result of these is a size >= 0, a handle or TPI_NO_DIM; a TPI_NO_DIM operand gives
  * TPI_NO_DIM. Subtraction may make an expression that is negative for some sizes; evaluation
@@ -41,6 +39,8 @@ bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i);
 /* Value for the symbols' values (>= 0); TPI_NO_DIM on overflow, when negative, or when a divisor
  * is 0. */
 int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols);
+/* The same for a stride, which may be negative: a number or an expression. */
+int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *symbols);
 /* "2*batch+1" ; numbers too. Also what tpi_dim_parse reads (NULL table: numbers only);
  * `*end` is set behind it; TPI_NO_DIM when malformed. A division is written (a)/b, or n/b of a
  * symbol. */

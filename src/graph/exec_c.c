@@ -114,7 +114,7 @@ static tp_tensor *view_root(const tp_program *p, const tp_tensor *root, tp_tenso
     if (!t)
         return NULL;
     for (int i = 0; i < root->rank; i++)
-        t->stride[i] = tpi_program_size(p, l->stride[i]);
+        t->stride[i] = tpi_dim_eval_stride(p->graph->dims, l->stride[i], p->symbols);
     tpi_tensor_share(t, memory, tpi_program_size(p, l->offset));
     tpi_note_contiguous(t);
     tpi_disown(t);

@@ -299,7 +299,18 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
     return ok;
 }
 
-/* With the sizes known, is every size of the program one? */
+static bool refuse_size(const tp_program *p, tpi_at at, const tp_tensor *t, int64_t dim)
+{
+    tpi_str text = TPI_STR(&p->ctx->mem);
+    tpi_dim_print(p->graph->dims, dim, &text);
+    tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name, TP_E_SHAPE,
+                    "%s is no size in this run", text.failed ? "what it needs" : text.text);
+    tpi_str_free(&text);
+    return false;
+}
+
+/* With the sizes known, is every size of the program one? Ops rely on it: a slice whose ends were
+ * negative would reach outside. */
 static bool check_sizes(const tp_program *p, tpi_at at)
 {
     for (int i = 0; i < p->graph->n_nodes; i++) {
@@ -307,10 +318,20 @@ static bool check_sizes(const tp_program *p, tpi_at at)
         int64_t shape[TP_MAX_RANK];
         tp_tensor *failed;
         tpi_program_shape(p, t, shape);
+        for (int a = 0; a < t->rank; a++)
+            if (shape[a] < 0)
+                return refuse_size(p, at, t, t->shape[a]);
         const char *file = t->file ? t->file : at.file;
         if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
                                         t->op->name, t->rank, shape, &failed))
             return false;
+        for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
+            const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
+            const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
+            for (int64_t k = 0; k < n; k++)
+                if (tpi_program_size(p, v[k]) < 0)
+                    return refuse_size(p, at, t, v[k]);
+        }
     }
     return true;
 }

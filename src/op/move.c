@@ -465,34 +465,31 @@ static const tpi_attr slice_table[] = {
     {0},
 };
 
-/* What is dropped is known not to be negative, and the size of the result is checked when it is
- * known, so no element outside is ever reached. */
+static bool refuse_ends(tpi_infer *q, tp_status status)
+{
+    const slice_attrs *a = q->attrs;
+    return tpi_refuse(q, status, "axis %d has size %s: not %s elements in front and %s behind",
+                      (int)a->axis, SIZE(q->ctx, q->dims, q->in[0]->shape[a->axis]),
+                      SIZE(q->ctx, q->dims, a->lo), SIZE(q->ctx, q->dims, a->hi));
+}
+
+/* Neither what is dropped nor what is left is negative; where symbols are in it, the run sees to
+ * that. So no element outside is ever reached. */
 static bool slice_infer(tpi_infer *q)
 {
     const slice_attrs *a = q->attrs;
-    const tp_tensor *x = q->in[0];
     if (!tpi_refuse_axis(q, a->axis))
         return false;
-    const int64_t size = x->shape[a->axis];
-    if (!tpi_dim_never_negative(q->dims, a->lo) || !tpi_dim_never_negative(q->dims, a->hi))
-        return tpi_refuse(q, tpi_dim_is_symbolic(size) ? TP_E_SYMBOLIC : TP_E_VALUE,
-                          "axis %d has size %s: %s elements in front and %s behind cannot be "
-                          "known to be there (tp_gather can take rows by number)",
-                          (int)a->axis, SIZE(q->ctx, q->dims, size),
-                          SIZE(q->ctx, q->dims, a->lo), SIZE(q->ctx, q->dims, a->hi));
     if (a->step < 1)
         return tpi_refuse(q, TP_E_VALUE, "step %lld", (long long)a->step);
-    const int64_t taken =
-        tpi_dim_sub(q->dims, tpi_dim_add(q->dims, size, a->step - 1),
-                    tpi_dim_add(q->dims, a->lo, a->hi));
+    if (!tpi_dim_is_size(q->dims, a->lo) || !tpi_dim_is_size(q->dims, a->hi))
+        return refuse_ends(q, TP_E_VALUE);
     tpi_infer_like(q, 0);
-    q->shape[a->axis] = tpi_dim_div(q->dims, taken, a->step);
-    if (q->shape[a->axis] == TPI_NO_DIM)
-        return tpi_refuse(q, TP_E_SHAPE, "axis %d has size %s: not %s elements in front and %s "
-                                         "behind",
-                          (int)a->axis, SIZE(q->ctx, q->dims, size),
-                          SIZE(q->ctx, q->dims, a->lo), SIZE(q->ctx, q->dims, a->hi));
-    return true;
+    int64_t *size = &q->shape[a->axis];
+    *size = tpi_dim_sub(q->dims, tpi_dim_add(q->dims, *size, a->step - 1),
+                        tpi_dim_add(q->dims, a->lo, a->hi));
+    *size = tpi_dim_div(q->dims, *size, a->step);
+    return *size == TPI_NO_DIM ? refuse_ends(q, TP_E_SHAPE) : true;
 }
 
 static bool slice_view(tpi_view *v)

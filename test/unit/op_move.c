@@ -351,7 +351,14 @@ static void symbolic_views_match_known_ones(void **state)
                                 : v.list[i];
         tp_tensor *z = move_tensor(&v, known);
         assert_false(tp_failed(z));
-        if (tp_failed(y)) {
+        bool clamped = false; /* over symbols nothing is */
+        for (int i = 0; !tp_failed(y) && v.kind == SLICE && i < 2; i++) {
+            const int64_t *ends = y->op == &tpi_op_slice ? y->attrs : y->in[0]->attrs;
+            clamped |= y->op == &tpi_op_slice &&
+                       tpi_dim_is_symbolic(shape[v.axis]) &&
+                       tpi_dim_eval(g->dims, ends[1 + i], symbols) == TPI_NO_DIM;
+        }
+        if (tp_failed(y) || clamped) {
             refused++;
         } else if (y->n_in == 1 && z->n_in == 1 && z->in[0] == known && y->in[0] == x) {
             int64_t stride[TP_MAX_RANK];
@@ -375,7 +382,7 @@ static void symbolic_views_match_known_ones(void **state)
         tp_graph_free(g);
     }
     assert_true(views > CHAINS / 4);
-    assert_true(refused < CHAINS / 3);
+    assert_true(refused < CHAINS / 4);
 }
 
 /* ---- slices as in Python ------------------------------------------------------------------------- */
@@ -506,10 +513,8 @@ static void symbols_stay_symbols(void **state)
     assert_int_equal(tp_split(twice, 0, 2, NULL, out), TP_OK);
     assert_string_equal(SHAPE(out[1]), "[n, 3, 4]");
     assert_int_equal(tp_error(tp), TP_OK);
-    tp_slice(x, 0, 0, 5, 1);
-    EXPECT_ERROR(tp, TP_E_SYMBOLIC,
-                 ": slice: axis 0 has size n: 0 elements in front and n-5 behind cannot be known "
-                 "to be there (tp_gather can take rows by number)");
+    assert_string_equal(SHAPE(tp_slice(x, 0, 0, 5, 1)), "[5, 3, 4]");
+    assert_string_equal(SHAPE(tp_slice(x, 0, -3, TP_END, 2)), "[2, 3, 4]");
     tp_slice(x, 0, 5, 0, -1);
     EXPECT_ERROR(tp, TP_E_SYMBOLIC, ": slice: axis 0 has size n: backwards only all of it, from "
                                     "-1 to TP_END by -1");

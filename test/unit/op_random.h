@@ -48,7 +48,7 @@ static inline tp_tensor *random_f64(tp_ctx *tp, uint64_t *s, int rank, const int
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
         n *= shape[i];
-    double *v = malloc(sizeof(double) * (size_t)(n ? n : 1));
+    double *v = calloc((size_t)(n ? n : 1), sizeof *v);
     for (int64_t i = 0; i < n; i++)
         v[i] = random_unit(s);
     tp_tensor *x = random_layout(tp, s, TP_F64, rank, shape, v);
@@ -68,7 +68,7 @@ static inline tp_tensor *weighed(tp_ctx *tp, tp_tensor *y)
 {
     uint64_t s = 4711;
     const int64_t n = tp_count(y);
-    double *v = malloc(sizeof(double) * (size_t)(n ? n : 1));
+    double *v = calloc((size_t)(n ? n : 1), sizeof *v);
     for (int64_t i = 0; i < n; i++)
         v[i] = random_unit(&s);
     tp_tensor *w = tp_tensor_new(tp, TP_F64, TP_DIMS(n), v);
@@ -100,7 +100,7 @@ static inline void check_once(tp_ctx *tp, const char *what, tp_function_of f, vo
         fail_msg("%s: %s", what, tp_error_message(tp));
     for (int i = 0; i < n; i++) {
         const int64_t count = tp_count(xs[i]);
-        double *v = malloc(sizeof(double) * (size_t)(count ? count : 1));
+        double *v = calloc((size_t)(count ? count : 1), sizeof *v);
         assert_int_equal(tp_read(xs[i], v, sizeof(double) * (size_t)count), TP_OK);
         for (int64_t k = 0; k < count; k++) {
             double side[2];
