@@ -172,11 +172,37 @@ static void set_random(tp_program *p)
     }
 }
 
+/* The kernel says which node it was and where the index stood; its operands are still there. */
 static void fail_at(const tp_program *p, const int64_t *fail)
 {
     const tp_tensor *t = p->graph->nodes[fail[0]];
-    tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_VALUE,
-                    "the index at position %lld is out of range", (long long)(fail[1] - 1));
+    const tpi_at at = TPI_AT(t->file, t->line);
+    const long long position = (long long)(fail[1] - 1);
+    tp_tensor in[2];
+    bool there = t->n_in >= 2;
+    for (int i = 0; i < 2 && there; i++) {
+        const tpi_layout *l = &p->plan->values[t->in[i]->index].layout;
+        const int buffer = p->plan->values[l->root].buffer;
+        in[i] = *t->in[i];
+        tpi_program_shape(p, t->in[i], in[i].shape);
+        for (int a = 0; a < in[i].rank; a++)
+            in[i].stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
+        there = buffer >= 0;
+        if (there)
+            in[i].data = (char *)p->pointers[buffer] +
+                         tpi_program_size(p, l->offset) *
+                             (int64_t)tp_dtype_size((tp_dtype)in[i].dtype);
+    }
+    if (!there) {
+        tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
+                        "the index at position %lld is out of range", position);
+        return;
+    }
+    tp_tensor *const operands[] = {&in[0], &in[1]};
+    const tpi_bad_index b = tpi_describe_bad_index(t->op, 2, operands, t->attrs, fail[1] - 1);
+    tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
+                    "index %lld at position %lld is out of range for size %lld",
+                    (long long)b.index, position, (long long)b.size);
 }
 
 bool tpi_execute_c(tpi_session *s)
