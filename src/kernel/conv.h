@@ -107,7 +107,7 @@ TPK_EACH_WIDE(TPK_CV_TILE4)
 /* `wide`: four vectors of windows, at most three rows. */
 TPK_FN void TPK_N(tpk_cv_tile_run)(const TPK_N(tpk_cv_tile) * t)
 {
-    switch (t->wide || t->rows < 3 ? t->rows : (t->rows + 1) / 2 * 2) {
+    switch (t->wide || t->rows < 3 ? t->rows | 1 : (t->rows + 1) / 2 * 2) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
         TPK_N(tpk_cv_tile##most)(t);                                                           \
@@ -137,7 +137,7 @@ TPK_FN void TPK_N(tpk_cv_zero)(int64_t n, TPK_E *dst)
 }
 
 /* The padded copy of the channels of one image. */
-TPK_FN void TPK_N(tpk_cv_pad)(const tpk_patch *p, const TPK_E *src, TPK_E *dst)
+TPK_OUT void TPK_N(tpk_cv_pad)(const tpk_patch *p, const TPK_E *src, TPK_E *dst)
 {
     const int64_t lo = p->lo[2] < 0 ? 0 : tpk_i_min(p->lo[2], p->ext[2]);
     for (int64_t c = 0; c < p->channels; c++) {
@@ -181,7 +181,7 @@ typedef struct {
     int direct, joined;
 } TPK_N(tpk_cv);
 
-TPK_FN void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
+TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
 {
     tpk_patch *const p = &v->p;
     const int64_t pixels = tpk_patch_pixels(p), rows = p->out[0] * p->out[1];
@@ -224,7 +224,7 @@ TPK_FN void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
 }
 
 /* Packs A, whose element (i, k) is w[i * rs + kw[k]], in panels of at most `most` rows. */
-TPK_FN void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w, int64_t rs,
+TPK_OUT void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w, int64_t rs,
                                  const int64_t *kw, TPK_E *dst)
 {
     const tpk_rows cut = tpk_rows_cut(m, most);
@@ -248,7 +248,7 @@ TPK_FN void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E
 }
 
 /* Direct: one image from its copy, k in [k0, k1) within one chain. */
-TPK_FN void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
+TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
                                  const TPK_E *copy, int64_t k0, int64_t k1, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
@@ -308,7 +308,7 @@ typedef struct {
     int64_t first;     /* the column of B that gemm.h calls 0 */
 } TPK_N(tpk_cv_from);
 
-TPK_FN void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
+TPK_OUT void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
                                TPK_E *dst)
 {
     const TPK_N(tpk_cv_from) *const f = from;
@@ -332,7 +332,7 @@ TPK_FN void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, i
     }
 }
 
-TPK_FN void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
+TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
                                 const TPK_E *copy, int64_t images, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
@@ -363,7 +363,7 @@ TPK_FN void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *
 }
 
 /* All images of one group. ap: A packed beforehand, or null. */
-TPK_FN void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
+TPK_COLD void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
                               const TPK_E *ap, const TPK_E *x, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
@@ -396,7 +396,7 @@ TPK_FN void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w,
 }
 
 /* conv. */
-TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
+TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
 {
     TPK_N(tpk_cv)
     v = {.p = tpk_patch_of_x(c), .m = c->oc / c->groups, .batch = c->batch,
@@ -406,14 +406,14 @@ TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
     return v;
 }
 
-TPK_FN size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     return tpk_conv_empty(&c) ? 0 : (size_t)TPK_N(tpk_conv_make)(&c).size;
 }
 
 /* w packed once for every conv of these sizes: bytes, packing, and the conv that uses it. */
-TPK_FN size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
 {
     const int64_t taps = spec->ker[0] * (spec->nd > 1 ? spec->ker[1] : 1) *
                          (spec->nd > 2 ? spec->ker[2] : 1);
@@ -421,7 +421,7 @@ TPK_FN size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
 }
 
 /* ws: as for conv itself. */
-TPK_FN void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *wp, void *ws)
+TPK_COLD void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *wp, void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (tpk_conv_empty(&c)) {
@@ -437,7 +437,7 @@ TPK_FN void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *
     }
 }
 
-TPK_FN void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w,
+TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w,
                                 const TPK_E *wp, TPK_E *y, void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
@@ -454,20 +454,20 @@ TPK_FN void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TPK_
     }
 }
 
-TPK_FN void TPK_N(tpk_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
+TPK_COLD void TPK_N(tpk_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
                             void *ws)
 {
     TPK_N(tpk_conv_any)(spec, x, w, NULL, y, ws);
 }
 
-TPK_FN void TPK_N(tpk_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, const TPK_E *wp,
+TPK_COLD void TPK_N(tpk_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, const TPK_E *wp,
                                      TPK_E *y, void *ws)
 {
     TPK_N(tpk_conv_any)(spec, x, NULL, wp, y, ws);
 }
 
 /* conv_dx: residues r of the positions of x modulo the stride. */
-TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_dx_make)(const tpk_conv *c, const int64_t r[3])
+TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_dx_make)(const tpk_conv *c, const int64_t r[3])
 {
     int64_t taps[3];
     TPK_N(tpk_cv)
@@ -481,7 +481,7 @@ TPK_FN TPK_N(tpk_cv) TPK_N(tpk_conv_dx_make)(const tpk_conv *c, const int64_t r[
     return v;
 }
 
-TPK_FN size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     int64_t r[3] = {0, 0, 0}, most = 0;
@@ -495,7 +495,7 @@ TPK_FN size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
     return (size_t)most;
 }
 
-TPK_FN void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x,
+TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x,
                                void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
@@ -527,7 +527,7 @@ typedef struct {
     int joined;
 } TPK_N(tpk_cv_dw);
 
-TPK_FN TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
+TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
 {
     TPK_N(tpk_cv_dw) v = {.c = c, .p = tpk_patch_of_x(c), .m = c->oc / c->groups};
     const int64_t taps = c->ker[0] * c->ker[1] * c->ker[2], pixels = tpk_patch_pixels(&v.p);
@@ -547,7 +547,7 @@ TPK_FN TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
 }
 
 /* The part of the windows from k on, at most kk, that lies in one row: its length and place. */
-TPK_FN int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
+TPK_COLD int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
 {
     const int64_t area = p->out[1] * p->out[2], pixel = k % (p->out[0] * area);
     at[0] = k / (p->out[0] * area);
@@ -557,7 +557,7 @@ TPK_FN int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, in
     return tpk_i_min(kk, p->out[2] - at[3]);
 }
 
-TPK_FN void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
+TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
                                     TPK_E *dst)
 {
     TPK_N(tpk_cv_dw) *const v = from;
@@ -581,7 +581,7 @@ TPK_FN void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t
     }
 }
 
-TPK_FN void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk,
+TPK_OUT void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk,
                                     TPK_E *dst)
 {
     const TPK_N(tpk_cv_dw) *const v = from;
@@ -600,13 +600,13 @@ TPK_FN void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t
     }
 }
 
-TPK_FN size_t TPK_N(tpk_conv_dw_ws)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_conv_dw_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     return (size_t)TPK_N(tpk_conv_dw_make)(&c).size;
 }
 
-TPK_FN void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w,
+TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w,
                                void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);

@@ -17,7 +17,7 @@ typedef struct tpk_conv {
 } tpk_conv;
 
 /* The same with three dimensions, the missing outer ones being of size 1. */
-TPK_FN tpk_conv tpk_conv_3d(const tpk_conv *c)
+TPK_COLD tpk_conv tpk_conv_3d(const tpk_conv *c)
 {
     tpk_conv r = *c;
     const int skip = 3 - c->nd;
@@ -54,7 +54,7 @@ TPK_FN int64_t tpk_patch_pixels(const tpk_patch *p)
 }
 
 /* Fills in what follows from the sizes. */
-TPK_FN void tpk_patch_layout(tpk_patch *p)
+TPK_COLD void tpk_patch_layout(tpk_patch *p)
 {
     p->flat = p->step[2] == 1 && p->ss[2] == 1;
     for (int i = 0; i < 3; i++) {
@@ -84,7 +84,7 @@ TPK_FN int64_t tpk_patch_row(const tpk_patch *p, int64_t d, int64_t h)
 }
 
 /* The windows of conv and conv_dw in x. */
-TPK_FN tpk_patch tpk_patch_of_x(const tpk_conv *c)
+TPK_COLD tpk_patch tpk_patch_of_x(const tpk_conv *c)
 {
     tpk_patch p = {.channels = c->ic / c->groups, .cs = c->xs[1]};
     for (int i = 0; i < 3; i++) {
@@ -110,7 +110,7 @@ TPK_IN int tpk_dx_tap(const tpk_conv *c, int i, int64_t r, int64_t k, int64_t *s
 }
 
 /* The windows of conv_dx in y for residues r; taps[i] is the number that count. */
-TPK_FN tpk_patch tpk_patch_of_y(const tpk_conv *c, const int64_t r[3], int64_t taps[3])
+TPK_COLD tpk_patch tpk_patch_of_y(const tpk_conv *c, const int64_t r[3], int64_t taps[3])
 {
     tpk_patch p = {.channels = c->oc / c->groups, .cs = c->ys[1]};
     for (int i = 0; i < 3; i++) {
@@ -139,13 +139,13 @@ TPK_IN int64_t tpk_cv_round_up(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-TPK_FN int tpk_conv_empty(const tpk_conv *c)
+TPK_COLD int tpk_conv_empty(const tpk_conv *c)
 {
     return c->batch <= 0 || c->oc <= 0 || c->out[0] <= 0 || c->out[1] <= 0 || c->out[2] <= 0;
 }
 
 /* Where each k = (channel, tap) lies in the copy and in w. */
-TPK_FN void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, int64_t *kw)
+TPK_COLD void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, int64_t *kw)
 {
     const int64_t cs = p->flat ? p->cs : p->plane;
     for (int64_t i = 0; i < p->channels; i++) {
@@ -161,7 +161,7 @@ TPK_FN void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, 
 }
 
 /* The same for conv_dx and residues r. */
-TPK_FN void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int64_t r[3],
+TPK_COLD void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int64_t r[3],
                                int64_t *ko, int64_t *kw)
 {
     const int64_t cs = p->flat ? p->cs : p->plane;
@@ -183,7 +183,7 @@ TPK_FN void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int6
 }
 
 /* The next residue; 0 after the last. Residues beyond the size of x have no position. */
-TPK_FN int tpk_conv_dx_next(const tpk_conv *c, int64_t r[3])
+TPK_COLD int tpk_conv_dx_next(const tpk_conv *c, int64_t r[3])
 {
     for (int i = 2; i >= 0; i--) {
         r[i]++;
@@ -195,7 +195,7 @@ TPK_FN int tpk_conv_dx_next(const tpk_conv *c, int64_t r[3])
     return 0;
 }
 
-TPK_FN int tpk_conv_dx_empty(const tpk_conv *c)
+TPK_COLD int tpk_conv_dx_empty(const tpk_conv *c)
 {
     return c->batch <= 0 || c->ic <= 0 || c->in[0] <= 0 || c->in[1] <= 0 || c->in[2] <= 0;
 }

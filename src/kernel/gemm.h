@@ -15,9 +15,9 @@
  * Kernels read A and B through strides, so both may be used where they lie. Packing pays when the
  * copy is read often: B goes into panels [n / NR][k][NR] (the last one filled with zeros; those
  * columns are never stored), A into panels [m / MR][k][rows]. Packing turns the columns of a
- * transposed matrix in registers, VL by VL. k is cut into panels of TPK_KC, so that one panel of
- * B stays in the first cache while the panels of A, TPK_MC rows in the second cache, pass by it;
- * n is cut into TPK_NC. With few rows nothing is read twice: then B is not packed, and if it is
+ * transposed matrix in registers, VL by VL. k is cut into panels of TPK_KC and n into
+ * TPK_NC; against these TPK_MC rows of A are kept at hand. Long panels of k and few rows proved
+ * best on a shared machine: C passes by less often, and the rest of the cache may be lost. With few rows nothing is read twice: then B is not packed, and if it is
  * large, k goes in short steps across all columns, which reads B in the order of memory.
  * With very few columns the same is done with A and B exchanged (fma does not mind), and the
  * result is turned. Where k is longer than 4096, C is done in tiles of TPK_LONG by TPK_LONG, each
@@ -45,15 +45,9 @@
 #define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
-#ifndef TPK_KC
-#define TPK_KC 256
-#endif
-#ifndef TPK_MC
-#define TPK_MC (TPK_MR * 16)
-#endif
-#ifndef TPK_NC
+#define TPK_KC 512
+#define TPK_MC (TPK_MR * 4)
 #define TPK_NC (TPK_NR * 64)
-#endif
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
 
@@ -91,6 +85,9 @@
 #define TPK_MORE2(i, p, r, row)                                                                     \
     c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
     c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);
+#define TPK_AHEAD2(i, p, r, row)                                                               \
+    __builtin_prefetch(c##p + ahead + (r) * c_rs, 1, 3);                                       \
+    __builtin_prefetch(c##p + ahead + (r) * c_rs + TPK_NR - 1, 1, 3);
 #define TPK_STEP2(i, p, r, row)                                                                     \
     {                                                                                          \
         const TPK_E e = a##p[(r) * a_rs];                                                      \
@@ -113,6 +110,8 @@
         if (more) {                                                                            \
             TPK_R##most(TPK_MORE2)                                                             \
         }                                                                                      \
+        const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
+        TPK_R##most(TPK_AHEAD2)                                                                \
         for (; k > 0; k--) {                                                                   \
             const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
             TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
@@ -140,7 +139,7 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 }
 
 /* Four vectors of columns for one to three rows; the third and fourth lie at b + b_gs. */
-#define TPK_EACH_WIDE(X) X(1) X(2) X(3)
+#define TPK_EACH_WIDE(X) X(1) X(3)
 #define TPK_ZERO4(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
 #define TPK_MORE4(i, p, r, row)                                                                     \
     c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
@@ -187,7 +186,7 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
                             int64_t n, int more)
 {
-    switch (rows) {
+    switch (rows | 1) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
         TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);              \
@@ -199,8 +198,50 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     }
 }
 
+/* A square of VL vectors v0, v1 ... is turned by log2(VL) perfect shuffles, to and fro between v
+ * and w. */
+#define TPK_EACH_2(X) X(0) X(1)
+#define TPK_EACH_4(X) TPK_EACH_2(X) X(2) X(3)
+#define TPK_EACH_8(X) TPK_EACH_4(X) X(4) X(5) X(6) X(7)
+#define TPK_EACH_16(X) TPK_EACH_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define TPK_MIX(to, of, a, b, lo, hi)                                                          \
+    to##lo = TPK_ILO(of##a, of##b);                                                            \
+    to##hi = TPK_IHI(of##a, of##b);
+#define TPK_MIX_2(to, of) TPK_MIX(to, of, 0, 1, 0, 1)
+#define TPK_MIX_4(to, of) TPK_MIX(to, of, 0, 2, 0, 1) TPK_MIX(to, of, 1, 3, 2, 3)
+#define TPK_MIX_8(to, of)                                                                      \
+    TPK_MIX(to, of, 0, 4, 0, 1)                                                                \
+    TPK_MIX(to, of, 1, 5, 2, 3) TPK_MIX(to, of, 2, 6, 4, 5) TPK_MIX(to, of, 3, 7, 6, 7)
+#define TPK_MIX_16(to, of)                                                                     \
+    TPK_MIX(to, of, 0, 8, 0, 1)                                                                \
+    TPK_MIX(to, of, 1, 9, 2, 3)                                                                \
+    TPK_MIX(to, of, 2, 10, 4, 5)                                                               \
+    TPK_MIX(to, of, 3, 11, 6, 7)                                                               \
+    TPK_MIX(to, of, 4, 12, 8, 9)                                                               \
+    TPK_MIX(to, of, 5, 13, 10, 11)                                                             \
+    TPK_MIX(to, of, 6, 14, 12, 13) TPK_MIX(to, of, 7, 15, 14, 15)
+#define TPK_BACK(r) v##r = w##r;
+#define TPK_TURN_2 TPK_MIX_2(w, v) TPK_EACH_2(TPK_BACK)
+#define TPK_TURN_4 TPK_MIX_4(w, v) TPK_MIX_4(v, w)
+#define TPK_TURN_8 TPK_MIX_8(w, v) TPK_MIX_8(v, w) TPK_MIX_8(w, v) TPK_EACH_8(TPK_BACK)
+#define TPK_TURN_16                                                                            \
+    _Pragma("GCC unroll 1") for (int h = 0; h < 2; h++)                                        \
+    {                                                                                          \
+        TPK_MIX_16(w, v)                                                                       \
+        TPK_MIX_16(v, w)                                                                       \
+    }
+
 /* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows, and +0 up to width.
  * Turned: ks is 1, and with a table row i begins at off[i] instead. */
+#define TPK_TURN_IN(r)                                                                         \
+    TPK_V v##r = {0}, w##r;                                                                    \
+    if (i + (r) < rows) {                                                                      \
+        v##r = TPK_LOADM(src + kk + (off ? off[i + (r)] : (i + (r)) * rs), km);                \
+    }
+#define TPK_TURN_OUT(r)                                                                        \
+    if (kk + (r) < k) {                                                                        \
+        TPK_STOREM(dst + (kk + (r)) * width + i, v##r, m);                                     \
+    }
 TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
                                   int64_t rs, const int64_t *off, TPK_E *dst)
 {
@@ -208,28 +249,9 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
         const TPK_M m = TPK_MASK(width - i);
         for (int64_t kk = 0; kk < k; kk += TPK_VL) {
             const TPK_M km = TPK_MASK(k - kk);
-            TPK_V v[2][TPK_VL];
-            int at = 0;
-            for (int64_t r = 0; r < TPK_VL; r++) {
-                v[0][r] = (TPK_V){0};
-                if (i + r < rows) {
-                    v[0][r] = TPK_LOADM(src + (off ? off[i + r] : (i + r) * rs) + kk, km);
-                }
-            }
-            /* log2(VL) perfect shuffles of a square turn it. Not unrolled: that would take the
-             * compiler longer than all the rest and gain nothing. */
-#pragma GCC unroll 1
-            for (int h = 1; h < TPK_VL; h *= 2, at = !at) {
-#pragma GCC unroll 1
-                for (int r = 0; r < TPK_VL / 2; r++) {
-                    v[!at][2 * r] = TPK_ILO(v[at][r], v[at][r + TPK_VL / 2]);
-                    v[!at][2 * r + 1] = TPK_IHI(v[at][r], v[at][r + TPK_VL / 2]);
-                }
-            }
-            const int64_t n = tpk_i_min(TPK_VL, k - kk);
-            for (int64_t r = 0; r < n; r++) {
-                TPK_STOREM(dst + (kk + r) * width + i, v[at][r], m);
-            }
+            TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_IN);
+            TPK_TIE(TPK_TURN_, TPK_VL)
+            TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_OUT)
         }
     }
 }
@@ -283,7 +305,7 @@ typedef struct {
     int a_flat, b_flat;
 } TPK_N(tpk_mm_plan);
 
-TPK_FN TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
+TPK_COLD TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm_plan) s;
     const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
@@ -400,7 +422,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
 }
 
 /* Elements of workspace: a panel of A, a panel of B, a tile for closed chains. */
-TPK_FN int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
+TPK_COLD int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
 {
     const int64_t nr = tpk_i_ceil(tpk_i_min(n, TPK_NC), TPK_NR) * TPK_NR;
     const int64_t t = k <= TPK_CHAIN ? 0 : tpk_i_min(m, TPK_LONG) * tpk_i_min(nr, TPK_LONG);
@@ -408,7 +430,7 @@ TPK_FN int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile
     return *tile + (t + 15) / 16 * 16;
 }
 
-TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
+TPK_COLD void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 {
     const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
     if (q->k <= TPK_CHAIN) {
@@ -443,7 +465,7 @@ TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 }
 
 /* Few columns: C' = B' A' and then turned. */
-TPK_FN void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
+TPK_COLD void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm) t = *q;
     t.m = q->n;
@@ -472,7 +494,7 @@ TPK_FN void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
     }
 }
 
-TPK_FN void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
+TPK_COLD void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
 {
     if (q->m <= 0 || q->n <= 0) {
         return;
@@ -502,7 +524,7 @@ TPK_FN void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
 }
 
 /* Bytes of workspace, which begins at a multiple of 64, for any strides. */
-TPK_FN size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
+TPK_COLD size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
 {
     if (m <= 0 || n <= 0 || k <= 0) {
         return 0;
@@ -538,13 +560,13 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
 }
 
 /* Operands that stay: A or B packed once for every product with them. */
-TPK_FN size_t TPK_N(tpk_gemm_packed_b_size)(int64_t n, int64_t k)
+TPK_COLD size_t TPK_N(tpk_gemm_packed_b_size)(int64_t n, int64_t k)
 {
     const int64_t size = n <= 0 || k <= 0 ? 0 : tpk_i_ceil(n, TPK_NR) * TPK_NR * k;
     return (size_t)size * sizeof(TPK_E);
 }
 
-TPK_FN void TPK_N(tpk_gemm_pack_b)(int64_t n, int64_t k, const TPK_E *b, int64_t b_rs,
+TPK_COLD void TPK_N(tpk_gemm_pack_b)(int64_t n, int64_t k, const TPK_E *b, int64_t b_rs,
                                    int64_t b_cs, TPK_E *bp)
 {
     for (int64_t j = 0; j < n; j += TPK_NR) {
@@ -553,7 +575,7 @@ TPK_FN void TPK_N(tpk_gemm_pack_b)(int64_t n, int64_t k, const TPK_E *b, int64_t
     }
 }
 
-TPK_FN void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
+TPK_COLD void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
                                      int64_t a_rs, int64_t a_cs, const TPK_E *bp, TPK_E *c,
                                      int64_t c_rs, void *ws)
 {
@@ -562,12 +584,12 @@ TPK_FN void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TPK_
     TPK_N(tpk_mm_run)(&q);
 }
 
-TPK_FN size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
+TPK_COLD size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
 {
     return m <= 0 || k <= 0 ? 0 : (size_t)m * (size_t)k * sizeof(TPK_E);
 }
 
-TPK_FN void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
+TPK_COLD void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
                                    int64_t a_cs, TPK_E *ap)
 {
     const tpk_rows cut = tpk_rows_cut(m, TPK_MR);
@@ -577,7 +599,7 @@ TPK_FN void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t
     }
 }
 
-TPK_FN void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_E *ap,
+TPK_COLD void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_E *ap,
                                      const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
                                      int64_t c_rs, void *ws)
 {

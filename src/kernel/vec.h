@@ -17,11 +17,21 @@
 
 #define TPK_CAT_(a, b) a##b
 #define TPK_CAT(a, b) TPK_CAT_(a, b)
+#define TPK_TIE_(a, b) a##b
+#define TPK_TIE(a, b) TPK_TIE_(a, b) /* where what comes out uses TPK_CAT itself */
 #define TPK_N(name) TPK_CAT(name##_f, TPK_BITS)
 #define TPK_FN static __attribute__((unused))
 #define TPK_IN static inline __attribute__((always_inline, unused))
-/* A kernel keeps its registers to itself. */
-#define TPK_OUT static __attribute__((noinline, unused))
+/* A kernel keeps its registers to itself. What is no loop over elements is not worth the
+ * compiler's time: this text is compiled again with every generated program. (Without `hot`
+ * a kernel would inherit the coldness of its callers.) */
+#if defined(__clang__)
+#define TPK_OUT static __attribute__((noinline, hot, unused))
+#define TPK_COLD static __attribute__((noinline, cold, unused))
+#else
+#define TPK_OUT static __attribute__((noinline, noclone, hot, unused))
+#define TPK_COLD static __attribute__((noinline, noclone, cold, unused))
+#endif
 
 #define TPK_E TPK_CAT(tpk_f, TPK_BITS)
 #define TPK_V TPK_CAT(tpk_v, TPK_BITS)
@@ -216,7 +226,7 @@ typedef struct tpk_rows {
     int64_t m, most, full, tail, parts;
 } tpk_rows;
 
-TPK_FN tpk_rows tpk_rows_cut(int64_t m, int64_t most)
+TPK_COLD tpk_rows tpk_rows_cut(int64_t m, int64_t most)
 {
     tpk_rows s = {m, most, m / most, m % most, 0};
     const int64_t even = (s.tail + 1) / 2 * 2;
