@@ -41,6 +41,13 @@ static tp_tensor *refuse_eps(const char *file, int line, const char *what, const
                     eps);
 }
 
+/* p as x's graph sees it. Without this an op on p alone would be computed while the graph is
+ * built: a variable would be read only then, and a parameter would be lost to gradients. */
+static tp_tensor *beside(const char *file, int line, const tp_tensor *x, tp_tensor *p)
+{
+    return p && x->graph && !p->graph ? tpi_graph_lift(x->graph, TPI_AT(file, line), p) : p;
+}
+
 /* ---- elementwise -------------------------------------------------------------------------------- */
 
 tp_tensor *tp_square_at(const char *file, int line, tp_tensor *x)
@@ -164,6 +171,7 @@ TPI_BARE(tp_tensor *, tp_layer_norm,
 static tp_tensor *per_channel(const char *file, int line, const tp_tensor *x, tp_tensor *p)
 {
     const int64_t shape[TP_MAX_RANK] = {x->shape[1], 1, 1, 1, 1, 1, 1, 1};
+    p = beside(file, line, x, p);
     return x->rank == 2 ? p : tp_reshape(p, x->rank - 1, shape);
 }
 
@@ -192,6 +200,7 @@ tp_tensor *tp_batch_norm_at(const char *file, int line, tp_tensor *x, tp_tensor 
         (failed = refuse_channels(file, line, what, "mean", x, 1, mean)) ||
         (failed = refuse_channels(file, line, what, "var", x, 1, var)))
         return failed;
+    var = beside(file, line, x, var);
     tp_tensor *factor = tp_rsqrt(tp_add(var, tp_scalar_like(var, eps)));
     factor = scale ? tp_mul(factor, scale) : factor;
     tp_tensor *away = tp_sub(x, per_channel(file, line, x, mean));
@@ -273,6 +282,7 @@ tp_tensor *tp_cross_entropy_at(const char *file, int line, tp_tensor *logits, tp
                         "labels are %s; tp_cast them to an integer type first",
                         tp_dtype_name((tp_dtype)labels->dtype));
     tp_tensor *logs = log_softmax(file, line, what, logits, 1);
+    labels = beside(file, line, logits, labels);
     return tp_neg(tp_mean(tp_take_along(logs, tp_unsqueeze(labels, 1), 1), TP_ALL, false));
 }
 TPI_BARE(tp_tensor *, tp_cross_entropy, (tp_tensor * logits, tp_tensor *labels), logits, labels)
