@@ -39,19 +39,14 @@ static void put_label(tpi_str *s, const char *text, size_t len)
     }
 }
 
-static void put_built(tpi_str *s, const tpi_str *part)
-{
-    if (part->failed)
-        s->failed = true;
-    else if (part->len)
-        put_label(s, part->text, part->len);
-}
-
 static void put_type_label(tpi_str *s, const tpi_dims *dims, const tp_tensor *t)
 {
     tpi_str part = TPI_STR(s->mem);
     tpi_put_type(&part, dims, (tp_dtype)t->dtype, t->rank, t->shape);
-    put_built(s, &part);
+    if (part.failed)
+        s->failed = true;
+    else
+        put_label(s, part.text, part.len);
     tpi_str_free(&part);
 }
 
@@ -67,10 +62,10 @@ static void put_details(tpi_str *s, const tpi_dims *dims, const tpi_values *v, i
     else if (!source && t->op->attrs)
         tpi_put_attrs(&part, dims, t->op, t->attrs);
     if (part.len) {
-        tpi_str_put(s, "\\n");
         const bool cut = part.len > LONGEST;
-        part.len = cut ? LONGEST : part.len;
-        put_built(s, &part);
+        const char *text = part.text + (*part.text == ' ');
+        tpi_str_put(s, "\\n");
+        put_label(s, text, (cut ? LONGEST : part.len) - (size_t)(text - part.text));
         tpi_str_put(s, cut ? "..." : "");
     }
     s->failed |= part.failed;
@@ -135,7 +130,7 @@ static char *dot_of(tp_ctx *ctx, const char *what, const tpi_dims *dims, int n,
     tpi_values v;
     s.failed = !tpi_values_collect(&v, ctx, n, nodes);
     tpi_str_put(&s, "digraph tapir {\n"
-                    "  node [style=filled, fontname=\"Helvetica\", fontsize=11];\n"
+                    "  node [style=filled, ordering=in, fontname=\"Helvetica\", fontsize=11];\n"
                     "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#495057\"];\n");
     for (int i = 0; i < n; i++)
         nodes[i]->slot = i;

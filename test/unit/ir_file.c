@@ -160,6 +160,78 @@ static void found_by_name(void **state)
     free(b.data);
 }
 
+/* A training step with momentum and a step count, by the reference executor. */
+static tp_graph *training(tp_ctx *tp)
+{
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "batch"), 6));
+    tp_tensor *w = tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 3)), "w");
+    tp_tensor *m = tp_variable(tp_full(tp, TP_F32, TP_DIMS(6, 3), 0), "momentum");
+    tp_tensor *steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps");
+    tp_tensor *big = sample_data(tp, TP_F32, TP_DIMS(3, 7)); /* a constant beside the text */
+    tp_tensor *y = tp_tanh(tp_matmul(tp_matmul(x, w), big));
+    tp_tensor *loss = tp_name(tp_mean(tp_square(tp_sub(y, tp_scalar(tp, TP_F32, 0.25))), TP_ALL,
+                                      false),
+                              "loss");
+    tp_tensor *all[3];
+    tp_tensor *moved = tp_add(tp_mul(m, tp_scalar(tp, TP_F32, 0.9)), tp_grad(loss, w));
+    all[0] = tp_assign(m, moved);
+    all[1] = tp_assign(w, tp_sub(w, tp_mul(moved, tp_scalar(tp, TP_F32, 0.05))));
+    all[2] = tp_assign(steps, tp_add(steps, tp_extent(x, TP_DIMS(0), TP_I64)));
+    MUST(tp_name(tp_group(3, all), "train"));
+    return g;
+}
+
+static void run_steps(tp_ctx *tp, tp_graph *g, int n, float *losses)
+{
+    const char *const feeds[] = {"x"}, *const fetches[] = {"loss", "train"};
+    const tp_compile_options reference = {.engine = TP_ENGINE_REFERENCE};
+    tp_program *p = tp_graph_compile(g, 1, feeds, 2, fetches, &reference);
+    if (!p)
+        fail_msg("%s", tp_error_message(tp));
+    for (int i = 0; i < n; i++) {
+        tp_scope_begin(tp);
+        tp_tensor *out[2], *x = sample_data(tp, TP_F32, TP_DIMS(2 + i % 2, 6));
+        x = tp_mul(x, tp_scalar(tp, TP_F32, 0.01 * (i + 1)));
+        if (tp_program_run(p, &x, out) != TP_OK)
+            fail_msg("%s", tp_error_message(tp));
+        losses[i] = (float)tp_item(out[0]);
+        tp_scope_end(tp);
+    }
+    tp_program_free(p);
+}
+
+static void runs_with_the_same_bits(void **state)
+{
+    enum { STEPS = 4 };
+    tp_ctx *tp = *state;
+    tp_graph *g = training(tp);
+    float first[STEPS], a[STEPS], b[STEPS];
+    run_steps(tp, g, STEPS, first);
+    bytes saved_bytes = saved(tp, g, "a.tapir");
+    tp_graph *h = load_copy(tp, saved_bytes.data, saved_bytes.size);
+    if (!h)
+        fail_msg("%s", tp_error_message(tp));
+    run_steps(tp, g, STEPS, a);
+    run_steps(tp, h, STEPS, b);
+    assert_memory_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, first, sizeof a); /* it has learned something */
+    const char *const names[] = {"w", "momentum", "steps"};
+    for (int i = 0; i < 3; i++) {
+        tp_tensor *x = tp_graph_variable(g, names[i]), *y = tp_graph_variable(h, names[i]);
+        assert_int_equal(tpi_bytes(x), tpi_bytes(y));
+        assert_ptr_not_equal(x->data, y->data);
+        assert_memory_equal(x->data, y->data, tpi_bytes(x));
+    }
+    assert_int_equal(tp_item_i64(tp_graph_variable(h, "steps")), 20);
+    bytes x = saved(tp, g, "a.tapir"), y = saved(tp, h, "b.tapir");
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    free(saved_bytes.data);
+    free(x.data);
+    free(y.data);
+}
+
 /* The layout, byte by byte, of the smallest graph with a value. */
 static void layout(void **state)
 {
@@ -362,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(round_trip),       CASE(found_by_name), CASE(layout),  CASE(cut_anywhere),
+        CASE(runs_with_the_same_bits),
         CASE(changed_anywhere), CASE(not_graphs),    CASE(no_room), CASE(out_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
