@@ -165,7 +165,8 @@ static tp_graph *training(tp_ctx *tp)
 {
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "batch"), 6));
-    tp_tensor *w = tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 3)), "w");
+    tp_tensor *small = tp_scalar(tp, TP_F32, 0.01); /* so that tanh is not flat there */
+    tp_tensor *w = tp_param(tp_mul(sample_data(tp, TP_F32, TP_DIMS(6, 3)), small), "w");
     tp_tensor *m = tp_variable(tp_full(tp, TP_F32, TP_DIMS(6, 3), 0), "momentum");
     tp_tensor *steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps");
     tp_tensor *big = sample_data(tp, TP_F32, TP_DIMS(3, 7)); /* a constant beside the text */
