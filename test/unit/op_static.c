@@ -234,6 +234,37 @@ static void a_slice_that_is_not_there_fails_the_run(void **state)
     }
 }
 
+/* Eager, with memory out at the n-th allocation: nothing crashes, nothing is lost. */
+static long with_memory_until(long fail_at)
+{
+    unit_memory m = {.fail_at = fail_at};
+    tp_ctx *tp = unit_open(&m);
+    if (!tp)
+        return m.calls;
+    tp_tensor *feeds[6], *out[3];
+    tp_scope_begin(tp);
+    feed(tp, 9, feeds);
+    const inputs in = {feeds[0], feeds[1], feeds[2], feeds[3], feeds[4], feeds[5]};
+    for (int i = 0; i < N_CASES; i++) {
+        out[0] = cases[i].f(&in);
+        tp_grads(out[0], NULL, N_WANTED, (tp_tensor *[]){in.x, in.image}, out + 1);
+    }
+    const tp_status status = tp_error(tp);
+    if (status != (fail_at && m.calls >= fail_at ? TP_E_MEMORY : TP_OK))
+        fail_msg("allocation %ld of %ld fails: %s", fail_at, m.calls, tp_error_message(tp));
+    tp_close(tp);
+    assert_int_equal(m.bytes, 0);
+    return m.calls;
+}
+
+static void memory_may_be_out_anywhere(void **state)
+{
+    (void)state;
+    const long calls = with_memory_until(0), step = calls / 300 + 1;
+    for (long n = 1; n <= calls; n += step)
+        with_memory_until(n);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -241,6 +272,7 @@ int main(void)
         CASE(c_programs_give_eager_bits),
         CASE(a_bad_index_fails_the_run),
         CASE(a_slice_that_is_not_there_fails_the_run),
+        cmocka_unit_test(memory_may_be_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
