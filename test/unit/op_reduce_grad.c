@@ -254,8 +254,43 @@ static void worked_out(void **state)
                   (const double[]){0, 1, 0});
 }
 
+static tp_status first_of(tp_ctx *tp, const function *f)
+{
+    tp_tensor *xs[3], *dx[3];
+    for (int i = 0; i < f->n; i++) {
+        xs[i] = tp_require_grad(tp_full(tp, TP_F64, f->rank[i], f->shape[i], 0.5));
+        if (tp_failed(xs[i]))
+            return tp_status_of(xs[i]);
+    }
+    tp_tensor *y = f->f(f->n, xs);
+    return tp_failed(y) ? tp_status_of(y) : tp_grads(y, NULL, f->n, xs, dx);
+}
+
+/* Whichever allocation fails, and all after it: an error, no crash, nothing left behind. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+        for (long n = 1, ok = 0; !ok; n++) {
+            unit_memory m = {.fail_at = n};
+            tp_ctx *tp = unit_open(&m);
+            if (tp) {
+                const tp_status status = first_of(tp, &functions[k]);
+                ok = status == TP_OK;
+                if (!ok && tp_error(tp) != TP_E_MEMORY)
+                    fail_msg("%s, allocation %ld failed: %s", functions[k].name, n,
+                             tp_error_message(tp));
+                tp_close(tp);
+            }
+            if (m.bytes)
+                fail_msg("%s, allocation %ld failed: %zu bytes left", functions[k].name, n,
+                         m.bytes);
+        }
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(against_differences), CASE(worked_out)};
+    static const struct CMUnitTest tests[] = {CASE(against_differences), CASE(worked_out),
+                                              cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
