@@ -1,5 +1,5 @@
 /* Drawings for Graphviz:  dot -Tpng graph.dot -o graph.png */
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <string.h>
 
@@ -78,7 +78,7 @@ static void put_node(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int 
     const look l = look_of(t);
     const tp_tensor *source = tpi_source_of(t);
     const char *name = t->name ? t->name : source ? source->name : NULL;
-    const char *word = t->op                                              ? t->op->name
+    const char *word = t->op                                      ? t->op->name
                        : source && (source->flags & TPI_VARIABLE) ? "variable"
                                                                   : "const";
     tpi_str_printf(s, "  n%d [shape=%s, fillcolor=\"%s\", label=\"", i, l.shape, l.colour);

@@ -1,4 +1,4 @@
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Reads what print.c writes. The text may come from anyone: every number is checked where it
  * is read, and every node is built through its op's shape rule. */
 #include "ir/check.h"
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -448,8 +448,8 @@ static bool cell(parser *P)
             x = NULL;
         }
         if (x)
-            x->flags |= (uint8_t)(TPI_VARIABLE | TPI_STATE |
-                                  (param ? TPI_LEAF | TPI_REQUIRES : 0));
+            x->flags |=
+                (uint8_t)(TPI_VARIABLE | TPI_STATE | (param ? TPI_LEAF | TPI_REQUIRES : 0));
     }
     if (!x) {
         tpi_strfree(P->ctx, name.text);
@@ -650,11 +650,11 @@ static tp_tensor *computed(parser *P, const tpi_op *op, text_tail *t)
             return NULL;
     }
     P->ctx->recording = !t->constant;
-    tp_tensor *node = op == &tpi_op_assign
-                          ? assign(P, t)
-                          : tpi_graph_node(P->g, t->at, op, P->in.n, P->in.v,
-                                           op->attrs_size ? attrs : NULL, t->type.dtype,
-                                           t->type.rank, t->type.shape);
+    tp_tensor *node =
+        op == &tpi_op_assign
+            ? assign(P, t)
+            : tpi_graph_node(P->g, t->at, op, P->in.n, P->in.v, op->attrs_size ? attrs : NULL,
+                             t->type.dtype, t->type.rank, t->type.shape);
     P->ctx->recording = true;
     if (node && node->status != TP_OK) {
         no_memory(P);
@@ -740,8 +740,8 @@ static bool lines(parser *P)
     return true;
 }
 
-tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text, size_t size_bytes,
-                    int n_blobs, const tpi_blob *blobs)
+tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
+                    size_t size_bytes, int n_blobs, const tpi_blob *blobs)
 {
     parser P = {.ctx = ctx,
                 .at = at,
@@ -794,5 +794,5 @@ tp_graph *tp_graph_parse_at(const char *file, int line, tp_ctx *tp, const char *
     return tpi_parse(tp, at, "tp_graph_parse", text, size_bytes, 0, NULL);
 }
 
-TPI_BARE(tp_graph *, tp_graph_parse, (tp_ctx * tp, const char *text, size_t size_bytes), tp, text,
-         size_bytes)
+TPI_BARE(tp_graph *, tp_graph_parse, (tp_ctx * tp, const char *text, size_t size_bytes), tp,
+         text, size_bytes)

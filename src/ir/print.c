@@ -1,4 +1,4 @@
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -161,7 +161,8 @@ static void put_node(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int 
     tpi_str_put(s, "\n");
 }
 
-void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v, tp_tensor *const *nodes)
+void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
+                   tp_tensor *const *nodes)
 {
     tpi_str_put(s, "tapir 1\n");
     const int n_symbols = tpi_dim_n_symbols(dims);

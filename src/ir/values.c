@@ -1,5 +1,5 @@
 /* Which memory the variables of a text are, and which constants are kept beside it. */
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ const tp_tensor *tpi_source_of(const tp_tensor *node)
 typedef struct reading { /* a node that reads a variable */
     const tp_tensor *t;
     int32_t node;
-    int32_t memory;         /* the first reading of the same memory */
-    const char *low, *high; /* elements reached: low <= p < high */
+    int32_t memory;                       /* the first reading of the same memory */
+    const char *low, *high;               /* elements reached: low <= p < high */
     const char *memory_low, *memory_high; /* by all of that memory; kept in its first reading */
     int32_t cell;                         /* likewise; -1: none yet */
 } reading;
@@ -53,8 +53,7 @@ static bool is_whole(const reading *r, const reading *memory)
         return false;
     if (!memory->memory_low) /* no reading has elements */
         return true;
-    return r->low == memory->memory_low &&
-           r->high == memory->memory_high;
+    return r->low == memory->memory_low && r->high == memory->memory_high;
 }
 
 static tpi_cell *add_cell(tpi_values *v)

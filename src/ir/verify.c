@@ -181,7 +181,8 @@ static tp_status check_node(const verifier *v, int i)
         if (!tpi_dim_is_size(t->graph ? v->dims : NULL, t->shape[k]))
             return broken(v, i, "size of axis %d is no size of this graph", k);
     if (!t->op)
-        return t->graph || !t->buf ? broken(v, i, "a node has an op, a leaf has a value") : TP_OK;
+        return t->graph || !t->buf ? broken(v, i, "a node has an op, a leaf has a value")
+                                   : TP_OK;
 
     tpi_why why;
     if (!tpi_check_operands(t->op, t->n_in, &why))
@@ -287,8 +288,10 @@ static tp_status check_lifted(const verifier *v, const tp_graph *g)
         const int at = t->index;
         while (t->op == &tpi_op_assign)
             t = t->in[0];
-        if ((t->op != &tpi_op_variable && t->op != &tpi_op_const) || t->in[0] != l->concrete)
-            return broken(v, at, "a lifted tensor is what its node reads");
+        const bool reads = t->op == &tpi_op_variable || t->op == &tpi_op_const;
+        const tp_tensor *x = l->concrete; /* recorded ones are computed again in the graph */
+        if (reads ? t->in[0] != x : !x->in || x->op != t->op || !same_type(x, t))
+            return broken(v, at, "a lifted tensor is what its node reads, or computes again");
     }
     if (n != g->n_lifted)
         return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_BUG,

@@ -2,10 +2,9 @@
  * that a file may hold reads or writes out of bounds (run it under the sanitizers).
  *
  *     ir_any_node [SEED [COUNT]] */
-#include "unit.h"
-
 #include "ir/check.h"
 #include "op/op.h"
+#include "unit.h"
 
 #include <math.h>
 
@@ -25,8 +24,9 @@ static int64_t below(int64_t n)
 
 static int64_t any_int(int64_t near)
 {
-    static const int64_t far[] = {INT64_MIN, INT64_MAX, -9,        99,        INT32_MAX, INT32_MIN,
-                                  1 << 20,   -(1 << 20), INT64_MAX - 1, (int64_t)1 << 40};
+    static const int64_t far[] = {INT64_MIN,     INT64_MAX,       -9,      99,
+                                  INT32_MAX,     INT32_MIN,       1 << 20, -(1 << 20),
+                                  INT64_MAX - 1, (int64_t)1 << 40};
     return below(8) ? below(near + 3) - 1 : far[below(sizeof far / sizeof *far)];
 }
 

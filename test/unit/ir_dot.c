@@ -28,7 +28,9 @@ static void check(const tp_graph *g, const char *dot)
 /* The nodes and edges that Graphviz reads, -1 when it is not there. */
 static int graphviz(const char *dot, int *edges)
 {
-    char path[] = "/var" "/tmp/tapir-dot-XXXXXX", command[100], line[8192];
+    char path[] = "/var"
+                  "/tmp/tapir-dot-XXXXXX",
+         command[100], line[8192];
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, dot, strlen(dot)), strlen(dot));
@@ -73,7 +75,8 @@ static void labels(void **state)
 {
     tp_ctx *tp = *state;
     tp_graph *g = tp_graph_new(tp);
-    tp_tensor *x = tp_placeholder_at("a\"b.c", 1, g, "q\"uo\\te\n\xff\xc3\xa4", TP_F32, TP_DIMS(2));
+    tp_tensor *x =
+        tp_placeholder_at("a\"b.c", 1, g, "q\"uo\\te\n\xff\xc3\xa4", TP_F32, TP_DIMS(2));
     tp_sum_at("net.c", 2, x, TP_DIMS(0), true);
     char *dot = tp_graph_dot(g);
     assert_non_null(strstr(dot, "label=\"q\\\"uo\\\\te\\\\x0a\\\\xff\xc3\xa4\\nplaceholder\", "

@@ -1,8 +1,7 @@
 /* Graphs as files: what is saved is loaded with the same bits, and what was cut, changed or
  * could not be written is an error and nothing else. */
-#include "ir_sample.h"
-
 #include "base/hash.h"
+#include "ir_sample.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -171,9 +170,8 @@ static tp_graph *training(tp_ctx *tp)
     tp_tensor *steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps");
     tp_tensor *big = sample_data(tp, TP_F32, TP_DIMS(3, 7)); /* a constant beside the text */
     tp_tensor *y = tp_tanh(tp_matmul(tp_matmul(x, w), big));
-    tp_tensor *loss = tp_name(tp_mean(tp_square(tp_sub(y, tp_scalar(tp, TP_F32, 0.25))), TP_ALL,
-                                      false),
-                              "loss");
+    tp_tensor *loss = tp_name(
+        tp_mean(tp_square(tp_sub(y, tp_scalar(tp, TP_F32, 0.25))), TP_ALL, false), "loss");
     tp_tensor *all[3];
     tp_tensor *moved = tp_add(tp_mul(m, tp_scalar(tp, TP_F32, 0.9)), tp_grad(loss, w));
     all[0] = tp_assign(m, moved);
@@ -419,7 +417,10 @@ static int make_folder(void **state)
 {
     (void)state;
     const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.30s/tapir-file-XXXXXX", base ? base : "/var" "/tmp");
+    snprintf(folder, sizeof folder, "%.30s/tapir-file-XXXXXX",
+             base ? base
+                  : "/var"
+                    "/tmp");
     return mkdtemp(folder) ? 0 : -1;
 }
 
@@ -434,9 +435,15 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(round_trip),       CASE(found_by_name), CASE(layout),  CASE(cut_anywhere),
+        CASE(round_trip),
+        CASE(found_by_name),
+        CASE(layout),
+        CASE(cut_anywhere),
         CASE(runs_with_the_same_bits),
-        CASE(changed_anywhere), CASE(not_graphs),    CASE(no_room), CASE(out_of_memory),
+        CASE(changed_anywhere),
+        CASE(not_graphs),
+        CASE(no_room),
+        CASE(out_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

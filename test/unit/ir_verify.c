@@ -1,8 +1,7 @@
 /* The verifier: a graph in which any node is spoiled in any way is found out, and the message
  * names the node. */
-#include "ir_sample.h"
-
 #include "ir/check.h"
+#include "ir_sample.h"
 
 typedef struct spoiling {
     tp_ctx *ctx;
@@ -19,8 +18,8 @@ static void expect_broken(spoiling *s, int i, const char *how)
     const tp_status status = tp_graph_verify(s->g);
     const char *message = tp_error_message(s->ctx);
     if (status != TP_E_BUG || !strstr(message, node))
-        fail_msg("node %%%d (%s) with %s: %s \"%s\"", i, i < 0 ? "" : s->g->nodes[i]->op->name, how,
-                 tp_status_name(status), message);
+        fail_msg("node %%%d (%s) with %s: %s \"%s\"", i, i < 0 ? "" : s->g->nodes[i]->op->name,
+                 how, tp_status_name(status), message);
     tp_clear_error(s->ctx);
     s->caught++;
 }
@@ -92,7 +91,8 @@ static void spoil_attrs(spoiling *s, int i)
     for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
         int64_t *p = (int64_t *)(uintptr_t)((const char *)t->attrs + a->offset);
         const int64_t was = *p;
-        if (a->type == TPI_ATTR_F64 || (a->type == TPI_ATTR_INT && strcmp(a->name, "axis") != 0))
+        if (a->type == TPI_ATTR_F64 ||
+            (a->type == TPI_ATTR_INT && strcmp(a->name, "axis") != 0))
             continue;
         *p = a->type == TPI_ATTR_DIM ? -5 : 99;
         expect_broken(s, i, a->name);
@@ -166,7 +166,8 @@ static void every_node(void **state)
             fail_msg("the graph was put back, and: %s", tp_error_message(tp));
         for (int i = 0; i < s.g->n_nodes; i++)
             assert_false(s.g->nodes[i]->flags & TPI_MARK);
-        print_message("%ld spoiled graphs of %d nodes were found out\n", s.caught, s.g->n_nodes);
+        print_message("%ld spoiled graphs of %d nodes were found out\n", s.caught,
+                      s.g->n_nodes);
     }
 }
 
@@ -181,8 +182,9 @@ static void messages(void **state)
     EXPECT_ERROR(tp, TP_E_BUG,
                  "net.c:2: verify: node %1 (sum y): it is i8[n], its rule gives f32[n]");
     assert_int_equal(tpi_verify(tp, "pass cse", g->dims, g->n_nodes, g->nodes), TP_E_BUG);
-    EXPECT_ERROR(tp, TP_E_BUG,
-                 "net.c:2: verify: pass cse: node %1 (sum y): it is i8[n], its rule gives f32[n]");
+    EXPECT_ERROR(
+        tp, TP_E_BUG,
+        "net.c:2: verify: pass cse: node %1 (sum y): it is i8[n], its rule gives f32[n]");
     y->dtype = TP_F32;
     /* An error that is there already stays the first one. */
     tp_add(x, NULL);
@@ -199,8 +201,8 @@ static void a_recorded_past(void **state)
 {
     tp_ctx *tp = *state;
     tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(3, 2), 2), "w");
-    tp_tensor *y = tp_mean(tp_square(tp_matmul(tp_full(tp, TP_F32, TP_DIMS(4, 3), 1), w)), TP_ALL,
-                           false);
+    tp_tensor *y =
+        tp_mean(tp_square(tp_matmul(tp_full(tp, TP_F32, TP_DIMS(4, 3), 1), w)), TP_ALL, false);
     tpi_nodes past = {.ctx = tp};
     assert_true(tpi_collect(&past, 1, &y, NULL, NULL));
     assert_true(past.n >= 4);

@@ -10,7 +10,7 @@
  * way to lay out a graph, and reading accepts no other. */
 #include "base/file.h"
 #include "base/hash.h"
-#include "ir/text.h"
+#include "ir/notation.h"
 
 #include <string.h>
 
@@ -245,15 +245,16 @@ typedef struct loader {
     uint64_t size, text_size, n;
 } loader;
 
-__attribute__((format(printf, 2, 3))) static bool malformed(const loader *l, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static bool malformed(const loader *l, const char *fmt,
+                                                            ...)
 {
     char text[160];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    tpi_fail_status(l->ctx, l->at, what_loads, TP_E_FORMAT, "%.100s%s%s", l->name ? l->name : "",
-                    l->name ? ": " : "", text);
+    tpi_fail_status(l->ctx, l->at, what_loads, TP_E_FORMAT, "%.100s%s%s",
+                    l->name ? l->name : "", l->name ? ": " : "", text);
     return false;
 }
 
@@ -358,8 +359,8 @@ tp_graph *tp_graph_load_bytes_at(const char *file, int line, tp_ctx *tp, const v
     return load(&l);
 }
 
-TPI_BARE(tp_graph *, tp_graph_load_bytes, (tp_ctx * tp, const void *bytes, size_t size_bytes), tp,
-         bytes, size_bytes)
+TPI_BARE(tp_graph *, tp_graph_load_bytes, (tp_ctx * tp, const void *bytes, size_t size_bytes),
+         tp, bytes, size_bytes)
 
 tp_graph *tp_graph_load_at(const char *file, int line, tp_ctx *tp, const char *path)
 {

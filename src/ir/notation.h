@@ -1,7 +1,7 @@
 /* The text of graphs, shared by those who write it (print.c), read it (parse.c) and put values
- * beside it (graph/file.c). docs/ir.md describes it. */
-#ifndef TAPIR_IR_TEXT_H
-#define TAPIR_IR_TEXT_H
+ * beside it (graph/store.c). docs/ir.md describes it. */
+#ifndef TAPIR_IR_NOTATION_H
+#define TAPIR_IR_NOTATION_H
 
 #include "ir/graph.h"
 
@@ -35,14 +35,15 @@ typedef struct tpi_cell {
     tp_dtype dtype;
     int32_t rank;
     int64_t shape[TP_MAX_RANK];
-    const char *first;  /* of memory: the first element; row-major, without gaps */
+    const char *first; /* of memory: the first element; row-major, without gaps */
 } tpi_cell;
 
 typedef struct tpi_values {
     tp_ctx *ctx;
     int32_t n; /* nodes */
-    int32_t *number; /* of a node that reads a variable: its cell; of one that is a constant: its
-                        place in `data`, -1 when the text holds it; else -1 */
+    /* Of a node that reads a variable: its cell; of one that is a constant: its place in `data`,
+     * -1 when the text holds it; else -1. */
+    int32_t *number;
     tpi_cell *cells;
     int32_t n_cells, cells_size;
     tpi_nodes data; /* the concrete tensors #0, #1, ... of constants too long for the text */

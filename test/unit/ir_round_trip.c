@@ -1,6 +1,6 @@
 /* Graphs as text: what is printed reads back as the same graph, and what is no graph is refused
  * where it is wrong. */
-#include "ir/text.h"
+#include "ir/notation.h"
 #include "ir_sample.h"
 
 #include <locale.h>
@@ -391,7 +391,7 @@ static void refusals(void **state)
     assert_null(tp_graph_parse(tp, NULL, 0));
     EXPECT_ERROR(tp, TP_E_NULL, "tp_graph_parse: the text is NULL");
     assert_true(tp->recording);
-#ifndef TPI_STRESS /* where the heads of dead tensors are kept */
+#ifndef TPI_STRESS                           /* where the heads of dead tensors are kept */
     if (tp_memory_bytes(tp) > before + 4096) /* the context's own lists may have grown */
         fail_msg("%zu bytes more are in use", tp_memory_bytes(tp) - before);
 #else
