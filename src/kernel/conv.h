@@ -26,15 +26,23 @@
 #define TPK_CONV_64
 #endif
 
+/* Direct tiles: TPK_CV_MR rows by two vectors at most, but by four if there are at most
+ * TPK_CV_FEW rows, where registers allow. */
 #if TPK_MR >= 8
-#define TPK_CV_MR 8
-#define TPK_EACH_CV_ROWS(X) X(4) X(6) X(8)
+#define TPK_CV_MR 6
+#define TPK_CV_FEW 6
+#define TPK_EACH_CV_FEW(X) X(1) X(3) X(4) X(6)
+#define TPK_EACH_CV_MANY(X)
 #elif TPK_MR == 6
 #define TPK_CV_MR 6
-#define TPK_EACH_CV_ROWS(X) X(4) X(6)
+#define TPK_CV_FEW 3
+#define TPK_EACH_CV_FEW(X) X(1) X(3)
+#define TPK_EACH_CV_MANY(X) X(4) X(6)
 #else
 #define TPK_CV_MR 4
-#define TPK_EACH_CV_ROWS(X) X(4)
+#define TPK_CV_FEW 3
+#define TPK_EACH_CV_FEW(X) X(1) X(3)
+#define TPK_EACH_CV_MANY(X) X(4)
 #endif
 
 /* A direct tile: rows of A, packed [k][rows], by up to four vectors of windows. Vector v is read
@@ -84,7 +92,7 @@ typedef struct {
         }                                                                                      \
         TPK_R##most(TPK_CV_DONE2)                                                              \
     }
-TPK_EACH_CV_ROWS(TPK_CV_TILE2)
+TPK_EACH_CV_MANY(TPK_CV_TILE2)
 
 #define TPK_CV_TILE4(most)                                                                     \
     TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
@@ -102,18 +110,18 @@ TPK_EACH_CV_ROWS(TPK_CV_TILE2)
         }                                                                                      \
         TPK_R##most(TPK_CV_DONE4)                                                              \
     }
-TPK_EACH_WIDE(TPK_CV_TILE4)
+TPK_EACH_CV_FEW(TPK_CV_TILE4)
 
-/* `wide`: four vectors of windows, at most three rows. */
+/* `wide`: four vectors of windows. */
 TPK_FN void TPK_N(tpk_cv_tile_run)(const TPK_N(tpk_cv_tile) * t)
 {
-    switch (t->wide || t->rows < 3 ? t->rows | 1 : (t->rows + 1) / 2 * 2) {
+    switch (t->rows < 4 && (t->wide || t->rows < 3) ? t->rows | 1 : (t->rows + 1) / 2 * 2) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
         TPK_N(tpk_cv_tile##most)(t);                                                           \
         break;
-        TPK_EACH_WIDE(TPK_CASE)
-        TPK_EACH_CV_ROWS(TPK_CASE)
+        TPK_EACH_CV_FEW(TPK_CASE)
+        TPK_EACH_CV_MANY(TPK_CASE)
 #undef TPK_CASE
     default:
         break;
@@ -136,34 +144,30 @@ TPK_FN void TPK_N(tpk_cv_zero)(int64_t n, TPK_E *dst)
     __builtin_memset(dst, 0, (size_t)n * sizeof *dst);
 }
 
-/* The padded copy of the channels of one image. */
+/* The copy of the channels of one image. The padding around it has been made zero before. */
 TPK_OUT void TPK_N(tpk_cv_pad)(const tpk_patch *p, const TPK_E *src, TPK_E *dst)
 {
-    const int64_t lo = p->lo[2] < 0 ? 0 : tpk_i_min(p->lo[2], p->ext[2]);
-    for (int64_t c = 0; c < p->channels; c++) {
-        for (int64_t d = 0; d < p->ext[0]; d++) {
-            for (int64_t h = 0; h < p->ext[1]; h++, dst += p->row) {
-                const int64_t sd = d - p->lo[0], sh = h - p->lo[1];
-                if (sd < 0 || sd >= p->src[0] || sh < 0 || sh >= p->src[1]) {
-                    TPK_N(tpk_cv_zero)(p->row, dst);
-                    continue;
-                }
-                const TPK_E *const row = src + c * p->cs + sd * p->ss[0] + sh * p->ss[1];
+    int64_t from[3], to[3]; /* what of ext is not padding */
+    for (int i = 0; i < 3; i++) {
+        from[i] = p->lo[i] < 0 ? 0 : p->lo[i];
+        to[i] = tpk_i_min(p->ext[i], p->lo[i] + p->src[i]);
+    }
+    const int64_t n = to[2] - from[2];
+    for (int64_t c = 0; c < p->channels; c++, dst += p->plane) {
+        for (int64_t d = from[0]; d < to[0]; d++) {
+            const TPK_E *s = src + c * p->cs + (d - p->lo[0]) * p->ss[0] +
+                             (from[1] - p->lo[1]) * p->ss[1] + (from[2] - p->lo[2]) * p->ss[2];
+            TPK_E *t = dst + (d * p->ext[1] + from[1]) * p->row;
+            for (int64_t h = from[1]; h < to[1]; h++, s += p->ss[1], t += p->row) {
                 if (p->step[2] == 1 && p->ss[2] == 1) {
-                    const int64_t from = lo - p->lo[2];
-                    const int64_t n = tpk_i_min(p->ext[2] - lo, p->src[2] - from);
-                    const int64_t some = n < 0 ? 0 : n;
-                    TPK_N(tpk_cv_zero)(lo, dst);
-                    TPK_N(tpk_cv_copy)(some, row + from, dst + lo);
-                    TPK_N(tpk_cv_zero)(p->row - lo - some, dst + lo + some);
+                    TPK_N(tpk_cv_copy)(n, s, t + from[2]);
                     continue;
                 }
-                for (int64_t r = 0; r < p->step[2]; r++) {
-                    for (int64_t q = 0; q < p->cols; q++) {
-                        const int64_t at = q * p->step[2] + r - p->lo[2];
-                        dst[r * p->cols + q] =
-                            at >= 0 && at < p->src[2] ? row[at * p->ss[2]] : (TPK_E)0;
-                    }
+                for (int64_t w = 0, r = from[2] % p->step[2], q = from[2] / p->step[2]; w < n; w++) {
+                    t[r * p->cols + q] = s[w * p->ss[2]];
+                    r++;
+                    q += r == p->step[2];
+                    r = r == p->step[2] ? 0 : r;
                 }
             }
         }
@@ -196,7 +200,7 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
     const int64_t dense_cost = dense * v->m + 5 * (vectors * v->images + dense);
     v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
     if (v->direct) {
-        v->images = 1;
+        v->images = tpk_i_min(v->batch, tpk_i_ceil(16, vectors > 0 ? vectors : 1));
         p->flat = 0; /* whole vectors are read, also at the end */
         p->cols = tpk_i_ceil(p->ext[2], p->step[2]);
         p->row = p->cols * p->step[2];
@@ -247,52 +251,60 @@ TPK_OUT void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_
     }
 }
 
-/* Direct: one image from its copy, k in [k0, k1) within one chain. */
+/* Direct: images from their copies, k in [k0, k1) within one chain. */
 TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
-                                 const TPK_E *copy, int64_t k0, int64_t k1, TPK_E *y)
+                                  const TPK_E *copy, int64_t images, int64_t k0, int64_t k1,
+                                  TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
     TPK_E *const spread = (TPK_E *)(void *)(ws + v->at_c);
     const int64_t *const ko = (const int64_t *)(const void *)(ws + v->at_ko);
     const tpk_rows cut = tpk_rows_cut(v->m, TPK_CV_MR);
-    const int64_t side = v->m <= 3 ? 4 : 2;
-    const int64_t pieces = tpk_i_ceil(p->out[2], TPK_VL), total = p->out[0] * p->out[1] * pieces;
-    int64_t d = 0, h = 0, w = 0;
+    const int64_t side = v->m <= TPK_CV_FEW || TPK_CV_FEW == TPK_CV_MR ? 4 : 2, step = v->ds[4];
+    int64_t left = images * p->out[0] * p->out[1] * tpk_i_ceil(p->out[2], TPK_VL);
+    int64_t n = 0, d = 0, h = 0, w = 0;
+    const TPK_E *row = copy; /* of the output row (n, d, h) */
+    TPK_E *to_row = y;
     TPK_N(tpk_cv_tile)
-    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && v->ds[4] == 1, .wide = side == 4,
+    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && step == 1, .wide = side == 4,
+         .d_rs = step == 1 ? v->ds[1] : side * TPK_VL,
          .s = {copy, copy, copy, copy}, .d = {y, y, y, y}};
-    for (int64_t x = 0; x < total; x += side) {
+    for (; left > 0; left -= side) {
         TPK_E *to[4] = {y, y, y, y};
         for (int64_t i = 0; i < side; i++) {
-            t.n[i] = x + i < total ? tpk_i_min(TPK_VL, p->out[2] - w) : 0;
-            t.s[i] = copy;
-            if (t.n[i] == 0) {
+            t.n[i] = 0;
+            if (i >= left) {
                 continue;
             }
-            t.s[i] = copy + tpk_patch_row(p, d, h) + w;
-            to[i] = y + d * v->ds[2] + h * v->ds[3] + w * v->ds[4];
+            t.n[i] = tpk_i_min(TPK_VL, p->out[2] - w);
+            t.s[i] = row + w;
+            to[i] = to_row + w * step;
             w += TPK_VL;
             if (w >= p->out[2]) {
                 w = 0;
-                d += h + 1 == p->out[1];
-                h = h + 1 == p->out[1] ? 0 : h + 1;
+                h++;
+                d += h == p->out[1];
+                h = h == p->out[1] ? 0 : h;
+                n += d == p->out[0];
+                d = d == p->out[0] ? 0 : d;
+                row = copy + n * v->copy_image + tpk_patch_row(p, d, h);
+                to_row = y + n * v->ds[0] + d * v->ds[2] + h * v->ds[3];
             }
         }
         for (int64_t q = 0; q < cut.parts; q++) {
-            const int64_t i = tpk_rows_at(&cut, q), rows = tpk_rows_at(&cut, q + 1) - i;
-            t.rows = rows;
-            t.a = ap + i * v->k + k0 * rows;
-            t.d_rs = v->ds[4] == 1 ? v->ds[1] : side * TPK_VL;
+            const int64_t i = tpk_rows_at(&cut, q);
+            t.rows = tpk_rows_at(&cut, q + 1) - i;
+            t.a = ap + i * v->k + k0 * t.rows;
             for (int64_t z = 0; z < side; z++) {
-                t.d[z] = v->ds[4] == 1 ? to[z] + i * v->ds[1] : spread + z * TPK_VL;
+                t.d[z] = step == 1 ? to[z] + i * v->ds[1] : spread + z * TPK_VL;
             }
             TPK_N(tpk_cv_tile_run)(&t);
-            for (int64_t z = 0; z < side && v->ds[4] != 1; z++) {
-                for (int64_t r = 0; r < rows; r++) {
+            for (int64_t z = 0; z < side && step != 1; z++) {
+                for (int64_t r = 0; r < t.rows; r++) {
                     TPK_E *const out = to[z] + (i + r) * v->ds[1];
                     for (int64_t l = 0; l < t.n[z]; l++) {
                         const TPK_E got = t.d[z][r * t.d_rs + l];
-                        out[l * v->ds[4]] = k0 > 0 ? out[l * v->ds[4]] + got : got;
+                        out[l * step] = k0 > 0 ? out[l * step] + got : got;
                     }
                 }
             }
@@ -363,7 +375,7 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
 }
 
 /* All images of one group. ap: A packed beforehand, or null. */
-TPK_COLD void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
+TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
                               const TPK_E *ap, const TPK_E *x, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
@@ -374,6 +386,9 @@ TPK_COLD void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *
                              (const int64_t *)(const void *)(ws + v->at_kw), a);
         ap = a;
     }
+    if (!p->flat) {
+        TPK_N(tpk_cv_zero)(v->images * v->copy_image + TPK_VL, copies);
+    }
     for (int64_t n = 0; n < v->batch; n += v->images) {
         const int64_t images = tpk_i_min(v->images, v->batch - n);
         const TPK_E *copy = x + n * v->source_image;
@@ -381,7 +396,6 @@ TPK_COLD void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *
             for (int64_t i = 0; i < images; i++) {
                 TPK_N(tpk_cv_pad)(p, x + (n + i) * v->source_image, copies + i * v->copy_image);
             }
-            TPK_N(tpk_cv_zero)(TPK_VL, copies + images * v->copy_image);
             copy = copies;
         }
         if (!v->direct) {
@@ -389,7 +403,7 @@ TPK_COLD void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *
             continue;
         }
         for (int64_t k = 0; k == 0 || k < v->k; k += TPK_CHAIN) {
-            TPK_N(tpk_cv_direct)(v, ws, ap, copy, k, tpk_i_min(k + TPK_CHAIN, v->k),
+            TPK_N(tpk_cv_direct)(v, ws, ap, copy, images, k, tpk_i_min(k + TPK_CHAIN, v->k),
                                  y + n * v->ds[0]);
         }
     }
@@ -547,7 +561,7 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
 }
 
 /* The part of the windows from k on, at most kk, that lies in one row: its length and place. */
-TPK_COLD int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
+TPK_FN int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
 {
     const int64_t area = p->out[1] * p->out[2], pixel = k % (p->out[0] * area);
     at[0] = k / (p->out[0] * area);
@@ -555,6 +569,44 @@ TPK_COLD int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, 
     at[2] = pixel % area / p->out[2];
     at[3] = pixel % p->out[2];
     return tpk_i_min(kk, p->out[2] - at[3]);
+}
+
+/* dst[l][x] = s[l + ko[x]], x < cols, and +0 up to NR. Runs of neighbours are loaded to where they
+ * belong in their vector, four at a time. */
+TPK_OUT void TPK_N(tpk_cv_gather)(int64_t cols, int64_t n, const TPK_E *s, const int64_t *ko,
+                                  TPK_E *dst)
+{
+    for (int64_t base = 0; base < TPK_NR; base += TPK_VL) {
+        const int64_t end = tpk_i_min(cols, base + TPK_VL);
+        int64_t x = base;
+        int first = 1;
+        do {
+            const TPK_E *from[4] = {s, s, s, s};
+            TPK_M m[4] = {TPK_LANES(0, 0), TPK_LANES(0, 0), TPK_LANES(0, 0), TPK_LANES(0, 0)};
+            for (int i = 0; i < 4 && x < end; i++) {
+                int64_t len = 1;
+                while (x + len < end && ko[x + len] == ko[x] + len) {
+                    len++;
+                }
+                from[i] = s + ko[x] - (x - base);
+                m[i] = TPK_LANES(x - base, x - base + len);
+                x += len;
+            }
+            TPK_E *to = dst + base;
+            for (int64_t l = 0; l < n; l++, to += TPK_NR) {
+                TPK_V v = {0};
+                if (!first) {
+                    v = TPK_LOAD(to);
+                }
+                v = TPK_LOADX(from[0] + l, v, m[0]);
+                v = TPK_LOADX(from[1] + l, v, m[1]);
+                v = TPK_LOADX(from[2] + l, v, m[2]);
+                v = TPK_LOADX(from[3] + l, v, m[3]);
+                TPK_STORE(to, v);
+            }
+            first = 0;
+        } while (x < end);
+    }
 }
 
 TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
@@ -571,23 +623,38 @@ TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_
             TPK_N(tpk_cv_pad)(p, v->x + i * v->c->xs[0], v->copies + (i - first) * v->copy_image);
         }
     }
-    int64_t n = 0, at[4];
+    /* Either squares are turned, or each vector is put together from runs of taps. */
+    const int64_t *const ko = v->ko + j;
+    int64_t n = 0, runs = 1, at[4];
+    for (int64_t x = 1; x < cols; x++) {
+        runs += ko[x] != ko[x - 1] + 1;
+    }
     for (int64_t i = 0; i < kk; i += n) {
         n = TPK_N(tpk_cv_piece)(p, k + i, kk - i, at);
         const TPK_E *const image = p->flat ? v->x + at[0] * v->copy_image
                                            : v->copies + (at[0] - v->have) * v->copy_image;
-        TPK_N(tpk_pack_turn)(TPK_NR, cols, n, image + tpk_patch_row(p, at[1], at[2]) + at[3], 0,
-                             v->ko + j, dst + i * TPK_NR);
+        const TPK_E *const s = image + tpk_patch_row(p, at[1], at[2]) + at[3];
+        if (runs > 9) {
+            TPK_N(tpk_pack_turn)(TPK_NR, cols, n, s, 0, ko, dst + i * TPK_NR);
+        } else {
+            TPK_N(tpk_cv_gather)(cols, n, s, ko, dst + i * TPK_NR);
+        }
     }
+}
+
+/* The windows of one image are contiguous in k if they are in memory. */
+TPK_FN int TPK_N(tpk_cv_dw_joined)(const TPK_N(tpk_cv_dw) * v)
+{
+    const int64_t *const s = v->c->ys, *const out = v->p.out;
+    return s[4] == 1 && s[3] == out[2] && (out[0] == 1 || s[2] == out[1] * out[2]);
 }
 
 TPK_OUT void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk,
                                     TPK_E *dst)
 {
     const TPK_N(tpk_cv_dw) *const v = from;
-    const int64_t *const s = v->c->ys, *const out = v->p.out;
-    const int64_t pixels = tpk_patch_pixels(&v->p);
-    const int joined = s[4] == 1 && s[3] == out[2] && (out[0] == 1 || s[2] == out[1] * out[2]);
+    const int64_t *const s = v->c->ys, pixels = tpk_patch_pixels(&v->p);
+    const int joined = TPK_N(tpk_cv_dw_joined)(v);
     int64_t n = 0, at[4];
     for (int64_t x = 0; x < kk; x += n) {
         n = TPK_N(tpk_cv_piece)(&v->p, k + x, kk - x, at);
@@ -598,6 +665,21 @@ TPK_OUT void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_
                         v->y + i * s[1] + at[0] * s[0] + at[1] * s[2] + at[2] * s[3] + at[3] * s[4],
                         s[1], s[4], dst + x * rows);
     }
+}
+
+TPK_OUT int TPK_N(tpk_cv_dw_see_a)(void *from, int64_t k, int64_t kk, const TPK_E **a,
+                                   int64_t *rs, int64_t *cs)
+{
+    const TPK_N(tpk_cv_dw) *const v = from;
+    const int64_t pixels = tpk_patch_pixels(&v->p);
+    if (v->m > 4 * TPK_MR || !TPK_N(tpk_cv_dw_joined)(v) || k % pixels + kk > pixels ||
+        v->c->ys[1] * (int64_t)sizeof(TPK_E) % 2048 == 0) {
+        return 0;
+    }
+    *a = v->y + k / pixels * v->c->ys[0] + k % pixels;
+    *rs = v->c->ys[1];
+    *cs = 1;
+    return 1;
 }
 
 TPK_COLD size_t TPK_N(tpk_conv_dw_ws)(const tpk_conv *spec)
@@ -620,8 +702,13 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
         v.x = x + g * v.p.channels * c.xs[1];
         v.y = y + g * v.m * c.ys[1];
         v.have = v.had = 0;
+        if (!v.p.flat) {
+            TPK_N(tpk_cv_zero)(v.slots * v.copy_image, v.copies);
+        }
         const TPK_N(tpk_mm) q = {.m = v.m, .n = v.n, .k = v.k, .c = v.joined ? wg : t,
                                  .c_rs = v.joined ? c.ws[0] : v.n,
+                                 .piece = tpk_patch_pixels(&v.p) >= 64 ? tpk_patch_pixels(&v.p) : 0,
+                                 .see_a = TPK_N(tpk_cv_dw_see_a),
                                  .fill_a = TPK_N(tpk_cv_dw_fill_a),
                                  .fill_b = TPK_N(tpk_cv_dw_fill_b), .from = &v,
                                  .ws = (char *)ws + v.at_mm};

@@ -291,7 +291,11 @@ typedef struct {
                  int64_t cols);
     void *ctx;
     /* Where not null, they write the packed operands in place of a and b: dst[kk * rows + r] is
-     * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. */
+     * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. see_a
+     * says whether this panel of k can be read in place, and where: A is piecewise a matrix. With
+     * a piece, no panel of k crosses a multiple of it. */
+    int64_t piece;
+    int (*see_a)(void *from, int64_t k, int64_t kk, const TPK_E **a, int64_t *rs, int64_t *cs);
     void (*fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk, TPK_E *dst);
     void (*fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk, TPK_E *dst);
     void *from;
@@ -305,7 +309,7 @@ typedef struct {
     int a_flat, b_flat;
 } TPK_N(tpk_mm_plan);
 
-TPK_COLD TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
+TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm_plan) s;
     const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
@@ -342,9 +346,13 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
     TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
     for (int64_t jc = j0; jc < j1; jc += s->nc) {
         const int64_t nj = tpk_i_min(s->nc, j1 - jc);
-        for (int64_t kc = k0; kc < k1; kc += s->kc) {
-            const int64_t kk = tpk_i_min(s->kc, k1 - kc);
-            const TPK_E *b = bw;
+        for (int64_t kc = k0, kk = 0; kc < k1; kc += kk) {
+            const int64_t end = q->piece ? (kc / q->piece + 1) * q->piece : k1;
+            kk = tpk_i_min(s->kc, tpk_i_min(k1, end) - kc);
+            const TPK_E *b = bw, *a_at = q->a + kc * q->a_cs;
+            int64_t a_rs = q->a_rs, a_cs = q->a_cs;
+            const int a_flat =
+                s->a_flat || (q->see_a && q->see_a(q->from, kc, kk, &a_at, &a_rs, &a_cs));
             int64_t b_rs = TPK_NR, b_ps = TPK_NR * kk;
             if (q->bp) {
                 b = q->bp + jc * q->k + kc * TPK_NR;
@@ -369,7 +377,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
                 const int64_t pe = tpk_i_min(pc + per, p1), base = tpk_rows_at(&s->rows, pc);
-                if (!q->ap && !s->a_flat) {
+                if (!q->ap && !a_flat) {
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
@@ -394,21 +402,17 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
-                        const TPK_E *a = aw + (i - base) * kk;
-                        int64_t a_rs = 1, a_cs = rows;
-                        if (q->ap) {
-                            a = q->ap + i * q->k + kc * rows;
-                        } else if (s->a_flat) {
-                            a = q->a + i * q->a_rs + kc * q->a_cs;
-                            a_rs = q->a_rs;
-                            a_cs = q->a_cs;
+                        const TPK_E *a = a_at + i * a_rs;
+                        if (!a_flat) {
+                            a = q->ap ? q->ap + i * q->k + kc * rows : aw + (i - base) * kk;
                         }
+                        const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : rows;
                         TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
                         if (cols > TPK_NR) {
-                            TPK_N(tpk_wide)(rows, kk, a, a_rs, a_cs, bj, b_rs, b_ps, ct, c_rs,
+                            TPK_N(tpk_wide)(rows, kk, a, rs, cs, bj, b_rs, b_ps, ct, c_rs,
                                             cols, kc > k0);
                         } else {
-                            TPK_N(tpk_tile)(rows, kk, a, a_rs, a_cs, bj, b_rs, ct, c_rs, cols,
+                            TPK_N(tpk_tile)(rows, kk, a, rs, cs, bj, b_rs, ct, c_rs, cols,
                                             kc > k0);
                         }
                         if (last && q->done && kc + kk == k1) {
@@ -422,7 +426,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
 }
 
 /* Elements of workspace: a panel of A, a panel of B, a tile for closed chains. */
-TPK_COLD int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
+TPK_OUT int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
 {
     const int64_t nr = tpk_i_ceil(tpk_i_min(n, TPK_NC), TPK_NR) * TPK_NR;
     const int64_t t = k <= TPK_CHAIN ? 0 : tpk_i_min(m, TPK_LONG) * tpk_i_min(nr, TPK_LONG);
@@ -430,7 +434,7 @@ TPK_COLD int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *ti
     return *tile + (t + 15) / 16 * 16;
 }
 
-TPK_COLD void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
+TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 {
     const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
     if (q->k <= TPK_CHAIN) {
@@ -465,7 +469,7 @@ TPK_COLD void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 }
 
 /* Few columns: C' = B' A' and then turned. */
-TPK_COLD void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
+TPK_OUT void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm) t = *q;
     t.m = q->n;
@@ -494,7 +498,7 @@ TPK_COLD void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
     }
 }
 
-TPK_COLD void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
+TPK_OUT void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
 {
     if (q->m <= 0 || q->n <= 0) {
         return;

@@ -6,6 +6,7 @@
  *   TPK_V, TPK_VL       a vector of TPK_VL elements
  *   TPK_FMA(a, b, c)    one rounding per lane, always; in software where the machine has none
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
+ *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_LANES(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
@@ -24,7 +25,8 @@
 #define TPK_IN static inline __attribute__((always_inline, unused))
 /* A kernel keeps its registers to itself. What is no loop over elements is not worth the
  * compiler's time: this text is compiled again with every generated program. (Without `hot`
- * a kernel would inherit the coldness of its callers.) */
+ * a kernel would inherit the coldness of its callers; and what calls something cold is taken to be
+ * cold itself, so only what prepares is marked.) */
 #if defined(__clang__)
 #define TPK_OUT static __attribute__((noinline, hot, unused))
 #define TPK_COLD static __attribute__((noinline, cold, unused))
@@ -44,6 +46,8 @@
 #define TPK_STORE(p, v) (*(TPK_CAT(tpk_vu, TPK_BITS) *)(p) = (v))
 #define TPK_LOADM(p, m) TPK_CAT(TPK_LOADM_, TPK_BITS)(p, m)
 #define TPK_STOREM(p, v, m) TPK_CAT(TPK_STOREM_, TPK_BITS)(p, v, m)
+#define TPK_LOADX(p, v, m) TPK_CAT(TPK_LOADX_, TPK_BITS)(p, v, m)
+#define TPK_LANES(from, to) TPK_CAT(tpk_lanes, TPK_BITS)(from, to)
 #define TPK_ILO(a, b) TPK_CAT(TPK_ILO_, TPK_BITS)(a, b)
 #define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
 
@@ -83,11 +87,13 @@ typedef uint16_t tpk_m32;
 typedef uint8_t tpk_m64;
 TPK_IN tpk_m32 tpk_mask32(int64_t n)
 {
-    return (tpk_m32)(n >= 16 ? 0xffffu : n <= 0 ? 0u : 0xffffu >> (16 - n));
+    const int64_t lanes = n < 0 ? 0 : n > 16 ? 16 : n;
+    return (tpk_m32)((1u << lanes) - 1u);
 }
 TPK_IN tpk_m64 tpk_mask64(int64_t n)
 {
-    return (tpk_m64)(n >= 8 ? 0xffu : n <= 0 ? 0u : 0xffu >> (8 - n));
+    const int64_t lanes = n < 0 ? 0 : n > 8 ? 8 : n;
+    return (tpk_m64)((1u << lanes) - 1u);
 }
 #if defined(__clang__) /* the two disagree on the sign of a mask */
 #define TPK_ALL_32 0xffff
@@ -102,6 +108,12 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
     ((tpk_v32)__builtin_ia32_loadups512_mask((const float *)(p), (tpk_v32){0}, m))
 #define TPK_LOADM_64(p, m) \
     ((tpk_v64)__builtin_ia32_loadupd512_mask((const double *)(p), (tpk_v64){0}, m))
+#define TPK_LOADX_32(p, v, m)                                                                  \
+    ((tpk_v32)__builtin_ia32_loadups512_mask((const float *)(p), v, m))
+#define TPK_LOADX_64(p, v, m)                                                                  \
+    ((tpk_v64)__builtin_ia32_loadupd512_mask((const double *)(p), v, m))
+#define tpk_lanes32(from, to) ((tpk_m32)(tpk_mask32(to) & ~tpk_mask32(from)))
+#define tpk_lanes64(from, to) ((tpk_m64)(tpk_mask64(to) & ~tpk_mask64(from)))
 #define TPK_STOREM_32(p, v, m) __builtin_ia32_storeups512_mask((float *)(p), v, m)
 #define TPK_STOREM_64(p, v, m) __builtin_ia32_storeupd512_mask((double *)(p), v, m)
 #define TPK_ILO_32(a, b) \
@@ -130,6 +142,12 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x})
 #define TPK_LOADM_32(p, m) ((tpk_v32)__builtin_ia32_maskloadps256((const tpk_v32 *)(p), m))
 #define TPK_LOADM_64(p, m) ((tpk_v64)__builtin_ia32_maskloadpd256((const tpk_v64 *)(p), m))
+#define TPK_LOADX_32(p, v, m)                                                                  \
+    ((tpk_v32)(((tpk_vi32)(v) & ~(m)) | (tpk_vi32)TPK_LOADM_32(p, m)))
+#define TPK_LOADX_64(p, v, m)                                                                  \
+    ((tpk_v64)(((tpk_vi64)(v) & ~(m)) | (tpk_vi64)TPK_LOADM_64(p, m)))
+#define tpk_lanes32(from, to) (tpk_mask32(to) & ~tpk_mask32(from))
+#define tpk_lanes64(from, to) (tpk_mask64(to) & ~tpk_mask64(from))
 #define TPK_STOREM_32(p, v, m) __builtin_ia32_maskstoreps256((tpk_v32 *)(p), m, v)
 #define TPK_STOREM_64(p, v, m) __builtin_ia32_maskstorepd256((tpk_v64 *)(p), m, v)
 #define TPK_ILO_32(a, b) TPK_SHUF(32, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
@@ -139,10 +157,12 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 
 #else
 
-typedef int64_t tpk_m32;
+typedef int64_t tpk_m32; /* number of lanes; in TPK_LANES, 256 * from + to */
 typedef int64_t tpk_m64;
 #define tpk_mask32(n) (n)
 #define tpk_mask64(n) (n)
+#define tpk_lanes32(from, to) ((from) * 256 + (to))
+#define tpk_lanes64(from, to) ((from) * 256 + (to))
 #define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x})
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x})
 #define TPK_ILO_32(a, b) TPK_SHUF(32, a, b, 0, 4, 1, 5)
@@ -161,6 +181,13 @@ typedef int64_t tpk_m64;
         }                                                                                      \
         return v;                                                                              \
     }                                                                                          \
+    TPK_IN tpk_v##bits tpk_loadx##bits(const elem *p, tpk_v##bits v, int64_t lanes)            \
+    {                                                                                          \
+        for (int64_t i = lanes / 256; i < lanes % 256; i++) {                                  \
+            v[i] = p[i];                                                                       \
+        }                                                                                      \
+        return v;                                                                              \
+    }                                                                                          \
     TPK_IN void tpk_storem##bits(elem *p, tpk_v##bits v, int64_t n)                            \
     {                                                                                          \
         if (n >= TPK_VL_##bits) {                                                              \
@@ -175,6 +202,8 @@ TPK_PART_OF(32, tpk_f32)
 TPK_PART_OF(64, tpk_f64)
 #define TPK_LOADM_32(p, m) tpk_loadm32(p, m)
 #define TPK_LOADM_64(p, m) tpk_loadm64(p, m)
+#define TPK_LOADX_32(p, v, m) tpk_loadx32(p, v, m)
+#define TPK_LOADX_64(p, v, m) tpk_loadx64(p, v, m)
 #define TPK_STOREM_32(p, v, m) tpk_storem32(p, v, m)
 #define TPK_STOREM_64(p, v, m) tpk_storem64(p, v, m)
 
@@ -226,7 +255,7 @@ typedef struct tpk_rows {
     int64_t m, most, full, tail, parts;
 } tpk_rows;
 
-TPK_COLD tpk_rows tpk_rows_cut(int64_t m, int64_t most)
+TPK_FN tpk_rows tpk_rows_cut(int64_t m, int64_t most)
 {
     tpk_rows s = {m, most, m / most, m % most, 0};
     const int64_t even = (s.tail + 1) / 2 * 2;
