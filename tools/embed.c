@@ -3,10 +3,11 @@
  *     embed OUT.c OUT.h NAME.h...
  *
  * OUT.c defines `const char tpi_text_NAME[]` and `const size_t tpi_text_NAME_size` (without the
- * final zero) for each header, OUT.h declares them. Comments, trailing blanks and empty lines
- * are left out: a generated program compiles faster without them. All else stays as it is,
- * include lines and include guards too. */
+ * final zero) for each header, OUT.h declares them. Comments, needless blanks and empty lines
+ * are left out: a generated program compiles faster without them. So are the lines that include a
+ * sibling, since the program carries that text before it. All else stays, include guards too. */
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,13 @@ static char *read_file(const char *path, size_t *size)
 }
 
 /* In place; a comment becomes one space as in translation phase 3, so tokens stay apart. The
- * newlines inside a block comment go too, which keeps a directive on its one line. */
-static void strip_comments(const char *path, char *s)
+ * newlines inside a block comment go too, which keeps a directive on its one line. Of several
+ * blanks one stays, except at the start of a line. */
+static void strip_comments(const char *path, char *text)
 {
-    char *out = s;
-    char quote = 0; /* the quote character of the literal we are in */
+    char *s = text, *out = text;
+    bool indent = true; /* nothing but blanks on this line so far */
+    char quote = 0;     /* the quote character of the literal we are in */
     while (*s) {
         if (quote) {
             if (*s == '\\' && s[1])
@@ -65,13 +68,18 @@ static void strip_comments(const char *path, char *s)
             if (!s)
                 die(path, "a comment does not end");
             s += 2;
-            *out++ = ' ';
+            if (out == text || out[-1] != ' ')
+                *out++ = ' ';
+            indent = false;
         } else if (*s == '/' && s[1] == '/') {
             while (*s && *s != '\n')
                 s += *s == '\\' && s[1] == '\n' ? 2 : 1;
+        } else if (*s == ' ' && out != text && out[-1] == ' ' && !indent) {
+            s++;
         } else {
             if (*s == '"' || *s == '\'')
                 quote = *s;
+            indent = *s == '\n' || (indent && *s == ' ');
             *out++ = *s++;
         }
     }
@@ -110,7 +118,7 @@ static void embed(FILE *c, FILE *h, const char *path)
     fprintf(h, "extern const char tpi_text_%.*s[];\n", n, name);
     fprintf(h, "extern const size_t tpi_text_%.*s_size;\n", n, name);
     fprintf(c, "\nconst char tpi_text_%.*s[] = \"\"\n", n, name);
-    int spliced = 0; /* the line before ends with a backslash */
+    bool spliced = false; /* the line before ends with a backslash */
     for (char *line = text; *line;) {
         const size_t full = strcspn(line, "\n");
         size_t keep = full;
@@ -118,7 +126,8 @@ static void embed(FILE *c, FILE *h, const char *path)
             keep--;
         if (keep < full && keep && line[keep - 1] == '\\')
             die(path, "a backslash is followed by blanks or a comment at the end of a line");
-        if (keep || spliced)
+        const bool sibling = strncmp(line, "#include \"", 10) == 0;
+        if ((keep || spliced) && !sibling)
             write_line(c, line, keep);
         spliced = keep && line[keep - 1] == '\\';
         line += full + (line[full] == '\n');

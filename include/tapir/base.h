@@ -19,8 +19,14 @@
 #define TP_API
 #endif
 
+/* The place an op is blamed on: two arguments. A wrapper may redefine it to pass on its own
+ * caller's place. */
+#ifndef TP_PLACE
+#define TP_PLACE __FILE__, __LINE__
+#endif
+
 /* Declares name(args), which bindings call, and name_at(file, line, args), which the macro of
- * the same name calls with the caller's place, so that errors name the user's line. */
+ * the same name calls with TP_PLACE, so that errors name the user's line. */
 #define TP_FN(type, name, ...)                                                                 \
     TP_API type name##_at(const char *file, int line, __VA_ARGS__);                            \
     TP_API type name(__VA_ARGS__)
@@ -86,8 +92,12 @@ TP_API tp_ctx *tp_open(const tp_options *opt);
 TP_API void tp_close(tp_ctx *tp);
 /* Restarts the random ops from `seed`, position 0. */
 TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
-/* Bytes in use now through the context's allocator. */
+/* Bytes in use now, memory kept for reuse not counted. */
 TP_API size_t tp_memory_bytes(const tp_ctx *tp);
+/* Memory of the context for layers and optimisers, zeroed; freed by tp_free or tp_close. NULL
+ * when out of memory (the context's error is set). tp_free(tp, NULL) is fine. */
+TP_API void *tp_alloc(tp_ctx *tp, size_t size);
+TP_API void tp_free(tp_ctx *tp, void *p);
 
 /* ---- errors ------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@ extern "C" {
 /* Marks a concrete float tensor that nothing was computed from yet as one gradients may be
  * asked of. Symbolic tensors need no mark. Returns `t`. */
 TP_FN(tp_tensor *, tp_require_grad, tp_tensor *t);
-#define tp_require_grad(...) tp_require_grad_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_require_grad(...) tp_require_grad_at(TP_PLACE, __VA_ARGS__)
 
 /* Turns recording on or off; returns how it was. What is made while it is off, in a graph too,
  * is a constant to gradients. */
@@ -23,21 +23,21 @@ TP_API bool tp_recording(tp_ctx *tp, bool on);
 /* Adds d(sum of y's elements)/dt to the gradient of every marked t that y was computed from.
  * y is concrete. The sweep itself is not recorded. */
 TP_FN(tp_status, tp_backward, tp_tensor *y);
-#define tp_backward(...) tp_backward_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_backward(...) tp_backward_at(TP_PLACE, __VA_ARGS__)
 /* What tp_backward has added up, owned by `t`; zeros when nothing was. */
 TP_FN(tp_tensor *, tp_grad_of, tp_tensor *t);
-#define tp_grad_of(...) tp_grad_of_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_grad_of(...) tp_grad_of_at(TP_PLACE, __VA_ARGS__)
 TP_API void tp_zero_grad(tp_tensor *t);
 
 /* d(sum of y's elements)/dx, of x's shape; zeros when y does not depend on x. Recorded like
  * any other computation. In a graph it adds nodes. */
 TP_FN(tp_tensor *, tp_grad, tp_tensor *y, tp_tensor *x);
-#define tp_grad(...) tp_grad_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_grad(...) tp_grad_at(TP_PLACE, __VA_ARGS__)
 /* The same for n tensors at once, in one sweep, into dx[n]. `dy` of y's shape weighs its
  * elements (NULL: ones): the vector-Jacobian product. Every dx is set, failed ones included. */
 TP_FN(tp_status, tp_grads, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
       tp_tensor **dx);
-#define tp_grads(...) tp_grads_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_grads(...) tp_grads_at(TP_PLACE, __VA_ARGS__)
 
 /* Compares the gradient of f at xs (concrete f64) with central differences. f gives any shape;
  * its elements are weighed by fixed random numbers. `max_error` gets the largest difference,
@@ -45,7 +45,7 @@ TP_FN(tp_status, tp_grads, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const 
 typedef tp_tensor *(*tp_function_of)(void *user, int n, tp_tensor *const *xs);
 TP_FN(tp_status, tp_grad_check, tp_function_of f, void *user, int n, tp_tensor *const *xs,
       double *max_error);
-#define tp_grad_check(...) tp_grad_check_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_grad_check(...) tp_grad_check_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -32,19 +32,28 @@ TP_API int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b);
 /* A value to be fed. Sizes may be symbols. */
 TP_FN(tp_tensor *, tp_placeholder, tp_graph *g, const char *name, tp_dtype dtype, int rank,
       const int64_t *shape);
-#define tp_placeholder(...) tp_placeholder_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_placeholder(...) tp_placeholder_at(TP_PLACE, __VA_ARGS__)
+
+/* The graph of a symbolic tensor; NULL for a concrete one. */
+TP_API tp_graph *tp_graph_of(const tp_tensor *t);
+/* The node that reads a concrete tensor in g; a symbolic one comes back as it is. Ops do this by
+ * themselves to concrete operands when another one is symbolic; what was recorded for such an
+ * operand (because a gradient may be asked for) becomes nodes too. An expression of variables
+ * that require no gradient is computed now, unless it starts from this. */
+TP_FN(tp_tensor *, tp_graph_read, tp_graph *g, tp_tensor *t);
+#define tp_graph_read(...) tp_graph_read_at(TP_PLACE, __VA_ARGS__)
 
 /* A node that does nothing but need all the others: fetch it to run several assignments.
  * Its value is true. On concrete tensors: true. */
 TP_FN(tp_tensor *, tp_group, int n, tp_tensor *const *xs);
-#define tp_group(...) tp_group_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_group(...) tp_group_at(TP_PLACE, __VA_ARGS__)
 
 /* The node of that name; a failed tensor (TP_E_NAME) when there is none. */
 TP_FN(tp_tensor *, tp_graph_find, tp_graph *g, const char *name);
-#define tp_graph_find(...) tp_graph_find_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_find(...) tp_graph_find_at(TP_PLACE, __VA_ARGS__)
 /* The variable of that name that the graph reads, concrete. */
 TP_FN(tp_tensor *, tp_graph_variable, tp_graph *g, const char *name);
-#define tp_graph_variable(...) tp_graph_variable_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_variable(...) tp_graph_variable_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
@@ -58,7 +67,7 @@ typedef struct tp_feed {
  * no variable has changed. */
 TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, int n,
       const char *const *names, tp_tensor **out);
-#define tp_graph_run(...) tp_graph_run_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_run(...) tp_graph_run_at(TP_PLACE, __VA_ARGS__)
 
 /* Feeds as two arguments:  TP_FEEDS({"x", x}, {"y", y});  names as two arguments. In C only;
  * C++ passes arrays of its own. */
@@ -90,11 +99,11 @@ typedef struct tp_compile_options {
  * tp_error). It takes the graph as it is now. Freed by tp_program_free or with the context. */
 TP_FN(tp_program *, tp_graph_compile, tp_graph *g, int n_feeds, const char *const *feeds, int n,
       const char *const *fetches, const tp_compile_options *opt);
-#define tp_graph_compile(...) tp_graph_compile_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_compile(...) tp_graph_compile_at(TP_PLACE, __VA_ARGS__)
 TP_API void tp_program_free(tp_program *p);
 /* Runs it on feeds in the order of their names. As tp_graph_run. */
 TP_FN(tp_status, tp_program_run, tp_program *p, tp_tensor *const *feeds, tp_tensor **out);
-#define tp_program_run(...) tp_program_run_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_program_run(...) tp_program_run_at(TP_PLACE, __VA_ARGS__)
 /* Waits for the compiler; TP_E_COMPILER and why, when there will be no C program. */
 TP_API tp_status tp_program_wait(tp_program *p);
 /* What the last run used, "reference" or "c". Static storage. */
@@ -114,26 +123,26 @@ TP_API tp_program_stats tp_program_stats_of(const tp_program *p);
 /* ---- texts and files ----------------------------------------------------------------------- */
 
 /* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8. Of a symbolic tensor's graph, or
- * of what was recorded for a concrete one. NULL when out of memory; tp_text_free frees. */
+ * of what was recorded for a concrete one. NULL when out of memory; tp_free frees. */
 TP_API char *tp_graph_text(const tp_graph *g);
 TP_API char *tp_tape_text(const tp_tensor *y);
 /* The same as a Graphviz drawing. */
 TP_API char *tp_graph_dot(const tp_graph *g);
 TP_API char *tp_tape_dot(const tp_tensor *y);
-TP_API void tp_text_free(tp_ctx *tp, char *text);
-/* Reads what tp_graph_text prints: an equal graph, variables zero. NULL on error. */
+/* Reads what tp_graph_text prints: an equal graph; variables, and constants of more than 16
+ * elements, are zero. NULL on error. */
 TP_FN(tp_graph *, tp_graph_parse, tp_ctx *tp, const char *text, size_t size_bytes);
-#define tp_graph_parse(...) tp_graph_parse_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_parse(...) tp_graph_parse_at(TP_PLACE, __VA_ARGS__)
 /* Checks every rule of the IR; TP_E_BUG names the node and the rule that is broken. */
 TP_API tp_status tp_graph_verify(const tp_graph *g);
 
 /* Graph, constants and the values of its variables, as one file, whole or not at all. */
 TP_FN(tp_status, tp_graph_save, const tp_graph *g, const char *path);
-#define tp_graph_save(...) tp_graph_save_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_save(...) tp_graph_save_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_graph *, tp_graph_load, tp_ctx *tp, const char *path);
-#define tp_graph_load(...) tp_graph_load_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_load(...) tp_graph_load_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_graph *, tp_graph_load_bytes, tp_ctx *tp, const void *bytes, size_t size_bytes);
-#define tp_graph_load_bytes(...) tp_graph_load_bytes_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_graph_load_bytes(...) tp_graph_load_bytes_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ typedef struct tp_dense {
  * "name.b"; f32. A failed layer has failed tensors. */
 TP_API tp_dense tp_dense_new(tp_ctx *tp, const char *name, int64_t n_in, int64_t n_out);
 TP_FN(tp_tensor *, tp_dense_apply, const tp_dense *l, tp_tensor *x); /* [..., n_in] */
-#define tp_dense_apply(...) tp_dense_apply_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_dense_apply(...) tp_dense_apply_at(TP_PLACE, __VA_ARGS__)
 
 typedef struct tp_conv_layer {
     tp_tensor *w, *b; /* params [oc, c, kh, kw], [oc] */
@@ -30,7 +30,7 @@ typedef struct tp_conv_layer {
 TP_API tp_conv_layer tp_conv_layer_new(tp_ctx *tp, const char *name, int64_t c, int64_t oc,
                                        int64_t k, int64_t stride, int64_t pad);
 TP_FN(tp_tensor *, tp_conv_layer_apply, const tp_conv_layer *l, tp_tensor *x);
-#define tp_conv_layer_apply(...) tp_conv_layer_apply_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_conv_layer_apply(...) tp_conv_layer_apply_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- optimisers ---------------------------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ TP_API tp_status tp_optimizer_set_rate(tp_optimizer *o, double rate);
 /* One step down the gradient of `loss`. Concrete: done now. Symbolic: adds gradients and
  * updates to the graph; fetch the result to take the step. Result: a bool, true. */
 TP_FN(tp_tensor *, tp_optimizer_step, tp_optimizer *o, tp_tensor *loss);
-#define tp_optimizer_step(...) tp_optimizer_step_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_optimizer_step(...) tp_optimizer_step_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

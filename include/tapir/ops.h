@@ -18,188 +18,193 @@ extern "C" {
 /* ---- elementwise, one operand: y has x's shape and type ------------------------------- */
 
 TP_FN(tp_tensor *, tp_neg, tp_tensor *x); /* -x; wraps for integers */
-#define tp_neg(...) tp_neg_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_neg(...) tp_neg_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_abs, tp_tensor *x); /* gradient 0 at 0 */
-#define tp_abs(...) tp_abs_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_abs(...) tp_abs_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sign, tp_tensor *x); /* -1, 0, 1; gradient 0 */
-#define tp_sign(...) tp_sign_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sign(...) tp_sign_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_relu, tp_tensor *x); /* max(x, 0); gradient 0 at 0 */
-#define tp_relu(...) tp_relu_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_relu(...) tp_relu_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_exp, tp_tensor *x); /* from here on x is float */
-#define tp_exp(...) tp_exp_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_exp(...) tp_exp_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_log, tp_tensor *x); /* natural */
-#define tp_log(...) tp_log_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_log(...) tp_log_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sqrt, tp_tensor *x);
-#define tp_sqrt(...) tp_sqrt_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sqrt(...) tp_sqrt_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_rsqrt, tp_tensor *x); /* 1 / sqrt(x), two roundings */
-#define tp_rsqrt(...) tp_rsqrt_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_rsqrt(...) tp_rsqrt_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sin, tp_tensor *x);
-#define tp_sin(...) tp_sin_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sin(...) tp_sin_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_cos, tp_tensor *x);
-#define tp_cos(...) tp_cos_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_cos(...) tp_cos_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_tanh, tp_tensor *x);
-#define tp_tanh(...) tp_tanh_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_tanh(...) tp_tanh_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sigmoid, tp_tensor *x); /* 1 / (1 + exp(-x)) */
-#define tp_sigmoid(...) tp_sigmoid_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sigmoid(...) tp_sigmoid_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_erf, tp_tensor *x);
-#define tp_erf(...) tp_erf_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_erf(...) tp_erf_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_floor, tp_tensor *x); /* floor, ceil, round: gradient 0 */
-#define tp_floor(...) tp_floor_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_floor(...) tp_floor_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_ceil, tp_tensor *x);
-#define tp_ceil(...) tp_ceil_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_ceil(...) tp_ceil_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_round, tp_tensor *x); /* halves to even */
-#define tp_round(...) tp_round_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_round(...) tp_round_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_not, tp_tensor *x); /* bool: not; integers: every bit */
-#define tp_not(...) tp_not_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_not(...) tp_not_at(TP_PLACE, __VA_ARGS__)
 
 /* To another element type. Float to integer rounds toward zero and saturates, NaN gives 0;
  * integers wrap; to bool asks "not zero". The gradient is cast back; none through integers. */
 TP_FN(tp_tensor *, tp_cast, tp_tensor *x, tp_dtype dtype);
-#define tp_cast(...) tp_cast_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_cast(...) tp_cast_at(TP_PLACE, __VA_ARGS__)
 
 /* The value of x, seen as a constant by gradients. */
 TP_FN(tp_tensor *, tp_detach, tp_tensor *x);
-#define tp_detach(...) tp_detach_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_detach(...) tp_detach_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- elementwise, two operands: broadcast; types meet as tp_promote says --------------- */
 
 TP_FN(tp_tensor *, tp_add, tp_tensor *a, tp_tensor *b);
-#define tp_add(...) tp_add_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_add(...) tp_add_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sub, tp_tensor *a, tp_tensor *b);
-#define tp_sub(...) tp_sub_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sub(...) tp_sub_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_mul, tp_tensor *a, tp_tensor *b);
-#define tp_mul(...) tp_mul_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_mul(...) tp_mul_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_div, tp_tensor *a, tp_tensor *b); /* integers: toward zero, x / 0 = 0 */
-#define tp_div(...) tp_div_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_div(...) tp_div_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_pow, tp_tensor *a, tp_tensor *b);
-#define tp_pow(...) tp_pow_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_pow(...) tp_pow_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_min, tp_tensor *a, tp_tensor *b); /* NaN if either is; ties share the */
-#define tp_min(...) tp_min_at(__FILE__, __LINE__, __VA_ARGS__) /* gradient in halves */
+#define tp_min(...) tp_min_at(TP_PLACE, __VA_ARGS__) /* gradient in halves */
 TP_FN(tp_tensor *, tp_max, tp_tensor *a, tp_tensor *b);
-#define tp_max(...) tp_max_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_max(...) tp_max_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_mod, tp_tensor *a, tp_tensor *b); /* the sign of b; integers: x mod 0 = 0 */
-#define tp_mod(...) tp_mod_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_mod(...) tp_mod_at(TP_PLACE, __VA_ARGS__)
 
 TP_FN(tp_tensor *, tp_eq, tp_tensor *a, tp_tensor *b); /* comparisons: bool */
-#define tp_eq(...) tp_eq_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_eq(...) tp_eq_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_ne, tp_tensor *a, tp_tensor *b);
-#define tp_ne(...) tp_ne_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_ne(...) tp_ne_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_lt, tp_tensor *a, tp_tensor *b);
-#define tp_lt(...) tp_lt_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_lt(...) tp_lt_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_le, tp_tensor *a, tp_tensor *b);
-#define tp_le(...) tp_le_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_le(...) tp_le_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_gt, tp_tensor *a, tp_tensor *b);
-#define tp_gt(...) tp_gt_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_gt(...) tp_gt_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_ge, tp_tensor *a, tp_tensor *b);
-#define tp_ge(...) tp_ge_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_ge(...) tp_ge_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_and, tp_tensor *a, tp_tensor *b); /* bool: logic; integers: every bit */
-#define tp_and(...) tp_and_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_and(...) tp_and_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_or, tp_tensor *a, tp_tensor *b);
-#define tp_or(...) tp_or_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_or(...) tp_or_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_xor, tp_tensor *a, tp_tensor *b);
-#define tp_xor(...) tp_xor_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_xor(...) tp_xor_at(TP_PLACE, __VA_ARGS__)
 
 /* c ? a : b, element by element; c bool, a and b meet in one type, all three broadcast. */
 TP_FN(tp_tensor *, tp_where, tp_tensor *c, tp_tensor *a, tp_tensor *b);
-#define tp_where(...) tp_where_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_where(...) tp_where_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- reductions over axes (TP_ALL: all); keep: reduced axes stay with size 1 ------------ */
 
-/* Sums: bool and integers narrower than 64 bits are summed as they are and wrap. */
+/* Integers are summed in their own type and wrap; a bool is cast first. */
 TP_FN(tp_tensor *, tp_sum, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_sum(...) tp_sum_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_sum(...) tp_sum_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_prod, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_prod(...) tp_prod_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_prod(...) tp_prod_at(TP_PLACE, __VA_ARGS__)
 /* Of no elements: the least value of the type (-inf for floats). Equal maxima share the
  * gradient. */
 TP_FN(tp_tensor *, tp_reduce_max, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_reduce_max(...) tp_reduce_max_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_reduce_max(...) tp_reduce_max_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_reduce_min, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_reduce_min(...) tp_reduce_min_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_reduce_min(...) tp_reduce_min_at(TP_PLACE, __VA_ARGS__)
 /* The sum divided by the number of elements; x float. */
 TP_FN(tp_tensor *, tp_mean, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_mean(...) tp_mean_at(__FILE__, __LINE__, __VA_ARGS__)
-/* Index of the first greatest (least) element along one axis, i64. NaN is greatest (least). */
+#define tp_mean(...) tp_mean_at(TP_PLACE, __VA_ARGS__)
+/* Index of the first greatest (least) element along one axis, i64. NaN is greatest (least); 0
+ * when there are no elements. */
 TP_FN(tp_tensor *, tp_argmax, tp_tensor *x, int axis, bool keep);
-#define tp_argmax(...) tp_argmax_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_argmax(...) tp_argmax_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_argmin, tp_tensor *x, int axis, bool keep);
-#define tp_argmin(...) tp_argmin_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_argmin(...) tp_argmin_at(TP_PLACE, __VA_ARGS__)
 /* Running sums along an axis, in plain order; exclusive: without the element itself;
  * reverse: from the end. */
 TP_FN(tp_tensor *, tp_cumsum, tp_tensor *x, int axis, bool exclusive, bool reverse);
-#define tp_cumsum(...) tp_cumsum_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_cumsum(...) tp_cumsum_at(TP_PLACE, __VA_ARGS__)
+/* Linear recurrence along an axis:  y[0] = b[0],  y[i] = a[i] * y[i - 1] + b[i];  a and b of one
+ * shape, types meet; reverse: from the end. Discounted sums, running products. */
+TP_FN(tp_tensor *, tp_recur, tp_tensor *a, tp_tensor *b, int axis, bool reverse);
+#define tp_recur(...) tp_recur_at(TP_PLACE, __VA_ARGS__)
 /* Product of x's sizes over the axes, as a rank-0 tensor of type `dtype`; symbolic when x is. */
 TP_FN(tp_tensor *, tp_extent, tp_tensor *x, int n_axes, const int64_t *axes, tp_dtype dtype);
-#define tp_extent(...) tp_extent_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_extent(...) tp_extent_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- moving elements --------------------------------------------------------------------- */
 
 /* Same elements, row-major; one size may be -1 (what is left). */
 TP_FN(tp_tensor *, tp_reshape, tp_tensor *x, int rank, const int64_t *shape);
-#define tp_reshape(...) tp_reshape_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_reshape(...) tp_reshape_at(TP_PLACE, __VA_ARGS__)
 /* Axes before `axis` stay, the others become one:  [2, 3, 4], 1 -> [2, 12]. */
 TP_FN(tp_tensor *, tp_flatten, tp_tensor *x, int axis);
-#define tp_flatten(...) tp_flatten_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_flatten(...) tp_flatten_at(TP_PLACE, __VA_ARGS__)
 /* Axis i of the result is axis perm[i] of x; no axes: reversed. */
 TP_FN(tp_tensor *, tp_transpose, tp_tensor *x, int n_axes, const int64_t *perm);
-#define tp_transpose(...) tp_transpose_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_transpose(...) tp_transpose_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_swap, tp_tensor *x, int axis_a, int axis_b); /* two axes trade places */
-#define tp_swap(...) tp_swap_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_swap(...) tp_swap_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_unsqueeze, tp_tensor *x, int axis); /* a new axis of size 1 at `axis` */
-#define tp_unsqueeze(...) tp_unsqueeze_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_unsqueeze(...) tp_unsqueeze_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_squeeze, tp_tensor *x, int axis); /* drops an axis of size 1 */
-#define tp_squeeze(...) tp_squeeze_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_squeeze(...) tp_squeeze_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_broadcast, tp_tensor *x, int rank, const int64_t *shape);
-#define tp_broadcast(...) tp_broadcast_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_broadcast(...) tp_broadcast_at(TP_PLACE, __VA_ARGS__)
 /* Elements start, start + step, ... before `stop` of one axis. Negative start and stop count
  * from the end, both are clamped to the axis as in Python; step is not 0.
  * TP_END as stop: to the end (also backwards). */
 #define TP_END INT64_MAX
 TP_FN(tp_tensor *, tp_slice, tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
-#define tp_slice(...) tp_slice_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_slice(...) tp_slice_at(TP_PLACE, __VA_ARGS__)
 /* Row `index` along an axis; the axis goes. */
 TP_FN(tp_tensor *, tp_select, tp_tensor *x, int axis, int64_t index);
-#define tp_select(...) tp_select_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_select(...) tp_select_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_flip, tp_tensor *x, int n_axes, const int64_t *axes);
-#define tp_flip(...) tp_flip_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_flip(...) tp_flip_at(TP_PLACE, __VA_ARGS__)
 /* lo[i] and hi[i] more elements before and after axis i (one per axis, >= 0), all `value`. */
 TP_FN(tp_tensor *, tp_pad, tp_tensor *x, int rank, const int64_t *lo, const int64_t *hi,
       double value);
-#define tp_pad(...) tp_pad_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_pad(...) tp_pad_at(TP_PLACE, __VA_ARGS__)
 /* Joins n tensors along an axis; the other sizes are equal. n >= 1; types meet. */
 TP_FN(tp_tensor *, tp_concat, int n, tp_tensor *const *xs, int axis);
-#define tp_concat(...) tp_concat_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_concat(...) tp_concat_at(TP_PLACE, __VA_ARGS__)
 /* Joins along a new axis. */
 TP_FN(tp_tensor *, tp_stack, int n, tp_tensor *const *xs, int axis);
-#define tp_stack(...) tp_stack_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_stack(...) tp_stack_at(TP_PLACE, __VA_ARGS__)
 /* Cuts an axis into n parts of the given sizes (NULL: n equal ones) and puts them in out[n]. */
 TP_FN(tp_status, tp_split, tp_tensor *x, int axis, int n, const int64_t *sizes, tp_tensor **out);
-#define tp_split(...) tp_split_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_split(...) tp_split_at(TP_PLACE, __VA_ARGS__)
 /* A copy without gaps; x itself when it has none. */
 TP_FN(tp_tensor *, tp_contiguous, tp_tensor *x);
-#define tp_contiguous(...) tp_contiguous_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_contiguous(...) tp_contiguous_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- indices: integer tensors; negative ones count from the end; out of range: TP_E_VALUE - */
 
 /* Slices of x along `axis`:  y[..., i..., ...] = x[..., index[i...], ...]. */
 TP_FN(tp_tensor *, tp_gather, tp_tensor *x, tp_tensor *index, int axis);
-#define tp_gather(...) tp_gather_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_gather(...) tp_gather_at(TP_PLACE, __VA_ARGS__)
 /* One element each:  y[i, j] = x[index[i, j], j] for axis 0. index has x's rank, and sizes no
  * larger than x's off the axis. */
 TP_FN(tp_tensor *, tp_take_along, tp_tensor *x, tp_tensor *index, int axis);
-#define tp_take_along(...) tp_take_along_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_take_along(...) tp_take_along_at(TP_PLACE, __VA_ARGS__)
 /* x with src added (replaced) at the places that tp_gather(x, index, axis) reads; sources are
  * taken in row-major order. */
 TP_FN(tp_tensor *, tp_scatter_add, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_scatter_add(...) tp_scatter_add_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_scatter_add(...) tp_scatter_add_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_scatter, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_scatter(...) tp_scatter_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_scatter(...) tp_scatter_at(TP_PLACE, __VA_ARGS__)
 /* The same for the places that tp_take_along reads. */
 TP_FN(tp_tensor *, tp_put_along_add, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_put_along_add(...) tp_put_along_add_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_put_along_add(...) tp_put_along_add_at(TP_PLACE, __VA_ARGS__)
 /* [...] integer -> [..., n] of `dtype`: 1 at the index, else 0; all 0 where out of range. */
 TP_FN(tp_tensor *, tp_one_hot, tp_tensor *index, int64_t n, tp_dtype dtype);
-#define tp_one_hot(...) tp_one_hot_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_one_hot(...) tp_one_hot_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- contractions and windows -------------------------------------------------------------- */
 
@@ -207,7 +212,7 @@ TP_FN(tp_tensor *, tp_one_hot, tp_tensor *index, int64_t n, tp_dtype dtype);
  *     a [..., m, k],  b [..., k, n]  ->  [..., m, n]
  * A rank-1 a is [1, k], a rank-1 b is [k, 1], and the 1 goes from the result. */
 TP_FN(tp_tensor *, tp_matmul, tp_tensor *a, tp_tensor *b);
-#define tp_matmul(...) tp_matmul_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_matmul(...) tp_matmul_at(TP_PLACE, __VA_ARGS__)
 
 /* Of convolution and pooling, one entry per spatial axis (of 1 to 3); a zeroed struct is
  * stride 1, no padding. kernel is used by pooling only, and groups by convolution only. */
@@ -226,74 +231,74 @@ typedef struct tp_window {
  *     o = (size + pad_lo + pad_hi - dilation * (k - 1) - 1) / stride + 1
  * x and w float, of one type. */
 TP_FN(tp_tensor *, tp_conv, tp_tensor *x, tp_tensor *w, const tp_window *window);
-#define tp_conv(...) tp_conv_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_conv(...) tp_conv_at(TP_PLACE, __VA_ARGS__)
 /* The transposed convolution: the gradient of tp_conv to its x, of the given spatial sizes.
  *     dy [n, oc, o...],  w [oc, c / groups, k...]  ->  [n, c, sizes...] */
 TP_FN(tp_tensor *, tp_conv_dx, tp_tensor *dy, tp_tensor *w, int n_sizes, const int64_t *sizes,
       const tp_window *window);
-#define tp_conv_dx(...) tp_conv_dx_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_conv_dx(...) tp_conv_dx_at(TP_PLACE, __VA_ARGS__)
 /* The gradient of tp_conv to its w, of the given kernel sizes.
  *     x [n, c, s...],  dy [n, oc, o...]  ->  [oc, c / groups, sizes...] */
 TP_FN(tp_tensor *, tp_conv_dw, tp_tensor *x, tp_tensor *dy, int n_sizes, const int64_t *sizes,
       const tp_window *window);
-#define tp_conv_dw(...) tp_conv_dw_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_conv_dw(...) tp_conv_dw_at(TP_PLACE, __VA_ARGS__)
 /* Greatest value, mean of each window; padding is never the greatest. x [n, c, s...] float. */
 TP_FN(tp_tensor *, tp_max_pool, tp_tensor *x, const tp_window *window);
-#define tp_max_pool(...) tp_max_pool_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_max_pool(...) tp_max_pool_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
-#define tp_avg_pool(...) tp_avg_pool_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_avg_pool(...) tp_avg_pool_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------ */
 
 TP_FN(tp_tensor *, tp_uniform, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       double lo, double hi); /* in [lo, hi) */
-#define tp_uniform(...) tp_uniform_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_uniform(...) tp_uniform_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_normal, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       double mean, double stddev);
-#define tp_normal(...) tp_normal_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_normal(...) tp_normal_at(TP_PLACE, __VA_ARGS__)
 /* Of x's shape and type; symbolic when x is, and then drawn anew at each run. */
 TP_FN(tp_tensor *, tp_uniform_like, tp_tensor *x, double lo, double hi);
-#define tp_uniform_like(...) tp_uniform_like_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_uniform_like(...) tp_uniform_like_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_normal_like, tp_tensor *x, double mean, double stddev);
-#define tp_normal_like(...) tp_normal_like_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_normal_like(...) tp_normal_like_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- composites: plain functions over the ops above ------------------------------------------ */
 
 TP_FN(tp_tensor *, tp_square, tp_tensor *x);
-#define tp_square(...) tp_square_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_square(...) tp_square_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) / sum */
-#define tp_softmax(...) tp_softmax_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_softmax(...) tp_softmax_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_log_softmax, tp_tensor *x, int axis); /* x - max - log(sum(exp)) */
-#define tp_log_softmax(...) tp_log_softmax_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_log_softmax(...) tp_log_softmax_at(TP_PLACE, __VA_ARGS__)
 /* Mean over the batch of -log softmax at the label:  logits [n, c], labels [n] integer -> []. */
 TP_FN(tp_tensor *, tp_cross_entropy, tp_tensor *logits, tp_tensor *labels);
-#define tp_cross_entropy(...) tp_cross_entropy_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_cross_entropy(...) tp_cross_entropy_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_mse, tp_tensor *y, tp_tensor *target); /* mean((y - target)^2) -> [] */
-#define tp_mse(...) tp_mse_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_mse(...) tp_mse_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_gelu, tp_tensor *x); /* x / 2 * (1 + erf(x / sqrt(2))) */
-#define tp_gelu(...) tp_gelu_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_gelu(...) tp_gelu_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_silu, tp_tensor *x); /* x * sigmoid(x) */
-#define tp_silu(...) tp_silu_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_silu(...) tp_silu_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_clip, tp_tensor *x, double lo, double hi); /* min(max(x, lo), hi) */
-#define tp_clip(...) tp_clip_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_clip(...) tp_clip_at(TP_PLACE, __VA_ARGS__)
 /* (x - mean) / sqrt(var + eps) * scale + shift over the last axis; scale and shift [c] or NULL. */
 TP_FN(tp_tensor *, tp_layer_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift, double eps);
-#define tp_layer_norm(...) tp_layer_norm_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_layer_norm(...) tp_layer_norm_at(TP_PLACE, __VA_ARGS__)
 /* The same over all axes but axis 1, with the given mean and variance [c] (inference). */
 TP_FN(tp_tensor *, tp_batch_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
       tp_tensor *mean, tp_tensor *var, double eps);
-#define tp_batch_norm(...) tp_batch_norm_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_batch_norm(...) tp_batch_norm_at(TP_PLACE, __VA_ARGS__)
 /* Training: with the batch's own mean and variance; running_mean and running_var (variables,
  * or NULL) move by `momentum` of the way toward them (variance with n - 1). */
 TP_FN(tp_tensor *, tp_batch_norm_train, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
       tp_tensor *running_mean, tp_tensor *running_var, double momentum, double eps);
-#define tp_batch_norm_train(...) tp_batch_norm_train_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_batch_norm_train(...) tp_batch_norm_train_at(TP_PLACE, __VA_ARGS__)
 /* Zero with probability p, else x / (1 - p). 0 <= p < 1. */
 TP_FN(tp_tensor *, tp_dropout, tp_tensor *x, double p);
-#define tp_dropout(...) tp_dropout_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_dropout(...) tp_dropout_at(TP_PLACE, __VA_ARGS__)
 /* x [..., k] * w [k, n] + b [n] (or NULL) -> [..., n]. */
 TP_FN(tp_tensor *, tp_linear, tp_tensor *x, tp_tensor *w, tp_tensor *b);
-#define tp_linear(...) tp_linear_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_linear(...) tp_linear_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -40,47 +40,47 @@ TP_API tp_dtype tp_promote(tp_dtype a, tp_dtype b);
 /* Copies `data` (row-major, no padding) of product(shape) elements; NULL: zeros. */
 TP_FN(tp_tensor *, tp_tensor_new, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       const void *data);
-#define tp_tensor_new(...) tp_tensor_new_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_tensor_new(...) tp_tensor_new_at(TP_PLACE, __VA_ARGS__)
 
 /* Uses `data` in place; it must live and stay unchanged until `release(user, data)` is called
  * (NULL: until the context is closed). */
 TP_FN(tp_tensor *, tp_tensor_wrap, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       void *data, void (*release)(void *user, void *data), void *user);
-#define tp_tensor_wrap(...) tp_tensor_wrap_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_tensor_wrap(...) tp_tensor_wrap_at(TP_PLACE, __VA_ARGS__)
 
 /* Every element is `value`, cast to `dtype` as tp_cast does. */
 TP_FN(tp_tensor *, tp_full, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       double value);
-#define tp_full(...) tp_full_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_full(...) tp_full_at(TP_PLACE, __VA_ARGS__)
 
 /* A tensor of rank 0. */
 TP_FN(tp_tensor *, tp_scalar, tp_ctx *tp, tp_dtype dtype, double value);
-#define tp_scalar(...) tp_scalar_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_scalar(...) tp_scalar_at(TP_PLACE, __VA_ARGS__)
 
 /* The number `value` as a rank-0 tensor of x's element type; symbolic when x is. */
 TP_FN(tp_tensor *, tp_scalar_like, tp_tensor *x, double value);
-#define tp_scalar_like(...) tp_scalar_like_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_scalar_like(...) tp_scalar_like_at(TP_PLACE, __VA_ARGS__)
 
 /* start, start + step, ... [n]. */
 TP_FN(tp_tensor *, tp_arange, tp_ctx *tp, tp_dtype dtype, int64_t n, double start, double step);
-#define tp_arange(...) tp_arange_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_arange(...) tp_arange_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- variables: tensors whose value can be assigned --------------------------------- */
 
 /* State with memory of its own, first value `init` (concrete). `name` is copied; it names the
  * variable in graphs, texts and saved files. A graph reads it anew at each run. */
 TP_FN(tp_tensor *, tp_variable, tp_tensor *init, const char *name);
-#define tp_variable(...) tp_variable_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_variable(...) tp_variable_at(TP_PLACE, __VA_ARGS__)
 
 /* A variable that gradients are asked of: tp_variable and tp_require_grad. */
 TP_FN(tp_tensor *, tp_param, tp_tensor *init, const char *name);
-#define tp_param(...) tp_param_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_param(...) tp_param_at(TP_PLACE, __VA_ARGS__)
 
 /* Writes `value` (same shape; cast to var's element type must not be needed) into a variable
  * or a view of one. Returns `var`. With a symbolic `value` it adds the write to value's graph:
  * the result is the new value, the variable changes at the end of a run that needs it. */
 TP_FN(tp_tensor *, tp_assign, tp_tensor *var, tp_tensor *value);
-#define tp_assign(...) tp_assign_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_assign(...) tp_assign_at(TP_PLACE, __VA_ARGS__)
 
 /* Gives a tensor a name that shows in texts and, when it is symbolic, can be fed and fetched.
  * TP_E_NAME when the graph has another node of that name. Returns `t`. */
@@ -101,7 +101,7 @@ TP_API int tp_rank(const tp_tensor *t);
 /* Size of an axis (negative: from the end). A symbolic size is an error (-1) that names
  * tp_dim. */
 TP_FN(int64_t, tp_size, const tp_tensor *t, int axis);
-#define tp_size(...) tp_size_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_size(...) tp_size_at(TP_PLACE, __VA_ARGS__)
 /* The same, but a symbolic size comes back as a handle, good wherever a size is taken and for
  * tp_dim_add and the like; arithmetic in C on it is caught as an error where it is used. */
 TP_API int64_t tp_dim(const tp_tensor *t, int axis);
@@ -112,23 +112,23 @@ TP_API int64_t tp_count(const tp_tensor *t);
 
 /* Copies all elements, row-major, in t's own element type; `size_bytes` must be exact. */
 TP_FN(tp_status, tp_read, const tp_tensor *t, void *out, size_t size_bytes);
-#define tp_read(...) tp_read_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_read(...) tp_read_at(TP_PLACE, __VA_ARGS__)
 
 /* The elements in place: row-major, valid while `t` lives. NULL (and an error) when symbolic,
  * failed, or a view with gaps (tp_contiguous mends that). */
 TP_FN(const void *, tp_data, const tp_tensor *t);
-#define tp_data(...) tp_data_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_data(...) tp_data_at(TP_PLACE, __VA_ARGS__)
 
 /* The only element of a one-element tensor, as a double (NaN on error) or an integer (0 on
  * error; floats as tp_cast does). */
 TP_FN(double, tp_item, const tp_tensor *t);
-#define tp_item(...) tp_item_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_item(...) tp_item_at(TP_PLACE, __VA_ARGS__)
 TP_FN(int64_t, tp_item_i64, const tp_tensor *t);
-#define tp_item_i64(...) tp_item_i64_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_item_i64(...) tp_item_i64_at(TP_PLACE, __VA_ARGS__)
 
 /* Is the only element not zero? False for a failed tensor. For `if (tp_truth(tp_gt(a, b)))`. */
 TP_FN(bool, tp_truth, const tp_tensor *t);
-#define tp_truth(...) tp_truth_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_truth(...) tp_truth_at(TP_PLACE, __VA_ARGS__)
 
 /* Writes type, shape and values, large axes shortened, to `out`. */
 TP_API tp_status tp_print(const tp_tensor *t, FILE *out);
@@ -139,13 +139,13 @@ TP_API size_t tp_format(const tp_tensor *t, char *out, size_t size);
 
 /* Reads a .npy file (version 1 to 3, C or Fortran order, little or big endian). */
 TP_FN(tp_tensor *, tp_npy_load, tp_ctx *tp, const char *path);
-#define tp_npy_load(...) tp_npy_load_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_npy_load(...) tp_npy_load_at(TP_PLACE, __VA_ARGS__)
 /* The same from memory. */
 TP_FN(tp_tensor *, tp_npy_parse, tp_ctx *tp, const void *bytes, size_t size_bytes);
-#define tp_npy_parse(...) tp_npy_parse_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_npy_parse(...) tp_npy_parse_at(TP_PLACE, __VA_ARGS__)
 /* Writes a .npy file whole or not at all. */
 TP_FN(tp_status, tp_npy_save, const tp_tensor *t, const char *path);
-#define tp_npy_save(...) tp_npy_save_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tp_npy_save(...) tp_npy_save_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -223,15 +223,16 @@ void tpi_disown(tp_tensor *t)
     /* The hole goes to the end through the first places of the scopes above it, so that each
      * scope keeps its own. */
     for (int32_t s = 0; s < ctx->n_scopes; s++) {
-        const int32_t mark = ctx->scopes[s].mark;
-        if (mark > hole) {
-            move_owned(ctx, ctx->owned[mark - 1], hole);
-            hole = mark - 1;
-            ctx->scopes[s].mark--;
-        }
+        const int32_t first = ctx->scopes[s].mark;
+        if (first <= hole)
+            continue;
+        if (first - 1 != hole)
+            move_owned(ctx, ctx->owned[first - 1], hole);
+        hole = first - 1;
+        ctx->scopes[s].mark--;
     }
-    move_owned(ctx, ctx->owned[ctx->n_owned - 1], hole);
-    ctx->n_owned--;
+    if (--ctx->n_owned != hole)
+        move_owned(ctx, ctx->owned[ctx->n_owned], hole);
     t->owned_at = -1;
 }
 

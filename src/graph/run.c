@@ -70,6 +70,7 @@ static entry *add_entry(struct tpi_program_cache *c, tp_graph *g, tpi_at at, int
         tpi_give_back(&c->ctx->mem, e, size);
         return NULL;
     }
+    tpi_object_remove(&e->program->owned); /* the graph owns it, not the context */
     e->next = c->first;
     c->first = e;
     return e;

@@ -42,6 +42,8 @@ static void graph_free(tpi_owned *o)
             t->status = TP_E_STATE;
         tpi_unref(t);
     }
+    for (int i = 0; i < g->lifted_size; i++)
+        tpi_unref(g->lifted[i].concrete);
     for (int i = 0; i < g->n_strings; i++)
         tpi_strfree(ctx, g->strings[i]);
     tpi_give_back(&ctx->mem, g->strings, (size_t)g->n_strings * sizeof *g->strings);
@@ -176,22 +178,19 @@ static bool assigned_behind(const tp_graph *g, const tp_tensor *view)
     return false;
 }
 
-tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
+static tp_tensor *refuse_stale(tp_graph *g, tpi_at at)
 {
-    if (t->graph == g)
-        return t;
-    if (t->graph)
-        return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
-    if (!lifted_reserve(g))
-        return tpi_no_memory(g->ctx, at, NULL);
-    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, t);
-    if (slot->concrete)
-        return slot->node;
+    return tpi_fail(g->ctx, at, NULL, TP_E_STATE,
+                    "something computed from a variable is used after the graph assigned the "
+                    "variable: compute it from the assigned value");
+}
+
+/* What is read of memory: a constant, or a variable or a view of one. */
+static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
+{
     const bool variable = t->flags & TPI_VARIABLE;
     if (variable && assigned_behind(g, t))
-        return tpi_fail(g->ctx, at, NULL, TP_E_STATE,
-                        "a view of a variable is used after the graph assigned the variable: "
-                        "take the view from the assigned value");
+        return refuse_stale(g, at);
     tp_tensor *node = tpi_graph_node(g, at, variable ? &tpi_op_variable : &tpi_op_const, 1, &t,
                                      NULL, (tp_dtype)t->dtype, t->rank, t->shape);
     if (node->status != TP_OK)
@@ -199,8 +198,70 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
     node->flags = TPI_REQUIRES;
     if (t->name)
         tpi_graph_name(g, node, t->name); /* when it is taken the node goes without */
-    *slot = (tpi_lifted){.concrete = t, .node = node};
-    g->n_lifted++;
+    return node;
+}
+
+static bool is_lifted(const tp_graph *g, const tp_tensor *t)
+{
+    return g->lifted_size && lifted_slot(g->lifted, g->lifted_size, t)->concrete;
+}
+
+static bool stop_at_lifted(void *user, const tp_tensor *t)
+{
+    return is_lifted(user, t);
+}
+
+static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
+{
+    if (!lifted_reserve(g))
+        return tpi_no_memory(g->ctx, at, NULL);
+    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, t);
+    if (slot->concrete)
+        return slot->node;
+    tp_tensor *node;
+    if (t->in) {
+        tp_tensor *few[16], **in = few;
+        const size_t bytes = (size_t)t->n_in * sizeof *in;
+        if (t->n_in > 16)
+            in = tpi_take(&g->ctx->mem, bytes);
+        if (!in)
+            return tpi_no_memory(g->ctx, at, NULL);
+        bool stale = false;
+        for (int i = 0; i < t->n_in; i++) {
+            in[i] = lifted_slot(g->lifted, g->lifted_size, t->in[i])->node;
+            stale |= in[i]->op == &tpi_op_assign;
+        }
+        node = stale ? refuse_stale(g, at)
+                     : tpi_graph_node(g, TPI_AT(t->file, t->line), t->op, t->n_in, in, t->attrs,
+                                      (tp_dtype)t->dtype, t->rank, t->shape);
+        if (in != few)
+            tpi_give_back(&g->ctx->mem, in, bytes);
+    } else {
+        node = lift_leaf(g, at, t);
+    }
+    if (node->status == TP_OK) {
+        *lifted_slot(g->lifted, g->lifted_size, t) = (tpi_lifted){.concrete = t, .node = node};
+        tpi_ref(t); /* its address stands for it as long as the graph lives */
+        g->n_lifted++;
+    }
+    return node;
+}
+
+tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
+{
+    if (t->graph == g)
+        return t;
+    if (t->graph)
+        return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
+    if (!t->in || is_lifted(g, t))
+        return lift_one(g, at, t);
+    tpi_nodes past = {.ctx = g->ctx}; /* what was recorded becomes nodes */
+    tp_tensor *node = NULL;
+    if (!tpi_collect(&past, 1, &t, stop_at_lifted, g))
+        node = tpi_no_memory(g->ctx, at, NULL);
+    for (int i = 0; i < past.n && (!node || node->status == TP_OK); i++)
+        node = lift_one(g, at, past.v[i]);
+    tpi_nodes_free(&past);
     return node;
 }
 
@@ -305,6 +366,22 @@ tp_tensor *tp_placeholder_at(const char *file, int line, tp_graph *g, const char
 TPI_BARE(tp_tensor *, tp_placeholder,
          (tp_graph * g, const char *name, tp_dtype dtype, int rank, const int64_t *shape), g,
          name, dtype, rank, shape)
+
+tp_graph *tp_graph_of(const tp_tensor *t)
+{
+    return tpi_is_live(t) ? t->graph : NULL;
+}
+
+tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *t)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
+    return failed ? failed : tpi_graph_lift(g, at, t);
+}
+
+TPI_BARE(tp_tensor *, tp_graph_read, (tp_graph * g, tp_tensor *t), g, t)
 
 tp_tensor *tp_graph_find_at(const char *file, int line, tp_graph *g, const char *name)
 {

@@ -43,7 +43,8 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
                           tp_tensor *const *in, const void *attrs, tp_dtype dtype, int rank,
                           const int64_t *shape);
 /* The node for an operand: a symbolic one is itself; a concrete one becomes a const or variable
- * node (once per graph). Never NULL; failed when the operand is of another graph. */
+ * node, or, when it was recorded, the nodes it was computed by (once per graph). Never NULL;
+ * failed when the operand is of another graph. */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
 /* From now on the lifted tensor `concrete` is read as `node`. */
 void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node);

@@ -31,6 +31,15 @@ tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op
                           (tp_dtype)node->dtype, node->rank, node->shape);
 }
 
+/* A graph that whoever makes it owns, not the context. */
+static tp_graph *new_graph(tp_ctx *ctx)
+{
+    tp_graph *g = tp_graph_new(ctx);
+    if (g)
+        tpi_object_remove(&g->owned);
+    return g;
+}
+
 static tp_graph *no_graph(tp_graph *g)
 {
     tp_graph_free(g);
@@ -123,7 +132,7 @@ static bool import_symbols(const import *im)
 tp_graph *tpi_prune(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     tp_ctx *ctx = g->ctx;
-    import im = {.from = g, .to = tp_graph_new(ctx), .n_feeds = n_feeds, .feeds = feeds};
+    import im = {.from = g, .to = new_graph(ctx), .n_feeds = n_feeds, .feeds = feeds};
     if (!im.to)
         return NULL;
     tpi_nodes nodes = {.ctx = ctx};
@@ -211,7 +220,7 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
                           int n_roots, tp_tensor **roots, int *n_changes)
 {
     tp_ctx *ctx = g->ctx;
-    tpi_rewrite rw = {.ctx = ctx, .to = tp_graph_new(ctx)};
+    tpi_rewrite rw = {.ctx = ctx, .to = new_graph(ctx)};
     if (!rw.to)
         return no_graph(g);
     tpi_dims *own = rw.to->dims;
