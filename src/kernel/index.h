@@ -94,7 +94,8 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
     for (int64_t a = 0; a < outer; a++) {
         for (int64_t i = 0; i < count; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
-            FN(index_row)(inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, 0);
+            FN(index_row)
+            (inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, 0);
             y += row;
             FN(index_step)(index.rank, index.n, iat, 1, is, io);
         }
@@ -122,8 +123,9 @@ static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const t
     for (int64_t a = 0; a < outer; a++) {
         for (int64_t i = 0; i < count; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
-            FN(index_row)(inner, n, src.s + axis + index.rank, (const T *)src.p + ao[0] + io[1],
-                          (T *)out->p + (a * size + j) * row, add);
+            FN(index_row)
+            (inner, n, src.s + axis + index.rank, (const T *)src.p + ao[0] + io[1],
+             (T *)out->p + (a * size + j) * row, add);
             FN(index_step)(index.rank, index.n, iat, 2, is, io);
         }
         FN(index_step)(axis, x.n, aat, 1, as, ao);
@@ -168,9 +170,8 @@ static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const 
 }
 
 /* attr: axis.  Operands x, index, src:  y = x, then y[a, index[a, i, b], b] += src[a, i, b]. */
-static __attribute__((unused)) int64_t FN(put_along_add)(const tpk_view *in,
-                                                         const tpk_view *out,
-                                                         const int64_t *attr)
+static __attribute__((unused)) int64_t
+FN(put_along_add)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
 {
     const tpk_view x = in[0], index = in[1], src = in[2];
     const int64_t axis = attr[0], size = x.n[axis];

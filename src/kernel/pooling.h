@@ -12,8 +12,8 @@ typedef struct FN(pooling) {
 } FN(pooling);
 
 /* attr: kernel, stride, pad_lo, pad_hi, dilation (lists). */
-static __attribute__((unused)) FN(pooling) FN(pooling_of)(const tpk_view *x, const tpk_view *y,
-                                                          const int64_t *attr)
+static __attribute__((unused)) FN(pooling)
+    FN(pooling_of)(const tpk_view *x, const tpk_view *y, const int64_t *attr)
 {
     FN(pooling) p = {.n = y->n[0], .c = y->n[1], .all_taps = 1};
     for (int64_t i = 0; i < 3; i++) {
@@ -39,9 +39,8 @@ static __attribute__((unused)) void FN(pooling_strides)(const tpk_view *v, int64
 }
 
 /* The taps [*first, *last) of the window at `place` on axis i that are inside. */
-static __attribute__((unused)) void FN(pooling_taps)(const FN(pooling) *p, int64_t i,
-                                                     int64_t place, int64_t *first,
-                                                     int64_t *last)
+static __attribute__((unused)) void
+FN(pooling_taps)(const FN(pooling) * p, int64_t i, int64_t place, int64_t *first, int64_t *last)
 {
     const int64_t at = place * p->stride[i] - p->pad[i], d = p->dil[i];
     *first = at < 0 ? (-at + d - 1) / d : 0;
@@ -52,7 +51,7 @@ static __attribute__((unused)) void FN(pooling_taps)(const FN(pooling) *p, int64
 
 /* Of the windows [from, from + lanes) of a row those [*first, *last), counted from `from`, whose
  * tap k is inside; *at is where the first of them has it. */
-static __attribute__((unused)) void FN(pooling_lane)(const FN(pooling) *p, int64_t from,
+static __attribute__((unused)) void FN(pooling_lane)(const FN(pooling) * p, int64_t from,
                                                      int64_t lanes, int64_t k, int64_t *first,
                                                      int64_t *last, int64_t *at)
 {
@@ -103,15 +102,13 @@ static __attribute__((unused)) int64_t FN(max_pool)(const tpk_view *in, const tp
     T *y = (T *)out->p;
     FN_POOLING_ROWS(
         for (int64_t j = 0; j < lanes; j++) { y[j] = (T)-__builtin_inff(); },
-        for (int64_t j = 0; j < many; j++) {
-            y[first + j] = FN(max)(y[first + j], from[j * step]);
-        }, );
+        for (int64_t j = 0; j < many;
+             j++) { y[first + j] = FN(max)(y[first + j], from[j * step]); }, );
 }
 
 /* The place of the first greatest (or of the first NaN) in its plane, row-major. */
-static __attribute__((unused)) int64_t FN(max_pool_index)(const tpk_view *in,
-                                                          const tpk_view *out,
-                                                          const int64_t *attr)
+static __attribute__((unused)) int64_t
+FN(max_pool_index)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
 {
     int64_t *y = (int64_t *)out->p;
     T best[FN(pooling_lanes)];
@@ -174,7 +171,8 @@ static __attribute__((unused)) int64_t FN(avg_pool_dx)(const tpk_view *in, const
                 for (int64_t kh = h0; kh < h1; kh++) {
                     const int64_t zd = d * p.stride[0] + kd * p.dil[0] - p.pad[0];
                     const int64_t zh = h * p.stride[1] + kh * p.dil[1] - p.pad[1];
-                    T *const row = x + (zd * p.in[1] + zh) * p.in[2] + w * p.stride[2] - p.pad[2];
+                    T *const row =
+                        x + (zd * p.in[1] + zh) * p.in[2] + w * p.stride[2] - p.pad[2];
                     for (int64_t kw = w0; kw < w1; kw++) {
                         row[kw * p.dil[2]] += part;
                     }

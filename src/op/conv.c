@@ -1,9 +1,8 @@
 /* Convolutions. One trilinear form of x, w and y; each op takes two of them and gives the third,
  * so each gradient is another of the three:
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
-#include "op/window.h"
-
 #include "kernel/vec.h"
+#include "op/window.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -26,15 +25,15 @@ typedef struct conv_attrs {
 
 static const tpi_attr conv_table[] = {
     TPI_WINDOW_ATTRS(conv_attrs, window),
-    {"groups", TPI_ATTR_INT, offsetof(conv_attrs, groups)},
+    {"groups",             TPI_ATTR_INT, offsetof(conv_attrs, groups)},
     {0},
 };
 
 static const tpi_attr sized_table[] = {
     TPI_WINDOW_ATTRS(conv_attrs, window),
-    {"groups", TPI_ATTR_INT, offsetof(conv_attrs, groups)},
+    {"groups",             TPI_ATTR_INT, offsetof(conv_attrs, groups)},
     {"sizes", TPI_ATTR_DIMS, offsetof(conv_attrs, sizes)},
-    {0},
+    {0                   },
 };
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
@@ -51,8 +50,8 @@ static bool refuse_pair(tpi_infer *q, const char *a_name, const char *b_name)
                           tp_dtype_name((tp_dtype)x->dtype), b_name,
                           tp_dtype_name((tp_dtype)w->dtype));
     if (x->rank != w->rank)
-        return tpi_refuse(q, TP_E_SHAPE, "%s is %s, %s is %s: not of one rank", a_name, SHAPE(x),
-                          b_name, SHAPE(w));
+        return tpi_refuse(q, TP_E_SHAPE, "%s is %s, %s is %s: not of one rank", a_name,
+                          SHAPE(x), b_name, SHAPE(w));
     if (a->groups < 1)
         return tpi_refuse(q, TP_E_VALUE, "%lld groups", (long long)a->groups);
     return true;
@@ -116,9 +115,9 @@ static bool conv_dx_infer(tpi_infer *q)
     tpi_infer_like(q, 0);
     q->shape[1] = tpi_dim_mul(q->dims, w->shape[1], a->groups);
     memcpy(q->shape + 2, a->sizes.v, sizeof(int64_t) * (size_t)a->sizes.n);
-    return q->shape[1] != TPI_NO_DIM ? true
-                                     : tpi_refuse(q, TP_E_SHAPE, "too many channels: w %s",
-                                                  SHAPE(w));
+    return q->shape[1] != TPI_NO_DIM
+               ? true
+               : tpi_refuse(q, TP_E_SHAPE, "too many channels: w %s", SHAPE(w));
 }
 
 static bool conv_dw_infer(tpi_infer *q)
@@ -316,7 +315,7 @@ tp_tensor *tp_conv_at(const char *file, int line, tp_tensor *x, tp_tensor *w,
 {
     return convolve(TPI_AT(file, line), &tpi_op_conv, x, w, 0, NULL, window);
 }
-TPI_BARE(tp_tensor *, tp_conv, (tp_tensor *x, tp_tensor *w, const tp_window *window), x, w,
+TPI_BARE(tp_tensor *, tp_conv, (tp_tensor * x, tp_tensor *w, const tp_window *window), x, w,
          window)
 
 tp_tensor *tp_conv_dx_at(const char *file, int line, tp_tensor *dy, tp_tensor *w, int n_sizes,
@@ -325,7 +324,7 @@ tp_tensor *tp_conv_dx_at(const char *file, int line, tp_tensor *dy, tp_tensor *w
     return convolve(TPI_AT(file, line), &tpi_op_conv_dx, dy, w, n_sizes, sizes, window);
 }
 TPI_BARE(tp_tensor *, tp_conv_dx,
-         (tp_tensor *dy, tp_tensor *w, int n_sizes, const int64_t *sizes,
+         (tp_tensor * dy, tp_tensor *w, int n_sizes, const int64_t *sizes,
           const tp_window *window),
          dy, w, n_sizes, sizes, window)
 
@@ -335,6 +334,6 @@ tp_tensor *tp_conv_dw_at(const char *file, int line, tp_tensor *x, tp_tensor *dy
     return convolve(TPI_AT(file, line), &tpi_op_conv_dw, x, dy, n_sizes, sizes, window);
 }
 TPI_BARE(tp_tensor *, tp_conv_dw,
-         (tp_tensor *x, tp_tensor *dy, int n_sizes, const int64_t *sizes,
+         (tp_tensor * x, tp_tensor *dy, int n_sizes, const int64_t *sizes,
           const tp_window *window),
          x, dy, n_sizes, sizes, window)

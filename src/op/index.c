@@ -1,8 +1,7 @@
 /* Indices: reading and writing at places that are themselves values. */
-#include "op/sizes.h"
-
 #include "kernel/elem.h"
 #include "kernel/vec.h"
+#include "op/sizes.h"
 
 #include <stddef.h>
 
@@ -24,7 +23,7 @@ typedef struct axis_attrs {
 } axis_attrs;
 
 static const tpi_attr axis_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(axis_attrs, axis)},
+    {"axis",               TPI_ATTR_INT, offsetof(axis_attrs, axis)},
     {0},
 };
 
@@ -74,7 +73,8 @@ static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, bool add)
 {
     const tp_tensor *x = q->in[0], *src = q->in[2];
     if (src->dtype != x->dtype)
-        return tpi_refuse(q, TP_E_DTYPE, "x is %s, src is %s", tp_dtype_name((tp_dtype)x->dtype),
+        return tpi_refuse(q, TP_E_DTYPE, "x is %s, src is %s",
+                          tp_dtype_name((tp_dtype)x->dtype),
                           tp_dtype_name((tp_dtype)src->dtype));
     if (add && x->dtype == TP_BOOL)
         return tpi_refuse(q, TP_E_DTYPE, "x is bool, which has no sum");
@@ -143,7 +143,7 @@ tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *ind
 {
     return index_op(TPI_AT(file, line), &tpi_op_gather, x, index, NULL, axis);
 }
-TPI_BARE(tp_tensor *, tp_gather, (tp_tensor *x, tp_tensor *index, int axis), x, index, axis)
+TPI_BARE(tp_tensor *, tp_gather, (tp_tensor * x, tp_tensor *index, int axis), x, index, axis)
 
 /* ---- scatter_add, scatter: the opposite -------------------------------------------------------- */
 
@@ -203,7 +203,8 @@ static void scatter_grad(tpi_grad *g)
     if (tpi_wants(g, 2)) {
         tp_tensor *won =
             last_writers(g, g->x[1], g->x[0]->shape[axis], g->x[0]->rank - axis - 1);
-        tpi_give(g, 2, tp_where(won, tp_gather(g->dy, g->x[1], axis), tp_scalar_like(g->dy, 0)));
+        tpi_give(g, 2,
+                 tp_where(won, tp_gather(g->dy, g->x[1], axis), tp_scalar_like(g->dy, 0)));
     }
 }
 
@@ -216,15 +217,15 @@ tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor
     return index_op(TPI_AT(file, line), &tpi_op_scatter_add, x, index, src, axis);
 }
 TPI_BARE(tp_tensor *, tp_scatter_add,
-         (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+         (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
 
 tp_tensor *tp_scatter_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                          tp_tensor *src, int axis)
 {
     return index_op(TPI_AT(file, line), &tpi_op_scatter, x, index, src, axis);
 }
-TPI_BARE(tp_tensor *, tp_scatter, (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x,
-         index, src, axis)
+TPI_BARE(tp_tensor *, tp_scatter, (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis),
+         x, index, src, axis)
 
 /* ---- take_along, put_along_add: one element for each index -------------------------------------- */
 
@@ -273,11 +274,13 @@ static void put_along_add_grad(tpi_grad *g)
 INDEX(take_along, 2, take_along_grad, [TP_BOOL] = tpk_take_along_bool, NUMBERS(take_along));
 INDEX(put_along_add, 3, put_along_add_grad, NUMBERS(put_along_add));
 
-tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
+tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                            int axis)
 {
     return index_op(TPI_AT(file, line), &tpi_op_take_along, x, index, NULL, axis);
 }
-TPI_BARE(tp_tensor *, tp_take_along, (tp_tensor *x, tp_tensor *index, int axis), x, index, axis)
+TPI_BARE(tp_tensor *, tp_take_along, (tp_tensor * x, tp_tensor *index, int axis), x, index,
+         axis)
 
 tp_tensor *tp_put_along_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                                tp_tensor *src, int axis)
@@ -285,7 +288,7 @@ tp_tensor *tp_put_along_add_at(const char *file, int line, tp_tensor *x, tp_tens
     return index_op(TPI_AT(file, line), &tpi_op_put_along_add, x, index, src, axis);
 }
 TPI_BARE(tp_tensor *, tp_put_along_add,
-         (tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+         (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
 
 /* ---- one_hot ------------------------------------------------------------------------------------ */
 
@@ -294,9 +297,9 @@ typedef struct one_hot_attrs {
 } one_hot_attrs;
 
 static const tpi_attr one_hot_table[] = {
-    {"n", TPI_ATTR_DIM, offsetof(one_hot_attrs, n)},
+    {"n",                     TPI_ATTR_DIM, offsetof(one_hot_attrs, n)},
     {"dtype", TPI_ATTR_DTYPE, offsetof(one_hot_attrs, dtype)},
-    {0},
+    {0                      },
 };
 
 static bool one_hot_infer(tpi_infer *q)
@@ -332,10 +335,12 @@ const tpi_op tpi_op_one_hot = {.name = "one_hot",
                                .call = one_hot_calls,
                                .call_dtype = -1};
 
-tp_tensor *tp_one_hot_at(const char *file, int line, tp_tensor *index, int64_t n, tp_dtype dtype)
+tp_tensor *tp_one_hot_at(const char *file, int line, tp_tensor *index, int64_t n,
+                         tp_dtype dtype)
 {
     const tpi_at at = TPI_AT(file, line);
     const one_hot_attrs a = {.n = n, .dtype = (int64_t)dtype};
     return tpi_apply(at, &tpi_op_one_hot, TPI_IN(as_index(at, index)), &a);
 }
-TPI_BARE(tp_tensor *, tp_one_hot, (tp_tensor *index, int64_t n, tp_dtype dtype), index, n, dtype)
+TPI_BARE(tp_tensor *, tp_one_hot, (tp_tensor * index, int64_t n, tp_dtype dtype), index, n,
+         dtype)

@@ -1,8 +1,7 @@
 /* Joins: pad, concat, stack. */
-#include "op/sizes.h"
-
 #include "kernel/elem.h"
 #include "kernel/vec.h"
+#include "op/sizes.h"
 
 #include <stddef.h>
 
@@ -30,11 +29,11 @@ typedef struct pad_attrs {
 } pad_attrs;
 
 static const tpi_attr pad_table[] = {
-    {"lo", TPI_ATTR_DIMS, offsetof(pad_attrs, lo)},
+    {"lo",                TPI_ATTR_DIMS, offsetof(pad_attrs, lo)},
     {"hi", TPI_ATTR_DIMS, offsetof(pad_attrs, hi)},
-    {"inner", TPI_ATTR_LIST, offsetof(pad_attrs, inner)},
-    {"value", TPI_ATTR_F64, offsetof(pad_attrs, value)},
-    {0},
+    {"inner",                   TPI_ATTR_LIST, offsetof(pad_attrs, inner)},
+    {"value",      TPI_ATTR_F64, offsetof(pad_attrs, value)},
+    {0               },
 };
 
 static bool pad_infer(tpi_infer *q)
@@ -51,8 +50,8 @@ static bool pad_infer(tpi_infer *q)
         int64_t size = tpi_dim_add(q->dims, a->lo.v[i], a->hi.v[i]);
         if (inner < 0 || inner == INT64_MAX || !tpi_dim_is_size(q->dims, a->lo.v[i]) ||
             !tpi_dim_is_size(q->dims, a->hi.v[i]))
-            return tpi_refuse(q, TP_E_VALUE, "axis %d gets %s elements in front and %s behind", i,
-                              SIZE(q->ctx, q->dims, a->lo.v[i]),
+            return tpi_refuse(q, TP_E_VALUE, "axis %d gets %s elements in front and %s behind",
+                              i, SIZE(q->ctx, q->dims, a->lo.v[i]),
                               SIZE(q->ctx, q->dims, a->hi.v[i]));
         size = tpi_dim_add(q->dims, size, tpi_dim_mul(q->dims, x->shape[i], inner + 1));
         q->shape[i] = tpi_dim_sub(q->dims, size, inner);
@@ -106,7 +105,7 @@ tp_tensor *tp_pad_at(const char *file, int line, tp_tensor *x, int rank, const i
     return tpi_apply(at, &tpi_op_pad, TPI_IN(x), &a);
 }
 TPI_BARE(tp_tensor *, tp_pad,
-         (tp_tensor *x, int rank, const int64_t *lo, const int64_t *hi, double value), x, rank,
+         (tp_tensor * x, int rank, const int64_t *lo, const int64_t *hi, double value), x, rank,
          lo, hi, value)
 
 tp_tensor *tpi_pad_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t step,
@@ -131,7 +130,7 @@ typedef struct axis_attrs {
 } axis_attrs;
 
 static const tpi_attr axis_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(axis_attrs, axis)},
+    {"axis",               TPI_ATTR_INT, offsetof(axis_attrs, axis)},
     {0},
 };
 

@@ -1,8 +1,7 @@
 /* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
-#include "op/sizes.h"
-
 #include "kernel/vec.h"
+#include "op/sizes.h"
 
 #include <string.h>
 
@@ -52,8 +51,8 @@ typedef struct product {
             for (int64_t j = 0; j < p->n; j++) {                                               \
                 uint64_t sum = 0;                                                              \
                 for (int64_t k = 0; k < p->k; k++)                                             \
-                    sum += (uint64_t)a[i * p->a_rs + k * p->a_cs] *                            \
-                           b[k * p->b_rs + j * p->b_cs];                                       \
+                    sum +=                                                                     \
+                        (uint64_t)a[i * p->a_rs + k * p->a_cs] * b[k * p->b_rs + j * p->b_cs]; \
                 c[i * p->n + j] = (uint##bits##_t)sum;                                         \
             }                                                                                  \
     }
@@ -206,8 +205,8 @@ static tp_tensor *tall(tpi_at at, tp_tensor *a, tp_tensor *b)
     memcpy(shape, a->shape, sizeof *shape * (size_t)rank);
     const int64_t flat[] = {tpi_sizes_product(tpi_dims_of(a), rank - 1, a->shape),
                             a->shape[rank - 1]};
-    tp_tensor *y = tpi_apply(
-        at, &tpi_op_matmul, TPI_IN(tp_reshape_at(at.file, at.line, a, 2, flat), b), NULL);
+    tp_tensor *y = tpi_apply(at, &tpi_op_matmul,
+                             TPI_IN(tp_reshape_at(at.file, at.line, a, 2, flat), b), NULL);
     shape[rank - 1] = b->shape[1];
     return tp_reshape_at(at.file, at.line, y, rank, shape);
 }
@@ -239,4 +238,4 @@ tp_tensor *tp_matmul_at(const char *file, int line, tp_tensor *a, tp_tensor *b)
         y = tp_squeeze_at(file, line, y, -1);
     return row ? tp_squeeze_at(file, line, y, column ? -1 : -2) : y;
 }
-TPI_BARE(tp_tensor *, tp_matmul, (tp_tensor *a, tp_tensor *b), a, b)
+TPI_BARE(tp_tensor *, tp_matmul, (tp_tensor * a, tp_tensor *b), a, b)

@@ -66,7 +66,7 @@ typedef struct shape_attrs {
 } shape_attrs;
 
 static const tpi_attr shape_table[] = {
-    {"shape", TPI_ATTR_DIMS, offsetof(shape_attrs, shape)},
+    {"shape",               TPI_ATTR_DIMS, offsetof(shape_attrs, shape)},
     {0},
 };
 
@@ -75,7 +75,7 @@ typedef struct axes_attrs {
 } axes_attrs;
 
 static const tpi_attr axes_table[] = {
-    {"axes", TPI_ATTR_LIST, offsetof(axes_attrs, axes)},
+    {"axes",               TPI_ATTR_LIST, offsetof(axes_attrs, axes)},
     {0},
 };
 
@@ -194,9 +194,8 @@ static bool reshape_view(tpi_view *v)
         return false;
     for (int k = y->rank - 1; k >= 0; k--)
         if (y->shape[k] == 1)
-            v->stride[k] = k == y->rank - 1
-                               ? 1
-                               : stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
+            v->stride[k] =
+                k == y->rank - 1 ? 1 : stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
     return true;
 }
 
@@ -254,7 +253,8 @@ tp_tensor *tp_reshape_at(const char *file, int line, tp_tensor *x, int rank,
     }
     return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_reshape, (tp_tensor *x, int rank, const int64_t *shape), x, rank, shape)
+TPI_BARE(tp_tensor *, tp_reshape, (tp_tensor * x, int rank, const int64_t *shape), x, rank,
+         shape)
 
 tp_tensor *tp_flatten_at(const char *file, int line, tp_tensor *x, int axis)
 {
@@ -263,19 +263,18 @@ tp_tensor *tp_flatten_at(const char *file, int line, tp_tensor *x, int axis)
     if (failed)
         return failed;
     if (axis < -x->rank || axis > x->rank)
-        return tpi_fail(x->ctx, at, "flatten", TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(x));
+        return tpi_fail(x->ctx, at, "flatten", TP_E_AXIS, "axis %d is out of range for %s",
+                        axis, SHAPE(x));
     const int first = axis < 0 ? axis + x->rank : axis;
     if (first == TP_MAX_RANK)
         return tpi_fail(x->ctx, at, "flatten", TP_E_SHAPE, "%s has no room for one more axis",
                         SHAPE(x));
     shape_attrs a = {.shape.n = first + 1};
     memcpy(a.shape.v, x->shape, sizeof(int64_t) * (size_t)first);
-    a.shape.v[first] =
-        tpi_sizes_product(tpi_dims_of(x), x->rank - first, x->shape + first);
+    a.shape.v[first] = tpi_sizes_product(tpi_dims_of(x), x->rank - first, x->shape + first);
     return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_flatten, (tp_tensor *x, int axis), x, axis)
+TPI_BARE(tp_tensor *, tp_flatten, (tp_tensor * x, int axis), x, axis)
 
 tp_tensor *tp_unsqueeze_at(const char *file, int line, tp_tensor *x, int axis)
 {
@@ -295,7 +294,7 @@ tp_tensor *tp_unsqueeze_at(const char *file, int line, tp_tensor *x, int axis)
         a.shape.v[i] = i == place ? 1 : x->shape[i < place ? i : i - 1];
     return tpi_apply(at, &tpi_op_reshape, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_unsqueeze, (tp_tensor *x, int axis), x, axis)
+TPI_BARE(tp_tensor *, tp_unsqueeze, (tp_tensor * x, int axis), x, axis)
 
 /* x without an axis of size 1. */
 static tp_tensor *drop_axis(tpi_at at, tp_tensor *x, int axis)
@@ -316,14 +315,14 @@ tp_tensor *tp_squeeze_at(const char *file, int line, tp_tensor *x, int axis)
         return failed;
     const int place = tpi_axis(axis, x->rank);
     if (place < 0)
-        return tpi_fail(x->ctx, at, "squeeze", TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(x));
+        return tpi_fail(x->ctx, at, "squeeze", TP_E_AXIS, "axis %d is out of range for %s",
+                        axis, SHAPE(x));
     if (x->shape[place] != 1)
-        return tpi_fail(x->ctx, at, "squeeze", TP_E_SHAPE, "axis %d of %s is not of size 1", axis,
-                        SHAPE(x));
+        return tpi_fail(x->ctx, at, "squeeze", TP_E_SHAPE, "axis %d of %s is not of size 1",
+                        axis, SHAPE(x));
     return drop_axis(at, x, place);
 }
-TPI_BARE(tp_tensor *, tp_squeeze, (tp_tensor *x, int axis), x, axis)
+TPI_BARE(tp_tensor *, tp_squeeze, (tp_tensor * x, int axis), x, axis)
 
 /* ---- transpose ------------------------------------------------------------------------------- */
 
@@ -386,7 +385,7 @@ tp_tensor *tp_transpose_at(const char *file, int line, tp_tensor *x, int n_axes,
     }
     return tpi_apply(at, &tpi_op_transpose, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_transpose, (tp_tensor *x, int n_axes, const int64_t *perm), x, n_axes,
+TPI_BARE(tp_tensor *, tp_transpose, (tp_tensor * x, int n_axes, const int64_t *perm), x, n_axes,
          perm)
 
 tp_tensor *tp_swap_at(const char *file, int line, tp_tensor *x, int axis_a, int axis_b)
@@ -404,7 +403,7 @@ tp_tensor *tp_swap_at(const char *file, int line, tp_tensor *x, int axis_a, int 
         a.axes.v[k] = k == i ? j : k == j ? i : k;
     return tpi_apply(at, &tpi_op_transpose, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_swap, (tp_tensor *x, int axis_a, int axis_b), x, axis_a, axis_b)
+TPI_BARE(tp_tensor *, tp_swap, (tp_tensor * x, int axis_a, int axis_b), x, axis_a, axis_b)
 
 /* ---- broadcast ------------------------------------------------------------------------------- */
 
@@ -448,7 +447,7 @@ tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,
     tp_tensor *failed = read_shape(at, "broadcast", x, rank, shape, &a.shape);
     return failed ? failed : tpi_apply(at, &tpi_op_broadcast, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_broadcast, (tp_tensor *x, int rank, const int64_t *shape), x, rank,
+TPI_BARE(tp_tensor *, tp_broadcast, (tp_tensor * x, int rank, const int64_t *shape), x, rank,
          shape)
 
 /* ---- slice: drops `lo` elements of an axis in front and `hi` behind, takes each step-th ------- */
@@ -458,11 +457,11 @@ typedef struct slice_attrs {
 } slice_attrs;
 
 static const tpi_attr slice_table[] = {
-    {"axis", TPI_ATTR_INT, offsetof(slice_attrs, axis)},
+    {"axis",                TPI_ATTR_INT, offsetof(slice_attrs, axis)},
     {"lo", TPI_ATTR_DIM, offsetof(slice_attrs, lo)},
-    {"hi", TPI_ATTR_DIM, offsetof(slice_attrs, hi)},
-    {"step", TPI_ATTR_INT, offsetof(slice_attrs, step)},
-    {0},
+    {"hi",                     TPI_ATTR_DIM, offsetof(slice_attrs, hi)},
+    {"step",         TPI_ATTR_INT, offsetof(slice_attrs, step)},
+    {0                 },
 };
 
 static bool refuse_ends(tpi_infer *q, tp_status status)
@@ -508,8 +507,9 @@ static bool slice_view(tpi_view *v)
 static void slice_grad(tpi_grad *g)
 {
     const slice_attrs *a = g->attrs;
-    tpi_give(g, 0, tpi_pad_slice(g->at, g->dy, (int)a->axis, a->lo, a->step,
-                                 g->x[0]->shape[a->axis]));
+    tpi_give(
+        g, 0,
+        tpi_pad_slice(g->at, g->dy, (int)a->axis, a->lo, a->step, g->x[0]->shape[a->axis]));
 }
 
 MOVE(slice, .attrs = slice_table, .attrs_size = sizeof(slice_attrs));
@@ -558,9 +558,10 @@ static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t star
     if (step == -1 && start == -1 && stop == TP_END)
         return tp_flip_at(at.file, at.line, x, 1, (int64_t[]){axis});
     if (step < 0)
-        return tpi_fail(x->ctx, at, "slice", TP_E_SYMBOLIC,
-                        "axis %d has size %s: backwards only all of it, from -1 to TP_END by -1",
-                        axis, SIZE(x->ctx, dims, size));
+        return tpi_fail(
+            x->ctx, at, "slice", TP_E_SYMBOLIC,
+            "axis %d has size %s: backwards only all of it, from -1 to TP_END by -1", axis,
+            SIZE(x->ctx, dims, size));
     int64_t lo = start, hi = 0;
     if (start < 0 && !tpi_dim_is_symbolic(start))
         lo = tpi_dim_sub(dims, size, -start);
@@ -589,7 +590,7 @@ tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64
     return slice_symbolic(at, x, place, start, stop, step);
 }
 TPI_BARE(tp_tensor *, tp_slice,
-         (tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step), x, axis, start,
+         (tp_tensor * x, int axis, int64_t start, int64_t stop, int64_t step), x, axis, start,
          stop, step)
 
 tp_tensor *tp_select_at(const char *file, int line, tp_tensor *x, int axis, int64_t index)
@@ -616,7 +617,7 @@ tp_tensor *tp_select_at(const char *file, int line, tp_tensor *x, int axis, int6
     const int64_t lo = index < 0 ? index + size : index;
     return drop_axis(at, tpi_slice(at, x, place, lo, size - 1 - lo, 1), place);
 }
-TPI_BARE(tp_tensor *, tp_select, (tp_tensor *x, int axis, int64_t index), x, axis, index)
+TPI_BARE(tp_tensor *, tp_select, (tp_tensor * x, int axis, int64_t index), x, axis, index)
 
 tp_status tp_split_at(const char *file, int line, tp_tensor *x, int axis, int n,
                       const int64_t *sizes, tp_tensor **out)
@@ -627,15 +628,16 @@ tp_status tp_split_at(const char *file, int line, tp_tensor *x, int axis, int n,
     if (!failed && (n < 1 || !out))
         failed = tpi_fail(x->ctx, at, "split", TP_E_VALUE, "into %d parts", n);
     if (!failed && place < 0)
-        failed = tpi_fail(x->ctx, at, "split", TP_E_AXIS, "axis %d is out of range for %s", axis,
-                          SHAPE(x));
+        failed = tpi_fail(x->ctx, at, "split", TP_E_AXIS, "axis %d is out of range for %s",
+                          axis, SHAPE(x));
     tpi_dims *dims = failed ? NULL : tpi_dims_of(x);
     int64_t each = 0, sum = 0;
     if (!failed) {
         const int64_t size = x->shape[place];
         each = sizes ? 0 : tpi_dim_div(dims, size, n);
         for (int i = 0; sizes && i < n; i++)
-            sum = tpi_dim_is_size(dims, sizes[i]) ? tpi_dim_add(dims, sum, sizes[i]) : TPI_NO_DIM;
+            sum =
+                tpi_dim_is_size(dims, sizes[i]) ? tpi_dim_add(dims, sum, sizes[i]) : TPI_NO_DIM;
         if (!sizes && tpi_dim_mul(dims, each, n) != size)
             failed = tpi_fail(x->ctx, at, "split", TP_E_SHAPE,
                               "axis %d of %s is not made of %d equal parts", axis, SHAPE(x), n);
@@ -661,7 +663,7 @@ tp_status tp_split_at(const char *file, int line, tp_tensor *x, int axis, int n,
     return status;
 }
 TPI_BARE(tp_status, tp_split,
-         (tp_tensor *x, int axis, int n, const int64_t *sizes, tp_tensor **out), x, axis, n,
+         (tp_tensor * x, int axis, int n, const int64_t *sizes, tp_tensor **out), x, axis, n,
          sizes, out)
 
 /* ---- flip ------------------------------------------------------------------------------------- */
@@ -716,7 +718,8 @@ tp_tensor *tp_flip_at(const char *file, int line, tp_tensor *x, int n_axes, cons
         a.axes.v[i] = n_axes ? tpi_positive_axis(x, axes[i]) : i;
     return tpi_apply(at, &tpi_op_flip, TPI_IN(x), &a);
 }
-TPI_BARE(tp_tensor *, tp_flip, (tp_tensor *x, int n_axes, const int64_t *axes), x, n_axes, axes)
+TPI_BARE(tp_tensor *, tp_flip, (tp_tensor * x, int n_axes, const int64_t *axes), x, n_axes,
+         axes)
 
 /* ---- copy: without gaps ------------------------------------------------------------------------ */
 
@@ -744,4 +747,4 @@ tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)
         return x;
     return tpi_apply(TPI_AT(file, line), &tpi_op_copy, TPI_IN(x), NULL);
 }
-TPI_BARE(tp_tensor *, tp_contiguous, (tp_tensor *x), x)
+TPI_BARE(tp_tensor *, tp_contiguous, (tp_tensor * x), x)

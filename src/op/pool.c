@@ -1,8 +1,7 @@
 /* Pooling: windows that slide over the spatial axes of [n, c, s...]. */
-#include "op/window.h"
-
 #include "kernel/elem.h"
 #include "kernel/vec.h"
+#include "op/window.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -33,12 +32,24 @@ typedef struct pool_attrs {
 #define WINDOW                                                                                 \
     {"kernel", TPI_ATTR_LIST, offsetof(pool_attrs, kernel)},                                   \
         TPI_WINDOW_ATTRS(pool_attrs, window)
-#define COUNT_PAD {"count_pad", TPI_ATTR_BOOL, offsetof(pool_attrs, count_pad)}
 
-static const tpi_attr max_table[] = {WINDOW, {0}};
-static const tpi_attr avg_table[] = {WINDOW, COUNT_PAD, {0}};
+static const tpi_attr max_table[] = {
+    WINDOW,
+    {0},
+};
+
+static const tpi_attr avg_table[] = {
+    WINDOW,
+    {"count_pad",          TPI_ATTR_BOOL, offsetof(pool_attrs, count_pad)},
+    {0},
+};
+
 static const tpi_attr dx_table[] = {
-    WINDOW, COUNT_PAD, {"sizes", TPI_ATTR_DIMS, offsetof(pool_attrs, sizes)}, {0}};
+    WINDOW,
+    {"count_pad",          TPI_ATTR_BOOL, offsetof(pool_attrs, count_pad)},
+    {"sizes", TPI_ATTR_DIMS, offsetof(pool_attrs, sizes)},
+    {0                   },
+};
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
@@ -57,10 +68,11 @@ static bool find_places(tpi_infer *q, int i, int64_t size, int64_t *places)
                           SIZES(q->ctx, NULL, a->kernel.n, a->kernel.v), i + 2,
                           SIZE(q->ctx, q->dims, size));
     if (lo > reach || hi > reach || hollow)
-        return tpi_refuse(q, TP_E_VALUE,
-                          "with %lld and %lld of padding along axis %d, of size %s, a window may "
-                          "hold nothing else",
-                          (long long)lo, (long long)hi, i + 2, SIZE(q->ctx, q->dims, size));
+        return tpi_refuse(
+            q, TP_E_VALUE,
+            "with %lld and %lld of padding along axis %d, of size %s, a window may "
+            "hold nothing else",
+            (long long)lo, (long long)hi, i + 2, SIZE(q->ctx, q->dims, size));
     return true;
 }
 
@@ -148,8 +160,8 @@ static void avg_pool_dx_grad(tpi_grad *g)
 /* ---- the ops ------------------------------------------------------------------------------------ */
 
 #define POOL(name_, table, infer_, ...)                                                        \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {[TP_F32] = tpk_##name_##_f32,          \
-                                                        [TP_F64] = tpk_##name_##_f64};         \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
+        [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = 1,                                                  \
@@ -185,10 +197,10 @@ tp_tensor *tp_max_pool_at(const char *file, int line, tp_tensor *x, const tp_win
 {
     return pool(TPI_AT(file, line), &tpi_op_max_pool, x, window);
 }
-TPI_BARE(tp_tensor *, tp_max_pool, (tp_tensor *x, const tp_window *window), x, window)
+TPI_BARE(tp_tensor *, tp_max_pool, (tp_tensor * x, const tp_window *window), x, window)
 
 tp_tensor *tp_avg_pool_at(const char *file, int line, tp_tensor *x, const tp_window *window)
 {
     return pool(TPI_AT(file, line), &tpi_op_avg_pool, x, window);
 }
-TPI_BARE(tp_tensor *, tp_avg_pool, (tp_tensor *x, const tp_window *window), x, window)
+TPI_BARE(tp_tensor *, tp_avg_pool, (tp_tensor * x, const tp_window *window), x, window)

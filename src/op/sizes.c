@@ -43,7 +43,8 @@ bool tpi_refuse_axis(tpi_infer *q, int64_t axis)
     const tp_tensor *x = q->in[0];
     if (axis >= 0 && axis < x->rank)
         return true;
-    return tpi_refuse(q, TP_E_AXIS, "axis %lld is out of range for %s", (long long)axis, SHAPE(x));
+    return tpi_refuse(q, TP_E_AXIS, "axis %lld is out of range for %s", (long long)axis,
+                      SHAPE(x));
 }
 
 tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape)

@@ -10,8 +10,7 @@ typedef struct tpi_sizes_text {
 /* "[2, batch, -1]" in a buffer of the caller's. */
 const char *tpi_sizes_format(tpi_sizes_text *buf, tp_ctx *ctx, const tpi_dims *dims, int64_t n,
                              const int64_t *v);
-#define SIZES(ctx, dims, n, v)                                                                 \
-    tpi_sizes_format(&(tpi_sizes_text){{0}}, (ctx), (dims), (n), (v))
+#define SIZES(ctx, dims, n, v) tpi_sizes_format(&(tpi_sizes_text){{0}}, (ctx), (dims), (n), (v))
 #define SIZE(ctx, dims, d) SIZES(ctx, dims, -1, &(d)) /* one, without brackets */
 
 /* Their product, TPI_NO_DIM when one is no size or it is too large. */

@@ -18,7 +18,8 @@ void tpi_window_fill(tpi_window *w, const tp_window *given, int n, const int64_t
             w->stride.v[i] = stride[i];
 }
 
-static bool refuse_list(tpi_infer *q, const char *name, const tpi_list *list, int n, int64_t least)
+static bool refuse_list(tpi_infer *q, const char *name, const tpi_list *list, int n,
+                        int64_t least)
 {
     bool good = list->n == n, huge = false;
     for (int i = 0; i < n && good; i++) {
@@ -37,8 +38,9 @@ bool tpi_refuse_window(tpi_infer *q, const tpi_window *w)
     const tp_tensor *x = q->in[0];
     const int n = tpi_spatial(x);
     if (n == 0)
-        return tpi_refuse(q, TP_E_SHAPE, "%s is not [n, channels, ...] with 1 to %d spatial axes",
-                          SHAPE(x), TPI_MAX_SPATIAL);
+        return tpi_refuse(q, TP_E_SHAPE,
+                          "%s is not [n, channels, ...] with 1 to %d spatial axes", SHAPE(x),
+                          TPI_MAX_SPATIAL);
     if (x->dtype < TP_F32)
         return tpi_refuse(q, TP_E_DTYPE, "elements of type %s are not float",
                           tp_dtype_name((tp_dtype)x->dtype));
@@ -54,8 +56,7 @@ int64_t tpi_window_places(tpi_dims *dims, const tpi_window *w, int i, int64_t si
     if (!tpi_dim_is_size(dims, size) || !tpi_dim_is_size(dims, kernel))
         return TPI_NO_DIM;
     const int64_t pads = tpi_dim_add(dims, w->pad_lo.v[i], w->pad_hi.v[i]);
-    const int64_t reach =
-        tpi_dim_mul(dims, w->dilation.v[i], tpi_dim_sub(dims, kernel, 1));
+    const int64_t reach = tpi_dim_mul(dims, w->dilation.v[i], tpi_dim_sub(dims, kernel, 1));
     const int64_t span =
         tpi_dim_sub(dims, tpi_dim_add(dims, size, pads), tpi_dim_add(dims, reach, 1));
     return tpi_dim_add(dims, tpi_dim_div(dims, span, w->stride.v[i]), 1);

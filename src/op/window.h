@@ -15,7 +15,9 @@ typedef struct tpi_window {
     {"stride", TPI_ATTR_LIST, offsetof(type, member.stride)},                                  \
         {"pad_lo", TPI_ATTR_LIST, offsetof(type, member.pad_lo)},                              \
         {"pad_hi", TPI_ATTR_LIST, offsetof(type, member.pad_hi)},                              \
-        {"dilation", TPI_ATTR_LIST, offsetof(type, member.dilation)}
+    {                                                                                          \
+        "dilation", TPI_ATTR_LIST, offsetof(type, member.dilation)                             \
+    }
 
 /* Spatial axes of [n, c, s...], 0 when it is no such shape. */
 static inline int tpi_spatial(const tp_tensor *x)

@@ -129,10 +129,10 @@ static inline void onnx_read_graph(onnx_node *node, onnx_bytes b)
 /* NULL: of a type we have not, or not written as raw bytes. */
 static inline tp_tensor *onnx_read_tensor(tp_ctx *tp, onnx_bytes b)
 {
-    static const int types[] = {[0] = -1,     [1] = TP_F32,  [2] = TP_U8,  [3] = TP_I8,
-                                [4] = TP_U16, [5] = TP_I16,  [6] = TP_I32, [7] = TP_I64,
-                                [8] = -1,     [9] = TP_BOOL, [10] = -1,    [11] = TP_F64,
-                                [12] = TP_U32, [13] = TP_U64};
+    static const int types[] = {
+        [0] = -1,     [1] = TP_F32,  [2] = TP_U8,   [3] = TP_I8,  [4] = TP_U16,
+        [5] = TP_I16, [6] = TP_I32,  [7] = TP_I64,  [8] = -1,     [9] = TP_BOOL,
+        [10] = -1,    [11] = TP_F64, [12] = TP_U32, [13] = TP_U64};
     int64_t shape[TP_MAX_RANK];
     int rank = 0, type = -1, number;
     uint64_t v;

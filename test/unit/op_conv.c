@@ -1,8 +1,7 @@
 /* Convolutions and pooling: eager kernels against the reference, bit by bit; pooling against its
  * definition; gradients against differences; shapes over symbols; errors. */
-#include "op_random.h"
-
 #include "op/op.h"
+#include "op_random.h"
 #include "tapir/graph.h"
 
 enum { ROUNDS = 200, MAX_ELEMENTS = 20000 };
@@ -30,14 +29,14 @@ static void check_reference(tp_ctx *tp, tp_tensor *y, uint64_t seed)
     if (tp_failed(y))
         fail_msg("seed %" PRIu64 ": %s", seed, tp_error_text(y));
     tp_tensor *want = tpi_tensor_new(tp, TPI_AT(NULL, 0), tp_dtype_of(y), tp_rank(y), y->shape);
-    tpi_run r = {.op = y->op, .ctx = tp, .n_in = y->n_in, .in = y->in, .attrs = y->attrs,
-                 .out = want};
+    tpi_run r = {
+        .op = y->op, .ctx = tp, .n_in = y->n_in, .in = y->in, .attrs = y->attrs, .out = want};
     assert_true(tpi_run_reference(&r));
     const size_t size = tp_dtype_size(tp_dtype_of(y));
     for (int64_t i = 0; i < tp_count(y); i++)
         if (memcmp(y->data + (size_t)i * size, want->data + (size_t)i * size, size) != 0)
-            fail_msg("seed %" PRIu64 ": %s gives %s, differs at %" PRId64 ": operands %s, %s", seed,
-                     y->op->name, SHAPE(y), i, SHAPE(y->in[0]), SHAPE(y->in[1]));
+            fail_msg("seed %" PRIu64 ": %s gives %s, differs at %" PRId64 ": operands %s, %s",
+                     seed, y->op->name, SHAPE(y), i, SHAPE(y->in[0]), SHAPE(y->in[1]));
 }
 
 static void convolutions_have_the_bits_of_the_reference(void **state)
@@ -154,7 +153,8 @@ static void pooling_matches_the_definition(void **state)
             tp_scope_end(tp);
             continue;
         }
-        tp_tensor *place = tpi_apply(TPI_AT(NULL, 0), &tpi_op_max_pool_index, 1, &x, max->attrs);
+        tp_tensor *place =
+            tpi_apply(TPI_AT(NULL, 0), &tpi_op_max_pool_index, 1, &x, max->attrs);
         tp_tensor *mean = tp_avg_pool(x, &w);
         w.count_pad = true;
         tp_tensor *mean_pad = tp_avg_pool(x, &w);
@@ -234,17 +234,26 @@ static void gradients_match_differences(void **state)
 {
     tp_ctx *tp = *state;
     uint64_t s = 17;
-    window_case line = {.w = {.stride = {2}, .pad_lo = {1}, .pad_hi = {2}, .groups = 2}, .n = 1};
-    tp_tensor *x = random_f64(tp, &s, TP_DIMS(2, 4, 5)), *w = random_f64(tp, &s, TP_DIMS(4, 2, 3));
+    window_case line = {
+        .w = {.stride = {2}, .pad_lo = {1}, .pad_hi = {2}, .groups = 2},
+          .n = 1
+    };
+    tp_tensor *x = random_f64(tp, &s, TP_DIMS(2, 4, 5)),
+              *w = random_f64(tp, &s, TP_DIMS(4, 2, 3));
     tp_tensor *y = random_f64(tp, &s, TP_DIMS(2, 4, 3));
     check_gradients(tp, "conv", conv_of, &line, 2, (tp_tensor *[]){x, w});
     line.sizes[0] = 5;
     check_gradients(tp, "conv_dx", conv_dx_of, &line, 2, (tp_tensor *[]){y, w});
     line.sizes[0] = 3;
     check_gradients(tp, "conv_dw", conv_dw_of, &line, 2, (tp_tensor *[]){x, y});
-    window_case plane = {.w = {.kernel = {2, 3}, .stride = {2, 1}, .dilation = {1, 2},
-                               .pad_lo = {1, 1}, .pad_hi = {0, 2}},
-                         .n = 2};
+    window_case plane = {
+        .w = {.kernel = {2, 3},
+              .stride = {2, 1},
+              .dilation = {1, 2},
+              .pad_lo = {1, 1},
+              .pad_hi = {0, 2}},
+        .n = 2
+    };
     x = random_f64(tp, &s, TP_DIMS(1, 2, 4, 5));
     w = random_f64(tp, &s, TP_DIMS(2, 2, 2, 3));
     check_gradients(tp, "conv in a plane", conv_of, &plane, 2, (tp_tensor *[]){x, w});
@@ -252,7 +261,10 @@ static void gradients_match_differences(void **state)
     check_gradients(tp, "avg_pool", mean_of, &plane, 1, &x);
     plane.w.count_pad = true;
     check_gradients(tp, "avg_pool with padding", mean_of, &plane, 1, &x);
-    window_case space = {.w = {.kernel = {2, 2, 2}, .pad_lo = {0, 1, 0}}, .n = 3};
+    window_case space = {
+        .w = {.kernel = {2, 2, 2}, .pad_lo = {0, 1, 0}},
+          .n = 3
+    };
     x = random_f64(tp, &s, TP_DIMS(1, 1, 2, 3, 4));
     check_gradients(tp, "max_pool in space", max_of, &space, 1, &x);
     check_gradients(tp, "avg_pool in space", mean_of, &space, 1, &x);
@@ -267,8 +279,15 @@ static void symbols_stay_symbols(void **state)
     const int64_t n = tp_symbol(g, "n"), h = tp_symbol(g, "h");
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n, 3, h, 28));
     tp_tensor *w = tp_tensor_new(tp, TP_F32, TP_DIMS(8, 3, 5, 5), NULL);
-    const tp_window same = {.pad_lo = {2, 2}, .pad_hi = {2, 2}}, half = {.kernel = {2, 2}};
-    const tp_window strided = {.stride = {2, 2}};
+    const tp_window same =
+                        {
+                            .pad_lo = {2, 2},
+                              .pad_hi = {2, 2}
+    },
+                    half = {.kernel = {2, 2}};
+    const tp_window strided = {
+        .stride = {2, 2}
+    };
     tp_tensor *y = tp_conv(x, w, &same);
     assert_string_equal(SHAPE(y), "[n, 8, h, 28]");
     assert_string_equal(SHAPE(tp_conv(x, w, NULL)), "[n, 8, h-4, 24]");
@@ -293,7 +312,10 @@ static void what_does_not_fit_is_refused(void **state)
     tp_conv(x, tp_slice(w, 1, 0, 2, 1), &(tp_window){.groups = 3});
     EXPECT_ERROR(tp, TP_E_SHAPE,
                  ": conv: x [1, 4, 5, 5] and w [2, 2, 3, 3] do not fit in 3 groups");
-    tp_conv(x, w, &(tp_window){.stride = {1, -1}});
+    tp_conv(x, w,
+            &(tp_window){
+                .stride = {1, -1}
+    });
     EXPECT_ERROR(tp, TP_E_VALUE, ": conv: stride [1, -1]: 2 entries of at least 1 are needed");
     tp_conv(x, w, &(tp_window){.pad_lo = {-1}});
     EXPECT_ERROR(tp, TP_E_VALUE, ": conv: pad_lo [-1, 0]: 2 entries of at least 0 are needed");
@@ -318,12 +340,18 @@ static void what_does_not_fit_is_refused(void **state)
                  ": conv_dw: sizes [2] of w and x [1, 4, 5, 5] do not give dy [1, 4, 5, 5]");
     tp_max_pool(x, &(tp_window){.kernel = {2}});
     EXPECT_ERROR(tp, TP_E_VALUE, ": max_pool: kernel [2, 0] for [1, 4, 5, 5]");
-    tp_max_pool(x, &(tp_window){.kernel = {6, 2}});
+    tp_max_pool(x, &(tp_window){
+                       .kernel = {6, 2}
+    });
     EXPECT_ERROR(tp, TP_E_SHAPE,
                  ": max_pool: kernel [6, 2] does not fit along axis 2, of size 5");
-    tp_avg_pool(x, &(tp_window){.kernel = {2, 2}, .pad_lo = {2}});
-    EXPECT_ERROR(tp, TP_E_VALUE, ": avg_pool: with 2 and 0 of padding along axis 2, of size 5, a "
-                                 "window may hold nothing else");
+    tp_avg_pool(x, &(tp_window){
+                       .kernel = {2, 2},
+                         .pad_lo = {2}
+    });
+    EXPECT_ERROR(tp, TP_E_VALUE,
+                 ": avg_pool: with 2 and 0 of padding along axis 2, of size 5, a "
+                 "window may hold nothing else");
     tp_avg_pool(x, NULL);
     EXPECT_ERROR(tp, TP_E_NULL, ": avg_pool: the window is NULL");
 }

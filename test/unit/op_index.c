@@ -22,8 +22,7 @@ static int64_t product(int rank, const int64_t *shape)
 
 static tp_tensor *index_tensor(tp_ctx *tp, uint64_t *s, const operands *o)
 {
-    tp_tensor *wide =
-        random_layout(tp, s, TP_I64, o->index_rank, o->index_shape, o->index);
+    tp_tensor *wide = random_layout(tp, s, TP_I64, o->index_rank, o->index_shape, o->index);
     switch (random_int(s, 0, 2)) {
     case 0:
         return tp_cast(wide, TP_I32);
@@ -43,7 +42,8 @@ static void random_operands(tp_ctx *tp, uint64_t *s, operands *o, bool along)
     if (along) {
         o->index_rank = o->rank;
         for (int i = 0; i < o->rank; i++)
-            o->index_shape[i] = i == o->axis ? random_int(s, 0, 6) : random_int(s, 1, o->shape[i]);
+            o->index_shape[i] =
+                i == o->axis ? random_int(s, 0, 6) : random_int(s, 1, o->shape[i]);
     } else {
         o->index_rank = (int)random_int(s, 0, 2);
         for (int i = 0; i < o->index_rank; i++)
@@ -233,13 +233,15 @@ static void what_does_not_fit_is_refused(void **state)
     tp_gather(x, tp_swap(i, 0, 1), 0);
     EXPECT_ERROR(tp, TP_E_VALUE, ": gather: index 3 at position 1 is out of range for size 3");
     tp_take_along(x, tp_slice(tp_flip(i, TP_ALL), 0, 0, 1, 1), 0);
-    EXPECT_ERROR(tp, TP_E_VALUE, ": take_along: index -4 at position 0 is out of range for size 3");
+    EXPECT_ERROR(tp, TP_E_VALUE,
+                 ": take_along: index -4 at position 0 is out of range for size 3");
     tp_gather(x, x, 0);
     EXPECT_ERROR(tp, TP_E_DTYPE, ": gather: the index is f32, not of an integer type");
     tp_gather(x, i, 2);
     EXPECT_ERROR(tp, TP_E_AXIS, ": gather: axis 2 is out of range for [3, 2]");
     tp_take_along(x, tp_tensor_new(tp, TP_I64, TP_DIMS(1, 3), NULL), 0);
-    EXPECT_ERROR(tp, TP_E_SHAPE, ": take_along: index [1, 3] is larger than x [3, 2] off axis 0");
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 ": take_along: index [1, 3] is larger than x [3, 2] off axis 0");
     tp_tensor *i3 = tp_tensor_new(tp, TP_I64, TP_DIMS(3), NULL);
     tp_scatter_add(x, i3, tp_tensor_new(tp, TP_F32, TP_DIMS(2, 2), NULL), 0);
     EXPECT_ERROR(tp, TP_E_SHAPE,

@@ -1,7 +1,6 @@
 /* pad, concat, stack, split: against their definitions; gradients of these and of all moves
  * against differences. */
 #include "op_random.h"
-
 #include "tapir/graph.h"
 
 enum { ROUNDS = 300, MAX_ELEMENTS = 4000 };
@@ -43,8 +42,8 @@ static void pad_puts_a_frame_around(void **state)
             }
             const double got = ((const double *)tp_data(y))[i], want = in ? v[from] : -7.5;
             if (got != want)
-                fail_msg("seed %" PRIu64 ": pad of %s to %s differs at %" PRId64, seed, SHAPE(x),
-                         SHAPE(y), i);
+                fail_msg("seed %" PRIu64 ": pad of %s to %s differs at %" PRId64, seed,
+                         SHAPE(x), SHAPE(y), i);
         }
         tp_scope_end(tp);
     }
@@ -79,7 +78,8 @@ static void concat_puts_one_after_another(void **state)
             for (int j = 0; j < rank; j++)
                 from = from * xs[k]->shape[j] + at[j];
             if (((const double *)tp_data(y))[i] != v[k][from])
-                fail_msg("seed %" PRIu64 ": concat to %s differs at %" PRId64, seed, SHAPE(y), i);
+                fail_msg("seed %" PRIu64 ": concat to %s differs at %" PRId64, seed, SHAPE(y),
+                         i);
         }
         assert_int_equal(tp_split(y, axis, n, sizes, parts), TP_OK);
         for (int k = 0; k < n; k++) {
@@ -207,8 +207,9 @@ static void what_does_not_fit_is_refused(void **state)
     tp_concat(2, (tp_tensor *[]){x, y}, 2);
     EXPECT_ERROR(tp, TP_E_AXIS, ": concat: axis 2 is out of range for [2, 3]");
     tp_stack(2, (tp_tensor *[]){x, y}, 0);
-    EXPECT_ERROR(tp, TP_E_SHAPE, ": concat: operand 0 is [1, 2, 3], operand 1 is [1, 2, 4]: they "
-                                 "differ off axis 0");
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 ": concat: operand 0 is [1, 2, 3], operand 1 is [1, 2, 4]: they "
+                 "differ off axis 0");
     tp_concat(2, (tp_tensor *[]){x, NULL}, 0);
     EXPECT_ERROR(tp, TP_E_NULL, ": concat: operand 1 is NULL");
     assert_true(tp_failed(tp_concat(0, NULL, 0)));
@@ -217,9 +218,9 @@ static void what_does_not_fit_is_refused(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(pad_puts_a_frame_around),     CASE(concat_puts_one_after_another),
+        CASE(pad_puts_a_frame_around),        CASE(concat_puts_one_after_another),
         CASE(types_meet_and_values_are_cast), CASE(gradients_match_differences),
-        CASE(symbols_stay_symbols),        CASE(what_does_not_fit_is_refused),
+        CASE(symbols_stay_symbols),           CASE(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* Matrix products: eager and reference kernels against a loop of fma over the definition, bit by
  * bit; integers; gradients against differences; errors. */
-#include "op_random.h"
-
 #include "op/op.h"
+#include "op_random.h"
 #include "tapir/graph.h"
 
 enum { ROUNDS = 250, CHAIN = 4096 };
@@ -105,7 +104,8 @@ static void products_have_the_defined_bits(void **state)
             n_batch *= batch[i];
         }
         const int64_t m = random_int(&s, 0, 20), n = random_int(&s, 1, 40);
-        const int64_t k = seed % 50 == 0 ? CHAIN + random_int(&s, 1, 5000) : random_int(&s, 0, 70);
+        const int64_t k =
+            seed % 50 == 0 ? CHAIN + random_int(&s, 1, 5000) : random_int(&s, 0, 70);
         a.shape[a.rank - 2] = m;
         a.shape[a.rank - 1] = b.shape[b.rank - 2] = k;
         b.shape[b.rank - 1] = n;
@@ -170,18 +170,18 @@ static void gradients_match_differences(void **state)
 {
     tp_ctx *tp = *state;
     uint64_t s = 5;
-    check_gradients(tp, "matrices", product, NULL, 2,
-                    (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(2, 3)),
-                                    random_f64(tp, &s, TP_DIMS(3, 2))});
+    check_gradients(
+        tp, "matrices", product, NULL, 2,
+        (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(2, 3)), random_f64(tp, &s, TP_DIMS(3, 2))});
     check_gradients(tp, "batch by matrix", product, NULL, 2,
                     (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(2, 2, 3)),
                                     random_f64(tp, &s, TP_DIMS(3, 2))});
     check_gradients(tp, "broadcast batches", product, NULL, 2,
                     (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(2, 1, 2, 2)),
                                     random_f64(tp, &s, TP_DIMS(2, 2, 2))});
-    check_gradients(tp, "vectors", product, NULL, 2,
-                    (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(3)),
-                                    random_f64(tp, &s, TP_DIMS(3))});
+    check_gradients(
+        tp, "vectors", product, NULL, 2,
+        (tp_tensor *[]){random_f64(tp, &s, TP_DIMS(3)), random_f64(tp, &s, TP_DIMS(3))});
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -215,17 +215,14 @@ static void symbols_stay_symbols(void **state)
     assert_string_equal(SHAPE(scores), "[n, 5, 5]");
     assert_int_equal(tp_error(tp), TP_OK);
     tp_matmul(x, x);
-    EXPECT_ERROR(tp, TP_E_SHAPE,
-                 ": matmul: inner sizes differ: a [n, 5, 784], b [n, 5, 784]");
+    EXPECT_ERROR(tp, TP_E_SHAPE, ": matmul: inner sizes differ: a [n, 5, 784], b [n, 5, 784]");
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(products_have_the_defined_bits),
-        CASE(vectors_and_integers),
-        CASE(gradients_match_differences),
-        CASE(what_does_not_fit_is_refused),
+        CASE(products_have_the_defined_bits), CASE(vectors_and_integers),
+        CASE(gradients_match_differences),    CASE(what_does_not_fit_is_refused),
         CASE(symbols_stay_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

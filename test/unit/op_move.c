@@ -1,10 +1,9 @@
 /* Moves: chains of random views against the definition of each op on a plain array, the
  * reference copies against the views, view rules over symbols against the same rules over
  * numbers, slices against Python, errors. */
-#include "unit.h"
-
 #include "ir/graph.h"
 #include "op/sizes.h"
+#include "unit.h"
 
 #include <inttypes.h>
 
@@ -49,11 +48,23 @@ typedef struct move {
     int64_t list[TP_MAX_RANK], start, stop, step;
 } move;
 
-enum { RESHAPE, TRANSPOSE, BROADCAST, SLICE, FLIP, SELECT, SWAP, SQUEEZE, UNSQUEEZE, FLATTEN,
-       COPY, KINDS };
-static const char *const kind_names[] = {"reshape", "transpose", "broadcast", "slice",
-                                         "flip",    "select",    "swap",      "squeeze",
-                                         "unsqueeze", "flatten", "contiguous"};
+enum {
+    RESHAPE,
+    TRANSPOSE,
+    BROADCAST,
+    SLICE,
+    FLIP,
+    SELECT,
+    SWAP,
+    SQUEEZE,
+    UNSQUEEZE,
+    FLATTEN,
+    COPY,
+    KINDS
+};
+static const char *const kind_names[] = {"reshape",   "transpose", "broadcast", "slice",
+                                         "flip",      "select",    "swap",      "squeeze",
+                                         "unsqueeze", "flatten",   "contiguous"};
 
 static int pick(uint64_t *s, int n)
 {
@@ -253,8 +264,8 @@ static void same_values(const tp_tensor *y, const model *m, const double *got, u
         fail_msg("seed %" PRIu64 ": %s: %s has shape %s", seed, what, which, SHAPE(y));
     for (int64_t i = 0; i < count(m->rank, m->shape); i++)
         if (memcmp(&got[i], &m->v[i], sizeof(double)) != 0)
-            fail_msg("seed %" PRIu64 ": %s: %s %s differs at %" PRId64 ": %g, not %g", seed, what,
-                     which, SHAPE(y), i, got[i], m->v[i]);
+            fail_msg("seed %" PRIu64 ": %s: %s %s differs at %" PRId64 ": %g, not %g", seed,
+                     what, which, SHAPE(y), i, got[i], m->v[i]);
 }
 
 static void check_move(tp_tensor *y, const model *m, uint64_t seed, const char *what)
@@ -267,7 +278,11 @@ static void check_move(tp_tensor *y, const model *m, uint64_t seed, const char *
     if (!y->op || y->op->kind != TPI_VIEW)
         return;
     tp_tensor *copy = tpi_tensor_new(y->ctx, TPI_AT(NULL, 0), TP_F64, y->rank, y->shape);
-    tpi_run r = {.op = y->op, .ctx = y->ctx, .n_in = y->n_in, .in = y->in, .attrs = y->attrs,
+    tpi_run r = {.op = y->op,
+                 .ctx = y->ctx,
+                 .n_in = y->n_in,
+                 .in = y->in,
+                 .attrs = y->attrs,
                  .out = copy};
     assert_true(tpi_run_reference(&r));
     same_values(copy, m, tp_data(copy), seed, what, "the reference");
@@ -333,7 +348,8 @@ static void symbolic_views_match_known_ones(void **state)
         tp_tensor *x = tp_placeholder(g, "x", TP_F64, m.rank, shape);
         tp_tensor *known = tp_require_grad(tp_tensor_new(tp, TP_F64, m.rank, m.shape, NULL));
         move v;
-        if (!random_move(&s, &m, &v) || v.kind == SELECT || v.kind == SQUEEZE || v.kind == COPY) {
+        if (!random_move(&s, &m, &v) || v.kind == SELECT || v.kind == SQUEEZE ||
+            v.kind == COPY) {
             tp_scope_end(tp);
             tp_graph_free(g);
             continue;
@@ -354,8 +370,7 @@ static void symbolic_views_match_known_ones(void **state)
         bool clamped = false; /* over symbols nothing is */
         for (int i = 0; !tp_failed(y) && v.kind == SLICE && i < 2; i++) {
             const int64_t *ends = y->op == &tpi_op_slice ? y->attrs : y->in[0]->attrs;
-            clamped |= y->op == &tpi_op_slice &&
-                       tpi_dim_is_symbolic(shape[v.axis]) &&
+            clamped |= y->op == &tpi_op_slice && tpi_dim_is_symbolic(shape[v.axis]) &&
                        tpi_dim_eval(g->dims, ends[1 + i], symbols) == TPI_NO_DIM;
         }
         if (tp_failed(y) || clamped) {
@@ -363,8 +378,8 @@ static void symbolic_views_match_known_ones(void **state)
         } else if (y->n_in == 1 && z->n_in == 1 && z->in[0] == known && y->in[0] == x) {
             int64_t stride[TP_MAX_RANK];
             assert_true(tpi_sizes_strides(g->dims, x->rank, x->shape, stride));
-            tpi_view w = {.dims = g->dims, .in = x, .out = y, .in_stride = stride,
-                          .attrs = y->attrs};
+            tpi_view w = {
+                .dims = g->dims, .in = x, .out = y, .in_stride = stride, .attrs = y->attrs};
             bool same = y->op->view(&w) && y->rank == z->rank;
             for (int i = 0; i < y->rank && same; i++)
                 same = value_of(g->dims, y->shape[i], symbols) == z->shape[i] &&
@@ -406,8 +421,9 @@ static void slices_are_those_of_python(void **state)
             tp_read(y, got, 8 * (size_t)rows[i].count) != TP_OK ||
             (rows[i].count &&
              (got[0] != rows[i].first || got[rows[i].count - 1] != rows[i].last)))
-            fail_msg("range(%" PRId64 ")[%" PRId64 ":%" PRId64 ":%" PRId64 "]: %s %s", rows[i].n,
-                     rows[i].start, rows[i].stop, rows[i].step, SHAPE(y), tp_error_text(y));
+            fail_msg("range(%" PRId64 ")[%" PRId64 ":%" PRId64 ":%" PRId64 "]: %s %s",
+                     rows[i].n, rows[i].start, rows[i].stop, rows[i].step, SHAPE(y),
+                     tp_error_text(y));
         tp_scope_end(tp);
     }
 }
@@ -516,8 +532,9 @@ static void symbols_stay_symbols(void **state)
     assert_string_equal(SHAPE(tp_slice(x, 0, 0, 5, 1)), "[5, 3, 4]");
     assert_string_equal(SHAPE(tp_slice(x, 0, -3, TP_END, 2)), "[2, 3, 4]");
     tp_slice(x, 0, 5, 0, -1);
-    EXPECT_ERROR(tp, TP_E_SYMBOLIC, ": slice: axis 0 has size n: backwards only all of it, from "
-                                    "-1 to TP_END by -1");
+    EXPECT_ERROR(tp, TP_E_SYMBOLIC,
+                 ": slice: axis 0 has size n: backwards only all of it, from "
+                 "-1 to TP_END by -1");
     tp_reshape(x, TP_DIMS(5, -1));
     EXPECT_ERROR(tp, TP_E_SHAPE, ": reshape: no size for -1 makes [5, -1] of [n, 3, 4]");
 }
@@ -525,8 +542,8 @@ static void symbols_stay_symbols(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(chains_match_the_definition), CASE(symbolic_views_match_known_ones),
-        CASE(slices_are_those_of_python),  CASE(views_share_memory),
+        CASE(chains_match_the_definition),  CASE(symbolic_views_match_known_ones),
+        CASE(slices_are_those_of_python),   CASE(views_share_memory),
         CASE(what_does_not_fit_is_refused), CASE(symbols_stay_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* Moves, joins, indices, contractions and windows against the recorded results of the ONNX
  * project's own one-node tests, which NumPy made. Skipped where those are not present. */
 #include "onnx_node.h"
-
 #include "tapir/ops.h"
 
 #include <dirent.h>
@@ -27,8 +26,8 @@ static void compare(const char *name, const tp_tensor *want, tp_tensor *got)
         const double x = tpi_load_f64(t, a + (size_t)i * size);
         const double y = tpi_load_f64(t, b + (size_t)i * size);
         if (!(x == y || (x != x && y != y) || __builtin_fabs(x - y) <= bound))
-            fail_msg("%s %s: element %lld is %.9g, recorded %.9g", name, SHAPE(want), (long long)i,
-                     x, y);
+            fail_msg("%s %s: element %lld is %.9g, recorded %.9g", name, SHAPE(want),
+                     (long long)i, x, y);
     }
 }
 
@@ -50,7 +49,8 @@ static bool window_of(const onnx_node *n, int axes, const int64_t *size, const i
                       tp_window *w)
 {
     const onnx_attr *stride = onnx_attr_of(n, "strides"), *pads = onnx_attr_of(n, "pads");
-    const onnx_attr *dilation = onnx_attr_of(n, "dilations"), *pad = onnx_attr_of(n, "auto_pad");
+    const onnx_attr *dilation = onnx_attr_of(n, "dilations"),
+                    *pad = onnx_attr_of(n, "auto_pad");
     *w = (tp_window){.groups = onnx_int(n, "group", 1)};
     w->count_pad = onnx_int(n, "count_include_pad", 0);
     for (int i = 0; i < axes; i++) {
@@ -97,7 +97,8 @@ static tp_tensor *conv_transpose(const onnx_node *n)
 {
     const tp_tensor *y = n->in[0], *k = n->in[1];
     const int axes = tp_rank(y) - 2;
-    const onnx_attr *more = onnx_attr_of(n, "output_padding"), *pad = onnx_attr_of(n, "auto_pad");
+    const onnx_attr *more = onnx_attr_of(n, "output_padding"),
+                    *pad = onnx_attr_of(n, "auto_pad");
     const onnx_attr *shape = onnx_attr_of(n, "output_shape");
     tp_window w;
     int64_t sizes[3];
@@ -122,16 +123,16 @@ static tp_tensor *conv_transpose(const onnx_node *n)
 static tp_tensor *max_pool(const onnx_node *n)
 {
     tp_window w;
-    window_of(n, tp_rank(n->in[0]) - 2, n->in[0]->shape + 2, onnx_attr_of(n, "kernel_shape")->ints,
-              &w);
+    window_of(n, tp_rank(n->in[0]) - 2, n->in[0]->shape + 2,
+              onnx_attr_of(n, "kernel_shape")->ints, &w);
     return n->in[0]->dtype < TP_F32 ? NULL : tp_max_pool(n->in[0], &w);
 }
 
 static tp_tensor *avg_pool(const onnx_node *n)
 {
     tp_window w;
-    window_of(n, tp_rank(n->in[0]) - 2, n->in[0]->shape + 2, onnx_attr_of(n, "kernel_shape")->ints,
-              &w);
+    window_of(n, tp_rank(n->in[0]) - 2, n->in[0]->shape + 2,
+              onnx_attr_of(n, "kernel_shape")->ints, &w);
     /* there the padding that rounding up adds is not counted, ours has one kind of padding */
     return onnx_int(n, "ceil_mode", 0) && w.count_pad ? NULL : tp_avg_pool(n->in[0], &w);
 }
@@ -248,7 +249,8 @@ static tp_tensor *pad(const onnx_node *n)
     if (mode && strcmp(mode->s, "constant") != 0)
         return NULL;
     int64_t pads[ONNX_MAX], axes[ONNX_MAX], lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    const int rank = tp_rank(n->in[0]), count = ints_of(n, 1, pads) / 2, given = ints_of(n, 3, axes);
+    const int rank = tp_rank(n->in[0]), count = ints_of(n, 1, pads) / 2,
+              given = ints_of(n, 3, axes);
     for (int i = 0; i < count; i++) {
         const int64_t axis = given < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i];
         lo[axis] = pads[i];
@@ -311,17 +313,27 @@ static const struct {
     const char *op;
     tp_tensor *(*run)(const onnx_node *n);
 } ops[] = {
-    {"Conv", conv},           {"ConvTranspose", conv_transpose},
-    {"MaxPool", max_pool},    {"AveragePool", avg_pool},
-    {"GlobalMaxPool", global_pool}, {"GlobalAveragePool", global_pool},
-    {"Reshape", reshape},     {"Flatten", flatten},
-    {"Transpose", transpose}, {"Squeeze", squeeze},
-    {"Unsqueeze", unsqueeze}, {"Slice", slice},
-    {"Expand", expand},       {"Concat", concat},
-    {"Split", split},         {"Pad", pad},
-    {"Gather", gather},       {"GatherElements", gather_elements},
-    {"ScatterElements", scatter_elements}, {"OneHot", one_hot},
-    {"MatMul", matmul},
+    {"Conv",              conv            },
+    {"ConvTranspose",     conv_transpose  },
+    {"MaxPool",           max_pool        },
+    {"AveragePool",       avg_pool        },
+    {"GlobalMaxPool",     global_pool     },
+    {"GlobalAveragePool", global_pool     },
+    {"Reshape",           reshape         },
+    {"Flatten",           flatten         },
+    {"Transpose",         transpose       },
+    {"Squeeze",           squeeze         },
+    {"Unsqueeze",         unsqueeze       },
+    {"Slice",             slice           },
+    {"Expand",            expand          },
+    {"Concat",            concat          },
+    {"Split",             split           },
+    {"Pad",               pad             },
+    {"Gather",            gather          },
+    {"GatherElements",    gather_elements },
+    {"ScatterElements",   scatter_elements},
+    {"OneHot",            one_hot         },
+    {"MatMul",            matmul          },
 };
 
 static void recorded(void **state)
@@ -329,7 +341,8 @@ static void recorded(void **state)
     tp_ctx *tp = *state;
     const char *shared = getenv("TAPIR_SHARED");
     char folder[400], path[600];
-    snprintf(folder, sizeof folder, "%s/onnx-backend-tests/node", shared ? shared : "../shared");
+    snprintf(folder, sizeof folder, "%s/onnx-backend-tests/node",
+             shared ? shared : "../shared");
     DIR *dir = opendir(folder);
     if (!dir) {
         print_message("skipped: no %s\n", folder);

@@ -2,9 +2,8 @@
 #ifndef TAPIR_OP_RANDOM_H
 #define TAPIR_OP_RANDOM_H
 
-#include "unit.h"
-
 #include "tapir/grad.h"
+#include "unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -117,10 +116,10 @@ static inline void check_once(tp_ctx *tp, const char *what, tp_function_of f, vo
             }
             tp_scope_end(tp);
             const double slope = (side[1] - side[0]) / (2 * h);
-            const double got =
-                tp_item(tp_select(tp_flatten(dx[i], 0), 0, k));
+            const double got = tp_item(tp_select(tp_flatten(dx[i], 0), 0, k));
             if (!(fabs(got - slope) <= 1e-5 * fmax(1, fabs(slope))))
-                fail_msg("%s: operand %d, element %" PRId64 ": gradient %.9g, differences say %.9g",
+                fail_msg("%s: operand %d, element %" PRId64
+                         ": gradient %.9g, differences say %.9g",
                          what, i, k, got, slope);
         }
         free(v);

@@ -2,7 +2,6 @@
  * the reference and the C program give the bits of the eager ops, for two sets of sizes, forward
  * and backward; indices out of range fail the run. */
 #include "op_random.h"
-
 #include "tapir/graph.h"
 
 typedef struct inputs {
@@ -35,22 +34,26 @@ OP(stacked, tp_square(tp_stack(PAIR(in->x, tp_flip(in->x, TP_DIMS(1))), 2)))
 OP(gathered, tp_square(tp_gather(in->x, in->index, 1)))
 OP(taken, tp_square(tp_take_along(in->x, in->along, 2)))
 OP(added, tp_square(tp_scatter_add(in->x, in->index, tp_gather(in->x, in->index, 1), 1)))
-OP(replaced, tp_square(tp_scatter(in->x, in->index, tp_square(tp_gather(in->x, in->index, 1)), 1)))
+OP(replaced,
+   tp_square(tp_scatter(in->x, in->index, tp_square(tp_gather(in->x, in->index, 1)), 1)))
 OP(put, tp_square(tp_put_along_add(in->x, in->along, tp_take_along(in->x, in->along, 2), 2)))
 OP(marked, tp_mul(tp_one_hot(in->index, 6, TP_F32), tp_reduce_max(in->x, TP_DIMS(0, 1), false)))
 OP(times, tp_square(tp_matmul(in->x, in->w)))
 OP(scores, tp_square(tp_matmul(in->x, tp_swap(in->x, 1, 2))))
-OP(conv, tp_square(tp_conv(in->image, in->filter, WINDOW(.stride = {2, 1}, .pad_lo = {1, 1},
-                                                        .pad_hi = {0, 2}, .groups = 2))))
+OP(conv, tp_square(tp_conv(in->image, in->filter,
+                           WINDOW(.stride = {2, 1}, .pad_lo = {1, 1}, .pad_hi = {0, 2},
+                                  .groups = 2))))
 OP(conv_plain, tp_square(tp_conv(in->image, tp_reshape(in->filter, TP_DIMS(3, 4, 3, 3)), NULL)))
 OP(greatest, tp_square(tp_max_pool(in->image, WINDOW(.kernel = {2, 3}, .pad_lo = {1, 0}))))
 OP(average, tp_square(tp_avg_pool(in->image, WINDOW(.kernel = {3, 2}, .stride = {1, 2},
-                                                   .pad_hi = {1, 1}))))
+                                                    .pad_hi = {1, 1}))))
 
 #define EACH(X)                                                                                \
-    X(reshaped) X(turned) X(flipped) X(plain_flip) X(tail) X(thinned) X(backwards) X(first_row)              \
-    X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered) X(taken) X(added)   \
-    X(replaced) X(put) X(marked) X(times) X(scores) X(conv) X(conv_plain) X(greatest) X(average)
+    X(reshaped)                                                                                \
+    X(turned) X(flipped) X(plain_flip) X(tail) X(thinned) X(backwards) X(first_row)            \
+        X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered) X(taken)        \
+            X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv) X(conv_plain)     \
+                X(greatest) X(average)
 
 static const struct {
     const char *name;
@@ -76,7 +79,8 @@ static void all_of(tp_ctx *tp, const inputs *in, tp_tensor **out)
 
 static tp_tensor *leaf_f32(tp_ctx *tp, uint64_t *s, int rank, const int64_t *shape)
 {
-    return tp_require_grad(tp_contiguous(tp_detach(tp_cast(random_f64(tp, s, rank, shape), TP_F32))));
+    return tp_require_grad(
+        tp_contiguous(tp_detach(tp_cast(random_f64(tp, s, rank, shape), TP_F32))));
 }
 
 static const char *const feed_names[] = {"x", "w", "image", "filter", "index", "along"};
@@ -91,13 +95,13 @@ static void build(tp_ctx *tp, bed *b)
 {
     b->g = tp_graph_new(tp);
     const int64_t n = tp_symbol(b->g, "n"), l = tp_symbol(b->g, "l"), h = tp_symbol(b->g, "h");
-    const inputs in = {
-        .x = tp_placeholder(b->g, "x", TP_F32, TP_DIMS(n, l, 6)),
-        .w = tp_placeholder(b->g, "w", TP_F32, TP_DIMS(6, 4)),
-        .image = tp_placeholder(b->g, "image", TP_F32, TP_DIMS(n, 4, h, 7)),
-        .filter = tp_placeholder(b->g, "filter", TP_F32, TP_DIMS(6, 2, 3, 3)),
-        .index = tp_placeholder(b->g, "index", TP_I32, TP_DIMS(tp_symbol(b->g, "k"))),
-        .along = tp_placeholder(b->g, "along", TP_I64, TP_DIMS(n, l, 3))};
+    const inputs in = {.x = tp_placeholder(b->g, "x", TP_F32, TP_DIMS(n, l, 6)),
+                       .w = tp_placeholder(b->g, "w", TP_F32, TP_DIMS(6, 4)),
+                       .image = tp_placeholder(b->g, "image", TP_F32, TP_DIMS(n, 4, h, 7)),
+                       .filter = tp_placeholder(b->g, "filter", TP_F32, TP_DIMS(6, 2, 3, 3)),
+                       .index =
+                           tp_placeholder(b->g, "index", TP_I32, TP_DIMS(tp_symbol(b->g, "k"))),
+                       .along = tp_placeholder(b->g, "along", TP_I64, TP_DIMS(n, l, 3))};
     tp_tensor *out[N_OUT];
     all_of(tp, &in, out);
     for (int i = 0; i < N_OUT; i++) {
@@ -144,7 +148,8 @@ static void same_bits(const char *engine, uint64_t seed, const char *name, tp_te
     const size_t size = tp_dtype_size(tp_dtype_of(y));
     for (int64_t i = 0; i < tp_count(y); i++)
         if (memcmp(y->data + (size_t)i * size, want->data + (size_t)i * size, size) != 0)
-            fail_msg("seed %" PRIu64 ", %s: %s %s differs from eager at %" PRId64 ": %g, not %g",
+            fail_msg("seed %" PRIu64 ", %s: %s %s differs from eager at %" PRId64
+                     ": %g, not %g",
                      seed, engine, name, SHAPE(y), i,
                      tpi_load_f64(tp_dtype_of(y), y->data + (size_t)i * size),
                      tpi_load_f64(tp_dtype_of(y), want->data + (size_t)i * size));
@@ -202,7 +207,8 @@ static void a_bad_index_fails_the_run(void **state)
         tp_tensor *out;
         assert_int_equal(tp_program_run(p, in, &out), TP_E_VALUE);
         assert_true(tp_failed(out));
-        EXPECT_ERROR(tp, TP_E_VALUE, ": gather: index 4 at position 2 is out of range for size 4");
+        EXPECT_ERROR(tp, TP_E_VALUE,
+                     ": gather: index 4 at position 2 is out of range for size 4");
         in[0] = tp_tensor_new(tp, TP_F32, TP_DIMS(5, 2), NULL);
         assert_int_equal(tp_program_run(p, in, &out), TP_OK);
         tp_program_free(p);
