@@ -262,8 +262,8 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
     const tpk_rows cut = tpk_rows_cut(v->m, TPK_CV_MR);
     const int64_t side = v->m <= TPK_CV_FEW || TPK_CV_FEW == TPK_CV_MR ? 4 : 2, step = v->ds[4];
     int64_t left = images * p->out[0] * p->out[1] * tpk_i_ceil(p->out[2], TPK_VL);
-    int64_t n = 0, d = 0, h = 0, w = 0;
-    const TPK_E *row = copy; /* of the output row (n, d, h) */
+    tpk_cv_walk at = {0, 0, 0, 0};
+    const TPK_E *row = copy; /* where `at` begins */
     TPK_E *to_row = y;
     TPK_N(tpk_cv_tile)
     t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && step == 1, .wide = side == 4,
@@ -276,19 +276,13 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
             if (i >= left) {
                 continue;
             }
-            t.n[i] = tpk_i_min(TPK_VL, p->out[2] - w);
-            t.s[i] = row + w;
-            to[i] = to_row + w * step;
-            w += TPK_VL;
-            if (w >= p->out[2]) {
-                w = 0;
-                h++;
-                d += h == p->out[1];
-                h = h == p->out[1] ? 0 : h;
-                n += d == p->out[0];
-                d = d == p->out[0] ? 0 : d;
-                row = copy + n * v->copy_image + tpk_patch_row(p, d, h);
-                to_row = y + n * v->ds[0] + d * v->ds[2] + h * v->ds[3];
+            t.n[i] = tpk_i_min(TPK_VL, p->out[2] - at.w);
+            t.s[i] = row + at.w;
+            to[i] = to_row + at.w * step;
+            tpk_cv_walk_on(p, &at, t.n[i]);
+            if (at.w == 0) {
+                row = copy + at.image * v->copy_image + tpk_patch_row(p, at.d, at.h);
+                to_row = y + at.image * v->ds[0] + at.d * v->ds[2] + at.h * v->ds[3];
             }
         }
         for (int64_t q = 0; q < cut.parts; q++) {
@@ -560,52 +554,63 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     return v;
 }
 
-/* The part of the windows from k on, at most kk, that lies in one row: its length and place. */
-TPK_FN int64_t TPK_N(tpk_cv_piece)(const tpk_patch *p, int64_t k, int64_t kk, int64_t at[4])
-{
-    const int64_t area = p->out[1] * p->out[2], pixel = k % (p->out[0] * area);
-    at[0] = k / (p->out[0] * area);
-    at[1] = pixel / area;
-    at[2] = pixel % area / p->out[2];
-    at[3] = pixel % p->out[2];
-    return tpk_i_min(kk, p->out[2] - at[3]);
-}
-
-/* dst[l][x] = s[l + ko[x]], x < cols, and +0 up to NR. Runs of neighbours are loaded to where they
+/* dst[l][x] = s[l + ko[x]], x < cols, and +0 up to NR: runs of neighbours are loaded to where they
  * belong in their vector, four at a time. */
-TPK_OUT void TPK_N(tpk_cv_gather)(int64_t cols, int64_t n, const TPK_E *s, const int64_t *ko,
-                                  TPK_E *dst)
+enum { TPK_N(tpk_cv_most_runs) = 10 };
+typedef struct {
+    int64_t base, from[4];
+    TPK_M lanes[4];
+    int first;
+} TPK_N(tpk_cv_runs);
+
+/* How many groups of runs there are, or 0 if too many. */
+TPK_FN int TPK_N(tpk_cv_find_runs)(int64_t cols, const int64_t *ko, TPK_N(tpk_cv_runs) * g)
 {
+    int n = 0, runs = 0;
     for (int64_t base = 0; base < TPK_NR; base += TPK_VL) {
         const int64_t end = tpk_i_min(cols, base + TPK_VL);
         int64_t x = base;
-        int first = 1;
+        int in = 0;
         do {
-            const TPK_E *from[4] = {s, s, s, s};
-            TPK_M m[4] = {TPK_LANES(0, 0), TPK_LANES(0, 0), TPK_LANES(0, 0), TPK_LANES(0, 0)};
-            for (int i = 0; i < 4 && x < end; i++) {
-                int64_t len = 1;
+            g[n].base = base;
+            g[n].first = in == 0;
+            for (int i = 0; i < 4; i++) {
+                int64_t len = x < end;
                 while (x + len < end && ko[x + len] == ko[x] + len) {
                     len++;
                 }
-                from[i] = s + ko[x] - (x - base);
-                m[i] = TPK_LANES(x - base, x - base + len);
+                g[n].from[i] = len > 0 ? ko[x] - (x - base) : 0;
+                g[n].lanes[i] = TPK_LANES(len > 0 ? x - base : 0, len > 0 ? x - base + len : 0);
                 x += len;
+                runs += len > 0;
             }
-            TPK_E *to = dst + base;
-            for (int64_t l = 0; l < n; l++, to += TPK_NR) {
-                TPK_V v = {0};
-                if (!first) {
-                    v = TPK_LOAD(to);
-                }
-                v = TPK_LOADX(from[0] + l, v, m[0]);
-                v = TPK_LOADX(from[1] + l, v, m[1]);
-                v = TPK_LOADX(from[2] + l, v, m[2]);
-                v = TPK_LOADX(from[3] + l, v, m[3]);
-                TPK_STORE(to, v);
+            in++;
+            n++;
+            if (runs > TPK_N(tpk_cv_most_runs)) {
+                return 0;
             }
-            first = 0;
         } while (x < end);
+    }
+    return n;
+}
+
+TPK_FN void TPK_N(tpk_cv_gather)(int64_t n, const TPK_E *s, const TPK_N(tpk_cv_runs) * g,
+                                 TPK_E *dst)
+{
+    const TPK_E *const s0 = s + g->from[0], *const s1 = s + g->from[1];
+    const TPK_E *const s2 = s + g->from[2], *const s3 = s + g->from[3];
+    const TPK_M m0 = g->lanes[0], m1 = g->lanes[1], m2 = g->lanes[2], m3 = g->lanes[3];
+    TPK_E *to = dst + g->base;
+    for (int64_t l = 0; l < n; l++, to += TPK_NR) {
+        TPK_V v = {0};
+        if (!g->first) {
+            v = TPK_LOAD(to);
+        }
+        v = TPK_LOADX(s0 + l, v, m0);
+        v = TPK_LOADX(s1 + l, v, m1);
+        v = TPK_LOADX(s2 + l, v, m2);
+        v = TPK_LOADX(s3 + l, v, m3);
+        TPK_STORE(to, v);
     }
 }
 
@@ -623,22 +628,22 @@ TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_
             TPK_N(tpk_cv_pad)(p, v->x + i * v->c->xs[0], v->copies + (i - first) * v->copy_image);
         }
     }
-    /* Either squares are turned, or each vector is put together from runs of taps. */
-    const int64_t *const ko = v->ko + j;
-    int64_t n = 0, runs = 1, at[4];
-    for (int64_t x = 1; x < cols; x++) {
-        runs += ko[x] != ko[x - 1] + 1;
-    }
+    TPK_N(tpk_cv_runs) g[TPK_N(tpk_cv_most_runs) + 2];
+    const int groups = TPK_N(tpk_cv_find_runs)(cols, v->ko + j, g);
+    tpk_cv_walk at = tpk_cv_walk_at(p, k);
+    int64_t n = 0;
     for (int64_t i = 0; i < kk; i += n) {
-        n = TPK_N(tpk_cv_piece)(p, k + i, kk - i, at);
-        const TPK_E *const image = p->flat ? v->x + at[0] * v->copy_image
-                                           : v->copies + (at[0] - v->have) * v->copy_image;
-        const TPK_E *const s = image + tpk_patch_row(p, at[1], at[2]) + at[3];
-        if (runs > 9) {
-            TPK_N(tpk_pack_turn)(TPK_NR, cols, n, s, 0, ko, dst + i * TPK_NR);
-        } else {
-            TPK_N(tpk_cv_gather)(cols, n, s, ko, dst + i * TPK_NR);
+        n = tpk_i_min(kk - i, p->out[2] - at.w);
+        const TPK_E *const image = p->flat ? v->x + at.image * v->copy_image
+                                           : v->copies + (at.image - v->have) * v->copy_image;
+        const TPK_E *const s = image + tpk_patch_row(p, at.d, at.h) + at.w;
+        for (int x = 0; x < groups; x++) {
+            TPK_N(tpk_cv_gather)(n, s, &g[x], dst + i * TPK_NR);
         }
+        if (groups == 0) {
+            TPK_N(tpk_pack_turn)(TPK_NR, cols, n, s, 0, v->ko + j, dst + i * TPK_NR);
+        }
+        tpk_cv_walk_on(p, &at, n);
     }
 }
 
@@ -655,15 +660,13 @@ TPK_OUT void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_
     const TPK_N(tpk_cv_dw) *const v = from;
     const int64_t *const s = v->c->ys, pixels = tpk_patch_pixels(&v->p);
     const int joined = TPK_N(tpk_cv_dw_joined)(v);
-    int64_t n = 0, at[4];
+    int64_t n = 0;
     for (int64_t x = 0; x < kk; x += n) {
-        n = TPK_N(tpk_cv_piece)(&v->p, k + x, kk - x, at);
-        if (joined) {
-            n = tpk_i_min(kk - x, pixels - (k + x) % pixels);
-        }
-        TPK_N(tpk_pack)(rows, rows, n,
-                        v->y + i * s[1] + at[0] * s[0] + at[1] * s[2] + at[2] * s[3] + at[3] * s[4],
-                        s[1], s[4], dst + x * rows);
+        const tpk_cv_walk at = tpk_cv_walk_at(&v->p, k + x);
+        const TPK_E *const y = v->y + i * s[1] + at.image * s[0] + at.d * s[2] + at.h * s[3];
+        n = joined ? pixels - (k + x) % pixels : v->p.out[2] - at.w;
+        n = tpk_i_min(kk - x, n);
+        TPK_N(tpk_pack)(rows, rows, n, y + at.w * s[4], s[1], s[4], dst + x * rows);
     }
 }
 

@@ -199,4 +199,30 @@ TPK_COLD int tpk_conv_dx_empty(const tpk_conv *c)
 {
     return c->batch <= 0 || c->ic <= 0 || c->in[0] <= 0 || c->in[1] <= 0 || c->in[2] <= 0;
 }
+
+/* A walk over the windows of all images, by pieces of rows. */
+typedef struct {
+    int64_t image, d, h, w;
+} tpk_cv_walk;
+
+TPK_FN tpk_cv_walk tpk_cv_walk_at(const tpk_patch *p, int64_t k)
+{
+    const int64_t area = p->out[1] * p->out[2], pixel = k % (p->out[0] * area);
+    const tpk_cv_walk at = {k / (p->out[0] * area), pixel / area, pixel % area / p->out[2],
+                            pixel % p->out[2]};
+    return at;
+}
+
+TPK_FN void tpk_cv_walk_on(const tpk_patch *p, tpk_cv_walk *at, int64_t n)
+{
+    at->w += n;
+    if (at->w == p->out[2]) {
+        at->w = 0;
+        at->h++;
+        at->d += at->h == p->out[1];
+        at->h = at->h == p->out[1] ? 0 : at->h;
+        at->image += at->d == p->out[0];
+        at->d = at->d == p->out[0] ? 0 : at->d;
+    }
+}
 #endif

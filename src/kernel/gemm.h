@@ -323,6 +323,7 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.nc = TPK_NC;
     if (q->m <= TPK_MR) {
         s.nc = 4 * TPK_NR;
+        s.kc = tpk_i_min(s.kc, 192); /* packed and read at once, in the first cache */
         if (s.b_flat && k * q->n >= (1 << 20) / (int64_t)sizeof(TPK_E)) {
             s.kc = 16;
             s.nc = TPK_NC;
