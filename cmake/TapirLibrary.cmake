@@ -42,7 +42,7 @@ function(tapir_object_library name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${tapir_generated}")
-  target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric)
+  target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric tapir_small)
 endfunction()
 
 tapir_object_library(tapir_objects ${tapir_sources} "${tapir_generated}/kernel_text.c")
