@@ -12,6 +12,7 @@ function(tapir_test_environment)
   set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT
     "TAPIR_SOURCE=${PROJECT_SOURCE_DIR}"
     "TAPIR_BUILD=${PROJECT_BINARY_DIR}"
+    "TAPIR_CACHE=${PROJECT_BINARY_DIR}/cache"
     "TAPIR_SHARED=${TAPIR_SHARED}"
     "ASAN_OPTIONS=allocator_may_return_null=1"
     "UBSAN_OPTIONS=print_stacktrace=1")
