@@ -103,7 +103,8 @@ static inline tp_graph *sample_every_op(tp_ctx *tp)
     sample_windows(tp, g);
     tp_tensor *w = MUST(tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 3)), "w"));
     tp_tensor *count = MUST(tp_variable(tp_scalar(tp, TP_I64, 7), "count"));
-    tp_tensor *y = MUST(tp_name(tp_matmul(x, w), "y"));
+    tp_tensor *twice = MUST(tp_mul(w, tp_scalar(tp, TP_F32, 2))); /* recorded, then met */
+    tp_tensor *y = MUST(tp_name(tp_matmul(x, tp_add(w, twice)), "y"));
     tp_tensor *loss = MUST(tp_name(tp_mean(tp_square(y), TP_ALL, false), "loss"));
     const bool was = tp_recording(tp, false);
     tp_tensor *rate = tp_scalar(tp, TP_F32, 0.1);
