@@ -6,7 +6,7 @@
  *   TPK_V, TPK_VL       a vector of TPK_VL elements
  *   TPK_FMA(a, b, c)    one rounding per lane, always; in software where the machine has none
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
- *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_LANES(from, to)
+ *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
@@ -47,7 +47,7 @@
 #define TPK_LOADM(p, m) TPK_CAT(TPK_LOADM_, TPK_BITS)(p, m)
 #define TPK_STOREM(p, v, m) TPK_CAT(TPK_STOREM_, TPK_BITS)(p, v, m)
 #define TPK_LOADX(p, v, m) TPK_CAT(TPK_LOADX_, TPK_BITS)(p, v, m)
-#define TPK_LANES(from, to) TPK_CAT(tpk_lanes, TPK_BITS)(from, to)
+#define TPK_SPAN(from, to) TPK_CAT(tpk_lanes, TPK_BITS)(from, to)
 #define TPK_ILO(a, b) TPK_CAT(TPK_ILO_, TPK_BITS)(a, b)
 #define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
 
@@ -157,7 +157,7 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 
 #else
 
-typedef int64_t tpk_m32; /* number of lanes; in TPK_LANES, 256 * from + to */
+typedef int64_t tpk_m32; /* number of lanes; in TPK_SPAN, 256 * from + to */
 typedef int64_t tpk_m64;
 #define tpk_mask32(n) (n)
 #define tpk_mask64(n) (n)
