@@ -580,7 +580,7 @@ TPK_FN int TPK_N(tpk_cv_find_runs)(int64_t cols, const int64_t *ko, TPK_N(tpk_cv
                     len++;
                 }
                 g[n].from[i] = len > 0 ? ko[x] - (x - base) : 0;
-                g[n].lanes[i] = TPK_LANES(len > 0 ? x - base : 0, len > 0 ? x - base + len : 0);
+                g[n].lanes[i] = TPK_SPAN(len > 0 ? x - base : 0, len > 0 ? x - base + len : 0);
                 x += len;
                 runs += len > 0;
             }
