@@ -71,10 +71,10 @@ typedef struct {
         c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
-#define TPK_CV_PUT(i, row, v)                                                                       \
+#define TPK_CV_PUT(i, row, v)                                                                  \
     {                                                                                          \
-        TPK_E *const d = t->d[v] + (row) * t->d_rs;                                              \
-        TPK_STOREM(d, t->add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);            \
+        TPK_E *const d = d##v + (row) * d_rs;                                                  \
+        TPK_STOREM(d, add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);               \
     }
 #define TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
 #define TPK_CV_DONE4(i, p, r, row) TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
@@ -90,6 +90,9 @@ typedef struct {
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             TPK_R##most(TPK_CV_STEP2)                                                          \
         }                                                                                      \
+        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
+        const int64_t d_rs = t->d_rs;                                                          \
+        const int add = t->add;                                                                \
         TPK_R##most(TPK_CV_DONE2)                                                              \
     }
 TPK_EACH_CV_MANY(TPK_CV_TILE2)
@@ -108,6 +111,10 @@ TPK_EACH_CV_MANY(TPK_CV_TILE2)
             const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
             TPK_R##most(TPK_CV_STEP4)                                                          \
         }                                                                                      \
+        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
+        TPK_E *const d2 = t->d[2], *const d3 = t->d[3];                                        \
+        const int64_t d_rs = t->d_rs;                                                          \
+        const int add = t->add;                                                                \
         TPK_R##most(TPK_CV_DONE4)                                                              \
     }
 TPK_EACH_CV_FEW(TPK_CV_TILE4)
