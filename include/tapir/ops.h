@@ -266,7 +266,7 @@ TP_FN(tp_tensor *, tp_normal_like, tp_tensor *x, double mean, double stddev);
 
 TP_FN(tp_tensor *, tp_square, tp_tensor *x);
 #define tp_square(...) tp_square_at(TP_PLACE, __VA_ARGS__)
-TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) / sum */
+TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) * (1 / sum) */
 #define tp_softmax(...) tp_softmax_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_log_softmax, tp_tensor *x, int axis); /* x - max - log(sum(exp)) */
 #define tp_log_softmax(...) tp_log_softmax_at(TP_PLACE, __VA_ARGS__)

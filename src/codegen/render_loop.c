@@ -1,10 +1,11 @@
 /* Loop nests.
  *
  * Rows (the last axis is reduced, or nothing is): loops over the kept axes around the stages of
- * one row. A stage is one loop over the reduced axes that computes what is new in it; operands
- * of its reductions go to a block buffer of 4096 elements, in the order of docs/numerics.md, and
- * each full block is reduced by src/kernel/reduce.h. A full value that a later stage needs is
- * kept in a row of scratch memory, or computed again when that is cheap.
+ * one row. A stage is one loop over the reduced axes that computes what is new in it, then its
+ * reductions, by src/kernel/reduce.h in the order of docs/numerics.md: of the memory they read,
+ * of a row of scratch memory, or else of a block buffer of 4096 elements that the loop fills. A
+ * full value that a later stage needs is kept in a row of scratch memory, or computed again when
+ * that is cheap.
  *
  * Columns (the last axis is kept): rows of up to 1024 columns run over the reduced axes, and add
  * to accumulators beside each other.
@@ -347,6 +348,47 @@ static bool reduces_in(const nest *n, int i, int stage)
     return v->node->op->kind == TPI_REDUCE && v->stage == stage;
 }
 
+/* Do the operand's elements lie one after the other, in the order in which they are reduced?
+ * Then writes where they begin. */
+static bool put_whole_row(nest *n, int i, bool write)
+{
+    const tpi_value *v = value_at(n, i), *x = inner_operand(n, v, 0);
+    if (x) {
+        for (int k = 0; k < n->k->n_nodes; k++)
+            if (n->k->nodes[k] == x->layout.root && n->scratch_row[k] >= 0) {
+                if (write)
+                    PUT("t%d", n->scratch_row[k]);
+                return true;
+            }
+        return false;
+    }
+    if (is_literal(n, v, 0))
+        return false;
+    const reading *l = find_read(n, n->k->nodes[i], 0);
+    int reduced = 0;
+    bool unit = false;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a]) {
+            reduced++;
+            unit = l->layout.stride[a] == 1;
+        }
+    if (reduced != 1 || !unit)
+        return false;
+    if (write) {
+        PUT("v%d + ", l->layout.root);
+        put_size(n, l->layout.offset);
+        for (int a = 0; a < n->rank; a++)
+            if (!n->reduced[a])
+                put_position(n, l->layout.stride, a, a + 1);
+    }
+    return true;
+}
+
+static bool reduces_blocks(const nest *n, int i, int stage)
+{
+    return reduces_in(n, i, stage) && !put_whole_row((nest *)n, i, false);
+}
+
 /* Row values that are elementwise: of this stage, once the reductions are done. */
 static void put_row_elements(nest *n, int stage)
 {
@@ -375,7 +417,7 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
         }
     }
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (reduces_in(n, i, stage)) {
+        if (reduces_blocks(n, i, stage)) {
             line(n);
             PUT("b%d[q + j] = ", n->k->nodes[i]);
             put_operand(n, value_at(n, i), n->k->nodes[i], 0);
@@ -386,10 +428,28 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
         put_store(n);
 }
 
+static void put_whole_reductions(nest *n, int stage)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        if (!reduces_in(n, i, stage) || reduces_blocks(n, i, stage))
+            continue;
+        const tpi_value *v = value_at(n, i);
+        const int node = n->k->nodes[i];
+        line(n);
+        PUT("tpk_%s x%d = tpk_reduce_%s_%s(", type_name(v), node, reduce_name(v->node),
+            type_name(v));
+        put_whole_row(n, i, true);
+        PUT(", ");
+        put_size(n, count_of(n));
+        PUT(");\n");
+        put_mean(n, v, node);
+    }
+}
+
 static void put_stage_reductions(nest *n, int stage, bool begin)
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
-        if (!reduces_in(n, i, stage))
+        if (!reduces_blocks(n, i, stage))
             continue;
         const tpi_value *v = value_at(n, i);
         const int node = n->k->nodes[i];
@@ -416,10 +476,10 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
     }
 }
 
-static bool has_reduction(const nest *n, int stage)
+static bool has_blocks(const nest *n, int stage)
 {
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (reduces_in(n, i, stage))
+        if (reduces_blocks(n, i, stage))
             return true;
     return false;
 }
@@ -428,7 +488,7 @@ static bool has_reduction(const nest *n, int stage)
 static void put_blocked_stage(nest *n, int stage, const bool *computed, const bool *taken)
 {
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (reduces_in(n, i, stage)) {
+        if (reduces_blocks(n, i, stage)) {
             line(n);
             PUT("tpk_%s x%d;\n", type_name(value_at(n, i)), n->k->nodes[i]);
         }
@@ -481,7 +541,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     line(n);
     PUT("if (q == %d) {\n", BLOCK);
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (reduces_in(n, i, stage)) {
+        if (reduces_blocks(n, i, stage)) {
             const tpi_value *v = value_at(n, i);
             const char *op = reduce_name(v->node), *type = type_name(v);
             line(n);
@@ -576,10 +636,11 @@ static void put_rows(nest *n)
     put_row_elements(n, -1);
     for (int stage = 0; stage < n->n_stages; stage++) {
         plan_stage(n, stage, computed, taken);
-        if (has_reduction(n, stage))
+        if (has_blocks(n, stage))
             put_blocked_stage(n, stage, computed, taken);
         else
             put_plain_stage(n, stage, computed, taken);
+        put_whole_reductions(n, stage);
         put_row_elements(n, stage);
     }
     if (root->row)

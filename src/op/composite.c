@@ -122,7 +122,8 @@ tp_tensor *tp_softmax_at(const char *file, int line, tp_tensor *x, int axis)
     if (!below)
         return failed;
     tp_tensor *e = tp_exp(below);
-    return tp_div(e, tp_sum(e, 1, &a, true));
+    tp_tensor *share = tp_div(tp_scalar_like(e, 1), tp_sum(e, 1, &a, true)); /* one division */
+    return tp_mul(e, share);
 }
 TPI_BARE(tp_tensor *, tp_softmax, (tp_tensor * x, int axis), x, axis)
 

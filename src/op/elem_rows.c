@@ -73,8 +73,29 @@ static void row_in_chunks(const tpi_run *r, tpi_row f, const walk *w, char *y,
     }
 }
 
+/* Operands like the result, all without gaps: one row. */
+static bool is_one_row(const tpi_run *r)
+{
+    const tp_tensor *out = r->out;
+    for (int k = 0; k < r->n_in; k++) {
+        const tp_tensor *x = r->in[k];
+        if (!(x->flags & TPI_CONTIGUOUS) || x->rank != out->rank)
+            return false;
+        for (int i = 0; i < out->rank; i++)
+            if (x->shape[i] != out->shape[i])
+                return false;
+    }
+    return true;
+}
+
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
 {
+    if (is_one_row(r)) {
+        row[TPI_ROW_VECTORS](tpi_count(r->out), r->out->data, r->in[0]->data,
+                             r->n_in > 1 ? r->in[1]->data : NULL,
+                             r->n_in > 2 ? r->in[2]->data : NULL);
+        return true;
+    }
     walk w;
     join_axes(&w, r);
     const int last = w.rank - 1;
