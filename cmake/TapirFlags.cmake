@@ -24,17 +24,31 @@ add_library(tapir_numeric INTERFACE)
 target_compile_options(tapir_numeric INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math)
 
-# tapir_small: how the library is optimised in a release. gcc's -O3 makes it twice as large (2.2
-# MB against 1.0) and no faster: what its loops need is inlining and vectorising as in -O3, one
-# scalar remainder for each loop instead of several vector ones, and none of its loop versions.
-# Nothing unwinds through C, so the tables for that are left out.
-add_library(tapir_small INTERFACE)
+# How the parts of the library are optimised in a release. gcc's -O3 made it 2.2 MB and hardly
+# faster. What the loops need is vectorising by the cost model of -O3; they can do without its
+# loop versions, without several vector remainders for each loop, and without padding. Nothing
+# unwinds through C, so the tables for that are left out.
+#
+#   tapir_lean       the library
+#   tapir_lean_op    src/op: many kernels, one per element type, that need less inlining
+#   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3
+#   tapir_lean_old   src/kernel/isa for x86-64 without AVX2, before 2013: small above all
+foreach(part IN ITEMS lean lean_op lean_isa lean_old)
+  add_library(tapir_${part} INTERFACE)
+endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  target_compile_options(tapir_small INTERFACE -O2 -fno-asynchronous-unwind-tables)
+  target_compile_options(tapir_lean INTERFACE -O2 -fno-asynchronous-unwind-tables)
+  target_compile_options(tapir_lean_old INTERFACE -Os -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(tapir_small INTERFACE -ftree-vectorize -fvect-cost-model=dynamic
-      "SHELL:--param vect-epilogues-nomask=0" -finline-functions
-      "SHELL:--param max-inline-insns-single=200" "SHELL:--param max-inline-insns-auto=30"
-      "SHELL:--param inline-min-speedup=15" "SHELL:--param early-inlining-insns=14")
+    target_compile_options(tapir_lean INTERFACE
+      -ftree-vectorize -fvect-cost-model=dynamic "SHELL:--param vect-epilogues-nomask=0"
+      -falign-functions=1 -falign-loops=1 -falign-jumps=1)
+    target_compile_options(tapir_lean_op INTERFACE "SHELL:--param max-inline-insns-single=30")
+    target_compile_options(tapir_lean_isa INTERFACE
+      -finline-functions "SHELL:--param max-inline-insns-single=200"
+      "SHELL:--param max-inline-insns-auto=30" "SHELL:--param inline-min-speedup=15"
+      "SHELL:--param early-inlining-insns=14")
   endif()
 endif()
+target_link_libraries(tapir_lean_op INTERFACE tapir_lean)
+target_link_libraries(tapir_lean_isa INTERFACE tapir_lean)

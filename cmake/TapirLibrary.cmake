@@ -1,12 +1,13 @@
 # The library, shared (`tapir`) and static (`tapir_static`), from one set of objects.
 
+include(CheckLinkerFlag)
+
 set(tapir_generated "${PROJECT_BINARY_DIR}/generated")
 
 file(GLOB_RECURSE tapir_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
 file(GLOB tapir_isa_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/isa/*.c")
-if(tapir_isa_sources)
-  list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
-endif()
+file(GLOB tapir_op_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/op/*.c")
+list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
 
 # ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as a string ------
 
@@ -36,21 +37,21 @@ add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
 
 # ---- objects ----------------------------------------------------------------------------
 
-function(tapir_object_library name)
+function(tapir_object_library name optimised)
   add_library(${name} OBJECT ${ARGN})
   add_dependencies(${name} tapir_text)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${tapir_generated}")
-  target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric tapir_small)
+  target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric ${optimised})
 endfunction()
 
-tapir_object_library(tapir_objects ${tapir_sources} "${tapir_generated}/kernel_text.c")
-set(tapir_objects $<TARGET_OBJECTS:tapir_objects>)
+tapir_object_library(tapir_objects tapir_lean ${tapir_sources} "${tapir_generated}/kernel_text.c")
+tapir_object_library(tapir_op_objects tapir_lean_op ${tapir_op_sources})
+set(tapir_objects $<TARGET_OBJECTS:tapir_objects> $<TARGET_OBJECTS:tapir_op_objects>)
 
 # src/kernel/isa/*.c are compiled once per instruction set; which one runs is chosen at run
 # time. The flags allow instructions, they never allow another result.
-set(tapir_isa_base "")
 set(tapir_isa_avx2 -mavx2 -mfma -mf16c -mbmi2)
 set(tapir_isa_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c -mbmi2
   -mprefer-vector-width=512)
@@ -58,14 +59,16 @@ set(tapir_isas base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND tapir_isas avx2 avx512)
 endif()
-if(tapir_isa_sources)
-  foreach(isa IN LISTS tapir_isas)
-    tapir_object_library(tapir_isa_${isa} ${tapir_isa_sources})
-    target_compile_definitions(tapir_isa_${isa} PRIVATE TPI_ISA=${isa})
-    target_compile_options(tapir_isa_${isa} PRIVATE ${tapir_isa_${isa}})
-    list(APPEND tapir_objects $<TARGET_OBJECTS:tapir_isa_${isa}>)
-  endforeach()
-endif()
+foreach(isa IN LISTS tapir_isas)
+  set(optimised tapir_lean_isa)
+  if(isa STREQUAL "base" AND "avx2" IN_LIST tapir_isas)
+    set(optimised tapir_lean_old)
+  endif()
+  tapir_object_library(tapir_isa_${isa} ${optimised} ${tapir_isa_sources})
+  target_compile_definitions(tapir_isa_${isa} PRIVATE TPI_ISA=${isa})
+  target_compile_options(tapir_isa_${isa} PRIVATE ${tapir_isa_${isa}})
+  list(APPEND tapir_objects $<TARGET_OBJECTS:tapir_isa_${isa}>)
+endforeach()
 
 # ---- the two libraries ------------------------------------------------------------------
 
@@ -86,4 +89,8 @@ if(TAPIR_SANITIZE)
   target_link_options(tapir_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${TAPIR_SANITIZE}>)
 else()
   target_link_options(tapir PRIVATE -Wl,--no-undefined)
+endif()
+check_linker_flag(C -Wl,-z,pack-relative-relocs TAPIR_PACKS_RELOCATIONS)
+if(TAPIR_PACKS_RELOCATIONS) # the tables of kernels are full of them
+  target_link_options(tapir PRIVATE -Wl,-z,pack-relative-relocs)
 endif()

@@ -86,10 +86,11 @@ static void strip_comments(const char *path, char *text)
     *out = 0;
 }
 
+/* With a quarter of its indentation. */
 static void write_line(FILE *c, const char *s, size_t n)
 {
     fputs("    \"", c);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = n ? strspn(s, " ") * 3 / 4 : 0; i < n; i++) {
         const unsigned char ch = (unsigned char)s[i];
         if (ch == '"' || ch == '\\' || ch == '?') /* `?`: no trigraphs */
             fprintf(c, "\\%c", ch);
