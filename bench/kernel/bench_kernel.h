@@ -2,13 +2,13 @@
  * every case, so that a slow moment hits all of them; the medians of the ratios are printed. */
 #ifndef TAPIR_BENCH_KERNEL_H
 #define TAPIR_BENCH_KERNEL_H
+#include "kernel/vec.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "kernel/vec.h"
 
 /* Time on the processor: the machine may be shared. */
 static double bench_now(void)

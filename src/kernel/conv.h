@@ -55,16 +55,16 @@ typedef struct {
     int add, wide;
 } TPK_N(tpk_cv_tile);
 
-#define TPK_CV_STEP2(i, p, r, row)                                                                  \
+#define TPK_CV_STEP2(i, p, r, row)                                                             \
     {                                                                                          \
-        const TPK_E e = a[row];                                                                 \
+        const TPK_E e = a[row];                                                                \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_CV_STEP4(i, p, r, row)                                                                  \
+#define TPK_CV_STEP4(i, p, r, row)                                                             \
     {                                                                                          \
-        const TPK_E e = a[row];                                                                 \
+        const TPK_E e = a[row];                                                                \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
@@ -73,11 +73,12 @@ typedef struct {
     }
 #define TPK_CV_PUT(i, row, v)                                                                  \
     {                                                                                          \
-        TPK_E *const d = d##v + (row) * d_rs;                                                  \
+        TPK_E *const d = d##v + (row)*d_rs;                                                    \
         TPK_STOREM(d, add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);               \
     }
 #define TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
-#define TPK_CV_DONE4(i, p, r, row) TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
+#define TPK_CV_DONE4(i, p, r, row)                                                             \
+    TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
 
 #define TPK_CV_TILE2(most)                                                                     \
     TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
@@ -85,8 +86,8 @@ typedef struct {
         const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
         const int64_t *ko = t->ko, rows = t->rows;                                             \
-        TPK_R##most(TPK_ZERO2) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
-        {                                                                                      \
+        TPK_R##most(TPK_ZERO2);                                                                \
+        for (int64_t k = t->k; k > 0; k--, ko++, a += rows) {                                  \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             TPK_R##most(TPK_CV_STEP2)                                                          \
         }                                                                                      \
@@ -105,8 +106,8 @@ TPK_EACH_CV_MANY(TPK_CV_TILE2)
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
         const TPK_E *const s2 = t->s[2], *const s3 = t->s[3];                                  \
         const int64_t *ko = t->ko, rows = t->rows;                                             \
-        TPK_R##most(TPK_ZERO4) for (int64_t k = t->k; k > 0; k--, ko++, a += rows)             \
-        {                                                                                      \
+        TPK_R##most(TPK_ZERO4);                                                                \
+        for (int64_t k = t->k; k > 0; k--, ko++, a += rows) {                                  \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
             TPK_R##most(TPK_CV_STEP4)                                                          \
@@ -170,7 +171,8 @@ TPK_OUT void TPK_N(tpk_cv_pad)(const tpk_patch *p, const TPK_E *src, TPK_E *dst)
                     TPK_N(tpk_cv_copy)(n, s, t + from[2]);
                     continue;
                 }
-                for (int64_t w = 0, r = from[2] % p->step[2], q = from[2] / p->step[2]; w < n; w++) {
+                for (int64_t w = 0, r = from[2] % p->step[2], q = from[2] / p->step[2]; w < n;
+                     w++) {
                     t[r * p->cols + q] = s[w * p->ss[2]];
                     r++;
                     q += r == p->step[2];
@@ -235,8 +237,8 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
 }
 
 /* Packs A, whose element (i, k) is w[i * rs + kw[k]], in panels of at most `most` rows. */
-TPK_OUT void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w, int64_t rs,
-                                 const int64_t *kw, TPK_E *dst)
+TPK_OUT void TPK_N(tpk_cv_pack_a)(int64_t m, int64_t k, int64_t most, const TPK_E *w,
+                                  int64_t rs, const int64_t *kw, TPK_E *dst)
 {
     const tpk_rows cut = tpk_rows_cut(m, most);
     int64_t run = 1;
@@ -273,9 +275,15 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
     const TPK_E *row = copy; /* where `at` begins */
     TPK_E *to_row = y;
     TPK_N(tpk_cv_tile)
-    t = {.k = k1 - k0, .ko = ko + k0, .add = k0 > 0 && step == 1, .wide = side == 4,
-         .d_rs = step == 1 ? v->ds[1] : side * TPK_VL,
-         .s = {copy, copy, copy, copy}, .d = {y, y, y, y}};
+    t = {
+        .k = k1 - k0,
+        .ko = ko + k0,
+        .add = k0 > 0 && step == 1,
+        .wide = side == 4,
+        .d_rs = step == 1 ? v->ds[1] : side * TPK_VL,
+        .s = {copy, copy, copy, copy},
+        .d = {y,    y,    y,    y   }
+    };
     for (; left > 0; left -= side) {
         TPK_E *to[4] = {y, y, y, y};
         for (int64_t i = 0; i < side; i++) {
@@ -322,7 +330,7 @@ typedef struct {
 } TPK_N(tpk_cv_from);
 
 TPK_OUT void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
-                               TPK_E *dst)
+                                TPK_E *dst)
 {
     const TPK_N(tpk_cv_from) *const f = from;
     const tpk_patch *const p = &f->v->p;
@@ -346,7 +354,7 @@ TPK_OUT void TPK_N(tpk_cv_fill)(void *from, int64_t j, int64_t cols, int64_t k, 
 }
 
 TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
-                                const TPK_E *copy, int64_t images, TPK_E *y)
+                                 const TPK_E *copy, int64_t images, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
     const int64_t pixels = tpk_patch_pixels(p), area = p->out[1] * p->out[2];
@@ -356,9 +364,15 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
     for (int64_t j = 0; j < images * pixels; j += v->chunk) {
         const int64_t n = tpk_i_min(v->chunk, images * pixels - j);
         from.first = j;
-        const TPK_N(tpk_mm) q = {.m = v->m, .n = n, .k = v->k, .ap = ap,
-                                 .c = v->joined ? y : c, .c_rs = v->joined ? v->ds[1] : n,
-                                 .fill_b = TPK_N(tpk_cv_fill), .from = &from, .ws = ws + v->at_mm};
+        const TPK_N(tpk_mm) q = {.m = v->m,
+                                 .n = n,
+                                 .k = v->k,
+                                 .ap = ap,
+                                 .c = v->joined ? y : c,
+                                 .c_rs = v->joined ? v->ds[1] : n,
+                                 .fill_b = TPK_N(tpk_cv_fill),
+                                 .from = &from,
+                                 .ws = ws + v->at_mm};
         TPK_N(tpk_mm_run)(&q);
         for (int64_t x = 0; x < n && !v->joined;) {
             const int64_t image = (j + x) / pixels, pixel = (j + x) % pixels;
@@ -377,14 +391,15 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
 
 /* All images of one group. ap: A packed beforehand, or null. */
 TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w, int64_t w_rs,
-                              const TPK_E *ap, const TPK_E *x, TPK_E *y)
+                               const TPK_E *ap, const TPK_E *x, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
     TPK_E *const copies = (TPK_E *)(void *)(ws + v->at_copy);
     if (!ap && v->k > 0) {
         TPK_E *const a = (TPK_E *)(void *)(ws + v->at_a);
-        TPK_N(tpk_cv_pack_a)(v->m, v->k, v->direct ? TPK_CV_MR : TPK_MR, w, w_rs,
-                             (const int64_t *)(const void *)(ws + v->at_kw), a);
+        TPK_N(tpk_cv_pack_a)
+        (v->m, v->k, v->direct ? TPK_CV_MR : TPK_MR, w, w_rs,
+         (const int64_t *)(const void *)(ws + v->at_kw), a);
         ap = a;
     }
     if (!p->flat) {
@@ -404,8 +419,8 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
             continue;
         }
         for (int64_t k = 0; k == 0 || k < v->k; k += TPK_CHAIN) {
-            TPK_N(tpk_cv_direct)(v, ws, ap, copy, images, k, tpk_i_min(k + TPK_CHAIN, v->k),
-                                 y + n * v->ds[0]);
+            TPK_N(tpk_cv_direct)
+            (v, ws, ap, copy, images, k, tpk_i_min(k + TPK_CHAIN, v->k), y + n * v->ds[0]);
         }
     }
 }
@@ -414,8 +429,13 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
 TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
 {
     TPK_N(tpk_cv)
-    v = {.p = tpk_patch_of_x(c), .m = c->oc / c->groups, .batch = c->batch,
-         .source_image = c->xs[0], .ds = {c->ys[0], c->ys[1], c->ys[2], c->ys[3], c->ys[4]}};
+    v = {
+        .p = tpk_patch_of_x(c),
+        .m = c->oc / c->groups,
+        .batch = c->batch,
+        .source_image = c->xs[0],
+        .ds = {c->ys[0], c->ys[1], c->ys[2], c->ys[3], c->ys[4]}
+    };
     v.k = v.p.channels * c->ker[0] * c->ker[1] * c->ker[2];
     TPK_N(tpk_cv_plan)(&v);
     return v;
@@ -430,8 +450,8 @@ TPK_COLD size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
 /* w packed once for every conv of these sizes: bytes, packing, and the conv that uses it. */
 TPK_COLD size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
 {
-    const int64_t taps = spec->ker[0] * (spec->nd > 1 ? spec->ker[1] : 1) *
-                         (spec->nd > 2 ? spec->ker[2] : 1);
+    const int64_t taps =
+        spec->ker[0] * (spec->nd > 1 ? spec->ker[1] : 1) * (spec->nd > 2 ? spec->ker[2] : 1);
     return (size_t)(spec->oc * (spec->ic / spec->groups) * taps) * sizeof(TPK_E);
 }
 
@@ -447,13 +467,14 @@ TPK_COLD void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E
     int64_t *const kw = (int64_t *)(void *)((char *)ws + v.at_kw);
     tpk_conv_tables(&c, &v.p, ko, kw);
     for (int64_t g = 0; g < c.groups && v.k > 0; g++) {
-        TPK_N(tpk_cv_pack_a)(v.m, v.k, v.direct ? TPK_CV_MR : TPK_MR, w + g * v.m * c.ws[0],
-                             c.ws[0], kw, wp + g * v.m * v.k);
+        TPK_N(tpk_cv_pack_a)
+        (v.m, v.k, v.direct ? TPK_CV_MR : TPK_MR, w + g * v.m * c.ws[0], c.ws[0], kw,
+         wp + g * v.m * v.k);
     }
 }
 
 TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w,
-                                const TPK_E *wp, TPK_E *y, void *ws)
+                                  const TPK_E *wp, TPK_E *y, void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (tpk_conv_empty(&c)) {
@@ -463,20 +484,20 @@ TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TP
     tpk_conv_tables(&c, &v.p, (int64_t *)(void *)((char *)ws + v.at_ko),
                     (int64_t *)(void *)((char *)ws + v.at_kw));
     for (int64_t g = 0; g < c.groups; g++) {
-        TPK_N(tpk_cv_run)(&v, ws, w ? w + g * v.m * c.ws[0] : NULL, c.ws[0],
-                          wp ? wp + g * v.m * v.k : NULL, x + g * v.p.channels * c.xs[1],
-                          y + g * v.m * c.ys[1]);
+        TPK_N(tpk_cv_run)
+        (&v, ws, w ? w + g * v.m * c.ws[0] : NULL, c.ws[0], wp ? wp + g * v.m * v.k : NULL,
+         x + g * v.p.channels * c.xs[1], y + g * v.m * c.ys[1]);
     }
 }
 
 TPK_COLD void TPK_N(tpk_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
-                            void *ws)
+                              void *ws)
 {
     TPK_N(tpk_conv_any)(spec, x, w, NULL, y, ws);
 }
 
 TPK_COLD void TPK_N(tpk_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, const TPK_E *wp,
-                                     TPK_E *y, void *ws)
+                                       TPK_E *y, void *ws)
 {
     TPK_N(tpk_conv_any)(spec, x, NULL, wp, y, ws);
 }
@@ -486,8 +507,13 @@ TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_dx_make)(const tpk_conv *c, const int64_t 
 {
     int64_t taps[3];
     TPK_N(tpk_cv)
-    v = {.p = tpk_patch_of_y(c, r, taps), .m = c->ic / c->groups, .batch = c->batch,
-         .source_image = c->ys[0], .ds = {c->xs[0], c->xs[1]}};
+    v = {
+        .p = tpk_patch_of_y(c, r, taps),
+        .m = c->ic / c->groups,
+        .batch = c->batch,
+        .source_image = c->ys[0],
+        .ds = {c->xs[0], c->xs[1]}
+    };
     for (int i = 0; i < 3; i++) {
         v.ds[i + 2] = c->xs[i + 2] * c->stride[i];
     }
@@ -511,7 +537,7 @@ TPK_COLD size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
 }
 
 TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x,
-                               void *ws)
+                                 void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     int64_t r[3] = {0, 0, 0};
@@ -524,8 +550,9 @@ TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK
                            (int64_t *)(void *)((char *)ws + v.at_kw));
         TPK_E *const at = x + r[0] * c.xs[2] + r[1] * c.xs[3] + r[2] * c.xs[4];
         for (int64_t g = 0; g < c.groups; g++) {
-            TPK_N(tpk_cv_run)(&v, ws, w + g * v.p.channels * c.ws[0], c.ws[1], NULL,
-                              y + g * v.p.channels * c.ys[1], at + g * v.m * c.xs[1]);
+            TPK_N(tpk_cv_run)
+            (&v, ws, w + g * v.p.channels * c.ws[0], c.ws[1], NULL,
+             y + g * v.p.channels * c.ys[1], at + g * v.m * c.xs[1]);
         }
     } while (tpk_conv_dx_next(&c, r));
 }
@@ -622,7 +649,7 @@ TPK_FN void TPK_N(tpk_cv_gather)(int64_t n, const TPK_E *s, const TPK_N(tpk_cv_r
 }
 
 TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk,
-                                    TPK_E *dst)
+                                     TPK_E *dst)
 {
     TPK_N(tpk_cv_dw) *const v = from;
     const tpk_patch *const p = &v->p;
@@ -632,7 +659,8 @@ TPK_OUT void TPK_N(tpk_cv_dw_fill_b)(void *from, int64_t j, int64_t cols, int64_
         v->have = first;
         v->had = tpk_i_min(first + v->slots, v->c->batch);
         for (int64_t i = v->have; i < v->had; i++) {
-            TPK_N(tpk_cv_pad)(p, v->x + i * v->c->xs[0], v->copies + (i - first) * v->copy_image);
+            TPK_N(tpk_cv_pad)
+            (p, v->x + i * v->c->xs[0], v->copies + (i - first) * v->copy_image);
         }
     }
     TPK_N(tpk_cv_runs) g[TPK_N(tpk_cv_most_runs) + 2];
@@ -662,7 +690,7 @@ TPK_FN int TPK_N(tpk_cv_dw_joined)(const TPK_N(tpk_cv_dw) * v)
 }
 
 TPK_OUT void TPK_N(tpk_cv_dw_fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk,
-                                    TPK_E *dst)
+                                     TPK_E *dst)
 {
     const TPK_N(tpk_cv_dw) *const v = from;
     const int64_t *const s = v->c->ys, pixels = tpk_patch_pixels(&v->p);
@@ -699,7 +727,7 @@ TPK_COLD size_t TPK_N(tpk_conv_dw_ws)(const tpk_conv *spec)
 }
 
 TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w,
-                               void *ws)
+                                 void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     TPK_N(tpk_cv_dw) v = TPK_N(tpk_conv_dw_make)(&c);
@@ -708,20 +736,26 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
     v.ko = ko;
     v.copies = (TPK_E *)(void *)((char *)ws + v.at_copy);
     for (int64_t g = 0; g < c.groups; g++) {
-        TPK_E *const wg = w + g * v.m * c.ws[0], *const t = (TPK_E *)(void *)((char *)ws + v.at_c);
+        TPK_E *const wg = w + g * v.m * c.ws[0], *const t =
+                                                     (TPK_E *)(void *)((char *)ws + v.at_c);
         v.x = x + g * v.p.channels * c.xs[1];
         v.y = y + g * v.m * c.ys[1];
         v.have = v.had = 0;
         if (!v.p.flat) {
             TPK_N(tpk_cv_zero)(v.slots * v.copy_image, v.copies);
         }
-        const TPK_N(tpk_mm) q = {.m = v.m, .n = v.n, .k = v.k, .c = v.joined ? wg : t,
-                                 .c_rs = v.joined ? c.ws[0] : v.n,
-                                 .piece = tpk_patch_pixels(&v.p) >= 64 ? tpk_patch_pixels(&v.p) : 0,
-                                 .see_a = TPK_N(tpk_cv_dw_see_a),
-                                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
-                                 .fill_b = TPK_N(tpk_cv_dw_fill_b), .from = &v,
-                                 .ws = (char *)ws + v.at_mm};
+        const TPK_N(tpk_mm)
+            q = {.m = v.m,
+                 .n = v.n,
+                 .k = v.k,
+                 .c = v.joined ? wg : t,
+                 .c_rs = v.joined ? c.ws[0] : v.n,
+                 .piece = tpk_patch_pixels(&v.p) >= 64 ? tpk_patch_pixels(&v.p) : 0,
+                 .see_a = TPK_N(tpk_cv_dw_see_a),
+                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
+                 .fill_b = TPK_N(tpk_cv_dw_fill_b),
+                 .from = &v,
+                 .ws = (char *)ws + v.at_mm};
         TPK_N(tpk_mm_run)(&q);
         for (int64_t i = 0; i < v.m && !v.joined; i++) {
             for (int64_t j = 0; j < v.n; j++) {

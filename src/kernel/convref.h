@@ -87,7 +87,8 @@ TPK_FN void TPK_N(tpk_conv_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_
                     const TPK_E *const xc = x + n * c.xs[0] + (g * icg + i) * c.xs[1];
                     TPK_N(tpk_chain_fma)
                     (&s,
-                     w[o * c.ws[0] + i * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] + k[2] * c.ws[4]],
+                     w[o * c.ws[0] + i * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] +
+                       k[2] * c.ws[4]],
                      TPK_N(tpk_ref_at)(xc, c.in, c.xs + 2, at));
                 }
             }
@@ -99,7 +100,8 @@ TPK_FN void TPK_N(tpk_conv_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_
 
 /* x[n][i][p] = sum over (o, tap) of w[o][i][tap] * y[n][o][(p + pad - tap * dil) / stride], the
  * taps being those for which that is a whole number. */
-TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w, TPK_E *x)
+TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w,
+                                   TPK_E *x)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
@@ -121,8 +123,8 @@ TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const T
                     if (meets) {
                         TPK_N(tpk_chain_fma)
                         (&s,
-                         w[o * c.ws[0] + (i - g * icg) * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] +
-                           k[2] * c.ws[4]],
+                         w[o * c.ws[0] + (i - g * icg) * c.ws[1] + k[0] * c.ws[2] +
+                           k[1] * c.ws[3] + k[2] * c.ws[4]],
                          TPK_N(tpk_ref_at)(y + n * c.ys[0] + o * c.ys[1], c.out, c.ys + 2, at));
                     }
                 }
@@ -134,7 +136,8 @@ TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const T
 }
 
 /* w[o][i][tap] = sum over (n, p) of y[n][o][p] * x[n][i][p * stride + tap * dil - pad] */
-TPK_FN void TPK_N(tpk_conv_dw_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y, TPK_E *w)
+TPK_FN void TPK_N(tpk_conv_dw_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y,
+                                   TPK_E *w)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
@@ -151,8 +154,10 @@ TPK_FN void TPK_N(tpk_conv_dw_ref)(const tpk_conv *spec, const TPK_E *x, const T
                                            p[2] * c.stride[2] + k[2] * c.dil[2] - c.pad[2]};
                     TPK_N(tpk_chain_fma)
                     (&s,
-                     y[n * c.ys[0] + o * c.ys[1] + p[0] * c.ys[2] + p[1] * c.ys[3] + p[2] * c.ys[4]],
-                     TPK_N(tpk_ref_at)(x + n * c.xs[0] + channel * c.xs[1], c.in, c.xs + 2, at));
+                     y[n * c.ys[0] + o * c.ys[1] + p[0] * c.ys[2] + p[1] * c.ys[3] +
+                       p[2] * c.ys[4]],
+                     TPK_N(tpk_ref_at)(x + n * c.xs[0] + channel * c.xs[1], c.in, c.xs + 2,
+                                       at));
                 }
             }
             w[o * c.ws[0] + i * c.ws[1] + k[0] * c.ws[2] + k[1] * c.ws[3] + k[2] * c.ws[4]] =

@@ -45,7 +45,7 @@ typedef struct tpk_patch {
     int64_t channels, cs, src[3], ss[3];
     int64_t lo[3], ext[3], step[3], out[3];
     int64_t cols, row, plane; /* columns of one remainder; elements of a row, of a channel */
-    int flat;                 /* no copy is needed: row, plane and so on are those of the source */
+    int flat; /* no copy is needed: row, plane and so on are those of the source */
 } tpk_patch;
 
 TPK_FN int64_t tpk_patch_pixels(const tpk_patch *p)
@@ -152,7 +152,8 @@ TPK_COLD void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko
         for (int64_t d = 0; d < c->ker[0]; d++) {
             for (int64_t h = 0; h < c->ker[1]; h++) {
                 for (int64_t w = 0; w < c->ker[2]; w++) {
-                    *ko++ = i * cs + tpk_patch_tap(p, d * c->dil[0], h * c->dil[1], w * c->dil[2]);
+                    *ko++ =
+                        i * cs + tpk_patch_tap(p, d * c->dil[0], h * c->dil[1], w * c->dil[2]);
                     *kw++ = i * c->ws[1] + d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
                 }
             }
@@ -162,7 +163,7 @@ TPK_COLD void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko
 
 /* The same for conv_dx and residues r. */
 TPK_COLD void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int64_t r[3],
-                               int64_t *ko, int64_t *kw)
+                                 int64_t *ko, int64_t *kw)
 {
     const int64_t cs = p->flat ? p->cs : p->plane;
     int64_t s[3];

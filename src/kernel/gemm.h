@@ -78,42 +78,42 @@
 #define TPK_P8(X) X(2, 6) TPK_P6(X)
 #define TPK_P14(X) X(3, 9) X(4, 12) TPK_P8(X)
 
-#define TPK_APTR(p, row) const TPK_E *a##p = a + (row) * a_rs;
-#define TPK_CPTR(p, row) TPK_E *const c##p = c + (row) * c_rs;
+#define TPK_APTR(p, row) const TPK_E *a##p = a + (row)*a_rs;
+#define TPK_CPTR(p, row) TPK_E *const c##p = c + (row)*c_rs;
 #define TPK_ASTEP(p, row) a##p += a_cs;
 #define TPK_ZERO2(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
-#define TPK_MORE2(i, p, r, row)                                                                     \
-    c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
-    c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);
+#define TPK_MORE2(i, p, r, row)                                                                \
+    c##i##_0 = TPK_LOADM(c##p + (r)*c_rs, m0);                                                 \
+    c##i##_1 = TPK_LOADM(c##p + (r)*c_rs + TPK_VL, m1);
 #define TPK_AHEAD2(i, p, r, row)                                                               \
-    __builtin_prefetch(c##p + ahead + (r) * c_rs, 1, 3);                                       \
-    __builtin_prefetch(c##p + ahead + (r) * c_rs + TPK_NR - 1, 1, 3);
-#define TPK_STEP2(i, p, r, row)                                                                     \
+    __builtin_prefetch(c##p + ahead + (r)*c_rs, 1, 3);                                         \
+    __builtin_prefetch(c##p + ahead + (r)*c_rs + TPK_NR - 1, 1, 3);
+#define TPK_STEP2(i, p, r, row)                                                                \
     {                                                                                          \
-        const TPK_E e = a##p[(r) * a_rs];                                                      \
+        const TPK_E e = a##p[(r)*a_rs];                                                        \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_DONE2(i, p, r, row)                                                                     \
-    TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
-    TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);
+#define TPK_DONE2(i, p, r, row)                                                                \
+    TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
+    TPK_STOREM(c##p + (r)*c_rs + TPK_VL, c##i##_1, m1);
 
 /* C[rows][n <= NR] = (more ? C : 0) + A B over k. */
 #define TPK_TILE(most)                                                                         \
-    TPK_OUT void TPK_N(tpk_tile##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
-                                      const TPK_E *b, int64_t b_rs, TPK_E *c, int64_t c_rs,    \
-                                      int64_t n, int more)                                     \
+    TPK_OUT void TPK_N(tpk_tile##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,  \
+                                       int64_t a_cs, const TPK_E *b, int64_t b_rs, TPK_E *c,   \
+                                       int64_t c_rs, int64_t n, int more)                      \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                                          \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                    \
         if (more) {                                                                            \
             TPK_R##most(TPK_MORE2)                                                             \
         }                                                                                      \
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
-        TPK_R##most(TPK_AHEAD2)                                                                \
+        TPK_R##most(TPK_AHEAD2);                                                               \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
+            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                           \
             TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -140,41 +140,42 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 
 /* Four vectors of columns for one to three rows; the third and fourth lie at b + b_gs. */
 #define TPK_EACH_WIDE(X) X(1) X(3)
-#define TPK_ZERO4(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
-#define TPK_MORE4(i, p, r, row)                                                                     \
-    c##i##_0 = TPK_LOADM(c##p + (r) * c_rs, m0);                                                  \
-    c##i##_1 = TPK_LOADM(c##p + (r) * c_rs + TPK_VL, m1);                                         \
-    c##i##_2 = TPK_LOADM(c##p + (r) * c_rs + 2 * TPK_VL, m2);                                     \
-    c##i##_3 = TPK_LOADM(c##p + (r) * c_rs + 3 * TPK_VL, m3);
-#define TPK_STEP4(i, p, r, row)                                                                     \
+#define TPK_ZERO4(i, p, r, row)                                                                \
+    TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
+#define TPK_MORE4(i, p, r, row)                                                                \
+    c##i##_0 = TPK_LOADM(c##p + (r)*c_rs, m0);                                                 \
+    c##i##_1 = TPK_LOADM(c##p + (r)*c_rs + TPK_VL, m1);                                        \
+    c##i##_2 = TPK_LOADM(c##p + (r)*c_rs + 2 * TPK_VL, m2);                                    \
+    c##i##_3 = TPK_LOADM(c##p + (r)*c_rs + 3 * TPK_VL, m3);
+#define TPK_STEP4(i, p, r, row)                                                                \
     {                                                                                          \
-        const TPK_E e = a##p[(r) * a_rs];                                                      \
+        const TPK_E e = a##p[(r)*a_rs];                                                        \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
         c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
-#define TPK_DONE4(i, p, r, row)                                                                     \
-    TPK_STOREM(c##p + (r) * c_rs, c##i##_0, m0);                                                  \
-    TPK_STOREM(c##p + (r) * c_rs + TPK_VL, c##i##_1, m1);                                         \
-    TPK_STOREM(c##p + (r) * c_rs + 2 * TPK_VL, c##i##_2, m2);                                     \
-    TPK_STOREM(c##p + (r) * c_rs + 3 * TPK_VL, c##i##_3, m3);
+#define TPK_DONE4(i, p, r, row)                                                                \
+    TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
+    TPK_STOREM(c##p + (r)*c_rs + TPK_VL, c##i##_1, m1);                                        \
+    TPK_STOREM(c##p + (r)*c_rs + 2 * TPK_VL, c##i##_2, m2);                                    \
+    TPK_STOREM(c##p + (r)*c_rs + 3 * TPK_VL, c##i##_3, m3);
 
 #define TPK_WIDE(most)                                                                         \
-    TPK_OUT void TPK_N(tpk_wide##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,   \
-                                      const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,    \
-                                      int64_t c_rs, int64_t n, int more)                       \
+    TPK_OUT void TPK_N(tpk_wide##most)(                                                        \
+        int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs, const TPK_E *b,   \
+        int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n, int more)               \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
         const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO4);                                          \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO4);                    \
         if (more) {                                                                            \
             TPK_R##most(TPK_MORE4)                                                             \
         }                                                                                      \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                 \
-            const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);   \
+            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                           \
+            const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);             \
             TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -189,7 +190,7 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     switch (rows | 1) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
-        TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);              \
+        TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);        \
         break;
         TPK_EACH_WIDE(TPK_CASE)
 #undef TPK_CASE
@@ -257,7 +258,7 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
 }
 
 TPK_OUT void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
-                            int64_t rs, int64_t ks, TPK_E *dst)
+                             int64_t rs, int64_t ks, TPK_E *dst)
 {
     if (rs == 1) {
         for (int64_t i = 0; i < width; i += TPK_VL) {
@@ -316,9 +317,9 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.rows = tpk_rows_cut(q->m, TPK_MR);
     s.b_flat = !q->bp && !q->fill_b && q->b_cs == 1 && q->m <= 3 * TPK_MR;
     /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
-    s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
-               (q->m <= 4 || (q->n <= 8 * TPK_NR &&
-                              (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
+    s.a_flat =
+        !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
+        (q->m <= 4 || (q->n <= 8 * TPK_NR && (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
     s.kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_KC));
     s.nc = TPK_NC;
     if (q->m <= TPK_MR) {
@@ -338,9 +339,9 @@ TPK_FN int64_t TPK_N(tpk_mm_a_room)(int64_t m, int64_t k)
 }
 
 /* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
-TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s, int64_t p0,
-                               int64_t p1, int64_t j0, int64_t j1, int64_t k0, int64_t k1,
-                               TPK_E *c, int64_t c_rs, int last)
+TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s,
+                                int64_t p0, int64_t p1, int64_t j0, int64_t j1, int64_t k0,
+                                int64_t k1, TPK_E *c, int64_t c_rs, int last)
 {
     const int64_t row0 = tpk_rows_at(&s->rows, p0);
     const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 3 ? 2 : 1;
@@ -372,8 +373,9 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                 if (q->fill_b) {
                     q->fill_b(q->from, jc + j, n, kc, kk, to);
                 } else {
-                    TPK_N(tpk_pack)(TPK_NR, n, kk, q->b + kc * q->b_rs + (jc + j) * q->b_cs,
-                                    q->b_cs, q->b_rs, to);
+                    TPK_N(tpk_pack)
+                    (TPK_NR, n, kk, q->b + kc * q->b_rs + (jc + j) * q->b_cs, q->b_cs, q->b_rs,
+                     to);
                 }
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
@@ -386,8 +388,9 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         if (q->fill_a) {
                             q->fill_a(q->from, i, rows, kc, kk, to);
                         } else {
-                            TPK_N(tpk_pack)(rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs,
-                                            q->a_rs, q->a_cs, to);
+                            TPK_N(tpk_pack)
+                            (rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs, q->a_rs,
+                             q->a_cs, to);
                         }
                     }
                 }
@@ -410,11 +413,11 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : rows;
                         TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
                         if (cols > TPK_NR) {
-                            TPK_N(tpk_wide)(rows, kk, a, rs, cs, bj, b_rs, b_ps, ct, c_rs,
-                                            cols, kc > k0);
+                            TPK_N(tpk_wide)
+                            (rows, kk, a, rs, cs, bj, b_rs, b_ps, ct, c_rs, cols, kc > k0);
                         } else {
-                            TPK_N(tpk_tile)(rows, kk, a, rs, cs, bj, b_rs, ct, c_rs, cols,
-                                            kc > k0);
+                            TPK_N(tpk_tile)
+                            (rows, kk, a, rs, cs, bj, b_rs, ct, c_rs, cols, kc > k0);
                         }
                         if (last && q->done && kc + kk == k1) {
                             q->done(q->ctx, ct, c_rs, i, jc + j, rows, cols);
@@ -548,7 +551,8 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
                             int64_t c_rs, void *ws)
 {
     /* Small ones are over before a plan would be made. */
-    if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC && k > 0) {
+    if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC &&
+        k > 0) {
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {
             TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs, TPK_NR, 0);
@@ -559,8 +563,18 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
         }
         return;
     }
-    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .a = a, .a_rs = a_rs, .a_cs = a_cs, .b = b,
-                             .b_rs = b_rs, .b_cs = b_cs, .c = c, .c_rs = c_rs, .ws = ws};
+    const TPK_N(tpk_mm) q = {.m = m,
+                             .n = n,
+                             .k = k,
+                             .a = a,
+                             .a_rs = a_rs,
+                             .a_cs = a_cs,
+                             .b = b,
+                             .b_rs = b_rs,
+                             .b_cs = b_cs,
+                             .c = c,
+                             .c_rs = c_rs,
+                             .ws = ws};
     TPK_N(tpk_mm_run)(&q);
 }
 
@@ -572,20 +586,28 @@ TPK_COLD size_t TPK_N(tpk_gemm_packed_b_size)(int64_t n, int64_t k)
 }
 
 TPK_COLD void TPK_N(tpk_gemm_pack_b)(int64_t n, int64_t k, const TPK_E *b, int64_t b_rs,
-                                   int64_t b_cs, TPK_E *bp)
+                                     int64_t b_cs, TPK_E *bp)
 {
     for (int64_t j = 0; j < n; j += TPK_NR) {
-        TPK_N(tpk_pack)(TPK_NR, tpk_i_min(TPK_NR, n - j), k, b + j * b_cs, b_cs, b_rs,
-                        bp + j * k);
+        TPK_N(tpk_pack)
+        (TPK_NR, tpk_i_min(TPK_NR, n - j), k, b + j * b_cs, b_cs, b_rs, bp + j * k);
     }
 }
 
 TPK_COLD void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
-                                     int64_t a_rs, int64_t a_cs, const TPK_E *bp, TPK_E *c,
-                                     int64_t c_rs, void *ws)
+                                       int64_t a_rs, int64_t a_cs, const TPK_E *bp, TPK_E *c,
+                                       int64_t c_rs, void *ws)
 {
-    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .a = a, .a_rs = a_rs, .a_cs = a_cs,
-                             .bp = bp, .c = c, .c_rs = c_rs, .ws = ws};
+    const TPK_N(tpk_mm) q = {.m = m,
+                             .n = n,
+                             .k = k,
+                             .a = a,
+                             .a_rs = a_rs,
+                             .a_cs = a_cs,
+                             .bp = bp,
+                             .c = c,
+                             .c_rs = c_rs,
+                             .ws = ws};
     TPK_N(tpk_mm_run)(&q);
 }
 
@@ -595,7 +617,7 @@ TPK_COLD size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
 }
 
 TPK_COLD void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
-                                   int64_t a_cs, TPK_E *ap)
+                                     int64_t a_cs, TPK_E *ap)
 {
     const tpk_rows cut = tpk_rows_cut(m, TPK_MR);
     for (int64_t p = 0; p < cut.parts && k > 0; p++) {
@@ -605,11 +627,19 @@ TPK_COLD void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64
 }
 
 TPK_COLD void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_E *ap,
-                                     const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
-                                     int64_t c_rs, void *ws)
+                                       const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
+                                       int64_t c_rs, void *ws)
 {
-    const TPK_N(tpk_mm) q = {.m = m, .n = n, .k = k, .ap = ap, .b = b, .b_rs = b_rs,
-                             .b_cs = b_cs, .c = c, .c_rs = c_rs, .ws = ws};
+    const TPK_N(tpk_mm) q = {.m = m,
+                             .n = n,
+                             .k = k,
+                             .ap = ap,
+                             .b = b,
+                             .b_rs = b_rs,
+                             .b_cs = b_cs,
+                             .c = c,
+                             .c_rs = c_rs,
+                             .ws = ws};
     TPK_N(tpk_mm_run)(&q);
 }
 #endif

@@ -11,10 +11,10 @@
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
 #define TPK_VEC_H
+#include "target.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "target.h"
 
 #define TPK_CAT_(a, b) a##b
 #define TPK_CAT(a, b) TPK_CAT_(a, b)
@@ -104,9 +104,9 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, (tpk_m64)-1, 4))
 #define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x, x, x, x, x})
-#define TPK_LOADM_32(p, m) \
+#define TPK_LOADM_32(p, m)                                                                     \
     ((tpk_v32)__builtin_ia32_loadups512_mask((const float *)(p), (tpk_v32){0}, m))
-#define TPK_LOADM_64(p, m) \
+#define TPK_LOADM_64(p, m)                                                                     \
     ((tpk_v64)__builtin_ia32_loadupd512_mask((const double *)(p), (tpk_v64){0}, m))
 #define TPK_LOADX_32(p, v, m)                                                                  \
     ((tpk_v32)__builtin_ia32_loadups512_mask((const float *)(p), v, m))
@@ -116,9 +116,9 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define tpk_lanes64(from, to) ((tpk_m64)(tpk_mask64(to) & ~tpk_mask64(from)))
 #define TPK_STOREM_32(p, v, m) __builtin_ia32_storeups512_mask((float *)(p), v, m)
 #define TPK_STOREM_64(p, v, m) __builtin_ia32_storeupd512_mask((double *)(p), v, m)
-#define TPK_ILO_32(a, b) \
+#define TPK_ILO_32(a, b)                                                                       \
     TPK_SHUF(32, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define TPK_IHI_32(a, b) \
+#define TPK_IHI_32(a, b)                                                                       \
     TPK_SHUF(32, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
@@ -142,10 +142,8 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x})
 #define TPK_LOADM_32(p, m) ((tpk_v32)__builtin_ia32_maskloadps256((const tpk_v32 *)(p), m))
 #define TPK_LOADM_64(p, m) ((tpk_v64)__builtin_ia32_maskloadpd256((const tpk_v64 *)(p), m))
-#define TPK_LOADX_32(p, v, m)                                                                  \
-    ((tpk_v32)(((tpk_vi32)(v) & ~(m)) | (tpk_vi32)TPK_LOADM_32(p, m)))
-#define TPK_LOADX_64(p, v, m)                                                                  \
-    ((tpk_v64)(((tpk_vi64)(v) & ~(m)) | (tpk_vi64)TPK_LOADM_64(p, m)))
+#define TPK_LOADX_32(p, v, m) ((tpk_v32)(((tpk_vi32)(v) & ~(m)) | (tpk_vi32)TPK_LOADM_32(p, m)))
+#define TPK_LOADX_64(p, v, m) ((tpk_v64)(((tpk_vi64)(v) & ~(m)) | (tpk_vi64)TPK_LOADM_64(p, m)))
 #define tpk_lanes32(from, to) (tpk_mask32(to) & ~tpk_mask32(from))
 #define tpk_lanes64(from, to) (tpk_mask64(to) & ~tpk_mask64(from))
 #define TPK_STOREM_32(p, v, m) __builtin_ia32_maskstoreps256((tpk_v32 *)(p), m, v)
@@ -161,8 +159,8 @@ typedef int64_t tpk_m32; /* number of lanes; in TPK_SPAN, 256 * from + to */
 typedef int64_t tpk_m64;
 #define tpk_mask32(n) (n)
 #define tpk_mask64(n) (n)
-#define tpk_lanes32(from, to) ((from) * 256 + (to))
-#define tpk_lanes64(from, to) ((from) * 256 + (to))
+#define tpk_lanes32(from, to) ((from)*256 + (to))
+#define tpk_lanes64(from, to) ((from)*256 + (to))
 #define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x})
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x})
 #define TPK_ILO_32(a, b) TPK_SHUF(32, a, b, 0, 4, 1, 5)

@@ -1,9 +1,8 @@
 /* gemm.h against the plain loops of convref.h, bit by bit: random sizes, strides (transposed,
  * broadcast, backwards), odd values, packed operands, chains that are closed at 4096. */
-#include "kernel_test.h"
-
 #include "kernel/convref.h"
 #include "kernel/gemm.h"
+#include "kernel_test.h"
 
 typedef struct {
     int64_t m, n, k, a_rs, a_cs, b_rs, b_cs, c_rs;
@@ -111,8 +110,8 @@ static int run_case(const gemm_case *g)
     const size_t room = TPK_N(tpk_gemm_ws)(g->m, g->n, g->k);
     void *const ws = test_workspace(room);
     memset(ref, 0x5a, size);
-    TPK_N(tpk_gemm_ref)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, b, g->b_rs, g->b_cs, ref,
-                        g->c_rs, 1);
+    TPK_N(tpk_gemm_ref)
+    (g->m, g->n, g->k, a, g->a_rs, g->a_cs, b, g->b_rs, g->b_cs, ref, g->c_rs, 1);
     memset(c, 0x5a, size);
     TPK_N(tpk_gemm)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, b, g->b_rs, g->b_cs, c, g->c_rs, ws);
     int bad = check("gemm", g, c, ref, ws, room);
@@ -130,15 +129,26 @@ static int run_case(const gemm_case *g)
     bad |= check("packed a", g, c, ref, ws, room);
 
     done_log log = {.c = c, .c_rs = g->c_rs};
-    const TPK_N(tpk_mm) q = {.m = g->m, .n = g->n, .k = g->k, .a = a, .a_rs = g->a_rs,
-                             .a_cs = g->a_cs, .b = b, .b_rs = g->b_rs, .b_cs = g->b_cs, .c = c,
-                             .c_rs = g->c_rs, .done = note_done, .ctx = &log, .ws = ws};
+    const TPK_N(tpk_mm) q = {.m = g->m,
+                             .n = g->n,
+                             .k = g->k,
+                             .a = a,
+                             .a_rs = g->a_rs,
+                             .a_cs = g->a_cs,
+                             .b = b,
+                             .b_rs = g->b_rs,
+                             .b_cs = g->b_cs,
+                             .c = c,
+                             .c_rs = g->c_rs,
+                             .done = note_done,
+                             .ctx = &log,
+                             .ws = ws};
     memset(c, 0x5a, size);
     TPK_N(tpk_mm_run)(&q);
     bad |= check("with a function on tiles", g, c, ref, ws, room);
     if (log.wrong || log.elements != g->m * g->n) {
-        printf("FAILED: tiles told of cover %" PRId64 " of %" PRId64 " elements\n", log.elements,
-               g->m * g->n);
+        printf("FAILED: tiles told of cover %" PRId64 " of %" PRId64 " elements\n",
+               log.elements, g->m * g->n);
         bad = 1;
     }
     free(pa);
@@ -155,9 +165,20 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv, 20240611);
     const int rounds = argc > 2 ? atoi(argv[2]) : 300;
-    static const int64_t fixed[][3] = {{4, 4, 4},      {1, 750, 300},  {300, 1, 75}, {1, 1, 5000},
-                                       {14, 32, 4096}, {15, 33, 4097}, {3, 70, 9000}, {70, 3, 9000},
-                                       {29, 600, 300}, {300, 130, 70}, {2, 2100, 17}, {40, 300, 4100}};
+    static const int64_t fixed[][3] = {
+        {4,   4,    4   },
+        {1,   750,  300 },
+        {300, 1,    75  },
+        {1,   1,    5000},
+        {14,  32,   4096},
+        {15,  33,   4097},
+        {3,   70,   9000},
+        {70,  3,    9000},
+        {29,  600,  300 },
+        {300, 130,  70  },
+        {2,   2100, 17  },
+        {40,  300,  4100}
+    };
     int bad = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !bad; i++) {
         gemm_case g = {.m = fixed[i][0], .n = fixed[i][1], .k = fixed[i][2]};

@@ -3,13 +3,13 @@
  * against the kernel text itself. */
 #ifndef TAPIR_KERNEL_TEST_H
 #define TAPIR_KERNEL_TEST_H
+#include "kernel/vec.h"
+
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernel/vec.h"
 
 #if TPK_BITS == 32
 typedef uint32_t test_word;
