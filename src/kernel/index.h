@@ -51,24 +51,33 @@ static __attribute__((unused)) int64_t FN(index_check)(const tpk_view *index, in
     return 0;
 }
 
-/* y[i] = x[i], or y[i] += x[i]; y without gaps. */
+/* y[i] = x[i], or y[i] += x[i]; y without gaps. The last axes are one where x's strides allow. */
 static __attribute__((unused)) void FN(index_row)(int64_t rank, const int64_t *n,
                                                   const int64_t *s, const T *x, T *y, int add)
 {
-    int64_t row = 1, outer = rank, at[8] = {0}, offset[1] = {0};
-    while (outer > 0 && (n[outer - 1] == 1 || s[outer - 1] == row)) {
+    int64_t row = 1, step = 1, outer = rank, at[8] = {0}, offset[1] = {0};
+    while (outer > 0 && (n[outer - 1] == 1 || row == 1 || s[outer - 1] == row * step)) {
         outer--;
+        step = row == 1 && n[outer] != 1 ? s[outer] : step;
         row *= n[outer];
     }
     const int64_t *const steps[1] = {s};
     const int64_t rows = FN(index_count)(outer, n);
     for (int64_t i = 0; i < rows; i++) {
         const T *const from = x + offset[0];
-        for (int64_t j = 0; !add && j < row; j++) {
-            y[j] = from[j];
-        }
-        for (int64_t j = 0; add && j < row; j++) {
-            y[j] = FN(index_plus)(y[j], from[j]);
+        if (add) {
+            for (int64_t j = 0; j < row; j++) {
+                y[j] = FN(index_plus)(y[j], from[j * step]);
+            }
+        } else if (step == 1) {
+            for (int64_t j = 0; j < row; j++) {
+                y[j] = from[j];
+            }
+        } else if (row > 0) {
+            const T first = from[0];
+            for (int64_t j = 0; j < row; j++) {
+                y[j] = step ? from[j * step] : first;
+            }
         }
         y += row;
         FN(index_step)(outer, n, at, 1, steps, offset);

@@ -1,9 +1,13 @@
 /* Pooling: the greatest, its place, and the mean of each window, and the gradient of the mean, for
  * one float type: T is the type, S its suffix, FN(name) is tpk_name_S. Taps in the padding are
- * left out. Sums take the taps of a window in row-major order; the gradient of the mean takes the
- * windows in that order. Operands may have any strides, the result has no gaps. */
+ * left out. Operands may have any strides, the result has no gaps.
+ *
+ * A row of windows is worked on in two steps: first what each column of them gives (rows from top
+ * to bottom, neighbouring columns together), then each window takes its columns from left to
+ * right. So the mean is a sum of sums of columns. The gradient of the mean takes the windows in
+ * row-major order. */
 
-enum { FN(pooling_lanes) = 64 };
+enum { FN(pooling_columns_max) = 512 };
 
 /* x is what windows slide over, y has one element per window. Three spatial axes, the missing
  * outer ones being of size 1. */
@@ -43,107 +47,203 @@ static __attribute__((unused)) void
 FN(pooling_taps)(const FN(pooling) * p, int64_t i, int64_t place, int64_t *first, int64_t *last)
 {
     const int64_t at = place * p->stride[i] - p->pad[i], d = p->dil[i];
+    if (at >= 0 && at + (p->ker[i] - 1) * d < p->in[i]) {
+        *first = 0;
+        *last = p->ker[i];
+        return;
+    }
     *first = at < 0 ? (-at + d - 1) / d : 0;
     *last = at >= p->in[i] ? 0 : (p->in[i] - at - 1) / d + 1;
     *last = *last < p->ker[i] ? *last : p->ker[i];
     *last = *last > *first ? *last : *first;
 }
 
-/* Of the windows [from, from + lanes) of a row those [*first, *last), counted from `from`, whose
- * tap k is inside; *at is where the first of them has it. */
-static __attribute__((unused)) void FN(pooling_lane)(const FN(pooling) * p, int64_t from,
-                                                     int64_t lanes, int64_t k, int64_t *first,
-                                                     int64_t *last, int64_t *at)
+/* The maximum of elem.h, in a form that becomes vectors: only zeros need a second look. */
+static inline __attribute__((always_inline, unused)) T FN(pooling_greater)(T a, T b)
 {
-    const int64_t step = p->stride[2], at0 = from * step + k * p->dil[2] - p->pad[2];
-    *first = at0 < 0 ? (-at0 + step - 1) / step : 0;
-    *last = at0 >= p->in[2] ? 0 : (p->in[2] - at0 - 1) / step + 1;
-    *last = *last < lanes ? *last : lanes;
-    *at = at0 + *first * step;
+    const T r = a > b ? a : b, sum = a + b;
+    const T up = (a == b) & (b == 0) ? sum : r;
+    return a != a ? a : up;
 }
 
-/* What a row of windows is made of, with the inner loop of each op. */
-#define FN_POOLING_ROWS(before, lane, after)                                                   \
-    const T *const x = (const T *)in->p;                                                       \
-    const FN(pooling) p = FN(pooling_of)(in, out, attr);                                       \
-    int64_t s[3], first, last, at;                                                             \
-    FN(pooling_strides)(in, s);                                                                \
-    for (int64_t nc = 0; nc < p.n * p.c; nc++) {                                               \
-        const T *const plane = x + nc / p.c * in->s[0] + nc % p.c * in->s[1];                  \
-        for (int64_t dh = 0; dh < p.out[0] * p.out[1]; dh++) {                                 \
-            int64_t d0, d1, h0, h1;                                                            \
-            const int64_t d = dh / p.out[1], h = dh % p.out[1];                                \
-            FN(pooling_taps)(&p, 0, d, &d0, &d1);                                              \
-            FN(pooling_taps)(&p, 1, h, &h0, &h1);                                              \
-            for (int64_t w = 0; w < p.out[2]; w += FN(pooling_lanes)) {                        \
-                const int64_t left = p.out[2] - w;                                             \
-                const int64_t lanes = left < FN(pooling_lanes) ? left : FN(pooling_lanes);     \
-                before;                                                                        \
-                for (int64_t t = 0; t < (d1 - d0) * (h1 - h0) * p.ker[2]; t++) {               \
-                    const int64_t kh = h0 + t / p.ker[2] % (h1 - h0);                          \
-                    const int64_t kd = d0 + t / p.ker[2] / (h1 - h0);                          \
-                    const int64_t zd = d * p.stride[0] + kd * p.dil[0] - p.pad[0];             \
-                    const int64_t zh = h * p.stride[1] + kh * p.dil[1] - p.pad[1];             \
-                    FN(pooling_lane)(&p, w, lanes, t % p.ker[2], &first, &last, &at);          \
-                    const T *const from = plane + zd * s[0] + zh * s[1] + at * s[2];           \
-                    const int64_t step = p.stride[2] * s[2], many = last - first;              \
-                    lane;                                                                      \
-                }                                                                              \
-                after;                                                                         \
-                y += lanes;                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }                                                                                          \
-    return 0
+enum { FN(pooling_max), FN(pooling_index), FN(pooling_mean) };
+
+/* A row of windows: rows [d0, d1) and [h0, h1) of taps at (d, h), columns at steps of s2. */
+typedef struct FN(pooling_row) {
+    const T *plane;
+    int64_t s[3], d, h, d0, d1, h0, h1;
+} FN(pooling_row);
+
+/* What the columns [c, c + n) of x give: best[], and place[] in the plane. */
+static inline __attribute__((always_inline, unused)) void
+FN(pooling_columns)(const FN(pooling) * p, const FN(pooling_row) * r, int64_t c, int64_t n,
+                    int kind, T *best, int64_t *place)
+{
+    int first = 1;
+    for (int64_t i = 0; i < n; i++) {
+        best[i] = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
+    }
+    for (int64_t kd = r->d0; kd < r->d1; kd++) {
+        for (int64_t kh = r->h0; kh < r->h1; kh++) {
+            const int64_t zd = r->d * p->stride[0] + kd * p->dil[0] - p->pad[0];
+            const int64_t zh = r->h * p->stride[1] + kh * p->dil[1] - p->pad[1];
+            const T *const x = r->plane + zd * r->s[0] + zh * r->s[1] + c * r->s[2];
+            const int64_t z = (zd * p->in[1] + zh) * p->in[2] + c, step = r->s[2];
+            if (kind == FN(pooling_max) && step == 1) {
+                for (int64_t i = 0; i < n; i++) {
+                    best[i] = FN(pooling_greater)(best[i], x[i]);
+                }
+            } else if (kind == FN(pooling_max)) {
+                for (int64_t i = 0; i < n; i++) {
+                    best[i] = FN(pooling_greater)(best[i], x[i * step]);
+                }
+            } else if (kind == FN(pooling_mean)) {
+                for (int64_t i = 0; i < n; i++) {
+                    best[i] += x[i * step];
+                }
+            } else {
+                for (int64_t i = 0; i < n; i++) {
+                    const T a = x[i * step], b = best[i];
+                    const int take = first | (a > b) | ((a != a) & (b == b));
+                    best[i] = take ? a : b;
+                    place[i] = take ? z + i : place[i];
+                }
+            }
+            first = 0;
+        }
+    }
+}
+
+/* Of the windows [w, w + n) of a row those [*first, *last), counted from w, whose tap k is
+ * inside; *at is the column where the first of them has it. */
+static __attribute__((unused)) void FN(pooling_inside)(const FN(pooling) * p, int64_t w,
+                                                       int64_t n, int64_t k, int64_t *first,
+                                                       int64_t *last, int64_t *at)
+{
+    const int64_t step = p->stride[2], from = w * step + k * p->dil[2] - p->pad[2];
+    *first = from < 0 ? (-from + step - 1) / step : 0;
+    *last = from >= p->in[2] ? 0 : (p->in[2] - from - 1) / step + 1;
+    *last = *last < n ? *last : n;
+    *at = from + *first * step;
+}
+
+/* The windows [w, w + n) of a row, from the columns: column c is at best[c - c0]. c0 < 0: there
+ * are too many to keep, n is 1, and each is made when it is needed. */
+static inline __attribute__((always_inline, unused)) void
+FN(pooling_windows)(const FN(pooling) * p, const FN(pooling_row) * r, int64_t w, int64_t n,
+                    int64_t c0, int kind, int all, T *best, int64_t *place, char *out)
+{
+    T sum[FN(pooling_columns_max)], *const y =
+                                        kind == FN(pooling_index) ? sum : (T *)(void *)out;
+    int64_t *const z = (int64_t *)(void *)out, step = p->stride[2], first, last, at;
+    for (int64_t j = 0; j < n; j++) {
+        y[j] = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
+    }
+    for (int64_t j = 0; kind == FN(pooling_index) && j < n; j++) {
+        z[j] = INT64_MAX;
+    }
+    for (int64_t k = 0; k < p->ker[2]; k++) {
+        FN(pooling_inside)(p, w, n, k, &first, &last, &at);
+        const int64_t c = c0 < 0 ? 0 : at - c0, many = last - first;
+        if (c0 < 0 && many > 0) {
+            FN(pooling_columns)(p, r, at, 1, kind, best, place);
+        }
+        const T *const b = best + c;
+        T *const to = y + first;
+        if (kind == FN(pooling_max) && step == 2) { /* said so that it becomes vectors */
+            for (int64_t j = 0; j < many; j++) {
+                to[j] = FN(pooling_greater)(to[j], b[j * 2]);
+            }
+        } else if (kind == FN(pooling_max)) {
+            for (int64_t j = 0; j < many; j++) {
+                to[j] = FN(pooling_greater)(to[j], b[j * step]);
+            }
+        } else if (kind == FN(pooling_mean)) {
+            for (int64_t j = 0; j < many; j++) {
+                to[j] += b[j * step];
+            }
+        } else {
+            for (int64_t j = 0; j < many; j++) {
+                const T old = to[j], a = b[j * step];
+                const int64_t was = z[first + j], is = place[c + j * step];
+                const int same = (a == old) | ((a != a) & (old != old));
+                const int take = (a > old) | ((a != a) & (old == old)) | (same & (is < was));
+                to[j] = take ? a : old;
+                z[first + j] = take ? is : was;
+            }
+        }
+    }
+    for (int64_t j = 0; kind == FN(pooling_index) && j < n; j++) {
+        z[j] = z[j] == INT64_MAX ? 0 : z[j];
+    }
+    for (int64_t j = 0; kind == FN(pooling_mean) && j < n; j++) {
+        FN(pooling_taps)(p, 2, w + j, &first, &last);
+        const int64_t taps = (r->d1 - r->d0) * (r->h1 - r->h0) * (last - first);
+        y[j] /= (T)(all ? p->all_taps : taps);
+    }
+}
+
+static inline __attribute__((always_inline, unused)) int64_t
+FN(pooling_run)(const tpk_view *in, const tpk_view *out, const int64_t *attr, int kind)
+{
+    const int64_t most = FN(pooling_columns_max);
+    const FN(pooling) p = FN(pooling_of)(in, out, attr);
+    const int64_t reach = (p.ker[2] - 1) * p.dil[2] + 1;
+    const int64_t room = reach > most ? 1 : (most - reach) / p.stride[2] + 1;
+    const int64_t size =
+        kind == FN(pooling_index) ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(T);
+    T best[FN(pooling_columns_max)];
+    int64_t place[FN(pooling_columns_max)];
+    char *y = (char *)out->p;
+    FN(pooling_row) r;
+    FN(pooling_strides)(in, r.s);
+    for (int64_t nc = 0; nc < p.n * p.c; nc++) {
+        r.plane = (const T *)in->p + nc / p.c * in->s[0] + nc % p.c * in->s[1];
+        for (int64_t dh = 0; dh < p.out[0] * p.out[1]; dh++) {
+            r.d = dh / p.out[1];
+            r.h = dh % p.out[1];
+            FN(pooling_taps)(&p, 0, r.d, &r.d0, &r.d1);
+            FN(pooling_taps)(&p, 1, r.h, &r.h0, &r.h1);
+            for (int64_t w = 0; w < p.out[2]; w += room) {
+                const int64_t windows = p.out[2] - w < room ? p.out[2] - w : room;
+                const int64_t at = w * p.stride[2] - p.pad[2];
+                const int64_t end = at + (windows - 1) * p.stride[2] + reach;
+                int64_t c0 = at < 0 ? 0 : at;
+                if (reach > most) {
+                    c0 = -1; /* too wide to keep: each window makes its columns itself */
+                } else {
+                    FN(pooling_columns)
+                    (&p, &r, c0, (end < p.in[2] ? end : p.in[2]) - c0, kind, best, place);
+                }
+                FN(pooling_windows)
+                (&p, &r, w, windows, c0, kind, kind == FN(pooling_mean) && attr[45], best,
+                 place, y);
+                y += windows * size;
+            }
+        }
+    }
+    return 0;
+}
 
 static __attribute__((unused)) int64_t FN(max_pool)(const tpk_view *in, const tpk_view *out,
                                                     const int64_t *attr)
 {
-    T *y = (T *)out->p;
-    FN_POOLING_ROWS(
-        for (int64_t j = 0; j < lanes; j++) { y[j] = (T)-__builtin_inff(); },
-        for (int64_t j = 0; j < many;
-             j++) { y[first + j] = FN(max)(y[first + j], from[j * step]); }, );
+    return FN(pooling_run)(in, out, attr, FN(pooling_max));
 }
 
 /* The place of the first greatest (or of the first NaN) in its plane, row-major. */
 static __attribute__((unused)) int64_t
 FN(max_pool_index)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
 {
-    int64_t *y = (int64_t *)out->p;
-    T best[FN(pooling_lanes)];
-    int32_t found[FN(pooling_lanes)];
-    FN_POOLING_ROWS(
-        for (int64_t j = 0; j < lanes; j++) {
-            y[j] = 0;
-            best[j] = 0;
-            found[j] = 0;
-        },
-        const int64_t z = (zd * p.in[1] + zh) * p.in[2] + at;
-        for (int64_t j = 0; j < many; j++) {
-            const T a = from[j * step];
-            const T b = best[first + j];
-            const int take = !found[first + j] || a > b || (a != a && b == b);
-            y[first + j] = take ? z + j * p.stride[2] : y[first + j];
-            best[first + j] = take ? a : b;
-            found[first + j] = 1;
-        }, );
+    return FN(pooling_run)(in, out, attr, FN(pooling_index));
 }
 
 /* attr: the lists, then count_pad. */
 static __attribute__((unused)) int64_t FN(avg_pool)(const tpk_view *in, const tpk_view *out,
                                                     const int64_t *attr)
 {
-    T *y = (T *)out->p;
-    FN_POOLING_ROWS(
-        for (int64_t j = 0; j < lanes; j++) { y[j] = 0; },
-        for (int64_t j = 0; j < many; j++) { y[first + j] += from[j * step]; },
-        for (int64_t j = 0; j < lanes; j++) {
-            FN(pooling_taps)(&p, 2, w + j, &first, &last);
-            y[j] /= (T)(attr[45] ? p.all_taps : (d1 - d0) * (h1 - h0) * (last - first));
-        });
+    return FN(pooling_run)(in, out, attr, FN(pooling_mean));
 }
-#undef FN_POOLING_ROWS
 
 /* Operand dy:  dx[i] = the sum over the windows that hold i of dy / taps of the window. */
 static __attribute__((unused)) int64_t FN(avg_pool_dx)(const tpk_view *in, const tpk_view *out,
