@@ -93,6 +93,7 @@ typedef enum tp_engine {
 typedef struct tp_compile_options {
     tp_engine engine;
     const char *skip_passes; /* "cse,fuse": passes left out; the answers keep their bits */
+    bool freeze; /* variables are read now, once: constants, whose contractions are packed */
 } tp_compile_options;
 
 /* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see

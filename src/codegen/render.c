@@ -60,8 +60,9 @@ void tpi_render_head(tpi_render *r, int n)
     put_comment(r, &r->plan->kernels[n]);
     tpi_str_printf(&r->body,
                    "static int64_t k%d(void *const *restrict p, const int64_t *restrict s, "
-                   "const int64_t *restrict random, void *restrict scratch)\n{\n"
-                   "    (void)p, (void)s, (void)random, (void)scratch;\n",
+                   "const int64_t *restrict random, const char *restrict packed, "
+                   "void *restrict scratch)\n{\n"
+                   "    (void)p, (void)s, (void)random, (void)packed, (void)scratch;\n",
                    n);
     for (int i = 0; i < symbols; i++)
         tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
@@ -199,12 +200,46 @@ static void put_texts(tpi_render *r, tpi_str *out)
             }
 }
 
+/* A function with the symbols in scope. */
+static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const char *first,
+                      const tpi_str *body, const char *last)
+{
+    tpi_str_printf(out, "\n%s\n{\n    %s\n    (void)s;\n", head, first);
+    for (int i = 0; i < tpi_dim_n_symbols(r->plan->graph->dims); i++)
+        tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
+    tpi_str_add(out, body->text ? body->text : "", body->len);
+    tpi_str_printf(out, "    %s\n}\n", last);
+}
+
+/* Packed constants lie one after the other behind a table of where each begins. */
+static void put_packing(const tpi_render *r, tpi_str *out)
+{
+    tpi_str first = TPI_STR(out->mem);
+    tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (r->n_packed * 8 + 63) & ~63);
+    put_sized(r, out, "static int64_t pack_layout(const int64_t *s, int64_t *at)",
+              first.text ? first.text : "", &r->packed, "return total;");
+    tpi_str_free(&first);
+    tpi_str_printf(out,
+                   "\nint64_t " TPI_PACKED_SYMBOL "(const int64_t *s)\n{\n"
+                   "    int64_t at[%d];\n    return pack_layout(s, at);\n}\n",
+                   r->n_packed + 1);
+    put_sized(r, out,
+              "void " TPI_PACK_SYMBOL
+              "(void *const *p, const int64_t *s, void *packed, void *scratch)",
+              "pack_layout(s, packed);\n    (void)p, (void)scratch;", &r->pack, "return;");
+}
+
 /* ---- the program ------------------------------------------------------------------------------------ */
 
 bool tpi_render_program(const tpi_plan *p, tpi_str *out)
 {
     tpi_mem *m = &p->graph->ctx->mem;
-    tpi_render r = {.plan = p, .body = TPI_STR(m), .scratch = TPI_STR(m), .texts = NEEDS(elem)};
+    tpi_render r = {.plan = p,
+                    .body = TPI_STR(m),
+                    .scratch = TPI_STR(m),
+                    .packed = TPI_STR(m),
+                    .pack = TPI_STR(m),
+                    .texts = NEEDS(elem)};
     for (int i = 0; i < p->n_kernels; i++) {
         const tpi_kernel_kind kind = p->kernels[i].kind;
         if (kind == TPI_KERNEL_LOOP)
@@ -217,29 +252,30 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out)
     tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     put_texts(&r, out);
     tpi_str_add(out, r.body.text ? r.body.text : "", r.body.len);
-    const int symbols = tpi_dim_n_symbols(p->graph->dims);
-    tpi_str_put(out, "\nint64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)\n{\n"
-                     "    int64_t most = 64, need = 0;\n    (void)s, (void)need;\n");
-    for (int i = 0; i < symbols; i++)
-        tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
-    tpi_str_add(out, r.scratch.text ? r.scratch.text : "", r.scratch.len);
-    tpi_str_put(out, "    return most;\n}\n\nint64_t " TPI_ENTRY_SYMBOL
-                     "(void *const *p, const int64_t *s, const int64_t *random, void *scratch, "
-                     "int64_t *fail)\n{\n    int64_t e = 0;\n    (void)e, (void)fail;\n");
+    put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)",
+              "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
+    put_packing(&r, out);
+    tpi_str_put(out, "\nint64_t " TPI_ENTRY_SYMBOL
+                     "(void *const *p, const int64_t *s, const int64_t *random, "
+                     "const void *packed, void *scratch, int64_t *fail)\n{\n"
+                     "    int64_t e = 0;\n    (void)e, (void)fail;\n");
     for (int i = 0; i < p->n_kernels; i++) {
         const bool can_fail = p->kernels[i].kind == TPI_KERNEL_CALL;
         if (can_fail)
             tpi_str_printf(out,
-                           "    if ((e = k%d(p, s, random, scratch)) != 0) {\n"
+                           "    if ((e = k%d(p, s, random, packed, scratch)) != 0) {\n"
                            "        fail[0] = %d, fail[1] = e;\n        return 1;\n    }\n",
                            i, p->kernels[i].root);
         else
-            tpi_str_printf(out, "    k%d(p, s, random, scratch);\n", i);
+            tpi_str_printf(out, "    k%d(p, s, random, packed, scratch);\n", i);
     }
     tpi_str_put(out, "    return 0;\n}\n");
-    const bool ok = !out->failed && !r.body.failed && !r.scratch.failed;
+    const bool ok = !out->failed && !r.body.failed && !r.scratch.failed && !r.packed.failed &&
+                    !r.pack.failed;
     tpi_str_free(&r.body);
     tpi_str_free(&r.scratch);
+    tpi_str_free(&r.packed);
+    tpi_str_free(&r.pack);
     if (!ok) {
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
         tpi_str_free(out);

@@ -9,15 +9,23 @@
  * position of each random node, scratch memory of tapir_scratch(sizes) bytes. Returns 0, or 1
  * with fail[] = node, 1 + position of an index that was out of range. */
 typedef int64_t (*tpi_entry)(void *const *buffers, const int64_t *sizes, const int64_t *random,
-                             void *scratch, int64_t *fail);
-typedef int64_t (*tpi_scratch_size)(const int64_t *sizes);
+                             const void *packed, void *scratch, int64_t *fail);
+/* Bytes of scratch memory, and of packed constants, at these sizes. */
+typedef int64_t (*tpi_program_bytes)(const int64_t *sizes);
+/* Packs the constant operands of contractions, once for these sizes. */
+typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packed, void *scratch);
 #define TPI_ENTRY_SYMBOL "tapir_run"
 #define TPI_SCRATCH_SYMBOL "tapir_scratch"
+#define TPI_PACKED_SYMBOL "tapir_packed"
+#define TPI_PACK_SYMBOL "tapir_pack"
 
 typedef struct tpi_render {
     const tpi_plan *plan;
     tpi_str body;    /* the kernels */
     tpi_str scratch; /* one line per kernel that needs scratch memory */
+    tpi_str packed;  /* one line per constant that is packed: where it goes */
+    tpi_str pack;    /* and how it is packed */
+    int n_packed;
     unsigned texts;  /* which files of src/kernel it needs, as bits of tpi_text_id */
     unsigned instances[8]; /* of the templates: element types, as bits */
     int n_random;

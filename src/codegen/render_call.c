@@ -93,6 +93,32 @@ static void put_function_call(tpi_render *r, const tp_tensor *t)
                    t->op->fn, type_of(key));
 }
 
+/* What follows up to `write_back` goes to another text. */
+static tpi_str write_to(tpi_render *r, tpi_str *other)
+{
+    const tpi_str body = r->body;
+    r->body = *other;
+    return body;
+}
+
+static void write_back(tpi_render *r, tpi_str *other, tpi_str body)
+{
+    *other = r->body;
+    r->body = body;
+}
+
+static bool is_constant(const tpi_render *r, const tp_tensor *x)
+{
+    const int root = r->plan->values[x->index].layout.root;
+    return r->plan->graph->nodes[root]->op == &tpi_op_const;
+}
+
+/* Room for the next packed constant; its size follows. */
+static void put_room(tpi_render *r, const char *call)
+{
+    tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s", r->n_packed, call);
+}
+
 /* ---- matrix products ------------------------------------------------------------------------------------ */
 
 static void put_size_of(tpi_render *r, const char *before, int64_t size)
@@ -113,6 +139,43 @@ static void put_batch_offset(tpi_render *r, const tp_tensor *t, const int64_t *s
     }
 }
 
+/* b is the same constant for the whole batch. */
+static bool packs_b(const tpi_render *r, const tp_tensor *b)
+{
+    const int64_t *stride = r->plan->values[b->index].layout.stride;
+    bool once = is_constant(r, b) && b->dtype >= TP_F32;
+    for (int i = 0; i < b->rank - 2; i++)
+        once &= stride[i] == 0 || b->shape[i] == 1;
+    return once;
+}
+
+static void put_pack_b(tpi_render *r, const tp_tensor *b)
+{
+    const int lead = b->rank - 2;
+    const tpi_layout *l = &r->plan->values[b->index].layout;
+    const char *type = type_of(b);
+    tpi_str body = write_to(r, &r->packed);
+    put_room(r, "tpk_gemm_packed_b_size_");
+    tpi_str_printf(&r->body, "%s(", type);
+    tpi_render_size(r, b->shape[lead + 1]);
+    put_size_of(r, ", ", b->shape[lead]);
+    tpi_str_put(&r->body, ") + 63) & ~(int64_t)63;\n");
+    write_back(r, &r->packed, body);
+    body = write_to(r, &r->pack);
+    tpi_str_put(&r->body, "    {\n    ");
+    tpi_render_memory(r, l->root, false);
+    tpi_str_printf(&r->body, "        tpk_gemm_pack_b_%s(", type);
+    tpi_render_size(r, b->shape[lead + 1]);
+    put_size_of(r, ", ", b->shape[lead]);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, l);
+    put_size_of(r, ", ", l->stride[lead]);
+    put_size_of(r, ", ", l->stride[lead + 1]);
+    tpi_str_printf(&r->body, ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]));\n    }\n",
+                   type, r->n_packed);
+    write_back(r, &r->pack, body);
+}
+
 static void put_matmul(tpi_render *r, const tp_tensor *t)
 {
     const tp_tensor *a = t->in[0], *b = t->in[1];
@@ -120,7 +183,7 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
                      *lb = &r->plan->values[b->index].layout,
                      *lc = &r->plan->values[t->index].layout;
     const int lead = t->rank - 2;
-    const bool is_float = t->dtype >= TP_F32;
+    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r, b);
     const char *type = type_of(t);
     for (int i = 0; i < lead; i++) {
         tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
@@ -129,7 +192,7 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     }
     if (is_float) {
         r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
-        tpi_str_printf(&r->body, "        tpk_gemm_%s(", type);
+        tpi_str_printf(&r->body, "        tpk_gemm_%s%s(", packed ? "packed_b_" : "", type);
     } else { /* integers wrap: the order does not matter */
         tpi_str_printf(&r->body, "        k_matmul_%s(", type);
     }
@@ -141,11 +204,16 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     put_batch_offset(r, a, la->stride);
     put_size_of(r, ", ", la->stride[lead]);
     put_size_of(r, ", ", la->stride[lead + 1]);
-    tpi_str_put(&r->body, ", ");
-    put_address(r, lb);
-    put_batch_offset(r, b, lb->stride);
-    put_size_of(r, ", ", lb->stride[lead]);
-    put_size_of(r, ", ", lb->stride[lead + 1]);
+    if (packed) {
+        tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%d])", type,
+                       r->n_packed);
+    } else {
+        tpi_str_put(&r->body, ", ");
+        put_address(r, lb);
+        put_batch_offset(r, b, lb->stride);
+        put_size_of(r, ", ", lb->stride[lead]);
+        put_size_of(r, ", ", lb->stride[lead + 1]);
+    }
     tpi_str_put(&r->body, ", ");
     put_address(r, lc);
     put_batch_offset(r, t, lc->stride);
@@ -153,15 +221,17 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, is_float ? ", scratch);\n    return 0;\n}\n" : ");\n    return 0;\n}\n");
     if (!is_float)
         return;
-    tpi_str body = r->body; /* the same sizes, into the other text */
-    r->body = r->scratch;
+    tpi_str body = write_to(r, &r->scratch);
     tpi_str_printf(&r->body, "    need = (int64_t)tpk_gemm_ws_%s(", type);
     tpi_render_size(r, t->shape[lead]);
     put_size_of(r, ", ", t->shape[lead + 1]);
     put_size_of(r, ", ", a->shape[lead + 1]);
     tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
-    r->scratch = r->body;
-    r->body = body;
+    write_back(r, &r->scratch, body);
+    if (packed) {
+        put_pack_b(r, b);
+        r->n_packed++;
+    }
 }
 
 /* Integer products are rare: their loop is written where it is needed. */
@@ -228,24 +298,47 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
                     *y = dx ? t->in[0] : dw ? t->in[1] : t;
     const char *type = type_of(t);
     r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
+    const bool packed = !dx && !dw && is_constant(r, w);
     put_spec(r, t, x, w, y);
-    tpi_str_printf(&r->body, "    tpk_%s_%s(&c, ", t->op->name, type);
+    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "", type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
-    put_address(r, &r->plan->values[t->in[1]->index].layout);
+    if (packed)
+        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%d])", type,
+                       r->n_packed);
+    else
+        put_address(r, &r->plan->values[t->in[1]->index].layout);
     tpi_str_put(&r->body, ", ");
     put_address(r, &r->plan->values[t->index].layout);
     tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
-    tpi_str body = r->body;
-    r->body = r->scratch;
+    tpi_str body = write_to(r, &r->scratch);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
     tpi_str_printf(&r->body,
                    "        need = (int64_t)tpk_%s_ws_%s(&c);\n"
                    "        most = need > most ? need : most;\n    }\n",
                    t->op->name, type);
-    r->scratch = r->body;
-    r->body = body;
+    write_back(r, &r->scratch, body);
+    if (!packed)
+        return;
+    body = write_to(r, &r->packed);
+    tpi_str_put(&r->body, "    {\n    ");
+    put_spec(r, t, x, w, y);
+    put_room(r, "tpk_conv_packed_w_size_");
+    tpi_str_printf(&r->body, "%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
+    write_back(r, &r->packed, body);
+    body = write_to(r, &r->pack);
+    tpi_str_put(&r->body, "    {\n    ");
+    put_spec(r, t, x, w, y);
+    tpi_str_put(&r->body, "    ");
+    tpi_render_memory(r, r->plan->values[w->index].layout.root, false);
+    tpi_str_printf(&r->body, "        tpk_conv_pack_w_%s(&c, ", type);
+    put_address(r, &r->plan->values[w->index].layout);
+    tpi_str_printf(&r->body,
+                   ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]), scratch);\n    }\n",
+                   type, r->n_packed);
+    write_back(r, &r->pack, body);
+    r->n_packed++;
 }
 
 void tpi_render_call(tpi_render *r, int n)

@@ -44,13 +44,17 @@ bool tpi_program_has_c(tp_program *p, int wait_ms)
         return p->entry;
     if (tpi_build_poll(p->build, wait_ms) != TPI_BUILD_READY)
         return false;
-    /* ISO C has no cast from an object's address to a function's */
     void *entry = tpi_build_symbol(p->build, TPI_ENTRY_SYMBOL);
     void *scratch = tpi_build_symbol(p->build, TPI_SCRATCH_SYMBOL);
-    if (!entry || !scratch)
+    void *packed = tpi_build_symbol(p->build, TPI_PACKED_SYMBOL);
+    void *pack = tpi_build_symbol(p->build, TPI_PACK_SYMBOL);
+    if (!entry || !scratch || !packed || !pack)
         return false;
+    /* ISO C has no cast from an object's address to a function's */
     memcpy(&p->entry, &entry, sizeof entry);
-    memcpy(&p->scratch_size, &scratch, sizeof scratch);
+    memcpy(&p->scratch_bytes, &scratch, sizeof scratch);
+    memcpy(&p->packed_bytes, &packed, sizeof packed);
+    memcpy(&p->pack, &pack, sizeof pack);
     p->stats.compile_ms = tpi_build_ms(p->build);
     p->stats.from_cache = tpi_build_from_cache(p->build);
     p->sized = false;
@@ -68,6 +72,18 @@ static int64_t buffer_bytes(const tp_program *p, int i)
     return bytes;
 }
 
+/* Memory of at least `need` bytes, what was in it lost. */
+static bool make_room(tpi_mem *m, char **p, size_t *size, size_t need)
+{
+    if (need <= *size)
+        return true;
+    tpi_give_back(m, *p, *size);
+    *size = 0;
+    *p = tpi_take(m, need);
+    *size = *p ? need : 0;
+    return *p;
+}
+
 bool tpi_program_resize(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
@@ -79,16 +95,11 @@ bool tpi_program_resize(tp_program *p)
         bytes[i] = buffer_bytes(p, i);
     p->arena_bytes = tpi_place_buffers(n, p->plan->buffers, bytes, p->offsets);
     tpi_give_back(m, bytes, (size_t)n * sizeof *bytes);
-    const int64_t scratch = p->scratch_size(p->symbols);
-    const size_t need = (size_t)p->arena_bytes + (size_t)scratch;
-    if (need > p->arena_size) {
-        tpi_give_back(m, p->arena, p->arena_size);
-        p->arena_size = 0;
-        p->arena = tpi_take(m, need);
-        if (!p->arena)
-            return false;
-        p->arena_size = need;
-    }
+    const size_t need = (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols);
+    if (!make_room(m, &p->arena, &p->arena_size, need) ||
+        !make_room(m, &p->packed, &p->packed_size, (size_t)p->packed_bytes(p->symbols)))
+        return false;
+    p->is_packed = false;
     p->stats.arena_bytes = (int64_t)need;
     p->sized = true;
     return true;
@@ -216,7 +227,11 @@ bool tpi_execute_c(tpi_session *s)
     if (ok) {
         int64_t fail[2] = {0, 0};
         set_random(p);
-        ok = p->entry(p->pointers, p->symbols, p->random, p->arena + p->arena_bytes, fail) == 0;
+        char *scratch = p->arena + p->arena_bytes;
+        if (!p->is_packed)
+            p->pack(p->pointers, p->symbols, p->packed, scratch);
+        p->is_packed = true;
+        ok = p->entry(p->pointers, p->symbols, p->random, p->packed, scratch, fail) == 0;
         if (!ok)
             fail_at(p, fail);
     }

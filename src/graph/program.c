@@ -31,6 +31,7 @@ static void program_free(tpi_owned *o)
     if (p->source.mem)
         tpi_str_free(&p->source);
     tpi_give_back(m, p->arena, p->arena_size);
+    tpi_give_back(m, p->packed, p->packed_size);
     tp_graph_free(p->graph);
     tpi_give_back(m, p, sizeof *p);
 }
@@ -154,7 +155,12 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     ok = ok && p->roots;
     tpi_nodes_free(&roots);
     if (ok)
-        p->graph = tpi_prune(g, p->n_feeds, p->feeds, p->n_roots, p->roots);
+        p->graph = tpi_prune(g, opt && opt->freeze, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (ok && opt && opt->freeze && p->n_commits) {
+        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_STATE,
+                        "what is fetched assigns a variable, but variables are frozen");
+        ok = false;
+    }
     if (ok && p->graph)
         p->graph =
             tpi_optimize(p->graph, skip, p->n_feeds, p->feeds, p->n_roots, p->roots);
@@ -309,8 +315,51 @@ static bool refuse_size(const tp_program *p, tpi_at at, const tp_tensor *t, int6
     return false;
 }
 
-/* With the sizes known, is every size of the program one? Ops rely on it: a slice whose ends were
- * negative would reach outside. */
+/* Does the op take its operands now that their sizes are known? It says what it says eagerly: a
+ * window that fits no size 0, a slice that reaches outside. */
+static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const int64_t *shape)
+{
+    tp_tensor few[16], *fakes = few, *few_in[16], **in = few_in;
+    _Alignas(8) char attrs[1024];
+    const size_t n = (size_t)t->n_in;
+    if (n > 16) {
+        fakes = tpi_take(&p->ctx->mem, n * sizeof *fakes);
+        in = tpi_take(&p->ctx->mem, n * sizeof *in);
+    }
+    bool ok = fakes && in;
+    if (!ok)
+        tpi_no_memory(p->ctx, at, t->op->name);
+    for (size_t i = 0; i < n && ok; i++) {
+        fakes[i] = *t->in[i];
+        fakes[i].graph = NULL;
+        tpi_program_shape(p, t->in[i], fakes[i].shape);
+        in[i] = &fakes[i];
+    }
+    if (ok) {
+        tpi_program_attrs(p, t, attrs);
+        tpi_infer q = {.op = t->op,
+                       .at = t->file ? TPI_AT(t->file, t->line) : at,
+                       .ctx = p->ctx,
+                       .n_in = t->n_in,
+                       .in = in,
+                       .attrs = attrs};
+        ok = t->op->infer(&q);
+        if (ok && (q.rank != t->rank ||
+                   memcmp(q.shape, shape, (size_t)q.rank * sizeof *shape) != 0)) {
+            tpi_fail_status(p->ctx, q.at, t->op->name, TP_E_BUG,
+                            "its shape is not what it was declared to be");
+            ok = false;
+        }
+    }
+    if (n > 16) {
+        tpi_give_back(&p->ctx->mem, fakes, n * sizeof *fakes);
+        tpi_give_back(&p->ctx->mem, in, n * sizeof *in);
+    }
+    return ok;
+}
+
+/* With the sizes known, is every size of the program one, and does every op take them? Kernels
+ * rely on it. */
 static bool check_sizes(const tp_program *p, tpi_at at)
 {
     for (int i = 0; i < p->graph->n_nodes; i++) {
@@ -332,6 +381,8 @@ static bool check_sizes(const tp_program *p, tpi_at at)
                 if (tpi_program_size(p, v[k]) < 0)
                     return refuse_size(p, at, t, v[k]);
         }
+        if (t->op->kind != TPI_SOURCE && t->op->infer && !check_rule(p, at, t, shape))
+            return false;
     }
     return true;
 }

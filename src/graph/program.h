@@ -29,15 +29,19 @@ struct tp_program {
     const char *source_text;
     tpi_build *build;
     tpi_entry entry; /* NULL until it is loaded */
-    tpi_scratch_size scratch_size;
+    tpi_program_bytes scratch_bytes, packed_bytes;
+    tpi_pack pack;
     /* at the sizes of the last run */
     bool sized;
     int n_symbols;
     int64_t *symbols;
     int64_t *offsets; /* of the plan's buffers in the arena */
     int64_t arena_bytes;
-    char *arena;
+    char *arena; /* with the scratch memory behind it */
     size_t arena_size;
+    char *packed; /* constants in the layout of contractions */
+    size_t packed_size;
+    bool is_packed;
     void **pointers; /* by buffer */
     int n_random;
     int64_t *random;

@@ -50,6 +50,7 @@ static tp_graph *no_graph(tp_graph *g)
 
 typedef struct import {
     tp_graph *from, *to;
+    bool freeze;
     int n_feeds;
     tp_tensor **feeds;
 } import;
@@ -96,6 +97,16 @@ static bool import_attrs(const import *im, const tp_tensor *node, void *attrs)
     return true;
 }
 
+static tp_tensor *frozen(const import *im, tpi_at at, const tp_tensor *variable)
+{
+    tp_tensor *copy = tpi_tensor_new(im->to->ctx, at, (tp_dtype)variable->dtype, variable->rank,
+                                     variable->shape);
+    if (copy->status != TP_OK)
+        return copy;
+    tpi_copy_out(variable, copy->data);
+    return tpi_graph_lift(im->to, at, copy);
+}
+
 static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor *const *in)
 {
     tp_ctx *ctx = im->to->ctx;
@@ -103,6 +114,8 @@ static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor
         node->file ? tpi_graph_intern(im->to, node->file, strlen(node->file)) : NULL;
     const tpi_at at = TPI_AT(file, node->line);
     const bool fed = is_fed((void *)im, node);
+    if (!fed && node->op == &tpi_op_variable && im->freeze)
+        return frozen(im, at, node->in[0]);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
         return tpi_graph_lift(im->to, at, node->in[0]);
     int64_t shape[TP_MAX_RANK];
@@ -129,10 +142,15 @@ static bool import_symbols(const import *im)
     return true;
 }
 
-tp_graph *tpi_prune(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
+tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
+                    tp_tensor **roots)
 {
     tp_ctx *ctx = g->ctx;
-    import im = {.from = g, .to = new_graph(ctx), .n_feeds = n_feeds, .feeds = feeds};
+    import im = {.from = g,
+                 .to = new_graph(ctx),
+                 .freeze = freeze,
+                 .n_feeds = n_feeds,
+                 .feeds = feeds};
     if (!im.to)
         return NULL;
     tpi_nodes nodes = {.ctx = ctx};

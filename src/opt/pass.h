@@ -6,7 +6,7 @@
 #ifndef TAPIR_PASS_H
 #define TAPIR_PASS_H
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 typedef struct tpi_rewrite {
     tp_ctx *ctx;
@@ -26,9 +26,11 @@ typedef struct tpi_pass {
 
 extern const tpi_pass tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
 
-/* A graph of what `roots` need, of which the fed nodes are placeholders. On success roots[] and
+/* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
+ * variables are constants of the value they have now. On success roots[] and
  * feeds[] are its nodes (a feed that nothing needs is NULL). NULL: the context's error tells. */
-tp_graph *tpi_prune(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots);
+tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
+                    tp_tensor **roots);
 /* Runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
  * roots[] and feeds[] are kept up to date. `skip` as in tp_compile_options. */
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
