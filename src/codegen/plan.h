@@ -11,7 +11,7 @@
 #ifndef TAPIR_PLAN_H
 #define TAPIR_PLAN_H
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 #include "op/op.h"
 
 typedef enum tpi_place {

@@ -6,7 +6,7 @@
  * (newest node first, operands from first to last), which fixes the bits. */
 #include "op/op.h"
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef TAPIR_IR_CHECK_H
 #define TAPIR_IR_CHECK_H
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 typedef struct tpi_why {
     char text[240];

@@ -1,4 +1,4 @@
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include "base/hash.h"
 

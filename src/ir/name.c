@@ -1,5 +1,5 @@
 #include "core/variable.h"
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <string.h>
 

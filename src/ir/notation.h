@@ -3,7 +3,7 @@
 #ifndef TAPIR_IR_NOTATION_H
 #define TAPIR_IR_NOTATION_H
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 /* ---- literals: exact, and the same in every locale ----------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* The one doorway. */
 #include "op/op.h"
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "op/op.h"
 
 #include "core/variable.h"
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Elementwise ops of two operands, which broadcast and meet in one type. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line

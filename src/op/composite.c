@@ -1,6 +1,6 @@
 /* Composites: plain functions over the public ops, so that gradients, graphs and export come for
  * nothing. What is refused here is refused with the composite's name and the user's line. */
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 #include "op/op.h"
 
 #undef TP_PLACE

@@ -1,5 +1,5 @@
 /* The scalar functions of src/kernel/elem.h as a table, and the plain loop over them. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 
 #include "kernel/elem.h"
 

@@ -1,5 +1,5 @@
 /* Random tensors. */
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 #include "kernel/philox.h"
 #include "kernel/vec.h"
 #include "op/draw.h"

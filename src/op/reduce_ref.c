@@ -1,5 +1,5 @@
 /* Reductions, element by element: the oracle. It shares no code with src/kernel/reduce.h. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 #include "op/reduction.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Reductions over axes, and the sizes of axes. */
 #include "op/reduction.h"
 
-#include "op/elem.h"
+#include "op/elementwise.h"
 #include "op/lines.h"
 #include "op/sizes.h"
 

@@ -1,5 +1,5 @@
 /* where, cast, detach. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 
 #include <string.h>
 

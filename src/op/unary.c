@@ -1,5 +1,5 @@
 /* Elementwise ops of one operand. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */

@@ -1,7 +1,7 @@
 /* Files of graphs from anyone. A mutated file hardly ever has the right hash, so each input is
  * tried twice: as it is, and sealed with the size and hash that it should have. */
 #include "base/hash.h"
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <stdlib.h>
 #include <string.h>

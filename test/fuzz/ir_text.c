@@ -1,6 +1,6 @@
 /* Texts of graphs from anyone: refused with an error, or read as a graph that keeps every rule
  * and prints as a text that prints the same again. */
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 
 #include <stdlib.h>
 #include <string.h>

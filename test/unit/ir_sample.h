@@ -2,7 +2,7 @@
 #ifndef TAPIR_IR_SAMPLE_H
 #define TAPIR_IR_SAMPLE_H
 
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 #include "op/op.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* Moves: chains of random views against the definition of each op on a plain array, the
  * reference copies against the views, view rules over symbols against the same rules over
  * numbers, slices against Python, errors. */
-#include "ir/graph.h"
+#include "ir/graph_def.h"
 #include "op/sizes.h"
 #include "unit.h"
 

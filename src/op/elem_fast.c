@@ -1,7 +1,7 @@
 /* Elementwise ops by rows: axes that run together in all operands are joined, the innermost is
  * given to a row kernel, the others are walked. An operand whose innermost stride is neither 0
  * nor 1 is gathered into a small buffer first. */
-#include "op/elem.h"
+#include "op/elementwise.h"
 
 #include <string.h>
 
