@@ -107,6 +107,10 @@ TP_API tp_status tp_error(const tp_ctx *tp);
  * was none. Valid until tp_clear_error or tp_close. */
 TP_API const char *tp_error_message(const tp_ctx *tp);
 TP_API void tp_clear_error(tp_ctx *tp);
+/* A failed tensor with an error of your own, for functions that refuse what they are given:
+ * "net.c:41: TEXT". `status` is not TP_OK. */
+TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
+#define tp_fail(...) tp_fail_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- scopes ------------------------------------------------------------------------- */
 

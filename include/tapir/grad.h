@@ -15,6 +15,8 @@ extern "C" {
  * asked of. Symbolic tensors need no mark. Returns `t`. */
 TP_FN(tp_tensor *, tp_require_grad, tp_tensor *t);
 #define tp_require_grad(...) tp_require_grad_at(TP_PLACE, __VA_ARGS__)
+/* Is `t` marked, recorded as computed from something marked, or symbolic? */
+TP_API bool tp_requires_grad(const tp_tensor *t);
 
 /* Turns recording on or off; returns how it was. What is made while it is off, in a graph too,
  * is a constant to gradients. */

@@ -76,6 +76,16 @@ tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status st
     return status;
 }
 
+tp_tensor *tp_fail_at(const char *file, int line, tp_ctx *tp, tp_status status, const char *text)
+{
+    const bool known = status > TP_OK && status < TP_N_STATUS;
+    return tpi_fail(tp, TPI_AT(file, line), NULL, known ? status : TP_E_VALUE, "%s",
+                    text ? text : "");
+}
+
+TPI_BARE(tp_tensor *, tp_fail, (tp_ctx * tp, tp_status status, const char *text), tp, status,
+         text)
+
 tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what)
 {
     if (!ctx)

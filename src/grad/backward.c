@@ -328,6 +328,11 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
 
 TPI_BARE(tp_tensor *, tp_require_grad, (tp_tensor * t), t)
 
+bool tp_requires_grad(const tp_tensor *t)
+{
+    return tpi_is_live(t) && t->status == TP_OK && (t->graph || t->flags & TPI_REQUIRES);
+}
+
 /* ---- tp_grads -------------------------------------------------------------------------------------- */
 
 /* The node of y's graph that a concrete x is read through; x itself otherwise; NULL: none. */

@@ -1,0 +1,101 @@
+/* Layers: parameters drawn at random, and the ops that use them. */
+#include "tapir/nn.h"
+
+#include <math.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE file, line
+
+/* A parameter "name.part", uniform in +-1/sqrt(n_in). */
+static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
+                       const char *part, int rank, const int64_t *shape, int64_t n_in)
+{
+    if (!name)
+        return tp_fail(tp, TP_E_NULL, "the layer's name is NULL");
+    if (n_in < 1)
+        return tp_fail(tp, TP_E_VALUE, "a layer of no inputs");
+    const size_t length = strlen(name), size = length + strlen(part) + 1;
+    char *full = tp_alloc(tp, size);
+    if (!full || tp_scope_begin(tp) != TP_OK) {
+        tp_free(tp, full);
+        return tp_fail(tp, TP_E_MEMORY, "out of memory");
+    }
+    memcpy(full, name, length);
+    memcpy(full + length, part, size - length);
+    const double bound = 1 / sqrt((double)n_in);
+    tp_tensor *init = tp_uniform(tp, TP_F32, rank, shape, -bound, bound);
+    tp_tensor *param = tp_keep(tp_param(init, full));
+    tp_scope_end(tp);
+    tp_free(tp, full);
+    return param;
+}
+
+/* The parameter as x's graph reads it: at each run, whatever is done to it on the way. */
+static tp_tensor *beside(const char *file, int line, tp_tensor *x, tp_tensor *param)
+{
+    tp_graph *g = tp_graph_of(x);
+    return g ? tp_graph_read(g, param) : param;
+}
+
+tp_dense tp_dense_new_at(const char *file, int line, tp_ctx *tp, const char *name, int64_t n_in,
+                         int64_t n_out)
+{
+    const int64_t shape[2] = {n_in, n_out};
+    tp_dense l;
+    l.w = draw(file, line, tp, name, ".w", 2, shape, n_in);
+    l.b = draw(file, line, tp, name, ".b", 1, shape + 1, n_in);
+    return l;
+}
+
+tp_dense(tp_dense_new)(tp_ctx *tp, const char *name, int64_t n_in, int64_t n_out)
+{
+    return tp_dense_new_at(NULL, 0, tp, name, n_in, n_out);
+}
+
+tp_tensor *tp_dense_apply_at(const char *file, int line, const tp_dense *l, tp_tensor *x)
+{
+    if (!l)
+        return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
+    return tp_linear(x, l->w, l->b);
+}
+
+tp_tensor *(tp_dense_apply)(const tp_dense *l, tp_tensor *x)
+{
+    return tp_dense_apply_at(NULL, 0, l, x);
+}
+
+tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const char *name,
+                                   int64_t c, int64_t oc, int64_t k, int64_t stride, int64_t pad)
+{
+    /* Sizes beyond any memory are kept out of the product. */
+    const int64_t limit = 1 << 20;
+    const bool fits = c > 0 && k > 0 && c <= limit && k <= limit;
+    const int64_t shape[4] = {oc, c, k, k}, n_in = fits ? c * k * k : 0;
+    tp_conv_layer l = {.window = {.stride = {stride, stride},
+                                  .pad_lo = {pad, pad},
+                                  .pad_hi = {pad, pad}}};
+    l.w = draw(file, line, tp, name, ".w", 4, shape, n_in);
+    l.b = draw(file, line, tp, name, ".b", 1, shape, n_in);
+    return l;
+}
+
+tp_conv_layer(tp_conv_layer_new)(tp_ctx *tp, const char *name, int64_t c, int64_t oc, int64_t k,
+                                 int64_t stride, int64_t pad)
+{
+    return tp_conv_layer_new_at(NULL, 0, tp, name, c, oc, k, stride, pad);
+}
+
+tp_tensor *tp_conv_layer_apply_at(const char *file, int line, const tp_conv_layer *l,
+                                  tp_tensor *x)
+{
+    if (!l)
+        return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
+    tp_tensor *b = tp_reshape(beside(file, line, x, l->b), TP_DIMS(1, -1, 1, 1));
+    return tp_add(tp_conv(x, l->w, &l->window), b);
+}
+
+tp_tensor *(tp_conv_layer_apply)(const tp_conv_layer *l, tp_tensor *x)
+{
+    return tp_conv_layer_apply_at(NULL, 0, l, x);
+}
