@@ -296,7 +296,7 @@ CONV_OP(conv_dw, CONV_DW, sized_table);
 static tp_tensor *convolve(tpi_at at, const tpi_op *op, tp_tensor *a, tp_tensor *b, int n_sizes,
                            const int64_t *sizes, const tp_window *window)
 {
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, op->name, 0, a);
+    tp_tensor *failed = tpi_refuse_operands(at, op->name, TPI_IN(a, b));
     if (failed)
         return failed;
     if (n_sizes < 0 || n_sizes > TP_MAX_RANK || (n_sizes > 0 && !sizes))

@@ -201,12 +201,11 @@ static tp_tensor *join(tpi_at at, const char *what, int n, tp_tensor *const *xs,
         return (tp_tensor *)&tpi_nil;
     tp_tensor *few[16], **in = few;
     tp_dtype dtype = TP_BOOL;
-    for (int i = 0; i < n; i++) {
-        tp_tensor *failed = tpi_refuse_operand(xs[0] ? xs[0]->ctx : NULL, at, what, i, xs[i]);
-        if (failed)
-            return failed;
+    tp_tensor *failed = tpi_refuse_operands(at, what, n, xs);
+    if (failed)
+        return failed;
+    for (int i = 0; i < n; i++)
         dtype = i == 0 ? (tp_dtype)xs[0]->dtype : tp_promote(dtype, (tp_dtype)xs[i]->dtype);
-    }
     tp_ctx *ctx = xs[0]->ctx;
     const size_t bytes = (size_t)n * sizeof *in;
     if (n > 16)

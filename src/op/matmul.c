@@ -214,9 +214,7 @@ static tp_tensor *tall(tpi_at at, tp_tensor *a, tp_tensor *b)
 tp_tensor *tp_matmul_at(const char *file, int line, tp_tensor *a, tp_tensor *b)
 {
     const tpi_at at = TPI_AT(file, line);
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, "matmul", 0, a);
-    if (!failed)
-        failed = tpi_refuse_operand(a->ctx, at, "matmul", 1, b);
+    tp_tensor *failed = tpi_refuse_operands(at, "matmul", TPI_IN(a, b));
     if (failed)
         return failed;
     if (a->rank == 0 || b->rank == 0)

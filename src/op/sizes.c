@@ -38,6 +38,19 @@ bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *str
     return step != TPI_NO_DIM;
 }
 
+tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in)
+{
+    tp_ctx *ctx = NULL; /* of the first that has one, so that the error has a place */
+    for (int i = 0; i < n && !ctx; i++)
+        ctx = in[i] ? in[i]->ctx : NULL;
+    for (int i = 0; i < n; i++) {
+        tp_tensor *failed = tpi_refuse_operand(ctx, at, what, i, in[i]);
+        if (failed)
+            return failed;
+    }
+    return NULL;
+}
+
 bool tpi_refuse_axis(tpi_infer *q, int64_t axis)
 {
     const tp_tensor *x = q->in[0];

@@ -18,6 +18,9 @@ int64_t tpi_sizes_product(tpi_dims *dims, int64_t n, const int64_t *v);
 /* Row-major strides. False: too large. */
 bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *stride);
 
+/* In wrappers of several operands: the failed tensor to return, NULL when all are good. */
+tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in);
+
 /* In shape rules: is `axis` an axis of operand 0? */
 bool tpi_refuse_axis(tpi_infer *q, int64_t axis);
 /* In wrappers: an axis counted from the end made positive; one out of range stays as it is and
