@@ -1,0 +1,194 @@
+/* cases.def as a table. The macros it is written with are here. */
+#include "case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- operands ----------------------------------------------------------------------------- */
+
+static case_operand operand(tp_dtype dtype, int rank, const int64_t *shape)
+{
+    const bool whole = !case_is_float(dtype);
+    const bool is_unsigned = dtype >= TP_U8 && dtype <= TP_U64;
+    case_operand o = {.present = true,
+                      .dtype = dtype,
+                      .rank = rank,
+                      .draw = whole ? DRAW_INTS : DRAW_RANGE,
+                      .lo = dtype == TP_BOOL || is_unsigned ? 0 : whole ? -9 : -2,
+                      .hi = dtype == TP_BOOL ? 1 : is_unsigned ? 18 : whole ? 9 : 2};
+    memcpy(o.shape, shape, sizeof *shape * (size_t)rank);
+    return o;
+}
+
+static case_operand drawn(case_operand o, case_draw draw, double lo, double hi)
+{
+    o.draw = draw;
+    o.lo = lo;
+    o.hi = hi;
+    return o;
+}
+
+static case_operand laid_out(case_operand o, case_layout layout)
+{
+    o.layout = layout;
+    return o;
+}
+
+static case_operand optional(case_operand o)
+{
+    o.optional = true;
+    return o;
+}
+
+static case_operand fixed(case_operand o)
+{
+    o.fixed = true;
+    return o;
+}
+
+#define OPERAND(dtype, ...)                                                                    \
+    operand(dtype, (int)(sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1,     \
+            (const int64_t[]){0, __VA_ARGS__} + 1)
+#define BOOL(...) OPERAND(TP_BOOL, __VA_ARGS__)
+#define I8(...) OPERAND(TP_I8, __VA_ARGS__)
+#define I16(...) OPERAND(TP_I16, __VA_ARGS__)
+#define I32(...) OPERAND(TP_I32, __VA_ARGS__)
+#define I64(...) OPERAND(TP_I64, __VA_ARGS__)
+#define U8(...) OPERAND(TP_U8, __VA_ARGS__)
+#define U16(...) OPERAND(TP_U16, __VA_ARGS__)
+#define U32(...) OPERAND(TP_U32, __VA_ARGS__)
+#define U64(...) OPERAND(TP_U64, __VA_ARGS__)
+#define F32(...) OPERAND(TP_F32, __VA_ARGS__)
+#define F64(...) OPERAND(TP_F64, __VA_ARGS__)
+
+#define RANGE(lo, hi, x) drawn(x, DRAW_RANGE, lo, hi)
+#define INTS(lo, hi, x) drawn(x, DRAW_INTS, lo, hi)
+#define INDEX(n, x) drawn(x, DRAW_INTS, -(n), (n) - 1)
+#define SPECIAL(x) drawn(x, DRAW_SPECIAL, 0, 0)
+#define TURNED(x) laid_out(x, LAYOUT_TURNED)
+#define SLICED(x) laid_out(x, LAYOUT_SLICED)
+#define FLIPPED(x) laid_out(x, LAYOUT_FLIPPED)
+#define SPREAD(x) laid_out(x, LAYOUT_SPREAD)
+#define OPTIONAL(x) optional(x)
+#define FIXED(x) fixed(x)
+/* IN is no macro of its own, so that its commas survive on the way. */
+#define OPERANDS_IN(...) {__VA_ARGS__}
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+#define AXES(...) TP_DIMS(__VA_ARGS__)
+#define LIST(...) ((const int64_t[]){__VA_ARGS__})
+#define XS(...)                                                                                \
+    (int)(sizeof((tp_tensor *[]){__VA_ARGS__}) / sizeof(tp_tensor *)),                         \
+        ((tp_tensor *[]){__VA_ARGS__})
+#define WINDOW(...) (&(const tp_window){__VA_ARGS__})
+#define KERNEL(...) .kernel = {__VA_ARGS__}
+#define STRIDE(...) .stride = {__VA_ARGS__}
+#define PAD_LO(...) .pad_lo = {__VA_ARGS__}
+#define PAD_HI(...) .pad_hi = {__VA_ARGS__}
+#define DILATION(...) .dilation = {__VA_ARGS__}
+#define GROUPS(n) .groups = (n)
+#define COUNT_PAD .count_pad = true
+
+/* The parts of tp_split, joined again the other way round. */
+static tp_tensor *parts_at(const char *file, int line, tp_tensor *x, int axis, int n,
+                           const int64_t *sizes)
+{
+    tp_tensor *out[8], *turned[8];
+    tp_split_at(file, line, x, axis, n, sizes, out);
+    for (int i = 0; i < n; i++)
+        turned[i] = out[n - 1 - i];
+    return tp_concat_at(file, line, n, turned, axis);
+}
+#define parts(...) parts_at(TP_PLACE, __VA_ARGS__)
+
+/* What x is after tp_assign to a variable that was all 1: its value then. */
+static tp_tensor *assigned_at(const char *file, int line, tp_tensor *x, const char *name)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    if (!tp || tp_failed(x))
+        return tp_square_at(file, line, x);
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < tp_rank(x); i++)
+        shape[i] = tp_is_symbolic(x) && tpi_dim_is_symbolic(x->shape[i]) ? 3 : x->shape[i];
+    tp_tensor *was = tp_full(tp, tp_dtype_of(x), tp_rank(x), shape, 1);
+    tp_tensor *v = tp_variable(was, name);
+    tp_tensor *now = tp_assign_at(file, line, v, x);
+    return tp_where_at(file, line, tp_group_at(file, line, 1, &now), tp_add_at(file, line, now, x),
+                       x);
+}
+#define assigned(...) assigned_at(TP_PLACE, __VA_ARGS__)
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+typedef tp_tensor *(*of_1)(const char *, int, tp_tensor *);
+typedef tp_tensor *(*of_2)(const char *, int, tp_tensor *, tp_tensor *);
+typedef tp_tensor *(*of_3)(const char *, int, tp_tensor *, tp_tensor *, tp_tensor *);
+
+static tp_tensor *call_1(of_1 f, const char *file, int line, tp_tensor *const *x)
+{
+    return f(file, line, x[0]);
+}
+
+static tp_tensor *call_2(of_2 f, const char *file, int line, tp_tensor *const *x)
+{
+    return f(file, line, x[0], x[1]);
+}
+
+static tp_tensor *call_3(of_3 f, const char *file, int line, tp_tensor *const *x)
+{
+    return f(file, line, x[0], x[1], x[2]);
+}
+
+#define PLAIN_CALL(op)                                                                         \
+    _Generic(tp_##op##_at, of_1: call_1, of_2: call_2, of_3: call_3)(tp_##op##_at, TP_PLACE, x)
+#define GIVEN_CALL(op, call) call
+#define PICK(none, call, macro, ...) macro
+#define CALL(op, ...) PICK(op, ##__VA_ARGS__, GIVEN_CALL, PLAIN_CALL, )(op, ##__VA_ARGS__)
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define UNUSED __attribute__((unused))
+
+#define CASE(op, operands, ...)                                                                \
+    static void JOIN(spec_, __LINE__)(case_operand * in)                                       \
+    {                                                                                          \
+        const case_operand list[CASE_MAX_IN] = OPERANDS_##operands;                                    \
+        memcpy(in, list, sizeof list);                                                         \
+    }                                                                                          \
+    static tp_tensor *JOIN(call_at_, __LINE__)(UNUSED tp_ctx * tp, tp_tensor *const *x)        \
+    {                                                                                          \
+        UNUSED tp_tensor *const a = x[0], *const b = x[1], *const c = x[2], *const d = x[3],   \
+                                *const e = x[4];                                               \
+        return CALL(op, ##__VA_ARGS__);                                                        \
+    }
+#define FAILS(status, op, operands, ...) CASE(op, operands, ##__VA_ARGS__)
+#include "cases.def"
+#undef CASE
+#undef FAILS
+
+static op_case table[] = {
+#define ROW(op, text, status)                                                                  \
+    {op, text, __LINE__, status, JOIN(spec_, __LINE__), JOIN(call_at_, __LINE__), "", 0, {{0}}},
+#define CASE(op, operands, ...) ROW(#op, #__VA_ARGS__, TP_OK)
+#define FAILS(status, op, operands, ...) ROW(#op, #__VA_ARGS__, status)
+#include "cases.def"
+};
+
+op_case *case_list(int *n)
+{
+    *n = sizeof table / sizeof *table;
+    for (int i = 0; i < *n; i++) {
+        op_case *c = &table[i];
+        int nth = 1;
+        for (int k = 0; k < i; k++)
+            nth += strcmp(table[k].op, c->op) == 0;
+        snprintf(c->name, sizeof c->name, "%s/%d", c->op, nth);
+        c->spec(c->in);
+        for (c->n_in = 0; c->n_in < CASE_MAX_IN && c->in[c->n_in].present;)
+            c->n_in++;
+    }
+    return table;
+}
