@@ -1,0 +1,356 @@
+/* Learns to read handwritten digits, twice from the same seed: first eagerly, where each line
+ * runs when it is reached, then as a static graph, compiled to C with its gradients and its
+ * optimiser. Both are made by the same functions and give the same bits. The model is then saved,
+ * loaded and asked again.
+ *
+ *     mnist [FOLDER]     reads the MNIST files in FOLDER (or DATA=FOLDER); draws digits without
+ *         --train N --test N --epochs N --batch N --seed N --save FILE */
+#include "dice.h"
+#include "show.h"
+
+#include <tapir/tapir.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_PARAMS = 8, MAX_EPOCHS = 100 };
+
+typedef struct settings {
+    const char *folder;
+    int64_t train, test, epochs, batch, seed;
+    char save[1000];
+} settings;
+
+typedef struct data {
+    digits train, test;
+    tp_tensor *train_x, *train_y, *test_x, *test_y; /* u8 [n, 28, 28], [n] */
+} data;
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+typedef struct model {
+    tp_conv_layer conv1, conv2;
+    tp_dense dense1, dense2;
+    tp_tensor *params[N_PARAMS];
+    tp_optimizer *optimizer;
+} model;
+
+static model model_new(tp_ctx *tp)
+{
+    model m;
+    m.conv1 = tp_conv_layer_new(tp, "conv1", 1, 8, 5, 1, 2);
+    m.conv2 = tp_conv_layer_new(tp, "conv2", 8, 16, 5, 1, 2);
+    m.dense1 = tp_dense_new(tp, "dense1", 16 * 7 * 7, 64);
+    m.dense2 = tp_dense_new(tp, "dense2", 64, 10);
+    tp_tensor *const params[N_PARAMS] = {m.conv1.w,  m.conv1.b,  m.conv2.w,  m.conv2.b,
+                                         m.dense1.w, m.dense1.b, m.dense2.w, m.dense2.b};
+    memcpy(m.params, params, sizeof params);
+    m.optimizer = tp_adam_new(tp, 0, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    return m;
+}
+
+/* x u8 [n, 28, 28] -> a score for each digit [n, 10]. */
+static tp_tensor *scores(const model *m, tp_tensor *x)
+{
+    const tp_window two = {.kernel = {2, 2}};
+    x = tp_cast(tp_unsqueeze(x, 1), TP_F32);
+    x = tp_mul(x, tp_scalar_like(x, 1.0 / 255));
+    x = tp_max_pool(tp_relu(tp_conv_layer_apply(&m->conv1, x)), &two);
+    x = tp_max_pool(tp_relu(tp_conv_layer_apply(&m->conv2, x)), &two);
+    x = tp_relu(tp_dense_apply(&m->dense1, tp_flatten(x, 1)));
+    return tp_dense_apply(&m->dense2, x);
+}
+
+/* Takes one step and returns the loss: eagerly, or by a program made of `graph_of`. */
+static tp_tensor *train_step(model *m, tp_program *program, tp_tensor *x, tp_tensor *y)
+{
+    if (program) {
+        tp_tensor *out[2];
+        tp_program_run(program, (tp_tensor *[]){x, y}, out);
+        return out[0];
+    }
+    tp_tensor *loss = tp_cross_entropy(scores(m, x), y);
+    tp_tensor *done = tp_optimizer_step(m->optimizer, loss);
+    return tp_failed(done) ? done : loss;
+}
+
+/* The same as a graph, of any batch size: from "x" and "y" to "digit", "loss" and "train". */
+static tp_graph *graph_of(tp_ctx *tp, model *m)
+{
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t batch = tp_symbol(g, "batch");
+    tp_tensor *x = tp_placeholder(g, "x", TP_U8, TP_DIMS(batch, DIGIT_SIDE, DIGIT_SIDE));
+    tp_tensor *y = tp_placeholder(g, "y", TP_U8, TP_DIMS(batch));
+    tp_tensor *score = scores(m, x);
+    tp_name(tp_argmax(score, 1, false), "digit");
+    tp_tensor *loss = tp_name(tp_cross_entropy(score, y), "loss");
+    tp_name(tp_optimizer_step(m->optimizer, loss), "train");
+    return g;
+}
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+typedef struct history {
+    float *losses; /* of every batch */
+    double loss[MAX_EPOCHS], seconds[MAX_EPOCHS];
+    int64_t same; /* losses with the bits of those beside */
+} history;
+
+static int64_t n_batches(const settings *s)
+{
+    return (s->train + s->batch - 1) / s->batch;
+}
+
+/* Goes through the training digits once, in a new order; returns the mean loss. */
+static double train_epoch(tp_ctx *tp, const settings *s, const data *d, int64_t *order,
+                          uint64_t *state, model *m, tp_program *program, float *losses)
+{
+    double sum = 0;
+    for (int64_t i = s->train - 1; i > 0; i--) {
+        const int64_t k = dice(state, (uint32_t)i + 1), swapped = order[i];
+        order[i] = order[k];
+        order[k] = swapped;
+    }
+    for (int64_t at = 0; at < s->train && tp_error(tp) == TP_OK; at += s->batch) {
+        const int64_t n = s->train - at < s->batch ? s->train - at : s->batch;
+        tp_scope_begin(tp);
+        tp_tensor *which = tp_tensor_new(tp, TP_I64, TP_DIMS(n), order + at);
+        tp_tensor *x = tp_gather(d->train_x, which, 0), *y = tp_gather(d->train_y, which, 0);
+        const float loss = (float)tp_item(train_step(m, program, x, y));
+        tp_scope_end(tp);
+        losses[at / s->batch] = loss;
+        sum += loss;
+        show_progress("training", at + n, s->train);
+    }
+    return sum / (double)n_batches(s);
+}
+
+/* Prints a line per epoch, beside the one of another training from the same seed (or NULL). */
+static bool train(tp_ctx *tp, const settings *s, const data *d, model *m, tp_program *program,
+                  history *h, const history *beside)
+{
+    const int64_t n = n_batches(s);
+    uint64_t state = (uint64_t)s->seed;
+    int64_t *order = malloc((size_t)s->train * sizeof *order);
+    h->losses = malloc((size_t)(s->epochs * n) * sizeof *h->losses);
+    bool good = order && h->losses;
+    for (int64_t i = 0; good && i < s->train; i++)
+        order[i] = i;
+    double rate = 0.002;
+    for (int64_t e = 0; good && e < s->epochs; e++, rate *= 0.4) {
+        float *losses = h->losses + e * n;
+        const double start = seconds_now();
+        tp_optimizer_set_rate(m->optimizer, rate);
+        h->loss[e] = train_epoch(tp, s, d, order, &state, m, program, losses);
+        h->seconds[e] = seconds_now() - start;
+        good = tp_error(tp) == TP_OK;
+        printf("  epoch %d   loss %.6f  %6.1f s", (int)e + 1, h->loss[e], h->seconds[e]);
+        if (beside) {
+            int64_t same = 0;
+            for (int64_t i = 0; i < n; i++)
+                same += memcmp(losses + i, beside->losses + e * n + i, sizeof *losses) == 0;
+            h->same += same;
+            printf("   | eager   loss %.6f  %6.1f s   | same bits in %lld of %lld losses",
+                   beside->loss[e], beside->seconds[e], (long long)same, (long long)n);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    free(order);
+    return good;
+}
+
+/* ---- testing --------------------------------------------------------------------------------- */
+
+/* The digits the model sees in the test pictures, in seen[]; returns how many are right. */
+static int64_t test(tp_ctx *tp, const settings *s, const data *d, const model *m, tp_graph *g,
+                    uint8_t *seen)
+{
+    int64_t right = 0;
+    const bool was = tp_recording(tp, false);
+    for (int64_t at = 0; at < s->test && tp_error(tp) == TP_OK; at += 500) {
+        const int64_t end = at + 500 < s->test ? at + 500 : s->test;
+        tp_scope_begin(tp);
+        tp_tensor *x = tp_slice(d->test_x, 0, at, end, 1), *digit;
+        if (g)
+            tp_graph_run(g, TP_FEEDS({"x", x}), TP_NAMES("digit"), &digit);
+        else
+            digit = tp_argmax(scores(m, x), 1, false);
+        tp_read(tp_cast(digit, TP_U8), seen + at, (size_t)(end - at));
+        tp_scope_end(tp);
+        for (int64_t i = at; i < end; i++)
+            right += seen[i] == d->test.labels[i];
+    }
+    tp_recording(tp, was);
+    return right;
+}
+
+/* Four test pictures that are (or are not) read rightly. */
+static void show_some(const data *d, const uint8_t *seen, int64_t n_test, bool right)
+{
+    const uint8_t *images[4];
+    char captions[4][20];
+    int n = 0;
+    for (int64_t i = 0; i < n_test && n < 4; i++) {
+        if ((seen[i] == d->test.labels[i]) != right)
+            continue;
+        images[n] = d->test.images + i * DIGIT_BYTES;
+        snprintf(captions[n++], sizeof captions[0], right ? "  it is a %d" : "  %d, taken for %d",
+                 d->test.labels[i], seen[i]);
+    }
+    if (n > 0)
+        show_digits(n, images, (const char(*)[20])captions);
+}
+
+static bool same_params(const model *a, const model *b)
+{
+    for (int i = 0; i < N_PARAMS; i++)
+        if (memcmp(tp_data(a->params[i]), tp_data(b->params[i]),
+                   (size_t)tp_count(a->params[i]) * sizeof(float)) != 0)
+            return false;
+    return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bool get_data(tp_ctx *tp, settings *s, data *d)
+{
+    const bool good = s->folder ? digits_read(s->folder, "train", s->train, &d->train) &&
+                                      digits_read(s->folder, "t10k", s->test, &d->test)
+                                : digits_draw(s->train, 1, &d->train) &&
+                                      digits_draw(s->test, 2, &d->test);
+    if (!good)
+        return false;
+    s->train = d->train.n;
+    s->test = d->test.n;
+    const int64_t shape[3] = {s->train, DIGIT_SIDE, DIGIT_SIDE};
+    const int64_t test_shape[3] = {s->test, DIGIT_SIDE, DIGIT_SIDE};
+    d->train_x = tp_tensor_wrap(tp, TP_U8, 3, shape, d->train.images, NULL, NULL);
+    d->train_y = tp_tensor_wrap(tp, TP_U8, 1, shape, d->train.labels, NULL, NULL);
+    d->test_x = tp_tensor_wrap(tp, TP_U8, 3, test_shape, d->test.images, NULL, NULL);
+    printf("%lld %s digits to learn from, %lld others to be tested with\n",
+           (long long)s->train, s->folder ? "real" : "drawn", (long long)s->test);
+    return tp_error(tp) == TP_OK;
+}
+
+static bool run(tp_ctx *tp, settings *s, data *d, history *eager, history *compiled,
+                uint8_t *seen)
+{
+    printf("\nEagerly: each operation computes when C calls it.\n");
+    tp_seed(tp, (uint64_t)s->seed);
+    model a = model_new(tp);
+    if (!train(tp, s, d, &a, NULL, eager, NULL))
+        return false;
+    const int64_t right_a = test(tp, s, d, &a, NULL, seen);
+
+    printf("\nAs a graph: built by the same C functions, ");
+    fflush(stdout);
+    tp_seed(tp, (uint64_t)s->seed);
+    model b = model_new(tp);
+    tp_graph *g = graph_of(tp, &b);
+    tp_program *p = tp_graph_compile(g, TP_NAMES("x", "y"), TP_NAMES("loss", "train"), NULL);
+    if (tp_program_wait(p) != TP_OK) {
+        printf("run node by node, without a C compiler:\n%s\n", tp_error_message(tp));
+        tp_clear_error(tp);
+    } else {
+        const tp_program_stats stats = tp_program_stats_of(p);
+        printf("compiled to %d kernels of C in %.1f s%s.\n", stats.kernels,
+               stats.compile_ms / 1000, stats.from_cache ? " (it was in the cache)" : "");
+    }
+    if (!train(tp, s, d, &b, p, compiled, eager))
+        return false;
+    const int64_t right_b = test(tp, s, d, &b, g, seen);
+
+    tp_graph_save(g, s->save);
+    tp_graph *loaded = tp_graph_load(tp, s->save);
+    const int64_t right_loaded = test(tp, s, d, NULL, loaded, seen);
+    if (tp_error(tp) != TP_OK)
+        return false;
+    printf("\nSaved as %s, loaded, and asked what these are:\n\n", s->save);
+    show_some(d, seen, s->test, true);
+    printf("\nIt is wrong about %lld of %lld:\n\n", (long long)(s->test - right_loaded),
+           (long long)s->test);
+    show_some(d, seen, s->test, false);
+
+    const int64_t last = s->epochs - 1, losses = s->epochs * n_batches(s);
+    const bool same = compiled->same == losses && right_a == right_b &&
+                      right_b == right_loaded && same_params(&a, &b);
+    const double percent = 100.0 / (double)s->test;
+    printf("\ntest accuracy %.2f %%\n\n", percent * (double)right_loaded);
+    printf("                          eager   compiled   loaded\n");
+    printf("  seconds per epoch    %8.1f   %8.1f\n", eager->seconds[last], compiled->seconds[last]);
+    printf("  loss, last epoch     %8.6f   %8.6f\n", eager->loss[last], compiled->loss[last]);
+    printf("  digits read rightly  %6.2f %%   %6.2f %%  %6.2f %%\n", percent * (double)right_a,
+           percent * (double)right_b, percent * (double)right_loaded);
+    printf("  %s\n", same ? "all losses and all parameters have the same bits"
+                          : "losses or parameters DIFFER in their bits");
+    return same;
+}
+
+static bool number(const char *text, int64_t most, int64_t *out)
+{
+    char *end;
+    const long long n = strtoll(text, &end, 10);
+    if (end == text || *end || n < 1 || n > most)
+        return false;
+    *out = n;
+    return true;
+}
+
+static bool parse(int argc, char **argv, settings *s)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        if (name[0] != '-') {
+            s->folder = name;
+            continue;
+        }
+        bool good = false;
+        if (strcmp(name, "--train") == 0)
+            good = number(value, 10000000, &s->train);
+        else if (strcmp(name, "--test") == 0)
+            good = number(value, 10000000, &s->test);
+        else if (strcmp(name, "--epochs") == 0)
+            good = number(value, MAX_EPOCHS, &s->epochs);
+        else if (strcmp(name, "--batch") == 0)
+            good = number(value, 100000, &s->batch);
+        else if (strcmp(name, "--seed") == 0)
+            good = number(value, INT64_MAX, &s->seed);
+        else if (strcmp(name, "--save") == 0)
+            good = snprintf(s->save, sizeof s->save, "%s", value) > 0;
+        if (!good) {
+            fprintf(stderr, "usage: mnist [FOLDER] [--train N] [--test N] [--epochs N] "
+                            "[--batch N] [--seed N] [--save FILE]\n");
+            return false;
+        }
+        i++;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = getenv("DATA");
+    settings s = {.folder = folder && *folder ? folder : NULL, .epochs = 3, .batch = 64, .seed = 7};
+    snprintf(s.save, sizeof s.save, "%s.tapir", argv[0]);
+    if (!parse(argc, argv, &s))
+        return 2;
+    s.train = s.train ? s.train : s.folder ? 60000 : 20000;
+    s.test = s.test ? s.test : s.folder ? 10000 : 4000;
+
+    tp_ctx *tp = tp_open(NULL);
+    data d = {.train = {.n = 0}};
+    history eager = {.losses = NULL}, compiled = {.losses = NULL};
+    uint8_t *seen = malloc((size_t)s.test);
+    const bool good = seen && get_data(tp, &s, &d) && run(tp, &s, &d, &eager, &compiled, seen);
+    if (tp_error(tp) != TP_OK)
+        fprintf(stderr, "mnist: %s\n", tp_error_message(tp));
+    tp_close(tp);
+    digits_free(&d.train);
+    digits_free(&d.test);
+    free(seen);
+    free(eager.losses);
+    free(compiled.losses);
+    return !good;
+}
