@@ -24,6 +24,7 @@ skip() {
 }
 
 build_and_run() { # compiler, name of options, options, instruction set, its options, runner
+    # shellcheck disable=SC2086
     if ! "$1" -std=gnu11 -Wno-psabi $3 $5 -I"$here/../../src/kernel" "$here/bits.c" \
         -o "$work/bits" 2>"$work/errors"; then
         line "$1" "$2" "$4" "FAILED to build"
