@@ -45,9 +45,9 @@
 #define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
-#define TPK_KC 512
+#define TPK_KC 384
 #define TPK_MC (TPK_MR * 4)
-#define TPK_NC (TPK_NR * 64)
+#define TPK_NC (TPK_NR * 24)
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
 
@@ -280,6 +280,31 @@ TPK_OUT void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E
     }
 }
 
+/* Panels of B whose rows are contiguous, four at a time: long stretches of each row are read. */
+TPK_OUT void TPK_N(tpk_pack_rows)(int64_t cols, int64_t k, const TPK_E *src, int64_t ks,
+                                  TPK_E *dst)
+{
+    const int64_t panel = TPK_NR * k;
+    for (int64_t j = 0; j < cols; j += 4 * TPK_NR) {
+        const int64_t n = tpk_i_min(4 * TPK_NR, cols - j);
+        const int64_t whole = n / TPK_NR * TPK_NR;
+        const TPK_M m0 = TPK_MASK(n - whole), m1 = TPK_MASK(n - whole - TPK_VL);
+        TPK_E *to = dst + j * k;
+        const TPK_E *from = src + j;
+        for (int64_t kk = 0; kk < k; kk++, to += TPK_NR, from += ks) {
+            TPK_E *p = to;
+            for (int64_t x = 0; x < whole; x += TPK_NR, p += panel) {
+                TPK_STORE(p, TPK_LOAD(from + x));
+                TPK_STORE(p + TPK_VL, TPK_LOAD(from + x + TPK_VL));
+            }
+            if (whole < n) {
+                TPK_STORE(p, TPK_LOADM(from + whole, m0));
+                TPK_STORE(p + TPK_VL, TPK_LOADM(from + whole + TPK_VL, m1));
+            }
+        }
+    }
+}
+
 /* One contraction. ap and bp, where not null, are packed operands and go before a and b. */
 typedef struct {
     int64_t m, n, k;
@@ -345,6 +370,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
 {
     const int64_t row0 = tpk_rows_at(&s->rows, p0);
     const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 3 ? 2 : 1;
+    const int64_t line = 64 / (int64_t)sizeof(TPK_E);
     TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
     for (int64_t jc = j0; jc < j1; jc += s->nc) {
         const int64_t nj = tpk_i_min(s->nc, j1 - jc);
@@ -367,7 +393,12 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
             /* What is not packed beforehand; of a B that is read in place, the narrow last tile,
              * since kernels load whole vectors (a masked load costs a step of fma). */
             const int64_t from = q->bp ? nj : s->b_flat ? nj / TPK_NR * TPK_NR : 0;
-            for (int64_t j = from; j < nj; j += TPK_NR) {
+            const int in_rows = !q->fill_b && q->b_cs == 1;
+            if (in_rows && from < nj) {
+                TPK_N(tpk_pack_rows)
+                (nj - from, kk, q->b + kc * q->b_rs + jc + from, q->b_rs, bw);
+            }
+            for (int64_t j = in_rows ? nj : from; j < nj; j += TPK_NR) {
                 const int64_t n = tpk_i_min(TPK_NR, nj - j);
                 TPK_E *const to = bw + (j - from) * kk;
                 if (q->fill_b) {
@@ -396,13 +427,11 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                 }
                 int64_t cols = 0;
                 for (int64_t j = 0; j < nj; j += cols) {
-                    const TPK_E *bj = b + j / TPK_NR * b_ps;
-                    cols = tpk_i_min(wide * TPK_NR, nj - j);
-                    if (s->b_flat && j + cols > from) {
-                        cols = j < from ? from - j : nj - j;
-                        bj = j < from ? bj : bw;
-                        b_rs = j < from ? b_rs : TPK_NR;
-                    }
+                    const int narrow = s->b_flat && j == from;
+                    const TPK_E *const bj = narrow ? bw : b + j / TPK_NR * b_ps;
+                    const int64_t ldb = narrow ? TPK_NR : b_rs;
+                    cols = tpk_i_min(wide * TPK_NR, (s->b_flat && j < from ? from : nj) - j);
+                    const int64_t lines = q->bp ? wide * b_ps / q->k * kk / line : 0;
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
@@ -411,13 +440,17 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                             a = q->ap ? q->ap + i * q->k + kc * rows : aw + (i - base) * kk;
                         }
                         const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : rows;
+                        /* Of a B packed long ago, this tile's share of the next panel. */
+                        for (int64_t x = i * lines / q->m; x < (i + rows) * lines / q->m; x++) {
+                            __builtin_prefetch(bj + wide * b_ps + x * line, 0, 2);
+                        }
                         TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
                         if (cols > TPK_NR) {
                             TPK_N(tpk_wide)
-                            (rows, kk, a, rs, cs, bj, b_rs, b_ps, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, rs, cs, bj, ldb, b_ps, ct, c_rs, cols, kc > k0);
                         } else {
                             TPK_N(tpk_tile)
-                            (rows, kk, a, rs, cs, bj, b_rs, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, rs, cs, bj, ldb, ct, c_rs, cols, kc > k0);
                         }
                         if (last && q->done && kc + kk == k1) {
                             q->done(q->ctx, ct, c_rs, i, jc + j, rows, cols);

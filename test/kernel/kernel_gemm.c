@@ -181,6 +181,9 @@ int main(int argc, char **argv)
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !bad; i++) {
+        if (TPK_VBYTES == 16 && fixed[i][0] * fixed[i][1] * fixed[i][2] > 500000) {
+            continue; /* an fma in software takes a thousand times as long */
+        }
         gemm_case g = {.m = fixed[i][0], .n = fixed[i][1], .k = fixed[i][2]};
         g.a_rs = g.k;
         g.a_cs = g.b_cs = 1;
