@@ -562,6 +562,7 @@ typedef struct {
     const tpk_conv *c;
     tpk_patch p;
     int64_t m, n, k, slots, copy_image, have, had; /* images [have, had) are there */
+    int64_t run, runs; /* taps of a row of the kernel; how many such rows in a vector, or 0 */
     int64_t at_ko, at_kw, at_copy, at_c, at_mm, size;
     const int64_t *ko;
     const TPK_E *x, *y; /* of this group */
@@ -576,7 +577,14 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     const int64_t e = (int64_t)sizeof(TPK_E);
     v.n = v.p.channels * taps;
     v.k = tpk_conv_empty(c) ? 0 : c->batch * pixels;
-    v.joined = c->ws[4] == 1 && c->ws[3] == c->ker[2] && c->ws[2] == c->ker[1] * c->ker[2] &&
+    v.run = v.p.step[2] == 1 && c->dil[2] == 1 ? c->ker[2] : 1;
+    v.runs = v.run >= 4 && v.run <= TPK_VL ? TPK_VL / v.run : 0;
+    if (4 * v.runs * v.run >= 3 * TPK_VL) {
+        v.n = tpk_i_ceil(v.n / v.run, v.runs) * TPK_VL;
+    } else {
+        v.runs = 0;
+    }
+    v.joined = v.runs == 0 && c->ws[4] == 1 && c->ws[3] == c->ker[2] && c->ws[2] == c->ker[1] * c->ker[2] &&
                c->ws[1] == taps;
     v.slots = v.k == 0 ? 0 : tpk_i_min(c->batch, TPK_KC / pixels + 4);
     v.copy_image = v.p.flat ? c->xs[0] : v.p.channels * v.p.plane;
@@ -588,13 +596,27 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     return v;
 }
 
+/* With whole rows of the kernel in each vector some of its lanes are left over: spreads the
+ * tables of the taps over the columns of B. */
+TPK_COLD void TPK_N(tpk_cv_spread)(const TPK_N(tpk_cv_dw) * v, int64_t *ko, int64_t *kw)
+{
+    const int64_t rows = v->p.channels * v->c->ker[0] * v->c->ker[1];
+    for (int64_t x = v->n - 1; x >= 0 && v->runs > 0; x--) {
+        const int64_t lane = x % TPK_VL, row = x / TPK_VL * v->runs + lane / v->run;
+        const int64_t tap = row * v->run + lane % v->run; /* at most x */
+        const int none = lane >= v->runs * v->run || row >= rows;
+        ko[x] = none ? TPK_NO_TAP : ko[tap];
+        kw[x] = none ? TPK_NO_TAP : kw[tap];
+    }
+}
+
 /* dst[l][x] = s[l + ko[x]], x < cols, and +0 up to NR: runs of neighbours are loaded to where they
  * belong in their vector, four at a time. */
 enum { TPK_N(tpk_cv_most_runs) = 10 };
 typedef struct {
     int64_t base, from[4];
     TPK_M lanes[4];
-    int first;
+    int first, runs;
 } TPK_N(tpk_cv_runs);
 
 /* How many groups of runs there are, or 0 if too many. */
@@ -604,22 +626,27 @@ TPK_FN int TPK_N(tpk_cv_find_runs)(int64_t cols, const int64_t *ko, TPK_N(tpk_cv
     for (int64_t base = 0; base < TPK_NR; base += TPK_VL) {
         const int64_t end = tpk_i_min(cols, base + TPK_VL);
         int64_t x = base;
-        int in = 0;
+        int first = 1;
         do {
             g[n].base = base;
-            g[n].first = in == 0;
+            g[n].first = first;
+            g[n].runs = 0;
             for (int i = 0; i < 4; i++) {
+                while (x < end && ko[x] == TPK_NO_TAP) {
+                    x++;
+                }
                 int64_t len = x < end;
                 while (x + len < end && ko[x + len] == ko[x] + len) {
                     len++;
                 }
                 g[n].from[i] = len > 0 ? ko[x] - (x - base) : 0;
                 g[n].lanes[i] = TPK_SPAN(len > 0 ? x - base : 0, len > 0 ? x - base + len : 0);
+                g[n].runs += len > 0;
                 x += len;
-                runs += len > 0;
             }
-            in++;
-            n++;
+            runs += g[n].runs;
+            n += first || g[n].runs > 0;
+            first = 0;
             if (runs > TPK_N(tpk_cv_most_runs)) {
                 return 0;
             }
@@ -628,22 +655,27 @@ TPK_FN int TPK_N(tpk_cv_find_runs)(int64_t cols, const int64_t *ko, TPK_N(tpk_cv
     return n;
 }
 
-TPK_FN void TPK_N(tpk_cv_gather)(int64_t n, const TPK_E *s, const TPK_N(tpk_cv_runs) * g,
-                                 TPK_E *dst)
+TPK_OUT void TPK_N(tpk_cv_gather)(int64_t n, const TPK_E *s, const TPK_N(tpk_cv_runs) * g,
+                                  TPK_E *dst)
 {
     const TPK_E *const s0 = s + g->from[0], *const s1 = s + g->from[1];
     const TPK_E *const s2 = s + g->from[2], *const s3 = s + g->from[3];
     const TPK_M m0 = g->lanes[0], m1 = g->lanes[1], m2 = g->lanes[2], m3 = g->lanes[3];
     TPK_E *to = dst + g->base;
+    if (g->first && g->runs <= 3) {
+        for (int64_t l = 0; l < n; l++, to += TPK_NR) {
+            const TPK_V v = TPK_LOADX(s0 + l, (TPK_V){0}, m0);
+            TPK_STORE(to, TPK_LOADX(s2 + l, TPK_LOADX(s1 + l, v, m1), m2));
+        }
+        return;
+    }
     for (int64_t l = 0; l < n; l++, to += TPK_NR) {
         TPK_V v = {0};
         if (!g->first) {
             v = TPK_LOAD(to);
         }
-        v = TPK_LOADX(s0 + l, v, m0);
-        v = TPK_LOADX(s1 + l, v, m1);
-        v = TPK_LOADX(s2 + l, v, m2);
-        v = TPK_LOADX(s3 + l, v, m3);
+        v = TPK_LOADX(s1 + l, TPK_LOADX(s0 + l, v, m0), m1);
+        v = TPK_LOADX(s3 + l, TPK_LOADX(s2 + l, v, m2), m3);
         TPK_STORE(to, v);
     }
 }
@@ -733,6 +765,7 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
     TPK_N(tpk_cv_dw) v = TPK_N(tpk_conv_dw_make)(&c);
     int64_t *const ko = ws, *const kw = (int64_t *)(void *)((char *)ws + v.at_kw);
     tpk_conv_tables(&c, &v.p, ko, kw);
+    TPK_N(tpk_cv_spread)(&v, ko, kw);
     v.ko = ko;
     v.copies = (TPK_E *)(void *)((char *)ws + v.at_copy);
     for (int64_t g = 0; g < c.groups; g++) {
@@ -759,7 +792,9 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
         TPK_N(tpk_mm_run)(&q);
         for (int64_t i = 0; i < v.m && !v.joined; i++) {
             for (int64_t j = 0; j < v.n; j++) {
-                wg[i * c.ws[0] + kw[j]] = t[i * v.n + j];
+                if (ko[j] != TPK_NO_TAP) {
+                    wg[i * c.ws[0] + kw[j]] = t[i * v.n + j];
+                }
             }
         }
     }

@@ -144,6 +144,8 @@ TPK_COLD int tpk_conv_empty(const tpk_conv *c)
     return c->batch <= 0 || c->oc <= 0 || c->out[0] <= 0 || c->out[1] <= 0 || c->out[2] <= 0;
 }
 
+#define TPK_NO_TAP INT64_MIN
+
 /* Where each k = (channel, tap) lies in the copy and in w. */
 TPK_COLD void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, int64_t *kw)
 {
