@@ -11,11 +11,20 @@
  * and sum; div. */
 #include "codegen/plan.h"
 
+#include "op/sizes.h"
+
 #include <string.h>
 
 static bool no_memory(tpi_plan *p)
 {
     tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    return false;
+}
+
+static bool too_large(tpi_plan *p, const tp_tensor *t)
+{
+    tpi_fail_status(p->graph->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_SHAPE,
+                    "the strides of %s are too large", SHAPE(t));
     return false;
 }
 
@@ -58,9 +67,7 @@ static bool follow_view(tpi_plan *p, tpi_value *v)
     for (int i = 0; i < t->rank; i++)
         if (view.stride[i] == TPI_NO_DIM)
             return false;
-    const int64_t offset = x->layout.offset == 0
-                               ? view.offset
-                               : tpi_dim_add(p->graph->dims, x->layout.offset, view.offset);
+    const int64_t offset = tpi_stride_add(p->graph->dims, x->layout.offset, view.offset);
     if (offset == TPI_NO_DIM)
         return false;
     v->layout = (tpi_layout){.root = x->layout.root, .offset = offset};
@@ -80,6 +87,10 @@ static bool lay_out(tpi_plan *p)
         v->place = t->op->kind == TPI_SOURCE ? TPI_AT_SOURCE : TPI_AT_ARENA;
         if (t->op->kind == TPI_VIEW && follow_view(p, v))
             v->place = TPI_AT_ALIAS;
+        else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
+            return too_large(p, t); /* a copy in row-major order is another thing */
+        else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
+            return no_memory(p); /* only these two keep the order when they are copied */
         else if (t->op == &tpi_op_assign) {
             v->layout = p->values[t->in[1]->index].layout;
             v->place = TPI_AT_ALIAS;

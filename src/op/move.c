@@ -23,10 +23,12 @@ static int64_t stride_mul(tpi_dims *dims, int64_t size, int64_t stride)
     return tpi_dim_mul(dims, size, stride);
 }
 
-static int64_t stride_add(tpi_dims *dims, int64_t a, int64_t b)
+int64_t tpi_stride_add(tpi_dims *dims, int64_t a, int64_t b)
 {
     if (!tpi_dim_is_symbolic(a) && !tpi_dim_is_symbolic(b))
-        return a == TPI_NO_DIM || b == TPI_NO_DIM ? TPI_NO_DIM : a + b;
+        return a == TPI_NO_DIM || b == TPI_NO_DIM || __builtin_add_overflow(a, b, &a)
+                   ? TPI_NO_DIM
+                   : a;
     if (a < 0 && !tpi_dim_is_symbolic(a))
         return tpi_dim_sub(dims, b, -a);
     if (b < 0 && !tpi_dim_is_symbolic(b))
@@ -549,25 +551,35 @@ static tp_tensor *slice_known(tpi_at at, tp_tensor *x, int axis, int64_t start, 
     return tp_flip_at(at.file, at.line, y, 1, (int64_t[]){axis});
 }
 
+/* A place counted from the end, as a size. */
+static int64_t place_of(tpi_dims *dims, int64_t size, int64_t at)
+{
+    return at >= 0 || tpi_dim_is_symbolic(at) ? at : tpi_dim_sub(dims, size, -at);
+}
+
 /* Of a symbolic size nothing is clamped: when it turns out too small, the run fails. */
 static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t start, int64_t stop,
                                  int64_t step)
 {
     tpi_dims *dims = tpi_dims_of(x);
     const int64_t size = x->shape[axis];
-    if (step == -1 && start == -1 && stop == TP_END)
-        return tp_flip_at(at.file, at.line, x, 1, (int64_t[]){axis});
-    if (step < 0)
-        return tpi_fail(
-            x->ctx, at, "slice", TP_E_SYMBOLIC,
-            "axis %d has size %s: backwards only all of it, from -1 to TP_END by -1", axis,
-            SIZE(x->ctx, dims, size));
-    int64_t lo = start, hi = 0;
-    if (start < 0 && !tpi_dim_is_symbolic(start))
-        lo = tpi_dim_sub(dims, size, -start);
-    if (stop != TP_END)
-        hi = stop >= 0 || tpi_dim_is_symbolic(stop) ? tpi_dim_sub(dims, size, stop) : -stop;
-    return tpi_slice(at, x, axis, lo, hi, step);
+    const bool plain = !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop);
+    if (stop != TP_END && plain && (start < 0) == (stop < 0) &&
+        (step > 0 ? start >= stop : start <= stop))
+        return tpi_slice(at, x, axis, 0, size, 1);
+    const int64_t from = place_of(dims, size, start);
+    if (step > 0) {
+        const int64_t end = stop == TP_END ? size : place_of(dims, size, stop);
+        return tpi_slice(at, x, axis, from, tpi_dim_sub(dims, size, end), step);
+    }
+    /* from, from - pace, ... down to the last one that is above stop */
+    const int64_t pace = step == INT64_MIN ? INT64_MAX : -step;
+    const int64_t below = stop == TP_END ? 0 : tpi_dim_add(dims, place_of(dims, size, stop), 1);
+    const int64_t steps = tpi_dim_div(dims, tpi_dim_sub(dims, from, below), pace);
+    const int64_t last = tpi_dim_sub(dims, from, tpi_dim_mul(dims, steps, pace));
+    const int64_t hi = tpi_dim_sub(dims, size, tpi_dim_add(dims, from, 1));
+    return tp_flip_at(at.file, at.line, tpi_slice(at, x, axis, last, hi, pace), 1,
+                      (int64_t[]){axis});
 }
 
 tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64_t start,
@@ -691,8 +703,8 @@ static bool flip_view(tpi_view *v)
         v->stride[axis] = negate(v->dims, s);
         if (size == 0)
             continue;
-        v->offset = stride_add(v->dims, v->offset,
-                               stride_mul(v->dims, tpi_dim_sub(v->dims, size, 1), s));
+        v->offset = tpi_stride_add(v->dims, v->offset,
+                                   stride_mul(v->dims, tpi_dim_sub(v->dims, size, 1), s));
         if (v->offset == TPI_NO_DIM || v->stride[axis] == TPI_NO_DIM)
             return false;
     }
