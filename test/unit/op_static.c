@@ -22,6 +22,9 @@ OP(reshaped, tp_square(tp_reshape(in->x, TP_DIMS(-1, 2, 3))))
 OP(turned, tp_square(tp_reshape(tp_transpose(in->x, TP_DIMS(2, 0, 1)), TP_DIMS(6, -1))))
 OP(flipped, tp_add(tp_flip(in->x, TP_DIMS(0, 2)), in->x))
 OP(plain_flip, tp_flip(in->x, TP_DIMS(0, 2)))
+OP(flip_twice, tp_flip(tp_flip(tp_slice(in->x, 2, 1, TP_END, 2), TP_DIMS(0, 2)), TP_DIMS(2, 1)))
+OP(head, tp_square(tp_slice(in->x, 1, 0, 3, 1)))
+OP(picked, tp_square(tp_slice(in->x, 1, -1, 0, -2)))
 OP(tail, tp_square(tp_slice(in->x, 1, 2, TP_END, 1)))
 OP(thinned, tp_square(tp_slice(in->x, 1, 1, TP_END, 2)))
 OP(backwards, tp_mul(tp_slice(in->x, 1, -1, TP_END, -1), tp_slice(in->x, 2, 4, 3, -1)))
@@ -50,10 +53,11 @@ OP(average, tp_square(tp_avg_pool(in->image, WINDOW(.kernel = {3, 2}, .stride = 
 
 #define EACH(X)                                                                                \
     X(reshaped)                                                                                \
-    X(turned) X(flipped) X(plain_flip) X(tail) X(thinned) X(backwards) X(first_row)            \
-        X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered) X(taken)        \
-            X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv) X(conv_plain)     \
-                X(greatest) X(average)
+    X(turned)                                                                                  \
+    X(flipped) X(flip_twice) X(head) X(picked) X(plain_flip) X(tail) X(thinned) X(backwards)   \
+        X(first_row) X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered)    \
+            X(taken) X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv)          \
+                X(conv_plain) X(greatest) X(average)
 
 static const struct {
     const char *name;
