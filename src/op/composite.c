@@ -1,16 +1,20 @@
 /* Composites: plain functions over the public ops, so that gradients, graphs and export come for
  * nothing. What is refused here is refused with the composite's name and the user's line. */
 #include "ir/graph_def.h"
-#include "op/op.h"
+#include "op/sizes.h"
 
 #undef TP_PLACE
 #define TP_PLACE file, line
 
-/* NULL, or the failed tensor to return when x is no good float tensor. */
-static tp_tensor *refuse_float(const char *file, int line, const char *what, tp_tensor *x)
+/* NULL, or the failed tensor to return when x, the first operand, is no good float tensor. The
+ * others may be missing; they give a context to blame when x is NULL. */
+static tp_tensor *refuse_float(const char *file, int line, const char *what, int n,
+                               tp_tensor *const *in)
 {
     const tpi_at at = TPI_AT(file, line);
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, x);
+    const tp_tensor *x = in[0];
+    tp_tensor *failed =
+        x ? tpi_refuse_operand(NULL, at, what, 0, x) : tpi_refuse_operands(at, what, n, in);
     if (failed || x->dtype >= TP_F32)
         return failed;
     return tpi_fail(x->ctx, at, what, TP_E_DTYPE, "x is %s; tp_cast it to f32 or f64 first",
@@ -58,7 +62,7 @@ TPI_BARE(tp_tensor *, tp_square, (tp_tensor * x), x)
 
 tp_tensor *tp_gelu_at(const char *file, int line, tp_tensor *x)
 {
-    tp_tensor *failed = refuse_float(file, line, "gelu", x);
+    tp_tensor *failed = refuse_float(file, line, "gelu", TPI_IN(x));
     if (failed)
         return failed;
     tp_tensor *normal = tp_erf(tp_mul(x, tp_scalar_like(x, 0.70710678118654752)));
@@ -69,7 +73,7 @@ TPI_BARE(tp_tensor *, tp_gelu, (tp_tensor * x), x)
 
 tp_tensor *tp_silu_at(const char *file, int line, tp_tensor *x)
 {
-    tp_tensor *failed = refuse_float(file, line, "silu", x);
+    tp_tensor *failed = refuse_float(file, line, "silu", TPI_IN(x));
     return failed ? failed : tp_mul(x, tp_sigmoid(x));
 }
 TPI_BARE(tp_tensor *, tp_silu, (tp_tensor * x), x)
@@ -82,7 +86,7 @@ TPI_BARE(tp_tensor *, tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
 
 tp_tensor *tp_dropout_at(const char *file, int line, tp_tensor *x, double p)
 {
-    tp_tensor *failed = refuse_float(file, line, "dropout", x);
+    tp_tensor *failed = refuse_float(file, line, "dropout", TPI_IN(x));
     if (failed)
         return failed;
     if (!(p >= 0 && p < 1))
@@ -101,7 +105,7 @@ TPI_BARE(tp_tensor *, tp_dropout, (tp_tensor * x, double p), x, p)
 static tp_tensor *below_max(const char *file, int line, const char *what, tp_tensor *x,
                             int64_t *axis, tp_tensor **failed)
 {
-    *failed = refuse_float(file, line, what, x);
+    *failed = refuse_float(file, line, what, TPI_IN(x));
     if (*failed)
         return NULL;
     const int found = tpi_axis(*axis, x->rank);
@@ -147,7 +151,7 @@ tp_tensor *tp_layer_norm_at(const char *file, int line, tp_tensor *x, tp_tensor 
                             tp_tensor *shift, double eps)
 {
     const char *what = "layer_norm";
-    tp_tensor *failed = refuse_float(file, line, what, x);
+    tp_tensor *failed = refuse_float(file, line, what, TPI_IN(x, scale, shift));
     if (failed)
         return failed;
     if (x->rank == 0)
@@ -179,7 +183,7 @@ static tp_tensor *per_channel(const char *file, int line, const tp_tensor *x, tp
 static tp_tensor *refuse_batch(const char *file, int line, const char *what, tp_tensor *x,
                                tp_tensor *scale, tp_tensor *shift, double eps)
 {
-    tp_tensor *failed = refuse_float(file, line, what, x);
+    tp_tensor *failed = refuse_float(file, line, what, TPI_IN(x, scale, shift));
     if (failed)
         return failed;
     if (x->rank < 2)
@@ -271,7 +275,7 @@ tp_tensor *tp_cross_entropy_at(const char *file, int line, tp_tensor *logits, tp
 {
     const char *what = "cross_entropy";
     const tpi_at at = TPI_AT(file, line);
-    tp_tensor *failed = refuse_float(file, line, what, logits);
+    tp_tensor *failed = refuse_float(file, line, what, TPI_IN(logits, labels));
     if (failed || (failed = tpi_refuse_operand(logits->ctx, at, what, 1, labels)))
         return failed;
     if (logits->rank != 2 || labels->rank != 1 || logits->shape[0] != labels->shape[0])
@@ -291,7 +295,7 @@ TPI_BARE(tp_tensor *, tp_cross_entropy, (tp_tensor * logits, tp_tensor *labels),
 tp_tensor *tp_mse_at(const char *file, int line, tp_tensor *y, tp_tensor *target)
 {
     const char *what = "mse";
-    tp_tensor *failed = refuse_float(file, line, what, y);
+    tp_tensor *failed = refuse_float(file, line, what, TPI_IN(y, target));
     if (failed || (failed = tpi_refuse_operand(y->ctx, TPI_AT(file, line), what, 1, target)))
         return failed;
     /* [n, 1] and [n] would broadcast to [n, n]: hardly ever what is meant. */
