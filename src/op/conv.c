@@ -36,6 +36,8 @@ static const tpi_attr sized_table[] = {
     {0                   },
 };
 
+enum { MOST_PADDING = 1 << 22 };
+
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
 /* What holds for all three before their sizes are looked at. `names` are the operands'. */
@@ -54,6 +56,14 @@ static bool refuse_pair(tpi_infer *q, const char *a_name, const char *b_name)
                           SHAPE(x), b_name, SHAPE(w));
     if (a->groups < 1)
         return tpi_refuse(q, TP_E_VALUE, "%lld groups", (long long)a->groups);
+    /* kernels work on padded copies: their size must not get out of hand */
+    int64_t room = 1;
+    for (int i = 0; i < x->rank - 2; i++)
+        room = tpi_dim_mul(NULL, room, a->window.pad_lo.v[i] + a->window.pad_hi.v[i] + 1);
+    if (room < 0 || room > MOST_PADDING)
+        return tpi_refuse(q, TP_E_VALUE, "padding %s and %s is more than 2^22 elements",
+                          SIZES(q->ctx, NULL, x->rank - 2, a->window.pad_lo.v),
+                          SIZES(q->ctx, NULL, x->rank - 2, a->window.pad_hi.v));
     return true;
 }
 

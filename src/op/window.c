@@ -18,19 +18,18 @@ void tpi_window_fill(tpi_window *w, const tp_window *given, int n, const int64_t
             w->stride.v[i] = stride[i];
 }
 
+/* Entries beyond this are no windows; kernels multiply them without looking. */
+enum { LARGEST = INT32_MAX };
+
 static bool refuse_list(tpi_infer *q, const char *name, const tpi_list *list, int n,
                         int64_t least)
 {
-    bool good = list->n == n, huge = false;
-    for (int i = 0; i < n && good; i++) {
-        good = list->v[i] >= least;
-        huge |= list->v[i] > INT32_MAX; /* kernels add and multiply them */
-    }
-    if (good && !huge)
-        return true;
-    return tpi_refuse(q, TP_E_VALUE, "%s %s: %d entries of at %s %d are needed", name,
-                      SIZES(q->ctx, NULL, list->n, list->v), n, good ? "most" : "least",
-                      good ? INT32_MAX : (int)least);
+    bool good = list->n == n;
+    for (int i = 0; i < n && good; i++)
+        good = list->v[i] >= least && list->v[i] <= LARGEST;
+    return good ? true
+                : tpi_refuse(q, TP_E_VALUE, "%s %s: %d entries of at least %d are needed", name,
+                             SIZES(q->ctx, NULL, list->n, list->v), n, (int)least);
 }
 
 bool tpi_refuse_window(tpi_infer *q, const tpi_window *w)

@@ -149,7 +149,7 @@ static void pooling_matches_the_definition(void **state)
             w.kernel[i] = random_int(&s, 1, wide && seed % 16 == 0 ? 700 : 3);
         }
         tp_tensor *x = random_f64(tp, &s, n + 2, xs);
-        if (seed % 3 == 0) /* equal ones */
+        if (seed % 3 == 0)                                            /* equal ones */
             x = tp_add(tp_round(tp_add(x, x)), tp_scalar_like(x, 0)); /* no -0 */
         assert_int_equal(tp_read(x, v, sizeof(double) * (size_t)tp_count(x)), TP_OK);
         tp_tensor *max = tp_max_pool(tp_require_grad(tp_contiguous(x)), &w);
@@ -326,6 +326,21 @@ static void what_does_not_fit_is_refused(void **state)
     EXPECT_ERROR(tp, TP_E_VALUE, ": conv: stride [1, -1]: 2 entries of at least 1 are needed");
     tp_conv(x, w, &(tp_window){.pad_lo = {-1}});
     EXPECT_ERROR(tp, TP_E_VALUE, ": conv: pad_lo [-1, 0]: 2 entries of at least 0 are needed");
+    tp_conv(x, w,
+            &(tp_window){
+                .stride = {INT64_MAX, 1},
+                  .pad_lo = {INT64_MAX - 8        }
+    });
+    EXPECT_ERROR(tp, TP_E_VALUE,
+                 ": conv: stride [9223372036854775807, 1]: 2 entries of at least 1 "
+                 "are needed");
+    tp_conv(x, w,
+            &(tp_window){
+                .stride = {INT32_MAX, INT32_MAX},
+                  .pad_lo = {INT32_MAX, 9        }
+    });
+    EXPECT_ERROR(tp, TP_E_VALUE,
+                 ": conv: padding [2147483647, 9] and [0, 0] is more than 2^22 elements");
     tp_conv(x, w, &(tp_window){.groups = -1});
     EXPECT_ERROR(tp, TP_E_VALUE, ": conv: -1 groups");
     tp_conv(x, tp_tensor_new(tp, TP_F32, TP_DIMS(2, 4, 3, 6), NULL), NULL);
