@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { HEADER_BYTES = 64, HASH_AT = 24, AFTER_HASH = 40, ROW_BYTES = 88, VALUE_ALIGN = 64 };
-static const char magic[] = "tapir graph 001\n";
+static const char magic[] = "tapir graph 001\n"; /* 16 bytes, the NUL left out */
 static const char what_saves[] = "tp_graph_save", what_loads[] = "tp_graph_load";
 
 static void put_u32(char *p, uint32_t v)
@@ -96,9 +96,9 @@ static bool image_begin(image *im, const tp_graph *g)
         return false;
     tpi_put_nodes(&im->text, g->dims, &im->values, g->nodes);
     const tpi_values *v = &im->values;
-    const int most = v->n_cells + v->data.n;
-    im->blobs = tpi_take(&g->ctx->mem, (size_t)most * sizeof *im->blobs);
-    im->strided = tpi_take(&g->ctx->mem, (size_t)most * sizeof *im->strided);
+    const size_t most = (size_t)v->n_cells + (size_t)v->data.n;
+    im->blobs = tpi_take(&g->ctx->mem, most * sizeof *im->blobs);
+    im->strided = tpi_take(&g->ctx->mem, most * sizeof *im->strided);
     if (im->text.failed || !im->blobs || !im->strided)
         return false;
     for (int k = 0; k < v->n_cells; k++) {
@@ -127,7 +127,7 @@ static bool image_begin(image *im, const tp_graph *g)
 static void image_end(image *im)
 {
     tpi_mem *mem = &im->ctx->mem;
-    const size_t most = (size_t)(im->values.n_cells + im->values.data.n);
+    const size_t most = (size_t)im->values.n_cells + (size_t)im->values.data.n;
     tpi_give_back(mem, im->blobs, most * sizeof *im->blobs);
     tpi_give_back(mem, im->strided, most * sizeof *im->strided);
     tpi_values_free(&im->values);
@@ -194,7 +194,7 @@ static tp_status save(const tp_graph *g, tpi_at at, const char *path)
     tpi_hasher hasher;
     tpi_writer writer;
     char head[AFTER_HASH];
-    memcpy(head, magic, 16);
+    memcpy(head, magic, sizeof magic);
     bool ok = image_begin(&im, g);
     if (ok) {
         put_u64(head + 16, im.size);

@@ -59,7 +59,7 @@ static void put_details(tpi_str *s, const tpi_dims *dims, const tpi_values *v, i
     tpi_str part = TPI_STR(s->mem);
     if (source && !(source->flags & TPI_VARIABLE) && v->number[i] < 0)
         tpi_put_constant(&part, source);
-    else if (!source && t->op->attrs)
+    else if (t->op && t->op->attrs)
         tpi_put_attrs(&part, dims, t->op, t->attrs);
     if (part.len) {
         const bool cut = part.len > LONGEST;

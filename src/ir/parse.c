@@ -550,8 +550,8 @@ static tp_tensor *read_constant(parser *P, text_tail *t)
 {
     skip_spaces(P);
     const char *start = P->p;
-    tp_tensor *x = NULL;
-    if (eat(P, '#')) {
+    const bool stored = eat(P, '#');
+    if (stored) {
         int64_t k = 0;
         if (!number(P, &k))
             return NULL;
@@ -559,14 +559,12 @@ static tp_tensor *read_constant(parser *P, text_tail *t)
             bad(P, "the next constant that is stored is #%d", P->n_data);
             return NULL;
         }
-        if (!tail(P, t))
-            return NULL;
     } else {
         while (P->p < P->limit && *P->p != ':' && *P->p != '\n')
             P->p++;
     }
     const char *limit = P->p;
-    if (*start != '#' && !tail(P, t))
+    if (!tail(P, t))
         return NULL;
     for (int i = 0; i < t->type.rank; i++) {
         if (tpi_dim_is_symbolic(t->type.shape[i])) {
@@ -574,10 +572,8 @@ static tp_tensor *read_constant(parser *P, text_tail *t)
             return NULL;
         }
     }
-    if (*start == '#')
-        x = value(P, &t->type, P->n_memory + P->n_data++);
-    else
-        x = constant(P, start, limit, &t->type);
+    tp_tensor *x = stored ? value(P, &t->type, P->n_memory + P->n_data++)
+                          : constant(P, start, limit, &t->type);
     return x ? source(P, x, t) : NULL;
 }
 

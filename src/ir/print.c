@@ -123,7 +123,7 @@ static void put_cell(tpi_str *s, const tpi_values *v, int k)
     const char *word = c->t && (c->t->flags & TPI_LEAF) ? "param" : "state";
     tpi_str_printf(s, "@%d", k);
     put_name(s, c->t ? c->t->name : NULL);
-    if (c->of < 0) {
+    if (c->of < 0 || !c->t) {
         tpi_str_printf(s, " = %s", word);
     } else {
         tpi_str_printf(s, " = view @%d {offset=%" PRId64 ", strides=", c->of, c->offset);

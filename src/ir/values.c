@@ -9,7 +9,7 @@ enum { INLINE_MAX = 16 }; /* elements of a constant written into the text */
 const tp_tensor *tpi_source_of(const tp_tensor *node)
 {
     if (!node->op)
-        return node->graph ? NULL : node;
+        return node;
     return node->op == &tpi_op_variable || node->op == &tpi_op_const ? node->in[0] : NULL;
 }
 

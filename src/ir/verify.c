@@ -141,10 +141,12 @@ static bool same_type(const tp_tensor *a, const tp_tensor *b)
 /* What only nodes without a computation have to keep. NULL: all is well. */
 static const char *source_rule(const tp_tensor *t)
 {
-    const tp_tensor *x = t->n_in ? t->in[0] : NULL;
-    switch (t->op->code) {
-    case TPI_OP_placeholder:
+    if (t->op == &tpi_op_placeholder)
         return t->name ? NULL : "a placeholder has a name";
+    if (!t->n_in)
+        return NULL;
+    const tp_tensor *x = t->in[0];
+    switch (t->op->code) {
     case TPI_OP_variable:
     case TPI_OP_const:
         if (x->graph || !x->buf)

@@ -70,7 +70,7 @@ static void any_node(void **state)
         const tpi_op *op = tpi_ops[below(TPI_N_OPS)];
         spatial = below(2) ? 1 + below(2) : 0;
         tp_scope_begin(tp);
-        tp_tensor *in[4];
+        tp_tensor *in[4] = {NULL};
         int n_in = op->n_in < 0 ? 1 + (int)below(3) : op->n_in;
         for (int i = 0; i < n_in && i < 4; i++)
             in[i] = i && below(3) ? in[below(i)] : any_tensor(tp, i ? in[0]->rank : -1);

@@ -51,7 +51,8 @@ static int files_in_folder(void)
 {
     int n = 0;
     DIR *d = opendir(folder);
-    for (const struct dirent *e; d && (e = readdir(d));)
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
         n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     closedir(d);
     return n;

@@ -157,29 +157,34 @@ static void a_tape(void **state)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+static uint64_t bits_of(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
 static void check_f64(tp_ctx *tp, double v)
 {
     tpi_str s = TPI_STR(&tp->mem);
     tpi_put_f64(&s, v);
     double back = 0;
     const char *end = tpi_scan_f64(s.text, s.text + s.len, &back);
-    if (end != s.text + s.len || memcmp(&v, &back, sizeof v) != 0)
+    if (end != s.text + s.len || bits_of(v) != bits_of(back))
         fail_msg("%a is written %s, which reads as %a", v, s.text, back);
-    if (isfinite(v)) { /* the C library reads it so too */
-        const double other = strtod(s.text, NULL);
-        assert_memory_equal(&v, &other, sizeof v);
-    }
+    if (isfinite(v)) /* the C library reads it so too */
+        assert_true(bits_of(v) == bits_of(strtod(s.text, NULL)));
     tpi_str_free(&s);
 }
 
-static void check_f32(tp_ctx *tp, float v)
+static void check_f32(tp_ctx *tp, uint32_t bits)
 {
     tpi_str s = TPI_STR(&tp->mem);
-    tpi_put_element(&s, TP_F32, &v);
-    float back = 0;
+    tpi_put_element(&s, TP_F32, &bits);
+    uint32_t back = 0;
     const char *end = tpi_scan_element(s.text, s.text + s.len, TP_F32, &back);
-    if (end != s.text + s.len || memcmp(&v, &back, sizeof v) != 0)
-        fail_msg("%a is written %s, which reads as %a", (double)v, s.text, (double)back);
+    if (end != s.text + s.len || bits != back)
+        fail_msg("%08x is written %s, which reads as %08x", bits, s.text, back);
     tpi_str_free(&s);
 }
 
@@ -192,11 +197,9 @@ static void numbers(void **state)
         const uint64_t bits = unit_random(&seed);
         const uint32_t low = (uint32_t)bits;
         double d;
-        float f;
         memcpy(&d, &bits, sizeof d);
-        memcpy(&f, &low, sizeof f);
         check_f64(tp, d);
-        check_f32(tp, f);
+        check_f32(tp, low);
         check_f64(tp, (double)(int64_t)(bits >> (bits % 64)));
         check_f64(tp, ldexp(1, (int)(bits % 2100) - 1074));
         check_f64(tp, (double)(bits % 100000) / 1000);
@@ -348,6 +351,8 @@ static const struct {
     {X "%1 = const [1, 2] : f32[3]\n",                                                              "line 4, column 27: the values do not fit the type"                     },
     {X "%1 = const [1, 2] : f32[99]\n",
      "line 4, column 28: the type has more elements than there are values"                                                                                                  },
+    {X "%1 = const",                                                                                "line 4, column 11: ':' is missing"                                     },
+    {X "%1 = const ",                                                                               "line 4, column 12: ':' is missing"                                     },
     {X "%1 = const 256 : u8[]\n",                                                                   "line 4, column 22: the values do not fit the type"                     },
     {X "%1 = const [1] : f32[n]\n",                                                                 "line 4, column 24: a constant has sizes that are numbers"              },
     {X "%1 = const #1 : f32[3]\n",                                                                  "line 4, column 14: the next constant that is stored is #0"             },
@@ -380,11 +385,14 @@ static void refusals(void **state)
     tp_ctx *tp = *state;
     const size_t before = tp_memory_bytes(tp);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const char *text = refused[i].text;
-        tp_graph *g = tp_graph_parse(tp, text, strlen(text));
+        const size_t size = strlen(refused[i].text);
+        char *text = malloc(size ? size : 1); /* without a NUL, for the sanitizer */
+        memcpy(text, refused[i].text, size);
+        tp_graph *g = tp_graph_parse(tp, text, size);
+        free(text);
         if (g || tp_error(tp) != TP_E_FORMAT || !strstr(tp_error_message(tp), refused[i].error))
-            fail_msg("case %zu\n%s\ngave: %s\nnot: %s", i, text, tp_error_message(tp),
-                     refused[i].error);
+            fail_msg("case %zu\n%s\ngave: %s\nnot: %s", i, refused[i].text,
+                     tp_error_message(tp), refused[i].error);
         tp_clear_error(tp);
         assert_int_equal(tp->n_scopes, 0);
     }

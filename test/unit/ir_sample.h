@@ -85,7 +85,10 @@ static inline void sample_windows(tp_ctx *tp, tp_graph *g)
     };
     tp_tensor *small = MUST(tp_placeholder(g, "small", TP_F32, TP_DIMS(batch, 2, 8, 8)));
     tp_tensor *a = MUST(tp_max_pool(small, &pool)), *b = MUST(tp_avg_pool(small, &pool));
-    MUST(tp_grad(MUST(tp_add(a, b)), small)); /* max_pool_index, avg_pool_dx */
+    MUST(tp_grad(MUST(tp_add(a, b)), small)); /* max_pool_dx, avg_pool_dx */
+    tp_tensor *dx;
+    assert_int_equal(tp_grads(a, tp_square(b), 1, &small, &dx), TP_OK);
+    MUST(tp_grad(dx, small)); /* max_pool_index */
 }
 
 /* Every op of ops.def, the newest ones of a training step last. */
