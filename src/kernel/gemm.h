@@ -232,27 +232,42 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
         TPK_MIX_16(v, w)                                                                       \
     }
 
-/* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows, and +0 up to width.
- * Turned: ks is 1, and with a table row i begins at off[i] instead. */
-#define TPK_TURN_IN(r)                                                                         \
-    TPK_V v##r = {0}, w##r;                                                                    \
-    if (i + (r) < rows) {                                                                      \
-        v##r = TPK_LOADM(src + kk + (off ? off[i + (r)] : (i + (r)) * rs), km);                \
-    }
-#define TPK_TURN_OUT(r)                                                                        \
-    if (kk + (r) < k) {                                                                        \
-        TPK_STOREM(dst + (kk + (r)) * width + i, v##r, m);                                     \
-    }
+/* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows. The rest of the width meets
+ * columns of C that are not stored: it is some row again, or +0. Turned: ks is 1, and with a table
+ * row i begins at off[i] instead. */
+#define TPK_TURN_IN(r) TPK_V v##r = TPK_LOADM(src + kk + at[r], km), w##r;
+#define TPK_TURN_OUT(r) TPK_STOREM(to + (r)*width, v##r, m);
+#define TPK_TURN_KEEP(r) keep[r] = v##r;
 TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
                                   int64_t rs, const int64_t *off, TPK_E *dst)
 {
     for (int64_t i = 0; i < width; i += TPK_VL) {
         const TPK_M m = TPK_MASK(width - i);
+        for (int64_t kk = 0; kk < k && i >= rows; kk++) {
+            TPK_STOREM(dst + kk * width + i, (TPK_V){0}, m);
+        }
+        if (i >= rows) {
+            continue;
+        }
+        int64_t at[TPK_VL];
+        for (int64_t r = 0; r < TPK_VL; r++) {
+            const int64_t row = tpk_i_min(i + r, rows - 1);
+            at[r] = off ? off[row] : row * rs;
+        }
         for (int64_t kk = 0; kk < k; kk += TPK_VL) {
             const TPK_M km = TPK_MASK(k - kk);
+            TPK_E *const to = dst + kk * width + i;
             TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_IN);
             TPK_TIE(TPK_TURN_, TPK_VL)
-            TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_OUT)
+            if (kk + TPK_VL <= k) {
+                TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_OUT);
+                continue;
+            }
+            TPK_V keep[TPK_VL];
+            TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_KEEP);
+            for (int64_t r = 0; r < k - kk; r++) {
+                TPK_STOREM(to + r * width, keep[r], m);
+            }
         }
     }
 }
