@@ -71,14 +71,21 @@ typedef struct {
         c##i##_2 = TPK_FMA(x, b2, c##i##_2);                                                   \
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
-#define TPK_CV_PUT(i, row, v)                                                                  \
-    {                                                                                          \
-        TPK_E *const d = d##v + (row)*d_rs;                                                    \
-        TPK_STOREM(d, add ? TPK_LOADM(d, m##v) + c##i##_##v : c##i##_##v, m##v);               \
-    }
-#define TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
-#define TPK_CV_DONE4(i, p, r, row)                                                             \
-    TPK_CV_DONE2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
+#define TPK_CV_AT(i, row, v) (d##v + (row)*d_rs)
+#define TPK_CV_ADD(i, row, v) c##i##_##v = TPK_LOADM(TPK_CV_AT(i, row, v), m##v) + c##i##_##v;
+#define TPK_CV_PUT(i, row, v) TPK_STOREM(TPK_CV_AT(i, row, v), c##i##_##v, m##v);
+#define TPK_CV_ADD2(i, p, r, row) TPK_CV_ADD(i, row, 0) TPK_CV_ADD(i, row, 1)
+#define TPK_CV_ADD4(i, p, r, row)                                                              \
+    TPK_CV_ADD2(i, p, r, row) TPK_CV_ADD(i, row, 2) TPK_CV_ADD(i, row, 3)
+#define TPK_CV_PUT2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
+#define TPK_CV_PUT4(i, p, r, row)                                                              \
+    TPK_CV_PUT2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
+/* The last row may be there twice: all are read before any is written. */
+#define TPK_CV_DONE(most, n)                                                                   \
+    if (t->add) {                                                                              \
+        TPK_R##most(TPK_CV_ADD##n)                                                             \
+    }                                                                                          \
+    TPK_R##most(TPK_CV_PUT##n)
 
 #define TPK_CV_TILE2(most)                                                                     \
     TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
@@ -93,8 +100,7 @@ typedef struct {
         }                                                                                      \
         TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
         const int64_t d_rs = t->d_rs;                                                          \
-        const int add = t->add;                                                                \
-        TPK_R##most(TPK_CV_DONE2)                                                              \
+        TPK_CV_DONE(most, 2)                                                                   \
     }
 TPK_EACH_CV_MANY(TPK_CV_TILE2)
 
@@ -115,8 +121,7 @@ TPK_EACH_CV_MANY(TPK_CV_TILE2)
         TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
         TPK_E *const d2 = t->d[2], *const d3 = t->d[3];                                        \
         const int64_t d_rs = t->d_rs;                                                          \
-        const int add = t->add;                                                                \
-        TPK_R##most(TPK_CV_DONE4)                                                              \
+        TPK_CV_DONE(most, 4)                                                                   \
     }
 TPK_EACH_CV_FEW(TPK_CV_TILE4)
 
