@@ -93,8 +93,34 @@ static void labels(void **state)
     tp_free(tp, dot);
 }
 
+/* Drawing and checking, with the n-th allocation failing, for every n. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    bool drawn = false, checked = false;
+    for (long n = 1; !drawn || !checked; n++) {
+        for (int k = 0; k < 2; k++) {
+            unit_memory m = {0};
+            tp_ctx *tp = unit_open(&m);
+            tp_graph *g = sample_odd(tp);
+            m.fail_at = m.calls + n;
+            if (k == 0) {
+                char *dot = tp_graph_dot(g);
+                drawn = dot != NULL;
+                assert_int_equal(tp_error(tp), dot ? TP_OK : TP_E_MEMORY);
+            } else {
+                const tp_status s = tp_graph_verify(g);
+                checked = s == TP_OK;
+                assert_int_equal(s, checked ? TP_OK : TP_E_MEMORY);
+            }
+            tp_close(tp);
+            assert_int_equal(m.bytes, 0);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(drawings), CASE(labels)};
+    const struct CMUnitTest tests[] = {CASE(drawings), CASE(labels), CASE(out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -435,6 +435,31 @@ static void spoiled_lines(void **state)
     tp_free(tp, text);
 }
 
+/* Every beginning of a text with all there is in it, in memory of just that size. */
+static void cut_texts(void **state)
+{
+    tp_ctx *tp = *state;
+    const char text[] =
+        X "%1 = cast %0 {to=i16} : i16[n,3] ; \"a b\":7\n"
+          "%2 \"s\\x01\\n\" = sum %0 {axes=[0,1], keep=true} : f32[1,1] constant\n"
+          "%3 = const [1, -0.5, nan(7fc00001)] : f32[3]\n"
+          "%4 = pad %2 {lo=[0,1], hi=[n,0], inner=[0,0], value=-1.5e-7} : f32[n+1,2] ; x.c:9\n"
+          "%5 = concat %0, %0 {axis=0} : f32[2*n,3]\n"
+          "%6 = const true : bool[]\n%7 = const #0 : i8[20]\n";
+    for (size_t n = 0; n < sizeof text; n++) {
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, text, n);
+        tp_graph *g = tp_graph_parse(tp, copy, n);
+        free(copy);
+        if (n + 1 >= sizeof text && !g)
+            fail_msg("%s", tp_error_message(tp));
+        if (!g)
+            assert_int_equal(tp_error(tp), TP_E_FORMAT);
+        tp_graph_free(g);
+        tp_clear_error(tp);
+    }
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -491,6 +516,7 @@ int main(void)
         CASE(spoiled_lines),
         CASE(out_of_memory),
         CASE(recording_survives),
+        CASE(cut_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
