@@ -54,10 +54,12 @@ OP(average, tp_square(tp_avg_pool(in->image, WINDOW(.kernel = {3, 2}, .stride = 
 #define EACH(X)                                                                                \
     X(reshaped)                                                                                \
     X(turned)                                                                                  \
-    X(flipped) X(flip_twice) X(head) X(picked) X(plain_flip) X(tail) X(thinned) X(backwards)   \
-        X(first_row) X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered)    \
-            X(taken) X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv)          \
-                X(conv_plain) X(greatest) X(average)
+    X(flipped)                                                                                 \
+    X(flip_twice)                                                                              \
+    X(head) X(picked) X(plain_flip) X(tail) X(thinned) X(backwards) X(first_row)               \
+        X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered) X(taken)        \
+            X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv) X(conv_plain)     \
+                X(greatest) X(average)
 
 static const struct {
     const char *name;
