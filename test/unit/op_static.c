@@ -51,24 +51,22 @@ OP(greatest, tp_square(tp_max_pool(in->image, WINDOW(.kernel = {2, 3}, .pad_lo =
 OP(average, tp_square(tp_avg_pool(in->image, WINDOW(.kernel = {3, 2}, .stride = {1, 2},
                                                     .pad_hi = {1, 1}))))
 
-#define EACH(X)                                                                                \
-    X(reshaped)                                                                                \
-    X(turned)                                                                                  \
-    X(flipped)                                                                                 \
-    X(flip_twice)                                                                              \
-    X(head) X(picked) X(plain_flip) X(tail) X(thinned) X(backwards) X(first_row)               \
-        X(last_column) X(stretched) X(padded) X(joined) X(stacked) X(gathered) X(taken)        \
-            X(added) X(replaced) X(put) X(marked) X(times) X(scores) X(conv) X(conv_plain)     \
-                X(greatest) X(average)
-
+#define ROW(f)                                                                                 \
+    {                                                                                          \
+#f, f                                                                                  \
+    }
 static const struct {
     const char *name;
     op_case f;
 } cases[] = {
-#define ROW(f) {#f, f},
-    EACH(ROW)
-#undef ROW
+    ROW(reshaped),   ROW(turned),      ROW(flipped),   ROW(flip_twice), ROW(head),
+    ROW(picked),     ROW(plain_flip),  ROW(tail),      ROW(thinned),    ROW(backwards),
+    ROW(first_row),  ROW(last_column), ROW(stretched), ROW(padded),     ROW(joined),
+    ROW(stacked),    ROW(gathered),    ROW(taken),     ROW(added),      ROW(replaced),
+    ROW(put),        ROW(marked),      ROW(times),     ROW(scores),     ROW(conv),
+    ROW(conv_plain), ROW(greatest),    ROW(average),
 };
+#undef ROW
 enum { N_CASES = sizeof cases / sizeof *cases, N_WANTED = 2, N_OUT = N_CASES * (1 + N_WANTED) };
 
 /* Results and gradients of every case: y, dx, d(image), then the next case. */
