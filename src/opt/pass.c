@@ -182,7 +182,8 @@ tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, in
     for (int i = 0; i < n_feeds && ok; i++) {
         const int slot = feeds[i]->slot;
         const bool needed = slot >= 0 && slot < nodes.n && nodes.v[slot] == feeds[i];
-        feeds[i] = needed ? map.v[slot] : NULL;
+        feeds[i] = needed ? map.v[slot] : import_node(&im, feeds[i], NULL);
+        ok = feeds[i]->status == TP_OK; /* sizes are read from every feed */
     }
     tpi_nodes_free(&map);
     tpi_nodes_free(&nodes);
@@ -267,10 +268,16 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
         map[nodes.v[i]->index] = made;
         ok = made->status == TP_OK;
     }
+    for (int i = 0; i < n_feeds && ok; i++) {
+        tp_tensor **made = &map[feeds[i]->index];
+        if (!*made)
+            *made = rewrite_one(&rw, pass, feeds[i], map);
+        ok = (*made)->status == TP_OK;
+    }
     for (int i = 0; i < n_roots && ok; i++)
         roots[i] = map[roots[i]->index];
     for (int i = 0; i < n_feeds && ok; i++)
-        feeds[i] = feeds[i] ? map[feeds[i]->index] : NULL;
+        feeds[i] = map[feeds[i]->index];
     if (rw.state && pass->done)
         pass->done(&rw);
     tpi_give_back(&ctx->mem, rw.state, pass->state_size);

@@ -28,7 +28,8 @@ extern const tpi_pass tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
 
 /* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
  * variables are constants of the value they have now. On success roots[] and
- * feeds[] are its nodes (a feed that nothing needs is NULL). NULL: the context's error tells. */
+ * feeds[] are its nodes, also those that nothing needs, whose sizes count. NULL: the context's
+ * error tells. */
 tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
                     tp_tensor **roots);
 /* Runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
