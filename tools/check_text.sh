@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_text.sh: no source file over 1000 lines, and no words that belong elsewhere: paths of
+# check_text.sh: no source file over 1000 lines (a .def is a list and may be long), and no words that belong elsewhere: paths of
 # one person's machine, and notes of work left undone.
 set -u
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ files=$(find . \( -path ./build -o -path ./.git -o -path '*/corpus' \) -prune -o
 
 for file in $files; do
     case $file in
-        *.c | *.h | *.def | *.sh | *.py | *.cmake | */CMakeLists.txt | */Makefile)
+        *.c | *.h | *.sh | *.py | *.cmake | */CMakeLists.txt | */Makefile)
             lines=$(wc -l <"$file")
             if [ "$lines" -gt 1000 ]; then
                 echo "$file:1000: $lines lines; what is the second subject? Give it a file"
