@@ -137,7 +137,7 @@ static bool train(tp_ctx *tp, const settings *s, const data *d, model *m, tp_pro
     bool good = order && h->losses;
     for (int64_t i = 0; good && i < s->train; i++)
         order[i] = i;
-    double rate = 0.002;
+    double rate = 0.004;
     for (int64_t e = 0; good && e < s->epochs; e++, rate *= 0.3) {
         float *losses = h->losses + e * n;
         const double start = seconds_now();
@@ -332,7 +332,7 @@ static bool parse(int argc, char **argv, settings *s)
 int main(int argc, char **argv)
 {
     const char *folder = getenv("DATA");
-    settings s = {.folder = folder && *folder ? folder : NULL, .epochs = 3, .batch = 32, .seed = 7};
+    settings s = {.folder = folder && *folder ? folder : NULL, .epochs = 3, .batch = 64, .seed = 7};
     snprintf(s.save, sizeof s.save, "%s.tapir", argv[0]);
     if (!parse(argc, argv, &s))
         return 2;

@@ -14,7 +14,7 @@ static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
     if (!name)
         return tp_fail(tp, TP_E_NULL, "the layer's name is NULL");
     if (n_in < 1)
-        return tp_fail(tp, TP_E_VALUE, "a layer of no inputs");
+        return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs");
     const size_t length = strlen(name), size = length + strlen(part) + 1;
     char *full = tp_alloc(tp, size);
     if (!full || tp_scope_begin(tp) != TP_OK) {

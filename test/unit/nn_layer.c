@@ -103,9 +103,9 @@ static void refuse(void **state)
     assert_int_equal(tp_status_of(l.b), TP_E_NULL);
     EXPECT_ERROR(tp, TP_E_NULL, "the layer's name is NULL");
     l = tp_dense_new(tp, "l", 0, 2);
-    EXPECT_ERROR(tp, TP_E_VALUE, "a layer of no inputs");
+    EXPECT_ERROR(tp, TP_E_SHAPE, "a layer of no inputs");
     tp_tensor *x = tp_scalar(tp, TP_F32, 1);
-    assert_int_equal(tp_status_of(tp_dense_apply(&l, x)), TP_E_VALUE);
+    assert_int_equal(tp_status_of(tp_dense_apply(&l, x)), TP_E_SHAPE);
     assert_int_equal(tp_status_of(tp_dense_apply(NULL, x)), TP_E_NULL);
     assert_int_equal(tp_status_of(tp_conv_layer_apply(NULL, x)), TP_E_NULL);
     l = tp_dense_new(tp, "l", 3, -2);

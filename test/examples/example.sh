@@ -1,0 +1,118 @@
+#!/bin/sh
+# example.sh TEST FOLDER: runs a program of FOLDER and looks at what it prints.
+#
+# TAPIR_SHARED is the folder of data made by others; tests of those are skipped without it.
+set -u
+test=$1
+folder=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+out=$work/out
+
+fail() {
+    echo "$test: $1"
+    echo "repeat: $command"
+    exit 1
+}
+
+run() { # program, arguments...
+    command="$folder/$*"
+    program=$1
+    shift
+    "$folder/$program" "$@" >"$out" 2>&1
+    status=$?
+    cat "$out"
+    [ $status = 0 ] || fail "exit status $status"
+}
+
+has() { # a line that matches the whole pattern
+    grep -Eqx -- "$1" "$out" || fail "no line is: $1"
+}
+
+need() { # file of others
+    [ -e "$1" ] && return
+    echo "skipped: there is no $1"
+    exit 77
+}
+
+last_number() { # the last number of the last line that holds a text
+    grep -- "$1" "$out" | tail -n 1 | grep -Eo '[0-9]+\.?[0-9]*' | tail -n 1
+}
+
+at_least() { # what, number, bar
+    awk "BEGIN { exit !(${2:-0} >= $3) }" || fail "$1 is ${2:-missing}, not at least $3"
+}
+
+# What is the same in every run on digits: the accuracy is the same three times, so are all losses.
+mnist_lines() {
+    has ' *all losses and all parameters have the same bits'
+    has "test accuracy $accuracy %"
+    has " *digits read rightly +$accuracy % +$accuracy % +$accuracy %"
+    grep -E 'same bits in' "$out" | awk '{ if ($(NF-3) != $(NF-1)) exit 1 }' ||
+        fail "an epoch has losses of other bits"
+}
+
+unset DATA
+case $test in
+quickstart)
+    run quickstart
+    has 'eager:  x = 2  y = 7  dy/dx = 4  d2y/dx2 = 2'
+    has 'graph:  x = 2  y = 7  dy/dx = 4  d2y/dx2 = 2'
+    has 'graph:  x = 3  y = 12  dy/dx = 6  d2y/dx2 = 2'
+    ;;
+dynamic_model)
+    run dynamic_model
+    has '  mean\(x\) is 0\.[0-4][0-9]*: with relu'
+    has '  mean\(x\) is 0\.[5-9][0-9]*: linear'
+    at_least "1 / last loss" "$(awk '/step 2000/ { print 1 / $4 }' "$out")" 1000
+    ;;
+recursion)
+    run recursion --trees 100 --epochs 2 --hidden 12
+    has '[0-9]+ trees per second, forward, backward and update'
+    ;;
+recursion_sst)
+    need "$TAPIR_SHARED/data/sst/train.txt"
+    run recursion "$TAPIR_SHARED/data/sst/train.txt" --trees 400 --epochs 2
+    has '400 trees of .*'
+    ;;
+recursion_postfix)
+    need "$TAPIR_SHARED/peers/trees.txt"
+    run recursion "$TAPIR_SHARED/peers/trees.txt" --hidden 40 --batch 16 --rate 0.01 --epochs 2
+    has '256 trees of 43\.2 nodes on average, 1000 words, hidden size 40'
+    ;;
+mnist_drawn)
+    run mnist --train 450 --test 130 --epochs 2 --batch 32 --save "$work/model"
+    accuracy=$(last_number 'test accuracy')
+    mnist_lines
+    at_least "the accuracy" "$accuracy" 40
+    ;;
+mnist_real)
+    need "$TAPIR_SHARED/data/mnist/t10k-images-idx3-ubyte.gz"
+    run mnist "$TAPIR_SHARED/data/mnist" --save "$work/model"
+    has '60000 real digits to learn from, 10000 others to be tested with'
+    accuracy=$(last_number 'test accuracy')
+    mnist_lines
+    at_least "the accuracy" "$accuracy" 98.5
+    ;;
+misuse)
+    command="$folder/mnist and $folder/recursion with bad arguments"
+    mkdir "$work/data"
+    printf 'no digits' >"$work/data/train-images-idx3-ubyte"
+    "$folder/mnist" "$work/data" >"$out" 2>&1 && fail "mnist took a damaged file"
+    grep -q 'not an IDX file' "$out" || fail "mnist did not say what is wrong"
+    "$folder/mnist" "$work/nothing" >"$out" 2>&1 && fail "mnist took a folder that is not there"
+    "$folder/mnist" --train x >"$out" 2>&1 && fail "mnist took a bad number"
+    grep -q '^usage: ' "$out" || fail "mnist did not say how it is used"
+    "$folder/mnist" --train 40 --test 20 --epochs 1 --save "$work/no/such" >"$out" 2>&1 &&
+        fail "mnist could not save and said nothing"
+    for line in '(3 (2 a) (2 b)' '(9 a)' '3: 1 +' '3: 1 2' '7: 1 2 +' 'x' '(3 (2 a) (2 b) (1 c))'; do
+        echo "$line" >"$work/trees"
+        "$folder/recursion" "$work/trees" >"$out" 2>&1 && fail "recursion took $line"
+        grep -q 'line 1 is no tree' "$out" || fail "recursion did not say what is wrong: $line"
+    done
+    ;;
+*)
+    echo "no test is called $test"
+    exit 2
+    ;;
+esac
