@@ -89,8 +89,6 @@ static bool lay_out(tpi_plan *p)
             v->place = TPI_AT_ALIAS;
         else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
             return too_large(p, t); /* a copy in row-major order is another thing */
-        else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
-            return no_memory(p); /* only these two keep the order when they are copied */
         else if (t->op == &tpi_op_assign) {
             v->layout = p->values[t->in[1]->index].layout;
             v->place = TPI_AT_ALIAS;

@@ -229,6 +229,26 @@ static void put_packing(const tpi_render *r, tpi_str *out)
               "pack_layout(s, packed);\n    (void)p, (void)scratch;", &r->pack, "return;");
 }
 
+/* The kernels are called through a table: in a row of calls with early returns between them gcc
+ * takes the later ones for cold and does not vectorise them. */
+static void put_entry(const tpi_plan *p, tpi_str *out)
+{
+    tpi_str_put(out, "\nstatic int64_t (*const kernels[])(void *const *, const int64_t *, "
+                     "const int64_t *, const char *, void *) = {");
+    for (int i = 0; i < p->n_kernels; i++)
+        tpi_str_printf(out, "%sk%d,", i % 12 ? " " : "\n    ", i);
+    tpi_str_put(out, " 0};\nstatic const int nodes[] = {");
+    for (int i = 0; i < p->n_kernels; i++)
+        tpi_str_printf(out, "%s%d,", i % 12 ? " " : "\n    ", p->kernels[i].root);
+    tpi_str_put(out, " 0};\n\nint64_t " TPI_ENTRY_SYMBOL
+                     "(void *const *p, const int64_t *s, const int64_t *random, "
+                     "const void *packed, void *scratch, int64_t *fail)\n{\n"
+                     "    for (int i = 0; kernels[i]; i++) {\n"
+                     "        const int64_t e = kernels[i](p, s, random, packed, scratch);\n"
+                     "        if (e) {\n            fail[0] = nodes[i], fail[1] = e;\n"
+                     "            return 1;\n        }\n    }\n    return 0;\n}\n");
+}
+
 /* ---- the program ------------------------------------------------------------------------------------ */
 
 bool tpi_render_program(const tpi_plan *p, tpi_str *out)
@@ -255,21 +275,7 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out)
     put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)",
               "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
     put_packing(&r, out);
-    tpi_str_put(out, "\nint64_t " TPI_ENTRY_SYMBOL
-                     "(void *const *p, const int64_t *s, const int64_t *random, "
-                     "const void *packed, void *scratch, int64_t *fail)\n{\n"
-                     "    int64_t e = 0;\n    (void)e, (void)fail;\n");
-    for (int i = 0; i < p->n_kernels; i++) {
-        const bool can_fail = p->kernels[i].kind == TPI_KERNEL_CALL;
-        if (can_fail)
-            tpi_str_printf(out,
-                           "    if ((e = k%d(p, s, random, packed, scratch)) != 0) {\n"
-                           "        fail[0] = %d, fail[1] = e;\n        return 1;\n    }\n",
-                           i, p->kernels[i].root);
-        else
-            tpi_str_printf(out, "    k%d(p, s, random, packed, scratch);\n", i);
-    }
-    tpi_str_put(out, "    return 0;\n}\n");
+    put_entry(p, out);
     const bool ok = !out->failed && !r.body.failed && !r.scratch.failed && !r.packed.failed &&
                     !r.pack.failed;
     tpi_str_free(&r.body);

@@ -225,10 +225,119 @@ FN(pooling_run)(const tpk_view *in, const tpk_view *out, const int64_t *attr, in
     return 0;
 }
 
+/* The common case is done by itself: windows of 2 x 2 side by side, no padding, rows of x without
+ * gaps. */
+static __attribute__((unused)) int FN(pooling_quads)(const FN(pooling) * p, int64_t column_stride)
+{
+    return p->in[0] == 1 && p->ker[0] == 1 && p->ker[1] == 2 && p->ker[2] == 2 &&
+           p->stride[1] == 2 && p->stride[2] == 2 && p->dil[1] == 1 && p->dil[2] == 1 &&
+           p->pad[0] == 0 && p->pad[1] == 0 && p->pad[2] == 0 && column_stride == 1 &&
+           p->out[0] == 1 && 2 * p->out[1] <= p->in[1] && 2 * p->out[2] <= p->in[2];
+}
+
+/* Rows of windows are short, so as many of them are done at once as fit here (columns of x). */
+enum { FN(pooling_group) = 512 };
+
+static __attribute__((unused)) int64_t FN(pooling_rows_at_once)(const FN(pooling) * p)
+{
+    const int64_t rows = FN(pooling_group) / (2 * p->out[2]);
+    return rows < 1 ? 0 : rows < p->out[1] ? rows : p->out[1];
+}
+
+/* `rows` rows of n columns, two apart in x, one after the other. */
+static __attribute__((unused)) void FN(pooling_gather)(int64_t rows, int64_t n, int64_t stride,
+                                                       const T *restrict x, T *restrict to)
+{
+    for (int64_t r = 0; r < rows; r++, x += 2 * stride, to += n) {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = x[i];
+        }
+    }
+}
+
+/* The upper of two rows beside the lower, then neighbouring columns. */
+static __attribute__((unused)) void FN(max_pool_quads)(int64_t rows, int64_t n, int64_t stride,
+                                                       const T *restrict x, T *restrict y)
+{
+    T best[FN(pooling_group)];
+    for (int64_t r = 0; r < rows; r++) {
+        const T *const a = x + 2 * r * stride, *const b = a + stride;
+        for (int64_t i = 0; i < 2 * n; i++) {
+            best[r * 2 * n + i] = FN(max)(a[i], b[i]);
+        }
+    }
+    for (int64_t w = 0; w < rows * n; w++) {
+        y[w] = FN(max)(best[2 * w], best[2 * w + 1]);
+    }
+}
+
+/* dy goes to the first greatest (or first NaN) of four, zero to the others. */
+static __attribute__((unused)) void
+FN(max_pool_dx_quads)(int64_t n, const T *restrict a, const T *restrict b,
+                      const T *restrict dy, T *restrict da, T *restrict db)
+{
+    for (int64_t w = 0; w < n; w++) {
+        const T x0 = a[2 * w], x1 = a[2 * w + 1], x2 = b[2 * w], x3 = b[2 * w + 1];
+        const T top = FN(max)(FN(max)(x0, x1), FN(max)(x2, x3)), d = 0 + dy[w];
+        const int nan = top != top;
+        const int is0 = nan ? x0 != x0 : x0 == top;
+        const int is1 = (is0 ^ 1) & (nan ? x1 != x1 : x1 == top);
+        const int is2 = ((is0 | is1) ^ 1) & (nan ? x2 != x2 : x2 == top);
+        da[2 * w] = is0 ? d : 0;
+        da[2 * w + 1] = is1 ? d : 0;
+        db[2 * w] = is2 ? d : 0;
+        db[2 * w + 1] = is0 | is1 | is2 ? 0 : d;
+    }
+}
+
+/* One plane. */
+static __attribute__((unused)) void
+FN(max_pool_dx_plane)(const FN(pooling) * p, const T *x, int64_t stride, const T *dy,
+                      const int64_t *dy_stride, T *dx)
+{
+    T a[FN(pooling_group)], b[FN(pooling_group)], da[FN(pooling_group)], db[FN(pooling_group)],
+        d[FN(pooling_group)];
+    const int64_t n = p->out[2], step = FN(pooling_rows_at_once)(p);
+    for (int64_t h = 0; h < p->out[1]; h += step) {
+        const int64_t rows = p->out[1] - h < step ? p->out[1] - h : step;
+        FN(pooling_gather)(rows, 2 * n, stride, x + 2 * h * stride, a);
+        FN(pooling_gather)(rows, 2 * n, stride, x + (2 * h + 1) * stride, b);
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t w = 0; w < n; w++) {
+                d[r * n + w] = dy[(h + r) * dy_stride[1] + w * dy_stride[2]];
+            }
+        }
+        FN(max_pool_dx_quads)(rows * n, a, b, d, da, db);
+        for (int64_t r = 0; r < rows; r++) {
+            T *const row = dx + 2 * (h + r) * p->in[2];
+            for (int64_t i = 0; i < 2 * n; i++) {
+                row[i] = da[r * 2 * n + i];
+                row[p->in[2] + i] = db[r * 2 * n + i];
+            }
+        }
+    }
+}
+
 static __attribute__((unused)) int64_t FN(max_pool)(const tpk_view *in, const tpk_view *out,
                                                     const int64_t *attr)
 {
-    return FN(pooling_run)(in, out, attr, FN(pooling_max));
+    const FN(pooling) p = FN(pooling_of)(in, out, attr);
+    int64_t s[3];
+    FN(pooling_strides)(in, s);
+    const int64_t step = FN(pooling_rows_at_once)(&p);
+    if (!FN(pooling_quads)(&p, s[2]) || !step) {
+        return FN(pooling_run)(in, out, attr, FN(pooling_max));
+    }
+    T *y = (T *)out->p;
+    for (int64_t nc = 0; nc < p.n * p.c; nc++) {
+        const T *const x = (const T *)in->p + nc / p.c * in->s[0] + nc % p.c * in->s[1];
+        for (int64_t h = 0; h < p.out[1]; h += step) {
+            const int64_t rows = p.out[1] - h < step ? p.out[1] - h : step;
+            FN(max_pool_quads)(rows, p.out[2], s[1], x + 2 * h * s[1], y);
+            y += rows * p.out[2];
+        }
+    }
+    return 0;
 }
 
 /* The place of the first greatest (or of the first NaN) in its plane, row-major. */
@@ -277,6 +386,59 @@ static __attribute__((unused)) int64_t FN(avg_pool_dx)(const tpk_view *in, const
                         row[kw * p.dil[2]] += part;
                     }
                 }
+            }
+        }
+    }
+    return 0;
+}
+
+/* Operands x and dy: what comes back to a window goes to its first greatest element (or first
+ * NaN); an element of several windows takes them in row-major order. */
+static __attribute__((unused)) int64_t FN(max_pool_dx)(const tpk_view *in, const tpk_view *out,
+                                                       const int64_t *attr)
+{
+    const tpk_view *x = &in[0], *dy = &in[1];
+    const FN(pooling) p = FN(pooling_of)(x, dy, attr);
+    const int64_t plane = p.in[0] * p.in[1] * p.in[2];
+    int64_t s[3], t[3], d0, d1, h0, h1, w0, w1;
+    T *dx = (T *)out->p;
+    FN(pooling_strides)(x, s);
+    FN(pooling_strides)(dy, t);
+    const int quads = FN(pooling_quads)(&p, s[2]) && FN(pooling_rows_at_once)(&p) > 0;
+    const int covered = quads && 2 * p.out[1] == p.in[1] && 2 * p.out[2] == p.in[2];
+    for (int64_t nc = 0; nc < p.n * p.c; nc++, dx += plane) {
+        const T *const a = (const T *)x->p + nc / p.c * x->s[0] + nc % p.c * x->s[1];
+        const T *const g = (const T *)dy->p + nc / p.c * dy->s[0] + nc % p.c * dy->s[1];
+        for (int64_t i = 0; i < plane && !covered; i++) {
+            dx[i] = 0;
+        }
+        if (quads) {
+            FN(max_pool_dx_plane)(&p, a, s[1], g, t, dx);
+        }
+        for (int64_t o = 0; o < p.out[0] * p.out[1] * p.out[2] && !quads; o++) {
+            const int64_t w = o % p.out[2], h = o / p.out[2] % p.out[1];
+            const int64_t d = o / p.out[2] / p.out[1];
+            FN(pooling_taps)(&p, 0, d, &d0, &d1);
+            FN(pooling_taps)(&p, 1, h, &h0, &h1);
+            FN(pooling_taps)(&p, 2, w, &w0, &w1);
+            int64_t place = -1;
+            T best = 0;
+            for (int64_t kd = d0; kd < d1; kd++) {
+                for (int64_t kh = h0; kh < h1; kh++) {
+                    const int64_t zd = d * p.stride[0] + kd * p.dil[0] - p.pad[0];
+                    const int64_t zh = h * p.stride[1] + kh * p.dil[1] - p.pad[1];
+                    for (int64_t kw = w0; kw < w1; kw++) {
+                        const int64_t zw = w * p.stride[2] + kw * p.dil[2] - p.pad[2];
+                        const T v = a[zd * s[0] + zh * s[1] + zw * s[2]];
+                        if (place < 0 || v > best || (v != v && best == best)) {
+                            best = v;
+                            place = (zd * p.in[1] + zh) * p.in[2] + zw;
+                        }
+                    }
+                }
+            }
+            if (place >= 0) {
+                dx[place] += g[d * t[0] + h * t[1] + w * t[2]];
             }
         }
     }

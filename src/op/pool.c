@@ -100,6 +100,19 @@ static bool pool_infer(tpi_infer *q)
     return true;
 }
 
+/* Operands x and dy. */
+static bool max_dx_infer(tpi_infer *q)
+{
+    const tp_tensor *x = q->in[0], *dy = q->in[1];
+    if (!pool_infer(q))
+        return false;
+    if (dy->dtype != x->dtype || dy->rank != x->rank ||
+        memcmp(dy->shape, q->shape, sizeof(int64_t) * (size_t)x->rank) != 0)
+        return tpi_refuse(q, TP_E_SHAPE, "dy is %s, the windows of x %s are %s", SHAPE(dy),
+                          SHAPE(x), SIZES(q->ctx, q->dims, x->rank, q->shape));
+    return tpi_infer_like(q, 0);
+}
+
 static bool index_infer(tpi_infer *q)
 {
     const bool good = pool_infer(q);
@@ -129,16 +142,20 @@ static bool dx_infer(tpi_infer *q)
 
 /* ---- gradients ---------------------------------------------------------------------------------- */
 
-/* What comes back to a window goes to its greatest element; planes are one axis here. */
 static void max_pool_grad(tpi_grad *g)
 {
+    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_max_pool_dx, TPI_IN(g->x[0], g->dy), g->attrs));
+}
+
+/* Linear in dy: back come the elements at the places dy went to; planes are one axis here. */
+static void max_pool_dx_grad(tpi_grad *g)
+{
     tp_tensor *x = g->x[0];
-    tp_tensor *index = tp_flatten(tpi_apply(g->at, &tpi_op_max_pool_index, 1, &x, g->attrs), 2);
-    const int64_t plane[] = {x->shape[0], x->shape[1],
-                             tpi_sizes_product(tpi_dims_of(x), x->rank - 2, x->shape + 2)};
-    tp_tensor *zeros = tpi_zeros(g->at, g->dy, 3, plane);
-    tp_tensor *dx = tp_put_along_add(zeros, index, tp_flatten(g->dy, 2), 2);
-    tpi_give(g, 0, tp_reshape(dx, x->rank, x->shape));
+    if (!tpi_wants(g, 1))
+        return;
+    tp_tensor *index = tpi_apply(g->at, &tpi_op_max_pool_index, 1, &x, g->attrs);
+    tp_tensor *back = tp_take_along(tp_flatten(g->dy, 2), tp_flatten(index, 2), 2);
+    tpi_give(g, 1, tp_reshape(back, g->x[1]->rank, g->x[1]->shape));
 }
 
 static void avg_pool_grad(tpi_grad *g)
@@ -159,12 +176,12 @@ static void avg_pool_dx_grad(tpi_grad *g)
 
 /* ---- the ops ------------------------------------------------------------------------------------ */
 
-#define POOL(name_, table, infer_, ...)                                                        \
+#define POOL(name_, n_operands, table, infer_, ...)                                                        \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
         [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
-                                   .n_in = 1,                                                  \
+                                   .n_in = n_operands,                                         \
                                    .kind = TPI_CALL,                                           \
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(pool_attrs),                           \
@@ -173,10 +190,11 @@ static void avg_pool_dx_grad(tpi_grad *g)
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \
                                    __VA_ARGS__}
-POOL(max_pool, max_table, pool_infer, .grad = max_pool_grad, .grad_reads_x = true);
-POOL(max_pool_index, max_table, index_infer, .grad = NULL);
-POOL(avg_pool, avg_table, pool_infer, .grad = avg_pool_grad);
-POOL(avg_pool_dx, dx_table, dx_infer, .grad = avg_pool_dx_grad);
+POOL(max_pool, 1, max_table, pool_infer, .grad = max_pool_grad, .grad_reads_x = true);
+POOL(max_pool_dx, 2, max_table, max_dx_infer, .grad = max_pool_dx_grad, .grad_reads_x = true);
+POOL(max_pool_index, 1, max_table, index_infer, .grad = NULL);
+POOL(avg_pool, 1, avg_table, pool_infer, .grad = avg_pool_grad);
+POOL(avg_pool_dx, 1, dx_table, dx_infer, .grad = avg_pool_dx_grad);
 
 static tp_tensor *pool(tpi_at at, const tpi_op *op, tp_tensor *x, const tp_window *window)
 {
