@@ -31,18 +31,13 @@ static bool assign_kernel(tpi_run *r)
     return true;
 }
 
-static void assign_grad(tpi_grad *g)
-{
-    tpi_give(g, 1, g->dy);
-}
-
+/* A constant to gradients, as a variable that was assigned is when ops compute now. */
 const tpi_op tpi_op_assign = {.name = "assign",
                               .code = TPI_OP_assign,
                               .kind = TPI_EFFECT,
                               .n_in = 2,
                               .infer = assign_infer,
-                              .kernel = assign_kernel,
-                              .grad = assign_grad};
+                              .kernel = assign_kernel};
 
 static tp_tensor *assign_in_graph(tpi_at at, tp_graph *g, tp_tensor *var, tp_tensor *value)
 {
