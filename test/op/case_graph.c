@@ -26,13 +26,13 @@ typedef struct batch {
     const char *fetches[MAX_FETCHES];
     tp_tensor *eager[MAX_FETCHES];
     char names[MAX_FEEDS + MAX_FETCHES][48];
-    int n_names;
+    int n_names, serial;
 } batch;
 
 static const char *name_of(batch *b, const char *kind, int i, int k)
 {
     char *name = b->names[b->n_names++];
-    snprintf(name, sizeof *b->names, "%s_%s_%d_%d", b->cases[i]->op, kind, i, k);
+    snprintf(name, sizeof *b->names, "%s_%s_%d_%d", b->cases[i]->op, kind, k, b->serial++);
     return name;
 }
 

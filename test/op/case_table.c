@@ -104,6 +104,13 @@ static tp_tensor *parts_at(const char *file, int line, tp_tensor *x, int axis, i
 }
 #define parts(...) parts_at(TP_PLACE, __VA_ARGS__)
 
+/* The op behind tp_contiguous, in graphs too, where that is x itself. */
+static tp_tensor *copied_at(const char *file, int line, tp_tensor *x)
+{
+    return tpi_apply(TPI_AT(file, line), &tpi_op_copy, TPI_IN(x), NULL);
+}
+#define copied(...) copied_at(TP_PLACE, __VA_ARGS__)
+
 /* What x is after tp_assign to a variable that was all 1: its value then. */
 static tp_tensor *assigned_at(const char *file, int line, tp_tensor *x, const char *name)
 {
