@@ -99,11 +99,11 @@
     TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
     TPK_STOREM(c##p + (r)*c_rs + TPK_VL, c##i##_1, m1);
 
-/* C[rows][n <= NR] = (more ? C : 0) + A B over k. */
+/* C[rows][n <= NR] = (more ? C : 0) + A B over k. The second vector of B lies at b + b_gs. */
 #define TPK_TILE(most)                                                                         \
-    TPK_OUT void TPK_N(tpk_tile##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,  \
-                                       int64_t a_cs, const TPK_E *b, int64_t b_rs, TPK_E *c,   \
-                                       int64_t c_rs, int64_t n, int more)                      \
+    TPK_OUT void TPK_N(tpk_tile##most)(                                                        \
+        int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs, const TPK_E *b,   \
+        int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n, int more)               \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
         TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                    \
@@ -113,7 +113,7 @@
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
         TPK_R##most(TPK_AHEAD2);                                                               \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                           \
+            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                             \
             TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -122,14 +122,14 @@
 TPK_EACH_ROWS(TPK_TILE)
 
 TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
-                            const TPK_E *b, int64_t b_rs, TPK_E *c, int64_t c_rs, int64_t n,
-                            int more)
+                            const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
+                            int64_t n, int more)
 {
     switch (rows) {
 #define TPK_CASE(most)                                                                         \
     case (most)-1:                                                                             \
     case most:                                                                                 \
-        TPK_N(tpk_tile##most)(rows, k, a, a_rs, a_cs, b, b_rs, c, c_rs, n, more);              \
+        TPK_N(tpk_tile##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);        \
         break;
         TPK_EACH_ROWS(TPK_CASE)
 #undef TPK_CASE
@@ -332,10 +332,12 @@ typedef struct {
                  int64_t cols);
     void *ctx;
     /* Where not null, they write the packed operands in place of a and b: dst[kk * rows + r] is
-     * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. see_a
-     * says whether this panel of k can be read in place, and where: A is piecewise a matrix. With
-     * a piece, no panel of k crosses a multiple of it. */
+     * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. With
+     * a piece, no panel of k crosses a multiple of it. see_b, which needs more than three rows,
+     * gives the place of two vectors of B, rs from row to row and gs apart. see_a says whether
+     * this panel of k can be read in place, and where: A is piecewise a matrix. */
     int64_t piece;
+    const TPK_E *(*see_b)(void *from, int64_t j, int64_t k, int64_t *rs, int64_t *gs);
     int (*see_a)(void *from, int64_t k, int64_t kk, const TPK_E **a, int64_t *rs, int64_t *cs);
     void (*fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk, TPK_E *dst);
     void (*fill_b)(void *from, int64_t j, int64_t cols, int64_t k, int64_t kk, TPK_E *dst);
@@ -407,7 +409,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
             }
             /* What is not packed beforehand; of a B that is read in place, the narrow last tile,
              * since kernels load whole vectors (a masked load costs a step of fma). */
-            const int64_t from = q->bp ? nj : s->b_flat ? nj / TPK_NR * TPK_NR : 0;
+            const int64_t from = q->bp || q->see_b ? nj : s->b_flat ? nj / TPK_NR * TPK_NR : 0;
             const int in_rows = !q->fill_b && q->b_cs == 1;
             if (in_rows && from < nj) {
                 TPK_N(tpk_pack_rows)
@@ -443,8 +445,11 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                 int64_t cols = 0;
                 for (int64_t j = 0; j < nj; j += cols) {
                     const int narrow = s->b_flat && j == from;
-                    const TPK_E *const bj = narrow ? bw : b + j / TPK_NR * b_ps;
-                    const int64_t ldb = narrow ? TPK_NR : b_rs;
+                    const TPK_E *bj = narrow ? bw : b + j / TPK_NR * b_ps;
+                    int64_t ldb = narrow ? TPK_NR : b_rs, b_gs = TPK_VL;
+                    if (q->see_b) {
+                        bj = q->see_b(q->from, jc + j, kc, &ldb, &b_gs);
+                    }
                     cols = tpk_i_min(wide * TPK_NR, (s->b_flat && j < from ? from : nj) - j);
                     const int64_t lines = q->bp ? wide * b_ps / q->k * kk / line : 0;
                     for (int64_t p = pc; p < pe; p++) {
@@ -465,7 +470,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                             (rows, kk, a, rs, cs, bj, ldb, b_ps, ct, c_rs, cols, kc > k0);
                         } else {
                             TPK_N(tpk_tile)
-                            (rows, kk, a, rs, cs, bj, ldb, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, rs, cs, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
                         }
                         if (last && q->done && kc + kk == k1) {
                             q->done(q->ctx, ct, c_rs, i, jc + j, rows, cols);
@@ -603,11 +608,11 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
         k > 0) {
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {
-            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs, TPK_NR, 0);
+            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, TPK_VL, c + j, c_rs, TPK_NR, 0);
         }
         if (j < n) {
             TPK_N(tpk_pack)(TPK_NR, n - j, k, b + j, 1, b_rs, ws);
-            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, ws, TPK_NR, c + j, c_rs, n - j, 0);
+            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, ws, TPK_NR, TPK_VL, c + j, c_rs, n - j, 0);
         }
         return;
     }
