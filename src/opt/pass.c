@@ -1,5 +1,6 @@
 #include "opt/pass.h"
 
+#include "ir/check.h"
 #include "op/op.h"
 
 #include <string.h>
@@ -290,6 +291,17 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
     return ok ? rw.to : no_graph(rw.to);
 }
 
+/* In checked builds every pass is held to the rules of the IR. */
+static bool keeps_rules(const tp_graph *g, const tpi_pass *pass)
+{
+#ifdef TPI_CHECKED
+    return tpi_verify(g->ctx, pass->name, g->dims, g->n_nodes, g->nodes) == TP_OK;
+#else
+    (void)g, (void)pass;
+    return true;
+#endif
+}
+
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
                        int n_roots, tp_tensor **roots)
 {
@@ -297,8 +309,11 @@ tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **f
     for (int round = 0; round < MAX_ROUNDS && n_changes; round++) {
         n_changes = 0;
         for (int i = 0; i < N_PASSES && g; i++)
-            if (!tpi_list_has(skip, passes[i]->name))
+            if (!tpi_list_has(skip, passes[i]->name)) {
                 g = run_pass(g, passes[i], n_feeds, feeds, n_roots, roots, &n_changes);
+                if (g && !keeps_rules(g, passes[i]))
+                    g = no_graph(g);
+            }
         if (!g)
             return NULL;
     }
