@@ -33,7 +33,7 @@ void case_fail(const case_options *o, const op_case *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     n_failures++;
-    if (n_failures > 400)
+    if (n_failures > 40)
         return;
     printf("FAILED %s (test/op/cases.def:%d) %s\n    %s\n    repeat: %s %s --case %s --seed %" PRIu64
            "\n",
