@@ -1,0 +1,175 @@
+/* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step, and compiling it. */
+#include "bench.h"
+
+#include <stdio.h>
+
+enum { BATCH = 32, N_BATCHES = 8 };
+
+typedef struct lenet {
+    tp_conv_layer conv[2];
+    tp_dense dense[3];
+    tp_optimizer *sgd;
+} lenet;
+
+typedef struct training {
+    tp_ctx *tp;
+    lenet net;
+    tp_tensor *x[N_BATCHES], *y[N_BATCHES];
+    int64_t next;
+    tp_program *program; /* feeds x and y, fetches loss and step */
+} training;
+
+static lenet lenet_new(tp_ctx *tp)
+{
+    lenet net = {
+        .conv = {tp_conv_layer_new(tp, "conv1", 1, 6,              5,                           1,               2),
+                 tp_conv_layer_new(tp,                                                                                                      "conv2", 6, 16, 5, 1, 0)},
+        .dense = {tp_dense_new(tp,                  "dense1",                         400,            120), tp_dense_new(tp, "dense2", 120, 84),
+                 tp_dense_new(tp,     "dense3",   84,                                                                                                                           10)                                                                                                               }
+    };
+    tp_tensor *params[10];
+    for (int i = 0; i < 2; i++) {
+        params[2 * i] = net.conv[i].w;
+        params[2 * i + 1] = net.conv[i].b;
+    }
+    for (int i = 0; i < 3; i++) {
+        params[4 + 2 * i] = net.dense[i].w;
+        params[5 + 2 * i] = net.dense[i].b;
+    }
+    net.sgd = tp_sgd_new(tp, 0.01, 0.9, 10, params);
+    return net;
+}
+
+static tp_tensor *loss_of(const lenet *net, tp_tensor *x, tp_tensor *y)
+{
+    const tp_window two = {
+        .kernel = {2, 2}
+    };
+    for (int i = 0; i < 2; i++)
+        x = tp_max_pool(tp_relu(tp_conv_layer_apply(&net->conv[i], x)), &two);
+    x = tp_flatten(x, 1);
+    for (int i = 0; i < 2; i++)
+        x = tp_relu(tp_dense_apply(&net->dense[i], x));
+    return tp_cross_entropy(tp_dense_apply(&net->dense[2], x), y);
+}
+
+static tp_graph *graph_of(tp_ctx *tp, const lenet *net)
+{
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t batch = tp_symbol(g, "batch");
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(batch, 1, 28, 28));
+    tp_tensor *loss = loss_of(net, x, tp_placeholder(g, "y", TP_I64, TP_DIMS(batch)));
+    tp_name(loss, "loss");
+    tp_name(tp_optimizer_step(net->sgd, loss), "step");
+    return g;
+}
+
+static tp_program *compile(tp_graph *g)
+{
+    const tp_compile_options c = {.engine = TP_ENGINE_C};
+    tp_program *p = tp_graph_compile(g, TP_NAMES("x", "y"), TP_NAMES("loss", "step"), &c);
+    if (p)
+        tp_program_wait(p);
+    return p;
+}
+
+static void step_eagerly(void *arg, int64_t n)
+{
+    training *t = arg;
+    for (; n > 0; n--, t->next++) {
+        tp_scope_begin(t->tp);
+        const int64_t i = t->next % N_BATCHES;
+        tp_optimizer_step(t->net.sgd, loss_of(&t->net, t->x[i], t->y[i]));
+        tp_scope_end(t->tp);
+    }
+}
+
+static void step_compiled(void *arg, int64_t n)
+{
+    training *t = arg;
+    for (; n > 0; n--, t->next++) {
+        tp_scope_begin(t->tp);
+        const int64_t i = t->next % N_BATCHES;
+        tp_tensor *out[2];
+        if (t->program)
+            tp_program_run(t->program, (tp_tensor *[]){t->x[i], t->y[i]}, out);
+        tp_scope_end(t->tp);
+    }
+}
+
+/* ---- compiling: a context each time, so that nothing but the cache is left of the last one --- */
+
+typedef struct compiling {
+    const bench *b;
+    char dir[256];
+    int64_t times;
+} compiling;
+
+static void compile_once(const compiling *c, const char *dir, bool cached)
+{
+    tp_ctx *tp = tp_open(&(tp_options){.cache_dir = dir});
+    const lenet net = lenet_new(tp);
+    const tp_program *p = compile(graph_of(tp, &net));
+    if (!p)
+        tp_fail(c->b->tp, tp_error(tp), tp_error_message(tp));
+    else if (tp_program_stats_of(p).from_cache != cached)
+        tp_fail(c->b->tp, TP_E_STATE,
+                cached ? "LeNet was not in the cache" : "LeNet was in the cache");
+    tp_close(tp);
+}
+
+static void compile_cold(void *arg, int64_t n)
+{
+    compiling *c = arg;
+    for (; n > 0; n--) {
+        snprintf(c->dir, sizeof c->dir, "%s/%d", c->b->cache, (int)c->times++);
+        compile_once(c, c->dir, false);
+    }
+}
+
+/* The training step above has filled the cache. */
+static void compile_cached(void *arg, int64_t n)
+{
+    const compiling *c = arg;
+    for (; n > 0; n--)
+        compile_once(c, c->b->cache, true);
+}
+
+void bench_add_lenet(bench *b)
+{
+    training *t = tp_alloc(b->tp, sizeof *t);
+    compiling *c = tp_alloc(b->tp, sizeof *c);
+    if (!t || !c)
+        return;
+    t->tp = b->tp;
+    t->net = lenet_new(b->tp);
+    for (int i = 0; i < N_BATCHES; i++) {
+        t->x[i] = tp_uniform(b->tp, TP_F32, TP_DIMS(BATCH, 1, 28, 28), 0, 1);
+        t->y[i] = tp_cast(tp_uniform(b->tp, TP_F32, TP_DIMS(BATCH), 0, 10), TP_I64);
+    }
+    t->program = compile(graph_of(b->tp, &t->net));
+    c->b = b;
+    /* Three times the forward products, less the gradient of the pictures. */
+    const double flops =
+        2 * (2 * 784.0 * 6 * 25 + 3 * (100.0 * 16 * 150 + 400.0 * 120 + 120.0 * 84 + 840));
+    figure f = {.unit = "ms",
+                .arg = t,
+                .scale = 1e3,
+                .limit = BOUND_FMA,
+                .work = 1e-9 * BATCH * flops,
+                .peer_workload = "train/lenet/b32",
+                .peer_metric = "step",
+                .peer_system = "torch-eager"};
+    f.name = "LeNet step at 32, eager", f.run = step_eagerly;
+    bench_add(b, f);
+    f.name = "LeNet step at 32, compiled", f.run = step_compiled;
+    bench_add(b, f);
+
+    f = (figure){.unit = "ms", .arg = c, .scale = 1e3, .wall = true};
+    f.name = "compiling it, from the cache", f.run = compile_cached;
+    bench_add(b, f);
+    f.name = "compiling it, cold", f.run = compile_cold;
+    f.peer_workload = "train/lenet/b32", f.peer_metric = "setup",
+    f.peer_system = "torch-compile";
+    bench_add(b, f);
+}

@@ -1,0 +1,115 @@
+/* A binary Tree-LSTM over trees that are all different, trained eagerly by plain recursion. */
+#include "bench.h"
+#include "trees.h"
+
+#include <stdio.h>
+
+enum { HIDDEN = 150, BATCH = 16, MOST = 256 };
+
+typedef struct forest {
+    tp_ctx *tp;
+    tp_tensor *words; /* [n_words, HIDDEN] */
+    tp_dense leaf, inner, out;
+    tp_optimizer *sgd;
+    trees data;
+} forest;
+
+typedef struct state {
+    tp_tensor *h, *c; /* [1, HIDDEN] */
+} state;
+
+static tp_tensor *gated(tp_tensor *gate, tp_tensor *x)
+{
+    return tp_mul(tp_sigmoid(gate), x);
+}
+
+static state walk(const forest *f, const tree *t, int32_t at, const state *leaves, int *next)
+{
+    const tree_node *n = &t->nodes[at];
+    if (n->left < 0)
+        return leaves[(*next)++];
+    const state l = walk(f, t, n->left, leaves, next);
+    const state r = walk(f, t, n->right, leaves, next);
+    tp_tensor *both = tp_concat(2, (tp_tensor *[]){l.h, r.h}, 1), *g[5]; /* i o fl fr u */
+    tp_split(tp_dense_apply(&f->inner, both), 1, 5, NULL, g);
+    tp_tensor *kept = tp_add(gated(g[2], l.c), gated(g[3], r.c));
+    tp_tensor *c = tp_add(gated(g[0], tp_tanh(g[4])), kept);
+    return (state){gated(g[1], tp_tanh(c)), c};
+}
+
+static tp_tensor *loss_of(const forest *f, const tree *t)
+{
+    int64_t words[TREE_LEAVES], n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].left < 0)
+            words[n++] = t->nodes[i].word;
+    tp_tensor *index = tp_tensor_new(f->tp, TP_I64, TP_DIMS(n), words);
+    tp_tensor *g[3], *c[TREE_LEAVES], *h[TREE_LEAVES]; /* g: i o u, of all leaves */
+    tp_split(tp_dense_apply(&f->leaf, tp_gather(f->words, index, 0)), 1, 3, NULL, g);
+    tp_tensor *cell = gated(g[0], tp_tanh(g[2]));
+    tp_split(cell, 0, (int)n, NULL, c);
+    tp_split(gated(g[1], tp_tanh(cell)), 0, (int)n, NULL, h);
+    state leaves[TREE_LEAVES];
+    for (int i = 0; i < n; i++)
+        leaves[i] = (state){h[i], c[i]};
+    int next = 0;
+    const state root = walk(f, t, t->n_nodes - 1, leaves, &next);
+    tp_tensor *label = tp_tensor_new(f->tp, TP_I64, TP_DIMS(1), &(int64_t){t->label});
+    return tp_cross_entropy(tp_dense_apply(&f->out, root.h), label);
+}
+
+static void epoch(void *arg, int64_t n)
+{
+    const forest *f = arg;
+    for (; n > 0; n--) {
+        for (int64_t start = 0; start < f->data.n; start += BATCH) {
+            tp_scope_begin(f->tp);
+            tp_tensor *loss = NULL;
+            for (int64_t i = start; i < f->data.n && i < start + BATCH; i++) {
+                tp_tensor *one = loss_of(f, &f->data.v[i]);
+                loss = loss ? tp_add(loss, one) : one;
+            }
+            tp_optimizer_step(f->sgd, loss);
+            tp_scope_end(f->tp);
+        }
+    }
+}
+
+void bench_add_trees(bench *b)
+{
+    forest *f = tp_alloc(b->tp, sizeof *f);
+    if (!f)
+        return;
+    f->tp = b->tp;
+    /* The trees are needed until the program ends, which frees them. */
+    if (!b->trees || !trees_read(b->trees, MOST, &f->data)) {
+        fprintf(stderr, "bench: no file of trees: the figure of the Tree-LSTM is left out\n");
+        return;
+    }
+    f->words =
+        tp_param(tp_normal(b->tp, TP_F32, TP_DIMS(f->data.n_words, HIDDEN), 0, 1), "words");
+    f->leaf = tp_dense_new(b->tp, "leaf", HIDDEN, 3 * HIDDEN);
+    f->inner = tp_dense_new(b->tp, "inner", 2 * HIDDEN, 5 * HIDDEN);
+    f->out = tp_dense_new(b->tp, "out", HIDDEN, TREE_LABELS);
+    tp_tensor *const params[] = {f->words,   f->leaf.w, f->leaf.b, f->inner.w,
+                                 f->inner.b, f->out.w,  f->out.b};
+    f->sgd = tp_sgd_new(b->tp, 0.01, 0, 7, params);
+    int64_t n_inner = 0, n_leaves = 0;
+    for (int64_t i = 0; i < f->data.n; i++) {
+        n_inner += f->data.v[i].n_nodes / 2;
+        n_leaves += f->data.v[i].n_nodes / 2 + 1;
+    }
+    /* Forward, and twice that backward; the rest is little. */
+    const double flops =
+        3 * 2.0 * HIDDEN * HIDDEN * (10.0 * (double)n_inner + 3.0 * (double)n_leaves);
+    bench_add(b, (figure){.name = "Tree-LSTM, eager training",
+                          .unit = "trees/s",
+                          .run = epoch,
+                          .arg = f,
+                          .scale = (double)f->data.n,
+                          .rate = true,
+                          .limit = BOUND_FMA,
+                          .work = 1e-9 * flops,
+                          .peer_workload = "tree_lstm/b16",
+                          .peer_metric = "rate"});
+}
