@@ -123,7 +123,8 @@ void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *
 
 /* ---- readers ---------------------------------------------------------------------------------------- */
 
-/* Who reads each node's memory, views seen through: lists in one array. */
+/* Who reads each node's memory, views seen through: lists in one array. Who reads its sizes does
+ * not count. */
 typedef struct readers {
     int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
     int n_list;
@@ -147,7 +148,8 @@ static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < p->n_values; i++) {
             const tp_tensor *t = p->graph->nodes[i];
-            if (t->op->kind == TPI_SOURCE || p->values[i].place == TPI_AT_ALIAS)
+            if (t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE ||
+                p->values[i].place == TPI_AT_ALIAS)
                 continue;
             for (int k = 0; k < t->n_in; k++) {
                 const int root = p->values[t->in[k]->index].layout.root;
@@ -492,7 +494,10 @@ static int add_buffer(tpi_plan *p, int node)
     }
     const tpi_value *v = &p->values[node];
     p->buffers[p->n_buffers] =
-        (tpi_buffer){.node = node, .place = v->place, .first = v->kernel, .last = v->last};
+        (tpi_buffer){.node = node,
+                     .place = v->place,
+                     .first = v->kernel,
+                     .last = v->last > v->kernel ? v->last : v->kernel};
     return p->n_buffers++;
 }
 
@@ -505,7 +510,7 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
     }
     for (int i = 0; i < p->n_values; i++) {
         const tpi_value *v = &p->values[i];
-        if (v->kernel < 0)
+        if (v->kernel < 0 || v->node->op->kind == TPI_SHAPE)
             continue;
         for (int o = 0; o < v->node->n_in; o++) {
             tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
