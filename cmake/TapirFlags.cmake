@@ -32,13 +32,14 @@ target_compile_options(tapir_numeric INTERFACE
 #   tapir_lean       the library
 #   tapir_lean_op    src/op: many kernels, one per element type, that need less inlining
 #   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3
-#   tapir_lean_old   src/kernel/isa for x86-64 without AVX2, before 2013: small above all
-foreach(part IN ITEMS lean lean_op lean_isa lean_old)
+#   tapir_small      small above all: what is seldom run, and src/kernel/isa for x86-64 without
+#                    AVX2, before 2013
+foreach(part IN ITEMS lean lean_op lean_isa small)
   add_library(tapir_${part} INTERFACE)
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tapir_lean INTERFACE -O2 -fno-asynchronous-unwind-tables)
-  target_compile_options(tapir_lean_old INTERFACE -Os -fno-asynchronous-unwind-tables)
+  target_compile_options(tapir_small INTERFACE -Os -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tapir_lean INTERFACE
       -ftree-vectorize -fvect-cost-model=dynamic "SHELL:--param vect-epilogues-nomask=0"

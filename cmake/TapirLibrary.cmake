@@ -8,6 +8,13 @@ file(GLOB_RECURSE tapir_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c
 file(GLOB tapir_isa_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/isa/*.c")
 file(GLOB tapir_op_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/op/*.c")
 list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
+# What runs once per program, once per element of a rare type, or as an oracle.
+set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
+list(FILTER tapir_small_sources INCLUDE REGEX
+  "/src/(ir|codegen|graph|opt|nn)/|/core/(format|npy|dim)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|join|elem_ref)\\.c$")
+list(FILTER tapir_small_sources EXCLUDE REGEX "/ir/graph\\.c$") # the walk of every backward sweep
+list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
+list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
 
 # ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as a string ------
 
@@ -48,7 +55,9 @@ endfunction()
 
 tapir_object_library(tapir_objects tapir_lean ${tapir_sources} "${tapir_generated}/kernel_text.c")
 tapir_object_library(tapir_op_objects tapir_lean_op ${tapir_op_sources})
-set(tapir_objects $<TARGET_OBJECTS:tapir_objects> $<TARGET_OBJECTS:tapir_op_objects>)
+tapir_object_library(tapir_small_objects tapir_small ${tapir_small_sources})
+set(tapir_objects $<TARGET_OBJECTS:tapir_objects> $<TARGET_OBJECTS:tapir_op_objects>
+  $<TARGET_OBJECTS:tapir_small_objects>)
 
 # src/kernel/isa/*.c are compiled once per instruction set; which one runs is chosen at run
 # time. The flags allow instructions, they never allow another result.
@@ -62,7 +71,7 @@ endif()
 foreach(isa IN LISTS tapir_isas)
   set(optimised tapir_lean_isa)
   if(isa STREQUAL "base" AND "avx2" IN_LIST tapir_isas)
-    set(optimised tapir_lean_old)
+    set(optimised tapir_small)
   endif()
   tapir_object_library(tapir_isa_${isa} ${optimised} ${tapir_isa_sources})
   target_compile_definitions(tapir_isa_${isa} PRIVATE TPI_ISA=${isa})

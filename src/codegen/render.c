@@ -1,5 +1,6 @@
 #include "codegen/render.h"
 
+#include "ir/notation.h"
 #include "kernel/text.h"
 
 #include <math.h>
@@ -83,18 +84,18 @@ void tpi_render_memory(tpi_render *r, int root, bool write)
 static void put_float(tpi_render *r, tp_dtype t, const void *p)
 {
     const double x = tpi_load_f64(t, p);
-    if (t == TP_F32 && isfinite(x)) {
-        tpi_str_printf(&r->body, x == floor(x) && fabs(x) < 1e6 ? "%.1ff" : "%.9gf", x);
-        return;
-    }
-    if (t == TP_F64 && isfinite(x)) {
-        tpi_str_printf(&r->body, x == floor(x) && fabs(x) < 1e6 ? "%.1f" : "%.17g", x);
+    const char *name = tp_dtype_name(t);
+    if (isfinite(x) && !(x == 0 && signbit(x))) {
+        tpi_str_printf(&r->body, "(tpk_%s)", name);
+        const size_t at = r->body.len;
+        tpi_put_f64(&r->body, x);
+        if (!r->body.failed && !strpbrk(r->body.text + at, ".e"))
+            tpi_str_put(&r->body, ".0");
         return;
     }
     uint64_t bits = 0;
     memcpy(&bits, p, tp_dtype_size(t));
-    tpi_str_printf(&r->body, "tpk_from_bits_%s(0x%llxu%s)", tp_dtype_name(t),
-                   (unsigned long long)bits, t == TP_F64 ? "ll" : "");
+    tpi_str_printf(&r->body, "tpk_from_bits_%s(0x%llxull)", name, (unsigned long long)bits);
 }
 
 void tpi_render_literal(tpi_render *r, const tp_tensor *t)

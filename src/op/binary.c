@@ -27,7 +27,7 @@ static bool infer_class(tpi_infer *q, tpi_elem e, bool compares, const char *cur
     }                                                                                          \
     static bool op##_fast(tpi_run *r)                                                          \
     {                                                                                          \
-        const tpi_row *row = r->ctx->kernels->row[TPI_ELEM_##op][r->in[0]->dtype];             \
+        const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);             \
         return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
     }                                                                                          \
     const tpi_op tpi_op_##op = {.name = #op,                                                   \

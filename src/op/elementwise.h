@@ -10,6 +10,14 @@ typedef void (*tpi_scalar)(void *y, const void *a, const void *b, const void *c)
 tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type);
 tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to);
 
+/* The rows of this machine for an op on elements of that type, or the base set's; [0] is NULL
+ * when there are none. */
+static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
+{
+    const tpi_row *row = ctx->kernels->row[e][type];
+    return row[0] ? row : tpi_kernels_base.row[e][type];
+}
+
 /* Element by element, by plain loops: the oracle. */
 bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */

@@ -25,7 +25,7 @@ static bool where_kernel(tpi_run *r)
 
 static bool where_fast(tpi_run *r)
 {
-    const tpi_row *row = r->ctx->kernels->row[TPI_ELEM_where][r->in[1]->dtype];
+    const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_where, r->in[1]->dtype);
     return row[0] ? tpi_elem_rows(r, row) : where_kernel(r);
 }
 
@@ -83,7 +83,9 @@ static bool cast_kernel(tpi_run *r)
 
 static bool cast_fast(tpi_run *r)
 {
-    const tpi_row rows[TPI_N_ROWS] = {r->ctx->kernels->cast[r->in[0]->dtype][r->out->dtype]};
+    const int from = r->in[0]->dtype, to = r->out->dtype;
+    const tpi_row own = r->ctx->kernels->cast[from][to];
+    const tpi_row rows[TPI_N_ROWS] = {own ? own : tpi_kernels_base.cast[from][to]};
     return rows[0] ? tpi_elem_rows(r, rows) : cast_kernel(r);
 }
 
