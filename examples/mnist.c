@@ -7,7 +7,6 @@
  *         --train N --test N --epochs N --batch N --seed N --save FILE */
 #include "dice.h"
 #include "show.h"
-
 #include <tapir/tapir.h>
 
 #include <stdio.h>
@@ -53,7 +52,9 @@ static model model_new(tp_ctx *tp)
 /* x u8 [n, 28, 28] -> a score for each digit [n, 10]. */
 static tp_tensor *scores(const model *m, tp_tensor *x)
 {
-    const tp_window two = {.kernel = {2, 2}};
+    const tp_window two = {
+        .kernel = {2, 2}
+    };
     x = tp_cast(tp_unsqueeze(x, 1), TP_F32);
     x = tp_mul(x, tp_scalar_like(x, 1.0 / 255));
     x = tp_max_pool(tp_relu(tp_conv_layer_apply(&m->conv1, x)), &two);
@@ -196,8 +197,8 @@ static void show_some(const data *d, const uint8_t *seen, int64_t n_test, bool r
         if ((seen[i] == d->test.labels[i]) != right)
             continue;
         images[n] = d->test.images + i * DIGIT_BYTES;
-        snprintf(captions[n++], sizeof captions[0], right ? "  it is a %d" : "  %d, taken for %d",
-                 d->test.labels[i], seen[i]);
+        snprintf(captions[n++], sizeof captions[0],
+                 right ? "  it is a %d" : "  %d, taken for %d", d->test.labels[i], seen[i]);
     }
     if (n > 0)
         show_digits(n, images, (const char(*)[20])captions);
@@ -216,10 +217,10 @@ static bool same_params(const model *a, const model *b)
 
 static bool get_data(tp_ctx *tp, settings *s, data *d)
 {
-    const bool good = s->folder ? digits_read(s->folder, "train", s->train, &d->train) &&
-                                      digits_read(s->folder, "t10k", s->test, &d->test)
-                                : digits_draw(s->train, 1, &d->train) &&
-                                      digits_draw(s->test, 2, &d->test);
+    const bool good =
+        s->folder ? digits_read(s->folder, "train", s->train, &d->train) &&
+                        digits_read(s->folder, "t10k", s->test, &d->test)
+                  : digits_draw(s->train, 1, &d->train) && digits_draw(s->test, 2, &d->test);
     if (!good)
         return false;
     s->train = d->train.n;
@@ -229,8 +230,8 @@ static bool get_data(tp_ctx *tp, settings *s, data *d)
     d->train_x = tp_tensor_wrap(tp, TP_U8, 3, shape, d->train.images, NULL, NULL);
     d->train_y = tp_tensor_wrap(tp, TP_U8, 1, shape, d->train.labels, NULL, NULL);
     d->test_x = tp_tensor_wrap(tp, TP_U8, 3, test_shape, d->test.images, NULL, NULL);
-    printf("%lld %s digits to learn from, %lld others to be tested with\n",
-           (long long)s->train, s->folder ? "real" : "drawn", (long long)s->test);
+    printf("%lld %s digits to learn from, %lld others to be tested with\n", (long long)s->train,
+           s->folder ? "real" : "drawn", (long long)s->test);
     return tp_error(tp) == TP_OK;
 }
 
@@ -279,7 +280,8 @@ static bool run(tp_ctx *tp, settings *s, data *d, history *eager, history *compi
     const double percent = 100.0 / (double)s->test;
     printf("\ntest accuracy %.2f %%\n\n", percent * (double)right_loaded);
     printf("                          eager   compiled   loaded\n");
-    printf("  seconds per epoch    %8.1f   %8.1f\n", eager->seconds[last], compiled->seconds[last]);
+    printf("  seconds per epoch    %8.1f   %8.1f\n", eager->seconds[last],
+           compiled->seconds[last]);
     printf("  loss, last epoch     %8.6f   %8.6f\n", eager->loss[last], compiled->loss[last]);
     printf("  digits read rightly  %6.2f %%   %6.2f %%  %6.2f %%\n", percent * (double)right_a,
            percent * (double)right_b, percent * (double)right_loaded);
@@ -332,7 +334,8 @@ static bool parse(int argc, char **argv, settings *s)
 int main(int argc, char **argv)
 {
     const char *folder = getenv("DATA");
-    settings s = {.folder = folder && *folder ? folder : NULL, .epochs = 3, .batch = 64, .seed = 7};
+    settings s = {
+        .folder = folder && *folder ? folder : NULL, .epochs = 3, .batch = 64, .seed = 7};
     snprintf(s.save, sizeof s.save, "%s.tapir", argv[0]);
     if (!parse(argc, argv, &s))
         return 2;

@@ -7,7 +7,6 @@
  *         --together    all nodes of one height in a batch at once, instead of one by one */
 #include "show.h"
 #include "trees.h"
-
 #include <tapir/tapir.h>
 
 #include <stdio.h>
@@ -43,7 +42,8 @@ static tp_tensor *inner_states(const model *m, tp_tensor *h, tp_tensor *left_c,
 {
     tp_tensor *g[5]; /* i o fl fr u */
     tp_split(tp_dense_apply(&m->inner, h), 1, 5, NULL, g);
-    tp_tensor *kept = tp_add(tp_mul(tp_sigmoid(g[2]), left_c), tp_mul(tp_sigmoid(g[3]), right_c));
+    tp_tensor *kept =
+        tp_add(tp_mul(tp_sigmoid(g[2]), left_c), tp_mul(tp_sigmoid(g[3]), right_c));
     return state(tp_add(tp_mul(tp_sigmoid(g[0]), tp_tanh(g[4])), kept), g[1]);
 }
 
@@ -117,8 +117,8 @@ static tp_tensor *roots_together(tp_ctx *tp, const model *m, const tree *t, int6
         }
         tp_tensor *pairs = tp_tensor_new(tp, TP_I64, TP_DIMS(n_rows - first, 2), picked), *s[2];
         tp_split(tp_gather(all, pairs, 0), 2, 2, NULL, s); /* h and c [rows, 2, hidden] */
-        tp_tensor *made = inner_states(m, tp_flatten(s[0], 1), tp_select(s[1], 1, 0),
-                                       tp_select(s[1], 1, 1));
+        tp_tensor *made =
+            inner_states(m, tp_flatten(s[0], 1), tp_select(s[1], 1, 0), tp_select(s[1], 1, 1));
         all = tp_concat(2, (tp_tensor *[]){all, made}, 0);
     }
     for (int64_t i = 0; i < n; i++)
@@ -136,8 +136,8 @@ typedef struct settings {
 } settings;
 
 /* One step on the summed loss of n trees. */
-static double train(tp_ctx *tp, const settings *s, const model *m, tp_optimizer *o, const tree *t,
-                    int64_t n, int64_t *n_right)
+static double train(tp_ctx *tp, const settings *s, const model *m, tp_optimizer *o,
+                    const tree *t, int64_t n, int64_t *n_right)
 {
     int64_t labels[MAX_BATCH], guesses[MAX_BATCH];
     for (int64_t i = 0; i < n; i++)
@@ -169,8 +169,9 @@ static bool run(tp_ctx *tp, const settings *s, const trees *data)
     int64_t n_nodes = 0;
     for (int64_t i = 0; i < data->n; i++)
         n_nodes += data->v[i].n_nodes;
-    printf("%lld trees of %.1f nodes on average, %d words, hidden size %d\n", (long long)data->n,
-           (double)n_nodes / (double)data->n, (int)data->n_words, (int)s->hidden);
+    printf("%lld trees of %.1f nodes on average, %d words, hidden size %d\n",
+           (long long)data->n, (double)n_nodes / (double)data->n, (int)data->n_words,
+           (int)s->hidden);
     double first = 0, loss = 0, best = 0;
     for (int64_t e = 0; e < s->epochs && tp_error(tp) == TP_OK; e++) {
         const double start = seconds_now();

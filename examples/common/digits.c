@@ -15,7 +15,8 @@ static int read_array(const char *folder, const char *which, const char *kind, i
     char path[1000];
     const char *wrong = NULL;
     for (int packed = 1; packed >= 0; packed--) {
-        snprintf(path, sizeof path, "%s/%s-%s-ubyte%s", folder, which, kind, packed ? ".gz" : "");
+        snprintf(path, sizeof path, "%s/%s-%s-ubyte%s", folder, which, kind,
+                 packed ? ".gz" : "");
         FILE *f = fopen(path, "rb");
         if (f || !packed) {
             wrong = idx_read(path, out);
@@ -34,9 +35,9 @@ int digits_read(const char *folder, const char *which, int64_t most, digits *out
     idx_array images = {.data = NULL}, labels = {.data = NULL};
     int good = read_array(folder, which, "images-idx3", &images) &&
                read_array(folder, which, "labels-idx1", &labels);
-    if (good && (images.rank != 3 || images.shape[1] != DIGIT_SIDE ||
-                 images.shape[2] != DIGIT_SIDE || labels.rank != 1 || images.shape[0] < 1 ||
-                 labels.shape[0] != images.shape[0])) {
+    if (good &&
+        (images.rank != 3 || images.shape[1] != DIGIT_SIDE || images.shape[2] != DIGIT_SIDE ||
+         labels.rank != 1 || images.shape[0] < 1 || labels.shape[0] != images.shape[0])) {
         fprintf(stderr, "%s: the %s files are not as many 28 x 28 pictures as labels\n", folder,
                 which);
         good = 0;
@@ -94,7 +95,8 @@ static void draw(uint8_t *image, int digit, uint64_t *state)
 {
     const char *stroke = strokes[digit];
     const int n = (int)strlen(stroke) / 4;
-    const double turn = dice_between(state, -0.25, 0.25), slant = dice_between(state, -0.2, 0.3);
+    const double turn = dice_between(state, -0.25, 0.25),
+                 slant = dice_between(state, -0.2, 0.3);
     const double wide = dice_between(state, 13, 20), high = dice_between(state, 17, 22);
     const double right = dice_between(state, -2, 2), down = dice_between(state, -2, 2);
     const double weight = dice_between(state, 0.6, 1.6);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <zlib.h>
 
 #define MAX_FILE ((size_t)1 << 30)
@@ -68,7 +67,8 @@ static const char *parse(source *s, size_t size, idx_array *out)
     size_t count = 1;
     for (int a = 0; a < rank; a++) {
         const uint8_t *p = head + 4 * a;
-        const uint32_t n = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+        const uint32_t n =
+            (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
         out->shape[a] = n;
         if (n && count > most / n)
             return "it ends before its elements do";

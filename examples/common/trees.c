@@ -77,7 +77,8 @@ static int read_brackets(builder *b, const char *p, int *label)
     *label = p[1] - '0';
     for (; *p && *p != '\n'; p++) {
         if (*p == '(') {
-            if (depth + 1 >= TREE_LEAVES || p[1] < '0' || p[1] >= '0' + TREE_LABELS || p[2] != ' ')
+            if (depth + 1 >= TREE_LEAVES || p[1] < '0' || p[1] >= '0' + TREE_LABELS ||
+                p[2] != ' ')
                 return 0;
             children[++depth] = 0;
             p += 2;
@@ -136,7 +137,8 @@ int trees_read(const char *path, int64_t most, trees *out)
     size_t room = 0;
     int label, good = 1;
     while (good && out->n < most && getline(&line, &room, f) > 0) {
-        good = line[0] == '(' ? read_brackets(&b, line, &label) : read_postfix(&b, line, &label);
+        good =
+            line[0] == '(' ? read_brackets(&b, line, &label) : read_postfix(&b, line, &label);
         good = good && finish(&b, label, out);
     }
     if (!good || out->n == 0) {

@@ -66,15 +66,16 @@ tp_tensor *(tp_dense_apply)(const tp_dense *l, tp_tensor *x)
 }
 
 tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const char *name,
-                                   int64_t c, int64_t oc, int64_t k, int64_t stride, int64_t pad)
+                                   int64_t c, int64_t oc, int64_t k, int64_t stride,
+                                   int64_t pad)
 {
     /* Sizes beyond any memory are kept out of the product. */
     const int64_t limit = 1 << 20;
     const bool fits = c > 0 && k > 0 && c <= limit && k <= limit;
     const int64_t shape[4] = {oc, c, k, k}, n_in = fits ? c * k * k : 0;
-    tp_conv_layer l = {.window = {.stride = {stride, stride},
-                                  .pad_lo = {pad, pad},
-                                  .pad_hi = {pad, pad}}};
+    tp_conv_layer l = {
+        .window = {.stride = {stride, stride}, .pad_lo = {pad, pad}, .pad_hi = {pad, pad}}
+    };
     l.w = draw(file, line, tp, name, ".w", 4, shape, n_in);
     l.b = draw(file, line, tp, name, ".b", 1, shape, n_in);
     return l;

@@ -138,7 +138,8 @@ static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, dou
     tp_ctx *tp = o->tp;
     bool good = tp_scope_begin(tp) == TP_OK;
     if (good) {
-        o->rate = hold(file, line, tp_scalar(tp, TP_F64, rate), o->adam ? "adam.rate" : "sgd.rate");
+        o->rate =
+            hold(file, line, tp_scalar(tp, TP_F64, rate), o->adam ? "adam.rate" : "sgd.rate");
         good = !tp_failed(o->rate);
         if (o->adam) {
             o->power1 = hold(file, line, tp_scalar(tp, TP_F64, 1), "adam.power1");
@@ -231,8 +232,7 @@ tp_status tp_optimizer_set_rate_at(const char *file, int line, tp_optimizer *o, 
         return tp_status_of(tp_fail(o->tp, TP_E_VALUE, "the rate is not finite"));
     if (tp_scope_begin(o->tp) != TP_OK)
         return TP_E_MEMORY;
-    const tp_status status =
-        tp_status_of(tp_assign(o->rate, tp_scalar(o->tp, TP_F64, rate)));
+    const tp_status status = tp_status_of(tp_assign(o->rate, tp_scalar(o->tp, TP_F64, rate)));
     tp_scope_end(o->tp);
     return status;
 }
@@ -284,8 +284,8 @@ static step_scalars scalars_of(const char *file, int line, tp_optimizer *o,
     return s;
 }
 
-static void sgd_update(const char *file, int line, tp_optimizer *o, int i, const tp_tensor *loss,
-                       const step_scalars *s)
+static void sgd_update(const char *file, int line, tp_optimizer *o, int i,
+                       const tp_tensor *loss, const step_scalars *s)
 {
     tp_tensor *step = o->dw[i], *w = now(file, line, loss, o->w[i]);
     if (o->v[i]) {
@@ -302,8 +302,7 @@ static void adam_update(const char *file, int line, tp_optimizer *o, int i,
     tp_tensor *g = o->dw[i], *w = now(file, line, loss, o->w[i]);
     tp_tensor *m = now(file, line, loss, o->m[i]), *v = now(file, line, loss, o->v[i]);
     m = tp_add(times(file, line, m, o->beta1), times(file, line, g, 1 - o->beta1));
-    v = tp_add(times(file, line, v, o->beta2),
-               times(file, line, tp_mul(g, g), 1 - o->beta2));
+    v = tp_add(times(file, line, v, o->beta2), times(file, line, tp_mul(g, g), 1 - o->beta2));
     plan(o, o->m[i], m);
     plan(o, o->v[i], v);
     tp_tensor *below = tp_mul(tp_sqrt(v), s->scale);
@@ -326,7 +325,10 @@ static bool plan_all(const char *file, int line, tp_optimizer *o, tp_tensor *los
         plan(o, o->power1, power1);
         plan(o, o->power2, power2);
     }
-    step_scalars s[2] = {{NULL, NULL, NULL}, {NULL, NULL, NULL}}; /* of f32 and f64 */
+    step_scalars s[2] = {
+        {NULL, NULL, NULL},
+        {NULL, NULL, NULL}
+    }; /* of f32 and f64 */
     for (int i = 0; i < o->n; i++) {
         const tp_dtype dtype = tp_dtype_of(o->w[i]);
         step_scalars *mine = &s[dtype == TP_F64];

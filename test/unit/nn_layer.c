@@ -39,7 +39,10 @@ static void compute_what_they_say(void **state)
 {
     tp_ctx *tp = *state;
     const tp_dense l = tp_dense_new(tp, "l", 3, 2);
-    const float x[2][3] = {{1, -2, 0.5f}, {0.25f, 4, -1}};
+    const float x[2][3] = {
+        {1,     -2, 0.5f},
+        {0.25f, 4,  -1  }
+    };
     tp_tensor *y = tp_dense_apply(&l, tp_tensor_new(tp, TP_F32, TP_DIMS(2, 3), x));
     const float *w = tp_data(l.w), *b = tp_data(l.b), *got = tp_data(y);
     for (int i = 0; i < 2; i++) {

@@ -14,14 +14,15 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"sgd", false, 0, 0, 0, 0, 0},
-    {"momentum", false, 0.9, 0, 0, 0, 0},
-    {"adam", true, 0, 0.9, 0.999, 1e-8, 0},
-    {"adamw", true, 0, 0.8, 0.99, 1e-6, 0.1},
+    {"sgd",      false, 0,   0,   0,     0,    0  },
+    {"momentum", false, 0.9, 0,   0,     0,    0  },
+    {"adam",     true,  0,   0.9, 0.999, 1e-8, 0  },
+    {"adamw",    true,  0,   0.8, 0.99,  1e-6, 0.1},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-static tp_optimizer *make(tp_ctx *tp, const kind *k, double rate, int n, tp_tensor *const *params)
+static tp_optimizer *make(tp_ctx *tp, const kind *k, double rate, int n,
+                          tp_tensor *const *params)
 {
     return k->adam ? tp_adam_new(tp, rate, k->beta1, k->beta2, k->eps, k->decay, n, params)
                    : tp_sgd_new(tp, rate, k->momentum, n, params);
@@ -163,11 +164,11 @@ static void same_bits_as_a_graph(void **state)
             assert_string_equal(tp_error_message(tp), "");
             const double la = tp_item(loss), lb = tp_item(out[0]);
             if (memcmp(&la, &lb, sizeof la) != 0)
-                fail_msg("%s, step %d: loss %.17g eagerly, %.17g in the graph", kinds[i].name, t,
-                         la, lb);
+                fail_msg("%s, step %d: loss %.17g eagerly, %.17g in the graph", kinds[i].name,
+                         t, la, lb);
             for (int k = 0; k < 6; k++) {
-                const size_t size = (size_t)tp_count(a.params[k]) *
-                                    tp_dtype_size(tp_dtype_of(a.params[k]));
+                const size_t size =
+                    (size_t)tp_count(a.params[k]) * tp_dtype_size(tp_dtype_of(a.params[k]));
                 if (memcmp(tp_data(a.params[k]), tp_data(b.params[k]), size) != 0)
                     fail_msg("%s, step %d: parameter %s differs", kinds[i].name, t,
                              tp_name_of(a.params[k]));
@@ -199,8 +200,10 @@ static void refuses_to_be_made(void **state)
     tp_tensor *twice[2] = {w, w}, *hole[2] = {w, NULL};
     refused(tp, tp_sgd_new(tp, 0.1, 0, 0, &w), TP_E_VALUE, "needs parameters");
     refused(tp, tp_sgd_new(tp, 0.1, 0, 1, NULL), TP_E_NULL, "needs parameters");
-    refused(tp, tp_sgd_new(tp, 0.1, 0, 2, hole), TP_E_NULL, "parameter 1 of the optimizer is NULL");
-    refused(tp, tp_sgd_new(tp, 0.1, 0, 2, twice), TP_E_VALUE, "parameter 1 of the optimizer is there twice");
+    refused(tp, tp_sgd_new(tp, 0.1, 0, 2, hole), TP_E_NULL,
+            "parameter 1 of the optimizer is NULL");
+    refused(tp, tp_sgd_new(tp, 0.1, 0, 2, twice), TP_E_VALUE,
+            "parameter 1 of the optimizer is there twice");
     refused(tp, tp_sgd_new(tp, 0.1, 0, 1, &plain), TP_E_STATE, "tp_param");
     refused(tp, tp_sgd_new(tp, NAN, 0, 1, &w), TP_E_VALUE, "rate");
     refused(tp, tp_sgd_new(tp, 0.1, 1, 1, &w), TP_E_VALUE, "momentum");
@@ -242,7 +245,8 @@ static void leaves_nothing_behind(void **state)
     tp_ctx *tp = *state;
     net a = net_new(tp);
     for (int i = 0; i < 2 * N_KINDS; i++) {
-        const bool warm = i >= N_KINDS; /* lists inside the context have grown as far as they do */
+        const bool warm =
+            i >= N_KINDS; /* lists inside the context have grown as far as they do */
         const size_t before = tp_memory_bytes(tp);
         tp_scope_begin(tp);
         tp_optimizer *o = make(tp, &kinds[i % N_KINDS], 0.03, 6, a.params);
@@ -297,8 +301,8 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(follows_the_formulas), CASE(first_steps_on_paper), CASE(rate_changes),
-        CASE(same_bits_as_a_graph), CASE(refuses_to_be_made),   CASE(refuses_a_step),
+        CASE(follows_the_formulas),  CASE(first_steps_on_paper), CASE(rate_changes),
+        CASE(same_bits_as_a_graph),  CASE(refuses_to_be_made),   CASE(refuses_a_step),
         CASE(leaves_nothing_behind), CASE(survives_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
