@@ -359,14 +359,15 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.rows = tpk_rows_cut(q->m, TPK_MR);
     s.b_flat = !q->bp && !q->fill_b && q->b_cs == 1 && q->m <= 3 * TPK_MR;
     /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
-    s.a_flat =
-        !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
-        (q->m <= 4 || (q->n <= 8 * TPK_NR && (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
+    s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
+               (q->m <= 4 || ((q->n <= 8 * TPK_NR || (q->bp && q->m <= TPK_MR)) &&
+                              (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
     s.kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_KC));
     s.nc = TPK_NC;
     if (q->m <= TPK_MR) {
-        s.nc = 4 * TPK_NR;
-        s.kc = tpk_i_min(s.kc, 192); /* packed and read at once, in the first cache */
+        /* B is packed and read at once, in the first cache; or read panel by panel. */
+        s.nc = q->bp ? TPK_NC : 4 * TPK_NR;
+        s.kc = !q->bp ? tpk_i_min(s.kc, 192) : s.a_flat || q->ap ? k : s.kc;
         if (s.b_flat && k * q->n >= (1 << 20) / (int64_t)sizeof(TPK_E)) {
             s.kc = 16;
             s.nc = TPK_NC;
@@ -451,7 +452,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         bj = q->see_b(q->from, jc + j, kc, &ldb, &b_gs);
                     }
                     cols = tpk_i_min(wide * TPK_NR, (s->b_flat && j < from ? from : nj) - j);
-                    const int64_t lines = q->bp ? wide * b_ps / q->k * kk / line : 0;
+                    const int64_t lines = q->bp && q->m > 2 * TPK_MR ? TPK_NR * kk / line : 0;
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
@@ -462,7 +463,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : rows;
                         /* Of a B packed long ago, this tile's share of the next panel. */
                         for (int64_t x = i * lines / q->m; x < (i + rows) * lines / q->m; x++) {
-                            __builtin_prefetch(bj + wide * b_ps + x * line, 0, 2);
+                            __builtin_prefetch(bj + b_ps + x * line, 0, 2);
                         }
                         TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
                         if (cols > TPK_NR) {

@@ -177,7 +177,9 @@ int main(int argc, char **argv)
         {29,  600,  300 },
         {300, 130,  70  },
         {2,   2100, 17  },
-        {40,  300,  4100}
+        {40,  300,  4100},
+        {9,   40,   1024},
+        {13,  100,  3000}
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !bad; i++) {
