@@ -15,8 +15,14 @@
  * arithmetic: vectors of neighbouring windows are read straight from the copy, a table saying
  * where each k lies ("direct"; rows of the output are not joined, so their ends are lost lanes).
  * With many, gemm.h does the work and asks for its panels of B, which are filled with pieces of
- * rows; windows of several small images are then joined. conv_dw always goes through gemm.h; its
- * panels are turned in registers, since windows are contiguous and k must run over them. */
+ * rows; windows of several small images are then joined.
+ *
+ * conv_dw always goes through gemm.h. k runs over windows, so a row of B is a window's taps: they
+ * are put together from the rows of the kernel, or turned in registers where those are short. For
+ * two dimensions and stride 1, B is not made at all: the row for one row of the kernel is that of
+ * the next row one row of windows later, so vectors of taps are made once per place and read at
+ * several ("slides"). The columns of w then come in another order, which is put right at the
+ * end. */
 #include "convspec.h"
 #include "gemm.h"
 #if (TPK_BITS == 32 && !defined(TPK_CONV_32)) || (TPK_BITS == 64 && !defined(TPK_CONV_64))

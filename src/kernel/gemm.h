@@ -7,21 +7,22 @@
  * what it left in C. So the plain triple loop in convref.h is matched to the last bit.
  *
  * How. A tile of C, up to TPK_MR rows by TPK_NR = two vectors of columns, lives in registers while
- * k runs: per k two vectors of B are loaded and each of the rows' elements of A is spread over a
- * vector and multiplied with both. There is a kernel for each number of rows, so m is cut into
- * panels that differ by at most one row and nothing is padded; a narrow last tile is masked.
- * One to three rows would wait for the latency of fma, so they take four vectors of columns.
+ * k runs: per k two vectors of B are loaded, and each of the rows' elements of A is spread over a
+ * vector and multiplied with both. There are kernels for a few heights; m is cut into panels of
+ * those (vec.h), so that all but an odd row is useful work, and a narrow last tile is masked where
+ * C is loaded and stored. One to three rows would wait for the latency of fma, so they take four
+ * vectors of columns.
  *
  * Kernels read A and B through strides, so both may be used where they lie. Packing pays when the
- * copy is read often: B goes into panels [n / NR][k][NR] (the last one filled with zeros; those
- * columns are never stored), A into panels [m / MR][k][rows]. Packing turns the columns of a
- * transposed matrix in registers, VL by VL. k is cut into panels of TPK_KC and n into
- * TPK_NC; against these TPK_MC rows of A are kept at hand. Long panels of k and few rows proved
- * best on a shared machine: C passes by less often, and the rest of the cache may be lost. With few rows nothing is read twice: then B is not packed, and if it is
- * large, k goes in short steps across all columns, which reads B in the order of memory.
- * With very few columns the same is done with A and B exchanged (fma does not mind), and the
- * result is turned. Where k is longer than 4096, C is done in tiles of TPK_LONG by TPK_LONG, each
- * chain in a temporary tile.
+ * copy is read often: B goes into panels [n / NR][k][NR], whose last one is filled up (its columns
+ * are never stored), A into panels [m / MR][k][rows]; a transposed matrix is turned in registers,
+ * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC, which fills half of the second
+ * cache; past this go TPK_MC rows of A at a time. Few rows and long panels of k proved best on a
+ * shared machine: C passes by less often, and not much has to stay. With few rows of A nothing is
+ * read twice: then B is not packed, and if it is large, k goes in short steps across all columns,
+ * in the order of memory. With very few columns the same is done with A and B exchanged (fma does
+ * not mind), and the result is turned. Where k is longer than 4096, C is done in tiles of
+ * TPK_LONG by TPK_LONG, each chain but the first in a temporary tile.
  *
  * Constant operands can be packed beforehand; the layout depends on the shape alone (and on the
  * instruction set). A function may be given that is called on each finished tile while it is in
