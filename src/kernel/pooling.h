@@ -62,7 +62,7 @@ FN(pooling_taps)(const FN(pooling) * p, int64_t i, int64_t place, int64_t *first
 static inline __attribute__((always_inline, unused)) T FN(pooling_greater)(T a, T b)
 {
     const T r = a > b ? a : b, sum = a + b;
-    const T up = (a == b) & (b == 0) ? sum : r;
+    const T up = ((a == b) & (b == 0)) ? sum : r;
     return a != a ? a : up;
 }
 
