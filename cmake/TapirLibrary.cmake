@@ -11,7 +11,7 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
 # What runs once per program, once per element of a rare type, or as an oracle.
 set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
 list(FILTER tapir_small_sources INCLUDE REGEX
-  "/src/(ir|codegen|graph|opt|nn)/|/core/(format|npy|dim)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|join|elem_ref)\\.c$")
+  "/src/(ir|codegen|graph|opt|nn)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|join|elem_ref|random|conv|composite|sizes|window|assign|matmul|move|reduction|select)\\.c$")
 list(FILTER tapir_small_sources EXCLUDE REGEX "/ir/graph\\.c$") # the walk of every backward sweep
 list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
 list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
@@ -19,7 +19,7 @@ list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
 # ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as a string ------
 
 file(GLOB tapir_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/*.h")
-list(FILTER tapir_texts EXCLUDE REGEX "(/text|_host)\\.h$")
+list(FILTER tapir_texts EXCLUDE REGEX "(/text|/convref|_host)\\.h$")
 
 if(CMAKE_CROSSCOMPILING)
   find_program(TAPIR_HOST_CC NAMES cc gcc clang REQUIRED DOC "compiler for tools run while building")
@@ -97,7 +97,7 @@ if(TAPIR_SANITIZE)
   target_link_options(tapir PRIVATE -fsanitize=${TAPIR_SANITIZE})
   target_link_options(tapir_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${TAPIR_SANITIZE}>)
 else()
-  target_link_options(tapir PRIVATE -Wl,--no-undefined)
+  target_link_options(tapir PRIVATE -Wl,--no-undefined -Wl,-z,noseparate-code)
 endif()
 check_linker_flag(C -Wl,-z,pack-relative-relocs TAPIR_PACKS_RELOCATIONS)
 if(TAPIR_PACKS_RELOCATIONS) # the tables of kernels are full of them

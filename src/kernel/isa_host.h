@@ -40,5 +40,11 @@ int64_t TPI_ISA_NAME(tpi_isa_random_f32)(const struct tpk_view *in, const struct
                                          const int64_t *attr);
 int64_t TPI_ISA_NAME(tpi_isa_random_f64)(const struct tpk_view *in, const struct tpk_view *out,
                                          const int64_t *attr);
+#if defined(__AVX512F__) /* draws with what AVX2 has */
+int64_t tpi_isa_random_f32_avx2(const struct tpk_view *in, const struct tpk_view *out,
+                                const int64_t *attr);
+int64_t tpi_isa_random_f64_avx2(const struct tpk_view *in, const struct tpk_view *out,
+                                const int64_t *attr);
+#endif
 
 #endif

@@ -30,8 +30,9 @@ struct tpk_view;
 
 typedef struct tpi_kernels {
     const char *isa; /* "base", "avx2", "avx512" */
+    const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
     /* By op, type of the first data operand, and which operand is one element used n times.
-     * NULL: no such row, use the reference. */
+     * NULL: ask the narrower set, at last the reference. */
     const tpi_row (*row)[TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
     const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
     const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */

@@ -10,12 +10,13 @@ typedef void (*tpi_scalar)(void *y, const void *a, const void *b, const void *c)
 tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type);
 tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to);
 
-/* The rows of this machine for an op on elements of that type, or the base set's; [0] is NULL
- * when there are none. */
+/* The rows of this machine for an op on elements of that type; [0] is NULL when there are none. */
 static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
 {
-    const tpi_row *row = ctx->kernels->row[e][type];
-    return row[0] ? row : tpi_kernels_base.row[e][type];
+    const tpi_kernels *k = ctx->kernels;
+    while (!k->row[e][type][0] && k->narrower)
+        k = k->narrower;
+    return k->row[e][type];
 }
 
 /* Element by element, by plain loops: the oracle. */

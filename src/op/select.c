@@ -84,8 +84,10 @@ static bool cast_kernel(tpi_run *r)
 static bool cast_fast(tpi_run *r)
 {
     const int from = r->in[0]->dtype, to = r->out->dtype;
-    const tpi_row own = r->ctx->kernels->cast[from][to];
-    const tpi_row rows[TPI_N_ROWS] = {own ? own : tpi_kernels_base.cast[from][to]};
+    const tpi_kernels *k = r->ctx->kernels;
+    while (!k->cast[from][to] && k->narrower)
+        k = k->narrower;
+    const tpi_row rows[TPI_N_ROWS] = {k->cast[from][to]};
     return rows[0] ? tpi_elem_rows(r, rows) : cast_kernel(r);
 }
 

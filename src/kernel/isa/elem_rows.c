@@ -8,12 +8,19 @@
 /* In the order of tp_dtype. */
 enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT_f32, AT_f64 };
 
+/* Each set has what gains by its vectors; for the rest a narrower one is asked. */
+#if defined(__AVX512F__)
+#define TYPES_FLOAT(M, name) M(name, f32)
+#define TYPES_NUM(M, name) TYPES_FLOAT(M, name)
+#define TYPES_BIT(M, name)
+#define CAST_TYPES(M, x) M(x, f32)
+#elif defined(__AVX2__)
 #define TYPES_FLOAT(M, name) M(name, f32) M(name, f64)
-#if defined(__AVX2__) /* other types gain little by wider vectors: the base set serves them */
 #define TYPES_NUM(M, name) TYPES_FLOAT(M, name)
 #define TYPES_BIT(M, name)
 #define CAST_TYPES(M, x) M(x, f32) M(x, f64)
 #else
+#define TYPES_FLOAT(M, name) M(name, f32) M(name, f64)
 #define TYPES_NUM(M, name) M(name, i32) M(name, i64) M(name, f32) M(name, f64)
 #define TYPES_BIT(M, name) M(name, bool)
 #define CAST_TYPES(M, x) M(x, bool) M(x, u8) M(x, i32) M(x, i64) M(x, f32) M(x, f64)

@@ -1,9 +1,10 @@
-/* Random numbers for one instruction set. */
+/* Random numbers for one instruction set; AVX-512 draws with what AVX2 has. */
 #include "kernel/isa_host.h"
 #include "kernel/philox.h"
 #include "kernel/vec.h"
 #include "kernel/view.h"
 
+#if !defined(__AVX512F__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
@@ -27,3 +28,4 @@ int64_t TPI_ISA_NAME(tpi_isa_random_f64)(const tpk_view *in, const tpk_view *out
 {
     return tpk_random_f64(in, out, attr);
 }
+#endif

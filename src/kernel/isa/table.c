@@ -1,7 +1,19 @@
 #include "kernel/isa_host.h"
 
+#if defined(__AVX512F__)
+#define NARROWER &tpi_kernels_avx2
+#define RANDOM {tpi_isa_random_f32_avx2, tpi_isa_random_f64_avx2}
+#elif defined(__AVX2__)
+#define NARROWER &tpi_kernels_base
+#define RANDOM {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)}
+#else
+#define NARROWER NULL
+#define RANDOM {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)}
+#endif
+
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .isa = TPI_ISA_TEXT(TPI_ISA),
+    .narrower = NARROWER,
     .row = TPI_ISA_NAME(tpi_isa_rows),
     .cast = TPI_ISA_NAME(tpi_isa_casts),
     .reduce_rows = TPI_ISA_NAME(tpi_isa_reduce_rows),
@@ -13,5 +25,5 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .conv = {CONV(tpi_isa_conv), CONV(tpi_isa_conv_dx), CONV(tpi_isa_conv_dw)},
     .conv_ws = {CONV(tpi_isa_conv_ws), CONV(tpi_isa_conv_dx_ws), CONV(tpi_isa_conv_dw_ws)},
 #undef CONV
-    .random = {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)},
+    .random = RANDOM,
 };
