@@ -5,7 +5,7 @@
  *
  * Program i has seed N + i. Several share a graph, because a run of the compiler is what costs.
  * One that fails is made smaller and printed as IR text. */
-#include "program.h"
+#include "random_program.h"
 
 #include <stdio.h>
 #include <stdlib.h>

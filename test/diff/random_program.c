@@ -1,4 +1,4 @@
-#include "program.h"
+#include "random_program.h"
 
 #include <math.h>
 #include <stdlib.h>
