@@ -212,24 +212,39 @@ TPK_BINARY(max, bool, a | b)
     TPK_CAST(from, u16)                                                                        \
     TPK_CAST(from, u32)                                                                        \
     TPK_CAST(from, u64)
-#define TPK_CASTS(from)                                                                        \
-    TPK_CAST(from, f32)                                                                        \
-    TPK_CAST(from, f64)                                                                        \
+/* gcc up to 12 makes one trunc of a float's way to an integer and back, which keeps -0; the sum
+ * takes it away again, and is a function so that it is not seen to do nothing. */
+TPK_INLINE float tpk_no_minus_zero_f32(float a)
+{
+    return a + 0.0f;
+}
+TPK_INLINE double tpk_no_minus_zero_f64(double a)
+{
+    return a + 0.0;
+}
+#define TPK_CAST_INT(from, to)                                                                 \
+    TPK_INLINE tpk_##to tpk_cast_##from##_##to(tpk_##from a)                                   \
+    {                                                                                          \
+        return tpk_no_minus_zero_##to((tpk_##to)a);                                            \
+    }
+#define TPK_CASTS(from, CAST)                                                                  \
+    CAST(from, f32)                                                                            \
+    CAST(from, f64)                                                                            \
     TPK_INLINE tpk_bool tpk_cast_##from##_bool(tpk_##from a)                                   \
     {                                                                                          \
         return a != 0;                                                                         \
     }
-TPK_CASTS(f32)
-TPK_CASTS(f64)
-TPK_CASTS(i8)
-TPK_CASTS(i16)
-TPK_CASTS(i32)
-TPK_CASTS(i64)
-TPK_CASTS(u8)
-TPK_CASTS(u16)
-TPK_CASTS(u32)
-TPK_CASTS(u64)
-TPK_CASTS(bool)
+TPK_CASTS(f32, TPK_CAST)
+TPK_CASTS(f64, TPK_CAST)
+TPK_CASTS(i8, TPK_CAST_INT)
+TPK_CASTS(i16, TPK_CAST_INT)
+TPK_CASTS(i32, TPK_CAST_INT)
+TPK_CASTS(i64, TPK_CAST_INT)
+TPK_CASTS(u8, TPK_CAST_INT)
+TPK_CASTS(u16, TPK_CAST_INT)
+TPK_CASTS(u32, TPK_CAST_INT)
+TPK_CASTS(u64, TPK_CAST_INT)
+TPK_CASTS(bool, TPK_CAST_INT)
 TPK_CASTS_TO_INT(i8)
 TPK_CASTS_TO_INT(i16)
 TPK_CASTS_TO_INT(i32)
