@@ -12,11 +12,17 @@
 #define TPI_TEXT_BOOL
 #include "op/instances.h"
 
+/* Integers of one width wrap alike, and what only moves is alike for all types of one width: one
+ * instance serves them. */
+#define INTEGERS(name)                                                                         \
+    [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,       \
+    [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
+    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64
 #define NUMBERS(name)                                                                          \
-    [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16, [TP_I32] = tpk_##name##_i32,       \
-    [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
-    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64, [TP_F32] = tpk_##name##_f32,     \
-    [TP_F64] = tpk_##name##_f64
+    INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
+#define MOVED(name)                                                                            \
+    INTEGERS(name), [TP_BOOL] = tpk_##name##_u8, [TP_F32] = tpk_##name##_u32,                  \
+                    [TP_F64] = tpk_##name##_u64
 
 typedef struct axis_attrs {
     int64_t axis;
@@ -137,7 +143,7 @@ static void gather_grad(tpi_grad *g)
     tpi_give(g, 0, tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, [TP_BOOL] = tpk_gather_bool, NUMBERS(gather));
+INDEX(gather, 2, gather_grad, MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -209,7 +215,7 @@ static void scatter_grad(tpi_grad *g)
 }
 
 INDEX(scatter_add, 3, scatter_add_grad, NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, [TP_BOOL] = tpk_scatter_bool, NUMBERS(scatter));
+INDEX(scatter, 3, scatter_grad, MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -271,7 +277,7 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, [TP_BOOL] = tpk_take_along_bool, NUMBERS(take_along));
+INDEX(take_along, 2, take_along_grad, MOVED(take_along));
 INDEX(put_along_add, 3, put_along_add_grad, NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -320,7 +326,7 @@ static bool one_hot_infer(tpi_infer *q)
     return true;
 }
 
-static const tpi_call one_hot_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_one_hot_bool,
+static const tpi_call one_hot_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_one_hot_u8,
                                                     NUMBERS(one_hot)};
 
 const tpi_op tpi_op_one_hot = {.name = "one_hot",

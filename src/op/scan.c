@@ -15,10 +15,11 @@
 #define TPI_TEXT "kernel/scan.h"
 #include "op/instances.h"
 
+/* Integers of one width wrap alike: one instance serves both. */
 #define NUMBERS(name)                                                                          \
     {                                                                                          \
-        [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16, [TP_I32] = tpk_##name##_i32,   \
-        [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,   \
+        [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,   \
+        [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,   \
         [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64, [TP_F32] = tpk_##name##_f32, \
         [TP_F64] = tpk_##name##_f64,                                                           \
     }
