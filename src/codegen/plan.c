@@ -473,7 +473,8 @@ static void set_stages(tpi_plan *p, const tpi_kernel *k)
             const tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
             if (x->kernel < 0 || x->kernel != v->kernel)
                 continue;
-            const int from = x->row && !v->row ? x->stage + 1 : x->stage;
+            const bool in_loop = !v->row || v->node->op->kind == TPI_REDUCE;
+            const int from = x->row && in_loop ? x->stage + 1 : x->stage;
             v->stage = from > v->stage ? from : v->stage;
         }
     }
