@@ -218,7 +218,9 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
     const int64_t dense = tpk_i_ceil(v->images * pixels, TPK_NR) * 2;
     const int64_t direct_cost = vectors * v->images * v->m;
     const int64_t dense_cost = dense * v->m + 5 * (vectors * v->images + dense);
-    v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
+    /* Every few rows of A read the copy again. */
+    const int near = v->m <= 32 || p->channels * p->plane * e <= 1 << 20;
+    v->direct = direct_cost <= dense_cost && near && v->m * v->k <= 128 * 1024;
     if (v->direct) {
         v->images = tpk_i_min(v->batch, tpk_i_ceil(16, vectors > 0 ? vectors : 1));
         p->flat = 0; /* whole vectors are read, also at the end */
@@ -372,6 +374,10 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
     TPK_E *const c = (TPK_E *)(void *)(ws + v->at_c);
     TPK_N(tpk_cv_from)
     from = {.v = v, .copy = copy, .ko = (const int64_t *)(const void *)(ws + v->at_ko)};
+    /* One tap on contiguous windows: the image is B as it lies. */
+    const int plain =
+        p->flat && v->k == p->channels && images == 1 && p->step[0] * p->step[1] == 1 &&
+        (p->out[1] == 1 || p->ss[1] == p->out[2]) && (p->out[0] == 1 || p->ss[0] == area);
     for (int64_t j = 0; j < images * pixels; j += v->chunk) {
         const int64_t n = tpk_i_min(v->chunk, images * pixels - j);
         from.first = j;
@@ -381,7 +387,10 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                                  .ap = ap,
                                  .c = v->joined ? y : c,
                                  .c_rs = v->joined ? v->ds[1] : n,
-                                 .fill_b = TPK_N(tpk_cv_fill),
+                                 .b = copy + j,
+                                 .b_rs = p->cs,
+                                 .b_cs = 1,
+                                 .fill_b = plain ? NULL : TPK_N(tpk_cv_fill),
                                  .from = &from,
                                  .ws = ws + v->at_mm};
         TPK_N(tpk_mm_run)(&q);

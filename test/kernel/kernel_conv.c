@@ -167,6 +167,8 @@ int main(int argc, char **argv)
     bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);  /* one channel per group */
     bad = bad || fixed_case(1, 1, 3, 8, 41, 7, 2, 3);
     bad = bad || fixed_case(2, 1, 8, 20, 15, 1, 2, 0); /* positions that nothing reaches */
+    bad = bad || fixed_case(2, 1, small ? 8 : 33, small ? 8 : 70, 9, 1, 1, 0); /* one tap */
+    bad = bad || fixed_case(1, 1, small ? 8 : 33, small ? 8 : 50, 33, 1, 1, 0);
     for (int i = 0; i < rounds && !bad; i++) {
         bad = random_case(small ? 150000 : 2000000);
     }
