@@ -97,7 +97,7 @@ static bool lay_out(tpi_plan *p)
     return true;
 }
 
-bool tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out)
+void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out)
 {
     const tp_tensor *x = t->in[k];
     const tpi_layout *own = &p->values[x->index].layout;
@@ -108,7 +108,6 @@ bool tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout
         const int at = i - (rank - x->rank);
         out->stride[i] = at < 0 || x->shape[at] == 1 ? 0 : own->stride[at];
     }
-    return true;
 }
 
 void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *stride,
@@ -214,6 +213,8 @@ static bool add_node(tpi_plan *p, tpi_kernel *k, int node)
         k->nodes_size = size;
     }
     k->nodes[k->n_nodes++] = node; /* from last to first; turned at the end */
+    k->n_operands += p->values[node].node->n_in;
+    k->n_reductions += p->values[node].node->op->kind == TPI_REDUCE;
     return true;
 }
 
@@ -315,12 +316,28 @@ static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *
     return *axes != 0;
 }
 
+/* Readers in the loops over all axes: full values, and reductions of what does not vary. */
 static bool has_full_readers(const tpi_plan *p, int node, const readers *r)
 {
     for (int i = r->start[node]; i < r->start[node + 1]; i++)
-        if (!p->values[r->list[i]].row)
+        if (!p->values[r->list[i]].row || p->values[r->list[i]].node->op->kind == TPI_REDUCE)
             return true;
     return false;
+}
+
+/* A row value that is computed element by element has no full operands. */
+static bool has_row_readers(const tpi_plan *p, int node, const readers *r)
+{
+    for (int i = r->start[node]; i < r->start[node + 1]; i++)
+        if (p->values[r->list[i]].row && p->values[r->list[i]].node->op->kind != TPI_REDUCE)
+            return true;
+    return false;
+}
+
+static bool has_room(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->n_nodes < TPI_MAX_NEST_NODES && k->n_operands + t->n_in <= TPI_MAX_NEST_OPERANDS &&
+           k->n_reductions + (t->op->kind == TPI_REDUCE) <= TPI_MAX_NEST_REDUCTIONS;
 }
 
 /* Makes room for `node` in k, of which all its readers are part; false: it does not fit. */
@@ -329,7 +346,7 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
     tpi_value *v = &p->values[node];
     const tp_tensor *t = v->node;
     int64_t over[TP_MAX_RANK], own[TP_MAX_RANK];
-    if (!common_strides(p, k, node, r, over))
+    if (!has_room(k, t) || !common_strides(p, k, node, r, over))
         return false;
     tpi_value as = *v;
     unsigned reduced = k->reduced;
@@ -340,6 +357,8 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
         reduced = axes_of(t);
         reduction_axes(t, k->rank, as.axis_of);
     } else if (same_space(k, t)) {
+        if (has_row_readers(p, node, r))
+            return false;
         as.row = false;
         for (int i = 0; i < t->rank; i++)
             as.axis_of[i] = t->shape[i] == 1 ? -1 : i;

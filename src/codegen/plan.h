@@ -56,9 +56,13 @@ typedef struct tpi_kernel {
     int n_nodes;
     int *nodes; /* of a loop nest, in program order */
     int nodes_size;
+    int n_operands, n_reductions; /* of them all */
 } tpi_kernel;
 
-/* A size, for run time. */
+/* Limits of a loop nest; each reduction may take a block of 32 KiB on the stack. */
+enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUCTIONS = 6 };
+
+/* Memory that the program is handed at each run. */
 typedef struct tpi_buffer {
     int node;      /* whose memory it is */
     tpi_place place;
@@ -86,7 +90,7 @@ tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse);
 void tpi_plan_free(tpi_plan *p);
 
 /* The layout of operand k of node t over t's own axes: broadcast axes have stride 0. */
-bool tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out);
+void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out);
 /* A value's strides over the axes of its kernel's iteration space. */
 void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *stride,
                         int64_t *out);

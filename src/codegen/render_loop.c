@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { MAX_READS = 256, BLOCK = 4096, COLUMNS = 1024 };
+enum { MAX_READS = TPI_MAX_NEST_OPERANDS, BLOCK = 4096, COLUMNS = 1024 };
 
 /* One operand from memory, over the axes of the space. */
 typedef struct reading {
@@ -133,16 +133,14 @@ static void join_axes(nest *n)
     }
 }
 
-/* Every operand that comes from memory; false: too many. */
-static bool find_reads(nest *n)
+/* Every operand that comes from memory. */
+static void find_reads(nest *n)
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = value_at(n, i);
         for (int o = 0; o < v->node->n_in; o++) {
             if (inner_operand(n, v, o) || is_literal(n, v, o))
                 continue;
-            if (n->n_reads == MAX_READS)
-                return false;
             reading *x = &n->reads[n->n_reads++];
             tpi_layout l;
             tpi_operand_layout(n->plan, v->node, o, &l);
@@ -154,7 +152,6 @@ static bool find_reads(nest *n)
                     x->layout.stride[a] = 0;
         }
     }
-    return true;
 }
 
 /* ---- expressions -------------------------------------------------------------------------------------- */
@@ -808,13 +805,7 @@ void tpi_render_loop(tpi_render *r, int number)
     for (int a = 0; a < k->rank; a++)
         n->reduced[a] = (k->reduced >> a) & 1;
     tpi_domain_strides(k, root, root->layout.stride, n->out_stride);
-    if (k->n_nodes > MAX_READS || !find_reads(n)) {
-        tpi_fail_status(r->plan->graph->ctx, TPI_AT(root->node->file, root->node->line),
-                        root->node->op->name, TP_E_BUG, "a kernel of more than %d operands",
-                        MAX_READS);
-        r->body.failed = true;
-        return;
-    }
+    find_reads(n);
     const bool columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
     join_axes(n);
     for (int i = 0; i < k->n_nodes; i++) {

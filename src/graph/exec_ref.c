@@ -56,6 +56,8 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
     if (node->n_in > 16)
         in = tpi_take(&p->ctx->mem, in_bytes);
     if (!out || !in) {
+        if (in != few)
+            tpi_give_back(&p->ctx->mem, in, in_bytes);
         tpi_no_memory(p->ctx, at, node->op->name);
         return NULL;
     }
