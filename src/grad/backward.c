@@ -3,12 +3,27 @@
  * The nodes y was computed from are taken in program order; those that depend on what is asked
  * for are marked going forward; going back, each marked node's rule turns the gradient of its
  * result into contributions to its operands. Contributions add up as a left fold in that order
- * (newest node first, operands from first to last), which fixes the bits. */
+ * (newest node first, operands from first to last), which fixes the bits. The products that
+ * share a right matrix give it one contribution, last, of all their rows joined in program
+ * order: a recursive network would add up a matrix as large as its weights at each node. */
+#include "ir/graph_def.h"
 #include "op/op.h"
 
-#include "ir/graph_def.h"
-
 #include <string.h>
+
+/* A product whose right matrix waits for its gradient. */
+typedef struct product {
+    const tp_tensor *node;
+    tp_tensor *dy; /* one reference */
+    int before;    /* the one met before it in the sweep; -1: none */
+} product;
+
+/* The right matrix of several products. */
+typedef struct shared {
+    int products;      /* that depend on what is asked for */
+    int last;          /* of those met so far; -1: none */
+    tp_tensor *turned; /* NULL, or its transpose in memory of its own, one reference */
+} shared;
 
 typedef struct sweep {
     tp_ctx *ctx;
@@ -19,6 +34,9 @@ typedef struct sweep {
     bool *wanted;     /* one rule's operands */
     tp_tensor **dx;
     int max_in;
+    shared *shared; /* by slot; NULL when no matrix is shared */
+    product *products;
+    int n_products, max_products;
 } sweep;
 
 static void sweep_done(sweep *s)
@@ -27,6 +45,12 @@ static void sweep_done(sweep *s)
     const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
     for (int i = 0; s->grad && i < s->nodes.n; i++)
         tpi_unref(s->grad[i]);
+    for (int i = 0; s->shared && i < s->nodes.n; i++)
+        tpi_unref(s->shared[i].turned);
+    for (int i = 0; i < s->n_products; i++)
+        tpi_unref(s->products[i].dy);
+    tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
+    tpi_give_back(m, s->shared, n * sizeof *s->shared);
     tpi_give_back(m, s->grad, n * sizeof *s->grad);
     tpi_give_back(m, s->depends, n);
     tpi_give_back(m, s->wanted, k);
@@ -72,6 +96,13 @@ static bool is_inner(const tp_tensor *t)
     return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT);
 }
 
+static bool is_product(const sweep *s, int i)
+{
+    const tp_tensor *t = s->nodes.v[i];
+    return s->depends[i] && is_inner(t) && t->op->code == TPI_OP_matmul && t->rank == 2 &&
+           t->dtype >= TP_F32;
+}
+
 /* Carries `depends` from what is asked for to y. */
 static void spread(sweep *s)
 {
@@ -84,18 +115,42 @@ static void spread(sweep *s)
     }
 }
 
+/* Finds the matrices that several products share; false when memory is out. */
+static bool find_shared(sweep *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nodes.n; i++)
+        n += is_product(s, i);
+    if (n < 2)
+        return true;
+    tpi_mem *m = &s->ctx->mem;
+    const size_t bytes = (size_t)s->nodes.n * sizeof *s->shared;
+    s->shared = tpi_take(m, bytes);
+    s->products = tpi_take(m, (size_t)n * sizeof *s->products);
+    s->max_products = s->products ? n : 0;
+    for (int i = 0; s->shared && i < s->nodes.n; i++)
+        s->shared[i] = (shared){.last = -1};
+    if (!s->shared || !s->products)
+        return false;
+    for (int i = 0; i < s->nodes.n; i++)
+        if (is_product(s, i))
+            s->shared[s->nodes.v[i]->in[1]->slot].products++;
+    return true;
+}
+
 /* A variable that was assigned since would give the gradient of another function. */
 static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
 {
     for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
         const tp_tensor *x = t->in[k];
         if (x->buf && x->buf->version != t->in_version[k])
-            return tpi_fail(t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
-                            t->op->name, TP_E_STATE,
-                            "operand %d%s%s was assigned after it was used here (write %u, now %u): "
-                            "take the gradient before the assignment",
-                            k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
-                            x->buf->version);
+            return tpi_fail(
+                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
+                t->op->name, TP_E_STATE,
+                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
+                "take the gradient before the assignment",
+                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
+                x->buf->version);
     }
     return NULL;
 }
@@ -146,6 +201,65 @@ static void fold(sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
     *sum = more;
 }
 
+/* The transpose of a shared matrix, made once: a product of few rows would take longer to turn
+ * it than to use it. NULL where it is not worth it. */
+static tp_tensor *turned(const sweep *s, const tp_tensor *t, shared *w)
+{
+    enum { FEW = 8 };
+    if (w->products < 2 || t->graph || s->ctx->recording || t->shape[0] > FEW)
+        return NULL;
+    if (!w->turned) {
+        tp_tensor *view = tp_swap_at(t->file, t->line, t->in[1], -2, -1);
+        w->turned = tp_contiguous_at(t->file, t->line, view);
+        tpi_ref(w->turned);
+    }
+    return w->turned;
+}
+
+/* Keeps what the gradient of the right matrix will be made of. */
+static void wait_for_all(sweep *s, const tp_tensor *t, shared *w)
+{
+    tp_tensor *dy = s->grad[t->slot];
+    tpi_ref(dy);
+    s->products[s->n_products] = (product){t, dy, w->last};
+    w->last = s->n_products++;
+}
+
+static tp_tensor *join(const tp_tensor *node, int n, tp_tensor **rows)
+{
+    return n == 1 ? rows[0] : tp_concat_at(node->file, node->line, n, rows, 0);
+}
+
+/* All products with the matrix of this slot have been met: their contribution to it. */
+static bool join_products(sweep *s, int slot)
+{
+    tp_ctx *ctx = s->ctx;
+    const product *const p = s->products;
+    const int last = s->shared[slot].last;
+    const tp_tensor *node = p[last].node;
+    size_t count = 0;
+    for (int i = last; i >= 0; i = p[i].before)
+        count++;
+    tp_tensor **rows = tpi_take(&ctx->mem, 2 * count * sizeof *rows);
+    if (!rows || tp_scope_begin(ctx) != TP_OK) {
+        tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
+        tpi_no_memory(ctx, s->at, "gradient");
+        return false;
+    }
+    int n = 0;
+    for (int i = last; i >= 0; i = p[i].before, n++) {
+        rows[n] = p[i].node->in[0];
+        rows[count + (size_t)n] = p[i].dy;
+    }
+    tp_tensor *x = tp_swap_at(node->file, node->line, join(node, n, rows), -2, -1);
+    tp_tensor *dw = tp_matmul_at(node->file, node->line, x, join(node, n, rows + count));
+    tpi_ref(dw);
+    fold(s, node, slot, dw);
+    tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
+    tp_scope_end(ctx);
+    return true;
+}
+
 static bool step_back(sweep *s, tp_tensor *t)
 {
     tp_ctx *ctx = s->ctx;
@@ -165,6 +279,15 @@ static bool step_back(sweep *s, tp_tensor *t)
         s->wanted[k] = s->depends[t->in[k]->slot];
     }
     tp_tensor *stale = refuse_stale(t, s->at);
+    if (!stale && s->shared && is_product(s, t->slot)) {
+        shared *w = &s->shared[t->in[1]->slot];
+        if (s->wanted[0])
+            g.turned = turned(s, t, w);
+        if (s->wanted[1] && w->products > 1) {
+            s->wanted[1] = false;
+            wait_for_all(s, t, w);
+        }
+    }
     if (!stale)
         t->op->grad(&g);
     for (int k = 0; k < t->n_in; k++)
@@ -178,8 +301,14 @@ static bool go_back(sweep *s, tp_tensor *y, tp_tensor *dy)
 {
     tpi_ref(dy);
     s->grad[y->slot] = dy;
+    if (!find_shared(s)) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
     for (int i = s->nodes.n - 1; i >= 0; i--) {
         tp_tensor *t = s->nodes.v[i];
+        if (s->shared && s->shared[i].last >= 0 && !join_products(s, i))
+            return false;
         if (!s->grad[i])
             continue;
         if (s->depends[i] && is_inner(t) && t->dtype >= TP_F32 && !step_back(s, t))
@@ -228,7 +357,8 @@ static tp_tensor *all(tpi_at at, tp_tensor *x, double value)
 static tp_tensor *weights(tpi_at at, tp_tensor *y, tp_tensor *dy)
 {
     if (y->dtype < TP_F32)
-        return tpi_fail(y->ctx, at, "gradient", TP_E_DTYPE, "y is %s: gradients are for f32 and f64",
+        return tpi_fail(y->ctx, at, "gradient", TP_E_DTYPE,
+                        "y is %s: gradients are for f32 and f64",
                         tp_dtype_name((tp_dtype)y->dtype));
     if (!dy)
         return all(at, y, 1);
@@ -254,12 +384,31 @@ bool tp_recording(tp_ctx *tp, bool on)
 
 /* ---- tp_backward -------------------------------------------------------------------------------- */
 
-static void add_to_leaf(tpi_at at, tp_tensor *leaf, tp_tensor *g)
+/* The sums first, then all at once: a gradient that fails leaves the others as they were. */
+static tp_status add_to_leaves(sweep *s)
 {
-    tp_tensor *sum = leaf->grad ? tp_add_at(at.file, at.line, leaf->grad, g) : g;
-    tpi_ref(sum);
-    tpi_unref(leaf->grad);
-    leaf->grad = sum;
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *leaf = s->nodes.v[i];
+        if (!s->grad[i] || !(leaf->flags & TPI_LEAF))
+            continue;
+        if (leaf->grad && s->grad[i]->status == TP_OK) {
+            tp_tensor *sum = tp_add_at(s->at.file, s->at.line, leaf->grad, s->grad[i]);
+            tpi_ref(sum);
+            tpi_unref(s->grad[i]);
+            s->grad[i] = sum;
+        }
+        if (s->grad[i]->status != TP_OK)
+            return (tp_status)s->grad[i]->status;
+    }
+    for (int i = 0; i < s->nodes.n; i++) {
+        tp_tensor *leaf = s->nodes.v[i];
+        if (!s->grad[i] || !(leaf->flags & TPI_LEAF))
+            continue;
+        tpi_unref(leaf->grad);
+        leaf->grad = s->grad[i];
+        s->grad[i] = NULL;
+    }
+    return TP_OK;
 }
 
 tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
@@ -290,12 +439,8 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
         spread(&s);
         if (!go_back(&s, y, dy))
             status = ctx->status;
-        for (int i = 0; i < s.nodes.n && status == TP_OK; i++)
-            if (s.grad[i] && (s.nodes.v[i]->flags & TPI_LEAF) && s.grad[i]->status != TP_OK)
-                status = (tp_status)s.grad[i]->status;
-        for (int i = 0; i < s.nodes.n && status == TP_OK; i++)
-            if (s.grad[i] && s.nodes.v[i]->flags & TPI_LEAF)
-                add_to_leaf(at, s.nodes.v[i], s.grad[i]);
+        if (status == TP_OK)
+            status = add_to_leaves(&s);
         sweep_done(&s);
     }
     tp_recording(ctx, was);
@@ -372,8 +517,8 @@ static tp_tensor *as_node(const sweep *s, const tp_tensor *y, tp_tensor *x)
     if (!y->graph || x->graph)
         return x;
     for (int i = 0; i < s->nodes.n; i++)
-        if (s->nodes.v[i]->op && s->nodes.v[i]->op->kind == TPI_SOURCE &&
-            s->nodes.v[i]->n_in && s->nodes.v[i]->in[0] == x)
+        if (s->nodes.v[i]->op && s->nodes.v[i]->op->kind == TPI_SOURCE && s->nodes.v[i]->n_in &&
+            s->nodes.v[i]->in[0] == x)
             return s->nodes.v[i];
     return NULL;
 }
@@ -389,14 +534,16 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
     if (failed)
         return failed;
     if (x->graph && x->graph != y->graph)
-        return tpi_fail(y->ctx, at, "tp_grad", TP_E_CTX, "x %d belongs to another graph than y", i);
+        return tpi_fail(y->ctx, at, "tp_grad", TP_E_CTX, "x %d belongs to another graph than y",
+                        i);
     if (x->dtype < TP_F32)
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_DTYPE,
                         "x %d is %s: gradients are for f32 and f64", i,
                         tp_dtype_name((tp_dtype)x->dtype));
     if (!y->graph && !(x->flags & TPI_REQUIRES))
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
-                        "nothing was recorded for x %d: call tp_require_grad before it is used", i);
+                        "nothing was recorded for x %d: call tp_require_grad before it is used",
+                        i);
     return NULL;
 }
 
@@ -431,7 +578,8 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
             g = tpi_fail(ctx, at, "tp_grad", status == TP_OK ? ctx->status : status,
                          "another gradient of this call failed: %s", ctx->error);
         else if (!g)
-            g = all(at, y->graph && !xs[i]->graph ? tpi_graph_lift(y->graph, at, xs[i]) : xs[i], 0);
+            g = all(at, y->graph && !xs[i]->graph ? tpi_graph_lift(y->graph, at, xs[i]) : xs[i],
+                    0);
         if (g->owned_at < 0 && g != &ctx->nil) {
             tpi_ref(g);
             if (!tpi_own(g))

@@ -79,6 +79,7 @@ typedef struct tpi_grad {
     tp_tensor *y, *dy;
     tp_tensor **dx; /* one per operand: NULL, or the sum so far; set by tpi_give */
     const bool *wanted;
+    tp_tensor *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
 } tpi_grad;
 
 /* In a view rule: the strides (in elements) of the result over its operand's memory, from those

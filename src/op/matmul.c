@@ -153,7 +153,7 @@ static bool matmul_fast(tpi_run *r)
 static void matmul_grad(tpi_grad *g)
 {
     if (tpi_wants(g, 0))
-        tpi_give(g, 0, tp_matmul(g->dy, tp_swap(g->x[1], -2, -1)));
+        tpi_give(g, 0, tp_matmul(g->dy, g->turned ? g->turned : tp_swap(g->x[1], -2, -1)));
     if (tpi_wants(g, 1))
         tpi_give(g, 1, tp_matmul(tp_swap(g->x[0], -2, -1), g->dy));
 }
