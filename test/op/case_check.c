@@ -70,7 +70,7 @@ static bool can_differ(const op_case *c, tp_tensor *y, int64_t most)
     return n_float > 0 && elements > 0 && elements <= most && tp_dtype_of(y) == TP_F64;
 }
 
-static void check(const case_options *o, const grad_user *u, tp_function_of f, tp_tensor **x,
+static void check(const case_options *o, const grad_user *u, tp_checked_function f, tp_tensor **x,
                   const char *what, const char *tolerance)
 {
     double error = (double)NAN;
