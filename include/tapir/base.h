@@ -9,9 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#ifdef __cplusplus
-#include <initializer_list>
-#endif
 
 #if defined(__GNUC__)
 #define TP_API __attribute__((visibility("default")))
@@ -130,9 +127,17 @@ TP_API void tp_release(tp_tensor *t);
 
 /* Sizes or axes as two arguments, count and array:  tp_reshape(x, TP_DIMS(4, -1)). */
 #ifdef __cplusplus
+extern "C++" {
+template <class... T> struct tp_dims_list {
+    int64_t v[sizeof...(T)];
+};
+template <class... T> constexpr tp_dims_list<T...> tp_dims_of(T... sizes)
+{
+    return {{static_cast<int64_t>(sizes)...}};
+}
+}
 #define TP_DIMS(...)                                                                           \
-    (int)std::initializer_list<int64_t>{__VA_ARGS__}.size(),                                   \
-        std::initializer_list<int64_t>{__VA_ARGS__}.begin()
+    static_cast<int>(sizeof(tp_dims_of(__VA_ARGS__)) / sizeof(int64_t)), tp_dims_of(__VA_ARGS__).v
 #else
 #define TP_DIMS(...)                                                                           \
     (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                           \

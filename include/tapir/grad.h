@@ -44,8 +44,8 @@ TP_FN(tp_status, tp_grads, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const 
 /* Compares the gradient of f at xs (concrete f64) with central differences. f gives any shape;
  * its elements are weighed by fixed random numbers. `max_error` gets the largest difference,
  * relative to max(1, |difference quotient|). */
-typedef tp_tensor *(*tp_function_of)(void *user, int n, tp_tensor *const *xs);
-TP_FN(tp_status, tp_grad_check, tp_function_of f, void *user, int n, tp_tensor *const *xs,
+typedef tp_tensor *(*tp_checked_function)(void *user, int n, tp_tensor *const *xs);
+TP_FN(tp_status, tp_grad_check, tp_checked_function f, void *user, int n, tp_tensor *const *xs,
       double *max_error);
 #define tp_grad_check(...) tp_grad_check_at(TP_PLACE, __VA_ARGS__)
 

@@ -63,7 +63,7 @@ typedef struct tp_feed {
 } tp_feed;
 
 /* Computes the named nodes into out[n], which belong to the open scope. Compiled on first use
- * for this set of names; sizes may differ from run to run. On failure every out is failed and
+ * for this set of names, and kept with the graph; sizes may differ from run to run. On failure every out is failed and
  * no variable has changed. */
 TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, int n,
       const char *const *names, tp_tensor **out);
@@ -92,7 +92,7 @@ typedef enum tp_engine {
 
 typedef struct tp_compile_options {
     tp_engine engine;
-    const char *skip_passes; /* "cse,fuse": passes left out; the answers keep their bits */
+    const char *skip_passes; /* of "fold,algebra,cse,fuse" those to leave out; the bits stay */
     bool freeze; /* variables are read now, once: constants, whose contractions are packed */
 } tp_compile_options;
 

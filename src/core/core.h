@@ -136,6 +136,15 @@ tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status st
 /* Out of memory: needs none. */
 tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what);
 
+/* An error that was there already is put aside, so that what comes next is told by its own; and
+ * put back, as it was the first. */
+typedef struct tpi_aside {
+    tp_status status;
+    char text[320];
+} tpi_aside;
+void tpi_error_aside(tp_ctx *ctx, tpi_aside *a);
+void tpi_error_back(tp_ctx *ctx, const tpi_aside *a);
+
 /* ---- tensors ----------------------------------------------------------------------------- */
 
 static inline bool tpi_is_live(const tp_tensor *t)

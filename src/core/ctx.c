@@ -64,6 +64,7 @@ void tp_close(tp_ctx *tp)
     }
     while (tp->retained) {
         tp_tensor *t = tp->retained;
+        t->refs -= t->retains - 1; /* each tp_retain took one */
         t->retains = 1;
         tp_release(t);
     }

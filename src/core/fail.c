@@ -76,6 +76,22 @@ tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status st
     return status;
 }
 
+void tpi_error_aside(tp_ctx *ctx, tpi_aside *a)
+{
+    a->status = ctx->status;
+    if (a->status != TP_OK)
+        memcpy(a->text, ctx->error, sizeof a->text);
+    ctx->status = TP_OK;
+}
+
+void tpi_error_back(tp_ctx *ctx, const tpi_aside *a)
+{
+    if (a->status == TP_OK)
+        return;
+    ctx->status = a->status;
+    memcpy(ctx->error, a->text, sizeof a->text);
+}
+
 tp_tensor *tp_fail_at(const char *file, int line, tp_ctx *tp, tp_status status, const char *text)
 {
     const bool known = status > TP_OK && status < TP_N_STATUS;
@@ -99,9 +115,12 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, c
     if (!t)
         return tpi_fail(ctx, at, what, TP_E_NULL, "operand %d is NULL", i);
     if (t->refs <= 0)
-        return tpi_fail(ctx, at, what, TP_E_STATE,
+        return tpi_fail(ctx ? ctx : t->ctx, at, what, TP_E_STATE,
                         "operand %d was used after its scope ended (tp_keep hands a tensor to "
                         "the scope outside)",
+                        i);
+    if (t->status != TP_OK && !t->error && t->ctx) /* see tp_graph_free */
+        return tpi_fail(t->ctx, at, what, TP_E_STATE, "operand %d is of a graph that was freed",
                         i);
     if (t->status != TP_OK)
         return (tp_tensor *)t;

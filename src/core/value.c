@@ -26,6 +26,8 @@ const char *tp_error_text(const tp_tensor *t)
         return "the tensor was used after its scope ended";
     if (t->status == TP_OK)
         return "";
+    if (t->ctx && !t->error)
+        return "the tensor is of a graph that was freed";
     return t->error ? t->error->text : "an operand is NULL, or has no context";
 }
 

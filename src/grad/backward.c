@@ -600,6 +600,8 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
     if (n <= 0 || !dx)
         return n == 0 ? TP_OK : TP_E_NULL;
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad", 0, y);
+    if (!failed && !xs)
+        failed = tpi_fail(y->ctx, at, "tp_grad", TP_E_NULL, "xs is NULL");
     if (!y || failed || !xs) {
         for (int i = 0; i < n; i++)
             dx[i] = failed ? failed : (tp_tensor *)&tpi_nil;

@@ -10,7 +10,7 @@
 typedef struct check {
     tp_ctx *ctx;
     tpi_at at;
-    tp_function_of f;
+    tp_checked_function f;
     void *user;
     int n;
     tp_tensor *const *xs;
@@ -95,6 +95,11 @@ static tp_status run(const check *c, tp_tensor **xs, tp_tensor **dx, double *max
             xs[i] = tp_require_grad(tp_contiguous(tp_detach(xs[i])));
     }
     tp_tensor *y = c->f(c->user, c->n, xs);
+    if (!y)
+        return tpi_fail_status(c->ctx, at, "tp_grad_check", TP_E_NULL, "f gave NULL");
+    if (tp_is_symbolic(y))
+        return tpi_fail_status(c->ctx, at, "tp_grad_check", TP_E_SYMBOLIC,
+                               "what f gave is symbolic");
     tp_tensor *w = weights_like(c, y);
     *max_error = 0;
     for (int i = 0; i < c->n; i++) {
@@ -114,7 +119,7 @@ static tp_status run(const check *c, tp_tensor **xs, tp_tensor **dx, double *max
     return TP_OK;
 }
 
-tp_status tp_grad_check_at(const char *file, int line, tp_function_of f, void *user, int n,
+tp_status tp_grad_check_at(const char *file, int line, tp_checked_function f, void *user, int n,
                            tp_tensor *const *xs, double *max_error)
 {
     check c = {.at = TPI_AT(file, line), .f = f, .user = user, .n = n, .xs = xs};
@@ -145,7 +150,7 @@ tp_status tp_grad_check_at(const char *file, int line, tp_function_of f, void *u
     return status;
 }
 
-tp_status(tp_grad_check)(tp_function_of f, void *user, int n, tp_tensor *const *xs,
+tp_status(tp_grad_check)(tp_checked_function f, void *user, int n, tp_tensor *const *xs,
                          double *max_error)
 {
     return tp_grad_check_at(NULL, 0, f, user, n, xs, max_error);

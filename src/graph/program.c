@@ -4,6 +4,7 @@
 #include "core/copy.h"
 #include "opt/pass.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -53,6 +54,15 @@ static tp_tensor *named(tp_graph *g, tpi_at at, const char *name)
     return t;
 }
 
+static bool is_fed(void *user, const tp_tensor *t)
+{
+    const tp_program *p = user;
+    for (int i = 0; i < p->n_feeds; i++)
+        if (p->feeds[i] == t)
+            return true;
+    return false;
+}
+
 /* Nodes of the user's graph: fetches, then every assign node they need. */
 static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, int n,
                        const char *const *fetches)
@@ -65,9 +75,9 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
     }
     p->n_fetches = n;
     tpi_nodes needed = {.ctx = p->ctx};
-    bool ok = tpi_collect(&needed, roots->n, roots->v, NULL, NULL);
+    bool ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);
     for (int i = 0; i < needed.n && ok; i++)
-        if (needed.v[i]->op == &tpi_op_assign)
+        if (needed.v[i]->op == &tpi_op_assign && !is_fed(p, needed.v[i]))
             tpi_nodes_push(roots, needed.v[i]);
     tpi_nodes_free(&needed);
     return ok && !roots->failed;
@@ -107,6 +117,12 @@ static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char 
         p->feeds[i] = named(g, at, feeds[i]);
         if (!p->feeds[i])
             return false;
+        for (int k = 0; k < i; k++)
+            if (p->feeds[k] == p->feeds[i]) {
+                tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+                                "\"%s\" is fed twice", feeds[i]);
+                return false;
+            }
         p->feed_names[i] = tpi_strdup(p->ctx, feeds[i]);
         if (!p->feed_names[i]) {
             tpi_no_memory(p->ctx, at, "tp_graph_compile");
@@ -143,6 +159,13 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
                  int n, const char *const *fetches, const tp_compile_options *opt)
 {
     const char *skip = opt ? opt->skip_passes : NULL;
+    const char *unknown = tpi_unknown_pass(skip);
+    if (unknown) {
+        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+                        "there is no pass \"%s\" to skip: there are %s", unknown,
+                        tpi_pass_names);
+        return false;
+    }
     tpi_nodes roots = {.ctx = p->ctx};
     bool ok = find_feeds(p, g, at, n_feeds, feeds) && find_roots(p, g, at, &roots, n, fetches) &&
               find_commits(p, &roots);
@@ -188,8 +211,19 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
     if (!g)
         return NULL;
     const tpi_at at = TPI_AT(file, line);
-    if (n_feeds < 0 || n < 1 || !fetches || (n_feeds && !feeds)) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE, "nothing is fetched");
+    if (!fetches || (n_feeds && !feeds)) {
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NULL, "the names of the %s are NULL",
+                        fetches ? "feeds" : "fetches");
+        return NULL;
+    }
+    if (n_feeds < 0 || n < 1) {
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE,
+                        n < 1 ? "nothing is fetched" : "%d feeds", n_feeds);
+        return NULL;
+    }
+    if (opt && (unsigned)opt->engine > TP_ENGINE_C) {
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE, "%d is no engine",
+                        (int)opt->engine);
         return NULL;
     }
     tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
@@ -202,7 +236,7 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
     p->used = "none";
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
-    if (!ok && p->ctx->status == before)
+    if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, "tp_graph_compile");
     if (!ok) {
         program_free(&p->owned);
@@ -255,6 +289,44 @@ static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *
     return false;
 }
 
+static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
+{
+    int found;
+    if (tpi_dim_as_symbol(p->graph->dims, dim, &found))
+        return found == symbol;
+    if (!tpi_dim_is_symbolic(dim))
+        return false;
+    tpi_str s = TPI_STR(&p->ctx->mem); /* in an expression: by its name among other words */
+    tpi_dim_print_c(p->graph->dims, dim, "s", &s);
+    bool names = false;
+    for (const char *c = s.text; c && !names && (c = strchr(c, 's')) != NULL; c++)
+        names = atoi(c + 1) == symbol;
+    tpi_str_free(&s);
+    return names;
+}
+
+/* A symbol that no fed size gives: does what is computed do without it? */
+static bool is_without(const tp_program *p, tpi_at at, int symbol)
+{
+    tpi_nodes needed = {.ctx = p->ctx};
+    bool ok = tpi_collect(&needed, p->n_roots, p->roots, NULL, NULL);
+    if (!ok)
+        tpi_no_memory(p->ctx, at, "tp_program_run");
+    for (int i = 0; i < needed.n && ok; i++) {
+        const tp_tensor *t = needed.v[i];
+        for (int a = 0; a < t->rank && ok; a++)
+            ok = !names_symbol(p, t->shape[a], symbol);
+        if (!ok)
+            tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name,
+                            TP_E_SHAPE,
+                            "%s is needed, but no fed size is the symbol \"%s\" alone: give a "
+                            "placeholder that size",
+                            SHAPE(t), tpi_dim_symbol_name(p->graph->dims, symbol));
+    }
+    tpi_nodes_free(&needed);
+    return ok;
+}
+
 /* Values of the symbols from the fed shapes; *changed when one is not what it was. */
 static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed)
 {
@@ -285,8 +357,10 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
         }
     }
     for (int i = 0; i < p->n_symbols; i++)
-        if (now[i] == UNKNOWN) /* of no fed size: nothing that is needed depends on it alone */
+        if (now[i] == UNKNOWN) {
             now[i] = 0;
+            ok = ok && is_without(p, at, i);
+        }
     for (int i = 0; i < p->n_feeds && ok; i++) {
         const tp_tensor *want = p->feeds[i];
         for (int a = 0; want && a < want->rank && ok; a++) {
@@ -297,7 +371,7 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
                 ok = refuse_feed(p, at, i, feeds[i]);
         }
     }
-    *changed = !p->sized || memcmp(now, p->symbols, bytes) != 0;
+    *changed = !p->checked || memcmp(now, p->symbols, bytes) != 0;
     if (ok)
         memcpy(p->symbols, now, bytes);
     if (now != few)
@@ -474,7 +548,8 @@ static bool execute(tpi_session *s)
         return false;
     if (changed) {
         p->sized = false;
-        if (!check_sizes(p, s->at))
+        p->checked = check_sizes(p, s->at);
+        if (!p->checked)
             return false;
     }
     const bool wait = p->engine == TP_ENGINE_C;
@@ -488,49 +563,66 @@ static bool execute(tpi_session *s)
     return c ? tpi_execute_c(s) : tpi_execute_reference(s);
 }
 
+/* Hands the fetched values to the open scope; none of them when memory is out. */
+static bool own_fetches(const tpi_session *s, tp_tensor **out)
+{
+    for (int i = 0; i < s->p->n_fetches; i++) {
+        tp_tensor *v = s->values[i];
+        v->file = s->at.file;
+        v->line = s->at.line;
+        tpi_ref(v);
+        if (!tpi_own(v)) {
+            while (i-- > 0) {
+                tpi_disown(out[i]);
+                tpi_unref(out[i]);
+            }
+            tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
+            return false;
+        }
+        out[i] = v;
+    }
+    return true;
+}
+
 tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor *const *feeds,
                             tp_tensor **out)
 {
-    if (!p || !out)
+    if (!p)
         return TP_E_NULL;
     tp_ctx *ctx = p->ctx;
     tpi_session s = {.p = p, .at = TPI_AT(file, line), .feeds = feeds};
+    if (!out)
+        return tpi_fail_status(ctx, s.at, "tp_program_run", TP_E_NULL,
+                               "the place for the results is NULL");
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
     const uint64_t random_at = ctx->random_at;
-    const tp_status before = ctx->status;
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
     s.values = tpi_take(&ctx->mem, bytes);
     if (s.values)
         memset(s.values, 0, bytes);
+    else
+        tpi_no_memory(ctx, s.at, "tp_program_run");
     bool ok = s.values && tp_scope_begin(ctx) == TP_OK;
     if (ok) {
         ok = execute(&s) && detach_values(&s);
         tp_scope_end(ctx);
     }
-    for (int i = 0; i < p->n_commits && ok; i++)
+    ok = ok && own_fetches(&s, out);
+    for (int i = 0; i < p->n_commits && ok; i++) /* from here on nothing can fail */
         commit(&p->commits[i], s.values[p->commits[i].root]);
-    if (!ok)
+    const tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
+    if (!ok) {
         ctx->random_at = random_at;
-    tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
-    if (!ok && before != TP_OK && ctx->status == before)
-        status = before;
-    for (int i = 0; i < p->n_fetches; i++) {
-        tp_tensor *v = ok ? s.values[i] : NULL;
-        out[i] = v;
-        if (v) {
-            v->file = file;
-            v->line = line;
-            tpi_ref(v);
-            if (!tpi_own(v)) {
-                out[i] = &ctx->nil;
-                status = TP_E_MEMORY;
-            }
-        } else {
-            out[i] = tpi_fail(ctx, s.at, "tp_program_run", status, "the run failed: %s", ctx->error);
-        }
+        tp_tensor *failed =
+            tpi_fail(ctx, s.at, "tp_program_run", status, "the run failed: %s", ctx->error);
+        for (int i = 0; i < p->n_fetches; i++)
+            out[i] = failed;
     }
     for (int i = 0; i < p->n_roots && s.values; i++)
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
+    tpi_error_back(ctx, &earlier);
     return status;
 }
 

@@ -32,7 +32,8 @@ struct tp_program {
     tpi_program_bytes scratch_bytes, packed_bytes;
     tpi_pack pack;
     /* at the sizes of the last run */
-    bool sized;
+    bool checked; /* every op takes these sizes */
+    bool sized;   /* the C program's memory is for these sizes */
     int n_symbols;
     int64_t *symbols;
     int64_t *offsets; /* of the plan's buffers in the arena */
@@ -70,7 +71,7 @@ bool tpi_execute_c(tpi_session *s);
 bool tpi_program_start_c(tp_program *p, const char *skip);
 /* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
 bool tpi_program_has_c(tp_program *p, int wait_ms);
-/* A symbol changed its value, or nothing is known yet. */
+/* Places the C program's buffers for the sizes of this run. False when out of memory. */
 bool tpi_program_resize(tp_program *p);
 
 #endif

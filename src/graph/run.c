@@ -50,6 +50,8 @@ static entry *add_entry(struct tpi_program_cache *c, tp_graph *g, tpi_at at, int
     entry *e = tpi_take(&c->ctx->mem, size);
     const size_t list_bytes = (size_t)n_feeds * sizeof(char *);
     const char **list = tpi_take(&c->ctx->mem, list_bytes);
+    if (e)
+        e->program = NULL;
     if (e && list) {
         *e = (entry){.size = size, .n_feeds = n_feeds, .n = n};
         char *p = e->names;
@@ -97,47 +99,70 @@ static tp_program *program_for(tp_graph *g, tpi_at at, int n_feeds, const tp_fee
     return e ? e->program : NULL;
 }
 
-static tp_status refuse(tp_ctx *ctx, tpi_at at, tp_status status, const char *what, int n,
-                        tp_tensor **out)
+/* What is wrong with the arguments, or NULL. */
+static const char *missing(int n_feeds, const tp_feed *feeds, int n, const char *const *names,
+                           tp_tensor **out)
 {
-    tp_tensor *failed = tpi_fail(ctx, at, "tp_graph_run", status, "%s", what);
-    for (int i = 0; i < n && out; i++)
-        out[i] = failed;
+    if (!out)
+        return "the place for the results is NULL";
+    if (n < 1 || !names)
+        return "nothing is fetched";
+    if (n_feeds < 0 || (n_feeds && !feeds))
+        return "the feeds are missing";
+    for (int i = 0; i < n_feeds; i++)
+        if (!feeds[i].name)
+            return "the name of a feed is NULL";
+    for (int i = 0; i < n; i++)
+        if (!names[i])
+            return "the name of a fetch is NULL";
+    return NULL;
+}
+
+static tp_status run(tp_graph *g, tpi_at at, int n_feeds, const tp_feed *feeds, int n,
+                     const char *const *names, tp_tensor **out)
+{
+    enum { FEW = 32 };
+    tp_ctx *ctx = g->ctx;
+    const char *what = missing(n_feeds, feeds, n, names, out);
+    if (what)
+        return tpi_fail_status(ctx, at, "tp_graph_run", TP_E_NULL, "%s", what);
+    tp_program *p = program_for(g, at, n_feeds, feeds, n, names);
+    if (!p)
+        return ctx->status;
+    tp_tensor *few[FEW], **values = few;
+    const size_t bytes = (size_t)n_feeds * sizeof *values;
+    if (n_feeds > FEW)
+        values = tpi_take(&ctx->mem, bytes);
+    if (!values) {
+        tpi_no_memory(ctx, at, "tp_graph_run");
+        return TP_E_MEMORY;
+    }
+    for (int i = 0; i < n_feeds; i++)
+        values[i] = feeds[i].value;
+    const tp_status status = tp_program_run_at(at.file, at.line, p, values, out);
+    if (values != few)
+        tpi_give_back(&ctx->mem, values, bytes);
     return status;
 }
 
 tp_status tp_graph_run_at(const char *file, int line, tp_graph *g, int n_feeds,
                           const tp_feed *feeds, int n, const char *const *names, tp_tensor **out)
 {
-    enum { FEW = 32 };
-    const tpi_at at = TPI_AT(file, line);
-    if (!g || !out)
+    if (!g)
         return TP_E_NULL;
-    bool named = n > 0 && names && n_feeds >= 0 && (!n_feeds || feeds);
-    for (int i = 0; i < n_feeds && named; i++)
-        named = feeds[i].name != NULL;
-    for (int i = 0; i < n && named; i++)
-        named = names[i] != NULL;
-    if (!named)
-        return refuse(g->ctx, at, TP_E_NULL, "a name is missing", n, out);
-    tp_program *p = program_for(g, at, n_feeds, feeds, n, names);
-    if (!p) {
-        const tp_status status = g->ctx->status ? g->ctx->status : TP_E_MEMORY;
-        char text[sizeof g->ctx->error];
-        memcpy(text, g->ctx->error, sizeof text);
-        return refuse(g->ctx, at, status, text, n, out);
+    for (int i = 0; i < n && out; i++)
+        out[i] = NULL;
+    tpi_aside earlier;
+    tpi_error_aside(g->ctx, &earlier);
+    const tpi_at at = TPI_AT(file, line);
+    const tp_status status = run(g, at, n_feeds, feeds, n, names, out);
+    if (status != TP_OK && out && n > 0 && !out[0]) { /* it did not come to a run */
+        tp_tensor *failed =
+            tpi_fail(g->ctx, at, "tp_graph_run", status, "%s", g->ctx->error);
+        for (int i = 0; i < n; i++)
+            out[i] = failed;
     }
-    tp_tensor *few[FEW], **values = few;
-    const size_t bytes = (size_t)n_feeds * sizeof *values;
-    if (n_feeds > FEW)
-        values = tpi_take(&g->ctx->mem, bytes);
-    if (!values)
-        return refuse(g->ctx, at, TP_E_MEMORY, "out of memory", n, out);
-    for (int i = 0; i < n_feeds; i++)
-        values[i] = feeds[i].value;
-    const tp_status status = tp_program_run_at(file, line, p, values, out);
-    if (values != few)
-        tpi_give_back(&g->ctx->mem, values, bytes);
+    tpi_error_back(g->ctx, &earlier);
     return status;
 }
 

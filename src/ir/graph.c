@@ -378,6 +378,9 @@ tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *
     if (!g)
         return (tp_tensor *)&tpi_nil;
     tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
+    if (!failed && t->graph && t->graph != g)
+        failed = tpi_fail(g->ctx, at, "tp_graph_read", TP_E_CTX,
+                          "the tensor belongs to another graph");
     return failed ? failed : tpi_graph_lift(g, at, t);
 }
 
@@ -469,25 +472,27 @@ static bool sort_by_seq(tpi_nodes *l)
     return true;
 }
 
+/* Marked is what is in the list, and nothing else, also when memory is out. */
+static void take_once(tpi_nodes *out, tp_tensor *t)
+{
+    if (t->flags & TPI_MARK)
+        return;
+    tpi_nodes_push(out, t);
+    if (!out->failed)
+        t->flags |= TPI_MARK;
+}
+
 bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
                  bool (*stop)(void *user, const tp_tensor *t), void *user)
 {
     for (int i = 0; i < n_roots; i++)
-        if (!(roots[i]->flags & TPI_MARK)) {
-            roots[i]->flags |= TPI_MARK;
-            tpi_nodes_push(out, roots[i]);
-        }
+        take_once(out, roots[i]);
     for (int at = 0; at < out->n; at++) { /* the list is the queue */
-        tp_tensor *t = out->v[at];
+        const tp_tensor *t = out->v[at];
         if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
             continue;
-        for (int i = t->n_in - 1; i >= 0; i--) {
-            tp_tensor *x = t->in[i];
-            if (x->flags & TPI_MARK)
-                continue;
-            x->flags |= TPI_MARK;
-            tpi_nodes_push(out, x);
-        }
+        for (int i = t->n_in - 1; i >= 0; i--)
+            take_once(out, t->in[i]);
     }
     for (int i = 0; i < out->n; i++)
         out->v[i]->flags &= (uint8_t)~TPI_MARK;

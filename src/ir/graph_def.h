@@ -1,7 +1,7 @@
 /* Graphs: nodes in program order. A static graph holds what was declared; walks over recorded
  * tensors see the same nodes. */
-#ifndef TAPIR_IR_GRAPH_DEF_H
-#define TAPIR_IR_GRAPH_DEF_H
+#ifndef TAPIR_IR_GRAPH_H
+#define TAPIR_IR_GRAPH_H
 
 #include "ir/node.h"
 #include "tapir/graph.h"

@@ -85,7 +85,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
 {
     tp_ctx *ctx = NULL;
     tp_graph *g = NULL;
-    bool requires = false, bad = false;
+    bool requires = false, bad = false, two = false;
     for (int i = 0; i < n_in; i++) {
         const tp_tensor *t = in[i];
         if (!tpi_is_live(t) || t->status != TP_OK) {
@@ -94,7 +94,8 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
             continue;
         }
         bad |= ctx && t->ctx != ctx;
-        ctx = t->ctx;
+        ctx = ctx ? ctx : t->ctx;
+        two |= g && t->graph && t->graph != g;
         g = t->graph ? t->graph : g;
         requires |= t->flags & TPI_REQUIRES;
     }
@@ -106,6 +107,8 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
         }
         return (tp_tensor *)&tpi_nil;
     }
+    if (two)
+        return tpi_fail(ctx, at, op->name, TP_E_CTX, "the operands belong to different graphs");
     tpi_infer q;
     q.op = op;
     q.at = at;

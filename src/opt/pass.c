@@ -20,6 +20,22 @@ bool tpi_list_has(const char *list, const char *name)
     return false;
 }
 
+const char tpi_pass_names[] = "fold,algebra,cse,fuse"; /* fuse is the plan's (codegen/plan.c) */
+
+const char *tpi_unknown_pass(const char *list)
+{
+    for (const char *p = list; p && *p;) {
+        const size_t n = strcspn(p, ",");
+        char name[16] = "";
+        if (n < sizeof name)
+            memcpy(name, p, n);
+        if (!tpi_list_has(tpi_pass_names, name))
+            return p;
+        p += n + (p[n] == ',');
+    }
+    return NULL;
+}
+
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete)
 {
     return tpi_graph_lift(rw->to, TPI_AT(like->file, like->line), concrete);

@@ -42,6 +42,9 @@ tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *
 tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
                             tp_tensor *const *in, const void *attrs);
 
+/* What may be skipped, and the first part of a list that is not among them, or NULL. */
+extern const char tpi_pass_names[];
+const char *tpi_unknown_pass(const char *list);
 /* "a,b" contains name? */
 bool tpi_list_has(const char *list, const char *name);
 

@@ -58,7 +58,7 @@ static inline tp_tensor *random_f64(tp_ctx *tp, uint64_t *s, int rank, const int
 /* ---- gradients ----------------------------------------------------------------------------------- */
 
 typedef struct grad_of {
-    tp_function_of f;
+    tp_checked_function f;
     void *user;
 } grad_of;
 
@@ -87,7 +87,7 @@ static inline tp_tensor *gradients(void *user, int n, tp_tensor *const *xs)
     return tp_concat(n, dx, 0);
 }
 
-static inline void check_once(tp_ctx *tp, const char *what, tp_function_of f, void *user, int n,
+static inline void check_once(tp_ctx *tp, const char *what, tp_checked_function f, void *user, int n,
                               tp_tensor *const *xs)
 {
     const double h = 0x1p-13;
@@ -127,7 +127,7 @@ static inline void check_once(tp_ctx *tp, const char *what, tp_function_of f, vo
 }
 
 /* First and second gradient of f at xs (f64). */
-static inline void check_gradients(tp_ctx *tp, const char *what, tp_function_of f, void *user,
+static inline void check_gradients(tp_ctx *tp, const char *what, tp_checked_function f, void *user,
                                    int n, tp_tensor *const *xs)
 {
     char twice[100];
