@@ -34,9 +34,14 @@ typedef struct settings {
     const char *only;
 } settings;
 
+bool bench_wants(const bench *b, const char *name)
+{
+    return !b->only || strstr(name, b->only);
+}
+
 void bench_add(bench *b, figure f)
 {
-    if (b->n < MAX_FIGURES)
+    if (b->n < MAX_FIGURES && bench_wants(b, f.name))
         b->figures[b->n++] = f;
 }
 
@@ -106,15 +111,6 @@ static int drop(const char *path, const struct stat *st, int type, struct FTW *f
     return remove(path);
 }
 
-static void keep_only(bench *b, const char *text)
-{
-    int n = 0;
-    for (int i = 0; i < b->n; i++)
-        if (!text || strstr(b->figures[i].name, text))
-            b->figures[n++] = b->figures[i];
-    b->n = n;
-}
-
 static void print_all(const bench *b, result *results, const settings *s, double *fma,
                       double *copy)
 {
@@ -145,7 +141,6 @@ static bool run(bench *b, const settings *s)
     bench_add_kernels(b);
     bench_add_lenet(b);
     bench_add_trees(b);
-    keep_only(b, s->only);
     result *results = calloc((size_t)b->n + 1, sizeof *results);
     if (!results)
         return false;
@@ -188,7 +183,9 @@ int main(int argc, char **argv)
         perror("bench: a temporary folder");
         return 1;
     }
-    bench b = {.cache = cache, .trees = access(BENCH_TREES, R_OK) == 0 ? BENCH_TREES : NULL};
+    bench b = {.cache = cache,
+               .trees = access(BENCH_TREES, R_OK) == 0 ? BENCH_TREES : NULL,
+               .only = s.only};
     b.tp = tp_open(&(tp_options){.seed = 7, .cache_dir = cache});
     const bool good = run(&b, &s);
     tp_close(b.tp);

@@ -36,11 +36,14 @@ typedef struct bench {
     tp_ctx *tp;
     const char *cache; /* an empty folder, for compiled programs */
     const char *trees; /* file of trees; NULL: none */
+    const char *only;  /* figures with this in their names; NULL: all */
     figure figures[MAX_FIGURES];
     int n;
 } bench;
 
-/* Past MAX_FIGURES nothing is added. */
+/* To be asked before work is done for a figure. */
+bool bench_wants(const bench *b, const char *name);
+/* Adds it when it is wanted; past MAX_FIGURES nothing is added. */
 void bench_add(bench *b, figure f);
 
 /* Memory they need is tp_alloc's: it goes with the context. */

@@ -85,6 +85,8 @@ static kernel *kernel_new(tp_ctx *tp, function *f, tp_tensor *x, tp_tensor *w, b
 static void add_product(bench *b, int64_t m, int64_t n, int64_t k, const char *const *names,
                         const char *peer)
 {
+    if (!bench_wants(b, names[0]) && !bench_wants(b, names[1]) && !bench_wants(b, names[2]))
+        return;
     tp_tensor *x = tp_normal(b->tp, TP_F32, TP_DIMS(m, k), 0, 1);
     tp_tensor *w = tp_variable(tp_normal(b->tp, TP_F32, TP_DIMS(k, n), 0, 1), "w");
     const double gflop = 2e-9 * (double)m * (double)n * (double)k;
@@ -107,6 +109,8 @@ static void add_product(bench *b, int64_t m, int64_t n, int64_t k, const char *c
 static void add_loop(bench *b, function *fn, tp_tensor *x, const char *eager,
                      const char *in_graph, const char *peer)
 {
+    if (!bench_wants(b, eager) && !bench_wants(b, in_graph))
+        return;
     figure f = {.unit = "ms",
                 .scale = 1e3,
                 .limit = BOUND_MEMORY,

@@ -137,6 +137,14 @@ static void compile_cached(void *arg, int64_t n)
 
 void bench_add_lenet(bench *b)
 {
+    static const char *const names[] = {"LeNet step at 32, eager", "LeNet step at 32, compiled",
+                                        "LeNet, compiling, from the cache",
+                                        "LeNet, compiling, cold"};
+    bool any = false;
+    for (int i = 0; i < 4; i++)
+        any |= bench_wants(b, names[i]);
+    if (!any)
+        return;
     training *t = tp_alloc(b->tp, sizeof *t);
     compiling *c = tp_alloc(b->tp, sizeof *c);
     if (!t || !c)
@@ -160,15 +168,15 @@ void bench_add_lenet(bench *b)
                 .peer_workload = "train/lenet/b32",
                 .peer_metric = "step",
                 .peer_system = "torch-eager"};
-    f.name = "LeNet step at 32, eager", f.run = step_eagerly;
+    f.name = names[0], f.run = step_eagerly;
     bench_add(b, f);
-    f.name = "LeNet step at 32, compiled", f.run = step_compiled;
+    f.name = names[1], f.run = step_compiled;
     bench_add(b, f);
 
     f = (figure){.unit = "ms", .arg = c, .scale = 1e3, .wall = true};
-    f.name = "compiling it, from the cache", f.run = compile_cached;
+    f.name = names[2], f.run = compile_cached;
     bench_add(b, f);
-    f.name = "compiling it, cold", f.run = compile_cold;
+    f.name = names[3], f.run = compile_cold;
     f.peer_workload = "train/lenet/b32", f.peer_metric = "setup",
     f.peer_system = "torch-compile";
     bench_add(b, f);

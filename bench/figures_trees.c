@@ -77,7 +77,8 @@ static void epoch(void *arg, int64_t n)
 
 void bench_add_trees(bench *b)
 {
-    forest *f = tp_alloc(b->tp, sizeof *f);
+    static const char name[] = "Tree-LSTM, eager training";
+    forest *f = bench_wants(b, name) ? tp_alloc(b->tp, sizeof *f) : NULL;
     if (!f)
         return;
     f->tp = b->tp;
@@ -102,7 +103,7 @@ void bench_add_trees(bench *b)
     /* Forward, and twice that backward; the rest is little. */
     const double flops =
         3 * 2.0 * HIDDEN * HIDDEN * (10.0 * (double)n_inner + 3.0 * (double)n_leaves);
-    bench_add(b, (figure){.name = "Tree-LSTM, eager training",
+    bench_add(b, (figure){.name = name,
                           .unit = "trees/s",
                           .run = epoch,
                           .arg = f,

@@ -173,6 +173,14 @@ bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const i
                      tp_tensor **out);
 void tpi_set_strides(tp_tensor *t);      /* row-major */
 void tpi_note_contiguous(tp_tensor *t);  /* sets or clears TPI_CONTIGUOUS from the strides */
+/* Rank and sizes, known or symbolic. */
+static inline bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; i < a->rank && same; i++)
+        same = a->shape[i] == b->shape[i];
+    return same;
+}
 int64_t tpi_count(const tp_tensor *t);   /* elements of a concrete tensor */
 size_t tpi_bytes(const tp_tensor *t);
 

@@ -99,8 +99,8 @@ static bool is_inner(const tp_tensor *t)
 static bool is_product(const sweep *s, int i)
 {
     const tp_tensor *t = s->nodes.v[i];
-    return s->depends[i] && is_inner(t) && t->op->code == TPI_OP_matmul && t->rank == 2 &&
-           t->dtype >= TP_F32;
+    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(t) &&
+           t->rank == 2 && t->dtype >= TP_F32;
 }
 
 /* Carries `depends` from what is asked for to y. */
@@ -322,7 +322,7 @@ void tpi_give(tpi_grad *g, int i, tp_tensor *dx)
     if (!g->wanted[i] || !dx)
         return;
     const tp_tensor *x = g->x[i];
-    if (dx->status == TP_OK) {
+    if (dx->status == TP_OK && !tpi_same_shape(dx, x)) {
         int64_t axes[TP_MAX_RANK];
         int n = 0;
         const int extra = dx->rank - x->rank;

@@ -141,6 +141,13 @@ bool tpi_infer_like(tpi_infer *q, int i)
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype)
 {
     q->dtype = dtype;
+    const tp_tensor *x0 = q->in[0], *x1 = q->in[q->n_in > 1];
+    if (q->n_in <= 2 && tpi_same_shape(x0, x1)) {
+        q->rank = x0->rank;
+        for (int axis = 0; axis < q->rank; axis++)
+            q->shape[axis] = x0->shape[axis];
+        return true;
+    }
     q->rank = 0;
     for (int i = 0; i < q->n_in; i++)
         q->rank = q->in[i]->rank > q->rank ? q->in[i]->rank : q->rank;
