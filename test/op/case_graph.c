@@ -192,9 +192,11 @@ static void run_batch(batch *b, int number)
     run(b, b->g, "reference", &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     run(b, b->g, "reference, no passes",
         &(tp_compile_options){.engine = TP_ENGINE_REFERENCE, .skip_passes = passes[4]});
-    run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});
+    const int only = b->kind.wrapped ? number % (N_PASSES + 1) - 1 : -1; /* -1: with all passes */
+    if (b->o->all || only < 0)
+        run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});
     for (int i = 0; i < N_PASSES; i++) {
-        if (!b->o->all && (!b->kind.wrapped || i != number % N_PASSES))
+        if (!b->o->all && i != only)
             continue;
         char how[64];
         snprintf(how, sizeof how, "C without %s", passes[i]);
@@ -230,16 +232,18 @@ int case_mode_graph(const case_options *o, op_case *cases, int n)
             for (int at = 0; at < n;) {
                 *b = (batch){.o = o,
                              .tp = tp_open(NULL),
-                             .kind = {.wrapped = wrapped, .second = o->all || !wrapped},
+                             .kind = {.wrapped = wrapped},
                              .symbolic = !wrapped};
                 b->g = tp_graph_new(b->tp);
                 tp_seed(b->tp, o->seed);
                 tp_scope_begin(b->tp);
-                for (; at < n && b->n < BATCH; at++)
+                for (; at < n && b->n < BATCH; at++) {
+                    b->kind.second = o->all || o->only || (!wrapped && at % 3 == 0);
                     if (case_wanted(o, &cases[at]) && cases[at].fails == TP_OK &&
                         draws_random(&cases[at]) == random && cases[at].n_in > 0 &&
                         (!wrapped || o->all || has_float(&cases[at])))
                         looked_at += add_case(b, &cases[at]);
+                }
                 run_batch(b, number++);
                 tp_close(b->tp);
             }
