@@ -359,12 +359,22 @@ static tp_tensor *commit(const char *file, int line, tp_optimizer *o)
     tp_tensor *failed = first_failed(o);
     if (failed)
         return failed;
+    /* Concrete: the answer first, since it takes memory and the assignments take none, so that
+     * all of them are done or none. */
+    tp_tensor *answer = NULL;
+    if (o->n_updates && !tp_is_symbolic(o->updates[0].value)) {
+        for (int i = 0; i < o->n_updates; i++)
+            o->done[i] = o->updates[i].value;
+        answer = tp_group(o->n_updates, o->done);
+        if (tp_failed(answer))
+            return answer;
+    }
     for (int i = 0; i < o->n_updates; i++) {
         o->done[i] = tp_assign(o->updates[i].var, o->updates[i].value);
         if (tp_failed(o->done[i]))
             return o->done[i];
     }
-    return tp_group(o->n_updates, o->done);
+    return answer ? answer : tp_group(o->n_updates, o->done);
 }
 
 tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)

@@ -1,0 +1,186 @@
+/* Misuse of base.h. */
+#include "misuse.h"
+
+MISUSE(tp_status_name)
+{
+    (void)b, (void)what;
+    assert_string_equal(tp_status_name(TP_N_STATUS), "?");
+    assert_string_equal(tp_status_name((tp_status)-1), "?");
+    for (int s = 0; s < TP_N_STATUS; s++)
+        assert_string_not_equal(tp_status_name((tp_status)s), "?");
+}
+
+MISUSE(tp_version)
+{
+    (void)b, (void)what;
+    int major, minor, patch;
+    assert_int_equal(sscanf(tp_version(), "%d.%d.%d", &major, &minor, &patch), 3);
+}
+
+static void *no_memory(void *user, size_t size)
+{
+    (void)user, (void)size;
+    return NULL;
+}
+
+MISUSE(tp_open)
+{
+    (void)b, (void)what;
+    const tp_allocator none = {no_memory, unit_release, NULL};
+    assert_null(tp_open(&(tp_options){.allocator = &none}));
+    tp_ctx *plain = tp_open(NULL);
+    assert_non_null(plain);
+    tp_close(plain);
+    tp_ctx *odd = tp_open(&(tp_options){.cache_dir = "", .compiler = "", .seed = UINT64_MAX});
+    assert_non_null(odd);
+    tp_close(odd);
+}
+
+MISUSE(tp_close)
+{
+    (void)b, (void)what;
+    tp_close(NULL);
+}
+
+MISUSE(tp_seed)
+{
+    (void)what;
+    tp_seed(NULL, 3);
+    tp_seed(b->tp, UINT64_MAX);
+    assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(3), 0, 1)));
+}
+
+MISUSE(tp_memory_bytes)
+{
+    (void)what;
+    assert_int_equal(tp_memory_bytes(NULL), 0);
+    assert_true(tp_memory_bytes(b->tp) > 0);
+}
+
+MISUSE(tp_alloc)
+{
+    assert_null(tp_alloc(NULL, 3));
+    BAD_BARE(b, TP_E_MEMORY, tp_alloc(b->tp, SIZE_MAX));
+    BAD_BARE(b, TP_E_MEMORY, tp_alloc(b->tp, SIZE_MAX - 8));
+    BAD_BARE(b, TP_E_MEMORY, tp_alloc(b->tp, SIZE_MAX / 2 + 1));
+    char *p = tp_alloc(b->tp, 0);
+    assert_non_null(p); /* left to tp_close */
+}
+
+MISUSE(tp_free)
+{
+    (void)what;
+    tp_free(NULL, NULL);
+    tp_free(b->tp, NULL);
+    void *p = tp_alloc(b->tp, 70000);
+    tp_free(NULL, p);
+    tp_free(b->tp, p);
+}
+
+MISUSE(tp_error)
+{
+    (void)b, (void)what;
+    assert_int_equal(tp_error(NULL), TP_E_NULL);
+}
+
+MISUSE(tp_error_message)
+{
+    (void)what;
+    assert_string_equal(tp_error_message(NULL), "the context is NULL");
+    assert_string_equal(tp_error_message(b->tp), "");
+    tp_add(b->f, b->t);
+    char first[400];
+    snprintf(first, sizeof first, "%s", tp_error_message(b->tp));
+    tp_cast(b->f, TP_N_DTYPES); /* the first stays */
+    assert_string_equal(tp_error_message(b->tp), first);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_clear_error)
+{
+    (void)what;
+    tp_clear_error(NULL);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_fail)
+{
+    what = "";
+    assert_true(tp_failed(tp_fail(NULL, TP_E_VALUE, "x")));
+    BAD(b, TP_E_VALUE, tp_fail(b->tp, TP_OK, "x"));
+    BAD(b, TP_E_VALUE, tp_fail(b->tp, TP_N_STATUS, "x"));
+    BAD(b, TP_E_SHAPE, tp_fail(b->tp, TP_E_SHAPE, NULL));
+    BAD(b, TP_E_SHAPE, tp_fail(b->tp, TP_E_SHAPE, "%s%n"));
+}
+
+MISUSE(tp_scope_begin)
+{
+    (void)b, (void)what;
+    assert_int_equal(tp_scope_begin(NULL), TP_E_NULL);
+}
+
+MISUSE(tp_scope_end)
+{
+    assert_int_equal(tp_scope_end(NULL), TP_E_NULL);
+    BAD_BARE(b, TP_E_STATE, tp_scope_end(b->tp));
+}
+
+MISUSE(tp_keep)
+{
+    (void)what;
+    assert_null(tp_keep(NULL));
+    assert_ptr_equal(tp_keep(b->failed), b->failed);
+    assert_ptr_equal(tp_keep(b->f), b->f); /* no scope is open */
+    assert_ptr_equal(tp_keep(b->dead), b->dead);
+    assert_ptr_equal(tp_keep(b->gone), b->gone);
+    tp_tensor *nil = tp_neg(NULL);
+    assert_ptr_equal(tp_keep(nil), nil);
+}
+
+MISUSE(tp_retain)
+{
+    (void)what;
+    assert_null(tp_retain(NULL));
+    assert_ptr_equal(tp_retain(b->failed), b->failed); /* left to tp_close */
+    assert_ptr_equal(tp_retain(b->failed), b->failed);
+    assert_ptr_equal(tp_retain(b->f), b->f);
+    assert_ptr_equal(tp_retain(b->f), b->f);
+    assert_ptr_equal(tp_retain(b->f), b->f);
+    assert_ptr_equal(tp_retain(b->gone), b->gone);
+    assert_ptr_equal(tp_retain(b->dead), b->dead);
+    tp_tensor *nil = tp_neg(NULL);
+    assert_ptr_equal(tp_retain(nil), nil);
+}
+
+MISUSE(tp_release)
+{
+    tp_release(NULL);
+    tp_release(tp_neg(NULL));
+    BAD_BARE(b, TP_E_STATE, (tp_release(b->f), (tp_status)TP_E_STATE));
+    tp_retain(b->f);
+    tp_release(b->f);
+    BAD_BARE(b, TP_E_STATE, (tp_release(b->f), (tp_status)TP_E_STATE));
+    if (b->dead)
+        BAD_BARE(b, TP_E_STATE, (tp_release(b->dead), (tp_status)TP_E_STATE));
+}
+
+const misuse misuse_base[] = {
+    LISTED(tp_status_name),
+    LISTED(tp_version),
+    LISTED(tp_open),
+    LISTED(tp_close),
+    LISTED(tp_seed),
+    LISTED(tp_memory_bytes),
+    LISTED(tp_alloc),
+    LISTED(tp_free),
+    LISTED(tp_error),
+    LISTED(tp_error_message),
+    LISTED(tp_clear_error),
+    LISTED(tp_fail),
+    LISTED(tp_scope_begin),
+    LISTED(tp_scope_end),
+    LISTED(tp_keep),
+    LISTED(tp_retain),
+    LISTED(tp_release),
+    {0},
+};

@@ -1,0 +1,154 @@
+/* Misuse of grad.h. */
+#include "misuse.h"
+
+#include <math.h>
+
+MISUSE(tp_require_grad)
+{
+    OPERAND(b, b->f, tp_require_grad(x));
+    BAD(b, TP_E_DTYPE, tp_require_grad(b->i));
+    assert_ptr_equal(tp_require_grad(b->node), b->node);
+}
+
+MISUSE(tp_requires_grad)
+{
+    assert_false(tp_requires_grad(NULL));
+    assert_false(tp_requires_grad(b->dead));
+    assert_false(tp_requires_grad(b->f));
+    assert_true(tp_requires_grad(b->param));
+    tp_requires_grad(b->failed);
+    tp_requires_grad(b->gone);
+}
+
+MISUSE(tp_recording)
+{
+    (void)what;
+    assert_false(tp_recording(NULL, true));
+    assert_true(tp_recording(b->tp, true));
+}
+
+MISUSE(tp_backward)
+{
+    OPERAND(b, tp_sum(b->param, TP_ALL, false), tp_backward(x));
+    BAD(b, TP_E_STATE, tp_backward(b->f));
+    BAD(b, TP_E_SYMBOLIC, tp_backward(b->node));
+    BAD(b, TP_E_STATE, tp_backward(b->i));
+    BAD(b, TP_E_STATE, tp_backward(tp_detach(b->param)));
+}
+
+MISUSE(tp_grad_of)
+{
+    OPERAND(b, b->param, tp_grad_of(x));
+    BAD(b, TP_E_STATE, tp_grad_of(b->f));
+    BAD(b, TP_E_STATE, tp_grad_of(b->node));
+}
+
+MISUSE(tp_zero_grad)
+{
+    (void)what;
+    tp_zero_grad(NULL);
+    tp_zero_grad(b->failed);
+    tp_zero_grad(b->dead);
+    tp_zero_grad(b->gone);
+    tp_zero_grad(b->f);
+    tp_zero_grad(b->node);
+    tp_zero_grad(tp_neg(NULL));
+}
+
+MISUSE(tp_grad)
+{
+    tp_tensor *y = tp_sum(b->param, TP_ALL, false);
+    OPERAND(b, y, tp_grad(x, b->param));
+    OPERAND(b, b->param, tp_grad(y, x));
+    BAD(b, TP_E_NULL, tp_grad(y, NULL));
+    BAD(b, TP_E_STATE, tp_grad(y, b->f));
+    BAD(b, TP_E_DTYPE, tp_grad(y, b->i));
+    BAD(b, TP_E_CTX, tp_grad(y, b->foreign));
+    BAD(b, TP_E_CTX, tp_grad(y, b->node));
+    BAD_AS(b, "gradient", TP_E_DTYPE, tp_grad(b->i, b->param));
+    tp_graph *g = tp_graph_new(b->tp);
+    tp_tensor *other = tp_placeholder(g, "z", TP_F32, TP_DIMS(2, 3));
+    BAD(b, TP_E_CTX, tp_grad(tp_neg(b->node), other));
+}
+
+MISUSE(tp_grads)
+{
+    what = "tp_grad";
+    tp_tensor *y = tp_neg(b->param), *dx[2] = {NULL, NULL};
+    tp_tensor *xs[2] = {b->param, b->param};
+    OPERAND(b, y, tp_grads(x, NULL, 2, xs, dx));
+    assert_int_equal(tp_grads(y, NULL, 0, xs, dx), TP_OK);
+    assert_int_not_equal(tp_grads(y, NULL, 1, xs, NULL), TP_OK);
+    tp_clear_error(b->tp);
+    BAD(b, TP_E_NULL, tp_grads(y, NULL, 1, NULL, dx));
+    assert_true(tp_failed(dx[0]));
+    assert_int_not_equal(tp_grads(y, NULL, -1, xs, dx), TP_OK);
+    tp_clear_error(b->tp);
+    BAD_AS(b, "gradient", TP_E_SHAPE, tp_grads(y, b->t, 2, xs, dx));
+    BAD_AS(b, "gradient", TP_E_SHAPE, tp_grads(y, b->along, 2, xs, dx));
+    assert_true(tp_failed(dx[0]) && tp_failed(dx[1]));
+    BAD_AS(b, "gradient", TP_E_CTX, tp_grads(y, b->foreign, 2, xs, dx));
+    STICKS(b, tp_grads(y, b->failed, 2, xs, dx));
+    BAD_AS(b, "gradient", TP_E_STATE, tp_grads(y, b->gone, 2, xs, dx));
+    tp_tensor *mixed[2] = {b->param, b->f};
+    BAD(b, TP_E_STATE, tp_grads(y, NULL, 2, mixed, dx));
+    assert_true(tp_failed(dx[0]) && tp_failed(dx[1]));
+}
+
+static tp_tensor *fails(void *user, int n, tp_tensor *const *xs)
+{
+    (void)n;
+    return tp_matmul(xs[0], user);
+}
+
+static tp_tensor *gives_null(void *user, int n, tp_tensor *const *xs)
+{
+    (void)user, (void)n, (void)xs;
+    return NULL;
+}
+
+static tp_tensor *gives_symbolic(void *user, int n, tp_tensor *const *xs)
+{
+    (void)n, (void)xs;
+    return user;
+}
+
+static tp_tensor *squares(void *user, int n, tp_tensor *const *xs)
+{
+    (void)user, (void)n;
+    return tp_mul(xs[0], xs[0]);
+}
+
+MISUSE(tp_grad_check)
+{
+    tp_tensor *d = tp_full(b->tp, TP_F64, TP_DIMS(2, 3), 0.5);
+    double worst = 0;
+    OPERAND(b, d, tp_grad_check(squares, NULL, 1, &x, &worst));
+    assert_int_equal(tp_grad_check(squares, NULL, 1, &d, &worst), TP_OK);
+    assert_true(worst < 1e-6);
+    assert_int_not_equal(tp_grad_check(NULL, NULL, 1, &d, &worst), TP_OK);
+    assert_int_not_equal(tp_grad_check(squares, NULL, 0, &d, &worst), TP_OK);
+    assert_int_not_equal(tp_grad_check(squares, NULL, -1, &d, &worst), TP_OK);
+    assert_int_not_equal(tp_grad_check(squares, NULL, 1, NULL, &worst), TP_OK);
+    assert_int_not_equal(tp_grad_check(squares, NULL, 1, &d, NULL), TP_OK);
+    tp_clear_error(b->tp);
+    BAD(b, TP_E_SYMBOLIC, tp_grad_check(squares, NULL, 1, &b->node, &worst));
+    STICKS(b, tp_grad_check(fails, d, 1, &d, &worst));
+    assert_int_not_equal(tp_grad_check(gives_null, NULL, 1, &d, &worst), TP_OK);
+    tp_clear_error(b->tp);
+    assert_int_not_equal(tp_grad_check(gives_symbolic, b->node, 1, &d, &worst), TP_OK);
+    tp_clear_error(b->tp);
+}
+
+const misuse misuse_grad[] = {
+    LISTED(tp_require_grad),
+    LISTED(tp_requires_grad),
+    LISTED(tp_recording),
+    LISTED(tp_backward),
+    LISTED(tp_grad_of),
+    LISTED(tp_zero_grad),
+    LISTED(tp_grad),
+    LISTED(tp_grads),
+    LISTED(tp_grad_check),
+    {0},
+};

@@ -1,0 +1,334 @@
+/* Misuse of graph.h. */
+#include "misuse.h"
+
+MISUSE(tp_graph_new)
+{
+    (void)b, (void)what;
+    assert_null(tp_graph_new(NULL));
+}
+
+MISUSE(tp_graph_free)
+{
+    (void)what;
+    tp_graph_free(NULL);
+    tp_tensor *y = tp_neg(b->node);
+    tp_graph_free(b->g);
+    assert_true(tp_failed(y));
+    assert_int_equal(tp_status_of(y), TP_E_STATE);
+    assert_null(tp_graph_of(y));
+    BAD_AS(b, "neg", TP_E_STATE, tp_neg(y));
+}
+
+MISUSE(tp_symbol)
+{
+    what = "placeholder";
+    tp_symbol(NULL, "n");
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "w", TP_F32, TP_DIMS(tp_symbol(NULL, "n"))));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "w", TP_F32, TP_DIMS(tp_symbol(b->g, NULL))));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "w", TP_F32, TP_DIMS(tp_symbol(b->g, ""))));
+    tp_graph *g = tp_graph_new(b->tp);
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "w", TP_F32, TP_DIMS(tp_symbol(g, "q"))));
+}
+
+#define DIM(fn)                                                                                \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        what = "placeholder";                                                                  \
+        const int64_t n = tp_symbol(b->g, "n");                                                \
+        tp_placeholder(b->g, "w", TP_F32, TP_DIMS(fn(b->g, n, 3)));                            \
+        assert_int_equal(tp_error(b->tp), TP_OK);                                              \
+        BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(fn(NULL, n, 3))));        \
+        BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(fn(b->g, n + 1, 3))));    \
+        BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(fn(b->g, INT64_MIN, 3))));\
+    }
+DIM(tp_dim_add)
+DIM(tp_dim_mul)
+DIM(tp_dim_div)
+
+MISUSE(tp_placeholder)
+{
+    assert_true(tp_failed(tp_placeholder(NULL, "z", TP_F32, TP_SCALAR)));
+    BAD(b, TP_E_NAME, tp_placeholder(b->g, NULL, TP_F32, TP_SCALAR));
+    BAD(b, TP_E_NAME, tp_placeholder(b->g, "", TP_F32, TP_SCALAR));
+    BAD(b, TP_E_NAME, tp_placeholder(b->g, "x", TP_F32, TP_SCALAR));
+    BAD(b, TP_E_DTYPE, tp_placeholder(b->g, "z", TP_N_DTYPES, TP_SCALAR));
+    BAD(b, TP_E_DTYPE, tp_placeholder(b->g, "z", (tp_dtype)-1, TP_SCALAR));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(-1)));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(INT64_MIN)));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, TP_DIMS(INT64_MAX, 2)));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, -1, NULL));
+    BAD(b, TP_E_SHAPE, tp_placeholder(b->g, "z", TP_F32, 9, (const int64_t[9]){0}));
+    BAD(b, TP_E_NULL, tp_placeholder(b->g, "z", TP_F32, 2, NULL));
+}
+
+MISUSE(tp_graph_of)
+{
+    (void)what;
+    assert_null(tp_graph_of(NULL));
+    assert_null(tp_graph_of(b->f));
+    assert_null(tp_graph_of(b->failed));
+    assert_null(tp_graph_of(b->dead));
+    assert_null(tp_graph_of(b->gone));
+}
+
+MISUSE(tp_graph_read)
+{
+    OPERAND(b, b->f, tp_graph_read(b->g, x));
+    assert_true(tp_failed(tp_graph_read(NULL, b->f)));
+    BAD(b, TP_E_CTX, tp_graph_read(b->g, b->foreign));
+    tp_graph *g = tp_graph_new(b->tp);
+    BAD(b, TP_E_CTX, tp_graph_read(g, b->node));
+}
+
+MISUSE(tp_group)
+{
+    what = "group";
+    OPERAND(b, b->f, tp_group(2, (tp_tensor *[]){x, b->node}));
+    BAD_NIL(b, tp_group(0, NULL));
+    BAD_NIL(b, tp_group(-1, &b->f));
+    BAD_NIL(b, tp_group(2, NULL));
+    BAD(b, TP_E_CTX, tp_group(2, (tp_tensor *[]){b->node, b->foreign}));
+}
+
+MISUSE(tp_graph_find)
+{
+    assert_true(tp_failed(tp_graph_find(NULL, "x")));
+    BAD(b, TP_E_NAME, tp_graph_find(b->g, NULL));
+    BAD(b, TP_E_NAME, tp_graph_find(b->g, ""));
+    BAD(b, TP_E_NAME, tp_graph_find(b->g, "no such"));
+}
+
+MISUSE(tp_graph_variable)
+{
+    assert_true(tp_failed(tp_graph_variable(NULL, "x")));
+    BAD(b, TP_E_NAME, tp_graph_variable(b->g, NULL));
+    BAD(b, TP_E_NAME, tp_graph_variable(b->g, "x"));
+}
+
+MISUSE(tp_graph_run)
+{
+    what = "tp_graph_run|tp_graph_compile|tp_program_run";
+    tp_tensor *out[2] = {NULL, NULL};
+    tp_name(tp_neg(b->node), "z");
+    static const char *const z[] = {"z", "z"}, *const missing[] = {"z", NULL};
+    static const char *const unknown[] = {"q"}, *const other[] = {"y"};
+    assert_int_not_equal(tp_graph_run(NULL, TP_FEEDS({"x", b->f}), 1, z, out), TP_OK);
+    BAD(b, TP_E_NAME, tp_graph_run(b->g, 0, NULL, 1, z, out)); /* not fed */
+    assert_true(tp_failed(out[0]));
+    BAD(b, TP_E_NULL, tp_graph_run(b->g, 1, NULL, 1, z, out));
+    BAD(b, TP_E_NULL, tp_graph_run(b->g, TP_FEEDS({NULL, b->f}), 1, z, out));
+    BAD(b, TP_E_NULL, tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 1, NULL, out));
+    BAD(b, TP_E_NULL, tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 2, missing, out));
+    BAD(b, TP_E_NULL, tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 1, z, NULL));
+    BAD(b, TP_E_NAME, tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 1, unknown, out));
+    BAD(b, TP_E_NAME, tp_graph_run(b->g, TP_FEEDS({"no such", b->f}), 1, z, out));
+    BAD(b, TP_E_NAME, tp_graph_run(b->g, TP_FEEDS({"x", b->f}, {"x", b->f}), 1, z, out));
+    BAD(b, TP_E_NAME, tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 1, other, out));
+    assert_int_not_equal(tp_graph_run(b->g, -1, NULL, 1, z, out), TP_OK);
+    tp_clear_error(b->tp);
+    assert_int_not_equal(tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 0, z, out), TP_OK);
+    tp_clear_error(b->tp);
+    assert_int_not_equal(tp_graph_run(b->g, TP_FEEDS({"x", b->f}), -1, z, out), TP_OK);
+    tp_clear_error(b->tp);
+    BAD(b, TP_E_SHAPE,
+           tp_graph_run(b->g, TP_FEEDS({"x", b->t}), 1, z, out));
+    BAD(b, TP_E_SHAPE,
+           tp_graph_run(b->g, TP_FEEDS({"x", b->flag}), 1, z, out));
+    BAD(b, TP_E_SYMBOLIC,
+           tp_graph_run(b->g, TP_FEEDS({"x", b->node}), 1, z, out));
+    BAD(b, TP_E_CTX,
+           tp_graph_run(b->g, TP_FEEDS({"x", b->foreign}), 1, z, out));
+    BAD(b, TP_E_NULL,
+           tp_graph_run(b->g, TP_FEEDS({"x", NULL}), 1, z, out));
+    BAD(b, TP_E_STATE,
+           tp_graph_run(b->g, TP_FEEDS({"x", b->gone}), 1, z, out));
+    STICKS(b, tp_graph_run(b->g, TP_FEEDS({"x", b->failed}), 1, z, out));
+    assert_true(tp_failed(out[0]));
+    assert_int_equal(tp_graph_run(b->g, TP_FEEDS({"x", b->f}), 2, z, out), TP_OK);
+    assert_false(tp_failed(out[0]) || tp_failed(out[1]));
+}
+
+static tp_program *compile(bed *b)
+{
+    static const char *const x[] = {"x"}, *const z[] = {"z"};
+    tp_name(tp_neg(b->node), "z");
+    tp_program *p = tp_graph_compile(
+        b->g, 1, x, 1, z, &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    assert_non_null(p);
+    return p;
+}
+
+MISUSE(tp_graph_compile)
+{
+    static const char *const x[] = {"x", "x"}, *const z[] = {"z"}, *const unknown[] = {"no"};
+    static const char *const null[] = {NULL};
+    tp_program_free(compile(b));
+    assert_null(tp_graph_compile(NULL, 1, x, 1, z, NULL));
+    BAD(b, TP_E_NULL, tp_graph_compile(b->g, 1, NULL, 1, z, NULL));
+    BAD(b, TP_E_NULL, tp_graph_compile(b->g, 1, x, 1, NULL, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, -1, x, 1, z, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 0, z, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, -1, z, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, unknown, 1, z, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, unknown, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, null, 1, z, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, null, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 2, x, 1, z, NULL));
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 0, NULL, 1, z, NULL));
+    const tp_compile_options odd = {.engine = (tp_engine)7};
+    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &odd));
+    const tp_compile_options no_pass = {.skip_passes = "fold,no such pass"};
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_pass));
+}
+
+MISUSE(tp_program_free)
+{
+    (void)what;
+    tp_program_free(NULL);
+    tp_program_free(compile(b));
+}
+
+MISUSE(tp_program_run)
+{
+    tp_program *p = compile(b);
+    tp_tensor *out[1] = {NULL};
+    assert_int_not_equal(tp_program_run(NULL, &b->f, out), TP_OK);
+    OPERAND(b, b->f, tp_program_run(p, &x, out));
+    BAD(b, TP_E_NULL, tp_program_run(p, NULL, out));
+    assert_true(tp_failed(out[0]));
+    BAD(b, TP_E_NULL, tp_program_run(p, &b->f, NULL));
+    BAD(b, TP_E_SHAPE, tp_program_run(p, &b->t, out));
+    BAD(b, TP_E_CTX, tp_program_run(p, &b->foreign, out));
+    BAD(b, TP_E_SYMBOLIC, tp_program_run(p, &b->node, out));
+}
+
+MISUSE(tp_program_wait)
+{
+    assert_int_not_equal(tp_program_wait(NULL), TP_OK);
+    BAD_BARE(b, TP_E_COMPILER, tp_program_wait(compile(b)));
+}
+
+MISUSE(tp_program_engine)
+{
+    (void)what;
+    assert_string_equal(tp_program_engine(NULL), "none");
+    tp_program_engine(compile(b));
+}
+
+MISUSE(tp_program_source)
+{
+    (void)what;
+    assert_null(tp_program_source(NULL));
+    assert_null(tp_program_source(compile(b)));
+}
+
+MISUSE(tp_program_stats_of)
+{
+    (void)b, (void)what;
+    assert_int_equal(tp_program_stats_of(NULL).nodes, 0);
+}
+
+#define TEXT(fn)                                                                               \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        (void)what;                                                                            \
+        assert_null(fn(NULL));                                                                 \
+        char *text = fn(b->g);                                                                 \
+        assert_non_null(text);                                                                 \
+        tp_free(b->tp, text);                                                                  \
+    }
+TEXT(tp_graph_text)
+TEXT(tp_graph_dot)
+
+#define TAPE(fn)                                                                               \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        (void)what;                                                                            \
+        assert_null(fn(NULL));                                                                 \
+        assert_null(fn(tp_neg(NULL)));                                                         \
+        assert_null(fn(b->failed));                                                            \
+        assert_null(fn(b->gone));                                                              \
+        assert_null(fn(b->dead));                                                              \
+        tp_clear_error(b->tp);                                                                 \
+        tp_free(b->tp, fn(b->f));                                                              \
+        tp_free(b->tp, fn(tp_neg(b->param)));                                                  \
+        tp_free(b->tp, fn(tp_neg(b->node)));                                                   \
+        tp_clear_error(b->tp);                                                                 \
+    }
+TAPE(tp_tape_text)
+TAPE(tp_tape_dot)
+
+MISUSE(tp_graph_parse)
+{
+    assert_null(tp_graph_parse(NULL, "x", 1));
+    BAD(b, TP_E_NULL, tp_graph_parse(b->tp, NULL, 4));
+    BAD(b, TP_E_FORMAT, tp_graph_parse(b->tp, "", 0));
+    BAD(b, TP_E_FORMAT, tp_graph_parse(b->tp, "nonsense\n", 9));
+}
+
+MISUSE(tp_graph_verify)
+{
+    (void)what;
+    assert_int_not_equal(tp_graph_verify(NULL), TP_OK);
+    assert_int_equal(tp_graph_verify(b->g), TP_OK);
+}
+
+MISUSE(tp_graph_save)
+{
+    assert_int_not_equal(tp_graph_save(NULL, "g"), TP_OK);
+    BAD(b, TP_E_NULL, tp_graph_save(b->g, NULL));
+    BAD(b, TP_E_IO, tp_graph_save(b->g, ""));
+    BAD(b, TP_E_IO, tp_graph_save(b->g, "/nowhere/g"));
+    BAD(b, TP_E_IO, tp_graph_save(b->g, "/"));
+}
+
+MISUSE(tp_graph_load)
+{
+    assert_null(tp_graph_load(NULL, "g"));
+    BAD(b, TP_E_NULL, tp_graph_load(b->tp, NULL));
+    BAD(b, TP_E_IO, tp_graph_load(b->tp, ""));
+    BAD(b, TP_E_IO, tp_graph_load(b->tp, "/nowhere/g"));
+    BAD(b, TP_E_IO, tp_graph_load(b->tp, "/dev/null"));
+}
+
+MISUSE(tp_graph_load_bytes)
+{
+    what = "tp_graph_load_bytes|tp_graph_load";
+    assert_null(tp_graph_load_bytes(NULL, "x", 1));
+    BAD(b, TP_E_NULL, tp_graph_load_bytes(b->tp, NULL, 9));
+    BAD(b, TP_E_FORMAT, tp_graph_load_bytes(b->tp, "", 0));
+    BAD(b, TP_E_FORMAT, tp_graph_load_bytes(b->tp, "nonsense", 8));
+}
+
+const misuse misuse_graph[] = {
+    LISTED(tp_graph_new),
+    LISTED(tp_graph_free),
+    LISTED(tp_symbol),
+    LISTED(tp_dim_add),
+    LISTED(tp_dim_mul),
+    LISTED(tp_dim_div),
+    LISTED(tp_placeholder),
+    LISTED(tp_graph_of),
+    LISTED(tp_graph_read),
+    LISTED(tp_group),
+    LISTED(tp_graph_find),
+    LISTED(tp_graph_variable),
+    LISTED(tp_graph_run),
+    LISTED(tp_graph_compile),
+    LISTED(tp_program_free),
+    LISTED(tp_program_run),
+    LISTED(tp_program_wait),
+    LISTED(tp_program_engine),
+    LISTED(tp_program_source),
+    LISTED(tp_program_stats_of),
+    LISTED(tp_graph_text),
+    LISTED(tp_graph_dot),
+    LISTED(tp_tape_text),
+    LISTED(tp_tape_dot),
+    LISTED(tp_graph_parse),
+    LISTED(tp_graph_verify),
+    LISTED(tp_graph_save),
+    LISTED(tp_graph_load),
+    LISTED(tp_graph_load_bytes),
+    {0},
+};

@@ -1,0 +1,695 @@
+/* Misuse of ops.h. */
+#include "misuse.h"
+
+static const int64_t absurd[TP_MAX_RANK + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* ---- one operand, and nothing else ------------------------------------------------------------- */
+
+#define ONE(fn, GOOD)                                                                          \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->GOOD, fn(x));                                                            \
+    }
+#define FLOAT_ONE(fn)                                                                          \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x));                                                               \
+        BAD(b, TP_E_DTYPE, fn(b->i));                                                          \
+        BAD(b, TP_E_DTYPE, fn(b->flag));                                                       \
+    }
+
+MISUSE(tp_neg)
+{
+    OPERAND(b, b->f, tp_neg(x));
+    BAD(b, TP_E_DTYPE, tp_neg(b->flag));
+}
+
+MISUSE(tp_not)
+{
+    OPERAND(b, b->flag, tp_not(x));
+    BAD(b, TP_E_DTYPE, tp_not(b->f));
+}
+
+ONE(tp_abs, f)
+ONE(tp_sign, f)
+ONE(tp_relu, f)
+ONE(tp_detach, f)
+MISUSE(tp_contiguous)
+{
+    what = "tp_contiguous|copy";
+    OPERAND(b, b->f, tp_contiguous(x));
+}
+
+FLOAT_ONE(tp_exp)
+FLOAT_ONE(tp_log)
+FLOAT_ONE(tp_sqrt)
+FLOAT_ONE(tp_rsqrt)
+FLOAT_ONE(tp_sin)
+FLOAT_ONE(tp_cos)
+FLOAT_ONE(tp_tanh)
+FLOAT_ONE(tp_sigmoid)
+FLOAT_ONE(tp_erf)
+FLOAT_ONE(tp_floor)
+FLOAT_ONE(tp_ceil)
+FLOAT_ONE(tp_round)
+FLOAT_ONE(tp_gelu)
+FLOAT_ONE(tp_silu)
+
+MISUSE(tp_square)
+{
+    what = "mul";
+    OPERAND(b, b->f, tp_square(x));
+}
+
+MISUSE(tp_cast)
+{
+    OPERAND(b, b->f, tp_cast(x, TP_I32));
+    BAD(b, TP_E_DTYPE, tp_cast(b->f, TP_N_DTYPES));
+    BAD(b, TP_E_DTYPE, tp_cast(b->node, (tp_dtype)-1));
+}
+
+MISUSE(tp_clip)
+{
+    what = "clip|max|tp_scalar_like";
+    OPERAND(b, b->f, tp_clip(x, 0, 1));
+}
+
+/* ---- two operands that broadcast ------------------------------------------------------------------ */
+
+static tp_tensor *other_graph(bed *b)
+{
+    tp_graph *g = tp_graph_new(b->tp);
+    return tp_placeholder(g, "z", TP_F32, TP_DIMS(2, 3));
+}
+
+#define TWO_SHAPED(fn)                                                                         \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, b->f));                                                         \
+        OPERAND(b, b->f, fn(b->f, x));                                                         \
+        BAD(b, TP_E_NULL, fn(b->f, NULL));                                                     \
+        BAD(b, TP_E_NULL, fn(NULL, b->f));                                                     \
+        BAD(b, TP_E_CTX, fn(b->f, b->foreign));                                                \
+        BAD(b, TP_E_SHAPE, fn(b->f, b->t));                                                    \
+        BAD(b, TP_E_SHAPE, fn(b->node, b->t));                                                 \
+        BAD(b, TP_E_CTX, fn(b->node, other_graph(b)));                                         \
+    }
+TWO_SHAPED(tp_add)
+TWO_SHAPED(tp_sub)
+TWO_SHAPED(tp_mul)
+TWO_SHAPED(tp_div)
+TWO_SHAPED(tp_pow)
+TWO_SHAPED(tp_min)
+TWO_SHAPED(tp_max)
+TWO_SHAPED(tp_mod)
+TWO_SHAPED(tp_eq)
+TWO_SHAPED(tp_ne)
+TWO_SHAPED(tp_lt)
+TWO_SHAPED(tp_le)
+TWO_SHAPED(tp_gt)
+TWO_SHAPED(tp_ge)
+
+#define LOGIC(fn)                                                                              \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->flag, fn(x, b->flag));                                                   \
+        OPERAND(b, b->flag, fn(b->flag, x));                                                   \
+        BAD(b, TP_E_NULL, fn(NULL, b->flag));                                                  \
+        BAD(b, TP_E_CTX, fn(b->flag, b->foreign));                                             \
+        BAD(b, TP_E_DTYPE, fn(b->f, b->f));                                                    \
+        BAD(b, TP_E_SHAPE, fn(b->flag, b->i));                                                 \
+    }
+LOGIC(tp_and)
+LOGIC(tp_or)
+LOGIC(tp_xor)
+
+MISUSE(tp_where)
+{
+    OPERAND(b, b->flag, tp_where(x, b->f, b->f));
+    OPERAND(b, b->f, tp_where(b->flag, x, b->f));
+    OPERAND(b, b->f, tp_where(b->flag, b->f, x));
+    BAD(b, TP_E_DTYPE, tp_where(b->f, b->f, b->f));
+    BAD(b, TP_E_SHAPE, tp_where(b->flag, b->f, b->t));
+    BAD(b, TP_E_CTX, tp_where(b->flag, b->f, b->foreign));
+}
+
+/* ---- reductions -------------------------------------------------------------------------------- */
+
+#define REDUCE(fn)                                                                             \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, TP_ALL, false));                                                \
+        BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(2), false));                                        \
+        BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(-3), true));                                        \
+        BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(0, -2), false));                                    \
+        BAD(b, TP_E_AXIS, fn(b->node, TP_DIMS(INT64_MAX), false));                             \
+        BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(INT64_MIN), false));                                \
+        BAD(b, TP_E_VALUE, fn(b->f, -1, absurd, false));                                        \
+        BAD(b, TP_E_AXIS, fn(b->f, INT32_MAX, absurd, false));                                 \
+        BAD(b, TP_E_VALUE, fn(b->f, 2, NULL, false));                                           \
+    }
+REDUCE(tp_sum)
+REDUCE(tp_prod)
+REDUCE(tp_reduce_max)
+REDUCE(tp_reduce_min)
+REDUCE(tp_mean)
+
+#define ALONG(fn, ...)                                                                         \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, 0 __VA_ARGS__));                                                \
+        BAD(b, TP_E_AXIS, fn(b->f, 2 __VA_ARGS__));                                            \
+        BAD(b, TP_E_AXIS, fn(b->node, -3 __VA_ARGS__));                                        \
+        BAD(b, TP_E_AXIS, fn(b->f, INT32_MIN __VA_ARGS__));                                    \
+        BAD(b, TP_E_AXIS, fn(b->f, INT32_MAX __VA_ARGS__));                                    \
+    }
+#define COMMA ,
+ALONG(tp_argmax, COMMA false)
+ALONG(tp_argmin, COMMA true)
+ALONG(tp_cumsum, COMMA false, true)
+ALONG(tp_softmax, )
+ALONG(tp_log_softmax, )
+
+MISUSE(tp_recur)
+{
+    OPERAND(b, b->f, tp_recur(x, b->f, 0, false));
+    OPERAND(b, b->f, tp_recur(b->f, x, 0, false));
+    BAD(b, TP_E_AXIS, tp_recur(b->f, b->f, 2, false));
+    BAD(b, TP_E_SHAPE, tp_recur(b->f, b->t, 0, false));
+    BAD(b, TP_E_CTX, tp_recur(b->f, b->foreign, 0, false));
+}
+
+MISUSE(tp_extent)
+{
+    OPERAND(b, b->f, tp_extent(x, TP_ALL, TP_I64));
+    BAD(b, TP_E_AXIS, tp_extent(b->f, TP_DIMS(2), TP_I64));
+    BAD(b, TP_E_VALUE, tp_extent(b->f, -1, absurd, TP_I64));
+    BAD(b, TP_E_DTYPE, tp_extent(b->f, TP_ALL, TP_N_DTYPES));
+    BAD(b, TP_E_DTYPE, tp_extent(b->batch, TP_ALL, (tp_dtype)99));
+}
+
+/* ---- moves --------------------------------------------------------------------------------------- */
+
+MISUSE(tp_reshape)
+{
+    OPERAND(b, b->f, tp_reshape(x, TP_DIMS(6)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(5)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(-1, -1)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(4, -1)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(0, -1)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(-2, 3)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(INT64_MAX, INT64_MAX)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(INT64_MIN)));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_MAX_RANK + 1, absurd));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, -1, absurd));
+    BAD(b, TP_E_NULL, tp_reshape(b->f, 1, NULL));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->f, TP_DIMS(tp_symbol(b->g, "n"))));
+    BAD(b, TP_E_SHAPE, tp_reshape(b->node, TP_DIMS(7)));
+}
+
+MISUSE(tp_flatten)
+{
+    OPERAND(b, b->f, tp_flatten(x, 1));
+    BAD(b, TP_E_AXIS, tp_flatten(b->f, 7));
+    BAD(b, TP_E_AXIS, tp_flatten(b->f, INT32_MIN));
+}
+
+MISUSE(tp_transpose)
+{
+    OPERAND(b, b->f, tp_transpose(x, TP_ALL));
+    BAD(b, TP_E_AXIS, tp_transpose(b->f, TP_DIMS(0, 0)));
+    BAD(b, TP_E_AXIS, tp_transpose(b->f, TP_DIMS(0)));
+    BAD(b, TP_E_AXIS, tp_transpose(b->f, TP_DIMS(0, 2)));
+    BAD(b, TP_E_SHAPE, tp_transpose(b->f, -5, absurd));
+    BAD(b, TP_E_NULL, tp_transpose(b->f, 2, NULL));
+}
+
+MISUSE(tp_swap)
+{
+    OPERAND(b, b->f, tp_swap(x, 0, 1));
+    BAD(b, TP_E_AXIS, tp_swap(b->f, 0, 2));
+    BAD(b, TP_E_AXIS, tp_swap(b->f, INT32_MIN, 0));
+}
+
+MISUSE(tp_unsqueeze)
+{
+    OPERAND(b, b->f, tp_unsqueeze(x, 0));
+    BAD(b, TP_E_AXIS, tp_unsqueeze(b->f, 4));
+    BAD(b, TP_E_AXIS, tp_unsqueeze(b->f, INT32_MIN));
+    tp_tensor *deep = tp_full(b->tp, TP_F32, TP_MAX_RANK, absurd, 1);
+    BAD(b, TP_E_SHAPE, tp_unsqueeze(deep, 0));
+}
+
+MISUSE(tp_squeeze)
+{
+    OPERAND(b, b->image, tp_squeeze(x, 0));
+    BAD(b, TP_E_SHAPE, tp_squeeze(b->f, 0));
+    BAD(b, TP_E_AXIS, tp_squeeze(b->f, 2));
+}
+
+MISUSE(tp_broadcast)
+{
+    OPERAND(b, b->c, tp_broadcast(x, TP_DIMS(4, 3)));
+    BAD(b, TP_E_SHAPE, tp_broadcast(b->f, TP_DIMS(3)));
+    BAD(b, TP_E_SHAPE, tp_broadcast(b->f, TP_DIMS(2, 4)));
+    BAD(b, TP_E_SHAPE, tp_broadcast(b->c, TP_DIMS(-1, 3)));
+    BAD(b, TP_E_SHAPE, tp_broadcast(b->c, TP_DIMS(INT64_MAX, 3)));
+    BAD(b, TP_E_SHAPE, tp_broadcast(b->c, TP_MAX_RANK + 1, absurd));
+    BAD(b, TP_E_NULL, tp_broadcast(b->c, 2, NULL));
+}
+
+MISUSE(tp_slice)
+{
+    OPERAND(b, b->f, tp_slice(x, 0, 0, TP_END, 1));
+    BAD(b, TP_E_AXIS, tp_slice(b->f, 2, 0, 1, 1));
+    BAD(b, TP_E_VALUE, tp_slice(b->f, 0, 0, 1, 0));
+    /* absurd ends are clamped */
+    assert_int_equal(tp_size(tp_slice(b->f, 0, INT64_MIN, INT64_MAX, INT64_MAX), 0), 1);
+    assert_int_equal(tp_size(tp_slice(b->f, 0, INT64_MAX, INT64_MIN, INT64_MIN), 0), 1);
+    assert_int_equal(tp_size(tp_slice(b->f, 1, INT64_MAX, INT64_MIN, -1), 1), 3);
+}
+
+MISUSE(tp_select)
+{
+    OPERAND(b, b->f, tp_select(x, 0, 0));
+    BAD(b, TP_E_AXIS, tp_select(b->f, 2, 0));
+    BAD(b, TP_E_VALUE, tp_select(b->f, 0, 2));
+    BAD(b, TP_E_VALUE, tp_select(b->f, 0, -3));
+    BAD(b, TP_E_VALUE, tp_select(b->node, 0, INT64_MAX));
+    BAD(b, TP_E_VALUE, tp_select(b->f, 0, INT64_MIN));
+}
+
+MISUSE(tp_flip)
+{
+    OPERAND(b, b->f, tp_flip(x, TP_ALL));
+    BAD(b, TP_E_AXIS, tp_flip(b->f, TP_DIMS(0, 0)));
+    BAD(b, TP_E_AXIS, tp_flip(b->f, TP_DIMS(3)));
+    BAD(b, TP_E_SHAPE, tp_flip(b->f, -1, absurd));
+}
+
+MISUSE(tp_pad)
+{
+    const int64_t one[] = {1, 1}, less[] = {0, -1}, most[] = {INT64_MAX, INT64_MAX};
+    OPERAND(b, b->f, tp_pad(x, 2, one, one, 0));
+    BAD(b, TP_E_SHAPE, tp_pad(b->f, 1, one, one, 0));
+    BAD(b, TP_E_SHAPE, tp_pad(b->f, -1, one, one, 0));
+    BAD(b, TP_E_NULL, tp_pad(b->f, 2, NULL, one, 0));
+    BAD(b, TP_E_NULL, tp_pad(b->f, 2, one, NULL, 0));
+    BAD(b, TP_E_VALUE, tp_pad(b->f, 2, less, one, 0));
+    BAD(b, TP_E_SHAPE, tp_pad(b->f, 2, most, most, 0));
+}
+
+MISUSE(tp_concat)
+{
+    OPERAND(b, b->f, tp_concat(2, (tp_tensor *[]){x, b->f}, 0));
+    OPERAND(b, b->f, tp_concat(2, (tp_tensor *[]){b->f, x}, 0));
+    tp_tensor *two[] = {b->f, b->t};
+    BAD(b, TP_E_AXIS, tp_concat(2, (tp_tensor *[]){b->f, b->f}, 2));
+    BAD(b, TP_E_SHAPE, tp_concat(2, two, 0));
+    BAD(b, TP_E_CTX, tp_concat(2, (tp_tensor *[]){b->f, b->foreign}, 0));
+    BAD_NIL(b, tp_concat(0, two, 0));
+    BAD_NIL(b, tp_concat(-1, two, 0));
+    BAD_NIL(b, tp_concat(2, NULL, 0));
+}
+
+MISUSE(tp_stack)
+{
+    what = "stack|unsqueeze|concat";
+    OPERAND(b, b->f, tp_stack(2, (tp_tensor *[]){x, b->f}, 0));
+    tp_tensor *two[] = {b->f, b->t};
+    BAD(b, TP_E_AXIS, tp_stack(2, (tp_tensor *[]){b->f, b->f}, 4));
+    BAD(b, TP_E_SHAPE, tp_stack(2, two, 0));
+    BAD(b, TP_E_CTX, tp_stack(2, (tp_tensor *[]){b->f, b->foreign}, 0));
+    BAD_NIL(b, tp_stack(0, two, 0));
+    BAD_NIL(b, tp_stack(-1, two, 0));
+    BAD_NIL(b, tp_stack(2, NULL, 0));
+}
+
+MISUSE(tp_split)
+{
+    tp_tensor *out[3];
+    const int64_t sizes[] = {1, 2}, wrong[] = {1, 1}, negative[] = {-1, 4},
+                  huge[] = {INT64_MAX, INT64_MAX - 4};
+    OPERAND(b, b->f, tp_split(x, 1, 2, sizes, out));
+    BAD(b, TP_E_AXIS, tp_split(b->f, 2, 2, sizes, out));
+    assert_true(tp_failed(out[0]) && tp_failed(out[1]));
+    BAD(b, TP_E_SHAPE, tp_split(b->f, 1, 2, wrong, out));
+    BAD(b, TP_E_SHAPE, tp_split(b->f, 1, 2, negative, out));
+    BAD(b, TP_E_SHAPE, tp_split(b->f, 1, 2, huge, out));
+    BAD(b, TP_E_SHAPE, tp_split(b->f, 1, 2, NULL, out));
+    BAD(b, TP_E_VALUE, tp_split(b->f, 1, 0, NULL, out));
+    BAD(b, TP_E_VALUE, tp_split(b->f, 1, -1, NULL, out));
+    BAD(b, TP_E_VALUE, tp_split(b->f, 1, 3, NULL, NULL));
+}
+
+/* ---- indices -------------------------------------------------------------------------------------- */
+
+static tp_tensor *far(bed *b, int rank, const int64_t *shape)
+{
+    return tp_full(b->tp, TP_I64, rank, shape, 1e18);
+}
+
+MISUSE(tp_gather)
+{
+    OPERAND(b, b->f, tp_gather(x, b->i, 0));
+    OPERAND(b, b->i, tp_gather(b->f, x, 0));
+    BAD(b, TP_E_DTYPE, tp_gather(b->f, b->c, 0));
+    BAD(b, TP_E_AXIS, tp_gather(b->f, b->i, 2));
+    BAD(b, TP_E_VALUE, tp_gather(b->f, far(b, TP_DIMS(2)), 0));
+    BAD(b, TP_E_CTX, tp_gather(b->f, b->foreign, 0));
+    tp_tensor *deep = tp_full(b->tp, TP_I64, TP_MAX_RANK, absurd, 0);
+    BAD(b, TP_E_SHAPE, tp_gather(b->f, deep, 0));
+}
+
+MISUSE(tp_take_along)
+{
+    OPERAND(b, b->f, tp_take_along(x, b->along, 0));
+    OPERAND(b, b->along, tp_take_along(b->f, x, 0));
+    BAD(b, TP_E_DTYPE, tp_take_along(b->f, b->f, 0));
+    BAD(b, TP_E_AXIS, tp_take_along(b->f, b->along, 2));
+    BAD(b, TP_E_SHAPE, tp_take_along(b->f, b->i, 0));
+    BAD(b, TP_E_VALUE, tp_take_along(b->f, far(b, TP_DIMS(2, 3)), 0));
+}
+
+#define SCATTER(fn)                                                                            \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, b->i, b->f, 0));                                                \
+        OPERAND(b, b->i, fn(b->f, x, b->f, 0));                                                \
+        OPERAND(b, b->f, fn(b->f, b->i, x, 0));                                                \
+        BAD(b, TP_E_DTYPE, fn(b->f, b->f, b->f, 0));                                           \
+        BAD(b, TP_E_AXIS, fn(b->f, b->i, b->f, 2));                                            \
+        BAD(b, TP_E_SHAPE, fn(b->f, b->i, b->t, 0));                                           \
+        BAD(b, TP_E_VALUE, fn(b->f, far(b, TP_DIMS(2)), b->f, 0));                             \
+        BAD(b, TP_E_CTX, fn(b->f, b->i, b->foreign, 0));                                       \
+    }
+SCATTER(tp_scatter_add)
+SCATTER(tp_scatter)
+
+MISUSE(tp_put_along_add)
+{
+    OPERAND(b, b->f, tp_put_along_add(x, b->along, b->f, 0));
+    OPERAND(b, b->along, tp_put_along_add(b->f, x, b->f, 0));
+    OPERAND(b, b->f, tp_put_along_add(b->f, b->along, x, 0));
+    BAD(b, TP_E_DTYPE, tp_put_along_add(b->f, b->f, b->f, 0));
+    BAD(b, TP_E_AXIS, tp_put_along_add(b->f, b->along, b->f, 2));
+    BAD(b, TP_E_SHAPE, tp_put_along_add(b->f, b->along, b->t, 0));
+    BAD(b, TP_E_VALUE, tp_put_along_add(b->f, far(b, TP_DIMS(2, 3)), b->f, 0));
+}
+
+MISUSE(tp_one_hot)
+{
+    OPERAND(b, b->i, tp_one_hot(x, 3, TP_F32));
+    BAD(b, TP_E_DTYPE, tp_one_hot(b->f, 3, TP_F32));
+    BAD(b, TP_E_DTYPE, tp_one_hot(b->i, 3, TP_N_DTYPES));
+    BAD(b, TP_E_SHAPE, tp_one_hot(b->i, -1, TP_F32));
+    BAD(b, TP_E_SHAPE, tp_one_hot(b->i, INT64_MAX, TP_F32));
+    tp_tensor *deep = tp_full(b->tp, TP_I64, TP_MAX_RANK, absurd, 0);
+    BAD(b, TP_E_SHAPE, tp_one_hot(deep, 2, TP_F32));
+}
+
+/* ---- contractions and windows ------------------------------------------------------------------------ */
+
+MISUSE(tp_matmul)
+{
+    OPERAND(b, b->f, tp_matmul(x, b->t));
+    OPERAND(b, b->t, tp_matmul(b->f, x));
+    BAD(b, TP_E_SHAPE, tp_matmul(b->f, b->f));
+    BAD(b, TP_E_SHAPE, tp_matmul(b->f, tp_scalar(b->tp, TP_F32, 1)));
+    BAD(b, TP_E_CTX, tp_matmul(b->t, b->foreign));
+    BAD(b, TP_E_SHAPE, tp_matmul(b->node, b->node));
+}
+
+/* Windows no convolution has. */
+static const tp_window bad_windows[] = {
+    {.stride = {-1}},
+    {.pad_lo = {-1}},
+    {.pad_hi = {0, INT64_MIN}},
+    {.dilation = {-2}},
+    {.dilation = {INT64_MAX}},
+    {.pad_lo = {INT64_MAX}, .pad_hi = {INT64_MAX}},
+    {.dilation = {9, 9}},
+};
+enum { N_BAD = sizeof bad_windows / sizeof *bad_windows };
+
+MISUSE(tp_conv)
+{
+    OPERAND(b, b->image, tp_conv(x, b->kernel, NULL));
+    OPERAND(b, b->kernel, tp_conv(b->image, x, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv(b->f, b->kernel, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv(b->image, b->image_out, NULL));
+    BAD(b, TP_E_DTYPE, tp_conv(tp_cast(b->image, TP_I32), tp_cast(b->kernel, TP_I32), NULL));
+    for (int k = 0; k < N_BAD; k++) {
+        assert_true(tp_failed(tp_conv(b->image, b->kernel, &bad_windows[k])));
+        assert_int_not_equal(tp_error(b->tp), TP_OK);
+        tp_clear_error(b->tp);
+    }
+    BAD(b, TP_E_VALUE, tp_conv(b->image, b->kernel, &(tp_window){.groups = -1}));
+    BAD(b, TP_E_SHAPE, tp_conv(b->image, b->kernel, &(tp_window){.groups = 7}));
+    BAD(b, TP_E_CTX, tp_conv(b->image, tp_full(b->other, TP_F32, TP_DIMS(3, 2, 2, 2), 1), NULL));
+}
+
+MISUSE(tp_conv_dx)
+{
+    const int64_t sizes[] = {4, 4}, wrong[] = {9, 4}, negative[] = {-1, 4};
+    OPERAND(b, b->image_out, tp_conv_dx(x, b->kernel, 2, sizes, NULL));
+    OPERAND(b, b->kernel, tp_conv_dx(b->image_out, x, 2, sizes, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dx(b->image_out, b->kernel, 1, sizes, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dx(b->image_out, b->kernel, 2, wrong, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dx(b->image_out, b->kernel, 2, negative, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dx(b->image_out, b->kernel, -1, sizes, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dx(b->image_out, b->kernel, 2, NULL, NULL));
+}
+
+MISUSE(tp_conv_dw)
+{
+    const int64_t sizes[] = {2, 2}, wrong[] = {3, 2}, negative[] = {-1, 2};
+    OPERAND(b, b->image, tp_conv_dw(x, b->image_out, 2, sizes, NULL));
+    OPERAND(b, b->image_out, tp_conv_dw(b->image, x, 2, sizes, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dw(b->image, b->image_out, 1, sizes, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dw(b->image, b->image_out, 2, wrong, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dw(b->image, b->image_out, 2, negative, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_dw(b->image, b->image_out, 2, NULL, NULL));
+}
+
+#define POOL(fn)                                                                               \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->image, fn(x, &(tp_window){.kernel = {2, 2}}));                           \
+        BAD(b, TP_E_DTYPE, fn(tp_cast(b->image, TP_I32), &(tp_window){.kernel = {2, 2}}));     \
+        BAD(b, TP_E_SHAPE, fn(b->f, &(tp_window){.kernel = {2, 2}}));                          \
+        BAD(b, TP_E_NULL, fn(b->image, NULL));                                                 \
+        BAD(b, TP_E_VALUE, fn(b->image, &(tp_window){0}));                                     \
+        for (int k = 0; k < N_BAD; k++) {                                                      \
+            tp_window w = bad_windows[k];                                                      \
+            w.kernel[0] = w.kernel[1] = 2;                                                     \
+            assert_true(tp_failed(fn(b->image, &w)));                                          \
+            assert_int_not_equal(tp_error(b->tp), TP_OK);                                      \
+            tp_clear_error(b->tp);                                                             \
+        }                                                                                      \
+    }
+POOL(tp_max_pool)
+POOL(tp_avg_pool)
+
+/* ---- random ------------------------------------------------------------------------------------------ */
+
+#define RANDOM(fn)                                                                             \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        assert_true(tp_failed(fn(NULL, TP_F32, TP_DIMS(2), 0, 1)));                            \
+        BAD(b, TP_E_DTYPE, fn(b->tp, TP_N_DTYPES, TP_DIMS(2), 0, 1));                          \
+        BAD(b, TP_E_DTYPE, fn(b->tp, TP_I32, TP_DIMS(2), 0, 1));                               \
+        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(-2), 0, 1));                              \
+        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(INT64_MAX, 2), 0, 1));                    \
+        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, -1, absurd, 0, 1));                               \
+        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(tp_symbol(b->g, "n")), 0, 1));            \
+        BAD(b, TP_E_NULL, fn(b->tp, TP_F32, 1, NULL, 0, 1));                                   \
+        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 57), 0, 1));               \
+    }
+RANDOM(tp_uniform)
+RANDOM(tp_normal)
+
+#define RANDOM_LIKE(fn)                                                                        \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        what = "uniform|normal";                                                               \
+        OPERAND(b, b->f, fn(x, 0, 1));                                                         \
+        OPERAND(b, b->batch, fn(x, 0, 1));                                                     \
+        BAD(b, TP_E_DTYPE, fn(b->i, 0, 1));                                                    \
+    }
+RANDOM_LIKE(tp_uniform_like)
+RANDOM_LIKE(tp_normal_like)
+
+/* ---- composites ---------------------------------------------------------------------------------------- */
+
+MISUSE(tp_cross_entropy)
+{
+    OPERAND(b, b->f, tp_cross_entropy(x, b->i));
+    OPERAND(b, b->i, tp_cross_entropy(b->f, x));
+    BAD(b, TP_E_DTYPE, tp_cross_entropy(b->i, b->i));
+    BAD(b, TP_E_SHAPE, tp_cross_entropy(b->c, b->i));
+    BAD(b, TP_E_SHAPE, tp_cross_entropy(b->t, b->i));
+    BAD(b, TP_E_DTYPE, tp_cross_entropy(b->f, tp_slice(b->c, 0, 0, 2, 1)));
+    assert_true(tp_failed(tp_cross_entropy(b->f, far(b, TP_DIMS(2)))));
+    assert_int_equal(tp_error(b->tp), TP_E_VALUE);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_mse)
+{
+    OPERAND(b, b->f, tp_mse(x, b->f));
+    OPERAND(b, b->f, tp_mse(b->f, x));
+    BAD(b, TP_E_SHAPE, tp_mse(b->f, b->t));
+}
+
+MISUSE(tp_layer_norm)
+{
+    OPERAND(b, b->f, tp_layer_norm(x, b->c, b->c, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_layer_norm(b->f, b->f, b->c, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_layer_norm(b->f, b->c, b->f, 1e-5));
+    BAD(b, TP_E_VALUE, tp_layer_norm(b->f, NULL, NULL, -1));
+    BAD(b, TP_E_DTYPE, tp_layer_norm(b->along, NULL, NULL, 1e-5));
+    BAD(b, TP_E_CTX, tp_layer_norm(b->f, tp_full(b->other, TP_F32, TP_DIMS(3), 1), NULL, 1e-5));
+    STICKS(b, tp_layer_norm(b->f, b->failed, NULL, 1e-5));
+    STICKS(b, tp_layer_norm(b->f, NULL, b->gone, 1e-5));
+}
+
+MISUSE(tp_batch_norm)
+{
+    OPERAND(b, b->f, tp_batch_norm(x, b->c, b->c, b->c, b->c, 1e-5));
+    OPERAND(b, b->c, tp_batch_norm(b->f, NULL, NULL, x, b->c, 1e-5));
+    OPERAND(b, b->c, tp_batch_norm(b->f, NULL, NULL, b->c, x, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_batch_norm(b->f, b->f, NULL, b->c, b->c, 1e-5));
+    BAD(b, TP_E_VALUE, tp_batch_norm(b->f, NULL, NULL, b->c, b->c, -1));
+    BAD(b, TP_E_SHAPE, tp_batch_norm(b->c, NULL, NULL, b->c, b->c, 1e-5));
+}
+
+MISUSE(tp_batch_norm_train)
+{
+    OPERAND(b, b->f, tp_batch_norm_train(x, b->c, b->c, NULL, NULL, 0.1, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_batch_norm_train(b->c, NULL, NULL, NULL, NULL, 0.1, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_batch_norm_train(b->f, b->f, NULL, NULL, NULL, 0.1, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_batch_norm_train(b->f, NULL, NULL, b->var, b->var, 0.1, 1e-5));
+    BAD(b, TP_E_VALUE, tp_batch_norm_train(b->f, NULL, NULL, NULL, NULL, 0.1, -1));
+    tp_tensor *running = tp_variable(b->c, "r");
+    assert_true(tp_failed(tp_batch_norm_train(b->f, NULL, NULL, b->c, b->c, 0.1, 1e-5)));
+    tp_clear_error(b->tp);
+    assert_true(tp_failed(tp_batch_norm_train(b->f, NULL, NULL, running, NULL, 0.1, 1e-5)) ||
+                tp_error(b->tp) == TP_OK);
+    tp_clear_error(b->tp);
+    STICKS(b, tp_batch_norm_train(b->f, NULL, NULL, b->failed, running, 0.1, 1e-5));
+}
+
+MISUSE(tp_dropout)
+{
+    OPERAND(b, b->f, tp_dropout(x, 0.5));
+    BAD(b, TP_E_VALUE, tp_dropout(b->f, 1));
+    BAD(b, TP_E_VALUE, tp_dropout(b->f, -0.1));
+    BAD(b, TP_E_VALUE, tp_dropout(b->f, 0.0 / 0.0));
+    BAD(b, TP_E_DTYPE, tp_dropout(b->i, 0.5));
+}
+
+MISUSE(tp_linear)
+{
+    what = "matmul";
+    OPERAND(b, b->f, tp_linear(x, b->t, NULL));
+    OPERAND(b, b->t, tp_linear(b->f, x, NULL));
+    what = "linear|matmul|add";
+    BAD(b, TP_E_SHAPE, tp_linear(b->f, b->f, NULL));
+    BAD(b, TP_E_SHAPE, tp_linear(b->f, b->t, b->c));
+}
+
+const misuse misuse_ops[] = {
+    LISTED(tp_neg),
+    LISTED(tp_not),
+    LISTED(tp_abs),
+    LISTED(tp_sign),
+    LISTED(tp_relu),
+    LISTED(tp_detach),
+    LISTED(tp_contiguous),
+    LISTED(tp_exp),
+    LISTED(tp_log),
+    LISTED(tp_sqrt),
+    LISTED(tp_rsqrt),
+    LISTED(tp_sin),
+    LISTED(tp_cos),
+    LISTED(tp_tanh),
+    LISTED(tp_sigmoid),
+    LISTED(tp_erf),
+    LISTED(tp_floor),
+    LISTED(tp_ceil),
+    LISTED(tp_round),
+    LISTED(tp_gelu),
+    LISTED(tp_silu),
+    LISTED(tp_square),
+    LISTED(tp_cast),
+    LISTED(tp_clip),
+    LISTED(tp_add),
+    LISTED(tp_sub),
+    LISTED(tp_mul),
+    LISTED(tp_div),
+    LISTED(tp_pow),
+    LISTED(tp_min),
+    LISTED(tp_max),
+    LISTED(tp_mod),
+    LISTED(tp_eq),
+    LISTED(tp_ne),
+    LISTED(tp_lt),
+    LISTED(tp_le),
+    LISTED(tp_gt),
+    LISTED(tp_ge),
+    LISTED(tp_and),
+    LISTED(tp_or),
+    LISTED(tp_xor),
+    LISTED(tp_where),
+    LISTED(tp_sum),
+    LISTED(tp_prod),
+    LISTED(tp_reduce_max),
+    LISTED(tp_reduce_min),
+    LISTED(tp_mean),
+    LISTED(tp_argmax),
+    LISTED(tp_argmin),
+    LISTED(tp_cumsum),
+    LISTED(tp_softmax),
+    LISTED(tp_log_softmax),
+    LISTED(tp_recur),
+    LISTED(tp_extent),
+    LISTED(tp_reshape),
+    LISTED(tp_flatten),
+    LISTED(tp_transpose),
+    LISTED(tp_swap),
+    LISTED(tp_unsqueeze),
+    LISTED(tp_squeeze),
+    LISTED(tp_broadcast),
+    LISTED(tp_slice),
+    LISTED(tp_select),
+    LISTED(tp_flip),
+    LISTED(tp_pad),
+    LISTED(tp_concat),
+    LISTED(tp_stack),
+    LISTED(tp_split),
+    LISTED(tp_gather),
+    LISTED(tp_take_along),
+    LISTED(tp_scatter_add),
+    LISTED(tp_scatter),
+    LISTED(tp_put_along_add),
+    LISTED(tp_one_hot),
+    LISTED(tp_matmul),
+    LISTED(tp_conv),
+    LISTED(tp_conv_dx),
+    LISTED(tp_conv_dw),
+    LISTED(tp_max_pool),
+    LISTED(tp_avg_pool),
+    LISTED(tp_uniform),
+    LISTED(tp_normal),
+    LISTED(tp_uniform_like),
+    LISTED(tp_normal_like),
+    LISTED(tp_cross_entropy),
+    LISTED(tp_mse),
+    LISTED(tp_layer_norm),
+    LISTED(tp_batch_norm),
+    LISTED(tp_batch_norm_train),
+    LISTED(tp_dropout),
+    LISTED(tp_linear),
+    {0},
+};
