@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BATCH = 8, MAX_FEEDS = MAX_BATCH * MAX_INPUTS, MAX_FETCHES = MAX_BATCH * MAX_RESULTS };
+enum {
+    MAX_BATCH = 8,
+    MAX_FEEDS = MAX_BATCH * MAX_INPUTS,
+    MAX_FETCHES = MAX_BATCH * MAX_RESULTS
+};
 
 typedef struct bed {
     tp_ctx *tp;
@@ -29,20 +33,20 @@ typedef struct how {
 } how;
 
 static const how ways[] = {
-    {TP_ENGINE_REFERENCE, NULL, "reference"},
-    {TP_ENGINE_REFERENCE, "fold,algebra,cse", "reference without passes"},
-    {TP_ENGINE_C, NULL, "C"},
-    {TP_ENGINE_C, "fuse", "C without fuse"},
-    {TP_ENGINE_C, "algebra", "C without algebra"},
-    {TP_ENGINE_C, "cse", "C without cse"},
-    {TP_ENGINE_C, "fold", "C without fold"},
-    {TP_ENGINE_C, "fuse,algebra,cse,fold", "C without passes"},
+    {TP_ENGINE_REFERENCE, NULL,                    "reference"               },
+    {TP_ENGINE_REFERENCE, "fold,algebra,cse",      "reference without passes"},
+    {TP_ENGINE_C,         NULL,                    "C"                       },
+    {TP_ENGINE_C,         "fuse",                  "C without fuse"          },
+    {TP_ENGINE_C,         "algebra",               "C without algebra"       },
+    {TP_ENGINE_C,         "cse",                   "C without cse"           },
+    {TP_ENGINE_C,         "fold",                  "C without fold"          },
+    {TP_ENGINE_C,         "fuse,algebra,cse,fold", "C without passes"        },
 };
 enum { N_WAYS = sizeof ways / sizeof *ways, N_ALWAYS = 3 };
 
 static int n_constant; /* programs whose sizes could not be symbols */
 
-/* ---- building ------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
 static bool declare(bed *b, const program *p, int number, bool symbolic, tp_tensor **out)
 {
@@ -111,7 +115,7 @@ static void close_bed(bed *b)
     free(b);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------ */
+/* ---- comparing --------------------------------------------------------------------------- */
 
 static bool same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
 {
@@ -131,8 +135,8 @@ static bool same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
         const bool both_nan = g[i] != g[i] && w[i] != w[i];
         if (memcmp(&g[i], &w[i], sizeof *g) == 0 || both_nan)
             continue;
-        snprintf(why, size, "f32 %s differs first at %" PRId64 ": %.9g, eager %.9g", SHAPE(want), i,
-                 (double)g[i], (double)w[i]);
+        snprintf(why, size, "f32 %s differs first at %" PRId64 ": %.9g, eager %.9g",
+                 SHAPE(want), i, (double)g[i], (double)w[i]);
         return false;
     }
     return true;
@@ -144,9 +148,9 @@ static const program *first_wrong(bed *b, const how *h, char *why, size_t size)
 {
     static tp_tensor *out[MAX_FETCHES];
     const program *wrong = NULL;
-    tp_program *p = tp_graph_compile(b->g, b->n_feeds, b->feeds, b->n_fetches, b->fetches,
-                                     &(tp_compile_options){.engine = h->engine,
-                                                           .skip_passes = h->skip});
+    tp_program *p =
+        tp_graph_compile(b->g, b->n_feeds, b->feeds, b->n_fetches, b->fetches,
+                         &(tp_compile_options){.engine = h->engine, .skip_passes = h->skip});
     if (!p || tp_program_run(p, b->values, out) != TP_OK) {
         snprintf(why, size, "%s", tp_error_message(b->tp));
         wrong = b->owner[0];
@@ -159,7 +163,7 @@ static const program *first_wrong(bed *b, const how *h, char *why, size_t size)
     return wrong;
 }
 
-/* ---- making smaller ------------------------------------------------------------------------- */
+/* ---- making smaller ---------------------------------------------------------------------- */
 
 static bool is_wrong(const program *p, const how *h, char *why, size_t size, char **text)
 {
@@ -182,7 +186,8 @@ static void report(const program *p, const how *h, const char *name)
         return;
     }
     for (int gradients = 0; gradients < 2; gradients++)
-        for (int k = 0; k < p->n_steps; k++) { /* the shortest prefix of which one value is wrong */
+        for (int k = 0; k < p->n_steps;
+             k++) { /* the shortest prefix of which one value is wrong */
             program t = *p;
             t.gradients = gradients;
             t.n_wanted = 1;
@@ -195,8 +200,8 @@ static void report(const program *p, const how *h, const char *name)
             }
         }
     char *text = NULL;
-    printf("FAILED program %" PRIu64 " by %s, %d steps of %d:\n", p->seed, h->text, least.n_steps,
-           p->n_steps);
+    printf("FAILED program %" PRIu64 " by %s, %d steps of %d:\n", p->seed, h->text,
+           least.n_steps, p->n_steps);
     is_wrong(&least, h, why, sizeof why, &text);
     printf("    %s\n    repeat: %s --seed %" PRIu64 " --count 1\n", why, name, p->seed);
     fflush(stdout);

@@ -17,7 +17,7 @@ static int below(uint64_t *s, int n)
     return (int)(next(s) >> 33) % n;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
 typedef tp_tensor *(*unary)(const char *file, int line, tp_tensor *x);
 typedef tp_tensor *(*binary)(const char *file, int line, tp_tensor *a, tp_tensor *b);
@@ -29,8 +29,8 @@ static const unary unaries[] = {tp_neg_at,  tp_abs_at, tp_relu_at,   tp_tanh_at,
                                 tp_sign_at, tp_erf_at, tp_floor_at,  tp_detach_at};
 static const binary binaries[] = {tp_add_at, tp_sub_at, tp_mul_at, tp_min_at, tp_max_at};
 static const binary comparisons[] = {tp_lt_at, tp_ge_at, tp_eq_at};
-static const reduction reductions[] = {tp_sum_at, tp_mean_at, tp_reduce_max_at, tp_reduce_min_at,
-                                       tp_prod_at};
+static const reduction reductions[] = {tp_sum_at, tp_mean_at, tp_reduce_max_at,
+                                       tp_reduce_min_at, tp_prod_at};
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
 #define PICK(a, i) (a)[(uint64_t)(i) % N_OF(a)]
@@ -87,7 +87,8 @@ static tp_tensor *apply(const step *s, tp_tensor *const *v)
         return odd ? tp_add(a, tp_scalar_like(a, (double)(s->i % 7) * 0.25 - 0.5))
                    : tp_mul(tp_scalar_like(a, (double)(s->i % 5) * 0.5 - 1), a);
     case POWER:
-        return odd ? tp_exp(tp_neg(tp_abs(a))) : tp_sqrt(tp_add(tp_square(a), tp_scalar_like(a, 1)));
+        return odd ? tp_exp(tp_neg(tp_abs(a)))
+                   : tp_sqrt(tp_add(tp_square(a), tp_scalar_like(a, 1)));
     case REDUCE:
         for (int k = 0; k < rank; k++)
             if ((s->i >> k) & 1)
@@ -110,7 +111,8 @@ static tp_tensor *apply(const step *s, tp_tensor *const *v)
     case SLICE:
         if (rank == 0)
             return NULL;
-        return back ? tp_slice(a, axis, odd, TP_END, 1 + (s->j >> 2) % 3) : tp_slice(a, axis, 0, -1, 1);
+        return back ? tp_slice(a, axis, odd, TP_END, 1 + (s->j >> 2) % 3)
+                    : tp_slice(a, axis, 0, -1, 1);
     case FLIP:
         list[0] = axis;
         return rank ? tp_flip(a, 1, list) : NULL;
@@ -141,11 +143,13 @@ static tp_tensor *apply(const step *s, tp_tensor *const *v)
     case MATMUL:
         return tp_matmul(a, b);
     case GRAM:
-        return rank > 1 ? tp_mul(tp_matmul(a, tp_swap(a, -1, -2)), tp_scalar_like(a, 0.125)) : NULL;
+        return rank > 1 ? tp_mul(tp_matmul(a, tp_swap(a, -1, -2)), tp_scalar_like(a, 0.125))
+                        : NULL;
     case GATHER:
         if (rank == 0)
             return NULL;
-        return tp_gather(a, tp_tensor_new(tp, TP_I64, 1, (int64_t[]){3}, (int64_t[]){0, -1, 0}), axis);
+        return tp_gather(a, tp_tensor_new(tp, TP_I64, 1, (int64_t[]){3}, (int64_t[]){0, -1, 0}),
+                         axis);
     case SCATTER: {
         if (rank == 0)
             return NULL;
@@ -160,13 +164,14 @@ static tp_tensor *apply(const step *s, tp_tensor *const *v)
     case GREATEST:
         if (rank == 0)
             return NULL;
-        return tp_one_hot(odd ? tp_argmax(a, axis, false) : tp_argmin(a, axis, back), 3, TP_F32);
+        return tp_one_hot(odd ? tp_argmax(a, axis, false) : tp_argmin(a, axis, back), 3,
+                          TP_F32);
     default:
         return NULL;
     }
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------ */
 
 enum { MOST_ELEMENTS = 3000 };
 
@@ -201,7 +206,8 @@ void program_make(tp_ctx *tp, uint64_t seed, program *p)
         p->rank[i] = 1 + below(&s, 3);
         for (int k = 0; k < p->rank[i]; k++) {
             const int from_end = p->rank[i] - 1 - k;
-            p->shape[i][k] = from_end < 2 && below(&s, 4) ? common[from_end] : sizes[below(&s, 6)];
+            p->shape[i][k] =
+                from_end < 2 && below(&s, 4) ? common[from_end] : sizes[below(&s, 6)];
         }
     }
     tp_tensor *v[MAX_VALUES];

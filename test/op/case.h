@@ -35,9 +35,10 @@ typedef struct case_operand {
 } case_operand;
 
 typedef struct op_case {
-    const char *op, *text; /* the op's name; the call as written, "" when it is tp_op(a, b, ...) */
-    int line;              /* in cases.def */
-    tp_status fails;       /* what it is refused with, TP_OK: nothing */
+    const char *op,
+        *text;       /* the op's name; the call as written, "" when it is tp_op(a, b, ...) */
+    int line;        /* in cases.def */
+    tp_status fails; /* what it is refused with, TP_OK: nothing */
     void (*spec)(case_operand *in);
     tp_tensor *(*call)(tp_ctx *tp, tp_tensor *const *x);
     /* filled by case_list */

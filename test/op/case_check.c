@@ -16,7 +16,7 @@ static double tolerance_of(const char *name)
     return 0;
 }
 
-/* ---- gradients ------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------- */
 
 typedef struct grad_user {
     tp_ctx *tp;
@@ -70,8 +70,8 @@ static bool can_differ(const op_case *c, tp_tensor *y, int64_t most)
     return n_float > 0 && elements > 0 && elements <= most && tp_dtype_of(y) == TP_F64;
 }
 
-static void check(const case_options *o, const grad_user *u, tp_checked_function f, tp_tensor **x,
-                  const char *what, const char *tolerance)
+static void check(const case_options *o, const grad_user *u, tp_checked_function f,
+                  tp_tensor **x, const char *what, const char *tolerance)
 {
     double error = (double)NAN;
     const double most = tolerance_of(tolerance);
@@ -109,7 +109,7 @@ int case_mode_grad(const case_options *o, op_case *cases, int n)
     return looked_at;
 }
 
-/* ---- failures --------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------- */
 
 static bool names_line(const op_case *c, const char *text)
 {
@@ -168,7 +168,8 @@ static void check_refusal(const case_options *o, const op_case *c, tp_ctx *tp, t
     }
 }
 
-static void check_operand(const case_options *o, const op_case *c, tp_ctx *tp, tp_tensor **x, int i)
+static void check_operand(const case_options *o, const op_case *c, tp_ctx *tp, tp_tensor **x,
+                          int i)
 {
     char what[80];
     tp_tensor *was = x[i];
@@ -223,7 +224,7 @@ int case_mode_fail(const case_options *o, op_case *cases, int n)
     return looked_at;
 }
 
-/* ---- cover ------------------------------------------------------------------------------------ */
+/* ---- cover ------------------------------------------------------------------------------- */
 
 static bool has_case(const op_case *cases, int n, const char *op, size_t length)
 {
@@ -299,7 +300,7 @@ int case_mode_cover(const case_options *o, op_case *cases, int n)
     return missing ? 0 : n;
 }
 
-/* ---- dump ------------------------------------------------------------------------------------- */
+/* ---- dump -------------------------------------------------------------------------------- */
 
 /* DIR/list.txt has a line per case: name, line, number of operands, the call as written. */
 int case_mode_dump(const case_options *o, op_case *cases, int n)

@@ -27,12 +27,36 @@ static double special(uint64_t *s, tp_dtype t)
     const double tiny = t == TP_F32 ? 0x1p-149 : 0x1p-1074;
     const double least = t == TP_F32 ? (double)FLT_MIN : DBL_MIN;
     const double most = t == TP_F32 ? (double)FLT_MAX : DBL_MAX;
-    const double list[] = {0,     -0.0,        (double)NAN, (double)INFINITY, -(double)INFINITY,
-                           1,     -1,          0.5,         -0.5,             2.5,
-                           tiny,  -tiny,       1e5 * tiny,  least,            -least,
-                           most,  -most,       most / 3,    1e-3,             -1e-3,
-                           88.5,  -103.0,      709.5,       -745.0,           1e6,
-                           3e9,   -3e9,        1e19,        16777217.0,       -2147483648.5};
+    const double list[] = {0,
+                           -0.0,
+                           (double)NAN,
+                           (double)INFINITY,
+                           -(double)INFINITY,
+                           1,
+                           -1,
+                           0.5,
+                           -0.5,
+                           2.5,
+                           tiny,
+                           -tiny,
+                           1e5 * tiny,
+                           least,
+                           -least,
+                           most,
+                           -most,
+                           most / 3,
+                           1e-3,
+                           -1e-3,
+                           88.5,
+                           -103.0,
+                           709.5,
+                           -745.0,
+                           1e6,
+                           3e9,
+                           -3e9,
+                           1e19,
+                           16777217.0,
+                           -2147483648.5};
     enum { N = sizeof list / sizeof *list };
     const uint64_t pick = next(s) >> 33;
     return pick % 4 == 0 ? 8 * unit(s) - 4 : list[pick / 4 % N];
@@ -136,9 +160,11 @@ const char *case_shapes(const op_case *c, char *out, size_t size)
     *out = 0;
     for (int i = 0; i < c->n_in && at < size; i++) {
         const case_operand *o = &c->in[i];
-        at += (size_t)snprintf(out + at, size - at, "%s%s[", i ? " " : "", tp_dtype_name(o->dtype));
+        at += (size_t)snprintf(out + at, size - at, "%s%s[", i ? " " : "",
+                               tp_dtype_name(o->dtype));
         for (int k = 0; k < o->rank && at < size; k++)
-            at += (size_t)snprintf(out + at, size - at, "%s%" PRId64, k ? "," : "", o->shape[k]);
+            at +=
+                (size_t)snprintf(out + at, size - at, "%s%" PRId64, k ? "," : "", o->shape[k]);
         if (at < size)
             at += (size_t)snprintf(out + at, size - at, "]");
     }

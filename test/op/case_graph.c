@@ -84,7 +84,8 @@ static bool add_case(batch *b, const op_case *c)
     tp->random_at = random_at;
     if (tp_error(tp) != TP_OK || nodes.n != eager.n) {
         case_fail(b->o, c, "as a graph%s, %d of %d results: %s",
-                  b->symbolic ? " of symbolic sizes" : "", nodes.n, eager.n, tp_error_message(tp));
+                  b->symbolic ? " of symbolic sizes" : "", nodes.n, eager.n,
+                  tp_error_message(tp));
         tp_clear_error(tp);
         b->n_feeds = feeds;
         b->n_names = names;
@@ -102,7 +103,7 @@ static bool add_case(batch *b, const op_case *c)
     return true;
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
 static void compare(const batch *b, tp_tensor **out, const char *how)
 {
@@ -127,7 +128,8 @@ static void run(const batch *b, tp_graph *g, const char *how, const tp_compile_o
 {
     tp_tensor *out[MAX_FETCHES];
     tp_ctx *tp = b->tp;
-    tp_program *p = tp_graph_compile(g, b->n_feeds, b->feeds, b->n_fetches, b->fetches, options);
+    tp_program *p =
+        tp_graph_compile(g, b->n_feeds, b->feeds, b->n_fetches, b->fetches, options);
     if (!p) {
         blame(b, how);
         return;
@@ -149,14 +151,16 @@ static void through_text_and_file(const batch *b)
 {
     static const tp_compile_options reference = {.engine = TP_ENGINE_REFERENCE};
     tp_ctx *tp = b->tp;
-    char *text = tp_graph_text(b->g), path[] = "/tmp/tapir_op_cases_XXXXXX";
+    char *text = tp_graph_text(b->g), path[] = "op_cases_XXXXXX";
     tp_graph *parsed = text ? tp_graph_parse(tp, text, strlen(text)) : NULL;
     char *again = parsed ? tp_graph_text(parsed) : NULL;
     if (!again)
         blame(b, "parsing the text of the graph");
     else if (strcmp(text, again) != 0)
-        case_fail(b->o, b->cases[0], "the text of the %d cases from here on changes when it is "
-                                     "parsed and printed again", b->n);
+        case_fail(b->o, b->cases[0],
+                  "the text of the %d cases from here on changes when it is "
+                  "parsed and printed again",
+                  b->n);
     else
         run(b, parsed, "parsed from text", &reference);
     if (parsed && tp_graph_verify(parsed) != TP_OK)
@@ -192,7 +196,8 @@ static void run_batch(batch *b, int number)
     run(b, b->g, "reference", &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     run(b, b->g, "reference, no passes",
         &(tp_compile_options){.engine = TP_ENGINE_REFERENCE, .skip_passes = passes[4]});
-    const int only = b->kind.wrapped ? number % (N_PASSES + 1) - 1 : -1; /* -1: with all passes */
+    const int only =
+        b->kind.wrapped ? number % (N_PASSES + 1) - 1 : -1; /* -1: with all passes */
     if (b->o->all || only < 0)
         run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});
     for (int i = 0; i < N_PASSES; i++) {

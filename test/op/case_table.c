@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- operands ----------------------------------------------------------------------------- */
+/* ---- operands ---------------------------------------------------------------------------- */
 
 static case_operand operand(tp_dtype dtype, int rank, const int64_t *shape)
 {
@@ -16,8 +16,13 @@ static case_operand operand(tp_dtype dtype, int rank, const int64_t *shape)
                       .dtype = dtype,
                       .rank = rank,
                       .draw = whole ? DRAW_INTS : DRAW_RANGE,
-                      .lo = dtype == TP_BOOL || is_unsigned ? 0 : whole ? -9 : -2,
-                      .hi = dtype == TP_BOOL ? 1 : is_unsigned ? 18 : whole ? 9 : 2};
+                      .lo = dtype == TP_BOOL || is_unsigned ? 0
+                            : whole                         ? -9
+                                                            : -2,
+                      .hi = dtype == TP_BOOL ? 1
+                            : is_unsigned    ? 18
+                            : whole          ? 9
+                                             : 2};
     memcpy(o.shape, shape, sizeof *shape * (size_t)rank);
     return o;
 }
@@ -65,7 +70,7 @@ static case_operand fixed(case_operand o)
 
 #define RANGE(lo, hi, x) drawn(x, DRAW_RANGE, lo, hi)
 #define INTS(lo, hi, x) drawn(x, DRAW_INTS, lo, hi)
-#define INDEX(n, x) drawn(x, DRAW_INTS, -(n), (n) - 1)
+#define INDEX(n, x) drawn(x, DRAW_INTS, -(n), (n)-1)
 #define SPECIAL(x) drawn(x, DRAW_SPECIAL, 0, 0)
 #define TURNED(x) laid_out(x, LAYOUT_TURNED)
 #define SLICED(x) laid_out(x, LAYOUT_SLICED)
@@ -74,9 +79,12 @@ static case_operand fixed(case_operand o)
 #define OPTIONAL(x) optional(x)
 #define FIXED(x) fixed(x)
 /* IN is no macro of its own, so that its commas survive on the way. */
-#define OPERANDS_IN(...) {__VA_ARGS__}
+#define OPERANDS_IN(...)                                                                       \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
 
-/* ---- arguments ---------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 #define AXES(...) TP_DIMS(__VA_ARGS__)
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
@@ -123,12 +131,12 @@ static tp_tensor *assigned_at(const char *file, int line, tp_tensor *x, const ch
     tp_tensor *was = tp_full(tp, tp_dtype_of(x), tp_rank(x), shape, 1);
     tp_tensor *v = tp_variable(was, name);
     tp_tensor *now = tp_assign_at(file, line, v, x);
-    return tp_where_at(file, line, tp_group_at(file, line, 1, &now), tp_add_at(file, line, now, x),
-                       x);
+    return tp_where_at(file, line, tp_group_at(file, line, 1, &now),
+                       tp_add_at(file, line, now, x), x);
 }
 #define assigned(...) assigned_at(TP_PLACE, __VA_ARGS__)
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 typedef tp_tensor *(*of_1)(const char *, int, tp_tensor *);
 typedef tp_tensor *(*of_2)(const char *, int, tp_tensor *, tp_tensor *);
@@ -150,7 +158,10 @@ static tp_tensor *call_3(of_3 f, const char *file, int line, tp_tensor *const *x
 }
 
 #define PLAIN_CALL(op)                                                                         \
-    _Generic(tp_##op##_at, of_1: call_1, of_2: call_2, of_3: call_3)(tp_##op##_at, TP_PLACE, x)
+    _Generic(tp_##op##_at, of_1                                                                \
+             : call_1, of_2                                                                    \
+             : call_2, of_3                                                                    \
+             : call_3)(tp_##op##_at, TP_PLACE, x)
 #define GIVEN_CALL(op, call) call
 #define PICK(none, call, macro, ...) macro
 #define CALL(op, ...) PICK(op, ##__VA_ARGS__, GIVEN_CALL, PLAIN_CALL, )(op, ##__VA_ARGS__)
@@ -162,7 +173,7 @@ static tp_tensor *call_3(of_3 f, const char *file, int line, tp_tensor *const *x
 #define CASE(op, operands, ...)                                                                \
     static void JOIN(spec_, __LINE__)(case_operand * in)                                       \
     {                                                                                          \
-        const case_operand list[CASE_MAX_IN] = OPERANDS_##operands;                                    \
+        const case_operand list[CASE_MAX_IN] = OPERANDS_##operands;                            \
         memcpy(in, list, sizeof list);                                                         \
     }                                                                                          \
     static tp_tensor *JOIN(call_at_, __LINE__)(UNUSED tp_ctx * tp, tp_tensor *const *x)        \

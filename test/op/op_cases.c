@@ -2,8 +2,8 @@
  *
  *     op_cases MODE [--case OP or OP/N] [--seed N] [--all] [--dump DIR]
  *
- * MODE: graph   eager = reference = C program, alone and between other ops, with passes left out,
- *               forward and backward, after printing and parsing, after saving and loading
+ * MODE: graph   eager = reference = C program, alone and between other ops, with passes left
+ *               out, forward and backward, after printing and parsing, after saving and loading
  *       grad    first and second gradient in f64 against differences
  *       fail    failed and missing operands; refusals
  *       cover   every op of ops.def and every function of ops.h has a case
@@ -35,8 +35,8 @@ void case_fail(const case_options *o, const op_case *c, const char *format, ...)
     n_failures++;
     if (n_failures > 40)
         return;
-    printf("FAILED %s (test/op/cases.def:%d) %s\n    %s\n    repeat: %s %s --case %s --seed %" PRIu64
-           "\n",
+    printf("FAILED %s (test/op/cases.def:%d) %s\n    %s\n    repeat: %s %s --case %s --seed "
+           "%" PRIu64 "\n",
            c->name, c->line, case_shapes(c, shapes, sizeof shapes), text, o->program, o->mode,
            c->name, o->seed);
     fflush(stdout);
@@ -47,7 +47,7 @@ int case_failures(void)
     return n_failures;
 }
 
-/* ---- bits ---------------------------------------------------------------------------------- */
+/* ---- bits -------------------------------------------------------------------------------- */
 
 static bool is_nan(tp_dtype t, const char *p)
 {
@@ -81,8 +81,8 @@ bool case_same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
     for (int i = 0; same && i < tp_rank(want); i++)
         same = got->shape[i] == want->shape[i];
     if (!same) {
-        snprintf(why, size, "got %s %s, eager %s %s", tp_dtype_name(tp_dtype_of(got)), SHAPE(got),
-                 tp_dtype_name(t), SHAPE(want));
+        snprintf(why, size, "got %s %s, eager %s %s", tp_dtype_name(tp_dtype_of(got)),
+                 SHAPE(got), tp_dtype_name(t), SHAPE(want));
         return false;
     }
     tp_tensor *g = tp_contiguous(got), *w = tp_contiguous(want);
@@ -114,7 +114,7 @@ bool case_same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
     return false;
 }
 
-/* ---- results ------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 static void add_result(case_results *r, tp_tensor *t, const char *what)
 {
@@ -128,7 +128,8 @@ static tp_tensor *produced(tp_tensor *x)
     if (!case_is_float(tp_dtype_of(x)))
         return x;
     tp_tensor *small = tp_lt(tp_abs(x), tp_scalar_like(x, 0.5));
-    return tp_where(small, x, tp_sub(tp_mul(x, tp_scalar_like(x, 1.25)), tp_scalar_like(x, 0.125)));
+    return tp_where(small, x,
+                    tp_sub(tp_mul(x, tp_scalar_like(x, 1.25)), tp_scalar_like(x, 0.125)));
 }
 
 static tp_tensor *consumed(tp_tensor *y)
@@ -181,15 +182,20 @@ void case_evaluate(tp_ctx *tp, const op_case *c, case_kind kind, tp_tensor *cons
         gradients(c, r->t[at], x, r, "second gradient");
 }
 
-/* ---- command line -------------------------------------------------------------------------- */
+/* ---- command line ------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(const case_options *o, op_case *cases, int n);
-    } modes[] = {{"graph", case_mode_graph}, {"grad", case_mode_grad}, {"fail", case_mode_fail},
-                 {"cover", case_mode_cover}, {"dump", case_mode_dump}};
+    } modes[] = {
+        {"graph", case_mode_graph},
+        {"grad",  case_mode_grad },
+        {"fail",  case_mode_fail },
+        {"cover", case_mode_cover},
+        {"dump",  case_mode_dump }
+    };
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--all") == 0)
