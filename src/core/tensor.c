@@ -39,10 +39,12 @@ static void bury(tp_ctx *ctx, tp_tensor *t)
 {
     for (int i = 0; i < t->n_in; i++)
         tpi_unref(t->in[i]);
-    tpi_unref(t->grad);
+    if (t->grad)
+        tpi_unref(t->grad);
     tpi_give_back(&ctx->mem, t->in, t->block_size);
     tpi_buf_unref(ctx, t->buf);
-    tpi_strfree(ctx, t->name);
+    if (t->name)
+        tpi_strfree(ctx, t->name);
     if (t->error && --t->error->refs == 0)
         tpi_give_back(&ctx->mem, t->error, sizeof *t->error);
 #ifdef TPI_STRESS
