@@ -90,13 +90,12 @@ static void add_product(bench *b, int64_t m, int64_t n, int64_t k, const char *c
     tp_tensor *x = tp_normal(b->tp, TP_F32, TP_DIMS(m, k), 0, 1);
     tp_tensor *w = tp_variable(tp_normal(b->tp, TP_F32, TP_DIMS(k, n), 0, 1), "w");
     const double gflop = 2e-9 * (double)m * (double)n * (double)k;
-    figure f = {.unit = "GFLOP/s",
-                .scale = gflop,
-                .rate = true,
+    figure f = {.unit = "ms",
+                .scale = 1e3,
                 .limit = BOUND_FMA,
                 .work = gflop,
                 .peer_workload = peer,
-                .peer_metric = "rate"};
+                .peer_metric = "latency"};
     f.arg = kernel_new(b->tp, matmul, x, w, false);
     f.name = names[0], f.run = eagerly, f.peer_system = "torch";
     bench_add(b, f);
