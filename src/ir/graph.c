@@ -91,26 +91,38 @@ tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t)
     return like->graph && t->status == TP_OK ? tpi_graph_lift(like->graph, at, t) : t;
 }
 
+/* A size that is none because memory is out is told now, others where they are used. */
+static int64_t size_or_error(tp_graph *g, const char *what, uint64_t refused, int64_t dim)
+{
+    if (dim == TPI_NO_DIM && g->ctx->mem.refused != refused)
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), what);
+    return dim;
+}
+
 int64_t tp_symbol(tp_graph *g, const char *name)
 {
     if (!g || !name)
         return TPI_NO_DIM;
-    return tpi_dim_symbol(g->dims, name);
+    const uint64_t refused = g->ctx->mem.refused;
+    return size_or_error(g, "tp_symbol", refused, tpi_dim_symbol(g->dims, name));
 }
 
 int64_t tp_dim_add(tp_graph *g, int64_t a, int64_t b)
 {
-    return g ? tpi_dim_add(g->dims, a, b) : TPI_NO_DIM;
+    const uint64_t refused = g ? g->ctx->mem.refused : 0;
+    return g ? size_or_error(g, "tp_dim_add", refused, tpi_dim_add(g->dims, a, b)) : TPI_NO_DIM;
 }
 
 int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b)
 {
-    return g ? tpi_dim_mul(g->dims, a, b) : TPI_NO_DIM;
+    const uint64_t refused = g ? g->ctx->mem.refused : 0;
+    return g ? size_or_error(g, "tp_dim_mul", refused, tpi_dim_mul(g->dims, a, b)) : TPI_NO_DIM;
 }
 
 int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b)
 {
-    return g ? tpi_dim_div(g->dims, a, b) : TPI_NO_DIM;
+    const uint64_t refused = g ? g->ctx->mem.refused : 0;
+    return g ? size_or_error(g, "tp_dim_div", refused, tpi_dim_div(g->dims, a, b)) : TPI_NO_DIM;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

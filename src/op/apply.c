@@ -117,8 +117,15 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     q.n_in = n_in;
     q.in = in;
     q.attrs = attrs;
-    if (!op->infer(&q))
-        return q.failed;
+    const uint64_t refused = ctx->mem.refused;
+    const tp_status before = ctx->status;
+    if (!op->infer(&q)) {
+        if (ctx->mem.refused == refused)
+            return q.failed;
+        if (before == TP_OK) /* sizes that could not be computed look like ones that do not fit */
+            tp_clear_error(ctx);
+        return tpi_no_memory(ctx, at, op->name);
+    }
     if (g)
         return declare(&q, g);
     tp_tensor *failed;
