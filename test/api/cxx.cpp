@@ -1,0 +1,142 @@
+// The headers as C++17: sizes by TP_DIMS, lambdas, ranges of owners, names and feeds as arrays.
+#include <tapir/tapir.h>
+
+#include <cmath>
+#include <cstring>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct closer {
+    void operator()(tp_ctx *tp) const { tp_close(tp); }
+};
+using context = std::unique_ptr<tp_ctx, closer>;
+
+struct scope {
+    explicit scope(tp_ctx *c) : tp(c) { tp_scope_begin(tp); }
+    ~scope() { tp_scope_end(tp); }
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+    tp_ctx *tp;
+};
+
+int n_failed;
+
+void check(bool good, const char *what, int line)
+{
+    if (good)
+        return;
+    std::fprintf(stderr, "cxx.cpp:%d: %s\n", line, what);
+    n_failed++;
+}
+#define CHECK(x) check((x), #x, __LINE__)
+
+// Trains y = 2x - 1 with a step that is any function of x and y.
+template <class Step> double train(tp_ctx *tp, Step step)
+{
+    const std::vector<float> xs = {-2, -1, 0, 1, 2}, ys = {-5, -3, -1, 1, 3};
+    double last = NAN;
+    for (int i = 0; i < 200; i++) {
+        scope inner(tp);
+        tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS((int64_t)xs.size(), 1), xs.data());
+        tp_tensor *y = tp_tensor_new(tp, TP_F32, TP_DIMS(5, 1), ys.data());
+        last = step(x, y);
+    }
+    return last;
+}
+
+void learns(tp_ctx *tp)
+{
+    const tp_dense layer = tp_dense_new(tp, "line", 1, 1);
+    tp_tensor *params[] = {layer.w, layer.b};
+    tp_optimizer *o = tp_sgd_new(tp, 0.1, 0, 2, params);
+    const auto loss_of = [&](tp_tensor *x, tp_tensor *y) {
+        return tp_mse(tp_dense_apply(&layer, x), y);
+    };
+    const double eager = train(tp, [&](tp_tensor *x, tp_tensor *y) {
+        tp_tensor *loss = loss_of(x, y);
+        CHECK(tp_truth(tp_optimizer_step(o, loss)));
+        return tp_item(loss);
+    });
+    CHECK(eager < 1e-9);
+    CHECK(std::fabs(tp_item(layer.w) - 2) < 1e-3 && std::fabs(tp_item(layer.b) + 1) < 1e-3);
+
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t n = tp_symbol(g, "n");
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n, 1));
+    tp_tensor *y = tp_placeholder(g, "y", TP_F32, TP_DIMS(n, 1));
+    tp_name(loss_of(x, y), "loss");
+    const double in_graph = train(tp, [&](tp_tensor *a, tp_tensor *b) {
+        const tp_feed feeds[] = {{"x", a}, {"y", b}};
+        const char *const names[] = {"loss"};
+        tp_tensor *out[1];
+        CHECK(tp_graph_run(g, 2, feeds, 1, names, out) == TP_OK);
+        return tp_item(out[0]);
+    });
+    CHECK(in_graph < 1e-9);
+}
+
+void says_where(tp_ctx *tp)
+{
+    scope inner(tp);
+    tp_tensor *a = tp_full(tp, TP_F32, TP_DIMS(2, 3), 1);
+    const int line = __LINE__ + 1;
+    CHECK(tp_failed(tp_matmul(a, a)));
+    const std::string place = "cxx.cpp:" + std::to_string(line) + ": matmul: ";
+    CHECK(std::string(tp_error_message(tp)).find(place) != std::string::npos);
+    tp_clear_error(tp);
+    CHECK(tp_failed((tp_matmul)(a, a))); // as a binding calls it
+    tp_clear_error(tp);
+}
+
+void sizes(tp_ctx *tp)
+{
+    scope inner(tp);
+    const int rows = 2;
+    int calls = 0;
+    const auto columns = [&] {
+        calls++;
+        return std::int64_t{3};
+    };
+    tp_tensor *a = tp_arange(tp, TP_F64, 6, 0, 1);
+    tp_tensor *b = tp_reshape(a, TP_DIMS(rows, columns()));
+    CHECK(tp_rank(b) == 2 && tp_size(b, 0) == 2 && tp_size(b, 1) == 3);
+    CHECK(calls == 1);
+    tp_tensor *sum = tp_sum(tp_transpose(b, TP_DIMS(1, 0)), TP_DIMS(0), false);
+    double got[2];
+    CHECK(tp_read(sum, got, sizeof got) == TP_OK && got[0] == 3 && got[1] == 12);
+    CHECK(tp_item(tp_sum(b, TP_ALL, false)) == 15);
+    CHECK(tp_rank(tp_full(tp, TP_F32, TP_SCALAR, 1)) == 0);
+}
+
+void function_of(tp_ctx *tp)
+{
+    scope inner(tp);
+    tp_tensor *x = tp_full(tp, TP_F64, TP_DIMS(2, 2), 0.3);
+    double power = 3, worst = 1;
+    const tp_checked_function f = [](void *user, int, tp_tensor *const *xs) {
+        tp_tensor *p = tp_scalar_like(xs[0], *static_cast<double *>(user));
+        return tp_pow(xs[0], p);
+    };
+    CHECK(tp_grad_check(f, &power, 1, &x, &worst) == TP_OK && worst < 1e-6);
+}
+
+} // namespace
+
+int main()
+{
+    const context tp(tp_open(nullptr));
+    CHECK(tp != nullptr);
+    tp_ctx *c = tp.get();
+    learns(c);
+    says_where(c);
+    sizes(c);
+    function_of(c);
+    CHECK(tp_error(c) == TP_OK);
+    if (tp_error(c) != TP_OK)
+        std::fprintf(stderr, "%s\n", tp_error_message(c));
+    return n_failed ? 1 : 0;
+}

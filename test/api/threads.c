@@ -1,0 +1,80 @@
+/* Contexts in several threads at once, eager and compiled, one cache for all: each gives the
+ * bits that one thread alone gives. For ThreadSanitizer, mostly. */
+#include "tapir/tapir.h"
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+enum { N_THREADS = 4, N_STEPS = 20, N_IN = 6, N_OUT = 4 };
+
+typedef struct job {
+    const char *cache;
+    tp_engine engine;
+    float w[N_IN * N_OUT];
+    char error[400];
+} job;
+
+static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w)
+{
+    return tp_mean(tp_square(tp_sub(tp_softmax(tp_matmul(x, w), 1), tp_sigmoid(tp_matmul(x, w)))),
+                   TP_ALL, false);
+}
+
+static void *work(void *user)
+{
+    job *j = user;
+    tp_ctx *tp = tp_open(&(tp_options){.cache_dir = j->cache, .seed = 3});
+    tp_tensor *w = tp_param(tp_uniform(tp, TP_F32, TP_DIMS(N_IN, N_OUT), -1, 1), "w");
+    tp_tensor *data = tp_normal(tp, TP_F32, TP_DIMS(5, N_IN), 0, 1);
+    tp_optimizer *o = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 1, &w);
+    for (int i = 0; i < N_STEPS; i++) { /* eager */
+        tp_scope_begin(tp);
+        tp_optimizer_step(o, loss_of(data, w));
+        tp_scope_end(tp);
+    }
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), N_IN));
+    tp_name(tp_optimizer_step(o, loss_of(x, w)), "step");
+    static const char *const feed[] = {"x"}, *const fetch[] = {"step"};
+    tp_program *p = tp_graph_compile(g, 1, feed, 1, fetch,
+                                     &(tp_compile_options){.engine = j->engine});
+    for (int i = 0; i < N_STEPS && p; i++) { /* compiled */
+        tp_tensor *out;
+        tp_scope_begin(tp);
+        tp_program_run(p, &data, &out);
+        tp_scope_end(tp);
+    }
+    tp_read(w, j->w, sizeof j->w);
+    snprintf(j->error, sizeof j->error, "%s", tp_error_message(tp));
+    tp_close(tp);
+    return NULL;
+}
+
+static void together(void **unused)
+{
+    (void)unused;
+    char cache[] = "/tmp/api_threads_XXXXXX";
+    assert_non_null(mkdtemp(cache));
+    job alone = {.cache = cache, .engine = TP_ENGINE_REFERENCE}, jobs[N_THREADS];
+    work(&alone);
+    assert_string_equal(alone.error, "");
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        jobs[i] = (job){.cache = cache, .engine = i % 2 ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &jobs[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_string_equal(jobs[i].error, "");
+        assert_memory_equal(jobs[i].w, alone.w, sizeof alone.w);
+    }
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", cache);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(together)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
