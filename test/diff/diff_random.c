@@ -209,6 +209,7 @@ static void report(const program *p, const how *h, const char *name)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     uint64_t seed = 1;
     int count = 60, batch = 6, n_failed = 0, n_steps = 0;
     for (int i = 1; i + 1 < argc; i += 2) {

@@ -196,6 +196,7 @@ int main(int argc, char **argv)
         {"cover", case_mode_cover},
         {"dump",  case_mode_dump }
     };
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--all") == 0)
