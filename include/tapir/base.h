@@ -103,6 +103,7 @@ TP_API tp_status tp_error(const tp_ctx *tp);
 /* Its text: "net.c:41: matmul: inner sizes differ: a [32, 784], b [768, 128]"; "" when there
  * was none. Valid until tp_clear_error or tp_close. */
 TP_API const char *tp_error_message(const tp_ctx *tp);
+/* Forgets it. Failed tensors stay failed, and what is computed from one is no new error. */
 TP_API void tp_clear_error(tp_ctx *tp);
 /* A failed tensor with an error of your own, for functions that refuse what they are given:
  * "net.c:41: TEXT". `status` is not TP_OK. */
@@ -113,7 +114,8 @@ TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
 
 /* Opens a scope: every tensor made from now on belongs to it. */
 TP_API tp_status tp_scope_begin(tp_ctx *tp);
-/* Closes the innermost scope and releases its tensors. What a tape, a graph or a retained
+/* Closes the innermost scope and releases its tensors, which must not be used any more (that is
+ * noticed often, and always in the stress build). What a tape, a graph or a retained
  * tensor still needs lives on inside the library. */
 TP_API tp_status tp_scope_end(tp_ctx *tp);
 /* Hands `t` to the scope outside the open one; does nothing when `t` is older than the open

@@ -63,8 +63,8 @@ typedef struct tp_feed {
 } tp_feed;
 
 /* Computes the named nodes into out[n], which belong to the open scope. Compiled on first use
- * for this set of names, and kept with the graph; sizes may differ from run to run. On failure every out is failed and
- * no variable has changed. */
+ * for this set of names, and kept with the graph; sizes may differ from run to run. On failure
+ * every out is failed and no variable has changed. */
 TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, int n,
       const char *const *names, tp_tensor **out);
 #define tp_graph_run(...) tp_graph_run_at(TP_PLACE, __VA_ARGS__)
@@ -85,9 +85,9 @@ TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, i
 #endif
 
 typedef enum tp_engine {
-    TP_ENGINE_AUTO,      /* the reference at once, the C program as soon as it is compiled */
+    TP_ENGINE_AUTO,      /* the reference at once, the C program when (if) it is compiled */
     TP_ENGINE_REFERENCE, /* node by node, plain loops */
-    TP_ENGINE_C          /* waits for the C program; TP_E_COMPILER when there is none */
+    TP_ENGINE_C          /* a run waits for the C program; TP_E_COMPILER when it fails */
 } tp_engine;
 
 typedef struct tp_compile_options {

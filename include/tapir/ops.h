@@ -249,7 +249,10 @@ TP_FN(tp_tensor *, tp_max_pool, tp_tensor *x, const tp_window *window);
 TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
 #define tp_avg_pool(...) tp_avg_pool_at(TP_PLACE, __VA_ARGS__)
 
-/* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------ */
+/* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------
+ *
+ * Each call moves the position on. C does not say which argument of a call is evaluated first,
+ * so two draws belong in two statements. */
 
 TP_FN(tp_tensor *, tp_uniform, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
       double lo, double hi); /* in [lo, hi) */

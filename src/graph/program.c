@@ -283,7 +283,8 @@ void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
 static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value)
 {
     const tp_tensor *want = p->feeds[i];
-    tpi_fail_status(p->ctx, at, "tp_program_run", TP_E_SHAPE, "\"%s\" takes %s %s, not %s %s",
+    tpi_fail_status(p->ctx, at, "tp_program_run",
+                    want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE, "\"%s\" takes %s %s, not %s %s",
                     p->feed_names[i], tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
                     tp_dtype_name((tp_dtype)value->dtype), SHAPE(value));
     return false;
