@@ -49,7 +49,9 @@ static tp_tensor *loss_of(const forest *f, const tree *t)
     tp_tensor *cell = gated(g[0], tp_tanh(g[2]));
     tp_split(cell, 0, (int)n, NULL, c);
     tp_split(gated(g[1], tp_tanh(cell)), 0, (int)n, NULL, h);
-    state leaves[TREE_LEAVES];
+    state leaves[TREE_LEAVES] = {
+        {NULL, NULL}
+    };
     for (int i = 0; i < n; i++)
         leaves[i] = (state){h[i], c[i]};
     int next = 0;
