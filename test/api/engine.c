@@ -83,8 +83,8 @@ static void wanted(int64_t n, int runs, float *to)
     tp_ctx *tp = tp_open(NULL);
     tp_tensor *w;
     tp_graph *g = build(tp, &w);
-    tp_program *p = tp_graph_compile(
-        g, 1, feed_x, 2, fetch, &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    tp_program *p = tp_graph_compile(g, 1, feed_x, 2, fetch,
+                                     &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     for (int i = 0; i < runs; i++)
         assert_int_equal(run(tp, p, n, to), TP_OK);
     tp_close(tp);
@@ -95,8 +95,8 @@ static void goes_on_without(const place *pl, const char *compiler, const char *s
 {
     unit_memory memory = {0};
     const tp_allocator a = {unit_alloc, unit_release, &memory};
-    tp_ctx *tp = tp_open(
-        &(tp_options){.allocator = &a, .cache_dir = pl->cache, .compiler = compiler});
+    tp_ctx *tp =
+        tp_open(&(tp_options){.allocator = &a, .cache_dir = pl->cache, .compiler = compiler});
     tp_tensor *w;
     tp_graph *g = build(tp, &w);
     float got[15], want[15];
@@ -211,9 +211,8 @@ static void switches(void **unused)
     tp_ctx *plain = tp_open(NULL);
     tp_tensor *w, *v;
     tp_program *c = tp_graph_compile(build(tp, &w), 1, feed_x, 2, fetch, NULL);
-    tp_program *r = tp_graph_compile(
-        build(plain, &v), 1, feed_x, 2, fetch,
-        &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    tp_program *r = tp_graph_compile(build(plain, &v), 1, feed_x, 2, fetch,
+                                     &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     float got[50 * 3 + 9], want[50 * 3 + 9];
     for (int64_t n = 1; n <= 50; n++) {
         assert_int_equal(run(tp, c, n, got), TP_OK);
@@ -354,8 +353,8 @@ static void does_not_grow(void **state)
     tp_ctx *tp = *state;
     tp_tensor *w;
     tp_graph *g = build(tp, &w);
-    tp_program *p = tp_graph_compile(
-        g, 1, feed_x, 2, fetch, &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    tp_program *p = tp_graph_compile(g, 1, feed_x, 2, fetch,
+                                     &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     float got[5 * 3 + 9];
 #ifdef TPI_STRESS
     const int runs = 100; /* each dead header stays there */
@@ -378,11 +377,16 @@ static void does_not_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_compiler),      cmocka_unit_test(failing_compiler),
-        cmocka_unit_test(lying_compiler),   cmocka_unit_test(killed_compiler),
-        cmocka_unit_test(hanging_compiler), cmocka_unit_test(read_only_cache),
-        cmocka_unit_test(switches),         cmocka_unit_test(bad_index),
-        CASE(feeds_and_names),              CASE(freed_in_any_order),
+        cmocka_unit_test(no_compiler),
+        cmocka_unit_test(failing_compiler),
+        cmocka_unit_test(lying_compiler),
+        cmocka_unit_test(killed_compiler),
+        cmocka_unit_test(hanging_compiler),
+        cmocka_unit_test(read_only_cache),
+        cmocka_unit_test(switches),
+        cmocka_unit_test(bad_index),
+        CASE(feeds_and_names),
+        CASE(freed_in_any_order),
         CASE(does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Every function of include/tapir called wrongly: NULL, failed, dead, freed and foreign operands,
- * types and sizes that do not fit, absurd counts. See misuse.h. */
+/* Every function of include/tapir called wrongly: NULL, failed, dead, freed and foreign
+ * operands, types and sizes that do not fit, absurd counts. See misuse.h. */
 #include "misuse.h"
 
 static const misuse *const lists[] = {misuse_base, misuse_tensor, misuse_ops,

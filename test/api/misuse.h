@@ -18,19 +18,19 @@ typedef struct bed {
     tp_ctx *tp, *other; /* two contexts */
     tp_graph *g;        /* of tp */
     /* good operands of tp */
-    tp_tensor *f;     /* f32 [2, 3] */
-    tp_tensor *t;     /* f32 [3, 2] */
-    tp_tensor *c;     /* f32 [3] */
-    tp_tensor *i;     /* i64 [2], zeros */
-    tp_tensor *along; /* i64 [2, 3], zeros */
-    tp_tensor *flag;  /* bool [2, 3] */
-    tp_tensor *image; /* f32 [1, 2, 4, 4] */
-    tp_tensor *kernel;/* f32 [3, 2, 2, 2] */
+    tp_tensor *f;         /* f32 [2, 3] */
+    tp_tensor *t;         /* f32 [3, 2] */
+    tp_tensor *c;         /* f32 [3] */
+    tp_tensor *i;         /* i64 [2], zeros */
+    tp_tensor *along;     /* i64 [2, 3], zeros */
+    tp_tensor *flag;      /* bool [2, 3] */
+    tp_tensor *image;     /* f32 [1, 2, 4, 4] */
+    tp_tensor *kernel;    /* f32 [3, 2, 2, 2] */
     tp_tensor *image_out; /* f32 [1, 3, 3, 3] */
-    tp_tensor *var;   /* variable f32 [2, 3], "v" */
-    tp_tensor *param; /* the same, a gradient may be asked */
-    tp_tensor *node;  /* placeholder "x" f32 [2, 3] of g */
-    tp_tensor *batch; /* placeholder "y" f32 [n, 3] of g */
+    tp_tensor *var;       /* variable f32 [2, 3], "v" */
+    tp_tensor *param;     /* the same, a gradient may be asked */
+    tp_tensor *node;      /* placeholder "x" f32 [2, 3] of g */
+    tp_tensor *batch;     /* placeholder "y" f32 [n, 3] of g */
     /* bad ones */
     tp_tensor *failed, *dead, *foreign, *gone; /* dead NULL outside the stress build */
 } bed;
@@ -40,8 +40,8 @@ typedef struct misuse {
     void (*run)(bed *b);
 } misuse;
 
-extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_grad[],
-    misuse_graph[], misuse_nn[]; /* up to one without a name */
+extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_grad[], misuse_graph[],
+    misuse_nn[]; /* up to one without a name */
 
 /* The error of `what` is `status`, named so and placed there; it is cleared. */
 void misuse_expect(bed *b, const char *file, int line, const char *what, tp_status status,
@@ -95,9 +95,13 @@ static inline bool misuse_bad_pointer(const void *p)
     {                                                                                          \
         f##_run(b, #f);                                                                        \
     }                                                                                          \
-    static void f##_run(__attribute__((unused)) bed *b, __attribute__((unused)) const char *what)
+    static void f##_run(__attribute__((unused)) bed *b,                                        \
+                        __attribute__((unused)) const char *what)
 
-#define LISTED(f) {#f, f##_case}
+#define LISTED(f)                                                                              \
+    {                                                                                          \
+#f, f##_case                                                                           \
+    }
 
 /* As an answer that is bad when `bad` holds. */
 #define SAYS(bad) ((bad) ? (tp_status)TP_E_VALUE : (tp_status)TP_OK)

@@ -1,6 +1,9 @@
 /* Misuse of base.h. */
 #include "misuse.h"
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 MISUSE(tp_status_name)
 {
     (void)b, (void)what;

@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 MISUSE(tp_require_grad)
 {
     OPERAND(b, b->f, tp_require_grad(x));

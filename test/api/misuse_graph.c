@@ -1,6 +1,9 @@
 /* Misuse of graph.h. */
 #include "misuse.h"
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 MISUSE(tp_graph_new)
 {
     (void)b, (void)what;
@@ -132,7 +135,7 @@ MISUSE(tp_graph_run)
     tp_clear_error(b->tp);
     BAD(b, TP_E_SHAPE,
            tp_graph_run(b->g, TP_FEEDS({"x", b->t}), 1, z, out));
-    BAD(b, TP_E_SHAPE,
+    BAD(b, TP_E_DTYPE,
            tp_graph_run(b->g, TP_FEEDS({"x", b->flag}), 1, z, out));
     BAD(b, TP_E_SYMBOLIC,
            tp_graph_run(b->g, TP_FEEDS({"x", b->node}), 1, z, out));

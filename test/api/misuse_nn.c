@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 MISUSE(tp_dense_new)
 {
     what = ""; /* the texts name the layer or the optimizer */

@@ -1,9 +1,12 @@
 /* Misuse of ops.h. */
 #include "misuse.h"
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 static const int64_t absurd[TP_MAX_RANK + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-/* ---- one operand, and nothing else ------------------------------------------------------------- */
+/* ---- one operand, and nothing else ------------------------------------------------------- */
 
 #define ONE(fn, GOOD)                                                                          \
     MISUSE(fn)                                                                                 \
@@ -74,7 +77,7 @@ MISUSE(tp_clip)
     OPERAND(b, b->f, tp_clip(x, 0, 1));
 }
 
-/* ---- two operands that broadcast ------------------------------------------------------------------ */
+/* ---- two operands that broadcast --------------------------------------------------------- */
 
 static tp_tensor *other_graph(bed *b)
 {
@@ -133,7 +136,7 @@ MISUSE(tp_where)
     BAD(b, TP_E_CTX, tp_where(b->flag, b->f, b->foreign));
 }
 
-/* ---- reductions -------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------- */
 
 #define REDUCE(fn)                                                                             \
     MISUSE(fn)                                                                                 \
@@ -144,9 +147,9 @@ MISUSE(tp_where)
         BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(0, -2), false));                                    \
         BAD(b, TP_E_AXIS, fn(b->node, TP_DIMS(INT64_MAX), false));                             \
         BAD(b, TP_E_AXIS, fn(b->f, TP_DIMS(INT64_MIN), false));                                \
-        BAD(b, TP_E_VALUE, fn(b->f, -1, absurd, false));                                        \
+        BAD(b, TP_E_VALUE, fn(b->f, -1, absurd, false));                                       \
         BAD(b, TP_E_AXIS, fn(b->f, INT32_MAX, absurd, false));                                 \
-        BAD(b, TP_E_VALUE, fn(b->f, 2, NULL, false));                                           \
+        BAD(b, TP_E_VALUE, fn(b->f, 2, NULL, false));                                          \
     }
 REDUCE(tp_sum)
 REDUCE(tp_prod)
@@ -188,7 +191,7 @@ MISUSE(tp_extent)
     BAD(b, TP_E_DTYPE, tp_extent(b->batch, TP_ALL, (tp_dtype)99));
 }
 
-/* ---- moves --------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------- */
 
 MISUSE(tp_reshape)
 {
@@ -342,7 +345,7 @@ MISUSE(tp_split)
     BAD(b, TP_E_VALUE, tp_split(b->f, 1, 3, NULL, NULL));
 }
 
-/* ---- indices -------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------- */
 
 static tp_tensor *far(bed *b, int rank, const int64_t *shape)
 {
@@ -408,7 +411,7 @@ MISUSE(tp_one_hot)
     BAD(b, TP_E_SHAPE, tp_one_hot(deep, 2, TP_F32));
 }
 
-/* ---- contractions and windows ------------------------------------------------------------------------ */
+/* ---- contractions and windows ------------------------------------------------------------ */
 
 MISUSE(tp_matmul)
 {
@@ -446,7 +449,8 @@ MISUSE(tp_conv)
     }
     BAD(b, TP_E_VALUE, tp_conv(b->image, b->kernel, &(tp_window){.groups = -1}));
     BAD(b, TP_E_SHAPE, tp_conv(b->image, b->kernel, &(tp_window){.groups = 7}));
-    BAD(b, TP_E_CTX, tp_conv(b->image, tp_full(b->other, TP_F32, TP_DIMS(3, 2, 2, 2), 1), NULL));
+    tp_tensor *foreign = tp_full(b->other, TP_F32, TP_DIMS(3, 2, 2, 2), 1);
+    BAD(b, TP_E_CTX, tp_conv(b->image, foreign, NULL));
 }
 
 MISUSE(tp_conv_dx)
@@ -491,7 +495,7 @@ MISUSE(tp_conv_dw)
 POOL(tp_max_pool)
 POOL(tp_avg_pool)
 
-/* ---- random ------------------------------------------------------------------------------------------ */
+/* ---- random ------------------------------------------------------------------------------ */
 
 #define RANDOM(fn)                                                                             \
     MISUSE(fn)                                                                                 \
@@ -504,7 +508,7 @@ POOL(tp_avg_pool)
         BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, -1, absurd, 0, 1));                               \
         BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(tp_symbol(b->g, "n")), 0, 1));            \
         BAD(b, TP_E_NULL, fn(b->tp, TP_F32, 1, NULL, 0, 1));                                   \
-        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 57), 0, 1));               \
+        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 57), 0, 1));        \
     }
 RANDOM(tp_uniform)
 RANDOM(tp_normal)
@@ -520,7 +524,7 @@ RANDOM(tp_normal)
 RANDOM_LIKE(tp_uniform_like)
 RANDOM_LIKE(tp_normal_like)
 
-/* ---- composites ---------------------------------------------------------------------------------------- */
+/* ---- composites -------------------------------------------------------------------------- */
 
 MISUSE(tp_cross_entropy)
 {

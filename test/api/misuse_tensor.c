@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* Each case's head looks like a call to it. */
+/* clang-format off */
+
 static const int64_t ones[TP_MAX_RANK + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 static const tp_dtype no_dtype[] = {TP_N_DTYPES, (tp_dtype)-1, (tp_dtype)INT32_MAX,
                                     (tp_dtype)INT32_MIN};

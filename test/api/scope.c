@@ -7,7 +7,7 @@ static tp_tensor *number(tp_ctx *tp, double v)
     return tp_scalar(tp, TP_F64, v);
 }
 
-/* ---- scopes --------------------------------------------------------------------------------- */
+/* ---- scopes ------------------------------------------------------------------------------ */
 
 static void deep(void **state)
 {
@@ -78,7 +78,7 @@ static void odd_orders(void **state)
     tp_clear_error(tp);
 }
 
-/* ---- a long tape ------------------------------------------------------------------------------ */
+/* ---- a long tape ------------------------------------------------------------------------- */
 
 static void long_tape(tp_ctx *tp, int n)
 {
@@ -115,7 +115,7 @@ static void million(void **state)
 #endif
 }
 
-/* ---- what gradients mean ------------------------------------------------------------------------ */
+/* ---- what gradients mean ----------------------------------------------------------------- */
 
 static void adds_up(void **state)
 {

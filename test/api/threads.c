@@ -16,8 +16,9 @@ typedef struct job {
 
 static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w)
 {
-    return tp_mean(tp_square(tp_sub(tp_softmax(tp_matmul(x, w), 1), tp_sigmoid(tp_matmul(x, w)))),
-                   TP_ALL, false);
+    return tp_mean(
+        tp_square(tp_sub(tp_softmax(tp_matmul(x, w), 1), tp_sigmoid(tp_matmul(x, w)))), TP_ALL,
+        false);
 }
 
 static void *work(void *user)
@@ -36,8 +37,8 @@ static void *work(void *user)
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), N_IN));
     tp_name(tp_optimizer_step(o, loss_of(x, w)), "step");
     static const char *const feed[] = {"x"}, *const fetch[] = {"step"};
-    tp_program *p = tp_graph_compile(g, 1, feed, 1, fetch,
-                                     &(tp_compile_options){.engine = j->engine});
+    tp_program *p =
+        tp_graph_compile(g, 1, feed, 1, fetch, &(tp_compile_options){.engine = j->engine});
     for (int i = 0; i < N_STEPS && p; i++) { /* compiled */
         tp_tensor *out;
         tp_scope_begin(tp);
