@@ -91,10 +91,19 @@ bool tpi_program_resize(tp_program *p)
     int64_t *bytes = tpi_take(m, (size_t)n * sizeof *bytes);
     if (!bytes)
         return false;
-    for (int i = 0; i < n; i++)
+    int64_t all = 0; /* each buffer's size is checked, their sum may still pass 2^63 */
+    bool fits = true;
+    for (int i = 0; i < n && fits; i++) {
         bytes[i] = buffer_bytes(p, i);
-    p->arena_bytes = tpi_place_buffers(n, p->plan->buffers, bytes, p->offsets);
+        if (p->plan->buffers[i].place == TPI_AT_ARENA)
+            fits = !__builtin_add_overflow(all, bytes[i], &all) &&
+                   !__builtin_add_overflow(all, 64, &all);
+    }
+    if (fits)
+        p->arena_bytes = tpi_place_buffers(n, p->plan->buffers, bytes, p->offsets);
     tpi_give_back(m, bytes, (size_t)n * sizeof *bytes);
+    if (!fits)
+        return false;
     const size_t need = (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols);
     if (!make_room(m, &p->arena, &p->arena_size, need) ||
         !make_room(m, &p->packed, &p->packed_size, (size_t)p->packed_bytes(p->symbols)))

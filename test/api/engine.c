@@ -294,6 +294,39 @@ static void bad_index(void **unused)
     remove_place(&pl);
 }
 
+/* Sizes that each fit, and whose sum does not. */
+static void absurd_sizes(void **unused)
+{
+    (void)unused;
+    if (!has_compiler())
+        return;
+    place pl;
+    make_place(&pl, NULL);
+    tp_ctx *tp = tp_open(&(tp_options){.cache_dir = pl.cache});
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x =
+        tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), tp_symbol(g, "m")));
+    tp_tensor *row = tp_sum(x, TP_DIMS(0), false), *parts[40], *y = row;
+    for (int i = 0; i < 40; i++)
+        parts[i] = tp_cumsum(tp_add(row, tp_scalar_like(row, i)), 0, false, false);
+    for (int i = 0; i < 40; i++)
+        y = tp_mul(y, parts[i]);
+    tp_name(tp_sum(y, TP_ALL, false), "y");
+    static const char *const names[] = {"y"};
+    for (int k = 0; k < 2; k++) {
+        tp_program *p = tp_graph_compile(
+            g, 1, feed_x, 1, names,
+            &(tp_compile_options){.engine = k ? TP_ENGINE_C : TP_ENGINE_REFERENCE});
+        tp_tensor *in = tp_tensor_new(tp, TP_F32, TP_DIMS(0, (int64_t)1 << 57), NULL), *out;
+        assert_int_equal(tp_program_run(p, &in, &out), TP_E_MEMORY);
+        tp_clear_error(tp);
+        in = tp_full(tp, TP_F32, TP_DIMS(2, 3), 0.01);
+        assert_int_equal(tp_program_run(p, &in, &out), TP_OK);
+    }
+    tp_close(tp);
+    remove_place(&pl);
+}
+
 static void feeds_and_names(void **state)
 {
     tp_ctx *tp = *state;
@@ -377,17 +410,12 @@ static void does_not_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_compiler),
-        cmocka_unit_test(failing_compiler),
-        cmocka_unit_test(lying_compiler),
-        cmocka_unit_test(killed_compiler),
-        cmocka_unit_test(hanging_compiler),
-        cmocka_unit_test(read_only_cache),
-        cmocka_unit_test(switches),
-        cmocka_unit_test(bad_index),
-        CASE(feeds_and_names),
-        CASE(freed_in_any_order),
-        CASE(does_not_grow),
+        cmocka_unit_test(no_compiler),      cmocka_unit_test(failing_compiler),
+        cmocka_unit_test(lying_compiler),   cmocka_unit_test(killed_compiler),
+        cmocka_unit_test(hanging_compiler), cmocka_unit_test(read_only_cache),
+        cmocka_unit_test(switches),         cmocka_unit_test(bad_index),
+        cmocka_unit_test(absurd_sizes),     CASE(feeds_and_names),
+        CASE(freed_in_any_order),           CASE(does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
