@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
         if (strcmp(modes[m].name, o.mode) == 0) {
             const int looked_at = modes[m].run(&o, cases, n);
-            printf("%s: %d of %d cases, %d failures, seed %" PRIu64 "\n", o.mode, looked_at, n,
+            printf("%s: %d runs of %d cases, %d failures, seed %" PRIu64 "\n", o.mode, looked_at, n,
                    n_failures, o.seed);
             return n_failures || looked_at == 0;
         }
