@@ -215,8 +215,8 @@ int main(int argc, char **argv)
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
         if (strcmp(modes[m].name, o.mode) == 0) {
             const int looked_at = modes[m].run(&o, cases, n);
-            printf("%s: %d runs of %d cases, %d failures, seed %" PRIu64 "\n", o.mode, looked_at, n,
-                   n_failures, o.seed);
+            printf("%s: %d runs of %d cases, %d failures, seed %" PRIu64 "\n", o.mode,
+                   looked_at, n, n_failures, o.seed);
             return n_failures || looked_at == 0;
         }
     fprintf(stderr, "usage: op_cases graph|grad|fail|cover|dump [--case OP or OP/N] [--seed N] "
