@@ -73,6 +73,7 @@ void tp_close(tp_ctx *tp)
     while (tp->quarantine) {
         tp_tensor *t = tp->quarantine;
         tp->quarantine = t->retained_next;
+        tp->mem.in_use += sizeof *t;
         tpi_give_back(&tp->mem, t, sizeof *t);
     }
     tpi_strfree(tp, tp->cache_dir);

@@ -53,6 +53,7 @@ static void bury(tp_ctx *ctx, tp_tensor *t)
     t->name = NULL, t->error = NULL, t->graph = NULL;
     t->retained_next = ctx->quarantine;
     ctx->quarantine = t;
+    ctx->mem.in_use -= sizeof *t; /* kept for the check, not in use */
 #else
     tpi_give_back(&ctx->mem, t, sizeof *t);
 #endif
