@@ -24,4 +24,28 @@ bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
 
+/* Kernels and struct of an op whose scalar function is in elem.def, behind its op##_infer. The
+ * gradient is `rule`; x and y: does it read their values? */
+#define TPI_ELEMENT_OP(op, operands, rule, x, y)                                               \
+    static bool op##_kernel(tpi_run *r)                                                        \
+    {                                                                                          \
+        return tpi_elem_reference(                                                             \
+            r, tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));                     \
+    }                                                                                          \
+    static bool op##_fast(tpi_run *r)                                                          \
+    {                                                                                          \
+        const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);              \
+        return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
+    }                                                                                          \
+    const tpi_op tpi_op_##op = {.name = #op,                                                   \
+                                .code = TPI_OP_##op,                                           \
+                                .kind = TPI_ELEMENT,                                           \
+                                .n_in = operands,                                              \
+                                .infer = op##_infer,                                           \
+                                .kernel = op##_kernel,                                         \
+                                .fast = op##_fast,                                             \
+                                .grad = rule,                                                  \
+                                .grad_reads_x = x,                                             \
+                                .grad_reads_y = y};
+
 #endif

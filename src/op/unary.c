@@ -20,26 +20,7 @@ static bool infer_class(tpi_infer *q, tpi_elem e, const char *cure)
     {                                                                                          \
         return infer_class(q, TPI_ELEM_##op, cure);                                            \
     }                                                                                          \
-    static bool op##_kernel(tpi_run *r)                                                        \
-    {                                                                                          \
-        return tpi_elem_reference(                                                             \
-            r, tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));                     \
-    }                                                                                          \
-    static bool op##_fast(tpi_run *r)                                                          \
-    {                                                                                          \
-        const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);             \
-        return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
-    }                                                                                          \
-    const tpi_op tpi_op_##op = {.name = #op,                                                   \
-                                .code = TPI_OP_##op,                                           \
-                                .kind = TPI_ELEMENT,                                           \
-                                .n_in = 1,                                                     \
-                                .infer = op##_infer,                                           \
-                                .kernel = op##_kernel,                                         \
-                                .fast = op##_fast,                                             \
-                                .grad = rule,                                                  \
-                                .grad_reads_x = x,                                             \
-                                .grad_reads_y = y};                                            \
+    TPI_ELEMENT_OP(op, 1, rule, x, y)                                                          \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a)                          \
     {                                                                                          \
         return tpi_apply(TPI_AT(file, line), &tpi_op_##op, TPI_IN(a), NULL);                   \
