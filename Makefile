@@ -48,7 +48,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'make              the library and the examples, under $(release)'
+	@echo 'make              the library, the command and the examples, under $(release)'
 	@echo 'make demo         train the digit classifier; DATA=dir for the MNIST files in dir'
 	@echo 'make check        all tests; the last line counts them'
 	@echo 'make check-long   the slow ones too'

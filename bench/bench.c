@@ -45,7 +45,7 @@ void bench_add(bench *b, figure f)
         b->figures[b->n++] = f;
 }
 
-static double wall_now(void)
+double bench_wall_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -54,9 +54,11 @@ static double wall_now(void)
 
 static double seconds_of(const figure *f, int64_t times)
 {
-    const double start = f->wall ? wall_now() : limit_now();
+    if (f->timed)
+        return f->timed(f->arg, times);
+    const double start = f->wall ? bench_wall_now() : limit_now();
     f->run(f->arg, times);
-    return (f->wall ? wall_now() : limit_now()) - start;
+    return (f->wall ? bench_wall_now() : limit_now()) - start;
 }
 
 static void calibrate(const figure *f, result *r)
@@ -139,7 +141,9 @@ static bool run(bench *b, const settings *s)
 {
     bench_add_ops(b);
     bench_add_kernels(b);
+    bench_add_capture(b);
     bench_add_lenet(b);
+    bench_add_models(b);
     bench_add_trees(b);
     result *results = calloc((size_t)b->n + 1, sizeof *results);
     if (!results)
@@ -185,6 +189,7 @@ int main(int argc, char **argv)
     }
     bench b = {.cache = cache,
                .trees = access(BENCH_TREES, R_OK) == 0 ? BENCH_TREES : NULL,
+               .models = access(BENCH_MODELS, R_OK) == 0 ? BENCH_MODELS : NULL,
                .only = s.only};
     b.tp = tp_open(&(tp_options){.seed = 7, .cache_dir = cache});
     const bool good = run(&b, &s);

@@ -17,7 +17,8 @@ enum { CACHED_BYTES = 4 << 20 };
 
 typedef struct figure {
     const char *name, *unit;
-    void (*run)(void *arg, int64_t n); /* does the work n times */
+    void (*run)(void *arg, int64_t n);     /* does the work n times */
+    double (*timed)(void *arg, int64_t n); /* or this: tells the seconds that count itself */
     void *arg;
     double scale; /* what is printed: scale * seconds of one work, or */
     bool rate;    /* scale / seconds */
@@ -34,9 +35,10 @@ enum { MAX_FIGURES = 64 };
 
 typedef struct bench {
     tp_ctx *tp;
-    const char *cache; /* an empty folder, for compiled programs */
-    const char *trees; /* file of trees; NULL: none */
-    const char *only;  /* figures with this in their names; NULL: all */
+    const char *cache;  /* an empty folder, for compiled programs */
+    const char *trees;  /* file of trees; NULL: none */
+    const char *models; /* folder of ONNX models; NULL: none */
+    const char *only;   /* figures with this in their names; NULL: all */
     figure figures[MAX_FIGURES];
     int n;
 } bench;
@@ -46,10 +48,15 @@ bool bench_wants(const bench *b, const char *name);
 /* Adds it when it is wanted; past MAX_FIGURES nothing is added. */
 void bench_add(bench *b, figure f);
 
+/* Seconds of the clock on the wall. */
+double bench_wall_now(void);
+
 /* Memory they need is tp_alloc's: it goes with the context. */
 void bench_add_ops(bench *b);
 void bench_add_kernels(bench *b);
 void bench_add_lenet(bench *b);
+void bench_add_capture(bench *b);
+void bench_add_models(bench *b);
 void bench_add_trees(bench *b);
 
 #endif

@@ -1,7 +1,10 @@
-/* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step, and compiling it. */
+/* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step in three ways, and what
+ * comes before it is fast. */
 #include "bench.h"
+#include "limits.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { BATCH = 32, N_BATCHES = 8 };
 
@@ -16,7 +19,8 @@ typedef struct training {
     lenet net;
     tp_tensor *x[N_BATCHES], *y[N_BATCHES];
     int64_t next;
-    tp_program *program; /* feeds x and y, fetches loss and step */
+    tp_program *program;   /* feeds x and y, fetches loss and step */
+    tp_function *function; /* takes x and y, gives the loss */
 } training;
 
 static lenet lenet_new(tp_ctx *tp)
@@ -97,6 +101,97 @@ static void step_compiled(void *arg, int64_t n)
     }
 }
 
+static void captured_body(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    const lenet *net = user;
+    tp_tensor *loss = loss_of(net, in[0], in[1]);
+    tp_optimizer_step(net->sgd, loss);
+    out[0] =
+        tp_detach(loss); /* nobody asks for its gradient any more: nothing is kept for it */
+}
+
+static void step_captured(void *arg, int64_t n)
+{
+    training *t = arg;
+    for (; n > 0; n--, t->next++) {
+        tp_scope_begin(t->tp);
+        const int64_t i = t->next % N_BATCHES;
+        tp_function_apply(t->function, TP_TENSORS(t->x[i], t->y[i]));
+        tp_scope_end(t->tp);
+    }
+}
+
+/* Of a new function: the one that records it, */
+static double first_call(void *arg, int64_t n)
+{
+    training t = *(const training *)arg;
+    double seconds = 0;
+    for (; n > 0; n--) {
+        const double start = limit_now();
+        t.function = tp_function_new(t.tp, "first", captured_body, &t.net, NULL);
+        step_captured(&t, 1);
+        seconds += limit_now() - start;
+        tp_function_free(t.function);
+    }
+    return seconds;
+}
+
+/* and the one in which its program is made, which has been compiled before. */
+static double second_call(void *arg, int64_t n)
+{
+    training t = *(const training *)arg;
+    double seconds = 0;
+    for (; n > 0; n--) {
+        t.function = tp_function_new(t.tp, "second", captured_body, &t.net, NULL);
+        step_captured(&t, 1);
+        const double start = limit_now();
+        step_captured(&t, 1);
+        seconds += limit_now() - start;
+        tp_function_free(t.function);
+    }
+    return seconds;
+}
+
+/* ---- three trainings ------------------------------------------------------------------------ */
+
+static void training_new(training *t, tp_ctx *tp)
+{
+    *t = (training){.tp = tp, .net = lenet_new(tp)};
+    for (int i = 0; i < N_BATCHES; i++) {
+        t->x[i] = tp_uniform(tp, TP_F32, TP_DIMS(BATCH, 1, 28, 28), 0, 1);
+        t->y[i] = tp_cast(tp_uniform(tp, TP_F32, TP_DIMS(BATCH), 0, 10), TP_I64);
+    }
+    t->function = tp_function_new(tp, "LeNet", captured_body, &t->net, NULL);
+    t->program = compile(graph_of(tp, &t->net));
+}
+
+/* The first layer's weights after some steps from the same seed. */
+static void train(const bench *b, void (*step)(void *, int64_t), float w[150])
+{
+    tp_ctx *tp = tp_open(&(tp_options){.seed = 7, .cache_dir = b->cache});
+    training t;
+    training_new(&t, tp);
+    step(&t, 2);
+    tp_function_wait(t.function);
+    step(&t, 8);
+    tp_read(t.net.conv[0].w, w, 150 * sizeof *w);
+    if (tp_error(tp) != TP_OK)
+        tp_fail(b->tp, tp_error(tp), tp_error_message(tp));
+    tp_close(tp);
+}
+
+static void check_bits(const bench *b)
+{
+    float w[3][150];
+    train(b, step_eagerly, w[0]);
+    train(b, step_compiled, w[1]);
+    train(b, step_captured, w[2]);
+    if (memcmp(w[0], w[1], sizeof w[0]) != 0 || memcmp(w[0], w[2], sizeof w[0]) != 0)
+        tp_fail(b->tp, TP_E_BUG, "LeNet's steps have different bits");
+}
+
 /* ---- compiling: a context each time, so that nothing but the cache is left of the last one --- */
 
 typedef struct compiling {
@@ -137,11 +232,13 @@ static void compile_cached(void *arg, int64_t n)
 
 void bench_add_lenet(bench *b)
 {
-    static const char *const names[] = {"LeNet step at 32, eager", "LeNet step at 32, compiled",
-                                        "LeNet, compiling, from the cache",
-                                        "LeNet, compiling, cold"};
+    static const char *const names[] = {
+        "LeNet step at 32, eager",     "LeNet step at 32, compiled",
+        "LeNet step at 32, captured",  "LeNet, first captured call",
+        "LeNet, second captured call", "LeNet, compiling, from the cache",
+        "LeNet, compiling, cold"};
     bool any = false;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 7; i++)
         any |= bench_wants(b, names[i]);
     if (!any)
         return;
@@ -149,13 +246,10 @@ void bench_add_lenet(bench *b)
     compiling *c = tp_alloc(b->tp, sizeof *c);
     if (!t || !c)
         return;
-    t->tp = b->tp;
-    t->net = lenet_new(b->tp);
-    for (int i = 0; i < N_BATCHES; i++) {
-        t->x[i] = tp_uniform(b->tp, TP_F32, TP_DIMS(BATCH, 1, 28, 28), 0, 1);
-        t->y[i] = tp_cast(tp_uniform(b->tp, TP_F32, TP_DIMS(BATCH), 0, 10), TP_I64);
-    }
-    t->program = compile(graph_of(b->tp, &t->net));
+    training_new(t, b->tp);
+    step_captured(t, 2);
+    tp_function_wait(t->function);
+    check_bits(b);
     c->b = b;
     /* Three times the forward products, less the gradient of the pictures. */
     const double flops =
@@ -172,11 +266,19 @@ void bench_add_lenet(bench *b)
     bench_add(b, f);
     f.name = names[1], f.run = step_compiled;
     bench_add(b, f);
+    f.name = names[2], f.run = step_captured;
+    bench_add(b, f);
+
+    f = (figure){.unit = "ms", .arg = t, .scale = 1e3};
+    f.name = names[3], f.timed = first_call;
+    bench_add(b, f);
+    f.name = names[4], f.timed = second_call;
+    bench_add(b, f);
 
     f = (figure){.unit = "ms", .arg = c, .scale = 1e3, .wall = true};
-    f.name = names[2], f.run = compile_cached;
+    f.name = names[5], f.run = compile_cached;
     bench_add(b, f);
-    f.name = names[3], f.run = compile_cold;
+    f.name = names[6], f.run = compile_cold;
     f.peer_workload = "train/lenet/b32", f.peer_metric = "setup",
     f.peer_system = "torch-compile";
     bench_add(b, f);

@@ -11,7 +11,7 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
 # What runs once per program, once per element of a rare type, or as an oracle.
 set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
 list(FILTER tapir_small_sources INCLUDE REGEX
-  "/src/(ir|codegen|graph|opt|nn)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|join|elem_ref|random|conv|composite|sizes|window|assign|matmul|move|reduction|select)\\.c$")
+  "/src/(ir|codegen|graph|opt|nn|onnx)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|sort|join|elem_ref|random|conv|composite|sizes|window|assign|call|matmul|move|reduction|select|trap)\\.c$")
 list(FILTER tapir_small_sources EXCLUDE REGEX "/ir/graph\\.c$") # the walk of every backward sweep
 list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
 list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})

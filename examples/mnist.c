@@ -1,10 +1,13 @@
-/* Learns to read handwritten digits, twice from the same seed: first eagerly, where each line
- * runs when it is reached, then as a static graph, compiled to C with its gradients and its
- * optimiser. Both are made by the same functions and give the same bits. The model is then saved,
+/* Learns to read handwritten digits, three times from the same seed: eagerly, where each line
+ * runs when it is reached; as a captured function, where C runs as before and what it computes is
+ * compiled behind its back; and as a static graph, compiled to C with its gradients and its
+ * optimiser. All are made by the same functions and give the same bits. The model is then saved,
  * loaded and asked again.
  *
  *     mnist [FOLDER]     reads the MNIST files in FOLDER (or DATA=FOLDER); draws digits without
- *         --train N --test N --epochs N --batch N --seed N --save FILE */
+ *         --train N --test N --epochs N --batch N --seed N --save FILE
+ *         --onnx FOLDER  writes the trained model to FOLDER/model.onnx, and the test pictures with
+ *                        what it sees in them to FOLDER/test_data_set_0 */
 #include "dice.h"
 #include "show.h"
 #include <tapir/tapir.h>
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { N_PARAMS = 8, MAX_EPOCHS = 100 };
 
@@ -19,6 +23,7 @@ typedef struct settings {
     const char *folder;
     int64_t train, test, epochs, batch, seed;
     char save[1000];
+    const char *onnx;
 } settings;
 
 typedef struct data {
@@ -63,20 +68,24 @@ static tp_tensor *scores(const model *m, tp_tensor *x)
     return tp_dense_apply(&m->dense2, x);
 }
 
-/* Takes one step and returns the loss: eagerly, or by a program made of `graph_of`. */
-static tp_tensor *train_step(model *m, tp_program *program, tp_tensor *x, tp_tensor *y)
+/* Takes one step and returns the loss. */
+static tp_tensor *train_step(model *m, tp_tensor *x, tp_tensor *y)
 {
-    if (program) {
-        tp_tensor *out[2];
-        tp_program_run(program, (tp_tensor *[]){x, y}, out);
-        return out[0];
-    }
     tp_tensor *loss = tp_cross_entropy(scores(m, x), y);
     tp_tensor *done = tp_optimizer_step(m->optimizer, loss);
     return tp_failed(done) ? done : loss;
 }
 
-/* The same as a graph, of any batch size: from "x" and "y" to "digit", "loss" and "train". */
+/* The same as the body of a function that is captured. */
+static void captured_step(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = train_step(user, in[0], in[1]);
+}
+
+/* The same once more as a graph, of any batch size: from "x" and "y" to "digit", "loss" and
+ * "train". */
 static tp_graph *graph_of(tp_ctx *tp, model *m)
 {
     tp_graph *g = tp_graph_new(tp);
@@ -92,6 +101,23 @@ static tp_graph *graph_of(tp_ctx *tp, model *m)
 
 /* ---- training ------------------------------------------------------------------------------- */
 
+/* What takes the steps: a program made of graph_of, a captured function, or neither. */
+typedef struct trainer {
+    model *m;
+    tp_function *function;
+    tp_program *program;
+} trainer;
+
+static tp_tensor *take_step(const trainer *t, tp_tensor *x, tp_tensor *y)
+{
+    tp_tensor *const in[2] = {x, y};
+    tp_tensor *out[2];
+    if (!t->program)
+        return t->function ? tp_function_apply(t->function, 2, in) : train_step(t->m, x, y);
+    tp_program_run(t->program, in, out);
+    return out[0];
+}
+
 typedef struct history {
     float *losses; /* of every batch */
     double loss[MAX_EPOCHS], seconds[MAX_EPOCHS];
@@ -105,7 +131,7 @@ static int64_t n_batches(const settings *s)
 
 /* Goes through the training digits once, in a new order; returns the mean loss. */
 static double train_epoch(tp_ctx *tp, const settings *s, const data *d, int64_t *order,
-                          uint64_t *state, model *m, tp_program *program, float *losses)
+                          uint64_t *state, const trainer *t, float *losses)
 {
     double sum = 0;
     for (int64_t i = s->train - 1; i > 0; i--) {
@@ -118,7 +144,7 @@ static double train_epoch(tp_ctx *tp, const settings *s, const data *d, int64_t 
         tp_scope_begin(tp);
         tp_tensor *which = tp_tensor_new(tp, TP_I64, TP_DIMS(n), order + at);
         tp_tensor *x = tp_gather(d->train_x, which, 0), *y = tp_gather(d->train_y, which, 0);
-        const float loss = (float)tp_item(train_step(m, program, x, y));
+        const float loss = (float)tp_item(take_step(t, x, y));
         tp_scope_end(tp);
         losses[at / s->batch] = loss;
         sum += loss;
@@ -128,8 +154,8 @@ static double train_epoch(tp_ctx *tp, const settings *s, const data *d, int64_t 
 }
 
 /* Prints a line per epoch, beside the one of another training from the same seed (or NULL). */
-static bool train(tp_ctx *tp, const settings *s, const data *d, model *m, tp_program *program,
-                  history *h, const history *beside)
+static bool train(tp_ctx *tp, const settings *s, const data *d, const trainer *t, history *h,
+                  const history *beside)
 {
     const int64_t n = n_batches(s);
     uint64_t state = (uint64_t)s->seed;
@@ -142,8 +168,8 @@ static bool train(tp_ctx *tp, const settings *s, const data *d, model *m, tp_pro
     for (int64_t e = 0; good && e < s->epochs; e++, rate *= 0.3) {
         float *losses = h->losses + e * n;
         const double start = seconds_now();
-        tp_optimizer_set_rate(m->optimizer, rate);
-        h->loss[e] = train_epoch(tp, s, d, order, &state, m, program, losses);
+        tp_optimizer_set_rate(t->m->optimizer, rate);
+        h->loss[e] = train_epoch(tp, s, d, order, &state, t, losses);
         h->seconds[e] = seconds_now() - start;
         good = tp_error(tp) == TP_OK;
         printf("  epoch %d   loss %.6f  %6.1f s", (int)e + 1, h->loss[e], h->seconds[e]);
@@ -152,7 +178,8 @@ static bool train(tp_ctx *tp, const settings *s, const data *d, model *m, tp_pro
             for (int64_t i = 0; i < n; i++)
                 same += memcmp(losses + i, beside->losses + e * n + i, sizeof *losses) == 0;
             h->same += same;
-            printf("   | eager   loss %.6f  %6.1f s   | same bits in %lld of %lld losses",
+            printf("   | eager   loss %.6f  %6.1f s   | same bits in %lld of %lld "
+                   "losses",
                    beside->loss[e], beside->seconds[e], (long long)same, (long long)n);
         }
         printf("\n");
@@ -235,22 +262,68 @@ static bool get_data(tp_ctx *tp, settings *s, data *d)
     return tp_error(tp) == TP_OK;
 }
 
-static bool run(tp_ctx *tp, settings *s, data *d, history *eager, history *compiled,
-                uint8_t *seen)
+/* The graph as an ONNX model, pictures and answers: what other programs shall see in them. */
+static void save_onnx(tp_ctx *tp, const settings *s, const data *d, tp_graph *g)
+{
+    char path[1100];
+    tp_tensor *digit;
+    tp_graph_run(g, TP_FEEDS({"x", d->test_x}), TP_NAMES("digit"), &digit);
+    snprintf(path, sizeof path, "%s/model.onnx", s->onnx);
+    tp_onnx_save(g, path, TP_NAMES("x"), TP_NAMES("digit"));
+    snprintf(path, sizeof path, "%s/test_data_set_0", s->onnx);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/test_data_set_0/input_0.pb", s->onnx);
+    tp_onnx_tensor_save(d->test_x, path);
+    snprintf(path, sizeof path, "%s/test_data_set_0/output_0.pb", s->onnx);
+    tp_onnx_tensor_save(digit, path);
+    if (tp_error(tp) == TP_OK)
+        printf("\nwritten to %s/model.onnx\n", s->onnx);
+}
+
+enum { EAGER, CAPTURED, COMPILED, N_WAYS };
+
+typedef struct result {
+    model m;
+    history h;
+    int64_t right;
+} result;
+
+static bool run_eagerly(tp_ctx *tp, const settings *s, const data *d, result *r, uint8_t *seen)
 {
     printf("\nEagerly: each operation computes when C calls it.\n");
     tp_seed(tp, (uint64_t)s->seed);
-    model a = model_new(tp);
-    if (!train(tp, s, d, &a, NULL, eager, NULL))
+    r->m = model_new(tp);
+    if (!train(tp, s, d, &(trainer){.m = &r->m}, &r->h, NULL))
         return false;
-    const int64_t right_a = test(tp, s, d, &a, NULL, seen);
+    r->right = test(tp, s, d, &r->m, NULL, seen);
+    return true;
+}
 
+static bool run_captured(tp_ctx *tp, const settings *s, const data *d, result *r,
+                         const history *beside, uint8_t *seen, tp_function_stats *stats)
+{
+    printf("\nCaptured: C runs on each call, what it computes is compiled behind "
+           "its back.\n");
+    tp_seed(tp, (uint64_t)s->seed);
+    r->m = model_new(tp);
+    tp_function *f = tp_function_new(tp, "step", captured_step, &r->m, NULL);
+    const bool good = train(tp, s, d, &(trainer){.m = &r->m, .function = f}, &r->h, beside);
+    *stats = tp_function_stats_of(f);
+    tp_function_free(f);
+    if (good)
+        r->right = test(tp, s, d, &r->m, NULL, seen);
+    return good;
+}
+
+static bool run_compiled(tp_ctx *tp, const settings *s, const data *d, result *r,
+                         const history *beside, uint8_t *seen, tp_graph **g)
+{
     printf("\nAs a graph: built by the same C functions, ");
     fflush(stdout);
     tp_seed(tp, (uint64_t)s->seed);
-    model b = model_new(tp);
-    tp_graph *g = graph_of(tp, &b);
-    tp_program *p = tp_graph_compile(g, TP_NAMES("x", "y"), TP_NAMES("loss", "train"), NULL);
+    r->m = model_new(tp);
+    *g = graph_of(tp, &r->m);
+    tp_program *p = tp_graph_compile(*g, TP_NAMES("x", "y"), TP_NAMES("loss", "train"), NULL);
     if (tp_program_wait(p) != TP_OK) {
         printf("run node by node, without a C compiler:\n%s\n", tp_error_message(tp));
         tp_clear_error(tp);
@@ -259,35 +332,59 @@ static bool run(tp_ctx *tp, settings *s, data *d, history *eager, history *compi
         printf("compiled to %d kernels of C in %.1f s%s.\n", stats.kernels,
                stats.compile_ms / 1000, stats.from_cache ? " (it was in the cache)" : "");
     }
-    if (!train(tp, s, d, &b, p, compiled, eager))
+    if (!train(tp, s, d, &(trainer){.m = &r->m, .program = p}, &r->h, beside))
         return false;
-    const int64_t right_b = test(tp, s, d, &b, g, seen);
+    r->right = test(tp, s, d, &r->m, *g, seen);
+    return true;
+}
 
+static bool run(tp_ctx *tp, settings *s, data *d, result *r, uint8_t *seen)
+{
+    const history *eager = &r[EAGER].h;
+    tp_function_stats stats;
+    tp_graph *g;
+    if (!run_eagerly(tp, s, d, &r[EAGER], seen) ||
+        !run_captured(tp, s, d, &r[CAPTURED], eager, seen, &stats) ||
+        !run_compiled(tp, s, d, &r[COMPILED], eager, seen, &g))
+        return false;
     tp_graph_save(g, s->save);
     tp_graph *loaded = tp_graph_load(tp, s->save);
-    const int64_t right_loaded = test(tp, s, d, NULL, loaded, seen);
+    const int64_t right = test(tp, s, d, NULL, loaded, seen);
+    if (s->onnx)
+        save_onnx(tp, s, d, g);
     if (tp_error(tp) != TP_OK)
         return false;
     printf("\nSaved as %s, loaded, and asked what these are:\n\n", s->save);
     show_some(d, seen, s->test, true);
-    printf("\nIt is wrong about %lld of %lld:\n\n", (long long)(s->test - right_loaded),
+    printf("\nIt is wrong about %lld of %lld:\n\n", (long long)(s->test - right),
            (long long)s->test);
     show_some(d, seen, s->test, false);
 
     const int64_t last = s->epochs - 1, losses = s->epochs * n_batches(s);
-    const bool same = compiled->same == losses && right_a == right_b &&
-                      right_b == right_loaded && same_params(&a, &b);
     const double percent = 100.0 / (double)s->test;
-    printf("\ntest accuracy %.2f %%\n\n", percent * (double)right_loaded);
-    printf("                          eager   compiled   loaded\n");
-    printf("  seconds per epoch    %8.1f   %8.1f\n", eager->seconds[last],
-           compiled->seconds[last]);
-    printf("  loss, last epoch     %8.6f   %8.6f\n", eager->loss[last], compiled->loss[last]);
-    printf("  digits read rightly  %6.2f %%   %6.2f %%  %6.2f %%\n", percent * (double)right_a,
-           percent * (double)right_b, percent * (double)right_loaded);
-    printf("  %s\n", same ? "all losses and all parameters have the same bits"
-                          : "losses or parameters DIFFER in their bits");
-    return same;
+    bool same[N_WAYS] = {true, true, true};
+    for (int w = CAPTURED; w < N_WAYS; w++)
+        same[w] = r[w].h.same == losses && r[w].right == r[EAGER].right &&
+                  right == r[w].right && same_params(&r[EAGER].m, &r[w].m);
+    printf("\ntest accuracy %.2f %%\n\n", percent * (double)right);
+    printf("                          eager   captured   compiled   loaded\n");
+    printf("  seconds per epoch    %8.1f   %8.1f   %8.1f\n", eager->seconds[last],
+           r[CAPTURED].h.seconds[last], r[COMPILED].h.seconds[last]);
+    printf("  loss, last epoch     %8.6f   %8.6f   %8.6f\n", eager->loss[last],
+           r[CAPTURED].h.loss[last], r[COMPILED].h.loss[last]);
+    printf("  digits read rightly  %6.2f %%   %6.2f %%   %6.2f %%  %6.2f %%\n",
+           percent * (double)r[EAGER].right, percent * (double)r[CAPTURED].right,
+           percent * (double)r[COMPILED].right, percent * (double)right);
+    printf("  %s\n", same[CAPTURED] && same[COMPILED]
+                         ? "all losses and all parameters have the same bits"
+                         : "losses or parameters DIFFER in their bits");
+    printf("calls %lld user_calls %lld recordings %lld segments %lld "
+           "compilations %lld "
+           "bits_equal %s\n",
+           (long long)stats.calls, (long long)stats.user_calls, (long long)stats.recordings,
+           (long long)stats.segments, (long long)stats.compilations,
+           same[CAPTURED] ? "yes" : "no");
+    return same[CAPTURED] && same[COMPILED];
 }
 
 static bool number(const char *text, int64_t most, int64_t *out)
@@ -321,9 +418,11 @@ static bool parse(int argc, char **argv, settings *s)
             good = number(value, INT64_MAX, &s->seed);
         else if (strcmp(name, "--save") == 0)
             good = snprintf(s->save, sizeof s->save, "%s", value) > 0;
+        else if (strcmp(name, "--onnx") == 0)
+            good = *(s->onnx = value) != 0;
         if (!good) {
             fprintf(stderr, "usage: mnist [FOLDER] [--train N] [--test N] [--epochs N] "
-                            "[--batch N] [--seed N] [--save FILE]\n");
+                            "[--batch N] [--seed N] [--save FILE] [--onnx FOLDER]\n");
             return false;
         }
         i++;
@@ -344,16 +443,16 @@ int main(int argc, char **argv)
 
     tp_ctx *tp = tp_open(NULL);
     data d = {.train = {.n = 0}};
-    history eager = {.losses = NULL}, compiled = {.losses = NULL};
+    result r[N_WAYS] = {{.right = 0}};
     uint8_t *seen = malloc((size_t)s.test);
-    const bool good = seen && get_data(tp, &s, &d) && run(tp, &s, &d, &eager, &compiled, seen);
+    const bool good = seen && get_data(tp, &s, &d) && run(tp, &s, &d, r, seen);
     if (tp_error(tp) != TP_OK)
         fprintf(stderr, "mnist: %s\n", tp_error_message(tp));
     tp_close(tp);
     digits_free(&d.train);
     digits_free(&d.test);
     free(seen);
-    free(eager.losses);
-    free(compiled.losses);
+    for (int w = 0; w < N_WAYS; w++)
+        free(r[w].h.losses);
     return !good;
 }

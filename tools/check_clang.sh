@@ -9,6 +9,7 @@ command -v clang >/dev/null 2>&1 || {
     exit 77
 }
 sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$1/compile_commands.json" |
+    sed 's/\\\(["\\]\)/\1/g' | # as JSON writes them
     sed 's/^[^ ]*/clang -fsyntax-only/; s/ -MD//; s/ -M[TF] [^ ]*//g; s/ -o [^ ]*//' |
     sed 's/ --param [^ ]*//g; s/ -f\(align\|vect\|tree\|inline\)[^ ]*//g' | # gcc has these alone
     sort -u >"$1/clang-commands"

@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-order='base kernel core ir op grad opt codegen graph nn'
+order='base kernel core ir op grad opt codegen graph capture onnx nn'
 
 list() {
     find include src cli examples test bench tools \

@@ -5,7 +5,7 @@
 #   references nothing that ends the process or prints for it
 #   statics    nothing that can be written: all state is in a context
 #   needs      the C library and nothing else
-#   size       under 1 MB when stripped
+#   size       under 2 MB when stripped
 set -u
 cd "$(dirname "$0")/.."
 
@@ -84,5 +84,5 @@ done
 strip -o "$work/stripped" "$so"
 size=$(wc -c <"$work/stripped")
 echo "$so: $size bytes stripped, $(wc -l <"$work/exported") functions"
-[ "$size" -lt 1000000 ] || fail "$so: $size bytes stripped; the limit is 1000000"
+[ "$size" -lt 2000000 ] || fail "$so: $size bytes stripped; the limit is 2000000"
 exit $status

@@ -37,6 +37,11 @@ check() {
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || want libc6-dev-arm64-cross
     header mpfr.h || want libmpfr-dev
     /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || want python3-numpy
+    /usr/bin/python3 -c 'import onnx' >/dev/null 2>&1 || want python3-onnx
+    have node || { # one that is there may be of another source, and Debian's npm would replace it
+        want nodejs
+        have npm || want npm
+    }
 }
 
 lint() {

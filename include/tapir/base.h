@@ -78,8 +78,8 @@ typedef struct tp_allocator {
 typedef struct tp_options {
     const tp_allocator *allocator; /* NULL: the C library's */
     uint64_t seed;                 /* of the random ops; 0 is a seed like any other */
-    const char *cache_dir;         /* of compiled programs; NULL: TAPIR_CACHE or the user's cache */
-    const char *compiler;          /* NULL: TAPIR_CC or "cc" */
+    const char *cache_dir; /* of compiled programs; NULL: TAPIR_CACHE or the user's cache */
+    const char *compiler;  /* NULL: TAPIR_CC or "cc" */
 } tp_options;
 
 /* A new context; NULL when out of memory (every call takes a NULL context as an error).
@@ -110,6 +110,13 @@ TP_API void tp_clear_error(tp_ctx *tp);
 TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
 #define tp_fail(...) tp_fail_at(TP_PLACE, __VA_ARGS__)
 
+/* Turns the NaN trap on or off; returns how it was (TAPIR_TRAP=nan: on from the start). While it
+ * is on, an op fails whose result has a NaN although no operand has one: TP_E_VALUE with the op's
+ * line, "net.c:41: log: NaN at element [3, 0], and none in the operands". What is fed or made
+ * of numbers may have NaN. Programs are run node by node, whatever their engine, and captured
+ * functions eagerly: the same bits, slower. A run that fails leaves variables as they were. */
+TP_API bool tp_trap_nan(tp_ctx *tp, bool on);
+
 /* ---- scopes ------------------------------------------------------------------------- */
 
 /* Opens a scope: every tensor made from now on belongs to it. */
@@ -139,11 +146,14 @@ template <class... T> constexpr tp_dims_list<T...> tp_dims_of(T... sizes)
 }
 }
 #define TP_DIMS(...)                                                                           \
-    static_cast<int>(sizeof(tp_dims_of(__VA_ARGS__)) / sizeof(int64_t)), tp_dims_of(__VA_ARGS__).v
+    static_cast<int>(sizeof(tp_dims_of(__VA_ARGS__)) / sizeof(int64_t)),                       \
+        tp_dims_of(__VA_ARGS__).v
 #else
 #define TP_DIMS(...)                                                                           \
-    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                           \
-        (const int64_t[]){__VA_ARGS__}
+    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])         \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
 #endif
 /* No sizes (a scalar's shape), or no axes named: all of them. */
 #define TP_SCALAR 0, NULL

@@ -32,8 +32,9 @@ TP_FN(tp_tensor *, tp_grad_of, tp_tensor *t);
 TP_API void tp_zero_grad(tp_tensor *t);
 
 /* d(sum of y's elements)/dx, of x's shape; zeros when y does not depend on x. A concrete x has
- * to require a gradient (TP_E_STATE). Recorded like any other computation. In a graph it adds
- * nodes. Contributions to dx add up in reverse order of the calls that made them. */
+ * to require a gradient (TP_E_STATE, as for what a captured function computed and did not
+ * return). Recorded like any other computation. In a graph it adds nodes. Contributions to dx
+ * add up in reverse order of the calls that made them. */
 TP_FN(tp_tensor *, tp_grad, tp_tensor *y, tp_tensor *x);
 #define tp_grad(...) tp_grad_at(TP_PLACE, __VA_ARGS__)
 /* The same for n tensors at once, in one sweep, into dx[n]. `dy` of y's shape weighs its

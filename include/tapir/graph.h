@@ -54,6 +54,23 @@ TP_FN(tp_tensor *, tp_graph_find, tp_graph *g, const char *name);
 /* The variable of that name that the graph reads, concrete. */
 TP_FN(tp_tensor *, tp_graph_variable, tp_graph *g, const char *name);
 #define tp_graph_variable(...) tp_graph_variable_at(TP_PLACE, __VA_ARGS__)
+/* The variables that the graph reads, concrete, in the order it met them; tp_requires_grad tells
+ * which are parameters. Out of range: a failed tensor. */
+TP_API int tp_graph_n_variables(const tp_graph *g);
+TP_FN(tp_tensor *, tp_graph_nth_variable, tp_graph *g, int i);
+#define tp_graph_nth_variable(...) tp_graph_nth_variable_at(TP_PLACE, __VA_ARGS__)
+
+/* What the graph takes and gives: its placeholders in order, and the nodes named by
+ * tp_graph_set_outputs (of an imported model: its outputs). Out of range: a failed tensor. */
+TP_API int tp_graph_n_inputs(const tp_graph *g);
+TP_FN(tp_tensor *, tp_graph_input, tp_graph *g, int i);
+#define tp_graph_input(...) tp_graph_input_at(TP_PLACE, __VA_ARGS__)
+TP_API int tp_graph_n_outputs(const tp_graph *g);
+TP_FN(tp_tensor *, tp_graph_output, tp_graph *g, int i);
+#define tp_graph_output(...) tp_graph_output_at(TP_PLACE, __VA_ARGS__)
+/* Nodes of the graph, each with a name (tp_name). They replace those set before, and are saved with it. */
+TP_FN(tp_status, tp_graph_set_outputs, tp_graph *g, int n, tp_tensor *const *outputs);
+#define tp_graph_set_outputs(...) tp_graph_set_outputs_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
@@ -85,7 +102,7 @@ TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, i
 #endif
 
 typedef enum tp_engine {
-    TP_ENGINE_AUTO,      /* the reference at once, the C program when (if) it is compiled */
+    TP_ENGINE_AUTO,      /* the eager kernels at once, the C program when (if) it is compiled */
     TP_ENGINE_REFERENCE, /* node by node, plain loops */
     TP_ENGINE_C          /* a run waits for the C program; TP_E_COMPILER when it fails */
 } tp_engine;
@@ -94,6 +111,8 @@ typedef struct tp_compile_options {
     tp_engine engine;
     const char *skip_passes; /* of "fold,algebra,cse,fuse" those to leave out; the bits stay */
     bool freeze; /* variables are read now, once: constants, whose contractions are packed */
+    const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
+                               its first round; "prune": none runs */
 } tp_compile_options;
 
 /* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see
@@ -107,7 +126,7 @@ TP_FN(tp_status, tp_program_run, tp_program *p, tp_tensor *const *feeds, tp_tens
 #define tp_program_run(...) tp_program_run_at(TP_PLACE, __VA_ARGS__)
 /* Waits for the compiler; TP_E_COMPILER and why, when there will be no C program. */
 TP_API tp_status tp_program_wait(tp_program *p);
-/* What the last run used, "reference" or "c". Static storage. */
+/* What the last run used: "eager", "reference" or "c". Static storage. */
 TP_API const char *tp_program_engine(const tp_program *p);
 /* The C program's source. Lives as long as the program; NULL when it has none. */
 TP_API const char *tp_program_source(tp_program *p);
@@ -118,8 +137,17 @@ typedef struct tp_program_stats {
     int64_t arena_bytes; /* at the sizes of the last run */
     double compile_ms;   /* from the start of the compiler to the loaded program */
     bool from_cache;
+    double flops; /* of contractions and convolutions at the sizes of the last run: two per
+                     multiply-add; 0 before the first run */
 } tp_program_stats;
 TP_API tp_program_stats tp_program_stats_of(const tp_program *p);
+
+/* What is run: the graph after the passes, for tp_graph_text and tp_graph_dot. The program's. */
+TP_API const tp_graph *tp_program_graph(const tp_program *p);
+/* The C program's kernels in their order, a line each: what it computes (numbers as in the
+ * text of the program's graph; ! marks a reduced axis), what it writes and reads; then its
+ * buffers: where each lies, and between which kernels. NULL when out of memory; tp_free frees. */
+TP_API char *tp_program_text(tp_program *p);
 
 /* ---- texts and files ----------------------------------------------------------------------- */
 

@@ -74,10 +74,11 @@ TP_FN(tp_tensor *, tp_div, tp_tensor *a, tp_tensor *b); /* integers: toward zero
 TP_FN(tp_tensor *, tp_pow, tp_tensor *a, tp_tensor *b);
 #define tp_pow(...) tp_pow_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_min, tp_tensor *a, tp_tensor *b); /* NaN if either is; ties share the */
-#define tp_min(...) tp_min_at(TP_PLACE, __VA_ARGS__) /* gradient in halves */
+#define tp_min(...) tp_min_at(TP_PLACE, __VA_ARGS__)    /* gradient in halves */
 TP_FN(tp_tensor *, tp_max, tp_tensor *a, tp_tensor *b);
 #define tp_max(...) tp_max_at(TP_PLACE, __VA_ARGS__)
-TP_FN(tp_tensor *, tp_mod, tp_tensor *a, tp_tensor *b); /* the sign of b; integers: x mod 0 = 0 */
+TP_FN(tp_tensor *, tp_mod, tp_tensor *a,
+      tp_tensor *b); /* the sign of b; integers: x mod 0 = 0 */
 #define tp_mod(...) tp_mod_at(TP_PLACE, __VA_ARGS__)
 
 TP_FN(tp_tensor *, tp_eq, tp_tensor *a, tp_tensor *b); /* comparisons: bool */
@@ -125,6 +126,15 @@ TP_FN(tp_tensor *, tp_argmax, tp_tensor *x, int axis, bool keep);
 #define tp_argmax(...) tp_argmax_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_argmin, tp_tensor *x, int axis, bool keep);
 #define tp_argmin(...) tp_argmin_at(TP_PLACE, __VA_ARGS__)
+/* Places (i64) of the k greatest (least) elements along an axis, which has so many, in their order;
+ * of equal ones the first, and NaN is above every number. Values: tp_take_along(x, places, axis). */
+TP_FN(tp_tensor *, tp_argtopk, tp_tensor *x, int axis, int64_t k, bool largest);
+#define tp_argtopk(...) tp_argtopk_at(TP_PLACE, __VA_ARGS__)
+/* The same of the whole axis; and x in that order. */
+TP_FN(tp_tensor *, tp_argsort, tp_tensor *x, int axis, bool descending);
+#define tp_argsort(...) tp_argsort_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_tensor *, tp_sort, tp_tensor *x, int axis, bool descending);
+#define tp_sort(...) tp_sort_at(TP_PLACE, __VA_ARGS__)
 /* Running sums along an axis, in plain order; exclusive: without the element itself;
  * reverse: from the end. */
 TP_FN(tp_tensor *, tp_cumsum, tp_tensor *x, int axis, bool exclusive, bool reverse);
@@ -179,7 +189,8 @@ TP_FN(tp_tensor *, tp_concat, int n, tp_tensor *const *xs, int axis);
 TP_FN(tp_tensor *, tp_stack, int n, tp_tensor *const *xs, int axis);
 #define tp_stack(...) tp_stack_at(TP_PLACE, __VA_ARGS__)
 /* Cuts an axis into n parts of the given sizes (NULL: n equal ones) and puts them in out[n]. */
-TP_FN(tp_status, tp_split, tp_tensor *x, int axis, int n, const int64_t *sizes, tp_tensor **out);
+TP_FN(tp_status, tp_split, tp_tensor *x, int axis, int n, const int64_t *sizes,
+      tp_tensor **out);
 #define tp_split(...) tp_split_at(TP_PLACE, __VA_ARGS__)
 /* A copy without gaps; x itself when it has none. */
 TP_FN(tp_tensor *, tp_contiguous, tp_tensor *x);
@@ -219,8 +230,8 @@ TP_FN(tp_tensor *, tp_matmul, tp_tensor *a, tp_tensor *b);
  * stride 1, no padding. kernel is used by pooling only, and groups by convolution only. */
 typedef struct tp_window {
     int64_t kernel[3];
-    int64_t stride[3];   /* 0: 1; pooling: the kernel */
-    int64_t pad_lo[3];   /* before and after each axis */
+    int64_t stride[3]; /* 0: 1; pooling: the kernel */
+    int64_t pad_lo[3]; /* before and after each axis */
     int64_t pad_hi[3];
     int64_t dilation[3]; /* 0: 1 */
     int64_t groups;      /* 0: 1 */
@@ -246,6 +257,10 @@ TP_FN(tp_tensor *, tp_conv_dw, tp_tensor *x, tp_tensor *dy, int n_sizes, const i
 /* Greatest value, mean of each window; padding is never the greatest. x [n, c, s...] float. */
 TP_FN(tp_tensor *, tp_max_pool, tp_tensor *x, const tp_window *window);
 #define tp_max_pool(...) tp_max_pool_at(TP_PLACE, __VA_ARGS__)
+/* Where in its plane [s...], row-major, the greatest of each window lies, i64: of equal ones the
+ * first, of NaNs the first. */
+TP_FN(tp_tensor *, tp_max_pool_index, tp_tensor *x, const tp_window *window);
+#define tp_max_pool_index(...) tp_max_pool_index_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
 #define tp_avg_pool(...) tp_avg_pool_at(TP_PLACE, __VA_ARGS__)
 

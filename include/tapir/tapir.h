@@ -1,11 +1,14 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, grad.h, graph.h, nn.h. */
+/* tapir: everything. Start reading at tensor.h, ops.h, grad.h, graph.h, nn.h, capture.h,
+ * onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
 #include "base.h"
+#include "capture.h"
 #include "grad.h"
 #include "graph.h"
 #include "nn.h"
+#include "onnx.h"
 #include "ops.h"
 #include "tensor.h"
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -102,6 +103,46 @@ void tpi_file_free(tpi_mem *mem, tpi_file_bytes *b)
 {
     tpi_give_back(mem, b->data, b->capacity);
     *b = (tpi_file_bytes){0};
+}
+
+bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out, tpi_file_error *error)
+{
+    *out = (tpi_file_map){0};
+    *error = (tpi_file_error){0};
+    if (!path)
+        return fail_text(error, "", TP_E_NULL, "the path is NULL");
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(error, path, errno);
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        (uint64_t)st.st_size < SIZE_MAX / 2) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p != MAP_FAILED) {
+            out->mapped = p;
+            out->data = p;
+            out->size = (size_t)st.st_size;
+        }
+    }
+    bool ok = true;
+    if (!out->mapped) {
+        ok = read_all(mem, fd, path, SIZE_MAX, &out->bytes, error);
+        out->data = out->bytes.data;
+        out->size = out->bytes.size;
+    }
+    close(fd);
+    if (!ok)
+        tpi_file_free(mem, &out->bytes);
+    return ok;
+}
+
+void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map)
+{
+    if (map->mapped)
+        munmap(map->mapped, map->size);
+    else
+        tpi_file_free(mem, &map->bytes);
+    *map = (tpi_file_map){0};
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

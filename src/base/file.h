@@ -19,6 +19,18 @@ bool tpi_file_read(tpi_mem *mem, const char *path, size_t limit, tpi_file_bytes 
                    tpi_file_error *error);
 void tpi_file_free(tpi_mem *mem, tpi_file_bytes *b);
 
+/* A file's bytes in place: mapped where it is a regular file, else read. A file that is made shorter
+ * while it is mapped ends the program that looks at its lost pages, so a map is held briefly. */
+typedef struct tpi_file_map {
+    const char *data;
+    size_t size;
+    void *mapped; /* NULL: `bytes` has it */
+    tpi_file_bytes bytes;
+} tpi_file_map;
+bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out,
+                       tpi_file_error *error);
+void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map);
+
 /* A file that is written whole or not at all: under another name in the same folder first. Errors
  * stick; begin and put need no check, tpi_file_end tells. */
 typedef struct tpi_writer {

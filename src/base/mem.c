@@ -2,18 +2,29 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
+    HUGE_PAGE = 2 << 20,
     ALIGN = 64,
     CHUNK_BYTES = 256 << 10,
     SMALL_MAX = 64 << 10, /* larger blocks are the user allocator's own */
 };
 
+/* Large blocks in large pages, where the system has them: touching a page for the first time costs
+ * more than reading a weight into it. */
 static void *libc_alloc(void *user, size_t size)
 {
     (void)user;
     void *p = NULL;
-    return posix_memalign(&p, ALIGN, size ? size : 1) == 0 ? p : NULL;
+    const bool large = size >= HUGE_PAGE;
+    if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, size ? size : 1) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (large)
+        madvise(p, size, MADV_HUGEPAGE);
+#endif
+    return p;
 }
 
 static void libc_release(void *user, void *p, size_t size)

@@ -23,10 +23,10 @@ typedef struct tpi_chunk {
 
 typedef struct tpi_mem {
     tp_allocator user;
-    size_t in_use;       /* bytes handed out, by size asked for */
-    uint64_t refused;    /* how often there was none: tells it from other reasons afterwards */
-    size_t kept;         /* bytes of large blocks on the free lists */
-    tpi_chunk *chunks;   /* memory of the small blocks */
+    size_t in_use;     /* bytes handed out, by size asked for */
+    uint64_t refused;  /* how often there was none: tells it from other reasons afterwards */
+    size_t kept;       /* bytes of large blocks on the free lists */
+    tpi_chunk *chunks; /* memory of the small blocks */
     char *chunk_at, *chunk_end;
     tpi_free_block *free[TPI_N_CLASSES];
 } tpi_mem;

@@ -127,7 +127,7 @@ void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *
 typedef struct readers {
     int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
     int n_list;
-    bool *pinned;      /* has to have memory: a root, or read by a call */
+    bool *pinned; /* has to have memory: a root, or read by a call */
 } readers;
 
 static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
@@ -186,8 +186,9 @@ static tpi_kernel *new_kernel(tpi_plan *p, tpi_kernel_kind kind, int root)
 {
     if (p->n_kernels == p->kernels_size) {
         const int size = p->kernels_size ? p->kernels_size * 2 : 32;
-        tpi_kernel *v = tpi_resize(&p->graph->ctx->mem, p->kernels,
-                                   (size_t)p->kernels_size * sizeof *v, (size_t)size * sizeof *v);
+        tpi_kernel *v =
+            tpi_resize(&p->graph->ctx->mem, p->kernels, (size_t)p->kernels_size * sizeof *v,
+                       (size_t)size * sizeof *v);
         if (!v) {
             no_memory(p);
             return NULL;
@@ -336,7 +337,8 @@ static bool has_row_readers(const tpi_plan *p, int node, const readers *r)
 
 static bool has_room(const tpi_kernel *k, const tp_tensor *t)
 {
-    return k->n_nodes < TPI_MAX_NEST_NODES && k->n_operands + t->n_in <= TPI_MAX_NEST_OPERANDS &&
+    return k->n_nodes < TPI_MAX_NEST_NODES &&
+           k->n_operands + t->n_in <= TPI_MAX_NEST_OPERANDS &&
            k->n_reductions + (t->op->kind == TPI_REDUCE) <= TPI_MAX_NEST_REDUCTIONS;
 }
 
@@ -452,7 +454,8 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, bool fuse)
         }
     }
     for (int i = 0; i < p->n_values && ok; i++)
-        if (p->values[i].place == TPI_AT_SOURCE && is_literal(p->values[i].node) && !r.pinned[i])
+        if (p->values[i].place == TPI_AT_SOURCE && is_literal(p->values[i].node) &&
+            !r.pinned[i])
             p->values[i].place = TPI_AT_LITERAL;
     free_readers(p, &r);
     return ok;
@@ -503,8 +506,9 @@ static int add_buffer(tpi_plan *p, int node)
 {
     if (p->n_buffers == p->buffers_size) {
         const int size = p->buffers_size ? p->buffers_size * 2 : 64;
-        tpi_buffer *v = tpi_resize(&p->graph->ctx->mem, p->buffers,
-                                   (size_t)p->buffers_size * sizeof *v, (size_t)size * sizeof *v);
+        tpi_buffer *v =
+            tpi_resize(&p->graph->ctx->mem, p->buffers, (size_t)p->buffers_size * sizeof *v,
+                       (size_t)size * sizeof *v);
         if (!v) {
             no_memory(p);
             return -1;
@@ -513,11 +517,10 @@ static int add_buffer(tpi_plan *p, int node)
         p->buffers_size = size;
     }
     const tpi_value *v = &p->values[node];
-    p->buffers[p->n_buffers] =
-        (tpi_buffer){.node = node,
-                     .place = v->place,
-                     .first = v->kernel,
-                     .last = v->last > v->kernel ? v->last : v->kernel};
+    p->buffers[p->n_buffers] = (tpi_buffer){.node = node,
+                                            .place = v->place,
+                                            .first = v->kernel,
+                                            .last = v->last > v->kernel ? v->last : v->kernel};
     return p->n_buffers++;
 }
 
@@ -593,7 +596,8 @@ void tpi_plan_free(tpi_plan *p)
 
 /* Buffers in the order of their sizes, the largest first, each at the lowest place where no
  * buffer lies that lives at the same time. */
-int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes, int64_t *offset)
+int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes,
+                          int64_t *offset)
 {
     enum { UNPLACED = -1 };
     int64_t total = 0;

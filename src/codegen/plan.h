@@ -35,24 +35,28 @@ typedef struct tpi_value {
     const tp_tensor *node;
     tpi_place place;
     tpi_layout layout;
-    int kernel;      /* that computes it; -1 */
-    int buffer;      /* index of its memory in the program's table; -1: none */
-    int last;        /* last kernel that reads its memory */
+    int kernel; /* that computes it; -1 */
+    int buffer; /* index of its memory in the program's table; -1: none */
+    int last;   /* last kernel that reads its memory */
     /* in its loop nest: */
     bool row;
     int stage;
     int axis_of[TP_MAX_RANK]; /* axis of the iteration space per own axis; -1: size 1 */
 } tpi_value;
 
-typedef enum tpi_kernel_kind { TPI_KERNEL_LOOP, TPI_KERNEL_CALL, TPI_KERNEL_COPY } tpi_kernel_kind;
+typedef enum tpi_kernel_kind {
+    TPI_KERNEL_LOOP,
+    TPI_KERNEL_CALL,
+    TPI_KERNEL_COPY
+} tpi_kernel_kind;
 
 typedef struct tpi_kernel {
     tpi_kernel_kind kind;
-    int root;             /* its last node */
-    int rank;             /* of the iteration space */
+    int root; /* its last node */
+    int rank; /* of the iteration space */
     int64_t shape[TP_MAX_RANK];
-    unsigned reduced;     /* axes, as bits */
-    bool has_reduced;     /* the set is settled */
+    unsigned reduced; /* axes, as bits */
+    bool has_reduced; /* the set is settled */
     int n_nodes;
     int *nodes; /* of a loop nest, in program order */
     int nodes_size;
@@ -64,7 +68,7 @@ enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUC
 
 /* Memory that the program is handed at each run. */
 typedef struct tpi_buffer {
-    int node;      /* whose memory it is */
+    int node; /* whose memory it is */
     tpi_place place;
     int first, last; /* kernels between which it is live */
 } tpi_buffer;

@@ -133,7 +133,8 @@ typedef struct text {
 } text;
 
 #define NEEDS(id) (1u << TPI_TEXT_##id)
-#define TEXT(id, name, ...) [TPI_TEXT_##id] = {tpi_text_##name, &tpi_text_##name##_size, __VA_ARGS__}
+#define TEXT(id, name, ...)                                                                    \
+    [TPI_TEXT_##id] = {tpi_text_##name, &tpi_text_##name##_size, __VA_ARGS__}
 #define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
 
 static const text texts[] = {
@@ -160,8 +161,12 @@ static const struct {
     const size_t *size;
     unsigned needs;
 } templates[] = {
-#define TEMPLATE(name, needs) {#name, tpi_text_##name, &tpi_text_##name##_size, needs}
+#define TEMPLATE(name, needs)                                                                  \
+    {                                                                                          \
+#name, tpi_text_##name, &tpi_text_##name##_size, needs                                 \
+    }
     TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(scan, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
@@ -261,7 +266,11 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out)
                     .packed = TPI_STR(m),
                     .pack = TPI_STR(m),
                     .texts = NEEDS(elem)};
-    for (int i = 0; i < p->n_kernels; i++) {
+    const size_t bytes = ((size_t)p->n_kernels + 1) * sizeof *r.packed_of;
+    r.packed_of = tpi_take(m, bytes);
+    if (r.packed_of)
+        memset(r.packed_of, 0, bytes);
+    for (int i = 0; r.packed_of && i < p->n_kernels; i++) {
         const tpi_kernel_kind kind = p->kernels[i].kind;
         if (kind == TPI_KERNEL_LOOP)
             tpi_render_loop(&r, i);
@@ -277,8 +286,10 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out)
               "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
     put_packing(&r, out);
     put_entry(p, out);
-    const bool ok = !out->failed && !r.body.failed && !r.scratch.failed && !r.packed.failed &&
-                    !r.pack.failed;
+    const bool ok = r.packed_of && !out->failed && !r.body.failed && !r.scratch.failed &&
+                    !r.packed.failed && !r.pack.failed;
+    if (r.packed_of)
+        tpi_give_back(m, r.packed_of, bytes);
     tpi_str_free(&r.body);
     tpi_str_free(&r.scratch);
     tpi_str_free(&r.packed);

@@ -13,7 +13,8 @@ typedef int64_t (*tpi_entry)(void *const *buffers, const int64_t *sizes, const i
 /* Bytes of scratch memory, and of packed constants, at these sizes. */
 typedef int64_t (*tpi_program_bytes)(const int64_t *sizes);
 /* Packs the constant operands of contractions, once for these sizes. */
-typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packed, void *scratch);
+typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packed,
+                         void *scratch);
 #define TPI_ENTRY_SYMBOL "tapir_run"
 #define TPI_SCRATCH_SYMBOL "tapir_scratch"
 #define TPI_PACKED_SYMBOL "tapir_packed"
@@ -26,7 +27,8 @@ typedef struct tpi_render {
     tpi_str packed;  /* one line per constant that is packed: where it goes */
     tpi_str pack;    /* and how it is packed */
     int n_packed;
-    unsigned texts;  /* which files of src/kernel it needs, as bits of tpi_text_id */
+    int *packed_of;        /* by kernel: which of them it reads, + 1; 0: none */
+    unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
     unsigned instances[8]; /* of the templates: element types, as bits */
     int n_random;
 } tpi_render;

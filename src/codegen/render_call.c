@@ -1,6 +1,5 @@
 /* Kernels that are one call: of a function of src/kernel, of a contraction, or a copy. */
 #include "codegen/render.h"
-
 #include "op/draw.h"
 #include "op/reduction.h"
 
@@ -71,7 +70,8 @@ static void put_function_call(tpi_render *r, const tp_tensor *t)
         tpi_str_put(&r->body, i ? ", " : "");
         put_view(r, t->in[i]);
     }
-    tpi_str_put(&r->body, t->n_in ? "};\n    const tpk_view out = " : "{0}};\n    const tpk_view out = ");
+    tpi_str_put(&r->body,
+                t->n_in ? "};\n    const tpk_view out = " : "{0}};\n    const tpk_view out = ");
     put_view(r, t);
     tpi_str_printf(&r->body, ";\n    const int64_t attr[%d] = {", n ? n : 1);
     for (int i = 0; i < n; i++) {
@@ -116,7 +116,8 @@ static bool is_constant(const tpi_render *r, const tp_tensor *x)
 /* Room for the next packed constant; its size follows. */
 static void put_room(tpi_render *r, const char *call)
 {
-    tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s", r->n_packed, call);
+    tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s", r->n_packed,
+                   call);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------ */
@@ -171,12 +172,25 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     put_address(r, l);
     put_size_of(r, ", ", l->stride[lead]);
     put_size_of(r, ", ", l->stride[lead + 1]);
-    tpi_str_printf(&r->body, ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]));\n    }\n",
-                   type, r->n_packed);
+    tpi_str_printf(&r->body,
+                   ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]));\n    }\n", type,
+                   r->n_packed);
     write_back(r, &r->pack, body);
 }
 
-static void put_matmul(tpi_render *r, const tp_tensor *t)
+/* Where the packed b of kernel n lies: what an earlier product of the same b packed (the steps of
+ * a recurrent net share one), or the next place. */
+static int place_packed_b(tpi_render *r, int n, const tp_tensor *b)
+{
+    const tpi_plan *p = r->plan;
+    for (int k = 0; k < n; k++)
+        if (r->packed_of[k] && p->graph->nodes[p->kernels[k].root]->op == &tpi_op_matmul &&
+            p->graph->nodes[p->kernels[k].root]->in[1] == b)
+            return r->packed_of[k] - 1;
+    return r->n_packed;
+}
+
+static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
 {
     const tp_tensor *a = t->in[0], *b = t->in[1];
     const tpi_layout *la = &r->plan->values[a->index].layout,
@@ -184,6 +198,7 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
                      *lc = &r->plan->values[t->index].layout;
     const int lead = t->rank - 2;
     const bool is_float = t->dtype >= TP_F32, packed = packs_b(r, b);
+    const int place = packed ? place_packed_b(r, n, b) : 0;
     const char *type = type_of(t);
     for (int i = 0; i < lead; i++) {
         tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
@@ -205,8 +220,9 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     put_size_of(r, ", ", la->stride[lead]);
     put_size_of(r, ", ", la->stride[lead + 1]);
     if (packed) {
-        tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%d])", type,
-                       r->n_packed);
+        tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%d])",
+                       type, place);
+        r->packed_of[n] = place + 1;
     } else {
         tpi_str_put(&r->body, ", ");
         put_address(r, lb);
@@ -218,7 +234,8 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     put_address(r, lc);
     put_batch_offset(r, t, lc->stride);
     put_size_of(r, ", ", lc->stride[lead]);
-    tpi_str_put(&r->body, is_float ? ", scratch);\n    return 0;\n}\n" : ");\n    return 0;\n}\n");
+    tpi_str_put(&r->body,
+                is_float ? ", scratch);\n    return 0;\n}\n" : ");\n    return 0;\n}\n");
     if (!is_float)
         return;
     tpi_str body = write_to(r, &r->scratch);
@@ -228,7 +245,7 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
     put_size_of(r, ", ", a->shape[lead + 1]);
     tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
     write_back(r, &r->scratch, body);
-    if (packed) {
+    if (packed && place == r->n_packed) {
         put_pack_b(r, b);
         r->n_packed++;
     }
@@ -238,19 +255,20 @@ static void put_matmul(tpi_render *r, const tp_tensor *t)
 static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
 {
     const char *type = type_of(t);
-    tpi_str_printf(&r->body,
-                   "\n#ifndef k_matmul_for_%s\n#define k_matmul_for_%s\n"
-                   "static void k_matmul_%s(int64_t m, int64_t n, int64_t k, const tpk_%s *a, "
-                   "int64_t ars, int64_t acs, const tpk_%s *b, int64_t brs, int64_t bcs, tpk_%s *c, "
-                   "int64_t crs)\n{\n"
-                   "    for (int64_t i = 0; i < m; i++)\n"
-                   "        for (int64_t j = 0; j < n; j++) {\n"
-                   "            uint64_t sum = 0;\n"
-                   "            for (int64_t l = 0; l < k; l++)\n"
-                   "                sum += (uint64_t)a[i * ars + l * acs] * "
-                   "(uint64_t)b[l * brs + j * bcs];\n"
-                   "            c[i * crs + j] = (tpk_%s)sum;\n        }\n}\n#endif\n",
-                   type, type, type, type, type, type, type);
+    tpi_str_printf(
+        &r->body,
+        "\n#ifndef k_matmul_for_%s\n#define k_matmul_for_%s\n"
+        "static void k_matmul_%s(int64_t m, int64_t n, int64_t k, const tpk_%s *a, "
+        "int64_t ars, int64_t acs, const tpk_%s *b, int64_t brs, int64_t bcs, tpk_%s *c, "
+        "int64_t crs)\n{\n"
+        "    for (int64_t i = 0; i < m; i++)\n"
+        "        for (int64_t j = 0; j < n; j++) {\n"
+        "            uint64_t sum = 0;\n"
+        "            for (int64_t l = 0; l < k; l++)\n"
+        "                sum += (uint64_t)a[i * ars + l * acs] * "
+        "(uint64_t)b[l * brs + j * bcs];\n"
+        "            c[i * crs + j] = (tpk_%s)sum;\n        }\n}\n#endif\n",
+        type, type, type, type, type, type, type);
 }
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */
@@ -295,17 +313,20 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
 {
     const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
     const tp_tensor *x = dx ? t : t->in[0], *w = dw ? t : t->in[1],
-                    *y = dx ? t->in[0] : dw ? t->in[1] : t;
+                    *y = dx   ? t->in[0]
+                         : dw ? t->in[1]
+                              : t;
     const char *type = type_of(t);
     r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
     const bool packed = !dx && !dw && is_constant(r, w);
     put_spec(r, t, x, w, y);
-    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "", type);
+    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "",
+                   type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
     if (packed)
-        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%d])", type,
-                       r->n_packed);
+        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%d])",
+                       type, r->n_packed);
     else
         put_address(r, &r->plan->values[t->in[1]->index].layout);
     tpi_str_put(&r->body, ", ");
@@ -361,7 +382,7 @@ void tpi_render_call(tpi_render *r, int n)
     }
     put_memories(r, t);
     if (t->op == &tpi_op_matmul)
-        put_matmul(r, t);
+        put_matmul(r, n, t);
     else if (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx || t->op == &tpi_op_conv_dw)
         put_conv(r, t);
     else

@@ -12,7 +12,6 @@
  *
  * Axes that run on in every operand are joined first. */
 #include "codegen/render.h"
-
 #include "op/reduction.h"
 
 #include <string.h>
@@ -36,8 +35,8 @@ typedef struct nest {
     int n_reads;
     int64_t out_stride[TP_MAX_RANK]; /* of the root */
     int n_stages;
-    int last_axis;   /* the vector loop's */
-    int depth;       /* of indentation */
+    int last_axis; /* the vector loop's */
+    int depth;     /* of indentation */
     /* by position in k->nodes: */
     int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
     int scratch_row[MAX_READS]; /* number of the row that keeps it for later stages, or -1 */
@@ -276,9 +275,9 @@ static void close_loop(nest *n)
 
 static bool is_cheap(const nest *n, const tpi_value *v)
 {
-    static const tpi_op *const cheap[] = {&tpi_op_add, &tpi_op_sub, &tpi_op_mul, &tpi_op_neg,
-                                          &tpi_op_max, &tpi_op_min, &tpi_op_gt, &tpi_op_lt,
-                                          &tpi_op_eq, &tpi_op_where, &tpi_op_relu, &tpi_op_abs,
+    static const tpi_op *const cheap[] = {&tpi_op_add, &tpi_op_sub,   &tpi_op_mul,  &tpi_op_neg,
+                                          &tpi_op_max, &tpi_op_min,   &tpi_op_gt,   &tpi_op_lt,
+                                          &tpi_op_eq,  &tpi_op_where, &tpi_op_relu, &tpi_op_abs,
                                           &tpi_op_cast};
     bool is = false;
     for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
@@ -299,8 +298,8 @@ static bool needed(const nest *n, int at, int stage, const bool *computed)
         return stage == n->n_stages - 1;
     for (int i = at + 1; i < n->k->n_nodes; i++) {
         const tpi_value *v = value_at(n, i);
-        const bool reads = v->node->op->kind == TPI_REDUCE ? v->stage == stage
-                                                           : !v->row && computed[i];
+        const bool reads =
+            v->node->op->kind == TPI_REDUCE ? v->stage == stage : !v->row && computed[i];
         for (int o = 0; o < v->node->n_in && reads; o++) {
             const tpi_value *x = inner_operand(n, v, o);
             if (x && x->layout.root == node)
@@ -463,8 +462,8 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
         line(n);
         PUT("if (q || !a%d.count)\n", node);
         line(n);
-        PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, q, TPK_LANES(", op, type,
-            node, op, type, node);
+        PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, q, TPK_LANES(", op,
+            type, node, op, type, node);
         put_size(n, count_of(n));
         PUT(")));\n");
         line(n);
@@ -542,7 +541,8 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
             const tpi_value *v = value_at(n, i);
             const char *op = reduce_name(v->node), *type = type_name(v);
             line(n);
-            PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, %d, TPK_LANES(%d)));\n",
+            PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, %d, "
+                "TPK_LANES(%d)));\n",
                 op, type, n->k->nodes[i], op, type, n->k->nodes[i], BLOCK, BLOCK);
         }
     line(n);
@@ -584,7 +584,8 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
         }
     if (rows) {
         line(n);
-        PUT(inner >= 0 ? "const int64_t at = row + i%d;\n" : "const int64_t at = row;\n", inner);
+        PUT(inner >= 0 ? "const int64_t at = row + i%d;\n" : "const int64_t at = row;\n",
+            inner);
     }
     put_full_elements(n, stage, computed, taken);
     for (int i = opened; i > 0; i--) {
@@ -609,8 +610,9 @@ static void put_rows(nest *n)
     for (int i = 0; i < n->k->n_nodes; i++)
         if (n->scratch_row[i] >= 0) {
             line(n);
-            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + %d * ((", type_name(value_at(n, i)),
-                n->scratch_row[i], type_name(value_at(n, i)), n->scratch_row[i]);
+            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + %d * ((",
+                type_name(value_at(n, i)), n->scratch_row[i], type_name(value_at(n, i)),
+                n->scratch_row[i]);
             put_size(n, count_of(n));
             PUT(" * 8 + 63) & ~(int64_t)63));\n");
             room++;
@@ -812,7 +814,8 @@ void tpi_render_loop(tpi_render *r, int number)
         const tpi_value *v = value_at(n, i);
         n->n_stages = v->stage + 1 > n->n_stages ? v->stage + 1 : n->n_stages;
         if (v->node->op->kind == TPI_REDUCE)
-            r->texts |= 1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
+            r->texts |=
+                1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     }
     tpi_render_head(r, number);
     put_memories(n);

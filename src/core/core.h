@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "tapir/tensor.h"
 
-typedef struct tpi_op tpi_op; /* ir/node.h */
+typedef struct tpi_op tpi_op;     /* ir/node.h */
 typedef struct tpi_dims tpi_dims; /* core/dim.h */
 
 /* The user's line. `file` lives as long as the program, or is interned. NULL: unknown. */
@@ -35,6 +35,9 @@ typedef struct tpi_buf {
     size_t size; /* bytes asked for, header included; 0: wrapped */
     void (*release)(void *user, void *data);
     void *user;
+    struct tp_tensor *assigned; /* in a frame of capture: what it will be when that settles, one
+                                   reference */
+    bool exposed; /* tp_data gave its address away: its elements stay where they are */
 } tpi_buf;
 
 typedef struct tpi_error {
@@ -44,17 +47,19 @@ typedef struct tpi_error {
 } tpi_error;
 
 enum {
-    TPI_REQUIRES = 1,    /* a gradient may be asked of it or through it */
-    TPI_LEAF = 2,        /* marked by tp_require_grad */
-    TPI_VARIABLE = 4,    /* its value may be assigned, or it is a view of such */
-    TPI_CONTIGUOUS = 8,  /* row-major without gaps */
-    TPI_CONSTANT = 16,   /* a graph node made while recording was off */
-    TPI_MARK = 32,       /* scratch of one walk; clear outside it */
-    TPI_STATE = 64       /* a variable itself, not a view of one */
+    TPI_REQUIRES = 1,   /* a gradient may be asked of it or through it */
+    TPI_LEAF = 2,       /* marked by tp_require_grad */
+    TPI_VARIABLE = 4,   /* its value may be assigned, or it is a view of such */
+    TPI_CONTIGUOUS = 8, /* row-major without gaps */
+    TPI_CONSTANT = 16,  /* a graph node made while recording was off */
+    TPI_MARK = 32,      /* scratch of one walk; clear outside it */
+    TPI_STATE = 64,     /* a variable itself, not a view of one */
+    TPI_LAZY = 128      /* of a frame of capture: has strides, but no value yet */
 };
 
 struct tp_tensor {
-    uint64_t seq; /* program order within the context. First, because what lies here is lost when
+    uint64_t
+        seq;     /* program order within the context. First, because what lies here is lost when
                      the block is given back: a use after that still finds ctx and refs == 0 */
     tp_ctx *ctx; /* NULL in the nil tensor only */
     int32_t refs;
@@ -63,22 +68,24 @@ struct tp_tensor {
     const char *file;
     int32_t line;
     int32_t n_in;
-    tp_tensor **in;   /* with versions and attributes in one block; NULL when not recorded */
+    tp_tensor **in; /* with versions and attributes in one block; NULL when not recorded */
     uint32_t *in_version;
     const void *attrs;
     size_t block_size;
     tpi_buf *buf; /* NULL when symbolic or failed */
     char *data;   /* the first element */
     tpi_error *error;
-    tp_graph *graph; /* of a symbolic tensor */
-    tp_tensor *grad; /* what tp_backward added up, one reference */
-    char *name;      /* taken from mem, strlen + 1 bytes */
-    int32_t owned_at;  /* index in ctx->owned; -1 when no scope owns it */
-    int32_t retains;   /* references through tp_retain */
-    int32_t index;     /* position in its graph's list of nodes */
-    int32_t slot;      /* scratch of one walk */
+    tp_graph *graph;  /* of a symbolic tensor */
+    tp_tensor *grad;  /* what tp_backward added up, one reference */
+    char *name;       /* taken from mem, strlen + 1 bytes */
+    int32_t owned_at; /* index in ctx->owned; -1 when no scope owns it */
+    int32_t retains;  /* references through tp_retain */
+    int32_t index;    /* position in its graph's list of nodes */
+    int32_t slot;     /* scratch of one walk; sweeps nest, and put it back */
+    uint32_t frame;   /* of capture, in which `number` says what it is; 0: none */
+    int32_t number;
     tp_tensor *retained_next, *retained_prev;
-    int64_t shape[TP_MAX_RANK]; /* elements, or handles of symbolic sizes (core/dim.h) */
+    int64_t shape[TP_MAX_RANK];  /* elements, or handles of symbolic sizes (core/dim.h) */
     int64_t stride[TP_MAX_RANK]; /* in elements */
 };
 
@@ -97,6 +104,40 @@ typedef struct tpi_owned {
     void (*free)(struct tpi_owned *o);
 } tpi_owned;
 
+/* What C did when it looked at values. */
+typedef enum tpi_look {
+    TPI_LOOK_READ,
+    TPI_LOOK_TRUTH,
+    TPI_LOOK_ASSIGN,
+    TPI_LOOK_OTHER
+} tpi_look;
+
+/* A frame of capture stands between the ops and their execution (src/capture). While ctx->frame
+ * is not NULL, ops on concrete tensors come here. */
+typedef struct tpi_frame_rules {
+    /* An op call with good operands (of no graph); `requires`: one of them requires a gradient. */
+    tp_tensor *(*apply)(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                        tp_tensor *const *in, const void *attrs, bool requires);
+    /* A tensor of rank 0 made from a number. */
+    tp_tensor *(*scalar)(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value);
+    tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
+    /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
+    void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);
+    /* What tp_truth of t told. */
+    void (*told)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
+    /* Computes what is pending if it may fail: before an error is made or asked for. */
+    void (*before_error)(tp_ctx *ctx);
+} tpi_frame_rules;
+
+/* Around the sweep of gradients inside a call (grad/backward.c), for the layer that made the call.
+ * They leave the slots of tensors as they are. */
+typedef struct tpi_call_hooks {
+    /* Before the first op of the sweep; `call` is the node, `at` the line that asks. */
+    void *(*sweep_begin)(tp_ctx *ctx, const tp_tensor *call, tpi_at at);
+    /* After the last one, also when it failed; the sums are alive. Gets what sweep_begin returned. */
+    void (*sweep_end)(tp_ctx *ctx, void *begun);
+} tpi_call_hooks;
+
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
@@ -105,16 +146,23 @@ struct tp_ctx {
     uint64_t seed;
     uint64_t random_at; /* position of the random ops */
     bool recording;
+    bool trap_nan;                     /* see tp_trap_nan */
+    const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
     tp_tensor **owned;                 /* by scopes, in order */
     int32_t n_owned, owned_size;
     tpi_scope *scopes;
     int32_t n_scopes, scopes_size;
-    tp_tensor *retained;      /* list of those with retains > 0 */
-    tpi_owned objects;        /* ring of graphs and programs */
-    tpi_alloc_head allocs;    /* ring of tp_alloc's blocks */
-    tp_tensor *dead;          /* worklist of tpi_unref, linked by retained_next */
-    tp_tensor *quarantine;    /* stress build: headers of the dead, so that use is noticed */
+    int32_t scope_floor;     /* scopes that the body of a function may not end */
+    const char *function;    /* the name of that function */
+    struct tpi_frame *frame; /* of the captured function that runs; NULL: none */
+    const tpi_frame_rules *frame_rules;
+    uint32_t frames;       /* so far */
+    tp_tensor *retained;   /* list of those with retains > 0 */
+    tpi_owned objects;     /* ring of graphs and programs */
+    tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
+    tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
+    tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
     tp_tensor nil;              /* the result when memory is out */
@@ -145,6 +193,30 @@ typedef struct tpi_aside {
 void tpi_error_aside(tp_ctx *ctx, tpi_aside *a);
 void tpi_error_back(tp_ctx *ctx, const tpi_aside *a);
 
+/* ---- capture ----------------------------------------------------------------------------- */
+
+/* Before anything but an op reads t's elements: they are computed. Afterwards t may have
+ * failed. */
+static inline void tpi_look_at(tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    if (t->ctx->frame)
+        t->ctx->frame_rules->look(t->ctx, at, t, look);
+}
+/* Work that a frame cannot follow is done outside of it. */
+static inline struct tpi_frame *tpi_frame_leave(tp_ctx *ctx, tpi_at at)
+{
+    struct tpi_frame *frame = ctx->frame;
+    if (frame)
+        ctx->frame_rules->look(ctx, at, NULL, TPI_LOOK_OTHER);
+    frame = ctx->frame;
+    ctx->frame = NULL;
+    return frame;
+}
+static inline void tpi_frame_return(tp_ctx *ctx, struct tpi_frame *frame)
+{
+    ctx->frame = frame;
+}
+
 /* ---- tensors ----------------------------------------------------------------------------- */
 
 static inline bool tpi_is_live(const tp_tensor *t)
@@ -154,7 +226,8 @@ static inline bool tpi_is_live(const tp_tensor *t)
 
 /* NULL when `t` is a good operand of `ctx` (NULL: of any), else the failed tensor to return:
  * t itself when it failed before. */
-tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, const tp_tensor *t);
+tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
+                              const tp_tensor *t);
 
 /* A tensor without value of the open scope; NULL when out of memory. Shape as given, flags
  * 0, no strides. */
@@ -171,8 +244,8 @@ tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank,
  * then the failed tensor. */
 bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const int64_t *shape,
                      tp_tensor **out);
-void tpi_set_strides(tp_tensor *t);      /* row-major */
-void tpi_note_contiguous(tp_tensor *t);  /* sets or clears TPI_CONTIGUOUS from the strides */
+void tpi_set_strides(tp_tensor *t);     /* row-major */
+void tpi_note_contiguous(tp_tensor *t); /* sets or clears TPI_CONTIGUOUS from the strides */
 /* Rank and sizes, known or symbolic. */
 static inline bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b)
 {
@@ -181,8 +254,8 @@ static inline bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b)
         same = a->shape[i] == b->shape[i];
     return same;
 }
-int64_t tpi_count(const tp_tensor *t);   /* elements of a concrete tensor */
-size_t tpi_bytes(const tp_tensor *t);
+int64_t tpi_count(const tp_tensor *t); /* elements of a concrete tensor */
+size_t tpi_bytes(const tp_tensor *t);  /* SIZE_MAX when there is no such number */
 
 void tpi_ref(const tp_tensor *t);
 void tpi_unref(const tp_tensor *t);

@@ -112,6 +112,8 @@ TPI_BARE(tp_tensor *, tp_full,
 
 static tp_tensor *scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, double value)
 {
+    if (ctx->frame)
+        return ctx->frame_rules->scalar(ctx, at, dtype, value);
     tp_tensor *t = make(ctx, at, what, dtype, 0, NULL);
     if (t->status == TP_OK)
         tpi_store_f64(dtype, t->data, value);

@@ -1,5 +1,5 @@
+#include "base/env.h"
 #include "core/core.h"
-
 #include "kernel/kernels_host.h"
 #include "tapir/grad.h"
 
@@ -24,6 +24,8 @@ tp_ctx *tp_open(const tp_options *opt)
     memset(c, 0, sizeof *c);
     c->mem = mem;
     c->recording = true;
+    const char *trap = tpi_env(TPI_ENV_TRAP);
+    c->trap_nan = trap && strcmp(trap, "nan") == 0;
     c->seed = opt ? opt->seed : 0;
     c->kernels = tpi_kernels_pick(false);
     c->objects.next = c->objects.prev = &c->objects;
@@ -91,6 +93,15 @@ void tp_seed(tp_ctx *tp, uint64_t seed)
         tp->seed = seed;
         tp->random_at = 0;
     }
+}
+
+bool tp_trap_nan(tp_ctx *tp, bool on)
+{
+    if (!tp)
+        return false;
+    const bool was = tp->trap_nan;
+    tp->trap_nan = on;
+    return was;
 }
 
 size_t tp_memory_bytes(const tp_ctx *tp)
@@ -167,9 +178,8 @@ tp_status tp_scope_begin(tp_ctx *tp)
         return TP_E_NULL;
     if (tp->n_scopes == tp->scopes_size) {
         const int32_t size = tp->scopes_size ? tp->scopes_size * 2 : 16;
-        tpi_scope *s =
-            tpi_resize(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *s,
-                       (size_t)size * sizeof *s);
+        tpi_scope *s = tpi_resize(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *s,
+                                  (size_t)size * sizeof *s);
         if (!s) {
             tpi_no_memory(tp, TPI_AT(NULL, 0), "tp_scope_begin");
             return TP_E_MEMORY;
@@ -188,6 +198,10 @@ tp_status tp_scope_end(tp_ctx *tp)
     if (tp->n_scopes == 0)
         return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
+    if (tp->n_scopes <= tp->scope_floor)
+        return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
+                               "the body of function \"%s\" ends a scope that it did not begin",
+                               tp->function);
     const int32_t mark = tp->scopes[--tp->n_scopes].mark;
     while (tp->n_owned > mark) {
         tp_tensor *t = tp->owned[--tp->n_owned];
@@ -243,8 +257,7 @@ bool tpi_own(tp_tensor *t)
     tp_ctx *ctx = t->ctx;
     if (ctx->n_owned == ctx->owned_size) {
         const int32_t size = ctx->owned_size ? ctx->owned_size * 2 : 64;
-        tp_tensor **v = tpi_resize(&ctx->mem, ctx->owned,
-                                   (size_t)ctx->owned_size * sizeof *v,
+        tp_tensor **v = tpi_resize(&ctx->mem, ctx->owned, (size_t)ctx->owned_size * sizeof *v,
                                    (size_t)size * sizeof *v);
         if (!v) {
             tpi_unref(t);

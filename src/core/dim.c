@@ -814,6 +814,47 @@ int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, cons
     return d;
 }
 
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static int build_term(const tpi_dims *d, const term *t, const tpi_dim_steps *steps, void *user)
+{
+    const int64_t size = t->coef < 0 ? -t->coef : t->coef;
+    int product = -1;
+    for (int i = 0; i < t->n; i++) {
+        const atom *a = &d->atoms[t->atom[i]];
+        int factor;
+        if (a->name) {
+            factor = steps->symbol(user, a->symbol);
+        } else {
+            const int num = tpi_dim_build(d, a->num, steps, user);
+            factor = steps->apply(user, '/', num, tpi_dim_build(d, a->den, steps, user));
+        }
+        product = i ? steps->apply(user, '*', product, factor) : factor;
+    }
+    if (t->n == 0)
+        return steps->number(user, size);
+    return size == 1 ? product : steps->apply(user, '*', product, steps->number(user, size));
+}
+
+int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, void *user)
+{
+    const expr *e = expr_of(table, d);
+    if (!e)
+        return steps->number(user, d);
+    int sum = -1;
+    for (int pass = 0; pass < 2; pass++) /* what is added first, so that a sum begins with it */
+        for (int i = 0; i < e->n; i++) {
+            const bool minus = e->terms[i].coef < 0;
+            if (minus != (pass == 1))
+                continue;
+            const int term_value = build_term(table, &e->terms[i], steps, user);
+            if (sum < 0 && minus)
+                sum = steps->number(user, 0);
+            sum = sum < 0 ? term_value : steps->apply(user, minus ? '-' : '+', sum, term_value);
+        }
+    return sum;
+}
+
 /* ---- other tables --------------------------------------------------------------------------- */
 
 int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d)

@@ -49,6 +49,14 @@ int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, cons
 /* The same as a C expression of int64_t over variables named `prefix` and the symbol's number;
  * floor division of non-negative numbers is C's. */
 void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out);
+/* How an expression is computed from its symbols, bottom up, in steps of the caller's. Each gives
+ * what stands for its result; tpi_dim_build gives the last one. `op` is one of + - * /. */
+typedef struct tpi_dim_steps {
+    int (*number)(void *user, int64_t n);
+    int (*symbol)(void *user, int i);
+    int (*apply)(void *user, char op, int a, int b);
+} tpi_dim_steps;
+int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, void *user);
 /* The handle of an equal expression in another table. */
 int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d);
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const status_names[TP_N_STATUS] = {
-    "ok",      "null",   "shape", "dtype", "axis",   "value",    "state", "symbolic",
-    "context", "name",   "memory", "io",   "format", "compiler", "bug",
+    "ok",      "null", "shape",  "dtype", "axis",   "value",    "state", "symbolic",
+    "context", "name", "memory", "io",    "format", "compiler", "bug",
 };
 
 const tp_tensor tpi_nil = {.refs = 1, .status = TP_E_NULL, .owned_at = -1};
@@ -33,6 +33,8 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
 {
     if (!ctx)
         return (tp_tensor *)&tpi_nil;
+    if (ctx->frame)
+        ctx->frame_rules->before_error(ctx); /* an older op may have failed first */
     char text[sizeof ctx->error];
     write_text(text, sizeof text, at, what, fmt, ap);
     if (ctx->status == TP_OK) {
@@ -92,7 +94,8 @@ void tpi_error_back(tp_ctx *ctx, const tpi_aside *a)
     memcpy(ctx->error, a->text, sizeof a->text);
 }
 
-tp_tensor *tp_fail_at(const char *file, int line, tp_ctx *tp, tp_status status, const char *text)
+tp_tensor *tp_fail_at(const char *file, int line, tp_ctx *tp, tp_status status,
+                      const char *text)
 {
     const bool known = status > TP_OK && status < TP_N_STATUS;
     return tpi_fail(tp, TPI_AT(file, line), NULL, known ? status : TP_E_VALUE, "%s",
@@ -110,7 +113,8 @@ tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what)
     return &ctx->nil;
 }
 
-tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, const tp_tensor *t)
+tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
+                              const tp_tensor *t)
 {
     if (!t)
         return tpi_fail(ctx, at, what, TP_E_NULL, "operand %d is NULL", i);
@@ -129,18 +133,28 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i, c
     return NULL;
 }
 
+/* Whether a pending op failed shows when it has run. */
+static void settle(const tp_ctx *tp)
+{
+    if (tp && tp->frame)
+        tp->frame_rules->before_error((tp_ctx *)tp);
+}
+
 tp_status tp_error(const tp_ctx *tp)
 {
+    settle(tp);
     return tp ? tp->status : TP_E_NULL;
 }
 
 const char *tp_error_message(const tp_ctx *tp)
 {
+    settle(tp);
     return tp ? tp->error : "the context is NULL";
 }
 
 void tp_clear_error(tp_ctx *tp)
 {
+    settle(tp);
     if (tp) {
         tp->status = TP_OK;
         tp->error[0] = 0;

@@ -215,6 +215,8 @@ static void put_tensor(const tp_tensor *t, tpi_str *out)
 static const char *text_of(const tp_tensor *t, tpi_str *s)
 {
     *s = (tpi_str){0};
+    if (tpi_is_live(t) && t->ctx && !t->graph)
+        tpi_look_at(TPI_AT(NULL, 0), t, TPI_LOOK_READ);
     if (tp_failed(t))
         return tp_error_text(t);
     *s = TPI_STR(&t->ctx->mem);

@@ -86,7 +86,8 @@ tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const in
     if (!t)
         return NULL;
     size_t head = offsetof(tp_tensor, shape);
-    __asm__("" : "+r"(head)); /* the C library's memset is faster than what a constant becomes */
+    __asm__(""
+            : "+r"(head)); /* the C library's memset is faster than what a constant becomes */
     memset(t, 0, head);
     t->ctx = ctx;
     t->refs = 1;
@@ -137,7 +138,13 @@ int64_t tpi_count(const tp_tensor *t)
 
 size_t tpi_bytes(const tp_tensor *t)
 {
-    return (size_t)tpi_count(t) * tp_dtype_size((tp_dtype)t->dtype);
+    size_t bytes = tp_dtype_size((tp_dtype)t->dtype);
+    bool over = false, none = false;
+    for (int i = 0; i < t->rank; i++) {
+        none |= t->shape[i] == 0;
+        over |= __builtin_mul_overflow(bytes, (size_t)t->shape[i], &bytes);
+    }
+    return none ? 0 : over ? SIZE_MAX : bytes;
 }
 
 bool tpi_tensor_alloc(tp_tensor *t)
@@ -158,7 +165,8 @@ void tpi_tensor_share(tp_tensor *t, tp_tensor *src, int64_t offset)
     t->flags |= src->flags & TPI_VARIABLE;
 }
 
-tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape)
+tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank,
+                          const int64_t *shape)
 {
     tp_tensor *t = tpi_tensor(ctx, at, dtype, rank, shape);
     if (!t || !tpi_tensor_alloc(t))
@@ -170,7 +178,8 @@ bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const i
                      tp_tensor **out)
 {
     if (rank < 0 || rank > TP_MAX_RANK) {
-        *out = tpi_fail(ctx, at, what, TP_E_SHAPE, "rank %d is not in 0..%d", rank, TP_MAX_RANK);
+        *out =
+            tpi_fail(ctx, at, what, TP_E_SHAPE, "rank %d is not in 0..%d", rank, TP_MAX_RANK);
         return false;
     }
     if (rank > 0 && !shape) {

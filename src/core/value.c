@@ -6,8 +6,16 @@
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
+/* Whether a pending op failed shows when it has run. */
+static void settle_errors(const tp_tensor *t)
+{
+    if (tpi_is_live(t) && t->ctx && t->ctx->frame && t->flags & TPI_LAZY)
+        t->ctx->frame_rules->before_error(t->ctx);
+}
+
 bool tp_failed(const tp_tensor *t)
 {
+    settle_errors(t);
     return !tpi_is_live(t) || t->status != TP_OK;
 }
 
@@ -15,6 +23,7 @@ tp_status tp_status_of(const tp_tensor *t)
 {
     if (!t)
         return TP_E_NULL;
+    settle_errors(t);
     return t->refs > 0 ? (tp_status)t->status : TP_E_STATE;
 }
 
@@ -24,6 +33,7 @@ const char *tp_error_text(const tp_tensor *t)
         return "the tensor is NULL";
     if (t->refs <= 0)
         return "the tensor was used after its scope ended";
+    settle_errors(t);
     if (t->status == TP_OK)
         return "";
     if (t->ctx && !t->error)
@@ -43,17 +53,20 @@ tp_ctx *tp_ctx_of(const tp_tensor *t)
 
 tp_dtype tp_dtype_of(const tp_tensor *t)
 {
+    settle_errors(t);
     return tpi_is_live(t) ? (tp_dtype)t->dtype : TP_F32;
 }
 
 int tp_rank(const tp_tensor *t)
 {
+    settle_errors(t);
     return tpi_is_live(t) ? t->rank : 0;
 }
 
 /* False when `t` is no good tensor; the error is set. */
 static bool good(tpi_at at, const char *what, const tp_tensor *t)
 {
+    settle_errors(t);
     return tpi_is_live(t) && t->status == TP_OK
                ? true
                : !tpi_refuse_operand(t ? t->ctx : NULL, at, what, 0, t);
@@ -96,6 +109,7 @@ int64_t tp_dim(const tp_tensor *t, int axis)
 
 int64_t tp_count(const tp_tensor *t)
 {
+    settle_errors(t);
     if (!tpi_is_live(t) || t->status != TP_OK)
         return -1;
     for (int i = 0; i < t->rank; i++) {
@@ -108,10 +122,16 @@ int64_t tp_count(const tp_tensor *t)
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* Has `t` a value? If not, the error says how to come by it. */
-static tp_status with_value(tpi_at at, const char *what, const tp_tensor *t, const char *cure)
+static tp_status with_value(tpi_at at, const char *what, const tp_tensor *t, const char *cure,
+                            tpi_look look)
 {
     if (!good(at, what, t))
         return tp_status_of(t) == TP_OK ? TP_E_STATE : tp_status_of(t);
+    if (t->ctx->frame && !t->graph) {
+        tpi_look_at(at, t, look);
+        if (t->status != TP_OK)
+            return (tp_status)t->status;
+    }
     if (t->graph)
         return tpi_fail_status(t->ctx, at, what, TP_E_SYMBOLIC,
                                "the value of a symbolic tensor is known only when its graph is "
@@ -126,7 +146,7 @@ tp_status tp_read_at(const char *file, int line, const tp_tensor *t, void *out,
                      size_t size_bytes)
 {
     const tpi_at at = TPI_AT(file, line);
-    const tp_status s = with_value(at, "tp_read", t, fetch);
+    const tp_status s = with_value(at, "tp_read", t, fetch, TPI_LOOK_READ);
     if (s != TP_OK)
         return s;
     const size_t bytes = tpi_bytes(t);
@@ -147,7 +167,7 @@ TPI_BARE(tp_status, tp_read, (const tp_tensor *t, void *out, size_t size_bytes),
 const void *tp_data_at(const char *file, int line, const tp_tensor *t)
 {
     const tpi_at at = TPI_AT(file, line);
-    if (with_value(at, "tp_data", t, fetch) != TP_OK)
+    if (with_value(at, "tp_data", t, fetch, TPI_LOOK_READ) != TP_OK)
         return NULL;
     if (!(t->flags & TPI_CONTIGUOUS)) {
         tpi_fail_status(t->ctx, at, "tp_data", TP_E_STATE,
@@ -156,14 +176,16 @@ const void *tp_data_at(const char *file, int line, const tp_tensor *t)
                         SHAPE(t));
         return NULL;
     }
+    t->buf->exposed = true;
     return t->data;
 }
 
 TPI_BARE(const void *, tp_data, (const tp_tensor *t), t)
 
-static bool one_element(tpi_at at, const char *what, const tp_tensor *t, const char *cure)
+static bool one_element(tpi_at at, const char *what, const tp_tensor *t, const char *cure,
+                        tpi_look look)
 {
-    if (with_value(at, what, t, cure) != TP_OK)
+    if (with_value(at, what, t, cure, look) != TP_OK)
         return false;
     if (tpi_count(t) == 1)
         return true;
@@ -174,7 +196,7 @@ static bool one_element(tpi_at at, const char *what, const tp_tensor *t, const c
 
 double tp_item_at(const char *file, int line, const tp_tensor *t)
 {
-    return one_element(TPI_AT(file, line), "tp_item", t, fetch)
+    return one_element(TPI_AT(file, line), "tp_item", t, fetch, TPI_LOOK_READ)
                ? tpi_load_f64((tp_dtype)t->dtype, t->data)
                : (double)NAN;
 }
@@ -183,7 +205,7 @@ TPI_BARE(double, tp_item, (const tp_tensor *t), t)
 
 int64_t tp_item_i64_at(const char *file, int line, const tp_tensor *t)
 {
-    return one_element(TPI_AT(file, line), "tp_item_i64", t, fetch)
+    return one_element(TPI_AT(file, line), "tp_item_i64", t, fetch, TPI_LOOK_READ)
                ? tpi_load_i64((tp_dtype)t->dtype, t->data)
                : 0;
 }
@@ -195,8 +217,13 @@ bool tp_truth_at(const char *file, int line, const tp_tensor *t)
     static const char cure[] = "tp_where chooses between two tensors inside a graph; or fetch "
                                "it with tp_graph_run and "
                                "branch in C on what came out";
-    return one_element(TPI_AT(file, line), "tp_truth", t, cure) &&
-           tpi_load_f64((tp_dtype)t->dtype, t->data) != 0;
+    const tpi_at at = TPI_AT(file, line);
+    if (!one_element(at, "tp_truth", t, cure, TPI_LOOK_TRUTH))
+        return false;
+    const bool truth = tpi_load_f64((tp_dtype)t->dtype, t->data) != 0;
+    if (t->ctx->frame)
+        t->ctx->frame_rules->told(t->ctx, at, t, truth);
+    return truth;
 }
 
 TPI_BARE(bool, tp_truth, (const tp_tensor *t), t)

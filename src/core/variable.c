@@ -1,6 +1,8 @@
 /* Variables, and the names of concrete tensors. */
 #include "core/variable.h"
 
+#include "core/copy.h"
+
 static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, const char *name)
 {
     if (!tpi_is_live(init) || init->status != TP_OK)
@@ -15,6 +17,9 @@ static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, co
         return tpi_fail(ctx, at, what, TP_E_NULL, "the name is NULL");
     if (!*name)
         return tpi_fail(ctx, at, what, TP_E_NAME, "the name is empty");
+    tpi_look_at(at, init, TPI_LOOK_READ);
+    if (init->status != TP_OK)
+        return init;
     tp_tensor *t = tpi_tensor(ctx, at, (tp_dtype)init->dtype, init->rank, init->shape);
     if (!t || !tpi_tensor_alloc(t))
         return tpi_no_memory(ctx, at, what);
@@ -65,7 +70,7 @@ bool tpi_set_name(tp_tensor *t, const char *name)
 
 /* ---- assignment ----------------------------------------------------------------------------- */
 
-static tp_tensor *refuse_assign(tpi_at at, const tp_tensor *var, const tp_tensor *value)
+tp_tensor *tpi_refuse_assign(tpi_at at, const tp_tensor *var, const tp_tensor *value)
 {
     tp_ctx *ctx = var->ctx;
     if (!(var->flags & TPI_VARIABLE))
@@ -93,9 +98,26 @@ static tp_tensor *refuse_assign(tpi_at at, const tp_tensor *var, const tp_tensor
     return NULL;
 }
 
+void tpi_move_in(tp_tensor *var, tp_tensor *value, bool mine)
+{
+    tpi_buf *a = var->buf, *b = value->buf;
+    const bool whole = var->flags & value->flags & TPI_CONTIGUOUS && var->data == a->data &&
+                       value->data == b->data;
+    if (!mine || !whole || a->exposed || a->refs != 1 || b->refs != 1 || !a->size || !b->size) {
+        tpi_copy_strided(tp_dtype_size((tp_dtype)var->dtype), var->rank, var->shape, var->data,
+                         var->stride, value->data, value->stride);
+        return;
+    }
+    b->version = a->version;
+    var->buf = b;
+    var->data = b->data;
+    value->buf = a;
+    value->data = a->data;
+}
+
 tp_tensor *tpi_assign_concrete(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
-    tp_tensor *failed = refuse_assign(at, var, value);
+    tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
     if (tpi_count(var) == 0)

@@ -5,7 +5,11 @@
  * result into contributions to its operands. Contributions add up as a left fold in that order
  * (newest node first, operands from first to last), which fixes the bits. The products that
  * share a right matrix give it one contribution, last, of all their rows joined in program
- * order: a recursive network would add up a matrix as large as its weights at each node. */
+ * order: a recursive network would add up a matrix as large as its weights at each node.
+ *
+ * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
+ * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
+ * operands, and what has added up there is the call's one contribution to each of them. */
 #include "ir/graph_def.h"
 #include "op/op.h"
 
@@ -25,13 +29,21 @@ typedef struct shared {
     tp_tensor *turned; /* NULL, or its transpose in memory of its own, one reference */
 } shared;
 
+enum { MAX_DEPTH = 1000 }; /* of calls in calls, and of the C stack */
+
 typedef struct sweep {
     tp_ctx *ctx;
     tpi_at at;
+    int depth;        /* in calls */
+    int64_t left;     /* nodes that sweeps inside may still visit */
     tpi_nodes nodes;  /* program order; node->slot is the position */
+    int32_t *outside; /* inside a call: the slots of the sweep outside, put back at the end */
     tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
     bool *depends;    /* by slot: on something that is asked for */
-    bool *wanted;     /* one rule's operands */
+    bool *ends;       /* by slot: an operand of the call the sweep is in */
+    int *met;     /* by slot; of a call: its last result met so far, of a result: the one met
+                         before it; -1: none. NULL when there are no calls */
+    bool *wanted; /* one rule's operands */
     tp_tensor **dx;
     int max_in;
     shared *shared; /* by slot; NULL when no matrix is shared */
@@ -43,6 +55,8 @@ static void sweep_done(sweep *s)
 {
     tpi_mem *m = &s->ctx->mem;
     const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
+    for (int i = 0; s->outside && i < s->nodes.n; i++)
+        s->nodes.v[i]->slot = s->outside[i];
     for (int i = 0; s->grad && i < s->nodes.n; i++)
         tpi_unref(s->grad[i]);
     for (int i = 0; s->shared && i < s->nodes.n; i++)
@@ -51,11 +65,14 @@ static void sweep_done(sweep *s)
         tpi_unref(s->products[i].dy);
     tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
     tpi_give_back(m, s->shared, n * sizeof *s->shared);
+    tpi_give_back(m, s->outside, n * sizeof *s->outside);
+    tpi_give_back(m, s->met, n * sizeof *s->met);
     tpi_give_back(m, s->grad, n * sizeof *s->grad);
-    tpi_give_back(m, s->depends, n);
+    tpi_give_back(m, s->depends, 2 * n);
     tpi_give_back(m, s->wanted, k);
     tpi_give_back(m, s->dx, k * sizeof *s->dx);
     tpi_nodes_free(&s->nodes);
+    *s = (sweep){.ctx = s->ctx, .nodes = {.ctx = s->ctx}};
 }
 
 static bool no_memory(sweep *s)
@@ -65,52 +82,76 @@ static bool no_memory(sweep *s)
     return false;
 }
 
-static bool sweep_start(sweep *s, tpi_at at, tp_tensor *y)
+/* Over what the roots were computed from, down to the operands of `call`, or all of it (NULL). */
+static bool sweep_start(sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
+                        const tp_tensor *call)
 {
-    *s = (sweep){.ctx = y->ctx, .at = at, .nodes = {.ctx = y->ctx}, .max_in = 1};
-    if (!tpi_collect(&s->nodes, 1, &y, NULL, NULL)) {
+    *s = (sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
+    s->nodes = (tpi_nodes){.ctx = ctx, .way = TPI_WAY_CALLS};
+    if (!tpi_collect_from(&s->nodes, n_roots, roots, call ? call->n_in : 0,
+                          call ? call->in : NULL)) {
         s->nodes.n = 0;
         return no_memory(s);
     }
+    bool calls = false;
     for (int i = 0; i < s->nodes.n; i++) {
-        tp_tensor *t = s->nodes.v[i];
-        t->slot = i;
+        const tp_tensor *t = s->nodes.v[i];
         s->max_in = t->n_in > s->max_in ? t->n_in : s->max_in;
+        calls |= t->op == &tpi_op_call;
     }
-    tpi_mem *m = &s->ctx->mem;
+    tpi_mem *m = &ctx->mem;
     const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
     s->grad = tpi_take(m, n * sizeof *s->grad);
     if (s->grad)
         memset(s->grad, 0, n * sizeof *s->grad);
-    s->depends = tpi_take(m, n);
+    s->depends = tpi_take(m, 2 * n);
     s->wanted = tpi_take(m, k);
     s->dx = tpi_take(m, k * sizeof *s->dx);
-    if (!s->grad || !s->depends || !s->wanted || !s->dx)
+    s->met = calls ? tpi_take(m, n * sizeof *s->met) : NULL;
+    if (!s->grad || !s->depends || !s->wanted || !s->dx || (calls && !s->met))
         return no_memory(s);
-    memset(s->depends, 0, n);
+    int32_t *outside = call ? tpi_take(m, n * sizeof *outside) : NULL;
+    if (call && !outside)
+        return no_memory(s);
+    memset(s->depends, 0, 2 * n);
+    s->ends = s->depends + n;
+    s->outside = outside;
+    for (int i = 0; i < s->nodes.n; i++) {
+        if (outside)
+            outside[i] = s->nodes.v[i]->slot;
+        if (calls)
+            s->met[i] = -1;
+        s->nodes.v[i]->slot = i;
+    }
+    for (int k_in = 0; call && k_in < call->n_in; k_in++)
+        s->ends[call->in[k_in]->slot] = true;
     return true;
 }
 
-static bool is_inner(const tp_tensor *t)
+/* Do gradients pass through this node, from its result to its operands? A call's token carries
+ * none, and stands for its results. */
+static bool is_inner(const sweep *s, int i)
 {
-    return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT);
+    const tp_tensor *t = s->nodes.v[i];
+    return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT) &&
+           (t->dtype >= TP_F32 || t->op == &tpi_op_call) && !s->ends[i];
 }
 
 static bool is_product(const sweep *s, int i)
 {
     const tp_tensor *t = s->nodes.v[i];
-    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(t) &&
-           t->rank == 2 && t->dtype >= TP_F32;
+    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(s, i) &&
+           t->rank == 2;
 }
 
-/* Carries `depends` from what is asked for to y. */
+/* Carries `depends` from what is asked for to the roots. */
 static void spread(sweep *s)
 {
     for (int i = 0; i < s->nodes.n; i++) {
         const tp_tensor *t = s->nodes.v[i];
-        if (s->depends[i] || !is_inner(t) || t->dtype < TP_F32)
+        if (s->depends[i] || !is_inner(s, i))
             continue;
-        for (int k = 0; k < t->n_in && !s->depends[i]; k++)
+        for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in && !s->depends[i]; k++)
             s->depends[i] = s->depends[t->in[k]->slot];
     }
 }
@@ -156,12 +197,13 @@ static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
 }
 
 /* Adds dx to a sum that nobody else can see, where it lies: the bits of tp_add, without a new
- * tensor as large as the weights for each node that uses them. */
+ * tensor as large as the weights for each node that uses them. Not where tp_add looks for NaN. */
 static bool fold_in_place(const sweep *s, tp_tensor *sum, const tp_tensor *dx)
 {
     const tpi_buf *b = sum->buf;
-    if (s->ctx->recording || sum->refs != 1 || sum->in || sum->graph || sum->status != TP_OK ||
-        !b || b->refs != 1 || !b->size || !(sum->flags & TPI_CONTIGUOUS))
+    if (s->ctx->recording || s->ctx->frame || s->ctx->trap_nan || sum->refs != 1 || sum->in ||
+        sum->graph || sum->status != TP_OK || !b || b->refs != 1 || !b->size ||
+        !(sum->flags & TPI_CONTIGUOUS))
         return false;
     if (dx->graph || dx->status != TP_OK || dx->dtype != sum->dtype ||
         !(dx->flags & TPI_CONTIGUOUS) || dx->rank != sum->rank ||
@@ -297,10 +339,101 @@ static bool step_back(sweep *s, tp_tensor *t)
     return !stale;
 }
 
-static bool go_back(sweep *s, tp_tensor *y, tp_tensor *dy)
+/* ---- calls ---------------------------------------------------------------------------------------- */
+
+static bool go_back(sweep *s);
+
+/* The gradient of a result waits for its call. */
+static void wait_for_call(sweep *s, const tp_tensor *result)
 {
-    tpi_ref(dy);
-    s->grad[y->slot] = dy;
+    const int call = result->in[1]->slot;
+    if (s->met && s->depends[call]) {
+        s->met[result->slot] = s->met[call];
+        s->met[call] = result->slot;
+    }
+}
+
+/* The values inside of the results met, newest first, in memory to give back; NULL: no memory. */
+static tp_tensor **roots_inside(const sweep *s, int call, int *n)
+{
+    *n = 0;
+    for (int i = s->met[call]; i >= 0; i = s->met[i])
+        (*n)++;
+    tp_tensor **roots = tpi_take(&s->ctx->mem, (size_t)*n * sizeof *roots);
+    for (int i = s->met[call], k = 0; roots && i >= 0; i = s->met[i])
+        roots[k++] = s->nodes.v[i]->in[0];
+    return roots;
+}
+
+/* The sweep inside, from the gradients of the results met. */
+static bool sweep_inside(sweep *in, const sweep *s, const tp_tensor *call, int slot)
+{
+    int n;
+    tp_tensor **roots = roots_inside(s, slot, &n);
+    if (!roots) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    const bool started = sweep_start(in, s->ctx, s->at, n, roots, call);
+    if (started) {
+        in->depth = s->depth + 1;
+        in->left = s->left - in->nodes.n;
+        for (int i = 0; i < in->nodes.n; i++)
+            in->depends[i] = in->ends[i] && s->depends[in->outside[i]];
+        spread(in);
+        for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
+            tpi_ref(s->grad[i]);
+            fold(in, call, roots[k++]->slot, s->grad[i]);
+        }
+    }
+    tpi_give_back(&s->ctx->mem, roots, (size_t)n * sizeof *roots);
+    return started && go_back(in);
+}
+
+/* A program's calls nest as its C calls do. Those of a text may be nested deeper than the C stack, or
+ * share what is inside them, each time twice as often. */
+static bool refuse_nesting(const sweep *s, const tp_tensor *call)
+{
+    if (s->depth < MAX_DEPTH && s->left > 0)
+        return false;
+    tpi_fail_status(
+        s->ctx, call->file ? TPI_AT(call->file, call->line) : s->at, "gradient", TP_E_VALUE,
+        s->left > 0 ? "calls are nested more than %d deep" : "calls share what is inside them",
+        MAX_DEPTH);
+    return true;
+}
+
+static bool step_inside(sweep *s, const tp_tensor *call, int slot)
+{
+    tp_ctx *ctx = s->ctx;
+    if (refuse_nesting(s, call))
+        return false;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const tpi_call_hooks *hooks = ctx->call_hooks;
+    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
+    sweep in = {.ctx = ctx, .nodes = {.ctx = ctx}};
+    const bool ok = sweep_inside(&in, s, call, slot);
+    if (hooks)
+        hooks->sweep_end(ctx, begun);
+    s->left = in.left;
+    for (int k = 0; k < call->n_in && ok; k++) {
+        const int i = call->in[k]->slot;
+        if (in.depends[i] && in.grad[i]) {
+            fold(s, call, in.outside[i], in.grad[i]);
+            in.grad[i] = NULL; /* an operand may come twice */
+        }
+    }
+    sweep_done(&in);
+    tp_scope_end(ctx);
+    return ok;
+}
+
+/* ---- the sweep -------------------------------------------------------------------------------------- */
+
+/* From the gradients that are there, to what is asked for. */
+static bool go_back(sweep *s)
+{
     if (!find_shared(s)) {
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
@@ -309,12 +442,26 @@ static bool go_back(sweep *s, tp_tensor *y, tp_tensor *dy)
         tp_tensor *t = s->nodes.v[i];
         if (s->shared && s->shared[i].last >= 0 && !join_products(s, i))
             return false;
-        if (!s->grad[i])
+        if (!s->depends[i] || !is_inner(s, i))
             continue;
-        if (s->depends[i] && is_inner(t) && t->dtype >= TP_F32 && !step_back(s, t))
+        if (t->op == &tpi_op_call) {
+            if (s->met && s->met[i] >= 0 && !step_inside(s, t, i))
+                return false;
+        } else if (s->grad[i] && t->op == &tpi_op_result) {
+            wait_for_call(s, t);
+        } else if (s->grad[i] && !step_back(s, t)) {
             return false;
+        }
     }
     return true;
+}
+
+/* From y, whose elements weigh dy. */
+static bool go_back_from(sweep *s, const tp_tensor *y, tp_tensor *dy)
+{
+    tpi_ref(dy);
+    s->grad[y->slot] = dy;
+    return go_back(s);
 }
 
 void tpi_give(tpi_grad *g, int i, tp_tensor *dx)
@@ -431,13 +578,13 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
     tp_tensor *dy = weights(at, y, NULL);
     tp_status status = (tp_status)dy->status;
     sweep s;
-    if (status == TP_OK && !sweep_start(&s, at, y)) {
+    if (status == TP_OK && !sweep_start(&s, ctx, at, 1, &y, NULL)) {
         status = TP_E_MEMORY;
     } else if (status == TP_OK) {
         for (int i = 0; i < s.nodes.n; i++)
             s.depends[i] = s.nodes.v[i]->flags & TPI_LEAF;
         spread(&s);
-        if (!go_back(&s, y, dy))
+        if (!go_back_from(&s, y, dy))
             status = ctx->status;
         if (status == TP_OK)
             status = add_to_leaves(&s);
@@ -547,13 +694,33 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
     return NULL;
 }
 
+/* Is y computed from x inside a call only? No gradient is found there, and zeros would be wrong. */
+static tp_tensor *refuse_inside(const sweep *s, tp_tensor *y, int i, const tp_tensor *x)
+{
+    tpi_nodes all = {.ctx = s->ctx};
+    tp_tensor *failed = NULL;
+    if (!x)
+        return NULL;
+    if (!tpi_collect(&all, 1, &y, NULL, NULL))
+        failed = tpi_no_memory(s->ctx, s->at, "tp_grad");
+    for (int k = 0; k < all.n && !failed; k++)
+        if (all.v[k] == x)
+            failed =
+                tpi_fail(s->ctx, s->at, "tp_grad", TP_E_STATE,
+                         "x %d was computed inside a call, which is one node to gradients: "
+                         "let the function return it",
+                         i);
+    tpi_nodes_free(&all);
+    return failed;
+}
+
 static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
                        tp_tensor **dx)
 {
     tp_ctx *ctx = y->ctx;
     dy = weights(at, y, dy);
     sweep s;
-    if (dy->status != TP_OK || !sweep_start(&s, at, y)) {
+    if (dy->status != TP_OK || !sweep_start(&s, ctx, at, 1, &y, NULL)) {
         for (int i = 0; i < n; i++)
             dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
         return (tp_status)dx[0]->status;
@@ -566,9 +733,11 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
             status = (tp_status)dx[i]->status;
         else if (in_sweep(&s, node))
             s.depends[node->slot] = true;
+        else if (s.met && (dx[i] = refuse_inside(&s, y, i, node)) != NULL)
+            status = (tp_status)dx[i]->status;
     }
     spread(&s);
-    const bool good = status == TP_OK && go_back(&s, y, dy);
+    const bool good = status == TP_OK && go_back_from(&s, y, dy);
     for (int i = 0; i < n; i++) {
         if (dx[i])
             continue;

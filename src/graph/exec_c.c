@@ -1,6 +1,5 @@
 /* The C executor: the plan's program, rendered, compiled and called. */
 #include "graph/program.h"
-
 #include "op/draw.h"
 #include "opt/pass.h"
 
@@ -59,6 +58,11 @@ bool tpi_program_has_c(tp_program *p, int wait_ms)
     p->stats.from_cache = tpi_build_from_cache(p->build);
     p->sized = false;
     return true;
+}
+
+bool tpi_program_broken(const tp_program *p)
+{
+    return !p->build || tpi_build_poll(p->build, 0) == TPI_BUILD_FAILED;
 }
 
 /* Bytes of a buffer at the sizes of this run. */
@@ -123,10 +127,15 @@ static tp_tensor *source_of(const tpi_session *s, const tp_tensor *node)
     return node->in[0];
 }
 
-/* A view of `memory`, the tensor that holds a root's elements. */
+/* A root's value: `memory`, the tensor that holds its elements, or a view of it. */
 static tp_tensor *view_root(const tp_program *p, const tp_tensor *root, tp_tensor *memory)
 {
     const tpi_layout *l = &p->plan->values[root->index].layout;
+    if (l->root == root->index && p->plan->values[root->index].place == TPI_AT_OUTPUT &&
+        memory->owned_at >= 0) {
+        tpi_disown(memory);
+        return memory;
+    }
     int64_t shape[TP_MAX_RANK];
     tpi_program_shape(p, root, shape);
     tp_tensor *t = tpi_tensor(p->ctx, TPI_AT(root->file, root->line), (tp_dtype)root->dtype,
@@ -156,8 +165,7 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
         }
         tp_tensor *t = b->place == TPI_AT_SOURCE ? source_of(s, node) : NULL;
         if (t && !(t->flags & TPI_CONTIGUOUS)) {
-            tp_tensor *copy =
-                tpi_tensor_new(p->ctx, at, (tp_dtype)t->dtype, t->rank, t->shape);
+            tp_tensor *copy = tpi_tensor_new(p->ctx, at, (tp_dtype)t->dtype, t->rank, t->shape);
             if (copy->status != TP_OK)
                 return false;
             tpi_copy_out(t, copy->data);
@@ -175,8 +183,9 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
     return true;
 }
 
-static void set_random(tp_program *p)
+static void set_random(const tpi_session *s)
 {
+    tp_program *p = s->p;
     int at = 0;
     for (int i = 0; i < p->plan->n_kernels; i++) {
         const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
@@ -186,7 +195,7 @@ static void set_random(tp_program *p)
         tpi_program_shape(p, t, shape);
         for (int a = 0; a < t->rank; a++)
             n *= shape[a];
-        const tpi_random_attrs placed = tpi_random_place(t->attrs, p->ctx, n);
+        const tpi_random_attrs placed = tpi_session_draw(s, t, n);
         p->random[at++] = placed.seed;
         p->random[at++] = placed.at;
     }
@@ -209,9 +218,9 @@ static void fail_at(const tp_program *p, const int64_t *fail)
             in[i].stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
         there = buffer >= 0;
         if (there)
-            in[i].data = (char *)p->pointers[buffer] +
-                         tpi_program_size(p, l->offset) *
-                             (int64_t)tp_dtype_size((tp_dtype)in[i].dtype);
+            in[i].data =
+                (char *)p->pointers[buffer] +
+                tpi_program_size(p, l->offset) * (int64_t)tp_dtype_size((tp_dtype)in[i].dtype);
     }
     if (!there) {
         tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
@@ -235,7 +244,8 @@ bool tpi_execute_c(tpi_session *s)
         tpi_no_memory(p->ctx, s->at, "tp_program_run");
     if (ok) {
         int64_t fail[2] = {0, 0};
-        set_random(p);
+        if (p->n_random)
+            set_random(s);
         char *scratch = p->arena + p->arena_bytes;
         if (!p->is_packed)
             p->pack(p->pointers, p->symbols, p->packed, scratch);

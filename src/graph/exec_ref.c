@@ -1,6 +1,6 @@
-/* The reference executor: node by node, in program order, by plain loops. */
+/* The reference executor: node by node, in program order, by plain loops; or, while the C program
+ * is not there, by the kernels of eager use. */
 #include "graph/program.h"
-
 #include "op/draw.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
         int64_t n = 1;
         for (int i = 0; i < node->rank; i++)
             n *= shape[i];
-        const tpi_random_attrs placed = tpi_random_place(node->attrs, p->ctx, n);
+        const tpi_random_attrs placed = tpi_session_draw(w->s, node, n);
         tpi_random_attrs *own = (tpi_random_attrs *)(void *)attrs;
         own->seed = placed.seed;
         own->at = placed.at;
@@ -76,7 +76,7 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
         if (!ok)
             tpi_no_memory(p->ctx, at, node->op->name);
         else
-            ok = tpi_run_reference(&r);
+            ok = p->engine == TP_ENGINE_AUTO ? tpi_run_op(&r) : tpi_run_reference(&r);
     }
     if (in != few)
         tpi_give_back(&p->ctx->mem, in, in_bytes);

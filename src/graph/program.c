@@ -1,7 +1,7 @@
 /* Programs: made of a graph for given names, and run. */
 #include "graph/program.h"
 
-#include "core/copy.h"
+#include "core/variable.h"
 #include "opt/pass.h"
 
 #include <stdlib.h>
@@ -49,8 +49,8 @@ static tp_tensor *named(tp_graph *g, tpi_at at, const char *name)
 {
     tp_tensor *t = name ? tpi_graph_by_name(g, name, strlen(name)) : NULL;
     if (!t)
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NAME, "the graph has no node \"%s\"",
-                        name ? name : "(null)");
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NAME,
+                        "the graph has no node \"%s\"", name ? name : "(null)");
     return t;
 }
 
@@ -74,7 +74,7 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
         tpi_nodes_push(roots, t);
     }
     p->n_fetches = n;
-    tpi_nodes needed = {.ctx = p->ctx};
+    tpi_nodes needed = {.ctx = p->ctx, .way = TPI_WAY_VALUES};
     bool ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);
     for (int i = 0; i < needed.n && ok; i++)
         if (needed.v[i]->op == &tpi_op_assign && !is_fed(p, needed.v[i]))
@@ -166,9 +166,17 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
                         tpi_pass_names);
         return false;
     }
+    const char *stop_after = opt ? opt->stop_after : NULL;
+    if (stop_after && !tpi_is_stop(stop_after)) {
+        tpi_fail_status(
+            p->ctx, at, "tp_graph_compile", TP_E_NAME,
+            "there is no pass \"%s\" to stop after: there are prune,fold,algebra,cse",
+            stop_after);
+        return false;
+    }
     tpi_nodes roots = {.ctx = p->ctx};
-    bool ok = find_feeds(p, g, at, n_feeds, feeds) && find_roots(p, g, at, &roots, n, fetches) &&
-              find_commits(p, &roots);
+    bool ok = find_feeds(p, g, at, n_feeds, feeds) &&
+              find_roots(p, g, at, &roots, n, fetches) && find_commits(p, &roots);
     p->n_roots = roots.n;
     p->roots = tpi_take(&p->ctx->mem, (size_t)roots.n * sizeof *p->roots);
     if (!p->roots)
@@ -185,8 +193,8 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
         ok = false;
     }
     if (ok && p->graph)
-        p->graph =
-            tpi_optimize(p->graph, skip, p->n_feeds, p->feeds, p->n_roots, p->roots);
+        p->graph = tpi_optimize(p->graph, skip, stop_after, p->n_feeds, p->feeds, p->n_roots,
+                                p->roots);
     if (!ok || !p->graph || !all_fed(p, at))
         return false;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
@@ -212,8 +220,8 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
         return NULL;
     const tpi_at at = TPI_AT(file, line);
     if (!fetches || (n_feeds && !feeds)) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NULL, "the names of the %s are NULL",
-                        fetches ? "feeds" : "fetches");
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NULL,
+                        "the names of the %s are NULL", fetches ? "feeds" : "fetches");
         return NULL;
     }
     if (n_feeds < 0 || n < 1) {
@@ -234,8 +242,10 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
     memset(p, 0, sizeof *p);
     p->ctx = g->ctx;
     p->used = "none";
+    struct tpi_frame *frame = tpi_frame_leave(p->ctx, at);
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
+    tpi_frame_return(p->ctx, frame);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, "tp_graph_compile");
     if (!ok) {
@@ -283,10 +293,10 @@ void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
 static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value)
 {
     const tp_tensor *want = p->feeds[i];
-    tpi_fail_status(p->ctx, at, "tp_program_run",
-                    want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE, "\"%s\" takes %s %s, not %s %s",
-                    p->feed_names[i], tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
-                    tp_dtype_name((tp_dtype)value->dtype), SHAPE(value));
+    tpi_fail_status(
+        p->ctx, at, "tp_program_run", want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE,
+        "\"%s\" takes %s %s, not %s %s", p->feed_names[i], tp_dtype_name((tp_dtype)want->dtype),
+        SHAPE(want), tp_dtype_name((tp_dtype)value->dtype), SHAPE(value));
     return false;
 }
 
@@ -450,7 +460,8 @@ static bool check_sizes(const tp_program *p, tpi_at at)
                                         t->op->name, t->rank, shape, &failed))
             return false;
         for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
-            const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
+            const int64_t *v =
+                (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
             const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
             for (int64_t k = 0; k < n; k++)
                 if (tpi_program_size(p, v[k]) < 0)
@@ -460,6 +471,21 @@ static bool check_sizes(const tp_program *p, tpi_at at)
             return false;
     }
     return true;
+}
+
+tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count)
+{
+    const tpi_random_attrs *a = node->attrs;
+    for (int i = 0; s->draws && i < s->draws->n; i++) {
+        const struct tpi_draw *d = &s->draws->v[i];
+        if (d->node == a->at) {
+            tpi_random_attrs placed = *a;
+            placed.seed = d->seed;
+            placed.at = d->at;
+            return placed;
+        }
+    }
+    return tpi_random_place(a, s->p->ctx, count);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------- */
@@ -488,6 +514,8 @@ static bool detach_values(tpi_session *s)
     for (int i = 0; i < p->n_roots; i++) {
         tp_tensor *v = s->values[i];
         bool own = !reads_variable(v) && v->owned_at < 0 && v->refs == 1;
+        if (own && v->buf->refs == 1)
+            continue;
         for (int k = 0; k < i; k++)
             own &= s->values[k] != v;
         for (int k = 0; k < p->n_feeds; k++)
@@ -503,32 +531,11 @@ static bool detach_values(tpi_session *s)
     return true;
 }
 
-/* The new value moves in: by exchange of memory when nobody else looks at either. */
-static void commit(const tpi_commit *c, tp_tensor *value)
-{
-    tp_tensor *var = c->variable;
-    const bool whole = (var->flags & TPI_CONTIGUOUS) && (value->flags & TPI_CONTIGUOUS) &&
-                       var->data == var->buf->data && value->data == value->buf->data;
-    if (whole && var->buf->refs == 1 && value->buf->refs == 1 && var->buf->size &&
-        value->buf->size) {
-        tpi_buf *buf = var->buf;
-        value->buf->version = buf->version + 1;
-        var->buf = value->buf;
-        var->data = value->data;
-        value->buf = buf;
-        value->data = buf->data;
-        return;
-    }
-    tpi_copy_strided(tp_dtype_size((tp_dtype)var->dtype), var->rank, var->shape, var->data,
-                     var->stride, value->data, value->stride);
-    var->buf->version++;
-}
-
 static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
 {
     for (int i = 0; i < p->n_feeds; i++) {
-        tp_tensor *bad = tpi_refuse_operand(p->ctx, at, "tp_program_run", i,
-                                            feeds ? feeds[i] : NULL);
+        tp_tensor *bad =
+            tpi_refuse_operand(p->ctx, at, "tp_program_run", i, feeds ? feeds[i] : NULL);
         if (bad)
             return false;
         if (feeds[i]->graph) {
@@ -553,14 +560,16 @@ static bool execute(tpi_session *s)
         if (!p->checked)
             return false;
     }
-    const bool wait = p->engine == TP_ENGINE_C;
-    const bool c = p->engine != TP_ENGINE_REFERENCE && tpi_program_has_c(p, wait ? -1 : 0);
+    const bool trap = p->ctx->trap_nan; /* it looks at every node */
+    const bool wait = p->engine == TP_ENGINE_C && !trap;
+    const bool c =
+        p->engine != TP_ENGINE_REFERENCE && !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
         tpi_fail_status(p->ctx, s->at, "tp_program_run", TP_E_COMPILER, "%s",
                         tpi_build_message(p->build));
         return false;
     }
-    p->used = c ? "c" : "reference";
+    p->used = c ? "c" : p->engine == TP_ENGINE_AUTO ? "eager" : "reference";
     return c ? tpi_execute_c(s) : tpi_execute_reference(s);
 }
 
@@ -596,6 +605,7 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         return tpi_fail_status(ctx, s.at, "tp_program_run", TP_E_NULL,
                                "the place for the results is NULL");
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
+    struct tpi_frame *frame = tpi_frame_leave(ctx, s.at);
     const uint64_t random_at = ctx->random_at;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -610,8 +620,11 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         tp_scope_end(ctx);
     }
     ok = ok && own_fetches(&s, out);
-    for (int i = 0; i < p->n_commits && ok; i++) /* from here on nothing can fail */
-        commit(&p->commits[i], s.values[p->commits[i].root]);
+    for (int i = 0; i < p->n_commits && ok; i++) { /* from here on nothing can fail */
+        tp_tensor *var = p->commits[i].variable;
+        tpi_move_in(var, s.values[p->commits[i].root], true);
+        var->buf->version++;
+    }
     const tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
     if (!ok) {
         ctx->random_at = random_at;
@@ -624,7 +637,37 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
     tpi_error_back(ctx, &earlier);
+    tpi_frame_return(ctx, frame);
     return status;
+}
+
+bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
+                      const tpi_draws *draws, tp_tensor **values)
+{
+    tp_ctx *ctx = p->ctx;
+    tpi_session s = {.p = p, .at = at, .feeds = feeds, .values = values, .draws = draws};
+    for (int i = 0; i < p->n_roots; i++)
+        values[i] = NULL;
+    for (int i = 0; i < p->n_symbols; i++) {
+        if (p->checked && p->symbols[i] == symbols[i])
+            continue;
+        p->symbols[i] = symbols[i];
+        p->sized = p->checked = false;
+    }
+    p->checked = p->checked || check_sizes(p, at);
+    if (!p->checked)
+        return false;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    p->used = p->entry ? "c" : p->engine == TP_ENGINE_AUTO ? "eager" : "reference";
+    const bool ok =
+        (p->entry ? tpi_execute_c(&s) : tpi_execute_reference(&s)) && detach_values(&s);
+    tp_scope_end(ctx);
+    for (int i = 0; i < p->n_roots && !ok; i++) {
+        tpi_unref(values[i]);
+        values[i] = NULL;
+    }
+    return ok;
 }
 
 tp_status(tp_program_run)(tp_program *p, tp_tensor *const *feeds, tp_tensor **out)
@@ -651,9 +694,4 @@ const char *tp_program_engine(const tp_program *p)
 const char *tp_program_source(tp_program *p)
 {
     return p && p->plan ? p->source.text : NULL;
-}
-
-tp_program_stats tp_program_stats_of(const tp_program *p)
-{
-    return p ? p->stats : (tp_program_stats){0};
 }

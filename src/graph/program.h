@@ -5,6 +5,7 @@
 #include "codegen/build.h"
 #include "codegen/plan.h"
 #include "codegen/render.h"
+#include "op/draw.h"
 
 /* A write to a variable, done when a run has succeeded. */
 typedef struct tpi_commit {
@@ -49,13 +50,32 @@ struct tp_program {
     tp_program_stats stats;
 };
 
+/* Where the random nodes of one run draw from, when that is not the context's position: by the
+ * `at` that their nodes have in the graph. */
+typedef struct tpi_draws {
+    int n;
+    const struct tpi_draw {
+        int64_t node, seed, at;
+    } * v;
+} tpi_draws;
+
 /* One run. */
 typedef struct tpi_session {
     tp_program *p;
     tpi_at at;
     tp_tensor *const *feeds;
-    tp_tensor **values; /* of the roots, one reference each */
+    tp_tensor **values;     /* of the roots, one reference each */
+    const tpi_draws *draws; /* NULL: at the context's position, which moves on */
 } tpi_session;
+
+/* Seed and position for a random node of `count` elements. */
+tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count);
+
+/* One run of a program without assignments, of the C program if it is loaded, for who knows the
+ * sizes already: `symbols` by number, in sizes that every op takes. values[n_roots] get one
+ * reference each, none of them memory of a feed. False: the context's error tells. */
+bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
+                      const tpi_draws *draws, tp_tensor **values);
 
 /* Sizes of a node at the sizes of this run. */
 void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);
@@ -71,6 +91,8 @@ bool tpi_execute_c(tpi_session *s);
 bool tpi_program_start_c(tp_program *p, const char *skip);
 /* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
 bool tpi_program_has_c(tp_program *p, int wait_ms);
+/* Is it clear that it will never be? */
+bool tpi_program_broken(const tp_program *p);
 /* Places the C program's buffers for the sizes of this run. False when out of memory. */
 bool tpi_program_resize(tp_program *p);
 

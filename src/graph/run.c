@@ -146,7 +146,8 @@ static tp_status run(tp_graph *g, tpi_at at, int n_feeds, const tp_feed *feeds, 
 }
 
 tp_status tp_graph_run_at(const char *file, int line, tp_graph *g, int n_feeds,
-                          const tp_feed *feeds, int n, const char *const *names, tp_tensor **out)
+                          const tp_feed *feeds, int n, const char *const *names,
+                          tp_tensor **out)
 {
     if (!g)
         return TP_E_NULL;
@@ -157,8 +158,7 @@ tp_status tp_graph_run_at(const char *file, int line, tp_graph *g, int n_feeds,
     const tpi_at at = TPI_AT(file, line);
     const tp_status status = run(g, at, n_feeds, feeds, n, names, out);
     if (status != TP_OK && out && n > 0 && !out[0]) { /* it did not come to a run */
-        tp_tensor *failed =
-            tpi_fail(g->ctx, at, "tp_graph_run", status, "%s", g->ctx->error);
+        tp_tensor *failed = tpi_fail(g->ctx, at, "tp_graph_run", status, "%s", g->ctx->error);
         for (int i = 0; i < n; i++)
             out[i] = failed;
     }

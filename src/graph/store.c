@@ -95,6 +95,7 @@ static bool image_begin(image *im, const tp_graph *g)
     if (!tpi_values_collect(&im->values, g->ctx, g->n_nodes, g->nodes))
         return false;
     tpi_put_nodes(&im->text, g->dims, &im->values, g->nodes);
+    tpi_put_outputs(&im->text, g);
     const tpi_values *v = &im->values;
     const size_t most = (size_t)v->n_cells + (size_t)v->data.n;
     im->blobs = tpi_take(&g->ctx->mem, most * sizeof *im->blobs);
@@ -230,7 +231,10 @@ tp_status tp_graph_save_at(const char *file, int line, const tp_graph *g, const 
         return TP_E_NULL;
     if (!path)
         return tpi_fail_status(g->ctx, at, what_saves, TP_E_NULL, "the path is NULL");
-    return save(g, at, path);
+    struct tpi_frame *frame = tpi_frame_leave(g->ctx, at);
+    const tp_status status = save(g, at, path);
+    tpi_frame_return(g->ctx, frame);
+    return status;
 }
 
 TPI_BARE(tp_status, tp_graph_save, (const tp_graph *g, const char *path), g, path)

@@ -19,6 +19,8 @@ static look look_of(const tp_tensor *t)
         return (look){"ellipse", "#a5d8ff"};
     if (t->op == &tpi_op_assign)
         return (look){"box", "#ffc9c9"};
+    if (t->op == &tpi_op_call)
+        return (look){"component", "#d3f9d8"};
     return t->flags & TPI_CONSTANT ? (look){"box", "#f3f0ff"} : (look){"box", "#ffffff"};
 }
 
@@ -98,7 +100,9 @@ static void put_node(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int 
     }
     tpi_str_put(s, "\"];\n");
     for (int k = 0; !source && k < t->n_in; k++) {
-        tpi_str_printf(s, "  n%d -> n%d [label=\"", t->in[k]->slot, i);
+        const bool tie = t->op == &tpi_op_call || (t->op == &tpi_op_result && k == 1);
+        tpi_str_printf(s, "  n%d -> n%d [%slabel=\"", t->in[k]->slot, i,
+                       tie ? "style=dashed, " : "");
         put_type_label(s, dims, t->in[k]);
         tpi_str_put(s, "\"];\n");
     }

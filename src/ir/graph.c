@@ -1,6 +1,5 @@
-#include "ir/graph_def.h"
-
 #include "base/hash.h"
+#include "ir/graph_def.h"
 
 #include <string.h>
 
@@ -47,6 +46,7 @@ static void graph_free(tpi_owned *o)
     for (int i = 0; i < g->n_strings; i++)
         tpi_strfree(ctx, g->strings[i]);
     tpi_give_back(&ctx->mem, g->strings, (size_t)g->n_strings * sizeof *g->strings);
+    tpi_graph_free_outputs(g);
     tpi_give_back(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *g->nodes);
     tpi_give_back(&ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *g->lifted);
     tpi_give_back(&ctx->mem, g->named, (size_t)g->named_size * sizeof *g->named);
@@ -252,6 +252,7 @@ static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
         node = lift_leaf(g, at, t);
     }
     if (node->status == TP_OK) {
+        node->seq = t->seq; /* its place in program order */
         *lifted_slot(g->lifted, g->lifted_size, t) = (tpi_lifted){.concrete = t, .node = node};
         tpi_ref(t); /* its address stands for it as long as the graph lives */
         g->n_lifted++;
@@ -265,6 +266,7 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
         return t;
     if (t->graph)
         return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
+    tpi_look_at(at, t, TPI_LOOK_OTHER);
     if (!t->in || is_lifted(g, t))
         return lift_one(g, at, t);
     tpi_nodes past = {.ctx = g->ctx}; /* what was recorded becomes nodes */
@@ -307,7 +309,8 @@ bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
         memset(v, 0, (size_t)size * sizeof *v);
         for (int i = 0; i < g->named_size; i++)
             if (g->named[i])
-                *named_slot(v, size, g->named[i]->name, strlen(g->named[i]->name)) = g->named[i];
+                *named_slot(v, size, g->named[i]->name, strlen(g->named[i]->name)) =
+                    g->named[i];
         tpi_give_back(&g->ctx->mem, g->named, (size_t)g->named_size * sizeof *v);
         g->named = v;
         g->named_size = size;
@@ -369,7 +372,8 @@ tp_tensor *tp_placeholder_at(const char *file, int line, tp_graph *g, const char
         return failed;
     if (tpi_graph_by_name(g, name, strlen(name)))
         return tpi_fail(g->ctx, at, "placeholder", TP_E_NAME, "the name \"%s\" is taken", name);
-    tp_tensor *t = tpi_graph_node(g, at, &tpi_op_placeholder, 0, NULL, NULL, dtype, rank, shape);
+    tp_tensor *t =
+        tpi_graph_node(g, at, &tpi_op_placeholder, 0, NULL, NULL, dtype, rank, shape);
     if (t->status == TP_OK && !tpi_graph_name(g, t, name))
         return tpi_no_memory(g->ctx, at, "placeholder");
     return t;
@@ -476,7 +480,7 @@ static bool sort_by_seq(tpi_nodes *l)
             int a = at, b = mid;
             for (int k = at; k < end; k++)
                 tmp[k] = b >= end || (a < mid && l->v[a]->seq <= l->v[b]->seq) ? l->v[a++]
-                                                                              : l->v[b++];
+                                                                               : l->v[b++];
         }
         memcpy(l->v, tmp, bytes);
     }
@@ -494,19 +498,38 @@ static void take_once(tpi_nodes *out, tp_tensor *t)
         t->flags |= TPI_MARK;
 }
 
-bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
-                 bool (*stop)(void *user, const tp_tensor *t), void *user)
+/* Takes what those in the list from `at` on were computed from; the list is the queue. */
+static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_tensor *t),
+                    void *user)
 {
-    for (int i = 0; i < n_roots; i++)
-        take_once(out, roots[i]);
-    for (int at = 0; at < out->n; at++) { /* the list is the queue */
+    for (; at < out->n; at++) {
         const tp_tensor *t = out->v[at];
         if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
             continue;
-        for (int i = t->n_in - 1; i >= 0; i--)
+        const int first = tpi_way_first(out->way, t);
+        for (int i = tpi_way_end(out->way, t) - 1; i >= first; i--)
             take_once(out, t->in[i]);
     }
     for (int i = 0; i < out->n; i++)
         out->v[i]->flags &= (uint8_t)~TPI_MARK;
     return !out->failed && sort_by_seq(out);
+}
+
+bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
+                 bool (*stop)(void *user, const tp_tensor *t), void *user)
+{
+    for (int i = 0; i < n_roots; i++)
+        take_once(out, roots[i]);
+    return collect(out, 0, stop, user);
+}
+
+bool tpi_collect_from(tpi_nodes *out, int n_roots, tp_tensor *const *roots, int n_ends,
+                      tp_tensor *const *ends)
+{
+    for (int i = 0; i < n_ends; i++)
+        take_once(out, ends[i]);
+    const int at = out->n;
+    for (int i = 0; i < n_roots; i++)
+        take_once(out, roots[i]);
+    return collect(out, at, NULL, NULL);
 }

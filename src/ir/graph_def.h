@@ -23,6 +23,8 @@ struct tp_graph {
     int n_lifted, lifted_size;
     tp_tensor **named; /* open addressing by name, a power of two */
     int n_named, named_size;
+    tp_tensor **outputs; /* of tp_graph_set_outputs, nodes of the graph */
+    int n_outputs;
     char **strings; /* file names interned from texts */
     int n_strings;
     struct tpi_program_cache *programs; /* of tp_graph_run; freed through free_programs */
@@ -36,6 +38,8 @@ struct tp_graph {
  *   assign(v, x)       v a node of op variable or assign; value x; the variable changes at the
  *                      end of a run that needs this node
  *   group(x...)        true
+ *   call(x...)         true; a call of a function (op/call.h)
+ *   result(y, c)       y, which was computed inside the call c
  * Operands in[] of kind TPI_SOURCE are concrete tensors, of all others nodes of the graph. */
 
 /* Adds a node of given type and shape; never NULL. The result belongs to the open scope too. */
@@ -51,15 +55,24 @@ void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node)
 /* Names a node; false when the name is taken, or memory is out. */
 bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
 tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len); /* or NULL */
+void tpi_graph_free_outputs(tp_graph *g);
 /* `text` copied once per graph; NULL when out of memory. */
 const char *tpi_graph_intern(tp_graph *g, const char *text, size_t len);
 
 extern const tpi_op tpi_op_placeholder, tpi_op_variable, tpi_op_const, tpi_op_assign,
-    tpi_op_group;
+    tpi_op_group, tpi_op_call, tpi_op_result;
+
+/* Which operands of a `result` a walk enters. */
+typedef enum tpi_way {
+    TPI_WAY_ALL,
+    TPI_WAY_VALUES, /* the value: what a run needs */
+    TPI_WAY_CALLS   /* the call: what a gradient sees from outside */
+} tpi_way;
 
 /* A list of tensors taken from the context's memory. */
 typedef struct tpi_nodes {
     tp_ctx *ctx;
+    tpi_way way; /* of tpi_collect */
     tp_tensor **v;
     int n, size;
     bool failed; /* out of memory */
@@ -71,5 +84,18 @@ void tpi_nodes_free(tpi_nodes *l);
  * `stop` (may be NULL) is true are taken but not entered. */
 bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
                  bool (*stop)(void *user, const tp_tensor *t), void *user);
+/* All that the roots were computed from, down to the ends: these are taken, needed or not, and
+ * not entered. */
+bool tpi_collect_from(tpi_nodes *out, int n_roots, tp_tensor *const *roots, int n_ends,
+                      tp_tensor *const *ends);
+/* The operands of t that a walk enters are in[first] .. in[end - 1]. */
+static inline int tpi_way_first(tpi_way way, const tp_tensor *t)
+{
+    return way == TPI_WAY_CALLS && t->op == &tpi_op_result;
+}
+static inline int tpi_way_end(tpi_way way, const tp_tensor *t)
+{
+    return way == TPI_WAY_VALUES && t->op == &tpi_op_result ? 1 : t->n_in;
+}
 
 #endif

@@ -33,14 +33,14 @@ typedef struct tpi_attr {
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-typedef enum tpi_kind { /* what the compiler may do with it */
-    TPI_SOURCE,         /* no operands: placeholder, variable, const, ... */
-    TPI_ELEMENT,        /* y[i] = f(x[i], ...), operands broadcast to y */
-    TPI_REDUCE,         /* over axes of attrs (tpi_reduce_attrs) */
-    TPI_VIEW,           /* the same elements at other places: strides only, or a copy */
-    TPI_CALL,           /* one kernel of src/kernel, called */
-    TPI_SHAPE,          /* reads sizes of its operand, not its elements */
-    TPI_EFFECT          /* assign, group */
+typedef enum tpi_kind {              /* what the compiler may do with it */
+                        TPI_SOURCE,  /* no operands: placeholder, variable, const, ... */
+                        TPI_ELEMENT, /* y[i] = f(x[i], ...), operands broadcast to y */
+                        TPI_REDUCE,  /* over axes of attrs (tpi_reduce_attrs) */
+                        TPI_VIEW, /* the same elements at other places: strides only, or a copy */
+                        TPI_CALL,  /* one kernel of src/kernel, called */
+                        TPI_SHAPE, /* reads sizes of its operand, not its elements */
+                        TPI_EFFECT /* assign, group */
 } tpi_kind;
 
 /* Inputs and answers of a shape rule. */
@@ -66,8 +66,8 @@ typedef struct tpi_run {
     int n_in;
     tp_tensor *const *in;
     const void *attrs;
-    tp_tensor *out;     /* has memory and row-major strides */
-    tp_tensor *failed;  /* set by tpi_run_fail */
+    tp_tensor *out;    /* has memory and row-major strides */
+    tp_tensor *failed; /* set by tpi_run_fail */
 } tpi_run;
 
 typedef struct tpi_grad {
@@ -79,7 +79,8 @@ typedef struct tpi_grad {
     tp_tensor *y, *dy;
     tp_tensor **dx; /* one per operand: NULL, or the sum so far; set by tpi_give */
     const bool *wanted;
-    tp_tensor *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
+    tp_tensor
+        *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
 } tpi_grad;
 
 /* In a view rule: the strides (in elements) of the result over its operand's memory, from those
@@ -107,16 +108,17 @@ struct tpi_op {
     const tpi_attr *attrs; /* NULL: none */
     size_t attrs_size;
     bool (*infer)(tpi_infer *q);
-    bool (*view)(tpi_view *v);      /* kind TPI_VIEW */
-    bool (*kernel)(tpi_run *r);     /* the oracle: plain loops; NULL for kind TPI_CALL */
-    bool (*fast)(tpi_run *r);       /* for eager use, same bits; NULL: kernel */
-    void (*grad)(tpi_grad *g);      /* NULL: a constant to gradients */
+    bool (*view)(tpi_view *v);       /* kind TPI_VIEW */
+    bool (*kernel)(tpi_run *r);      /* the oracle: plain loops; NULL for kind TPI_CALL */
+    bool (*fast)(tpi_run *r);        /* for eager use, same bits; NULL: kernel */
+    void (*grad)(tpi_grad *g);       /* NULL: a constant to gradients */
     bool grad_reads_x, grad_reads_y; /* the values, not just the shapes */
-    const char *text, *fn;          /* kind TPI_CALL: file and function in src/kernel: the
+    const char *text, *fn;           /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
-    const tpi_call *call;           /* its instances, by element type */
-    int call_dtype;                 /* which operand picks the instance; -1: the result */
-    int code;                       /* TPI_OP_... */
+    const tpi_call *call;            /* its instances, by element type */
+    int index_in;                    /* operand of indices that a run may refuse; 0: none */
+    int call_dtype;                  /* which operand picks the instance; -1: the result */
+    int code;                        /* TPI_OP_... */
 };
 
 typedef enum tpi_opcode {

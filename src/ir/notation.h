@@ -64,9 +64,13 @@ void tpi_put_type(tpi_str *s, const tpi_dims *dims, tp_dtype dtype, int rank,
 void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs);
 /* The elements, "0.5" or "[1, 2]". */
 void tpi_put_constant(tpi_str *s, const tp_tensor *t);
+/* " ; net.c:8"; nothing when there is no file. */
+void tpi_put_place(tpi_str *s, const char *file, int line);
 /* The whole text of the nodes v was collected from. Sets their slot to their position. */
 void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
                    tp_tensor *const *nodes);
+/* The line of the graph's outputs, when it has any; after tpi_put_nodes. */
+void tpi_put_outputs(tpi_str *s, const tp_graph *g);
 /* `s` as a block of tp_alloc; NULL (and an error) when out of memory. Frees s. */
 char *tpi_str_hand_over(tp_ctx *ctx, tpi_str *s, const char *what);
 

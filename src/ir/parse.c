@@ -715,6 +715,26 @@ static bool symbols(parser *P)
     return true;
 }
 
+/* `outputs %3, %5` */
+static bool outputs(parser *P)
+{
+    P->in.n = 0;
+    do {
+        int64_t k = 0;
+        if (!expect(P, '%') || !number(P, &k))
+            return false;
+        if (k < 0 || k >= P->g->n_nodes || !P->g->nodes[k]->name)
+            return bad(P, "an output is a line with a name");
+        tpi_nodes_push(&P->in, P->g->nodes[k]);
+    } while (eat(P, ','));
+    if (!end_of_line(P))
+        return false;
+    next_line(P);
+    if (P->in.failed || tp_graph_set_outputs(P->g, P->in.n, P->in.v) != TP_OK)
+        return no_memory(P);
+    return true;
+}
+
 static bool lines(parser *P)
 {
     if (!eat_word(P, "tapir") || !eat_word(P, "1") || !end_of_line(P))
@@ -728,6 +748,8 @@ static bool lines(parser *P)
     for (; next_is(P, '%'); next_line(P))
         if (!node_line(P))
             return false;
+    if (eat_word(P, "outputs") && !outputs(P))
+        return false;
     if (P->p < P->limit)
         return bad(P, "a node's line starts with %%");
     if (P->blobs && P->n_blobs != P->n_memory + P->n_data)
@@ -757,6 +779,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     }
     if (tp_scope_begin(ctx) != TP_OK)
         return NULL;
+    struct tpi_frame *frame = tpi_frame_leave(ctx, at);
     const bool recording = ctx->recording;
     ctx->recording = true;
     P.g = tp_graph_new(ctx);
@@ -774,6 +797,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
         P.g = NULL;
     }
     tp_scope_end(ctx);
+    tpi_frame_return(ctx, frame);
     return P.g;
 }
 

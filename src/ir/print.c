@@ -99,7 +99,7 @@ static void put_name(tpi_str *s, const char *name)
     }
 }
 
-static void put_place(tpi_str *s, const char *file, int line)
+void tpi_put_place(tpi_str *s, const char *file, int line)
 {
     if (!file)
         return;
@@ -157,7 +157,7 @@ static void put_node(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int 
     tpi_str_put(s, " : ");
     tpi_put_type(s, dims, (tp_dtype)t->dtype, t->rank, t->shape);
     tpi_str_put(s, t->flags & TPI_CONSTANT ? " constant" : "");
-    put_place(s, t->file, t->line);
+    tpi_put_place(s, t->file, t->line);
     tpi_str_put(s, "\n");
 }
 
@@ -177,6 +177,13 @@ void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
         put_node(s, dims, v, i, nodes[i]);
 }
 
+void tpi_put_outputs(tpi_str *s, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        tpi_str_printf(s, "%s%%%d", i ? ", " : "outputs ", g->outputs[i]->index);
+    tpi_str_put(s, g->n_outputs ? "\n" : "");
+}
+
 /* ---- whole texts ----------------------------------------------------------------------------- */
 
 char *tpi_str_hand_over(tp_ctx *ctx, tpi_str *s, const char *what)
@@ -192,21 +199,24 @@ char *tpi_str_hand_over(tp_ctx *ctx, tpi_str *s, const char *what)
     return text;
 }
 
+/* g: NULL for a tape. */
 static char *text_of(tp_ctx *ctx, const char *what, const tpi_dims *dims, int n,
-                     tp_tensor *const *nodes)
+                     tp_tensor *const *nodes, const tp_graph *g)
 {
     tpi_str s = TPI_STR(&ctx->mem);
     tpi_values v;
     s.failed = !tpi_values_collect(&v, ctx, n, nodes);
     if (!s.failed)
         tpi_put_nodes(&s, dims, &v, nodes);
+    if (!s.failed && g)
+        tpi_put_outputs(&s, g);
     tpi_values_free(&v);
     return tpi_str_hand_over(ctx, &s, what);
 }
 
 char *tp_graph_text(const tp_graph *g)
 {
-    return g ? text_of(g->ctx, "tp_graph_text", g->dims, g->n_nodes, g->nodes) : NULL;
+    return g ? text_of(g->ctx, "tp_graph_text", g->dims, g->n_nodes, g->nodes, g) : NULL;
 }
 
 char *tp_tape_text(const tp_tensor *y)
@@ -217,7 +227,7 @@ char *tp_tape_text(const tp_tensor *y)
     tpi_nodes nodes = {.ctx = y->ctx};
     char *text = NULL;
     if (tpi_collect(&nodes, 1, &root, NULL, NULL))
-        text = text_of(y->ctx, "tp_tape_text", tpi_dims_of(y), nodes.n, nodes.v);
+        text = text_of(y->ctx, "tp_tape_text", tpi_dims_of(y), nodes.n, nodes.v, NULL);
     else
         tpi_no_memory(y->ctx, TPI_AT(NULL, 0), "tp_tape_text");
     tpi_nodes_free(&nodes);

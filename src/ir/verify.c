@@ -158,6 +158,8 @@ static const char *source_rule(const tp_tensor *t)
         if (x->op != &tpi_op_variable && x->op != &tpi_op_assign)
             return "what is assigned is a variable or its newest value";
         return same_type(x, t->in[1]) ? NULL : "a value has its variable's type and shape";
+    case TPI_OP_result:
+        return t->in[1]->op == &tpi_op_call ? NULL : "a result is one of a call";
     default:
         return NULL;
     }

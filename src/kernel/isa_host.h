@@ -17,9 +17,9 @@ extern const tpi_row TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEM
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2];
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2];
 /* contract.c */
-void TPI_ISA_NAME(tpi_isa_gemm_f32)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_rs,
-                                    int64_t a_cs, const float *b, int64_t b_rs, int64_t b_cs,
-                                    float *c, int64_t c_rs, void *ws);
+void TPI_ISA_NAME(tpi_isa_gemm_f32)(int64_t m, int64_t n, int64_t k, const float *a,
+                                    int64_t a_rs, int64_t a_cs, const float *b, int64_t b_rs,
+                                    int64_t b_cs, float *c, int64_t c_rs, void *ws);
 void TPI_ISA_NAME(tpi_isa_gemm_f64)(int64_t m, int64_t n, int64_t k, const double *a,
                                     int64_t a_rs, int64_t a_cs, const double *b, int64_t b_rs,
                                     int64_t b_cs, double *c, int64_t c_rs, void *ws);

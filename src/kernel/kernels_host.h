@@ -29,7 +29,7 @@ struct tpk_conv;
 struct tpk_view;
 
 typedef struct tpi_kernels {
-    const char *isa; /* "base", "avx2", "avx512" */
+    const char *isa;                    /* "base", "avx2", "avx512" */
     const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
     /* By op, type of the first data operand, and which operand is one element used n times.
      * NULL: ask the narrower set, at last the reference. */

@@ -227,7 +227,8 @@ FN(pooling_run)(const tpk_view *in, const tpk_view *out, const int64_t *attr, in
 
 /* The common case is done by itself: windows of 2 x 2 side by side, no padding, rows of x without
  * gaps. */
-static __attribute__((unused)) int FN(pooling_quads)(const FN(pooling) * p, int64_t column_stride)
+static __attribute__((unused)) int FN(pooling_quads)(const FN(pooling) * p,
+                                                     int64_t column_stride)
 {
     return p->in[0] == 1 && p->ker[0] == 1 && p->ker[1] == 2 && p->ker[2] == 2 &&
            p->stride[1] == 2 && p->stride[2] == 2 && p->dil[1] == 1 && p->dil[2] == 1 &&
@@ -272,9 +273,10 @@ static __attribute__((unused)) void FN(max_pool_quads)(int64_t rows, int64_t n, 
 }
 
 /* dy goes to the first greatest (or first NaN) of four, zero to the others. */
-static __attribute__((unused)) void
-FN(max_pool_dx_quads)(int64_t n, const T *restrict a, const T *restrict b,
-                      const T *restrict dy, T *restrict da, T *restrict db)
+static __attribute__((unused)) void FN(max_pool_dx_quads)(int64_t n, const T *restrict a,
+                                                          const T *restrict b,
+                                                          const T *restrict dy, T *restrict da,
+                                                          T *restrict db)
 {
     for (int64_t w = 0; w < n; w++) {
         const T x0 = a[2 * w], x1 = a[2 * w + 1], x2 = b[2 * w], x3 = b[2 * w + 1];
@@ -291,9 +293,9 @@ FN(max_pool_dx_quads)(int64_t n, const T *restrict a, const T *restrict b,
 }
 
 /* One plane. */
-static __attribute__((unused)) void
-FN(max_pool_dx_plane)(const FN(pooling) * p, const T *x, int64_t stride, const T *dy,
-                      const int64_t *dy_stride, T *dx)
+static __attribute__((unused)) void FN(max_pool_dx_plane)(const FN(pooling) * p, const T *x,
+                                                          int64_t stride, const T *dy,
+                                                          const int64_t *dy_stride, T *dx)
 {
     T a[FN(pooling_group)], b[FN(pooling_group)], da[FN(pooling_group)], db[FN(pooling_group)],
         d[FN(pooling_group)];

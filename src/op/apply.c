@@ -1,7 +1,7 @@
 /* The one doorway. */
-#include "op/op.h"
-
 #include "ir/graph_def.h"
+#include "op/op.h"
+#include "op/trap.h"
 
 #include <string.h>
 
@@ -34,15 +34,14 @@ static tp_tensor *declare(tpi_infer *q, tp_graph *g)
             out = in[i];
     }
     if (!out)
-        out = tpi_graph_node(g, q->at, q->op, q->n_in, in, q->attrs, q->dtype, q->rank,
-                             q->shape);
+        out =
+            tpi_graph_node(g, q->at, q->op, q->n_in, in, q->attrs, q->dtype, q->rank, q->shape);
     if (in != lifted)
         tpi_give_back(&q->ctx->mem, in, bytes);
     return out;
 }
 
-/* A view when the op is one and the strides allow it. */
-static bool share(const tpi_infer *q, tp_tensor *out)
+bool tpi_share(const tpi_infer *q, tp_tensor *out)
 {
     tp_tensor *x = q->in[0];
     tpi_view v = {.in = x, .out = out, .in_stride = x->stride, .attrs = q->attrs};
@@ -54,30 +53,59 @@ static bool share(const tpi_infer *q, tp_tensor *out)
     return true;
 }
 
-static tp_tensor *compute(tpi_infer *q, bool record)
+tp_tensor *tpi_compute(const tpi_infer *q, tp_tensor *out)
+{
+    if (q->op->kind == TPI_VIEW && tpi_share(q, out))
+        return out;
+    if (!tpi_tensor_alloc(out))
+        return tpi_no_memory(q->ctx, q->at, q->op->name);
+    tpi_run r = {.op = q->op,
+                 .ctx = q->ctx,
+                 .at = q->at,
+                 .n_in = q->n_in,
+                 .in = q->in,
+                 .attrs = q->attrs,
+                 .out = out};
+    return tpi_run_op(&r) ? out : r.failed;
+}
+
+bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
+{
+    return requires && ctx->recording && op->grad &&
+           (dtype >= TP_F32 || op->kind == TPI_EFFECT);
+}
+
+static tp_tensor *compute(const tpi_infer *q, bool requires)
 {
     tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
     if (!out)
         return tpi_no_memory(q->ctx, q->at, q->op->name);
-    if (q->op->kind != TPI_VIEW || !share(q, out)) {
-        if (!tpi_tensor_alloc(out))
-            return tpi_no_memory(q->ctx, q->at, q->op->name);
-        tpi_run r = {.op = q->op,
-                     .ctx = q->ctx,
-                     .at = q->at,
-                     .n_in = q->n_in,
-                     .in = q->in,
-                     .attrs = q->attrs,
-                     .out = out};
-        if (!tpi_run_op(&r))
-            return r.failed;
-    }
-    if (record) {
+    tp_tensor *y = tpi_compute(q, out);
+    if (y == out && tpi_records(q->ctx, q->op, (int)q->dtype, requires)) {
         if (!tpi_record(out, q->op, q->n_in, q->in, q->attrs, q->op->attrs_size))
             return tpi_no_memory(q->ctx, q->at, q->op->name);
         out->flags |= TPI_REQUIRES;
     }
-    return out;
+    return y;
+}
+
+tp_tensor *tpi_infer_op(tpi_infer *q)
+{
+    tp_ctx *ctx = q->ctx;
+    const uint64_t refused = ctx->mem.refused;
+    const tp_status before = ctx->status;
+    tp_tensor *failed = NULL;
+    if (!q->op->infer(q)) {
+        if (ctx->mem.refused == refused)
+            return q->failed;
+        if (before ==
+            TP_OK) /* sizes that could not be computed look like ones that do not fit */
+            tp_clear_error(ctx);
+        return tpi_no_memory(ctx, q->at, q->op->name);
+    }
+    if (q->rank && !q->dims)
+        tpi_check_shape(ctx, q->at, q->op->name, q->rank, q->shape, &failed);
+    return failed;
 }
 
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
@@ -109,6 +137,8 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     }
     if (two)
         return tpi_fail(ctx, at, op->name, TP_E_CTX, "the operands belong to different graphs");
+    if (ctx->frame && !g)
+        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
     tpi_infer q;
     q.op = op;
     q.at = at;
@@ -117,21 +147,10 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     q.n_in = n_in;
     q.in = in;
     q.attrs = attrs;
-    const uint64_t refused = ctx->mem.refused;
-    const tp_status before = ctx->status;
-    if (!op->infer(&q)) {
-        if (ctx->mem.refused == refused)
-            return q.failed;
-        if (before == TP_OK) /* sizes that could not be computed look like ones that do not fit */
-            tp_clear_error(ctx);
-        return tpi_no_memory(ctx, at, op->name);
-    }
-    if (g)
-        return declare(&q, g);
-    tp_tensor *failed;
-    if (q.rank && !tpi_check_shape(ctx, at, op->name, q.rank, q.shape, &failed))
+    tp_tensor *failed = tpi_infer_op(&q);
+    if (failed)
         return failed;
-    return compute(&q, requires && ctx->recording && op->grad && q.dtype >= TP_F32);
+    return g ? declare(&q, g) : compute(&q, requires);
 }
 
 /* ---- shape rules in common ------------------------------------------------------------------ */
@@ -214,6 +233,16 @@ int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out)
     return n;
 }
 
+void tpi_unflatten_attrs(const tpi_op *op, const int64_t *flat, void *attrs)
+{
+    for (const tpi_attr *a = op->attrs; a && a->name; a++) {
+        const bool list = a->type == TPI_ATTR_LIST || a->type == TPI_ATTR_DIMS;
+        const int count = list ? 1 + TP_MAX_RANK : 1;
+        memcpy((char *)attrs + a->offset, flat, (size_t)count * sizeof *flat);
+        flat += count;
+    }
+}
+
 void tpi_view_of(const tp_tensor *t, tpk_view *v)
 {
     v->p = t->data;
@@ -250,21 +279,36 @@ static bool run_call(tpi_run *r)
     if (in != few)
         tpi_give_back(&r->ctx->mem, in, bytes);
     if (bad) {
-        const tpi_bad_index b = tpi_describe_bad_index(r->op, r->n_in, r->in, r->attrs, bad - 1);
-        return tpi_run_fail(r, TP_E_VALUE, "index %lld at position %lld is out of range for size %lld",
+        const tpi_bad_index b =
+            tpi_describe_bad_index(r->op, r->n_in, r->in, r->attrs, bad - 1);
+        return tpi_run_fail(r, TP_E_VALUE,
+                            "index %lld at position %lld is out of range for size %lld",
                             (long long)b.index, (long long)(bad - 1), (long long)b.size);
     }
     return ok;
 }
 
+static bool run_oracle(tpi_run *r)
+{
+    return r->op->kernel ? r->op->kernel(r) : run_call(r);
+}
+
+static bool run_fast(tpi_run *r)
+{
+    return r->op->fast ? r->op->fast(r) : run_oracle(r);
+}
+
+/* What comes last is a jump: an op of a few elements costs little more than its calls. */
 bool tpi_run_op(tpi_run *r)
 {
-    if (r->op->fast)
-        return r->op->fast(r);
-    return tpi_run_reference(r);
+    if (r->ctx->trap_nan)
+        return run_fast(r) && tpi_trap(r);
+    return run_fast(r);
 }
 
 bool tpi_run_reference(tpi_run *r)
 {
-    return r->op->kernel ? r->op->kernel(r) : run_call(r);
+    if (r->ctx->trap_nan)
+        return run_oracle(r) && tpi_trap(r);
+    return run_oracle(r);
 }

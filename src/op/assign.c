@@ -1,8 +1,7 @@
 /* assign and group: what a run does to variables. */
-#include "op/op.h"
-
 #include "core/variable.h"
 #include "ir/graph_def.h"
+#include "op/op.h"
 
 #include <string.h>
 
@@ -18,7 +17,8 @@ static bool assign_infer(tpi_infer *q)
     for (int i = 0; i < v->rank && equal; i++)
         equal = v->shape[i] == x->shape[i];
     if (!equal)
-        return tpi_refuse(q, TP_E_SHAPE, "the variable is %s, the value %s", SHAPE(v), SHAPE(x));
+        return tpi_refuse(q, TP_E_SHAPE, "the variable is %s, the value %s", SHAPE(v),
+                          SHAPE(x));
     if (v->dtype != x->dtype)
         return tpi_refuse(q, TP_E_DTYPE, "the variable is %s, the value %s: tp_cast it",
                           tp_dtype_name((tp_dtype)v->dtype), tp_dtype_name((tp_dtype)x->dtype));
@@ -68,6 +68,8 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     if (failed)
         return failed;
     tp_graph *g = value->graph ? value->graph : var->graph;
+    if (!g && ctx->frame)
+        return ctx->frame_rules->assign(at, var, value);
     return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);
 }
 

@@ -59,18 +59,21 @@ static void div_grad(tpi_grad *g) /* 1 / b, -y / b */
         tpi_give(g, 1, tp_neg(tp_mul(da, g->y)));
 }
 
-static void pow_grad(tpi_grad *g) /* b a^(b-1); y log(a), 0 where a = 0 */
+/* b a^(b-1), 0 where b = 0 (a^0 is constant, also at a = 0); y log(a), 0 where a = 0. What does not
+ * count is left out before it is computed: it would be NaN. */
+static void pow_grad(tpi_grad *g)
 {
     tp_tensor *a = g->x[0], *b = g->x[1];
     if (tpi_wants(g, 0)) {
-        tp_tensor *slope = tp_mul(b, tp_pow(a, tp_sub(b, tp_scalar_like(b, 1))));
-        tp_tensor *zero = tp_scalar_like(b, 0); /* a^0 is constant, also at a = 0 */
-        tpi_give(g, 0, tp_mul(g->dy, tp_where(tp_eq(b, zero), zero, slope)));
+        tp_tensor *zero = tp_scalar_like(b, 0), *flat = tp_eq(b, zero);
+        tp_tensor *less = tp_where(flat, zero, tp_sub(b, tp_scalar_like(b, 1)));
+        tpi_give(g, 0, tp_mul(g->dy, tp_mul(tp_where(flat, zero, b), tp_pow(a, less))));
     }
     if (tpi_wants(g, 1)) {
-        tp_tensor *zero = tp_scalar_like(a, 0);
-        tp_tensor *slope = tp_mul(g->y, tp_log(a));
-        tpi_give(g, 1, tp_mul(g->dy, tp_where(tp_eq(a, zero), zero, slope)));
+        tp_tensor *zero = tp_scalar_like(a, 0), *one = tp_scalar_like(a, 1);
+        tp_tensor *none = tp_eq(a, zero);
+        tp_tensor *slope = tp_mul(tp_where(none, zero, g->y), tp_log(tp_where(none, one, a)));
+        tpi_give(g, 1, tp_mul(g->dy, slope));
     }
 }
 

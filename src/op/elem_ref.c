@@ -1,7 +1,6 @@
 /* The scalar functions of src/kernel/elem.h as a table, and the plain loop over them. */
-#include "op/elementwise.h"
-
 #include "kernel/elem.h"
+#include "op/elementwise.h"
 
 #include <string.h>
 
@@ -10,8 +9,8 @@
 
 #define TYPES_FLOAT(M, name) M(name, f32) M(name, f64)
 #define TYPES_INT(M, name)                                                                     \
-    M(name, i8) M(name, i16) M(name, i32) M(name, i64)                                         \
-    M(name, u8) M(name, u16) M(name, u32) M(name, u64)
+    M(name, i8)                                                                                \
+    M(name, i16) M(name, i32) M(name, i64) M(name, u8) M(name, u16) M(name, u32) M(name, u64)
 #define TYPES_NUM(M, name) TYPES_FLOAT(M, name) TYPES_INT(M, name)
 #define TYPES_BIT(M, name) TYPES_INT(M, name) M(name, bool)
 #define TYPES_ANY(M, name) TYPES_NUM(M, name) M(name, bool)
@@ -76,8 +75,7 @@ tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type)
     return scalars[e][type];
 }
 
-#define CASTS_OF(M)                                                                            \
-    M(bool) M(i8) M(i16) M(i32) M(i64) M(u8) M(u16) M(u32) M(u64) M(f32) M(f64)
+#define CASTS_OF(M) M(bool) M(i8) M(i16) M(i32) M(i64) M(u8) M(u16) M(u32) M(u64) M(f32) M(f64)
 #define CAST(from, to)                                                                         \
     HEAD(cast_##from##_##to)                                                                   \
     {                                                                                          \

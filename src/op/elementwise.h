@@ -29,8 +29,8 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
 #define TPI_ELEMENT_OP(op, operands, rule, x, y)                                               \
     static bool op##_kernel(tpi_run *r)                                                        \
     {                                                                                          \
-        return tpi_elem_reference(                                                             \
-            r, tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));                     \
+        return tpi_elem_reference(r,                                                           \
+                                  tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));  \
     }                                                                                          \
     static bool op##_fast(tpi_run *r)                                                          \
     {                                                                                          \

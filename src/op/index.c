@@ -18,8 +18,7 @@
     [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,       \
     [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
     [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64
-#define NUMBERS(name)                                                                          \
-    INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
+#define NUMBERS(name) INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
 #define MOVED(name)                                                                            \
     INTEGERS(name), [TP_BOOL] = tpk_##name##_u8, [TP_F32] = tpk_##name##_u32,                  \
                     [TP_F64] = tpk_##name##_u64
@@ -45,6 +44,7 @@ static const tpi_attr axis_table[] = {
                                    .infer = name_##_infer,                                     \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
+                                   .index_in = 1,                                              \
                                    .text = "index",                                            \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls}
@@ -112,6 +112,24 @@ tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *cons
     }
     return (tpi_bad_index){.index = ((const int64_t *)(const void *)index->data)[offset],
                            .size = in[0]->shape[a->axis]};
+}
+
+bool tpi_indices_in_range(tp_tensor *const *in, const void *attrs)
+{
+    const axis_attrs *a = attrs;
+    const tp_tensor *index = in[1];
+    const int64_t size = in[0]->shape[a->axis], n = tpi_count(index);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0;
+        for (int64_t axis = index->rank - 1, left = i; axis >= 0; axis--) {
+            offset += left % index->shape[axis] * index->stride[axis];
+            left /= index->shape[axis];
+        }
+        const int64_t v = ((const int64_t *)(const void *)index->data)[offset];
+        if (v < -size || v >= size)
+            return false;
+    }
+    return true;
 }
 
 /* ---- gather: y[a..., i..., b...] = x[a..., index[i...], b...] ---------------------------------- */

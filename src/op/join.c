@@ -179,9 +179,13 @@ static void concat_grad(tpi_grad *g)
     }
 }
 
-static const tpi_call concat_calls[TP_N_DTYPES] = { /* it only moves */
-    tpk_concat_u8,  tpk_concat_u8,  tpk_concat_u16, tpk_concat_u32, tpk_concat_u64, tpk_concat_u8,
-    tpk_concat_u16, tpk_concat_u32, tpk_concat_u64, tpk_concat_u32, tpk_concat_u64};
+static const tpi_call concat_calls[TP_N_DTYPES] = {/* it only moves */
+                                                   tpk_concat_u8,  tpk_concat_u8,
+                                                   tpk_concat_u16, tpk_concat_u32,
+                                                   tpk_concat_u64, tpk_concat_u8,
+                                                   tpk_concat_u16, tpk_concat_u32,
+                                                   tpk_concat_u64, tpk_concat_u32,
+                                                   tpk_concat_u64};
 
 const tpi_op tpi_op_concat = {.name = "concat",
                               .code = TPI_OP_concat,

@@ -22,6 +22,17 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
         __VA_ARGS__                                                                            \
     }
 
+/* The parts of it, for who defers the computing (src/capture). The shape rule: NULL, or the
+ * failed tensor. */
+tp_tensor *tpi_infer_op(tpi_infer *q);
+/* Makes `out`, which has type and shape, a view of q->in[0] when the op is one and the strides
+ * allow it. */
+bool tpi_share(const tpi_infer *q, tp_tensor *out);
+/* Gives `out` its value: out, or the failed tensor. */
+tp_tensor *tpi_compute(const tpi_infer *q, tp_tensor *out);
+/* Is the result recorded on a tape? */
+bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires);
+
 /* For use in shape rules:  return tpi_refuse(q, TP_E_SHAPE, "...", ...);  gives false. */
 #define tpi_refuse(q, status, ...)                                                             \
     ((q)->failed = tpi_fail((q)->ctx, (q)->at, (q)->op->name, (status), __VA_ARGS__), false)
@@ -56,11 +67,14 @@ bool tpi_run_reference(tpi_run *r);
 /* What called kernels get (see tpi_call). */
 enum { TPI_MAX_FLAT_ATTRS = 80 };
 int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out);
+void tpi_unflatten_attrs(const tpi_op *op, const int64_t *flat, void *attrs); /* the way back */
 void tpi_view_of(const tp_tensor *t, tpk_view *v);
 /* The index a kernel refused, and the size it had to be below (op/index.c). */
 typedef struct tpi_bad_index {
     int64_t index, size;
 } tpi_bad_index;
+/* Of an op with index_in 1 and its index known: would a run take it? */
+bool tpi_indices_in_range(tp_tensor *const *in, const void *attrs);
 tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
                                      const void *attrs, int64_t position);
 

@@ -176,7 +176,7 @@ static void avg_pool_dx_grad(tpi_grad *g)
 
 /* ---- the ops ------------------------------------------------------------------------------------ */
 
-#define POOL(name_, n_operands, table, infer_, ...)                                                        \
+#define POOL(name_, n_operands, table, infer_, ...)                                            \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
         [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
@@ -216,6 +216,13 @@ tp_tensor *tp_max_pool_at(const char *file, int line, tp_tensor *x, const tp_win
     return pool(TPI_AT(file, line), &tpi_op_max_pool, x, window);
 }
 TPI_BARE(tp_tensor *, tp_max_pool, (tp_tensor * x, const tp_window *window), x, window)
+
+tp_tensor *tp_max_pool_index_at(const char *file, int line, tp_tensor *x,
+                                const tp_window *window)
+{
+    return pool(TPI_AT(file, line), &tpi_op_max_pool_index, x, window);
+}
+TPI_BARE(tp_tensor *, tp_max_pool_index, (tp_tensor * x, const tp_window *window), x, window)
 
 tp_tensor *tp_avg_pool_at(const char *file, int line, tp_tensor *x, const tp_window *window)
 {

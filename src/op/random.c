@@ -127,6 +127,13 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
     if (!tpi_check_shape(ctx, at, kind_names[r->kind], (int)r->shape.n, r->shape.v, &y) ||
         refuse_numbers(ctx, at, r, &y))
         return y;
+    if (ctx->frame) {
+        int64_t count = 1;
+        for (int64_t i = 0; i < r->shape.n; i++)
+            count *= r->shape.v[i];
+        const tpi_random_attrs placed = tpi_random_place(r, ctx, count);
+        return ctx->frame_rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
+    }
     y = tpi_tensor_new(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
     if (y->status != TP_OK)
         return y;

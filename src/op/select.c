@@ -62,8 +62,10 @@ typedef struct cast_attrs {
     int64_t to;
 } cast_attrs;
 
-static const tpi_attr cast_table[] = {{"to", TPI_ATTR_DTYPE, offsetof(cast_attrs, to)},
-                                      {NULL, 0, 0}};
+static const tpi_attr cast_table[] = {
+    {"to", TPI_ATTR_DTYPE, offsetof(cast_attrs, to)},
+    {NULL,    0,               0                             }
+};
 
 static bool cast_infer(tpi_infer *q)
 {

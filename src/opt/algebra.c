@@ -116,29 +116,29 @@ static const struct {
     const tpi_op *op; /* NULL: elementwise ops of two or three operands */
     tpi_rule rule;
 } rules[] = {
-    {&tpi_op_neg, twice_is_none},
-    {&tpi_op_abs, twice_is_once},
-    {&tpi_op_relu, twice_is_once},
-    {&tpi_op_floor, twice_is_once},
-    {&tpi_op_ceil, twice_is_once},
-    {&tpi_op_round, twice_is_once},
-    {&tpi_op_detach, identity},
-    {&tpi_op_copy, identity},
-    {&tpi_op_mul, mul_one},
-    {&tpi_op_div, div_one},
-    {&tpi_op_sub, sub_zero},
-    {&tpi_op_reshape, same_size},
-    {&tpi_op_reshape, reshape_reshape},
-    {&tpi_op_broadcast, same_size},
-    {&tpi_op_transpose, transposes},
-    {NULL, drop_broadcast},
+    {&tpi_op_neg,       twice_is_none  },
+    {&tpi_op_abs,       twice_is_once  },
+    {&tpi_op_relu,      twice_is_once  },
+    {&tpi_op_floor,     twice_is_once  },
+    {&tpi_op_ceil,      twice_is_once  },
+    {&tpi_op_round,     twice_is_once  },
+    {&tpi_op_detach,    identity       },
+    {&tpi_op_copy,      identity       },
+    {&tpi_op_mul,       mul_one        },
+    {&tpi_op_div,       div_one        },
+    {&tpi_op_sub,       sub_zero       },
+    {&tpi_op_reshape,   same_size      },
+    {&tpi_op_reshape,   reshape_reshape},
+    {&tpi_op_broadcast, same_size      },
+    {&tpi_op_transpose, transposes     },
+    {NULL,              drop_broadcast },
 };
 
 static tp_tensor *algebra(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const bool applies = rules[i].op ? rules[i].op == t->op
-                                         : t->op->kind == TPI_ELEMENT && t->n_in > 1;
+        const bool applies =
+            rules[i].op ? rules[i].op == t->op : t->op->kind == TPI_ELEMENT && t->n_in > 1;
         tp_tensor *made = applies ? rules[i].rule(rw, t, in) : NULL;
         if (made)
             return made;

@@ -4,6 +4,7 @@
  *
  * A result much larger than its operands (a broadcast scalar) stays a computation. */
 #include "op/op.h"
+#include "op/trap.h"
 #include "opt/pass.h"
 
 static const size_t small_bytes = 1 << 16;
@@ -22,7 +23,8 @@ static tp_tensor *fold_shape(tpi_rewrite *rw, const tp_tensor *node, const tp_te
     if (!is_known(x))
         return NULL;
     const tpi_at at = TPI_AT(node->file, node->line);
-    tp_tensor *out = tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank, node->shape);
+    tp_tensor *out =
+        tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank, node->shape);
     if (out->status != TP_OK)
         return out;
     tp_tensor *in = (tp_tensor *)x;
@@ -54,8 +56,8 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
     if (bytes > small_bytes && bytes > in_bytes)
         return NULL;
     const tpi_at at = TPI_AT(node->file, node->line);
-    tp_tensor *concrete[8], *out = tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank,
-                                                  node->shape);
+    tp_tensor *concrete[8],
+        *out = tpi_tensor_new(rw->ctx, at, (tp_dtype)node->dtype, node->rank, node->shape);
     if (node->n_in > 8 || out->status != TP_OK)
         return NULL;
     for (int i = 0; i < node->n_in; i++)
@@ -68,8 +70,9 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
                  .attrs = node->attrs,
                  .out = out};
     const tp_status before = rw->ctx->status;
-    if (tpi_run_op(&r))
-        return tpi_rewrite_const(rw, node, out);
+    int64_t place;
+    if (tpi_run_op(&r)) /* a NaN that is made stays an op, whose line the trap names */
+        return tpi_makes_nan(&r, &place) ? NULL : tpi_rewrite_const(rw, node, out);
     if (before == TP_OK) /* it fails when it is run, with its line */
         tp_clear_error(rw->ctx);
     return NULL;

@@ -22,6 +22,16 @@ bool tpi_list_has(const char *list, const char *name)
 
 const char tpi_pass_names[] = "fold,algebra,cse,fuse"; /* fuse is the plan's (codegen/plan.c) */
 
+static const char no_pass[] = "prune"; /* as a pass to stop after */
+
+bool tpi_is_stop(const char *name)
+{
+    bool is = strcmp(name, no_pass) == 0;
+    for (int i = 0; i < N_PASSES; i++)
+        is |= strcmp(name, passes[i]->name) == 0;
+    return is;
+}
+
 const char *tpi_unknown_pass(const char *list)
 {
     for (const char *p = list; p && *p;) {
@@ -114,14 +124,18 @@ static bool import_attrs(const import *im, const tp_tensor *node, void *attrs)
     return true;
 }
 
-static tp_tensor *frozen(const import *im, tpi_at at, const tp_tensor *variable)
+static tp_tensor *frozen(const import *im, tpi_at at, const tp_tensor *node)
 {
+    const tp_tensor *variable = node->in[0];
     tp_tensor *copy = tpi_tensor_new(im->to->ctx, at, (tp_dtype)variable->dtype, variable->rank,
                                      variable->shape);
     if (copy->status != TP_OK)
         return copy;
     tpi_copy_out(variable, copy->data);
-    return tpi_graph_lift(im->to, at, copy);
+    tp_tensor *t = tpi_graph_lift(im->to, at, copy);
+    if (t->status == TP_OK && node->name)
+        tpi_graph_name(im->to, t, node->name);
+    return t;
 }
 
 static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor *const *in)
@@ -132,7 +146,7 @@ static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor
     const tpi_at at = TPI_AT(file, node->line);
     const bool fed = is_fed((void *)im, node);
     if (!fed && node->op == &tpi_op_variable && im->freeze)
-        return frozen(im, at, node->in[0]);
+        return frozen(im, at, node);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
         return tpi_graph_lift(im->to, at, node->in[0]);
     int64_t shape[TP_MAX_RANK];
@@ -142,12 +156,22 @@ static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor
                         node->op->attrs_size);
     if (!import_sizes(im, node->rank, node->shape, shape) || !import_attrs(im, node, attrs))
         return tpi_no_memory(ctx, at, node->op->name);
-    tp_tensor *t = tpi_graph_node(im->to, at, fed ? &tpi_op_placeholder : node->op,
-                                  fed ? 0 : node->n_in, in, attrs, (tp_dtype)node->dtype,
-                                  node->rank, shape);
+    const tpi_op *op = fed ? &tpi_op_placeholder : node->op;
+    if (op == &tpi_op_call) /* fetched: a program knows no calls */
+        op = &tpi_op_group;
+    tp_tensor *t = tpi_graph_node(im->to, at, op, fed ? 0 : node->n_in, in, attrs,
+                                  (tp_dtype)node->dtype, node->rank, shape);
     if (t->status == TP_OK && node->name)
         tpi_graph_name(im->to, t, node->name);
     return t;
+}
+
+/* The value itself: calls are for gradients, which have been taken. */
+static tp_tensor *import_result(const import *im, const tp_tensor *node, tp_tensor *value)
+{
+    if (node->name && !value->name)
+        tpi_graph_name(im->to, value, node->name);
+    return value;
 }
 
 /* Symbols keep their numbers, whatever is pruned. */
@@ -163,14 +187,10 @@ tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, in
                     tp_tensor **roots)
 {
     tp_ctx *ctx = g->ctx;
-    import im = {.from = g,
-                 .to = new_graph(ctx),
-                 .freeze = freeze,
-                 .n_feeds = n_feeds,
-                 .feeds = feeds};
+import im = {.from = g, .to = new_graph(ctx), .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
     if (!im.to)
         return NULL;
-    tpi_nodes nodes = {.ctx = ctx};
+    tpi_nodes nodes = {.ctx = ctx, .way = TPI_WAY_VALUES};
     tpi_nodes map = {.ctx = ctx}; /* by slot */
     bool ok = import_symbols(&im) && tpi_collect(&nodes, n_roots, roots, is_fed, &im) &&
               tp_scope_begin(ctx) == TP_OK;
@@ -182,12 +202,15 @@ tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, in
     for (int i = 0; i < nodes.n && ok; i++) {
         tp_tensor *t = nodes.v[i], *in[64], **operands = in;
         const bool leaf = is_fed(&im, t) || t->op->kind == TPI_SOURCE;
-        const int n_in = leaf ? 0 : t->n_in;
+        const int n_in = leaf ? 0 : tpi_way_end(nodes.way, t);
         if (n_in > 64)
             operands = tpi_take(&ctx->mem, (size_t)n_in * sizeof *operands);
         for (int k = 0; k < n_in && operands; k++)
             operands[k] = map.v[t->in[k]->slot];
-        tp_tensor *made = operands ? import_node(&im, t, operands) : &ctx->nil;
+        tp_tensor *made = !operands ? &ctx->nil
+                          : t->op == &tpi_op_result && !leaf
+                              ? import_result(&im, t, operands[0])
+                              : import_node(&im, t, operands);
         if (operands && operands != in)
             tpi_give_back(&ctx->mem, operands, (size_t)n_in * sizeof *operands);
         t->slot = i;
@@ -318,18 +341,23 @@ static bool keeps_rules(const tp_graph *g, const tpi_pass *pass)
 #endif
 }
 
-tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
-                       int n_roots, tp_tensor **roots)
+tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
+                       tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     int n_changes = 1;
+    if (stop_after && strcmp(stop_after, no_pass) == 0)
+        return g;
     for (int round = 0; round < MAX_ROUNDS && n_changes; round++) {
         n_changes = 0;
-        for (int i = 0; i < N_PASSES && g; i++)
+        for (int i = 0; i < N_PASSES && g; i++) {
             if (!tpi_list_has(skip, passes[i]->name)) {
                 g = run_pass(g, passes[i], n_feeds, feeds, n_roots, roots, &n_changes);
                 if (g && !keeps_rules(g, passes[i]))
                     g = no_graph(g);
             }
+            if (stop_after && strcmp(stop_after, passes[i]->name) == 0)
+                return g;
+        }
         if (!g)
             return NULL;
     }

@@ -11,12 +11,12 @@
 typedef struct tpi_rewrite {
     tp_ctx *ctx;
     tp_graph *to;
-    int n_changes;   /* nodes replaced by others */
-    void *state;     /* of the pass */
+    int n_changes; /* nodes replaced by others */
+    void *state;   /* of the pass */
 } tpi_rewrite;
 
 typedef struct tpi_pass {
-    const char *name;  /* tp_compile_options.skip_passes leaves it out: same bits, slower */
+    const char *name; /* tp_compile_options.skip_passes leaves it out: same bits, slower */
     const char *about;
     /* in[] are nodes of rw->to. NULL: keep the node as it is, over in[]. */
     tp_tensor *(*visit)(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
@@ -27,15 +27,16 @@ typedef struct tpi_pass {
 extern const tpi_pass tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
 
 /* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
- * variables are constants of the value they have now. On success roots[] and
+ * variables are constants of the value they have now. The results of calls are the values they
+ * share. On success roots[] and
  * feeds[] are its nodes, also those that nothing needs, whose sizes count. NULL: the context's
  * error tells. */
 tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
                     tp_tensor **roots);
 /* Runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
- * roots[] and feeds[] are kept up to date. `skip` as in tp_compile_options. */
-tp_graph *tpi_optimize(tp_graph *g, const char *skip, int n_feeds, tp_tensor **feeds,
-                       int n_roots, tp_tensor **roots);
+ * roots[] and feeds[] are kept up to date. `skip` and `stop_after` as in tp_compile_options. */
+tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
+                       tp_tensor **feeds, int n_roots, tp_tensor **roots);
 
 /* The node of rw->to for a concrete tensor, and one that is the node's op over other operands. */
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete);
@@ -45,6 +46,8 @@ tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op
 /* What may be skipped, and the first part of a list that is not among them, or NULL. */
 extern const char tpi_pass_names[];
 const char *tpi_unknown_pass(const char *list);
+/* A pass that rewriting can stop after: one that runs, or "prune"? */
+bool tpi_is_stop(const char *name);
 /* "a,b" contains name? */
 bool tpi_list_has(const char *list, const char *name);
 

@@ -2,8 +2,8 @@
  * operands, types and sizes that do not fit, absurd counts. See misuse.h. */
 #include "misuse.h"
 
-static const misuse *const lists[] = {misuse_base, misuse_tensor, misuse_ops,
-                                      misuse_grad, misuse_graph,  misuse_nn};
+static const misuse *const lists[] = {misuse_base,  misuse_tensor, misuse_ops,  misuse_grad,
+                                      misuse_graph, misuse_nn,     misuse_onnx, misuse_capture};
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
 static const char *the_case; /* which runs now */

@@ -53,6 +53,14 @@ MISUSE(tp_seed)
     assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(3), 0, 1)));
 }
 
+MISUSE(tp_trap_nan)
+{
+    (void)what;
+    assert_false(tp_trap_nan(NULL, true));
+    assert_false(tp_trap_nan(b->tp, true));
+    assert_true(tp_trap_nan(b->tp, false));
+}
+
 MISUSE(tp_memory_bytes)
 {
     (void)what;
@@ -173,6 +181,7 @@ const misuse misuse_base[] = {
     LISTED(tp_open),
     LISTED(tp_close),
     LISTED(tp_seed),
+    LISTED(tp_trap_nan),
     LISTED(tp_memory_bytes),
     LISTED(tp_alloc),
     LISTED(tp_free),

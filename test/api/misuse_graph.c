@@ -108,6 +108,70 @@ MISUSE(tp_graph_variable)
     BAD(b, TP_E_NAME, tp_graph_variable(b->g, "x"));
 }
 
+MISUSE(tp_graph_n_variables)
+{
+    assert_int_equal(tp_graph_n_variables(NULL), 0);
+    tp_graph_read(b->g, b->var);
+    tp_graph_read(b->g, tp_select(b->var, 0, 0)); /* a view of one is none */
+    assert_int_equal(tp_graph_n_variables(b->g), 1);
+}
+
+MISUSE(tp_graph_nth_variable)
+{
+    assert_true(tp_failed(tp_graph_nth_variable(NULL, 0)));
+    BAD(b, TP_E_VALUE, tp_graph_nth_variable(b->g, -1));
+    BAD(b, TP_E_VALUE, tp_graph_nth_variable(b->g, 0));
+    tp_graph_read(b->g, b->var);
+    assert_ptr_equal(tp_graph_nth_variable(b->g, 0), b->var);
+}
+
+MISUSE(tp_graph_n_inputs)
+{
+    (void)what;
+    assert_int_equal(tp_graph_n_inputs(NULL), 0);
+    assert_int_equal(tp_graph_n_inputs(b->g), 2);
+}
+
+MISUSE(tp_graph_input)
+{
+    assert_true(tp_failed(tp_graph_input(NULL, 0)));
+    assert_ptr_equal(tp_graph_input(b->g, 1), b->batch);
+    BAD(b, TP_E_VALUE, tp_graph_input(b->g, 2));
+    BAD(b, TP_E_VALUE, tp_graph_input(b->g, -1));
+}
+
+MISUSE(tp_graph_n_outputs)
+{
+    (void)what;
+    assert_int_equal(tp_graph_n_outputs(NULL), 0);
+    assert_int_equal(tp_graph_n_outputs(b->g), 0);
+}
+
+MISUSE(tp_graph_output)
+{
+    tp_tensor *const out[] = {b->node};
+    assert_true(tp_failed(tp_graph_output(NULL, 0)));
+    BAD(b, TP_E_VALUE, tp_graph_output(b->g, 0));
+    assert_int_equal(tp_graph_set_outputs(b->g, 1, out), TP_OK);
+    assert_ptr_equal(tp_graph_output(b->g, 0), b->node);
+    BAD(b, TP_E_VALUE, tp_graph_output(b->g, 1));
+    BAD(b, TP_E_VALUE, tp_graph_output(b->g, -1));
+}
+
+MISUSE(tp_graph_set_outputs)
+{
+    tp_tensor *const nameless[] = {tp_neg(b->node)}, *const concrete[] = {b->f};
+    assert_int_equal(tp_graph_set_outputs(NULL, 0, NULL), TP_E_NULL);
+    OPERAND(b, b->node, tp_graph_set_outputs(b->g, 1, &x));
+    BAD(b, TP_E_NULL, tp_graph_set_outputs(b->g, 1, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_set_outputs(b->g, -1, nameless));
+    BAD(b, TP_E_NAME, tp_graph_set_outputs(b->g, 1, nameless));
+    BAD(b, TP_E_CTX, tp_graph_set_outputs(b->g, 1, concrete));
+    assert_int_equal(tp_graph_n_outputs(b->g), 1); /* what was set stays */
+    assert_int_equal(tp_graph_set_outputs(b->g, 0, NULL), TP_OK);
+    assert_int_equal(tp_graph_n_outputs(b->g), 0);
+}
+
 MISUSE(tp_graph_run)
 {
     what = "tp_graph_run|tp_graph_compile|tp_program_run";
@@ -182,6 +246,8 @@ MISUSE(tp_graph_compile)
     BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &odd));
     const tp_compile_options no_pass = {.skip_passes = "fold,no such pass"};
     BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_pass));
+    const tp_compile_options no_stop = {.stop_after = "fuse"};
+    BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_stop));
 }
 
 MISUSE(tp_program_free)
@@ -223,6 +289,22 @@ MISUSE(tp_program_source)
     (void)what;
     assert_null(tp_program_source(NULL));
     assert_null(tp_program_source(compile(b)));
+}
+
+MISUSE(tp_program_graph)
+{
+    (void)what;
+    assert_null(tp_program_graph(NULL));
+    assert_non_null(tp_program_graph(compile(b)));
+}
+
+MISUSE(tp_program_text)
+{
+    (void)what;
+    assert_null(tp_program_text(NULL));
+    char *text = tp_program_text(compile(b));
+    assert_non_null(text);
+    tp_free(b->tp, text);
 }
 
 MISUSE(tp_program_stats_of)
@@ -316,6 +398,13 @@ const misuse misuse_graph[] = {
     LISTED(tp_group),
     LISTED(tp_graph_find),
     LISTED(tp_graph_variable),
+    LISTED(tp_graph_n_variables),
+    LISTED(tp_graph_nth_variable),
+    LISTED(tp_graph_n_inputs),
+    LISTED(tp_graph_input),
+    LISTED(tp_graph_n_outputs),
+    LISTED(tp_graph_output),
+    LISTED(tp_graph_set_outputs),
     LISTED(tp_graph_run),
     LISTED(tp_graph_compile),
     LISTED(tp_program_free),
@@ -323,6 +412,8 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_wait),
     LISTED(tp_program_engine),
     LISTED(tp_program_source),
+    LISTED(tp_program_graph),
+    LISTED(tp_program_text),
     LISTED(tp_program_stats_of),
     LISTED(tp_graph_text),
     LISTED(tp_graph_dot),

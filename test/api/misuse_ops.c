@@ -170,6 +170,33 @@ REDUCE(tp_mean)
 ALONG(tp_argmax, COMMA false)
 ALONG(tp_argmin, COMMA true)
 ALONG(tp_cumsum, COMMA false, true)
+MISUSE(tp_argtopk)
+{
+    OPERAND(b, b->f, tp_argtopk(x, 0, 1, true));
+    BAD(b, TP_E_AXIS, tp_argtopk(b->f, 2, 1, true));
+    BAD(b, TP_E_AXIS, tp_argtopk(b->node, INT32_MIN, 1, false));
+    BAD(b, TP_E_SHAPE, tp_argtopk(b->f, 1, 4, true));
+    BAD(b, TP_E_SHAPE, tp_argtopk(b->node, 1, -1, true));
+    BAD(b, TP_E_SHAPE, tp_argtopk(b->batch, 0, INT64_MIN, true));
+    BAD(b, TP_E_SHAPE, tp_argtopk(b->f, 0, tp_dim(b->batch, 0), false));
+}
+
+MISUSE(tp_argsort)
+{
+    what = "argsort|argtopk";
+    OPERAND(b, b->f, tp_argsort(x, 0, true));
+    BAD(b, TP_E_AXIS, tp_argsort(b->f, 2, false));
+    BAD(b, TP_E_AXIS, tp_argsort(b->node, INT32_MIN, false));
+}
+
+MISUSE(tp_sort)
+{
+    what = "sort|argtopk";
+    OPERAND(b, b->f, tp_sort(x, 0, true));
+    BAD(b, TP_E_AXIS, tp_sort(b->f, 2, false));
+    BAD(b, TP_E_AXIS, tp_sort(b->node, INT32_MAX, false));
+}
+
 ALONG(tp_softmax, )
 ALONG(tp_log_softmax, )
 
@@ -493,6 +520,7 @@ MISUSE(tp_conv_dw)
         }                                                                                      \
     }
 POOL(tp_max_pool)
+POOL(tp_max_pool_index)
 POOL(tp_avg_pool)
 
 /* ---- random ------------------------------------------------------------------------------ */
@@ -653,6 +681,9 @@ const misuse misuse_ops[] = {
     LISTED(tp_mean),
     LISTED(tp_argmax),
     LISTED(tp_argmin),
+    LISTED(tp_argtopk),
+    LISTED(tp_argsort),
+    LISTED(tp_sort),
     LISTED(tp_cumsum),
     LISTED(tp_softmax),
     LISTED(tp_log_softmax),
@@ -683,6 +714,7 @@ const misuse misuse_ops[] = {
     LISTED(tp_conv_dx),
     LISTED(tp_conv_dw),
     LISTED(tp_max_pool),
+    LISTED(tp_max_pool_index),
     LISTED(tp_avg_pool),
     LISTED(tp_uniform),
     LISTED(tp_normal),

@@ -43,11 +43,35 @@ at_least() { # what, number, bar
     awk "BEGIN { exit !(${2:-0} >= $3) }" || fail "$1 is ${2:-missing}, not at least $3"
 }
 
-# What is the same in every run on digits: the accuracy is the same three times, so are all losses.
+# The line of a captured function: $1 calls, and no more than $2 of them recorded.
+captured_line() {
+    has "calls $1 user_calls $1 recordings [0-9]+ segments [0-9]+ compilations [0-9]+ bits_equal yes"
+    recordings=$(awk '/^calls / { print $6 }' "$out")
+    [ "$recordings" -le "$2" ] || fail "$recordings calls recorded, more than $2"
+}
+
+# The models in $work/models, each with its tensors: ONNX's checker, and ONNX Runtime where that can
+# be had.
+read_by_others() {
+    export=$TAPIR_SOURCE/test/export
+    if command -v /usr/bin/python3 >/dev/null 2>&1; then
+        /usr/bin/python3 "$export/checker.py" "$work/models" >"$out" 2>&1
+        status=$?
+        cat "$out"
+        [ $status = 0 ] || [ $status = 77 ] || fail "the checker of ONNX refuses it"
+    fi
+    sh "$export/runtime.sh" "$TAPIR_BUILD/test/export/runtime" /dev/null "$work/models" >"$out" 2>&1
+    status=$?
+    cat "$out"
+    [ $status = 77 ] && exit 77
+    [ $status = 0 ] || fail "ONNX Runtime does not agree"
+}
+
+# What is the same in every run on digits: the accuracy is the same four times, so are all losses.
 mnist_lines() {
     has ' *all losses and all parameters have the same bits'
     has "test accuracy $accuracy %"
-    has " *digits read rightly +$accuracy % +$accuracy % +$accuracy %"
+    has " *digits read rightly +$accuracy % +$accuracy % +$accuracy % +$accuracy %"
     grep -E 'same bits in' "$out" | awk '{ if ($(NF-3) != $(NF-1)) exit 1 }' ||
         fail "an epoch has losses of other bits"
 }
@@ -65,6 +89,36 @@ dynamic_model)
     has '  mean\(x\) is 0\.[0-4][0-9]*: with relu'
     has '  mean\(x\) is 0\.[5-9][0-9]*: linear'
     at_least "1 / last loss" "$(awk '/step 2000/ { print 1 / $4 }' "$out")" 1000
+    captured_line 2013 8
+    ;;
+dynamic_model_onnx)
+    mkdir -p "$work/models/dynamic_model"
+    run dynamic_model "$work/models/dynamic_model"
+    [ "$(ls "$work/models/dynamic_model" | wc -l)" = 1001 ] || fail "there are not 1000 inputs"
+    read_by_others
+    ;;
+rnn)
+    run rnn --steps 120 --longest 40 --hidden 8 --batch 4
+    captured_line 120 60
+    ;;
+rnn_learns)
+    run rnn
+    captured_line 1000 200
+    at_least "1 / last error" "$(awk '/step  1000/ { print 1 / $8 }' "$out" | tail -n 1)" 5
+    ;;
+finetune)
+    run finetune --save "$work/digits.onnx"
+    captured_line 120 6
+    at_least "accuracy, frozen" "$(awk '/the rest frozen/ { print $7 }' "$out")" 80
+    at_least "accuracy, all" "$(awk '/steps of all/ { print $6 }' "$out")" 90
+    ;;
+finetune_resnet18)
+    need "$TAPIR_SHARED/models/resnet18/model.onnx"
+    cp "$TAPIR_SHARED/models/resnet18/model.onnx" "$TAPIR_SHARED/models/resnet18/weights.tsv" "$work"
+    cc -O2 -o "$work/make_weights" "$TAPIR_SHARED/models/make_weights.c" &&
+        "$work/make_weights" "$work" || fail "no weights"
+    run finetune "$work/model.onnx" /Flatten_output_0 --steps 2 --batch 2
+    captured_line 4 3
     ;;
 recursion)
     run recursion --trees 100 --epochs 2 --hidden 12
@@ -85,6 +139,20 @@ mnist_drawn)
     accuracy=$(last_number 'test accuracy')
     mnist_lines
     at_least "the accuracy" "$accuracy" 40
+    captured_line 30 4
+    ;;
+mnist_onnx)
+    mkdir -p "$work/models/mnist"
+    run mnist --train 450 --test 130 --epochs 2 --batch 32 --save "$work/model" \
+        --onnx "$work/models/mnist"
+    tensors=$work/models/mnist/test_data_set_0
+    command="$folder/../tapir run $work/models/mnist/model.onnx"
+    "$folder/../tapir" run "$work/models/mnist/model.onnx" --input "x=$tensors/input_0.pb" \
+        --output "$work" >"$out" 2>&1 || { cat "$out"; fail "the command cannot run it"; }
+    "$folder/../tapir" test "$work/models/mnist" >"$out" 2>&1 || { cat "$out"; fail "the command does not agree"; }
+    cat "$out"
+    has '1 passed, 0 failed, 0 skipped'
+    read_by_others
     ;;
 mnist_real)
     need "$TAPIR_SHARED/data/mnist/t10k-images-idx3-ubyte.gz"
@@ -93,6 +161,7 @@ mnist_real)
     accuracy=$(last_number 'test accuracy')
     mnist_lines
     at_least "the accuracy" "$accuracy" 98.5
+    captured_line 2814 6
     ;;
 misuse)
     command="$folder/mnist and $folder/recursion with bad arguments"

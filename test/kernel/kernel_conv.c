@@ -1,9 +1,8 @@
 /* conv.h against the plain loops of convref.h, bit by bit: random sizes, strides, dilations,
  * padding (also more than the kernel reaches), groups, layouts, odd values. */
-#include "kernel_test.h"
-
 #include "kernel/conv.h"
 #include "kernel/convref.h"
+#include "kernel_test.h"
 
 static const char *const names[] = {"conv", "conv, packed w", "conv_dx", "conv_dw"};
 
@@ -35,11 +34,11 @@ static int64_t lay_out(int nd, int64_t a, int64_t b, const int64_t *size, int64_
 
 static void print_spec(const tpk_conv *c)
 {
-    printf("  nd %d batch %" PRId64 " groups %" PRId64 " ic %" PRId64 " oc %" PRId64 "\n", c->nd,
-           c->batch, c->groups, c->ic, c->oc);
+    printf("  nd %d batch %" PRId64 " groups %" PRId64 " ic %" PRId64 " oc %" PRId64 "\n",
+           c->nd, c->batch, c->groups, c->ic, c->oc);
     for (int i = 0; i < c->nd; i++) {
-        printf("  in %" PRId64 " out %" PRId64 " ker %" PRId64 " stride %" PRId64 " dil %" PRId64
-               " pad %" PRId64 "\n",
+        printf("  in %" PRId64 " out %" PRId64 " ker %" PRId64 " stride %" PRId64
+               " dil %" PRId64 " pad %" PRId64 "\n",
                c->in[i], c->out[i], c->ker[i], c->stride[i], c->dil[i], c->pad[i]);
     }
     for (int i = 0; i < c->nd + 2; i++) {
@@ -144,12 +143,21 @@ static int fixed_case(int64_t batch, int64_t groups, int64_t ic, int64_t oc, int
                       int64_t ker, int64_t stride, int64_t pad)
 {
     const int64_t out = (in + 2 * pad - ker) / stride + 1;
-    const tpk_conv c = {.nd = 2, .batch = batch, .groups = groups, .ic = ic, .oc = oc,
-                        .in = {in, in}, .out = {out, out}, .ker = {ker, ker},
-                        .stride = {stride, stride}, .dil = {1, 1}, .pad = {pad, pad},
-                        .xs = {ic * in * in, in * in, in, 1},
-                        .ws = {ic / groups * ker * ker, ker * ker, ker, 1},
-                        .ys = {oc * out * out, out * out, out, 1}};
+    tpk_conv c = {.nd = 2, .batch = batch, .groups = groups, .ic = ic, .oc = oc};
+    for (int i = 0; i < 2; i++) {
+        c.in[i] = in;
+        c.out[i] = out;
+        c.ker[i] = ker;
+        c.stride[i] = stride;
+        c.dil[i] = 1;
+        c.pad[i] = pad;
+    }
+    const int64_t xs[] = {ic * in * in, in * in, in, 1};
+    const int64_t ws[] = {ic / groups * ker * ker, ker * ker, ker, 1};
+    const int64_t ys[] = {oc * out * out, out * out, out, 1};
+    memcpy(c.xs, xs, sizeof xs);
+    memcpy(c.ws, ws, sizeof ws);
+    memcpy(c.ys, ys, sizeof ys);
     const int64_t sizes[3] = {batch * c.xs[0], oc * c.ws[0], batch * c.ys[0]};
     return run_case(&c, sizes, TEST_PLAIN);
 }
@@ -162,9 +170,9 @@ int main(int argc, char **argv)
     int bad = fixed_case(small ? 2 : 6, 1, 1, 6, 28, 5, 1, 2);     /* LeNet */
     bad = bad || fixed_case(small ? 2 : 8, 1, 6, 16, 14, 5, 1, 0); /* LeNet */
     bad = bad || fixed_case(1, 1, small ? 8 : 40, small ? 8 : 72, 14, 3, 1, 1);
-    bad = bad || fixed_case(1, 1, 460, 3, 7, 3, 1, 1); /* k > 4096, direct */
+    bad = bad || fixed_case(1, 1, 460, 3, 7, 3, 1, 1);              /* k > 4096, direct */
     bad = bad || fixed_case(1, 1, 460, small ? 3 : 30, 7, 3, 1, 1); /* k > 4096 */
-    bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);  /* one channel per group */
+    bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);               /* one channel per group */
     bad = bad || fixed_case(1, 1, 3, 8, 41, 7, 2, 3);
     bad = bad || fixed_case(2, 1, 8, 20, 15, 1, 2, 0); /* positions that nothing reaches */
     bad = bad || fixed_case(2, 1, small ? 8 : 33, small ? 8 : 70, 9, 1, 1, 0); /* one tap */

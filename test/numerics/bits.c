@@ -184,8 +184,8 @@ static void make_integers(void)
     X(from, f32)                                                                               \
     X(from, f64)                                                                               \
     X(from, i8)                                                                                \
-    X(from, i16) X(from, i32) X(from, i64) X(from, u8) X(from, u16) X(from, u32) X(from, u64)  \
-        X(from, bool)
+    X(from, i16)                                                                               \
+    X(from, i32) X(from, i64) X(from, u8) X(from, u16) X(from, u32) X(from, u64) X(from, bool)
 #define FLOAT_CASTS(from)                                                                      \
     static __attribute__((noinline)) void casts_##from(void)                                   \
     {                                                                                          \
@@ -206,8 +206,13 @@ static void make_integers(void)
     X(neg, t)                                                                                  \
     X(abs, t)                                                                                  \
     X(sign, t)                                                                                 \
-    X(relu, t) X(exp, t) X(log, t) X(sqrt, t) X(rsqrt, t) X(sin, t) X(cos, t) X(tanh, t)       \
-        X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t) X(round, t) X(trunc, t)
+    X(relu, t)                                                                                 \
+    X(exp, t)                                                                                  \
+    X(log, t)                                                                                  \
+    X(sqrt, t)                                                                                 \
+    X(rsqrt, t)                                                                                \
+    X(sin, t)                                                                                  \
+    X(cos, t) X(tanh, t) X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t) X(round, t) X(trunc, t)
 #define EACH_FLOAT_BINARY(X, t)                                                                \
     X(add, t) X(sub, t) X(mul, t) X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t)
 #define EACH_INT_UNARY(X, t) X(neg, t) X(abs, t) X(sign, t) X(relu, t) X(not, t)
@@ -215,8 +220,9 @@ static void make_integers(void)
     X(add, t)                                                                                  \
     X(sub, t)                                                                                  \
     X(mul, t)                                                                                  \
-    X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t) X(and, t) X(or, t) X(xor, t)  \
-        X(shl, t) X(shr, t)
+    X(div, t)                                                                                  \
+    X(pow, t)                                                                                  \
+    X(min, t) X(max, t) X(mod, t) X(fmod, t) X(and, t) X(or, t) X(xor, t) X(shl, t) X(shr, t)
 #define EACH_INT(X, e)                                                                         \
     e(X, i8) e(X, i16) e(X, i32) e(X, i64) e(X, u8) e(X, u16) e(X, u32) e(X, u64)
 #define EACH_TYPE(X) X(f32) X(f64) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(bool)

@@ -3,6 +3,7 @@
 #define TAPIR_TEST_CASE_H
 
 #include "ir/graph_def.h"
+#include "op/call.h"
 #include "op/op.h"
 #include "tapir/tapir.h"
 
@@ -83,6 +84,7 @@ int case_mode_grad(const case_options *o, op_case *cases, int n);
 int case_mode_fail(const case_options *o, op_case *cases, int n);
 int case_mode_cover(const case_options *o, op_case *cases, int n);
 int case_mode_dump(const case_options *o, op_case *cases, int n);
+int case_mode_onnx(const case_options *o, op_case *cases, int n);
 
 /* Results of one case over operands that are concrete or symbolic: y, and its gradients. */
 enum { CASE_MAX_OUT = 2 + 2 * CASE_MAX_IN };

@@ -24,7 +24,8 @@ except ImportError:
 np.seterr(all="ignore")
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOT_COMPUTED = {"uniform": "random", "normal": "random", "uniform_like": "random",
-                "normal_like": "random", "dropout": "random", "assign": "state"}
+                "normal_like": "random", "dropout": "random", "assign": "state",
+                "call": "gradients"}
 
 # ---- arguments as cases.def writes them --------------------------------------------------------
 
@@ -231,6 +232,20 @@ def arg(greatest):
     return run
 
 
+def tp_argtopk(x, axis, k, largest):
+    rank = np.unique(x.v, return_inverse=True)[1].reshape(x.v.shape)  # NaN is the last value
+    order = np.argsort(-rank if largest else rank, axis=axis, kind="stable")
+    return T(np.take(order, np.arange(k), axis=axis), np.int64)
+
+
+def tp_argsort(x, axis, descending):
+    return tp_argtopk(x, axis, x.v.shape[axis], descending)
+
+
+def tp_sort(x, axis, descending):
+    return T(np.take_along_axis(x.v, tp_argsort(x, axis, descending).v, axis), x.dtype)
+
+
 def tp_cumsum(x, axis, exclusive, reverse):
     v = np.flip(x.v, axis) if reverse else x.v
     out = np.cumsum(v, axis=axis, dtype=v.dtype)
@@ -426,6 +441,25 @@ def pool(greatest):
     return run
 
 
+def max_pool_index(x, w):
+    w = dict(w)
+    w["stride"] = w["stride"] or w["kernel"]
+    w = filled(w, len(w["kernel"]))
+    v, places = padded(x.v, w, -np.inf), np.arange(np.prod(x.v.shape[2:])).reshape(x.v.shape[2:])
+    places = padded(np.broadcast_to(places, x.v.shape), w, np.iinfo(np.int64).max)
+    best = at_best = None
+    for tap, at in taps(v, w, w["kernel"]):
+        at = (slice(None), slice(None)) + at
+        if best is None:
+            best, at_best = v[at].copy(), places[at].copy()
+            continue
+        new, old = np.isnan(v[at]), np.isnan(best)
+        same = (new & old) | (v[at] == best)
+        take = (v[at] > best) | (new & ~old) | (same & (places[at] < at_best))
+        best, at_best = np.where(take, v[at], best), np.where(take, places[at], at_best)
+    return T(at_best, np.int64)
+
+
 # ---- composites ---------------------------------------------------------------------------------
 
 def softmax(v, axis):
@@ -505,6 +539,7 @@ NAMES.update({
     "tp_sum": reduction(np.sum), "tp_prod": reduction(np.prod), "tp_mean": tp_mean,
     "tp_reduce_max": reduction(np.max), "tp_reduce_min": reduction(np.min),
     "tp_argmax": arg(True), "tp_argmin": arg(False), "tp_cumsum": tp_cumsum,
+    "tp_argtopk": tp_argtopk, "tp_argsort": tp_argsort, "tp_sort": tp_sort,
     "tp_recur": tp_recur, "tp_extent": tp_extent,
     "tp_reshape": keeping(np.reshape),
     "tp_flatten": keeping(lambda v, a: v.reshape(v.shape[:a % (v.ndim or 1)] + (-1,))),
@@ -520,7 +555,7 @@ NAMES.update({
     "tp_scatter_add": scatter(True), "tp_put_along_add": tp_put_along_add,
     "tp_one_hot": tp_one_hot, "tp_matmul": tp_matmul, "tp_conv": tp_conv,
     "tp_conv_dx": tp_conv_dx, "tp_conv_dw": tp_conv_dw, "tp_max_pool": pool(True),
-    "tp_avg_pool": pool(False), "tp_square": unary(lambda v: v * v),
+    "tp_max_pool_index": max_pool_index, "tp_avg_pool": pool(False), "tp_square": unary(lambda v: v * v),
     "tp_gelu": unary(lambda v: v / 2 * (1 + erf(v / np.sqrt(np.longdouble(2))))),
     "tp_silu": unary(lambda v: v * sigmoid(v)),
     "tp_softmax": keeping(softmax), "tp_log_softmax": keeping(log_softmax),

@@ -8,6 +8,7 @@
  *       fail    failed and missing operands; refusals
  *       cover   every op of ops.def and every function of ops.h has a case
  *       dump    operands and results as .npy files into DIR, for numpy.py
+ *       onnx    models with operands and results into DIR, for test/export
  * --all: slow; every pass left out in turn, second gradients in C programs too. */
 #include "case.h"
 
@@ -194,7 +195,8 @@ int main(int argc, char **argv)
         {"grad",  case_mode_grad },
         {"fail",  case_mode_fail },
         {"cover", case_mode_cover},
-        {"dump",  case_mode_dump }
+        {"dump",  case_mode_dump },
+        {"onnx",  case_mode_onnx }
     };
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
@@ -219,7 +221,8 @@ int main(int argc, char **argv)
                    looked_at, n, n_failures, o.seed);
             return n_failures || looked_at == 0;
         }
-    fprintf(stderr, "usage: op_cases graph|grad|fail|cover|dump [--case OP or OP/N] [--seed N] "
-                    "[--all] [--dump DIR]\n");
+    fprintf(stderr, "usage: op_cases MODE [--case OP or OP/N] [--seed N] [--all] "
+                    "[--dump DIR]\n"
+                    "MODE: graph, grad, fail, cover, dump or onnx\n");
     return 2;
 }

@@ -3,6 +3,7 @@
 #define TAPIR_IR_SAMPLE_H
 
 #include "ir/graph_def.h"
+#include "op/call.h"
 #include "op/op.h"
 #include "unit.h"
 
@@ -43,6 +44,7 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     MUST(tp_sum(x, TP_DIMS(0), true)), MUST(tp_prod(x, TP_DIMS(1), false));
     MUST(tp_reduce_max(x, TP_ALL, false)), MUST(tp_reduce_min(x, TP_DIMS(-1), false));
     MUST(tp_mean(x, TP_DIMS(0, 1), false)), MUST(tp_argmax(x, 1, true));
+    MUST(tp_argtopk(x, 1, 2, true));
     MUST(tp_argmin(x, 0, false)), MUST(tp_cumsum(x, 1, true, true));
     MUST(tp_recur(tp_tanh(x), x, 1, true)), MUST(tp_extent(x, TP_DIMS(0), TP_F64));
     MUST(tp_reshape(x, TP_DIMS(tp_dim_mul(g, batch, 2), -1)));
@@ -62,6 +64,8 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     MUST(tp_put_along_add(x, along, taken, 1)), MUST(tp_one_hot(index, 4, TP_F32));
     MUST(tp_one_hot(along, 9, TP_BOOL));
     MUST(tp_uniform_like(x, -0.25, 1e-3)), MUST(tp_normal_like(x, 0, 2));
+    tp_tensor *inside = MUST(tp_tanh(x)), *result;
+    assert_true(tpi_call_tie(tp, TPI_AT("call.c", 1), 3, 1, &x, 1, &inside, &result));
 }
 
 static inline void sample_windows(tp_ctx *tp, tp_graph *g)

@@ -87,8 +87,8 @@ static inline tp_tensor *gradients(void *user, int n, tp_tensor *const *xs)
     return tp_concat(n, dx, 0);
 }
 
-static inline void check_once(tp_ctx *tp, const char *what, tp_checked_function f, void *user, int n,
-                              tp_tensor *const *xs)
+static inline void check_once(tp_ctx *tp, const char *what, tp_checked_function f, void *user,
+                              int n, tp_tensor *const *xs)
 {
     const double h = 0x1p-13;
     tp_tensor *leaf[8], *dx[8];
@@ -127,8 +127,8 @@ static inline void check_once(tp_ctx *tp, const char *what, tp_checked_function 
 }
 
 /* First and second gradient of f at xs (f64). */
-static inline void check_gradients(tp_ctx *tp, const char *what, tp_checked_function f, void *user,
-                                   int n, tp_tensor *const *xs)
+static inline void check_gradients(tp_ctx *tp, const char *what, tp_checked_function f,
+                                   void *user, int n, tp_tensor *const *xs)
 {
     char twice[100];
     snprintf(twice, sizeof twice, "%s, second gradient", what);

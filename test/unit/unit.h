@@ -27,6 +27,7 @@
 typedef struct unit_memory {
     size_t bytes;
     long calls, fail_at;
+    size_t most; /* bytes at any time */
 } unit_memory;
 
 static inline void *unit_alloc(void *user, size_t size)
@@ -39,6 +40,7 @@ static inline void *unit_alloc(void *user, size_t size)
     if (posix_memalign(&p, 64, size ? size : 1) != 0)
         return NULL;
     m->bytes += size;
+    m->most = m->bytes > m->most ? m->bytes : m->most;
     return p;
 }
 

@@ -2,13 +2,22 @@
 
 #if defined(__AVX512F__)
 #define NARROWER &tpi_kernels_avx2
-#define RANDOM {tpi_isa_random_f32_avx2, tpi_isa_random_f64_avx2}
+#define RANDOM                                                                                 \
+    {                                                                                          \
+        tpi_isa_random_f32_avx2, tpi_isa_random_f64_avx2                                       \
+    }
 #elif defined(__AVX2__)
 #define NARROWER &tpi_kernels_base
-#define RANDOM {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)}
+#define RANDOM                                                                                 \
+    {                                                                                          \
+        TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)                     \
+    }
 #else
 #define NARROWER NULL
-#define RANDOM {TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)}
+#define RANDOM                                                                                 \
+    {                                                                                          \
+        TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)                     \
+    }
 #endif
 
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
@@ -21,9 +30,12 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .gemm_f32 = TPI_ISA_NAME(tpi_isa_gemm_f32),
     .gemm_f64 = TPI_ISA_NAME(tpi_isa_gemm_f64),
     .gemm_ws = {TPI_ISA_NAME(tpi_isa_gemm_ws_f32), TPI_ISA_NAME(tpi_isa_gemm_ws_f64)},
-#define CONV(name) {TPI_ISA_NAME(name##_f32), TPI_ISA_NAME(name##_f64)}
-    .conv = {CONV(tpi_isa_conv), CONV(tpi_isa_conv_dx), CONV(tpi_isa_conv_dw)},
-    .conv_ws = {CONV(tpi_isa_conv_ws), CONV(tpi_isa_conv_dx_ws), CONV(tpi_isa_conv_dw_ws)},
+#define CONV(name)                                                                             \
+    {                                                                                          \
+        TPI_ISA_NAME(name##_f32), TPI_ISA_NAME(name##_f64)                                     \
+    }
+    .conv = { CONV(tpi_isa_conv),            CONV(tpi_isa_conv_dx),             CONV(tpi_isa_conv_dw)},
+    .conv_ws = {                                CONV(tpi_isa_conv_ws),         CONV(tpi_isa_conv_dx_ws),          CONV(tpi_isa_conv_dw_ws)},
 #undef CONV
     .random = RANDOM,
 };

@@ -1,0 +1,320 @@
+#include "cases.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- finding -------------------------------------------------------------------------------------- */
+
+static bool exists(const char *path, mode_t kind)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
+static char *join(const char *folder, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = join(folder, name);
+    const bool has = path && exists(path, S_IFREG);
+    free(path);
+    return has;
+}
+
+static void out_of_memory(test_cases *cases)
+{
+    if (!cases->failed)
+        cli_no_memory();
+    cases->failed = true;
+}
+
+static void add_case(test_cases *cases, const char *path, size_t root)
+{
+    if (cases->n == cases->size) {
+        const int size = cases->size ? cases->size * 2 : 64;
+        test_case *v = realloc(cases->v, (size_t)size * sizeof *v);
+        if (!v) {
+            out_of_memory(cases);
+            return;
+        }
+        cases->v = v;
+        cases->size = size;
+    }
+    char *own = strdup(path);
+    if (!own) {
+        out_of_memory(cases);
+        return;
+    }
+    const char *name = own + root;
+    cases->v[cases->n++] = (test_case){.path = own, .name = *name ? name : own};
+}
+
+static int is_named(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* `root`: as many characters of the path are what was asked for. */
+static void find_below(test_cases *cases, const char *path, size_t root, int depth)
+{
+    enum { DEEPEST = 16 };
+    if (has_file(path, "model.onnx")) {
+        add_case(cases, path, root);
+        return;
+    }
+    struct dirent **entries;
+    const int n = depth < DEEPEST ? scandir(path, &entries, is_named, alphasort) : 0;
+    if (n < 0) {
+        cli_refuse(path, "%s", strerror(errno));
+        cases->failed = true;
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        char *below = join(path, entries[i]->d_name);
+        if (!below)
+            out_of_memory(cases);
+        else if (exists(below, S_IFDIR))
+            find_below(cases, below, root, depth + 1);
+        free(below);
+        free(entries[i]);
+    }
+    if (depth < DEEPEST)
+        free(entries);
+}
+
+void cases_find(test_cases *cases, const char *path)
+{
+    char *bare = strdup(path);
+    if (!bare) {
+        out_of_memory(cases);
+        return;
+    }
+    for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--)
+        bare[n - 1] = 0;
+    if (exists(bare, S_IFDIR)) {
+        const bool is_case = has_file(bare, "model.onnx");
+        const char *last = strrchr(bare, '/');
+        find_below(cases, bare,
+                   !is_case ? strlen(bare) + 1
+                   : last   ? (size_t)(last + 1 - bare)
+                            : 0,
+                   0);
+    } else {
+        struct stat info;
+        cli_refuse(path, "%s", stat(path, &info) == 0 ? "it is no folder" : strerror(errno));
+        cases->failed = true;
+    }
+    free(bare);
+}
+
+void cases_free(test_cases *cases)
+{
+    for (int i = 0; i < cases->n; i++)
+        free(cases->v[i].path);
+    free(cases->v);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------- */
+
+enum { MOST_PORTS = 64 }; /* inputs or outputs of a case */
+
+typedef struct running {
+    const test_case *c;
+    const case_options *opt;
+    case_result *result;
+    tp_ctx *tp;
+    tp_graph *graph;
+    int n_in, n_out;
+    const char *in[MOST_PORTS], *out[MOST_PORTS];
+    tolerance tolerance;
+} running;
+
+static bool stop(running *r, verdict v, const char *fmt, ...) CLI_PRINTF(3, 4);
+static bool stop(running *r, verdict v, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(r->result->reason, sizeof r->result->reason, fmt, ap);
+    va_end(ap);
+    for (char *p = r->result->reason; *p; p++) /* one line */
+        if (*p == '\n')
+            *p = ' ';
+    r->result->verdict = v;
+    return false;
+}
+
+/* What the library says: that something is not supported is no failure. */
+static bool stop_at_error(running *r, const char *where, const char *path)
+{
+    const tp_status status = tp_error(r->tp);
+    const bool lacks = status == TP_E_VALUE || status == TP_E_DTYPE;
+    return stop(r, lacks ? CASE_SKIPPED : CASE_FAILED, "%s%s", where,
+                cli_plain(tp_error_message(r->tp), path));
+}
+
+/* The path of input_3.pb or .npy of a data set; NULL: there is none. Freed by free(). */
+static char *tensor_path(const char *folder, const char *kind, int i)
+{
+    for (int as_npy = 0; as_npy < 2; as_npy++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_%d.%s", kind, i, as_npy ? "npy" : "pb");
+        char *path = join(folder, name);
+        if (path && exists(path, S_IFREG))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* Uses up the path. NULL: the result says why. */
+static tp_tensor *load_tensor(running *r, const char *kind, int i, char *path)
+{
+    if (!path) {
+        stop(r, CASE_FAILED, "there is no %s_%d.pb", kind, i);
+        return NULL;
+    }
+    const bool as_npy = strcmp(path + strlen(path) - 4, ".npy") == 0;
+    tp_tensor *t = as_npy ? tp_npy_load(r->tp, path) : tp_onnx_tensor_load(r->tp, path);
+    if (!t || tp_failed(t)) {
+        char where[40];
+        snprintf(where, sizeof where, "%s_%d: ", kind, i);
+        stop_at_error(r, where, path);
+        tp_clear_error(r->tp);
+        t = NULL;
+    }
+    free(path);
+    return t;
+}
+
+/* Values are offered with the model, for those that decide about sizes. */
+static bool load_model(running *r, const char *path, int n, tp_feed *given,
+                       bool *became_constant)
+{
+    const tp_onnx_load_options opt = {
+        .n_values = n, .values = given, .became_constant = became_constant};
+    r->graph = tp_onnx_load(r->tp, path, &opt);
+    if (!r->graph)
+        return stop_at_error(r, "", path);
+    r->n_in = tp_graph_n_inputs(r->graph);
+    r->n_out = tp_graph_n_outputs(r->graph);
+    if (r->n_in > MOST_PORTS || r->n_out > MOST_PORTS)
+        return stop(r, CASE_SKIPPED, "more than %d inputs or outputs are not supported",
+                    MOST_PORTS);
+    for (int i = 0; i < r->n_in; i++)
+        r->in[i] = tp_name_of(tp_graph_input(r->graph, i));
+    for (int i = 0; i < r->n_out; i++)
+        r->out[i] = tp_name_of(tp_graph_output(r->graph, i));
+    return true;
+}
+
+static bool run_engine(running *r, tp_engine engine, const char *called,
+                       tp_tensor *const *feeds, tp_tensor *const *want)
+{
+    tp_tensor *out[MOST_PORTS] = {NULL};
+    const tp_compile_options opt = {.engine = engine, .freeze = engine == TP_ENGINE_C};
+    tp_program *p = tp_graph_compile(r->graph, r->n_in, r->in, r->n_out, r->out, &opt);
+    if (!p || tp_program_run(p, feeds, out) != TP_OK)
+        return stop(r, CASE_FAILED, "%s: %s", called, cli_plain(tp_error_message(r->tp), NULL));
+    for (int i = 0; i < r->n_out; i++) {
+        char why[300];
+        if (!case_compare(out[i], want[i], &r->tolerance, why, sizeof why))
+            return stop(r, CASE_FAILED, "%s: output %d \"%s\": %s", called, i, r->out[i], why);
+    }
+    tp_program_free(p);
+    return true;
+}
+
+/* Loads inputs and model; feeds[] are the inputs of the graph. What the model itself is refused
+ * for says more than an input of a kind that cannot be read. */
+static bool load_inputs(running *r, const char *folder, const char *path, tp_tensor **feeds)
+{
+    tp_feed given[MOST_PORTS] = {
+        {NULL, NULL}
+    };
+    bool constant[MOST_PORTS] = {false};
+    int n = 0, k = 0;
+    bool ok = true;
+    for (char *file;
+         ok && n < MOST_PORTS && (file = tensor_path(folder, "input", n)) != NULL;) {
+        given[n].value = load_tensor(r, "input", n, file);
+        ok = given[n].value;
+        n += ok;
+    }
+    const case_result unread = *r->result;
+    if (!load_model(r, path, n, given, constant))
+        return false;
+    if (!ok) {
+        *r->result = unread;
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        if (!constant[i])
+            feeds[k++] = given[i].value;
+    return k == r->n_in ||
+           stop(r, CASE_FAILED, "%d inputs are given, the model takes %d", k, r->n_in);
+}
+
+static bool run_data_set(running *r, const char *folder, const char *path)
+{
+    tp_tensor *feeds[MOST_PORTS] = {NULL}, *want[MOST_PORTS] = {NULL};
+    bool ok = load_inputs(r, folder, path, feeds);
+    for (int i = 0; ok && i < r->n_out; i++) {
+        want[i] = load_tensor(r, "output", i, tensor_path(folder, "output", i));
+        ok = want[i];
+    }
+    ok = ok &&
+         (!r->opt->reference || run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want)) &&
+         (!r->opt->c || run_engine(r, TP_ENGINE_C, "c", feeds, want));
+    tp_graph_free(r->graph);
+    r->graph = NULL;
+    return ok;
+}
+
+static bool run_data_sets(running *r, const char *path)
+{
+    bool ok = true;
+    int n = 0;
+    for (bool there = true; ok && there;) {
+        char name[40];
+        snprintf(name, sizeof name, "test_data_set_%d", n);
+        char *folder = join(r->c->path, name);
+        there = folder && exists(folder, S_IFDIR);
+        ok = !there || run_data_set(r, folder, path);
+        n += there;
+        free(folder);
+    }
+    if (n == 0 && (has_file(r->c->path, "output_0.npy") || has_file(r->c->path, "output_0.pb")))
+        return run_data_set(r, r->c->path, path); /* one set, beside the model */
+    return n ? ok : stop(r, CASE_SKIPPED, "there is no test_data_set_0 to compare with");
+}
+
+void case_run(const test_case *c, const case_options *opt, case_result *result)
+{
+    running r = {.c = c,
+                 .opt = opt,
+                 .result = result,
+                 .tp = tp_open(NULL),
+                 .tolerance = case_tolerance(c->name)};
+    *result = (case_result){.verdict = CASE_PASSED};
+    if (opt->rtol >= 0)
+        r.tolerance.rtol = opt->rtol;
+    if (opt->atol >= 0)
+        r.tolerance.atol = opt->atol;
+    char *path = join(c->path, "model.onnx");
+    if (r.tp && path)
+        run_data_sets(&r, path);
+    else
+        stop(&r, CASE_FAILED, "out of memory");
+    free(path);
+    tp_close(r.tp);
+}

@@ -1,0 +1,224 @@
+/* The command: what its parts share. Public headers only. */
+#ifndef TAPIR_CLI_H
+#define TAPIR_CLI_H
+
+#define TP_PLACE NULL, 0 /* messages are about the user's files, not about ours */
+#include <tapir/onnx.h>
+#include <tapir/tapir.h>
+
+#include <stdarg.h>
+
+/* Exit codes: others script against them. */
+enum { CLI_GOOD = 0, CLI_DIFFERS = 1, CLI_BAD = 2 };
+
+#define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* Prints "tapir: FILE: what", or "tapir: what" when file is NULL. Returns CLI_BAD. */
+int cli_refuse(const char *file, const char *fmt, ...) CLI_PRINTF(2, 3);
+/* Without what says it twice in front: names of library functions, and the file's (or NULL). */
+const char *cli_plain(const char *library_message, const char *file);
+/* The context's first error as a refusal. */
+int cli_refuse_error(const char *file, const tp_ctx *tp);
+static inline int cli_no_memory(void)
+{
+    cli_refuse(NULL, "out of memory");
+    return CLI_BAD;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+typedef struct texts {
+    int n;
+    const char **v;
+} texts;
+
+typedef enum option_kind {
+    OPTION_SWITCH, /* bool */
+    OPTION_TEXT,   /* const char * */
+    OPTION_TEXTS,  /* texts: may be given again */
+    OPTION_COUNT,  /* int64_t, least to most */
+    OPTION_NUMBER, /* double, not negative */
+    OPTION_CHOICE  /* int: which of `choices` */
+} option_kind;
+
+typedef struct option {
+    const char *name;  /* without the dashes; NULL ends a table */
+    const char *value; /* as help shows it; NULL for a switch */
+    option_kind kind;
+    size_t at; /* offset of its variable in the command's settings */
+    const char *help;
+    const char *choices; /* "text,dot,json" */
+    int64_t least, most;
+} option;
+
+/* Rows of a command's table; `field` is one of its struct settings. */
+#define CLI_SWITCH(field, name_, help_)                                                        \
+    {                                                                                          \
+        .name = name_, .kind = OPTION_SWITCH, .at = offsetof(settings, field), .help = help_   \
+    }
+#define CLI_OPTION(kind_, field, name_, value_, help_)                                         \
+    {                                                                                          \
+        .name = name_, .value = value_, .kind = kind_, .at = offsetof(settings, field),        \
+        .help = help_                                                                          \
+    }
+#define CLI_COUNT(field, name_, value_, least_, most_, help_)                                  \
+    {                                                                                          \
+        .name = name_, .value = value_, .kind = OPTION_COUNT, .at = offsetof(settings, field), \
+        .help = help_, .least = least_, .most = most_                                          \
+    }
+#define CLI_CHOICE(field, name_, value_, choices_, help_)                                      \
+    {                                                                                          \
+        .name = name_, .value = value_, .kind = OPTION_CHOICE,                                 \
+        .at = offsetof(settings, field), .help = help_, .choices = choices_                    \
+    }
+#define CLI_OPTIONS_END                                                                        \
+    {                                                                                          \
+        .name = NULL                                                                           \
+    }
+
+typedef struct command {
+    const char *name, *operands, *about;
+    const char *text; /* what help says below the options: meaning, examples */
+    const option *options;
+    int least_operands, most_operands;
+    int (*run)(int argc, char **argv);
+} command;
+
+extern const command cli_run, cli_test, cli_show, cli_bench;
+
+/* Reads the arguments of a command (argv[0] is its name) into its settings; `operands` gets the
+ * rest. False: it was refused with a message, or help was asked for and given; *status says. */
+bool cli_parse(const command *c, int argc, char **argv, void *settings, texts *operands,
+               int *status);
+/* Frees what OPTION_TEXTS and operands hold. */
+void cli_parsed_free(const command *c, void *settings, texts *operands);
+void cli_help(const command *c, FILE *out);
+/* The name nearest to `word`, NULL when none is near. */
+const char *cli_nearest(const char *word, int n, const char *const *names);
+
+/* --engine: the same choices everywhere. */
+typedef enum cli_engine { CLI_AUTO, CLI_REFERENCE, CLI_TILES, CLI_C } cli_engine;
+#define CLI_ENGINES "auto,reference,tiles,c"
+/* False: it is refused with a message. */
+bool cli_engine_of(int choice, tp_engine *engine);
+
+/* ---- models and tensors ---------------------------------------------------------------------- */
+
+/* --dim NAME=N */
+typedef struct fixed_dims {
+    int n;
+    tp_onnx_dim *v;
+} fixed_dims;
+
+/* False: refused with a message. cli_dims_free frees in any case. */
+bool cli_dims(const texts *from, fixed_dims *d);
+void cli_dims_free(fixed_dims *d);
+/* Is it there, and no folder? False: refused with a message. */
+bool cli_is_file(const char *path);
+/* What an ONNX file says of itself (tp_onnx_summary). */
+typedef struct declared {
+    const char *name, *type;
+    int rank; /* -1: not told */
+    int64_t size[TP_MAX_RANK];
+    const char *free[TP_MAX_RANK]; /* name of a free dimension, whose size is -1 */
+} declared;
+
+typedef struct counted {
+    int n;
+    const char *domain, *op;
+} counted;
+
+typedef struct about {
+    char *text; /* all strings point into it; NULL: the model is no ONNX file */
+    long ir_version;
+    int n_opsets, n_in, n_ops;
+    counted *opsets; /* version and domain */
+    declared *in;
+    counted *ops;
+} about;
+
+/* False: refused with a message; about_free frees in any case. */
+bool about_read(about *a, tp_ctx *tp, const char *path);
+void about_free(about *a);
+
+typedef struct model {
+    tp_ctx *tp;
+    tp_graph *graph;
+    const char *path;
+    about about;
+    int n_in, n_out;
+    const char **in, **out; /* names */
+    tp_tensor **feeds;      /* [n_in]; NULL: not given */
+} model;
+
+/* Opens a model: ONNX, or a graph saved by tp_graph_save. `d`: dimensions of ONNX that are fixed;
+ * `inputs`: "NAME=FILE", read into feeds; either may be NULL. When the model cannot be read without
+ * knowing sizes or values of inputs, those that are given are used. False: refused with a
+ * message. model_close frees in any case. */
+bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs);
+void model_close(model *m);
+/* Forgets inputs that are not given and that no output needs: labels of a loss, where only the
+ * prediction is an output. */
+void model_drop_unneeded(model *m);
+/* A program of all inputs and outputs; NULL: refused. */
+tp_program *model_compile(model *m, const tp_compile_options *opt);
+/* Waits for the C program. Without a compiler a message says so, and it goes on without. */
+void model_wait(model *m, tp_program *p);
+
+/* A tensor of a .npy or .pb file; NULL: refused. */
+tp_tensor *tensor_load(tp_ctx *tp, const char *path);
+/* Reads "NAME=FILE" texts into given[inputs->n], where names[n] are the inputs of the model. */
+bool tensors_given(model *m, const texts *inputs, int n, const char *const *names,
+                   tp_feed *given);
+
+/* A quoted string of the library's texts, decoded in place; *p moves from its first quote to
+ * behind its last one. */
+char *cli_unquote(char **p);
+
+/* ---- graphs, as their text says ----------------------------------------------------------------- */
+
+typedef struct ir_cell { /* memory of a variable */
+    const char *name;    /* NULL: none */
+    const char *kind;    /* "param", "state", "view" */
+    const char *dtype, *dims;
+} ir_cell;
+
+typedef struct ir_node {
+    const char *name;         /* NULL: none */
+    const char *op;           /* "matmul", "placeholder", "variable", "const" */
+    const char *value;        /* of a const: "0.5", "[1, 2]", "#0"; else NULL */
+    const char *attrs;        /* "axes=[1], keep=false"; "" when there are none */
+    const char *dtype, *dims; /* "f32", "batch,10" */
+    const char *place;        /* "net.c:8"; "" */
+    int cell;                 /* of a variable; -1 */
+    int n_in;
+    int *in; /* numbers of nodes */
+} ir_node;
+
+typedef struct ir {
+    int n_cells, n_nodes;
+    ir_cell *cells;
+    ir_node *nodes;
+    char *text; /* all strings above point into it */
+    int *operands;
+} ir;
+
+/* Takes tp_graph_text apart (docs/ir.md). False when memory is out; ir_free frees in any case. */
+bool ir_read(ir *v, tp_ctx *tp, const tp_graph *g);
+void ir_free(ir *v);
+const ir_node *ir_find(const ir *v, const char *name);
+/* Number of the axis's size, or its text in `word` and -1. False behind the last axis. */
+bool ir_axis(const char *dims, int axis, int64_t *size, char *word, size_t word_size);
+
+/* ---- output ----------------------------------------------------------------------------------------- */
+
+/* JSON and HTML: what is no valid UTF-8, or in HTML no character but a newline, is U+FFFD. */
+void put_json_text(FILE *out, const char *text);
+void put_html_text(FILE *out, const char *text);
+/* On a terminal and in tables: control bytes become '?'. */
+void put_plain_text(FILE *out, const char *text);
+double cli_now_ms(void);
+
+#endif

@@ -1,0 +1,301 @@
+/* tapir bench: how long a model takes. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct settings {
+    texts inputs, dims;
+    int64_t threads, runs;
+    int engine;
+    bool json;
+} settings;
+
+enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3 };
+static const double steady_ms = 2000; /* of measuring, when --runs does not say */
+
+static const option options[] = {
+    CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
+               "the value of an input, .npy or .pb; others are made:\n"
+               "random numbers from -1 to 1, and 0 for integers"),
+    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
+               "the size of a free dimension; an error says which ones\nthe model has"),
+    CLI_COUNT(runs, "runs", "N", 1, MOST_RUNS,
+              "runs that are measured (as many as take 2 seconds)"),
+    CLI_COUNT(threads, "threads", "N", 1, 4096, "threads: only 1 so far (1)"),
+    CLI_CHOICE(engine, "engine", "auto|reference|c", CLI_ENGINES,
+               "auto: what there is when compiling has ended (auto)"),
+    CLI_SWITCH(json, "json", "one line of JSON"),
+    CLI_OPTIONS_END,
+};
+
+typedef struct figures {
+    double median_ms, p10_ms, p90_ms, load_ms, first_ms;
+    tp_program_stats stats;
+    const char *engine;
+    int runs;
+} figures;
+
+/* ---- inputs ------------------------------------------------------------------------------------- */
+
+static uint32_t next_random(uint64_t *state) /* splitmix64, its upper half */
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (uint32_t)((z ^ (z >> 31)) >> 32);
+}
+
+/* Sizes of an input; false: one is free, which is refused. */
+static bool sizes_of(const model *m, const fixed_dims *d, const char *name, const ir_node *n,
+                     int *rank, int64_t *shape)
+{
+    char word[100];
+    for (*rank = 0; *rank < TP_MAX_RANK; ++*rank) {
+        int64_t *size = &shape[*rank];
+        if (!ir_axis(n->dims, *rank, size, word, sizeof word))
+            return true;
+        for (int i = 0; i < d->n && *size < 0; i++)
+            if (strcmp(d->v[i].name, word) == 0)
+                *size = d->v[i].size;
+        if (*size < 0) {
+            cli_refuse(
+                m->path,
+                "the dimension \"%s\" of input \"%s\" %s[%s] is free: give it a size, as in "
+                "--dim %s=1",
+                word, name, n->dtype, n->dims, word);
+            return false;
+        }
+    }
+    return true;
+}
+
+static tp_tensor *make_input(model *m, const fixed_dims *d, const char *name, const ir *v)
+{
+    int64_t shape[TP_MAX_RANK];
+    int rank;
+    const ir_node *n = ir_find(v, name);
+    if (!n || !sizes_of(m, d, name, n, &rank, shape))
+        return NULL;
+    const bool is_f64 = strcmp(n->dtype, "f64") == 0, is_float = n->dtype[0] == 'f';
+    tp_dtype dtype = TP_BOOL;
+    while (dtype < TP_N_DTYPES && strcmp(tp_dtype_name(dtype), n->dtype) != 0)
+        dtype++;
+    tp_tensor *t = tp_tensor_new(m->tp, is_float ? TP_F64 : dtype, rank, shape, NULL);
+    const int64_t count = tp_count(t);
+    double *values =
+        tp_failed(t) || !is_float ? NULL : malloc((size_t)count * sizeof *values + 1);
+    uint64_t state = 1;
+    for (int64_t i = 0; i < count && values; i++)
+        values[i] = (double)next_random(&state) / 2147483648.0 - 1;
+    if (values) {
+        t = tp_tensor_new(m->tp, TP_F64, rank, shape, values);
+        if (!is_f64)
+            t = tp_cast(t, dtype);
+    }
+    free(values);
+    if (tp_failed(t))
+        cli_refuse_error(m->path, m->tp);
+    return tp_failed(t) ? NULL : t;
+}
+
+static bool make_inputs(model *m, const fixed_dims *d)
+{
+    ir v;
+    bool ok = ir_read(&v, m->tp, m->graph);
+    if (!ok)
+        cli_no_memory();
+    for (int i = 0; i < m->n_in && ok; i++)
+        if (!m->feeds[i]) {
+            m->feeds[i] = make_input(m, d, m->in[i], &v);
+            ok = m->feeds[i];
+        }
+    ir_free(&v);
+    return ok;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------------ */
+
+static int run_once(model *m, tp_program *p, tp_tensor **out, double *ms)
+{
+    if (tp_scope_begin(m->tp) != TP_OK)
+        return cli_no_memory();
+    const double start = cli_now_ms();
+    const bool ok = tp_program_run(p, m->feeds, out) == TP_OK;
+    *ms = cli_now_ms() - start;
+    tp_scope_end(m->tp);
+    return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* In [0, 1]; between two values, their line. */
+static double quantile(const double *sorted, int n, double q)
+{
+    const double at = q * (n - 1);
+    const int below = (int)at;
+    const int above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
+}
+
+static int measure_steady(model *m, const settings *s, tp_program *p, tp_tensor **out,
+                          double *ms, figures *f)
+{
+    const int most = s->runs ? (int)s->runs : MOST_RUNS;
+    int status = CLI_GOOD;
+    double spent = 0;
+    for (int i = 0; i < WARM_UP_RUNS && status == CLI_GOOD && spent < steady_ms; i++) {
+        status = run_once(m, p, out, ms);
+        spent += *ms;
+    }
+    spent = 0;
+    while (f->runs < most && status == CLI_GOOD) {
+        status = run_once(m, p, out, &ms[f->runs]);
+        spent += ms[f->runs++];
+        if (!s->runs && spent > steady_ms && f->runs >= LEAST_RUNS)
+            break;
+    }
+    qsort(ms, (size_t)f->runs, sizeof *ms, by_value);
+    f->median_ms = quantile(ms, f->runs, 0.5);
+    f->p10_ms = quantile(ms, f->runs, 0.1);
+    f->p90_ms = quantile(ms, f->runs, 0.9);
+    return status;
+}
+
+static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine engine,
+                   figures *f)
+{
+    tp_tensor **out = calloc((size_t)m->n_out, sizeof *out);
+    double *ms = calloc(s->runs ? (size_t)s->runs : MOST_RUNS, sizeof *ms);
+    int status = out && ms ? CLI_GOOD : cli_no_memory();
+    if (status == CLI_GOOD && !make_inputs(m, d))
+        status = CLI_BAD;
+    const tp_compile_options opt = {.engine = engine, .freeze = true};
+    const double start = cli_now_ms();
+    double first;
+    tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
+    if (status == CLI_GOOD)
+        status = p ? run_once(m, p, out, &first) : CLI_BAD;
+    f->first_ms = cli_now_ms() - start;
+    if (status == CLI_GOOD && engine == TP_ENGINE_AUTO)
+        model_wait(m, p);
+    if (status == CLI_GOOD)
+        status = measure_steady(m, s, p, out, ms, f);
+    if (p) {
+        f->stats = tp_program_stats_of(p);
+        f->engine = tp_program_engine(p);
+    }
+    free(out);
+    free(ms);
+    return status;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------- */
+
+typedef struct figure {
+    int digits;
+    const char *key;
+    double value;
+    const char *about;
+} figure;
+
+#define FIGURE(digits, key, value, about) ((figure){digits, #key, value, about})
+
+static void put_figures(const figures *f, bool json)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    const double gflop = f->stats.flops * 1e-9;
+    const figure rows[] = {
+        FIGURE(4, median_ms, f->median_ms, "a run, in the steady state"),
+        FIGURE(4, p10_ms, f->p10_ms, "a tenth of the runs are faster"),
+        FIGURE(4, p90_ms, f->p90_ms, "a tenth are slower"),
+        FIGURE(3, load_ms, f->load_ms, "reading the model"),
+        FIGURE(3, first_ms, f->first_ms, "from there to the first result"),
+        FIGURE(3, compile_ms, f->stats.compile_ms,
+               "the C compiler, or reading what it made once"),
+        FIGURE(1, peak_rss_mib, (double)usage.ru_maxrss / 1024, "most memory of this process"),
+        FIGURE(0, arena_bytes, (double)f->stats.arena_bytes, "memory of values in between"),
+        FIGURE(9, gflop, gflop, "work of a run: products and convolutions"),
+        FIGURE(3, gflops, f->median_ms > 0 ? gflop / (f->median_ms * 1e-3) : 0,
+               "work per second"),
+        FIGURE(0, threads, 1, ""),
+        FIGURE(0, runs, f->runs, "that were measured"),
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (json)
+            printf("%s\"%s\": %.*f", i ? ", " : "{", rows[i].key, rows[i].digits,
+                   rows[i].value);
+        else
+            printf("%-14s%14.*f%s%s\n", rows[i].key, rows[i].digits, rows[i].value,
+                   *rows[i].about ? "  " : "", rows[i].about);
+    if (json)
+        printf(", \"engine\": \"%s\"}\n", f->engine);
+    else
+        printf("%-14s%14s\n", "engine", f->engine);
+}
+
+static int bench(const settings *s, const char *path, const fixed_dims *d, tp_engine engine)
+{
+    model m;
+    figures f = {.engine = "none"};
+    const double start = cli_now_ms();
+    int status = model_open(&m, path, d, &s->inputs) ? CLI_GOOD : CLI_BAD;
+    f.load_ms = cli_now_ms() - start;
+    if (status == CLI_GOOD)
+        status = measure(&m, s, d, engine, &f);
+    if (status == CLI_GOOD)
+        put_figures(&f, s->json);
+    model_close(&m);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    settings s = {.threads = 1};
+    fixed_dims d = {0};
+    texts operands;
+    tp_engine engine;
+    int status;
+    if (cli_parse(&cli_bench, argc, argv, &s, &operands, &status)) {
+        status = CLI_BAD;
+        if (s.threads != 1)
+            cli_refuse(NULL,
+                       "--threads %lld: tapir computes on one thread so far; --threads 1 is "
+                       "all it takes",
+                       (long long)s.threads);
+        else if (cli_engine_of(s.engine, &engine) && cli_dims(&s.dims, &d))
+            status = bench(&s, operands.v[0], &d, engine);
+    }
+    cli_dims_free(&d);
+    cli_parsed_free(&cli_bench, &s, &operands);
+    return status;
+}
+
+const command cli_bench = {
+    .name = "bench",
+    .operands = "MODEL",
+    .about = "Measures how long a model takes.",
+    .text =
+        "The model is loaded and run once; then, unless --engine says otherwise, bench waits "
+        "for the\nC program, which takes over, and measures runs with the same inputs.\n"
+        "\n"
+        "examples:\n"
+        "  tapir bench model.onnx\n"
+        "  tapir bench model.onnx --dim batch=8 --dim seq=64 --json\n"
+        "  tapir bench model.onnx --input tokens=tokens.npy\n"
+        "\n"
+        "keys: median_ms p10_ms p90_ms load_ms first_ms compile_ms peak_rss_mib arena_bytes "
+        "gflop\ngflops threads runs engine. From the start to the first result it took load_ms "
+        "+ first_ms;\ngflop is the work of one run in 1e9 operations, gflops the rate of the "
+        "median run.\n",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run,
+};

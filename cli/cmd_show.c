@@ -1,0 +1,471 @@
+/* tapir show: what a model is made of, and what becomes of it. */
+#include "page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    texts dims;
+    int format, after;
+    bool kernels;
+} settings;
+
+enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
+#define STAGES "import,prune,fold,algebra,cse,all"
+enum { AFTER_IMPORT, AFTER_ALL = 5 };
+static const char *const stages[] = {NULL, "prune", "fold", "algebra", "cse", NULL};
+
+static const option options[] = {
+    CLI_CHOICE(format, "format", "text|dot|json|html", "text,dot,json,html",
+               "text; dot: for Graphviz; json; html: a drawing in one\nfile (text)"),
+    CLI_CHOICE(after, "after", "PASS", STAGES, "the graph after " STAGES "\n(import)"),
+    CLI_SWITCH(kernels, "kernels",
+               "text: the kernels of the compiled program and the plan\nof its memory, too; "
+               "--after all is meant"),
+    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
+    CLI_OPTIONS_END,
+};
+
+typedef struct shown {
+    const settings *s;
+    model *m;
+    tp_program *program; /* NULL: the graph as it was imported */
+    const tp_graph *graph;
+    ir imported, v; /* of the model, and of what is shown */
+    int64_t n_params, n_weights, weight_bytes;
+} shown;
+
+/* ---- facts ----------------------------------------------------------------------------------------- */
+
+static double count_of(const char *dims)
+{
+    double n = 1;
+    int64_t size;
+    char word[8];
+    for (int i = 0; ir_axis(dims, i, &size, word, sizeof word); i++)
+        n *= (double)size;
+    return n;
+}
+
+static size_t dtype_size(const char *name)
+{
+    for (tp_dtype t = TP_BOOL; t < TP_N_DTYPES; t++)
+        if (strcmp(tp_dtype_name(t), name) == 0)
+            return tp_dtype_size(t);
+    return 0;
+}
+
+static void count_weights(shown *w)
+{
+    for (int i = 0; i < w->imported.n_cells; i++) {
+        const ir_cell *c = &w->imported.cells[i];
+        if (strcmp(c->kind, "view") == 0)
+            continue;
+        const double n = count_of(c->dims);
+        w->n_weights++;
+        w->n_params += strcmp(c->kind, "param") == 0 ? (int64_t)n : 0;
+        w->weight_bytes += (int64_t)(n * (double)dtype_size(c->dtype));
+    }
+}
+
+typedef struct op_count {
+    const char *op;
+    int n;
+} op_count;
+
+static bool is_op(const ir_node *n)
+{
+    return n->cell < 0 && !n->value && strcmp(n->op, "placeholder") != 0;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const op_count *x = a, *y = b;
+    return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->op, y->op);
+}
+
+/* The ops of a graph, the most frequent first; their number, -1 when memory is out. */
+static int count_ops(const ir *v, op_count **counts)
+{
+    int n = 0;
+    *counts = calloc((size_t)v->n_nodes + 1, sizeof **counts);
+    if (!*counts)
+        return -1;
+    for (int i = 0; i < v->n_nodes; i++) {
+        if (!is_op(&v->nodes[i]))
+            continue;
+        int k = 0;
+        while (k < n && strcmp((*counts)[k].op, v->nodes[i].op) != 0)
+            k++;
+        if (k == n)
+            (*counts)[n++].op = v->nodes[i].op;
+        (*counts)[k].n++;
+    }
+    qsort(*counts, (size_t)n, sizeof **counts, by_count);
+    return n;
+}
+
+/* One fact after the other, as text. */
+static void put_port(FILE *out, const ir *v, const char *name, bool first)
+{
+    const ir_node *n = ir_find(v, name);
+    fprintf(out, "%s", first ? "" : "\n");
+    put_plain_text(out, name);
+    if (n)
+        fprintf(out, " %s[%s]", n->dtype, n->dims);
+}
+
+static void put_file(const shown *w, FILE *out)
+{
+    const about *a = &w->m->about;
+    if (!a->text) {
+        fputs("saved by tp_graph_save", out);
+        return;
+    }
+    fprintf(out, "ONNX, IR version %ld", a->ir_version);
+    for (int i = 0; i < a->n_opsets; i++) {
+        fprintf(out, ", opset %d", a->opsets[i].n);
+        if (*a->opsets[i].domain) {
+            fputs(" of ", out);
+            put_plain_text(out, a->opsets[i].domain);
+        }
+    }
+}
+
+/* Of the file. */
+static void put_operators(const shown *w, FILE *out)
+{
+    const about *a = &w->m->about;
+    for (int i = 0; i < a->n_ops; i++) {
+        fprintf(out, "%s%d ", i ? ", " : "", a->ops[i].n);
+        if (*a->ops[i].domain) {
+            put_plain_text(out, a->ops[i].domain);
+            fputs("::", out);
+        }
+        put_plain_text(out, a->ops[i].op);
+    }
+}
+
+static void put_inputs(const shown *w, FILE *out)
+{
+    for (int i = 0; i < w->m->n_in; i++)
+        put_port(out, &w->imported, w->m->in[i], i == 0);
+}
+
+static void put_outputs(const shown *w, FILE *out)
+{
+    for (int i = 0; i < w->m->n_out; i++)
+        put_port(out, &w->imported, w->m->out[i], i == 0);
+}
+
+static void put_ops(const shown *w, FILE *out)
+{
+    op_count *counts;
+    const int n = count_ops(&w->v, &counts);
+    for (int i = 0; i < n; i++)
+        fprintf(out, "%s%d %s", i ? ", " : "", counts[i].n, counts[i].op);
+    free(counts);
+}
+
+static void put_weights(const shown *w, FILE *out)
+{
+    fprintf(out, "%lld parameters; %lld weights, %.2f MiB", (long long)w->n_params,
+            (long long)w->n_weights, (double)w->weight_bytes / 1048576);
+}
+
+static void put_stage(const shown *w, FILE *out)
+{
+    static const char *const names[] = {"import",  "prune", "fold",
+                                        "algebra", "cse",   "all passes"};
+    fprintf(out, "after %s: %d nodes", names[w->s->after], w->v.n_nodes);
+}
+
+typedef struct fact {
+    const char *name;
+    void (*put)(const shown *w, FILE *out);
+} fact;
+
+enum { OF_FILE = 2 }; /* the first ones need no graph */
+static const fact facts[] = {
+    {"file",      put_file     },
+    {"operators", put_operators},
+    {"inputs",    put_inputs   },
+    {"outputs",   put_outputs  },
+    {"weights",   put_weights  },
+    {"graph",     put_stage    },
+    {"ops",       put_ops      },
+};
+enum { N_FACTS = sizeof facts / sizeof *facts };
+
+/* As text, freed by free(); NULL when memory is out. */
+static char *fact_text(const shown *w, const fact *f)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    f->put(w, out);
+    return fclose(out) == 0 ? text : NULL;
+}
+
+/* ---- formats ------------------------------------------------------------------------------------------ */
+
+static int put_facts(const shown *w, int n)
+{
+    put_plain_text(stdout, w->m->path);
+    printf("\n");
+    for (int i = 0; i < n; i++) {
+        char *text = fact_text(w, &facts[i]);
+        if (!text)
+            return cli_no_memory();
+        const char *label = facts[i].name;
+        for (char *line = text, *next; *text && line; line = next, label = "") {
+            next = strchr(line, '\n');
+            if (next)
+                *next++ = 0;
+            printf("  %-11s%s\n", label, line);
+        }
+        free(text);
+    }
+    return CLI_GOOD;
+}
+
+static int show_text(const shown *w)
+{
+    const int status = put_facts(w, N_FACTS);
+    if (status != CLI_GOOD)
+        return status;
+    char *text = tp_graph_text(w->graph);
+    if (!text)
+        return cli_no_memory();
+    printf("\n%s", text);
+    tp_free(w->m->tp, text);
+    if (!w->s->kernels)
+        return CLI_GOOD;
+    text = tp_program_text(w->program);
+    if (!text)
+        return cli_refuse_error(w->m->path, w->m->tp);
+    printf("\n%s", text);
+    tp_free(w->m->tp, text);
+    return CLI_GOOD;
+}
+
+static int show_dot(const shown *w)
+{
+    char *text = tp_graph_dot(w->graph);
+    if (!text)
+        return cli_no_memory();
+    fputs(text, stdout);
+    tp_free(w->m->tp, text);
+    return CLI_GOOD;
+}
+
+static void put_json_type(const char *dtype, const char *dims)
+{
+    int64_t size;
+    char word[200];
+    printf("\"dtype\": \"%s\", \"shape\": [", dtype);
+    for (int i = 0; ir_axis(dims, i, &size, word, sizeof word); i++) {
+        printf("%s", i ? ", " : "");
+        if (size >= 0)
+            printf("%lld", (long long)size);
+        else
+            put_json_text(stdout, word);
+    }
+    printf("]");
+}
+
+static void put_json_ports(const shown *w, const char *key, int n, const char *const *names)
+{
+    printf(" \"%s\": [", key);
+    for (int i = 0; i < n; i++) {
+        const ir_node *node = ir_find(&w->imported, names[i]);
+        printf("%s{\"name\": ", i ? ", " : "");
+        put_json_text(stdout, names[i]);
+        printf(", ");
+        if (node)
+            put_json_type(node->dtype, node->dims);
+        printf("}");
+    }
+    printf("],\n");
+}
+
+static void put_json_node(const ir *v, int i)
+{
+    const ir_node *n = &v->nodes[i];
+    const char *name = n->name ? n->name : n->cell >= 0 ? v->cells[n->cell].name : NULL;
+    printf("%s\n  {\"id\": %d, \"op\": \"%s\", ", i ? "," : "", i, n->op);
+    if (name) {
+        printf("\"name\": ");
+        put_json_text(stdout, name);
+        printf(", ");
+    }
+    if (n->n_in) {
+        printf("\"inputs\": [");
+        for (int k = 0; k < n->n_in; k++)
+            printf("%s%d", k ? ", " : "", n->in[k]);
+        printf("], ");
+    }
+    const char *const more[][2] = {
+        {"value",      n->value},
+        {"attributes", n->attrs},
+        {"place",      n->place},
+    };
+    for (size_t k = 0; k < sizeof more / sizeof *more; k++)
+        if (more[k][1] && *more[k][1]) {
+            printf("\"%s\": ", more[k][0]);
+            put_json_text(stdout, more[k][1]);
+            printf(", ");
+        }
+    put_json_type(n->dtype, n->dims);
+    printf("}");
+}
+
+static void put_json_about(const about *a)
+{
+    if (!a->text)
+        return;
+    printf(" \"ir_version\": %ld,\n \"opsets\": {", a->ir_version);
+    for (int i = 0; i < a->n_opsets; i++) {
+        printf("%s", i ? ", " : "");
+        put_json_text(stdout, *a->opsets[i].domain ? a->opsets[i].domain : "ai.onnx");
+        printf(": %d", a->opsets[i].n);
+    }
+    printf("},\n \"operators\": [");
+    for (int i = 0; i < a->n_ops; i++) {
+        printf("%s{\"domain\": ", i ? ", " : "");
+        put_json_text(stdout, *a->ops[i].domain ? a->ops[i].domain : "ai.onnx");
+        printf(", \"operator\": ");
+        put_json_text(stdout, a->ops[i].op);
+        printf(", \"count\": %d}", a->ops[i].n);
+    }
+    printf("],\n");
+}
+
+static int show_json(const shown *w)
+{
+    op_count *counts;
+    const int n = count_ops(&w->v, &counts);
+    if (n < 0)
+        return cli_no_memory();
+    printf("{\"file\": ");
+    put_json_text(stdout, w->m->path);
+    printf(",\n");
+    put_json_about(&w->m->about);
+    put_json_ports(w, "inputs", w->m->n_in, w->m->in);
+    put_json_ports(w, "outputs", w->m->n_out, w->m->out);
+    printf(" \"parameters\": %lld, \"weights\": %lld, \"weight_bytes\": %lld,\n \"ops\": {",
+           (long long)w->n_params, (long long)w->n_weights, (long long)w->weight_bytes);
+    for (int i = 0; i < n; i++)
+        printf("%s\"%s\": %d", i ? ", " : "", counts[i].op, counts[i].n);
+    free(counts);
+    printf("},\n \"nodes\": [");
+    for (int i = 0; i < w->v.n_nodes; i++)
+        put_json_node(&w->v, i);
+    printf("\n ]}\n");
+    return CLI_GOOD;
+}
+
+static int show_html(const shown *w)
+{
+    char *texts_of[N_FACTS] = {0};
+    const char *pairs[N_FACTS][2];
+    int status = CLI_GOOD;
+    for (int i = 0; i < N_FACTS; i++) {
+        texts_of[i] = fact_text(w, &facts[i]);
+        pairs[i][0] = facts[i].name;
+        pairs[i][1] = texts_of[i];
+        if (!texts_of[i])
+            status = cli_no_memory();
+    }
+    const page p = {.title = w->m->path,
+                    .v = &w->v,
+                    .n_facts = N_FACTS,
+                    .facts = (const char *const(*)[2])pairs,
+                    .n_out = w->m->n_out,
+                    .out = w->m->out};
+    if (status == CLI_GOOD)
+        status = page_write(&p);
+    for (int i = 0; i < N_FACTS; i++)
+        free(texts_of[i]);
+    return status;
+}
+
+/* ---- all together --------------------------------------------------------------------------------------- */
+
+static int show_model(const settings *s, model *m)
+{
+    static int (*const formats[])(const shown *) = {show_text, show_dot, show_json, show_html};
+    shown w = {.s = s, .m = m, .graph = m->graph};
+    int status = CLI_GOOD;
+    if (s->after != AFTER_IMPORT) {
+        const tp_compile_options opt = {
+            .engine = TP_ENGINE_REFERENCE, .freeze = true, .stop_after = stages[s->after]};
+        w.program = model_compile(m, &opt);
+        w.graph = tp_program_graph(w.program);
+        status = w.program ? CLI_GOOD : CLI_BAD;
+    }
+    if (status == CLI_GOOD &&
+        (!ir_read(&w.imported, m->tp, m->graph) || !ir_read(&w.v, m->tp, w.graph)))
+        status = cli_no_memory();
+    if (status == CLI_GOOD) {
+        count_weights(&w);
+        status = formats[s->format](&w);
+    }
+    ir_free(&w.imported);
+    ir_free(&w.v);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    settings s = {0};
+    fixed_dims d = {0};
+    texts operands;
+    int status;
+    if (cli_parse(&cli_show, argc, argv, &s, &operands, &status)) {
+        status = CLI_BAD;
+        if (s.kernels && s.after == AFTER_IMPORT)
+            s.after = AFTER_ALL;
+        if (s.kernels && s.format != AS_TEXT) {
+            cli_refuse(NULL, "--kernels is for --format text");
+        } else if (cli_dims(&s.dims, &d)) {
+            model m;
+            const shown file = {.s = &s, .m = &m};
+            if (model_open(&m, operands.v[0], &d, NULL))
+                status = show_model(&s, &m);
+            else if (m.about.text &&
+                     s.format == AS_TEXT) /* why it cannot be read has been said */
+                put_facts(&file, OF_FILE);
+            model_close(&m);
+        }
+    }
+    cli_dims_free(&d);
+    cli_parsed_free(&cli_show, &s, &operands);
+    return status;
+}
+
+const command cli_show = {
+    .name = "show",
+    .operands = "MODEL",
+    .about = "Shows what a model is made of.",
+    .text =
+        "The text is what the model takes and gives, its weights and ops, then the graph, a "
+        "line "
+        "per node:\n\n"
+        "  %3 = mul %1, %2 : f32[batch,10]\n\n"
+        "After import the graph is as the file says it; the passes change it to what is run, "
+        "where\nweights are constants. --kernels says which nodes are computed together, and "
+        "where values lie.\n"
+        "\n"
+        "examples:\n"
+        "  tapir show model.onnx | less\n"
+        "  tapir show model.onnx --format html >model.html\n"
+        "  tapir show model.onnx --after all --format dot | dot -Tsvg >model.svg\n"
+        "  tapir show model.onnx --kernels --dim batch=1\n",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,312 @@
+/* Models: ONNX files, and graphs saved by tp_graph_save. Which one it is, its first bytes say. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool cli_is_file(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        cli_refuse(path, "%s", strerror(errno));
+    else if (S_ISDIR(info.st_mode))
+        cli_refuse(path, "it is a folder, not a file");
+    else
+        return true;
+    return false;
+}
+
+/* A model is looked into first and then read, and a pipe gives what it has only once. */
+static bool is_pipe(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+static bool is_saved_graph(const char *path)
+{
+    static const char magic[] = "tapir graph ";
+    char head[sizeof magic - 1] = "";
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return false;
+    const bool is =
+        fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, magic, sizeof head) == 0;
+    fclose(f);
+    return is;
+}
+
+bool cli_dims(const texts *from, fixed_dims *d)
+{
+    *d = (fixed_dims){.v = calloc((size_t)from->n + 1, sizeof *d->v)};
+    for (int i = 0; i < from->n && d->v; i++) {
+        const char *text = from->v[i], *equals = strrchr(text, '=');
+        char *end = NULL;
+        errno = 0;
+        const long long size = equals ? strtoll(equals + 1, &end, 10) : -1;
+        if (!equals || equals == text || end == equals + 1 || *end || errno || size < 0) {
+            cli_refuse(NULL, "--dim %s: it takes NAME=N, as in --dim batch=8", text);
+            return false;
+        }
+        char *name = strndup(text, (size_t)(equals - text));
+        if (!name)
+            break;
+        d->v[d->n++] = (tp_onnx_dim){.name = name, .size = size};
+    }
+    if (d->n < from->n || !d->v)
+        cli_no_memory();
+    return d->v && d->n == from->n;
+}
+
+void cli_dims_free(fixed_dims *d)
+{
+    for (int i = 0; i < d->n; i++)
+        free((char *)d->v[i].name);
+    free(d->v);
+}
+
+/* ---- ONNX ------------------------------------------------------------------------------------ */
+
+/* Is it the name as it is, or as a symbol of the graph, where odd characters are '_'? */
+static bool means(const char *given, const char *name)
+{
+    if (strlen(given) != strlen(name))
+        return false;
+    for (; *name; name++, given++) {
+        const bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+                           (*name >= '0' && *name <= '9');
+        if (*given != *name && (plain || *given != '_'))
+            return false;
+    }
+    return true;
+}
+
+/* The free dimension of the model of which --dim speaks; NULL: refused. */
+static const char *free_dim(const model *m, const char *given)
+{
+    const char *known[64] = {NULL};
+    int n = 0;
+    for (int i = 0; i < m->about.n_in; i++)
+        for (int a = 0; a < m->about.in[i].rank; a++) {
+            const char *name = m->about.in[i].free[a];
+            if (name && means(given, name))
+                return name;
+            if (name && n < 64)
+                known[n++] = name;
+        }
+    const char *near = cli_nearest(given, n, known);
+    if (near)
+        cli_refuse(m->path, "there is no free dimension \"%s\"; did you mean \"%s\"?", given,
+                   near);
+    else if (n)
+        cli_refuse(m->path, "there is no free dimension \"%s\"; the first one is \"%s\"", given,
+                   known[0]);
+    else
+        cli_refuse(m->path, "there is no free dimension \"%s\": all sizes are fixed", given);
+    return NULL;
+}
+
+static bool is_fixed(int n, const tp_onnx_dim *all, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the sizes that given inputs have where the model leaves them free. */
+static int add_sizes(const model *m, int n_given, const tp_feed *given, int n, tp_onnx_dim *all)
+{
+    for (int i = 0; i < n_given; i++)
+        for (int k = 0; k < m->about.n_in; k++) {
+            const declared *d = &m->about.in[k];
+            if (strcmp(d->name, given[i].name) != 0 || d->rank != tp_rank(given[i].value))
+                continue;
+            for (int a = 0; a < d->rank; a++)
+                if (d->free[a] && !is_fixed(n, all, d->free[a]))
+                    all[n++] = (tp_onnx_dim){d->free[a], tp_size(given[i].value, a)};
+        }
+    return n;
+}
+
+static void hint_at_dims(const model *m)
+{
+    bool any = false;
+    if (!strstr(tp_error_message(m->tp), "free dimension"))
+        return;
+    for (int i = 0; i < m->about.n_in; i++)
+        for (int a = 0; a < m->about.in[i].rank; a++)
+            if (m->about.in[i].free[a]) {
+                fputs(any ? ", " : "tapir: free dimensions, for --dim NAME=N: ", stderr);
+                put_plain_text(stderr, m->about.in[i].free[a]);
+                any = true;
+            }
+    fputs(any ? "\n" : "", stderr);
+}
+
+/* First without the values and sizes of inputs, so that one compiled program serves all; then,
+ * when that is refused, with those there are. */
+static bool load_onnx(model *m, const fixed_dims *d, int n_given, const tp_feed *given)
+{
+    const int n_fixed = d ? d->n : 0;
+    tp_onnx_dim *all = calloc((size_t)n_fixed + (size_t)n_given * TP_MAX_RANK + 1, sizeof *all);
+    bool ok = all;
+    for (int i = 0; i < n_fixed && ok; i++) {
+        all[i] = (tp_onnx_dim){free_dim(m, d->v[i].name), d->v[i].size};
+        if (!all[i].name) {
+            free(all);
+            return false;
+        }
+    }
+    tp_onnx_load_options opt = {.n_dims = n_fixed, .dims = all};
+    m->graph = ok ? tp_onnx_load(m->tp, m->path, &opt) : NULL;
+    if (ok && !m->graph && n_given && tp_error(m->tp) == TP_E_VALUE) {
+        tp_clear_error(m->tp);
+        opt.n_dims = add_sizes(m, n_given, given, n_fixed, all);
+        opt.n_values = n_given;
+        opt.values = given;
+        m->graph = tp_onnx_load(m->tp, m->path, &opt);
+    }
+    free(all);
+    if (!ok)
+        cli_no_memory();
+    else if (!m->graph)
+        cli_refuse_error(m->path, m->tp);
+    if (ok && !m->graph)
+        hint_at_dims(m);
+    return m->graph;
+}
+
+static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs, tp_feed *given)
+{
+    if (!about_read(&m->about, m->tp, m->path))
+        return false;
+    const int n = m->about.n_in;
+    const char **names = calloc((size_t)n + 1, sizeof *names);
+    for (int i = 0; i < n && names; i++)
+        names[i] = m->about.in[i].name;
+    if (!names)
+        cli_no_memory();
+    const bool ok =
+        names && tensors_given(m, inputs, n, names, given) && load_onnx(m, d, inputs->n, given);
+    free(names);
+    return ok;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+/* Names of the inputs or outputs; they live as long as the graph. */
+static const char **names_of(const model *m, int n, bool inputs)
+{
+    const char **names = calloc((size_t)n + 1, sizeof *names);
+    for (int i = 0; i < n && names; i++)
+        names[i] =
+            tp_name_of(inputs ? tp_graph_input(m->graph, i) : tp_graph_output(m->graph, i));
+    return names;
+}
+
+static bool find_ports(model *m)
+{
+    m->n_in = tp_graph_n_inputs(m->graph);
+    m->n_out = tp_graph_n_outputs(m->graph);
+    m->in = names_of(m, m->n_in, true);
+    m->out = names_of(m, m->n_out, false);
+    m->feeds = calloc((size_t)m->n_in + 1, sizeof *m->feeds);
+    if (!m->in || !m->out || !m->feeds)
+        cli_no_memory();
+    else if (m->n_out == 0)
+        cli_refuse(m->path, "the graph names no outputs (tp_graph_set_outputs)");
+    else
+        return true;
+    return false;
+}
+
+static bool open_with(model *m, const fixed_dims *d, const texts *inputs, tp_feed *given)
+{
+    if (!cli_is_file(m->path))
+        return false;
+    if (is_pipe(m->path)) {
+        cli_refuse(m->path, "it is a pipe, and a model is read twice: keep it in a file");
+        return false;
+    }
+    const bool saved = is_saved_graph(m->path);
+    if (saved) {
+        m->graph = tp_graph_load(m->tp, m->path);
+        if (!m->graph)
+            cli_refuse_error(m->path, m->tp);
+    }
+    if (saved ? !m->graph : !open_onnx(m, d, inputs, given))
+        return false;
+    if (!find_ports(m) || (saved && !tensors_given(m, inputs, m->n_in, m->in, given)))
+        return false;
+    for (int i = 0; i < m->n_in; i++)
+        for (int k = 0; k < inputs->n; k++)
+            if (strcmp(m->in[i], given[k].name) == 0)
+                m->feeds[i] = given[k].value;
+    return true;
+}
+
+bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs)
+{
+    const texts none = {0};
+    inputs = inputs ? inputs : &none;
+    *m = (model){.path = path, .tp = tp_open(NULL)};
+    tp_feed *given = calloc((size_t)inputs->n + 1, sizeof *given);
+    if (!m->tp || !given)
+        cli_no_memory();
+    const bool ok = m->tp && given && open_with(m, d, inputs, given);
+    free(given);
+    return ok;
+}
+
+void model_close(model *m)
+{
+    free(m->in);
+    free(m->out);
+    free(m->feeds);
+    about_free(&m->about);
+    tp_close(m->tp);
+}
+
+/* Do the outputs come about without input number i? */
+static bool needs(const model *m, int i)
+{
+    const tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE, .stop_after = "prune"};
+    const char *last = m->in[m->n_in - 1], *own = m->in[i];
+    m->in[i] = last; /* the others, in any order */
+    tp_program *p = tp_graph_compile(m->graph, m->n_in - 1, m->in, m->n_out, m->out, &opt);
+    m->in[i] = own;
+    const bool needed = !p;
+    tp_program_free(p);
+    tp_clear_error(m->tp);
+    return needed;
+}
+
+void model_drop_unneeded(model *m)
+{
+    for (int i = m->n_in - 1; i >= 0; i--)
+        if (!m->feeds[i] && !needs(m, i)) {
+            m->n_in--;
+            memmove(m->in + i, m->in + i + 1, (size_t)(m->n_in - i) * sizeof *m->in);
+            memmove(m->feeds + i, m->feeds + i + 1, (size_t)(m->n_in - i) * sizeof *m->feeds);
+        }
+}
+
+tp_program *model_compile(model *m, const tp_compile_options *opt)
+{
+    tp_program *p = tp_graph_compile(m->graph, m->n_in, m->in, m->n_out, m->out, opt);
+    if (!p)
+        cli_refuse_error(m->path, m->tp);
+    return p;
+}
+
+void model_wait(model *m, tp_program *p)
+{
+    if (tp_program_wait(p) == TP_OK)
+        return;
+    cli_refuse_error(m->path, m->tp);
+    fputs("tapir: it is computed in plain loops, slowly\n", stderr);
+    tp_clear_error(m->tp);
+}

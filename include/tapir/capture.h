@@ -1,0 +1,81 @@
+/* tapir: capture: an ordinary C function, run as it is, compiled behind its back.
+ *
+ * The first call runs the body eagerly and records its ops. On later calls the body runs too, but
+ * each op is only checked against what was recorded, and returns a tensor that is not computed
+ * yet; where C looks at a value, and at the end, what is pending runs as compiled segments. So
+ * whatever C does between two ops is honoured: prints, counters, flags, swapped weights. What
+ * differs from the record goes on eagerly and is recorded as a branch. The bits are those of
+ * the eager run. */
+#ifndef TAPIR_CAPTURE_H
+#define TAPIR_CAPTURE_H
+
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tp_function tp_function;
+
+/* Computes out[n_out] from in[n_in]. `user` is the pointer given to tp_function_new. Other
+ * tensors it reaches (through user) are state: read at each call, assigned in place. */
+typedef void (*tp_body)(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out);
+
+typedef struct tp_function_options {
+    tp_engine
+        engine; /* of the segments. AUTO: the eager kernels until the C program is there; C:
+                         a segment that has one waits for its compiler, and stays eager when that
+                         fails (tp_function_wait tells); REFERENCE: plain loops */
+    bool eager; /* the body runs eagerly, as with TAPIR_EAGER=1 */
+} tp_function_options;
+
+/* A captured function; `name` is copied and shows in logs. `opt` may be NULL. NULL on error (see
+ * tp_error). It lives until tp_function_free or tp_close. */
+TP_FN(tp_function *, tp_function_new, tp_ctx *tp, const char *name, tp_body body, void *user,
+      const tp_function_options *opt);
+#define tp_function_new(...) tp_function_new_at(TP_PLACE, __VA_ARGS__)
+/* Not while a call of it runs (TP_E_STATE, and nothing is freed). NULL is fine. */
+TP_API void tp_function_free(tp_function *f);
+
+/* Calls it. A call is a scope: what the body makes dies with it, but for results, gradients and what it
+ * retained. In every mode (captured, eager, symbolic, inside another function) a call is one
+ * node to gradients: contributions inside are added up inside first. With a symbolic argument
+ * the body adds to that graph. Failed results are failed tensors; the status is the first
+ * one's. */
+TP_FN(tp_status, tp_function_call, tp_function *f, int n_in, tp_tensor *const *in, int n_out,
+      tp_tensor **out);
+#define tp_function_call(...) tp_function_call_at(TP_PLACE, __VA_ARGS__)
+/* The same for a function of one result. */
+TP_FN(tp_tensor *, tp_function_apply, tp_function *f, int n_in, tp_tensor *const *in);
+#define tp_function_apply(...) tp_function_apply_at(TP_PLACE, __VA_ARGS__)
+
+/* Tensors as two arguments, count and array: tp_function_apply(f, TP_TENSORS(x, y)). In C only. */
+#ifndef __cplusplus
+#define TP_TENSORS(...)                                                                        \
+    (int)(sizeof((tp_tensor *const[]){__VA_ARGS__}) / sizeof(tp_tensor *)),                    \
+        (tp_tensor *const[])                                                                   \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+#endif
+
+typedef struct tp_function_stats {
+    int64_t calls;        /* of the function */
+    int64_t user_calls;   /* runs of its body */
+    int64_t recordings;   /* calls that recorded something new */
+    int64_t segments;     /* in the tree */
+    int64_t compilations; /* programs made for segments; equal segments share one */
+} tp_function_stats;
+TP_API tp_function_stats tp_function_stats_of(const tp_function *f);
+
+/* The tree of segments with the user's lines: ops, branches and how often each was taken, programs, what
+ * stayed eager and why. NULL when out of memory; tp_free frees. */
+TP_API char *tp_function_text(const tp_function *f);
+/* Waits for all compilations under way; TP_E_COMPILER when one failed (its segment stays
+ * eager). */
+TP_API tp_status tp_function_wait(tp_function *f);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

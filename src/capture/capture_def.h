@@ -1,0 +1,269 @@
+/* Capture: what the layers of a captured function share.
+ *
+ * A *tree* records what the body has done so far: each *step* is an op call, a number made a
+ * tensor, an assignment, a look at a value, or the return; where runs differed a step has several
+ * next ones. A *frame* is one run of the body. It walks down the tree, adding steps where it
+ * finds none, and keeps what is *pending*: ops called but not computed. They are computed
+ * (*settled*) where C looks at a value and at the end, by *segments*: stretches of steps in which
+ * no run ever ended or turned off. A segment that runs again gets a program; until that is there,
+ * and whenever something does not fit, its ops are computed one by one, as they would have been
+ * eagerly. So a program is a matter of speed only.
+ *
+ * Tensors a frame has met carry its number, and what they are in it: the number of the step that
+ * makes them, or ~n for the n-th tensor from outside. That is all that operands are compared by. */
+#ifndef TAPIR_CAPTURE_DEF_H
+#define TAPIR_CAPTURE_DEF_H
+
+#include "core/variable.h"
+#include "graph/program.h"
+#include "tapir/capture.h"
+
+/* Limits. In the stress build some are met all the time. */
+#ifdef TPI_STRESS
+enum {
+    TPI_MAX_STEPS = 300,
+    TPI_MAX_TURNS = 4,
+    TPI_MAX_PROGRAM_STEPS = 50,
+    TPI_LONG_SEGMENT = 24
+};
+#else
+enum {
+    TPI_MAX_STEPS = 1 << 18,      /* of one tree: what comes on top runs eagerly */
+    TPI_MAX_TURNS = 256,          /* different next steps of one step */
+    TPI_MAX_PROGRAM_STEPS = 4000, /* of a segment that gets a program */
+    TPI_LONG_SEGMENT = 256        /* steps from which on loops are cut at their turns */
+};
+#endif
+enum {
+    TPI_STEPS_PER_RUN =
+        200, /* so many more steps ask for one run more before a program is made */
+    TPI_MAX_COMPILERS = 2, /* under way at once for one function */
+    TPI_MAX_REBUILDS = 8,  /* programs of one segment, before its ops stay eager */
+    TPI_MAX_OBSERVED = 4   /* values of a size by which its rule is found */
+};
+
+/* Why something stays eager. */
+typedef enum tpi_why {
+    TPI_WHY_none,
+#define WHY(name, text) TPI_WHY_##name,
+#include "capture/why.def"
+#undef WHY
+    TPI_N_WHYS
+} tpi_why;
+
+typedef enum tpi_step_kind {
+    TPI_STEP_ENTRY,  /* in: the arguments */
+    TPI_STEP_OP,     /* in: the operands */
+    TPI_STEP_SCALAR, /* a tensor of rank 0 with `value` */
+    TPI_STEP_ASSIGN, /* in: the variable, its new value */
+    TPI_STEP_LOOK,   /* in: what is looked at, if anything in particular */
+    TPI_STEP_RETURN  /* in: the results */
+} tpi_step_kind;
+
+/* A tensor from outside where a step meets it first. */
+typedef struct tpi_outside {
+    uint8_t dtype, rank;
+    uint8_t varied;             /* axes, as bits */
+    bool swapped;               /* the tensor was not always one of the same elements */
+    tp_tensor *tensor;          /* the last one, one reference; NULL: an argument, or wrapped */
+    int64_t shape[TP_MAX_RANK]; /* when it was recorded */
+    int n_seen; /* of an argument: other calls whose sizes are kept, the last one among them */
+    int64_t seen[TPI_MAX_OBSERVED][TP_MAX_RANK];
+} tpi_outside;
+
+typedef struct tpi_segment tpi_segment;
+typedef struct tpi_step tpi_step;
+struct tpi_step {
+    /* what a matched call reads, in one cache line: */
+    const tpi_op *op;
+    tpi_step *first, *next; /* of the steps that followed; beside it */
+    int32_t *in;            /* few, or a longer list */
+    int32_t few[2];
+    uint8_t kind, dtype, rank;
+    bool cut;            /* a segment ends behind it */
+    int32_t n_in, n_new; /* operands; those met here for the first time */
+    int32_t number;      /* of steps above it */
+    uint32_t taken;
+    bool as_recorded;           /* added in a run whose sizes were those of the steps above */
+    int64_t shape[TP_MAX_RANK]; /* of the value, when it was recorded: the next line */
+    void *attrs;
+    tpi_outside *new;
+    double value;      /* of a SCALAR */
+    tp_tensor *scalar; /* one reference */
+    uint8_t look;      /* tpi_look */
+    bool truth;        /* LOOK_TRUTH: what it was */
+    bool varied;       /* the value of a SCALAR, or sizes among the attributes, did */
+    bool needed;       /* its value was needed outside its segment */
+    int32_t period;    /* its segment is one turn of a loop of so many steps; 0: no */
+    tpi_at at;
+    tpi_step *above;
+    tpi_segment *segment; /* that begins here */
+    size_t bytes;
+};
+
+typedef struct tpi_tree {
+    tpi_step top; /* above the entries */
+    int64_t n_steps;
+} tpi_tree;
+
+typedef struct tpi_pending {
+    tpi_step *step;
+    tp_tensor *value;  /* one reference; of an assignment: the variable */
+    void *attrs;       /* of this run, when not the step's; else NULL */
+    int32_t operands;  /* first of its own in the frame's list */
+    int32_t counted;   /* scratch of settling: references of its value */
+    uint64_t assigned; /* operands that stand for a variable, by bits */
+    bool view;         /* it will share its operand's memory */
+    bool alive, need;  /* while settling: somebody holds it; its elements are wanted */
+} tpi_pending;
+
+typedef struct tpi_frame {
+    tp_ctx *ctx;
+    tp_function *f;
+    tpi_tree *tree;
+    tpi_step *at; /* the last step */
+    uint32_t serial;
+    int32_t n_outside;
+    bool as_recorded; /* so far every size is what it was when it was recorded */
+    bool may_fail;    /* one of the pending */
+    bool settling;
+    bool new_steps; /* this run added some */
+    bool lost;      /* it goes on eagerly */
+    tpi_pending *pending;
+    int32_t n_pending, pending_size;
+    int32_t base;         /* number of the first pending step */
+    tp_tensor **operands; /* a reference each */
+    int32_t n_operands, operands_size;
+} tpi_frame;
+
+/* A program that any segment with equal text uses. */
+typedef struct tpi_shared tpi_shared;
+
+struct tp_function {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    char *name;
+    tpi_at at;
+    tp_body body;
+    void *user;
+    tp_function_options options;
+    int64_t serial;
+    int running;                /* calls under way */
+    tpi_tree forward, backward; /* of the body; of the gradients of its calls */
+    tpi_frame frame;
+    tpi_shared *programs;
+    tp_function_stats stats;
+    int64_t lost; /* calls that went on eagerly */
+    tpi_why why_lost;
+    tpi_at lost_at;
+};
+
+/* ---- tree.c --------------------------------------------------------------------------------- */
+
+/* What a step would be, before it is looked for. */
+typedef struct tpi_call_of {
+    tpi_step_kind kind;
+    tpi_at at;
+    const tpi_op *op;
+    int32_t n_in, n_new;
+    const int32_t *in;
+    const tp_tensor *const *new;
+    const void *attrs;
+    double value;
+    uint8_t dtype, look;
+    bool truth;
+} tpi_call_of;
+
+/* The next step that is this call, NULL: none. *same: its attributes are equal, not just alike
+ * (sizes differ). */
+tpi_step *tpi_step_find(const tpi_step *above, const tpi_call_of *c, bool *same);
+/* Adds one; NULL when memory is out, or a limit is reached (*why). */
+tpi_step *tpi_step_add(tpi_tree *tree, tp_ctx *ctx, tpi_step *above, const tpi_call_of *c,
+                       tpi_why *why);
+/* From here on a segment ends behind this step. */
+void tpi_step_cut(tp_ctx *ctx, tpi_step *s);
+/* Cuts loops in the long stretch that ends at s, of n steps. */
+void tpi_cut_long(tp_ctx *ctx, tpi_step *s, int n);
+/* The next step in program order, NULL at the end: depth first. */
+tpi_step *tpi_tree_walk(const tpi_tree *tree, const tpi_step *s);
+void tpi_tree_free(tpi_tree *tree, tp_ctx *ctx);
+/* Is this integer of the attributes (counted as flattened) a size, which may vary? */
+bool tpi_attr_is_size(const tpi_op *op, int flat);
+
+/* ---- frame.c -------------------------------------------------------------------------------- */
+
+extern const tpi_frame_rules tpi_capture_rules;
+
+/* Opens the function's frame in `tree`; false: not possible now, run eagerly. */
+bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tensor *const *in);
+/* Settles and closes it, `out` being returned. */
+void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out);
+
+/* ---- settle.c ------------------------------------------------------------------------------- */
+
+/* Computes all that is pending. */
+void tpi_settle(tpi_frame *fr);
+/* The operand of a pending step. */
+static inline tp_tensor *tpi_operand(const tpi_frame *fr, const tpi_pending *p, int k)
+{
+    return fr->operands[p->operands + k];
+}
+static inline const void *tpi_attrs_of(const tpi_pending *p)
+{
+    return p->attrs ? p->attrs : p->step->attrs;
+}
+
+/* ---- segment.c: programs for pending stretches ------------------------------------------------ */
+
+/* Runs pending steps [from, to) by the segment's program. False: compute them one by one. */
+bool tpi_segment_run(tpi_frame *fr, int from, int to);
+void tpi_segment_free(tp_ctx *ctx, tpi_segment *s);
+void tpi_shared_free(tp_function *f);
+/* Waits for all compilers; false: one failed. */
+bool tpi_shared_wait(tp_function *f);
+/* Declares step t, the i-th of the segment that begins at `first`, in a graph in which operands
+ * are found by number; sizes that varied are what they followed from. */
+typedef struct tpi_nodes_of {
+    tp_tensor *(*node)(void *user, int32_t number);
+    void *user;
+} tpi_nodes_of;
+tp_tensor *tpi_segment_declare(tp_graph *g, const tpi_step *first, int i, const tpi_step *t,
+                               const tpi_nodes_of *nodes);
+/* For people: what became of it. */
+typedef struct tpi_segment_state {
+    int64_t runs, program_runs;
+    int programs, kernels;
+    double compile_ms;
+    const char *program; /* what became of it: "ready", "is being compiled", ... */
+} tpi_segment_state;
+tpi_segment_state tpi_segment_state_of(const tpi_segment *s);
+
+/* ---- rules.c: sizes that vary as expressions of few -------------------------------------------- */
+
+/* Values that were seen of one size or number. */
+typedef struct tpi_quantity {
+    int64_t seen[TPI_MAX_OBSERVED];
+    int symbol;     /* a symbol of its own: its number; -1: computed from others */
+    int rule, a, b; /* quantities */
+    int64_t c;
+} tpi_quantity;
+
+/* Finds for each a symbol, or a rule over earlier ones that fits all n_seen values. Returns the
+ * number of symbols. */
+int tpi_find_rules(int n, tpi_quantity *q, int n_seen);
+/* Is the value what the rule says? */
+bool tpi_rule_holds(const tpi_quantity *q, int i, const int64_t *values);
+/* The same as a size expression. */
+int64_t tpi_rule_dim(tpi_dims *dims, const tpi_quantity *q, int i, const int64_t *symbols);
+
+/* ---- function.c ----------------------------------------------------------------------------- */
+
+void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why);
+
+/* ---- tree_text.c ------------------------------------------------------------------------------ */
+
+const char *tpi_why_text(tpi_why why); /* for people */
+void tpi_capture_log(const tp_function *f, tpi_at at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,705 @@
+/* A run of the body: what its op calls become. */
+#include "capture/capture_def.h"
+
+#include <string.h>
+
+enum { FEW = 8 };
+
+/* ---- what is pending --------------------------------------------------------------------------- */
+
+static bool grow(tpi_frame *fr, int n_in)
+{
+    tpi_mem *m = &fr->ctx->mem;
+    if (fr->n_pending == fr->pending_size) {
+        const int32_t size = fr->pending_size ? fr->pending_size * 2 : 64;
+        tpi_pending *v = tpi_resize(m, fr->pending, (size_t)fr->pending_size * sizeof *v,
+                                    (size_t)size * sizeof *v);
+        if (!v)
+            return false;
+        fr->pending = v;
+        fr->pending_size = size;
+    }
+    if (fr->n_operands + n_in > fr->operands_size) {
+        const int32_t size = (fr->n_operands + n_in) * 2 + 64;
+        tp_tensor **v = tpi_resize(m, fr->operands, (size_t)fr->operands_size * sizeof *v,
+                                   (size_t)size * sizeof *v);
+        if (!v)
+            return false;
+        fr->operands = v;
+        fr->operands_size = size;
+    }
+    return true;
+}
+
+static inline bool push(tpi_frame *fr, tpi_step *step, tp_tensor *value, const void *attrs,
+                        int n_in, tp_tensor *const *in, uint64_t assigned)
+{
+    if ((fr->n_pending == fr->pending_size || fr->n_operands + n_in > fr->operands_size) &&
+        !grow(fr, n_in))
+        return false;
+    void *own = NULL;
+    if (attrs) {
+        own = tpi_take(&fr->ctx->mem, step->op->attrs_size);
+        if (!own)
+            return false;
+        memcpy(own, attrs, step->op->attrs_size);
+    }
+    fr->pending[fr->n_pending++] = (tpi_pending){.step = step,
+                                                 .value = value,
+                                                 .attrs = own,
+                                                 .operands = fr->n_operands,
+                                                 .assigned = assigned};
+    value->refs++;
+    tp_tensor **operands = fr->operands + fr->n_operands;
+    fr->n_operands += n_in;
+    for (int i = 0; i < n_in; i++) {
+        operands[i] = in[i];
+        in[i]->refs++;
+    }
+    return true;
+}
+
+/* ---- finding the step ------------------------------------------------------------------------------ */
+
+static inline int32_t number_of(tpi_frame *fr, tp_tensor *t)
+{
+    if (t->frame != fr->serial) {
+        t->frame = fr->serial;
+        t->number = ~fr->n_outside++;
+    }
+    return t->number;
+}
+
+/* Room for the numbers of a call's operands. */
+typedef struct room {
+    int32_t in[FEW];
+    const tp_tensor *new[FEW];
+} room;
+
+/* What tensors are in this frame, and those that are met for the first time; false when memory is
+ * out. */
+static inline bool number_all(tpi_frame *fr, tpi_call_of *c, room *r, int n,
+                              tp_tensor *const *in)
+{
+    int32_t *v = r->in;
+    const tp_tensor **new = r->new;
+    if (n > FEW) {
+        v = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *v);
+        new = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *new);
+    }
+    int n_new = 0;
+    for (int i = 0; i < n && v && new; i++) {
+        const int32_t before = fr->n_outside;
+        v[i] = number_of(fr, in[i]);
+        if (fr->n_outside != before)
+            new[n_new++] = in[i];
+    }
+    c->n_in = n;
+    c->in = v;
+    c->n_new = n_new;
+    c->new = new;
+    return v && new;
+}
+
+static inline void numbers_done(tpi_frame *fr, const tpi_call_of *c)
+{
+    if (c->n_in > FEW) {
+        const size_t n = (size_t)c->n_in;
+        tpi_give_back(&fr->ctx->mem, (void *)c->in, n * sizeof *c->in);
+        tpi_give_back(&fr->ctx->mem, (void *)c->new, n * sizeof *c->new);
+    }
+}
+
+/* The call comes to nothing: what it met first has not been met. */
+static void take_back(tpi_frame *fr, const tpi_call_of *c)
+{
+    for (int i = 0; i < c->n_new; i++)
+        ((tp_tensor *)c->new[i])->frame = 0;
+    fr->n_outside -= c->n_new;
+}
+
+/* For a model that is written, in which it would be a constant. A long one is not looked through. */
+static bool same_elements(const tp_tensor *a, const tp_tensor *b)
+{
+    enum { LONG = 1 << 16 };
+    return a->buf && b->buf && a->flags & b->flags & TPI_CONTIGUOUS && tpi_same_shape(a, b) &&
+           tpi_bytes(a) <= LONG && memcmp(a->data, b->data, tpi_bytes(a)) == 0;
+}
+
+/* What is met here in this run: its sizes, and the tensor, which is kept until the next one. */
+static inline void meet(tpi_frame *fr, const tpi_step *s, const tpi_call_of *c)
+{
+    for (int i = 0; i < s->n_new; i++) {
+        tpi_outside *o = &s->new[i];
+        tp_tensor *t = (tp_tensor *)c->new[i];
+        for (int a = 0; a < o->rank; a++)
+            if (o->shape[a] != t->shape[a]) {
+                fr->as_recorded = false;
+                o->varied |= (uint8_t)(1 << a);
+            }
+        if (o->tensor == t || s->kind == TPI_STEP_ENTRY)
+            continue;
+        if (!o->swapped && o->tensor)
+            o->swapped = !same_elements(o->tensor, t);
+        tpi_unref(o->tensor);
+        o->tensor = t->buf && t->buf->size ? t : NULL;
+        tpi_ref(o->tensor);
+    }
+    if (s->kind == TPI_STEP_ENTRY && !fr->as_recorded)
+        for (int i = 0; i < s->n_new; i++) {
+            tpi_outside *o = &s->new[i];
+            o->n_seen += o->n_seen < TPI_MAX_OBSERVED;
+            memcpy(o->seen[o->n_seen - 1], c->new[i]->shape, sizeof(int64_t) * o->rank);
+        }
+}
+
+/* The next call will ask for the step behind this one: after a program has run, it is in no cache
+ * any more. */
+static inline tpi_step *arrive(tpi_frame *fr, tpi_step *s)
+{
+    const char *next = (const char *)s->first;
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 64);
+    __builtin_prefetch(next + 128);
+    s->taken++;
+    return fr->at = s;
+}
+
+/* Goes on eagerly until the frame is closed. */
+static void lose(tpi_frame *fr, tpi_at at, tpi_why why)
+{
+    tpi_function_lost(fr->f, at, why);
+    tpi_settle(fr);
+    fr->lost = true;
+    fr->ctx->frame = NULL;
+}
+
+static const char *name_of(tpi_step_kind kind, const tpi_op *op)
+{
+    static const char *const names[] = {[TPI_STEP_ENTRY] = "a call",
+                                        [TPI_STEP_SCALAR] = "a number",
+                                        [TPI_STEP_ASSIGN] = "assign",
+                                        [TPI_STEP_LOOK] = "a look at a value",
+                                        [TPI_STEP_RETURN] = "the return"};
+    return kind == TPI_STEP_OP ? op->name : names[kind];
+}
+
+/* Goes on to the step that is this call, adding it when it is new; NULL: the frame is lost. */
+static tpi_step *go_on(tpi_frame *fr, const tpi_call_of *c, bool *same)
+{
+    tpi_step *s = tpi_step_find(fr->at, c, same);
+    if (s) {
+        meet(fr, s, c);
+    } else {
+        tpi_why why;
+        const bool turn = fr->at->first != NULL;
+        s = tpi_step_add(fr->tree, fr->ctx, fr->at, c, &why);
+        if (!s) {
+            lose(fr, c->at, why);
+            return NULL;
+        }
+        *same = true;
+        fr->new_steps = true;
+        s->as_recorded = fr->as_recorded;
+        meet(fr, s, c);
+        if (turn && c->kind == TPI_STEP_LOOK && c->look == TPI_LOOK_TRUTH)
+            tpi_capture_log(fr->f, c->at, "branch: tp_truth is %s for the first time",
+                            c->truth ? "true" : "false");
+        else if (turn)
+            tpi_capture_log(fr->f, c->at, "branch: %s, where %s followed before",
+                            name_of(c->kind, c->op),
+                            name_of((tpi_step_kind)fr->at->first->kind, fr->at->first->op));
+    }
+    return arrive(fr, s);
+}
+
+/* ---- op calls ---------------------------------------------------------------------------------------- */
+
+/* Strides of a tensor without value. True: it will be a view of its operand. */
+static bool lay_out(const tpi_infer *q, tp_tensor *y)
+{
+    y->flags |= TPI_LAZY;
+    if (q->op->kind == TPI_VIEW) {
+        const tp_tensor *x = q->in[0];
+        tpi_view v = {.in = x, .out = y, .in_stride = x->stride, .attrs = q->attrs};
+        if (q->op->view(&v)) {
+            memcpy(y->stride, v.stride, sizeof(int64_t) * y->rank);
+            tpi_note_contiguous(y);
+            return true;
+        }
+    }
+    tpi_set_strides(y);
+    return false;
+}
+
+/* Small conversions of what is known are done at once: of labels to indices, which can then be
+ * checked. */
+static bool is_index_cast(const tpi_infer *q)
+{
+    const tp_tensor *x = q->in[0];
+    return q->op->code == TPI_OP_cast && x->buf && q->dtype == TP_I64 && x->dtype < TP_F32 &&
+           tpi_count(x) <= 1 << 16;
+}
+
+/* The value, pending or there already; a failed tensor when memory is out. */
+static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
+{
+    *view = false;
+    tp_tensor *y = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
+    if (!y)
+        return tpi_no_memory(q->ctx, q->at, q->op->name);
+    if (q->op->kind == TPI_VIEW && q->in[0]->buf && tpi_share(q, y))
+        return y;
+    if (q->n_in == 1 && is_index_cast(q)) {
+        struct tpi_frame *frame = q->ctx->frame;
+        q->ctx->frame = NULL;
+        y = tpi_compute(q, y);
+        q->ctx->frame = frame;
+        return y;
+    }
+    *view = lay_out(q, y);
+    if (q->op->index_in)
+        fr->may_fail |= !q->in[q->op->index_in]->buf;
+    return y;
+}
+
+static bool is_hollow(const tpi_frame *fr, const tp_tensor *t)
+{
+    return t->flags & TPI_LAZY && (t->frame != fr->serial || t->number < fr->base);
+}
+
+/* A variable stands for its pending new value. Its views share its memory: for them, and to make
+ * one, it is brought up to date first. */
+static bool resolve(tpi_frame *fr, tpi_at at, bool view, int n_in, tp_tensor **in,
+                    uint64_t *assigned)
+{
+    *assigned = 0;
+    for (int i = 0; i < n_in; i++)
+        if (in[i]->buf && in[i]->buf->assigned &&
+            !(in[i]->flags & TPI_STATE && i < 64 && !view))
+            fr->ctx->frame_rules->look(fr->ctx, at, in[i], TPI_LOOK_OTHER);
+    for (int i = 0; i < n_in; i++) {
+        const tp_tensor *t = in[i];
+        if (is_hollow(fr, t))
+            return false;
+        if (!t->buf || !t->buf->assigned)
+            continue;
+        in[i] = t->buf->assigned;
+        *assigned |= (uint64_t)1 << i;
+    }
+    return true;
+}
+
+static tp_tensor *out_of_frame(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                               tp_tensor *const *in, const void *attrs)
+{
+    struct tpi_frame *frame = ctx->frame;
+    ctx->frame = NULL;
+    tp_tensor *y;
+    if (op ==
+        &tpi_op_random) { /* it has no operand to find the context by, and has its position */
+        const tpi_random_attrs *r = attrs;
+        const tpi_infer q = {.op = op, .at = at, .ctx = ctx, .attrs = attrs};
+        y = tpi_tensor(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
+        y = y ? tpi_compute(&q, y) : tpi_no_memory(ctx, at, op->name);
+    } else {
+        y = tpi_apply(at, op, n_in, in, attrs);
+    }
+    ctx->frame = frame;
+    return y;
+}
+
+/* The step of this op call, with the shape of its result in q; NULL: *failed, or the frame is
+ * lost. */
+static tpi_step *find_op(tpi_frame *fr, tpi_infer *q, tpi_call_of *c, bool *same,
+                         tp_tensor **failed)
+{
+    if (fr->as_recorded && q->op != &tpi_op_random) { /* as before: then its sizes are too */
+        tpi_step *s = tpi_step_find(fr->at, c, same);
+        if (s)
+            meet(fr, s, c);
+        if (s && *same && fr->as_recorded && s->as_recorded) {
+            q->dtype = (tp_dtype)s->dtype;
+            q->rank = s->rank;
+            for (int i = 0; i < s->rank; i++)
+                q->shape[i] = s->shape[i];
+            return arrive(fr, s);
+        }
+    }
+    *failed = tpi_infer_op(q);
+    if (*failed)
+        return NULL;
+    c->dtype = (uint8_t)q->dtype;
+    tpi_step *s = go_on(fr, c, same);
+    if (!s)
+        return NULL;
+    if (s->taken == 1) {
+        s->rank = (uint8_t)q->rank;
+        memcpy(s->shape, q->shape, sizeof(int64_t) * (size_t)q->rank);
+    }
+    if (!*same && q->op != &tpi_op_random) {
+        fr->as_recorded = false;
+        s->varied = true;
+    }
+    for (int a = 0; a < q->rank; a++)
+        fr->as_recorded &= q->shape[a] == s->shape[a];
+    return s;
+}
+
+/* An index out of range is told now, when it can be known. */
+static bool refused_index(tpi_frame *fr, tpi_infer *q, tp_tensor *const *tape, tp_tensor **y)
+{
+    if (!q->op->index_in || !q->in[q->op->index_in]->buf)
+        return false;
+    *y = tpi_infer_op(q);
+    if (*y)
+        return true;
+    if (tpi_indices_in_range(q->in, q->attrs))
+        return false;
+    tpi_settle(fr);
+    *y = out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
+    return true;
+}
+
+static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bool same,
+                              tp_tensor *const *tape, uint64_t assigned, bool requires)
+{
+    tp_ctx *ctx = fr->ctx;
+    bool view;
+    tp_tensor *y = declare(fr, q, &view);
+    if (y->status != TP_OK)
+        return y;
+    y->frame = fr->serial;
+    y->number = s->number;
+    if (tpi_records(ctx, q->op, (int)q->dtype, requires)) {
+        if (!tpi_record(y, q->op, q->n_in, tape, q->attrs, q->op->attrs_size))
+            return tpi_no_memory(ctx, q->at, q->op->name);
+        y->flags |= TPI_REQUIRES;
+    }
+    const bool own_attrs = !same || q->op == &tpi_op_random;
+    if (!push(fr, s, y, own_attrs ? q->attrs : NULL, q->n_in, q->in, assigned))
+        return tpi_no_memory(ctx, q->at, q->op->name);
+    fr->pending[fr->n_pending - 1].view = view;
+    return y;
+}
+
+/* The tensor that was met there in the last run, with its first sizes. */
+static inline bool is_met_again(const tpi_outside *o, const tp_tensor *t)
+{
+    bool same = o->tensor == t;
+    for (int a = 0; a < o->rank && same; a++)
+        same = o->shape[a] == t->shape[a];
+    return same;
+}
+
+/* What happens nearly always, in one go: the op that followed last time, on the same operands.
+ * NULL: something is different. */
+static inline tp_tensor *match(tpi_frame *fr, tpi_infer *q, bool requires)
+{
+    tpi_step *s = fr->at->first;
+    const tpi_op *op = q->op;
+    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || !s->as_recorded ||
+        !fr->as_recorded || op->index_in)
+        return NULL;
+    int n_new = 0;
+    for (int i = 0; i < q->n_in; i++) {
+        const tp_tensor *t = q->in[i];
+        const bool met = t->frame == fr->serial;
+        if (met ? t->number != s->in[i]
+                : n_new == s->n_new || s->in[i] != ~(fr->n_outside + n_new) ||
+                      !is_met_again(&s->new[n_new], t))
+            return NULL;
+        if (t->flags & TPI_LAZY ? !met || t->number < fr->base : !t->buf || t->buf->assigned)
+            return NULL;
+        n_new += !met;
+    }
+    if (n_new != s->n_new ||
+        (op->attrs_size && memcmp(s->attrs, q->attrs, op->attrs_size) != 0))
+        return NULL;
+    for (int i = 0; i < q->n_in && n_new; i++)
+        number_of(fr, q->in[i]);
+    q->dtype = (tp_dtype)s->dtype;
+    q->rank = s->rank;
+    for (int i = 0; i < s->rank; i++)
+        q->shape[i] = s->shape[i];
+    tp_tensor *y = add_pending(fr, q, arrive(fr, s), true, q->in, 0, requires);
+    if (y->status != TP_OK)
+        lose(fr, q->at, TPI_WHY_memory);
+    return y;
+}
+
+static tp_tensor *apply_resolved(tpi_frame *fr, tpi_infer *q, tpi_call_of *c,
+                                 tp_tensor *const *tape, uint64_t assigned, bool requires)
+{
+    tp_tensor *y = NULL;
+    if (refused_index(fr, q, tape, &y))
+        return y;
+    room r;
+    bool same = false;
+    tpi_step *s = NULL;
+    if (number_all(fr, c, &r, q->n_in, q->in))
+        s = find_op(fr, q, c, &same, &y);
+    else
+        y = tpi_no_memory(q->ctx, q->at, q->op->name);
+    if (!s)
+        take_back(fr, c);
+    numbers_done(fr, c);
+    if (y)
+        return y;
+    if (!s)
+        return out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
+    y = add_pending(fr, q, s, same, tape, assigned, requires);
+    if (y->status != TP_OK) /* its step is without it: what is pending would be shifted */
+        lose(fr, q->at, TPI_WHY_memory);
+    return y;
+}
+
+/* ---- numbers, assignments, looks ------------------------------------------------------------------------ */
+
+static tp_tensor *new_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+{
+    tp_tensor *t = tpi_tensor_new(ctx, at, dtype, 0, NULL);
+    if (t->status == TP_OK)
+        tpi_store_f64(dtype, t->data, value);
+    return t;
+}
+
+static tp_tensor *frame_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+{
+    tpi_frame *fr = ctx->frame;
+    room r;
+    tpi_call_of c = {
+        .kind = TPI_STEP_SCALAR, .at = at, .dtype = (uint8_t)dtype, .value = value};
+    number_all(fr, &c, &r, 0, NULL);
+    bool same;
+    tpi_step *s = go_on(fr, &c, &same);
+    if (!s)
+        return new_scalar(ctx, at, dtype, value);
+    s->varied |= !same;
+    tp_tensor *t = s->scalar;
+    if (!same || !t || t->refs > 1 || t->flags & TPI_REQUIRES || t->name) {
+        t = new_scalar(ctx, at, dtype, value);
+        if (t->status != TP_OK)
+            return t;
+        if (same && !s->scalar) {
+            s->scalar = t;
+            tpi_ref(t);
+        }
+    } else {
+        tpi_ref(t);
+        if (!tpi_own(t))
+            return tpi_no_memory(ctx, at, NULL);
+    }
+    t->frame = fr->serial;
+    t->number = s->number;
+    if (!push(fr, s, t, NULL, 0, NULL, 0)) {
+        lose(fr, at, TPI_WHY_memory);
+        return tpi_no_memory(ctx, at, NULL);
+    }
+    return t;
+}
+
+static __attribute__((noinline)) tp_tensor *apply_unmatched(tpi_frame *fr, tpi_infer *q,
+                                                            bool requires)
+{
+    tp_ctx *ctx = fr->ctx;
+    const tpi_op *op = q->op;
+    tp_tensor *const *in = q->in;
+    const int n_in = q->n_in;
+    tp_tensor *few[FEW], **now = few;
+    if (n_in > FEW)
+        now = tpi_take(&ctx->mem, (size_t)n_in * sizeof *now);
+    if (!now)
+        return tpi_no_memory(ctx, q->at, op->name);
+    for (int i = 0; i < n_in; i++)
+        now[i] = in[i];
+    uint64_t assigned;
+    tp_tensor *y;
+    q->in = now;
+    tpi_call_of c = {.kind = TPI_STEP_OP, .at = q->at, .op = op, .attrs = q->attrs};
+    if (!resolve(fr, q->at, op->kind == TPI_VIEW, n_in, now, &assigned))
+        y = tpi_fail(ctx, q->at, op->name, TP_E_BUG, "a value that was thought unused is used");
+    else if (ctx->frame) /* a look may have lost it */
+        y = apply_resolved(fr, q, &c, in, assigned, requires);
+    else
+        y = out_of_frame(ctx, q->at, op, n_in, in, q->attrs);
+    if (now != few)
+        tpi_give_back(&ctx->mem, now, (size_t)n_in * sizeof *now);
+    return y;
+}
+
+static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                              tp_tensor *const *in, const void *attrs, bool requires)
+{
+    tpi_frame *fr = ctx->frame;
+    if (op->kind == TPI_SHAPE) { /* a number, to which no elements are needed */
+        const tp_tensor *size = out_of_frame(ctx, at, op, n_in, in, attrs);
+        return size->status == TP_OK
+                   ? frame_scalar(ctx, at, (tp_dtype)size->dtype,
+                                  tpi_load_f64((tp_dtype)size->dtype, size->data))
+                   : (tp_tensor *)size;
+    }
+    tpi_infer q; /* not zeroed: its shape is an answer */
+    q.op = op;
+    q.at = at;
+    q.ctx = ctx;
+    q.dims = NULL;
+    q.n_in = n_in;
+    q.in = in;
+    q.attrs = attrs;
+    tp_tensor *y = match(fr, &q, requires);
+    return y ? y : apply_unmatched(fr, &q, requires);
+}
+
+/* Can it wait? The variable has to be whole, at an address that nobody was told, and the value one
+ * that cannot change. */
+static bool can_wait(const tpi_frame *fr, const tp_tensor *var, const tp_tensor *value)
+{
+    return var->flags & TPI_STATE && var->buf->size && !var->buf->exposed &&
+           tpi_count(var) > 0 && value->flags & TPI_LAZY && value->frame == fr->serial &&
+           !fr->may_fail && fr->n_pending > 0;
+}
+
+static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
+{
+    tp_ctx *ctx = var->ctx;
+    tpi_frame *fr = ctx->frame;
+    tp_tensor *failed = tpi_refuse_assign(at, var, value);
+    if (failed)
+        return failed;
+    uint64_t assigned;
+    tp_tensor *now = value;
+    if (!resolve(fr, at, false, 1, &now, &assigned))
+        return tpi_fail(ctx, at, "assign", TP_E_BUG, "a value that was thought unused is used");
+    if (!ctx->frame || !can_wait(fr, var, now)) {
+        tpi_look_at(at, var, TPI_LOOK_ASSIGN);
+        return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
+    }
+    room r;
+    tp_tensor *in[] = {var, now};
+    tpi_call_of c = {.kind = TPI_STEP_ASSIGN, .at = at};
+    number_all(fr, &c, &r, 2, in);
+    bool same;
+    tpi_step *s = go_on(fr, &c, &same);
+    if (s && push(fr, s, var, NULL, 2, in, assigned << 1)) {
+        tpi_ref(now);
+        tpi_unref(var->buf->assigned);
+        var->buf->assigned = now;
+        var->buf->version++;
+        return var;
+    }
+    if (s)
+        lose(fr, at, TPI_WHY_memory);
+    return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
+}
+
+static bool waits(const tpi_frame *fr, const tp_tensor *t)
+{
+    return fr->n_pending > 0 && (!t || t->flags & TPI_LAZY || (t->buf && t->buf->assigned));
+}
+
+static void add_look(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look, bool truth)
+{
+    room r;
+    tpi_call_of c = {.kind = TPI_STEP_LOOK, .at = at, .look = (uint8_t)look, .truth = truth};
+    tp_tensor *in[] = {(tp_tensor *)t};
+    number_all(fr, &c, &r, t ? 1 : 0, in);
+    bool same;
+    if (go_on(fr, &c, &same))
+        fr->base = fr->at->number + 1;
+}
+
+static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    tpi_frame *fr = ctx->frame;
+    if (fr->settling)
+        return;
+    const bool settle = look == TPI_LOOK_ASSIGN ? fr->n_pending > 0 : waits(fr, t);
+    if (settle)
+        tpi_settle(fr);
+    /* what tp_truth told follows; other looks are remembered when they end a segment */
+    if (look == TPI_LOOK_TRUTH || (t && t->status != TP_OK))
+        return;
+    if (settle || look == TPI_LOOK_ASSIGN)
+        add_look(fr, at, NULL, look, false);
+}
+
+static void frame_told(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
+{
+    tpi_frame *fr = ctx->frame;
+    if (fr->n_pending)
+        tpi_settle(fr);
+    add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
+}
+
+static void frame_before_error(tp_ctx *ctx)
+{
+    tpi_frame *fr = ctx->frame;
+    if (fr->settling || !fr->may_fail || !fr->n_pending)
+        return;
+    tpi_settle(fr);
+    add_look(fr, TPI_AT(NULL, 0), NULL, TPI_LOOK_OTHER, false);
+}
+
+const tpi_frame_rules tpi_capture_rules = {.apply = frame_apply,
+                                           .scalar = frame_scalar,
+                                           .assign = frame_assign,
+                                           .look = frame_look,
+                                           .told = frame_told,
+                                           .before_error = frame_before_error};
+
+/* ---- a whole run -------------------------------------------------------------------------------------------- */
+
+bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tensor *const *in)
+{
+    tp_ctx *ctx = f->ctx;
+    tpi_frame *fr = &f->frame;
+    if (!++ctx->frames) /* after 2^32 of them a number may meet an old one */
+        ++ctx->frames;
+    fr->ctx = ctx;
+    fr->f = f;
+    fr->tree = tree;
+    fr->at = &tree->top;
+    fr->serial = ctx->frames;
+    fr->n_outside = 0;
+    fr->as_recorded = true;
+    fr->may_fail = fr->settling = fr->new_steps = fr->lost = false;
+    fr->base = 1;
+    room r;
+    tpi_call_of c = {.kind = TPI_STEP_ENTRY, .at = at};
+    if (!number_all(fr, &c, &r, n_in, in)) {
+        numbers_done(fr, &c);
+        return false;
+    }
+    ctx->frame_rules = &tpi_capture_rules;
+    ctx->frame = fr;
+    if (!tree->top.first)
+        tpi_capture_log(f, at, "%s: recording",
+                        tree == &f->forward ? "first call" : "first gradient");
+    bool same;
+    const bool ok = go_on(fr, &c, &same) != NULL;
+    numbers_done(fr, &c);
+    return ok;
+}
+
+void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
+{
+    tp_ctx *ctx = fr->ctx;
+    if (!fr->lost) {
+        tpi_settle(fr);
+        room r;
+        bool good = true;
+        for (int i = 0; i < n_out; i++)
+            good &= tpi_is_live(out[i]) && out[i]->status == TP_OK && !out[i]->graph;
+        tpi_call_of c = {.kind = TPI_STEP_RETURN, .at = at};
+        bool same;
+        if (number_all(fr, &c, &r, good ? n_out : 0, out))
+            go_on(fr, &c, &same);
+        numbers_done(fr, &c);
+    }
+    if (fr->new_steps) {
+        fr->f->stats.recordings++;
+        tpi_capture_log(fr->f, at, "recorded: %lld steps now", (long long)fr->tree->n_steps);
+    }
+    ctx->frame = NULL;
+}

@@ -1,0 +1,293 @@
+/* Captured functions: calls. */
+#include "base/env.h"
+#include "capture/capture_def.h"
+#include "op/call.h"
+
+#include <string.h>
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void function_free(tpi_owned *o)
+{
+    tp_function *f = (tp_function *)o;
+    tp_ctx *ctx = f->ctx;
+    tpi_frame *fr = &f->frame;
+    tpi_tree_free(&f->forward, ctx);
+    tpi_tree_free(&f->backward, ctx);
+    tpi_shared_free(f);
+    tpi_give_back(&ctx->mem, fr->pending, (size_t)fr->pending_size * sizeof *fr->pending);
+    tpi_give_back(&ctx->mem, fr->operands, (size_t)fr->operands_size * sizeof *fr->operands);
+    tpi_strfree(ctx, f->name);
+    tpi_give_back(&ctx->mem, f, sizeof *f);
+}
+
+static tp_function *find_function(tp_ctx *ctx, int64_t serial)
+{
+    for (tpi_owned *o = ctx->objects.next; o != &ctx->objects; o = o->next)
+        if (o->free == function_free && ((tp_function *)o)->serial == serial)
+            return (tp_function *)o;
+    return NULL;
+}
+
+/* The gradient inside a call is captured too, in a tree of its own. */
+static void *sweep_begin(tp_ctx *ctx, const tp_tensor *call, tpi_at at)
+{
+    const tpi_call_attrs *a = call->attrs;
+    tp_function *f = ctx->frame ? NULL : find_function(ctx, a->function);
+    if (!f || f->running || f->options.eager || ctx->trap_nan)
+        return NULL;
+    return tpi_frame_open(f, &f->backward, at, 0, NULL) ? f : NULL;
+}
+
+static void sweep_end(tp_ctx *ctx, void *begun)
+{
+    tp_function *f = begun;
+    (void)ctx;
+    if (f)
+        tpi_frame_close(&f->frame, f->at, 0, NULL);
+}
+
+static const tpi_call_hooks hooks = {.sweep_begin = sweep_begin, .sweep_end = sweep_end};
+
+tp_function *tp_function_new_at(const char *file, int line, tp_ctx *tp, const char *name,
+                                tp_body body, void *user, const tp_function_options *opt)
+{
+    static const char what[] = "tp_function_new";
+    const tpi_at at = TPI_AT(file, line);
+    if (!tp)
+        return NULL;
+    if (!body || !name) {
+        tpi_fail_status(tp, at, what, TP_E_NULL, "the %s is NULL", name ? "body" : "name");
+        return NULL;
+    }
+    if (opt && (unsigned)opt->engine > TP_ENGINE_C) {
+        tpi_fail_status(tp, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
+        return NULL;
+    }
+    tp_function *f = tpi_take(&tp->mem, sizeof *f);
+    if (!f) {
+        tpi_no_memory(tp, at, what);
+        return NULL;
+    }
+    memset(f, 0, sizeof *f);
+    f->ctx = tp;
+    f->at = at;
+    f->body = body;
+    f->user = user;
+    f->options = opt ? *opt : (tp_function_options){0};
+    f->options.eager |= tpi_env(TPI_ENV_EAGER) != NULL;
+    f->serial = (int64_t)tp->seq++;
+    f->forward.top.number = f->backward.top.number = -1;
+    f->forward.top.cut = f->backward.top.cut = true;
+    f->name = tpi_strdup(tp, name);
+    if (!f->name) {
+        tpi_give_back(&tp->mem, f, sizeof *f);
+        tpi_no_memory(tp, at, what);
+        return NULL;
+    }
+    tpi_object_add(tp, &f->owned, function_free);
+    tp->call_hooks = &hooks;
+    return f;
+}
+
+TPI_BARE(tp_function *, tp_function_new,
+         (tp_ctx * tp, const char *name, tp_body body, void *user,
+          const tp_function_options *opt),
+         tp, name, body, user, opt)
+
+void tp_function_free(tp_function *f)
+{
+    if (!f)
+        return;
+    if (f->running || f->ctx->frame == &f->frame) {
+        tpi_fail_status(f->ctx, TPI_AT(NULL, 0), "tp_function_free", TP_E_STATE,
+                        "\"%s\" is freed while a call of it runs", f->name);
+        return;
+    }
+    tpi_object_remove(&f->owned);
+    function_free(&f->owned);
+}
+
+void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why)
+{
+    f->lost++;
+    f->why_lost = why;
+    f->lost_at = at;
+    tpi_capture_log(f, at, "eager from here on: %s", tpi_why_text(why));
+}
+
+/* ---- one node to gradients ------------------------------------------------------------------------- */
+
+static bool is_older(void *user, const tp_tensor *t)
+{
+    return t->seq < *(const uint64_t *)user;
+}
+
+/* Ties what was computed since `entry` to the tensors from before that a gradient may be asked of. */
+static void tie(tp_function *f, tpi_at at, uint64_t entry, int n, tp_tensor **out)
+{
+    tp_ctx *ctx = f->ctx;
+    tpi_nodes inner = {.ctx = ctx}, roots = {.ctx = ctx};
+    for (int i = 0; i < n; i++)
+        if (out[i]->status == TP_OK && out[i]->in && out[i]->flags & TPI_REQUIRES &&
+            out[i]->seq >= entry)
+            tpi_nodes_push(&roots, out[i]);
+    bool ok = !roots.failed;
+    if (ok && roots.n)
+        ok = tpi_collect(&inner, roots.n, roots.v, is_older, &entry);
+    int n_operands = 0;
+    for (int i = 0; i < inner.n && ok; i++)
+        if (inner.v[i]->seq < entry && inner.v[i]->flags & TPI_REQUIRES &&
+            inner.v[i]->dtype >= TP_F32)
+            inner.v[n_operands++] = inner.v[i];
+    if (ok && roots.n && n_operands)
+        tpi_call_tie(ctx, at, f->serial, n_operands, inner.v, n, out, out);
+    for (int i = 0; i < n && !ok; i++)
+        out[i] = tpi_no_memory(ctx, at, f->name);
+    tpi_nodes_free(&inner);
+    tpi_nodes_free(&roots);
+}
+
+/* ---- calls -------------------------------------------------------------------------------------------- */
+
+static void check_results(tp_function *f, tpi_at at, int n, tp_tensor **out)
+{
+    for (int i = 0; i < n; i++) {
+        if (!out[i])
+            out[i] = tpi_fail(f->ctx, at, f->name, TP_E_NULL, "result %d was not set", i);
+        else if (!tpi_is_live(out[i]) || (out[i]->ctx && out[i]->ctx != f->ctx))
+            out[i] = tpi_refuse_operand(f->ctx, at, f->name, i, out[i]);
+    }
+}
+
+/* A result goes to the caller's scope, unless a scope outside has it. The reference is taken over. */
+static tp_tensor *hand_out(tp_tensor *t, tpi_at at)
+{
+    if (!t->ctx || t == &t->ctx->nil)
+        return t;
+    if (t->owned_at >= 0 || t->graph) {
+        tpi_unref(t);
+        return t;
+    }
+    tp_ctx *ctx = t->ctx;
+    return tpi_own(t) ? t : tpi_no_memory(ctx, at, NULL);
+}
+
+static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
+{
+    const tp_ctx *ctx = f->ctx;
+    if (ctx->frame || f->options.eager || ctx->trap_nan || f->running > 1)
+        return false;
+    for (int i = 0; i < n_in; i++)
+        if (!tpi_is_live(in[i]) || in[i]->status != TP_OK || in[i]->graph || in[i]->ctx != ctx)
+            return false;
+    return true;
+}
+
+static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
+                      tp_tensor **out)
+{
+    tp_ctx *ctx = f->ctx;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return TP_E_MEMORY;
+    f->running++;
+    f->stats.calls++;
+    const uint64_t entry = ctx->seq;
+    const int32_t floor = ctx->scope_floor;
+    const char *outside = ctx->function;
+    const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
+    ctx->function = f->name;
+    const bool captured =
+        can_capture(f, n_in, in) && tpi_frame_open(f, &f->forward, at, n_in, in);
+    f->stats.user_calls++;
+    f->body(f->user, n_in, in, n_out, out);
+    check_results(f, at, n_out, out);
+    for (int i = 0; i < n_out; i++)
+        tpi_ref(out[i]);
+    ctx->scope_floor = floor;
+    ctx->function = outside;
+    while (ctx->n_scopes >= scopes)
+        tp_scope_end(ctx);
+    if (captured)
+        tpi_frame_close(&f->frame, at, n_out, out);
+    for (int i = 0; i < n_out; i++)
+        out[i] = hand_out(out[i], at);
+    tie(f, at, entry, n_out, out);
+    f->running--;
+    tp_status status = TP_OK;
+    for (int i = 0; i < n_out && status == TP_OK; i++)
+        status = (tp_status)out[i]->status;
+    return status;
+}
+
+tp_status tp_function_call_at(const char *file, int line, tp_function *f, int n_in,
+                              tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    static const char what[] = "tp_function_call";
+    const tpi_at at = TPI_AT(file, line);
+    if (!f)
+        return TP_E_NULL;
+    if (n_in < 0 || n_out < 0 || (n_in && !in) || (n_out && !out))
+        return tpi_fail_status(f->ctx, at, what, TP_E_NULL, "the %s are missing",
+                               n_in < 0 || (n_in && !in) ? "arguments"
+                                                         : "places for the results");
+    for (int i = 0; i < n_out; i++)
+        out[i] = NULL;
+    const tp_status status = call(f, at, n_in, in, n_out, out);
+    for (int i = 0; i < n_out; i++)
+        if (!out[i])
+            out[i] = tpi_no_memory(f->ctx, at, what);
+    return status;
+}
+
+tp_status(tp_function_call)(tp_function *f, int n_in, tp_tensor *const *in, int n_out,
+                            tp_tensor **out)
+{
+    return tp_function_call_at(NULL, 0, f, n_in, in, n_out, out);
+}
+
+tp_tensor *tp_function_apply_at(const char *file, int line, tp_function *f, int n_in,
+                                tp_tensor *const *in)
+{
+    if (!f)
+        return (tp_tensor *)&tpi_nil;
+    tp_tensor *y = NULL;
+    tp_function_call_at(file, line, f, n_in, in, 1, &y);
+    return y ? y : &f->ctx->nil;
+}
+
+TPI_BARE(tp_tensor *, tp_function_apply, (tp_function * f, int n_in, tp_tensor *const *in), f,
+         n_in, in)
+
+/* ---- asking ------------------------------------------------------------------------------------------- */
+
+static bool begins_segment(const tpi_step *s)
+{
+    return s->above && s->above->cut &&
+           (s->kind == TPI_STEP_OP || s->kind == TPI_STEP_SCALAR || s->kind == TPI_STEP_ASSIGN);
+}
+
+tp_function_stats tp_function_stats_of(const tp_function *f)
+{
+    if (!f)
+        return (tp_function_stats){0};
+    tp_function_stats stats = f->stats;
+    for (const tpi_step *s = f->forward.top.first; s; s = tpi_tree_walk(&f->forward, s))
+        stats.segments += begins_segment(s);
+    for (const tpi_step *s = f->backward.top.first; s; s = tpi_tree_walk(&f->backward, s))
+        stats.segments += begins_segment(s);
+    return stats;
+}
+
+tp_status tp_function_wait(tp_function *f)
+{
+    if (!f)
+        return TP_E_NULL;
+    if (tpi_shared_wait(f))
+        return TP_OK;
+    return tpi_fail_status(
+        f->ctx, TPI_AT(NULL, 0), "tp_function_wait", TP_E_COMPILER,
+        "a segment of \"%s\" has no program and stays eager: TAPIR_LOG=compile "
+        "tells more",
+        f->name);
+}

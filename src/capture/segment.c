@@ -1,0 +1,629 @@
+/* Programs for segments.
+ *
+ * Before a run the pending steps are compared with what the program was made for. A size that
+ * differs from all earlier runs becomes a symbol, a number in C an input; a value that is wanted
+ * and was not so far, an output: then the program is made anew. It is never used for anything
+ * but what it was made for; when in doubt the steps are computed one by one. */
+#include "capture/segment_def.h"
+#include "op/call.h"
+
+#include <string.h>
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
+{
+    tpi_mem *m = &ctx->mem;
+    const size_t n = (size_t)s->n_steps, k = (size_t)s->varying_size;
+    tpi_give_back(m, s->inputs, (size_t)s->inputs_size * sizeof *s->inputs);
+    tpi_give_back(m, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
+    tpi_give_back(m, s->varying, k * sizeof *s->varying);
+    tpi_give_back(m, s->quantities, k * sizeof *s->quantities);
+    tpi_give_back(m, s->values, k * sizeof *s->values);
+    tpi_give_back(m, s->number_varies, n * sizeof *s->number_varies);
+    tpi_give_back(m, s->output_of, n * sizeof *s->output_of);
+    tpi_give_back(m, s, sizeof *s);
+}
+
+static tpi_segment *segment_new(tp_ctx *ctx, tpi_step *step, int n_steps)
+{
+    tpi_segment *s = tpi_take(&ctx->mem, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (tpi_segment){
+        .step = step, .n_steps = n_steps, .n_seen = 1, .why_new = "it runs again"};
+    const size_t n = (size_t)n_steps;
+    s->number_varies = tpi_take(&ctx->mem, n * sizeof *s->number_varies);
+    s->output_of = tpi_take(&ctx->mem, n * sizeof *s->output_of);
+    if (!s->number_varies || !s->output_of) {
+        tpi_segment_free(ctx, s);
+        return NULL;
+    }
+    memset(s->number_varies, 0, n * sizeof *s->number_varies);
+    for (int i = 0; i < n_steps; i++)
+        s->output_of[i] = -1;
+    return s;
+}
+
+/* Grows three lists at once that have one size in common; false when out of memory. */
+static bool reserve_varying(tp_ctx *ctx, tpi_segment *s)
+{
+    if (s->n_varying < s->varying_size)
+        return true;
+    const size_t old = (size_t)s->varying_size, size = old ? old * 2 : 8;
+    tpi_varying *v = tpi_take(&ctx->mem, size * sizeof *v);
+    tpi_quantity *q = tpi_take(&ctx->mem, size * sizeof *q);
+    int64_t *values = tpi_take(&ctx->mem, size * sizeof *values);
+    if (!v || !q || !values) {
+        tpi_give_back(&ctx->mem, v, size * sizeof *v);
+        tpi_give_back(&ctx->mem, q, size * sizeof *q);
+        tpi_give_back(&ctx->mem, values, size * sizeof *values);
+        return false;
+    }
+    if (old) {
+        memcpy(v, s->varying, old * sizeof *v);
+        memcpy(q, s->quantities, old * sizeof *q);
+    }
+    tpi_give_back(&ctx->mem, s->varying, old * sizeof *v);
+    tpi_give_back(&ctx->mem, s->quantities, old * sizeof *q);
+    tpi_give_back(&ctx->mem, s->values, old * sizeof *values);
+    s->varying = v;
+    s->quantities = q;
+    s->values = values;
+    s->varying_size = (int)size;
+    return true;
+}
+
+/* ---- what comes in ---------------------------------------------------------------------------------- */
+
+static tp_tensor *tensor_of(const tpi_frame *fr, int from, const tpi_input *x)
+{
+    const tpi_pending *p = &fr->pending[from + x->step];
+    return x->operand < 0 ? p->value : tpi_operand(fr, p, x->operand);
+}
+
+int tpi_segment_input(const tpi_segment *s, int32_t code)
+{
+    for (int i = 0; i < s->n_inputs; i++)
+        if (s->inputs[i].code == code)
+            return i;
+    return -1;
+}
+
+static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x)
+{
+    if (tpi_segment_input(s, x.code) >= 0)
+        return true;
+    if (s->n_inputs == s->inputs_size) {
+        const int size = s->inputs_size ? s->inputs_size * 2 : 16;
+        tpi_input *v = tpi_resize(&fr->ctx->mem, s->inputs, (size_t)s->inputs_size * sizeof *v,
+                                  (size_t)size * sizeof *v);
+        if (!v)
+            return false;
+        s->inputs = v;
+        s->inputs_size = size;
+    }
+    const tp_tensor *t = tensor_of(fr, from, &x);
+    x.dtype = t->dtype;
+    x.rank = t->rank;
+    memcpy(x.shape, t->shape, sizeof(int64_t) * t->rank);
+    s->inputs[s->n_inputs++] = x;
+    return true;
+}
+
+int tpi_segment_maker(const tpi_segment *s, int32_t code)
+{
+    const int64_t i = (int64_t)code - s->step->number;
+    return code >= 0 && i >= 0 && i < s->n_steps && !s->number_varies[i] ? (int)i : -1;
+}
+
+static bool find_inputs(tpi_segment *s, const tpi_frame *fr, int from)
+{
+    s->n_inputs = 0;
+    for (int i = 0; i < s->n_steps; i++) {
+        const tpi_step *t = fr->pending[from + i].step;
+        if (s->number_varies[i] &&
+            !add_input(s, fr, from, (tpi_input){.code = t->number, .step = i, .operand = -1}))
+            return false;
+        const int first = t->kind == TPI_STEP_ASSIGN; /* not the variable */
+        for (int k = first; k < t->n_in; k++)
+            if (tpi_segment_maker(s, t->in[k]) < 0 &&
+                !add_input(s, fr, from, (tpi_input){.code = t->in[k], .step = i, .operand = k}))
+                return false;
+    }
+    return true;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------ */
+
+int tpi_size_axis(const tpi_op *op, const int64_t *flat, int at)
+{
+    if (op->code == TPI_OP_slice && at == TPI_SLICE_HI)
+        return (int)flat[TPI_SLICE_AXIS];
+    if (op->code == TPI_OP_pad && at > TPI_PAD_HI && at <= TPI_PAD_HI + TP_MAX_RANK)
+        return at - TPI_PAD_HI - 1;
+    return -1;
+}
+
+bool tpi_is_size(const tpi_op *op, const int64_t *flat, int at)
+{
+    if (!tpi_attr_is_size(op, at))
+        return false;
+    int n = 0;
+    for (const tpi_attr *a = op->attrs; a && a->name; a++) {
+        const bool list = a->type == TPI_ATTR_LIST || a->type == TPI_ATTR_DIMS;
+        const int count = list ? 1 + TP_MAX_RANK : 1;
+        if (at < n + count)
+            return !list || at - n - 1 < flat[n];
+        n += count;
+    }
+    return false;
+}
+
+int tpi_varying_order(const tpi_varying *a, const tpi_varying *b)
+{
+    const int32_t x[] = {a->step, a->index, a->at}, y[] = {b->step, b->index, b->at};
+    for (int i = 0; i < 3; i++)
+        if (x[i] != y[i])
+            return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+/* Takes note of a size that varies, which was `first` in all runs so far; in an order that is the
+ * same for equal segments. */
+static bool add_varying(tp_ctx *ctx, tpi_segment *s, tpi_varying v, int64_t first,
+                        bool *changed)
+{
+    int at = 0;
+    while (at < s->n_varying && tpi_varying_order(&s->varying[at], &v) < 0)
+        at++;
+    if (at < s->n_varying && tpi_varying_order(&s->varying[at], &v) == 0)
+        return true;
+    if (!reserve_varying(ctx, s))
+        return false;
+    const size_t behind = (size_t)(s->n_varying - at);
+    memmove(&s->varying[at + 1], &s->varying[at], behind * sizeof *s->varying);
+    memmove(&s->quantities[at + 1], &s->quantities[at], behind * sizeof *s->quantities);
+    s->varying[at] = v;
+    s->quantities[at] = (tpi_quantity){.symbol = -1};
+    for (int i = 0; i < TPI_MAX_OBSERVED; i++)
+        s->quantities[at].seen[i] = first;
+    s->n_varying++;
+    *changed = true;
+    return true;
+}
+
+static bool compare_inputs(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    for (int i = 0; i < s->n_inputs; i++) {
+        const tpi_input *x = &s->inputs[i];
+        const tp_tensor *t = tensor_of(fr, from, x);
+        if (t->dtype != x->dtype || t->rank != x->rank)
+            return false;
+        for (int a = 0; a < x->rank; a++)
+            if (t->shape[a] != x->shape[a] &&
+                !add_varying(fr->ctx, s, (tpi_varying){-1, i, a}, x->shape[a], changed))
+                return false;
+    }
+    return true;
+}
+
+/* Sizes of a pending step's attributes, n of them. */
+static int sizes_of(const tpi_pending *p, int64_t *out, int32_t *at)
+{
+    int64_t flat[TPI_MAX_FLAT_ATTRS];
+    const tpi_op *op = p->step->op;
+    if (!op || !op->attrs_size)
+        return 0;
+    const int n = tpi_flatten_attrs(op, tpi_attrs_of(p), flat);
+    int count = 0;
+    for (int k = 0; k < n; k++)
+        if (tpi_is_size(op, flat, k)) {
+            out[count] = tpi_size_value(op, flat, p->value->shape, k);
+            at[count++] = k;
+        }
+    return count;
+}
+
+/* The sizes of this run are those that others are compared with. */
+static bool keep_sizes(tpi_segment *s, const tpi_frame *fr, int from)
+{
+    int64_t sizes[TPI_MAX_FLAT_ATTRS];
+    int32_t at[TPI_MAX_FLAT_ATTRS];
+    int n = 0;
+    for (int i = 0; i < s->n_steps; i++)
+        n += sizes_of(&fr->pending[from + i], sizes, at);
+    s->sizes = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *s->sizes);
+    if (!s->sizes)
+        return false;
+    s->n_sizes = n;
+    n = 0;
+    for (int i = 0; i < s->n_steps; i++)
+        n += sizes_of(&fr->pending[from + i], s->sizes + n, at);
+    s->as_recorded = fr->as_recorded;
+    return true;
+}
+
+static bool compare_sizes(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    int64_t sizes[TPI_MAX_FLAT_ATTRS];
+    int32_t at[TPI_MAX_FLAT_ATTRS];
+    const int64_t *first = s->sizes;
+    for (int i = 0; i < s->n_steps; i++) {
+        const int n = sizes_of(&fr->pending[from + i], sizes, at);
+        for (int k = 0; k < n; k++)
+            if (sizes[k] != first[k] &&
+                !add_varying(fr->ctx, s, (tpi_varying){i, 0, at[k]}, first[k], changed))
+                return false;
+        first += n;
+    }
+    return true;
+}
+
+static void compare_numbers(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    for (int i = 0; i < s->n_steps; i++) {
+        const tpi_pending *p = &fr->pending[from + i];
+        const tpi_step *t = p->step;
+        if (t->kind != TPI_STEP_SCALAR || s->number_varies[i] || p->value == t->scalar)
+            continue;
+        char cast[8] = {0};
+        tpi_store_f64((tp_dtype)t->dtype, cast, t->value);
+        if (memcmp(cast, p->value->data, tp_dtype_size((tp_dtype)t->dtype)) != 0)
+            *changed = s->number_varies[i] = true;
+    }
+}
+
+/* The step n steps further from the call, where runs mostly went. */
+static const tpi_step *steps_on(const tpi_step *t, int n)
+{
+    while (t && n-- > 0)
+        t = t->first;
+    return t;
+}
+
+/* In a turn of a loop, what differs from the turn beside it varies: then all turns are equal, and
+ * share a program. */
+static bool compare_turns(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    const int period = s->step->period;
+    const tpi_step *other = steps_on(s->step, period);
+    if (period != s->n_steps)
+        return true;
+    if (!other || other->period != period)
+        for (other = s->step; other && s->step->number - other->number < period;)
+            other = other->above;
+    const int64_t *first = s->sizes;
+    for (int i = 0; i < period && other; i++, other = other->first) {
+        const tpi_pending *p = &fr->pending[from + i];
+        int64_t here[TPI_MAX_FLAT_ATTRS], there[TPI_MAX_FLAT_ATTRS];
+        int32_t at[TPI_MAX_FLAT_ATTRS];
+        const int n = sizes_of(p, here, at);
+        if (other->op != p->step->op)
+            return true;
+        tp_tensor like = {.rank = other->rank};
+        memcpy(like.shape, other->shape, sizeof like.shape);
+        if (n)
+            sizes_of(&(tpi_pending){.step = (tpi_step *)other, .value = &like}, there, at);
+        for (int k = 0; k < n; k++)
+            if (here[k] != there[k] &&
+                !add_varying(fr->ctx, s, (tpi_varying){i, 0, at[k]}, first[k], changed))
+                return false;
+        first += n;
+    }
+    return true;
+}
+
+static void take_values(tpi_segment *s, const tpi_frame *fr, int from)
+{
+    int64_t flat[TPI_MAX_FLAT_ATTRS];
+    for (int i = 0; i < s->n_varying; i++) {
+        const tpi_varying *v = &s->varying[i];
+        if (v->step < 0) {
+            s->values[i] = tensor_of(fr, from, &s->inputs[v->index])->shape[v->at];
+            continue;
+        }
+        const tpi_pending *p = &fr->pending[from + v->step];
+        tpi_flatten_attrs(p->step->op, tpi_attrs_of(p), flat);
+        s->values[i] = tpi_size_value(p->step->op, flat, p->value->shape, v->at);
+    }
+}
+
+/* One observation more when something is new, or does not follow the rules. */
+static void observe(tpi_segment *s, bool *changed)
+{
+    bool hold = true;
+    for (int i = 0; i < s->n_varying && hold && !*changed; i++)
+        hold = tpi_rule_holds(s->quantities, i, s->values);
+    if (hold && !*changed)
+        return;
+    if (s->n_varying) {
+        if (s->n_seen < TPI_MAX_OBSERVED)
+            s->n_seen++;
+        for (int i = 0; i < s->n_varying; i++)
+            s->quantities[i].seen[s->n_seen - 1] = s->values[i];
+        s->n_symbols = tpi_find_rules(s->n_varying, s->quantities, s->n_seen);
+    }
+    *changed = true;
+}
+
+/* ---- what goes out --------------------------------------------------------------------------------------- */
+
+static bool is_output(const tpi_pending *p)
+{
+    return p->step->kind == TPI_STEP_OP && p->need && !p->view && p->value->flags & TPI_LAZY &&
+           p->step->op != &tpi_op_call;
+}
+
+static void compare_outputs(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    for (int i = 0; i < s->n_steps; i++)
+        if (is_output(&fr->pending[from + i]) && s->output_of[i] < 0) {
+            s->output_of[i] = s->n_outputs++;
+            *changed = true;
+        }
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------ */
+
+static bool is_ready(tp_function *f, tpi_shared *p)
+{
+    if (p->ready || p->failed)
+        return p->ready;
+    if (f->options.engine == TP_ENGINE_REFERENCE) {
+        p->ready = true;
+    } else if (tpi_program_has_c(p->program, f->options.engine == TP_ENGINE_C ? -1 : 0)) {
+        p->ready = true;
+        tpi_capture_log(f, f->at, "a program of %d kernels is ready: %s, %.0f ms",
+                        p->program->stats.kernels,
+                        p->program->stats.from_cache ? "from the cache" : "compiled",
+                        p->program->stats.compile_ms);
+    } else if (f->options.engine == TP_ENGINE_C || tpi_program_broken(p->program)) {
+        p->failed = true;
+        tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
+    }
+    return p->ready;
+}
+
+static bool take_result(tp_tensor *y, const tp_tensor *v)
+{
+    if (!tpi_same_shape(y, v))
+        return false;
+    if (!(v->flags & TPI_CONTIGUOUS)) {
+        if (!tpi_tensor_alloc(y))
+            return false;
+        tpi_copy_out(v, y->data);
+    } else {
+        y->buf = v->buf;
+        y->buf->refs++;
+        y->data = v->data;
+    }
+    y->flags &= (uint8_t)~TPI_LAZY;
+    return true;
+}
+
+static bool take_results(const tpi_segment *s, tpi_frame *fr, int from, tp_tensor **values)
+{
+    bool ok = true;
+    for (int i = 0; i < s->n_steps; i++) {
+        const tpi_pending *p = &fr->pending[from + i];
+        if (s->output_of[i] >= 0 && is_output(p))
+            ok = ok && take_result(p->value, values[s->output_of[i]]);
+    }
+    for (int i = 0; i < s->n_outputs; i++)
+        tpi_unref(values[i]);
+    return ok;
+}
+
+static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
+{
+    enum { FEW = 48 };
+    tp_ctx *ctx = fr->ctx;
+    tp_program *p = s->program->program;
+    tp_tensor *few[FEW], **feeds = few;
+    struct tpi_draw few_draws[8], *draws = few_draws;
+    int64_t few_symbols[16], *symbols = few_symbols;
+    int n_draws = 0;
+    for (int i = 0; i < s->n_steps; i++)
+        n_draws += fr->pending[from + i].step->op == &tpi_op_random;
+    const size_t n = (size_t)(s->n_inputs + s->n_outputs);
+    if (n > FEW)
+        feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
+    if (n_draws > 8)
+        draws = tpi_take(&ctx->mem, (size_t)n_draws * sizeof *draws);
+    if (p->n_symbols > 16)
+        symbols = tpi_take(&ctx->mem, (size_t)p->n_symbols * sizeof *symbols);
+    bool ok = feeds && draws && symbols;
+    if (ok) {
+        tp_tensor **values = feeds + s->n_inputs;
+        for (int i = 0; i < s->n_inputs; i++)
+            feeds[i] = tensor_of(fr, from, &s->inputs[i]);
+        for (int i = 0; i < p->n_symbols; i++)
+            for (int k = 0; k < s->n_varying; k++)
+                if (s->quantities[k].symbol == s->program->symbol_of[i])
+                    symbols[i] = s->values[k];
+        for (int i = 0, d = 0; i < s->n_steps && n_draws; i++)
+            if (fr->pending[from + i].step->op == &tpi_op_random) {
+                const tpi_random_attrs *r = tpi_attrs_of(&fr->pending[from + i]);
+                draws[d++] = (struct tpi_draw){-1 - i, r->seed, r->at};
+            }
+        tpi_aside earlier; /* what fails here is computed one by one, and told then */
+        tpi_error_aside(ctx, &earlier);
+        ok = tpi_program_step(p, s->step->at, symbols, feeds, &(tpi_draws){n_draws, draws},
+                              values) &&
+             take_results(s, fr, from, values);
+        if (!ok)
+            tp_clear_error(ctx);
+        tpi_error_back(ctx, &earlier);
+    }
+    if (feeds != few)
+        tpi_give_back(&ctx->mem, feeds, n * sizeof *feeds);
+    if (draws != few_draws)
+        tpi_give_back(&ctx->mem, draws, (size_t)n_draws * sizeof *draws);
+    if (symbols != few_symbols)
+        tpi_give_back(&ctx->mem, symbols, (size_t)p->n_symbols * sizeof *symbols);
+    s->program_runs += ok;
+    return ok;
+}
+
+/* Operands failed, or steps were taken away: the program says nothing about that. */
+static bool all_good(const tpi_segment *s, const tpi_frame *fr, int from)
+{
+    for (int i = 0; i < s->n_inputs; i++) {
+        const tp_tensor *t = tensor_of(fr, from, &s->inputs[i]);
+        if (t->status != TP_OK || !t->buf)
+            return false;
+    }
+    return true;
+}
+
+/* What comes in, and the sizes of this run. */
+static bool learn(tpi_segment *s, tpi_frame *fr, int from)
+{
+    tpi_give_back(&fr->ctx->mem, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
+    s->sizes = NULL;
+    s->n_sizes = 0;
+    return find_inputs(s, fr, from) && keep_sizes(s, fr, from);
+}
+
+/* Is what is pending of a kind with what came before? What differs is taken note of. */
+static bool compare(tpi_segment *s, tpi_frame *fr, int from)
+{
+    bool numbers = false, changed = !s->known;
+    if (!s->known && (!learn(s, fr, from) || !compare_turns(s, fr, from, &changed)))
+        return false;
+    s->known = true;
+    compare_numbers(s, fr, from, &numbers);
+    if (numbers) { /* more comes in: sizes are observed anew */
+        s->n_varying = 0;
+        s->n_seen = 1;
+        changed = true;
+        if (!learn(s, fr, from))
+            return false;
+    }
+    if ((numbers || !s->as_recorded || !fr->as_recorded) &&
+        (!compare_inputs(s, fr, from, &changed) || !compare_sizes(s, fr, from, &changed)))
+        return false;
+    if (changed && s->program)
+        s->why_new = numbers ? "a number varies" : "a size varies";
+    bool more = false;
+    compare_outputs(s, fr, from, &more);
+    if (more && s->program)
+        s->why_new = "one more of its values is used";
+    changed |= more;
+    if (s->n_varying || changed) {
+        take_values(s, fr, from);
+        const bool was = changed;
+        observe(s, &changed);
+        if (changed && !was)
+            s->why_new = "a size broke its rule";
+    }
+    if (changed && s->program) {
+        s->program = NULL;
+        tpi_capture_log(fr->f, s->step->at, "more general: %s", s->why_new);
+    }
+    return true;
+}
+
+static bool prepare(tpi_segment *s, tpi_frame *fr, int from)
+{
+    if (s->known && !all_good(s, fr, from))
+        return false;
+    if (compare(s, fr, from))
+        return all_good(s, fr, from);
+    s->known = false; /* memory is out: the next run learns it all anew */
+    s->program = NULL;
+    s->n_inputs = s->n_varying = 0;
+    s->n_seen = 1;
+    memset(s->number_varies, 0, (size_t)s->n_steps * sizeof *s->number_varies);
+    return false;
+}
+
+/* So many compilers at most, or the machine does nothing else. */
+static bool may_compile(tp_function *f)
+{
+    int running = 0;
+    for (const tpi_shared *p = f->programs; p; p = p->next)
+        running += !p->ready && !p->failed && !tpi_program_has_c(p->program, 0) &&
+                   !tpi_program_broken(p->program);
+    return f->options.engine != TP_ENGINE_AUTO || running < TPI_MAX_COMPILERS;
+}
+
+static bool may_fail(const tpi_frame *fr, int from, int to)
+{
+    for (int i = from; i < to; i++)
+        if (fr->pending[i].step->op && fr->pending[i].step->op->index_in)
+            return true;
+    return false;
+}
+
+bool tpi_segment_run(tpi_frame *fr, int from, int to)
+{
+    tp_ctx *ctx = fr->ctx;
+    tpi_step *first = fr->pending[from].step;
+    if (!first->segment)
+        first->segment = segment_new(ctx, first, to - from);
+    tpi_segment *s = first->segment;
+    if (!s || s->n_steps != to - from)
+        return false;
+    s->runs++;
+    if (ctx->trap_nan) /* set by the body: the first NaN is looked for op by op */
+        return false;
+    if (s->why_eager)
+        return false;
+    if (!prepare(s, fr, from)) {
+        if (!s->sizes) { /* memory ran out: it begins anew */
+            tpi_segment_free(ctx, s);
+            first->segment = NULL;
+        }
+        return false;
+    }
+    if (s->n_outputs == 0)
+        return !may_fail(fr, from, to);
+    if (!s->program && s->runs > 1 + s->n_steps / TPI_STEPS_PER_RUN) {
+        if (s->programs >= TPI_MAX_REBUILDS)
+            s->why_eager = TPI_WHY_changes;
+        else if (s->n_steps > TPI_MAX_PROGRAM_STEPS)
+            s->why_eager = TPI_WHY_length;
+        else if (may_compile(fr->f))
+            tpi_segment_build(s, fr, from);
+    }
+    return s->program && is_ready(fr->f, s->program) && run_program(s, fr, from);
+}
+
+tpi_segment_state tpi_segment_state_of(const tpi_segment *s)
+{
+    tpi_segment_state state = {.program = "none before it has run"};
+    if (!s)
+        return state;
+    state = (tpi_segment_state){.runs = s->runs,
+                                .program_runs = s->program_runs,
+                                .programs = s->programs,
+                                .program = "none yet"};
+    const tpi_shared *p = s->program;
+    if (s->why_eager)
+        state.program = tpi_why_text(s->why_eager);
+    else if (s->known && s->n_outputs == 0)
+        state.program = "none: nothing of it is used";
+    else if (p && p->failed)
+        state.program = p->program && p->program->build ? tpi_build_message(p->program->build)
+                                                        : "the graph was not taken";
+    else if (p)
+        state.program = p->ready ? "ready" : "is being compiled";
+    if (p && p->ready) {
+        state.kernels = p->program->stats.kernels;
+        state.compile_ms = p->program->stats.compile_ms;
+    }
+    return state;
+}
+
+bool tpi_shared_wait(tp_function *f)
+{
+    bool ok = true;
+    for (tpi_shared *p = f->programs; p; p = p->next) {
+        if (!p->failed && f->options.engine != TP_ENGINE_REFERENCE)
+            ok &= tpi_program_has_c(p->program, -1);
+        ok &= !p->failed;
+    }
+    return ok;
+}

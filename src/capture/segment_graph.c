@@ -1,0 +1,304 @@
+/* The program of a segment: its steps as a static graph. */
+#include "capture/segment_def.h"
+#include "op/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- nodes ----------------------------------------------------------------------------------------- */
+
+typedef struct building {
+    const tpi_segment *s; /* NULL: nothing varies */
+    const tpi_frame *fr;
+    int from;
+    tp_graph *g;
+    tp_tensor **inputs, **nodes;
+    int64_t *symbols;
+    const tpi_nodes_of *others; /* of operands from before, when they are not inputs */
+} building;
+
+/* A step as it is to be declared. */
+typedef struct site {
+    const tpi_step *step;
+    const void *attrs;
+    const int64_t *shape;
+} site;
+
+static int find_varying(const tpi_segment *s, tpi_varying v)
+{
+    for (int i = 0; i < s->n_varying; i++)
+        if (tpi_varying_order(&s->varying[i], &v) == 0)
+            return i;
+    return -1;
+}
+
+static int64_t dim_of(const building *b, tpi_varying v, int64_t known)
+{
+    const int i = b->s ? find_varying(b->s, v) : -1;
+    return i < 0 ? known : tpi_rule_dim(b->g->dims, b->s->quantities, i, b->symbols);
+}
+
+static tp_tensor *operand_node(const building *b, int32_t code)
+{
+    if (b->others)
+        return b->others->node(b->others->user, code);
+    const int i = tpi_segment_maker(b->s, code);
+    return i >= 0 ? b->nodes[i] : b->inputs[tpi_segment_input(b->s, code)];
+}
+
+/* Attributes with symbols in place of the sizes that vary. */
+static void symbolic_attrs(const building *b, int i, const site *p, void *attrs)
+{
+    const tpi_step *t = p->step;
+    int64_t flat[TPI_MAX_FLAT_ATTRS], out[TPI_MAX_FLAT_ATTRS];
+    tpi_dims *dims = b->g->dims;
+    const int n = tpi_flatten_attrs(t->op, p->attrs, flat);
+    for (int k = 0; k < n; k++) {
+        out[k] = flat[k];
+        if (!tpi_is_size(t->op, flat, k))
+            continue;
+        out[k] = dim_of(b, (tpi_varying){i, 0, k}, tpi_size_value(t->op, flat, p->shape, k));
+        const int axis = tpi_size_axis(t->op, flat, k);
+        if (axis < 0)
+            continue;
+        const int64_t in = operand_node(b, t->in[0])->shape[axis], size = out[k];
+        if (t->op->code == TPI_OP_slice) {
+            const int64_t span = tpi_dim_mul(dims, size, flat[TPI_SLICE_STEP]);
+            const int64_t last = tpi_dim_add(dims, out[TPI_SLICE_LO], span);
+            out[k] = tpi_dim_sub(dims, tpi_dim_add(dims, in, flat[TPI_SLICE_STEP] - 1), last);
+        } else {
+            const int64_t inner = flat[2 * TPI_PAD_HI + 1 + axis];
+            const int64_t spread =
+                tpi_dim_sub(dims, tpi_dim_mul(dims, in, inner + 1), in == 0 ? 0 : inner);
+            out[k] = tpi_dim_sub(dims, tpi_dim_sub(dims, size, out[1 + axis]), spread);
+        }
+    }
+    tpi_unflatten_attrs(t->op, out, attrs);
+}
+
+static tp_tensor *op_node(const building *b, int i, const site *p)
+{
+    enum { FEW = 32 };
+    tp_ctx *ctx = b->g->ctx;
+    const tpi_step *t = p->step;
+    tp_tensor *few[FEW], **in = few;
+    _Alignas(8) char attrs[1024];
+    if (t->op == &tpi_op_result)
+        return operand_node(b, t->in[0]);
+    if (t->op == &tpi_op_call)
+        return NULL;
+    if (t->n_in > FEW)
+        in = tpi_take(&ctx->mem, (size_t)t->n_in * sizeof *in);
+    if (!in)
+        return tpi_no_memory(ctx, t->at, t->op->name);
+    for (int k = 0; k < t->n_in; k++)
+        in[k] = operand_node(b, t->in[k]);
+    symbolic_attrs(b, i, p, attrs);
+    tp_tensor *y;
+    if (t->op == &tpi_op_random) {
+        tpi_random_attrs *r = (tpi_random_attrs *)(void *)attrs;
+        r->seed = 0;
+        r->at = -1 - i;
+        y = tpi_graph_node(b->g, t->at, t->op, 0, NULL, r, (tp_dtype)r->dtype, (int)r->shape.n,
+                           r->shape.v);
+    } else {
+        y = tpi_apply(t->at, t->op, t->n_in, in, attrs);
+    }
+    if (in != few)
+        tpi_give_back(&ctx->mem, in, (size_t)t->n_in * sizeof *in);
+    return y;
+}
+
+static bool add_nodes(building *b)
+{
+    const tpi_segment *s = b->s;
+    char name[24];
+    for (int i = 0; i < s->n_symbols; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        b->symbols[i] = tp_symbol(b->g, name);
+    }
+    for (int i = 0; i < s->n_inputs; i++) {
+        const tpi_input *x = &s->inputs[i];
+        int64_t shape[TP_MAX_RANK];
+        for (int a = 0; a < x->rank; a++)
+            shape[a] = dim_of(b, (tpi_varying){-1, i, a}, x->shape[a]);
+        snprintf(name, sizeof name, "i%d", i);
+        b->inputs[i] = tp_placeholder(b->g, name, (tp_dtype)x->dtype, x->rank, shape);
+        if (b->inputs[i]->status != TP_OK)
+            return false;
+    }
+    for (int i = 0; i < s->n_steps; i++) {
+        const tpi_pending *p = &b->fr->pending[b->from + i];
+        const tpi_step *t = p->step;
+        if (t->kind == TPI_STEP_SCALAR && !s->number_varies[i])
+            b->nodes[i] = tpi_graph_lift(b->g, t->at, t->scalar ? t->scalar : p->value);
+        else if (t->kind == TPI_STEP_OP)
+            b->nodes[i] = op_node(b, i, &(site){t, tpi_attrs_of(p), p->value->shape});
+        if (b->nodes[i] &&
+            (b->nodes[i]->status != TP_OK || b->nodes[i]->dtype != p->value->dtype ||
+             b->nodes[i]->rank != p->value->rank))
+            return false;
+    }
+    for (int i = 0; i < s->n_steps; i++) {
+        if (s->output_of[i] < 0)
+            continue;
+        snprintf(name, sizeof name, "o%d", s->output_of[i]);
+        tp_tensor *y = b->nodes[i];
+        if (y->name)
+            y = tpi_apply(TPI_AT(y->file, y->line), &tpi_op_copy, 1, &y, NULL);
+        if (y->status != TP_OK || !tpi_graph_name(b->g, y, name))
+            return false;
+    }
+    return true;
+}
+
+/* ---- for others: into a graph of theirs --------------------------------------------------------- */
+
+static bool global_symbols(building *b)
+{
+    const tpi_segment *s = b->s;
+    for (int i = 0; i < s->n_varying; i++) {
+        const tpi_varying *v = &s->varying[i];
+        if (s->quantities[i].symbol < 0)
+            continue;
+        if (v->step >= 0)
+            return false; /* C alone knows it */
+        const tp_tensor *in = operand_node(b, s->inputs[v->index].code);
+        b->symbols[s->quantities[i].symbol] = in->shape[v->at];
+    }
+    return true;
+}
+
+tp_tensor *tpi_segment_declare(tp_graph *g, const tpi_step *first, int i, const tpi_step *t,
+                               const tpi_nodes_of *nodes)
+{
+    const tpi_segment *s = first->segment;
+    if (s && (i >= s->n_steps || !s->n_varying))
+        s = NULL;
+    building b = {.s = s, .g = g, .others = nodes};
+    const size_t bytes = s ? (size_t)s->n_symbols * sizeof *b.symbols : 0;
+    b.symbols = tpi_take(&g->ctx->mem, bytes);
+    if (!b.symbols)
+        return tpi_no_memory(g->ctx, t->at, NULL);
+    tp_tensor *y;
+    if (s && !global_symbols(&b))
+        y = tpi_fail(g->ctx, t->at, t->op->name, TP_E_SHAPE,
+                     "a size that C computes varied from call to call");
+    else
+        y = op_node(&b, i, &(site){t, t->attrs, t->shape});
+    tpi_give_back(&g->ctx->mem, b.symbols, bytes);
+    return y;
+}
+
+static tp_program *compile(const building *b, const tp_function *f)
+{
+    const tpi_segment *s = b->s;
+    const size_t n = (size_t)(s->n_inputs + s->n_outputs);
+    char(*names)[12] = tpi_take(&f->ctx->mem, n * sizeof *names);
+    const char **list = tpi_take(&f->ctx->mem, n * sizeof *list);
+    tp_program *p = NULL;
+    for (size_t i = 0; i < n && names && list; i++) {
+        const bool in = i < (size_t)s->n_inputs;
+        snprintf(names[i], sizeof names[i], "%c%d", in ? 'i' : 'o',
+                 in ? (int)i : (int)i - s->n_inputs);
+        list[i] = names[i];
+    }
+    const tp_compile_options opt = {.engine = f->options.engine == TP_ENGINE_REFERENCE
+                                                  ? TP_ENGINE_REFERENCE
+                                                  : TP_ENGINE_AUTO};
+    if (names && list)
+        p = tp_graph_compile_at(s->step->at.file, s->step->at.line, b->g, s->n_inputs, list,
+                                s->n_outputs, list + s->n_inputs, &opt);
+    tpi_give_back(&f->ctx->mem, names, n * sizeof *names);
+    tpi_give_back(&f->ctx->mem, (void *)list, n * sizeof *list);
+    return p;
+}
+
+/* The program of a graph with this text: there already, or new. Takes the text. */
+static tpi_shared *share_program(const building *b, tp_function *f, char *text)
+{
+    tpi_mem *m = &f->ctx->mem;
+    for (tpi_shared *p = f->programs; p; p = p->next)
+        if (strcmp(p->text, text) == 0) {
+            tp_free(f->ctx, text);
+            return p;
+        }
+    tpi_shared *p = tpi_take(m, sizeof *p);
+    if (!p) {
+        tp_free(f->ctx, text);
+        return NULL;
+    }
+    *p = (tpi_shared){.next = f->programs, .text = text, .program = compile(b, f)};
+    f->programs = p;
+    if (!p->program) {
+        p->failed = true;
+        return p;
+    }
+    tpi_object_remove(&p->program->owned); /* the function owns it */
+    f->stats.compilations++;
+    tpi_capture_log(f, b->s->step->at, "a program for %d steps, %d kernels: %s", b->s->n_steps,
+                    p->program->stats.kernels, b->s->why_new);
+    const int n = p->program->n_symbols;
+    p->symbol_of = tpi_take(m, (size_t)n * sizeof *p->symbol_of);
+    p->failed = !p->symbol_of;
+    for (int i = 0; i < n && p->symbol_of; i++) {
+        const char *name = tpi_dim_symbol_name(p->program->graph->dims, i);
+        int number = 0;
+        if (sscanf(name, "s%d", &number) != 1)
+            p->failed = true;
+        p->symbol_of[i] = number;
+    }
+    if (!p->symbol_of) {
+        tp_program_free(p->program);
+        p->program = NULL;
+    }
+    return p;
+}
+
+void tpi_segment_build(tpi_segment *s, tpi_frame *fr, int from)
+{
+    tp_ctx *ctx = fr->ctx;
+    building b = {.s = s, .fr = fr, .from = from};
+    const size_t in = (size_t)s->n_inputs * sizeof *b.inputs,
+                 nodes = (size_t)s->n_steps * sizeof *b.nodes,
+                 symbols = (size_t)s->n_symbols * sizeof *b.symbols;
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    b.g = tp_graph_new(ctx);
+    b.inputs = tpi_take(&ctx->mem, in);
+    b.nodes = tpi_take(&ctx->mem, nodes);
+    b.symbols = tpi_take(&ctx->mem, symbols);
+    bool ok = b.g && b.inputs && b.nodes && b.symbols && tp_scope_begin(ctx) == TP_OK;
+    char *text = NULL;
+    if (ok) {
+        ctx->recording = true;
+        memset(b.nodes, 0, nodes);
+        ok = add_nodes(&b);
+        text = ok ? tp_graph_text(b.g) : NULL;
+        if (text)
+            s->program = share_program(&b, fr->f, text);
+        tp_scope_end(ctx);
+    }
+    s->programs++;
+    if (!ok) /* the next run has one observation more */
+        tpi_capture_log(fr->f, s->step->at, "no program yet: %s", tp_error_message(ctx));
+    tp_clear_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    tpi_give_back(&ctx->mem, b.inputs, in);
+    tpi_give_back(&ctx->mem, b.nodes, nodes);
+    tpi_give_back(&ctx->mem, b.symbols, symbols);
+    tp_graph_free(b.g);
+}
+
+void tpi_shared_free(tp_function *f)
+{
+    for (tpi_shared *p = f->programs, *next; p; p = next) {
+        next = p->next;
+        const int n = p->program ? p->program->n_symbols : 0;
+        tpi_give_back(&f->ctx->mem, p->symbol_of, (size_t)n * sizeof *p->symbol_of);
+        tp_program_free(p->program);
+        tp_free(f->ctx, p->text);
+        tpi_give_back(&f->ctx->mem, p, sizeof *p);
+    }
+    f->programs = NULL;
+}

@@ -1,0 +1,334 @@
+/* Computing what is pending. */
+#include "capture/capture_def.h"
+#include "op/op.h"
+
+#include <string.h>
+
+/* ---- whose elements are wanted ----------------------------------------------------------------- */
+
+/* The pending step that makes t, -1: none. */
+static int pending_of(const tpi_frame *fr, const tp_tensor *t)
+{
+    const int64_t i = (int64_t)t->number - fr->base;
+    return t->frame == fr->serial && t->number >= 0 && i >= 0 && i < fr->n_pending &&
+                   fr->pending[i].step->kind != TPI_STEP_ASSIGN
+               ? (int)i
+               : -1;
+}
+
+static void count_one(tpi_frame *fr, const tp_tensor *t)
+{
+    const int i = pending_of(fr, t);
+    if (i >= 0)
+        fr->pending[i].counted++;
+}
+
+/* Counts the references of a pending value that the frame itself and the tape hold; those beyond
+ * are somebody's handles. (Not in the tensors' slots: a gradient may be under way.) True: there are
+ * assignments. */
+static bool count_references(tpi_frame *fr)
+{
+    bool assigns = false;
+    for (int i = 0; i < fr->n_pending; i++)
+        fr->pending[i].counted = 1;
+    for (int i = 0; i < fr->n_pending; i++) {
+        const tpi_pending *p = &fr->pending[i];
+        for (int k = 0; k < p->step->n_in; k++)
+            count_one(fr, tpi_operand(fr, p, k));
+        if (p->step->kind ==
+            TPI_STEP_ASSIGN) { /* one reference, however often it was assigned */
+            tp_tensor *var = tpi_operand(fr, p, 0);
+            assigns = true;
+            if (var->buf->assigned == tpi_operand(fr, p, 1) && !(var->flags & TPI_MARK)) {
+                count_one(fr, var->buf->assigned);
+                var->flags |= TPI_MARK;
+            }
+            continue;
+        }
+        for (int k = 0; k < p->value->n_in; k++)
+            count_one(fr, p->value->in[k]);
+    }
+    for (int i = 0; i < fr->n_pending && assigns; i++)
+        if (fr->pending[i].step->kind == TPI_STEP_ASSIGN)
+            tpi_operand(fr, &fr->pending[i], 0)->flags &= (uint8_t)~TPI_MARK;
+    return assigns;
+}
+
+static void want(tpi_frame *fr, const tp_tensor *t)
+{
+    const int i = pending_of(fr, t);
+    if (i >= 0)
+        fr->pending[i].need = true;
+}
+
+/* What another segment computes with is wanted. */
+static void mark_crossing(tpi_frame *fr)
+{
+    int start = 0;
+    for (int i = 0; i < fr->n_pending; i++) {
+        const tpi_pending *p = &fr->pending[i];
+        for (int k = 0; k < p->step->n_in && start; k++) {
+            const int x = pending_of(fr, tpi_operand(fr, p, k));
+            if (x >= 0 && x < start)
+                fr->pending[x].need = true;
+        }
+        if (p->step->cut)
+            start = i + 1;
+    }
+}
+
+/* Going back: a value is alive when somebody holds it, or what was recorded from it is alive. */
+static void mark_needed(tpi_frame *fr)
+{
+    bool crossing = false;
+    for (int i = 0; i < fr->n_pending; i++) {
+        tpi_pending *p = &fr->pending[i];
+        p->need = p->alive = p->step->kind != TPI_STEP_ASSIGN && p->value->refs > p->counted;
+        crossing |= p->step->cut && i + 1 < fr->n_pending;
+    }
+    if (crossing)
+        mark_crossing(fr);
+    for (int i = fr->n_pending - 1; i >= 0; i--) {
+        tpi_pending *p = &fr->pending[i];
+        if (p->step->kind == TPI_STEP_ASSIGN) {
+            want(fr, tpi_operand(fr, p, 1));
+            continue;
+        }
+        const tpi_op *op = p->step->op;
+        if (p->alive && p->value->n_in) {
+            for (int k = 0; k < p->value->n_in; k++) {
+                const int x = pending_of(fr, p->value->in[k]);
+                if (x < 0)
+                    continue;
+                fr->pending[x].alive = true;
+                fr->pending[x].need |= op->grad_reads_x;
+            }
+            p->need |= op->grad_reads_y;
+        }
+        if (p->need && p->view)
+            want(fr, tpi_operand(fr, p, 0)); /* whose memory it will share */
+    }
+}
+
+/* ---- one by one, as eagerly --------------------------------------------------------------------------- */
+
+static void fail_like(tp_tensor *y, const tp_tensor *failed)
+{
+    y->status = failed->status;
+    y->rank = 0;
+    y->dtype = TP_F32;
+    y->flags &= (uint8_t)~TPI_LAZY;
+    if (failed->error) {
+        y->error = failed->error;
+        y->error->refs++;
+    }
+}
+
+/* The last pending assignment of this variable, at or before i, whose value is good; -1: none. */
+static int last_good(const tpi_frame *fr, const tp_tensor *var, int i)
+{
+    for (; i >= 0; i--) {
+        const tpi_pending *p = &fr->pending[i];
+        if (p->step->kind == TPI_STEP_ASSIGN && tpi_operand(fr, p, 0) == var &&
+            tpi_operand(fr, p, 1)->status == TP_OK)
+            return i;
+    }
+    return -1;
+}
+
+/* An assignment that failed leaves the variable as it was, for what comes after it too. */
+static tp_tensor *operand_now(const tpi_frame *fr, int i, int k)
+{
+    const tpi_pending *p = &fr->pending[i];
+    tp_tensor *x = tpi_operand(fr, p, k);
+    if (x->status == TP_OK || k >= 64 || !(p->assigned >> k & 1))
+        return x;
+    for (int a = i - 1; a >= 0; a--) {
+        const tpi_pending *q = &fr->pending[a];
+        if (q->step->kind != TPI_STEP_ASSIGN || tpi_operand(fr, q, 1) != x)
+            continue;
+        tp_tensor *var = tpi_operand(fr, q, 0);
+        const int good = last_good(fr, var, a);
+        return good < 0 ? var : tpi_operand(fr, &fr->pending[good], 1);
+    }
+    return x;
+}
+
+static void compute_one(tpi_frame *fr, int i)
+{
+    enum { FEW = 16 };
+    tp_ctx *ctx = fr->ctx;
+    tpi_pending *p = &fr->pending[i];
+    tp_tensor *y = p->value, *few[FEW], **in = few;
+    const tpi_step *s = p->step;
+    if (s->kind != TPI_STEP_OP || !(y->flags & TPI_LAZY))
+        return;
+    const size_t bytes = (size_t)s->n_in * sizeof *in;
+    const tpi_at at = TPI_AT(y->file, y->line);
+    if (s->n_in > FEW)
+        in = tpi_take(&ctx->mem, bytes);
+    if (!in) {
+        fail_like(y, tpi_no_memory(ctx, at, s->op->name));
+        return;
+    }
+    const tp_tensor *failed = NULL;
+    for (int k = 0; k < s->n_in; k++) {
+        in[k] = operand_now(fr, i, k);
+        failed = failed || in[k]->status == TP_OK ? failed : in[k];
+    }
+    tpi_infer q = {
+        .op = s->op, .at = at, .ctx = ctx, .n_in = s->n_in, .in = in, .attrs = tpi_attrs_of(p)};
+    if (!failed) {
+        y->flags &= (uint8_t) ~(TPI_LAZY | TPI_CONTIGUOUS);
+        const tp_tensor *done = tpi_compute(&q, y);
+        failed = done == y ? NULL : done;
+    }
+    if (failed) {
+        if (y->buf)
+            tpi_buf_unref(ctx, y->buf);
+        y->buf = NULL;
+        y->data = NULL;
+        fail_like(y, failed);
+    }
+    if (in != few)
+        tpi_give_back(&ctx->mem, in, bytes);
+}
+
+/* A view, whose base has its elements now, gets its own. */
+static void share_one(const tpi_frame *fr, const tpi_pending *p)
+{
+    tp_tensor *y = p->value;
+    if (!p->need || !p->view || !(y->flags & TPI_LAZY) || !tpi_operand(fr, p, 0)->buf)
+        return;
+    tp_tensor *in[] = {tpi_operand(fr, p, 0)};
+    const tpi_infer q = {
+        .op = p->step->op, .ctx = fr->ctx, .n_in = 1, .in = in, .attrs = tpi_attrs_of(p)};
+    if (tpi_share(&q, y))
+        y->flags &= (uint8_t)~TPI_LAZY;
+}
+
+/* ---- assignments ------------------------------------------------------------------------------------------- */
+
+/* Counted are the assignments of a value that are still to be done: the last one may exchange. */
+static void move_in(tpi_frame *fr, tp_tensor *var, tp_tensor *value)
+{
+    const int i = pending_of(fr, value);
+    tpi_move_in(var, value, i >= 0 && !fr->pending[i].alive && !fr->pending[i].counted);
+}
+
+static void commit(tpi_frame *fr, int i, bool none)
+{
+    const tpi_pending *p = &fr->pending[i];
+    tp_tensor *var = tpi_operand(fr, p, 0), *value = tpi_operand(fr, p, 1);
+    const int maker = pending_of(fr, value);
+    if (maker >= 0)
+        fr->pending[maker].counted--;
+    if (var->buf->assigned != value)
+        return; /* assigned again later */
+    var->buf->assigned = NULL;
+    tpi_unref(value);
+    const int good = none ? -1 : last_good(fr, var, i);
+    if (good >= 0)
+        move_in(fr, var, tpi_operand(fr, &fr->pending[good], 1));
+}
+
+/* Where memory was out for one new value, no variable changes. */
+static void commit_all(tpi_frame *fr)
+{
+    bool none = false;
+    for (int i = 0; i < fr->n_pending; i++)
+        fr->pending[i].counted = 0;
+    for (int i = 0; i < fr->n_pending; i++)
+        if (fr->pending[i].step->kind == TPI_STEP_ASSIGN) {
+            const tp_tensor *value = tpi_operand(fr, &fr->pending[i], 1);
+            none |= value->status == TP_E_MEMORY;
+            count_one(fr, value);
+        }
+    for (int i = 0; i < fr->n_pending; i++)
+        if (fr->pending[i].step->kind == TPI_STEP_ASSIGN)
+            commit(fr, i, none);
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------------- */
+
+static void release(tpi_frame *fr, int i)
+{
+    tpi_pending *p = &fr->pending[i];
+    for (int k = 0; k < p->step->n_in; k++) {
+        tpi_unref(tpi_operand(fr, p, k));
+        fr->operands[p->operands + k] = NULL;
+    }
+    if (p->attrs)
+        tpi_give_back(&fr->ctx->mem, p->attrs, p->step->op->attrs_size);
+    tpi_unref(p->value);
+    p->value = NULL;
+}
+
+/* One by one, what nobody needs any more being freed at once. */
+static void compute_all(tpi_frame *fr, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        compute_one(fr, i);
+        if (fr->pending[i].step->kind != TPI_STEP_ASSIGN)
+            release(fr, i);
+    }
+}
+
+static void run(tpi_frame *fr)
+{
+    for (int from = 0, to; from < fr->n_pending; from = to) {
+        for (to = from + 1; to < fr->n_pending && !fr->pending[to - 1].step->cut;)
+            to++;
+        for (int i = from; i < to; i++)
+            fr->pending[i].step->needed |= fr->pending[i].need;
+        if (!tpi_segment_run(fr, from, to))
+            compute_all(fr, from, to);
+        for (int i = from; i < to; i++) {
+            const tpi_pending *p = &fr->pending[i];
+            if (!p->value)
+                continue;
+            if (p->need && p->step->op == &tpi_op_call) /* which no program computes */
+                compute_one(fr, i);
+            share_one(fr, p);
+        }
+    }
+}
+
+/* A long stretch that has not run before is cut at the turns of its loops: a program of one turn
+ * is compiled sooner, and serves other trip counts too. */
+static void cut_long(tpi_frame *fr)
+{
+    for (int from = 0, to; from < fr->n_pending; from = to) {
+        for (to = from + 1; to < fr->n_pending && !fr->pending[to - 1].step->cut;)
+            to++;
+        if (to - from > TPI_LONG_SEGMENT && fr->pending[from].step->taken == 1)
+            tpi_cut_long(fr->ctx, fr->pending[to - 1].step, to - from);
+    }
+}
+
+void tpi_settle(tpi_frame *fr)
+{
+    tp_ctx *ctx = fr->ctx;
+    if (fr->n_pending && !fr->settling) {
+        struct tpi_frame *frame = ctx->frame;
+        const bool recording = ctx->recording;
+        fr->settling = true;
+        ctx->frame = NULL;
+        tpi_step_cut(ctx, fr->at);
+        cut_long(fr);
+        const bool assigns = count_references(fr);
+        mark_needed(fr);
+        run(fr);
+        if (assigns)
+            commit_all(fr);
+        for (int i = 0; i < fr->n_pending; i++)
+            if (fr->pending[i].value)
+                release(fr, i);
+        ctx->recording = recording;
+        ctx->frame = frame;
+        fr->settling = false;
+    }
+    fr->n_pending = fr->n_operands = 0;
+    fr->base = fr->at->number + 1;
+    fr->may_fail = false;
+}

@@ -1,0 +1,129 @@
+/* call and result: see call.h. */
+#include "op/call.h"
+
+#include "ir/graph_def.h"
+#include "op/op.h"
+
+/* ---- call: true, and stands for what was computed inside -------------------------------- */
+
+static const tpi_attr call_table[] = {
+    {"function",               TPI_ATTR_INT, offsetof(tpi_call_attrs, function)},
+    {0},
+};
+
+static bool call_infer(tpi_infer *q)
+{
+    q->dtype = TP_BOOL;
+    q->rank = 0;
+    return true;
+}
+
+static bool call_kernel(tpi_run *r)
+{
+    *r->out->data = 1;
+    return true;
+}
+
+/* The sweep goes inside by itself (grad/backward.c); a rule there says that gradients pass. */
+static void by_sweep(tpi_grad *g)
+{
+    (void)g;
+}
+
+const tpi_op tpi_op_call = {.name = "call",
+                            .code = TPI_OP_call,
+                            .kind = TPI_EFFECT,
+                            .n_in = -1,
+                            .attrs = call_table,
+                            .attrs_size = sizeof(tpi_call_attrs),
+                            .infer = call_infer,
+                            .kernel = call_kernel,
+                            .grad = by_sweep};
+
+/* ---- result: a value computed inside, and its call --------------------------------------------- */
+
+static bool result_infer(tpi_infer *q)
+{
+    if (q->in[1]->op != &tpi_op_call)
+        return tpi_refuse(q, TP_E_STATE, "operand 1 is no call");
+    return tpi_infer_like(q, 0);
+}
+
+static bool result_view(tpi_view *v)
+{
+    v->offset = 0;
+    for (int i = 0; i < v->in->rank; i++)
+        v->stride[i] = v->in_stride[i];
+    return true;
+}
+
+static bool result_kernel(tpi_run *r)
+{
+    tpi_copy_out(r->in[0], r->out->data);
+    return true;
+}
+
+const tpi_op tpi_op_result = {.name = "result",
+                              .code = TPI_OP_result,
+                              .kind = TPI_VIEW,
+                              .n_in = 2,
+                              .infer = result_infer,
+                              .view = result_view,
+                              .kernel = result_kernel,
+                              .grad = by_sweep};
+
+/* ---- making them ----------------------------------------------------------------------------------- */
+
+static bool asks(const tp_tensor *t)
+{
+    return tpi_is_live(t) && t->status == TP_OK && t->dtype >= TP_F32 &&
+           (t->flags & TPI_REQUIRES);
+}
+
+/* Does a gradient that comes to t go on to what t was computed from? */
+static bool carries(const tp_tensor *t)
+{
+    return asks(t) && t->in && t->op->kind != TPI_SOURCE && t->op->grad;
+}
+
+static bool is_among(const tp_tensor *t, int n, tp_tensor *const *list)
+{
+    int i = 0;
+    while (i < n && list[i] != t)
+        i++;
+    return i < n;
+}
+
+/* The result that is there already for an inner value; NULL: none. */
+static tp_tensor *find_result(const tp_tensor *inner, const tp_tensor *call, int n,
+                              tp_tensor *const *out)
+{
+    for (int i = 0; i < n; i++)
+        if (out[i] && out[i]->op == &tpi_op_result && out[i]->in[0] == inner &&
+            out[i]->in[1] == call)
+            return out[i];
+    return NULL;
+}
+
+bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
+                  tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out)
+{
+    const tpi_call_attrs attrs = {.function = function};
+    tp_tensor *call = NULL;
+    bool asked = false, ok = true;
+    for (int i = 0; i < n_operands && !asked; i++)
+        asked = asks(operands[i]);
+    for (int i = 0; i < n; i++) {
+        tp_tensor *t = inner[i]; /* which may be out[i] */
+        out[i] = t;
+        if (!asked || !ctx->recording || !carries(t) || is_among(t, n_operands, operands))
+            continue;
+        if (!call)
+            call = tpi_apply(at, &tpi_op_call, n_operands, operands, &attrs);
+        out[i] = find_result(t, call, i, out);
+        if (!out[i])
+            out[i] = tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL);
+        ok &= out[i]->status == TP_OK;
+    }
+    return ok;
+}

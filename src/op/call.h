@@ -1,0 +1,29 @@
+/* A call of a function as one node to gradients.
+ *
+ *     %4 = ... what is computed inside ...
+ *     %5 = call %0, %1 {function=3}      all that a gradient may be asked of through the call
+ *     %6 = result %4, %5                 what outside computes with; shares %4's memory
+ *
+ * A sweep that comes to a result goes on at the call, and at the call runs a sweep of its own
+ * inside, from the results to the operands: contributions inside are added up inside first. To
+ * all else a result is what it shares memory with, and programs never see either. */
+#ifndef TAPIR_CALL_H
+#define TAPIR_CALL_H
+
+#include "ir/node.h"
+
+typedef struct tpi_call_attrs {
+    int64_t function; /* a number for the reader of a graph */
+} tpi_call_attrs;
+
+/* Ties n values computed inside a call to it. out[i] is a `result` of one `call` over the
+ * operands; or inner[i] itself when nothing is recorded, when it is no computed float that requires
+ * a gradient, or when it is an operand. Equal inner[i] have equal out[i]; the arrays may be one.
+ *
+ * Operands, symbolic or concrete, are all tensors that require a gradient and that the inside
+ * used, or returns, but did not compute: what is missing here gets no gradient. Others among
+ * them do no harm. False: out[] has failed tensors, because memory is out. */
+bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
+                  tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out);
+
+#endif

@@ -1,0 +1,88 @@
+/* One scenario, run eagerly and captured: what it notes has to be the same, to the bit.
+ *
+ * A scenario works in a context of its own and writes down what it sees: `note` a tensor (type,
+ * sizes and bits), `say` anything else. The transcript of the eager run is the oracle; the one
+ * of each captured run is compared with it line by line. */
+#ifndef TAPIR_TEST_BOTH_H
+#define TAPIR_TEST_BOTH_H
+
+#include "tapir/capture.h"
+#include "tapir/nn.h"
+#include "unit/unit.h"
+
+typedef struct both_way {
+    const char *name, *compiler; /* compiler NULL: the usual one */
+    tp_function_options opt;
+    bool waits; /* settle() waits for the compiler */
+} both_way;
+
+enum { BOTH_FUNCTIONS = 64 };
+
+typedef struct bed {
+    tp_ctx *tp;
+    const both_way *way;
+    bool eager;
+    tp_function *made[BOTH_FUNCTIONS]; /* by make() */
+    int n_made;
+    char *text; /* the transcript */
+    size_t n_text, size;
+    const void *given; /* to the scenario */
+} bed;
+
+/* A function of the way the scenario is run. */
+tp_function *make(bed *b, const char *name, tp_body body, void *user);
+/* Frees one that make() gave. */
+void discard(bed *b, tp_function *f);
+/* Waits for compilations, when the scenario is run in a way that does. */
+void settle(bed *b);
+
+/* A line of the transcript. */
+void say(bed *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Type, sizes and bits of a tensor, or its error; every NaN is "nan". */
+void note(bed *b, const char *what, const tp_tensor *t);
+/* The context's error, when there is one; then it is cleared. */
+void note_error(bed *b, const char *what);
+/* What tp_print writes. */
+void note_print(bed *b, const tp_tensor *t);
+
+/* Runs a scenario in every way and compares; a cmocka test. */
+typedef struct attack {
+    void (*scenario)(bed *b);
+} attack;
+void both_run(void **state);
+#define ATTACK(f)                                                                              \
+    {                                                                                          \
+        .name = #f, .test_func = both_run, .initial_state = (void *)&(attack)                  \
+        {                                                                                      \
+            f                                                                                  \
+        }                                                                                      \
+    }
+
+/* The transcript of one way; to be freed. Memory that is still out after it fails the test. */
+char *both_transcript(const both_way *way, void (*scenario)(bed *b), const void *given);
+/* Where they first differ, in words. False: nowhere. */
+bool both_differ(const both_way *way, const char *eager, const char *got, char *why,
+                 size_t size);
+/* Fails the test when they do. */
+void both_compare(const both_way *way, const char *eager, const char *got);
+
+/* Numbers that tell elements apart: scale * (a small integer), f32. */
+tp_tensor *pattern(tp_ctx *tp, int rank, const int64_t *shape, double scale);
+/* A random tensor of the test's own, which leaves the context's generator alone; in [-1, 1). */
+tp_tensor *draw(tp_ctx *tp, uint64_t *seed, int rank, const int64_t *shape);
+/* A body; not each looks at all it is given. */
+#define BODY(name)                                                                             \
+    static void name(__attribute__((unused)) void *user, __attribute__((unused)) int n_in,     \
+                     __attribute__((unused)) tp_tensor *const *in,                             \
+                     __attribute__((unused)) int n_out,                                        \
+                     __attribute__((unused)) tp_tensor **out)
+
+/* f(x) of one result. */
+tp_tensor *call1(tp_function *f, tp_tensor *x);
+tp_tensor *call2(tp_function *f, tp_tensor *x, tp_tensor *y);
+
+/* Captured runs: no more calls recorded than this, and the body ran each time. */
+void expect_recordings(bed *b, const tp_function *f, int64_t most, int line);
+#define EXPECT_RECORDINGS(b, f, most) expect_recordings((b), (f), (most), __LINE__)
+
+#endif

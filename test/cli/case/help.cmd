@@ -1,0 +1,6 @@
+for command in run test show bench; do
+    tapir help $command
+    echo "---- $?"
+done
+tapir run --help | head -n 1
+tapir --version | sed 's/[0-9][0-9.]*/N/'

@@ -1,0 +1,100 @@
+"""Makes the models and tensors in data/ that the tests of the command read. Needs NumPy and onnx;
+what it makes is kept, so that the tests need neither.
+
+    /usr/bin/python3 test/cli/make_data.py
+"""
+import os
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+FLOAT = TensorProto.FLOAT
+
+
+def write(path, content):
+    path = os.path.join(DATA, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(content)
+
+
+def model(path, nodes, inputs, outputs, weights=(), opset=17):
+    def info(ports):
+        return [helper.make_tensor_value_info(n, t, s) for n, t, s in ports]
+
+    graph = helper.make_graph(nodes, "g", info(inputs), info(outputs),
+                              [numpy_helper.from_array(v, n) for n, v in weights])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    made.ir_version = 8
+    write(path, made.SerializeToString())
+
+
+def tensor(path, value, name=""):
+    write(path, numpy_helper.from_array(value, name).SerializeToString())
+
+
+def npy(path, value):
+    os.makedirs(DATA, exist_ok=True)
+    np.save(os.path.join(DATA, path), value)
+
+
+node = helper.make_node
+w = np.array([[1, -1], [2, 0.5], [-3, 4]], np.float32)
+b = np.array([0.25, -0.5], np.float32)
+x = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)
+y = np.maximum(x @ w + b, 0)
+
+# y = relu(x w + b), x [batch, 3]
+model("linear.onnx", [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["k"]),
+                      node("Relu", ["k"], ["y"])],
+      [("x", FLOAT, ["batch", 3])], [("y", FLOAT, ["batch", 2])], [("w", w), ("b", b)])
+npy("x.npy", x)
+npy("x_f64.npy", x.astype(np.float64))
+npy("x_wide.npy", np.zeros((2, 4), np.float32))
+tensor("x.pb", x, "x")
+
+# z = a[i] - c: a float and an integer input, sizes fixed
+model("two.onnx", [node("Gather", ["a", "i"], ["g"]), node("Sub", ["g", "c"], ["z"])],
+      [("a", FLOAT, [4, 2]), ("i", TensorProto.INT64, [3])], [("z", FLOAT, [3, 2])],
+      [("c", np.array([1, 2], np.float32))])
+
+# the shape is fed: it has to be known when the model is read
+model("fed_shape.onnx", [node("Reshape", ["x", "shape"], ["y"])],
+      [("x", FLOAT, [2, 3]), ("shape", TensorProto.INT64, [2])], [("y", FLOAT, None)])
+npy("shape.npy", np.array([3, 2], np.int64))
+
+# the padding needs a size that is free
+model("pool.onnx", [node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2],
+                         auto_pad="SAME_UPPER")],
+      [("x", FLOAT, ["batch", 1, "length"])], [("y", FLOAT, None)])
+npy("row.npy", np.array([[[1, 3, 2, 5, 4]]], np.float32))
+
+# names that are hostile to terminals, files, HTML, JSON and C
+model("names.onnx", [node("Neg", ['in "put"=1\n*/\x1b[31m'], ["../<b>&out\\"])],
+      [('in "put"=1\n*/\x1b[31m', FLOAT, [2])], [("../<b>&out\\", FLOAT, [2])])
+npy("pair.npy", np.array([1, -2], np.float32))
+
+model("missing.onnx", [node("Frobnicate", ["x"], ["h"]), node("Defrost", ["h"], ["y"])],
+      [("x", FLOAT, [2])], [("y", FLOAT, [2])])
+write("garbage.onnx", b"this is no model")
+write("garbage.npy", b"this is no tensor")
+write("garbage.pb", b"this is no tensor")
+
+# test cases
+for name, want in [("good", -x), ("wrong", -x + np.float32([0, 0.5, 0])), ("shape", -x[:1]),
+                   ("nan", np.where(x == 3, np.nan, -x))]:
+    folder = f"cases/{name}"
+    model(f"{folder}/model.onnx", [node("Neg", ["x"], ["y"])], [("x", FLOAT, [2, 3])],
+          [("y", FLOAT, [2, 3])])
+    tensor(f"{folder}/test_data_set_0/input_0.pb", x)
+    tensor(f"{folder}/test_data_set_0/output_0.pb", want.astype(np.float32))
+model("cases/lacks/model.onnx", [node("Frobnicate", ["x"], ["h"]), node("Defrost", ["h"], ["y"])],
+      [("x", FLOAT, [2])], [("y", FLOAT, [2])])
+tensor("cases/lacks/test_data_set_0/input_0.pb", x[0, :2])
+tensor("cases/lacks/test_data_set_0/output_0.pb", x[0, :2])
+model("cases/bare/model.onnx", [node("Neg", ["x"], ["y"])], [("x", FLOAT, [2])],
+      [("y", FLOAT, [2])])
+write("cases/broken/model.onnx", b"this is no model")
+write("cases/broken/test_data_set_0/note", b"")

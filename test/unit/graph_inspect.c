@@ -1,0 +1,122 @@
+/* What a program says of itself: its graph after some passes, its kernels and memory, its work. */
+#include "unit.h"
+#include <tapir/tapir.h>
+
+/* y = softmax(x w + 0), where x has `rows` rows. */
+static tp_graph *sample(tp_ctx *tp, int64_t rows)
+{
+    tp_graph *g = tp_graph_new(tp);
+    if (rows < 0)
+        rows = tp_symbol(g, "rows");
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(rows, 4));
+    tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(4, 3), 0.5), "w");
+    tp_tensor *zero = tp_add(tp_scalar(tp, TP_F32, 1), tp_scalar(tp, TP_F32, -1));
+    tp_name(tp_softmax(tp_add(tp_matmul(x, w), tp_mul(zero, tp_scalar_like(x, 1))), 1), "y");
+    return g;
+}
+
+static tp_program *compile(tp_graph *g, const char *stop_after)
+{
+    const char *const feeds[] = {"x"}, *const fetches[] = {"y"};
+    const tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE, .stop_after = stop_after};
+    return tp_graph_compile(g, 1, feeds, 1, fetches, &opt);
+}
+
+static int lines_with(tp_ctx *tp, char *text, const char *word)
+{
+    int n = 0;
+    assert_non_null(text);
+    for (const char *p = text; (p = strstr(p, word)) != NULL; p += strlen(word))
+        n++;
+    tp_free(tp, text);
+    return n;
+}
+
+static void stops_after_a_pass(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = sample(tp, 5);
+    tp_program *whole = compile(g, NULL), *none = compile(g, "prune"),
+               *fold = compile(g, "fold");
+    assert_non_null(none);
+    /* 0 * 1 is there until it is folded */
+    assert_int_equal(lines_with(tp, tp_graph_text(tp_program_graph(none)), " = mul "),
+                     lines_with(tp, tp_graph_text(tp_program_graph(fold)), " = mul ") + 1);
+    assert_true(tp_program_stats_of(fold).nodes < tp_program_stats_of(none).nodes);
+    assert_true(tp_program_stats_of(whole).nodes <= tp_program_stats_of(fold).nodes);
+
+    float values[20], y[3][15];
+    for (int i = 0; i < 20; i++)
+        values[i] = (float)(i % 7) - 2.5F;
+    tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(5, 4), values);
+    tp_program *const all[] = {whole, none, fold};
+    for (int i = 0; i < 3; i++) {
+        tp_tensor *out[1];
+        assert_int_equal(tp_program_run(all[i], &x, out), TP_OK);
+        tp_read(out[0], y[i], sizeof y[i]);
+    }
+    assert_memory_equal(y[0], y[1], sizeof y[0]);
+    assert_memory_equal(y[0], y[2], sizeof y[0]);
+}
+
+static void counts_work(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_program *p = compile(sample(tp, -1), NULL);
+    assert_true(tp_program_stats_of(p).flops == 0);
+    for (int rows = 3; rows <= 5; rows += 2) {
+        tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(rows, 4), 1), *out[1];
+        assert_int_equal(tp_program_run(p, &x, out), TP_OK);
+        assert_true(tp_program_stats_of(p).flops == 2.0 * rows * 4 * 3);
+    }
+
+    /* groups, stride and padding: 2 * y's elements * taps of a filter */
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2, 4, 9, 9));
+    tp_tensor *w = tp_full(tp, TP_F32, TP_DIMS(6, 2, 3, 3), 1);
+    const tp_window window = {
+        .stride = {2, 2},
+          .pad_lo = {1, 1},
+          .pad_hi = {1, 1},
+          .groups = 2
+    };
+    tp_name(tp_conv(x, w, &window), "y");
+    tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(2, 4, 9, 9), 1), *out[1];
+    p = compile(g, NULL);
+    assert_int_equal(tp_program_run(p, &in, out), TP_OK);
+    assert_true(tp_program_stats_of(p).flops == 2.0 * (2 * 6 * 5 * 5) * (2 * 3 * 3));
+}
+
+static void names_kernels_and_buffers(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_program *p = compile(sample(tp, 5), NULL);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " = call {"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " = loop over [5,3!] {"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " = fed \"x\" : f32[5,4]\n"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " = variable \"w\" : f32[4,3]\n"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " \"y\" : f32[5,3]\n"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " 60 bytes at 0 : f32[5,3]\n"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(p), "\narena 64 bytes\n"), 1);
+
+    const char *const feeds[] = {"x"}, *const fetches[] = {"y"}; /* a constant keeps its name */
+    const tp_compile_options frozen = {.engine = TP_ENGINE_REFERENCE, .freeze = true};
+    p = tp_graph_compile(sample(tp, 5), 1, feeds, 1, fetches, &frozen);
+    assert_int_equal(lines_with(tp, tp_program_text(p), " = constant \"w\" : f32[4,3]\n"), 1);
+
+    p = compile(sample(tp, -1), NULL); /* sizes are not known before a run */
+    assert_int_equal(lines_with(tp, tp_program_text(p), "bytes"), 0);
+    tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(5, 4), 1), *out[1];
+    assert_int_equal(tp_program_run(p, &x, out), TP_OK);
+    assert_int_equal(lines_with(tp, tp_program_text(p), "\narena 64 bytes\n"), 1);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        CASE(stops_after_a_pass),
+        CASE(counts_work),
+        CASE(names_kernels_and_buffers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
