@@ -217,8 +217,9 @@ static void calls_keep_nothing(bed *b)
         tp_scope_begin(tp);
         s.n = i;
         tp_tensor *x = pattern(tp, TP_DIMS(2 + i % 3, 3), i % 2 ? -0.1 : 0.1);
-        tp_tensor *y = call1(f, x), *loss = call1(g, x);
+        tp_tensor *y = call1(f, x);
         tp_backward(y);
+        tp_tensor *loss = call1(g, x);
         if (i % 50 == 0) {
             note(b, "y", y);
             note(b, "loss", loss);
@@ -226,8 +227,10 @@ static void calls_keep_nothing(bed *b)
         tp_zero_grad(s.w);
         tp_zero_grad(s.v);
         tp_scope_end(tp);
-        if (i == 20 || i == 70)
-            settle(b);
+        /* A program that comes later than the first measure would be counted as growth. */
+        for (int k = 0; k < b->n_made && i >= 20 && i < 100; k++)
+            if (tp_function_wait(b->made[k]) == TP_E_COMPILER && !b->way->waits)
+                tp_clear_error(tp); /* a way may have no compiler */
         size_t *most = i >= 100 && i < 200 ? &early : i >= calls - 100 ? &late : NULL;
         if (most && tp_memory_bytes(tp) > *most)
             *most = tp_memory_bytes(tp);
