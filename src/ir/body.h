@@ -1,0 +1,91 @@
+/* Bodies: the graphs inside `cond` and `loop` nodes.
+ *
+ * A body is a graph of its own that shares the table of sizes with the graph it is in. It takes
+ * `param` nodes, in order, and gives its outputs, in order; it reads nothing else: what a block
+ * closes over (variables too) is an operand of its node, and a param inside. Constants may be
+ * inside. Bodies belong to the graph they are in, and die with it.
+ *
+ *     %5 = cond %p, %x, %w {then=(body), other=(body)}        true; stands for its outputs
+ *     %6 = output %5 {index=0}                                the first of them
+ *
+ *     %7 = loop %c, %z, %xs, %w {body=(body), carried=1, slices=1, stacked=1, pred=1, ...}
+ *
+ * cond:  operands  pred (bool, one element), then what the bodies take: params k <-> operand 1+k
+ *        outputs   those of the body that runs; types and sizes are equal in both
+ * loop:  operands  [pred], carried.., slices.., captures..
+ *        params    turn (i64, rank 0), carried.., one element of each slice.., captures..
+ *        body out  [pred], carried.., stacked..
+ *        outputs   the last carried.., stacked.. with a leading axis of `length`
+ *        With `counted` there are `count` turns; with `has_pred` a turn is taken only while pred is true;
+ *        with both, whichever ends first. Turns are numbered from 0; with `back` turn t has the
+ *        number count-1-t, which is also the element of slices and stacked it takes.
+ *        `length`: number of turns taken. With has_pred it is a symbol of its own that the
+ *        run of the loop binds; else count.
+ * Only graphs have these nodes: concrete blocks run as C. */
+#ifndef TAPIR_BODY_H
+#define TAPIR_BODY_H
+
+#include "ir/graph_def.h"
+
+typedef struct tpi_body {
+    tp_graph *graph; /* graph->parent is the graph it is in; graph->dims is the parent's */
+    int n_params;
+    tp_tensor **params; /* nodes of graph, op param */
+    int n_outputs;
+    tp_tensor **outputs; /* nodes of graph */
+    int params_size, outputs_size;
+} tpi_body;
+
+typedef struct tpi_cond_attrs {
+    tpi_body *then, *other;
+} tpi_cond_attrs;
+
+typedef struct tpi_loop_attrs {
+    tpi_body *body;
+    int64_t n_carried, n_slices, n_stacked;
+    int64_t has_pred, counted, back;
+    int64_t count;      /* a size; 0 when not counted */
+    int64_t length;     /* a size: turns taken; 0 when nothing asks for it */
+    int64_t checkpoint; /* gradients compute again what they need from every sqrt(n)th turn */
+} tpi_loop_attrs;
+
+typedef struct tpi_index_attrs { /* of param, output and row */
+    int64_t index;
+} tpi_index_attrs;
+
+extern const tpi_op tpi_op_param, tpi_op_cond, tpi_op_loop, tpi_op_output;
+
+static inline bool tpi_is_block(const tp_tensor *t)
+{
+    return t->op == &tpi_op_cond || t->op == &tpi_op_loop;
+}
+/* The bodies of a block: 1 or 2 in out[]. */
+int tpi_bodies_of(const tp_tensor *block, tpi_body **out);
+/* How many outputs it has. */
+int tpi_n_outputs_of(const tp_tensor *block);
+
+/* An empty body of a new graph in g, which owns it; NULL: no memory (the error is set). */
+tpi_body *tpi_body_new(tp_graph *g);
+/* A new param of that type and shape; never NULL. */
+tp_tensor *tpi_body_param(tpi_body *b, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape);
+/* A node of the body's graph as its next output; false: no memory. */
+bool tpi_body_output(tpi_body *b, tp_tensor *t);
+/* All bodies of `from` (a graph that is about to be freed) belong to `to`, which has its table of sizes. */
+bool tpi_bodies_move(tp_graph *from, tp_graph *to);
+
+/* The nodes: operands are of graph g. Never NULL. A loop's operands and body as above. */
+tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,
+                         tp_tensor *const *in);
+tp_tensor *tpi_loop_node(tp_graph *g, tpi_at at, const tpi_loop_attrs *a, int n_in,
+                         tp_tensor *const *in);
+/* Output number `index` of a block; never NULL. One node per index and call. */
+tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t index);
+
+/* Is g inside `outer`, at any depth, or the same? */
+bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
+/* The graph that is in no other. */
+tp_graph *tpi_graph_root(tp_graph *g);
+/* A fresh symbol of the graph's table: "turns", "turns.2", ... TPI_NO_DIM: no memory. */
+int64_t tpi_fresh_symbol(tp_graph *g, const char *stem);
+
+#endif
