@@ -110,8 +110,9 @@ typedef struct tp_scan_options {
     bool checkpoint; /* see tp_checkpoint */
 } tp_scan_options;
 /* `count` turns over xs[n_xs], each [count, ...]; ys[n_ys] are set to [count, ...]. `opt` may be NULL. */
-TP_FN(tp_status, tp_scan, int64_t count, const tp_scan_options *opt, tp_scan_body body, void *user,
-      int n, tp_tensor **v, int n_xs, tp_tensor *const *xs, int n_ys, tp_tensor **ys);
+TP_FN(tp_status, tp_scan, int64_t count, const tp_scan_options *opt, tp_scan_body body,
+      void *user, int n, tp_tensor **v, int n_xs, tp_tensor *const *xs, int n_ys,
+      tp_tensor **ys);
 #define tp_scan(...) tp_scan_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus

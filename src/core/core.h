@@ -157,12 +157,15 @@ struct tp_ctx {
     const char *function;    /* the name of that function */
     struct tpi_frame *frame; /* of the captured function that runs; NULL: none */
     const tpi_frame_rules *frame_rules;
-    uint32_t frames;       /* so far */
-    tp_tensor *retained;   /* list of those with retains > 0 */
-    tpi_owned objects;     /* ring of graphs and programs */
-    tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
-    tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
-    tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
+    uint32_t frames; /* so far */
+    tp_graph
+        *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
+    struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
+    tp_tensor *retained;     /* list of those with retains > 0 */
+    tpi_owned objects;       /* ring of graphs and programs */
+    tpi_alloc_head allocs;   /* ring of tp_alloc's blocks */
+    tp_tensor *dead;         /* worklist of tpi_unref, linked by retained_next */
+    tp_tensor *quarantine;   /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
     tp_tensor nil;              /* the result when memory is out */

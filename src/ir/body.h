@@ -28,12 +28,17 @@
 #include "ir/graph_def.h"
 
 typedef struct tpi_body {
-    tp_graph *graph; /* graph->parent is the graph it is in; graph->dims is the parent's */
+    tp_graph *graph; /* graph->parent is the graph it is in; graph->dims is the parent's;
+                        graph->body is this */
     int n_params;
     tp_tensor **params; /* nodes of graph, op param */
+    tp_tensor **outers; /* by param: the node of the parent that a capture stands for, while the
+                           body is open; else NULL */
     int n_outputs;
     tp_tensor **outputs; /* nodes of graph */
     int params_size, outputs_size;
+    tpi_at at;   /* the block's line */
+    bool closed; /* takes no more captures */
 } tpi_body;
 
 typedef struct tpi_cond_attrs {
@@ -64,14 +69,23 @@ int tpi_bodies_of(const tp_tensor *block, tpi_body **out);
 /* How many outputs it has. */
 int tpi_n_outputs_of(const tp_tensor *block);
 
-/* An empty body of a new graph in g, which owns it; NULL: no memory (the error is set). */
-tpi_body *tpi_body_new(tp_graph *g);
-/* A new param of that type and shape; never NULL. */
-tp_tensor *tpi_body_param(tpi_body *b, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape);
+/* An empty body of a new graph in g, which owns it; NULL: no memory (the error is set). While it
+ * is open, lifting a tensor of an outer graph, or a concrete one that is no plain constant, makes
+ * a param of it, a capture (ir/graph.c). To have ops of outer tensors put in it, set
+ * ctx->tracing to its graph. */
+tpi_body *tpi_body_new(tp_graph *g, tpi_at at);
+/* A new param of that type and shape, the last one; never NULL. `outer` may be NULL. */
+tp_tensor *tpi_body_param(tpi_body *b, tpi_at at, tp_dtype dtype, int rank,
+                          const int64_t *shape, tp_tensor *outer);
+/* The params in another order, all of them. */
+void tpi_body_order(tpi_body *b, tp_tensor *const *params);
 /* A node of the body's graph as its next output; false: no memory. */
 bool tpi_body_output(tpi_body *b, tp_tensor *t);
+/* The operands that block nodes take for captures are b->outers of the params that have one. */
+
 /* All bodies of `from` (a graph that is about to be freed) belong to `to`, which has its table of sizes. */
 bool tpi_bodies_move(tp_graph *from, tp_graph *to);
+void tpi_bodies_free(tp_graph *g);
 
 /* The nodes: operands are of graph g. Never NULL. A loop's operands and body as above. */
 tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,
@@ -81,8 +95,14 @@ tp_tensor *tpi_loop_node(tp_graph *g, tpi_at at, const tpi_loop_attrs *a, int n_
 /* Output number `index` of a block; never NULL. One node per index and call. */
 tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t index);
 
+/* Type and sizes of output number `index`; shape has room for one axis more than TP_MAX_RANK. */
+void tpi_output_type(const tp_tensor *block, int64_t index, tp_dtype *dtype, int *rank,
+                     int64_t *shape);
+
 /* Is g inside `outer`, at any depth, or the same? */
 bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
+/* The failed tensor for an operand of a graph that g is not within. */
+tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const tp_tensor *t);
 /* The graph that is in no other. */
 tp_graph *tpi_graph_root(tp_graph *g);
 /* A fresh symbol of the graph's table: "turns", "turns.2", ... TPI_NO_DIM: no memory. */

@@ -1,5 +1,5 @@
 #include "base/hash.h"
-#include "ir/graph_def.h"
+#include "ir/body.h"
 
 #include <string.h>
 
@@ -34,6 +34,7 @@ static void graph_free(tpi_owned *o)
     tp_ctx *ctx = g->ctx;
     if (g->programs)
         g->free_programs(g->programs);
+    tpi_bodies_free(g);
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         tp_tensor *t = g->nodes[i];
         t->graph = NULL; /* a handle that outlives the graph is dead to ops */
@@ -50,7 +51,10 @@ static void graph_free(tpi_owned *o)
     tpi_give_back(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *g->nodes);
     tpi_give_back(&ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *g->lifted);
     tpi_give_back(&ctx->mem, g->named, (size_t)g->named_size * sizeof *g->named);
-    tpi_dims_free(g->dims);
+    if (!g->parent)
+        tpi_dims_free(g->dims);
+    if (ctx->tracing == g)
+        ctx->tracing = NULL;
     tpi_give_back(&ctx->mem, g, sizeof *g);
 }
 
@@ -88,7 +92,7 @@ tpi_dims *tpi_dims_of(const tp_tensor *t)
 
 tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t)
 {
-    return like->graph && t->status == TP_OK ? tpi_graph_lift(like->graph, at, t) : t;
+    return like->graph && t->status == TP_OK ? tpi_graph_lift(tpi_graph_here(like), at, t) : t;
 }
 
 /* A size that is none because memory is out is told now, others where they are used. */
@@ -223,6 +227,20 @@ static bool stop_at_lifted(void *user, const tp_tensor *t)
     return is_lifted(user, t);
 }
 
+/* From now on `key` is read as `node`; false: no memory. */
+static bool remember(tp_graph *g, const tp_tensor *key, tp_tensor *node)
+{
+    if (!lifted_reserve(g))
+        return false;
+    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, key);
+    if (!slot->concrete) {
+        tpi_ref(key); /* its address stands for it as long as the graph lives */
+        g->n_lifted++;
+    }
+    *slot = (tpi_lifted){.concrete = key, .node = node};
+    return true;
+}
+
 static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
 {
     if (!lifted_reserve(g))
@@ -253,20 +271,64 @@ static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
     }
     if (node->status == TP_OK) {
         node->seq = t->seq; /* its place in program order */
-        *lifted_slot(g->lifted, g->lifted_size, t) = (tpi_lifted){.concrete = t, .node = node};
-        tpi_ref(t); /* its address stands for it as long as the graph lives */
-        g->n_lifted++;
+        if (!remember(g, t, node))
+            return tpi_no_memory(g->ctx, at, NULL);
     }
     return node;
+}
+
+/* A view of a variable that the body has assigned. */
+static bool assigned_inside(const tp_graph *g, const tp_tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < g->lifted_size && t->buf && !is; i++)
+        is = g->lifted[i].concrete && g->lifted[i].concrete->buf == t->buf &&
+             g->lifted[i].node->op != &tpi_op_param;
+    return is;
+}
+
+/* In a body: the param for what is outside of it. */
+static tp_tensor *capture(tp_graph *g, tpi_at at, tp_tensor *t)
+{
+    if (is_lifted(g, t))
+        return lifted_slot(g->lifted, g->lifted_size, t)->node;
+    if (assigned_inside(g, t))
+        return refuse_stale(g, at);
+    tp_tensor *outer = tpi_graph_lift(g->parent, at, t), *node;
+    if (outer->status != TP_OK)
+        return outer;
+    if (is_lifted(g, outer)) {
+        node = lifted_slot(g->lifted, g->lifted_size, outer)->node;
+    } else {
+        if (g->body->closed)
+            return tpi_fail(g->ctx, at, NULL, TP_E_STATE, "the block of line %d has ended",
+                            g->body->at.line);
+        node = tpi_body_param(g->body, at, (tp_dtype)outer->dtype, outer->rank, outer->shape,
+                              outer);
+        if (node->status != TP_OK)
+            return node;
+        if (!remember(g, outer, node))
+            return tpi_no_memory(g->ctx, at, NULL);
+    }
+    return t == outer || remember(g, t, node) ? node : tpi_no_memory(g->ctx, at, NULL);
+}
+
+/* What is computed from nothing that can change has a place of its own in a body. */
+static bool is_plain_constant(const tp_tensor *t)
+{
+    return !t->graph && !t->in && !(t->flags & (TPI_VARIABLE | TPI_LEAF));
 }
 
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
 {
     if (t->graph == g)
         return t;
-    if (t->graph)
-        return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
-    tpi_look_at(at, t, TPI_LOOK_OTHER);
+    if (t->graph && !tpi_graph_within(g, t->graph))
+        return tpi_refuse_outside(g, at, t);
+    if (!t->graph)
+        tpi_look_at(at, t, TPI_LOOK_OTHER);
+    if (g->parent && !is_plain_constant(t))
+        return capture(g, at, t);
     if (!t->in || is_lifted(g, t))
         return lift_one(g, at, t);
     tpi_nodes past = {.ctx = g->ctx}; /* what was recorded becomes nodes */
@@ -282,6 +344,12 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
 void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node)
 {
     lifted_slot(g->lifted, g->lifted_size, concrete)->node = node;
+}
+
+tp_graph *tpi_graph_here(const tp_tensor *x)
+{
+    tp_graph *g = x->graph;
+    return g && x->ctx->tracing && tpi_graph_within(x->ctx->tracing, g) ? x->ctx->tracing : g;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */

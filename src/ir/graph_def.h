@@ -29,6 +29,10 @@ struct tp_graph {
     int n_strings;
     struct tpi_program_cache *programs; /* of tp_graph_run; freed through free_programs */
     void (*free_programs)(struct tpi_program_cache *c);
+    tp_graph *parent;      /* of a body: the graph it is in, whose table of sizes it shares */
+    struct tpi_body *body; /* of a body: what it is (ir/body.h) */
+    struct tpi_body **bodies; /* of its blocks; freed with it */
+    int n_bodies, bodies_size;
 };
 
 /* Nodes:
@@ -40,6 +44,8 @@ struct tp_graph {
  *   group(x...)        true
  *   call(x...)         true; a call of a function (op/call.h)
  *   result(y, c)       y, which was computed inside the call c
+ *   param              of a body (ir/body.h): what its block gives it
+ *   cond, loop, output blocks and what comes out of them (ir/body.h)
  * Operands in[] of kind TPI_SOURCE are concrete tensors, of all others nodes of the graph. */
 
 /* Adds a node of given type and shape; never NULL. The result belongs to the open scope too. */
@@ -47,11 +53,15 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
                           tp_tensor *const *in, const void *attrs, tp_dtype dtype, int rank,
                           const int64_t *shape);
 /* The node for an operand: a symbolic one is itself; a concrete one becomes a const or variable
- * node, or, when it was recorded, the nodes it was computed by (once per graph). Never NULL;
- * failed when the operand is of another graph. */
+ * node, or, when it was recorded, the nodes it was computed by (once per graph). In a body, what
+ * is of a graph around it, or no plain constant, becomes a param. Never NULL; failed when the
+ * operand is of another graph. */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
 /* From now on the lifted tensor `concrete` is read as `node`. */
 void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node);
+/* The graph that an op on the symbolic x is put in: the body that is traced, or x's. NULL for a
+ * concrete x. */
+tp_graph *tpi_graph_here(const tp_tensor *x);
 /* Names a node; false when the name is taken, or memory is out. */
 bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
 tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len); /* or NULL */

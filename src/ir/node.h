@@ -19,7 +19,8 @@ typedef enum tpi_attr_type {
     TPI_ATTR_DIM,   /* int64_t, a size, may be symbolic */
     TPI_ATTR_F64,   /* double */
     TPI_ATTR_LIST,  /* tpi_list of plain integers */
-    TPI_ATTR_DIMS   /* tpi_list of sizes, may be symbolic */
+    TPI_ATTR_DIMS,  /* tpi_list of sizes, may be symbolic */
+    TPI_ATTR_BODY   /* a tpi_body (ir/body.h), which the node's graph owns */
 } tpi_attr_type;
 
 typedef struct tpi_attr {
@@ -33,14 +34,17 @@ typedef struct tpi_attr {
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-typedef enum tpi_kind {              /* what the compiler may do with it */
-                        TPI_SOURCE,  /* no operands: placeholder, variable, const, ... */
-                        TPI_ELEMENT, /* y[i] = f(x[i], ...), operands broadcast to y */
-                        TPI_REDUCE,  /* over axes of attrs (tpi_reduce_attrs) */
-                        TPI_VIEW, /* the same elements at other places: strides only, or a copy */
-                        TPI_CALL,  /* one kernel of src/kernel, called */
-                        TPI_SHAPE, /* reads sizes of its operand, not its elements */
-                        TPI_EFFECT /* assign, group */
+/* what the compiler may do with it */
+typedef enum tpi_kind {
+    TPI_SOURCE,  /* no operands: placeholder, variable, const, param */
+    TPI_ELEMENT, /* y[i] = f(x[i], ...), operands broadcast to y */
+    TPI_REDUCE,  /* over axes of attrs (tpi_reduce_attrs) */
+    TPI_VIEW,    /* the same elements at other places: strides only, or a copy */
+    TPI_CALL,    /* one kernel of src/kernel, called */
+    TPI_SHAPE,   /* reads sizes of its operand, not its elements */
+    TPI_EFFECT,  /* assign, group */
+    TPI_BLOCK,   /* cond, loop: has bodies (ir/body.h) */
+    TPI_PORT     /* output: one of a block's */
 } tpi_kind;
 
 /* Inputs and answers of a shape rule. */

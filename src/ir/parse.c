@@ -284,6 +284,8 @@ static bool attr(parser *P, const tpi_attr *a, char *p)
             return false;
         memcpy(p, &l, sizeof l);
         return true;
+    case TPI_ATTR_BODY:
+        return bad(P, "a body is missing");
     }
     memcpy(p, &v, sizeof v);
     return true;

@@ -58,6 +58,9 @@ static void put_attr(tpi_str *s, const tpi_dims *dims, tpi_attr_type type, const
     case TPI_ATTR_DIMS:
         put_dims(s, dims, list->n, list->v);
         break;
+    case TPI_ATTR_BODY:
+        tpi_str_put(s, "()");
+        break;
     }
 }
 

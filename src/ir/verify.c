@@ -50,6 +50,9 @@ bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, 
             for (int64_t i = 0; ok && i < list->n; i++)
                 ok = tpi_dim_is_size(dims, list->v[i]);
             break;
+        case TPI_ATTR_BODY:
+            ok = v != 0;
+            break;
         case TPI_ATTR_INT:
         case TPI_ATTR_F64:
             break;

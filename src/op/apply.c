@@ -1,5 +1,5 @@
 /* The one doorway. */
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "op/op.h"
 #include "op/trap.h"
 
@@ -108,6 +108,31 @@ tp_tensor *tpi_infer_op(tpi_infer *q)
     return failed;
 }
 
+/* The graph that the op is put in: the body that is traced, when its operands are of graphs around
+ * it, else the innermost of theirs. */
+static tp_graph *find_graph(const tp_ctx *ctx, int n_in, tp_tensor *const *in)
+{
+    tp_graph *g = NULL;
+    bool around = ctx->tracing != NULL;
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i]->graph)
+            continue;
+        around = around && tpi_graph_within(ctx->tracing, in[i]->graph);
+        if (!g || tpi_graph_within(in[i]->graph, g))
+            g = in[i]->graph;
+    }
+    return around ? ctx->tracing : g;
+}
+
+static tp_tensor *refuse_graph(tpi_at at, const tpi_op *op, const tp_graph *g,
+                               const tp_tensor *t)
+{
+    if (tpi_graph_root(t->graph) != tpi_graph_root((tp_graph *)g))
+        return tpi_fail(g->ctx, at, op->name, TP_E_CTX,
+                        "the operands belong to different graphs");
+    return tpi_refuse_outside(g, at, t);
+}
+
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
                      const void *attrs)
 {
@@ -123,8 +148,10 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
         }
         bad |= ctx && t->ctx != ctx;
         ctx = ctx ? ctx : t->ctx;
-        two |= g && t->graph && t->graph != g;
-        g = t->graph ? t->graph : g;
+        if (t->graph && t->graph != g) {
+            two |= g != NULL;
+            g = t->graph;
+        }
         requires |= t->flags & TPI_REQUIRES;
     }
     if (bad || !ctx) {
@@ -135,8 +162,12 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
         }
         return (tp_tensor *)&tpi_nil;
     }
-    if (two)
-        return tpi_fail(ctx, at, op->name, TP_E_CTX, "the operands belong to different graphs");
+    if (two || (g && (g->parent || ctx->tracing))) {
+        g = find_graph(ctx, n_in, in);
+        for (int i = 0; i < n_in; i++)
+            if (in[i]->graph && !tpi_graph_within(g, in[i]->graph))
+                return refuse_graph(at, op, g, in[i]);
+    }
     if (ctx->frame && !g)
         return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
     tpi_infer q;

@@ -16,7 +16,7 @@ static int64_t negate(tpi_dims *dims, int64_t a)
     return tpi_dim_is_symbolic(a) ? tpi_dim_sub(dims, 0, a) : -a;
 }
 
-static int64_t stride_mul(tpi_dims *dims, int64_t size, int64_t stride)
+int64_t tpi_stride_mul(tpi_dims *dims, int64_t size, int64_t stride)
 {
     if (stride < 0 && !tpi_dim_is_symbolic(stride))
         return negate(dims, tpi_dim_mul(dims, size, negate(dims, stride)));
@@ -179,13 +179,13 @@ static bool reshape_view(tpi_view *v)
         for (int k = x0 + i - 2; k >= x0; k--) {
             const int outer = xa[k], inner = xa[k + 1];
             if (v->in_stride[outer] !=
-                stride_mul(v->dims, x->shape[inner], v->in_stride[inner]))
+                tpi_stride_mul(v->dims, x->shape[inner], v->in_stride[inner]))
                 return false;
         }
         int64_t step = v->in_stride[xa[x0 + i - 1]];
         for (int k = y0 + j - 1; k >= y0; k--) {
             v->stride[ya[k]] = step;
-            step = stride_mul(v->dims, y->shape[ya[k]], step);
+            step = tpi_stride_mul(v->dims, y->shape[ya[k]], step);
         }
         if (step == TPI_NO_DIM)
             return false;
@@ -196,8 +196,9 @@ static bool reshape_view(tpi_view *v)
         return false;
     for (int k = y->rank - 1; k >= 0; k--)
         if (y->shape[k] == 1)
-            v->stride[k] =
-                k == y->rank - 1 ? 1 : stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
+            v->stride[k] = k == y->rank - 1
+                               ? 1
+                               : tpi_stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
     return true;
 }
 
@@ -501,8 +502,8 @@ static bool slice_view(tpi_view *v)
     if (v->out->shape[a->axis] == 0)
         return true;
     if (v->out->shape[a->axis] != 1) /* of one element the step may be beyond any memory */
-        v->stride[a->axis] = stride_mul(v->dims, a->step, v->in_stride[a->axis]);
-    v->offset = stride_mul(v->dims, a->lo, v->in_stride[a->axis]);
+        v->stride[a->axis] = tpi_stride_mul(v->dims, a->step, v->in_stride[a->axis]);
+    v->offset = tpi_stride_mul(v->dims, a->lo, v->in_stride[a->axis]);
     return v->offset != TPI_NO_DIM && v->stride[a->axis] != TPI_NO_DIM;
 }
 
@@ -704,7 +705,7 @@ static bool flip_view(tpi_view *v)
         if (size == 0)
             continue;
         v->offset = tpi_stride_add(v->dims, v->offset,
-                                   stride_mul(v->dims, tpi_dim_sub(v->dims, size, 1), s));
+                                   tpi_stride_mul(v->dims, tpi_dim_sub(v->dims, size, 1), s));
         if (v->offset == TPI_NO_DIM || v->stride[axis] == TPI_NO_DIM)
             return false;
     }

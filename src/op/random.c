@@ -157,6 +157,12 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
     return draw(ctx, at, &r);
 }
 
+/* One that no other open body of the graph has had. */
+static int64_t body_number(const tp_graph *g)
+{
+    return g->parent ? body_number(g->parent) * 64 + g->parent->n_bodies : 0;
+}
+
 static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, double b)
 {
     tp_tensor *failed = tpi_refuse_operand(NULL, at, kind_names[kind], 0, x);
@@ -169,8 +175,9 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
         return draw(x->ctx, at, &r);
     if (refuse_numbers(x->ctx, at, &r, &failed))
         return failed;
-    r.at = -1 - x->graph->n_nodes; /* never equal to another node, so never taken for one */
-    return tpi_graph_node(x->graph, at, &tpi_op_random, 0, NULL, &r, (tp_dtype)x->dtype,
+    tp_graph *g = tpi_graph_here(x);
+    r.at = -1 - g->n_nodes - (body_number(g) << 20); /* never that of another node */
+    return tpi_graph_node(g, at, &tpi_op_random, 0, NULL, &r, (tp_dtype)x->dtype,
                           x->rank, x->shape);
 }
 

@@ -18,12 +18,10 @@ int64_t tpi_sizes_product(tpi_dims *dims, int64_t n, const int64_t *v);
 /* Row-major strides. False: too large. */
 bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *stride);
 
-/* The sum of two offsets: numbers or expressions that may be negative (move.c). TPI_NO_DIM: out
- * of memory, or too large. */
+/* The sum of two strides or offsets, and a size times one: numbers or expressions that may be
+ * negative (move.c). TPI_NO_DIM: out of memory, or too large. */
 int64_t tpi_stride_add(tpi_dims *dims, int64_t a, int64_t b);
-
-/* A sum of strides or offsets, which may be negative numbers, or expressions that are (move.c). */
-int64_t tpi_stride_add(tpi_dims *dims, int64_t a, int64_t b);
+int64_t tpi_stride_mul(tpi_dims *dims, int64_t size, int64_t stride);
 
 /* In wrappers of several operands: the failed tensor to return, NULL when all are good. */
 tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in);

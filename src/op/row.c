@@ -1,0 +1,104 @@
+/* rows, row: what a loop on concrete tensors goes over.
+ *
+ * rows is x itself, made once per loop, and row one element of it. The contributions of all its rows
+ * to the gradient of rows are joined (grad/backward.c): one tensor, where adding up a padded one
+ * for each would take the square of the time. */
+#include "ir/body.h"
+#include "op/op.h"
+#include "op/sizes.h"
+
+#include <string.h>
+
+static bool rows_infer(tpi_infer *q)
+{
+    return q->in[0]->rank > 0
+               ? tpi_infer_like(q, 0)
+               : tpi_refuse(q, TP_E_SHAPE, "a scalar has no elements to go over");
+}
+
+static bool rows_view(tpi_view *v)
+{
+    v->offset = 0;
+    for (int i = 0; i < v->in->rank; i++)
+        v->stride[i] = v->in_stride[i];
+    return true;
+}
+
+static bool copy_kernel(tpi_run *r)
+{
+    tpi_copy_out(r->in[0], r->out->data);
+    return true;
+}
+
+static void rows_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, g->dy);
+}
+
+const tpi_op tpi_op_rows = {.name = "rows",
+                            .code = TPI_OP_rows,
+                            .kind = TPI_VIEW,
+                            .n_in = 1,
+                            .infer = rows_infer,
+                            .view = rows_view,
+                            .kernel = copy_kernel,
+                            .grad = rows_grad};
+
+static const tpi_attr index_table[] = {
+    {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
+    {0},
+};
+
+static bool row_infer(tpi_infer *q)
+{
+    const tpi_index_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (x->op != &tpi_op_rows && x->in)
+        return tpi_refuse(q, TP_E_STATE, "operand 0 is no rows");
+    if (x->rank == 0 || a->index < 0 ||
+        (!tpi_dim_is_symbolic(x->shape[0]) && a->index >= x->shape[0]))
+        return tpi_refuse(q, TP_E_VALUE, "there is no element %lld in %s", (long long)a->index,
+                          SHAPE(x));
+    q->dtype = (tp_dtype)x->dtype;
+    q->rank = x->rank - 1;
+    memcpy(q->shape, x->shape + 1, sizeof(int64_t) * (size_t)q->rank);
+    return true;
+}
+
+static bool row_view(tpi_view *v)
+{
+    const tpi_index_attrs *a = v->attrs;
+    v->offset = tpi_stride_mul(v->dims, a->index, v->in_stride[0]);
+    for (int i = 1; i < v->in->rank; i++)
+        v->stride[i - 1] = v->in_stride[i];
+    return true;
+}
+
+static bool row_kernel(tpi_run *r)
+{
+    const tpi_index_attrs *a = r->attrs;
+    tp_tensor one = *r->in[0];
+    one.data += one.stride[0] * a->index * (int64_t)tp_dtype_size((tp_dtype)one.dtype);
+    one.rank--;
+    memmove(one.shape, one.shape + 1, sizeof(int64_t) * one.rank);
+    memmove(one.stride, one.stride + 1, sizeof(int64_t) * one.rank);
+    tpi_copy_out(&one, r->out->data);
+    return true;
+}
+
+/* The sweep joins them. */
+static void by_sweep(tpi_grad *g)
+{
+    (void)g;
+}
+
+const tpi_op tpi_op_row = {.name = "row",
+                           .code = TPI_OP_row,
+                           .kind = TPI_VIEW,
+                           .n_in = 1,
+                           .attrs = index_table,
+                           .attrs_size = sizeof(tpi_index_attrs),
+                           .infer = row_infer,
+                           .view = row_view,
+                           .kernel = row_kernel,
+                           .grad = by_sweep};
