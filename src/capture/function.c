@@ -195,12 +195,15 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const uint64_t entry = ctx->seq;
     const int32_t floor = ctx->scope_floor;
     const char *outside = ctx->function;
+    const struct tp_block *blocks = ctx->blocks;
     const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = f->name;
     const bool captured =
         can_capture(f, n_in, in) && tpi_frame_open(f, &f->forward, at, n_in, in);
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
+    while (ctx->blocks != blocks)
+        ctx->leave_block(ctx, true);
     check_results(f, at, n_out, out);
     for (int i = 0; i < n_out; i++)
         tpi_ref(out[i]);

@@ -109,7 +109,8 @@ typedef enum tpi_look {
     TPI_LOOK_READ,
     TPI_LOOK_TRUTH,
     TPI_LOOK_ASSIGN,
-    TPI_LOOK_OTHER
+    TPI_LOOK_OTHER,
+    TPI_LOOK_SHOW /* printed, saved */
 } tpi_look;
 
 /* A frame of capture stands between the ops and their execution (src/capture). While ctx->frame
@@ -161,6 +162,7 @@ struct tp_ctx {
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
     struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
+    bool (*leave_block)(tp_ctx *ctx, bool forced); /* gives the innermost up, with an error */
     tp_tensor *retained;     /* list of those with retains > 0 */
     tpi_owned objects;       /* ring of graphs and programs */
     tpi_alloc_head allocs;   /* ring of tp_alloc's blocks */

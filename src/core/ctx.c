@@ -57,6 +57,8 @@ void tp_close(tp_ctx *tp)
         tpi_object_remove(o);
         o->free(o);
     }
+    while (tp->blocks)
+        tp->leave_block(tp, true);
     while (tp->n_scopes > 0)
         tp_scope_end(tp);
     while (tp->n_owned > 0) {
@@ -198,6 +200,8 @@ tp_status tp_scope_end(tp_ctx *tp)
     if (tp->n_scopes == 0)
         return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
+    while (tp->blocks && tp->n_scopes <= tp->scope_floor && tp->leave_block(tp, false))
+        ; /* it was left in the middle */
     if (tp->n_scopes <= tp->scope_floor)
         return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
                                "the body of function \"%s\" ends a scope that it did not begin",

@@ -2,6 +2,7 @@
 #include "core/variable.h"
 #include "ir/graph_def.h"
 #include "op/op.h"
+#include "op/open_block.h"
 
 #include <string.h>
 
@@ -67,7 +68,11 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
         failed = tpi_refuse_operand(ctx, at, "assign", 1, value);
     if (failed)
         return failed;
-    tp_graph *g = value->graph ? value->graph : var->graph;
+    tp_graph *g = tpi_graph_here(value->graph ? value : var);
+    if (!g)
+        g = ctx->tracing; /* in a block of a graph */
+    if (g && g->parent)
+        return tpi_trace_assign(at, g, var, value);
     if (!g && ctx->frame)
         return ctx->frame_rules->assign(at, var, value);
     return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);

@@ -127,3 +127,28 @@ bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
     }
     return ok;
 }
+
+bool tpi_call_tie_since(tp_ctx *ctx, tpi_at at, int64_t function,
+                        bool (*stop)(void *user, const tp_tensor *t), void *user, int n,
+                        tp_tensor **out)
+{
+    tpi_nodes inner = {.ctx = ctx}, roots = {.ctx = ctx};
+    for (int i = 0; i < n; i++)
+        if (out[i]->status == TP_OK && out[i]->in && out[i]->flags & TPI_REQUIRES &&
+            !stop(user, out[i]))
+            tpi_nodes_push(&roots, out[i]);
+    bool ok = !roots.failed;
+    if (ok && roots.n)
+        ok = tpi_collect(&inner, roots.n, roots.v, stop, user);
+    int n_operands = 0;
+    for (int i = 0; i < inner.n && ok; i++)
+        if (stop(user, inner.v[i]) && asks(inner.v[i]))
+            inner.v[n_operands++] = inner.v[i];
+    if (ok && roots.n && n_operands)
+        tpi_call_tie(ctx, at, function, n_operands, inner.v, n, out, out);
+    for (int i = 0; i < n && !ok; i++)
+        out[i] = tpi_no_memory(ctx, at, NULL);
+    tpi_nodes_free(&inner);
+    tpi_nodes_free(&roots);
+    return ok;
+}

@@ -26,4 +26,10 @@ typedef struct tpi_call_attrs {
 bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
                   tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out);
 
+/* The same for out[n] as they are, over what they were computed from: the operands are the
+ * tensors at which a walk from them stops. */
+bool tpi_call_tie_since(tp_ctx *ctx, tpi_at at, int64_t function,
+                        bool (*stop)(void *user, const tp_tensor *t), void *user, int n,
+                        tp_tensor **out);
+
 #endif

@@ -1,0 +1,791 @@
+/* Blocks: the statements of tapir/control.h, and their run on concrete tensors. */
+#include "op/call.h"
+#include "op/op.h"
+#include "op/open_block.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { MAX_VARS = 64 };
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void block_free(tp_block *b)
+{
+    tpi_mem *m = &b->ctx->mem;
+    for (int i = 0; i < b->n && b->is_loop; i++)
+        tpi_unref(b->before[i]);
+    for (int i = 0; i < b->n_each; i++) {
+        tpi_unref(b->each[i].xs);
+        if (!b->symbolic)
+            tpi_unref(b->each[i].rows);
+    }
+    for (int i = 0; i < b->n_emit; i++) {
+        for (int k = 0; k < b->emit[i].n; k++)
+            tpi_unref(b->emit[i].items[k]);
+        tpi_give_back(m, b->emit[i].items, (size_t)b->emit[i].size * sizeof(tp_tensor *));
+    }
+    for (int i = 0; i < b->n_writes; i++)
+        tpi_unref(b->writes[i].variable);
+    tpi_unref(b->pred);
+    tpi_give_back(m, b->each, (size_t)b->each_size * sizeof *b->each);
+    tpi_give_back(m, b->emit, (size_t)b->emit_size * sizeof *b->emit);
+    tpi_give_back(m, b->writes, (size_t)b->writes_size * sizeof *b->writes);
+    const size_t n = (size_t)b->n;
+    tpi_give_back(m, b->vars, n * sizeof *b->vars);
+    tpi_give_back(m, b->before, 2 * n * sizeof *b->before);
+    tpi_give_back(m, b, sizeof *b);
+}
+
+/* The scope of the turn that is open ends, and what the turn set in the context. */
+static void close_scope(tp_block *b)
+{
+    tp_ctx *ctx = b->ctx;
+    if (b->scopes < 0)
+        return;
+    ctx->scope_floor = b->floor;
+    ctx->function = b->function;
+    while (ctx->n_scopes >= b->scopes)
+        tp_scope_end(ctx);
+    b->scopes = -1;
+}
+
+static bool open_scope(tp_block *b)
+{
+    tp_ctx *ctx = b->ctx;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    b->floor = ctx->scope_floor;
+    b->function = ctx->function;
+    b->scopes = ctx->scope_floor = ctx->n_scopes;
+    ctx->function = b->what;
+    return true;
+}
+
+static void pop(tp_block *b)
+{
+    close_scope(b);
+    b->ctx->blocks = b->outer;
+    if (b->symbolic)
+        b->ctx->tracing = b->traced;
+    block_free(b);
+}
+
+/* The innermost block, whose end was never reached, is given up; unless a function that it calls
+ * runs, when not `forced`. */
+static bool leave(tp_ctx *ctx, bool forced)
+{
+    const tp_block *b = ctx->blocks;
+    if (!forced && b->scopes != ctx->scope_floor)
+        return false;
+    const tpi_at at = b->at;
+    const char *what = b->what;
+    pop(ctx->blocks);
+    tpi_fail_status(
+        ctx, at, what, TP_E_STATE,
+        "the block was left by break, goto or return, or ends a scope that it did not "
+        "begin: it has to end at its brace");
+    return true;
+}
+
+/* Blocks inside b that were left are given up; false: b itself was. */
+static bool is_innermost(tp_ctx *ctx, const tp_block *b)
+{
+    const tp_block *at = ctx->blocks;
+    while (at && at != b)
+        at = at->outer;
+    while (at && ctx->blocks != b)
+        leave(ctx, true);
+    return at;
+}
+
+static tp_ctx *context_of(int n, tp_tensor **const *vars)
+{
+    tp_ctx *ctx = NULL;
+    for (int i = 0; i < n && !ctx; i++)
+        ctx = tpi_is_live(*vars[i]) ? (*vars[i])->ctx : NULL;
+    return ctx;
+}
+
+static void set_all(int n, tp_tensor **const *vars, tp_tensor *t)
+{
+    for (int i = 0; i < n; i++)
+        *vars[i] = t;
+}
+
+static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
+                           tp_tensor **const *vars)
+{
+    tpi_mem *m = &ctx->mem;
+    tp_block *b = tpi_take(m, sizeof *b);
+    tp_tensor ***places = tpi_take(m, (size_t)n * sizeof *places);
+    tp_tensor **before = tpi_take(m, 2 * (size_t)n * sizeof *before);
+    if (!b || !places || !before) {
+        tpi_give_back(m, b, sizeof *b);
+        tpi_give_back(m, places, (size_t)n * sizeof *places);
+        tpi_give_back(m, before, 2 * (size_t)n * sizeof *before);
+        set_all(n, vars, tpi_no_memory(ctx, at, what));
+        return NULL;
+    }
+    *b = (tp_block){.ctx = ctx, .at = at, .what = what, .n = n, .vars = places, .scopes = -1};
+    b->before = before;
+    b->then_at = before + n;
+    for (int i = 0; i < n; i++) {
+        places[i] = vars[i];
+        before[i] = NULL;
+    }
+    b->outer = ctx->blocks;
+    ctx->blocks = b;
+    ctx->leave_block = leave;
+    b->traced = ctx->tracing;
+    return b;
+}
+
+void tpi_block_fail(tp_block *b, tp_tensor *failed)
+{
+    b->failed = true;
+    set_all(b->n, b->vars, failed);
+    for (int i = 0; i < b->n_emit; i++)
+        *b->emit[i].place = failed;
+}
+
+void *tpi_block_room(tp_block *b, void *v, int n, int *size, size_t each)
+{
+    if (n < *size)
+        return v;
+    const int more = *size ? *size * 2 : 4;
+    void *p = tpi_resize(&b->ctx->mem, v, (size_t)*size * each, (size_t)more * each);
+    if (p)
+        *size = more;
+    else
+        tpi_block_fail(b, tpi_no_memory(b->ctx, b->at, b->what));
+    return p;
+}
+
+/* The block is over, for good or not. */
+static bool end_block(tp_block **b)
+{
+    pop(*b);
+    *b = NULL;
+    return false;
+}
+
+static bool stop(tp_block **b, tp_tensor *failed)
+{
+    close_scope(*b); /* first: the failed tensor belongs to the scope outside */
+    tpi_block_fail(*b, failed);
+    return end_block(b);
+}
+
+/* ---- variables --------------------------------------------------------------------------------- */
+
+/* Holds the variables of a loop as they are now. */
+static void hold_before(tp_block *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        tp_tensor *t = *b->vars[i];
+        tpi_ref(t);
+        tpi_unref(b->before[i]);
+        b->before[i] = t;
+    }
+}
+
+/* Loops need every variable to have a value; its failure is theirs. */
+static tp_tensor *refuse_vars(const tp_block *b)
+{
+    tp_tensor *failed = NULL;
+    for (int i = 0; i < b->n && !failed; i++)
+        failed = tpi_refuse_operand(b->ctx, b->at, b->what, i, *b->vars[i]);
+    return failed;
+}
+
+/* Does variable i keep the type it had before this turn? */
+static tp_tensor *refuse_change(const tp_block *b, int i)
+{
+    const tp_tensor *was = b->before[i], *is = *b->vars[i];
+    if (was->dtype == is->dtype && tpi_same_shape(was, is))
+        return NULL;
+    return tpi_fail(
+        b->ctx, b->at, b->what, TP_E_SHAPE,
+        "variable %d was %s %s and is %s %s after turn %lld: it has to keep its type "
+        "and sizes",
+        i, tp_dtype_name((tp_dtype)was->dtype), SHAPE(was), tp_dtype_name((tp_dtype)is->dtype),
+        SHAPE(is), (long long)b->turn);
+}
+
+/* ---- a turn on concrete tensors ------------------------------------------------------------------ */
+
+/* What a turn was computed from ends at what is older, and at what the loop goes over. */
+static bool is_outside(void *user, const tp_tensor *t)
+{
+    const tp_block *b = user;
+    bool outside = t->seq < b->entry;
+    for (int i = 0; i < b->n_each && !outside && t->op == &tpi_op_row; i++)
+        outside = t->in && t->in[0] == b->each[i].rows;
+    return outside;
+}
+
+static bool begin_turn(tp_block *b)
+{
+    if (b->is_loop)
+        hold_before(b);
+    b->entry = b->ctx->seq;
+    return open_scope(b);
+}
+
+/* The turn's results are handed out, as those of one call to gradients. */
+static bool hand_out(tp_block *b, int n, tp_tensor **out)
+{
+    for (int i = 0; i < n; i++)
+        tpi_ref(out[i]);
+    for (int i = 0; i < n; i++)
+        tp_keep(out[i]);
+    close_scope(b);
+    const bool ok = tpi_call_tie_since(b->ctx, b->at, -1, is_outside, b, n, out);
+    return ok;
+}
+
+/* The end of a turn, or of the side of an if. */
+static tp_tensor *end_turn(tp_block *b)
+{
+    tp_ctx *ctx = b->ctx;
+    if (ctx->n_scopes != b->scopes)
+        return tpi_fail(ctx, b->at, b->what, TP_E_STATE,
+                        "a scope that was begun in the block is still open at its end");
+    for (int i = 0; i < b->n; i++) {
+        tp_tensor *failed = !b->is_loop && !*b->vars[i]
+                                ? NULL
+                                : tpi_refuse_operand(ctx, b->at, b->what, i, *b->vars[i]);
+        if (!failed && b->is_loop)
+            failed = refuse_change(b, i);
+        if (failed)
+            return failed;
+    }
+    tp_tensor *few[MAX_VARS + 16], **out = few;
+    const int most = b->n + b->n_emit;
+    if (most > (int)(sizeof few / sizeof *few))
+        out = tpi_take(&ctx->mem, (size_t)most * sizeof *out);
+    if (!out)
+        return tpi_no_memory(ctx, b->at, b->what);
+    int n = 0;
+    for (int i = 0; i < b->n; i++)
+        if (*b->vars[i])
+            out[n++] = *b->vars[i];
+    const int first_item = n;
+    for (int i = 0; i < b->n_emit; i++)
+        if (b->emit[i].n > b->turn)
+            out[n++] = b->emit[i].items[b->turn];
+    const int held = n;
+    tp_tensor *was[sizeof few / sizeof *few], **hold = was;
+    if (out != few)
+        hold = tpi_take(&ctx->mem, (size_t)most * sizeof *hold);
+    if (hold)
+        memcpy(hold, out, (size_t)n * sizeof *out);
+    const bool ok = hold && hand_out(b, n, out);
+    n = 0;
+    for (int i = 0; i < b->n && ok; i++)
+        if (*b->vars[i])
+            *b->vars[i] = out[n++];
+    n = first_item;
+    for (int i = 0; i < b->n_emit && ok; i++)
+        if (b->emit[i].n > b->turn) {
+            tp_tensor **item = &b->emit[i].items[b->turn];
+            tpi_ref(out[n]);
+            tpi_unref(*item);
+            *item = out[n++];
+        }
+    for (int i = 0; i < held && hold; i++)
+        tpi_unref(hold[i]);
+    if (out != few) {
+        tpi_give_back(&ctx->mem, out, (size_t)most * sizeof *out);
+        tpi_give_back(&ctx->mem, hold, (size_t)most * sizeof *hold);
+    }
+    return ok ? NULL : tpi_no_memory(ctx, b->at, b->what);
+}
+
+/* ---- tp_if ----------------------------------------------------------------------------------------- */
+
+/* The condition as one bool of rank 0, or the failed tensor. */
+static tp_tensor *as_pred(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor *pred)
+{
+    tp_tensor *failed = tpi_refuse_operand(ctx, at, what, 0, pred);
+    if (failed)
+        return failed;
+    bool one = true;
+    for (int i = 0; i < pred->rank; i++)
+        one &= pred->shape[i] == 1;
+    if (pred->dtype != TP_BOOL || !one)
+        return tpi_fail(
+            ctx, at, what, TP_E_DTYPE,
+            "the condition is %s %s, not one bool: compare (tp_gt, ...) or reduce it",
+            tp_dtype_name((tp_dtype)pred->dtype), SHAPE(pred));
+    return pred->rank ? tp_reshape_at(at.file, at.line, pred, 0, NULL) : pred;
+}
+
+tp_block *tpi_begin_if(tpi_at at, tp_tensor *pred, int n, tp_tensor **const *vars)
+{
+    static const char what[] = "tp_if";
+    tp_ctx *ctx = tpi_is_live(pred) ? pred->ctx : context_of(n, vars);
+    if (!ctx) {
+        set_all(n, vars, (tp_tensor *)&tpi_nil);
+        return NULL;
+    }
+    tp_tensor *p = as_pred(ctx, at, what, pred);
+    if (p->status != TP_OK) {
+        set_all(n, vars, p);
+        return NULL;
+    }
+    tp_block *b = new_block(ctx, at, what, n, vars);
+    if (!b)
+        return NULL;
+    b->symbolic = p->graph != NULL;
+    if (b->symbolic) {
+        b->g = tpi_graph_here(p);
+        p = tpi_graph_lift(b->g, at, p);
+        if (p->status != TP_OK) {
+            stop(&b, p);
+            return NULL;
+        }
+        tpi_ref(p);
+        b->pred = p;
+    } else {
+        b->truth = tp_truth_at(at.file, at.line, p);
+    }
+    return b;
+}
+
+/* The variables of a list that a NULL ends; -1: too many. */
+#define TAKE_VARS(first, last, vars, n)                                                        \
+    do {                                                                                       \
+        va_list ap;                                                                            \
+        va_start(ap, last);                                                                    \
+        for (tp_tensor **v = (first) ? (first) : va_arg(ap, tp_tensor **); v && (n) >= 0;      \
+             v = va_arg(ap, tp_tensor **)) {                                                   \
+            if ((n) < MAX_VARS)                                                                \
+                (vars)[(n)++] = v;                                                             \
+            else                                                                               \
+                (n) = -1;                                                                      \
+        }                                                                                      \
+        va_end(ap);                                                                            \
+    } while (0)
+
+/* More variables than a block can have: those that were read fail. */
+static tp_block *too_many(tpi_at at, const char *what, tp_tensor **const *vars)
+{
+    tp_ctx *ctx = context_of(MAX_VARS, vars);
+    set_all(
+        MAX_VARS, vars,
+        ctx ? tpi_fail(ctx, at, what, TP_E_VALUE, "a block has at most %d variables", MAX_VARS)
+            : (tp_tensor *)&tpi_nil);
+    return NULL;
+}
+
+tp_block *tp_if_begin(const char *file, int line, tp_tensor *pred, ...)
+{
+    tp_tensor **vars[MAX_VARS], **none = NULL;
+    int n = 0;
+    TAKE_VARS(none, pred, vars, n);
+    return n < 0 ? too_many(TPI_AT(file, line), "tp_if", vars)
+                 : tpi_begin_if(TPI_AT(file, line), pred, n, vars);
+}
+
+/* Variables at the beginning of a side: as before the block. */
+static bool open_side(tp_block *b, int side)
+{
+    for (int i = 0; i < b->n; i++) {
+        if (side == 0)
+            b->before[i] = *b->vars[i];
+        else
+            b->then_at[i] = *b->vars[i];
+        *b->vars[i] = b->before[i];
+    }
+    return tpi_trace_open(b, side) && open_scope(b);
+}
+
+bool tp_if_next(tp_block **at)
+{
+    tp_block *b = *at;
+    if (!b || !is_innermost(b->ctx, b)) {
+        *at = NULL;
+        return false;
+    }
+    tp_ctx *ctx = b->ctx;
+    const int stage = b->stage++;
+    if (!b->symbolic) {
+        if (stage == 0)
+            return begin_turn(b) || stop(at, tpi_no_memory(ctx, b->at, b->what));
+        tp_tensor *failed = end_turn(b);
+        return failed ? stop(at, failed) : end_block(at);
+    }
+    if (stage > 0) {
+        const bool balanced = ctx->n_scopes == b->scopes;
+        const bool ok = balanced && tpi_trace_close(b, stage - 1, NULL);
+        close_scope(b);
+        if (!balanced)
+            return stop(at, tpi_fail(ctx, b->at, b->what, TP_E_STATE,
+                                     "a scope that was begun in the block is still open at its "
+                                     "end"));
+        if (!ok)
+            return end_block(at);
+    }
+    if (stage < 2) {
+        if (open_side(b, stage))
+            return true;
+        return b->failed ? end_block(at) : stop(at, tpi_no_memory(ctx, b->at, b->what));
+    }
+    tpi_trace_finish(b);
+    return end_block(at);
+}
+
+bool tp_if_side(tp_block *b)
+{
+    return b->symbolic ? b->stage == 1 : b->truth;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------ */
+
+static tp_block *begin_loop(tpi_at at, const char *what, int n, tp_tensor **const *vars)
+{
+    tp_ctx *ctx = context_of(n, vars);
+    if (!ctx) {
+        set_all(n, vars, (tp_tensor *)&tpi_nil);
+        return NULL;
+    }
+    tp_block *b = new_block(ctx, at, what, n, vars);
+    if (!b)
+        return NULL;
+    b->is_loop = true;
+    tp_tensor *failed = refuse_vars(b);
+    if (failed)
+        stop(&b, failed);
+    return b;
+}
+
+/* The graph the loop is part of: of the condition, or of a variable; NULL: none. */
+static tp_graph *graph_of(const tp_block *b, const tp_tensor *pred)
+{
+    tp_graph *g = pred ? tpi_graph_here(pred) : NULL;
+    for (int i = 0; i < b->n && !g; i++)
+        g = tpi_graph_here(*b->vars[i]);
+    return g;
+}
+
+static bool open_loop(tp_block **at, tp_graph *g)
+{
+    tp_block *b = *at;
+    b->symbolic = true;
+    b->g = g;
+    hold_before(b);
+    if (tpi_trace_open(b, 0) && open_scope(b))
+        return true;
+    return b->failed ? end_block(at) : stop(at, tpi_no_memory(b->ctx, b->at, b->what));
+}
+
+/* The one turn of a loop in a graph has run. */
+static bool close_loop(tp_block **at, tp_tensor *pred)
+{
+    tp_block *b = *at;
+    tp_ctx *ctx = b->ctx;
+    if (ctx->n_scopes != b->scopes)
+        return stop(at,
+                    tpi_fail(ctx, b->at, b->what, TP_E_STATE,
+                             "a scope that was begun in the block is still open at its end"));
+    const bool ok = tpi_trace_close(b, 0, pred);
+    close_scope(b);
+    if (ok)
+        tpi_trace_finish(b);
+    return end_block(at);
+}
+
+/* All turns on concrete tensors are over: what was stacked is made one tensor. */
+static bool finish_turns(tp_block **at)
+{
+    tp_block *b = *at;
+    tp_tensor *failed = NULL;
+    for (int i = 0; i < b->n_emit && !failed; i++) {
+        tpi_emit *e = &b->emit[i];
+        if (e->n != b->turn) {
+            failed = tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
+                              "a turn gave no element to what tp_emit stacks");
+            break;
+        }
+        for (int k = 0; b->back && k < e->n / 2; k++) {
+            tp_tensor *t = e->items[k];
+            e->items[k] = e->items[e->n - 1 - k];
+            e->items[e->n - 1 - k] = t;
+        }
+        *e->place = tp_stack_at(b->at.file, b->at.line, e->n, e->items, 0);
+        failed = tp_failed(*e->place) ? *e->place : NULL;
+    }
+    return failed ? stop(at, failed) : end_block(at);
+}
+
+/* Ends the turn that has run, and begins the next if there is one. */
+static bool next_turn(tp_block **at, bool more)
+{
+    tp_block *b = *at;
+    if (b->stage++ > 0) {
+        tp_tensor *failed = end_turn(b);
+        if (failed)
+            return stop(at, failed);
+        b->turn++;
+    }
+    if (!more)
+        return finish_turns(at);
+    return begin_turn(b) || stop(at, tpi_no_memory(b->ctx, b->at, b->what));
+}
+
+tp_block *tpi_begin_while(tpi_at at, int n, tp_tensor **const *vars)
+{
+    return begin_loop(at, "tp_while", n, vars);
+}
+
+tp_block *tp_while_begin(const char *file, int line, tp_tensor **var, ...)
+{
+    tp_tensor **vars[MAX_VARS];
+    int n = 0;
+    TAKE_VARS(var, var, vars, n);
+    return n < 0 ? too_many(TPI_AT(file, line), "tp_while", vars)
+                 : tpi_begin_while(TPI_AT(file, line), n, vars);
+}
+
+bool tp_while_next(tp_block **at, tp_tensor *pred)
+{
+    tp_block *b = *at;
+    if (!b || !is_innermost(b->ctx, b)) {
+        *at = NULL;
+        return false;
+    }
+    tp_tensor *p = as_pred(b->ctx, b->at, b->what, pred);
+    if (p->status != TP_OK)
+        return stop(at, p);
+    tp_graph *g = b->stage == 0 ? graph_of(b, p) : NULL;
+    if (b->symbolic)
+        return close_loop(at, p);
+    if (g) {
+        p = tpi_graph_lift(g, b->at, p);
+        if (p->status != TP_OK)
+            return stop(at, p);
+        tpi_ref(p);
+        b->pred = p;
+        b->stage++;
+        return open_loop(at, g);
+    }
+    if (p->graph)
+        return stop(at,
+                    tpi_fail(b->ctx, b->at, b->what, TP_E_SYMBOLIC,
+                             "the condition became symbolic after turn %lld: make a variable "
+                             "symbolic before the loop (tp_graph_read)",
+                             (long long)b->turn));
+    return next_turn(at, tp_truth_at(b->at.file, b->at.line, p));
+}
+
+tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **const *vars)
+{
+    tp_block *b = begin_loop(at, "tp_for", n, vars);
+    if (!b)
+        return NULL;
+    b->counted = true;
+    b->back = back;
+    b->count = count;
+    if (count < 0 && !tpi_dim_is_symbolic(count))
+        stop(&b, tpi_fail(b->ctx, at, b->what, TP_E_VALUE, "%lld is no number of turns",
+                          (long long)count));
+    return b;
+}
+
+tp_block *tp_for_begin(const char *file, int line, int back, int64_t count, ...)
+{
+    tp_tensor **vars[MAX_VARS], **none = NULL;
+    int n = 0;
+    TAKE_VARS(none, count, vars, n);
+    return n < 0 ? too_many(TPI_AT(file, line), "tp_for", vars)
+                 : tpi_begin_for(TPI_AT(file, line), back, count, n, vars);
+}
+
+bool tp_for_next(tp_block **at)
+{
+    tp_block *b = *at;
+    if (!b || !is_innermost(b->ctx, b)) {
+        *at = NULL;
+        return false;
+    }
+    if (b->symbolic)
+        return close_loop(at, NULL);
+    const bool sized = tpi_dim_is_symbolic(b->count);
+    tp_graph *g = b->stage == 0 ? graph_of(b, NULL) : NULL;
+    if (sized && !g && b->ctx->tracing)
+        g = b->ctx->tracing;
+    if (sized && !g)
+        return stop(at, tpi_fail(b->ctx, b->at, b->what, TP_E_SYMBOLIC,
+                                 "the count is symbolic and no variable is: make one symbolic "
+                                 "before the loop (tp_graph_read)"));
+    if (g) {
+        if (sized && !tpi_dim_is_size(g->dims, b->count))
+            return stop(at, tpi_fail(b->ctx, b->at, b->what, TP_E_SHAPE,
+                                     "the count is no size of the variables' graph"));
+        b->stage++;
+        return open_loop(at, g);
+    }
+    return next_turn(at, (b->stage == 0 ? b->turn : b->turn + 1) < b->count);
+}
+
+/* ---- inside ------------------------------------------------------------------------------------------ */
+
+/* The innermost open loop, or the failed tensor. */
+static tp_block *find_loop(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor **failed)
+{
+    tp_block *b = ctx->blocks;
+    while (b && !b->is_loop)
+        b = b->outer;
+    if (!b)
+        *failed = tpi_fail(ctx, at, what, TP_E_STATE, "no tp_for or tp_while is open");
+    return b;
+}
+
+/* The number of this turn, as elements are counted. */
+static int64_t number_of(const tp_block *b)
+{
+    return b->back ? b->count - 1 - b->turn : b->turn;
+}
+
+static tpi_each *find_each(tp_block *b, tp_tensor *xs)
+{
+    for (int i = 0; i < b->n_each; i++)
+        if (b->each[i].xs == xs)
+            return &b->each[i];
+    tpi_each *v = tpi_block_room(b, b->each, b->n_each, &b->each_size, sizeof *v);
+    if (!v)
+        return NULL;
+    b->each = v;
+    v[b->n_each] = (tpi_each){.xs = xs};
+    tpi_ref(xs);
+    return &v[b->n_each++];
+}
+
+tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
+{
+    static const char what[] = "tp_each";
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, xs);
+    if (failed || !xs)
+        return failed ? failed : (tp_tensor *)&tpi_nil;
+    tp_block *b = find_loop(xs->ctx, at, what, &failed);
+    if (!b)
+        return failed;
+    if (!b->counted)
+        return tpi_fail(b->ctx, at, what, TP_E_STATE, "a tp_while goes over no elements");
+    if (xs->rank == 0 || xs->shape[0] != b->count)
+        return tpi_fail(
+            b->ctx, at, what, TP_E_SHAPE,
+            "%s is gone over by a loop of another count: its leading size has to be "
+            "the count",
+            SHAPE(xs));
+    if (b->symbolic)
+        return tpi_trace_each(b, at, xs);
+    if (xs->graph)
+        return tp_select_at(file, line, xs, 0, number_of(b));
+    tpi_each *e = find_each(b, xs);
+    if (!e)
+        return &b->ctx->nil;
+    if (!e->rows) {
+        tp_tensor *rows = tpi_apply(at, &tpi_op_rows, TPI_IN(xs), NULL);
+        if (rows->status != TP_OK)
+            return rows;
+        tpi_ref(rows);
+        e->rows = rows;
+    }
+    const tpi_index_attrs attrs = {.index = number_of(b)};
+    return tpi_apply(at, &tpi_op_row, TPI_IN(e->rows), &attrs);
+}
+
+TPI_BARE(tp_tensor *, tp_each, (tp_tensor * xs), xs)
+
+static tpi_emit *find_emit(tp_block *b, tp_tensor **place)
+{
+    for (int i = 0; i < b->n_emit; i++)
+        if (b->emit[i].place == place)
+            return &b->emit[i];
+    tpi_emit *v = tpi_block_room(b, b->emit, b->n_emit, &b->emit_size, sizeof *v);
+    if (!v)
+        return NULL;
+    b->emit = v;
+    v[b->n_emit] = (tpi_emit){.place = place};
+    return &v[b->n_emit++];
+}
+
+tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
+{
+    static const char what[] = "tp_emit";
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 1, y);
+    if (failed || !y || !ys)
+        return failed ? (tp_status)failed->status : TP_E_NULL;
+    tp_ctx *ctx = y->ctx;
+    tp_block *b = find_loop(ctx, at, what, &failed);
+    if (!b)
+        return (tp_status)failed->status;
+    if (b != ctx->blocks)
+        return tpi_fail_status(ctx, at, what, TP_E_STATE,
+                               "it is inside another block than the loop's: a turn gives its "
+                               "element once, whatever happens");
+    if (b->symbolic) {
+        y = tpi_graph_lift(b->body[0]->graph, at, y);
+        if (y->status != TP_OK)
+            return (tp_status)y->status;
+    } else if (y->graph) {
+        return tpi_fail_status(ctx, at, what, TP_E_SYMBOLIC,
+                               "the element is symbolic and the loop is not: make a variable "
+                               "symbolic before it (tp_graph_read)");
+    }
+    const int64_t turn = b->symbolic ? 0 : b->turn;
+    tpi_emit *e = find_emit(b, ys);
+    if (!e)
+        return TP_E_MEMORY;
+    if (e->n != turn)
+        return tpi_fail_status(ctx, at, what, TP_E_STATE,
+                               e->n > turn ? "this turn has given its element already"
+                                           : "an earlier turn gave no element");
+    tp_tensor **v = tpi_block_room(b, e->items, e->n, &e->size, sizeof *v);
+    if (!v)
+        return TP_E_MEMORY;
+    e->items = v;
+    tpi_ref(y);
+    v[e->n++] = y;
+    return TP_OK;
+}
+
+tp_status(tp_emit)(tp_tensor **ys, tp_tensor *y)
+{
+    return tp_emit_at(NULL, 0, ys, y);
+}
+
+tp_tensor *tp_turn_at(const char *file, int line, tp_ctx *tp)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = (tp_tensor *)&tpi_nil;
+    tp_block *b = tp ? find_loop(tp, at, "tp_turn", &failed) : NULL;
+    if (!b)
+        return failed;
+    if (b->symbolic)
+        return b->body[0]->params[0];
+    const int64_t number = number_of(b);
+    return tp_tensor_new_at(file, line, tp, TP_I64, 0, NULL, &number);
+}
+
+TPI_BARE(tp_tensor *, tp_turn, (tp_ctx * tp), tp)
+
+tp_status tp_checkpoint_at(const char *file, int line, tp_ctx *tp)
+{
+    tp_tensor *failed;
+    tp_block *b = tp ? find_loop(tp, TPI_AT(file, line), "tp_checkpoint", &failed) : NULL;
+    if (!b)
+        return tp ? (tp_status)failed->status : TP_E_NULL;
+    b->checkpoint = true;
+    return TP_OK;
+}
+
+tp_status(tp_checkpoint)(tp_ctx *tp)
+{
+    return tp_checkpoint_at(NULL, 0, tp);
+}

@@ -1,0 +1,86 @@
+/* Blocks while they are open: what tapir/control.h's macros work on. control.c has the statements
+ * and the run on concrete tensors, block_trace.c what becomes of a block in a graph. */
+#ifndef TAPIR_OPEN_BLOCK_H
+#define TAPIR_OPEN_BLOCK_H
+
+#include "ir/body.h"
+#include "tapir/control.h"
+
+/* What a loop goes over. */
+typedef struct tpi_each {
+    tp_tensor *xs;   /* as the user gave it, one reference */
+    tp_tensor *rows; /* concrete: the `rows` node, one reference; symbolic: the param */
+} tpi_each;
+
+/* What is stacked: one element per turn (concrete), or the node in the body. */
+typedef struct tpi_emit {
+    tp_tensor **place;
+    int n, size;
+    tp_tensor **items; /* one reference each */
+} tpi_emit;
+
+/* What a block in a graph assigns. */
+typedef struct tpi_write {
+    tp_tensor *variable; /* concrete, one reference */
+    tp_tensor *param;    /* of a loop: what it is before the turn */
+} tpi_write;
+
+struct tp_block {
+    tp_ctx *ctx;
+    tp_block *outer;
+    const char *what; /* tp_if, tp_while, tp_for */
+    tpi_at at;
+    bool is_loop, symbolic;
+    bool failed; /* the variables have been set to the failed tensor */
+    int stage;   /* of the macros: how often `next` said yes */
+    /* the listed variables */
+    int n;
+    tp_tensor ***vars; /* where they are */
+    tp_tensor *
+        *before; /* before the block; of a loop, before this turn; one reference each when
+                           live */
+    /* the scope of a turn */
+    int32_t scopes, floor;
+    const char *function;
+    uint64_t entry; /* what is computed in the turn is younger */
+    /* if */
+    bool truth;
+    tp_tensor *pred; /* symbolic: a node of g */
+    /* loop */
+    bool counted, back, checkpoint;
+    int64_t count, turn;
+    int n_each, each_size, n_emit, emit_size;
+    tpi_each *each;
+    tpi_emit *emit;
+    /* in a graph */
+    tp_graph *g;         /* the node is put in */
+    tp_graph *traced;    /* ctx->tracing outside of it */
+    tpi_body *body[2];   /* then, other; or the body of the loop */
+    tp_tensor **then_at; /* the variables at the end of the first side */
+    int n_writes, writes_size;
+    tpi_write *writes;
+};
+
+/* Open a block over variables at vars[n]; NULL: they have been set to the failed tensor. */
+tp_block *tpi_begin_if(tpi_at at, tp_tensor *pred, int n, tp_tensor **const *vars);
+tp_block *tpi_begin_while(tpi_at at, int n, tp_tensor **const *vars);
+tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **const *vars);
+
+/* The variables, and what is stacked, become failed tensors; the block runs no more. */
+void tpi_block_fail(tp_block *b, tp_tensor *failed);
+/* Room for one more in an array; NULL: no memory, the block has failed. */
+void *tpi_block_room(tp_block *b, void *v, int n, int *size, size_t each);
+
+/* Opens the next body: from here on ops on symbolic tensors are put in it. False: failed. */
+bool tpi_trace_open(tp_block *b, int side);
+/* Ends it; the variables at its end become its outputs (of a loop with `pred`). */
+bool tpi_trace_close(tp_block *b, int side, tp_tensor *pred);
+/* Makes the node, and sets the variables to its outputs. */
+void tpi_trace_finish(tp_block *b);
+/* In a graph, the loop's param for an element of xs; never NULL. */
+tp_tensor *tpi_trace_each(tp_block *b, tpi_at at, tp_tensor *xs);
+/* In body g the variable is `value` from here on, and outside when the block has ended; never
+ * NULL. */
+tp_tensor *tpi_trace_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value);
+
+#endif
