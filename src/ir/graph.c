@@ -462,7 +462,7 @@ tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *
     if (!g)
         return (tp_tensor *)&tpi_nil;
     tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
-    if (!failed && t->graph && t->graph != g)
+    if (!failed && t->graph && !tpi_graph_within(g, t->graph))
         failed = tpi_fail(g->ctx, at, "tp_graph_read", TP_E_CTX,
                           "the tensor belongs to another graph");
     return failed ? failed : tpi_graph_lift(g, at, t);
