@@ -5,7 +5,7 @@
  *
  *     tp_while (tp_gt(err, tol), &z, &err) { z = step(z); err = residual(z); }
  *
- *     tp_for (tp_size(xs, 0), &h) {
+ *     tp_for (tp_dim(xs, 0), &h) {
  *         h = cell(tp_each(xs), h);
  *         tp_emit(&ys, h);
  *     }
