@@ -1,4 +1,4 @@
-/* Joins: pad and concat, for one element type: T is the type, S its suffix, FN(name) is
+/* Joins: pad, concat and stack, for one element type: T is the type, S its suffix, FN(name) is
  * tpk_name_S. Operands may have any strides, the result has no gaps. */
 
 /* d[i] = s[i] over a box of sizes n. Axes that follow one another without a gap in both are
@@ -89,6 +89,19 @@ static __attribute__((unused)) int64_t FN(concat)(const tpk_view *in, const tpk_
     for (int64_t at = 0; at < out->n[axis]; in++) {
         FN(move_box)(in->rank, in->n, to + at * out->s[axis], out->s, (const T *)in->p, in->s);
         at += in->n[axis];
+    }
+    return 0;
+}
+
+/* Each operand is one element of the result's first axis. */
+static __attribute__((unused)) int64_t FN(stack)(const tpk_view *in, const tpk_view *out,
+                                                 const int64_t *attr)
+{
+    (void)attr;
+    T *to = (T *)out->p;
+    for (int64_t at = 0; at < out->n[0]; at++) {
+        FN(move_box)(in[at].rank, in[at].n, to + at * out->s[0], out->s + 1,
+                     (const T *)in[at].p, in[at].s);
     }
     return 0;
 }

@@ -12,13 +12,23 @@ static bool fail(tp_block *b, tp_tensor *failed)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* What a loop takes: a node of its own, as on tapes (op/row.c). */
+static tp_tensor *enter(tp_block *b, tpi_at at, tp_tensor *x)
+{
+    tp_tensor *t = tpi_graph_lift(b->g, at, x);
+    if (t->status != TP_OK || t->dtype < TP_F32)
+        return t;
+    return tpi_graph_node(b->g, at, &tpi_op_enter, 1, &t, NULL, (tp_dtype)t->dtype, t->rank,
+                          t->shape);
+}
+
 static bool carry_in(tp_block *b, tpi_body *body)
 {
     const tp_tensor *turn = tpi_body_param(body, b->at, TP_I64, 0, NULL, NULL);
     if (turn->status != TP_OK)
         return fail(b, (tp_tensor *)turn);
     for (int i = 0; i < b->n; i++) {
-        tp_tensor *outer = tpi_graph_lift(b->g, b->at, b->before[i]);
+        tp_tensor *outer = enter(b, b->at, b->before[i]);
         if (outer->status != TP_OK)
             return fail(b, outer);
         tp_tensor *param = tpi_body_param(body, b->at, (tp_dtype)outer->dtype, outer->rank,
@@ -48,7 +58,7 @@ tp_tensor *tpi_trace_each(tp_block *b, tpi_at at, tp_tensor *xs)
     for (int i = 0; i < b->n_each; i++)
         if (b->each[i].xs == xs)
             return b->each[i].rows;
-    tp_tensor *outer = tpi_graph_lift(b->g, at, xs);
+    tp_tensor *outer = enter(b, at, xs);
     if (outer->status != TP_OK)
         return outer;
     tpi_each *v = tpi_block_room(b, b->each, b->n_each, &b->each_size, sizeof *v);

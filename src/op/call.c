@@ -128,14 +128,13 @@ bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
     return ok;
 }
 
-bool tpi_call_tie_since(tp_ctx *ctx, tpi_at at, int64_t function,
-                        bool (*stop)(void *user, const tp_tensor *t), void *user, int n,
-                        tp_tensor **out)
+bool tpi_call_tie_turn(tp_ctx *ctx, tpi_at at, bool (*stop)(void *user, const tp_tensor *t),
+                       void *user, int n, tp_tensor **out)
 {
+    const tpi_call_attrs attrs = {.function = TPI_CALL_BLOCK};
     tpi_nodes inner = {.ctx = ctx}, roots = {.ctx = ctx};
-    for (int i = 0; i < n; i++)
-        if (out[i]->status == TP_OK && out[i]->in && out[i]->flags & TPI_REQUIRES &&
-            !stop(user, out[i]))
+    for (int i = 0; i < n && ctx->recording; i++)
+        if (asks(out[i]))
             tpi_nodes_push(&roots, out[i]);
     bool ok = !roots.failed;
     if (ok && roots.n)
@@ -144,8 +143,12 @@ bool tpi_call_tie_since(tp_ctx *ctx, tpi_at at, int64_t function,
     for (int i = 0; i < inner.n && ok; i++)
         if (stop(user, inner.v[i]) && asks(inner.v[i]))
             inner.v[n_operands++] = inner.v[i];
-    if (ok && roots.n && n_operands)
-        tpi_call_tie(ctx, at, function, n_operands, inner.v, n, out, out);
+    if (ok && n_operands) {
+        tp_tensor *call = tpi_apply(at, &tpi_op_call, n_operands, inner.v, &attrs);
+        for (int i = 0; i < n; i++)
+            if (asks(out[i]))
+                out[i] = tpi_apply(at, &tpi_op_result, TPI_IN(out[i], call), NULL);
+    }
     for (int i = 0; i < n && !ok; i++)
         out[i] = tpi_no_memory(ctx, at, NULL);
     tpi_nodes_free(&inner);

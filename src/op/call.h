@@ -12,6 +12,8 @@
 
 #include "ir/node.h"
 
+enum { TPI_CALL_BLOCK = -1 }; /* the number of all turns of blocks */
+
 typedef struct tpi_call_attrs {
     int64_t function; /* a number for the reader of a graph */
 } tpi_call_attrs;
@@ -26,10 +28,10 @@ typedef struct tpi_call_attrs {
 bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
                   tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out);
 
-/* The same for out[n] as they are, over what they were computed from: the operands are the
- * tensors at which a walk from them stops. */
-bool tpi_call_tie_since(tp_ctx *ctx, tpi_at at, int64_t function,
-                        bool (*stop)(void *user, const tp_tensor *t), void *user, int n,
-                        tp_tensor **out);
+/* The same for a turn of a block, over what out[n] were computed from: the operands are the tensors
+ * at which a walk from them stops. Every out[i] that may be asked gets a result of its own, also
+ * when it is an operand, or another's equal: as every output of a block is a node of its own. */
+bool tpi_call_tie_turn(tp_ctx *ctx, tpi_at at, bool (*stop)(void *user, const tp_tensor *t),
+                       void *user, int n, tp_tensor **out);
 
 #endif

@@ -225,12 +225,30 @@ static bool is_outside(void *user, const tp_tensor *t)
     return outside;
 }
 
+/* To gradients a variable enters a loop, and each turn, as a node of its own: what else reads the
+ * same tensor comes before or after it in every sum. */
+static bool enter_all(tp_block *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        tp_tensor *t = *b->vars[i];
+        if (!b->ctx->recording || t->graph || t->dtype < TP_F32 || !(t->flags & TPI_REQUIRES))
+            continue;
+        *b->vars[i] = tpi_apply(b->at, &tpi_op_enter, TPI_IN(t), NULL);
+        if ((*b->vars[i])->status != TP_OK)
+            return false;
+    }
+    return true;
+}
+
 static bool begin_turn(tp_block *b)
 {
-    if (b->is_loop)
+    if (b->is_loop) {
+        if (b->turn == 0 && !enter_all(b))
+            return false;
         hold_before(b);
+    }
     b->entry = b->ctx->seq;
-    return open_scope(b);
+    return open_scope(b) && (!b->is_loop || enter_all(b));
 }
 
 /* The turn's results are handed out, as those of one call to gradients. */
@@ -241,8 +259,7 @@ static bool hand_out(tp_block *b, int n, tp_tensor **out)
     for (int i = 0; i < n; i++)
         tp_keep(out[i]);
     close_scope(b);
-    const bool ok = tpi_call_tie_since(b->ctx, b->at, -1, is_outside, b, n, out);
-    return ok;
+    return tpi_call_tie_turn(b->ctx, b->at, is_outside, b, n, out);
 }
 
 /* The end of a turn, or of the side of an if. */
@@ -514,8 +531,9 @@ static bool finish_turns(tp_block **at)
             e->items[k] = e->items[e->n - 1 - k];
             e->items[e->n - 1 - k] = t;
         }
-        *e->place = tp_stack_at(b->at.file, b->at.line, e->n, e->items, 0);
-        failed = tp_failed(*e->place) ? *e->place : NULL;
+        *e->place = e->n ? tpi_apply(b->at, &tpi_op_stack, e->n, e->items, NULL)
+                         : (tp_tensor *)&tpi_nil;
+        failed = (*e->place)->status != TP_OK ? *e->place : NULL;
     }
     return failed ? stop(at, failed) : end_block(at);
 }
@@ -689,7 +707,7 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
     if (!e)
         return &b->ctx->nil;
     if (!e->rows) {
-        tp_tensor *rows = tpi_apply(at, &tpi_op_rows, TPI_IN(xs), NULL);
+        tp_tensor *rows = tpi_apply(at, &tpi_op_enter, TPI_IN(xs), NULL);
         if (rows->status != TP_OK)
             return rows;
         tpi_ref(rows);

@@ -1,9 +1,11 @@
 /* Joins: pad, concat, stack. */
+#include "ir/body.h"
 #include "kernel/elem.h"
 #include "kernel/vec.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
@@ -198,6 +200,51 @@ const tpi_op tpi_op_concat = {.name = "concat",
                               .text = "move",
                               .fn = "concat",
                               .call = concat_calls};
+
+/* ---- stack: elements that a loop gave --------------------------------------------------------- */
+
+static bool stack_infer(tpi_infer *q)
+{
+    const tp_tensor *x = q->in[0];
+    for (int i = 1; i < q->n_in; i++)
+        if (q->in[i]->dtype != x->dtype || !tpi_same_shape(q->in[i], x))
+            return tpi_refuse(q, TP_E_SHAPE, "element 0 is %s %s, element %d is %s %s",
+                              tp_dtype_name((tp_dtype)x->dtype), SHAPE(x), i,
+                              tp_dtype_name((tp_dtype)q->in[i]->dtype), SHAPE(q->in[i]));
+    if (x->rank == TP_MAX_RANK)
+        return tpi_refuse(q, TP_E_AXIS, "stacked, this has more than %d axes", TP_MAX_RANK);
+    q->dtype = (tp_dtype)x->dtype;
+    q->rank = x->rank + 1;
+    q->shape[0] = q->n_in;
+    memcpy(q->shape + 1, x->shape, sizeof(int64_t) * x->rank);
+    return true;
+}
+
+static void stack_grad(tpi_grad *g)
+{
+    tp_tensor *rows = tpi_apply(g->at, &tpi_op_enter, TPI_IN(g->dy), NULL);
+    for (int i = 0; i < g->n_in; i++) {
+        const tpi_index_attrs a = {.index = i};
+        if (tpi_wants(g, i))
+            tpi_give(g, i, tpi_apply(g->at, &tpi_op_row, TPI_IN(rows), &a));
+    }
+}
+
+static const tpi_call stack_calls[TP_N_DTYPES] = {/* it only moves */
+                                                  tpk_stack_u8,  tpk_stack_u8,  tpk_stack_u16,
+                                                  tpk_stack_u32, tpk_stack_u64, tpk_stack_u8,
+                                                  tpk_stack_u16, tpk_stack_u32, tpk_stack_u64,
+                                                  tpk_stack_u32, tpk_stack_u64};
+
+const tpi_op tpi_op_stack = {.name = "stack",
+                             .code = TPI_OP_stack,
+                             .n_in = -1,
+                             .kind = TPI_CALL,
+                             .infer = stack_infer,
+                             .grad = stack_grad,
+                             .text = "move",
+                             .fn = "stack",
+                             .call = stack_calls};
 
 /* The operands in the type in which all meet, with a new axis at `fresh` when that is >= 0. */
 static tp_tensor *join(tpi_at at, const char *what, int n, tp_tensor *const *xs, int axis,

@@ -1,22 +1,22 @@
-/* rows, row: what a loop on concrete tensors goes over.
+/* enter, row, stack: what goes into the turns of a loop, and what comes out, so that gradients add
+ * up in one order in tapes and graphs.
  *
- * rows is x itself, made once per loop, and row one element of it. The contributions of all its rows
- * to the gradient of rows are joined (grad/backward.c): one tensor, where adding up a padded one
- * for each would take the square of the time. */
+ * enter is x itself: every tensor that a loop carries or goes over passes one, made before the
+ * first turn. row is one element of it, and stack makes one tensor of the elements of all turns.
+ * The contributions of all rows to the gradient of what they are of are joined (grad/sweep.c):
+ * one tensor, where a padded one for each would take the square of the time. */
 #include "ir/body.h"
 #include "op/op.h"
 #include "op/sizes.h"
 
 #include <string.h>
 
-static bool rows_infer(tpi_infer *q)
+static bool enter_infer(tpi_infer *q)
 {
-    return q->in[0]->rank > 0
-               ? tpi_infer_like(q, 0)
-               : tpi_refuse(q, TP_E_SHAPE, "a scalar has no elements to go over");
+    return tpi_infer_like(q, 0);
 }
 
-static bool rows_view(tpi_view *v)
+static bool enter_view(tpi_view *v)
 {
     v->offset = 0;
     for (int i = 0; i < v->in->rank; i++)
@@ -30,19 +30,19 @@ static bool copy_kernel(tpi_run *r)
     return true;
 }
 
-static void rows_grad(tpi_grad *g)
+static void enter_grad(tpi_grad *g)
 {
     tpi_give(g, 0, g->dy);
 }
 
-const tpi_op tpi_op_rows = {.name = "rows",
-                            .code = TPI_OP_rows,
-                            .kind = TPI_VIEW,
-                            .n_in = 1,
-                            .infer = rows_infer,
-                            .view = rows_view,
-                            .kernel = copy_kernel,
-                            .grad = rows_grad};
+const tpi_op tpi_op_enter = {.name = "enter",
+                             .code = TPI_OP_enter,
+                             .kind = TPI_VIEW,
+                             .n_in = 1,
+                             .infer = enter_infer,
+                             .view = enter_view,
+                             .kernel = copy_kernel,
+                             .grad = enter_grad};
 
 static const tpi_attr index_table[] = {
     {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
@@ -53,8 +53,6 @@ static bool row_infer(tpi_infer *q)
 {
     const tpi_index_attrs *a = q->attrs;
     const tp_tensor *x = q->in[0];
-    if (x->op != &tpi_op_rows && x->in)
-        return tpi_refuse(q, TP_E_STATE, "operand 0 is no rows");
     if (x->rank == 0 || a->index < 0 ||
         (!tpi_dim_is_symbolic(x->shape[0]) && a->index >= x->shape[0]))
         return tpi_refuse(q, TP_E_VALUE, "there is no element %lld in %s", (long long)a->index,
