@@ -1,13 +1,24 @@
 /* The C executor: the plan's program, rendered, compiled and called. */
 #include "graph/program.h"
+#include "ir/body.h"
 #include "op/draw.h"
 #include "opt/pass.h"
 
 #include <string.h>
 
+static bool has_blocks(const tp_graph *g)
+{
+    bool has = false;
+    for (int i = 0; i < g->n_nodes && !has; i++)
+        has = tpi_is_block(g->nodes[i]);
+    return has;
+}
+
 bool tpi_program_start_c(tp_program *p, const char *skip)
 {
     tpi_mem *m = &p->ctx->mem;
+    if (has_blocks(p->graph)) /* run node by node */
+        return true;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
     p->plan = tpi_plan_new(p->graph, &roots, !tpi_list_has(skip, "fuse"));
     if (!p->plan)

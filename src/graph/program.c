@@ -2,8 +2,10 @@
 #include "graph/program.h"
 
 #include "core/variable.h"
+#include "ir/body.h"
 #include "opt/pass.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,8 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->feeds, (size_t)p->n_feeds * sizeof *p->feeds);
     tpi_give_back(m, p->roots, (size_t)p->n_roots * sizeof *p->roots);
     tpi_give_back(m, p->commits, (size_t)p->n_commits * sizeof *p->commits);
-    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * sizeof *p->symbols);
+    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
+    tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
         tpi_give_back(m, p->offsets, (size_t)p->plan->n_buffers * sizeof *p->offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->n_buffers * sizeof *p->pointers);
@@ -155,6 +158,22 @@ static bool all_fed(const tp_program *p, tpi_at at)
     return ok;
 }
 
+/* Of the graph and of the bodies in it. */
+static void count_nodes(tp_program *p, int n_roots, tp_tensor *const *roots)
+{
+    tpi_nodes live = {.ctx = p->ctx};
+    if (!tpi_collect(&live, n_roots, roots, NULL, NULL))
+        live.n = 0;
+    p->stats.nodes += live.n;
+    for (int i = 0; i < live.n; i++) {
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(live.v[i]) ? tpi_bodies_of(live.v[i], bodies) : 0;
+        for (int k = 0; k < n; k++)
+            count_nodes(p, bodies[k]->n_outputs, bodies[k]->outputs);
+    }
+    tpi_nodes_free(&live);
+}
+
 static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
                  int n, const char *const *fetches, const tp_compile_options *opt)
 {
@@ -198,16 +217,13 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     if (!ok || !p->graph || !all_fed(p, at))
         return false;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
-    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * sizeof *p->symbols);
-    if (!p->symbols) {
-        p->n_symbols = 0;
+    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
+    p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
+    if (!p->symbols || !tpi_find_late(p)) {
         tpi_no_memory(p->ctx, at, "tp_graph_compile");
         return false;
     }
-    tpi_nodes live = {.ctx = p->ctx};
-    if (tpi_collect(&live, p->n_roots, p->roots, NULL, NULL))
-        p->stats.nodes = live.n;
-    tpi_nodes_free(&live);
+    count_nodes(p, p->n_roots, p->roots);
     p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
     return p->engine == TP_ENGINE_REFERENCE || tpi_program_start_c(p, skip);
 }
@@ -368,7 +384,9 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
         }
     }
     for (int i = 0; i < p->n_symbols; i++)
-        if (now[i] == UNKNOWN) {
+        if (p->late[i]) {
+            now[i] = p->symbols[i];
+        } else if (now[i] == UNKNOWN) {
             now[i] = 0;
             ok = ok && is_without(p, at, i);
         }
@@ -443,34 +461,47 @@ static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const
     return ok;
 }
 
-/* With the sizes known, is every size of the program one, and does every op take them? Kernels
- * rely on it. */
-static bool check_sizes(const tp_program *p, tpi_at at)
+bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *t)
 {
-    for (int i = 0; i < p->graph->n_nodes; i++) {
-        const tp_tensor *t = p->graph->nodes[i];
-        int64_t shape[TP_MAX_RANK];
-        tp_tensor *failed;
-        tpi_program_shape(p, t, shape);
-        for (int a = 0; a < t->rank; a++)
-            if (shape[a] < 0)
-                return refuse_size(p, at, t, t->shape[a]);
-        const char *file = t->file ? t->file : at.file;
-        if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
-                                        t->op->name, t->rank, shape, &failed))
-            return false;
-        for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
-            const int64_t *v =
-                (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
-            const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
-            for (int64_t k = 0; k < n; k++)
-                if (tpi_program_size(p, v[k]) < 0)
-                    return refuse_size(p, at, t, v[k]);
-        }
-        if (t->op->kind != TPI_SOURCE && t->op->infer && !check_rule(p, at, t, shape))
-            return false;
+    int64_t shape[TP_MAX_RANK];
+    tp_tensor *failed;
+    tpi_program_shape(p, t, shape);
+    for (int a = 0; a < t->rank; a++)
+        if (shape[a] < 0)
+            return refuse_size(p, at, t, t->shape[a]);
+    const char *file = t->file ? t->file : at.file;
+    if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
+                                    t->op->name, t->rank, shape, &failed))
+        return false;
+    for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
+        const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
+        const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
+        const bool length =
+            t->op == &tpi_op_loop && a->offset == offsetof(tpi_loop_attrs, length);
+        for (int64_t k = 0; k < n && !length; k++)
+            if (tpi_program_size(p, v[k]) < 0)
+                return refuse_size(p, at, t, v[k]);
     }
-    return true;
+    const bool rule = t->op->kind != TPI_SOURCE && t->op->kind != TPI_BLOCK &&
+                      t->op->kind != TPI_PORT && t->op->infer;
+    return !rule || check_rule(p, at, t, shape);
+}
+
+/* With the sizes known, is every size of the program one, and does every op take them? Kernels
+ * rely on it. Bodies are looked at too, whether they will run or not; what depends on how many
+ * turns a loop takes waits. */
+static bool check_sizes(const tp_program *p, const tp_graph *g, tpi_at at)
+{
+    bool ok = true;
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n && ok; k++)
+            ok = check_sizes(p, bodies[k]->graph, at);
+        ok = ok && (tpi_is_late(p, t) || tpi_program_check(p, at, t));
+    }
+    return ok;
 }
 
 tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count)
@@ -548,6 +579,13 @@ static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
     return true;
 }
 
+/* By the ops' plain loops, or by their kernels for eager use? */
+static const char *walker(const tp_program *p)
+{
+    return p->engine == TP_ENGINE_AUTO || (p->engine == TP_ENGINE_C && !p->build) ? "eager"
+                                                                                  : "reference";
+}
+
 static bool execute(tpi_session *s)
 {
     tp_program *p = s->p;
@@ -556,12 +594,12 @@ static bool execute(tpi_session *s)
         return false;
     if (changed) {
         p->sized = false;
-        p->checked = check_sizes(p, s->at);
+        p->checked = check_sizes(p, p->graph, s->at);
         if (!p->checked)
             return false;
     }
     const bool trap = p->ctx->trap_nan; /* it looks at every node */
-    const bool wait = p->engine == TP_ENGINE_C && !trap;
+    const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
     const bool c =
         p->engine != TP_ENGINE_REFERENCE && !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
@@ -569,7 +607,7 @@ static bool execute(tpi_session *s)
                         tpi_build_message(p->build));
         return false;
     }
-    p->used = c ? "c" : p->engine == TP_ENGINE_AUTO ? "eager" : "reference";
+    p->used = c ? "c" : walker(p);
     return c ? tpi_execute_c(s) : tpi_execute_reference(s);
 }
 
@@ -654,12 +692,12 @@ bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tenso
         p->symbols[i] = symbols[i];
         p->sized = p->checked = false;
     }
-    p->checked = p->checked || check_sizes(p, at);
+    p->checked = p->checked || check_sizes(p, p->graph, at);
     if (!p->checked)
         return false;
     if (tp_scope_begin(ctx) != TP_OK)
         return false;
-    p->used = p->entry ? "c" : p->engine == TP_ENGINE_AUTO ? "eager" : "reference";
+    p->used = p->entry ? "c" : walker(p);
     const bool ok =
         (p->entry ? tpi_execute_c(&s) : tpi_execute_reference(&s)) && detach_values(&s);
     tp_scope_end(ctx);

@@ -36,8 +36,11 @@ struct tp_program {
     bool checked; /* every op takes these sizes */
     bool sized;   /* the C program's memory is for these sizes */
     int n_symbols;
-    int64_t *symbols;
-    int64_t *offsets; /* of the plan's buffers in the arena */
+    int64_t *symbols;  /* values; behind them the capacities (codegen/render.h) */
+    int64_t *capacity; /* of late symbols: turns that there is memory for */
+    bool *late;        /* by symbol: bound when its loop has run (late.c) */
+    int n_late;
+    int64_t *offsets; /* of the buffers in their plan's arena */
     int64_t arena_bytes;
     char *arena; /* with the scratch memory behind it */
     size_t arena_size;
@@ -82,6 +85,22 @@ void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shap
 int64_t tpi_program_size(const tp_program *p, int64_t dim);
 /* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
 void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
+
+/* Is a node one that the program can take, now that its sizes are known? False: the error tells. */
+bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *node);
+
+/* Late symbols: numbers of turns, which a run tells. Which are there; false: no memory. */
+bool tpi_find_late(tp_program *p);
+/* At the start of a run: they have no value, or the most that there is memory for. */
+void tpi_late_begin(tp_program *p);
+void tpi_late_most(tp_program *p);
+/* Does a size, a node's or its operands' sizes, depend on one? */
+bool tpi_dim_is_late(const tp_program *p, int64_t dim);
+bool tpi_is_late(const tp_program *p, const tp_tensor *node);
+/* Sizes after a loop may be such that an op refuses them (a slice of what was stacked), or not
+ * such that more turns need more memory. A program in which that can be is run node by node, where
+ * each is checked when it is reached. */
+bool tpi_late_suits_c(const tp_program *p);
 
 /* Compute s->values; false: the context's error tells, nothing has changed. */
 bool tpi_execute_reference(tpi_session *s);

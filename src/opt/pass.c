@@ -48,6 +48,10 @@ const char *tpi_unknown_pass(const char *list)
 
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete)
 {
+    if (rw->to->parent && !(concrete->flags & TPI_VARIABLE))
+        return tpi_graph_node(rw->to, TPI_AT(like->file, like->line), &tpi_op_const, 1,
+                              &concrete, NULL, (tp_dtype)concrete->dtype, concrete->rank,
+                              concrete->shape);
     return tpi_graph_lift(rw->to, TPI_AT(like->file, like->line), concrete);
 }
 
@@ -56,6 +60,14 @@ tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op
 {
     return tpi_graph_node(rw->to, TPI_AT(node->file, node->line), op, n_in, in, attrs,
                           (tp_dtype)node->dtype, node->rank, node->shape);
+}
+
+tp_tensor *tpi_rewrite_source(tp_graph *to, tpi_at at, const tp_tensor *node)
+{
+    if (to->parent) /* lifting would ask what it is to the graphs around */
+        return tpi_graph_node(to, at, node->op, 1, node->in, NULL, (tp_dtype)node->dtype,
+                              node->rank, node->shape);
+    return tpi_graph_lift(to, at, node->in[0]);
 }
 
 /* A graph that whoever makes it owns, not the context. */
@@ -76,7 +88,7 @@ static tp_graph *no_graph(tp_graph *g)
 /* ---- pruning ---------------------------------------------------------------------------------- */
 
 typedef struct import {
-    tp_graph *from, *to;
+    tp_graph *from, *to; /* not the bodies in them */
     bool freeze;
     int n_feeds;
     tp_tensor **feeds;
@@ -91,8 +103,9 @@ static bool is_fed(void *user, const tp_tensor *t)
     return false;
 }
 
-static bool import_sizes(const import *im, int64_t n, const int64_t *from, int64_t *to)
+static bool import_sizes(void *user, int64_t n, const int64_t *from, int64_t *to)
 {
+    const import *im = user;
     for (int64_t i = 0; i < n; i++) {
         to[i] = from[i];
         if (tpi_dim_is_symbolic(from[i])) {
@@ -104,8 +117,16 @@ static bool import_sizes(const import *im, int64_t n, const int64_t *from, int64
     return true;
 }
 
+/* File names are the new graph's, for those inside its bodies too. */
+static tpi_at import_place(void *user, const tp_tensor *t)
+{
+    const import *im = user;
+    const char *file = t->file ? tpi_graph_intern(im->to, t->file, strlen(t->file)) : NULL;
+    return TPI_AT(file, t->line);
+}
+
 /* The attributes of a node with their symbolic sizes in the new table. */
-static bool import_attrs(const import *im, const tp_tensor *node, void *attrs)
+static bool import_attrs(import *im, const tp_tensor *node, void *attrs)
 {
     if (node->op->attrs_size)
         memcpy(attrs, node->attrs, node->op->attrs_size);
@@ -124,31 +145,41 @@ static bool import_attrs(const import *im, const tp_tensor *node, void *attrs)
     return true;
 }
 
-static tp_tensor *frozen(const import *im, tpi_at at, const tp_tensor *node)
+static tp_tensor *frozen(tp_graph *to, tpi_at at, const tp_tensor *node)
 {
     const tp_tensor *variable = node->in[0];
-    tp_tensor *copy = tpi_tensor_new(im->to->ctx, at, (tp_dtype)variable->dtype, variable->rank,
-                                     variable->shape);
+    tp_tensor *copy =
+        tpi_tensor_new(to->ctx, at, (tp_dtype)variable->dtype, variable->rank, variable->shape);
     if (copy->status != TP_OK)
         return copy;
     tpi_copy_out(variable, copy->data);
-    tp_tensor *t = tpi_graph_lift(im->to, at, copy);
+    tp_tensor *t = tpi_graph_lift(to, at, copy);
     if (t->status == TP_OK && node->name)
-        tpi_graph_name(im->to, t, node->name);
+        tpi_graph_name(to, t, node->name);
     return t;
 }
 
-static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor *const *in)
+/* The value itself: calls are for gradients, which have been taken. */
+static tp_tensor *import_result(tp_graph *to, const tp_tensor *node, tp_tensor *value)
 {
-    tp_ctx *ctx = im->to->ctx;
-    const char *file =
-        node->file ? tpi_graph_intern(im->to, node->file, strlen(node->file)) : NULL;
-    const tpi_at at = TPI_AT(file, node->line);
-    const bool fed = is_fed((void *)im, node);
+    if (node->name && !value->name)
+        tpi_graph_name(to, value, node->name);
+    return value;
+}
+
+static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
+                              tp_tensor *const *in)
+{
+    import *im = user;
+    tp_ctx *ctx = to->ctx;
+    const tpi_at at = import_place(im, node);
+    const bool fed = is_fed(im, node);
     if (!fed && node->op == &tpi_op_variable && im->freeze)
-        return frozen(im, at, node);
+        return frozen(to, at, node);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
-        return tpi_graph_lift(im->to, at, node->in[0]);
+        return tpi_rewrite_source(to, at, node);
+    if (!fed && node->op == &tpi_op_result)
+        return import_result(to, node, in[0]);
     int64_t shape[TP_MAX_RANK];
     _Alignas(8) char attrs[1024];
     if (node->op->attrs_size > sizeof attrs)
@@ -159,19 +190,22 @@ static tp_tensor *import_node(const import *im, const tp_tensor *node, tp_tensor
     const tpi_op *op = fed ? &tpi_op_placeholder : node->op;
     if (op == &tpi_op_call) /* fetched: a program knows no calls */
         op = &tpi_op_group;
-    tp_tensor *t = tpi_graph_node(im->to, at, op, fed ? 0 : node->n_in, in, attrs,
+    tp_tensor *t = tpi_graph_node(to, at, op, fed ? 0 : node->n_in, in, attrs,
                                   (tp_dtype)node->dtype, node->rank, shape);
     if (t->status == TP_OK && node->name)
-        tpi_graph_name(im->to, t, node->name);
+        tpi_graph_name(to, t, node->name);
     return t;
 }
 
-/* The value itself: calls are for gradients, which have been taken. */
-static tp_tensor *import_result(const import *im, const tp_tensor *node, tp_tensor *value)
+static void *import_enter(void *user, tp_graph *to)
 {
-    if (node->name && !value->name)
-        tpi_graph_name(im->to, value, node->name);
-    return value;
+    (void)user;
+    return to;
+}
+
+static void import_leave(void *user, void *entered)
+{
+    (void)user, (void)entered;
 }
 
 /* Symbols keep their numbers, whatever is pruned. */
@@ -187,56 +221,63 @@ tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, in
                     tp_tensor **roots)
 {
     tp_ctx *ctx = g->ctx;
-import im = {.from = g, .to = new_graph(ctx), .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
+import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
+    im.to = new_graph(ctx);
     if (!im.to)
         return NULL;
+    tpi_copier copier = {.ctx = ctx,
+                         .user = &im,
+                         .is_leaf = is_fed,
+                         .place = import_place,
+                         .sizes = import_sizes,
+                         .node = import_node,
+                         .enter = import_enter,
+                         .leave = import_leave};
+    const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
+    tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
     tpi_nodes nodes = {.ctx = ctx, .way = TPI_WAY_VALUES};
-    tpi_nodes map = {.ctx = ctx}; /* by slot */
-    bool ok = import_symbols(&im) && tpi_collect(&nodes, n_roots, roots, is_fed, &im) &&
+    bool ok = map && import_symbols(&im) && tpi_collect(&nodes, n_roots, roots, is_fed, &im) &&
               tp_scope_begin(ctx) == TP_OK;
-    if (!ok) {
-        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
-        tpi_nodes_free(&nodes);
-        return no_graph(im.to);
-    }
-    for (int i = 0; i < nodes.n && ok; i++) {
-        tp_tensor *t = nodes.v[i], *in[64], **operands = in;
-        const bool leaf = is_fed(&im, t) || t->op->kind == TPI_SOURCE;
-        const int n_in = leaf ? 0 : tpi_way_end(nodes.way, t);
-        if (n_in > 64)
-            operands = tpi_take(&ctx->mem, (size_t)n_in * sizeof *operands);
-        for (int k = 0; k < n_in && operands; k++)
-            operands[k] = map.v[t->in[k]->slot];
-        tp_tensor *made = !operands ? &ctx->nil
-                          : t->op == &tpi_op_result && !leaf
-                              ? import_result(&im, t, operands[0])
-                              : import_node(&im, t, operands);
-        if (operands && operands != in)
-            tpi_give_back(&ctx->mem, operands, (size_t)n_in * sizeof *operands);
-        t->slot = i;
-        tpi_nodes_push(&map, made);
-        ok = made->status == TP_OK && !map.failed;
-    }
+    const bool scope = ok;
+    if (map)
+        memset(map, 0, map_bytes);
+    ok = ok && tpi_copy_nodes(&copier, &nodes, g->n_nodes, im.to, map);
     for (int i = 0; i < n_roots && ok; i++)
-        roots[i] = map.v[roots[i]->slot];
-    for (int i = 0; i < n_feeds && ok; i++) {
-        const int slot = feeds[i]->slot;
-        const bool needed = slot >= 0 && slot < nodes.n && nodes.v[slot] == feeds[i];
-        feeds[i] = needed ? map.v[slot] : import_node(&im, feeds[i], NULL);
-        ok = feeds[i]->status == TP_OK; /* sizes are read from every feed */
+        roots[i] = map[roots[i]->index];
+    for (int i = 0; i < n_feeds && ok; i++) { /* sizes are read from every feed */
+        tp_tensor **made = &map[feeds[i]->index];
+        if (!*made)
+            *made = import_node(&im, im.to, feeds[i], NULL);
+        ok = (*made)->status == TP_OK;
     }
-    tpi_nodes_free(&map);
+    for (int i = 0; i < n_feeds && ok; i++)
+        feeds[i] = map[feeds[i]->index];
+    if (!ok && ctx->status == TP_OK)
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
     tpi_nodes_free(&nodes);
-    tp_scope_end(ctx);
+    tpi_give_back(&ctx->mem, map, map_bytes);
+    if (scope)
+        tp_scope_end(ctx);
     return ok ? im.to : no_graph(im.to);
 }
 
 /* ---- rewriting ---------------------------------------------------------------------------------- */
 
+/* A pass over one graph, and over the bodies in it, which have states of their own. */
+typedef struct rewriting {
+    const tpi_pass *pass;
+    tpi_rewrite *rw; /* of the innermost graph */
+    int n_changes;   /* of those that are done */
+} rewriting;
+
+typedef struct entered {
+    tpi_rewrite rw, *outer;
+} entered;
+
 static tp_tensor *keep(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
 {
     if (t->op->kind == TPI_SOURCE && t->n_in)
-        return tpi_rewrite_const(rw, t, t->in[0]);
+        return tpi_rewrite_source(rw->to, TPI_AT(t->file, t->line), t);
     return tpi_rewrite_node(rw, t, t->op, t->n_in, in, t->attrs);
 }
 
@@ -246,32 +287,89 @@ static bool same_shape(const tp_tensor *a, const tp_tensor *b)
            memcmp(a->shape, b->shape, sizeof(int64_t) * a->rank) == 0;
 }
 
-static tp_tensor *rewrite_one(tpi_rewrite *rw, const tpi_pass *pass, const tp_tensor *t,
-                              tp_tensor *const *map)
+static tp_tensor *rewrite_one(void *user, tp_graph *to, const tp_tensor *t,
+                              tp_tensor *const *in)
 {
-    tp_tensor *in[64], **operands = in;
-    const int n_in = t->op->kind == TPI_SOURCE ? 0 : t->n_in;
-    const size_t bytes = (size_t)n_in * sizeof *in;
-    if (n_in > 64)
-        operands = tpi_take(&rw->ctx->mem, bytes);
-    if (!operands)
-        return tpi_no_memory(rw->ctx, TPI_AT(t->file, t->line), pass->name);
-    for (int k = 0; k < n_in; k++)
-        operands[k] = map[t->in[k]->index];
-    tp_tensor *made = pass->visit(rw, t, operands);
+    rewriting *r = user;
+    tpi_rewrite *rw = r->rw;
+    tp_tensor *made = r->pass->visit(rw, t, in);
     if (made) {
         rw->n_changes++;
         if (made->status == TP_OK && !same_shape(made, t))
-            made = tpi_fail(rw->ctx, TPI_AT(t->file, t->line), pass->name, TP_E_BUG,
+            made = tpi_fail(rw->ctx, TPI_AT(t->file, t->line), r->pass->name, TP_E_BUG,
                             "%s changed type or shape", t->op->name);
     } else {
-        made = keep(rw, t, operands);
+        made = keep(rw, t, in);
     }
-    if (operands != in)
-        tpi_give_back(&rw->ctx->mem, operands, bytes);
     if (made->status == TP_OK && t->name && !made->name)
-        tpi_graph_name(rw->to, made, t->name);
+        tpi_graph_name(to, made, t->name);
     return made;
+}
+
+static tpi_at same_place(void *user, const tp_tensor *t)
+{
+    (void)user;
+    return TPI_AT(t->file, t->line);
+}
+
+static bool same_sizes(void *user, int64_t n, const int64_t *from, int64_t *to)
+{
+    (void)user;
+    memmove(to, from, (size_t)n * sizeof *to);
+    return true;
+}
+
+static bool begin_rewrite(tpi_rewrite *rw, const tpi_pass *pass, tp_graph *to)
+{
+    *rw = (tpi_rewrite){.ctx = to->ctx, .to = to};
+    rw->state = tpi_take(&rw->ctx->mem, pass->state_size);
+    if (rw->state)
+        memset(rw->state, 0, pass->state_size);
+    return rw->state;
+}
+
+static void end_rewrite(tpi_rewrite *rw, const tpi_pass *pass)
+{
+    if (rw->state && pass->done)
+        pass->done(rw);
+    tpi_give_back(&rw->ctx->mem, rw->state, pass->state_size);
+}
+
+static void *enter_body(void *user, tp_graph *to)
+{
+    rewriting *r = user;
+    entered *e = tpi_take(&to->ctx->mem, sizeof *e);
+    if (!e)
+        return NULL;
+    e->outer = r->rw;
+    if (begin_rewrite(&e->rw, r->pass, to)) {
+        r->rw = &e->rw;
+        return e;
+    }
+    tpi_give_back(&to->ctx->mem, e, sizeof *e);
+    return NULL;
+}
+
+static void leave_body(void *user, void *of)
+{
+    rewriting *r = user;
+    entered *e = of;
+    r->n_changes += e->rw.n_changes;
+    r->rw = e->outer;
+    end_rewrite(&e->rw, r->pass);
+    tpi_give_back(&r->rw->ctx->mem, e, sizeof *e);
+}
+
+/* Table of sizes and file names change hands. */
+static void take_over(tp_graph *to, tp_graph *from)
+{
+    tpi_dims *dims = to->dims;
+    to->dims = from->dims;
+    from->dims = dims;
+    char **strings = to->strings;
+    const int n_strings = to->n_strings;
+    to->strings = from->strings, to->n_strings = from->n_strings;
+    from->strings = strings, from->n_strings = n_strings;
 }
 
 /* The rewritten graph, which takes over g's table of sizes; g is freed. */
@@ -282,51 +380,45 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
     tpi_rewrite rw = {.ctx = ctx, .to = new_graph(ctx)};
     if (!rw.to)
         return no_graph(g);
-    tpi_dims *own = rw.to->dims;
-    rw.to->dims = g->dims;
-    g->dims = own;
-    char **strings = rw.to->strings;
-    const int n_strings = rw.to->n_strings;
-    rw.to->strings = g->strings, rw.to->n_strings = g->n_strings;
-    g->strings = strings, g->n_strings = n_strings;
-
+    take_over(rw.to, g);
+    rewriting r = {.pass = pass, .rw = &rw};
+    tpi_copier copier = {.ctx = ctx,
+                         .user = &r,
+                         .place = same_place,
+                         .sizes = same_sizes,
+                         .node = rewrite_one,
+                         .enter = enter_body,
+                         .leave = leave_body};
     const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
     tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
-    rw.state = tpi_take(&ctx->mem, pass->state_size);
     tpi_nodes nodes = {.ctx = ctx};
-    bool ok = map && rw.state && tpi_collect(&nodes, n_roots, roots, NULL, NULL) &&
-              tp_scope_begin(ctx) == TP_OK;
+    bool ok = map && begin_rewrite(&rw, pass, rw.to) &&
+              tpi_collect(&nodes, n_roots, roots, NULL, NULL) && tp_scope_begin(ctx) == TP_OK;
     if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
-    if (rw.state)
-        memset(rw.state, 0, pass->state_size);
     if (map)
         memset(map, 0, map_bytes);
     const bool scope = ok;
-    for (int i = 0; i < nodes.n && ok; i++) {
-        tp_tensor *made = rewrite_one(&rw, pass, nodes.v[i], map);
-        map[nodes.v[i]->index] = made;
-        ok = made->status == TP_OK;
-    }
+    ok = ok && tpi_copy_nodes(&copier, &nodes, g->n_nodes, rw.to, map);
     for (int i = 0; i < n_feeds && ok; i++) {
         tp_tensor **made = &map[feeds[i]->index];
         if (!*made)
-            *made = rewrite_one(&rw, pass, feeds[i], map);
+            *made = rewrite_one(&r, rw.to, feeds[i], NULL);
         ok = (*made)->status == TP_OK;
     }
     for (int i = 0; i < n_roots && ok; i++)
         roots[i] = map[roots[i]->index];
     for (int i = 0; i < n_feeds && ok; i++)
         feeds[i] = map[feeds[i]->index];
-    if (rw.state && pass->done)
-        pass->done(&rw);
-    tpi_give_back(&ctx->mem, rw.state, pass->state_size);
+    if (!ok && ctx->status == TP_OK)
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
+    end_rewrite(&rw, pass);
     tpi_give_back(&ctx->mem, map, map_bytes);
     tpi_nodes_free(&nodes);
     if (scope)
         tp_scope_end(ctx);
     tp_graph_free(g);
-    *n_changes += rw.n_changes;
+    *n_changes += rw.n_changes + r.n_changes + copier.n_changes;
     return ok ? rw.to : no_graph(rw.to);
 }
 

@@ -42,6 +42,31 @@ tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, in
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete);
 tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
                             tp_tensor *const *in, const void *attrs);
+/* The node of `to` for a variable or const node of another graph. */
+tp_tensor *tpi_rewrite_source(tp_graph *to, tpi_at at, const tp_tensor *node);
+
+/* How nodes are copied to another graph (bodies.c). */
+typedef struct tpi_copier {
+    tp_ctx *ctx;
+    void *user;
+    /* Is the node taken without its operands? NULL: none. Only sources are, otherwise. */
+    bool (*is_leaf)(void *user, const tp_tensor *t);
+    tpi_at (*place)(void *user, const tp_tensor *t);
+    /* Sizes in the table of the copy; false: no memory. */
+    bool (*sizes)(void *user, int64_t n, const int64_t *from, int64_t *to);
+    /* What stands for a node that is no block and no output of one, over in[]. */
+    tp_tensor *(*node)(void *user, tp_graph *to, const tp_tensor *t, tp_tensor *const *in);
+    /* Around the nodes of a body; enter gives what leave gets, NULL: no memory. */
+    void *(*enter)(void *user, tp_graph *to);
+    void (*leave)(void *user, void *entered);
+    int n_changes; /* blocks that lost something */
+} tpi_copier;
+
+/* Copies nodes[] of a graph of n nodes in program order, and what is needed of their bodies.
+ * map[n], by index: the copies; what is in it already stays. False: the context's error tells, or
+ * memory is out. */
+bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to,
+                    tp_tensor **map);
 
 /* What may be skipped, and the first part of a list that is not among them, or NULL. */
 extern const char tpi_pass_names[];
