@@ -144,6 +144,7 @@ static bool run(bench *b, const settings *s)
     bench_add_capture(b);
     bench_add_lenet(b);
     bench_add_models(b);
+    bench_add_control(b);
     bench_add_trees(b);
     result *results = calloc((size_t)b->n + 1, sizeof *results);
     if (!results)

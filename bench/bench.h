@@ -57,6 +57,7 @@ void bench_add_kernels(bench *b);
 void bench_add_lenet(bench *b);
 void bench_add_capture(bench *b);
 void bench_add_models(bench *b);
+void bench_add_control(bench *b);
 void bench_add_trees(bench *b);
 
 #endif
