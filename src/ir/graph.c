@@ -307,6 +307,7 @@ static tp_tensor *capture(tp_graph *g, tpi_at at, tp_tensor *t)
                               outer);
         if (node->status != TP_OK)
             return node;
+        node->seq = outer->seq; /* its place in program order: older than what is in the body */
         if (!remember(g, outer, node))
             return tpi_no_memory(g->ctx, at, NULL);
     }
