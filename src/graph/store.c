@@ -94,7 +94,7 @@ static bool image_begin(image *im, const tp_graph *g)
     *im = (image){.ctx = g->ctx, .text = TPI_STR(&g->ctx->mem)};
     if (!tpi_values_collect(&im->values, g->ctx, g->n_nodes, g->nodes))
         return false;
-    tpi_put_nodes(&im->text, g->dims, &im->values, g->nodes);
+    tpi_put_nodes(&im->text, g->dims, &im->values, g->n_nodes, g->nodes);
     tpi_put_outputs(&im->text, g);
     const tpi_values *v = &im->values;
     const size_t most = (size_t)v->n_cells + (size_t)v->data.n;

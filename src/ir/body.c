@@ -51,6 +51,14 @@ static bool own(tp_graph *g, tpi_body *b)
 tpi_body *tpi_body_new(tp_graph *g, tpi_at at)
 {
     tp_ctx *ctx = g->ctx;
+    int depth = 0;
+    for (const tp_graph *around = g; around->parent; around = around->parent)
+        depth++;
+    if (depth >= TPI_MAX_NESTING) {
+        tpi_fail_status(ctx, at, "block", TP_E_STATE, "blocks nest deeper than %d",
+                        TPI_MAX_NESTING);
+        return NULL;
+    }
     tpi_body *b = tpi_take(&ctx->mem, sizeof *b);
     tp_graph *inner = b ? tp_graph_new(ctx) : NULL;
     if (!inner) {
@@ -70,6 +78,16 @@ tpi_body *tpi_body_new(tp_graph *g, tpi_at at)
     body_free(b);
     tpi_no_memory(ctx, at, "block");
     return NULL;
+}
+
+void tpi_body_drop(tp_graph *g, tpi_body *b)
+{
+    int i = 0;
+    while (g->bodies[i] != b)
+        i++;
+    g->n_bodies--;
+    memmove(g->bodies + i, g->bodies + i + 1, (size_t)(g->n_bodies - i) * sizeof b);
+    body_free(b);
 }
 
 bool tpi_bodies_move(tp_graph *from, tp_graph *to)

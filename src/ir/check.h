@@ -3,7 +3,7 @@
 #ifndef TAPIR_IR_CHECK_H
 #define TAPIR_IR_CHECK_H
 
-#include "ir/graph_def.h"
+#include "ir/body.h"
 
 typedef struct tpi_why {
     char text[240];
@@ -11,6 +11,14 @@ typedef struct tpi_why {
 
 /* Are there as many operands as the op takes? */
 bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why);
+/* May a node of that op be in `body` (NULL: in no body)? */
+bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_why *why);
+/* May it read what these are? A block is read by its outputs alone. */
+bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *why);
+/* A symbol that a loop binds when it has run (ir/body.h, `length`) is bound where it is read: after
+ * that loop, in the same body or further inside; and once at a time. False: `why`, or no memory. */
+bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
+                     tpi_why *why);
 /* Is every attribute within what its type allows? The op's own rule looks closer. */
 bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why);
 /* Runs the shape rule of q->op, which has one, and leaves no trace in the context. On failure
@@ -20,7 +28,7 @@ tp_status tpi_infer_again(tpi_infer *q, tpi_why *why);
 bool tpi_check_answer(const tpi_infer *q, tp_dtype dtype, int rank, const int64_t *shape,
                       tpi_why *why);
 
-/* Checks nodes in program order: every node comes after its operands (tensors that are no
+/* Checks nodes in program order, and the bodies of blocks: every node comes after its operands (tensors that are no
  * sources of a recorded past included), each as its op's rules say. Names are unique. The
  * error, TP_E_BUG, names the node, its line and the rule; `after` says after what ("pass cse"),
  * or is NULL. */

@@ -40,9 +40,9 @@ typedef struct tpi_cell {
 
 typedef struct tpi_values {
     tp_ctx *ctx;
-    int32_t n; /* nodes */
-    /* Of a node that reads a variable: its cell; of one that is a constant: its place in `data`,
-     * -1 when the text holds it; else -1. */
+    tpi_nodes all; /* in the order of the text: the nodes of a block's bodies come behind it */
+    /* By place in `all`. Of a node that reads a variable: its cell; of one that is a constant: its
+     * place in `data`, -1 when the text holds it; else -1. */
     int32_t *number;
     tpi_cell *cells;
     int32_t n_cells, cells_size;
@@ -56,18 +56,30 @@ void tpi_values_free(tpi_values *v);
 /* The tensor whose value a source node (or a leaf of a tape) stands for; NULL: no such node. */
 const tp_tensor *tpi_source_of(const tp_tensor *node);
 
+/* What a block gives its param number `index`: "turn", "carried", "slice", or "", a capture. */
+typedef struct tpi_role {
+    const char *word;
+    int64_t
+        operand; /* the first value, what it is an element of, or itself; -1: the turn's number */
+} tpi_role;
+tpi_role tpi_param_role(const tpi_op *op, const void *attrs, int64_t index);
+
 /* ---- writing ----------------------------------------------------------------------------------- */
 
 void tpi_put_type(tpi_str *s, const tpi_dims *dims, tp_dtype dtype, int rank,
                   const int64_t *shape);
-/* "{axes=[0], keep=true}" with a space before it; nothing when the op has no attributes. */
-void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs);
+/* "{axes=[0], keep=true}" with a space before it; nothing when the op has no attributes. Bodies are
+ * "(body)", "(body + 1)". */
+void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
+                   int body);
+/* "%3", or "%2.3" in body 2. */
+void tpi_put_number(tpi_str *s, int body, int i);
 /* The elements, "0.5" or "[1, 2]". */
 void tpi_put_constant(tpi_str *s, const tp_tensor *t);
 /* " ; net.c:8"; nothing when there is no file. */
 void tpi_put_place(tpi_str *s, const char *file, int line);
-/* The whole text of the nodes v was collected from. Sets their slot to their position. */
-void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
+/* The whole text of the `n` nodes v was collected from. Sets the slot of all to their position. */
+void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int n,
                    tp_tensor *const *nodes);
 /* The line of the graph's outputs, when it has any; after tpi_put_nodes. */
 void tpi_put_outputs(tpi_str *s, const tp_graph *g);

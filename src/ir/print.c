@@ -1,3 +1,4 @@
+#include "ir/body.h"
 #include "ir/notation.h"
 
 #include <inttypes.h>
@@ -58,20 +59,23 @@ static void put_attr(tpi_str *s, const tpi_dims *dims, tpi_attr_type type, const
     case TPI_ATTR_DIMS:
         put_dims(s, dims, list->n, list->v);
         break;
-    case TPI_ATTR_BODY:
-        tpi_str_put(s, "()");
+    case TPI_ATTR_BODY: /* by number */
         break;
     }
 }
 
-void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs)
+void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
+                   int body)
 {
     if (!op->attrs || !attrs)
         return;
     tpi_str_put(s, " {");
     for (const tpi_attr *a = op->attrs; a->name; a++) {
         tpi_str_printf(s, "%s%s=", a == op->attrs ? "" : ", ", a->name);
-        put_attr(s, dims, a->type, (const char *)attrs + a->offset);
+        if (a->type == TPI_ATTR_BODY)
+            tpi_str_printf(s, "(%d)", body++);
+        else
+            put_attr(s, dims, a->type, (const char *)attrs + a->offset);
     }
     tpi_str_put(s, "}");
 }
@@ -138,33 +142,151 @@ static void put_cell(tpi_str *s, const tpi_values *v, int k)
     tpi_str_put(s, "\n");
 }
 
-static void put_node(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int i,
-                     const tp_tensor *t)
+void tpi_put_number(tpi_str *s, int body, int i)
 {
+    if (body)
+        tpi_str_printf(s, "%%%d.%d", body, i);
+    else
+        tpi_str_printf(s, "%%%d", i);
+}
+
+tpi_role tpi_param_role(const tpi_op *op, const void *attrs, int64_t index)
+{
+    if (op == &tpi_op_cond)
+        return (tpi_role){"", index + 1};
+    const tpi_loop_attrs *a = attrs;
+    if (index == 0)
+        return (tpi_role){"turn", -1};
+    const char *word = index <= a->n_carried                 ? "carried"
+                       : index - a->n_carried <= a->n_slices ? "slice"
+                                                             : "";
+    return (tpi_role){word, a->has_pred + index - 1};
+}
+
+/* What is being written: the text, and where in it. */
+typedef struct writer {
+    tpi_str *s;
+    const tpi_dims *dims;
+    const tpi_values *v;
+    int at;       /* in v->all */
+    int n_bodies; /* numbers given away */
+} writer;
+
+/* Nodes of one body, or of none. */
+typedef struct level {
+    int depth, body;
+    const tp_tensor *block; /* the body's; NULL: none is around */
+    int outer;              /* the number of the body the block is in */
+} level;
+
+static void put_origin(tpi_str *s, const level *l, const tp_tensor *param)
+{
+    const int64_t index = ((const tpi_index_attrs *)param->attrs)->index;
+    const tpi_role role = tpi_param_role(l->block->op, l->block->attrs, index);
+    tpi_str_printf(s, " <- %s", role.word);
+    if (role.operand < 0 || role.operand >= l->block->n_in)
+        return;
+    tpi_str_put(s, *role.word ? " " : "");
+    tpi_put_number(s, l->outer, l->block->in[role.operand]->slot);
+}
+
+/* `first_body`: the number of the first of its bodies. */
+static void put_node(writer *w, const level *l, int i, const tp_tensor *t, int first_body)
+{
+    tpi_str *s = w->s;
     const tp_tensor *source = tpi_source_of(t);
-    tpi_str_printf(s, "%%%d", i);
+    const int number = w->v->number[w->at];
+    tpi_str_printf(s, "%*s", 2 * l->depth, "");
+    tpi_put_number(s, l->body, i);
     put_name(s, t->name);
     if (source && (source->flags & TPI_VARIABLE)) {
-        tpi_str_printf(s, " = variable @%d", v->number[i]);
-    } else if (source && v->number[i] >= 0) {
-        tpi_str_printf(s, " = const #%d", v->number[i]);
+        tpi_str_printf(s, " = variable @%d", number);
+    } else if (source && number >= 0) {
+        tpi_str_printf(s, " = const #%d", number);
     } else if (source) {
         tpi_str_put(s, " = const ");
         tpi_put_constant(s, source);
     } else {
         tpi_str_printf(s, " = %s", t->op->name);
-        for (int k = 0; k < t->n_in; k++)
-            tpi_str_printf(s, "%s%%%d", k ? ", " : " ", t->in[k]->slot);
-        tpi_put_attrs(s, dims, t->op, t->attrs);
+        for (int k = 0; k < t->n_in; k++) {
+            tpi_str_put(s, k ? ", " : " ");
+            tpi_put_number(s, l->body, t->in[k]->slot);
+        }
+        tpi_put_attrs(s, w->dims, t->op, t->attrs, first_body);
     }
     tpi_str_put(s, " : ");
-    tpi_put_type(s, dims, (tp_dtype)t->dtype, t->rank, t->shape);
+    tpi_put_type(s, w->dims, (tp_dtype)t->dtype, t->rank, t->shape);
     tpi_str_put(s, t->flags & TPI_CONSTANT ? " constant" : "");
+    if (t->op == &tpi_op_param && l->block)
+        put_origin(s, l, t);
     tpi_put_place(s, t->file, t->line);
     tpi_str_put(s, "\n");
+    w->at++;
 }
 
-void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
+/* `n` outputs of the body from *from on. */
+static void put_results(writer *w, const level *l, const tpi_body *b, const char *word,
+                        int *from, int64_t n)
+{
+    tpi_str_printf(w->s, "%*s%s", 2 * l->depth, "", word);
+    for (int64_t i = 0; i < n && *from < b->n_outputs; i++) {
+        tpi_str_put(w->s, i ? ", " : " ");
+        tpi_put_number(w->s, l->body, b->outputs[(*from)++]->slot);
+    }
+    tpi_str_put(w->s, "\n");
+}
+
+static void put_all_results(writer *w, const level *l, const tpi_body *b)
+{
+    int from = 0;
+    if (l->block->op != &tpi_op_loop) {
+        put_results(w, l, b, "give", &from, b->n_outputs);
+        return;
+    }
+    const tpi_loop_attrs *a = l->block->attrs;
+    if (a->has_pred)
+        put_results(w, l, b, "while", &from, 1);
+    if (a->n_carried)
+        put_results(w, l, b, "carry", &from, a->n_carried);
+    if (a->n_stacked)
+        put_results(w, l, b, "stack", &from, a->n_stacked);
+}
+
+static void put_level(writer *w, const level *l, int n, tp_tensor *const *nodes);
+
+static void put_bodies(writer *w, const level *l, const tp_tensor *block, int number)
+{
+    for (const tpi_attr *a = block->op->attrs; a && a->name; a++) {
+        tpi_body *b;
+        if (a->type != TPI_ATTR_BODY)
+            continue;
+        memcpy(&b, (const char *)block->attrs + a->offset, sizeof b);
+        const level inner = {
+            .depth = l->depth + 2, .body = number++, .block = block, .outer = l->body};
+        tpi_str_printf(w->s, "%*s(%d) %s", 2 * (l->depth + 1), "", inner.body, a->name);
+        tpi_put_place(w->s, b->at.file, b->at.line);
+        tpi_str_put(w->s, "\n");
+        put_level(w, &inner, b->graph->n_nodes, b->graph->nodes);
+        put_all_results(w, &inner, b);
+    }
+}
+
+static void put_level(writer *w, const level *l, int n, tp_tensor *const *nodes)
+{
+    for (int i = 0; i < n; i++)
+        nodes[i]->slot = i;
+    for (int i = 0; i < n && !w->s->failed; i++) {
+        const tp_tensor *t = nodes[i];
+        const int first = w->n_bodies + 1;
+        for (const tpi_attr *a = t->op ? t->op->attrs : NULL; a && a->name; a++)
+            w->n_bodies += a->type == TPI_ATTR_BODY;
+        put_node(w, l, i, t, first);
+        if (t->op && t->op->kind == TPI_BLOCK)
+            put_bodies(w, l, t, first);
+    }
+}
+
+void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int n,
                    tp_tensor *const *nodes)
 {
     tpi_str_put(s, "tapir 1\n");
@@ -174,10 +296,8 @@ void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v,
     tpi_str_put(s, n_symbols ? "\n" : "");
     for (int k = 0; k < v->n_cells; k++)
         put_cell(s, v, k);
-    for (int i = 0; i < v->n; i++)
-        nodes[i]->slot = i;
-    for (int i = 0; i < v->n; i++)
-        put_node(s, dims, v, i, nodes[i]);
+    writer w = {.s = s, .dims = dims, .v = v};
+    put_level(&w, &(level){0}, n, nodes);
 }
 
 void tpi_put_outputs(tpi_str *s, const tp_graph *g)
@@ -210,7 +330,7 @@ static char *text_of(tp_ctx *ctx, const char *what, const tpi_dims *dims, int n,
     tpi_values v;
     s.failed = !tpi_values_collect(&v, ctx, n, nodes);
     if (!s.failed)
-        tpi_put_nodes(&s, dims, &v, nodes);
+        tpi_put_nodes(&s, dims, &v, n, nodes);
     if (!s.failed && g)
         tpi_put_outputs(&s, g);
     tpi_values_free(&v);

@@ -1,4 +1,5 @@
 /* Which memory the variables of a text are, and which constants are kept beside it. */
+#include "ir/body.h"
 #include "ir/notation.h"
 
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static bool number_cells(tpi_values *v, reading *r, int32_t n)
     find_memories(r, n);
     for (int32_t i = 0; i < n; i++)
         v->number[r[i].node] = i;
-    for (int32_t i = 0, k = 0; i < v->n; i++)
+    for (int32_t i = 0, k = 0; i < v->all.n; i++)
         if (v->number[i] >= 0)
             order[k++] = v->number[i];
     bool ok = true;
@@ -158,27 +159,42 @@ static bool number_cells(tpi_values *v, reading *r, int32_t n)
 
 /* ---- all values --------------------------------------------------------------------------------- */
 
-bool tpi_values_collect(tpi_values *v, tp_ctx *ctx, int n, tp_tensor *const *nodes)
+static void take_nodes(tpi_nodes *all, int n, tp_tensor *const *nodes)
 {
-    *v = (tpi_values){.ctx = ctx, .n = n, .data = {.ctx = ctx}};
+    for (int i = 0; i < n && !all->failed; i++) {
+        tpi_nodes_push(all, nodes[i]);
+        tpi_body *bodies[2];
+        const int n_bodies = nodes[i]->op && nodes[i]->op->kind == TPI_BLOCK
+                                 ? tpi_bodies_of(nodes[i], bodies)
+                                 : 0;
+        for (int k = 0; k < n_bodies; k++)
+            take_nodes(all, bodies[k]->graph->n_nodes, bodies[k]->graph->nodes);
+    }
+}
+
+bool tpi_values_collect(tpi_values *v, tp_ctx *ctx, int n_nodes, tp_tensor *const *nodes)
+{
+    *v = (tpi_values){.ctx = ctx, .all = {.ctx = ctx}, .data = {.ctx = ctx}};
+    take_nodes(&v->all, n_nodes, nodes);
+    const int n = v->all.n;
     int32_t n_variables = 0;
     for (int i = 0; i < n; i++) {
-        const tp_tensor *t = tpi_source_of(nodes[i]);
+        const tp_tensor *t = tpi_source_of(v->all.v[i]);
         n_variables += t && (t->flags & TPI_VARIABLE);
     }
     const size_t bytes = (size_t)n_variables * sizeof(reading);
     reading *r = tpi_take(&ctx->mem, bytes);
     v->number = tpi_take(&ctx->mem, (size_t)n * sizeof *v->number);
-    bool ok = r && v->number;
+    bool ok = r && v->number && !v->all.failed;
     for (int i = 0, k = 0; i < n && ok; i++) {
-        const tp_tensor *t = tpi_source_of(nodes[i]);
+        const tp_tensor *t = tpi_source_of(v->all.v[i]);
         v->number[i] = -1;
         if (t && (t->flags & TPI_VARIABLE))
             r[k++] = (reading){.t = t, .node = i};
     }
     ok = ok && number_cells(v, r, n_variables);
     for (int i = 0; i < n && ok; i++) {
-        const tp_tensor *t = tpi_source_of(nodes[i]);
+        const tp_tensor *t = tpi_source_of(v->all.v[i]);
         if (t && !(t->flags & TPI_VARIABLE) && tpi_count(t) > INLINE_MAX) {
             v->number[i] = v->data.n;
             tpi_nodes_push(&v->data, (tp_tensor *)t);
@@ -193,8 +209,9 @@ bool tpi_values_collect(tpi_values *v, tp_ctx *ctx, int n, tp_tensor *const *nod
 
 void tpi_values_free(tpi_values *v)
 {
-    tpi_give_back(&v->ctx->mem, v->number, (size_t)v->n * sizeof *v->number);
+    tpi_give_back(&v->ctx->mem, v->number, (size_t)v->all.n * sizeof *v->number);
     tpi_give_back(&v->ctx->mem, v->cells, (size_t)v->cells_size * sizeof *v->cells);
+    tpi_nodes_free(&v->all);
     tpi_nodes_free(&v->data);
-    *v = (tpi_values){.ctx = v->ctx, .data = {.ctx = v->ctx}};
+    *v = (tpi_values){.ctx = v->ctx, .all = {.ctx = v->ctx}, .data = {.ctx = v->ctx}};
 }

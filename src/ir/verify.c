@@ -1,4 +1,5 @@
 #include "ir/check.h"
+#include "ir/notation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,30 @@ __attribute__((format(printf, 2, 3))) static bool because(tpi_why *why, const ch
 
 bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why)
 {
-    if (op->n_in < 0 ? n_in >= 1 : n_in == op->n_in)
+    if (op->n_in < 0 ? n_in >= (op != &tpi_op_loop) : n_in == op->n_in)
         return true;
     if (op->n_in < 0)
         return because(why, "%s takes operands, and has none", op->name);
     return because(why, "%s takes %d operands, and has %d", op->name, op->n_in, n_in);
+}
+
+bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_why *why)
+{
+    if (!body)
+        return op != &tpi_op_param || because(why, "only a body has params");
+    if (op == &tpi_op_placeholder || op == &tpi_op_variable || op == &tpi_op_assign)
+        return because(why,
+                       "a body has no %s: what it reads is a param, what it changes an output",
+                       op->name);
+    return true;
+}
+
+bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *why)
+{
+    for (int i = 0; i < n_in && op != &tpi_op_output; i++)
+        if (in[i]->op && tpi_is_block(in[i]))
+            return because(why, "operand %d is a block, which is read through its outputs", i);
+    return true;
 }
 
 bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why)
@@ -115,12 +135,16 @@ typedef struct verifier {
     const char *after;
     int n;
     tp_tensor *const *nodes;
-    uint64_t refused; /* of the context's memory, at the start */
+    const tpi_body *body; /* whose nodes they are; NULL: of no body */
+    int number, depth;    /* of the body, as in the text; 0: none */
+    int *n_bodies;        /* numbers given away */
+    uint64_t refused;     /* of the context's memory, at the start */
 } verifier;
 
 __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v, int i,
                                                               const char *fmt, ...)
 {
+    char number[32];
     tpi_why why;
     va_list ap;
     if (v->ctx->mem.refused != v->refused) /* sizes and rules fail then too */
@@ -129,9 +153,13 @@ __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v,
     vsnprintf(why.text, sizeof why.text, fmt, ap);
     va_end(ap);
     const tp_tensor *t = v->nodes[i];
+    if (v->number)
+        snprintf(number, sizeof number, "%d.%d", v->number, i);
+    else
+        snprintf(number, sizeof number, "%d", i);
     return tpi_fail_status(v->ctx, TPI_AT(t->file, t->line), "verify", TP_E_BUG,
-                           "%s%snode %%%d (%s%s%s): %s", v->after ? v->after : "",
-                           v->after ? ": " : "", i, t->op ? t->op->name : "leaf",
+                           "%s%snode %%%s (%s%s%s): %s", v->after ? v->after : "",
+                           v->after ? ": " : "", number, t->op ? t->op->name : "leaf",
                            t->name ? " " : "", t->name ? t->name : "", why.text);
 }
 
@@ -168,6 +196,8 @@ static const char *source_rule(const tp_tensor *t)
     }
 }
 
+static tp_status check_bodies(const verifier *v, int i);
+
 /* A computed leaf or node of a recorded past, or a node of a graph. */
 static tp_status check_node(const verifier *v, int i)
 {
@@ -203,8 +233,15 @@ static tp_status check_node(const verifier *v, int i)
         if (t->op->kind != TPI_SOURCE && x->graph != t->graph)
             return broken(v, i, "operand %d is of the same graph", k);
     }
-    if (!tpi_check_attrs(v->dims, t->op, t->attrs, &why))
+    if (!tpi_check_place(t->op, v->body, &why) ||
+        !tpi_check_reads(t->op, t->n_in, t->in, &why) ||
+        !tpi_check_attrs(v->dims, t->op, t->attrs, &why))
         return broken(v, i, "%s", why.text);
+    if (t->op->kind == TPI_BLOCK) {
+        const tp_status s = check_bodies(v, i);
+        if (s != TP_OK)
+            return s;
+    }
     const char *rule = source_rule(t);
     if (rule)
         return broken(v, i, "%s", rule);
@@ -256,26 +293,116 @@ static tp_status check_names(const verifier *v)
     return s;
 }
 
+/* Each as its rules say, all before their users. */
+static tp_status check_list(const verifier *v)
+{
+    tp_status s = TP_OK;
+    int at = 0;
+    for (; at < v->n && s == TP_OK; at++) {
+        s = check_node(v, at);
+        if (s == TP_OK)
+            v->nodes[at]->flags |= TPI_MARK;
+    }
+    for (int i = 0; i < at; i++)
+        if (tpi_is_live(v->nodes[i]))
+            v->nodes[i]->flags &= (uint8_t)~TPI_MARK;
+    return s == TP_OK ? check_names(v) : s;
+}
+
+/* Nodes know where they are. */
+static tp_status check_places(const verifier *v, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tp_tensor *t = g->nodes[i];
+        if (t->graph != g)
+            return broken(v, i, "a node knows its graph");
+        if (t->index != i)
+            return broken(v, i, "a node knows its place, and this one says %d", t->index);
+        if (t->name && tpi_graph_by_name(g, t->name, strlen(t->name)) != t)
+            return broken(v, i, "a node is found by its name");
+    }
+    return TP_OK;
+}
+
+static bool is_node_of(const tp_graph *g, const tp_tensor *t)
+{
+    return t && t->index >= 0 && t->index < g->n_nodes && g->nodes[t->index] == t;
+}
+
+/* Params and outputs of b, the body of node i; its nodes are good. */
+static tp_status check_ends(const verifier *v, int i, const tpi_body *b)
+{
+    int n_params = 0;
+    for (int k = 0; k < b->graph->n_nodes; k++)
+        n_params += b->graph->nodes[k]->op == &tpi_op_param;
+    if (n_params != b->n_params)
+        return broken(v, i, "its body has %d params, and knows of %d", n_params, b->n_params);
+    for (int k = 0; k < b->n_params; k++) {
+        const tp_tensor *t = b->params[k];
+        if (!is_node_of(b->graph, t) || t->op != &tpi_op_param ||
+            ((const tpi_index_attrs *)t->attrs)->index != k)
+            return broken(v, i, "param %d of its body is not the one with that index", k);
+    }
+    for (int k = 0; k < b->n_outputs; k++)
+        if (!is_node_of(b->graph, b->outputs[k]) || tpi_is_block(b->outputs[k]))
+            return broken(v, i, "output %d of its body is a value of the body", k);
+    return TP_OK;
+}
+
+/* The bodies of node i, a block. */
+static tp_status check_bodies(const verifier *v, int i)
+{
+    const tp_tensor *t = v->nodes[i];
+    tpi_body *bodies[2];
+    const int n = tpi_bodies_of(t, bodies), first = *v->n_bodies + 1;
+    if (v->depth >= TPI_MAX_NESTING)
+        return broken(v, i, "blocks nest at most %d deep", TPI_MAX_NESTING);
+    *v->n_bodies += n;
+    for (int k = 0; k < n; k++) {
+        const tpi_body *b = bodies[k];
+        if (b->graph->body != b || b->graph->parent != t->graph || b->graph->dims != v->dims)
+            return broken(v, i, "its bodies belong to its graph");
+        const verifier inner = {.ctx = v->ctx,
+                                .dims = v->dims,
+                                .after = v->after,
+                                .n = b->graph->n_nodes,
+                                .nodes = b->graph->nodes,
+                                .body = b,
+                                .number = first + k,
+                                .depth = v->depth + 1,
+                                .n_bodies = v->n_bodies,
+                                .refused = v->refused};
+        tp_status s = check_list(&inner);
+        if (s == TP_OK)
+            s = check_places(&inner, b->graph);
+        if (s == TP_OK)
+            s = check_ends(v, i, b);
+        if (s != TP_OK)
+            return s;
+    }
+    return TP_OK;
+}
+
 tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
                      tp_tensor *const *nodes)
 {
+    int n_bodies = 0;
+    const tp_graph *g = n && tpi_is_live(nodes[0]) ? nodes[0]->graph : NULL;
     const verifier v = {.ctx = ctx,
                         .dims = dims,
                         .after = after,
                         .n = n,
                         .nodes = nodes,
+                        .body = g ? g->body : NULL,
+                        .n_bodies = &n_bodies,
                         .refused = ctx->mem.refused};
-    tp_status s = TP_OK;
-    int at = 0;
-    for (; at < n && s == TP_OK; at++) {
-        s = check_node(&v, at);
-        if (s == TP_OK)
-            nodes[at]->flags |= TPI_MARK;
-    }
-    for (int i = 0; i < at; i++)
-        if (tpi_is_live(nodes[i]))
-            nodes[i]->flags &= (uint8_t)~TPI_MARK;
-    return s == TP_OK ? check_names(&v) : s;
+    const tp_status s = check_list(&v);
+    tpi_why why;
+    if (s != TP_OK || !n_bodies || tpi_check_turns(ctx, dims, n, nodes, &why))
+        return s;
+    const bool no_memory = ctx->mem.refused != v.refused;
+    return tpi_fail_status(ctx, TPI_AT(NULL, 0), "verify", no_memory ? TP_E_MEMORY : TP_E_BUG,
+                           "%s%s%s", after ? after : "", after ? ": " : "", why.text);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -316,14 +443,7 @@ tp_status tp_graph_verify(const tp_graph *g)
                         .nodes = g->nodes,
                         .refused = g->ctx->mem.refused};
     tp_status s = tpi_verify(g->ctx, NULL, g->dims, g->n_nodes, g->nodes);
-    for (int i = 0; i < g->n_nodes && s == TP_OK; i++) {
-        const tp_tensor *t = g->nodes[i];
-        if (t->graph != g)
-            s = broken(&v, i, "a node knows its graph");
-        else if (t->index != i)
-            s = broken(&v, i, "a node knows its place, and this one says %d", t->index);
-        else if (t->name && tpi_graph_by_name(g, t->name, strlen(t->name)) != t)
-            s = broken(&v, i, "a node is found by its name");
-    }
-    return s == TP_OK ? check_lifted(&v, g) : s;
+    if (s == TP_OK)
+        s = check_places(&v, g);
+    return s == TP_OK && !g->body ? check_lifted(&v, g) : s;
 }

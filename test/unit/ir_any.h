@@ -58,6 +58,12 @@ static int64_t any_size(void)
     return below(20) ? below(5) : below(2) ? (int64_t)1 << below(62) : below(200000);
 }
 
+/* Is it made of any operands and attributes? Blocks have bodies, and outputs are of blocks. */
+static bool is_plain(const tpi_op *op)
+{
+    return op->kind != TPI_SOURCE && op->kind != TPI_BLOCK && op->kind != TPI_PORT && op->n_in;
+}
+
 static void fill_attrs(const tpi_op *op, char *attrs)
 {
     for (const tpi_attr *a = op->attrs; a && a->name; a++) {

@@ -1,5 +1,6 @@
 /* Drawings: every node and operand is there, and any name is a label. Graphviz is the judge when
  * it is installed. */
+#include "ir/body.h"
 #include "ir_sample.h"
 
 #include <unistd.h>
@@ -12,14 +13,35 @@ static int count(const char *text, const char *what)
     return n;
 }
 
+/* The nodes of a graph and of the bodies in it, and the lines between them. */
+static int count_all(const tp_graph *g, int *edges)
+{
+    int nodes = g->n_nodes;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        if (tpi_is_block(t)) {
+            const tpi_loop_attrs *loop = t->op == &tpi_op_loop ? t->attrs : NULL;
+            const int n = tpi_bodies_of(t, bodies);
+            for (int k = 0; k < n; k++) {
+                nodes += count_all(bodies[k]->graph, edges);
+                *edges += bodies[k]->n_params; /* the turn's is from the loop itself */
+            }
+            *edges += loop ? (int)(2 * loop->has_pred + loop->n_carried) : 1;
+        } else if (t->op == &tpi_op_output) { /* from each body */
+            *edges += tpi_bodies_of(t->in[0], bodies);
+        } else if (t->op->kind != TPI_SOURCE) {
+            *edges += t->n_in;
+        }
+    }
+    return nodes;
+}
+
 static void check(const tp_graph *g, const char *dot)
 {
     int edges = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op->kind != TPI_SOURCE)
-            edges += g->nodes[i]->n_in;
-    const int ends = count(dot, "shape=point");
-    assert_int_equal(count(dot, ", fillcolor="), g->n_nodes);
+    const int nodes = count_all(g, &edges), ends = count(dot, "shape=point");
+    assert_int_equal(count(dot, ", fillcolor="), nodes);
     assert_int_equal(count(dot, " -> "), edges + ends);
     for (const char *p = dot; *p; p++) /* nothing that breaks a line or an encoding */
         assert_true(*p == '\n' || (unsigned char)*p >= 0x20);
@@ -53,16 +75,16 @@ static int graphviz(const char *dot, int *edges)
 static void drawings(void **state)
 {
     tp_ctx *tp = *state;
-    const tp_graph *graphs[] = {sample_every_op(tp), sample_odd(tp)};
+    const tp_graph *graphs[] = {sample_every_op(tp), sample_odd(tp), sample_blocks(tp)};
     const bool judge = system("dot -V >/dev/null 2>&1") == 0;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         char *dot = tp_graph_dot(graphs[k]);
         assert_non_null(dot);
         check(graphs[k], dot);
         int edges;
         if (judge) {
             const int ends = count(dot, "shape=point");
-            assert_int_equal(graphviz(dot, &edges), graphs[k]->n_nodes + ends);
+            assert_int_equal(graphviz(dot, &edges), count(dot, ", fillcolor=") + ends);
             assert_int_equal(edges, count(dot, " -> "));
         }
         tp_free(tp, dot);
@@ -97,20 +119,21 @@ static void labels(void **state)
 static void out_of_memory(void **state)
 {
     (void)state;
-    bool drawn = false, checked = false;
-    for (long n = 1; !drawn || !checked; n++) {
+    int drawn = 0,
+        checked = 0; /* both samples in turn: done when both were, one after the other */
+    for (long n = 1; drawn < 2 || checked < 2; n++) {
         for (int k = 0; k < 2; k++) {
             unit_memory m = {0};
             tp_ctx *tp = unit_open(&m);
-            tp_graph *g = sample_odd(tp);
+            tp_graph *g = n % 2 ? sample_odd(tp) : sample_blocks(tp);
             m.fail_at = m.calls + n;
             if (k == 0) {
                 char *dot = tp_graph_dot(g);
-                drawn = dot != NULL;
+                drawn = dot ? drawn + 1 : 0;
                 assert_int_equal(tp_error(tp), dot ? TP_OK : TP_E_MEMORY);
             } else {
                 const tp_status s = tp_graph_verify(g);
-                checked = s == TP_OK;
+                checked = s == TP_OK ? checked + 1 : 0;
                 assert_int_equal(s, checked ? TP_OK : TP_E_MEMORY);
             }
             tp_close(tp);

@@ -1,5 +1,6 @@
 /* Graphs as text: what is printed reads back as the same graph, and what is no graph is refused
  * where it is wrong. */
+#include "ir/body.h"
 #include "ir/notation.h"
 #include "ir_sample.h"
 
@@ -29,19 +30,41 @@ static tp_graph *round_trip(tp_ctx *tp, const tp_graph *g)
     return h;
 }
 
-static void every_op(void **state)
+static void see(const tp_graph *g, bool *seen)
 {
-    tp_ctx *tp = *state;
-    tp_graph *g = sample_every_op(tp);
-    bool seen[TPI_N_OPS] = {0};
-    for (int i = 0; i < g->n_nodes; i++)
+    for (int i = 0; i < g->n_nodes; i++) {
+        tpi_body *bodies[2];
         seen[g->nodes[i]->op->code] = true;
-    for (int i = 0; i < TPI_N_OPS; i++)
-        if (!seen[i])
-            fail_msg("the sample has no %s: add it to ir_sample.h", tpi_ops[i]->name);
-    if (tp_graph_verify(g) != TP_OK)
-        fail_msg("%s", tp_error_message(tp));
-    tp_graph *h = round_trip(tp, g);
+        if (tpi_is_block(g->nodes[i]))
+            for (int k = tpi_bodies_of(g->nodes[i], bodies) - 1; k >= 0; k--)
+                see(bodies[k]->graph, seen);
+    }
+}
+
+static void same_graph(const tp_graph *g, const tp_graph *h);
+
+static void same_bodies(const tp_tensor *a, const tp_tensor *b)
+{
+    tpi_body *of_a[2], *of_b[2];
+    const int n = tpi_bodies_of(a, of_a);
+    assert_int_equal(n, tpi_bodies_of(b, of_b));
+    for (int k = 0; k < n; k++) {
+        const tpi_body *x = of_a[k], *y = of_b[k];
+        assert_int_equal(x->at.line, y->at.line);
+        assert_string_equal(x->at.file, y->at.file);
+        assert_int_equal(x->n_params, y->n_params);
+        assert_int_equal(x->n_outputs, y->n_outputs);
+        for (int i = 0; i < x->n_params; i++)
+            assert_int_equal(x->params[i]->index, y->params[i]->index);
+        for (int i = 0; i < x->n_outputs; i++)
+            assert_int_equal(x->outputs[i]->index, y->outputs[i]->index);
+        assert_true(y->closed);
+        same_graph(x->graph, y->graph);
+    }
+}
+
+static void same_graph(const tp_graph *g, const tp_graph *h)
+{
     assert_int_equal(g->n_nodes, h->n_nodes);
     for (int i = 0; i < g->n_nodes; i++) {
         const tp_tensor *a = g->nodes[i], *b = h->nodes[i];
@@ -50,12 +73,30 @@ static void every_op(void **state)
         assert_int_equal(a->line, b->line);
         assert_string_equal(a->file, b->file);
         assert_ptr_not_equal(a->file, b->file);
-        bool sizes = false; /* handles of another table */
+        bool other = false; /* bodies, and handles of another table */
         for (const tpi_attr *k = a->op->attrs; k && k->name; k++)
-            sizes |= k->type == TPI_ATTR_DIM || k->type == TPI_ATTR_DIMS;
-        if (a->op->attrs && !sizes)
+            other |=
+                k->type == TPI_ATTR_DIM || k->type == TPI_ATTR_DIMS || k->type == TPI_ATTR_BODY;
+        if (a->op->attrs && !other)
             assert_memory_equal(a->attrs, b->attrs, a->op->attrs_size);
+        if (tpi_is_block(a))
+            same_bodies(a, b);
     }
+}
+
+static void every_op(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = sample_every_op(tp);
+    bool seen[TPI_N_OPS] = {0};
+    see(g, seen);
+    for (int i = 0; i < TPI_N_OPS; i++)
+        if (!seen[i])
+            fail_msg("the sample has no %s: add it to ir_sample.h", tpi_ops[i]->name);
+    if (tp_graph_verify(g) != TP_OK)
+        fail_msg("%s", tp_error_message(tp));
+    tp_graph *h = round_trip(tp, g);
+    same_graph(g, h);
     tp_graph_free(h);
     tp_graph_free(g);
 }

@@ -2,9 +2,10 @@
 #ifndef TAPIR_IR_SAMPLE_H
 #define TAPIR_IR_SAMPLE_H
 
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "op/call.h"
 #include "op/op.h"
+#include "tapir/control.h"
 #include "unit.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)
@@ -55,6 +56,8 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     tp_tensor *two[] = {x, x, MUST(tp_full(tp, TP_F32, TP_DIMS(1, 6), 3))};
     MUST(tp_concat(3, two, 0));
     MUST(tpi_apply(TPI_AT("copy.c", 1), &tpi_op_copy, TPI_IN(x), NULL)); /* passes make these */
+    MUST(tpi_apply(TPI_AT("row.c", 1), &tpi_op_row, TPI_IN(x), &(tpi_index_attrs){3}));
+    MUST(tpi_apply(TPI_AT("row.c", 2), &tpi_op_stack, TPI_IN(x, x), NULL));
     const int64_t places[] = {0, 2, 1};
     tp_tensor *index = MUST(tp_tensor_new(tp, TP_I64, TP_DIMS(3), places));
     tp_tensor *rows = MUST(tp_gather(x, index, 1));
@@ -95,6 +98,62 @@ static inline void sample_windows(tp_ctx *tp, tp_graph *g)
     MUST(tp_grad(dx, small)); /* max_pool_index */
 }
 
+/* Blocks in blocks: a loop over steps that stacks, with a branch inside and a loop on one of its
+ * sides; a loop of unknown length, which is a size behind it; a loop backwards. */
+static inline void sample_loops(tp_ctx *tp, tp_graph *g)
+{
+    const int64_t steps = tp_symbol(g, "steps"), batch = tp_symbol(g, "batch");
+    tp_tensor *xs = MUST(tp_placeholder(g, "xs", TP_F32, TP_DIMS(steps, batch, 4)));
+    tp_tensor *h = MUST(tp_placeholder(g, "h", TP_F32, TP_DIMS(batch, 4)));
+    tp_tensor *tol = MUST(tp_scalar(tp, TP_F32, 0.125)), *ys = NULL, *trail = NULL;
+    tp_tensor *w = MUST(tp_param(sample_data(tp, TP_F32, TP_DIMS(4, 4)), "cell"));
+    tp_tensor *table = MUST(sample_data(tp, TP_F32, TP_DIMS(4, 5))); /* too long for the text */
+    tp_for (steps, &h) {
+        tp_tensor *x = tp_matmul(tp_each(xs), w);
+        tp_if (tp_gt(tp_mean(x, TP_ALL, false), tol), &x) {
+            x = tp_name(tp_relu(x), "positive");
+        }
+        tp_else
+        {
+            tp_while (tp_gt(tp_reduce_max(tp_abs(x), TP_ALL, false), tol), &x) {
+                x = tp_mul(x, tp_scalar(tp, TP_F32, 0.5));
+                if (ys == NULL)
+                    x = tp_name(x, "half");
+            }
+        }
+        tp_tensor *gate = tp_mean(tp_matmul(h, table), TP_DIMS(1), true);
+        h = tp_name(tp_tanh(tp_add(x, tp_mul(h, gate))), "next");
+        tp_emit(&ys, tp_sum(h, TP_DIMS(1), false));
+    }
+    MUST(tp_name(h, "last")), MUST(tp_name(ys, "all"));
+    tp_tensor *z = MUST(tp_mean(h, TP_ALL, false));
+    tp_while (tp_gt(z, tol), &z) {
+        z = tp_mul(z, tp_scalar(tp, TP_F32, 0.75));
+        tp_emit(&trail, z);
+    }
+    MUST(tp_name(tp_cumsum(trail, 0, false, false), "trail"));
+    tp_tensor *k = MUST(tp_graph_read(g, tp_scalar(tp, TP_I64, 0)));
+    tp_for_back (steps, &k) {
+        tp_checkpoint(tp);
+        tp_if (tp_gt(k, tp_turn(tp)), &k) {
+            k = tp_turn(tp);
+        }
+    }
+    MUST(tp_name(k, "count"));
+    tp_tensor *const outputs[] = {h, ys, k};
+    assert_int_equal(tp_graph_set_outputs(g, 3, outputs), TP_OK);
+}
+
+static inline tp_graph *sample_blocks(tp_ctx *tp)
+{
+    assert_int_equal(tp_scope_begin(tp), TP_OK);
+    tp_graph *g = tp_graph_new(tp);
+    assert_non_null(g);
+    sample_loops(tp, g);
+    assert_int_equal(tp_scope_end(tp), TP_OK);
+    return g;
+}
+
 /* Every op of ops.def, the newest ones of a training step last. */
 static inline tp_graph *sample_every_op(tp_ctx *tp)
 {
@@ -108,6 +167,7 @@ static inline tp_graph *sample_every_op(tp_ctx *tp)
     sample_elements(tp, x, n);
     sample_moves(tp, g, x);
     sample_windows(tp, g);
+    sample_loops(tp, g);
     tp_tensor *w = MUST(tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 3)), "w"));
     tp_tensor *count = MUST(tp_variable(tp_scalar(tp, TP_I64, 7), "count"));
     tp_tensor *twice = MUST(tp_mul(w, tp_scalar(tp, TP_F32, 2))); /* recorded, then met */

@@ -1,0 +1,167 @@
+/* Sizes that a loop binds when it has run are read where they are bound. */
+#include "ir/check.h"
+#include "ir/notation.h"
+
+#include <string.h>
+
+enum { FED, UNBOUND, BOUND }; /* of a symbol: no loop's; one's, and not known here; known */
+
+typedef struct walk {
+    tp_ctx *ctx;
+    const tpi_dims *dims;
+    char *state;  /* by symbol */
+    int n_bodies; /* numbers given away, as in the text */
+    int body, at; /* of the node that is looked at: its body's number, its place */
+    const tp_tensor *t;
+    tpi_why *why;
+} walk;
+
+__attribute__((format(printf, 2, 3))) static bool refuse(const walk *w, const char *fmt, ...)
+{
+    char text[120], number[32];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (w->body)
+        snprintf(number, sizeof number, "%d.%d", w->body, w->at);
+    else
+        snprintf(number, sizeof number, "%d", w->at);
+    snprintf(w->why->text, sizeof w->why->text, "node %%%s (%s): %s", number, w->t->op->name,
+             text);
+    return false;
+}
+
+/* The symbol that a loop binds, -1: none. */
+static int bound_by(const walk *w, const tp_tensor *t)
+{
+    const tpi_loop_attrs *a = t->attrs;
+    int symbol;
+    return t->op == &tpi_op_loop && a->has_pred && a->length &&
+                   tpi_dim_as_symbol(w->dims, a->length, &symbol)
+               ? symbol
+               : -1;
+}
+
+static void mark_all(walk *w, int n, tp_tensor *const *nodes)
+{
+    for (int i = 0; i < n; i++) {
+        tpi_body *bodies[2];
+        if (!tpi_is_block(nodes[i]))
+            continue;
+        const int symbol = bound_by(w, nodes[i]);
+        if (symbol >= 0)
+            w->state[symbol] = UNBOUND;
+        for (int k = tpi_bodies_of(nodes[i], bodies) - 1; k >= 0; k--)
+            mark_all(w, bodies[k]->graph->n_nodes, bodies[k]->graph->nodes);
+    }
+}
+
+/* ---- an unbound symbol of a size: its number + 1, or 0 ------------------------------------------ */
+
+static int see_number(void *user, int64_t n)
+{
+    (void)user, (void)n;
+    return 0;
+}
+
+static int see_symbol(void *user, int i)
+{
+    const walk *w = user;
+    return w->state[i] == UNBOUND ? i + 1 : 0;
+}
+
+static int see_both(void *user, char op, int a, int b)
+{
+    (void)user, (void)op;
+    return a ? a : b;
+}
+
+static bool sizes_known(walk *w, int64_t n, const int64_t *sizes)
+{
+    static const tpi_dim_steps steps = {see_number, see_symbol, see_both};
+    for (int64_t i = 0; i < n; i++) {
+        const int symbol = tpi_dim_is_symbolic(sizes[i])
+                               ? tpi_dim_build(w->dims, sizes[i], &steps, w) - 1
+                               : -1;
+        if (symbol >= 0)
+            return refuse(w,
+                          "size %.60s is not known here: the loop that binds it is not before",
+                          tpi_dim_symbol_name(w->dims, symbol));
+    }
+    return true;
+}
+
+/* `length` is what a loop binds. */
+static bool attrs_known(walk *w, const tp_tensor *t)
+{
+    for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
+        const int64_t *p = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
+        const bool own = t->op == &tpi_op_loop && a->offset == offsetof(tpi_loop_attrs, length);
+        if (a->type == TPI_ATTR_DIM && !own && !sizes_known(w, 1, p))
+            return false;
+        if (a->type == TPI_ATTR_DIMS && !sizes_known(w, p[0], p + 1))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static bool bind(walk *w, const tp_tensor *t)
+{
+    const int symbol = bound_by(w, t);
+    if (symbol < 0) {
+        const tpi_loop_attrs *a = t->attrs;
+        if (t->op != &tpi_op_loop || !a->length || (!a->has_pred && a->length == a->count))
+            return true;
+        return refuse(w,
+                      a->has_pred ? "length is no symbol of its own" : "length is not count");
+    }
+    if (w->state[symbol] == BOUND)
+        return refuse(w, "length is %.60s, which a loop before binds",
+                      tpi_dim_symbol_name(w->dims, symbol));
+    w->state[symbol] = BOUND;
+    return true;
+}
+
+static bool look(walk *w, int n, tp_tensor *const *nodes, int body)
+{
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        const tp_tensor *t = nodes[i];
+        w->t = t, w->body = body, w->at = i;
+        ok = sizes_known(w, t->rank, t->shape) && attrs_known(w, t);
+        if (!ok || !tpi_is_block(t))
+            continue;
+        tpi_body *bodies[2];
+        const int n_bodies = tpi_bodies_of(t, bodies), first = w->n_bodies + 1;
+        w->n_bodies += n_bodies;
+        for (int k = 0; k < n_bodies && ok; k++)
+            ok = look(w, bodies[k]->graph->n_nodes, bodies[k]->graph->nodes, first + k);
+        w->t = t, w->body = body, w->at = i;
+        ok = ok && bind(w, t);
+    }
+    for (int i = 0; i < n; i++) { /* what this body bound is not known outside */
+        const int symbol = bound_by(w, nodes[i]);
+        if (symbol >= 0)
+            w->state[symbol] = UNBOUND;
+    }
+    return ok;
+}
+
+bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
+                     tpi_why *why)
+{
+    const size_t bytes = (size_t)tpi_dim_n_symbols(dims);
+    walk w = {.ctx = ctx, .dims = dims, .why = why, .state = tpi_take(&ctx->mem, bytes)};
+    snprintf(why->text, sizeof why->text, "out of memory");
+    if (!w.state)
+        return false;
+    if (bytes)
+        memset(w.state, FED, bytes);
+    mark_all(&w, n, nodes);
+    const bool ok = look(&w, n, nodes, 0);
+    tpi_give_back(&ctx->mem, w.state, bytes);
+    return ok;
+}
