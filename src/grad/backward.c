@@ -1,503 +1,14 @@
-/* One reverse sweep, for tapes and graphs alike.
- *
- * The nodes y was computed from are taken in program order; those that depend on what is asked
- * for are marked going forward; going back, each marked node's rule turns the gradient of its
- * result into contributions to its operands. Contributions add up as a left fold in that order
- * (newest node first, operands from first to last), which fixes the bits. The products that
- * share a right matrix give it one contribution, last, of all their rows joined in program
- * order: a recursive network would add up a matrix as large as its weights at each node.
- *
- * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
- * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
- * operands, and what has added up there is the call's one contribution to each of them. */
-#include "ir/graph_def.h"
-#include "op/op.h"
+/* tp_backward and tp_grads: what asks for a sweep (sweep.h). */
+#include "grad/sweep.h"
 
 #include <string.h>
 
-/* A product whose right matrix waits for its gradient. */
-typedef struct product {
-    const tp_tensor *node;
-    tp_tensor *dy; /* one reference */
-    int before;    /* the one met before it in the sweep; -1: none */
-} product;
-
-/* The right matrix of several products. */
-typedef struct shared {
-    int products;      /* that depend on what is asked for */
-    int last;          /* of those met so far; -1: none */
-    tp_tensor *turned; /* NULL, or its transpose in memory of its own, one reference */
-} shared;
-
-enum { MAX_DEPTH = 1000 }; /* of calls in calls, and of the C stack */
-
-typedef struct sweep {
-    tp_ctx *ctx;
-    tpi_at at;
-    int depth;        /* in calls */
-    int64_t left;     /* nodes that sweeps inside may still visit */
-    tpi_nodes nodes;  /* program order; node->slot is the position */
-    int32_t *outside; /* inside a call: the slots of the sweep outside, put back at the end */
-    tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
-    bool *depends;    /* by slot: on something that is asked for */
-    bool *ends;       /* by slot: an operand of the call the sweep is in */
-    int *met;     /* by slot; of a call: its last result met so far, of a result: the one met
-                         before it; -1: none. NULL when there are no calls */
-    bool *wanted; /* one rule's operands */
-    tp_tensor **dx;
-    int max_in;
-    shared *shared; /* by slot; NULL when no matrix is shared */
-    product *products;
-    int n_products, max_products;
-} sweep;
-
-static void sweep_done(sweep *s)
-{
-    tpi_mem *m = &s->ctx->mem;
-    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
-    for (int i = 0; s->outside && i < s->nodes.n; i++)
-        s->nodes.v[i]->slot = s->outside[i];
-    for (int i = 0; s->grad && i < s->nodes.n; i++)
-        tpi_unref(s->grad[i]);
-    for (int i = 0; s->shared && i < s->nodes.n; i++)
-        tpi_unref(s->shared[i].turned);
-    for (int i = 0; i < s->n_products; i++)
-        tpi_unref(s->products[i].dy);
-    tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
-    tpi_give_back(m, s->shared, n * sizeof *s->shared);
-    tpi_give_back(m, s->outside, n * sizeof *s->outside);
-    tpi_give_back(m, s->met, n * sizeof *s->met);
-    tpi_give_back(m, s->grad, n * sizeof *s->grad);
-    tpi_give_back(m, s->depends, 2 * n);
-    tpi_give_back(m, s->wanted, k);
-    tpi_give_back(m, s->dx, k * sizeof *s->dx);
-    tpi_nodes_free(&s->nodes);
-    *s = (sweep){.ctx = s->ctx, .nodes = {.ctx = s->ctx}};
-}
-
-static bool no_memory(sweep *s)
-{
-    tpi_no_memory(s->ctx, s->at, "gradient");
-    sweep_done(s);
-    return false;
-}
-
-/* Over what the roots were computed from, down to the operands of `call`, or all of it (NULL). */
-static bool sweep_start(sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
-                        const tp_tensor *call)
-{
-    *s = (sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
-    s->nodes = (tpi_nodes){.ctx = ctx, .way = TPI_WAY_CALLS};
-    if (!tpi_collect_from(&s->nodes, n_roots, roots, call ? call->n_in : 0,
-                          call ? call->in : NULL)) {
-        s->nodes.n = 0;
-        return no_memory(s);
-    }
-    bool calls = false;
-    for (int i = 0; i < s->nodes.n; i++) {
-        const tp_tensor *t = s->nodes.v[i];
-        s->max_in = t->n_in > s->max_in ? t->n_in : s->max_in;
-        calls |= t->op == &tpi_op_call;
-    }
-    tpi_mem *m = &ctx->mem;
-    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
-    s->grad = tpi_take(m, n * sizeof *s->grad);
-    if (s->grad)
-        memset(s->grad, 0, n * sizeof *s->grad);
-    s->depends = tpi_take(m, 2 * n);
-    s->wanted = tpi_take(m, k);
-    s->dx = tpi_take(m, k * sizeof *s->dx);
-    s->met = calls ? tpi_take(m, n * sizeof *s->met) : NULL;
-    if (!s->grad || !s->depends || !s->wanted || !s->dx || (calls && !s->met))
-        return no_memory(s);
-    int32_t *outside = call ? tpi_take(m, n * sizeof *outside) : NULL;
-    if (call && !outside)
-        return no_memory(s);
-    memset(s->depends, 0, 2 * n);
-    s->ends = s->depends + n;
-    s->outside = outside;
-    for (int i = 0; i < s->nodes.n; i++) {
-        if (outside)
-            outside[i] = s->nodes.v[i]->slot;
-        if (calls)
-            s->met[i] = -1;
-        s->nodes.v[i]->slot = i;
-    }
-    for (int k_in = 0; call && k_in < call->n_in; k_in++)
-        s->ends[call->in[k_in]->slot] = true;
-    return true;
-}
-
-/* Do gradients pass through this node, from its result to its operands? A call's token carries
- * none, and stands for its results. */
-static bool is_inner(const sweep *s, int i)
-{
-    const tp_tensor *t = s->nodes.v[i];
-    return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT) &&
-           (t->dtype >= TP_F32 || t->op == &tpi_op_call) && !s->ends[i];
-}
-
-static bool is_product(const sweep *s, int i)
-{
-    const tp_tensor *t = s->nodes.v[i];
-    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(s, i) &&
-           t->rank == 2;
-}
-
-/* Carries `depends` from what is asked for to the roots. */
-static void spread(sweep *s)
-{
-    for (int i = 0; i < s->nodes.n; i++) {
-        const tp_tensor *t = s->nodes.v[i];
-        if (s->depends[i] || !is_inner(s, i))
-            continue;
-        for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in && !s->depends[i]; k++)
-            s->depends[i] = s->depends[t->in[k]->slot];
-    }
-}
-
-/* Finds the matrices that several products share; false when memory is out. */
-static bool find_shared(sweep *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->nodes.n; i++)
-        n += is_product(s, i);
-    if (n < 2)
-        return true;
-    tpi_mem *m = &s->ctx->mem;
-    const size_t bytes = (size_t)s->nodes.n * sizeof *s->shared;
-    s->shared = tpi_take(m, bytes);
-    s->products = tpi_take(m, (size_t)n * sizeof *s->products);
-    s->max_products = s->products ? n : 0;
-    for (int i = 0; s->shared && i < s->nodes.n; i++)
-        s->shared[i] = (shared){.last = -1};
-    if (!s->shared || !s->products)
-        return false;
-    for (int i = 0; i < s->nodes.n; i++)
-        if (is_product(s, i))
-            s->shared[s->nodes.v[i]->in[1]->slot].products++;
-    return true;
-}
-
-/* A variable that was assigned since would give the gradient of another function. */
-static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
-{
-    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
-        const tp_tensor *x = t->in[k];
-        if (x->buf && x->buf->version != t->in_version[k])
-            return tpi_fail(
-                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
-                t->op->name, TP_E_STATE,
-                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
-                "take the gradient before the assignment",
-                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
-                x->buf->version);
-    }
-    return NULL;
-}
-
-/* Adds dx to a sum that nobody else can see, where it lies: the bits of tp_add, without a new
- * tensor as large as the weights for each node that uses them. Not where tp_add looks for NaN. */
-static bool fold_in_place(const sweep *s, tp_tensor *sum, const tp_tensor *dx)
-{
-    const tpi_buf *b = sum->buf;
-    if (s->ctx->recording || s->ctx->frame || s->ctx->trap_nan || sum->refs != 1 || sum->in ||
-        sum->graph || sum->status != TP_OK || !b || b->refs != 1 || !b->size ||
-        !(sum->flags & TPI_CONTIGUOUS))
-        return false;
-    if (dx->graph || dx->status != TP_OK || dx->dtype != sum->dtype ||
-        !(dx->flags & TPI_CONTIGUOUS) || dx->rank != sum->rank ||
-        memcmp(dx->shape, sum->shape, sizeof(int64_t) * sum->rank) != 0)
-        return false;
-    const tpi_row add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
-    if (!add)
-        return false;
-    char part[2048]; /* no kernel may write what it reads */
-    const size_t size = tp_dtype_size((tp_dtype)sum->dtype);
-    const int64_t n = tpi_count(sum), step = (int64_t)(sizeof part / size);
-    for (int64_t i = 0; i < n; i += step) {
-        const int64_t m = n - i < step ? n - i : step;
-        char *to = (char *)sum->data + (size_t)i * size;
-        add(m, part, to, (const char *)dx->data + (size_t)i * size, NULL);
-        memcpy(to, part, (size_t)m * size);
-    }
-    return true;
-}
-
-/* grad[slot] += dx, whose reference is taken over. */
-static void fold(sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
-{
-    tp_tensor **sum = &s->grad[slot];
-    if (!*sum) {
-        *sum = dx;
-        return;
-    }
-    if (fold_in_place(s, *sum, dx)) {
-        tpi_unref(dx);
-        return;
-    }
-    tp_tensor *more = tp_add_at(node->file, node->line, *sum, dx);
-    tpi_ref(more);
-    tpi_unref(*sum);
-    tpi_unref(dx);
-    *sum = more;
-}
-
-/* The transpose of a shared matrix, made once: a product of few rows would take longer to turn
- * it than to use it. NULL where it is not worth it. */
-static tp_tensor *turned(const sweep *s, const tp_tensor *t, shared *w)
-{
-    enum { FEW = 8 };
-    if (w->products < 2 || t->graph || s->ctx->recording || t->shape[0] > FEW)
-        return NULL;
-    if (!w->turned) {
-        tp_tensor *view = tp_swap_at(t->file, t->line, t->in[1], -2, -1);
-        w->turned = tp_contiguous_at(t->file, t->line, view);
-        tpi_ref(w->turned);
-    }
-    return w->turned;
-}
-
-/* Keeps what the gradient of the right matrix will be made of. */
-static void wait_for_all(sweep *s, const tp_tensor *t, shared *w)
-{
-    tp_tensor *dy = s->grad[t->slot];
-    tpi_ref(dy);
-    s->products[s->n_products] = (product){t, dy, w->last};
-    w->last = s->n_products++;
-}
-
-static tp_tensor *join(const tp_tensor *node, int n, tp_tensor **rows)
-{
-    return n == 1 ? rows[0] : tp_concat_at(node->file, node->line, n, rows, 0);
-}
-
-/* All products with the matrix of this slot have been met: their contribution to it. */
-static bool join_products(sweep *s, int slot)
-{
-    tp_ctx *ctx = s->ctx;
-    const product *const p = s->products;
-    const int last = s->shared[slot].last;
-    const tp_tensor *node = p[last].node;
-    size_t count = 0;
-    for (int i = last; i >= 0; i = p[i].before)
-        count++;
-    tp_tensor **rows = tpi_take(&ctx->mem, 2 * count * sizeof *rows);
-    if (!rows || tp_scope_begin(ctx) != TP_OK) {
-        tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
-        tpi_no_memory(ctx, s->at, "gradient");
-        return false;
-    }
-    int n = 0;
-    for (int i = last; i >= 0; i = p[i].before, n++) {
-        rows[n] = p[i].node->in[0];
-        rows[count + (size_t)n] = p[i].dy;
-    }
-    tp_tensor *x = tp_swap_at(node->file, node->line, join(node, n, rows), -2, -1);
-    tp_tensor *dw = tp_matmul_at(node->file, node->line, x, join(node, n, rows + count));
-    tpi_ref(dw);
-    fold(s, node, slot, dw);
-    tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
-    tp_scope_end(ctx);
-    return true;
-}
-
-static bool step_back(sweep *s, tp_tensor *t)
-{
-    tp_ctx *ctx = s->ctx;
-    if (tp_scope_begin(ctx) != TP_OK)
-        return false;
-    tpi_grad g = {.op = t->op,
-                  .at = TPI_AT(t->file, t->line),
-                  .n_in = t->n_in,
-                  .x = t->in,
-                  .attrs = t->attrs,
-                  .y = t,
-                  .dy = s->grad[t->slot],
-                  .dx = s->dx,
-                  .wanted = s->wanted};
-    for (int k = 0; k < t->n_in; k++) {
-        s->dx[k] = NULL;
-        s->wanted[k] = s->depends[t->in[k]->slot];
-    }
-    tp_tensor *stale = refuse_stale(t, s->at);
-    if (!stale && s->shared && is_product(s, t->slot)) {
-        shared *w = &s->shared[t->in[1]->slot];
-        if (s->wanted[0])
-            g.turned = turned(s, t, w);
-        if (s->wanted[1] && w->products > 1) {
-            s->wanted[1] = false;
-            wait_for_all(s, t, w);
-        }
-    }
-    if (!stale)
-        t->op->grad(&g);
-    for (int k = 0; k < t->n_in; k++)
-        if (s->dx[k])
-            fold(s, t, t->in[k]->slot, s->dx[k]);
-    tp_scope_end(ctx);
-    return !stale;
-}
-
-/* ---- calls ---------------------------------------------------------------------------------------- */
-
-static bool go_back(sweep *s);
-
-/* The gradient of a result waits for its call. */
-static void wait_for_call(sweep *s, const tp_tensor *result)
-{
-    const int call = result->in[1]->slot;
-    if (s->met && s->depends[call]) {
-        s->met[result->slot] = s->met[call];
-        s->met[call] = result->slot;
-    }
-}
-
-/* The values inside of the results met, newest first, in memory to give back; NULL: no memory. */
-static tp_tensor **roots_inside(const sweep *s, int call, int *n)
-{
-    *n = 0;
-    for (int i = s->met[call]; i >= 0; i = s->met[i])
-        (*n)++;
-    tp_tensor **roots = tpi_take(&s->ctx->mem, (size_t)*n * sizeof *roots);
-    for (int i = s->met[call], k = 0; roots && i >= 0; i = s->met[i])
-        roots[k++] = s->nodes.v[i]->in[0];
-    return roots;
-}
-
-/* The sweep inside, from the gradients of the results met. */
-static bool sweep_inside(sweep *in, const sweep *s, const tp_tensor *call, int slot)
-{
-    int n;
-    tp_tensor **roots = roots_inside(s, slot, &n);
-    if (!roots) {
-        tpi_no_memory(s->ctx, s->at, "gradient");
-        return false;
-    }
-    const bool started = sweep_start(in, s->ctx, s->at, n, roots, call);
-    if (started) {
-        in->depth = s->depth + 1;
-        in->left = s->left - in->nodes.n;
-        for (int i = 0; i < in->nodes.n; i++)
-            in->depends[i] = in->ends[i] && s->depends[in->outside[i]];
-        spread(in);
-        for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
-            tpi_ref(s->grad[i]);
-            fold(in, call, roots[k++]->slot, s->grad[i]);
-        }
-    }
-    tpi_give_back(&s->ctx->mem, roots, (size_t)n * sizeof *roots);
-    return started && go_back(in);
-}
-
-/* A program's calls nest as its C calls do. Those of a text may be nested deeper than the C stack, or
- * share what is inside them, each time twice as often. */
-static bool refuse_nesting(const sweep *s, const tp_tensor *call)
-{
-    if (s->depth < MAX_DEPTH && s->left > 0)
-        return false;
-    tpi_fail_status(
-        s->ctx, call->file ? TPI_AT(call->file, call->line) : s->at, "gradient", TP_E_VALUE,
-        s->left > 0 ? "calls are nested more than %d deep" : "calls share what is inside them",
-        MAX_DEPTH);
-    return true;
-}
-
-static bool step_inside(sweep *s, const tp_tensor *call, int slot)
-{
-    tp_ctx *ctx = s->ctx;
-    if (refuse_nesting(s, call))
-        return false;
-    if (tp_scope_begin(ctx) != TP_OK)
-        return false;
-    const tpi_call_hooks *hooks = ctx->call_hooks;
-    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
-    sweep in = {.ctx = ctx, .nodes = {.ctx = ctx}};
-    const bool ok = sweep_inside(&in, s, call, slot);
-    if (hooks)
-        hooks->sweep_end(ctx, begun);
-    s->left = in.left;
-    for (int k = 0; k < call->n_in && ok; k++) {
-        const int i = call->in[k]->slot;
-        if (in.depends[i] && in.grad[i]) {
-            fold(s, call, in.outside[i], in.grad[i]);
-            in.grad[i] = NULL; /* an operand may come twice */
-        }
-    }
-    sweep_done(&in);
-    tp_scope_end(ctx);
-    return ok;
-}
-
-/* ---- the sweep -------------------------------------------------------------------------------------- */
-
-/* From the gradients that are there, to what is asked for. */
-static bool go_back(sweep *s)
-{
-    if (!find_shared(s)) {
-        tpi_no_memory(s->ctx, s->at, "gradient");
-        return false;
-    }
-    for (int i = s->nodes.n - 1; i >= 0; i--) {
-        tp_tensor *t = s->nodes.v[i];
-        if (s->shared && s->shared[i].last >= 0 && !join_products(s, i))
-            return false;
-        if (!s->depends[i] || !is_inner(s, i))
-            continue;
-        if (t->op == &tpi_op_call) {
-            if (s->met && s->met[i] >= 0 && !step_inside(s, t, i))
-                return false;
-        } else if (s->grad[i] && t->op == &tpi_op_result) {
-            wait_for_call(s, t);
-        } else if (s->grad[i] && !step_back(s, t)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* From y, whose elements weigh dy. */
-static bool go_back_from(sweep *s, const tp_tensor *y, tp_tensor *dy)
+static bool go_back_from(tpi_sweep *s, const tp_tensor *y, tp_tensor *dy)
 {
     tpi_ref(dy);
     s->grad[y->slot] = dy;
-    return go_back(s);
-}
-
-void tpi_give(tpi_grad *g, int i, tp_tensor *dx)
-{
-    if (!g->wanted[i] || !dx)
-        return;
-    const tp_tensor *x = g->x[i];
-    if (dx->status == TP_OK && !tpi_same_shape(dx, x)) {
-        int64_t axes[TP_MAX_RANK];
-        int n = 0;
-        const int extra = dx->rank - x->rank;
-        for (int a = 0; a < dx->rank; a++)
-            if (a < extra || (x->shape[a - extra] == 1 && dx->shape[a] != 1))
-                axes[n++] = a;
-        if (n > 0) {
-            dx = tp_sum_at(g->at.file, g->at.line, dx, n, axes, n > extra);
-            if (n > extra && extra > 0)
-                dx = tp_reshape_at(g->at.file, g->at.line, dx, x->rank, x->shape);
-        }
-    }
-    tpi_ref(dx);
-    if (g->dx[i]) {
-        tp_tensor *sum = tp_add_at(g->at.file, g->at.line, g->dx[i], dx);
-        tpi_ref(sum);
-        tpi_unref(dx);
-        tpi_unref(g->dx[i]);
-        dx = sum;
-    }
-    g->dx[i] = dx;
-}
-
-/* `value` in every element of a tensor like x. */
-static tp_tensor *all(tpi_at at, tp_tensor *x, double value)
-{
-    tp_tensor *one = tp_scalar_like_at(at.file, at.line, x, value);
-    return x->rank ? tp_broadcast_at(at.file, at.line, one, x->rank, x->shape) : one;
+    return tpi_sweep_go(s);
 }
 
 /* The weights of y's elements, checked; ones when `dy` is NULL. */
@@ -508,10 +19,12 @@ static tp_tensor *weights(tpi_at at, tp_tensor *y, tp_tensor *dy)
                         "y is %s: gradients are for f32 and f64",
                         tp_dtype_name((tp_dtype)y->dtype));
     if (!dy)
-        return all(at, y, 1);
+        return tpi_all(at, y, 1);
     tp_tensor *failed = tpi_refuse_operand(y->ctx, at, "gradient", 1, dy);
     if (failed)
         return failed;
+    if (dy->graph && !(y->graph && tpi_graph_within(y->graph, dy->graph)))
+        return tpi_fail(y->ctx, at, "gradient", TP_E_CTX, "dy belongs to another graph than y");
     if (dy->dtype != y->dtype || dy->rank != y->rank ||
         memcmp(dy->shape, y->shape, sizeof(int64_t) * y->rank) != 0)
         return tpi_fail(y->ctx, at, "gradient", TP_E_SHAPE, "y is %s %s, dy is %s %s",
@@ -532,7 +45,7 @@ bool tp_recording(tp_ctx *tp, bool on)
 /* ---- tp_backward -------------------------------------------------------------------------------- */
 
 /* The sums first, then all at once: a gradient that fails leaves the others as they were. */
-static tp_status add_to_leaves(sweep *s)
+static tp_status add_to_leaves(tpi_sweep *s)
 {
     for (int i = 0; i < s->nodes.n; i++) {
         const tp_tensor *leaf = s->nodes.v[i];
@@ -577,18 +90,18 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
     const bool was = tp_recording(ctx, false);
     tp_tensor *dy = weights(at, y, NULL);
     tp_status status = (tp_status)dy->status;
-    sweep s;
-    if (status == TP_OK && !sweep_start(&s, ctx, at, 1, &y, NULL)) {
+    tpi_sweep s;
+    if (status == TP_OK && !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, false)) {
         status = TP_E_MEMORY;
     } else if (status == TP_OK) {
         for (int i = 0; i < s.nodes.n; i++)
             s.depends[i] = s.nodes.v[i]->flags & TPI_LEAF;
-        spread(&s);
+        tpi_sweep_spread(&s);
         if (!go_back_from(&s, y, dy))
             status = ctx->status;
         if (status == TP_OK)
             status = add_to_leaves(&s);
-        sweep_done(&s);
+        tpi_sweep_done(&s);
     }
     tp_recording(ctx, was);
     tp_scope_end(ctx);
@@ -611,7 +124,7 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
                         "the tensor is not marked: call tp_require_grad before it is used");
     if (!t->grad) {
         const bool was = tp_recording(t->ctx, false);
-        tp_tensor *zero = all(at, t, 0);
+        tp_tensor *zero = tpi_all(at, t, 0);
         tp_recording(t->ctx, was);
         if (zero->status != TP_OK)
             return zero;
@@ -658,11 +171,19 @@ bool tp_requires_grad(const tp_tensor *t)
 
 /* ---- tp_grads -------------------------------------------------------------------------------------- */
 
-/* The node of y's graph that a concrete x is read through; x itself otherwise; NULL: none. */
-static tp_tensor *as_node(const sweep *s, const tp_tensor *y, tp_tensor *x)
+/* In a body: is x outside of it, and read through a param? */
+static bool is_around(const tp_tensor *y, const tp_tensor *x)
 {
-    if (!y->graph || x->graph)
+    return y->graph && y->graph->parent && x->graph != y->graph;
+}
+
+/* The node of y's graph that an x outside of it is read through; x itself otherwise; NULL: none. */
+static tp_tensor *as_node(const tpi_sweep *s, const tp_tensor *y, tp_tensor *x)
+{
+    if (!y->graph || x->graph == y->graph)
         return x;
+    if (is_around(y, x))
+        return tpi_graph_lift(y->graph, s->at, x);
     for (int i = 0; i < s->nodes.n; i++)
         if (s->nodes.v[i]->op && s->nodes.v[i]->op->kind == TPI_SOURCE && s->nodes.v[i]->n_in &&
             s->nodes.v[i]->in[0] == x)
@@ -670,17 +191,12 @@ static tp_tensor *as_node(const sweep *s, const tp_tensor *y, tp_tensor *x)
     return NULL;
 }
 
-static bool in_sweep(const sweep *s, const tp_tensor *t)
-{
-    return t && t->slot >= 0 && t->slot < s->nodes.n && s->nodes.v[t->slot] == t;
-}
-
 static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
 {
     tp_tensor *failed = tpi_refuse_operand(y->ctx, at, "tp_grad", i, x);
     if (failed)
         return failed;
-    if (x->graph && x->graph != y->graph)
+    if (x->graph && !(y->graph && tpi_graph_within(y->graph, x->graph)))
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_CTX, "x %d belongs to another graph than y",
                         i);
     if (x->dtype < TP_F32)
@@ -695,7 +211,7 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
 }
 
 /* Is y computed from x inside a call only? No gradient is found there, and zeros would be wrong. */
-static tp_tensor *refuse_inside(const sweep *s, tp_tensor *y, int i, const tp_tensor *x)
+static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
 {
     tpi_nodes all = {.ctx = s->ctx};
     tp_tensor *failed = NULL;
@@ -714,51 +230,137 @@ static tp_tensor *refuse_inside(const sweep *s, tp_tensor *y, int i, const tp_te
     return failed;
 }
 
+/* ---- from a body to what is around it ---------------------------------------------------------- */
+
+/* Inside a body y is differentiated with respect to an x around it through the one param that stands
+ * for x. That is the derivative, unless y also depends on x through another param. */
+/* What t is computed from, following gradients, as marks by node of its graph; NULL: no memory. */
+static bool *reach_back(const tp_tensor *t)
+{
+    const tp_graph *g = t->graph;
+    bool *reached = tpi_take(&g->ctx->mem, (size_t)g->n_nodes);
+    if (!reached)
+        return NULL;
+    memset(reached, 0, (size_t)g->n_nodes);
+    reached[t->index] = true;
+    for (int i = t->index; i >= 0; i--) {
+        const tp_tensor *node = g->nodes[i];
+        if (!reached[i] || !tpi_passes_gradient(node))
+            continue;
+        for (int k = tpi_way_first(TPI_WAY_CALLS, node); k < node->n_in; k++)
+            reached[node->in[k]->index] = true;
+    }
+    return reached;
+}
+
+typedef enum answer { NO, YES, NO_MEMORY } answer;
+
+/* Is t computed from x, through its graph's node for x too or through other params only? */
+static answer comes_from(tp_tensor *t, tp_tensor *x, bool through_own)
+{
+    tp_graph *g = t->graph;
+    const int n = g->n_nodes;
+    bool *reached = reach_back(t);
+    if (!reached)
+        return NO_MEMORY;
+    const tp_tensor *own =
+        g->parent && x->graph != g ? tpi_graph_lift(g, TPI_AT(t->file, t->line), x) : x;
+    answer is = own->status == TP_OK ? NO : NO_MEMORY;
+    for (int i = 0; i < n && is == NO; i++) {
+        const tp_tensor *node = g->nodes[i];
+        if (!reached[i])
+            continue;
+        const bool reads = node->op->kind == TPI_SOURCE && node->n_in && node->in[0] == x;
+        if (node == own || reads) {
+            is = through_own ? YES : NO;
+        } else if (node->op == &tpi_op_param && node->dtype >= TP_F32) {
+            tp_tensor *outer = g->body->outers[((const tpi_index_attrs *)node->attrs)->index];
+            const bool carried =
+                !outer || (outer->op == &tpi_op_enter && outer->rank == node->rank);
+            is = carried ? YES : comes_from(outer, x, true);
+        }
+    }
+    tpi_give_back(&g->ctx->mem, reached, (size_t)n);
+    return is;
+}
+
+static tp_tensor *refuse_around(tpi_at at, tp_tensor *y, int i, tp_tensor *x)
+{
+    const answer is = is_around(y, x) ? comes_from(y, x, false) : NO;
+    if (is == NO_MEMORY)
+        return tpi_no_memory(y->ctx, at, "tp_grad");
+    return is == NO
+               ? NULL
+               : tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
+                          "x %d is outside of the block, and y may depend on it through a "
+                          "carried value or another operand of the block: tp_detach these, "
+                          "or list x among the block's variables",
+                          i);
+}
+
+/* What is asked for is marked; failed ones are in dx. */
+static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs,
+                         tp_tensor **dx)
+{
+    tp_status status = TP_OK;
+    for (int i = 0; i < n; i++) {
+        tp_tensor *node = dx[i] ? NULL : as_node(s, y, xs[i]);
+        if (node && node->status != TP_OK)
+            dx[i] = node;
+        else if (tpi_in_sweep(s, node))
+            s->depends[node->slot] = true;
+        else if (!dx[i] && s->met)
+            dx[i] = refuse_inside(s, y, i, node);
+        if (dx[i])
+            status = (tp_status)dx[i]->status;
+    }
+    return status;
+}
+
+/* The gradient with respect to x, as a tensor of the open scope. */
+static tp_tensor *gradient_of(const tpi_sweep *s, tp_tensor *y, tp_tensor *x)
+{
+    tp_tensor *node = as_node(s, y, x), *g = tpi_in_sweep(s, node) ? s->grad[node->slot] : NULL;
+    if (!g) {
+        const bool lift = y->graph && x->graph != y->graph;
+        g = tpi_all(s->at, lift ? tpi_graph_lift(y->graph, s->at, x) : x, 0);
+    }
+    if (g->owned_at < 0 && g != &s->ctx->nil) {
+        tpi_ref(g);
+        if (!tpi_own(g))
+            g = tpi_no_memory(s->ctx, s->at, "tp_grad");
+    }
+    return g;
+}
+
 static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
                        tp_tensor **dx)
 {
     tp_ctx *ctx = y->ctx;
     dy = weights(at, y, dy);
-    sweep s;
-    if (dy->status != TP_OK || !sweep_start(&s, ctx, at, 1, &y, NULL)) {
+    for (int i = 0; i < n; i++) { /* first: it may make params, and uses the graph's nodes */
+        dx[i] = dy->status == TP_OK ? check_x(at, y, i, xs[i]) : dy;
+        dx[i] = dx[i] ? dx[i] : refuse_around(at, y, i, xs[i]);
+    }
+    tpi_sweep s;
+    if (dy->status != TP_OK || !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, false)) {
         for (int i = 0; i < n; i++)
             dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
         return (tp_status)dx[0]->status;
     }
-    tp_status status = TP_OK;
-    for (int i = 0; i < n; i++) {
-        dx[i] = check_x(at, y, i, xs[i]);
-        tp_tensor *node = dx[i] ? NULL : as_node(&s, y, xs[i]);
-        if (dx[i])
-            status = (tp_status)dx[i]->status;
-        else if (in_sweep(&s, node))
-            s.depends[node->slot] = true;
-        else if (s.met && (dx[i] = refuse_inside(&s, y, i, node)) != NULL)
-            status = (tp_status)dx[i]->status;
-    }
-    spread(&s);
+    tp_status status = mark_xs(&s, y, n, xs, dx);
+    tpi_sweep_spread(&s);
     const bool good = status == TP_OK && go_back_from(&s, y, dy);
     for (int i = 0; i < n; i++) {
         if (dx[i])
             continue;
-        tp_tensor *node = as_node(&s, y, xs[i]);
-        tp_tensor *g = in_sweep(&s, node) ? s.grad[node->slot] : NULL;
-        if (!good)
-            g = tpi_fail(ctx, at, "tp_grad", status == TP_OK ? ctx->status : status,
-                         "another gradient of this call failed: %s", ctx->error);
-        else if (!g)
-            g = all(at, y->graph && !xs[i]->graph ? tpi_graph_lift(y->graph, at, xs[i]) : xs[i],
-                    0);
-        if (g->owned_at < 0 && g != &ctx->nil) {
-            tpi_ref(g);
-            if (!tpi_own(g))
-                g = tpi_no_memory(ctx, at, "tp_grad");
-        }
-        dx[i] = g;
-        if (g->status != TP_OK)
-            status = (tp_status)g->status;
+        dx[i] = good ? gradient_of(&s, y, xs[i])
+                     : tpi_fail(ctx, at, "tp_grad", status == TP_OK ? ctx->status : status,
+                                "another gradient of this call failed: %s", ctx->error);
+        if (dx[i]->status != TP_OK)
+            status = (tp_status)dx[i]->status;
     }
-    sweep_done(&s);
+    tpi_sweep_done(&s);
     return status;
 }
 
@@ -776,7 +378,11 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
             dx[i] = failed ? failed : (tp_tensor *)&tpi_nil;
         return (tp_status)dx[0]->status;
     }
-    return grads(at, y, dy, n, xs, dx);
+    tp_graph *tracing = y->ctx->tracing; /* what is computed is where y is */
+    y->ctx->tracing = NULL;
+    const tp_status status = grads(at, y, dy, n, xs, dx);
+    y->ctx->tracing = tracing;
+    return status;
 }
 
 tp_status(tp_grads)(tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs, tp_tensor **dx)

@@ -1,0 +1,63 @@
+/* Blocks in a sweep: what reached their outputs, and who builds the gradient. */
+#include "grad/vjp.h"
+
+#include <string.h>
+
+/* By output: what the output nodes met have added up to, a reference each. */
+static void gather(const tpi_sweep *s, const tp_tensor *block, int slot, tp_tensor **cot)
+{
+    for (int i = s->met[slot]; i >= 0; i = s->met[i]) {
+        const tp_tensor *t = s->nodes.v[i];
+        tp_tensor **sum = &cot[((const tpi_index_attrs *)t->attrs)->index];
+        tp_tensor *dy =
+            *sum ? tp_add_at(block->file, block->line, *sum, s->grad[i]) : s->grad[i];
+        tpi_ref(dy);
+        tpi_unref(*sum);
+        *sum = dy;
+    }
+}
+
+static bool all_good(int n, tp_tensor *const *t)
+{
+    bool good = true;
+    for (int i = 0; i < n && good; i++)
+        good = !t[i] || t[i]->status == TP_OK;
+    return good;
+}
+
+bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot)
+{
+    tp_ctx *ctx = s->ctx;
+    if (!tpi_sweep_enter(s, block) || tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const int n = tpi_n_outputs_of(block); /* taps append to it */
+    const size_t bytes = (size_t)n * sizeof(tp_tensor *);
+    tp_tensor **cot = tpi_take(&ctx->mem, bytes);
+    bool ok = cot != NULL;
+    if (ok) {
+        memset(cot, 0, bytes);
+        gather(s, block, slot, cot);
+        ok = all_good(n, cot) &&
+             (block->op == &tpi_op_cond ? tpi_cond_back : tpi_loop_back)(s, block, cot);
+        for (int i = 0; i < n; i++)
+            tpi_unref(cot[i]);
+    } else {
+        tpi_no_memory(ctx, s->at, "gradient");
+    }
+    tpi_give_back(&ctx->mem, cot, bytes);
+    tp_scope_end(ctx);
+    return ok;
+}
+
+void tpi_set_sum(tpi_sweep *s, const tp_tensor *block, int k, tp_tensor *sum)
+{
+    const int slot = block->in[k]->slot;
+    tpi_ref(sum);
+    tpi_unref(s->grad[slot]);
+    s->grad[slot] = sum;
+}
+
+tp_tensor *tpi_output_of(tp_tensor *block, int64_t index)
+{
+    return tpi_output_node(block->graph, TPI_AT(block->file, block->line), block, index);
+}

@@ -1,0 +1,331 @@
+/* The sweep itself: see sweep.h. */
+#include "grad/sweep.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 1000 }; /* of calls and bodies in each other, and of the C stack */
+
+void tpi_sweep_done(tpi_sweep *s)
+{
+    tpi_mem *m = &s->ctx->mem;
+    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
+    for (int i = 0; s->outside && i < s->nodes.n; i++)
+        s->nodes.v[i]->slot = s->outside[i];
+    for (int i = 0; s->grad && i < s->nodes.n; i++)
+        tpi_unref(s->grad[i]);
+    for (int i = 0; s->shared && i < s->nodes.n; i++)
+        tpi_unref(s->shared[i].turned);
+    for (int i = 0; i < s->n_products; i++)
+        tpi_unref(s->products[i].dy);
+    tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
+    tpi_give_back(m, s->shared, n * sizeof *s->shared);
+    tpi_give_back(m, s->outside, n * sizeof *s->outside);
+    tpi_give_back(m, s->met, n * sizeof *s->met);
+    tpi_give_back(m, s->grad, n * sizeof *s->grad);
+    tpi_give_back(m, s->depends, 2 * n);
+    tpi_give_back(m, s->wanted, k);
+    tpi_give_back(m, s->dx, k * sizeof *s->dx);
+    tpi_nodes_free(&s->nodes);
+    *s = (tpi_sweep){.ctx = s->ctx, .nodes = {.ctx = s->ctx}};
+}
+
+static bool no_memory(tpi_sweep *s)
+{
+    tpi_no_memory(s->ctx, s->at, "gradient");
+    tpi_sweep_done(s);
+    return false;
+}
+
+/* Do other nodes wait for t's place in the sweep? */
+static bool gathers(const tp_tensor *t)
+{
+    return t->op == &tpi_op_call || t->op == &tpi_op_row || (t->op && tpi_is_block(t));
+}
+
+bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
+                     int n_ends, tp_tensor *const *ends, bool inside)
+{
+    *s = (tpi_sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
+    s->nodes = (tpi_nodes){.ctx = ctx, .way = TPI_WAY_CALLS};
+    if (!tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends)) {
+        s->nodes.n = 0;
+        return no_memory(s);
+    }
+    bool some = false;
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        s->max_in = t->n_in > s->max_in ? t->n_in : s->max_in;
+        some |= gathers(t);
+    }
+    tpi_mem *m = &ctx->mem;
+    const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
+    s->grad = tpi_take(m, n * sizeof *s->grad);
+    if (s->grad)
+        memset(s->grad, 0, n * sizeof *s->grad);
+    s->depends = tpi_take(m, 2 * n);
+    s->wanted = tpi_take(m, k);
+    s->dx = tpi_take(m, k * sizeof *s->dx);
+    s->met = some ? tpi_take(m, n * sizeof *s->met) : NULL;
+    if (!s->grad || !s->depends || !s->wanted || !s->dx || (some && !s->met))
+        return no_memory(s);
+    int32_t *outside = inside ? tpi_take(m, n * sizeof *outside) : NULL;
+    if (inside && !outside)
+        return no_memory(s);
+    memset(s->depends, 0, 2 * n);
+    s->ends = s->depends + n;
+    s->outside = outside;
+    for (int i = 0; i < s->nodes.n; i++) {
+        if (outside)
+            outside[i] = s->nodes.v[i]->slot;
+        if (some)
+            s->met[i] = -1;
+        s->nodes.v[i]->slot = i;
+    }
+    for (int i = 0; i < n_ends; i++)
+        s->ends[ends[i]->slot] = true;
+    return true;
+}
+
+static bool is_inner(const tpi_sweep *s, int i)
+{
+    return tpi_passes_gradient(s->nodes.v[i]) && !s->ends[i];
+}
+
+static bool is_product(const tpi_sweep *s, int i)
+{
+    const tp_tensor *t = s->nodes.v[i];
+    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(s, i) &&
+           t->rank == 2;
+}
+
+void tpi_sweep_spread(tpi_sweep *s)
+{
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        if (s->depends[i] || !is_inner(s, i))
+            continue;
+        for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in && !s->depends[i]; k++)
+            s->depends[i] = s->depends[t->in[k]->slot];
+    }
+}
+
+/* Finds the matrices that several products share; false when memory is out. */
+static bool find_shared(tpi_sweep *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nodes.n; i++)
+        n += is_product(s, i);
+    if (n < 2)
+        return true;
+    tpi_mem *m = &s->ctx->mem;
+    const size_t bytes = (size_t)s->nodes.n * sizeof *s->shared;
+    s->shared = tpi_take(m, bytes);
+    s->products = tpi_take(m, (size_t)n * sizeof *s->products);
+    s->max_products = s->products ? n : 0;
+    for (int i = 0; s->shared && i < s->nodes.n; i++)
+        s->shared[i] = (tpi_shared){.last = -1};
+    if (!s->shared || !s->products)
+        return false;
+    for (int i = 0; i < s->nodes.n; i++)
+        if (is_product(s, i))
+            s->shared[s->nodes.v[i]->in[1]->slot].products++;
+    return true;
+}
+
+/* A variable that was assigned since would give the gradient of another function. */
+static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
+{
+    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
+        const tp_tensor *x = t->in[k];
+        if (x->buf && x->buf->version != t->in_version[k])
+            return tpi_fail(
+                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
+                t->op->name, TP_E_STATE,
+                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
+                "take the gradient before the assignment",
+                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
+                x->buf->version);
+    }
+    return NULL;
+}
+
+/* Adds dx to a sum that nobody else can see, where it lies: the bits of tp_add, without a new
+ * tensor as large as the weights for each node that uses them. Not where tp_add looks for NaN. */
+static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *dx)
+{
+    const tpi_buf *b = sum->buf;
+    if (s->ctx->recording || s->ctx->frame || s->ctx->trap_nan || sum->refs != 1 || sum->in ||
+        sum->graph || sum->status != TP_OK || !b || b->refs != 1 || !b->size ||
+        !(sum->flags & TPI_CONTIGUOUS))
+        return false;
+    if (dx->graph || dx->status != TP_OK || dx->dtype != sum->dtype ||
+        !(dx->flags & TPI_CONTIGUOUS) || dx->rank != sum->rank ||
+        memcmp(dx->shape, sum->shape, sizeof(int64_t) * sum->rank) != 0)
+        return false;
+    const tpi_row add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
+    if (!add)
+        return false;
+    char part[2048]; /* no kernel may write what it reads */
+    const size_t size = tp_dtype_size((tp_dtype)sum->dtype);
+    const int64_t n = tpi_count(sum), step = (int64_t)(sizeof part / size);
+    for (int64_t i = 0; i < n; i += step) {
+        const int64_t m = n - i < step ? n - i : step;
+        char *to = (char *)sum->data + (size_t)i * size;
+        add(m, part, to, (const char *)dx->data + (size_t)i * size, NULL);
+        memcpy(to, part, (size_t)m * size);
+    }
+    return true;
+}
+
+void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
+{
+    tp_tensor **sum = &s->grad[slot];
+    if (!*sum) {
+        *sum = dx;
+        return;
+    }
+    if (fold_in_place(s, *sum, dx)) {
+        tpi_unref(dx);
+        return;
+    }
+    tp_tensor *more = tp_add_at(node->file, node->line, *sum, dx);
+    tpi_ref(more);
+    tpi_unref(*sum);
+    tpi_unref(dx);
+    *sum = more;
+}
+
+static bool step_back(tpi_sweep *s, tp_tensor *t)
+{
+    tp_ctx *ctx = s->ctx;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    tpi_grad g = {.op = t->op,
+                  .at = TPI_AT(t->file, t->line),
+                  .n_in = t->n_in,
+                  .x = t->in,
+                  .attrs = t->attrs,
+                  .y = t,
+                  .dy = s->grad[t->slot],
+                  .dx = s->dx,
+                  .wanted = s->wanted};
+    for (int k = 0; k < t->n_in; k++) {
+        s->dx[k] = NULL;
+        s->wanted[k] = s->depends[t->in[k]->slot];
+    }
+    tp_tensor *stale = refuse_stale(t, s->at);
+    if (!stale && s->shared && is_product(s, t->slot)) {
+        tpi_shared *w = &s->shared[t->in[1]->slot];
+        if (s->wanted[0])
+            g.turned = tpi_sweep_turned(s, t, w);
+        if (s->wanted[1] && w->products > 1) {
+            s->wanted[1] = false;
+            tpi_sweep_keep(s, t, w);
+        }
+    }
+    if (!stale)
+        t->op->grad(&g);
+    for (int k = 0; k < t->n_in; k++)
+        if (s->dx[k])
+            tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
+    tp_scope_end(ctx);
+    return !stale;
+}
+
+/* The gradient of one of several results waits for what they are the results of. */
+static void wait_for(tpi_sweep *s, const tp_tensor *t, int slot)
+{
+    if (s->met && s->depends[slot]) {
+        s->met[t->slot] = s->met[slot];
+        s->met[slot] = t->slot;
+    }
+}
+
+/* A program's calls nest as its C calls do. Those of a text may be nested deeper than the C stack,
+ * or share what is inside them, each time twice as often. */
+bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
+{
+    if (s->depth < MAX_DEPTH && s->left > 0)
+        return true;
+    tpi_fail_status(
+        s->ctx, node->file ? TPI_AT(node->file, node->line) : s->at, "gradient", TP_E_VALUE,
+        s->left > 0 ? "calls are nested more than %d deep" : "calls share what is inside them",
+        MAX_DEPTH);
+    return false;
+}
+
+/* One node, which depends on what is asked for. */
+static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
+{
+    if (t->op == &tpi_op_call)
+        return !s->met || s->met[i] < 0 || tpi_sweep_call(s, t, i);
+    if (tpi_is_block(t))
+        return !s->met || s->met[i] < 0 || tpi_sweep_block(s, t, i);
+    if (!s->grad[i])
+        return true;
+    if (t->op == &tpi_op_result)
+        wait_for(s, t, t->in[1]->slot);
+    else if (t->op == &tpi_op_output || t->op == &tpi_op_row)
+        wait_for(s, t, t->in[0]->slot);
+    else
+        return step_back(s, t);
+    return true;
+}
+
+static bool waits_for_rows(const tpi_sweep *s, int i)
+{
+    return s->met && s->met[i] >= 0 && s->nodes.v[s->met[i]]->op == &tpi_op_row;
+}
+
+bool tpi_sweep_go(tpi_sweep *s)
+{
+    if (!find_shared(s)) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    for (int i = s->nodes.n - 1; i >= 0; i--) {
+        tp_tensor *t = s->nodes.v[i];
+        if (s->shared && s->shared[i].last >= 0 && !tpi_sweep_products(s, i))
+            return false;
+        if (waits_for_rows(s, i) && !tpi_sweep_rows(s, t, i))
+            return false;
+        if (s->depends[i] && is_inner(s, i) && !go_through(s, t, i))
+            return false;
+    }
+    return true;
+}
+
+void tpi_give(tpi_grad *g, int i, tp_tensor *dx)
+{
+    if (!g->wanted[i] || !dx)
+        return;
+    const tp_tensor *x = g->x[i];
+    if (dx->status == TP_OK && !tpi_same_shape(dx, x)) {
+        int64_t axes[TP_MAX_RANK];
+        int n = 0;
+        const int extra = dx->rank - x->rank;
+        for (int a = 0; a < dx->rank; a++)
+            if (a < extra || (x->shape[a - extra] == 1 && dx->shape[a] != 1))
+                axes[n++] = a;
+        if (n > 0) {
+            dx = tp_sum_at(g->at.file, g->at.line, dx, n, axes, n > extra);
+            if (n > extra && extra > 0)
+                dx = tp_reshape_at(g->at.file, g->at.line, dx, x->rank, x->shape);
+        }
+    }
+    tpi_ref(dx);
+    if (g->dx[i]) {
+        tp_tensor *sum = tp_add_at(g->at.file, g->at.line, g->dx[i], dx);
+        tpi_ref(sum);
+        tpi_unref(dx);
+        tpi_unref(g->dx[i]);
+        dx = sum;
+    }
+    g->dx[i] = dx;
+}
+
+tp_tensor *tpi_all(tpi_at at, tp_tensor *x, double value)
+{
+    tp_tensor *one = tp_scalar_like_at(at.file, at.line, x, value);
+    return x->rank ? tp_broadcast_at(at.file, at.line, one, x->rank, x->shape) : one;
+}

@@ -1,0 +1,101 @@
+/* One reverse sweep, for tapes, graphs and the bodies of blocks alike.
+ *
+ * The nodes the roots were computed from are taken in program order; those that depend on what is
+ * asked for are marked going forward; going back, each marked node's rule turns the gradient of its
+ * result into contributions to its operands. Contributions add up as a left fold in that order
+ * (newest node first, operands from first to last), which fixes the bits. The products that
+ * share a right matrix give it one contribution, last, of all their rows joined in program
+ * order: a recursive network would add up a matrix as large as its weights at each node. The
+ * `row`s of one `rows` are joined likewise.
+ *
+ * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
+ * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
+ * operands, and what has added up there is the call's one contribution to each of them.
+ *
+ * A block of a graph is one node too: what reaches its outputs waits for it, and there its gradient
+ * is built, as a block over bodies of its own (grad/vjp.h). A turn of a loop on concrete tensors, and
+ * the side of an if that was taken, are calls. When their sweeps are recorded, these are calls as
+ * well, as the turns of the loop that is the gradient of a loop are: what such a sweep reads of
+ * the inside of the turn is made one of the turn's results. */
+#ifndef TAPIR_SWEEP_H
+#define TAPIR_SWEEP_H
+
+#include "ir/body.h"
+#include "op/op.h"
+
+enum { TPI_CALL_SWEEP = -2 }; /* tpi_call_attrs.function of the sweep inside a TPI_CALL_BLOCK */
+
+/* A product whose right matrix waits for its gradient. */
+typedef struct tpi_product {
+    const tp_tensor *node;
+    tp_tensor *dy; /* one reference */
+    int before;    /* the one met before it in the sweep; -1: none */
+} tpi_product;
+
+/* The right matrix of several products. */
+typedef struct tpi_shared {
+    int products;      /* that depend on what is asked for */
+    int last;          /* of those met so far; -1: none */
+    tp_tensor *turned; /* NULL, or its transpose in memory of its own, one reference */
+} tpi_shared;
+
+typedef struct tpi_sweep {
+    tp_ctx *ctx;
+    tpi_at at;
+    int depth;        /* in calls and bodies */
+    int64_t left;     /* nodes that sweeps inside may still visit */
+    tpi_nodes nodes;  /* program order; node->slot is the position */
+    int32_t *outside; /* inside a call: the slots of the sweep outside, put back at the end */
+    tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
+    bool *depends;    /* by slot: on something that is asked for */
+    bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
+    int *met; /* by slot; of a call, a block or rows: the last of its results, outputs or row
+                     nodes met so far; of one of these: the one met before it; -1: none. NULL when
+                     there are none */
+    bool *wanted; /* one rule's operands */
+    tp_tensor **dx;
+    int max_in;
+    tpi_shared *shared; /* by slot; NULL when no matrix is shared */
+    tpi_product *products;
+    int n_products, max_products;
+} tpi_sweep;
+
+/* Over what the roots were computed from, down to the ends. `inside`: another sweep uses the slots.
+ * False: no memory, and nothing is to be given back. */
+bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
+                     int n_ends, tp_tensor *const *ends, bool inside);
+void tpi_sweep_done(tpi_sweep *s);
+/* Carries `depends` from what is asked for to the roots. */
+void tpi_sweep_spread(tpi_sweep *s);
+/* From the gradients that are there, to what is asked for; false: the context's error tells. */
+bool tpi_sweep_go(tpi_sweep *s);
+/* grad[slot] += dx, whose reference is taken over; `node` has the line. */
+void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
+/* Do gradients pass through t, from its result to its operands? A call's or block's token carries
+ * none, and stands for its results. */
+static inline bool tpi_passes_gradient(const tp_tensor *t)
+{
+    return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT) &&
+           (t->dtype >= TP_F32 || t->op == &tpi_op_call || tpi_is_block(t));
+}
+static inline bool tpi_in_sweep(const tpi_sweep *s, const tp_tensor *t)
+{
+    return t && t->slot >= 0 && t->slot < s->nodes.n && s->nodes.v[t->slot] == t;
+}
+/* A sweep inside another one: not deeper than the C stack, and not over the same again and again. */
+bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
+
+/* What the sweep comes to (sweep_call.c, sweep_join.c, block_grad.c). False: the error is set. */
+bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot);
+bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot);
+bool tpi_sweep_rows(tpi_sweep *s, const tp_tensor *rows, int slot);
+bool tpi_sweep_products(tpi_sweep *s, int slot);
+/* A product with a shared matrix: keeps what the matrix's gradient will be made of; the matrix's
+ * transpose, NULL where it is not worth making. */
+void tpi_sweep_keep(tpi_sweep *s, const tp_tensor *t, tpi_shared *w);
+tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *w);
+
+/* `value` in every element of a tensor like x. */
+tp_tensor *tpi_all(tpi_at at, tp_tensor *x, double value);
+
+#endif

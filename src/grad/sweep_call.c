@@ -1,0 +1,228 @@
+/* Calls in a sweep: one node to gradients, with a sweep inside. */
+#include "grad/sweep.h"
+#include "op/call.h"
+
+#include <string.h>
+
+static int64_t function_of(const tp_tensor *call)
+{
+    return ((const tpi_call_attrs *)call->attrs)->function;
+}
+
+/* ---- where the sweep inside begins and ends -------------------------------------------------- */
+
+/* The values inside of the results met, oldest first, in memory to give back; NULL: no memory. */
+static tp_tensor **roots_inside(const tpi_sweep *s, int call, int *n)
+{
+    *n = 0;
+    for (int i = s->met[call]; i >= 0; i = s->met[i])
+        (*n)++;
+    tp_tensor **roots = tpi_take(&s->ctx->mem, (size_t)*n * sizeof *roots);
+    for (int i = s->met[call], k = 0; roots && i >= 0; i = s->met[i])
+        roots[k++] = s->nodes.v[i]->in[0];
+    return roots;
+}
+
+/* What nodes inside read instead of operand k of a sweep's call: an inner value of the call it was
+ * the sweep of, of which the operand is the result. NULL: none. */
+static tp_tensor *inner_of(const tp_tensor *call, int k)
+{
+    const tp_tensor *t = call->in[k];
+    return function_of(call) == TPI_CALL_SWEEP && t->op == &tpi_op_result ? t->in[0] : NULL;
+}
+
+/* The operands, and what is read instead of them; NULL: no memory. */
+static tp_tensor **ends_inside(const tpi_sweep *s, const tp_tensor *call, int *n)
+{
+    *n = call->n_in;
+    tp_tensor **ends = tpi_take(&s->ctx->mem, 2 * (size_t)call->n_in * sizeof *ends);
+    for (int k = 0; k < call->n_in && ends; k++)
+        ends[k] = call->in[k];
+    for (int k = 0; k < call->n_in && ends; k++)
+        if (inner_of(call, k))
+            ends[(*n)++] = inner_of(call, k);
+    return ends;
+}
+
+static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int n_roots,
+                         tp_tensor *const *roots)
+{
+    int n;
+    tp_tensor **ends = ends_inside(s, call, &n);
+    if (!ends) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    const bool ok = tpi_sweep_start(in, s->ctx, s->at, n_roots, roots, n, ends, true);
+    tpi_give_back(&s->ctx->mem, ends, 2 * (size_t)call->n_in * sizeof *ends);
+    for (int k = 0; k < call->n_in && ok; k++) {
+        const int i = call->in[k]->slot;
+        in->depends[i] = s->depends[in->outside[i]];
+        if (inner_of(call, k))
+            in->depends[inner_of(call, k)->slot] = in->depends[i];
+    }
+    return ok;
+}
+
+/* The sweep inside, from the gradients of the results met. */
+static bool sweep_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int slot)
+{
+    int n;
+    tp_tensor **roots = roots_inside(s, slot, &n);
+    if (!roots) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    const bool started = start_inside(in, s, call, n, roots);
+    if (started) {
+        in->depth = s->depth + 1;
+        in->left = s->left - in->nodes.n;
+        tpi_sweep_spread(in);
+        for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
+            tpi_ref(s->grad[i]);
+            tpi_sweep_fold(in, call, roots[k++]->slot, s->grad[i]);
+        }
+    }
+    tpi_give_back(&s->ctx->mem, roots, (size_t)n * sizeof *roots);
+    if (!started || !tpi_sweep_go(in))
+        return false;
+    for (int k = 0; k < call->n_in; k++) {
+        const tp_tensor *inner = inner_of(call, k);
+        if (!inner || !in->grad[inner->slot])
+            continue;
+        tp_tensor *dx = in->grad[inner->slot];
+        in->grad[inner->slot] = NULL;
+        tpi_sweep_fold(in, call, call->in[k]->slot, dx);
+    }
+    return true;
+}
+
+/* ---- a recorded sweep of a turn is a call ------------------------------------------------------- */
+
+/* Was t there before the sweep began? Results are where their calls are. */
+static bool is_older(void *user, const tp_tensor *t)
+{
+    const uint64_t *began = user;
+    return (t->op == &tpi_op_result ? t->in[1] : t)->seq < *began;
+}
+
+static bool is_inside(const tpi_sweep *in, const tp_tensor *t)
+{
+    return tpi_in_sweep(in, t) && !in->ends[t->slot];
+}
+
+/* An operand of the sweep's call: what it reads of the inside of the turn is made a result. */
+static tp_tensor *operand_for(const tpi_sweep *in, tpi_at at, tp_tensor *call, tp_tensor *t)
+{
+    const tp_tensor *where = t->op == &tpi_op_result && !tpi_in_sweep(in, t) ? t->in[1] : t;
+    return is_inside(in, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
+}
+
+static bool asks(const tp_tensor *t)
+{
+    return t->status == TP_OK && t->dtype >= TP_F32 && (t->flags & TPI_REQUIRES);
+}
+
+/* The operands of the sweep's call: what its contributions were computed from. */
+static bool find_operands(const tpi_sweep *in, tpi_at at, tp_tensor *call, uint64_t began,
+                          int n, tp_tensor *const *dx, tpi_nodes *out)
+{
+    tpi_nodes all = {.ctx = in->ctx, .way = TPI_WAY_CALLS};
+    bool ok = tpi_collect(&all, n, dx, is_older, &began);
+    for (int i = 0; i < all.n && ok; i++) {
+        if (!is_older(&began, all.v[i]) || !asks(all.v[i]))
+            continue;
+        tp_tensor *t = operand_for(in, at, call, all.v[i]);
+        ok = t->status == TP_OK;
+        tpi_nodes_push(out, t);
+    }
+    ok = ok && !out->failed;
+    tpi_nodes_free(&all);
+    return ok;
+}
+
+/* Each dx[i] that gradients go through becomes a result of one call. */
+static bool tie_results(tpi_at at, const tpi_nodes *operands, int n, tp_tensor **dx)
+{
+    const tpi_call_attrs attrs = {.function = TPI_CALL_SWEEP};
+    tp_tensor *token = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!asks(dx[i]))
+            continue;
+        if (!token)
+            token = tpi_apply(at, &tpi_op_call, operands->n, operands->v, &attrs);
+        tp_tensor *t = tpi_apply(at, &tpi_op_result, TPI_IN(dx[i], token), NULL);
+        if (t->status != TP_OK)
+            return false;
+        tpi_ref(t);
+        tpi_unref(dx[i]);
+        dx[i] = t;
+    }
+    return true;
+}
+
+/* The contributions dx[n], a reference each, are tied to a call. False: no memory. */
+static bool tie(const tpi_sweep *in, const tp_tensor *call, uint64_t began, int n,
+                tp_tensor **dx)
+{
+    const tpi_at at = TPI_AT(call->file, call->line);
+    const int64_t function = function_of(call);
+    if ((function != TPI_CALL_BLOCK && function != TPI_CALL_SWEEP) || !in->ctx->recording)
+        return true;
+    for (int i = 0; i < n; i++)
+        if (dx[i]->status != TP_OK)
+            return true;
+    tpi_nodes operands = {.ctx = in->ctx};
+    bool ok = n == 0 || find_operands(in, at, (tp_tensor *)call, began, n, dx, &operands);
+    if (ok && operands.n)
+        ok = tie_results(at, &operands, n, dx);
+    if (!ok)
+        tpi_no_memory(in->ctx, in->at, "gradient");
+    tpi_nodes_free(&operands);
+    return ok;
+}
+
+/* What has added up at the operands goes to the sweep outside. */
+static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, uint64_t began)
+{
+    tpi_mem *m = &s->ctx->mem;
+    const size_t most = (size_t)call->n_in;
+    tp_tensor **dx = tpi_take(m, most * sizeof *dx);
+    int *slot = tpi_take(m, most * sizeof *slot), n = 0;
+    for (int k = 0; k < call->n_in && dx && slot; k++) {
+        const int i = call->in[k]->slot;
+        if (!in->depends[i] || !in->grad[i])
+            continue;
+        slot[n] = in->outside[i];
+        dx[n++] = in->grad[i];
+        in->grad[i] = NULL; /* an operand may come twice */
+    }
+    bool ok = dx && slot;
+    if (!ok)
+        tpi_no_memory(s->ctx, s->at, "gradient");
+    ok = ok && tie(in, call, began, n, dx);
+    for (int k = 0; k < n; k++)
+        tpi_sweep_fold(s, call, slot[k], dx[k]);
+    tpi_give_back(m, dx, most * sizeof *dx);
+    tpi_give_back(m, slot, most * sizeof *slot);
+    return ok;
+}
+
+bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
+{
+    tp_ctx *ctx = s->ctx;
+    if (!tpi_sweep_enter(s, call) || tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const uint64_t began = ctx->seq;
+    const tpi_call_hooks *hooks = ctx->call_hooks;
+    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
+    tpi_sweep in = {.ctx = ctx, .nodes = {.ctx = ctx}};
+    bool ok = sweep_inside(&in, s, call, slot);
+    if (hooks)
+        hooks->sweep_end(ctx, begun);
+    s->left = in.left;
+    ok = ok && give_out(s, &in, call, began);
+    tpi_sweep_done(&in);
+    tp_scope_end(ctx);
+    return ok;
+}

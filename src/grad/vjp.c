@@ -1,0 +1,305 @@
+#include "grad/vjp.h"
+
+#include <string.h>
+
+/* ---- what depends on what ---------------------------------------------------------------------- */
+
+void tpi_body_depends(const tpi_body *b, const bool *params, bool *depends)
+{
+    const tp_graph *g = b->graph;
+    memset(depends, 0, (size_t)g->n_nodes);
+    for (int i = 0; i < b->n_params; i++)
+        depends[b->params[i]->index] = params[i];
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tp_tensor *t = g->nodes[i];
+        if (!tpi_passes_gradient(t))
+            continue;
+        for (int k = tpi_way_first(TPI_WAY_CALLS, t); k < t->n_in && !depends[i]; k++)
+            depends[i] = depends[t->in[k]->index];
+    }
+}
+
+void tpi_body_reach(const tpi_body *b, const bool *depends, bool *reached)
+{
+    const tp_graph *g = b->graph;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const tp_tensor *t = g->nodes[i];
+        if (!reached[i] || !depends[i] || !tpi_passes_gradient(t))
+            continue;
+        for (int k = tpi_way_first(TPI_WAY_CALLS, t); k < t->n_in; k++)
+            reached[t->in[k]->index] |= depends[t->in[k]->index];
+    }
+}
+
+/* ---- the scratch body -------------------------------------------------------------------------- */
+
+static bool no_memory(const tpi_vjp *v)
+{
+    tpi_no_memory(v->s->ctx, v->at, "gradient");
+    return false;
+}
+
+bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
+{
+    tp_ctx *ctx = s->ctx;
+    const tpi_copier all = {.ctx = ctx};
+    *v = (tpi_vjp){.s = s,
+                   .at = TPI_AT(block->file, block->line),
+                   .g = block->graph,
+                   .from = from,
+                   .n_forward = from->graph->n_nodes,
+                   .n_params = from->n_params,
+                   .taps = {.ctx = ctx}};
+    const size_t bytes = (size_t)v->n_params * sizeof *v->dx;
+    v->dx = tpi_take(&ctx->mem, bytes);
+    if (!v->dx)
+        return no_memory(v);
+    if (bytes)
+        memset(v->dx, 0, bytes);
+    v->work = tpi_body_new(v->g, v->at);
+    if (v->work && tpi_copy_body(&all, from, v->work))
+        return true;
+    tpi_vjp_close(v);
+    return false;
+}
+
+void tpi_vjp_close(tpi_vjp *v)
+{
+    tpi_mem *m = &v->s->ctx->mem;
+    const size_t n = (size_t)v->n_nodes;
+    tpi_give_back(m, v->dx, (size_t)v->n_params * sizeof *v->dx);
+    tpi_give_back(m, v->need, n);
+    tpi_give_back(m, v->made, n * sizeof *v->made);
+    tpi_give_back(m, v->lengths, (size_t)v->n_lengths);
+    tpi_nodes_free(&v->taps);
+    if (v->work)
+        tpi_body_drop(v->g, v->work);
+    v->work = NULL;
+}
+
+tp_tensor *tpi_vjp_param(tpi_vjp *v, const tp_tensor *like, bool lead)
+{
+    return tpi_body_param(v->work, v->at, (tp_dtype)like->dtype, like->rank - lead,
+                          like->shape + lead, NULL);
+}
+
+/* ---- the sweep --------------------------------------------------------------------------------- */
+
+static bool start(const tpi_vjp *v, tpi_sweep *in, int n, const tpi_seed *seeds)
+{
+    tpi_nodes roots = {.ctx = v->s->ctx};
+    for (int i = 0; i < n; i++)
+        tpi_nodes_push(&roots, v->work->outputs[seeds[i].output]);
+    bool ok = !roots.failed || no_memory(v);
+    ok = ok &&
+         tpi_sweep_start(in, v->s->ctx, v->at, n, roots.v, v->n_params, v->work->params, true);
+    tpi_nodes_free(&roots);
+    return ok;
+}
+
+/* The contributions, as nodes of work, which owns them. */
+static bool take_sums(tpi_vjp *v, const tpi_sweep *in)
+{
+    bool ok = true;
+    for (int i = 0; i < v->n_params && ok; i++) {
+        const int slot = v->work->params[i]->slot;
+        if (!in->depends[slot] || !in->grad[slot])
+            continue;
+        tp_tensor *t = in->grad[slot];
+        v->dx[i] = t->status == TP_OK ? tpi_graph_lift(v->work->graph, v->at, t) : t;
+        ok = v->dx[i]->status == TP_OK;
+    }
+    return ok;
+}
+
+bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds)
+{
+    tpi_sweep in;
+    if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, &in, n, seeds))
+        return false;
+    in.depth = v->s->depth + 1;
+    in.left = v->s->left - in.nodes.n;
+    for (int i = 0; i < v->n_params; i++)
+        in.depends[v->work->params[i]->slot] = depends[i];
+    tpi_sweep_spread(&in);
+    for (int i = 0; i < n; i++) {
+        const tp_tensor *root = v->work->outputs[seeds[i].output];
+        tpi_ref(seeds[i].dy);
+        tpi_sweep_fold(&in, root, root->slot, seeds[i].dy);
+    }
+    const bool ok = tpi_sweep_go(&in) && take_sums(v, &in);
+    v->s->left = in.left;
+    tpi_sweep_done(&in);
+    return ok;
+}
+
+/* ---- the cut ----------------------------------------------------------------------------------- */
+
+static bool is_forward(const tpi_vjp *v, const tp_tensor *t)
+{
+    return t->index < v->n_forward;
+}
+
+/* An output of a block of the forward part: one it had, or one that a gradient inside appended. */
+static bool is_port(const tpi_vjp *v, const tp_tensor *t)
+{
+    return t->op == &tpi_op_output && is_forward(v, t->in[0]);
+}
+
+static bool find_lengths(tpi_vjp *v)
+{
+    const size_t n = (size_t)tpi_dim_n_symbols(v->g->dims);
+    v->lengths = tpi_take(&v->s->ctx->mem, n);
+    if (!v->lengths)
+        return no_memory(v);
+    v->n_lengths = (int)n;
+    if (n)
+        memset(v->lengths, 0, n);
+    tpi_mark_lengths(v->work->graph, v->n_forward, v->lengths, v->n_lengths);
+    return true;
+}
+
+static bool draws(const tp_graph *g)
+{
+    bool is = false;
+    for (int i = 0; i < g->n_nodes && !is; i++) {
+        const tp_tensor *t = g->nodes[i];
+        is = t->op == &tpi_op_random;
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n && !is; k++)
+            is = draws(bodies[k]->graph);
+    }
+    return is;
+}
+
+/* What is computed again must not draw random numbers again. */
+static bool refuse_draw(const tpi_vjp *v, const tp_tensor *t)
+{
+    bool is = t->op == &tpi_op_random;
+    tpi_body *bodies[2];
+    const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+    for (int k = 0; k < n && !is; k++)
+        is = draws(bodies[k]->graph);
+    if (is)
+        tpi_fail_status(v->s->ctx, TPI_AT(t->file, t->line), "gradient", TP_E_STATE,
+                        "random numbers are drawn in a loop inside a loop, where the number of "
+                        "turns is not known before: draw them outside of the inner one");
+    return is;
+}
+
+/* One node that is needed: a tap, or something to be made again in the backward body. */
+static bool need_one(tpi_vjp *v, const bool *kept, tp_tensor *t)
+{
+    if (t->op == &tpi_op_param) {
+        const tpi_index_attrs *a = t->attrs;
+        if (is_forward(v, t) && kept[a->index])
+            tpi_nodes_push(&v->taps, t);
+        return true;
+    }
+    if (t->op->kind == TPI_SOURCE && t->n_in)
+        return true; /* a constant */
+    if (is_forward(v, t) || is_port(v, t)) {
+        if (!tpi_is_block(t) && !tpi_is_sized_by(t, v->lengths, v->n_lengths)) {
+            tpi_nodes_push(&v->taps, t);
+            return true;
+        }
+        if (refuse_draw(v, t))
+            return false;
+    }
+    for (int k = 0; k < t->n_in; k++)
+        v->need[t->in[k]->index] = true;
+    return true;
+}
+
+bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
+{
+    tpi_mem *m = &v->s->ctx->mem;
+    const size_t n_nodes = (size_t)v->work->graph->n_nodes;
+    v->need = tpi_take(m, n_nodes);
+    v->made = tpi_take(m, n_nodes * sizeof *v->made);
+    if (v->need)
+        memset(v->need, 0, n_nodes);
+    if (v->made)
+        memset(v->made, 0, n_nodes * sizeof *v->made);
+    v->n_nodes = (int)n_nodes;
+    if (!v->need || !v->made)
+        return no_memory(v);
+    if (!find_lengths(v))
+        return false;
+    for (int i = 0; i < n; i++)
+        v->need[out[i]->index] = true;
+    for (int i = v->n_nodes - 1; i >= 0; i--)
+        if (v->need[i] && !need_one(v, kept, v->work->graph->nodes[i]))
+            return false;
+    for (int i = 0, k = v->taps.n - 1; i < k; i++, k--) { /* in program order */
+        tp_tensor *t = v->taps.v[i];
+        v->taps.v[i] = v->taps.v[k];
+        v->taps.v[k] = t;
+    }
+    for (int i = 0; i < v->n_forward; i++) {
+        const tp_tensor *t = v->work->graph->nodes[i];
+        if (tpi_is_block(t) && !tpi_mirror_block(t, v->from->graph->nodes[i]))
+            return false;
+    }
+    return !v->taps.failed || no_memory(v);
+}
+
+tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)
+{
+    const tp_tensor *t = v->taps.v[i];
+    tp_tensor *const *forward = v->from->graph->nodes;
+    if (is_forward(v, t))
+        return forward[t->index];
+    return tpi_output_node(v->from->graph, TPI_AT(t->file, t->line), forward[t->in[0]->index],
+                           ((const tpi_index_attrs *)t->attrs)->index);
+}
+
+/* Loops that are computed again bind symbols of their own. */
+static bool fresh_lengths(const tpi_vjp *v, int64_t *sizes)
+{
+    bool ok = true;
+    for (int i = 0; i < v->n_lengths && ok; i++) {
+        sizes[i] = TPI_NO_DIM;
+        if (!v->lengths[i])
+            continue;
+        sizes[i] = tpi_fresh_symbol(v->g, "turns");
+        ok = sizes[i] != TPI_NO_DIM;
+    }
+    return ok || no_memory(v);
+}
+
+static bool fill(tpi_vjp *v, tpi_body *to, const tpi_copier *c)
+{
+    tpi_nodes in = {.ctx = c->ctx};
+    bool ok = true;
+    for (int i = 0; i < v->n_nodes && ok; i++) {
+        const tp_tensor *t = v->work->graph->nodes[i];
+        if (!v->need[i] || v->made[i])
+            continue;
+        in.n = 0;
+        for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
+            tpi_nodes_push(&in, v->made[t->in[k]->index]);
+        ok = !in.failed || no_memory(v);
+        v->made[i] = ok ? tpi_copy_node(c, to->graph, t, in.v) : NULL;
+        ok = ok && v->made[i]->status == TP_OK;
+    }
+    tpi_nodes_free(&in);
+    return ok;
+}
+
+bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)
+{
+    tpi_copier c = {.ctx = v->s->ctx, .n_sizes = v->n_lengths};
+    bool again = false; /* is a loop computed again? */
+    for (int i = 0; i < v->n_forward; i++)
+        again |= v->need[i] && tpi_is_block(v->work->graph->nodes[i]);
+    if (!again)
+        return fill(v, to, &c);
+    const size_t bytes = (size_t)v->n_lengths * sizeof(int64_t);
+    int64_t *sizes = tpi_take(&c.ctx->mem, bytes);
+    c.sizes = sizes;
+    const bool ok = sizes ? fresh_lengths(v, sizes) && fill(v, to, &c) : no_memory(v);
+    tpi_give_back(&c.ctx->mem, sizes, bytes);
+    return ok;
+}
