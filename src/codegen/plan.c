@@ -92,6 +92,10 @@ static bool lay_out(tpi_plan *p)
         else if (t->op == &tpi_op_assign) {
             v->layout = p->values[t->in[1]->index].layout;
             v->place = TPI_AT_ALIAS;
+        } else if (t->op->kind == TPI_PORT && tpi_plan_port(p, t) >= 0 &&
+                   tpi_plan_port(p, t) != i) { /* read under two names */
+            v->layout = p->values[tpi_plan_port(p, t)].layout;
+            v->place = TPI_AT_ALIAS;
         }
     }
     return true;
@@ -128,7 +132,21 @@ typedef struct readers {
     int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
     int n_list;
     bool *pinned; /* has to have memory: a root, or read by a call */
+    const bool *live;
 } readers;
+
+/* Who is needed for the roots: the rest is no reader. */
+static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
+{
+    memset(live, 0, (size_t)p->n_values);
+    for (int i = 0; i < roots->n; i++)
+        live[roots->v[i]->index] = true;
+    for (int i = p->n_values - 1; i >= 0; i--) {
+        const tp_tensor *t = p->graph->nodes[i];
+        for (int k = 0; live[i] && t->op->kind != TPI_SOURCE && k < t->n_in; k++)
+            live[t->in[k]->index] = true;
+    }
+}
 
 static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
 {
@@ -148,7 +166,7 @@ static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
         for (int i = 0; i < p->n_values; i++) {
             const tp_tensor *t = p->graph->nodes[i];
             if (t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE ||
-                p->values[i].place == TPI_AT_ALIAS)
+                t->op->kind == TPI_PORT || p->values[i].place == TPI_AT_ALIAS || !r->live[i])
                 continue;
             for (int k = 0; k < t->n_in; k++) {
                 const int root = p->values[t->in[k]->index].layout.root;
@@ -426,15 +444,22 @@ static bool start_nest(tpi_plan *p, int node)
     return add_node(p, k, node);
 }
 
-static bool make_kernels(tpi_plan *p, const tpi_roots *roots, bool fuse)
+static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, bool fuse)
 {
-    readers r = {0};
+    readers r = {.live = live};
     bool ok = find_readers(p, roots, &r);
     for (int i = p->n_values - 1; i >= 0 && ok; i--) {
         tpi_value *v = &p->values[i];
         const tp_tensor *t = v->node;
         const bool read = r.start[i + 1] > r.start[i] || r.pinned[i];
-        if (v->place == TPI_AT_SOURCE || v->place == TPI_AT_ALIAS || !read)
+        if (p->sections && p->sections[i]) {
+            ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
+            if (!read)
+                v->place = TPI_AT_INNER; /* the token itself is nothing */
+            continue;
+        }
+        if (v->place == TPI_AT_SOURCE || v->place == TPI_AT_ALIAS || !read ||
+            t->op->kind == TPI_PORT)
             continue;
         if (is_literal(t) && !r.pinned[i]) {
             v->place = TPI_AT_LITERAL;
@@ -483,6 +508,12 @@ static void order_kernels(tpi_plan *p)
         for (int a = 0; a < k->n_nodes; a++)
             p->values[k->nodes[a]].kernel = i;
     }
+    for (int i = 0; i < p->n_values && p->sections; i++) {
+        const tp_tensor *t = p->graph->nodes[i];
+        if (t->op->kind == TPI_PORT && p->values[i].place != TPI_AT_ALIAS &&
+            p->sections[t->in[0]->index])
+            p->values[i].kernel = p->values[t->in[0]->index].kernel;
+    }
 }
 
 /* A row value is there after its stage; a full one can be had in any stage from its own on. */
@@ -502,7 +533,7 @@ static void set_stages(tpi_plan *p, const tpi_kernel *k)
     }
 }
 
-static int add_buffer(tpi_plan *p, int node)
+int tpi_plan_buffer(tpi_plan *p, tpi_buffer b)
 {
     if (p->n_buffers == p->buffers_size) {
         const int size = p->buffers_size ? p->buffers_size * 2 : 64;
@@ -516,12 +547,18 @@ static int add_buffer(tpi_plan *p, int node)
         p->buffers = v;
         p->buffers_size = size;
     }
-    const tpi_value *v = &p->values[node];
-    p->buffers[p->n_buffers] = (tpi_buffer){.node = node,
-                                            .place = v->place,
-                                            .first = v->kernel,
-                                            .last = v->last > v->kernel ? v->last : v->kernel};
+    p->buffers[p->n_buffers] = b;
     return p->n_buffers++;
+}
+
+static int add_buffer(tpi_plan *p, int node)
+{
+    const tpi_value *v = &p->values[node];
+    return tpi_plan_buffer(p, (tpi_buffer){.node = node,
+                                           .like = v->node,
+                                           .place = v->place,
+                                           .first = v->kernel,
+                                           .last = v->last > v->kernel ? v->last : v->kernel});
 }
 
 static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
@@ -550,10 +587,18 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
         if (v->buffer < 0)
             return false;
     }
-    return true;
+    return tpi_plan_section_buffers(p);
 }
 
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
+{
+    tpi_plan *p = tpi_plan_graph(g, roots, fuse);
+    if (p)
+        tpi_plan_number(p);
+    return p;
+}
+
+tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse)
 {
     tpi_plan *p = tpi_take(&g->ctx->mem, sizeof *p);
     if (!p) {
@@ -562,9 +607,15 @@ tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
     }
     *p = (tpi_plan){.graph = g, .n_values = g->n_nodes};
     p->values = tpi_take(&g->ctx->mem, (size_t)g->n_nodes * sizeof *p->values);
-    if (!p->values)
+    bool *live = tpi_take(&g->ctx->mem, (size_t)g->n_nodes);
+    if (!p->values || !live)
         no_memory(p);
-    if (!p->values || !lay_out(p) || !make_kernels(p, roots, fuse)) {
+    if (live)
+        find_live(p, roots, live);
+    const bool ok = p->values && live && tpi_plan_sections(p, live, fuse) && lay_out(p) &&
+                    make_kernels(p, roots, live, fuse);
+    tpi_give_back(&g->ctx->mem, live, (size_t)g->n_nodes);
+    if (!ok) {
         tpi_plan_free(p);
         return NULL;
     }
@@ -583,6 +634,7 @@ void tpi_plan_free(tpi_plan *p)
     if (!p)
         return;
     tpi_mem *m = &p->graph->ctx->mem;
+    tpi_plan_free_sections(p);
     for (int i = 0; i < p->n_kernels; i++)
         tpi_give_back(m, p->kernels[i].nodes,
                       (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);

@@ -6,12 +6,15 @@
  * reductions that share an iteration space. Of a loop nest's values some live in it only
  * (*inner*), the others have memory in the arena.
  *
+ * A block is one kernel too. The kernels of its bodies are of plans of their own, whose memory is
+ * part of the arena; what the block itself does is to say where their operands and outputs lie.
+ *
  * The iteration space has a shape and a set of reduced axes. A value in it is *full* (one
  * element per point) or a *row* value (one per point of the axes that are not reduced). */
 #ifndef TAPIR_PLAN_H
 #define TAPIR_PLAN_H
 
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "op/op.h"
 
 typedef enum tpi_place {
@@ -47,7 +50,8 @@ typedef struct tpi_value {
 typedef enum tpi_kernel_kind {
     TPI_KERNEL_LOOP,
     TPI_KERNEL_CALL,
-    TPI_KERNEL_COPY
+    TPI_KERNEL_COPY,
+    TPI_KERNEL_BLOCK
 } tpi_kernel_kind;
 
 typedef struct tpi_kernel {
@@ -66,22 +70,47 @@ typedef struct tpi_kernel {
 /* Limits of a loop nest; each reduction may take a block of 32 KiB on the stack. */
 enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUCTIONS = 6 };
 
+typedef struct tpi_plan tpi_plan;
+typedef struct tpi_section tpi_section;
+
 /* Memory that the program is handed at each run. */
 typedef struct tpi_buffer {
-    int node; /* whose memory it is */
+    int node;                   /* whose memory it is; -1: a block's own */
+    const tp_tensor *like;      /* its type and shape are these; NULL: */
+    const tpi_section *section; /* it is the arena of this block's bodies */
     tpi_place place;
     int first, last; /* kernels between which it is live */
 } tpi_buffer;
 
-typedef struct tpi_plan {
-    tp_graph *graph; /* of the program; nodes by index */
+/* A block. Its operands are in row-major order, or copied so first; a slice only has to be so
+ * along all but its leading axis. Carried values go to and fro between two buffers, of which one
+ * is the output's, if it has one. */
+struct tpi_section {
+    const tp_tensor *node;
+    int n_bodies;
+    tpi_body *body[2];
+    tpi_plan *plan[2];
+    int *port;   /* by output: the node of that output; -1: none reads it */
+    int *spare;  /* by output: a buffer more; -1: none. Of a carried one always */
+    int *second; /* by output: another one, of a carried one without port; -1 */
+    int *copy;   /* by operand: the buffer of its copy; -1: it is taken where it lies */
+    int arena;   /* buffer of the bodies' arenas, which share it */
+};
+
+struct tpi_plan {
+    tp_graph *graph; /* of the program, or of a body; nodes by index */
     tpi_value *values;
     int n_values;
     tpi_kernel *kernels; /* in the order in which they run */
     int n_kernels, kernels_size;
     tpi_buffer *buffers;
     int n_buffers, buffers_size;
-} tpi_plan;
+    tpi_section *
+        *sections; /* by node; NULL: no block that is run. The array is NULL without any */
+    int first_kernel, first_buffer; /* their numbers in the program: of the outermost plan 0 */
+    int all_kernels, all_buffers;   /* of the outermost plan: with those of all bodies */
+    bool draws;                     /* are there random numbers in a body? */
+};
 
 /* What the caller needs in memory of its own. */
 typedef struct tpi_roots {
@@ -89,9 +118,24 @@ typedef struct tpi_roots {
     tp_tensor *const *v;
 } tpi_roots;
 
-/* NULL when out of memory (the context's error tells). `fuse` false: a kernel per node. */
+/* NULL when out of memory (the context's error tells). `fuse` false: a kernel per node. Bodies are
+ * given nodes that copy what they give but do not compute. */
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse);
 void tpi_plan_free(tpi_plan *p);
+
+/* For plan_block.c: a plan of a body, without numbers; the sections of its blocks; the node in which
+ * an output of a block has its place (-1: nowhere); the sections' memory; a buffer more, -1: no
+ * memory. */
+tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse);
+bool tpi_plan_sections(tpi_plan *p, const bool *live, bool fuse);
+int tpi_plan_port(const tpi_plan *p, const tp_tensor *output);
+bool tpi_plan_section_buffers(tpi_plan *p);
+void tpi_plan_free_sections(tpi_plan *p);
+int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
+/* Numbers for the kernels and buffers of all bodies. */
+void tpi_plan_number(tpi_plan *p);
+/* The plan whose kernel, or buffer, has this number; never NULL. */
+const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel);
 
 /* The layout of operand k of node t over t's own axes: broadcast axes have stride 0. */
 void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out);

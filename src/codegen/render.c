@@ -42,7 +42,14 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
     tpi_str_put(&r->body, "\n/* ");
     for (int i = 0; i < k->n_nodes - 1; i++)
         tpi_str_printf(&r->body, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
-    tpi_str_printf(&r->body, "%s  %s", root->op->name, SHAPE(root));
+    if (root->op == &tpi_op_loop) {
+        const tpi_loop_attrs *a = root->attrs;
+        tpi_str_printf(&r->body, "loop%s: %d carried, %d slices, %d stacked",
+                       a->back ? ", backwards" : "", (int)a->n_carried, (int)a->n_slices,
+                       (int)a->n_stacked);
+    } else {
+        tpi_str_printf(&r->body, "%s  %s", root->op->name, SHAPE(root));
+    }
     if (root->name) {
         tpi_str_put(&r->body, "  ");
         put_quoted(&r->body, root->name);
@@ -59,12 +66,12 @@ void tpi_render_head(tpi_render *r, int n)
 {
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     put_comment(r, &r->plan->kernels[n]);
-    tpi_str_printf(&r->body,
-                   "static int64_t k%d(void *const *restrict p, const int64_t *restrict s, "
-                   "const int64_t *restrict random, const char *restrict packed, "
-                   "void *restrict scratch)\n{\n"
-                   "    (void)p, (void)s, (void)random, (void)packed, (void)scratch;\n",
-                   n);
+    /* kernels of bodies stay functions: what is hot is their loops, not the block's */
+    tpi_str_printf(
+        &r->body,
+        "static %sint64_t k%d" TPI_KERNEL_PARAMS "\n{\n"
+        "    (void)p, (void)s, (void)random, (void)packed, (void)scratch, (void)fail;\n",
+        r->plan == r->whole ? "" : "__attribute__((noinline)) ", r->plan->first_kernel + n);
     for (int i = 0; i < symbols; i++)
         tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
     if (symbols) {
@@ -78,7 +85,8 @@ void tpi_render_memory(tpi_render *r, int root, bool write)
 {
     const tpi_value *v = &r->plan->values[root];
     tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%d];\n", write ? "" : "const ",
-                   tp_dtype_name((tp_dtype)v->node->dtype), root, v->buffer);
+                   tp_dtype_name((tp_dtype)v->node->dtype), root,
+                   tpi_render_buffer(r, v->buffer));
 }
 
 static void put_float(tpi_render *r, tp_dtype t, const void *p)
@@ -239,45 +247,62 @@ static void put_packing(const tpi_render *r, tpi_str *out)
  * takes the later ones for cold and does not vectorise them. */
 static void put_entry(const tpi_plan *p, tpi_str *out)
 {
-    tpi_str_put(out, "\nstatic int64_t (*const kernels[])(void *const *, const int64_t *, "
-                     "const int64_t *, const char *, void *) = {");
+    tpi_str_put(out, "\nstatic int64_t (*const kernels[])" TPI_KERNEL_PARAMS " = {");
     for (int i = 0; i < p->n_kernels; i++)
         tpi_str_printf(out, "%sk%d,", i % 12 ? " " : "\n    ", i);
-    tpi_str_put(out, " 0};\nstatic const int nodes[] = {");
-    for (int i = 0; i < p->n_kernels; i++)
-        tpi_str_printf(out, "%s%d,", i % 12 ? " " : "\n    ", p->kernels[i].root);
     tpi_str_put(out, " 0};\n\nint64_t " TPI_ENTRY_SYMBOL
-                     "(void *const *p, const int64_t *s, const int64_t *random, "
-                     "const void *packed, void *scratch, int64_t *fail)\n{\n"
+                     "(void **p, int64_t *s, int64_t *random, const void *packed, "
+                     "void *scratch, int64_t *fail)\n{\n"
                      "    for (int i = 0; kernels[i]; i++) {\n"
-                     "        const int64_t e = kernels[i](p, s, random, packed, scratch);\n"
-                     "        if (e) {\n            fail[0] = nodes[i], fail[1] = e;\n"
-                     "            return 1;\n        }\n    }\n    return 0;\n}\n");
+                     "        const int64_t e = kernels[i]" TPI_KERNEL_ARGS ";\n"
+                     "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
+                     "            return 1;\n        }\n"
+                     "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n");
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
+
+void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
+{
+    const tpi_plan *outer = r->plan;
+    r->plan = plan;
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const tpi_kernel_kind kind = plan->kernels[i].kind;
+        if (kind == TPI_KERNEL_LOOP)
+            tpi_render_loop(r, i);
+        else if (kind == TPI_KERNEL_COPY)
+            tpi_render_copy(r, i);
+        else if (kind == TPI_KERNEL_BLOCK)
+            tpi_render_block(r, i);
+        else
+            tpi_render_call(r, i);
+    }
+    r->plan = outer;
+}
 
 bool tpi_render_program(const tpi_plan *p, tpi_str *out)
 {
     tpi_mem *m = &p->graph->ctx->mem;
     tpi_render r = {.plan = p,
+                    .whole = p,
                     .body = TPI_STR(m),
                     .scratch = TPI_STR(m),
                     .packed = TPI_STR(m),
                     .pack = TPI_STR(m),
                     .texts = NEEDS(elem)};
-    const size_t bytes = ((size_t)p->n_kernels + 1) * sizeof *r.packed_of;
+    const size_t bytes = ((size_t)p->all_kernels + 1) * sizeof *r.packed_of;
     r.packed_of = tpi_take(m, bytes);
-    if (r.packed_of)
+    if (r.packed_of) {
         memset(r.packed_of, 0, bytes);
-    for (int i = 0; r.packed_of && i < p->n_kernels; i++) {
-        const tpi_kernel_kind kind = p->kernels[i].kind;
-        if (kind == TPI_KERNEL_LOOP)
-            tpi_render_loop(&r, i);
-        else if (kind == TPI_KERNEL_COPY)
-            tpi_render_copy(&r, i);
-        else
-            tpi_render_call(&r, i);
+        if (p->all_kernels > p->n_kernels)
+            tpi_str_put(&r.body,
+                        "\n/* A kernel of a body told an index out of range (e > 0), or has "
+                        "set fail[]. */\n"
+                        "static int64_t blame(int64_t *fail, int64_t kernel, int64_t e)\n"
+                        "{\n    if (e > 0)\n"
+                        "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
+                        "    return -1;\n}\n");
+        tpi_render_plan(&r, p);
     }
     tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     put_texts(&r, out);

@@ -5,11 +5,22 @@
 #include "base/strbuf.h"
 #include "codegen/plan.h"
 
-/* The entry of every program: memory by buffer number, the symbols' values, seed and first
- * position of each random node, scratch memory of tapir_scratch(sizes) bytes. Returns 0, or 1
- * with fail[] = node, 1 + position of an index that was out of range. */
-typedef int64_t (*tpi_entry)(void *const *buffers, const int64_t *sizes, const int64_t *random,
+/* The entry of every program.
+ *     buffers  memory by number; those of bodies are set while it runs
+ *     sizes    the symbols' values; behind them, of each whose value a loop sets (how many turns it
+ *              took), the most that there is memory for
+ *     random   seed and first position of each random node; when bodies draw (plan->draws) only the
+ *              seed and the position, which moves on
+ *     scratch  tapir_scratch(sizes) bytes
+ *     fail     three numbers, zero
+ * Returns one of these: */
+typedef int64_t (*tpi_entry)(void **buffers, int64_t *sizes, int64_t *random,
                              const void *packed, void *scratch, int64_t *fail);
+enum {
+    TPI_RUN_OK,
+    TPI_RUN_INDEX,   /* fail[] = kernel, 1 + position of an index that was out of range */
+    TPI_RUN_CAPACITY /* fail[0] = symbol whose loop takes more turns; nothing is to be read */
+};
 /* Bytes of scratch memory, and of packed constants, at these sizes. */
 typedef int64_t (*tpi_program_bytes)(const int64_t *sizes);
 /* Packs the constant operands of contractions, once for these sizes. */
@@ -21,13 +32,14 @@ typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packe
 #define TPI_PACK_SYMBOL "tapir_pack"
 
 typedef struct tpi_render {
-    const tpi_plan *plan;
-    tpi_str body;    /* the kernels */
-    tpi_str scratch; /* one line per kernel that needs scratch memory */
-    tpi_str packed;  /* one line per constant that is packed: where it goes */
-    tpi_str pack;    /* and how it is packed */
+    const tpi_plan *plan;  /* of the kernels that are rendered */
+    const tpi_plan *whole; /* the outermost */
+    tpi_str body;          /* the kernels */
+    tpi_str scratch;       /* one line per kernel that needs scratch memory */
+    tpi_str packed;        /* one line per constant that is packed: where it goes */
+    tpi_str pack;          /* and how it is packed */
     int n_packed;
-    int *packed_of;        /* by kernel: which of them it reads, + 1; 0: none */
+    int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
     unsigned instances[8]; /* of the templates: element types, as bits */
     int n_random;
@@ -56,11 +68,26 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out);
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
 
-/* One kernel, number `n`, as `static int64_t k<n>(...)`. */
+/* All kernels of a plan. */
+void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
+/* One kernel of r->plan, number `n`, as `static int64_t k<its number in the program>(...)`. */
 void tpi_render_loop(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
+/* With those of its bodies before it. */
+void tpi_render_block(tpi_render *r, int n);
 
+/* What every kernel takes, and hands on. */
+#define TPI_KERNEL_PARAMS                                                                      \
+    "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
+    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail)"
+#define TPI_KERNEL_ARGS "(p, s, random, packed, scratch, fail)"
+
+/* The number in the program of a buffer of r->plan. */
+static inline int tpi_render_buffer(const tpi_render *r, int buffer)
+{
+    return r->plan->first_buffer + buffer;
+}
 /* "s0 * 10": a size as C. */
 void tpi_render_size(tpi_render *r, int64_t size);
 /* Head of a kernel: comment, signature, symbols. */

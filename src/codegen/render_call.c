@@ -58,6 +58,20 @@ static void put_memories(tpi_render *r, const tp_tensor *t)
 
 /* ---- functions of src/kernel ------------------------------------------------------------------------ */
 
+/* The next draw of the run is behind this one, as tpi_random_counters says. */
+static void put_moving_on(tpi_render *r, const tp_tensor *t)
+{
+    const int per = t->dtype == TP_F32 ? 4 : 2;
+    tpi_str_put(&r->body, "    const int64_t drawn = (int64_t)1");
+    for (int i = 0; i < t->rank; i++) {
+        tpi_str_put(&r->body, " * (");
+        tpi_render_size(r, t->shape[i]);
+        tpi_str_put(&r->body, ")");
+    }
+    tpi_str_printf(&r->body, ";\n    random[1] += drawn / %d + (drawn %% %d != 0);\n", per,
+                   per);
+}
+
 static void put_function_call(tpi_render *r, const tp_tensor *t)
 {
     const tp_tensor *key = t->op->call_dtype < 0 ? t : t->in[t->op->call_dtype];
@@ -88,9 +102,13 @@ static void put_function_call(tpi_render *r, const tp_tensor *t)
         else
             tpi_str_printf(&r->body, "%lld", (long long)attr[i]);
     }
-    r->n_random += t->op == &tpi_op_random;
-    tpi_str_printf(&r->body, "%s};\n    return tpk_%s_%s(in, &out, attr);\n}\n", n ? "" : "0",
-                   t->op->fn, type_of(key));
+    tpi_str_printf(&r->body, "%s};\n", n ? "" : "0");
+    if (t->op == &tpi_op_random && r->whole->draws)
+        put_moving_on(r, t); /* random[0] and [1] are of all draws */
+    else
+        r->n_random += t->op == &tpi_op_random;
+    tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
+                   type_of(key));
 }
 
 /* What follows up to `write_back` goes to another text. */
@@ -183,10 +201,11 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
 static int place_packed_b(tpi_render *r, int n, const tp_tensor *b)
 {
     const tpi_plan *p = r->plan;
+    const int *packed_of = r->packed_of + p->first_kernel;
     for (int k = 0; k < n; k++)
-        if (r->packed_of[k] && p->graph->nodes[p->kernels[k].root]->op == &tpi_op_matmul &&
+        if (packed_of[k] && p->graph->nodes[p->kernels[k].root]->op == &tpi_op_matmul &&
             p->graph->nodes[p->kernels[k].root]->in[1] == b)
-            return r->packed_of[k] - 1;
+            return packed_of[k] - 1;
     return r->n_packed;
 }
 
@@ -222,7 +241,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     if (packed) {
         tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%d])",
                        type, place);
-        r->packed_of[n] = place + 1;
+        r->packed_of[r->plan->first_kernel + n] = place + 1;
     } else {
         tpi_str_put(&r->body, ", ");
         put_address(r, lb);

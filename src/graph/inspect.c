@@ -40,13 +40,41 @@ static double flops_of(const tp_program *p, const tp_tensor *t)
     return 0;
 }
 
+static double graph_flops(const tp_program *p, const tp_graph *g);
+
+/* Of a block: its body's, once per turn; of a cond the side that has more to do. The turns of a loop
+ * that a condition ends are those of the last run, or, when nobody asks for them, counted as one. */
+static double block_flops(const tp_program *p, const tp_tensor *t)
+{
+    if (t->op == &tpi_op_cond) {
+        const tpi_cond_attrs *a = t->attrs;
+        const double then = graph_flops(p, a->then->graph),
+                     other = graph_flops(p, a->other->graph);
+        return then > other ? then : other;
+    }
+    const tpi_loop_attrs *a = t->attrs;
+    const int64_t turns = tpi_program_size(p, a->has_pred && a->length ? a->length
+                                              : a->counted             ? a->count
+                                                                       : 1);
+    return turns > 0 ? (double)turns * graph_flops(p, a->body->graph) : 0;
+}
+
+static double graph_flops(const tp_program *p, const tp_graph *g)
+{
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        flops +=
+            tpi_is_block(g->nodes[i]) ? block_flops(p, g->nodes[i]) : flops_of(p, g->nodes[i]);
+    return flops;
+}
+
 tp_program_stats tp_program_stats_of(const tp_program *p)
 {
     if (!p)
         return (tp_program_stats){0};
     tp_program_stats stats = p->stats;
-    for (int i = 0; i < p->graph->n_nodes && p->checked; i++)
-        stats.flops += flops_of(p, p->graph->nodes[i]);
+    if (p->checked)
+        stats.flops = graph_flops(p, p->graph);
     return stats;
 }
 
@@ -81,19 +109,19 @@ static void put_reads(tpi_str *s, const tpi_plan *plan, int kernel, const int *n
             }
         }
         if (reads)
-            tpi_str_printf(s, " b%d", b);
+            tpi_str_printf(s, " b%d", plan->first_buffer + b);
     }
     tpi_str_put(s, s->len == len ? " nothing" : "");
 }
 
 static void put_kernel(tpi_str *s, const tpi_plan *plan, int kernel)
 {
-    static const char *const kinds[] = {"loop", "call", "copy"};
+    static const char *const kinds[] = {"loop", "call", "copy", "block"};
     const tpi_kernel *k = &plan->kernels[kernel];
     const tp_tensor *root = plan->values[k->root].node;
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const int n = k->n_nodes ? k->n_nodes : 1;
-    tpi_str_printf(s, "k%d = %s", kernel, kinds[k->kind]);
+    tpi_str_printf(s, "k%d = %s", plan->first_kernel + kernel, kinds[k->kind]);
     if (k->kind == TPI_KERNEL_LOOP) {
         tpi_str_put(s, " over [");
         for (int i = 0; i < k->rank; i++) {
@@ -109,90 +137,101 @@ static void put_kernel(tpi_str *s, const tpi_plan *plan, int kernel)
                        plan->values[nodes[i]].node->op->name);
     tpi_str_put(s, "}");
     for (int b = 0, written = 0; b < plan->n_buffers; b++)
-        if (plan->values[plan->buffers[b].node].kernel == kernel)
-            tpi_str_printf(s, "%s b%d", written++ ? "" : " ->", b);
+        if (plan->buffers[b].node >= 0 && plan->values[plan->buffers[b].node].kernel == kernel)
+            tpi_str_printf(s, "%s b%d", written++ ? "" : " ->", plan->first_buffer + b);
     put_reads(s, plan, kernel, nodes, n);
     tpi_put_place(s, root->file, root->line);
     tpi_str_put(s, "\n");
 }
 
+static const char *place_name(const tpi_buffer *b, const tp_tensor *source)
+{
+    return b->place == TPI_AT_ARENA       ? "arena"
+           : b->place == TPI_AT_OUTPUT    ? "result"
+           : b->like->op == &tpi_op_param ? "given"
+           : !source                      ? "fed"
+           : source->flags & TPI_VARIABLE ? "variable"
+                                          : "constant";
+}
+
+/* bytes and offset: by the number in the program; NULL: not known. */
 static void put_buffer(tpi_str *s, const tpi_plan *plan, int i, const int64_t *bytes,
                        const int64_t *offset)
 {
     const tpi_buffer *b = &plan->buffers[i];
-    const tp_tensor *t = plan->values[b->node].node, *source = tpi_source_of(t);
-    const char *name = source && source->name ? source->name : t->name;
-    const char *place = b->place == TPI_AT_ARENA       ? "arena"
-                        : b->place == TPI_AT_OUTPUT    ? "result"
-                        : !source                      ? "fed"
-                        : source->flags & TPI_VARIABLE ? "variable"
-                                                       : "constant";
-    tpi_str_printf(s, "b%d = %s", i, place);
-    if (b->place != TPI_AT_SOURCE)
+    const int number = plan->first_buffer + i;
+    const tp_tensor *t = b->like, *source = t ? tpi_source_of(t) : NULL;
+    const char *name = source && source->name ? source->name : t ? t->name : NULL;
+    tpi_str_printf(s, "b%d = %s", number, place_name(b, source));
+    if (b->section)
+        tpi_str_printf(s, " of the bodies of %%%d", b->section->node->index);
+    else if (b->node < 0)
+        tpi_str_put(s, ", spare");
+    else if (b->place != TPI_AT_SOURCE)
         tpi_str_printf(s, " %%%d", b->node);
     if (b->place == TPI_AT_ARENA) {
-        tpi_str_printf(s, ", k%d to k%d", b->first, b->last);
+        tpi_str_printf(s, ", k%d to k%d", plan->first_kernel + b->first,
+                       plan->first_kernel + b->last);
         if (bytes)
-            tpi_str_printf(s, ", %" PRId64 " bytes at %" PRId64, bytes[i], offset[i]);
+            tpi_str_printf(s, ", %" PRId64 " bytes at %" PRId64, bytes[number], offset[number]);
     }
     if (name) {
         tpi_str_put(s, " ");
         tpi_put_string(s, name, strlen(name));
     }
-    put_node_type(s, plan, t);
+    if (t)
+        put_node_type(s, plan, t);
     tpi_str_put(s, "\n");
 }
 
 /* Is every size a number, or known from the last run? */
-static bool knows_sizes(const tp_program *p)
+static bool knows_sizes(const tp_program *p, const tp_graph *g)
 {
-    for (int i = 0; i < p->graph->n_nodes && !p->checked; i++)
-        for (int a = 0; a < p->graph->nodes[i]->rank; a++)
-            if (tpi_dim_is_symbolic(p->graph->nodes[i]->shape[a]))
-                return false;
-    return true;
+    bool knows = true;
+    for (int i = 0; i < g->n_nodes && !p->checked && knows; i++) {
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
+        for (int a = 0; a < g->nodes[i]->rank; a++)
+            knows &= !tpi_dim_is_symbolic(g->nodes[i]->shape[a]);
+        for (int k = 0; k < n && knows; k++)
+            knows = knows_sizes(p, bodies[k]->graph);
+    }
+    return knows;
 }
 
-/* bytes[n] and offset[n] of the plan's buffers; NULL when sizes are not known, or too large
- * together to be placed. */
-static int64_t *place(const tp_program *p, const tpi_plan *plan, int64_t *arena, bool *ok)
+/* Kernels, then buffers; those of bodies behind the block they are of. */
+static void put_plan(tpi_str *s, const tpi_plan *plan, const int64_t *bytes,
+                     const int64_t *offset)
 {
-    const size_t n = (size_t)plan->n_buffers;
-    if (!knows_sizes(p))
-        return NULL;
-    int64_t *bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *bytes);
-    *ok = bytes;
-    double all = 0;
-    for (size_t i = 0; i < n && bytes; i++) {
-        const tp_tensor *t = p->graph->nodes[plan->buffers[i].node];
-        const double size = count_at(p, t) * (double)tp_dtype_size((tp_dtype)t->dtype);
-        all += size + 64;
-        bytes[i] = all < 9e18 ? (int64_t)size : 0;
+    static const char *const sides[] = {"body", "other body"};
+    for (int i = 0; i < plan->n_kernels; i++)
+        put_kernel(s, plan, i);
+    for (int i = 0; i < plan->n_buffers; i++)
+        put_buffer(s, plan, i, bytes, offset);
+    for (int i = 0; i < plan->n_kernels; i++) {
+        if (plan->kernels[i].kind != TPI_KERNEL_BLOCK)
+            continue;
+        const tpi_section *section = plan->sections[plan->kernels[i].root];
+        for (int k = 0; k < section->n_bodies; k++) {
+            tpi_str_printf(s, "%s of k%d:\n", sides[k], plan->first_kernel + i);
+            put_plan(s, section->plan[k], bytes, offset);
+        }
     }
-    if (bytes && all >= 9e18) {
-        tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
-        return NULL;
-    }
-    if (bytes)
-        *arena = tpi_place_buffers((int)n, plan->buffers, bytes, bytes + n);
-    return bytes;
 }
 
 static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 {
-    const size_t n = (size_t)plan->n_buffers;
-    int64_t arena = 0;
-    bool ok = true;
-    int64_t *bytes = place(p, plan, &arena, &ok);
-    for (int i = 0; i < plan->n_kernels; i++)
-        put_kernel(s, plan, i);
-    for (int i = 0; i < plan->n_buffers; i++)
-        put_buffer(s, plan, i, bytes, bytes ? bytes + n : NULL);
-    if (bytes) {
-        tpi_str_printf(s, "arena %" PRId64 " bytes\n", arena);
-        tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
+    const size_t n = (size_t)plan->all_buffers;
+    int64_t arena = 0, *bytes = NULL;
+    if (knows_sizes(p, p->graph)) {
+        bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *bytes);
+        s->failed |= !bytes;
     }
-    s->failed |= !ok;
+    const bool placed = bytes && tpi_program_place(p, plan, bytes, bytes + n, &arena);
+    put_plan(s, plan, placed ? bytes : NULL, placed ? bytes + n : NULL);
+    if (placed)
+        tpi_str_printf(s, "arena %" PRId64 " bytes\n", arena);
+    tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
 }
 
 char *tp_program_text(tp_program *p)

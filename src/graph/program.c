@@ -27,8 +27,8 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
-        tpi_give_back(m, p->offsets, (size_t)p->plan->n_buffers * sizeof *p->offsets);
-        tpi_give_back(m, p->pointers, (size_t)p->plan->n_buffers * sizeof *p->pointers);
+        tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
+        tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
     }
     tpi_plan_free(p->plan);
@@ -731,5 +731,5 @@ const char *tp_program_engine(const tp_program *p)
 
 const char *tp_program_source(tp_program *p)
 {
-    return p && p->plan ? p->source.text : NULL;
+    return p ? p->source.text : NULL;
 }

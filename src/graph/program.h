@@ -112,6 +112,10 @@ bool tpi_program_start_c(tp_program *p, const char *skip);
 bool tpi_program_has_c(tp_program *p, int wait_ms);
 /* Is it clear that it will never be? */
 bool tpi_program_broken(const tp_program *p);
+/* Where the buffers of a plan lie in its arena at the sizes of this run, those of bodies in theirs:
+ * bytes and offset by the number in the program. False: too large for a number. */
+bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
+                       int64_t *offset, int64_t *arena);
 /* Places the C program's buffers for the sizes of this run. False when out of memory. */
 bool tpi_program_resize(tp_program *p);
 

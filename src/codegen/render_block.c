@@ -1,0 +1,325 @@
+/* Blocks: an `if`, or a `for`, around calls of the kernels of its bodies. Before each turn the block
+ * says where these find their operands and leave their results; nothing else is done per turn. */
+#include "codegen/render.h"
+
+#define PUT(...) tpi_str_printf(&r->body, __VA_ARGS__)
+
+static const char *type_of(const tp_tensor *t)
+{
+    return tp_dtype_name((tp_dtype)t->dtype);
+}
+
+static int64_t size_of(const tp_tensor *t)
+{
+    return (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+}
+
+static void put_size(tpi_render *r, int64_t size)
+{
+    PUT("(");
+    tpi_render_size(r, size);
+    PUT(")");
+}
+
+/* The bytes of something like t. */
+static void put_bytes(tpi_render *r, const tp_tensor *t)
+{
+    PUT("(int64_t)%d", (int)size_of(t));
+    for (int i = 0; i < t->rank; i++) {
+        PUT(" * ");
+        put_size(r, t->shape[i]);
+    }
+}
+
+/* "(char *)p[3] + 8 * (s0)": where operand i of the block begins. */
+static void put_operand(tpi_render *r, const tpi_section *s, int i)
+{
+    const tp_tensor *x = s->node->in[i];
+    const tpi_layout *l = &r->plan->values[x->index].layout;
+    if (s->copy[i] >= 0) {
+        PUT("(char *)p[%d]", tpi_render_buffer(r, s->copy[i]));
+        return;
+    }
+    PUT("(char *)p[%d]", tpi_render_buffer(r, r->plan->values[l->root].buffer));
+    if (l->offset) {
+        PUT(" + %d * ", (int)size_of(x));
+        put_size(r, l->offset);
+    }
+}
+
+/* Operands whose strides the bodies do not know, in row-major order. */
+static void put_copies(tpi_render *r, const tpi_section *s)
+{
+    for (int i = 0; i < s->node->n_in; i++) {
+        if (s->copy[i] < 0)
+            continue;
+        const tp_tensor *x = s->node->in[i];
+        const tpi_layout *l = &r->plan->values[x->index].layout;
+        PUT("    {\n        const tpk_%s *restrict from = p[%d];\n", type_of(x),
+            tpi_render_buffer(r, r->plan->values[l->root].buffer));
+        PUT("        tpk_%s *restrict to = p[%d];\n        int64_t at = 0;\n", type_of(x),
+            tpi_render_buffer(r, s->copy[i]));
+        for (int k = 0; k < x->rank; k++) {
+            PUT("        for (int64_t i%d = 0; i%d < ", k, k);
+            put_size(r, x->shape[k]);
+            PUT("; i%d++)\n", k);
+        }
+        PUT("            to[at++] = from[");
+        put_size(r, l->offset);
+        for (int k = 0; k < x->rank; k++) {
+            PUT(" + i%d * ", k);
+            put_size(r, l->stride[k]);
+        }
+        PUT("];\n    }\n");
+    }
+}
+
+/* ---- inside ---------------------------------------------------------------------------------------- */
+
+/* The number of the buffer that param or output `t` of a body is; -1: nothing reads it. */
+static int inner_buffer(const tpi_plan *plan, const tp_tensor *t)
+{
+    const tpi_value *v = &plan->values[t->index];
+    const bool idle = t->op == &tpi_op_param && v->last < 0;
+    return v->buffer < 0 || idle ? -1 : plan->first_buffer + v->buffer;
+}
+
+static bool can_fail(const tpi_plan *plan);
+
+static bool section_can_fail(const tpi_section *s)
+{
+    const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
+    bool can = a && a->has_pred && tpi_dim_is_symbolic(a->length);
+    for (int i = 0; i < s->n_bodies && !can; i++)
+        can = can_fail(s->plan[i]);
+    return can;
+}
+
+static bool kernel_can_fail(const tpi_plan *plan, int kernel)
+{
+    const int root = plan->kernels[kernel].root;
+    if (plan->kernels[kernel].kind == TPI_KERNEL_BLOCK)
+        return section_can_fail(plan->sections[root]);
+    return plan->values[root].node->op->index_in;
+}
+
+static bool can_fail(const tpi_plan *plan)
+{
+    bool can = false;
+    for (int i = 0; i < plan->n_kernels && !can; i++)
+        can = kernel_can_fail(plan, i);
+    return can;
+}
+
+/* Those that cannot fail are not asked, so that nothing looks like the end to the compiler. */
+static void put_calls(tpi_render *r, const tpi_plan *plan)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const int n = plan->first_kernel + i;
+        if (kernel_can_fail(plan, i))
+            PUT("        e = k%d" TPI_KERNEL_ARGS ";\n"
+                "        if (__builtin_expect(e != 0, 0))\n"
+                "            return blame(fail, %d, e);\n",
+                n, n);
+        else
+            PUT("        k%d" TPI_KERNEL_ARGS ";\n", n);
+    }
+}
+
+static void put_token(tpi_render *r, const tpi_section *s)
+{
+    const tpi_value *v = &r->plan->values[s->node->index];
+    if (v->buffer >= 0)
+        PUT("    *(tpk_bool *)p[%d] = 1;\n", tpi_render_buffer(r, v->buffer));
+    PUT("    return 0;\n}\n");
+}
+
+/* The buffer that output i of the block is, or what stands for it when none reads it. */
+static int output_buffer(const tpi_render *r, const tpi_section *s, int i)
+{
+    const int own = s->port[i] >= 0 ? r->plan->values[s->port[i]].buffer : s->spare[i];
+    return tpi_render_buffer(r, own);
+}
+
+/* ---- cond ------------------------------------------------------------------------------------------ */
+
+static void put_side(tpi_render *r, const tpi_section *s, int side)
+{
+    const tpi_plan *plan = s->plan[side];
+    const tpi_body *b = s->body[side];
+    for (int i = 0; i < b->n_params; i++) {
+        const int buffer = inner_buffer(plan, b->params[i]);
+        if (buffer < 0)
+            continue;
+        PUT("        p[%d] = ", buffer);
+        put_operand(r, s, i + 1);
+        PUT(";\n");
+    }
+    for (int i = 0; i < b->n_outputs; i++)
+        PUT("        p[%d] = p[%d];\n", inner_buffer(plan, b->outputs[i]),
+            output_buffer(r, s, i));
+    put_calls(r, plan);
+}
+
+static void put_cond(tpi_render *r, const tpi_section *s)
+{
+    if (section_can_fail(s))
+        PUT("    int64_t e;\n");
+    PUT("    if (*(const tpk_bool *)(");
+    put_operand(r, s, 0);
+    PUT(")) {\n");
+    put_side(r, s, 0);
+    PUT("    } else {\n");
+    put_side(r, s, 1);
+    PUT("    }\n");
+    put_token(r, s);
+}
+
+/* ---- loop ------------------------------------------------------------------------------------------ */
+
+/* Carried value i is read at c<i> and written to n<i>; o<i> is where it was read before, and will be
+ * written next. The last turn of a counted loop leaves it where the output is. */
+static void put_carried(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a, int i)
+{
+    PUT("    char *c%d = ", i);
+    put_operand(r, s, (int)a->has_pred + i);
+    const int spare = tpi_render_buffer(r, s->spare[i]);
+    if (s->port[i] < 0)
+        PUT(", *n%d = p[%d], *o%d = p[%d];\n", i, spare, i, tpi_render_buffer(r, s->second[i]));
+    else if (a->has_pred)
+        PUT(", *n%d = p[%d], *o%d = p[%d];\n", i, output_buffer(r, s, i), i, spare);
+    else
+        PUT(", *n%d = p[count & 1 ? %d : %d], *o%d = p[count & 1 ? %d : %d];\n", i,
+            output_buffer(r, s, i), spare, i, spare, output_buffer(r, s, i));
+}
+
+static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a)
+{
+    const tpi_body *b = s->body[0];
+    const int first = (int)a->has_pred, carried = (int)a->n_carried, slices = (int)a->n_slices;
+    if (section_can_fail(s))
+        PUT("    int64_t e;\n");
+    PUT("    int64_t turn = 0, number = 0;\n");
+    if (a->counted) {
+        PUT("    const int64_t count = ");
+        put_size(r, a->count);
+        PUT(";\n");
+    }
+    if (a->has_pred) {
+        PUT("    tpk_bool go = *(const tpk_bool *)(");
+        put_operand(r, s, 0);
+        PUT(");\n");
+    }
+    for (int i = 0; i < carried; i++)
+        put_carried(r, s, a, i);
+    for (int i = 0; i < slices; i++) {
+        PUT("    char *x%d = ", i);
+        put_operand(r, s, first + carried + i);
+        PUT(";\n");
+    }
+    for (int i = 0; i < (int)a->n_stacked; i++)
+        PUT("    char *y%d = p[%d];\n", i, output_buffer(r, s, carried + i));
+    if (inner_buffer(s->plan[0], b->params[0]) >= 0)
+        PUT("    p[%d] = &number;\n", inner_buffer(s->plan[0], b->params[0]));
+    if (a->has_pred)
+        PUT("    p[%d] = &go;\n", inner_buffer(s->plan[0], b->outputs[0]));
+    for (int i = 1 + carried + slices; i < b->n_params; i++) {
+        const int buffer = inner_buffer(s->plan[0], b->params[i]);
+        if (buffer < 0)
+            continue;
+        PUT("    p[%d] = ", buffer);
+        put_operand(r, s, first + i - 1);
+        PUT(";\n");
+    }
+}
+
+/* Where this turn's operands and results are. */
+static void put_turn(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a)
+{
+    const tpi_body *b = s->body[0];
+    const tpi_plan *plan = s->plan[0];
+    const int first = (int)a->has_pred, carried = (int)a->n_carried;
+    PUT(a->back ? "        number = count - 1 - turn;\n" : "        number = turn;\n");
+    for (int i = 0; i < carried; i++) {
+        const int buffer = inner_buffer(plan, b->params[1 + i]);
+        if (buffer >= 0)
+            PUT("        p[%d] = c%d;\n", buffer, i);
+        PUT("        p[%d] = n%d;\n", inner_buffer(plan, b->outputs[first + i]), i);
+    }
+    for (int i = 0; i < (int)a->n_slices; i++) {
+        const tp_tensor *x = s->node->in[first + carried + i];
+        const int buffer = inner_buffer(plan, b->params[1 + carried + i]);
+        if (buffer < 0)
+            continue;
+        PUT("        p[%d] = x%d + number * ", buffer, i);
+        if (s->copy[first + carried + i] >= 0) {
+            PUT("(");
+            put_bytes(r, b->params[1 + carried + i]);
+            PUT(");\n");
+        } else {
+            PUT("%d * ", (int)size_of(x));
+            put_size(r, r->plan->values[x->index].layout.stride[0]);
+            PUT(";\n");
+        }
+    }
+    for (int i = 0; i < (int)a->n_stacked; i++) {
+        const tp_tensor *y = b->outputs[first + carried + i];
+        PUT("        p[%d] = y%d", inner_buffer(plan, y), i);
+        if (s->port[carried + i] >= 0) {
+            PUT(" + number * (");
+            put_bytes(r, y);
+            PUT(")");
+        }
+        PUT(";\n");
+    }
+}
+
+/* What was written last is where the output is. */
+static void put_after(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a)
+{
+    int symbol;
+    for (int i = 0; i < (int)a->n_carried; i++) {
+        if (s->port[i] < 0)
+            continue;
+        PUT("    if (c%d != p[%d])\n        __builtin_memcpy(p[%d], c%d, (size_t)(", i,
+            output_buffer(r, s, i), output_buffer(r, s, i), i);
+        put_bytes(r, s->body[0]->params[1 + i]);
+        PUT("));\n");
+    }
+    if (a->has_pred && tpi_dim_as_symbol(r->plan->graph->dims, a->length, &symbol))
+        PUT("    s[%d] = turn;\n", symbol);
+}
+
+static void put_loop(tpi_render *r, const tpi_section *s)
+{
+    const tpi_loop_attrs *a = s->node->attrs;
+    const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
+    int symbol;
+    put_before(r, s, a);
+    PUT("    for (; %s%s%s; turn++) {\n", a->has_pred ? "go" : "",
+        a->has_pred && a->counted ? " && " : "", a->counted ? "turn < count" : "");
+    if (a->has_pred && tpi_dim_as_symbol(r->plan->graph->dims, a->length, &symbol))
+        PUT("        if (turn == s[%d]) { /* there is no memory for more */\n"
+            "            fail[0] = %d, fail[2] = %d;\n            return -1;\n        }\n",
+            symbols + symbol, symbol, TPI_RUN_CAPACITY);
+    put_turn(r, s, a);
+    put_calls(r, s->plan[0]);
+    for (int i = 0; i < (int)a->n_carried; i++)
+        PUT("        c%d = n%d, n%d = o%d, o%d = c%d;\n", i, i, i, i, i, i);
+    PUT("    }\n");
+    put_after(r, s, a);
+    put_token(r, s);
+}
+
+void tpi_render_block(tpi_render *r, int n)
+{
+    const tpi_section *s = r->plan->sections[r->plan->kernels[n].root];
+    for (int i = 0; i < s->n_bodies; i++)
+        tpi_render_plan(r, s->plan[i]);
+    tpi_render_head(r, n);
+    put_copies(r, s);
+    if (s->node->op == &tpi_op_cond)
+        put_cond(r, s);
+    else
+        put_loop(r, s);
+}
