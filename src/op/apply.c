@@ -124,6 +124,15 @@ static tp_graph *find_graph(const tp_ctx *ctx, int n_in, tp_tensor *const *in)
     return around ? ctx->tracing : g;
 }
 
+/* In a block of a graph, ops on variables alone are part of it: a turn may have assigned them. */
+static bool is_traced(int n_in, tp_tensor *const *in)
+{
+    bool is = false;
+    for (int i = 0; i < n_in && !is; i++)
+        is = in[i]->flags & (TPI_VARIABLE | TPI_REQUIRES);
+    return is;
+}
+
 static tp_tensor *refuse_graph(tpi_at at, const tpi_op *op, const tp_graph *g,
                                const tp_tensor *t)
 {
@@ -168,6 +177,8 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
             if (in[i]->graph && !tpi_graph_within(g, in[i]->graph))
                 return refuse_graph(at, op, g, in[i]);
     }
+    if (ctx->tracing && !g && is_traced(n_in, in))
+        g = ctx->tracing;
     if (ctx->frame && !g)
         return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
     tpi_infer q;

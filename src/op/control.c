@@ -144,6 +144,8 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
 void tpi_block_fail(tp_block *b, tp_tensor *failed)
 {
     b->failed = true;
+    if (b->ctx->n_scopes == b->scopes)
+        tp_keep(failed);
     set_all(b->n, b->vars, failed);
     for (int i = 0; i < b->n_emit; i++)
         *b->emit[i].place = failed;
@@ -172,7 +174,6 @@ static bool end_block(tp_block **b)
 
 static bool stop(tp_block **b, tp_tensor *failed)
 {
-    close_scope(*b); /* first: the failed tensor belongs to the scope outside */
     tpi_block_fail(*b, failed);
     return end_block(b);
 }
@@ -262,13 +263,20 @@ static bool hand_out(tp_block *b, int n, tp_tensor **out)
     return tpi_call_tie_turn(b->ctx, b->at, is_outside, b, n, out);
 }
 
+/* A scope of the user's is open where the block ends; the failed tensor is of the scope outside. */
+static tp_tensor *refuse_scope(tp_block *b)
+{
+    close_scope(b);
+    return tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
+                    "a scope that was begun in the block is still open at its end");
+}
+
 /* The end of a turn, or of the side of an if. */
 static tp_tensor *end_turn(tp_block *b)
 {
     tp_ctx *ctx = b->ctx;
     if (ctx->n_scopes != b->scopes)
-        return tpi_fail(ctx, b->at, b->what, TP_E_STATE,
-                        "a scope that was begun in the block is still open at its end");
+        return refuse_scope(b);
     for (int i = 0; i < b->n; i++) {
         tp_tensor *failed = !b->is_loop && !*b->vars[i]
                                 ? NULL
@@ -439,9 +447,7 @@ bool tp_if_next(tp_block **at)
         const bool ok = balanced && tpi_trace_close(b, stage - 1, NULL);
         close_scope(b);
         if (!balanced)
-            return stop(at, tpi_fail(ctx, b->at, b->what, TP_E_STATE,
-                                     "a scope that was begun in the block is still open at its "
-                                     "end"));
+            return stop(at, refuse_scope(b));
         if (!ok)
             return end_block(at);
     }

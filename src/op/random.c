@@ -142,6 +142,19 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
     return tpi_run_op(&run) ? y : run.failed;
 }
 
+/* One that no other open body of the graph has had. */
+static int64_t body_number(const tp_graph *g)
+{
+    return g->parent ? body_number(g->parent) * 64 + g->parent->n_bodies : 0;
+}
+
+static tp_tensor *draw_in_graph(tp_graph *g, tpi_at at, tpi_random_attrs *r)
+{
+    r->at = -1 - g->n_nodes - (body_number(g) << 20); /* never that of another node */
+    return tpi_graph_node(g, at, &tpi_op_random, 0, NULL, r, (tp_dtype)r->dtype,
+                          (int)r->shape.n, r->shape.v);
+}
+
 static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int rank,
                            const int64_t *shape, double a, double b)
 {
@@ -154,13 +167,10 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
     r.shape.n = rank;
     for (int i = 0; i < rank; i++)
         r.shape.v[i] = shape[i];
+    if (ctx->tracing) /* in a block of a graph: once per turn */
+        return refuse_numbers(ctx, at, &r, &failed) ? failed
+                                                    : draw_in_graph(ctx->tracing, at, &r);
     return draw(ctx, at, &r);
-}
-
-/* One that no other open body of the graph has had. */
-static int64_t body_number(const tp_graph *g)
-{
-    return g->parent ? body_number(g->parent) * 64 + g->parent->n_bodies : 0;
 }
 
 static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, double b)
@@ -175,10 +185,7 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
         return draw(x->ctx, at, &r);
     if (refuse_numbers(x->ctx, at, &r, &failed))
         return failed;
-    tp_graph *g = tpi_graph_here(x);
-    r.at = -1 - g->n_nodes - (body_number(g) << 20); /* never that of another node */
-    return tpi_graph_node(g, at, &tpi_op_random, 0, NULL, &r, (tp_dtype)x->dtype,
-                          x->rank, x->shape);
+    return draw_in_graph(tpi_graph_here(x), at, &r);
 }
 
 tp_tensor *tp_uniform_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,
