@@ -192,17 +192,37 @@ typedef struct ir_node {
     const char *attrs;        /* "axes=[1], keep=false"; "" when there are none */
     const char *dtype, *dims; /* "f32", "batch,10" */
     const char *place;        /* "net.c:8"; "" */
+    const char *from;         /* of a param: "turn", "carried", "slice", ""; else NULL */
+    int from_node;            /* its operand, a node of the block's graph; -1: none */
     int cell;                 /* of a variable; -1 */
     int n_in;
-    int *in; /* numbers of nodes */
+    int *in;            /* numbers of nodes */
+    int body, n_bodies; /* of a block: bodies[body] .. of its ir; 0, 0 */
 } ir_node;
 
+typedef struct ir_result { /* what a body gives */
+    const char *word;      /* "give", "while", "carry", "stack" */
+    int node;
+} ir_result;
+
+typedef struct ir_body {
+    const char *word;  /* "then", "other", "body"; NULL: the graph itself, number 0 */
+    const char *place; /* "net.c:8"; "" */
+    int n_nodes, n_results;
+    ir_node *nodes;
+    ir_result *results;
+} ir_body;
+
 typedef struct ir {
-    int n_cells, n_nodes;
+    int n_cells, n_nodes, n_bodies; /* n_nodes: outside of bodies; n_bodies: with number 0 */
     ir_cell *cells;
     ir_node *nodes;
+    ir_body *bodies;
     char *text; /* all strings above point into it */
     int *operands;
+    ir_node *all; /* nodes, those of bodies too */
+    int n_all;
+    ir_result *results;
 } ir;
 
 /* Takes tp_graph_text apart (docs/ir.md). False when memory is out; ir_free frees in any case. */

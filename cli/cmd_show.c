@@ -73,9 +73,11 @@ typedef struct op_count {
     int n;
 } op_count;
 
+/* Does it compute? What goes in and out of a block does not. */
 static bool is_op(const ir_node *n)
 {
-    return n->cell < 0 && !n->value && strcmp(n->op, "placeholder") != 0;
+    return n->cell < 0 && !n->value && strcmp(n->op, "placeholder") != 0 &&
+           strcmp(n->op, "param") != 0 && strcmp(n->op, "output") != 0;
 }
 
 static int by_count(const void *a, const void *b)
@@ -84,21 +86,22 @@ static int by_count(const void *a, const void *b)
     return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->op, y->op);
 }
 
-/* The ops of a graph, the most frequent first; their number, -1 when memory is out. */
+/* The ops of a graph and its bodies, the most frequent first; their number, -1 when memory is
+ * out. */
 static int count_ops(const ir *v, op_count **counts)
 {
     int n = 0;
-    *counts = calloc((size_t)v->n_nodes + 1, sizeof **counts);
+    *counts = calloc((size_t)v->n_all + 1, sizeof **counts);
     if (!*counts)
         return -1;
-    for (int i = 0; i < v->n_nodes; i++) {
-        if (!is_op(&v->nodes[i]))
+    for (int i = 0; i < v->n_all; i++) {
+        if (!is_op(&v->all[i]))
             continue;
         int k = 0;
-        while (k < n && strcmp((*counts)[k].op, v->nodes[i].op) != 0)
+        while (k < n && strcmp((*counts)[k].op, v->all[i].op) != 0)
             k++;
         if (k == n)
-            (*counts)[n++].op = v->nodes[i].op;
+            (*counts)[n++].op = v->all[i].op;
         (*counts)[k].n++;
     }
     qsort(*counts, (size_t)n, sizeof **counts, by_count);
@@ -178,6 +181,8 @@ static void put_stage(const shown *w, FILE *out)
     static const char *const names[] = {"import",  "prune", "fold",
                                         "algebra", "cse",   "all passes"};
     fprintf(out, "after %s: %d nodes", names[w->s->after], w->v.n_nodes);
+    if (w->v.n_bodies > 1)
+        fprintf(out, ", %d in bodies of blocks", w->v.n_all - w->v.n_nodes);
 }
 
 typedef struct fact {
@@ -291,11 +296,40 @@ static void put_json_ports(const shown *w, const char *key, int n, const char *c
     printf("],\n");
 }
 
-static void put_json_node(const ir *v, int i)
+static void put_json_nodes(const ir *v, const ir_body *b, int depth);
+
+static void put_json_bodies(const ir *v, const ir_node *n, int depth)
 {
-    const ir_node *n = &v->nodes[i];
+    printf("\"bodies\": [");
+    for (int k = 0; k < n->n_bodies; k++) {
+        const ir_body *b = &v->bodies[n->body + k];
+        printf("%s{\"body\": \"%s\", ", k ? ", " : "", b->word);
+        if (*b->place) {
+            printf("\"place\": ");
+            put_json_text(stdout, b->place);
+            printf(", ");
+        }
+        const char *word = "";
+        for (int i = 0; i < b->n_results; i++) { /* those of one word come together */
+            const bool same = strcmp(word, b->results[i].word) == 0;
+            word = b->results[i].word;
+            if (same)
+                printf(", %d", b->results[i].node);
+            else
+                printf("%s\"%s\": [%d", i ? "], " : "", word, b->results[i].node);
+        }
+        printf("%s\"nodes\": [", b->n_results ? "], " : "");
+        put_json_nodes(v, b, depth + 1);
+        printf("\n%*s]}", depth + 1, "");
+    }
+    printf("], ");
+}
+
+static void put_json_node(const ir *v, const ir_body *b, int i, int depth)
+{
+    const ir_node *n = &b->nodes[i];
     const char *name = n->name ? n->name : n->cell >= 0 ? v->cells[n->cell].name : NULL;
-    printf("%s\n  {\"id\": %d, \"op\": \"%s\", ", i ? "," : "", i, n->op);
+    printf("%s\n%*s{\"id\": %d, \"op\": \"%s\", ", i ? "," : "", depth + 1, "", i, n->op);
     if (name) {
         printf("\"name\": ");
         put_json_text(stdout, name);
@@ -307,6 +341,10 @@ static void put_json_node(const ir *v, int i)
             printf("%s%d", k ? ", " : "", n->in[k]);
         printf("], ");
     }
+    if (n->from)
+        printf("\"takes\": \"%s\", ", *n->from ? n->from : "captured");
+    if (n->from_node >= 0)
+        printf("\"from\": %d, ", n->from_node);
     const char *const more[][2] = {
         {"value",      n->value},
         {"attributes", n->attrs},
@@ -318,8 +356,16 @@ static void put_json_node(const ir *v, int i)
             put_json_text(stdout, more[k][1]);
             printf(", ");
         }
+    if (n->n_bodies)
+        put_json_bodies(v, n, depth + 1);
     put_json_type(n->dtype, n->dims);
     printf("}");
+}
+
+static void put_json_nodes(const ir *v, const ir_body *b, int depth)
+{
+    for (int i = 0; i < b->n_nodes; i++)
+        put_json_node(v, b, i, depth);
 }
 
 static void put_json_about(const about *a)
@@ -361,8 +407,7 @@ static int show_json(const shown *w)
         printf("%s\"%s\": %d", i ? ", " : "", counts[i].op, counts[i].n);
     free(counts);
     printf("},\n \"nodes\": [");
-    for (int i = 0; i < w->v.n_nodes; i++)
-        put_json_node(&w->v, i);
+    put_json_nodes(&w->v, w->v.bodies, 1);
     printf("\n ]}\n");
     return CLI_GOOD;
 }

@@ -1,5 +1,6 @@
 /* What is drawn: a box per op, with the weights and constants it reads as lines within, so that
- * the flow of data stays in sight. The places come from layout.c. */
+ * the flow of data stays in sight. The box of a block has drawings of its bodies within. The places
+ * come from layout.c. */
 #include "page.h"
 
 #include "layout.h"
@@ -10,15 +11,22 @@
 enum { LINE_HEIGHT = 14, LONGEST = 46, MOST_BOXES = 20000, MOST_LINES = 9 };
 static const double char_width = 6.7; /* of the font below, 11 px */
 
-typedef struct drawing {
+typedef struct drawing { /* of a body, or of what is in none */
     const page *p;
-    bool *part; /* of nodes: is drawn within its readers */
-    int n;      /* boxes */
+    const ir_body *b;
+    const struct drawing *outer; /* of what its block is in; NULL: none */
+    bool *part;                  /* of nodes: is drawn within its readers */
+    int n, n_nodes;              /* boxes; those of nodes, before those of results */
     box *boxes;
-    int *node;   /* box -> node; of the box of an output: its node */
+    int *node;   /* box -> node; of the box of a result: its node */
     int *box_of; /* node -> box; -1: part of others */
     int *operands;
+    const char **result;   /* of the box of a result: its word */
+    int *order;            /* and which of those of that word it is; -1: the only kind */
+    struct drawing *inner; /* of the bodies of its blocks, in order */
+    int n_inner;
     layout l;
+    double x, y; /* of its left upper corner */
 } drawing;
 
 static const char head[] =
@@ -34,7 +42,8 @@ static const char head[] =
     "#about{white-space:pre-wrap;font:11px monospace;margin-top:12px;overflow-wrap:anywhere}\n"
     "#view{flex:1;overflow:hidden;cursor:grab}svg{width:100%;height:100%}\n"
     "svg text{font:11px monospace;fill:#222}svg .op{font-weight:bold}svg .dim{fill:#777}\n"
-    "svg rect{stroke:#888}svg path{fill:none;stroke:#999}\n"
+    "svg rect{stroke:#888}svg rect.body{stroke:#bbb;fill:#fafafa}"
+    "svg path{fill:none;stroke:#999}\n"
     "g.found rect{stroke:#d00;stroke-width:3}g.chosen rect{stroke:#000;stroke-width:2}\n"
     "@media print{#facts{display:none}}\n"
     "</style>\n";
@@ -76,21 +85,32 @@ static bool is_value(const ir_node *n)
     return n->cell >= 0 || n->value;
 }
 
-/* Weights, constants, and what only moves one of them: a bias that is reshaped. */
+/* Weights, constants, what only moves one of them (a bias that is reshaped), and what a body takes
+ * of them. */
 static void find_parts(drawing *d)
 {
     static const char *const moves[] = {"reshape", "transpose", "broadcast"};
-    for (int i = 0; i < d->p->v->n_nodes; i++) {
-        const ir_node *n = &d->p->v->nodes[i];
+    const ir_node *nodes = d->b->nodes;
+    for (int i = 0; i < d->b->n_nodes; i++) {
+        const ir_node *n = &nodes[i];
         d->part[i] = is_value(n);
         for (size_t k = 0; k < sizeof moves / sizeof *moves && n->n_in == 1; k++)
             d->part[i] |= d->part[n->in[0]] && strcmp(n->op, moves[k]) == 0;
+        if (n->from && !*n->from && n->from_node >= 0 && d->outer)
+            d->part[i] = d->outer->part[n->from_node];
     }
-    for (int i = 0; i < d->p->n_out; i++) { /* an output is seen */
+    for (int i = 0; i < d->b->n_results; i++) /* a result is seen */
+        d->part[d->b->results[i].node] = false;
+    for (int i = 0; i < d->p->n_out && !d->outer; i++) {
         const ir_node *n = ir_find(d->p->v, d->p->out[i]);
         if (n && !is_value(n))
-            d->part[n - d->p->v->nodes] = false;
+            d->part[n - nodes] = false;
     }
+}
+
+static bool is_input(const ir_node *n)
+{
+    return n->from || strcmp(n->op, "placeholder") == 0;
 }
 
 static const char *colour_of(const ir_node *n)
@@ -104,8 +124,10 @@ static const char *colour_of(const ir_node *n)
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
         if (strcmp(n->op, moves[i]) == 0)
             return "#e9ecef";
-    if (strcmp(n->op, "placeholder") == 0)
-        return "#a5d8ff";
+    if (is_input(n))
+        return n->from ? "#d0ebff" : "#a5d8ff";
+    if (n->n_bodies)
+        return "#fff5f5";
     return strcmp(n->op, "assign") == 0 ? "#ffc9c9" : "#ffffff";
 }
 
@@ -153,15 +175,21 @@ static void add_attrs(lines *l, const char *attrs)
     }
 }
 
-static void add_part(lines *l, const ir *v, int operand, const ir_node *n)
+static void add_part(lines *l, const drawing *d, int operand, const ir_node *n)
 {
     char moves[80] = "";
     const ir_node *x = n;
-    for (; !is_value(x); x = &v->nodes[x->in[0]]) {
+    while (!is_value(x)) {
         const size_t used = strlen(moves);
+        if (x->from) {
+            d = d->outer;
+            x = &d->b->nodes[x->from_node];
+            continue;
+        }
         snprintf(moves + used, sizeof moves - used, "%s ", x->op);
+        x = &d->b->nodes[x->in[0]];
     }
-    const char *name = x->cell >= 0 ? v->cells[x->cell].name : x->name;
+    const char *name = x->cell >= 0 ? d->p->v->cells[x->cell].name : x->name;
     if (x->value && *x->value != '#')
         add_line(l, "%d: %s%s", operand, moves, x->value);
     else
@@ -172,19 +200,84 @@ static void add_part(lines *l, const ir *v, int operand, const ir_node *n)
                  n->dtype, n->dims);
 }
 
+/* Does the list of attributes have this one ("count=")? Then what stands behind. */
+static bool find_attr(const char *attrs, const char *key, const char **value, int *length)
+{
+    const char *at = strstr(attrs, key);
+    *value = at ? at + strlen(key) : "";
+    *length = (int)strcspn(*value, ",");
+    return at;
+}
+
+static bool is_true(const char *attrs, const char *key)
+{
+    const char *value;
+    int length;
+    return find_attr(attrs, key, &value, &length) && strncmp(value, "true", 4) == 0;
+}
+
+/* "if"; "for n, while" */
+static void add_block(lines *l, const ir_node *n)
+{
+    const char *count;
+    int length;
+    if (strcmp(n->op, "cond") == 0) {
+        add_line(l, "if");
+        return;
+    }
+    const bool pred = is_true(n->attrs, " pred="), fixed = is_true(n->attrs, " counted=");
+    find_attr(n->attrs, " count=", &count, &length);
+    add_line(l, "%s%.*s%s%s", fixed ? "for " : "", fixed ? length : 0, count,
+             is_true(n->attrs, " back=") ? ", backwards"
+             : fixed && pred             ? ", "
+                                         : "",
+             pred ? "while" : "");
+    if (is_true(n->attrs, " checkpoint="))
+        add_line(l, "checkpoint");
+}
+
+/* "carried 0" comes back as "carry 0"; else what it takes. */
+static void add_param(lines *l, const drawing *d, const ir_node *n)
+{
+    const char *word = *n->from ? n->from : "captured";
+    const ir_node *of =
+        d->outer && n->from_node >= 0 ? &d->outer->b->nodes[n->from_node] : NULL;
+    const int body = d->outer ? (int)(d->outer->b - d->p->v->bodies) : 0;
+    if (strcmp(word, "carried") == 0)
+        add_line(l, "%s %d", word, atoi(n->attrs + strcspn(n->attrs, "0123456789")) - 1);
+    else if (of && of->name)
+        add_line(l, "%s of %s", word, of->name);
+    else if (of && body)
+        add_line(l, "%s of %%%d.%d", word, body, n->from_node);
+    else if (of)
+        add_line(l, "%s of %%%d", word, n->from_node);
+    else
+        add_line(l, "%s", word);
+}
+
 /* The op, the name, what it reads of weights and constants, attributes, the type. */
 static void lines_of(const drawing *d, const ir_node *n, lines *l)
 {
-    const ir *v = d->p->v;
     l->n = 0;
-    add_line(l, "%s", strcmp(n->op, "placeholder") == 0 ? "input" : n->op);
+    if (n->n_bodies)
+        add_block(l, n);
+    else if (n->from)
+        add_param(l, d, n);
+    else if (strcmp(n->op, "output") == 0)
+        add_line(l, "output %s", n->attrs + strcspn(n->attrs, "0123456789"));
+    else
+        add_line(l, "%s", is_input(n) ? "input" : n->op);
     if (n->name)
         add_line(l, "%s", n->name);
-    add_attrs(l, n->attrs);
+    if (n->value)
+        add_line(l, "%s", n->value);
+    if (!n->n_bodies && !n->from && strcmp(n->op, "output") != 0)
+        add_attrs(l, n->attrs);
     for (int k = 0; k < n->n_in; k++)
         if (d->part[n->in[k]])
-            add_part(l, v, k, &v->nodes[n->in[k]]);
-    add_line(l, "%s[%s]", n->dtype, n->dims);
+            add_part(l, d, k, &d->b->nodes[n->in[k]]);
+    if (!n->n_bodies)
+        add_line(l, "%s[%s]", n->dtype, n->dims);
 }
 
 static double width_of(const lines *l)
@@ -201,93 +294,210 @@ static double width_of(const lines *l)
 
 /* ---- boxes ------------------------------------------------------------------------------------------ */
 
+static const double inner_gap = 8;
+
+static bool make(drawing *d);
+
+/* The drawings of a block's bodies stand side by side, below its lines. */
+static bool make_inner(drawing *d, const ir_node *n, box *b)
+{
+    double width = inner_gap, height = 0;
+    for (int k = 0; k < n->n_bodies; k++) {
+        drawing *in = &d->inner[d->n_inner++];
+        *in = (drawing){.p = d->p, .b = &d->p->v->bodies[n->body + k], .outer = d};
+        if (!make(in))
+            return false;
+        width += in->l.width + inner_gap;
+        height = in->l.height > height ? in->l.height : height;
+    }
+    b->width = width > b->width ? width : b->width;
+    b->height += height + LINE_HEIGHT + inner_gap;
+    return true;
+}
+
+/* Of what comes out: a box below the node. */
+static void make_result(drawing *d, int **operands, int node, const char *word, int order)
+{
+    d->result[d->n] = word;
+    d->order[d->n] = order;
+    d->boxes[d->n] = (box){
+        .width = 8 * char_width + 16, .height = LINE_HEIGHT + 8, .in = *operands, .n_in = 1};
+    d->node[d->n++] = node;
+    *(*operands)++ = d->box_of[node];
+}
+
 static bool make_boxes(drawing *d)
 {
-    const ir *v = d->p->v;
-    size_t n_operands = (size_t)d->p->n_out + 1;
-    for (int i = 0; i < v->n_nodes; i++)
-        n_operands += (size_t)v->nodes[i].n_in;
-    const size_t room = (size_t)v->n_nodes + (size_t)d->p->n_out + 1;
+    const ir_body *b = d->b;
+    const size_t n_results = (size_t)b->n_results + (size_t)(d->outer ? 0 : d->p->n_out);
+    const size_t room = (size_t)b->n_nodes + n_results + 1;
+    size_t n_operands = n_results + 1, n_inner = 1;
+    for (int i = 0; i < b->n_nodes; i++) {
+        n_operands += (size_t)b->nodes[i].n_in;
+        n_inner += (size_t)b->nodes[i].n_bodies;
+    }
     d->boxes = calloc(room, sizeof *d->boxes);
     d->node = calloc(room, sizeof *d->node);
     d->box_of = calloc(room, sizeof *d->box_of);
     d->part = calloc(room, sizeof *d->part);
+    d->result = calloc(room, sizeof *d->result);
+    d->order = calloc(room, sizeof *d->order);
     d->operands = calloc(n_operands, sizeof *d->operands);
-    if (!d->boxes || !d->node || !d->box_of || !d->part || !d->operands)
+    d->inner = calloc(n_inner, sizeof *d->inner);
+    if (!d->boxes || !d->node || !d->box_of || !d->part || !d->result || !d->order ||
+        !d->operands || !d->inner)
         return false;
     find_parts(d);
     int *p = d->operands;
-    for (int i = 0; i < v->n_nodes; i++) {
-        const ir_node *n = &v->nodes[i];
+    for (int i = 0; i < b->n_nodes; i++) {
+        const ir_node *n = &b->nodes[i];
         d->box_of[i] = -1;
         if (d->part[i])
             continue;
         lines l;
         lines_of(d, n, &l);
-        box *b = &d->boxes[d->n];
-        *b = (box){.width = width_of(&l), .height = l.n * LINE_HEIGHT + 8, .in = p};
-        b->late = strcmp(n->op, "placeholder") != 0;
+        box *to = &d->boxes[d->n];
+        *to = (box){.width = width_of(&l), .height = l.n * LINE_HEIGHT + 8, .in = p};
+        to->late = !is_input(n);
         for (int k = 0; k < n->n_in; k++)
             if (!d->part[n->in[k]]) {
                 *p++ = d->box_of[n->in[k]];
-                b->late &= d->boxes[p[-1]].late;
-                b->n_in++;
+                to->late &= d->boxes[p[-1]].late;
+                to->n_in++;
             }
+        if (n->n_bodies && !make_inner(d, n, to))
+            return false;
         d->box_of[i] = d->n;
         d->node[d->n++] = i;
     }
-    for (int i = 0; i < d->p->n_out; i++) {
-        const ir_node *n = ir_find(v, d->p->out[i]);
-        if (!n || is_value(n))
-            continue;
-        d->boxes[d->n] =
-            (box){.width = 8 * char_width + 16, .height = LINE_HEIGHT + 8, .in = p, .n_in = 1};
-        d->node[d->n++] = (int)(n - v->nodes);
-        *p++ = d->box_of[n - v->nodes];
+    d->n_nodes = d->n;
+    for (int i = 0, order = 0; i < b->n_results; i++) {
+        const char *word = b->results[i].word;
+        order = i && strcmp(word, b->results[i - 1].word) == 0 ? order + 1 : 0;
+        make_result(d, &p, b->results[i].node, word, strcmp(word, "while") == 0 ? -1 : order);
+    }
+    for (int i = 0; i < d->p->n_out && !d->outer; i++) {
+        const ir_node *n = ir_find(d->p->v, d->p->out[i]);
+        if (n && !is_value(n))
+            make_result(d, &p, (int)(n - b->nodes), "output", -1);
     }
     return true;
 }
 
-static bool is_output(const drawing *d, int i)
+static bool make(drawing *d)
 {
-    return d->box_of[d->node[i]] != i;
+    return make_boxes(d) && layout_boxes(&d->l, d->n, d->boxes);
 }
 
-static void put_box(const drawing *d, int i)
+static void unmake(drawing *d)
 {
-    const box *b = &d->boxes[i];
-    const ir *v = d->p->v;
-    const ir_node *n = &v->nodes[d->node[i]];
-    const bool output = is_output(d, i);
-    lines l = {.n = 1, .text = {"output"}};
-    if (!output)
-        lines_of(d, n, &l);
-    printf("<g class=\"b\"><title>%%%d ", d->node[i]);
+    for (int i = 0; i < d->n_inner; i++)
+        unmake(&d->inner[i]);
+    layout_free(&d->l);
+    free(d->boxes);
+    free(d->node);
+    free(d->box_of);
+    free(d->part);
+    free(d->result);
+    free(d->order);
+    free(d->operands);
+    free(d->inner);
+}
+
+/* "%3", "%2.3" */
+static void put_number(const drawing *d, int node)
+{
+    const int body = (int)(d->b - d->p->v->bodies);
+    if (body)
+        printf("%%%d.%d", body, node);
+    else
+        printf("%%%d", node);
+}
+
+/* The line of the text, in short. */
+static void put_title(const drawing *d, int node)
+{
+    const ir_node *n = &d->b->nodes[node];
+    printf("<title>");
+    put_number(d, node);
+    printf(" ");
     put_html_text(stdout, n->name ? n->name : "");
     printf("\n%s", n->op);
-    for (int k = 0; k < n->n_in; k++)
-        printf("%s%%%d", k ? ", " : " ", n->in[k]);
+    for (int k = 0; k < n->n_in; k++) {
+        printf("%s", k ? ", " : " ");
+        put_number(d, n->in[k]);
+    }
+    if (n->from && d->outer) {
+        printf(" &lt;- %s ", n->from);
+        if (n->from_node >= 0)
+            put_number(d->outer, n->from_node);
+    }
     printf("\n");
     put_html_text(stdout, n->attrs);
     printf("\n%s[", n->dtype);
     put_html_text(stdout, n->dims);
     printf("]\n");
     put_html_text(stdout, n->place);
-    printf("</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
+    printf("</title>");
+}
+
+static void put_all(const drawing *d);
+
+/* Frames of the bodies in box b, from `y` on; `inner` are the drawings. */
+static void put_inner(const drawing *d, const box *b, drawing *inner, int n, double y)
+{
+    double width = inner_gap;
+    for (int k = 0; k < n; k++)
+        width += inner[k].l.width + inner_gap;
+    double x = d->x + b->x - width / 2 + inner_gap;
+    for (int k = 0; k < n; k++) {
+        drawing *in = &inner[k];
+        printf("<rect class=\"body\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+               "rx=\"6\"/><text class=\"dim\" x=\"%.1f\" y=\"%.1f\">",
+               x, y, in->l.width, in->l.height + LINE_HEIGHT, x + 8, y + LINE_HEIGHT - 1);
+        put_html_text(stdout, in->b->word);
+        printf(" ");
+        put_html_text(stdout, in->b->place);
+        printf("</text>\n");
+        in->x = x;
+        in->y = y + LINE_HEIGHT;
+        put_all(in);
+        x += in->l.width + inner_gap;
+    }
+}
+
+/* `inner`: the drawings of its bodies. */
+static void put_box(const drawing *d, int i, drawing *inner)
+{
+    const box *b = &d->boxes[i];
+    const ir_node *n = &d->b->nodes[d->node[i]];
+    const char *result = d->result[i];
+    const double x = d->x + b->x - b->width / 2, y = d->y + b->y;
+    lines l = {.n = 1};
+    if (result && d->order[i] >= 0)
+        snprintf(l.text[0], sizeof l.text[0], "%s %d", result, d->order[i]);
+    else if (result)
+        snprintf(l.text[0], sizeof l.text[0], "%s", result);
+    else
+        lines_of(d, n, &l);
+    printf("<g class=\"b\">");
+    put_title(d, d->node[i]);
+    printf("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
            "fill=\"%s\"/>",
-           b->x - b->width / 2, b->y, b->width, b->height,
-           output || strcmp(n->op, "placeholder") == 0 ? 11 : 3,
-           output ? "#b2f2bb" : colour_of(n));
+           x, y, b->width, b->height, result || is_input(n) ? 11 : 3,
+           result ? "#b2f2bb" : colour_of(n));
     for (int k = 0; k < l.n; k++) {
         printf("<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">",
-               k == 0         ? "op"
-               : k == l.n - 1 ? "dim"
-                              : "",
-               b->x - b->width / 2 + 8, b->y + LINE_HEIGHT * (k + 1));
+               k == 0                         ? "op"
+               : k == l.n - 1 && !n->n_bodies ? "dim"
+                                              : "",
+               x + 8, y + LINE_HEIGHT * (k + 1));
         put_html_text(stdout, l.text[k]);
         printf("</text>");
     }
     printf("</g>\n");
+    if (!result && n->n_bodies)
+        put_inner(d, b, inner, n->n_bodies, y + l.n * LINE_HEIGHT + 8);
 }
 
 /* A curve that leaves and arrives straight down. */
@@ -302,19 +512,30 @@ static void put_curve(double x, double y, double to_x, double to_y)
 static void put_edge(const drawing *d, int from, int to)
 {
     const box *a = &d->boxes[from], *b = &d->boxes[to];
-    double x = a->x, y = a->y + a->height;
+    double x = d->x + a->x, y = d->y + a->y + a->height;
     printf("<path d=\"M%.1f %.1f", x, y);
     for (int p = a->first; p >= 0 && p < d->l.n_points; p++) {
         const waypoint *w = &d->l.points[p];
         if (w->of != from || w->y + w->height > b->y)
             break;
-        put_curve(x, y, w->x, w->y);
-        printf("V%.1f", w->y + w->height);
-        x = w->x;
-        y = w->y + w->height;
+        put_curve(x, y, d->x + w->x, d->y + w->y);
+        x = d->x + w->x;
+        y = d->y + w->y + w->height;
+        printf("V%.1f", y);
     }
-    put_curve(x, y, b->x, b->y);
+    put_curve(x, y, d->x + b->x, d->y + b->y);
     printf("\" marker-end=\"url(#tip)\"/>\n");
+}
+
+static void put_all(const drawing *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int k = 0; k < d->boxes[i].n_in; k++)
+            put_edge(d, d->boxes[i].in[k], i);
+    for (int i = 0, inner = 0; i < d->n; i++) {
+        put_box(d, i, d->inner + inner);
+        inner += i < d->n_nodes ? d->b->nodes[d->node[i]].n_bodies : 0;
+    }
 }
 
 static void put_drawing(const drawing *d)
@@ -324,11 +545,7 @@ static void put_drawing(const drawing *d)
            "markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\"><path d=\"M0 1L7 4L0 7z\" "
            "style=\"fill:#777;stroke:none\"/></marker></defs>\n",
            d->l.width, d->l.width, d->l.height);
-    for (int i = 0; i < d->n; i++)
-        for (int k = 0; k < d->boxes[i].n_in; k++)
-            put_edge(d, d->boxes[i].in[k], i);
-    for (int i = 0; i < d->n; i++)
-        put_box(d, i);
+    put_all(d);
     printf("</svg></div>\n");
 }
 
@@ -353,20 +570,15 @@ static void put_page(const drawing *d)
 
 int page_write(const page *p)
 {
-    drawing d = {.p = p};
+    drawing d = {.p = p, .b = p->v->bodies};
     int status = CLI_GOOD;
-    if (p->v->n_nodes > MOST_BOXES)
+    if (p->v->n_all > MOST_BOXES)
         status = cli_refuse(p->title, "%d nodes are too many to be drawn; --format dot or json",
-                            p->v->n_nodes);
-    else if (!make_boxes(&d) || !layout_boxes(&d.l, d.n, d.boxes))
+                            p->v->n_all);
+    else if (!make(&d))
         status = cli_no_memory();
     else
         put_page(&d);
-    layout_free(&d.l);
-    free(d.boxes);
-    free(d.node);
-    free(d.box_of);
-    free(d.part);
-    free(d.operands);
+    unmake(&d);
     return status;
 }

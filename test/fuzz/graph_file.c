@@ -2,8 +2,9 @@
  * tried twice: as it is, and sealed with the size and hash that it should have. What loads is run
  * by the reference executor. */
 #include "base/hash.h"
-#include "ir/graph_def.h"
+#include "ir/body.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,26 @@ static void release(void *user, void *p, size_t size)
     free(p);
 }
 
+/* Turns that the loops of g may take, at most: a file may ask for any number of them. */
+static double turns(const tp_graph *g, const int64_t *symbols)
+{
+    double all = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        if (!tpi_is_block(t))
+            continue;
+        double times = 1;
+        if (t->op == &tpi_op_loop) {
+            const tpi_loop_attrs *a = t->attrs;
+            times = a->counted ? (double)tpi_dim_eval(g->dims, a->count, symbols) : INFINITY;
+        }
+        for (int k = tpi_bodies_of(t, bodies) - 1; k >= 0; k--)
+            all += times * (1 + turns(bodies[k]->graph, symbols));
+    }
+    return all;
+}
+
 /* All that the newest node needs, with every symbol 2 and every fed element 0. */
 static void run(tp_ctx *tp, tp_graph *g)
 {
@@ -33,7 +54,7 @@ static void run(tp_ctx *tp, tp_graph *g)
     tp_tensor *feeds[MOST], *out;
     const int64_t twos[MOST] = {2, 2, 2, 2, 2, 2, 2, 2};
     int n = 0;
-    if (g->n_nodes == 0 || tpi_dim_n_symbols(g->dims) > MOST)
+    if (g->n_nodes == 0 || tpi_dim_n_symbols(g->dims) > MOST || !(turns(g, twos) < 2000))
         return;
     for (int i = 0; i < g->n_nodes; i++) {
         const tp_tensor *t = g->nodes[i];
