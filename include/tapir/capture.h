@@ -27,6 +27,12 @@ typedef struct tp_function_options {
                          a segment that has one waits for its compiler, and stays eager when that
                          fails (tp_function_wait tells); REFERENCE: plain loops */
     bool eager; /* the body runs eagerly, as with TAPIR_EAGER=1 */
+    bool pure; /* a promise: the body need not run when what it would do is known. No C variable
+                   that is set inside a branch or from a value read is used after that branch
+                   ends, except tensors; nothing else is kept or looked at, but what
+                   tp_function_watch names. docs/capture.md says more. */
+    bool check; /* of a pure one, as with TAPIR_CHECK_PURE=1: the body runs at each replay too;
+                   what differs is an error that names the line of the first op that does */
 } tp_function_options;
 
 /* A captured function; `name` is copied and shows in logs. `opt` may be NULL. NULL on error (see
@@ -48,6 +54,12 @@ TP_FN(tp_status, tp_function_call, tp_function *f, int n_in, tp_tensor *const *i
 /* The same for a function of one result. */
 TP_FN(tp_tensor *, tp_function_apply, tp_function *f, int n_in, tp_tensor *const *in);
 #define tp_function_apply(...) tp_function_apply_at(TP_PLACE, __VA_ARGS__)
+
+/* A pure function looks at these bytes (a flag, a rate, a pointer to a weight that may be
+ * swapped): when one has changed since it was recorded, the body runs. They must stay readable
+ * until the function is freed. */
+TP_FN(tp_status, tp_function_watch, tp_function *f, const void *bytes, size_t n);
+#define tp_function_watch(...) tp_function_watch_at(TP_PLACE, __VA_ARGS__)
 
 /* Tensors as two arguments, count and array: tp_function_apply(f, TP_TENSORS(x, y)). In C only. */
 #ifndef __cplusplus

@@ -39,7 +39,16 @@ enum {
         200, /* so many more steps ask for one run more before a program is made */
     TPI_MAX_COMPILERS = 2, /* under way at once for one function */
     TPI_MAX_REBUILDS = 8,  /* programs of one segment, before its ops stay eager */
-    TPI_MAX_OBSERVED = 4   /* values of a size by which its rule is found */
+    TPI_MAX_OBSERVED = 4,  /* values of a size by which its rule is found */
+    /* of functions declared pure: */
+    TPI_MAX_FLOWS = 16, /* ways of being called that are replayed: each has memory of its own */
+    TPI_MAX_TRACES = 256,   /* recordings of one: each is looked through at the next */
+    TPI_MAX_ITEMS = 65536,  /* steps of a recording that is kept */
+    TPI_MAX_READ = 64,      /* bytes of a value that is read and compared at each replay */
+    TPI_MAX_OUTCOMES = 16,  /* values that one read has had: more are a number, not a choice */
+    TPI_MAX_BLOCKS = 2048,  /* stretches of a flow: for each pair there is a bit */
+    TPI_MAX_WATCHED = 4096, /* bytes: they are compared at each call */
+    TPI_MAX_IMPURE = 3 /* recordings that contradict others, until it is no longer replayed */
 };
 
 /* Why something stays eager. */
@@ -127,8 +136,9 @@ typedef struct tpi_frame {
     bool as_recorded; /* so far every size is what it was when it was recorded */
     bool may_fail;    /* one of the pending */
     bool settling;
-    bool new_steps; /* this run added some */
-    bool lost;      /* it goes on eagerly */
+    bool new_steps;          /* this run added some */
+    bool lost;               /* it goes on eagerly */
+    struct tpi_trace *trace; /* of a pure function: what this run does; NULL: not kept */
     tpi_pending *pending;
     int32_t n_pending, pending_size;
     int32_t base;         /* number of the first pending step */
@@ -138,6 +148,26 @@ typedef struct tpi_frame {
 
 /* A program that any segment with equal text uses. */
 typedef struct tpi_shared tpi_shared;
+typedef struct tpi_trace tpi_trace; /* trace.h */
+typedef struct tpi_flow tpi_flow;   /* flow.h */
+
+typedef struct tpi_watch {
+    const void *bytes;
+    size_t n;
+} tpi_watch;
+
+/* What a pure function has beside its tree. */
+typedef struct tpi_pure {
+    int n_flows;
+    tpi_flow *flows[TPI_MAX_FLOWS];
+    int n_watches, watches_size;
+    tpi_watch *watches;
+    size_t n_watched; /* bytes */
+    int impure;       /* recordings that contradicted others */
+    tpi_why why;      /* it is no longer replayed */
+    tpi_at why_at;
+    int64_t replays, abandoned;
+} tpi_pure;
 
 struct tp_function {
     tpi_owned owned;
@@ -153,6 +183,7 @@ struct tp_function {
     tpi_frame frame;
     tpi_shared *programs;
     tp_function_stats stats;
+    tpi_pure pure;
     int64_t lost; /* calls that went on eagerly */
     tpi_why why_lost;
     tpi_at lost_at;
@@ -198,6 +229,29 @@ extern const tpi_frame_rules tpi_capture_rules;
 bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tensor *const *in);
 /* Settles and closes it, `out` being returned. */
 void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out);
+
+/* ---- trace.c: what a run does, kept for replays ----------------------------------------------- */
+
+void tpi_trace_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
+                  tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned);
+void tpi_trace_number(tpi_frame *fr, const tpi_step *s, tp_tensor *t, double value);
+/* Where the variable is assigned, now or later. */
+void tpi_trace_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value);
+void tpi_trace_look(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look, bool truth);
+void tpi_trace_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out);
+/* It cannot be replayed. */
+void tpi_trace_stop(tpi_frame *fr, tpi_at at, tpi_why why);
+
+/* ---- replay.c: calls of pure functions ---------------------------------------------------------- */
+
+/* Computes a call without the body. False: nothing has happened, the body is to run. */
+bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
+                tp_tensor **out);
+/* A trace for a run that is to be recorded; NULL: it is not. */
+tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in);
+/* Takes the trace of a run that has ended. */
+void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in);
+void tpi_pure_reset(tp_function *f);
 
 /* ---- settle.c ------------------------------------------------------------------------------- */
 

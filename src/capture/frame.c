@@ -1,5 +1,5 @@
 /* A run of the body: what its op calls become. */
-#include "capture/capture_def.h"
+#include "capture/trace.h"
 
 #include <string.h>
 
@@ -268,6 +268,8 @@ static bool is_hollow(const tpi_frame *fr, const tp_tensor *t)
     return t->flags & TPI_LAZY && (t->frame != fr->serial || t->number < fr->base);
 }
 
+static void settle_for(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look);
+
 /* A variable stands for its pending new value. Its views share its memory: for them, and to make
  * one, it is brought up to date first. */
 static bool resolve(tpi_frame *fr, tpi_at at, bool view, int n_in, tp_tensor **in,
@@ -277,7 +279,7 @@ static bool resolve(tpi_frame *fr, tpi_at at, bool view, int n_in, tp_tensor **i
     for (int i = 0; i < n_in; i++)
         if (in[i]->buf && in[i]->buf->assigned &&
             !(in[i]->flags & TPI_STATE && i < 64 && !view))
-            fr->ctx->frame_rules->look(fr->ctx, at, in[i], TPI_LOOK_OTHER);
+            settle_for(fr, at, in[i], TPI_LOOK_OTHER);
     for (int i = 0; i < n_in; i++) {
         const tp_tensor *t = in[i];
         if (is_hollow(fr, t))
@@ -380,6 +382,8 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
     if (!push(fr, s, y, own_attrs ? q->attrs : NULL, q->n_in, q->in, assigned))
         return tpi_no_memory(ctx, q->at, q->op->name);
     fr->pending[fr->n_pending - 1].view = view;
+    if (fr->trace)
+        tpi_trace_op(fr, s, y, q->attrs, q->in, tape, assigned);
     return y;
 }
 
@@ -496,6 +500,8 @@ static tp_tensor *frame_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double va
         lose(fr, at, TPI_WHY_memory);
         return tpi_no_memory(ctx, at, NULL);
     }
+    if (fr->trace)
+        tpi_trace_number(fr, s, t, value);
     return t;
 }
 
@@ -573,7 +579,10 @@ static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
         return tpi_fail(ctx, at, "assign", TP_E_BUG, "a value that was thought unused is used");
     if (!ctx->frame || !can_wait(fr, var, now)) {
         tpi_look_at(at, var, TPI_LOOK_ASSIGN);
-        return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
+        tp_tensor *done = value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
+        if (ctx->frame && fr->trace && done == var)
+            tpi_trace_assign(fr, at, var, value);
+        return done;
     }
     room r;
     tp_tensor *in[] = {var, now};
@@ -586,6 +595,8 @@ static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
         tpi_unref(var->buf->assigned);
         var->buf->assigned = now;
         var->buf->version++;
+        if (fr->trace)
+            tpi_trace_assign(fr, at, var, value);
         return var;
     }
     if (s)
@@ -609,11 +620,8 @@ static void add_look(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look
         fr->base = fr->at->number + 1;
 }
 
-static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+static void settle_for(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    tpi_frame *fr = ctx->frame;
-    if (fr->settling)
-        return;
     const bool settle = look == TPI_LOOK_ASSIGN ? fr->n_pending > 0 : waits(fr, t);
     if (settle)
         tpi_settle(fr);
@@ -624,12 +632,43 @@ static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
         add_look(fr, at, NULL, look, false);
 }
 
+/* In a trace each read is a look of its own. */
+static void look_traced(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look)
+{
+    if (look == TPI_LOOK_OTHER || look == TPI_LOOK_SHOW)
+        tpi_trace_stop(fr, at, look == TPI_LOOK_SHOW ? TPI_WHY_shown : TPI_WHY_effects);
+    if (look != TPI_LOOK_READ || !t) {
+        settle_for(fr, at, t, look);
+        return;
+    }
+    if (fr->n_pending)
+        tpi_settle(fr);
+    if (t->status != TP_OK)
+        return;
+    add_look(fr, at, t, look, false);
+    if (fr->ctx->frame)
+        tpi_trace_look(fr, at, t, look, false);
+}
+
+static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    tpi_frame *fr = ctx->frame;
+    if (fr->settling)
+        return;
+    if (fr->trace)
+        look_traced(fr, at, (tp_tensor *)t, look);
+    else
+        settle_for(fr, at, t, look);
+}
+
 static void frame_told(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
 {
     tpi_frame *fr = ctx->frame;
     if (fr->n_pending)
         tpi_settle(fr);
     add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
+    if (fr->trace && ctx->frame)
+        tpi_trace_look(fr, at, (tp_tensor *)t, TPI_LOOK_TRUTH, truth);
 }
 
 static void frame_before_error(tp_ctx *ctx)
@@ -664,6 +703,7 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
     fr->n_outside = 0;
     fr->as_recorded = true;
     fr->may_fail = fr->settling = fr->new_steps = fr->lost = false;
+    fr->trace = NULL;
     fr->base = 1;
     room r;
     tpi_call_of c = {.kind = TPI_STEP_ENTRY, .at = at};
@@ -696,6 +736,12 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
         if (number_all(fr, &c, &r, good ? n_out : 0, out))
             go_on(fr, &c, &same);
         numbers_done(fr, &c);
+        if (fr->trace && good)
+            tpi_trace_return(fr, at, n_out, out);
+        else if (fr->trace)
+            fr->trace->partial = true;
+    } else if (fr->trace) {
+        fr->trace->partial = true;
     }
     if (fr->new_steps) {
         fr->f->stats.recordings++;

@@ -1,6 +1,6 @@
 /* Captured functions: calls. */
 #include "base/env.h"
-#include "capture/capture_def.h"
+#include "capture/trace.h"
 #include "op/call.h"
 
 #include <string.h>
@@ -12,6 +12,9 @@ static void function_free(tpi_owned *o)
     tp_function *f = (tp_function *)o;
     tp_ctx *ctx = f->ctx;
     tpi_frame *fr = &f->frame;
+    tpi_pure_reset(f);
+    tpi_give_back(&ctx->mem, f->pure.watches,
+                  (size_t)f->pure.watches_size * sizeof *f->pure.watches);
     tpi_tree_free(&f->forward, ctx);
     tpi_tree_free(&f->backward, ctx);
     tpi_shared_free(f);
@@ -176,7 +179,7 @@ static tp_tensor *hand_out(tp_tensor *t, tpi_at at)
 static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
 {
     const tp_ctx *ctx = f->ctx;
-    if (ctx->frame || f->options.eager || ctx->trap_nan || f->running > 1)
+    if (ctx->frame || f->options.eager || ctx->trap_nan || f->running > 0)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!tpi_is_live(in[i]) || in[i]->status != TP_OK || in[i]->graph || in[i]->ctx != ctx)
@@ -188,6 +191,13 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
                       tp_tensor **out)
 {
     tp_ctx *ctx = f->ctx;
+    const bool can = can_capture(f, n_in, in);
+    if (can && f->pure.n_flows) {
+        if (tpi_replay(f, at, n_in, in, n_out, out)) {
+            f->stats.calls++;
+            return TP_OK;
+        }
+    }
     if (tp_scope_begin(ctx) != TP_OK)
         return TP_E_MEMORY;
     f->running++;
@@ -198,8 +208,9 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const struct tp_block *blocks = ctx->blocks;
     const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = f->name;
-    const bool captured =
-        can_capture(f, n_in, in) && tpi_frame_open(f, &f->forward, at, n_in, in);
+    const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
+    tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, n_in, in) : NULL;
+    f->frame.trace = captured ? trace : NULL;
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
@@ -213,6 +224,9 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         tp_scope_end(ctx);
     if (captured)
         tpi_frame_close(&f->frame, at, n_out, out);
+    f->frame.trace = NULL;
+    if (trace)
+        tpi_pure_end(f, at, trace, in);
     for (int i = 0; i < n_out; i++)
         out[i] = hand_out(out[i], at);
     tie(f, at, entry, n_out, out);
@@ -261,6 +275,47 @@ tp_tensor *tp_function_apply_at(const char *file, int line, tp_function *f, int 
 
 TPI_BARE(tp_tensor *, tp_function_apply, (tp_function * f, int n_in, tp_tensor *const *in), f,
          n_in, in)
+
+/* ---- pure functions: what they look at ----------------------------------------------------------------- */
+
+tp_status tp_function_watch_at(const char *file, int line, tp_function *f, const void *bytes,
+                               size_t n)
+{
+    static const char what[] = "tp_function_watch";
+    const tpi_at at = TPI_AT(file, line);
+    if (!f)
+        return TP_E_NULL;
+    tpi_pure *p = &f->pure;
+    if (!bytes)
+        return tpi_fail_status(f->ctx, at, what, TP_E_NULL, "the bytes are NULL");
+    if (f->running)
+        return tpi_fail_status(f->ctx, at, what, TP_E_STATE, "a call of \"%s\" runs", f->name);
+    if (n > TPI_MAX_WATCHED || p->n_watched + n > TPI_MAX_WATCHED)
+        return tpi_fail_status(f->ctx, at, what, TP_E_VALUE,
+                               "%zu bytes beside the %zu that are watched: at most %d are, as "
+                               "they are compared at each call; what is longer can be a tensor",
+                               n, p->n_watched, (int)TPI_MAX_WATCHED);
+    if (p->n_watches == p->watches_size) {
+        const int size = p->watches_size ? p->watches_size * 2 : 4;
+        tpi_watch *v = tpi_resize(&f->ctx->mem, p->watches, (size_t)p->watches_size * sizeof *v,
+                                  (size_t)size * sizeof *v);
+        if (!v) {
+            tpi_no_memory(f->ctx, at, what);
+            return TP_E_MEMORY;
+        }
+        p->watches = v;
+        p->watches_size = size;
+    }
+    tpi_pure_reset(f); /* what was recorded says nothing of them */
+    p->watches[p->n_watches++] = (tpi_watch){bytes, n};
+    p->n_watched += n;
+    return TP_OK;
+}
+
+tp_status(tp_function_watch)(tp_function *f, const void *bytes, size_t n)
+{
+    return tp_function_watch_at(NULL, 0, f, bytes, n);
+}
 
 /* ---- asking ------------------------------------------------------------------------------------------- */
 

@@ -366,10 +366,32 @@ static void compare_outputs(tpi_segment *s, const tpi_frame *fr, int from, bool 
 
 /* ---- running ------------------------------------------------------------------------------------------------ */
 
-static bool is_ready(tp_function *f, tpi_shared *p)
+/* So many compilers at most, or the machine does nothing else. */
+static bool may_compile(tp_function *f)
+{
+    int running = 0;
+    for (const tpi_shared *p = f->programs; p; p = p->next)
+        running += !p->ready && !p->failed && !p->waits && !tpi_program_has_c(p->program, 0) &&
+                   !tpi_program_broken(p->program);
+    return f->options.engine != TP_ENGINE_AUTO || running < TPI_MAX_COMPILERS;
+}
+
+/* Starts the compiler of one that waits for it. */
+static void start(tp_function *f, tpi_shared *p)
+{
+    p->waits = false;
+    f->stats.compilations++;
+    p->failed = !tpi_program_start_c(p->program, NULL);
+}
+
+bool tpi_shared_ready(tp_function *f, tpi_shared *p)
 {
     if (p->ready || p->failed)
         return p->ready;
+    if (p->waits && may_compile(f))
+        start(f, p);
+    if (p->waits || p->failed)
+        return false;
     if (f->options.engine == TP_ENGINE_REFERENCE) {
         p->ready = true;
     } else if (tpi_program_has_c(p->program, f->options.engine == TP_ENGINE_C ? -1 : 0)) {
@@ -539,16 +561,6 @@ static bool prepare(tpi_segment *s, tpi_frame *fr, int from)
     return false;
 }
 
-/* So many compilers at most, or the machine does nothing else. */
-static bool may_compile(tp_function *f)
-{
-    int running = 0;
-    for (const tpi_shared *p = f->programs; p; p = p->next)
-        running += !p->ready && !p->failed && !tpi_program_has_c(p->program, 0) &&
-                   !tpi_program_broken(p->program);
-    return f->options.engine != TP_ENGINE_AUTO || running < TPI_MAX_COMPILERS;
-}
-
 static bool may_fail(const tpi_frame *fr, int from, int to)
 {
     for (int i = from; i < to; i++)
@@ -588,7 +600,7 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to)
         else if (may_compile(fr->f))
             tpi_segment_build(s, fr, from);
     }
-    return s->program && is_ready(fr->f, s->program) && run_program(s, fr, from);
+    return s->program && tpi_shared_ready(fr->f, s->program) && run_program(s, fr, from);
 }
 
 tpi_segment_state tpi_segment_state_of(const tpi_segment *s)
@@ -621,6 +633,8 @@ bool tpi_shared_wait(tp_function *f)
 {
     bool ok = true;
     for (tpi_shared *p = f->programs; p; p = p->next) {
+        if (p->waits && !p->failed)
+            start(f, p);
         if (!p->failed && f->options.engine != TP_ENGINE_REFERENCE)
             ok &= tpi_program_has_c(p->program, -1);
         ok &= !p->failed;

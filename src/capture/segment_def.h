@@ -12,7 +12,15 @@ struct tpi_shared {
     tp_program *program;
     int *symbol_of; /* by the program's numbers: ours */
     bool ready, failed;
+    bool waits; /* its compiler has not been started */
 };
+
+/* The program of a graph with placeholders i0.. and names o0..: one that is there already, or new. It
+ * may wait to be compiled until it is asked for (tpi_shared_ready). NULL: memory is out. */
+tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int n_out,
+                           bool waits);
+/* Is it ready to run? */
+bool tpi_shared_ready(tp_function *f, tpi_shared *p);
 
 typedef struct tpi_input {
     int32_t code;          /* as operands are numbered */

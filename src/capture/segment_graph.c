@@ -190,56 +190,31 @@ tp_tensor *tpi_segment_declare(tp_graph *g, const tpi_step *first, int i, const 
     return y;
 }
 
-static tp_program *compile(const building *b, const tp_function *f)
+static tp_program *compile(tp_function *f, tp_graph *g, tpi_at at, int n_in, int n_out,
+                           tp_engine engine)
 {
-    const tpi_segment *s = b->s;
-    const size_t n = (size_t)(s->n_inputs + s->n_outputs);
+    const size_t n = (size_t)(n_in + n_out);
     char(*names)[12] = tpi_take(&f->ctx->mem, n * sizeof *names);
     const char **list = tpi_take(&f->ctx->mem, n * sizeof *list);
     tp_program *p = NULL;
-    for (size_t i = 0; i < n && names && list; i++) {
-        const bool in = i < (size_t)s->n_inputs;
-        snprintf(names[i], sizeof names[i], "%c%d", in ? 'i' : 'o',
-                 in ? (int)i : (int)i - s->n_inputs);
+    for (int i = 0; i < n_in + n_out && names && list; i++) {
+        snprintf(names[i], sizeof names[i], "%c%d", i < n_in ? 'i' : 'o',
+                 i < n_in ? i : i - n_in);
         list[i] = names[i];
     }
-    const tp_compile_options opt = {.engine = f->options.engine == TP_ENGINE_REFERENCE
-                                                  ? TP_ENGINE_REFERENCE
-                                                  : TP_ENGINE_AUTO};
+    const tp_compile_options opt = {.engine = engine};
     if (names && list)
-        p = tp_graph_compile_at(s->step->at.file, s->step->at.line, b->g, s->n_inputs, list,
-                                s->n_outputs, list + s->n_inputs, &opt);
+        p = tp_graph_compile_at(at.file, at.line, g, n_in, list, n_out, list + n_in, &opt);
     tpi_give_back(&f->ctx->mem, names, n * sizeof *names);
     tpi_give_back(&f->ctx->mem, (void *)list, n * sizeof *list);
     return p;
 }
 
-/* The program of a graph with this text: there already, or new. Takes the text. */
-static tpi_shared *share_program(const building *b, tp_function *f, char *text)
+/* Which of our symbols the program's are. */
+static void find_symbols(tp_ctx *ctx, tpi_shared *p)
 {
-    tpi_mem *m = &f->ctx->mem;
-    for (tpi_shared *p = f->programs; p; p = p->next)
-        if (strcmp(p->text, text) == 0) {
-            tp_free(f->ctx, text);
-            return p;
-        }
-    tpi_shared *p = tpi_take(m, sizeof *p);
-    if (!p) {
-        tp_free(f->ctx, text);
-        return NULL;
-    }
-    *p = (tpi_shared){.next = f->programs, .text = text, .program = compile(b, f)};
-    f->programs = p;
-    if (!p->program) {
-        p->failed = true;
-        return p;
-    }
-    tpi_object_remove(&p->program->owned); /* the function owns it */
-    f->stats.compilations++;
-    tpi_capture_log(f, b->s->step->at, "a program for %d steps, %d kernels: %s", b->s->n_steps,
-                    p->program->stats.kernels, b->s->why_new);
     const int n = p->program->n_symbols;
-    p->symbol_of = tpi_take(m, (size_t)n * sizeof *p->symbol_of);
+    p->symbol_of = tpi_take(&ctx->mem, (size_t)n * sizeof *p->symbol_of);
     p->failed = !p->symbol_of;
     for (int i = 0; i < n && p->symbol_of; i++) {
         const char *name = tpi_dim_symbol_name(p->program->graph->dims, i);
@@ -252,6 +227,37 @@ static tpi_shared *share_program(const building *b, tp_function *f, char *text)
         tp_program_free(p->program);
         p->program = NULL;
     }
+}
+
+tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int n_out,
+                           bool waits)
+{
+    tpi_mem *m = &f->ctx->mem;
+    char *text = tp_graph_text(g);
+    for (tpi_shared *p = f->programs; p && text; p = p->next)
+        if (strcmp(p->text, text) == 0) {
+            tp_free(f->ctx, text);
+            return p;
+        }
+    tpi_shared *p = text ? tpi_take(m, sizeof *p) : NULL;
+    if (!p) {
+        tp_free(f->ctx, text);
+        return NULL;
+    }
+    const bool reference = f->options.engine == TP_ENGINE_REFERENCE;
+    *p = (tpi_shared){.next = f->programs, .text = text, .waits = waits && !reference};
+    p->program = compile(f, g, at, n_in, n_out,
+                         reference || waits ? TP_ENGINE_REFERENCE : TP_ENGINE_AUTO);
+    f->programs = p;
+    if (!p->program) {
+        p->failed = true;
+        return p;
+    }
+    if (p->waits) /* until then by the eager kernels */
+        p->program->engine = TP_ENGINE_AUTO;
+    tpi_object_remove(&p->program->owned); /* the function owns it */
+    f->stats.compilations += !p->waits;
+    find_symbols(f->ctx, p);
     return p;
 }
 
@@ -269,14 +275,18 @@ void tpi_segment_build(tpi_segment *s, tpi_frame *fr, int from)
     b.nodes = tpi_take(&ctx->mem, nodes);
     b.symbols = tpi_take(&ctx->mem, symbols);
     bool ok = b.g && b.inputs && b.nodes && b.symbols && tp_scope_begin(ctx) == TP_OK;
-    char *text = NULL;
     if (ok) {
         ctx->recording = true;
         memset(b.nodes, 0, nodes);
         ok = add_nodes(&b);
-        text = ok ? tp_graph_text(b.g) : NULL;
-        if (text)
-            s->program = share_program(&b, fr->f, text);
+        const int64_t before = fr->f->stats.compilations;
+        if (ok)
+            s->program =
+                tpi_shared_for(fr->f, b.g, s->step->at, s->n_inputs, s->n_outputs, false);
+        if (fr->f->stats.compilations != before)
+            tpi_capture_log(
+                fr->f, s->step->at, "a program for %d steps, %d kernels: %s", s->n_steps,
+                s->program->program ? s->program->program->stats.kernels : 0, s->why_new);
         tp_scope_end(ctx);
     }
     s->programs++;

@@ -116,7 +116,8 @@ static void put_tree(const tpi_tree *tree, const char *title, tpi_str *out)
             s = put_segment(s, depth + 1, number++, out);
         } else if (s->kind != TPI_STEP_ENTRY) {
             static const char *const looks[] = {"a value is read", "tp_truth",
-                                                "assigned at once", "settled"};
+                                                "assigned at once", "settled",
+                                                "printed or saved"};
             indent(depth + 1, out);
             put_place(s, out);
             if (s->kind == TPI_STEP_RETURN)

@@ -216,7 +216,7 @@ static const char *text_of(const tp_tensor *t, tpi_str *s)
 {
     *s = (tpi_str){0};
     if (tpi_is_live(t) && t->ctx && !t->graph)
-        tpi_look_at(TPI_AT(NULL, 0), t, TPI_LOOK_READ);
+        tpi_look_at(TPI_AT(NULL, 0), t, TPI_LOOK_SHOW);
     if (tp_failed(t))
         return tp_error_text(t);
     *s = TPI_STR(&t->ctx->mem);

@@ -401,7 +401,7 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
                                "the value of a symbolic tensor is known only when its graph is "
                                "run: save what tp_graph_run gives, or the graph by "
                                "tp_graph_save");
-    tpi_look_at(at, t, TPI_LOOK_READ);
+    tpi_look_at(at, t, TPI_LOOK_SHOW);
     if (t->status != TP_OK)
         return (tp_status)t->status;
     tpi_str s = TPI_STR(&ctx->mem);

@@ -12,9 +12,10 @@ static const both_way ways[] = {
 };
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
-tp_function *make(bed *b, const char *name, tp_body body, void *user)
+static tp_function *make_with(bed *b, const char *name, tp_body body, void *user,
+                              const tp_function_options *opt)
 {
-    tp_function *f = tp_function_new(b->tp, name, body, user, &b->way->opt);
+    tp_function *f = tp_function_new(b->tp, name, body, user, opt);
     if (!f)
         fail_msg("%s: no function: %s", b->way->name, tp_error_message(b->tp));
     for (int i = 0; i < b->n_made; i++)
@@ -22,6 +23,18 @@ tp_function *make(bed *b, const char *name, tp_body body, void *user)
             return b->made[i] = f;
     assert_true(b->n_made < BOTH_FUNCTIONS);
     return b->made[b->n_made++] = f;
+}
+
+tp_function *make(bed *b, const char *name, tp_body body, void *user)
+{
+    return make_with(b, name, body, user, &b->way->opt);
+}
+
+tp_function *make_pure(bed *b, const char *name, tp_body body, void *user)
+{
+    tp_function_options opt = b->way->opt;
+    opt.pure = true;
+    return make_with(b, name, body, user, &opt);
 }
 
 void discard(bed *b, tp_function *f)

@@ -31,6 +31,8 @@ typedef struct bed {
 
 /* A function of the way the scenario is run. */
 tp_function *make(bed *b, const char *name, tp_body body, void *user);
+/* The same, declared pure. */
+tp_function *make_pure(bed *b, const char *name, tp_body body, void *user);
 /* Frees one that make() gave. */
 void discard(bed *b, tp_function *f);
 /* Waits for compilations, when the scenario is run in a way that does. */

@@ -1,0 +1,83 @@
+/* Blocks: a flow as stretches without a look, each one program with registers in and out. */
+#ifndef TAPIR_BLOCKS_H
+#define TAPIR_BLOCKS_H
+
+#include "capture/flow.h"
+#include "capture/segment_def.h"
+
+/* A value while a call is replayed. Values are never written over while somebody holds them. */
+typedef struct tpi_reg {
+    tpi_buf *buf; /* one reference; NULL: an extern's own memory, or none yet */
+    char *data;
+    uint64_t stamp; /* when it was made; before this call began: it has none */
+    int32_t ext;    /* the extern that it is; -1 */
+    int32_t init;   /* the extern that it is at first; -1 */
+    int32_t node;   /* whose value it is; -1 */
+    bool used;      /* by another block than that which makes it */
+    bool dirty;     /* an extern that was assigned in this call */
+    size_t bytes;
+    tp_tensor *header; /* type, sizes; of an extern: the tensor */
+} tpi_reg;
+
+/* What a block reads. */
+typedef struct tpi_port {
+    int32_t reg, alt; /* alt: instead, when that has no value in this call; -1 */
+    int32_t now;      /* the one of them, in this run */
+    bool soft;        /* it may have none */
+    int32_t node, k;  /* an operand that it is */
+    int32_t n_doubts;
+    int32_t *doubts; /* blocks: if one of them ran since it was made, C may mean its value */
+} tpi_port;
+
+/* All at once, when the program has run. from: a port, or ~n for the n-th output. */
+typedef struct tpi_move {
+    int32_t to, from;
+} tpi_move;
+
+typedef struct tpi_output {
+    int32_t place, reg;
+    bool reuse;      /* its memory is free to be written while the block runs */
+    int32_t pointer; /* of the program's table */
+    tpi_buf *buf;    /* in this run */
+    bool fresh;      /* not the register's */
+} tpi_output;
+
+typedef struct tpi_block {
+    int32_t n_nodes, nodes_size;
+    int32_t *nodes;
+    int32_t n_in, in_size, n_feeds; /* those that the program reads come first */
+    tpi_port *in;
+    int32_t *pointers; /* of feeds, in the program's table; -1: not read */
+    int32_t n_out;
+    tpi_output *out;
+    int32_t n_moves;
+    tpi_move *moves;
+    int32_t n_ends; /* what is looked at, or the results: a port, or ~n */
+    int32_t *ends;
+    int32_t n_edges;
+    tpi_edge *edges; /* to: block */
+    int32_t limit, turns;
+    bool loops;
+    int32_t n_random;
+    uint64_t stamp; /* when it ran last */
+    int64_t runs;
+    tpi_shared *program; /* NULL: nothing to compute */
+    bool direct;         /* it may be entered without a detour */
+} tpi_block;
+
+struct tpi_blocks {
+    int32_t n;
+    tpi_block *v;
+    int32_t n_regs;
+    tpi_reg *regs;
+    int32_t n_var_regs;
+    uint64_t clock, base; /* base: when this call began */
+    int64_t nodes_size;   /* of the flow when they were made */
+    int32_t *node_reg;    /* by node; -1 */
+};
+
+/* Makes the blocks and their programs: w->blocks, NULL when that cannot be (w->why). */
+void tpi_blocks_make(tpi_flow *w);
+void tpi_blocks_free(tpi_flow *w);
+
+#endif

@@ -1,0 +1,535 @@
+/* Flows: nodes and edges, made from traces. */
+#include "capture/flow.h"
+
+#include "capture/blocks.h"
+#include "op/draw.h"
+
+#include <string.h>
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+static void drop_nodes(tpi_flow *w)
+{
+    tpi_mem *m = &w->ctx->mem;
+    for (int i = 0; i < w->n_nodes; i++) {
+        tpi_node *n = &w->nodes[i];
+        tpi_give_back(m, n->in, (size_t)n->n_in * sizeof *n->in);
+        tpi_give_back(m, n->edges, (size_t)n->edges_size * sizeof *n->edges);
+    }
+    w->n_nodes = 0;
+    w->n_joins = w->n_loops = 0;
+    tpi_flow_forget_values(w);
+}
+
+void tpi_flow_free(tpi_flow *w)
+{
+    if (!w)
+        return;
+    tpi_mem *m = &w->ctx->mem;
+    tpi_blocks_free(w);
+    drop_nodes(w);
+    for (int i = 0; i < w->n_traces; i++)
+        tpi_trace_free(w->traces[i]);
+    for (int i = 0; i < w->n_externs; i++)
+        tpi_unref(w->externs[i].tensor);
+    tpi_give_back(m, w->nodes, (size_t)w->nodes_size * sizeof *w->nodes);
+    tpi_give_back(m, w->vars, (size_t)w->vars_size * sizeof *w->vars);
+    tpi_give_back(m, w->externs, (size_t)w->externs_size * sizeof *w->externs);
+    tpi_give_back(m, w->args, (size_t)w->n_in * sizeof *w->args);
+    tpi_give_back(m, w->watched, w->n_watched);
+    tpi_give_back(m, w, sizeof *w);
+}
+
+static char *copy_watched(const tp_function *f)
+{
+    char *v = tpi_take((tpi_mem *)&f->ctx->mem, f->pure.n_watched);
+    size_t at = 0;
+    for (int i = 0; i < f->pure.n_watches && v; i++) {
+        memcpy(v + at, f->pure.watches[i].bytes, f->pure.watches[i].n);
+        at += f->pure.watches[i].n;
+    }
+    return v;
+}
+
+enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
+
+static int add_extern(tpi_flow *w, const tpi_origin *o)
+{
+    if (w->n_externs == w->externs_size) {
+        const int32_t size = w->externs_size ? w->externs_size * 2 : 16;
+        tpi_extern *v =
+            tpi_resize(&w->ctx->mem, w->externs, (size_t)w->externs_size * sizeof *v,
+                       (size_t)size * sizeof *v);
+        if (!v)
+            return -1;
+        w->externs = v;
+        w->externs_size = size;
+    }
+    tpi_ref(o->tensor);
+    w->externs[w->n_externs] = (tpi_extern){.from = o->from,
+                                            .arg = o->arg,
+                                            .tensor = o->tensor,
+                                            .seq = o->tensor->seq,
+                                            .flags = o->tensor->flags & GUARDED};
+    return w->n_externs++;
+}
+
+tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
+{
+    tpi_flow *w = tpi_take(&f->ctx->mem, sizeof *w);
+    if (!w)
+        return NULL;
+    memset(w, 0, sizeof *w);
+    w->ctx = f->ctx;
+    w->f = f;
+    w->recording = recording;
+    w->n_in = t->n_args;
+    w->args = tpi_take(&f->ctx->mem, (size_t)w->n_in * sizeof *w->args);
+    w->watched = copy_watched(f);
+    w->n_watched = w->watched ? f->pure.n_watched : 0;
+    bool ok = w->args && w->watched;
+    for (int i = 0; i < t->n_origins && ok && t->origins[i].from == TPI_FROM_ARG; i++) {
+        ok = add_extern(w, &t->origins[i]) >= 0;
+        w->n_args++;
+    }
+    for (int i = 0; i < w->n_in && ok; i++)
+        w->args[i] = ~t->args[i];
+    if (ok)
+        return w;
+    if (!w->args)
+        w->n_in = 0;
+    tpi_flow_free(w);
+    return NULL;
+}
+
+/* ---- tensors from outside ------------------------------------------------------------------------- */
+
+static bool same_bytes(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->dtype == b->dtype && tpi_same_shape(a, b) &&
+           memcmp(a->data, b->data, tpi_bytes(a)) == 0;
+}
+
+static int find_extern(const tpi_flow *w, const tpi_origin *o)
+{
+    for (int i = 0; i < w->n_externs; i++) {
+        const tpi_extern *e = &w->externs[i];
+        if (e->from != o->from)
+            continue;
+        if (e->from == TPI_FROM_ARG     ? e->arg == o->arg
+            : e->from == TPI_FROM_STATE ? e->tensor == o->tensor
+                                        : same_bytes(e->tensor, o->tensor))
+            return i;
+    }
+    return -1;
+}
+
+/* Was what comes as state now an argument before, of which no other was seen? Then which uses meant
+ * the argument is not known. */
+static bool was_argument(const tpi_flow *w, const tp_tensor *t)
+{
+    for (int i = 0; i < w->n_args; i++)
+        if (!w->externs[i].general && w->externs[i].tensor == t)
+            return true;
+    return false;
+}
+
+/* Operands from outside become externs. */
+static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
+{
+    tpi_mem *m = &w->ctx->mem;
+    const size_t bytes = (size_t)t->n_origins * sizeof(int32_t);
+    int32_t *which = tpi_take(m, bytes);
+    bool ok = which;
+    for (int i = 0; i < t->n_origins && ok; i++) {
+        const tpi_origin *o = &t->origins[i];
+        which[i] = find_extern(w, o);
+        if (o->from == TPI_FROM_STATE && was_argument(w, o->tensor))
+            *impure = true;
+        if (which[i] < 0)
+            which[i] = add_extern(w, o);
+        ok = which[i] >= 0 && !*impure;
+        if (ok && o->from == TPI_FROM_ARG) {
+            tpi_extern *e = &w->externs[which[i]];
+            e->general |= e->tensor != o->tensor || e->seq != o->tensor->seq;
+        }
+    }
+    for (int i = 0; i < t->n_in && ok; i++)
+        if (t->in[i] < 0)
+            t->in[i] = ~which[~t->in[i]];
+    for (int i = 0; i < t->n_origins; i++)
+        tpi_unref(t->origins[i].tensor);
+    t->n_origins = 0;
+    tpi_give_back(m, which, bytes);
+    return ok;
+}
+
+/* ---- nodes and edges ------------------------------------------------------------------------------- */
+
+static int add_node(tpi_flow *w, const tpi_trace *t, const tpi_item *x)
+{
+    tpi_mem *m = &w->ctx->mem;
+    if (w->n_nodes == w->nodes_size) {
+        const int32_t size = w->nodes_size ? w->nodes_size * 2 : 64;
+        tpi_node *v = tpi_resize(m, w->nodes, (size_t)w->nodes_size * sizeof *v,
+                                 (size_t)size * sizeof *v);
+        if (!v)
+            return -1;
+        w->nodes = v;
+        w->nodes_size = size;
+    }
+    tpi_node *n = &w->nodes[w->n_nodes];
+    *n = (tpi_node){.kind = x ? x->kind : TPI_STEP_ENTRY};
+    if (x) {
+        n->dtype = x->dtype;
+        n->rank = x->rank;
+        n->look = x->look;
+        n->hash = x->hash;
+        n->op = x->op;
+        n->attrs = x->attrs;
+        n->at = x->at;
+        n->item = x;
+        n->in = tpi_take(m, (size_t)x->n_in * sizeof *n->in);
+        if (!n->in)
+            return -1;
+        n->n_in = x->n_in;
+        for (int k = 0; k < n->n_in; k++) {
+            const tpi_code c = tpi_item_in(t, x)[k];
+            n->in[k] = (tpi_operand_of){.outside = c < 0 ? ~c : TPI_NO_EXTERN};
+        }
+    }
+    return w->n_nodes++;
+}
+
+tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size)
+{
+    for (int i = 0; i < n->n_edges; i++)
+        if (n->edges[i].size == size && memcmp(n->edges[i].seen, seen, (size_t)size) == 0)
+            return &n->edges[i];
+    return NULL;
+}
+
+static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, bool back)
+{
+    tpi_node *n = &w->nodes[from];
+    if (n->n_edges == n->edges_size) {
+        const int32_t size = n->edges_size ? n->edges_size * 2 : 1;
+        tpi_edge *v = tpi_resize(&w->ctx->mem, n->edges, (size_t)n->edges_size * sizeof *v,
+                                 (size_t)size * sizeof *v);
+        if (!v)
+            return false;
+        n->edges = v;
+        n->edges_size = size;
+    }
+    tpi_edge *e = &n->edges[n->n_edges++];
+    *e = (tpi_edge){.to = to, .back = back};
+    if (n->kind == TPI_STEP_LOOK) {
+        e->size = x->size;
+        memcpy(e->seen, x->seen, x->size);
+    }
+    w->nodes[to].loops |= back;
+    return true;
+}
+
+/* The edge that a trace takes behind its item i. */
+static tpi_edge *edge_behind(const tpi_flow *w, int node, const tpi_trace *t, int i)
+{
+    const tpi_node *n = &w->nodes[node];
+    if (n->kind != TPI_STEP_LOOK)
+        return n->n_edges ? &n->edges[0] : NULL;
+    return tpi_flow_edge(n, t->items[i].seen, t->items[i].size);
+}
+
+static bool same_place(tpi_at a, tpi_at b)
+{
+    return a.line == b.line &&
+           (a.file == b.file || (a.file && b.file && strcmp(a.file, b.file) == 0));
+}
+
+static bool same_attrs(const tpi_op *op, const void *a, const void *b)
+{
+    if (op != &tpi_op_random)
+        return !op->attrs_size || memcmp(a, b, op->attrs_size) == 0;
+    tpi_random_attrs x = *(const tpi_random_attrs *)a; /* drawn from where the context is */
+    const tpi_random_attrs *y = b;
+    x.seed = y->seed;
+    x.at = y->at;
+    return memcmp(&x, y, sizeof x) == 0;
+}
+
+bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x)
+{
+    (void)w;
+    if (n->hash != x->hash || n->kind != x->kind || n->op != x->op || n->n_in != x->n_in ||
+        n->look != x->look || n->dtype != x->dtype || n->rank != x->rank ||
+        !same_place(n->at, x->at) ||
+        memcmp(n->item->shape, x->shape, sizeof(int64_t) * x->rank) != 0)
+        return false;
+    for (int k = 0; k < n->n_in; k++) {
+        const tpi_code c = tpi_item_in(t, x)[k];
+        if (c < 0 && n->in[k].outside != TPI_NO_EXTERN && n->in[k].outside != ~c)
+            return false;
+    }
+    if (x->kind == TPI_STEP_RETURN)
+        return memcmp(n->item->seen, x->seen, (size_t)x->n_in) == 0;
+    return x->kind != TPI_STEP_OP || same_attrs(x->op, n->attrs, x->attrs);
+}
+
+/* ---- joins and loops --------------------------------------------------------------------------------- */
+
+typedef enum follows {
+    FOLLOWS_NOT,
+    FOLLOWS_TO_NEW, /* to a look, of which this outcome is new */
+    FOLLOWS
+} follows;
+
+/* Putting one trace in. */
+typedef struct putting {
+    tpi_flow *w;
+    tpi_trace *t;
+    int p;          /* the item */
+    int tail;       /* the node before it */
+    int n_ahead;    /* nodes that follow the look at which it left the others, nearest first */
+    int32_t *ahead; /* room for all nodes */
+    int ahead_size;
+} putting;
+
+/* Does the rest of the trace do what node `m` and those behind it do? The edge that is to be
+ * made leads to it too. */
+static follows follow(const putting *u, int m, bool *passed)
+{
+    const tpi_flow *w = u->w;
+    const int first = m;
+    for (int i = u->p; i < u->t->n; i++) {
+        const tpi_item *x = &u->t->items[i];
+        if (!tpi_flow_same(w, &w->nodes[m], u->t, x))
+            return FOLLOWS_NOT;
+        if (x->kind == TPI_STEP_RETURN)
+            return FOLLOWS;
+        const tpi_edge *e = edge_behind(w, m, u->t, i);
+        *passed |= x->kind == TPI_STEP_LOOK;
+        if (e)
+            m = e->to;
+        else if (m == u->tail && (x->kind != TPI_STEP_LOOK ||
+                                  memcmp(x->seen, u->t->items[u->p - 1].seen, x->size) == 0))
+            m = first;
+        else
+            return x->kind == TPI_STEP_LOOK ? FOLLOWS_TO_NEW : FOLLOWS_NOT;
+    }
+    return FOLLOWS_NOT;
+}
+
+/* Nodes behind a look, nearest first, loops not gone round again. */
+static bool look_ahead(putting *u, int look)
+{
+    tpi_flow *w = u->w;
+    if (u->ahead_size < w->n_nodes) {
+        tpi_give_back(&w->ctx->mem, u->ahead, (size_t)u->ahead_size * sizeof *u->ahead);
+        u->ahead_size = w->n_nodes;
+        u->ahead = tpi_take(&w->ctx->mem, (size_t)u->ahead_size * sizeof *u->ahead);
+        if (!u->ahead)
+            u->ahead_size = 0;
+    }
+    u->n_ahead = 0;
+    if (!u->ahead)
+        return false;
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].mark = 0;
+    w->nodes[look].mark = 1;
+    for (int at = look, done = 0;; at = u->ahead[done++]) {
+        const tpi_node *n = &w->nodes[at];
+        for (int k = 0; k < n->n_edges; k++) {
+            const int to = n->edges[k].to;
+            if (n->edges[k].back || w->nodes[to].mark)
+                continue;
+            w->nodes[to].mark = 1;
+            u->ahead[u->n_ahead++] = to;
+        }
+        if (done == u->n_ahead)
+            return true;
+    }
+}
+
+static int find_join(const putting *u)
+{
+    bool passed = false;
+    for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++)
+        if (follow(u, u->ahead[i], &passed) != FOLLOWS_NOT)
+            return u->ahead[i];
+    return -1;
+}
+
+static bool is_site(const tpi_flow *w, const tpi_item *x)
+{
+    for (int i = 0; i < w->n_sites; i++)
+        if (w->sites[i].hash == x->hash && w->sites[i].line == x->at.line)
+            return true;
+    return false;
+}
+
+/* A node of this run, before the last look of a loop. */
+static int find_loop(const putting *u)
+{
+    enum { FAR = 1 << 14 };
+    const tpi_flow *w = u->w;
+    bool turned = false;
+    for (int j = u->p - 1; j >= 0 && u->p - j < FAR && w->n_sites && !w->caution; j--) {
+        const tpi_item *x = &u->t->items[j];
+        turned |= x->kind == TPI_STEP_LOOK && is_site(w, x);
+        bool passed = false;
+        if (turned && x->hash == u->t->items[u->p].hash &&
+            follow(u, x->node, &passed) != FOLLOWS_NOT && passed)
+            return x->node;
+    }
+    return -1;
+}
+
+/* The node for item p, where no edge leads on. */
+static int next_node(putting *u, bool *back)
+{
+    tpi_flow *w = u->w;
+    *back = false;
+    int to = find_join(u);
+    if (to >= 0) {
+        w->n_joins++;
+        return to;
+    }
+    to = find_loop(u);
+    if (to >= 0) {
+        *back = true;
+        w->n_loops += !w->nodes[to].loops;
+        return to;
+    }
+    return add_node(w, u->t, &u->t->items[u->p]);
+}
+
+static void note_outside(tpi_flow *w, int node, const tpi_trace *t, const tpi_item *x)
+{
+    for (int k = 0; k < x->n_in; k++) {
+        const tpi_code c = tpi_item_in(t, x)[k];
+        if (c < 0)
+            w->nodes[node].in[k].outside = ~c;
+        if (c < 0 && k == 0 && x->kind == TPI_STEP_ASSIGN)
+            w->externs[~c].assigned = true;
+    }
+}
+
+/* False: memory is out, or the trace contradicts those before. */
+static bool put(tpi_flow *w, tpi_trace *t, bool *impure)
+{
+    putting u = {.w = w, .t = t, .tail = TPI_ENTRY_NODE};
+    bool ok = true, along = true;
+    for (u.p = 0; u.p < t->n && ok; u.p++) {
+        tpi_item *x = &t->items[u.p];
+        const tpi_edge *e = edge_behind(w, u.tail, t, u.p - 1);
+        int to = e ? e->to : -1;
+        if (e && !tpi_flow_same(w, &w->nodes[to], t, x)) {
+            *impure = true;
+            ok = false;
+        } else if (!e) {
+            bool back;
+            if (along && w->nodes[u.tail].kind == TPI_STEP_LOOK)
+                ok = look_ahead(&u, u.tail);
+            const int n = w->n_nodes;
+            to = ok ? next_node(&u, &back) : -1;
+            ok = to >= 0 && add_edge(w, u.tail, to, u.p ? x - 1 : NULL, back);
+            along = to < n; /* among nodes that were there */
+            if (along)
+                u.n_ahead = 0;
+        } else {
+            along = true;
+        }
+        if (!ok)
+            break;
+        note_outside(w, to, t, x);
+        x->node = to;
+        u.tail = to;
+    }
+    tpi_give_back(&w->ctx->mem, u.ahead, (size_t)u.ahead_size * sizeof *u.ahead);
+    return ok;
+}
+
+/* Turns that loops have had, at most; how often edges were taken. */
+static void count_turns(tpi_flow *w)
+{
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].limit = 0;
+    for (int k = 0; k < w->n_traces; k++) {
+        const tpi_trace *t = w->traces[k];
+        for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node) {
+            const tpi_edge *e = edge_behind(w, from, t, i - 1);
+            tpi_node *to = &w->nodes[t->items[i].node];
+            to->turns = e->back ? to->turns + 1 : 0;
+            if (to->turns > to->limit)
+                to->limit = to->turns;
+        }
+    }
+}
+
+static int count_visits(const tpi_trace *t, const tpi_item *look)
+{
+    int n = 0;
+    for (int i = 0; i < t->n; i++)
+        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].hash == look->hash &&
+             t->items[i].at.line == look->at.line;
+    return n;
+}
+
+/* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
+static bool find_sites(tpi_flow *w)
+{
+    const int most = (int)(sizeof w->sites / sizeof *w->sites), before = w->n_sites;
+    const tpi_trace *last = w->traces[w->n_traces - 1];
+    for (int i = 0; i < last->n && w->n_sites < most; i++) {
+        const tpi_item *x = &last->items[i];
+        if (x->kind != TPI_STEP_LOOK || is_site(w, x))
+            continue;
+        const int visits = count_visits(last, x);
+        for (int k = 0; k + 1 < w->n_traces; k++) {
+            const int others = count_visits(w->traces[k], x);
+            if (others == 0 || others == visits)
+                continue;
+            w->sites[w->n_sites++] = (tpi_loop_site){.hash = x->hash, .line = x->at.line};
+            break;
+        }
+    }
+    return w->n_sites > before;
+}
+
+/* All traces anew. */
+static bool rebuild(tpi_flow *w, bool *impure, bool *misfit)
+{
+    *impure = *misfit = false;
+    drop_nodes(w);
+    bool ok = add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
+    for (int i = 0; i < w->n_traces && ok; i++)
+        ok = put(w, w->traces[i], impure);
+    return ok && tpi_flow_values(w, misfit);
+}
+
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
+{
+    *impure = false;
+    bool misfit = false;
+    if (w->n_traces == TPI_MAX_TRACES)
+        *impure = true;
+    if (*impure || !take_origins(w, t, impure)) {
+        tpi_trace_free(t);
+        return false;
+    }
+    w->n_out = t->items[t->n - 1].n_in;
+    w->traces[w->n_traces++] = t;
+    bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
+    ok = ok && put(w, t, impure);
+    if (ok)
+        ok = !w->caution && find_sites(w) ? rebuild(w, impure, &misfit)
+                                          : tpi_flow_values(w, &misfit);
+    while (!ok && (*impure || misfit) && w->caution < 2) {
+        w->caution++;
+        ok = rebuild(w, impure, &misfit);
+    }
+    *impure |= misfit;
+    if (ok)
+        count_turns(w);
+    return ok;
+}

@@ -1,0 +1,149 @@
+/* Flows: what a pure function does, so far as it is known, as a graph that runs without C.
+ *
+ * A *node* is an op, an assignment, a look, the return. Behind a look there is an edge for each
+ * outcome seen, behind all else one. A flow is made from traces (trace.h): the first is a line;
+ * a further one follows the nodes while it does the same, and where an outcome is new, new nodes are
+ * added until what it does is what some node and those behind it do, to the return or to the next
+ * outcome that is new: a *join*, or, when that node was passed before in this run, a *loop*. A loop
+ * is made only at a look that traces have passed a different number of times, and it never runs more
+ * turns than a trace had: C may count them.
+ *
+ * What an operand is follows from all traces: of the nodes that have made it (its *makers*) the one
+ * that ran last, or the last but one (`age`). That is a *variable* of the flow. An operand of one
+ * maker that did not run takes the variable that it was equal to wherever it was seen. Where
+ * traces leave it open which value C would use, the replay is abandoned and C tells.
+ *
+ * For running, nodes without a look between are a *block*: one program, with *registers* in
+ * and out. All sizes are exact; a flow is for one way of being called (types, sizes, aliasing,
+ * recording, watched bytes). */
+#ifndef TAPIR_FLOW_H
+#define TAPIR_FLOW_H
+
+#include "capture/trace.h"
+
+enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
+
+typedef struct tpi_edge {
+    int32_t to; /* node; when blocks are made: too */
+    bool back;  /* of a loop */
+    uint8_t size;
+    int64_t taken;
+    char seen[TPI_MAX_READ]; /* the outcome */
+} tpi_edge;
+
+/* Where an operand comes from. */
+typedef enum tpi_source_kind {
+    TPI_SOURCE_EXTERN, /* n: extern */
+    TPI_SOURCE_NODE,   /* n: node, its last value */
+    TPI_SOURCE_VAR     /* n: variable */
+} tpi_source_kind;
+
+typedef struct tpi_source {
+    tpi_source_kind kind;
+    int32_t n;
+} tpi_source;
+
+typedef struct tpi_operand_of {
+    int32_t outside;   /* extern that it has been; TPI_NO_EXTERN: none */
+    int32_t maker;     /* node that made it; -1: none yet; -2: several */
+    bool late;         /* it was not the maker's last value */
+    tpi_source source; /* found when all traces are in */
+} tpi_operand_of;
+
+typedef struct tpi_node {
+    tpi_step_kind kind; /* TPI_STEP_ENTRY: the first */
+    uint8_t dtype, rank, look;
+    bool unused; /* in some trace nothing was computed from it */
+    bool loops;  /* a back edge leads here */
+    uint32_t hash;
+    const tpi_op *op;
+    const void *attrs; /* of the trace that added it, as its item */
+    tpi_at at;
+    const tpi_item *item;
+    int32_t n_in;
+    tpi_operand_of *in;
+    int32_t n_edges, edges_size;
+    tpi_edge *edges;
+    int32_t block, place; /* in which it is, and where */
+    int32_t limit, turns; /* of a loop that begins here: at most; scratch of a walk */
+    int32_t mark;         /* scratch */
+} tpi_node;
+
+/* A tensor from outside. */
+typedef struct tpi_extern {
+    tpi_from from;
+    int arg;
+    tp_tensor *tensor; /* one reference; of an argument: the first one seen */
+    uint64_t seq;      /* of that */
+    bool general;      /* ARG: others have been seen there */
+    bool assigned;
+    uint8_t flags; /* that are guarded */
+} tpi_extern;
+
+/* A value that changes its maker: the last of them that ran, or the last but `age`. */
+typedef struct tpi_var {
+    int32_t age;
+    int32_t init[2]; /* externs that it is at first: by how many makers have run */
+    int32_t n, size;
+    int32_t *makers; /* nodes, ascending */
+    int32_t reg;     /* of age 0; that of age 1 is the next one; -1: none */
+} tpi_var;
+
+typedef struct tpi_loop_site {
+    uint32_t hash;
+    int line;
+} tpi_loop_site;
+
+typedef struct tpi_blocks tpi_blocks; /* blocks.h */
+
+struct tpi_flow {
+    tp_ctx *ctx;
+    tp_function *f;
+    /* guards: */
+    int n_in, n_out;
+    bool recording;
+    char *watched; /* what tp_function_watch named, as it was */
+    size_t n_watched;
+    int32_t n_externs, externs_size;
+    tpi_extern *externs; /* arguments first, in order */
+    int32_t n_args;      /* of them: different ones */
+    int32_t *args;       /* by argument: which */
+    /* what is known: */
+    int n_traces;
+    tpi_trace *traces[TPI_MAX_TRACES];
+    int32_t n_nodes, nodes_size;
+    tpi_node *nodes;
+    int32_t n_vars, vars_size;
+    tpi_var *vars;
+    int n_sites;
+    tpi_loop_site sites[64];
+    int caution; /* 1: no loops; 2: no joins either */
+    int32_t n_joins, n_loops;
+    tpi_blocks *blocks; /* NULL: not to be run */
+    tpi_why why;        /* then: why */
+    tpi_at why_at;
+    int64_t replays;
+};
+
+/* ---- flow.c: nodes and edges ------------------------------------------------------------------- */
+
+tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
+void tpi_flow_free(tpi_flow *w);
+/* Takes the trace; false: memory is out, or it contradicts others (*impure, then the flow is as it was
+ * before). */
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure);
+/* The edge for this outcome (of anything but a look: the only one); NULL: none. */
+tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);
+/* Does the item do what the node does, operands from outside included? */
+bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x);
+
+/* ---- flow_values.c: what operands are --------------------------------------------------------- */
+
+/* Finds the source of each operand; false: memory is out, or none fits (*misfit). */
+bool tpi_flow_values(tpi_flow *w, bool *misfit);
+void tpi_flow_forget_values(tpi_flow *w);
+/* Is the variable, before item i of a trace, what the operand is? */
+bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, tpi_code c);
+bool tpi_var_has(const tpi_var *v, int32_t node);
+
+#endif

@@ -1,0 +1,731 @@
+/* Calls of pure functions: guards, blocks, what is done at the end. */
+#include "capture/blocks.h"
+#include "op/call.h"
+#include "op/draw.h"
+
+#include <string.h>
+
+/* ---- guards ---------------------------------------------------------------------------------------- */
+
+static bool same_watched(const tpi_pure *p, const tpi_flow *w)
+{
+    size_t at = 0;
+    for (int i = 0; i < p->n_watches; i++) {
+        if (memcmp(w->watched + at, p->watches[i].bytes, p->watches[i].n) != 0)
+            return false;
+        at += p->watches[i].n;
+    }
+    return true;
+}
+
+enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
+
+/* Type, sizes, what a gradient may be asked of. */
+static inline bool is_like(const tp_tensor *t, const tpi_extern *e)
+{
+    const tp_tensor *x = e->tensor;
+    bool same = t->dtype == x->dtype && t->rank == x->rank && t->buf && t->status == TP_OK &&
+                ((t->flags ^ e->flags) & GUARDED) == 0;
+    for (int a = 0; a < t->rank && same; a++)
+        same = t->shape[a] == x->shape[a];
+    return same;
+}
+
+/* Arguments that are one tensor are so again; none is memory of another, or of the state. */
+static bool same_aliases(const tpi_flow *w, tp_tensor *const *in)
+{
+    for (int i = 0; i < w->n_in; i++) {
+        const tpi_extern *e = &w->externs[w->args[i]];
+        if (in[i] != in[e->arg])
+            return false;
+        for (int k = 0; k < w->n_externs; k++) {
+            const tpi_extern *x = &w->externs[k];
+            const tp_tensor *other = x->from == TPI_FROM_ARG ? in[x->arg] : x->tensor;
+            if (k != w->args[i] && other->buf == in[i]->buf)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
+{
+    if (w->n_in != n_in || w->recording != w->ctx->recording)
+        return false;
+    for (int i = 0; i < n_in; i++)
+        if (!is_like(in[i], &w->externs[w->args[i]]))
+            return false;
+    return same_watched(&w->f->pure, w) && same_aliases(w, in);
+}
+
+/* Tensors that are themselves, not what is given: the same ones as before. */
+static bool same_tensors(const tpi_flow *w, tp_tensor *const *in)
+{
+    for (int i = 0; i < w->n_externs; i++) {
+        const tpi_extern *e = &w->externs[i];
+        if (e->from == TPI_FROM_STATE) {
+            if (!is_like(e->tensor, e) || e->tensor->buf->assigned)
+                return false;
+        } else if (e->from == TPI_FROM_ARG) {
+            if (!e->general && (in[e->arg] != e->tensor || in[e->arg]->seq != e->seq))
+                return false;
+            if (in[e->arg]->flags & TPI_STATE && in[e->arg] != e->tensor)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The flow for such a call; NULL: there is none yet. */
+static tpi_flow *find_flow(const tp_function *f, int n_in, tp_tensor *const *in)
+{
+    for (int i = 0; i < f->pure.n_flows; i++)
+        if (is_for(f->pure.flows[i], n_in, in))
+            return f->pure.flows[i];
+    return NULL;
+}
+
+/* ---- one call ------------------------------------------------------------------------------------------ */
+
+typedef struct replay {
+    tpi_flow *w;
+    tpi_blocks *bs;
+    tp_ctx *ctx;
+    tpi_at at;
+    tp_tensor *const *in;
+    uint64_t random_at;
+    const char *why; /* it was abandoned */
+    tpi_at why_at;
+} replay;
+
+static bool give_up(replay *r, tpi_at at, const char *why)
+{
+    r->why = why;
+    r->why_at = at;
+    return false;
+}
+
+static void set_extern(replay *r, int i)
+{
+    const tpi_extern *e = &r->w->externs[i];
+    tpi_reg *x = &r->bs->regs[i];
+    if (x->buf) { /* the last call assigned it, and was abandoned */
+        tpi_buf_unref(r->ctx, x->buf);
+        x->buf = NULL;
+    }
+    x->dirty = false;
+    x->header = e->from == TPI_FROM_ARG ? r->in[e->arg] : e->tensor;
+    x->data = x->header->data;
+    x->stamp = r->bs->base;
+}
+
+static void begin(replay *r)
+{
+    tpi_blocks *bs = r->bs;
+    bs->base = ++bs->clock;
+    for (int i = 0; i < r->w->n_externs; i++)
+        set_extern(r, i);
+    for (int i = r->w->n_externs; i < r->w->n_externs + bs->n_var_regs; i++) {
+        tpi_reg *x = &bs->regs[i];
+        if (x->init < 0 || !x->used)
+            continue;
+        const tp_tensor *t = bs->regs[x->init].header;
+        t->buf->refs++;
+        tpi_buf_unref(r->ctx, x->buf);
+        x->buf = t->buf;
+        x->data = t->data;
+        x->stamp = bs->base;
+    }
+}
+
+static inline tpi_at place_of(const replay *r, const tpi_block *b)
+{
+    return r->w->nodes[b->nodes[0]].at;
+}
+
+/* Which register each port is in this run; false: it is not known what C would use. */
+static inline bool choose(replay *r, tpi_block *b)
+{
+    const tpi_blocks *bs = r->bs;
+    for (int i = 0; i < b->n_in; i++) {
+        tpi_port *p = &b->in[i];
+        p->now = p->reg;
+        uint64_t stamp = bs->regs[p->reg].stamp;
+        if (__builtin_expect(stamp < bs->base, 0) && !p->soft) {
+            p->now = p->alt;
+            stamp = p->alt < 0 ? 0 : bs->regs[p->alt].stamp;
+            if (stamp < bs->base)
+                return give_up(r, place_of(r, b), "a tensor that was not made on this way");
+        }
+        for (int k = 0; k < p->n_doubts; k++)
+            if (bs->v[p->doubts[k]].stamp > stamp)
+                return give_up(r, place_of(r, b),
+                               "which tensor is used has not been seen on this way");
+    }
+    return true;
+}
+
+/* ---- the program of a block ---------------------------------------------------------------------------- */
+
+/* Memory for the outputs, that nobody else holds. */
+static bool take_memory(replay *r, tpi_block *b)
+{
+    for (int i = 0; i < b->n_out; i++) {
+        tpi_output *o = &b->out[i];
+        tpi_reg *x = &r->bs->regs[o->reg];
+        o->fresh = !(o->reuse && x->buf && x->buf->refs == 1);
+        o->buf = o->fresh ? tpi_buf_new(r->ctx, x->bytes) : x->buf;
+        if (o->buf)
+            continue;
+        for (int k = 0; k < i; k++)
+            if (b->out[k].fresh)
+                tpi_buf_unref(r->ctx, b->out[k].buf);
+        return give_up(r, place_of(r, b), "out of memory");
+    }
+    return true;
+}
+
+static bool fail_outputs(replay *r, tpi_block *b, const char *why)
+{
+    for (int i = 0; i < b->n_out; i++)
+        if (b->out[i].fresh)
+            tpi_buf_unref(r->ctx, b->out[i].buf);
+    return give_up(r, place_of(r, b), why);
+}
+
+/* Where feeds and outputs are in the table of pointers, when the C program can be entered as it is. */
+static void find_pointers(tpi_block *b)
+{
+    const tp_program *p = b->program->program;
+    b->direct = p->entry && p->sized && p->n_random == 0 && b->n_random == 0 && p->is_packed &&
+                p->n_roots == b->n_out && p->n_feeds == b->n_feeds;
+    if (!b->direct)
+        return;
+    for (int i = 0; i < b->n_feeds && b->direct; i++)
+        b->pointers[i] = p->feeds[i] && p->feeds[i]->index >= 0
+                             ? p->plan->values[p->feeds[i]->index].buffer
+                             : -1;
+    for (int i = 0; i < b->n_out && b->direct; i++) {
+        const tpi_value *v = &p->plan->values[p->roots[i]->index];
+        b->direct =
+            v->place == TPI_AT_OUTPUT && v->layout.root == p->roots[i]->index && v->buffer >= 0;
+        b->out[i].pointer = v->buffer;
+        for (int k = 0; k < i && b->direct; k++)
+            b->direct = b->out[k].pointer != v->buffer;
+    }
+    for (int i = 0; i < p->plan->n_buffers && b->direct; i++) {
+        const tpi_buffer *x = &p->plan->buffers[i];
+        const tp_tensor *node = p->graph->nodes[x->node];
+        if (x->place != TPI_AT_SOURCE)
+            continue;
+        bool fed = false;
+        for (int k = 0; k < b->n_feeds; k++)
+            fed |= b->pointers[k] == i;
+        b->direct = fed || (node->n_in && node->in[0]->flags & TPI_CONTIGUOUS);
+    }
+}
+
+static bool run_direct(replay *r, tpi_block *b)
+{
+    tp_program *p = b->program->program;
+    if (!take_memory(r, b))
+        return false;
+    for (int i = 0; i < b->n_feeds; i++)
+        if (b->pointers[i] >= 0)
+            p->pointers[b->pointers[i]] = r->bs->regs[b->in[i].now].data;
+    for (int i = 0; i < b->n_out; i++)
+        p->pointers[b->out[i].pointer] = b->out[i].buf->data;
+    int64_t fail[2] = {0, 0};
+    if (p->entry(p->pointers, p->symbols, p->random, p->packed, p->arena + p->arena_bytes,
+                 fail) == 0)
+        return true;
+    return fail_outputs(r, b, "an op fails");
+}
+
+/* Takes over the memory of a computed value. */
+static bool take_value(replay *r, tpi_output *o, const tp_tensor *v)
+{
+    const tpi_reg *x = &r->bs->regs[o->reg];
+    if (v->flags & TPI_CONTIGUOUS && v->data == v->buf->data && v->buf->refs == 1) {
+        o->buf = v->buf;
+        o->buf->refs++;
+    } else {
+        o->buf = tpi_buf_new(r->ctx, x->bytes);
+        if (o->buf)
+            tpi_copy_out(v, o->buf->data);
+    }
+    o->fresh = true;
+    return o->buf;
+}
+
+static tp_tensor *feed_of(replay *r, const tpi_port *p)
+{
+    tpi_reg *x = &r->bs->regs[p->now];
+    if (x->ext >= 0 && !x->buf)
+        return x->header;
+    tp_tensor *t = r->bs->regs[p->reg].header;
+    if (x->ext >= 0) { /* assigned in this call: not the variable itself */
+        t = x->header;
+        tp_tensor *copy = tpi_tensor(r->ctx, r->at, (tp_dtype)t->dtype, t->rank, t->shape);
+        if (!copy)
+            return NULL;
+        tpi_set_strides(copy);
+        copy->buf = x->buf;
+        copy->buf->refs++;
+        copy->data = x->data;
+        return copy;
+    }
+    t->buf = x->buf;
+    t->data = x->data;
+    return t;
+}
+
+/* By whatever runs programs. */
+static bool run_otherwise(replay *r, tpi_block *b)
+{
+    enum { FEW = 32 };
+    tp_ctx *ctx = r->ctx;
+    tp_program *p = b->program->program;
+    tp_tensor *few[FEW], **feeds = few;
+    const size_t n = (size_t)(b->n_feeds + b->n_out);
+    const size_t bytes = (size_t)b->n_random * sizeof(struct tpi_draw);
+    struct tpi_draw *draws = tpi_take(&ctx->mem, bytes);
+    if (n > FEW)
+        feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
+    bool ok = feeds && draws && tp_scope_begin(ctx) == TP_OK;
+    if (ok) {
+        uint64_t at = r->random_at;
+        for (int i = 0, d = 0; i < b->n_nodes && b->n_random; i++) {
+            const tpi_node *node = &r->w->nodes[b->nodes[i]];
+            if (node->op != &tpi_op_random)
+                continue;
+            draws[d] = (struct tpi_draw){-1 - d, (int64_t)ctx->seed, (int64_t)at};
+            d++;
+            int64_t count = 1;
+            for (int a = 0; a < node->rank; a++)
+                count *= node->item->shape[a];
+            at += (uint64_t)tpi_random_counters(node->attrs, count);
+        }
+        for (int i = 0; i < b->n_feeds && ok; i++)
+            ok = (feeds[i] = feed_of(r, &b->in[i])) != NULL;
+        tp_tensor **values = feeds + b->n_feeds;
+        ok = ok && tpi_program_step(p, place_of(r, b), NULL, feeds,
+                                    &(tpi_draws){b->n_random, draws}, values);
+        const bool computed = ok;
+        for (int i = 0; i < b->n_out; i++)
+            b->out[i].buf = NULL;
+        for (int i = 0; i < b->n_out && computed; i++) {
+            ok = ok && take_value(r, &b->out[i], values[i]);
+            tpi_unref(values[i]);
+        }
+        for (int i = 0; i < b->n_out && computed && !ok; i++)
+            tpi_buf_unref(ctx, b->out[i].buf);
+        r->random_at = ok ? at : r->random_at;
+        tp_scope_end(ctx);
+    }
+    for (int i = 0; i < r->bs->n_regs; i++) /* a header holds nothing between runs */
+        if (r->bs->regs[i].ext < 0 && r->bs->regs[i].header)
+            r->bs->regs[i].header->buf = NULL;
+    tpi_give_back(&ctx->mem, draws, bytes);
+    if (feeds != few)
+        tpi_give_back(&ctx->mem, feeds, n * sizeof *feeds);
+    return ok || give_up(r, place_of(r, b), "an op fails");
+}
+
+static bool compute(replay *r, tpi_block *b)
+{
+    if (b->direct)
+        return run_direct(r, b);
+    if (!b->program)
+        return true;
+    const bool ready = tpi_shared_ready(r->w->f, b->program);
+    if (!run_otherwise(r, b))
+        return false;
+    if (ready && b->program->program->entry)
+        find_pointers(b);
+    return true;
+}
+
+/* ---- what is left of it ------------------------------------------------------------------------------------ */
+
+/* A value while moves are under way. */
+typedef struct held {
+    tpi_buf *buf; /* one reference; NULL: a tensor's own memory */
+    char *data;
+    uint64_t stamp;
+} held;
+
+/* Memory of a variable that is assigned later is copied: it will change. */
+static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
+{
+    if (from < 0) {
+        h->buf = b->out[~from].buf;
+        h->buf->refs++;
+        h->data = h->buf->data;
+        h->stamp = b->stamp;
+        return true;
+    }
+    const tpi_reg *x = &r->bs->regs[b->in[from].now];
+    *h = (held){.buf = x->buf, .data = x->data, .stamp = x->stamp};
+    if (x->stamp < r->bs->base) {
+        h->buf = NULL;
+        return true;
+    }
+    if (!x->buf && x->header->flags & TPI_VARIABLE) {
+        h->buf = tpi_buf_new(r->ctx, x->bytes);
+        if (!h->buf)
+            return false;
+        tpi_copy_out(x->header, h->buf->data);
+        h->data = h->buf->data;
+        return true;
+    }
+    h->buf = x->buf ? x->buf : x->header->buf;
+    h->buf->refs++;
+    return true;
+}
+
+static void put_reg(replay *r, tpi_reg *x, held h)
+{
+    tpi_buf_unref(r->ctx, x->buf);
+    x->buf = h.buf;
+    x->data = h.data;
+    x->stamp = h.stamp;
+    x->dirty = x->ext >= 0;
+}
+
+static bool move_all(replay *r, tpi_block *b)
+{
+    enum { FEW = 24 };
+    held few[FEW], *all = few;
+    if (b->n_moves > FEW)
+        all = tpi_take(&r->ctx->mem, (size_t)b->n_moves * sizeof *all);
+    bool ok = all;
+    int n = 0;
+    for (; n < b->n_moves && ok; n++)
+        ok = hold(r, b, b->moves[n].from, &all[n]);
+    if (!ok && all)
+        for (int i = 0; i < n - 1; i++)
+            tpi_buf_unref(r->ctx, all[i].buf);
+    for (int i = 0; i < b->n_moves && ok; i++)
+        put_reg(r, &r->bs->regs[b->moves[i].to], all[i]);
+    if (all != few)
+        tpi_give_back(&r->ctx->mem, all, (size_t)b->n_moves * sizeof *all);
+    return ok;
+}
+
+/* Outputs become their registers' values. */
+static void keep_outputs(replay *r, tpi_block *b)
+{
+    for (int i = 0; i < b->n_out; i++) {
+        tpi_output *o = &b->out[i];
+        tpi_reg *x = &r->bs->regs[o->reg];
+        if (o->fresh) {
+            tpi_buf_unref(r->ctx, x->buf);
+            x->buf = o->buf;
+        }
+        x->data = x->buf->data;
+        x->stamp = b->stamp;
+    }
+}
+
+static const char *data_of(const replay *r, const tpi_block *b, int32_t end)
+{
+    return end < 0 ? (const char *)b->out[~end].buf->data : r->bs->regs[b->in[end].now].data;
+}
+
+static tpi_edge *edge_taken(const replay *r, const tpi_block *b)
+{
+    const tpi_node *last = &r->w->nodes[b->nodes[b->n_nodes - 1]];
+    if (last->kind != TPI_STEP_LOOK)
+        return b->n_edges ? &b->edges[0] : NULL;
+    const char *data = data_of(r, b, b->ends[0]);
+    const bool truth =
+        last->look == TPI_LOOK_TRUTH && tpi_load_f64((tp_dtype)last->dtype, data) != 0;
+    for (int i = 0; i < b->n_edges; i++) {
+        tpi_edge *e = &b->edges[i];
+        if (last->look == TPI_LOOK_TRUTH ? e->seen[0] == truth
+                                         : memcmp(e->seen, data, e->size) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+/* ---- the end -------------------------------------------------------------------------------------------------- */
+
+/* A result: the tensor from outside that it is, or a new one with the memory of the value. */
+static tp_tensor *result_of(replay *r, const tpi_block *b, int k)
+{
+    const int32_t end = b->ends[k];
+    const tpi_reg *x = end < 0 ? &r->bs->regs[b->out[~end].reg] : &r->bs->regs[b->in[end].now];
+    if (x->ext >= 0 && r->w->externs[x->ext].from != TPI_FROM_MADE)
+        return x->header;
+    const tp_tensor *h = x->header;
+    tp_tensor *t = tpi_tensor(r->ctx, r->at, (tp_dtype)h->dtype, h->rank, h->shape);
+    if (!t)
+        return NULL;
+    tpi_set_strides(t);
+    if (end < 0)
+        t->buf = b->out[~end].buf;
+    else
+        t->buf = x->buf ? x->buf : h->buf;
+    if (t->buf->data != data_of(r, b, end)) { /* somebody else's */
+        t->buf = NULL;
+        if (!tpi_tensor_alloc(t))
+            return NULL;
+        memcpy(t->data, data_of(r, b, end), x->bytes);
+        return t;
+    }
+    t->buf->refs++;
+    t->data = t->buf->data;
+    return t;
+}
+
+/* A gradient of this result is refused, as it is of one that C computed: a variable that it needs has
+ * been assigned. So the sweep finds an op on that variable, older than the write. */
+static bool tape_result(replay *r, tp_tensor *t)
+{
+    for (int i = 0; i < r->w->n_externs; i++) {
+        const tpi_extern *e = &r->w->externs[i];
+        if (!e->assigned || !(e->tensor->flags & TPI_LEAF))
+            continue;
+        tp_tensor *in[] = {e->tensor, e->tensor};
+        if (!tpi_record(t, &tpi_op_mul, 2, in, NULL, 0))
+            return false;
+        t->flags |= TPI_REQUIRES;
+        break;
+    }
+    return true;
+}
+
+static bool make_results(replay *r, const tpi_block *b, tp_tensor **out)
+{
+    const tpi_node *ret = &r->w->nodes[b->nodes[b->n_nodes - 1]];
+    for (int i = 0; i < b->n_ends; i++) {
+        for (int k = 0; k < i && !out[i]; k++)
+            out[i] = b->ends[k] == b->ends[i] ? out[k] : NULL;
+        if (out[i])
+            continue;
+        out[i] = result_of(r, b, i);
+        if (!out[i] || (ret->item->seen[i] && !tape_result(r, out[i])))
+            return give_up(r, r->at, "out of memory");
+    }
+    return true;
+}
+
+/* Variables get their new values: from here on nothing fails. */
+static void commit(replay *r)
+{
+    r->ctx->random_at = r->random_at;
+    for (int i = 0; i < r->w->n_externs; i++) {
+        tpi_reg *x = &r->bs->regs[i];
+        if (!x->dirty)
+            continue;
+        tp_tensor value = *x->header;
+        value.flags = TPI_CONTIGUOUS;
+        tpi_set_strides(&value);
+        value.buf = x->buf;
+        value.data = x->data;
+        tp_tensor *var = x->header;
+        tpi_move_in(var, &value, x->buf->refs == 1);
+        var->buf->version++;
+        tpi_buf_unref(r->ctx, value.buf);
+        x->buf = NULL;
+        x->dirty = false;
+    }
+}
+
+/* Registers of variables and of nodes are the same memory; those of other blocks let go of it, so that it
+ * is free when it is written the next time. */
+static void let_go(replay *r)
+{
+    const int first = r->w->n_externs, n = first + r->bs->n_var_regs;
+    for (int i = first; i < n; i++) {
+        tpi_reg *x = &r->bs->regs[i];
+        tpi_buf_unref(r->ctx, x->buf);
+        x->buf = NULL;
+        x->stamp = 0;
+    }
+}
+
+static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
+{
+    tpi_block *b = &r->bs->v[e->to];
+    if (b->loops) {
+        b->turns = e->back ? b->turns + 1 : 0;
+        if (b->turns > b->limit)
+            return give_up(r, place_of(r, from), "more turns of a loop than ever before");
+    }
+    e->taken++;
+    *to = b;
+    return true;
+}
+
+static bool run(replay *r, int n_out, tp_tensor **out)
+{
+    tpi_blocks *bs = r->bs;
+    tpi_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
+    (void)n_out;
+    for (;;) {
+        if (!choose(r, b) || !compute(r, b))
+            return false;
+        b->stamp = ++bs->clock;
+        b->runs++;
+        if (!b->n_edges) {
+            const bool ok = make_results(r, b, out);
+            const bool moved = ok && move_all(r, b);
+            keep_outputs(r, b);
+            return moved || (ok && give_up(r, r->at, "out of memory"));
+        }
+        tpi_edge *e = edge_taken(r, b);
+        const bool moved = e && move_all(r, b);
+        keep_outputs(r, b);
+        if (!e)
+            return give_up(r, r->w->nodes[b->nodes[b->n_nodes - 1]].at,
+                           "an outcome that has not been seen");
+        if (!moved)
+            return give_up(r, place_of(r, b), "out of memory");
+        if (!enter(r, b, e, &b))
+            return false;
+    }
+}
+
+bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
+                tp_tensor **out)
+{
+    tp_ctx *ctx = f->ctx;
+    tpi_flow *w = find_flow(f, n_in, in);
+    if (!w || !w->blocks || w->n_out != n_out || !same_tensors(w, in))
+        return false;
+    replay r = {
+        .w = w, .bs = w->blocks, .ctx = ctx, .at = at, .in = in, .random_at = ctx->random_at};
+    tpi_aside earlier;
+    const bool spoiled = ctx->status != TP_OK;
+    if (spoiled)
+        tpi_error_aside(ctx, &earlier);
+    const int32_t mark = ctx->n_owned;
+    if (w->replays == 0)
+        tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
+                        w->n_joins, w->n_loops);
+    begin(&r);
+    const bool ok = run(&r, n_out, out);
+    if (ok)
+        commit(&r);
+    if (w->blocks->n_var_regs)
+        let_go(&r);
+    if (!ok) {
+        if (ctx->status != TP_OK)
+            tp_clear_error(ctx);
+        while (ctx->n_owned > mark) { /* results that were made */
+            tp_tensor *t = ctx->owned[--ctx->n_owned];
+            t->owned_at = -1;
+            tpi_unref(t);
+        }
+        for (int i = 0; i < n_out; i++)
+            out[i] = NULL;
+        f->pure.abandoned++;
+        tpi_capture_log(f, r.why_at, "replay abandoned: %s", r.why);
+    }
+    if (spoiled)
+        tpi_error_back(ctx, &earlier);
+    f->pure.replays += ok;
+    w->replays += ok;
+    return ok;
+}
+
+/* ---- recordings -------------------------------------------------------------------------------------------------- */
+
+tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in)
+{
+    tpi_pure *p = &f->pure;
+    if (p->why)
+        return NULL;
+    const tpi_flow *w = find_flow(f, n_in, in);
+    if (!w && p->n_flows == TPI_MAX_FLOWS)
+        return NULL;
+    if (w && w->why && w->why != TPI_WHY_memory)
+        return NULL;
+    for (int i = 0; i < n_in; i++)
+        if (!in[i]->buf || !in[i]->buf->size || !(in[i]->flags & TPI_CONTIGUOUS))
+            return NULL;
+    return tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
+}
+
+static void drop_flow(tp_function *f, tpi_flow *w)
+{
+    tpi_pure *p = &f->pure;
+    int i = 0;
+    while (p->flows[i] != w)
+        i++;
+    for (; i + 1 < p->n_flows; i++)
+        p->flows[i] = p->flows[i + 1];
+    p->n_flows--;
+    tpi_flow_free(w);
+}
+
+void tpi_pure_reset(tp_function *f)
+{
+    while (f->pure.n_flows)
+        drop_flow(f, f->pure.flows[0]);
+}
+
+static void stop(tp_function *f, tpi_why why, tpi_at at)
+{
+    tpi_capture_log(f, at, "not replayed: %s", tpi_why_text(why));
+    f->pure.why = why;
+    f->pure.why_at = at;
+    tpi_pure_reset(f);
+}
+
+/* Did a read have too many values to be a choice? */
+static bool is_number(const tpi_flow *w, tpi_at *at)
+{
+    for (int i = 0; i < w->n_nodes; i++) {
+        const tpi_node *n = &w->nodes[i];
+        *at = n->at;
+        if (n->kind == TPI_STEP_LOOK && n->n_edges > TPI_MAX_OUTCOMES)
+            return true;
+    }
+    return false;
+}
+
+void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in)
+{
+    tpi_pure *p = &f->pure;
+    if (t->partial) {
+        tpi_trace_free(t);
+        return;
+    }
+    tpi_flow *w = find_flow(f, t->n_args, in);
+    if (!w && p->n_flows < TPI_MAX_FLOWS) {
+        w = tpi_flow_new(f, t, f->ctx->recording);
+        if (w)
+            p->flows[p->n_flows++] = w;
+    }
+    if (!w || t->why) {
+        if (w && !w->why) {
+            w->why = t->why;
+            w->why_at = t->why_at;
+            tpi_blocks_free(w);
+            tpi_capture_log(f, t->why_at, "not replayed: %s", tpi_why_text(t->why));
+        }
+        tpi_trace_free(t);
+        return;
+    }
+    const int joins = w->n_joins, loops = w->n_loops;
+    bool impure;
+    if (!tpi_flow_add(w, t, &impure)) {
+        drop_flow(f, w);
+        if (impure)
+            tpi_capture_log(f, at, "%s", tpi_why_text(TPI_WHY_impure));
+        if (impure && ++p->impure >= TPI_MAX_IMPURE)
+            stop(f, TPI_WHY_impure, at);
+        return;
+    }
+    tpi_blocks_make(w);
+    tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)",
+                    w->n_traces, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_joins - joins,
+                    w->n_loops, w->n_loops - loops);
+    tpi_at where;
+    if (is_number(w, &where))
+        stop(f, TPI_WHY_read, where);
+}

@@ -1,0 +1,350 @@
+/* Traces: what one run of a pure function's body did. */
+#include "capture/trace.h"
+
+#include "op/call.h"
+#include "op/op.h"
+
+#include <string.h>
+
+/* Room for one more in a list, whose address is given; false: the trace is not kept. */
+static bool room(tpi_trace *t, void *list, int32_t n, int32_t *size, size_t each)
+{
+    if (n < *size)
+        return true;
+    void *v;
+    memcpy(&v, list, sizeof v);
+    const int32_t more = *size ? *size * 2 : 32;
+    v = tpi_resize(&t->ctx->mem, v, (size_t)*size * each, (size_t)more * each);
+    t->partial |= !v;
+    if (!v)
+        return false;
+    memcpy(list, &v, sizeof v);
+    *size = more;
+    return true;
+}
+
+#define ONE_MORE(t, list, n, size) room((t), &(list), (n), &(size), sizeof *(list))
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+void tpi_trace_free(tpi_trace *t)
+{
+    if (!t)
+        return;
+    tpi_mem *m = &t->ctx->mem;
+    for (int i = 0; i < t->n; i++)
+        if (t->items[i].own_attrs)
+            tpi_give_back(m, (void *)t->items[i].attrs, t->items[i].op->attrs_size);
+    for (int i = 0; i < t->n_origins; i++)
+        tpi_unref(t->origins[i].tensor);
+    tpi_give_back(m, t->items, (size_t)t->size * sizeof *t->items);
+    tpi_give_back(m, t->in, (size_t)t->in_size * sizeof *t->in);
+    tpi_give_back(m, t->origins, (size_t)t->origins_size * sizeof *t->origins);
+    tpi_give_back(m, t->codes, (size_t)t->codes_size * sizeof *t->codes);
+    tpi_give_back(m, t->args, (size_t)t->n_args * sizeof *t->args);
+    tpi_give_back(m, t, sizeof *t);
+}
+
+static tpi_code add_origin(tpi_trace *t, tp_tensor *x, tpi_from from, int arg)
+{
+    if (!ONE_MORE(t, t->origins, t->n_origins, t->origins_size))
+        return 0;
+    tpi_ref(x);
+    t->origins[t->n_origins] = (tpi_origin){.from = from, .arg = arg, .tensor = x};
+    return ~t->n_origins++;
+}
+
+tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const *in)
+{
+    tpi_trace *t = tpi_take(&ctx->mem, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (tpi_trace){.ctx = ctx, .entry = entry, .n_args = n_in};
+    t->args = tpi_take(&ctx->mem, (size_t)n_in * sizeof *t->args);
+    t->partial = !t->args;
+    if (!t->args)
+        t->n_args = 0;
+    for (int i = 0; i < t->n_args; i++) {
+        int k = 0;
+        while (k < i && in[k] != in[i])
+            k++;
+        t->args[i] = k < i ? t->args[k] : add_origin(t, in[i], TPI_FROM_ARG, i);
+    }
+    if (!t->partial)
+        return t;
+    tpi_trace_free(t);
+    return NULL;
+}
+
+void tpi_trace_stop(tpi_frame *fr, tpi_at at, tpi_why why)
+{
+    tpi_trace *t = fr->trace;
+    if (t->why)
+        return;
+    t->why = why;
+    t->why_at = at;
+}
+
+/* ---- operands ------------------------------------------------------------------------------------- */
+
+static tpi_code code_of(tpi_frame *fr, tpi_at at, tp_tensor *x)
+{
+    tpi_trace *t = fr->trace;
+    if (x->frame == fr->serial && x->number >= 0) {
+        if (x->number < t->n_codes)
+            return t->codes[x->number];
+        t->partial = true;
+        return 0;
+    }
+    for (int i = 0; i < t->n_origins; i++)
+        if (t->origins[i].tensor == x)
+            return ~i;
+    const bool made = x->seq >= t->entry;
+    if (made && x->flags & TPI_VARIABLE)
+        tpi_trace_stop(fr, at, TPI_WHY_effects);
+    if (!x->buf || !x->buf->size || !(x->flags & TPI_CONTIGUOUS))
+        tpi_trace_stop(fr, at, TPI_WHY_alias);
+    return add_origin(t, x, made ? TPI_FROM_MADE : TPI_FROM_STATE, -1);
+}
+
+/* Has the variable that x is a view of been assigned? A view shows it, its copy would not. */
+static bool is_overtaken(const tpi_trace *t, const tp_tensor *x)
+{
+    if (!(x->flags & TPI_VARIABLE) || x->flags & TPI_STATE || !x->buf)
+        return false;
+    for (int i = 0; i < t->n; i++) {
+        const tpi_item *a = &t->items[i];
+        if (a->kind == TPI_STEP_ASSIGN &&
+            t->origins[~tpi_item_in(t, a)[0]].tensor->buf == x->buf)
+            return true;
+    }
+    return false;
+}
+
+static bool add_operand(tpi_frame *fr, tpi_at at, tp_tensor *x)
+{
+    tpi_trace *t = fr->trace;
+    if (is_overtaken(t, x))
+        tpi_trace_stop(fr, at, TPI_WHY_alias);
+    const tpi_code c = code_of(fr, at, x);
+    if (!ONE_MORE(t, t->in, t->n_in, t->in_size))
+        return false;
+    t->in[t->n_in++] = c;
+    return true;
+}
+
+/* Says what the frame's number stands for. */
+static void name_number(tpi_trace *t, int32_t number, tpi_code c)
+{
+    while (t->n_codes <= number) {
+        if (!ONE_MORE(t, t->codes, t->n_codes, t->codes_size))
+            return;
+        t->codes[t->n_codes++] = 0;
+    }
+    t->codes[number] = c;
+}
+
+/* ---- items ------------------------------------------------------------------------------------------ */
+
+static uint32_t mix(uint32_t h, uint64_t x)
+{
+    x = (x ^ h) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(x >> 32);
+}
+
+static uint32_t hash_of(const tpi_item *x)
+{
+    uint32_t h = mix((uint32_t)x->kind * 31 + x->look, (uint64_t)(uintptr_t)x->op);
+    h = mix(h, (uint64_t)x->at.line);
+    h = mix(h, (uint64_t)x->n_in << 16 | (uint64_t)x->dtype << 8 | x->rank);
+    for (int a = 0; a < x->rank; a++)
+        h = mix(h, (uint64_t)x->shape[a]);
+    return h;
+}
+
+static tpi_item *add_item(tpi_frame *fr, tpi_at at, tpi_step_kind kind)
+{
+    tpi_trace *t = fr->trace;
+    if (t->n >= TPI_MAX_ITEMS)
+        tpi_trace_stop(fr, at, TPI_WHY_length);
+    if (t->why || t->partial || !ONE_MORE(t, t->items, t->n, t->size))
+        return NULL;
+    tpi_item *x = &t->items[t->n];
+    *x = (tpi_item){.kind = kind, .at = at, .in = t->n_in, .node = -1};
+    return x;
+}
+
+static void item_done(tpi_trace *t, tpi_item *x)
+{
+    x->n_in = t->n_in - x->in;
+    x->hash = hash_of(x);
+    t->n++;
+}
+
+void tpi_trace_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
+                  tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned)
+{
+    tpi_trace *t = fr->trace;
+    (void)in, (void)assigned;      /* a variable is its own name, whatever it will be */
+    if (s->op == &tpi_op_result) { /* of a call inside: what was computed there */
+        name_number(t, s->number, code_of(fr, s->at, tape[0]));
+        return;
+    }
+    if (s->op == &tpi_op_call)
+        return;
+    tpi_item *x = add_item(fr, TPI_AT(y->file, y->line), TPI_STEP_OP);
+    if (!x)
+        return;
+    x->op = s->op;
+    x->dtype = y->dtype;
+    x->rank = y->rank;
+    x->requires = y->flags & TPI_REQUIRES;
+    memcpy(x->shape, y->shape, sizeof(int64_t) * y->rank);
+    for (int k = 0; k < s->n_in; k++)
+        if (!add_operand(fr, x->at, tape[k]))
+            return;
+    x->attrs = s->attrs;
+    const size_t bytes = s->op->attrs_size;
+    if (bytes && memcmp(s->attrs, attrs, bytes) != 0) {
+        void *own = tpi_take(&t->ctx->mem, bytes);
+        t->partial |= !own;
+        if (!own)
+            return;
+        x->attrs = memcpy(own, attrs, bytes);
+        x->own_attrs = true;
+    }
+    name_number(t, s->number, t->n);
+    item_done(t, x);
+}
+
+void tpi_trace_number(tpi_frame *fr, const tpi_step *s, tp_tensor *n, double value)
+{
+    tpi_trace *t = fr->trace;
+    (void)value;
+    for (int i = 0; i < t->n_origins; i++) {
+        const tp_tensor *o = t->origins[i].tensor;
+        if (t->origins[i].from == TPI_FROM_MADE && o->rank == 0 && o->dtype == n->dtype &&
+            memcmp(o->data, n->data, tp_dtype_size((tp_dtype)n->dtype)) == 0) {
+            name_number(t, s->number, ~i);
+            return;
+        }
+    }
+    name_number(t, s->number, add_origin(t, n, TPI_FROM_MADE, -1));
+}
+
+void tpi_trace_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value)
+{
+    tpi_trace *t = fr->trace;
+    if (!(var->flags & TPI_STATE))
+        tpi_trace_stop(fr, at, TPI_WHY_part);
+    else if (var->buf->exposed || !var->buf->size)
+        tpi_trace_stop(fr, at, TPI_WHY_alias);
+    tpi_item *x = add_item(fr, at, TPI_STEP_ASSIGN);
+    if (!x)
+        return;
+    x->dtype = var->dtype;
+    x->rank = var->rank;
+    memcpy(x->shape, var->shape, sizeof(int64_t) * var->rank);
+    if (add_operand(fr, at, var) && add_operand(fr, at, value))
+        item_done(t, x);
+}
+
+void tpi_trace_look(tpi_frame *fr, tpi_at at, tp_tensor *v, tpi_look look, bool truth)
+{
+    tpi_trace *t = fr->trace;
+    const size_t bytes = tpi_bytes(v);
+    if (look == TPI_LOOK_READ && bytes > TPI_MAX_READ)
+        tpi_trace_stop(fr, at, TPI_WHY_read);
+    tpi_item *x = add_item(fr, at, TPI_STEP_LOOK);
+    if (!x)
+        return;
+    x->look = (uint8_t)look;
+    x->dtype = v->dtype;
+    x->rank = v->rank;
+    memcpy(x->shape, v->shape, sizeof(int64_t) * v->rank);
+    if (look == TPI_LOOK_TRUTH) {
+        x->seen[0] = truth;
+        x->size = 1;
+    } else {
+        tpi_copy_out(v, x->seen);
+        x->size = (uint8_t)bytes;
+    }
+    if (add_operand(fr, at, v))
+        item_done(t, x);
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------- */
+
+/* Is a tensor from outside other memory of a variable that is assigned? */
+static bool is_aliased(const tpi_trace *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        if (t->items[i].kind != TPI_STEP_ASSIGN)
+            continue;
+        const tp_tensor *var = t->origins[~tpi_item_in(t, &t->items[i])[0]].tensor;
+        for (int k = 0; k < t->n_origins; k++)
+            if (t->origins[k].tensor != var && t->origins[k].tensor->buf == var->buf)
+                return true;
+    }
+    return false;
+}
+
+static bool leaves_gradients(const tpi_frame *fr)
+{
+    const tpi_trace *t = fr->trace;
+    for (int i = 0; i < t->n_origins; i++) {
+        const tp_tensor *x = t->origins[i].tensor;
+        if (x->flags & TPI_LEAF && x->grad && x->grad->seq >= t->entry)
+            return true;
+    }
+    return false;
+}
+
+static bool is_assigned(const tpi_trace *t, tpi_code var)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->items[i].kind == TPI_STEP_ASSIGN && tpi_item_in(t, &t->items[i])[0] == var)
+            return true;
+    return false;
+}
+
+/* Would a gradient be refused, since a variable was assigned whose value it needs? */
+static bool is_stale(const tpi_trace *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        const tpi_item *x = &t->items[i];
+        for (int k = 0; k < x->n_in && x->requires && x->op->grad_reads_x; k++) {
+            const tpi_code c = tpi_item_in(t, x)[k];
+            if (c < 0 && t->origins[~c].tensor->flags & TPI_LEAF && is_assigned(t, c))
+                return true;
+        }
+    }
+    return false;
+}
+
+void tpi_trace_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
+{
+    tpi_trace *t = fr->trace;
+    for (int i = 0; i < n; i++) {
+        const tp_tensor *y = out[i];
+        if (y->flags & TPI_VARIABLE && !(y->flags & TPI_STATE))
+            tpi_trace_stop(fr, at, TPI_WHY_alias);
+        t->taped |= y->flags & TPI_REQUIRES && y->in && y->seq >= t->entry;
+    }
+    t->stale = t->taped && is_stale(t);
+    if ((t->taped && !t->stale) || n > TPI_MAX_READ)
+        tpi_trace_stop(fr, at, TPI_WHY_taped);
+    if (is_aliased(t))
+        tpi_trace_stop(fr, at, TPI_WHY_alias);
+    if (leaves_gradients(fr))
+        tpi_trace_stop(fr, at, TPI_WHY_grads);
+    tpi_item *x = add_item(fr, TPI_AT(NULL, 0), TPI_STEP_RETURN);
+    if (!x)
+        return;
+    for (int i = 0; i < n; i++)
+        if (!add_operand(fr, at, out[i]))
+            return;
+    for (int i = 0; i < n; i++)
+        x->seen[i] = out[i]->flags & TPI_REQUIRES && out[i]->in && out[i]->seq >= t->entry;
+    item_done(t, x);
+}
