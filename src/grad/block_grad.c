@@ -17,12 +17,24 @@ static void gather(const tpi_sweep *s, const tp_tensor *block, int slot, tp_tens
     }
 }
 
-static bool all_good(int n, tp_tensor *const *t)
+/* To gradients of gradients each cotangent enters as a node of its own (op/row.c). */
+static bool enter_all(const tp_tensor *block, int n, tp_tensor **cot)
 {
-    bool good = true;
-    for (int i = 0; i < n && good; i++)
-        good = !t[i] || t[i]->status == TP_OK;
-    return good;
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        if (!cot[i])
+            continue;
+        tp_tensor *t =
+            tpi_apply(TPI_AT(block->file, block->line), &tpi_op_enter, TPI_IN(cot[i]), NULL);
+        t = t->status == TP_OK
+                ? tpi_graph_lift(block->graph, TPI_AT(block->file, block->line), t)
+                : t;
+        ok = t->status == TP_OK;
+        tpi_ref(t);
+        tpi_unref(cot[i]);
+        cot[i] = t;
+    }
+    return ok;
 }
 
 bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot)
@@ -37,7 +49,7 @@ bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot)
     if (ok) {
         memset(cot, 0, bytes);
         gather(s, block, slot, cot);
-        ok = all_good(n, cot) &&
+        ok = enter_all(block, n, cot) &&
              (block->op == &tpi_op_cond ? tpi_cond_back : tpi_loop_back)(s, block, cot);
         for (int i = 0; i < n; i++)
             tpi_unref(cot[i]);

@@ -30,7 +30,7 @@ typedef struct loop_vjp {
     bool *carries;     /* by param: its cotangent goes from turn to turn */
     bool *given;       /* by output: has a seed at some turn */
     tp_tensor **seed;  /* by output: the param for it in the scratch body */
-    tp_tensor **sum;   /* by param: of a capture, the param for its running sum */
+    tp_tensor **sum;   /* by param: of a capture or slice, the param for the sum so far */
     tp_tensor **start; /* by param: what its cotangent or sum is before the first turn */
     bool *fresh;       /* by param: that is -0.0 */
     int *number;       /* by param: of the backward output; -1: none */
@@ -171,8 +171,7 @@ static bool sweep_turn(loop_vjp *c)
     int n = 0;
     bool ok = true;
     for (int i = 0; i < c->n_cots && ok; i++) {
-        const bool carried = i < c->n_carried;
-        if (!(carried ? c->given[i] || c->carries[1 + i] : c->given[i]))
+        if (!c->given[i] && !(i < c->n_carried && c->carries[1 + i]))
             continue;
         c->seed[i] = tpi_vjp_param(&c->v, output(c, i), false);
         ok = c->seed[i]->status == TP_OK;
@@ -231,11 +230,18 @@ static bool carry_cotangent(loop_vjp *c, int p)
     return push_output(c, p, v->dx[p] ? v->dx[p] : nothing(c, v->work->params[p]));
 }
 
-/* A cotangent that no turn passes on is a seed of the last one alone. */
-static bool seed_once(loop_vjp *c, int p)
+/* The sum so far of a slice's operand is a slice too, if all turns are taken. */
+static bool add_up_slice(loop_vjp *c, int p)
 {
-    c->carries[p] = true;
-    return carry_cotangent(c, p);
+    tpi_vjp *v = &c->v;
+    tp_tensor *sum = c->a->has_pred ? NULL : sum_so_far(c, p);
+    c->start[p] = sum;
+    if (!sum)
+        return push_output(c, p, v->dx[p]);
+    c->sum[p] = tpi_vjp_param(v, v->work->params[p], false);
+    if (sum->status != TP_OK || c->sum[p]->status != TP_OK)
+        return false;
+    return push_output(c, p, tp_add_at(v->at.file, v->at.line, c->sum[p], v->dx[p]));
 }
 
 /* The outputs: cotangents and running sums, carried; gradients of slices, stacked. */
@@ -245,15 +251,13 @@ static bool make_outputs(loop_vjp *c)
     for (int p = 1; p <= c->n_carried && ok; p++)
         if (c->carries[p])
             ok = carry_cotangent(c, p);
-        else if (c->given[p - 1])
-            ok = seed_once(c, p);
     for (int p = 1 + c->n_carried + c->n_slices; p < c->n_params && ok; p++)
         if (c->v.dx[p])
             ok = add_up_capture(c, p);
     c->n_kept = c->out.n;
     for (int p = 1 + c->n_carried; p <= c->n_carried + c->n_slices && ok; p++)
         if (c->v.dx[p])
-            ok = push_output(c, p, c->v.dx[p]);
+            ok = add_up_slice(c, p);
     return ok;
 }
 
@@ -345,6 +349,9 @@ static bool take_slices(loop_vjp *c, tpi_body *to, int *n)
     for (int i = c->n_carried; i < c->n_cots && ok; i++)
         if (c->given[i])
             ok = take(c, to, c->seed[i], c->cot[i], true);
+    for (int p = 1; p < c->n_params && ok; p++)
+        if (is_slice(c, p) && c->sum[p])
+            ok = take(c, to, c->sum[p], c->start[p], true);
     *n = c->in.n - before;
     return ok;
 }
@@ -384,28 +391,37 @@ static tp_tensor *make_node(loop_vjp *c)
 
 /* ---- what it gives ------------------------------------------------------------------------------------ */
 
-/* What began as -0.0 is zero when there was no turn. */
-static tp_tensor *when_turned(const loop_vjp *c, tp_tensor *t)
+static bool surely_turns(const loop_vjp *c)
+{
+    return !tpi_dim_is_symbolic(c->a->length) && c->a->length > 0;
+}
+
+/* t when there was a turn, else zeros; or, with `swap`, the other way round. */
+static tp_tensor *when_turned(const loop_vjp *c, tp_tensor *t, bool swap)
 {
     const tpi_at at = c->v.at;
     const int64_t n = c->a->length;
-    if (!tpi_dim_is_symbolic(n) && n > 0)
-        return t;
     tp_tensor *zero = tp_scalar_like_at(at.file, at.line, t, 0);
     const int64_t axis = 0;
     tp_tensor *turns = tp_broadcast_at(at.file, at.line, zero, 1, &n);
     turns = tp_extent_at(at.file, at.line, turns, 1, &axis, TP_I64);
     tp_tensor *some =
         tp_gt_at(at.file, at.line, turns, tp_scalar_like_at(at.file, at.line, turns, 0));
-    return tp_where_at(at.file, at.line, some, t, zero);
+    return swap ? tp_where_at(at.file, at.line, some, zero, t)
+                : tp_where_at(at.file, at.line, some, t, zero);
 }
 
 static bool give_one(loop_vjp *c, tp_tensor *back, int p)
 {
     const tpi_vjp *v = &c->v;
+    const bool passes = !is_carried(c, p) || v->dx[p]; /* else only where there was no turn */
+    if (surely_turns(c) && !passes)
+        return true;
     tp_tensor *dx = tpi_output_of(back, c->number[p]);
-    if (c->fresh[p])
-        dx = when_turned(c, dx);
+    if (!passes)
+        dx = when_turned(c, dx, true);
+    else if (c->fresh[p] && !surely_turns(c))
+        dx = when_turned(c, dx, false);
     else if (is_slice(c, p) && c->a->length != c->a->count)
         dx = tpi_pad_slice(v->at, dx, 0, 0, 1, c->a->count);
     if (dx->status != TP_OK)

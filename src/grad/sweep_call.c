@@ -64,9 +64,35 @@ static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *cal
     return ok;
 }
 
-/* The sweep inside, from the gradients of the results met. */
-static bool sweep_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int slot)
+/* Is this a turn, or the side of an if, or the sweep of one, so that it is a call in gradients of
+ * gradients too? */
+static bool is_turn(const tp_tensor *call)
 {
+    const int64_t function = function_of(call);
+    return function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP;
+}
+
+/* To gradients of gradients a cotangent enters the sweep of a turn as what a loop carries enters the
+ * loop and the turn: as a node of its own. */
+static bool enter_all(tpi_sweep *s, const tp_tensor *call, int slot)
+{
+    bool ok = true;
+    for (int i = s->met[slot]; i >= 0 && ok; i = s->met[i]) {
+        tp_tensor *t =
+            tpi_apply(TPI_AT(call->file, call->line), &tpi_op_enter, TPI_IN(s->grad[i]), NULL);
+        ok = t->status == TP_OK;
+        tpi_ref(t);
+        tpi_unref(s->grad[i]);
+        s->grad[i] = t;
+    }
+    return ok;
+}
+
+/* The sweep inside, from the gradients of the results met. */
+static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot)
+{
+    if (is_turn(call) && s->ctx->recording && !enter_all(s, call, slot))
+        return false;
     int n;
     tp_tensor **roots = roots_inside(s, slot, &n);
     if (!roots) {
@@ -111,9 +137,13 @@ static bool is_inside(const tpi_sweep *in, const tp_tensor *t)
     return tpi_in_sweep(in, t) && !in->ends[t->slot];
 }
 
-/* An operand of the sweep's call: what it reads of the inside of the turn is made a result. */
+/* An operand of the sweep's call: what it reads of the inside of the turn is made a result, what
+ * it reads instead of an operand of this call is that operand. */
 static tp_tensor *operand_for(const tpi_sweep *in, tpi_at at, tp_tensor *call, tp_tensor *t)
 {
+    for (int k = 0; k < call->n_in; k++)
+        if (inner_of(call, k) == t)
+            return call->in[k];
     const tp_tensor *where = t->op == &tpi_op_result && !tpi_in_sweep(in, t) ? t->in[1] : t;
     return is_inside(in, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
 }
@@ -161,25 +191,61 @@ static bool tie_results(tpi_at at, const tpi_nodes *operands, int n, tp_tensor *
     return true;
 }
 
-/* The contributions dx[n], a reference each, are tied to a call. False: no memory. */
-static bool tie(const tpi_sweep *in, const tp_tensor *call, uint64_t began, int n,
-                tp_tensor **dx)
+/* What a call adds up at its operands. */
+typedef struct sums {
+    int n;
+    tp_tensor **dx; /* one reference each */
+    int *slot;      /* of the sweep outside */
+    bool added;     /* the sums so far are in dx */
+} sums;
+
+/* Is this a turn, whose sweep is recorded? */
+static bool is_tied(const tp_tensor *call, const sums *g)
+{
+    const int64_t function = function_of(call);
+    bool is =
+        (function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP) && call->ctx->recording;
+    for (int i = 0; i < g->n && is; i++)
+        is = g->dx[i]->status == TP_OK;
+    return is;
+}
+
+/* The contributions are tied to a call, to which the sums so far go too: so do running sums in
+ * the loop that is the gradient of a loop. False: no memory. */
+static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, uint64_t began,
+                sums *g)
 {
     const tpi_at at = TPI_AT(call->file, call->line);
-    const int64_t function = function_of(call);
-    if ((function != TPI_CALL_BLOCK && function != TPI_CALL_SWEEP) || !in->ctx->recording)
-        return true;
-    for (int i = 0; i < n; i++)
-        if (dx[i]->status != TP_OK)
-            return true;
+    for (int i = 0; i < g->n; i++) {
+        tp_tensor *sum = s->grad[g->slot[i]];
+        if (!sum)
+            continue;
+        tp_tensor *more = tp_add_at(at.file, at.line, sum, g->dx[i]);
+        tpi_ref(more);
+        tpi_unref(g->dx[i]);
+        g->dx[i] = more;
+    }
+    g->added = true;
     tpi_nodes operands = {.ctx = in->ctx};
-    bool ok = n == 0 || find_operands(in, at, (tp_tensor *)call, began, n, dx, &operands);
+    bool ok = find_operands(in, at, (tp_tensor *)call, began, g->n, g->dx, &operands);
     if (ok && operands.n)
-        ok = tie_results(at, &operands, n, dx);
+        ok = tie_results(at, &operands, g->n, g->dx);
     if (!ok)
         tpi_no_memory(in->ctx, in->at, "gradient");
     tpi_nodes_free(&operands);
     return ok;
+}
+
+static void hand_over(tpi_sweep *s, const tp_tensor *call, const sums *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        tp_tensor **sum = &s->grad[g->slot[i]];
+        if (g->added) {
+            tpi_unref(*sum);
+            *sum = NULL;
+        }
+        tpi_sweep_fold(s, call, g->slot[i], g->dx[i]);
+    }
 }
 
 /* What has added up at the operands goes to the sweep outside. */
@@ -187,24 +253,24 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, uint64_
 {
     tpi_mem *m = &s->ctx->mem;
     const size_t most = (size_t)call->n_in;
-    tp_tensor **dx = tpi_take(m, most * sizeof *dx);
-    int *slot = tpi_take(m, most * sizeof *slot), n = 0;
-    for (int k = 0; k < call->n_in && dx && slot; k++) {
+    sums g = {.dx = tpi_take(m, most * sizeof *g.dx),
+              .slot = tpi_take(m, most * sizeof *g.slot)};
+    for (int k = 0; k < call->n_in && g.dx && g.slot; k++) {
         const int i = call->in[k]->slot;
         if (!in->depends[i] || !in->grad[i])
             continue;
-        slot[n] = in->outside[i];
-        dx[n++] = in->grad[i];
+        g.slot[g.n] = in->outside[i];
+        g.dx[g.n++] = in->grad[i];
         in->grad[i] = NULL; /* an operand may come twice */
     }
-    bool ok = dx && slot;
+    bool ok = g.dx && g.slot;
     if (!ok)
         tpi_no_memory(s->ctx, s->at, "gradient");
-    ok = ok && tie(in, call, began, n, dx);
-    for (int k = 0; k < n; k++)
-        tpi_sweep_fold(s, call, slot[k], dx[k]);
-    tpi_give_back(m, dx, most * sizeof *dx);
-    tpi_give_back(m, slot, most * sizeof *slot);
+    else if (g.n && is_tied(call, &g))
+        ok = tie(s, in, call, began, &g);
+    hand_over(s, call, &g);
+    tpi_give_back(m, g.dx, most * sizeof *g.dx);
+    tpi_give_back(m, g.slot, most * sizeof *g.slot);
     return ok;
 }
 
@@ -213,6 +279,10 @@ bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
     tp_ctx *ctx = s->ctx;
     if (!tpi_sweep_enter(s, call) || tp_scope_begin(ctx) != TP_OK)
         return false;
+    if (is_turn(call) && ctx->recording && !enter_all(s, call, slot)) {
+        tp_scope_end(ctx);
+        return false;
+    }
     const uint64_t began = ctx->seq;
     const tpi_call_hooks *hooks = ctx->call_hooks;
     void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;

@@ -124,8 +124,9 @@ bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds
     tpi_sweep_spread(&in);
     for (int i = 0; i < n; i++) {
         const tp_tensor *root = v->work->outputs[seeds[i].output];
-        tpi_ref(seeds[i].dy);
-        tpi_sweep_fold(&in, root, root->slot, seeds[i].dy);
+        tp_tensor *dy = tpi_apply(v->at, &tpi_op_enter, TPI_IN(seeds[i].dy), NULL);
+        tpi_ref(dy);
+        tpi_sweep_fold(&in, root, root->slot, dy);
     }
     const bool ok = tpi_sweep_go(&in) && take_sums(v, &in);
     v->s->left = in.left;
