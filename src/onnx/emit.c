@@ -323,7 +323,7 @@ static tpi_val known_size(const tpi_export *x, int64_t dim)
     return 0;
 }
 
-static tpi_val note_size(tpi_export *x, int64_t dim, tpi_val v)
+tpi_val tpi_note_size(tpi_export *x, int64_t dim, tpi_val v)
 {
     if (!ROOM(x, sizes, n_sizes, sizes_size))
         return 0;
@@ -331,23 +331,24 @@ static tpi_val note_size(tpi_export *x, int64_t dim, tpi_val v)
     return v;
 }
 
-/* A symbol is the size of an axis of some input. */
+/* A symbol is the number of turns of a loop, or the size of an axis of some input. */
 static int size_symbol(void *user, int symbol)
 {
     tpi_export *x = user;
+    const int64_t own = tpi_dim_symbol(x->g->dims, tpi_dim_symbol_name(x->g->dims, symbol));
+    const tpi_val noted = known_size(x, own);
+    if (noted)
+        return noted;
     for (int i = 0; i < x->m->n_in; i++) {
         const tp_tensor *t = x->m->in[i];
         for (int k = 0; k < t->rank; k++) {
             int found;
             if (!tpi_dim_as_symbol(x->g->dims, t->shape[k], &found) || found != symbol)
                 continue;
-            const tpi_val known = known_size(x, t->shape[k]);
-            if (known)
-                return known;
-            const tpi_val v = tpi_put_typed(x, "Shape", TP_I64, TPI_V(tpi_value_of(x, t)));
+            const tpi_val v = tpi_put_typed(x, "Shape", TP_I64, TPI_V(x->inputs[i]));
             tpi_put_int(x, "start", k);
             tpi_put_int(x, "end", k + 1);
-            return note_size(x, t->shape[k], v);
+            return tpi_note_size(x, t->shape[k], v);
         }
     }
     return tpi_export_fail(x, TP_E_NAME,
@@ -371,7 +372,7 @@ tpi_val tpi_size(tpi_export *x, int64_t dim)
     if (known)
         return known;
     const tpi_val v = tpi_dim_build(x->g->dims, dim, &steps, x);
-    return known_size(x, dim) ? v : note_size(x, dim, v);
+    return known_size(x, dim) ? v : tpi_note_size(x, dim, v);
 }
 
 tpi_val tpi_sizes(tpi_export *x, int64_t n, const int64_t *dims)
@@ -480,12 +481,21 @@ int32_t tpi_block_begin(tpi_export *x)
     return x->block = x->n_blocks++;
 }
 
-tpi_val tpi_block_input(tpi_export *x, tp_dtype dtype)
+tpi_val tpi_block_input(tpi_export *x, tp_dtype dtype, const tp_tensor *node)
 {
     const tpi_val v = add_value(x, "part", dtype);
-    if (!add_operand(x, v))
+    if (!v || !add_operand(x, v))
         return 0;
+    x->values[v].node = node;
     x->blocks[x->block].n_inputs++;
+    return v;
+}
+
+tpi_val tpi_block_scalar(tpi_export *x, tp_dtype dtype)
+{
+    const tpi_val v = tpi_block_input(x, dtype, NULL);
+    if (v)
+        x->values[v].scalar = true;
     return v;
 }
 

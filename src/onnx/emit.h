@@ -17,7 +17,7 @@ typedef struct tpi_out_value {
     int32_t name;          /* in the text of names; -1: not named yet */
     const char *op;        /* what gives it: a name is made of that */
     const tp_tensor *node; /* of the graph, whose value it is, or NULL */
-    bool live;
+    bool live, scalar;     /* scalar: it has no axes */
 } tpi_out_value;
 
 typedef struct tpi_out_node {
@@ -76,11 +76,16 @@ typedef struct tpi_export {
     int32_t n_operands, operands_size;
     int32_t *undo; /* nodes of the graph whose value is of a block that ends */
     int32_t n_undo, undo_size;
-    tpi_val *value_of; /* by the index of the graph's nodes */
-    int32_t *mark;     /* likewise, scratch */
-    int64_t *place;    /* of random nodes: a size, where their numbers begin; -1: not known */
-    int32_t n_graph;   /* nodes of the graph */
-    int64_t drawn;     /* likewise, of the next */
+    tpi_val *inputs; /* of the model */
+    /* of the graph that is being said: the model's, or the body of a block */
+    tpi_val *value_of;  /* by the index of the graph's nodes */
+    int32_t *mark;      /* likewise: what is being said */
+    int32_t *needed;    /* likewise: by some path */
+    int64_t *place;     /* of random nodes: a size, where their numbers begin; -1: not known */
+    int32_t n_graph;    /* nodes of the graph */
+    int32_t depth;      /* bodies around it */
+    int64_t drawn;      /* a size: where the numbers of the next random node begin, */
+    tpi_val drawn_from; /* counted from there (i64[1]); 0: from where the context is */
     tpi_str attrs, constants, names;
     int32_t *slots; /* of names: open addressing */
     int32_t n_names, slots_size;
@@ -174,8 +179,11 @@ const tpi_list *tpi_attr_list(const tp_tensor *t, const char *name);
 /* From now on operators go to a new block in the one there is; and back. */
 int32_t tpi_block_begin(tpi_export *x);
 void tpi_block_end(tpi_export *x, int n, const tpi_val *outputs);
-/* An input of the block just begun. */
-tpi_val tpi_block_input(tpi_export *x, tp_dtype dtype);
+/* An input of the block just begun, before anything is put in it; `node` has its shape, or is NULL. */
+tpi_val tpi_block_input(tpi_export *x, tp_dtype dtype, const tp_tensor *node);
+tpi_val tpi_block_scalar(tpi_export *x, tp_dtype dtype);
+/* A size that is known from here on to the end of the block. */
+tpi_val tpi_note_size(tpi_export *x, int64_t dim, tpi_val v);
 
 /* ---- the ops ----------------------------------------------------------------------------- */
 
@@ -184,6 +192,18 @@ tpi_val tpi_say(tpi_export *x, const tp_tensor *t);
 #define SAY(op, name) tpi_val tpi_say_##name(tpi_export *x, const tp_tensor *t);
 #include "onnx/say.def"
 #undef SAY
+
+/* What stands for a node from here on to the end of the block. */
+void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v);
+/* Says what some nodes of the graph are computed from, and them. */
+void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes);
+/* The position of the generator after so many draws, a size: i64[1] (export_random.c). */
+tpi_val tpi_random_at(tpi_export *x, int64_t drawn);
+/* A cond or a loop: its outputs have values then (export_block.c). */
+void tpi_say_block(tpi_export *x, const tp_tensor *t);
+/* Blocks in blocks, as many as files can hold: each is three messages deep, and readers of the wire
+ * format follow a hundred. */
+enum { TPI_EXPORT_DEEPEST = 30 };
 
 /* ---- files ------------------------------------------------------------------------------- */
 

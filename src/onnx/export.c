@@ -1,13 +1,11 @@
 #include "onnx/export.h"
 
 #include "core/dim.h"
+#include "ir/body.h"
 #include "onnx/emit.h"
 #include "op/draw.h"
 
 #include <string.h>
-
-/* Each If is three messages deep, and readers of the wire format follow a hundred. */
-enum { MOST_BRANCHES = 30 };
 
 /* ---- which nodes are needed -------------------------------------------------------------- */
 
@@ -42,10 +40,10 @@ static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int 
         close_set(x, set);
         return true;
     }
-    if (depth == MOST_BRANCHES) {
+    if (depth == TPI_EXPORT_DEEPEST) {
         x->node = b->condition;
         tpi_export_refuse(x, "the condition is below %d others, more than files can hold",
-                          MOST_BRANCHES);
+                          TPI_EXPORT_DEEPEST);
         return false;
     }
     const size_t bytes = (size_t)x->n_graph * sizeof *set;
@@ -66,7 +64,7 @@ static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int 
 
 /* ---- saying nodes ------------------------------------------------------------------------ */
 
-static void set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
+void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
 {
     if (x->block != 0) {
         if (!tpi_export_room(x, &x->undo, x->n_undo, &x->undo_size, sizeof *x->undo))
@@ -128,22 +126,40 @@ tpi_val tpi_say(tpi_export *x, const tp_tensor *t)
     }
 }
 
-static void say_block(tpi_export *x, const tpi_onnx_block *b)
+/* What is marked, in the order of the graph. */
+static void say_marked(tpi_export *x)
 {
-    int32_t *set = x->mark;
-    if (!find_sure(x, b, set, 0))
-        return;
-    for (int i = 0; i < b->n_nodes; i++)
-        place_random(x, b->nodes[i]);
     for (int i = 0; i < x->n_graph && x->status == TP_OK; i++) {
         const tp_tensor *t = x->g->nodes[i];
-        if (!set[i] || x->value_of[i])
+        if (!x->mark[i] || x->value_of[i])
             continue;
         x->node = t;
         place_random(x, t);
-        set_value(x, t, tpi_say(x, t));
+        if (tpi_is_block(t))
+            tpi_say_block(x, t);
+        else
+            tpi_set_value(x, t, tpi_say(x, t));
     }
     x->node = NULL;
+}
+
+void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes)
+{
+    memset(x->mark, 0, (size_t)x->n_graph * sizeof *x->mark);
+    for (int i = 0; i < n; i++)
+        x->mark[nodes[i]->index] = 1;
+    close_set(x, x->mark);
+    memcpy(x->needed, x->mark, (size_t)x->n_graph * sizeof *x->needed);
+    say_marked(x);
+}
+
+static void say_block(tpi_export *x, const tpi_onnx_block *b)
+{
+    if (!find_sure(x, b, x->mark, 0))
+        return;
+    for (int i = 0; i < b->n_nodes; i++)
+        place_random(x, b->nodes[i]);
+    say_marked(x);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------- */
@@ -157,7 +173,7 @@ static tpi_val own_output(tpi_export *x, tpi_val v, const tpi_val *before, int k
     for (int i = 0; i < x->n_weights && own; i++)
         own = x->weights[i].value != v;
     for (int i = 0; i < x->m->n_in && own; i++) {
-        const bool is_input = tpi_value_of(x, x->m->in[i]) == v;
+        const bool is_input = x->inputs[i] == v;
         own =
             !is_input || (x->block == 0 && strcmp(x->m->in_names[i], x->m->out_names[k]) == 0);
     }
@@ -228,6 +244,19 @@ static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
     x->node = NULL;
 }
 
+/* What any path asks for. */
+static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
+{
+    for (; b; b = b->condition ? b->else_block : NULL) {
+        for (int k = 0; k < x->m->n_out && !b->condition; k++)
+            x->needed[b->outputs[k]->index] = 1;
+        if (b->condition) {
+            x->needed[b->condition->index] = 1;
+            mark_needed(x, b->then_block);
+        }
+    }
+}
+
 /* ---- models ------------------------------------------------------------------------------ */
 
 static bool export_begin(tpi_export *x, const tpi_onnx_model *m)
@@ -242,13 +271,16 @@ static bool export_begin(tpi_export *x, const tpi_onnx_model *m)
                       .names = TPI_STR(mem)};
     const size_t n = (size_t)x->n_graph;
     x->value_of = tpi_take(mem, n * sizeof *x->value_of);
+    x->inputs = tpi_take(mem, (size_t)m->n_in * sizeof *x->inputs);
     x->mark = tpi_take(mem, n * sizeof *x->mark);
+    x->needed = tpi_take(mem, n * sizeof *x->needed);
     x->place = tpi_take(mem, n * sizeof *x->place);
     x->out_shapes = tpi_take(mem, (size_t)m->n_out * sizeof *x->out_shapes);
-    if (!x->value_of || !x->mark || !x->place || !x->out_shapes) {
+    if (!x->value_of || !x->inputs || !x->mark || !x->needed || !x->place || !x->out_shapes) {
         tpi_export_no_memory(x);
         return false;
     }
+    memset(x->needed, 0, n * sizeof *x->needed);
     memset(x->value_of, 0, n * sizeof *x->value_of);
     for (size_t i = 0; i < n; i++)
         x->place[i] = -1;
@@ -262,7 +294,9 @@ static void export_end(tpi_export *x)
     tpi_mem *mem = &x->ctx->mem;
     const size_t n = (size_t)x->n_graph;
     tpi_give_back(mem, x->value_of, n * sizeof *x->value_of);
+    tpi_give_back(mem, x->inputs, (size_t)x->m->n_in * sizeof *x->inputs);
     tpi_give_back(mem, x->mark, n * sizeof *x->mark);
+    tpi_give_back(mem, x->needed, n * sizeof *x->needed);
     tpi_give_back(mem, x->place, n * sizeof *x->place);
     tpi_give_back(mem, x->out_shapes, (size_t)x->m->n_out * sizeof *x->out_shapes);
     tpi_give_back(mem, x->values, (size_t)x->values_size * sizeof *x->values);
@@ -290,10 +324,14 @@ tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
         tpi_block_begin(x);
         tpi_input(x, TP_BOOL); /* the value 0, of what fails */
         for (int i = 0; i < m->n_in; i++)
-            x->value_of[m->in[i]->index] = tpi_input(x, (tp_dtype)m->in[i]->dtype);
+            x->inputs[i] = x->value_of[m->in[i]->index] =
+                tpi_input(x, (tp_dtype)m->in[i]->dtype);
     }
-    if (x->status == TP_OK)
+    if (x->status == TP_OK) {
+        mark_needed(x, m->block);
+        close_set(x, x->needed);
         say_path(x, m->block, out);
+    }
     if (x->status == TP_OK)
         tpi_block_end(x, m->n_out, out);
     if (x->status == TP_OK)

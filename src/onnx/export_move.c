@@ -64,6 +64,26 @@ tpi_val tpi_say_slice(tpi_export *x, const tp_tensor *t)
     return tpi_cut(x, tpi_in(x, t, 0), axis, tpi_size(x, lo), stop, step);
 }
 
+/* One element of the first axis. */
+tpi_val tpi_say_row(tpi_export *x, const tp_tensor *t)
+{
+    const int64_t index = tpi_attr_int(t, "index");
+    return tpi_put(x, "Gather", TPI_V(tpi_in(x, t, 0), tpi_constant(x, TP_I64, 0, 1, &index)));
+}
+
+tpi_val tpi_say_stack(tpi_export *x, const tp_tensor *t)
+{
+    tpi_val *part = tpi_take(&x->ctx->mem, (size_t)t->n_in * sizeof *part);
+    if (!part)
+        return tpi_export_no_memory(x);
+    for (int i = 0; i < t->n_in; i++)
+        part[i] = tpi_put(x, "Unsqueeze", TPI_V(tpi_in(x, t, i), tpi_int(x, 0)));
+    const tpi_val y = tpi_put(x, "Concat", t->n_in, part);
+    tpi_put_int(x, "axis", 0);
+    tpi_give_back(&x->ctx->mem, part, (size_t)t->n_in * sizeof *part);
+    return y;
+}
+
 tpi_val tpi_say_flip(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *axes = tpi_attr_list(t, "axes");

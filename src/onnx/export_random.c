@@ -130,6 +130,13 @@ static tpi_val normal(tpi_export *x, tpi_val w, bool is_f32)
     return box_muller(x, u, uniform_f64(x, columns(x, w, 2, 4)));
 }
 
+tpi_val tpi_random_at(tpi_export *x, int64_t drawn)
+{
+    if (x->drawn_from)
+        return tpi_put(x, "Add", TPI_V(x->drawn_from, tpi_size(x, drawn)));
+    return tpi_size(x, tpi_dim_add(x->g->dims, drawn, (int64_t)x->ctx->random_at));
+}
+
 tpi_val tpi_say_random(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
@@ -141,8 +148,7 @@ tpi_val tpi_say_random(tpi_export *x, const tp_tensor *t)
     for (int i = 0; i < t->rank; i++)
         count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
     const int64_t n = tpi_dim_div(x->g->dims, tpi_dim_add(x->g->dims, count, per - 1), per);
-    const int64_t at = tpi_dim_add(x->g->dims, x->place[t->index], (int64_t)x->ctx->random_at);
-    const tpi_val first = tpi_size(x, at);
+    const tpi_val first = tpi_random_at(x, x->place[t->index]);
     const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed);
 
     tpi_val y; /* in f64, before it is scaled: one rounding more than an fma, at most */

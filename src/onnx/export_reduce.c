@@ -103,8 +103,9 @@ tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
     const tpi_val b = tpi_permute(x, tpi_in(x, t, 1), t->rank, front);
     const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, row);
     const int32_t body = tpi_block_begin(x);
-    const tpi_val before = tpi_block_input(x, type);
-    const tpi_val a_row = tpi_block_input(x, type), b_row = tpi_block_input(x, type);
+    const tpi_val before = tpi_block_input(x, type, NULL);
+    const tpi_val a_row = tpi_block_input(x, type, NULL),
+                  b_row = tpi_block_input(x, type, NULL);
     const tpi_val product = tpi_put(x, "Mul", TPI_V(a_row, before));
     const tpi_val y_row = tpi_put(x, "Add", TPI_V(product, b_row));
     const tpi_val again = tpi_put(x, "Identity", TPI_V(y_row));

@@ -119,11 +119,28 @@ tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype);
 tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
 /* Whose memory lives as long as the import: tpi_onnx_take. */
 tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o);
-/* Imports the branch in an attribute of o, whose results are those of the branch. */
-bool tpi_onnx_branch(tpi_onnx_op *o, tpi_span graph);
-/* Both branches, and by the condition, a tensor of one bool made of operand 0, the results of
- * one. */
-bool tpi_onnx_choose(tpi_onnx_op *o, tp_tensor *condition, tpi_span yes, tpi_span no);
+/* A loop in the making: carried values go from turn to turn, slices are read an element a turn,
+ * along their first axis, and what is stacked becomes [turns, ...]. */
+typedef struct tpi_onnx_loop {
+    tpi_onnx_op *o;
+    struct tpi_body *body;
+    tp_graph *outside, *tracing;
+    int n_carried, n_slices;
+    tp_tensor **operands;                /* carried, slices */
+    tp_tensor *turn, **carried, **slice; /* inside */
+    int64_t count;                       /* TPI_NO_DIM: as long as the condition says */
+    bool back;                           /* the turns from the last to the first */
+} tpi_onnx_loop;
+
+/* With l->n_carried, l->n_slices, l->count and l->back set, and the operands given, [carried..,
+ * slices..]: ops on symbolic tensors go to the body from here on, to be ended whatever comes. */
+bool tpi_onnx_loop_begin(tpi_onnx_op *o, tpi_onnx_loop *l, tp_tensor *const *operands);
+/* Back outside. */
+void tpi_onnx_loop_leave(tpi_onnx_loop *l);
+/* The loop: a turn is taken while `first`, then `pred` (both NULL: count turns) says so. `out`
+ * [n_carried + n_stacked] are the values at the end of a turn, and then the results. */
+bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int n_stacked,
+                       tp_tensor **out);
 /* Counts n more nodes against the limit of one model; false after an error. Before unrolling. */
 bool tpi_onnx_spend(tpi_onnx_op *o, int64_t n);
 /* The element type of an attribute or model, or TP_N_DTYPES after an error. */

@@ -57,14 +57,6 @@ bool tpi_onnx_import_unary(tpi_onnx_op *o)
     return tpi_onnx_out(o, 0, row->apply(TP_PLACE, tpi_onnx_in(o, 0)));
 }
 
-bool tpi_onnx_import_identity(tpi_onnx_op *o)
-{
-    tpi_onnx_ints k;
-    if (tpi_onnx_try_ints(o, 0, &k))
-        return tpi_onnx_out_ints(o, 0, &k);
-    return tpi_onnx_out(o, 0, tpi_onnx_in(o, 0));
-}
-
 static bool has_symbol(const tpi_onnx_ints *k)
 {
     bool any = false;

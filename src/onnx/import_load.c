@@ -50,8 +50,9 @@ static bool check_options(const request *r)
 /* One attempt. False: why is in the model; or im->again. */
 static tp_graph *attempt(tpi_import *im)
 {
-    im->g = tp_graph_new(im->ctx);
-    if (!im->g) {
+    im->root = im->g = tp_graph_new(im->ctx);
+    im->attempt++;
+    if (!im->root) {
         tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
         return NULL;
     }
@@ -65,8 +66,8 @@ static tp_graph *attempt(tpi_import *im)
         tp_scope_end(im->ctx);
     }
     if (im->m->status == TP_OK)
-        return im->g;
-    tp_graph_free(im->g);
+        return im->root;
+    tp_graph_free(im->root);
     return NULL;
 }
 

@@ -475,19 +475,3 @@ bool tpi_onnx_import_dropout(tpi_onnx_op *o)
         mask = tp_cast(mask, tp_dtype_of(x));
     return tpi_onnx_out(o, 0, y) && (!mask || tpi_onnx_out(o, 1, mask));
 }
-
-bool tpi_onnx_import_if(tpi_onnx_op *o)
-{
-    const tpi_onnx_attr *yes = tpi_onnx_attr_of(o, "then_branch"),
-                        *no = tpi_onnx_attr_of(o, "else_branch");
-    double condition;
-    if (!yes || !no || yes->type != TPI_PB_GRAPH || no->type != TPI_PB_GRAPH)
-        return tpi_onnx_refuse(o, "it has no %s_branch", yes ? "else" : "then");
-    if (!tpi_onnx_is_known(o, 0)) {
-        tp_tensor *c = tpi_onnx_in(o, 0);
-        return tpi_onnx_choose(o, tp_reshape(c, TP_SCALAR), yes->g, no->g);
-    }
-    if (!tpi_onnx_number_of(o, 0, &condition))
-        return false;
-    return tpi_onnx_branch(o, condition != 0 ? yes->g : no->g);
-}

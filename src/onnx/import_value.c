@@ -1,4 +1,5 @@
 /* Operands, attributes and results of one operator. */
+#include "ir/body.h"
 #include "onnx/import_inner.h"
 
 #include <math.h>
@@ -59,7 +60,12 @@ static tp_tensor *as_variable(tpi_import *im, tpi_onnx_value *v, tp_tensor *t, b
         return NULL;
     }
     t->flags |= TPI_VARIABLE | TPI_STATE | (param ? TPI_REQUIRES | TPI_LEAF : 0);
-    return tp_graph_read_at(im->at.file, im->at.line, im->g, t);
+    return tp_graph_read_at(im->at.file, im->at.line, im->root, t);
+}
+
+bool tpi_onnx_is_constant(const tpi_onnx_value *v)
+{
+    return v->data || v->constant || (v->tensor && !v->tensor->graph);
 }
 
 tp_tensor *tpi_onnx_constant_of(tpi_import *im, tpi_onnx_value *v)
@@ -99,9 +105,12 @@ tp_tensor *tpi_onnx_tensor_of(tpi_import *im, tpi_onnx_value *v, bool param)
 {
     if (v->tensor)
         return v->tensor;
-    if (v->ints) {
-        v->tensor = stack_ints(im, v->ints);
-    } else if (v->data && tpi_onnx_dtype(v->data->type) < TP_F32) {
+    if (v->ints) { /* in a body, what is outside of it is made anew */
+        tp_tensor *t = stack_ints(im, v->ints);
+        v->tensor = v->graph == im->g ? t : NULL;
+        return t;
+    }
+    if (v->data && tpi_onnx_dtype(v->data->type) < TP_F32) {
         v->tensor = tpi_onnx_constant_of(im, v);
     } else if (v->data) {
         tp_tensor *t = tpi_onnx_tensor_make(im->m, v->data, im->at);
@@ -119,9 +128,14 @@ bool tpi_onnx_has(const tpi_onnx_op *o, int i)
 
 static tpi_onnx_value *operand(tpi_onnx_op *o, int i)
 {
-    if (tpi_onnx_has(o, i))
-        return tpi_onnx_find(o->frame, o->node->in[i]);
-    tpi_onnx_refuse(o, "input %d is missing", i);
+    tpi_onnx_value *v = NULL;
+    if (!tpi_onnx_has(o, i))
+        tpi_onnx_refuse(o, "input %d is missing", i);
+    else if ((v = tpi_onnx_find(o->frame, o->node->in[i])) && !tpi_onnx_is_tensor(v))
+        tpi_onnx_refuse(o, "input %d (\"%.*s\") is %s, not a tensor", i, TPI_SPAN(v->name),
+                        v->list ? "a sequence" : "an optional without a value");
+    else
+        return v;
     return NULL;
 }
 
@@ -168,8 +182,26 @@ tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
 
 bool tpi_onnx_is_known(tpi_onnx_op *o, int i)
 {
-    tpi_onnx_value *v = tpi_onnx_has(o, i) ? operand(o, i) : NULL;
-    return v && (v->data || v->constant || (v->tensor && !v->tensor->graph));
+    const tpi_onnx_value *v =
+        tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    return v && tpi_onnx_is_constant(v);
+}
+
+/* The placeholders among `past` for which values are offered become constants; what params of a
+ * body stand for comes next. */
+static void fix_offered(tpi_import *im, const tpi_nodes *past, tpi_nodes *next)
+{
+    for (int j = 0; j < past->n; j++) {
+        const tp_tensor *t = past->v[j];
+        const bool param = t->op == &tpi_op_param;
+        tp_tensor *outer =
+            param ? t->graph->body->outers[((const tpi_index_attrs *)t->attrs)->index] : NULL;
+        if (outer)
+            tpi_nodes_push(next, outer);
+        for (int k = 0; t->op == &tpi_op_placeholder && k < im->opt->n_values; k++)
+            if (!im->fixed[k] && tpi_span_is(im->offers[k], t->name))
+                im->fixed[k] = im->again = true;
+    }
 }
 
 bool tpi_onnx_ask(tpi_onnx_op *o, int i)
@@ -177,18 +209,18 @@ bool tpi_onnx_ask(tpi_onnx_op *o, int i)
     tpi_import *im = o->im;
     const tpi_onnx_value *v =
         tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
-    const tp_onnx_load_options *opt = im->opt;
-    tpi_nodes past = {.ctx = im->ctx};
-    tp_tensor *root = v ? v->tensor : NULL;
-    if (!opt || opt->n_values == 0 || !root || !root->graph ||
-        !tpi_collect(&past, 1, &root, NULL, NULL))
-        past.n = 0;
-    for (int j = 0; j < past.n; j++)
-        for (int k = 0; k < opt->n_values; k++)
-            if (past.v[j]->op == &tpi_op_placeholder && !im->fixed[k] &&
-                tpi_span_is(im->offers[k], past.v[j]->name))
-                im->fixed[k] = im->again = true;
-    tpi_nodes_free(&past);
+    tpi_nodes roots = {.ctx = im->ctx};
+    if (im->opt && im->opt->n_values > 0 && v && v->tensor && v->tensor->graph)
+        tpi_nodes_push(&roots, v->tensor);
+    while (roots.n > 0) {
+        tpi_nodes past = {.ctx = im->ctx}, next = {.ctx = im->ctx};
+        if (tpi_collect(&past, roots.n, roots.v, NULL, NULL))
+            fix_offered(im, &past, &next);
+        tpi_nodes_free(&past);
+        tpi_nodes_free(&roots);
+        roots = next;
+    }
+    tpi_nodes_free(&roots);
     return im->again;
 }
 
@@ -221,9 +253,11 @@ tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i)
 static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
 {
     *out = (tpi_onnx_ints){.dtype = TP_I64};
-    if (quiet && !tpi_onnx_has(o, i))
+    tpi_onnx_value *v =
+        quiet && tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    if (quiet && (!v || !tpi_onnx_is_tensor(v)))
         return false;
-    tpi_onnx_value *v = operand(o, i);
+    v = v ? v : operand(o, i);
     if (!v)
         return false;
     if (v->ints) {
@@ -472,7 +506,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     }
     const char *name = t->name ? t->name : tpi_onnx_cstring(o->im->m, v->name);
     if (name && !t->name)
-        tpi_graph_name(o->g, t, name); /* when it is taken the node goes without */
+        tpi_graph_name(t->graph, t, name); /* when it is taken the node goes without */
     return name ? true : tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
 }
 

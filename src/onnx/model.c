@@ -280,7 +280,8 @@ static bool read_attr(tpi_onnx_model *m, tpi_span message, tpi_onnx_attr *a)
         } else if (f.number == TPI_PB_ATTRIBUTE_T) {
             ok = get_bytes(m, &f, what, &a->t);
         } else if (f.number == TPI_PB_ATTRIBUTE_G) {
-            ok = get_bytes(m, &f, what, &a->g);
+            a->sub = a->sub ? a->sub : tpi_onnx_take(m, 1, sizeof *a->sub);
+            ok = a->sub && get_bytes(m, &f, what, &a->g);
         }
     }
     if (ok && w.bad)

@@ -18,13 +18,16 @@ typedef struct tpi_onnx_tensor { /* TensorProto */
     int64_t offset, length; /* length -1: to be told from the shape */
 } tpi_onnx_tensor;
 
+typedef struct tpi_onnx_sub tpi_onnx_sub;
+
 typedef struct tpi_onnx_attr {
     tpi_span name, ref; /* ref: the attribute of the function around it that it is */
     tpi_span message;   /* lists are read from here */
     int type;           /* tpi_pb_attribute_type */
     int64_t i;
     float f;
-    tpi_span s, t, g; /* text; messages of a tensor and of a graph */
+    tpi_span s, t, g;   /* text; messages of a tensor and of a graph */
+    tpi_onnx_sub **sub; /* of a graph: where the importer keeps what it made of it */
 } tpi_onnx_attr;
 
 typedef struct tpi_onnx_node {

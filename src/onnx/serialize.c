@@ -14,8 +14,10 @@ enum { OPSET = 17, IR_VERSION = 8, LEAST_BESIDE = 1024, BESIDE_ALIGN = 4096 };
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
-static void need_outputs(tpi_export *x, const tpi_out_block *b)
+static void need_ports(tpi_export *x, const tpi_out_block *b)
 {
+    for (int i = 0; i < b->n_inputs; i++)
+        x->values[x->operands[b->inputs + i]].live = true;
     for (int i = 0; i < b->n_outputs; i++)
         x->values[x->operands[b->outputs + i]].live = true;
 }
@@ -24,7 +26,7 @@ static void need_outputs(tpi_export *x, const tpi_out_block *b)
  * walk back finds all. */
 static void find_live(tpi_export *x)
 {
-    need_outputs(x, &x->blocks[0]);
+    need_ports(x, &x->blocks[0]);
     for (int i = x->n_nodes - 1; i >= 0; i--) {
         tpi_out_node *n = &x->nodes[i];
         for (int k = 0; k < n->n_out; k++)
@@ -35,7 +37,7 @@ static void find_live(tpi_export *x)
             x->values[x->operands[n->first + k]].live = true;
         for (int k = 0; k < 2; k++)
             if (n->body[k] >= 0)
-                need_outputs(x, &x->blocks[n->body[k]]);
+                need_ports(x, &x->blocks[n->body[k]]);
     }
 }
 
@@ -119,7 +121,7 @@ static bool give_names(tpi_export *x)
     const tpi_onnx_model *m = x->m;
     const tpi_out_block *top = &x->blocks[0];
     for (int i = 0; i < m->n_in; i++)
-        if (!give_name(x, tpi_value_of(x, m->in[i]), m->in_names[i], false))
+        if (!give_name(x, x->inputs[i], m->in_names[i], false))
             return refuse_name(x, "an input", m->in_names[i]);
     for (int i = 0; i < m->n_out; i++) {
         const tpi_val v = x->operands[top->outputs + i];
@@ -192,6 +194,21 @@ static void put_value_info(const tpi_export *x, tpi_str *s, uint32_t field, tpi_
     tpi_pb_end(s, info);
 }
 
+/* What a block takes or gives: the rank is known where a node stands behind it. Of no turns a runtime
+ * makes a result of that rank. */
+static void put_port(const tpi_export *x, tpi_str *s, uint32_t field, tpi_val v)
+{
+    const tp_tensor *t = x->values[v].node;
+    if (!t && !x->values[v].scalar) {
+        put_value_info(x, s, field, v, NULL);
+        return;
+    }
+    tpi_out_shape shape = {.rank = t ? t->rank : 0};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dims[i] = tpi_dim_is_symbolic(t->shape[i]) ? TPI_NO_DIM : t->shape[i];
+    put_value_info(x, s, field, v, &shape);
+}
+
 static void put_nodes(const tpi_export *x, tpi_str *s, const tpi_out_block *b);
 
 static void put_body(const tpi_export *x, tpi_str *s, const char *name, int32_t block)
@@ -204,9 +221,9 @@ static void put_body(const tpi_export *x, tpi_str *s, const char *name, int32_t 
     put_nodes(x, s, b);
     tpi_pb_put_text(s, TPI_PB_GRAPH_NAME, name);
     for (int i = 0; i < b->n_inputs; i++)
-        put_value_info(x, s, TPI_PB_GRAPH_INPUT, x->operands[b->inputs + i], NULL);
+        put_port(x, s, TPI_PB_GRAPH_INPUT, x->operands[b->inputs + i]);
     for (int i = 0; i < b->n_outputs; i++)
-        put_value_info(x, s, TPI_PB_GRAPH_OUTPUT, x->operands[b->outputs + i], NULL);
+        put_port(x, s, TPI_PB_GRAPH_OUTPUT, x->operands[b->outputs + i]);
     tpi_pb_end(s, graph);
     tpi_pb_end(s, attr);
 }
@@ -371,7 +388,7 @@ static void put_ends(image *im)
     for (int i = 0; i < m->n_in; i++) {
         tpi_out_shape shape = {.rank = m->in[i]->rank};
         memcpy(shape.dims, m->in[i]->shape, sizeof(int64_t) * m->in[i]->rank);
-        put_value_info(x, s, TPI_PB_GRAPH_INPUT, tpi_value_of(x, m->in[i]), &shape);
+        put_value_info(x, s, TPI_PB_GRAPH_INPUT, x->inputs[i], &shape);
     }
     for (int i = 0; i < m->n_out; i++)
         put_value_info(x, s, TPI_PB_GRAPH_OUTPUT, x->operands[x->blocks[0].outputs + i],

@@ -26,7 +26,6 @@ typedef struct counts {
 static const struct {
     const char *text, *why;
 } unread[] = {
-    {"operator Scan (",                "recur leaves as Scan"                                   },
     {"has not one size on both sides", "an If on what is fed, of other sizes"                   },
     {"not of the kernel's shape",      "the gradient of a convolution's weights over free sizes"},
 };

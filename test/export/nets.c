@@ -2,8 +2,9 @@
  * test_data_set_k/, computed by the reference.
  *
  *     export_nets DIR [NAME] */
+#include "nets.h"
+
 #include "onnx/export.h"
-#include "tapir/tapir.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,38 +13,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST = 24 };
-
-typedef struct net {
-    tp_ctx *tp;
-    tp_graph *g;
-    const char *dir, *name;
-    int n_in, n_out, n_sets;
-    const char *in[MOST], *out[MOST];
-    bool failed;
-} net;
-
-static void fail(net *n, const char *what)
+void net_fail(net *n, const char *what)
 {
     printf("FAILED %s: %s: %s\n", n->name, what, tp_error_message(n->tp));
     tp_clear_error(n->tp);
     n->failed = true;
 }
 
-static void model_path(const net *n, char *path, size_t size)
+void model_path(const net *n, char *path, size_t size)
 {
     snprintf(path, size, "%s/%s", n->dir, n->name);
     mkdir(path, 0777);
     snprintf(path, size, "%s/%s/model.onnx", n->dir, n->name);
 }
 
-static void save(net *n)
+void save(net *n)
 {
     char path[1000];
     model_path(n, path, sizeof path);
     tp_seed(n->tp, 7);
     if (tp_onnx_save(n->g, path, n->n_in, n->in, n->n_out, n->out) != TP_OK)
-        fail(n, "saving");
+        net_fail(n, "saving");
 }
 
 static void save_tensors(net *n, const char *kind, int count, tp_tensor *const *t)
@@ -52,11 +42,11 @@ static void save_tensors(net *n, const char *kind, int count, tp_tensor *const *
         char path[1000];
         snprintf(path, sizeof path, "%s/%s/test_data_set_%d", n->dir, n->name, n->n_sets);
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            fail(n, "no folder");
+            net_fail(n, "no folder");
         snprintf(path, sizeof path, "%s/%s/test_data_set_%d/%s_%d.pb", n->dir, n->name,
                  n->n_sets, kind, k);
         if (tp_onnx_tensor_save(t[k], path) != TP_OK)
-            fail(n, "saving a tensor");
+            net_fail(n, "saving a tensor");
     }
 }
 
@@ -69,31 +59,30 @@ static void run_nodes(net *n, tp_tensor *const *in, const char *const *names)
         feeds[k] = (tp_feed){n->in[k], in[k]};
     tp_seed(n->tp, 7);
     if (tp_graph_run(n->g, n->n_in, feeds, n->n_out, names, out) != TP_OK)
-        fail(n, "running");
+        net_fail(n, "running");
     save_tensors(n, "input", n->n_in, in);
     save_tensors(n, "output", n->n_out, out);
     n->n_sets++;
 }
 
-static void run(net *n, tp_tensor *const *in)
+void run(net *n, tp_tensor *const *in)
 {
     run_nodes(n, in, n->out);
 }
 
-static tp_tensor *input(net *n, const char *name, tp_dtype dtype, int rank,
-                        const int64_t *shape)
+tp_tensor *input(net *n, const char *name, tp_dtype dtype, int rank, const int64_t *shape)
 {
     n->in[n->n_in++] = name;
     return tp_placeholder(n->g, name, dtype, rank, shape);
 }
 
-static tp_tensor *output(net *n, const char *name, tp_tensor *t)
+tp_tensor *output(net *n, const char *name, tp_tensor *t)
 {
     n->out[n->n_out++] = name;
     return tp_name(t, name);
 }
 
-static tp_tensor *weight(net *n, const char *name, int rank, const int64_t *shape)
+tp_tensor *weight(net *n, const char *name, int rank, const int64_t *shape)
 {
     int64_t count = 1;
     for (int i = 0; i < rank; i++)
@@ -102,7 +91,7 @@ static tp_tensor *weight(net *n, const char *name, int rank, const int64_t *shap
     return tp_param(tp_normal(n->tp, TP_F32, rank, shape, 0, size), name);
 }
 
-static tp_tensor *normal(net *n, int rank, const int64_t *shape)
+tp_tensor *normal(net *n, int rank, const int64_t *shape)
 {
     return tp_normal(n->tp, TP_F32, rank, shape, 0, 1);
 }
@@ -140,7 +129,7 @@ static void gradients(net *n, tp_tensor *loss, int n_weights, tp_tensor *const *
     tp_tensor *dw[MOST];
     output(n, "loss", loss);
     if (tp_grads(loss, NULL, n_weights, weights, dw) != TP_OK)
-        fail(n, "gradients");
+        net_fail(n, "gradients");
     for (int i = 0; i < n_weights; i++) {
         char *name = tp_alloc(n->tp, 40);
         snprintf(name, 40, "d/%s", tp_name_of(weights[i]));
@@ -251,7 +240,7 @@ static void windows(net *n)
     gradients(n, loss, 2, w);
     tp_tensor *dx;
     if (tp_grads(loss, NULL, 1, &x, &dx) != TP_OK)
-        fail(n, "gradient");
+        net_fail(n, "gradient");
     output(n, "dx", dx);
     save(n);
     for (int64_t size = 20; size < 24; size++) {
@@ -387,7 +376,7 @@ static void write_blocks(net *n, const tpi_onnx_block *block, int64_t inline_byt
                               .inline_bytes = inline_bytes};
     model_path(n, path, sizeof path);
     if (tpi_onnx_write(&m, path) != TP_OK)
-        fail(n, "writing");
+        net_fail(n, "writing");
 }
 
 static tp_tensor *named(net *n, const char *name, tp_tensor *t)
@@ -466,7 +455,7 @@ static void branches(net *n)
         memcpy(asked + 3, drawn, sizeof drawn);
         tp_seed(n->tp, 7);
         if (tp_graph_run(n->g, 2, feeds, 6, asked, out) != TP_OK)
-            fail(n, "running");
+            net_fail(n, "running");
         save_tensors(n, "input", 2, in);
         save_tensors(n, "output", 3, out);
         n->n_sets++;
@@ -486,41 +475,47 @@ static void beside(net *n)
     run(n, &in);
 }
 
+static const net_row plain_nets[] = {
+    {"mlp",            mlp           },
+    {"mlp_training",   mlp_training  },
+    {"lenet",          lenet         },
+    {"lenet_training", lenet_training},
+    {"windows",        windows       },
+    {"transformer",    transformer   },
+    {"random_numbers", random_numbers},
+    {"names",          names         },
+    {"nothing",        nothing       },
+    {"fed",            fed           },
+    {"branch",         branch        },
+    {"branches",       branches      },
+    {"beside",         beside        },
+    {NULL,             NULL          },
+};
+
+static bool make(const net_row *row, const char *dir)
+{
+    net n = {.tp = tp_open(NULL), .dir = dir, .name = row->name};
+    n.g = tp_graph_new(n.tp);
+    tp_seed(n.tp, 1);
+    tp_scope_begin(n.tp);
+    row->make(&n);
+    if (tp_error(n.tp) != TP_OK)
+        net_fail(&n, "making");
+    tp_close(n.tp);
+    return !n.failed;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*make)(net *n);
-    } nets[] = {
-        {"mlp",            mlp           },
-        {"mlp_training",   mlp_training  },
-        {"lenet",          lenet         },
-        {"lenet_training", lenet_training},
-        {"windows",        windows       },
-        {"transformer",    transformer   },
-        {"random_numbers", random_numbers},
-        {"names",          names         },
-        {"nothing",        nothing       },
-        {"fed",            fed           },
-        {"branch",         branch        },
-        {"branches",       branches      },
-        {"beside",         beside        },
-    };
+    const net_row *const lists[] = {plain_nets, block_nets};
     int made = 0, failed = 0;
-    for (size_t i = 0; argc > 1 && i < sizeof nets / sizeof *nets; i++) {
-        if (argc > 2 && strcmp(argv[2], nets[i].name) != 0)
-            continue;
-        net n = {.tp = tp_open(NULL), .dir = argv[1], .name = nets[i].name};
-        n.g = tp_graph_new(n.tp);
-        tp_seed(n.tp, 1);
-        tp_scope_begin(n.tp);
-        nets[i].make(&n);
-        if (tp_error(n.tp) != TP_OK)
-            fail(&n, "making");
-        made++;
-        failed += n.failed;
-        tp_close(n.tp);
-    }
+    for (int l = 0; argc > 1 && l < 2; l++)
+        for (const net_row *row = lists[l]; row->name; row++) {
+            if (argc > 2 && strcmp(argv[2], row->name) != 0)
+                continue;
+            made++;
+            failed += !make(row, argv[1]);
+        }
     printf("%d networks written, %d failed\n", made, failed);
     return failed || !made;
 }
