@@ -379,9 +379,12 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
         return (tp_status)dx[0]->status;
     }
     tp_graph *tracing = y->ctx->tracing; /* what is computed is where y is */
+    const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;
+    y->ctx->sweeps = true;
     const tp_status status = grads(at, y, dy, n, xs, dx);
     y->ctx->tracing = tracing;
+    y->ctx->sweeps = sweeps;
     return status;
 }
 

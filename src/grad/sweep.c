@@ -177,11 +177,32 @@ static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *d
     return true;
 }
 
+/* In the sweep of a turn that is recorded a cotangent of a later turn may come first, and may be
+ * none at the last turns: then too what comes first is a node of its own, so that gradients
+ * of this gradient add up in the same order at every turn. */
+static tp_tensor *entered(const tpi_sweep *s, const tp_tensor *node, tp_tensor *dx)
+{
+    if (!s->enters || dx->status != TP_OK)
+        return dx;
+    tp_tensor *t = tpi_apply(TPI_AT(node->file, node->line), &tpi_op_enter, TPI_IN(dx), NULL);
+    tpi_ref(t);
+    tpi_unref(dx);
+    return t;
+}
+
+void tpi_sweep_seed(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy)
+{
+    if (s->grad[slot])
+        tpi_sweep_fold(s, node, slot, dy);
+    else
+        s->grad[slot] = dy;
+}
+
 void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
 {
     tp_tensor **sum = &s->grad[slot];
     if (!*sum) {
-        *sum = dx;
+        *sum = entered(s, node, dx);
         return;
     }
     if (fold_in_place(s, *sum, dx)) {

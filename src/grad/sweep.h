@@ -55,6 +55,7 @@ typedef struct tpi_sweep {
     bool *wanted; /* one rule's operands */
     tp_tensor **dx;
     int max_in;
+    bool enters;        /* each slot's first contribution enters as a node of its own */
     tpi_shared *shared; /* by slot; NULL when no matrix is shared */
     tpi_product *products;
     int n_products, max_products;
@@ -71,6 +72,8 @@ void tpi_sweep_spread(tpi_sweep *s);
 bool tpi_sweep_go(tpi_sweep *s);
 /* grad[slot] += dx, whose reference is taken over; `node` has the line. */
 void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
+/* The same for what a sweep begins with. */
+void tpi_sweep_seed(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
 /* Do gradients pass through t, from its result to its operands? A call's or block's token carries
  * none, and stands for its results. */
 static inline bool tpi_passes_gradient(const tp_tensor *t)

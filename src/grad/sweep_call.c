@@ -92,7 +92,7 @@ static bool enter_all(tpi_sweep *s, const tp_tensor *call, int slot)
 static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot)
 {
     if (is_turn(call) && s->ctx->recording && !enter_all(s, call, slot))
-        return false;
+        return false; /* they entered outside already; this is inside */
     int n;
     tp_tensor **roots = roots_inside(s, slot, &n);
     if (!roots) {
@@ -102,11 +102,12 @@ static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int
     const bool started = start_inside(in, s, call, n, roots);
     if (started) {
         in->depth = s->depth + 1;
+        in->enters = is_turn(call) && s->ctx->recording;
         in->left = s->left - in->nodes.n;
         tpi_sweep_spread(in);
         for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
             tpi_ref(s->grad[i]);
-            tpi_sweep_fold(in, call, roots[k++]->slot, s->grad[i]);
+            tpi_sweep_seed(in, call, roots[k++]->slot, s->grad[i]);
         }
     }
     tpi_give_back(&s->ctx->mem, roots, (size_t)n * sizeof *roots);

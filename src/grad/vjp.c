@@ -118,6 +118,7 @@ bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds
     if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, &in, n, seeds))
         return false;
     in.depth = v->s->depth + 1;
+    in.enters = v->s->ctx->recording;
     in.left = v->s->left - in.nodes.n;
     for (int i = 0; i < v->n_params; i++)
         in.depends[v->work->params[i]->slot] = depends[i];
@@ -126,7 +127,7 @@ bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds
         const tp_tensor *root = v->work->outputs[seeds[i].output];
         tp_tensor *dy = tpi_apply(v->at, &tpi_op_enter, TPI_IN(seeds[i].dy), NULL);
         tpi_ref(dy);
-        tpi_sweep_fold(&in, root, root->slot, dy);
+        tpi_sweep_seed(&in, root, root->slot, dy);
     }
     const bool ok = tpi_sweep_go(&in) && take_sums(v, &in);
     v->s->left = in.left;

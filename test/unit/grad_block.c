@@ -1,0 +1,377 @@
+/* Gradients through tp_if, tp_while and tp_for, of first to third order: those of graphs have the bits of
+ * those of the same C code run on concrete tensors, and agree with finite differences. */
+#include "ir/body.h"
+#include "ir/check.h"
+#include "tapir/control.h"
+#include "tapir/grad.h"
+#include "tapir/graph.h"
+#include "unit.h"
+
+#include <math.h>
+
+enum { N = 3, TURNS = 5, MAX_IN = 4, ORDERS = 3 };
+
+/* in: z [N, N], w [N, N], xs [TURNS, N, N], n (see each). One tensor comes back. */
+typedef tp_tensor *(*model)(tp_tensor *const *in);
+
+static int64_t turns_of(tp_tensor *const *in)
+{
+    return tp_dim(in[2], 0);
+}
+
+/* ---- models ------------------------------------------------------------------------------------ */
+
+static tp_tensor *one_if(tp_tensor *const *in, double limit)
+{
+    tp_tensor *h = in[0];
+    tp_if(tp_gt(tp_mean(in[0], TP_ALL, false), tp_scalar_like(in[0], limit)), &h)
+    {
+        h = tp_mul(tp_tanh(tp_matmul(h, in[1])), in[0]);
+    }
+    tp_else
+    {
+        h = tp_sin(tp_add(tp_mul(h, h), tp_matmul(in[1], h)));
+    }
+    return tp_mul(h, in[1]);
+}
+
+static tp_tensor *if_then(tp_tensor *const *in)
+{
+    return one_if(in, -10);
+}
+
+static tp_tensor *if_else(tp_tensor *const *in)
+{
+    return one_if(in, 10);
+}
+
+/* No else; two variables, one of which is left as it is; used before and after. */
+static tp_tensor *if_alone(tp_tensor *const *in)
+{
+    tp_tensor *a = tp_sin(in[0]), *b = tp_mul(in[0], in[1]), *before = tp_mul(a, b);
+    tp_if(tp_gt(tp_mean(in[0], TP_ALL, false), tp_scalar_like(in[0], -10)), &a, &b)
+    {
+        a = tp_mul(tp_exp(tp_mul(a, b)), a);
+    }
+    tp_if(tp_gt(tp_mean(in[0], TP_ALL, false), tp_scalar_like(in[0], 10)), &a, &b)
+    {
+        b = tp_tanh(a);
+    }
+    return tp_add(tp_mul(before, tp_add(a, b)), tp_mul(a, in[1]));
+}
+
+static tp_tensor *plain_for(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_for(turns_of(in), &z)
+    {
+        z = tp_tanh(tp_add(tp_matmul(z, in[1]), z));
+    }
+    return z;
+}
+
+/* A recurrent cell over elements, with outputs at each turn. */
+static tp_tensor *cell(tp_tensor *const *in, bool back)
+{
+    tp_tensor *h = in[0], *c = tp_mul(in[0], in[0]), *ys = NULL;
+    if (back) {
+        tp_for_back(turns_of(in), &h, &c)
+        {
+            tp_tensor *x = tp_each(in[2]);
+            c = tp_add(tp_mul(tp_sigmoid(tp_matmul(x, in[1])), c), tp_sin(h));
+            h = tp_tanh(tp_add(tp_matmul(h, in[1]), c));
+            tp_emit(&ys, tp_mul(h, x));
+        }
+    } else {
+        tp_for(turns_of(in), &h, &c)
+        {
+            tp_tensor *x = tp_each(in[2]);
+            c = tp_add(tp_mul(tp_sigmoid(tp_matmul(x, in[1])), c), tp_sin(h));
+            h = tp_tanh(tp_add(tp_matmul(h, in[1]), c));
+            tp_emit(&ys, tp_mul(h, x));
+        }
+    }
+    return tp_add(tp_sum(tp_square(ys), TP_DIMS(0), false), tp_mul(h, in[0]));
+}
+
+static tp_tensor *cell_forth(tp_tensor *const *in)
+{
+    return cell(in, false);
+}
+
+static tp_tensor *cell_back(tp_tensor *const *in)
+{
+    return cell(in, true);
+}
+
+/* The number of turns depends on values; the first value is captured too. */
+static tp_tensor *by_value(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0], *err = tp_sum(tp_abs(in[0]), TP_ALL, false);
+    tp_while(tp_gt(err, tp_scalar_like(err, 1.2)), &z, &err)
+    {
+        z = tp_mul(tp_add(tp_mul(z, tp_tanh(in[1])), tp_mul(in[0], tp_scalar_like(z, 0.01))),
+                   tp_scalar_like(z, 0.9));
+        err = tp_sum(tp_abs(z), TP_ALL, false);
+    }
+    return tp_add(z, tp_mul(err, in[1]));
+}
+
+/* No turn is taken. */
+static tp_tensor *never(tp_tensor *const *in)
+{
+    tp_tensor *z = tp_mul(in[0], in[1]), *err = tp_sum(tp_abs(in[0]), TP_ALL, false);
+    tp_while(tp_gt(err, tp_scalar_like(err, 1e6)), &z, &err)
+    {
+        z = tp_mul(z, in[1]);
+        err = tp_sum(tp_abs(z), TP_ALL, false);
+    }
+    return tp_add(z, tp_mul(err, in[1]));
+}
+
+/* Values change places; one is taken over as it is. */
+static tp_tensor *swapped(tp_tensor *const *in)
+{
+    tp_tensor *a = in[0], *b = in[1], *c = tp_mul(in[0], in[1]);
+    tp_for(turns_of(in), &a, &b, &c)
+    {
+        tp_tensor *t = a;
+        a = tp_sin(tp_matmul(b, c));
+        b = t;
+    }
+    return tp_add(tp_mul(a, b), c);
+}
+
+static tp_tensor *if_in_for(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_for(turns_of(in), &z)
+    {
+        tp_tensor *x = tp_each(in[2]);
+        tp_if(tp_gt(tp_mean(x, TP_ALL, false), tp_scalar_like(x, 0)), &z)
+        {
+            z = tp_tanh(tp_matmul(z, tp_add(in[1], x)));
+        }
+        tp_else
+        {
+            z = tp_mul(tp_sin(z), x);
+        }
+        z = tp_add(z, tp_mul(in[0], in[1]));
+    }
+    return z;
+}
+
+static tp_tensor *for_in_if(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_if(tp_gt(tp_mean(z, TP_ALL, false), tp_scalar_like(z, -10)), &z)
+    {
+        tp_for(turns_of(in), &z)
+        {
+            z = tp_sin(tp_add(tp_matmul(z, in[1]), tp_each(in[2])));
+        }
+    }
+    return tp_mul(z, in[0]);
+}
+
+static tp_tensor *for_in_for(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_for(2, &z)
+    {
+        tp_tensor *ys = NULL, *h = tp_mul(z, in[1]);
+        tp_for(turns_of(in), &h)
+        {
+            h = tp_tanh(tp_add(tp_matmul(h, in[1]), tp_mul(tp_each(in[2]), z)));
+            tp_emit(&ys, tp_mul(h, in[0]));
+        }
+        z = tp_add(tp_sum(ys, TP_DIMS(0), false), tp_sin(h));
+    }
+    return z;
+}
+
+/* The inner number of turns depends on values. */
+static tp_tensor *while_in_for(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_for(turns_of(in), &z)
+    {
+        tp_tensor *h = tp_add(z, tp_each(in[2])), *err = tp_sum(tp_abs(h), TP_ALL, false);
+        tp_while(tp_gt(err, tp_scalar_like(err, 2)), &h, &err)
+        {
+            h = tp_mul(h, tp_sigmoid(tp_add(h, in[1])));
+            err = tp_sum(tp_abs(h), TP_ALL, false);
+        }
+        z = tp_add(tp_sin(h), tp_mul(z, in[1]));
+    }
+    return z;
+}
+
+/* Elements, captures and carried values of one tensor. */
+static tp_tensor *all_in_one(tp_tensor *const *in)
+{
+    tp_tensor *z = tp_sum(in[2], TP_DIMS(0), false), *w = tp_sum(in[2], TP_DIMS(0), false);
+    tp_for(turns_of(in), &z)
+    {
+        z = tp_tanh(tp_add(tp_matmul(z, w), tp_mul(tp_each(in[2]), tp_sum(in[2], TP_DIMS(0), false))));
+    }
+    return tp_mul(tp_mul(z, in[0]), tp_mul(w, in[1]));
+}
+
+/* A gradient step inside the turn. */
+static tp_tensor *descent(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0];
+    tp_for(turns_of(in), &z)
+    {
+        tp_tensor *loss = tp_sum(tp_square(tp_sub(tp_sin(tp_matmul(z, in[1])), tp_each(in[2]))),
+                                 TP_ALL, false);
+        z = tp_sub(z, tp_mul(tp_grad(loss, z), tp_scalar_like(z, 0.1)));
+    }
+    return z;
+}
+
+static tp_tensor *checkpointed(tp_tensor *const *in)
+{
+    tp_tensor *z = in[0], *ys = NULL;
+    tp_for(turns_of(in), &z)
+    {
+        tp_checkpoint(tp_ctx_of(in[0]));
+        z = tp_tanh(tp_add(tp_matmul(z, in[1]), tp_each(in[2])));
+        tp_emit(&ys, tp_sin(z));
+    }
+    return tp_add(z, tp_sum(ys, TP_DIMS(0), false));
+}
+
+static const struct {
+    const char *name;
+    model f;
+} models[] = {
+    {"if_then",      if_then     },
+    {"if_else",      if_else     },
+    {"if_alone",     if_alone    },
+    {"plain_for",    plain_for   },
+    {"cell_forth",   cell_forth  },
+    {"cell_back",    cell_back   },
+    {"by_value",     by_value    },
+    {"never",        never       },
+    {"swapped",      swapped     },
+    {"if_in_for",    if_in_for   },
+    {"for_in_if",    for_in_if   },
+    {"for_in_for",   for_in_for  },
+    {"while_in_for", while_in_for},
+    {"all_in_one",   all_in_one  },
+    {"descent",      descent     },
+    {"checkpointed", checkpointed},
+};
+enum { N_MODELS = sizeof models / sizeof *models, N_IN = 3 };
+
+/* ---- all orders of one model ------------------------------------------------------------------ */
+
+/* y, its gradients, those of the sum of their squares, ...: out[1 + ORDERS * N_IN]. */
+static int derive(model f, int orders, tp_tensor *const *in, tp_tensor **out)
+{
+    int n = 0;
+    tp_tensor *y = f(in);
+    out[n++] = y;
+    tp_tensor *loss = tp_sum(y, TP_ALL, false);
+    for (int order = 0; order < orders; order++) {
+        tp_tensor **dx = out + n;
+        if (tp_grads(loss, NULL, N_IN, in, dx) != TP_OK)
+            return n;
+        n += N_IN;
+        loss = tp_sum(tp_square(dx[0]), TP_ALL, false);
+        for (int i = 1; i < N_IN; i++)
+            loss = tp_add(loss, tp_sum(tp_square(dx[i]), TP_ALL, false));
+    }
+    return n;
+}
+
+static void draw(tp_ctx *tp, tp_dtype dtype, int64_t turns, tp_tensor **in)
+{
+    in[0] = tp_require_grad(tp_uniform(tp, dtype, TP_DIMS(N, N), -1, 1));
+    in[1] = tp_require_grad(tp_uniform(tp, dtype, TP_DIMS(N, N), -1, 1));
+    in[2] = tp_require_grad(tp_uniform(tp, dtype, TP_DIMS(turns, N, N), -1, 1));
+}
+
+static void expect_bits(const char *name, int i, tp_tensor *want, tp_tensor *got)
+{
+    tp_tensor *a = tp_contiguous(want), *b = tp_contiguous(got);
+    const size_t size = tp_dtype_size(tp_dtype_of(a));
+    assert_int_equal(tp_count(a), tp_count(b));
+    const char *p = tp_data(a), *q = tp_data(b);
+    assert_true(p && q);
+    for (int64_t k = 0; k < tp_count(a); k++) {
+        double x = size == 4 ? (double)((const float *)p)[k] : ((const double *)p)[k];
+        double y = size == 4 ? (double)((const float *)q)[k] : ((const double *)q)[k];
+        if (memcmp(p + (size_t)k * size, q + (size_t)k * size, size) != 0 &&
+            !(isnan(x) && isnan(y)))
+            fail_msg("%s, result %d (order %d), element %d: eager %.17g, graph %.17g", name, i,
+                     i ? (i - 1) / N_IN + 1 : 0, (int)k, x, y);
+    }
+}
+
+/* The graph of all results, with the leading size of xs a symbol when `symbolic`. */
+static tp_graph *build(tp_ctx *tp, model f, tp_dtype dtype, int orders, bool symbolic,
+                       int64_t turns, int *n, char names[][8])
+{
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *in[N_IN], *out[1 + ORDERS * N_IN];
+    const int64_t t = symbolic ? tp_symbol(g, "t") : turns;
+    in[0] = tp_placeholder(g, "z", dtype, TP_DIMS(N, N));
+    in[1] = tp_placeholder(g, "w", dtype, TP_DIMS(N, N));
+    in[2] = tp_placeholder(g, "xs", dtype, TP_DIMS(t, N, N));
+    *n = derive(f, orders, in, out);
+    assert_string_equal(tp_error_message(tp), "");
+    for (int i = 0; i < *n; i++) {
+        snprintf(names[i], 8, "o%d", i);
+        tp_tensor *o = tp_add(out[i], tp_scalar_like(out[i], -0.0)); /* a name of its own */
+        assert_false(tp_failed(tp_name(o, names[i])));
+    }
+    return g;
+}
+
+static void compare(tp_ctx *tp, int k, tp_dtype dtype, bool symbolic, int64_t turns)
+{
+    tp_tensor *in[N_IN], *want[1 + ORDERS * N_IN], *got[1 + ORDERS * N_IN];
+    char names[1 + ORDERS * N_IN][8];
+    tp_scope_begin(tp);
+    draw(tp, dtype, turns, in);
+    int n;
+    assert_int_equal(derive(models[k].f, ORDERS, in, want), 1 + ORDERS * N_IN);
+    tp_graph *g = build(tp, models[k].f, dtype, ORDERS, symbolic, turns, &n, names);
+    assert_int_equal(n, 1 + ORDERS * N_IN);
+    assert_int_equal(tp_graph_verify(g), TP_OK);
+    const char *feeds[] = {"z", "w", "xs"}, *fetch[1 + ORDERS * N_IN];
+    for (int i = 0; i < n; i++)
+        fetch[i] = names[i];
+    tp_program *p = tp_graph_compile(g, N_IN, feeds, n, fetch,
+                                     &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    assert_string_equal(tp_error_message(tp), "");
+    assert_int_equal(tp_program_run(p, in, got), TP_OK);
+    for (int i = 0; i < n; i++)
+        expect_bits(models[k].name, i, want[i], got[i]);
+    tp_program_free(p);
+    tp_graph_free(g);
+    tp_scope_end(tp);
+}
+
+static void test_bits(void **state)
+{
+    tp_ctx *tp = *state;
+    const char *only = getenv("MODEL");
+    for (int k = 0; k < N_MODELS; k++) {
+        if (only && strcmp(only, models[k].name) != 0)
+            continue;
+        tp_seed(tp, 3);
+        compare(tp, k, TP_F32, false, TURNS);
+        compare(tp, k, TP_F64, true, TURNS);
+        compare(tp, k, TP_F32, true, 1);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {CASE(test_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
