@@ -646,23 +646,27 @@ void tpi_plan_free(tpi_plan *p)
 
 /* ---- memory ------------------------------------------------------------------------------------------------ */
 
-/* Buffers in the order of their sizes, the largest first, each at the lowest place where no
- * buffer lies that lives at the same time. */
-int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes,
-                          int64_t *offset)
+/* The next buffer in the order of sizes, the largest first; of equal ones the first, or the last. */
+static int next_buffer(int n, const tpi_buffer *buffers, const int64_t *bytes,
+                       const int64_t *offset, bool last)
+{
+    int next = -1;
+    for (int i = 0; i < n; i++)
+        if (offset[i] < 0 && buffers[i].place == TPI_AT_ARENA &&
+            (next < 0 || bytes[i] > bytes[next] || (last && bytes[i] == bytes[next])))
+            next = i;
+    return next;
+}
+
+/* Each at the lowest place where no buffer lies that lives at the same time. */
+static int64_t place_by_size(int n, const tpi_buffer *buffers, const int64_t *bytes,
+                             int64_t *offset, bool last)
 {
     enum { UNPLACED = -1 };
     int64_t total = 0;
     for (int i = 0; i < n; i++)
         offset[i] = UNPLACED;
-    for (int round = 0; round < n; round++) {
-        int next = -1;
-        for (int i = 0; i < n; i++)
-            if (offset[i] == UNPLACED && buffers[i].place == TPI_AT_ARENA &&
-                (next < 0 || bytes[i] > bytes[next]))
-                next = i;
-        if (next < 0)
-            break;
+    for (int next; (next = next_buffer(n, buffers, bytes, offset, last)) >= 0;) {
         int64_t at = 0;
         for (bool moved = true; moved;) {
             moved = false;
@@ -681,4 +685,17 @@ int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes
         total = at + bytes[next] > total ? at + bytes[next] : total;
     }
     return (total + 63) & ~(int64_t)63;
+}
+
+/* Which of two equal buffers is placed first may cost one of them: both ways are tried, while that
+ * is cheap. */
+int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes,
+                          int64_t *offset)
+{
+    enum { FEW = 512 };
+    const int64_t total = place_by_size(n, buffers, bytes, offset, false);
+    if (n > FEW)
+        return total;
+    const int64_t other = place_by_size(n, buffers, bytes, offset, true);
+    return other < total ? other : place_by_size(n, buffers, bytes, offset, false);
 }

@@ -25,7 +25,7 @@ bool tpi_program_start_c(tp_program *p, const char *skip)
         return false;
     }
     p->stats.kernels = p->plan->all_kernels;
-    if (!tpi_late_suits_c(p))
+    if (tpi_late_refuser(p))
         return true;
     p->source = TPI_STR(m);
     if (!tpi_render_program(p->plan, &p->source))

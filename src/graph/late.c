@@ -169,23 +169,23 @@ static bool takes_any_size(const tp_tensor *t)
     return is;
 }
 
-static bool suits(const tp_program *p, const tp_graph *g)
+static const tp_tensor *find_refuser(const tp_program *p, const tp_graph *g)
 {
-    for (int i = 0; i < g->n_nodes; i++) {
+    const tp_tensor *found = NULL;
+    for (int i = 0; i < g->n_nodes && !found; i++) {
         const tp_tensor *t = g->nodes[i];
         tpi_body *bodies[2];
         const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-        for (int k = 0; k < n; k++)
-            if (!suits(p, bodies[k]->graph))
-                return false;
-        if (growth_of_node(p, t) == SHRINKS ||
-            (tpi_is_late(p, t) && !takes_any_size(t) && !is_fixed_slice(p, t)))
-            return false;
+        for (int k = 0; k < n && !found; k++)
+            found = find_refuser(p, bodies[k]->graph);
+        const bool takes = takes_any_size(t) || is_fixed_slice(p, t) || !tpi_is_late(p, t);
+        if (!found && (growth_of_node(p, t) == SHRINKS || !takes))
+            found = t;
     }
-    return true;
+    return found;
 }
 
-bool tpi_late_suits_c(const tp_program *p)
+const tp_tensor *tpi_late_refuser(const tp_program *p)
 {
-    return !p->n_late || suits(p, p->graph);
+    return p->n_late ? find_refuser(p, p->graph) : NULL;
 }

@@ -250,6 +250,12 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
                         (int)opt->engine);
         return NULL;
     }
+    if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g)) {
+        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_STATE,
+                        "the block of line %d is still open: compile behind it",
+                        g->ctx->tracing->body->at.line);
+        return NULL;
+    }
     tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
     if (!p) {
         tpi_no_memory(g->ctx, at, "tp_graph_compile");
@@ -719,6 +725,11 @@ tp_status tp_program_wait(tp_program *p)
         return TP_E_NULL;
     if (tpi_program_has_c(p, -1))
         return TP_OK;
+    const tp_tensor *t = p->plan ? tpi_late_refuser(p) : NULL;
+    if (t)
+        return tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,
+                               "it may refuse sizes that only a loop's run tells: the program "
+                               "is run node by node");
     return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait", TP_E_COMPILER, "%s",
                            p->build ? tpi_build_message(p->build)
                                     : "the program is for the reference engine");

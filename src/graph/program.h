@@ -99,8 +99,8 @@ bool tpi_dim_is_late(const tp_program *p, int64_t dim);
 bool tpi_is_late(const tp_program *p, const tp_tensor *node);
 /* Sizes after a loop may be such that an op refuses them (a slice of what was stacked), or not
  * such that more turns need more memory. A program in which that can be is run node by node, where
- * each is checked when it is reached. */
-bool tpi_late_suits_c(const tp_program *p);
+ * each is checked when it is reached. The first node of which that is true, or NULL. */
+const tp_tensor *tpi_late_refuser(const tp_program *p);
 
 /* Compute s->values; false: the context's error tells, nothing has changed. */
 bool tpi_execute_reference(tpi_session *s);

@@ -124,6 +124,7 @@ static const struct {
     {&tpi_op_round,     twice_is_once  },
     {&tpi_op_detach,    identity       },
     {&tpi_op_copy,      identity       },
+    {&tpi_op_enter,     identity       },
     {&tpi_op_mul,       mul_one        },
     {&tpi_op_div,       div_one        },
     {&tpi_op_sub,       sub_zero       },
