@@ -114,7 +114,8 @@ static void put_reads(tpi_str *s, const tpi_plan *plan, int kernel, const int *n
     tpi_str_put(s, s->len == len ? " nothing" : "");
 }
 
-static void put_kernel(tpi_str *s, const tpi_plan *plan, int kernel)
+/* `body`: the number of the body whose plan it is, as in the graph's text; 0: none. */
+static void put_kernel(tpi_str *s, const tpi_plan *plan, int body, int kernel)
 {
     static const char *const kinds[] = {"loop", "call", "copy", "block"};
     const tpi_kernel *k = &plan->kernels[kernel];
@@ -132,9 +133,11 @@ static void put_kernel(tpi_str *s, const tpi_plan *plan, int kernel)
         tpi_str_put(s, "]");
     }
     tpi_str_put(s, " {");
-    for (int i = 0; i < n; i++)
-        tpi_str_printf(s, "%s%%%d %s", i ? ", " : "", nodes[i],
-                       plan->values[nodes[i]].node->op->name);
+    for (int i = 0; i < n; i++) {
+        tpi_str_put(s, i ? ", " : "");
+        tpi_put_number(s, body, nodes[i]);
+        tpi_str_printf(s, " %s", plan->values[nodes[i]].node->op->name);
+    }
     tpi_str_put(s, "}");
     for (int b = 0, written = 0; b < plan->n_buffers; b++)
         if (plan->buffers[b].node >= 0 && plan->values[plan->buffers[b].node].kernel == kernel)
@@ -155,7 +158,7 @@ static const char *place_name(const tpi_buffer *b, const tp_tensor *source)
 }
 
 /* bytes and offset: by the number in the program; NULL: not known. */
-static void put_buffer(tpi_str *s, const tpi_plan *plan, int i, const int64_t *bytes,
+static void put_buffer(tpi_str *s, const tpi_plan *plan, int body, int i, const int64_t *bytes,
                        const int64_t *offset)
 {
     const tpi_buffer *b = &plan->buffers[i];
@@ -163,12 +166,15 @@ static void put_buffer(tpi_str *s, const tpi_plan *plan, int i, const int64_t *b
     const tp_tensor *t = b->like, *source = t ? tpi_source_of(t) : NULL;
     const char *name = source && source->name ? source->name : t ? t->name : NULL;
     tpi_str_printf(s, "b%d = %s", number, place_name(b, source));
-    if (b->section)
-        tpi_str_printf(s, " of the bodies of %%%d", b->section->node->index);
-    else if (b->node < 0)
+    if (b->section) {
+        tpi_str_put(s, " of the bodies of ");
+        tpi_put_number(s, body, b->section->node->index);
+    } else if (b->node < 0) {
         tpi_str_put(s, ", spare");
-    else if (b->place != TPI_AT_SOURCE)
-        tpi_str_printf(s, " %%%d", b->node);
+    } else if (b->place != TPI_AT_SOURCE) {
+        tpi_str_put(s, " ");
+        tpi_put_number(s, body, b->node);
+    }
     if (b->place == TPI_AT_ARENA) {
         tpi_str_printf(s, ", k%d to k%d", plan->first_kernel + b->first,
                        plan->first_kernel + b->last);
@@ -199,22 +205,28 @@ static bool knows_sizes(const tp_program *p, const tp_graph *g)
     return knows;
 }
 
-/* Kernels, then buffers; those of bodies behind the block they are of. */
-static void put_plan(tpi_str *s, const tpi_plan *plan, const int64_t *bytes,
-                     const int64_t *offset)
+/* Kernels, then buffers; those of bodies behind the block they are of, further in. */
+static void put_plan(tpi_str *s, const tpi_plan *root, const tpi_plan *plan, int indent,
+                     const int64_t *bytes, const int64_t *offset)
 {
-    static const char *const sides[] = {"body", "other body"};
-    for (int i = 0; i < plan->n_kernels; i++)
-        put_kernel(s, plan, i);
-    for (int i = 0; i < plan->n_buffers; i++)
-        put_buffer(s, plan, i, bytes, offset);
+    const int body = tpi_body_number(root->graph, plan->graph);
+    for (int i = 0; i < plan->n_kernels; i++) {
+        tpi_str_printf(s, "%*s", indent, "");
+        put_kernel(s, plan, body, i);
+    }
+    for (int i = 0; i < plan->n_buffers; i++) {
+        tpi_str_printf(s, "%*s", indent, "");
+        put_buffer(s, plan, body, i, bytes, offset);
+    }
     for (int i = 0; i < plan->n_kernels; i++) {
         if (plan->kernels[i].kind != TPI_KERNEL_BLOCK)
             continue;
         const tpi_section *section = plan->sections[plan->kernels[i].root];
         for (int k = 0; k < section->n_bodies; k++) {
-            tpi_str_printf(s, "%s of k%d:\n", sides[k], plan->first_kernel + i);
-            put_plan(s, section->plan[k], bytes, offset);
+            tpi_str_printf(s, "%*sbody (%d) of k%d\n", indent, "",
+                           tpi_body_number(root->graph, section->plan[k]->graph),
+                           plan->first_kernel + i);
+            put_plan(s, root, section->plan[k], indent + 2, bytes, offset);
         }
     }
 }
@@ -228,7 +240,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
         s->failed |= !bytes;
     }
     const bool placed = bytes && tpi_program_place(p, plan, bytes, bytes + n, &arena);
-    put_plan(s, plan, placed ? bytes : NULL, placed ? bytes + n : NULL);
+    put_plan(s, plan, plan, 0, placed ? bytes : NULL, placed ? bytes + n : NULL);
     if (placed)
         tpi_str_printf(s, "arena %" PRId64 " bytes\n", arena);
     tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);

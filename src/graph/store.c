@@ -231,6 +231,11 @@ tp_status tp_graph_save_at(const char *file, int line, const tp_graph *g, const 
         return TP_E_NULL;
     if (!path)
         return tpi_fail_status(g->ctx, at, what_saves, TP_E_NULL, "the path is NULL");
+    if (g->body)
+        return tpi_fail_status(
+            g->ctx, at, what_saves, TP_E_STATE,
+            "the graph is the body of a block: save the graph that the block "
+            "is in");
     struct tpi_frame *frame = tpi_frame_leave(g->ctx, at);
     const tp_status status = save(g, at, path);
     tpi_frame_return(g->ctx, frame);

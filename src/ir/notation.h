@@ -72,6 +72,8 @@ void tpi_put_type(tpi_str *s, const tpi_dims *dims, tp_dtype dtype, int rank,
  * "(body)", "(body + 1)". */
 void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
                    int body);
+/* The number that a text of `root` gives a body of its blocks; 0: it is none of them. */
+int tpi_body_number(const tp_graph *root, const tp_graph *body);
 /* "%3", or "%2.3" in body 2. */
 void tpi_put_number(tpi_str *s, int body, int i);
 /* The elements, "0.5" or "[1, 2]". */

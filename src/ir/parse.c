@@ -335,7 +335,9 @@ static bool results(tpi_reader *P, tpi_body *b, const char *word, int64_t n)
 {
     int64_t count = 0, i = 0;
     if (!tpi_read_eat_word(P, word))
-        return tpi_read_bad(P, "\"%s\" and what the body gives are missing", word);
+        return tpi_read_bad(
+            P, "\"%s\" and what the body gives are missing, or its next node, %%%d.%d", word,
+            P->body, P->g->n_nodes);
     while (!tpi_read_at_line_end(P)) {
         if ((count && !tpi_read_expect(P, ',')) || !tpi_read_node_number(P, P->body, &i))
             return false;
@@ -379,6 +381,9 @@ static bool body(tpi_reader *P, const tpi_text_block *outer, const char *word, i
         return tpi_read_bad(P, "the next body is (%d)", number);
     if (!tpi_read_expect(P, ')'))
         return false;
+    if (tpi_read_next_is(P, '%'))
+        return tpi_read_bad(P, "nodes of this body are %%%d.0, %%%d.1 and so on", P->body,
+                            P->body);
     if (!tpi_read_eat_word(P, word))
         return tpi_read_bad(P, "this is the block's \"%s\"", word);
     if (!tpi_read_place(P, &b->at) || !tpi_read_end_of_line(P))
@@ -399,8 +404,17 @@ static bool body(tpi_reader *P, const tpi_text_block *outer, const char *word, i
     return ok;
 }
 
+static bool is_count(int64_t n)
+{
+    return n >= 0 && n <= INT32_MAX;
+}
+
 static bool bodies(tpi_reader *P, const tpi_text_block *b)
 {
+    const tpi_loop_attrs *loop = b->attrs;
+    if (b->op == &tpi_op_loop &&
+        !(is_count(loop->n_carried) && is_count(loop->n_slices) && is_count(loop->n_stacked)))
+        return tpi_read_bad(P, "a number of carried values, slices or outputs is absurd");
     int number = P->n_bodies + 1;
     for (const tpi_attr *a = b->op->attrs; a->name; a++)
         number -= a->type == TPI_ATTR_BODY;

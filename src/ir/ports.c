@@ -1,5 +1,5 @@
 /* What a graph takes, gives and reads. */
-#include "ir/graph_def.h"
+#include "ir/body.h"
 
 #include <string.h>
 
@@ -84,6 +84,10 @@ static tp_status set_outputs(tp_graph *g, tpi_at at, int n, tp_tensor *const *ou
             return (tp_status)failed->status;
         if (outputs[i]->graph != g)
             return tpi_fail_status(ctx, at, what, TP_E_CTX, "output %d is no node of the graph",
+                                   i);
+        if (tpi_is_block(outputs[i]))
+            return tpi_fail_status(ctx, at, what, TP_E_VALUE,
+                                   "output %d is a block, which is read through its outputs",
                                    i);
         if (!outputs[i]->name)
             return tpi_fail_status(ctx, at, what, TP_E_NAME,

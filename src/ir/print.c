@@ -142,6 +142,28 @@ static void put_cell(tpi_str *s, const tpi_values *v, int k)
     tpi_str_put(s, "\n");
 }
 
+/* Counts numbers into *given until it meets the body. */
+static int number_in(const tp_graph *g, const tp_graph *body, int *given)
+{
+    int found = 0;
+    for (int i = 0; i < g->n_nodes && !found; i++) {
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
+        const int first = *given + 1;
+        *given += n;
+        for (int k = 0; k < n && !found; k++)
+            found =
+                bodies[k]->graph == body ? first + k : number_in(bodies[k]->graph, body, given);
+    }
+    return found;
+}
+
+int tpi_body_number(const tp_graph *root, const tp_graph *body)
+{
+    int given = 0;
+    return number_in(root, body, &given);
+}
+
 void tpi_put_number(tpi_str *s, int body, int i)
 {
     if (body)

@@ -309,22 +309,36 @@ static void turns(void **state)
         "    while %%1.2\n"
         "    carry %%1.1\n"
         "    stack %%1.1\n"
-        "%%3 = output %%2 {index=1} : bool[%s]\n";
+        "%%3 = output %%2 {index=1} : bool[%s]\n"
+        "%%4 = loop %%1, %%1 {body=(2), carried=1, slices=0, stacked=0, pred=true, "
+        "counted=false, back=false, count=0, length=%s, checkpoint=false} : bool[]\n"
+        "  (2) body\n"
+        "    %%2.0 = param {index=0} : i64[] <- turn\n"
+        "    %%2.1 = param {index=1} : bool[] <- carried %%1\n"
+        "    %%2.2 = const false : bool[]\n"
+        "    %%2.3 = broadcast %%2.2 {shape=[%s]} : bool[%s]\n"
+        "    while %%2.2\n"
+        "    carry %%2.1\n";
     static const struct {
-        const char *x, *length, *inside, *why;
+        const char *x, *length, *inside, *other, *inside_other, *why;
     } cases[] = {
-        {"n",         "turns",   "n",     NULL                                                 },
-        {"turns",     "turns",   "n",     "node %0 (placeholder): size turns is not known here"},
-        {"2*turns+n", "turns",   "n",     "node %0 (placeholder): size turns is not known here"},
-        {"n",         "turns",   "turns", "node %1.3 (broadcast): size turns is not known here"},
-        {"turns",     "n",       "3",     NULL                                                 },
-        {"n",         "2*turns", "3",     "length is no symbol of its own"                     },
-        {"n",         "3",       "3",     "length is no symbol of its own"                     },
+        {"n",         "turns",   "n",     "0",     "turns", NULL                                             },
+        {"turns",     "turns",   "n",     "0",     "n",     "%0 (placeholder): size turns is not known here" },
+        {"2*turns+n", "turns",   "n",     "0",     "n",     "%0 (placeholder): size turns is not known here" },
+        {"n",         "turns",   "turns", "0",     "n",     "%1.3 (broadcast): size turns is not known here" },
+        {"turns",     "n",       "3",     "0",     "turns", NULL                                             },
+        {"n",         "2*turns", "3",     "0",     "n",     "length is no symbol of its own"                 },
+        {"n",         "3",       "3",     "0",     "n",     "length is no symbol of its own"                 },
+        {"3",         "turns",   "3",     "turns", "n",     "%4 (loop): length is turns, which a loop before"},
+        {"3",         "turns",   "3",     "n",     "n",     "%2.3 (broadcast): size n is not known here"     },
+        {"3",         "turns",   "3",     "n",     "turns", NULL                                             },
+        {"3",         "turns",   "3",     "7",     "turns", "%4 (loop): length is no symbol of its own"      },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char full[2048];
         snprintf(full, sizeof full, text, cases[i].x, cases[i].length, cases[i].inside,
-                 cases[i].inside, cases[i].length);
+                 cases[i].inside, cases[i].length, cases[i].other, cases[i].inside_other,
+                 cases[i].inside_other);
         tp_graph *g = tp_graph_parse(tp, full, strlen(full));
         if (!g != !!cases[i].why || (!g && !strstr(tp_error_message(tp), cases[i].why)))
             fail_msg("case %zu: %s", i, tp_error_message(tp));
