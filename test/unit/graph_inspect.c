@@ -111,12 +111,47 @@ static void names_kernels_and_buffers(void **state)
     assert_int_equal(lines_with(tp, tp_program_text(p), "\narena 64 bytes\n"), 1);
 }
 
+/* What is in bodies is told with the numbers of the graph's text, and counted once per turn. */
+static void names_bodies(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(4, 4));
+    tp_tensor *p = tp_placeholder(g, "p", TP_BOOL, 0, NULL);
+    tp_for (3, &x) {
+        tp_if (p, &x) {
+            x = tp_matmul(x, x);
+        }
+        tp_else
+        {
+            x = tp_neg(tp_tanh(x));
+        }
+    }
+    tp_name(x, "y");
+    const char *const feeds[] = {"x", "p"}, *const fetches[] = {"y"};
+    tp_program *program = tp_graph_compile(g, 2, feeds, 1, fetches, NULL);
+    if (!program)
+        fail_msg("%s", tp_error_message(tp));
+    char *text = tp_graph_text(tp_program_graph(program));
+    assert_non_null(strstr(text, "%2.1 = matmul"));
+    tp_free(tp, text);
+    assert_int_equal(lines_with(tp, tp_program_text(program), "\nbody (1) of k"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(program), "\n  body (2) of k"), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(program), " {%2.1 matmul} "), 1);
+    assert_int_equal(lines_with(tp, tp_program_text(program), " {%3.1 tanh, %3.2 neg} "), 1);
+    tp_tensor *in[] = {tp_full(tp, TP_F32, TP_DIMS(4, 4), 1), tp_scalar(tp, TP_BOOL, 1)}, *y;
+    assert_int_equal(tp_program_run(program, in, &y), TP_OK);
+    assert_true(tp_program_stats_of(program).flops == 3 * 2 * 4 * 4 * 4);
+    tp_program_free(program);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         CASE(stops_after_a_pass),
         CASE(counts_work),
         CASE(names_kernels_and_buffers),
+        CASE(names_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
