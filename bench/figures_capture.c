@@ -11,7 +11,7 @@ typedef struct captured {
     double body_s; /* of the op calls, until the last one has returned */
 } captured;
 
-static captured *captured_new(tp_ctx *tp, const char *name, tp_body body)
+static captured *captured_new(tp_ctx *tp, const char *name, tp_body body, bool pure)
 {
     captured *c = tp_alloc(tp, sizeof *c);
     if (!c)
@@ -19,7 +19,7 @@ static captured *captured_new(tp_ctx *tp, const char *name, tp_body body)
     *c = (captured){.tp = tp,
                     .x = tp_uniform(tp, TP_F32, TP_DIMS(8), 0, 1),
                     .w = tp_uniform(tp, TP_F32, TP_DIMS(8), 0, 1)};
-    c->f = tp_function_new(tp, name, body, c, NULL);
+    c->f = tp_function_new(tp, name, body, c, &(tp_function_options){.pure = pure});
     return c;
 }
 
@@ -74,6 +74,28 @@ static void nothing_body(void *user, int n_in, tp_tensor *const *in, int n_out, 
     out[0] = in[0];
 }
 
+/* ---- replayed ---------------------------------------------------------------------------------------- */
+
+/* One segment of one small op. */
+static void one_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    captured *c = user;
+    out[0] = tp_add(in[0], c->w);
+}
+
+/* The same with watched flags: each is one guard more. */
+enum { GUARDS = 100 };
+
+static captured *guarded_new(tp_ctx *tp)
+{
+    static bool flags[GUARDS][64];
+    captured *c = captured_new(tp, "guarded", one_body, true);
+    for (int i = 0; i < GUARDS && c && c->f; i++)
+        tp_function_watch(c->f, flags[i], 1);
+    return c;
+}
+
 /* ---- a branch on a value -------------------------------------------------------------------------- */
 
 typedef struct branching {
@@ -107,7 +129,7 @@ static void branch(void *arg, int64_t n)
     tp_recording(m->tp, true);
 }
 
-static branching *branching_new(tp_ctx *tp, bool eager)
+static branching *branching_new(tp_ctx *tp, bool eager, bool pure)
 {
     branching *m = tp_alloc(tp, sizeof *m);
     if (!m)
@@ -117,8 +139,8 @@ static branching *branching_new(tp_ctx *tp, bool eager)
                      .linear2 = tp_dense_new(tp, "linear2", 5, 1)};
     for (int i = 0; i < 2; i++)
         m->x[i] = tp_uniform(tp, TP_F32, TP_DIMS(1, 10), 0.6 * i, 0.6 * i + 0.3);
-    m->f =
-        tp_function_new(tp, "model", branching_body, m, &(tp_function_options){.eager = eager});
+    m->f = tp_function_new(tp, "model", branching_body, m,
+                           &(tp_function_options){.eager = eager, .pure = pure});
     for (int i = 0; i < 2; i++) {
         branch(m, WARM_UP);
         if (!eager)
@@ -131,8 +153,8 @@ static branching *branching_new(tp_ctx *tp, bool eager)
 
 static void add_calls(bench *b)
 {
-    captured *ops = captured_new(b->tp, "ops", ops_body);
-    captured *nothing = captured_new(b->tp, "nothing", nothing_body);
+    captured *ops = captured_new(b->tp, "ops", ops_body, false);
+    captured *nothing = captured_new(b->tp, "nothing", nothing_body, false);
     if (!ops || !nothing)
         return;
     warm_up(ops);
@@ -156,11 +178,28 @@ static void add_branch(bench *b)
                 .peer_metric = "infer_call"};
     f.name = "branch on a value, 10-5-1, eager";
     f.peer_system = "torch-eager";
-    f.arg = branching_new(b->tp, true);
+    f.arg = branching_new(b->tp, true, false);
     bench_add(b, f);
     f.name = "branch on a value, captured";
     f.peer_system = "torch-compile";
-    f.arg = branching_new(b->tp, false);
+    f.arg = branching_new(b->tp, false, false);
+    bench_add(b, f);
+    f.name = "branch on a value, replayed";
+    f.arg = branching_new(b->tp, false, true);
+    bench_add(b, f);
+}
+
+static void add_replays(bench *b)
+{
+    captured *one = captured_new(b->tp, "one", one_body, true), *more = guarded_new(b->tp);
+    if (!one || !more)
+        return;
+    warm_up(one);
+    warm_up(more);
+    figure f = {.unit = "ns", .scale = 1e9, .run = call};
+    f.name = "replay of one segment", f.arg = one;
+    bench_add(b, f);
+    f.name = "replay of one segment, 100 guards more", f.arg = more;
     bench_add(b, f);
 }
 
@@ -170,6 +209,10 @@ void bench_add_capture(bench *b)
         bench_wants(b, "captured call that does nothing"))
         add_calls(b);
     if (bench_wants(b, "branch on a value, 10-5-1, eager") ||
-        bench_wants(b, "branch on a value, captured"))
+        bench_wants(b, "branch on a value, captured") ||
+        bench_wants(b, "branch on a value, replayed"))
         add_branch(b);
+    if (bench_wants(b, "replay of one segment") ||
+        bench_wants(b, "replay of one segment, 100 guards more"))
+        add_replays(b);
 }

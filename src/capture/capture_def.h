@@ -232,15 +232,15 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
 
 /* ---- trace.c: what a run does, kept for replays ----------------------------------------------- */
 
-void tpi_trace_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
-                  tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned);
-void tpi_trace_number(tpi_frame *fr, const tpi_step *s, tp_tensor *t, double value);
+void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
+                   tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned);
+void tpi_traced_number(tpi_frame *fr, const tpi_step *s, tp_tensor *t, double value);
 /* Where the variable is assigned, now or later. */
-void tpi_trace_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value);
-void tpi_trace_look(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look, bool truth);
-void tpi_trace_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out);
+void tpi_traced_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value);
+void tpi_traced_look(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look, bool truth);
+void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out);
 /* It cannot be replayed. */
-void tpi_trace_stop(tpi_frame *fr, tpi_at at, tpi_why why);
+void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why);
 
 /* ---- replay.c: calls of pure functions ---------------------------------------------------------- */
 

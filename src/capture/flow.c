@@ -209,8 +209,9 @@ tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size)
     return NULL;
 }
 
-static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, bool back)
+static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, int site)
 {
+    const bool back = site >= 0;
     tpi_node *n = &w->nodes[from];
     if (n->n_edges == n->edges_size) {
         const int32_t size = n->edges_size ? n->edges_size * 2 : 1;
@@ -222,7 +223,7 @@ static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, bool back
         n->edges_size = size;
     }
     tpi_edge *e = &n->edges[n->n_edges++];
-    *e = (tpi_edge){.to = to, .back = back};
+    *e = (tpi_edge){.to = to, .back = back, .site = (int16_t)site};
     if (n->kind == TPI_STEP_LOOK) {
         e->size = x->size;
         memcpy(e->seen, x->seen, x->size);
@@ -359,47 +360,66 @@ static int find_join(const putting *u)
     return -1;
 }
 
-static bool is_site(const tpi_flow *w, const tpi_item *x)
+/* Which site of a loop that may be rolled; -1: none. */
+static int site_of(const tpi_flow *w, const tpi_item *x)
 {
-    for (int i = 0; i < w->n_sites; i++)
-        if (w->sites[i].hash == x->hash && w->sites[i].line == x->at.line)
-            return true;
-    return false;
+    for (int i = 0; i < w->n_sites && x->kind == TPI_STEP_LOOK; i++)
+        if (w->sites[i].site == x->site)
+            return w->sites[i].bounded ? -1 : i;
+    return -1;
+}
+
+/* The look before item p had this outcome before in this run: what followed then. */
+static int find_again(const putting *u, int *site)
+{
+    const tpi_item *look = &u->t->items[u->p - 1];
+    *site = u->p > 0 && !u->w->caution ? site_of(u->w, look) : -1;
+    for (int j = u->p - 2; j >= 0 && *site >= 0; j--) {
+        const tpi_item *x = &u->t->items[j];
+        bool passed = false;
+        if (x->kind == TPI_STEP_LOOK && x->site == look->site && x->size == look->size &&
+            memcmp(x->seen, look->seen, x->size) == 0 &&
+            follow(u, x[1].node, &passed) != FOLLOWS_NOT && passed)
+            return x[1].node;
+    }
+    return -1;
 }
 
 /* A node of this run, before the last look of a loop. */
-static int find_loop(const putting *u)
+static int find_loop(const putting *u, int *site)
 {
     enum { FAR = 1 << 14 };
     const tpi_flow *w = u->w;
-    bool turned = false;
+    *site = -1;
     for (int j = u->p - 1; j >= 0 && u->p - j < FAR && w->n_sites && !w->caution; j--) {
         const tpi_item *x = &u->t->items[j];
-        turned |= x->kind == TPI_STEP_LOOK && is_site(w, x);
+        *site = *site >= 0 ? *site : site_of(w, x);
         bool passed = false;
-        if (turned && x->hash == u->t->items[u->p].hash &&
+        if (*site >= 0 && x->hash == u->t->items[u->p].hash &&
             follow(u, x->node, &passed) != FOLLOWS_NOT && passed)
             return x->node;
     }
     return -1;
 }
 
-/* The node for item p, where no edge leads on. */
-static int next_node(putting *u, bool *back)
+/* The node for item p, where no edge leads on; *site: it is led back to by that loop. */
+static int next_node(putting *u, int *site)
 {
     tpi_flow *w = u->w;
-    *back = false;
-    int to = find_join(u);
-    if (to >= 0) {
-        w->n_joins++;
-        return to;
+    int to = find_again(u, site);
+    if (to < 0) {
+        to = find_join(u);
+        w->n_joins += to >= 0;
+        *site = -1;
+        if (to >= 0)
+            return to;
+        to = find_loop(u, site);
     }
-    to = find_loop(u);
     if (to >= 0) {
-        *back = true;
         w->n_loops += !w->nodes[to].loops;
         return to;
     }
+    *site = -1;
     return add_node(w, u->t, &u->t->items[u->p]);
 }
 
@@ -414,9 +434,11 @@ static void note_outside(tpi_flow *w, int node, const tpi_trace *t, const tpi_it
     }
 }
 
-/* False: memory is out, or the trace contradicts those before. */
-static bool put(tpi_flow *w, tpi_trace *t, bool *impure)
+/* False: memory is out, or the trace contradicts those before: maybe because it has had all the turns
+ * that C gives a loop (*bounded: the site; -1). */
+static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
 {
+    *bounded = -1;
     putting u = {.w = w, .t = t, .tail = TPI_ENTRY_NODE};
     bool ok = true, along = true;
     for (u.p = 0; u.p < t->n && ok; u.p++) {
@@ -425,14 +447,15 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure)
         int to = e ? e->to : -1;
         if (e && !tpi_flow_same(w, &w->nodes[to], t, x)) {
             *impure = true;
+            *bounded = e->back ? e->site : -1;
             ok = false;
         } else if (!e) {
-            bool back;
+            int site = -1;
             if (along && w->nodes[u.tail].kind == TPI_STEP_LOOK)
                 ok = look_ahead(&u, u.tail);
             const int n = w->n_nodes;
-            to = ok ? next_node(&u, &back) : -1;
-            ok = to >= 0 && add_edge(w, u.tail, to, u.p ? x - 1 : NULL, back);
+            to = ok ? next_node(&u, &site) : -1;
+            ok = to >= 0 && add_edge(w, u.tail, to, u.p ? x - 1 : NULL, site);
             along = to < n; /* among nodes that were there */
             if (along)
                 u.n_ahead = 0;
@@ -466,13 +489,28 @@ static void count_turns(tpi_flow *w)
     }
 }
 
-static int count_visits(const tpi_trace *t, const tpi_item *look)
+static int count_visits(const tpi_trace *t, uint32_t site)
 {
     int n = 0;
     for (int i = 0; i < t->n; i++)
-        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].hash == look->hash &&
-             t->items[i].at.line == look->at.line;
+        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].site == site;
     return n;
+}
+
+static bool is_known_site(const tpi_flow *w, uint32_t site)
+{
+    for (int i = 0; i < w->n_sites; i++)
+        if (w->sites[i].site == site)
+            return true;
+    return false;
+}
+
+static bool was_before(const tpi_trace *t, int i)
+{
+    for (int j = i - 1; j >= 0; j--)
+        if (t->items[j].kind == TPI_STEP_LOOK && t->items[j].site == t->items[i].site)
+            return true;
+    return false;
 }
 
 /* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
@@ -482,14 +520,14 @@ static bool find_sites(tpi_flow *w)
     const tpi_trace *last = w->traces[w->n_traces - 1];
     for (int i = 0; i < last->n && w->n_sites < most; i++) {
         const tpi_item *x = &last->items[i];
-        if (x->kind != TPI_STEP_LOOK || is_site(w, x))
+        if (x->kind != TPI_STEP_LOOK || is_known_site(w, x->site) || was_before(last, i))
             continue;
-        const int visits = count_visits(last, x);
+        const int visits = count_visits(last, x->site);
         for (int k = 0; k + 1 < w->n_traces; k++) {
-            const int others = count_visits(w->traces[k], x);
+            const int others = count_visits(w->traces[k], x->site);
             if (others == 0 || others == visits)
                 continue;
-            w->sites[w->n_sites++] = (tpi_loop_site){.hash = x->hash, .line = x->at.line};
+            w->sites[w->n_sites++] = (tpi_loop_site){.site = x->site};
             break;
         }
     }
@@ -497,14 +535,28 @@ static bool find_sites(tpi_flow *w)
 }
 
 /* All traces anew. */
-static bool rebuild(tpi_flow *w, bool *impure, bool *misfit)
+static bool rebuild_once(tpi_flow *w, bool *impure, bool *misfit, int *bounded)
 {
     *impure = *misfit = false;
     drop_nodes(w);
     bool ok = add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
     for (int i = 0; i < w->n_traces && ok; i++)
-        ok = put(w, w->traces[i], impure);
+        ok = put(w, w->traces[i], impure, bounded);
     return ok && tpi_flow_values(w, misfit);
+}
+
+/* Loops that C ends too are left unrolled. */
+static bool rebuild(tpi_flow *w, bool *impure, bool *misfit, int bounded)
+{
+    for (;;) {
+        if (bounded >= 0)
+            w->sites[bounded].bounded = true;
+        bounded = -1;
+        if (rebuild_once(w, impure, misfit, &bounded))
+            return true;
+        if (!*impure || bounded < 0)
+            return false;
+    }
 }
 
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
@@ -520,13 +572,17 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
     w->n_out = t->items[t->n - 1].n_in;
     w->traces[w->n_traces++] = t;
     bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
-    ok = ok && put(w, t, impure);
-    if (ok)
-        ok = !w->caution && find_sites(w) ? rebuild(w, impure, &misfit)
-                                          : tpi_flow_values(w, &misfit);
+    int bounded = -1;
+    ok = ok && put(w, t, impure, &bounded);
+    if (!ok && *impure && bounded >= 0)
+        ok = rebuild(w, impure, &misfit, bounded);
+    else if (ok)
+        ok = tpi_flow_values(w, &misfit);
+    if (ok && !w->caution && find_sites(w))
+        ok = rebuild(w, impure, &misfit, -1);
     while (!ok && (*impure || misfit) && w->caution < 2) {
         w->caution++;
-        ok = rebuild(w, impure, &misfit);
+        ok = rebuild(w, impure, &misfit, -1);
     }
     *impure |= misfit;
     if (ok)

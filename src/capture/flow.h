@@ -24,8 +24,9 @@
 enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
 
 typedef struct tpi_edge {
-    int32_t to; /* node; when blocks are made: too */
-    bool back;  /* of a loop */
+    int32_t to;   /* node; when blocks are made: too */
+    bool back;    /* of a loop */
+    int16_t site; /* that loop's look */
     uint8_t size;
     int64_t taken;
     char seen[TPI_MAX_READ]; /* the outcome */
@@ -89,9 +90,10 @@ typedef struct tpi_var {
     int32_t reg;     /* of age 0; that of age 1 is the next one; -1: none */
 } tpi_var;
 
+/* A look that traces pass a different number of times: of a loop that values end. */
 typedef struct tpi_loop_site {
-    uint32_t hash;
-    int line;
+    uint32_t site; /* of the item */
+    bool bounded;  /* C ends it too: it is not rolled */
 } tpi_loop_site;
 
 typedef struct tpi_blocks tpi_blocks; /* blocks.h */

@@ -383,7 +383,7 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
         return tpi_no_memory(ctx, q->at, q->op->name);
     fr->pending[fr->n_pending - 1].view = view;
     if (fr->trace)
-        tpi_trace_op(fr, s, y, q->attrs, q->in, tape, assigned);
+        tpi_traced_op(fr, s, y, q->attrs, q->in, tape, assigned);
     return y;
 }
 
@@ -501,7 +501,7 @@ static tp_tensor *frame_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double va
         return tpi_no_memory(ctx, at, NULL);
     }
     if (fr->trace)
-        tpi_trace_number(fr, s, t, value);
+        tpi_traced_number(fr, s, t, value);
     return t;
 }
 
@@ -581,7 +581,7 @@ static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
         tpi_look_at(at, var, TPI_LOOK_ASSIGN);
         tp_tensor *done = value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
         if (ctx->frame && fr->trace && done == var)
-            tpi_trace_assign(fr, at, var, value);
+            tpi_traced_assign(fr, at, var, value);
         return done;
     }
     room r;
@@ -596,7 +596,7 @@ static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
         var->buf->assigned = now;
         var->buf->version++;
         if (fr->trace)
-            tpi_trace_assign(fr, at, var, value);
+            tpi_traced_assign(fr, at, var, value);
         return var;
     }
     if (s)
@@ -636,7 +636,7 @@ static void settle_for(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look lo
 static void look_traced(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look)
 {
     if (look == TPI_LOOK_OTHER || look == TPI_LOOK_SHOW)
-        tpi_trace_stop(fr, at, look == TPI_LOOK_SHOW ? TPI_WHY_shown : TPI_WHY_effects);
+        tpi_traced_stop(fr, at, look == TPI_LOOK_SHOW ? TPI_WHY_shown : TPI_WHY_effects);
     if (look != TPI_LOOK_READ || !t) {
         settle_for(fr, at, t, look);
         return;
@@ -647,7 +647,7 @@ static void look_traced(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look)
         return;
     add_look(fr, at, t, look, false);
     if (fr->ctx->frame)
-        tpi_trace_look(fr, at, t, look, false);
+        tpi_traced_look(fr, at, t, look, false);
 }
 
 static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
@@ -668,7 +668,7 @@ static void frame_told(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
         tpi_settle(fr);
     add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
     if (fr->trace && ctx->frame)
-        tpi_trace_look(fr, at, (tp_tensor *)t, TPI_LOOK_TRUTH, truth);
+        tpi_traced_look(fr, at, (tp_tensor *)t, TPI_LOOK_TRUTH, truth);
 }
 
 static void frame_before_error(tp_ctx *ctx)
@@ -737,7 +737,7 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
             go_on(fr, &c, &same);
         numbers_done(fr, &c);
         if (fr->trace && good)
-            tpi_trace_return(fr, at, n_out, out);
+            tpi_traced_return(fr, at, n_out, out);
         else if (fr->trace)
             fr->trace->partial = true;
     } else if (fr->trace) {

@@ -565,6 +565,7 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     tpi_blocks *bs = r->bs;
     tpi_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
     (void)n_out;
+    b->turns = 0;
     for (;;) {
         if (!choose(r, b) || !compute(r, b))
             return false;
@@ -722,9 +723,12 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in)
         return;
     }
     tpi_blocks_make(w);
-    tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)",
+    tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)%s",
                     w->n_traces, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_joins - joins,
-                    w->n_loops, w->n_loops - loops);
+                    w->n_loops, w->n_loops - loops,
+                    w->caution == 0   ? ""
+                    : w->caution == 1 ? "; no loops, which would contradict"
+                                      : "; no joins, which would contradict");
     tpi_at where;
     if (is_number(w, &where))
         stop(f, TPI_WHY_read, where);

@@ -76,7 +76,7 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
     return NULL;
 }
 
-void tpi_trace_stop(tpi_frame *fr, tpi_at at, tpi_why why)
+void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why)
 {
     tpi_trace *t = fr->trace;
     if (t->why)
@@ -101,9 +101,9 @@ static tpi_code code_of(tpi_frame *fr, tpi_at at, tp_tensor *x)
             return ~i;
     const bool made = x->seq >= t->entry;
     if (made && x->flags & TPI_VARIABLE)
-        tpi_trace_stop(fr, at, TPI_WHY_effects);
+        tpi_traced_stop(fr, at, TPI_WHY_effects);
     if (!x->buf || !x->buf->size || !(x->flags & TPI_CONTIGUOUS))
-        tpi_trace_stop(fr, at, TPI_WHY_alias);
+        tpi_traced_stop(fr, at, TPI_WHY_alias);
     return add_origin(t, x, made ? TPI_FROM_MADE : TPI_FROM_STATE, -1);
 }
 
@@ -125,7 +125,7 @@ static bool add_operand(tpi_frame *fr, tpi_at at, tp_tensor *x)
 {
     tpi_trace *t = fr->trace;
     if (is_overtaken(t, x))
-        tpi_trace_stop(fr, at, TPI_WHY_alias);
+        tpi_traced_stop(fr, at, TPI_WHY_alias);
     const tpi_code c = code_of(fr, at, x);
     if (!ONE_MORE(t, t->in, t->n_in, t->in_size))
         return false;
@@ -166,7 +166,7 @@ static tpi_item *add_item(tpi_frame *fr, tpi_at at, tpi_step_kind kind)
 {
     tpi_trace *t = fr->trace;
     if (t->n >= TPI_MAX_ITEMS)
-        tpi_trace_stop(fr, at, TPI_WHY_length);
+        tpi_traced_stop(fr, at, TPI_WHY_length);
     if (t->why || t->partial || !ONE_MORE(t, t->items, t->n, t->size))
         return NULL;
     tpi_item *x = &t->items[t->n];
@@ -176,13 +176,17 @@ static tpi_item *add_item(tpi_frame *fr, tpi_at at, tpi_step_kind kind)
 
 static void item_done(tpi_trace *t, tpi_item *x)
 {
+    enum { BEFORE = 3 };
     x->n_in = t->n_in - x->in;
     x->hash = hash_of(x);
+    x->site = x->hash;
+    for (int i = t->n - 1; i >= 0 && i >= t->n - BEFORE; i--)
+        x->site = mix(x->site, t->items[i].hash);
     t->n++;
 }
 
-void tpi_trace_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
-                  tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned)
+void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
+                   tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned)
 {
     tpi_trace *t = fr->trace;
     (void)in, (void)assigned;      /* a variable is its own name, whatever it will be */
@@ -217,7 +221,7 @@ void tpi_trace_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const vo
     item_done(t, x);
 }
 
-void tpi_trace_number(tpi_frame *fr, const tpi_step *s, tp_tensor *n, double value)
+void tpi_traced_number(tpi_frame *fr, const tpi_step *s, tp_tensor *n, double value)
 {
     tpi_trace *t = fr->trace;
     (void)value;
@@ -232,13 +236,13 @@ void tpi_trace_number(tpi_frame *fr, const tpi_step *s, tp_tensor *n, double val
     name_number(t, s->number, add_origin(t, n, TPI_FROM_MADE, -1));
 }
 
-void tpi_trace_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value)
+void tpi_traced_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value)
 {
     tpi_trace *t = fr->trace;
     if (!(var->flags & TPI_STATE))
-        tpi_trace_stop(fr, at, TPI_WHY_part);
+        tpi_traced_stop(fr, at, TPI_WHY_part);
     else if (var->buf->exposed || !var->buf->size)
-        tpi_trace_stop(fr, at, TPI_WHY_alias);
+        tpi_traced_stop(fr, at, TPI_WHY_alias);
     tpi_item *x = add_item(fr, at, TPI_STEP_ASSIGN);
     if (!x)
         return;
@@ -249,12 +253,12 @@ void tpi_trace_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value
         item_done(t, x);
 }
 
-void tpi_trace_look(tpi_frame *fr, tpi_at at, tp_tensor *v, tpi_look look, bool truth)
+void tpi_traced_look(tpi_frame *fr, tpi_at at, tp_tensor *v, tpi_look look, bool truth)
 {
     tpi_trace *t = fr->trace;
     const size_t bytes = tpi_bytes(v);
     if (look == TPI_LOOK_READ && bytes > TPI_MAX_READ)
-        tpi_trace_stop(fr, at, TPI_WHY_read);
+        tpi_traced_stop(fr, at, TPI_WHY_read);
     tpi_item *x = add_item(fr, at, TPI_STEP_LOOK);
     if (!x)
         return;
@@ -322,22 +326,22 @@ static bool is_stale(const tpi_trace *t)
     return false;
 }
 
-void tpi_trace_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
+void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
 {
     tpi_trace *t = fr->trace;
     for (int i = 0; i < n; i++) {
         const tp_tensor *y = out[i];
         if (y->flags & TPI_VARIABLE && !(y->flags & TPI_STATE))
-            tpi_trace_stop(fr, at, TPI_WHY_alias);
+            tpi_traced_stop(fr, at, TPI_WHY_alias);
         t->taped |= y->flags & TPI_REQUIRES && y->in && y->seq >= t->entry;
     }
     t->stale = t->taped && is_stale(t);
     if ((t->taped && !t->stale) || n > TPI_MAX_READ)
-        tpi_trace_stop(fr, at, TPI_WHY_taped);
+        tpi_traced_stop(fr, at, TPI_WHY_taped);
     if (is_aliased(t))
-        tpi_trace_stop(fr, at, TPI_WHY_alias);
+        tpi_traced_stop(fr, at, TPI_WHY_alias);
     if (leaves_gradients(fr))
-        tpi_trace_stop(fr, at, TPI_WHY_grads);
+        tpi_traced_stop(fr, at, TPI_WHY_grads);
     tpi_item *x = add_item(fr, TPI_AT(NULL, 0), TPI_STEP_RETURN);
     if (!x)
         return;

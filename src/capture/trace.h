@@ -14,7 +14,8 @@ typedef struct tpi_item {
     uint8_t size;     /* LOOK: bytes of what was seen */
     int32_t n_in, in; /* operands: how many, first in the trace's list */
     int32_t node;     /* of the flow it was put into */
-    uint32_t hash;    /* of what it does, sizes and line included, operands not */
+    uint32_t hash;    /* of what it does, sizes and line included, which operands not */
+    uint32_t site;    /* LOOK: that, and what was done just before */
     const tpi_op *op;
     const void *attrs; /* of the step, or owned */
     tpi_at at;

@@ -1,0 +1,248 @@
+/* Pure functions with loops that values end: they roll, with branches and loops inside. */
+#include "both.h"
+
+#include <inttypes.h>
+
+typedef struct world {
+    bed *b;
+    tp_tensor *w[4], *zero, *one, *two;
+    int64_t ran;
+} world;
+
+static void prepare(world *s, bed *b)
+{
+    *s = (world){.b = b};
+    for (int i = 0; i < 4; i++) {
+        uint64_t seed = 300 + (uint64_t)i;
+        s->w[i] =
+            tp_mul(draw(b->tp, &seed, 2, (int64_t[]){4, 4}), tp_scalar(b->tp, TP_F32, 0.5));
+    }
+}
+
+static tp_tensor *number(tp_tensor *like, double value)
+{
+    return tp_scalar_like(like, value);
+}
+
+static bool above(tp_tensor *a, double value)
+{
+    return tp_truth(tp_gt(a, number(a, value)));
+}
+
+static bool is_odd(tp_tensor *n)
+{
+    return tp_truth(tp_gt(tp_sub(n, tp_mul(tp_floor(tp_mul(n, number(n, 0.5))), number(n, 2))),
+                          number(n, 0.5)));
+}
+
+/* The length of the sequence from n. */
+BODY(collatz)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *n = in[0], *length = number(n, 0);
+    while (above(n, 1)) {
+        if (is_odd(n))
+            n = tp_add(tp_mul(n, number(n, 3)), number(n, 1));
+        else
+            n = tp_mul(n, number(n, 0.5));
+        length = tp_add(length, number(n, 1));
+    }
+    out[0] = length;
+}
+
+/* sqrt(a), to a tolerance. */
+BODY(newton)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *a = in[0], *z = tp_add(a, number(a, 1));
+    tp_tensor *err = tp_abs(tp_sub(tp_mul(z, z), a));
+    while (above(err, 1e-4)) {
+        z = tp_mul(tp_add(z, tp_div(a, z)), number(z, 0.5));
+        err = tp_abs(tp_div(tp_sub(tp_mul(z, z), a), a));
+    }
+    out[0] = z;
+}
+
+/* The one before last is needed too. */
+BODY(secant)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *a = in[0], *x0 = number(a, 0.5), *x1 = tp_add(a, number(a, 1));
+    tp_tensor *y0 = tp_sub(tp_mul(x0, x0), a), *y1 = tp_sub(tp_mul(x1, x1), a);
+    while (above(tp_abs(y1), 1e-3)) {
+        tp_tensor *x = tp_sub(x1, tp_div(tp_mul(y1, tp_sub(x1, x0)), tp_sub(y1, y0)));
+        x0 = x1;
+        y0 = y1;
+        x1 = x;
+        y1 = tp_sub(tp_mul(x, x), a);
+    }
+    out[0] = x1;
+    out[1] = x0;
+}
+
+/* A loop in a loop. */
+BODY(nested)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *n = in[0], *sum = number(n, 0);
+    while (above(n, 1)) {
+        tp_tensor *k = n;
+        while (above(k, 2)) {
+            k = tp_sub(k, number(k, 2));
+            sum = tp_add(sum, k);
+        }
+        n = tp_sub(tp_mul(n, number(n, 0.5)), number(n, 0.25));
+    }
+    out[0] = tp_add(sum, n);
+}
+
+/* At most eight turns, left early; the bound is met. */
+BODY(early)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *x = in[0];
+    for (int i = 0; i < 8; i++) {
+        x = tp_mul(x, number(x, 0.5));
+        if (!above(x, 1))
+            break;
+    }
+    out[0] = tp_add(x, number(x, 1));
+}
+
+/* A number of turns that is always the same, a branch in each: no loop. */
+BODY(fixed)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *x = in[0];
+    for (int i = 0; i < 3; i++)
+        if (above(x, 8))
+            x = tp_mul(x, number(x, 0.25));
+        else
+            x = tp_add(tp_mul(x, number(x, 3)), number(x, 1));
+    out[0] = x;
+}
+
+/* Hypotheses step by step, each kept while it is good; stops when all are worse. */
+BODY(beam)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *h = tp_mul(tp_add(s->w[3], number(s->w[3], 1)), in[0]), *best = number(in[0], 0);
+    for (int step = 0; step < 12; step++) {
+        h = tp_tanh(tp_matmul(h, s->w[0]));
+        tp_tensor *score = tp_reduce_max(h, TP_ALL, false);
+        while (above(score, 0.6)) {
+            h = tp_mul(h, number(h, 0.75));
+            score = tp_reduce_max(h, TP_ALL, false);
+        }
+        if (above(tp_sub(score, best), 0))
+            best = score;
+        else
+            h = tp_add(h, tp_mul(s->w[1], number(h, 0.1)));
+        if (!above(score, 0.05))
+            break;
+    }
+    out[0] = best;
+    out[1] = h;
+}
+
+/* A vector to convergence. */
+BODY(power)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *v =
+        tp_add(tp_mul(tp_sum(s->w[0], 1, (const int64_t[]){1}, true), number(in[0], 0)), in[0]);
+    tp_tensor *m = tp_matmul(tp_transpose(s->w[0], 2, (const int64_t[]){1, 0}), s->w[0]),
+              *change;
+    do {
+        tp_tensor *u = tp_matmul(m, v);
+        u = tp_div(u, tp_sqrt(tp_sum(tp_square(u), TP_ALL, false)));
+        change = tp_sum(tp_square(tp_sub(u, v)), TP_ALL, false);
+        v = u;
+    } while (above(change, 1e-4));
+    out[0] = v;
+}
+
+/* Random numbers drawn until one is large. */
+BODY(draws)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *sum = in[0], *u = tp_uniform_like(in[0], 0, 1);
+    while (!above(u, 0.8)) {
+        sum = tp_add(sum, u);
+        u = tp_uniform_like(in[0], 0, 1);
+    }
+    out[0] = sum;
+}
+
+typedef struct kind {
+    const char *name;
+    tp_body body;
+    int n_out;
+    double from, step;
+    int recordings, blocks; /* at most */
+} kind;
+
+static const kind kinds[] = {
+    {"collatz", collatz, 1, 1,    1,    20, 8  },
+    {"newton",  newton,  1, 0.25, 1.75, 8,  4  },
+    {"secant",  secant,  2, 0.5,  0.75, 10, 9  },
+    {"nested",  nested,  1, 0.5,  0.5,  12, 16 },
+    {"early",   early,   1, 0.5,  3,    12, 40 },
+    {"fixed",   fixed,   1, 0.5,  2,    8,  16 },
+    {"beam",    beam,    2, 0.25, 0.5,  60, 400},
+    {"power",   power,   1, 0.25, 0.25, 8,  8  },
+    {"draws",   draws,   1, 0,    1,    12, 6  },
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds, CALLS = 120 };
+
+static void scenario_of(bed *b, const kind *k)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, k->name, k->body, &s);
+    tp_seed(b->tp, 3);
+    for (int call = 0; call < CALLS; call++) {
+        tp_scope_begin(b->tp);
+        tp_tensor *x = tp_scalar(b->tp, TP_F32, k->from + k->step * (call * 53 % CALLS)), *y[2];
+        if (tp_function_call(f, 1, &x, k->n_out, y) != TP_OK)
+            fail_msg("%s: %s: %s", k->name, b->way->name, tp_error_message(b->tp));
+        for (int i = 0; i < k->n_out; i++)
+            note(b, k->name, y[i]);
+        tp_scope_end(b->tp);
+        if (call == 80)
+            settle(b);
+    }
+    if (b->eager)
+        return;
+#ifndef TPI_STRESS
+    char *text = tp_function_text(f);
+    if (getenv("BOTH_SHOW"))
+        printf("%s: %" PRId64 " recordings\n%s", k->name, s.ran, text);
+    if (s.ran > k->recordings)
+        fail_msg("%s: %s: the body ran %" PRId64 " times, not %d\n%s", k->name, b->way->name,
+                 s.ran, k->recordings, text);
+    tp_free(b->tp, text);
+#endif
+    assert_int_equal(tp_function_stats_of(f).user_calls, s.ran);
+}
+
+static void all_loops(bed *b)
+{
+    for (int i = 0; i < N_KINDS; i++)
+        scenario_of(b, &kinds[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {ATTACK(all_loops)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
