@@ -80,4 +80,18 @@ struct tpi_blocks {
 void tpi_blocks_make(tpi_flow *w);
 void tpi_blocks_free(tpi_flow *w);
 
+/* ---- replay.c, purity.c: replays beside the C code ------------------------------------------------ */
+
+/* What a replay would have done. */
+struct tpi_dry {
+    tpi_flow *w;
+    int32_t n_blocks, blocks_size;
+    int32_t *blocks; /* that ran, in order */
+    bool failed;     /* memory was out */
+    int n_out;
+    char **results; /* bytes; NULL: a tensor from outside */
+    size_t *bytes;
+    char **assigned; /* by extern: bytes; NULL: not */
+};
+
 #endif

@@ -249,9 +249,23 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
                 tp_tensor **out);
 /* A trace for a run that is to be recorded; NULL: it is not. */
 tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in);
-/* Takes the trace of a run that has ended. */
-void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in);
+/* Takes the trace of a run that has ended. In the check mode the results become failed tensors when it
+ * contradicts others. */
+void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in, int n_out,
+                  tp_tensor **out);
+
 void tpi_pure_reset(tp_function *f);
+
+/* ---- purity.c: the check mode ------------------------------------------------------------------- */
+
+typedef struct tpi_dry tpi_dry; /* blocks.h */
+/* Runs a call's replay, and leaves no trace of it; NULL: it was abandoned. */
+tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out);
+void tpi_dry_free(tp_ctx *ctx, tpi_dry *d);
+/* Compares what the body has done with what the replay would have; where they differ the results become
+ * failed tensors. Takes the dry run; the trace stays. */
+void tpi_check_purity(tp_function *f, tpi_at at, tpi_dry *d, tpi_trace *t, int n_out,
+                      tp_tensor **out);
 
 /* ---- settle.c ------------------------------------------------------------------------------- */
 

@@ -110,7 +110,7 @@ static bool same_bytes(const tp_tensor *a, const tp_tensor *b)
            memcmp(a->data, b->data, tpi_bytes(a)) == 0;
 }
 
-static int find_extern(const tpi_flow *w, const tpi_origin *o)
+int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o)
 {
     for (int i = 0; i < w->n_externs; i++) {
         const tpi_extern *e = &w->externs[i];
@@ -143,7 +143,7 @@ static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
     bool ok = which;
     for (int i = 0; i < t->n_origins && ok; i++) {
         const tpi_origin *o = &t->origins[i];
-        which[i] = find_extern(w, o);
+        which[i] = tpi_flow_extern(w, o);
         if (o->from == TPI_FROM_STATE && was_argument(w, o->tensor))
             *impure = true;
         if (which[i] < 0)
@@ -447,6 +447,8 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
         int to = e ? e->to : -1;
         if (e && !tpi_flow_same(w, &w->nodes[to], t, x)) {
             *impure = true;
+            w->why = w->caution == 2 ? TPI_WHY_impure : w->why;
+            w->why_at = x->at;
             *bounded = e->back ? e->site : -1;
             ok = false;
         } else if (!e) {

@@ -139,6 +139,9 @@ tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);
 /* Does the item do what the node does, operands from outside included? */
 bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x);
 
+/* Which extern a tensor of a trace is; -1: none. */
+int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
+
 /* ---- flow_values.c: what operands are --------------------------------------------------------- */
 
 /* Finds the source of each operand; false: memory is out, or none fits (*misfit). */

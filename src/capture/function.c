@@ -79,6 +79,7 @@ tp_function *tp_function_new_at(const char *file, int line, tp_ctx *tp, const ch
     f->user = user;
     f->options = opt ? *opt : (tp_function_options){0};
     f->options.eager |= tpi_env(TPI_ENV_EAGER) != NULL;
+    f->options.check |= tpi_env(TPI_ENV_CHECK_PURE) != NULL;
     f->serial = (int64_t)tp->seq++;
     f->forward.top.number = f->backward.top.number = -1;
     f->forward.top.cut = f->backward.top.cut = true;
@@ -192,14 +193,16 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
 {
     tp_ctx *ctx = f->ctx;
     const bool can = can_capture(f, n_in, in);
-    if (can && f->pure.n_flows) {
-        if (tpi_replay(f, at, n_in, in, n_out, out)) {
-            f->stats.calls++;
-            return TP_OK;
-        }
+    const bool check = f->options.check && can && f->pure.n_flows;
+    if (can && f->pure.n_flows && !check && tpi_replay(f, at, n_in, in, n_out, out)) {
+        f->stats.calls++;
+        return TP_OK;
     }
-    if (tp_scope_begin(ctx) != TP_OK)
+    tpi_dry *dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
+    if (tp_scope_begin(ctx) != TP_OK) {
+        tpi_dry_free(ctx, dry);
         return TP_E_MEMORY;
+    }
     f->running++;
     f->stats.calls++;
     const uint64_t entry = ctx->seq;
@@ -225,8 +228,10 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     if (captured)
         tpi_frame_close(&f->frame, at, n_out, out);
     f->frame.trace = NULL;
-    if (trace)
-        tpi_pure_end(f, at, trace, in);
+    if (dry)
+        tpi_check_purity(f, at, dry, trace, n_out, out);
+    else if (trace)
+        tpi_pure_end(f, at, trace, in, n_out, out);
     for (int i = 0; i < n_out; i++)
         out[i] = hand_out(out[i], at);
     tie(f, at, entry, n_out, out);

@@ -96,6 +96,7 @@ typedef struct replay {
     uint64_t random_at;
     const char *why; /* it was abandoned */
     tpi_at why_at;
+    tpi_dry *dry; /* it is only to be looked at; or NULL */
 } replay;
 
 static bool give_up(replay *r, tpi_at at, const char *why)
@@ -560,6 +561,22 @@ static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
     return true;
 }
 
+static void note_block(const replay *r, const tpi_block *b)
+{
+    tpi_dry *d = r->dry;
+    if (d->n_blocks == d->blocks_size) {
+        const int32_t size = d->blocks_size ? d->blocks_size * 2 : 64;
+        int32_t *v = tpi_resize(&r->ctx->mem, d->blocks, (size_t)d->blocks_size * sizeof *v,
+                                (size_t)size * sizeof *v);
+        d->failed |= !v;
+        if (!v)
+            return;
+        d->blocks = v;
+        d->blocks_size = size;
+    }
+    d->blocks[d->n_blocks++] = (int32_t)(b - r->bs->v);
+}
+
 static bool run(replay *r, int n_out, tp_tensor **out)
 {
     tpi_blocks *bs = r->bs;
@@ -571,6 +588,8 @@ static bool run(replay *r, int n_out, tp_tensor **out)
             return false;
         b->stamp = ++bs->clock;
         b->runs++;
+        if (r->dry)
+            note_block(r, b);
         if (!b->n_edges) {
             const bool ok = make_results(r, b, out);
             const bool moved = ok && move_all(r, b);
@@ -590,47 +609,167 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     }
 }
 
-bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
-                tp_tensor **out)
+/* Results that were made go again. */
+static void drop_results(const replay *r, int32_t mark, int n_out, tp_tensor **out)
 {
-    tp_ctx *ctx = f->ctx;
-    tpi_flow *w = find_flow(f, n_in, in);
-    if (!w || !w->blocks || w->n_out != n_out || !same_tensors(w, in))
-        return false;
+    tp_ctx *ctx = r->ctx;
+    while (ctx->n_owned > mark) {
+        tp_tensor *t = ctx->owned[--ctx->n_owned];
+        t->owned_at = -1;
+        tpi_unref(t);
+    }
+    for (int i = 0; i < n_out; i++)
+        out[i] = NULL;
+}
+
+static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_ctx *ctx = w->ctx;
     replay r = {
         .w = w, .bs = w->blocks, .ctx = ctx, .at = at, .in = in, .random_at = ctx->random_at};
-    tpi_aside earlier;
-    const bool spoiled = ctx->status != TP_OK;
-    if (spoiled)
-        tpi_error_aside(ctx, &earlier);
     const int32_t mark = ctx->n_owned;
-    if (w->replays == 0)
-        tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
-                        w->n_joins, w->n_loops);
     begin(&r);
     const bool ok = run(&r, n_out, out);
     if (ok)
         commit(&r);
     if (w->blocks->n_var_regs)
         let_go(&r);
-    if (!ok) {
-        if (ctx->status != TP_OK)
-            tp_clear_error(ctx);
-        while (ctx->n_owned > mark) { /* results that were made */
-            tp_tensor *t = ctx->owned[--ctx->n_owned];
-            t->owned_at = -1;
-            tpi_unref(t);
-        }
-        for (int i = 0; i < n_out; i++)
-            out[i] = NULL;
-        f->pure.abandoned++;
-        tpi_capture_log(f, r.why_at, "replay abandoned: %s", r.why);
-    }
+    if (ok)
+        return true;
+    if (ctx->status != TP_OK)
+        tp_clear_error(ctx);
+    drop_results(&r, mark, n_out, out);
+    w->f->pure.abandoned++;
+    tpi_capture_log(w->f, r.why_at, "replay abandoned: %s", r.why);
+    return false;
+}
+
+static tpi_flow *flow_to_run(tp_function *f, int n_in, tp_tensor *const *in, int n_out)
+{
+    tpi_flow *w = find_flow(f, n_in, in);
+    return w && w->blocks && w->n_out == n_out && same_tensors(w, in) ? w : NULL;
+}
+
+bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
+                tp_tensor **out)
+{
+    tp_ctx *ctx = f->ctx;
+    tpi_flow *w = flow_to_run(f, n_in, in, n_out);
+    if (!w)
+        return false;
+    tpi_aside earlier;
+    const bool spoiled = ctx->status != TP_OK;
+    if (spoiled)
+        tpi_error_aside(ctx, &earlier);
+    const bool ok = replay_in(w, at, in, n_out, out);
     if (spoiled)
         tpi_error_back(ctx, &earlier);
+    if (ok && w->replays++ == 0)
+        tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
+                        w->n_joins, w->n_loops);
     f->pure.replays += ok;
-    w->replays += ok;
     return ok;
+}
+
+/* ---- a replay to be compared --------------------------------------------------------------------------------- */
+
+void tpi_dry_free(tp_ctx *ctx, tpi_dry *d)
+{
+    if (!d)
+        return;
+    tpi_mem *m = &ctx->mem;
+    for (int i = 0; i < d->n_out && d->results; i++)
+        tpi_give_back(m, d->results[i], d->results[i] ? d->bytes[i] : 0);
+    const size_t n = (size_t)d->w->n_externs;
+    for (size_t i = 0; i < n && d->assigned; i++)
+        tpi_give_back(m, d->assigned[i],
+                      d->assigned[i] ? tpi_bytes(d->w->externs[i].tensor) : 0);
+    tpi_give_back(m, d->results, (size_t)d->n_out * sizeof *d->results);
+    tpi_give_back(m, d->bytes, (size_t)d->n_out * sizeof *d->bytes);
+    tpi_give_back(m, d->assigned, n * sizeof *d->assigned);
+    tpi_give_back(m, d->blocks, (size_t)d->blocks_size * sizeof *d->blocks);
+    tpi_give_back(m, d, sizeof *d);
+}
+
+static char *copy_bytes(const replay *r, const void *from, size_t bytes)
+{
+    char *v = tpi_take(&r->ctx->mem, bytes);
+    r->dry->failed |= !v;
+    return v ? memcpy(v, from, bytes) : NULL;
+}
+
+/* What the call would give, and write. */
+static void note_results(const replay *r, tp_tensor *const *out)
+{
+    tpi_dry *d = r->dry;
+    for (int i = 0; i < d->n_out && !d->failed; i++) {
+        d->bytes[i] = tpi_bytes(out[i]);
+        for (int k = 0; k < r->w->n_externs; k++)
+            if (r->bs->regs[k].header == out[i])
+                d->bytes[i] = 0;
+        if (d->bytes[i])
+            d->results[i] = copy_bytes(r, out[i]->data, d->bytes[i]);
+    }
+    for (int i = 0; i < r->w->n_externs && !d->failed; i++)
+        if (r->bs->regs[i].dirty)
+            d->assigned[i] = copy_bytes(r, r->bs->regs[i].data, r->bs->regs[i].bytes);
+}
+
+static tpi_dry *new_dry(tpi_flow *w, int n_out)
+{
+    tpi_mem *m = &w->ctx->mem;
+    tpi_dry *d = tpi_take(m, sizeof *d);
+    if (!d)
+        return NULL;
+    *d = (tpi_dry){.w = w, .n_out = n_out};
+    const size_t n = (size_t)n_out, k = (size_t)w->n_externs;
+    d->results = tpi_take(m, n * sizeof *d->results);
+    d->bytes = tpi_take(m, n * sizeof *d->bytes);
+    d->assigned = tpi_take(m, k * sizeof *d->assigned);
+    if (d->results)
+        memset(d->results, 0, n * sizeof *d->results);
+    if (d->assigned)
+        memset(d->assigned, 0, k * sizeof *d->assigned);
+    if (d->results && d->bytes && d->assigned)
+        return d;
+    tpi_dry_free(w->ctx, d);
+    return NULL;
+}
+
+tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out)
+{
+    tp_ctx *ctx = f->ctx;
+    tpi_flow *w = flow_to_run(f, n_in, in, n_out);
+    const size_t bytes = (size_t)n_out * sizeof(tp_tensor *);
+    tp_tensor **out = w ? tpi_take(&ctx->mem, bytes) : NULL;
+    tpi_dry *d = out ? new_dry(w, n_out) : NULL;
+    if (d) {
+        tpi_aside earlier;
+        tpi_error_aside(ctx, &earlier);
+        replay r = {.w = w,
+                    .bs = w->blocks,
+                    .ctx = ctx,
+                    .at = at,
+                    .in = in,
+                    .random_at = ctx->random_at,
+                    .dry = d};
+        const int32_t mark = ctx->n_owned;
+        memset(out, 0, bytes);
+        begin(&r);
+        d->failed |= !run(&r, n_out, out);
+        if (!d->failed)
+            note_results(&r, out);
+        if (w->blocks->n_var_regs)
+            let_go(&r);
+        drop_results(&r, mark, n_out, out);
+        tp_clear_error(ctx);
+        tpi_error_back(ctx, &earlier);
+    }
+    tpi_give_back(&ctx->mem, out, out ? bytes : 0);
+    if (!d || !d->failed)
+        return d;
+    tpi_dry_free(ctx, d);
+    return NULL;
 }
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
@@ -689,7 +828,22 @@ static bool is_number(const tpi_flow *w, tpi_at *at)
     return false;
 }
 
-void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in)
+static void fail_impure(tp_function *f, tpi_at at, int n_out, tp_tensor **out)
+{
+    tp_tensor *failed =
+        tpi_fail(f->ctx, at, f->name, TP_E_STATE,
+                 "the function is declared pure, but it did something else here than in an "
+                 "earlier call, after the same values. Other bytes that it looks at are named "
+                 "by tp_function_watch");
+    for (int i = 0; i < n_out; i++) {
+        tpi_ref(failed);
+        tpi_unref(out[i]);
+        out[i] = failed;
+    }
+}
+
+void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in, int n_out,
+                  tp_tensor **out)
 {
     tpi_pure *p = &f->pure;
     if (t->partial) {
@@ -715,11 +869,15 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in)
     const int joins = w->n_joins, loops = w->n_loops;
     bool impure;
     if (!tpi_flow_add(w, t, &impure)) {
+        const tpi_at where = w->why_at.file ? w->why_at : at;
+        const bool proven = impure && w->why == TPI_WHY_impure;
         drop_flow(f, w);
         if (impure)
-            tpi_capture_log(f, at, "%s", tpi_why_text(TPI_WHY_impure));
+            tpi_capture_log(f, where, "%s", tpi_why_text(TPI_WHY_impure));
         if (impure && ++p->impure >= TPI_MAX_IMPURE)
-            stop(f, TPI_WHY_impure, at);
+            stop(f, TPI_WHY_impure, where);
+        if (proven && f->options.check)
+            fail_impure(f, where, n_out, out);
         return;
     }
     tpi_blocks_make(w);

@@ -1,0 +1,170 @@
+/* The check mode: kept promises pass, broken ones are errors that name the line. */
+#include "both.h"
+
+typedef struct world {
+    tp_tensor *w[2], *v;
+    bool flag;
+    int counter, line;
+} world;
+
+BODY(kept)
+{
+    const world *s = user;
+    tp_tensor *h = tp_matmul(in[0], s->w[0]);
+    while (tp_truth(tp_gt(tp_sum(h, TP_ALL, false), tp_scalar_like(h, 1))))
+        h = tp_mul(h, tp_scalar_like(h, 0.5));
+    if (tp_truth(tp_gt(tp_sum(in[0], TP_ALL, false), tp_scalar_like(h, 0))))
+        h = tp_add(h, tp_uniform_like(h, 0, 1));
+    tp_assign(s->v, h);
+    out[0] = tp_add(h, s->v);
+}
+
+/* A flag that nobody watches. */
+BODY(flagged)
+{
+    world *s = user;
+    tp_tensor *h = tp_matmul(in[0], s->w[0]);
+    if (s->flag) {
+        s->line = __LINE__ + 1;
+        h = tp_relu(h);
+    }
+    out[0] = tp_exp(h);
+}
+
+/* A weight that was swapped. */
+BODY(swapped)
+{
+    world *s = user;
+    s->line = __LINE__ + 1;
+    out[0] = tp_exp(tp_matmul(in[0], s->w[s->flag]));
+}
+
+/* A number set inside a branch, used after it. */
+BODY(leaked)
+{
+    world *s = user;
+    double scale = 1;
+    tp_tensor *x = in[0];
+    if (tp_truth(tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0))))
+        scale = 2;
+    tp_tensor *y = tp_tanh(x);
+    if (tp_truth(tp_gt(tp_reduce_max(x, TP_ALL, false), tp_scalar_like(x, 1))))
+        y = tp_neg(y);
+    s->line = __LINE__ + 1;
+    out[0] = tp_mul(y, tp_scalar_like(y, scale));
+}
+
+/* A table that C makes anew in each call. */
+BODY(counted)
+{
+    world *s = user;
+    const float table[4] = {1, 2, 3, (float)s->counter++};
+    tp_tensor *t = tp_tensor_new(tp_ctx_of(in[0]), TP_F32, TP_DIMS(1, 4), table);
+    s->line = __LINE__ + 1;
+    out[0] = tp_mul(in[0], t);
+}
+
+static void open_world(tp_ctx **tp, world *s)
+{
+    *tp = tp_open(&(tp_options){.seed = 4});
+    assert_non_null(*tp);
+    *s = (world){0};
+    for (int i = 0; i < 2; i++)
+        s->w[i] = pattern(*tp, TP_DIMS(4, 4), 0.1 + i);
+    s->v = tp_variable(tp_full(*tp, TP_F32, TP_DIMS(1, 4), 0), "v");
+}
+
+static tp_status call_with(tp_ctx *tp, tp_function *f, double first, double others)
+{
+    const float x[4] = {(float)first, (float)others, (float)others, (float)others};
+    return tp_status_of(call1(f, tp_tensor_new(tp, TP_F32, TP_DIMS(1, 4), x)));
+}
+
+static const tp_function_options checked = {
+    .pure = true, .check = true, .engine = TP_ENGINE_REFERENCE};
+
+static void promises_kept(void **state)
+{
+    (void)state;
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    tp_function *f = tp_function_new(tp, "kept", kept, &s, &checked);
+    for (int i = 0; i < 100; i++)
+        if (call_with(tp, f, i % 13 - 6, i % 7 * 0.5) != TP_OK)
+            fail_msg("call %d: %s", i, tp_error_message(tp));
+    assert_int_equal(tp_function_stats_of(f).user_calls, 100);
+    tp_close(tp);
+}
+
+/* The error is about this line. */
+static void expect_line(tp_ctx *tp, const world *s)
+{
+    char place[64];
+    snprintf(place, sizeof place, "pure_check.c:%d:", s->line);
+    assert_int_equal(tp_error(tp), TP_E_STATE);
+    if (!strstr(tp_error_message(tp), place))
+        fail_msg("not of line %d: %s", s->line, tp_error_message(tp));
+    if (!strstr(tp_error_message(tp), "pure"))
+        fail_msg("%s", tp_error_message(tp));
+}
+
+static void finds(tp_body body, bool flag)
+{
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    tp_function *f = tp_function_new(tp, "broken", body, &s, &checked);
+    tp_status status = TP_OK;
+    for (int i = 0; i < 12 && status == TP_OK; i++) {
+        s.flag = flag && i > 3;
+        status = call_with(tp, f, i % 2 ? 3 : -7, i % 4 < 2 ? 2 : 0.25);
+    }
+    assert_int_equal(status, TP_E_STATE);
+    expect_line(tp, &s);
+    tp_close(tp);
+}
+
+static void finds_a_flag(void **state)
+{
+    (void)state;
+    finds(flagged, true);
+}
+
+static void finds_a_swapped_weight(void **state)
+{
+    (void)state;
+    finds(swapped, true);
+}
+
+static void finds_a_leak(void **state)
+{
+    (void)state;
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    tp_function *f = tp_function_new(tp, "leaked", leaked, &s, &checked);
+    const double first[] = {-7, 3, 2, -7, -7}, others[] = {0.25, 0.25, 0.25, 2, 2.5};
+    tp_status status = TP_OK;
+    for (int i = 0; i < 12 && status == TP_OK; i++)
+        status = call_with(tp, f, first[i % 5], others[i % 5]);
+    assert_int_equal(status, TP_E_STATE);
+    expect_line(tp, &s);
+    tp_close(tp);
+}
+
+static void finds_a_table(void **state)
+{
+    (void)state;
+    finds(counted, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(promises_kept),          cmocka_unit_test(finds_a_flag),
+        cmocka_unit_test(finds_a_swapped_weight), cmocka_unit_test(finds_a_leak),
+        cmocka_unit_test(finds_a_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
