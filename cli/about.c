@@ -61,15 +61,22 @@ bool about_read(about *a, tp_ctx *tp, const char *path)
         cli_refuse_error(path, tp);
         return false;
     }
-    size_t n_lines = 1;
-    for (const char *p = text; *p; p++)
-        n_lines += *p == '\n';
-    a->text = strdup(text);
+    const bool ok = about_parse(a, text);
     tp_free(tp, text);
+    return ok;
+}
+
+bool about_parse(about *a, const char *summary)
+{
+    size_t n_lines = 1;
+    for (const char *p = summary; *p; p++)
+        n_lines += *p == '\n';
+    *a = (about){.text = strdup(summary)};
     a->opsets = calloc(n_lines, sizeof *a->opsets);
     a->in = calloc(n_lines, sizeof *a->in);
+    a->out = calloc(n_lines, sizeof *a->out);
     a->ops = calloc(n_lines, sizeof *a->ops);
-    if (!a->text || !a->opsets || !a->in || !a->ops) {
+    if (!a->text || !a->opsets || !a->in || !a->out || !a->ops) {
         cli_no_memory();
         return false;
     }
@@ -83,6 +90,8 @@ bool about_read(about *a, tp_ctx *tp, const char *path)
             a->opsets[a->n_opsets++] = read_counted(line);
         else if (skip(&line, "input "))
             a->in[a->n_in++] = read_declared(line);
+        else if (skip(&line, "output "))
+            a->out[a->n_out++] = read_declared(line);
         else if (skip(&line, "op "))
             a->ops[a->n_ops++] = read_counted(line);
     }
@@ -95,5 +104,6 @@ void about_free(about *a)
     free(a->text);
     free(a->opsets);
     free(a->in);
+    free(a->out);
     free(a->ops);
 }

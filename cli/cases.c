@@ -126,7 +126,7 @@ void cases_free(test_cases *cases)
 
 /* ---- running ---------------------------------------------------------------------------------------- */
 
-enum { MOST_PORTS = 64 }; /* inputs or outputs of a case */
+enum { MOST_PORTS = 64 }; /* inputs or outputs of a case, and tensors in them */
 
 typedef struct running {
     const test_case *c;
@@ -134,6 +134,7 @@ typedef struct running {
     case_result *result;
     tp_ctx *tp;
     tp_graph *graph;
+    about about;
     int n_in, n_out;
     const char *in[MOST_PORTS], *out[MOST_PORTS];
     tolerance tolerance;
@@ -176,35 +177,108 @@ static char *tensor_path(const char *folder, const char *kind, int i)
     return NULL;
 }
 
-/* Uses up the path. NULL: the result says why. */
-static tp_tensor *load_tensor(running *r, const char *kind, int i, char *path)
+/* Inputs or outputs of a data set. One is a tensor, or as many as a sequence or an optional has. */
+typedef struct values {
+    const char *kind; /* "input" */
+    int n, n_tensors;
+    int first[MOST_PORTS], count[MOST_PORTS]; /* of the tensors; count -1: no value */
+    tp_tensor *tensors[MOST_PORTS];
+} values;
+
+/* The tensors of number v->n, whose type is as the model declares it. Uses up the path. */
+static bool load_value(running *r, values *v, const declared *d, char *path)
 {
-    if (!path) {
-        stop(r, CASE_FAILED, "there is no %s_%d.pb", kind, i);
-        return NULL;
-    }
     const bool as_npy = strcmp(path + strlen(path) - 4, ".npy") == 0;
-    tp_tensor *t = as_npy ? tp_npy_load(r->tp, path) : tp_onnx_tensor_load(r->tp, path);
-    if (!t || tp_failed(t)) {
+    const int room = MOST_PORTS - v->n_tensors;
+    tp_tensor **at = v->tensors + v->n_tensors;
+    int n = 1;
+    if (as_npy && room > 0)
+        at[0] = tp_npy_load(r->tp, path);
+    const bool ok = as_npy ? room > 0 && !tp_failed(at[0])
+                           : tp_onnx_value_load(r->tp, path, d->type, room, at, &n) == TP_OK;
+    if (ok) {
+        v->first[v->n] = v->n_tensors;
+        v->count[v->n++] = n;
+        v->n_tensors += n > 0 ? n : 0;
+    } else {
         char where[40];
-        snprintf(where, sizeof where, "%s_%d: ", kind, i);
+        snprintf(where, sizeof where, "%s_%d: ", v->kind, v->n);
         stop_at_error(r, where, path);
         tp_clear_error(r->tp);
-        t = NULL;
     }
     free(path);
-    return t;
+    return ok;
 }
 
-/* Values are offered with the model, for those that decide about sizes. */
-static bool load_model(running *r, const char *path, int n, tp_feed *given,
-                       bool *became_constant)
+/* As many as there are files for. False: the result says why. */
+static bool load_values(running *r, const char *folder, values *v, int n, const declared *d)
 {
-    const tp_onnx_load_options opt = {
-        .n_values = n, .values = given, .became_constant = became_constant};
+    bool ok = true;
+    while (ok && v->n < n && v->n < MOST_PORTS) {
+        char *file = tensor_path(folder, v->kind, v->n);
+        if (!file)
+            break;
+        ok = load_value(r, v, &d[v->n], file);
+    }
+    return ok;
+}
+
+static bool is_list(const declared *d)
+{
+    return strchr(d->type, '(') != NULL;
+}
+
+/* The sizes that tensors have where the model leaves them free, each once. */
+static int free_sizes(const running *r, const values *v, int most, tp_onnx_dim *all)
+{
+    int n = 0;
+    for (int i = 0; i < v->n; i++) {
+        const declared *d = &r->about.in[i];
+        const tp_tensor *t = v->tensors[v->first[i]];
+        for (int a = 0; !is_list(d) && d->rank == tp_rank(t) && a < d->rank; a++) {
+            bool known = !d->free[a] || n == most;
+            for (int k = 0; k < n && !known; k++)
+                known = strcmp(all[k].name, d->free[a]) == 0;
+            if (!known)
+                all[n++] = (tp_onnx_dim){d->free[a], tp_size(t, a)};
+        }
+    }
+    return n;
+}
+
+/* Values are offered with the model, for those that decide about sizes; when that does not do, the
+ * sizes of the inputs too. */
+static bool load_graph(running *r, const char *path, const values *v, bool *became_constant)
+{
+    tp_feed given[MOST_PORTS];
+    tp_onnx_sequence lists[MOST_PORTS];
+    tp_onnx_dim dims[MOST_PORTS];
+    tp_onnx_load_options opt = {
+        .values = given, .sequences = lists, .dims = dims, .became_constant = became_constant};
+    for (int i = 0; i < v->n; i++) {
+        const declared *d = &r->about.in[i];
+        tp_tensor *const *t = v->tensors + v->first[i];
+        if (is_list(d))
+            lists[opt.n_sequences++] = (tp_onnx_sequence){d->name, v->count[i], t};
+        else
+            given[opt.n_values++] = (tp_feed){d->name, t[0]};
+    }
     r->graph = tp_onnx_load(r->tp, path, &opt);
-    if (!r->graph)
-        return stop_at_error(r, "", path);
+    opt.n_dims = r->graph ? 0 : free_sizes(r, v, MOST_PORTS, dims);
+    if (opt.n_dims) {
+        tp_clear_error(r->tp);
+        r->graph = tp_onnx_load(r->tp, path, &opt);
+    }
+    return r->graph || stop_at_error(r, "", path);
+}
+
+static bool load_model(running *r, const char *path, const values *v, bool *became_constant)
+{
+    bool constant[MOST_PORTS] = {false};
+    if (!load_graph(r, path, v, constant))
+        return false;
+    for (int i = 0, k = 0; i < v->n; i++)
+        became_constant[i] = !is_list(&r->about.in[i]) && constant[k++];
     r->n_in = tp_graph_n_inputs(r->graph);
     r->n_out = tp_graph_n_outputs(r->graph);
     if (r->n_in > MOST_PORTS || r->n_out > MOST_PORTS)
@@ -238,43 +312,43 @@ static bool run_engine(running *r, tp_engine engine, const char *called,
  * for says more than an input of a kind that cannot be read. */
 static bool load_inputs(running *r, const char *folder, const char *path, tp_tensor **feeds)
 {
-    tp_feed given[MOST_PORTS] = {
-        {NULL, NULL}
-    };
+    values in = {.kind = "input"};
     bool constant[MOST_PORTS] = {false};
-    int n = 0, k = 0;
-    bool ok = true;
-    for (char *file;
-         ok && n < MOST_PORTS && (file = tensor_path(folder, "input", n)) != NULL;) {
-        given[n].value = load_tensor(r, "input", n, file);
-        ok = given[n].value;
-        n += ok;
-    }
+    int k = 0;
+    const bool ok = load_values(r, folder, &in, r->about.n_in, r->about.in);
     const case_result unread = *r->result;
-    if (!load_model(r, path, n, given, constant))
+    if (!load_model(r, path, &in, constant))
         return false;
     if (!ok) {
         *r->result = unread;
         return false;
     }
-    for (int i = 0; i < n; i++)
-        if (!constant[i])
-            feeds[k++] = given[i].value;
+    for (int i = 0; i < in.n; i++)
+        for (int t = 0; t < in.count[i] && !constant[i]; t++)
+            feeds[k++] = in.tensors[in.first[i] + t];
     return k == r->n_in ||
            stop(r, CASE_FAILED, "%d inputs are given, the model takes %d", k, r->n_in);
 }
 
+/* The expected outputs, as many as the graph has. */
+static bool load_outputs(running *r, const char *folder, values *out)
+{
+    if (!load_values(r, folder, out, r->about.n_out, r->about.out))
+        return false;
+    if (out->n < r->about.n_out)
+        return stop(r, CASE_FAILED, "there is no output_%d.pb", out->n);
+    return out->n_tensors == r->n_out ||
+           stop(r, CASE_FAILED, "it gives %d tensors, expected %d", r->n_out, out->n_tensors);
+}
+
 static bool run_data_set(running *r, const char *folder, const char *path)
 {
-    tp_tensor *feeds[MOST_PORTS] = {NULL}, *want[MOST_PORTS] = {NULL};
-    bool ok = load_inputs(r, folder, path, feeds);
-    for (int i = 0; ok && i < r->n_out; i++) {
-        want[i] = load_tensor(r, "output", i, tensor_path(folder, "output", i));
-        ok = want[i];
-    }
-    ok = ok &&
-         (!r->opt->reference || run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want)) &&
-         (!r->opt->c || run_engine(r, TP_ENGINE_C, "c", feeds, want));
+    tp_tensor *feeds[MOST_PORTS] = {NULL};
+    values want = {.kind = "output"};
+    const bool ok = load_inputs(r, folder, path, feeds) && load_outputs(r, folder, &want) &&
+                    (!r->opt->reference ||
+                     run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want.tensors)) &&
+                    (!r->opt->c || run_engine(r, TP_ENGINE_C, "c", feeds, want.tensors));
     tp_graph_free(r->graph);
     r->graph = NULL;
     return ok;
@@ -311,10 +385,15 @@ void case_run(const test_case *c, const case_options *opt, case_result *result)
     if (opt->atol >= 0)
         r.tolerance.atol = opt->atol;
     char *path = join(c->path, "model.onnx");
-    if (r.tp && path)
+    char *summary = r.tp && path ? tp_onnx_summary(r.tp, path) : NULL;
+    if (summary && about_parse(&r.about, summary))
         run_data_sets(&r, path);
+    else if (r.tp && path && !summary)
+        stop_at_error(&r, "", path);
     else
         stop(&r, CASE_FAILED, "out of memory");
+    tp_free(r.tp, summary);
+    about_free(&r.about);
     free(path);
     tp_close(r.tp);
 }

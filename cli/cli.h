@@ -133,14 +133,15 @@ typedef struct counted {
 typedef struct about {
     char *text; /* all strings point into it; NULL: the model is no ONNX file */
     long ir_version;
-    int n_opsets, n_in, n_ops;
+    int n_opsets, n_in, n_out, n_ops;
     counted *opsets; /* version and domain */
-    declared *in;
+    declared *in, *out;
     counted *ops;
 } about;
 
 /* False: refused with a message; about_free frees in any case. */
 bool about_read(about *a, tp_ctx *tp, const char *path);
+bool about_parse(about *a, const char *summary);
 void about_free(about *a);
 
 typedef struct model {

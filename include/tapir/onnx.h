@@ -19,6 +19,14 @@ typedef struct tp_onnx_dim {
     int64_t size;
 } tp_onnx_dim;
 
+/* An input that is a sequence or an optional: n tensors, of the types and sizes of like[]; -1: an
+ * optional without a value. */
+typedef struct tp_onnx_sequence {
+    const char *name;
+    int n;
+    tp_tensor *const *like; /* concrete */
+} tp_onnx_sequence;
+
 typedef struct tp_onnx_load_options {
     /* Free dimensions that are fixed at these sizes, each once; others become symbols. One without
      * a text goes by "<input>_<axis>" (tp_onnx_summary tells). */
@@ -30,14 +38,19 @@ typedef struct tp_onnx_load_options {
     int n_values;
     const tp_feed *values;
     bool *became_constant; /* [n_values], set; or NULL */
+    /* Every input that is a sequence or an optional, once. A sequence "x" becomes inputs "x.0",
+     * "x.1" and so on of the graph; an optional is what is in it. An output that is one becomes
+     * outputs likewise. So how many tensors there are is settled when the model is loaded. */
+    int n_sequences;
+    const tp_onnx_sequence *sequences;
 } tp_onnx_load_options;
 
 /* Reads a model (IR version 3 and later, default domain, opset 6 to 28; complete for 7 to 22) with
  * its external data, which has to lie in the folder of the model. `opt` may be NULL.
- * tp_graph_n_inputs and the like say what it takes and gives. An If of which the condition is fed
- * is read as both sides, of one size each, and a choice: both are computed in every run, so an
- * index out of range on the side that is not chosen fails the run too. When the sizes differ, a
- * value has to be offered in the options. NULL on error: TP_E_IO, TP_E_FORMAT, TP_E_NAME for
+ * tp_graph_n_inputs and the like say what it takes and gives. If, Loop and Scan become blocks of the
+ * graph (control.h); what is known when the model is loaded is decided then. A Loop that carries
+ * sequences, or values whose sizes change from turn to turn, is written out, and the number of its
+ * turns has to be known. NULL on error: TP_E_IO, TP_E_FORMAT, TP_E_NAME for
  * options that name what the model does not have, or the same twice, or TP_E_VALUE for an
  * operator or a form that is not supported, named with its node. */
 TP_FN(tp_graph *, tp_onnx_load, tp_ctx *tp, const char *path, const tp_onnx_load_options *opt);
@@ -56,6 +69,7 @@ TP_FN(tp_graph *, tp_onnx_load_bytes, tp_ctx *tp, const void *bytes, size_t size
  *     opset 17 ""                             version, domain
  *     input "x" float "batch" 3 224 224       name, type, sizes; those that are fed
  *     output "y" float "batch" 1000           "?" in place of sizes that are not told
+ *     input "z" optional(sequence(float)) ?   the type of what is no tensor is one word, too
  *     op 20 "" "Conv"                         how many, domain, operator */
 TP_FN(char *, tp_onnx_summary, tp_ctx *tp, const char *path);
 #define tp_onnx_summary(...) tp_onnx_summary_at(TP_PLACE, __VA_ARGS__)
@@ -63,7 +77,13 @@ TP_FN(char *, tp_onnx_summary, tp_ctx *tp, const char *path);
 /* One tensor as ONNX stores it outside of models (a bare TensorProto, input_0.pb). */
 TP_FN(tp_tensor *, tp_onnx_tensor_load, tp_ctx *tp, const char *path);
 #define tp_onnx_tensor_load(...) tp_onnx_tensor_load_at(TP_PLACE, __VA_ARGS__)
-/* Writes one, whole or not at all. */
+/* The tensors in a value as ONNX stores it outside of models: `type` is that of the input or output,
+ * as tp_onnx_summary tells it, on which depends what the bytes mean. *n of them go to out[most]; -1:
+ * it is an optional without a value. */
+TP_FN(tp_status, tp_onnx_value_load, tp_ctx *tp, const char *path, const char *type, int most,
+      tp_tensor **out, int *n);
+#define tp_onnx_value_load(...) tp_onnx_value_load_at(TP_PLACE, __VA_ARGS__)
+/* Writes one tensor, whole or not at all. */
 TP_FN(tp_status, tp_onnx_tensor_save, const tp_tensor *t, const char *path);
 #define tp_onnx_tensor_save(...) tp_onnx_tensor_save_at(TP_PLACE, __VA_ARGS__)
 
@@ -81,9 +101,8 @@ TP_FN(tp_status, tp_onnx_save, tp_graph *g, const char *path, int n_in,
 
 /* Writes a captured function as it has been seen to run, its arguments and results named in
  * order. A branch on tp_truth of which both sides have been taken becomes an If; one side
- * never taken, or a branch on what is not a tensor, is refused with its line. tp_onnx_load
- * reads such an If back as a choice between both sides. Sizes of
- * arguments that varied are free dimensions. */
+ * never taken, or a branch on what is not a tensor, is refused with its line. Sizes of arguments
+ * that varied are free dimensions. */
 TP_FN(tp_status, tp_onnx_save_function, tp_function *f, const char *path, int n_in,
       const char *const *inputs, int n_out, const char *const *outputs);
 #define tp_onnx_save_function(...) tp_onnx_save_function_at(TP_PLACE, __VA_ARGS__)

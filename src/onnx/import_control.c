@@ -33,11 +33,21 @@ static tp_tensor *scalar(tpi_onnx_op *o, tp_tensor *t)
 
 /* ---- If ------------------------------------------------------------------------------------------- */
 
+static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
+{
+    if (!tpi_onnx_sub_begin(o, s, f))
+        return false;
+    if (s->g.n_inputs || s->g.n_outputs != o->n_out)
+        return tpi_onnx_refuse(o, "its branch has %d inputs and %d outputs", s->g.n_inputs,
+                               s->g.n_outputs);
+    return tpi_onnx_sub_run(o, s, f);
+}
+
 /* The branch that is taken, in place. */
 static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
 {
     tpi_onnx_frame f;
-    bool ok = tpi_onnx_sub_begin(o, s, &f) && tpi_onnx_sub_run(o, s, &f);
+    bool ok = run_branch(o, s, &f);
     for (int k = 0; k < o->n_out && ok; k++) {
         const tpi_onnx_value *v = tpi_onnx_sub_output(o, s, &f, k);
         ok = v && hand_out(o, k, v);
@@ -55,7 +65,7 @@ static tpi_body *run_side(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_value **out)
         return NULL;
     }
     const tpi_onnx_outside was = tpi_onnx_enter(o->im, b);
-    bool ok = tpi_onnx_sub_begin(o, s, &f) && tpi_onnx_sub_run(o, s, &f);
+    bool ok = run_branch(o, s, &f);
     for (int k = 0; k < o->n_out && ok; k++)
         ok = (out[k] = tpi_onnx_sub_output(o, s, &f, k)) && tpi_onnx_give(o, b, out[k]);
     tpi_onnx_leave(o->im, was);
@@ -89,19 +99,16 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
 
 bool tpi_onnx_import_if(tpi_onnx_op *o)
 {
-    tpi_onnx_sub *yes = tpi_onnx_sub_of(o, "then_branch"), *no;
     double condition;
-    if (!yes || !(no = tpi_onnx_sub_of(o, "else_branch")))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        const tpi_onnx_graph *g = i ? &no->g : &yes->g;
-        if (g->n_inputs || g->n_outputs != o->n_out)
-            return tpi_onnx_refuse(o, "its branch has %d inputs and %d outputs", g->n_inputs,
-                                   g->n_outputs);
+    if (tpi_onnx_is_known(o, 0)) {
+        tpi_onnx_sub *taken = NULL;
+        if (tpi_onnx_number_of(o, 0, &condition))
+            taken = tpi_onnx_sub_of(o, condition != 0 ? "then_branch" : "else_branch");
+        return taken && run_taken(o, taken);
     }
-    if (tpi_onnx_is_known(o, 0))
-        return tpi_onnx_number_of(o, 0, &condition) && run_taken(o, condition != 0 ? yes : no);
-    if (choose(o, yes, no))
+    tpi_onnx_sub *yes = tpi_onnx_sub_of(o, "then_branch"),
+                 *no = yes ? tpi_onnx_sub_of(o, "else_branch") : NULL;
+    if (no && choose(o, yes, no))
         return true;
     tpi_onnx_ask(o, 0); /* when the condition can be known, no such choice has to be made */
     return false;

@@ -110,6 +110,7 @@ static inline bool tpi_onnx_is_tensor(const tpi_onnx_value *v)
 {
     return !v->list && !v->absent;
 }
+tpi_onnx_sequence *tpi_onnx_new_sequence(tpi_import *im, int n, tp_dtype dtype);
 /* Makes a variable of a weight, so that it is one under all names it gets. */
 bool tpi_onnx_settle(tpi_import *im, tpi_onnx_value *v);
 /* Do they consist of equally many tensors? */

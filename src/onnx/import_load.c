@@ -21,6 +21,26 @@ static tp_graph *refuse(const request *r, tp_status status, const char *why)
     return NULL;
 }
 
+static bool is_concrete(const request *r, const tp_tensor *t)
+{
+    return tpi_is_live(t) && t->status == TP_OK && !t->graph && t->ctx == r->ctx;
+}
+
+/* Writes what is wrong with it. */
+static void check_sequence(const request *r, const tp_onnx_sequence *s, int i, char *wrong,
+                           size_t size)
+{
+    if (!s->name || s->n < -1 || (s->n > 0 && !s->like))
+        snprintf(wrong, size, "sequence %d of the options has no %s", i,
+                 s->name ? "tensors" : "name");
+    for (int k = 0; k < s->n && !*wrong; k++)
+        if (!is_concrete(r, s->like[k]))
+            snprintf(
+                wrong, size,
+                "tensor %d of sequence %d of the options is no concrete one of this context", k,
+                i);
+}
+
 /* False: refused. What of the model they name is looked for when it is read. */
 static bool check_options(const request *r)
 {
@@ -29,7 +49,8 @@ static bool check_options(const request *r)
     if (!opt)
         return true;
     const bool lists = opt->n_dims >= 0 && (!opt->n_dims || opt->dims) && opt->n_values >= 0 &&
-                       (!opt->n_values || opt->values);
+                       (!opt->n_values || opt->values) && opt->n_sequences >= 0 &&
+                       (!opt->n_sequences || opt->sequences);
     if (!lists)
         snprintf(wrong, sizeof wrong, "the options have a list that is none");
     for (int i = 0; lists && i < opt->n_dims && !*wrong; i++)
@@ -38,10 +59,12 @@ static bool check_options(const request *r)
                      opt->dims[i].name ? "a negative size" : "no name");
     for (int i = 0; lists && i < opt->n_values && !*wrong; i++) {
         const tp_tensor *t = opt->values[i].value;
-        if (!tpi_is_live(t) || t->status != TP_OK || t->graph || t->ctx != r->ctx)
+        if (!is_concrete(r, t))
             snprintf(wrong, sizeof wrong,
                      "value %d of the options is no concrete tensor of this context", i);
     }
+    for (int i = 0; lists && i < opt->n_sequences && !*wrong; i++)
+        check_sequence(r, &opt->sequences[i], i, wrong, sizeof wrong);
     if (*wrong)
         refuse(r, TP_E_VALUE, wrong);
     return !*wrong;

@@ -169,6 +169,26 @@ static bool check_value(tpi_import *im, const tpi_onnx_frame *f, int which)
                         name, there.len ? "inputs are " : "it has none", there.text);
 }
 
+/* Is it the name of an input that is a sequence or an optional, and said once? */
+static bool check_sequence(tpi_import *im, int which)
+{
+    const tpi_onnx_graph *g = &im->m->graph;
+    const tp_onnx_sequence *all = im->opt->sequences;
+    for (int i = 0; i < which; i++)
+        if (strcmp(all[i].name, all[which].name) == 0)
+            return tpi_onnx_bad(im->m, TP_E_NAME,
+                                "the options say twice what the input \"%.60s\" has",
+                                all[which].name);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (tpi_span_is(g->inputs[i].name, all[which].name) &&
+            (g->inputs[i].optional || g->inputs[i].sequence))
+            return true;
+    return tpi_onnx_bad(im->m, TP_E_NAME,
+                        "the options have a sequence for \"%.60s\", and the model no input of "
+                        "that name that is one, or an optional",
+                        all[which].name);
+}
+
 /* Before the inputs are there: only initializers have names. */
 static bool check_options(tpi_import *im, const tpi_onnx_frame *f)
 {
@@ -178,10 +198,88 @@ static bool check_options(tpi_import *im, const tpi_onnx_frame *f)
     for (int i = 0; im->opt && i < im->opt->n_values; i++)
         if (!check_value(im, f, i))
             return false;
+    for (int i = 0; im->opt && i < im->opt->n_sequences; i++)
+        if (!check_sequence(im, i))
+            return false;
     return true;
 }
 
 /* ---- inputs, made ---------------------------------------------------------------------------------- */
+
+/* A name as it is, or with the number of an element. */
+static const char *element_name(tpi_import *im, tpi_span name, int i)
+{
+    char *text = tpi_onnx_take(im->m, name.size + 16, 1);
+    if (text && i < 0)
+        snprintf(text, name.size + 16, "%.*s", (int)name.size, name.size ? name.at : "");
+    else if (text)
+        snprintf(text, name.size + 16, "%.*s.%d", (int)name.size, name.size ? name.at : "", i);
+    return text;
+}
+
+/* An input that is a tensor of a sequence or an optional, of like's sizes. */
+static bool add_element(tpi_import *im, const tpi_onnx_info *info, int i, const tp_tensor *like,
+                        tpi_onnx_value *v)
+{
+    const tp_dtype dtype = tpi_onnx_dtype(info->type);
+    const char *name = element_name(im, info->name, i);
+    if (dtype == TP_N_DTYPES || (tp_dtype)like->dtype != dtype)
+        return tpi_onnx_bad(
+            im->m, TP_E_VALUE,
+            "input \"%.*s\" has elements of type %s, its tensors in the options "
+            "are %s",
+            TPI_SPAN(info->name), tpi_onnx_type_name(info->type),
+            tp_dtype_name((tp_dtype)like->dtype));
+    if (!name)
+        return false;
+    v->graph = im->g;
+    v->tensor = tp_placeholder_at(im->at.file, im->at.line, im->g, name, dtype, like->rank,
+                                  like->shape);
+    return v->tensor->status == TP_OK ||
+           tpi_onnx_bad(im->m, (tp_status)v->tensor->status, "%s", tpi_onnx_error_text(im));
+}
+
+static const tp_onnx_sequence *sequence_for(const tpi_import *im, tpi_span name)
+{
+    for (int i = 0; im->opt && i < im->opt->n_sequences; i++)
+        if (tpi_span_is(name, im->opt->sequences[i].name))
+            return &im->opt->sequences[i];
+    return NULL;
+}
+
+/* An input that is a sequence or an optional is as the options say. */
+static bool add_list(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *info)
+{
+    const tp_onnx_sequence *said = sequence_for(im, info->name);
+    if (!said)
+        return tpi_onnx_bad(
+            im->m, TP_E_VALUE,
+            "input \"%.*s\" is a%s: say in sequences of tp_onnx_load_options how "
+            "many tensors it has",
+            TPI_SPAN(info->name), info->optional ? "n optional" : " sequence");
+    const bool fits = info->optional && said->n < 0 ? true
+                      : info->sequence              ? said->n >= 0
+                                                    : said->n == 1;
+    tpi_onnx_value *v = tpi_onnx_define(im, f, info->name);
+    if (!v)
+        return false;
+    if (!fits)
+        return tpi_onnx_bad(im->m, TP_E_VALUE, "input \"%.*s\" cannot have %d tensors",
+                            TPI_SPAN(info->name), said->n);
+    v->absent = said->n < 0;
+    if (v->absent)
+        return true;
+    if (!info->sequence)
+        return add_element(im, info, -1, said->like[0], v);
+    tpi_onnx_sequence *s = tpi_onnx_new_sequence(im, said->n, tpi_onnx_dtype(info->type));
+    v->list = s;
+    bool ok = s;
+    for (int i = 0; ok && i < said->n; i++) {
+        s->v[i] = tpi_onnx_take(im->m, 1, sizeof(tpi_onnx_value));
+        ok = s->v[i] && add_element(im, info, i, said->like[i], s->v[i]);
+    }
+    return ok;
+}
 
 static bool add_input(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *info)
 {
@@ -191,6 +289,10 @@ static bool add_input(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *in
         return tpi_onnx_bad(im->m, TP_E_VALUE,
                             "input \"%.*s\" is no tensor: that is not supported",
                             TPI_SPAN(info->name));
+    if (info->optional || info->sequence) {
+        im->n_inputs++; /* it has its place */
+        return add_list(im, f, info);
+    }
     const tp_dtype dtype = tpi_onnx_dtype(info->type);
     if (dtype == TP_N_DTYPES)
         return tpi_onnx_bad(im->m, TP_E_VALUE,
@@ -233,12 +335,12 @@ static bool add_input(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *in
 /* ---- outputs --------------------------------------------------------------------------------------- */
 
 /* The node of that very name: a copy where the value's node has another one. */
-static tp_tensor *named_output(tpi_import *im, tpi_onnx_value *v)
+static tp_tensor *named_output(tpi_import *im, tpi_onnx_value *v, const char *name)
 {
     const int line = im->at.line;
-    const char *file = im->at.file, *name = tpi_onnx_cstring(im->m, v->name);
-    tp_tensor *t = tpi_onnx_tensor_of(im, v, true);
-    if (!t || !name)
+    const char *file = im->at.file;
+    tp_tensor *t = name ? tpi_onnx_tensor_of(im, v, true) : NULL;
+    if (!t)
         return NULL;
     t = tp_graph_read_at(file, line, im->g, t);
     if (t->status != TP_OK || (t->name && strcmp(t->name, name) == 0))
@@ -251,25 +353,56 @@ static tp_tensor *named_output(tpi_import *im, tpi_onnx_value *v)
     return t;
 }
 
+static bool add_output(tpi_import *im, tpi_onnx_value *v, const char *name, tp_tensor **out)
+{
+    *out = named_output(im, v, name);
+    if (!*out || (*out)->status != TP_OK)
+        return tpi_onnx_bad(im->m, *out ? (tp_status)(*out)->status : TP_E_MEMORY, "%s",
+                            *out ? tpi_onnx_error_text(im) : "out of memory");
+    return im->m->status == TP_OK;
+}
+
+/* The tensors that outputs consist of; NULL after an error. */
+static tpi_onnx_value **find_outputs(tpi_import *im, const tpi_onnx_frame *f,
+                                     const tpi_onnx_graph *g, int *n)
+{
+    tpi_onnx_value **v = tpi_onnx_take(im->m, (size_t)g->n_outputs, sizeof(tpi_onnx_value *));
+    int64_t count = 0;
+    for (int i = 0; v && i < g->n_outputs; i++) {
+        v[i] = tpi_onnx_find(f, g->outputs[i].name);
+        if (!v[i]) {
+            tpi_onnx_bad(im->m, TP_E_FORMAT, "nothing gives the output \"%.*s\"",
+                         TPI_SPAN(g->outputs[i].name));
+            return NULL;
+        }
+        count += v[i]->list ? v[i]->list->n : !v[i]->absent;
+    }
+    if (count > TPI_ONNX_MAX_OPS) {
+        tpi_onnx_bad(im->m, TP_E_VALUE, "the outputs are more than %d tensors",
+                     TPI_ONNX_MAX_OPS);
+        return NULL;
+    }
+    *n = (int)count;
+    return v;
+}
+
+/* An output that is a sequence is an output for each element, an optional what is in it. */
 static bool set_outputs(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_graph *g)
 {
-    tp_tensor **outputs = tpi_onnx_take(im->m, (size_t)g->n_outputs, sizeof *outputs);
-    if (!outputs)
-        return false;
-    for (int i = 0; i < g->n_outputs; i++) {
-        tpi_onnx_value *v = tpi_onnx_find(f, g->outputs[i].name);
-        if (!v)
-            return tpi_onnx_bad(im->m, TP_E_FORMAT, "nothing gives the output \"%.*s\"",
-                                TPI_SPAN(g->outputs[i].name));
-        outputs[i] = named_output(im, v);
-        if (!outputs[i] || outputs[i]->status != TP_OK)
-            return tpi_onnx_bad(im->m, outputs[i] ? (tp_status)outputs[i]->status : TP_E_MEMORY,
-                                "%s", outputs[i] ? tpi_onnx_error_text(im) : "out of memory");
-        if (im->m->status != TP_OK)
-            return false;
+    int n = 0, at = 0;
+    tpi_onnx_value **v = find_outputs(im, f, g, &n);
+    tp_tensor **outputs = v ? tpi_onnx_take(im->m, (size_t)n, sizeof *outputs) : NULL;
+    bool ok = outputs;
+    for (int i = 0; i < g->n_outputs && ok; i++) {
+        const tpi_span name = g->outputs[i].name;
+        for (int k = 0; v[i]->list && k < v[i]->list->n && ok; k++)
+            ok = add_output(im, v[i]->list->v[k], element_name(im, name, k), &outputs[at++]);
+        if (ok && tpi_onnx_is_tensor(v[i]))
+            ok = add_output(im, v[i], element_name(im, name, -1), &outputs[at++]);
     }
-    const tp_status s =
-        tp_graph_set_outputs_at(im->at.file, im->at.line, im->g, g->n_outputs, outputs);
+    if (!ok)
+        return false;
+    const tp_status s = tp_graph_set_outputs_at(im->at.file, im->at.line, im->g, n, outputs);
     return s == TP_OK || tpi_onnx_bad(im->m, s, "%s", tpi_onnx_error_text(im));
 }
 

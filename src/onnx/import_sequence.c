@@ -24,14 +24,19 @@ static tpi_onnx_value *new_value(tpi_onnx_op *o)
     return v;
 }
 
-static tpi_onnx_sequence *new_sequence(tpi_onnx_op *o, int n, tp_dtype dtype)
+tpi_onnx_sequence *tpi_onnx_new_sequence(tpi_import *im, int n, tp_dtype dtype)
 {
-    tpi_onnx_sequence *s = tpi_onnx_take(o->im->m, 1, sizeof *s);
-    tpi_onnx_value **v = tpi_onnx_take(o->im->m, (size_t)n, sizeof(tpi_onnx_value *));
-    if (!s || !v || !tpi_onnx_spend(o, n / 4))
+    tpi_onnx_sequence *s = tpi_onnx_take(im->m, 1, sizeof *s);
+    tpi_onnx_value **v = tpi_onnx_take(im->m, (size_t)n, sizeof(tpi_onnx_value *));
+    if (!s || !v)
         return NULL;
     *s = (tpi_onnx_sequence){.n = n, .dtype = dtype, .v = v};
     return s;
+}
+
+static tpi_onnx_sequence *new_sequence(tpi_onnx_op *o, int n, tp_dtype dtype)
+{
+    return tpi_onnx_spend(o, n / 4) ? tpi_onnx_new_sequence(o->im, n, dtype) : NULL;
 }
 
 static bool out_sequence(tpi_onnx_op *o, int k, const tpi_onnx_sequence *s)

@@ -434,6 +434,25 @@ static bool read_tensor_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info 
     return ok && w.bad ? malformed(m, what) : ok;
 }
 
+static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info);
+
+/* The type of elements, which is a message in the one of an optional or a sequence. */
+static bool read_inner_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+{
+    static const char what[] = "a type";
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    bool ok = true;
+    info->kind = 0;
+    while (ok && tpi_wire_next(&w, &f)) {
+        tpi_span type = {0};
+        if (f.number == TPI_PB_TYPE_INNER_ELEM_TYPE)
+            ok = get_bytes(m, &f, what, &type) && read_type(m, type, info);
+    }
+    return ok && w.bad ? malformed(m, what) : ok;
+}
+
+/* A sequence may be in an optional, and a tensor in both; what is deeper is of some other kind. */
 static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
 {
     static const char what[] = "a type";
@@ -441,12 +460,19 @@ static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
     tpi_field f;
     bool ok = true;
     while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span tensor = {0};
+        tpi_span inner = {0};
+        const bool optional =
+            f.number == TPI_PB_TYPE_OPTIONAL && !info->optional && !info->sequence;
+        const bool sequence = f.number == TPI_PB_TYPE_SEQUENCE && !info->sequence;
         if (f.number == TPI_PB_TYPE_DENOTATION)
             continue;
         info->kind = f.number < 1000 ? (int)f.number : 1000;
+        info->optional |= optional;
+        info->sequence |= sequence;
         if (f.number == TPI_PB_TYPE_TENSOR)
-            ok = get_bytes(m, &f, what, &tensor) && read_tensor_type(m, tensor, info);
+            ok = get_bytes(m, &f, what, &inner) && read_tensor_type(m, inner, info);
+        else if (optional || sequence)
+            ok = get_bytes(m, &f, what, &inner) && read_inner_type(m, inner, info);
     }
     return ok && w.bad ? malformed(m, what) : ok;
 }

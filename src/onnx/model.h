@@ -45,7 +45,9 @@ typedef struct tpi_onnx_size {
 typedef struct tpi_onnx_info { /* ValueInfoProto */
     tpi_span name;
     int kind; /* TPI_PB_TYPE_TENSOR, ...; 0: not said */
-    int type; /* of elements */
+    bool optional,
+        sequence; /* of an optional, or a sequence, the kind is that of what is in it */
+    int type;     /* of elements */
     bool has_shape;
     int rank; /* may be beyond TP_MAX_RANK: then dims are not there */
     tpi_onnx_size dims[TP_MAX_RANK];

@@ -103,6 +103,7 @@ enum {
 enum {
     TPI_PB_TYPE_TENSOR = 1,
     TPI_PB_TYPE_SEQUENCE = 4,
+    TPI_PB_TYPE_INNER_ELEM_TYPE = 1, /* of TypeProto.Sequence and TypeProto.Optional */
     TPI_PB_TYPE_MAP = 5,
     TPI_PB_TYPE_DENOTATION = 6,
     TPI_PB_TYPE_OPAQUE = 7,
@@ -134,6 +135,13 @@ enum {
 };
 
 enum { TPI_PB_LOCATION_DEFAULT = 0, TPI_PB_LOCATION_EXTERNAL = 1 };
+
+enum { /* of SequenceProto and OptionalProto, outside of models */
+       TPI_PB_SEQUENCE_TENSORS = 3,
+       TPI_PB_OPTIONAL_ELEM_TYPE = 2,
+       TPI_PB_OPTIONAL_TENSOR = 3,
+       TPI_PB_OPTIONAL_SEQUENCE = 5
+};
 
 typedef enum tpi_pb_data_type { /* values of TENSOR_DATA_TYPE and TENSOR_TYPE_ELEM_TYPE */
                                 TPI_PB_NO_TYPE = 0,

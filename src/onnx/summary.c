@@ -47,9 +47,12 @@ static void put_info(tpi_str *s, const char *what, const tpi_onnx_info *info)
 {
     tpi_str_printf(s, "%s ", what);
     put_quoted(s, info->name);
-    tpi_str_printf(s, " %s",
-                   info->kind == TPI_PB_TYPE_TENSOR ? tpi_onnx_type_name(info->type) : "other");
-    const bool known = info->has_shape && info->rank <= TP_MAX_RANK;
+    tpi_str_printf(s, " %s%s%s%s%s", info->optional ? "optional(" : "",
+                   info->sequence ? "sequence(" : "",
+                   info->kind == TPI_PB_TYPE_TENSOR ? tpi_onnx_type_name(info->type) : "other",
+                   info->sequence ? ")" : "", info->optional ? ")" : "");
+    const bool whole = !info->optional && !info->sequence;
+    const bool known = whole && info->has_shape && info->rank <= TP_MAX_RANK;
     for (int a = 0; known && a < info->rank; a++)
         put_size(s, info, a);
     tpi_str_put(s, known ? "\n" : " ?\n");

@@ -19,11 +19,15 @@ MISUSE(tp_onnx_load_bytes)
 {
     const tp_onnx_dim no_name = {NULL, 1}, negative = {"n", -1};
     const tp_feed no_value = {"x", NULL}, symbolic = {"x", b->node}, foreign = {"x", b->foreign};
+    const tp_onnx_sequence unnamed = {NULL, 0, NULL}, tensorless = {"x", 1, NULL},
+                           symbols = {"x", 1, &symbolic.value};
     const tp_onnx_load_options wrong[] = {
         {.n_dims = -1}, {.n_dims = 1}, {.n_dims = 1, .dims = &no_name},
         {.n_dims = 1, .dims = &negative}, {.n_values = -1}, {.n_values = 1},
         {.n_values = 1, .values = &no_value}, {.n_values = 1, .values = &symbolic},
         {.n_values = 1, .values = &foreign},
+        {.n_sequences = -1}, {.n_sequences = 1}, {.n_sequences = 1, .sequences = &unnamed},
+        {.n_sequences = 1, .sequences = &tensorless}, {.n_sequences = 1, .sequences = &symbols},
     };
     assert_null(tp_onnx_load_bytes(NULL, "", 0, NULL, NULL));
     BAD(b, TP_E_NULL, tp_onnx_load_bytes(b->tp, NULL, 1, NULL, NULL));
@@ -38,6 +42,19 @@ MISUSE(tp_onnx_summary)
     assert_null(tp_onnx_summary(NULL, nowhere));
     BAD(b, TP_E_NULL, tp_onnx_summary(b->tp, NULL));
     BAD(b, TP_E_IO, tp_onnx_summary(b->tp, nowhere));
+}
+
+MISUSE(tp_onnx_value_load)
+{
+    tp_tensor *out[1];
+    int n = 7;
+    assert_int_equal(tp_onnx_value_load(NULL, nowhere, "float", 1, out, &n), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_onnx_value_load(b->tp, NULL, "float", 1, out, &n));
+    BAD(b, TP_E_NULL, tp_onnx_value_load(b->tp, nowhere, NULL, 1, out, &n));
+    BAD(b, TP_E_NULL, tp_onnx_value_load(b->tp, nowhere, "float", 1, NULL, &n));
+    BAD(b, TP_E_NULL, tp_onnx_value_load(b->tp, nowhere, "float", 1, out, NULL));
+    BAD(b, TP_E_IO, tp_onnx_value_load(b->tp, nowhere, "float", 1, out, &n));
+    assert_int_equal(n, 0);
 }
 
 MISUSE(tp_onnx_tensor_load)
@@ -106,6 +123,7 @@ const misuse misuse_onnx[] = {
     LISTED(tp_onnx_load_bytes),
     LISTED(tp_onnx_summary),
     LISTED(tp_onnx_tensor_load),
+    LISTED(tp_onnx_value_load),
     LISTED(tp_onnx_tensor_save),
     {0},
 };

@@ -26,8 +26,8 @@ typedef struct counts {
 static const struct {
     const char *text, *why;
 } unread[] = {
-    {"has not one size on both sides", "an If on what is fed, of other sizes"                   },
-    {"not of the kernel's shape",      "the gradient of a convolution's weights over free sizes"},
+    {"its condition depends on what is fed", "an If on what is fed, of other sizes"                   },
+    {"not of the kernel's shape",            "the gradient of a convolution's weights over free sizes"},
 };
 
 static int load_all(tp_ctx *tp, const char *folder, int set, const char *kind, tp_tensor **t)

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 32, MAX_CASES = 4096, MAX_PATH = 1024 };
+enum { MAX_VALUES = 64, MAX_CASES = 4096, MAX_PATH = 1024, MAX_NAME = 200 };
 
 typedef struct listed {
     char name[128], reason[200];
@@ -99,22 +99,80 @@ static void compare(tp_tensor *got, const tp_tensor *want, double rtol, double a
     }
 }
 
-/* ---- one case ----------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------- */
 
-static int load_values(tp_ctx *tp, const char *folder, const char *kind, tp_tensor **out)
+/* Inputs or outputs as the model's summary tells them, and the tensors of the data set. */
+typedef struct port {
+    char name[MAX_NAME], type[80], sizes[MAX_NAME];
+    bool list;    /* a sequence or an optional */
+    int first, n; /* of the tensors; -1: no value */
+} port;
+
+typedef struct ports {
+    int n, n_read, n_tensors;
+    port v[MAX_VALUES];
+    tp_tensor *tensors[MAX_VALUES];
+} ports;
+
+/* Lines such as: input "x" float "batch" 3. Names in the cases need no escapes. */
+static void read_ports(ports *p, const char *summary, const char *kind)
 {
-    int n = 0;
-    for (; n < MAX_VALUES; n++) {
+    char format[60];
+    snprintf(format, sizeof format, "%s \"%%%d[^\"]\" %%79s%%%d[^\n]", kind, MAX_NAME - 1,
+             MAX_NAME - 1);
+    *p = (ports){.n = 0};
+    for (const char *line = summary; line && *line && p->n < MAX_VALUES;) {
+        port *v = &p->v[p->n];
+        p->n += sscanf(line, format, v->name, v->type, v->sizes) >= 2;
+        v->list = strchr(v->type, '(') != NULL;
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+}
+
+/* False: one cannot be read. */
+static bool load_values(tp_ctx *tp, const char *folder, const char *kind, ports *p)
+{
+    for (int i = 0; i < p->n; i++) {
         char path[2 * MAX_PATH];
-        snprintf(path, sizeof path, "%s/test_data_set_0/%s_%d.pb", folder, kind, n);
+        snprintf(path, sizeof path, "%s/test_data_set_0/%s_%d.pb", folder, kind, i);
         FILE *f = fopen(path, "rb");
         if (!f)
-            break;
+            return true;
         fclose(f);
-        out[n] = tp_onnx_tensor_load(tp, path);
+        p->v[i].first = p->n_tensors;
+        if (tp_onnx_value_load(tp, path, p->v[i].type, MAX_VALUES - p->n_tensors,
+                               p->tensors + p->n_tensors, &p->v[i].n) != TP_OK)
+            return false;
+        p->n_tensors += p->v[i].n > 0 ? p->v[i].n : 0;
+        p->n_read++;
+    }
+    return true;
+}
+
+/* The sizes of tensors where the model leaves them free: "batch" in " \"batch\" 3". */
+static int free_sizes(const ports *in, tp_onnx_dim *dims, char (*names)[MAX_NAME])
+{
+    int n = 0;
+    for (int i = 0; i < in->n_read; i++) {
+        int axis = 0;
+        char sizes[MAX_NAME];
+        snprintf(sizes, sizeof sizes, "%s", in->v[i].sizes);
+        for (char *s = strtok(sizes, " "); s && !in->v[i].list; s = strtok(NULL, " "), axis++) {
+            bool known = s[0] != '"' || n == MAX_VALUES;
+            snprintf(names[n], MAX_NAME, "%.*s", (int)strcspn(s + !known, "\""), s + !known);
+            for (int k = 0; k < n && !known; k++)
+                known = strcmp(names[k], names[n]) == 0;
+            if (known)
+                continue;
+            dims[n] = (tp_onnx_dim){names[n], tp_size(in->tensors[in->v[i].first], axis)};
+            n++;
+        }
     }
     return n;
 }
+
+/* ---- one case ----------------------------------------------------------------------------------- */
 
 static const char *plain_error(tp_ctx *tp)
 {
@@ -122,65 +180,93 @@ static const char *plain_error(tp_ctx *tp)
     return last ? last + 12 : text;
 }
 
+/* Values are offered; when that does not do, free sizes are fixed, too. feeds[] are the inputs of the
+ * graph, *n of them. */
+static tp_graph *load_model(tp_ctx *tp, const char *path, const ports *in, tp_tensor **feeds,
+                            int *n)
+{
+    tp_feed offered[MAX_VALUES];
+    tp_onnx_sequence lists[MAX_VALUES];
+    tp_onnx_dim dims[MAX_VALUES + 1];
+    char names[MAX_VALUES + 1][MAX_NAME];
+    bool constant[MAX_VALUES] = {false};
+    tp_onnx_load_options opt = {
+        .values = offered, .sequences = lists, .dims = dims, .became_constant = constant};
+    for (int i = 0; i < in->n_read; i++) {
+        const port *v = &in->v[i];
+        tp_tensor *const *t = in->tensors + v->first;
+        if (v->list)
+            lists[opt.n_sequences++] = (tp_onnx_sequence){v->name, v->n, t};
+        else
+            offered[opt.n_values++] = (tp_feed){v->name, t[0]};
+    }
+    tp_graph *g = tp_onnx_load(tp, path, &opt);
+    opt.n_dims = g ? 0 : free_sizes(in, dims, names);
+    if (opt.n_dims) {
+        tp_clear_error(tp);
+        g = tp_onnx_load(tp, path, &opt);
+    }
+    for (int i = 0, k = 0; i < in->n_read; i++) {
+        const port *v = &in->v[i];
+        const bool fed = v->list || !constant[k];
+        for (int t = 0; t < v->n && fed; t++)
+            feeds[(*n)++] = in->tensors[v->first + t];
+        k += !v->list;
+    }
+    return g;
+}
+
+static void run_graph(const runner *r, tp_ctx *tp, const char *name, tp_graph *g, int n_feeds,
+                      tp_tensor *const *feeds, const ports *want, char *why, size_t size)
+{
+    tp_tensor *got[MAX_VALUES];
+    const char *in[MAX_VALUES], *out[MAX_VALUES];
+    const int n_in = tp_graph_n_inputs(g), n_out = tp_graph_n_outputs(g);
+    if (tp_graph_verify(g) != TP_OK)
+        snprintf(why, size, "%s", tp_error_message(tp));
+    else if (n_in != n_feeds || n_out != want->n_tensors)
+        snprintf(why, size, "%d inputs and %d outputs instead of %d and %d", n_in, n_out,
+                 n_feeds, want->n_tensors);
+    if (why[0])
+        return;
+    for (int i = 0; i < n_in; i++)
+        in[i] = tp_name_of(tp_graph_input(g, i));
+    for (int i = 0; i < n_out; i++)
+        out[i] = tp_name_of(tp_graph_output(g, i));
+    const tp_compile_options opt = {.engine = r->engine};
+    tp_program *p = tp_graph_compile(g, n_in, in, n_out, out, &opt);
+    const double rtol = strcmp(name, "light/light_densenet121") == 0 ? 2e-3 : 1e-3;
+    const double atol = strstr(name, "test_dft") ? 1e-6 : 1e-7;
+    if (!p || tp_program_run(p, feeds, got) != TP_OK)
+        snprintf(why, size, "%s", plain_error(tp));
+    for (int i = 0; i < n_out && !why[0]; i++)
+        compare(got[i], want->tensors[i], rtol, atol, why, size);
+}
+
 static void run_case(const runner *r, const char *name, const char *folder, char *why,
                      size_t size)
 {
-    tp_tensor *in[MAX_VALUES], *want[MAX_VALUES], *got[MAX_VALUES];
-    tp_feed offered[MAX_VALUES];
-    const char *feeds[MAX_VALUES], *fetches[MAX_VALUES];
-    bool became_constant[MAX_VALUES] = {false};
-    char path[2 * MAX_PATH];
+    ports in, want;
+    char path[2 * MAX_PATH], unread[400] = "";
+    tp_tensor *feeds[MAX_VALUES];
+    int n_feeds = 0;
     why[0] = 0;
     tp_ctx *tp = tp_open(NULL);
-    const int n_in = load_values(tp, folder, "input", in);
-    const int n_out = load_values(tp, folder, "output", want);
-    for (int i = 0; i < n_in + n_out; i++) {
-        const tp_tensor *t = i < n_in ? in[i] : want[i - n_in];
-        if (!tp_failed(t))
-            continue;
-        /* What the model itself is refused for says more than values of a kind we do not read. */
-        tp_clear_error(tp);
-        snprintf(path, sizeof path, "%s/model.onnx", folder);
-        if (tp_onnx_load(tp, path, NULL))
-            snprintf(why, size, "%s", tp_error_text(t));
-        else
-            snprintf(why, size, "%s", plain_error(tp));
-        tp_close(tp);
-        return;
-    }
-    for (int i = 0; i < n_in; i++)
-        offered[i] = (tp_feed){NULL, in[i]};
     snprintf(path, sizeof path, "%s/model.onnx", folder);
-    tp_graph *g = tp_onnx_load(tp, path,
-                               &(tp_onnx_load_options){.n_values = n_in,
-                                                       .values = offered,
-                                                       .became_constant = became_constant});
-    tp_program *p = NULL;
-    int n_feeds = 0;
-    if (g) {
-        for (int i = 0; i < n_in; i++)
-            if (!became_constant[i])
-                in[n_feeds++] = in[i];
-        for (int i = 0; i < tp_graph_n_inputs(g) && i < MAX_VALUES; i++)
-            feeds[i] = tp_name_of(tp_graph_input(g, i));
-        for (int i = 0; i < tp_graph_n_outputs(g) && i < MAX_VALUES; i++)
-            fetches[i] = tp_name_of(tp_graph_output(g, i));
-        if (tp_graph_verify(g) != TP_OK)
-            snprintf(why, size, "%s", tp_error_message(tp));
-        else if (tp_graph_n_inputs(g) != n_feeds || tp_graph_n_outputs(g) != n_out)
-            snprintf(why, size, "%d inputs and %d outputs instead of %d and %d",
-                     tp_graph_n_inputs(g), tp_graph_n_outputs(g), n_feeds, n_out);
-        else
-            p = tp_graph_compile(g, n_feeds, feeds, n_out, fetches,
-                                 &(tp_compile_options){.engine = r->engine});
-    }
-    const double rtol = strcmp(name, "light/light_densenet121") == 0 ? 2e-3 : 1e-3;
-    const double atol = strstr(name, "test_dft") ? 1e-6 : 1e-7;
-    if (p && tp_program_run(p, in, got) == TP_OK)
-        for (int i = 0; i < n_out && !why[0]; i++)
-            compare(got[i], want[i], rtol, atol, why, size);
-    else if (!why[0])
+    char *summary = tp_onnx_summary(tp, path);
+    read_ports(&in, summary, "input");
+    read_ports(&want, summary, "output");
+    tp_free(tp, summary);
+    if (!load_values(tp, folder, "input", &in) || !load_values(tp, folder, "output", &want))
+        snprintf(unread, sizeof unread, "%s", tp_error_message(tp));
+    tp_clear_error(tp);
+    tp_graph *g = load_model(tp, path, &in, feeds, &n_feeds);
+    if (!g) /* says more than values of a kind that cannot be read */
         snprintf(why, size, "%s", plain_error(tp));
+    else if (unread[0])
+        snprintf(why, size, "%s", unread);
+    else
+        run_graph(r, tp, name, g, n_feeds, feeds, &want, why, size);
     tp_close(tp);
 }
 
