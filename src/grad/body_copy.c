@@ -45,14 +45,14 @@ static int keep_apply(void *user, char op, int a, int b)
 
 static const tpi_dim_steps take_apart = {keep_number, keep_symbol, keep_apply};
 
-static int64_t symbol_for(const tpi_copier *c, tpi_dims *dims, int64_t i)
+static int64_t symbol_for(const tpi_renaming *c, tpi_dims *dims, int64_t i)
 {
     if (i < c->n_sizes && c->sizes[i] != TPI_NO_DIM)
         return c->sizes[i];
     return tpi_dim_symbol(dims, tpi_dim_symbol_name(dims, (int)i));
 }
 
-static int64_t size_of(const tpi_copier *c, tpi_dims *dims, int64_t d)
+static int64_t size_of(const tpi_renaming *c, tpi_dims *dims, int64_t d)
 {
     if (!c->sizes || !tpi_dim_is_symbolic(d))
         return d;
@@ -130,7 +130,7 @@ tpi_loop_attrs *tpi_loop_of(const tp_tensor *loop)
     return a;
 }
 
-static bool copy_bodies(const tpi_copier *c, tp_graph *to, const tp_tensor *block, void *attrs)
+static bool copy_bodies(const tpi_renaming *c, tp_graph *to, const tp_tensor *block, void *attrs)
 {
     for (const tpi_attr *a = block->op->attrs; a && a->name; a++) {
         if (a->type != TPI_ATTR_BODY)
@@ -145,7 +145,7 @@ static bool copy_bodies(const tpi_copier *c, tp_graph *to, const tp_tensor *bloc
     return true;
 }
 
-static bool copy_sizes(const tpi_copier *c, tpi_dims *dims, int64_t n, const int64_t *from,
+static bool copy_sizes(const tpi_renaming *c, tpi_dims *dims, int64_t n, const int64_t *from,
                        int64_t *to)
 {
     bool ok = true;
@@ -156,7 +156,7 @@ static bool copy_sizes(const tpi_copier *c, tpi_dims *dims, int64_t n, const int
     return ok;
 }
 
-static bool copy_attrs(const tpi_copier *c, tp_graph *to, const tp_tensor *t, void *attrs)
+static bool copy_attrs(const tpi_renaming *c, tp_graph *to, const tp_tensor *t, void *attrs)
 {
     if (t->op->attrs_size)
         memcpy(attrs, t->attrs, t->op->attrs_size);
@@ -171,7 +171,7 @@ static bool copy_attrs(const tpi_copier *c, tp_graph *to, const tp_tensor *t, vo
     return ok && copy_bodies(c, to, t, attrs);
 }
 
-tp_tensor *tpi_copy_node(const tpi_copier *c, tp_graph *to, const tp_tensor *t,
+tp_tensor *tpi_copy_node(const tpi_renaming *c, tp_graph *to, const tp_tensor *t,
                          tp_tensor *const *in)
 {
     const tpi_at at = TPI_AT(t->file, t->line);
@@ -195,7 +195,7 @@ tp_tensor *tpi_copy_node(const tpi_copier *c, tp_graph *to, const tp_tensor *t,
 }
 
 /* Nodes first.. of one body to another, whose node i is the copy of node i. */
-static bool copy_nodes(const tpi_copier *c, const tp_graph *from, int first, tp_graph *to)
+static bool copy_nodes(const tpi_renaming *c, const tp_graph *from, int first, tp_graph *to)
 {
     tpi_nodes in = {.ctx = c->ctx};
     bool ok = true;
@@ -221,7 +221,7 @@ static bool copy_outputs(const tpi_body *from, tpi_body *to)
     return ok;
 }
 
-bool tpi_copy_body(const tpi_copier *c, const tpi_body *from, tpi_body *to)
+bool tpi_copy_body(const tpi_renaming *c, const tpi_body *from, tpi_body *to)
 {
     if (!copy_nodes(c, from->graph, 0, to->graph))
         return false;
@@ -240,7 +240,7 @@ bool tpi_copy_body(const tpi_copier *c, const tpi_body *from, tpi_body *to)
 
 static bool mirror_body(const tpi_body *copy, tpi_body *original)
 {
-    const tpi_copier c = {.ctx = copy->graph->ctx};
+    const tpi_renaming c = {.ctx = copy->graph->ctx};
     const int n = original->graph->n_nodes;
     bool ok = true;
     for (int i = 0; i < n && ok; i++)

@@ -42,7 +42,7 @@ static bool no_memory(const tpi_vjp *v)
 bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
 {
     tp_ctx *ctx = s->ctx;
-    const tpi_copier all = {.ctx = ctx};
+    const tpi_renaming all = {.ctx = ctx};
     *v = (tpi_vjp){.s = s,
                    .at = TPI_AT(block->file, block->line),
                    .g = block->graph,
@@ -271,7 +271,7 @@ static bool fresh_lengths(const tpi_vjp *v, int64_t *sizes)
     return ok || no_memory(v);
 }
 
-static bool fill(tpi_vjp *v, tpi_body *to, const tpi_copier *c)
+static bool fill(tpi_vjp *v, tpi_body *to, const tpi_renaming *c)
 {
     tpi_nodes in = {.ctx = c->ctx};
     bool ok = true;
@@ -292,7 +292,7 @@ static bool fill(tpi_vjp *v, tpi_body *to, const tpi_copier *c)
 
 bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)
 {
-    tpi_copier c = {.ctx = v->s->ctx, .n_sizes = v->n_lengths};
+    tpi_renaming c = {.ctx = v->s->ctx, .n_sizes = v->n_lengths};
     bool again = false; /* is a loop computed again? */
     for (int i = 0; i < v->n_forward; i++)
         again |= v->need[i] && tpi_is_block(v->work->graph->nodes[i]);

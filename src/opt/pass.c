@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static const tpi_pass *const passes[] = {&tpi_pass_fold, &tpi_pass_algebra, &tpi_pass_cse};
+static const tpi_pass *const passes[] = {&tpi_pass_restack, &tpi_pass_fold, &tpi_pass_algebra,
+                                         &tpi_pass_cse};
 enum { N_PASSES = sizeof passes / sizeof *passes, MAX_ROUNDS = 8 };
 
 bool tpi_list_has(const char *list, const char *name)
@@ -20,7 +21,8 @@ bool tpi_list_has(const char *list, const char *name)
     return false;
 }
 
-const char tpi_pass_names[] = "fold,algebra,cse,fuse"; /* fuse is the plan's (codegen/plan.c) */
+/* fuse is the plan's (codegen/plan.c) */
+const char tpi_pass_names[] = "restack,fold,algebra,cse,fuse";
 
 static const char no_pass[] = "prune"; /* as a pass to stop after */
 
@@ -372,12 +374,27 @@ static void take_over(tp_graph *to, tp_graph *from)
     from->strings = strings, from->n_strings = n_strings;
 }
 
+/* What a pass does before the copy, if anything. */
+static bool prepare(const tpi_pass *pass, tp_graph *g, int *n_changes)
+{
+    if (!pass->prepare)
+        return true;
+    bool ok = tp_scope_begin(g->ctx) == TP_OK;
+    if (ok) {
+        ok = pass->prepare(g, n_changes);
+        tp_scope_end(g->ctx);
+    }
+    if (!ok && g->ctx->status == TP_OK)
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), pass->name);
+    return ok;
+}
+
 /* The rewritten graph, which takes over g's table of sizes; g is freed. */
 static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_tensor **feeds,
                           int n_roots, tp_tensor **roots, int *n_changes)
 {
     tp_ctx *ctx = g->ctx;
-    tpi_rewrite rw = {.ctx = ctx, .to = new_graph(ctx)};
+    tpi_rewrite rw = {.ctx = ctx, .to = prepare(pass, g, n_changes) ? new_graph(ctx) : NULL};
     if (!rw.to)
         return no_graph(g);
     take_over(rw.to, g);

@@ -22,9 +22,12 @@ typedef struct tpi_pass {
     tp_tensor *(*visit)(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
     size_t state_size; /* zeroed before; freed through `done` */
     void (*done)(tpi_rewrite *rw);
+    /* NULL, or what changes the graph in place before it is copied: nodes that take the place of others
+     * have their seq. Counts changes; false: no memory. */
+    bool (*prepare)(tp_graph *g, int *n_changes);
 } tpi_pass;
 
-extern const tpi_pass tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
+extern const tpi_pass tpi_pass_restack, tpi_pass_fold, tpi_pass_algebra, tpi_pass_cse;
 
 /* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
  * variables are constants of the value they have now. The results of calls are the values they
