@@ -330,7 +330,8 @@ void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why);
 
 /* ---- tree_text.c ------------------------------------------------------------------------------ */
 
-const char *tpi_why_text(tpi_why why); /* for people */
+const char *tpi_why_text(tpi_why why);                         /* for people */
+void tpi_pure_text(const tp_function *f, struct tpi_str *out); /* flow_text.c */
 void tpi_capture_log(const tp_function *f, tpi_at at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
