@@ -161,6 +161,7 @@ struct tp_ctx {
     uint32_t frames; /* so far */
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
+    bool sweeps; /* a gradient is being built: bodies of blocks that have ended take nodes */
     struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
     bool (*leave_block)(tp_ctx *ctx, bool forced); /* gives the innermost up, with an error */
     tp_tensor *retained;     /* list of those with retains > 0 */

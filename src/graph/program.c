@@ -66,6 +66,20 @@ static bool is_fed(void *user, const tp_tensor *t)
     return false;
 }
 
+static bool is_among(const tpi_nodes *l, const tp_tensor *t)
+{
+    return t->slot >= 0 && t->slot < l->n && l->v[t->slot] == t;
+}
+
+/* Does `t` assign what a block assigned? Then it is done whenever the block is run. */
+static bool goes_with(const tpi_nodes *needed, const tp_tensor *t)
+{
+    if (t->op != &tpi_op_assign || t->in[1]->op != &tpi_op_output)
+        return false;
+    const tpi_index_attrs *a = t->in[1]->attrs;
+    return a->index < tpi_n_writes_of(t->in[1]->in[0]) && is_among(needed, t->in[1]->in[0]);
+}
+
 /* Nodes of the user's graph: fetches, then every assign node they need. */
 static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, int n,
                        const char *const *fetches)
@@ -77,12 +91,23 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
         tpi_nodes_push(roots, t);
     }
     p->n_fetches = n;
-    tpi_nodes needed = {.ctx = p->ctx, .way = TPI_WAY_VALUES};
-    bool ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);
-    for (int i = 0; i < needed.n && ok; i++)
-        if (needed.v[i]->op == &tpi_op_assign && !is_fed(p, needed.v[i]))
-            tpi_nodes_push(roots, needed.v[i]);
-    tpi_nodes_free(&needed);
+    bool ok = true, more = true;
+    while (ok && more) { /* an assignment may need another block */
+        tpi_nodes needed = {.ctx = p->ctx, .way = TPI_WAY_VALUES};
+        ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);
+        for (int i = 0; i < needed.n && ok; i++)
+            needed.v[i]->slot = i;
+        const int before = roots->n;
+        roots->n = n;
+        for (int i = 0; i < g->n_nodes && ok; i++) {
+            tp_tensor *t = g->nodes[i];
+            const bool needs = t->op == &tpi_op_assign && is_among(&needed, t);
+            if ((needs || goes_with(&needed, t)) && !is_fed(p, t))
+                tpi_nodes_push(roots, t);
+        }
+        more = roots->n != before;
+        tpi_nodes_free(&needed);
+    }
     return ok && !roots->failed;
 }
 
@@ -189,7 +214,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     if (stop_after && !tpi_is_stop(stop_after)) {
         tpi_fail_status(
             p->ctx, at, "tp_graph_compile", TP_E_NAME,
-            "there is no pass \"%s\" to stop after: there are prune,fold,algebra,cse",
+            "there is no pass \"%s\" to stop after: there are prune,restack,fold,algebra,cse",
             stop_after);
         return false;
     }

@@ -194,6 +194,12 @@ int tpi_n_outputs_of(const tp_tensor *block)
     return bodies[0]->n_outputs - pred;
 }
 
+int tpi_n_writes_of(const tp_tensor *block)
+{
+    return (int)(block->op == &tpi_op_cond ? ((const tpi_cond_attrs *)block->attrs)->n_writes
+                                           : ((const tpi_loop_attrs *)block->attrs)->n_writes);
+}
+
 tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,
                          tp_tensor *const *in)
 {

@@ -45,6 +45,8 @@ typedef struct tpi_body {
 
 typedef struct tpi_cond_attrs {
     tpi_body *then, *other;
+    int64_t
+        n_writes; /* the first outputs are assigned to variables whenever the block is run */
 } tpi_cond_attrs;
 
 typedef struct tpi_loop_attrs {
@@ -53,6 +55,7 @@ typedef struct tpi_loop_attrs {
     int64_t has_pred, counted, back;
     int64_t count;      /* a size; 0 when not counted */
     int64_t length;     /* a size: turns taken; 0 when nothing asks for it */
+    int64_t n_writes;   /* as of a cond: the first of the carried values */
     int64_t checkpoint; /* gradients compute again what they need from every sqrt(n)th turn */
 } tpi_loop_attrs;
 
@@ -68,8 +71,9 @@ static inline bool tpi_is_block(const tp_tensor *t)
 }
 /* The bodies of a block: 1 or 2 in out[]. */
 int tpi_bodies_of(const tp_tensor *block, tpi_body **out);
-/* How many outputs it has. */
+/* How many outputs it has, and how many of them, the first ones, are what variables become. */
 int tpi_n_outputs_of(const tp_tensor *block);
+int tpi_n_writes_of(const tp_tensor *block);
 
 /* An empty body of a new graph in g, which owns it; NULL: no memory, or too deep (the error is
  * set). While it is open, lifting a tensor of an outer graph, or a concrete one that is no plain

@@ -133,6 +133,12 @@ static bool is_traced(int n_in, tp_tensor *const *in)
     return is;
 }
 
+/* Is it the body of a block that has ended? */
+static bool is_over(const tp_graph *g)
+{
+    return g->body && g->body->closed && !g->ctx->sweeps;
+}
+
 static tp_tensor *refuse_graph(tpi_at at, const tpi_op *op, const tp_graph *g,
                                const tp_tensor *t)
 {
@@ -174,7 +180,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     if (two || (g && (g->parent || ctx->tracing))) {
         g = find_graph(ctx, n_in, in);
         for (int i = 0; i < n_in; i++)
-            if (in[i]->graph && !tpi_graph_within(g, in[i]->graph))
+            if (in[i]->graph && (!tpi_graph_within(g, in[i]->graph) || is_over(g)))
                 return refuse_graph(at, op, g, in[i]);
     }
     if (ctx->tracing && !g && is_traced(n_in, in))

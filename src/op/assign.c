@@ -72,7 +72,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     if (!g)
         g = ctx->tracing; /* in a block of a graph */
     if (g && g->parent)
-        return tpi_trace_assign(at, g, var, value);
+        return tpi_block_assign(at, g, var, value);
     if (!g && ctx->frame)
         return ctx->frame_rules->assign(at, var, value);
     return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);

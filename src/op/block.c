@@ -51,7 +51,8 @@ static bool token(tpi_infer *q)
 static const tpi_attr cond_table[] = {
     {"then",                   TPI_ATTR_BODY, offsetof(tpi_cond_attrs, then)},
     {"other", TPI_ATTR_BODY, offsetof(tpi_cond_attrs, other)},
-    {0                       },
+    {"writes",                        TPI_ATTR_INT, offsetof(tpi_cond_attrs, n_writes)},
+    {0          },
 };
 
 static bool cond_infer(tpi_infer *q)
@@ -71,6 +72,9 @@ static bool cond_infer(tpi_infer *q)
     if (then->n_outputs != other->n_outputs)
         return tpi_refuse(q, TP_E_VALUE, "the sides give %d and %d outputs", then->n_outputs,
                           other->n_outputs);
+    if (a->n_writes < 0 || a->n_writes > then->n_outputs)
+        return tpi_refuse(q, TP_E_VALUE, "%lld of %d outputs are written",
+                          (long long)a->n_writes, then->n_outputs);
     for (int i = 0; i < then->n_outputs; i++)
         if (!same_type(then->outputs[i], other->outputs[i]))
             return tpi_refuse(
@@ -107,8 +111,9 @@ static const tpi_attr loop_table[] = {
     {"back", TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, back)},
     {"count",                        TPI_ATTR_DIM, offsetof(tpi_loop_attrs, count)},
     {"length", TPI_ATTR_DIM, offsetof(tpi_loop_attrs, length)},
-    {"checkpoint",              TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, checkpoint)},
-    {0                  },
+    {"writes",              TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_writes)},
+    {"checkpoint",                   TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, checkpoint)},
+    {0},
 };
 
 static bool counts_fit(tpi_infer *q, const tpi_loop_attrs *a)

@@ -90,7 +90,7 @@ static tpi_write *find_write(tp_block *b, tp_tensor *variable)
     return &v[b->n_writes++];
 }
 
-tp_tensor *tpi_trace_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value)
+tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value)
 {
     static const char what[] = "assign";
     tp_ctx *ctx = g->ctx;
@@ -162,25 +162,29 @@ bool tpi_trace_close(tp_block *b, int side, tp_tensor *pred)
     return true;
 }
 
-/* The variables that were assigned, at the end of the body. */
-static bool write_out(tp_block *b, tpi_body *body)
+/* The variables that were assigned, at the end of the body: before the `n` outputs that are
+ * there last. */
+static bool write_out(tp_block *b, tpi_body *body, int n)
 {
     for (int i = 0; i < b->n_writes; i++) {
         tp_tensor *t = tpi_graph_lift(body->graph, b->at, b->writes[i].variable);
         if (t->status != TP_OK || !tpi_body_output(body, t))
             return fail(b, t->status != TP_OK ? t : &b->ctx->nil);
+        tp_tensor **last = &body->outputs[body->n_outputs - 1];
+        memmove(last - n + 1, last - n, (size_t)n * sizeof *last);
+        last[-n] = t;
     }
     return true;
 }
 
-/* Sets everything that comes out of the block. `index` of the first write among the outputs. */
-static void set_outputs(tp_block *b, tp_tensor *node, const int *index, int first_write)
+/* Sets everything that comes out of the block: what is assigned, then the variables. */
+static void set_outputs(tp_block *b, tp_tensor *node, const int *index)
 {
     for (int i = 0; i < b->n; i++)
         if (index[i] >= 0)
-            *b->vars[i] = tpi_output_node(b->g, b->at, node, index[i]);
+            *b->vars[i] = tpi_output_node(b->g, b->at, node, b->n_writes + index[i]);
     for (int i = 0; i < b->n_writes; i++) {
-        tp_tensor *value = tpi_output_node(b->g, b->at, node, first_write + i);
+        tp_tensor *value = tpi_output_node(b->g, b->at, node, i);
         tp_assign_at(b->at.file, b->at.line, b->writes[i].variable, value);
     }
 }
@@ -250,12 +254,12 @@ static void finish_cond(tp_block *b, int *index)
     tpi_body *then = b->body[0], *other = b->body[1];
     if (!match_sides(b, index))
         return;
-    const int first_write = then->n_outputs;
-    if (!write_out(b, then) || !write_out(b, other) || !share_captures(b, then, other) ||
+    const int n = then->n_outputs;
+    if (!write_out(b, then, n) || !write_out(b, other, n) || !share_captures(b, then, other) ||
         !share_captures(b, other, then) || !order_like(b, then, other))
         return;
     then->closed = other->closed = true;
-    const tpi_cond_attrs attrs = {.then = then, .other = other};
+    const tpi_cond_attrs attrs = {.then = then, .other = other, .n_writes = b->n_writes};
     const int n_in = 1 + then->n_params;
     const size_t bytes = (size_t)n_in * sizeof(tp_tensor *);
     tp_tensor **in = tpi_take(&b->ctx->mem, bytes);
@@ -268,7 +272,7 @@ static void finish_cond(tp_block *b, int *index)
     tp_tensor *node = tpi_cond_node(b->g, b->at, &attrs, n_in, in);
     tpi_give_back(&b->ctx->mem, in, bytes);
     if (node->status == TP_OK)
-        set_outputs(b, node, index, first_write);
+        set_outputs(b, node, index);
     else
         fail(b, node);
 }
@@ -285,7 +289,7 @@ static bool is_special(const tp_block *b, const tp_tensor *param)
     return is;
 }
 
-/* turn, variables, assigned ones, elements, captures. */
+/* turn, assigned variables, listed ones, elements, captures. */
 static bool order_params(tp_block *b, tpi_body *body)
 {
     const size_t bytes = (size_t)body->n_params * sizeof(tp_tensor *);
@@ -293,10 +297,11 @@ static bool order_params(tp_block *b, tpi_body *body)
     if (!order)
         return fail(b, tpi_no_memory(b->ctx, b->at, b->what));
     int n = 0;
-    for (; n < 1 + b->n; n++)
-        order[n] = body->params[n];
+    order[n++] = body->params[0];
     for (int i = 0; i < b->n_writes; i++)
         order[n++] = b->writes[i].param;
+    for (int i = 0; i < b->n; i++)
+        order[n++] = body->params[1 + i];
     for (int i = 0; i < b->n_each; i++)
         order[n++] = b->each[i].rows;
     for (int i = 1 + b->n; i < body->n_params; i++)
@@ -326,6 +331,7 @@ static tp_tensor *loop_node(tp_block *b, tpi_body *body)
                             .has_pred = b->pred != NULL,
                             .counted = b->counted,
                             .back = b->back,
+                            .n_writes = b->n_writes,
                             .count = b->counted ? b->count : 0,
                             .checkpoint = b->checkpoint};
     if (!set_length(b, &attrs))
@@ -351,7 +357,7 @@ static tp_tensor *loop_node(tp_block *b, tpi_body *body)
 static void finish_loop(tp_block *b, int *index)
 {
     tpi_body *body = b->body[0];
-    if (!write_out(b, body))
+    if (!write_out(b, body, b->n))
         return;
     for (int i = 0; i < b->n_emit; i++)
         if (!tpi_body_output(body, b->emit[i].items[0])) {
@@ -366,7 +372,7 @@ static void finish_loop(tp_block *b, int *index)
         return;
     for (int i = 0; i < b->n; i++)
         index[i] = i;
-    set_outputs(b, node, index, b->n);
+    set_outputs(b, node, index);
     for (int i = 0; i < b->n_emit; i++)
         *b->emit[i].place = tpi_output_node(b->g, b->at, node, b->n + b->n_writes + i);
 }

@@ -498,6 +498,7 @@ static bool open_loop(tp_block **at, tp_graph *g)
     tp_block *b = *at;
     b->symbolic = true;
     b->g = g;
+    b->entry = b->ctx->seq;
     hold_before(b);
     if (tpi_trace_open(b, 0) && open_scope(b))
         return true;
@@ -580,7 +581,9 @@ bool tp_while_next(tp_block **at, tp_tensor *pred)
         *at = NULL;
         return false;
     }
-    tp_tensor *p = as_pred(b->ctx, b->at, b->what, pred);
+    tp_tensor *p = refuse_vars(b); /* first: the condition is of them */
+    if (!p)
+        p = as_pred(b->ctx, b->at, b->what, pred);
     if (p->status != TP_OK)
         return stop(at, p);
     tp_graph *g = b->stage == 0 ? graph_of(b, p) : NULL;
@@ -705,6 +708,10 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
             "%s is gone over by a loop of another count: its leading size has to be "
             "the count",
             SHAPE(xs));
+    if (xs->seq >= b->entry)
+        return tpi_fail(b->ctx, at, what, TP_E_STATE,
+                        "%s was made inside the loop: what is gone over is made before it",
+                        xs->op ? xs->op->name : "the tensor");
     if (b->symbolic)
         return tpi_trace_each(b, at, xs);
     if (xs->graph)

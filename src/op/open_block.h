@@ -81,6 +81,6 @@ void tpi_trace_finish(tp_block *b);
 tp_tensor *tpi_trace_each(tp_block *b, tpi_at at, tp_tensor *xs);
 /* In body g the variable is `value` from here on, and outside when the block has ended; never
  * NULL. */
-tp_tensor *tpi_trace_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value);
+tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value);
 
 #endif

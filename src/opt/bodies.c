@@ -254,6 +254,7 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
     if (ok && is_loop) {
         const int64_t carried = loop.n_carried, slices = loop.n_slices;
         loop.body = copies[0];
+        loop.n_writes = 0; /* which assignments a program makes is settled */
         loop.n_carried = count_true(u->output, carried);
         loop.n_slices = count_true(u->param + 1 + carried, slices);
         loop.n_stacked = count_true(u->output + carried, loop.n_stacked);
