@@ -12,8 +12,8 @@ typedef struct settings {
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
 #define STAGES "import,prune,restack,fold,algebra,cse,all"
-enum { AFTER_IMPORT, AFTER_ALL = 5 };
-static const char *const stages[] = {NULL, "prune", "fold", "algebra", "cse", NULL};
+enum { AFTER_IMPORT, AFTER_ALL = 6 };
+static const char *const stages[] = {NULL, "prune", "restack", "fold", "algebra", "cse", NULL};
 
 static const option options[] = {
     CLI_CHOICE(format, "format", "text|dot|json|html", "text,dot,json,html",
@@ -178,9 +178,11 @@ static void put_weights(const shown *w, FILE *out)
 
 static void put_stage(const shown *w, FILE *out)
 {
-    static const char *const names[] = {"import",  "prune", "fold",
-                                        "algebra", "cse",   "all passes"};
-    fprintf(out, "after %s: %d nodes", names[w->s->after], w->v.n_nodes);
+    const int after = w->s->after;
+    const char *name = after == AFTER_IMPORT ? "import"
+                       : after == AFTER_ALL  ? "all passes"
+                                             : stages[after];
+    fprintf(out, "after %s: %d nodes", name, w->v.n_nodes);
     if (w->v.n_bodies > 1)
         fprintf(out, ", %d in bodies of blocks", w->v.n_all - w->v.n_nodes);
 }

@@ -226,7 +226,10 @@ static void add_block(lines *l, const ir_node *n)
         return;
     }
     const bool pred = is_true(n->attrs, " pred="), fixed = is_true(n->attrs, " counted=");
-    find_attr(n->attrs, " count=", &count, &length);
+    if (!find_attr(n->attrs, " count=", &count, &length)) {
+        count = "0";
+        length = 1;
+    }
     add_line(l, "%s%.*s%s%s", fixed ? "for " : "", fixed ? length : 0, count,
              is_true(n->attrs, " back=") ? ", backwards"
              : fixed && pred             ? ", "

@@ -554,7 +554,9 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
         return NULL;
     struct tpi_frame *frame = tpi_frame_leave(ctx, at);
     const bool recording = ctx->recording;
+    tp_graph *const tracing = ctx->tracing;
     ctx->recording = true;
+    ctx->tracing = NULL; /* what is read is no part of an open block */
     P.g = P.root = tp_graph_new(ctx);
     P.scratch = tpi_take(&ctx->mem, size_bytes + 1);
     if (!P.g || !P.scratch)
@@ -565,6 +567,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     tpi_nodes_free(&P.in);
     tpi_nodes_free(&P.cells);
     ctx->recording = recording;
+    ctx->tracing = tracing;
     if (P.failed) {
         tp_graph_free(P.root);
         P.root = NULL;

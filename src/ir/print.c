@@ -64,6 +64,14 @@ static void put_attr(tpi_str *s, const tpi_dims *dims, tpi_attr_type type, const
     }
 }
 
+/* Blocks have many, most of them zero: those are left out. */
+static bool is_left_out(const tpi_op *op, const tpi_attr *a, const void *attrs)
+{
+    int64_t v;
+    memcpy(&v, (const char *)attrs + a->offset, sizeof v);
+    return op->kind == TPI_BLOCK && v == 0;
+}
+
 void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
                    int body)
 {
@@ -71,6 +79,8 @@ void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const voi
         return;
     tpi_str_put(s, " {");
     for (const tpi_attr *a = op->attrs; a->name; a++) {
+        if (is_left_out(op, a, attrs))
+            continue;
         tpi_str_printf(s, "%s%s=", a == op->attrs ? "" : ", ", a->name);
         if (a->type == TPI_ATTR_BODY)
             tpi_str_printf(s, "(%d)", body++);

@@ -297,20 +297,41 @@ static bool attr(tpi_reader *P, const tpi_attr *a, char *p)
     return true;
 }
 
+/* Those of a block that are zero are left out, except bodies. */
+static bool attribute(tpi_reader *P, const tpi_op *op, const tpi_attr *a, char *attrs)
+{
+    const char *const start = P->p;
+    const bool first = a == op->attrs,
+               may_miss = op->kind == TPI_BLOCK && !first && a->type != TPI_ATTR_BODY;
+    if (may_miss && !tpi_read_next_is(P, ','))
+        return true;
+    if (!first && !tpi_read_expect(P, ','))
+        return false;
+    if (!tpi_read_eat_word(P, a->name)) {
+        if (!may_miss)
+            return tpi_read_bad(P, "attribute %s is missing", a->name);
+        P->p = start;
+        return true;
+    }
+    if (!tpi_read_expect(P, '=') || !attr(P, a, attrs + a->offset))
+        return false;
+    int64_t v;
+    memcpy(&v, attrs + a->offset, sizeof v);
+    return !may_miss || v != 0 ||
+           tpi_read_bad(P, "attribute %s is zero, and is left out then", a->name);
+}
+
 bool tpi_read_attributes(tpi_reader *P, const tpi_op *op, char *attrs)
 {
     if (!op->attrs)
         return true;
     if (!tpi_read_expect(P, '{'))
         return false;
-    for (const tpi_attr *a = op->attrs; a->name; a++) {
-        if (a != op->attrs && !tpi_read_expect(P, ','))
+    for (const tpi_attr *a = op->attrs; a->name; a++)
+        if (!attribute(P, op, a, attrs))
             return false;
-        if (!tpi_read_eat_word(P, a->name))
-            return tpi_read_bad(P, "attribute %s is missing", a->name);
-        if (!tpi_read_expect(P, '=') || !attr(P, a, attrs + a->offset))
-            return false;
-    }
+    if (op->kind == TPI_BLOCK && tpi_read_next_is(P, ','))
+        return tpi_read_bad(P, "%s has no such attribute, or not here", op->name);
     return tpi_read_expect(P, '}');
 }
 

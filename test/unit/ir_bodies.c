@@ -12,8 +12,8 @@ static const char base[] =
     "%0 \"xs\" = placeholder : f32[n,1,2] ; net.c:3\n"
     "%1 \"h\" = placeholder : f32[1,2] ; net.c:4\n"
     "%2 \"w\" = variable @0 : f32[2,2] ; net.c:7\n"
-    "%3 = loop %1, %0, %2 {body=(1), carried=1, slices=1, stacked=1, pred=false, counted=true, "
-    "back=false, count=n, length=n, checkpoint=false} : bool[] ; net.c:6\n"
+    "%3 = loop %1, %0, %2 {body=(1), carried=1, slices=1, stacked=1, counted=true, "
+    "count=n, length=n} : bool[] ; net.c:6\n"
     "  (1) body ; net.c:6\n"
     "    %1.0 = param {index=0} : i64[] <- turn ; net.c:6\n"
     "    %1.1 = param {index=1} : f32[1,2] <- carried %1 ; net.c:6\n"
@@ -39,8 +39,8 @@ static const char base[] =
     "%4 \"last\" = output %3 {index=0} : f32[1,2] ; net.c:6\n"
     "%5 \"all\" = output %3 {index=1} : f32[n,1,2] ; net.c:6\n"
     "%6 = const true : bool[] ; net.c:15\n"
-    "%7 = loop %6, %4, %4 {body=(4), carried=2, slices=0, stacked=1, pred=true, counted=false, "
-    "back=false, count=0, length=turns, checkpoint=true} : bool[] ; net.c:15\n"
+    "%7 = loop %6, %4, %4 {body=(4), carried=2, stacked=1, pred=true, length=turns, "
+    "checkpoint=true} : bool[] ; net.c:15\n"
     "  (4) body ; \"odd name.c\":-3\n"
     "    %4.0 = param {index=1} : f32[1,2] <- carried %4 ; net.c:15\n"
     "    %4.1 = param {index=2} : f32[1,2] <- carried %4 ; net.c:15\n"
@@ -168,21 +168,26 @@ static void refusals(void **state)
         {"%3.1 = ", "param {index=0} : f32[1,2] <- %1.4", "const [0, 0] : f32[1,2]",
          "1 operands for 1 and 0 params"},
         {"%3 = loop", "carried=1", "carried=-1", "is absurd"},
-        {"%3 = loop", "carried=1", "carried=0", "this is the block's slice"},
+        {"%3 = loop", ", carried=1", "", "this is the block's slice"},
+        {"%3 = loop", "carried=1", "carried=0", "attribute carried is zero, and is left out"},
         {"%3 = loop", "carried=1", "carried=-9223372036854775808", "is absurd"},
         {"%3 = loop", "carried=1", "carried=9223372036854775807", "is absurd"},
         {"%3 = loop", "carried=1", "carried=2147483647", "this is the block's carried"},
-        {"%3 = loop", "slices=1", "slices=0", "the number of a node are missing"},
+        {"%3 = loop", ", slices=1", "", "the number of a node are missing"},
         {"%3 = loop", "stacked=1", "stacked=2", "1 values are given here, not 2"},
-        {"%3 = loop", "pred=false", "pred=true", "operand 1 is another node"},
-        {"%3 = loop", "counted=true", "counted=false", "it has no condition and no count"},
+        {"%3 = loop", "counted", "pred=true, counted", "operand 1 is another node"},
+        {"%3 = loop", ", counted=true", "", "it has no condition and no count"},
         {"%3 = loop", "length=n", "length=turns", "length is not count"},
         {"%3 = loop", "%1, %0, %2", "%1, %0", "the block takes 2 operands, none for param 3"},
         {"%7 = loop", "length=turns", "length=5", "length is no symbol of its own"},
         {"%7 = loop", "while %4.3", "while %4.2", "the condition is not one bool"},
         {"%7 = loop", "while %4.3", "while", "0 values are given here, not 1"},
-        {"%7 = loop", "back=false", "back=true", "need a count"},
+        {"%7 = loop", "length", "back=true, length", "need a count"},
         {"outputs", "%4,", "%3,", "an output is a line with a name"},
+        {"%3 = loop", "counted=true", "counted=true, pred=true", "no such attribute, or not here"},
+        {"%3 = loop", "counted=true", "counted=true, speed=3", "no such attribute"},
+        {"%3 = loop", "counted=true", "counted=false", "counted is zero"},
+        {"%1.8 = ", "then=(2), ", "", "attribute then is missing"},
         {"symbols", "f32[n,1,2]", "f32[turns,1,2]", "is not what the block takes"},
     };
     /* clang-format on */
@@ -231,8 +236,7 @@ static char *nested(int depth)
         snprintf(outer, sizeof outer, k == 1 ? "%%0" : "%%%d.0", k - 1);
         snprintf(own, sizeof own, k == 1 ? "%%1" : "%%%d.1", k - 1);
         p += sprintf(p,
-                     "%s = loop %s {body=(%d), carried=1, slices=0, stacked=0, pred=false, "
-                     "counted=true, back=false, count=2, length=0, checkpoint=false} : bool[]\n"
+                     "%s = loop %s {body=(%d), carried=1, counted=true, count=2} : bool[]\n"
                      "(%d) body\n"
                      "%%%d.0 = param {index=1} : bool[] <- carried %s\n",
                      own, outer, k, k, k, outer);
@@ -301,6 +305,29 @@ static void runs_as_before(void **state)
     }
 }
 
+/* A text that is read inside an open block is no part of it. */
+static void read_in_a_block(void **state)
+{
+    static const char text[] = "tapir 1\n"
+                               "@0 \"v\" = state : f32[2]\n"
+                               "%0 = variable @0 : f32[2]\n"
+                               "%1 = neg %0 : f32[2] ; net.c:1\n"
+                               "%2 = assign %0, %1 : f32[2] ; net.c:2\n";
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2));
+    tp_for (3, &x) {
+        tp_graph *h = read_text(tp, text);
+        char *again = tp_graph_text(h);
+        assert_string_equal(again, text);
+        tp_free(tp, again);
+        x = tp_neg(x);
+    }
+    assert_int_equal(tp_error(tp), TP_OK);
+    assert_int_equal(tp_graph_verify(g), TP_OK);
+    assert_false(tp_failed(x));
+}
+
 /* With the n-th allocation failing, for every n. */
 static void out_of_memory(void **state)
 {
@@ -324,8 +351,8 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(reads_back), CASE(refusals),       CASE(spoiled),
-        CASE(depth),      CASE(runs_as_before), CASE(out_of_memory),
+        CASE(reads_back),     CASE(refusals),        CASE(spoiled),       CASE(depth),
+        CASE(runs_as_before), CASE(read_in_a_block), CASE(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
