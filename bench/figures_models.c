@@ -1,4 +1,5 @@
-/* ONNX models at batch 1: a run, and the way from the file to the first result. */
+/* ONNX models at batch 1: a run, and the way from the file to the first result. And a Loop of many
+ * turns with little to do; bench/loop_ort.js measures the same file in ONNX Runtime. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ typedef struct model {
     int times; /* it was loaded with nothing in the cache */
 } model;
 
-enum { MODELS = 6, NAME = 48 };
+enum { MODELS = 6, NAME = 48, TURNS = 10000, WIDTH = 16 };
 
 /* Of any context; the sizes that a model leaves free become 1 and `seq`. */
 static tp_program *load(const model *m, tp_ctx *tp, tp_engine engine)
@@ -119,6 +120,66 @@ static void add_model(bench *b, model *m, const texts *t, bool first)
         add_first(b, m, t->workload);
 }
 
+/* Ten elementwise ops on a few floats, as often as an input says. */
+static bool save_loop(tp_ctx *tp, const char *path)
+{
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(WIDTH));
+    tp_tensor *turns = tp_placeholder(g, "turns", TP_I64, TP_SCALAR);
+    tp_tensor *half = tp_scalar(tp, TP_F32, 0.5), *one = tp_scalar(tp, TP_F32, 1);
+    tp_tensor *i = tp_graph_read(g, tp_scalar(tp, TP_I64, 0));
+    tp_while (tp_lt(i, turns), &x, &i) {
+        x = tp_add(tp_mul(x, half), one);
+        x = tp_max(tp_sub(x, tp_mul(x, half)), tp_neg(x));
+        x = tp_mul(tp_add(x, half), half);
+        x = tp_min(tp_abs(x), one);
+        i = tp_add(i, tp_scalar(tp, TP_I64, 1));
+    }
+    tp_name(x, "y");
+    return tp_onnx_save(g, path, TP_NAMES("x", "turns"), TP_NAMES("y")) == TP_OK;
+}
+
+typedef struct loop {
+    tp_program *program;
+    tp_tensor *feeds[2];
+} loop;
+
+static void run_loop(void *arg, int64_t n)
+{
+    const loop *l = arg;
+    tp_ctx *tp = tp_ctx_of(l->feeds[0]);
+    for (; n > 0; n--) {
+        tp_tensor *y;
+        tp_scope_begin(tp);
+        tp_program_run(l->program, l->feeds, &y);
+        tp_scope_end(tp);
+    }
+}
+
+static void add_loop(bench *b)
+{
+    static const char name[] = "ONNX Loop, 10,000 turns of ten ops";
+    const int64_t turns = TURNS;
+    char path[512];
+    loop *l = bench_wants(b, name) ? tp_alloc(b->tp, sizeof *l) : NULL;
+    snprintf(path, sizeof path, "%s/loop.onnx", b->models ? b->models : b->cache);
+    tp_graph *g = l && save_loop(b->tp, path) ? tp_onnx_load(b->tp, path, NULL) : NULL;
+    if (!g)
+        return;
+    l->feeds[0] = tp_retain(tp_full(b->tp, TP_F32, TP_DIMS(WIDTH), 0.25));
+    l->feeds[1] = tp_retain(tp_tensor_new(b->tp, TP_I64, TP_SCALAR, &turns));
+    l->program = tp_graph_compile(g, TP_NAMES("x", "turns"), TP_NAMES("y"),
+                                  &(tp_compile_options){.engine = TP_ENGINE_C});
+    if (l->program)
+        bench_add(b, (figure){.name = name,
+                              .unit = "ms",
+                              .run = run_loop,
+                              .arg = l,
+                              .scale = 1e3,
+                              .peer_workload = "infer/loop/b1",
+                              .peer_metric = "latency"});
+}
+
 void bench_add_models(bench *b)
 {
     static const struct {
@@ -132,6 +193,7 @@ void bench_add_models(bench *b)
         {"lstm_lm",      64},
         {"gpt_mini",     64}
     };
+    add_loop(b);
     model *models = tp_alloc(b->tp, MODELS * sizeof *models);
     texts *names = tp_alloc(b->tp, MODELS * sizeof *names);
     if (!models || !names)

@@ -1,5 +1,5 @@
-/* RNN, GRU, LSTM: a step after the other. The products with the inputs are one product for all
- * steps; a step itself only has those with the state. */
+/* RNN, GRU, LSTM as loops. The products with the inputs are one product for all steps; a step itself
+ * only has those with the state. */
 #include "onnx/import_nn.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ typedef struct cell {
 } cell;
 
 typedef struct state {
-    tp_tensor *h, *c; /* [batch, hidden]; NULL: zero */
+    tp_tensor *h, *c; /* [batch, hidden]; c of an LSTM only */
 } state;
 
 static tp_tensor *activate(const cell *r, int k, tp_tensor *x)
@@ -151,11 +151,11 @@ static tp_tensor *gates(const cell *r, tp_tensor *x, int first, int n)
     return tp_slice(x, -1, first * r->hidden, (first + n) * r->hidden, 1);
 }
 
-/* x + h * R for all gates; x when h is zero. */
+/* x + h * R for all gates. */
 static tp_tensor *with_state(const cell *r, tp_tensor *x, tp_tensor *h)
 {
     tpi_onnx_op *o = r->o;
-    return h ? tp_add(x, tp_matmul(h, r->recurrent)) : x;
+    return tp_add(x, tp_matmul(h, r->recurrent));
 }
 
 static state step_rnn(const cell *r, tp_tensor *x, state was)
@@ -167,14 +167,7 @@ static state step_rnn(const cell *r, tp_tensor *x, state was)
 static state step_gru(const cell *r, tp_tensor *x, state was)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *xh = gates(r, x, 2, 1), *h;
-    if (!was.h) {
-        tp_tensor *z = activate(r, 0, gates(r, x, 0, 1));
-        if (r->reset_after && r->recurrent_bias)
-            xh = tp_add(xh, tp_mul(activate(r, 0, gates(r, x, 1, 1)), r->recurrent_bias));
-        h = activate(r, 1, xh);
-        return (state){.h = tp_sub(h, tp_mul(z, h))};
-    }
+    tp_tensor *xh = gates(r, x, 2, 1);
     tp_tensor *zr, *rh;
     if (r->reset_after) {
         tp_tensor *all = tp_matmul(was.h, r->recurrent);
@@ -187,7 +180,7 @@ static state step_gru(const cell *r, tp_tensor *x, state was)
         zr = activate(r, 0, tp_add(gates(r, x, 0, 2), two));
         rh = tp_matmul(tp_mul(gates(r, zr, 1, 1), was.h), gates(r, r->recurrent, 2, 1));
     }
-    h = activate(r, 1, tp_add(xh, rh));
+    tp_tensor *h = activate(r, 1, tp_add(xh, rh));
     tp_tensor *z = gates(r, zr, 0, 1);
     return (state){.h = tp_add(h, tp_mul(z, tp_sub(was.h, h)))};
 }
@@ -196,7 +189,7 @@ static state step_gru(const cell *r, tp_tensor *x, state was)
 static tp_tensor *peep(const cell *r, tp_tensor *gate, int k, tp_tensor *c)
 {
     tpi_onnx_op *o = r->o;
-    if (!r->peephole || !c)
+    if (!r->peephole)
         return gate;
     return tp_add(gate, tp_mul(gates(r, r->peephole, k, 1), c));
 }
@@ -208,11 +201,9 @@ static state step_lstm(const cell *r, tp_tensor *x, state was)
     tp_tensor *all = with_state(r, x, was.h);
     tp_tensor *in = activate(r, 0, peep(r, gates(r, all, 0, 1), 0, was.c));
     tp_tensor *c = tp_mul(in, activate(r, 1, gates(r, all, 3, 1)));
-    if (was.c) {
-        tp_tensor *kept = r->couple ? tp_sub(tp_scalar_like(in, 1), in)
-                                    : activate(r, 0, peep(r, gates(r, all, 2, 1), 2, was.c));
-        c = tp_add(tp_mul(kept, was.c), c);
-    }
+    tp_tensor *kept = r->couple ? tp_sub(tp_scalar_like(in, 1), in)
+                                : activate(r, 0, peep(r, gates(r, all, 2, 1), 2, was.c));
+    c = tp_add(tp_mul(kept, was.c), c);
     tp_tensor *out = activate(r, 0, peep(r, gates(r, all, 1, 1), 1, c));
     return (state){.h = tp_mul(out, activate(r, 2, c)), .c = c};
 }
@@ -277,13 +268,7 @@ static bool read_cell(cell *r, tp_tensor *x, tp_tensor *w)
         return tpi_onnx_refuse(o,
                                "w is %s for %d directions, %d gates and a hidden size of %lld",
                                SHAPE(w), r->n_dirs, r->n_gates, (long long)r->hidden);
-    if (r->steps < 0)
-        return tpi_onnx_refuse(o, "the number of steps, axis %d of %s, is " TPI_ONNX_FREE_DIM,
-                               r->batch_first, SHAPE(x));
-    if (r->steps == 0)
-        return tpi_onnx_refuse(o, "a sequence of no steps is not supported");
-    return tpi_onnx_spend(o, r->steps < 1 << 24 ? r->steps * r->n_dirs * 30 : INT64_MAX) &&
-           read_activations(r);
+    return tpi_onnx_spend(o, r->n_dirs * 30) && read_activations(r);
 }
 
 /* Operand i, [directions, ...] or with the batch first, of direction d; NULL when left out. */
@@ -316,36 +301,64 @@ static tp_tensor *add_bias(cell *r, tp_tensor *xw, tp_tensor *b)
 static tp_tensor *unless_ended(tpi_onnx_op *o, tp_tensor *goes_on, tp_tensor *now,
                                tp_tensor *was)
 {
-    if (!goes_on || !now)
+    if (!goes_on)
         return now;
     return tp_where(goes_on, now, was ? was : tp_scalar_like(now, 0));
 }
 
 typedef state (*step_function)(const cell *r, tp_tensor *x, state was);
 
-/* The state after all steps; ys[t] is h after step t. */
-static state run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_tensor *lens,
-                           tp_tensor **ys)
+/* A state before the first step: what is given, or zeros. */
+static tp_tensor *first_state(const cell *r, int i, int d, const tp_tensor *x)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *w = tp_swap(tp_select(tpi_onnx_in(o, 1), 0, d), 0, 1);
+    const int64_t shape[2] = {r->batch, r->hidden};
+    tp_tensor *given = of_direction(r, i, d, true);
+    return given ? given
+                 : tp_broadcast(tpi_onnx_for_shape(o, number(o, x, 0), 2, shape), 2, shape);
+}
+
+/* A turn of the loop; out[]: the states, and h where the sequence has not ended. */
+static void run_step(const cell *r, const tpi_onnx_loop *l, step_function step, tp_tensor *lens,
+                     tp_tensor **out)
+{
+    tpi_onnx_op *o = r->o;
+    const int n = l->n_carried;
+    tp_tensor *goes_on = lens ? tp_gt(lens, tp_cast(l->turn, tp_dtype_of(lens))) : NULL;
+    const state was = {.h = l->carried[0], .c = n > 1 ? l->carried[1] : NULL};
+    const state now = step(r, l->slice[0], was);
+    out[n] = unless_ended(o, goes_on, now.h, NULL);
+    out[0] = unless_ended(o, goes_on, now.h, was.h);
+    if (n > 1)
+        out[1] = unless_ended(o, goes_on, now.c, was.c);
+}
+
+/* The states after all steps, and h after each, as x has its axes. */
+static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_tensor *lens,
+                          int n_states, tp_tensor **out)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *w = tp_swap(tp_select(tpi_onnx_in(o, 1), 0, d), 0, 1), *in[3];
     r->recurrent = tp_swap(tp_select(tpi_onnx_in(o, 2), 0, d), 0, 1);
     r->recurrent_bias = NULL;
     r->peephole = of_direction(r, 7, d, false);
     r->act = r->acts + d * r->n_acts;
     tp_tensor *xw = add_bias(r, tp_matmul(x, w), of_direction(r, 3, d, false));
-    state s = {.h = of_direction(r, 5, d, true), .c = of_direction(r, 6, d, true)};
-    const bool back = d == 1 || r->first_reverse;
-    for (int64_t i = 0; i < r->steps; i++) {
-        const int64_t t = back ? r->steps - 1 - i : i;
-        tp_tensor *goes_on =
-            lens ? tp_gt(lens, tp_scalar(o->ctx, tp_dtype_of(lens), (double)t)) : NULL;
-        state now = step(r, tp_select(xw, r->batch_first, t), s);
-        ys[t] = unless_ended(o, goes_on, now.h, NULL);
-        s.h = unless_ended(o, goes_on, now.h, s.h);
-        s.c = unless_ended(o, goes_on, now.c, s.c);
-    }
-    return s;
+    for (int i = 0; i < n_states; i++)
+        in[i] = first_state(r, 5 + i, d, x);
+    in[n_states] = r->batch_first ? tp_swap(xw, 0, 1) : xw;
+    tpi_onnx_loop l = {.n_carried = n_states,
+                       .n_slices = 1,
+                       .count = r->steps,
+                       .back = d == 1 || r->first_reverse};
+    const bool ok = tpi_onnx_loop_begin(o, &l, in);
+    if (ok)
+        run_step(r, &l, step, lens, out);
+    tpi_onnx_loop_leave(&l);
+    if (!ok || !tpi_onnx_loop_end(&l, NULL, NULL, 1, out))
+        return false;
+    out[n_states] = r->batch_first ? tp_swap(out[n_states], 0, 1) : out[n_states];
+    return true;
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------ */
@@ -370,42 +383,25 @@ static bool read_lengths(cell *r, tp_tensor **lens)
     return t;
 }
 
-/* All directions; `ys` has room for the steps of one. */
-static bool run_directions(cell *r, tp_tensor *x, step_function step, int n_states,
-                           tp_tensor **ys)
-{
-    tpi_onnx_op *o = r->o;
-    tp_tensor *lens, *all[2], *h[2], *c[2];
-    const int state_axis = r->batch_first, dir_axis = r->batch_first ? 2 : 1;
-    if (!read_lengths(r, &lens))
-        return false;
-    for (int d = 0; d < r->n_dirs; d++) {
-        const state s = run_direction(r, x, d, step, lens, ys);
-        h[d] = s.h;
-        c[d] = s.c;
-        all[d] = tpi_onnx_wants(o, 0) ? tp_stack((int)r->steps, ys, r->batch_first) : NULL;
-    }
-    if (tpi_onnx_wants(o, 0) && !tpi_onnx_out(o, 0,
-                                              r->n_dirs == 1 ? tp_unsqueeze(all[0], dir_axis)
-                                                             : tp_stack(2, all, dir_axis)))
-        return false;
-    return (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_stack(r->n_dirs, h, state_axis))) &&
-           (n_states < 2 || !tpi_onnx_wants(o, 2) ||
-            tpi_onnx_out(o, 2, tp_stack(r->n_dirs, c, state_axis)));
-}
-
 static bool run_cell(cell *r, step_function step, int n_states)
 {
     tpi_onnx_op *o = r->o;
     tp_tensor *x = tpi_nn_float_in(o, 0), *w = x ? tpi_nn_in(o, 1) : NULL;
-    if (!w || !read_cell(r, x, w))
+    tp_tensor *lens, *out[2][3], *of[3][2];
+    if (!w || !read_cell(r, x, w) || !read_lengths(r, &lens))
         return false;
-    const size_t bytes = (size_t)r->steps * sizeof(tp_tensor *);
-    tp_tensor **ys = tpi_take(&o->ctx->mem, bytes);
-    if (!ys)
-        return tpi_onnx_out(o, 0, tpi_no_memory(o->ctx, o->at, o->name));
-    const bool ok = run_directions(r, x, step, n_states, ys);
-    tpi_give_back(&o->ctx->mem, ys, bytes);
+    for (int d = 0; d < r->n_dirs; d++) {
+        if (!run_direction(r, x, d, step, lens, n_states, out[d]))
+            return false;
+        for (int k = 0; k <= n_states; k++)
+            of[k][d] = out[d][k];
+    }
+    const int dir_axis = r->batch_first ? 2 : 1;
+    bool ok = !tpi_onnx_wants(o, 0) ||
+              tpi_onnx_out(o, 0, tp_stack(r->n_dirs, of[n_states], dir_axis));
+    for (int k = 0; k < n_states && ok; k++)
+        ok = !tpi_onnx_wants(o, 1 + k) ||
+             tpi_onnx_out(o, 1 + k, tp_stack(r->n_dirs, of[k], r->batch_first));
     return ok;
 }
 

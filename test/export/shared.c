@@ -26,10 +26,7 @@ static bool again(tp_ctx *tp, const char *source, const char *dir, const char *n
 {
     char path[1000];
     snprintf(path, sizeof path, "%s/%s/model.onnx", source, name);
-    const tp_onnx_load_options steps = {
-        .n_dims = 1, .dims = &(tp_onnx_dim){"seq", 64}
-    };
-    tp_graph *g = tp_onnx_load(tp, path, strcmp(name, "lstm_lm") == 0 ? &steps : NULL);
+    tp_graph *g = tp_onnx_load(tp, path, NULL);
     if (!g || tp_graph_n_inputs(g) != 1 || tp_graph_n_outputs(g) != 1)
         return false;
     const char *const in = tp_name_of(tp_graph_input(g, 0));

@@ -358,7 +358,8 @@ def cells(w, rng):
     outs = [like(ys, x), like(hs, x)] + ([like(cs, x)] if op == "LSTM" else [])
     if rng.integers(3) == 0:
         outs[0] = None
-    free = (0 if "layout" in attrs else 1,) if lens is None and h0 is None and c0 is None else ()
+    batch_axis = 0 if "layout" in attrs else 1
+    free = (0, 1) if lens is None and h0 is None and c0 is None else (1 - batch_axis,)
     w.add(op.lower(), op, int(rng.choice([14, 22])), inputs, outs, attrs, free)
 
 

@@ -17,9 +17,6 @@ for model in "$models"/*/; do
         cp "$model"/* "$work/$name/" && chmod u+w "$work/$name"/*
         "$work/make_weights" "$work/$name" >/dev/null || exit 1
     fi
-    fixed=
-    [ "$name" = lstm_lm ] && fixed='seq 64' # its steps are written out
-    # shellcheck disable=SC2086
-    "$1" "$work/$name" $fixed || status=1
+    "$1" "$work/$name" || status=1
 done
 exit $status
