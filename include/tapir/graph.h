@@ -68,7 +68,8 @@ TP_FN(tp_tensor *, tp_graph_input, tp_graph *g, int i);
 TP_API int tp_graph_n_outputs(const tp_graph *g);
 TP_FN(tp_tensor *, tp_graph_output, tp_graph *g, int i);
 #define tp_graph_output(...) tp_graph_output_at(TP_PLACE, __VA_ARGS__)
-/* Nodes of the graph, each with a name (tp_name). They replace those set before, and are saved with it. */
+/* Nodes of the graph, in no block, each with a name (tp_name). They replace those set before, and
+ * are saved with it. */
 TP_FN(tp_status, tp_graph_set_outputs, tp_graph *g, int n, tp_tensor *const *outputs);
 #define tp_graph_set_outputs(...) tp_graph_set_outputs_at(TP_PLACE, __VA_ARGS__)
 
@@ -152,8 +153,9 @@ TP_API char *tp_program_text(tp_program *p);
 
 /* ---- texts and files ----------------------------------------------------------------------- */
 
-/* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8. Of a symbolic tensor's graph, or
- * of what was recorded for a concrete one. NULL when out of memory; tp_free frees. */
+/* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8, below a block's those of its
+ * bodies. Of a symbolic tensor's graph, or of what was recorded for a concrete one. NULL when out
+ * of memory; tp_free frees. */
 TP_API char *tp_graph_text(const tp_graph *g);
 TP_API char *tp_tape_text(const tp_tensor *y);
 /* The same as a Graphviz drawing. */
