@@ -106,11 +106,12 @@ static lstm lstm_new(tp_ctx *tp)
         .b = tp_param(tp_full(tp, TP_F32, TP_DIMS(4 * HIDDEN), 0), "b")};
 }
 
-/* x [BATCH, 4 * HIDDEN]: the input's part of the gates. */
+/* x, h, c [BATCH, HIDDEN]. */
 static void cell(const lstm *m, tp_tensor *x, tp_tensor **h, tp_tensor **c)
 {
     tp_tensor *gate[4];
-    tp_split(tp_add(x, tp_matmul(*h, m->wh)), 1, 4, NULL, gate);
+    tp_tensor *part = tp_add(tp_matmul(x, m->wx), m->b);
+    tp_split(tp_add(part, tp_matmul(*h, m->wh)), 1, 4, NULL, gate);
     tp_tensor *kept = tp_mul(tp_sigmoid(gate[1]), *c);
     *c = tp_add(kept, tp_mul(tp_sigmoid(gate[0]), tp_tanh(gate[2])));
     *h = tp_mul(tp_sigmoid(gate[3]), tp_tanh(*c));
@@ -120,15 +121,14 @@ static tp_program *lstm_program(tp_ctx *tp, const lstm *m, bool loop)
 {
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(LENGTH, BATCH, HIDDEN));
-    tp_tensor *gates = tp_add(tp_matmul(x, m->wx), m->b);
     tp_tensor *h = tp_graph_read(g, tp_full(tp, TP_F32, TP_DIMS(BATCH, HIDDEN), 0)), *c = h;
     if (loop) {
         tp_for (LENGTH, &h, &c) {
-            cell(m, tp_each(gates), &h, &c);
+            cell(m, tp_each(x), &h, &c);
         }
     } else {
         for (int64_t t = 0; t < LENGTH; t++)
-            cell(m, tp_select(gates, 0, t), &h, &c);
+            cell(m, tp_select(x, 0, t), &h, &c);
     }
     tp_tensor *loss = tp_mean(tp_square(h), TP_ALL, false), *dw[3];
     tp_name(loss, "loss");
