@@ -19,6 +19,7 @@ static void block_free(tp_block *b)
         tpi_unref(b->each[i].xs);
         if (!b->symbolic)
             tpi_unref(b->each[i].rows);
+        tpi_unref(b->each[i].row);
     }
     for (int i = 0; i < b->n_emit; i++) {
         for (int k = 0; k < b->emit[i].n; k++)
@@ -243,6 +244,10 @@ static bool enter_all(tp_block *b)
 
 static bool begin_turn(tp_block *b)
 {
+    for (int i = 0; i < b->n_each; i++) {
+        tpi_unref(b->each[i].row);
+        b->each[i].row = NULL;
+    }
     if (b->is_loop) {
         if (b->turn == 0 && !enter_all(b))
             return false;
@@ -726,8 +731,15 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
         tpi_ref(rows);
         e->rows = rows;
     }
-    const tpi_index_attrs attrs = {.index = number_of(b)};
-    return tpi_apply(at, &tpi_op_row, TPI_IN(e->rows), &attrs);
+    if (!e->row) { /* once per turn: one node, as in a graph */
+        const tpi_index_attrs attrs = {.index = number_of(b)};
+        tp_tensor *row = tpi_apply(at, &tpi_op_row, TPI_IN(e->rows), &attrs);
+        if (row->status != TP_OK)
+            return row;
+        tpi_ref(row);
+        e->row = row;
+    }
+    return e->row;
 }
 
 TPI_BARE(tp_tensor *, tp_each, (tp_tensor * xs), xs)

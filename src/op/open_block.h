@@ -9,7 +9,8 @@
 /* What a loop goes over. */
 typedef struct tpi_each {
     tp_tensor *xs;   /* as the user gave it, one reference */
-    tp_tensor *rows; /* concrete: the `rows` node, one reference; symbolic: the param */
+    tp_tensor *rows; /* concrete: what entered, one reference; symbolic: the param */
+    tp_tensor *row;  /* concrete: the element of this turn, one reference; NULL: not yet */
 } tpi_each;
 
 /* What is stacked: one element per turn (concrete), or the node in the body. */
