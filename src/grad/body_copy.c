@@ -130,7 +130,8 @@ tpi_loop_attrs *tpi_loop_of(const tp_tensor *loop)
     return a;
 }
 
-static bool copy_bodies(const tpi_renaming *c, tp_graph *to, const tp_tensor *block, void *attrs)
+static bool copy_bodies(const tpi_renaming *c, tp_graph *to, const tp_tensor *block,
+                        void *attrs)
 {
     for (const tpi_attr *a = block->op->attrs; a && a->name; a++) {
         if (a->type != TPI_ATTR_BODY)

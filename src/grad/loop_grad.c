@@ -261,6 +261,17 @@ static bool make_outputs(loop_vjp *c)
     return ok;
 }
 
+/* The turns that a condition ends are known when the forward loop has run: when the backward loop reads
+ * nothing else of it, it reads the condition. */
+static bool hold_forward(loop_vjp *c)
+{
+    const tpi_at at = c->v.at;
+    tp_tensor *pred = c->v.work->outputs[0], **out = &c->out.v[0];
+    tp_tensor *always = tp_or_at(at.file, at.line, pred, tp_not_at(at.file, at.line, pred));
+    *out = tp_where_at(at.file, at.line, always, *out, tpi_all(at, *out, 0));
+    return (*out)->status == TP_OK;
+}
+
 static bool cut(loop_vjp *c)
 {
     const size_t n = (size_t)c->n_params;
@@ -269,7 +280,9 @@ static bool cut(loop_vjp *c)
         return no_memory(c);
     for (int p = 0; p < c->n_params; p++)
         kept[p] = is_carried(c, p);
-    const bool ok = tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
+    bool ok = tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
+    if (ok && c->a->has_pred && !c->v.taps.n)
+        ok = hold_forward(c) && tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
     tpi_give_back(&c->s->ctx->mem, kept, n);
     return ok;
 }

@@ -63,15 +63,25 @@ bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
     return false;
 }
 
-void tpi_vjp_close(tpi_vjp *v)
+/* Gives the cut up. */
+static void uncut(tpi_vjp *v)
 {
     tpi_mem *m = &v->s->ctx->mem;
     const size_t n = (size_t)v->n_nodes;
-    tpi_give_back(m, v->dx, (size_t)v->n_params * sizeof *v->dx);
     tpi_give_back(m, v->need, n);
     tpi_give_back(m, v->made, n * sizeof *v->made);
     tpi_give_back(m, v->lengths, (size_t)v->n_lengths);
     tpi_nodes_free(&v->taps);
+    v->need = NULL;
+    v->made = NULL;
+    v->lengths = NULL;
+    v->n_nodes = v->n_lengths = 0;
+}
+
+void tpi_vjp_close(tpi_vjp *v)
+{
+    uncut(v);
+    tpi_give_back(&v->s->ctx->mem, v->dx, (size_t)v->n_params * sizeof *v->dx);
     if (v->work)
         tpi_body_drop(v->g, v->work);
     v->work = NULL;
@@ -218,6 +228,7 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
 {
     tpi_mem *m = &v->s->ctx->mem;
     const size_t n_nodes = (size_t)v->work->graph->n_nodes;
+    uncut(v);
     v->need = tpi_take(m, n_nodes);
     v->made = tpi_take(m, n_nodes * sizeof *v->made);
     if (v->need)

@@ -51,7 +51,7 @@ void tpi_vjp_close(tpi_vjp *v);
 tp_tensor *tpi_vjp_param(tpi_vjp *v, const tp_tensor *like, bool lead);
 /* Runs the sweep, for the params marked in depends[], and sets dx. */
 bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds);
-/* Finds what the outputs out[n], nodes of work, need, and the taps. Params of `from` in kept[] are
+/* Finds, anew, what the outputs out[n], nodes of work, need, and the taps. Params of `from` in kept[] are
  * taps too; others are there in the backward body. */
 bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out);
 /* The node of the forward body that tap i is the copy of; never NULL. */

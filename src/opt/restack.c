@@ -24,6 +24,7 @@ typedef struct restack {
     tp_graph *g;
     tp_tensor *reader, *source; /* the loops: source gives stacks to reader */
     tpi_body *from;             /* of source */
+    uint64_t place;             /* in program order, of an output of the source */
     bool *kept, *asked;         /* by node of it: has a stack; its value is wanted */
     tp_tensor **made;           /* by node of it: what stands for it in the new body */
     tp_tensor **stack;          /* by node of it: an output of the source, or NULL */
@@ -208,7 +209,7 @@ static tp_tensor *stack_of(restack *r, const tp_tensor *t)
     }
     *known = tpi_output_node(r->g, TPI_AT(r->source->file, r->source->line), r->source, i);
     if ((*known)->status == TP_OK)
-        (*known)->seq = r->source->seq; /* before what reads it */
+        (*known)->seq = r->place; /* after the source, before what reads it */
     return *known;
 }
 
@@ -390,6 +391,7 @@ static bool mark_asked(restack *r)
         if (!t)
             continue;
         r->asked[t->index] = true;
+        r->place = operand->seq;
         if (find_stack(r, t) == param_of(operand) && !r->stack[t->index])
             r->stack[t->index] = operand;
         else
@@ -414,10 +416,13 @@ static int restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source)
     r.stack = r.made + n;
     r.kept = (bool *)(r.stack + n);
     r.asked = r.kept + n;
-    bool worth = mark_asked(&r);
+    bool worth = mark_asked(&r), some = !tpi_loop_of(source)->has_pred;
     int done = decide(&r) ? 0 : -1;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         worth |= r.asked[i] && !r.kept[i];
+        some |= r.kept[i];
+    }
+    worth &= some; /* turns that a condition ends are known when the source has run */
     if (done == 0 && worth)
         done = rebuild(&r) ? 1 : -1;
     tpi_give_back(m, memory, bytes);
@@ -457,19 +462,21 @@ static bool restack_reader(tp_graph *g, tp_tensor *reader, int *n_changes)
     return true;
 }
 
+/* Bodies last: until they are copied, the nodes of a graph that this has changed are in no order. */
 static bool restack_graph(tp_graph *g, int *n_changes)
 {
     const int n = g->n_nodes;
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         tp_tensor *t = g->nodes[i];
+        if (t->op == &tpi_op_loop && tpi_loop_of(t)->n_slices && !tpi_loop_of(t)->has_pred)
+            ok = restack_reader(g, t, n_changes);
+    }
+    for (int i = 0; i < g->n_nodes && ok; i++) {
         tpi_body *bodies[2];
-        const int n_bodies = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        const int n_bodies = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
         for (int k = 0; k < n_bodies && ok; k++)
             ok = restack_graph(bodies[k]->graph, n_changes);
-        if (ok && t->op == &tpi_op_loop && tpi_loop_of(t)->n_slices &&
-            !tpi_loop_of(t)->has_pred)
-            ok = restack_reader(g, t, n_changes);
     }
     return ok;
 }

@@ -313,7 +313,7 @@ static void expect_bits(const char *name, int i, tp_tensor *want, tp_tensor *got
 
 /* The graph of all results, with the leading size of xs a symbol when `symbolic`. */
 static tp_graph *build(tp_ctx *tp, model f, tp_dtype dtype, int orders, bool symbolic,
-                       int64_t turns, int *n, char names[][8])
+                       int64_t turns, int *n, char names[][16])
 {
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *in[N_IN], *out[1 + ORDERS * N_IN];
@@ -324,7 +324,7 @@ static tp_graph *build(tp_ctx *tp, model f, tp_dtype dtype, int orders, bool sym
     *n = derive(f, orders, in, out);
     assert_string_equal(tp_error_message(tp), "");
     for (int i = 0; i < *n; i++) {
-        snprintf(names[i], 8, "o%d", i);
+        snprintf(names[i], 16, "o%d", i);
         tp_tensor *o = tp_add(out[i], tp_scalar_like(out[i], -0.0)); /* a name of its own */
         assert_false(tp_failed(tp_name(o, names[i])));
     }
@@ -334,7 +334,7 @@ static tp_graph *build(tp_ctx *tp, model f, tp_dtype dtype, int orders, bool sym
 static void compare(tp_ctx *tp, int k, tp_dtype dtype, bool symbolic, int64_t turns)
 {
     tp_tensor *in[N_IN], *want[1 + ORDERS * N_IN], *got[1 + ORDERS * N_IN];
-    char names[1 + ORDERS * N_IN][8];
+    char names[1 + ORDERS * N_IN][16];
     tp_scope_begin(tp);
     draw(tp, dtype, turns, in);
     int n;
