@@ -133,20 +133,56 @@ static bool is_older(void *user, const tp_tensor *t)
     return (t->op == &tpi_op_result ? t->in[1] : t)->seq < *began;
 }
 
-static bool is_inside(const tpi_sweep *in, const tp_tensor *t)
+/* What was computed inside the turn, functions that it called included, by seq. */
+static bool find_inside(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call,
+                        int slot, tpi_nodes *out)
 {
-    return tpi_in_sweep(in, t) && !in->ends[t->slot];
+    int n_ends, n_roots;
+    *out = (tpi_nodes){.ctx = s->ctx};
+    bool some = false; /* functions; else the sweep has seen all */
+    for (int i = 0; i < in->nodes.n && !some; i++)
+        some = in->nodes.v[i]->op == &tpi_op_call && !is_turn(in->nodes.v[i]);
+    if (!some)
+        return true;
+    tp_tensor **ends = ends_inside(s, call, &n_ends), **roots = roots_inside(s, slot, &n_roots);
+    const bool ok = ends && roots && tpi_collect_from(out, n_roots, roots, n_ends, ends);
+    if (ends)
+        tpi_give_back(&s->ctx->mem, ends, 2 * (size_t)call->n_in * sizeof *ends);
+    if (roots)
+        tpi_give_back(&s->ctx->mem, roots, (size_t)n_roots * sizeof *roots);
+    return ok;
+}
+
+static bool is_among(const tpi_nodes *l, const tp_tensor *t)
+{
+    int low = 0, high = l->n;
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (l->v[mid]->seq < t->seq)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    while (low < l->n && l->v[low]->seq == t->seq && l->v[low] != t)
+        low++;
+    return low < l->n && l->v[low] == t;
+}
+
+static bool is_inside(const tpi_sweep *in, const tpi_nodes *all, const tp_tensor *t)
+{
+    return tpi_in_sweep(in, t) ? !in->ends[t->slot] : is_among(all, t);
 }
 
 /* An operand of the sweep's call: what it reads of the inside of the turn is made a result, what
  * it reads instead of an operand of this call is that operand. */
-static tp_tensor *operand_for(const tpi_sweep *in, tpi_at at, tp_tensor *call, tp_tensor *t)
+static tp_tensor *operand_for(const tpi_sweep *in, const tpi_nodes *all, tpi_at at,
+                              tp_tensor *call, tp_tensor *t)
 {
     for (int k = 0; k < call->n_in; k++)
         if (inner_of(call, k) == t)
             return call->in[k];
     const tp_tensor *where = t->op == &tpi_op_result && !tpi_in_sweep(in, t) ? t->in[1] : t;
-    return is_inside(in, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
+    return is_inside(in, all, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
 }
 
 static bool asks(const tp_tensor *t)
@@ -155,15 +191,16 @@ static bool asks(const tp_tensor *t)
 }
 
 /* The operands of the sweep's call: what its contributions were computed from. */
-static bool find_operands(const tpi_sweep *in, tpi_at at, tp_tensor *call, uint64_t began,
-                          int n, tp_tensor *const *dx, tpi_nodes *out)
+static bool find_operands(const tpi_sweep *in, const tpi_nodes *inside, tpi_at at,
+                          tp_tensor *call, uint64_t began, int n, tp_tensor *const *dx,
+                          tpi_nodes *out)
 {
     tpi_nodes all = {.ctx = in->ctx, .way = TPI_WAY_CALLS};
     bool ok = tpi_collect(&all, n, dx, is_older, &began);
     for (int i = 0; i < all.n && ok; i++) {
         if (!is_older(&began, all.v[i]) || !asks(all.v[i]))
             continue;
-        tp_tensor *t = operand_for(in, at, call, all.v[i]);
+        tp_tensor *t = operand_for(in, inside, at, call, all.v[i]);
         ok = t->status == TP_OK;
         tpi_nodes_push(out, t);
     }
@@ -213,8 +250,8 @@ static bool is_tied(const tp_tensor *call, const sums *g)
 
 /* The contributions are tied to a call, to which the sums so far go too: so do running sums in
  * the loop that is the gradient of a loop. False: no memory. */
-static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, uint64_t began,
-                sums *g)
+static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, int slot,
+                uint64_t began, sums *g)
 {
     const tpi_at at = TPI_AT(call->file, call->line);
     for (int i = 0; i < g->n; i++) {
@@ -227,12 +264,14 @@ static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, 
         g->dx[i] = more;
     }
     g->added = true;
-    tpi_nodes operands = {.ctx = in->ctx};
-    bool ok = find_operands(in, at, (tp_tensor *)call, began, g->n, g->dx, &operands);
+    tpi_nodes operands = {.ctx = in->ctx}, inside;
+    bool ok = find_inside(s, in, call, slot, &inside) &&
+              find_operands(in, &inside, at, (tp_tensor *)call, began, g->n, g->dx, &operands);
     if (ok && operands.n)
         ok = tie_results(at, &operands, g->n, g->dx);
     if (!ok)
         tpi_no_memory(in->ctx, in->at, "gradient");
+    tpi_nodes_free(&inside);
     tpi_nodes_free(&operands);
     return ok;
 }
@@ -250,7 +289,8 @@ static void hand_over(tpi_sweep *s, const tp_tensor *call, const sums *g)
 }
 
 /* What has added up at the operands goes to the sweep outside. */
-static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, uint64_t began)
+static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slot,
+                     uint64_t began)
 {
     tpi_mem *m = &s->ctx->mem;
     const size_t most = (size_t)call->n_in;
@@ -268,7 +308,7 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, uint64_
     if (!ok)
         tpi_no_memory(s->ctx, s->at, "gradient");
     else if (g.n && is_tied(call, &g))
-        ok = tie(s, in, call, began, &g);
+        ok = tie(s, in, call, slot, began, &g);
     hand_over(s, call, &g);
     tpi_give_back(m, g.dx, most * sizeof *g.dx);
     tpi_give_back(m, g.slot, most * sizeof *g.slot);
@@ -292,7 +332,7 @@ bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
     if (hooks)
         hooks->sweep_end(ctx, begun);
     s->left = in.left;
-    ok = ok && give_out(s, &in, call, began);
+    ok = ok && give_out(s, &in, call, slot, began);
     tpi_sweep_done(&in);
     tp_scope_end(ctx);
     return ok;
