@@ -10,8 +10,11 @@
 
 static void free_block(tpi_mem *m, tpi_block *b)
 {
-    for (int i = 0; i < b->n_in; i++)
-        tpi_give_back(m, b->in[i].doubts, (size_t)b->in[i].n_doubts * sizeof *b->in[i].doubts);
+    for (int i = 0; i < b->n_in; i++) {
+        const tpi_port *p = &b->in[i];
+        tpi_give_back(m, p->doubts, (size_t)p->n_doubts * sizeof *p->doubts);
+        tpi_give_back(m, p->rivals, (size_t)p->n_rivals * sizeof *p->rivals);
+    }
     tpi_give_back(m, b->nodes, (size_t)b->nodes_size * sizeof *b->nodes);
     tpi_give_back(m, b->in, (size_t)b->in_size * sizeof *b->in);
     tpi_give_back(m, b->pointers, (size_t)b->n_feeds * sizeof *b->pointers);
@@ -19,6 +22,7 @@ static void free_block(tpi_mem *m, tpi_block *b)
     tpi_give_back(m, b->moves, (size_t)b->n_moves * sizeof *b->moves);
     tpi_give_back(m, b->ends, (size_t)b->n_ends * sizeof *b->ends);
     tpi_give_back(m, b->edges, (size_t)b->n_edges * sizeof *b->edges);
+    tpi_give_back(m, b->sets, (size_t)b->n_sets * sizeof *b->sets);
 }
 
 void tpi_blocks_free(tpi_flow *w)
@@ -238,7 +242,7 @@ static void ran(making *k, int node, int place)
 {
     for (int i = 0; i < k->w->n_vars; i++) {
         const tpi_var *v = &k->w->vars[i];
-        if (!tpi_var_has(v, node))
+        if (!tpi_var_follows(v, node))
             continue;
         if (v->age)
             touch(k, v->reg + 1, k->now[v->reg]);
@@ -567,8 +571,9 @@ static bool may_mean(const tpi_flow *w, tpi_source s, int d)
     return false;
 }
 
-/* Was the operand seen to be what it is although d had run since that was made? */
-static bool is_known_beside(const tpi_flow *w, int node, int k, int d)
+/* Was the operand seen to be what it is although node d had run, with this outcome if it is a look, since
+ * that was made? */
+static bool is_known_beside(const tpi_flow *w, int node, int k, int d, const tpi_edge *e)
 {
     for (int a = 0; a < w->n_traces; a++) {
         const tpi_trace *t = w->traces[a];
@@ -580,24 +585,24 @@ static bool is_known_beside(const tpi_flow *w, int node, int k, int d)
                 if (last > c) /* one from outside was made before all */
                     return true;
             }
-            if (x->node == d)
+            if (x->node == d && (!e || tpi_flow_edge(&w->nodes[d], x->seen, x->size) == e))
                 last = i;
         }
     }
     return false;
 }
 
-static bool add_doubt(tpi_flow *w, tpi_port *p, int block)
+static bool add_doubt(tpi_flow *w, tpi_port *p, int block, int edge)
 {
     for (int i = 0; i < p->n_doubts; i++)
-        if (p->doubts[i] == block)
+        if (p->doubts[i].block == block && p->doubts[i].edge == edge)
             return true;
-    int32_t *v = tpi_resize(&w->ctx->mem, p->doubts, (size_t)p->n_doubts * sizeof *v,
-                            (size_t)(p->n_doubts + 1) * sizeof *v);
+    tpi_doubt *v = tpi_resize(&w->ctx->mem, p->doubts, (size_t)p->n_doubts * sizeof *v,
+                              (size_t)(p->n_doubts + 1) * sizeof *v);
     if (!v)
         return false;
     p->doubts = v;
-    v[p->n_doubts++] = block;
+    v[p->n_doubts++] = (tpi_doubt){block, edge};
     return true;
 }
 
@@ -643,6 +648,55 @@ static bool may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p
     return s.kind != TPI_SOURCE_EXTERN || w->externs[s.n].from == TPI_FROM_ARG;
 }
 
+/* Does nothing happen behind this edge that does not happen behind the others? Then C may have set a
+ * variable there that is not seen yet. */
+static bool is_empty(const tpi_flow *w, const tpi_node *look, int edge)
+{
+    const int target = look->edges[edge].to;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++)
+            if (w->nodes[i].edges[k].to == target && (&w->nodes[i] != look || k != edge) &&
+                !w->nodes[i].edges[k].back)
+                return true;
+    return look->edges[edge].back;
+}
+
+static bool doubt_edges(tpi_flow *w, tpi_port *p)
+{
+    for (int d = 1; d < w->n_nodes; d++) {
+        const tpi_node *n = &w->nodes[d];
+        for (int e = 0; e < n->n_edges && n->kind == TPI_STEP_LOOK && n->n_edges > 1; e++)
+            if (is_empty(w, n, e) && !is_known_beside(w, p->node, p->k, d, &n->edges[e]) &&
+                !add_doubt(w, p, n->block, e))
+                return false;
+    }
+    return true;
+}
+
+/* A variable that is set on edges, and was equal to the operand wherever that was seen. */
+static bool is_rival(const tpi_flow *w, const tpi_port *p, int var)
+{
+    const tpi_source s = w->nodes[p->node].in[p->k].source;
+    const tpi_var *v = &w->vars[var];
+    return v->n_sets && !(s.kind == TPI_SOURCE_VAR && s.n == var) && meets(w, v, s) &&
+           is_consistent(w, v, p->node, p->k);
+}
+
+static bool add_rivals(tpi_flow *w, tpi_port *p)
+{
+    for (int i = 0; i < w->n_vars; i++) {
+        if (!is_rival(w, p, i))
+            continue;
+        int32_t *v = tpi_resize(&w->ctx->mem, p->rivals, (size_t)p->n_rivals * sizeof *v,
+                                (size_t)(p->n_rivals + 1) * sizeof *v);
+        if (!v)
+            return false;
+        p->rivals = v;
+        v[p->n_rivals++] = w->vars[i].reg;
+    }
+    return true;
+}
+
 static bool doubt_port(tpi_flow *w, tpi_blocks *bs, int block, tpi_port *p)
 {
     if (!may_doubt(w, bs, p))
@@ -653,15 +707,43 @@ static bool doubt_port(tpi_flow *w, tpi_blocks *bs, int block, tpi_port *p)
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
         if (n->block == block || !same_type(n, h) || source_has(w, s, d) ||
-            !may_mean(w, s, d) || is_known_beside(w, p->node, p->k, d))
+            !may_mean(w, s, d) || is_known_beside(w, p->node, p->k, d, NULL))
             continue;
-        if (!add_doubt(w, p, n->block))
+        if (!add_doubt(w, p, n->block, -1))
             return false;
     }
-    return true;
+    return doubt_edges(w, p) && add_rivals(w, p);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------ */
+
+static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
+{
+    return s.kind == TPI_SOURCE_EXTERN ? s.n
+           : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
+                                       : w->vars[s.n].reg;
+}
+
+/* What a variable is set to on the edges of looks. */
+static bool add_sets(tpi_flow *w, tpi_blocks *bs)
+{
+    for (int i = 0; i < w->n_vars; i++)
+        for (int k = 0; k < w->vars[i].n_sets && bs->regs[w->vars[i].reg].used; k++) {
+            const tpi_set *s = &w->vars[i].sets[k];
+            tpi_block *b = &bs->v[w->nodes[s->node].block];
+            tpi_edge_move *v = tpi_resize(&w->ctx->mem, b->sets, (size_t)b->n_sets * sizeof *v,
+                                          (size_t)(b->n_sets + 1) * sizeof *v);
+            if (!v)
+                return false;
+            b->sets = v;
+            const int32_t from = reg_of(w, bs, s->from);
+            v[b->n_sets++] = (tpi_edge_move){s->edge, w->vars[i].reg, from};
+            bs->regs[from].used = true;
+            if (!give_header(w, &bs->regs[from]))
+                return false;
+        }
+    return true;
+}
 
 /* What stands in for a port is used too, and so is what a variable of age 1 gets its value from. */
 static bool use_others(making *k)
@@ -669,9 +751,16 @@ static bool use_others(making *k)
     for (int i = 0; i < k->bs->n; i++) {
         const tpi_block *b = &k->bs->v[i];
         for (int p = 0; p < b->n_in; p++) {
-            const int alt = may_doubt(k->w, k->bs, &b->in[p])
-                                ? find_alt(k->w, b->in[p].node, b->in[p].k)
-                                : -1;
+            if (!may_doubt(k->w, k->bs, &b->in[p]))
+                continue;
+            for (int v = 0; v < k->w->n_vars; v++)
+                if (is_rival(k->w, &b->in[p], v)) {
+                    tpi_reg *r = &k->bs->regs[k->w->vars[v].reg];
+                    r->used = true;
+                    if (!give_header(k->w, r))
+                        return false;
+                }
+            const int alt = find_alt(k->w, b->in[p].node, b->in[p].k);
             if (alt < 0)
                 continue;
             k->bs->regs[alt].used = true;
@@ -684,7 +773,7 @@ static bool use_others(making *k)
         if (v->age && k->bs->regs[v->reg + 1].used)
             k->bs->regs[v->reg].used = true;
     }
-    return true;
+    return add_sets(k->w, k->bs);
 }
 
 static bool make_all(making *k)

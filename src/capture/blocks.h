@@ -19,6 +19,11 @@ typedef struct tpi_reg {
     tp_tensor *header; /* type, sizes; of an extern: the tensor */
 } tpi_reg;
 
+/* If that block ran, or that edge of it was taken, since a value was made, C may mean another one. */
+typedef struct tpi_doubt {
+    int32_t block, edge; /* edge -1: the block */
+} tpi_doubt;
+
 /* What a block reads. */
 typedef struct tpi_port {
     int32_t reg, alt; /* alt: instead, when that has no value in this call; -1 */
@@ -26,13 +31,20 @@ typedef struct tpi_port {
     bool soft;        /* it may have none */
     int32_t node, k;  /* an operand that it is */
     int32_t n_doubts;
-    int32_t *doubts; /* blocks: if one of them ran since it was made, C may mean its value */
+    tpi_doubt *doubts;
+    int32_t n_rivals; /* registers that C may mean as well: where they differ, it tells */
+    int32_t *rivals;
 } tpi_port;
 
 /* All at once, when the program has run. from: a port, or ~n for the n-th output. */
 typedef struct tpi_move {
     int32_t to, from;
 } tpi_move;
+
+/* When the block is left by that edge. */
+typedef struct tpi_edge_move {
+    int32_t edge, to, from; /* registers */
+} tpi_edge_move;
 
 typedef struct tpi_output {
     int32_t place, reg;
@@ -56,6 +68,8 @@ typedef struct tpi_block {
     int32_t *ends;
     int32_t n_edges;
     tpi_edge *edges; /* to: block */
+    int32_t n_sets;
+    tpi_edge_move *sets;
     int32_t limit, turns;
     bool loops;
     int32_t n_random;

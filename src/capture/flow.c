@@ -561,6 +561,17 @@ static bool rebuild(tpi_flow *w, bool *impure, bool *misfit, int bounded)
     }
 }
 
+/* Ops that come without a line (from another language) are not told apart well enough to share what
+ * follows them. */
+static int least_caution(const tpi_flow *w)
+{
+    for (int k = 0; k < w->n_traces; k++)
+        for (int i = 0; i + 1 < w->traces[k]->n; i++)
+            if (!w->traces[k]->items[i].at.file)
+                return 2;
+    return 0;
+}
+
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
 {
     *impure = false;
@@ -575,11 +586,17 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
     w->traces[w->n_traces++] = t;
     bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
     int bounded = -1;
-    ok = ok && put(w, t, impure, &bounded);
+    const int least = least_caution(w);
+    if (w->caution != least) { /* with one trace more there may be joins again */
+        w->caution = least;
+        ok = rebuild(w, impure, &misfit, -1);
+    } else {
+        ok = ok && put(w, t, impure, &bounded);
+        if (ok)
+            ok = tpi_flow_values(w, &misfit);
+    }
     if (!ok && *impure && bounded >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
-    else if (ok)
-        ok = tpi_flow_values(w, &misfit);
     if (ok && !w->caution && find_sites(w))
         ok = rebuild(w, impure, &misfit, -1);
     while (!ok && (*impure || misfit) && w->caution < 2) {

@@ -29,6 +29,7 @@ typedef struct tpi_edge {
     int16_t site; /* that loop's look */
     uint8_t size;
     int64_t taken;
+    uint64_t stamp;          /* when it was taken last, in a replay */
     char seen[TPI_MAX_READ]; /* the outcome */
 } tpi_edge;
 
@@ -81,13 +82,23 @@ typedef struct tpi_extern {
     uint8_t flags; /* that are guarded */
 } tpi_extern;
 
-/* A value that changes its maker: the last of them that ran, or the last but `age`. */
+/* On this edge of a look a variable becomes what the source is then: C's `if (c) best = score`. */
+typedef struct tpi_set {
+    int32_t node, edge;
+    tpi_source from;
+} tpi_set;
+
+/* A value that changes its maker: the last of them that ran, or the last but `age`; or, of age 0, what
+ * one of its sets made it since. */
 typedef struct tpi_var {
     int32_t age;
     int32_t init[2]; /* externs that it is at first: by how many makers have run */
     int32_t n, size;
     int32_t *makers; /* nodes, ascending */
-    int32_t reg;     /* of age 0; that of age 1 is the next one; -1: none */
+    bool *quiet;     /* by maker: that it runs changes nothing, a set does; NULL: none is */
+    int32_t n_sets;
+    tpi_set *sets;
+    int32_t reg; /* of age 0; that of age 1 is the next one; -1: none */
 } tpi_var;
 
 /* A look that traces pass a different number of times: of a loop that values end. */
@@ -150,5 +161,15 @@ void tpi_flow_forget_values(tpi_flow *w);
 /* Is the variable, before item i of a trace, what the operand is? */
 bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, tpi_code c);
 bool tpi_var_has(const tpi_var *v, int32_t node);
+/* Does it change when the node runs? */
+bool tpi_var_follows(const tpi_var *v, int32_t node);
+/* What a source is before item i; false: nothing yet. */
+bool tpi_source_value(const tpi_flow *w, tpi_source s, const tpi_trace *t, int i, tpi_code *c);
+
+/* ---- flow_sets.c: variables that are set on the edges of looks --------------------------------- */
+
+/* Finds sets by which `v`, whose makers are known, is operand k of the node in all traces. False: there
+ * are none, or they are not told apart yet; or memory is out. */
+bool tpi_find_sets(tpi_flow *w, tpi_var *v, int node, int k);
 
 #endif

@@ -27,11 +27,18 @@ typedef struct values {
     member *list;
 } values;
 
+static void drop_var(tpi_flow *w, tpi_var *v)
+{
+    tpi_mem *m = &w->ctx->mem;
+    tpi_give_back(m, v->makers, (size_t)v->size * sizeof *v->makers);
+    tpi_give_back(m, v->quiet, v->quiet ? (size_t)v->size * sizeof *v->quiet : 0);
+    tpi_give_back(m, v->sets, (size_t)v->n_sets * sizeof *v->sets);
+}
+
 void tpi_flow_forget_values(tpi_flow *w)
 {
     for (int i = 0; i < w->n_vars; i++)
-        tpi_give_back(&w->ctx->mem, w->vars[i].makers,
-                      (size_t)w->vars[i].size * sizeof *w->vars[i].makers);
+        drop_var(w, &w->vars[i]);
     w->n_vars = 0;
 }
 
@@ -43,15 +50,61 @@ bool tpi_var_has(const tpi_var *v, int32_t node)
     return false;
 }
 
-bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, tpi_code c)
+bool tpi_var_follows(const tpi_var *v, int32_t node)
+{
+    for (int i = 0; i < v->n; i++)
+        if (v->makers[i] == node)
+            return !v->quiet || !v->quiet[i];
+    return false;
+}
+
+/* The set of a variable that a trace passes at item j; NULL: none. */
+static const tpi_set *set_at(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int j)
+{
+    const tpi_item *x = &t->items[j];
+    for (int i = 0; i < v->n_sets && x->kind == TPI_STEP_LOOK; i++) {
+        const tpi_set *s = &v->sets[i];
+        if (s->node == x->node && &w->nodes[s->node].edges[s->edge] ==
+                                      tpi_flow_edge(&w->nodes[s->node], x->seen, x->size))
+            return s;
+    }
+    return NULL;
+}
+
+static bool var_value(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i,
+                      tpi_code *c)
 {
     int ran = 0;
-    (void)w;
-    for (int j = i - 1; j >= 0; j--)
-        if (t->items[j].kind == TPI_STEP_OP && tpi_var_has(v, t->items[j].node) &&
+    for (int j = i - 1; j >= 0; j--) {
+        const tpi_set *s = v->n_sets ? set_at(w, v, t, j) : NULL;
+        if (s)
+            return tpi_source_value(w, s->from, t, j, c);
+        *c = j;
+        if (t->items[j].kind == TPI_STEP_OP && tpi_var_follows(v, t->items[j].node) &&
             ran++ == v->age)
-            return c == j;
-    return c < 0 && v->init[ran] == ~c;
+            return true;
+    }
+    *c = ~v->init[ran];
+    return v->init[ran] >= 0;
+}
+
+bool tpi_source_value(const tpi_flow *w, tpi_source s, const tpi_trace *t, int i, tpi_code *c)
+{
+    *c = ~s.n;
+    if (s.kind == TPI_SOURCE_EXTERN)
+        return true;
+    if (s.kind == TPI_SOURCE_VAR)
+        return var_value(w, &w->vars[s.n], t, i, c);
+    for (*c = i - 1; *c >= 0; --*c)
+        if (t->items[*c].node == s.n)
+            return true;
+    return false;
+}
+
+bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, tpi_code c)
+{
+    tpi_code value;
+    return var_value(w, v, t, i, &value) && value == c;
 }
 
 /* ---- a walk along all traces -------------------------------------------------------------------- */
@@ -203,6 +256,7 @@ static void check_fits(values *u, const tpi_trace *t)
 static bool same_var(const tpi_var *a, const tpi_var *b)
 {
     return a->age == b->age && a->n == b->n && memcmp(a->init, b->init, sizeof a->init) == 0 &&
+           a->n_sets == 0 && b->n_sets == 0 &&
            memcmp(a->makers, b->makers, (size_t)a->n * sizeof *a->makers) == 0;
 }
 
@@ -239,27 +293,41 @@ static int make_var(values *u, int i)
     for (int k = 0; k < w->n_nodes; k++)
         if (is_member(u, k, i))
             v->makers[v->n++] = k;
+    if (!f->fits[0] && !f->fits[1]) {
+        v->age = 0;
+        const int32_t outside = w->nodes[f->node].in[f->k].outside;
+        v->init[0] = v->init[1] = outside;
+        if ((outside >= 0 && w->externs[outside].assigned) ||
+            !tpi_find_sets(w, v, f->node, f->k)) {
+            drop_var(w, v);
+            return -1;
+        }
+        return w->n_vars++;
+    }
     for (int k = 0; k < w->n_vars; k++)
         if (same_var(&w->vars[k], v)) {
-            tpi_give_back(&w->ctx->mem, v->makers, (size_t)n * sizeof *v->makers);
+            drop_var(w, v);
             return k;
         }
     return w->n_vars++;
 }
 
+/* Those that are set on edges come second: they may be made of the others. */
 static bool make_vars(values *u, bool *misfit)
 {
-    for (int i = 0; i < u->n; i++) {
-        finding *f = &u->v[i];
-        if (!f->fits[0] && !f->fits[1]) {
-            *misfit = true;
-            return false;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < u->n; i++) {
+            finding *f = &u->v[i];
+            const bool fits = f->fits[0] || f->fits[1];
+            if (fits != (pass == 0))
+                continue;
+            f->var = make_var(u, i);
+            *misfit |= f->var < 0 && !fits;
+            if (f->var < 0)
+                return false;
         }
-        f->var = make_var(u, i);
-        if (f->var < 0)
-            return false;
-        u->w->nodes[f->node].in[f->k].source.n = f->var;
-    }
+    for (int i = 0; i < u->n; i++)
+        u->w->nodes[u->v[i].node].in[u->v[i].k].source.n = u->v[i].var;
     return true;
 }
 

@@ -8,7 +8,7 @@
 typedef struct comparing {
     tp_function *f;
     const tpi_dry *d;
-    const tpi_trace *t;
+    tpi_trace *t;
     int32_t n;
     int32_t *nodes; /* in order */
 } comparing;
@@ -43,18 +43,13 @@ static void take_externs(const comparing *c, tpi_trace *t)
     }
 }
 
-/* The item whose value an operand would have been in the replay. */
+/* Is this what the operand would have been in the replay? The items before have their nodes. */
 static bool is_operand(const comparing *c, tpi_source s, int i, tpi_code code)
 {
-    const tpi_flow *w = c->d->w;
-    if (s.kind == TPI_SOURCE_EXTERN)
-        return code == ~s.n;
-    const tpi_var *v = s.kind == TPI_SOURCE_VAR ? &w->vars[s.n] : NULL;
-    int ran = 0;
-    for (int j = i - 1; j >= 0; j--)
-        if (v ? tpi_var_has(v, c->nodes[j]) && ran++ == v->age : c->nodes[j] == s.n)
-            return code == j;
-    return v ? code < 0 && v->init[ran] == ~code : true; /* another variable stood in */
+    tpi_code value;
+    if (!tpi_source_value(c->d->w, s, c->t, i, &value))
+        return true; /* another variable stood in */
+    return value == code;
 }
 
 static const char *name_of(tpi_step_kind kind, const tpi_op *op, char *room, size_t size)
@@ -89,8 +84,9 @@ static tp_tensor *compare_paths(const comparing *c)
 {
     const tpi_flow *w = c->d->w;
     for (int i = 0; i < c->n && i < c->t->n; i++) {
-        const tpi_item *x = &c->t->items[i];
+        tpi_item *x = &c->t->items[i];
         const tpi_node *n = &w->nodes[c->nodes[i]];
+        x->node = c->nodes[i];
         if (!tpi_flow_same(w, n, c->t, x))
             return fail_at(c, i, "it did something else");
         for (int k = 0; k < x->n_in; k++)

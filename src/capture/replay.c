@@ -144,6 +144,21 @@ static inline tpi_at place_of(const replay *r, const tpi_block *b)
     return r->w->nodes[b->nodes[0]].at;
 }
 
+static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
+{
+    for (int k = 0; k < p->n_doubts; k++) {
+        const tpi_block *b = &bs->v[p->doubts[k].block];
+        if ((p->doubts[k].edge < 0 ? b->stamp : b->edges[p->doubts[k].edge].stamp) > stamp)
+            return true;
+    }
+    for (int k = 0; k < p->n_rivals; k++) {
+        const tpi_reg *x = &bs->regs[p->rivals[k]];
+        if (x->stamp >= bs->base && x->data != bs->regs[p->now].data)
+            return true;
+    }
+    return false;
+}
+
 /* Which register each port is in this run; false: it is not known what C would use. */
 static inline bool choose(replay *r, tpi_block *b)
 {
@@ -158,10 +173,9 @@ static inline bool choose(replay *r, tpi_block *b)
             if (stamp < bs->base)
                 return give_up(r, place_of(r, b), "a tensor that was not made on this way");
         }
-        for (int k = 0; k < p->n_doubts; k++)
-            if (bs->v[p->doubts[k]].stamp > stamp)
-                return give_up(r, place_of(r, b),
-                               "which tensor is used has not been seen on this way");
+        if (p->n_doubts + p->n_rivals && is_doubtful(bs, p, stamp))
+            return give_up(r, place_of(r, b),
+                           "which tensor is used has not been seen on this way");
     }
     return true;
 }
@@ -281,6 +295,25 @@ static tp_tensor *feed_of(replay *r, const tpi_port *p)
     return t;
 }
 
+/* Where the random ops of a block draw (draws may be NULL); the position behind them. */
+static uint64_t draw_all(const replay *r, const tpi_block *b, struct tpi_draw *draws)
+{
+    uint64_t at = r->random_at;
+    for (int i = 0, d = 0; i < b->n_nodes; i++) {
+        const tpi_node *node = &r->w->nodes[b->nodes[i]];
+        if (node->op != &tpi_op_random)
+            continue;
+        if (draws)
+            draws[d] = (struct tpi_draw){-1 - d, (int64_t)r->ctx->seed, (int64_t)at};
+        d++;
+        int64_t count = 1;
+        for (int a = 0; a < node->rank; a++)
+            count *= node->item->shape[a];
+        at += (uint64_t)tpi_random_counters(node->attrs, count);
+    }
+    return at;
+}
+
 /* By whatever runs programs. */
 static bool run_otherwise(replay *r, tpi_block *b)
 {
@@ -295,18 +328,7 @@ static bool run_otherwise(replay *r, tpi_block *b)
         feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
     bool ok = feeds && draws && tp_scope_begin(ctx) == TP_OK;
     if (ok) {
-        uint64_t at = r->random_at;
-        for (int i = 0, d = 0; i < b->n_nodes && b->n_random; i++) {
-            const tpi_node *node = &r->w->nodes[b->nodes[i]];
-            if (node->op != &tpi_op_random)
-                continue;
-            draws[d] = (struct tpi_draw){-1 - d, (int64_t)ctx->seed, (int64_t)at};
-            d++;
-            int64_t count = 1;
-            for (int a = 0; a < node->rank; a++)
-                count *= node->item->shape[a];
-            at += (uint64_t)tpi_random_counters(node->attrs, count);
-        }
+        const uint64_t at = draw_all(r, b, draws);
         for (int i = 0; i < b->n_feeds && ok; i++)
             ok = (feeds[i] = feed_of(r, &b->in[i])) != NULL;
         tp_tensor **values = feeds + b->n_feeds;
@@ -337,8 +359,10 @@ static bool compute(replay *r, tpi_block *b)
 {
     if (b->direct)
         return run_direct(r, b);
-    if (!b->program)
+    if (!b->program) { /* what is drawn there is not used */
+        r->random_at = draw_all(r, b, NULL);
         return true;
+    }
     const bool ready = tpi_shared_ready(r->w->f, b->program);
     if (!run_otherwise(r, b))
         return false;
@@ -357,16 +381,8 @@ typedef struct held {
 } held;
 
 /* Memory of a variable that is assigned later is copied: it will change. */
-static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
+static bool hold_reg(replay *r, const tpi_reg *x, held *h)
 {
-    if (from < 0) {
-        h->buf = b->out[~from].buf;
-        h->buf->refs++;
-        h->data = h->buf->data;
-        h->stamp = b->stamp;
-        return true;
-    }
-    const tpi_reg *x = &r->bs->regs[b->in[from].now];
     *h = (held){.buf = x->buf, .data = x->data, .stamp = x->stamp};
     if (x->stamp < r->bs->base) {
         h->buf = NULL;
@@ -382,6 +398,17 @@ static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
     }
     h->buf = x->buf ? x->buf : x->header->buf;
     h->buf->refs++;
+    return true;
+}
+
+static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
+{
+    if (from >= 0)
+        return hold_reg(r, &r->bs->regs[b->in[from].now], h);
+    h->buf = b->out[~from].buf;
+    h->buf->refs++;
+    h->data = h->buf->data;
+    h->stamp = b->stamp;
     return true;
 }
 
@@ -412,6 +439,19 @@ static bool move_all(replay *r, tpi_block *b)
     if (all != few)
         tpi_give_back(&r->ctx->mem, all, (size_t)b->n_moves * sizeof *all);
     return ok;
+}
+
+static bool set_all(replay *r, const tpi_block *b, int32_t edge)
+{
+    for (int i = 0; i < b->n_sets; i++) {
+        held h;
+        if (b->sets[i].edge != edge)
+            continue;
+        if (!hold_reg(r, &r->bs->regs[b->sets[i].from], &h))
+            return false;
+        put_reg(r, &r->bs->regs[b->sets[i].to], h);
+    }
+    return true;
 }
 
 /* Outputs become their registers' values. */
@@ -557,6 +597,7 @@ static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
             return give_up(r, place_of(r, from), "more turns of a loop than ever before");
     }
     e->taken++;
+    e->stamp = ++r->bs->clock;
     *to = b;
     return true;
 }
@@ -602,7 +643,7 @@ static bool run(replay *r, int n_out, tp_tensor **out)
         if (!e)
             return give_up(r, r->w->nodes[b->nodes[b->n_nodes - 1]].at,
                            "an outcome that has not been seen");
-        if (!moved)
+        if (!moved || !set_all(r, b, (int32_t)(e - b->edges)))
             return give_up(r, place_of(r, b), "out of memory");
         if (!enter(r, b, e, &b))
             return false;

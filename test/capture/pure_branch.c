@@ -129,6 +129,33 @@ BODY(dangling)
     out[0] = y;
 }
 
+/* A branch that computes nothing, and is noticed in another one only. */
+BODY(silent)
+{
+    world *s = user;
+    tp_tensor *a = tp_tanh(in[0]), *b = tp_exp(in[0]), *y = tp_neg(in[0]);
+    s->ran++;
+    if (is_high(at(in[0], 0)))
+        a = b;
+    if (is_high(at(in[0], 1)))
+        y = tp_matmul(a, s->w[0]);
+    out[0] = y;
+}
+
+/* The best so far is kept. */
+BODY(best)
+{
+    world *s = user;
+    tp_tensor *top = in[0];
+    s->ran++;
+    for (int i = 0; i < 4; i++) {
+        tp_tensor *y = tp_tanh(tp_matmul(in[0], s->w[i]));
+        if (is_high(tp_sub(y, top)))
+            top = y;
+    }
+    out[0] = tp_exp(top);
+}
+
 /* A value that is read as a number and chooses. */
 BODY(chosen)
 {
@@ -168,6 +195,8 @@ static const kind kinds[] = {
     {"many",          many,          2, 1, MANY + 1},
     {"crossed",       crossed,       1, 1, 4       },
     {"dangling",      dangling,      1, 1, 4       },
+    {"silent",        silent,        1, 1, 4     },
+    {"best",          best,          1, 1, 16    },
     {"chosen",        chosen,        1, 1, 8       },
     {"returns",       returns,       1, 2, 4       },
 };
