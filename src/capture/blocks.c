@@ -559,14 +559,39 @@ static bool meets(const tpi_flow *w, const tpi_var *v, tpi_source s)
     return (own->init[0] >= 0 && own->init[0] == v->init[0]);
 }
 
-/* Might C mean the value of node d where an operand is `s`? It might when d takes the place of the
- * same in some variable, or when it has been computed for nothing so far. */
+/* Nodes of the same kind and line, as those of several turns, do the same in C. */
+static bool is_alike(const tpi_flow *w, int a, int b)
+{
+    return w->nodes[a].hash == w->nodes[b].hash;
+}
+
+static bool has_alike(const tpi_flow *w, const tpi_var *v, int node)
+{
+    for (int i = 0; i < v->n; i++)
+        if (is_alike(w, v->makers[i], node))
+            return true;
+    return false;
+}
+
+/* Has the variable something in common with the source, or something alike? */
+static bool meets_alike(const tpi_flow *w, const tpi_var *v, tpi_source s)
+{
+    if (s.kind == TPI_SOURCE_NODE)
+        return has_alike(w, v, s.n);
+    for (int i = 0; s.kind == TPI_SOURCE_VAR && i < w->vars[s.n].n; i++)
+        if (has_alike(w, v, w->vars[s.n].makers[i]))
+            return true;
+    return meets(w, v, s);
+}
+
+/* Might C mean the value of node d where an operand is `s`? It might when d, or what is alike, takes the
+ * place of the same in some variable, or when it has been computed for nothing so far. */
 static bool may_mean(const tpi_flow *w, tpi_source s, int d)
 {
-    if (w->nodes[d].unused)
+    if (w->nodes[d].unused || (s.kind == TPI_SOURCE_NODE && is_alike(w, s.n, d)))
         return true;
     for (int i = 0; i < w->n_vars; i++)
-        if (tpi_var_has(&w->vars[i], d) && meets(w, &w->vars[i], s))
+        if (has_alike(w, &w->vars[i], d) && meets_alike(w, &w->vars[i], s))
             return true;
     return false;
 }
@@ -697,7 +722,7 @@ static bool add_rivals(tpi_flow *w, tpi_port *p)
     return true;
 }
 
-static bool doubt_port(tpi_flow *w, tpi_blocks *bs, int block, tpi_port *p)
+static bool doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p)
 {
     if (!may_doubt(w, bs, p))
         return true;
@@ -706,7 +731,7 @@ static bool doubt_port(tpi_flow *w, tpi_blocks *bs, int block, tpi_port *p)
     const tp_tensor *h = bs->regs[p->reg].header;
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
-        if (n->block == block || !same_type(n, h) || source_has(w, s, d) ||
+        if (!same_type(n, h) || source_has(w, s, d) ||
             !may_mean(w, s, d) || is_known_beside(w, p->node, p->k, d, NULL))
             continue;
         if (!add_doubt(w, p, n->block, -1))
@@ -791,7 +816,7 @@ static bool make_all(making *k)
     }
     for (int i = 0; i < bs->n; i++)
         for (int p = 0; p < bs->v[i].n_in; p++)
-            if (!doubt_port(k->w, bs, i, &bs->v[i].in[p]))
+            if (!doubt_port(k->w, bs, &bs->v[i].in[p]))
                 return false;
     return true;
 }
