@@ -80,7 +80,7 @@ static bool lay_out(tpi_plan *p)
     for (int i = 0; i < p->n_values; i++) {
         tpi_value *v = &p->values[i];
         const tp_tensor *t = p->graph->nodes[i];
-        *v = (tpi_value){.node = t, .kernel = -1, .buffer = -1, .last = -1};
+        *v = (tpi_value){.node = t, .kernel = -1, .buffer = -1, .last = -1, .over = -1};
         v->layout.root = i;
         if (row_major(p->graph->dims, t, v->layout.stride) == TPI_NO_DIM)
             return no_memory(p);

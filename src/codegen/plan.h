@@ -41,6 +41,7 @@ typedef struct tpi_value {
     int kernel; /* that computes it; -1 */
     int buffer; /* index of its memory in the program's table; -1: none */
     int last;   /* last kernel that reads its memory */
+    int over; /* of a param: the node of the kernel that reads it, which is written over it; -1 */
     /* in its loop nest: */
     bool row;
     int stage;
@@ -84,16 +85,18 @@ typedef struct tpi_buffer {
 
 /* A block. Its operands are in row-major order, or copied so first; a slice only has to be so
  * along all but its leading axis. Carried values go to and fro between two buffers, of which one
- * is the output's, if it has one. */
+ * is the output's, if it has one; or they stay in one, when only the kernel that makes the next value
+ * reads the last one, element by element (a sum). */
 struct tpi_section {
     const tp_tensor *node;
     int n_bodies;
     tpi_body *body[2];
     tpi_plan *plan[2];
     int *port;   /* by output: the node of that output; -1: none reads it */
-    int *spare;  /* by output: a buffer more; -1: none. Of a carried one always */
+    int *spare;  /* by output: a buffer more; -1: none */
     int *second; /* by output: another one, of a carried one without port; -1 */
     int *copy;   /* by operand: the buffer of its copy; -1: it is taken where it lies */
+    bool *stays; /* by output: a carried one that stays in its buffer */
     int arena;   /* buffer of the bodies' arenas, which share it */
 };
 
@@ -132,6 +135,8 @@ int tpi_plan_port(const tpi_plan *p, const tp_tensor *output);
 bool tpi_plan_section_buffers(tpi_plan *p);
 void tpi_plan_free_sections(tpi_plan *p);
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
+/* Are the elements of t in row-major order from axis `first` on? */
+bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first);
 /* Numbers for the kernels and buffers of all bodies. */
 void tpi_plan_number(tpi_plan *p);
 /* The plan whose kernel, or buffer, has this number; never NULL. */

@@ -57,6 +57,7 @@ static void section_free(const tpi_plan *p, tpi_section *s)
     tpi_give_back(m, s->spare, n);
     tpi_give_back(m, s->second, n);
     tpi_give_back(m, s->copy, n_in);
+    tpi_give_back(m, s->stays, n);
     tpi_give_back(m, s, sizeof *s);
 }
 
@@ -66,6 +67,36 @@ void tpi_plan_free_sections(tpi_plan *p)
         if (p->sections[i])
             section_free(p, p->sections[i]);
     tpi_give_back(&p->graph->ctx->mem, p->sections, (size_t)p->n_values * sizeof *p->sections);
+}
+
+/* Is a carried value's next one written over it? Every reader is part of the loop nest that makes
+ * it, and reads the element that it writes. */
+static bool is_written_over(const tpi_plan *p, const tp_tensor *param, const tp_tensor *next)
+{
+    const int kernel = p->values[next->index].kernel;
+    bool over = kernel >= 0 && p->kernels[kernel].kind == TPI_KERNEL_LOOP &&
+                p->kernels[kernel].root == next->index && !p->kernels[kernel].has_reduced;
+    for (int i = 0; i < p->n_values && over; i++) {
+        const tp_tensor *t = p->values[i].node;
+        for (int k = 0; t->op->kind != TPI_SOURCE && k < t->n_in && over; k++)
+            if (p->values[t->in[k]->index].layout.root == param->index &&
+                t->op->kind != TPI_SHAPE)
+                over = t->in[k] == param && p->values[i].kernel == kernel &&
+                       tpi_same_shape(t, param);
+    }
+    return over;
+}
+
+static void find_stays(tpi_section *s)
+{
+    const tpi_loop_attrs *a = s->node->attrs;
+    for (int64_t i = 0; i < a->n_carried; i++) {
+        const tp_tensor *param = a->body->params[1 + i],
+                        *next = a->body->outputs[a->has_pred + i];
+        s->stays[i] = is_written_over(s->plan[0], param, next);
+        if (s->stays[i])
+            s->plan[0]->values[param->index].over = next->index;
+    }
 }
 
 static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, bool fuse)
@@ -82,14 +113,16 @@ static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, bool fuse)
                        .port = tpi_take(m, n),
                        .spare = tpi_take(m, n),
                        .second = tpi_take(m, n),
-                       .copy = tpi_take(m, n_in)};
+                       .copy = tpi_take(m, n_in),
+                       .stays = tpi_take(m, n)};
     s->n_bodies = tpi_bodies_of(node, s->body);
-    bool ok = (s->port && s->spare && s->second && s->copy) || no_memory(p);
+    bool ok = (s->port && s->spare && s->second && s->copy && s->stays) || no_memory(p);
     if (ok) {
         memset(s->port, -1, n);
         memset(s->spare, -1, n);
         memset(s->second, -1, n);
         memset(s->copy, -1, n_in);
+        memset(s->stays, 0, n);
     }
     for (int i = 0; i < s->n_bodies && ok; i++) {
         ok = copy_outputs(p, s->body[i]);
@@ -97,6 +130,8 @@ static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, bool fuse)
         s->plan[i] = ok ? tpi_plan_graph(s->body[i]->graph, &roots, fuse) : NULL;
         ok = s->plan[i];
     }
+    if (ok && node->op == &tpi_op_loop)
+        find_stays(s);
     if (ok)
         return s;
     section_free(p, s);
@@ -136,8 +171,7 @@ bool tpi_plan_sections(tpi_plan *p, const bool *live, bool fuse)
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
-/* Row-major from axis `first` on? */
-static bool runs_on(const tpi_plan *p, const tp_tensor *t, int first)
+bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first)
 {
     const tpi_layout *l = &p->values[t->index].layout;
     int64_t step = 1;
@@ -182,7 +216,8 @@ static bool section_buffers(tpi_plan *p, tpi_section *s)
     bool ok = true;
     for (int i = 0; i < s->node->n_in && ok; i++) {
         const tp_tensor *x = s->node->in[i];
-        if (runs_on(p, x, i >= first && i < end))
+        const bool carried = a && i >= a->has_pred && i < first; /* into its buffer */
+        if (carried || tpi_plan_runs_on(p, x, i >= first && i < end))
             continue;
         s->copy[i] = own_buffer(p, s, x, NULL);
         ok = s->copy[i] >= 0;
@@ -190,9 +225,10 @@ static bool section_buffers(tpi_plan *p, tpi_section *s)
     for (int i = 0; i < n && ok; i++) {
         const tp_tensor *each = s->body[0]->outputs[pred + i];
         const bool carried = a && i < a->n_carried;
-        if (carried || s->port[i] < 0)
+        const bool two = carried && !s->stays[i];
+        if (two || s->port[i] < 0)
             ok = (s->spare[i] = own_buffer(p, s, each, NULL)) >= 0;
-        if (carried && s->port[i] < 0 && ok)
+        if (two && s->port[i] < 0 && ok)
             ok = (s->second[i] = own_buffer(p, s, each, NULL)) >= 0;
     }
     s->arena = ok ? own_buffer(p, s, NULL, s) : -1;

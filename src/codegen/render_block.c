@@ -2,6 +2,8 @@
  * says where these find their operands and leave their results; nothing else is done per turn. */
 #include "codegen/render.h"
 
+#include <stdio.h>
+
 #define PUT(...) tpi_str_printf(&r->body, __VA_ARGS__)
 
 static const char *type_of(const tp_tensor *t)
@@ -47,30 +49,38 @@ static void put_operand(tpi_render *r, const tpi_section *s, int i)
     }
 }
 
-/* Operands whose strides the bodies do not know, in row-major order. */
+/* The elements of operand i in row-major order, to `to`. */
+static void put_copy(tpi_render *r, const tpi_section *s, int i, const char *to)
+{
+    const tp_tensor *x = s->node->in[i];
+    const tpi_layout *l = &r->plan->values[x->index].layout;
+    PUT("    {\n        const tpk_%s *restrict from = p[%d];\n", type_of(x),
+        tpi_render_buffer(r, r->plan->values[l->root].buffer));
+    PUT("        tpk_%s *restrict to = (tpk_%s *)%s;\n        int64_t at = 0;\n", type_of(x),
+        type_of(x), to);
+    for (int k = 0; k < x->rank; k++) {
+        PUT("        for (int64_t i%d = 0; i%d < ", k, k);
+        put_size(r, x->shape[k]);
+        PUT("; i%d++)\n", k);
+    }
+    PUT("            to[at++] = from[");
+    put_size(r, l->offset);
+    for (int k = 0; k < x->rank; k++) {
+        PUT(" + i%d * ", k);
+        put_size(r, l->stride[k]);
+    }
+    PUT("];\n    }\n");
+}
+
+/* Operands whose strides the bodies do not know. */
 static void put_copies(tpi_render *r, const tpi_section *s)
 {
     for (int i = 0; i < s->node->n_in; i++) {
+        char to[32];
         if (s->copy[i] < 0)
             continue;
-        const tp_tensor *x = s->node->in[i];
-        const tpi_layout *l = &r->plan->values[x->index].layout;
-        PUT("    {\n        const tpk_%s *restrict from = p[%d];\n", type_of(x),
-            tpi_render_buffer(r, r->plan->values[l->root].buffer));
-        PUT("        tpk_%s *restrict to = p[%d];\n        int64_t at = 0;\n", type_of(x),
-            tpi_render_buffer(r, s->copy[i]));
-        for (int k = 0; k < x->rank; k++) {
-            PUT("        for (int64_t i%d = 0; i%d < ", k, k);
-            put_size(r, x->shape[k]);
-            PUT("; i%d++)\n", k);
-        }
-        PUT("            to[at++] = from[");
-        put_size(r, l->offset);
-        for (int k = 0; k < x->rank; k++) {
-            PUT(" + i%d * ", k);
-            put_size(r, l->stride[k]);
-        }
-        PUT("];\n    }\n");
+        snprintf(to, sizeof to, "p[%d]", tpi_render_buffer(r, s->copy[i]));
+        put_copy(r, s, i, to);
     }
 }
 
@@ -178,19 +188,45 @@ static void put_cond(tpi_render *r, const tpi_section *s)
 /* ---- loop ------------------------------------------------------------------------------------------ */
 
 /* Carried value i is read at c<i> and written to n<i>; o<i> is where it was read before, and will be
- * written next. The last turn of a counted loop leaves it where the output is. */
+ * written next. The last turn of a counted loop leaves it where the output is. One that stays is
+ * in its buffer from the start. */
 static void put_carried(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a, int i)
 {
-    PUT("    char *c%d = ", i);
-    put_operand(r, s, (int)a->has_pred + i);
+    const int operand = (int)a->has_pred + i, out = output_buffer(r, s, i);
+    const bool flat = tpi_plan_runs_on(r->plan, s->node->in[operand], 0);
+    char to[32];
+    if (s->stays[i]) {
+        snprintf(to, sizeof to, "p[%d]", out);
+        if (flat) {
+            PUT("    __builtin_memcpy(p[%d], ", out);
+            put_operand(r, s, operand);
+            PUT(", (size_t)(");
+            put_bytes(r, s->body[0]->params[1 + i]);
+            PUT("));\n");
+        } else {
+            put_copy(r, s, operand, to);
+        }
+        PUT("    p[%d] = p[%d];\n", inner_buffer(s->plan[0], s->body[0]->outputs[operand]),
+            out);
+        return;
+    }
     const int spare = tpi_render_buffer(r, s->spare[i]);
     if (s->port[i] < 0)
-        PUT(", *n%d = p[%d], *o%d = p[%d];\n", i, spare, i, tpi_render_buffer(r, s->second[i]));
+        PUT("    char *n%d = p[%d], *o%d = p[%d], *c%d = ", i, spare, i,
+            tpi_render_buffer(r, s->second[i]), i);
     else if (a->has_pred)
-        PUT(", *n%d = p[%d], *o%d = p[%d];\n", i, output_buffer(r, s, i), i, spare);
+        PUT("    char *n%d = p[%d], *o%d = p[%d], *c%d = ", i, out, i, spare, i);
     else
-        PUT(", *n%d = p[count & 1 ? %d : %d], *o%d = p[count & 1 ? %d : %d];\n", i,
-            output_buffer(r, s, i), spare, i, spare, output_buffer(r, s, i));
+        PUT("    char *n%d = p[count & 1 ? %d : %d], *o%d = p[count & 1 ? %d : %d], *c%d = ", i,
+            out, spare, i, spare, out, i);
+    if (flat)
+        put_operand(r, s, operand);
+    else
+        PUT("o%d", i);
+    PUT(";\n");
+    snprintf(to, sizeof to, "o%d", i);
+    if (!flat)
+        put_copy(r, s, operand, to);
 }
 
 static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a)
@@ -242,6 +278,8 @@ static void put_turn(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *
     PUT(a->back ? "        number = count - 1 - turn;\n" : "        number = turn;\n");
     for (int i = 0; i < carried; i++) {
         const int buffer = inner_buffer(plan, b->params[1 + i]);
+        if (s->stays[i])
+            continue;
         if (buffer >= 0)
             PUT("        p[%d] = c%d;\n", buffer, i);
         PUT("        p[%d] = n%d;\n", inner_buffer(plan, b->outputs[first + i]), i);
@@ -279,7 +317,7 @@ static void put_after(tpi_render *r, const tpi_section *s, const tpi_loop_attrs 
 {
     int symbol;
     for (int i = 0; i < (int)a->n_carried; i++) {
-        if (s->port[i] < 0)
+        if (s->port[i] < 0 || s->stays[i])
             continue;
         PUT("    if (c%d != p[%d])\n        __builtin_memcpy(p[%d], c%d, (size_t)(", i,
             output_buffer(r, s, i), output_buffer(r, s, i), i);
@@ -305,7 +343,8 @@ static void put_loop(tpi_render *r, const tpi_section *s)
     put_turn(r, s, a);
     put_calls(r, s->plan[0]);
     for (int i = 0; i < (int)a->n_carried; i++)
-        PUT("        c%d = n%d, n%d = o%d, o%d = c%d;\n", i, i, i, i, i, i);
+        if (!s->stays[i])
+            PUT("        c%d = n%d, n%d = o%d, o%d = c%d;\n", i, i, i, i, i, i);
     PUT("    }\n");
     put_after(r, s, a);
     put_token(r, s);

@@ -179,7 +179,8 @@ static void put_position(nest *n, const int64_t *stride, int from, int to)
 
 static void put_load(nest *n, const reading *x)
 {
-    PUT("v%d[", x->layout.root);
+    const int over = n->plan->values[x->layout.root].over;
+    PUT("v%d[", over < 0 ? x->layout.root : over);
     put_size(n, x->layout.offset);
     put_position(n, x->layout.stride, 0, n->rank);
     PUT("]");
@@ -789,7 +790,7 @@ static void put_columns(nest *n)
 static void put_memories(nest *n)
 {
     for (int i = 0; i < n->n_reads; i++) {
-        bool seen = false;
+        bool seen = n->plan->values[n->reads[i].layout.root].over >= 0; /* the root's */
         for (int k = 0; k < i; k++)
             seen |= n->reads[k].layout.root == n->reads[i].layout.root;
         if (!seen)
