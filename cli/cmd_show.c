@@ -11,7 +11,7 @@ typedef struct settings {
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
-#define STAGES "import,prune,restack,fold,algebra,cse,all"
+#define STAGES "import,prune,restack,checkpoint,fold,algebra,cse,all"
 enum { AFTER_IMPORT, AFTER_ALL = 6 };
 static const char *const stages[] = {NULL, "prune", "restack", "fold", "algebra", "cse", NULL};
 

@@ -37,6 +37,7 @@ typedef struct loop_vjp {
     tpi_nodes out;     /* backward outputs, nodes of the scratch body */
     int n_kept;        /* those of them that are carried */
     tpi_nodes in;      /* operands of the backward loop */
+    tp_tensor *stack;  /* what the forward loop keeps for it, last */
     void *memory;
     size_t memory_bytes;
 } loop_vjp;
@@ -261,17 +262,6 @@ static bool make_outputs(loop_vjp *c)
     return ok;
 }
 
-/* The turns that a condition ends are known when the forward loop has run: when the backward loop reads
- * nothing else of it, it reads the condition. */
-static bool hold_forward(loop_vjp *c)
-{
-    const tpi_at at = c->v.at;
-    tp_tensor *pred = c->v.work->outputs[0], **out = &c->out.v[0];
-    tp_tensor *always = tp_or_at(at.file, at.line, pred, tp_not_at(at.file, at.line, pred));
-    *out = tp_where_at(at.file, at.line, always, *out, tpi_all(at, *out, 0));
-    return (*out)->status == TP_OK;
-}
-
 static bool cut(loop_vjp *c)
 {
     const size_t n = (size_t)c->n_params;
@@ -280,9 +270,7 @@ static bool cut(loop_vjp *c)
         return no_memory(c);
     for (int p = 0; p < c->n_params; p++)
         kept[p] = is_carried(c, p);
-    bool ok = tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
-    if (ok && c->a->has_pred && !c->v.taps.n)
-        ok = hold_forward(c) && tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
+    const bool ok = tpi_vjp_cut(&c->v, kept, c->out.n, c->out.v);
     tpi_give_back(&c->s->ctx->mem, kept, n);
     return ok;
 }
@@ -296,15 +284,14 @@ static bool set_length(loop_vjp *c)
     return c->a->length != TPI_NO_DIM || no_memory(c);
 }
 
-/* Tap i, stacked. */
-static tp_tensor *append_output(loop_vjp *c, int i)
+/* A node of the body, stacked. */
+static tp_tensor *append_output(loop_vjp *c, tp_tensor *t)
 {
-    tp_tensor *origin = tpi_vjp_origin(&c->v, i);
-    if (origin->status != TP_OK)
-        return origin;
-    if (!tpi_body_output(c->a->body, origin))
+    if (t->status != TP_OK)
+        return t;
+    if (!tpi_body_output(c->a->body, t))
         return &c->s->ctx->nil;
-    return tpi_output_of(c->block, c->n_carried + c->a->n_stacked++);
+    return c->stack = tpi_output_of(c->block, c->n_carried + c->a->n_stacked++);
 }
 
 /* ---- the backward loop ----------------------------------------------------------------------------- */
@@ -318,7 +305,8 @@ static bool take(loop_vjp *c, tpi_body *to, const tp_tensor *stands_for, tp_tens
                                   outer->shape + lead, NULL);
     if (p->status != TP_OK)
         return false;
-    tpi_vjp_set(&c->v, stands_for, p);
+    if (stands_for)
+        tpi_vjp_set(&c->v, stands_for, p);
     tpi_nodes_push(&c->in, outer);
     return !c->in.failed || no_memory(c);
 }
@@ -349,16 +337,28 @@ static bool take_carried(loop_vjp *c, tpi_body *to)
     return ok;
 }
 
+/* Is it what a loop that a condition ended kept of as many turns? */
+static bool tells_count(const loop_vjp *c, const tp_tensor *xs)
+{
+    if (xs->op != &tpi_op_output || xs->in[0]->op != &tpi_op_loop)
+        return false;
+    const tpi_loop_attrs *from = xs->in[0]->attrs;
+    return from->has_pred && from->length == c->a->count;
+}
+
 static bool take_slices(loop_vjp *c, tpi_body *to, int *n)
 {
     const tpi_vjp *v = &c->v;
     const int before = c->in.n;
     bool ok = true;
     for (int p = 1; p < c->n_params && ok; p++)
-        if (is_slice(c, p) && v->need[v->work->params[p]->index])
+        if (is_slice(c, p) &&
+            (v->need[v->work->params[p]->index] || tells_count(c, outer_of(c, p))))
             ok = take(c, to, v->work->params[p], turns_taken(c, outer_of(c, p)), true);
     for (int i = 0; i < v->taps.n && ok; i++)
-        ok = take(c, to, v->taps.v[i], append_output(c, i), true);
+        ok = take(c, to, v->taps.v[i], append_output(c, tpi_vjp_origin(&c->v, i)), true);
+    if (ok && c->a->has_pred && !v->taps.n) /* the turns are known when that loop has run */
+        ok = take(c, to, NULL, append_output(c, c->a->body->outputs[0]), true);
     for (int i = c->n_carried; i < c->n_cots && ok; i++)
         if (c->given[i])
             ok = take(c, to, c->seed[i], c->cot[i], true);
@@ -416,7 +416,8 @@ static tp_tensor *when_turned(const loop_vjp *c, tp_tensor *t, bool swap)
     const int64_t n = c->a->length;
     tp_tensor *zero = tp_scalar_like_at(at.file, at.line, t, 0);
     const int64_t axis = 0;
-    tp_tensor *turns = tp_broadcast_at(at.file, at.line, zero, 1, &n);
+    tp_tensor *turns =
+        c->a->has_pred ? c->stack : tp_broadcast_at(at.file, at.line, zero, 1, &n);
     turns = tp_extent_at(at.file, at.line, turns, 1, &axis, TP_I64);
     tp_tensor *some =
         tp_gt_at(at.file, at.line, turns, tp_scalar_like_at(at.file, at.line, turns, 0));

@@ -89,6 +89,21 @@ static bool mark_params(use *u, const tp_tensor *block, const tpi_nodes *nodes)
     return more;
 }
 
+/* A loop of as many turns as another one took, which a condition ended, keeps one slice of that, read
+ * or not: the number is known when that one has run. */
+static void keep_count(use *u, const tp_tensor *loop)
+{
+    const tpi_loop_attrs *a = loop->attrs;
+    bool kept = !tpi_dim_is_symbolic(a->count);
+    for (int64_t i = a->n_carried; i < a->n_carried + a->n_slices && !kept; i++) {
+        const tp_tensor *x = loop->in[a->has_pred + i];
+        const tpi_loop_attrs *from =
+            x->op == &tpi_op_output && x->in[0]->op == &tpi_op_loop ? x->in[0]->attrs : NULL;
+        kept = from && from->has_pred && from->length == a->count;
+        u->param[1 + i] |= kept;
+    }
+}
+
 /* Completes u->output and u->param from the outputs that are read; false: no memory. */
 static bool close_needs(use *u, const tp_tensor *block)
 {
@@ -108,6 +123,7 @@ static bool close_needs(use *u, const tp_tensor *block)
     }
     if (block->op == &tpi_op_loop) {
         const int64_t carried = ((const tpi_loop_attrs *)block->attrs)->n_carried;
+        keep_count(u, block);
         u->param[0] = true;
         for (int64_t i = 0; i < carried; i++)
             u->param[1 + i] = u->output[i];

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static const tpi_pass *const passes[] = {&tpi_pass_restack, &tpi_pass_fold, &tpi_pass_algebra,
-                                         &tpi_pass_cse};
+static const tpi_pass *const passes[] = {&tpi_pass_restack, &tpi_pass_checkpoint,
+                                         &tpi_pass_fold, &tpi_pass_algebra, &tpi_pass_cse};
 enum { N_PASSES = sizeof passes / sizeof *passes, MAX_ROUNDS = 8 };
 
 bool tpi_list_has(const char *list, const char *name)
@@ -22,7 +22,7 @@ bool tpi_list_has(const char *list, const char *name)
 }
 
 /* fuse is the plan's (codegen/plan.c) */
-const char tpi_pass_names[] = "restack,fold,algebra,cse,fuse";
+const char tpi_pass_names[] = "restack,checkpoint,fold,algebra,cse,fuse";
 
 static const char no_pass[] = "prune"; /* as a pass to stop after */
 
