@@ -4,11 +4,23 @@
  *         cell(m, tp_select(x, 0, i), &h, &c);
  *
  * An LSTM reads pairs (number, mark), 5 to 200 of them; two are marked, and it shall tell the sum
- * of their numbers. The whole training step is one captured function. It is trained twice from the
- * same seed, eagerly and captured: both give the same bits.
+ * of their numbers. The whole training step is one captured function. It is trained from the same
+ * seed eagerly, captured, and declared pure: all give the same bits.
  *
- *     rnn [--steps N] [--hidden N] [--batch N] [--longest N] [--seed N] */
+ * Then a net that reads in both directions, over rows of different lengths in one batch, its loops a
+ * tp_for and a tp_for_back:
+ *
+ *     tp_for (tp_dim(gates, 0), &h, &c) {
+ *         one turn; where the row has ended, h and c stay as they are
+ *     }
+ *
+ * Its step runs eagerly, captured, and as one static graph for all lengths: the bits are the same,
+ * and the gradient past a row's end is exactly zero.
+ *
+ *     rnn [--steps N] [--hidden N] [--batch N] [--longest N] [--seed N]
+ *         [--engine reference|auto|c] */
 #include "dice.h"
+#include "forms.h"
 #include "show.h"
 #include <tapir/tapir.h>
 
@@ -20,6 +32,7 @@ enum { SHORTEST = 5, N_PARAMS = 5 };
 
 typedef struct settings {
     int64_t steps, hidden, batch, longest, seed;
+    tp_engine engine;
 } settings;
 
 typedef struct model {
@@ -108,15 +121,15 @@ static void sequences(tp_ctx *tp, const settings *s, uint64_t *state, tp_tensor 
 
 /* ---- one training ------------------------------------------------------------------------ */
 
-typedef struct outcome {
+typedef struct training {
     float *losses, *params; /* to be freed */
     int64_t n_params;
     double seconds;
     tp_function_stats stats;
     bool good;
-} outcome;
+} training;
 
-static void read_params(const model *m, outcome *o)
+static void read_params(const model *m, training *o)
 {
     for (int i = 0; i < N_PARAMS; i++)
         o->n_params += tp_count(m->params[i]);
@@ -129,18 +142,19 @@ static void read_params(const model *m, outcome *o)
     }
 }
 
-static void train(const settings *s, bool eager, outcome *o)
+static void train(const settings *s, form how, training *o)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = (uint64_t)s->seed});
     uint64_t state = (uint64_t)s->seed;
     model m = model_new(tp, s);
-    tp_function *f =
-        tp_function_new(tp, "step", step, &m, &(tp_function_options){.eager = eager});
+    const tp_function_options opt = {
+        .engine = s->engine, .eager = how == FORM_EAGER, .pure = how == FORM_PURE};
+    tp_function *f = tp_function_new(tp, "step", step, &m, &opt);
     o->losses = calloc((size_t)s->steps, sizeof *o->losses);
     const double start = seconds_now();
     double sum = 0;
     int64_t n = 0, lengths = 0;
-    printf("%s:\n", eager ? "eagerly" : "captured");
+    printf("%s:\n", form_name(how));
     for (int64_t i = 0; i < s->steps && tp_error(tp) == TP_OK && o->losses; i++) {
         tp_scope_begin(tp);
         tp_tensor *x, *y;
@@ -169,6 +183,183 @@ static void train(const settings *s, bool eager, outcome *o)
     tp_close(tp);
 }
 
+/* The same training in another form, beside the eager one. */
+static bool train_as(const settings *s, form how, const training *eager)
+{
+    training t = {.good = false};
+    train(s, how, &t);
+    const size_t n_losses = (size_t)s->steps * sizeof *t.losses,
+                 n_params = (size_t)eager->n_params * sizeof *t.params;
+    const bool same = t.good && eager->good && memcmp(eager->losses, t.losses, n_losses) == 0 &&
+                      memcmp(eager->params, t.params, n_params) == 0;
+    printf("seconds: eagerly %.1f, %s %.1f\n", eager->seconds, form_name(how), t.seconds);
+    show_counts(&t.stats, same);
+    free(t.losses);
+    free(t.params);
+    return same;
+}
+
+/* ---- rows of different lengths, both directions ----------------------------------------------- */
+
+enum { ROWS = 5, UNITS = 6, CALLS = 40, LONG = 12, PER_WAY = 3 };
+
+typedef struct both_ways {
+    tp_tensor *w[2 * PER_WAY]; /* of either direction: wx, wh, b, as above */
+    tp_dense last;             /* [2 * UNITS, 1] */
+    tp_optimizer *adam;
+} both_ways;
+
+static void *both_ways_new(tp_ctx *tp)
+{
+    both_ways *m = tp_alloc(tp, sizeof *m);
+    if (!m)
+        return NULL;
+    static const char *const names[] = {"wx", "wh", "b", "wx.back", "wh.back", "b.back"};
+    tp_tensor *params[2 * PER_WAY + 2];
+    for (int i = 0; i < 2 * PER_WAY; i++) {
+        const int64_t rows[PER_WAY] = {2, UNITS, 4 * UNITS};
+        tp_tensor *t = drawn(tp, (uint64_t)i + 1, TP_F32, i % PER_WAY == 2 ? 1 : 2,
+                             (const int64_t[]){rows[i % PER_WAY], 4 * UNITS}, -0.5, 0.5);
+        params[i] = m->w[i] = tp_param(t, names[i]);
+    }
+    m->last = tp_dense_new(tp, "last", 2 * UNITS, 1);
+    params[2 * PER_WAY] = m->last.w;
+    params[2 * PER_WAY + 1] = m->last.b;
+    m->adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 2 * PER_WAY + 2, params);
+    return m;
+}
+
+/* A turn of a row that has ended changes nothing: alive [ROWS, 1]. */
+static void masked_cell(const model *m, tp_tensor *gates, tp_tensor *alive, tp_tensor **h,
+                        tp_tensor **c)
+{
+    tp_tensor *h1 = *h, *c1 = *c;
+    cell(m, gates, &h1, &c1);
+    *h = tp_where(alive, h1, *h);
+    *c = tp_where(alive, c1, *c);
+}
+
+/* x [length, ROWS, 2], lengths [ROWS] -> the last state [ROWS, UNITS] of one direction. */
+static tp_tensor *read_rows(tp_tensor *const *w, tp_tensor *x, tp_tensor *lengths, bool back)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    const model m = {.wh = w[1]};
+    tp_tensor *gates = tp_linear(x, w[0], w[2]), *ends = tp_unsqueeze(lengths, 1);
+    tp_tensor *h = tp_broadcast(tp_scalar_like(x, 0), TP_DIMS(ROWS, UNITS)), *c = h;
+    if (back) {
+        tp_for_back (tp_dim(gates, 0), &h, &c) {
+            masked_cell(&m, tp_each(gates), tp_lt(tp_turn(tp), ends), &h, &c);
+        }
+    } else {
+        tp_for (tp_dim(gates, 0), &h, &c) {
+            masked_cell(&m, tp_each(gates), tp_lt(tp_turn(tp), ends), &h, &c);
+        }
+    }
+    return h;
+}
+
+/* x, lengths, right answers -> the loss, its gradient to x, and whether a step was taken. */
+static void both_ways_step(void *user, int n_in, tp_tensor *const *in, int n_out,
+                           tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    const both_ways *m = user;
+    tp_tensor *x = tp_require_grad(tp_detach(in[0]));
+    tp_tensor *const ends[2] = {read_rows(m->w, x, in[1], false),
+                                read_rows(m->w + PER_WAY, x, in[1], true)};
+    out[0] = tp_mse(tp_dense_apply(&m->last, tp_concat(2, ends, 1)), in[2]);
+    out[1] = tp_grad(out[0], x);
+    out[2] = tp_optimizer_step(m->adam, out[0]);
+}
+
+/* What lies past the end of a row is `noise` times something. */
+static void rows(tp_ctx *tp, int64_t call, float noise, tp_tensor **in)
+{
+    uint64_t state = (uint64_t)call * 31 + 7;
+    float x[LONG * ROWS * 2], y[ROWS];
+    int64_t lengths[ROWS], length = 1 + dice(&state, LONG);
+    for (int r = 0; r < ROWS; r++) {
+        lengths[r] = r ? 1 + dice(&state, (uint32_t)length) : length;
+        y[r] = 0;
+        for (int64_t t = 0; t < length; t++)
+            for (int k = 0; k < 2; k++) {
+                float *at = &x[(t * ROWS + r) * 2 + k];
+                *at = (float)dice_between(&state, -1, 1);
+                if (t >= lengths[r])
+                    *at *= noise;
+                else if (t == 0 || t == lengths[r] - 1)
+                    y[r] += *at;
+            }
+    }
+    in[0] = tp_tensor_new(tp, TP_F32, TP_DIMS(length, ROWS, 2), x);
+    in[1] = tp_tensor_new(tp, TP_I64, TP_DIMS(ROWS), lengths);
+    in[2] = tp_tensor_new(tp, TP_F32, TP_DIMS(ROWS, 1), y);
+}
+
+static void quiet_rows(tp_ctx *tp, int64_t call, tp_tensor **in)
+{
+    rows(tp, call, 1, in);
+}
+
+static void noisy_rows(tp_ctx *tp, int64_t call, tp_tensor **in)
+{
+    rows(tp, call, -1000, in);
+}
+
+/* Is the gradient exactly zero past each row's end, and somewhere not before it? */
+static bool zero_past_ends(const outcome *o)
+{
+    bool zero = true, some = true;
+    tp_ctx *tp = tp_open(NULL);
+    for (int64_t call = 0; call < CALLS; call++) {
+        tp_tensor *in[3];
+        double g[LONG * ROWS * 2];
+        int64_t ends[ROWS] = {0};
+        quiet_rows(tp, call, in);
+        tp_read(in[1], ends, sizeof ends);
+        const int64_t n = outcome_read(o, call, 1, g, LONG * ROWS * 2);
+        zero = zero && n > 0;
+        for (int64_t r = 0; r < ROWS; r++) {
+            bool any = false;
+            for (int64_t i = 0; i < n; i++)
+                if (i / 2 % ROWS == r && i / 2 / ROWS >= ends[r])
+                    zero = zero && g[i] == 0;
+                else if (i / 2 % ROWS == r)
+                    any = any || g[i] != 0;
+            some = some && any;
+        }
+    }
+    tp_close(tp);
+    printf("  the gradient past the end of a row is %s\n", zero && some ? "zero" : "NOT ZERO");
+    return zero && some;
+}
+
+static bool run_both_ways(tp_engine engine)
+{
+    static const form forms[] = {FORM_MATCHED, FORM_PURE, FORM_GRAPH};
+    work w = {.name = "rows of their own lengths, tp_for and tp_for_back",
+              .body = both_ways_step,
+              .n_in = 3,
+              .n_out = 3,
+              .calls = CALLS,
+              .make = both_ways_new,
+              .inputs = quiet_rows,
+              .varies = "n  "};
+    outcome quiet;
+    bool good = work_show(&w, 3, forms, engine, &quiet);
+    good = zero_past_ends(&quiet) && good;
+    w.inputs = noisy_rows;
+    outcome noisy = work_run(&w, FORM_EAGER, engine);
+    const bool frozen = noisy.good && noisy.n_bytes == quiet.n_bytes &&
+                        memcmp(noisy.bytes, quiet.bytes, quiet.n_bytes) == 0;
+    printf("  what lies past the end of a row %s\n", frozen ? "changes nothing" : "MATTERS");
+    outcome_free(&noisy);
+    outcome_free(&quiet);
+    return good && frozen;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
 static bool parse(int argc, char **argv, settings *s)
 {
     static const char *const names[] = {"--steps", "--hidden", "--batch", "--longest",
@@ -176,7 +367,8 @@ static bool parse(int argc, char **argv, settings *s)
     int64_t *const values[] = {&s->steps, &s->hidden, &s->batch, &s->longest, &s->seed};
     static const int64_t least[] = {5, 1, 1, SHORTEST, 0};
     for (int i = 1; i < argc; i += 2) {
-        bool good = false;
+        bool good = i + 1 < argc && strcmp(argv[i], "--engine") == 0 &&
+                    engine_named(argv[i + 1], &s->engine);
         for (int k = 0; k < 5 && i + 1 < argc; k++) {
             if (strcmp(argv[i], names[k]) != 0)
                 continue;
@@ -187,7 +379,7 @@ static bool parse(int argc, char **argv, settings *s)
         }
         if (!good) {
             fprintf(stderr, "usage: rnn [--steps N] [--hidden N] [--batch N] [--longest N] "
-                            "[--seed N]\n");
+                            "[--seed N] [--engine reference|auto|c]\n");
             return false;
         }
     }
@@ -199,25 +391,11 @@ int main(int argc, char **argv)
     settings s = {.steps = 1000, .hidden = 16, .batch = 16, .longest = 200, .seed = 1};
     if (!parse(argc, argv, &s))
         return 2;
-    outcome eager = {.good = false}, captured = {.good = false};
-    train(&s, true, &eager);
-    train(&s, false, &captured);
-    const bool good = eager.good && captured.good;
-    const bool same =
-        good &&
-        memcmp(eager.losses, captured.losses, (size_t)s.steps * sizeof *eager.losses) == 0 &&
-        memcmp(eager.params, captured.params, (size_t)eager.n_params * sizeof *eager.params) ==
-            0;
-    printf("seconds: eagerly %.1f, captured %.1f\n", eager.seconds, captured.seconds);
-    const tp_function_stats t = captured.stats;
-    printf("calls %lld user_calls %lld recordings %lld segments %lld "
-           "compilations %lld "
-           "bits_equal %s\n",
-           (long long)t.calls, (long long)t.user_calls, (long long)t.recordings,
-           (long long)t.segments, (long long)t.compilations, same ? "yes" : "no");
+    training eager = {.good = false};
+    train(&s, FORM_EAGER, &eager);
+    bool good = train_as(&s, FORM_MATCHED, &eager);
+    good = train_as(&s, FORM_PURE, &eager) && good;
     free(eager.losses);
     free(eager.params);
-    free(captured.losses);
-    free(captured.params);
-    return !same;
+    return !(run_both_ways(s.engine) && good);
 }

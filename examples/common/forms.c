@@ -277,19 +277,23 @@ bool show_error(const char *what, double worst, double bound)
     return good;
 }
 
-bool parse_engine(int argc, char **argv, tp_engine *engine)
+bool engine_named(const char *name, tp_engine *engine)
 {
     static const char *const names[] = {"auto", "reference", "c"};
     static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_REFERENCE, TP_ENGINE_C};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *engine = engines[i];
+            return true;
+        }
+    return false;
+}
+
+bool parse_engine(int argc, char **argv, tp_engine *engine)
+{
     *engine = TP_ENGINE_AUTO;
-    bool good = argc == 1 || (argc == 3 && strcmp(argv[1], "--engine") == 0);
-    if (good && argc == 3) {
-        int i = 0;
-        while (i < 3 && strcmp(argv[2], names[i]) != 0)
-            i++;
-        good = i < 3;
-        *engine = engines[i % 3];
-    }
+    const bool good = argc == 1 || (argc == 3 && strcmp(argv[1], "--engine") == 0 &&
+                                    engine_named(argv[2], engine));
     if (!good)
         fprintf(stderr, "usage: %s [--engine reference|auto|c]\n", argv[0]);
     return good;

@@ -68,6 +68,8 @@ void show_counts(const tp_function_stats *s, bool bits_equal);
 /* "what: WORST, at most BOUND"; false, and said, when it is more or no number. */
 bool show_error(const char *what, double worst, double bound);
 
+/* "reference", "auto" or "c"; false: it is none of them. */
+bool engine_named(const char *name, tp_engine *engine);
 /* `--engine reference|auto|c` of a command line; false, and said, when there is anything else. */
 bool parse_engine(int argc, char **argv, tp_engine *engine);
 

@@ -21,6 +21,11 @@ static const char *const numbers[] = {
 #include "program.def"
 };
 
+static const char *const preds[] = {
+#define PRED(name, ...) #__VA_ARGS__,
+#include "program.def"
+};
+
 /* ---- making ------------------------------------------------------------------------------ */
 
 static int below(uint64_t *s, int n)
@@ -28,14 +33,51 @@ static int below(uint64_t *s, int n)
     return (int)(unit_random(s) >> 33) % n;
 }
 
-static int pick_do(uint64_t *s)
+/* May a pure function do it? It keeps nothing in C but tensors, and has no effect but on them. */
+static bool is_pure(const char *text)
+{
+    static const char *const words[] = {
+        "k[",       "d[",   "st->c",   "st->r",          "st->old", "note_",
+        "remember", "say(", "tp_seed", "tp_clear_error", "tp_item", "st->call"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(text, words[i]))
+            return false;
+    return true;
+}
+
+/* Is a function that does it replayed? It assigns whole variables that it reads by no view, and leaves
+ * no gradients. */
+static bool is_replayed(const char *text)
+{
+    static const char *const words[] = {"tp_assign(tp_",   "tp_assign(v[", "tp_backward",
+                                        "tp_select(st->w", "= st->p",      "= st->q",
+                                        "= st->z",         "tp_grad_of"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(text, words[i]))
+            return false;
+    return true;
+}
+
+static int pick_do(uint64_t *s, const program *p)
 {
     int sum = 0;
     for (int i = 0; i < N_DO; i++)
         sum += dos[i].weight;
-    int at = below(s, sum), i = 0;
-    while (at >= dos[i].weight)
-        at -= dos[i++].weight;
+    for (;;) {
+        int at = below(s, sum), i = 0;
+        while (at >= dos[i].weight)
+            at -= dos[i++].weight;
+        if ((!p->pure || is_pure(dos[i].text)) && (!p->replays || is_replayed(dos[i].text)))
+            return i;
+    }
+}
+
+/* One of n rows. */
+static int pick_row(uint64_t *s, bool pure, int n, const char *const *texts)
+{
+    int i = below(s, n);
+    while (pure && !is_pure(texts[i]))
+        i = below(s, n);
     return i;
 }
 
@@ -45,7 +87,7 @@ static int make_list(uint64_t *s, program *p, int want, int depth, bool loop, bo
     int first = NONE, *link = &first;
     for (int k = 0; k < want && p->n < MAX_STATEMENTS; k++) {
         const int at = p->n++, r = depth < 3 ? below(s, 100) : 50 + below(s, 50);
-        statement t = {.act = pick_do(s),
+        statement t = {.act = pick_do(s, p),
                        .d = below(s, 2 + 2 * below(s, 2)), /* more often what is returned */
                        .a = below(s, 4),
                        .b = below(s, 4),
@@ -57,13 +99,13 @@ static int make_list(uint64_t *s, program *p, int want, int depth, bool loop, bo
         const int inner = 1 + below(s, 5);
         if (r < 10) {
             t.act = A_IF;
-            t.what = below(s, N_WHEN);
+            t.what = pick_row(s, p->pure, N_WHEN, whens);
             t.body = make_list(s, p, inner, depth + 1, loop, calls);
             if (below(s, 2))
                 t.other = make_list(s, p, inner, depth + 1, loop, calls);
         } else if (r < 15) {
             t.act = A_FOR;
-            t.what = below(s, N_TIMES);
+            t.what = pick_row(s, p->pure, N_TIMES, numbers);
             t.body = make_list(s, p, inner, depth + 1, true, calls);
         } else if (r < 17) {
             t.act = A_SCOPE;
@@ -73,9 +115,15 @@ static int make_list(uint64_t *s, program *p, int want, int depth, bool loop, bo
             t.body = make_list(s, p, inner, depth + 1, loop, calls);
         } else if (r < 23 && calls) {
             t.act = A_CALL;
+        } else if (r >= 23 && r < 31) { /* no break leaves a block */
+            t.act = r < 27 ? B_IF : r < 29 ? B_WHILE : B_FOR;
+            t.what = below(s, N_PRED);
+            t.body = make_list(s, p, inner, depth + 1, false, calls);
+            if (t.act == B_IF && below(s, 2))
+                t.other = make_list(s, p, inner, depth + 1, false, calls);
         } else if (r >= 97 && loop) {
             t.act = A_BREAK;
-            t.what = below(s, N_WHEN);
+            t.what = pick_row(s, p->pure, N_WHEN, whens);
         }
         p->all[at] = t;
         *link = at;
@@ -92,13 +140,16 @@ void program_make(uint64_t seed, program *p)
     *p = (program){.seed = seed, .calls = 3 + below(&s, 9)};
     const int size = below(&s, 4) ? 5 + below(&s, 12) : 15 + below(&s, 25);
     const bool calls = below(&s, 2);
+    p->pure = below(&s, 3) == 0;
+    p->replays = p->pure && below(&s, 3);
     p->called = calls ? make_list(&s, p, 2 + below(&s, 6), 1, false, false) : NONE;
     p->main = make_list(&s, p, size, 0, false, calls);
     p->fixed_size = below(&s, 2);
     p->marks = below(&s, 3) == 0;
     p->outside = below(&s, 3) == 0;
     p->moves = below(&s, 2);
-    p->second = below(&s, 6);
+    p->second = p->replays ? 0 : below(&s, 6);
+    p->outside = p->outside && !p->replays;
 }
 
 /* ---- printing ---------------------------------------------------------------------------- */
@@ -139,6 +190,22 @@ static void put_list(const program *p, int at, int depth, FILE *out)
             put_text(t, numbers[t->what], out);
             fprintf(out, "; i < n; i++) {\n");
             break;
+        case B_IF:
+            fprintf(out, "tp_if (");
+            put_text(t, preds[t->what], out);
+            fprintf(out, ", all) {\n");
+            break;
+        case B_WHILE:
+            fprintf(out, "n = %d; tp_while (n > 0 and ", t->i % 4);
+            put_text(t, preds[t->what], out);
+            fprintf(out, ", &n, all) { n = n - 1;\n");
+            break;
+        case B_FOR:
+            fprintf(out,
+                    "tp_for%s (tp_size(x, 0), all) { v[%d] += tp_each(x); and at its end: "
+                    "tp_emit(&m[%d], v[%d]);\n",
+                    t->i % 2 ? "_back" : "", t->d, t->d, t->a);
+            break;
         case A_BREAK:
             fprintf(out, "if (");
             put_text(t, whens[t->what], out);
@@ -176,8 +243,11 @@ void program_print(const program *p, FILE *out)
     }
     fprintf(out, "main(x, y) -> m[0], v[0], s[0]\n%s", head);
     put_list(p, p->main, 0, out);
-    fprintf(out, "%d calls, %s sizes, y is %s%s%s%s\n", p->calls,
-            p->fixed_size ? "equal" : "different", seconds[p->second],
+    fprintf(out, "%s%d calls, %s sizes, y is %s%s%s%s\n",
+            p->replays ? "pure and replayed; "
+            : p->pure  ? "pure; "
+                       : "",
+            p->calls, p->fixed_size ? "equal" : "different", seconds[p->second],
             p->marks ? ", x is marked at times" : "",
             p->outside ? ", gradients asked from outside" : "",
             p->moves ? ", state changed between calls" : "");

@@ -4,6 +4,7 @@
 #define TAPIR_TEST_PROGRAM_H
 
 #include "both.h"
+#include "tapir/control.h"
 
 typedef enum action {
 #define DO(name, weight, ...) DO_##name,
@@ -14,7 +15,10 @@ typedef enum action {
     A_BREAK,     /* of the innermost loop, when `what` */
     A_SCOPE,     /* body in a scope of its own; its slots are kept */
     A_SILENT,    /* body with recording off */
-    A_CALL       /* of the other function */
+    A_CALL,      /* of the other function */
+    B_IF,        /* blocks over all slots; `what` is the condition; body and other */
+    B_WHILE,     /* i % 4 turns at most */
+    B_FOR        /* over the rows of x; backwards when i is odd; what is stacked becomes m[d] */
 } action;
 
 typedef enum condition {
@@ -28,6 +32,12 @@ typedef enum times {
 #include "program.def"
     N_TIMES
 } times;
+
+typedef enum block_condition {
+#define PRED(name, ...) PRED_##name,
+#include "program.def"
+    N_PRED
+} block_condition;
 
 enum { MAX_STATEMENTS = 120, NONE = -1 };
 
@@ -46,6 +56,8 @@ typedef struct program {
     bool fixed_size;     /* all calls have as many rows */
     bool marks, outside; /* x requires a gradient at times; gradients are asked from outside */
     bool moves;          /* C changes state and draws between calls */
+    bool pure;           /* both bodies keep the promise of a pure function */
+    bool replays;        /* and do nothing for which one is not replayed */
     int second;          /* what is y: see program_run.c */
 } program;
 

@@ -28,6 +28,17 @@ static void remember(state *st, tp_tensor *t)
     tp_release(was);
 }
 
+/* d (the size of dy/dx) / dx, plus v. */
+static tp_tensor *twice_at(const char *file, int line, tp_tensor *y, tp_tensor *x, tp_tensor *v)
+{
+    tp_tensor *g = tp_grad_at(file, line, y, x);
+    if (!tp_requires_grad(g))
+        return tp_add_at(file, line, g, v);
+    tp_tensor *size = tp_sum_at(file, line, tp_mul_at(file, line, g, g), TP_ALL, false);
+    return tp_add_at(file, line, tp_grad_at(file, line, size, x), v);
+}
+#define twice(...) twice_at(TP_PLACE, __VA_ARGS__)
+
 /* Rows call it p. */
 #define p p_
 #undef TP_PLACE
@@ -84,7 +95,75 @@ static int times_of(state *st, frame *f, const statement *t, int line)
     }
 }
 
+static tp_tensor *pred_of(state *st, frame *f, const statement *t, int line)
+{
+    NAMES;
+    switch (t->what) {
+#define PRED(name, ...)                                                                        \
+    case PRED_##name:                                                                          \
+        return __VA_ARGS__;
+#include "program.def"
+    default:
+        return NULL;
+    }
+}
+
 #undef p
+
+static bool run_list(state *st, frame *f, int at);
+
+#define ALL_SLOTS                                                                              \
+    &f->m[0], &f->m[1], &f->m[2], &f->m[3], &f->v[0], &f->v[1], &f->v[2], &f->v[3], &f->s[0],  \
+        &f->s[1], &f->s[2], &f->s[3]
+
+/* The body of a tp_for, and what is around it. */
+static void turn(state *st, frame *f, const statement *t, int line, tp_tensor **stacked)
+{
+    f->v[t->d] = tp_add(f->v[t->d], tp_each(f->x));
+    run_list(st, f, t->body);
+    tp_emit(stacked, f->v[t->a]);
+    f->i++;
+}
+
+static void run_block(state *st, frame *f, const statement *t, int line)
+{
+    tp_ctx *tp = st->b->tp;
+    const int64_t was = f->i;
+    tp_tensor *stacked = NULL, *n = tp_scalar(tp, TP_I64, t->i % 4);
+    f->i = 0;
+    switch (t->act) {
+    case B_IF:
+        f->i = was;
+        tp_if (pred_of(st, f, t, line), ALL_SLOTS) {
+            run_list(st, f, t->body);
+        }
+        tp_else
+        {
+            run_list(st, f, t->other);
+        }
+        break;
+    case B_WHILE:
+        tp_while (tp_and(tp_gt(n, tp_scalar(tp, TP_I64, 0)), pred_of(st, f, t, line)), &n,
+                  ALL_SLOTS) {
+            n = tp_sub(n, tp_scalar(tp, TP_I64, 1));
+            run_list(st, f, t->body);
+            f->i++;
+        }
+        break;
+    default:
+        if (t->i % 2) {
+            tp_for_back (tp_size(f->x, 0), ALL_SLOTS) {
+                turn(st, f, t, line, &stacked);
+            }
+        } else {
+            tp_for (tp_size(f->x, 0), ALL_SLOTS) {
+                turn(st, f, t, line, &stacked);
+            }
+        }
+        f->m[t->d] = stacked;
+    }
+    f->i = was;
+}
 
 /* False: a break is under way. */
 static bool run_list(state *st, frame *f, int at)
@@ -125,6 +204,11 @@ static bool run_list(state *st, frame *f, int at)
             tp_recording(st->b->tp, was);
             break;
         }
+        case B_IF:
+        case B_WHILE:
+        case B_FOR:
+            run_block(st, f, t, line);
+            break;
         case A_CALL: {
             tp_tensor *out[3];
             tp_function_call(st->called, TP_TENSORS(f->m[t->a], f->v[t->b]), 3, out);
@@ -153,6 +237,10 @@ static void body(state *st, int first, tp_tensor *const *in, tp_tensor **out)
     out[0] = f.m[0];
     out[1] = f.v[0];
     out[2] = f.s[0];
+    for (int k = 0; k < 3 && st->p->replays; k++) { /* values that are no variables */
+        const int line = 1000 + k;
+        out[k] = tp_detach(tp_add(out[k], tp_scalar_like(out[k], 0)));
+    }
 }
 
 BODY(main_body)

@@ -2,7 +2,7 @@
  *
  *     random_capture [--seed N] [--count N] [--way NAME] [--fork 1] [--print 1]
  *
- * Program i has seed N + i. Most run by the reference and by the eager kernels, a sample by
+ * Program i has seed N + i. Those that keep the promise of a pure function run as one too. Most run by the reference and by the eager kernels, a sample by
  * compiled programs. One that differs is made smaller and printed. */
 #include "c_program.h"
 
@@ -13,12 +13,24 @@
 
 static const both_way plain = {"eager", NULL, {.eager = true}, false};
 static const both_way ways[] = {
-    {"reference", NULL,              {.engine = TP_ENGINE_REFERENCE}, false},
-    {"kernels",   "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},      false},
-    {"auto",      NULL,              {.engine = TP_ENGINE_AUTO},      true },
-    {"C",         NULL,              {.engine = TP_ENGINE_C},         false},
+    {"reference",     NULL,              {.engine = TP_ENGINE_REFERENCE},                              false},
+    {"kernels",       "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},                                   false},
+    {"auto",          NULL,              {.engine = TP_ENGINE_AUTO},                                   true },
+    {"C",             NULL,              {.engine = TP_ENGINE_C},                                      false},
+    {"pure",          NULL,              {.engine = TP_ENGINE_REFERENCE, .pure = true},                false},
+    {"pure kernels",  "/nonexistent/cc", {.engine = TP_ENGINE_AUTO, .pure = true},                     false},
+    {"pure, checked",
+     NULL,                               {.engine = TP_ENGINE_REFERENCE, .pure = true, .check = true},
+     false                                                                                                  },
+    {"pure C",        NULL,              {.engine = TP_ENGINE_C, .pure = true},                        false},
 };
-enum { N_WAYS = sizeof ways / sizeof *ways, N_ALWAYS = 2, SAMPLE = 50 };
+enum { N_WAYS = sizeof ways / sizeof *ways, SAMPLE = 50 };
+
+/* The C compiler works for it: a sample of programs only. */
+static bool compiles(const both_way *w)
+{
+    return w->waits || w->opt.engine == TP_ENGINE_C;
+}
 
 /* ---- comparing --------------------------------------------------------------------------- */
 
@@ -181,8 +193,9 @@ int main(int argc, char **argv)
         if (s.prints)
             program_print(&p, stdout);
         for (int w = 0; w < N_WAYS; w++) {
-            if (s.way ? strcmp(s.way, ways[w].name) != 0
-                      : w >= N_ALWAYS && (!compiler || at % SAMPLE != w))
+            if ((ways[w].opt.pure && !p.pure) ||
+                (s.way ? strcmp(s.way, ways[w].name) != 0
+                       : compiles(&ways[w]) && (!compiler || at % SAMPLE != w)))
                 continue;
             n_runs++;
             if (!run_one(&p, &ways[w], &s, argv[0])) {

@@ -50,6 +50,25 @@ captured_line() {
     [ "$recordings" -le "$2" ] || fail "$recordings calls recorded, more than $2"
 }
 
+# The counts of a form, "HEADING" alone on a line before them: bits are equal, it was called $2 times,
+# its C code ran at most $3 times, and $4 segments (- : any number) were recorded.
+form_line() {
+    line=$(grep -Fx -A 1 -- "$1:" "$out" | tail -n 1)
+    echo "$line" | grep -Eqx \
+        "calls $2 user_calls [0-9]+ recordings [0-9]+ segments [0-9]+ compilations [0-9]+ bits_equal yes" ||
+        fail "the line of \"$1\" is: $line"
+    [ "$(echo "$line" | cut -d ' ' -f 4)" -le "$3" ] || fail "$1: too many runs of the C code: $line"
+    [ "$4" = - ] || [ "$(echo "$line" | cut -d ' ' -f 8)" = "$4" ] || fail "$1: not $4 segments: $line"
+}
+
+# Every line of counts is good, and there are $1 of them; nothing else was found wrong.
+all_forms() {
+    [ "$(grep -c '^calls .* bits_equal yes$' "$out")" = "$1" ] || fail "not $1 forms have equal bits"
+    if grep -Eq 'DIFFERENT|MORE THAN|NOT ZERO|MATTERS|bits_equal no' "$out"; then
+        fail "it says what differs"
+    fi
+}
+
 # The models in $work/models, each with its tensors: ONNX's checker, and ONNX Runtime where that can
 # be had.
 read_by_others() {
@@ -97,14 +116,61 @@ dynamic_model_onnx)
     [ "$(ls "$work/models/dynamic_model" | wc -l)" = 1001 ] || fail "there are not 1000 inputs"
     read_by_others
     ;;
-rnn)
-    run rnn --steps 120 --longest 40 --hidden 8 --batch 4
-    captured_line 120 60
+rnn_*)
+    run rnn --steps 120 --longest 40 --hidden 8 --batch 4 --engine "${test#rnn_}"
+    has 'calls 120 user_calls 120 recordings [0-9]+ segments [0-9]+ compilations [0-9]+ bits_equal yes'
+    both='rows of their own lengths, tp_for and tp_for_back'
+    form_line "$both, matched" 40 40 -
+    form_line "$both, pure" 40 39 -
+    form_line "$both, as a graph" 40 1 1
+    all_forms 5
     ;;
-rnn_learns)
+learns_rnn)
     run rnn
-    captured_line 1000 200
+    captured=$(grep -c '^calls 1000 .* bits_equal yes$' "$out")
+    [ "$captured" = 2 ] || fail "$captured of two captured trainings have equal bits"
     at_least "1 / last error" "$(awk '/step  1000/ { print 1 / $8 }' "$out" | tail -n 1)" 5
+    ;;
+branch_*)
+    run branch --engine "${test#branch_}"
+    nested='three nested branches'
+    row='four branches in a row'
+    form_line "$nested, plain C if, matched" 400 400 7
+    form_line "$nested, plain C if, pure" 100004 4 7
+    form_line "$row, plain C if, matched" 400 400 -
+    form_line "$row, plain C if, pure" 100005 5 -
+    for what in "$nested" "$row"; do
+        has "$what, plain C and blocks: equal values"
+        form_line "$what, tp_if, as a graph" 400 1 1
+        form_line "$what, tp_if with a gradient, as a graph" 400 1 1
+    done
+    all_forms 16
+    ;;
+loops_*)
+    run loops --engine "${test#loops_}"
+    for what in Collatz Newton ODE 'beam search' 'power iteration'; do
+        has "$what, plain C and blocks: equal values"
+        form_line "$what, tp_while, as a graph" '[0-9]+' 1 1
+    done
+    form_line "Collatz, plain C while, pure" 120 40 -
+    all_forms 20
+    ;;
+hvp_*)
+    run hvp --engine "${test#hvp_}"
+    for what in 'Hessian-vector product' 'gradient penalty' 'PINN Laplacian'; do
+        form_line "$what, pure" 12 2 1
+        form_line "$what, as a graph" 12 1 1
+    done
+    form_line 'recurrent net, tp_for, as a graph' 12 1 1
+    form_line 'fixed point, tp_while, as a graph' 12 1 1
+    all_forms 19
+    ;;
+maml_*)
+    run maml --engine "${test#maml_}"
+    form_line 'outer step, plain C for, pure' 150 2 1
+    form_line 'outer step, tp_for, pure' 150 2 1
+    form_line 'outer step, tp_for, as a graph' 150 1 1
+    all_forms 6
     ;;
 finetune)
     run finetune --save "$work/digits.onnx"
