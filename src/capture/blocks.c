@@ -686,12 +686,16 @@ static bool is_empty(const tpi_flow *w, const tpi_node *look, int edge)
     return look->edges[edge].back;
 }
 
+/* Edges beside which an operand has not been seen. For an argument that is used as it is, those on which
+ * nothing happens: others make something, and what C does with that is looked at by itself. */
 static bool doubt_edges(tpi_flow *w, tpi_port *p)
 {
+    const bool computed = w->nodes[p->node].in[p->k].source.kind != TPI_SOURCE_EXTERN;
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
         for (int e = 0; e < n->n_edges && n->kind == TPI_STEP_LOOK && n->n_edges > 1; e++)
-            if (is_empty(w, n, e) && !is_known_beside(w, p->node, p->k, d, &n->edges[e]) &&
+            if ((computed || is_empty(w, n, e)) &&
+                !is_known_beside(w, p->node, p->k, d, &n->edges[e]) &&
                 !add_doubt(w, p, n->block, e))
                 return false;
     }
@@ -731,8 +735,8 @@ static bool doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p)
     const tp_tensor *h = bs->regs[p->reg].header;
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
-        if (!same_type(n, h) || source_has(w, s, d) ||
-            !may_mean(w, s, d) || is_known_beside(w, p->node, p->k, d, NULL))
+        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d) ||
+            is_known_beside(w, p->node, p->k, d, NULL))
             continue;
         if (!add_doubt(w, p, n->block, -1))
             return false;

@@ -351,12 +351,15 @@ static bool look_ahead(putting *u, int look)
     }
 }
 
+/* Where there have been contradictions, to the return only. */
 static int find_join(const putting *u)
 {
     bool passed = false;
-    for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++)
-        if (follow(u, u->ahead[i], &passed) != FOLLOWS_NOT)
+    for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++) {
+        const follows how = follow(u, u->ahead[i], &passed);
+        if (how == FOLLOWS || (how == FOLLOWS_TO_NEW && u->w->caution == 0))
             return u->ahead[i];
+    }
     return -1;
 }
 

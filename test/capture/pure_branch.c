@@ -195,8 +195,8 @@ static const kind kinds[] = {
     {"many",          many,          2, 1, MANY + 1},
     {"crossed",       crossed,       1, 1, 4       },
     {"dangling",      dangling,      1, 1, 4       },
-    {"silent",        silent,        1, 1, 4     },
-    {"best",          best,          1, 1, 16    },
+    {"silent",        silent,        1, 1, 4       },
+    {"best",          best,          1, 1, 16      },
     {"chosen",        chosen,        1, 1, 8       },
     {"returns",       returns,       1, 2, 4       },
 };

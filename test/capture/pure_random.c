@@ -121,8 +121,9 @@ static void run_while(run *r, int i)
     for (int turn = 0; turn < 7 && holds(r, s, 1); turn++) {
         run_some(r, i + 1, s->n_then);
         const int line = r->p->same_line ? 0 : s->line + 2; /* it ends */
-        r->v[s->a] = tp_sub_at(file_of(r), line, tp_mul(r->v[s->a], tp_scalar_like(r->v[s->a], 0.5)),
-                               tp_scalar_like(r->v[s->a], 0.25));
+        r->v[s->a] =
+            tp_sub_at(file_of(r), line, tp_mul(r->v[s->a], tp_scalar_like(r->v[s->a], 0.5)),
+                      tp_scalar_like(r->v[s->a], 0.25));
     }
 }
 
@@ -235,7 +236,7 @@ static bool is_right(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = 1, count = 200;
+    uint64_t seed = 1, count = 100;
     int failed = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 1; i + 1 < argc; i += 2) {
