@@ -70,7 +70,7 @@ TP_FN(tp_graph *, tp_onnx_load_bytes, tp_ctx *tp, const void *bytes, size_t size
  *     input "x" float "batch" 3 224 224       name, type, sizes; those that are fed
  *     output "y" float "batch" 1000           "?" in place of sizes that are not told
  *     input "z" optional(sequence(float)) ?   the type of what is no tensor is one word, too
- *     op 20 "" "Conv"                         how many, domain, operator */
+ *     op 20 "" "Conv"                         how many, domain, operator; bodies too */
 TP_FN(char *, tp_onnx_summary, tp_ctx *tp, const char *path);
 #define tp_onnx_summary(...) tp_onnx_summary_at(TP_PLACE, __VA_ARGS__)
 

@@ -141,6 +141,8 @@ void tpi_onnx_loop_leave(tpi_onnx_loop *l);
  * [n_carried + n_stacked] are the values at the end of a turn, and then the results. */
 bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int n_stacked,
                        tp_tensor **out);
+/* A Slice that begins where only a run knows, by a length that is known: *done, or it is none. */
+bool tpi_onnx_slice_at(tpi_onnx_op *o, bool *done);
 /* Counts n more nodes against the limit of one model; false after an error. Before unrolling. */
 bool tpi_onnx_spend(tpi_onnx_op *o, int64_t n);
 /* The element type of an attribute or model, or TP_N_DTYPES after an error. */

@@ -5,6 +5,15 @@
 
 #include <string.h>
 
+tpi_body *tpi_onnx_new_body(tpi_onnx_op *o)
+{
+    tpi_body *b = tpi_body_new(o->im->g, o->at);
+    if (!b)
+        tpi_onnx_bad(o->im->m, o->ctx->status, "%s (node \"%.*s\", opset %d): %s", o->name,
+                     TPI_SPAN(o->node->name), o->opset, tpi_onnx_error_text(o->im));
+    return b;
+}
+
 tpi_onnx_outside tpi_onnx_enter(tpi_import *im, tpi_body *b)
 {
     const tpi_onnx_outside was = {im->g, im->ctx->tracing};
@@ -87,10 +96,8 @@ bool tpi_onnx_loop_begin(tpi_onnx_op *o, tpi_onnx_loop *l, tp_tensor *const *ope
     for (size_t i = 0; i < n; i++)
         if (!(l->operands[i] = entering(o, operands[i])))
             return false;
-    l->body = tpi_body_new(im->g, o->at);
-    if (!l->body)
-        return tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
-    if (!add_params(l))
+    l->body = tpi_onnx_new_body(o);
+    if (!l->body || !add_params(l))
         return false;
     tpi_onnx_enter(im, l->body);
     return true;

@@ -31,6 +31,19 @@ static tp_tensor *scalar(tpi_onnx_op *o, tp_tensor *t)
     return tp_rank(t) == 0 ? t : tp_reshape(t, TP_SCALAR);
 }
 
+/* Operand i as one bool; NULL after an error. */
+static tp_tensor *condition_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_in(o, i);
+    if (!tpi_onnx_good(o, t))
+        return NULL;
+    if (t->dtype == TP_BOOL)
+        return tpi_onnx_good(o, t = scalar(o, t)) ? t : NULL;
+    tpi_onnx_refuse(o, "its condition is %s %s, not one bool",
+                    tp_dtype_name((tp_dtype)t->dtype), SHAPE(t));
+    return NULL;
+}
+
 /* ---- If ------------------------------------------------------------------------------------------- */
 
 static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
@@ -59,11 +72,9 @@ static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
 static tpi_body *run_side(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_value **out)
 {
     tpi_onnx_frame f;
-    tpi_body *b = tpi_body_new(o->g, o->at);
-    if (!b) {
-        tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+    tpi_body *b = tpi_onnx_new_body(o);
+    if (!b)
         return NULL;
-    }
     const tpi_onnx_outside was = tpi_onnx_enter(o->im, b);
     bool ok = run_branch(o, s, &f);
     for (int k = 0; k < o->n_out && ok; k++)
@@ -77,8 +88,8 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
     const size_t n = (size_t)o->n_out;
     tpi_onnx_value **a = tpi_onnx_take(o->im->m, n, sizeof *a),
                    **b = tpi_onnx_take(o->im->m, n, sizeof *b);
-    tp_tensor *pred = scalar(o, tpi_onnx_in(o, 0));
-    tpi_body *then = a && b ? run_side(o, yes, a) : NULL;
+    tp_tensor *pred = condition_in(o, 0);
+    tpi_body *then = a && b && pred ? run_side(o, yes, a) : NULL;
     tpi_body *other = then ? run_side(o, no, b) : NULL;
     if (!other)
         return false;
@@ -148,7 +159,10 @@ static bool read_count(looping *l)
         return true;
     }
     l->limit = tp_cast(scalar(o, tpi_onnx_in(o, 0)), TP_I64);
-    return true;
+    const tp_dtype given = tpi_onnx_in_dtype(o, 0);
+    return tpi_onnx_good(o, l->limit) &&
+           (given < TP_F32 ||
+            tpi_onnx_refuse(o, "its count is of type %s", tp_dtype_name(given)));
 }
 
 static bool read_condition(looping *l)
@@ -297,7 +311,9 @@ static bool conditions_of(looping *l, tpi_onnx_loop *node, const tpi_onnx_frame 
     if (l->limit)
         *first = tp_lt(tp_scalar(o->ctx, TP_I64, 0), l->limit);
     if (!l->known) {
-        tp_tensor *c = scalar(o, tpi_onnx_in(o, 1));
+        tp_tensor *c = condition_in(o, 1);
+        if (!c)
+            return false;
         *first = *first ? tp_and(c, *first) : c;
     }
     if (*first && !*pred) /* once true, always true */

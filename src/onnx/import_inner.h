@@ -150,6 +150,8 @@ bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t);
 /* The node of g for a tensor; NULL after an error. */
 tp_tensor *tpi_onnx_lifted(tpi_onnx_op *o, tp_graph *g, tp_tensor *t);
 
+/* A body of the graph that is being made; NULL after an error. */
+tpi_body *tpi_onnx_new_body(tpi_onnx_op *o);
 /* From here on operators go to the body, until they go on in what `was` keeps. */
 typedef struct tpi_onnx_outside {
     tp_graph *g, *tracing;

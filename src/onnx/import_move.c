@@ -150,6 +150,9 @@ static int64_t end_of(int64_t end, int64_t step)
 bool tpi_onnx_import_slice(tpi_onnx_op *o)
 {
     cuts c;
+    bool done;
+    if (!tpi_onnx_slice_at(o, &done) || done)
+        return done;
     if (!read_cuts(o, &c) || !check_cuts(o, &c))
         return false;
     if (slice_ints(o, &c))

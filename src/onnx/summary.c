@@ -63,36 +63,62 @@ static bool same_op(const tpi_onnx_node *a, const tpi_onnx_node *b)
     return tpi_span_same(a->op, b->op) && tpi_span_same(a->domain, b->domain);
 }
 
-/* Each operator once, where it is met first. A hostile file may have many: after so
- * many, none is looked for any more. */
-static void put_ops(tpi_str *s, const tpi_onnx_graph *g)
+enum { MOST_KINDS = 256, DEEPEST = 64 };
+
+/* Each operator once, where it is met first. A hostile file may have many: after so many, none is
+ * looked for any more. */
+typedef struct tally {
+    const tpi_onnx_node *kinds[MOST_KINDS];
+    int counts[MOST_KINDS], n, others;
+} tally;
+
+static void count_op(tally *t, const tpi_onnx_node *node)
 {
-    enum { MOST = 256 };
-    int kinds[MOST], counts[MOST], n = 0, others = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        int k = 0;
-        while (k < n && !same_op(&g->nodes[kinds[k]], &g->nodes[i]))
-            k++;
-        if (k == MOST) {
-            others++;
-            continue;
-        }
-        if (k == n) {
-            kinds[n] = i;
-            counts[n++] = 0;
-        }
-        counts[k]++;
+    int k = 0;
+    while (k < t->n && !same_op(t->kinds[k], node))
+        k++;
+    if (k == MOST_KINDS) {
+        t->others++;
+        return;
     }
-    for (int k = 0; k < n; k++) {
-        const tpi_onnx_node *node = &g->nodes[kinds[k]];
-        tpi_str_printf(s, "op %d ", counts[k]);
-        put_quoted(s, node->domain);
+    if (k == t->n)
+        t->kinds[t->n++] = node;
+    t->counts[k]++;
+}
+
+/* Those of branches and bodies too. False: one is malformed. */
+static bool count_ops(tally *t, tpi_onnx_model *m, const tpi_onnx_graph *g, int depth)
+{
+    bool ok = true;
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        const tpi_onnx_node *node = &g->nodes[i];
+        count_op(t, node);
+        for (int k = 0; k < node->n_attrs && ok && depth < DEEPEST; k++) {
+            tpi_onnx_graph inner;
+            if (node->attrs[k].type == TPI_PB_GRAPH)
+                ok = tpi_onnx_graph_read(m, node->attrs[k].g, &inner) &&
+                     count_ops(t, m, &inner, depth + 1);
+        }
+    }
+    return ok;
+}
+
+static bool put_ops(tpi_str *s, tpi_onnx_model *m)
+{
+    tally t;
+    memset(&t, 0, sizeof t);
+    if (!count_ops(&t, m, &m->graph, 0))
+        return false;
+    for (int k = 0; k < t.n; k++) {
+        tpi_str_printf(s, "op %d ", t.counts[k]);
+        put_quoted(s, t.kinds[k]->domain);
         tpi_str_put(s, " ");
-        put_quoted(s, node->op);
+        put_quoted(s, t.kinds[k]->op);
         tpi_str_put(s, "\n");
     }
-    if (others)
-        tpi_str_printf(s, "op %d \"\" \"others\"\n", others);
+    if (t.others)
+        tpi_str_printf(s, "op %d \"\" \"others\"\n", t.others);
+    return true;
 }
 
 /* Inputs without an initializer: others need not be fed. */
@@ -114,7 +140,7 @@ static void put_inputs(tpi_str *s, const tpi_onnx_model *m)
     tpi_give_back(s->mem, names, bytes);
 }
 
-static void put_model(tpi_str *s, const tpi_onnx_model *m)
+static bool put_model(tpi_str *s, tpi_onnx_model *m)
 {
     tpi_str_printf(s, "ir_version %" PRId64 "\n", m->ir_version);
     for (int i = 0; i < m->n_opsets; i++) {
@@ -125,7 +151,7 @@ static void put_model(tpi_str *s, const tpi_onnx_model *m)
     put_inputs(s, m);
     for (int i = 0; i < m->graph.n_outputs; i++)
         put_info(s, "output", &m->graph.outputs[i]);
-    put_ops(s, &m->graph);
+    return put_ops(s, m);
 }
 
 char *tp_onnx_summary_at(const char *file, int line, tp_ctx *tp, const char *path)
@@ -146,12 +172,13 @@ char *tp_onnx_summary_at(const char *file, int line, tp_ctx *tp, const char *pat
     }
     tpi_onnx_model m;
     char *text = NULL;
-    if (tpi_onnx_model_read(&m, tp, (tpi_span){map.data, map.size}, NULL)) {
-        tpi_str s = TPI_STR(&tp->mem);
-        put_model(&s, &m);
+    tpi_str s = TPI_STR(&tp->mem);
+    if (tpi_onnx_model_read(&m, tp, (tpi_span){map.data, map.size}, NULL) &&
+        put_model(&s, &m)) {
         text = tpi_str_hand_over(tp, &s, what);
     } else {
         tpi_fail_status(tp, at, what, m.status, "%s", m.why);
+        tpi_str_free(&s);
     }
     tpi_onnx_model_free(&m);
     tpi_file_map_close(&tp->mem, &map);

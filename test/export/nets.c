@@ -50,6 +50,13 @@ static void save_tensors(net *n, const char *kind, int count, tp_tensor *const *
     }
 }
 
+void save_set(net *n, tp_tensor *const *in, tp_tensor *const *out)
+{
+    save_tensors(n, "input", n->n_in, in);
+    save_tensors(n, "output", n->n_out, out);
+    n->n_sets++;
+}
+
 /* One run, over the inputs in order; `names` are the nodes the outputs are. */
 static void run_nodes(net *n, tp_tensor *const *in, const char *const *names)
 {
@@ -60,9 +67,7 @@ static void run_nodes(net *n, tp_tensor *const *in, const char *const *names)
     tp_seed(n->tp, 7);
     if (tp_graph_run(n->g, n->n_in, feeds, n->n_out, names, out) != TP_OK)
         net_fail(n, "running");
-    save_tensors(n, "input", n->n_in, in);
-    save_tensors(n, "output", n->n_out, out);
-    n->n_sets++;
+    save_set(n, in, out);
 }
 
 void run(net *n, tp_tensor *const *in)

@@ -26,6 +26,8 @@ tp_tensor *normal(net *n, int rank, const int64_t *shape);
 /* The model, and then one set of data for each run. */
 void save(net *n);
 void run(net *n, tp_tensor *const *in);
+/* A set of data that was computed elsewhere. */
+void save_set(net *n, tp_tensor *const *in, tp_tensor *const *out);
 /* Where the model goes; makes the folder. */
 void model_path(const net *n, char *path, size_t size);
 

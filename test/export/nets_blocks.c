@@ -272,6 +272,53 @@ static void random_blocks(net *n)
     }
 }
 
+/* ---- captured ---------------------------------------------------------------------------------------- */
+
+/* A function of concrete tensors with blocks in it, and their gradient. */
+static void blocks_on_concrete(void *user, int n_in, tp_tensor *const *in, int n_out,
+                               tp_tensor **out)
+{
+    (void)n_in;
+    (void)n_out;
+    tp_tensor *w = user, *x = in[0], *h = NULL, *all = NULL;
+    tp_ctx *tp = tp_ctx_of(x);
+    tp_if (tp_gt(tp_mean(x, TP_ALL, false), tp_scalar(tp, TP_F32, 0.5)), &h) {
+        h = tp_matmul(x, w);
+    }
+    tp_else
+    {
+        h = tp_relu(tp_matmul(x, w));
+    }
+    tp_for (3, &h) {
+        h = tp_tanh(h);
+        tp_emit(&all, h);
+    }
+    out[0] = tp_sum(all, TP_DIMS(0), false);
+    out[1] = tp_grad(tp_sum(tp_square(h), TP_ALL, false), w);
+}
+
+static void captured(net *n)
+{
+    char path[1000];
+    tp_tensor *w = weight(n, "w", TP_DIMS(4, 3)), *in[4];
+    tp_function *f = tp_function_new(n->tp, "blocks", blocks_on_concrete, w, NULL);
+    for (int i = 0; i < 4; i++) {
+        tp_tensor *out[2];
+        in[i] = tp_add(normal(n, TP_DIMS(2, 4)), tp_scalar(n->tp, TP_F32, 2 * (i % 2)));
+        tp_function_call(f, 1, &in[i], 2, out);
+    }
+    n->n_in = 1;
+    n->n_out = 2;
+    model_path(n, path, sizeof path);
+    if (tp_onnx_save_function(f, path, TP_NAMES("x"), TP_NAMES("y", "dw")) != TP_OK)
+        net_fail(n, "saving");
+    for (int i = 0; i < 4; i++) {
+        tp_tensor *out[2];
+        tp_function_call(f, 1, &in[i], 2, out);
+        save_set(n, &in[i], out);
+    }
+}
+
 const net_row block_nets[] = {
     {"side_taken",         side_taken        },
     {"side_outputs",       side_outputs      },
@@ -283,5 +330,6 @@ const net_row block_nets[] = {
     {"newton_gradient",    newton_gradient   },
     {"side_gradient",      side_gradient     },
     {"random_blocks",      random_blocks     },
+    {"captured",           captured          },
     {NULL,                 NULL              },
 };

@@ -10,6 +10,7 @@ import argparse
 import itertools
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -650,6 +651,7 @@ def main():
     args = args.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = args.keep or folder
+        shutil.rmtree(os.path.join(folder, "onnx-backend-tests"), ignore_errors=True)
         writer = Writer(os.path.join(folder, "onnx-backend-tests"), args.only)
         for k, (draw, n) in enumerate(FORMS):
             for i in range(max(1, int(n * args.share))):

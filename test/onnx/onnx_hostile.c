@@ -107,10 +107,75 @@ static void rich_model_runs(void **state)
     assert_true(tp_requires_grad(tp_graph_variable(g, "w")));
 }
 
-static void truncated(void **state)
+/* Blocks: a Loop with a fed count that stacks, in it an If on what it carries, and a Scan. */
+static bytes block_model(void)
+{
+    static const int64_t one = 1;
+    bytes g = {0}, yes = {0}, no = {0}, body = {0}, step = {0};
+    put_message(&yes, TPI_PB_GRAPH_NODE, node("Neg", NAMES("v"), NAMES("n")));
+    put_message(&yes, TPI_PB_GRAPH_OUTPUT, value("n", TPI_PB_F32, 1, &one, NULL));
+    put_message(&no, TPI_PB_GRAPH_NODE, node("Add", NAMES("v", "s"), NAMES("a")));
+    put_message(&no, TPI_PB_GRAPH_OUTPUT, value("a", TPI_PB_F32, 1, &one, NULL));
+    bytes choose = node("If", NAMES("q"), NAMES("w"));
+    put_message(&choose, TPI_PB_NODE_ATTRIBUTE, attr_graph("then_branch", yes));
+    put_message(&choose, TPI_PB_NODE_ATTRIBUTE, attr_graph("else_branch", no));
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("i", TPI_PB_I64, 0, NULL, NULL));
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("c", TPI_PB_BOOL, 0, NULL, NULL));
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("v", TPI_PB_F32, 1, &one, NULL));
+    put_message(&body, TPI_PB_GRAPH_NODE, node("ReduceSum", NAMES("v"), NAMES("r")));
+    put_message(&body, TPI_PB_GRAPH_NODE, node("Less", NAMES("r", "s"), NAMES("q1")));
+    put_message(&body, TPI_PB_GRAPH_NODE, node("Squeeze", NAMES("q1"), NAMES("q")));
+    put_message(&body, TPI_PB_GRAPH_NODE, choose);
+    put_message(&body, TPI_PB_GRAPH_NODE, node("Identity", NAMES("c"), NAMES("d")));
+    for (int k = 0; k < 3; k++)
+        put_message(
+            &body, TPI_PB_GRAPH_OUTPUT,
+            value(k == 0 ? "d" : "w", k == 0 ? TPI_PB_BOOL : TPI_PB_F32, k > 0, &one, NULL));
+    bytes loop = node("Loop", NAMES("m", "", "s"), NAMES("last", "all"));
+    put_message(&loop, TPI_PB_NODE_ATTRIBUTE, attr_graph("body", body));
+    put_message(&step, TPI_PB_GRAPH_INPUT, value("u", TPI_PB_F32, 1, &one, NULL));
+    put_message(&step, TPI_PB_GRAPH_INPUT, value("e", TPI_PB_F32, 1, &one, NULL));
+    put_message(&step, TPI_PB_GRAPH_NODE, node("Add", NAMES("u", "e"), NAMES("f")));
+    put_message(&step, TPI_PB_GRAPH_NODE, node("Mul", NAMES("f", "s"), NAMES("h")));
+    put_message(&step, TPI_PB_GRAPH_OUTPUT, value("f", TPI_PB_F32, 1, &one, NULL));
+    put_message(&step, TPI_PB_GRAPH_OUTPUT, value("h", TPI_PB_F32, 1, &one, NULL));
+    bytes scan = node("Scan", NAMES("last", "all"), NAMES("sum", "y"));
+    put_message(&scan, TPI_PB_NODE_ATTRIBUTE, attr_graph("body", step));
+    put_message(&scan, TPI_PB_NODE_ATTRIBUTE, attr_int("num_scan_inputs", 1));
+    put_message(&g, TPI_PB_GRAPH_INPUT, value("s", TPI_PB_F32, 1, &one, NULL));
+    put_message(&g, TPI_PB_GRAPH_INPUT, value("m", TPI_PB_I64, 0, NULL, NULL));
+    put_message(&g, TPI_PB_GRAPH_OUTPUT, value("y", TPI_PB_F32, 0, NULL, NULL));
+    put_message(&g, TPI_PB_GRAPH_NODE, loop);
+    put_message(&g, TPI_PB_GRAPH_NODE, scan);
+    return model(g);
+}
+
+static void block_model_runs(void **state)
 {
     tp_ctx *tp = *state;
-    bytes m = rich_model();
+    static const float s[] =
+        {
+            2, -1, 5
+    },
+                       want[][3] = {{24, 36, 52}, {1, -1, -2}};
+    tp_graph *g = load(tp, block_model(), NULL);
+    if (!g)
+        fail_msg("%s", tp_error_message(tp));
+    assert_int_equal(tp_graph_verify(g), TP_OK);
+    for (int i = 0; i < 3; i++) {
+        const int64_t turns = i < 2 ? 3 : -1; /* none */
+        tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(1), &s[i]),
+                  *m = tp_tensor_new(tp, TP_I64, TP_SCALAR, &turns), *y;
+        assert_int_equal(tp_graph_run(g, TP_FEEDS({"s", x}, {"m", m}), TP_NAMES("y"), &y),
+                         TP_OK);
+        assert_int_equal(tp_count(y), i < 2 ? 3 : 0);
+        if (i < 2)
+            assert_memory_equal(tp_data(y), want[i], sizeof want[i]);
+    }
+}
+
+static void truncated_model(tp_ctx *tp, bytes m)
+{
     int loaded = 0;
     for (size_t n = 0; n < m.size; n++) {
         char *copy = malloc(n + 1); /* so that a sanitizer sees a read beyond it */
@@ -128,22 +193,33 @@ static void truncated(void **state)
     free(m.at);
 }
 
-static void each_byte_changed(void **state)
+static void truncated(void **state)
 {
-    tp_ctx *tp = *state;
-    bytes m = rich_model();
+    truncated_model(*state, rich_model());
+    truncated_model(*state, block_model());
+}
+
+static void change_each_byte(tp_ctx *tp, bytes m)
+{
     for (size_t i = 0; i < m.size; i++)
         for (int bit = 0; bit < 8; bit++) {
             m.at[i] = (char)(m.at[i] ^ (1 << bit));
             tp_graph *g = tp_onnx_load_bytes(tp, m.at, m.size, NULL, NULL);
             if (g ? tp_graph_verify(g) != TP_OK : tp_error(tp) == TP_OK)
-                fail_msg("byte %zu, bit %d: a graph that is wrong, or no reason", i, bit);
+                fail_msg("byte %zu, bit %d: a graph that is wrong, or no reason: %s", i, bit,
+                         tp_error_message(tp));
             assert_int_not_equal(tp_error(tp), TP_E_BUG);
             tp_graph_free(g);
             tp_clear_error(tp);
             m.at[i] = (char)(m.at[i] ^ (1 << bit));
         }
     free(m.at);
+}
+
+static void each_byte_changed(void **state)
+{
+    change_each_byte(*state, rich_model());
+    change_each_byte(*state, block_model());
 }
 
 /* ---- graphs that are none -------------------------------------------------------------------------- */
@@ -676,11 +752,158 @@ static void names_in_options(void **state)
     free(m.at);
 }
 
-/* Every allocation fails once. */
-static void no_memory(void **state)
+/* Branches on a fed condition in one another: each is a cond in a body. */
+static void deep_blocks(void **state)
 {
-    unit_memory *memory = ((tp_ctx *)*state)->mem.user.user;
-    bytes m = rich_model();
+    tp_ctx *tp = *state;
+    for (int depth = 40; depth < 80; depth += 30) {
+        bytes inner = {0};
+        put_message(&inner, TPI_PB_GRAPH_NODE, node("Neg", NAMES("x"), NAMES("y0")));
+        for (int i = 0;; i++) {
+            char name[16], next[16];
+            snprintf(name, sizeof name, "y%d", i);
+            snprintf(next, sizeof next, "y%d", i + 1);
+            put_message(&inner, TPI_PB_GRAPH_OUTPUT, value(name, TPI_PB_F32, 1, &two, NULL));
+            bytes choose = node("If", NAMES("p"), NAMES(i == depth ? "y" : next)), other = {0};
+            put_message(&other, TPI_PB_GRAPH_NODE, node("Abs", NAMES("x"), NAMES("o")));
+            put_message(&other, TPI_PB_GRAPH_OUTPUT, value("o", TPI_PB_F32, 1, &two, NULL));
+            put_message(&choose, TPI_PB_NODE_ATTRIBUTE, attr_graph("then_branch", inner));
+            put_message(&choose, TPI_PB_NODE_ATTRIBUTE, attr_graph("else_branch", other));
+            inner = (bytes){0};
+            put_message(&inner, TPI_PB_GRAPH_NODE, choose);
+            if (i == depth)
+                break;
+        }
+        put_message(&inner, TPI_PB_GRAPH_INPUT, value("x", TPI_PB_F32, 1, &two, NULL));
+        put_message(&inner, TPI_PB_GRAPH_INPUT, value("p", TPI_PB_BOOL, 0, NULL, NULL));
+        put_message(&inner, TPI_PB_GRAPH_OUTPUT, value("y", TPI_PB_F32, 1, &two, NULL));
+        if (depth == 70) {
+            refused(tp, model(inner), NULL, TP_E_STATE, "blocks nest deeper than");
+            continue;
+        }
+        tp_graph *g = load(tp, model(inner), NULL);
+        if (!g)
+            fail_msg("%s", tp_error_message(tp));
+        for (char p = 0; p < 2; p++) {
+            const float x[2] =
+                {
+                    -1, 2
+            },
+                        want[2][2] = {{1, 2}, {1, -2}};
+            tp_tensor *feed = tp_tensor_new(tp, TP_F32, TP_DIMS(2), x),
+                      *taken = tp_tensor_new(tp, TP_BOOL, TP_SCALAR, &p), *y;
+            assert_int_equal(
+                tp_graph_run(g, TP_FEEDS({"x", feed}, {"p", taken}), TP_NAMES("y"), &y), TP_OK);
+            assert_memory_equal(tp_data(y), want[(int)p], sizeof want[0]);
+        }
+    }
+}
+
+/* Loop(m) { x = Concat(x, x) }: of another size after each turn. */
+static bytes doubling(int64_t turns)
+{
+    bytes g = {0}, body = {0};
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("i", TPI_PB_I64, 0, NULL, NULL));
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("c", TPI_PB_BOOL, 0, NULL, NULL));
+    put_message(&body, TPI_PB_GRAPH_INPUT, value("v", TPI_PB_F32, 1, &two, NULL));
+    bytes join = node("Concat", NAMES("v", "v"), NAMES("w"));
+    put_message(&join, TPI_PB_NODE_ATTRIBUTE, attr_int("axis", 0));
+    put_message(&body, TPI_PB_GRAPH_NODE, join);
+    put_message(&body, TPI_PB_GRAPH_OUTPUT, value("c", TPI_PB_BOOL, 0, NULL, NULL));
+    put_message(&body, TPI_PB_GRAPH_OUTPUT, value("w", TPI_PB_F32, 1, &two, NULL));
+    bytes loop = node("Loop", NAMES("m", "", "x"), NAMES("y"));
+    put_message(&loop, TPI_PB_NODE_ATTRIBUTE, attr_graph("body", body));
+    put_message(&g, TPI_PB_GRAPH_INPUT, value("x", TPI_PB_F32, 1, &two, NULL));
+    if (turns >= 0)
+        put_message(&g, TPI_PB_GRAPH_INITIALIZER, tensor("m", TPI_PB_I64, 0, NULL, &turns, 8));
+    else
+        put_message(&g, TPI_PB_GRAPH_INPUT, value("m", TPI_PB_I64, 0, NULL, NULL));
+    put_message(&g, TPI_PB_GRAPH_OUTPUT, value("y", TPI_PB_F32, 1, &two, NULL));
+    put_message(&g, TPI_PB_GRAPH_NODE, loop);
+    return model(g);
+}
+
+static void turns_written_out(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = load(tp, doubling(3), NULL);
+    assert_non_null(g);
+    assert_int_equal(tp_size(tp_graph_output(g, 0), 0), 16);
+    refused(tp, doubling(-1), NULL, TP_E_VALUE,
+            "carried value 0 goes into a turn as f32 [2] and comes out as f32 [4]");
+    refused(tp, doubling(1 << 20), NULL, TP_E_SHAPE, "");
+    const int64_t turns = 2;
+    const tp_feed m = {"m", tp_tensor_new(tp, TP_I64, TP_SCALAR, &turns)};
+    bytes free_count = doubling(-1);
+    g = tp_onnx_load_bytes(tp, free_count.at, free_count.size, NULL,
+                           &(tp_onnx_load_options){.n_values = 1, .values = &m});
+    assert_non_null(g);
+    assert_int_equal(tp_size(tp_graph_output(g, 0), 0), 8);
+    free(free_count.at);
+}
+
+/* y = SequenceAt(x, 1), and x itself. */
+static bytes sequence_model(void)
+{
+    static const int64_t one = 1;
+    bytes g = {0}, sequence = {0}, type = {0}, port = {0}, element = {0}, elem_type = {0};
+    put_int(&elem_type, TPI_PB_TENSOR_TYPE_ELEM_TYPE, TPI_PB_F32);
+    put_message(&element, TPI_PB_TYPE_TENSOR, elem_type);
+    put_message(&sequence, TPI_PB_TYPE_INNER_ELEM_TYPE, element);
+    put_message(&type, TPI_PB_TYPE_SEQUENCE, sequence);
+    put_text(&port, TPI_PB_VALUE_INFO_NAME, "x");
+    put_message(&port, TPI_PB_VALUE_INFO_TYPE, type);
+    put_message(&g, TPI_PB_GRAPH_INPUT, port);
+    put_message(&g, TPI_PB_GRAPH_INITIALIZER, tensor("k", TPI_PB_I64, 0, NULL, &one, 8));
+    put_message(&g, TPI_PB_GRAPH_NODE, node("SequenceAt", NAMES("x", "k"), NAMES("y")));
+    put_message(&g, TPI_PB_GRAPH_NODE, node("SequenceErase", NAMES("x", "k"), NAMES("z")));
+    put_message(&g, TPI_PB_GRAPH_OUTPUT, value("y", TPI_PB_F32, 0, NULL, NULL));
+    put_message(&g, TPI_PB_GRAPH_OUTPUT, value("z", TPI_PB_F32, 0, NULL, NULL));
+    return model(g);
+}
+
+static void sequences_in_options(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *like[] = {tp_full(tp, TP_F32, TP_DIMS(2), 1),
+                         tp_full(tp, TP_F32, TP_DIMS(3), 2)};
+    const tp_onnx_sequence right = {"x", 2, like}, none = {"x", -1, NULL},
+                           other = {"k", 2, like};
+    const tp_onnx_sequence twice[] = {right, right};
+    const struct {
+        int n;
+        const tp_onnx_sequence *said;
+        tp_status status;
+        const char *text;
+    } cases[] = {
+        {0, NULL,   TP_E_VALUE, "input \"x\" is a sequence: say in sequences"},
+        {1, &none,  TP_E_VALUE, "input \"x\" cannot have -1 tensors"         },
+        {1, &other, TP_E_NAME,  "a sequence for \"k\""                       },
+        {2, twice,  TP_E_NAME,  "say twice what the input \"x\" has"         },
+        {1, &right, TP_OK,      ""                                           },
+    };
+    bytes m = sequence_model();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tp_graph *g = tp_onnx_load_bytes(
+            tp, m.at, m.size, NULL,
+            &(tp_onnx_load_options){.n_sequences = cases[i].n, .sequences = cases[i].said});
+        if (tp_error(tp) != cases[i].status || !strstr(tp_error_message(tp), cases[i].text))
+            fail_msg("case %zu: %s", i, tp_error_message(tp));
+        tp_clear_error(tp);
+        if (!g)
+            continue;
+        assert_int_equal(tp_graph_n_inputs(g), 2);
+        assert_string_equal(tp_name_of(tp_graph_input(g, 1)), "x.1");
+        assert_int_equal(tp_graph_n_outputs(g), 2);
+        assert_string_equal(tp_name_of(tp_graph_output(g, 1)), "z.0");
+        assert_int_equal(tp_size(tp_graph_output(g, 1), 0), 2);
+    }
+    free(m.at);
+}
+
+/* Every allocation fails once. */
+static void fail_each_allocation(bytes m)
+{
     bool done = false;
     for (long at = 1; !done; at++) {
         unit_memory own = {0};
@@ -694,19 +917,26 @@ static void no_memory(void **state)
         if (own.bytes)
             fail_msg("allocation %ld failed: %zu bytes are still out", at, own.bytes);
     }
-    assert_non_null(memory);
     free(m.at);
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    fail_each_allocation(rich_model());
+    fail_each_allocation(block_model());
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(rich_model_runs),    CASE(truncated),        CASE(each_byte_changed),
-        CASE(cycles_and_missing), CASE(deep_functions),   CASE(deep_branches),
-        CASE(absurd_sizes),       CASE(much_from_little), CASE(external_paths),
-        CASE(sly_names),          CASE(values_at_load),   CASE(fixed_dimensions),
-        CASE(no_memory),          CASE(large_files),      CASE(names_in_options),
-        CASE(fed_condition),      CASE(long_paths),
+        CASE(rich_model_runs),    CASE(truncated),         CASE(each_byte_changed),
+        CASE(cycles_and_missing), CASE(deep_functions),    CASE(deep_branches),
+        CASE(absurd_sizes),       CASE(much_from_little),  CASE(external_paths),
+        CASE(sly_names),          CASE(values_at_load),    CASE(fixed_dimensions),
+        CASE(no_memory),          CASE(large_files),       CASE(names_in_options),
+        CASE(fed_condition),      CASE(long_paths),        CASE(block_model_runs),
+        CASE(deep_blocks),        CASE(turns_written_out), CASE(sequences_in_options),
     };
     strcpy(folder, "onnx_hostile_XXXXXX");
     if (!mkdtemp(folder))
