@@ -474,6 +474,89 @@ static void test_differences(void **state)
     }
 }
 
+/* ---- checkpoints ------------------------------------------------------------------------------- */
+
+static bool keeps_some; /* ask for it */
+
+static tp_tensor *long_loop(tp_tensor *const *in, bool back)
+{
+    tp_tensor *z = in[0], *c = in[1], *ys = NULL;
+    tp_ctx *tp = tp_ctx_of(z);
+    if (back) {
+        tp_for_back (turns_of(in), &z, &c) {
+            if (keeps_some)
+                tp_checkpoint(tp);
+            c = tp_sin(tp_add(c, tp_cast(tp_turn(tp), tp_dtype_of(z))));
+            z = tp_tanh(tp_add(tp_matmul(z, in[1]), tp_mul(tp_each(in[2]), c)));
+            tp_emit(&ys, tp_mul(z, in[0]));
+        }
+    } else {
+        tp_for (turns_of(in), &z, &c) {
+            if (keeps_some)
+                tp_checkpoint(tp);
+            c = tp_sin(tp_add(c, tp_cast(tp_turn(tp), tp_dtype_of(z))));
+            z = tp_tanh(tp_add(tp_matmul(z, in[1]), tp_mul(tp_each(in[2]), c)));
+            tp_emit(&ys, tp_mul(z, in[0]));
+        }
+    }
+    return tp_add(tp_mul(z, c), tp_sum(ys, TP_DIMS(0), false));
+}
+
+static tp_tensor *long_forth(tp_tensor *const *in)
+{
+    return long_loop(in, false);
+}
+
+static tp_tensor *long_back(tp_tensor *const *in)
+{
+    return long_loop(in, true);
+}
+
+/* Runs the first gradients and compares them; the bytes of the arena. */
+static int64_t run_long(tp_ctx *tp, model f, bool symbolic, int64_t turns, tp_engine engine)
+{
+    tp_tensor *in[N_IN], *want[1 + N_IN], *got[1 + N_IN];
+    char names[1 + ORDERS * N_IN][16];
+    const char *feeds[] = {"z", "w", "xs"}, *fetch[1 + N_IN];
+    tp_scope_begin(tp);
+    draw(tp, TP_F32, turns, in);
+    derive(f, 1, in, want);
+    int n;
+    tp_graph *g = build(tp, f, TP_F32, 1, symbolic, turns, &n, names);
+    for (int i = 0; i < n; i++)
+        fetch[i] = names[i];
+    tp_program *p =
+        tp_graph_compile(g, N_IN, feeds, n, fetch, &(tp_compile_options){.engine = engine});
+    assert_string_equal(tp_error_message(tp), "");
+    assert_int_equal(tp_program_run(p, in, got), TP_OK);
+    for (int i = 0; i < n; i++)
+        expect_bits(f == long_back ? "back" : "forth", i, want[i], got[i]);
+    const int64_t bytes = tp_program_stats_of(p).arena_bytes;
+    tp_program_free(p);
+    tp_graph_free(g);
+    tp_scope_end(tp);
+    return bytes;
+}
+
+static void test_checkpoint(void **state)
+{
+    tp_ctx *tp = *state;
+    static const int64_t turns[] = {1, 3, 4, 15, 16, 17, 36, 100};
+    keeps_some = true;
+    for (int i = 0; i < (int)(sizeof turns / sizeof *turns); i++)
+        for (int back = 0; back < 2; back++) {
+            const model f = back ? long_back : long_forth;
+            run_long(tp, f, true, turns[i], TP_ENGINE_REFERENCE);
+            run_long(tp, f, false, turns[i], TP_ENGINE_REFERENCE);
+        }
+    const int64_t some = run_long(tp, long_forth, false, 1600, TP_ENGINE_C);
+    keeps_some = false;
+    const int64_t all = run_long(tp, long_forth, false, 1600, TP_ENGINE_C);
+    if (some * 2 > all)
+        fail_msg("checkpoints: an arena of %lld bytes, without %lld", (long long)some,
+                 (long long)all);
+}
+
 /* ---- inside a body ------------------------------------------------------------------------------ */
 
 static void test_refused(void **state)
@@ -550,6 +633,7 @@ static void test_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(test_bits), CASE(test_differences),
-                                              CASE(test_refused), CASE(test_memory)};
+                                              CASE(test_checkpoint), CASE(test_refused),
+                                              CASE(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
