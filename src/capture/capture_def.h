@@ -135,6 +135,7 @@ typedef struct tpi_frame {
     int32_t n_outside;
     bool as_recorded; /* so far every size is what it was when it was recorded */
     bool may_fail;    /* one of the pending */
+    bool has_turns;   /* of blocks: gradients make results of what was recorded in them */
     bool settling;
     bool new_steps;          /* this run added some */
     bool lost;               /* it goes on eagerly */

@@ -534,35 +534,10 @@ static __attribute__((noinline)) tp_tensor *apply_unmatched(tpi_frame *fr, tpi_i
     return y;
 }
 
-/* A result of a value that nobody wanted is one that nobody wants. */
-static tp_tensor *hollow_result(tp_ctx *ctx, tpi_at at, tp_tensor *const *in)
-{
-    const tp_tensor *x = in[0];
-    tp_tensor *y = tpi_tensor(ctx, at, (tp_dtype)x->dtype, x->rank, x->shape);
-    if (!y || !tpi_record(y, &tpi_op_result, 2, in, NULL, 0))
-        return tpi_no_memory(ctx, at, tpi_op_result.name);
-    memcpy(y->stride, x->stride, sizeof y->stride);
-    y->flags |= x->flags & (TPI_LAZY | TPI_REQUIRES | TPI_CONTIGUOUS);
-    y->frame = x->frame;
-    y->number = x->number;
-    return y;
-}
-
-static bool has_hollow(const tpi_frame *fr, int n_in, tp_tensor *const *in)
-{
-    bool has = false;
-    for (int i = 0; i < n_in && !has; i++)
-        has = is_hollow(fr, in[i]);
-    return has;
-}
-
 static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
     tpi_frame *fr = ctx->frame;
-    if ((op == &tpi_op_call || op == &tpi_op_result) && has_hollow(fr, n_in, in))
-        return op == &tpi_op_call ? out_of_frame(ctx, at, op, n_in, in, attrs)
-                                  : hollow_result(ctx, at, in);
     if (op->kind == TPI_SHAPE) { /* a number, to which no elements are needed */
         const tp_tensor *size = out_of_frame(ctx, at, op, n_in, in, attrs);
         return size->status == TP_OK
@@ -570,6 +545,7 @@ static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
                                   tpi_load_f64((tp_dtype)size->dtype, size->data))
                    : (tp_tensor *)size;
     }
+    fr->has_turns |= op == &tpi_op_call || op == &tpi_op_enter;
     tpi_infer q; /* not zeroed: its shape is an answer */
     q.op = op;
     q.at = at;
@@ -727,7 +703,7 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
     fr->serial = ctx->frames;
     fr->n_outside = 0;
     fr->as_recorded = true;
-    fr->may_fail = fr->settling = fr->new_steps = fr->lost = false;
+    fr->may_fail = fr->settling = fr->new_steps = fr->lost = fr->has_turns = false;
     fr->trace = NULL;
     fr->base = 1;
     room r;

@@ -80,6 +80,7 @@ static void mark_crossing(tpi_frame *fr)
 /* Going back: a value is alive when somebody holds it, or what was recorded from it is alive. */
 static void mark_needed(tpi_frame *fr)
 {
+    const bool turns = fr->has_turns || fr->f->ctx->blocks;
     bool crossing = false;
     for (int i = 0; i < fr->n_pending; i++) {
         tpi_pending *p = &fr->pending[i];
@@ -101,9 +102,9 @@ static void mark_needed(tpi_frame *fr)
                 if (x < 0)
                     continue;
                 fr->pending[x].alive = true;
-                fr->pending[x].need |= op->grad_reads_x;
+                fr->pending[x].need |= op->grad_reads_x || turns;
             }
-            p->need |= op->grad_reads_y;
+            p->need |= op->grad_reads_y || turns;
         }
         if (p->need && p->view)
             want(fr, tpi_operand(fr, p, 0)); /* whose memory it will share */
