@@ -158,7 +158,7 @@ static bool make_regs(tpi_flow *w, tpi_blocks *bs)
     }
     bs->n_regs = (int32_t)all;
     for (int i = 0; i < bs->n_regs; i++)
-        bs->regs[i] = (tpi_reg){.ext = -1, .init = -1, .node = -1};
+        bs->regs[i] = (tpi_reg){.ext = -1, .init = -1, .node = -1, .made = -1};
     for (int i = 0; i < w->n_externs; i++) {
         bs->regs[i].ext = i;
         bs->regs[i].header = w->externs[i].tensor;
@@ -598,7 +598,8 @@ static bool may_mean(const tpi_flow *w, tpi_source s, int d)
 
 /* Was the operand seen to be what it is although node d had run, with this outcome if it is a look, since
  * that was made? */
-static bool is_known_beside(const tpi_flow *w, int node, int k, int d, const tpi_edge *e)
+static bool is_known_beside(const tpi_flow *w, int node, int k, int made, int d,
+                            const tpi_edge *e)
 {
     for (int a = 0; a < w->n_traces; a++) {
         const tpi_trace *t = w->traces[a];
@@ -607,7 +608,8 @@ static bool is_known_beside(const tpi_flow *w, int node, int k, int d, const tpi
             const tpi_item *x = &t->items[i];
             if (x->node == node && last >= 0) {
                 const tpi_code c = tpi_item_in(t, x)[k];
-                if (last > c) /* one from outside was made before all */
+                const int maker = c < 0 ? -1 : t->items[c].node;
+                if (last > c && maker == made) /* one from outside was made before all */
                     return true;
             }
             if (x->node == d && (!e || tpi_flow_edge(&w->nodes[d], x->seen, x->size) == e))
@@ -617,17 +619,17 @@ static bool is_known_beside(const tpi_flow *w, int node, int k, int d, const tpi
     return false;
 }
 
-static bool add_doubt(tpi_flow *w, tpi_port *p, int block, int edge)
+static bool add_doubt(tpi_flow *w, tpi_port *p, tpi_doubt d)
 {
     for (int i = 0; i < p->n_doubts; i++)
-        if (p->doubts[i].block == block && p->doubts[i].edge == edge)
+        if (memcmp(&p->doubts[i], &d, sizeof d) == 0)
             return true;
     tpi_doubt *v = tpi_resize(&w->ctx->mem, p->doubts, (size_t)p->n_doubts * sizeof *v,
                               (size_t)(p->n_doubts + 1) * sizeof *v);
     if (!v)
         return false;
     p->doubts = v;
-    v[p->n_doubts++] = (tpi_doubt){block, edge};
+    v[p->n_doubts++] = d;
     return true;
 }
 
@@ -686,18 +688,34 @@ static bool is_empty(const tpi_flow *w, const tpi_node *look, int edge)
     return look->edges[edge].back;
 }
 
-/* Edges beside which an operand has not been seen. For an argument that is used as it is, those on which
- * nothing happens: others make something, and what C does with that is looked at by itself. */
-static bool doubt_edges(tpi_flow *w, tpi_port *p)
+/* Edges beside which an operand that was made there has not been seen. For an argument that is used as it
+ * is, those on which nothing happens: others make something, and what C does with that is looked
+ * at by itself. */
+static bool doubt_edges(tpi_flow *w, tpi_port *p, int made)
 {
     const bool computed = w->nodes[p->node].in[p->k].source.kind != TPI_SOURCE_EXTERN;
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
         for (int e = 0; e < n->n_edges && n->kind == TPI_STEP_LOOK && n->n_edges > 1; e++)
             if ((computed || is_empty(w, n, e)) &&
-                !is_known_beside(w, p->node, p->k, d, &n->edges[e]) &&
-                !add_doubt(w, p, n->block, e))
+                !is_known_beside(w, p->node, p->k, made, d, &n->edges[e]) &&
+                !add_doubt(w, p, (tpi_doubt){n->block, e, made}))
                 return false;
+    }
+    return true;
+}
+
+/* Nodes that C may mean instead. */
+static bool doubt_nodes(tpi_flow *w, tpi_port *p, const tp_tensor *h, int made)
+{
+    const tpi_source s = w->nodes[p->node].in[p->k].source;
+    for (int d = 1; d < w->n_nodes; d++) {
+        const tpi_node *n = &w->nodes[d];
+        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d) ||
+            is_known_beside(w, p->node, p->k, made, d, NULL))
+            continue;
+        if (!add_doubt(w, p, (tpi_doubt){n->block, -1, made}))
+            return false;
     }
     return true;
 }
@@ -726,22 +744,24 @@ static bool add_rivals(tpi_flow *w, tpi_port *p)
     return true;
 }
 
+static bool doubt_made(tpi_flow *w, const tpi_blocks *bs, tpi_port *p, int made)
+{
+    return doubt_nodes(w, p, bs->regs[p->reg].header, made) && doubt_edges(w, p, made);
+}
+
 static bool doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p)
 {
     if (!may_doubt(w, bs, p))
         return true;
     const tpi_source s = w->nodes[p->node].in[p->k].source;
     p->alt = find_alt(w, p->node, p->k);
-    const tp_tensor *h = bs->regs[p->reg].header;
-    for (int d = 1; d < w->n_nodes; d++) {
-        const tpi_node *n = &w->nodes[d];
-        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d) ||
-            is_known_beside(w, p->node, p->k, d, NULL))
-            continue;
-        if (!add_doubt(w, p, n->block, -1))
+    if (s.kind != TPI_SOURCE_VAR)
+        return doubt_made(w, bs, p, s.kind == TPI_SOURCE_NODE ? s.n : -1) && add_rivals(w, p);
+    const tpi_var *v = &w->vars[s.n];
+    for (int i = 0; i < v->n; i++)
+        if (!doubt_made(w, bs, p, v->makers[i]))
             return false;
-    }
-    return doubt_edges(w, p) && add_rivals(w, p);
+    return (v->init[0] < 0 || doubt_made(w, bs, p, -1)) && add_rivals(w, p);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@ typedef struct tpi_reg {
     int32_t ext;    /* the extern that it is; -1 */
     int32_t init;   /* the extern that it is at first; -1 */
     int32_t node;   /* whose value it is; -1 */
+    int32_t made;   /* which node made what it is now; -1: it comes from outside */
     bool used;      /* by another block than that which makes it */
     bool dirty;     /* an extern that was assigned in this call */
     size_t bytes;
@@ -22,6 +23,7 @@ typedef struct tpi_reg {
 /* If that block ran, or that edge of it was taken, since a value was made, C may mean another one. */
 typedef struct tpi_doubt {
     int32_t block, edge; /* edge -1: the block */
+    int32_t made;        /* when the value was made there: a node; -1: outside */
 } tpi_doubt;
 
 /* What a block reads. */

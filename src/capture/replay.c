@@ -118,6 +118,7 @@ static void set_extern(replay *r, int i)
     x->header = e->from == TPI_FROM_ARG ? r->in[e->arg] : e->tensor;
     x->data = x->header->data;
     x->stamp = r->bs->base;
+    x->made = -1;
 }
 
 static void begin(replay *r)
@@ -136,6 +137,7 @@ static void begin(replay *r)
         x->buf = t->buf;
         x->data = t->data;
         x->stamp = bs->base;
+        x->made = -1;
     }
 }
 
@@ -146,8 +148,11 @@ static inline tpi_at place_of(const replay *r, const tpi_block *b)
 
 static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
 {
+    const int32_t made = bs->regs[p->now].made;
     for (int k = 0; k < p->n_doubts; k++) {
         const tpi_block *b = &bs->v[p->doubts[k].block];
+        if (p->doubts[k].made != made)
+            continue;
         if ((p->doubts[k].edge < 0 ? b->stamp : b->edges[p->doubts[k].edge].stamp) > stamp)
             return true;
     }
@@ -378,12 +383,13 @@ typedef struct held {
     tpi_buf *buf; /* one reference; NULL: a tensor's own memory */
     char *data;
     uint64_t stamp;
+    int32_t made;
 } held;
 
 /* Memory of a variable that is assigned later is copied: it will change. */
 static bool hold_reg(replay *r, const tpi_reg *x, held *h)
 {
-    *h = (held){.buf = x->buf, .data = x->data, .stamp = x->stamp};
+    *h = (held){.buf = x->buf, .data = x->data, .stamp = x->stamp, .made = x->made};
     if (x->stamp < r->bs->base) {
         h->buf = NULL;
         return true;
@@ -409,6 +415,7 @@ static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
     h->buf->refs++;
     h->data = h->buf->data;
     h->stamp = b->stamp;
+    h->made = b->nodes[b->out[~from].place];
     return true;
 }
 
@@ -418,6 +425,7 @@ static void put_reg(replay *r, tpi_reg *x, held h)
     x->buf = h.buf;
     x->data = h.data;
     x->stamp = h.stamp;
+    x->made = h.made;
     x->dirty = x->ext >= 0;
 }
 
@@ -466,6 +474,7 @@ static void keep_outputs(replay *r, tpi_block *b)
         }
         x->data = x->buf->data;
         x->stamp = b->stamp;
+        x->made = b->nodes[o->place];
     }
 }
 
