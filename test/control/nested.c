@@ -1,4 +1,4 @@
-/* clang-format off: lines are broken as no one would */
+/* clang-format off */
 /* Blocks in all their forms, nested, in C and in C++: compiled by compile.sh with every warning on. */
 #include <tapir/tapir.h>
 
@@ -46,12 +46,16 @@ tp_tensor *nested(tp_tensor *x, tp_tensor *v)
         tp_tensor *row = tp_each(x);
         tp_while (positive(row), &row, &v) {
             row = tp_sub(row, tp_scalar_like(row, 1));
-            tp_if (positive(v), &v, &row) {
+            tp_if (positive(v),
+                   &v,
+                   &row) {
                 v = tp_add(v, tp_cast(tp_turn(tp), TP_F32));
             }
             tp_else
             {
-                tp_for_back (3, &v) {
+                tp_for_back (
+                    3,
+                    &v) {
                     tp_checkpoint(tp);
                     v = tp_mul(v, v);
                     tp_emit(&zs, v);
