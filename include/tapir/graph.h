@@ -105,7 +105,8 @@ TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, i
 typedef enum tp_engine {
     TP_ENGINE_AUTO,      /* the eager kernels at once, the C program when (if) it is compiled */
     TP_ENGINE_REFERENCE, /* node by node, plain loops */
-    TP_ENGINE_C          /* a run waits for the C program; TP_E_COMPILER when it fails */
+    TP_ENGINE_C          /* a run waits for the C program; TP_E_COMPILER when it fails. What
+                            cannot be one (tp_program_wait says why) is run node by node */
 } tp_engine;
 
 typedef struct tp_compile_options {
@@ -135,12 +136,12 @@ TP_API const char *tp_program_source(tp_program *p);
 
 typedef struct tp_program_stats {
     int nodes;           /* after pruning and passes */
-    int kernels;         /* of the C program */
-    int64_t arena_bytes; /* at the sizes of the last run */
+    int kernels;         /* of the C program, those of bodies of blocks included */
+    int64_t arena_bytes; /* at the sizes of the last run, with what loops stack */
     double compile_ms;   /* from the start of the compiler to the loaded program */
     bool from_cache;
     double flops; /* of contractions and convolutions at the sizes of the last run: two per
-                     multiply-add; 0 before the first run */
+                     multiply-add, of loops once per turn; 0 before the first run */
 } tp_program_stats;
 TP_API tp_program_stats tp_program_stats_of(const tp_program *p);
 
