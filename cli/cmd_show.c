@@ -12,8 +12,33 @@ typedef struct settings {
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
 #define STAGES "import,prune,restack,checkpoint,fold,algebra,cse,all"
-enum { AFTER_IMPORT, AFTER_ALL = 6 };
-static const char *const stages[] = {NULL, "prune", "restack", "fold", "algebra", "cse", NULL};
+enum { AFTER_IMPORT, MOST_NAME = 16 };
+
+/* The stage with that number in STAGES: "import" is 0. */
+static const char *stage_name(int after, char name[MOST_NAME])
+{
+    const char *p = STAGES;
+    for (int i = 0; i < after; i++)
+        p = strchr(p, ',') + 1;
+    snprintf(name, MOST_NAME, "%.*s", (int)strcspn(p, ","), p);
+    return name;
+}
+
+static bool is_last(int after)
+{
+    const char *p = STAGES;
+    for (int i = 0; i < after; i++)
+        p = strchr(p, ',') + 1;
+    return !strchr(p, ',');
+}
+
+static int last_stage(void)
+{
+    int i = 0;
+    while (!is_last(i))
+        i++;
+    return i;
+}
 
 static const option options[] = {
     CLI_CHOICE(format, "format", "text|dot|json|html", "text,dot,json,html",
@@ -178,11 +203,10 @@ static void put_weights(const shown *w, FILE *out)
 
 static void put_stage(const shown *w, FILE *out)
 {
-    const int after = w->s->after;
-    const char *name = after == AFTER_IMPORT ? "import"
-                       : after == AFTER_ALL  ? "all passes"
-                                             : stages[after];
-    fprintf(out, "after %s: %d nodes", name, w->v.n_nodes);
+    char name[MOST_NAME];
+    stage_name(w->s->after, name);
+    fprintf(out, "after %s: %d nodes", is_last(w->s->after) ? "all passes" : name,
+            w->v.n_nodes);
     if (w->v.n_bodies > 1)
         fprintf(out, ", %d in bodies of blocks", w->v.n_all - w->v.n_nodes);
 }
@@ -447,8 +471,11 @@ static int show_model(const settings *s, model *m)
     shown w = {.s = s, .m = m, .graph = m->graph};
     int status = CLI_GOOD;
     if (s->after != AFTER_IMPORT) {
+        char name[MOST_NAME];
         const tp_compile_options opt = {
-            .engine = TP_ENGINE_REFERENCE, .freeze = true, .stop_after = stages[s->after]};
+            .engine = TP_ENGINE_REFERENCE,
+            .freeze = true,
+            .stop_after = is_last(s->after) ? NULL : stage_name(s->after, name)};
         w.program = model_compile(m, &opt);
         w.graph = tp_program_graph(w.program);
         status = w.program ? CLI_GOOD : CLI_BAD;
@@ -474,7 +501,7 @@ static int run(int argc, char **argv)
     if (cli_parse(&cli_show, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
         if (s.kernels && s.after == AFTER_IMPORT)
-            s.after = AFTER_ALL;
+            s.after = last_stage();
         if (s.kernels && s.format != AS_TEXT) {
             cli_refuse(NULL, "--kernels is for --format text");
         } else if (cli_dims(&s.dims, &d)) {
