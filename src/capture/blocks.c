@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void free_block(tpi_mem *m, tpi_block *b)
 {
@@ -48,7 +48,7 @@ void tpi_blocks_free(tpi_flow *w)
     w->blocks = NULL;
 }
 
-/* ---- which nodes ----------------------------------------------------------------------------------- */
+/* ---- which nodes ------------------------------------------------------------------------- */
 
 static bool starts_block(const tpi_flow *w, int node, const int32_t *entries)
 {
@@ -137,7 +137,7 @@ static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
     return ok;
 }
 
-/* ---- registers --------------------------------------------------------------------------------------- */
+/* ---- registers --------------------------------------------------------------------------- */
 
 static bool make_regs(tpi_flow *w, tpi_blocks *bs)
 {
@@ -201,7 +201,7 @@ static bool give_header(tpi_flow *w, tpi_reg *r)
     return true;
 }
 
-/* ---- one block ------------------------------------------------------------------------------------------ */
+/* ---- one block --------------------------------------------------------------------------- */
 
 /* While its nodes are gone through: what registers will hold. */
 typedef struct making {
@@ -412,7 +412,7 @@ static bool make_block(making *k)
     return ok;
 }
 
-/* ---- their programs ---------------------------------------------------------------------------------- */
+/* ---- their programs ---------------------------------------------------------------------- */
 
 typedef struct graphing {
     making *k;
@@ -530,241 +530,7 @@ static bool make_program(making *k)
     return b->program && b->program->program;
 }
 
-/* ---- doubts -------------------------------------------------------------------------------------------- */
-
-static bool same_type(const tpi_node *n, const tp_tensor *h)
-{
-    return n->kind == TPI_STEP_OP && n->dtype == h->dtype && n->rank == h->rank &&
-           memcmp(n->item->shape, h->shape, sizeof(int64_t) * h->rank) == 0;
-}
-
-static bool source_has(const tpi_flow *w, tpi_source s, int node)
-{
-    return s.kind == TPI_SOURCE_NODE  ? s.n == node
-           : s.kind == TPI_SOURCE_VAR ? tpi_var_has(&w->vars[s.n], node)
-                                      : false;
-}
-
-/* Has the variable something in common with the source? */
-static bool meets(const tpi_flow *w, const tpi_var *v, tpi_source s)
-{
-    if (s.kind == TPI_SOURCE_EXTERN)
-        return v->init[0] == s.n || v->init[1] == s.n;
-    if (s.kind == TPI_SOURCE_NODE)
-        return tpi_var_has(v, s.n);
-    const tpi_var *own = &w->vars[s.n];
-    for (int i = 0; i < own->n; i++)
-        if (tpi_var_has(v, own->makers[i]))
-            return true;
-    return (own->init[0] >= 0 && own->init[0] == v->init[0]);
-}
-
-/* Nodes of the same kind and line, as those of several turns, do the same in C. */
-static bool is_alike(const tpi_flow *w, int a, int b)
-{
-    return w->nodes[a].hash == w->nodes[b].hash;
-}
-
-static bool has_alike(const tpi_flow *w, const tpi_var *v, int node)
-{
-    for (int i = 0; i < v->n; i++)
-        if (is_alike(w, v->makers[i], node))
-            return true;
-    return false;
-}
-
-/* Has the variable something in common with the source, or something alike? */
-static bool meets_alike(const tpi_flow *w, const tpi_var *v, tpi_source s)
-{
-    if (s.kind == TPI_SOURCE_NODE)
-        return has_alike(w, v, s.n);
-    for (int i = 0; s.kind == TPI_SOURCE_VAR && i < w->vars[s.n].n; i++)
-        if (has_alike(w, v, w->vars[s.n].makers[i]))
-            return true;
-    return meets(w, v, s);
-}
-
-/* Might C mean the value of node d where an operand is `s`? It might when d, or what is alike, takes the
- * place of the same in some variable, or when it has been computed for nothing so far. */
-static bool may_mean(const tpi_flow *w, tpi_source s, int d)
-{
-    if (w->nodes[d].unused || (s.kind == TPI_SOURCE_NODE && is_alike(w, s.n, d)))
-        return true;
-    for (int i = 0; i < w->n_vars; i++)
-        if (has_alike(w, &w->vars[i], d) && meets_alike(w, &w->vars[i], s))
-            return true;
-    return false;
-}
-
-/* Was the operand seen to be what it is although node d had run, with this outcome if it is a look, since
- * that was made? */
-static bool is_known_beside(const tpi_flow *w, int node, int k, int made, int d,
-                            const tpi_edge *e)
-{
-    for (int a = 0; a < w->n_traces; a++) {
-        const tpi_trace *t = w->traces[a];
-        int last = -2;
-        for (int i = 0; i < t->n; i++) {
-            const tpi_item *x = &t->items[i];
-            if (x->node == node && last >= 0) {
-                const tpi_code c = tpi_item_in(t, x)[k];
-                const int maker = c < 0 ? -1 : t->items[c].node;
-                if (last > c && maker == made) /* one from outside was made before all */
-                    return true;
-            }
-            if (x->node == d && (!e || tpi_flow_edge(&w->nodes[d], x->seen, x->size) == e))
-                last = i;
-        }
-    }
-    return false;
-}
-
-static bool add_doubt(tpi_flow *w, tpi_port *p, tpi_doubt d)
-{
-    for (int i = 0; i < p->n_doubts; i++)
-        if (memcmp(&p->doubts[i], &d, sizeof d) == 0)
-            return true;
-    tpi_doubt *v = tpi_resize(&w->ctx->mem, p->doubts, (size_t)p->n_doubts * sizeof *v,
-                              (size_t)(p->n_doubts + 1) * sizeof *v);
-    if (!v)
-        return false;
-    p->doubts = v;
-    v[p->n_doubts++] = d;
-    return true;
-}
-
-static bool is_consistent(const tpi_flow *w, const tpi_var *v, int node, int k)
-{
-    for (int a = 0; a < w->n_traces; a++) {
-        const tpi_trace *t = w->traces[a];
-        for (int i = 0; i < t->n; i++)
-            if (t->items[i].node == node &&
-                !tpi_var_is(w, v, t, i, tpi_item_in(t, &t->items[i])[k]))
-                return false;
-    }
-    return true;
-}
-
-/* The variable that a source is part of, and was equal to wherever it was seen; -1: none, or
- * several that differ. */
-static int find_alt(const tpi_flow *w, int node, int k)
-{
-    const tpi_source s = w->nodes[node].in[k].source;
-    int found = -1;
-    if (s.kind == TPI_SOURCE_EXTERN)
-        return -1;
-    for (int i = 0; i < w->n_vars; i++) {
-        const tpi_var *v = &w->vars[i];
-        if (v->age || (s.kind == TPI_SOURCE_VAR && s.n == i) || !meets(w, v, s) ||
-            !is_consistent(w, v, node, k))
-            continue;
-        if (found >= 0 &&
-            (w->vars[found].n != v->n ||
-             memcmp(w->vars[found].makers, v->makers, (size_t)v->n * sizeof *v->makers) != 0))
-            return -1;
-        found = i;
-    }
-    return found < 0 ? -1 : w->vars[found].reg;
-}
-
-static bool may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p)
-{
-    if (p->node < 0 || p->soft || bs->n == 1)
-        return false;
-    const tpi_source s = w->nodes[p->node].in[p->k].source;
-    return s.kind != TPI_SOURCE_EXTERN || w->externs[s.n].from == TPI_FROM_ARG;
-}
-
-/* Does nothing happen behind this edge that does not happen behind the others? Then C may have set a
- * variable there that is not seen yet. */
-static bool is_empty(const tpi_flow *w, const tpi_node *look, int edge)
-{
-    const int target = look->edges[edge].to;
-    for (int i = 0; i < w->n_nodes; i++)
-        for (int k = 0; k < w->nodes[i].n_edges; k++)
-            if (w->nodes[i].edges[k].to == target && (&w->nodes[i] != look || k != edge) &&
-                !w->nodes[i].edges[k].back)
-                return true;
-    return look->edges[edge].back;
-}
-
-/* Edges beside which an operand that was made there has not been seen. For an argument that is used as it
- * is, those on which nothing happens: others make something, and what C does with that is looked
- * at by itself. */
-static bool doubt_edges(tpi_flow *w, tpi_port *p, int made)
-{
-    const bool computed = w->nodes[p->node].in[p->k].source.kind != TPI_SOURCE_EXTERN;
-    for (int d = 1; d < w->n_nodes; d++) {
-        const tpi_node *n = &w->nodes[d];
-        for (int e = 0; e < n->n_edges && n->kind == TPI_STEP_LOOK && n->n_edges > 1; e++)
-            if ((computed || is_empty(w, n, e)) &&
-                !is_known_beside(w, p->node, p->k, made, d, &n->edges[e]) &&
-                !add_doubt(w, p, (tpi_doubt){n->block, e, made}))
-                return false;
-    }
-    return true;
-}
-
-/* Nodes that C may mean instead. */
-static bool doubt_nodes(tpi_flow *w, tpi_port *p, const tp_tensor *h, int made)
-{
-    const tpi_source s = w->nodes[p->node].in[p->k].source;
-    for (int d = 1; d < w->n_nodes; d++) {
-        const tpi_node *n = &w->nodes[d];
-        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d) ||
-            is_known_beside(w, p->node, p->k, made, d, NULL))
-            continue;
-        if (!add_doubt(w, p, (tpi_doubt){n->block, -1, made}))
-            return false;
-    }
-    return true;
-}
-
-/* A variable that is set on edges, and was equal to the operand wherever that was seen. */
-static bool is_rival(const tpi_flow *w, const tpi_port *p, int var)
-{
-    const tpi_source s = w->nodes[p->node].in[p->k].source;
-    const tpi_var *v = &w->vars[var];
-    return v->n_sets && !(s.kind == TPI_SOURCE_VAR && s.n == var) && meets(w, v, s) &&
-           is_consistent(w, v, p->node, p->k);
-}
-
-static bool add_rivals(tpi_flow *w, tpi_port *p)
-{
-    for (int i = 0; i < w->n_vars; i++) {
-        if (!is_rival(w, p, i))
-            continue;
-        int32_t *v = tpi_resize(&w->ctx->mem, p->rivals, (size_t)p->n_rivals * sizeof *v,
-                                (size_t)(p->n_rivals + 1) * sizeof *v);
-        if (!v)
-            return false;
-        p->rivals = v;
-        v[p->n_rivals++] = w->vars[i].reg;
-    }
-    return true;
-}
-
-static bool doubt_made(tpi_flow *w, const tpi_blocks *bs, tpi_port *p, int made)
-{
-    return doubt_nodes(w, p, bs->regs[p->reg].header, made) && doubt_edges(w, p, made);
-}
-
-static bool doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p)
-{
-    if (!may_doubt(w, bs, p))
-        return true;
-    const tpi_source s = w->nodes[p->node].in[p->k].source;
-    p->alt = find_alt(w, p->node, p->k);
-    if (s.kind != TPI_SOURCE_VAR)
-        return doubt_made(w, bs, p, s.kind == TPI_SOURCE_NODE ? s.n : -1) && add_rivals(w, p);
-    const tpi_var *v = &w->vars[s.n];
-    for (int i = 0; i < v->n; i++)
-        if (!doubt_made(w, bs, p, v->makers[i]))
-            return false;
-    return (v->init[0] < 0 || doubt_made(w, bs, p, -1)) && add_rivals(w, p);
-}
-
-/* ---- all of them ------------------------------------------------------------------------------------------ */
+/* ---- all of them ------------------------------------------------------------------------- */
 
 static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
 {
@@ -800,16 +566,16 @@ static bool use_others(making *k)
     for (int i = 0; i < k->bs->n; i++) {
         const tpi_block *b = &k->bs->v[i];
         for (int p = 0; p < b->n_in; p++) {
-            if (!may_doubt(k->w, k->bs, &b->in[p]))
+            if (!tpi_may_doubt(k->w, k->bs, &b->in[p]))
                 continue;
             for (int v = 0; v < k->w->n_vars; v++)
-                if (is_rival(k->w, &b->in[p], v)) {
+                if (tpi_is_rival(k->w, &b->in[p], v)) {
                     tpi_reg *r = &k->bs->regs[k->w->vars[v].reg];
                     r->used = true;
                     if (!give_header(k->w, r))
                         return false;
                 }
-            const int alt = find_alt(k->w, b->in[p].node, b->in[p].k);
+            const int alt = tpi_find_alt(k->w, b->in[p].node, b->in[p].k);
             if (alt < 0)
                 continue;
             k->bs->regs[alt].used = true;
@@ -840,7 +606,7 @@ static bool make_all(making *k)
     }
     for (int i = 0; i < bs->n; i++)
         for (int p = 0; p < bs->v[i].n_in; p++)
-            if (!doubt_port(k->w, bs, &bs->v[i].in[p]))
+            if (!tpi_doubt_port(k->w, bs, &bs->v[i].in[p]))
                 return false;
     return true;
 }

@@ -96,7 +96,25 @@ struct tpi_blocks {
 void tpi_blocks_make(tpi_flow *w);
 void tpi_blocks_free(tpi_flow *w);
 
-/* ---- replay.c, purity.c: replays beside the C code ------------------------------------------------ */
+/* ---- doubts.c ---------------------------------------------------------------------------- */
+
+/* Finds the doubts and rivals of a port, and what stands in for it. False: memory is out. */
+bool tpi_doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p);
+/* Can there be any? */
+bool tpi_may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p);
+/* The register of the variable that an operand is part of, and was equal to wherever it was seen; -1:
+ * none, or several that differ. */
+int tpi_find_alt(const tpi_flow *w, int node, int k);
+bool tpi_is_rival(const tpi_flow *w, const tpi_port *p, int var);
+
+/* ---- pure.c: which flow a call is for ---------------------------------------------------- */
+
+/* The flow for such a call; NULL: there is none yet. */
+tpi_flow *tpi_flow_find(const tp_function *f, int n_in, tp_tensor *const *in);
+/* Tensors that are themselves, not what is given: are they the same ones as before? */
+bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in);
+
+/* ---- replay.c, purity.c: replays beside the C code --------------------------------------- */
 
 /* What a replay would have done. */
 struct tpi_dry {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void drop_nodes(tpi_flow *w)
 {
@@ -102,7 +102,7 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
     return NULL;
 }
 
-/* ---- tensors from outside ------------------------------------------------------------------------- */
+/* ---- tensors from outside ---------------------------------------------------------------- */
 
 static bool same_bytes(const tp_tensor *a, const tp_tensor *b)
 {
@@ -164,7 +164,7 @@ static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
     return ok;
 }
 
-/* ---- nodes and edges ------------------------------------------------------------------------------- */
+/* ---- nodes and edges --------------------------------------------------------------------- */
 
 static int add_node(tpi_flow *w, const tpi_trace *t, const tpi_item *x)
 {
@@ -276,7 +276,7 @@ bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, con
     return x->kind != TPI_STEP_OP || same_attrs(x->op, n->attrs, x->attrs);
 }
 
-/* ---- joins and loops --------------------------------------------------------------------------------- */
+/* ---- joins and loops --------------------------------------------------------------------- */
 
 typedef enum follows {
     FOLLOWS_NOT,

@@ -138,7 +138,7 @@ struct tpi_flow {
     int64_t replays;
 };
 
-/* ---- flow.c: nodes and edges ------------------------------------------------------------------- */
+/* ---- flow.c: nodes and edges ------------------------------------------------------------- */
 
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
@@ -153,7 +153,7 @@ bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, con
 /* Which extern a tensor of a trace is; -1: none. */
 int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 
-/* ---- flow_values.c: what operands are --------------------------------------------------------- */
+/* ---- flow_values.c: what operands are ---------------------------------------------------- */
 
 /* Finds the source of each operand; false: memory is out, or none fits (*misfit). */
 bool tpi_flow_values(tpi_flow *w, bool *misfit);
@@ -166,7 +166,7 @@ bool tpi_var_follows(const tpi_var *v, int32_t node);
 /* What a source is before item i; false: nothing yet. */
 bool tpi_source_value(const tpi_flow *w, tpi_source s, const tpi_trace *t, int i, tpi_code *c);
 
-/* ---- flow_sets.c: variables that are set on the edges of looks --------------------------------- */
+/* ---- flow_sets.c: variables that are set on the edges of looks --------------------------- */
 
 /* Finds sets by which `v`, whose makers are known, is operand k of the node in all traces. False: there
  * are none, or they are not told apart yet; or memory is out. */

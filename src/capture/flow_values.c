@@ -107,7 +107,7 @@ bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, 
     return var_value(w, v, t, i, &value) && value == c;
 }
 
-/* ---- a walk along all traces -------------------------------------------------------------------- */
+/* ---- a walk along all traces ------------------------------------------------------------- */
 
 /* First what each operand's makers are, and what is never used. */
 static void find_makers(values *u, const tpi_trace *t)
@@ -251,7 +251,7 @@ static void check_fits(values *u, const tpi_trace *t)
     }
 }
 
-/* ---- variables ------------------------------------------------------------------------------------- */
+/* ---- variables --------------------------------------------------------------------------- */
 
 static bool same_var(const tpi_var *a, const tpi_var *b)
 {

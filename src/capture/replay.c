@@ -1,91 +1,11 @@
-/* Calls of pure functions: guards, blocks, what is done at the end. */
+/* Replays of pure functions: blocks, and what is done at the end. */
 #include "capture/blocks.h"
 #include "op/call.h"
 #include "op/draw.h"
 
 #include <string.h>
 
-/* ---- guards ---------------------------------------------------------------------------------------- */
-
-static bool same_watched(const tpi_pure *p, const tpi_flow *w)
-{
-    size_t at = 0;
-    for (int i = 0; i < p->n_watches; i++) {
-        if (memcmp(w->watched + at, p->watches[i].bytes, p->watches[i].n) != 0)
-            return false;
-        at += p->watches[i].n;
-    }
-    return true;
-}
-
-enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
-
-/* Type, sizes, what a gradient may be asked of. */
-static inline bool is_like(const tp_tensor *t, const tpi_extern *e)
-{
-    const tp_tensor *x = e->tensor;
-    bool same = t->dtype == x->dtype && t->rank == x->rank && t->buf && t->status == TP_OK &&
-                ((t->flags ^ e->flags) & GUARDED) == 0;
-    for (int a = 0; a < t->rank && same; a++)
-        same = t->shape[a] == x->shape[a];
-    return same;
-}
-
-/* Arguments that are one tensor are so again; none is memory of another, or of the state. */
-static bool same_aliases(const tpi_flow *w, tp_tensor *const *in)
-{
-    for (int i = 0; i < w->n_in; i++) {
-        const tpi_extern *e = &w->externs[w->args[i]];
-        if (in[i] != in[e->arg])
-            return false;
-        for (int k = 0; k < w->n_externs; k++) {
-            const tpi_extern *x = &w->externs[k];
-            const tp_tensor *other = x->from == TPI_FROM_ARG ? in[x->arg] : x->tensor;
-            if (k != w->args[i] && other->buf == in[i]->buf)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
-{
-    if (w->n_in != n_in || w->recording != w->ctx->recording)
-        return false;
-    for (int i = 0; i < n_in; i++)
-        if (!is_like(in[i], &w->externs[w->args[i]]))
-            return false;
-    return same_watched(&w->f->pure, w) && same_aliases(w, in);
-}
-
-/* Tensors that are themselves, not what is given: the same ones as before. */
-static bool same_tensors(const tpi_flow *w, tp_tensor *const *in)
-{
-    for (int i = 0; i < w->n_externs; i++) {
-        const tpi_extern *e = &w->externs[i];
-        if (e->from == TPI_FROM_STATE) {
-            if (!is_like(e->tensor, e) || e->tensor->buf->assigned)
-                return false;
-        } else if (e->from == TPI_FROM_ARG) {
-            if (!e->general && (in[e->arg] != e->tensor || in[e->arg]->seq != e->seq))
-                return false;
-            if (in[e->arg]->flags & TPI_STATE && in[e->arg] != e->tensor)
-                return false;
-        }
-    }
-    return true;
-}
-
-/* The flow for such a call; NULL: there is none yet. */
-static tpi_flow *find_flow(const tp_function *f, int n_in, tp_tensor *const *in)
-{
-    for (int i = 0; i < f->pure.n_flows; i++)
-        if (is_for(f->pure.flows[i], n_in, in))
-            return f->pure.flows[i];
-    return NULL;
-}
-
-/* ---- one call ------------------------------------------------------------------------------------------ */
+/* ---- one call ---------------------------------------------------------------------------- */
 
 typedef struct replay {
     tpi_flow *w;
@@ -185,7 +105,7 @@ static inline bool choose(replay *r, tpi_block *b)
     return true;
 }
 
-/* ---- the program of a block ---------------------------------------------------------------------------- */
+/* ---- the program of a block -------------------------------------------------------------- */
 
 /* Memory for the outputs, that nobody else holds. */
 static bool take_memory(replay *r, tpi_block *b)
@@ -376,7 +296,7 @@ static bool compute(replay *r, tpi_block *b)
     return true;
 }
 
-/* ---- what is left of it ------------------------------------------------------------------------------------ */
+/* ---- what is left of it ------------------------------------------------------------------ */
 
 /* A value while moves are under way. */
 typedef struct held {
@@ -500,7 +420,7 @@ static tpi_edge *edge_taken(const replay *r, const tpi_block *b)
     return NULL;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 /* A result: the tensor from outside that it is, or a new one with the memory of the value. */
 static tp_tensor *result_of(replay *r, const tpi_block *b, int k)
@@ -696,8 +616,8 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
 
 static tpi_flow *flow_to_run(tp_function *f, int n_in, tp_tensor *const *in, int n_out)
 {
-    tpi_flow *w = find_flow(f, n_in, in);
-    return w && w->blocks && w->n_out == n_out && same_tensors(w, in) ? w : NULL;
+    tpi_flow *w = tpi_flow_find(f, n_in, in);
+    return w && w->blocks && w->n_out == n_out && tpi_flow_same_tensors(w, in) ? w : NULL;
 }
 
 bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
@@ -721,7 +641,7 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
     return ok;
 }
 
-/* ---- a replay to be compared --------------------------------------------------------------------------------- */
+/* ---- a replay to be compared ------------------------------------------------------------- */
 
 void tpi_dry_free(tp_ctx *ctx, tpi_dry *d)
 {
@@ -820,124 +740,4 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         return d;
     tpi_dry_free(ctx, d);
     return NULL;
-}
-
-/* ---- recordings -------------------------------------------------------------------------------------------------- */
-
-tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in)
-{
-    tpi_pure *p = &f->pure;
-    if (p->why)
-        return NULL;
-    const tpi_flow *w = find_flow(f, n_in, in);
-    if (!w && p->n_flows == TPI_MAX_FLOWS)
-        return NULL;
-    if (w && w->why && w->why != TPI_WHY_memory)
-        return NULL;
-    for (int i = 0; i < n_in; i++)
-        if (!in[i]->buf || !in[i]->buf->size || !(in[i]->flags & TPI_CONTIGUOUS))
-            return NULL;
-    return tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
-}
-
-static void drop_flow(tp_function *f, tpi_flow *w)
-{
-    tpi_pure *p = &f->pure;
-    int i = 0;
-    while (p->flows[i] != w)
-        i++;
-    for (; i + 1 < p->n_flows; i++)
-        p->flows[i] = p->flows[i + 1];
-    p->n_flows--;
-    tpi_flow_free(w);
-}
-
-void tpi_pure_reset(tp_function *f)
-{
-    while (f->pure.n_flows)
-        drop_flow(f, f->pure.flows[0]);
-}
-
-static void stop(tp_function *f, tpi_why why, tpi_at at)
-{
-    tpi_capture_log(f, at, "not replayed: %s", tpi_why_text(why));
-    f->pure.why = why;
-    f->pure.why_at = at;
-    tpi_pure_reset(f);
-}
-
-/* Did a read have too many values to be a choice? */
-static bool is_number(const tpi_flow *w, tpi_at *at)
-{
-    for (int i = 0; i < w->n_nodes; i++) {
-        const tpi_node *n = &w->nodes[i];
-        *at = n->at;
-        if (n->kind == TPI_STEP_LOOK && n->n_edges > TPI_MAX_OUTCOMES)
-            return true;
-    }
-    return false;
-}
-
-static void fail_impure(tp_function *f, tpi_at at, int n_out, tp_tensor **out)
-{
-    tp_tensor *failed =
-        tpi_fail(f->ctx, at, f->name, TP_E_STATE,
-                 "the function is declared pure, but it did something else here than in an "
-                 "earlier call, after the same values. Other bytes that it looks at are named "
-                 "by tp_function_watch");
-    for (int i = 0; i < n_out; i++) {
-        tpi_ref(failed);
-        tpi_unref(out[i]);
-        out[i] = failed;
-    }
-}
-
-void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in, int n_out,
-                  tp_tensor **out)
-{
-    tpi_pure *p = &f->pure;
-    if (t->partial) {
-        tpi_trace_free(t);
-        return;
-    }
-    tpi_flow *w = find_flow(f, t->n_args, in);
-    if (!w && p->n_flows < TPI_MAX_FLOWS) {
-        w = tpi_flow_new(f, t, f->ctx->recording);
-        if (w)
-            p->flows[p->n_flows++] = w;
-    }
-    if (!w || t->why) {
-        if (w && !w->why) {
-            w->why = t->why;
-            w->why_at = t->why_at;
-            tpi_blocks_free(w);
-            tpi_capture_log(f, t->why_at, "not replayed: %s", tpi_why_text(t->why));
-        }
-        tpi_trace_free(t);
-        return;
-    }
-    const int joins = w->n_joins, loops = w->n_loops;
-    bool impure;
-    if (!tpi_flow_add(w, t, &impure)) {
-        const tpi_at where = w->why_at.file ? w->why_at : at;
-        const bool proven = impure && w->why == TPI_WHY_impure;
-        drop_flow(f, w);
-        if (impure)
-            tpi_capture_log(f, where, "%s", tpi_why_text(TPI_WHY_impure));
-        if (impure && ++p->impure >= TPI_MAX_IMPURE)
-            stop(f, TPI_WHY_impure, where);
-        if (proven && f->options.check)
-            fail_impure(f, where, n_out, out);
-        return;
-    }
-    tpi_blocks_make(w);
-    tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)%s",
-                    w->n_traces, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_joins - joins,
-                    w->n_loops, w->n_loops - loops,
-                    w->caution == 0   ? ""
-                    : w->caution == 1 ? "; no loops, which would contradict"
-                                      : "; no joins, which would contradict");
-    tpi_at where;
-    if (is_number(w, &where))
-        stop(f, TPI_WHY_read, where);
 }

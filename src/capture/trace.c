@@ -25,7 +25,7 @@ static bool room(tpi_trace *t, void *list, int32_t n, int32_t *size, size_t each
 
 #define ONE_MORE(t, list, n, size) room((t), &(list), (n), &(size), sizeof *(list))
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 void tpi_trace_free(tpi_trace *t)
 {
@@ -85,7 +85,7 @@ void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why)
     t->why_at = at;
 }
 
-/* ---- operands ------------------------------------------------------------------------------------- */
+/* ---- operands ---------------------------------------------------------------------------- */
 
 static tpi_code code_of(tpi_frame *fr, tpi_at at, tp_tensor *x)
 {
@@ -144,7 +144,7 @@ static void name_number(tpi_trace *t, int32_t number, tpi_code c)
     t->codes[number] = c;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------ */
+/* ---- items ------------------------------------------------------------------------------- */
 
 static uint32_t mix(uint32_t h, uint64_t x)
 {
@@ -277,7 +277,7 @@ void tpi_traced_look(tpi_frame *fr, tpi_at at, tp_tensor *v, tpi_look look, bool
         item_done(t, x);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 /* Is a tensor from outside other memory of a variable that is assigned? */
 static bool is_aliased(const tpi_trace *t)
