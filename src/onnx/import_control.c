@@ -478,7 +478,7 @@ static bool loop_written_out(looping *l)
 /* All that it starts from is known: when its body reads nothing else, so is what it gives. */
 static bool starts_from_constants(const looping *l)
 {
-    const bool few = l->count != TPI_NO_DIM && l->count <= 4096;
+    const bool few = l->count > 0 && l->count <= 4096; /* of none, types come from the body */
     bool all = few && !tpi_dim_is_symbolic(l->count) && l->known && !l->listed;
     for (int k = 0; k < l->n_carried && all; k++)
         all = tpi_onnx_is_constant(l->now[k]) && !l->now[k]->data;
