@@ -17,10 +17,12 @@
  * A block is a scope, once per turn: only the listed variables (at most 64, tensors' addresses)
  * leave it; anything else that was made in it and is used later is an error. A listed variable
  * keeps type and sizes from turn to turn, and has the same on both sides of a tp_if. What a
- * block assigns (tp_assign) stays assigned. To gradients a turn, and the side that is taken, is
+ * block assigns (tp_assign) stays assigned; a listed variable may not be the tp_variable that it
+ * assigns, or a view of it. To gradients a turn, and the side that is taken, is
  * one node: contributions inside are added up inside first.
  *
- * Leaving a block by break, goto or return is an error that names the block's line. `continue`
+ * Leaving a block by break, goto or return is an error that names the block's line: it is told at
+ * once by gcc and clang, else at the end of the block, scope or function around it. `continue`
  * ends a turn as usual, and cannot be seen: what follows it in the block must not matter. A
  * variable that has no value before a tp_if has to be NULL. */
 #ifndef TAPIR_CONTROL_H
@@ -40,27 +42,33 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 #define TP_BLOCK_NAME(line) TP_BLOCK_JOIN(tp_block_, line)
 #define TP_BLOCK TP_BLOCK_NAME(__LINE__)
 #define TP_BLOCK_END ((tp_tensor **)0)
+/* Where the compiler can tell, a block that is left in the middle is noticed at once. */
+#ifdef __GNUC__
+#define TP_BLOCK_VAR __attribute__((cleanup(tp_block_left))) tp_block *TP_BLOCK
+#else
+#define TP_BLOCK_VAR tp_block *TP_BLOCK
+#endif
 
 /* tp_if (pred, &a, ...) { } tp_else { }. pred: bool, one element. tp_else may be missing: then the
  * variables stay what they are. */
 #define tp_if(...)                                                                             \
-    for (tp_block *TP_BLOCK = tp_if_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);                \
+    for (TP_BLOCK_VAR = tp_if_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);                      \
          tp_if_next(&TP_BLOCK);)                                                               \
         if (tp_if_side(TP_BLOCK))
 #define tp_else else
 
 /* tp_while (pred, &a, ...) { }. At least one variable. pred is evaluated before every turn. */
 #define tp_while(pred, ...)                                                                    \
-    for (tp_block *TP_BLOCK = tp_while_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);             \
+    for (TP_BLOCK_VAR = tp_while_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);                   \
          tp_while_next(&TP_BLOCK, (pred));)
 
 /* tp_for (count, &a, ...) { }: `count` turns, a number or a symbolic size. At least one
  * variable. tp_for_back takes the turns from the last to the first. */
 #define tp_for(...)                                                                            \
-    for (tp_block *TP_BLOCK = tp_for_begin(TP_PLACE, 0, __VA_ARGS__, TP_BLOCK_END);            \
+    for (TP_BLOCK_VAR = tp_for_begin(TP_PLACE, 0, __VA_ARGS__, TP_BLOCK_END);                  \
          tp_for_next(&TP_BLOCK);)
 #define tp_for_back(...)                                                                       \
-    for (tp_block *TP_BLOCK = tp_for_begin(TP_PLACE, 1, __VA_ARGS__, TP_BLOCK_END);            \
+    for (TP_BLOCK_VAR = tp_for_begin(TP_PLACE, 1, __VA_ARGS__, TP_BLOCK_END);                  \
          tp_for_next(&TP_BLOCK);)
 
 /* Inside a tp_for of n turns: element [turn] of xs, whose leading size is n; it is made in the
@@ -87,6 +95,7 @@ TP_API tp_block *tp_while_begin(const char *file, int line, tp_tensor **var, ...
 TP_API bool tp_while_next(tp_block **b, tp_tensor *pred);
 TP_API tp_block *tp_for_begin(const char *file, int line, int back, int64_t count, ...);
 TP_API bool tp_for_next(tp_block **b);
+TP_API void tp_block_left(tp_block **b);
 
 /* ---- the same with callbacks, for other languages ---------------------------------------------- */
 

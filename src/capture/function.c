@@ -217,7 +217,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
-        ctx->leave_block(ctx, true);
+        ctx->leave_block(ctx);
     check_results(f, at, n_out, out);
     for (int i = 0; i < n_out; i++)
         tpi_ref(out[i]);

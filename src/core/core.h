@@ -161,14 +161,16 @@ struct tp_ctx {
     uint32_t frames; /* so far */
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
-    bool sweeps; /* a gradient is being built: bodies of blocks that have ended take nodes */
-    struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
-    bool (*leave_block)(tp_ctx *ctx, bool forced); /* gives the innermost up, with an error */
-    tp_tensor *retained;     /* list of those with retains > 0 */
-    tpi_owned objects;       /* ring of graphs and programs */
-    tpi_alloc_head allocs;   /* ring of tp_alloc's blocks */
-    tp_tensor *dead;         /* worklist of tpi_unref, linked by retained_next */
-    tp_tensor *quarantine;   /* stress build: headers of the dead, so that use is noticed */
+    bool sweeps;  /* a gradient is being built: bodies of blocks that have ended take nodes */
+    struct tp_block *blocks;          /* open ones, innermost first (op/control.c) */
+    struct tp_block *left;            /* those that were given up */
+    void (*free_blocks)(tp_ctx *ctx); /* frees them */
+    void (*leave_block)(tp_ctx *ctx); /* gives the innermost up, with an error */
+    tp_tensor *retained;                           /* list of those with retains > 0 */
+    tpi_owned objects;                             /* ring of graphs and programs */
+    tpi_alloc_head allocs;                         /* ring of tp_alloc's blocks */
+    tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
+    tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
     tp_tensor nil;              /* the result when memory is out */

@@ -58,7 +58,9 @@ void tp_close(tp_ctx *tp)
         o->free(o);
     }
     while (tp->blocks)
-        tp->leave_block(tp, true);
+        tp->leave_block(tp);
+    if (tp->left)
+        tp->free_blocks(tp);
     while (tp->n_scopes > 0)
         tp_scope_end(tp);
     while (tp->n_owned > 0) {
@@ -200,11 +202,9 @@ tp_status tp_scope_end(tp_ctx *tp)
     if (tp->n_scopes == 0)
         return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
-    while (tp->blocks && tp->n_scopes <= tp->scope_floor && tp->leave_block(tp, false))
-        ; /* it was left in the middle */
     if (tp->n_scopes <= tp->scope_floor)
         return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
-                               "the body of function \"%s\" ends a scope that it did not begin",
+                               "the body of \"%s\" ends a scope that it did not begin",
                                tp->function);
     const int32_t mark = tp->scopes[--tp->n_scopes].mark;
     while (tp->n_owned > mark) {

@@ -214,9 +214,9 @@ TPI_BARE(int64_t, tp_item_i64, (const tp_tensor *t), t)
 
 bool tp_truth_at(const char *file, int line, const tp_tensor *t)
 {
-    static const char cure[] = "tp_where chooses between two tensors inside a graph; or fetch "
-                               "it with tp_graph_run and "
-                               "branch in C on what came out";
+    static const char cure[] =
+        "tp_if and tp_while branch and loop inside a graph, tp_where chooses "
+        "between two tensors; or call the C function with concrete ones";
     const tpi_at at = TPI_AT(file, line);
     if (!one_element(at, "tp_truth", t, cure, TPI_LOOK_TRUTH))
         return false;

@@ -266,8 +266,8 @@ tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const tp_tensor *t)
     const tpi_body *b = t->graph->body;
     return tpi_fail(
         g->ctx, at, NULL, TP_E_STATE,
-        "%s was made at line %d inside the block of line %d, which it does not leave: "
-        "list a variable for it among the block's",
+        "%s of line %d was made inside the block of line %d, which has ended: list a "
+        "variable for it among the block's",
         t->op ? t->op->name : "a value", t->line, b->at.line);
 }
 

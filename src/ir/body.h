@@ -107,6 +107,8 @@ tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t ind
 void tpi_output_type(const tp_tensor *block, int64_t index, tp_dtype *dtype, int *rank,
                      int64_t *shape);
 
+/* Does the body, or one around it, read a view of the variable? */
+bool tpi_body_has_view(const tp_graph *g, const tp_tensor *variable);
 /* Is g inside `outer`, at any depth, or the same? */
 bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
 /* The failed tensor for an operand of a graph that g is not within. */

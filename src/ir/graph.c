@@ -81,6 +81,9 @@ void tp_graph_free(tp_graph *g)
 {
     if (!g)
         return;
+    tp_ctx *ctx = g->ctx;
+    while (ctx->tracing && tpi_graph_within(ctx->tracing, g) && ctx->blocks)
+        ctx->leave_block(ctx); /* it goes while a block of it is open */
     tpi_object_remove(&g->owned);
     graph_free(&g->owned);
 }
@@ -277,23 +280,35 @@ static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
     return node;
 }
 
-/* A view of a variable that the body has assigned. */
+/* A view of a variable that the body, or one around it, has assigned. */
 static bool assigned_inside(const tp_graph *g, const tp_tensor *t)
 {
     bool is = false;
-    for (int i = 0; i < g->lifted_size && t->buf && !is; i++)
-        is = g->lifted[i].concrete && g->lifted[i].concrete->buf == t->buf &&
-             g->lifted[i].node->op != &tpi_op_param;
+    for (; g->parent && t->buf && !(t->flags & TPI_STATE) && !is; g = g->parent)
+        for (int i = 0; i < g->lifted_size && !is; i++)
+            is = g->lifted[i].concrete && g->lifted[i].concrete->buf == t->buf &&
+                 g->lifted[i].node->op != &tpi_op_param;
     return is;
+}
+
+bool tpi_body_has_view(const tp_graph *g, const tp_tensor *variable)
+{
+    bool has = false;
+    for (; g->parent && !has; g = g->parent)
+        for (int i = 0; i < g->lifted_size && !has; i++) {
+            const tp_tensor *t = g->lifted[i].concrete;
+            has = t && t != variable && t->buf == variable->buf;
+        }
+    return has;
 }
 
 /* In a body: the param for what is outside of it. */
 static tp_tensor *capture(tp_graph *g, tpi_at at, tp_tensor *t)
 {
-    if (is_lifted(g, t))
-        return lifted_slot(g->lifted, g->lifted_size, t)->node;
     if (assigned_inside(g, t))
         return refuse_stale(g, at);
+    if (is_lifted(g, t))
+        return lifted_slot(g->lifted, g->lifted_size, t)->node;
     tp_tensor *outer = tpi_graph_lift(g->parent, at, t), *node;
     if (outer->status != TP_OK)
         return outer;

@@ -75,6 +75,9 @@ static tp_status set_outputs(tp_graph *g, tpi_at at, int n, tp_tensor *const *ou
 {
     static const char what[] = "tp_graph_set_outputs";
     tp_ctx *ctx = g->ctx;
+    if (ctx->tracing && tpi_graph_within(ctx->tracing, g))
+        return tpi_fail_status(ctx, at, what, TP_E_STATE, "the block of line %d is still open",
+                               ctx->tracing->body->at.line);
     if (n < 0 || (n > 0 && !outputs))
         return tpi_fail_status(ctx, at, what, n < 0 ? TP_E_VALUE : TP_E_NULL,
                                "%d outputs are no list", n);

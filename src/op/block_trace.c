@@ -103,6 +103,11 @@ tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tens
             ctx, at, what, TP_E_STATE,
             "only a variable itself can be assigned in a block, not a view of one or "
             "a computed value (make it with tp_variable)");
+    if (tpi_body_has_view(g, variable))
+        return tpi_fail(
+            ctx, at, what, TP_E_STATE,
+            "a view of the variable, made outside of the block, is read in it: make "
+            "the view in the block");
     tp_tensor *was = tpi_graph_lift(g, at, variable), *is = tpi_graph_lift(g, at, value);
     if (was->status != TP_OK || is->status != TP_OK)
         return was->status != TP_OK ? was : is;
@@ -125,6 +130,15 @@ tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tens
 
 /* ---- closing ----------------------------------------------------------------------------------------- */
 
+/* Is t concrete and shares memory with what the block assigns? */
+static bool is_written(const tp_block *b, const tp_tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < b->n_writes && t && t->buf && !is; i++)
+        is = t->buf == b->writes[i].variable->buf;
+    return is;
+}
+
 /* What variable i is at the end of the body, as a node of it; NULL: it has no value (of an if). */
 static bool carry_out(tp_block *b, tpi_body *body, int i)
 {
@@ -134,6 +148,8 @@ static bool carry_out(tp_block *b, tpi_body *body, int i)
     tp_tensor *failed = tpi_refuse_operand(b->ctx, b->at, b->what, i, t);
     if (failed)
         return fail(b, failed);
+    if (is_written(b, t) || is_written(b, b->before[i]))
+        return fail(b, tpi_refuse_listed(b, i));
     t = tpi_graph_lift(body->graph, b->at, t);
     if (t->status != TP_OK)
         return fail(b, t);

@@ -35,6 +35,7 @@ static void block_free(tp_block *b)
     const size_t n = (size_t)b->n;
     tpi_give_back(m, b->vars, n * sizeof *b->vars);
     tpi_give_back(m, b->before, 2 * n * sizeof *b->before);
+    tpi_give_back(m, b->stamps, n * sizeof *b->stamps);
     tpi_give_back(m, b, sizeof *b);
 }
 
@@ -63,41 +64,74 @@ static bool open_scope(tp_block *b)
     return true;
 }
 
-static void pop(tp_block *b)
+/* Closes b, the innermost. */
+static void unlink_block(tp_block *b)
 {
     close_scope(b);
     b->ctx->blocks = b->outer;
     if (b->symbolic)
         b->ctx->tracing = b->traced;
+}
+
+static void pop(tp_block *b)
+{
+    unlink_block(b);
     block_free(b);
 }
 
-/* The innermost block, whose end was never reached, is given up; unless a function that it calls
- * runs, when not `forced`. */
-static bool leave(tp_ctx *ctx, bool forced)
+/* The innermost block, whose end was never reached, is given up. It stays in memory, since the
+ * statement may still ask for it. */
+static void leave(tp_ctx *ctx)
 {
-    const tp_block *b = ctx->blocks;
-    if (!forced && b->scopes != ctx->scope_floor)
+    tp_block *b = ctx->blocks;
+    unlink_block(b);
+    b->over = true;
+    b->outer = ctx->left;
+    ctx->left = b;
+    tpi_fail_status(ctx, b->at, b->what, TP_E_STATE,
+                    "the block was left by break, goto or return: it has to end at its brace");
+}
+
+static void free_left(tp_ctx *ctx)
+{
+    while (ctx->left) {
+        tp_block *b = ctx->left;
+        ctx->left = b->outer;
+        block_free(b);
+    }
+}
+
+/* The statement of a block that was given up asks for it. */
+static bool drop(tp_block **at)
+{
+    tp_block **link = &(*at)->ctx->left;
+    while (*link != *at)
+        link = &(*link)->outer;
+    *link = (*at)->outer;
+    block_free(*at);
+    *at = NULL;
+    return false;
+}
+
+/* Blocks inside b that were left are given up; false: b itself was, and *at is NULL. */
+static bool is_innermost(tp_block **at)
+{
+    tp_block *b = *at;
+    if (!b)
         return false;
-    const tpi_at at = b->at;
-    const char *what = b->what;
-    pop(ctx->blocks);
-    tpi_fail_status(
-        ctx, at, what, TP_E_STATE,
-        "the block was left by break, goto or return, or ends a scope that it did not "
-        "begin: it has to end at its brace");
+    if (b->over)
+        return drop(at);
+    while (b->ctx->blocks != b)
+        leave(b->ctx);
     return true;
 }
 
-/* Blocks inside b that were left are given up; false: b itself was. */
-static bool is_innermost(tp_ctx *ctx, const tp_block *b)
+void tp_block_left(tp_block **at)
 {
-    const tp_block *at = ctx->blocks;
-    while (at && at != b)
-        at = at->outer;
-    while (at && ctx->blocks != b)
-        leave(ctx, true);
-    return at;
+    if (is_innermost(at)) {
+        leave((*at)->ctx);
+        drop(at);
+    }
 }
 
 static tp_ctx *context_of(int n, tp_tensor **const *vars)
@@ -121,15 +155,18 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     tp_block *b = tpi_take(m, sizeof *b);
     tp_tensor ***places = tpi_take(m, (size_t)n * sizeof *places);
     tp_tensor **before = tpi_take(m, 2 * (size_t)n * sizeof *before);
-    if (!b || !places || !before) {
+    tpi_stamp *stamps = tpi_take(m, (size_t)n * sizeof *stamps);
+    if (!b || !places || !before || !stamps) {
         tpi_give_back(m, b, sizeof *b);
         tpi_give_back(m, places, (size_t)n * sizeof *places);
         tpi_give_back(m, before, 2 * (size_t)n * sizeof *before);
+        tpi_give_back(m, stamps, (size_t)n * sizeof *stamps);
         set_all(n, vars, tpi_no_memory(ctx, at, what));
         return NULL;
     }
     *b = (tp_block){.ctx = ctx, .at = at, .what = what, .n = n, .vars = places, .scopes = -1};
     b->before = before;
+    b->stamps = stamps;
     b->then_at = before + n;
     for (int i = 0; i < n; i++) {
         places[i] = vars[i];
@@ -138,6 +175,7 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     b->outer = ctx->blocks;
     ctx->blocks = b;
     ctx->leave_block = leave;
+    ctx->free_blocks = free_left;
     b->traced = ctx->tracing;
     return b;
 }
@@ -201,6 +239,15 @@ static tp_tensor *refuse_vars(const tp_block *b)
     return failed;
 }
 
+tp_tensor *tpi_refuse_listed(const tp_block *b, int i)
+{
+    return tpi_fail(
+        b->ctx, b->at, b->what, TP_E_STATE,
+        "variable %d is a tp_variable, or a view of one, that the block assigns: list "
+        "a value computed from it, or leave it out and read it",
+        i);
+}
+
 /* Does variable i keep the type it had before this turn? */
 static tp_tensor *refuse_change(const tp_block *b, int i)
 {
@@ -225,6 +272,29 @@ static bool is_outside(void *user, const tp_tensor *t)
     for (int i = 0; i < b->n_each && !outside && t->op == &tpi_op_row; i++)
         outside = t->in && t->in[0] == b->each[i].rows;
     return outside;
+}
+
+/* Listed variables that are tp_variables, or views of them, show what is assigned to these; in a
+ * graph they would have the value of before. So such a one may not be assigned in the block. */
+static void stamp_variables(tp_block *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const tp_tensor *t = *b->vars[i];
+        const bool is = tpi_is_live(t) && t->buf && t->flags & TPI_VARIABLE;
+        b->stamps[i] = (tpi_stamp){.of = is ? t : NULL,
+                                   .version = is ? t->buf->version : 0,
+                                   .assigned = is ? t->buf->assigned : NULL};
+    }
+}
+
+static tp_tensor *refuse_alias(const tp_block *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const tpi_stamp *s = &b->stamps[i];
+        if (s->of && (s->of->buf->version != s->version || s->of->buf->assigned != s->assigned))
+            return tpi_refuse_listed(b, i);
+    }
+    return NULL;
 }
 
 /* To gradients a variable enters a loop, and each turn, as a node of its own: what else reads the
@@ -253,6 +323,7 @@ static bool begin_turn(tp_block *b)
             return false;
         hold_before(b);
     }
+    stamp_variables(b);
     b->entry = b->ctx->seq;
     return open_scope(b) && (!b->is_loop || enter_all(b));
 }
@@ -291,6 +362,9 @@ static tp_tensor *end_turn(tp_block *b)
         if (failed)
             return failed;
     }
+    tp_tensor *alias = refuse_alias(b);
+    if (alias)
+        return alias;
     tp_tensor *few[MAX_VARS + 16], **out = few;
     const int most = b->n + b->n_emit;
     if (most > (int)(sizeof few / sizeof *few))
@@ -349,6 +423,8 @@ static tp_tensor *as_pred(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor *p
             ctx, at, what, TP_E_DTYPE,
             "the condition is %s %s, not one bool: compare (tp_gt, ...) or reduce it",
             tp_dtype_name((tp_dtype)pred->dtype), SHAPE(pred));
+    if (ctx->tracing && !pred->graph && pred->flags & TPI_VARIABLE)
+        pred = tpi_graph_lift(ctx->tracing, at, pred); /* a turn may have assigned it */
     return pred->rank ? tp_reshape_at(at.file, at.line, pred, 0, NULL) : pred;
 }
 
@@ -434,11 +510,9 @@ static bool open_side(tp_block *b, int side)
 
 bool tp_if_next(tp_block **at)
 {
-    tp_block *b = *at;
-    if (!b || !is_innermost(b->ctx, b)) {
-        *at = NULL;
+    if (!is_innermost(at))
         return false;
-    }
+    tp_block *b = *at;
     tp_ctx *ctx = b->ctx;
     const int stage = b->stage++;
     if (!b->symbolic) {
@@ -483,6 +557,7 @@ static tp_block *begin_loop(tpi_at at, const char *what, int n, tp_tensor **cons
     if (!b)
         return NULL;
     b->is_loop = true;
+    b->began = ctx->seq;
     tp_tensor *failed = refuse_vars(b);
     if (failed)
         stop(&b, failed);
@@ -495,6 +570,8 @@ static tp_graph *graph_of(const tp_block *b, const tp_tensor *pred)
     tp_graph *g = pred ? tpi_graph_here(pred) : NULL;
     for (int i = 0; i < b->n && !g; i++)
         g = tpi_graph_here(*b->vars[i]);
+    for (int i = 0; i < b->n && !g && b->ctx->tracing; i++) /* a turn may assign it */
+        g = (*b->vars[i])->flags & (TPI_VARIABLE | TPI_REQUIRES) ? b->ctx->tracing : NULL;
     return g;
 }
 
@@ -503,7 +580,6 @@ static bool open_loop(tp_block **at, tp_graph *g)
     tp_block *b = *at;
     b->symbolic = true;
     b->g = g;
-    b->entry = b->ctx->seq;
     hold_before(b);
     if (tpi_trace_open(b, 0) && open_scope(b))
         return true;
@@ -581,11 +657,9 @@ tp_block *tp_while_begin(const char *file, int line, tp_tensor **var, ...)
 
 bool tp_while_next(tp_block **at, tp_tensor *pred)
 {
-    tp_block *b = *at;
-    if (!b || !is_innermost(b->ctx, b)) {
-        *at = NULL;
+    if (!is_innermost(at))
         return false;
-    }
+    tp_block *b = *at;
     tp_tensor *p = refuse_vars(b); /* first: the condition is of them */
     if (!p)
         p = as_pred(b->ctx, b->at, b->what, pred);
@@ -637,11 +711,9 @@ tp_block *tp_for_begin(const char *file, int line, int back, int64_t count, ...)
 
 bool tp_for_next(tp_block **at)
 {
-    tp_block *b = *at;
-    if (!b || !is_innermost(b->ctx, b)) {
-        *at = NULL;
+    if (!is_innermost(at))
         return false;
-    }
+    tp_block *b = *at;
     if (b->symbolic)
         return close_loop(at, NULL);
     const bool sized = tpi_dim_is_symbolic(b->count);
@@ -713,10 +785,11 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
             "%s is gone over by a loop of another count: its leading size has to be "
             "the count",
             SHAPE(xs));
-    if (xs->seq >= b->entry)
-        return tpi_fail(b->ctx, at, what, TP_E_STATE,
-                        "%s was made inside the loop: what is gone over is made before it",
-                        xs->op ? xs->op->name : "the tensor");
+    if (xs->seq >= b->began)
+        return tpi_fail(
+            b->ctx, at, what, TP_E_STATE,
+            "the tensor was made inside the loop, or is carried by it: what is gone "
+            "over is made before it");
     if (b->symbolic)
         return tpi_trace_each(b, at, xs);
     if (xs->graph)
@@ -762,9 +835,12 @@ tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
     static const char what[] = "tp_emit";
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 1, y);
-    if (failed || !y || !ys)
+    if (failed || !y)
         return failed ? (tp_status)failed->status : TP_E_NULL;
     tp_ctx *ctx = y->ctx;
+    if (!ys)
+        return tpi_fail_status(ctx, at, what, TP_E_NULL,
+                               "the place for what is stacked is NULL");
     tp_block *b = find_loop(ctx, at, what, &failed);
     if (!b)
         return (tp_status)failed->status;

@@ -26,12 +26,19 @@ typedef struct tpi_write {
     tp_tensor *param;    /* of a loop: what it is before the turn */
 } tpi_write;
 
+/* A listed variable that shares memory with a tp_variable: what that was at the turn's beginning. */
+typedef struct tpi_stamp {
+    const tp_tensor *of, *assigned; /* of NULL: it shares none */
+    uint32_t version;
+} tpi_stamp;
+
 struct tp_block {
     tp_ctx *ctx;
     tp_block *outer;
     const char *what; /* tp_if, tp_while, tp_for */
     tpi_at at;
     bool is_loop, symbolic;
+    bool over;   /* it was given up: `outer` is the next such one */
     bool failed; /* the variables have been set to the failed tensor */
     int stage;   /* of the macros: how often `next` said yes */
     /* the listed variables */
@@ -40,9 +47,11 @@ struct tp_block {
     tp_tensor *
         *before; /* before the block; of a loop, before this turn; one reference each when
                            live */
+    tpi_stamp *stamps;
     /* the scope of a turn */
     int32_t scopes, floor;
     const char *function;
+    uint64_t began; /* of a loop: what is younger was made in it */
     uint64_t entry; /* what is computed in the turn is younger */
     /* if */
     bool truth;
@@ -69,6 +78,8 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
 
 /* The variables, and what is stacked, become failed tensors; the block runs no more. */
 void tpi_block_fail(tp_block *b, tp_tensor *failed);
+/* The failed tensor: the block assigns what variable i shares memory with. */
+tp_tensor *tpi_refuse_listed(const tp_block *b, int i);
 /* Room for one more in an array; NULL: no memory, the block has failed. */
 void *tpi_block_room(tp_block *b, void *v, int n, int *size, size_t each);
 
