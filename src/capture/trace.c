@@ -3,6 +3,7 @@
 
 #include "op/call.h"
 #include "op/op.h"
+#include "op/open_block.h"
 
 #include <string.h>
 
@@ -188,6 +189,11 @@ static void item_done(tpi_trace *t, tpi_item *x)
 void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
                    tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned)
 {
+    const tp_block *b = fr->f->ctx->blocks;
+    if (s->op == &tpi_op_stack && b && b->is_loop && !b->counted) {
+        tpi_traced_stop(fr, TPI_AT(y->file, y->line), TPI_WHY_emits);
+        return;
+    }
     tpi_trace *t = fr->trace;
     (void)in, (void)assigned;      /* a variable is its own name, whatever it will be */
     if (s->op == &tpi_op_result) { /* of a call inside: what was computed there */

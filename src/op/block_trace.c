@@ -45,7 +45,10 @@ bool tpi_trace_open(tp_block *b, int side)
     b->ctx->tracing = b->traced;
     tpi_body *body = tpi_body_new(b->g, b->at);
     if (!body)
-        return fail(b, &b->ctx->nil);
+        return fail(b, b->ctx->status == TP_E_MEMORY
+                           ? &b->ctx->nil
+                           : tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
+                                      "blocks nest deeper than %d", TPI_MAX_NESTING));
     b->body[side] = body;
     if (b->is_loop && !carry_in(b, body))
         return false;
@@ -284,7 +287,8 @@ static void finish_cond(tp_block *b, int *index)
         return;
     }
     in[0] = b->pred;
-    memcpy(in + 1, then->outers, (size_t)then->n_params * sizeof *in);
+    for (int i = 0; i < then->n_params; i++)
+        in[1 + i] = then->outers[i];
     tp_tensor *node = tpi_cond_node(b->g, b->at, &attrs, n_in, in);
     tpi_give_back(&b->ctx->mem, in, bytes);
     if (node->status == TP_OK)

@@ -407,6 +407,17 @@ static tp_tensor *end_turn(tp_block *b)
     return ok ? NULL : tpi_no_memory(ctx, b->at, b->what);
 }
 
+/* A tensor of a block that has ended, among the variables and the condition; NULL: none. */
+static tp_tensor *refuse_over(const tp_block *b, tp_tensor *pred)
+{
+    for (int i = -1; i < (b->is_loop ? b->n : 0); i++) {
+        const tp_tensor *t = i < 0 ? pred : *b->vars[i];
+        if (t && t->graph && t->graph->body && t->graph->body->closed)
+            return tpi_refuse_outside(t->graph, b->at, t);
+    }
+    return NULL;
+}
+
 /* ---- tp_if ----------------------------------------------------------------------------------------- */
 
 /* The condition as one bool of rank 0, or the failed tensor. */
@@ -447,7 +458,8 @@ tp_block *tpi_begin_if(tpi_at at, tp_tensor *pred, int n, tp_tensor **const *var
     b->symbolic = p->graph != NULL;
     if (b->symbolic) {
         b->g = tpi_graph_here(p);
-        p = tpi_graph_lift(b->g, at, p);
+        tp_tensor *over = refuse_over(b, p);
+        p = over ? over : tpi_graph_lift(b->g, at, p);
         if (p->status != TP_OK) {
             stop(&b, p);
             return NULL;
@@ -578,6 +590,9 @@ static tp_graph *graph_of(const tp_block *b, const tp_tensor *pred)
 static bool open_loop(tp_block **at, tp_graph *g)
 {
     tp_block *b = *at;
+    tp_tensor *over = refuse_over(b, b->pred);
+    if (over)
+        return stop(at, over);
     b->symbolic = true;
     b->g = g;
     hold_before(b);
@@ -844,6 +859,11 @@ tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
     tp_block *b = find_loop(ctx, at, what, &failed);
     if (!b)
         return (tp_status)failed->status;
+    for (int i = 0; i < b->n; i++)
+        if (b->vars[i] == ys)
+            return tpi_fail_status(
+                ctx, at, what, TP_E_STATE,
+                "what is stacked goes to a listed variable: give it another");
     if (b != ctx->blocks)
         return tpi_fail_status(ctx, at, what, TP_E_STATE,
                                "it is inside another block than the loop's: a turn gives its "
