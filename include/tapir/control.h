@@ -17,8 +17,8 @@
  * A block is a scope, once per turn: only the listed variables (at most 64, tensors' addresses)
  * leave it; anything else that was made in it and is used later is an error. A listed variable
  * keeps type and sizes from turn to turn, and has the same on both sides of a tp_if. What a
- * block assigns (tp_assign) stays assigned; a listed variable may not be the tp_variable that it
- * assigns, or a view of it. To gradients a turn, and the side that is taken, is
+ * block assigns (tp_assign) stays assigned; a listed variable of a loop may not be the tp_variable
+ * that it assigns, or a view of it. To gradients a turn, and the side that is taken, is
  * one node: contributions inside are added up inside first.
  *
  * Leaving a block by break, goto or return is an error that names the block's line: it is told at

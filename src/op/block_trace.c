@@ -151,7 +151,7 @@ static bool carry_out(tp_block *b, tpi_body *body, int i)
     tp_tensor *failed = tpi_refuse_operand(b->ctx, b->at, b->what, i, t);
     if (failed)
         return fail(b, failed);
-    if (is_written(b, t) || is_written(b, b->before[i]))
+    if (b->is_loop && (is_written(b, t) || is_written(b, b->before[i])))
         return fail(b, tpi_refuse_listed(b, i));
     t = tpi_graph_lift(body->graph, b->at, t);
     if (t->status != TP_OK)

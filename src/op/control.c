@@ -274,8 +274,8 @@ static bool is_outside(void *user, const tp_tensor *t)
     return outside;
 }
 
-/* Listed variables that are tp_variables, or views of them, show what is assigned to these; in a
- * graph they would have the value of before. So such a one may not be assigned in the block. */
+/* Variables of a loop that are tp_variables, or views of them, show what is assigned to these; in
+ * a graph they have the value of the turn's beginning. So such a one may not be assigned in it. */
 static void stamp_variables(tp_block *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -362,7 +362,7 @@ static tp_tensor *end_turn(tp_block *b)
         if (failed)
             return failed;
     }
-    tp_tensor *alias = refuse_alias(b);
+    tp_tensor *alias = b->is_loop ? refuse_alias(b) : NULL;
     if (alias)
         return alias;
     tp_tensor *few[MAX_VARS + 16], **out = few;
