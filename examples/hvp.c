@@ -8,8 +8,9 @@
  *                               second and third order
  *     through a fixed point     z = tanh(W z + x) until it stands still: a C `while` or a tp_while
  *
- * Each is run eagerly, captured, declared pure, and as a static graph: the bits are the same. The
- * derivatives are held against differences of what they are derivatives of.
+ * Each is run eagerly, captured, declared pure (but for the while, whose gradient is another
+ * one for each number of turns), and as a static graph (but for loops of C): the bits are the same.
+ * The derivatives are held against differences of what they are derivatives of.
  *
  *     hvp [--engine reference|auto|c] */
 #include "forms.h"
@@ -277,8 +278,13 @@ static double laplacian_error(const outcome *o)
 
 static bool run(const problem *p, tp_engine engine)
 {
-    static const form forms[] = {FORM_MATCHED, FORM_PURE, FORM_GRAPH};
-    const bool plain_loop = p->body == rolled_plain || p->body == fixed_plain;
+    form forms[3];
+    int n_forms = 0;
+    forms[n_forms++] = FORM_MATCHED;
+    if (p->body != fixed_plain && p->body != fixed_blocks)
+        forms[n_forms++] = FORM_PURE;
+    if (p->body != fixed_plain && p->body != rolled_plain)
+        forms[n_forms++] = FORM_GRAPH;
     const work w = {.name = p->name,
                     .body = p->body,
                     .n_in = 2 * p->n_w + 1,
@@ -287,7 +293,7 @@ static bool run(const problem *p, tp_engine engine)
                     .inputs = p->inputs,
                     .varies = p->varies};
     outcome o;
-    bool good = work_show(&w, plain_loop ? 2 : 3, forms, engine, &o);
+    bool good = work_show(&w, n_forms, forms, engine, &o);
     good = show_error("off from differences by", worst_of(p, &o), 1e-5) && good;
     if (p->body == pinn)
         good = show_error("the Laplacian is off by", laplacian_error(&o), 1e-12) && good;

@@ -163,7 +163,7 @@ hvp_*)
     done
     form_line 'recurrent net, tp_for, as a graph' 12 1 1
     form_line 'fixed point, tp_while, as a graph' 12 1 1
-    all_forms 19
+    all_forms 17
     ;;
 maml_*)
     run maml --engine "${test#maml_}"
