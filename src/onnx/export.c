@@ -208,11 +208,15 @@ static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
 static int32_t say_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
     const int64_t drawn = x->drawn;
+    const tpi_val drawn_from = x->drawn_from;
     const int32_t block = tpi_block_begin(x);
+    x->depth++; /* blocks in it are deeper */
     say_path(x, b, out);
+    x->depth--;
     if (x->status == TP_OK)
         tpi_block_end(x, x->m->n_out, out);
     x->drawn = drawn;
+    x->drawn_from = drawn_from;
     return block;
 }
 

@@ -130,6 +130,7 @@ typedef struct tpi_onnx_loop {
     tp_tensor *turn, **carried, **slice; /* inside */
     int64_t count;                       /* TPI_NO_DIM: as long as the condition says */
     bool back;                           /* the turns from the last to the first */
+    bool made;                           /* the node is there */
 } tpi_onnx_loop;
 
 /* With l->n_carried, l->n_slices, l->count and l->back set, and the operands given, [carried..,
@@ -137,6 +138,8 @@ typedef struct tpi_onnx_loop {
 bool tpi_onnx_loop_begin(tpi_onnx_op *o, tpi_onnx_loop *l, tp_tensor *const *operands);
 /* Back outside. */
 void tpi_onnx_loop_leave(tpi_onnx_loop *l);
+/* Gives it up: what was put in the body is gone, unless the node is there. */
+void tpi_onnx_loop_drop(tpi_onnx_loop *l);
 /* The loop: a turn is taken while `first`, then `pred` (both NULL: count turns) says so. `out`
  * [n_carried + n_stacked] are the values at the end of a turn, and then the results. */
 bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int n_stacked,

@@ -108,6 +108,13 @@ void tpi_onnx_loop_leave(tpi_onnx_loop *l)
     tpi_onnx_leave(l->o->im, (tpi_onnx_outside){l->outside, l->tracing});
 }
 
+void tpi_onnx_loop_drop(tpi_onnx_loop *l)
+{
+    if (l->body && !l->made)
+        tpi_body_drop(l->outside, l->body);
+    l->body = NULL;
+}
+
 /* The values at the end of a turn as outputs of the body. */
 static bool add_outputs(tpi_onnx_loop *l, tp_tensor *pred, int n_out, tp_tensor *const *out)
 {
@@ -177,6 +184,7 @@ bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int 
     tp_tensor *node = in ? tpi_loop_node(l->outside, o->at, &a, n_in, in) : NULL;
     if (!tpi_onnx_good(o, node))
         return false;
+    l->made = true;
     for (int i = 0; i < n_out; i++) {
         out[i] = tpi_output_node(l->outside, o->at, node, i);
         if (!tpi_onnx_good(o, out[i]))

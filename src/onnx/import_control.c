@@ -395,9 +395,10 @@ static bool loop_as_node(looping *l)
               trace_turn(l, &node, out, &n_stacked, &first, &pred);
     tpi_onnx_loop_leave(&node);
     memcpy(l->now, before, n * sizeof(tpi_onnx_value *));
-    if (ok && l->fold && node.body->n_params == 1 + node.n_carried)
-        return false;
-    ok = ok && tpi_onnx_loop_end(&node, first, pred, n_stacked, out);
+    const bool now = ok && l->fold && node.body->n_params == 1 + node.n_carried;
+    ok = ok && !now && tpi_onnx_loop_end(&node, first, pred, n_stacked, out);
+    if (!ok)
+        tpi_onnx_loop_drop(&node);
     return ok && give_results(l, out);
 }
 
