@@ -18,8 +18,9 @@
  * leave it; anything else that was made in it and is used later is an error. A listed variable
  * keeps type and sizes from turn to turn, and has the same on both sides of a tp_if. What a
  * block assigns (tp_assign) stays assigned; a listed variable of a loop may not be the tp_variable
- * that it assigns, or a view of it. To gradients a turn, and the side that is taken, is
- * one node: contributions inside are added up inside first.
+ * that it assigns, or a view of it: in a graph listed variables, views made in a block and what
+ * tp_emit takes have the value of when they were set. To gradients a turn, and the side that is
+ * taken, is one node: contributions inside are added up inside first.
  *
  * Leaving a block by break, goto or return is an error that names the block's line: it is told at
  * once by gcc and clang, else at the end of the block, scope or function around it. `continue`

@@ -178,6 +178,9 @@ bool tpi_trace_close(tp_block *b, int side, tp_tensor *pred)
     for (int i = 0; i < b->n; i++)
         if (!carry_out(b, body, i))
             return false;
+    for (int i = 0; i < b->n_each; i++)
+        if (is_written(b, b->each[i].xs))
+            return fail(b, tpi_refuse_each(b));
     return true;
 }
 

@@ -248,6 +248,12 @@ tp_tensor *tpi_refuse_listed(const tp_block *b, int i)
         i);
 }
 
+tp_tensor *tpi_refuse_each(const tp_block *b)
+{
+    return tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
+                    "a turn assigns what the loop goes over (tp_each)");
+}
+
 /* Does variable i keep the type it had before this turn? */
 static tp_tensor *refuse_change(const tp_block *b, int i)
 {
@@ -276,24 +282,27 @@ static bool is_outside(void *user, const tp_tensor *t)
 
 /* Variables of a loop that are tp_variables, or views of them, show what is assigned to these; in
  * a graph they have the value of the turn's beginning. So such a one may not be assigned in it. */
-static void stamp_variables(tp_block *b)
+static tpi_stamp stamp_of(const tp_tensor *t)
 {
-    for (int i = 0; i < b->n; i++) {
-        const tp_tensor *t = *b->vars[i];
-        const bool is = tpi_is_live(t) && t->buf && t->flags & TPI_VARIABLE;
-        b->stamps[i] = (tpi_stamp){.of = is ? t : NULL,
-                                   .version = is ? t->buf->version : 0,
-                                   .assigned = is ? t->buf->assigned : NULL};
-    }
+    const bool is = tpi_is_live(t) && t->buf && t->flags & TPI_VARIABLE;
+    return (tpi_stamp){.of = is ? t : NULL,
+                       .version = is ? t->buf->version : 0,
+                       .assigned = is ? t->buf->assigned : NULL};
+}
+
+static bool was_assigned(const tpi_stamp *s)
+{
+    return s->of && (s->of->buf->version != s->version || s->of->buf->assigned != s->assigned);
 }
 
 static tp_tensor *refuse_alias(const tp_block *b)
 {
-    for (int i = 0; i < b->n; i++) {
-        const tpi_stamp *s = &b->stamps[i];
-        if (s->of && (s->of->buf->version != s->version || s->of->buf->assigned != s->assigned))
+    for (int i = 0; i < b->n; i++)
+        if (was_assigned(&b->stamps[i]))
             return tpi_refuse_listed(b, i);
-    }
+    for (int i = 0; i < b->n_each; i++)
+        if (was_assigned(&b->each[i].stamp))
+            return tpi_refuse_each(b);
     return NULL;
 }
 
@@ -323,7 +332,8 @@ static bool begin_turn(tp_block *b)
             return false;
         hold_before(b);
     }
-    stamp_variables(b);
+    for (int i = 0; i < b->n; i++)
+        b->stamps[i] = stamp_of(*b->vars[i]);
     b->entry = b->ctx->seq;
     return open_scope(b) && (!b->is_loop || enter_all(b));
 }
@@ -607,9 +617,7 @@ static bool close_loop(tp_block **at, tp_tensor *pred)
     tp_block *b = *at;
     tp_ctx *ctx = b->ctx;
     if (ctx->n_scopes != b->scopes)
-        return stop(at,
-                    tpi_fail(ctx, b->at, b->what, TP_E_STATE,
-                             "a scope that was begun in the block is still open at its end"));
+        return stop(at, refuse_scope(b));
     const bool ok = tpi_trace_close(b, 0, pred);
     close_scope(b);
     if (ok)
@@ -777,7 +785,7 @@ static tpi_each *find_each(tp_block *b, tp_tensor *xs)
     if (!v)
         return NULL;
     b->each = v;
-    v[b->n_each] = (tpi_each){.xs = xs};
+    v[b->n_each] = (tpi_each){.xs = xs, .stamp = stamp_of(xs)};
     tpi_ref(xs);
     return &v[b->n_each++];
 }

@@ -6,10 +6,17 @@
 #include "ir/body.h"
 #include "tapir/control.h"
 
+/* Of what shares memory with a tp_variable: what that was then. */
+typedef struct tpi_stamp {
+    const tp_tensor *of, *assigned; /* of NULL: it shares none */
+    uint32_t version;
+} tpi_stamp;
+
 /* What a loop goes over. */
 typedef struct tpi_each {
     tp_tensor *xs;   /* as the user gave it, one reference */
     tp_tensor *rows; /* concrete: what entered, one reference; symbolic: the param */
+    tpi_stamp stamp; /* concrete: of xs */
     tp_tensor *row;  /* concrete: the element of this turn, one reference; NULL: not yet */
 } tpi_each;
 
@@ -25,12 +32,6 @@ typedef struct tpi_write {
     tp_tensor *variable; /* concrete, one reference */
     tp_tensor *param;    /* of a loop: what it is before the turn */
 } tpi_write;
-
-/* A listed variable that shares memory with a tp_variable: what that was at the turn's beginning. */
-typedef struct tpi_stamp {
-    const tp_tensor *of, *assigned; /* of NULL: it shares none */
-    uint32_t version;
-} tpi_stamp;
 
 struct tp_block {
     tp_ctx *ctx;
@@ -80,6 +81,7 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
 void tpi_block_fail(tp_block *b, tp_tensor *failed);
 /* The failed tensor: the block assigns what variable i shares memory with. */
 tp_tensor *tpi_refuse_listed(const tp_block *b, int i);
+tp_tensor *tpi_refuse_each(const tp_block *b);
 /* Room for one more in an array; NULL: no memory, the block has failed. */
 void *tpi_block_room(tp_block *b, void *v, int n, int *size, size_t each);
 
