@@ -1,5 +1,6 @@
 /* Blocks while they are open: what tapir/control.h's macros work on. control.c has the statements
- * and the run on concrete tensors, block_trace.c what becomes of a block in a graph. */
+ * and the run on concrete tensors, in_turn.c what is called inside, block_trace.c what becomes of
+ * a block in a graph. */
 #ifndef TAPIR_OPEN_BLOCK_H
 #define TAPIR_OPEN_BLOCK_H
 
@@ -79,6 +80,7 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
 
 /* The variables, and what is stacked, become failed tensors; the block runs no more. */
 void tpi_block_fail(tp_block *b, tp_tensor *failed);
+tpi_stamp tpi_stamp_of(const tp_tensor *t);
 /* The failed tensor: the block assigns what variable i shares memory with. */
 tp_tensor *tpi_refuse_listed(const tp_block *b, int i);
 tp_tensor *tpi_refuse_each(const tp_block *b);
