@@ -162,15 +162,19 @@ static void block_model_runs(void **state)
     if (!g)
         fail_msg("%s", tp_error_message(tp));
     assert_int_equal(tp_graph_verify(g), TP_OK);
+    tp_tensor *all = tp_sum(tp_graph_output(g, 0), TP_ALL, false); /* 28 s^2, -2 s^2 */
+    tp_name(tp_grad(all, tp_graph_input(g, 0)), "ds");
+    static const float slopes[] = {112, 4, 0};
     for (int i = 0; i < 3; i++) {
         const int64_t turns = i < 2 ? 3 : -1; /* none */
         tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(1), &s[i]),
-                  *m = tp_tensor_new(tp, TP_I64, TP_SCALAR, &turns), *y;
-        assert_int_equal(tp_graph_run(g, TP_FEEDS({"s", x}, {"m", m}), TP_NAMES("y"), &y),
+                  *m = tp_tensor_new(tp, TP_I64, TP_SCALAR, &turns), *y[2];
+        assert_int_equal(tp_graph_run(g, TP_FEEDS({"s", x}, {"m", m}), TP_NAMES("y", "ds"), y),
                          TP_OK);
-        assert_int_equal(tp_count(y), i < 2 ? 3 : 0);
+        assert_int_equal(tp_count(y[0]), i < 2 ? 3 : 0);
         if (i < 2)
-            assert_memory_equal(tp_data(y), want[i], sizeof want[i]);
+            assert_memory_equal(tp_data(y[0]), want[i], sizeof want[i]);
+        assert_true(*(const float *)tp_data(y[1]) == slopes[i]);
     }
 }
 
