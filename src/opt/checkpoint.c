@@ -444,7 +444,7 @@ static bool all_turns(split *s, tp_tensor *loop, tpi_nodes *out)
         ok = rest_of_turns(s, loop, a, carried, rest);
         carried = rest->v;
     }
-    for (int64_t i = 0; i < a->n_carried && ok; i++)
+    for (int64_t i = 0; i < a->n_carried && ok && carried; i++)
         ok = push_good(out, carried[i]);
     for (int64_t i = a->n_carried; i < a->n_carried + a->n_stacked && ok; i++)
         ok = push_good(out, joined(s, chunks.v[i], some ? rest->v[i] : NULL));

@@ -595,8 +595,9 @@ static void test_memory(void **state)
 {
     tp_ctx *tp = *state;
     unit_memory *m = tp->mem.user.user;
-    static const model f[] = {if_alone, cell_forth, while_in_for};
-    for (int k = 0; k < 3; k++) {
+    static const model f[] = {if_alone, cell_forth, while_in_for, long_forth};
+    keeps_some = true;
+    for (int k = 0; k < 4; k++) {
         bool done = false;
         for (long at_call = 1; !done && at_call < 100000; at_call += 1 + at_call / 7) {
             tp_scope_begin(tp);
