@@ -482,7 +482,8 @@ static bool starts_from_constants(const looping *l)
     const bool few = l->count > 0 && l->count <= 4096; /* of none, types come from the body */
     bool all = few && !tpi_dim_is_symbolic(l->count) && l->known && !l->listed;
     for (int k = 0; k < l->n_carried && all; k++)
-        all = tpi_onnx_is_constant(l->now[k]) && !l->now[k]->data;
+        all = l->now[k]->tensor && !l->now[k]->tensor->graph &&
+              tpi_count(l->now[k]->tensor) <= 1024;
     return all;
 }
 
