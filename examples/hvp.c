@@ -6,7 +6,7 @@
  *                               third order
  *     through a loop            the same products of a recurrent net, its loop a C `for` or a tp_for:
  *                               second and third order
- *     through a fixed point     z = tanh(W z + x) until it stands still: a C `while` or a tp_while
+ *     through a fixed point     z = tanh(W z / 2 + x) until it stands still: a C `while` or a tp_while
  *
  * Each is run eagerly, captured, declared pure (but for the while, whose gradient is another
  * one for each number of turns), and as a static graph (but for loops of C): the bits are the same.
@@ -165,10 +165,11 @@ static tp_tensor *moved(tp_tensor *z, tp_tensor *before)
 BODY(fixed_plain)
 {
     UNUSED;
-    tp_tensor *w = asked(in[0]), *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, w, x);
+    tp_tensor *w = asked(in[0]), *half = tp_mul(w, tp_scalar_like(w, 0.5));
+    tp_tensor *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, half, x);
     while (tp_truth(moved(z, before))) {
         before = z;
-        z = cell(z, w, x);
+        z = cell(z, half, x);
     }
     all_orders(total(tp_square(z)), w, in[1], out);
 }
@@ -176,10 +177,11 @@ BODY(fixed_plain)
 BODY(fixed_blocks)
 {
     UNUSED;
-    tp_tensor *w = asked(in[0]), *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, w, x);
+    tp_tensor *w = asked(in[0]), *half = tp_mul(w, tp_scalar_like(w, 0.5));
+    tp_tensor *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, half, x);
     tp_while (moved(z, before), &before, &z) {
         before = z;
-        z = cell(z, w, x);
+        z = cell(z, half, x);
     }
     all_orders(total(tp_square(z)), w, in[1], out);
 }
