@@ -212,10 +212,10 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     }
     const char *stop_after = opt ? opt->stop_after : NULL;
     if (stop_after && !tpi_is_stop(stop_after)) {
-        tpi_fail_status(
-            p->ctx, at, "tp_graph_compile", TP_E_NAME,
-            "there is no pass \"%s\" to stop after: there are prune,restack,fold,algebra,cse",
-            stop_after);
+        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+                        "there is no pass \"%s\" to stop after: there are "
+                        "prune,restack,checkpoint,fold,algebra,cse",
+                        stop_after);
         return false;
     }
     tpi_nodes roots = {.ctx = p->ctx};
@@ -718,7 +718,7 @@ bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tenso
     for (int i = 0; i < p->n_roots; i++)
         values[i] = NULL;
     for (int i = 0; i < p->n_symbols; i++) {
-        if (p->checked && p->symbols[i] == symbols[i])
+        if (p->late[i] || (p->checked && p->symbols[i] == symbols[i]))
             continue;
         p->symbols[i] = symbols[i];
         p->sized = p->checked = false;
