@@ -124,6 +124,35 @@ void function_of(tp_ctx *tp)
     CHECK(tp_grad_check(f, &power, 1, &x, &worst) == TP_OK && worst < 1e-6);
 }
 
+// Blocks, and an exception that leaves one.
+void blocks(tp_ctx *tp)
+{
+    scope inner(tp);
+    tp_tensor *x = tp_full(tp, TP_F64, TP_DIMS(3), 0.5), *ys = nullptr;
+    tp_tensor *sum = tp_scalar(tp, TP_F64, 0);
+    tp_for (tp_dim(x, 0), &sum) {
+        sum = tp_add(sum, tp_each(x));
+        tp_emit(&ys, sum);
+    }
+    CHECK(tp_item(sum) == 1.5 && tp_size(ys, 0) == 3);
+    tp_if (tp_gt(sum, tp_scalar_like(sum, 1)), &sum) {
+        sum = tp_neg(sum);
+    }
+    tp_else {
+        sum = nullptr;
+    }
+    CHECK(tp_item(sum) == -1.5);
+    try {
+        tp_for (2, &sum) {
+            sum = tp_neg(sum);
+            throw 1;
+        }
+    } catch (int) {
+    }
+    CHECK(tp_error(tp) == TP_E_STATE);
+    tp_clear_error(tp);
+}
+
 } // namespace
 
 int main()
@@ -135,6 +164,7 @@ int main()
     says_where(c);
     sizes(c);
     function_of(c);
+    blocks(c);
     CHECK(tp_error(c) == TP_OK);
     if (tp_error(c) != TP_OK)
         std::fprintf(stderr, "%s\n", tp_error_message(c));
