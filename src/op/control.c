@@ -285,14 +285,12 @@ static bool is_outside(void *user, const tp_tensor *t)
 tpi_stamp tpi_stamp_of(const tp_tensor *t)
 {
     const bool is = tpi_is_live(t) && t->buf && t->flags & TPI_VARIABLE;
-    return (tpi_stamp){.of = is ? t : NULL,
-                       .version = is ? t->buf->version : 0,
-                       .assigned = is ? t->buf->assigned : NULL};
+    return (tpi_stamp){.of = is ? t : NULL, .version = is ? t->buf->version : 0};
 }
 
 static bool was_assigned(const tpi_stamp *s)
 {
-    return s->of && (s->of->buf->version != s->version || s->of->buf->assigned != s->assigned);
+    return s->of && s->of->buf->version != s->version;
 }
 
 static tp_tensor *refuse_alias(const tp_block *b)

@@ -9,8 +9,8 @@
 
 /* Of what shares memory with a tp_variable: what that was then. */
 typedef struct tpi_stamp {
-    const tp_tensor *of, *assigned; /* of NULL: it shares none */
-    uint32_t version;
+    const tp_tensor *of; /* NULL: it shares none */
+    uint32_t version;    /* counts calls of tp_assign, also those that wait in a frame */
 } tpi_stamp;
 
 /* What a loop goes over. */
