@@ -101,6 +101,15 @@ MISUSE(tp_function_apply)
     }
 }
 
+MISUSE(tp_function_watch)
+{
+    static const int flag = 1;
+    assert_int_equal(tp_function_watch(NULL, &flag, sizeof flag), TP_E_NULL);
+    tp_function *f = function_of(b, false);
+    BAD(b, TP_E_NULL, tp_function_watch(f, NULL, 4));
+    tp_function_free(f);
+}
+
 MISUSE(tp_function_stats_of)
 {
     assert_int_equal(tp_function_stats_of(NULL).calls, 0);
@@ -140,6 +149,7 @@ const misuse misuse_capture[] = {
     LISTED(tp_function_free),
     LISTED(tp_function_call),
     LISTED(tp_function_apply),
+    LISTED(tp_function_watch),
     LISTED(tp_function_stats_of),
     LISTED(tp_function_text),
     LISTED(tp_function_wait),
