@@ -201,7 +201,7 @@ static bool train_as(const settings *s, form how, const training *eager)
 
 /* ---- rows of different lengths, both directions ----------------------------------------------- */
 
-enum { ROWS = 5, UNITS = 6, CALLS = 40, LONG = 12, PER_WAY = 3 };
+enum { ROWS = 5, UNITS = 6, CALLS = 24, LONG = 6, PER_WAY = 3 };
 
 typedef struct both_ways {
     tp_tensor *w[2 * PER_WAY]; /* of either direction: wx, wh, b, as above */
