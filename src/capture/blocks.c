@@ -347,30 +347,33 @@ static bool go_through(making *k)
     return add_ends(k, b->nodes[b->n_nodes - 1]);
 }
 
+/* Has it changed for others, who read it, or as a variable? */
+static bool moves(const making *k, int reg)
+{
+    return k->bs->regs[reg].used || k->bs->regs[reg].ext >= 0;
+}
+
 /* Registers that have changed and are read by others, or are assigned. */
 static bool add_moves(making *k)
 {
     tpi_block *b = k->b;
-    b->moves = tpi_take(&k->w->ctx->mem, (size_t)k->n_touched * sizeof *b->moves);
+    int n = 0;
+    for (int i = 0; i < k->n_touched; i++)
+        n += moves(k, k->touched[i]);
+    b->moves = tpi_take(&k->w->ctx->mem, (size_t)n * sizeof *b->moves);
     if (!b->moves)
         return false;
-    int n = 0;
+    b->n_moves = n;
+    n = 0;
     for (int i = 0; i < k->n_touched; i++) {
         const int reg = k->touched[i];
-        const tpi_reg *r = &k->bs->regs[reg];
-        if (!r->used && r->ext < 0)
+        if (!moves(k, reg))
             continue;
         b->moves[n].to = reg;
-        if (!end_of(k, k->now[reg], r->ext < 0, -1, 0, &b->moves[n].from))
+        if (!end_of(k, k->now[reg], k->bs->regs[reg].ext < 0, -1, 0, &b->moves[n++].from))
             return false;
-        n++;
     }
-    b->moves = n < k->n_touched ? tpi_resize(&k->w->ctx->mem, b->moves,
-                                             (size_t)k->n_touched * sizeof *b->moves,
-                                             (size_t)n * sizeof *b->moves)
-                                : b->moves;
-    b->n_moves = b->moves ? n : 0;
-    return b->moves;
+    return true;
 }
 
 static bool add_outputs(making *k)

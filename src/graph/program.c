@@ -91,7 +91,7 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
         tpi_nodes_push(roots, t);
     }
     p->n_fetches = n;
-    bool ok = true, more = true;
+    bool ok = !roots->failed, more = true;
     while (ok && more) { /* an assignment may need another block */
         tpi_nodes needed = {.ctx = p->ctx, .way = TPI_WAY_VALUES};
         ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);

@@ -100,6 +100,7 @@ EACH_WAY(left_by_break)
         k = less(k);
     }
     refused(b, line, TP_E_STATE, "break, goto or return");
+    v = b->v;
     const int for_line = __LINE__ + 1;
     tp_for (3, &v) {
         v = tp_full(b->tp, TP_F32, TP_DIMS(4), 1);
