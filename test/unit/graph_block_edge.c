@@ -190,10 +190,10 @@ static void survives_no_memory(void **state)
             if (!done && tp_error(tp) != TP_OK)
                 assert_int_equal(tp_error(tp), TP_E_MEMORY);
             m.fail_at = 0;
-            if (p && !done) {
-                tp_clear_error(tp);
+            tp_clear_error(tp);
+            /* a compiler that could not be started for want of memory is not started again */
+            if (p && !done && (engines[e] != TP_ENGINE_C || tp_program_wait(p) == TP_OK))
                 expect_count(p, 40, true);
-            }
             tp_close(tp);
             assert_int_equal(m.bytes, 0);
         }
