@@ -166,10 +166,10 @@ struct tp_ctx {
     struct tp_block *left;            /* those that were given up */
     void (*free_blocks)(tp_ctx *ctx); /* frees them */
     void (*leave_block)(tp_ctx *ctx); /* gives the innermost up, with an error */
-    tp_tensor *retained;                           /* list of those with retains > 0 */
-    tpi_owned objects;                             /* ring of graphs and programs */
-    tpi_alloc_head allocs;                         /* ring of tp_alloc's blocks */
-    tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
+    tp_tensor *retained;              /* list of those with retains > 0 */
+    tpi_owned objects;                /* ring of graphs and programs */
+    tpi_alloc_head allocs;            /* ring of tp_alloc's blocks */
+    tp_tensor *dead;                  /* worklist of tpi_unref, linked by retained_next */
     tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */

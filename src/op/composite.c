@@ -49,7 +49,8 @@ static tp_tensor *refuse_eps(const char *file, int line, const char *what, const
  * built: a variable would be read only then, and a parameter would be lost to gradients. */
 static tp_tensor *beside(const char *file, int line, const tp_tensor *x, tp_tensor *p)
 {
-    return p && x->graph && !p->graph ? tpi_graph_lift(tpi_graph_here(x), TPI_AT(file, line), p) : p;
+    return p && x->graph && !p->graph ? tpi_graph_lift(tpi_graph_here(x), TPI_AT(file, line), p)
+                                      : p;
 }
 
 /* ---- elementwise -------------------------------------------------------------------------------- */
