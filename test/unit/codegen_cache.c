@@ -71,7 +71,7 @@ static void test_foreign(void **state)
 {
     bed *b = *state;
     if (geteuid() != 0) {
-        print_message("needs to be root\n");
+        print_message("skipped: needs to be root\n");
         skip();
     }
     assert_int_equal(mkdir(b->cache, 0700), 0);
@@ -137,7 +137,7 @@ static void test_read_only(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == 77) {
-        print_message("another user cannot enter %s\n", b->root);
+        print_message("skipped: another user cannot enter %s\n", b->root);
         skip();
     }
     assert_int_equal(WEXITSTATUS(status), 0);
