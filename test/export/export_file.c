@@ -143,7 +143,7 @@ static tp_status save_net(tp_ctx *tp, tp_graph *g, int64_t inline_bytes)
     return tp_error(tp) == TP_OK ? tpi_onnx_write(&m, path) : tp_error(tp);
 }
 
-/* A bit of everything: views, sizes, constants, names, random numbers. */
+/* A bit of everything: views, sizes, constants, names, random numbers, a loop. */
 static tp_graph *make_net(tp_ctx *tp)
 {
     tp_graph *g = tp_graph_new(tp);
@@ -153,8 +153,12 @@ static tp_graph *make_net(tp_ctx *tp)
     tp_tensor *x = input(g, "x");
     tp_tensor *h = tp_matmul(x, tp_flip(w, TP_DIMS(1)));
     tp_tensor *back = tp_matmul(tp_softmax(h, -1), tp_swap(w, 0, 1));
-    tp_tensor *noise = tp_dropout(back, 0.5);
-    tp_name(tp_add(noise, tp_slice(tp_concat(2, (tp_tensor *[]){x, noise}, 1), 1, 2, 6, 1)),
+    tp_tensor *noise = tp_dropout(back, 0.5), *s = tp_sum(noise, TP_DIMS(0), false), *ys = NULL;
+    tp_for_back (tp_dim(noise, 0), &s) {
+        s = tp_tanh(tp_add(s, tp_each(noise)));
+        tp_emit(&ys, s);
+    }
+    tp_name(tp_add(noise, tp_slice(tp_concat(2, (tp_tensor *[]){ys, noise}, 1), 1, 2, 6, 1)),
             "y");
     return g;
 }
@@ -272,6 +276,81 @@ static void deep_branches(void **state)
     expect_nothing_left();
 }
 
+/* How many operators of that type the file has: field 4 of a node. */
+static int count_operators(const char *type)
+{
+    size_t size;
+    char *bytes = bytes_of(path, &size), field[10];
+    const size_t n = (size_t)snprintf(field, sizeof field, "\"%c%s", (char)strlen(type), type);
+    int found = 0;
+    for (size_t i = 0; i + n <= size; i++)
+        found += memcmp(bytes + i, field, n) == 0;
+    free(bytes);
+    return found;
+}
+
+static void expect_operators(tp_graph *g, tp_tensor *y, int scans, int loops, int ifs)
+{
+    const char *const x_name[] = {"x"};
+    tp_name(y, "y");
+    assert_int_equal(SAVE(g, x_name, "y"), TP_OK);
+    assert_int_equal(count_operators("Scan"), scans);
+    assert_int_equal(count_operators("Loop"), loops);
+    assert_int_equal(count_operators("If"), ifs);
+    unlink(path);
+}
+
+/* Which loops are Scan, and which of these are a side of If: those that may have no turns. */
+static void operators_of_loops(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int which = 0; which < 6; which++) {
+        tp_scope_begin(tp);
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *x =
+            which == 0 ? tp_placeholder(g, "x", TP_F32, TP_DIMS(5, 4)) : input(g, "x");
+        tp_tensor *s = tp_sum(x, TP_DIMS(0), false), *ys = NULL, *dx;
+        switch (which) {
+        case 0: /* over something of a known size, there and back */
+        case 1: /* of a free size */
+            tp_for (tp_dim(x, 0), &s) {
+                s = tp_tanh(tp_mul(s, tp_each(x)));
+            }
+            dx = tp_grad(tp_sum(s, TP_ALL, false), x);
+            expect_operators(g, dx, 2, 0, which ? 2 : 0);
+            break;
+        case 2: /* stacks alone, from the last turn to the first */
+            tp_for_back (3, &s) {
+                s = tp_tanh(s);
+                tp_emit(&ys, s);
+            }
+            expect_operators(g, ys, 1, 0, 0);
+            break;
+        case 3: /* nothing but a value that is carried; nobody asks for what is stacked */
+            tp_for (3, &s) {
+                s = tp_tanh(s);
+                tp_emit(&ys, s);
+            }
+            expect_operators(g, s, 0, 1, 0);
+            break;
+        case 4: /* a condition; what goes back over its turns may have none */
+            tp_while (tp_lt(tp_sum(s, TP_ALL, false), tp_scalar(tp, TP_F32, 9)), &s) {
+                s = tp_add(tp_mul(s, s), tp_scalar(tp, TP_F32, 1));
+            }
+            dx = tp_grad(tp_sum(s, TP_ALL, false), x);
+            expect_operators(g, dx, 1, 1, 1);
+            break;
+        default: /* of no turns */
+            tp_for (0, &s) {
+                s = tp_tanh(s);
+            }
+            expect_operators(g, tp_exp(s), 0, 1, 0);
+        }
+        tp_scope_end(tp);
+    }
+    expect_nothing_left();
+}
+
 /* ---- tensors ----------------------------------------------------------------------------- */
 
 static void tensors(void **state)
@@ -310,8 +389,9 @@ static void tensors(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(refusals_of_names), CASE(refusals_of_ops),   CASE(files),         CASE(same_bytes),
-        CASE(memory_runs_out),   CASE(sides_that_differ), CASE(deep_branches), CASE(tensors),
+        CASE(refusals_of_names), CASE(refusals_of_ops), CASE(files),
+        CASE(same_bytes),        CASE(memory_runs_out), CASE(sides_that_differ),
+        CASE(deep_branches),     CASE(tensors),         CASE(operators_of_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

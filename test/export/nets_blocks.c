@@ -180,6 +180,94 @@ static void no_turns(net *n)
     }
 }
 
+/* Two values carried, two gone over and two stacked, the number of the turn, from either end; an
+ * output of each kind that nobody asks for. */
+static void scan_of(net *n, int64_t steps, bool back)
+{
+    tp_tensor *x = input(n, "x", TP_F32, TP_DIMS(steps, 3));
+    tp_tensor *k = input(n, "k", TP_I64, TP_DIMS(steps));
+    tp_tensor *start = input(n, "start", TP_F32, TP_DIMS(3));
+    tp_tensor *a = start, *b = tp_mul(start, half(n)), *spare = start;
+    tp_tensor *as = NULL, *turns = NULL, *unread = NULL;
+#define TURN                                                                                   \
+    {                                                                                          \
+        tp_tensor *now = tp_add(tp_each(x), tp_cast(tp_each(k), TP_F32));                      \
+        spare = tp_add(spare, now);                                                            \
+        a = tp_tanh(tp_add(tp_mul(a, half(n)), now));                                          \
+        b = tp_sub(a, b);                                                                      \
+        tp_emit(&as, a);                                                                       \
+        tp_emit(&unread, spare);                                                               \
+        tp_emit(&turns, tp_add(tp_turn(n->tp), tp_each(k)));                                   \
+    }
+    if (back)
+        tp_for_back (steps, &a, &b, &spare)
+            TURN else tp_for (steps, &a, &b, &spare) TURN
+#undef TURN
+                tp_tensor *loss = tp_add(tp_sum(tp_square(b), TP_ALL, false),
+                                         tp_sum(tp_mul(as, x), TP_ALL, false));
+    tp_tensor *dx[2];
+    tp_grads(loss, NULL, 2, (tp_tensor *[]){x, start}, dx);
+    output(n, "a", a);
+    output(n, "b", b);
+    output(n, "as", as);
+    output(n, "turns", turns);
+    output(n, "dx", dx[0]);
+    output(n, "dstart", dx[1]);
+    save(n);
+    for (int64_t i = 0; i < 4; i++) {
+        const int64_t numbers[] = {3, 1, 2}, size = steps > 0 ? steps : i;
+        tp_tensor *in[] = {normal(n, TP_DIMS(size, 3)),
+                           tp_tensor_new(n->tp, TP_I64, TP_DIMS(size), numbers),
+                           normal(n, TP_DIMS(3))};
+        run(n, in);
+    }
+}
+
+static void scan_free(net *n)
+{
+    scan_of(n, tp_symbol(n->g, "steps"), false);
+}
+
+static void scan_free_back(net *n)
+{
+    scan_of(n, tp_symbol(n->g, "steps"), true);
+}
+
+static void scan_known(net *n)
+{
+    scan_of(n, 3, false);
+}
+
+static void scan_known_back(net *n)
+{
+    scan_of(n, 2, true);
+}
+
+/* It goes over nothing: what is stacked is made of the number of the turn; from the last to the
+ * first, in a loop that goes over something. */
+static void scan_turns(net *n)
+{
+    const int64_t rows = tp_symbol(n->g, "rows"), size = tp_symbol(n->g, "size");
+    tp_tensor *x = input(n, "x", TP_F32, TP_DIMS(rows, size));
+    tp_tensor *tables = NULL, *s = tp_sum(x, TP_DIMS(1), false);
+    tp_for (rows, &s) {
+        tp_tensor *row = tp_each(x), *table = NULL;
+        tp_for_back (size, &row) {
+            row = tp_tanh(row);
+            tp_emit(&table, tp_mul(row, tp_cast(tp_turn(n->tp), TP_F32)));
+        }
+        s = tp_add(s, tp_sum(table, TP_ALL, false));
+        tp_emit(&tables, table);
+    }
+    output(n, "s", s);
+    output(n, "tables", tables);
+    save(n);
+    for (int64_t k = 0; k < 9; k++) {
+        tp_tensor *in = normal(n, TP_DIMS(k / 3, k % 3));
+        run(n, &in);
+    }
+}
+
 /* ---- gradients ---------------------------------------------------------------------------------- */
 
 static void gradients_of(net *n, tp_tensor *loss, int n_xs, tp_tensor *const *xs,
@@ -272,6 +360,26 @@ static void random_blocks(net *n)
     }
 }
 
+/* Numbers drawn in a loop over something, and after it. */
+static void scan_random(net *n)
+{
+    tp_tensor *x = input(n, "x", TP_F32, TP_DIMS(tp_symbol(n->g, "steps"), 3));
+    tp_tensor *s = tp_graph_read(n->g, tp_full(n->tp, TP_F32, TP_DIMS(3), 0)), *all = NULL;
+    tp_for (tp_dim(x, 0), &s) {
+        tp_tensor *now = tp_each(x);
+        s = tp_add(s, tp_mul(now, tp_uniform_like(now, 0, 1)));
+        tp_emit(&all, tp_uniform_like(now, 1, 2));
+    }
+    output(n, "s", s);
+    output(n, "all", all);
+    output(n, "last", tp_uniform_like(s, 0, 1));
+    save(n);
+    for (int64_t k = 0; k < 3; k++) {
+        tp_tensor *in = normal(n, TP_DIMS(k, 3));
+        run(n, &in);
+    }
+}
+
 /* ---- captured ---------------------------------------------------------------------------------------- */
 
 /* A function of concrete tensors with blocks in it, and their gradient. */
@@ -326,6 +434,12 @@ const net_row block_nets[] = {
     {"recurrent",          recurrent         },
     {"nested",             nested            },
     {"no_turns",           no_turns          },
+    {"scan_free",          scan_free         },
+    {"scan_free_back",     scan_free_back    },
+    {"scan_known",         scan_known        },
+    {"scan_known_back",    scan_known_back   },
+    {"scan_turns",         scan_turns        },
+    {"scan_random",        scan_random       },
     {"recurrent_gradient", recurrent_gradient},
     {"newton_gradient",    newton_gradient   },
     {"side_gradient",      side_gradient     },
