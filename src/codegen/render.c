@@ -17,8 +17,7 @@ void tpi_render_size(tpi_render *r, int64_t size)
         tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
 }
 
-/* A place or a name, kept from ending the comment it stands in. */
-static void put_quoted(tpi_str *s, const char *text)
+void tpi_render_quoted(tpi_str *s, const char *text)
 {
     for (const char *c = text; *c; c++) {
         const bool plain = *c >= ' ' && *c < 127 && *c != '/' && *c != '*' && *c != '\\';
@@ -52,11 +51,11 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
     }
     if (root->name) {
         tpi_str_put(&r->body, "  ");
-        put_quoted(&r->body, root->name);
+        tpi_render_quoted(&r->body, root->name);
     }
     if (root->file) {
         tpi_str_put(&r->body, "  ");
-        put_quoted(&r->body, base_name(root->file));
+        tpi_render_quoted(&r->body, base_name(root->file));
         tpi_str_printf(&r->body, ":%d", root->line);
     }
     tpi_str_put(&r->body, " */\n");
@@ -214,11 +213,17 @@ static void put_texts(tpi_render *r, tpi_str *out)
             }
 }
 
+/* Of what a loaded object is asked for; in a file that stands alone nothing else sees it. */
+static const char *linkage(const tpi_render *r)
+{
+    return r->alone ? "static " : "";
+}
+
 /* A function with the symbols in scope. */
 static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const char *first,
                       const tpi_str *body, const char *last)
 {
-    tpi_str_printf(out, "\n%s\n{\n    %s\n    (void)s;\n", head, first);
+    tpi_str_printf(out, "\n%s%s\n{\n    %s\n    (void)s;\n", linkage(r), head, first);
     for (int i = 0; i < tpi_dim_n_symbols(r->plan->graph->dims); i++)
         tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
     tpi_str_add(out, body->text ? body->text : "", body->len);
@@ -230,34 +235,38 @@ static void put_packing(const tpi_render *r, tpi_str *out)
 {
     tpi_str first = TPI_STR(out->mem);
     tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (r->n_packed * 8 + 63) & ~63);
-    put_sized(r, out, "static int64_t pack_layout(const int64_t *s, int64_t *at)",
+    put_sized(r, out, "int64_t tapir_pack_layout(const int64_t *s, int64_t *at)",
               first.text ? first.text : "", &r->packed, "return total;");
     tpi_str_free(&first);
     tpi_str_printf(out,
-                   "\nint64_t " TPI_PACKED_SYMBOL "(const int64_t *s)\n{\n"
-                   "    int64_t at[%d];\n    return pack_layout(s, at);\n}\n",
-                   r->n_packed + 1);
+                   "\n%sint64_t " TPI_PACKED_SYMBOL "(const int64_t *s)\n{\n"
+                   "    int64_t at[%d];\n    return tapir_pack_layout(s, at);\n}\n",
+                   linkage(r), r->n_packed + 1);
     put_sized(r, out,
               "void " TPI_PACK_SYMBOL
               "(void *const *p, const int64_t *s, void *packed, void *scratch)",
-              "pack_layout(s, packed);\n    (void)p, (void)scratch;", &r->pack, "return;");
+              "tapir_pack_layout(s, packed);\n    (void)p, (void)scratch;", &r->pack,
+              "return;");
 }
 
 /* The kernels are called through a table: in a row of calls with early returns between them gcc
  * takes the later ones for cold and does not vectorise them. */
-static void put_entry(const tpi_plan *p, tpi_str *out)
+static void put_entry(const tpi_render *r, tpi_str *out)
 {
+    const tpi_plan *p = r->plan;
     tpi_str_put(out, "\nstatic int64_t (*const kernels[])" TPI_KERNEL_PARAMS " = {");
     for (int i = 0; i < p->n_kernels; i++)
         tpi_str_printf(out, "%sk%d,", i % 12 ? " " : "\n    ", i);
-    tpi_str_put(out, " 0};\n\nint64_t " TPI_ENTRY_SYMBOL
-                     "(void **p, int64_t *s, int64_t *random, const void *packed, "
-                     "void *scratch, int64_t *fail)\n{\n"
-                     "    for (int i = 0; kernels[i]; i++) {\n"
-                     "        const int64_t e = kernels[i]" TPI_KERNEL_ARGS ";\n"
-                     "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
-                     "            return 1;\n        }\n"
-                     "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n");
+    tpi_str_printf(out,
+                   " 0};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+                   "(void **p, int64_t *s, int64_t *random, const void *packed, "
+                   "void *scratch, int64_t *fail)\n{\n"
+                   "    for (int i = 0; kernels[i]; i++) {\n"
+                   "        const int64_t e = kernels[i]" TPI_KERNEL_ARGS ";\n"
+                   "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
+                   "            return 1;\n        }\n"
+                   "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n",
+                   linkage(r));
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
@@ -280,11 +289,12 @@ void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
     r->plan = outer;
 }
 
-bool tpi_render_program(const tpi_plan *p, tpi_str *out)
+bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
 {
     tpi_mem *m = &p->graph->ctx->mem;
     tpi_render r = {.plan = p,
                     .whole = p,
+                    .alone = alone,
                     .body = TPI_STR(m),
                     .scratch = TPI_STR(m),
                     .packed = TPI_STR(m),
@@ -298,19 +308,21 @@ bool tpi_render_program(const tpi_plan *p, tpi_str *out)
             tpi_str_put(&r.body,
                         "\n/* A kernel of a body told an index out of range (e > 0), or has "
                         "set fail[]. */\n"
-                        "static int64_t blame(int64_t *fail, int64_t kernel, int64_t e)\n"
+                        "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t "
+                        "kernel, int64_t e)\n"
                         "{\n    if (e > 0)\n"
                         "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
                         "    return -1;\n}\n");
         tpi_render_plan(&r, p);
     }
-    tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+    if (!alone)
+        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     put_texts(&r, out);
     tpi_str_add(out, r.body.text ? r.body.text : "", r.body.len);
     put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)",
               "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
     put_packing(&r, out);
-    put_entry(p, out);
+    put_entry(&r, out);
     const bool ok = r.packed_of && !out->failed && !r.body.failed && !r.scratch.failed &&
                     !r.packed.failed && !r.pack.failed;
     if (r.packed_of)

@@ -34,10 +34,12 @@ typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packe
 typedef struct tpi_render {
     const tpi_plan *plan;  /* of the kernels that are rendered */
     const tpi_plan *whole; /* the outermost */
-    tpi_str body;          /* the kernels */
-    tpi_str scratch;       /* one line per kernel that needs scratch memory */
-    tpi_str packed;        /* one line per constant that is packed: where it goes */
-    tpi_str pack;          /* and how it is packed */
+    bool
+        alone; /* for standalone.c: all that it calls is in the text, and all of it is static */
+    tpi_str body;    /* the kernels */
+    tpi_str scratch; /* one line per kernel that needs scratch memory */
+    tpi_str packed;  /* one line per constant that is packed: where it goes */
+    tpi_str pack;    /* and how it is packed */
     int n_packed;
     int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
@@ -62,8 +64,9 @@ typedef enum tpi_text_id {
     TPI_TEXT_conv_64
 } tpi_text_id;
 
-/* The whole program, appended to `out`. False when out of memory (`out` is then empty). */
-bool tpi_render_program(const tpi_plan *p, tpi_str *out);
+/* The whole program, appended to `out`. False when out of memory (`out` is then empty). `alone` as
+ * in tpi_render. */
+bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out);
 
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
@@ -90,6 +93,8 @@ static inline int tpi_render_buffer(const tpi_render *r, int buffer)
 }
 /* "s0 * 10": a size as C. */
 void tpi_render_size(tpi_render *r, int64_t size);
+/* A place or a name, kept from ending the comment it stands in. */
+void tpi_render_quoted(tpi_str *s, const char *text);
 /* Head of a kernel: comment, signature, symbols. */
 void tpi_render_head(tpi_render *r, int n);
 /* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */

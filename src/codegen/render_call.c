@@ -43,11 +43,36 @@ static void put_view(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "}");
 }
 
+static bool is_constant(const tpi_render *r, const tp_tensor *x)
+{
+    const int root = r->plan->values[x->index].layout.root;
+    return r->plan->graph->nodes[root]->op == &tpi_op_const;
+}
+
+/* b is the same constant for the whole batch. */
+static bool packs_b(const tpi_render *r, const tp_tensor *b)
+{
+    const int64_t *stride = r->plan->values[b->index].layout.stride;
+    bool once = is_constant(r, b) && b->dtype >= TP_F32;
+    for (int i = 0; i < b->rank - 2; i++)
+        once &= stride[i] == 0 || b->shape[i] == 1;
+    return once;
+}
+
+/* Of a call, the operand that is read where it was packed; -1: none. */
+static int packed_operand(const tpi_render *r, const tp_tensor *t)
+{
+    const bool packed = (t->op == &tpi_op_matmul && packs_b(r, t->in[1])) ||
+                        (t->op == &tpi_op_conv && is_constant(r, t->in[1]));
+    return packed ? 1 : -1;
+}
+
 static void put_memories(tpi_render *r, const tp_tensor *t)
 {
+    const int packed = packed_operand(r, t);
     for (int i = 0; i < t->n_in; i++) {
         const int root = r->plan->values[t->in[i]->index].layout.root;
-        bool seen = false;
+        bool seen = i == packed;
         for (int k = 0; k < i; k++)
             seen |= r->plan->values[t->in[k]->index].layout.root == root;
         if (!seen)
@@ -125,12 +150,6 @@ static void write_back(tpi_render *r, tpi_str *other, tpi_str body)
     r->body = body;
 }
 
-static bool is_constant(const tpi_render *r, const tp_tensor *x)
-{
-    const int root = r->plan->values[x->index].layout.root;
-    return r->plan->graph->nodes[root]->op == &tpi_op_const;
-}
-
 /* Room for the next packed constant; its size follows. */
 static void put_room(tpi_render *r, const char *call)
 {
@@ -156,16 +175,6 @@ static void put_batch_offset(tpi_render *r, const tp_tensor *t, const int64_t *s
         tpi_render_size(r, stride[i]);
         tpi_str_put(&r->body, ")");
     }
-}
-
-/* b is the same constant for the whole batch. */
-static bool packs_b(const tpi_render *r, const tp_tensor *b)
-{
-    const int64_t *stride = r->plan->values[b->index].layout.stride;
-    bool once = is_constant(r, b) && b->dtype >= TP_F32;
-    for (int i = 0; i < b->rank - 2; i++)
-        once &= stride[i] == 0 || b->shape[i] == 1;
-    return once;
 }
 
 static void put_pack_b(tpi_render *r, const tp_tensor *b)

@@ -28,7 +28,7 @@ bool tpi_program_start_c(tp_program *p, const char *skip)
     if (tpi_late_refuser(p))
         return true;
     p->source = TPI_STR(m);
-    if (!tpi_render_program(p->plan, &p->source))
+    if (!tpi_render_program(p->plan, false, &p->source))
         return false;
     p->source_text = p->source.text;
     const tpi_build_spec spec = {
