@@ -75,7 +75,8 @@ typedef struct tp_function_stats {
     int64_t calls;        /* of the function */
     int64_t user_calls;   /* runs of its body */
     int64_t recordings;   /* calls that recorded something new */
-    int64_t segments;     /* in the tree */
+    int64_t segments;     /* what is computed between two points where C looks at a value: equal
+                             ones, however many ways lead to them, count once */
     int64_t compilations; /* programs made for segments; equal segments share one */
 } tp_function_stats;
 TP_API tp_function_stats tp_function_stats_of(const tp_function *f);

@@ -176,6 +176,17 @@ void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size)
     return q;
 }
 
+void *tpi_grow(tpi_mem *m, void *v, int n, int *size, size_t each)
+{
+    if (n < *size)
+        return v;
+    const int more = *size ? *size * 2 : 8;
+    v = tpi_resize(m, v, (size_t)*size * each, (size_t)more * each);
+    if (v)
+        *size = more;
+    return v;
+}
+
 void tpi_mem_done(tpi_mem *m)
 {
     for (int c = 0; c < TPI_N_CLASSES; c++) {

@@ -42,5 +42,8 @@ void tpi_give_back(tpi_mem *m, void *p, size_t size);
 /* A block of `new_size` with the first bytes of `p`, which is given back; NULL leaves p as it
  * was. */
 void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size);
+/* A list of *size elements with room for one more than n: v itself, or v grown, and *size too. NULL
+ * leaves both as they were. */
+void *tpi_grow(tpi_mem *m, void *v, int n, int *size, size_t each);
 
 #endif

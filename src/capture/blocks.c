@@ -57,16 +57,11 @@ static bool starts_block(const tpi_flow *w, int node, const int32_t *entries)
 
 static bool add_to_block(tpi_mem *m, tpi_block *b, int node)
 {
-    if (b->n_nodes == b->nodes_size) {
-        const int32_t size = b->nodes_size ? b->nodes_size * 2 : 16;
-        int32_t *v = tpi_resize(m, b->nodes, (size_t)b->nodes_size * sizeof *v,
-                                (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        b->nodes = v;
-        b->nodes_size = size;
-    }
-    b->nodes[b->n_nodes++] = node;
+    int32_t *v = tpi_grow(m, b->nodes, b->n_nodes, &b->nodes_size, sizeof *v);
+    if (!v)
+        return false;
+    b->nodes = v;
+    v[b->n_nodes++] = node;
     return true;
 }
 
@@ -265,17 +260,11 @@ static int32_t add_port(making *k, int reg, bool soft, int node, int operand)
             b->in[i].soft &= soft;
             return i;
         }
-    if (b->n_in == b->in_size) {
-        const int32_t size = b->in_size ? b->in_size * 2 : 8;
-        tpi_port *v = tpi_resize(&k->w->ctx->mem, b->in, (size_t)b->in_size * sizeof *v,
-                                 (size_t)size * sizeof *v);
-        if (!v)
-            return -1;
-        b->in = v;
-        b->in_size = size;
-    }
-    b->in[b->n_in] =
-        (tpi_port){.reg = reg, .alt = -1, .soft = soft, .node = node, .k = operand};
+    tpi_port *v = tpi_grow(&k->w->ctx->mem, b->in, b->n_in, &b->in_size, sizeof *v);
+    if (!v)
+        return -1;
+    b->in = v;
+    v[b->n_in] = (tpi_port){.reg = reg, .alt = -1, .soft = soft, .node = node, .k = operand};
     return b->n_in++;
 }
 

@@ -307,6 +307,11 @@ typedef struct tpi_segment_state {
 } tpi_segment_state;
 tpi_segment_state tpi_segment_state_of(const tpi_segment *s);
 
+/* ---- segment_count.c ---------------------------------------------------------------------------- */
+
+/* How many different ones there are in both trees; when memory is out, how many in all. */
+int64_t tpi_count_segments(const tp_function *f);
+
 /* ---- rules.c: sizes that vary as expressions of few -------------------------------------------- */
 
 /* Values that were seen of one size or number. */

@@ -14,7 +14,7 @@ static void drop_nodes(tpi_flow *w)
     for (int i = 0; i < w->n_nodes; i++) {
         tpi_node *n = &w->nodes[i];
         tpi_give_back(m, n->in, (size_t)n->n_in * sizeof *n->in);
-        tpi_give_back(m, n->edges, (size_t)n->edges_size * sizeof *n->edges);
+        tpi_give_back(m, n->edges, (size_t)n->n_edges * sizeof *n->edges);
     }
     w->n_nodes = 0;
     w->n_joins = w->n_loops = 0;
@@ -55,22 +55,17 @@ enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIG
 
 static int add_extern(tpi_flow *w, const tpi_origin *o)
 {
-    if (w->n_externs == w->externs_size) {
-        const int32_t size = w->externs_size ? w->externs_size * 2 : 16;
-        tpi_extern *v =
-            tpi_resize(&w->ctx->mem, w->externs, (size_t)w->externs_size * sizeof *v,
-                       (size_t)size * sizeof *v);
-        if (!v)
-            return -1;
-        w->externs = v;
-        w->externs_size = size;
-    }
+    tpi_extern *v =
+        tpi_grow(&w->ctx->mem, w->externs, w->n_externs, &w->externs_size, sizeof *v);
+    if (!v)
+        return -1;
+    w->externs = v;
     tpi_ref(o->tensor);
-    w->externs[w->n_externs] = (tpi_extern){.from = o->from,
-                                            .arg = o->arg,
-                                            .tensor = o->tensor,
-                                            .seq = o->tensor->seq,
-                                            .flags = o->tensor->flags & GUARDED};
+    v[w->n_externs] = (tpi_extern){.from = o->from,
+                                   .arg = o->arg,
+                                   .tensor = o->tensor,
+                                   .seq = o->tensor->seq,
+                                   .flags = o->tensor->flags & GUARDED};
     return w->n_externs++;
 }
 
@@ -169,15 +164,10 @@ static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
 static int add_node(tpi_flow *w, const tpi_trace *t, const tpi_item *x)
 {
     tpi_mem *m = &w->ctx->mem;
-    if (w->n_nodes == w->nodes_size) {
-        const int32_t size = w->nodes_size ? w->nodes_size * 2 : 64;
-        tpi_node *v = tpi_resize(m, w->nodes, (size_t)w->nodes_size * sizeof *v,
-                                 (size_t)size * sizeof *v);
-        if (!v)
-            return -1;
-        w->nodes = v;
-        w->nodes_size = size;
-    }
+    tpi_node *v = tpi_grow(m, w->nodes, w->n_nodes, &w->nodes_size, sizeof *v);
+    if (!v)
+        return -1;
+    w->nodes = v;
     tpi_node *n = &w->nodes[w->n_nodes];
     *n = (tpi_node){.kind = x ? x->kind : TPI_STEP_ENTRY};
     if (x) {
@@ -213,15 +203,11 @@ static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, int site)
 {
     const bool back = site >= 0;
     tpi_node *n = &w->nodes[from];
-    if (n->n_edges == n->edges_size) {
-        const int32_t size = n->edges_size ? n->edges_size * 2 : 1;
-        tpi_edge *v = tpi_resize(&w->ctx->mem, n->edges, (size_t)n->edges_size * sizeof *v,
-                                 (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        n->edges = v;
-        n->edges_size = size;
-    }
+    tpi_edge *v = tpi_resize(&w->ctx->mem, n->edges, (size_t)n->n_edges * sizeof *v,
+                             (size_t)(n->n_edges + 1) * sizeof *v);
+    if (!v)
+        return false;
+    n->edges = v;
     tpi_edge *e = &n->edges[n->n_edges++];
     *e = (tpi_edge){.to = to, .back = back, .site = (int16_t)site};
     if (n->kind == TPI_STEP_LOOK) {

@@ -64,7 +64,7 @@ typedef struct tpi_node {
     const tpi_item *item;
     int32_t n_in;
     tpi_operand_of *in;
-    int32_t n_edges, edges_size;
+    int32_t n_edges;
     tpi_edge *edges;
     int32_t block, place; /* in which it is, and where */
     int32_t limit, turns; /* of a loop that begins here: at most; scratch of a walk */

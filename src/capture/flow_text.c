@@ -88,6 +88,15 @@ static void put_block(const tpi_flow *w, int i, tpi_str *out)
     put_edges(w, b, out);
 }
 
+/* What lies between one look and the next: one at the beginning, one for each outcome. */
+static int count_segments(const tpi_flow *w)
+{
+    int n = 1;
+    for (int i = 0; i < w->n_nodes; i++)
+        n += w->nodes[i].kind == TPI_STEP_LOOK ? w->nodes[i].n_edges : 0;
+    return n;
+}
+
 void tpi_pure_text(const tp_function *f, tpi_str *out)
 {
     const tpi_pure *p = &f->pure;
@@ -108,9 +117,11 @@ void tpi_pure_text(const tp_function *f, tpi_str *out)
             tpi_str_printf(out, "%s %s %s", k ? "," : "", tp_dtype_name((tp_dtype)t->dtype),
                            SHAPE(t));
         }
-        tpi_str_printf(
-            out, ": %d recordings, %" PRId64 " replays, %d blocks, %d joins, %d loops\n",
-            w->n_traces, w->replays, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_loops);
+        tpi_str_printf(out,
+                       ": %d recordings, %" PRId64
+                       " replays, %d segments in %d blocks, %d joins, %d loops\n",
+                       w->n_traces, w->replays, count_segments(w), w->blocks ? w->blocks->n : 0,
+                       w->n_joins, w->n_loops);
         if (w->why) {
             tpi_str_put(out, "    not replayed: ");
             put_place(w->why_at, out);

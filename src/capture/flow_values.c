@@ -138,15 +138,10 @@ static void find_makers(values *u, const tpi_trace *t)
 
 static bool add_finding(values *u, int node, int k)
 {
-    if (u->n == u->size) {
-        const int32_t size = u->size ? u->size * 2 : 32;
-        finding *v = tpi_resize(&u->w->ctx->mem, u->v, (size_t)u->size * sizeof *v,
-                                (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        u->v = v;
-        u->size = size;
-    }
+    finding *v = tpi_grow(&u->w->ctx->mem, u->v, u->n, &u->size, sizeof *v);
+    if (!v)
+        return false;
+    u->v = v;
     u->w->nodes[node].in[k].source = (tpi_source){TPI_SOURCE_VAR, u->n};
     u->v[u->n++] = (finding){
         .node = node,
@@ -186,15 +181,10 @@ static bool add_member(values *u, int node, int f)
 {
     if (is_member(u, node, f))
         return true;
-    if (u->n_list == u->list_size) {
-        const int32_t size = u->list_size ? u->list_size * 2 : 64;
-        member *v = tpi_resize(&u->w->ctx->mem, u->list, (size_t)u->list_size * sizeof *v,
-                               (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        u->list = v;
-        u->list_size = size;
-    }
+    member *v = tpi_grow(&u->w->ctx->mem, u->list, u->n_list, &u->list_size, sizeof *v);
+    if (!v)
+        return false;
+    u->list = v;
     u->list[u->n_list] = (member){f, u->members[node]};
     u->members[node] = u->n_list++;
     return true;
@@ -262,16 +252,9 @@ static bool same_var(const tpi_var *a, const tpi_var *b)
 
 static bool reserve_var(tpi_flow *w)
 {
-    if (w->n_vars < w->vars_size)
-        return true;
-    const int32_t size = w->vars_size ? w->vars_size * 2 : 16;
-    tpi_var *v = tpi_resize(&w->ctx->mem, w->vars, (size_t)w->vars_size * sizeof *v,
-                            (size_t)size * sizeof *v);
-    if (!v)
-        return false;
-    w->vars = v;
-    w->vars_size = size;
-    return true;
+    tpi_var *v = tpi_grow(&w->ctx->mem, w->vars, w->n_vars, &w->vars_size, sizeof *v);
+    w->vars = v ? v : w->vars;
+    return v;
 }
 
 /* The variable that was found; -1 when memory is out. */

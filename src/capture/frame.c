@@ -10,15 +10,10 @@ enum { FEW = 8 };
 static bool grow(tpi_frame *fr, int n_in)
 {
     tpi_mem *m = &fr->ctx->mem;
-    if (fr->n_pending == fr->pending_size) {
-        const int32_t size = fr->pending_size ? fr->pending_size * 2 : 64;
-        tpi_pending *v = tpi_resize(m, fr->pending, (size_t)fr->pending_size * sizeof *v,
-                                    (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        fr->pending = v;
-        fr->pending_size = size;
-    }
+    tpi_pending *p = tpi_grow(m, fr->pending, fr->n_pending, &fr->pending_size, sizeof *p);
+    if (!p)
+        return false;
+    fr->pending = p;
     if (fr->n_operands + n_in > fr->operands_size) {
         const int32_t size = (fr->n_operands + n_in) * 2 + 64;
         tp_tensor **v = tpi_resize(m, fr->operands, (size_t)fr->operands_size * sizeof *v,

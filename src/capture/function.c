@@ -300,19 +300,15 @@ tp_status tp_function_watch_at(const char *file, int line, tp_function *f, const
                                "%zu bytes beside the %zu that are watched: at most %d are, as "
                                "they are compared at each call; what is longer can be a tensor",
                                n, p->n_watched, (int)TPI_MAX_WATCHED);
-    if (p->n_watches == p->watches_size) {
-        const int size = p->watches_size ? p->watches_size * 2 : 4;
-        tpi_watch *v = tpi_resize(&f->ctx->mem, p->watches, (size_t)p->watches_size * sizeof *v,
-                                  (size_t)size * sizeof *v);
-        if (!v) {
-            tpi_no_memory(f->ctx, at, what);
-            return TP_E_MEMORY;
-        }
-        p->watches = v;
-        p->watches_size = size;
+    tpi_watch *v =
+        tpi_grow(&f->ctx->mem, p->watches, p->n_watches, &p->watches_size, sizeof *v);
+    if (!v) {
+        tpi_no_memory(f->ctx, at, what);
+        return TP_E_MEMORY;
     }
+    p->watches = v;
     tpi_pure_reset(f); /* what was recorded says nothing of them */
-    p->watches[p->n_watches++] = (tpi_watch){bytes, n};
+    v[p->n_watches++] = (tpi_watch){bytes, n};
     p->n_watched += n;
     return TP_OK;
 }
@@ -324,21 +320,12 @@ tp_status(tp_function_watch)(tp_function *f, const void *bytes, size_t n)
 
 /* ---- asking ------------------------------------------------------------------------------------------- */
 
-static bool begins_segment(const tpi_step *s)
-{
-    return s->above && s->above->cut &&
-           (s->kind == TPI_STEP_OP || s->kind == TPI_STEP_SCALAR || s->kind == TPI_STEP_ASSIGN);
-}
-
 tp_function_stats tp_function_stats_of(const tp_function *f)
 {
     if (!f)
         return (tp_function_stats){0};
     tp_function_stats stats = f->stats;
-    for (const tpi_step *s = f->forward.top.first; s; s = tpi_tree_walk(&f->forward, s))
-        stats.segments += begins_segment(s);
-    for (const tpi_step *s = f->backward.top.first; s; s = tpi_tree_walk(&f->backward, s))
-        stats.segments += begins_segment(s);
+    stats.segments = tpi_count_segments(f);
     return stats;
 }
 

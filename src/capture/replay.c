@@ -534,17 +534,12 @@ static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
 static void note_block(const replay *r, const tpi_block *b)
 {
     tpi_dry *d = r->dry;
-    if (d->n_blocks == d->blocks_size) {
-        const int32_t size = d->blocks_size ? d->blocks_size * 2 : 64;
-        int32_t *v = tpi_resize(&r->ctx->mem, d->blocks, (size_t)d->blocks_size * sizeof *v,
-                                (size_t)size * sizeof *v);
-        d->failed |= !v;
-        if (!v)
-            return;
-        d->blocks = v;
-        d->blocks_size = size;
-    }
-    d->blocks[d->n_blocks++] = (int32_t)(b - r->bs->v);
+    int32_t *v = tpi_grow(&r->ctx->mem, d->blocks, d->n_blocks, &d->blocks_size, sizeof *v);
+    d->failed |= !v;
+    if (!v)
+        return;
+    d->blocks = v;
+    v[d->n_blocks++] = (int32_t)(b - r->bs->v);
 }
 
 static bool run(replay *r, int n_out, tp_tensor **out)

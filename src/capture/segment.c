@@ -94,15 +94,10 @@ static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x
 {
     if (tpi_segment_input(s, x.code) >= 0)
         return true;
-    if (s->n_inputs == s->inputs_size) {
-        const int size = s->inputs_size ? s->inputs_size * 2 : 16;
-        tpi_input *v = tpi_resize(&fr->ctx->mem, s->inputs, (size_t)s->inputs_size * sizeof *v,
-                                  (size_t)size * sizeof *v);
-        if (!v)
-            return false;
-        s->inputs = v;
-        s->inputs_size = size;
-    }
+    tpi_input *v = tpi_grow(&fr->ctx->mem, s->inputs, s->n_inputs, &s->inputs_size, sizeof *v);
+    if (!v)
+        return false;
+    s->inputs = v;
     const tp_tensor *t = tensor_of(fr, from, &x);
     x.dtype = t->dtype;
     x.rank = t->rank;

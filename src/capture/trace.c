@@ -14,14 +14,11 @@ static bool room(tpi_trace *t, void *list, int32_t n, int32_t *size, size_t each
         return true;
     void *v;
     memcpy(&v, list, sizeof v);
-    const int32_t more = *size ? *size * 2 : 32;
-    v = tpi_resize(&t->ctx->mem, v, (size_t)*size * each, (size_t)more * each);
+    v = tpi_grow(&t->ctx->mem, v, n, size, each);
     t->partial |= !v;
-    if (!v)
-        return false;
-    memcpy(list, &v, sizeof v);
-    *size = more;
-    return true;
+    if (v)
+        memcpy(list, &v, sizeof v);
+    return v;
 }
 
 #define ONE_MORE(t, list, n, size) room((t), &(list), (n), &(size), sizeof *(list))

@@ -247,8 +247,9 @@ static void all_kinds(bed *b)
         scenario_of(b, i);
 }
 
-/* With exactly so many recordings, each of a way of its own, everything else is known. */
-static void exact(bed *b, int which, int n, const float (*ways)[N])
+/* With exactly so many recordings, each of a way of its own, everything else is known; and there is one
+ * segment before the first look, and one for each outcome of each. */
+static void exact(bed *b, int which, int n, const float (*ways)[N], int segments)
 {
     world s;
     prepare(&s, b);
@@ -267,8 +268,15 @@ static void exact(bed *b, int which, int n, const float (*ways)[N])
     if (!b->eager && s.ran != ran)
         fail_msg("%s: %s: the body ran %" PRId64 " times more", k->name, b->way->name,
                  s.ran - ran);
+    char *text = b->eager ? NULL : tp_function_text(f), line[40];
+    snprintf(line, sizeof line, " %d segments in ", segments);
+    if (text && !strstr(text, line))
+        fail_msg("%s: %s: not%s\n%s", k->name, b->way->name, line, text);
+    if (text) /* of the three nested ones three sides are a product alike */
+        assert_int_equal(tp_function_stats_of(f).segments, segments - 2 * (which == 0));
+    tp_free(b->tp, text);
 #endif
-    (void)ran;
+    (void)ran, (void)segments;
 }
 
 static void exact_nested(bed *b)
@@ -279,7 +287,7 @@ static void exact_nested(bed *b)
         {  1, 1, -1},
         {  1, 1, 1}
     };
-    exact(b, 0, 4, ways);
+    exact(b, 0, 4, ways, 7);
 }
 
 static void exact_sequence(bed *b)
@@ -291,7 +299,7 @@ static void exact_sequence(bed *b)
         {-1, -1, 1,  -1},
         {-1, -1, -1, 1 }
     };
-    exact(b, 1, 5, ways);
+    exact(b, 1, 5, ways, 9);
 }
 
 /* A hundred thousand calls. */

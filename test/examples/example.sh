@@ -138,10 +138,14 @@ branch_*)
     run branch --engine "${test#branch_}"
     nested='three nested branches'
     row='four branches in a row'
-    form_line "$nested, plain C if, matched" 400 400 7
     form_line "$nested, plain C if, pure" 100004 4 7
-    form_line "$row, plain C if, matched" 400 400 -
-    form_line "$row, plain C if, pure" 100005 5 -
+    form_line "$nested, tp_if, pure" 400 4 7
+    form_line "$row, plain C if, pure" 100005 5 9
+    form_line "$row, tp_if, pure" 400 5 9
+    for how in 'plain C if' tp_if; do
+        form_line "$nested, $how, matched" 400 400 7
+        form_line "$row, $how, matched" 400 400 9
+    done
     for what in "$nested" "$row"; do
         has "$what, plain C and blocks: equal values"
         form_line "$what, tp_if, as a graph" 400 1 1

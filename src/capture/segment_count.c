@@ -1,0 +1,112 @@
+/* How many different segments a function has.
+ *
+ * The tree has a segment for each way that leads there: what follows four branches in a row is there
+ * sixteen times. Those that do the same are one: the same steps with the same attributes, sizes and
+ * numbers, whose operands come from the same places inside, or are the same ones from outside. */
+#include "base/hash.h"
+#include "capture/capture_def.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REMEMBERED = 256 };
+
+/* Operands that come in, named by the order in which the segment meets them. Of very many the
+ * latest are remembered, which is as good a name. */
+typedef struct names {
+    uint64_t n;
+    int32_t code[REMEMBERED];
+} names;
+
+static uint64_t name_of(names *v, int32_t code)
+{
+    const uint64_t oldest = v->n > REMEMBERED ? v->n - REMEMBERED : 0;
+    for (uint64_t i = v->n; i-- > oldest;)
+        if (v->code[i % REMEMBERED] == code)
+            return i;
+    v->code[v->n % REMEMBERED] = code;
+    return v->n++;
+}
+
+static uint64_t hash_attrs(uint64_t h, const tpi_step *s)
+{
+    int64_t flat[TPI_MAX_FLAT_ATTRS];
+    if (!s->op || !s->op->attrs_size ||
+        s->op == &tpi_op_random) /* where it draws is no matter */
+        return h;
+    const int n = tpi_flatten_attrs(s->op, s->attrs, flat);
+    return tpi_hash_step(h, tpi_hash64(flat, (size_t)n * sizeof *flat));
+}
+
+static uint64_t hash_step(uint64_t h, names *v, const tpi_step *s, int32_t first)
+{
+    uint64_t value;
+    h = tpi_hash_step(h, (uint64_t)s->kind << 16 | (uint64_t)s->dtype << 8 | s->rank);
+    h = tpi_hash_step(h, s->op ? (uint64_t)s->op->code : 0);
+    h = tpi_hash_step(h, tpi_hash64(s->shape, sizeof(int64_t) * s->rank));
+    h = hash_attrs(h, s);
+    if (s->kind == TPI_STEP_SCALAR && !s->varied) {
+        memcpy(&value, &s->value, sizeof value);
+        h = tpi_hash_step(h, value);
+    }
+    for (int k = 0; k < s->n_in; k++) {
+        const int32_t c = s->in[k];
+        h = tpi_hash_step(h, c >= first ? (uint64_t)(c - first) << 1 : name_of(v, c) << 1 | 1);
+    }
+    return h;
+}
+
+static uint64_t hash_segment(const tpi_step *s)
+{
+    names v;
+    v.n = 0;
+    uint64_t h = 0;
+    for (const tpi_step *t = s; t; t = t->cut ? NULL : t->first)
+        h = hash_step(h, &v, t, s->number);
+    return h;
+}
+
+static bool begins_segment(const tpi_step *s)
+{
+    return s->above && s->above->cut &&
+           (s->kind == TPI_STEP_OP || s->kind == TPI_STEP_SCALAR || s->kind == TPI_STEP_ASSIGN);
+}
+
+/* Into hashes[], NULL: only counted. */
+static int64_t gather(const tp_function *f, uint64_t *hashes)
+{
+    const tpi_tree *const trees[] = {&f->forward, &f->backward};
+    int64_t n = 0;
+    for (int i = 0; i < 2; i++)
+        for (const tpi_step *s = trees[i]->top.first; s; s = tpi_tree_walk(trees[i], s)) {
+            if (!begins_segment(s))
+                continue;
+            if (hashes)
+                hashes[n] = hash_segment(s);
+            n++;
+        }
+    return n;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t tpi_count_segments(const tp_function *f)
+{
+    tpi_mem *m = &f->ctx->mem;
+    const int64_t all = gather(f, NULL);
+    const size_t bytes = (size_t)all * sizeof(uint64_t);
+    uint64_t *hashes = tpi_take(m, bytes);
+    if (!hashes)
+        return all;
+    gather(f, hashes);
+    qsort(hashes, (size_t)all, sizeof *hashes, compare);
+    int64_t n = all > 0;
+    for (int64_t i = 1; i < all; i++)
+        n += hashes[i] != hashes[i - 1];
+    tpi_give_back(m, hashes, bytes);
+    return n;
+}
