@@ -144,6 +144,9 @@ void tpi_onnx_loop_drop(tpi_onnx_loop *l);
  * [n_carried + n_stacked] are the values at the end of a turn, and then the results. */
 bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int n_stacked,
                        tp_tensor **out);
+/* x, the first len[b] elements of whose axis `time`, at place b of its axis `batch`, are turned around:
+ * len is of integers, [size of batch]. */
+tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch);
 /* A Slice that begins where only a run knows, by a length that is known: *done, or it is none. */
 bool tpi_onnx_slice_at(tpi_onnx_op *o, bool *done);
 /* Counts n more nodes against the limit of one model; false after an error. Before unrolling. */

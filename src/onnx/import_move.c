@@ -292,18 +292,8 @@ bool tpi_onnx_import_pad(tpi_onnx_op *o)
 
 /* ---- reverse sequence -------------------------------------------------------------------------------- */
 
-bool tpi_onnx_import_reverse_sequence(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *len = tpi_onnx_in(o, 1);
-    int time, batch;
-    if (tp_failed(x) || tp_failed(len))
-        return tpi_onnx_out(o, 0, tp_failed(x) ? x : len);
-    if (!tpi_onnx_axis(o, "time_axis", 0, x->rank, &time) ||
-        !tpi_onnx_axis(o, "batch_axis", 1, x->rank, &batch))
-        return false;
-    if (len->rank != 1 || time == batch)
-        return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
-                               SHAPE(len), time, batch);
     int64_t shape[TP_MAX_RANK];
     for (int i = 0; i < x->rank; i++)
         shape[i] = 1;
@@ -318,5 +308,20 @@ bool tpi_onnx_import_reverse_sequence(tpi_onnx_op *o)
     tp_tensor *index = tp_where(tp_lt(t, len), back, t);
     index = tpi_onnx_for_shape(o, index, x->rank, x->shape);
     index = tp_broadcast(index, x->rank, x->shape);
-    return tpi_onnx_out(o, 0, tp_take_along(x, index, time));
+    return tp_take_along(x, index, time);
+}
+
+bool tpi_onnx_import_reverse_sequence(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0), *len = tpi_onnx_in(o, 1);
+    int time, batch;
+    if (tp_failed(x) || tp_failed(len))
+        return tpi_onnx_out(o, 0, tp_failed(x) ? x : len);
+    if (!tpi_onnx_axis(o, "time_axis", 0, x->rank, &time) ||
+        !tpi_onnx_axis(o, "batch_axis", 1, x->rank, &batch))
+        return false;
+    if (len->rank != 1 || time == batch)
+        return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
+                               SHAPE(len), time, batch);
+    return tpi_onnx_out(o, 0, tpi_onnx_reversed(o, x, len, time, batch));
 }

@@ -1,5 +1,5 @@
 /* Scan: a loop over axes of its inputs. Up to operator set 8 it has a batch in front, and is a loop
- * over that, too. */
+ * over that, too; one that goes back begins at the end of each sequence. */
 #include "core/dim.h"
 #include "onnx/import_inner.h"
 
@@ -15,7 +15,8 @@ typedef struct scanning {
     int n_states, n_xs, n_ys;
     tpi_onnx_ints x_axes, x_ways, y_axes, y_ways; /* n 0: all 0 */
     bool back;
-    tp_tensor *length; /* set 8: turns of the sequence at hand, i64; or NULL */
+    tp_tensor *lengths; /* set 8: of all sequences, i64[batch]; or NULL */
+    tp_tensor *length;  /* and of the one at hand, i64 */
 } scanning;
 
 static int64_t of_list(const tpi_onnx_ints *list, int i)
@@ -179,8 +180,8 @@ static bool run_turns(scanning *s, tp_tensor *const *in, tp_tensor **out)
 
 /* ---- with a batch ---------------------------------------------------------------------------------- */
 
-/* All operands have the batch in front; the lengths of the sequences come first, or are NULL. */
-static bool run_batch(scanning *s, tp_tensor *lengths, tp_tensor *const *in, tp_tensor **out)
+/* All operands have the batch in front. */
+static bool run_batch(scanning *s, tp_tensor *const *in, tp_tensor **out)
 {
     tpi_onnx_op *o = s->o;
     const int n = s->n_states + s->n_xs;
@@ -188,47 +189,51 @@ static bool run_batch(scanning *s, tp_tensor *lengths, tp_tensor *const *in, tp_
     if (!all)
         return false;
     memcpy(all, in, (size_t)n * sizeof *all);
-    all[n] = lengths;
-    const tp_tensor *x = in[s->n_states];
-    if (tp_failed(x) || x->rank < 2)
-        return tp_failed(x) ? tpi_onnx_good(o, x)
-                            : tpi_onnx_refuse(o, "%s has no batch and sequence", SHAPE(x));
-    tpi_onnx_loop l = {.n_slices = n + (lengths != NULL), .count = x->shape[0]};
+    all[n] = s->lengths;
+    tpi_onnx_loop l = {.n_slices = n + (s->lengths != NULL),
+                       .count = in[s->n_states]->shape[0]};
     bool ok = tpi_onnx_loop_begin(o, &l, all);
-    s->length = ok && lengths ? l.slice[n] : NULL;
+    s->length = ok && s->lengths ? l.slice[n] : NULL;
     ok = ok && run_turns(s, l.slice, out);
     tpi_onnx_loop_leave(&l);
     return ok && tpi_onnx_loop_end(&l, NULL, NULL, s->n_states + s->n_ys, out);
 }
 
-/* Input i, [batch, turns, ...]. */
+/* Input i, [batch, turns, ...], in the order of the turns; NULL: it is refused. */
 static tp_tensor *read_batch(scanning *s, int i)
 {
     tpi_onnx_op *o = s->o;
     tp_tensor *x = tpi_onnx_node_in(o, s->first + s->n_states + i);
-    return of_list(&s->x_ways, i) ? tp_flip(x, TP_DIMS(1)) : x;
+    if (!tpi_onnx_good(o, x))
+        return NULL;
+    if (x->rank < 2) {
+        tpi_onnx_refuse(o, "%s has no batch and sequence", SHAPE(x));
+        return NULL;
+    }
+    if (!of_list(&s->x_ways, i))
+        return x;
+    return s->lengths ? tpi_onnx_reversed(o, x, s->lengths, 1, 0) : tp_flip(x, TP_DIMS(1));
 }
 
-static bool read_lengths(scanning *s, tp_tensor **lengths)
+static bool read_lengths(scanning *s)
 {
     tpi_onnx_op *o = s->o;
-    *lengths = NULL;
     if (s->first == 0 || !tpi_onnx_has(o, 0))
         return true;
-    for (int i = 0; i < s->n_xs; i++)
-        if (of_list(&s->x_ways, i))
-            return tpi_onnx_refuse(o,
-                                   "sequences of different lengths, from their ends, are not "
-                                   "supported");
-    *lengths = tp_cast(tpi_onnx_in(o, 0), TP_I64);
-    return tpi_onnx_good(o, *lengths);
+    tp_tensor *lengths = tpi_onnx_in(o, 0);
+    if (!tpi_onnx_good(o, lengths))
+        return false;
+    if (lengths->rank != 1)
+        return tpi_onnx_refuse(o, "its lengths are %s, not one for each sequence",
+                               SHAPE(lengths));
+    s->lengths = tp_cast(lengths, TP_I64);
+    return tpi_onnx_good(o, s->lengths);
 }
 
 bool tpi_onnx_import_scan(tpi_onnx_op *o)
 {
     scanning s = {.o = o};
-    tp_tensor *lengths;
-    if (!read_scan(&s) || !read_lengths(&s, &lengths))
+    if (!read_scan(&s) || !read_lengths(&s))
         return false;
     tp_tensor **in = tpi_onnx_take(o->im->m, (size_t)(s.n_states + s.n_xs), sizeof *in);
     tp_tensor **out = tpi_onnx_take(o->im->m, (size_t)(s.n_states + s.n_ys), sizeof *out);
@@ -238,8 +243,9 @@ bool tpi_onnx_import_scan(tpi_onnx_op *o)
     for (int i = 0; i < s.n_states; i++)
         in[i] = tpi_onnx_in(o, s.first + i);
     for (int i = 0; i < s.n_xs; i++)
-        in[s.n_states + i] = s.first ? read_batch(&s, i) : read_x(&s, i);
-    bool ok = s.first ? run_batch(&s, lengths, in, out) : run_turns(&s, in, out);
+        if (!(in[s.n_states + i] = s.first ? read_batch(&s, i) : read_x(&s, i)))
+            return false;
+    bool ok = s.first ? run_batch(&s, in, out) : run_turns(&s, in, out);
     for (int i = 0; i < s.n_states && ok; i++)
         ok = tpi_onnx_out(o, i, out[i]);
     for (int i = 0; i < s.n_ys && ok; i++)

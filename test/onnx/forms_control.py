@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""If, Loop and Scan, nested at random, against plain NumPy.
+"""If, Loop and Scan, nested at random, and Scan with a batch, against plain NumPy.
 
     forms_control.py ONNX_CASES [--engine reference|c] [--seed N] [--only NAME] [--keep FOLDER]
 
@@ -272,7 +272,45 @@ def draw(writer, rng):
                      [(n, sizes.get(n, v.shape), v) for n, v in feeds.items()], [], results)
 
 
+# ---- Scan with a batch ---------------------------------------------------------------------------
+
+def scan_8(writer, rng):
+    """Up to operator set 8: sequences of their own lengths, each input either way."""
+    writer.count += 1
+    name = "batch_%03d" % writer.count
+    if writer.only and writer.only not in name:
+        return
+    batch = int(rng.integers(1, 4))
+    ways = [int(rng.integers(2)) for _ in range(2)]
+    state, a, b = forms.f32(rng, batch, N), forms.f32(rng, batch, STEPS, N), \
+        forms.f32(rng, batch, STEPS)
+    lens = rng.integers(1, STEPS + 1, batch) if rng.integers(3) else None
+    node = helper.make_node
+    ports = [helper.make_tensor_value_info(n, TYPES["f"], s) for n, s in
+             (("s", [N]), ("a", [N]), ("b", []), ("s1", [N]), ("y", [N]), ("z", []))]
+    body = helper.make_graph(
+        [node("Mul", ["a", "b"], ["p"]), node("Add", ["s", "p"], ["q"]),
+         node("Tanh", ["q"], ["s1"]), node("Sub", ["s1", "a"], ["y"]),
+         node("Neg", ["b"], ["z"])], "body", ports[:3], ports[3:])
+    ends, ys, zs = [], np.zeros((batch, STEPS, N), np.float32), np.zeros((batch, STEPS), np.float32)
+    for i in range(batch):
+        s, n = state[i], STEPS if lens is None else int(lens[i])
+        xs = [v[i, :n][::-1 if w else 1] for v, w in zip((a, b), ways)]
+        for t in range(n):
+            s, ys[i, t], zs[i, t] = run(body, [s, xs[0][t], xs[1][t]], {})
+        ends.append(s)
+    feeds = {"lens": lens, "state": state, "a": a, "b": b}
+    scan = node("Scan", ["" if lens is None else "lens", "state", "a", "b"], ["end", "ys", "zs"],
+                body=body, num_scan_inputs=2, directions=ways)
+    for free in ("", "_free"):
+        sizes = {"lens": ["n"], "state": ["n", N], "a": ["n", "t", N], "b": ["n", "t"]}
+        writer.model(name + free, 8, [scan],
+                     [(k, sizes[k] if free else v.shape, v) for k, v in feeds.items()
+                      if v is not None], [],
+                     [("end", np.stack(ends)), ("ys", ys), ("zs", zs)])
+
+
 if __name__ == "__main__":
     forms.TYPES[np.dtype(np.bool_)] = forms.TensorProto.BOOL
-    forms.FORMS = [(draw, 150)]
+    forms.FORMS = [(draw, 150), (scan_8, 20)]
     sys.exit(forms.main())
