@@ -36,6 +36,7 @@ check() {
     have aarch64-linux-gnu-gcc || want gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || want libc6-dev-arm64-cross
     header mpfr.h || want libmpfr-dev
+    ldconfig -p 2>/dev/null | grep -q libpthreadpool.so.0 || want libpthreadpool0
     /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || want python3-numpy
     /usr/bin/python3 -c 'import onnx' >/dev/null 2>&1 || want python3-onnx
     have node || { # one that is there may be of another source, and Debian's npm would replace it

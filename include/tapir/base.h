@@ -80,6 +80,7 @@ typedef struct tp_options {
     uint64_t seed;                 /* of the random ops; 0 is a seed like any other */
     const char *cache_dir; /* of compiled programs; NULL: TAPIR_CACHE or the user's cache */
     const char *compiler;  /* NULL: TAPIR_CC or "cc" */
+    int threads;           /* 0: TAPIR_THREADS, or 1; see tp_threads */
 } tp_options;
 
 /* A new context; NULL when out of memory (every call takes a NULL context as an error).
@@ -89,6 +90,11 @@ TP_API tp_ctx *tp_open(const tp_options *opt);
 TP_API void tp_close(tp_ctx *tp);
 /* Restarts the random ops from `seed`, position 0. */
 TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
+/* From now on ops and programs of the context compute with n threads, the caller's among them (at
+ * most 256, and never more than there are processors); n <= 0 changes nothing. The bits do not
+ * depend on it. Returns n as it is now: 1 where libpthreadpool is not installed (TAPIR_LOG=threads
+ * tells), 0 for a NULL context. */
+TP_API int tp_threads(tp_ctx *tp, int n);
 /* Bytes in use now, memory kept for reuse not counted. */
 TP_API size_t tp_memory_bytes(const tp_ctx *tp);
 /* Memory of the context for layers and optimisers, zeroed; freed by tp_free or tp_close. NULL

@@ -150,6 +150,7 @@ struct tp_ctx {
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
+    struct tpi_pool *pool;             /* threads; NULL: one */
     tp_tensor **owned;                 /* by scopes, in order */
     int32_t n_owned, owned_size;
     tpi_scope *scopes;

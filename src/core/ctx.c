@@ -1,8 +1,11 @@
 #include "base/env.h"
+#include "base/log.h"
+#include "base/pool.h"
 #include "core/core.h"
 #include "kernel/kernels_host.h"
 #include "tapir/grad.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- contexts --------------------------------------------------------------------------- */
@@ -12,6 +15,33 @@ const char *tp_version(void)
 #define STR(x) #x
 #define TEXT(major, minor) STR(major) "." STR(minor) ".0"
     return TEXT(TP_VERSION_MAJOR, TP_VERSION_MINOR);
+}
+
+/* TAPIR_THREADS, or 1. */
+static int threads_asked_for(void)
+{
+    const char *text = tpi_env(TPI_ENV_THREADS);
+    char *end;
+    const long n = text ? strtol(text, &end, 10) : 1;
+    return text && (*end || n < 1 || n > TPI_MAX_THREADS) ? 1 : (int)n;
+}
+
+int tp_threads(tp_ctx *tp, int n)
+{
+    if (!tp)
+        return 0;
+    if (n <= 0 || n == tpi_pool_threads(tp->pool))
+        return tpi_pool_threads(tp->pool);
+    char why[80];
+    tpi_pool_close(&tp->mem, tp->pool);
+    tp->pool = NULL;
+    if (n > 1) {
+        tp->pool =
+            tpi_pool_open(&tp->mem, n < TPI_MAX_THREADS ? n : TPI_MAX_THREADS, why, sizeof why);
+        if (!tp->pool)
+            tpi_log(TPI_LOG_threads, "one thread instead of %d: %s", n, why);
+    }
+    return tpi_pool_threads(tp->pool);
 }
 
 tp_ctx *tp_open(const tp_options *opt)
@@ -45,6 +75,7 @@ tp_ctx *tp_open(const tp_options *opt)
             return NULL;
         }
     }
+    tp_threads(c, opt && opt->threads ? opt->threads : threads_asked_for());
     return c;
 }
 
@@ -84,6 +115,7 @@ void tp_close(tp_ctx *tp)
     }
     tpi_strfree(tp, tp->cache_dir);
     tpi_strfree(tp, tp->compiler);
+    tpi_pool_close(&tp->mem, tp->pool);
     tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
     tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
     tpi_mem mem = tp->mem;

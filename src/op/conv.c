@@ -1,6 +1,7 @@
 /* Convolutions. One trilinear form of x, w and y; each op takes two of them and gives the third,
  * so each gradient is another of the three:
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
+#include "kernel/team_host.h"
 #include "kernel/vec.h"
 #include "op/window.h"
 
@@ -218,17 +219,20 @@ static bool run_fast(tpi_run *r, int which)
     const roles t = roles_of(r, which);
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
-    const tpk_conv c = spec_of(r->attrs, &t);
-    const int f64 = r->out->dtype == TP_F64;
-    const size_t bytes = r->ctx->kernels->conv_ws[which][f64](&c);
+    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const tpi_convolution c = {.which = which,
+                               .f64 = r->out->dtype == TP_F64,
+                               .spec = spec_of(r->attrs, &t),
+                               .x = t.x->data,
+                               .w = t.w->data,
+                               .y = t.y->data};
+    const size_t bytes = tpi_team_conv_ws(&team, &c);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {
         r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
         return false;
     }
-    r->ctx->kernels->conv[which][f64](&c, which == CONV_DX ? NULL : t.x->data,
-                                      which == CONV_DW ? NULL : t.w->data,
-                                      which == CONV ? NULL : t.y->data, r->out->data, ws);
+    tpi_team_conv(&team, &c, ws);
     tpi_give_back(&r->ctx->mem, ws, bytes);
     return true;
 }

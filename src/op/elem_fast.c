@@ -1,6 +1,7 @@
 /* Elementwise ops by rows: axes that run together in all operands are joined, the innermost is
  * given to a row kernel, the others are walked. An operand whose innermost stride is neither 0
  * nor 1 is gathered into a small buffer first. */
+#include "kernel/team_host.h"
 #include "op/elementwise.h"
 
 #include <string.h>
@@ -88,12 +89,84 @@ static bool is_one_row(const tpi_run *r)
     return true;
 }
 
+/* The parts of one op that threads compute: of a row, or of the outermost axis. */
+typedef struct job {
+    const tpi_run *r;
+    const walk *w; /* NULL: one row */
+    tpi_row f;
+    bool direct;  /* no operand has to be gathered */
+    int64_t each; /* per part: elements of the row, or places of the axis */
+} job;
+
+enum {
+    STEP = 4096 /* elements: parts of a row begin on a page */
+};
+
+static void row_part(void *env, size_t part)
+{
+    const job *j = env;
+    const tpi_run *r = j->r;
+    const int64_t from = (int64_t)part * j->each, n = tpi_count(r->out);
+    const void *p[MAX_IN] = {NULL, NULL, NULL};
+    if (from >= n)
+        return;
+    for (int k = 0; k < r->n_in; k++)
+        p[k] = (const char *)r->in[k]->data +
+               from * (int64_t)tp_dtype_size((tp_dtype)r->in[k]->dtype);
+    j->f(n - from < j->each ? n - from : j->each,
+         (char *)r->out->data + from * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype), p[0],
+         p[1], p[2]);
+}
+
+static void walk_part(void *env, size_t part)
+{
+    const job *j = env;
+    const tpi_run *r = j->r;
+    const walk *w = j->w;
+    const int last = w->rank - 1;
+    const int64_t from = last ? (int64_t)part * j->each : 0;
+    int64_t rows = last ? w->n[0] - from < j->each ? w->n[0] - from : j->each : 1;
+    int64_t y_step = w->n[last] * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype),
+            skip = y_step;
+    for (int i = 1; i < last; i++) {
+        rows *= w->n[i];
+        skip *= w->n[i];
+    }
+    const char *x[MAX_IN] = {NULL, NULL, NULL};
+    for (int k = 0; k < r->n_in; k++)
+        x[k] = (const char *)r->in[k]->data + from * w->stride[k][0];
+    char *y = (char *)r->out->data + from * skip;
+    int64_t at[TP_MAX_RANK] = {from};
+    for (int64_t i = 0; i < rows; i++, y += y_step) {
+        if (j->direct)
+            j->f(w->n[last], y, x[0], x[1], x[2]);
+        else
+            row_in_chunks(r, j->f, w, y, x);
+        for (int axis = last - 1; axis >= 0; axis--) {
+            const bool more = ++at[axis] < w->n[axis];
+            for (int k = 0; k < r->n_in; k++)
+                x[k] += more ? w->stride[k][axis] : -w->stride[k][axis] * (w->n[axis] - 1);
+            if (more)
+                break;
+            at[axis] = 0;
+        }
+    }
+}
+
+/* Several operations an element, by and large. */
+static int64_t parts_of(const tpi_team *t, int64_t elements)
+{
+    return tpi_team_parts(t, 4.0 * (double)elements);
+}
+
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
 {
+    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const int64_t n = tpi_count(r->out), parts = parts_of(&team, n);
+    job j = {.r = r, .f = row[TPI_ROW_VECTORS]};
     if (is_one_row(r)) {
-        row[TPI_ROW_VECTORS](tpi_count(r->out), r->out->data, r->in[0]->data,
-                             r->n_in > 1 ? r->in[1]->data : NULL,
-                             r->n_in > 2 ? r->in[2]->data : NULL);
+        j.each = ((n + parts - 1) / parts + STEP - 1) / STEP * STEP;
+        tpi_pool_run(team.pool, row_part, &j, (size_t)parts);
         return true;
     }
     walk w;
@@ -108,40 +181,20 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
         else
             direct &= s == (int64_t)tp_dtype_size((tp_dtype)r->in[k]->dtype) || w.n[last] == 1;
     }
-    tpi_row f = row[TPI_ROW_VECTORS];
     if (scalars) {
         const tpi_row other = scalars == 1   ? row[TPI_ROW_A_SCALAR]
                               : scalars == 2 ? row[TPI_ROW_B_SCALAR]
                                              : NULL;
         if (direct && other)
-            f = other;
+            j.f = other;
         else
             direct = false;
     }
-    int64_t rows = 1;
-    for (int i = 0; i < last; i++)
-        rows *= w.n[i];
-    if (w.n[last] == 0)
+    if (n == 0)
         return true;
-    const char *x[MAX_IN] = {NULL, NULL, NULL};
-    for (int k = 0; k < r->n_in; k++)
-        x[k] = r->in[k]->data;
-    char *y = r->out->data;
-    const int64_t y_step = w.n[last] * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype);
-    int64_t at[TP_MAX_RANK] = {0};
-    for (int64_t i = 0; i < rows; i++, y += y_step) {
-        if (direct)
-            f(w.n[last], y, x[0], x[1], x[2]);
-        else
-            row_in_chunks(r, f, &w, y, x);
-        for (int axis = last - 1; axis >= 0; axis--) {
-            const bool more = ++at[axis] < w.n[axis];
-            for (int k = 0; k < r->n_in; k++)
-                x[k] += more ? w.stride[k][axis] : -w.stride[k][axis] * (w.n[axis] - 1);
-            if (more)
-                break;
-            at[axis] = 0;
-        }
-    }
+    j.w = &w;
+    j.direct = direct;
+    j.each = last ? (w.n[0] + parts - 1) / parts : 1;
+    tpi_pool_run(team.pool, walk_part, &j, last ? (size_t)((w.n[0] + j.each - 1) / j.each) : 1);
     return true;
 }

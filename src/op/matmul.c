@@ -1,5 +1,6 @@
 /* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
+#include "kernel/team_host.h"
 #include "kernel/vec.h"
 #include "op/sizes.h"
 
@@ -37,8 +38,6 @@ typedef struct product {
     int64_t m, n, k, a_rs, a_cs, b_rs, b_cs;
     const char *a, *b;
     char *c;
-    void *ws;
-    const tpi_kernels *kernels;
 } product;
 
 /* Integers, as their bits: sums and products of two's complement wrap. */
@@ -73,19 +72,7 @@ static void multiply_f64(const product *p)
                      p->b_rs, p->b_cs, (void *)p->c, p->n, 1);
 }
 
-static void fast_f32(const product *p)
-{
-    p->kernels->gemm_f32(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs,
-                         (const void *)p->b, p->b_rs, p->b_cs, (void *)p->c, p->n, p->ws);
-}
-
-static void fast_f64(const product *p)
-{
-    p->kernels->gemm_f64(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs,
-                         (const void *)p->b, p->b_rs, p->b_cs, (void *)p->c, p->n, p->ws);
-}
-
-static void each_product(tpi_run *r, void (*multiply)(const product *p), void *ws)
+static void each_product(tpi_run *r, void (*multiply)(const product *p))
 {
     const tp_tensor *a = r->in[0], *b = r->in[1];
     const int lead = a->rank - 2;
@@ -99,9 +86,7 @@ static void each_product(tpi_run *r, void (*multiply)(const product *p), void *w
                  .b_cs = b->stride[lead + 1],
                  .a = a->data,
                  .b = b->data,
-                 .c = r->out->data,
-                 .ws = ws,
-                 .kernels = r->ctx->kernels};
+                 .c = r->out->data};
     int64_t at[TP_MAX_RANK] = {0}, count = 1;
     for (int i = 0; i < lead; i++)
         count *= a->shape[i];
@@ -124,11 +109,9 @@ static bool matmul_kernel(tpi_run *r)
     static void (*const by_size[9])(const product *) = {
         [1] = multiply_8, [2] = multiply_16, [4] = multiply_32, [8] = multiply_64};
     const tp_dtype t = (tp_dtype)r->out->dtype;
-    each_product(r,
-                 t == TP_F32   ? multiply_f32
-                 : t == TP_F64 ? multiply_f64
-                               : by_size[tp_dtype_size(t)],
-                 NULL);
+    each_product(r, t == TP_F32   ? multiply_f32
+                    : t == TP_F64 ? multiply_f64
+                                  : by_size[tp_dtype_size(t)]);
     return true;
 }
 
@@ -138,14 +121,34 @@ static bool matmul_fast(tpi_run *r)
     const tp_dtype t = (tp_dtype)r->out->dtype;
     if (t != TP_F32 && t != TP_F64)
         return matmul_kernel(r);
-    const size_t bytes = r->ctx->kernels->gemm_ws[t == TP_F64](
-        a->shape[a->rank - 2], b->shape[b->rank - 1], a->shape[a->rank - 1]);
+    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const int lead = a->rank - 2;
+    tpi_products p = {.f64 = t == TP_F64,
+                      .m = a->shape[lead],
+                      .n = b->shape[lead + 1],
+                      .k = a->shape[lead + 1],
+                      .a_rs = a->stride[lead],
+                      .a_cs = a->stride[lead + 1],
+                      .b_rs = b->stride[lead],
+                      .b_cs = b->stride[lead + 1],
+                      .c_rs = b->shape[lead + 1],
+                      .lead = lead,
+                      .a = a->data,
+                      .b = b->data,
+                      .c = r->out->data};
+    for (int i = 0; i < lead; i++) {
+        p.batch[i] = a->shape[i];
+        p.a_bs[i] = a->stride[i];
+        p.b_bs[i] = b->stride[i];
+        p.c_bs[i] = r->out->stride[i];
+    }
+    const size_t bytes = tpi_team_products_ws(&team, &p);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {
         r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
         return false;
     }
-    each_product(r, t == TP_F32 ? fast_f32 : fast_f64, ws);
+    tpi_team_products(&team, &p, ws);
     tpi_give_back(&r->ctx->mem, ws, bytes);
     return true;
 }

@@ -1,6 +1,7 @@
 /* Reductions by the row and column kernels. A layout they cannot read is copied first, some
  * results at a time, so that the elements of each lie in their order. */
 #include "kernel/reduce_int.h"
+#include "kernel/team_host.h"
 #include "op/reduction.h"
 
 #include <string.h>
@@ -61,6 +62,7 @@ enum {
 
 typedef struct job {
     const tpi_reduction *d;
+    tpi_team team;
     tpi_reduce rows, columns;
     size_t size;
     int64_t n, stride; /* the innermost kept axis */
@@ -142,14 +144,36 @@ static void reduce_by_lanes(const job *w, const char *x, int64_t n, char *y)
     memcpy(y, block, (size_t)row);
 }
 
+/* Results of one line whose elements the kernel reads where they lie, a part of them per thread. */
+typedef struct line {
+    const job *w;
+    const char *x;
+    char *y;
+    int64_t each;
+} line;
+
+static void line_part(void *env, size_t part)
+{
+    const line *l = env;
+    const job *w = l->w;
+    const tpi_reduction *d = w->d;
+    const int64_t from = (int64_t)part * l->each;
+    const int64_t n = w->n - from < l->each ? w->n - from : l->each;
+    const char *x = l->x + from * w->stride * (int64_t)w->size;
+    char *y = l->y + (size_t)from * w->size;
+    if (n > 0 && d->by_lanes)
+        w->rows(n, d->count, x, w->stride, y);
+    else if (n > 0)
+        w->columns(d->count, n, x, d->reduced_s[0], y);
+}
+
 static void reduce_line(const job *w, const char *x, char *y)
 {
     const tpi_reduction *d = w->d;
     if (!w->room) {
-        if (d->by_lanes)
-            w->rows(w->n, d->count, x, w->stride, y);
-        else
-            w->columns(d->count, w->n, x, d->reduced_s[0], y);
+        const int64_t parts = tpi_team_parts(&w->team, (double)d->count * (double)w->n);
+        line l = {w, x, y, (w->n + parts - 1) / parts};
+        tpi_pool_run(w->team.pool, line_part, &l, (size_t)parts);
         return;
     }
     for (int64_t j = 0; j < w->n; j += w->n_group) {
@@ -198,7 +222,10 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
 {
     if (d->n_out == 0)
         return;
-    job w = {.d = d, .size = tp_dtype_size(d->dtype), .n = 1};
+    job w = {
+        .d = d, .team = {ctx->kernels, ctx->pool},
+             .size = tp_dtype_size(d->dtype), .n = 1
+    };
     const bool is_float = d->dtype >= TP_F32;
     const int f = d->dtype == TP_F64;
     w.rows = is_float ? ctx->kernels->reduce_rows[d->code][f] : int_rows[d->code][d->dtype];

@@ -45,6 +45,16 @@ MISUSE(tp_close)
     tp_close(NULL);
 }
 
+MISUSE(tp_threads)
+{
+    assert_int_equal(tp_threads(NULL, 3), 0);
+    assert_int_equal(tp_threads(b->tp, 0), 1);
+    assert_int_equal(tp_threads(b->tp, -7), 1);
+    assert_in_range(tp_threads(b->tp, INT_MAX), 1, 256);
+    assert_int_equal(tp_threads(b->tp, 1), 1);
+    assert_int_equal(tp_error(b->tp), TP_OK);
+}
+
 MISUSE(tp_seed)
 {
     (void)what;
@@ -180,6 +190,7 @@ const misuse misuse_base[] = {
     LISTED(tp_version),
     LISTED(tp_open),
     LISTED(tp_close),
+    LISTED(tp_threads),
     LISTED(tp_seed),
     LISTED(tp_trap_nan),
     LISTED(tp_memory_bytes),

@@ -1,0 +1,121 @@
+#include "base/pool.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is used of pthreadpool.h, whose ABI is that of libpthreadpool.so.0. */
+typedef void *(*create_fn)(size_t threads);
+typedef void (*run_fn)(void *pool, void (*task)(void *env, size_t i), void *env, size_t n,
+                       uint32_t flags);
+typedef void (*destroy_fn)(void *pool);
+
+struct tpi_pool {
+    void *library, *threads;
+    int n;
+    run_fn run;
+    destroy_fn destroy;
+};
+
+/* The library is not instrumented, so that ThreadSanitizer has to be told who waits for whom. */
+#if defined(__SANITIZE_THREAD__)
+#define TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TSAN 1
+#endif
+#endif
+#ifdef TSAN
+void __tsan_acquire(void *at);
+void __tsan_release(void *at);
+#define ACQUIRE(at) __tsan_acquire(at)
+#define RELEASE(at) __tsan_release(at)
+#else
+#define ACQUIRE(at) (void)(at)
+#define RELEASE(at) (void)(at)
+#endif
+
+typedef struct job {
+    void (*task)(void *env, size_t i);
+    void *env;
+    char begun, done;
+} job;
+
+static void run_part(void *env, size_t i)
+{
+    job *j = env;
+    ACQUIRE(&j->begun);
+    j->task(j->env, i);
+    RELEASE(&j->done);
+}
+
+/* ISO C has no cast from an object's address to a function's. */
+static bool symbol(void *library, const char *name, void *to)
+{
+    void *at = dlsym(library, name);
+    memcpy(to, &at, sizeof at);
+    return at;
+}
+
+/* More threads than processors would only wait for each other. */
+static size_t threads_worth(int n)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 && processors < n ? (size_t)processors : (size_t)n;
+}
+
+tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
+{
+    tpi_pool *p = tpi_take(m, sizeof *p);
+    create_fn create;
+    const char *reason = "out of memory";
+    if (p) {
+        *p = (tpi_pool){.n = threads};
+        p->library = dlopen("libpthreadpool.so.0", RTLD_NOW | RTLD_LOCAL);
+        if (!p->library)
+            reason = "libpthreadpool.so.0 is not installed";
+        else if (!symbol(p->library, "pthreadpool_create", &create) ||
+                 !symbol(p->library, "pthreadpool_parallelize_1d", &p->run) ||
+                 !symbol(p->library, "pthreadpool_destroy", &p->destroy))
+            reason = "libpthreadpool.so.0 is not the library of that name";
+        else
+            p->threads = create(threads_worth(threads));
+    }
+    if (p && p->threads)
+        return p;
+    snprintf(why, size, "%s", reason);
+    tpi_pool_close(m, p);
+    return NULL;
+}
+
+void tpi_pool_close(tpi_mem *m, tpi_pool *p)
+{
+    if (!p)
+        return;
+    if (p->threads)
+        p->destroy(p->threads);
+    if (p->library)
+        dlclose(p->library);
+    tpi_give_back(m, p, sizeof *p);
+}
+
+int tpi_pool_threads(const tpi_pool *p)
+{
+    return p ? p->n : 1;
+}
+
+void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n)
+{
+    if (!p || n == 1) {
+        for (size_t i = 0; i < n; i++)
+            task(env, i);
+        return;
+    }
+    job j = {.task = task, .env = env};
+    RELEASE(&j.begun);
+    p->run(p->threads, run_part, &j, n, 0);
+    ACQUIRE(&j.done);
+}

@@ -1,0 +1,23 @@
+/* Threads that share work: those of libpthreadpool, which is loaded when a pool is first asked
+ * for. Where it is not installed there is no pool, and one thread does all. */
+#ifndef TAPIR_POOL_H
+#define TAPIR_POOL_H
+
+#include "base/mem.h"
+
+typedef struct tpi_pool tpi_pool;
+
+enum { TPI_MAX_THREADS = 256 };
+
+/* A pool for work in so many parts, 2 or more: of as many threads, the caller's among them, or as
+ * there are processors. NULL with the reason in why[]. */
+tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size);
+/* NULL is fine. */
+void tpi_pool_close(tpi_mem *m, tpi_pool *p);
+/* The parts it was made for; 1 for NULL. */
+int tpi_pool_threads(const tpi_pool *p);
+/* task(env, i) for all i below n, in any order and side by side; returns when all are done. Called
+ * by one thread at a time, and by no task. A NULL pool does them one after the other. */
+void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n);
+
+#endif

@@ -1,0 +1,244 @@
+#include "kernel/team_host.h"
+
+/* Scalar operations below which a part is not worth the waking of a thread (some microseconds). */
+#define PART_WORK 200e3
+
+int64_t tpi_team_parts(const tpi_team *t, double work)
+{
+    const int threads = tpi_pool_threads(t->pool);
+    if (threads == 1 || work < 2 * PART_WORK)
+        return 1;
+    return work > threads * PART_WORK ? threads : (int64_t)(work / PART_WORK);
+}
+
+/* The range of part i when n is cut into `parts`, all but the last a multiple of `step`. */
+typedef struct range {
+    int64_t at, n;
+} range;
+
+static range cut(int64_t n, int64_t parts, int64_t step, int64_t i)
+{
+    const int64_t each = ((n + parts - 1) / parts + step - 1) / step * step;
+    const int64_t at = i * each < n ? i * each : n;
+    return (range){at, n - at < each ? n - at : each};
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* ---- products --------------------------------------------------------------------------------- */
+
+enum {
+    ROW_STEP = 2,
+    COLUMN_STEP = 64 /* columns: whole tiles for every instruction set */
+};
+
+/* How a batch of products is cut: each product into rows x columns parts. */
+typedef struct product_cut {
+    const tpi_team *team;
+    const tpi_products *p;
+    int64_t count, rows, columns; /* products, and parts of one */
+    int64_t per_part;             /* products that a part computes, when they are not cut */
+    size_t part_ws;
+    char *ws;
+} product_cut;
+
+/* Every part reads its rows of A and its columns of B: the grid of least traffic. */
+static void cut_one(product_cut *c, int64_t parts)
+{
+    const tpi_products *p = c->p;
+    double best = -1;
+    for (int64_t rows = 1; rows <= parts; rows++) {
+        const int64_t columns = parts / rows;
+        if (rows * ROW_STEP > p->m && rows > 1)
+            break;
+        const range r = cut(p->m, rows, ROW_STEP, 0), q = cut(p->n, columns, COLUMN_STEP, 0);
+        const double longest = (double)r.n * (double)q.n * (double)p->k;
+        const double cost = longest + 16.0 * (double)(r.n + q.n) * (double)p->k;
+        if (best < 0 || cost < best) {
+            best = cost;
+            c->rows = rows;
+            c->columns = columns;
+        }
+    }
+}
+
+static product_cut cut_products(const tpi_team *t, const tpi_products *p)
+{
+    product_cut c = {.team = t, .p = p, .count = 1, .rows = 1, .columns = 1};
+    for (int i = 0; i < p->lead; i++)
+        c.count *= p->batch[i];
+    const double work = (double)p->m * (double)p->n * (double)p->k;
+    const int64_t parts = tpi_team_parts(t, work * (double)c.count);
+    if (parts > 1 && c.count < parts)
+        cut_one(&c, parts);
+    const bool whole = c.rows * c.columns == 1;
+    c.per_part = whole ? (c.count + parts - 1) / parts : 1;
+    c.part_ws = round_up(t->kernels->gemm_ws[p->f64](
+        cut(p->m, c.rows, ROW_STEP, 0).n, cut(p->n, c.columns, COLUMN_STEP, 0).n, p->k));
+    return c;
+}
+
+static int64_t parts_of(const product_cut *c)
+{
+    return c->per_part ? (c->count + c->per_part - 1) / c->per_part * c->rows * c->columns : 0;
+}
+
+/* Parts run on at most so many threads at a time, but each has a workspace of its own. */
+size_t tpi_team_products_ws(const tpi_team *t, const tpi_products *p)
+{
+    const product_cut c = cut_products(t, p);
+    return c.part_ws * (size_t)parts_of(&c);
+}
+
+/* Where the product with this number begins, in elements. */
+static int64_t batch_offset(const tpi_products *p, int64_t number, const int64_t *stride)
+{
+    int64_t at = 0;
+    for (int i = p->lead - 1; i >= 0; i--) {
+        at += number % p->batch[i] * stride[i];
+        number /= p->batch[i];
+    }
+    return at;
+}
+
+static void multiply(const product_cut *c, int64_t number, range r, range q, void *ws)
+{
+    const tpi_products *p = c->p;
+    const int64_t a = batch_offset(p, number, p->a_bs) + r.at * p->a_rs;
+    const int64_t b = batch_offset(p, number, p->b_bs) + q.at * p->b_cs;
+    const int64_t to = batch_offset(p, number, p->c_bs) + r.at * p->c_rs + q.at;
+    if (p->f64)
+        c->team->kernels->gemm_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
+                                   (const double *)p->b + b, p->b_rs, p->b_cs,
+                                   (double *)p->c + to, p->c_rs, ws);
+    else
+        c->team->kernels->gemm_f32(r.n, q.n, p->k, (const float *)p->a + a, p->a_rs, p->a_cs,
+                                   (const float *)p->b + b, p->b_rs, p->b_cs,
+                                   (float *)p->c + to, p->c_rs, ws);
+}
+
+static void product_part(void *env, size_t part)
+{
+    const product_cut *c = env;
+    const int64_t i = (int64_t)part, grid = c->rows * c->columns;
+    const int64_t first = i / grid * c->per_part;
+    const range r = cut(c->p->m, c->rows, ROW_STEP, i % grid / c->columns),
+                q = cut(c->p->n, c->columns, COLUMN_STEP, i % c->columns);
+    for (int64_t b = first; b < c->count && b < first + c->per_part; b++)
+        if (r.n > 0 && q.n > 0)
+            multiply(c, b, r, q, c->ws + part * c->part_ws);
+}
+
+void tpi_team_products(const tpi_team *t, const tpi_products *p, void *ws)
+{
+    product_cut c = cut_products(t, p);
+    c.ws = ws;
+    tpi_pool_run(t->pool, product_part, &c, (size_t)parts_of(&c));
+}
+
+/* ---- convolutions ------------------------------------------------------------------------------ */
+
+/* What is cut: images and output rows of conv and conv_dx; of conv_dw output channels, or groups. */
+typedef struct conv_cut {
+    const tpi_team *team;
+    const tpi_convolution *c;
+    int64_t images, rows; /* parts */
+    size_t part_ws;
+    char *ws;
+} conv_cut;
+
+static double conv_work(const tpk_conv *s)
+{
+    double work = (double)s->batch * (double)s->oc * (double)s->ic / (double)s->groups;
+    for (int i = 0; i < s->nd; i++)
+        work *= (double)s->out[i] * (double)s->ker[i];
+    return work;
+}
+
+/* The part of the convolution that computes these images, or channels, and rows. */
+static tpi_convolution sub_conv(const conv_cut *cut_, int64_t part)
+{
+    tpi_convolution c = *cut_->c;
+    tpk_conv *s = &c.spec;
+    const size_t size = c.f64 ? sizeof(double) : sizeof(float);
+    int64_t x = 0, w = 0, y = 0;
+    if (c.which == 2) {
+        const bool grouped = s->groups > 1;
+        const range q = cut(grouped ? s->groups : s->oc, cut_->images, 1, part);
+        const int64_t oc = grouped ? s->oc / s->groups : 1, ic = s->ic / s->groups;
+        w = q.at * oc * s->ws[0];
+        y = q.at * oc * s->ys[1];
+        x = grouped ? q.at * ic * s->xs[1] : 0;
+        s->ic = grouped ? q.n * ic : s->ic;
+        s->groups = grouped ? q.n : 1;
+        s->oc = q.n * oc;
+    } else {
+        const range b = cut(s->batch, cut_->images, 1, part / cut_->rows);
+        const range h = cut(c.which ? s->in[0] : s->out[0], cut_->rows, 1, part % cut_->rows);
+        s->batch = b.n;
+        x = b.at * s->xs[0];
+        y = b.at * s->ys[0];
+        if (c.which == 0) {
+            y += h.at * s->ys[2];
+            s->out[0] = h.n;
+            s->pad[0] -= h.at * s->stride[0];
+        } else {
+            x += h.at * s->xs[2];
+            s->in[0] = h.n;
+            s->pad[0] += h.at;
+        }
+    }
+    c.x = c.x ? (char *)c.x + x * (int64_t)size : NULL;
+    c.w = c.w ? (char *)c.w + w * (int64_t)size : NULL;
+    c.y = c.y ? (char *)c.y + y * (int64_t)size : NULL;
+    return c;
+}
+
+static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
+{
+    const tpk_conv *s = &c->spec;
+    conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1};
+    const int64_t parts = tpi_team_parts(t, conv_work(s));
+    const int64_t most = c->which == 2 ? (s->groups > 1 ? s->groups : s->oc) : s->batch;
+    r.images = most < parts ? (most > 0 ? most : 1) : parts;
+    if (c->which < 2 && s->nd > 1 && r.images < parts) {
+        const int64_t rows = c->which ? s->in[0] : s->out[0], left = parts / r.images;
+        r.rows = rows / 4 < left ? (rows / 4 > 0 ? rows / 4 : 1) : left;
+    }
+    for (int64_t i = 0; i < r.images * r.rows; i++) {
+        const tpi_convolution part = sub_conv(&r, i);
+        const size_t ws = round_up(t->kernels->conv_ws[c->which][c->f64](&part.spec));
+        r.part_ws = ws > r.part_ws ? ws : r.part_ws;
+    }
+    return r;
+}
+
+size_t tpi_team_conv_ws(const tpi_team *t, const tpi_convolution *c)
+{
+    const conv_cut r = cut_conv(t, c);
+    return r.part_ws * (size_t)(r.images * r.rows);
+}
+
+static void conv_part(void *env, size_t part)
+{
+    const conv_cut *r = env;
+    const tpi_convolution c = sub_conv(r, (int64_t)part);
+    const tpk_conv *s = &c.spec;
+    const bool none =
+        c.which == 2 ? s->oc == 0 : s->batch == 0 || s->in[0] == 0 || s->out[0] == 0;
+    void *out = c.which == 0 ? c.y : c.which == 1 ? c.x : c.w;
+    if (!none)
+        r->team->kernels->conv[c.which][c.f64](
+            s, c.which == 1 ? NULL : c.x, c.which == 2 ? NULL : c.w, c.which == 0 ? NULL : c.y,
+            out, r->ws + part * r->part_ws);
+}
+
+void tpi_team_conv(const tpi_team *t, const tpi_convolution *c, void *ws)
+{
+    conv_cut r = cut_conv(t, c);
+    r.ws = ws;
+    tpi_pool_run(t->pool, conv_part, &r, (size_t)(r.images * r.rows));
+}
