@@ -1,6 +1,6 @@
 #include "base/env.h"
 #include "base/log.h"
-#include "base/pool.h"
+#include "base/workers.h"
 #include "core/core.h"
 #include "kernel/kernels_host.h"
 #include "tapir/grad.h"

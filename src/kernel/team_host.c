@@ -23,6 +23,15 @@ static range cut(int64_t n, int64_t parts, int64_t step, int64_t i)
     return (range){at, n - at < each ? n - at : each};
 }
 
+/* So many parts of n that none is empty: at most `parts`. */
+static int64_t full_parts(int64_t n, int64_t parts)
+{
+    if (n <= 1 || parts <= 1)
+        return 1;
+    const int64_t each = (n + parts - 1) / parts;
+    return (n + each - 1) / each;
+}
+
 static size_t round_up(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -141,6 +150,10 @@ void tpi_team_products(const tpi_team *t, const tpi_products *p, void *ws)
 
 /* ---- convolutions ------------------------------------------------------------------------------ */
 
+enum {
+    LEAST_ROWS = 4 /* of the output, in a part: neighbours read some rows of the input twice */
+};
+
 /* What is cut: images and output rows of conv and conv_dx; of conv_dw output channels, or groups. */
 typedef struct conv_cut {
     const tpi_team *team;
@@ -203,10 +216,10 @@ static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
     conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1};
     const int64_t parts = tpi_team_parts(t, conv_work(s));
     const int64_t most = c->which == 2 ? (s->groups > 1 ? s->groups : s->oc) : s->batch;
-    r.images = most < parts ? (most > 0 ? most : 1) : parts;
-    if (c->which < 2 && s->nd > 1 && r.images < parts) {
+    r.images = full_parts(most, parts < most ? parts : most);
+    if (c->which < 2 && s->nd > 1) {
         const int64_t rows = c->which ? s->in[0] : s->out[0], left = parts / r.images;
-        r.rows = rows / 4 < left ? (rows / 4 > 0 ? rows / 4 : 1) : left;
+        r.rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
     }
     for (int64_t i = 0; i < r.images * r.rows; i++) {
         const tpi_convolution part = sub_conv(&r, i);
@@ -227,13 +240,10 @@ static void conv_part(void *env, size_t part)
     const conv_cut *r = env;
     const tpi_convolution c = sub_conv(r, (int64_t)part);
     const tpk_conv *s = &c.spec;
-    const bool none =
-        c.which == 2 ? s->oc == 0 : s->batch == 0 || s->in[0] == 0 || s->out[0] == 0;
     void *out = c.which == 0 ? c.y : c.which == 1 ? c.x : c.w;
-    if (!none)
-        r->team->kernels->conv[c.which][c.f64](
-            s, c.which == 1 ? NULL : c.x, c.which == 2 ? NULL : c.w, c.which == 0 ? NULL : c.y,
-            out, r->ws + part * r->part_ws);
+    r->team->kernels->conv[c.which][c.f64](s, c.which == 1 ? NULL : c.x,
+                                           c.which == 2 ? NULL : c.w, c.which == 0 ? NULL : c.y,
+                                           out, r->ws + part * r->part_ws);
 }
 
 void tpi_team_conv(const tpi_team *t, const tpi_convolution *c, void *ws)

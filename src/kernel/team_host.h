@@ -4,7 +4,7 @@
 #ifndef TAPIR_TEAM_HOST_H
 #define TAPIR_TEAM_HOST_H
 
-#include "base/pool.h"
+#include "base/workers.h"
 #include "kernel/convspec.h"
 #include "kernel/kernels_host.h"
 

@@ -1,7 +1,7 @@
 /* Threads that share work: those of libpthreadpool, which is loaded when a pool is first asked
  * for. Where it is not installed there is no pool, and one thread does all. */
-#ifndef TAPIR_POOL_H
-#define TAPIR_POOL_H
+#ifndef TAPIR_WORKERS_H
+#define TAPIR_WORKERS_H
 
 #include "base/mem.h"
 

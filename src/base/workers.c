@@ -1,4 +1,4 @@
-#include "base/pool.h"
+#include "base/workers.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
