@@ -223,11 +223,6 @@ static bool load_values(running *r, const char *folder, values *v, int n, const 
     return ok;
 }
 
-static bool is_list(const declared *d)
-{
-    return strchr(d->type, '(') != NULL;
-}
-
 /* The sizes that tensors have where the model leaves them free, each once. */
 static int free_sizes(const running *r, const values *v, int most, tp_onnx_dim *all)
 {
@@ -235,7 +230,7 @@ static int free_sizes(const running *r, const values *v, int most, tp_onnx_dim *
     for (int i = 0; i < v->n; i++) {
         const declared *d = &r->about.in[i];
         const tp_tensor *t = v->tensors[v->first[i]];
-        for (int a = 0; !is_list(d) && d->rank == tp_rank(t) && a < d->rank; a++) {
+        for (int a = 0; type_is_tensor(d->type) && d->rank == tp_rank(t) && a < d->rank; a++) {
             bool known = !d->free[a] || n == most;
             for (int k = 0; k < n && !known; k++)
                 known = strcmp(all[k].name, d->free[a]) == 0;
@@ -258,7 +253,7 @@ static bool load_graph(running *r, const char *path, const values *v, bool *beca
     for (int i = 0; i < v->n; i++) {
         const declared *d = &r->about.in[i];
         tp_tensor *const *t = v->tensors + v->first[i];
-        if (is_list(d))
+        if (!type_is_tensor(d->type))
             lists[opt.n_sequences++] = (tp_onnx_sequence){d->name, v->count[i], t};
         else
             given[opt.n_values++] = (tp_feed){d->name, t[0]};
@@ -278,7 +273,7 @@ static bool load_model(running *r, const char *path, const values *v, bool *beca
     if (!load_graph(r, path, v, constant))
         return false;
     for (int i = 0, k = 0; i < v->n; i++)
-        became_constant[i] = !is_list(&r->about.in[i]) && constant[k++];
+        became_constant[i] = type_is_tensor(r->about.in[i].type) && constant[k++];
     r->n_in = tp_graph_n_inputs(r->graph);
     r->n_out = tp_graph_n_outputs(r->graph);
     if (r->n_in > MOST_PORTS || r->n_out > MOST_PORTS)

@@ -7,6 +7,7 @@
 #include <tapir/tapir.h>
 
 #include <stdarg.h>
+#include <string.h>
 
 /* Exit codes: others script against them. */
 enum { CLI_GOOD = 0, CLI_DIFFERS = 1, CLI_BAD = 2 };
@@ -144,6 +145,27 @@ bool about_read(about *a, tp_ctx *tp, const char *path);
 bool about_parse(about *a, const char *summary);
 void about_free(about *a);
 
+/* Of the types that a model declares: is it a sequence, or an optional? NULL: a tensor. */
+static inline bool type_is_sequence(const char *type)
+{
+    return type && strstr(type, "sequence(");
+}
+static inline bool type_is_optional(const char *type)
+{
+    return type && strncmp(type, "optional(", 9) == 0;
+}
+static inline bool type_is_tensor(const char *type)
+{
+    return !type || !strchr(type, '(');
+}
+
+/* An input or an output, and the tensors it consists of. */
+typedef struct port {
+    const char *name, *type; /* type NULL: a tensor */
+    int n;                   /* -1: an optional without a value */
+    tp_tensor **v;
+} port;
+
 typedef struct model {
     tp_ctx *tp;
     tp_graph *graph;
@@ -152,6 +174,9 @@ typedef struct model {
     int n_in, n_out;
     const char **in, **out; /* names */
     tp_tensor **feeds;      /* [n_in]; NULL: not given */
+    int n_given;
+    port *given; /* by --input */
+    bool unread; /* it cannot be read without inputs that are not given */
 } model;
 
 /* Opens a model: ONNX, or a graph saved by tp_graph_save. `d`: dimensions of ONNX that are fixed;
@@ -168,11 +193,10 @@ tp_program *model_compile(model *m, const tp_compile_options *opt);
 /* Waits for the C program. Without a compiler a message says so, and it goes on without. */
 void model_wait(model *m, tp_program *p);
 
-/* A tensor of a .npy or .pb file; NULL: refused. */
-tp_tensor *tensor_load(tp_ctx *tp, const char *path);
-/* Reads "NAME=FILE" texts into given[inputs->n], where names[n] are the inputs of the model. */
-bool tensors_given(model *m, const texts *inputs, int n, const char *const *names,
-                   tp_feed *given);
+/* Reads "NAME=FILE" texts into m->given, which has room for them, where names[n] are the inputs of
+ * the model and types[n] what they are (NULL: all are tensors). False: refused with a message. */
+bool values_given(model *m, const texts *inputs, int n, const char *const *names,
+                  const char *const *types);
 
 /* A quoted string of the library's texts, decoded in place; *p moves from its first quote to
  * behind its last one. */

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct settings {
     texts inputs, dims;
@@ -16,10 +16,13 @@ enum { AS_NPY, AS_PB };
 
 static const option options[] = {
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
-               "the value of an input, .npy or .pb; once for each input"),
+               "the value of an input, .npy or .pb; once for each input;\n"
+               "of a sequence a folder of 0.npy, 1.npy and so on, or a .pb\n"
+               "of them all; of an optional without a value NAME= alone"),
     CLI_OPTION(OPTION_TEXT, output, "output", "DIR",
-               "write each output to DIR/NAME.npy instead of printing it;\n"
-               "DIR is made when it is not there"),
+               "write each output to DIR/NAME.npy instead of printing it, the\n"
+               "tensors of a sequence to DIR/NAME/0.npy and so on; DIR is\n"
+               "made when it is not there"),
     CLI_CHOICE(format, "format", "npy|pb", "npy,pb", "of the files written (npy)"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
     CLI_CHOICE(engine, "engine", "auto|reference|c", CLI_ENGINES,
@@ -30,11 +33,17 @@ static const option options[] = {
 
 /* ---- what is needed ---------------------------------------------------------------------------- */
 
-static void put_option_for(const char *name)
+static void put_option_for(const char *name, const char *type)
 {
     fputs("    --input ", stderr);
     put_plain_text(stderr, name);
-    fputs("=FILE\n", stderr);
+    fputs(type_is_sequence(type) ? "=FOLDER, or a .pb of all" : "=FILE", stderr);
+    if (type_is_optional(type)) {
+        fputs("; without a value, --input ", stderr);
+        put_plain_text(stderr, name);
+        fputs("=", stderr);
+    }
+    fputs("\n", stderr);
 }
 
 static void put_port(const ir *v, const char *name, bool input)
@@ -45,7 +54,7 @@ static void put_port(const ir *v, const char *name, bool input)
     if (n)
         fprintf(stderr, "  %s[%s]", n->dtype, n->dims);
     if (input)
-        put_option_for(name);
+        put_option_for(name, NULL);
     else
         fputc('\n', stderr);
 }
@@ -61,7 +70,7 @@ static void say_declared(const model *m)
         const declared *d = &m->about.in[i];
         fputs("  ", stderr);
         put_plain_text(stderr, d->name);
-        fprintf(stderr, "  %s[", d->type);
+        fprintf(stderr, type_is_tensor(d->type) ? "  %s[" : "  %s", d->type);
         for (int a = 0; a < d->rank; a++) {
             fputs(a ? "," : "", stderr);
             if (d->free[a])
@@ -69,9 +78,20 @@ static void say_declared(const model *m)
             else
                 fprintf(stderr, "%lld", (long long)d->size[a]);
         }
-        fputs(d->rank < 0 ? "?]" : "]", stderr);
-        put_option_for(d->name);
+        if (type_is_tensor(d->type))
+            fputs(d->rank < 0 ? "?]" : "]", stderr);
+        put_option_for(d->name, d->type);
     }
+}
+
+/* Of a sequence or an optional, which is given as a whole. */
+static bool is_element(const model *m, const tp_tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < m->n_given && t; i++)
+        for (int k = 0; k < m->given[i].n && !type_is_tensor(m->given[i].type); k++)
+            is |= m->given[i].v[k] == t;
+    return is;
 }
 
 static int say_needs(const model *m)
@@ -87,7 +107,8 @@ static int say_needs(const model *m)
     }
     fputs(takes, stderr);
     for (int i = 0; i < m->n_in; i++)
-        put_port(&v, m->in[i], true);
+        if (!is_element(m, m->feeds[i]))
+            put_port(&v, m->in[i], true);
     fputs("It gives:\n", stderr);
     for (int i = 0; i < m->n_out; i++)
         put_port(&v, m->out[i], false);
@@ -96,6 +117,37 @@ static int say_needs(const model *m)
 }
 
 /* ---- results -------------------------------------------------------------------------------------- */
+
+/* The results as the model declares them, of the tensors in `out`: into all[], which has room for
+ * those that are declared and for n_out. How many there are. */
+static int find_results(const model *m, tp_tensor **out, port *all)
+{
+    int n = 0, at = 0;
+    for (int i = 0; i < m->about.n_out; i++) {
+        const declared *d = &m->about.out[i];
+        const size_t len = strlen(d->name);
+        port *v = &all[n++];
+        *v = (port){.name = d->name, .type = d->type, .v = out + at};
+        if (type_is_sequence(d->type)) {
+            for (char number[16] = ".0"; at + v->n < m->n_out;) {
+                const char *name = m->out[at + v->n];
+                if (strncmp(name, d->name, len) != 0 || strcmp(name + len, number) != 0)
+                    break;
+                snprintf(number, sizeof number, ".%d", ++v->n);
+            }
+        } else {
+            v->n = at < m->n_out && strcmp(m->out[at], d->name) == 0;
+        }
+        at += v->n;
+        if (v->n == 0 && type_is_optional(d->type))
+            v->n = -1;
+    }
+    if (at == m->n_out && n)
+        return n;
+    for (n = 0; n < m->n_out; n++) /* a saved graph */
+        all[n] = (port){.name = m->out[n], .n = 1, .v = out + n};
+    return n;
+}
 
 static void put_type(const tp_tensor *t)
 {
@@ -119,10 +171,11 @@ static int make_folder(const char *path)
 
 /* A file name of an output's name: what is odd becomes '_', and a number is added to the name
  * when that has made two alike. */
-static char *file_name(const settings *s, const model *m, int output, char *const *earlier)
+static char *file_name(const settings *s, const char *name, const char *ending, int n_earlier,
+                       char *const *earlier)
 {
-    const size_t size = strlen(s->output) + strlen(m->out[output]) + 32;
-    char *path = malloc(size), *bare = strdup(m->out[output]);
+    const size_t size = strlen(s->output) + strlen(name) + 32;
+    char *path = malloc(size), *bare = strdup(name);
     for (char *p = bare; p && *p; p++) {
         const char c = *p;
         const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -138,10 +191,9 @@ static char *file_name(const settings *s, const model *m, int output, char *cons
         char number[16] = "";
         if (n > 1)
             snprintf(number, sizeof number, "_%d", n);
-        snprintf(path, size, "%s/%s%s.%s", s->output, *bare ? bare : "_", number,
-                 s->format == AS_PB ? "pb" : "npy");
+        snprintf(path, size, "%s/%s%s%s", s->output, *bare ? bare : "_", number, ending);
         taken = false;
-        for (int i = 0; i < output; i++)
+        for (int i = 0; i < n_earlier; i++)
             taken |= strcmp(earlier[i], path) == 0;
     }
     if (!bare) {
@@ -152,42 +204,105 @@ static char *file_name(const settings *s, const model *m, int output, char *cons
     return path;
 }
 
-static int write_output(const settings *s, const model *m, int i, const tp_tensor *t,
-                        const char *path)
+/* A line of what was written: "y.1  f32[2,3]  out/y/1.npy". `k` -1: of no sequence. `path` NULL: to
+ * no file. */
+static void put_written(const port *v, int k, const char *path)
 {
-    const tp_status status =
-        s->format == AS_PB ? tp_onnx_tensor_save(t, path) : tp_npy_save(t, path);
+    put_plain_text(stdout, v->name);
+    if (k >= 0)
+        printf(".%d", k);
+    printf("  ");
+    if (v->n < 0)
+        printf("no value");
+    else if (k < 0 && type_is_sequence(v->type))
+        printf("%d tensors", v->n);
+    else
+        put_type(v->v[k < 0 ? 0 : k]);
+    printf(path ? "  " : "\n");
+    if (path) {
+        put_plain_text(stdout, path);
+        printf("\n");
+    }
+}
+
+/* What an earlier run left behind the last one of n tensors would be read as part of the sequence. */
+static int remove_rest(const char *folder, char *path, size_t size, int n)
+{
+    for (;; n++) {
+        snprintf(path, size, "%s/%d.npy", folder, n);
+        if (unlink(path) != 0)
+            return errno == ENOENT ? CLI_GOOD : cli_refuse(path, "%s", strerror(errno));
+    }
+}
+
+static int write_folder(tp_ctx *tp, const port *v, const char *folder)
+{
+    const size_t size = strlen(folder) + 32;
+    char *path = malloc(size);
+    int status = path ? make_folder(folder) : cli_no_memory();
+    for (int k = 0; k < v->n && status == CLI_GOOD; k++) {
+        snprintf(path, size, "%s/%d.npy", folder, k);
+        if (tp_npy_save(v->v[k], path) == TP_OK)
+            put_written(v, k, path);
+        else
+            status = cli_refuse_error(path, tp);
+    }
+    if (status == CLI_GOOD)
+        status = remove_rest(folder, path, size, v->n);
+    if (status == CLI_GOOD && v->n == 0)
+        put_written(v, -1, folder);
+    free(path);
+    return status;
+}
+
+static int write_output(const settings *s, tp_ctx *tp, const port *v, const char *path)
+{
+    if (s->format == AS_NPY && type_is_sequence(v->type) && v->n >= 0)
+        return write_folder(tp, v, path);
+    const bool none = s->format == AS_NPY && v->n < 0;
+    if (none && unlink(path) != 0 && errno != ENOENT)
+        return cli_refuse(path, "%s", strerror(errno));
+    const tp_status status = none                  ? TP_OK
+                             : s->format == AS_NPY ? tp_npy_save(v->v[0], path)
+                             : type_is_tensor(v->type)
+                                 ? tp_onnx_tensor_save(v->v[0], path)
+                                 : tp_onnx_value_save(tp, path, v->type, v->n, v->v);
     if (status != TP_OK)
-        return cli_refuse_error(path, m->tp);
-    put_plain_text(stdout, m->out[i]);
-    printf("  ");
-    put_type(t);
-    printf("  ");
-    put_plain_text(stdout, path);
-    printf("\n");
+        return cli_refuse_error(path, tp);
+    put_written(v, -1, none ? NULL : path);
     return CLI_GOOD;
 }
 
-static int write_outputs(const settings *s, const model *m, tp_tensor *const *out)
+static int write_outputs(const settings *s, const model *m, int n, const port *all)
 {
-    char **paths = calloc((size_t)m->n_out, sizeof *paths);
+    char **paths = calloc((size_t)n + 1, sizeof *paths);
     int status = paths ? make_folder(s->output) : cli_no_memory();
-    for (int i = 0; i < m->n_out && status == CLI_GOOD; i++) {
-        paths[i] = file_name(s, m, i, paths);
-        status = paths[i] ? write_output(s, m, i, out[i], paths[i]) : cli_no_memory();
+    for (int i = 0; i < n && status == CLI_GOOD; i++) {
+        const char *ending = s->format == AS_PB              ? ".pb"
+                             : type_is_sequence(all[i].type) ? ""
+                                                             : ".npy";
+        paths[i] = file_name(s, all[i].name, ending, i, paths);
+        status = paths[i] ? write_output(s, m->tp, &all[i], paths[i]) : cli_no_memory();
     }
-    for (int i = 0; i < m->n_out && paths; i++)
+    for (int i = 0; i < n && paths; i++)
         free(paths[i]);
     free(paths);
     return status;
 }
 
-static int print_outputs(const model *m, tp_tensor *const *out)
+static int print_outputs(int n, const port *all)
 {
-    for (int i = 0; i < m->n_out; i++) {
-        put_plain_text(stdout, m->out[i]);
-        printf("  ");
-        tp_print(out[i], stdout);
+    for (int i = 0; i < n; i++) {
+        const port *v = &all[i];
+        if (v->n <= 0)
+            put_written(v, -1, NULL);
+        for (int k = 0; k < v->n; k++) {
+            put_plain_text(stdout, v->name);
+            if (type_is_sequence(v->type))
+                printf(".%d", k);
+            printf("  ");
+            tp_print(v->v[k], stdout);
+        }
     }
     return CLI_GOOD;
 }
@@ -202,15 +317,19 @@ static int run_model(const settings *s, model *m, tp_engine engine)
             return say_needs(m);
     const tp_compile_options opt = {.engine = engine, .freeze = true};
     tp_program *p = model_compile(m, &opt);
-    tp_tensor **out = calloc((size_t)m->n_out, sizeof *out);
-    int status = !p ? CLI_BAD : !out ? cli_no_memory() : CLI_GOOD;
+    tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
+    port *all = calloc((size_t)m->n_out + (size_t)m->about.n_out + 1, sizeof *all);
+    int status = !p ? CLI_BAD : !out || !all ? cli_no_memory() : CLI_GOOD;
     if (status == CLI_GOOD && engine == TP_ENGINE_AUTO)
         model_wait(m, p);
     if (status == CLI_GOOD && tp_program_run(p, m->feeds, out) != TP_OK)
         status = cli_refuse_error(m->path, m->tp);
-    if (status == CLI_GOOD)
-        status = s->output ? write_outputs(s, m, out) : print_outputs(m, out);
+    if (status == CLI_GOOD) {
+        const int n = find_results(m, out, all);
+        status = s->output ? write_outputs(s, m, n, all) : print_outputs(n, all);
+    }
     free(out);
+    free(all);
     return status;
 }
 
@@ -227,8 +346,7 @@ static int run(int argc, char **argv)
             model m;
             if (model_open(&m, operands.v[0], &d, &s.inputs))
                 status = run_model(&s, &m, engine);
-            else if (m.tp && s.inputs.n < m.about.n_in &&
-                     strstr(tp_error_message(m.tp), "has to be known"))
+            else if (m.unread)
                 say_declared(&m);
             model_close(&m);
         }

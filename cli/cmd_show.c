@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct settings {
-    texts dims;
+    texts inputs, dims;
     int format, after;
     bool kernels;
 } settings;
@@ -47,6 +47,9 @@ static const option options[] = {
     CLI_SWITCH(kernels, "kernels",
                "text: the kernels of the compiled program and the plan\nof its memory, too; "
                "--after all is meant"),
+    CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
+               "the value of an input, for models that cannot be read\n"
+               "without it: as tapir run takes it"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
     CLI_OPTIONS_END,
 };
@@ -507,7 +510,7 @@ static int run(int argc, char **argv)
         } else if (cli_dims(&s.dims, &d)) {
             model m;
             const shown file = {.s = &s, .m = &m};
-            if (model_open(&m, operands.v[0], &d, NULL))
+            if (model_open(&m, operands.v[0], &d, &s.inputs))
                 status = show_model(&s, &m);
             else if (m.about.text &&
                      s.format == AS_TEXT) /* why it cannot be read has been said */

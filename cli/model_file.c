@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 bool cli_is_file(const char *path)
@@ -117,16 +116,18 @@ static bool is_fixed(int n, const tp_onnx_dim *all, const char *name)
 }
 
 /* Adds the sizes that given inputs have where the model leaves them free. */
-static int add_sizes(const model *m, int n_given, const tp_feed *given, int n, tp_onnx_dim *all)
+static int add_sizes(const model *m, int n, tp_onnx_dim *all)
 {
-    for (int i = 0; i < n_given; i++)
+    for (int i = 0; i < m->n_given; i++)
         for (int k = 0; k < m->about.n_in; k++) {
             const declared *d = &m->about.in[k];
-            if (strcmp(d->name, given[i].name) != 0 || d->rank != tp_rank(given[i].value))
+            const port *v = &m->given[i];
+            if (strcmp(d->name, v->name) != 0 || !type_is_tensor(v->type) ||
+                d->rank != tp_rank(v->v[0]))
                 continue;
             for (int a = 0; a < d->rank; a++)
                 if (d->free[a] && !is_fixed(n, all, d->free[a]))
-                    all[n++] = (tp_onnx_dim){d->free[a], tp_size(given[i].value, a)};
+                    all[n++] = (tp_onnx_dim){d->free[a], tp_size(v->v[0], a)};
         }
     return n;
 }
@@ -146,52 +147,102 @@ static void hint_at_dims(const model *m)
     fputs(any ? "\n" : "", stderr);
 }
 
+/* --dim as the library takes it. */
+static bool fix_dims(const model *m, const fixed_dims *d, tp_onnx_dim *all)
+{
+    for (int i = 0; d && i < d->n; i++) {
+        all[i] = (tp_onnx_dim){free_dim(m, d->v[i].name), d->v[i].size};
+        if (!all[i].name)
+            return false;
+    }
+    return true;
+}
+
+/* What is given: tensors, and the rest. */
+static void sort_given(const model *m, tp_onnx_load_options *opt, tp_feed *feeds,
+                       tp_onnx_sequence *lists)
+{
+    for (int i = 0; i < m->n_given; i++) {
+        const port *v = &m->given[i];
+        if (type_is_tensor(v->type))
+            feeds[opt->n_values++] = (tp_feed){v->name, v->v[0]};
+        else
+            lists[opt->n_sequences++] = (tp_onnx_sequence){v->name, v->n, v->v};
+    }
+    opt->values = feeds;
+    opt->sequences = lists;
+}
+
 /* First without the values and sizes of inputs, so that one compiled program serves all; then,
  * when that is refused, with those there are. */
-static bool load_onnx(model *m, const fixed_dims *d, int n_given, const tp_feed *given)
+static bool load_onnx(model *m, const fixed_dims *d)
 {
+    const size_t n = (size_t)m->n_given;
     const int n_fixed = d ? d->n : 0;
-    tp_onnx_dim *all = calloc((size_t)n_fixed + (size_t)n_given * TP_MAX_RANK + 1, sizeof *all);
-    bool ok = all;
-    for (int i = 0; i < n_fixed && ok; i++) {
-        all[i] = (tp_onnx_dim){free_dim(m, d->v[i].name), d->v[i].size};
-        if (!all[i].name) {
-            free(all);
-            return false;
+    tp_onnx_dim *all = calloc((size_t)n_fixed + n * TP_MAX_RANK + 1, sizeof *all);
+    tp_feed *feeds = calloc(n + 1, sizeof *feeds);
+    tp_onnx_sequence *lists = calloc(n + 1, sizeof *lists);
+    if (!all || !feeds || !lists) {
+        cli_no_memory();
+    } else if (fix_dims(m, d, all)) {
+        tp_onnx_load_options opt = {.n_dims = n_fixed, .dims = all};
+        sort_given(m, &opt, feeds, lists);
+        const int n_values = opt.n_values;
+        opt.n_values = 0;
+        m->graph = tp_onnx_load(m->tp, m->path, &opt);
+        if (!m->graph && n_values && tp_error(m->tp) == TP_E_VALUE) {
+            tp_clear_error(m->tp);
+            opt.n_dims = add_sizes(m, n_fixed, all);
+            opt.n_values = n_values;
+            m->graph = tp_onnx_load(m->tp, m->path, &opt);
+        }
+        if (!m->graph) {
+            cli_refuse_error(m->path, m->tp);
+            hint_at_dims(m);
+            m->unread = m->n_given < m->about.n_in &&
+                        strstr(tp_error_message(m->tp), "has to be known");
         }
     }
-    tp_onnx_load_options opt = {.n_dims = n_fixed, .dims = all};
-    m->graph = ok ? tp_onnx_load(m->tp, m->path, &opt) : NULL;
-    if (ok && !m->graph && n_given && tp_error(m->tp) == TP_E_VALUE) {
-        tp_clear_error(m->tp);
-        opt.n_dims = add_sizes(m, n_given, given, n_fixed, all);
-        opt.n_values = n_given;
-        opt.values = given;
-        m->graph = tp_onnx_load(m->tp, m->path, &opt);
-    }
     free(all);
-    if (!ok)
-        cli_no_memory();
-    else if (!m->graph)
-        cli_refuse_error(m->path, m->tp);
-    if (ok && !m->graph)
-        hint_at_dims(m);
+    free(feeds);
+    free(lists);
     return m->graph;
 }
 
-static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs, tp_feed *given)
+/* How many tensors they have decides what graph it is. */
+static bool lists_are_given(model *m)
+{
+    for (int k = 0; k < m->about.n_in && !m->unread; k++) {
+        const declared *d = &m->about.in[k];
+        bool is = type_is_tensor(d->type);
+        for (int i = 0; i < m->n_given && !is; i++)
+            is = strcmp(m->given[i].name, d->name) == 0;
+        m->unread = !is;
+        if (!is)
+            cli_refuse(m->path,
+                       "input \"%s\" is missing: it is a%s, and what is in it has to be known",
+                       d->name, type_is_optional(d->type) ? "n optional" : " sequence");
+    }
+    return !m->unread;
+}
+
+static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs)
 {
     if (!about_read(&m->about, m->tp, m->path))
         return false;
     const int n = m->about.n_in;
     const char **names = calloc((size_t)n + 1, sizeof *names);
-    for (int i = 0; i < n && names; i++)
+    const char **types = calloc((size_t)n + 1, sizeof *types);
+    for (int i = 0; i < n && names && types; i++) {
         names[i] = m->about.in[i].name;
-    if (!names)
+        types[i] = m->about.in[i].type;
+    }
+    if (!names || !types)
         cli_no_memory();
-    const bool ok =
-        names && tensors_given(m, inputs, n, names, given) && load_onnx(m, d, inputs->n, given);
+    const bool ok = names && types && values_given(m, inputs, n, names, types) &&
+                    lists_are_given(m) && load_onnx(m, d);
     free(names);
+    free(types);
     return ok;
 }
 
@@ -223,7 +274,27 @@ static bool find_ports(model *m)
     return false;
 }
 
-static bool open_with(model *m, const fixed_dims *d, const texts *inputs, tp_feed *given)
+/* The tensor that was given for an input of the graph; NULL: none. */
+static tp_tensor *feed_for(const model *m, const char *name)
+{
+    for (int i = 0; i < m->n_given; i++) {
+        const port *v = &m->given[i];
+        const size_t n = strlen(v->name);
+        if (strncmp(name, v->name, n) != 0)
+            continue;
+        if (!type_is_sequence(v->type) && !name[n] && v->n == 1)
+            return v->v[0];
+        if (type_is_sequence(v->type) && name[n] == '.') {
+            char *end;
+            const long k = strtol(name + n + 1, &end, 10);
+            if (name[n + 1] && !*end && k >= 0 && k < v->n)
+                return v->v[k];
+        }
+    }
+    return NULL;
+}
+
+static bool open_with(model *m, const fixed_dims *d, const texts *inputs)
 {
     if (!cli_is_file(m->path))
         return false;
@@ -237,14 +308,12 @@ static bool open_with(model *m, const fixed_dims *d, const texts *inputs, tp_fee
         if (!m->graph)
             cli_refuse_error(m->path, m->tp);
     }
-    if (saved ? !m->graph : !open_onnx(m, d, inputs, given))
+    if (saved ? !m->graph : !open_onnx(m, d, inputs))
         return false;
-    if (!find_ports(m) || (saved && !tensors_given(m, inputs, m->n_in, m->in, given)))
+    if (!find_ports(m) || (saved && !values_given(m, inputs, m->n_in, m->in, NULL)))
         return false;
     for (int i = 0; i < m->n_in; i++)
-        for (int k = 0; k < inputs->n; k++)
-            if (strcmp(m->in[i], given[k].name) == 0)
-                m->feeds[i] = given[k].value;
+        m->feeds[i] = feed_for(m, m->in[i]);
     return true;
 }
 
@@ -253,12 +322,12 @@ bool model_open(model *m, const char *path, const fixed_dims *d, const texts *in
     const texts none = {0};
     inputs = inputs ? inputs : &none;
     *m = (model){.path = path, .tp = tp_open(NULL)};
-    tp_feed *given = calloc((size_t)inputs->n + 1, sizeof *given);
-    if (!m->tp || !given)
+    m->given = calloc((size_t)inputs->n + 1, sizeof *m->given);
+    if (!m->tp || !m->given) {
         cli_no_memory();
-    const bool ok = m->tp && given && open_with(m, d, inputs, given);
-    free(given);
-    return ok;
+        return false;
+    }
+    return open_with(m, d, inputs);
 }
 
 void model_close(model *m)
@@ -266,6 +335,9 @@ void model_close(model *m)
     free(m->in);
     free(m->out);
     free(m->feeds);
+    for (int i = 0; i < m->n_given; i++)
+        free(m->given[i].v);
+    free(m->given);
     about_free(&m->about);
     tp_close(m->tp);
 }

@@ -1,5 +1,5 @@
 /* tp_onnx_value_load: a tensor, a sequence or an optional in a file by itself. */
-#include "base/file.h"
+#include "onnx/elements.h"
 #include "onnx/model.h"
 #include "tapir/onnx.h"
 
@@ -42,7 +42,6 @@ static bool read_sequence(reading *r, tpi_span message)
     return read_parts(r, message, TPI_PB_SEQUENCE_TENSORS, read_tensor);
 }
 
-/* 0: it has no value. */
 static bool read_kind(reading *r, tpi_span message, uint64_t *kind)
 {
     tpi_wire w = tpi_wire_open(message);
@@ -59,7 +58,7 @@ static bool read_optional(reading *r, tpi_span message, bool sequence)
     uint64_t kind;
     if (!read_kind(r, message, &kind))
         return false;
-    if (kind == 0) {
+    if (kind == TPI_PB_KIND_NONE) {
         r->n = -1;
         return true;
     }
@@ -67,17 +66,10 @@ static bool read_optional(reading *r, tpi_span message, bool sequence)
                     : read_parts(r, message, TPI_PB_OPTIONAL_TENSOR, read_tensor);
 }
 
-static bool begins(const char **text, const char *word)
-{
-    const size_t n = strlen(word);
-    const bool does = strncmp(*text, word, n) == 0;
-    *text += does ? n : 0;
-    return does;
-}
-
 static bool read_value(reading *r, const char *type, tpi_span bytes)
 {
-    const bool optional = begins(&type, "optional("), sequence = begins(&type, "sequence(");
+    const bool optional = tpi_type_begins(&type, "optional("),
+               sequence = tpi_type_begins(&type, "sequence(");
     if (strncmp(type, "other", 5) == 0)
         return tpi_onnx_bad(r->m, TP_E_VALUE, "values of that kind are not supported");
     if (optional)

@@ -137,11 +137,17 @@ enum {
 enum { TPI_PB_LOCATION_DEFAULT = 0, TPI_PB_LOCATION_EXTERNAL = 1 };
 
 enum { /* of SequenceProto and OptionalProto, outside of models */
+       TPI_PB_SEQUENCE_ELEM_TYPE = 2,
        TPI_PB_SEQUENCE_TENSORS = 3,
        TPI_PB_OPTIONAL_ELEM_TYPE = 2,
        TPI_PB_OPTIONAL_TENSOR = 3,
        TPI_PB_OPTIONAL_SEQUENCE = 5
 };
+enum {
+    TPI_PB_KIND_NONE = 0,
+    TPI_PB_KIND_TENSOR = 1,
+    TPI_PB_KIND_SEQUENCE = 3
+}; /* of ELEM_TYPE */
 
 typedef enum tpi_pb_data_type { /* values of TENSOR_DATA_TYPE and TENSOR_TYPE_ELEM_TYPE */
                                 TPI_PB_NO_TYPE = 0,

@@ -1,11 +1,9 @@
 /* A model that has been said, as bytes. What no output needs is left out. Weights go from their
  * memory to the file. */
-#include "base/file.h"
 #include "base/hash.h"
 #include "core/dim.h"
-#include "ir/notation.h"
+#include "onnx/elements.h"
 #include "onnx/emit.h"
-#include "onnx/write.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -252,52 +250,6 @@ static void put_nodes(const tpi_export *x, tpi_str *s, const tpi_out_block *b)
     }
 }
 
-/* ---- elements ---------------------------------------------------------------------------- */
-
-typedef struct source { /* elements to be written */
-    const tp_tensor *t; /* strided, or NULL */
-    const char *bytes;  /* in a row */
-    size_t size, element;
-} source;
-
-static source source_of(const tp_tensor *t)
-{
-    const bool packed = t->flags & TPI_CONTIGUOUS;
-    return (source){.t = packed ? NULL : t,
-                    .bytes = t->data,
-                    .size = tpi_bytes(t),
-                    .element = tp_dtype_size((tp_dtype)t->dtype)};
-}
-
-/* Little-endian. False: no memory for a copy. */
-static bool put_elements(tpi_mem *mem, tpi_writer *w, const source *from)
-{
-    const bool swap = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-    if (!from->t && !swap) {
-        tpi_file_put(w, from->bytes, from->size);
-        return true;
-    }
-    char *copy = tpi_take(mem, from->size);
-    if (!copy)
-        return false;
-    if (from->t)
-        tpi_copy_out(from->t, copy);
-    else
-        memcpy(copy, from->bytes, from->size);
-    if (swap)
-        tpi_swap_bytes(copy, from->size, from->element);
-    tpi_file_put(w, copy, from->size);
-    tpi_give_back(mem, copy, from->size);
-    return true;
-}
-
-static void put_tensor_head(tpi_str *s, tp_dtype dtype, int rank, const int64_t *shape)
-{
-    for (int i = 0; i < rank; i++)
-        tpi_pb_put_int(s, TPI_PB_TENSOR_DIMS, shape[i]);
-    tpi_pb_put_int(s, TPI_PB_TENSOR_DATA_TYPE, tpi_onnx_type(dtype));
-}
-
 /* ---- the file ---------------------------------------------------------------------------- */
 
 typedef struct image {
@@ -308,17 +260,17 @@ typedef struct image {
     uint64_t beside_bytes;
 } image;
 
-static source weight_source(const tpi_export *x, const tpi_out_weight *w)
+static tpi_elements weight_source(const tpi_export *x, const tpi_out_weight *w)
 {
     if (w->t)
-        return source_of(w->t);
+        return tpi_elements_of(w->t);
     const size_t element = tp_dtype_size(tpi_type(x, w->value));
-    return (source){.bytes = x->constants.text ? x->constants.text + w->first : "",
-                    .size = (size_t)w->n * element,
-                    .element = element};
+    return (tpi_elements){.bytes = x->constants.text ? x->constants.text + w->first : "",
+                          .size = (size_t)w->n * element,
+                          .element = element};
 }
 
-static bool is_beside(const image *im, const tpi_out_weight *w, const source *from)
+static bool is_beside(const image *im, const tpi_out_weight *w, const tpi_elements *from)
 {
     return im->beside && w->t && from->size >= LEAST_BESIDE;
 }
@@ -332,13 +284,13 @@ static void put_entry(tpi_str *s, const char *key, const char *value)
 }
 
 /* All of an initializer but its elements, when they follow; *at moves on when they are beside. */
-static void put_weight_head(image *im, const tpi_out_weight *w, const source *from,
+static void put_weight_head(image *im, const tpi_out_weight *w, const tpi_elements *from,
                             uint64_t *at)
 {
     tpi_str *s = &im->weight;
     const tp_tensor *t = w->t;
     s->len = 0;
-    put_tensor_head(s, tpi_type(im->x, w->value), w->rank, t ? t->shape : &w->n);
+    tpi_put_tensor_head(s, tpi_type(im->x, w->value), w->rank, t ? t->shape : &w->n);
     put_name(im->x, s, TPI_PB_TENSOR_NAME, w->value);
     if (!is_beside(im, w, from)) {
         tpi_pb_put_size(s, TPI_PB_TENSOR_RAW_DATA, from->size);
@@ -405,7 +357,7 @@ static uint64_t weights_size(image *im)
         const tpi_out_weight *w = &x->weights[i];
         if (!x->values[w->value].live)
             continue;
-        const source from = weight_source(x, w);
+        const tpi_elements from = weight_source(x, w);
         put_weight_head(im, w, &from, &at);
         const uint64_t inside = im->weight.len + (is_beside(im, w, &from) ? 0 : from.size);
         size += varint_size(TPI_PB_GRAPH_INITIALIZER << 3) + varint_size(inside) + inside;
@@ -423,7 +375,7 @@ static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
         const tpi_out_weight *w = &x->weights[i];
         if (!x->values[w->value].live)
             continue;
-        const source from = weight_source(x, w);
+        const tpi_elements from = weight_source(x, w);
         const bool beside = is_beside(im, w, &from);
         const uint64_t before = at;
         put_weight_head(im, w, &from, &at);
@@ -436,7 +388,7 @@ static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
         tpi_file_put(model, im->weight.text, head);
         if (beside)
             tpi_file_put(data, zeros, (size_t)(at - from.size - before));
-        if (!put_elements(&x->ctx->mem, beside ? data : model, &from))
+        if (!tpi_put_elements(&x->ctx->mem, beside ? data : model, &from))
             return false;
     }
     return true;
@@ -526,50 +478,3 @@ bool tpi_export_write(tpi_export *x, const char *path)
     tpi_str_free(&data_path);
     return ok;
 }
-
-/* ---- one tensor -------------------------------------------------------------------------- */
-
-static const char what_saves[] = "tp_onnx_tensor_save";
-
-tp_status tp_onnx_tensor_save_at(const char *file, int line, const tp_tensor *t,
-                                 const char *path)
-{
-    const tpi_at at = TPI_AT(file, line);
-    const tp_tensor *failed = tpi_refuse_operand(NULL, at, what_saves, 0, t);
-    if (failed)
-        return (tp_status)failed->status;
-    if (t->graph)
-        return tpi_fail_status(t->ctx, at, what_saves, TP_E_SYMBOLIC,
-                               "a symbolic tensor has no elements; save a result of a run");
-    tpi_look_at(at, t, TPI_LOOK_READ);
-    if (t->status != TP_OK)
-        return (tp_status)t->status;
-    tpi_mem *mem = &t->ctx->mem;
-    tpi_str head = TPI_STR(mem);
-    tpi_writer w;
-    const source from = source_of(t);
-    put_tensor_head(&head, (tp_dtype)t->dtype, t->rank, t->shape);
-    if (t->name) {
-        const size_t mark = tpi_pb_begin(&head, TPI_PB_TENSOR_NAME);
-        tpi_pb_escape(&head, t->name);
-        tpi_pb_end(&head, mark);
-    }
-    tpi_pb_put_size(&head, TPI_PB_TENSOR_RAW_DATA, from.size);
-    tpi_file_begin(&w, mem, path);
-    tp_status status = TP_E_MEMORY;
-    if (!head.failed) {
-        tpi_file_put(&w, head.text, head.len);
-        if (put_elements(mem, &w, &from))
-            status = TP_OK;
-    }
-    tpi_str_free(&head);
-    if (status != TP_OK) {
-        tpi_file_abandon(&w);
-        tpi_no_memory(t->ctx, at, what_saves);
-    } else if (!tpi_file_end(&w)) {
-        status = tpi_fail_status(t->ctx, at, what_saves, w.error.status, "%s", w.error.text);
-    }
-    return status;
-}
-
-TPI_BARE(tp_status, tp_onnx_tensor_save, (const tp_tensor *t, const char *path), t, path)

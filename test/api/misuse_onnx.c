@@ -57,6 +57,22 @@ MISUSE(tp_onnx_value_load)
     assert_int_equal(n, 0);
 }
 
+MISUSE(tp_onnx_value_save)
+{
+    static const char type[] = "sequence(float)";
+    tp_tensor *const one[] = {b->f}, *const node[] = {b->node}, *const none[] = {NULL};
+    assert_int_equal(tp_onnx_value_save(NULL, nowhere, type, 1, one), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_onnx_value_save(b->tp, NULL, type, 1, one));
+    BAD(b, TP_E_NULL, tp_onnx_value_save(b->tp, nowhere, NULL, 1, one));
+    BAD(b, TP_E_NULL, tp_onnx_value_save(b->tp, nowhere, type, 1, NULL));
+    BAD(b, TP_E_NULL, tp_onnx_value_save(b->tp, nowhere, type, 1, none));
+    BAD(b, TP_E_VALUE, tp_onnx_value_save(b->tp, nowhere, type, -1, one));
+    BAD(b, TP_E_VALUE, tp_onnx_value_save(b->tp, nowhere, "optional(float)", -2, one));
+    BAD(b, TP_E_VALUE, tp_onnx_value_save(b->tp, nowhere, "float", 0, one));
+    BAD(b, TP_E_SYMBOLIC, tp_onnx_value_save(b->tp, nowhere, type, 1, node));
+    BAD(b, TP_E_IO, tp_onnx_value_save(b->tp, nowhere, type, 1, one));
+}
+
 MISUSE(tp_onnx_tensor_load)
 {
     assert_true(tp_failed(tp_onnx_tensor_load(NULL, nowhere)));
@@ -124,6 +140,7 @@ const misuse misuse_onnx[] = {
     LISTED(tp_onnx_summary),
     LISTED(tp_onnx_tensor_load),
     LISTED(tp_onnx_value_load),
+    LISTED(tp_onnx_value_save),
     LISTED(tp_onnx_tensor_save),
     {0},
 };

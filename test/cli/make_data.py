@@ -36,8 +36,9 @@ def tensor(path, value, name=""):
 
 
 def npy(path, value):
-    os.makedirs(DATA, exist_ok=True)
-    np.save(os.path.join(DATA, path), value)
+    path = os.path.join(DATA, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    np.save(path, value)
 
 
 node = helper.make_node
@@ -75,6 +76,35 @@ npy("row.npy", np.array([[[1, 3, 2, 5, 4]]], np.float32))
 model("names.onnx", [node("Neg", ['in "put"=1\n*/\x1b[31m'], ["../<b>&out\\"])],
       [('in "put"=1\n*/\x1b[31m', FLOAT, [2])], [("../<b>&out\\", FLOAT, [2])])
 npy("pair.npy", np.array([1, -2], np.float32))
+
+# a sequence: ys is xs with -xs[0] behind it
+def lists(path, nodes, inputs, outputs):
+    graph = helper.make_graph(nodes, "g", [helper.make_value_info(*p) for p in inputs],
+                              [helper.make_value_info(*p) for p in outputs])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    write(path, made.SerializeToString())
+
+
+plain = helper.make_tensor_type_proto(FLOAT, None)
+many = helper.make_sequence_type_proto(plain)
+maybe = helper.make_optional_type_proto(plain)
+lists("sequence.onnx",
+      [node("Constant", [], ["zero"], value=numpy_helper.from_array(np.array(0, np.int64))),
+       node("SequenceAt", ["xs", "zero"], ["first"]), node("Neg", ["first"], ["negative"]),
+       node("SequenceInsert", ["xs", "negative"], ["ys"]),
+       node("ConcatFromSequence", ["xs"], ["all"], axis=0)],
+      [("xs", many)], [("ys", many), ("all", plain)])
+npy("xs/0.npy", np.array([1, 2], np.float32))
+tensor("xs/1.pb", np.array([3], np.float32))
+npy("gap/0.npy", np.array([1, 2], np.float32))
+npy("gap/2.npy", np.array([3], np.float32))
+
+# an optional, and whether it has a value
+lists("optional.onnx",
+      [node("OptionalHasElement", ["o"], ["has"]), node("Identity", ["o"], ["same"])],
+      [("o", maybe)],
+      [("has", helper.make_tensor_type_proto(TensorProto.BOOL, [])), ("same", maybe)])
 
 model("missing.onnx", [node("Frobnicate", ["x"], ["h"]), node("Defrost", ["h"], ["y"])],
       [("x", FLOAT, [2])], [("y", FLOAT, [2])])

@@ -90,8 +90,89 @@ static void cut_anywhere(void **state)
     assert_int_equal(remove(file_name), 0);
 }
 
+/* Are the tensors in the file those? */
+static void expect_again(tp_ctx *tp, const char *type, int n, tp_tensor *const *want)
+{
+    tp_tensor *out[4];
+    int found = 7;
+    assert_int_equal(tp_onnx_value_load(tp, file_name, type, 4, out, &found), TP_OK);
+    assert_int_equal(found, n);
+    for (int i = 0; i < n; i++) {
+        tp_tensor *packed = tp_contiguous(want[i]);
+        assert_int_equal(tp_dtype_of(out[i]), tp_dtype_of(packed));
+        assert_int_equal(tp_count(out[i]), tp_count(packed));
+        for (int a = 0; a < tp_rank(packed); a++)
+            assert_int_equal(tp_size(out[i], a), tp_size(packed, a));
+        if (tp_count(packed))
+            assert_memory_equal(tp_data(out[i]), tp_data(packed), 4 * (size_t)tp_count(packed));
+    }
+}
+
+static const struct {
+    const char *type;
+    int n;
+} kinds[] = {
+    {"float",                     1 },
+    {"sequence(float)",           3 },
+    {"sequence(float)",           0 },
+    {"optional(float)",           1 },
+    {"optional(float)",           -1},
+    {"optional(sequence(float))", 3 },
+    {"optional(sequence(float))", 0 },
+    {"optional(sequence(float))", -1},
+};
+
+static void make_tensors(tp_ctx *tp, tp_tensor **t)
+{
+    t[0] = tp_swap(tp_reshape(tp_arange(tp, TP_F32, 200, 0, 1), TP_DIMS(20, 10)), 0, 1);
+    t[1] = tp_full(tp, TP_F32, TP_DIMS(0, 2), 0);
+    t[2] = tp_scalar(tp, TP_F32, 3);
+}
+
+static void written_and_read(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *t[3];
+    make_tensors(tp, t);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        assert_int_equal(tp_onnx_value_save(tp, file_name, kinds[k].type, kinds[k].n, t),
+                         TP_OK);
+        expect_again(tp, kinds[k].type, kinds[k].n, t);
+    }
+    tp_onnx_value_save(tp, file_name, "sequence(float)", -1, t);
+    EXPECT_ERROR(tp, TP_E_VALUE,
+                 "tp_onnx_value_save: -1 tensors are no value of type sequence(float)");
+    assert_int_equal(remove(file_name), 0);
+}
+
+/* Written whole or not at all. */
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        bool done = false;
+        for (long n = 1; !done; n++) {
+            unit_memory memory = {0};
+            tp_ctx *tp = unit_open(&memory);
+            tp_scope_begin(tp);
+            tp_tensor *t[3];
+            make_tensors(tp, t);
+            memory.fail_at = memory.calls + n;
+            const tp_status status =
+                tp_onnx_value_save(tp, file_name, kinds[k].type, kinds[k].n, t);
+            done = memory.calls < memory.fail_at;
+            memory.fail_at = 0;
+            assert_int_equal(status, done ? TP_OK : TP_E_MEMORY);
+            assert_int_equal(remove(file_name) == 0, done);
+            tp_close(tp);
+            assert_int_equal(memory.bytes, 0);
+        }
+    }
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(read_as_declared), CASE(cut_anywhere)};
+    static const struct CMUnitTest tests[] = {CASE(read_as_declared), CASE(cut_anywhere),
+                                              CASE(written_and_read), CASE(memory_runs_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
