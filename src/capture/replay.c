@@ -175,9 +175,9 @@ static bool run_direct(replay *r, tpi_block *b)
             p->pointers[b->pointers[i]] = r->bs->regs[b->in[i].now].data;
     for (int i = 0; i < b->n_out; i++)
         p->pointers[b->out[i].pointer] = b->out[i].buf->data;
-    int64_t fail[2] = {0, 0};
-    if (p->entry(p->pointers, p->symbols, p->random, p->packed, p->arena + p->arena_bytes,
-                 fail) == 0)
+    int64_t fail[3] = {0, 0, 0};
+    if (p->entry(p->pointers, p->symbols, p->random, p->packed, p->arena + p->arena_bytes, fail,
+                 &p->library) == 0)
         return true;
     return fail_outputs(r, b, "an op fails");
 }

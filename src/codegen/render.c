@@ -68,9 +68,10 @@ void tpi_render_head(tpi_render *r, int n)
     /* kernels of bodies stay functions: what is hot is their loops, not the block's */
     tpi_str_printf(
         &r->body,
-        "static %sint64_t k%d" TPI_KERNEL_PARAMS "\n{\n"
-        "    (void)p, (void)s, (void)random, (void)packed, (void)scratch, (void)fail;\n",
-        r->plan == r->whole ? "" : "__attribute__((noinline)) ", r->plan->first_kernel + n);
+        "static %sint64_t k%d%s\n{\n"
+        "    (void)p, (void)s, (void)random, (void)packed, (void)scratch, (void)fail%s;\n",
+        r->plan == r->whole ? "" : "__attribute__((noinline)) ", r->plan->first_kernel + n,
+        r->params, r->alone ? "" : ", (void)library");
     for (int i = 0; i < symbols; i++)
         tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
     if (symbols) {
@@ -152,9 +153,10 @@ static const text texts[] = {
     TEXT(reduce, reduce, NEEDS(elem), "", ""),
     TEXT(reduce_int, reduce_int, NEEDS(reduce), "", ""),
     TEXT(view, view, NEEDS(target), "", ""),
+    TEXT(library, library, NEEDS(view), "", ""),
     TEXT(vec, vec, NEEDS(target), "", ""),
     TEXT(philox, philox, NEEDS(elem), "", ""),
-    TEXT(convspec, convspec, NEEDS(vec), "", ""),
+    TEXT(convspec, convspec, NEEDS(vec) | NEEDS(view), "", ""),
     TEXT(gemm_32, gemm, NEEDS(vec), BITS(32)),
     TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
     TEXT(conv_32, conv, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
@@ -219,11 +221,23 @@ static const char *linkage(const tpi_render *r)
     return r->alone ? "static " : "";
 }
 
-/* A function with the symbols in scope. */
+/* The last parameter of all functions, and how they hand it on. */
+static const char *library_param(const tpi_render *r)
+{
+    return r->alone ? "" : ", const tpk_library *library";
+}
+
+static const char *library_arg(const tpi_render *r)
+{
+    return r->alone ? "" : ", library";
+}
+
+/* A function with the symbols in scope; `head` ends before the last parameter. */
 static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const char *first,
                       const tpi_str *body, const char *last)
 {
-    tpi_str_printf(out, "\n%s%s\n{\n    %s\n    (void)s;\n", linkage(r), head, first);
+    tpi_str_printf(out, "\n%s%s%s)\n{\n    %s\n    (void)s%s;\n", linkage(r), head,
+                   library_param(r), first, r->alone ? "" : ", (void)library");
     for (int i = 0; i < tpi_dim_n_symbols(r->plan->graph->dims); i++)
         tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
     tpi_str_add(out, body->text ? body->text : "", body->len);
@@ -235,18 +249,20 @@ static void put_packing(const tpi_render *r, tpi_str *out)
 {
     tpi_str first = TPI_STR(out->mem);
     tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (r->n_packed * 8 + 63) & ~63);
-    put_sized(r, out, "int64_t tapir_pack_layout(const int64_t *s, int64_t *at)",
+    put_sized(r, out, "int64_t tapir_pack_layout(const int64_t *s, int64_t *at",
               first.text ? first.text : "", &r->packed, "return total;");
     tpi_str_free(&first);
     tpi_str_printf(out,
-                   "\n%sint64_t " TPI_PACKED_SYMBOL "(const int64_t *s)\n{\n"
-                   "    int64_t at[%d];\n    return tapir_pack_layout(s, at);\n}\n",
-                   linkage(r), r->n_packed + 1);
+                   "\n%sint64_t " TPI_PACKED_SYMBOL "(const int64_t *s%s)\n{\n"
+                   "    int64_t at[%d];\n    return tapir_pack_layout(s, at%s);\n}\n",
+                   linkage(r), library_param(r), r->n_packed + 1, library_arg(r));
+    tpi_str_printf(&first, "tapir_pack_layout(s, packed%s);\n    (void)p, (void)scratch;",
+                   library_arg(r));
     put_sized(r, out,
               "void " TPI_PACK_SYMBOL
-              "(void *const *p, const int64_t *s, void *packed, void *scratch)",
-              "tapir_pack_layout(s, packed);\n    (void)p, (void)scratch;", &r->pack,
-              "return;");
+              "(void *const *p, const int64_t *s, void *packed, void *scratch",
+              first.text ? first.text : "", &r->pack, "return;");
+    tpi_str_free(&first);
 }
 
 /* The kernels are called through a table: in a row of calls with early returns between them gcc
@@ -254,22 +270,35 @@ static void put_packing(const tpi_render *r, tpi_str *out)
 static void put_entry(const tpi_render *r, tpi_str *out)
 {
     const tpi_plan *p = r->plan;
-    tpi_str_put(out, "\nstatic int64_t (*const kernels[])" TPI_KERNEL_PARAMS " = {");
+    tpi_str_printf(out, "\nstatic int64_t (*const kernels[])%s = {", r->params);
     for (int i = 0; i < p->n_kernels; i++)
         tpi_str_printf(out, "%sk%d,", i % 12 ? " " : "\n    ", i);
     tpi_str_printf(out,
                    " 0};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
-                   "void *scratch, int64_t *fail)\n{\n"
+                   "void *scratch, int64_t *fail%s)\n{\n"
                    "    for (int i = 0; kernels[i]; i++) {\n"
-                   "        const int64_t e = kernels[i]" TPI_KERNEL_ARGS ";\n"
+                   "        const int64_t e = kernels[i]%s;\n"
                    "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
                    "            return 1;\n        }\n"
                    "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n",
-                   linkage(r));
+                   linkage(r), library_param(r), r->args);
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
+
+/* For blocks. */
+static void put_blame(tpi_render *r)
+{
+    tpi_str_put(
+        &r->body,
+        "\n/* A kernel of a body told an index out of range (e > 0), or has set fail[]. */\n"
+        "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t kernel, "
+        "int64_t e)\n"
+        "{\n    if (e > 0)\n"
+        "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
+        "    return -1;\n}\n");
+}
 
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
 {
@@ -289,44 +318,45 @@ void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
     r->plan = outer;
 }
 
+#define PARAMS                                                                                 \
+    "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
+    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail"
+#define ARGS "(p, s, random, packed, scratch, fail"
+
+static bool render_kernels(tpi_render *r)
+{
+    tpi_mem *m = &r->plan->graph->ctx->mem;
+    r->body = r->scratch = r->packed = r->pack = TPI_STR(m);
+    r->params = r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library)";
+    r->args = r->alone ? ARGS ")" : ARGS ", library)";
+    r->called = r->alone ? "tpk_" : "library->";
+    r->texts = NEEDS(elem) | (r->alone ? 0 : NEEDS(library));
+    const size_t bytes = ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of;
+    r->packed_of = tpi_take(m, bytes);
+    if (!r->packed_of)
+        return false;
+    memset(r->packed_of, 0, bytes);
+    if (r->plan->all_kernels > r->plan->n_kernels)
+        put_blame(r);
+    tpi_render_plan(r, r->plan);
+    tpi_give_back(m, r->packed_of, bytes);
+    return true;
+}
+
 bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
 {
-    tpi_mem *m = &p->graph->ctx->mem;
-    tpi_render r = {.plan = p,
-                    .whole = p,
-                    .alone = alone,
-                    .body = TPI_STR(m),
-                    .scratch = TPI_STR(m),
-                    .packed = TPI_STR(m),
-                    .pack = TPI_STR(m),
-                    .texts = NEEDS(elem)};
-    const size_t bytes = ((size_t)p->all_kernels + 1) * sizeof *r.packed_of;
-    r.packed_of = tpi_take(m, bytes);
-    if (r.packed_of) {
-        memset(r.packed_of, 0, bytes);
-        if (p->all_kernels > p->n_kernels)
-            tpi_str_put(&r.body,
-                        "\n/* A kernel of a body told an index out of range (e > 0), or has "
-                        "set fail[]. */\n"
-                        "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t "
-                        "kernel, int64_t e)\n"
-                        "{\n    if (e > 0)\n"
-                        "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
-                        "    return -1;\n}\n");
-        tpi_render_plan(&r, p);
-    }
+    tpi_render r = {.plan = p, .whole = p, .alone = alone};
+    const bool rendered = render_kernels(&r);
     if (!alone)
         tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     put_texts(&r, out);
     tpi_str_add(out, r.body.text ? r.body.text : "", r.body.len);
-    put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s)",
+    put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s",
               "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
     put_packing(&r, out);
     put_entry(&r, out);
-    const bool ok = r.packed_of && !out->failed && !r.body.failed && !r.scratch.failed &&
+    const bool ok = rendered && !out->failed && !r.body.failed && !r.scratch.failed &&
                     !r.packed.failed && !r.pack.failed;
-    if (r.packed_of)
-        tpi_give_back(m, r.packed_of, bytes);
     tpi_str_free(&r.body);
     tpi_str_free(&r.scratch);
     tpi_str_free(&r.packed);

@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "codegen/plan.h"
+#include "kernel/library.h"
 
 /* The entry of every program.
  *     buffers  memory by number; those of bodies are set while it runs
@@ -13,19 +14,21 @@
  *              seed and the position, which moves on
  *     scratch  tapir_scratch(sizes) bytes
  *     fail     three numbers, zero
+ *     library  the kernels it calls; a file that stands alone has no such argument
  * Returns one of these: */
 typedef int64_t (*tpi_entry)(void **buffers, int64_t *sizes, int64_t *random,
-                             const void *packed, void *scratch, int64_t *fail);
+                             const void *packed, void *scratch, int64_t *fail,
+                             const tpk_library *library);
 enum {
     TPI_RUN_OK,
     TPI_RUN_INDEX,   /* fail[] = kernel, 1 + position of an index that was out of range */
     TPI_RUN_CAPACITY /* fail[0] = symbol whose loop takes more turns; nothing is to be read */
 };
 /* Bytes of scratch memory, and of packed constants, at these sizes. */
-typedef int64_t (*tpi_program_bytes)(const int64_t *sizes);
+typedef int64_t (*tpi_program_bytes)(const int64_t *sizes, const tpk_library *library);
 /* Packs the constant operands of contractions, once for these sizes. */
 typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packed,
-                         void *scratch);
+                         void *scratch, const tpk_library *library);
 #define TPI_ENTRY_SYMBOL "tapir_run"
 #define TPI_SCRATCH_SYMBOL "tapir_scratch"
 #define TPI_PACKED_SYMBOL "tapir_packed"
@@ -34,12 +37,14 @@ typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packe
 typedef struct tpi_render {
     const tpi_plan *plan;  /* of the kernels that are rendered */
     const tpi_plan *whole; /* the outermost */
-    bool
-        alone; /* for standalone.c: all that it calls is in the text, and all of it is static */
-    tpi_str body;    /* the kernels */
-    tpi_str scratch; /* one line per kernel that needs scratch memory */
-    tpi_str packed;  /* one line per constant that is packed: where it goes */
-    tpi_str pack;    /* and how it is packed */
+    bool alone; /* for standalone.c: all that it calls is in the text, and all of it is static;
+                   else the program calls the library's kernels */
+    const char *params, *args; /* of every kernel, and how it hands them on */
+    const char *called;        /* before the name of a kernel of src/kernel/library.h */
+    tpi_str body;              /* the kernels */
+    tpi_str scratch;           /* one line per kernel that needs scratch memory */
+    tpi_str packed;            /* one line per constant that is packed: where it goes */
+    tpi_str pack;              /* and how it is packed */
     int n_packed;
     int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
@@ -55,6 +60,7 @@ typedef enum tpi_text_id {
     TPI_TEXT_reduce,
     TPI_TEXT_reduce_int,
     TPI_TEXT_view,
+    TPI_TEXT_library,
     TPI_TEXT_vec,
     TPI_TEXT_philox,
     TPI_TEXT_convspec,
@@ -79,12 +85,6 @@ void tpi_render_call(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
 /* With those of its bodies before it. */
 void tpi_render_block(tpi_render *r, int n);
-
-/* What every kernel takes, and hands on. */
-#define TPI_KERNEL_PARAMS                                                                      \
-    "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
-    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail)"
-#define TPI_KERNEL_ARGS "(p, s, random, packed, scratch, fail)"
 
 /* The number in the program of a buffer of r->plan. */
 static inline int tpi_render_buffer(const tpi_render *r, int buffer)

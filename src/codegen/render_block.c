@@ -127,12 +127,12 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
     for (int i = 0; i < plan->n_kernels; i++) {
         const int n = plan->first_kernel + i;
         if (kernel_can_fail(plan, i))
-            PUT("        e = k%d" TPI_KERNEL_ARGS ";\n"
+            PUT("        e = k%d%s;\n"
                 "        if (__builtin_expect(e != 0, 0))\n"
                 "            return blame(fail, %d, e);\n",
-                n, n);
+                n, r->args, n);
         else
-            PUT("        k%d" TPI_KERNEL_ARGS ";\n", n);
+            PUT("        k%d%s;\n", n, r->args);
     }
 }
 

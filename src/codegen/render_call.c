@@ -97,13 +97,13 @@ static void put_moving_on(tpi_render *r, const tp_tensor *t)
                    per);
 }
 
-static void put_function_call(tpi_render *r, const tp_tensor *t)
+static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
 {
-    const tp_tensor *key = t->op->call_dtype < 0 ? t : t->in[t->op->call_dtype];
-    const int which = tpi_template_index(t->op->text);
+    const tp_tensor *key = tpi_call_key(t->op, t->in, t);
     int64_t attr[TPI_MAX_FLAT_ATTRS];
     const int n = tpi_flatten_attrs(t->op, t->attrs, attr);
-    r->instances[which] |= 1u << key->dtype;
+    if (r->alone)
+        r->instances[tpi_template_index(t->op->text)] |= 1u << key->dtype;
     tpi_str_printf(&r->body, "    const tpk_view in[%d] = {", t->n_in ? t->n_in : 1);
     for (int i = 0; i < t->n_in; i++) {
         tpi_str_put(&r->body, i ? ", " : "");
@@ -132,8 +132,12 @@ static void put_function_call(tpi_render *r, const tp_tensor *t)
         put_moving_on(r, t); /* random[0] and [1] are of all draws */
     else
         r->n_random += t->op == &tpi_op_random;
-    tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
-                   type_of(key));
+    if (r->alone)
+        tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
+                       type_of(key));
+    else
+        tpi_str_printf(&r->body, "    return library->call[%d](in, &out, attr);\n}\n",
+                       r->plan->first_kernel + kernel);
 }
 
 /* What follows up to `write_back` goes to another text. */
@@ -153,8 +157,8 @@ static void write_back(tpi_render *r, tpi_str *other, tpi_str body)
 /* Room for the next packed constant; its size follows. */
 static void put_room(tpi_render *r, const char *call)
 {
-    tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s", r->n_packed,
-                   call);
+    tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s%s", r->n_packed,
+                   r->called, call);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------ */
@@ -183,7 +187,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     const tpi_layout *l = &r->plan->values[b->index].layout;
     const char *type = type_of(b);
     tpi_str body = write_to(r, &r->packed);
-    put_room(r, "tpk_gemm_packed_b_size_");
+    put_room(r, "gemm_packed_b_size_");
     tpi_str_printf(&r->body, "%s(", type);
     tpi_render_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
@@ -192,7 +196,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     body = write_to(r, &r->pack);
     tpi_str_put(&r->body, "    {\n    ");
     tpi_render_memory(r, l->root, false);
-    tpi_str_printf(&r->body, "        tpk_gemm_pack_b_%s(", type);
+    tpi_str_printf(&r->body, "        %sgemm_pack_b_%s(", r->called, type);
     tpi_render_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
     tpi_str_put(&r->body, ", ");
@@ -234,8 +238,10 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
         tpi_str_printf(&r->body, "; b%d++)\n", i);
     }
     if (is_float) {
-        r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
-        tpi_str_printf(&r->body, "        tpk_gemm_%s%s(", packed ? "packed_b_" : "", type);
+        if (r->alone)
+            r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
+        tpi_str_printf(&r->body, "        %sgemm_%s%s(", r->called, packed ? "packed_b_" : "",
+                       type);
     } else { /* integers wrap: the order does not matter */
         tpi_str_printf(&r->body, "        k_matmul_%s(", type);
     }
@@ -267,7 +273,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     if (!is_float)
         return;
     tpi_str body = write_to(r, &r->scratch);
-    tpi_str_printf(&r->body, "    need = (int64_t)tpk_gemm_ws_%s(", type);
+    tpi_str_printf(&r->body, "    need = (int64_t)%sgemm_ws_%s(", r->called, type);
     tpi_render_size(r, t->shape[lead]);
     put_size_of(r, ", ", t->shape[lead + 1]);
     put_size_of(r, ", ", a->shape[lead + 1]);
@@ -345,11 +351,12 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
                          : dw ? t->in[1]
                               : t;
     const char *type = type_of(t);
-    r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
+    if (r->alone)
+        r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
     const bool packed = !dx && !dw && is_constant(r, w);
     put_spec(r, t, x, w, y);
-    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "",
-                   type);
+    tpi_str_printf(&r->body, "    %s%s_%s%s(&c, ", r->called, t->op->name,
+                   packed ? "packed_w_" : "", type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
     if (packed)
@@ -364,16 +371,16 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
     tpi_str_printf(&r->body,
-                   "        need = (int64_t)tpk_%s_ws_%s(&c);\n"
+                   "        need = (int64_t)%s%s_ws_%s(&c);\n"
                    "        most = need > most ? need : most;\n    }\n",
-                   t->op->name, type);
+                   r->called, t->op->name, type);
     write_back(r, &r->scratch, body);
     if (!packed)
         return;
     body = write_to(r, &r->packed);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
-    put_room(r, "tpk_conv_packed_w_size_");
+    put_room(r, "conv_packed_w_size_");
     tpi_str_printf(&r->body, "%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
     write_back(r, &r->packed, body);
     body = write_to(r, &r->pack);
@@ -381,7 +388,7 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
     put_spec(r, t, x, w, y);
     tpi_str_put(&r->body, "    ");
     tpi_render_memory(r, r->plan->values[w->index].layout.root, false);
-    tpi_str_printf(&r->body, "        tpk_conv_pack_w_%s(&c, ", type);
+    tpi_str_printf(&r->body, "        %sconv_pack_w_%s(&c, ", r->called, type);
     put_address(r, &r->plan->values[w->index].layout);
     tpi_str_printf(&r->body,
                    ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]), scratch);\n    }\n",
@@ -414,7 +421,7 @@ void tpi_render_call(tpi_render *r, int n)
     else if (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx || t->op == &tpi_op_conv_dw)
         put_conv(r, t);
     else
-        put_function_call(r, t);
+        put_function_call(r, n, t);
 }
 
 /* A view that strides cannot say: the operand's elements in their order. */

@@ -5,6 +5,25 @@
 
 #include <string.h>
 
+/* The kernels of src/op that the plan's program calls. */
+static void find_calls(tp_program *p, const tpi_plan *plan)
+{
+    const tpi_kernels *kernels = p->ctx->kernels;
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const int root = plan->kernels[i].root;
+        const tp_tensor *t = plan->graph->nodes[root];
+        tpi_call *call = &p->calls[plan->first_kernel + i];
+        *call = NULL;
+        if (t->op == &tpi_op_random)
+            *call = kernels->random[t->dtype == TP_F64];
+        else if (t->op->call)
+            *call = t->op->call[tpi_call_key(t->op, t->in, t)->dtype];
+        const tpi_section *s = plan->sections ? plan->sections[root] : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            find_calls(p, s->plan[k]);
+    }
+}
+
 bool tpi_program_start_c(tp_program *p, const char *skip)
 {
     tpi_mem *m = &p->ctx->mem;
@@ -20,10 +39,14 @@ bool tpi_program_start_c(tp_program *p, const char *skip)
     p->offsets = tpi_take(m, n * sizeof *p->offsets);
     p->pointers = tpi_take(m, n * sizeof *p->pointers);
     p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
-    if (!p->offsets || !p->pointers || !p->random) {
+    p->calls = tpi_take(m, (size_t)p->plan->all_kernels * sizeof *p->calls);
+    if (!p->offsets || !p->pointers || !p->random || !p->calls) {
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
+    p->library = *p->ctx->kernels->library;
+    p->library.call = p->calls;
+    find_calls(p, p->plan);
     p->stats.kernels = p->plan->all_kernels;
     if (tpi_late_refuser(p))
         return true;
@@ -120,9 +143,11 @@ bool tpi_program_resize(tp_program *p)
     tpi_give_back(m, bytes, n * sizeof *bytes);
     if (!fits)
         return false;
-    const size_t need = (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols);
+    const size_t need =
+        (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols, &p->library);
     if (!make_room(m, &p->arena, &p->arena_size, need) ||
-        !make_room(m, &p->packed, &p->packed_size, (size_t)p->packed_bytes(p->symbols)))
+        !make_room(m, &p->packed, &p->packed_size,
+                   (size_t)p->packed_bytes(p->symbols, &p->library)))
         return false;
     p->is_packed = false;
     p->stats.arena_bytes = (int64_t)need;
@@ -311,10 +336,10 @@ static bool call_entry(tpi_session *s, tp_tensor **outputs)
             set_random(s);
         char *scratch = p->arena + p->arena_bytes;
         if (!p->is_packed)
-            p->pack(p->pointers, p->symbols, p->packed, scratch);
+            p->pack(p->pointers, p->symbols, p->packed, scratch, &p->library);
         p->is_packed = true;
         const int64_t e =
-            p->entry(p->pointers, p->symbols, p->random, p->packed, scratch, fail);
+            p->entry(p->pointers, p->symbols, p->random, p->packed, scratch, fail, &p->library);
         if (e == TPI_RUN_INDEX)
             fail_at(p, fail);
         if (e == TPI_RUN_OK && p->plan->draws)

@@ -30,6 +30,7 @@ static void program_free(tpi_owned *o)
         tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
+        tpi_give_back(m, p->calls, (size_t)p->plan->all_kernels * sizeof *p->calls);
     }
     tpi_plan_free(p->plan);
     if (p->source.mem)

@@ -29,7 +29,9 @@ struct tp_program {
     tpi_str source;
     const char *source_text;
     tpi_build *build;
-    tpi_entry entry; /* NULL until it is loaded */
+    tpi_entry entry;     /* NULL until it is loaded */
+    tpk_library library; /* what it calls of us */
+    tpi_call *calls;     /* library.call, by kernel */
     tpi_program_bytes scratch_bytes, packed_bytes;
     tpi_pack pack;
     /* at the sizes of the last run */

@@ -5,16 +5,7 @@
 #ifndef TPK_CONVSPEC_H
 #define TPK_CONVSPEC_H
 #include "vec.h"
-
-/* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
- * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
- * w [oc, ic / groups, ker...], y [n, oc, out...]. */
-typedef struct tpk_conv {
-    int nd;
-    int64_t batch, groups, ic, oc;
-    int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
-    int64_t xs[5], ws[5], ys[5];
-} tpk_conv;
+#include "view.h"
 
 /* The same with three dimensions, the missing outer ones being of size 1. */
 TPK_COLD tpk_conv tpk_conv_3d(const tpk_conv *c)

@@ -3,6 +3,8 @@
 #ifndef TAPIR_KERNELS_HOST_H
 #define TAPIR_KERNELS_HOST_H
 
+#include "kernel/library.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +27,6 @@ enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
 typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
 enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
 
-struct tpk_conv;
-struct tpk_view;
-
 typedef struct tpi_kernels {
     const char *isa;                    /* "base", "avx2", "avx512" */
     const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
@@ -37,20 +36,9 @@ typedef struct tpi_kernels {
     const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
     const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
     const tpi_reduce (*reduce_columns)[2];
-    void (*gemm_f32)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_rs,
-                     int64_t a_cs, const float *b, int64_t b_rs, int64_t b_cs, float *c,
-                     int64_t c_rs, void *ws);
-    void (*gemm_f64)(int64_t m, int64_t n, int64_t k, const double *a, int64_t a_rs,
-                     int64_t a_cs, const double *b, int64_t b_rs, int64_t b_cs, double *c,
-                     int64_t c_rs, void *ws);
-    size_t (*gemm_ws[2])(int64_t m, int64_t n, int64_t k); /* f32, f64 */
-    /* 0 conv (x, w -> y), 1 conv_dx (y, w -> x), 2 conv_dw (x, y -> w). */
-    void (*conv[3][2])(const struct tpk_conv *c, const void *x, const void *w, const void *y,
-                       void *out, void *ws);
-    size_t (*conv_ws[3][2])(const struct tpk_conv *c);
+    const tpk_library *library; /* contractions and convolutions */
     /* The called kernel of op random; f32, f64. */
-    int64_t (*random[2])(const struct tpk_view *in, const struct tpk_view *out,
-                         const int64_t *attr);
+    int64_t (*random[2])(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 } tpi_kernels;
 
 extern const tpi_kernels tpi_kernels_base;

@@ -85,7 +85,8 @@ static product_cut cut_products(const tpi_team *t, const tpi_products *p)
         cut_one(&c, parts);
     const bool whole = c.rows * c.columns == 1;
     c.per_part = whole ? (c.count + parts - 1) / parts : 1;
-    c.part_ws = round_up(t->kernels->gemm_ws[p->f64](
+    const tpk_library *l = t->kernels->library;
+    c.part_ws = round_up((p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(
         cut(p->m, c.rows, ROW_STEP, 0).n, cut(p->n, c.columns, COLUMN_STEP, 0).n, p->k));
     return c;
 }
@@ -119,14 +120,14 @@ static void multiply(const product_cut *c, int64_t number, range r, range q, voi
     const int64_t a = batch_offset(p, number, p->a_bs) + r.at * p->a_rs;
     const int64_t b = batch_offset(p, number, p->b_bs) + q.at * p->b_cs;
     const int64_t to = batch_offset(p, number, p->c_bs) + r.at * p->c_rs + q.at;
+    const tpk_library *l = c->team->kernels->library;
     if (p->f64)
-        c->team->kernels->gemm_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
-                                   (const double *)p->b + b, p->b_rs, p->b_cs,
-                                   (double *)p->c + to, p->c_rs, ws);
+        l->gemm_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
+                    (const double *)p->b + b, p->b_rs, p->b_cs, (double *)p->c + to, p->c_rs,
+                    ws);
     else
-        c->team->kernels->gemm_f32(r.n, q.n, p->k, (const float *)p->a + a, p->a_rs, p->a_cs,
-                                   (const float *)p->b + b, p->b_rs, p->b_cs,
-                                   (float *)p->c + to, p->c_rs, ws);
+        l->gemm_f32(r.n, q.n, p->k, (const float *)p->a + a, p->a_rs, p->a_cs,
+                    (const float *)p->b + b, p->b_rs, p->b_cs, (float *)p->c + to, p->c_rs, ws);
 }
 
 static void product_part(void *env, size_t part)
@@ -210,6 +211,34 @@ static tpi_convolution sub_conv(const conv_cut *cut_, int64_t part)
     return c;
 }
 
+static size_t conv_ws(const tpi_team *t, const tpi_convolution *c)
+{
+    const tpk_library *l = t->kernels->library;
+    return c->which == 0   ? (c->f64 ? l->conv_ws_f64 : l->conv_ws_f32)(&c->spec)
+           : c->which == 1 ? (c->f64 ? l->conv_dx_ws_f64 : l->conv_dx_ws_f32)(&c->spec)
+                           : (c->f64 ? l->conv_dw_ws_f64 : l->conv_dw_ws_f32)(&c->spec);
+}
+
+static void conv_f32(const tpk_library *l, const tpi_convolution *c, void *ws)
+{
+    if (c->which == 0)
+        l->conv_f32(&c->spec, c->x, c->w, c->y, ws);
+    else if (c->which == 1)
+        l->conv_dx_f32(&c->spec, c->y, c->w, c->x, ws);
+    else
+        l->conv_dw_f32(&c->spec, c->x, c->y, c->w, ws);
+}
+
+static void conv_f64(const tpk_library *l, const tpi_convolution *c, void *ws)
+{
+    if (c->which == 0)
+        l->conv_f64(&c->spec, c->x, c->w, c->y, ws);
+    else if (c->which == 1)
+        l->conv_dx_f64(&c->spec, c->y, c->w, c->x, ws);
+    else
+        l->conv_dw_f64(&c->spec, c->x, c->y, c->w, ws);
+}
+
 static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
 {
     const tpk_conv *s = &c->spec;
@@ -223,7 +252,7 @@ static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
     }
     for (int64_t i = 0; i < r.images * r.rows; i++) {
         const tpi_convolution part = sub_conv(&r, i);
-        const size_t ws = round_up(t->kernels->conv_ws[c->which][c->f64](&part.spec));
+        const size_t ws = round_up(conv_ws(t, &part));
         r.part_ws = ws > r.part_ws ? ws : r.part_ws;
     }
     return r;
@@ -239,11 +268,7 @@ static void conv_part(void *env, size_t part)
 {
     const conv_cut *r = env;
     const tpi_convolution c = sub_conv(r, (int64_t)part);
-    const tpk_conv *s = &c.spec;
-    void *out = c.which == 0 ? c.y : c.which == 1 ? c.x : c.w;
-    r->team->kernels->conv[c.which][c.f64](s, c.which == 1 ? NULL : c.x,
-                                           c.which == 2 ? NULL : c.w, c.which == 0 ? NULL : c.y,
-                                           out, r->ws + part * r->part_ws);
+    (c.f64 ? conv_f64 : conv_f32)(r->team->kernels->library, &c, r->ws + part * r->part_ws);
 }
 
 void tpi_team_conv(const tpi_team *t, const tpi_convolution *c, void *ws)

@@ -315,7 +315,7 @@ static bool run_call(tpi_run *r)
         tpi_view_of(r->in[i], &in[i]);
     tpi_view_of(r->out, &out);
     tpi_flatten_attrs(r->op, r->attrs, attr);
-    const tp_tensor *key = r->op->call_dtype < 0 ? r->out : r->in[r->op->call_dtype];
+    const tp_tensor *key = tpi_call_key(r->op, r->in, r->out);
     const tpi_call call = r->op->call[key->dtype];
     int64_t bad = 0;
     bool ok = true;

@@ -69,6 +69,12 @@ enum { TPI_MAX_FLAT_ATTRS = 80 };
 int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out);
 void tpi_unflatten_attrs(const tpi_op *op, const int64_t *flat, void *attrs); /* the way back */
 void tpi_view_of(const tp_tensor *t, tpk_view *v);
+/* The tensor whose type picks the instance of op->call. */
+static inline const tp_tensor *tpi_call_key(const tpi_op *op, tp_tensor *const *in,
+                                            const tp_tensor *out)
+{
+    return op->call_dtype < 0 ? out : in[op->call_dtype];
+}
 /* The index a kernel refused, and the size it had to be below (op/index.c). */
 typedef struct tpi_bad_index {
     int64_t index, size;

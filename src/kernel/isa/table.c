@@ -27,15 +27,6 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .cast = TPI_ISA_NAME(tpi_isa_casts),
     .reduce_rows = TPI_ISA_NAME(tpi_isa_reduce_rows),
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
-    .gemm_f32 = TPI_ISA_NAME(tpi_isa_gemm_f32),
-    .gemm_f64 = TPI_ISA_NAME(tpi_isa_gemm_f64),
-    .gemm_ws = {TPI_ISA_NAME(tpi_isa_gemm_ws_f32), TPI_ISA_NAME(tpi_isa_gemm_ws_f64)},
-#define CONV(name)                                                                             \
-    {                                                                                          \
-        TPI_ISA_NAME(name##_f32), TPI_ISA_NAME(name##_f64)                                     \
-    }
-    .conv = { CONV(tpi_isa_conv),            CONV(tpi_isa_conv_dx),             CONV(tpi_isa_conv_dw)},
-    .conv_ws = {                                CONV(tpi_isa_conv_ws),         CONV(tpi_isa_conv_dx_ws),          CONV(tpi_isa_conv_dw_ws)},
-#undef CONV
+    .library = &TPI_ISA_NAME(tpi_isa_library),
     .random = RANDOM,
 };

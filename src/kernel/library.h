@@ -1,0 +1,39 @@
+/* Kernels of one instruction set as a table, for programs that are compiled at run time and call
+ * them in place of carrying their text. The functions are those of gemm.h and conv.h. */
+#ifndef TPK_LIBRARY_H
+#define TPK_LIBRARY_H
+
+#include "view.h"
+
+#define TPK_LIBRARY_CONV(name, t)                                                              \
+    size_t (*name##_ws_##t)(const tpk_conv *c);                                                \
+    void (*name##_##t)(const tpk_conv *c, const tpk_##t *a, const tpk_##t *b, tpk_##t *out,    \
+                       void *ws)
+
+#define TPK_LIBRARY_OF(t)                                                                      \
+    size_t (*gemm_ws_##t)(int64_t m, int64_t n, int64_t k);                                    \
+    void (*gemm_##t)(int64_t m, int64_t n, int64_t k, const tpk_##t *a, int64_t a_rs,          \
+                     int64_t a_cs, const tpk_##t *b, int64_t b_rs, int64_t b_cs, tpk_##t *c,   \
+                     int64_t c_rs, void *ws);                                                  \
+    size_t (*gemm_packed_b_size_##t)(int64_t n, int64_t k);                                    \
+    void (*gemm_pack_b_##t)(int64_t n, int64_t k, const tpk_##t *b, int64_t b_rs,              \
+                            int64_t b_cs, tpk_##t *packed);                                    \
+    void (*gemm_packed_b_##t)(int64_t m, int64_t n, int64_t k, const tpk_##t *a, int64_t a_rs, \
+                              int64_t a_cs, const tpk_##t *packed, tpk_##t *c, int64_t c_rs,   \
+                              void *ws);                                                       \
+    TPK_LIBRARY_CONV(conv, t);                                                                 \
+    TPK_LIBRARY_CONV(conv_dx, t);                                                              \
+    TPK_LIBRARY_CONV(conv_dw, t);                                                              \
+    size_t (*conv_packed_w_size_##t)(const tpk_conv *c);                                       \
+    void (*conv_pack_w_##t)(const tpk_conv *c, const tpk_##t *w, tpk_##t *packed, void *ws);   \
+    void (*conv_packed_w_##t)(const tpk_conv *c, const tpk_##t *x, const tpk_##t *packed,      \
+                              tpk_##t *y, void *ws)
+
+typedef struct tpk_library {
+    TPK_LIBRARY_OF(f32);
+    TPK_LIBRARY_OF(f64);
+    /* By kernel of the program: the kernel of an op that is called, of its element type. */
+    int64_t (*const *call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+} tpk_library;
+
+#endif
