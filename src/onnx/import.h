@@ -50,6 +50,10 @@ bool tpi_onnx_has(const tpi_onnx_op *o, int i); /* is operand i there? */
 /* Operand i; a failed tensor when it is left out or what made it failed: ops pass it on, and
  * tpi_onnx_out tells. */
 tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i);
+/* The same for those who look at it; NULL after an error. */
+tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i);
+/* Notes the failure of a tensor that has failed, or is NULL; else true. */
+bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t);
 /* The same as a value that gradients are not asked of, when it is a weight: a running mean. */
 tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i);
 /* Operand i as a node of the graph, whatever it is: for a call with symbolic sizes. */

@@ -27,15 +27,6 @@ void tpi_onnx_leave(tpi_import *im, tpi_onnx_outside was)
     im->ctx->tracing = was.tracing;
 }
 
-bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t)
-{
-    if (t && t->status == TP_OK)
-        return true;
-    return tpi_onnx_bad(o->im->m, t ? (tp_status)t->status : TP_E_MEMORY,
-                        "%s (node \"%.*s\", opset %d): %s", o->name, TPI_SPAN(o->node->name),
-                        o->opset, t ? tpi_onnx_error_text(o->im) : "out of memory");
-}
-
 tp_tensor *tpi_onnx_lifted(tpi_onnx_op *o, tp_graph *g, tp_tensor *t)
 {
     if (!tpi_onnx_good(o, t))

@@ -34,8 +34,8 @@ static tp_tensor *scalar(tpi_onnx_op *o, tp_tensor *t)
 /* Operand i as one bool; NULL after an error. */
 static tp_tensor *condition_in(tpi_onnx_op *o, int i)
 {
-    tp_tensor *t = tpi_onnx_in(o, i);
-    if (!tpi_onnx_good(o, t))
+    tp_tensor *t = tpi_onnx_good_in(o, i);
+    if (!t)
         return NULL;
     if (t->dtype == TP_BOOL)
         return tpi_onnx_good(o, t = scalar(o, t)) ? t : NULL;

@@ -145,8 +145,6 @@ bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_grap
 
 /* ---- blocks (import_block.c) ------------------------------------------------------------------- */
 
-/* Notes the failure of a tensor that has failed, or is NULL; else true. */
-bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t);
 /* The node of g for a tensor; NULL after an error. */
 tp_tensor *tpi_onnx_lifted(tpi_onnx_op *o, tp_graph *g, tp_tensor *t);
 

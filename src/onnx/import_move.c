@@ -57,12 +57,10 @@ static bool equal_parts(tpi_onnx_op *o, int64_t size, int64_t n, int64_t *sizes)
 
 bool tpi_onnx_import_split(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     tpi_onnx_ints sizes = {0};
     int axis;
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+    if (!x || !tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
         return false;
     const bool from_input = o->opset >= 13 && tpi_onnx_has(o, 1);
     if (from_input ? !tpi_onnx_ints_of(o, 1, &sizes) : !tpi_onnx_int_list(o, "split", &sizes))
@@ -257,11 +255,11 @@ static bool read_pads(tpi_onnx_op *o, const tp_tensor *x, bool adds, int64_t *lo
 
 bool tpi_onnx_import_pad(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0}, shape[TP_MAX_RANK];
     double value = tpi_onnx_float(o, "value", 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
+    if (!x)
+        return false;
     const tpi_span mode = tpi_onnx_text(o, "mode", "constant");
     const bool adds = tpi_span_is(mode, "constant");
     if (!read_pads(o, x, adds, lo, hi) ||

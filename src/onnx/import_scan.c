@@ -220,8 +220,8 @@ static bool read_lengths(scanning *s)
     tpi_onnx_op *o = s->o;
     if (s->first == 0 || !tpi_onnx_has(o, 0))
         return true;
-    tp_tensor *lengths = tpi_onnx_in(o, 0);
-    if (!tpi_onnx_good(o, lengths))
+    tp_tensor *lengths = tpi_onnx_good_in(o, 0);
+    if (!lengths)
         return false;
     if (lengths->rank != 1)
         return tpi_onnx_refuse(o, "its lengths are %s, not one for each sequence",

@@ -118,9 +118,9 @@ bool tpi_onnx_import_shape(tpi_onnx_op *o)
 bool tpi_onnx_import_size(tpi_onnx_op *o)
 {
     tpi_onnx_ints out = {.n = 1, .rank = 0, .dtype = TP_I64, .v = {1}};
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
     for (int i = 0; i < x->rank; i++)
         out.v[0] = tpi_onnx_dim_mul(o, out.v[0], x->shape[i]);
     return out.v[0] == TPI_NO_DIM
@@ -220,9 +220,9 @@ bool tpi_onnx_import_reshape(tpi_onnx_op *o)
 
 bool tpi_onnx_import_flatten(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
     int64_t axis = tpi_onnx_int(o, "axis", 1), shape[2] = {1, 1};
     axis = axis < 0 ? axis + x->rank : axis;
     if (axis < 0 || axis > x->rank)
@@ -240,10 +240,8 @@ bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
     tpi_onnx_ints k;
     if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 1 && k.n == 1 && reshape_ints(o, 0))
         return true;
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
         return false;
     int64_t shape[TP_MAX_RANK];
     int rank = 0, next = 0;
@@ -264,9 +262,9 @@ bool tpi_onnx_import_unsqueeze(tpi_onnx_op *o)
     bool given;
     if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 0 && reshape_ints(o, 1))
         return true;
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
     if (o->opset >= 13 ? !tpi_onnx_plain_ints(o, 1, &axes)
                        : !tpi_onnx_int_list(o, "axes", &axes))
         return false;
@@ -299,10 +297,8 @@ bool tpi_onnx_import_transpose(tpi_onnx_op *o)
 bool tpi_onnx_import_expand(tpi_onnx_op *o)
 {
     tpi_onnx_ints want;
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!shape_of(o, 1, &want) || !is_shape(o, &want))
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !shape_of(o, 1, &want) || !is_shape(o, &want))
         return false;
     int64_t shape[TP_MAX_RANK];
     const int rank = want.n > x->rank ? want.n : x->rank;
@@ -322,10 +318,8 @@ bool tpi_onnx_import_expand(tpi_onnx_op *o)
 bool tpi_onnx_import_tile(tpi_onnx_op *o)
 {
     tpi_onnx_ints repeats;
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!tpi_onnx_ints_of(o, 1, &repeats) || !is_shape(o, &repeats))
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !tpi_onnx_ints_of(o, 1, &repeats) || !is_shape(o, &repeats))
         return false;
     if (repeats.n != x->rank)
         return tpi_onnx_refuse(o, "%d repeats for %s", repeats.n, SHAPE(x));
@@ -363,11 +357,9 @@ static bool block_size(tpi_onnx_op *o, const tp_tensor *x, int64_t *b)
 
 bool tpi_onnx_import_depth_to_space(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t b;
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!block_size(o, x, &b))
+    if (!x || !block_size(o, x, &b))
         return false;
     const int64_t n = x->shape[0], h = x->shape[2], w = x->shape[3];
     const int64_t c = tpi_onnx_dim_div(o, x->shape[1], b * b);
@@ -383,11 +375,9 @@ bool tpi_onnx_import_depth_to_space(tpi_onnx_op *o)
 
 bool tpi_onnx_import_space_to_depth(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t b;
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!block_size(o, x, &b))
+    if (!x || !block_size(o, x, &b))
         return false;
     const int64_t n = x->shape[0], c = x->shape[1];
     const int64_t h = tpi_onnx_dim_div(o, x->shape[2], b),
@@ -410,11 +400,9 @@ static tp_tensor *diagonals(tpi_onnx_op *o, int64_t rows, int64_t columns)
 
 bool tpi_onnx_import_trilu(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t k = 0;
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (tpi_onnx_has(o, 1) && !tpi_onnx_int_of(o, 1, &k))
+    if (!x || (tpi_onnx_has(o, 1) && !tpi_onnx_int_of(o, 1, &k)))
         return false;
     if (x->rank < 2)
         return tpi_onnx_refuse(o, "the input is %s, and has to be a matrix at least", SHAPE(x));
@@ -427,9 +415,9 @@ bool tpi_onnx_import_trilu(tpi_onnx_op *o)
 
 bool tpi_onnx_import_eye_like(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
     tp_dtype dtype = tp_dtype_of(x);
     if (tpi_onnx_attr_of(o, "dtype"))
         dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", 0));

@@ -159,6 +159,21 @@ tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i)
     return tensor_in(o, i, true);
 }
 
+bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t)
+{
+    if (t && t->status == TP_OK)
+        return true;
+    return tpi_onnx_bad(o->im->m, t ? (tp_status)t->status : TP_E_MEMORY,
+                        "%s (node \"%.*s\", opset %d): %s", o->name, TPI_SPAN(o->node->name),
+                        o->opset, t ? tpi_onnx_error_text(o->im) : "out of memory");
+}
+
+tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_in(o, i);
+    return tpi_onnx_good(o, t) ? t : NULL;
+}
+
 tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i)
 {
     return tensor_in(o, i, false);
@@ -484,13 +499,8 @@ static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
 
 bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
 {
-    if (!t || t->status != TP_OK) {
-        if (t && t->error && o->im->m->status == TP_OK)
-            tpi_onnx_bad(o->im->m, (tp_status)t->status, "%s (node \"%.*s\", opset %d): %s",
-                         o->name, TPI_SPAN(o->node->name), o->opset,
-                         tpi_onnx_error_text(o->im));
-        return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
-    }
+    if (!tpi_onnx_good(o, t))
+        return false;
     if (is_taken(o, k))
         return true;
     t = as_declared(o, k, t);

@@ -83,20 +83,6 @@ void tpi_onnx_model_free(tpi_onnx_model *m)
 
 /* ---- fields ------------------------------------------------------------------------------------ */
 
-/* How many fields of these numbers a message has. */
-static bool count_fields(tpi_onnx_model *m, tpi_span message, const char *what, int n,
-                         const uint32_t *numbers, int *counts)
-{
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    memset(counts, 0, (size_t)n * sizeof *counts);
-    while (tpi_wire_next(&w, &f))
-        for (int i = 0; i < n; i++)
-            if (f.number == numbers[i] && ++counts[i] == INT32_MAX)
-                return malformed(m, what);
-    return w.bad ? malformed(m, what) : true;
-}
-
 static bool get_bytes(tpi_onnx_model *m, const tpi_field *f, const char *what, tpi_span *out)
 {
     if (f->kind != TPI_PB_BYTES)
@@ -137,6 +123,127 @@ static bool get_small(tpi_onnx_model *m, const tpi_field *f, const char *what, i
     return true;
 }
 
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+/* A message is read by a table: what becomes of the fields of a number. Others are passed over. */
+typedef enum row_kind {
+    ROW_NAME,  /* tpi_span */
+    ROW_INT,   /* int64_t */
+    ROW_SMALL, /* int */
+    ROW_PART,  /* a message, read into what the table is for */
+    ROW_COUNT, /* int: how many there are */
+    ROW_NAMES, /* a list of tpi_span */
+    ROW_PARTS  /* a list of messages */
+} row_kind;
+
+typedef struct row {
+    uint32_t number;
+    row_kind kind;
+    size_t at;          /* offset of its place */
+    size_t count, each; /* of a list: offset of its length, size of an element */
+    bool (*read)(tpi_onnx_model *m, tpi_span message, void *to);
+} row;
+
+#define AT(number, kind, type, field)                                                          \
+    {                                                                                          \
+        number, kind, offsetof(type, field), 0, 0, NULL                                        \
+    }
+#define NAME(number, type, field) AT(number, ROW_NAME, type, field)
+#define INT(number, type, field) AT(number, ROW_INT, type, field)
+#define SMALL(number, type, field) AT(number, ROW_SMALL, type, field)
+#define COUNT(number, type, field) AT(number, ROW_COUNT, type, field)
+#define PART(number, read)                                                                     \
+    {                                                                                          \
+        number, ROW_PART, 0, 0, 0, read                                                        \
+    }
+#define LIST(number, kind, type, field, read)                                                  \
+    {                                                                                          \
+        number, kind, offsetof(type, field), offsetof(type, n_##field),                        \
+            sizeof *((type *)NULL)->field, read                                                \
+    }
+#define NAMES(number, type, field) LIST(number, ROW_NAMES, type, field, NULL)
+#define PARTS(number, type, field, read) LIST(number, ROW_PARTS, type, field, read)
+#define ROWS(table) (int)(sizeof(table) / sizeof *(table)), table
+enum { MOST_ROWS = 10 };
+
+/* Room for as many as there are. */
+static bool make_lists(tpi_onnx_model *m, tpi_span message, const char *what, int n,
+                       const row *rows, char *to)
+{
+    int counts[MOST_ROWS] = {0};
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    while (tpi_wire_next(&w, &f))
+        for (int i = 0; i < n; i++)
+            if (f.number == rows[i].number && ++counts[i] == INT32_MAX)
+                return malformed(m, what);
+    if (w.bad)
+        return malformed(m, what);
+    for (int i = 0; i < n; i++) {
+        if (rows[i].kind == ROW_COUNT)
+            memcpy(to + rows[i].at, &counts[i], sizeof counts[i]);
+        if (rows[i].kind <= ROW_COUNT)
+            continue;
+        void *list = tpi_onnx_take(m, (size_t)counts[i], rows[i].each);
+        if (!list)
+            return false;
+        memcpy(to + rows[i].at, &list, sizeof list);
+    }
+    return true;
+}
+
+/* The next element of a list. */
+static void *next_of(const row *r, char *to)
+{
+    char *list;
+    int n;
+    memcpy(&list, to + r->at, sizeof list);
+    memcpy(&n, to + r->count, sizeof n);
+    void *element = list + (size_t)n++ * r->each;
+    memcpy(to + r->count, &n, sizeof n);
+    return element;
+}
+
+static bool read_field(tpi_onnx_model *m, const tpi_field *f, const char *what, const row *r,
+                       char *to)
+{
+    tpi_span part;
+    switch (r->kind) {
+    case ROW_NAME:
+        return get_name(m, f, what, (void *)(to + r->at));
+    case ROW_INT:
+        return get_int(m, f, what, (void *)(to + r->at));
+    case ROW_SMALL:
+        return get_small(m, f, what, (void *)(to + r->at));
+    case ROW_PART:
+        return get_bytes(m, f, what, &part) && r->read(m, part, to);
+    case ROW_COUNT:
+        return true;
+    case ROW_NAMES:
+        return get_name(m, f, what, next_of(r, to));
+    case ROW_PARTS:
+        return get_bytes(m, f, what, &part) && r->read(m, part, next_of(r, to));
+    }
+    return false;
+}
+
+static bool read_message(tpi_onnx_model *m, tpi_span message, const char *what, int n,
+                         const row *rows, void *to)
+{
+    bool ok = true, lists = false;
+    for (int i = 0; i < n; i++)
+        lists |= rows[i].kind >= ROW_COUNT;
+    if (lists && !make_lists(m, message, what, n, rows, to))
+        return false;
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    while (ok && tpi_wire_next(&w, &f))
+        for (int i = 0; i < n && ok; i++)
+            if (f.number == rows[i].number)
+                ok = read_field(m, &f, what, &rows[i], to);
+    return ok && w.bad ? malformed(m, what) : ok;
+}
+
 /* ---- tensors ------------------------------------------------------------------------------------ */
 
 /* A decimal number, as external data has them for offset and length. */
@@ -154,22 +261,21 @@ static bool get_decimal(tpi_span s, int64_t *out)
 static bool read_external_entry(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t)
 {
     static const char what[] = "an entry of external data";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    tpi_span key = {0}, value = {0};
-    while (tpi_wire_next(&w, &f))
-        if ((f.number == TPI_PB_ENTRY_KEY && !get_name(m, &f, what, &key)) ||
-            (f.number == TPI_PB_ENTRY_VALUE && !get_name(m, &f, what, &value)))
-            return false;
-    if (w.bad)
-        return malformed(m, what);
+    typedef struct entry {
+        tpi_span key, value;
+    } entry;
+    static const row rows[] = {NAME(TPI_PB_ENTRY_KEY, entry, key),
+                               NAME(TPI_PB_ENTRY_VALUE, entry, value)};
+    entry e = {0};
+    if (!read_message(m, message, what, ROWS(rows), &e))
+        return false;
     bool ok = true;
-    if (tpi_span_is(key, "location"))
-        t->location = value;
-    else if (tpi_span_is(key, "offset"))
-        ok = get_decimal(value, &t->offset);
-    else if (tpi_span_is(key, "length"))
-        ok = get_decimal(value, &t->length);
+    if (tpi_span_is(e.key, "location"))
+        t->location = e.value;
+    else if (tpi_span_is(e.key, "offset"))
+        ok = get_decimal(e.value, &t->offset);
+    else if (tpi_span_is(e.key, "length"))
+        ok = get_decimal(e.value, &t->length);
     return ok ? true : malformed(m, what);
 }
 
@@ -253,8 +359,9 @@ static int type_of_field(uint32_t number)
     }
 }
 
-static bool read_attr(tpi_onnx_model *m, tpi_span message, tpi_onnx_attr *a)
+static bool read_attr(tpi_onnx_model *m, tpi_span message, void *to)
 {
+    tpi_onnx_attr *a = to;
     static const char what[] = "an attribute";
     *a = (tpi_onnx_attr){.message = message};
     tpi_wire w = tpi_wire_open(message);
@@ -290,41 +397,27 @@ static bool read_attr(tpi_onnx_model *m, tpi_span message, tpi_onnx_attr *a)
     return ok;
 }
 
-static bool read_node(tpi_onnx_model *m, tpi_span message, tpi_onnx_node *n)
+/* The default domain has two names. */
+static void set_domain(tpi_span *domain)
 {
-    static const char what[] = "a node";
-    static const uint32_t numbers[] = {TPI_PB_NODE_INPUT, TPI_PB_NODE_OUTPUT,
-                                       TPI_PB_NODE_ATTRIBUTE};
-    int counts[3];
-    if (!count_fields(m, message, what, 3, numbers, counts))
-        return false;
-    n->in = tpi_onnx_take(m, (size_t)counts[0], sizeof *n->in);
-    n->out = tpi_onnx_take(m, (size_t)counts[1], sizeof *n->out);
-    n->attrs = tpi_onnx_take(m, (size_t)counts[2], sizeof *n->attrs);
-    if (!n->in || !n->out || !n->attrs)
-        return false;
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span attr = {0};
-        if (f.number == TPI_PB_NODE_INPUT)
-            ok = get_name(m, &f, what, &n->in[n->n_in++]);
-        else if (f.number == TPI_PB_NODE_OUTPUT)
-            ok = get_name(m, &f, what, &n->out[n->n_out++]);
-        else if (f.number == TPI_PB_NODE_NAME)
-            ok = get_name(m, &f, what, &n->name);
-        else if (f.number == TPI_PB_NODE_OP_TYPE)
-            ok = get_name(m, &f, what, &n->op);
-        else if (f.number == TPI_PB_NODE_DOMAIN)
-            ok = get_name(m, &f, what, &n->domain);
-        else if (f.number == TPI_PB_NODE_OVERLOAD)
-            ok = get_name(m, &f, what, &n->overload);
-        else if (f.number == TPI_PB_NODE_ATTRIBUTE)
-            ok = get_bytes(m, &f, what, &attr) && read_attr(m, attr, &n->attrs[n->n_attrs++]);
-    }
-    if (tpi_span_is(n->domain, "ai.onnx"))
-        n->domain = (tpi_span){0};
+    if (tpi_span_is(*domain, "ai.onnx"))
+        *domain = (tpi_span){0};
+}
+
+static bool read_node(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {
+        NAMES(TPI_PB_NODE_INPUT, tpi_onnx_node, in),
+        NAMES(TPI_PB_NODE_OUTPUT, tpi_onnx_node, out),
+        NAME(TPI_PB_NODE_NAME, tpi_onnx_node, name),
+        NAME(TPI_PB_NODE_OP_TYPE, tpi_onnx_node, op),
+        NAME(TPI_PB_NODE_DOMAIN, tpi_onnx_node, domain),
+        NAME(TPI_PB_NODE_OVERLOAD, tpi_onnx_node, overload),
+        PARTS(TPI_PB_NODE_ATTRIBUTE, tpi_onnx_node, attrs, read_attr),
+    };
+    tpi_onnx_node *n = to;
+    const bool ok = read_message(m, message, "a node", ROWS(rows), n);
+    set_domain(&n->domain);
     return ok;
 }
 
@@ -382,80 +475,54 @@ bool tpi_onnx_next_text(tpi_onnx_list *l, tpi_span *value)
 
 /* ---- types ------------------------------------------------------------------------------------- */
 
-static bool read_dim(tpi_onnx_model *m, tpi_span message, tpi_onnx_size *d)
+/* One more axis of the shape. */
+static bool read_dim(tpi_onnx_model *m, tpi_span message, void *to)
 {
-    static const char what[] = "a dimension";
-    *d = (tpi_onnx_size){.value = -1};
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
+    static const row rows[] = {INT(TPI_PB_DIM_VALUE, tpi_onnx_size, value),
+                               NAME(TPI_PB_DIM_PARAM, tpi_onnx_size, param)};
+    tpi_onnx_info *info = to;
+    tpi_onnx_size d = {.value = -1};
     bool ok = true;
-    while (ok && tpi_wire_next(&w, &f))
-        if (f.number == TPI_PB_DIM_VALUE)
-            ok = get_int(m, &f, what, &d->value);
-        else if (f.number == TPI_PB_DIM_PARAM)
-            ok = get_name(m, &f, what, &d->param);
-    d->value = d->value < 0 ? -1 : d->value;
-    return ok && w.bad ? malformed(m, what) : ok;
+    if (info->rank < TP_MAX_RANK) {
+        ok = read_message(m, message, "a dimension", ROWS(rows), &d);
+        d.value = d.value < 0 ? -1 : d.value;
+        info->dims[info->rank] = d;
+    }
+    info->rank += info->rank <= TP_MAX_RANK;
+    return ok;
 }
 
-static bool read_shape(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+static bool read_shape(tpi_onnx_model *m, tpi_span message, void *to)
 {
-    static const char what[] = "a shape";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
+    static const row rows[] = {PART(TPI_PB_SHAPE_DIM, read_dim)};
+    tpi_onnx_info *info = to;
     info->has_shape = true;
     info->rank = 0;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span dim = {0};
-        if (f.number != TPI_PB_SHAPE_DIM)
-            continue;
-        ok = get_bytes(m, &f, what, &dim);
-        if (ok && info->rank < TP_MAX_RANK)
-            ok = read_dim(m, dim, &info->dims[info->rank]);
-        info->rank += info->rank <= TP_MAX_RANK;
-    }
-    return ok && w.bad ? malformed(m, what) : ok;
+    return read_message(m, message, "a shape", ROWS(rows), info);
 }
 
 static bool read_tensor_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
 {
-    static const char what[] = "a type";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span shape = {0};
-        if (f.number == TPI_PB_TENSOR_TYPE_ELEM_TYPE)
-            ok = get_small(m, &f, what, &info->type);
-        else if (f.number == TPI_PB_TENSOR_TYPE_SHAPE)
-            ok = get_bytes(m, &f, what, &shape) && read_shape(m, shape, info);
-    }
-    return ok && w.bad ? malformed(m, what) : ok;
+    static const row rows[] = {SMALL(TPI_PB_TENSOR_TYPE_ELEM_TYPE, tpi_onnx_info, type),
+                               PART(TPI_PB_TENSOR_TYPE_SHAPE, read_shape)};
+    return read_message(m, message, "a type", ROWS(rows), info);
 }
 
-static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info);
+static bool read_type(tpi_onnx_model *m, tpi_span message, void *to);
 
 /* The type of elements, which is a message in the one of an optional or a sequence. */
 static bool read_inner_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
 {
-    static const char what[] = "a type";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
+    static const row rows[] = {PART(TPI_PB_TYPE_INNER_ELEM_TYPE, read_type)};
     info->kind = 0;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span type = {0};
-        if (f.number == TPI_PB_TYPE_INNER_ELEM_TYPE)
-            ok = get_bytes(m, &f, what, &type) && read_type(m, type, info);
-    }
-    return ok && w.bad ? malformed(m, what) : ok;
+    return read_message(m, message, "a type", ROWS(rows), info);
 }
 
 /* A sequence may be in an optional, and a tensor in both; what is deeper is of some other kind. */
-static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+static bool read_type(tpi_onnx_model *m, tpi_span message, void *to)
 {
     static const char what[] = "a type";
+    tpi_onnx_info *info = to;
     tpi_wire w = tpi_wire_open(message);
     tpi_field f;
     bool ok = true;
@@ -477,152 +544,78 @@ static bool read_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
     return ok && w.bad ? malformed(m, what) : ok;
 }
 
-static bool read_info(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+static bool read_info(tpi_onnx_model *m, tpi_span message, void *to)
 {
-    static const char what[] = "an input or output";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span type = {0};
-        if (f.number == TPI_PB_VALUE_INFO_NAME)
-            ok = get_name(m, &f, what, &info->name);
-        else if (f.number == TPI_PB_VALUE_INFO_TYPE)
-            ok = get_bytes(m, &f, what, &type) && read_type(m, type, info);
-    }
-    return ok && w.bad ? malformed(m, what) : ok;
+    static const row rows[] = {NAME(TPI_PB_VALUE_INFO_NAME, tpi_onnx_info, name),
+                               PART(TPI_PB_VALUE_INFO_TYPE, read_type)};
+    return read_message(m, message, "an input or output", ROWS(rows), to);
 }
 
 /* ---- graphs, functions, the model ---------------------------------------------------------------- */
 
+static bool read_initializer(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    return tpi_onnx_tensor_read(m, message, to);
+}
+
 bool tpi_onnx_graph_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_graph *g)
 {
-    static const char what[] = "a graph";
-    static const uint32_t numbers[] = {TPI_PB_GRAPH_NODE, TPI_PB_GRAPH_INITIALIZER,
-                                       TPI_PB_GRAPH_INPUT, TPI_PB_GRAPH_OUTPUT,
-                                       TPI_PB_GRAPH_SPARSE_INITIALIZER};
-    int counts[5];
+    static const row rows[] = {
+        PARTS(TPI_PB_GRAPH_NODE, tpi_onnx_graph, nodes, read_node),
+        PARTS(TPI_PB_GRAPH_INITIALIZER, tpi_onnx_graph, inits, read_initializer),
+        PARTS(TPI_PB_GRAPH_INPUT, tpi_onnx_graph, inputs, read_info),
+        PARTS(TPI_PB_GRAPH_OUTPUT, tpi_onnx_graph, outputs, read_info),
+        COUNT(TPI_PB_GRAPH_SPARSE_INITIALIZER, tpi_onnx_graph, n_sparse),
+    };
     *g = (tpi_onnx_graph){0};
-    if (!count_fields(m, message, what, 5, numbers, counts))
-        return false;
-    g->n_sparse = counts[4];
-    g->nodes = tpi_onnx_take(m, (size_t)counts[0], sizeof *g->nodes);
-    g->inits = tpi_onnx_take(m, (size_t)counts[1], sizeof *g->inits);
-    g->inputs = tpi_onnx_take(m, (size_t)counts[2], sizeof *g->inputs);
-    g->outputs = tpi_onnx_take(m, (size_t)counts[3], sizeof *g->outputs);
-    if (!g->nodes || !g->inits || !g->inputs || !g->outputs)
-        return false;
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span part = {0};
-        if (f.number == TPI_PB_GRAPH_NODE)
-            ok = get_bytes(m, &f, what, &part) && read_node(m, part, &g->nodes[g->n_nodes++]);
-        else if (f.number == TPI_PB_GRAPH_INITIALIZER)
-            ok = get_bytes(m, &f, what, &part) &&
-                 tpi_onnx_tensor_read(m, part, &g->inits[g->n_inits++]);
-        else if (f.number == TPI_PB_GRAPH_INPUT)
-            ok = get_bytes(m, &f, what, &part) && read_info(m, part, &g->inputs[g->n_inputs++]);
-        else if (f.number == TPI_PB_GRAPH_OUTPUT)
-            ok = get_bytes(m, &f, what, &part) &&
-                 read_info(m, part, &g->outputs[g->n_outputs++]);
-    }
+    return read_message(m, message, "a graph", ROWS(rows), g);
+}
+
+static bool read_opset(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {NAME(TPI_PB_OPSET_DOMAIN, tpi_onnx_opset, domain),
+                               INT(TPI_PB_OPSET_VERSION, tpi_onnx_opset, version)};
+    tpi_onnx_opset *o = to;
+    const bool ok = read_message(m, message, "an operator set", ROWS(rows), o);
+    set_domain(&o->domain);
     return ok;
 }
 
-static bool read_opset(tpi_onnx_model *m, tpi_span message, tpi_onnx_opset *o)
+static bool read_function(tpi_onnx_model *m, tpi_span message, void *to)
 {
-    static const char what[] = "an operator set";
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f))
-        if (f.number == TPI_PB_OPSET_DOMAIN)
-            ok = get_name(m, &f, what, &o->domain);
-        else if (f.number == TPI_PB_OPSET_VERSION)
-            ok = get_int(m, &f, what, &o->version);
-    if (tpi_span_is(o->domain, "ai.onnx"))
-        o->domain = (tpi_span){0};
-    return ok && w.bad ? malformed(m, what) : ok;
+    static const row rows[] = {
+        NAME(TPI_PB_FUNCTION_NAME, tpi_onnx_function, name),
+        NAME(TPI_PB_FUNCTION_DOMAIN, tpi_onnx_function, domain),
+        NAME(TPI_PB_FUNCTION_OVERLOAD, tpi_onnx_function, overload),
+        NAMES(TPI_PB_FUNCTION_INPUT, tpi_onnx_function, in),
+        NAMES(TPI_PB_FUNCTION_OUTPUT, tpi_onnx_function, out),
+        NAMES(TPI_PB_FUNCTION_ATTRIBUTE, tpi_onnx_function, names),
+        PARTS(TPI_PB_FUNCTION_ATTRIBUTE_PROTO, tpi_onnx_function, attrs, read_attr),
+        PARTS(TPI_PB_FUNCTION_NODE, tpi_onnx_function, nodes, read_node),
+        PARTS(TPI_PB_FUNCTION_OPSET_IMPORT, tpi_onnx_function, opsets, read_opset),
+    };
+    tpi_onnx_function *fn = to;
+    const bool ok = read_message(m, message, "a function", ROWS(rows), fn);
+    set_domain(&fn->domain);
+    return ok;
 }
 
-static bool read_function(tpi_onnx_model *m, tpi_span message, tpi_onnx_function *fn)
+static bool read_model_graph(tpi_onnx_model *m, tpi_span message, void *to)
 {
-    static const char what[] = "a function";
-    static const uint32_t numbers[] = {
-        TPI_PB_FUNCTION_INPUT,           TPI_PB_FUNCTION_OUTPUT, TPI_PB_FUNCTION_ATTRIBUTE,
-        TPI_PB_FUNCTION_ATTRIBUTE_PROTO, TPI_PB_FUNCTION_NODE,   TPI_PB_FUNCTION_OPSET_IMPORT};
-    int counts[6];
-    if (!count_fields(m, message, what, 6, numbers, counts))
-        return false;
-    fn->in = tpi_onnx_take(m, (size_t)counts[0], sizeof *fn->in);
-    fn->out = tpi_onnx_take(m, (size_t)counts[1], sizeof *fn->out);
-    fn->names = tpi_onnx_take(m, (size_t)counts[2], sizeof *fn->names);
-    fn->attrs = tpi_onnx_take(m, (size_t)counts[3], sizeof *fn->attrs);
-    fn->nodes = tpi_onnx_take(m, (size_t)counts[4], sizeof *fn->nodes);
-    fn->opsets = tpi_onnx_take(m, (size_t)counts[5], sizeof *fn->opsets);
-    if (!fn->in || !fn->out || !fn->names || !fn->attrs || !fn->nodes || !fn->opsets)
-        return false;
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span part = {0};
-        if (f.number == TPI_PB_FUNCTION_NAME)
-            ok = get_name(m, &f, what, &fn->name);
-        else if (f.number == TPI_PB_FUNCTION_DOMAIN)
-            ok = get_name(m, &f, what, &fn->domain);
-        else if (f.number == TPI_PB_FUNCTION_OVERLOAD)
-            ok = get_name(m, &f, what, &fn->overload);
-        else if (f.number == TPI_PB_FUNCTION_INPUT)
-            ok = get_name(m, &f, what, &fn->in[fn->n_in++]);
-        else if (f.number == TPI_PB_FUNCTION_OUTPUT)
-            ok = get_name(m, &f, what, &fn->out[fn->n_out++]);
-        else if (f.number == TPI_PB_FUNCTION_ATTRIBUTE)
-            ok = get_name(m, &f, what, &fn->names[fn->n_names++]);
-        else if (f.number == TPI_PB_FUNCTION_ATTRIBUTE_PROTO)
-            ok = get_bytes(m, &f, what, &part) && read_attr(m, part, &fn->attrs[fn->n_attrs++]);
-        else if (f.number == TPI_PB_FUNCTION_NODE)
-            ok = get_bytes(m, &f, what, &part) && read_node(m, part, &fn->nodes[fn->n_nodes++]);
-        else if (f.number == TPI_PB_FUNCTION_OPSET_IMPORT)
-            ok = get_bytes(m, &f, what, &part) &&
-                 read_opset(m, part, &fn->opsets[fn->n_opsets++]);
-    }
-    if (tpi_span_is(fn->domain, "ai.onnx"))
-        fn->domain = (tpi_span){0};
-    return ok;
+    (void)to; /* it is m */
+    m->has_graph = true;
+    return tpi_onnx_graph_read(m, message, &m->graph);
 }
 
 static bool read_model(tpi_onnx_model *m, tpi_span message)
 {
-    static const char what[] = "the model";
-    static const uint32_t numbers[] = {TPI_PB_MODEL_OPSET_IMPORT, TPI_PB_MODEL_FUNCTIONS};
-    int counts[2];
-    if (!count_fields(m, message, what, 2, numbers, counts))
-        return false;
-    m->opsets = tpi_onnx_take(m, (size_t)counts[0], sizeof *m->opsets);
-    m->functions = tpi_onnx_take(m, (size_t)counts[1], sizeof *m->functions);
-    if (!m->opsets || !m->functions)
-        return false;
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span part = {0};
-        if (f.number == TPI_PB_MODEL_IR_VERSION)
-            ok = get_int(m, &f, what, &m->ir_version);
-        else if (f.number == TPI_PB_MODEL_OPSET_IMPORT)
-            ok =
-                get_bytes(m, &f, what, &part) && read_opset(m, part, &m->opsets[m->n_opsets++]);
-        else if (f.number == TPI_PB_MODEL_FUNCTIONS)
-            ok = get_bytes(m, &f, what, &part) &&
-                 read_function(m, part, &m->functions[m->n_functions++]);
-        else if (f.number == TPI_PB_MODEL_GRAPH)
-            ok = get_bytes(m, &f, what, &part) && tpi_onnx_graph_read(m, part, &m->graph) &&
-                 (m->has_graph = true);
-    }
-    return ok;
+    static const row rows[] = {
+        INT(TPI_PB_MODEL_IR_VERSION, tpi_onnx_model, ir_version),
+        PARTS(TPI_PB_MODEL_OPSET_IMPORT, tpi_onnx_model, opsets, read_opset),
+        PARTS(TPI_PB_MODEL_FUNCTIONS, tpi_onnx_model, functions, read_function),
+        PART(TPI_PB_MODEL_GRAPH, read_model_graph),
+    };
+    return read_message(m, message, "the model", ROWS(rows), m);
 }
 
 bool tpi_onnx_model_read(tpi_onnx_model *m, tp_ctx *ctx, tpi_span bytes, const char *folder)
