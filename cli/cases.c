@@ -290,7 +290,7 @@ static bool run_engine(running *r, tp_engine engine, const char *called,
                        tp_tensor *const *feeds, tp_tensor *const *want)
 {
     tp_tensor *out[MOST_PORTS] = {NULL};
-    const tp_compile_options opt = {.engine = engine, .freeze = engine == TP_ENGINE_C};
+    const tp_compile_options opt = {.engine = engine, .freeze = engine != TP_ENGINE_REFERENCE};
     tp_program *p = tp_graph_compile(r->graph, r->n_in, r->in, r->n_out, r->out, &opt);
     if (!p || tp_program_run(p, feeds, out) != TP_OK)
         return stop(r, CASE_FAILED, "%s: %s", called, cli_plain(tp_error_message(r->tp), NULL));
@@ -340,10 +340,12 @@ static bool run_data_set(running *r, const char *folder, const char *path)
 {
     tp_tensor *feeds[MOST_PORTS] = {NULL};
     values want = {.kind = "output"};
-    const bool ok = load_inputs(r, folder, path, feeds) && load_outputs(r, folder, &want) &&
-                    (!r->opt->reference ||
-                     run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want.tensors)) &&
-                    (!r->opt->c || run_engine(r, TP_ENGINE_C, "c", feeds, want.tensors));
+    const bool ok =
+        load_inputs(r, folder, path, feeds) && load_outputs(r, folder, &want) &&
+        (!r->opt->reference ||
+         run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want.tensors)) &&
+        (!r->opt->tiles || run_engine(r, TP_ENGINE_TILES, "tiles", feeds, want.tensors)) &&
+        (!r->opt->c || run_engine(r, TP_ENGINE_C, "c", feeds, want.tensors));
     tp_graph_free(r->graph);
     r->graph = NULL;
     return ok;

@@ -28,8 +28,8 @@ typedef struct case_result {
 } case_result;
 
 typedef struct case_options {
-    bool reference, c; /* engines */
-    double rtol, atol; /* negative: as ONNX's own runner */
+    bool reference, tiles, c; /* engines */
+    double rtol, atol;        /* negative: as ONNX's own runner */
 } case_options;
 
 /* Runs one in a context of its own. Prints nothing. */

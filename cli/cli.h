@@ -102,8 +102,7 @@ const char *cli_nearest(const char *word, int n, const char *const *names);
 /* --engine: the same choices everywhere. */
 typedef enum cli_engine { CLI_AUTO, CLI_REFERENCE, CLI_TILES, CLI_C } cli_engine;
 #define CLI_ENGINES "auto,reference,tiles,c"
-/* False: it is refused with a message. */
-bool cli_engine_of(int choice, tp_engine *engine);
+tp_engine cli_engine_of(int choice);
 
 /* ---- models and tensors ---------------------------------------------------------------------- */
 

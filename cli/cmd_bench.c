@@ -24,7 +24,7 @@ static const option options[] = {
     CLI_COUNT(runs, "runs", "N", 1, MOST_RUNS,
               "runs that are measured (as many as take 2 seconds)"),
     CLI_COUNT(threads, "threads", "N", 1, 4096, "threads: only 1 so far (1)"),
-    CLI_CHOICE(engine, "engine", "auto|reference|c", CLI_ENGINES,
+    CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "auto: what there is when compiling has ended (auto)"),
     CLI_SWITCH(json, "json", "one line of JSON"),
     CLI_OPTIONS_END,
@@ -260,7 +260,6 @@ static int run(int argc, char **argv)
     settings s = {.threads = 1};
     fixed_dims d = {0};
     texts operands;
-    tp_engine engine;
     int status;
     if (cli_parse(&cli_bench, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
@@ -269,8 +268,8 @@ static int run(int argc, char **argv)
                        "--threads %lld: tapir computes on one thread so far; --threads 1 is "
                        "all it takes",
                        (long long)s.threads);
-        else if (cli_engine_of(s.engine, &engine) && cli_dims(&s.dims, &d))
-            status = bench(&s, operands.v[0], &d, engine);
+        else if (cli_dims(&s.dims, &d))
+            status = bench(&s, operands.v[0], &d, cli_engine_of(s.engine));
     }
     cli_dims_free(&d);
     cli_parsed_free(&cli_bench, &s, &operands);

@@ -25,9 +25,9 @@ static const option options[] = {
                "made when it is not there"),
     CLI_CHOICE(format, "format", "npy|pb", "npy,pb", "of the files written (npy)"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
-    CLI_CHOICE(engine, "engine", "auto|reference|c", CLI_ENGINES,
-               "what computes: the model compiled to C; plain loops; auto\n"
-               "is C, or plain loops when there is no compiler (auto)"),
+    CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
+               "what computes: the model compiled to C; plain loops; vector\n"
+               "code without a compiler; auto: C if it can be had, or tiles (auto)"),
     CLI_OPTIONS_END,
 };
 
@@ -337,15 +337,14 @@ static int run(int argc, char **argv)
 {
     settings s = {0};
     texts operands;
-    tp_engine engine;
     int status;
     fixed_dims d = {0};
     if (cli_parse(&cli_run, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
-        if (cli_engine_of(s.engine, &engine) && cli_dims(&s.dims, &d)) {
+        if (cli_dims(&s.dims, &d)) {
             model m;
             if (model_open(&m, operands.v[0], &d, &s.inputs))
-                status = run_model(&s, &m, engine);
+                status = run_model(&s, &m, cli_engine_of(s.engine));
             else if (m.unread)
                 say_declared(&m);
             model_close(&m);

@@ -23,7 +23,7 @@ enum { MOST_JOBS = 256 };
 
 static const option options[] = {
     CLI_SWITCH(list, "list", "a line for every case, not only for those that do not pass"),
-    CLI_CHOICE(engine, "engine", "both|reference|c", "both,reference,tiles,c",
+    CLI_CHOICE(engine, "engine", "both|reference|tiles|c", "both,reference,tiles,c",
                "what computes them (both)"),
     CLI_COUNT(jobs, "jobs", "N", 1, MOST_JOBS, "cases at a time (one per processor)"),
     CLI_COUNT(timeout, "timeout", "SECONDS", 1, 1000000,
@@ -309,10 +309,12 @@ static int test_cases_all(const settings *s, const test_cases *cases)
     testing t = {.s = s, .cases = cases};
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     t.n_jobs = (int)(s->jobs ? s->jobs : cpus > MOST_JOBS ? MOST_JOBS : cpus > 1 ? cpus : 1);
-    t.opt = (case_options){.reference = s->engine != ENGINE_C,
-                           .c = s->engine != ENGINE_REFERENCE,
-                           .rtol = s->rtol,
-                           .atol = s->atol};
+    t.opt =
+        (case_options){.reference = s->engine == ENGINE_BOTH || s->engine == ENGINE_REFERENCE,
+                       .tiles = s->engine == ENGINE_TILES,
+                       .c = s->engine == ENGINE_BOTH || s->engine == ENGINE_C,
+                       .rtol = s->rtol,
+                       .atol = s->atol};
     t.results = calloc((size_t)cases->n + 1, sizeof *t.results);
     t.done = calloc((size_t)cases->n + 1, sizeof *t.done);
     bool ok = t.results && t.done;
@@ -343,11 +345,7 @@ static int run(int argc, char **argv)
     test_cases cases = {0};
     int status;
     const bool ok = cli_parse(&cli_test, argc, argv, &s, &operands, &status);
-    if (ok && s.engine == ENGINE_TILES) {
-        tp_engine engine;
-        cli_engine_of(CLI_TILES, &engine);
-        status = CLI_BAD;
-    } else if (ok) {
+    if (ok) {
         for (int i = 0; i < operands.n && !cases.failed; i++) {
             const int before = cases.n;
             cases_find(&cases, operands.v[i]);

@@ -379,6 +379,6 @@ void model_wait(model *m, tp_program *p)
     if (tp_program_wait(p) == TP_OK)
         return;
     cli_refuse_error(m->path, m->tp);
-    fputs("tapir: it is computed in plain loops, slowly\n", stderr);
+    fputs("tapir: it runs without one: slower, the same bits\n", stderr);
     tp_clear_error(m->tp);
 }

@@ -25,7 +25,7 @@ typedef struct tp_function_options {
     tp_engine
         engine; /* of the segments. AUTO: the eager kernels until the C program is there; C:
                          a segment that has one waits for its compiler, and stays eager when that
-                         fails (tp_function_wait tells); REFERENCE: plain loops */
+                         fails (tp_function_wait tells); REFERENCE, TILES: those */
     bool eager; /* the body runs eagerly, as with TAPIR_EAGER=1 */
     bool pure; /* a promise: the body need not run when what it would do is known. No C variable
                    that is set inside a branch or from a value read is used after that branch

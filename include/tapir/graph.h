@@ -103,10 +103,11 @@ TP_FN(tp_status, tp_graph_run, tp_graph *g, int n_feeds, const tp_feed *feeds, i
 #endif
 
 typedef enum tp_engine {
-    TP_ENGINE_AUTO,      /* the eager kernels at once, the C program when (if) it is compiled */
+    TP_ENGINE_AUTO,      /* tiles at once, the C program when (if) it is compiled */
     TP_ENGINE_REFERENCE, /* node by node, plain loops */
-    TP_ENGINE_C          /* a run waits for the C program; TP_E_COMPILER when it fails. What
+    TP_ENGINE_C,         /* a run waits for the C program; TP_E_COMPILER when it fails. What
                             cannot be one (tp_program_wait says why) is run node by node */
+    TP_ENGINE_TILES      /* fused kernels by the library's own vector code: no compiler */
 } tp_engine;
 
 typedef struct tp_compile_options {
@@ -129,7 +130,8 @@ TP_FN(tp_status, tp_program_run, tp_program *p, tp_tensor *const *feeds, tp_tens
 #define tp_program_run(...) tp_program_run_at(TP_PLACE, __VA_ARGS__)
 /* Waits for the compiler; TP_E_COMPILER and why, when there will be no C program. */
 TP_API tp_status tp_program_wait(tp_program *p);
-/* What the last run used: "eager", "reference" or "c". Static storage. */
+/* What the last run used: "c", "tiles", "reference", or "eager": node by node, when the NaN trap is
+ * set or the program can be run in no other way. Static storage. */
 TP_API const char *tp_program_engine(const tp_program *p);
 /* The C program's source. Lives as long as the program; NULL when it has none. */
 TP_API const char *tp_program_source(tp_program *p);

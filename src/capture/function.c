@@ -63,7 +63,7 @@ tp_function *tp_function_new_at(const char *file, int line, tp_ctx *tp, const ch
         tpi_fail_status(tp, at, what, TP_E_NULL, "the %s is NULL", name ? "body" : "name");
         return NULL;
     }
-    if (opt && (unsigned)opt->engine > TP_ENGINE_C) {
+    if (opt && (unsigned)opt->engine > TP_ENGINE_TILES) {
         tpi_fail_status(tp, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
         return NULL;
     }

@@ -376,7 +376,7 @@ static void start(tp_function *f, tpi_shared *p)
 {
     p->waits = false;
     f->stats.compilations++;
-    p->failed = !tpi_program_start_c(p->program, NULL);
+    p->failed = !tpi_program_start_c(p->program);
 }
 
 bool tpi_shared_ready(tp_function *f, tpi_shared *p)
@@ -387,7 +387,7 @@ bool tpi_shared_ready(tp_function *f, tpi_shared *p)
         start(f, p);
     if (p->waits || p->failed)
         return false;
-    if (f->options.engine == TP_ENGINE_REFERENCE) {
+    if (!tpi_has_compiler(f)) {
         p->ready = true;
     } else if (tpi_program_has_c(p->program, f->options.engine == TP_ENGINE_C ? -1 : 0)) {
         p->ready = true;
@@ -630,7 +630,7 @@ bool tpi_shared_wait(tp_function *f)
     for (tpi_shared *p = f->programs; p; p = p->next) {
         if (p->waits && !p->failed)
             start(f, p);
-        if (!p->failed && f->options.engine != TP_ENGINE_REFERENCE)
+        if (!p->failed && tpi_has_compiler(f))
             ok &= tpi_program_has_c(p->program, -1);
         ok &= !p->failed;
     }

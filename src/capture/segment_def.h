@@ -21,6 +21,11 @@ tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int
                            bool waits);
 /* Is it ready to run? */
 bool tpi_shared_ready(tp_function *f, tpi_shared *p);
+/* Are its programs compiled? Those of the other engines are ready when they are made. */
+static inline bool tpi_has_compiler(const tp_function *f)
+{
+    return f->options.engine == TP_ENGINE_AUTO || f->options.engine == TP_ENGINE_C;
+}
 
 typedef struct tpi_input {
     int32_t code;          /* as operands are numbered */

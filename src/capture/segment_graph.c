@@ -244,16 +244,17 @@ tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int
         tp_free(f->ctx, text);
         return NULL;
     }
-    const bool reference = f->options.engine == TP_ENGINE_REFERENCE;
-    *p = (tpi_shared){.next = f->programs, .text = text, .waits = waits && !reference};
+    *p = (tpi_shared){.next = f->programs, .text = text, .waits = waits && tpi_has_compiler(f)};
     p->program = compile(f, g, at, n_in, n_out,
-                         reference || waits ? TP_ENGINE_REFERENCE : TP_ENGINE_AUTO);
+                         p->waits              ? TP_ENGINE_TILES
+                         : tpi_has_compiler(f) ? TP_ENGINE_AUTO
+                                               : f->options.engine);
     f->programs = p;
     if (!p->program) {
         p->failed = true;
         return p;
     }
-    if (p->waits) /* until then by the eager kernels */
+    if (p->waits)
         p->program->engine = TP_ENGINE_AUTO;
     tpi_object_remove(&p->program->owned); /* the function owns it */
     f->stats.compilations += !p->waits;

@@ -1,7 +1,6 @@
 /* Programs: made of a graph for given names, and run. */
-#include "graph/program.h"
-
 #include "core/variable.h"
+#include "graph/tiles.h"
 #include "ir/body.h"
 #include "opt/pass.h"
 
@@ -32,6 +31,7 @@ static void program_free(tpi_owned *o)
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
         tpi_give_back(m, p->calls, (size_t)p->plan->all_kernels * sizeof *p->calls);
     }
+    tpi_tiles_free(p->tiles);
     tpi_plan_free(p->plan);
     if (p->source.mem)
         tpi_str_free(&p->source);
@@ -251,7 +251,10 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     }
     count_nodes(p, p->n_roots, p->roots);
     p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
-    return p->engine == TP_ENGINE_REFERENCE || tpi_program_start_c(p, skip);
+    if (p->engine == TP_ENGINE_REFERENCE)
+        return true;
+    return tpi_program_plan(p, skip) &&
+           (p->engine == TP_ENGINE_TILES || tpi_program_start_c(p));
 }
 
 tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_feeds,
@@ -271,7 +274,7 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
                         n < 1 ? "nothing is fetched" : "%d feeds", n_feeds);
         return NULL;
     }
-    if (opt && (unsigned)opt->engine > TP_ENGINE_C) {
+    if (opt && (unsigned)opt->engine > TP_ENGINE_TILES) {
         tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE, "%d is no engine",
                         (int)opt->engine);
         return NULL;
@@ -611,11 +614,16 @@ static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
     return true;
 }
 
-/* By the ops' plain loops, or by their kernels for eager use? */
-static const char *walker(const tp_program *p)
+/* Who runs it: the C program if it is loaded, else tiles; or node by node, by the ops' plain loops or,
+ * when that is not asked for, by their kernels for eager use. */
+static bool execute_by(tpi_session *s, bool c)
 {
-    return p->engine == TP_ENGINE_AUTO || (p->engine == TP_ENGINE_C && !p->build) ? "eager"
-                                                                                  : "reference";
+    tp_program *p = s->p;
+    const bool tiles = !c && p->tiles && !p->ctx->trap_nan;
+    const bool plain =
+        p->engine == TP_ENGINE_REFERENCE || (p->engine == TP_ENGINE_C && p->build);
+    p->used = c ? "c" : tiles ? "tiles" : plain ? "reference" : "eager";
+    return c || tiles ? tpi_execute_plan(s, c) : tpi_execute_reference(s);
 }
 
 static bool execute(tpi_session *s)
@@ -632,15 +640,13 @@ static bool execute(tpi_session *s)
     }
     const bool trap = p->ctx->trap_nan; /* it looks at every node */
     const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
-    const bool c =
-        p->engine != TP_ENGINE_REFERENCE && !trap && tpi_program_has_c(p, wait ? -1 : 0);
+    const bool c = !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
         tpi_fail_status(p->ctx, s->at, "tp_program_run", TP_E_COMPILER, "%s",
                         tpi_build_message(p->build));
         return false;
     }
-    p->used = c ? "c" : walker(p);
-    return c ? tpi_execute_c(s) : tpi_execute_reference(s);
+    return execute_by(s, c);
 }
 
 /* Hands the fetched values to the open scope; none of them when memory is out. */
@@ -729,9 +735,7 @@ bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tenso
         return false;
     if (tp_scope_begin(ctx) != TP_OK)
         return false;
-    p->used = p->entry ? "c" : walker(p);
-    const bool ok =
-        (p->entry ? tpi_execute_c(&s) : tpi_execute_reference(&s)) && detach_values(&s);
+    const bool ok = execute_by(&s, p->entry) && detach_values(&s);
     tp_scope_end(ctx);
     for (int i = 0; i < p->n_roots && !ok; i++) {
         tpi_unref(values[i]);
@@ -757,8 +761,9 @@ tp_status tp_program_wait(tp_program *p)
                                "it may refuse sizes that only a loop's run tells: the program "
                                "is run node by node");
     return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait", TP_E_COMPILER, "%s",
-                           p->build ? tpi_build_message(p->build)
-                                    : "the program is for the reference engine");
+                           p->build  ? tpi_build_message(p->build)
+                           : p->plan ? "the program is for the tile engine"
+                                     : "the program is for the reference engine");
 }
 
 const char *tp_program_engine(const tp_program *p)

@@ -23,9 +23,10 @@ struct tp_program {
     tp_tensor **roots; /* the fetched nodes, then the assign nodes */
     tpi_commit *commits;
     tp_engine engine;
-    const char *used; /* by the last run */
-    /* the C program; plan NULL: none was made */
-    tpi_plan *plan;
+    const char *used;        /* by the last run */
+    tpi_plan *plan;          /* NULL: it is run node by node */
+    struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
+    /* the C program */
     tpi_str source;
     const char *source_text;
     tpi_build *build;
@@ -36,7 +37,7 @@ struct tp_program {
     tpi_pack pack;
     /* at the sizes of the last run */
     bool checked; /* every op takes these sizes */
-    bool sized;   /* the C program's memory is for these sizes */
+    bool sized;   /* the plan's memory is for these sizes */
     int n_symbols;
     int64_t *symbols;  /* values; behind them the capacities (codegen/render.h) */
     int64_t *capacity; /* of late symbols: turns that there is memory for */
@@ -106,10 +107,16 @@ const tp_tensor *tpi_late_refuser(const tp_program *p);
 
 /* Compute s->values; false: the context's error tells, nothing has changed. */
 bool tpi_execute_reference(tpi_session *s);
-bool tpi_execute_c(tpi_session *s);
+bool tpi_execute_plan(tpi_session *s, bool c); /* by the C program, or by tiles */
 
-/* Renders the program and starts its compiler; false when memory is out. */
-bool tpi_program_start_c(tp_program *p, const char *skip);
+/* Plans the program's kernels, and makes ready to run them by tiles; false when memory is out. */
+bool tpi_program_plan(tp_program *p, const char *skip);
+/* Renders the plan and starts its compiler; false when memory is out. */
+bool tpi_program_start_c(tp_program *p);
+/* The kernels, run by the loaded program or by tiles. False: the context's error tells, or *full is
+ * the symbol whose loop takes more turns than there is memory for. */
+bool tpi_program_call(tpi_session *s, int *full);
+bool tpi_tiles_call(tpi_session *s, int *full);
 /* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
 bool tpi_program_has_c(tp_program *p, int wait_ms);
 /* Is it clear that it will never be? */
@@ -118,7 +125,7 @@ bool tpi_program_broken(const tp_program *p);
  * bytes and offset by the number in the program. False: too large for a number. */
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
                        int64_t *offset, int64_t *arena);
-/* Places the C program's buffers for the sizes of this run. False when out of memory. */
+/* Places the plan's buffers for the sizes of this run. False when out of memory. */
 bool tpi_program_resize(tp_program *p);
 
 #endif

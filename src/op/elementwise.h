@@ -19,6 +19,22 @@ static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type
     return k->row[e][type];
 }
 
+static inline tpi_row tpi_cast_row(const tp_ctx *ctx, int from, int to)
+{
+    const tpi_kernels *k = ctx->kernels;
+    while (!k->cast[from][to] && k->narrower)
+        k = k->narrower;
+    return k->cast[from][to];
+}
+
+/* How the elements of an elementwise node are computed: by rows of this machine, row[0] NULL when
+ * there are none; else one by one. */
+typedef struct tpi_element {
+    tpi_row row[TPI_N_ROWS];
+    tpi_scalar scalar;
+} tpi_element;
+tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node);
+
 /* Element by element, by plain loops: the oracle. */
 bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */

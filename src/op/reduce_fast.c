@@ -51,6 +51,23 @@ static const tpi_reduce int_columns[TPI_N_REDUCES][TP_N_DTYPES] = {
     [TPI_REDUCE_MIN] = { [TP_BOOL] = min_columns_bool, INTS(min,         columns)},
 };
 
+tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype)
+{
+    const int f = dtype == TP_F64;
+    if (dtype < TP_F32)
+        return (tpi_reducers){int_rows[code][dtype], int_columns[code][dtype]};
+    return (tpi_reducers){ctx->kernels->reduce_rows[code][f],
+                          ctx->kernels->reduce_columns[code][f]};
+}
+
+int tpi_reduction_code(const tpi_op *op)
+{
+    return op == &tpi_op_prod         ? TPI_REDUCE_PROD
+           : op == &tpi_op_reduce_max ? TPI_REDUCE_MAX
+           : op == &tpi_op_reduce_min ? TPI_REDUCE_MIN
+                                      : TPI_REDUCE_SUM;
+}
+
 /* ---- layouts -------------------------------------------------------------------------------------- */
 
 enum {
@@ -63,7 +80,7 @@ enum {
 typedef struct job {
     const tpi_reduction *d;
     tpi_team team;
-    tpi_reduce rows, columns;
+    tpi_reducers by;
     size_t size;
     int64_t n, stride; /* the innermost kept axis */
     char *room;        /* of copies or lanes; NULL: the kernel reads x where it lies */
@@ -129,15 +146,15 @@ static void reduce_by_lanes(const job *w, const char *x, int64_t n, char *y)
         const int64_t first = b * BLOCK, left = d->count - first;
         const int64_t count = left < BLOCK ? left : BLOCK;
         for (int64_t l = 0; l < lanes; l++)
-            w->columns(l < count ? (count - l - 1) / lanes + 1 : 0, n,
-                       x + (first + l) * s * size, lanes * s, lane + l * row);
+            w->by.columns(l < count ? (count - l - 1) / lanes + 1 : 0, n,
+                          x + (first + l) * s * size, lanes * s, lane + l * row);
         for (int64_t half = lanes / 2; half > 0; half /= 2)
-            w->columns(2, half * n, lane, half * n, lane);
+            w->by.columns(2, half * n, lane, half * n, lane);
         memcpy(block + b * row, lane, (size_t)row);
     }
     for (int64_t left = n_blocks; left > 1; left = (left + 1) / 2) {
         for (int64_t i = 0; i + 1 < left; i += 2)
-            w->columns(2, n, block + i * row, n, block + i / 2 * row);
+            w->by.columns(2, n, block + i * row, n, block + i / 2 * row);
         if (left % 2)
             memmove(block + left / 2 * row, block + (left - 1) * row, (size_t)row);
     }
@@ -162,9 +179,9 @@ static void line_part(void *env, size_t part)
     const char *x = l->x + from * w->stride * (int64_t)w->size;
     char *y = l->y + (size_t)from * w->size;
     if (n > 0 && d->by_lanes)
-        w->rows(n, d->count, x, w->stride, y);
+        w->by.rows(n, d->count, x, w->stride, y);
     else if (n > 0)
-        w->columns(d->count, n, x, d->reduced_s[0], y);
+        w->by.columns(d->count, n, x, d->reduced_s[0], y);
 }
 
 static void reduce_line(const job *w, const char *x, char *y)
@@ -186,9 +203,9 @@ static void reduce_line(const job *w, const char *x, char *y)
         }
         copy_group(w, from, n);
         if (d->by_lanes)
-            w->rows(n, d->count, w->room, d->count, to);
+            w->by.rows(n, d->count, w->room, d->count, to);
         else
-            w->columns(d->count, n, w->room, n, to);
+            w->by.columns(d->count, n, w->room, n, to);
     }
 }
 
@@ -226,11 +243,7 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
         .d = d, .team = {ctx->kernels, ctx->pool},
              .size = tp_dtype_size(d->dtype), .n = 1
     };
-    const bool is_float = d->dtype >= TP_F32;
-    const int f = d->dtype == TP_F64;
-    w.rows = is_float ? ctx->kernels->reduce_rows[d->code][f] : int_rows[d->code][d->dtype];
-    w.columns =
-        is_float ? ctx->kernels->reduce_columns[d->code][f] : int_columns[d->code][d->dtype];
+    w.by = tpi_reducers_of(ctx, d->code, d->dtype);
     const int outer = d->kept_rank > 0 ? d->kept_rank - 1 : 0;
     if (d->kept_rank > 0) {
         w.n = d->kept_n[outer];

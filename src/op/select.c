@@ -85,11 +85,7 @@ static bool cast_kernel(tpi_run *r)
 
 static bool cast_fast(tpi_run *r)
 {
-    const int from = r->in[0]->dtype, to = r->out->dtype;
-    const tpi_kernels *k = r->ctx->kernels;
-    while (!k->cast[from][to] && k->narrower)
-        k = k->narrower;
-    const tpi_row rows[TPI_N_ROWS] = {k->cast[from][to]};
+    const tpi_row rows[TPI_N_ROWS] = {tpi_cast_row(r->ctx, r->in[0]->dtype, r->out->dtype)};
     return rows[0] ? tpi_elem_rows(r, rows) : cast_kernel(r);
 }
 

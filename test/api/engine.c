@@ -105,7 +105,7 @@ static void goes_on_without(const place *pl, const char *compiler, const char *s
     for (int i = 1; i <= 3; i++) {
         wanted(2, i, want);
         assert_int_equal(run(tp, p, 2, got), TP_OK);
-        assert_string_equal(tp_program_engine(p), "eager");
+        assert_string_equal(tp_program_engine(p), "tiles");
         assert_memory_equal(got, want, sizeof got);
         if (wait && i == 1) {
             assert_int_equal(tp_program_wait(p), TP_E_COMPILER);

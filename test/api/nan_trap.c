@@ -98,8 +98,9 @@ static void programs(void **state)
     tp_name(tp_assign(w, tp_mul(w, y)), "step");
     tp_tensor *half = tp_mul(tp_scalar(tp, TP_F32, 0), tp_log(tp_mul(tp_tanh(y), y)));
     tp_name(half, "half");
-    static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_REFERENCE, TP_ENGINE_C};
-    for (int e = 0; e < 3; e++) {
+    static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_TILES, TP_ENGINE_REFERENCE,
+                                        TP_ENGINE_C};
+    for (int e = 0; e < 4; e++) {
         const tp_compile_options options = {.engine = engines[e]};
         tp_program *p = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("y", "step"), &options);
         assert_non_null(p);
@@ -107,7 +108,7 @@ static void programs(void **state)
         float before[4], after[4];
         tp_trap_nan(tp, true);
         assert_int_equal(tp_program_run(p, &good, out), TP_OK);
-        assert_string_equal(tp_program_engine(p), e == 0 ? "eager" : "reference");
+        assert_string_equal(tp_program_engine(p), e < 2 ? "eager" : "reference");
         const float with = (float)tp_item(out[0]);
         tp_assign(w, numbers(tp, 1, 2, 3, 4));
         assert_int_equal(tp_read(w, before, sizeof before), TP_OK);

@@ -6,6 +6,7 @@
 static const both_way ways[] = {
     {"eager",                   NULL,              {.eager = true},                 false},
     {"reference",               NULL,              {.engine = TP_ENGINE_REFERENCE}, false},
+    {"tiles",                   NULL,              {.engine = TP_ENGINE_TILES},     false},
     {"auto without a compiler", "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},      false},
     {"auto",                    NULL,              {.engine = TP_ENGINE_AUTO},      true },
     {"C",                       NULL,              {.engine = TP_ENGINE_C},         false},

@@ -15,10 +15,12 @@ static const both_way plain = {"eager", NULL, {.eager = true}, false};
 static const both_way ways[] = {
     {"reference",     NULL,              {.engine = TP_ENGINE_REFERENCE},                              false},
     {"kernels",       "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},                                   false},
+    {"tiles",         NULL,              {.engine = TP_ENGINE_TILES},                                  false},
     {"auto",          NULL,              {.engine = TP_ENGINE_AUTO},                                   true },
     {"C",             NULL,              {.engine = TP_ENGINE_C},                                      false},
     {"pure",          NULL,              {.engine = TP_ENGINE_REFERENCE, .pure = true},                false},
     {"pure kernels",  "/nonexistent/cc", {.engine = TP_ENGINE_AUTO, .pure = true},                     false},
+    {"pure tiles",    NULL,              {.engine = TP_ENGINE_TILES, .pure = true},                    false},
     {"pure, checked",
      NULL,                               {.engine = TP_ENGINE_REFERENCE, .pure = true, .check = true},
      false                                                                                                  },

@@ -26,10 +26,13 @@ static const way eager = {"eager", EAGER, TP_ENGINE_REFERENCE, NULL, NULL};
 static const way ways[] = {
     {"reference",                GRAPH,   TP_ENGINE_REFERENCE, NULL,  NULL                   },
     {"reference without passes", GRAPH,   TP_ENGINE_REFERENCE, NULL,  "fold,algebra,cse,fuse"},
-    {"kernels",                  GRAPH,   TP_ENGINE_AUTO,      no_cc, "cse"                  },
+    {"tiles",                    GRAPH,   TP_ENGINE_TILES,     NULL,  NULL                   },
+    {"tiles without fusion",     GRAPH,   TP_ENGINE_TILES,     NULL,  "cse,fuse"             },
     {"matched by reference",     MATCHED, TP_ENGINE_REFERENCE, NULL,  NULL                   },
     {"matched by kernels",       MATCHED, TP_ENGINE_AUTO,      no_cc, NULL                   },
+    {"matched by tiles",         MATCHED, TP_ENGINE_TILES,     NULL,  NULL                   },
     {"pure by reference",        PURE,    TP_ENGINE_REFERENCE, NULL,  NULL                   },
+    {"pure by tiles",            PURE,    TP_ENGINE_TILES,     NULL,  NULL                   },
     {"C",                        GRAPH,   TP_ENGINE_C,         NULL,  NULL                   },
     {"C without fusion",         GRAPH,   TP_ENGINE_C,         NULL,  "fuse"                 },
     {"auto",                     GRAPH,   TP_ENGINE_AUTO,      NULL,  NULL                   },
@@ -207,7 +210,10 @@ static void run_graph(bed *b, body_state *s)
         if (call == CALLS && b->way->waits && tp_program_wait(p) != TP_OK)
             note_error(b, "waiting");
     }
-    if (p && s->j->w->engine == TP_ENGINE_C && strcmp(tp_program_engine(p), "c") != 0)
+    const char *by = s->j->w->engine == TP_ENGINE_C       ? "c"
+                     : s->j->w->engine == TP_ENGINE_TILES ? "tiles"
+                                                          : NULL;
+    if (p && by && strcmp(tp_program_engine(p), by) != 0)
         say(b, "ran by %s", tp_program_engine(p));
 }
 
@@ -294,7 +300,9 @@ int main(int argc, char **argv)
     const bool compiler = system("cc --version > /dev/null 2>&1") == 0;
     for (int c = 0; c < n_block_cases; c++)
         for (int w = 0; w < N_WAYS; w++) {
-            const bool compiles = ways[w].engine != TP_ENGINE_REFERENCE && !ways[w].compiler;
+            const bool compiles =
+                (ways[w].engine == TP_ENGINE_AUTO || ways[w].engine == TP_ENGINE_C) &&
+                !ways[w].compiler;
             if ((only_case && strcmp(only_case, block_cases[c].name) != 0) ||
                 (only_way && strcmp(only_way, ways[w].name) != 0) ||
                 (only_c >= 0 && compiles != only_c) || (compiles && !compiler))

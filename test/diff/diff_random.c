@@ -1,7 +1,7 @@
 /* Random programs: eager, reference and C give the same bits, forward and backward, with passes
  * left out in turn.
  *
- *     diff_random [--seed N] [--count N] [--batch N]
+ *     diff_random [--seed N] [--count N] [--batch N] [--way NAME]
  *
  * Program i has seed N + i. Several share a graph, because a run of the compiler is what costs.
  * One that fails is made smaller and printed as IR text. */
@@ -35,6 +35,8 @@ typedef struct how {
 static const how ways[] = {
     {TP_ENGINE_REFERENCE, NULL,                    "reference"               },
     {TP_ENGINE_REFERENCE, "fold,algebra,cse",      "reference without passes"},
+    {TP_ENGINE_TILES,     NULL,                    "tiles"                   },
+    {TP_ENGINE_TILES,     "fuse,algebra,cse,fold", "tiles without passes"    },
     {TP_ENGINE_C,         NULL,                    "C"                       },
     {TP_ENGINE_C,         "fuse",                  "C without fuse"          },
     {TP_ENGINE_C,         "algebra",               "C without algebra"       },
@@ -42,7 +44,7 @@ static const how ways[] = {
     {TP_ENGINE_C,         "fold",                  "C without fold"          },
     {TP_ENGINE_C,         "fuse,algebra,cse,fold", "C without passes"        },
 };
-enum { N_WAYS = sizeof ways / sizeof *ways, N_ALWAYS = 3 };
+enum { N_WAYS = sizeof ways / sizeof *ways, N_ALWAYS = 5 };
 
 static int n_constant; /* programs whose sizes could not be symbols */
 
@@ -212,6 +214,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     uint64_t seed = 1;
     int count = 60, batch = 6, n_failed = 0, n_steps = 0;
+    const char *only = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--seed") == 0)
             seed = strtoull(argv[i + 1], NULL, 10);
@@ -219,6 +222,8 @@ int main(int argc, char **argv)
             count = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--batch") == 0)
             batch = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--way") == 0)
+            only = argv[i + 1];
     }
     batch = batch < 1 ? 1 : batch > MAX_BATCH ? MAX_BATCH : batch;
     for (int at = 0; at < count && n_failed < 5; at += batch) {
@@ -235,7 +240,8 @@ int main(int argc, char **argv)
         }
         for (int w = 0; w < N_WAYS; w++) {
             char why[600] = "";
-            if (count > 1 && w >= N_ALWAYS && (w - N_ALWAYS) != number % (N_WAYS - N_ALWAYS))
+            const bool turn = w < N_ALWAYS || w - N_ALWAYS == number % (N_WAYS - N_ALWAYS);
+            if (only ? strcmp(only, ways[w].text) != 0 : count > 1 && !turn)
                 continue;
             const program *wrong = first_wrong(b, &ways[w], why, sizeof why);
             if (wrong) {

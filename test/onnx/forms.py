@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Forms of operators that the upstream cases leave out, against plain NumPy.
 
-    forms.py ONNX_CASES [--engine reference|c] [--seed N] [--only NAME] [--keep FOLDER]
+    forms.py ONNX_CASES [--engine reference|tiles|c] [--seed N] [--only NAME] [--keep FOLDER]
 
 Models of one node are drawn at random and written as conformance cases, each with sizes that
 are known and with free ones, and the program ONNX_CASES runs them. What they have to give is

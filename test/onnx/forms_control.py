@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """If, Loop and Scan, nested at random, and Scan with a batch, against plain NumPy.
 
-    forms_control.py ONNX_CASES [--engine reference|c] [--seed N] [--only NAME] [--keep FOLDER]
+    forms_control.py ONNX_CASES [--engine reference|tiles|c] [--seed N] [--only NAME] [--keep FOLDER]
 
 Graphs are drawn and written as conformance cases, each with sizes that are known and with free
 ones, and the program ONNX_CASES runs them. What they have to give is found by going through the

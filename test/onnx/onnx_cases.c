@@ -1,7 +1,7 @@
 /* Runs the conformance cases of the shared data: a folder is a model, its inputs, and the outputs
  * that the upstream project recorded.
  *
- *     onnx_cases --engine reference|c [--every N] [--part PART] [--skips FILE] [--list] [CASE...]
+ *     onnx_cases --engine reference|tiles|c [--every N] [--part PART] [--skips FILE] [--list] [CASE...]
  *
  * CASE is a folder below onnx-backend-tests, such as node/test_add; none: all of them, or all of
  * PART (node, simple, pytorch-operator, light). The networks of light are run by the C executor
@@ -280,7 +280,7 @@ static int by_name(const void *a, const void *b)
 static int find_cases(const runner *r, const char *root, char **cases)
 {
     static const char *const parts[] = {"node", "simple", "pytorch-operator", "light"};
-    const size_t n_parts = r->engine == TP_ENGINE_C ? 4 : 3;
+    const size_t n_parts = r->engine == TP_ENGINE_REFERENCE ? 3 : 4;
     int n = 0;
     for (size_t k = 0; k < n_parts; k++) {
         if (r->part && strcmp(r->part, parts[k]) != 0)
@@ -346,6 +346,13 @@ static void judge(runner *r, const char *name, const char *why)
     fflush(stdout);
 }
 
+static tp_engine engine_named(const char *name)
+{
+    return strcmp(name, "c") == 0       ? TP_ENGINE_C
+           : strcmp(name, "tiles") == 0 ? TP_ENGINE_TILES
+                                        : TP_ENGINE_REFERENCE;
+}
+
 int main(int argc, char **argv)
 {
     static char *cases[MAX_CASES];
@@ -356,7 +363,7 @@ int main(int argc, char **argv)
     int n = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--engine") == 0 && i + 1 < argc)
-            r.engine = strcmp(argv[++i], "c") == 0 ? TP_ENGINE_C : TP_ENGINE_REFERENCE;
+            r.engine = engine_named(argv[++i]);
         else if (strcmp(argv[i], "--every") == 0 && i + 1 < argc)
             r.every = atoi(argv[++i]);
         else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc)

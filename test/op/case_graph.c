@@ -1,4 +1,4 @@
-/* Eager, reference and C program give the same bits. Many cases share one graph, because each
+/* Eager, reference, tiles and C program give the same bits. Many cases share one graph, because each
  * program costs a run of the compiler. */
 #include "case.h"
 
@@ -139,7 +139,9 @@ static void run(const batch *b, tp_graph *g, const char *how, const tp_compile_o
         blame(b, how);
     else
         compare(b, out, how);
-    const char *used = options->engine == TP_ENGINE_C ? "c" : "reference";
+    const char *used = options->engine == TP_ENGINE_C       ? "c"
+                       : options->engine == TP_ENGINE_TILES ? "tiles"
+                                                            : "reference";
     if (tp_error(tp) == TP_OK && strcmp(tp_program_engine(p), used) != 0)
         case_fail(b->o, b->cases[0], "%s ran on %s", how, tp_program_engine(p));
     tp_program_free(p);
@@ -196,6 +198,9 @@ static void run_batch(batch *b, int number)
     run(b, b->g, "reference", &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     run(b, b->g, "reference, no passes",
         &(tp_compile_options){.engine = TP_ENGINE_REFERENCE, .skip_passes = passes[4]});
+    run(b, b->g, "tiles", &(tp_compile_options){.engine = TP_ENGINE_TILES});
+    run(b, b->g, "tiles without fuse",
+        &(tp_compile_options){.engine = TP_ENGINE_TILES, .skip_passes = "fuse"});
     const int only =
         b->kind.wrapped ? number % (N_PASSES + 1) - 1 : -1; /* -1: with all passes */
     if (b->o->all || only < 0)

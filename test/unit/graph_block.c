@@ -40,7 +40,7 @@ static void expect_equal(const tp_tensor *a, const tp_tensor *b, const char *eng
 static void run_all(tp_ctx *tp, const sample *s, tp_engine engine, const char *skip, int n_sets,
                     tp_tensor *const *sets)
 {
-    static const char *const engines[] = {"auto", "reference", "c"};
+    static const char *const engines[] = {"auto", "reference", "c", "tiles"};
     tp_graph *g = tp_graph_new(tp);
     s->build(tp, g);
     assert_string_equal(tp_error_message(tp), "");
@@ -65,8 +65,8 @@ static void run_all(tp_ctx *tp, const sample *s, tp_engine engine, const char *s
         assert_true(tp->random_at == end);
         tp_scope_end(tp);
     }
-    if (engine == TP_ENGINE_C)
-        assert_string_equal(tp_program_engine(p), "c");
+    if (engine >= TP_ENGINE_C)
+        assert_string_equal(tp_program_engine(p), engines[engine]);
     tp_program_free(p);
 }
 
@@ -77,6 +77,8 @@ static void compare(tp_ctx *tp, const sample *s, int n_sets, tp_tensor *const *s
     run_all(tp, s, TP_ENGINE_REFERENCE, NULL, n_sets, sets);
     run_all(tp, s, TP_ENGINE_REFERENCE, skips[0], n_sets, sets);
     run_all(tp, s, TP_ENGINE_AUTO, NULL, n_sets, sets);
+    run_all(tp, s, TP_ENGINE_TILES, NULL, n_sets, sets);
+    run_all(tp, s, TP_ENGINE_TILES, "fuse", n_sets, sets);
     run_all(tp, s, TP_ENGINE_C, NULL, n_sets, sets);
     for (size_t i = 0; i < sizeof skips / sizeof *skips; i++)
         run_all(tp, s, TP_ENGINE_C, skips[i], n_sets, sets);

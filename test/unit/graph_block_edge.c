@@ -5,7 +5,8 @@
 #include <tapir/control.h>
 #include <tapir/tapir.h>
 
-static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_AUTO, TP_ENGINE_C};
+static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_AUTO, TP_ENGINE_TILES,
+                                    TP_ENGINE_C};
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
 static tp_program *compile(tp_graph *g, int n_feeds, const char *const *feeds, int n,

@@ -4,3 +4,4 @@ tapir bench linear.onnx --engine reference --runs 5 --dim batch=4 | sed "$number
 tapir bench linear.onnx --runs 5 --dim batch=4 --json | sed "$numbers"
 tapir bench linear.onnx --runs 7 --input x=x.npy --engine c --json | grep -o '"runs": 7\|"engine": "c"\|"gflop": [0-9.]*'
 tapir bench two.onnx --runs 3 --engine reference --json | grep -o '"engine": .*'
+tapir bench two.onnx --runs 3 --engine tiles --json | grep -o '"engine": .*'

@@ -1,0 +1,240 @@
+/* The tile executor: steps by kernel, each made for the sizes of the run when it is first reached. */
+#include "core/copy.h"
+#include "graph/tiles.h"
+#include "op/draw.h"
+
+#include <string.h>
+
+/* ---- calls and copies ---------------------------------------------------------------------------------- */
+
+/* Views of the operands and of the result (the last), and the attributes behind them. */
+typedef struct tpi_tile_call {
+    const tp_tensor *node;
+    size_t bytes; /* of all of this, in one block */
+    int n_in;
+    tp_tensor *views, **in;
+    int *buffer; /* by view; -1: only its sizes are read */
+    int64_t *offset;
+    void *attrs;
+} tpi_tile_call;
+
+static size_t up(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+static tpi_tile_call *call_alloc(tpi_mem *m, const tp_tensor *node)
+{
+    const size_t n = (size_t)node->n_in + 1;
+    const size_t views = up(sizeof(tpi_tile_call)), in = views + up(n * sizeof(tp_tensor)),
+                 buffer = in + up(n * sizeof(tp_tensor *)),
+                 offset = buffer + up(n * sizeof(int)),
+                 attrs = offset + up(n * sizeof(int64_t)),
+                 bytes = attrs + up(node->op->attrs_size);
+    char *p = tpi_take(m, bytes);
+    if (!p)
+        return NULL;
+    tpi_tile_call *c = (tpi_tile_call *)(void *)p;
+    *c = (tpi_tile_call){.node = node,
+                         .bytes = bytes,
+                         .n_in = node->n_in,
+                         .views = (tp_tensor *)(void *)(p + views),
+                         .in = (tp_tensor **)(void *)(p + in),
+                         .buffer = (int *)(void *)(p + buffer),
+                         .offset = (int64_t *)(void *)(p + offset),
+                         .attrs = p + attrs};
+    memset(c->views, 0, n * sizeof *c->views);
+    return c;
+}
+
+static void call_free(tpi_mem *m, tpi_tile_call *c)
+{
+    if (c)
+        tpi_give_back(m, c, c->bytes);
+}
+
+static void set_view(const tp_program *p, const tpi_plan *plan, tpi_tile_call *c, int i,
+                     const tp_tensor *t)
+{
+    const tpi_layout *l = &plan->values[t->index].layout;
+    const int buffer = plan->values[l->root].buffer;
+    tp_tensor *v = &c->views[i];
+    v->ctx = p->ctx;
+    v->refs = 1;
+    v->dtype = t->dtype;
+    v->rank = t->rank;
+    v->owned_at = -1;
+    tpi_program_shape(p, t, v->shape);
+    for (int a = 0; a < t->rank; a++)
+        v->stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
+    tpi_note_contiguous(v);
+    c->buffer[i] = buffer < 0 ? -1 : plan->first_buffer + buffer;
+    c->offset[i] = tpi_dim_eval_stride(p->graph->dims, l->offset, p->symbols) *
+                   (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+    c->in[i] = v;
+}
+
+static tpi_tile_call *call_new(const tp_program *p, const tpi_plan *plan, const tp_tensor *node)
+{
+    tpi_tile_call *c = call_alloc(&p->ctx->mem, node);
+    for (int i = 0; c && i <= node->n_in; i++)
+        set_view(p, plan, c, i, i < node->n_in ? node->in[i] : node);
+    if (c)
+        tpi_program_attrs(p, node, c->attrs);
+    return c;
+}
+
+static bool run_call(const tpi_session *s, tpi_tile_call *c)
+{
+    const tp_program *p = s->p;
+    const tp_tensor *t = c->node;
+    tp_tensor *out = &c->views[c->n_in];
+    for (int i = 0; i <= c->n_in; i++)
+        c->views[i].data =
+            c->buffer[i] < 0 ? NULL : (char *)p->pointers[c->buffer[i]] + c->offset[i];
+    if (t->op->kind == TPI_VIEW) {
+        tpi_copy_out(&c->views[0], out->data);
+        return true;
+    }
+    if (t->op == &tpi_op_random) {
+        const tpi_random_attrs placed = tpi_session_draw(s, t, tpi_count(out));
+        tpi_random_attrs *own = c->attrs;
+        own->seed = placed.seed;
+        own->at = placed.at;
+    }
+    tpi_run r = {.op = t->op,
+                 .ctx = p->ctx,
+                 .at = TPI_AT(t->file, t->line),
+                 .n_in = c->n_in,
+                 .in = c->in,
+                 .attrs = c->attrs,
+                 .out = out};
+    return tpi_run_op(&r);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------------- */
+
+static bool is_late_layout(const tp_program *p, const tpi_layout *l)
+{
+    bool late = tpi_dim_is_late(p, l->offset);
+    for (int a = 0; a < TP_MAX_RANK && !late; a++)
+        late = tpi_dim_is_late(p, l->stride[a]);
+    return late;
+}
+
+static bool is_late_step(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+{
+    const int only[] = {k->root}, *nodes = k->n_nodes ? k->nodes : only;
+    bool late = false;
+    for (int i = 0; i < (k->n_nodes ? k->n_nodes : 1) && p->n_late && !late; i++) {
+        const tp_tensor *t = plan->values[nodes[i]].node;
+        late = tpi_is_late(p, t) || is_late_layout(p, &plan->values[nodes[i]].layout);
+        for (int o = 0; o < t->n_in && !late; o++)
+            late = is_late_layout(p, &plan->values[t->in[o]->index].layout);
+    }
+    return late;
+}
+
+static void note_late(tpi_tiles *t, const tpi_plan *plan)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const tpi_section *s = plan->sections ? plan->sections[plan->kernels[i].root] : NULL;
+        t->steps[plan->first_kernel + i].late = is_late_step(t->p, plan, &plan->kernels[i]);
+        for (int k = 0; s && k < s->n_bodies; k++)
+            note_late(t, s->plan[k]);
+    }
+}
+
+bool tpi_tiles_new(tp_program *p)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const size_t bytes = (size_t)p->plan->all_kernels * sizeof(tpi_tile_step);
+    tpi_tiles *t = tpi_take(m, sizeof *t);
+    tpi_tile_step *steps = tpi_take(m, bytes);
+    if (!t || !steps) {
+        tpi_give_back(m, t, sizeof *t);
+        tpi_give_back(m, steps, bytes);
+        return false;
+    }
+    memset(steps, 0, bytes);
+    *t = (tpi_tiles){.p = p, .steps = steps, .full = -1};
+    note_late(t, p->plan);
+    p->tiles = t;
+    return true;
+}
+
+void tpi_tiles_free(tpi_tiles *t)
+{
+    if (!t)
+        return;
+    tpi_mem *m = &t->p->ctx->mem;
+    const int n = t->p->plan->all_kernels;
+    for (int i = 0; i < n; i++) {
+        tpi_nest_free(m, t->steps[i].nest);
+        call_free(m, t->steps[i].call);
+    }
+    tpi_give_back(m, t->steps, (size_t)n * sizeof *t->steps);
+    tpi_give_back(m, t->scratch, t->scratch_size);
+    tpi_give_back(m, t, sizeof *t);
+}
+
+/* The step for the sizes of this run. */
+static bool make_step(tpi_tiles *t, tpi_tile_step *step, const tpi_plan *plan,
+                      const tpi_kernel *k)
+{
+    tp_program *p = t->p;
+    tpi_mem *m = &p->ctx->mem;
+    tpi_nest_free(m, step->nest);
+    call_free(m, step->call);
+    step->nest = NULL;
+    step->call = NULL;
+    if (k->kind == TPI_KERNEL_LOOP)
+        step->nest = tpi_nest_new(p, plan, k);
+    else
+        step->call = call_new(p, plan, plan->graph->nodes[k->root]);
+    if (step->nest && step->nest->scratch > t->scratch_size) {
+        tpi_give_back(m, t->scratch, t->scratch_size);
+        t->scratch_size = step->nest->scratch;
+        t->scratch = tpi_take(m, t->scratch_size);
+        t->scratch_size = t->scratch ? t->scratch_size : 0;
+    }
+    const bool ok = step->call || (step->nest && step->nest->scratch <= t->scratch_size);
+    step->epoch = ok ? step->late ? t->bound : t->sized : 0;
+    return ok;
+}
+
+bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+{
+    tp_program *p = s->p;
+    tpi_tiles *t = p->tiles;
+    bool ok = true;
+    for (int i = 0; i < plan->n_kernels && ok; i++) {
+        const tpi_kernel *k = &plan->kernels[i];
+        tpi_tile_step *step = &t->steps[plan->first_kernel + i];
+        if (k->kind == TPI_KERNEL_BLOCK) {
+            ok = tpi_tiles_block(s, plan, plan->sections[k->root]);
+            continue;
+        }
+        if (step->epoch != (step->late ? t->bound : t->sized) && !make_step(t, step, plan, k)) {
+            tpi_no_memory(p->ctx, s->at, "tp_program_run");
+            return false;
+        }
+        if (step->nest)
+            tpi_nest_run(step->nest, p->pointers, t->scratch);
+        else
+            ok = run_call(s, step->call);
+    }
+    return ok;
+}
+
+bool tpi_tiles_call(tpi_session *s, int *full)
+{
+    tp_program *p = s->p;
+    tpi_tiles *t = p->tiles;
+    t->full = -1;
+    t->bound++; /* until the loops have run, their turns are the most that there is memory for */
+    const bool ok = tpi_tiles_run(s, p->plan);
+    *full = t->full;
+    p->stats.arena_bytes = p->arena_bytes + (int64_t)t->scratch_size;
+    return ok;
+}

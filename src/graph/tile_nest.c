@@ -1,0 +1,703 @@
+/* From a loop nest of the plan to instructions over tiles.
+ *
+ * The axes of the iteration space are put in the order kept, reduced, and joined where they run on in
+ * every operand. Then a tile is
+ *
+ *     elementwise   [chunk, inner axes]             some steps of one axis and all axes inside it
+ *     rows          [chunk of rows, reduced axes]   the last axis is reduced
+ *     columns       [reduced axes, chunk, inner]    it is kept
+ *
+ * A full value is an array of the tile's shape, a row value one of its kept part. Every node becomes
+ * an instruction in program order, which is an order in which all that it reads is there. Operands
+ * in memory are read where they lie when that is an array of the tile's shape, taken as one number
+ * when they are the same all over it, and gathered otherwise. */
+#include "graph/tiles.h"
+#include "op/reduction.h"
+
+#include <string.h>
+
+enum {
+    TILE = 2048,      /* elements of a tile, when nothing asks for more */
+    LONG_ROW = 512,   /* rows from this length on are tiles of their own */
+    FEW_COLUMNS = 64, /* columns of a tile at least */
+    MAX_ALIGN = 64
+};
+
+/* An operand in memory, as a full value or a row value reads it. */
+typedef struct reading {
+    const tpi_value *root;
+    bool wide;
+    int64_t offset, stride[TP_MAX_RANK]; /* elements, over the axes in their new order */
+    int slot;                            /* once it is there; 0: not yet */
+    bool scalar;
+} reading;
+
+/* A value of the nest: where it is, and what will still read it. */
+typedef struct held {
+    int slot, spread; /* of a row value: spread over the tile; 0: not yet */
+    int uses, wide_uses;
+} held;
+
+typedef struct builder {
+    const tp_program *p;
+    const tpi_plan *plan;
+    const tpi_kernel *k;
+    tpi_nest *n;
+    int rank, kept; /* axes; the first of them are kept */
+    int64_t size[TP_MAX_RANK], out_stride[TP_MAX_RANK];
+    int order[TP_MAX_RANK];
+    int chunk_axis; /* -1: none */
+    bool aliased;   /* the result is written over an operand */
+    reading *reads; /* by operand, in the order of the nodes */
+    int n_reads;
+    held *held; /* by node */
+    int *free;  /* slots of scratch that nothing reads any more */
+    size_t *free_bytes;
+    int n_free;
+} builder;
+
+static const tpi_value *value_at(const builder *b, int i)
+{
+    return &b->plan->values[b->k->nodes[i]];
+}
+
+static size_t size_of(const tp_tensor *t)
+{
+    return tp_dtype_size((tp_dtype)t->dtype);
+}
+
+static int64_t stride_now(const builder *b, int64_t stride)
+{
+    return tpi_dim_eval_stride(b->plan->graph->dims, stride, b->p->symbols);
+}
+
+/* The position in the nest of the value that operand o of v is; -1: it comes from elsewhere. */
+static int inner_operand(const builder *b, const tpi_value *v, int o)
+{
+    const tpi_value *x = &b->plan->values[v->node->in[o]->index];
+    const int root = x->layout.root;
+    if (b->plan->values[root].kernel != v->kernel)
+        return -1;
+    int low = 0, high = b->k->n_nodes - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (b->k->nodes[middle] < root)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static const tpi_value *memory_of(const builder *b, const tpi_value *v, int o)
+{
+    return &b->plan->values[b->plan->values[v->node->in[o]->index].layout.root];
+}
+
+/* ---- axes -------------------------------------------------------------------------------------------- */
+
+static void read_operand(builder *b, const tpi_value *v, int o)
+{
+    reading *r = &b->reads[b->n_reads++];
+    tpi_layout l;
+    int64_t over[TP_MAX_RANK];
+    *r = (reading){.root = memory_of(b, v, o),
+                   .wide = !v->row || v->node->op->kind == TPI_REDUCE};
+    if (inner_operand(b, v, o) >= 0 || r->root->place == TPI_AT_LITERAL) {
+        r->root = NULL;
+        return;
+    }
+    tpi_operand_layout(b->plan, v->node, o, &l);
+    if (v->node->op->kind == TPI_REDUCE)
+        memcpy(over, l.stride, sizeof over);
+    else
+        tpi_domain_strides(b->k, v, l.stride, over);
+    for (int a = 0; a < b->rank; a++)
+        r->stride[a] = b->size[a] == 1 ? 0 : stride_now(b, over[b->order[a]]);
+    r->offset = stride_now(b, l.offset);
+    b->aliased |= r->root->over >= 0;
+}
+
+/* The iteration space at the sizes of this run, and what is read in it. */
+static void find_space(builder *b)
+{
+    const tpi_kernel *k = b->k;
+    const tpi_value *root = &b->plan->values[k->root];
+    int64_t out[TP_MAX_RANK];
+    tpi_domain_strides(k, root, root->layout.stride, out);
+    for (int pass = 0; pass < 2; pass++)
+        for (int a = 0; a < k->rank; a++)
+            if ((int)((k->reduced >> a) & 1) == pass) {
+                b->kept += !pass;
+                b->size[b->rank] = tpi_program_size(b->p, k->shape[a]);
+                b->out_stride[b->rank] = stride_now(b, out[a]);
+                b->order[b->rank++] = a;
+            }
+    for (int i = 0; i < k->n_nodes; i++)
+        for (int o = 0; o < value_at(b, i)->node->n_in; o++)
+            read_operand(b, value_at(b, i), o);
+}
+
+static void drop_axis(builder *b, int a)
+{
+    b->rank--;
+    b->kept -= a < b->kept;
+    for (int i = a; i < b->rank; i++) {
+        b->size[i] = b->size[i + 1];
+        b->out_stride[i] = b->out_stride[i + 1];
+        for (int k = 0; k < b->n_reads; k++)
+            b->reads[k].stride[i] = b->reads[k].stride[i + 1];
+    }
+}
+
+static bool runs_on(const builder *b, int a, const int64_t *stride)
+{
+    return stride[a] == stride[a + 1] * b->size[a + 1];
+}
+
+/* Drops axes of size 1; axis a takes the next one in where nobody sees where that ends. */
+static void join_axes(builder *b)
+{
+    for (int a = b->rank - 1; a >= 0; a--)
+        if (b->size[a] == 1)
+            drop_axis(b, a);
+    for (int a = b->rank - 2; a >= 0; a--) {
+        bool joins = a + 1 != b->kept && runs_on(b, a, b->out_stride);
+        for (int i = 0; i < b->n_reads && joins; i++)
+            joins = !b->reads[i].root || runs_on(b, a, b->reads[i].stride);
+        if (!joins)
+            continue;
+        b->size[a + 1] *= b->size[a];
+        drop_axis(b, a);
+    }
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------------- */
+
+static void add_axes(const builder *b, tpi_tile_box *box, int from, int end)
+{
+    for (int a = from; a < end; a++) {
+        if (a == b->chunk_axis)
+            box->chunked = box->rank;
+        box->n[box->rank++] = a == b->chunk_axis ? b->n->chunk : b->size[a];
+    }
+}
+
+/* The outermost kept axis of which a step, with all axes inside it, fits a tile. */
+static void choose_chunk(builder *b, int64_t per_step, int64_t tile, int innermost)
+{
+    tpi_nest *n = b->n;
+    n->per_chunk = 1;
+    b->chunk_axis = b->kept - 1;
+    while (b->chunk_axis > innermost && n->per_chunk * b->size[b->chunk_axis] * per_step < tile)
+        n->per_chunk *= b->size[b->chunk_axis--];
+    n->n_chunk = b->chunk_axis < 0 ? 1 : b->size[b->chunk_axis];
+    const int64_t step = n->per_chunk * per_step;
+    n->chunk = step >= tile ? 1 : tile / (step > 0 ? step : 1);
+    n->chunk = n->chunk > n->n_chunk ? n->n_chunk : n->chunk;
+}
+
+static void choose_tile(builder *b)
+{
+    tpi_nest *n = b->n;
+    const tpi_kernel *k = b->k;
+    n->per_full = 1;
+    for (int a = 0; a < b->rank; a++) {
+        n->empty |= a < b->kept && b->size[a] == 0;
+        n->per_full *= a < b->kept ? 1 : b->size[a];
+    }
+    n->box[0].chunked = n->box[1].chunked = -1;
+    if (n->empty)
+        return;
+    const bool rows = k->reduced || k->n_reductions;
+    n->columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
+    if (n->columns) {
+        const int64_t most = TILE * 4;
+        choose_chunk(b, n->per_full,
+                     n->per_full * FEW_COLUMNS > most ? n->per_full * FEW_COLUMNS : most, 0);
+        add_axes(b, &n->box[1], b->kept, b->rank);
+    } else if (rows) {
+        choose_chunk(b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, b->kept - 1);
+    } else {
+        choose_chunk(b, 1, TILE, 0);
+    }
+    const int first = b->chunk_axis < 0 ? 0 : b->chunk_axis;
+    add_axes(b, &n->box[0], first, b->kept);
+    add_axes(b, &n->box[1], first, n->columns ? b->kept : b->rank);
+    n->n_outer = first;
+    memcpy(n->outer, b->size, sizeof(int64_t) * (size_t)first);
+}
+
+/* Strides of memory over the axes of a box. */
+static void box_strides(const builder *b, bool wide, const int64_t *stride, int64_t *out)
+{
+    const int first = b->n->n_outer;
+    int at = 0;
+    for (int a = b->kept; a < b->rank && wide && b->n->columns; a++)
+        out[at++] = stride[a];
+    for (int a = first; a < b->kept; a++)
+        out[at++] = stride[a];
+    for (int a = b->kept; a < b->rank && wide && !b->n->columns; a++)
+        out[at++] = stride[a];
+}
+
+/* ---- slots ---------------------------------------------------------------------------------------------- */
+
+static int new_slot(builder *b, tpi_tile_slot s)
+{
+    b->n->slots[b->n->n_slots] = s;
+    return b->n->n_slots++;
+}
+
+static int fixed_slot(builder *b, const void *p)
+{
+    return new_slot(b, (tpi_tile_slot){.buffer = TPI_TILE_FIXED, .fixed = p});
+}
+
+/* Memory of a node of the plan, at strides over the axes. */
+static int memory_slot(builder *b, const tpi_value *root, int64_t offset, const int64_t *stride)
+{
+    const tpi_value *holder = root->over < 0 ? root : &b->plan->values[root->over];
+    const int64_t size = (int64_t)size_of(root->node);
+    tpi_tile_slot s = {.buffer = b->plan->first_buffer + holder->buffer,
+                       .offset = offset * size};
+    bool moves = false;
+    for (int a = 0; a < b->n->n_outer; a++) {
+        s.step[a] = stride[a] * size;
+        moves |= s.step[a] != 0;
+    }
+    s.chunk = b->chunk_axis < 0 ? 0 : stride[b->chunk_axis] * size;
+    if (moves || s.chunk != 0)
+        b->n->moving[b->n->n_moving++] = b->n->n_slots;
+    return new_slot(b, s);
+}
+
+static bool stands_still(const builder *b, int slot)
+{
+    bool still = true;
+    for (int i = 0; i < b->n->n_moving && still; i++)
+        still = b->n->moving[i] != slot;
+    return still;
+}
+
+static size_t scratch_bytes(const builder *b, bool wide, size_t size)
+{
+    const tpi_nest *n = b->n;
+    const int64_t count = n->chunk * n->per_chunk * (wide ? n->per_full : 1);
+    return ((size_t)count * size + MAX_ALIGN - 1) / MAX_ALIGN * MAX_ALIGN;
+}
+
+/* `fresh`: for what is done once, so that nothing else is ever there. */
+static int take_scratch(builder *b, bool fresh, bool wide, size_t size)
+{
+    const size_t bytes = scratch_bytes(b, wide, size);
+    for (int i = b->n_free - 1; i >= 0 && !fresh; i--)
+        if (b->free_bytes[i] == bytes) {
+            const int slot = b->free[i];
+            b->n_free--;
+            b->free[i] = b->free[b->n_free];
+            b->free_bytes[i] = b->free_bytes[b->n_free];
+            return slot;
+        }
+    const int64_t at = (int64_t)b->n->scratch;
+    b->n->scratch += bytes;
+    return new_slot(b, (tpi_tile_slot){.buffer = TPI_TILE_SCRATCH, .offset = at});
+}
+
+static void free_scratch(builder *b, int slot, bool wide, size_t size)
+{
+    b->free[b->n_free] = slot;
+    b->free_bytes[b->n_free++] = scratch_bytes(b, wide, size);
+}
+
+/* Those that are done once come first, and nothing that they read is computed. */
+static tpi_tile_op *add_op(builder *b, bool once)
+{
+    tpi_nest *n = b->n;
+    if (once) {
+        memmove(n->ops + n->n_once + 1, n->ops + n->n_once,
+                (size_t)(n->n_ops - n->n_once) * sizeof *n->ops);
+        n->n_ops++;
+        return &n->ops[n->n_once++];
+    }
+    return &n->ops[n->n_ops++];
+}
+
+/* ---- operands ---------------------------------------------------------------------------------------------- */
+
+/* One operand of an instruction; `owned` scratch is given back after it. */
+typedef struct operand {
+    int slot;
+    bool scalar, owned;
+} operand;
+
+/* A number of the text. */
+static int literal_slot(builder *b, const tpi_value *v)
+{
+    const tp_tensor *t = v->node;
+    if (t->op->kind != TPI_SHAPE)
+        return fixed_slot(b, t->in[0]->data);
+    const tpi_list *axes = t->attrs;
+    int64_t count = 1, *number = &b->n->numbers[b->n->n_numbers++];
+    for (int64_t i = 0; i < axes->n; i++)
+        count *= tpi_program_size(b->p, t->in[0]->shape[axes->v[i]]);
+    tpi_cast_scalar(TP_I64, (tp_dtype)t->dtype)(number, &count, NULL, NULL);
+    return fixed_slot(b, number);
+}
+
+/* Are the elements of a box an array of its shape, or all the same one? */
+static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool *flat,
+                        bool *same)
+{
+    int64_t s[TP_MAX_RANK], step = 1;
+    const tpi_tile_box *box = &b->n->box[wide];
+    box_strides(b, wide, stride, s);
+    *flat = *same = true;
+    for (int i = box->rank - 1; i >= 0; i--) {
+        if (box->n[i] == 1)
+            continue;
+        *flat &= s[i] == step;
+        *same &= s[i] == 0;
+        step *= box->n[i];
+    }
+    if (wide && b->n->columns && b->n->chunk < b->n->n_chunk) /* the last one is narrower */
+        *flat &= b->n->per_full == 1;
+}
+
+static int add_box(builder *b, bool wide, const int64_t *stride)
+{
+    box_strides(b, wide, stride, b->n->boxes[b->n->n_boxes]);
+    return b->n->n_boxes++;
+}
+
+static bool same_reading(const builder *b, const reading *x, const reading *y)
+{
+    return x->root == y->root && x->wide == y->wide && x->offset == y->offset &&
+           memcmp(x->stride, y->stride, sizeof(int64_t) * (size_t)b->rank) == 0;
+}
+
+/* Brings a reading into the form in which instructions take it. Gathered ones stay to the end. */
+static operand load(builder *b, int number)
+{
+    reading *r = &b->reads[number];
+    for (int i = 0; i < number && !r->slot; i++)
+        if (b->reads[i].slot && same_reading(b, r, &b->reads[i])) {
+            r->slot = b->reads[i].slot;
+            r->scalar = b->reads[i].scalar;
+        }
+    if (r->slot)
+        return (operand){r->slot, r->scalar, false};
+    bool flat, same;
+    look_at_box(b, r->wide, r->stride, &flat, &same);
+    r->slot = memory_slot(b, r->root, r->offset, r->stride);
+    r->scalar = same && !flat;
+    if (flat || same)
+        return (operand){r->slot, r->scalar, false};
+    const size_t size = size_of(r->root->node);
+    const int from = r->slot;
+    const bool once = stands_still(b, from);
+    r->slot = take_scratch(b, once, r->wide, size);
+    *add_op(b, once) = (tpi_tile_op){.kind = TPI_TILE_GATHER,
+                                     .wide = r->wide,
+                                     .size = (uint8_t)size,
+                                     .y = r->slot,
+                                     .a = from,
+                                     .box = add_box(b, r->wide, r->stride)};
+    return (operand){r->slot, false, false};
+}
+
+/* A row value as an operand of full ones. */
+static operand spread(builder *b, int at)
+{
+    held *h = &b->held[at];
+    const tp_tensor *t = value_at(b, at)->node;
+    if (b->n->chunk * b->n->per_chunk == 1)
+        return (operand){h->slot, b->n->per_full != 1, false};
+    if (!h->spread) {
+        h->spread = take_scratch(b, false, true, size_of(t));
+        *add_op(b, false) = (tpi_tile_op){
+            .kind = TPI_TILE_SPREAD, .size = (uint8_t)size_of(t), .y = h->spread, .a = h->slot};
+    }
+    return (operand){h->spread, false, false};
+}
+
+/* `number`: of the operand among all of the nest. */
+static operand take_operand(builder *b, const tpi_value *v, int o, int number)
+{
+    const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
+    const int inner = inner_operand(b, v, o);
+    if (inner >= 0)
+        return wide && value_at(b, inner)->row ? spread(b, inner)
+                                               : (operand){b->held[inner].slot, false, false};
+    if (b->reads[number].root)
+        return load(b, number);
+    return (operand){literal_slot(b, memory_of(b, v, o)), true, false};
+}
+
+/* The one number as an array of the tile's shape. */
+static operand filled(builder *b, operand x, bool wide, size_t size)
+{
+    const bool fixed =
+        b->n->slots[x.slot].buffer != TPI_TILE_SCRATCH && stands_still(b, x.slot);
+    const operand y = {take_scratch(b, fixed, wide, size), false, !fixed};
+    *add_op(b, fixed) = (tpi_tile_op){
+        .kind = TPI_TILE_FILL, .wide = wide, .size = (uint8_t)size, .y = y.slot, .a = x.slot};
+    return y;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+
+static void count_uses(builder *b)
+{
+    for (int i = 0; i < b->k->n_nodes; i++) {
+        const tpi_value *v = value_at(b, i);
+        const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
+        for (int o = 0; o < v->node->n_in; o++) {
+            const int x = inner_operand(b, v, o);
+            if (x < 0)
+                continue;
+            b->held[x].uses++;
+            b->held[x].wide_uses += wide && value_at(b, x)->row;
+        }
+    }
+}
+
+/* What v was the last to read is free again. */
+static void release_operands(builder *b, const tpi_value *v)
+{
+    const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
+    for (int o = 0; o < v->node->n_in; o++) {
+        const int at = inner_operand(b, v, o);
+        if (at < 0)
+            continue;
+        held *h = &b->held[at];
+        const tpi_value *x = value_at(b, at);
+        const size_t size = size_of(x->node);
+        if (--h->uses == 0)
+            free_scratch(b, h->slot, !x->row, size);
+        if (wide && x->row && --h->wide_uses == 0 && h->spread)
+            free_scratch(b, h->spread, true, size);
+    }
+}
+
+/* Where the value of a node goes; *late: to be moved to the result's memory afterwards. */
+static int result_slot(builder *b, int i, bool *late)
+{
+    const tpi_value *v = value_at(b, i);
+    bool flat, same;
+    *late = false;
+    if (b->k->nodes[i] != b->k->root)
+        return take_scratch(b, false, !v->row, size_of(v->node));
+    look_at_box(b, !v->row, b->out_stride, &flat, &same);
+    *late = !flat || b->aliased;
+    return *late ? take_scratch(b, false, !v->row, size_of(v->node))
+                 : memory_slot(b, v, 0, b->out_stride);
+}
+
+static void store_late(builder *b, int i, int from)
+{
+    const tpi_value *v = value_at(b, i);
+    const int to = memory_slot(b, v, 0, b->out_stride);
+    *add_op(b, false) = (tpi_tile_op){.kind = TPI_TILE_SCATTER,
+                                      .wide = !v->row,
+                                      .size = (uint8_t)size_of(v->node),
+                                      .y = to,
+                                      .a = from,
+                                      .box = add_box(b, !v->row, b->out_stride)};
+}
+
+/* A row kernel takes one number at most, and only as its first or second operand. */
+static tpi_row choose_row(const tpi_element *f, int n_in, const operand *x, int *keep)
+{
+    static const int variant[2] = {TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR};
+    *keep = -1;
+    for (int o = 0; o < n_in && n_in == 2 && *keep < 0; o++)
+        if (x[o].scalar && f->row[variant[o]])
+            *keep = o;
+    return f->row[*keep < 0 ? TPI_ROW_VECTORS : variant[*keep]];
+}
+
+static void put_element(builder *b, int i, int first)
+{
+    const tpi_value *v = value_at(b, i);
+    const tp_tensor *t = v->node;
+    const tpi_element f = tpi_element_of(b->p->ctx, t);
+    operand x[3] = {{0}};
+    bool late;
+    int keep;
+    for (int o = 0; o < t->n_in; o++)
+        x[o] = take_operand(b, v, o, first + o);
+    tpi_tile_op op = {.kind = f.row[0] ? TPI_TILE_ROW : TPI_TILE_EACH, .wide = !v->row};
+    if (f.row[0]) {
+        op.row = choose_row(&f, t->n_in, x, &keep);
+        for (int o = 0; o < t->n_in; o++)
+            if (x[o].scalar && o != keep)
+                x[o] = filled(b, x[o], op.wide, size_of(t->in[o]));
+    } else {
+        op.scalar = f.scalar;
+        op.pitch[0] = (uint8_t)size_of(t);
+        for (int o = 0; o < t->n_in; o++)
+            op.pitch[1 + o] = (uint8_t)(x[o].scalar ? 0 : size_of(t->in[o]));
+    }
+    op.a = x[0].slot, op.b = x[1].slot, op.c = x[2].slot;
+    op.y = b->held[i].slot = result_slot(b, i, &late);
+    *add_op(b, false) = op;
+    for (int o = 0; o < t->n_in; o++)
+        if (x[o].owned)
+            free_scratch(b, x[o].slot, op.wide, size_of(t->in[o]));
+    if (late)
+        store_late(b, i, op.y);
+}
+
+/* May the kernel read the operand where it lies? Then it is not gathered. */
+static bool reads_in_place(const builder *b, const reading *r, int64_t *stride)
+{
+    const tpi_nest *n = b->n;
+    int64_t s[TP_MAX_RANK], step = 1;
+    if (!r->root)
+        return false;
+    box_strides(b, true, r->stride, s);
+    const int reduced = b->rank - b->kept;
+    const tpi_tile_box *box = &n->box[1];
+    if (n->columns) { /* [reduced][chunk, inner] */
+        bool flat = reduced == 1;
+        for (int i = box->rank - 1; i >= reduced && flat; i--) {
+            flat = box->n[i] == 1 || s[i] == step;
+            step *= box->n[i];
+        }
+        *stride = s[0];
+        return flat;
+    }
+    bool flat = box->rank - reduced <= 1; /* [chunk][reduced] */
+    for (int i = box->rank - 1; i >= box->rank - reduced && flat; i--) {
+        flat = box->n[i] == 1 || s[i] == step;
+        step *= box->n[i];
+    }
+    *stride = box->rank > reduced ? s[0] : n->per_full;
+    return flat;
+}
+
+/* What it divides by: the number of elements of one mean. */
+static int count_slot(builder *b, tp_dtype t)
+{
+    int64_t *number = &b->n->numbers[b->n->n_numbers++];
+    tpi_cast_scalar(TP_I64, t)(number, &b->n->per_full, NULL, NULL);
+    return fixed_slot(b, number);
+}
+
+static void put_reduction(builder *b, int i, int first)
+{
+    const tpi_value *v = value_at(b, i);
+    const tp_tensor *t = v->node;
+    const tp_dtype type = (tp_dtype)t->dtype;
+    const tpi_reducers by = tpi_reducers_of(b->p->ctx, tpi_reduction_code(t->op), type);
+    tpi_tile_op op = {.kind = TPI_TILE_REDUCE, .reduce = b->n->columns ? by.columns : by.rows};
+    operand x = {0};
+    bool late;
+    if (reads_in_place(b, &b->reads[first], &op.stride)) {
+        x.slot = memory_slot(b, b->reads[first].root, b->reads[first].offset,
+                             b->reads[first].stride);
+    } else {
+        x = take_operand(b, v, 0, first);
+        if (x.scalar)
+            x = filled(b, x, true, size_of(t));
+        op.stride = TPI_TILE_COMPACT;
+    }
+    const bool mean = t->op == &tpi_op_mean;
+    const int sum = mean ? take_scratch(b, false, false, size_of(t)) : -1;
+    op.a = x.slot;
+    b->held[i].slot = result_slot(b, i, &late);
+    op.y = mean ? sum : b->held[i].slot;
+    *add_op(b, false) = op;
+    if (mean) {
+        const tpi_row *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
+        *add_op(b, false) = (tpi_tile_op){.kind = TPI_TILE_ROW,
+                                          .row = row[TPI_ROW_B_SCALAR],
+                                          .y = b->held[i].slot,
+                                          .a = sum,
+                                          .b = count_slot(b, type)};
+        free_scratch(b, sum, false, size_of(t));
+    }
+    if (x.owned)
+        free_scratch(b, x.slot, true, size_of(t));
+    if (late)
+        store_late(b, i, b->held[i].slot);
+}
+
+static void put_nodes(builder *b)
+{
+    int first = 0;
+    count_uses(b);
+    for (int i = 0; i < b->k->n_nodes; i++) {
+        const tpi_value *v = value_at(b, i);
+        if (v->node->op->kind == TPI_REDUCE)
+            put_reduction(b, i, first);
+        else
+            put_element(b, i, first);
+        release_operands(b, v);
+        first += v->node->n_in;
+    }
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------- */
+
+static size_t slots_of(const tpi_kernel *k)
+{
+    return 3 + 5 * (size_t)k->n_nodes + 3 * (size_t)k->n_operands;
+}
+
+/* At most so many of each, so that one block of memory does. */
+static tpi_nest *nest_alloc(tpi_mem *m, const tpi_kernel *k)
+{
+    const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
+    const size_t slots = slots_of(k), ops = 2 + 3 * nodes + 2 * operands, boxes = 1 + operands,
+                 numbers = nodes + operands;
+    const size_t bytes = sizeof(tpi_nest) + slots * (sizeof(tpi_tile_slot) + sizeof(int)) +
+                         ops * sizeof(tpi_tile_op) + boxes * sizeof(int64_t[TP_MAX_RANK]) +
+                         numbers * sizeof(int64_t);
+    tpi_nest *n = tpi_take(m, bytes);
+    if (!n)
+        return NULL;
+    memset(n, 0, sizeof *n);
+    n->bytes = bytes;
+    n->slots = (tpi_tile_slot *)(n + 1);
+    n->ops = (tpi_tile_op *)(n->slots + slots);
+    n->boxes = (int64_t(*)[TP_MAX_RANK])(n->ops + ops);
+    n->numbers = (int64_t *)(n->boxes + boxes);
+    n->moving = (int *)(n->numbers + numbers);
+    return n;
+}
+
+void tpi_nest_free(tpi_mem *m, tpi_nest *n)
+{
+    if (n)
+        tpi_give_back(m, n, n->bytes);
+}
+
+tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
+    const size_t slots = slots_of(k);
+    const size_t bytes = operands * sizeof(reading) + nodes * sizeof(held) +
+                         slots * (sizeof(size_t) + sizeof(int));
+    builder b = {.p = p, .plan = plan, .k = k, .n = nest_alloc(m, k)};
+    b.reads = tpi_take(m, bytes);
+    if (b.n && b.reads) {
+        b.held = (held *)(b.reads + operands);
+        b.free_bytes = (size_t *)(b.held + nodes);
+        b.free = (int *)(b.free_bytes + slots);
+        memset(b.held, 0, nodes * sizeof *b.held);
+        fixed_slot(&b, b.n);
+        find_space(&b);
+        join_axes(&b);
+        choose_tile(&b);
+        if (!b.n->empty)
+            put_nodes(&b);
+    } else {
+        tpi_nest_free(m, b.n);
+        b.n = NULL;
+    }
+    tpi_give_back(m, b.reads, bytes);
+    return b.n;
+}
