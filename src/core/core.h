@@ -162,7 +162,7 @@ struct tp_ctx {
     uint32_t frames; /* so far */
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
-    bool sweeps;  /* a gradient is being built: bodies of blocks that have ended take nodes */
+    bool sweeps;  /* a gradient is being built, or settled: bodies of ended blocks take nodes */
     struct tp_block *blocks;          /* open ones, innermost first (op/control.c) */
     struct tp_block *left;            /* those that were given up */
     void (*free_blocks)(tp_ctx *ctx); /* frees them */

@@ -192,17 +192,6 @@ static bool is_crossing(const crossing *x)
     return x->tap[0] >= 0 || x->tap[1] >= 0;
 }
 
-/* Zeros in a forward body, which takes no more captures. */
-static tp_tensor *zeros_in(const tpi_vjp *v, const tp_tensor *like)
-{
-    tp_tensor *zero = tp_scalar_at(v->at.file, v->at.line, like->ctx, (tp_dtype)like->dtype, 0);
-    if (zero->status == TP_OK)
-        zero = tpi_graph_lift(v->from->graph, v->at, zero);
-    return like->rank && zero->status == TP_OK
-               ? tp_broadcast_at(v->at.file, v->at.line, zero, like->rank, like->shape)
-               : zero;
-}
-
 /* The forward sides give what crosses. */
 static bool append_outputs(cond_vjp *c)
 {
@@ -216,7 +205,8 @@ static bool append_outputs(cond_vjp *c)
         tp_tensor *t[2];
         for (int j = 0; j < 2; j++) {
             tpi_vjp *v = &c->side[j];
-            t[j] = x->tap[j] >= 0 ? tpi_vjp_origin(v, x->tap[j]) : zeros_in(v, like);
+            t[j] = x->tap[j] >= 0 ? tpi_vjp_origin(v, x->tap[j])
+                                  : tpi_zeros_in(v->from->graph, v->at, like);
             if (t[j]->status != TP_OK)
                 return false;
         }

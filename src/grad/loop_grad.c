@@ -37,7 +37,9 @@ typedef struct loop_vjp {
     tpi_nodes out;     /* backward outputs, nodes of the scratch body */
     int n_kept;        /* those of them that are carried */
     tpi_nodes in;      /* operands of the backward loop */
-    tp_tensor *stack;  /* what the forward loop keeps for it, last */
+    tp_tensor
+        *stack; /* something that the forward loop keeps, of sizes that are known outside of it;
+                          NULL: nothing yet */
     void *memory;
     size_t memory_bytes;
 } loop_vjp;
@@ -291,7 +293,13 @@ static tp_tensor *append_output(loop_vjp *c, tp_tensor *t)
         return t;
     if (!tpi_body_output(c->a->body, t))
         return &c->s->ctx->nil;
-    return c->stack = tpi_output_of(c->block, c->n_carried + c->a->n_stacked++);
+    tp_tensor *stack = tpi_output_of(c->block, c->n_carried + c->a->n_stacked++);
+    bool plain = true;
+    for (int i = 0; i < t->rank; i++)
+        plain &= !tpi_dim_is_symbolic(t->shape[i]);
+    if (plain)
+        c->stack = stack;
+    return stack;
 }
 
 /* ---- the backward loop ----------------------------------------------------------------------------- */
@@ -340,10 +348,7 @@ static bool take_carried(loop_vjp *c, tpi_body *to)
 /* Is it what a loop that a condition ended kept of as many turns? */
 static bool tells_count(const loop_vjp *c, const tp_tensor *xs)
 {
-    if (xs->op != &tpi_op_output || xs->in[0]->op != &tpi_op_loop)
-        return false;
-    const tpi_loop_attrs *from = xs->in[0]->attrs;
-    return from->has_pred && from->length == c->a->count;
+    return tpi_tells_turns(xs, c->a->count);
 }
 
 static bool take_slices(loop_vjp *c, tpi_body *to, int *n)
@@ -357,7 +362,7 @@ static bool take_slices(loop_vjp *c, tpi_body *to, int *n)
             ok = take(c, to, v->work->params[p], turns_taken(c, outer_of(c, p)), true);
     for (int i = 0; i < v->taps.n && ok; i++)
         ok = take(c, to, v->taps.v[i], append_output(c, tpi_vjp_origin(&c->v, i)), true);
-    if (ok && c->a->has_pred && !v->taps.n) /* the turns are known when that loop has run */
+    if (ok && c->a->has_pred && !c->stack) /* the turns are known when that loop has run */
         ok = take(c, to, NULL, append_output(c, c->a->body->outputs[0]), true);
     for (int i = c->n_carried; i < c->n_cots && ok; i++)
         if (c->given[i])

@@ -42,7 +42,6 @@ static bool no_memory(const tpi_vjp *v)
 bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
 {
     tp_ctx *ctx = s->ctx;
-    const tpi_renaming all = {.ctx = ctx};
     *v = (tpi_vjp){.s = s,
                    .at = TPI_AT(block->file, block->line),
                    .g = block->graph,
@@ -57,7 +56,7 @@ bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
     if (bytes)
         memset(v->dx, 0, bytes);
     v->work = tpi_body_new(v->g, v->at);
-    if (v->work && tpi_copy_body(&all, from, v->work))
+    if (v->work && tpi_copy_body(from, v->work))
         return true;
     tpi_vjp_close(v);
     return false;
@@ -70,12 +69,10 @@ static void uncut(tpi_vjp *v)
     const size_t n = (size_t)v->n_nodes;
     tpi_give_back(m, v->need, n);
     tpi_give_back(m, v->made, n * sizeof *v->made);
-    tpi_give_back(m, v->lengths, (size_t)v->n_lengths);
     tpi_nodes_free(&v->taps);
     v->need = NULL;
     v->made = NULL;
-    v->lengths = NULL;
-    v->n_nodes = v->n_lengths = 0;
+    v->n_nodes = 0;
 }
 
 void tpi_vjp_close(tpi_vjp *v)
@@ -158,70 +155,23 @@ static bool is_port(const tpi_vjp *v, const tp_tensor *t)
     return t->op == &tpi_op_output && is_forward(v, t->in[0]);
 }
 
-static bool find_lengths(tpi_vjp *v)
-{
-    const size_t n = (size_t)tpi_dim_n_symbols(v->g->dims);
-    v->lengths = tpi_take(&v->s->ctx->mem, n);
-    if (!v->lengths)
-        return no_memory(v);
-    v->n_lengths = (int)n;
-    if (n)
-        memset(v->lengths, 0, n);
-    tpi_mark_lengths(v->work->graph, v->n_forward, v->lengths, v->n_lengths);
-    return true;
-}
-
-static bool draws(const tp_graph *g)
-{
-    bool is = false;
-    for (int i = 0; i < g->n_nodes && !is; i++) {
-        const tp_tensor *t = g->nodes[i];
-        is = t->op == &tpi_op_random;
-        tpi_body *bodies[2];
-        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-        for (int k = 0; k < n && !is; k++)
-            is = draws(bodies[k]->graph);
-    }
-    return is;
-}
-
-/* What is computed again must not draw random numbers again. */
-static bool refuse_draw(const tpi_vjp *v, const tp_tensor *t)
-{
-    bool is = t->op == &tpi_op_random;
-    tpi_body *bodies[2];
-    const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-    for (int k = 0; k < n && !is; k++)
-        is = draws(bodies[k]->graph);
-    if (is)
-        tpi_fail_status(v->s->ctx, TPI_AT(t->file, t->line), "gradient", TP_E_STATE,
-                        "random numbers are drawn in a loop inside a loop, where the number of "
-                        "turns is not known before: draw them outside of the inner one");
-    return is;
-}
-
 /* One node that is needed: a tap, or something to be made again in the backward body. */
-static bool need_one(tpi_vjp *v, const bool *kept, tp_tensor *t)
+static void need_one(tpi_vjp *v, const bool *kept, tp_tensor *t)
 {
     if (t->op == &tpi_op_param) {
         const tpi_index_attrs *a = t->attrs;
         if (is_forward(v, t) && kept[a->index])
             tpi_nodes_push(&v->taps, t);
-        return true;
+        return;
     }
     if (t->op->kind == TPI_SOURCE && t->n_in)
-        return true; /* a constant */
+        return; /* a constant */
     if (is_forward(v, t) || is_port(v, t)) {
-        if (!tpi_is_block(t) && !tpi_is_sized_by(t, v->lengths, v->n_lengths)) {
-            tpi_nodes_push(&v->taps, t);
-            return true;
-        }
-        if (refuse_draw(v, t))
-            return false;
+        tpi_nodes_push(&v->taps, t);
+        return;
     }
     for (int k = 0; k < t->n_in; k++)
         v->need[t->in[k]->index] = true;
-    return true;
 }
 
 bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
@@ -238,13 +188,11 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
     v->n_nodes = (int)n_nodes;
     if (!v->need || !v->made)
         return no_memory(v);
-    if (!find_lengths(v))
-        return false;
     for (int i = 0; i < n; i++)
         v->need[out[i]->index] = true;
     for (int i = v->n_nodes - 1; i >= 0; i--)
-        if (v->need[i] && !need_one(v, kept, v->work->graph->nodes[i]))
-            return false;
+        if (v->need[i])
+            need_one(v, kept, v->work->graph->nodes[i]);
     for (int i = 0, k = v->taps.n - 1; i < k; i++, k--) { /* in program order */
         tp_tensor *t = v->taps.v[i];
         v->taps.v[i] = v->taps.v[k];
@@ -268,23 +216,9 @@ tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)
                            ((const tpi_index_attrs *)t->attrs)->index);
 }
 
-/* Loops that are computed again bind symbols of their own. */
-static bool fresh_lengths(const tpi_vjp *v, int64_t *sizes)
+bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)
 {
-    bool ok = true;
-    for (int i = 0; i < v->n_lengths && ok; i++) {
-        sizes[i] = TPI_NO_DIM;
-        if (!v->lengths[i])
-            continue;
-        sizes[i] = tpi_fresh_symbol(v->g, "turns");
-        ok = sizes[i] != TPI_NO_DIM;
-    }
-    return ok || no_memory(v);
-}
-
-static bool fill(tpi_vjp *v, tpi_body *to, const tpi_renaming *c)
-{
-    tpi_nodes in = {.ctx = c->ctx};
+    tpi_nodes in = {.ctx = v->s->ctx};
     bool ok = true;
     for (int i = 0; i < v->n_nodes && ok; i++) {
         const tp_tensor *t = v->work->graph->nodes[i];
@@ -294,25 +228,9 @@ static bool fill(tpi_vjp *v, tpi_body *to, const tpi_renaming *c)
         for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
             tpi_nodes_push(&in, v->made[t->in[k]->index]);
         ok = !in.failed || no_memory(v);
-        v->made[i] = ok ? tpi_copy_node(c, to->graph, t, in.v) : NULL;
+        v->made[i] = ok ? tpi_copy_node(in.ctx, to->graph, t, in.v) : NULL;
         ok = ok && v->made[i]->status == TP_OK;
     }
     tpi_nodes_free(&in);
-    return ok;
-}
-
-bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)
-{
-    tpi_renaming c = {.ctx = v->s->ctx, .n_sizes = v->n_lengths};
-    bool again = false; /* is a loop computed again? */
-    for (int i = 0; i < v->n_forward; i++)
-        again |= v->need[i] && tpi_is_block(v->work->graph->nodes[i]);
-    if (!again)
-        return fill(v, to, &c);
-    const size_t bytes = (size_t)v->n_lengths * sizeof(int64_t);
-    int64_t *sizes = tpi_take(&c.ctx->mem, bytes);
-    c.sizes = sizes;
-    const bool ok = sizes ? fresh_lengths(v, sizes) && fill(v, to, &c) : no_memory(v);
-    tpi_give_back(&c.ctx->mem, sizes, bytes);
     return ok;
 }

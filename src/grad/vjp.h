@@ -6,10 +6,8 @@
  * which is made of the sweep's nodes alone, takes it as further params. Nothing is computed twice,
  * random numbers are drawn once, and in a gradient of this gradient each value that crosses the cut
  * is one node, as it is when the block runs as C (grad/sweep_call.c). Passes may compute
- * again what is cheap (opt/restack.c).
- *
- * What the cut cannot be made of, values whose sizes are known inside the body only (the turns
- * of a loop in it), is computed again in the backward body. */
+ * again what is cheap (opt/restack.c), and what has sizes that are known inside the body only (the
+ * turns of a loop in it), of which no output can be kept (opt/recompute.c). */
 #ifndef TAPIR_VJP_H
 #define TAPIR_VJP_H
 
@@ -30,8 +28,6 @@ typedef struct tpi_vjp {
     tp_tensor **made; /* the node that stands for it in the backward body */
     int n_nodes;
     tpi_nodes taps; /* nodes of work, values of the forward part that the rest reads */
-    bool *lengths;  /* by symbol: bound inside the body */
-    int n_lengths;
 } tpi_vjp;
 
 typedef struct tpi_seed {

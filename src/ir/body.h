@@ -107,6 +107,13 @@ tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t ind
 void tpi_output_type(const tp_tensor *block, int64_t index, tp_dtype *dtype, int *rank,
                      int64_t *shape);
 
+/* The symbol that a loop's run binds; -1: none, or no loop. */
+int tpi_binds(const tpi_dims *dims, const tp_tensor *t);
+/* Is the symbol bound by the run of a loop of g, of a graph around it, or further inside? */
+bool tpi_is_turns(const tp_graph *g, int64_t size);
+/* Is xs what such a loop kept of `count` turns, so that who reads it knows that number? */
+bool tpi_tells_turns(const tp_tensor *xs, int64_t count);
+
 /* Does the body, or one around it, read a view of the variable? */
 bool tpi_body_has_view(const tp_graph *g, const tp_tensor *variable);
 /* Is g inside `outer`, at any depth, or the same? */

@@ -16,9 +16,11 @@ bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_why *why);
 /* May it read what these are? A block is read by its outputs alone. */
 bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *why);
 /* A symbol that a loop binds when it has run (ir/body.h, `length`) is bound where it is read: after
- * that loop, in the same body or further inside; and once at a time. False: `why`, or no memory. */
+ * that loop, in the same body or further inside; and once at a time. What a block keeps for its
+ * gradient may have sizes that only its bodies know, unless `all` must be known, as for a run
+ * (opt/recompute.c). False: `why`, or no memory. */
 bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
-                     tpi_why *why);
+                     bool all, tpi_why *why);
 /* Is every attribute within what its type allows? The op's own rule looks closer. */
 bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why);
 /* Runs the shape rule of q->op, which has one, and leaves no trace in the context. On failure

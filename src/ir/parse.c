@@ -523,7 +523,8 @@ static bool lines(tpi_reader *P)
     if (P->p < P->limit)
         return tpi_read_bad(P, "a node's line starts with %%");
     tpi_why why;
-    if (P->n_bodies && !tpi_check_turns(P->ctx, P->g->dims, P->g->n_nodes, P->g->nodes, &why))
+    if (P->n_bodies &&
+        !tpi_check_turns(P->ctx, P->g->dims, P->g->n_nodes, P->g->nodes, false, &why))
         return tpi_read_bad(P, "%s", why.text);
     if (P->blobs && P->n_blobs != P->n_memory + P->n_data)
         return tpi_read_bad(P, "%d values are stored, the text names %d", P->n_blobs,

@@ -4,7 +4,57 @@
 
 #include <string.h>
 
-enum { FED, UNBOUND, BOUND }; /* of a symbol: no loop's; one's, and not known here; known */
+int tpi_binds(const tpi_dims *dims, const tp_tensor *t)
+{
+    const tpi_loop_attrs *a = t->attrs;
+    int symbol;
+    return t->op == &tpi_op_loop && a->has_pred && a->length &&
+                   tpi_dim_as_symbol(dims, a->length, &symbol)
+               ? symbol
+               : -1;
+}
+
+/* ---- is a size one? ------------------------------------------------------------------------------ */
+
+static bool binds_inside(const tp_graph *g, int symbol)
+{
+    bool is = false;
+    for (int i = 0; i < g->n_nodes && !is; i++) {
+        tpi_body *bodies[2];
+        if (!tpi_is_block(g->nodes[i]))
+            continue;
+        is = tpi_binds(g->dims, g->nodes[i]) == symbol;
+        for (int k = tpi_bodies_of(g->nodes[i], bodies) - 1; k >= 0 && !is; k--)
+            is = binds_inside(bodies[k]->graph, symbol);
+    }
+    return is;
+}
+
+bool tpi_is_turns(const tp_graph *g, int64_t size)
+{
+    int symbol;
+    bool is = false;
+    if (tpi_dim_is_symbolic(size) && tpi_dim_as_symbol(g->dims, size, &symbol))
+        for (; g && !is; g = g->parent)
+            is = binds_inside(g, symbol);
+    return is;
+}
+
+bool tpi_tells_turns(const tp_tensor *xs, int64_t count)
+{
+    if (xs->op == &tpi_op_param)
+        return xs->shape[0] == count && tpi_is_turns(xs->graph, count);
+    if (xs->op != &tpi_op_output || xs->in[0]->op != &tpi_op_loop)
+        return false;
+    const tpi_loop_attrs *from = xs->in[0]->attrs;
+    return from->has_pred && from->length == count;
+}
+
+/* ---- is it known where it is read? ----------------------------------------------------------------- */
+
+/* of a symbol: no loop's; one's, and not known here; known; and known since it is in the sizes of a
+ * param, of a body that is BY_PARAM - state deep */
+enum { FED, UNBOUND, BOUND, BY_PARAM };
 
 typedef struct walk {
     tp_ctx *ctx;
@@ -13,6 +63,9 @@ typedef struct walk {
     int n_bodies; /* numbers given away, as in the text */
     int body, at; /* of the node that is looked at: its body's number, its place */
     const tp_tensor *t;
+    int depth;
+    bool is_side; /* the body is that of a cond */
+    bool all;     /* none may be unknown, not even one that a block keeps */
     tpi_why *why;
 } walk;
 
@@ -32,15 +85,9 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const walk *w, const ch
     return false;
 }
 
-/* The symbol that a loop binds, -1: none. */
 static int bound_by(const walk *w, const tp_tensor *t)
 {
-    const tpi_loop_attrs *a = t->attrs;
-    int symbol;
-    return t->op == &tpi_op_loop && a->has_pred && a->length &&
-                   tpi_dim_as_symbol(w->dims, a->length, &symbol)
-               ? symbol
-               : -1;
+    return tpi_binds(w->dims, t);
 }
 
 static void mark_all(walk *w, int n, tp_tensor *const *nodes)
@@ -106,6 +153,49 @@ static bool attrs_known(walk *w, const tp_tensor *t)
     return true;
 }
 
+/* What a block keeps for its gradient may have sizes that its bodies know: such a value is only added to
+ * others, and goes to another block, in whose bodies the param is that of the same turn or side. */
+static bool is_kept_inside(const walk *w, const tp_tensor *t)
+{
+    if (w->all)
+        return false;
+    switch (t->op->code) {
+    case TPI_OP_output:
+    case TPI_OP_enter:
+    case TPI_OP_result:
+    case TPI_OP_add:
+        return true;
+    case TPI_OP_broadcast: /* zeros, of the side that keeps nothing */
+        return w->is_side && t->in[0]->op == &tpi_op_const;
+    default:
+        return false;
+    }
+}
+
+typedef struct param_sizes {
+    walk *w;
+    char from, to; /* symbols in this state come to that one */
+} param_sizes;
+
+static int set_symbol(void *user, int i)
+{
+    const param_sizes *p = user;
+    if (p->w->state[i] == p->from)
+        p->w->state[i] = p->to;
+    return 0;
+}
+
+/* The symbols in the sizes of the params among nodes[]. */
+static void set_params(walk *w, int n, tp_tensor *const *nodes, char from, char to)
+{
+    static const tpi_dim_steps steps = {see_number, set_symbol, see_both};
+    param_sizes p = {w, from, to};
+    for (int i = 0; i < n && !w->all; i++)
+        for (int k = 0; k < nodes[i]->rank && nodes[i]->op == &tpi_op_param; k++)
+            if (tpi_dim_is_symbolic(nodes[i]->shape[k]))
+                tpi_dim_build(w->dims, nodes[i]->shape[k], &steps, &p);
+}
+
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool bind(walk *w, const tp_tensor *t)
@@ -118,7 +208,7 @@ static bool bind(walk *w, const tp_tensor *t)
         return refuse(w,
                       a->has_pred ? "length is no symbol of its own" : "length is not count");
     }
-    if (w->state[symbol] == BOUND)
+    if (w->state[symbol] != UNBOUND)
         return refuse(w, "length is %.60s, which a loop before binds",
                       tpi_dim_symbol_name(w->dims, symbol));
     w->state[symbol] = BOUND;
@@ -128,17 +218,22 @@ static bool bind(walk *w, const tp_tensor *t)
 static bool look(walk *w, int n, tp_tensor *const *nodes, int body)
 {
     bool ok = true;
+    const char by_param = (char)(BY_PARAM + w->depth++);
+    set_params(w, n, nodes, UNBOUND, by_param);
     for (int i = 0; i < n && ok; i++) {
         const tp_tensor *t = nodes[i];
         w->t = t, w->body = body, w->at = i;
-        ok = sizes_known(w, t->rank, t->shape) && attrs_known(w, t);
+        ok = is_kept_inside(w, t) || (sizes_known(w, t->rank, t->shape) && attrs_known(w, t));
         if (!ok || !tpi_is_block(t))
             continue;
         tpi_body *bodies[2];
         const int n_bodies = tpi_bodies_of(t, bodies), first = w->n_bodies + 1;
         w->n_bodies += n_bodies;
+        const bool is_side = w->is_side;
+        w->is_side = t->op == &tpi_op_cond;
         for (int k = 0; k < n_bodies && ok; k++)
             ok = look(w, bodies[k]->graph->n_nodes, bodies[k]->graph->nodes, first + k);
+        w->is_side = is_side;
         w->t = t, w->body = body, w->at = i;
         ok = ok && bind(w, t);
     }
@@ -147,14 +242,17 @@ static bool look(walk *w, int n, tp_tensor *const *nodes, int body)
         if (symbol >= 0)
             w->state[symbol] = UNBOUND;
     }
+    set_params(w, n, nodes, by_param, UNBOUND);
+    w->depth--;
     return ok;
 }
 
 bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
-                     tpi_why *why)
+                     bool all, tpi_why *why)
 {
     const size_t bytes = (size_t)tpi_dim_n_symbols(dims);
-    walk w = {.ctx = ctx, .dims = dims, .why = why, .state = tpi_take(&ctx->mem, bytes)};
+    walk w = {
+        .ctx = ctx, .dims = dims, .all = all, .why = why, .state = tpi_take(&ctx->mem, bytes)};
     snprintf(why->text, sizeof why->text, "out of memory");
     if (!w.state)
         return false;

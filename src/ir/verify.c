@@ -398,7 +398,7 @@ tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
                         .refused = ctx->mem.refused};
     const tp_status s = check_list(&v);
     tpi_why why;
-    if (s != TP_OK || !n_bodies || tpi_check_turns(ctx, dims, n, nodes, &why))
+    if (s != TP_OK || !n_bodies || tpi_check_turns(ctx, dims, n, nodes, false, &why))
         return s;
     const bool no_memory = ctx->mem.refused != v.refused;
     return tpi_fail_status(ctx, TPI_AT(NULL, 0), "verify", no_memory ? TP_E_MEMORY : TP_E_BUG,

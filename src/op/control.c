@@ -304,8 +304,8 @@ static tp_tensor *refuse_alias(const tp_block *b)
     return NULL;
 }
 
-/* To gradients a variable enters a loop, and each turn, as a node of its own: what else reads the
- * same tensor comes before or after it in every sum. */
+/* To gradients a variable enters a loop, also one of no turns, and each turn, as a node of its own: what
+ * else reads the same tensor comes before or after it in every sum. */
 static bool enter_all(tp_block *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -628,6 +628,8 @@ static bool finish_turns(tp_block **at)
 {
     tp_block *b = *at;
     tp_tensor *failed = NULL;
+    if (b->turn == 0 && !enter_all(b))
+        return stop(at, tpi_no_memory(b->ctx, b->at, b->what));
     for (int i = 0; i < b->n_emit && !failed; i++) {
         tpi_emit *e = &b->emit[i];
         if (e->n != b->turn) {

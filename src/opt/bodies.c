@@ -96,10 +96,7 @@ static void keep_count(use *u, const tp_tensor *loop)
     const tpi_loop_attrs *a = loop->attrs;
     bool kept = !tpi_dim_is_symbolic(a->count);
     for (int64_t i = a->n_carried; i < a->n_carried + a->n_slices && !kept; i++) {
-        const tp_tensor *x = loop->in[a->has_pred + i];
-        const tpi_loop_attrs *from =
-            x->op == &tpi_op_output && x->in[0]->op == &tpi_op_loop ? x->in[0]->attrs : NULL;
-        kept = from && from->has_pred && from->length == a->count;
+        kept = tpi_tells_turns(loop->in[a->has_pred + i], a->count);
         u->param[1 + i] |= kept;
     }
 }
@@ -328,4 +325,18 @@ bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to, 
     }
     free_uses(c, nodes, uses, n);
     return ok;
+}
+
+void tpi_replace_block(tp_tensor *old, tp_tensor *made)
+{
+    const tp_graph *g = old->graph;
+    made->seq = old->seq;
+    for (int i = 0; i < g->n_nodes; i++) {
+        tp_tensor *t = g->nodes[i];
+        if (t->op != &tpi_op_output || t->in[0] != old)
+            continue;
+        tpi_ref(made);
+        tpi_unref(t->in[0]);
+        t->in[0] = made;
+    }
 }

@@ -115,18 +115,18 @@ static bool find_sizes(split *s)
 
 /* ---- parts of turns ---------------------------------------------------------------------------------- */
 
-static tp_tensor *copy_over(const tpi_renaming *c, tp_graph *to, const tp_tensor *t,
-                            tp_tensor *const *map)
+static tp_tensor *copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map)
 {
-    tpi_nodes in = {.ctx = c->ctx};
+    tp_ctx *ctx = to->ctx;
+    tpi_nodes in = {.ctx = ctx};
     for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
         tpi_nodes_push(&in, map[t->in[k]->index]);
-    tp_tensor *made = in.failed ? &c->ctx->nil : tpi_copy_node(c, to, t, in.v);
+    tp_tensor *made = in.failed ? &ctx->nil : tpi_copy_node(ctx, to, t, in.v);
     tpi_nodes_free(&in);
     return made;
 }
 
-static bool fill(const tpi_renaming *c, const tpi_body *from, tpi_body *to, tp_tensor **map)
+static bool fill(const tpi_body *from, tpi_body *to, tp_tensor **map)
 {
     bool ok = true;
     for (int i = 0; i < from->n_params && ok; i++) {
@@ -143,7 +143,7 @@ static bool fill(const tpi_renaming *c, const tpi_body *from, tpi_body *to, tp_t
     ok = (*turn)->status == TP_OK;
     for (int i = 0; i < from->graph->n_nodes && ok; i++) {
         if (!map[i])
-            map[i] = copy_over(c, to->graph, from->graph->nodes[i], map);
+            map[i] = copy_over(to->graph, from->graph->nodes[i], map);
         ok = map[i]->status == TP_OK;
     }
     for (int i = 0; i < from->n_outputs && ok; i++)
@@ -155,13 +155,12 @@ static bool fill(const tpi_renaming *c, const tpi_body *from, tpi_body *to, tp_t
 /* A copy of a body whose turns are counted from what its last param says. NULL: no memory. */
 static tpi_body *copy_turns(const split *s, tp_graph *g, const tpi_body *from)
 {
-    const tpi_renaming same = {.ctx = s->ctx};
     const size_t bytes = (size_t)from->graph->n_nodes * sizeof(tp_tensor *);
     tp_tensor **map = tpi_take(&s->ctx->mem, bytes);
     tpi_body *to = map ? tpi_body_new(g, s->at) : NULL;
     if (map)
         memset(map, 0, bytes);
-    const bool ok = to && fill(&same, from, to, map);
+    const bool ok = to && fill(from, to, map);
     tpi_give_back(&s->ctx->mem, map, bytes);
     return ok ? to : NULL;
 }
@@ -536,14 +535,8 @@ static bool split_graph(tp_graph *g, int *n_changes)
     return ok;
 }
 
-static tp_tensor *stays(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in)
-{
-    (void)rw, (void)node, (void)in;
-    return NULL;
-}
-
 const tpi_pass tpi_pass_checkpoint = {.name = "checkpoint",
                                       .about = "loops that ask for it keep some turns only",
                                       .prepare = split_graph,
-                                      .visit = stays,
+                                      .visit = tpi_keep_node,
                                       .state_size = 1};

@@ -374,18 +374,25 @@ static void take_over(tp_graph *to, tp_graph *from)
     from->strings = strings, from->n_strings = n_strings;
 }
 
-/* What a pass does before the copy, if anything. */
-static bool prepare(const tpi_pass *pass, tp_graph *g, int *n_changes)
+tp_tensor *tpi_keep_node(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in)
 {
-    if (!pass->prepare)
+    (void)rw, (void)node, (void)in;
+    return NULL;
+}
+
+/* What a pass does before the copy, if anything. */
+static bool prepare(const char *name, bool (*change)(tp_graph *g, int *n_changes), tp_graph *g,
+                    int *n_changes)
+{
+    if (!change)
         return true;
     bool ok = tp_scope_begin(g->ctx) == TP_OK;
     if (ok) {
-        ok = pass->prepare(g, n_changes);
+        ok = change(g, n_changes);
         tp_scope_end(g->ctx);
     }
     if (!ok && g->ctx->status == TP_OK)
-        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), pass->name);
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), name);
     return ok;
 }
 
@@ -394,7 +401,9 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
                           int n_roots, tp_tensor **roots, int *n_changes)
 {
     tp_ctx *ctx = g->ctx;
-    tpi_rewrite rw = {.ctx = ctx, .to = prepare(pass, g, n_changes) ? new_graph(ctx) : NULL};
+    tpi_rewrite rw = {.ctx = ctx,
+                      .to = prepare(pass->name, pass->prepare, g, n_changes) ? new_graph(ctx)
+                                                                             : NULL};
     if (!rw.to)
         return no_graph(g);
     take_over(rw.to, g);
@@ -450,10 +459,34 @@ static bool keeps_rules(const tp_graph *g, const tpi_pass *pass)
 #endif
 }
 
+/* Until no block reads what only the turns of another one know the sizes of (opt/recompute.c). */
+static tp_graph *settle(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
+                        tp_tensor **roots)
+{
+    static const tpi_pass clean = {.name = "again", .visit = tpi_keep_node, .state_size = 1};
+    tp_ctx *ctx = g->ctx;
+    int n_changes = 1, unused = 0;
+    while (g && n_changes) {
+        n_changes = 0;
+        if (!prepare(clean.name, tpi_again, g, &n_changes))
+            return no_graph(g);
+        if (n_changes)
+            g = run_pass(g, &clean, n_feeds, feeds, n_roots, roots, &unused);
+    }
+    tpi_why why;
+    if (!g || tpi_check_turns(ctx, g->dims, g->n_nodes, g->nodes, true, &why))
+        return g;
+    tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_graph_compile", TP_E_STATE, "%s", why.text);
+    return no_graph(g);
+}
+
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
                        tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     int n_changes = 1;
+    g = settle(g, n_feeds, feeds, n_roots, roots);
+    if (!g)
+        return NULL;
     if (stop_after && strcmp(stop_after, no_pass) == 0)
         return g;
     for (int round = 0; round < MAX_ROUNDS && n_changes; round++) {

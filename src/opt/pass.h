@@ -37,11 +37,15 @@ extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_fold, tpi_
  * error tells. */
 tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
                     tp_tensor **roots);
-/* Runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
+/* Makes the graph one that can run (opt/recompute.c), then runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
  * roots[] and feeds[] are kept up to date. `skip` and `stop_after` as in tp_compile_options. */
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
                        tp_tensor **feeds, int n_roots, tp_tensor **roots);
 
+/* One level of what tpi_optimize does first, in place (recompute.c). False: the error is set, or no memory. */
+bool tpi_again(tp_graph *g, int *n_changes);
+/* A visit of passes that only prepare. */
+tp_tensor *tpi_keep_node(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
 /* The node of rw->to for a concrete tensor, and one that is the node's op over other operands. */
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete);
 tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
@@ -71,6 +75,9 @@ typedef struct tpi_copier {
  * memory is out. */
 bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to,
                     tp_tensor **map);
+
+/* Outputs of a block of a graph that is not yet copied are those of one that takes its place. */
+void tpi_replace_block(tp_tensor *old, tp_tensor *made);
 
 /* What may be skipped, and the first part of a list that is not among them, or NULL. */
 extern const char tpi_pass_names[];

@@ -272,14 +272,14 @@ static void find_needed(const restack *r, bool *need)
 /* Node t of another body over what map[] has for its operands. */
 static tp_tensor *copy_over(building *b, const tp_tensor *t, tp_tensor *const *map)
 {
-    const tpi_renaming same = {.ctx = b->r->ctx};
     tpi_nodes in = {.ctx = b->r->ctx};
     const int end = t->op->kind == TPI_SOURCE ? 0 : tpi_way_end(TPI_WAY_VALUES, t);
     if (t->op == &tpi_op_result) /* the value itself */
         return map[t->in[0]->index];
     for (int k = 0; k < end; k++)
         tpi_nodes_push(&in, map[t->in[k]->index]);
-    tp_tensor *made = in.failed ? &b->r->ctx->nil : tpi_copy_node(&same, b->to->graph, t, in.v);
+    tp_tensor *made =
+        in.failed ? &b->r->ctx->nil : tpi_copy_node(b->r->ctx, b->to->graph, t, in.v);
     tpi_nodes_free(&in);
     return made;
 }
@@ -338,20 +338,6 @@ static bool make_body(building *b, bool *need)
            !b->in.failed;
 }
 
-/* Who read outputs of the old reader reads those of the new one. */
-static void hand_over(const restack *r, tp_tensor *made)
-{
-    made->seq = r->reader->seq;
-    for (int i = 0; i < r->g->n_nodes; i++) {
-        tp_tensor *t = r->g->nodes[i];
-        if (t->op != &tpi_op_output || t->in[0] != r->reader)
-            continue;
-        tpi_ref(made);
-        tpi_unref(t->in[0]);
-        t->in[0] = made;
-    }
-}
-
 static bool rebuild(restack *r)
 {
     tpi_mem *m = &r->ctx->mem;
@@ -370,7 +356,7 @@ static bool rebuild(restack *r)
         tp_tensor *made = tpi_loop_node(r->g, at, &b.made, b.in.n, b.in.v);
         ok = made->status == TP_OK;
         if (ok)
-            hand_over(r, made);
+            tpi_replace_block(r->reader, made);
     }
     tpi_give_back(m, b.map, bytes);
     tpi_give_back(m, need, n);
@@ -481,14 +467,8 @@ static bool restack_graph(tp_graph *g, int *n_changes)
     return ok;
 }
 
-static tp_tensor *stays(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in)
-{
-    (void)rw, (void)node, (void)in;
-    return NULL;
-}
-
 const tpi_pass tpi_pass_restack = {.name = "restack",
                                    .about = "loops keep of their turns what is dear",
                                    .prepare = restack_graph,
-                                   .visit = stays,
+                                   .visit = tpi_keep_node,
                                    .state_size = 1};

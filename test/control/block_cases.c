@@ -768,15 +768,11 @@ PROGRAM(callbacks)
 
 #define CASE_OF(name)                                                                          \
     {                                                                                          \
-#name, name, true, false                                                               \
-    }
-#define LATE_INSIDE(name)                                                                      \
-    {                                                                                          \
-#name, name, true, true                                                                \
+#name, name, true                                                                      \
     }
 #define WITHOUT_GRADIENTS(name)                                                                \
     {                                                                                          \
-#name, name, false, false                                                              \
+#name, name, false                                                                     \
     }
 const block_case block_cases[] = {
     CASE_OF(if_both),
@@ -804,10 +800,10 @@ const block_case block_cases[] = {
     CASE_OF(for_lengths),
     CASE_OF(for_sizes),
     CASE_OF(if_in_for),
-    LATE_INSIDE(for_in_if),
+    CASE_OF(for_in_if),
     CASE_OF(for_in_for),
-    LATE_INSIDE(while_in_for),
-    LATE_INSIDE(stacks_of_their_own),
+    CASE_OF(while_in_for),
+    CASE_OF(stacks_of_their_own),
     CASE_OF(all_in_all),
     CASE_OF(continues),
     CASE_OF(closes_over),

@@ -24,9 +24,6 @@ typedef struct block_case {
     const char *name;
     block_program run;
     bool gradients; /* are asked for too, to all it is made of */
-    bool
-        late_inside; /* a loop of unknown length is in another block: a graph runs it again for the
-                         second derivatives, whose sums then associate otherwise */
 } block_case;
 
 extern const block_case block_cases[];
