@@ -4,6 +4,7 @@
 #include "ir/body.h"
 #include "onnx/emit.h"
 #include "op/draw.h"
+#include "opt/pass.h"
 
 #include <string.h>
 
@@ -370,6 +371,16 @@ static bool find_named(tp_graph *g, tpi_at at, int n, const char *const *names, 
     return true;
 }
 
+/* The graph itself, or a copy of what the nodes need that can run as it is. NULL: the error is set. */
+static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
+{
+    tpi_why why;
+    if (tpi_is_runnable(g, &why))
+        return g;
+    tp_graph *copy = tpi_prune(g, false, n_in, nodes, n_out, nodes + n_in);
+    return copy ? tpi_make_runnable(copy, n_in, nodes, n_out, nodes + n_in) : NULL;
+}
+
 tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *path, int n_in,
                           const char *const *inputs, int n_out, const char *const *outputs)
 {
@@ -390,16 +401,19 @@ tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *p
     if (find_named(g, at, n_in, inputs, nodes) &&
         find_named(g, at, n_out, outputs, nodes + n_in)) {
         const tpi_onnx_block block = {.outputs = nodes + n_in};
+        tp_graph *copy = settled(g, n_in, n_out, nodes);
         const tpi_onnx_model m = {.what = what_saves,
                                   .at = at,
-                                  .g = g,
+                                  .g = copy,
                                   .n_in = n_in,
                                   .in = nodes,
                                   .in_names = inputs,
                                   .n_out = n_out,
                                   .out_names = outputs,
                                   .block = &block};
-        status = tpi_onnx_write(&m, path);
+        status = copy ? tpi_onnx_write(&m, path) : tp_error(g->ctx);
+        if (copy != g)
+            tp_graph_free(copy);
     }
     tpi_give_back(&g->ctx->mem, nodes, bytes);
     return status;

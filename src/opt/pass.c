@@ -459,11 +459,16 @@ static bool keeps_rules(const tp_graph *g, const tpi_pass *pass)
 #endif
 }
 
-/* Until no block reads what only the turns of another one know the sizes of (opt/recompute.c). */
-static tp_graph *settle(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
-                        tp_tensor **roots)
+bool tpi_is_runnable(const tp_graph *g, tpi_why *why)
 {
-    static const tpi_pass clean = {.name = "again", .visit = tpi_keep_node, .state_size = 1};
+    return tpi_check_turns(g->ctx, g->dims, g->n_nodes, g->nodes, true, why);
+}
+
+tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
+                            tp_tensor **roots)
+{
+    static const tpi_pass clean = {
+        .name = "recompute", .visit = tpi_keep_node, .state_size = 1};
     tp_ctx *ctx = g->ctx;
     int n_changes = 1, unused = 0;
     while (g && n_changes) {
@@ -474,7 +479,7 @@ static tp_graph *settle(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots
             g = run_pass(g, &clean, n_feeds, feeds, n_roots, roots, &unused);
     }
     tpi_why why;
-    if (!g || tpi_check_turns(ctx, g->dims, g->n_nodes, g->nodes, true, &why))
+    if (!g || tpi_is_runnable(g, &why))
         return g;
     tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_graph_compile", TP_E_STATE, "%s", why.text);
     return no_graph(g);
@@ -484,7 +489,7 @@ tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, in
                        tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     int n_changes = 1;
-    g = settle(g, n_feeds, feeds, n_roots, roots);
+    g = tpi_make_runnable(g, n_feeds, feeds, n_roots, roots);
     if (!g)
         return NULL;
     if (stop_after && strcmp(stop_after, no_pass) == 0)

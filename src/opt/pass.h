@@ -6,7 +6,7 @@
 #ifndef TAPIR_PASS_H
 #define TAPIR_PASS_H
 
-#include "ir/graph_def.h"
+#include "ir/check.h"
 
 typedef struct tpi_rewrite {
     tp_ctx *ctx;
@@ -37,12 +37,18 @@ extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_fold, tpi_
  * error tells. */
 tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
                     tp_tensor **roots);
-/* Makes the graph one that can run (opt/recompute.c), then runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
+/* Makes of a pruned graph, which is used up, one that can run (recompute.c): no block reads what only
+ * the turns of another one know the sizes of. NULL: the context's error tells. */
+tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
+                            tp_tensor **roots);
+/* Is it one? No memory: `why` says that it is not. */
+bool tpi_is_runnable(const tp_graph *g, tpi_why *why);
+/* Settles, then runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
  * roots[] and feeds[] are kept up to date. `skip` and `stop_after` as in tp_compile_options. */
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
                        tp_tensor **feeds, int n_roots, tp_tensor **roots);
 
-/* One level of what tpi_optimize does first, in place (recompute.c). False: the error is set, or no memory. */
+/* One level of tpi_make_runnable, in place (recompute.c). False: the error is set, or no memory. */
 bool tpi_again(tp_graph *g, int *n_changes);
 /* A visit of passes that only prepare. */
 tp_tensor *tpi_keep_node(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
