@@ -3,11 +3,35 @@
 #include "ir/notation.h"
 #include "kernel/text.h"
 
-#include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- pieces ------------------------------------------------------------------------------------ */
+
+const char *tpi_render_slot(tpi_render *r, tpi_slot_kind kind, int64_t value, char *mark)
+{
+    if (r->has_slots)
+        return tpi_alike_slot(&r->alike, kind, value, mark);
+    snprintf(mark, TPI_SLOT_MARK, "%lld", (long long)value);
+    return mark;
+}
+
+void tpi_render_number(tpi_render *r, int64_t value)
+{
+    tpi_str_put(&r->body, NUMBER(value));
+}
+
+int tpi_render_name(tpi_render *r, int node)
+{
+    if (node >= r->names_size)
+        return node; /* no memory */
+    if (r->named_by[node] != r->naming) {
+        r->named_by[node] = r->naming;
+        r->name[node] = r->n_names++;
+    }
+    return r->name[node];
+}
 
 void tpi_render_size(tpi_render *r, int64_t size)
 {
@@ -38,40 +62,37 @@ static const char *base_name(const char *file)
 static void put_comment(tpi_render *r, const tpi_kernel *k)
 {
     const tp_tensor *root = r->plan->graph->nodes[k->root];
-    tpi_str_put(&r->body, "\n/* ");
+    tpi_str *out = &r->comment;
     for (int i = 0; i < k->n_nodes - 1; i++)
-        tpi_str_printf(&r->body, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
+        tpi_str_printf(out, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
     if (root->op == &tpi_op_loop) {
         const tpi_loop_attrs *a = root->attrs;
-        tpi_str_printf(&r->body, "loop%s: %d carried, %d slices, %d stacked",
+        tpi_str_printf(out, "loop%s: %d carried, %d slices, %d stacked",
                        a->back ? ", backwards" : "", (int)a->n_carried, (int)a->n_slices,
                        (int)a->n_stacked);
     } else {
-        tpi_str_printf(&r->body, "%s  %s", root->op->name, SHAPE(root));
+        tpi_str_printf(out, "%s  %s", root->op->name, SHAPE(root));
     }
     if (root->name) {
-        tpi_str_put(&r->body, "  ");
-        tpi_render_quoted(&r->body, root->name);
+        tpi_str_put(out, "  ");
+        tpi_render_quoted(out, root->name);
     }
     if (root->file) {
-        tpi_str_put(&r->body, "  ");
-        tpi_render_quoted(&r->body, base_name(root->file));
-        tpi_str_printf(&r->body, ":%d", root->line);
+        tpi_str_put(out, "  ");
+        tpi_render_quoted(out, base_name(root->file));
+        tpi_str_printf(out, ":%d", root->line);
     }
-    tpi_str_put(&r->body, " */\n");
 }
 
+/* The function's number is known when the kernel's text is. */
 void tpi_render_head(tpi_render *r, int n)
 {
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     put_comment(r, &r->plan->kernels[n]);
-    /* kernels of bodies stay functions: what is hot is their loops, not the block's */
-    tpi_str_printf(
-        &r->body,
-        "static %sint64_t k%d%s\n{\n"
-        "    (void)p, (void)s, (void)random, (void)packed, (void)scratch, (void)fail%s;\n",
-        r->plan == r->whole ? "" : "__attribute__((noinline)) ", r->plan->first_kernel + n,
-        r->params, r->alone ? "" : ", (void)library");
+    tpi_str_printf(&r->body,
+                   "%s\n{\n    (void)p, (void)s, (void)random, (void)packed, (void)scratch, "
+                   "(void)fail, (void)a%s;\n" TPI_ALIKE_HEAD,
+                   r->params, r->alone ? "" : ", (void)library");
     for (int i = 0; i < symbols; i++)
         tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
     if (symbols) {
@@ -84,26 +105,9 @@ void tpi_render_head(tpi_render *r, int n)
 void tpi_render_memory(tpi_render *r, int root, bool write)
 {
     const tpi_value *v = &r->plan->values[root];
-    tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%d];\n", write ? "" : "const ",
-                   tp_dtype_name((tp_dtype)v->node->dtype), root,
-                   tpi_render_buffer(r, v->buffer));
-}
-
-static void put_float(tpi_render *r, tp_dtype t, const void *p)
-{
-    const double x = tpi_load_f64(t, p);
-    const char *name = tp_dtype_name(t);
-    if (isfinite(x) && !(x == 0 && signbit(x))) {
-        tpi_str_printf(&r->body, "(tpk_%s)", name);
-        const size_t at = r->body.len;
-        tpi_put_f64(&r->body, x);
-        if (!r->body.failed && !strpbrk(r->body.text + at, ".e"))
-            tpi_str_put(&r->body, ".0");
-        return;
-    }
-    uint64_t bits = 0;
-    memcpy(&bits, p, tp_dtype_size(t));
-    tpi_str_printf(&r->body, "tpk_from_bits_%s(0x%llxull)", name, (unsigned long long)bits);
+    tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%s];\n", write ? "" : "const ",
+                   tp_dtype_name((tp_dtype)v->node->dtype), tpi_render_name(r, root),
+                   NUMBER(tpi_render_buffer(r, v->buffer)));
 }
 
 void tpi_render_literal(tpi_render *r, const tp_tensor *t)
@@ -119,7 +123,12 @@ void tpi_render_literal(tpi_render *r, const tp_tensor *t)
         }
         tpi_str_put(&r->body, ")");
     } else if (type >= TP_F32) {
-        put_float(r, type, t->in[0]->data);
+        uint64_t bits = 0;
+        int64_t value;
+        memcpy(&bits, t->in[0]->data, tp_dtype_size(type));
+        memcpy(&value, &bits, sizeof value);
+        tpi_str_put(&r->body, tpi_render_slot(r, type == TP_F32 ? TPI_SLOT_F32 : TPI_SLOT_F64,
+                                              value, (char[TPI_SLOT_MARK]){0}));
     } else {
         const int64_t x = tpi_load_i64(type, t->in[0]->data);
         uint64_t bits;
@@ -269,98 +278,164 @@ static void put_packing(const tpi_render *r, tpi_str *out)
  * takes the later ones for cold and does not vectorise them. */
 static void put_entry(const tpi_render *r, tpi_str *out)
 {
-    const tpi_plan *p = r->plan;
-    tpi_str_printf(out, "\nstatic int64_t (*const kernels[])%s = {", r->params);
-    for (int i = 0; i < p->n_kernels; i++)
-        tpi_str_printf(out, "%sk%d,", i % 12 ? " " : "\n    ", i);
     tpi_str_printf(out,
-                   " 0};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+                   "\nstatic const struct {\n    int64_t (*run)%s;\n    int64_t at; /* of its "
+                   "arguments */\n} kernels[] = {",
+                   r->params);
+    for (int i = 0; i < r->plan->n_kernels; i++)
+        tpi_alike_put_row(&r->alike, i, out);
+    tpi_str_printf(out,
+                   "\n    {0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
                    "void *scratch, int64_t *fail%s)\n{\n"
-                   "    for (int i = 0; kernels[i]; i++) {\n"
-                   "        const int64_t e = kernels[i]%s;\n"
+                   "    for (int i = 0; kernels[i].run; i++) {\n"
+                   "        const int64_t e = kernels[i].run(p, s, random, packed, scratch, "
+                   "fail, args + kernels[i].at%s);\n"
                    "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
                    "            return 1;\n        }\n"
                    "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n",
-                   linkage(r), library_param(r), r->args);
+                   linkage(r), library_param(r), library_arg(r));
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
 
 /* For blocks. */
-static void put_blame(tpi_render *r)
+static void put_blame(tpi_str *out)
 {
-    tpi_str_put(
-        &r->body,
-        "\n/* A kernel of a body told an index out of range (e > 0), or has set fail[]. */\n"
-        "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t kernel, "
-        "int64_t e)\n"
-        "{\n    if (e > 0)\n"
-        "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
-        "    return -1;\n}\n");
+    tpi_str_put(out, "\n/* A kernel of a body told an index out of range (e > 0), or has set "
+                     "fail[]. */\n"
+                     "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t "
+                     "kernel, int64_t e)\n"
+                     "{\n    if (e > 0)\n"
+                     "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
+                     "    return -1;\n}\n");
+}
+
+static void render_kernel(tpi_render *r, int i)
+{
+    const tpi_kernel_kind kind = r->plan->kernels[i].kind;
+    r->body.len = r->comment.len = r->scratch.len = 0;
+    r->n_names = 0;
+    r->naming++;
+    r->has_slots = true;
+    if (kind == TPI_KERNEL_LOOP)
+        tpi_render_loop(r, i);
+    else if (kind == TPI_KERNEL_COPY)
+        tpi_render_copy(r, i);
+    else if (kind == TPI_KERNEL_BLOCK)
+        tpi_render_block(r, i);
+    else
+        tpi_render_call(r, i);
+    r->has_slots = false;
+    const int number = r->plan->first_kernel + i;
+    tpi_alike_kernel(&r->alike, number, &r->body, r->comment.text, r->comment.len);
+    if (r->scratch.len)
+        tpi_alike_kernel(&r->rooms, number, &r->scratch, "", 0);
 }
 
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
 {
     const tpi_plan *outer = r->plan;
-    r->plan = plan;
     for (int i = 0; i < plan->n_kernels; i++) {
-        const tpi_kernel_kind kind = plan->kernels[i].kind;
-        if (kind == TPI_KERNEL_LOOP)
-            tpi_render_loop(r, i);
-        else if (kind == TPI_KERNEL_COPY)
-            tpi_render_copy(r, i);
-        else if (kind == TPI_KERNEL_BLOCK)
-            tpi_render_block(r, i);
-        else
-            tpi_render_call(r, i);
+        const tpi_section *s = plan->kernels[i].kind == TPI_KERNEL_BLOCK
+                                   ? plan->sections[plan->kernels[i].root]
+                                   : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            tpi_render_plan(r, s->plan[k]);
+        r->plan = plan;
+        render_kernel(r, i);
     }
     r->plan = outer;
 }
 
+/* The nodes of the largest plan. */
+static int most_values(const tpi_plan *plan)
+{
+    int most = plan->n_values;
+    for (int i = 0; i < plan->n_values && plan->sections; i++)
+        for (int k = 0; plan->sections[i] && k < plan->sections[i]->n_bodies; k++) {
+            const int inner = most_values(plan->sections[i]->plan[k]);
+            most = inner > most ? inner : most;
+        }
+    return most;
+}
+
 #define PARAMS                                                                                 \
     "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
-    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail"
-#define ARGS "(p, s, random, packed, scratch, fail"
+    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail, "            \
+    "const int64_t *restrict a"
 
-static bool render_kernels(tpi_render *r)
+static bool begin(tpi_render *r, tpi_mem *m)
 {
-    tpi_mem *m = &r->plan->graph->ctx->mem;
-    r->body = r->scratch = r->packed = r->pack = TPI_STR(m);
+    r->body = r->scratch = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
     r->params = r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library)";
-    r->args = r->alone ? ARGS ")" : ARGS ", library)";
     r->called = r->alone ? "tpk_" : "library->";
     r->texts = NEEDS(elem) | (r->alone ? 0 : NEEDS(library));
-    const size_t bytes = ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of;
-    r->packed_of = tpi_take(m, bytes);
-    if (!r->packed_of)
+    r->names_size = most_values(r->plan);
+    r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
+    r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
+    r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    const bool ok = tpi_alike_begin(&r->alike, m, r->plan->all_kernels);
+    if (!tpi_alike_begin(&r->rooms, m, r->plan->all_kernels) || !ok || !r->name ||
+        !r->named_by || !r->packed_of)
         return false;
-    memset(r->packed_of, 0, bytes);
-    if (r->plan->all_kernels > r->plan->n_kernels)
-        put_blame(r);
-    tpi_render_plan(r, r->plan);
-    tpi_give_back(m, r->packed_of, bytes);
+    memset(r->named_by, 0, (size_t)r->names_size * sizeof *r->named_by);
+    memset(r->packed_of, 0, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
     return true;
+}
+
+/* False when out of memory in between. */
+static bool end(tpi_render *r, tpi_mem *m)
+{
+    tpi_str *const all[] = {&r->body, &r->scratch, &r->packed,
+                            &r->pack, &r->comment, &r->helpers};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ok = ok && !all[i]->failed;
+        tpi_str_free(all[i]);
+    }
+    tpi_give_back(m, r->name, (size_t)r->names_size * sizeof *r->name);
+    tpi_give_back(m, r->named_by, (size_t)r->names_size * sizeof *r->named_by);
+    tpi_give_back(m, r->packed_of, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    tpi_alike_end(&r->alike);
+    tpi_alike_end(&r->rooms);
+    return ok;
+}
+
+static void put_program(tpi_render *r, tpi_str *out)
+{
+    if (!r->alone)
+        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+    put_texts(r, out);
+    if (r->plan->all_kernels > r->plan->n_kernels)
+        put_blame(out);
+    tpi_str_add(out, r->helpers.text ? r->helpers.text : "", r->helpers.len);
+    tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n"
+                     "static const int64_t args[] = {");
+    tpi_alike_put_arguments(&r->alike, out);
+    tpi_str_put(out, " 0};\n");
+    for (int i = 0; i < r->alike.n_functions; i++)
+        tpi_alike_put_function(&r->alike, i, out);
+    r->scratch.len = 0;
+    for (int i = 0; i < r->rooms.n_functions; i++)
+        tpi_str_add(&r->scratch, r->rooms.functions[i].text, r->rooms.functions[i].len);
+    put_sized(r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s",
+              "int64_t most = 64, need = 0;\n    (void)need;", &r->scratch, "return most;");
+    put_packing(r, out);
+    put_entry(r, out);
 }
 
 bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
 {
+    tpi_mem *m = &p->graph->ctx->mem;
     tpi_render r = {.plan = p, .whole = p, .alone = alone};
-    const bool rendered = render_kernels(&r);
-    if (!alone)
-        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
-    put_texts(&r, out);
-    tpi_str_add(out, r.body.text ? r.body.text : "", r.body.len);
-    put_sized(&r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s",
-              "int64_t most = 64, need = 0;\n    (void)need;", &r.scratch, "return most;");
-    put_packing(&r, out);
-    put_entry(&r, out);
-    const bool ok = rendered && !out->failed && !r.body.failed && !r.scratch.failed &&
-                    !r.packed.failed && !r.pack.failed;
-    tpi_str_free(&r.body);
-    tpi_str_free(&r.scratch);
-    tpi_str_free(&r.packed);
-    tpi_str_free(&r.pack);
+    bool ok = begin(&r, m);
+    if (ok)
+        tpi_render_plan(&r, p);
+    ok = ok && tpi_alike_settle(&r.alike) && tpi_alike_settle(&r.rooms);
+    if (ok)
+        put_program(&r, out);
+    ok = end(&r, m) && ok && !out->failed;
     if (!ok) {
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
         tpi_str_free(out);

@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "codegen/plan.h"
+#include "codegen/render_alike.h"
 #include "kernel/library.h"
 
 /* The entry of every program.
@@ -39,12 +40,20 @@ typedef struct tpi_render {
     const tpi_plan *whole; /* the outermost */
     bool alone; /* for standalone.c: all that it calls is in the text, and all of it is static;
                    else the program calls the library's kernels */
-    const char *params, *args; /* of every kernel, and how it hands them on */
-    const char *called;        /* before the name of a kernel of src/kernel/library.h */
-    tpi_str body;              /* the kernels */
-    tpi_str scratch;           /* one line per kernel that needs scratch memory */
-    tpi_str packed;            /* one line per constant that is packed: where it goes */
-    tpi_str pack;              /* and how it is packed */
+    const char *params; /* of every kernel */
+    const char *called; /* before the name of a kernel of src/kernel/library.h */
+    tpi_alike alike;    /* the kernels */
+    tpi_str body;       /* the one that is rendered */
+    bool has_slots;     /* is it? What is written elsewhere has no slots */
+    tpi_str comment;    /* of that kernel */
+    tpi_str helpers;    /* functions that kernels call */
+    int *name;          /* by node of the kernel: its number there; see tpi_render_name */
+    int *named_by;      /* and the kernel that gave it */
+    int names_size, n_names, naming;
+    tpi_alike rooms; /* how much scratch memory kernels need */
+    tpi_str scratch; /* of the one that is rendered: "need = ...; most = ..." */
+    tpi_str packed;  /* one line per constant that is packed: where it goes */
+    tpi_str pack;    /* and how it is packed */
     int n_packed;
     int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
@@ -79,18 +88,24 @@ int tpi_template_index(const char *name);
 
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
-/* One kernel of r->plan, number `n`, as `static int64_t k<its number in the program>(...)`. */
+/* One kernel of r->plan, number `n`, to r->body. */
 void tpi_render_loop(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
-/* With those of its bodies before it. */
-void tpi_render_block(tpi_render *r, int n);
+void tpi_render_block(tpi_render *r, int n); /* those of its bodies are rendered */
 
 /* The number in the program of a buffer of r->plan. */
 static inline int tpi_render_buffer(const tpi_render *r, int buffer)
 {
     return r->plan->first_buffer + buffer;
 }
+/* A number that kernels of one function need not share; in r->body. As text: for use in
+ * PUT("p[%s]", NUMBER(n)). */
+void tpi_render_number(tpi_render *r, int64_t value);
+const char *tpi_render_slot(tpi_render *r, tpi_slot_kind kind, int64_t value, char *mark);
+#define NUMBER(value) tpi_render_slot(r, TPI_SLOT_NUMBER, value, (char[TPI_SLOT_MARK]){0})
+/* A node's number in the kernel, in the order in which they are named: v0, x1. */
+int tpi_render_name(tpi_render *r, int node);
 /* "s0 * 10": a size as C. */
 void tpi_render_size(tpi_render *r, int64_t size);
 /* A place or a name, kept from ending the comment it stands in. */

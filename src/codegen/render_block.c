@@ -39,10 +39,10 @@ static void put_operand(tpi_render *r, const tpi_section *s, int i)
     const tp_tensor *x = s->node->in[i];
     const tpi_layout *l = &r->plan->values[x->index].layout;
     if (s->copy[i] >= 0) {
-        PUT("(char *)p[%d]", tpi_render_buffer(r, s->copy[i]));
+        PUT("(char *)p[%s]", NUMBER(tpi_render_buffer(r, s->copy[i])));
         return;
     }
-    PUT("(char *)p[%d]", tpi_render_buffer(r, r->plan->values[l->root].buffer));
+    PUT("(char *)p[%s]", NUMBER(tpi_render_buffer(r, r->plan->values[l->root].buffer)));
     if (l->offset) {
         PUT(" + %d * ", (int)size_of(x));
         put_size(r, l->offset);
@@ -54,8 +54,8 @@ static void put_copy(tpi_render *r, const tpi_section *s, int i, const char *to)
 {
     const tp_tensor *x = s->node->in[i];
     const tpi_layout *l = &r->plan->values[x->index].layout;
-    PUT("    {\n        const tpk_%s *restrict from = p[%d];\n", type_of(x),
-        tpi_render_buffer(r, r->plan->values[l->root].buffer));
+    PUT("    {\n        const tpk_%s *restrict from = p[%s];\n", type_of(x),
+        NUMBER(tpi_render_buffer(r, r->plan->values[l->root].buffer)));
     PUT("        tpk_%s *restrict to = (tpk_%s *)%s;\n        int64_t at = 0;\n", type_of(x),
         type_of(x), to);
     for (int k = 0; k < x->rank; k++) {
@@ -79,7 +79,7 @@ static void put_copies(tpi_render *r, const tpi_section *s)
         char to[32];
         if (s->copy[i] < 0)
             continue;
-        snprintf(to, sizeof to, "p[%d]", tpi_render_buffer(r, s->copy[i]));
+        snprintf(to, sizeof to, "p[%s]", NUMBER(tpi_render_buffer(r, s->copy[i])));
         put_copy(r, s, i, to);
     }
 }
@@ -126,13 +126,15 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
 {
     for (int i = 0; i < plan->n_kernels; i++) {
         const int n = plan->first_kernel + i;
-        if (kernel_can_fail(plan, i))
-            PUT("        e = k%d%s;\n"
-                "        if (__builtin_expect(e != 0, 0))\n"
-                "            return blame(fail, %d, e);\n",
-                n, r->args, n);
-        else
-            PUT("        k%d%s;\n", n, r->args);
+        const bool can = kernel_can_fail(plan, i);
+        PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
+            can ? "e = " : "", r->alike.rows[n].function,
+            tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
+            r->alone ? "" : ", library");
+        if (can)
+            PUT("        if (__builtin_expect(e != 0, 0))\n"
+                "            return blame(fail, %s, e);\n",
+                NUMBER(n));
     }
 }
 
@@ -140,7 +142,7 @@ static void put_token(tpi_render *r, const tpi_section *s)
 {
     const tpi_value *v = &r->plan->values[s->node->index];
     if (v->buffer >= 0)
-        PUT("    *(tpk_bool *)p[%d] = 1;\n", tpi_render_buffer(r, v->buffer));
+        PUT("    *(tpk_bool *)p[%s] = 1;\n", NUMBER(tpi_render_buffer(r, v->buffer)));
     PUT("    return 0;\n}\n");
 }
 
@@ -161,13 +163,13 @@ static void put_side(tpi_render *r, const tpi_section *s, int side)
         const int buffer = inner_buffer(plan, b->params[i]);
         if (buffer < 0)
             continue;
-        PUT("        p[%d] = ", buffer);
+        PUT("        p[%s] = ", NUMBER(buffer));
         put_operand(r, s, i + 1);
         PUT(";\n");
     }
     for (int i = 0; i < b->n_outputs; i++)
-        PUT("        p[%d] = p[%d];\n", inner_buffer(plan, b->outputs[i]),
-            output_buffer(r, s, i));
+        PUT("        p[%s] = p[%s];\n", NUMBER(inner_buffer(plan, b->outputs[i])),
+            NUMBER(output_buffer(r, s, i)));
     put_calls(r, plan);
 }
 
@@ -196,29 +198,30 @@ static void put_carried(tpi_render *r, const tpi_section *s, const tpi_loop_attr
     const bool flat = tpi_plan_runs_on(r->plan, s->node->in[operand], 0);
     char to[32];
     if (s->stays[i]) {
-        snprintf(to, sizeof to, "p[%d]", out);
         if (flat) {
-            PUT("    __builtin_memcpy(p[%d], ", out);
+            PUT("    __builtin_memcpy(p[%s], ", NUMBER(out));
             put_operand(r, s, operand);
             PUT(", (size_t)(");
             put_bytes(r, s->body[0]->params[1 + i]);
             PUT("));\n");
         } else {
+            snprintf(to, sizeof to, "p[%s]", NUMBER(out));
             put_copy(r, s, operand, to);
         }
-        PUT("    p[%d] = p[%d];\n", inner_buffer(s->plan[0], s->body[0]->outputs[operand]),
-            out);
+        PUT("    p[%s] = p[%s];\n",
+            NUMBER(inner_buffer(s->plan[0], s->body[0]->outputs[operand])), NUMBER(out));
         return;
     }
     const int spare = tpi_render_buffer(r, s->spare[i]);
     if (s->port[i] < 0)
-        PUT("    char *n%d = p[%d], *o%d = p[%d], *c%d = ", i, spare, i,
-            tpi_render_buffer(r, s->second[i]), i);
+        PUT("    char *n%d = p[%s], *o%d = p[%s], *c%d = ", i, NUMBER(spare), i,
+            NUMBER(tpi_render_buffer(r, s->second[i])), i);
     else if (a->has_pred)
-        PUT("    char *n%d = p[%d], *o%d = p[%d], *c%d = ", i, out, i, spare, i);
+        PUT("    char *n%d = p[%s], *o%d = p[%s], *c%d = ", i, NUMBER(out), i, NUMBER(spare),
+            i);
     else
-        PUT("    char *n%d = p[count & 1 ? %d : %d], *o%d = p[count & 1 ? %d : %d], *c%d = ", i,
-            out, spare, i, spare, out, i);
+        PUT("    char *n%d = p[count & 1 ? %s : %s], *o%d = p[count & 1 ? %s : %s], *c%d = ", i,
+            NUMBER(out), NUMBER(spare), i, NUMBER(spare), NUMBER(out), i);
     if (flat)
         put_operand(r, s, operand);
     else
@@ -254,16 +257,16 @@ static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs
         PUT(";\n");
     }
     for (int i = 0; i < (int)a->n_stacked; i++)
-        PUT("    char *y%d = p[%d];\n", i, output_buffer(r, s, carried + i));
+        PUT("    char *y%d = p[%s];\n", i, NUMBER(output_buffer(r, s, carried + i)));
     if (inner_buffer(s->plan[0], b->params[0]) >= 0)
-        PUT("    p[%d] = &number;\n", inner_buffer(s->plan[0], b->params[0]));
+        PUT("    p[%s] = &number;\n", NUMBER(inner_buffer(s->plan[0], b->params[0])));
     if (a->has_pred)
-        PUT("    p[%d] = &go;\n", inner_buffer(s->plan[0], b->outputs[0]));
+        PUT("    p[%s] = &go;\n", NUMBER(inner_buffer(s->plan[0], b->outputs[0])));
     for (int i = 1 + carried + slices; i < b->n_params; i++) {
         const int buffer = inner_buffer(s->plan[0], b->params[i]);
         if (buffer < 0)
             continue;
-        PUT("    p[%d] = ", buffer);
+        PUT("    p[%s] = ", NUMBER(buffer));
         put_operand(r, s, first + i - 1);
         PUT(";\n");
     }
@@ -281,15 +284,15 @@ static void put_turn(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *
         if (s->stays[i])
             continue;
         if (buffer >= 0)
-            PUT("        p[%d] = c%d;\n", buffer, i);
-        PUT("        p[%d] = n%d;\n", inner_buffer(plan, b->outputs[first + i]), i);
+            PUT("        p[%s] = c%d;\n", NUMBER(buffer), i);
+        PUT("        p[%s] = n%d;\n", NUMBER(inner_buffer(plan, b->outputs[first + i])), i);
     }
     for (int i = 0; i < (int)a->n_slices; i++) {
         const tp_tensor *x = s->node->in[first + carried + i];
         const int buffer = inner_buffer(plan, b->params[1 + carried + i]);
         if (buffer < 0)
             continue;
-        PUT("        p[%d] = x%d + number * ", buffer, i);
+        PUT("        p[%s] = x%d + number * ", NUMBER(buffer), i);
         if (s->copy[first + carried + i] >= 0) {
             PUT("(");
             put_bytes(r, b->params[1 + carried + i]);
@@ -302,7 +305,7 @@ static void put_turn(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *
     }
     for (int i = 0; i < (int)a->n_stacked; i++) {
         const tp_tensor *y = b->outputs[first + carried + i];
-        PUT("        p[%d] = y%d", inner_buffer(plan, y), i);
+        PUT("        p[%s] = y%d", NUMBER(inner_buffer(plan, y)), i);
         if (s->port[carried + i] >= 0) {
             PUT(" + number * (");
             put_bytes(r, y);
@@ -319,8 +322,8 @@ static void put_after(tpi_render *r, const tpi_section *s, const tpi_loop_attrs 
     for (int i = 0; i < (int)a->n_carried; i++) {
         if (s->port[i] < 0 || s->stays[i])
             continue;
-        PUT("    if (c%d != p[%d])\n        __builtin_memcpy(p[%d], c%d, (size_t)(", i,
-            output_buffer(r, s, i), output_buffer(r, s, i), i);
+        PUT("    if (c%d != p[%s])\n        __builtin_memcpy(p[%s], c%d, (size_t)(", i,
+            NUMBER(output_buffer(r, s, i)), NUMBER(output_buffer(r, s, i)), i);
         put_bytes(r, s->body[0]->params[1 + i]);
         PUT("));\n");
     }
@@ -353,8 +356,6 @@ static void put_loop(tpi_render *r, const tpi_section *s)
 void tpi_render_block(tpi_render *r, int n)
 {
     const tpi_section *s = r->plan->sections[r->plan->kernels[n].root];
-    for (int i = 0; i < s->n_bodies; i++)
-        tpi_render_plan(r, s->plan[i]);
     tpi_render_head(r, n);
     put_copies(r, s);
     if (s->node->op == &tpi_op_cond)

@@ -10,12 +10,22 @@ static const char *type_of(const tp_tensor *t)
     return tp_dtype_name((tp_dtype)t->dtype);
 }
 
+/* What is called takes any size: kernels that differ in sizes only are one function. A file that
+ * stands alone shows them. */
+static void put_size(tpi_render *r, int64_t size)
+{
+    if (r->alone || tpi_dim_is_symbolic(size))
+        tpi_render_size(r, size);
+    else
+        tpi_render_number(r, size);
+}
+
 static void put_sizes(tpi_render *r, int n, const int64_t *v)
 {
     tpi_str_put(&r->body, "{");
     for (int i = 0; i < n; i++) {
         tpi_str_put(&r->body, i ? ", " : "");
-        tpi_render_size(r, v[i]);
+        put_size(r, v[i]);
     }
     tpi_str_put(&r->body, n ? "}" : "0}");
 }
@@ -23,10 +33,10 @@ static void put_sizes(tpi_render *r, int n, const int64_t *v)
 /* "v3 + offset" with the constness of operands cast away, as views have none. */
 static void put_address(tpi_render *r, const tpi_layout *l)
 {
-    tpi_str_printf(&r->body, "v%d", l->root);
+    tpi_str_printf(&r->body, "v%d", tpi_render_name(r, l->root));
     if (l->offset != 0) {
         tpi_str_put(&r->body, " + (");
-        tpi_render_size(r, l->offset);
+        put_size(r, l->offset);
         tpi_str_put(&r->body, ")");
     }
 }
@@ -90,11 +100,22 @@ static void put_moving_on(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "    const int64_t drawn = (int64_t)1");
     for (int i = 0; i < t->rank; i++) {
         tpi_str_put(&r->body, " * (");
-        tpi_render_size(r, t->shape[i]);
+        put_size(r, t->shape[i]);
         tpi_str_put(&r->body, ")");
     }
     tpi_str_printf(&r->body, ";\n    random[1] += drawn / %d + (drawn %% %d != 0);\n", per,
                    per);
+}
+
+/* May be a size, or any number. */
+static void put_attr(tpi_render *r, int64_t attr)
+{
+    if (tpi_dim_is_symbolic(attr))
+        tpi_render_size(r, attr);
+    else if (r->alone)
+        tpi_str_printf(&r->body, "%lld", (long long)attr);
+    else
+        tpi_render_number(r, attr);
 }
 
 static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
@@ -117,15 +138,13 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
         const bool random = t->op == &tpi_op_random;
         tpi_str_put(&r->body, i ? ", " : "");
         if (random && i == TPI_RANDOM_SEED)
-            tpi_str_printf(&r->body, "random[%d]", 2 * r->n_random);
+            tpi_str_printf(&r->body, "random[%s]", NUMBER(2 * r->n_random));
         else if (random && i == TPI_RANDOM_AT)
-            tpi_str_printf(&r->body, "random[%d]", 2 * r->n_random + 1);
-        else if (tpi_dim_is_symbolic(attr[i]))
-            tpi_render_size(r, attr[i]);
+            tpi_str_printf(&r->body, "random[%s]", NUMBER(2 * r->n_random + 1));
         else if (attr[i] == INT64_MIN)
             tpi_str_put(&r->body, "INT64_MIN");
         else
-            tpi_str_printf(&r->body, "%lld", (long long)attr[i]);
+            put_attr(r, attr[i]);
     }
     tpi_str_printf(&r->body, "%s};\n", n ? "" : "0");
     if (t->op == &tpi_op_random && r->whole->draws)
@@ -136,14 +155,15 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
         tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
                        type_of(key));
     else
-        tpi_str_printf(&r->body, "    return library->call[%d](in, &out, attr);\n}\n",
-                       r->plan->first_kernel + kernel);
+        tpi_str_printf(&r->body, "    return library->call[%s](in, &out, attr);\n}\n",
+                       NUMBER(r->plan->first_kernel + kernel));
 }
 
 /* What follows up to `write_back` goes to another text. */
 static tpi_str write_to(tpi_render *r, tpi_str *other)
 {
     const tpi_str body = r->body;
+    r->has_slots = false;
     r->body = *other;
     return body;
 }
@@ -152,6 +172,7 @@ static void write_back(tpi_render *r, tpi_str *other, tpi_str body)
 {
     *other = r->body;
     r->body = body;
+    r->has_slots = true;
 }
 
 /* Room for the next packed constant; its size follows. */
@@ -166,7 +187,7 @@ static void put_room(tpi_render *r, const char *call)
 static void put_size_of(tpi_render *r, const char *before, int64_t size)
 {
     tpi_str_put(&r->body, before);
-    tpi_render_size(r, size);
+    put_size(r, size);
 }
 
 /* Position in the batch of operand t, whose loops run over b0, b1, ... */
@@ -176,7 +197,7 @@ static void put_batch_offset(tpi_render *r, const tp_tensor *t, const int64_t *s
         if (stride[i] == 0)
             continue;
         tpi_str_printf(&r->body, " + b%d * (", i);
-        tpi_render_size(r, stride[i]);
+        put_size(r, stride[i]);
         tpi_str_put(&r->body, ")");
     }
 }
@@ -189,7 +210,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     tpi_str body = write_to(r, &r->packed);
     put_room(r, "gemm_packed_b_size_");
     tpi_str_printf(&r->body, "%s(", type);
-    tpi_render_size(r, b->shape[lead + 1]);
+    put_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
     tpi_str_put(&r->body, ") + 63) & ~(int64_t)63;\n");
     write_back(r, &r->packed, body);
@@ -197,7 +218,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     tpi_str_put(&r->body, "    {\n    ");
     tpi_render_memory(r, l->root, false);
     tpi_str_printf(&r->body, "        %sgemm_pack_b_%s(", r->called, type);
-    tpi_render_size(r, b->shape[lead + 1]);
+    put_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
     tpi_str_put(&r->body, ", ");
     put_address(r, l);
@@ -234,7 +255,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     const char *type = type_of(t);
     for (int i = 0; i < lead; i++) {
         tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
-        tpi_render_size(r, t->shape[i]);
+        put_size(r, t->shape[i]);
         tpi_str_printf(&r->body, "; b%d++)\n", i);
     }
     if (is_float) {
@@ -245,7 +266,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     } else { /* integers wrap: the order does not matter */
         tpi_str_printf(&r->body, "        k_matmul_%s(", type);
     }
-    tpi_render_size(r, t->shape[lead]);
+    put_size(r, t->shape[lead]);
     put_size_of(r, ", ", t->shape[lead + 1]);
     put_size_of(r, ", ", a->shape[lead + 1]);
     tpi_str_put(&r->body, ", ");
@@ -254,8 +275,8 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     put_size_of(r, ", ", la->stride[lead]);
     put_size_of(r, ", ", la->stride[lead + 1]);
     if (packed) {
-        tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%d])",
-                       type, place);
+        tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%s])",
+                       type, NUMBER(place));
         r->packed_of[r->plan->first_kernel + n] = place + 1;
     } else {
         tpi_str_put(&r->body, ", ");
@@ -274,7 +295,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
         return;
     tpi_str body = write_to(r, &r->scratch);
     tpi_str_printf(&r->body, "    need = (int64_t)%sgemm_ws_%s(", r->called, type);
-    tpi_render_size(r, t->shape[lead]);
+    put_size(r, t->shape[lead]);
     put_size_of(r, ", ", t->shape[lead + 1]);
     put_size_of(r, ", ", a->shape[lead + 1]);
     tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
@@ -290,7 +311,7 @@ static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
 {
     const char *type = type_of(t);
     tpi_str_printf(
-        &r->body,
+        &r->helpers,
         "\n#ifndef k_matmul_for_%s\n#define k_matmul_for_%s\n"
         "static void k_matmul_%s(int64_t m, int64_t n, int64_t k, const tpk_%s *a, "
         "int64_t ars, int64_t acs, const tpk_%s *b, int64_t brs, int64_t bcs, tpk_%s *c, "
@@ -328,7 +349,7 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     const tpi_value *values = r->plan->values;
     tpi_str_printf(&r->body, "    const tpk_conv c = {.nd = %d, .groups = %lld, .batch = ", nd,
                    (long long)list_of(t, "groups")->n);
-    tpi_render_size(r, x->shape[0]);
+    put_size(r, x->shape[0]);
     put_size_of(r, ", .ic = ", x->shape[1]);
     put_size_of(r, ", .oc = ", w->shape[0]);
     put_field(r, "in", nd, x->shape + 2);
@@ -360,8 +381,8 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
     if (packed)
-        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%d])",
-                       type, r->n_packed);
+        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%s])",
+                       type, NUMBER(r->n_packed));
     else
         put_address(r, &r->plan->values[t->in[1]->index].layout);
     tpi_str_put(&r->body, ", ");
@@ -405,12 +426,13 @@ void tpi_render_call(tpi_render *r, int n)
     tpi_render_head(r, n);
     if (t->op == &tpi_op_group) {
         tpi_render_memory(r, t->index, true);
-        tpi_str_printf(&r->body, "    *v%d = 1;\n    return 0;\n}\n", t->index);
+        tpi_str_printf(&r->body, "    *v%d = 1;\n    return 0;\n}\n",
+                       tpi_render_name(r, t->index));
         return;
     }
     if (t->op->kind == TPI_SHAPE || t->op->kind == TPI_SOURCE) {
         tpi_render_memory(r, t->index, true);
-        tpi_str_printf(&r->body, "    *v%d = ", t->index);
+        tpi_str_printf(&r->body, "    *v%d = ", tpi_render_name(r, t->index));
         tpi_render_literal(r, t);
         tpi_str_put(&r->body, ";\n    return 0;\n}\n");
         return;
@@ -437,7 +459,7 @@ void tpi_render_copy(tpi_render *r, int n)
         tpi_render_size(r, x->shape[i]);
         tpi_str_printf(&r->body, "; i%d++)\n", i);
     }
-    tpi_str_printf(&r->body, "        v%d[to++] = (", t->index);
+    tpi_str_printf(&r->body, "        v%d[to++] = (", tpi_render_name(r, t->index));
     put_address(r, l);
     tpi_str_put(&r->body, ")[0");
     for (int i = 0; i < x->rank; i++) {

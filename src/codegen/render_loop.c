@@ -35,8 +35,8 @@ typedef struct nest {
     int n_reads;
     int64_t out_stride[TP_MAX_RANK]; /* of the root */
     int n_stages;
-    int last_axis; /* the vector loop's */
     int depth;     /* of indentation */
+    bool any_size; /* one loop: nests that differ in its size only are one function */
     /* by position in k->nodes: */
     int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
     int scratch_row[MAX_READS]; /* number of the row that keeps it for later stages, or -1 */
@@ -49,10 +49,15 @@ static void line(nest *n)
 }
 
 #define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
+#define NAME(node) tpi_render_name(n->r, node)
 
 static void put_size(nest *n, int64_t size)
 {
     const bool plain = !tpi_dim_is_symbolic(size);
+    if (plain && n->any_size) {
+        tpi_render_number(n->r, size);
+        return;
+    }
     PUT("%s", plain ? "" : "(");
     tpi_render_size(n->r, size);
     PUT("%s", plain ? "" : ")");
@@ -180,7 +185,7 @@ static void put_position(nest *n, const int64_t *stride, int from, int to)
 static void put_load(nest *n, const reading *x)
 {
     const int over = n->plan->values[x->layout.root].over;
-    PUT("v%d[", over < 0 ? x->layout.root : over);
+    PUT("v%d[", NAME(over < 0 ? x->layout.root : over));
     put_size(n, x->layout.offset);
     put_position(n, x->layout.stride, 0, n->rank);
     PUT("]");
@@ -190,7 +195,7 @@ static void put_operand(nest *n, const tpi_value *v, int node, int o)
 {
     const tpi_value *x = inner_operand(n, v, o);
     if (x) {
-        PUT("x%d", x->layout.root);
+        PUT("x%d", NAME(x->layout.root));
     } else if (is_literal(n, v, o)) {
         const tpi_value *l = &n->plan->values[v->node->in[o]->index];
         tpi_render_literal(n->r, n->plan->values[l->layout.root].node);
@@ -205,7 +210,7 @@ static void put_element(nest *n, int node)
     const tpi_value *v = &n->plan->values[node];
     const tp_tensor *t = v->node;
     line(n);
-    PUT("const tpk_%s x%d = ", type_name(v), node);
+    PUT("const tpk_%s x%d = ", type_name(v), NAME(node));
     if (t->op == &tpi_op_cast)
         PUT("tpk_cast_%s_%s(", tp_dtype_name((tp_dtype)t->in[0]->dtype), type_name(v));
     else
@@ -236,11 +241,11 @@ static int64_t count_of(const nest *n)
     return count;
 }
 
-static void put_mean(nest *n, const tpi_value *v, int node)
+static void put_mean(nest *n, const tpi_value *v, int name)
 {
     if (v->node->op == &tpi_op_mean) {
         line(n);
-        PUT("x%d /= (tpk_%s)", node, type_name(v));
+        PUT("x%d /= (tpk_%s)", name, type_name(v));
         put_size(n, count_of(n));
         PUT(";\n");
     }
@@ -249,9 +254,9 @@ static void put_mean(nest *n, const tpi_value *v, int node)
 static void put_store(nest *n)
 {
     line(n);
-    PUT("v%d[0", n->k->root);
+    PUT("v%d[0", NAME(n->k->root));
     put_position(n, n->out_stride, 0, n->rank);
-    PUT("] = x%d;\n", n->k->root);
+    PUT("] = x%d;\n", NAME(n->k->root));
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------ */
@@ -372,7 +377,7 @@ static bool put_whole_row(nest *n, int i, bool write)
     if (reduced != 1 || !unit)
         return false;
     if (write) {
-        PUT("v%d + ", l->layout.root);
+        PUT("v%d + ", NAME(l->layout.root));
         put_size(n, l->layout.offset);
         for (int a = 0; a < n->rank; a++)
             if (!n->reduced[a])
@@ -404,19 +409,19 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
         const tpi_value *v = value_at(n, i);
         if (taken[i]) {
             line(n);
-            PUT("const tpk_%s x%d = t%d[at];\n", type_name(v), node, n->scratch_row[i]);
+            PUT("const tpk_%s x%d = t%d[at];\n", type_name(v), NAME(node), n->scratch_row[i]);
         } else if (computed[i]) {
             put_element(n, node);
             if (n->scratch_row[i] >= 0 && n->home[i] == stage) {
                 line(n);
-                PUT("t%d[at] = x%d;\n", n->scratch_row[i], node);
+                PUT("t%d[at] = x%d;\n", n->scratch_row[i], NAME(node));
             }
         }
     }
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
             line(n);
-            PUT("b%d[q + j] = ", n->k->nodes[i]);
+            PUT("b%d[q + j] = ", NAME(n->k->nodes[i]));
             put_operand(n, value_at(n, i), n->k->nodes[i], 0);
             PUT(";\n");
         }
@@ -431,15 +436,15 @@ static void put_whole_reductions(nest *n, int stage)
         if (!reduces_in(n, i, stage) || reduces_blocks(n, i, stage))
             continue;
         const tpi_value *v = value_at(n, i);
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         line(n);
-        PUT("tpk_%s x%d = tpk_reduce_%s_%s(", type_name(v), node, reduce_name(v->node),
+        PUT("tpk_%s x%d = tpk_reduce_%s_%s(", type_name(v), name, reduce_name(v->node),
             type_name(v));
         put_whole_row(n, i, true);
         PUT(", ");
         put_size(n, count_of(n));
         PUT(");\n");
-        put_mean(n, v, node);
+        put_mean(n, v, name);
     }
 }
 
@@ -449,27 +454,27 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
         if (!reduces_blocks(n, i, stage))
             continue;
         const tpi_value *v = value_at(n, i);
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         const char *op = reduce_name(v->node), *type = type_name(v);
         if (begin) {
             line(n);
-            PUT("tpk_%s b%d[%d];\n", type, node, BLOCK);
+            PUT("tpk_%s b%d[%d];\n", type, name, BLOCK);
             line(n);
-            PUT("tpk_reduce_%s_acc_%s a%d;\n", op, type, node);
+            PUT("tpk_reduce_%s_acc_%s a%d;\n", op, type, name);
             line(n);
-            PUT("a%d.count = 0;\n", node);
+            PUT("a%d.count = 0;\n", name);
             continue;
         }
         line(n);
-        PUT("if (q || !a%d.count)\n", node);
+        PUT("if (q || !a%d.count)\n", name);
         line(n);
         PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, q, TPK_LANES(", op,
-            type, node, op, type, node);
+            type, name, op, type, name);
         put_size(n, count_of(n));
         PUT(")));\n");
         line(n);
-        PUT("x%d = tpk_reduce_%s_end_%s(&a%d);\n", node, op, type, node);
-        put_mean(n, v, node);
+        PUT("x%d = tpk_reduce_%s_end_%s(&a%d);\n", name, op, type, name);
+        put_mean(n, v, name);
     }
 }
 
@@ -487,7 +492,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
             line(n);
-            PUT("tpk_%s x%d;\n", type_name(value_at(n, i)), n->k->nodes[i]);
+            PUT("tpk_%s x%d;\n", type_name(value_at(n, i)), NAME(n->k->nodes[i]));
         }
     line(n);
     PUT("{\n");
@@ -544,7 +549,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
             line(n);
             PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, %d, "
                 "TPK_LANES(%d)));\n",
-                op, type, n->k->nodes[i], op, type, n->k->nodes[i], BLOCK, BLOCK);
+                op, type, NAME(n->k->nodes[i]), op, type, NAME(n->k->nodes[i]), BLOCK, BLOCK);
         }
     line(n);
     PUT("    q = 0;\n");
@@ -658,11 +663,11 @@ static void put_fold(nest *n)
         const tpi_value *v = value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
             continue;
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         line(n);
         PUT("    y%d[j] = first ? a%d[j] : tpk_reduce_%s_step_%s(y%d[j], a%d[j]), a%d[j] = "
             "tpk_reduce_%s_empty_%s;\n",
-            node, node, reduce_name(v->node), type_name(v), node, node, node,
+            name, name, reduce_name(v->node), type_name(v), name, name, name,
             reduce_name(v->node), type_name(v));
     }
 }
@@ -701,13 +706,13 @@ static void put_columns(nest *n)
         const tpi_value *v = value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
             continue;
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         line(n);
-        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), node, COLUMNS, node, COLUMNS);
+        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), name, COLUMNS, name, COLUMNS);
         line(n);
         PUT("for (int64_t j = 0; j < m; j++)\n");
         line(n);
-        PUT("    a%d[j] = tpk_reduce_%s_empty_%s;\n", node, reduce_name(v->node), type_name(v));
+        PUT("    a%d[j] = tpk_reduce_%s_empty_%s;\n", name, reduce_name(v->node), type_name(v));
     }
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a]) {
@@ -730,11 +735,11 @@ static void put_columns(nest *n)
         const tpi_value *v = value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
             continue;
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         line(n);
-        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", node, reduce_name(v->node), type_name(v),
-            node);
-        put_operand(n, v, node, 0);
+        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", name, reduce_name(v->node), type_name(v),
+            name);
+        put_operand(n, v, n->k->nodes[i], 0);
         PUT(");\n");
     }
     close_loop(n);
@@ -769,13 +774,13 @@ static void put_columns(nest *n)
     }
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = value_at(n, i);
-        const int node = n->k->nodes[i];
+        const int name = NAME(n->k->nodes[i]);
         if (v->node->op->kind == TPI_REDUCE) {
             line(n);
-            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), node, node);
-            put_mean(n, v, node);
+            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), name, name);
+            put_mean(n, v, name);
         } else if (v->row) {
-            put_element(n, node);
+            put_element(n, n->k->nodes[i]);
         }
     }
     put_store(n);
@@ -818,6 +823,7 @@ void tpi_render_loop(tpi_render *r, int number)
             r->texts |=
                 1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     }
+    n->any_size = n->rank <= 1 && !k->reduced && !r->alone;
     tpi_render_head(r, number);
     put_memories(n);
     if (columns)
