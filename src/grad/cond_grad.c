@@ -223,7 +223,7 @@ static bool append_outputs(cond_vjp *c)
 /* ---- the backward cond ------------------------------------------------------------------------ */
 
 /* An operand of the backward cond, and the param for it on a side. */
-static bool take(const tpi_vjp *v, tpi_body *to, tp_tensor *const *stands_for, tp_tensor *outer,
+static bool take(tpi_vjp *v, tpi_body *to, tp_tensor *const *stands_for, tp_tensor *outer,
                  tpi_nodes *in)
 {
     tp_tensor *p =
@@ -231,7 +231,7 @@ static bool take(const tpi_vjp *v, tpi_body *to, tp_tensor *const *stands_for, t
     if (p->status != TP_OK)
         return false;
     if (*stands_for)
-        v->made[(*stands_for)->index] = p;
+        tpi_vjp_set(v, *stands_for, p);
     if (in)
         tpi_nodes_push(in, outer);
     return true;

@@ -126,11 +126,17 @@ static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int
 
 /* ---- a recorded sweep of a turn is a call ------------------------------------------------------- */
 
-/* Was t there before the sweep began? Results are where their calls are. */
+/* Where t is: results are where their calls are, outputs where their blocks are. */
+static const tp_tensor *place_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_result ? t->in[1] : t->op == &tpi_op_output ? t->in[0] : t;
+}
+
+/* Was t there before the sweep began? */
 static bool is_older(void *user, const tp_tensor *t)
 {
     const uint64_t *began = user;
-    return (t->op == &tpi_op_result ? t->in[1] : t)->seq < *began;
+    return place_of(t)->seq < *began;
 }
 
 /* What was computed inside the turn, functions that it called included, by seq. */
@@ -181,7 +187,7 @@ static tp_tensor *operand_for(const tpi_sweep *in, const tpi_nodes *all, tpi_at 
     for (int k = 0; k < call->n_in; k++)
         if (inner_of(call, k) == t)
             return call->in[k];
-    const tp_tensor *where = t->op == &tpi_op_result && !tpi_in_sweep(in, t) ? t->in[1] : t;
+    const tp_tensor *where = tpi_in_sweep(in, t) ? t : place_of(t);
     return is_inside(in, all, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
 }
 

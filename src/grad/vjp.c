@@ -68,9 +68,10 @@ static void uncut(tpi_vjp *v)
     tpi_mem *m = &v->s->ctx->mem;
     const size_t n = (size_t)v->n_nodes;
     tpi_give_back(m, v->need, n);
+    tpi_give_back(m, v->given, n);
     tpi_give_back(m, v->made, n * sizeof *v->made);
     tpi_nodes_free(&v->taps);
-    v->need = NULL;
+    v->need = v->given = NULL;
     v->made = NULL;
     v->n_nodes = 0;
 }
@@ -149,10 +150,24 @@ static bool is_forward(const tpi_vjp *v, const tp_tensor *t)
     return t->index < v->n_forward;
 }
 
-/* An output of a block of the forward part: one it had, or one that a gradient inside appended. */
+/* What a gradient inside made of the forward part: one more result of a call, or output of a block. */
+static bool is_made_result(const tpi_vjp *v, const tp_tensor *t)
+{
+    return t->op == &tpi_op_result && !is_forward(v, t) && is_forward(v, t->in[1]);
+}
+
 static bool is_port(const tpi_vjp *v, const tp_tensor *t)
 {
-    return t->op == &tpi_op_output && is_forward(v, t->in[0]);
+    return (t->op == &tpi_op_output && is_forward(v, t->in[0])) || is_made_result(v, t);
+}
+
+/* What the call's sweep reads, the value inside, is what the call of that sweep is over, its result:
+ * one param stands for both. */
+void tpi_vjp_set(tpi_vjp *v, const tp_tensor *t, tp_tensor *node)
+{
+    v->made[t->index] = node;
+    for (; is_made_result(v, t); t = t->in[0])
+        v->made[t->in[0]->index] = node;
 }
 
 /* One node that is needed: a tap, or something to be made again in the backward body. */
@@ -167,7 +182,10 @@ static void need_one(tpi_vjp *v, const bool *kept, tp_tensor *t)
     if (t->op->kind == TPI_SOURCE && t->n_in)
         return; /* a constant */
     if (is_forward(v, t) || is_port(v, t)) {
-        tpi_nodes_push(&v->taps, t);
+        if (!v->given[t->index])
+            tpi_nodes_push(&v->taps, t);
+        for (const tp_tensor *u = t; is_made_result(v, u); u = u->in[0])
+            v->given[u->in[0]->index] = true;
         return;
     }
     for (int k = 0; k < t->n_in; k++)
@@ -180,13 +198,16 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
     const size_t n_nodes = (size_t)v->work->graph->n_nodes;
     uncut(v);
     v->need = tpi_take(m, n_nodes);
+    v->given = tpi_take(m, n_nodes);
     v->made = tpi_take(m, n_nodes * sizeof *v->made);
     if (v->need)
         memset(v->need, 0, n_nodes);
+    if (v->given)
+        memset(v->given, 0, n_nodes);
     if (v->made)
         memset(v->made, 0, n_nodes * sizeof *v->made);
     v->n_nodes = (int)n_nodes;
-    if (!v->need || !v->made)
+    if (!v->need || !v->given || !v->made)
         return no_memory(v);
     for (int i = 0; i < n; i++)
         v->need[out[i]->index] = true;
@@ -206,14 +227,25 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
     return !v->taps.failed || no_memory(v);
 }
 
-tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)
+/* The node of the forward body that t of work is the copy of, which is made if it was made in work. */
+static tp_tensor *origin_of(tpi_vjp *v, const tp_tensor *t)
 {
-    const tp_tensor *t = v->taps.v[i];
     tp_tensor *const *forward = v->from->graph->nodes;
+    const tpi_at at = TPI_AT(t->file, t->line);
     if (is_forward(v, t))
         return forward[t->index];
-    return tpi_output_node(v->from->graph, TPI_AT(t->file, t->line), forward[t->in[0]->index],
-                           ((const tpi_index_attrs *)t->attrs)->index);
+    if (t->op == &tpi_op_output)
+        return tpi_output_node(v->from->graph, at, forward[t->in[0]->index],
+                               ((const tpi_index_attrs *)t->attrs)->index);
+    tp_tensor *const in[] = {origin_of(v, t->in[0]), forward[t->in[1]->index]};
+    return in[0]->status == TP_OK ? tpi_graph_node(v->from->graph, at, t->op, 2, in, NULL,
+                                                   (tp_dtype)t->dtype, t->rank, t->shape)
+                                  : in[0];
+}
+
+tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)
+{
+    return origin_of(v, v->taps.v[i]);
 }
 
 bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)

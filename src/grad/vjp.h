@@ -24,8 +24,8 @@ typedef struct tpi_vjp {
     int n_params;   /* of `from` */
     tp_tensor **dx; /* by param of `from`: its contribution, a node of work; NULL: none */
     /* by node of work, when the cut is made */
-    bool *need;
-    tp_tensor **made; /* the node that stands for it in the backward body */
+    bool *need, *given; /* what it is computed from; is there with its result */
+    tp_tensor **made;   /* the node that stands for it in the backward body */
     int n_nodes;
     tpi_nodes taps; /* nodes of work, values of the forward part that the rest reads */
 } tpi_vjp;
@@ -53,10 +53,7 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out);
 /* The node of the forward body that tap i is the copy of; never NULL. */
 tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i);
 /* From now on `node` of the backward body stands for t of work. */
-static inline void tpi_vjp_set(tpi_vjp *v, const tp_tensor *t, tp_tensor *node)
-{
-    v->made[t->index] = node;
-}
+void tpi_vjp_set(tpi_vjp *v, const tp_tensor *t, tp_tensor *node);
 /* Makes the rest of what is needed, in `to`. */
 bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to);
 static inline tp_tensor *tpi_vjp_made(const tpi_vjp *v, const tp_tensor *t)

@@ -474,6 +474,23 @@ PROGRAM(all_in_all)
     out[0] = acc;
 }
 
+PROGRAM(concrete_inside) /* a loop over constants, in a block of a graph: its turns are calls */
+{
+    tp_for (tp_dim(x, 0), &v) {
+        tp_tensor *q = tp_full(st->tp, TP_F32, TP_DIMS(4), 1);
+        tp_for (3, &q) {
+            tp_tensor *i = k;
+            q = tp_mul(q, tp_sin(v));
+            tp_while (above(i, 0), &q, &i) {
+                q = tp_tanh(tp_mul(q, st->p));
+                i = up(i, -1);
+            }
+        }
+        v = tp_tanh(tp_add(v, q));
+    }
+    out[0] = v;
+}
+
 PROGRAM(continues) /* `continue` ends a turn */
 {
     tp_for (3, &v) {
@@ -805,6 +822,7 @@ const block_case block_cases[] = {
     CASE_OF(while_in_for),
     CASE_OF(stacks_of_their_own),
     CASE_OF(all_in_all),
+    CASE_OF(concrete_inside),
     CASE_OF(continues),
     CASE_OF(closes_over),
     CASE_OF(concrete_in_graph),
