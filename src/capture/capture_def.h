@@ -48,6 +48,8 @@ enum {
     TPI_MAX_OUTCOMES = 16,  /* values that one read has had: more are a number, not a choice */
     TPI_MAX_BLOCKS = 2048,  /* stretches of a flow: for each pair there is a bit */
     TPI_MAX_WATCHED = 4096, /* bytes: they are compared at each call */
+    TPI_CALM =
+        64, /* replays without a recording, until a model may leave out what never came up */
     TPI_MAX_IMPURE = 3 /* recordings that contradict others, until it is no longer replayed */
 };
 

@@ -571,6 +571,7 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
         tpi_trace_free(t);
         return false;
     }
+    w->calm = 0;
     w->n_out = t->items[t->n - 1].n_in;
     w->traces[w->n_traces++] = t;
     bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;

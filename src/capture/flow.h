@@ -135,7 +135,7 @@ struct tpi_flow {
     tpi_blocks *blocks; /* NULL: not to be run */
     tpi_why why;        /* then: why */
     tpi_at why_at;
-    int64_t replays;
+    int64_t replays, calm; /* calm: since the last recording */
 };
 
 /* ---- flow.c: nodes and edges ------------------------------------------------------------- */

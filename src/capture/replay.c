@@ -633,6 +633,7 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
         tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
                         w->n_joins, w->n_loops);
     f->pure.replays += ok;
+    w->calm += ok;
     return ok;
 }
 

@@ -6,18 +6,6 @@
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Room for one more in an array of `each` bytes an element. */
-static void *grown(tpi_mem *m, void *v, int n, int *size, size_t each)
-{
-    if (n < *size)
-        return v;
-    const int more = *size ? *size * 2 : 8;
-    void *p = tpi_resize(m, v, (size_t)*size * each, (size_t)more * each);
-    if (p)
-        *size = more;
-    return p;
-}
-
 static void body_free(tpi_body *b)
 {
     tpi_mem *m = &b->graph->ctx->mem;
@@ -40,7 +28,7 @@ void tpi_bodies_free(tp_graph *g)
 static bool own(tp_graph *g, tpi_body *b)
 {
     tpi_body **v =
-        grown(&g->ctx->mem, g->bodies, g->n_bodies, &g->bodies_size, sizeof *g->bodies);
+        tpi_grow(&g->ctx->mem, g->bodies, g->n_bodies, &g->bodies_size, sizeof *g->bodies);
     if (!v)
         return false;
     g->bodies = v;
@@ -160,8 +148,8 @@ void tpi_body_order(tpi_body *b, tp_tensor *const *params)
 
 bool tpi_body_output(tpi_body *b, tp_tensor *t)
 {
-    tp_tensor **v = grown(&b->graph->ctx->mem, b->outputs, b->n_outputs, &b->outputs_size,
-                          sizeof *b->outputs);
+    tp_tensor **v = tpi_grow(&b->graph->ctx->mem, b->outputs, b->n_outputs, &b->outputs_size,
+                             sizeof *b->outputs);
     if (!v) {
         tpi_no_memory(b->graph->ctx, b->at, "block");
         return false;
@@ -204,6 +192,40 @@ tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_
                          tp_tensor *const *in)
 {
     return tpi_graph_node(g, at, &tpi_op_cond, n_in, in, a, TP_BOOL, 0, NULL);
+}
+
+/* What `from` takes of outside, `to` takes too: its params for them. NULL: good; or what failed. */
+static tp_tensor *take_too(tpi_at at, tpi_body *to, const tpi_body *from, tp_tensor **params)
+{
+    for (int i = 0; i < from->n_params; i++) {
+        params[i] = tpi_graph_lift(to->graph, at, from->outers[i]);
+        if (params[i]->status != TP_OK)
+            return params[i];
+    }
+    return NULL;
+}
+
+tp_tensor *tpi_cond_close(tp_graph *g, tpi_at at, tp_tensor *pred, tpi_body *then,
+                          tpi_body *other)
+{
+    tpi_mem *m = &g->ctx->mem;
+    const size_t most = (size_t)(then->n_params + other->n_params + 1),
+                 bytes = most * sizeof(tp_tensor *);
+    tp_tensor **in = tpi_take(m, bytes);
+    if (!in)
+        return tpi_no_memory(g->ctx, at, "block");
+    tp_tensor *node = take_too(at, then, other, in);
+    node = node ? node : take_too(at, other, then, in);
+    if (!node) {
+        tpi_body_order(other, in);
+        in[0] = pred;
+        memcpy(in + 1, then->outers, (size_t)then->n_params * sizeof *in);
+        then->closed = other->closed = true;
+        const tpi_cond_attrs a = {.then = then, .other = other};
+        node = tpi_cond_node(g, at, &a, 1 + then->n_params, in);
+    }
+    tpi_give_back(m, in, bytes);
+    return node;
 }
 
 tp_tensor *tpi_loop_node(tp_graph *g, tpi_at at, const tpi_loop_attrs *a, int n_in,

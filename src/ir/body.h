@@ -100,6 +100,10 @@ tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_
                          tp_tensor *const *in);
 tp_tensor *tpi_loop_node(tp_graph *g, tpi_at at, const tpi_loop_attrs *a, int n_in,
                          tp_tensor *const *in);
+/* A cond over bodies whose outputs are there: what one reads of outside, the other takes too. Never
+ * NULL. */
+tp_tensor *tpi_cond_close(tp_graph *g, tpi_at at, tp_tensor *pred, tpi_body *then,
+                          tpi_body *other);
 /* Output number `index` of a block; never NULL. One node per index and call. */
 tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t index);
 

@@ -1,5 +1,7 @@
-/* Captured functions as ONNX models: the tree of steps becomes one graph and a tree of blocks. */
-#include "capture/capture_def.h"
+/* Captured functions as ONNX models. The flow of a pure function becomes a graph with blocks: branches
+ * that join are If, rolled loops Loop. Any other function's tree of steps becomes one graph and a
+ * tree of blocks, which are If in If. */
+#include "capture/lift.h"
 #include "onnx/export.h"
 #include "op/call.h"
 
@@ -19,7 +21,9 @@ typedef struct walker {
     tp_tensor **steps, **outside; /* entries are set on the way down, and set anew beside it */
     int n_steps, n_outside;
     tpi_nodes_of nodes;
-    int depth; /* branches in branches */
+    int depth;           /* branches in branches */
+    const char *no_flow; /* why a pure function's flow was no graph; NULL: none was tried */
+    tpi_at no_flow_at;
     struct owned {
         struct owned *next;
         tpi_onnx_block block;
@@ -35,7 +39,12 @@ static tp_tensor *node_of(void *user, int32_t number)
 
 static bool refuse(const walker *w, const tpi_step *s, const char *text)
 {
-    tpi_fail_status(w->ctx, s->at.file ? s->at : w->at, what, TP_E_STATE, "%s", text);
+    tpi_at at = s->at;
+    if (w->no_flow) { /* what was tried first says more */
+        at = w->no_flow_at;
+        text = w->no_flow;
+    }
+    tpi_fail_status(w->ctx, at.file ? at : w->at, what, TP_E_STATE, "%s", text);
     return false;
 }
 
@@ -308,6 +317,70 @@ static const tpi_step *usual_entry(const tp_function *f, int n_in)
     return found;
 }
 
+/* ---- flows ------------------------------------------------------------------------------------------ */
+
+/* The flow of a pure function that is called in one way; NULL: there is none, or several, of which the tree
+ * may be one model. */
+static tpi_flow *only_flow(const tp_function *f, int n_in, int n_out)
+{
+    tpi_flow *found = NULL;
+    for (int i = 0; i < f->pure.n_flows; i++) {
+        tpi_flow *w = f->pure.flows[i];
+        if (w->n_in == n_in && found)
+            return NULL;
+        found = w->n_in == n_in ? w : found;
+    }
+    if (!found || !found->blocks || found->n_out != n_out || found->n_args != n_in)
+        return NULL;
+    for (int i = 0; i < n_in; i++)
+        if (!found->externs[found->args[i]].general)
+            return NULL;
+    return found;
+}
+
+static bool flow_nodes(walker *w, tpi_flow *flow, const char *const *names, tp_tensor **in,
+                       tp_tensor **out)
+{
+    for (int i = 0; i < flow->n_in; i++) {
+        const tp_tensor *t = flow->externs[flow->args[i]].tensor;
+        in[i] = tp_placeholder_at(w->at.file, w->at.line, w->g, names[i], (tp_dtype)t->dtype,
+                                  t->rank, t->shape);
+        if (in[i]->status != TP_OK)
+            return false;
+    }
+    return tpi_flow_lift(flow, w->g, in, out, &w->no_flow, &w->no_flow_at);
+}
+
+/* False: the flow is no graph (w->no_flow). */
+static bool save_flow(walker *w, tpi_flow *flow, const char *path, const char *const *inputs,
+                      const char *const *outputs, tp_status *status)
+{
+    const size_t bytes = (size_t)(flow->n_in + w->n_out) * sizeof(tp_tensor *);
+    tp_tensor **in = tpi_take(&w->ctx->mem, bytes), **out = in + flow->n_in;
+    if (!in) {
+        tpi_no_memory(w->ctx, w->at, what);
+        *status = TP_E_MEMORY;
+        return true;
+    }
+    const bool good = flow_nodes(w, flow, inputs, in, out);
+    *status = w->ctx->status;
+    if (good) {
+        const tpi_onnx_block block = {.outputs = out};
+        const tpi_onnx_model m = {.what = what,
+                                  .at = w->at,
+                                  .g = w->g,
+                                  .n_in = flow->n_in,
+                                  .in = in,
+                                  .in_names = inputs,
+                                  .n_out = w->n_out,
+                                  .out_names = outputs,
+                                  .block = &block};
+        *status = tpi_onnx_write(&m, path);
+    }
+    tpi_give_back(&w->ctx->mem, in, bytes);
+    return good || !w->no_flow;
+}
+
 /* ---- all -------------------------------------------------------------------------------------------- */
 
 static void measure(walker *w, const tp_function *f)
@@ -318,8 +391,8 @@ static void measure(walker *w, const tp_function *f)
     }
 }
 
-static tp_status save(walker *w, const tp_function *f, const char *path, int n_in,
-                      const char *const *inputs, const char *const *outputs)
+static tp_status save_tree(walker *w, const tp_function *f, const char *path, int n_in,
+                           const char *const *inputs, const char *const *outputs)
 {
     const tpi_step *entry = usual_entry(f, n_in);
     if (!entry && f->options.eager)
@@ -355,6 +428,21 @@ static tp_status save(walker *w, const tp_function *f, const char *path, int n_i
     return status;
 }
 
+static tp_status save(walker *w, const tp_function *f, const char *path, int n_in,
+                      const char *const *inputs, const char *const *outputs)
+{
+    tpi_flow *flow = only_flow(f, n_in, w->n_out);
+    tp_status status = TP_E_MEMORY;
+    w->g = tp_graph_new(w->ctx);
+    if (!w->g || (flow && save_flow(w, flow, path, inputs, outputs, &status)))
+        return status;
+    if (flow) {
+        tp_graph_free(w->g);
+        w->g = tp_graph_new(w->ctx);
+    }
+    return w->g ? save_tree(w, f, path, n_in, inputs, outputs) : status;
+}
+
 tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, const char *path,
                                    int n_in, const char *const *inputs, int n_out,
                                    const char *const *outputs)
@@ -380,11 +468,10 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     measure(&w, f);
-    w.g = tp_graph_new(ctx);
     w.steps = tpi_take(&ctx->mem, (size_t)w.n_steps * sizeof *w.steps);
     w.outside = tpi_take(&ctx->mem, (size_t)w.n_outside * sizeof *w.outside);
     tp_status status = TP_E_MEMORY;
-    if (w.g && w.steps && w.outside && tp_scope_begin(ctx) == TP_OK) {
+    if (w.steps && w.outside && tp_scope_begin(ctx) == TP_OK) {
         status = save(&w, f, path, n_in, inputs, outputs);
         tp_scope_end(ctx);
     } else {

@@ -186,19 +186,6 @@ bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int 
 
 /* ---- branches ----------------------------------------------------------------------------------- */
 
-/* What `from` takes of outside, `to` takes too; params[], or NULL: those of `to` in its order. */
-static bool take_too(tpi_onnx_op *o, tpi_body *to, const tpi_body *from, tp_tensor **params)
-{
-    for (int i = 0; i < from->n_params; i++) {
-        tp_tensor *t = tpi_onnx_lifted(o, to->graph, from->outers[i]);
-        if (!t)
-            return false;
-        if (params)
-            params[i] = t;
-    }
-    return true;
-}
-
 static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *other)
 {
     for (int k = 0; k < then->n_outputs; k++) {
@@ -217,23 +204,8 @@ static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *o
 tp_tensor *tpi_onnx_cond(tpi_onnx_op *o, tp_tensor *pred, tpi_body *then, tpi_body *other)
 {
     tpi_import *im = o->im;
-    if (!same_outputs(o, then, other) || !(pred = tpi_onnx_lifted(o, im->g, pred)) ||
-        !take_too(o, then, other, NULL))
+    if (!same_outputs(o, then, other) || !(pred = tpi_onnx_lifted(o, im->g, pred)))
         return NULL;
-    const size_t n = (size_t)then->n_params;
-    tp_tensor **params = tpi_onnx_take(im->m, n, sizeof *params);
-    tp_tensor **in = tpi_onnx_take(im->m, n + 1, sizeof *in);
-    if (!params || !in || !take_too(o, other, then, params))
-        return NULL;
-    tpi_body_order(other, params);
-    in[0] = pred;
-    for (size_t i = 0; i < n; i++)
-        in[i + 1] = then->outers[i];
-    then->closed = other->closed = true;
-    tpi_cond_attrs a;
-    memset(&a, 0, sizeof a);
-    a.then = then;
-    a.other = other;
-    tp_tensor *node = tpi_cond_node(im->g, o->at, &a, (int)n + 1, in);
+    tp_tensor *node = tpi_cond_close(im->g, o->at, pred, then, other);
     return tpi_onnx_good(o, node) ? node : NULL;
 }

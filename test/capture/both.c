@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <unistd.h>
 
 static const both_way ways[] = {
     {"eager",                   NULL,              {.eager = true},                 false},
@@ -296,5 +297,73 @@ void expect_recordings(bed *b, const tp_function *f, int64_t most, int line)
         fail_msg("line %d: %s: %" PRId64 " of %" PRId64 " calls recorded, not 1 to %" PRId64
                  "\n%s",
                  line, b->way->name, s.recordings, s.calls, most, text ? text : "");
+    }
+}
+
+/* ---- as a model -------------------------------------------------------------------------- */
+
+static const char *const input_names[] = {"x0", "x1"}, *const output_names[] = {"y0", "y1"};
+
+static int occurrences(const char *text, const char *of)
+{
+    int n = 0;
+    for (const char *c = text; (c = strstr(c, of)) != NULL; c++)
+        n++;
+    return n;
+}
+
+model model_of(bed *b, tp_function *f, const char *name, int n_in, int n_out)
+{
+    model m = {NULL, "", 0, 0};
+    char path[100];
+    assert_true(n_in <= 2 && n_out <= 2);
+    snprintf(path, sizeof path, "pure_%s_%d.onnx", name, (int)getpid());
+    if (tp_onnx_save_function(f, path, n_in, input_names, n_out, output_names) != TP_OK) {
+        snprintf(m.why, sizeof m.why, "%s", tp_error_message(b->tp));
+        tp_clear_error(b->tp);
+        return m;
+    }
+    tp_graph *g = tp_onnx_load(b->tp, path, NULL);
+    unlink(path);
+    if (!g)
+        fail_msg("%s: the model is not loaded: %s", name, tp_error_message(b->tp));
+    char *text = tp_graph_text(g);
+    m.loops = occurrences(text, " = loop ");
+    m.ifs = occurrences(text, " = cond ");
+    if (getenv("BOTH_SHOW"))
+        printf("%s\n", text);
+    tp_free(b->tp, text);
+    m.program = tp_graph_compile(g, n_in, input_names, n_out, output_names,
+                                 &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+    if (!m.program)
+        fail_msg("%s: the model is not compiled: %s", name, tp_error_message(b->tp));
+    return m;
+}
+
+void expect_model(const model *m, const char *name, const char *refused, int loops, int ifs)
+{
+    if (!refused && !m->program)
+        fail_msg("%s: there is no model: %s", name, m->why);
+    if (refused && (m->program || !strstr(m->why, refused)))
+        fail_msg("%s: not refused by \"%s\": %s", name, refused, m->why);
+    if (m->loops != loops || m->ifs != ifs)
+        fail_msg("%s: %d loops and %d ifs, not %d and %d", name, m->loops, m->ifs, loops, ifs);
+}
+
+void same_in_model(bed *b, const model *m, const char *name, tp_tensor *const *in, int n_out,
+                   tp_tensor *const *out)
+{
+    tp_tensor *got[2];
+    if (tp_program_run(m->program, in, got) != TP_OK)
+        fail_msg("%s: the model fails: %s", name, tp_error_message(b->tp));
+    for (int i = 0; i < n_out; i++) {
+        char bytes[2][4096];
+        const size_t n = (size_t)tp_count(out[i]) * tp_dtype_size(tp_dtype_of(out[i]));
+        assert_true(n <= sizeof bytes[0]);
+        assert_int_equal(tp_count(got[i]), tp_count(out[i]));
+        assert_int_equal(tp_read(got[i], bytes[0], n), TP_OK);
+        assert_int_equal(tp_read(out[i], bytes[1], n), TP_OK);
+        if (memcmp(bytes[0], bytes[1], n) != 0)
+            fail_msg("%s: %s: result %d of the model differs", name, b->way->name, i);
     }
 }

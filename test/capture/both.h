@@ -8,6 +8,7 @@
 
 #include "tapir/capture.h"
 #include "tapir/nn.h"
+#include "tapir/onnx.h"
 #include "unit/unit.h"
 
 typedef struct both_way {
@@ -17,6 +18,12 @@ typedef struct both_way {
 } both_way;
 
 enum { BOTH_FUNCTIONS = 64 };
+/* The stress build meets the limits all the time: what is known after how many calls differs. */
+#ifdef TPI_STRESS
+enum { BOTH_STRESS = 1 };
+#else
+enum { BOTH_STRESS = 0 };
+#endif
 
 typedef struct bed {
     tp_ctx *tp;
@@ -78,6 +85,21 @@ tp_tensor *draw(tp_ctx *tp, uint64_t *seed, int rank, const int64_t *shape);
                      __attribute__((unused)) tp_tensor *const *in,                             \
                      __attribute__((unused)) int n_out,                                        \
                      __attribute__((unused)) tp_tensor **out)
+
+/* A function as an ONNX model that has been loaded again. */
+typedef struct model {
+    tp_program *program; /* NULL: it was not saved */
+    char why[300];       /* then: why */
+    int loops, ifs;      /* nodes, those in others too */
+} model;
+
+/* Inputs and outputs, at most two each. */
+model model_of(bed *b, tp_function *f, const char *name, int n_in, int n_out);
+/* Is it what was expected? refused: a part of why it is not saved, or NULL. */
+void expect_model(const model *m, const char *name, const char *refused, int loops, int ifs);
+/* Fails the test when the model gives other bits than out[]. */
+void same_in_model(bed *b, const model *m, const char *name, tp_tensor *const *in, int n_out,
+                   tp_tensor *const *out);
 
 /* f(x) of one result. */
 tp_tensor *call1(tp_function *f, tp_tensor *x);

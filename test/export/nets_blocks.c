@@ -427,6 +427,51 @@ static void captured(net *n)
     }
 }
 
+/* ---- declared pure ----------------------------------------------------------------------------------- */
+
+/* Branches in a row, in a loop that a value ends. */
+static void pure_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    tp_tensor *w = user, *x = in[0], *turns = tp_scalar_like(x, 0);
+    while (tp_truth(tp_gt(tp_reduce_max(tp_abs(x), TP_ALL, false), tp_scalar_like(x, 1)))) {
+        if (tp_truth(tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0))))
+            x = tp_mul(x, tp_scalar_like(x, 0.5));
+        else
+            x = tp_tanh(tp_matmul(x, w));
+        turns = tp_add(turns, tp_scalar_like(x, 1));
+    }
+    if (tp_truth(tp_gt(tp_mean(x, TP_ALL, false), tp_scalar_like(x, 0.1))))
+        x = tp_exp(x);
+    else
+        x = tp_neg(x);
+    out[0] = tp_matmul(x, w);
+    out[1] = turns;
+}
+
+static void pure_flow(net *n)
+{
+    enum { CALLS = 200, KEPT = 6 };
+    char path[1000];
+    tp_tensor *w = weight(n, "w", TP_DIMS(4, 4)), *in[CALLS], *out[2];
+    tp_recording(n->tp, false);
+    tp_function *f =
+        tp_function_new(n->tp, "pure", pure_body, w, &(tp_function_options){.pure = true});
+    for (int i = 0; i < CALLS; i++) {
+        in[i] = tp_mul(normal(n, TP_DIMS(2, 4)), tp_scalar(n->tp, TP_F32, i % 7 * 0.7));
+        tp_function_call(f, 1, &in[i], 2, out);
+    }
+    n->n_in = 1;
+    n->n_out = 2;
+    model_path(n, path, sizeof path);
+    if (tp_onnx_save_function(f, path, TP_NAMES("x"), TP_NAMES("y", "turns")) != TP_OK)
+        net_fail(n, "saving");
+    for (int i = 0; i < KEPT; i++) {
+        tp_function_call(f, 1, &in[i], 2, out);
+        save_set(n, &in[i], out);
+    }
+}
+
 const net_row block_nets[] = {
     {"side_taken",         side_taken        },
     {"side_outputs",       side_outputs      },
@@ -445,5 +490,6 @@ const net_row block_nets[] = {
     {"side_gradient",      side_gradient     },
     {"random_blocks",      random_blocks     },
     {"captured",           captured          },
+    {"pure_flow",          pure_flow         },
     {NULL,                 NULL              },
 };
