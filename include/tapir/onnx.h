@@ -107,7 +107,8 @@ TP_FN(tp_status, tp_onnx_save, tp_graph *g, const char *path, int n_in,
 /* Writes a captured function as it has been seen to run, its arguments and results named in
  * order. A branch on tp_truth of which both sides have been taken becomes an If; one side
  * never taken, or a branch on what is not a tensor, is refused with its line. Sizes of arguments
- * that varied are free dimensions. */
+ * that varied are free dimensions. Of a function declared pure that was called with one set of sizes,
+ * branches join and loops that values end are Loop (docs/capture.md, "As a model"). */
 TP_FN(tp_status, tp_onnx_save_function, tp_function *f, const char *path, int n_in,
       const char *const *inputs, int n_out, const char *const *outputs);
 #define tp_onnx_save_function(...) tp_onnx_save_function_at(TP_PLACE, __VA_ARGS__)

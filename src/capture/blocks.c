@@ -635,6 +635,12 @@ static bool make(tpi_flow *w, tpi_blocks *bs)
     return ok;
 }
 
+void tpi_blocks_limit(tpi_flow *w)
+{
+    for (int i = 0; i < w->blocks->n; i++)
+        w->blocks->v[i].limit = w->nodes[w->blocks->v[i].nodes[0]].limit;
+}
+
 void tpi_blocks_make(tpi_flow *w)
 {
     tp_ctx *ctx = w->ctx;

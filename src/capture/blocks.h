@@ -95,6 +95,8 @@ struct tpi_blocks {
 /* Makes the blocks and their programs: w->blocks, NULL when that cannot be (w->why). */
 void tpi_blocks_make(tpi_flow *w);
 void tpi_blocks_free(tpi_flow *w);
+/* Their loops may take as many turns as the nodes' may now. */
+void tpi_blocks_limit(tpi_flow *w);
 
 /* ---- doubts.c ---------------------------------------------------------------------------- */
 

@@ -463,21 +463,67 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
     return ok;
 }
 
-/* Turns that loops have had, at most; how often edges were taken. */
+/* A trace goes on to item i; the turns of the loop that begins there, if one does. */
+static void count_turn(tpi_flow *w, const tpi_edge *e)
+{
+    tpi_node *to = &w->nodes[e->to];
+    to->turns = e->back ? to->turns + 1 : 0;
+    if (e->back && to->turns > w->sites[e->site].most)
+        w->sites[e->site].most = to->turns;
+}
+
+/* Turns that loops have had, at most. */
 static void count_turns(tpi_flow *w)
 {
-    for (int i = 0; i < w->n_nodes; i++)
-        w->nodes[i].limit = 0;
     for (int k = 0; k < w->n_traces; k++) {
         const tpi_trace *t = w->traces[k];
-        for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node) {
-            const tpi_edge *e = edge_behind(w, from, t, i - 1);
-            tpi_node *to = &w->nodes[t->items[i].node];
-            to->turns = e->back ? to->turns + 1 : 0;
-            if (to->turns > to->limit)
-                to->limit = to->turns;
-        }
+        for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
+            count_turn(w, edge_behind(w, from, t, i - 1));
     }
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].limit = 0;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++) {
+            const tpi_edge *e = &w->nodes[i].edges[k];
+            if (e->back && w->sites[e->site].most > w->nodes[e->to].limit)
+                w->nodes[e->to].limit = w->sites[e->site].most;
+        }
+}
+
+/* Does the trace take known edges only, with the operands that are expected? */
+static bool is_known(const tpi_flow *w, tpi_trace *t)
+{
+    const tpi_edge *e = &w->nodes[TPI_ENTRY_NODE].edges[0];
+    for (int i = 0; i < t->n; i++) {
+        tpi_item *x = &t->items[i];
+        if (!e || !tpi_flow_same(w, &w->nodes[e->to], t, x))
+            return false;
+        x->node = e->to;
+        for (int k = 0; k < x->n_in; k++) {
+            tpi_code c;
+            if (!tpi_source_value(w, w->nodes[x->node].in[k].source, t, i, &c) ||
+                c != tpi_item_in(t, x)[k])
+                return false;
+        }
+        e = edge_behind(w, x->node, t, i);
+    }
+    return true;
+}
+
+/* Is it known, but for a number of turns? Then that is kept, and not the trace. */
+static bool is_longer(tpi_flow *w, tpi_trace *t)
+{
+    if (w->caution || !w->blocks || !is_known(w, t))
+        return false;
+    bool longer = false;
+    for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node) {
+        const tpi_edge *e = edge_behind(w, from, t, i - 1);
+        count_turn(w, e);
+        longer |= e->back && w->nodes[e->to].turns > w->nodes[e->to].limit;
+    }
+    if (longer)
+        count_turns(w);
+    return longer;
 }
 
 static int count_visits(const tpi_trace *t, uint32_t site)
@@ -561,15 +607,23 @@ static int least_caution(const tpi_flow *w)
     return 0;
 }
 
-bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure)
+/* False: it is not to be put in. */
+static bool is_to_be_put(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
 {
-    *impure = false;
-    bool misfit = false;
-    if (w->n_traces == TPI_MAX_TRACES)
-        *impure = true;
-    if (*impure || !take_origins(w, t, impure)) {
-        tpi_trace_free(t);
+    if (!take_origins(w, t, impure))
         return false;
+    *longer = w->n_nodes && is_longer(w, t);
+    *impure |= !*longer && w->n_traces == TPI_MAX_TRACES;
+    return !*longer && !*impure;
+}
+
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
+{
+    *impure = *longer = false;
+    bool misfit = false;
+    if (!is_to_be_put(w, t, impure, longer)) {
+        tpi_trace_free(t);
+        return *longer;
     }
     w->calm = 0;
     w->n_out = t->items[t->n - 1].n_in;

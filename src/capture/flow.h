@@ -105,6 +105,7 @@ typedef struct tpi_var {
 typedef struct tpi_loop_site {
     uint32_t site; /* of the item */
     bool bounded;  /* C ends it too: it is not rolled */
+    int32_t most;  /* turns that such a loop has had behind its first */
 } tpi_loop_site;
 
 typedef struct tpi_blocks tpi_blocks; /* blocks.h */
@@ -143,8 +144,8 @@ struct tpi_flow {
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
 /* Takes the trace; false: memory is out, or it contradicts others (*impure, then the flow is as it was
- * before). */
-bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure);
+ * before). *longer: nothing is new but the number of turns that loops may take. */
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer);
 /* The edge for this outcome (of anything but a look: the only one); NULL: none. */
 tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);
 /* Does the item do what the node does, operands from outside included? */

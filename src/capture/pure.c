@@ -178,8 +178,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
         return;
     }
     const int joins = w->n_joins, loops = w->n_loops;
-    bool impure;
-    if (!tpi_flow_add(w, t, &impure)) {
+    bool impure, longer;
+    if (!tpi_flow_add(w, t, &impure, &longer)) {
         const tpi_at where = w->why_at.file ? w->why_at : at;
         const bool proven = impure && w->why == TPI_WHY_impure;
         drop_flow(f, w);
@@ -189,6 +189,11 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
             stop(f, TPI_WHY_impure, where);
         if (proven && f->options.check)
             fail_impure(f, where, n_out, out);
+        return;
+    }
+    if (longer) {
+        tpi_blocks_limit(w);
+        tpi_capture_log(f, at, "more turns of a loop than before");
         return;
     }
     tpi_blocks_make(w);

@@ -2,6 +2,7 @@
 #include "both.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 typedef struct world {
     bed *b;
@@ -170,6 +171,19 @@ BODY(power)
     out[0] = v;
 }
 
+/* As many turns as it is told. */
+BODY(ever)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *left = in[0], *turns = number(left, 0);
+    while (above(left, 0)) {
+        left = tp_sub(left, number(left, 1));
+        turns = tp_add(turns, number(turns, 1));
+    }
+    out[0] = turns;
+}
+
 /* Random numbers drawn until one is large. */
 BODY(draws)
 {
@@ -269,8 +283,82 @@ static void all_loops(bed *b)
         scenario_of(b, &kinds[i]);
 }
 
+/* Memory runs out at the n-th allocation of saving: that is told, nothing is lost, and it is saved then. */
+static bool sweep_saving(long n)
+{
+    static const char path[] = "pure_loop_sweep.onnx";
+    static const char *const in[] = {"x"}, *const out[] = {"y"};
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    bed b = {.tp = tp};
+    world s;
+    prepare(&s, &b);
+    tp_function *f =
+        tp_function_new(tp, "newton", newton, &s, &(tp_function_options){.pure = true});
+    for (int i = 0; i < 4; i++) {
+        tp_scope_begin(tp);
+        tp_tensor *x = tp_scalar(tp, TP_F32, 0.25 + i * 4), *y;
+        assert_int_equal(tp_function_call(f, 1, &x, 1, &y), TP_OK);
+        tp_scope_end(tp);
+    }
+    memory.fail_at = memory.calls + n;
+    const tp_status status = tp_onnx_save_function(f, path, 1, in, 1, out);
+    const bool reached = memory.calls >= memory.fail_at;
+    memory.fail_at = 0;
+    assert_int_equal(status, reached ? TP_E_MEMORY : TP_OK);
+    tp_clear_error(tp);
+    assert_int_equal(tp_onnx_save_function(f, path, 1, in, 1, out), TP_OK);
+    unlink(path);
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+    return reached;
+}
+
+static void saving_out_of_memory(void **state)
+{
+    (void)state;
+    const char *text = getenv("ALLOC_SWEEP_STEP");
+    const long step = text ? strtol(text, NULL, 10) : 1;
+    long n = 1;
+    while (sweep_saving(n))
+        n += step > 0 ? step : 1;
+    assert_true(!BOTH_STRESS || n > 1); /* other builds take memory in large pieces */
+}
+
+/* A loop that is one turn longer in each call: the body runs for it, and nothing else is kept, however
+ * often. */
+static void ever_longer(void **state)
+{
+    (void)state;
+    enum { LONGEST = 400 };
+    tp_ctx *tp = tp_open(&(tp_options){.compiler = "/nonexistent/cc"});
+    bed b = {.tp = tp};
+    world s;
+    prepare(&s, &b);
+    tp_function *f =
+        tp_function_new(tp, "long", ever, &s, &(tp_function_options){.pure = true});
+    for (int i = 0; i < 2 * LONGEST; i++) {
+        float y;
+        tp_scope_begin(tp);
+        tp_tensor *x = tp_scalar(tp, TP_F32, i % LONGEST), *out;
+        assert_int_equal(tp_function_call(f, 1, &x, 1, &out), TP_OK);
+        assert_int_equal(tp_read(out, &y, sizeof y), TP_OK);
+        assert_true(y == (float)(i % LONGEST));
+        tp_scope_end(tp);
+    }
+    char *text = tp_function_text(f);
+    if (!BOTH_STRESS && (s.ran > LONGEST + 2 || !strstr(text, "3 recordings, ")))
+        fail_msg("the body ran %" PRId64 " times\n%s", s.ran, text);
+    tp_free(tp, text);
+    tp_close(tp);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ATTACK(all_loops)};
+    const struct CMUnitTest tests[] = {
+        ATTACK(all_loops),
+        cmocka_unit_test(saving_out_of_memory),
+        cmocka_unit_test(ever_longer),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
