@@ -17,10 +17,11 @@
  * A block is a scope, once per turn: only the listed variables (at most 64, tensors' addresses)
  * leave it; anything else that was made in it and is used later is an error. A listed variable
  * keeps type and sizes from turn to turn, and has the same on both sides of a tp_if. What a
- * block assigns (tp_assign) stays assigned; a listed variable of a loop may not be the tp_variable
- * that it assigns, or a view of it: in a graph listed variables, views made in a block and what
- * tp_emit takes have the value of when they were set. To gradients a turn, and the side that is
- * taken, is one node: contributions inside are added up inside first.
+ * block assigns (tp_assign) stays assigned. What goes into a loop, or leaves a block, or is stacked
+ * by tp_emit, is a value: of a tp_variable, or a view of one, what it is then, whatever is assigned
+ * later. In a graph a view of a variable is not read after the variable was assigned
+ * (TP_E_STATE). To gradients a turn, and the side that is taken, is one node: contributions inside are
+ * added up inside first.
  *
  * Leaving a block by break, goto or return is an error that names the block's line: it is told at
  * once by gcc and clang, else at the end of the block, scope or function around it. `continue`

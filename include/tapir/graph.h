@@ -34,12 +34,14 @@ TP_FN(tp_tensor *, tp_placeholder, tp_graph *g, const char *name, tp_dtype dtype
       const int64_t *shape);
 #define tp_placeholder(...) tp_placeholder_at(TP_PLACE, __VA_ARGS__)
 
-/* The graph of a symbolic tensor; NULL for a concrete one. */
+/* The graph of a symbolic tensor, also of one made in a block of it; NULL for a concrete one. */
 TP_API tp_graph *tp_graph_of(const tp_tensor *t);
 /* The node that reads a concrete tensor in g; a symbolic one comes back as it is. Ops do this by
  * themselves to concrete operands when another one is symbolic; what was recorded for such an
  * operand (because a gradient may be asked for) becomes nodes too. An expression of variables
- * that require no gradient is computed now, unless it starts from this. */
+ * that require no gradient is computed now, unless it starts from this. In an open block of g it
+ * reads in the block. TP_E_STATE: the node of a variable, or a view of it, is read after the
+ * graph assigned the variable, which on concrete tensors would show: read the variable again. */
 TP_FN(tp_tensor *, tp_graph_read, tp_graph *g, tp_tensor *t);
 #define tp_graph_read(...) tp_graph_read_at(TP_PLACE, __VA_ARGS__)
 

@@ -130,26 +130,13 @@ static bool is_older(void *user, const tp_tensor *t)
 /* Ties what was computed since `entry` to the tensors from before that a gradient may be asked of. */
 static void tie(tp_function *f, tpi_at at, uint64_t entry, int n, tp_tensor **out)
 {
-    tp_ctx *ctx = f->ctx;
-    tpi_nodes inner = {.ctx = ctx}, roots = {.ctx = ctx};
-    for (int i = 0; i < n; i++)
-        if (out[i]->status == TP_OK && out[i]->in && out[i]->flags & TPI_REQUIRES &&
-            out[i]->seq >= entry)
-            tpi_nodes_push(&roots, out[i]);
-    bool ok = !roots.failed;
-    if (ok && roots.n)
-        ok = tpi_collect(&inner, roots.n, roots.v, is_older, &entry);
-    int n_operands = 0;
-    for (int i = 0; i < inner.n && ok; i++)
-        if (inner.v[i]->seq < entry && inner.v[i]->flags & TPI_REQUIRES &&
-            inner.v[i]->dtype >= TP_F32)
-            inner.v[n_operands++] = inner.v[i];
-    if (ok && roots.n && n_operands)
-        tpi_call_tie(ctx, at, f->serial, n_operands, inner.v, n, out, out);
+    tpi_nodes operands = {.ctx = f->ctx};
+    const bool ok = tpi_call_operands(&operands, n, out, is_older, &entry);
+    if (ok && operands.n)
+        tpi_call_tie(f->ctx, at, f->serial, operands.n, operands.v, n, out, out);
     for (int i = 0; i < n && !ok; i++)
-        out[i] = tpi_no_memory(ctx, at, f->name);
-    tpi_nodes_free(&inner);
-    tpi_nodes_free(&roots);
+        out[i] = tpi_no_memory(f->ctx, at, f->name);
+    tpi_nodes_free(&operands);
 }
 
 /* ---- calls -------------------------------------------------------------------------------------------- */
@@ -180,7 +167,7 @@ static tp_tensor *hand_out(tp_tensor *t, tpi_at at)
 static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
 {
     const tp_ctx *ctx = f->ctx;
-    if (ctx->frame || f->options.eager || ctx->trap_nan || f->running > 0)
+    if (ctx->frame || ctx->tracing || f->options.eager || ctx->trap_nan || f->running > 0)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!tpi_is_live(in[i]) || in[i]->status != TP_OK || in[i]->graph || in[i]->ctx != ctx)
@@ -217,7 +204,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
-        ctx->leave_block(ctx);
+        ctx->block_rules->leave(ctx, NULL);
     check_results(f, at, n_out, out);
     for (int i = 0; i < n_out; i++)
         tpi_ref(out[i]);

@@ -139,6 +139,13 @@ typedef struct tpi_call_hooks {
     void (*sweep_end)(tp_ctx *ctx, void *begun);
 } tpi_call_hooks;
 
+/* Of the layer that opens blocks; there while one is open or was given up. */
+typedef struct tpi_block_rules {
+    /* Gives the innermost up, with an error; why: NULL, or what came instead of its end. */
+    void (*leave)(tp_ctx *ctx, const char *why);
+    void (*free_left)(tp_ctx *ctx);
+} tpi_block_rules;
+
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
@@ -163,14 +170,13 @@ struct tp_ctx {
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
     bool sweeps;  /* a gradient is being built, or settled: bodies of ended blocks take nodes */
-    struct tp_block *blocks;          /* open ones, innermost first (op/control.c) */
-    struct tp_block *left;            /* those that were given up */
-    void (*free_blocks)(tp_ctx *ctx); /* frees them */
-    void (*leave_block)(tp_ctx *ctx); /* gives the innermost up, with an error */
-    tp_tensor *retained;              /* list of those with retains > 0 */
-    tpi_owned objects;                /* ring of graphs and programs */
-    tpi_alloc_head allocs;            /* ring of tp_alloc's blocks */
-    tp_tensor *dead;                  /* worklist of tpi_unref, linked by retained_next */
+    struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
+    struct tp_block *left;   /* those that were given up */
+    const tpi_block_rules *block_rules;
+    tp_tensor *retained;   /* list of those with retains > 0 */
+    tpi_owned objects;     /* ring of graphs and programs */
+    tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
+    tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
     tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
@@ -211,19 +217,25 @@ static inline void tpi_look_at(tpi_at at, const tp_tensor *t, tpi_look look)
     if (t->ctx->frame)
         t->ctx->frame_rules->look(t->ctx, at, t, look);
 }
-/* Work that a frame cannot follow is done outside of it. */
-static inline struct tpi_frame *tpi_frame_leave(tp_ctx *ctx, tpi_at at)
+/* Building, loading and running a graph is no part of what goes on around it: of the captured
+ * function, which could not follow, or of an open block of another graph. */
+typedef struct tpi_stepped_out {
+    struct tpi_frame *frame;
+    tp_graph *tracing;
+} tpi_stepped_out;
+static inline tpi_stepped_out tpi_step_out(tp_ctx *ctx, tpi_at at)
 {
-    struct tpi_frame *frame = ctx->frame;
-    if (frame)
+    if (ctx->frame)
         ctx->frame_rules->look(ctx, at, NULL, TPI_LOOK_OTHER);
-    frame = ctx->frame;
+    const tpi_stepped_out around = {ctx->frame, ctx->tracing};
     ctx->frame = NULL;
-    return frame;
+    ctx->tracing = NULL;
+    return around;
 }
-static inline void tpi_frame_return(tp_ctx *ctx, struct tpi_frame *frame)
+static inline void tpi_step_back(tp_ctx *ctx, tpi_stepped_out around)
 {
-    ctx->frame = frame;
+    ctx->frame = around.frame;
+    ctx->tracing = around.tracing;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------- */

@@ -89,9 +89,9 @@ void tp_close(tp_ctx *tp)
         o->free(o);
     }
     while (tp->blocks)
-        tp->leave_block(tp);
+        tp->block_rules->leave(tp, NULL);
     if (tp->left)
-        tp->free_blocks(tp);
+        tp->block_rules->free_left(tp);
     while (tp->n_scopes > 0)
         tp_scope_end(tp);
     while (tp->n_owned > 0) {

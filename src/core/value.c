@@ -137,6 +137,12 @@ static tp_status with_value(tpi_at at, const char *what, const tp_tensor *t, con
                                "the value of a symbolic tensor is known only when its graph is "
                                "run: %s",
                                cure);
+    if (t->ctx->tracing && t->flags & TPI_VARIABLE)
+        return tpi_fail_status(
+            t->ctx, at, what, TP_E_SYMBOLIC,
+            "a block of a graph is open, in which the value of a variable is "
+            "known only when the graph is run: %s",
+            cure);
     return TP_OK;
 }
 

@@ -184,6 +184,8 @@ static tp_tensor *as_node(const tpi_sweep *s, const tp_tensor *y, tp_tensor *x)
         return x;
     if (is_around(y, x))
         return tpi_graph_lift(y->graph, s->at, x);
+    if (x->in) /* recorded, and computed again in the graph */
+        return tpi_graph_lifted(y->graph, x);
     for (int i = 0; i < s->nodes.n; i++)
         if (s->nodes.v[i]->op && s->nodes.v[i]->op->kind == TPI_SOURCE && s->nodes.v[i]->n_in &&
             s->nodes.v[i]->in[0] == x)

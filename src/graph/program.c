@@ -293,10 +293,10 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
     memset(p, 0, sizeof *p);
     p->ctx = g->ctx;
     p->used = "none";
-    struct tpi_frame *frame = tpi_frame_leave(p->ctx, at);
+    const tpi_stepped_out around = tpi_step_out(p->ctx, at);
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
-    tpi_frame_return(p->ctx, frame);
+    tpi_step_back(p->ctx, around);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, "tp_graph_compile");
     if (!ok) {
@@ -681,7 +681,7 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         return tpi_fail_status(ctx, s.at, "tp_program_run", TP_E_NULL,
                                "the place for the results is NULL");
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
-    struct tpi_frame *frame = tpi_frame_leave(ctx, s.at);
+    const tpi_stepped_out around = tpi_step_out(ctx, s.at);
     const uint64_t random_at = ctx->random_at;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -713,7 +713,7 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
     tpi_error_back(ctx, &earlier);
-    tpi_frame_return(ctx, frame);
+    tpi_step_back(ctx, around);
     return status;
 }
 

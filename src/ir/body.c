@@ -281,13 +281,24 @@ tp_graph *tpi_graph_root(tp_graph *g)
     return g;
 }
 
-tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const tp_tensor *t)
+bool tpi_is_over(const tp_graph *g)
+{
+    return g && g->body && g->body->closed && !g->ctx->sweeps;
+}
+
+tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
+                              const tp_tensor *t)
 {
     if (tpi_graph_root(t->graph) != tpi_graph_root((tp_graph *)g))
-        return tpi_fail(g->ctx, at, NULL, TP_E_CTX, "an operand belongs to another graph");
+        return g->body ? tpi_fail(g->ctx, at, what, TP_E_CTX,
+                                  "an operand belongs to another graph than the block of line "
+                                  "%d, which is open: work on that graph behind the block",
+                                  g->body->at.line)
+                       : tpi_fail(g->ctx, at, what, TP_E_CTX,
+                                  "the operands belong to different graphs");
     const tpi_body *b = t->graph->body;
     return tpi_fail(
-        g->ctx, at, NULL, TP_E_STATE,
+        g->ctx, at, what, TP_E_STATE,
         "%s of line %d was made inside the block of line %d, which has ended: list a "
         "variable for it among the block's",
         t->op ? t->op->name : "a value", t->line, b->at.line);

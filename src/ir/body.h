@@ -77,7 +77,7 @@ int tpi_n_writes_of(const tp_tensor *block);
 
 /* An empty body of a new graph in g, which owns it; NULL: no memory, or too deep (the error is
  * set). While it is open, lifting a tensor of an outer graph, or a concrete one that is no plain
- * constant, makes a param of it, a capture (ir/graph.c). To have ops of outer tensors put in it,
+ * constant, makes a param of it, a capture (ir/lift.c). To have ops of outer tensors put in it,
  * set ctx->tracing to its graph. */
 tpi_body *tpi_body_new(tp_graph *g, tpi_at at);
 /* Frees a body of g that no node has. */
@@ -87,6 +87,9 @@ tp_tensor *tpi_body_param(tpi_body *b, tpi_at at, tp_dtype dtype, int rank,
                           const int64_t *shape, tp_tensor *outer);
 /* The params in another order, all of them. */
 void tpi_body_order(tpi_body *b, tp_tensor *const *params);
+/* The param of body g, new or not, for what is outside of it; as a place to put it, whether or not
+ * the body may read it. Never NULL. */
+tp_tensor *tpi_capture(tp_graph *g, tpi_at at, tp_tensor *t);
 /* A node of the body's graph as its next output; false: no memory. */
 bool tpi_body_output(tpi_body *b, tp_tensor *t);
 /* The operands that block nodes take for captures are b->outers of the params that have one. */
@@ -118,12 +121,13 @@ bool tpi_is_turns(const tp_graph *g, int64_t size);
 /* Is xs what such a loop kept of `count` turns, so that who reads it knows that number? */
 bool tpi_tells_turns(const tp_tensor *xs, int64_t count);
 
-/* Does the body, or one around it, read a view of the variable? */
-bool tpi_body_has_view(const tp_graph *g, const tp_tensor *variable);
 /* Is g inside `outer`, at any depth, or the same? */
 bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
-/* The failed tensor for an operand of a graph that g is not within. */
-tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const tp_tensor *t);
+/* Is it the body of a block that has ended? Gradients go on in such. */
+bool tpi_is_over(const tp_graph *g);
+/* The failed tensor for an operand of a graph that g is not within, or that is over. */
+tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
+                              const tp_tensor *t);
 /* The graph that is in no other. */
 tp_graph *tpi_graph_root(tp_graph *g);
 /* A fresh symbol of the graph's table: "turns", "turns.2", ... TPI_NO_DIM: no memory. */

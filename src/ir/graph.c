@@ -50,6 +50,7 @@ static void graph_free(tpi_owned *o)
     tpi_graph_free_outputs(g);
     tpi_give_back(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *g->nodes);
     tpi_give_back(&ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *g->lifted);
+    tpi_give_back(&ctx->mem, g->assigned, (size_t)g->assigned_size * sizeof *g->assigned);
     tpi_give_back(&ctx->mem, g->named, (size_t)g->named_size * sizeof *g->named);
     if (!g->parent)
         tpi_dims_free(g->dims);
@@ -83,7 +84,7 @@ void tp_graph_free(tp_graph *g)
         return;
     tp_ctx *ctx = g->ctx;
     while (ctx->tracing && tpi_graph_within(ctx->tracing, g) && ctx->blocks)
-        ctx->leave_block(ctx); /* it goes while a block of it is open */
+        ctx->block_rules->leave(ctx, "was open when its graph was freed");
     tpi_object_remove(&g->owned);
     graph_free(&g->owned);
 }
@@ -157,215 +158,6 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
     tpi_ref(t);
     g->nodes[g->n_nodes++] = t;
     return t;
-}
-
-/* The slot of a concrete tensor, or the free one where it belongs. */
-static tpi_lifted *lifted_slot(tpi_lifted *table, int size, const tp_tensor *t)
-{
-    size_t i = ((uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u >> 32;
-    while (table[i & (size_t)(size - 1)].concrete &&
-           table[i & (size_t)(size - 1)].concrete != t)
-        i++;
-    return &table[i & (size_t)(size - 1)];
-}
-
-static bool lifted_reserve(tp_graph *g)
-{
-    if (g->n_lifted * 2 < g->lifted_size)
-        return true;
-    const int size = g->lifted_size ? g->lifted_size * 2 : 32;
-    tpi_lifted *v = tpi_take(&g->ctx->mem, (size_t)size * sizeof *v);
-    if (!v)
-        return false;
-    memset(v, 0, (size_t)size * sizeof *v);
-    for (int i = 0; i < g->lifted_size; i++)
-        if (g->lifted[i].concrete)
-            *lifted_slot(v, size, g->lifted[i].concrete) = g->lifted[i];
-    tpi_give_back(&g->ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *v);
-    g->lifted = v;
-    g->lifted_size = size;
-    return true;
-}
-
-/* A view of a variable that the graph has assigned would read what it was before. */
-static bool assigned_behind(const tp_graph *g, const tp_tensor *view)
-{
-    for (int i = 0; i < g->lifted_size; i++)
-        if (g->lifted[i].concrete && g->lifted[i].concrete->buf == view->buf &&
-            g->lifted[i].node->op == &tpi_op_assign)
-            return true;
-    return false;
-}
-
-static tp_tensor *refuse_stale(tp_graph *g, tpi_at at)
-{
-    return tpi_fail(g->ctx, at, NULL, TP_E_STATE,
-                    "something computed from a variable is used after the graph assigned the "
-                    "variable: compute it from the assigned value");
-}
-
-/* What is read of memory: a constant, or a variable or a view of one. */
-static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
-{
-    const bool variable = t->flags & TPI_VARIABLE;
-    if (variable && assigned_behind(g, t))
-        return refuse_stale(g, at);
-    tp_tensor *node = tpi_graph_node(g, at, variable ? &tpi_op_variable : &tpi_op_const, 1, &t,
-                                     NULL, (tp_dtype)t->dtype, t->rank, t->shape);
-    if (node->status != TP_OK)
-        return node;
-    node->flags = TPI_REQUIRES;
-    if (t->name)
-        tpi_graph_name(g, node, t->name); /* when it is taken the node goes without */
-    return node;
-}
-
-static bool is_lifted(const tp_graph *g, const tp_tensor *t)
-{
-    return g->lifted_size && lifted_slot(g->lifted, g->lifted_size, t)->concrete;
-}
-
-static bool stop_at_lifted(void *user, const tp_tensor *t)
-{
-    return is_lifted(user, t);
-}
-
-/* From now on `key` is read as `node`; false: no memory. */
-static bool remember(tp_graph *g, const tp_tensor *key, tp_tensor *node)
-{
-    if (!lifted_reserve(g))
-        return false;
-    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, key);
-    if (!slot->concrete) {
-        tpi_ref(key); /* its address stands for it as long as the graph lives */
-        g->n_lifted++;
-    }
-    *slot = (tpi_lifted){.concrete = key, .node = node};
-    return true;
-}
-
-static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
-{
-    if (!lifted_reserve(g))
-        return tpi_no_memory(g->ctx, at, NULL);
-    tpi_lifted *slot = lifted_slot(g->lifted, g->lifted_size, t);
-    if (slot->concrete)
-        return slot->node;
-    tp_tensor *node;
-    if (t->in) {
-        tp_tensor *few[16], **in = few;
-        const size_t bytes = (size_t)t->n_in * sizeof *in;
-        if (t->n_in > 16)
-            in = tpi_take(&g->ctx->mem, bytes);
-        if (!in)
-            return tpi_no_memory(g->ctx, at, NULL);
-        bool stale = false;
-        for (int i = 0; i < t->n_in; i++) {
-            in[i] = lifted_slot(g->lifted, g->lifted_size, t->in[i])->node;
-            stale |= in[i]->op == &tpi_op_assign;
-        }
-        node = stale ? refuse_stale(g, at)
-                     : tpi_graph_node(g, TPI_AT(t->file, t->line), t->op, t->n_in, in, t->attrs,
-                                      (tp_dtype)t->dtype, t->rank, t->shape);
-        if (in != few)
-            tpi_give_back(&g->ctx->mem, in, bytes);
-    } else {
-        node = lift_leaf(g, at, t);
-    }
-    if (node->status == TP_OK) {
-        node->seq = t->seq; /* its place in program order */
-        if (!remember(g, t, node))
-            return tpi_no_memory(g->ctx, at, NULL);
-    }
-    return node;
-}
-
-/* A view of a variable that the body, or one around it, has assigned. */
-static bool assigned_inside(const tp_graph *g, const tp_tensor *t)
-{
-    bool is = false;
-    for (; g->parent && t->buf && !(t->flags & TPI_STATE) && !is; g = g->parent)
-        for (int i = 0; i < g->lifted_size && !is; i++)
-            is = g->lifted[i].concrete && g->lifted[i].concrete->buf == t->buf &&
-                 g->lifted[i].node->op != &tpi_op_param;
-    return is;
-}
-
-bool tpi_body_has_view(const tp_graph *g, const tp_tensor *variable)
-{
-    bool has = false;
-    for (; g->parent && !has; g = g->parent)
-        for (int i = 0; i < g->lifted_size && !has; i++) {
-            const tp_tensor *t = g->lifted[i].concrete;
-            has = t && t != variable && t->buf == variable->buf;
-        }
-    return has;
-}
-
-/* In a body: the param for what is outside of it. */
-static tp_tensor *capture(tp_graph *g, tpi_at at, tp_tensor *t)
-{
-    if (assigned_inside(g, t))
-        return refuse_stale(g, at);
-    if (is_lifted(g, t))
-        return lifted_slot(g->lifted, g->lifted_size, t)->node;
-    tp_tensor *outer = tpi_graph_lift(g->parent, at, t), *node;
-    if (outer->status != TP_OK)
-        return outer;
-    if (is_lifted(g, outer)) {
-        node = lifted_slot(g->lifted, g->lifted_size, outer)->node;
-    } else {
-        if (g->body->closed)
-            return tpi_fail(g->ctx, at, NULL, TP_E_STATE, "the block of line %d has ended",
-                            g->body->at.line);
-        node = tpi_body_param(g->body, at, (tp_dtype)outer->dtype, outer->rank, outer->shape,
-                              outer);
-        if (node->status != TP_OK)
-            return node;
-        node->seq = outer->seq; /* its place in program order: older than what is in the body */
-        if (!remember(g, outer, node))
-            return tpi_no_memory(g->ctx, at, NULL);
-    }
-    return t == outer || remember(g, t, node) ? node : tpi_no_memory(g->ctx, at, NULL);
-}
-
-/* What is computed from nothing that can change has a place of its own in a body. */
-static bool is_plain_constant(const tp_tensor *t)
-{
-    return !t->graph && !t->in && !(t->flags & (TPI_VARIABLE | TPI_LEAF));
-}
-
-tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
-{
-    if (t->graph == g)
-        return t;
-    if (t->graph && !tpi_graph_within(g, t->graph))
-        return tpi_refuse_outside(g, at, t);
-    if (!t->graph)
-        tpi_look_at(at, t, TPI_LOOK_OTHER);
-    if (g->parent && !is_plain_constant(t))
-        return capture(g, at, t);
-    if (!t->in || is_lifted(g, t))
-        return lift_one(g, at, t);
-    tpi_nodes past = {.ctx = g->ctx}; /* what was recorded becomes nodes */
-    tp_tensor *node = NULL;
-    if (!tpi_collect(&past, 1, &t, stop_at_lifted, g))
-        node = tpi_no_memory(g->ctx, at, NULL);
-    for (int i = 0; i < past.n && (!node || node->status == TP_OK); i++)
-        node = lift_one(g, at, past.v[i]);
-    tpi_nodes_free(&past);
-    return node;
-}
-
-void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node)
-{
-    lifted_slot(g->lifted, g->lifted_size, concrete)->node = node;
-}
-
-tp_graph *tpi_graph_here(const tp_tensor *x)
-{
-    tp_graph *g = x->graph;
-    return g && x->ctx->tracing && tpi_graph_within(x->ctx->tracing, g) ? x->ctx->tracing : g;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */
@@ -469,7 +261,7 @@ TPI_BARE(tp_tensor *, tp_placeholder,
 
 tp_graph *tp_graph_of(const tp_tensor *t)
 {
-    return tpi_is_live(t) ? t->graph : NULL;
+    return tpi_is_live(t) && t->graph ? tpi_graph_root(t->graph) : NULL;
 }
 
 tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *t)
@@ -478,9 +270,10 @@ tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *
     if (!g)
         return (tp_tensor *)&tpi_nil;
     tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
+    if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g))
+        g = g->ctx->tracing; /* an open block of it reads */
     if (!failed && t->graph && !tpi_graph_within(g, t->graph))
-        failed = tpi_fail(g->ctx, at, "tp_graph_read", TP_E_CTX,
-                          "the tensor belongs to another graph");
+        failed = tpi_refuse_outside(g, at, "tp_graph_read", t);
     return failed ? failed : tpi_graph_lift(g, at, t);
 }
 

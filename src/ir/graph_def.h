@@ -21,6 +21,8 @@ struct tp_graph {
     int n_nodes, nodes_size;
     tpi_lifted *lifted; /* open addressing, a power of two */
     int n_lifted, lifted_size;
+    tpi_lifted *assigned; /* every assignment: the variable, and what it is from then on */
+    int n_assigned, assigned_size;
     tp_tensor **named; /* open addressing by name, a power of two */
     int n_named, named_size;
     tp_tensor **outputs; /* of tp_graph_set_outputs, nodes of the graph */
@@ -55,10 +57,15 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
 /* The node for an operand: a symbolic one is itself; a concrete one becomes a const or variable
  * node, or, when it was recorded, the nodes it was computed by (once per graph). In a body, what
  * is of a graph around it, or no plain constant, becomes a param. Never NULL; failed when the
- * operand is of another graph. */
+ * operand is of another graph, or shows a variable as it was before the graph assigned it
+ * (ir/lift.c). */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
-/* From now on the lifted tensor `concrete` is read as `node`. */
-void tpi_graph_assigned(tp_graph *g, const tp_tensor *concrete, tp_tensor *node);
+/* The node that stands for a concrete tensor already; NULL: none. */
+tp_tensor *tpi_graph_lifted(const tp_graph *g, const tp_tensor *t);
+/* From now on the lifted variable is read as `node`; false: no memory. */
+bool tpi_graph_assigned(tp_graph *g, const tp_tensor *variable, tp_tensor *node);
+/* Is t the variable, a node that was it, or a view of one of these? */
+bool tpi_shows(const tp_tensor *t, const tp_tensor *variable);
 /* The graph that an op on the symbolic x is put in: the body that is traced, or x's. NULL for a
  * concrete x. */
 tp_graph *tpi_graph_here(const tp_tensor *x);

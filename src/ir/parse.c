@@ -553,11 +553,9 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     }
     if (tp_scope_begin(ctx) != TP_OK)
         return NULL;
-    struct tpi_frame *frame = tpi_frame_leave(ctx, at);
+    const tpi_stepped_out around = tpi_step_out(ctx, at);
     const bool recording = ctx->recording;
-    tp_graph *const tracing = ctx->tracing;
     ctx->recording = true;
-    ctx->tracing = NULL; /* what is read is no part of an open block */
     P.g = P.root = tp_graph_new(ctx);
     P.scratch = tpi_take(&ctx->mem, size_bytes + 1);
     if (!P.g || !P.scratch)
@@ -568,13 +566,12 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     tpi_nodes_free(&P.in);
     tpi_nodes_free(&P.cells);
     ctx->recording = recording;
-    ctx->tracing = tracing;
     if (P.failed) {
         tp_graph_free(P.root);
         P.root = NULL;
     }
     tp_scope_end(ctx);
-    tpi_frame_return(ctx, frame);
+    tpi_step_back(ctx, around);
     return P.root;
 }
 

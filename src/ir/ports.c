@@ -76,7 +76,8 @@ static tp_status set_outputs(tp_graph *g, tpi_at at, int n, tp_tensor *const *ou
     static const char what[] = "tp_graph_set_outputs";
     tp_ctx *ctx = g->ctx;
     if (ctx->tracing && tpi_graph_within(ctx->tracing, g))
-        return tpi_fail_status(ctx, at, what, TP_E_STATE, "the block of line %d is still open",
+        return tpi_fail_status(ctx, at, what, TP_E_STATE,
+                               "the block of line %d is still open: set them behind it",
                                ctx->tracing->body->at.line);
     if (n < 0 || (n > 0 && !outputs))
         return tpi_fail_status(ctx, at, what, n < 0 ? TP_E_VALUE : TP_E_NULL,
@@ -85,6 +86,8 @@ static tp_status set_outputs(tp_graph *g, tpi_at at, int n, tp_tensor *const *ou
         const tp_tensor *failed = tpi_refuse_operand(ctx, at, what, i, outputs[i]);
         if (failed)
             return (tp_status)failed->status;
+        if (outputs[i]->graph && outputs[i]->graph->parent)
+            return (tp_status)tpi_refuse_outside(g, at, what, outputs[i])->status;
         if (outputs[i]->graph != g)
             return tpi_fail_status(ctx, at, what, TP_E_CTX, "output %d is no node of the graph",
                                    i);

@@ -464,7 +464,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
                                    i < n_in ? "input" : "output");
     walker w = {.ctx = ctx, .at = at, .n_out = n_out};
     w.nodes = (tpi_nodes_of){.node = node_of, .user = &w};
-    struct tpi_frame *frame = tpi_frame_leave(ctx, at);
+    const tpi_stepped_out around = tpi_step_out(ctx, at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     measure(&w, f);
@@ -486,7 +486,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     tpi_give_back(&ctx->mem, w.outside, (size_t)w.n_outside * sizeof *w.outside);
     tp_graph_free(w.g);
     tpi_error_back(ctx, &earlier);
-    tpi_frame_return(ctx, frame);
+    tpi_step_back(ctx, around);
     return status;
 }
 

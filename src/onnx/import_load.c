@@ -121,7 +121,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
 {
     tpi_onnx_model m;
     tpi_aside earlier;
-    struct tpi_frame *frame = tpi_frame_leave(r->ctx, r->at); /* of capture */
+    const tpi_stepped_out around = tpi_step_out(r->ctx, r->at); /* of capture */
     tpi_error_aside(r->ctx, &earlier);
     tp_graph *g = NULL;
     const uint64_t refused = r->ctx->mem.refused;
@@ -135,7 +135,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
         refuse(r, m.status, m.why);
     tpi_onnx_model_free(&m);
     tpi_error_back(r->ctx, &earlier);
-    tpi_frame_return(r->ctx, frame);
+    tpi_step_back(r->ctx, around);
     return g;
 }
 

@@ -108,20 +108,14 @@ tp_tensor *tpi_infer_op(tpi_infer *q)
     return failed;
 }
 
-/* The graph that the op is put in: the body that is traced, when its operands are of graphs around
- * it, else the innermost of theirs. */
+/* The graph that the op is put in: the body that is traced, else the innermost of its operands'. */
 static tp_graph *find_graph(const tp_ctx *ctx, int n_in, tp_tensor *const *in)
 {
-    tp_graph *g = NULL;
-    bool around = ctx->tracing != NULL;
-    for (int i = 0; i < n_in; i++) {
-        if (!in[i]->graph)
-            continue;
-        around = around && tpi_graph_within(ctx->tracing, in[i]->graph);
-        if (!g || tpi_graph_within(in[i]->graph, g))
+    tp_graph *g = ctx->tracing;
+    for (int i = 0; i < n_in && !ctx->tracing; i++)
+        if (in[i]->graph && (!g || tpi_graph_within(in[i]->graph, g)))
             g = in[i]->graph;
-    }
-    return around ? ctx->tracing : g;
+    return g;
 }
 
 /* In a block of a graph, ops on variables alone are part of it: a turn may have assigned them. */
@@ -131,21 +125,6 @@ static bool is_traced(int n_in, tp_tensor *const *in)
     for (int i = 0; i < n_in && !is; i++)
         is = in[i]->flags & (TPI_VARIABLE | TPI_REQUIRES);
     return is;
-}
-
-/* Is it the body of a block that has ended? */
-static bool is_over(const tp_graph *g)
-{
-    return g->body && g->body->closed && !g->ctx->sweeps;
-}
-
-static tp_tensor *refuse_graph(tpi_at at, const tpi_op *op, const tp_graph *g,
-                               const tp_tensor *t)
-{
-    if (tpi_graph_root(t->graph) != tpi_graph_root((tp_graph *)g))
-        return tpi_fail(g->ctx, at, op->name, TP_E_CTX,
-                        "the operands belong to different graphs");
-    return tpi_refuse_outside(g, at, t);
 }
 
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
@@ -180,8 +159,8 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     if (two || (g && (g->parent || ctx->tracing))) {
         g = find_graph(ctx, n_in, in);
         for (int i = 0; i < n_in; i++)
-            if (in[i]->graph && (!tpi_graph_within(g, in[i]->graph) || is_over(g)))
-                return refuse_graph(at, op, g, in[i]);
+            if (in[i]->graph && (!tpi_graph_within(g, in[i]->graph) || tpi_is_over(g)))
+                return tpi_refuse_outside(g, at, op->name, in[i]);
     }
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
@@ -201,7 +180,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     return g ? declare(&q, g) : compute(&q, requires);
 }
 
-/* ---- shape rules in common ------------------------------------------------------------------ */
+/* ---- rules in common -------------------------------------------------------------------------- */
 
 bool tpi_infer_like(tpi_infer *q, int i)
 {
@@ -211,6 +190,34 @@ bool tpi_infer_like(tpi_infer *q, int i)
     memcpy(q->shape, x->shape, sizeof(int64_t) * x->rank);
     return true;
 }
+
+bool tpi_same_infer(tpi_infer *q)
+{
+    return tpi_infer_like(q, 0);
+}
+
+bool tpi_same_view(tpi_view *v)
+{
+    v->offset = 0;
+    memcpy(v->stride, v->in_stride, sizeof(int64_t) * v->in->rank);
+    return true;
+}
+
+bool tpi_same_kernel(tpi_run *r)
+{
+    tpi_copy_out(r->in[0], r->out->data);
+    return true;
+}
+
+void tpi_grad_by_sweep(tpi_grad *g)
+{
+    (void)g;
+}
+
+const tpi_attr tpi_index_table[] = {
+    {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
+    {0},
+};
 
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype)
 {

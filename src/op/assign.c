@@ -54,8 +54,8 @@ static tp_tensor *assign_in_graph(tpi_at at, tp_graph *g, tp_tensor *var, tp_ten
                         "only a variable can be assigned in a graph, not a view of one or a "
                         "computed value (make it with tp_variable)");
     tp_tensor *node = tpi_apply(at, &tpi_op_assign, TPI_IN(v, value), NULL);
-    if (node->status == TP_OK)
-        tpi_graph_assigned(g, state, node);
+    if (node->status == TP_OK && !tpi_graph_assigned(g, state, node))
+        return tpi_no_memory(g->ctx, at, "assign");
     return node;
 }
 
@@ -68,9 +68,10 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
         failed = tpi_refuse_operand(ctx, at, "assign", 1, value);
     if (failed)
         return failed;
-    tp_graph *g = tpi_graph_here(value->graph ? value : var);
-    if (!g)
-        g = ctx->tracing; /* in a block of a graph */
+    const tp_tensor *node = value->graph ? value : var;
+    tp_graph *g = ctx->tracing ? ctx->tracing : node->graph;
+    if (node->graph && (!tpi_graph_within(g, node->graph) || tpi_is_over(g)))
+        return tpi_refuse_outside(g, at, "assign", node);
     if (g && g->parent)
         return tpi_block_assign(at, g, var, value);
     if (!g && ctx->frame)

@@ -4,15 +4,10 @@
 
 #include <string.h>
 
-static const tpi_attr index_table[] = {
-    {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
-    {0},
-};
-
 const tpi_op tpi_op_param = {.name = "param",
                              .code = TPI_OP_param,
                              .kind = TPI_SOURCE,
-                             .attrs = index_table,
+                             .attrs = tpi_index_table,
                              .attrs_size = sizeof(tpi_index_attrs)};
 
 static bool same_type(const tp_tensor *a, const tp_tensor *b)
@@ -48,12 +43,14 @@ static bool token(tpi_infer *q)
 
 /* ---- cond ---------------------------------------------------------------------------------- */
 
+/* clang-format off */
 static const tpi_attr cond_table[] = {
-    {"then",                   TPI_ATTR_BODY, offsetof(tpi_cond_attrs, then)},
+    {"then", TPI_ATTR_BODY, offsetof(tpi_cond_attrs, then)},
     {"other", TPI_ATTR_BODY, offsetof(tpi_cond_attrs, other)},
-    {"writes",                        TPI_ATTR_INT, offsetof(tpi_cond_attrs, n_writes)},
-    {0          },
+    {"writes", TPI_ATTR_INT, offsetof(tpi_cond_attrs, n_writes)},
+    {0},
 };
+/* clang-format on */
 
 static bool cond_infer(tpi_infer *q)
 {
@@ -84,12 +81,6 @@ static bool cond_infer(tpi_infer *q)
     return token(q);
 }
 
-/* The sweep builds it (grad/block.c); a rule here says that gradients pass. */
-static void by_sweep(tpi_grad *g)
-{
-    (void)g;
-}
-
 const tpi_op tpi_op_cond = {.name = "cond",
                             .code = TPI_OP_cond,
                             .kind = TPI_BLOCK,
@@ -97,24 +88,26 @@ const tpi_op tpi_op_cond = {.name = "cond",
                             .attrs = cond_table,
                             .attrs_size = sizeof(tpi_cond_attrs),
                             .infer = cond_infer,
-                            .grad = by_sweep};
+                            .grad = tpi_grad_by_sweep};
 
 /* ---- loop ---------------------------------------------------------------------------------- */
 
+/* clang-format off */
 static const tpi_attr loop_table[] = {
-    {"body",                   TPI_ATTR_BODY, offsetof(tpi_loop_attrs, body)},
+    {"body", TPI_ATTR_BODY, offsetof(tpi_loop_attrs, body)},
     {"carried", TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_carried)},
-    {"slices",                        TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_slices)},
-    {"stacked",            TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_stacked)},
-    {"pred",              TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, has_pred)},
-    {"counted",                 TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, counted)},
+    {"slices", TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_slices)},
+    {"stacked", TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_stacked)},
+    {"pred", TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, has_pred)},
+    {"counted", TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, counted)},
     {"back", TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, back)},
-    {"count",                        TPI_ATTR_DIM, offsetof(tpi_loop_attrs, count)},
+    {"count", TPI_ATTR_DIM, offsetof(tpi_loop_attrs, count)},
     {"length", TPI_ATTR_DIM, offsetof(tpi_loop_attrs, length)},
-    {"writes",              TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_writes)},
-    {"checkpoint",                   TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, checkpoint)},
+    {"writes", TPI_ATTR_INT, offsetof(tpi_loop_attrs, n_writes)},
+    {"checkpoint", TPI_ATTR_BOOL, offsetof(tpi_loop_attrs, checkpoint)},
     {0},
 };
+/* clang-format on */
 
 static bool counts_fit(tpi_infer *q, const tpi_loop_attrs *a)
 {
@@ -178,7 +171,7 @@ const tpi_op tpi_op_loop = {.name = "loop",
                             .attrs = loop_table,
                             .attrs_size = sizeof(tpi_loop_attrs),
                             .infer = loop_infer,
-                            .grad = by_sweep};
+                            .grad = tpi_grad_by_sweep};
 
 /* ---- output --------------------------------------------------------------------------------- */
 
@@ -202,7 +195,7 @@ const tpi_op tpi_op_output = {.name = "output",
                               .code = TPI_OP_output,
                               .kind = TPI_PORT,
                               .n_in = 1,
-                              .attrs = index_table,
+                              .attrs = tpi_index_table,
                               .attrs_size = sizeof(tpi_index_attrs),
                               .infer = output_infer,
-                              .grad = by_sweep};
+                              .grad = tpi_grad_by_sweep};

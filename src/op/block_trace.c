@@ -106,11 +106,6 @@ tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tens
             ctx, at, what, TP_E_STATE,
             "only a variable itself can be assigned in a block, not a view of one or "
             "a computed value (make it with tp_variable)");
-    if (tpi_body_has_view(g, variable))
-        return tpi_fail(
-            ctx, at, what, TP_E_STATE,
-            "a view of the variable, made outside of the block, is read in it: make "
-            "the view in the block");
     tp_tensor *was = tpi_graph_lift(g, at, variable), *is = tpi_graph_lift(g, at, value);
     if (was->status != TP_OK || is->status != TP_OK)
         return was->status != TP_OK ? was : is;
@@ -126,21 +121,12 @@ tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tens
         w->param = was;
     is = tp_detach_at(at.file, at.line,
                       is); /* a constant to gradients, as when assigned outside */
-    if (is->status == TP_OK)
-        tpi_graph_assigned(g, variable, is);
+    if (is->status == TP_OK && !tpi_graph_assigned(g, variable, is))
+        return tpi_no_memory(ctx, at, what);
     return is;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------- */
-
-/* Is t concrete and shares memory with what the block assigns? */
-static bool is_written(const tp_block *b, const tp_tensor *t)
-{
-    bool is = false;
-    for (int i = 0; i < b->n_writes && t && t->buf && !is; i++)
-        is = t->buf == b->writes[i].variable->buf;
-    return is;
-}
 
 /* What variable i is at the end of the body, as a node of it; NULL: it has no value (of an if). */
 static bool carry_out(tp_block *b, tpi_body *body, int i)
@@ -151,8 +137,6 @@ static bool carry_out(tp_block *b, tpi_body *body, int i)
     tp_tensor *failed = tpi_refuse_operand(b->ctx, b->at, b->what, i, t);
     if (failed)
         return fail(b, failed);
-    if (b->is_loop && (is_written(b, t) || is_written(b, b->before[i])))
-        return fail(b, tpi_refuse_listed(b, i));
     t = tpi_graph_lift(body->graph, b->at, t);
     if (t->status != TP_OK)
         return fail(b, t);
@@ -167,6 +151,33 @@ static bool carry_out(tp_block *b, tpi_body *body, int i)
     return tpi_body_output(body, t) || fail(b, &b->ctx->nil);
 }
 
+static bool is_special(const tp_block *b, const tp_tensor *param)
+{
+    bool is = false;
+    for (int i = 0; i < b->n_each && !is; i++)
+        is = b->each[i].rows == param;
+    for (int i = 0; i < b->n_writes && !is; i++)
+        is = b->writes[i].param == param;
+    return is;
+}
+
+/* What a turn assigns the next one sees, through views made before the loop too. In a graph it would
+ * not, so a loop that reads such a view is refused. */
+static bool refuse_views(tp_block *b, const tpi_body *body, const tp_tensor *variable)
+{
+    for (int i = 0; i < b->n_each; i++)
+        if (tpi_shows(b->each[i].xs, variable))
+            return fail(b, tpi_refuse_each(b));
+    for (int i = 1 + b->n; i < body->n_params; i++)
+        if (!is_special(b, body->params[i]) && tpi_shows(body->outers[i], variable))
+            return fail(b, tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
+                                    "a turn assigns the variable \"%s\" and reads a view of it "
+                                    "(line %d) that was made before the loop: make the view in "
+                                    "the block",
+                                    variable->name, body->outers[i]->line));
+    return true;
+}
+
 bool tpi_trace_close(tp_block *b, int side, tp_tensor *pred)
 {
     tpi_body *body = b->body[side];
@@ -178,9 +189,9 @@ bool tpi_trace_close(tp_block *b, int side, tp_tensor *pred)
     for (int i = 0; i < b->n; i++)
         if (!carry_out(b, body, i))
             return false;
-    for (int i = 0; i < b->n_each; i++)
-        if (is_written(b, b->each[i].xs))
-            return fail(b, tpi_refuse_each(b));
+    for (int i = 0; i < b->n_writes && b->is_loop; i++)
+        if (!refuse_views(b, body, b->writes[i].variable))
+            return false;
     return true;
 }
 
@@ -217,7 +228,7 @@ static void set_outputs(tp_block *b, tp_tensor *node, const int *index)
 static bool share_captures(tp_block *b, const tpi_body *from, tpi_body *to)
 {
     for (int i = 0; i < from->n_params; i++) {
-        const tp_tensor *t = tpi_graph_lift(to->graph, b->at, from->outers[i]);
+        const tp_tensor *t = tpi_capture(to->graph, b->at, from->outers[i]);
         if (t->status != TP_OK)
             return fail(b, (tp_tensor *)t);
     }
@@ -256,11 +267,14 @@ static bool match_sides(tp_block *b, int *index)
         }
         if (!x || !y)
             return fail(b, tpi_fail(b->ctx, b->at, b->what, TP_E_NULL,
-                                    "variable %d has a value on one side only", i));
+                                    "variable %d has a value on one side only: "
+                                    "set it on the other too, or before the block",
+                                    i));
         if (x->dtype != y->dtype || !tpi_same_shape(x, y))
             return fail(b, tpi_fail(b->ctx, b->at, b->what, TP_E_SHAPE,
                                     "variable %d is %s %s when the condition holds, and %s %s "
-                                    "otherwise",
+                                    "otherwise: make them equal (tp_reshape, tp_pad, tp_cast), "
+                                    "or compute on, inside, what is equal",
                                     i, tp_dtype_name((tp_dtype)x->dtype), SHAPE(x),
                                     tp_dtype_name((tp_dtype)y->dtype), SHAPE(y)));
         then->outputs[n] = x;
@@ -301,16 +315,6 @@ static void finish_cond(tp_block *b, int *index)
 }
 
 /* ---- loop -------------------------------------------------------------------------------------------- */
-
-static bool is_special(const tp_block *b, const tp_tensor *param)
-{
-    bool is = false;
-    for (int i = 0; i < b->n_each && !is; i++)
-        is = b->each[i].rows == param;
-    for (int i = 0; i < b->n_writes && !is; i++)
-        is = b->writes[i].param == param;
-    return is;
-}
 
 /* turn, assigned variables, listed ones, elements, captures. */
 static bool order_params(tp_block *b, tpi_body *body)

@@ -24,12 +24,6 @@ static bool call_kernel(tpi_run *r)
     return true;
 }
 
-/* The sweep goes inside by itself (grad/backward.c); a rule there says that gradients pass. */
-static void by_sweep(tpi_grad *g)
-{
-    (void)g;
-}
-
 const tpi_op tpi_op_call = {.name = "call",
                             .code = TPI_OP_call,
                             .kind = TPI_EFFECT,
@@ -38,7 +32,7 @@ const tpi_op tpi_op_call = {.name = "call",
                             .attrs_size = sizeof(tpi_call_attrs),
                             .infer = call_infer,
                             .kernel = call_kernel,
-                            .grad = by_sweep};
+                            .grad = tpi_grad_by_sweep};
 
 /* ---- result: a value computed inside, and its call --------------------------------------------- */
 
@@ -49,28 +43,14 @@ static bool result_infer(tpi_infer *q)
     return tpi_infer_like(q, 0);
 }
 
-static bool result_view(tpi_view *v)
-{
-    v->offset = 0;
-    for (int i = 0; i < v->in->rank; i++)
-        v->stride[i] = v->in_stride[i];
-    return true;
-}
-
-static bool result_kernel(tpi_run *r)
-{
-    tpi_copy_out(r->in[0], r->out->data);
-    return true;
-}
-
 const tpi_op tpi_op_result = {.name = "result",
                               .code = TPI_OP_result,
                               .kind = TPI_VIEW,
                               .n_in = 2,
                               .infer = result_infer,
-                              .view = result_view,
-                              .kernel = result_kernel,
-                              .grad = by_sweep};
+                              .view = tpi_same_view,
+                              .kernel = tpi_same_kernel,
+                              .grad = tpi_grad_by_sweep};
 
 /* ---- making them ----------------------------------------------------------------------------------- */
 
@@ -128,30 +108,39 @@ bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
     return ok;
 }
 
-bool tpi_call_tie_turn(tp_ctx *ctx, tpi_at at, bool (*stop)(void *user, const tp_tensor *t),
-                       void *user, int n, tp_tensor **out)
+bool tpi_call_operands(tpi_nodes *operands, int n, tp_tensor *const *out,
+                       bool (*stop)(void *user, const tp_tensor *t), void *user)
 {
-    const tpi_call_attrs attrs = {.function = TPI_CALL_BLOCK};
-    tpi_nodes inner = {.ctx = ctx}, roots = {.ctx = ctx};
-    for (int i = 0; i < n && ctx->recording; i++)
+    tpi_nodes roots = {.ctx = operands->ctx};
+    for (int i = 0; i < n && operands->ctx->recording; i++)
         if (asks(out[i]))
             tpi_nodes_push(&roots, out[i]);
     bool ok = !roots.failed;
     if (ok && roots.n)
-        ok = tpi_collect(&inner, roots.n, roots.v, stop, user);
+        ok = tpi_collect(operands, roots.n, roots.v, stop, user);
     int n_operands = 0;
-    for (int i = 0; i < inner.n && ok; i++)
-        if (stop(user, inner.v[i]) && asks(inner.v[i]))
-            inner.v[n_operands++] = inner.v[i];
-    if (ok && n_operands) {
-        tp_tensor *call = tpi_apply(at, &tpi_op_call, n_operands, inner.v, &attrs);
+    for (int i = 0; i < operands->n && ok; i++)
+        if (stop(user, operands->v[i]) && asks(operands->v[i]))
+            operands->v[n_operands++] = operands->v[i];
+    operands->n = n_operands;
+    tpi_nodes_free(&roots);
+    return ok;
+}
+
+bool tpi_call_tie_turn(tp_ctx *ctx, tpi_at at, bool (*stop)(void *user, const tp_tensor *t),
+                       void *user, int n, tp_tensor **out)
+{
+    const tpi_call_attrs attrs = {.function = TPI_CALL_BLOCK};
+    tpi_nodes operands = {.ctx = ctx};
+    const bool ok = tpi_call_operands(&operands, n, out, stop, user);
+    if (ok && operands.n) {
+        tp_tensor *call = tpi_apply(at, &tpi_op_call, operands.n, operands.v, &attrs);
         for (int i = 0; i < n; i++)
             if (asks(out[i]))
                 out[i] = tpi_apply(at, &tpi_op_result, TPI_IN(out[i], call), NULL);
     }
     for (int i = 0; i < n && !ok; i++)
         out[i] = tpi_no_memory(ctx, at, NULL);
-    tpi_nodes_free(&inner);
-    tpi_nodes_free(&roots);
+    tpi_nodes_free(&operands);
     return ok;
 }

@@ -10,7 +10,7 @@
 #ifndef TAPIR_CALL_H
 #define TAPIR_CALL_H
 
-#include "ir/node.h"
+#include "ir/graph_def.h"
 
 enum { TPI_CALL_BLOCK = -1 }; /* the number of all turns of blocks */
 
@@ -27,6 +27,12 @@ typedef struct tpi_call_attrs {
  * them do no harm. False: out[] has failed tensors, because memory is out. */
 bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
                   tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out);
+
+/* All that require a gradient among the tensors at which a walk from out[n] stops: the operands of a
+ * call whose results these are, in a list that the caller frees. None when nothing is recorded.
+ * False: no memory. */
+bool tpi_call_operands(tpi_nodes *operands, int n, tp_tensor *const *out,
+                       bool (*stop)(void *user, const tp_tensor *t), void *user);
 
 /* The same for a turn of a block, over what out[n] were computed from: the operands are the tensors
  * at which a walk from them stops. Every out[i] that may be asked gets a result of its own, also

@@ -35,7 +35,6 @@ static void block_free(tp_block *b)
     const size_t n = (size_t)b->n;
     tpi_give_back(m, b->vars, n * sizeof *b->vars);
     tpi_give_back(m, b->before, 2 * n * sizeof *b->before);
-    tpi_give_back(m, b->stamps, n * sizeof *b->stamps);
     tpi_give_back(m, b, sizeof *b);
 }
 
@@ -81,15 +80,15 @@ static void pop(tp_block *b)
 
 /* The innermost block, whose end was never reached, is given up. It stays in memory, since the
  * statement may still ask for it. */
-static void leave(tp_ctx *ctx)
+static void leave(tp_ctx *ctx, const char *why)
 {
     tp_block *b = ctx->blocks;
     unlink_block(b);
     b->over = true;
     b->outer = ctx->left;
     ctx->left = b;
-    tpi_fail_status(ctx, b->at, b->what, TP_E_STATE,
-                    "the block was left by break, goto or return: it has to end at its brace");
+    tpi_fail_status(ctx, b->at, b->what, TP_E_STATE, "the block %s: it has to end at its brace",
+                    why ? why : "was left by break, goto or return");
 }
 
 static void free_left(tp_ctx *ctx)
@@ -122,14 +121,14 @@ static bool is_innermost(tp_block **at)
     if (b->over)
         return drop(at);
     while (b->ctx->blocks != b)
-        leave(b->ctx);
+        leave(b->ctx, NULL);
     return true;
 }
 
 void tp_block_left(tp_block **at)
 {
     if (is_innermost(at)) {
-        leave((*at)->ctx);
+        leave((*at)->ctx, NULL);
         drop(at);
     }
 }
@@ -155,18 +154,15 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     tp_block *b = tpi_take(m, sizeof *b);
     tp_tensor ***places = tpi_take(m, (size_t)n * sizeof *places);
     tp_tensor **before = tpi_take(m, 2 * (size_t)n * sizeof *before);
-    tpi_stamp *stamps = tpi_take(m, (size_t)n * sizeof *stamps);
-    if (!b || !places || !before || !stamps) {
+    if (!b || !places || !before) {
         tpi_give_back(m, b, sizeof *b);
         tpi_give_back(m, places, (size_t)n * sizeof *places);
         tpi_give_back(m, before, 2 * (size_t)n * sizeof *before);
-        tpi_give_back(m, stamps, (size_t)n * sizeof *stamps);
         set_all(n, vars, tpi_no_memory(ctx, at, what));
         return NULL;
     }
     *b = (tp_block){.ctx = ctx, .at = at, .what = what, .n = n, .vars = places, .scopes = -1};
     b->before = before;
-    b->stamps = stamps;
     b->then_at = before + n;
     for (int i = 0; i < n; i++) {
         places[i] = vars[i];
@@ -174,8 +170,8 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     }
     b->outer = ctx->blocks;
     ctx->blocks = b;
-    ctx->leave_block = leave;
-    ctx->free_blocks = free_left;
+    static const tpi_block_rules rules = {leave, free_left};
+    ctx->block_rules = &rules;
     b->traced = ctx->tracing;
     return b;
 }
@@ -211,8 +207,18 @@ static bool end_block(tp_block **b)
     return false;
 }
 
+/* The variables outlive the scopes that are open in the block, and what may be theirs. */
 static bool stop(tp_block **b, tp_tensor *failed)
 {
+    tp_ctx *ctx = (*b)->ctx;
+    tpi_ref(failed);
+    close_scope(*b);
+    const bool owned =
+        failed->ctx != ctx || failed == &ctx->nil || failed->graph || failed->owned_at >= 0;
+    if (owned)
+        tpi_unref(failed);
+    else if (!tpi_own(failed))
+        failed = &ctx->nil;
     tpi_block_fail(*b, failed);
     return end_block(b);
 }
@@ -239,19 +245,24 @@ static tp_tensor *refuse_vars(const tp_block *b)
     return failed;
 }
 
-tp_tensor *tpi_refuse_listed(const tp_block *b, int i)
-{
-    return tpi_fail(
-        b->ctx, b->at, b->what, TP_E_STATE,
-        "variable %d is a tp_variable, or a view of one, that the block assigns: list "
-        "a value computed from it, or leave it out and read it",
-        i);
-}
-
 tp_tensor *tpi_refuse_each(const tp_block *b)
 {
     return tpi_fail(b->ctx, b->at, b->what, TP_E_STATE,
-                    "a turn assigns what the loop goes over (tp_each)");
+                    "a turn assigns what the loop goes over (tp_each): go over a value that is "
+                    "computed from the variable before the loop");
+}
+
+tp_tensor *tpi_block_value(tpi_at at, tp_tensor *t)
+{
+    if (t->graph || !(t->flags & TPI_VARIABLE))
+        return t;
+    tp_ctx *ctx = t->ctx;
+    tp_tensor *copy = tpi_apply(at, &tpi_op_copy, TPI_IN(t), NULL);
+    /* it says what it is a copy of: a graph that reads it later reads the variable at each run */
+    if (copy->status == TP_OK && !copy->graph && !copy->in && !ctx->frame &&
+        !tpi_record(copy, &tpi_op_copy, 1, &t, NULL, 0))
+        return tpi_no_memory(ctx, at, NULL);
+    return copy;
 }
 
 /* Does variable i keep the type it had before this turn? */
@@ -280,32 +291,8 @@ static bool is_outside(void *user, const tp_tensor *t)
     return outside;
 }
 
-/* Variables of a loop that are tp_variables, or views of them, show what is assigned to these; in
- * a graph they have the value of the turn's beginning. So such a one may not be assigned in it. */
-tpi_stamp tpi_stamp_of(const tp_tensor *t)
-{
-    const bool is = tpi_is_live(t) && t->buf && t->flags & TPI_VARIABLE;
-    return (tpi_stamp){.of = is ? t : NULL, .version = is ? t->buf->version : 0};
-}
-
-static bool was_assigned(const tpi_stamp *s)
-{
-    return s->of && s->of->buf->version != s->version;
-}
-
-static tp_tensor *refuse_alias(const tp_block *b)
-{
-    for (int i = 0; i < b->n; i++)
-        if (was_assigned(&b->stamps[i]))
-            return tpi_refuse_listed(b, i);
-    for (int i = 0; i < b->n_each; i++)
-        if (was_assigned(&b->each[i].stamp))
-            return tpi_refuse_each(b);
-    return NULL;
-}
-
-/* To gradients a variable enters a loop, also one of no turns, and each turn, as a node of its own: what
- * else reads the same tensor comes before or after it in every sum. */
+/* To gradients a variable enters a loop, also one of no turns, and each turn, as a node of its own:
+ * what else reads the same tensor comes before or after it in every sum. */
 static bool enter_all(tp_block *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -319,32 +306,27 @@ static bool enter_all(tp_block *b)
     return true;
 }
 
+/* The variables of a loop as values, which assignments in turns do not change. */
+static bool enter_loop(tp_block *b)
+{
+    bool ok = true;
+    for (int i = 0; i < b->n && ok; i++) {
+        *b->vars[i] = tpi_block_value(b->at, *b->vars[i]);
+        ok = (*b->vars[i])->status == TP_OK;
+    }
+    return ok && enter_all(b);
+}
+
 static bool begin_turn(tp_block *b)
 {
     for (int i = 0; i < b->n_each; i++) {
         tpi_unref(b->each[i].row);
         b->each[i].row = NULL;
     }
-    if (b->is_loop) {
-        if (b->turn == 0 && !enter_all(b))
-            return false;
+    if (b->is_loop)
         hold_before(b);
-    }
-    for (int i = 0; i < b->n; i++)
-        b->stamps[i] = tpi_stamp_of(*b->vars[i]);
     b->entry = b->ctx->seq;
     return open_scope(b) && (!b->is_loop || enter_all(b));
-}
-
-/* The turn's results are handed out, as those of one call to gradients. */
-static bool hand_out(tp_block *b, int n, tp_tensor **out)
-{
-    for (int i = 0; i < n; i++)
-        tpi_ref(out[i]);
-    for (int i = 0; i < n; i++)
-        tp_keep(out[i]);
-    close_scope(b);
-    return tpi_call_tie_turn(b->ctx, b->at, is_outside, b, n, out);
 }
 
 /* A scope of the user's is open where the block ends; the failed tensor is of the scope outside. */
@@ -355,64 +337,92 @@ static tp_tensor *refuse_scope(tp_block *b)
                     "a scope that was begun in the block is still open at its end");
 }
 
-/* The end of a turn, or of the side of an if. */
-static tp_tensor *end_turn(tp_block *b)
+/* What the variables are at the end of a turn, or side: of the types that they have to be, and
+ * values. NULL, or the failed tensor. */
+static tp_tensor *take_values(tp_block *b)
 {
     tp_ctx *ctx = b->ctx;
-    if (ctx->n_scopes != b->scopes)
-        return refuse_scope(b);
     for (int i = 0; i < b->n; i++) {
-        tp_tensor *failed = !b->is_loop && !*b->vars[i]
-                                ? NULL
-                                : tpi_refuse_operand(ctx, b->at, b->what, i, *b->vars[i]);
+        tp_tensor *t = *b->vars[i];
+        if (!t && !b->is_loop)
+            continue;
+        tp_tensor *failed = tpi_refuse_operand(ctx, b->at, b->what, i, t);
         if (!failed && b->is_loop)
             failed = refuse_change(b, i);
         if (failed)
             return failed;
+        int k = 0; /* two variables that are one tensor stay one */
+        while (k < i && b->then_at[k] != t)
+            k++;
+        b->then_at[i] = t;
+        *b->vars[i] = k < i ? *b->vars[k] : tpi_block_value(b->at, t);
+        if ((*b->vars[i])->status != TP_OK)
+            return *b->vars[i];
     }
-    tp_tensor *alias = b->is_loop ? refuse_alias(b) : NULL;
-    if (alias)
-        return alias;
-    tp_tensor *few[MAX_VARS + 16], **out = few;
-    const int most = b->n + b->n_emit;
-    if (most > (int)(sizeof few / sizeof *few))
-        out = tpi_take(&ctx->mem, (size_t)most * sizeof *out);
-    if (!out)
-        return tpi_no_memory(ctx, b->at, b->what);
+    for (int i = 0; i < b->n_emit; i++) /* to gradients it is handed out last */
+        if (b->emit[i].copied && b->emit[i].n > b->turn)
+            b->emit[i].items[b->turn]->seq = ctx->seq++;
+    return NULL;
+}
+
+/* The places of what a turn hands out: variables that have a value, then elements. Returns how many;
+ * the first *n_vars are variables. */
+static int places_of(tp_block *b, int *n_vars, tp_tensor ***place)
+{
     int n = 0;
     for (int i = 0; i < b->n; i++)
         if (*b->vars[i])
-            out[n++] = *b->vars[i];
-    const int first_item = n;
+            place[n++] = b->vars[i];
+    *n_vars = n;
     for (int i = 0; i < b->n_emit; i++)
         if (b->emit[i].n > b->turn)
-            out[n++] = b->emit[i].items[b->turn];
-    const int held = n;
-    tp_tensor *was[sizeof few / sizeof *few], **hold = was;
-    if (out != few)
-        hold = tpi_take(&ctx->mem, (size_t)most * sizeof *hold);
-    if (hold)
-        memcpy(hold, out, (size_t)n * sizeof *out);
-    const bool ok = hold && hand_out(b, n, out);
-    n = 0;
-    for (int i = 0; i < b->n && ok; i++)
-        if (*b->vars[i])
-            *b->vars[i] = out[n++];
-    n = first_item;
-    for (int i = 0; i < b->n_emit && ok; i++)
-        if (b->emit[i].n > b->turn) {
-            tp_tensor **item = &b->emit[i].items[b->turn];
-            tpi_ref(out[n]);
-            tpi_unref(*item);
-            *item = out[n++];
-        }
-    for (int i = 0; i < held && hold; i++)
-        tpi_unref(hold[i]);
-    if (out != few) {
-        tpi_give_back(&ctx->mem, out, (size_t)most * sizeof *out);
-        tpi_give_back(&ctx->mem, hold, (size_t)most * sizeof *hold);
+            place[n++] = &b->emit[i].items[b->turn];
+    return n;
+}
+
+/* They go to the scope outside, as the results of one call to gradients. Elements have references
+ * of their own. */
+static bool hand_out(tp_block *b)
+{
+    tp_ctx *ctx = b->ctx;
+    const size_t most = (size_t)(b->n + b->n_emit);
+    tp_tensor ***place = tpi_take(&ctx->mem, most * sizeof *place);
+    tp_tensor **inner = tpi_take(&ctx->mem, most * sizeof *inner);
+    tp_tensor **out = tpi_take(&ctx->mem, most * sizeof *out);
+    const bool room = place && inner && out;
+    int n_vars = 0, n = room ? places_of(b, &n_vars, place) : 0;
+    for (int i = 0; i < n; i++) {
+        inner[i] = out[i] = *place[i];
+        tpi_ref(inner[i]);
     }
-    return ok ? NULL : tpi_no_memory(ctx, b->at, b->what);
+    for (int i = 0; i < n; i++)
+        tp_keep(inner[i]);
+    close_scope(b);
+    const bool ok = room && tpi_call_tie_turn(ctx, b->at, is_outside, b, n, out);
+    for (int i = 0; i < n && ok; i++) {
+        if (i >= n_vars) {
+            tpi_ref(out[i]);
+            tpi_unref(*place[i]);
+        }
+        *place[i] = out[i];
+    }
+    for (int i = 0; i < n; i++)
+        tpi_unref(inner[i]);
+    tpi_give_back(&ctx->mem, place, most * sizeof *place);
+    tpi_give_back(&ctx->mem, inner, most * sizeof *inner);
+    tpi_give_back(&ctx->mem, out, most * sizeof *out);
+    return ok;
+}
+
+/* The end of a turn, or of the side of an if. */
+static tp_tensor *end_turn(tp_block *b)
+{
+    if (b->ctx->n_scopes != b->scopes)
+        return refuse_scope(b);
+    tp_tensor *failed = take_values(b);
+    if (failed)
+        return failed;
+    return hand_out(b) ? NULL : tpi_no_memory(b->ctx, b->at, b->what);
 }
 
 /* A tensor of a block that has ended, among the variables and the condition; NULL: none. */
@@ -420,8 +430,11 @@ static tp_tensor *refuse_over(const tp_block *b, tp_tensor *pred)
 {
     for (int i = -1; i < (b->is_loop ? b->n : 0); i++) {
         const tp_tensor *t = i < 0 ? pred : *b->vars[i];
-        if (t && t->graph && t->graph->body && t->graph->body->closed)
-            return tpi_refuse_outside(t->graph, b->at, t);
+        const tp_graph *g = t && t->graph ? b->ctx->tracing : NULL;
+        if (g && !tpi_graph_within(g, t->graph))
+            return tpi_refuse_outside(g, b->at, b->what, t);
+        if (t && tpi_is_over(t->graph))
+            return tpi_refuse_outside(t->graph, b->at, b->what, t);
     }
     return NULL;
 }
@@ -628,8 +641,6 @@ static bool finish_turns(tp_block **at)
 {
     tp_block *b = *at;
     tp_tensor *failed = NULL;
-    if (b->turn == 0 && !enter_all(b))
-        return stop(at, tpi_no_memory(b->ctx, b->at, b->what));
     for (int i = 0; i < b->n_emit && !failed; i++) {
         tpi_emit *e = &b->emit[i];
         if (e->n != b->turn) {
@@ -653,12 +664,15 @@ static bool finish_turns(tp_block **at)
 static bool next_turn(tp_block **at, bool more)
 {
     tp_block *b = *at;
+    tp_tensor *failed = NULL;
     if (b->stage++ > 0) {
-        tp_tensor *failed = end_turn(b);
-        if (failed)
-            return stop(at, failed);
+        failed = end_turn(b);
         b->turn++;
+    } else if (!enter_loop(b)) {
+        failed = tpi_no_memory(b->ctx, b->at, b->what);
     }
+    if (failed)
+        return stop(at, failed);
     if (!more)
         return finish_turns(at);
     return begin_turn(b) || stop(at, tpi_no_memory(b->ctx, b->at, b->what));

@@ -28,7 +28,7 @@ static tpi_each *find_each(tp_block *b, tp_tensor *xs)
     if (!v)
         return NULL;
     b->each = v;
-    v[b->n_each] = (tpi_each){.xs = xs, .stamp = tpi_stamp_of(xs)};
+    v[b->n_each] = (tpi_each){.xs = xs, .version = xs->buf ? xs->buf->version : 0};
     tpi_ref(xs);
     return &v[b->n_each++];
 }
@@ -63,6 +63,8 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
     tpi_each *e = find_each(b, xs);
     if (!e)
         return &b->ctx->nil;
+    if (xs->flags & TPI_VARIABLE && xs->buf->version != e->version)
+        return tpi_refuse_each(b);
     if (!e->rows) {
         tp_tensor *rows = tpi_apply(at, &tpi_op_enter, TPI_IN(xs), NULL);
         if (rows->status != TP_OK)
@@ -128,6 +130,10 @@ tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
                                "the element is symbolic and the loop is not: make a variable "
                                "symbolic before it (tp_graph_read)");
     }
+    tp_tensor *given = y;
+    y = b->symbolic ? y : tpi_block_value(at, y);
+    if (y->status != TP_OK)
+        return (tp_status)y->status;
     const int64_t turn = b->symbolic ? 0 : b->turn;
     tpi_emit *e = find_emit(b, ys);
     if (!e)
@@ -142,6 +148,7 @@ tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
     e->items = v;
     tpi_ref(y);
     v[e->n++] = y;
+    e->copied = y != given;
     return TP_OK;
 }
 

@@ -42,6 +42,14 @@ bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires);
 
 /* The result has the shape and type of operand i. */
 bool tpi_infer_like(tpi_infer *q, int i);
+/* Rules of ops that are their operand 0: enter, result, detach. */
+bool tpi_same_infer(tpi_infer *q);
+bool tpi_same_view(tpi_view *v);
+bool tpi_same_kernel(tpi_run *r);
+/* Gradients pass, and the sweep itself knows how (grad/sweep.c). */
+void tpi_grad_by_sweep(tpi_grad *g);
+/* Of ops with tpi_index_attrs (ir/body.h). */
+extern const tpi_attr tpi_index_table[];
 /* The operands' broadcast shape, of type `dtype`. */
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype);
 

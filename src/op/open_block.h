@@ -7,18 +7,12 @@
 #include "ir/body.h"
 #include "tapir/control.h"
 
-/* Of what shares memory with a tp_variable: what that was then. */
-typedef struct tpi_stamp {
-    const tp_tensor *of; /* NULL: it shares none */
-    uint32_t version;    /* counts calls of tp_assign, also those that wait in a frame */
-} tpi_stamp;
-
 /* What a loop goes over. */
 typedef struct tpi_each {
-    tp_tensor *xs;   /* as the user gave it, one reference */
-    tp_tensor *rows; /* concrete: what entered, one reference; symbolic: the param */
-    tpi_stamp stamp; /* concrete: of xs */
-    tp_tensor *row;  /* concrete: the element of this turn, one reference; NULL: not yet */
+    tp_tensor *xs;    /* as the user gave it, one reference */
+    tp_tensor *rows;  /* concrete: what entered, one reference; symbolic: the param */
+    tp_tensor *row;   /* concrete: the element of this turn, one reference; NULL: not yet */
+    uint32_t version; /* concrete: of the memory of xs, when it entered */
 } tpi_each;
 
 /* What is stacked: one element per turn (concrete), or the node in the body. */
@@ -26,6 +20,7 @@ typedef struct tpi_emit {
     tp_tensor **place;
     int n, size;
     tp_tensor **items; /* one reference each */
+    bool copied;       /* the last one is a copy that tp_emit made (tpi_block_value) */
 } tpi_emit;
 
 /* What a block in a graph assigns. */
@@ -46,10 +41,8 @@ struct tp_block {
     /* the listed variables */
     int n;
     tp_tensor ***vars; /* where they are */
-    tp_tensor *
-        *before; /* before the block; of a loop, before this turn; one reference each when
-                           live */
-    tpi_stamp *stamps;
+    /* before the block; of a loop, before this turn; one reference each when live */
+    tp_tensor **before;
     /* the scope of a turn */
     int32_t scopes, floor;
     const char *function;
@@ -80,9 +73,10 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
 
 /* The variables, and what is stacked, become failed tensors; the block runs no more. */
 void tpi_block_fail(tp_block *b, tp_tensor *failed);
-tpi_stamp tpi_stamp_of(const tp_tensor *t);
-/* The failed tensor: the block assigns what variable i shares memory with. */
-tp_tensor *tpi_refuse_listed(const tp_block *b, int i);
+/* What goes into a loop, or out of a turn, is a value: of what shares a variable's memory a copy.
+ * Others, and nodes of graphs, are themselves. Never NULL. */
+tp_tensor *tpi_block_value(tpi_at at, tp_tensor *t);
+/* The failed tensor: a turn has assigned what tp_each goes over. */
 tp_tensor *tpi_refuse_each(const tp_block *b);
 /* Room for one more in an array; NULL: no memory, the block has failed. */
 void *tpi_block_room(tp_block *b, void *v, int n, int *size, size_t each);

@@ -11,25 +11,6 @@
 
 #include <string.h>
 
-static bool enter_infer(tpi_infer *q)
-{
-    return tpi_infer_like(q, 0);
-}
-
-static bool enter_view(tpi_view *v)
-{
-    v->offset = 0;
-    for (int i = 0; i < v->in->rank; i++)
-        v->stride[i] = v->in_stride[i];
-    return true;
-}
-
-static bool copy_kernel(tpi_run *r)
-{
-    tpi_copy_out(r->in[0], r->out->data);
-    return true;
-}
-
 static void enter_grad(tpi_grad *g)
 {
     tpi_give(g, 0, g->dy);
@@ -39,15 +20,10 @@ const tpi_op tpi_op_enter = {.name = "enter",
                              .code = TPI_OP_enter,
                              .kind = TPI_VIEW,
                              .n_in = 1,
-                             .infer = enter_infer,
-                             .view = enter_view,
-                             .kernel = copy_kernel,
+                             .infer = tpi_same_infer,
+                             .view = tpi_same_view,
+                             .kernel = tpi_same_kernel,
                              .grad = enter_grad};
-
-static const tpi_attr index_table[] = {
-    {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
-    {0},
-};
 
 static bool row_infer(tpi_infer *q)
 {
@@ -84,19 +60,13 @@ static bool row_kernel(tpi_run *r)
     return true;
 }
 
-/* The sweep joins them. */
-static void by_sweep(tpi_grad *g)
-{
-    (void)g;
-}
-
 const tpi_op tpi_op_row = {.name = "row",
                            .code = TPI_OP_row,
                            .kind = TPI_VIEW,
                            .n_in = 1,
-                           .attrs = index_table,
+                           .attrs = tpi_index_table,
                            .attrs_size = sizeof(tpi_index_attrs),
                            .infer = row_infer,
                            .view = row_view,
                            .kernel = row_kernel,
-                           .grad = by_sweep};
+                           .grad = tpi_grad_by_sweep /* which joins them */};

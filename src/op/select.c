@@ -118,31 +118,13 @@ TPI_BARE(tp_tensor *, tp_cast, (tp_tensor * x, tp_dtype dtype), x, dtype)
 
 /* ---- detach: x, without its past ------------------------------------------------------------------ */
 
-static bool detach_infer(tpi_infer *q)
-{
-    return tpi_infer_like(q, 0);
-}
-
-static bool detach_view(tpi_view *v)
-{
-    v->offset = 0;
-    memcpy(v->stride, v->in_stride, sizeof(int64_t) * v->in->rank);
-    return true;
-}
-
-static bool detach_kernel(tpi_run *r)
-{
-    tpi_copy_out(r->in[0], r->out->data);
-    return true;
-}
-
 const tpi_op tpi_op_detach = {.name = "detach",
                               .code = TPI_OP_detach,
                               .kind = TPI_VIEW,
                               .n_in = 1,
-                              .infer = detach_infer,
-                              .view = detach_view,
-                              .kernel = detach_kernel};
+                              .infer = tpi_same_infer,
+                              .view = tpi_same_view,
+                              .kernel = tpi_same_kernel};
 
 tp_tensor *tp_detach_at(const char *file, int line, tp_tensor *x)
 {

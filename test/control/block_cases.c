@@ -1,47 +1,5 @@
 #include "block_cases.h"
 
-#define PROGRAM(name)                                                                          \
-    static void name(                                                                          \
-        __attribute__((unused)) state *st, __attribute__((unused)) tp_tensor *x,               \
-        __attribute__((unused)) tp_tensor *v, __attribute__((unused)) tp_tensor *s,            \
-        __attribute__((unused)) tp_tensor *k, __attribute__((unused)) tp_tensor **out)
-
-static tp_tensor *number(tp_tensor *like, double value)
-{
-    return tp_scalar_like(like, value);
-}
-
-static tp_tensor *up(tp_tensor *t, double by)
-{
-    return tp_add(t, number(t, by));
-}
-
-static tp_tensor *times(tp_tensor *t, double by)
-{
-    return tp_mul(t, number(t, by));
-}
-
-static tp_tensor *above(tp_tensor *t, double bound)
-{
-    return tp_gt(t, number(t, bound));
-}
-
-static tp_tensor *below(tp_tensor *t, double bound)
-{
-    return tp_lt(t, number(t, bound));
-}
-
-/* A variable's value as of now; in a graph, as of then. */
-static tp_tensor *read_now(tp_tensor *variable, tp_tensor *like)
-{
-    return tp_mul(variable, number(like, 1));
-}
-
-static tp_tensor *mean(tp_tensor *t)
-{
-    return tp_mean(t, TP_ALL, false);
-}
-
 /* ---- tp_if -------------------------------------------------------------------------------- */
 
 PROGRAM(if_both)

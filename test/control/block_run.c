@@ -1,4 +1,4 @@
-/* Every program of block_cases.c in every way: values, gradients and gradients of gradients, what is
+/* Every program of block_cases.c and state_cases.c in every way: values, gradients and gradients of gradients, what is
  * assigned and what is drawn afterwards have the bits of the eager run.
  *
  *     block_run [--way NAME] [--case NAME] [--order 0|1|2] [--c 0|1]
@@ -298,24 +298,27 @@ int main(int argc, char **argv)
             only_c = atoi(argv[i + 1]);
     }
     const bool compiler = system("cc --version > /dev/null 2>&1") == 0;
-    for (int c = 0; c < n_block_cases; c++)
+    const int n_programs = n_block_cases + n_state_cases;
+    for (int c = 0; c < n_programs; c++)
         for (int w = 0; w < N_WAYS; w++) {
+            const block_case *program =
+                c < n_block_cases ? &block_cases[c] : &state_cases[c - n_block_cases];
             const bool compiles =
                 (ways[w].engine == TP_ENGINE_AUTO || ways[w].engine == TP_ENGINE_C) &&
                 !ways[w].compiler;
-            if ((only_case && strcmp(only_case, block_cases[c].name) != 0) ||
+            if ((only_case && strcmp(only_case, program->name) != 0) ||
                 (only_way && strcmp(only_way, ways[w].name) != 0) ||
                 (only_c >= 0 && compiles != only_c) || (compiles && !compiler))
                 continue;
-            for (int order = 0; order <= (block_cases[c].gradients ? 2 : 0); order++) {
+            for (int order = 0; order <= (program->gradients ? 2 : 0); order++) {
                 if (only_order >= 0 && order != only_order)
                     continue;
-                const job j = {&block_cases[c], &ways[w], order};
+                const job j = {program, &ways[w], order};
                 n++;
                 n_failed += differs_apart(&j, argv[0]);
             }
         }
-    printf("%d runs of %d programs, %d failed\n", n, n_block_cases, n_failed);
+    printf("%d runs of %d programs, %d failed\n", n, n_programs, n_failed);
     if (n == 0 && !compiler)
         return 77;
     return n_failed != 0 || n == 0;

@@ -196,13 +196,13 @@ EACH_WAY(other_side_outside) /* of a side's tensor in the other side */
         return; /* only one side runs */
     tp_tensor *v = b->v, *inner = NULL;
     int line = 0;
-    line = __LINE__ + 1;
     tp_if (b->yes, &v) {
         inner = tp_mul(v, v);
         v = tp_neg(inner);
     }
     tp_else
     {
+        line = __LINE__ + 1;
         v = tp_neg(inner);
     }
     refused(b, line, TP_E_STATE, "list a variable");
