@@ -87,7 +87,7 @@ typedef struct command {
     int (*run)(int argc, char **argv);
 } command;
 
-extern const command cli_run, cli_test, cli_show, cli_bench;
+extern const command cli_run, cli_test, cli_show, cli_bench, cli_compile;
 
 /* Reads the arguments of a command (argv[0] is its name) into its settings; `operands` gets the
  * rest. False: it was refused with a message, or help was asked for and given; *status says. */

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-static const command *const commands[] = {&cli_run, &cli_test, &cli_show, &cli_bench};
+static const command *const commands[] = {&cli_run, &cli_test, &cli_show, &cli_bench,
+                                        &cli_compile};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const command *find_command(const char *name)

@@ -156,6 +156,27 @@ TP_API const tp_graph *tp_program_graph(const tp_program *p);
  * buffers: where each lies, and between which kernels. NULL when out of memory; tp_free frees. */
 TP_API char *tp_program_text(tp_program *p);
 
+/* ---- C files ------------------------------------------------------------------------------- */
+
+typedef struct tp_c_options {
+    const char *name; /* what all its names begin with; NULL: as the file is called */
+    bool beside; /* weights go to a file of their own, whose bytes the caller hands over, and not
+                    into the source */
+    bool state; /* variables that nothing assigns can be assigned by the caller; otherwise they
+                   are constants, and prepared as such */
+} tp_c_options;
+
+/* Writes what computes the named outputs from the named inputs as C that needs no library
+ * (docs/standalone.md): `path` ends in ".c", its header goes beside it, so do weights that are
+ * asked for beside ("net.c", "net.h", "net.weights"). Inputs are mostly placeholders; any node may be
+ * one. Assignments are done as by tp_graph_run; variables begin with the values they have now, random
+ * numbers with seed and position of now. `opt` may be NULL. On error no file is new: TP_E_NAME,
+ * TP_E_VALUE, TP_E_IO, or TP_E_COMPILER for what no C program can be (tp_program_wait). */
+TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,
+      const char *const *inputs, int n_out, const char *const *outputs,
+      const tp_c_options *opt);
+#define tp_graph_save_c(...) tp_graph_save_c_at(TP_PLACE, __VA_ARGS__)
+
 /* ---- texts and files ----------------------------------------------------------------------- */
 
 /* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8, below a block's those of its

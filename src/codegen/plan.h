@@ -126,6 +126,10 @@ typedef struct tpi_roots {
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse);
 void tpi_plan_free(tpi_plan *p);
 
+/* Roots that are not computed, or twice the same, become copies, so that each has memory of its own.
+ * False: no memory. */
+bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots);
+
 /* For plan_block.c: a plan of a body, without numbers; the sections of its blocks; the node in which
  * an output of a block has its place (-1: nowhere); the sections' memory; a buffer more, -1: no
  * memory. */

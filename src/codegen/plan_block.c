@@ -11,39 +11,40 @@ static bool no_memory(const tpi_plan *p)
 
 /* ---- bodies ------------------------------------------------------------------------------------- */
 
-/* Does the body's plan compute it into memory of the block's choice? A view, a param, a constant
- * or a number has its own place or none; two outputs have two places. */
-static bool is_own(const tpi_body *b, int output)
+/* Does a plan compute it into memory of the caller's choice? A view, a param, a constant or a
+ * number has its own place or none; two roots have two places. */
+static bool is_own(int n, tp_tensor *const *roots)
 {
-    const tp_tensor *t = b->outputs[output];
+    const tp_tensor *t = roots[n];
     bool own = t->op->kind != TPI_SOURCE && t->op->kind != TPI_VIEW &&
                t->op->kind != TPI_BLOCK && t->op != &tpi_op_assign;
-    for (int i = 0; i < output && own; i++)
-        own = b->outputs[i] != t;
+    for (int i = 0; i < n && own; i++)
+        own = roots[i] != t;
     return own || t->op == &tpi_op_copy;
 }
 
-/* Outputs that are not computed, or twice the same, become copies. */
-static bool copy_outputs(const tpi_plan *p, tpi_body *b)
+bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots)
 {
-    bool ok = tp_scope_begin(p->graph->ctx) == TP_OK;
+    bool ok = tp_scope_begin(g->ctx) == TP_OK;
     const bool scope = ok;
-    for (int i = 0; i < b->n_outputs && ok; i++) {
-        tp_tensor *t = b->outputs[i];
+    for (int i = 0; i < n && ok; i++) {
+        tp_tensor *t = roots[i];
         bool twice = false;
         for (int k = 0; k < i; k++)
-            twice |= b->outputs[k] == t;
-        if (is_own(b, i) && !twice)
+            twice |= roots[k] == t;
+        if (is_own(i, roots) && !twice)
             continue;
-        b->outputs[i] = tpi_graph_node(b->graph, TPI_AT(t->file, t->line), &tpi_op_copy, 1, &t,
-                                       NULL, (tp_dtype)t->dtype, t->rank, t->shape);
-        ok = b->outputs[i]->status == TP_OK;
+        roots[i] = tpi_graph_node(g, TPI_AT(t->file, t->line), &tpi_op_copy, 1, &t, NULL,
+                                  (tp_dtype)t->dtype, t->rank, t->shape);
+        ok = roots[i]->status == TP_OK;
         if (!ok)
-            b->outputs[i] = t;
+            roots[i] = t;
     }
     if (scope)
-        tp_scope_end(p->graph->ctx);
-    return ok || no_memory(p);
+        tp_scope_end(g->ctx);
+    if (!ok)
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), "compile");
+    return ok;
 }
 
 static void section_free(const tpi_plan *p, tpi_section *s)
@@ -125,7 +126,7 @@ static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, bool fuse)
         memset(s->stays, 0, n);
     }
     for (int i = 0; i < s->n_bodies && ok; i++) {
-        ok = copy_outputs(p, s->body[i]);
+        ok = tpi_plan_copies(s->body[i]->graph, s->body[i]->n_outputs, s->body[i]->outputs);
         const tpi_roots roots = {.n = s->body[i]->n_outputs, .v = s->body[i]->outputs};
         s->plan[i] = ok ? tpi_plan_graph(s->body[i]->graph, &roots, fuse) : NULL;
         ok = s->plan[i];

@@ -96,13 +96,18 @@ static int inner_buffer(const tpi_plan *plan, const tp_tensor *t)
 
 static bool can_fail(const tpi_plan *plan);
 
-static bool section_can_fail(const tpi_section *s)
+static bool bodies_can_fail(const tpi_section *s)
 {
-    const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
-    bool can = a && a->has_pred && tpi_dim_is_symbolic(a->length);
+    bool can = false;
     for (int i = 0; i < s->n_bodies && !can; i++)
         can = can_fail(s->plan[i]);
     return can;
+}
+
+static bool section_can_fail(const tpi_section *s)
+{
+    const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
+    return (a && a->has_pred && tpi_dim_is_symbolic(a->length)) || bodies_can_fail(s);
 }
 
 static bool kernel_can_fail(const tpi_plan *plan, int kernel)
@@ -175,7 +180,7 @@ static void put_side(tpi_render *r, const tpi_section *s, int side)
 
 static void put_cond(tpi_render *r, const tpi_section *s)
 {
-    if (section_can_fail(s))
+    if (bodies_can_fail(s))
         PUT("    int64_t e;\n");
     PUT("    if (*(const tpk_bool *)(");
     put_operand(r, s, 0);
@@ -236,7 +241,7 @@ static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs
 {
     const tpi_body *b = s->body[0];
     const int first = (int)a->has_pred, carried = (int)a->n_carried, slices = (int)a->n_slices;
-    if (section_can_fail(s))
+    if (bodies_can_fail(s))
         PUT("    int64_t e;\n");
     PUT("    int64_t turn = 0, number = 0;\n");
     if (a->counted) {

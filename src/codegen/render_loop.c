@@ -712,7 +712,8 @@ static void put_columns(nest *n)
         line(n);
         PUT("for (int64_t j = 0; j < m; j++)\n");
         line(n);
-        PUT("    a%d[j] = tpk_reduce_%s_empty_%s;\n", name, reduce_name(v->node), type_name(v));
+        PUT("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", name, name, reduce_name(v->node),
+            type_name(v));
     }
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a]) {

@@ -59,6 +59,8 @@ struct tpi_dims {
     int32_t n_slots;
     int32_t *symbols; /* their atoms */
     int32_t n_symbols, symbols_size;
+    void (*note)(void *user, int64_t d); /* of tpi_dim_watch */
+    void *note_user;
 };
 
 typedef struct poly { /* an expression in the making */
@@ -448,7 +450,16 @@ int64_t tpi_dim_sub(tpi_dims *table, int64_t a, int64_t b)
 {
     if (a >= 0 && b >= 0)
         return a >= b ? a - b : TPI_NO_DIM;
-    return add_scaled(table, a, b, &minus_one);
+    const int64_t left = add_scaled(table, a, b, &minus_one);
+    if (table && table->note && tpi_dim_is_symbolic(left))
+        table->note(table->note_user, left);
+    return left;
+}
+
+void tpi_dim_watch(tpi_dims *table, void (*note)(void *user, int64_t d), void *user)
+{
+    table->note = note;
+    table->note_user = user;
 }
 
 int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b)

@@ -31,6 +31,9 @@ int64_t tpi_dim_add(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_sub(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b); /* floor, b > 0 */
+/* From now on, until `note` is NULL, each symbolic difference is told: in shape rules, what must
+ * not be negative in a run. */
+void tpi_dim_watch(tpi_dims *table, void (*note)(void *user, int64_t d), void *user);
 
 int tpi_dim_n_symbols(const tpi_dims *table);
 const char *tpi_dim_symbol_name(const tpi_dims *table, int i);

@@ -61,7 +61,8 @@ static bool find_places(tpi_infer *q, int i, int64_t size, int64_t *places)
     const int64_t kernel = a->kernel.v[i], dilation = a->window.dilation.v[i];
     const int64_t lo = a->window.pad_lo.v[i], hi = a->window.pad_hi.v[i];
     const int64_t reach = tpi_dim_mul(NULL, dilation, kernel - 1);
-    const bool hollow = size == 0 || (size > 0 && size < dilation && (lo || hi));
+    const int64_t least = (lo || hi) && dilation > 1 ? dilation : 1;
+    const bool hollow = tpi_dim_sub(q->dims, size, least) == TPI_NO_DIM;
     *places = tpi_window_places(q->dims, &a->window, i, size, kernel);
     if (reach < 0 || *places == TPI_NO_DIM)
         return tpi_refuse(q, TP_E_SHAPE, "kernel %s does not fit along axis %d, of size %s",

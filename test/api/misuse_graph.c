@@ -358,6 +358,27 @@ MISUSE(tp_graph_verify)
     assert_int_equal(tp_graph_verify(b->g), TP_OK);
 }
 
+MISUSE(tp_graph_save_c)
+{
+    const char *x[] = {"x", NULL}, *y[] = {"y"}, *none[] = {"none"};
+    tp_graph *g = tp_graph_new(b->tp);
+    tp_tensor *n = tp_placeholder(g, "x", TP_F32, TP_SCALAR);
+    tp_name(tp_neg(n), "y");
+    assert_int_equal(tp_graph_save_c(NULL, "/nowhere/n.c", 1, x, 1, y, NULL), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_graph_save_c(g, NULL, 1, x, 1, y, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_save_c(g, "/nowhere/n", 1, x, 1, y, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_save_c(g, "/nowhere/.c", 1, x, 1, y, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_save_c(g, "", 1, x, 1, y, NULL));
+    BAD(b, TP_E_NULL, tp_graph_save_c(g, "/nowhere/n.c", 1, NULL, 1, y, NULL));
+    BAD(b, TP_E_NULL, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, NULL, NULL));
+    BAD(b, TP_E_NAME, tp_graph_save_c(g, "/nowhere/n.c", 2, x, 1, y, NULL));
+    BAD(b, TP_E_NAME, tp_graph_save_c(g, "/nowhere/n.c", 0, x, 1, y, NULL)); /* x is not fed */
+    BAD(b, TP_E_NAME, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, none, NULL));
+    BAD(b, TP_E_VALUE, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 0, y, NULL));
+    BAD(b, TP_E_IO, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, y, NULL));
+    tp_graph_free(g);
+}
+
 MISUSE(tp_graph_save)
 {
     assert_int_not_equal(tp_graph_save(NULL, "g"), TP_OK);
@@ -422,6 +443,7 @@ const misuse misuse_graph[] = {
     LISTED(tp_graph_parse),
     LISTED(tp_graph_verify),
     LISTED(tp_graph_save),
+    LISTED(tp_graph_save_c),
     LISTED(tp_graph_load),
     LISTED(tp_graph_load_bytes),
     {0},

@@ -1,6 +1,7 @@
 /* Eager, reference, tiles and C program give the same bits. Many cases share one graph, because each
  * program costs a run of the compiler. */
 #include "case.h"
+#include "standalone/alone.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,10 +190,46 @@ static void through_text_and_file(const batch *b)
 static const char *const passes[] = {"fuse", "fold", "algebra", "cse", "fuse,fold,algebra,cse"};
 enum { N_PASSES = sizeof passes / sizeof *passes };
 
+/* As a C file that stands alone: by one compiler, or by all. */
+static void run_alone(const batch *b, int number)
+{
+    enum { N_HOSTS = 4 };
+    char name[24];
+    snprintf(name, sizeof name, "cases_%d", number);
+    tp_seed(b->tp, b->o->seed);
+    const alone a = {.dir = b->o->dump ? b->o->dump : ".",
+                     .name = name,
+                     .tp = b->tp,
+                     .g = b->g,
+                     .n_in = b->n_feeds,
+                     .n_out = b->n_fetches,
+                     .in = b->feeds,
+                     .out = b->fetches,
+                     .n_sets = 1,
+                     .feeds = b->values,
+                     .options = {.beside = number % 4 == 1}};
+    if (!alone_write(&a)) {
+        blame(b, "as a C file");
+        return;
+    }
+    for (int i = 0; i < N_HOSTS; i++) {
+        const alone_target *t = &alone_hosts[i];
+        if ((b->o->all || number % N_HOSTS == i) && alone_has(t) &&
+            !alone_try(a.dir, name, t))
+            case_fail(b->o, b->cases[0], "as a C file, %s, with the %d cases from here on",
+                      t->name, b->n);
+    }
+}
+
 static void run_batch(batch *b, int number)
 {
     if (b->n == 0)
         return;
+    if (strcmp(b->o->mode, "alone") == 0) {
+        if (b->o->all || b->o->only || number % 6 == 0)
+            run_alone(b, number);
+        return;
+    }
     if (tp_graph_verify(b->g) != TP_OK)
         blame(b, "verifying the graph");
     run(b, b->g, "reference", &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});

@@ -1,0 +1,202 @@
+/* tp_graph_save_c: a graph as C files that stand alone. */
+#include "base/file.h"
+#include "codegen/c_name.h"
+#include "codegen/standalone.h"
+#include "graph/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char what[] = "tp_graph_save_c";
+
+/* ---- files ------------------------------------------------------------------------------------------ */
+
+enum { SOURCE, HEADER, WEIGHTS, N_FILES };
+
+/* Names of the files: the path with other endings. */
+typedef struct files {
+    tpi_mem *mem;
+    char *path[N_FILES];
+    size_t size; /* of each */
+    tpi_str text[N_FILES];
+} files;
+
+static bool files_begin(files *f, tpi_mem *m, const char *path)
+{
+    static const char *const endings[N_FILES] = {".c", ".h", ".weights"};
+    const size_t stem = strlen(path) - 2;
+    bool ok = true;
+    *f = (files){.mem = m, .size = stem + sizeof ".weights"};
+    for (int i = 0; i < N_FILES; i++) {
+        f->text[i] = TPI_STR(m);
+        f->path[i] = tpi_take(m, f->size);
+        ok &= f->path[i] != NULL;
+        if (f->path[i])
+            snprintf(f->path[i], f->size, "%.*s%s", (int)stem, path, endings[i]);
+    }
+    return ok;
+}
+
+static void files_end(files *f)
+{
+    for (int i = 0; i < N_FILES; i++) {
+        tpi_give_back(f->mem, f->path[i], f->size);
+        tpi_str_free(&f->text[i]);
+    }
+}
+
+/* None of them is new unless all could be written. */
+static tp_status write_files(files *f, tp_ctx *ctx, tpi_at at, bool beside)
+{
+    tpi_writer w[N_FILES];
+    const int n = beside ? N_FILES : WEIGHTS;
+    const tpi_file_error *error = NULL;
+    for (int i = 0; i < n; i++) {
+        tpi_file_begin(&w[i], f->mem, f->path[i]);
+        tpi_file_put(&w[i], f->text[i].text ? f->text[i].text : "", f->text[i].len);
+        if (!error && w[i].error.status != TP_OK)
+            error = &w[i].error;
+    }
+    for (int i = n - 1; i >= 0; i--)
+        if (error)
+            tpi_file_abandon(&w[i]);
+        else if (!tpi_file_end(&w[i]))
+            error = &w[i].error;
+    return error ? tpi_fail_status(ctx, at, what, error->status, "%s", error->text) : TP_OK;
+}
+
+/* ---- programs --------------------------------------------------------------------------------------- */
+
+typedef struct saving {
+    tp_graph *g;
+    tpi_at at;
+    const char *path;
+    int n_in, n_out;
+    const char *const *inputs, *const *outputs;
+    tp_c_options options;
+} saving;
+
+/* Variables that nothing assigns are constants, if the caller does not want them. */
+static tp_program *make_program(const saving *s)
+{
+    tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE};
+    tp_program *p = tp_graph_compile_at(s->at.file, s->at.line, s->g, s->n_in, s->inputs,
+                                        s->n_out, s->outputs, &opt);
+    if (!p || p->n_commits || s->options.state)
+        return p;
+    tp_program_free(p);
+    opt.freeze = true;
+    return tp_graph_compile_at(s->at.file, s->at.line, s->g, s->n_in, s->inputs, s->n_out,
+                               s->outputs, &opt);
+}
+
+static bool refuses(const tp_program *p)
+{
+    const tp_tensor *t = tpi_late_refuser(p);
+    if (t)
+        tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,
+                        "it may refuse sizes that only a loop's run tells: no C program does");
+    return t;
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void prefix_of(const saving *s, tpi_c_name *prefix)
+{
+    char name[TPI_C_NAME];
+    const char *base = base_of(s->path);
+    snprintf(name, sizeof name, "%.*s", (int)strlen(base) - 2, base);
+    tpi_c_name_of(prefix, s->options.name ? s->options.name : name, "net");
+}
+
+static tp_status save_program(const saving *s, tp_program *p)
+{
+    tp_ctx *ctx = p->ctx;
+    tpi_mem *m = &ctx->mem;
+    const size_t bytes = (size_t)p->n_commits * sizeof(tp_tensor *);
+    tp_tensor **written = tpi_take(m, bytes);
+    files f;
+    tpi_c_name prefix;
+    tp_status status = TP_E_MEMORY;
+    prefix_of(s, &prefix);
+    const bool ok = files_begin(&f, m, s->path) && written;
+    for (int i = 0; i < p->n_commits && ok; i++)
+        written[i] = p->commits[i].variable;
+    const tpi_standalone q = {.ctx = ctx,
+                              .at = s->at,
+                              .what = what,
+                              .prefix = prefix.text,
+                              .header = ok ? base_of(f.path[HEADER]) : "",
+                              .graph = p->graph,
+                              .n_in = p->n_feeds,
+                              .n_out = p->n_fetches,
+                              .n_writes = p->n_commits,
+                              .in = p->feeds,
+                              .in_names = s->inputs,
+                              .roots = p->roots,
+                              .out_names = s->outputs,
+                              .written = written,
+                              .late = p->late,
+                              .seed = (int64_t)ctx->seed,
+                              .random_at = (int64_t)ctx->random_at,
+                              .beside = s->options.beside};
+    if (!ok)
+        tpi_no_memory(ctx, s->at, what);
+    else if (tpi_standalone_write(&q, &f.text[HEADER], &f.text[SOURCE], &f.text[WEIGHTS]))
+        status = write_files(&f, ctx, s->at, s->options.beside);
+    else if (ctx->status != TP_OK)
+        status = ctx->status;
+    files_end(&f);
+    tpi_give_back(m, written, bytes);
+    return status;
+}
+
+/* ---- the function ----------------------------------------------------------------------------------- */
+
+static bool ends_in_c(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 2 && strcmp(path + n - 2, ".c") == 0 && path[n - 3] != '/';
+}
+
+tp_status tp_graph_save_c_at(const char *file, int line, tp_graph *g, const char *path,
+                             int n_in, const char *const *inputs, int n_out,
+                             const char *const *outputs, const tp_c_options *opt)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!g)
+        return TP_E_NULL;
+    if (!path)
+        return tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the path is NULL");
+    if (!ends_in_c(path))
+        return tpi_fail_status(g->ctx, at, what, TP_E_VALUE,
+                               "the path does not end in \".c\": %s", path);
+    const saving s = {.g = g,
+                      .at = at,
+                      .path = path,
+                      .n_in = n_in,
+                      .n_out = n_out,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .options = opt ? *opt : (tp_c_options){0}};
+    struct tpi_frame *frame = tpi_frame_leave(g->ctx, at);
+    tpi_aside earlier;
+    tpi_error_aside(g->ctx, &earlier);
+    tp_program *p = make_program(&s);
+    tp_status status = g->ctx->status;
+    if (p)
+        status = refuses(p) ? TP_E_COMPILER : save_program(&s, p);
+    tp_program_free(p);
+    tpi_error_back(g->ctx, &earlier);
+    tpi_frame_return(g->ctx, frame);
+    return status;
+}
+
+TPI_BARE(tp_status, tp_graph_save_c,
+         (tp_graph * g, const char *path, int n_in, const char *const *inputs, int n_out,
+          const char *const *outputs, const tp_c_options *opt),
+         g, path, n_in, inputs, n_out, outputs, opt)
