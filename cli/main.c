@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const command *const commands[] = {&cli_run, &cli_test, &cli_show, &cli_bench,
-                                        &cli_compile};
+                                          &cli_compile};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const command *find_command(const char *name)

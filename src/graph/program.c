@@ -49,12 +49,12 @@ void tp_program_free(tp_program *p)
     program_free(&p->owned);
 }
 
-static tp_tensor *named(tp_graph *g, tpi_at at, const char *name)
+static tp_tensor *named(tp_graph *g, tpi_at at, const char *what, const char *name)
 {
     tp_tensor *t = name ? tpi_graph_by_name(g, name, strlen(name)) : NULL;
     if (!t)
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NAME,
-                        "the graph has no node \"%s\"", name ? name : "(null)");
+        tpi_fail_status(g->ctx, at, what, TP_E_NAME, "the graph has no node \"%s\"",
+                        name ? name : "(null)");
     return t;
 }
 
@@ -86,7 +86,7 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
                        const char *const *fetches)
 {
     for (int i = 0; i < n; i++) {
-        tp_tensor *t = named(g, at, fetches[i]);
+        tp_tensor *t = named(g, at, p->what, fetches[i]);
         if (!t)
             return false;
         tpi_nodes_push(roots, t);
@@ -139,22 +139,22 @@ static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char 
     if (p->feed_names)
         memset(p->feed_names, 0, (size_t)n * sizeof *p->feed_names);
     if (!p->feeds || !p->feed_names) {
-        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        tpi_no_memory(p->ctx, at, p->what);
         return false;
     }
     for (int i = 0; i < n; i++) {
-        p->feeds[i] = named(g, at, feeds[i]);
+        p->feeds[i] = named(g, at, p->what, feeds[i]);
         if (!p->feeds[i])
             return false;
         for (int k = 0; k < i; k++)
             if (p->feeds[k] == p->feeds[i]) {
-                tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
-                                "\"%s\" is fed twice", feeds[i]);
+                tpi_fail_status(p->ctx, at, p->what, TP_E_NAME, "\"%s\" is fed twice",
+                                feeds[i]);
                 return false;
             }
         p->feed_names[i] = tpi_strdup(p->ctx, feeds[i]);
         if (!p->feed_names[i]) {
-            tpi_no_memory(p->ctx, at, "tp_graph_compile");
+            tpi_no_memory(p->ctx, at, p->what);
             return false;
         }
     }
@@ -167,14 +167,14 @@ static bool all_fed(const tp_program *p, tpi_at at)
     tpi_nodes needed = {.ctx = p->ctx};
     bool ok = tpi_collect(&needed, p->n_roots, p->roots, NULL, NULL);
     if (!ok)
-        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        tpi_no_memory(p->ctx, at, p->what);
     for (int i = 0; i < needed.n && ok; i++) {
         const tp_tensor *t = needed.v[i];
         bool fed = t->op != &tpi_op_placeholder;
         for (int k = 0; k < p->n_feeds; k++)
             fed |= p->feeds[k] == t;
         if (!fed) {
-            tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+            tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
                             "what is fetched needs placeholder \"%s\" %s, which is not fed",
                             t->name ? t->name : "", SHAPE(t));
             ok = false;
@@ -206,14 +206,14 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     const char *skip = opt ? opt->skip_passes : NULL;
     const char *unknown = tpi_unknown_pass(skip);
     if (unknown) {
-        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+        tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
                         "there is no pass \"%s\" to skip: there are %s", unknown,
                         tpi_pass_names);
         return false;
     }
     const char *stop_after = opt ? opt->stop_after : NULL;
     if (stop_after && !tpi_is_stop(stop_after)) {
-        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_NAME,
+        tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
                         "there is no pass \"%s\" to stop after: there are "
                         "prune,restack,checkpoint,fold,algebra,cse",
                         stop_after);
@@ -233,7 +233,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     if (ok)
         p->graph = tpi_prune(g, opt && opt->freeze, p->n_feeds, p->feeds, p->n_roots, p->roots);
     if (ok && opt && opt->freeze && p->n_commits) {
-        tpi_fail_status(p->ctx, at, "tp_graph_compile", TP_E_STATE,
+        tpi_fail_status(p->ctx, at, p->what, TP_E_STATE,
                         "what is fetched assigns a variable, but variables are frozen");
         ok = false;
     }
@@ -246,7 +246,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
     p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
     if (!p->symbols || !tpi_find_late(p)) {
-        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        tpi_no_memory(p->ctx, at, p->what);
         return false;
     }
     count_nodes(p, p->n_roots, p->roots);
@@ -257,54 +257,60 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
            (p->engine == TP_ENGINE_TILES || tpi_program_start_c(p));
 }
 
-tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_feeds,
-                                const char *const *feeds, int n, const char *const *fetches,
-                                const tp_compile_options *opt)
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, int n_feeds,
+                            const char *const *feeds, int n, const char *const *fetches,
+                            const tp_compile_options *opt)
 {
-    if (!g)
-        return NULL;
-    const tpi_at at = TPI_AT(file, line);
     if (!fetches || (n_feeds && !feeds)) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_NULL,
-                        "the names of the %s are NULL", fetches ? "feeds" : "fetches");
+        tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the names of the %s are NULL",
+                        fetches ? "feeds" : "fetches");
         return NULL;
     }
     if (n_feeds < 0 || n < 1) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE,
-                        n < 1 ? "nothing is fetched" : "%d feeds", n_feeds);
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, n < 1 ? "nothing is fetched" : "%d feeds",
+                        n_feeds);
         return NULL;
     }
     if (opt && (unsigned)opt->engine > TP_ENGINE_TILES) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_VALUE, "%d is no engine",
-                        (int)opt->engine);
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
         return NULL;
     }
     if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g)) {
-        tpi_fail_status(g->ctx, at, "tp_graph_compile", TP_E_STATE,
+        tpi_fail_status(g->ctx, at, what, TP_E_STATE,
                         "the block of line %d is still open: compile behind it",
                         g->ctx->tracing->body->at.line);
         return NULL;
     }
     tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
     if (!p) {
-        tpi_no_memory(g->ctx, at, "tp_graph_compile");
+        tpi_no_memory(g->ctx, at, what);
         return NULL;
     }
     memset(p, 0, sizeof *p);
     p->ctx = g->ctx;
+    p->what = what;
     p->used = "none";
     const tpi_stepped_out around = tpi_step_out(p->ctx, at);
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
     tpi_step_back(p->ctx, around);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
-        tpi_no_memory(p->ctx, at, "tp_graph_compile");
+        tpi_no_memory(p->ctx, at, what);
     if (!ok) {
         program_free(&p->owned);
         return NULL;
     }
     tpi_object_add(p->ctx, &p->owned, program_free);
     return p;
+}
+
+tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_feeds,
+                                const char *const *feeds, int n, const char *const *fetches,
+                                const tp_compile_options *opt)
+{
+    return g ? tpi_program_new(g, TPI_AT(file, line), "tp_graph_compile", n_feeds, feeds, n,
+                               fetches, opt)
+             : NULL;
 }
 
 tp_program *(tp_graph_compile)(tp_graph *g, int n_feeds, const char *const *feeds, int n,

@@ -16,7 +16,8 @@ typedef struct tpi_commit {
 struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
-    tp_graph *graph; /* after passes */
+    const char *what; /* made it, for errors */
+    tp_graph *graph;  /* after passes */
     int n_feeds, n_fetches, n_roots, n_commits;
     tp_tensor **feeds; /* placeholders of the graph; NULL: not needed */
     char **feed_names;
@@ -55,6 +56,11 @@ struct tp_program {
     int64_t *random;
     tp_program_stats stats;
 };
+
+/* As tp_graph_compile, for `what`. */
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, int n_feeds,
+                            const char *const *feeds, int n, const char *const *fetches,
+                            const tp_compile_options *opt);
 
 /* Where the random nodes of one run draw from, when that is not the context's position: by the
  * `at` that their nodes have in the graph. */

@@ -80,14 +80,13 @@ typedef struct saving {
 static tp_program *make_program(const saving *s)
 {
     tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE};
-    tp_program *p = tp_graph_compile_at(s->at.file, s->at.line, s->g, s->n_in, s->inputs,
-                                        s->n_out, s->outputs, &opt);
+    tp_program *p =
+        tpi_program_new(s->g, s->at, what, s->n_in, s->inputs, s->n_out, s->outputs, &opt);
     if (!p || p->n_commits || s->options.state)
         return p;
     tp_program_free(p);
     opt.freeze = true;
-    return tp_graph_compile_at(s->at.file, s->at.line, s->g, s->n_in, s->inputs, s->n_out,
-                               s->outputs, &opt);
+    return tpi_program_new(s->g, s->at, what, s->n_in, s->inputs, s->n_out, s->outputs, &opt);
 }
 
 static bool refuses(const tp_program *p)

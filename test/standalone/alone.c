@@ -333,11 +333,11 @@ bool alone_write(const alone *a)
 #define WARNINGS " -Wall -Wextra -Wconversion -Werror "
 
 const alone_target alone_hosts[] = {
-    {"gcc -O0", "gcc -std=c99 -O0" WARNINGS, "", ""},
-    {"gcc -O3", "gcc -std=c11 -O3 -march=native" WARNINGS, "", ""},
-    {"clang -O0", "clang -std=c11 -O0" WARNINGS, "", ""},
-    {"clang -O3", "clang -std=c99 -O3 -march=native" WARNINGS, "", ""},
-    {NULL, NULL, NULL, NULL}
+    {"gcc -O0",   "gcc -std=c99 -O0" WARNINGS,                 "",   ""  },
+    {"gcc -O3",   "gcc -std=c11 -O3 -march=native" WARNINGS,   "",   ""  },
+    {"clang -O0", "clang -std=c11 -O0" WARNINGS,               "",   ""  },
+    {"clang -O3", "clang -std=c99 -O3 -march=native" WARNINGS, "",   ""  },
+    {NULL,        NULL,                                        NULL, NULL}
 };
 
 const alone_target alone_aarch64 = {"aarch64", "aarch64-linux-gnu-gcc -std=c11 -O2" WARNINGS,
@@ -353,9 +353,9 @@ const alone_target alone_aarch64 = {"aarch64", "aarch64-linux-gnu-gcc -std=c11 -
 
 const alone_target alone_cortex_m3 = {"Cortex-M3", ARM "-mcpu=cortex-m3", BOARD,
                                       EMULATE("mps2-an385")};
-const alone_target alone_cortex_m4 = {
-    "Cortex-M4", ARM "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", BOARD,
-    EMULATE("mps2-an386")};
+const alone_target alone_cortex_m4 = {"Cortex-M4",
+                                      ARM "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16",
+                                      BOARD, EMULATE("mps2-an386")};
 
 static bool is_there(const char *command)
 {

@@ -1,4 +1,4 @@
-for command in run test show bench; do
+for command in run test show bench compile; do
     tapir help $command
     echo "---- $?"
 done
