@@ -182,7 +182,7 @@ tp_status tp_graph_save_c_at(const char *file, int line, tp_graph *g, const char
                       .inputs = inputs,
                       .outputs = outputs,
                       .options = opt ? *opt : (tp_c_options){0}};
-    struct tpi_frame *frame = tpi_frame_leave(g->ctx, at);
+    const tpi_stepped_out around = tpi_step_out(g->ctx, at);
     tpi_aside earlier;
     tpi_error_aside(g->ctx, &earlier);
     tp_program *p = make_program(&s);
@@ -191,7 +191,7 @@ tp_status tp_graph_save_c_at(const char *file, int line, tp_graph *g, const char
         status = refuses(p) ? TP_E_COMPILER : save_program(&s, p);
     tp_program_free(p);
     tpi_error_back(g->ctx, &earlier);
-    tpi_frame_return(g->ctx, frame);
+    tpi_step_back(g->ctx, around);
     return status;
 }
 
