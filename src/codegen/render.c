@@ -154,11 +154,18 @@ typedef struct text {
     [TPI_TEXT_##id] = {tpi_text_##name, &tpi_text_##name##_size, __VA_ARGS__}
 #define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
 
+/* A loop over elements stays one over numbers, however much text there is: gcc stops inlining in
+ * large units. */
+#define SCALARS                                                                                \
+    "#pragma push_macro(\"TPK_INLINE\")\n#undef TPK_INLINE\n"                                  \
+    "#define TPK_INLINE static inline __attribute__((unused, always_inline))\n",               \
+        "#pragma pop_macro(\"TPK_INLINE\")\n"
+
 static const text texts[] = {
     TEXT(target, target, 0, "", ""),
-    TEXT(math_f32, math_f32, NEEDS(target), "", ""),
-    TEXT(math_f64, math_f64, NEEDS(math_f32), "", ""),
-    TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), "", ""),
+    TEXT(math_f32, math_f32, NEEDS(target), SCALARS),
+    TEXT(math_f64, math_f64, NEEDS(math_f32), SCALARS),
+    TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), SCALARS),
     TEXT(reduce, reduce, NEEDS(elem), "", ""),
     TEXT(reduce_int, reduce_int, NEEDS(reduce), "", ""),
     TEXT(view, view, NEEDS(target), "", ""),

@@ -231,6 +231,12 @@ static const char *reduce_name(const tp_tensor *t)
                                          : "sum";
 }
 
+/* Reductions of floats are the library's. */
+static const char *called(const nest *n, const tpi_value *v)
+{
+    return v->node->dtype >= TP_F32 ? n->r->called : "tpk_";
+}
+
 /* The number of elements of one reduction. */
 static int64_t count_of(const nest *n)
 {
@@ -438,8 +444,8 @@ static void put_whole_reductions(nest *n, int stage)
         const tpi_value *v = value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
         line(n);
-        PUT("tpk_%s x%d = tpk_reduce_%s_%s(", type_name(v), name, reduce_name(v->node),
-            type_name(v));
+        PUT("tpk_%s x%d = %sreduce_%s_%s(", type_name(v), name, called(n, v),
+            reduce_name(v->node), type_name(v));
         put_whole_row(n, i, true);
         PUT(", ");
         put_size(n, count_of(n));
@@ -468,8 +474,8 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
         line(n);
         PUT("if (q || !a%d.count)\n", name);
         line(n);
-        PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, q, TPK_LANES(", op,
-            type, name, op, type, name);
+        PUT("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, q, TPK_LANES(", op, type,
+            name, called(n, v), op, type, name);
         put_size(n, count_of(n));
         PUT(")));\n");
         line(n);
@@ -547,9 +553,10 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
             const tpi_value *v = value_at(n, i);
             const char *op = reduce_name(v->node), *type = type_name(v);
             line(n);
-            PUT("    tpk_reduce_%s_push_%s(&a%d, tpk_reduce_%s_block_%s(b%d, %d, "
+            PUT("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %d, "
                 "TPK_LANES(%d)));\n",
-                op, type, NAME(n->k->nodes[i]), op, type, NAME(n->k->nodes[i]), BLOCK, BLOCK);
+                op, type, NAME(n->k->nodes[i]), called(n, v), op, type, NAME(n->k->nodes[i]),
+                BLOCK, BLOCK);
         }
     line(n);
     PUT("    q = 0;\n");

@@ -16,6 +16,17 @@ extern const tpi_row TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEM
 /* reduce_rows.c */
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2];
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2];
+#define TPI_ISA_REDUCE(op, t)                                                                  \
+    tpk_##t TPI_ISA_NAME(tpi_isa_##op##_##t)(const tpk_##t *x, int64_t n);                     \
+    tpk_##t TPI_ISA_NAME(tpi_isa_##op##_block_##t)(const tpk_##t *x, int64_t n, int lanes)
+TPI_ISA_REDUCE(sum, f32);
+TPI_ISA_REDUCE(prod, f32);
+TPI_ISA_REDUCE(max, f32);
+TPI_ISA_REDUCE(min, f32);
+TPI_ISA_REDUCE(sum, f64);
+TPI_ISA_REDUCE(prod, f64);
+TPI_ISA_REDUCE(max, f64);
+TPI_ISA_REDUCE(min, f64);
 /* contract.c */
 extern const tpk_library TPI_ISA_NAME(tpi_isa_library);
 /* random_rows.c */

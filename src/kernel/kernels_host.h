@@ -36,7 +36,7 @@ typedef struct tpi_kernels {
     const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
     const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
     const tpi_reduce (*reduce_columns)[2];
-    const tpk_library *library; /* contractions and convolutions */
+    const tpk_library *library; /* contractions, convolutions, single reductions */
     /* The called kernel of op random; f32, f64. */
     int64_t (*random[2])(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 } tpi_kernels;

@@ -1,5 +1,6 @@
 /* Kernels of one instruction set as a table, for programs that are compiled at run time and call
- * them in place of carrying their text. The functions are those of gemm.h and conv.h. */
+ * them in place of carrying their text. The functions are those of reduce.h, gemm.h
+ * and conv.h. */
 #ifndef TPK_LIBRARY_H
 #define TPK_LIBRARY_H
 
@@ -10,7 +11,15 @@
     void (*name##_##t)(const tpk_conv *c, const tpk_##t *a, const tpk_##t *b, tpk_##t *out,    \
                        void *ws)
 
+#define TPK_LIBRARY_REDUCE(op, t)                                                              \
+    tpk_##t (*reduce_##op##_##t)(const tpk_##t *x, int64_t n);                                 \
+    tpk_##t (*reduce_##op##_block_##t)(const tpk_##t *x, int64_t n, int lanes)
+
 #define TPK_LIBRARY_OF(t)                                                                      \
+    TPK_LIBRARY_REDUCE(sum, t);                                                                \
+    TPK_LIBRARY_REDUCE(prod, t);                                                               \
+    TPK_LIBRARY_REDUCE(max, t);                                                                \
+    TPK_LIBRARY_REDUCE(min, t);                                                                \
     size_t (*gemm_ws_##t)(int64_t m, int64_t n, int64_t k);                                    \
     void (*gemm_##t)(int64_t m, int64_t n, int64_t k, const tpk_##t *a, int64_t a_rs,          \
                      int64_t a_cs, const tpk_##t *b, int64_t b_rs, int64_t b_cs, tpk_##t *c,   \

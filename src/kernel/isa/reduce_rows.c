@@ -3,10 +3,19 @@
 #include "kernel/reduce.h"
 
 #define REDUCE(op, t)                                                                          \
+    tpk_##t TPI_ISA_NAME(tpi_isa_##op##_##t)(const tpk_##t *x, int64_t n)                      \
+    {                                                                                          \
+        return tpk_reduce_##op##_##t(x, n);                                                    \
+    }                                                                                          \
+    tpk_##t TPI_ISA_NAME(tpi_isa_##op##_block_##t)(const tpk_##t *x, int64_t n, int lanes)     \
+    {                                                                                          \
+        return tpk_reduce_##op##_block_##t(x, n, lanes);                                       \
+    }                                                                                          \
     static void op##_rows_##t(int64_t rows, int64_t n, const void *x, int64_t stride, void *y) \
     {                                                                                          \
         for (int64_t i = 0; i < rows; i++)                                                     \
-            ((tpk_##t *)y)[i] = tpk_reduce_##op##_##t((const tpk_##t *)x + i * stride, n);     \
+            ((tpk_##t *)y)[i] =                                                                \
+                TPI_ISA_NAME(tpi_isa_##op##_##t)((const tpk_##t *)x + i * stride, n);          \
     }                                                                                          \
     static void op##_columns_##t(int64_t rows, int64_t n, const void *x, int64_t stride,       \
                                  void *y)                                                      \
