@@ -157,9 +157,10 @@ static inline bool tpi_reduces_last(const tpi_kernel *k)
     return k->rank > 0 && (k->reduced >> (k->rank - 1)) & 1;
 }
 
-/* Offsets of the arena's buffers for sizes in bytes, by the intervals in which they live;
- * returns the size of the arena. Every offset is a multiple of 64. */
-int64_t tpi_place_buffers(int n, const tpi_buffer *buffers, const int64_t *bytes,
+/* Offsets of the arena's buffers for sizes in bytes, by the intervals in which they live (-1: of those
+ * that are elsewhere); returns the size of the arena, -1 when out of memory. Every offset is a
+ * multiple of 64. Near linear in n. */
+int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const int64_t *bytes,
                           int64_t *offset);
 
 #endif

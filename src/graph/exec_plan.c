@@ -51,9 +51,9 @@ bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes
                    !__builtin_add_overflow(all, 64, &all);
     }
     if (fits)
-        *arena =
-            tpi_place_buffers(plan->n_buffers, plan->buffers, own, offset + plan->first_buffer);
-    return fits;
+        *arena = tpi_place_buffers(&p->ctx->mem, plan->n_buffers, plan->buffers, own,
+                                   offset + plan->first_buffer);
+    return fits && *arena >= 0;
 }
 
 /* Memory of at least `need` bytes, what was in it lost. */
