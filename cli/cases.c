@@ -14,6 +14,13 @@ static bool exists(const char *path, mode_t kind)
     return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == kind;
 }
 
+/* A link to a folder is none: it may lead back to where it was found. */
+static bool is_own_folder(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 static char *join(const char *folder, const char *name)
 {
     const size_t size = strlen(folder) + strlen(name) + 2;
@@ -64,7 +71,7 @@ static int is_named(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* `root`: as many characters of the path are what was asked for. */
+/* What lies deeper than any tree of cases is left alone. `root`: as many characters of the path are what was asked for. */
 static void find_below(test_cases *cases, const char *path, size_t root, int depth)
 {
     enum { DEEPEST = 16 };
@@ -83,7 +90,7 @@ static void find_below(test_cases *cases, const char *path, size_t root, int dep
         char *below = join(path, entries[i]->d_name);
         if (!below)
             out_of_memory(cases);
-        else if (exists(below, S_IFDIR))
+        else if (is_own_folder(below))
             find_below(cases, below, root, depth + 1);
         free(below);
         free(entries[i]);
@@ -377,6 +384,7 @@ void case_run(const test_case *c, const case_options *opt, case_result *result)
                  .tp = tp_open(NULL),
                  .tolerance = case_tolerance(c->name)};
     *result = (case_result){.verdict = CASE_PASSED};
+    tp_threads(r.tp, opt->threads);
     if (opt->rtol >= 0)
         r.tolerance.rtol = opt->rtol;
     if (opt->atol >= 0)

@@ -29,6 +29,7 @@ typedef struct case_result {
 
 typedef struct case_options {
     bool reference, tiles, c; /* engines */
+    int threads;              /* 0: not told */
     double rtol, atol;        /* negative: as ONNX's own runner */
 } case_options;
 

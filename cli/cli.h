@@ -104,6 +104,15 @@ typedef enum cli_engine { CLI_AUTO, CLI_REFERENCE, CLI_TILES, CLI_C } cli_engine
 #define CLI_ENGINES "auto,reference,tiles,c"
 tp_engine cli_engine_of(int choice);
 
+/* --threads: settings.threads, 0 when it is not given. */
+enum { CLI_MOST_THREADS = 256 };
+#define CLI_THREADS(more)                                                                      \
+    CLI_COUNT(threads, "threads", "N", 1, CLI_MOST_THREADS,                                    \
+              "threads that compute (TAPIR_THREADS, or 1): they need\n"                        \
+              "libpthreadpool" more)
+/* How many compute from now on: n, if that is not 0; or 1, and a message says so. */
+int cli_threads(tp_ctx *tp, int64_t n);
+
 /* ---- models and tensors ---------------------------------------------------------------------- */
 
 /* --dim NAME=N */

@@ -23,7 +23,7 @@ static const option options[] = {
                "the size of a free dimension; an error says which ones\nthe model has"),
     CLI_COUNT(runs, "runs", "N", 1, MOST_RUNS,
               "runs that are measured (as many as take 2 seconds)"),
-    CLI_COUNT(threads, "threads", "N", 1, 4096, "threads: only 1 so far (1)"),
+    CLI_THREADS("; the key threads says how many did"),
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "auto: what there is when compiling has ended (auto)"),
     CLI_SWITCH(json, "json", "one line of JSON"),
@@ -34,7 +34,7 @@ typedef struct figures {
     double median_ms, p10_ms, p90_ms, load_ms, first_ms;
     tp_program_stats stats;
     const char *engine;
-    int runs;
+    int runs, threads;
 } figures;
 
 /* ---- inputs ------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static void put_figures(const figures *f, bool json)
         FIGURE(9, gflop, gflop, "work of a run: products and convolutions"),
         FIGURE(3, gflops, f->median_ms > 0 ? gflop / (f->median_ms * 1e-3) : 0,
                "work per second"),
-        FIGURE(0, threads, 1, ""),
+        FIGURE(0, threads, f->threads, "that computed"),
         FIGURE(0, runs, f->runs, "that were measured"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -247,8 +247,10 @@ static int bench(const settings *s, const char *path, const fixed_dims *d, tp_en
     const double start = cli_now_ms();
     int status = model_open(&m, path, d, &s->inputs) ? CLI_GOOD : CLI_BAD;
     f.load_ms = cli_now_ms() - start;
-    if (status == CLI_GOOD)
+    if (status == CLI_GOOD) {
+        f.threads = cli_threads(m.tp, s->threads);
         status = measure(&m, s, d, engine, &f);
+    }
     if (status == CLI_GOOD)
         put_figures(&f, s->json);
     model_close(&m);
@@ -257,18 +259,13 @@ static int bench(const settings *s, const char *path, const fixed_dims *d, tp_en
 
 static int run(int argc, char **argv)
 {
-    settings s = {.threads = 1};
+    settings s = {0};
     fixed_dims d = {0};
     texts operands;
     int status;
     if (cli_parse(&cli_bench, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
-        if (s.threads != 1)
-            cli_refuse(NULL,
-                       "--threads %lld: tapir computes on one thread so far; --threads 1 is "
-                       "all it takes",
-                       (long long)s.threads);
-        else if (cli_dims(&s.dims, &d))
+        if (cli_dims(&s.dims, &d))
             status = bench(&s, operands.v[0], &d, cli_engine_of(s.engine));
     }
     cli_dims_free(&d);

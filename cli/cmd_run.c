@@ -9,6 +9,7 @@
 typedef struct settings {
     texts inputs, dims;
     const char *output;
+    int64_t threads;
     int format, engine;
 } settings;
 
@@ -28,6 +29,7 @@ static const option options[] = {
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "what computes: the model compiled to C; plain loops; vector\n"
                "code without a compiler; auto: C if it can be had, or tiles (auto)"),
+    CLI_THREADS("; the bits are the same"),
     CLI_OPTIONS_END,
 };
 
@@ -315,6 +317,7 @@ static int run_model(const settings *s, model *m, tp_engine engine)
     for (int i = 0; i < m->n_in; i++)
         if (!m->feeds[i])
             return say_needs(m);
+    cli_threads(m->tp, s->threads);
     const tp_compile_options opt = {.engine = engine, .freeze = true};
     tp_program *p = model_compile(m, &opt);
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);

@@ -14,7 +14,7 @@
 typedef struct settings {
     bool list, json;
     int engine;
-    int64_t jobs, timeout;
+    int64_t jobs, timeout, threads;
     double rtol, atol;
 } settings;
 
@@ -25,7 +25,9 @@ static const option options[] = {
     CLI_SWITCH(list, "list", "a line for every case, not only for those that do not pass"),
     CLI_CHOICE(engine, "engine", "both|reference|tiles|c", "both,reference,tiles,c",
                "what computes them (both)"),
-    CLI_COUNT(jobs, "jobs", "N", 1, MOST_JOBS, "cases at a time (one per processor)"),
+    CLI_COUNT(jobs, "jobs", "N", 1, MOST_JOBS,
+              "cases at a time (one per processor and thread)"),
+    CLI_THREADS(""),
     CLI_COUNT(timeout, "timeout", "SECONDS", 1, 1000000,
               "a case that takes longer has failed (600)"),
     CLI_OPTION(OPTION_NUMBER, rtol, "rtol", "X",
@@ -307,12 +309,13 @@ static void put_table(const testing *t)
 static int test_cases_all(const settings *s, const test_cases *cases)
 {
     testing t = {.s = s, .cases = cases};
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN) / (s->threads ? (long)s->threads : 1);
     t.n_jobs = (int)(s->jobs ? s->jobs : cpus > MOST_JOBS ? MOST_JOBS : cpus > 1 ? cpus : 1);
     t.opt =
         (case_options){.reference = s->engine == ENGINE_BOTH || s->engine == ENGINE_REFERENCE,
                        .tiles = s->engine == ENGINE_TILES,
                        .c = s->engine == ENGINE_BOTH || s->engine == ENGINE_C,
+                       .threads = (int)s->threads,
                        .rtol = s->rtol,
                        .atol = s->atol};
     t.results = calloc((size_t)cases->n + 1, sizeof *t.results);

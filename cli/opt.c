@@ -236,6 +236,17 @@ void cli_parsed_free(const command *c, void *settings, texts *operands)
     free(operands->v);
 }
 
+int cli_threads(tp_ctx *tp, int64_t n)
+{
+    const int now = tp_threads(tp, (int)n);
+    if (now < n)
+        cli_refuse(NULL,
+                   "--threads %lld: one computes: libpthreadpool is not there "
+                   "(TAPIR_LOG=threads says why)",
+                   (long long)n);
+    return now;
+}
+
 tp_engine cli_engine_of(int choice)
 {
     static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_REFERENCE, TP_ENGINE_TILES,

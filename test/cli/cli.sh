@@ -15,7 +15,7 @@ PATH=$work/bin:$PATH
 TAPIR_CACHE=${TAPIR_CACHE:-$work/cache}
 LC_ALL=C
 export PATH TAPIR_CACHE LC_ALL
-unset TAPIR_CC TAPIR_LOG
+unset TAPIR_CC TAPIR_LOG TAPIR_THREADS
 
 [ $# -gt 0 ] || set -- $(cd "$folder/case" && ls ./*.cmd | sed 's/^\.\///; s/\.cmd$//')
 passed=0
