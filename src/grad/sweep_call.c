@@ -23,12 +23,24 @@ static tp_tensor **roots_inside(const tpi_sweep *s, int call, int *n)
     return roots;
 }
 
+static bool is_operand(const tp_tensor *call, const tp_tensor *t)
+{
+    bool is = false;
+    for (int k = 0; k < call->n_in && !is; k++)
+        is = call->in[k] == t;
+    return is;
+}
+
 /* What nodes inside read instead of operand k of a sweep's call: an inner value of the call it was
- * the sweep of, of which the operand is the result. NULL: none. */
+ * the sweep of, of which the operand is the result. What went through another call untouched, and is
+ * an operand too, is no such value. NULL: none. */
 static tp_tensor *inner_of(const tp_tensor *call, int k)
 {
     const tp_tensor *t = call->in[k];
-    return function_of(call) == TPI_CALL_SWEEP && t->op == &tpi_op_result ? t->in[0] : NULL;
+    return function_of(call) == TPI_CALL_SWEEP && t->op == &tpi_op_result &&
+                   !is_operand(call, t->in[0])
+               ? t->in[0]
+               : NULL;
 }
 
 /* The operands, and what is read instead of them; NULL: no memory. */
@@ -185,7 +197,7 @@ static tp_tensor *operand_for(const tpi_sweep *in, const tpi_nodes *all, tpi_at 
                               tp_tensor *call, tp_tensor *t)
 {
     for (int k = 0; k < call->n_in; k++)
-        if (inner_of(call, k) == t)
+        if (call->in[k]->in && call->in[k]->in[0] == t && inner_of(call, k) == t)
             return call->in[k];
     const tp_tensor *where = tpi_in_sweep(in, t) ? t : place_of(t);
     return is_inside(in, all, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
