@@ -232,7 +232,10 @@ static amount place_plan(placing *p, const tpi_plan *plan)
         known &= p->size[number].known;
     }
     if (!p->failed) {
-        total.value = tpi_place_buffers(plan->n_buffers, plan->buffers, size, offset);
+        total.value = tpi_place_buffers(m, plan->n_buffers, plan->buffers, size, offset);
+        p->failed = total.value < 0;
+    }
+    if (!p->failed) {
         for (int i = 0; i < plan->n_buffers; i++)
             p->offset[plan->first_buffer + i] = (amount){.known = known, .value = offset[i]};
         if (!known)
