@@ -77,7 +77,7 @@ int tpi_n_writes_of(const tp_tensor *block);
 
 /* An empty body of a new graph in g, which owns it; NULL: no memory, or too deep (the error is
  * set). While it is open, lifting a tensor of an outer graph, or a concrete one that is no plain
- * constant, makes a param of it, a capture (ir/lift.c). To have ops of outer tensors put in it,
+ * constant, makes a param of it, a capture (ir/reads.c). To have ops of outer tensors put in it,
  * set ctx->tracing to its graph. */
 tpi_body *tpi_body_new(tp_graph *g, tpi_at at);
 /* Frees a body of g that no node has. */

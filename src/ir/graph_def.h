@@ -58,7 +58,7 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
  * node, or, when it was recorded, the nodes it was computed by (once per graph). In a body, what
  * is of a graph around it, or no plain constant, becomes a param. Never NULL; failed when the
  * operand is of another graph, or shows a variable as it was before the graph assigned it
- * (ir/lift.c). */
+ * (ir/reads.c). */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
 /* The node that stands for a concrete tensor already; NULL: none. */
 tp_tensor *tpi_graph_lifted(const tp_graph *g, const tp_tensor *t);

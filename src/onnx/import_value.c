@@ -60,7 +60,7 @@ static tp_tensor *as_variable(tpi_import *im, tpi_onnx_value *v, tp_tensor *t, b
         return NULL;
     }
     t->flags |= TPI_VARIABLE | TPI_STATE | (param ? TPI_REQUIRES | TPI_LEAF : 0);
-    return tp_graph_read_at(im->at.file, im->at.line, im->root, t);
+    return tpi_graph_lift(im->root, im->at, t); /* also from a body */
 }
 
 bool tpi_onnx_is_constant(const tpi_onnx_value *v)
