@@ -43,7 +43,7 @@ tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_r
                             tp_tensor **roots);
 /* Is it one? No memory: `why` says that it is not. */
 bool tpi_is_runnable(const tp_graph *g, tpi_why *why);
-/* Settles, then runs the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
+/* The same, then the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
  * roots[] and feeds[] are kept up to date. `skip` and `stop_after` as in tp_compile_options. */
 tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
                        tp_tensor **feeds, int n_roots, tp_tensor **roots);

@@ -8,8 +8,9 @@
  *
  * Gradients are built on the first form, in which every value is one node, as it is when the blocks
  * run as C; programs are made of the second. What is computed again are such values and blocks;
- * all else that they read is kept. Turns have the same numbers in both loops. A cond that reads such a
- * value of another cond is on the same condition: in each side it is that of the same side. Inner values that have been added up outside are added up in the reader.
+ * all else that they read is kept. Turns have the same numbers in both loops. A cond that reads
+ * such a value of another cond is on the same condition: in each side it is that of the same side.
+ * Such values that have been added up outside are added up in the reader.
  *
  * The graph is changed in place, one level of blocks at a time, from the outermost inwards. The copy
  * that every pass makes drops what nothing reads any more. */

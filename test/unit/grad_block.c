@@ -588,6 +588,65 @@ static void test_refused(void **state)
     assert_int_equal(tp_graph_verify(g), TP_OK);
 }
 
+/* h after n turns of a loop of run-time length, twice; `draws`: times a random number. */
+static tp_tensor *inner_loops(tp_tensor *v, tp_tensor *n, bool draws)
+{
+    tp_tensor *h = v;
+    tp_for (2, &h) {
+        tp_tensor *i = n;
+        tp_while (tp_gt(i, tp_scalar_like(i, 0)), &h, &i) {
+            h = tp_mul(tp_sin(h), draws ? tp_uniform(v->ctx, TP_F32, TP_DIMS(N), 0, 1) : v);
+            i = tp_sub(i, tp_scalar_like(i, 1));
+        }
+    }
+    return tp_mean(h, TP_ALL, false);
+}
+
+static tp_program *inner_program(tp_graph *g)
+{
+    return tp_graph_compile(g, TP_NAMES("v", "n"), TP_NAMES("dv"),
+                            &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
+}
+
+/* What the outer loop keeps of the inner one has sizes that only its turns know: such a graph is printed,
+ * read, and run as any other; random numbers cannot be computed again. */
+static void test_kept_inside(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int draws = 0; draws < 2; draws++) {
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *v = tp_placeholder(g, "v", TP_F32, TP_DIMS(N));
+        tp_tensor *n = tp_placeholder(g, "n", TP_I64, TP_SCALAR);
+        tp_name(tp_grad(inner_loops(v, n, draws), v), "dv");
+        assert_int_equal(tp_error(tp), TP_OK);
+        assert_int_equal(tp_graph_verify(g), TP_OK);
+        char *text = tp_graph_text(g);
+        assert_non_null(strstr(text, "f32[2,turns,3]"));
+        tp_graph *again = tp_graph_parse(tp, text, strlen(text));
+        assert_non_null(again);
+        char *second = tp_graph_text(again);
+        assert_string_equal(text, second);
+        tp_program *p = inner_program(again);
+        if (draws) {
+            assert_null(p);
+            EXPECT_ERROR(tp, TP_E_STATE, "draw them outside of the inner one");
+        } else {
+            const float at[N] = {0.1f, 0.7f, -0.4f};
+            tp_tensor *in[] = {tp_tensor_new(tp, TP_F32, TP_DIMS(N), at),
+                               tp_scalar(tp, TP_I64, 3)};
+            tp_tensor *out[1], *x = tp_require_grad(in[0]);
+            assert_int_equal(tp_program_run(p, in, out), TP_OK);
+            tp_tensor *want = tp_grad(inner_loops(x, in[1], false), x);
+            assert_memory_equal(tp_data(out[0]), tp_data(tp_detach(want)), sizeof at);
+            tp_program_free(p);
+        }
+        tp_free(tp, text);
+        tp_free(tp, second);
+        tp_graph_free(again);
+        tp_graph_free(g);
+    }
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 /* Fails one allocation after the other while gradients are taken and compiled. */
@@ -633,8 +692,8 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(test_bits), CASE(test_differences),
-                                              CASE(test_checkpoint), CASE(test_refused),
-                                              CASE(test_memory)};
+    static const struct CMUnitTest tests[] = {CASE(test_bits),        CASE(test_differences),
+                                              CASE(test_checkpoint),  CASE(test_refused),
+                                              CASE(test_kept_inside), CASE(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
