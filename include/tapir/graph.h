@@ -177,6 +177,18 @@ TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,
       const tp_c_options *opt);
 #define tp_graph_save_c(...) tp_graph_save_c_at(TP_PLACE, __VA_ARGS__)
 
+/* Measures each kernel of the runs that follow, by the clock, or (false) forgets what was measured.
+ * Runs take some 50 ns longer per kernel. TP_E_STATE for a program of the reference engine. */
+TP_API tp_status tp_program_profile(tp_program *p, bool on);
+/* A table, a line per kernel in their order: its mean time, its share, the bytes it reads and
+ * writes, its operations (two per multiply-add), the share of the limit that binds, which is
+ * measured now (some 30 ms): how fast the machine multiplies, or copies as many bytes; its ops and
+ * the lines they are from. A block (a loop) is one kernel. NULL when no run was measured; tp_free
+ * frees. */
+TP_API char *tp_program_profile_text(tp_program *p);
+/* The last run as a JSON object for chrome://tracing and its like. NULL as above; tp_free frees. */
+TP_API char *tp_program_profile_trace(tp_program *p);
+
 /* ---- texts and files ----------------------------------------------------------------------- */
 
 /* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8, below a block's those of its

@@ -92,7 +92,7 @@ void tpi_render_head(tpi_render *r, int n)
     tpi_str_printf(&r->body,
                    "%s\n{\n    (void)p, (void)s, (void)random, (void)packed, (void)scratch, "
                    "(void)fail, (void)a%s;\n" TPI_ALIKE_HEAD,
-                   r->params, r->alone ? "" : ", (void)library");
+                   r->params, r->alone ? "" : ", (void)library, (void)part");
     for (int i = 0; i < symbols; i++)
         tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
     if (symbols) {
@@ -248,6 +248,11 @@ static const char *library_arg(const tpi_render *r)
     return r->alone ? "" : ", library";
 }
 
+const char *tpi_render_last_args(const tpi_render *r)
+{
+    return r->alone ? "" : ", library, 0";
+}
+
 /* A function with the symbols in scope; `head` ends before the last parameter. */
 static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const char *first,
                       const tpi_str *body, const char *last)
@@ -281,6 +286,14 @@ static void put_packing(const tpi_render *r, tpi_str *out)
     tpi_str_free(&first);
 }
 
+/* Tells the profile, if there is one, what begins. */
+static void put_tick(const tpi_render *r, tpi_str *out, const char *indent, const char *kernel)
+{
+    if (!r->alone)
+        tpi_str_printf(out, "%sif (library->tick)\n%s    library->tick(library->watch, %s);\n",
+                       indent, indent, kernel);
+}
+
 /* The kernels are called through a table: in a row of calls with early returns between them gcc
  * takes the later ones for cold and does not vectorise them. */
 static void put_entry(const tpi_render *r, tpi_str *out)
@@ -294,14 +307,20 @@ static void put_entry(const tpi_render *r, tpi_str *out)
     tpi_str_printf(out,
                    "\n    {0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
-                   "void *scratch, int64_t *fail%s)\n{\n"
-                   "    for (int i = 0; kernels[i].run; i++) {\n"
+                   "void *scratch, int64_t *fail%s)\n{\n    int i = 0;\n",
+                   linkage(r), library_param(r));
+    put_tick(r, out, "    ", "-1");
+    tpi_str_put(out, "    for (; kernels[i].run; i++) {\n");
+    put_tick(r, out, "        ", "i");
+    tpi_str_printf(out,
                    "        const int64_t e = kernels[i].run(p, s, random, packed, scratch, "
                    "fail, args + kernels[i].at%s);\n"
                    "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
                    "            return 1;\n        }\n"
-                   "        if (e)\n            return fail[2];\n    }\n    return 0;\n}\n",
-                   linkage(r), library_param(r), library_arg(r));
+                   "        if (e)\n            return fail[2];\n    }\n",
+                   tpi_render_last_args(r));
+    put_tick(r, out, "    ", "i");
+    tpi_str_put(out, "    return 0;\n}\n");
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
@@ -375,7 +394,8 @@ static int most_values(const tpi_plan *plan)
 static bool begin(tpi_render *r, tpi_mem *m)
 {
     r->body = r->scratch = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
-    r->params = r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library)";
+    r->params = r->alone ? PARAMS ")"
+                         : PARAMS ", const tpk_library *restrict library, const int64_t *part)";
     r->called = r->alone ? "tpk_" : "library->";
     r->texts = NEEDS(elem) | (r->alone ? 0 : NEEDS(library));
     r->names_size = most_values(r->plan);

@@ -112,6 +112,10 @@ void tpi_render_size(tpi_render *r, int64_t size);
 void tpi_render_quoted(tpi_str *s, const char *text);
 /* Head of a kernel: comment, signature, symbols. */
 void tpi_render_head(tpi_render *r, int n);
+/* `const int64_t s0 = s[0];` for each symbol. */
+void tpi_render_symbols(tpi_render *r);
+/* What a kernel that calls another one hands on behind the table's row. */
+const char *tpi_render_last_args(const tpi_render *r);
 /* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */
 void tpi_render_memory(tpi_render *r, int root, bool write);
 /* A one-element constant, or a size, as C. */

@@ -237,13 +237,17 @@ void tpi_alike_put_function(const tpi_alike *s, int number, tpi_str *out)
     const char *end = f->text + f->len;
     for (const char *c = f->text; c < end;) {
         const char *mark = c;
-        while (mark < end && *mark != SLOT_BEGIN && *mark != TPI_ALIKE_HEAD[0])
+        while (mark < end && *mark != SLOT_BEGIN && *mark != TPI_ALIKE_HEAD[0] &&
+               *mark != TPI_ALIKE_SELF[0])
             mark++;
         tpi_str_add(out, c, (size_t)(mark - c));
         c = mark;
         if (c < end && *c == SLOT_BEGIN) {
             put_slot(s, f, atoi(c + 1), out);
             c = (const char *)memchr(c, SLOT_END, (size_t)(end - c)) + 1;
+        } else if (c < end && *c == TPI_ALIKE_SELF[0]) {
+            tpi_str_printf(out, "k%d", number);
+            c++;
         } else if (c < end) {
             put_head(s, f, out);
             c++;

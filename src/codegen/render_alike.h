@@ -63,6 +63,8 @@ const char *tpi_alike_slot(tpi_alike *s, tpi_slot_kind kind, int64_t value,
                            char mark[TPI_SLOT_MARK]);
 /* The declarations that its arguments need follow this mark in a function's text. */
 #define TPI_ALIKE_HEAD "\x03"
+/* The function's own name. */
+#define TPI_ALIKE_SELF "\x04"
 /* The kernel's text is done: finds its function, or makes one. */
 void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char *comment,
                       size_t comment_len);

@@ -135,7 +135,7 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
         PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
             can ? "e = " : "", r->alike.rows[n].function,
             tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
-            r->alone ? "" : ", library");
+            tpi_render_last_args(r));
         if (can)
             PUT("        if (__builtin_expect(e != 0, 0))\n"
                 "            return blame(fail, %s, e);\n",

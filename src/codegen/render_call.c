@@ -243,27 +243,74 @@ static int place_packed_b(tpi_render *r, int n, const tp_tensor *b)
     return r->n_packed;
 }
 
-static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
+static void put_field(tpi_render *r, const char *name, int n, const int64_t *v)
+{
+    tpi_str_printf(&r->body, ", .%s = ", name);
+    put_sizes(r, n, v);
+}
+
+/* tpk_products without the addresses, open for them. */
+static void put_products(tpi_render *r, const tp_tensor *t)
+{
+    const tp_tensor *a = t->in[0], *b = t->in[1];
+    const int lead = t->rank - 2;
+    const int64_t *as = r->plan->values[a->index].layout.stride,
+                  *bs = r->plan->values[b->index].layout.stride,
+                  *cs = r->plan->values[t->index].layout.stride;
+    tpi_str_printf(&r->body, "    const tpk_products q = {.f64 = %d, .lead = %d",
+                   t->dtype == TP_F64, lead);
+    put_size_of(r, ", .m = ", t->shape[lead]);
+    put_size_of(r, ", .n = ", t->shape[lead + 1]);
+    put_size_of(r, ", .k = ", a->shape[lead + 1]);
+    put_size_of(r, ", .a_rs = ", as[lead]);
+    put_size_of(r, ", .a_cs = ", as[lead + 1]);
+    put_size_of(r, ", .b_rs = ", bs[lead]);
+    put_size_of(r, ", .b_cs = ", bs[lead + 1]);
+    put_size_of(r, ", .c_rs = ", cs[lead]);
+    if (lead > 0) {
+        put_field(r, "batch", lead, t->shape);
+        put_field(r, "a_bs", lead, as);
+        put_field(r, "b_bs", lead, bs);
+        put_field(r, "c_bs", lead, cs);
+    }
+}
+
+/* A call of the library: the whole batch at once, spread over threads. */
+static void put_library_matmul(tpi_render *r, const tp_tensor *t, bool packed, int place)
+{
+    put_products(r, t);
+    tpi_str_put(&r->body, ",\n        .a = ");
+    put_address(r, &r->plan->values[t->in[0]->index].layout);
+    if (packed) {
+        tpi_str_printf(&r->body, ", .packed_b = packed + ((const int64_t *)packed)[%s]",
+                       NUMBER(place));
+    } else {
+        tpi_str_put(&r->body, ", .b = ");
+        put_address(r, &r->plan->values[t->in[1]->index].layout);
+    }
+    tpi_str_put(&r->body, ", .c = ");
+    put_address(r, &r->plan->values[t->index].layout);
+    tpi_str_put(&r->body, "};\n    library->products(library->team, &q, scratch);\n");
+}
+
+/* Loops over the batch, one product each. Integers wrap: their order does not matter. */
+static void put_matmul_loops(tpi_render *r, const tp_tensor *t, bool packed, int place)
 {
     const tp_tensor *a = t->in[0], *b = t->in[1];
     const tpi_layout *la = &r->plan->values[a->index].layout,
                      *lb = &r->plan->values[b->index].layout,
                      *lc = &r->plan->values[t->index].layout;
     const int lead = t->rank - 2;
-    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r, b);
-    const int place = packed ? place_packed_b(r, n, b) : 0;
     const char *type = type_of(t);
     for (int i = 0; i < lead; i++) {
         tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
         put_size(r, t->shape[i]);
         tpi_str_printf(&r->body, "; b%d++)\n", i);
     }
-    if (is_float) {
-        if (r->alone)
-            r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
-        tpi_str_printf(&r->body, "        %sgemm_%s%s(", r->called, packed ? "packed_b_" : "",
-                       type);
-    } else { /* integers wrap: the order does not matter */
+    if (t->dtype >= TP_F32) {
+        r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_gemm_32 : TPI_TEXT_gemm_64);
+        tpi_str_printf(&r->body, "        tpk_gemm_%s%s(", packed ? "packed_b_" : "", type);
+    } else {
         tpi_str_printf(&r->body, "        k_matmul_%s(", type);
     }
     put_size(r, t->shape[lead]);
@@ -277,7 +324,6 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     if (packed) {
         tpi_str_printf(&r->body, ", (const tpk_%s *)(packed + ((const int64_t *)packed)[%s])",
                        type, NUMBER(place));
-        r->packed_of[r->plan->first_kernel + n] = place + 1;
     } else {
         tpi_str_put(&r->body, ", ");
         put_address(r, lb);
@@ -289,17 +335,44 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     put_address(r, lc);
     put_batch_offset(r, t, lc->stride);
     put_size_of(r, ", ", lc->stride[lead]);
-    tpi_str_put(&r->body,
-                is_float ? ", scratch);\n    return 0;\n}\n" : ");\n    return 0;\n}\n");
-    if (!is_float)
-        return;
+    tpi_str_put(&r->body, t->dtype >= TP_F32 ? ", scratch);\n" : ");\n");
+}
+
+/* The workspace of a product of floats. */
+static void put_matmul_scratch(tpi_render *r, const tp_tensor *t)
+{
+    const int lead = t->rank - 2;
     tpi_str body = write_to(r, &r->scratch);
-    tpi_str_printf(&r->body, "    need = (int64_t)%sgemm_ws_%s(", r->called, type);
-    put_size(r, t->shape[lead]);
-    put_size_of(r, ", ", t->shape[lead + 1]);
-    put_size_of(r, ", ", a->shape[lead + 1]);
-    tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
+    if (r->alone) {
+        tpi_str_printf(&r->body, "    need = (int64_t)tpk_gemm_ws_%s(", type_of(t));
+        put_size(r, t->shape[lead]);
+        put_size_of(r, ", ", t->shape[lead + 1]);
+        put_size_of(r, ", ", t->in[0]->shape[lead + 1]);
+        tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
+    } else {
+        tpi_str_put(&r->body, "    {\n    ");
+        put_products(r, t);
+        tpi_str_put(&r->body,
+                    "};\n        need = (int64_t)library->products_ws(library->team, &q);\n"
+                    "        most = need > most ? need : most;\n    }\n");
+    }
     write_back(r, &r->scratch, body);
+}
+
+static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
+{
+    const tp_tensor *b = t->in[1];
+    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r, b);
+    const int place = packed ? place_packed_b(r, n, b) : 0;
+    if (is_float && !r->alone)
+        put_library_matmul(r, t, packed, place);
+    else
+        put_matmul_loops(r, t, packed, place);
+    tpi_str_put(&r->body, "    return 0;\n}\n");
+    if (packed)
+        r->packed_of[r->plan->first_kernel + n] = place + 1;
+    if (is_float)
+        put_matmul_scratch(r, t);
     if (packed && place == r->n_packed) {
         put_pack_b(r, b);
         r->n_packed++;
@@ -336,12 +409,6 @@ static const tpi_list *list_of(const tp_tensor *t, const char *name)
     return NULL;
 }
 
-static void put_field(tpi_render *r, const char *name, int n, const int64_t *v)
-{
-    tpi_str_printf(&r->body, ", .%s = ", name);
-    put_sizes(r, n, v);
-}
-
 static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, const tp_tensor *w,
                      const tp_tensor *y)
 {
@@ -364,6 +431,47 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     tpi_str_put(&r->body, "};\n");
 }
 
+static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
+{
+    const char *type = type_of(t);
+    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "",
+                   type);
+    put_address(r, &r->plan->values[t->in[0]->index].layout);
+    tpi_str_put(&r->body, ", ");
+    if (packed)
+        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%s])",
+                       type, NUMBER(r->n_packed));
+    else
+        put_address(r, &r->plan->values[t->in[1]->index].layout);
+    tpi_str_put(&r->body, ", ");
+    put_address(r, &r->plan->values[t->index].layout);
+    tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
+}
+
+static void put_library_conv(tpi_render *r, const tp_tensor *t, const tp_tensor *x,
+                             const tp_tensor *w, const tp_tensor *y, bool packed)
+{
+    const tp_tensor *of[] = {x, w, y};
+    static const char *const names[] = {"x", "w", "y"};
+    tpi_str_printf(&r->body, "    const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c",
+                   t == x   ? 1
+                   : t == w ? 2
+                            : 0,
+                   t->dtype == TP_F64);
+    for (int i = 0; i < 3; i++) {
+        if (packed && i == 1)
+            continue;
+        tpi_str_printf(&r->body, ", .%s = (void *)(", names[i]);
+        put_address(r, &r->plan->values[of[i]->index].layout);
+        tpi_str_put(&r->body, ")");
+    }
+    if (packed)
+        tpi_str_printf(&r->body, ", .packed_w = packed + ((const int64_t *)packed)[%s]",
+                       NUMBER(r->n_packed));
+    tpi_str_put(&r->body, "};\n    library->convolution(library->team, &q, scratch);\n"
+                          "    return 0;\n}\n");
+}
+
 static void put_conv(tpi_render *r, const tp_tensor *t)
 {
     const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
@@ -376,25 +484,26 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
         r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
     const bool packed = !dx && !dw && is_constant(r, w);
     put_spec(r, t, x, w, y);
-    tpi_str_printf(&r->body, "    %s%s_%s%s(&c, ", r->called, t->op->name,
-                   packed ? "packed_w_" : "", type);
-    put_address(r, &r->plan->values[t->in[0]->index].layout);
-    tpi_str_put(&r->body, ", ");
-    if (packed)
-        tpi_str_printf(&r->body, "(const tpk_%s *)(packed + ((const int64_t *)packed)[%s])",
-                       type, NUMBER(r->n_packed));
+    if (r->alone)
+        put_conv_call(r, t, packed);
     else
-        put_address(r, &r->plan->values[t->in[1]->index].layout);
-    tpi_str_put(&r->body, ", ");
-    put_address(r, &r->plan->values[t->index].layout);
-    tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
+        put_library_conv(r, t, x, w, y, packed);
     tpi_str body = write_to(r, &r->scratch);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
-    tpi_str_printf(&r->body,
-                   "        need = (int64_t)%s%s_ws_%s(&c);\n"
-                   "        most = need > most ? need : most;\n    }\n",
-                   r->called, t->op->name, type);
+    if (r->alone)
+        tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s_ws_%s(&c);\n", t->op->name,
+                       type);
+    else
+        tpi_str_printf(
+            &r->body,
+            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c};\n"
+            "        need = (int64_t)library->convolution_ws(library->team, &q);\n",
+            dx   ? 1
+            : dw ? 2
+                 : 0,
+            t->dtype == TP_F64);
+    tpi_str_put(&r->body, "        most = need > most ? need : most;\n    }\n");
     write_back(r, &r->scratch, body);
     if (!packed)
         return;

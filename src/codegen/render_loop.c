@@ -36,6 +36,7 @@ typedef struct nest {
     int64_t out_stride[TP_MAX_RANK]; /* of the root */
     int n_stages;
     int depth;     /* of indentation */
+    int split;     /* the axis that threads share: its places are from..to; -1: none */
     bool any_size; /* one loop: nests that differ in its size only are one function */
     /* by position in k->nodes: */
     int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
@@ -270,9 +271,13 @@ static void put_store(nest *n)
 static void open_loop(nest *n, int axis)
 {
     line(n);
-    PUT("for (int64_t i%d = 0; i%d < ", axis, axis);
-    put_size(n, n->size[axis]);
-    PUT("; i%d++) {\n", axis);
+    if (axis == n->split) {
+        PUT("for (int64_t i%d = from; i%d < to; i%d++) {\n", axis, axis, axis);
+    } else {
+        PUT("for (int64_t i%d = 0; i%d < ", axis, axis);
+        put_size(n, n->size[axis]);
+        PUT("; i%d++) {\n", axis);
+    }
     n->depth++;
 }
 
@@ -619,13 +624,15 @@ static void put_rows(nest *n)
     bool computed[MAX_READS], taken[MAX_READS];
     const tpi_value *root = &n->plan->values[n->k->root];
     plan_scratch(n);
-    int64_t room = 0; /* bytes before each scratch row */
+    int64_t room = 0; /* scratch rows */
     for (int i = 0; i < n->k->n_nodes; i++)
         if (n->scratch_row[i] >= 0) {
             line(n);
-            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + %d * ((",
-                type_name(value_at(n, i)), n->scratch_row[i], type_name(value_at(n, i)),
-                n->scratch_row[i]);
+            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + (",
+                type_name(value_at(n, i)), n->scratch_row[i], type_name(value_at(n, i)));
+            if (n->split >= 0)
+                PUT("place * %d + ", n->n_scratch);
+            PUT("%d) * ((", n->scratch_row[i]);
             put_size(n, count_of(n));
             PUT(" * 8 + 63) & ~(int64_t)63));\n");
             room++;
@@ -633,7 +640,8 @@ static void put_rows(nest *n)
     if (room) {
         tpi_str body = n->r->body;
         n->r->body = n->r->scratch;
-        PUT("    need = %lld * ((", (long long)room);
+        PUT("    need = %s%lld * ((", n->split < 0 ? "" : "library->threads * ",
+            (long long)room);
         put_size(n, count_of(n));
         PUT(" * 8 + 63) & ~(int64_t)63);\n    most = need > most ? need : most;\n");
         n->r->scratch = n->r->body;
@@ -679,6 +687,15 @@ static void put_fold(nest *n)
     }
 }
 
+/* Behind the last column: of a part, when threads share them. */
+static void put_columns_end(nest *n, int column, bool shared)
+{
+    if (column >= 0 && !shared)
+        put_size(n, n->size[column]);
+    else
+        PUT(shared ? "to" : "1");
+}
+
 static void put_columns(nest *n)
 {
     int column = -1, opened = 0, kept = 0;
@@ -690,20 +707,15 @@ static void put_columns(nest *n)
             open_loop(n, a);
             kept++;
         }
+    const bool shared = column >= 0 && column == n->split;
     line(n);
-    PUT("for (int64_t base = 0; base < ");
-    if (column >= 0)
-        put_size(n, n->size[column]);
-    else
-        PUT("1");
+    PUT("for (int64_t base = %s; base < ", shared ? "from" : "0");
+    put_columns_end(n, column, shared);
     PUT("; base += %d) {\n", COLUMNS);
     n->depth++;
     line(n);
     PUT("int64_t m = ");
-    if (column >= 0)
-        put_size(n, n->size[column]);
-    else
-        PUT("1");
+    put_columns_end(n, column, shared);
     PUT(" - base, rows = 0;\n");
     line(n);
     PUT("int first = 1;\n");
@@ -812,6 +824,47 @@ static void put_memories(nest *n)
     tpi_render_memory(n->r, n->k->root, true);
 }
 
+/* Is it too little to share, whatever the sizes of a run? */
+static bool is_small(const nest *n)
+{
+    const double least = 400e3; /* scalar operations; tpi_team_parts asks for as many */
+    double work = n->k->n_nodes;
+    for (int a = 0; a < n->rank; a++) {
+        if (tpi_dim_is_symbolic(n->size[a]))
+            return false;
+        work *= (double)n->size[a];
+    }
+    return work < least;
+}
+
+/* The outermost axis that is kept; -1: there is none, or nothing to share. */
+static int axis_to_split(const nest *n)
+{
+    for (int a = 0; a < n->rank && !n->r->alone && !is_small(n); a++)
+        if (!n->reduced[a])
+            return a;
+    return -1;
+}
+
+/* Which places of the split axis are computed: all of them, by whatever threads there are, or the
+ * part that a thread is given. */
+static void put_sharing(nest *n, bool columns)
+{
+    PUT("    int64_t place = 0, from = 0, to = ");
+    put_size(n, n->size[n->split]);
+    PUT(";\n    (void)place;\n    if (part) {\n"
+        "        place = part[0], from = part[1], to = part[2];\n"
+        "    } else if (library->threads > 1) {\n"
+        "        library->spread(library, " TPI_ALIKE_SELF ", %d.0",
+        n->k->n_nodes);
+    for (int a = 0; a < n->rank; a++) {
+        PUT(" * (double)");
+        put_size(n, n->size[a]);
+    }
+    PUT(", to, %d, p, s, scratch, a);\n        return 0;\n    }\n",
+        columns || n->rank == 1 ? COLUMNS : 1);
+}
+
 void tpi_render_loop(tpi_render *r, int number)
 {
     const tpi_kernel *k = &r->plan->kernels[number];
@@ -832,7 +885,10 @@ void tpi_render_loop(tpi_render *r, int number)
                 1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     }
     n->any_size = n->rank <= 1 && !k->reduced && !r->alone;
+    n->split = axis_to_split(n);
     tpi_render_head(r, number);
+    if (n->split >= 0)
+        put_sharing(n, columns);
     put_memories(n);
     if (columns)
         put_columns(n);

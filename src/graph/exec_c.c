@@ -39,8 +39,6 @@ bool tpi_program_start_c(tp_program *p)
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
-    p->library = *p->ctx->kernels->library;
-    p->library.call = p->calls;
     find_calls(p, p->plan);
     p->source = TPI_STR(m);
     if (!tpi_render_program(p->plan, false, &p->source))

@@ -1,4 +1,5 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
+#include "graph/profile.h"
 #include "graph/tiles.h"
 #include "opt/pass.h"
 
@@ -194,6 +195,18 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
 
 /* ---- a run --------------------------------------------------------------------------------------- */
 
+/* The library as it is for this run: its threads, and who is told which kernel begins. */
+static void set_library(tp_program *p)
+{
+    if (!p->library.team || p->library.threads != tpi_pool_threads(p->ctx->pool))
+        p->sized = false; /* workspaces are by part */
+    p->team = (tpi_team){p->ctx->kernels, p->ctx->pool};
+    tpi_team_library(&p->team, &p->library);
+    p->library.call = p->calls;
+    p->library.tick = p->profile ? tpi_profile_tick : NULL;
+    p->library.watch = p->profile;
+}
+
 /* Twice as many turns of the loop whose symbol it is; false: no memory for so many. */
 static bool grow(tp_program *p, int64_t symbol)
 {
@@ -208,6 +221,7 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
 {
     tp_program *p = s->p;
     const uint64_t random_at = p->ctx->random_at;
+    set_library(p);
     for (;;) {
         int symbol = -1;
         tpi_late_most(p);

@@ -203,6 +203,13 @@ static bool make_step(tpi_tiles *t, tpi_tile_step *step, const tpi_plan *plan,
     return ok;
 }
 
+/* Tells the profile, if there is one, what begins; what is in a block is a part of it. */
+static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
+{
+    if (p->library.tick && plan == p->plan)
+        p->library.tick(p->library.watch, kernel);
+}
+
 bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
 {
     tp_program *p = s->p;
@@ -211,6 +218,7 @@ bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
     for (int i = 0; i < plan->n_kernels && ok; i++) {
         const tpi_kernel *k = &plan->kernels[i];
         tpi_tile_step *step = &t->steps[plan->first_kernel + i];
+        tick(p, plan, i);
         if (k->kind == TPI_KERNEL_BLOCK) {
             ok = tpi_tiles_block(s, plan, plan->sections[k->root]);
             continue;
@@ -233,7 +241,10 @@ bool tpi_tiles_call(tpi_session *s, int *full)
     tpi_tiles *t = p->tiles;
     t->full = -1;
     t->bound++; /* until the loops have run, their turns are the most that there is memory for */
+    tick(p, p->plan, -1);
     const bool ok = tpi_tiles_run(s, p->plan);
+    if (ok)
+        tick(p, p->plan, p->plan->n_kernels);
     *full = t->full;
     p->stats.arena_bytes = p->arena_bytes + (int64_t)t->scratch_size;
     return ok;

@@ -1,72 +1,11 @@
-/* Looking at a program: its graph after the passes, its kernels, where its values live, and how
- * much it multiplies. */
-#include "graph/program.h"
+/* Looking at a program: its graph after the passes, its kernels, and where its values live. */
+#include "graph/work.h"
 #include "ir/notation.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- work ---------------------------------------------------------------------------------- */
-
-static double count_at(const tp_program *p, const tp_tensor *t)
-{
-    int64_t shape[TP_MAX_RANK];
-    double n = 1;
-    tpi_program_shape(p, t, shape);
-    for (int i = 0; i < t->rank; i++)
-        n *= (double)shape[i];
-    return n;
-}
-
-/* A convolution y of x and w, whichever of the three is the result: each element of y takes
- * the taps of one of w's filters. */
-static double conv_flops(const tp_program *p, const tp_tensor *y, const tp_tensor *w)
-{
-    const double filters = (double)tpi_program_size(p, w->shape[0]);
-    return filters > 0 ? 2 * count_at(p, y) * (count_at(p, w) / filters) : 0;
-}
-
-static double flops_of(const tp_program *p, const tp_tensor *t)
-{
-    if (t->op == &tpi_op_matmul)
-        return 2 * count_at(p, t) *
-               (double)tpi_program_size(p, t->in[0]->shape[t->in[0]->rank - 1]);
-    if (t->op == &tpi_op_conv)
-        return conv_flops(p, t, t->in[1]);
-    if (t->op == &tpi_op_conv_dx)
-        return conv_flops(p, t->in[0], t->in[1]);
-    if (t->op == &tpi_op_conv_dw)
-        return conv_flops(p, t->in[1], t);
-    return 0;
-}
-
-static double graph_flops(const tp_program *p, const tp_graph *g);
-
-/* Of a block: its body's, once per turn; of a cond the side that has more to do. The turns of a loop
- * that a condition ends are those of the last run, or, when nobody asks for them, counted as one. */
-static double block_flops(const tp_program *p, const tp_tensor *t)
-{
-    if (t->op == &tpi_op_cond) {
-        const tpi_cond_attrs *a = t->attrs;
-        const double then = graph_flops(p, a->then->graph),
-                     other = graph_flops(p, a->other->graph);
-        return then > other ? then : other;
-    }
-    const tpi_loop_attrs *a = t->attrs;
-    const int64_t turns = tpi_program_size(p, a->has_pred && a->length ? a->length
-                                              : a->counted             ? a->count
-                                                                       : 1);
-    return turns > 0 ? (double)turns * graph_flops(p, a->body->graph) : 0;
-}
-
-static double graph_flops(const tp_program *p, const tp_graph *g)
-{
-    double flops = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        flops +=
-            tpi_is_block(g->nodes[i]) ? block_flops(p, g->nodes[i]) : flops_of(p, g->nodes[i]);
-    return flops;
-}
+/* ---- figures ---------------------------------------------------------------------------------- */
 
 tp_program_stats tp_program_stats_of(const tp_program *p)
 {
@@ -74,7 +13,7 @@ tp_program_stats tp_program_stats_of(const tp_program *p)
         return (tp_program_stats){0};
     tp_program_stats stats = p->stats;
     if (p->checked)
-        stats.flops = graph_flops(p, p->graph);
+        stats.flops = tpi_graph_flops(p, p->graph);
     return stats;
 }
 

@@ -1,5 +1,6 @@
 /* Programs: made of a graph for given names, and run. */
 #include "core/variable.h"
+#include "graph/profile.h"
 #include "graph/tiles.h"
 #include "ir/body.h"
 #include "opt/pass.h"
@@ -33,6 +34,7 @@ static void program_free(tpi_owned *o)
     }
     tpi_tiles_free(p->tiles);
     tpi_plan_free(p->plan);
+    tpi_profile_free(m, p->profile);
     if (p->source.mem)
         tpi_str_free(&p->source);
     tpi_give_back(m, p->arena, p->arena_size);

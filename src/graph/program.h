@@ -5,6 +5,7 @@
 #include "codegen/build.h"
 #include "codegen/plan.h"
 #include "codegen/render.h"
+#include "kernel/team_host.h"
 #include "op/draw.h"
 
 /* A write to a variable, done when a run has succeeded. */
@@ -32,6 +33,7 @@ struct tp_program {
     const char *source_text;
     tpi_build *build;
     tpi_entry entry;     /* NULL until it is loaded */
+    tpi_team team;       /* who computes */
     tpk_library library; /* what it calls of us */
     tpi_call *calls;     /* library.call, by kernel */
     tpi_program_bytes scratch_bytes, packed_bytes;
@@ -55,6 +57,7 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
+    struct tpi_profile *profile; /* of tp_program_profile, or NULL */
 };
 
 /* As tp_graph_compile, for `what`. */

@@ -38,9 +38,32 @@
     void (*conv_packed_w_##t)(const tpk_conv *c, const tpk_##t *x, const tpk_##t *packed,      \
                               tpk_##t *y, void *ws)
 
+struct tpk_library;
+
+/* A kernel of a program. part: its number, and from which place of the axis that is shared to which; NULL:
+ * all of them. */
+typedef int64_t (*tpk_kernel)(void **p, int64_t *s, int64_t *random, const char *packed,
+                              void *scratch, int64_t *fail, const int64_t *a,
+                              const struct tpk_library *library, const int64_t *part);
+
 typedef struct tpk_library {
     TPK_LIBRARY_OF(f32);
     TPK_LIBRARY_OF(f64);
+    /* The same spread over the threads of a team, with workspaces of so many bytes. */
+    const void *team;
+    size_t (*products_ws)(const void *team, const tpk_products *p);
+    void (*products)(const void *team, const tpk_products *p, void *ws);
+    size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
+    void (*convolution)(const void *team, const tpk_convolution *c, void *ws);
+    /* Runs a kernel for parts of the places 0 to n, each but the last a multiple of `step`: as
+     * many as `work` scalar operations are worth, at most `threads`. */
+    void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work, int64_t n,
+                   int64_t step, void **p, int64_t *s, void *scratch, const int64_t *a);
+    int64_t threads;
+    /* Unless NULL told which kernel begins: its number; -1 before the first, behind the last one
+     * their number. */
+    void (*tick)(void *watch, int kernel);
+    void *watch;
     /* By kernel of the program: the kernel of an op that is called, of its element type. */
     int64_t (*const *call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 } tpk_library;

@@ -47,7 +47,7 @@ enum {
 /* How a batch of products is cut: each product into rows x columns parts. */
 typedef struct product_cut {
     const tpi_team *team;
-    const tpi_products *p;
+    const tpk_products *p;
     int64_t count, rows, columns; /* products, and parts of one */
     int64_t per_part;             /* products that a part computes, when they are not cut */
     size_t part_ws;
@@ -57,7 +57,7 @@ typedef struct product_cut {
 /* Every part reads its rows of A and its columns of B: the grid of least traffic. */
 static void cut_one(product_cut *c, int64_t parts)
 {
-    const tpi_products *p = c->p;
+    const tpk_products *p = c->p;
     double best = -1;
     for (int64_t rows = 1; rows <= parts; rows++) {
         const int64_t columns = parts / rows;
@@ -74,7 +74,7 @@ static void cut_one(product_cut *c, int64_t parts)
     }
 }
 
-static product_cut cut_products(const tpi_team *t, const tpi_products *p)
+static product_cut cut_products(const tpi_team *t, const tpk_products *p)
 {
     product_cut c = {.team = t, .p = p, .count = 1, .rows = 1, .columns = 1};
     for (int i = 0; i < p->lead; i++)
@@ -85,10 +85,15 @@ static product_cut cut_products(const tpi_team *t, const tpi_products *p)
         cut_one(&c, parts);
     const bool whole = c.rows * c.columns == 1;
     c.per_part = whole ? (c.count + parts - 1) / parts : 1;
-    const tpk_library *l = t->kernels->library;
-    c.part_ws = round_up((p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(
-        cut(p->m, c.rows, ROW_STEP, 0).n, cut(p->n, c.columns, COLUMN_STEP, 0).n, p->k));
     return c;
+}
+
+static size_t part_ws(const product_cut *c)
+{
+    const tpk_products *p = c->p;
+    const tpk_library *l = c->team->kernels->library;
+    return round_up((p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(
+        cut(p->m, c->rows, ROW_STEP, 0).n, cut(p->n, c->columns, COLUMN_STEP, 0).n, p->k));
 }
 
 static int64_t parts_of(const product_cut *c)
@@ -97,14 +102,14 @@ static int64_t parts_of(const product_cut *c)
 }
 
 /* Parts run on at most so many threads at a time, but each has a workspace of its own. */
-size_t tpi_team_products_ws(const tpi_team *t, const tpi_products *p)
+size_t tpi_team_products_ws(const tpi_team *t, const tpk_products *p)
 {
     const product_cut c = cut_products(t, p);
-    return c.part_ws * (size_t)parts_of(&c);
+    return part_ws(&c) * (size_t)parts_of(&c);
 }
 
 /* Where the product with this number begins, in elements. */
-static int64_t batch_offset(const tpi_products *p, int64_t number, const int64_t *stride)
+static int64_t batch_offset(const tpk_products *p, int64_t number, const int64_t *stride)
 {
     int64_t at = 0;
     for (int i = p->lead - 1; i >= 0; i--) {
@@ -116,12 +121,21 @@ static int64_t batch_offset(const tpi_products *p, int64_t number, const int64_t
 
 static void multiply(const product_cut *c, int64_t number, range r, range q, void *ws)
 {
-    const tpi_products *p = c->p;
+    const tpk_products *p = c->p;
     const int64_t a = batch_offset(p, number, p->a_bs) + r.at * p->a_rs;
     const int64_t b = batch_offset(p, number, p->b_bs) + q.at * p->b_cs;
     const int64_t to = batch_offset(p, number, p->c_bs) + r.at * p->c_rs + q.at;
     const tpk_library *l = c->team->kernels->library;
-    if (p->f64)
+    const int64_t panels = q.at * p->k; /* packed columns, whole panels of them */
+    if (p->packed_b && p->f64)
+        l->gemm_packed_b_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
+                             (const double *)p->packed_b + panels, (double *)p->c + to, p->c_rs,
+                             ws);
+    else if (p->packed_b)
+        l->gemm_packed_b_f32(r.n, q.n, p->k, (const float *)p->a + a, p->a_rs, p->a_cs,
+                             (const float *)p->packed_b + panels, (float *)p->c + to, p->c_rs,
+                             ws);
+    else if (p->f64)
         l->gemm_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
                     (const double *)p->b + b, p->b_rs, p->b_cs, (double *)p->c + to, p->c_rs,
                     ws);
@@ -142,11 +156,13 @@ static void product_part(void *env, size_t part)
             multiply(c, b, r, q, c->ws + part * c->part_ws);
 }
 
-void tpi_team_products(const tpi_team *t, const tpi_products *p, void *ws)
+void tpi_team_products(const tpi_team *t, const tpk_products *p, void *ws)
 {
     product_cut c = cut_products(t, p);
+    const int64_t parts = parts_of(&c);
     c.ws = ws;
-    tpi_pool_run(t->pool, product_part, &c, (size_t)parts_of(&c));
+    c.part_ws = parts > 1 ? part_ws(&c) : 0;
+    tpi_pool_run(t->pool, product_part, &c, (size_t)parts);
 }
 
 /* ---- convolutions ------------------------------------------------------------------------------ */
@@ -158,7 +174,7 @@ enum {
 /* What is cut: images and output rows of conv and conv_dx; of conv_dw output channels, or groups. */
 typedef struct conv_cut {
     const tpi_team *team;
-    const tpi_convolution *c;
+    const tpk_convolution *c;
     int64_t images, rows; /* parts */
     size_t part_ws;
     char *ws;
@@ -173,9 +189,9 @@ static double conv_work(const tpk_conv *s)
 }
 
 /* The part of the convolution that computes these images, or channels, and rows. */
-static tpi_convolution sub_conv(const conv_cut *cut_, int64_t part)
+static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
 {
-    tpi_convolution c = *cut_->c;
+    tpk_convolution c = *cut_->c;
     tpk_conv *s = &c.spec;
     const size_t size = c.f64 ? sizeof(double) : sizeof(float);
     int64_t x = 0, w = 0, y = 0;
@@ -211,35 +227,29 @@ static tpi_convolution sub_conv(const conv_cut *cut_, int64_t part)
     return c;
 }
 
-static size_t conv_ws(const tpi_team *t, const tpi_convolution *c)
+static size_t conv_ws(const tpk_library *l, const tpk_convolution *c)
 {
-    const tpk_library *l = t->kernels->library;
     return c->which == 0   ? (c->f64 ? l->conv_ws_f64 : l->conv_ws_f32)(&c->spec)
            : c->which == 1 ? (c->f64 ? l->conv_dx_ws_f64 : l->conv_dx_ws_f32)(&c->spec)
                            : (c->f64 ? l->conv_dw_ws_f64 : l->conv_dw_ws_f32)(&c->spec);
 }
 
-static void conv_f32(const tpk_library *l, const tpi_convolution *c, void *ws)
-{
-    if (c->which == 0)
-        l->conv_f32(&c->spec, c->x, c->w, c->y, ws);
-    else if (c->which == 1)
-        l->conv_dx_f32(&c->spec, c->y, c->w, c->x, ws);
-    else
-        l->conv_dw_f32(&c->spec, c->x, c->y, c->w, ws);
-}
+#define RUN_CONV(t)                                                                            \
+    static void run_##t(const tpk_library *l, const tpk_convolution *c, void *ws)              \
+    {                                                                                          \
+        if (c->which == 0 && c->packed_w)                                                      \
+            l->conv_packed_w_##t(&c->spec, c->x, c->packed_w, c->y, ws);                       \
+        else if (c->which == 0)                                                                \
+            l->conv_##t(&c->spec, c->x, c->w, c->y, ws);                                       \
+        else if (c->which == 1)                                                                \
+            l->conv_dx_##t(&c->spec, c->y, c->w, c->x, ws);                                    \
+        else                                                                                   \
+            l->conv_dw_##t(&c->spec, c->x, c->y, c->w, ws);                                    \
+    }
+RUN_CONV(f32)
+RUN_CONV(f64)
 
-static void conv_f64(const tpk_library *l, const tpi_convolution *c, void *ws)
-{
-    if (c->which == 0)
-        l->conv_f64(&c->spec, c->x, c->w, c->y, ws);
-    else if (c->which == 1)
-        l->conv_dx_f64(&c->spec, c->y, c->w, c->x, ws);
-    else
-        l->conv_dw_f64(&c->spec, c->x, c->y, c->w, ws);
-}
-
-static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
+static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
     const tpk_conv *s = &c->spec;
     conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1};
@@ -250,30 +260,103 @@ static conv_cut cut_conv(const tpi_team *t, const tpi_convolution *c)
         const int64_t rows = c->which ? s->in[0] : s->out[0], left = parts / r.images;
         r.rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
     }
-    for (int64_t i = 0; i < r.images * r.rows; i++) {
-        const tpi_convolution part = sub_conv(&r, i);
-        const size_t ws = round_up(conv_ws(t, &part));
-        r.part_ws = ws > r.part_ws ? ws : r.part_ws;
-    }
     return r;
 }
 
-size_t tpi_team_conv_ws(const tpi_team *t, const tpi_convolution *c)
+/* The most that a part needs. */
+static size_t conv_part_ws(const conv_cut *r)
+{
+    const tpk_library *l = r->team->kernels->library;
+    size_t most = 0;
+    for (int64_t i = 0; i < r->images * r->rows; i++) {
+        const tpk_convolution c = sub_conv(r, i);
+        const size_t ws = round_up(conv_ws(l, &c));
+        most = ws > most ? ws : most;
+    }
+    return most;
+}
+
+size_t tpi_team_convolution_ws(const tpi_team *t, const tpk_convolution *c)
 {
     const conv_cut r = cut_conv(t, c);
-    return r.part_ws * (size_t)(r.images * r.rows);
+    return conv_part_ws(&r) * (size_t)(r.images * r.rows);
 }
 
 static void conv_part(void *env, size_t part)
 {
     const conv_cut *r = env;
-    const tpi_convolution c = sub_conv(r, (int64_t)part);
-    (c.f64 ? conv_f64 : conv_f32)(r->team->kernels->library, &c, r->ws + part * r->part_ws);
+    const tpk_convolution c = sub_conv(r, (int64_t)part);
+    (c.f64 ? run_f64 : run_f32)(r->team->kernels->library, &c, r->ws + part * r->part_ws);
 }
 
-void tpi_team_conv(const tpi_team *t, const tpi_convolution *c, void *ws)
+void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws)
 {
     conv_cut r = cut_conv(t, c);
+    const int64_t parts = r.images * r.rows;
     r.ws = ws;
-    tpi_pool_run(t->pool, conv_part, &r, (size_t)(r.images * r.rows));
+    r.part_ws = parts > 1 ? conv_part_ws(&r) : 0;
+    tpi_pool_run(t->pool, conv_part, &r, (size_t)parts);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------- */
+
+typedef struct loop {
+    const tpk_library *library;
+    tpk_kernel kernel;
+    int64_t n, parts, step;
+    void **p;
+    int64_t *s;
+    void *scratch;
+    const int64_t *a;
+} loop;
+
+static void loop_part(void *env, size_t part)
+{
+    const loop *l = env;
+    const range r = cut(l->n, l->parts, l->step, (int64_t)part);
+    const int64_t places[] = {(int64_t)part, r.at, r.at + r.n};
+    if (r.n > 0)
+        l->kernel(l->p, l->s, NULL, NULL, l->scratch, NULL, l->a, l->library, places);
+}
+
+static void spread(const tpk_library *library, tpk_kernel kernel, double work, int64_t n,
+                   int64_t step, void **p, int64_t *s, void *scratch, const int64_t *a)
+{
+    const tpi_team *t = library->team;
+    loop l = {library, kernel, n, tpi_team_parts(t, work), step, p, s, scratch, a};
+    tpi_pool_run(t->pool, loop_part, &l, (size_t)l.parts);
+}
+
+/* ---- for programs ----------------------------------------------------------------------------------- */
+
+static size_t products_ws(const void *team, const tpk_products *p)
+{
+    return tpi_team_products_ws(team, p);
+}
+
+static void products(const void *team, const tpk_products *p, void *ws)
+{
+    tpi_team_products(team, p, ws);
+}
+
+static size_t convolution_ws(const void *team, const tpk_convolution *c)
+{
+    return tpi_team_convolution_ws(team, c);
+}
+
+static void convolution(const void *team, const tpk_convolution *c, void *ws)
+{
+    tpi_team_convolution(team, c, ws);
+}
+
+void tpi_team_library(const tpi_team *t, tpk_library *library)
+{
+    *library = *t->kernels->library;
+    library->team = t;
+    library->products_ws = products_ws;
+    library->products = products;
+    library->convolution_ws = convolution_ws;
+    library->convolution = convolution;
+    library->spread = spread;
+    library->threads = tpi_pool_threads(t->pool);
 }

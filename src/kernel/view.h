@@ -1,4 +1,4 @@
-/* What a kernel that is called is told: an operand, a convolution. */
+/* What a kernel that is called is told: an operand, a product, a convolution. */
 #ifndef TPK_VIEW_H
 #define TPK_VIEW_H
 
@@ -21,5 +21,25 @@ typedef struct tpk_conv {
     int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
     int64_t xs[5], ws[5], ys[5];
 } tpk_conv;
+
+/* A batch of products C = A B. Sizes and strides are in elements; columns of C are contiguous. */
+typedef struct tpk_products {
+    int f64;
+    int lead; /* axes of the batch */
+    int64_t m, n, k, a_rs, a_cs, b_rs, b_cs, c_rs;
+    int64_t batch[6], a_bs[6], b_bs[6], c_bs[6];
+    const void *a, *b;
+    const void *packed_b; /* by gemm_pack_b, the same for the whole batch; NULL: b is read */
+    void *c;
+} tpk_products;
+
+/* One of the three convolutions. */
+typedef struct tpk_convolution {
+    int which; /* 0: y from x, w; 1: x from y, w; 2: w from x, y */
+    int f64;
+    tpk_conv spec;
+    void *x, *w, *y;
+    const void *packed_w; /* by conv_pack_w; NULL: w is read */
+} tpk_convolution;
 
 #endif

@@ -220,19 +220,19 @@ static bool run_fast(tpi_run *r, int which)
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
     const tpi_team team = {r->ctx->kernels, r->ctx->pool};
-    const tpi_convolution c = {.which = which,
+    const tpk_convolution c = {.which = which,
                                .f64 = r->out->dtype == TP_F64,
                                .spec = spec_of(r->attrs, &t),
                                .x = t.x->data,
                                .w = t.w->data,
                                .y = t.y->data};
-    const size_t bytes = tpi_team_conv_ws(&team, &c);
+    const size_t bytes = tpi_team_convolution_ws(&team, &c);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {
         r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
         return false;
     }
-    tpi_team_conv(&team, &c, ws);
+    tpi_team_convolution(&team, &c, ws);
     tpi_give_back(&r->ctx->mem, ws, bytes);
     return true;
 }

@@ -123,7 +123,7 @@ static bool matmul_fast(tpi_run *r)
         return matmul_kernel(r);
     const tpi_team team = {r->ctx->kernels, r->ctx->pool};
     const int lead = a->rank - 2;
-    tpi_products p = {.f64 = t == TP_F64,
+    tpk_products p = {.f64 = t == TP_F64,
                       .m = a->shape[lead],
                       .n = b->shape[lead + 1],
                       .k = a->shape[lead + 1],

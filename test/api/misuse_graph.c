@@ -307,6 +307,34 @@ MISUSE(tp_program_text)
     tp_free(b->tp, text);
 }
 
+MISUSE(tp_program_profile)
+{
+    (void)what;
+    assert_int_equal(tp_program_profile(NULL, true), TP_E_NULL);
+    tp_program *p = compile(b);
+    assert_int_equal(tp_program_profile(p, false), TP_OK);
+    assert_int_equal(tp_program_profile(p, true), TP_E_STATE); /* it has no kernels */
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_program_profile_text)
+{
+    (void)what;
+    assert_null(tp_program_profile_text(NULL));
+    assert_null(tp_program_profile_text(compile(b)));
+    assert_int_equal(tp_error(b->tp), TP_E_STATE);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_program_profile_trace)
+{
+    (void)what;
+    assert_null(tp_program_profile_trace(NULL));
+    assert_null(tp_program_profile_trace(compile(b)));
+    assert_int_equal(tp_error(b->tp), TP_E_STATE);
+    tp_clear_error(b->tp);
+}
+
 MISUSE(tp_program_stats_of)
 {
     (void)b, (void)what;
@@ -435,6 +463,9 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_source),
     LISTED(tp_program_graph),
     LISTED(tp_program_text),
+    LISTED(tp_program_profile),
+    LISTED(tp_program_profile_text),
+    LISTED(tp_program_profile_trace),
     LISTED(tp_program_stats_of),
     LISTED(tp_graph_text),
     LISTED(tp_graph_dot),

@@ -145,13 +145,41 @@ static void names_bodies(void **state)
     tp_program_free(program);
 }
 
+static void measures_kernels(void **state)
+{
+    tp_ctx *tp = *state;
+    const char *const feeds[] = {"x"}, *const fetches[] = {"y"};
+    tp_graph *g = sample(tp, -1);
+    tp_program *p =
+        tp_graph_compile(g, 1, feeds, 1, fetches, &(tp_compile_options){.engine = TP_ENGINE_C});
+    tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(300, 4), 0.25), *out[1];
+    assert_int_equal(tp_program_run(p, &x, out), TP_OK);
+    assert_null(tp_program_profile_text(p)); /* it was off */
+    assert_non_null(strstr(tp_error_message(tp), "tp_program_profile(p, true)"));
+    tp_clear_error(tp);
+    assert_int_equal(tp_program_profile(p, true), TP_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tp_program_run(p, &x, out), TP_OK);
+    const int kernels = tp_program_stats_of(p).kernels;
+    char *text = tp_program_profile_text(p);
+    assert_non_null(strstr(text, "mean of 3 runs"));
+    assert_non_null(strstr(text, "graph_inspect.c:"));
+    assert_non_null(strstr(text, "matmul"));
+    assert_int_equal(lines_with(tp, text, "\n"), kernels + 3); /* head, sum, limits */
+    assert_int_equal(lines_with(tp, tp_program_profile_trace(p), "\"ph\": \"X\""), kernels);
+    /* a product of 300 x 4 and 4 x 3: 7,200 operations, and 4,800 + 48 + 3,600 bytes */
+    assert_int_equal(
+        lines_with(tp, tp_program_profile_trace(p), "\"bytes\": 8448, \"flops\": 7200,"), 1);
+    assert_int_equal(tp_program_profile(p, false), TP_OK);
+    assert_int_equal(tp_program_run(p, &x, out), TP_OK);
+    assert_null(tp_program_profile_trace(p));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(stops_after_a_pass),
-        CASE(counts_work),
-        CASE(names_kernels_and_buffers),
-        CASE(names_bodies),
+        CASE(stops_after_a_pass), CASE(counts_work),      CASE(names_kernels_and_buffers),
+        CASE(names_bodies),       CASE(measures_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,17 @@
+/* How much a program has to do: what its speed is measured by. */
+#ifndef TAPIR_WORK_H
+#define TAPIR_WORK_H
+
+#include "graph/program.h"
+
+typedef struct tpi_work {
+    double flops; /* two per multiply-add of a contraction, one per element of other ops */
+    double bytes; /* of operands read and results written, each once */
+} tpi_work;
+
+/* Of one kernel of the outermost plan, at the sizes of the last run. */
+tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel);
+/* Of the contractions and convolutions of a graph, its blocks' included. */
+double tpi_graph_flops(const tp_program *p, const tp_graph *g);
+
+#endif
