@@ -25,6 +25,7 @@
  * end. */
 #include "convspec.h"
 #include "gemm.h"
+#include "stencil.h"
 #if (TPK_BITS == 32 && !defined(TPK_CONV_32)) || (TPK_BITS == 64 && !defined(TPK_CONV_64))
 #if TPK_BITS == 32
 #define TPK_CONV_32
@@ -464,7 +465,11 @@ TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
 TPK_COLD size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    return tpk_conv_empty(&c) ? 0 : (size_t)TPK_N(tpk_conv_make)(&c).size;
+    if (tpk_conv_empty(&c)) {
+        return 0;
+    }
+    return (size_t)(TPK_N(tpk_st_fits)(&c) ? TPK_N(tpk_st_make)(&c).size
+                                           : TPK_N(tpk_conv_make)(&c).size);
 }
 
 /* w packed once for every conv of these sizes: bytes, packing, and the conv that uses it. */
@@ -480,6 +485,10 @@ TPK_COLD void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (tpk_conv_empty(&c)) {
+        return;
+    }
+    if (TPK_N(tpk_st_fits)(&c)) {
+        TPK_N(tpk_st_pack_w)(&c, w, wp);
         return;
     }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
@@ -498,6 +507,10 @@ TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TP
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (tpk_conv_empty(&c)) {
+        return;
+    }
+    if (TPK_N(tpk_st_fits)(&c)) {
+        TPK_N(tpk_st_run)(&c, x, w, wp, y, ws);
         return;
     }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);

@@ -236,7 +236,9 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 /* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows. The rest of the width meets
  * columns of C that are not stored: it is some row again, or +0. Turned: ks is 1, and with a table
  * row i begins at off[i] instead. */
-#define TPK_TURN_IN(r) TPK_V v##r = TPK_LOADM(src + kk + at[r], km), w##r;
+#define TPK_TURN_IN(r)                                                                         \
+    TPK_V v##r = TPK_LOADM(src + kk + at[r], km), w##r;                                        \
+    __builtin_prefetch(src + kk + at[r] + 4 * TPK_VL);
 #define TPK_TURN_OUT(r) TPK_STOREM(to + (r)*width, v##r, m);
 #define TPK_TURN_KEEP(r) keep[r] = v##r;
 TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,

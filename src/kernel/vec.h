@@ -8,6 +8,7 @@
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
+ *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
 #define TPK_VEC_H
@@ -50,6 +51,7 @@
 #define TPK_SPAN(from, to) TPK_CAT(tpk_lanes, TPK_BITS)(from, to)
 #define TPK_ILO(a, b) TPK_CAT(TPK_ILO_, TPK_BITS)(a, b)
 #define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
+#define TPK_EVEN(a, b) TPK_CAT(TPK_EVEN_, TPK_BITS)(a, b)
 
 #if defined(__AVX512F__)
 #define TPK_VBYTES 64
@@ -122,6 +124,9 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
     TPK_SHUF(32, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define TPK_EVEN_32(a, b)                                                                      \
+    TPK_SHUF(32, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 
 #elif TPK_VBYTES == 32
 
@@ -152,6 +157,8 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_IHI_32(a, b) TPK_SHUF(32, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 4, 1, 5)
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 2, 6, 3, 7)
+#define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6)
 
 #else
 
@@ -167,6 +174,8 @@ typedef int64_t tpk_m64;
 #define TPK_IHI_32(a, b) TPK_SHUF(32, a, b, 2, 6, 3, 7)
 #define TPK_ILO_64(a, b) TPK_SHUF(64, a, b, 0, 2)
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 1, 3)
+#define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6)
+#define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2)
 #define TPK_PART_OF(bits, elem)                                                                \
     TPK_IN tpk_v##bits tpk_loadm##bits(const elem *p, int64_t n)                               \
     {                                                                                          \
