@@ -175,8 +175,10 @@ static const text texts[] = {
     TEXT(convspec, convspec, NEEDS(vec) | NEEDS(view), "", ""),
     TEXT(gemm_32, gemm, NEEDS(vec), BITS(32)),
     TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
-    TEXT(conv_32, conv, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
-    TEXT(conv_64, conv, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+    TEXT(stencil_32, stencil, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
+    TEXT(stencil_64, stencil, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+    TEXT(conv_32, conv, NEEDS(stencil_32), BITS(32)),
+    TEXT(conv_64, conv, NEEDS(stencil_64), BITS(64)),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 

@@ -75,6 +75,8 @@ typedef enum tpi_text_id {
     TPI_TEXT_convspec,
     TPI_TEXT_gemm_32,
     TPI_TEXT_gemm_64,
+    TPI_TEXT_stencil_32,
+    TPI_TEXT_stencil_64,
     TPI_TEXT_conv_32,
     TPI_TEXT_conv_64
 } tpi_text_id;
