@@ -1,7 +1,7 @@
 /* conv.h on one core: LeNet at batch 32 and layers of the ResNet kind, as a share of the FMA peak
  * measured beside it. Multiply-adds are those of the definition, padding included. */
 #include "bench_kernel.h"
-#include "kernel/conv.h"
+#include "kernel/convdw.h"
 
 typedef struct {
     tpk_conv c;
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
         r.x = bench_array(c->batch * c->xs[0]);
         r.y = bench_array(c->batch * c->ys[0]);
         r.w = bench_array(c->oc * c->ws[0]);
-        r.wp = bench_array(c->oc * c->ws[0]);
+        r.wp = bench_array((int64_t)(TPK_N(tpk_conv_packed_w_size)(c) / sizeof(TPK_E)));
         for (r.op = 0; r.op < 4; r.op++) {
             char name[128];
             snprintf(name, sizeof name, "%dx%d->%d%s %dx%d k%d s%d %s", v[0], v[2], v[3],

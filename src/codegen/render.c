@@ -177,8 +177,12 @@ static const text texts[] = {
     TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
     TEXT(stencil_32, stencil, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
     TEXT(stencil_64, stencil, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
-    TEXT(conv_32, conv, NEEDS(stencil_32), BITS(32)),
-    TEXT(conv_64, conv, NEEDS(stencil_64), BITS(64)),
+    TEXT(convout_32, convout, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
+    TEXT(convout_64, convout, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+    TEXT(conv_32, conv, NEEDS(stencil_32) | NEEDS(convout_32), BITS(32)),
+    TEXT(conv_64, conv, NEEDS(stencil_64) | NEEDS(convout_64), BITS(64)),
+    TEXT(convdw_32, convdw, NEEDS(conv_32), BITS(32)),
+    TEXT(convdw_64, convdw, NEEDS(conv_64), BITS(64)),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 

@@ -77,8 +77,12 @@ typedef enum tpi_text_id {
     TPI_TEXT_gemm_64,
     TPI_TEXT_stencil_32,
     TPI_TEXT_stencil_64,
+    TPI_TEXT_convout_32,
+    TPI_TEXT_convout_64,
     TPI_TEXT_conv_32,
-    TPI_TEXT_conv_64
+    TPI_TEXT_conv_64,
+    TPI_TEXT_convdw_32,
+    TPI_TEXT_convdw_64
 } tpi_text_id;
 
 /* The whole program, appended to `out`. False when out of memory (`out` is then empty). `alone` as

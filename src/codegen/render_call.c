@@ -481,7 +481,8 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
                               : t;
     const char *type = type_of(t);
     if (r->alone)
-        r->texts |= 1u << (t->dtype == TP_F32 ? TPI_TEXT_conv_32 : TPI_TEXT_conv_64);
+        r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)
+                                              : (dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64));
     const bool packed = !dx && !dw && is_constant(r, w);
     put_spec(r, t, x, w, y);
     if (r->alone)

@@ -234,20 +234,20 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     }
 
 /* Packing. dst[kk * width + i] = src[i * rs + kk * ks] for i < rows. The rest of the width meets
- * columns of C that are not stored: it is some row again, or +0. Turned: ks is 1, and with a table
- * row i begins at off[i] instead. */
+ * columns of C that are not stored: it is some row again, or +0. Turned: ks is 1, rows of dst are ld
+ * apart, and with a table row i begins at off[i] instead. */
 #define TPK_TURN_IN(r)                                                                         \
     TPK_V v##r = TPK_LOADM(src + kk + at[r], km), w##r;                                        \
     __builtin_prefetch(src + kk + at[r] + 4 * TPK_VL);
-#define TPK_TURN_OUT(r) TPK_STOREM(to + (r)*width, v##r, m);
+#define TPK_TURN_OUT(r) TPK_STOREM(to + (r)*ld, v##r, m);
 #define TPK_TURN_KEEP(r) keep[r] = v##r;
 TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const TPK_E *src,
-                                  int64_t rs, const int64_t *off, TPK_E *dst)
+                                  int64_t rs, const int64_t *off, TPK_E *dst, int64_t ld)
 {
     for (int64_t i = 0; i < width; i += TPK_VL) {
         const TPK_M m = TPK_MASK(width - i);
         for (int64_t kk = 0; kk < k && i >= rows; kk++) {
-            TPK_STOREM(dst + kk * width + i, (TPK_V){0}, m);
+            TPK_STOREM(dst + kk * ld + i, (TPK_V){0}, m);
         }
         if (i >= rows) {
             continue;
@@ -259,7 +259,7 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
         }
         for (int64_t kk = 0; kk < k; kk += TPK_VL) {
             const TPK_M km = TPK_MASK(k - kk);
-            TPK_E *const to = dst + kk * width + i;
+            TPK_E *const to = dst + kk * ld + i;
             TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_IN);
             TPK_TIE(TPK_TURN_, TPK_VL)
             if (kk + TPK_VL <= k) {
@@ -269,7 +269,7 @@ TPK_OUT void TPK_N(tpk_pack_turn)(int64_t width, int64_t rows, int64_t k, const 
             TPK_V keep[TPK_VL];
             TPK_TIE(TPK_EACH_, TPK_VL)(TPK_TURN_KEEP);
             for (int64_t r = 0; r < k - kk; r++) {
-                TPK_STOREM(to + r * width, keep[r], m);
+                TPK_STOREM(to + r * ld, keep[r], m);
             }
         }
     }
@@ -288,7 +288,7 @@ TPK_OUT void TPK_N(tpk_pack)(int64_t width, int64_t rows, int64_t k, const TPK_E
         return;
     }
     if (ks == 1) {
-        TPK_N(tpk_pack_turn)(width, rows, k, src, rs, NULL, dst);
+        TPK_N(tpk_pack_turn)(width, rows, k, src, rs, NULL, dst, width);
         return;
     }
     for (int64_t kk = 0; kk < k; kk++) {

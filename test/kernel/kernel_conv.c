@@ -1,6 +1,6 @@
 /* conv.h against the plain loops of convref.h, bit by bit: random sizes, strides, dilations,
  * padding (also more than the kernel reaches), groups, layouts, odd values. */
-#include "kernel/conv.h"
+#include "kernel/convdw.h"
 #include "kernel/convref.h"
 #include "kernel_test.h"
 
@@ -119,12 +119,22 @@ static int random_case(int64_t work)
         c.groups = test_int(0, 2) ? 1 : test_int(1, 4);
         c.ic = c.groups * test_int(1, test_int(0, 3) ? 4 : 20);
         c.oc = c.groups * test_int(1, test_int(0, 3) ? 6 : 40);
+        const int64_t depthwise = test_int(0, 7) ? 0 : test_int(1, 3); /* 2, 3: 3 or 5 taps */
+        if (depthwise) {
+            c.ic = c.groups;
+            c.oc = c.groups * test_int(1, 3);
+        }
         cost = c.batch * c.ic / c.groups * c.oc;
         for (int i = 0; i < c.nd; i++) {
             c.ker[i] = test_int(1, test_int(0, 2) ? 3 : 7);
             c.stride[i] = test_int(0, 1) ? 1 : test_int(1, 4);
             c.dil[i] = test_int(0, 2) ? 1 : test_int(1, 3);
             c.pad[i] = test_int(0, 1) ? 0 : test_int(0, 5);
+            if (depthwise > 1) {
+                c.ker[i] = 2 * depthwise - 1;
+                c.stride[i] = i > 0 ? c.stride[0] : test_int(1, 2);
+                c.dil[i] = 1;
+            }
             const int64_t high = test_int(0, 1) ? c.pad[i] : test_int(0, 3);
             const int64_t span = (c.ker[i] - 1) * c.dil[i] + 1;
             c.in[i] = test_int(1, c.nd == 1 ? 200 : c.nd == 2 ? 40 : 12);
@@ -173,6 +183,8 @@ int main(int argc, char **argv)
     bad = bad || fixed_case(1, 1, 460, 3, 7, 3, 1, 1);              /* k > 4096, direct */
     bad = bad || fixed_case(1, 1, 460, small ? 3 : 30, 7, 3, 1, 1); /* k > 4096 */
     bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);               /* one channel per group */
+    bad = bad || fixed_case(2, 5, 5, 10, 21, 3, 2, 1);
+    bad = bad || fixed_case(1, 3, 3, 3, 37, 5, 1, 2);
     bad = bad || fixed_case(1, 1, 3, 8, 41, 7, 2, 3);
     bad = bad || fixed_case(2, 1, 8, 20, 15, 1, 2, 0); /* positions that nothing reaches */
     bad = bad || fixed_case(2, 1, small ? 8 : 33, small ? 8 : 70, 9, 1, 1, 0); /* one tap */

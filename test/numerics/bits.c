@@ -10,11 +10,11 @@
 #include <stdio.h>
 
 #define TPK_BITS 32
-#include "conv.h"
+#include "convdw.h"
 #include "convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "conv.h"
+#include "convdw.h"
 #include "convref.h"
 
 enum { N = 6000 };

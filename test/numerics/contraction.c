@@ -12,11 +12,11 @@
 #include <string.h>
 
 #define TPK_BITS 32
-#include "conv.h"
+#include "convdw.h"
 #include "convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "conv.h"
+#include "convdw.h"
 #include "convref.h"
 
 static uint64_t seed = 1, draws;

@@ -2,11 +2,11 @@
 #include "kernel/isa_host.h"
 
 #define TPK_BITS 32
-#include "kernel/conv.h"
+#include "kernel/convdw.h"
 #include "kernel/gemm.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "kernel/conv.h"
+#include "kernel/convdw.h"
 #include "kernel/gemm.h"
 #undef TPK_BITS
 

@@ -1,0 +1,255 @@
+/* convout.h: convolutions whose vectors are neighbouring output channels, for one element type
+ * (TPK_BITS); conv.h chooses. It pays where rows are short and channels many.
+ *
+ * A tile is two runs of `u` neighbouring windows of a row each, by TPK_NR channels, in registers.
+ * Per k = (channel, tap) it loads two vectors of w, packed [block of k][NR channels][k][NR], and
+ * spreads one element of the source per window over a vector: the runs are read where they lie,
+ * at x + offset of k. Nothing but w is packed. Rows are cut into runs of one length; the last of
+ * a row may overlap the one before, and runs are taken two by two across rows and images.
+ *
+ * k goes in blocks of at most TPK_CO_KC, over a band of tiles at a time: so the block of w for one
+ * NR of channels stays in the first cache while all tiles of the band use it. Between blocks a tile
+ * waits in the workspace. When it is finished its windows and channels are exchanged on the way to
+ * the output. */
+#include "convspec.h"
+#include "gemm.h"
+#if (TPK_BITS == 32 && !defined(TPK_CONVOUT_32)) || (TPK_BITS == 64 && !defined(TPK_CONVOUT_64))
+#if TPK_BITS == 32
+#define TPK_CONVOUT_32
+#else
+#define TPK_CONVOUT_64
+#endif
+
+#define TPK_CO_KC 192
+#define TPK_CO_BAND (1 << 19)   /* bytes of tiles that wait */
+#define TPK_CO_RUN (TPK_MR / 2) /* the longest run */
+#if TPK_MR >= 14
+#define TPK_EACH_RUN(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#elif TPK_MR == 6
+#define TPK_EACH_RUN(X) X(1) X(2) X(3)
+#else
+#define TPK_EACH_RUN(X) X(1) X(2)
+#endif
+
+/* Windows of a tile: accumulator, pointer, place in the run, row of the tile. */
+#define TPK_PAIR1(X) X(0, p, 0, 0) X(7, q, 0, u)
+#define TPK_PAIR2(X) TPK_PAIR1(X) X(1, p, 1, 1) X(8, q, 1, u + 1)
+#define TPK_PAIR3(X) TPK_PAIR2(X) X(2, p, 2, 2) X(9, q, 2, u + 2)
+#define TPK_PAIR4(X) TPK_PAIR3(X) X(3, p, 3, 3) X(10, q, 3, u + 3)
+#define TPK_PAIR5(X) TPK_PAIR4(X) X(4, p, 4, 4) X(11, q, 4, u + 4)
+#define TPK_PAIR6(X) TPK_PAIR5(X) X(5, p, 5, 5) X(12, q, 5, u + 5)
+#define TPK_PAIR7(X) TPK_PAIR6(X) X(6, p, 6, 6) X(13, q, 6, u + 6)
+#define TPK_CO_ZERO(i, s, at, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
+#define TPK_CO_MORE(i, s, at, row)                                                             \
+    c##i##_0 = TPK_LOAD(c + (row)*TPK_NR);                                                     \
+    c##i##_1 = TPK_LOAD(c + (row)*TPK_NR + TPK_VL);
+#define TPK_CO_STEP(i, s, at, row)                                                             \
+    {                                                                                          \
+        const TPK_E e = s[at];                                                                 \
+        const TPK_V x = TPK_SPLAT(e);                                                          \
+        c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
+        c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
+    }
+#define TPK_CO_DONE(i, s, at, row)                                                             \
+    TPK_STORE(c + (row)*TPK_NR, c##i##_0);                                                     \
+    TPK_STORE(c + (row)*TPK_NR + TPK_VL, c##i##_1);
+
+/* c[2 * run][NR] = (more ? c : 0) + the runs at `from` and `with`, offsets ko, times w[k][NR]. */
+#define TPK_CO_TILE(run)                                                                       \
+    TPK_OUT void TPK_N(tpk_co_tile##run)(int64_t k, const TPK_E *from, const TPK_E *with,      \
+                                         const int64_t *ko, const TPK_E *w, TPK_E *c,          \
+                                         int more)                                             \
+    {                                                                                          \
+        enum { u = run };                                                                      \
+        TPK_PAIR##run(TPK_CO_ZERO);                                                            \
+        if (more) {                                                                            \
+            TPK_PAIR##run(TPK_CO_MORE)                                                         \
+        }                                                                                      \
+        for (; k > 0; k--, ko++, w += TPK_NR) {                                                \
+            const TPK_E *const p = from + *ko, *const q = with + *ko;                          \
+            const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + TPK_VL);                           \
+            TPK_PAIR##run(TPK_CO_STEP)                                                         \
+        }                                                                                      \
+        TPK_PAIR##run(TPK_CO_DONE)                                                             \
+    }
+TPK_EACH_RUN(TPK_CO_TILE)
+
+/* The windows of a source (laid out as p says, images xs apart) and m outputs for each, ds apart
+ * (image, output, d, h, w). */
+typedef struct {
+    const tpk_patch *p;
+    int64_t m, k, images, xs, ds[5];
+    int64_t width, run, per_row, units; /* of a row; a run; runs in a row, and in all */
+    int64_t kc, band, tile;             /* k in a block; tiles that wait; elements of one */
+    int64_t at_tiles, size;             /* in the workspace, in bytes */
+    const int64_t *ko;                  /* offset of each k in the source */
+} TPK_N(tpk_co);
+
+/* From p to ds: fills in the rest. joined: rows that follow each other are one. */
+TPK_COLD void TPK_N(tpk_co_plan)(TPK_N(tpk_co) * v, int joined)
+{
+    const int64_t pixels = tpk_patch_pixels(v->p), e = (int64_t)sizeof(TPK_E);
+    const int64_t k = tpk_i_min(v->k, TPK_CHAIN);
+    v->width = joined ? pixels : v->p->out[2];
+    v->per_row = tpk_i_ceil(v->width, TPK_CO_RUN);
+    v->run = tpk_i_ceil(v->width, v->per_row);
+    v->units = v->images * (pixels / v->width) * v->per_row;
+    v->kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_CO_KC));
+    v->tile = 2 * v->run * TPK_NR;
+    const int64_t most = TPK_CO_BAND / (v->tile * e * tpk_i_ceil(v->m, TPK_NR));
+    v->band = tpk_i_min((v->units + 1) / 2, most < 4 ? 4 : most);
+    v->at_tiles = tpk_cv_round_up(v->band * 4 * 8);
+    /* Where there are several chains, behind the tiles are the sums of those that are closed. */
+    v->size = v->band * v->tile * tpk_i_ceil(v->m, TPK_NR) * (v->k > TPK_CHAIN ? 2 : 1) * e;
+    v->size = v->at_tiles + tpk_cv_round_up(v->size);
+}
+
+/* Elements of a packed w. */
+TPK_COLD int64_t TPK_N(tpk_co_w_size)(int64_t m, int64_t k)
+{
+    return tpk_i_ceil(m, TPK_NR) * TPK_NR * k;
+}
+
+/* How many k are in the block that begins at k: none crosses the end of a chain. */
+TPK_FN int64_t TPK_N(tpk_co_block)(const TPK_N(tpk_co) * v, int64_t k)
+{
+    return tpk_i_min(tpk_i_min(v->kc, v->k - k), TPK_CHAIN - k % TPK_CHAIN);
+}
+
+/* wp from w, whose element (output i, k) is w[i * rs + kw[k]]. */
+TPK_COLD void TPK_N(tpk_co_pack_w)(const TPK_N(tpk_co) * v, const TPK_E *w, int64_t rs,
+                                   const int64_t *kw, TPK_E *wp)
+{
+    int64_t run = 1;
+    while (run < v->k && kw[run] == kw[0] + run) {
+        run++;
+    }
+    for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
+        kk = TPK_N(tpk_co_block)(v, k);
+        for (int64_t j = 0; j < v->m; j += TPK_NR, wp += kk * TPK_NR) {
+            const int64_t n = tpk_i_min(TPK_NR, v->m - j);
+            const TPK_E *const from = w + j * rs;
+            if (run == v->k) {
+                TPK_N(tpk_pack)(TPK_NR, n, kk, from + kw[k], rs, 1, wp);
+                continue;
+            }
+            for (int64_t i = 0; i < kk; i++) {
+                for (int64_t r = 0; r < TPK_NR; r++) {
+                    wp[i * TPK_NR + r] = r < n ? from[r * rs + kw[k + i]] : (TPK_E)0;
+                }
+            }
+        }
+    }
+}
+
+/* Where run number `unit` lies in the source and in the output. */
+TPK_FN void TPK_N(tpk_co_place)(const TPK_N(tpk_co) * v, int64_t unit, int64_t *x, int64_t *y)
+{
+    const tpk_patch *const p = v->p;
+    const int64_t rows = tpk_patch_pixels(p) / v->width, row = unit / v->per_row % rows;
+    const int64_t image = unit / v->per_row / rows, d = row / p->out[1], h = row % p->out[1];
+    const int64_t w = tpk_i_min(unit % v->per_row * v->run, v->width - v->run);
+    *x = image * v->xs + w + (rows > 1 ? tpk_patch_row(p, d, h) : 0);
+    *y = image * v->ds[0] + w * v->ds[4] + (rows > 1 ? d * v->ds[2] + h * v->ds[3] : 0);
+}
+
+/* A finished tile: n outputs of the two runs at y[0] and y[1] (the same: there is only one). */
+TPK_OUT void TPK_N(tpk_co_store)(const TPK_N(tpk_co) * v, const TPK_E *c, int64_t n, TPK_E *y,
+                                 const int64_t at[2])
+{
+    const int64_t u = v->run, os = v->ds[1], ws = v->ds[4];
+    if (ws == 1 && at[1] == at[0] + u) {
+        TPK_N(tpk_pack_turn)(2 * u, 2 * u, n, c, TPK_NR, NULL, y + at[0], os);
+        return;
+    }
+    for (int i = 0; i < 2 && (i == 0 || at[1] != at[0]); i++, c += u * TPK_NR) {
+        if (ws == 1) {
+            TPK_N(tpk_pack_turn)(u, u, n, c, TPK_NR, NULL, y + at[i], os);
+            continue;
+        }
+        for (int64_t r = 0; r < u; r++) {
+            for (int64_t o = 0; o < n; o++) {
+                y[at[i] + r * ws + o * os] = c[r * TPK_NR + o];
+            }
+        }
+    }
+}
+
+/* At the end of a chain: the sum of the closed ones, from left to right, is in `sum`; after the
+ * last chain in c. */
+TPK_OUT void TPK_N(tpk_co_close)(int64_t n, int first, int last, TPK_E *c, TPK_E *sum)
+{
+    TPK_E *const to = last ? c : sum;
+    for (int64_t i = 0; i < n; i += TPK_VL) {
+        TPK_V v = TPK_LOAD(c + i);
+        if (!first) {
+            v = TPK_LOAD(sum + i) + v;
+        }
+        TPK_STORE(to + i, v);
+    }
+}
+
+TPK_FN void TPK_N(tpk_co_tile)(int64_t run, int64_t k, const TPK_E *x, const TPK_E *y,
+                               const int64_t *ko, const TPK_E *w, TPK_E *c, int more)
+{
+    switch (run) {
+#define TPK_CASE(n)                                                                            \
+    case n:                                                                                    \
+        TPK_N(tpk_co_tile##n)(k, x, y, ko, w, c, more);                                        \
+        break;
+        TPK_EACH_RUN(TPK_CASE)
+#undef TPK_CASE
+    default:
+        break;
+    }
+}
+
+/* Tiles [from, to), at most a band. places: of both runs of each, in x and in y. */
+TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const TPK_E *wp,
+                                TPK_E *y, int64_t from, int64_t to, char *ws)
+{
+    int64_t *const places = (int64_t *)(void *)ws, n = to - from;
+    TPK_E *const tiles = (TPK_E *)(void *)(ws + v->at_tiles);
+    const int64_t sums = n * v->tile * tpk_i_ceil(v->m, TPK_NR);
+    const int64_t line = 64 / (int64_t)sizeof(TPK_E);
+    for (int64_t i = 0; i < 2 * n; i++) {
+        int64_t *const at = places + i / 2 * 4 + i % 2;
+        TPK_N(tpk_co_place)(v, tpk_i_min(2 * from + i, v->units - 1), at, at + 2);
+    }
+    for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
+        kk = TPK_N(tpk_co_block)(v, k);
+        const int last = k + kk == v->k;
+        const int close = v->k > TPK_CHAIN && (last || (k + kk) % TPK_CHAIN == 0);
+        TPK_E *c = tiles;
+        for (int64_t j = 0; j < v->m; j += TPK_NR, wp += kk * TPK_NR) {
+            for (int64_t i = 0; i < n; i++, c += v->tile) {
+                const int64_t *const at = places + i * 4;
+                /* This tile's share of the next block of w. */
+                for (int64_t l = kk * TPK_NR * i / n; l < kk * TPK_NR * (i + 1) / n;
+                     l += line) {
+                    __builtin_prefetch(wp + kk * TPK_NR + l, 0, 2);
+                }
+                TPK_N(tpk_co_tile)
+                (v->run, kk, x + at[0], x + at[1], v->ko + k, wp, c, k % TPK_CHAIN > 0);
+                if (close) {
+                    TPK_N(tpk_co_close)(v->tile, k < TPK_CHAIN, last, c, c + sums);
+                }
+                if (last) {
+                    TPK_N(tpk_co_store)
+                    (v, c, tpk_i_min(TPK_NR, v->m - j), y + j * v->ds[1], at + 2);
+                }
+            }
+        }
+    }
+}
+
+/* All windows; k is at least 1. */
+TPK_FN void TPK_N(tpk_co_run)(const TPK_N(tpk_co) * v, const TPK_E *x, const TPK_E *wp,
+                              TPK_E *y, char *ws)
+{
+    const int64_t n = (v->units + 1) / 2;
+    for (int64_t i = 0; i < n; i += v->band) {
+        TPK_N(tpk_co_band)(v, x, wp, y, i, tpk_i_min(i + v->band, n), ws);
+    }
+}
+#endif
