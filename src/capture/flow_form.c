@@ -561,8 +561,8 @@ tpi_doubtful tpi_form_doubtful(tpi_flow *w, const tpi_form *f, int block, const 
     t.seen = tpi_take(f->mem, bytes);
     t.list = tpi_take(f->mem, states * sizeof *t.list);
     if (!t.seen || !t.list)
-        found = TPI_AS_IT_IS;
-    for (int i = 0; i < p->n_doubts && found != TPI_AS_IT_IS; i++) {
+        found = TPI_NOT_FOUND;
+    for (int i = 0; i < p->n_doubts && found < TPI_AS_IT_IS; i++) {
         t.d = &p->doubts[i];
         t.n = 0;
         memset(t.seen, 0, bytes);

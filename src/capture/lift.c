@@ -134,6 +134,10 @@ static tp_tensor *read_slot(lifter *u, int block, int reg, tpi_at at)
     const tpi_port *p = port_of(&u->bs->v[block], reg);
     const tpi_doubtful doubt =
         p && p->n_doubts ? tpi_form_doubtful(u->w, &u->form, block, p) : TPI_NO_DOUBT;
+    if (doubt == TPI_NOT_FOUND) {
+        no_memory(u);
+        return NULL;
+    }
     if (doubt != TPI_NO_DOUBT && u->w->calm < TPI_CALM) {
         refuse(u, at,
                "recordings leave it open which tensor is used here on some ways: call the "

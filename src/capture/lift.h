@@ -82,7 +82,8 @@ bool tpi_flow_lift(tpi_flow *w, tp_graph *g, tp_tensor *const *in, tp_tensor **o
 typedef enum tpi_doubtful {
     TPI_NO_DOUBT,
     TPI_STAND_IN, /* its stand-in is what was made last on them */
-    TPI_AS_IT_IS
+    TPI_AS_IT_IS,
+    TPI_NOT_FOUND /* memory is out */
 } tpi_doubtful;
 tpi_doubtful tpi_form_doubtful(tpi_flow *w, const tpi_form *f, int block, const tpi_port *p);
 
