@@ -1,4 +1,4 @@
-/* Products, and loops bound by memory: eager, and compiled for sizes known when they run. */
+/* Products, and loops bound by memory: eager, by tiles, and compiled for sizes known when they run. */
 #include "bench.h"
 
 #include <stddef.h>
@@ -64,7 +64,12 @@ static void compiled(void *arg, int64_t n)
     }
 }
 
-static kernel *kernel_new(tp_ctx *tp, function *f, tp_tensor *x, tp_tensor *w, bool freeze)
+static const tp_compile_options by_c = {.engine = TP_ENGINE_C},
+                                frozen = {.engine = TP_ENGINE_C, .freeze = true},
+                                by_tiles = {.engine = TP_ENGINE_TILES};
+
+static kernel *kernel_new(tp_ctx *tp, function *f, tp_tensor *x, tp_tensor *w,
+                          const tp_compile_options *options)
 {
     kernel *k = tp_alloc(tp, sizeof *k);
     if (!k)
@@ -75,9 +80,8 @@ static kernel *kernel_new(tp_ctx *tp, function *f, tp_tensor *x, tp_tensor *w, b
     for (int i = 0; i < tp_rank(x); i++)
         shape[i] = i == 0 ? tp_symbol(g, "n") : tp_size(x, i);
     tp_name(f(tp_placeholder(g, "x", TP_F32, tp_rank(x), shape), w), "y");
-    const tp_compile_options c = {.engine = TP_ENGINE_C, .freeze = freeze};
-    k->program = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("y"), &c);
-    if (k->program)
+    k->program = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("y"), options);
+    if (k->program && options->engine == TP_ENGINE_C)
         tp_program_wait(k->program);
     return k;
 }
@@ -96,19 +100,19 @@ static void add_product(bench *b, int64_t m, int64_t n, int64_t k, const char *c
                 .work = gflop,
                 .peer_workload = peer,
                 .peer_metric = "latency"};
-    f.arg = kernel_new(b->tp, matmul, x, w, false);
+    f.arg = kernel_new(b->tp, matmul, x, w, &by_c);
     f.name = names[0], f.run = eagerly, f.peer_system = "torch";
     bench_add(b, f);
     f.name = names[1], f.run = compiled, f.peer_system = NULL;
     bench_add(b, f);
-    f.name = names[2], f.arg = kernel_new(b->tp, matmul, x, w, true);
+    f.name = names[2], f.arg = kernel_new(b->tp, matmul, x, w, &frozen);
     bench_add(b, f);
 }
 
-static void add_loop(bench *b, function *fn, tp_tensor *x, const char *eager,
-                     const char *in_graph, const char *peer)
+static void add_loop(bench *b, function *fn, tp_tensor *x, const char *const *names,
+                     const char *peer)
 {
-    if (!bench_wants(b, eager) && !bench_wants(b, in_graph))
+    if (!bench_wants(b, names[0]) && !bench_wants(b, names[1]) && !bench_wants(b, names[2]))
         return;
     figure f = {.unit = "ms",
                 .scale = 1e3,
@@ -116,10 +120,12 @@ static void add_loop(bench *b, function *fn, tp_tensor *x, const char *eager,
                 .work = 1e-9 * 2 * sizeof(float) * (double)tp_count(x),
                 .peer_workload = peer,
                 .peer_metric = "latency"};
-    f.arg = kernel_new(b->tp, fn, x, NULL, false);
-    f.name = eager, f.run = eagerly, f.peer_system = "torch-eager";
+    f.arg = kernel_new(b->tp, fn, x, NULL, &by_c);
+    f.name = names[0], f.run = eagerly, f.peer_system = "torch-eager";
     bench_add(b, f);
-    f.name = in_graph, f.run = compiled, f.peer_system = NULL;
+    f.name = names[1], f.run = compiled, f.peer_system = NULL;
+    bench_add(b, f);
+    f.name = names[2], f.arg = kernel_new(b->tp, fn, x, NULL, &by_tiles);
     bench_add(b, f);
 }
 
@@ -128,7 +134,11 @@ static void add_loop(bench *b, function *fn, tp_tensor *x, const char *eager,
     {                                                                                          \
         "product " size ", eager", "product " size ", compiled", "product " size ", frozen"    \
     }
-#define LOOP_NAMES(what) what ", eager", what ", compiled"
+#define LOOP_NAMES(what)                                                                       \
+    (const char *const[])                                                                      \
+    {                                                                                          \
+        what ", eager", what ", compiled", what ", by tiles"                                   \
+    }
 
 void bench_add_kernels(bench *b)
 {

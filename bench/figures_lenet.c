@@ -1,4 +1,4 @@
-/* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step in three ways, and what
+/* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step in four ways, and what
  * comes before it is fast. */
 #include "bench.h"
 #include "limits.h"
@@ -19,7 +19,9 @@ typedef struct training {
     lenet net;
     tp_tensor *x[N_BATCHES], *y[N_BATCHES];
     int64_t next;
+    tp_graph *graph;
     tp_program *program;   /* feeds x and y, fetches loss and step */
+    tp_program *tiles;     /* the same without a compiler */
     tp_function *function; /* takes x and y, gives the loss */
 } training;
 
@@ -68,11 +70,11 @@ static tp_graph *graph_of(tp_ctx *tp, const lenet *net)
     return g;
 }
 
-static tp_program *compile(tp_graph *g)
+static tp_program *compile(tp_graph *g, tp_engine engine)
 {
-    const tp_compile_options c = {.engine = TP_ENGINE_C};
+    const tp_compile_options c = {.engine = engine};
     tp_program *p = tp_graph_compile(g, TP_NAMES("x", "y"), TP_NAMES("loss", "step"), &c);
-    if (p)
+    if (p && engine == TP_ENGINE_C)
         tp_program_wait(p);
     return p;
 }
@@ -88,16 +90,36 @@ static void step_eagerly(void *arg, int64_t n)
     }
 }
 
-static void step_compiled(void *arg, int64_t n)
+static void step_by(training *t, tp_program *p, int64_t n)
 {
-    training *t = arg;
     for (; n > 0; n--, t->next++) {
         tp_scope_begin(t->tp);
         const int64_t i = t->next % N_BATCHES;
         tp_tensor *out[2];
-        if (t->program)
-            tp_program_run(t->program, (tp_tensor *[]){t->x[i], t->y[i]}, out);
+        if (p)
+            tp_program_run(p, (tp_tensor *[]){t->x[i], t->y[i]}, out);
         tp_scope_end(t->tp);
+    }
+}
+
+static void step_compiled(void *arg, int64_t n)
+{
+    step_by(arg, ((training *)arg)->program, n);
+}
+
+static void step_by_tiles(void *arg, int64_t n)
+{
+    step_by(arg, ((training *)arg)->tiles, n);
+}
+
+/* Of a graph that is there: made a program, and run. */
+static void first_result(void *arg, int64_t n)
+{
+    training *t = arg;
+    for (; n > 0; n--) {
+        tp_program *p = compile(t->graph, TP_ENGINE_TILES);
+        step_by(t, p, 1);
+        tp_program_free(p);
     }
 }
 
@@ -164,7 +186,9 @@ static void training_new(training *t, tp_ctx *tp)
         t->y[i] = tp_cast(tp_uniform(tp, TP_F32, TP_DIMS(BATCH), 0, 10), TP_I64);
     }
     t->function = tp_function_new(tp, "LeNet", captured_body, &t->net, NULL);
-    t->program = compile(graph_of(tp, &t->net));
+    t->graph = graph_of(tp, &t->net);
+    t->program = compile(t->graph, TP_ENGINE_C);
+    t->tiles = compile(t->graph, TP_ENGINE_TILES);
 }
 
 /* The first layer's weights after some steps from the same seed. */
@@ -184,12 +208,14 @@ static void train(const bench *b, void (*step)(void *, int64_t), float w[150])
 
 static void check_bits(const bench *b)
 {
-    float w[3][150];
+    float w[4][150];
     train(b, step_eagerly, w[0]);
     train(b, step_compiled, w[1]);
     train(b, step_captured, w[2]);
-    if (memcmp(w[0], w[1], sizeof w[0]) != 0 || memcmp(w[0], w[2], sizeof w[0]) != 0)
-        tp_fail(b->tp, TP_E_BUG, "LeNet's steps have different bits");
+    train(b, step_by_tiles, w[3]);
+    for (int i = 1; i < 4; i++)
+        if (memcmp(w[0], w[i], sizeof w[0]) != 0)
+            tp_fail(b->tp, TP_E_BUG, "LeNet's steps have different bits");
 }
 
 /* ---- compiling: a context each time, so that nothing but the cache is left of the last one --- */
@@ -204,7 +230,7 @@ static void compile_once(const compiling *c, const char *dir, bool cached)
 {
     tp_ctx *tp = tp_open(&(tp_options){.cache_dir = dir});
     const lenet net = lenet_new(tp);
-    const tp_program *p = compile(graph_of(tp, &net));
+    const tp_program *p = compile(graph_of(tp, &net), TP_ENGINE_C);
     if (!p)
         tp_fail(c->b->tp, tp_error(tp), tp_error_message(tp));
     else if (tp_program_stats_of(p).from_cache != cached)
@@ -233,12 +259,13 @@ static void compile_cached(void *arg, int64_t n)
 void bench_add_lenet(bench *b)
 {
     static const char *const names[] = {
-        "LeNet step at 32, eager",     "LeNet step at 32, compiled",
-        "LeNet step at 32, captured",  "LeNet, first captured call",
-        "LeNet, second captured call", "LeNet, compiling, from the cache",
-        "LeNet, compiling, cold"};
+        "LeNet step at 32, eager",       "LeNet step at 32, compiled",
+        "LeNet step at 32, captured",    "LeNet, first captured call",
+        "LeNet, second captured call",   "LeNet, compiling, from the cache",
+        "LeNet, compiling, cold",        "LeNet step at 32, by tiles",
+        "LeNet step at 32, first result"};
     bool any = false;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         any |= bench_wants(b, names[i]);
     if (!any)
         return;
@@ -267,6 +294,10 @@ void bench_add_lenet(bench *b)
     f.name = names[1], f.run = step_compiled;
     bench_add(b, f);
     f.name = names[2], f.run = step_captured;
+    bench_add(b, f);
+    f.name = names[7], f.run = step_by_tiles;
+    bench_add(b, f);
+    f.name = names[8], f.run = first_result;
     bench_add(b, f);
 
     f = (figure){.unit = "ms", .arg = t, .scale = 1e3};

@@ -12,7 +12,8 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
 set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
 list(FILTER tapir_small_sources INCLUDE REGEX
   "/src/(ir|codegen|graph|opt|nn|onnx)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|sort|join|elem_ref|random|conv|composite|sizes|window|assign|call|matmul|move|reduction|select|trap)\\.c$")
-list(FILTER tapir_small_sources EXCLUDE REGEX "/ir/graph\\.c$") # the walk of every backward sweep
+list(FILTER tapir_small_sources EXCLUDE REGEX
+  "/ir/graph\\.c$|/graph/(tile_run|tile_block|exec_tiles)\\.c$") # every backward sweep, every run by tiles
 list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
 list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
 

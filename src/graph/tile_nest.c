@@ -19,6 +19,9 @@
 enum {
     TILE = 2048,      /* elements of a tile, when nothing asks for more */
     LONG_ROW = 512,   /* rows from this length on are tiles of their own */
+    COLUMNS = 1024,   /* and this many columns */
+    BLOCK = 4096,     /* rows of columns that are added up before they are folded */
+    PARTS = 8192,     /* and this many elements of a part of them, */
     FEW_COLUMNS = 64, /* columns of a tile at least */
     MAX_ALIGN = 64
 };
@@ -197,6 +200,43 @@ static void choose_chunk(builder *b, int64_t per_step, int64_t tile, int innermo
     n->chunk = n->chunk > n->n_chunk ? n->n_chunk : n->chunk;
 }
 
+/* Rows of columns are computed some at a time, when all can be added to what there is. */
+static bool choose_parts(builder *b)
+{
+    tpi_nest *n = b->n;
+    bool adds = n->per_full > 0 && b->rank > b->kept &&
+                (n->per_full <= BLOCK || b->rank == b->kept + 1);
+    for (int i = 0; i < b->k->n_nodes && adds; i++) {
+        const tp_tensor *t = value_at(b, i)->node;
+        adds = t->op->kind != TPI_REDUCE || t->dtype >= TP_F32;
+    }
+    if (!adds)
+        return false;
+    n->n_part = b->size[b->kept];
+    n->per_part = n->per_full / n->n_part;
+    choose_chunk(b, n->per_part, n->per_part == 1 ? COLUMNS : PARTS, 0);
+    const int64_t row = n->chunk * n->per_chunk * n->per_part;
+    while (n->part * 2 * row <= PARTS && n->part < n->n_part && n->part < BLOCK)
+        n->part *= 2;
+    n->part = n->part < n->n_part ? n->part : n->n_part;
+    n->folds = n->per_full > BLOCK;
+    return true;
+}
+
+static void choose_columns(builder *b)
+{
+    tpi_nest *n = b->n;
+    const int64_t few = n->per_full * FEW_COLUMNS;
+    n->columns = true;
+    if (!choose_parts(b))
+        choose_chunk(b, n->per_full, few > PARTS ? few : PARTS, 0);
+    add_axes(b, &n->box[1], b->kept, b->rank);
+    if (n->n_part > n->part) {
+        n->box[1].parted = 0;
+        n->box[1].n[0] = n->part;
+    }
+}
+
 static void choose_tile(builder *b)
 {
     tpi_nest *n = b->n;
@@ -206,20 +246,20 @@ static void choose_tile(builder *b)
         n->empty |= a < b->kept && b->size[a] == 0;
         n->per_full *= a < b->kept ? 1 : b->size[a];
     }
-    n->box[0].chunked = n->box[1].chunked = -1;
+    for (int i = 0; i < 2; i++)
+        n->box[i].chunked = n->box[i].parted = -1;
+    n->n_part = n->part = 1;
+    n->per_part = n->per_full;
     if (n->empty)
         return;
     const bool rows = k->reduced || k->n_reductions;
-    n->columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
-    if (n->columns) {
-        const int64_t most = TILE * 4;
-        choose_chunk(b, n->per_full,
-                     n->per_full * FEW_COLUMNS > most ? n->per_full * FEW_COLUMNS : most, 0);
-        add_axes(b, &n->box[1], b->kept, b->rank);
+    const int64_t row = b->rank > 0 ? b->size[b->rank - 1] : 1;
+    if (k->has_reduced && k->reduced && !tpi_reduces_last(k)) {
+        choose_columns(b);
     } else if (rows) {
         choose_chunk(b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, b->kept - 1);
     } else {
-        choose_chunk(b, 1, TILE, 0);
+        choose_chunk(b, 1, row >= LONG_ROW && row < TILE ? row : TILE, 0);
     }
     const int first = b->chunk_axis < 0 ? 0 : b->chunk_axis;
     add_axes(b, &n->box[0], first, b->kept);
@@ -266,8 +306,9 @@ static int memory_slot(builder *b, const tpi_value *root, int64_t offset, const 
         s.step[a] = stride[a] * size;
         moves |= s.step[a] != 0;
     }
-    s.chunk = b->chunk_axis < 0 ? 0 : stride[b->chunk_axis] * size;
-    if (moves || s.chunk != 0)
+    s.chunk = b->n->n_chunk > b->n->chunk ? stride[b->chunk_axis] * size : 0;
+    s.part = b->n->n_part > b->n->part ? stride[b->kept] * size : 0;
+    if (moves || s.chunk != 0 || s.part != 0)
         b->n->moving[b->n->n_moving++] = b->n->n_slots;
     return new_slot(b, s);
 }
@@ -283,15 +324,17 @@ static bool stands_still(const builder *b, int slot)
 static size_t scratch_bytes(const builder *b, bool wide, size_t size)
 {
     const tpi_nest *n = b->n;
-    const int64_t count = n->chunk * n->per_chunk * (wide ? n->per_full : 1);
+    const int64_t count = n->chunk * n->per_chunk * (wide ? n->part * n->per_part : 1);
     return ((size_t)count * size + MAX_ALIGN - 1) / MAX_ALIGN * MAX_ALIGN;
 }
 
-/* `fresh`: for what is done once, so that nothing else is ever there. */
+/* `fresh`: for what is done once, so that nothing else is ever there. So are row values beside parts,
+ * which are done before them or after them, whatever the order here. */
 static int take_scratch(builder *b, bool fresh, bool wide, size_t size)
 {
     const size_t bytes = scratch_bytes(b, wide, size);
-    for (int i = b->n_free - 1; i >= 0 && !fresh; i--)
+    const bool apart = fresh || (!wide && b->n->columns);
+    for (int i = b->n_free - 1; i >= 0 && !apart; i--)
         if (b->free_bytes[i] == bytes) {
             const int slot = b->free[i];
             b->n_free--;
@@ -306,21 +349,27 @@ static int take_scratch(builder *b, bool fresh, bool wide, size_t size)
 
 static void free_scratch(builder *b, int slot, bool wide, size_t size)
 {
+    if (!wide && b->n->columns)
+        return;
     b->free[b->n_free] = slot;
     b->free_bytes[b->n_free++] = scratch_bytes(b, wide, size);
 }
 
-/* Those that are done once come first, and nothing that they read is computed. */
-static tpi_tile_op *add_op(builder *b, bool once)
+/* The next instruction of a phase. */
+static tpi_tile_op *add_op(builder *b, tpi_tile_phase phase)
 {
     tpi_nest *n = b->n;
-    if (once) {
-        memmove(n->ops + n->n_once + 1, n->ops + n->n_once,
-                (size_t)(n->n_ops - n->n_once) * sizeof *n->ops);
-        n->n_ops++;
-        return &n->ops[n->n_once++];
-    }
-    return &n->ops[n->n_ops++];
+    const int at = n->end[phase], end = n->end[TPI_TILE_PHASES - 1];
+    memmove(n->ops + at + 1, n->ops + at, (size_t)(end - at) * sizeof *n->ops);
+    for (int i = (int)phase; i < TPI_TILE_PHASES; i++)
+        n->end[i]++;
+    return &n->ops[at];
+}
+
+/* When a value is computed. */
+static tpi_tile_phase phase_of(const builder *b, bool wide)
+{
+    return b->n->columns && !wide ? TPI_TILE_AFTER : TPI_TILE_PART;
 }
 
 /* ---- operands ---------------------------------------------------------------------------------------------- */
@@ -361,7 +410,7 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
         step *= box->n[i];
     }
     if (wide && b->n->columns && b->n->chunk < b->n->n_chunk) /* the last one is narrower */
-        *flat &= b->n->per_full == 1;
+        *flat &= b->n->part * b->n->per_part == 1;
 }
 
 static int add_box(builder *b, bool wide, const int64_t *stride)
@@ -397,12 +446,13 @@ static operand load(builder *b, int number)
     const int from = r->slot;
     const bool once = stands_still(b, from);
     r->slot = take_scratch(b, once, r->wide, size);
-    *add_op(b, once) = (tpi_tile_op){.kind = TPI_TILE_GATHER,
-                                     .wide = r->wide,
-                                     .size = (uint8_t)size,
-                                     .y = r->slot,
-                                     .a = from,
-                                     .box = add_box(b, r->wide, r->stride)};
+    *add_op(b, once ? TPI_TILE_ONCE : phase_of(b, r->wide)) =
+        (tpi_tile_op){.kind = TPI_TILE_GATHER,
+                      .wide = r->wide,
+                      .size = (uint8_t)size,
+                      .y = r->slot,
+                      .a = from,
+                      .box = add_box(b, r->wide, r->stride)};
     return (operand){r->slot, false, false};
 }
 
@@ -415,7 +465,7 @@ static operand spread(builder *b, int at)
         return (operand){h->slot, b->n->per_full != 1, false};
     if (!h->spread) {
         h->spread = take_scratch(b, false, true, size_of(t));
-        *add_op(b, false) = (tpi_tile_op){
+        *add_op(b, TPI_TILE_PART) = (tpi_tile_op){
             .kind = TPI_TILE_SPREAD, .size = (uint8_t)size_of(t), .y = h->spread, .a = h->slot};
     }
     return (operand){h->spread, false, false};
@@ -440,7 +490,7 @@ static operand filled(builder *b, operand x, bool wide, size_t size)
     const bool fixed =
         b->n->slots[x.slot].buffer != TPI_TILE_SCRATCH && stands_still(b, x.slot);
     const operand y = {take_scratch(b, fixed, wide, size), false, !fixed};
-    *add_op(b, fixed) = (tpi_tile_op){
+    *add_op(b, fixed ? TPI_TILE_ONCE : phase_of(b, wide)) = (tpi_tile_op){
         .kind = TPI_TILE_FILL, .wide = wide, .size = (uint8_t)size, .y = y.slot, .a = x.slot};
     return y;
 }
@@ -498,12 +548,12 @@ static void store_late(builder *b, int i, int from)
 {
     const tpi_value *v = value_at(b, i);
     const int to = memory_slot(b, v, 0, b->out_stride);
-    *add_op(b, false) = (tpi_tile_op){.kind = TPI_TILE_SCATTER,
-                                      .wide = !v->row,
-                                      .size = (uint8_t)size_of(v->node),
-                                      .y = to,
-                                      .a = from,
-                                      .box = add_box(b, !v->row, b->out_stride)};
+    *add_op(b, phase_of(b, !v->row)) = (tpi_tile_op){.kind = TPI_TILE_SCATTER,
+                                                     .wide = !v->row,
+                                                     .size = (uint8_t)size_of(v->node),
+                                                     .y = to,
+                                                     .a = from,
+                                                     .box = add_box(b, !v->row, b->out_stride)};
 }
 
 /* A row kernel takes one number at most, and only as its first or second operand. */
@@ -541,7 +591,7 @@ static void put_element(builder *b, int i, int first)
     }
     op.a = x[0].slot, op.b = x[1].slot, op.c = x[2].slot;
     op.y = b->held[i].slot = result_slot(b, i, &late);
-    *add_op(b, false) = op;
+    *add_op(b, phase_of(b, op.wide)) = op;
     for (int o = 0; o < t->n_in; o++)
         if (x[o].owned)
             free_scratch(b, x[o].slot, op.wide, size_of(t->in[o]));
@@ -585,43 +635,94 @@ static int count_slot(builder *b, tp_dtype t)
     return fixed_slot(b, number);
 }
 
-static void put_reduction(builder *b, int i, int first)
+/* y = what no row at all gives. */
+static void put_empty(builder *b, tpi_tile_phase phase, const tpi_reducers *by, int y)
+{
+    *add_op(b, phase) =
+        (tpi_tile_op){.kind = TPI_TILE_REDUCE, .reduce = by->columns, .y = y, .a = y};
+}
+
+/* Adds up, part by part; returns where the sums are. */
+static int put_parts(builder *b, const tpi_reducers *by, tpi_tile_op op, size_t size)
+{
+    const int sum = take_scratch(b, true, false, size);
+    put_empty(b, TPI_TILE_BEFORE, by, sum);
+    op.reduce = by->more;
+    op.rows = TPI_TILE_PART_ROWS;
+    op.y = sum;
+    *add_op(b, TPI_TILE_PART) = op;
+    if (!b->n->folds)
+        return sum;
+    const int total = take_scratch(b, true, false, size);
+    put_empty(b, TPI_TILE_BEFORE, by, total);
+    *add_op(b, TPI_TILE_FOLD) = (tpi_tile_op){.kind = TPI_TILE_REDUCE,
+                                              .reduce = by->more,
+                                              .rows = 1,
+                                              .stride = TPI_TILE_COMPACT,
+                                              .y = total,
+                                              .a = sum};
+    put_empty(b, TPI_TILE_FOLD, by, sum);
+    return total;
+}
+
+/* The plain reduction into `y`, or (y < 0, or it adds up) into scratch memory; returns where. */
+static int put_plain(builder *b, int i, int first, int y)
 {
     const tpi_value *v = value_at(b, i);
     const tp_tensor *t = v->node;
-    const tp_dtype type = (tp_dtype)t->dtype;
-    const tpi_reducers by = tpi_reducers_of(b->p->ctx, tpi_reduction_code(t->op), type);
-    tpi_tile_op op = {.kind = TPI_TILE_REDUCE, .reduce = b->n->columns ? by.columns : by.rows};
+    const size_t size = size_of(t);
+    const tpi_reducers by =
+        tpi_reducers_of(b->p->ctx, tpi_reduction_code(t->op), (tp_dtype)t->dtype);
+    tpi_tile_op op = {.kind = TPI_TILE_REDUCE,
+                      .reduce = b->n->columns ? by.columns : by.rows,
+                      .rows = TPI_TILE_ALL_ROWS};
     operand x = {0};
-    bool late;
-    if (reads_in_place(b, &b->reads[first], &op.stride)) {
+    const bool in_place = reads_in_place(b, &b->reads[first], &op.stride);
+    if (in_place) {
         x.slot = memory_slot(b, b->reads[first].root, b->reads[first].offset,
                              b->reads[first].stride);
     } else {
         x = take_operand(b, v, 0, first);
         if (x.scalar)
-            x = filled(b, x, true, size_of(t));
+            x = filled(b, x, true, size);
         op.stride = TPI_TILE_COMPACT;
     }
-    const bool mean = t->op == &tpi_op_mean;
-    const int sum = mean ? take_scratch(b, false, false, size_of(t)) : -1;
     op.a = x.slot;
-    b->held[i].slot = result_slot(b, i, &late);
-    op.y = mean ? sum : b->held[i].slot;
-    *add_op(b, false) = op;
-    if (mean) {
-        const tpi_row *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
-        *add_op(b, false) = (tpi_tile_op){.kind = TPI_TILE_ROW,
-                                          .row = row[TPI_ROW_B_SCALAR],
-                                          .y = b->held[i].slot,
-                                          .a = sum,
-                                          .b = count_slot(b, type)};
-        free_scratch(b, sum, false, size_of(t));
+    if (!in_place && b->n->n_part > b->n->part) {
+        y = put_parts(b, &by, op, size);
+    } else {
+        op.y = y = y < 0 ? take_scratch(b, false, false, size) : y;
+        *add_op(b, b->n->columns && in_place ? TPI_TILE_BEFORE : TPI_TILE_PART) = op;
     }
     if (x.owned)
-        free_scratch(b, x.slot, true, size_of(t));
+        free_scratch(b, x.slot, true, size);
+    return y;
+}
+
+static void put_reduction(builder *b, int i, int first)
+{
+    const tpi_value *v = value_at(b, i);
+    const tp_dtype type = (tp_dtype)v->node->dtype;
+    const bool mean = v->node->op == &tpi_op_mean;
+    bool late = b->k->nodes[i] == b->k->root;
+    int y = -1;
+    if (mean || b->n->n_part == b->n->part) /* else it adds up in scratch memory */
+        y = result_slot(b, i, &late);
+    const int sum = put_plain(b, i, first, mean ? -1 : y);
+    if (mean) {
+        const tpi_row *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
+        *add_op(b, phase_of(b, false)) = (tpi_tile_op){.kind = TPI_TILE_ROW,
+                                                       .row = row[TPI_ROW_B_SCALAR],
+                                                       .y = y,
+                                                       .a = sum,
+                                                       .b = count_slot(b, type)};
+        free_scratch(b, sum, false, size_of(v->node));
+    } else {
+        y = sum;
+    }
+    b->held[i].slot = y;
     if (late)
-        store_late(b, i, b->held[i].slot);
+        store_late(b, i, y);
 }
 
 static void put_nodes(builder *b)
@@ -643,15 +744,16 @@ static void put_nodes(builder *b)
 
 static size_t slots_of(const tpi_kernel *k)
 {
-    return 3 + 5 * (size_t)k->n_nodes + 3 * (size_t)k->n_operands;
+    return 3 + 5 * (size_t)k->n_nodes + 3 * (size_t)k->n_operands + 2 * (size_t)k->n_reductions;
 }
 
 /* At most so many of each, so that one block of memory does. */
 static tpi_nest *nest_alloc(tpi_mem *m, const tpi_kernel *k)
 {
     const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
-    const size_t slots = slots_of(k), ops = 2 + 3 * nodes + 2 * operands, boxes = 1 + operands,
-                 numbers = nodes + operands;
+    const size_t slots = slots_of(k),
+                 ops = 2 + 3 * nodes + 2 * operands + 5 * (size_t)k->n_reductions,
+                 boxes = 1 + operands, numbers = nodes + operands;
     const size_t bytes = sizeof(tpi_nest) + slots * (sizeof(tpi_tile_slot) + sizeof(int)) +
                          ops * sizeof(tpi_tile_op) + boxes * sizeof(int64_t[TP_MAX_RANK]) +
                          numbers * sizeof(int64_t);

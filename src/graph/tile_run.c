@@ -6,12 +6,14 @@
 
 /* ---- moves ------------------------------------------------------------------------------------------- */
 
-#define FILL(type)                                                                             \
+/* Memory of tensors is aligned for its type. */
+#define FILL(bits)                                                                             \
     {                                                                                          \
-        type x;                                                                                \
-        memcpy(&x, from, sizeof x);                                                            \
+        typedef uint##bits##_t __attribute__((may_alias)) word;                                \
+        word *y = (void *)to;                                                                  \
+        const word x = *(const word *)(const void *)from;                                      \
         for (int64_t i = 0; i < n; i++)                                                        \
-            memcpy(to + i * (int64_t)sizeof x, &x, sizeof x);                                  \
+            y[i] = x;                                                                          \
         break;                                                                                 \
     }
 
@@ -22,11 +24,11 @@ static void fill(size_t size, int64_t n, char *to, const char *from)
         memset(to, *from, (size_t)n);
         break;
     case 2:
-        FILL(uint16_t)
+        FILL(16)
     case 4:
-        FILL(uint32_t)
+        FILL(32)
     default:
-        FILL(uint64_t)
+        FILL(64)
     }
 }
 
@@ -81,12 +83,31 @@ static void each(const tpi_tile_op *op, int64_t n, char *y, const char *a, const
     }
 }
 
-static void run_op(tpi_nest *n, const tpi_tile_op *op, int64_t rows, int64_t full)
+/* How much of the chunked axis, and of the one in parts, there is now. */
+typedef struct extent {
+    int64_t chunk, part;
+} extent;
+
+static void reduce(const tpi_nest *n, const tpi_tile_op *op, int64_t cells, int64_t per,
+                   char *y, const char *a)
+{
+    const bool compact = op->stride == TPI_TILE_COMPACT;
+    const int64_t rows = op->rows == TPI_TILE_ALL_ROWS    ? n->per_full
+                         : op->rows == TPI_TILE_PART_ROWS ? per
+                                                          : op->rows;
+    if (n->columns)
+        op->reduce(rows, cells, a, compact ? cells : op->stride, y);
+    else
+        op->reduce(cells, n->per_full, a, compact ? n->per_full : op->stride, y);
+}
+
+/* `cells`: elements of a row value; `per`: full ones for each. */
+static void run_op(const tpi_nest *n, const tpi_tile_op *op, int64_t cells, int64_t per)
 {
     const tpi_tile_slot *s = n->slots;
     char *y = s[op->y].at;
     const char *a = s[op->a].at;
-    const int64_t count = op->wide ? full : rows;
+    const int64_t count = op->wide ? cells * per : cells;
     switch (op->kind) {
     case TPI_TILE_ROW:
         op->row(count, y, a, s[op->b].at, s[op->c].at);
@@ -98,8 +119,8 @@ static void run_op(tpi_nest *n, const tpi_tile_op *op, int64_t rows, int64_t ful
         fill(op->size, count, y, a);
         break;
     case TPI_TILE_SPREAD:
-        for (int64_t i = 0; i < rows; i++, a += op->size, y += (int64_t)op->size * n->per_full)
-            fill(op->size, n->per_full, y, a);
+        for (int64_t i = 0; i < cells; i++, a += op->size, y += (int64_t)op->size * per)
+            fill(op->size, per, y, a);
         break;
     case TPI_TILE_GATHER:
         gather(op->size, &n->box[op->wide], n->boxes[op->box], y, a);
@@ -108,35 +129,60 @@ static void run_op(tpi_nest *n, const tpi_tile_op *op, int64_t rows, int64_t ful
         scatter(op->size, &n->box[op->wide], n->boxes[op->box], y, a);
         break;
     case TPI_TILE_REDUCE:
-        if (n->columns)
-            op->reduce(n->per_full, rows, a, op->stride == TPI_TILE_COMPACT ? rows : op->stride,
-                       y);
-        else
-            op->reduce(rows, n->per_full, a,
-                       op->stride == TPI_TILE_COMPACT ? n->per_full : op->stride, y);
+        reduce(n, op, cells, per, y, a);
         break;
     }
 }
 
-static void run_tile(tpi_nest *n, int64_t chunk, int first, int end)
+static void run_phase(tpi_nest *n, tpi_tile_phase phase, extent e)
 {
-    const int64_t rows = chunk * n->per_chunk, full = rows * n->per_full;
-    for (int i = 0; i < 2; i++)
+    const int64_t cells = e.chunk * n->per_chunk, per = e.part * n->per_part;
+    for (int i = 0; i < 2; i++) {
         if (n->box[i].chunked >= 0)
-            n->box[i].n[n->box[i].chunked] = chunk;
-    for (int i = first; i < end; i++)
-        run_op(n, &n->ops[i], rows, full);
+            n->box[i].n[n->box[i].chunked] = e.chunk;
+        if (n->box[i].parted >= 0)
+            n->box[i].n[n->box[i].parted] = e.part;
+    }
+    for (int i = phase ? n->end[phase - 1] : 0; i < n->end[phase]; i++)
+        run_op(n, &n->ops[i], cells, per);
+}
+
+static void move_to(tpi_nest *n, int64_t chunk, int64_t part)
+{
+    for (int k = 0; k < n->n_moving; k++) {
+        tpi_tile_slot *s = &n->slots[n->moving[k]];
+        s->at = s->line + chunk * s->chunk + part * s->part;
+    }
+}
+
+/* One tile, part by part: most have one. */
+static void run_parts(tpi_nest *n, int64_t at, extent e)
+{
+    enum { BLOCK = 4096 };
+    int64_t rows = 0;
+    for (int64_t i = 0; i < n->n_part && n->end[TPI_TILE_PART] > n->end[TPI_TILE_BEFORE];
+         i += n->part) {
+        e.part = n->n_part - i < n->part ? n->n_part - i : n->part;
+        if (i > 0)
+            move_to(n, at, i);
+        run_phase(n, TPI_TILE_PART, e);
+        rows += e.part;
+        if (n->folds && (rows == BLOCK || i + e.part == n->n_part)) {
+            run_phase(n, TPI_TILE_FOLD, e);
+            rows = 0;
+        }
+    }
+    run_phase(n, TPI_TILE_AFTER, e);
 }
 
 /* All tiles at one step of the outer axes. */
 static void run_line(tpi_nest *n)
 {
     for (int64_t i = 0; i < n->n_chunk; i += n->chunk) {
-        for (int k = 0; k < n->n_moving; k++) {
-            tpi_tile_slot *s = &n->slots[n->moving[k]];
-            s->at = s->line + i * s->chunk;
-        }
-        run_tile(n, n->n_chunk - i < n->chunk ? n->n_chunk - i : n->chunk, n->n_once, n->n_ops);
+        const extent e = {n->n_chunk - i < n->chunk ? n->n_chunk - i : n->chunk, n->part};
+        move_to(n, i, 0);
+        run_phase(n, TPI_TILE_BEFORE, e);
+        run_parts(n, i, e);
     }
 }
 
@@ -165,7 +211,7 @@ void tpi_nest_run(tpi_nest *n, void *const *buffers, char *scratch)
         s->line = s->at =
             s->buffer == TPI_TILE_FIXED ? (char *)(intptr_t)s->fixed : base + s->offset;
     }
-    run_tile(n, n->chunk, 0, n->n_once);
+    run_phase(n, TPI_TILE_ONCE, (extent){n->chunk, n->part});
     do
         run_line(n);
     while (step_outer(n, at));

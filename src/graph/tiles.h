@@ -20,9 +20,11 @@ typedef struct tpi_tile_slot {
     int64_t offset; /* bytes from its beginning */
     const void *fixed;
     int64_t step[TP_MAX_RANK]; /* bytes per step of the outer axes */
-    int64_t chunk;             /* bytes per step of the chunked axis */
+    int64_t chunk, part;       /* bytes per step of the chunked axis; of the one in parts */
     char *line, *at;           /* while it runs: at this step of the outer axes; of this tile */
 } tpi_tile_slot;
+
+enum { TPI_TILE_ALL_ROWS = -1, TPI_TILE_PART_ROWS = -2 };
 
 typedef enum tpi_tile_kind {
     TPI_TILE_ROW,     /* y = row(a, b, c) */
@@ -34,6 +36,17 @@ typedef enum tpi_tile_kind {
     TPI_TILE_REDUCE   /* y = the reductions of a's rows or columns */
 } tpi_tile_kind;
 
+/* When an instruction is done. Columns with a prologue are computed part by part, some rows at a time,
+ * and added up; every 4096 rows what has been added up is folded into the results. */
+typedef enum tpi_tile_phase {
+    TPI_TILE_ONCE,   /* per run */
+    TPI_TILE_BEFORE, /* the parts of a tile */
+    TPI_TILE_PART,   /* all, when there are no parts */
+    TPI_TILE_FOLD,
+    TPI_TILE_AFTER,
+    TPI_TILE_PHASES
+} tpi_tile_phase;
+
 typedef struct tpi_tile_op {
     tpi_tile_kind kind;
     bool wide;        /* on full values; else on row values */
@@ -42,6 +55,7 @@ typedef struct tpi_tile_op {
     int y, a, b, c;   /* slots */
     int box;          /* GATHER, SCATTER: number of the strides of its axes */
     int64_t stride;   /* REDUCE: elements between rows of a */
+    int64_t rows;     /* REDUCE of columns: how many rows, or one of the below */
     union {
         tpi_row row;
         tpi_scalar scalar;
@@ -51,7 +65,7 @@ typedef struct tpi_tile_op {
 
 /* The axes of a tile; those of a row value are the last of a column's, or the first of a row's. */
 typedef struct tpi_tile_box {
-    int rank, chunked; /* which of the axes is the chunked one; -1 */
+    int rank, chunked, parted; /* which of the axes is the chunked one, or in parts; -1 */
     int64_t n[TP_MAX_RANK];
 } tpi_tile_box;
 
@@ -61,11 +75,14 @@ typedef struct tpi_nest {
     int64_t outer[TP_MAX_RANK];
     int64_t n_chunk, chunk;      /* size of the chunked axis, and how much of it a tile takes */
     int64_t per_chunk, per_full; /* row elements per step of it; full ones per row element */
-    tpi_tile_box box[2];         /* of row values, of full ones */
-    int n_slots, n_moving, n_ops, n_once, n_boxes;
+    int64_t n_part, part; /* size of the outermost reduced axis, what a part takes of it; */
+    int64_t per_part;     /* full elements per step of it and row element */
+    bool folds;           /* there are more than 4096 rows */
+    tpi_tile_box box[2];  /* of row values, of full ones */
+    int n_slots, n_moving, n_boxes, end[TPI_TILE_PHASES];
     tpi_tile_slot *slots; /* the first one stands for no operand */
     int *moving;          /* slots that are elsewhere in every tile */
-    tpi_tile_op *ops;     /* those that are done once per run come first */
+    tpi_tile_op *ops;     /* phase by phase */
     int64_t (*boxes)[TP_MAX_RANK];
     int64_t *numbers; /* literals that no constant holds */
     int n_numbers;

@@ -16,6 +16,7 @@ extern const tpi_row TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEM
 /* reduce_rows.c */
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2];
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2];
+extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_more)[TPI_N_REDUCES][2];
 #define TPI_ISA_REDUCE(op, t)                                                                  \
     tpk_##t TPI_ISA_NAME(tpi_isa_##op##_##t)(const tpk_##t *x, int64_t n);                     \
     tpk_##t TPI_ISA_NAME(tpi_isa_##op##_block_##t)(const tpk_##t *x, int64_t n, int lanes)

@@ -23,7 +23,8 @@ typedef void (*tpi_row)(int64_t n, void *y, const void *a, const void *b, const 
 enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
 
 /* Reductions of docs/numerics.md. rows: y[i] = reduction of the n contiguous elements at
- * x[i * stride]. columns: y[j] over the rows i of x[i * stride + j], j < n. */
+ * x[i * stride]. columns: y[j] over the rows i of x[i * stride + j], j < n. more: y[j] goes on with
+ * these rows, in their order. */
 typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
 enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
 
@@ -36,6 +37,7 @@ typedef struct tpi_kernels {
     const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
     const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
     const tpi_reduce (*reduce_columns)[2];
+    const tpi_reduce (*reduce_more)[2];
     const tpk_library *library; /* contractions, convolutions, single reductions */
     /* The called kernel of op random; f32, f64. */
     int64_t (*random[2])(const tpk_view *in, const tpk_view *out, const int64_t *attr);

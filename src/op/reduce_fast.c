@@ -55,9 +55,10 @@ tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype)
 {
     const int f = dtype == TP_F64;
     if (dtype < TP_F32)
-        return (tpi_reducers){int_rows[code][dtype], int_columns[code][dtype]};
+        return (tpi_reducers){int_rows[code][dtype], int_columns[code][dtype], NULL};
     return (tpi_reducers){ctx->kernels->reduce_rows[code][f],
-                          ctx->kernels->reduce_columns[code][f]};
+                          ctx->kernels->reduce_columns[code][f],
+                          ctx->kernels->reduce_more[code][f]};
 }
 
 int tpi_reduction_code(const tpi_op *op)

@@ -27,7 +27,7 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
 
 /* The kernels of a reduction (of a mean: of the sum) of elements of that type. */
 typedef struct tpi_reducers {
-    tpi_reduce rows, columns;
+    tpi_reduce rows, columns, more; /* more: floats only */
 } tpi_reducers;
 tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype);
 int tpi_reduction_code(const tpi_op *op); /* TPI_REDUCE_... */

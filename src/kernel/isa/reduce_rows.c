@@ -21,6 +21,10 @@
                                  void *y)                                                      \
     {                                                                                          \
         tpk_reduce_##op##_columns_##t(rows, n, x, stride, y);                                  \
+    }                                                                                          \
+    static void op##_more_##t(int64_t rows, int64_t n, const void *x, int64_t stride, void *y) \
+    {                                                                                          \
+        tpk_reduce_##op##_rows_##t(y, x, stride, rows, n);                                     \
     }
 REDUCE(sum, f32)
 REDUCE(prod, f32)
@@ -42,4 +46,10 @@ const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2] = {
     [TPI_REDUCE_PROD] = {prod_columns_f32, prod_columns_f64},
     [TPI_REDUCE_MAX] = {max_columns_f32,  max_columns_f64 },
     [TPI_REDUCE_MIN] = {min_columns_f32,  min_columns_f64 },
+};
+const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_more)[TPI_N_REDUCES][2] = {
+    [TPI_REDUCE_SUM] = {sum_more_f32,  sum_more_f64 },
+    [TPI_REDUCE_PROD] = {prod_more_f32, prod_more_f64},
+    [TPI_REDUCE_MAX] = {max_more_f32,  max_more_f64 },
+    [TPI_REDUCE_MIN] = {min_more_f32,  min_more_f64 },
 };

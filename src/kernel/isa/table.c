@@ -27,6 +27,7 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .cast = TPI_ISA_NAME(tpi_isa_casts),
     .reduce_rows = TPI_ISA_NAME(tpi_isa_reduce_rows),
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
+    .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
     .random = RANDOM,
 };
