@@ -1,5 +1,6 @@
 #include "codegen/render.h"
 
+#include "base/env.h"
 #include "ir/notation.h"
 #include "kernel/text.h"
 
@@ -84,6 +85,27 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
     }
 }
 
+/* A file name as a string of C: names come from files too. */
+static void put_string(tpi_str *s, const char *text)
+{
+    tpi_str_put(s, "\"");
+    for (const char *c = text; *c; c++)
+        if (*c > ' ' && *c < 127 && *c != '"' && *c != '\\')
+            tpi_str_add(s, c, 1);
+        else
+            tpi_str_printf(s, "\\%03o", (unsigned)(unsigned char)*c);
+    tpi_str_put(s, "\"");
+}
+
+void tpi_render_place(tpi_render *r, const tp_tensor *t)
+{
+    if (!r->lines || !t->file || t->line < 1)
+        return;
+    tpi_str_printf(&r->body, "#line %d ", t->line);
+    put_string(&r->body, t->file);
+    tpi_str_put(&r->body, "\n");
+}
+
 /* The function's number is known when the kernel's text is. */
 void tpi_render_head(tpi_render *r, int n)
 {
@@ -100,6 +122,7 @@ void tpi_render_head(tpi_render *r, int n)
         for (int i = 0; i < symbols; i++)
             tpi_str_printf(&r->body, "(void)s%d%s", i, i + 1 < symbols ? ", " : ";\n");
     }
+    tpi_render_place(r, r->plan->graph->nodes[r->plan->kernels[n].root]);
 }
 
 void tpi_render_memory(tpi_render *r, int root, bool write)
@@ -359,6 +382,8 @@ static void render_kernel(tpi_render *r, int i)
     else
         tpi_render_call(r, i);
     r->has_slots = false;
+    if (r->lines)
+        tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
     const int number = r->plan->first_kernel + i;
     tpi_alike_kernel(&r->alike, number, &r->body, r->comment.text, r->comment.len);
     if (r->scratch.len)
@@ -461,7 +486,8 @@ static void put_program(tpi_render *r, tpi_str *out)
 bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
 {
     tpi_mem *m = &p->graph->ctx->mem;
-    tpi_render r = {.plan = p, .whole = p, .alone = alone};
+    const bool lines = !alone && tpi_env(TPI_ENV_DEBUG_C);
+    tpi_render r = {.plan = p, .whole = p, .alone = alone, .lines = lines};
     bool ok = begin(&r, m);
     if (ok)
         tpi_render_plan(&r, p);

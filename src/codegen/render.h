@@ -40,6 +40,7 @@ typedef struct tpi_render {
     const tpi_plan *whole; /* the outermost */
     bool alone; /* for standalone.c: all that it calls is in the text, and all of it is static;
                    else the program calls the library's kernels */
+    bool lines;         /* for a debugger: text has the places it was made for */
     const char *params; /* of every kernel */
     const char *called; /* before the name of a kernel of src/kernel/library.h */
     tpi_alike alike;    /* the kernels */
@@ -122,6 +123,8 @@ void tpi_render_head(tpi_render *r, int n);
 void tpi_render_symbols(tpi_render *r);
 /* What a kernel that calls another one hands on behind the table's row. */
 const char *tpi_render_last_args(const tpi_render *r);
+/* What follows in r->body is for the line of this node: `#line`, if r->lines. At a line's start. */
+void tpi_render_place(tpi_render *r, const tp_tensor *t);
 /* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */
 void tpi_render_memory(tpi_render *r, int root, bool write);
 /* A one-element constant, or a size, as C. */

@@ -210,6 +210,7 @@ static void put_element(nest *n, int node)
 {
     const tpi_value *v = &n->plan->values[node];
     const tp_tensor *t = v->node;
+    tpi_render_place(n->r, t);
     line(n);
     PUT("const tpk_%s x%d = ", type_name(v), NAME(node));
     if (t->op == &tpi_op_cast)
@@ -260,6 +261,7 @@ static void put_mean(nest *n, const tpi_value *v, int name)
 
 static void put_store(nest *n)
 {
+    tpi_render_place(n->r, n->plan->values[n->k->root].node);
     line(n);
     PUT("v%d[0", NAME(n->k->root));
     put_position(n, n->out_stride, 0, n->rank);
@@ -448,6 +450,7 @@ static void put_whole_reductions(nest *n, int stage)
             continue;
         const tpi_value *v = value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
+        tpi_render_place(n->r, v->node);
         line(n);
         PUT("tpk_%s x%d = %sreduce_%s_%s(", type_name(v), name, called(n, v),
             reduce_name(v->node), type_name(v));

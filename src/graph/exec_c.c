@@ -1,4 +1,5 @@
 /* The C executor: the plan's program, rendered, compiled and called. */
+#include "base/env.h"
 #include "graph/tiles.h"
 #include "op/draw.h"
 
@@ -44,8 +45,11 @@ bool tpi_program_start_c(tp_program *p)
     if (!tpi_render_program(p->plan, false, &p->source))
         return false;
     p->source_text = p->source.text;
-    const tpi_build_spec spec = {
-        .n_sources = 1, .sources = &p->source_text, .entry = TPI_ENTRY_SYMBOL};
+    static const char *const for_debugger[] = {"-g", "-Og", NULL};
+    const tpi_build_spec spec = {.n_sources = 1,
+                                 .sources = &p->source_text,
+                                 .entry = TPI_ENTRY_SYMBOL,
+                                 .flags = tpi_env(TPI_ENV_DEBUG_C) ? for_debugger : NULL};
     p->build = tpi_build_start(p->ctx, &spec);
     if (!p->build)
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
