@@ -211,8 +211,8 @@ typedef struct {
     int64_t m, k, batch, images, chunk, source_image, copy_image;
     int64_t ds[5];
     int64_t at_ko, at_kw, at_a, at_copy, at_c, at_mm, size;
-    int direct, across, joined;
-    TPK_N(tpk_co) co; /* if across: convout.h; p and ko are set when it runs */
+    int way, direct, across, joined; /* way: that of the tpk_conv */
+    TPK_N(tpk_co) co;                /* if across: convout.h; p and ko are set when it runs */
 } TPK_N(tpk_cv);
 
 /* One tap on contiguous windows: a channel of the image is a row of B as it lies. */
@@ -269,6 +269,10 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
     const int near = v->m <= 32 || p->channels * p->plane * (int64_t)sizeof(TPK_E) <= 1 << 20;
     v->direct = direct_cost <= dense_cost && near && v->m * v->k <= 128 * 1024;
     v->across = TPK_N(tpk_cv_across)(v) < (v->direct ? direct_cost : dense_cost);
+    if (v->way != 0) {
+        v->direct = v->way == TPK_WAY_DIRECT;
+        v->across = v->way == TPK_WAY_ACROSS;
+    }
     v->direct = v->direct && !v->across;
     v->images = v->across   ? v->co.images
                 : v->direct ? tpk_i_min(v->batch, tpk_i_ceil(16, vectors))
@@ -529,6 +533,7 @@ TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
         .p = tpk_patch_of_x(c),
         .m = c->oc / c->groups,
         .batch = c->batch,
+        .way = c->way,
         .source_image = c->xs[0],
         .ds = {c->ys[0], c->ys[1], c->ys[2], c->ys[3], c->ys[4]}
     };
@@ -559,6 +564,14 @@ TPK_COLD size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
     }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
     return (size_t)(c.groups * TPK_N(tpk_cv_w_size)(&v));
+}
+
+/* The way that a packed w is laid out for. */
+TPK_COLD int TPK_N(tpk_conv_way)(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
+    return v.across ? TPK_WAY_ACROSS : v.direct ? TPK_WAY_DIRECT : TPK_WAY_DENSE;
 }
 
 /* ws: as for conv itself. */

@@ -34,6 +34,7 @@
     TPK_LIBRARY_CONV(conv_dx, t);                                                              \
     TPK_LIBRARY_CONV(conv_dw, t);                                                              \
     size_t (*conv_packed_w_size_##t)(const tpk_conv *c);                                       \
+    int (*conv_way_##t)(const tpk_conv *c);                                                    \
     void (*conv_pack_w_##t)(const tpk_conv *c, const tpk_##t *w, tpk_##t *packed, void *ws);   \
     void (*conv_packed_w_##t)(const tpk_conv *c, const tpk_##t *x, const tpk_##t *packed,      \
                               tpk_##t *y, void *ws)

@@ -176,6 +176,7 @@ typedef struct conv_cut {
     const tpi_team *team;
     const tpk_convolution *c;
     int64_t images, rows; /* parts */
+    int way;              /* of all of them, where the weights are packed; else 0 */
     size_t part_ws;
     char *ws;
 } conv_cut;
@@ -208,6 +209,7 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
     } else {
         const range b = cut(s->batch, cut_->images, 1, part / cut_->rows);
         const range h = cut(c.which ? s->in[0] : s->out[0], cut_->rows, 1, part % cut_->rows);
+        s->way = cut_->way;
         s->batch = b.n;
         x = b.at * s->xs[0];
         y = b.at * s->ys[0];
@@ -251,6 +253,7 @@ RUN_CONV(f64)
 
 static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
+    const tpk_library *l = t->kernels->library;
     const tpk_conv *s = &c->spec;
     conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1};
     const int64_t parts = tpi_team_parts(t, conv_work(s));
@@ -260,6 +263,8 @@ static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
         const int64_t rows = c->which ? s->in[0] : s->out[0], left = parts / r.images;
         r.rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
     }
+    if (c->which == 0 && c->packed_w && r.images * r.rows > 1)
+        r.way = (c->f64 ? l->conv_way_f64 : l->conv_way_f32)(s);
     return r;
 }
 

@@ -20,6 +20,8 @@ typedef struct tpk_conv {
     int64_t batch, groups, ic, oc;
     int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
     int64_t xs[5], ws[5], ys[5];
+    int way; /* of a part (some images, some rows) of a conv whose w was packed for all of it:
+                tpk_conv_way of the whole; 0: what is best for these sizes */
 } tpk_conv;
 
 /* A batch of products C = A B. Sizes and strides are in elements; columns of C are contiguous. */

@@ -47,6 +47,23 @@ static void print_spec(const tpk_conv *c)
     }
 }
 
+/* At once, or image by image with the weights that were packed for all. */
+static void run_packed(const tpk_conv *c, const TPK_E *x, const TPK_E *wp, TPK_E *y, void *ws)
+{
+    tpk_conv part = *c;
+    if (c->batch < 2 || test_int(0, 1)) {
+        TPK_N(tpk_conv_packed_w)(c, x, wp, y, ws);
+        return;
+    }
+    part.batch = 1;
+    part.way = TPK_N(tpk_conv_way)(c);
+    void *const own = test_workspace(TPK_N(tpk_conv_ws)(&part));
+    for (int64_t i = 0; i < c->batch; i++) {
+        TPK_N(tpk_conv_packed_w)(&part, x + i * c->xs[0], wp, y + i * c->ys[0], own);
+    }
+    free(own);
+}
+
 static int run_case(const tpk_conv *c, const int64_t sizes[3], int kind)
 {
     TPK_E *v[3], *got[3], *want[3]; /* x, w, y */
@@ -78,7 +95,7 @@ static int run_case(const tpk_conv *c, const int64_t sizes[3], int kind)
         } else if (op == 1) {
             TPK_E *const wp = test_workspace(TPK_N(tpk_conv_packed_w_size)(c));
             TPK_N(tpk_conv_pack_w)(c, v[1], wp, ws);
-            TPK_N(tpk_conv_packed_w)(c, v[0], wp, got[2], ws);
+            run_packed(c, v[0], wp, got[2], ws);
             bad |= test_overrun(wp, TPK_N(tpk_conv_packed_w_size)(c));
             free(wp);
         } else if (op == 2) {

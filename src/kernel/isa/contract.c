@@ -21,6 +21,7 @@
         .gemm_pack_b_##t = tpk_gemm_pack_b_##t, .gemm_packed_b_##t = tpk_gemm_packed_b_##t,    \
         CONV(conv, t), CONV(conv_dx, t), CONV(conv_dw, t),                                     \
         .conv_packed_w_size_##t = tpk_conv_packed_w_size_##t,                                  \
-        .conv_pack_w_##t = tpk_conv_pack_w_##t, .conv_packed_w_##t = tpk_conv_packed_w_##t
+        .conv_way_##t = tpk_conv_way_##t, .conv_pack_w_##t = tpk_conv_pack_w_##t,              \
+        .conv_packed_w_##t = tpk_conv_packed_w_##t
 
 const tpk_library TPI_ISA_NAME(tpi_isa_library) = {LIBRARY(f32), LIBRARY(f64)};
