@@ -7,7 +7,7 @@
 typedef struct settings {
     texts inputs, dims;
     int format, after;
-    bool kernels;
+    bool kernels, memory;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -47,6 +47,9 @@ static const option options[] = {
     CLI_SWITCH(kernels, "kernels",
                "text: the kernels of the compiled program and the plan\nof its memory, too; "
                "--after all is meant"),
+    CLI_SWITCH(memory, "memory",
+               "text: instead of the graph, what lies where in the\n"
+               "program's memory, and while which kernels run"),
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
                "the value of an input, for models that cannot be read\n"
                "without it: as tapir run takes it"),
@@ -270,19 +273,20 @@ static int show_text(const shown *w)
     const int status = put_facts(w, N_FACTS);
     if (status != CLI_GOOD)
         return status;
-    char *text = tp_graph_text(w->graph);
-    if (!text)
-        return cli_no_memory();
-    printf("\n%s", text);
-    tp_free(w->m->tp, text);
-    if (!w->s->kernels)
-        return CLI_GOOD;
-    text = tp_program_text(w->program);
-    if (!text)
-        return cli_refuse_error(w->m->path, w->m->tp);
-    printf("\n%s", text);
-    tp_free(w->m->tp, text);
-    return CLI_GOOD;
+    const bool kernels = w->s->kernels, memory = w->s->memory;
+    char *const all[] = {
+        kernels || !memory ? tp_graph_text(w->graph) : NULL,
+        kernels ? tp_program_text(w->program) : NULL,
+        memory ? tp_program_memory_text(w->program) : NULL,
+    };
+    const bool ok =
+        (all[0] || (memory && !kernels)) && (all[1] || !kernels) && (all[2] || !memory);
+    for (int i = 0; i < 3; i++) {
+        if (all[i] && ok)
+            printf("\n%s", all[i]);
+        tp_free(w->m->tp, all[i]);
+    }
+    return ok ? CLI_GOOD : cli_no_memory();
 }
 
 static int show_dot(const shown *w)
@@ -503,10 +507,11 @@ static int run(int argc, char **argv)
     int status;
     if (cli_parse(&cli_show, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
-        if (s.kernels && s.after == AFTER_IMPORT)
+        const bool planned = s.kernels || s.memory;
+        if (planned && s.after == AFTER_IMPORT)
             s.after = last_stage();
-        if (s.kernels && s.format != AS_TEXT) {
-            cli_refuse(NULL, "--kernels is for --format text");
+        if (planned && s.format != AS_TEXT) {
+            cli_refuse(NULL, "--%s is for --format text", s.kernels ? "kernels" : "memory");
         } else if (cli_dims(&s.dims, &d)) {
             model m;
             const shown file = {.s = &s, .m = &m};

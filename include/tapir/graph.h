@@ -155,6 +155,12 @@ TP_API const tp_graph *tp_program_graph(const tp_program *p);
  * text of the program's graph; ! marks a reduced axis), what it writes and reads; then its
  * buffers: where each lies, and between which kernels. NULL when out of memory; tp_free frees. */
 TP_API char *tp_program_text(tp_program *p);
+/* The memory between the kernels: a line per buffer of the arena with its bytes, its place and the
+ * kernels in which it is in use (a mark for each; for some, where there are many), bodies of blocks
+ * below; then what the arena takes. Sizes that are symbols give formulas, and when a run has told
+ * them, numbers too: a loop of run-time length has room for the turns it took, or more. NULL when
+ * out of memory; tp_free frees. */
+TP_API char *tp_program_memory_text(tp_program *p);
 
 /* ---- C files ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,6 @@
 /* Looking at a program: its graph after the passes, its kernels, and where its values live. */
+#include "graph/inspect.h"
+
 #include "graph/work.h"
 #include "ir/notation.h"
 
@@ -25,12 +27,6 @@ const tp_graph *tp_program_graph(const tp_program *p)
 }
 
 /* ---- kernels and memory ---------------------------------------------------------------------- */
-
-static void put_node_type(tpi_str *s, const tpi_plan *plan, const tp_tensor *t)
-{
-    tpi_str_put(s, " : ");
-    tpi_put_type(s, plan->graph->dims, (tp_dtype)t->dtype, t->rank, t->shape);
-}
 
 /* The buffer of each operand that is memory, once. */
 static void put_reads(tpi_str *s, const tpi_plan *plan, int kernel, const int *nodes, int n)
@@ -96,40 +92,52 @@ static const char *place_name(const tpi_buffer *b, const tp_tensor *source)
                                           : "constant";
 }
 
+void tpi_put_owner(tpi_str *s, int body, const tpi_buffer *b)
+{
+    if (b->section) {
+        tpi_str_put(s, " of the bodies of ");
+        tpi_put_number(s, body, b->section->node->index);
+    } else if (b->node < 0) {
+        tpi_str_put(s, " spare");
+    } else if (b->place != TPI_AT_SOURCE) {
+        tpi_str_put(s, " ");
+        tpi_put_number(s, body, b->node);
+    }
+}
+
+void tpi_put_like(tpi_str *s, const tpi_plan *plan, const tpi_buffer *b)
+{
+    const tp_tensor *t = b->like, *source = t ? tpi_source_of(t) : NULL;
+    const char *name = source && source->name ? source->name : t ? t->name : NULL;
+    if (name) {
+        tpi_str_put(s, " ");
+        tpi_put_string(s, name, strlen(name));
+    }
+    if (t) {
+        tpi_str_put(s, " : ");
+        tpi_put_type(s, plan->graph->dims, (tp_dtype)t->dtype, t->rank, t->shape);
+    }
+}
+
 /* bytes and offset: by the number in the program; NULL: not known. */
 static void put_buffer(tpi_str *s, const tpi_plan *plan, int body, int i, const int64_t *bytes,
                        const int64_t *offset)
 {
     const tpi_buffer *b = &plan->buffers[i];
     const int number = plan->first_buffer + i;
-    const tp_tensor *t = b->like, *source = t ? tpi_source_of(t) : NULL;
-    const char *name = source && source->name ? source->name : t ? t->name : NULL;
-    tpi_str_printf(s, "b%d = %s", number, place_name(b, source));
-    if (b->section) {
-        tpi_str_put(s, " of the bodies of ");
-        tpi_put_number(s, body, b->section->node->index);
-    } else if (b->node < 0) {
-        tpi_str_put(s, ", spare");
-    } else if (b->place != TPI_AT_SOURCE) {
-        tpi_str_put(s, " ");
-        tpi_put_number(s, body, b->node);
-    }
+    tpi_str_printf(s, "b%d = %s", number,
+                   place_name(b, b->like ? tpi_source_of(b->like) : NULL));
+    tpi_put_owner(s, body, b);
     if (b->place == TPI_AT_ARENA) {
         tpi_str_printf(s, ", k%d to k%d", plan->first_kernel + b->first,
                        plan->first_kernel + b->last);
         if (bytes)
             tpi_str_printf(s, ", %" PRId64 " bytes at %" PRId64, bytes[number], offset[number]);
     }
-    if (name) {
-        tpi_str_put(s, " ");
-        tpi_put_string(s, name, strlen(name));
-    }
-    if (t)
-        put_node_type(s, plan, t);
+    tpi_put_like(s, plan, b);
     tpi_str_put(s, "\n");
 }
 
-/* Is every size a number, or known from the last run? */
 static bool knows_sizes(const tp_program *p, const tp_graph *g)
 {
     bool knows = true;
@@ -142,6 +150,11 @@ static bool knows_sizes(const tp_program *p, const tp_graph *g)
             knows = knows_sizes(p, bodies[k]->graph);
     }
     return knows;
+}
+
+bool tpi_knows_sizes(const tp_program *p)
+{
+    return knows_sizes(p, p->graph);
 }
 
 /* Kernels, then buffers; those of bodies behind the block they are of, further in. */
@@ -174,7 +187,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 {
     const size_t n = (size_t)plan->all_buffers;
     int64_t arena = 0, *bytes = NULL;
-    if (knows_sizes(p, p->graph)) {
+    if (tpi_knows_sizes(p)) {
         bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *bytes);
         s->failed |= !bytes;
     }
@@ -185,20 +198,25 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
     tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
 }
 
-char *tp_program_text(tp_program *p)
+tpi_plan *tpi_shown_plan(tp_program *p)
 {
-    if (!p)
-        return NULL;
-    tpi_plan *plan = p->plan;
-    if (!plan) { /* a program for the reference engine has none */
-        const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
-        plan = tpi_plan_new(p->graph, &roots, true);
-        if (!plan)
-            return NULL;
-    }
-    tpi_str s = TPI_STR(&p->ctx->mem);
-    put_program(&s, p, plan);
+    const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
+    return p->plan ? p->plan : tpi_plan_new(p->graph, &roots, true);
+}
+
+void tpi_shown_plan_free(const tp_program *p, tpi_plan *plan)
+{
     if (plan != p->plan)
         tpi_plan_free(plan);
+}
+
+char *tp_program_text(tp_program *p)
+{
+    tpi_plan *plan = p ? tpi_shown_plan(p) : NULL;
+    if (!plan)
+        return NULL;
+    tpi_str s = TPI_STR(&p->ctx->mem);
+    put_program(&s, p, plan);
+    tpi_shown_plan_free(p, plan);
     return tpi_str_hand_over(p->ctx, &s, "tp_program_text");
 }

@@ -335,6 +335,15 @@ MISUSE(tp_program_profile_trace)
     tp_clear_error(b->tp);
 }
 
+MISUSE(tp_program_memory_text)
+{
+    (void)what;
+    assert_null(tp_program_memory_text(NULL));
+    char *text = tp_program_memory_text(compile(b));
+    assert_non_null(text);
+    tp_free(b->tp, text);
+}
+
 MISUSE(tp_program_stats_of)
 {
     (void)b, (void)what;
@@ -463,6 +472,7 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_source),
     LISTED(tp_program_graph),
     LISTED(tp_program_text),
+    LISTED(tp_program_memory_text),
     LISTED(tp_program_profile),
     LISTED(tp_program_profile_text),
     LISTED(tp_program_profile_trace),

@@ -111,6 +111,31 @@ static void names_kernels_and_buffers(void **state)
     assert_int_equal(lines_with(tp, tp_program_text(p), "\narena 64 bytes\n"), 1);
 }
 
+/* h = x w, y = tanh(h w2) w3: at each product what it reads and what it writes is in use. */
+static void tells_of_memory(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), 16));
+    tp_tensor *h = tp_matmul(x, tp_full(tp, TP_F32, TP_DIMS(16, 32), 1));
+    tp_name(h, "h");
+    h = tp_tanh(tp_matmul(h, tp_full(tp, TP_F32, TP_DIMS(32, 48), 1)));
+    tp_name(tp_matmul(h, tp_full(tp, TP_F32, TP_DIMS(48, 2), 1)), "y");
+    tp_program *p = compile(g, NULL);
+    assert_int_equal(lines_with(tp, tp_program_memory_text(p), "128*n  ##..  %1 \"h\""), 1);
+    assert_int_equal(lines_with(tp, tp_program_memory_text(p), "192*n  .##.  "), 1);
+    assert_int_equal(
+        lines_with(tp, tp_program_memory_text(p), "\ntogether 384*n bytes, in use at k2\n"),
+        1);
+    for (int64_t n = 1; n < 9; n += 3) {
+        char line[60];
+        tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(n, 16), 1), *out[1];
+        assert_int_equal(tp_program_run(p, &in, out), TP_OK);
+        snprintf(line, sizeof line, "\narena %d bytes, all in use at k2\n", (int)(384 * n));
+        assert_int_equal(lines_with(tp, tp_program_memory_text(p), line), 1);
+    }
+}
+
 /* What is in bodies is told with the numbers of the graph's text, and counted once per turn. */
 static void names_bodies(void **state)
 {
@@ -180,6 +205,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         CASE(stops_after_a_pass), CASE(counts_work),      CASE(names_kernels_and_buffers),
         CASE(names_bodies),       CASE(measures_kernels),
+        CASE(tells_of_memory),       CASE(measures_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
