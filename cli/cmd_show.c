@@ -545,7 +545,8 @@ const command cli_show = {
         "  tapir show model.onnx | less\n"
         "  tapir show model.onnx --format html >model.html\n"
         "  tapir show model.onnx --after all --format dot | dot -Tsvg >model.svg\n"
-        "  tapir show model.onnx --kernels --dim batch=1\n",
+        "  tapir show model.onnx --kernels --dim batch=1\n"
+        "  tapir show model.onnx --memory\n",
     .options = options,
     .least_operands = 1,
     .most_operands = 1,

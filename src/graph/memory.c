@@ -270,7 +270,7 @@ static void put_buffers(const picture *c, const tpi_plan *plan, int indent)
     const int len = snprintf(kernels, sizeof kernels, n > 1 ? "k%d to k%d" : "k%d",
                              plan->first_kernel, plan->first_kernel + n - 1);
     const int columns = n < MOST_COLUMNS ? n : MOST_COLUMNS,
-              width = columns > len ? columns : len;
+              width = (columns > len ? columns : len) + 1;
     if (count_arena(plan))
         tpi_str_printf(c->s, "%*s%-7s%*s%s  %-*s value\n", indent, "", "buffer", c->size_width,
                        "bytes", c->bytes ? "          at" : "", width, kernels);
