@@ -132,7 +132,7 @@ static void tells_of_memory(void **state)
         char line[60];
         tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(n, 16), 1), *out[1];
         assert_int_equal(tp_program_run(p, &in, out), TP_OK);
-        snprintf(line, sizeof line, "\narena %d bytes, all in use at k2\n", (int)(384 * n));
+        snprintf(line, sizeof line, "\narena %d bytes\ntogether 384*n", (int)(384 * n));
         assert_int_equal(lines_with(tp, tp_program_memory_text(p), line), 1);
     }
 }
