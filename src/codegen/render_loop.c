@@ -55,8 +55,19 @@ static void line(nest *n)
 static void put_size(nest *n, int64_t size)
 {
     const bool plain = !tpi_dim_is_symbolic(size);
+    tpi_dims *dims = n->plan->graph->dims;
+    const int64_t factor = plain || !n->any_size ? 0 : tpi_dim_factor(dims, size);
+    const int64_t rest = factor > 0 ? tpi_dim_div(dims, size, factor) : TPI_NO_DIM;
     if (plain && n->any_size) {
         tpi_render_number(n->r, size);
+        return;
+    }
+    if (rest != TPI_NO_DIM) {
+        PUT("(");
+        tpi_render_number(n->r, factor);
+        PUT(" * ");
+        tpi_render_size(n->r, rest);
+        PUT(")");
         return;
     }
     PUT("%s", plain ? "" : "(");

@@ -39,6 +39,8 @@ int tpi_dim_n_symbols(const tpi_dims *table);
 const char *tpi_dim_symbol_name(const tpi_dims *table, int i);
 /* If `d` is nothing but symbol number i: true. */
 bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i);
+/* Of an expression of one term its integer: 3 of 3*batch*seq; else 0. */
+int64_t tpi_dim_factor(const tpi_dims *table, int64_t d);
 /* Value for the symbols' values (>= 0); TPI_NO_DIM on overflow, when negative, or when a divisor
  * is 0. */
 int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols);

@@ -165,6 +165,10 @@ static void misuse(void **state)
     assert_false(tpi_dim_as_symbol(d, tpi_dim_add(d, m, 1), &i));
     assert_false(tpi_dim_as_symbol(d, tpi_dim_div(d, m, 2), &i));
     assert_false(tpi_dim_as_symbol(d, 5, &i));
+    assert_int_equal(tpi_dim_factor(d, m), 1);
+    assert_int_equal(tpi_dim_factor(d, tpi_dim_mul(d, tpi_dim_mul(d, m, m), 12)), 12);
+    assert_int_equal(tpi_dim_factor(d, tpi_dim_add(d, m, 1)), 0);
+    assert_int_equal(tpi_dim_factor(d, 12), 0);
     assert_int_equal(tpi_dim_n_symbols(d), 2);
     assert_string_equal(tpi_dim_symbol_name(d, 1), "m");
     tpi_dims_free(d);
