@@ -304,6 +304,18 @@ static bool try_cache(tpi_build *b)
     return false;
 }
 
+/* 0 or an errno. */
+static int write_sources(const tpi_build *b)
+{
+    int error = 0;
+    for (int i = 0; i < b->spec.n_sources && !error; i++) {
+        char name[UNIT_NAME];
+        snprintf(name, sizeof name, "unit%d.c", i);
+        error = write_file(b->scratch, name, b->spec.sources[i]);
+    }
+    return error;
+}
+
 static bool make_scratch(tpi_build *b)
 {
     if (b->cache.fd >= 0) {
@@ -350,16 +362,19 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
         return;
     if (!make_scratch(b))
         return;
-    for (int i = 0; i < b->spec.n_sources; i++) {
-        char name[UNIT_NAME];
-        snprintf(name, sizeof name, "unit%d.c", i);
-        const int error = write_file(b->scratch, name, b->spec.sources[i]);
-        if (error) {
-            fail_errno(b, b->scratch, error);
+    int error = write_sources(b);
+    if (error && b->cache.fd >= 0) { /* the disk that the cache is on may be full */
+        note_errno(b, error);
+        tpi_scratch_remove(b->scratch);
+        tpi_cache_close(&b->cache);
+        if (!make_scratch(b))
             return;
-        }
+        error = write_sources(b);
     }
-    start_units(b);
+    if (error)
+        fail_errno(b, b->scratch, error);
+    else
+        start_units(b);
 }
 
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)

@@ -166,6 +166,28 @@ static void test_failing_compilers(void **state)
     assert_int_equal(count_files(b->tmp, NULL), 0);
 }
 
+/* Files end after so many bytes, as on a full disk: of our own, or of the compiler. */
+static void test_full_disk(void **state)
+{
+    bed *b = *state;
+    const char *source = PLAIN;
+    struct rlimit was;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        const struct rlimit limit = {.rlim_cur = i ? 300 : 10, .rlim_max = was.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        tpi_build *build = start(b, &source);
+        tpi_build_poll(build, -1);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+        expect_failure(build, i ? "cc: " : "File too large");
+        assert_int_equal(count_files(b->tmp, NULL), 0);
+        assert_int_equal(count_files(b->cache, NULL), 0);
+    }
+    tpi_build *build = start(b, &source);
+    expect_result(build, 42, false);
+}
+
 static void read_pids(const char *path, int pids[2])
 {
     FILE *f = fopen(path, "r");
@@ -518,6 +540,7 @@ int main(void)
         CASE(test_missing_compiler),
         CASE(test_found_compilers),
         CASE(test_failing_compilers),
+        CASE(test_full_disk),
         CASE(test_hanging),
         CASE(test_left_behind),
         CASE(test_endless_output),
