@@ -5,11 +5,12 @@
 
 #include <pthread.h>
 
-enum { N_THREADS = 4, N_STEPS = 20, N_IN = 6, N_OUT = 4 };
+enum { N_THREADS = 8, N_STEPS = 20, N_IN = 6, N_OUT = 4 };
 
 typedef struct job {
     const char *cache;
     tp_engine engine;
+    int threads; /* of the context */
     float w[N_IN * N_OUT];
     char error[400];
 } job;
@@ -24,7 +25,8 @@ static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w)
 static void *work(void *user)
 {
     job *j = user;
-    tp_ctx *tp = tp_open(&(tp_options){.cache_dir = j->cache, .seed = 3});
+    tp_ctx *tp =
+        tp_open(&(tp_options){.cache_dir = j->cache, .seed = 3, .threads = j->threads});
     tp_tensor *w = tp_param(tp_uniform(tp, TP_F32, TP_DIMS(N_IN, N_OUT), -1, 1), "w");
     tp_tensor *data = tp_normal(tp, TP_F32, TP_DIMS(5, N_IN), 0, 1);
     tp_optimizer *o = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 1, &w);
@@ -61,7 +63,9 @@ static void together(void **unused)
     assert_string_equal(alone.error, "");
     pthread_t threads[N_THREADS];
     for (int i = 0; i < N_THREADS; i++) {
-        jobs[i] = (job){.cache = cache, .engine = i % 2 ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE};
+        jobs[i] = (job){.cache = cache,
+                        .engine = i % 2 ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE,
+                        .threads = 1 + i % 3};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &jobs[i]), 0);
     }
     for (int i = 0; i < N_THREADS; i++) {
