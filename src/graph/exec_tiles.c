@@ -122,6 +122,14 @@ static bool is_late_layout(const tp_program *p, const tpi_layout *l)
     return late;
 }
 
+/* Is it known only when loops have run where an operand's elements are, or, of a size, what it is? */
+static bool is_late_operand(const tp_program *p, const tpi_plan *plan, const tp_tensor *t)
+{
+    const tpi_layout *l = &plan->values[t->index].layout;
+    const tp_tensor *root = plan->values[l->root].node;
+    return is_late_layout(p, l) || (root->op->kind == TPI_SHAPE && tpi_is_late(p, root));
+}
+
 static bool is_late_step(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
 {
     const int only[] = {k->root}, *nodes = k->n_nodes ? k->nodes : only;
@@ -130,7 +138,7 @@ static bool is_late_step(const tp_program *p, const tpi_plan *plan, const tpi_ke
         const tp_tensor *t = plan->values[nodes[i]].node;
         late = tpi_is_late(p, t) || is_late_layout(p, &plan->values[nodes[i]].layout);
         for (int o = 0; o < t->n_in && !late; o++)
-            late = is_late_layout(p, &plan->values[t->in[o]->index].layout);
+            late = is_late_operand(p, plan, t->in[o]);
     }
     return late;
 }

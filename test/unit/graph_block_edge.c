@@ -87,16 +87,23 @@ static tp_graph *counting(tp_ctx *tp)
     tp_tensor *ys, *v = count_down(tp_placeholder(g, "v", TP_F32, 0, NULL), &ys);
     tp_name(v, "last");
     tp_name(ys, "ys");
-    tp_name(tp_sum(tp_mul(ys, ys), TP_ALL, false), "sum");
+    tp_tensor *sum = tp_sum(tp_mul(ys, ys), TP_ALL, false);
+    tp_tensor *turns = tp_extent(ys, TP_DIMS(0), TP_F32); /* a size that is read as a value */
+    tp_name(sum, "sum");
+    tp_name(tp_where(tp_gt(turns, tp_scalar(tp, TP_F32, 0)), tp_add(sum, turns),
+                     tp_scalar(tp, TP_F32, -1)),
+            "known");
     return g;
 }
 
 static void expect_count(tp_program *p, double v, bool reads)
 {
-    tp_tensor *feed = tp_scalar(p->ctx, TP_F32, v), *out[3];
+    tp_tensor *feed = tp_scalar(p->ctx, TP_F32, v), *out[4];
     assert_int_equal(tp_program_run(p, &feed, out), TP_OK);
     assert_true(tp_dim(out[1], 0) == (int64_t)v);
-    assert_true(tp_item(out[2]) == v * (v + 1) * (2 * v + 1) / 6);
+    const double sum = v * (v + 1) * (2 * v + 1) / 6;
+    assert_true(tp_item(out[2]) == sum);
+    assert_true(tp_item(out[3]) == (v > 0 ? sum + v : -1));
     float *ys = malloc(tpi_bytes(out[1]) + 1);
     assert_int_equal(tp_read(out[1], ys, tpi_bytes(out[1])), TP_OK);
     for (int64_t i = 0; i < (int64_t)v && reads; i++)
@@ -111,8 +118,10 @@ static void takes_any_turns(void **state)
     static const int turns[] = {3, 0, 15, 16, 17, 100, 5, 1};
     for (int e = 0; e < N_ENGINES; e++) {
         tp_graph *g = counting(tp);
-        tp_program *p = compile(g, TP_NAMES("v"), TP_NAMES("last", "ys", "sum"), engines[e]);
-        tp_program *q = compile(g, TP_NAMES("v"), TP_NAMES("last", "ys", "sum"), engines[e]);
+        tp_program *p =
+            compile(g, TP_NAMES("v"), TP_NAMES("last", "ys", "sum", "known"), engines[e]);
+        tp_program *q =
+            compile(g, TP_NAMES("v"), TP_NAMES("last", "ys", "sum", "known"), engines[e]);
         assert_true(p && q);
         for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
             expect_count(p, turns[i], true);
@@ -183,8 +192,9 @@ static void survives_no_memory(void **state)
             assert_non_null(tp);
             m.fail_at = m.calls + at;
             tp_graph *g = counting(tp);
-            tp_program *p =
-                g ? compile(g, TP_NAMES("v"), TP_NAMES("last", "ys", "sum"), engines[e]) : NULL;
+            tp_program *p = g ? compile(g, TP_NAMES("v"),
+                                        TP_NAMES("last", "ys", "sum", "known"), engines[e])
+                              : NULL;
             tp_tensor *feed = tp_scalar(tp, TP_F32, 40), *out[3];
             const tp_status status = p ? tp_program_run(p, &feed, out) : TP_E_MEMORY;
             done = status == TP_OK;
