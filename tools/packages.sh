@@ -35,6 +35,9 @@ check() {
     have qemu-aarch64 || want qemu-user
     have aarch64-linux-gnu-gcc || want gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || want libc6-dev-arm64-cross
+    have qemu-system-arm || want qemu-system-arm
+    have arm-none-eabi-gcc || want gcc-arm-none-eabi
+    have arm-none-eabi-gcc || want libnewlib-arm-none-eabi
     header mpfr.h || want libmpfr-dev
     ldconfig -p 2>/dev/null | grep -q libpthreadpool.so.0 || want libpthreadpool0
     /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || want python3-numpy

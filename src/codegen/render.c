@@ -59,6 +59,15 @@ static const char *base_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
+void tpi_render_place(tpi_str *s, const tp_tensor *t)
+{
+    if (!t->file)
+        return;
+    tpi_str_put(s, "  ");
+    tpi_render_quoted(s, base_name(t->file));
+    tpi_str_printf(s, ":%d", t->line);
+}
+
 /* "add, mul  [batch, 10]  mnist.c:41" */
 static void put_comment(tpi_render *r, const tpi_kernel *k)
 {
@@ -78,11 +87,7 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
         tpi_str_put(out, "  ");
         tpi_render_quoted(out, root->name);
     }
-    if (root->file) {
-        tpi_str_put(out, "  ");
-        tpi_render_quoted(out, base_name(root->file));
-        tpi_str_printf(out, ":%d", root->line);
-    }
+    tpi_render_place(out, root);
 }
 
 /* A file name as a string of C: names come from files too. */

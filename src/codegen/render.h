@@ -117,6 +117,8 @@ int tpi_render_name(tpi_render *r, int node);
 void tpi_render_size(tpi_render *r, int64_t size);
 /* A place or a name, kept from ending the comment it stands in. */
 void tpi_render_quoted(tpi_str *s, const char *text);
+/* "  mnist.c:41", nothing when it is not known. */
+void tpi_render_place(tpi_str *s, const tp_tensor *t);
 /* Head of a kernel: comment, signature, symbols. */
 void tpi_render_head(tpi_render *r, int n);
 /* `const int64_t s0 = s[0];` for each symbol. */

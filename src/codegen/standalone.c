@@ -279,6 +279,25 @@ static void put_random(const tpi_alone *a, tpi_str *out)
     }
 }
 
+/* ---- ops by number --------------------------------------------------------------------------------- */
+
+/* Those that a fault may name: an index out of range, a loop that takes too many turns. */
+static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const tp_tensor *t = plan->graph->nodes[plan->kernels[i].root];
+        const tpi_section *s = plan->sections ? plan->sections[t->index] : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            put_ops(a, s->plan[k], out);
+        if (!t->op->index_in && t->op != &tpi_op_loop)
+            continue;
+        tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i, t->op->name);
+        tpi_render_quoted(out, SHAPE(t));
+        tpi_render_place(out, t);
+        tpi_str_put(out, "\n");
+    }
+}
+
 /* ---- a run ----------------------------------------------------------------------------------------- */
 
 /* Sources and outputs of the outer plan. */
@@ -393,6 +412,9 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     put_prepare(a, source);
     put_init(a, source);
     put_run(a, source);
+    tpi_str_put(source, "\n/* Ops that an index or a loop may fail in, by number:\n");
+    put_ops(a, a->plan, source);
+    tpi_str_put(source, " */\n");
     return true;
 }
 

@@ -109,7 +109,7 @@ static void put_codes(const tpi_alone *a, tpi_str *out)
     tpi_str_printf(
         out,
         "typedef struct %s_fault {\n"
-        "    int64_t op; /* number of a function k... in the source, which names the op */\n"
+        "    int64_t op; /* its number, as the end of the source has it; -1: none */\n"
         "    int64_t position;\n} %s_fault;\n\n",
         p, p);
 }

@@ -23,8 +23,8 @@ typedef struct checking {
     int64_t *done; /* sizes that are checked */
     int n_done, done_size;
     const tp_tensor *node; /* for which they are */
-    int kernel;
-    bool late; /* depends on the number of turns: only memory counts */
+    const tpi_plan *plan;  /* of it */
+    bool late;             /* depends on the number of turns: only memory counts */
 } checking;
 
 /* ---- expressions --------------------------------------------------------------------------------- */
@@ -63,15 +63,28 @@ static int part_symbol(void *user, int symbol)
     return i;
 }
 
+/* The op that computes a node, or of a view the first one that reads it; -1: none. */
+static int op_of(const tpi_plan *plan, int node)
+{
+    int kernel = plan->values[node].kernel;
+    for (int i = node + 1; i < plan->n_values && kernel < 0; i++) {
+        const tp_tensor *t = plan->values[i].node;
+        for (int k = 0; t->op->kind == TPI_VIEW && k < t->n_in && kernel < 0; k++)
+            if (t->in[k]->index == node)
+                kernel = op_of(plan, i);
+        for (int k = 0; t->op->kind != TPI_SOURCE && k < t->n_in && kernel < 0; k++)
+            if (t->in[k]->index == node && plan->values[i].kernel >= 0)
+                kernel = plan->values[i].kernel;
+    }
+    return kernel;
+}
+
 static void put_refusal(checking *c)
 {
-    tpi_str_printf(c->out, "        return %d; /* %s", 2 + c->kernel, c->node->op->name);
-    if (c->node->file) {
-        const char *slash = strrchr(c->node->file, '/');
-        tpi_str_put(c->out, "  ");
-        tpi_render_quoted(c->out, slash ? slash + 1 : c->node->file);
-        tpi_str_printf(c->out, ":%d", c->node->line);
-    }
+    const int op = op_of(c->plan, c->node->index);
+    tpi_str_printf(c->out, "        return %d; /* %s",
+                   op < 0 ? 1 : 2 + c->plan->first_kernel + op, c->node->op->name);
+    tpi_render_place(c->out, c->node);
     tpi_str_put(c->out, " */\n");
 }
 
@@ -209,8 +222,7 @@ static void check_plan(checking *c, const tpi_plan *plan)
     for (int i = 0; i < plan->n_values && !c->failed; i++) {
         const tpi_section *s = plan->sections ? plan->sections[i] : NULL;
         c->node = plan->values[i].node;
-        c->kernel =
-            plan->values[i].kernel < 0 ? -1 : plan->first_kernel + plan->values[i].kernel;
+        c->plan = plan;
         check_node(c);
         for (int k = 0; s && k < s->n_bodies; k++)
             check_plan(c, s->plan[k]);

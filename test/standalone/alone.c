@@ -232,7 +232,7 @@ static void put_program(FILE *f, const alone *a, tp_tensor *const *results, FILE
     int i = 0;
     for (bool more = next_field(header, of, line, sizeof line); more;
          more = next_field(header, NULL, line, sizeof line)) {
-        if (!strchr(line, '['))
+        if (!strstr(line, "]  ")) /* without a name */
             continue;
         field_name(line, name, sizeof name);
         fprintf(f,
@@ -269,7 +269,7 @@ static void put_variables(FILE *f, const alone *a, FILE *header)
     for (bool more = next_field(header, of, line, sizeof line); more;
          more = next_field(header, NULL, line, sizeof line)) {
         char *name = strstr(line, "]  ");
-        if (!strchr(line, '[') || !name)
+        if (!name)
             continue;
         name += 3;
         name[strcspn(name, " ")] = 0;
