@@ -88,6 +88,16 @@ TP_API char *tp_function_text(const tp_function *f);
  * eager). */
 TP_API tp_status tp_function_wait(tp_function *f);
 
+/* Writes a function as C that needs no library, as tp_graph_save_c does, its arguments and results
+ * named in order. It has to have been called: types and sizes are those of the calls, and sizes
+ * that varied are free. The body runs once more, on symbolic arguments, and all that it assigns is
+ * assigned in each run of the C: a training step with its optimiser is one function. A branch on
+ * tp_truth of an argument is refused with its line: write it with tp_if (control.h). */
+TP_FN(tp_status, tp_function_save_c, tp_function *f, const char *path, int n_in,
+      const char *const *inputs, int n_out, const char *const *outputs,
+      const tp_c_options *opt);
+#define tp_function_save_c(...) tp_function_save_c_at(TP_PLACE, __VA_ARGS__)
+
 #ifdef __cplusplus
 }
 #endif

@@ -343,4 +343,12 @@ void tpi_pure_text(const tp_function *f, struct tpi_str *out); /* flow_text.c */
 void tpi_capture_log(const tp_function *f, tpi_at at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* For who writes a function to a file (arguments.c): how it was called most often with so many
+ * arguments, NULL (and an error) when it was not; these arguments as placeholders of g, sizes that varied as
+ * symbols. */
+const tpi_step *tpi_function_entry(const tp_function *f, tpi_at at, const char *what, int n_in);
+bool tpi_function_arguments(const tp_function *f, const tpi_step *entry, tpi_at at,
+                            const char *what, tp_graph *g, const char *const *names,
+                            tp_tensor **in);
+
 #endif

@@ -59,7 +59,7 @@ static const char *base_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
-void tpi_render_place(tpi_str *s, const tp_tensor *t)
+void tpi_render_at(tpi_str *s, const tp_tensor *t)
 {
     if (!t->file)
         return;
@@ -87,7 +87,7 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
         tpi_str_put(out, "  ");
         tpi_render_quoted(out, root->name);
     }
-    tpi_render_place(out, root);
+    tpi_render_at(out, root);
 }
 
 /* A file name as a string of C: names come from files too. */

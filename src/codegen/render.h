@@ -118,7 +118,7 @@ void tpi_render_size(tpi_render *r, int64_t size);
 /* A place or a name, kept from ending the comment it stands in. */
 void tpi_render_quoted(tpi_str *s, const char *text);
 /* "  mnist.c:41", nothing when it is not known. */
-void tpi_render_place(tpi_str *s, const tp_tensor *t);
+void tpi_render_at(tpi_str *s, const tp_tensor *t);
 /* Head of a kernel: comment, signature, symbols. */
 void tpi_render_head(tpi_render *r, int n);
 /* `const int64_t s0 = s[0];` for each symbol. */

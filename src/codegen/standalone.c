@@ -293,7 +293,7 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
             continue;
         tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i, t->op->name);
         tpi_render_quoted(out, SHAPE(t));
-        tpi_render_place(out, t);
+        tpi_render_at(out, t);
         tpi_str_put(out, "\n");
     }
 }

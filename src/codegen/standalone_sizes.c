@@ -84,7 +84,7 @@ static void put_refusal(checking *c)
     const int op = op_of(c->plan, c->node->index);
     tpi_str_printf(c->out, "        return %d; /* %s",
                    op < 0 ? 1 : 2 + c->plan->first_kernel + op, c->node->op->name);
-    tpi_render_place(c->out, c->node);
+    tpi_render_at(c->out, c->node);
     tpi_str_put(c->out, " */\n");
 }
 

@@ -104,7 +104,8 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
         roots->n = n;
         for (int i = 0; i < g->n_nodes && ok; i++) {
             tp_tensor *t = g->nodes[i];
-            const bool needs = t->op == &tpi_op_assign && is_among(&needed, t);
+            const bool needs =
+                t->op == &tpi_op_assign && (p->all_writes || is_among(&needed, t));
             if ((needs || goes_with(&needed, t)) && !is_fed(p, t))
                 tpi_nodes_push(roots, t);
         }
@@ -259,9 +260,9 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
            (p->engine == TP_ENGINE_TILES || tpi_program_start_c(p));
 }
 
-tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, int n_feeds,
-                            const char *const *feeds, int n, const char *const *fetches,
-                            const tp_compile_options *opt)
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
+                            int n_feeds, const char *const *feeds, int n,
+                            const char *const *fetches, const tp_compile_options *opt)
 {
     if (!fetches || (n_feeds && !feeds)) {
         tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the names of the %s are NULL",
@@ -291,6 +292,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, int n_feed
     memset(p, 0, sizeof *p);
     p->ctx = g->ctx;
     p->what = what;
+    p->all_writes = all_writes;
     p->used = "none";
     const tpi_stepped_out around = tpi_step_out(p->ctx, at);
     const tp_status before = p->ctx->status;
@@ -310,8 +312,8 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
                                 const char *const *feeds, int n, const char *const *fetches,
                                 const tp_compile_options *opt)
 {
-    return g ? tpi_program_new(g, TPI_AT(file, line), "tp_graph_compile", n_feeds, feeds, n,
-                               fetches, opt)
+    return g ? tpi_program_new(g, TPI_AT(file, line), "tp_graph_compile", false, n_feeds, feeds,
+                               n, fetches, opt)
              : NULL;
 }
 

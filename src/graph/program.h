@@ -18,6 +18,7 @@ struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
     const char *what; /* made it, for errors */
+    bool all_writes;  /* assignments are done, whether what is fetched needs them or not */
     tp_graph *graph;  /* after passes */
     int n_feeds, n_fetches, n_roots, n_commits;
     tp_tensor **feeds; /* placeholders of the graph; NULL: not needed */
@@ -60,10 +61,23 @@ struct tp_program {
     struct tpi_profile *profile; /* of tp_program_profile, or NULL */
 };
 
-/* As tp_graph_compile, for `what`. */
-tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, int n_feeds,
-                            const char *const *feeds, int n, const char *const *fetches,
-                            const tp_compile_options *opt);
+/* As tp_graph_compile, for `what`; with `all_writes` every assignment of the graph is done. */
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
+                            int n_feeds, const char *const *feeds, int n,
+                            const char *const *fetches, const tp_compile_options *opt);
+
+/* tp_graph_save_c, for what may be called otherwise. */
+typedef struct tpi_saving {
+    const char *what, *path;
+    tpi_at at;
+    tp_graph *g;
+    int n_in, n_out;
+    const char *const *inputs, *const *outputs; /* the names that they get */
+    const char *const *fetches;                 /* the outputs' names in the graph */
+    bool all_writes;                            /* as of tpi_program_new */
+    tp_c_options options;
+} tpi_saving;
+tp_status tpi_save_c(const tpi_saving *s);
 
 /* Where the random nodes of one run draw from, when that is not the context's position: by the
  * `at` that their nodes have in the graph. */

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char what[] = "tp_graph_save_c";
-
 /* ---- files ------------------------------------------------------------------------------------------ */
 
 enum { SOURCE, HEADER, WEIGHTS, N_FILES };
@@ -46,10 +44,10 @@ static void files_end(files *f)
 }
 
 /* None of them is new unless all could be written. */
-static tp_status write_files(files *f, tp_ctx *ctx, tpi_at at, bool beside)
+static tp_status write_files(files *f, const tpi_saving *s)
 {
     tpi_writer w[N_FILES];
-    const int n = beside ? N_FILES : WEIGHTS;
+    const int n = s->options.beside ? N_FILES : WEIGHTS;
     const tpi_file_error *error = NULL;
     for (int i = 0; i < n; i++) {
         tpi_file_begin(&w[i], f->mem, f->path[i]);
@@ -62,31 +60,24 @@ static tp_status write_files(files *f, tp_ctx *ctx, tpi_at at, bool beside)
             tpi_file_abandon(&w[i]);
         else if (!tpi_file_end(&w[i]))
             error = &w[i].error;
-    return error ? tpi_fail_status(ctx, at, what, error->status, "%s", error->text) : TP_OK;
+    return error ? tpi_fail_status(s->g->ctx, s->at, s->what, error->status, "%s", error->text)
+                 : TP_OK;
 }
 
 /* ---- programs --------------------------------------------------------------------------------------- */
 
-typedef struct saving {
-    tp_graph *g;
-    tpi_at at;
-    const char *path;
-    int n_in, n_out;
-    const char *const *inputs, *const *outputs;
-    tp_c_options options;
-} saving;
-
 /* Variables that nothing assigns are constants, if the caller does not want them. */
-static tp_program *make_program(const saving *s)
+static tp_program *make_program(const tpi_saving *s)
 {
     tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE};
-    tp_program *p =
-        tpi_program_new(s->g, s->at, what, s->n_in, s->inputs, s->n_out, s->outputs, &opt);
+    tp_program *p = tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs,
+                                    s->n_out, s->fetches, &opt);
     if (!p || p->n_commits || s->options.state)
         return p;
     tp_program_free(p);
     opt.freeze = true;
-    return tpi_program_new(s->g, s->at, what, s->n_in, s->inputs, s->n_out, s->outputs, &opt);
+    return tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs, s->n_out,
+                           s->fetches, &opt);
 }
 
 static bool refuses(const tp_program *p)
@@ -104,7 +95,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void prefix_of(const saving *s, tpi_c_name *prefix)
+static void prefix_of(const tpi_saving *s, tpi_c_name *prefix)
 {
     char name[TPI_C_NAME];
     const char *base = base_of(s->path);
@@ -112,7 +103,7 @@ static void prefix_of(const saving *s, tpi_c_name *prefix)
     tpi_c_name_of(prefix, s->options.name ? s->options.name : name, "net");
 }
 
-static tp_status save_program(const saving *s, tp_program *p)
+static tp_status save_program(const tpi_saving *s, tp_program *p)
 {
     tp_ctx *ctx = p->ctx;
     tpi_mem *m = &ctx->mem;
@@ -127,7 +118,7 @@ static tp_status save_program(const saving *s, tp_program *p)
         written[i] = p->commits[i].variable;
     const tpi_standalone q = {.ctx = ctx,
                               .at = s->at,
-                              .what = what,
+                              .what = s->what,
                               .prefix = prefix.text,
                               .header = ok ? base_of(f.path[HEADER]) : "",
                               .graph = p->graph,
@@ -144,9 +135,9 @@ static tp_status save_program(const saving *s, tp_program *p)
                               .random_at = (int64_t)ctx->random_at,
                               .beside = s->options.beside};
     if (!ok)
-        tpi_no_memory(ctx, s->at, what);
+        tpi_no_memory(ctx, s->at, s->what);
     else if (tpi_standalone_write(&q, &f.text[HEADER], &f.text[SOURCE], &f.text[WEIGHTS]))
-        status = write_files(&f, ctx, s->at, s->options.beside);
+        status = write_files(&f, s);
     else if (ctx->status != TP_OK)
         status = ctx->status;
     files_end(&f);
@@ -162,37 +153,42 @@ static bool ends_in_c(const char *path)
     return n > 2 && strcmp(path + n - 2, ".c") == 0 && path[n - 3] != '/';
 }
 
+tp_status tpi_save_c(const tpi_saving *s)
+{
+    tp_ctx *ctx = s->g->ctx;
+    if (!s->path)
+        return tpi_fail_status(ctx, s->at, s->what, TP_E_NULL, "the path is NULL");
+    if (!ends_in_c(s->path))
+        return tpi_fail_status(ctx, s->at, s->what, TP_E_VALUE,
+                               "the path does not end in \".c\": %s", s->path);
+    const tpi_stepped_out around = tpi_step_out(ctx, s->at);
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    tp_program *p = make_program(s);
+    tp_status status = ctx->status;
+    if (p)
+        status = refuses(p) ? TP_E_COMPILER : save_program(s, p);
+    tp_program_free(p);
+    tpi_error_back(ctx, &earlier);
+    tpi_step_back(ctx, around);
+    return status;
+}
+
 tp_status tp_graph_save_c_at(const char *file, int line, tp_graph *g, const char *path,
                              int n_in, const char *const *inputs, int n_out,
                              const char *const *outputs, const tp_c_options *opt)
 {
-    const tpi_at at = TPI_AT(file, line);
-    if (!g)
-        return TP_E_NULL;
-    if (!path)
-        return tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the path is NULL");
-    if (!ends_in_c(path))
-        return tpi_fail_status(g->ctx, at, what, TP_E_VALUE,
-                               "the path does not end in \".c\": %s", path);
-    const saving s = {.g = g,
-                      .at = at,
-                      .path = path,
-                      .n_in = n_in,
-                      .n_out = n_out,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .options = opt ? *opt : (tp_c_options){0}};
-    const tpi_stepped_out around = tpi_step_out(g->ctx, at);
-    tpi_aside earlier;
-    tpi_error_aside(g->ctx, &earlier);
-    tp_program *p = make_program(&s);
-    tp_status status = g->ctx->status;
-    if (p)
-        status = refuses(p) ? TP_E_COMPILER : save_program(&s, p);
-    tp_program_free(p);
-    tpi_error_back(g->ctx, &earlier);
-    tpi_step_back(g->ctx, around);
-    return status;
+    return g ? tpi_save_c(&(tpi_saving){.what = "tp_graph_save_c",
+                                        .at = TPI_AT(file, line),
+                                        .path = path,
+                                        .g = g,
+                                        .n_in = n_in,
+                                        .n_out = n_out,
+                                        .inputs = inputs,
+                                        .outputs = outputs,
+                                        .fetches = outputs,
+                                        .options = opt ? *opt : (tp_c_options){0}})
+             : TP_E_NULL;
 }
 
 TPI_BARE(tp_status, tp_graph_save_c,

@@ -246,77 +246,6 @@ static tpi_onnx_block *walk(walker *w, const tpi_step *s)
     return b;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------- */
-
-/* A name for a size that varied: that of its argument, with the axis. */
-static int64_t symbol_for(walker *w, const char *input, int axis)
-{
-    char name[80];
-    int n = 0;
-    for (const char *c = input; *c && n < 60; c++) {
-        const bool word = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
-                          (n && *c >= '0' && *c <= '9');
-        name[n++] = word ? *c : '_';
-    }
-    for (int same = 1;; same++) { /* other names may come to the same */
-        const int before = tpi_dim_n_symbols(w->g->dims);
-        const int len = snprintf(name + n, sizeof name - (size_t)n, "_dim%d", axis);
-        if (same > 1)
-            snprintf(name + n + len, sizeof name - (size_t)(n + len), "_%d", same);
-        const int64_t symbol = tp_symbol(w->g, name);
-        if (symbol == TPI_NO_DIM || tpi_dim_n_symbols(w->g->dims) > before)
-            return symbol;
-    }
-}
-
-/* Were these two sizes that varied equal in all calls that are remembered? */
-static bool were_equal(const tpi_outside *x, int a, const tpi_outside *y, int b)
-{
-    bool equal = x->varied >> a & 1 && x->shape[a] == y->shape[b];
-    for (int i = 0; i < x->n_seen && equal; i++)
-        equal = x->seen[i][a] == y->seen[i][b];
-    return equal;
-}
-
-/* Sizes that were equal are one. */
-static bool add_arguments(walker *w, const tpi_step *entry, const char *const *names,
-                          tp_tensor **in)
-{
-    for (int i = 0; i < entry->n_in; i++) {
-        const tpi_outside *o = &entry->new[~entry->in[i]];
-        int64_t shape[TP_MAX_RANK];
-        if (i > ~entry->in[i])
-            return refuse(w, entry,
-                          "two of the arguments were one tensor: pass different ones");
-        for (int a = 0; a < o->rank; a++) {
-            shape[a] = o->shape[a];
-            if (!(o->varied >> a & 1))
-                continue;
-            int64_t size = TPI_NO_DIM;
-            for (int k = 0; k <= i && size == TPI_NO_DIM; k++)
-                for (int c = 0; c < (k == i ? a : entry->new[k].rank); c++)
-                    if (were_equal(&entry->new[k], c, o, a))
-                        size = k == i ? shape[c] : in[k]->shape[c];
-            shape[a] = size == TPI_NO_DIM ? symbol_for(w, names[i], a) : size;
-        }
-        in[i] = tp_placeholder_at(entry->at.file, entry->at.line, w->g, names[i],
-                                  (tp_dtype)o->dtype, o->rank, shape);
-        if (in[i]->status != TP_OK)
-            return false;
-        w->outside[i] = in[i];
-    }
-    return true;
-}
-
-static const tpi_step *usual_entry(const tp_function *f, int n_in)
-{
-    const tpi_step *found = NULL;
-    for (const tpi_step *s = f->forward.top.first; s; s = s->next)
-        if (s->n_in == n_in && (!found || s->taken > found->taken))
-            found = s;
-    return found;
-}
-
 /* ---- flows ------------------------------------------------------------------------------------------ */
 
 /* The flow of a pure function that is called in one way; NULL: there is none, or several, of which the tree
@@ -394,22 +323,16 @@ static void measure(walker *w, const tp_function *f)
 static tp_status save_tree(walker *w, const tp_function *f, const char *path, int n_in,
                            const char *const *inputs, const char *const *outputs)
 {
-    const tpi_step *entry = usual_entry(f, n_in);
-    if (!entry && f->options.eager)
-        return tpi_fail_status(
-            w->ctx, w->at, what, TP_E_STATE,
-            "\"%s\" runs eagerly (its options, or TAPIR_EAGER): nothing of it was "
-            "recorded",
-            f->name);
+    const tpi_step *entry = tpi_function_entry(f, w->at, what, n_in);
     if (!entry)
-        return tpi_fail_status(w->ctx, w->at, what, TP_E_STATE,
-                               "\"%s\" has not been called with %d argument(s): call it first",
-                               f->name, n_in);
+        return w->ctx->status;
     tp_tensor **in = tpi_take(&w->ctx->mem, (size_t)n_in * sizeof *in);
     tp_status status = TP_E_MEMORY;
     if (!in) {
         tpi_no_memory(w->ctx, w->at, what);
-    } else if (add_arguments(w, entry, inputs, in)) {
+    } else if (tpi_function_arguments(f, entry, w->at, what, w->g, inputs, in)) {
+        for (int i = 0; i < n_in; i++)
+            w->outside[i] = in[i];
         const tpi_onnx_block *top = walk(w, entry);
         const tpi_onnx_model m = {.what = what,
                                   .at = w->at,

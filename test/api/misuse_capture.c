@@ -135,6 +135,31 @@ MISUSE(tp_function_text)
     }
 }
 
+MISUSE(tp_function_save_c)
+{
+    const char *x[] = {"x", "z", NULL}, *y[] = {"y", NULL};
+    tp_tensor *in[] = {b->f, tp_neg(b->f)};
+    assert_int_equal(tp_function_save_c(NULL, "/nowhere/n.c", 2, x, 1, y, NULL), TP_E_NULL);
+    tp_function *f = function_of(b, true);
+    tp_function_apply(f, 2, in);
+    BAD(b, TP_E_STATE, tp_function_save_c(f, "/nowhere/n.c", 2, x, 1, y, NULL)); /* eager */
+    tp_function_free(f);
+    f = function_of(b, false);
+    BAD(b, TP_E_STATE,
+        tp_function_save_c(f, "/nowhere/n.c", 2, x, 1, y, NULL)); /* not called */
+    tp_function_apply(f, 2, in);
+    BAD(b, TP_E_NULL, tp_function_save_c(f, NULL, 2, x, 1, y, NULL));
+    BAD(b, TP_E_NULL, tp_function_save_c(f, "/nowhere/n.c", 2, NULL, 1, y, NULL));
+    BAD(b, TP_E_NULL, tp_function_save_c(f, "/nowhere/n.c", 2, x, 1, NULL, NULL));
+    BAD(b, TP_E_NULL, tp_function_save_c(f, "/nowhere/n.c", 2, x, 2, y, NULL));
+    BAD(b, TP_E_VALUE, tp_function_save_c(f, "/nowhere/n.c", -1, x, 1, y, NULL));
+    BAD(b, TP_E_VALUE, tp_function_save_c(f, "/nowhere/n.c", 2, x, 0, y, NULL));
+    BAD(b, TP_E_VALUE, tp_function_save_c(f, "/nowhere/n", 2, x, 1, y, NULL));
+    BAD(b, TP_E_STATE, tp_function_save_c(f, "/nowhere/n.c", 1, x, 1, y, NULL));
+    BAD(b, TP_E_IO, tp_function_save_c(f, "/nowhere/n.c", 2, x, 1, y, NULL));
+    tp_function_free(f);
+}
+
 MISUSE(tp_function_wait)
 {
     assert_int_equal(tp_function_wait(NULL), TP_E_NULL);
@@ -153,6 +178,7 @@ const misuse misuse_capture[] = {
     LISTED(tp_function_stats_of),
     LISTED(tp_function_text),
     LISTED(tp_function_wait),
+    LISTED(tp_function_save_c),
     {0},
 };
 /* clang-format on */

@@ -94,10 +94,15 @@ static void field_name(const char *line, char *name, size_t size)
     snprintf(name, size, "%.*s", (int)(end - start), start);
 }
 
-/* The size that the symbol of that name has in a set. */
+/* The size that the symbol of that name has in a set; of a function it is "INPUT_dimN". */
 static int64_t size_named(const alone *a, int set, const char *name)
 {
-    for (int i = 0; i < a->n_in; i++) {
+    for (int i = 0; i < a->n_in && a->f; i++) {
+        const size_t n = strlen(a->in[i]);
+        if (strncmp(name, a->in[i], n) == 0 && strncmp(name + n, "_dim", 4) == 0)
+            return a->feeds[set * a->n_in + i]->shape[atoi(name + n + 4)];
+    }
+    for (int i = 0; i < a->n_in && a->g; i++) {
         const tp_tensor *x = tp_graph_find(a->g, a->in[i]);
         for (int k = 0; k < x->rank; k++) {
             int symbol;
@@ -184,6 +189,20 @@ static void put_set(FILE *f, const alone *a, int set, tp_tensor *const *results,
     fprintf(f, "}\n\n");
 }
 
+/* The variable that a line of the state is for; NULL: none with a name that we know. */
+static tp_tensor *variable_of(const alone *a, const char *line)
+{
+    char name[100];
+    const char *at = strstr(line, "]  ");
+    if (!at)
+        return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 3, " "), at + 3);
+    for (int k = 0; k < a->n_variables; k++)
+        if (strcmp(tp_name_of(a->variables[k]), name) == 0)
+            return a->variables[k];
+    return a->g ? tp_graph_variable(a->g, name) : NULL;
+}
+
 static void put_program(FILE *f, const alone *a, tp_tensor *const *results, FILE *header)
 {
     const int64_t memory = a->memory ? a->memory : (int64_t)1 << 26;
@@ -232,7 +251,7 @@ static void put_program(FILE *f, const alone *a, tp_tensor *const *results, FILE
     int i = 0;
     for (bool more = next_field(header, of, line, sizeof line); more;
          more = next_field(header, NULL, line, sizeof line)) {
-        if (!strstr(line, "]  ")) /* without a name */
+        if (!variable_of(a, line))
             continue;
         field_name(line, name, sizeof name);
         fprintf(f,
@@ -268,12 +287,9 @@ static void put_variables(FILE *f, const alone *a, FILE *header)
     int i = 0;
     for (bool more = next_field(header, of, line, sizeof line); more;
          more = next_field(header, NULL, line, sizeof line)) {
-        char *name = strstr(line, "]  ");
-        if (!name)
-            continue;
-        name += 3;
-        name[strcspn(name, " ")] = 0;
-        put_hash(f, "state", i++, tp_contiguous(tp_graph_variable(a->g, name)));
+        tp_tensor *t = variable_of(a, line);
+        if (t)
+            put_hash(f, "state", i++, tp_contiguous(t));
     }
 }
 
@@ -287,7 +303,10 @@ static bool write_all(const alone *a, tp_tensor **results, FILE *header)
         for (int i = 0; i < a->n_in; i++)
             feeds[i] = (tp_feed){a->in[i], a->feeds[s * a->n_in + i]};
         tp_tensor **out = results + s * a->n_out;
-        if (tp_graph_run(a->g, a->n_in, feeds, a->n_out, a->out, out) != TP_OK)
+        const tp_status status =
+            a->f ? tp_function_call(a->f, a->n_in, a->feeds + s * a->n_in, a->n_out, out)
+                 : tp_graph_run(a->g, a->n_in, feeds, a->n_out, a->out, out);
+        if (status != TP_OK)
             ok = say(a, "running");
         for (int i = 0; i < a->n_out && ok; i++) {
             out[i] = tp_contiguous(out[i]);
@@ -311,7 +330,10 @@ bool alone_write(const alone *a)
 {
     char path[1200];
     snprintf(path, sizeof path, "%s/%s.c", a->dir, a->name);
-    if (tp_graph_save_c(a->g, path, a->n_in, a->in, a->n_out, a->out, &a->options) != TP_OK)
+    const tp_status status =
+        a->f ? tp_function_save_c(a->f, path, a->n_in, a->in, a->n_out, a->out, &a->options)
+             : tp_graph_save_c(a->g, path, a->n_in, a->in, a->n_out, a->out, &a->options);
+    if (status != TP_OK)
         return say(a, "saving");
     FILE *header = open_file(a, ".h", "r");
     tp_tensor **results = calloc((size_t)(a->n_sets * a->n_out) + 1, sizeof(tp_tensor *));

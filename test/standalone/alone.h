@@ -14,6 +14,9 @@ typedef struct alone {
     const char *dir, *name;
     tp_ctx *tp;
     tp_graph *g;
+    tp_function *f; /* instead of g, and what it assigns */
+    int n_variables;
+    tp_tensor *const *variables;
     int n_in, n_out;
     const char *const *in, *const *out;
     int n_sets;

@@ -73,6 +73,57 @@ static bool lenet_step(try_fn f)
     return ok;
 }
 
+/* The step of a captured function, which has been called before, with two sizes. */
+typedef struct learner {
+    tp_dense layer;
+    tp_optimizer *sgd;
+} learner;
+
+static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const learner *l = user;
+    if (n_in != 2 || n_out != 1)
+        return;
+    tp_tensor *y = tp_dense_apply(&l->layer, in[0]);
+    out[0] = tp_mean(tp_square(tp_sub(y, in[1])), TP_ALL, false);
+    tp_optimizer_step(l->sgd, out[0]);
+}
+
+static bool captured_step(try_fn f)
+{
+    tp_ctx *tp = tp_open(&(tp_options){.seed = 11});
+    learner l = {.layer = tp_dense_new(tp, "layer", 5, 3)};
+    tp_tensor *const params[] = {l.layer.w, l.layer.b};
+    l.sgd = tp_sgd_new(tp, 0.1, 0.9, 2, params);
+    tp_function *step = tp_function_new(tp, "learn", learn, &l,
+                                        &(tp_function_options){.engine = TP_ENGINE_REFERENCE});
+    tp_tensor *feeds[2 * STEPS];
+    for (int i = 0; i < STEPS; i++) {
+        feeds[2 * i] = tp_normal(tp, TP_F32, TP_DIMS(4 + i, 5), 0, 1);
+        feeds[2 * i + 1] = tp_normal(tp, TP_F32, TP_DIMS(4 + i, 3), 0, 1);
+        tp_function_apply(step, 2, feeds + 2 * i);
+    }
+    const alone a = {
+        .dir = ".",
+        .name = "captured_step",
+        .tp = tp,
+        .f = step,
+        .n_variables = 2,
+        .variables = params,
+        .n_in = 2,
+        .in = (const char *const[]){"x", "y"},
+        .n_out = 1,
+        .out = (const char *const[]){"loss"  },
+        .n_sets = STEPS,
+        .feeds = feeds,
+        .memory = 1 << 20
+    };
+    const bool ok = f(&a);
+    tp_optimizer_free(l.sgd);
+    tp_close(tp);
+    return ok;
+}
+
 /* As many turns as the values want, the path kept. */
 static bool root_loop(try_fn f)
 {
@@ -299,6 +350,7 @@ int main(int argc, char **argv)
         return 77;
     }
     bool ok = lenet_step(f);
+    ok = captured_step(f) && ok;
     ok = root_loop(f) && ok;
     ok = functions(f) && ok;
     if (!cortex && !aarch64 && !free)
