@@ -200,13 +200,15 @@ static bool make_step(tpi_tiles *t, tpi_tile_step *step, const tpi_plan *plan,
         step->nest = tpi_nest_new(p, plan, k);
     else
         step->call = call_new(p, plan, plan->graph->nodes[k->root]);
-    if (step->nest && step->nest->scratch > t->scratch_size) {
+    const size_t scratch =
+        step->nest ? tpi_nest_scratch(step->nest, tpi_pool_threads(p->ctx->pool)) : 0;
+    if (scratch > t->scratch_size) {
         tpi_give_back(m, t->scratch, t->scratch_size);
-        t->scratch_size = step->nest->scratch;
+        t->scratch_size = scratch;
         t->scratch = tpi_take(m, t->scratch_size);
         t->scratch_size = t->scratch ? t->scratch_size : 0;
     }
-    const bool ok = step->call || (step->nest && step->nest->scratch <= t->scratch_size);
+    const bool ok = step->call || (step->nest && scratch <= t->scratch_size);
     step->epoch = ok ? step->late ? t->bound : t->sized : 0;
     return ok;
 }
@@ -236,7 +238,7 @@ bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
             return false;
         }
         if (step->nest)
-            tpi_nest_run(step->nest, p->pointers, t->scratch);
+            tpi_nest_run(step->nest, &p->team, p->pointers, t->scratch);
         else
             ok = run_call(s, step->call);
     }

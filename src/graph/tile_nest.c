@@ -729,6 +729,9 @@ static void put_nodes(builder *b)
 {
     int first = 0;
     count_uses(b);
+    b->n->work = (double)b->k->n_nodes * (double)b->n->per_full;
+    for (int a = 0; a < b->kept; a++)
+        b->n->work *= (double)b->size[a];
     for (int i = 0; i < b->k->n_nodes; i++) {
         const tpi_value *v = value_at(b, i);
         if (v->node->op->kind == TPI_REDUCE)

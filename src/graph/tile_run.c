@@ -1,4 +1,4 @@
-/* Runs the instructions of a loop nest, tile by tile. */
+/* Runs the instructions of a loop nest, tile by tile. Threads take tiles of their own. */
 #include "core/copy.h"
 #include "graph/tiles.h"
 
@@ -175,16 +175,7 @@ static void run_parts(tpi_nest *n, int64_t at, extent e)
     run_phase(n, TPI_TILE_AFTER, e);
 }
 
-/* All tiles at one step of the outer axes. */
-static void run_line(tpi_nest *n)
-{
-    for (int64_t i = 0; i < n->n_chunk; i += n->chunk) {
-        const extent e = {n->n_chunk - i < n->chunk ? n->n_chunk - i : n->chunk, n->part};
-        move_to(n, i, 0);
-        run_phase(n, TPI_TILE_BEFORE, e);
-        run_parts(n, i, e);
-    }
-}
+/* ---- tiles -------------------------------------------------------------------------------------------- */
 
 static bool step_outer(tpi_nest *n, int64_t *at)
 {
@@ -200,19 +191,96 @@ static bool step_outer(tpi_nest *n, int64_t *at)
     return false;
 }
 
-void tpi_nest_run(tpi_nest *n, void *const *buffers, char *scratch)
+/* Where everything is at step `line` of the outer axes, which counts all of them. */
+static void begin_line(tpi_nest *n, void *const *buffers, char *scratch, int64_t line,
+                       int64_t *at)
 {
-    int64_t at[TP_MAX_RANK] = {0};
-    if (n->empty)
-        return;
     for (int i = 0; i < n->n_slots; i++) {
         tpi_tile_slot *s = &n->slots[i];
-        char *base = s->buffer >= 0 ? buffers[s->buffer] : scratch;
-        s->line = s->at =
-            s->buffer == TPI_TILE_FIXED ? (char *)(intptr_t)s->fixed : base + s->offset;
+        if (s->buffer == TPI_TILE_FIXED)
+            s->line = (char *)(intptr_t)s->fixed;
+        else
+            s->line = (s->buffer >= 0 ? (char *)buffers[s->buffer] : scratch) + s->offset;
+        s->at = s->line;
     }
+    for (int a = n->n_outer - 1; a >= 0; a--) {
+        at[a] = line % n->outer[a];
+        line /= n->outer[a];
+        for (int k = 0; k < n->n_moving; k++)
+            n->slots[n->moving[k]].line += at[a] * n->slots[n->moving[k]].step[a];
+    }
+}
+
+static int64_t tiles_of_line(const tpi_nest *n)
+{
+    return (n->n_chunk + n->chunk - 1) / n->chunk;
+}
+
+/* The tiles from `first` to before `end`. */
+static void run_tiles(tpi_nest *n, void *const *buffers, char *scratch, int64_t first,
+                      int64_t end)
+{
+    int64_t at[TP_MAX_RANK] = {0};
+    const int64_t per_line = tiles_of_line(n);
+    begin_line(n, buffers, scratch, first / per_line, at);
     run_phase(n, TPI_TILE_ONCE, (extent){n->chunk, n->part});
-    do
-        run_line(n);
-    while (step_outer(n, at));
+    for (int64_t tile = first; tile < end; tile++) {
+        const int64_t i = tile % per_line * n->chunk;
+        const extent e = {n->n_chunk - i < n->chunk ? n->n_chunk - i : n->chunk, n->part};
+        if (i == 0 && tile > first)
+            step_outer(n, at);
+        move_to(n, i, 0);
+        run_phase(n, TPI_TILE_BEFORE, e);
+        run_parts(n, i, e);
+    }
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------ */
+
+typedef struct team_run {
+    const tpi_nest *n;
+    void *const *buffers;
+    char *scratch;
+    int64_t n_tiles, each;
+} team_run;
+
+/* Bytes of scratch memory of one thread: its own slots, and what they point to. */
+static size_t slot_bytes(const tpi_nest *n)
+{
+    return ((size_t)n->n_slots * sizeof *n->slots + 63) / 64 * 64;
+}
+
+size_t tpi_nest_scratch(const tpi_nest *n, int threads)
+{
+    return threads > 1 ? (size_t)threads * (slot_bytes(n) + n->scratch) : n->scratch;
+}
+
+static void run_some(void *env, size_t part)
+{
+    const team_run *r = env;
+    tpi_nest own = *r->n;
+    char *memory = r->scratch + part * (slot_bytes(r->n) + r->n->scratch);
+    const int64_t first = (int64_t)part * r->each, end = first + r->each;
+    own.slots = (tpi_tile_slot *)(void *)memory;
+    memcpy(own.slots, r->n->slots, (size_t)own.n_slots * sizeof *own.slots);
+    if (first < r->n_tiles)
+        run_tiles(&own, r->buffers, memory + slot_bytes(r->n), first,
+                  end < r->n_tiles ? end : r->n_tiles);
+}
+
+void tpi_nest_run(tpi_nest *n, const tpi_team *team, void *const *buffers, char *scratch)
+{
+    if (n->empty)
+        return;
+    team_run r = {.n = n, .buffers = buffers, .scratch = scratch, .n_tiles = tiles_of_line(n)};
+    for (int a = 0; a < n->n_outer; a++)
+        r.n_tiles *= n->outer[a];
+    int64_t parts = tpi_team_parts(team, n->work);
+    parts = parts < r.n_tiles ? parts : r.n_tiles;
+    if (parts <= 1) {
+        run_tiles(n, buffers, scratch, 0, r.n_tiles);
+        return;
+    }
+    r.each = (r.n_tiles + parts - 1) / parts;
+    tpi_pool_run(team->pool, run_some, &r, (size_t)parts);
 }

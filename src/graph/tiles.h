@@ -86,14 +86,17 @@ typedef struct tpi_nest {
     int64_t (*boxes)[TP_MAX_RANK];
     int64_t *numbers; /* literals that no constant holds */
     int n_numbers;
-    size_t scratch; /* bytes */
+    size_t scratch; /* bytes that one thread needs */
+    double work;    /* scalar operations */
     size_t bytes;   /* of all of this, in one block */
 } tpi_nest;
 
 /* The instructions of a loop nest at the sizes of this run; NULL when out of memory. */
 tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k);
 void tpi_nest_free(tpi_mem *m, tpi_nest *n);
-void tpi_nest_run(tpi_nest *n, void *const *buffers, char *scratch);
+/* Bytes that a run by so many threads at most needs. */
+size_t tpi_nest_scratch(const tpi_nest *n, int threads);
+void tpi_nest_run(tpi_nest *n, const tpi_team *team, void *const *buffers, char *scratch);
 
 /* ---- programs -------------------------------------------------------------------------------------- */
 
