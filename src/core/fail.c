@@ -121,7 +121,7 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
     if (t->refs <= 0)
         return tpi_fail(ctx ? ctx : t->ctx, at, what, TP_E_STATE,
                         "operand %d was used after its scope ended (tp_keep hands a tensor to "
-                        "the scope outside)",
+                        "the scope outside; only listed variables leave a block)",
                         i);
     if (t->status != TP_OK && !t->error && t->ctx) /* see tp_graph_free */
         return tpi_fail(t->ctx, at, what, TP_E_STATE, "operand %d is of a graph that was freed",

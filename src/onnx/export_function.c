@@ -248,22 +248,35 @@ static tpi_onnx_block *walk(walker *w, const tpi_step *s)
 
 /* ---- flows ------------------------------------------------------------------------------------------ */
 
+static bool has_loop(const tpi_flow *flow)
+{
+    bool any = false;
+    for (int i = 0; i < flow->blocks->n; i++)
+        any |= flow->blocks->v[i].loops;
+    return any;
+}
+
 /* The flow of a pure function that is called in one way; NULL: there is none, or several, of which the tree
- * may be one model. */
-static tpi_flow *only_flow(const tp_function *f, int n_in, int n_out)
+ * may be one model. w->no_flow is set when one more call would make a loop a Loop. */
+static tpi_flow *only_flow(walker *w, const tp_function *f, int n_in)
 {
     tpi_flow *found = NULL;
     for (int i = 0; i < f->pure.n_flows; i++) {
-        tpi_flow *w = f->pure.flows[i];
-        if (w->n_in == n_in && found)
+        tpi_flow *flow = f->pure.flows[i];
+        if (flow->n_in == n_in && found)
             return NULL;
-        found = w->n_in == n_in ? w : found;
+        found = flow->n_in == n_in ? flow : found;
     }
-    if (!found || !found->blocks || found->n_out != n_out || found->n_args != n_in)
+    if (!found || !found->blocks || found->n_out != w->n_out || found->n_args != n_in)
         return NULL;
     for (int i = 0; i < n_in; i++)
-        if (!found->externs[found->args[i]].general)
+        if (!found->externs[found->args[i]].general) {
+            if (has_loop(found))
+                w->no_flow =
+                    "an argument was the same tensor in all calls, and may be one that "
+                    "the body reaches by itself: call the function with another one";
             return NULL;
+        }
     return found;
 }
 
@@ -354,7 +367,7 @@ static tp_status save_tree(walker *w, const tp_function *f, const char *path, in
 static tp_status save(walker *w, const tp_function *f, const char *path, int n_in,
                       const char *const *inputs, const char *const *outputs)
 {
-    tpi_flow *flow = only_flow(f, n_in, w->n_out);
+    tpi_flow *flow = only_flow(w, f, n_in);
     tp_status status = TP_E_MEMORY;
     w->g = tp_graph_new(w->ctx);
     if (!w->g || (flow && save_flow(w, flow, path, inputs, outputs, &status)))

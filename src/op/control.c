@@ -732,8 +732,11 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
     b->back = back;
     b->count = count;
     if (count < 0 && !tpi_dim_is_symbolic(count))
-        stop(&b, tpi_fail(b->ctx, at, b->what, TP_E_VALUE, "%lld is no number of turns",
-                          (long long)count));
+        stop(&b,
+             tpi_fail(b->ctx, at, b->what, TP_E_VALUE,
+                      "%lld is no number of turns: pass 0 or more, or a symbolic size as it is "
+                      "(tp_dim_add and the like compute with those)",
+                      (long long)count));
     return b;
 }
 

@@ -44,7 +44,9 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
     if (!b)
         return failed;
     if (!b->counted)
-        return tpi_fail(b->ctx, at, what, TP_E_STATE, "a tp_while goes over no elements");
+        return tpi_fail(
+            b->ctx, at, what, TP_E_STATE,
+            "a tp_while goes over no elements: use tp_for, or tp_gather at tp_turn");
     if (xs->rank == 0 || xs->shape[0] != b->count)
         return tpi_fail(
             b->ctx, at, what, TP_E_SHAPE,

@@ -326,6 +326,44 @@ static void saving_out_of_memory(void **state)
     assert_true(!BOTH_STRESS || n > 1); /* other builds take memory in large pieces */
 }
 
+static void halve_until(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user;
+    (void)n_in;
+    (void)n_out;
+    tp_tensor *x = in[0];
+    while (tp_truth(tp_gt(x, in[1])))
+        x = tp_mul(x, tp_scalar_like(x, 0.5));
+    out[0] = x;
+}
+
+/* An argument that was one tensor in all calls may be one that the body knows: then there is no Loop,
+ * and the cure is named. */
+static void one_argument_was_fixed(void **state)
+{
+    (void)state;
+    static const char path[] = "pure_loop_fixed.onnx";
+    static const char *const in[] = {"x", "least"}, *const out[] = {"y"};
+    tp_ctx *tp = tp_open(&(tp_options){.compiler = "/nonexistent/cc"});
+    tp_function *f =
+        tp_function_new(tp, "halve", halve_until, NULL, &(tp_function_options){.pure = true});
+    tp_tensor *least = tp_scalar(tp, TP_F32, 1), *y;
+    for (int i = 0; i < 11; i++)
+        tp_function_apply(f, TP_TENSORS(tp_scalar(tp, TP_F32, 3 + 9 * (i % 5)), least));
+    const tp_status status = tp_onnx_save_function(f, path, 2, in, 1, out);
+    if (!BOTH_STRESS) {
+        assert_int_equal(status, TP_E_STATE);
+        assert_non_null(strstr(tp_error_message(tp), "the same tensor in all calls"));
+    }
+    tp_clear_error(tp);
+    least = tp_scalar(tp, TP_F32, 1);
+    y = tp_function_apply(f, TP_TENSORS(tp_scalar(tp, TP_F32, 100), least));
+    assert_float_equal(tp_item(y), 100.0 / 128, 0);
+    assert_int_equal(tp_onnx_save_function(f, path, 2, in, 1, out), TP_OK);
+    unlink(path);
+    tp_close(tp);
+}
+
 /* A loop that is one turn longer in each call: the body runs for it, and nothing else is kept, however
  * often. */
 static void ever_longer(void **state)
@@ -359,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ATTACK(all_loops),
         cmocka_unit_test(saving_out_of_memory),
+        cmocka_unit_test(one_argument_was_fixed),
         cmocka_unit_test(ever_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

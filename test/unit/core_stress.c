@@ -22,7 +22,8 @@ static void noticed(void **state)
 {
     tp_ctx *tp = *state;
     static const char after[] = "operand 0 was used after its scope ended (tp_keep hands a "
-                                "tensor to the scope outside)";
+                                "tensor to the scope outside; only listed variables leave a "
+                                "block)";
     tp_tensor *t = dead(tp);
     for (int i = 0; i < 100; i++) /* nothing takes its place */
         tp_scalar(tp, TP_F32, i);
