@@ -65,9 +65,9 @@ static void put_size(nest *n, int64_t size)
     if (rest != TPI_NO_DIM) {
         PUT("(");
         tpi_render_number(n->r, factor);
-        PUT(" * ");
+        PUT(" * (");
         tpi_render_size(n->r, rest);
-        PUT(")");
+        PUT("))");
         return;
     }
     PUT("%s", plain ? "" : "(");
