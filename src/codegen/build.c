@@ -52,7 +52,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static int count_cpus(void)
+int tpi_build_cpus(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set)
@@ -392,7 +392,7 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
     b->owner = getpid();
     b->cache.fd = -1;
     b->recipe = TPI_STR(b->mem);
-    b->n_cpus = count_cpus();
+    b->n_cpus = tpi_build_cpus();
     if (spec->n_sources < 1 || spec->n_sources > N_UNITS) {
         b->spec.n_sources = 0;
         fail_text(b, "compiling", "too many translation units, or none");

@@ -14,7 +14,8 @@ typedef enum tpi_build_state {
 } tpi_build_state;
 
 typedef struct tpi_build_spec {
-    /* The translation units; several are compiled side by side and linked. Compiled with
+    /* The translation units; several are compiled side by side and linked. They lie in one folder
+     * as unit0.c, unit1.c and so on. Compiled with
      * tpi_cc_flags (codegen/cc.h). An object may be shared with other builds of the same text,
      * so it has no writable statics. The text is not copied and must stay while the build is RUNNING. */
     int n_sources;
@@ -24,6 +25,8 @@ typedef struct tpi_build_spec {
     int limit_ms;             /* a compiler that takes longer is killed; 0: ten minutes */
 } tpi_build_spec;
 
+/* How many compilers can run at a time. */
+int tpi_build_cpus(void);
 /* Loads the object from the cache, or starts the compiler and returns at once. NULL only when
  * memory is out (the context's error is left alone). Freed before the context's memory is. */
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec);

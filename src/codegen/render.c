@@ -465,20 +465,67 @@ static bool end(tpi_render *r, tpi_mem *m)
     return ok;
 }
 
+#define UNIT_TEXT(i) "#define UNIT " #i "\n#include \"unit0.c\"\n"
+const char *const tpi_unit_texts[TPI_MAX_UNITS] = {NULL,         UNIT_TEXT(1), UNIT_TEXT(2),
+                                                   UNIT_TEXT(3), UNIT_TEXT(4), UNIT_TEXT(5),
+                                                   UNIT_TEXT(6), UNIT_TEXT(7)};
+
+/* Units of about the same size, none of them too small to be worth a compiler. */
+static int count_units(const tpi_render *r, int most)
+{
+    enum { ENOUGH = 16000 }; /* characters: a quarter of a second or so */
+    size_t all = 0;
+    for (int i = 0; i < r->alike.n_functions; i++)
+        all += r->alike.functions[i].len;
+    const int worth = all / ENOUGH < TPI_MAX_UNITS ? (int)(all / ENOUGH) : TPI_MAX_UNITS;
+    return worth > most ? most : worth < 1 ? 1 : worth;
+}
+
+/* Behind them the text goes on for unit 0. */
+static void put_functions(const tpi_render *r, tpi_str *out)
+{
+    const tpi_alike *a = &r->alike;
+    const char *linkage = r->units == 1 ? "static __attribute__((noinline))"
+                                        : "__attribute__((visibility(\"hidden\"), noinline))";
+    size_t all = 0, done = 0;
+    tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n");
+    if (r->units > 1)
+        tpi_str_put(out,
+                    "extern __attribute__((visibility(\"hidden\"))) const int64_t args[];\n"
+                    "#if UNIT == 0\nconst int64_t args[] = {");
+    else
+        tpi_str_put(out, "static const int64_t args[] = {");
+    tpi_alike_put_arguments(a, out);
+    tpi_str_put(out, r->units > 1 ? " 0};\n#endif\n" : " 0};\n");
+    for (int i = 0; i < a->n_functions; i++) {
+        all += a->functions[i].len;
+        if (r->units > 1)
+            tpi_str_printf(out, "%s int64_t k%d%s;\n", linkage, i, r->params);
+    }
+    int unit = r->units > 1 ? -1 : 0;
+    for (int i = 0; i < a->n_functions; i++) {
+        const int now = (int)(done * (size_t)r->units / (all + 1));
+        if (now != unit)
+            tpi_str_printf(out, "%s#if UNIT == %d\n", unit < 0 ? "" : "#endif\n", now);
+        unit = now;
+        tpi_alike_put_function(a, i, linkage, out);
+        done += a->functions[i].len;
+    }
+    if (r->units > 1)
+        tpi_str_put(out, "#endif\n#if UNIT == 0\n");
+}
+
 static void put_program(tpi_render *r, tpi_str *out)
 {
     if (!r->alone)
         tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+    if (r->units > 1)
+        tpi_str_put(out, "#ifndef UNIT\n#define UNIT 0\n#endif\n");
     put_texts(r, out);
     if (r->plan->all_kernels > r->plan->n_kernels)
         put_blame(out);
     tpi_str_add(out, r->helpers.text ? r->helpers.text : "", r->helpers.len);
-    tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n"
-                     "static const int64_t args[] = {");
-    tpi_alike_put_arguments(&r->alike, out);
-    tpi_str_put(out, " 0};\n");
-    for (int i = 0; i < r->alike.n_functions; i++)
-        tpi_alike_put_function(&r->alike, i, out);
+    put_functions(r, out);
     r->scratch.len = 0;
     for (int i = 0; i < r->rooms.n_functions; i++)
         tpi_str_add(&r->scratch, r->rooms.functions[i].text, r->rooms.functions[i].len);
@@ -486,9 +533,11 @@ static void put_program(tpi_render *r, tpi_str *out)
               "int64_t most = 64, need = 0;\n    (void)need;", &r->scratch, "return most;");
     put_packing(r, out);
     put_entry(r, out);
+    if (r->units > 1)
+        tpi_str_put(out, "#endif\n");
 }
 
-bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
+int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out)
 {
     tpi_mem *m = &p->graph->ctx->mem;
     const bool lines = !alone && tpi_env(TPI_ENV_DEBUG_C);
@@ -497,6 +546,7 @@ bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
     if (ok)
         tpi_render_plan(&r, p);
     ok = ok && tpi_alike_settle(&r.alike) && tpi_alike_settle(&r.rooms);
+    r.units = count_units(&r, most);
     if (ok)
         put_program(&r, out);
     ok = end(&r, m) && ok && !out->failed;
@@ -504,5 +554,5 @@ bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out)
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
         tpi_str_free(out);
     }
-    return ok;
+    return ok ? r.units : 0;
 }

@@ -40,7 +40,8 @@ typedef struct tpi_render {
     const tpi_plan *whole; /* the outermost */
     bool alone; /* for standalone.c: all that it calls is in the text, and all of it is static;
                    else the program calls the library's kernels */
-    bool lines;         /* for a debugger: text has the places it was made for */
+    int units;  /* of the text */
+    bool lines; /* for a debugger: text has the places it was made for */
     const char *params; /* of every kernel */
     const char *called; /* before the name of a kernel of src/kernel/library.h */
     tpi_alike alike;    /* the kernels */
@@ -86,9 +87,12 @@ typedef enum tpi_text_id {
     TPI_TEXT_convdw_64
 } tpi_text_id;
 
-/* The whole program, appended to `out`. False when out of memory (`out` is then empty). `alone` as
- * in tpi_render. */
-bool tpi_render_program(const tpi_plan *p, bool alone, tpi_str *out);
+/* The whole program, appended to `out`, as so many translation units, at most `most` and
+ * TPI_MAX_UNITS; 0 when out of memory (`out` is then empty). `alone` as in tpi_render. Unit 0 is the
+ * text; unit i is tpi_unit_texts[i], which takes its part of it. */
+int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out);
+enum { TPI_MAX_UNITS = 8 };
+extern const char *const tpi_unit_texts[TPI_MAX_UNITS];
 
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);

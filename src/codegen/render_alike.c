@@ -223,7 +223,7 @@ static void put_comment(const tpi_alike *s, int kernel, tpi_str *out)
     tpi_str_add(out, s->comments.text + row->comment, row->comment_len);
 }
 
-void tpi_alike_put_function(const tpi_alike *s, int number, tpi_str *out)
+void tpi_alike_put_function(const tpi_alike *s, int number, const char *linkage, tpi_str *out)
 {
     const tpi_alike_function *f = &s->functions[number];
     int oldest = f->first_row;
@@ -233,7 +233,7 @@ void tpi_alike_put_function(const tpi_alike *s, int number, tpi_str *out)
     put_comment(s, oldest, out);
     if (f->n_rows > 1)
         tpi_str_printf(out, "; and %d like it", f->n_rows - 1);
-    tpi_str_printf(out, " */\nstatic __attribute__((noinline)) int64_t k%d", number);
+    tpi_str_printf(out, " */\n%s int64_t k%d", linkage, number);
     const char *end = f->text + f->len;
     for (const char *c = f->text; c < end;) {
         const char *mark = c;

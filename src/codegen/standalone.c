@@ -402,7 +402,7 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     tpi_str_printf(source,
                    "/* Made by tapir %s; %s says how it is used. */\n#include \"%s\"\n\n",
                    tp_version(), a->q->header, a->q->header);
-    if (!tpi_render_program(a->plan, true, source) || !put_weights(a, source, weights) ||
+    if (!tpi_render_program(a->plan, true, 1, source) || !put_weights(a, source, weights) ||
         !tpi_alone_places(a, source))
         return false;
     if (a->sized && !tpi_alone_sizes(a, source))

@@ -42,12 +42,14 @@ bool tpi_program_start_c(tp_program *p)
     }
     find_calls(p, p->plan);
     p->source = TPI_STR(m);
-    if (!tpi_render_program(p->plan, false, &p->source))
+    const int n = tpi_render_program(p->plan, false, tpi_build_cpus(), &p->source);
+    if (!n)
         return false;
-    p->source_text = p->source.text;
+    for (int i = 0; i < n; i++)
+        p->units[i] = i ? tpi_unit_texts[i] : p->source.text;
     static const char *const for_debugger[] = {"-g", "-Og", NULL};
-    const tpi_build_spec spec = {.n_sources = 1,
-                                 .sources = &p->source_text,
+    const tpi_build_spec spec = {.n_sources = n,
+                                 .sources = p->units,
                                  .entry = TPI_ENTRY_SYMBOL,
                                  .flags = tpi_env(TPI_ENV_DEBUG_C) ? for_debugger : NULL};
     p->build = tpi_build_start(p->ctx, &spec);

@@ -31,7 +31,7 @@ struct tp_program {
     struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
     /* the C program */
     tpi_str source;
-    const char *source_text;
+    const char *units[TPI_MAX_UNITS]; /* the texts that are compiled */
     tpi_build *build;
     tpi_entry entry;     /* NULL until it is loaded */
     tpi_team team;       /* who computes */
