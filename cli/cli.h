@@ -87,7 +87,7 @@ typedef struct command {
     int (*run)(int argc, char **argv);
 } command;
 
-extern const command cli_run, cli_test, cli_show, cli_bench, cli_compile;
+extern const command cli_run, cli_test, cli_show, cli_bench, cli_profile, cli_compile;
 
 /* Reads the arguments of a command (argv[0] is its name) into its settings; `operands` gets the
  * rest. False: it was refused with a message, or help was asked for and given; *status says. */
@@ -196,6 +196,9 @@ void model_close(model *m);
 /* Forgets inputs that are not given and that no output needs: labels of a loss, where only the
  * prediction is an output. */
 void model_drop_unneeded(model *m);
+/* Makes the inputs that are not given: random numbers from -1 to 1, the same each time, and 0 for
+ * integers. False: refused with a message, a size is free. */
+bool model_make_inputs(model *m, const fixed_dims *d);
 /* A program of all inputs and outputs; NULL: refused. */
 tp_program *model_compile(model *m, const tp_compile_options *opt);
 /* Waits for the C program. Without a compiler a message says so, and it goes on without. */

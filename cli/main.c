@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-static const command *const commands[] = {&cli_run, &cli_test, &cli_show, &cli_bench,
-                                          &cli_compile};
+static const command *const commands[] = {&cli_run,   &cli_test,    &cli_show,
+                                          &cli_bench, &cli_profile, &cli_compile};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const command *find_command(const char *name)

@@ -186,14 +186,18 @@ TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,
 /* Measures each kernel of the runs that follow, by the clock, or (false) forgets what was measured.
  * Runs take some 50 ns longer per kernel. TP_E_STATE for a program of the reference engine. */
 TP_API tp_status tp_program_profile(tp_program *p, bool on);
-/* A table, a line per kernel in their order: its mean time, its share, the bytes it reads and
- * writes, its operations (two per multiply-add), the share of the limit that binds, which is
- * measured now (some 30 ms): how fast the machine multiplies, or copies as many bytes; its ops and
- * the lines they are from. A block (a loop) is one kernel. NULL when no run was measured; tp_free
- * frees. */
+/* A table, a line per kernel in their order: its mean time and its share of all, its time in the
+ * fastest run of it, the kilobytes it reads and writes, its operations in millions (two per
+ * multiply-add), how much of the fastest time the machine needs at least: to multiply so much, or to
+ * move so much, which is measured now, on one thread, in some 50 ms; its ops, the name of what it
+ * gives, and the lines they are from. A block (a loop) is one kernel, whose turns are added up. NULL
+ * when no run was measured; tp_free frees. */
 TP_API char *tp_program_profile_text(tp_program *p);
 /* The last run as a JSON object for chrome://tracing and its like. NULL as above; tp_free frees. */
 TP_API char *tp_program_profile_trace(tp_program *p);
+/* The same as a file, written whole or not at all. */
+TP_FN(tp_status, tp_program_profile_save, tp_program *p, const char *path);
+#define tp_program_profile_save(...) tp_program_profile_save_at(TP_PLACE, __VA_ARGS__)
 
 /* ---- texts and files ----------------------------------------------------------------------- */
 

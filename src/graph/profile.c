@@ -1,5 +1,6 @@
 #include "graph/profile.h"
 
+#include "base/file.h"
 #include "graph/work.h"
 #include "ir/notation.h"
 
@@ -9,7 +10,7 @@
 
 typedef struct kernel_time {
     double begin_s, took_s; /* in the last run */
-    double all_s;           /* in all runs */
+    double all_s, best_s;   /* in all runs, in the fastest one of it */
 } kernel_time;
 
 struct tpi_profile {
@@ -34,6 +35,7 @@ void tpi_profile_tick(void *profile, int kernel)
     if (kernel >= 0 && f->open >= 0) { /* a run that failed says no more */
         kernel_time *k = &f->v[f->open];
         k->took_s = t - k->begin_s;
+        k->best_s = f->runs == 0 || k->took_s < k->best_s ? k->took_s : k->best_s;
         k->all_s += k->took_s;
     }
     f->open = kernel < f->n ? kernel : -1;
@@ -84,16 +86,16 @@ tp_status tp_program_profile(tp_program *p, bool on)
 /* ---- limits of the machine ------------------------------------------------------------------- */
 
 enum {
-    N_LEVELS = 3,
-    TILE =
-        96, /* of the product whose rate is the limit of multiplying: it lies in the second cache */
+    N_LEVELS = 4,
+    TILE = 96, /* of the product whose rate is the limit of multiplying */
     DEPTH = 256
 };
-static const size_t levels[N_LEVELS] = {256 << 10, 4 << 20, 64 << 20}; /* bytes in use */
+static const size_t levels[N_LEVELS] = {256 << 10, 1536 << 10, 8 << 20,
+                                        64 << 20}; /* bytes in use */
 
 typedef struct limits {
     double flops;               /* per second and thread, of products */
-    double bandwidth[N_LEVELS]; /* bytes per second read and written, by bytes in use */
+    double bandwidth[N_LEVELS]; /* bytes per second, copied or read, by bytes in use */
 } limits;
 
 /* The shortest of some repeats. */
@@ -122,6 +124,15 @@ static void copy(void *env)
         memcpy(c->to, c->from, c->bytes);
 }
 
+/* What is there twice is compared: nothing reads faster. */
+static void read_all(void *env)
+{
+    const copying *c = env;
+    volatile int differ = 0;
+    for (int i = 0; i < c->times; i++)
+        differ |= memcmp(c->to, c->from, c->bytes);
+}
+
 typedef struct product {
     const tp_ctx *ctx;
     float *a, *b, *c;
@@ -136,7 +147,7 @@ static void multiply(void *env)
                                            m->c, TILE, m->ws);
 }
 
-/* Some 30 ms. False: no memory. */
+/* Some 50 ms. False: no memory. */
 static bool measure(tp_ctx *ctx, limits *l)
 {
     const size_t half = levels[N_LEVELS - 1] / 2;
@@ -146,7 +157,8 @@ static bool measure(tp_ctx *ctx, limits *l)
     memset(room, 1, 2 * half);
     for (int i = 0; i < N_LEVELS; i++) {
         copying c = {room, room + half, levels[i] / 2, (int)(half / (levels[i] / 2))};
-        l->bandwidth[i] = 2 * (double)half / best_of(3, copy, &c);
+        const double copied = best_of(3, copy, &c), read = best_of(3, read_all, &c);
+        l->bandwidth[i] = 2 * (double)c.bytes * c.times / (read < copied ? read : copied);
     }
     memset(room, 0, half);
     product m = {.ctx = ctx, .a = (float *)(void *)room};
@@ -162,7 +174,7 @@ static bool measure(tp_ctx *ctx, limits *l)
 static double least_s(const limits *l, tpi_work w)
 {
     int level = 0;
-    while (level < N_LEVELS - 1 && w.bytes > (double)levels[level])
+    while (level < N_LEVELS - 1 && w.span > (double)levels[level])
         level++;
     const double moving = w.bytes / l->bandwidth[level], computing = w.flops / l->flops;
     return moving > computing ? moving : computing;
@@ -170,15 +182,51 @@ static double least_s(const limits *l, tpi_work w)
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
+/* Of two matmul and a tanh "2 matmul, tanh", in the order of the first of each. */
 static void put_ops(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
 {
+    enum { MOST = 6 };
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
-    const int n = k->n_nodes ? k->n_nodes : 1, most = 6;
-    for (int i = 0; i < n; i++)
-        if (n <= most || i < most - 1 || i == n - 1)
-            tpi_str_printf(s, "%s%s", i ? ", " : "", plan->values[nodes[i]].node->op->name);
-        else if (i == most - 1)
-            tpi_str_printf(s, ", %d more", n - most);
+    const int n = k->n_nodes ? k->n_nodes : 1;
+    int kinds = 0, left = 0;
+    for (int i = 0; i < n; i++) {
+        const tpi_op *op = plan->values[nodes[i]].node->op;
+        int same = 0, before = 0;
+        for (int j = 0; j < n; j++) {
+            same += plan->values[nodes[j]].node->op == op;
+            before += j < i && plan->values[nodes[j]].node->op == op;
+        }
+        if (before)
+            continue;
+        if (++kinds > MOST) {
+            left += same;
+            continue;
+        }
+        tpi_str_put(s, kinds > 1 ? ", " : "");
+        if (same > 1)
+            tpi_str_printf(s, "%d ", same);
+        tpi_str_put(s, op->name);
+    }
+    if (left)
+        tpi_str_printf(s, ", %d more", left);
+}
+
+/* The name of what it computes last, if that has one; the end of a long one. */
+static void put_name(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
+{
+    enum { MOST = 40 };
+    const int *nodes = k->n_nodes ? k->nodes : &k->root;
+    const char *name = NULL;
+    for (int i = k->n_nodes ? k->n_nodes - 1 : 0; i >= 0 && !name; i--)
+        name = plan->values[nodes[i]].node->name;
+    if (!name)
+        return;
+    const size_t len = strlen(name);
+    size_t from = len > MOST ? len - MOST : 0;
+    while (from && from < len && (name[from] & 0xc0) == 0x80)
+        from++; /* whole characters */
+    tpi_str_put(s, from ? "  ..." : "  ");
+    tpi_put_string(s, name + from, len - from);
 }
 
 static const char *base_name(const char *file)
@@ -187,13 +235,14 @@ static const char *base_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
-/* The user's lines, each once: "net.c:12 14". */
+/* The user's lines, each once: "net.c:12,14"; the first ones. */
 static void put_lines(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
 {
+    enum { MOST = 6 };
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const int n = k->n_nodes ? k->n_nodes : 1;
     const char *file = NULL;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0, lines = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
         bool is_new = t->file;
         for (int j = 0; j < i && is_new; j++) {
@@ -202,6 +251,10 @@ static void put_lines(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
         }
         if (!is_new)
             continue;
+        if (lines++ == MOST) {
+            tpi_str_put(s, " ...");
+            return;
+        }
         if (!file || strcmp(file, t->file) != 0)
             tpi_str_printf(s, "%s%s:%d", file ? " " : "", base_name(t->file), t->line);
         else
@@ -215,53 +268,103 @@ static bool has_runs(tp_program *p, const char *what)
 {
     if (p && p->profile && p->profile->runs > 0)
         return true;
+    const bool by_node = p && p->profile && p->used && strcmp(p->used, "eager") == 0;
     if (p)
         tpi_fail_status(p->ctx, TPI_AT(NULL, 0), what, TP_E_STATE,
-                        "no run was measured; call tp_program_profile(p, true), then run it");
+                        by_node
+                            ? "the program was run node by node, which is not measured: the "
+                              "NaN trap is set, or tp_program_wait says why"
+                            : "no run was measured; call tp_program_profile(p, true), then "
+                              "run it");
     return false;
+}
+
+/* Figures of a line; of all kernels, their sums. */
+typedef struct figures {
+    double mean_s, best_s, least_s;
+    tpi_work work;
+} figures;
+
+static figures figures_of(const tp_program *p, const limits *l, int kernel)
+{
+    const kernel_time *t = &p->profile->v[kernel];
+    figures f = {.mean_s = t->all_s / (double)p->profile->runs,
+                 .best_s = t->best_s,
+                 .work = tpi_kernel_work(p, p->plan, kernel)};
+    f.least_s = least_s(l, f.work);
+    return f;
+}
+
+static figures sum_of(const tp_program *p, const limits *l)
+{
+    figures sum = {0};
+    for (int i = 0; i < p->profile->n; i++) {
+        const figures f = figures_of(p, l, i);
+        sum.mean_s += f.mean_s;
+        sum.best_s += f.best_s;
+        sum.least_s += f.least_s;
+        sum.work.bytes += f.work.bytes;
+        sum.work.flops += f.work.flops;
+    }
+    return sum;
+}
+
+static double percent(double part, double whole)
+{
+    return whole > 0 ? part / whole * 100 : 0;
+}
+
+static void put_figures(tpi_str *s, const char *first, const figures *f, double all_s)
+{
+    tpi_str_printf(s, "%-6s %10.2f %6.1f %10.2f %9.1f %9.3f %6.0f%%  ", first, f->mean_s * 1e6,
+                   percent(f->mean_s, all_s), f->best_s * 1e6, f->work.bytes / 1e3,
+                   f->work.flops / 1e6, percent(f->least_s, f->best_s));
+}
+
+static void put_table(tpi_str *s, const tp_program *p, const limits *l)
+{
+    const figures sum = sum_of(p, l);
+    tpi_str_put(s,
+                "kernel    mean us      %    best us        kB     Mflop   limit  computes\n");
+    for (int i = 0; i < p->profile->n; i++) {
+        const tpi_kernel *k = &p->plan->kernels[i];
+        const figures f = figures_of(p, l, i);
+        char number[16];
+        snprintf(number, sizeof number, "k%d", i);
+        put_figures(s, number, &f, sum.mean_s);
+        put_ops(s, p->plan, k);
+        put_name(s, p->plan, k);
+        if (p->plan->values[k->root].node->file)
+            tpi_str_put(s, "  ");
+        put_lines(s, p->plan, k);
+        tpi_str_put(s, "\n");
+    }
+    put_figures(s, "all", &sum, sum.mean_s);
+    tpi_str_printf(s, "%" PRId64 " run%s\n", p->profile->runs,
+                   p->profile->runs == 1 ? "" : "s");
+    tpi_str_printf(s, "limits of one thread: %.0f Gflop/s; reading or copying",
+                   l->flops * 1e-9);
+    for (int i = 0; i < N_LEVELS; i++) {
+        tpi_str_printf(s, "%s %.0f", i ? "," : "", l->bandwidth[i] * 1e-9);
+        if (i < N_LEVELS - 1)
+            tpi_str_printf(s, "%s up to %zu kB", i ? "" : " GB/s", levels[i] >> 10);
+    }
+    tpi_str_put(s, " beyond\n");
 }
 
 char *tp_program_profile_text(tp_program *p)
 {
+    static const char what[] = "tp_program_profile_text";
     limits l;
-    if (!has_runs(p, "tp_program_profile_text"))
+    if (!has_runs(p, what))
         return NULL;
     if (!measure(p->ctx, &l)) {
-        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "tp_program_profile_text");
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), what);
         return NULL;
     }
-    const tpi_profile *f = p->profile;
-    const double runs = (double)f->runs;
-    double all_s = 0, bytes = 0, flops = 0, least = 0;
     tpi_str s = TPI_STR(&p->ctx->mem);
-    tpi_str_put(&s, "kernel        us     %      kB    Mflop  of limit  what\n");
-    for (int i = 0; i < f->n; i++)
-        all_s += f->v[i].all_s / runs;
-    for (int i = 0; i < f->n; i++) {
-        const tpi_work w = tpi_kernel_work(p, p->plan, i);
-        const double took = f->v[i].all_s / runs;
-        tpi_str_printf(&s, "k%-5d %9.2f %5.1f %7.0f %8.2f %8.0f%%  ", i, took * 1e6,
-                       all_s > 0 ? took / all_s * 100 : 0, w.bytes / 1e3, w.flops / 1e6,
-                       took > 0 ? least_s(&l, w) / took * 100 : 0);
-        put_ops(&s, p->plan, &p->plan->kernels[i]);
-        tpi_str_put(&s, "  ");
-        put_lines(&s, p->plan, &p->plan->kernels[i]);
-        tpi_str_put(&s, "\n");
-        bytes += w.bytes;
-        flops += w.flops;
-        least += least_s(&l, w);
-    }
-    tpi_str_printf(
-        &s, "all    %9.2f 100.0 %7.0f %8.2f %8.0f%%  %d kernels, mean of %" PRId64 " run%s\n",
-        all_s * 1e6, bytes / 1e3, flops / 1e6, all_s > 0 ? least / all_s * 100 : 0, f->n,
-        f->runs, f->runs == 1 ? "" : "s");
-    tpi_str_printf(
-        &s,
-        "limits: %.0f Gflop/s; %.0f, %.0f and %.0f GB/s of copying at up to %zu kB, %zu "
-        "MB and beyond\n",
-        l.flops * 1e-9, l.bandwidth[0] * 1e-9, l.bandwidth[1] * 1e-9, l.bandwidth[2] * 1e-9,
-        levels[0] >> 10, levels[1] >> 20);
-    return tpi_str_hand_over(p->ctx, &s, "tp_program_profile_text");
+    put_table(&s, p, &l);
+    return tpi_str_hand_over(p->ctx, &s, what);
 }
 
 /* A string of JSON. */
@@ -285,34 +388,82 @@ static void put_us(tpi_str *s, const char *before, double seconds)
     tpi_str_printf(s, "%s%" PRId64 ".%03d", before, ns / 1000, (int)(ns % 1000));
 }
 
+static void put_event(tpi_str *s, const tp_program *p, const limits *l, int kernel)
+{
+    const tpi_profile *f = p->profile;
+    const tpi_kernel *k = &p->plan->kernels[kernel];
+    const figures v = figures_of(p, l, kernel);
+    tpi_str text = TPI_STR(s->mem);
+    put_ops(&text, p->plan, k);
+    tpi_str_printf(s,
+                   "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": ", kernel ? "," : "");
+    put_json(s, &text);
+    put_us(s, ", \"ts\": ", f->v[kernel].begin_s - f->begin_s);
+    put_us(s, ", \"dur\": ", f->v[kernel].took_s);
+    tpi_str_printf(s, ", \"args\": {\"kernel\": %d", kernel);
+    put_us(s, ", \"mean_us\": ", v.mean_s);
+    put_us(s, ", \"best_us\": ", v.best_s);
+    put_us(s, ", \"limit_us\": ", v.least_s);
+    tpi_str_printf(s, ", \"bytes\": %" PRId64 ", \"flops\": %" PRId64, (int64_t)v.work.bytes,
+                   (int64_t)v.work.flops);
+    s->failed |= text.failed;
+    tpi_str_free(&text);
+    text = TPI_STR(s->mem);
+    put_lines(&text, p->plan, k);
+    tpi_str_put(s, ", \"lines\": ");
+    put_json(s, &text);
+    s->failed |= text.failed;
+    tpi_str_free(&text);
+    const char *name = p->plan->values[k->root].node->name;
+    text = TPI_STR(s->mem);
+    tpi_str_put(&text, name ? name : "");
+    tpi_str_put(s, ", \"gives\": ");
+    put_json(s, &text);
+    s->failed |= text.failed;
+    tpi_str_free(&text);
+    tpi_str_put(s, "}}");
+}
+
 char *tp_program_profile_trace(tp_program *p)
 {
-    if (!has_runs(p, "tp_program_profile_trace"))
+    static const char what[] = "tp_program_profile_trace";
+    limits l;
+    if (!has_runs(p, what))
         return NULL;
-    const tpi_profile *f = p->profile;
-    tpi_str s = TPI_STR(&p->ctx->mem), name = TPI_STR(&p->ctx->mem);
-    tpi_str_put(&s, "{\"traceEvents\": [");
-    for (int i = 0; i < f->n; i++) {
-        const tpi_work w = tpi_kernel_work(p, p->plan, i);
-        const tpi_kernel *k = &p->plan->kernels[i];
-        name.len = 0;
-        put_ops(&name, p->plan, k);
-        tpi_str_printf(&s,
-                       "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": ", i ? "," : "");
-        put_json(&s, &name);
-        put_us(&s, ", \"ts\": ", f->v[i].begin_s - f->begin_s);
-        put_us(&s, ", \"dur\": ", f->v[i].took_s);
-        tpi_str_printf(&s,
-                       ", \"args\": {\"kernel\": %d, \"bytes\": %" PRId64
-                       ", \"flops\": %" PRId64 ", \"lines\": ",
-                       i, (int64_t)w.bytes, (int64_t)w.flops);
-        name.len = 0;
-        put_lines(&name, p->plan, k);
-        put_json(&s, &name);
-        tpi_str_put(&s, "}}");
+    if (!measure(p->ctx, &l)) {
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), what);
+        return NULL;
     }
-    tpi_str_put(&s, "\n], \"displayTimeUnit\": \"ns\"}\n");
-    s.failed |= name.failed;
-    tpi_str_free(&name);
-    return tpi_str_hand_over(p->ctx, &s, "tp_program_profile_trace");
+    tpi_str s = TPI_STR(&p->ctx->mem);
+    tpi_str_put(&s, "{\"traceEvents\": [");
+    for (int i = 0; i < p->profile->n; i++)
+        put_event(&s, p, &l, i);
+    tpi_str_printf(&s,
+                   "\n], \"displayTimeUnit\": \"ns\", \"otherData\": {\"runs\": %" PRId64
+                   ", \"engine\": \"%s\"}}\n",
+                   p->profile->runs, p->used ? p->used : "none");
+    return tpi_str_hand_over(p->ctx, &s, what);
 }
+
+tp_status tp_program_profile_save_at(const char *file, int line, tp_program *p,
+                                     const char *path)
+{
+    static const char what[] = "tp_program_profile_save";
+    const tpi_at at = TPI_AT(file, line);
+    if (!p)
+        return TP_E_NULL;
+    if (!path)
+        return tpi_fail_status(p->ctx, at, what, TP_E_NULL, "the path is NULL");
+    char *text = tp_program_profile_trace(p);
+    if (!text)
+        return TP_E_STATE;
+    tpi_writer w;
+    tpi_file_begin(&w, &p->ctx->mem, path);
+    tpi_file_put(&w, text, strlen(text));
+    tp_free(p->ctx, text);
+    if (tpi_file_end(&w))
+        return TP_OK;
+    return tpi_fail_status(p->ctx, at, what, w.error.status, "%s", w.error.text);
+}
+
+TPI_BARE(tp_status, tp_program_profile_save, (tp_program * p, const char *path), p, path)

@@ -32,8 +32,18 @@ static double flops_of(const tp_program *p, const tp_tensor *t)
     return 0;
 }
 
-/* Of a block: its body's, once per turn; of a cond the side that has more to do. The turns of a loop
- * that a condition ends are those of the last run, or, when nobody asks for them, counted as one. */
+/* The turns of a loop that a condition ends are those of the last run, or, when nobody asks for them,
+ * counted as one. */
+static double turns_of(const tp_program *p, const tp_tensor *loop)
+{
+    const tpi_loop_attrs *a = loop->attrs;
+    const int64_t turns = tpi_program_size(p, a->has_pred && a->length ? a->length
+                                              : a->counted             ? a->count
+                                                                       : 1);
+    return turns > 0 ? (double)turns : 0;
+}
+
+/* Of a block: its body's, once per turn; of a cond the side that has more to do. */
 static double block_flops(const tp_program *p, const tp_tensor *t)
 {
     if (t->op == &tpi_op_cond) {
@@ -43,10 +53,7 @@ static double block_flops(const tp_program *p, const tp_tensor *t)
         return then > other ? then : other;
     }
     const tpi_loop_attrs *a = t->attrs;
-    const int64_t turns = tpi_program_size(p, a->has_pred && a->length ? a->length
-                                              : a->counted             ? a->count
-                                                                       : 1);
-    return turns > 0 ? (double)turns * tpi_graph_flops(p, a->body->graph) : 0;
+    return turns_of(p, t) * tpi_graph_flops(p, a->body->graph);
 }
 
 double tpi_graph_flops(const tp_program *p, const tp_graph *g)
@@ -65,16 +72,98 @@ static double bytes_at(const tp_program *p, const tp_tensor *t)
     return count_at(p, t) * (double)tp_dtype_size((tp_dtype)t->dtype);
 }
 
-/* Is the memory of operand k of node i read by an earlier operand of the kernel's nodes? */
-static bool seen(const tpi_plan *plan, const int *nodes, int i, int k, int root)
+/* What a kernel's nodes read of other memory, each node once. */
+typedef struct reads {
+    int n;
+    struct {
+        int root; /* node whose memory it is */
+        double bytes;
+        const tp_tensor *node;
+    } v[TPI_MAX_NEST_OPERANDS];
+    double more; /* bytes of those for which there is no room */
+} reads;
+
+static void add_read(reads *r, const tp_tensor *t, int root, double bytes)
 {
-    for (int a = 0; a <= i; a++) {
-        const tp_tensor *t = plan->values[nodes[a]].node;
-        for (int o = 0; o < (a < i ? t->n_in : k); o++)
-            if (plan->values[t->in[o]->index].layout.root == root)
-                return true;
+    for (int i = 0; i < r->n; i++)
+        if (r->v[i].node == t)
+            return;
+    if (r->n == TPI_MAX_NEST_OPERANDS) {
+        r->more += bytes;
+        return;
     }
-    return false;
+    r->v[r->n].root = root;
+    r->v[r->n].node = t;
+    r->v[r->n++].bytes = bytes;
+}
+
+/* Views of one memory are together no more than it is. */
+static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
+{
+    double all = r->more;
+    for (int i = 0; i < r->n; i++) {
+        const int root = r->v[i].root;
+        const double most = bytes_at(p, plan->values[root].node);
+        double sum = 0;
+        for (int k = i; k < r->n; k++)
+            if (r->v[k].root == root) {
+                sum += r->v[k].bytes;
+                r->v[k].bytes = 0;
+            }
+        all += sum < most ? sum : most;
+    }
+    return all;
+}
+
+/* A gather reads as much of its table as it gives. */
+static double operand_bytes(const tp_program *p, const tp_tensor *t, int k)
+{
+    const double all = bytes_at(p, t->in[k]), given = bytes_at(p, t);
+    const bool picks = k == 0 && (t->op == &tpi_op_gather || t->op == &tpi_op_take_along);
+    return picks && given < all ? given : all;
+}
+
+static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
+                          const int *nodes, int n)
+{
+    reads r;
+    r.n = 0;
+    r.more = 0;
+    for (int i = 0; i < n; i++) {
+        const tp_tensor *t = plan->values[nodes[i]].node;
+        for (int k = 0; k < t->n_in; k++) {
+            const int root = plan->values[t->in[k]->index].layout.root;
+            const tpi_value *memory = &plan->values[root];
+            if (memory->buffer >= 0 && memory->kernel != kernel)
+                add_read(&r, t->in[k], root, operand_bytes(p, t, k));
+        }
+    }
+    double bytes = bytes_read(p, plan, &r);
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const tpi_buffer *buffer = &plan->buffers[b];
+        if (buffer->node >= 0 && buffer->place != TPI_AT_SOURCE &&
+            plan->values[buffer->node].kernel == kernel)
+            bytes += bytes_at(p, buffer->like);
+    }
+    return bytes;
+}
+
+/* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */
+static tpi_work block_work(const tp_program *p, const tpi_section *block)
+{
+    tpi_work w = {0};
+    for (int i = 0; i < block->n_bodies; i++) {
+        tpi_work body = {0};
+        for (int k = 0; k < block->plan[i]->n_kernels; k++) {
+            const tpi_work one = tpi_kernel_work(p, block->plan[i], k);
+            body.flops += one.flops;
+            body.bytes += one.bytes;
+        }
+        if (i == 0 || body.bytes > w.bytes)
+            w = body;
+    }
+    const double turns = block->node->op == &tpi_op_cond ? 1 : turns_of(p, block->node);
+    return (tpi_work){turns * w.flops, turns * w.bytes, w.bytes};
 }
 
 tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
@@ -82,24 +171,17 @@ tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
     const tpi_kernel *k = &plan->kernels[kernel];
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const int n = k->n_nodes ? k->n_nodes : 1;
-    tpi_work w = {0, 0};
+    if (k->kind == TPI_KERNEL_BLOCK)
+        return block_work(p, plan->sections[k->root]);
+    const double bytes = bytes_moved(p, plan, kernel, nodes, n);
+    tpi_work w = {0, bytes, bytes};
     for (int i = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
         const bool is_reduction = t->op->kind == TPI_REDUCE;
         if (t->op->kind == TPI_ELEMENT || is_reduction)
             w.flops += count_at(p, is_reduction ? t->in[0] : t);
         else
-            w.flops += tpi_is_block(t) ? block_flops(p, t) : flops_of(p, t);
-        for (int o = 0; o < t->n_in; o++) {
-            const tpi_value *memory = &plan->values[plan->values[t->in[o]->index].layout.root];
-            if (memory->buffer >= 0 && memory->kernel != kernel &&
-                !seen(plan, nodes, i, o, memory->layout.root))
-                w.bytes += bytes_at(p, t->in[o]);
-        }
+            w.flops += flops_of(p, t);
     }
-    for (int b = 0; b < plan->n_buffers; b++)
-        if (plan->buffers[b].like && plan->buffers[b].place != TPI_AT_SOURCE &&
-            plan->values[plan->buffers[b].node].kernel == kernel)
-            w.bytes += bytes_at(p, plan->buffers[b].like);
     return w;
 }

@@ -6,10 +6,12 @@
 
 typedef struct tpi_work {
     double flops; /* two per multiply-add of a contraction, one per element of other ops */
-    double bytes; /* of operands read and results written, each once */
+    double
+        bytes;   /* of operands read and results written, each once; of a block in every turn */
+    double span; /* of these, those of one turn: what should lie in a cache */
 } tpi_work;
 
-/* Of one kernel of the outermost plan, at the sizes of the last run. */
+/* Of one kernel of the program's plan or of a body's, at the sizes of the last run. */
 tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel);
 /* Of the contractions and convolutions of a graph, its blocks' included. */
 double tpi_graph_flops(const tp_program *p, const tp_graph *g);

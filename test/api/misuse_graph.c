@@ -335,6 +335,17 @@ MISUSE(tp_program_profile_trace)
     tp_clear_error(b->tp);
 }
 
+MISUSE(tp_program_profile_save)
+{
+    what = "tp_program_profile_save";
+    tp_program *p = compile(b);
+    assert_int_equal(tp_program_profile_save(NULL, "t"), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_program_profile_save(p, NULL));
+    assert_int_equal(tp_program_profile_save(p, "t"), TP_E_STATE);
+    assert_non_null(strstr(tp_error_message(b->tp), "tp_program_profile_trace: no run"));
+    tp_clear_error(b->tp);
+}
+
 MISUSE(tp_program_memory_text)
 {
     (void)what;
@@ -476,6 +487,7 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_profile),
     LISTED(tp_program_profile_text),
     LISTED(tp_program_profile_trace),
+    LISTED(tp_program_profile_save),
     LISTED(tp_program_stats_of),
     LISTED(tp_graph_text),
     LISTED(tp_graph_dot),

@@ -1,4 +1,4 @@
-for command in run test show bench compile; do
+for command in run test show bench profile compile; do
     tapir help $command
     echo "---- $?"
 done
