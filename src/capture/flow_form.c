@@ -107,9 +107,9 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
     return refuse(f, w, i,
                   missing == 0
                       ? "tp_truth was never true here: call the function so that both "
-                        "sides are seen"
+                        "sides are seen, or make it a graph with tp_if and tp_while"
                       : "tp_truth was never false here: call the function so that both "
-                        "sides are seen");
+                        "sides are seen, or make it a graph with tp_if and tp_while");
 }
 
 static bool find_ways(const tpi_flow *w, tpi_form *f)

@@ -160,7 +160,7 @@ static tp_tensor *read_slot(lifter *u, int block, int reg, tpi_at at)
         refuse(u, at,
                "recordings leave it open which tensor is used here: call the function so that "
                "more combinations of its branches, and loops of other numbers of turns, are "
-               "seen");
+               "seen, or make it a graph with tp_if and tp_while");
     return t;
 }
 
