@@ -10,15 +10,16 @@
  * k runs: per k two vectors of B are loaded, and each of the rows' elements of A is spread over a
  * vector and multiplied with both. There are kernels for a few heights; m is cut into panels of
  * those (vec.h), so that all but an odd row is useful work, and a narrow last tile is masked where
- * C is loaded and stored. One to three rows would wait for the latency of fma, so they take four
+ * C is loaded and stored. One to four rows would wait for the latency of fma, so they take four
  * vectors of columns.
  *
  * Kernels read A and B through strides, so both may be used where they lie. Packing pays when the
  * copy is read often: B goes into panels [n / NR][k][NR], whose last one is filled up (its columns
  * are never stored), A into panels [m / MR][k][rows]; a transposed matrix is turned in registers,
- * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC, which fills half of the second
- * cache; past this go TPK_MC rows of A at a time. Few rows and long panels of k proved best on a
- * shared machine: C passes by less often, and not much has to stay. With few rows of A nothing is
+ * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC; past this go TPK_MC rows of A at a
+ * time. Long panels of k proved best on a shared machine: C passes by less often, and of the rest not
+ * much has to stay. B is fetched TPK_AHEAD steps before it is needed, since its rows or panels may
+ * come from far, and what is read by the strides of a matrix no machine foresees. With few rows of A nothing is
  * read twice: then B is not packed, and if it is large, k goes in short steps across all columns,
  * in the order of memory. With very few columns the same is done with A and B exchanged (fma does
  * not mind), and the result is turned. Where k is longer than 4096, C is done in tiles of
@@ -37,7 +38,7 @@
 
 #if TPK_VBYTES == 64 || defined(__aarch64__)
 #define TPK_MR 14
-#define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8) X(14)
+#define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8) X(10) X(12) X(14)
 #elif TPK_VBYTES == 32
 #define TPK_MR 6
 #define TPK_EACH_ROWS(X) X(2) X(4) X(6)
@@ -47,10 +48,11 @@
 #endif
 #define TPK_NR (2 * TPK_VL)
 #define TPK_KC 384
-#define TPK_MC (TPK_MR * 4)
-#define TPK_NC (TPK_NR * 24)
+#define TPK_MC (TPK_MR * 8)
+#define TPK_NC (TPK_NR * 32)
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
+#define TPK_AHEAD 24 /* k: B is fetched so long before it is needed */
 
 /* Rows of a tile: accumulator, its group of three (one pointer for three rows keeps every address
  * within what one instruction can say), place in the group, row. The last one has a pointer of its
@@ -60,15 +62,17 @@
 #define TPK_ROW4(X) TPK_ROW3(X) X(2, 0, 2, 2)
 #define TPK_ROW6(X) TPK_ROW4(X) X(3, 1, 0, 3) X(4, 1, 1, 4)
 #define TPK_ROW8(X) TPK_ROW6(X) X(5, 1, 2, 5) X(6, 2, 0, 6)
-#define TPK_ROW14(X)                                                                           \
-    TPK_ROW8(X)                                                                                \
-    X(7, 2, 1, 7) X(8, 2, 2, 8) X(9, 3, 0, 9) X(10, 3, 1, 10) X(11, 3, 2, 11) X(12, 4, 0, 12)
+#define TPK_ROW10(X) TPK_ROW8(X) X(7, 2, 1, 7) X(8, 2, 2, 8)
+#define TPK_ROW12(X) TPK_ROW10(X) X(9, 3, 0, 9) X(10, 3, 1, 10)
+#define TPK_ROW14(X) TPK_ROW12(X) X(11, 3, 2, 11) X(12, 4, 0, 12)
 #define TPK_R1(X) X(0, z, 0, rows - 1)
 #define TPK_R2(X) TPK_ROW2(X) X(1, z, 0, rows - 1)
 #define TPK_R3(X) TPK_ROW3(X) X(2, z, 0, rows - 1)
 #define TPK_R4(X) TPK_ROW4(X) X(3, z, 0, rows - 1)
 #define TPK_R6(X) TPK_ROW6(X) X(5, z, 0, rows - 1)
 #define TPK_R8(X) TPK_ROW8(X) X(7, z, 0, rows - 1)
+#define TPK_R10(X) TPK_ROW10(X) X(9, z, 0, rows - 1)
+#define TPK_R12(X) TPK_ROW12(X) X(11, z, 0, rows - 1)
 #define TPK_R14(X) TPK_ROW14(X) X(13, z, 0, rows - 1)
 /* The pointers: name, first row. */
 #define TPK_P1(X) X(z, rows - 1)
@@ -77,7 +81,9 @@
 #define TPK_P4(X) TPK_P2(X)
 #define TPK_P6(X) X(1, 3) TPK_P2(X)
 #define TPK_P8(X) X(2, 6) TPK_P6(X)
-#define TPK_P14(X) X(3, 9) X(4, 12) TPK_P8(X)
+#define TPK_P10(X) TPK_P8(X)
+#define TPK_P12(X) X(3, 9) TPK_P8(X)
+#define TPK_P14(X) X(4, 12) TPK_P12(X)
 
 #define TPK_APTR(p, row) const TPK_E *a##p = a + (row)*a_rs;
 #define TPK_CPTR(p, row) TPK_E *const c##p = c + (row)*c_rs;
@@ -112,9 +118,12 @@
             TPK_R##most(TPK_MORE2)                                                             \
         }                                                                                      \
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
+        const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
         TPK_R##most(TPK_AHEAD2);                                                               \
         for (; k > 0; k--) {                                                                   \
             const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                             \
+            __builtin_prefetch(b + b_ahead);                                                   \
+            __builtin_prefetch(b + b_ahead + b_gs);                                            \
             TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -139,8 +148,8 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     }
 }
 
-/* Four vectors of columns for one to three rows; the third and fourth lie at b + b_gs. */
-#define TPK_EACH_WIDE(X) X(1) X(3)
+/* Four vectors of columns for one to four rows; the third and fourth lie at b + b_gs. */
+#define TPK_EACH_WIDE(X) X(1) X(2) X(4)
 #define TPK_ZERO4(i, p, r, row)                                                                \
     TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
 #define TPK_MORE4(i, p, r, row)                                                                \
@@ -177,6 +186,11 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
         for (; k > 0; k--) {                                                                   \
             const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                           \
             const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);             \
+            const TPK_E *const b_ahead = b + TPK_AHEAD * b_rs;                                 \
+            __builtin_prefetch(b_ahead);                                                       \
+            __builtin_prefetch(b_ahead + TPK_VL);                                              \
+            __builtin_prefetch(b_ahead + b_gs);                                                \
+            __builtin_prefetch(b_ahead + b_gs + TPK_VL);                                       \
             TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                     \
             b += b_rs;                                                                         \
         }                                                                                      \
@@ -188,7 +202,7 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
                             int64_t n, int more)
 {
-    switch (rows | 1) {
+    switch (rows < 3 ? rows : 4) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
         TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);        \
@@ -390,7 +404,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                                 int64_t k1, TPK_E *c, int64_t c_rs, int last)
 {
     const int64_t row0 = tpk_rows_at(&s->rows, p0);
-    const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 3 ? 2 : 1;
+    const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 4 ? 2 : 1;
     const int64_t line = 64 / (int64_t)sizeof(TPK_E);
     TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
     for (int64_t jc = j0; jc < j1; jc += s->nc) {

@@ -256,8 +256,8 @@ TPK_IN int64_t tpk_i_ceil(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* m rows cut into panels for which there are kernels (1, 2 and every even number up to 8, and
- * `most`): full ones, then at most two smaller. */
+/* m rows cut into panels for which there are kernels (1, and every even number up to `most`): full
+ * ones, then at most two smaller. */
 typedef struct tpk_rows {
     int64_t m, most, full, tail, parts;
 } tpk_rows;
@@ -267,13 +267,11 @@ TPK_FN tpk_rows tpk_rows_cut(int64_t m, int64_t most)
     tpk_rows s = {m, most, m / most, m % most, 0};
     const int64_t even = (s.tail + 1) / 2 * 2;
     s.parts = s.full + (s.tail > 0);
-    if (even == 2 && s.full > 0 && most > 4) { /* two rows alone would wait for their fma */
+    if (s.tail > 0 && s.full > 0 &&
+        3 * even <= most) { /* so few alone would wait for their fma */
         s.full--;
         s.parts = s.full + 2;
-        s.tail = (most + 4) / 4 * 2;
-    } else if (even > 8) {
-        s.parts = s.full + 2;
-        s.tail = 6;
+        s.tail = (most + even + 2) / 4 * 2;
     }
     return s;
 }
