@@ -570,6 +570,9 @@ TPK_COLD size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
 TPK_COLD int TPK_N(tpk_conv_way)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
+    if (tpk_conv_empty(&c)) {
+        return TPK_WAY_DENSE;
+    }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
     return v.across ? TPK_WAY_ACROSS : v.direct ? TPK_WAY_DIRECT : TPK_WAY_DENSE;
 }

@@ -41,7 +41,7 @@ TPK_COLD void TPK_N(tpk_cv_slide)(TPK_N(tpk_cv_dw) * v)
     const tpk_conv *const c = v->c;
     const int64_t per = c->ker[2] <= TPK_VL ? TPK_VL / c->ker[2] : 0, n = v->p.channels;
     const int64_t pixels = tpk_patch_pixels(&v->p);
-    if (per == 0 || v->m < 4 || v->m > 64 || pixels < 64 || c->ker[0] * c->out[0] != 1 ||
+    if (per == 0 || v->m < 5 || v->m > 64 || pixels < 64 || c->ker[0] * c->out[0] != 1 ||
         v->p.step[1] * v->p.step[2] * c->dil[2] != 1) {
         return;
     }

@@ -17,10 +17,10 @@
  * copy is read often: B goes into panels [n / NR][k][NR], whose last one is filled up (its columns
  * are never stored), A into panels [m / MR][k][rows]; a transposed matrix is turned in registers,
  * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC; past this go TPK_MC rows of A at a
- * time. Long panels of k proved best on a shared machine: C passes by less often, and of the rest not
- * much has to stay. B is fetched TPK_AHEAD steps before it is needed, since its rows or panels may
- * come from far, and what is read by the strides of a matrix no machine foresees. With few rows of A nothing is
- * read twice: then B is not packed, and if it is large, k goes in short steps across all columns,
+ * time. Long panels of k proved best on a shared machine: C passes by less often. B is fetched
+ * TPK_AHEAD steps before it is needed, since it may come from far, by strides that no machine
+ * foresees. With few rows of A nothing is read twice: then B is not packed, and if it is large, k
+ * goes in short steps across all columns,
  * in the order of memory. With very few columns the same is done with A and B exchanged (fma does
  * not mind), and the result is turned. Where k is longer than 4096, C is done in tiles of
  * TPK_LONG by TPK_LONG, each chain but the first in a temporary tile.
@@ -350,7 +350,7 @@ typedef struct {
     void *ctx;
     /* Where not null, they write the packed operands in place of a and b: dst[kk * rows + r] is
      * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. With
-     * a piece, no panel of k crosses a multiple of it. see_b, which needs more than three rows,
+     * a piece, no panel of k crosses a multiple of it. see_b, which needs more than four rows,
      * gives the place of two vectors of B, rs from row to row and gs apart. see_a says whether
      * this panel of k can be read in place, and where: A is piecewise a matrix. */
     int64_t piece;
