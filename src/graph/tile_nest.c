@@ -1,39 +1,18 @@
-/* From a loop nest of the plan to instructions over tiles.
- *
- * The axes of the iteration space are put in the order kept, reduced, and joined where they run on in
- * every operand. Then a tile is
- *
- *     elementwise   [chunk, inner axes]             some steps of one axis and all axes inside it
- *     rows          [chunk of rows, reduced axes]   the last axis is reduced
- *     columns       [reduced axes, chunk, inner]    it is kept
+/* From a loop nest of the plan to instructions over its tiles (tile_space.c).
  *
  * A full value is an array of the tile's shape, a row value one of its kept part. Every node becomes
  * an instruction in program order, which is an order in which all that it reads is there. Operands
  * in memory are read where they lie when that is an array of the tile's shape, taken as one number
  * when they are the same all over it, and gathered otherwise. */
-#include "graph/tiles.h"
+#include "graph/tile_space.h"
 #include "op/reduction.h"
 
 #include <string.h>
 
-enum {
-    TILE = 2048,      /* elements of a tile, when nothing asks for more */
-    LONG_ROW = 512,   /* rows from this length on are tiles of their own */
-    COLUMNS = 1024,   /* and this many columns */
-    BLOCK = 4096,     /* rows of columns that are added up before they are folded */
-    PARTS = 8192,     /* and this many elements of a part of them, */
-    FEW_COLUMNS = 64, /* columns of a tile at least */
-    MAX_ALIGN = 64
-};
+enum { MAX_ALIGN = 64 };
 
-/* An operand in memory, as a full value or a row value reads it. */
-typedef struct reading {
-    const tpi_value *root;
-    bool wide;
-    int64_t offset, stride[TP_MAX_RANK]; /* elements, over the axes in their new order */
-    int slot;                            /* once it is there; 0: not yet */
-    bool scalar;
-} reading;
+typedef tpi_tile_builder builder;
+typedef tpi_tile_reading reading;
 
 /* A value of the nest: where it is, and what will still read it. */
 typedef struct held {
@@ -41,244 +20,9 @@ typedef struct held {
     int uses, wide_uses;
 } held;
 
-typedef struct builder {
-    const tp_program *p;
-    const tpi_plan *plan;
-    const tpi_kernel *k;
-    tpi_nest *n;
-    int rank, kept; /* axes; the first of them are kept */
-    int64_t size[TP_MAX_RANK], out_stride[TP_MAX_RANK];
-    int order[TP_MAX_RANK];
-    int chunk_axis; /* -1: none */
-    bool aliased;   /* the result is written over an operand */
-    reading *reads; /* by operand, in the order of the nodes */
-    int n_reads;
-    held *held; /* by node */
-    int *free;  /* slots of scratch that nothing reads any more */
-    size_t *free_bytes;
-    int n_free;
-} builder;
-
-static const tpi_value *value_at(const builder *b, int i)
-{
-    return &b->plan->values[b->k->nodes[i]];
-}
-
 static size_t size_of(const tp_tensor *t)
 {
     return tp_dtype_size((tp_dtype)t->dtype);
-}
-
-static int64_t stride_now(const builder *b, int64_t stride)
-{
-    return tpi_dim_eval_stride(b->plan->graph->dims, stride, b->p->symbols);
-}
-
-/* The position in the nest of the value that operand o of v is; -1: it comes from elsewhere. */
-static int inner_operand(const builder *b, const tpi_value *v, int o)
-{
-    const tpi_value *x = &b->plan->values[v->node->in[o]->index];
-    const int root = x->layout.root;
-    if (b->plan->values[root].kernel != v->kernel)
-        return -1;
-    int low = 0, high = b->k->n_nodes - 1;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (b->k->nodes[middle] < root)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static const tpi_value *memory_of(const builder *b, const tpi_value *v, int o)
-{
-    return &b->plan->values[b->plan->values[v->node->in[o]->index].layout.root];
-}
-
-/* ---- axes -------------------------------------------------------------------------------------------- */
-
-static void read_operand(builder *b, const tpi_value *v, int o)
-{
-    reading *r = &b->reads[b->n_reads++];
-    tpi_layout l;
-    int64_t over[TP_MAX_RANK];
-    *r = (reading){.root = memory_of(b, v, o),
-                   .wide = !v->row || v->node->op->kind == TPI_REDUCE};
-    if (inner_operand(b, v, o) >= 0 || r->root->place == TPI_AT_LITERAL) {
-        r->root = NULL;
-        return;
-    }
-    tpi_operand_layout(b->plan, v->node, o, &l);
-    if (v->node->op->kind == TPI_REDUCE)
-        memcpy(over, l.stride, sizeof over);
-    else
-        tpi_domain_strides(b->k, v, l.stride, over);
-    for (int a = 0; a < b->rank; a++)
-        r->stride[a] = b->size[a] == 1 ? 0 : stride_now(b, over[b->order[a]]);
-    r->offset = stride_now(b, l.offset);
-    b->aliased |= r->root->over >= 0;
-}
-
-/* The iteration space at the sizes of this run, and what is read in it. */
-static void find_space(builder *b)
-{
-    const tpi_kernel *k = b->k;
-    const tpi_value *root = &b->plan->values[k->root];
-    int64_t out[TP_MAX_RANK];
-    tpi_domain_strides(k, root, root->layout.stride, out);
-    for (int pass = 0; pass < 2; pass++)
-        for (int a = 0; a < k->rank; a++)
-            if ((int)((k->reduced >> a) & 1) == pass) {
-                b->kept += !pass;
-                b->size[b->rank] = tpi_program_size(b->p, k->shape[a]);
-                b->out_stride[b->rank] = stride_now(b, out[a]);
-                b->order[b->rank++] = a;
-            }
-    for (int i = 0; i < k->n_nodes; i++)
-        for (int o = 0; o < value_at(b, i)->node->n_in; o++)
-            read_operand(b, value_at(b, i), o);
-}
-
-static void drop_axis(builder *b, int a)
-{
-    b->rank--;
-    b->kept -= a < b->kept;
-    for (int i = a; i < b->rank; i++) {
-        b->size[i] = b->size[i + 1];
-        b->out_stride[i] = b->out_stride[i + 1];
-        for (int k = 0; k < b->n_reads; k++)
-            b->reads[k].stride[i] = b->reads[k].stride[i + 1];
-    }
-}
-
-static bool runs_on(const builder *b, int a, const int64_t *stride)
-{
-    return stride[a] == stride[a + 1] * b->size[a + 1];
-}
-
-/* Drops axes of size 1; axis a takes the next one in where nobody sees where that ends. */
-static void join_axes(builder *b)
-{
-    for (int a = b->rank - 1; a >= 0; a--)
-        if (b->size[a] == 1)
-            drop_axis(b, a);
-    for (int a = b->rank - 2; a >= 0; a--) {
-        bool joins = a + 1 != b->kept && runs_on(b, a, b->out_stride);
-        for (int i = 0; i < b->n_reads && joins; i++)
-            joins = !b->reads[i].root || runs_on(b, a, b->reads[i].stride);
-        if (!joins)
-            continue;
-        b->size[a + 1] *= b->size[a];
-        drop_axis(b, a);
-    }
-}
-
-/* ---- tiles -------------------------------------------------------------------------------------------- */
-
-static void add_axes(const builder *b, tpi_tile_box *box, int from, int end)
-{
-    for (int a = from; a < end; a++) {
-        if (a == b->chunk_axis)
-            box->chunked = box->rank;
-        box->n[box->rank++] = a == b->chunk_axis ? b->n->chunk : b->size[a];
-    }
-}
-
-/* The outermost kept axis of which a step, with all axes inside it, fits a tile. */
-static void choose_chunk(builder *b, int64_t per_step, int64_t tile, int innermost)
-{
-    tpi_nest *n = b->n;
-    n->per_chunk = 1;
-    b->chunk_axis = b->kept - 1;
-    while (b->chunk_axis > innermost && n->per_chunk * b->size[b->chunk_axis] * per_step < tile)
-        n->per_chunk *= b->size[b->chunk_axis--];
-    n->n_chunk = b->chunk_axis < 0 ? 1 : b->size[b->chunk_axis];
-    const int64_t step = n->per_chunk * per_step;
-    n->chunk = step >= tile ? 1 : tile / (step > 0 ? step : 1);
-    n->chunk = n->chunk > n->n_chunk ? n->n_chunk : n->chunk;
-}
-
-/* Rows of columns are computed some at a time, when all can be added to what there is. */
-static bool choose_parts(builder *b)
-{
-    tpi_nest *n = b->n;
-    bool adds = n->per_full > 0 && b->rank > b->kept &&
-                (n->per_full <= BLOCK || b->rank == b->kept + 1);
-    for (int i = 0; i < b->k->n_nodes && adds; i++) {
-        const tp_tensor *t = value_at(b, i)->node;
-        adds = t->op->kind != TPI_REDUCE || t->dtype >= TP_F32;
-    }
-    if (!adds)
-        return false;
-    n->n_part = b->size[b->kept];
-    n->per_part = n->per_full / n->n_part;
-    choose_chunk(b, n->per_part, n->per_part == 1 ? COLUMNS : PARTS, 0);
-    const int64_t row = n->chunk * n->per_chunk * n->per_part;
-    while (n->part * 2 * row <= PARTS && n->part < n->n_part && n->part < BLOCK)
-        n->part *= 2;
-    n->part = n->part < n->n_part ? n->part : n->n_part;
-    n->folds = n->per_full > BLOCK;
-    return true;
-}
-
-static void choose_columns(builder *b)
-{
-    tpi_nest *n = b->n;
-    const int64_t few = n->per_full * FEW_COLUMNS;
-    n->columns = true;
-    if (!choose_parts(b))
-        choose_chunk(b, n->per_full, few > PARTS ? few : PARTS, 0);
-    add_axes(b, &n->box[1], b->kept, b->rank);
-    if (n->n_part > n->part) {
-        n->box[1].parted = 0;
-        n->box[1].n[0] = n->part;
-    }
-}
-
-static void choose_tile(builder *b)
-{
-    tpi_nest *n = b->n;
-    const tpi_kernel *k = b->k;
-    n->per_full = 1;
-    for (int a = 0; a < b->rank; a++) {
-        n->empty |= a < b->kept && b->size[a] == 0;
-        n->per_full *= a < b->kept ? 1 : b->size[a];
-    }
-    for (int i = 0; i < 2; i++)
-        n->box[i].chunked = n->box[i].parted = -1;
-    n->n_part = n->part = 1;
-    n->per_part = n->per_full;
-    if (n->empty)
-        return;
-    const bool rows = k->reduced || k->n_reductions;
-    const int64_t row = b->rank > 0 ? b->size[b->rank - 1] : 1;
-    if (k->has_reduced && k->reduced && !tpi_reduces_last(k)) {
-        choose_columns(b);
-    } else if (rows) {
-        choose_chunk(b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, b->kept - 1);
-    } else {
-        choose_chunk(b, 1, row >= LONG_ROW && row < TILE ? row : TILE, 0);
-    }
-    const int first = b->chunk_axis < 0 ? 0 : b->chunk_axis;
-    add_axes(b, &n->box[0], first, b->kept);
-    add_axes(b, &n->box[1], first, n->columns ? b->kept : b->rank);
-    n->n_outer = first;
-    memcpy(n->outer, b->size, sizeof(int64_t) * (size_t)first);
-}
-
-/* Strides of memory over the axes of a box. */
-static void box_strides(const builder *b, bool wide, const int64_t *stride, int64_t *out)
-{
-    const int first = b->n->n_outer;
-    int at = 0;
-    for (int a = b->kept; a < b->rank && wide && b->n->columns; a++)
-        out[at++] = stride[a];
-    for (int a = first; a < b->kept; a++)
-        out[at++] = stride[a];
-    for (int a = b->kept; a < b->rank && wide && !b->n->columns; a++)
-        out[at++] = stride[a];
 }
 
 /* ---- slots ---------------------------------------------------------------------------------------------- */
@@ -400,7 +144,7 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
 {
     int64_t s[TP_MAX_RANK], step = 1;
     const tpi_tile_box *box = &b->n->box[wide];
-    box_strides(b, wide, stride, s);
+    tpi_tile_strides(b, wide, stride, s);
     *flat = *same = true;
     for (int i = box->rank - 1; i >= 0; i--) {
         if (box->n[i] == 1)
@@ -415,7 +159,7 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
 
 static int add_box(builder *b, bool wide, const int64_t *stride)
 {
-    box_strides(b, wide, stride, b->n->boxes[b->n->n_boxes]);
+    tpi_tile_strides(b, wide, stride, b->n->boxes[b->n->n_boxes]);
     return b->n->n_boxes++;
 }
 
@@ -460,7 +204,7 @@ static operand load(builder *b, int number)
 static operand spread(builder *b, int at)
 {
     held *h = &b->held[at];
-    const tp_tensor *t = value_at(b, at)->node;
+    const tp_tensor *t = tpi_tile_value(b, at)->node;
     if (b->n->chunk * b->n->per_chunk == 1)
         return (operand){h->slot, b->n->per_full != 1, false};
     if (!h->spread) {
@@ -475,13 +219,14 @@ static operand spread(builder *b, int at)
 static operand take_operand(builder *b, const tpi_value *v, int o, int number)
 {
     const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
-    const int inner = inner_operand(b, v, o);
+    const int inner = tpi_tile_inner(b, v, o);
     if (inner >= 0)
-        return wide && value_at(b, inner)->row ? spread(b, inner)
-                                               : (operand){b->held[inner].slot, false, false};
+        return wide && tpi_tile_value(b, inner)->row
+                   ? spread(b, inner)
+                   : (operand){b->held[inner].slot, false, false};
     if (b->reads[number].root)
         return load(b, number);
-    return (operand){literal_slot(b, memory_of(b, v, o)), true, false};
+    return (operand){literal_slot(b, tpi_tile_memory(b, v, o)), true, false};
 }
 
 /* The one number as an array of the tile's shape. */
@@ -500,14 +245,14 @@ static operand filled(builder *b, operand x, bool wide, size_t size)
 static void count_uses(builder *b)
 {
     for (int i = 0; i < b->k->n_nodes; i++) {
-        const tpi_value *v = value_at(b, i);
+        const tpi_value *v = tpi_tile_value(b, i);
         const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
         for (int o = 0; o < v->node->n_in; o++) {
-            const int x = inner_operand(b, v, o);
+            const int x = tpi_tile_inner(b, v, o);
             if (x < 0)
                 continue;
             b->held[x].uses++;
-            b->held[x].wide_uses += wide && value_at(b, x)->row;
+            b->held[x].wide_uses += wide && tpi_tile_value(b, x)->row;
         }
     }
 }
@@ -517,11 +262,11 @@ static void release_operands(builder *b, const tpi_value *v)
 {
     const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
     for (int o = 0; o < v->node->n_in; o++) {
-        const int at = inner_operand(b, v, o);
+        const int at = tpi_tile_inner(b, v, o);
         if (at < 0)
             continue;
         held *h = &b->held[at];
-        const tpi_value *x = value_at(b, at);
+        const tpi_value *x = tpi_tile_value(b, at);
         const size_t size = size_of(x->node);
         if (--h->uses == 0)
             free_scratch(b, h->slot, !x->row, size);
@@ -533,7 +278,7 @@ static void release_operands(builder *b, const tpi_value *v)
 /* Where the value of a node goes; *late: to be moved to the result's memory afterwards. */
 static int result_slot(builder *b, int i, bool *late)
 {
-    const tpi_value *v = value_at(b, i);
+    const tpi_value *v = tpi_tile_value(b, i);
     bool flat, same;
     *late = false;
     if (b->k->nodes[i] != b->k->root)
@@ -546,7 +291,7 @@ static int result_slot(builder *b, int i, bool *late)
 
 static void store_late(builder *b, int i, int from)
 {
-    const tpi_value *v = value_at(b, i);
+    const tpi_value *v = tpi_tile_value(b, i);
     const int to = memory_slot(b, v, 0, b->out_stride);
     *add_op(b, phase_of(b, !v->row)) = (tpi_tile_op){.kind = TPI_TILE_SCATTER,
                                                      .wide = !v->row,
@@ -569,7 +314,7 @@ static tpi_row choose_row(const tpi_element *f, int n_in, const operand *x, int 
 
 static void put_element(builder *b, int i, int first)
 {
-    const tpi_value *v = value_at(b, i);
+    const tpi_value *v = tpi_tile_value(b, i);
     const tp_tensor *t = v->node;
     const tpi_element f = tpi_element_of(b->p->ctx, t);
     operand x[3] = {{0}};
@@ -606,7 +351,7 @@ static bool reads_in_place(const builder *b, const reading *r, int64_t *stride)
     int64_t s[TP_MAX_RANK], step = 1;
     if (!r->root)
         return false;
-    box_strides(b, true, r->stride, s);
+    tpi_tile_strides(b, true, r->stride, s);
     const int reduced = b->rank - b->kept;
     const tpi_tile_box *box = &n->box[1];
     if (n->columns) { /* [reduced][chunk, inner] */
@@ -668,7 +413,7 @@ static int put_parts(builder *b, const tpi_reducers *by, tpi_tile_op op, size_t 
 /* The plain reduction into `y`, or (y < 0, or it adds up) into scratch memory; returns where. */
 static int put_plain(builder *b, int i, int first, int y)
 {
-    const tpi_value *v = value_at(b, i);
+    const tpi_value *v = tpi_tile_value(b, i);
     const tp_tensor *t = v->node;
     const size_t size = size_of(t);
     const tpi_reducers by =
@@ -701,7 +446,7 @@ static int put_plain(builder *b, int i, int first, int y)
 
 static void put_reduction(builder *b, int i, int first)
 {
-    const tpi_value *v = value_at(b, i);
+    const tpi_value *v = tpi_tile_value(b, i);
     const tp_dtype type = (tp_dtype)v->node->dtype;
     const bool mean = v->node->op == &tpi_op_mean;
     bool late = b->k->nodes[i] == b->k->root;
@@ -733,7 +478,7 @@ static void put_nodes(builder *b)
     for (int a = 0; a < b->kept; a++)
         b->n->work *= (double)b->size[a];
     for (int i = 0; i < b->k->n_nodes; i++) {
-        const tpi_value *v = value_at(b, i);
+        const tpi_value *v = tpi_tile_value(b, i);
         if (v->node->op->kind == TPI_REDUCE)
             put_reduction(b, i, first);
         else
@@ -794,9 +539,7 @@ tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kern
         b.free = (int *)(b.free_bytes + slots);
         memset(b.held, 0, nodes * sizeof *b.held);
         fixed_slot(&b, b.n);
-        find_space(&b);
-        join_axes(&b);
-        choose_tile(&b);
+        tpi_tile_space(&b);
         if (!b.n->empty)
             put_nodes(&b);
     } else {
