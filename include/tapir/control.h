@@ -44,6 +44,9 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 #define TP_BLOCK_NAME(line) TP_BLOCK_JOIN(tp_block_, line)
 #define TP_BLOCK TP_BLOCK_NAME(__LINE__)
 #define TP_BLOCK_END ((tp_tensor **)0)
+/* A loop without a variable does not compile, and this is what the compiler points at: nothing would
+ * tell which context the loop is of. */
+#define TP_LIST_A_VARIABLE(...) __VA_ARGS__
 /* Where the compiler can tell, a block that is left in the middle is noticed at once. */
 #ifdef __GNUC__
 #define TP_BLOCK_VAR __attribute__((cleanup(tp_block_left))) tp_block *TP_BLOCK
@@ -61,16 +64,17 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 
 /* tp_while (pred, &a, ...) { }. At least one variable. pred is evaluated before every turn. */
 #define tp_while(pred, ...)                                                                    \
-    for (TP_BLOCK_VAR = tp_while_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);                   \
+    for (TP_BLOCK_VAR =                                                                        \
+             tp_while_begin(TP_PLACE, TP_LIST_A_VARIABLE(__VA_ARGS__), TP_BLOCK_END);          \
          tp_while_next(&TP_BLOCK, (pred));)
 
 /* tp_for (count, &a, ...) { }: `count` turns, a number or a symbolic size. At least one
  * variable. tp_for_back takes the turns from the last to the first. */
-#define tp_for(...)                                                                            \
-    for (TP_BLOCK_VAR = tp_for_begin(TP_PLACE, 0, __VA_ARGS__, TP_BLOCK_END);                  \
-         tp_for_next(&TP_BLOCK);)
-#define tp_for_back(...)                                                                       \
-    for (TP_BLOCK_VAR = tp_for_begin(TP_PLACE, 1, __VA_ARGS__, TP_BLOCK_END);                  \
+#define tp_for(count, ...) TP_FOR(0, count, __VA_ARGS__)
+#define tp_for_back(count, ...) TP_FOR(1, count, __VA_ARGS__)
+#define TP_FOR(back, count, ...)                                                               \
+    for (TP_BLOCK_VAR = tp_for_begin(TP_PLACE, back, (count), TP_LIST_A_VARIABLE(__VA_ARGS__), \
+                                     TP_BLOCK_END);                                            \
          tp_for_next(&TP_BLOCK);)
 
 /* Inside a tp_for of n turns: element [turn] of xs, whose leading size is n; it is made in the
