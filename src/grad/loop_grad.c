@@ -37,9 +37,7 @@ typedef struct loop_vjp {
     tpi_nodes out;     /* backward outputs, nodes of the scratch body */
     int n_kept;        /* those of them that are carried */
     tpi_nodes in;      /* operands of the backward loop */
-    tp_tensor
-        *stack; /* something that the forward loop keeps, of sizes that are known outside of it;
-                          NULL: nothing yet */
+    tp_tensor *stack;  /* kept by the forward loop, its sizes known outside; NULL: nothing */
     void *memory;
     size_t memory_bytes;
 } loop_vjp;
