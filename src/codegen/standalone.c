@@ -402,6 +402,12 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     tpi_str_printf(source,
                    "/* Made by tapir %s; %s says how it is used. */\n#include \"%s\"\n\n",
                    tp_version(), a->q->header, a->q->header);
+    tpi_str_put(source,
+                "/* -O2 of gcc leaves most loops as they are. */\n"
+                "#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && "
+                "!defined(__clang__)\n"
+                "#pragma GCC optimize(\"tree-vectorize\", \"vect-cost-model=dynamic\")\n"
+                "#endif\n\n");
     if (!tpi_render_program(a->plan, true, 1, source) || !put_weights(a, source, weights) ||
         !tpi_alone_places(a, source))
         return false;

@@ -39,8 +39,9 @@ typedef struct tpi_alone {
     tpi_alone_variable *variables;
     int *weight_of; /* by buffer of the program: a constant's; -1 */
     tpi_c_name *in, *out;
-    int n_random; /* nodes that draw outside of bodies */
-    bool state;   /* the caller keeps one: variables, or the random position */
+    int n_random;  /* nodes that draw outside of bodies */
+    int64_t arena; /* bytes that the ops share; -1: they depend on sizes */
+    bool state;    /* the caller keeps one: variables, or the random position */
 } tpi_alone;
 
 /* standalone_find.c: fills the lists above; false: the error tells. tpi_alone_free in any case. */

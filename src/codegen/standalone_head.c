@@ -69,7 +69,12 @@ void tpi_alone_declare(const tpi_alone *a, tpi_alone_function f, tpi_str *out)
 static void put_functions(const tpi_alone *a, tpi_str *out)
 {
     tpi_str_put(out, "/* Bytes of memory that a run needs, at any address");
-    tpi_str_put(out, a->sized ? "; -1: an op does not take these sizes. */\n" : ". */\n");
+    tpi_str_put(out, a->sized ? "; -1: an op does not take these sizes.\n" : ".\n");
+    if (a->arena >= 0)
+        tpi_str_printf(out, " * %lld of them are what ops hand on; ", (long long)a->arena);
+    else
+        tpi_str_put(out, " * What ops hand on is the formula of `place` in the source; ");
+    tpi_str_put(out, "the rest is where\n * contractions pack, and a table of pointers. */\n");
     tpi_alone_declare(a, TPI_ALONE_BYTES, out);
     tpi_str_put(out, ";\n/* Makes memory ready for runs");
     tpi_str_put(out, a->sized ? " at these sizes" : "");

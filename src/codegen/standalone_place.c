@@ -328,6 +328,7 @@ bool tpi_alone_places(tpi_alone *a, tpi_str *out)
         for (int i = 0; i < a->n_symbols; i++)
             tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
         const amount total = place_plan(&p, a->plan);
+        a->arena = total.known ? total.value : -1;
         tpi_str_put(out, "    if (!p)\n        return ");
         put_amount(out, &total, 't', total.number);
         tpi_str_put(out, ";\n");

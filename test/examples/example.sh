@@ -103,6 +103,16 @@ quickstart)
     has 'graph:  x = 2  y = 7  dy/dx = 4  d2y/dx2 = 2'
     has 'graph:  x = 3  y = 12  dy/dx = 6  d2y/dx2 = 2'
     ;;
+train)
+    run train "$work/step.c"
+    at_most=$(last_number 'step 400')
+    awk "BEGIN { exit !(${at_most:-1} < 0.2) }" || fail "the loss is ${at_most:-missing}, not below 0.2"
+    alone=$TAPIR_SOURCE/examples/alone
+    cc -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Werror -I"$work" -I"$alone" \
+        "$alone/learn.c" "$work/step.c" -o "$work/learn" || fail "step.c does not compile"
+    "$work/learn" >"$work/alone" || fail "learn.c fails"
+    cmp "$work/alone" "$out" || fail "learn.c prints other losses"
+    ;;
 dynamic_model)
     run dynamic_model
     has '  mean\(x\) is 0\.[0-4][0-9]*: with relu'
