@@ -4,8 +4,8 @@
  *     ./train step.c
  *     cc -O2 -ffp-contract=off -I. -Iexamples/alone examples/alone/learn.c step.c -o learn */
 #include "spirals.h"
-#include "step.h"
 
+#include <step.h> /* made by train.c */
 #include <stdio.h>
 
 static char memory[1 << 18];
