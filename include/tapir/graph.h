@@ -162,6 +162,25 @@ TP_API char *tp_program_text(tp_program *p);
  * out of memory; tp_free frees. */
 TP_API char *tp_program_memory_text(tp_program *p);
 
+/* ---- running side by side --------------------------------------------------------------------- */
+
+/* A program's C code with memory of its own: runners of one program run in different threads at
+ * once, each in one at a time, and beside the context's own thread. They allocate nothing. */
+typedef struct tp_runner tp_runner;
+
+/* A runner for feeds of these types and sizes, with the values that variables have now; what they
+ * are assigned later it does not see. Waits for the compiler, and runs the program once. NULL on error:
+ * TP_E_COMPILER, or TP_E_STATE for a program that assigns variables, draws random numbers, or has
+ * results whose sizes only a run tells. Made and freed by the thread that uses the context; freed
+ * with the program. */
+TP_FN(tp_runner *, tp_runner_new, tp_program *p, tp_tensor *const *feeds);
+#define tp_runner_new(...) tp_runner_new_at(TP_PLACE, __VA_ARGS__)
+TP_API void tp_runner_free(tp_runner *r);
+/* From in[] to out[], arrays in row-major order without gaps, of the types and sizes of the feeds
+ * and fetches; an unused in[] may be NULL. TP_E_NULL, or TP_E_VALUE for an index out of range (out is
+ * then worth nothing). */
+TP_API tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const *out);
+
 /* ---- C files ------------------------------------------------------------------------------- */
 
 typedef struct tp_c_options {

@@ -15,6 +15,8 @@ static void program_free(tpi_owned *o)
 {
     tp_program *p = (tp_program *)o;
     tpi_mem *m = &p->ctx->mem;
+    while (p->runners)
+        tp_runner_free(p->runners);
     tpi_build_free(p->build);
     for (int i = 0; p->feed_names && i < p->n_feeds; i++)
         tpi_strfree(p->ctx, p->feed_names[i]);

@@ -59,6 +59,7 @@ struct tp_program {
     int64_t *random;
     tp_program_stats stats;
     struct tpi_profile *profile; /* of tp_program_profile, or NULL */
+    struct tp_runner *runners;   /* that use its code */
 };
 
 /* As tp_graph_compile, for `what`; with `all_writes` every assignment of the graph is done. */

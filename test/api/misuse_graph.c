@@ -355,6 +355,27 @@ MISUSE(tp_program_memory_text)
     tp_free(b->tp, text);
 }
 
+MISUSE(tp_runner_new)
+{
+    (void)what;
+    assert_null(tp_runner_new(NULL, NULL));
+    assert_null(tp_runner_new(compile(b), &b->f)); /* for the reference engine: no C code */
+    assert_int_equal(tp_error(b->tp), TP_E_COMPILER);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_runner_free)
+{
+    (void)b, (void)what;
+    tp_runner_free(NULL);
+}
+
+MISUSE(tp_runner_run)
+{
+    (void)b, (void)what;
+    assert_int_equal(tp_runner_run(NULL, NULL, NULL), TP_E_NULL);
+}
+
 MISUSE(tp_program_stats_of)
 {
     (void)b, (void)what;
@@ -483,6 +504,9 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_source),
     LISTED(tp_program_graph),
     LISTED(tp_program_text),
+    LISTED(tp_runner_new),
+    LISTED(tp_runner_free),
+    LISTED(tp_runner_run),
     LISTED(tp_program_memory_text),
     LISTED(tp_program_profile),
     LISTED(tp_program_profile_text),

@@ -78,8 +78,78 @@ static void together(void **unused)
     assert_int_equal(system(command), 0);
 }
 
+/* ---- one program in several threads --------------------------------------------------------------- */
+
+enum { N_RUNS = 50, ROWS = 7 };
+
+typedef struct lane {
+    tp_runner *runner;
+    float x[ROWS * N_IN], want[ROWS * N_OUT], sum;
+    bool same;
+} lane;
+
+static void *run_lane(void *user)
+{
+    lane *l = user;
+    float y[ROWS * N_OUT];
+    const void *in[] = {l->x};
+    void *out[] = {y, &l->sum};
+    l->same = true;
+    for (int i = 0; i < N_RUNS; i++)
+        l->same = l->same && tp_runner_run(l->runner, in, out) == TP_OK &&
+                  memcmp(y, l->want, sizeof y) == 0;
+    return NULL;
+}
+
+/* A loop, a view as result, a weight: each thread has data of its own, and the context goes on. */
+static void one_program(void **unused)
+{
+    (void)unused;
+    static const char *const feed[] = {"x"}, *const fetch[] = {"y", "sum"};
+    tp_ctx *tp = tp_open(&(tp_options){.seed = 9});
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *w = tp_param(tp_normal(tp, TP_F32, TP_DIMS(N_OUT, N_IN), 0, 1), "w");
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), N_IN));
+    tp_tensor *h = tp_tanh(x);
+    tp_for (3, &h) {
+        h = tp_sigmoid(tp_add(h, x));
+    }
+    tp_name(tp_swap(tp_matmul(w, tp_swap(h, 0, 1)), 0, 1), "y");
+    tp_name(tp_sum(h, TP_ALL, false), "sum");
+    tp_program *p =
+        tp_graph_compile(g, 1, feed, 2, fetch, &(tp_compile_options){.engine = TP_ENGINE_C});
+    lane lanes[N_THREADS];
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        tp_tensor *data = tp_normal(tp, TP_F32, TP_DIMS(ROWS, N_IN), 0, 1), *out[2];
+        assert_int_equal(tp_program_run(p, &data, out), TP_OK);
+        tp_read(data, lanes[i].x, sizeof lanes[i].x);
+        tp_read(out[0], lanes[i].want, sizeof lanes[i].want);
+        lanes[i].runner = tp_runner_new(p, &data);
+        if (!lanes[i].runner)
+            fail_msg("%s", tp_error_message(tp));
+    }
+    tp_assign(w, tp_full(tp, TP_F32, TP_DIMS(N_OUT, N_IN), 0)); /* runners keep what it was */
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_lane, &lanes[i]), 0);
+    for (int i = 0; i < N_RUNS; i++) {
+        tp_tensor *data = tp_normal(tp, TP_F32, TP_DIMS(i + 1, N_IN), 0, 1), *out[2];
+        assert_int_equal(tp_program_run(p, &data, out), TP_OK);
+        assert_true(tp_sum(out[0], TP_ALL, false) &&
+                    tp_item(tp_sum(out[0], TP_ALL, false)) == 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(lanes[i].same);
+    }
+    tp_runner_free(lanes[3].runner);
+    tp_program_free(p);
+    tp_close(tp);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(together)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(together),
+                                       cmocka_unit_test(one_program)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
