@@ -74,7 +74,7 @@ tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
     const char *reason = "out of memory";
     if (p) {
         *p = (tpi_pool){.n = threads};
-        p->library = dlopen("libpthreadpool.so.0", RTLD_NOW | RTLD_LOCAL);
+        p->library = dlopen("libpthreadpool.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (!p->library)
             reason = "libpthreadpool.so.0 is not installed";
         else if (!symbol(p->library, "pthreadpool_create", &create) ||
