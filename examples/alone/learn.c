@@ -5,8 +5,8 @@
  *     cc -O2 -ffp-contract=off -I. -Iexamples/alone examples/alone/learn.c step.c -o learn */
 #include "spirals.h"
 
-#include <step.h> /* made by train.c */
 #include <stdio.h>
+#include <step.h> /* made by train.c */
 
 static char memory[1 << 18];
 static step_state state;

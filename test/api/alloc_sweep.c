@@ -172,6 +172,19 @@ static void prepare_graph(tp_ctx *tp, job *j)
     make_vars(tp, j);
 }
 
+/* All of its files are there, or none. */
+static bool save_c(tp_graph *g, const job *j)
+{
+    char path[2][310];
+    snprintf(path[0], sizeof path[0], "%s/step.c", j->cache);
+    snprintf(path[1], sizeof path[1], "%s/step.h", j->cache);
+    const bool ok = tp_graph_save_c(g, path[0], TP_NAMES("x", "labels"),
+                                    TP_NAMES("loss", "step"), NULL) == TP_OK;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(unlink(path[i]) == 0, ok);
+    return ok;
+}
+
 static bool step_graph(tp_ctx *tp, job *j)
 {
     char path[300];
@@ -180,7 +193,8 @@ static bool step_graph(tp_ctx *tp, job *j)
         return false;
     tp_graph *g = build(tp, j);
     tp_program *p = compile(g, TP_ENGINE_REFERENCE);
-    bool ok = p && tp_graph_save(g, path) == TP_OK && tp_graph_load(tp, path) && run(tp, p);
+    bool ok = p && tp_graph_save(g, path) == TP_OK && tp_graph_load(tp, path) &&
+              save_c(g, j) && run(tp, p);
     tp_scope_end(tp);
     return ok;
 }
