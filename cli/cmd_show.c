@@ -7,7 +7,7 @@
 typedef struct settings {
     texts inputs, dims;
     int format, after;
-    bool kernels, memory;
+    bool kernels, memory, source;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -50,6 +50,9 @@ static const option options[] = {
     CLI_SWITCH(memory, "memory",
                "text: instead of the graph, what lies where in the\n"
                "program's memory, and while which kernels run"),
+    CLI_SWITCH(source, "source",
+               "text: instead of the graph, the C that is compiled to\n"
+               "run the model"),
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
                "the value of an input, for models that cannot be read\n"
                "without it: as tapir run takes it"),
@@ -273,20 +276,27 @@ static int show_text(const shown *w)
     const int status = put_facts(w, N_FACTS);
     if (status != CLI_GOOD)
         return status;
-    const bool kernels = w->s->kernels, memory = w->s->memory;
+    const settings *s = w->s;
+    const bool graph = s->kernels || !(s->memory || s->source);
+    const char *source = s->source ? tp_program_source(w->program) : NULL;
     char *const all[] = {
-        kernels || !memory ? tp_graph_text(w->graph) : NULL,
-        kernels ? tp_program_text(w->program) : NULL,
-        memory ? tp_program_memory_text(w->program) : NULL,
+        graph ? tp_graph_text(w->graph) : NULL,
+        s->kernels ? tp_program_text(w->program) : NULL,
+        s->memory ? tp_program_memory_text(w->program) : NULL,
     };
-    const bool ok =
-        (all[0] || (memory && !kernels)) && (all[1] || !kernels) && (all[2] || !memory);
+    const bool ok = (all[0] || !graph) && (all[1] || !s->kernels) && (all[2] || !s->memory);
     for (int i = 0; i < 3; i++) {
         if (all[i] && ok)
             printf("\n%s", all[i]);
         tp_free(w->m->tp, all[i]);
     }
-    return ok ? CLI_GOOD : cli_no_memory();
+    if (!ok)
+        return cli_no_memory();
+    if (source)
+        printf("\n%s", source);
+    else if (s->source && tp_program_wait(w->program) != TP_OK) /* it says why */
+        return cli_refuse_error(w->m->path, w->m->tp);
+    return CLI_GOOD;
 }
 
 static int show_dot(const shown *w)
@@ -480,7 +490,7 @@ static int show_model(const settings *s, model *m)
     if (s->after != AFTER_IMPORT) {
         char name[MOST_NAME];
         const tp_compile_options opt = {
-            .engine = TP_ENGINE_REFERENCE,
+            .engine = s->source ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE,
             .freeze = true,
             .stop_after = is_last(s->after) ? NULL : stage_name(s->after, name)};
         w.program = model_compile(m, &opt);
@@ -507,11 +517,14 @@ static int run(int argc, char **argv)
     int status;
     if (cli_parse(&cli_show, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
-        const bool planned = s.kernels || s.memory;
+        const char *planned = s.kernels  ? "kernels"
+                              : s.memory ? "memory"
+                              : s.source ? "source"
+                                         : NULL;
         if (planned && s.after == AFTER_IMPORT)
             s.after = last_stage();
         if (planned && s.format != AS_TEXT) {
-            cli_refuse(NULL, "--%s is for --format text", s.kernels ? "kernels" : "memory");
+            cli_refuse(NULL, "--%s is for --format text", planned);
         } else if (cli_dims(&s.dims, &d)) {
             model m;
             const shown file = {.s = &s, .m = &m};
