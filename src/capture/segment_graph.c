@@ -194,7 +194,7 @@ static tp_program *compile(tp_function *f, tp_graph *g, tpi_at at, int n_in, int
                            tp_engine engine)
 {
     const size_t n = (size_t)(n_in + n_out);
-    char(*names)[12] = tpi_take(&f->ctx->mem, n * sizeof *names);
+    char(*names)[16] = tpi_take(&f->ctx->mem, n * sizeof *names);
     const char **list = tpi_take(&f->ctx->mem, n * sizeof *list);
     tp_program *p = NULL;
     for (int i = 0; i < n_in + n_out && names && list; i++) {
