@@ -178,7 +178,7 @@ static void run_graph(world *w, uint64_t seed, int order, tp_tensor **out)
     static const char *const feeds[] = {"x", "v", "s", "k"};
     const int n_out = 2 + order * N_OF;
     tp_tensor *const in[] = {w->x, w->v, w->s, w->k}, *made[MOST_OUT];
-    char names[MOST_OUT][8];
+    char names[MOST_OUT][16];
     const char *fetches[MOST_OUT];
     tp_graph *g = tp_graph_new(w->tp);
     world here = *w;
