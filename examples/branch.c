@@ -7,7 +7,7 @@
  *
  * All give the same bits.
  *
- *     branch [--engine reference|auto|c] */
+ *     branch [--engine reference|tiles|auto|c] */
 #include "forms.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
  * one for each number of turns), and as a static graph (but for loops of C): the bits are the same.
  * The derivatives are held against differences of what they are derivatives of.
  *
- *     hvp [--engine reference|auto|c] */
+ *     hvp [--engine reference|tiles|auto|c] */
 #include "forms.h"
 
 #include <math.h>

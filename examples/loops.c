@@ -10,7 +10,7 @@
  * function, and in a static graph, where the loop, and the gradient's loop back, are compiled with
  * a number of turns that only a run knows. Values and gradients are held against closed forms.
  *
- *     loops [--engine reference|auto|c] */
+ *     loops [--engine reference|tiles|auto|c] */
 #include "forms.h"
 
 #include <math.h>

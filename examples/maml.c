@@ -8,7 +8,7 @@
  * One whole outer step is one body. It is written with C loops and with tp_for, and runs eagerly,
  * captured, declared pure, and as a static graph; each way the training gives the same bits.
  *
- *     maml [--engine reference|auto|c] */
+ *     maml [--engine reference|tiles|auto|c] */
 #include "dice.h"
 #include "forms.h"
 

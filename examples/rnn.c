@@ -18,7 +18,7 @@
  * and the gradient past a row's end is exactly zero.
  *
  *     rnn [--steps N] [--hidden N] [--batch N] [--longest N] [--seed N]
- *         [--engine reference|auto|c] */
+ *         [--engine reference|tiles|auto|c] */
 #include "dice.h"
 #include "forms.h"
 #include "show.h"
@@ -379,7 +379,7 @@ static bool parse(int argc, char **argv, settings *s)
         }
         if (!good) {
             fprintf(stderr, "usage: rnn [--steps N] [--hidden N] [--batch N] [--longest N] "
-                            "[--seed N] [--engine reference|auto|c]\n");
+                            "[--seed N] [--engine reference|tiles|auto|c]\n");
             return false;
         }
     }

@@ -192,8 +192,9 @@ static void run_graph(const work *w, tp_engine engine, tp_ctx *tp, void *user, o
             o->good = tp_program_wait(p) == TP_OK && o->good;
     }
     if (o->good && engine != TP_ENGINE_REFERENCE) {
-        o->good = strcmp(tp_program_engine(p), "c") == 0;
-        o->stats.compilations = o->good;
+        const char *used = engine == TP_ENGINE_TILES ? "tiles" : "c";
+        o->good = strcmp(tp_program_engine(p), used) == 0;
+        o->stats.compilations = o->good && engine != TP_ENGINE_TILES;
         if (!o->good)
             fprintf(stderr, "%s: the program ran by %s\n", w->name, tp_program_engine(p));
     }
@@ -279,9 +280,10 @@ bool show_error(const char *what, double worst, double bound)
 
 bool engine_named(const char *name, tp_engine *engine)
 {
-    static const char *const names[] = {"auto", "reference", "c"};
-    static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_REFERENCE, TP_ENGINE_C};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"auto", "reference", "tiles", "c"};
+    static const tp_engine engines[] = {TP_ENGINE_AUTO, TP_ENGINE_REFERENCE, TP_ENGINE_TILES,
+                                        TP_ENGINE_C};
+    for (int i = 0; i < 4; i++)
         if (strcmp(name, names[i]) == 0) {
             *engine = engines[i];
             return true;
@@ -295,6 +297,6 @@ bool parse_engine(int argc, char **argv, tp_engine *engine)
     const bool good = argc == 1 || (argc == 3 && strcmp(argv[1], "--engine") == 0 &&
                                     engine_named(argv[2], engine));
     if (!good)
-        fprintf(stderr, "usage: %s [--engine reference|auto|c]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--engine reference|tiles|auto|c]\n", argv[0]);
     return good;
 }

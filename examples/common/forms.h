@@ -70,7 +70,7 @@ bool show_error(const char *what, double worst, double bound);
 
 /* "reference", "auto" or "c"; false: it is none of them. */
 bool engine_named(const char *name, tp_engine *engine);
-/* `--engine reference|auto|c` of a command line; false, and said, when there is anything else. */
+/* `--engine reference|tiles|auto|c` of a command line; false, and said, when there is anything else. */
 bool parse_engine(int argc, char **argv, tp_engine *engine);
 
 #endif
