@@ -243,7 +243,7 @@ static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs
     const int first = (int)a->has_pred, carried = (int)a->n_carried, slices = (int)a->n_slices;
     if (bodies_can_fail(s))
         PUT("    int64_t e;\n");
-    PUT("    int64_t turn = 0, number = 0;\n");
+    PUT("    int64_t turn = 0, number = 0;\n    (void)number;\n");
     if (a->counted) {
         PUT("    const int64_t count = ");
         put_size(r, a->count);
@@ -342,8 +342,9 @@ static void put_loop(tpi_render *r, const tpi_section *s)
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     int symbol;
     put_before(r, s, a);
-    PUT("    for (; %s%s%s; turn++) {\n", a->has_pred ? "go" : "",
-        a->has_pred && a->counted ? " && " : "", a->counted ? "turn < count" : "");
+    PUT("    for (;; turn++) {\n        if (%s%s%s)\n            break;\n",
+        a->has_pred ? "!go" : "", a->has_pred && a->counted ? " || " : "",
+        a->counted ? "turn >= count" : "");
     if (a->has_pred && tpi_dim_as_symbol(r->plan->graph->dims, a->length, &symbol))
         PUT("        if (turn == s[%d]) { /* there is no memory for more */\n"
             "            fail[0] = %d, fail[2] = %d;\n            return -1;\n        }\n",

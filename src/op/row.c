@@ -29,7 +29,7 @@ static bool row_infer(tpi_infer *q)
 {
     const tpi_index_attrs *a = q->attrs;
     const tp_tensor *x = q->in[0];
-    if (x->rank == 0 || a->index < 0 ||
+    if (x->rank == 0 || a->index < 0 || a->index == INT64_MAX ||
         tpi_dim_sub(q->dims, x->shape[0], a->index + 1) == TPI_NO_DIM)
         return tpi_refuse(q, TP_E_VALUE, "there is no element %lld in %s", (long long)a->index,
                           SHAPE(x));
