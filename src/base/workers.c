@@ -109,7 +109,7 @@ int tpi_pool_threads(const tpi_pool *p)
 
 void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n)
 {
-    if (!p || n == 1) {
+    if (!p || n <= 1) {
         for (size_t i = 0; i < n; i++)
             task(env, i);
         return;

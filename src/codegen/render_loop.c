@@ -12,6 +12,7 @@
  *
  * Axes that run on in every operand are joined first. */
 #include "codegen/render.h"
+#include "kernel/team_host.h"
 #include "op/reduction.h"
 
 #include <string.h>
@@ -841,14 +842,13 @@ static void put_memories(nest *n)
 /* Is it too little to share, whatever the sizes of a run? */
 static bool is_small(const nest *n)
 {
-    const double least = 400e3; /* scalar operations; tpi_team_parts asks for as many */
     double work = n->k->n_nodes;
     for (int a = 0; a < n->rank; a++) {
         if (tpi_dim_is_symbolic(n->size[a]))
             return false;
         work *= (double)n->size[a];
     }
-    return work < least;
+    return work < 2 * TPI_PART_WORK;
 }
 
 /* The outermost axis that is kept; -1: there is none, or nothing to share. */

@@ -198,7 +198,11 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
 /* The library as it is for this run: its threads, and who is told which kernel begins. */
 static void set_library(tp_program *p)
 {
-    if (!p->library.team || p->library.threads != tpi_pool_threads(p->ctx->pool))
+    const int threads = tpi_pool_threads(p->ctx->pool);
+    if (p->library.team && p->library.call == p->calls && p->library.threads == threads &&
+        p->team.pool == p->ctx->pool && p->library.watch == p->profile)
+        return;
+    if (p->library.threads != threads)
         p->sized = false; /* workspaces are by part */
     p->team = (tpi_team){p->ctx->kernels, p->ctx->pool};
     tpi_team_library(&p->team, &p->library);

@@ -1,14 +1,11 @@
 #include "kernel/team_host.h"
 
-/* Scalar operations below which a part is not worth the waking of a thread (some microseconds). */
-#define PART_WORK 200e3
-
 int64_t tpi_team_parts(const tpi_team *t, double work)
 {
     const int threads = tpi_pool_threads(t->pool);
-    if (threads == 1 || work < 2 * PART_WORK)
+    if (threads == 1 || work < 2 * TPI_PART_WORK)
         return 1;
-    return work > threads * PART_WORK ? threads : (int64_t)(work / PART_WORK);
+    return work > threads * TPI_PART_WORK ? threads : (int64_t)(work / TPI_PART_WORK);
 }
 
 /* The range of part i when n is cut into `parts`, all but the last a multiple of `step`. */
@@ -79,6 +76,10 @@ static product_cut cut_products(const tpi_team *t, const tpk_products *p)
     product_cut c = {.team = t, .p = p, .count = 1, .rows = 1, .columns = 1};
     for (int i = 0; i < p->lead; i++)
         c.count *= p->batch[i];
+    if (!t->pool) {
+        c.per_part = c.count;
+        return c;
+    }
     const double work = (double)p->m * (double)p->n * (double)p->k;
     const int64_t parts = tpi_team_parts(t, work * (double)c.count);
     if (parts > 1 && c.count < parts)

@@ -12,6 +12,10 @@ typedef struct tpi_team {
     tpi_pool *pool; /* NULL: one thread */
 } tpi_team;
 
+/* Scalar operations below which a part is not worth the waking of a thread (some microseconds): a job
+ * of less than two of them is not shared. */
+#define TPI_PART_WORK 200e3
+
 /* How many parts a job of `work` scalar operations is worth: 1 to the number of threads. */
 int64_t tpi_team_parts(const tpi_team *t, double work);
 
