@@ -76,10 +76,6 @@ static product_cut cut_products(const tpi_team *t, const tpk_products *p)
     product_cut c = {.team = t, .p = p, .count = 1, .rows = 1, .columns = 1};
     for (int i = 0; i < p->lead; i++)
         c.count *= p->batch[i];
-    if (!t->pool) {
-        c.per_part = c.count;
-        return c;
-    }
     const double work = (double)p->m * (double)p->n * (double)p->k;
     const int64_t parts = tpi_team_parts(t, work * (double)c.count);
     if (parts > 1 && c.count < parts)
@@ -105,6 +101,9 @@ static int64_t parts_of(const product_cut *c)
 /* Parts run on at most so many threads at a time, but each has a workspace of its own. */
 size_t tpi_team_products_ws(const tpi_team *t, const tpk_products *p)
 {
+    const tpk_library *l = t->kernels->library;
+    if (!t->pool)
+        return (p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(p->m, p->n, p->k);
     const product_cut c = cut_products(t, p);
     return part_ws(&c) * (size_t)parts_of(&c);
 }
@@ -120,13 +119,12 @@ static int64_t batch_offset(const tpk_products *p, int64_t number, const int64_t
     return at;
 }
 
-static void multiply(const product_cut *c, int64_t number, range r, range q, void *ws)
+static void multiply(const tpk_library *l, const tpk_products *p, int64_t number, range r,
+                     range q, void *ws)
 {
-    const tpk_products *p = c->p;
     const int64_t a = batch_offset(p, number, p->a_bs) + r.at * p->a_rs;
     const int64_t b = batch_offset(p, number, p->b_bs) + q.at * p->b_cs;
     const int64_t to = batch_offset(p, number, p->c_bs) + r.at * p->c_rs + q.at;
-    const tpk_library *l = c->team->kernels->library;
     const int64_t panels = q.at * p->k; /* packed columns, whole panels of them */
     if (p->packed_b && p->f64)
         l->gemm_packed_b_f64(r.n, q.n, p->k, (const double *)p->a + a, p->a_rs, p->a_cs,
@@ -154,11 +152,19 @@ static void product_part(void *env, size_t part)
                 q = cut(c->p->n, c->columns, COLUMN_STEP, i % c->columns);
     for (int64_t b = first; b < c->count && b < first + c->per_part; b++)
         if (r.n > 0 && q.n > 0)
-            multiply(c, b, r, q, c->ws + part * c->part_ws);
+            multiply(c->team->kernels->library, c->p, b, r, q, c->ws + part * c->part_ws);
 }
 
 void tpi_team_products(const tpi_team *t, const tpk_products *p, void *ws)
 {
+    if (!t->pool) { /* small ones cost little more than their kernel */
+        int64_t count = 1;
+        for (int i = 0; i < p->lead; i++)
+            count *= p->batch[i];
+        for (int64_t b = 0; b < count; b++)
+            multiply(t->kernels->library, p, b, (range){0, p->m}, (range){0, p->n}, ws);
+        return;
+    }
     product_cut c = cut_products(t, p);
     const int64_t parts = parts_of(&c);
     c.ws = ws;
