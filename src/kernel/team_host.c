@@ -290,6 +290,8 @@ static size_t conv_part_ws(const conv_cut *r)
 
 size_t tpi_team_convolution_ws(const tpi_team *t, const tpk_convolution *c)
 {
+    if (!t->pool)
+        return conv_ws(t->kernels->library, c);
     const conv_cut r = cut_conv(t, c);
     return conv_part_ws(&r) * (size_t)(r.images * r.rows);
 }
@@ -303,6 +305,10 @@ static void conv_part(void *env, size_t part)
 
 void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws)
 {
+    if (!t->pool) {
+        (c->f64 ? run_f64 : run_f32)(t->kernels->library, c, ws);
+        return;
+    }
     conv_cut r = cut_conv(t, c);
     const int64_t parts = r.images * r.rows;
     r.ws = ws;

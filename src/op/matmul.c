@@ -33,16 +33,37 @@ static bool matmul_infer(tpi_infer *q)
     return true;
 }
 
-/* One product of the batch: elements at a, b and c, sizes and strides in elements. */
-typedef struct product {
-    int64_t m, n, k, a_rs, a_cs, b_rs, b_cs;
-    const char *a, *b;
-    char *c;
-} product;
+static tpk_products products_of(const tpi_run *r)
+{
+    const tp_tensor *a = r->in[0], *b = r->in[1];
+    const int lead = a->rank - 2;
+    tpk_products p = {.f64 = a->dtype == TP_F64,
+                      .lead = lead,
+                      .m = a->shape[lead],
+                      .n = b->shape[lead + 1],
+                      .k = a->shape[lead + 1],
+                      .a_rs = a->stride[lead],
+                      .a_cs = a->stride[lead + 1],
+                      .b_rs = b->stride[lead],
+                      .b_cs = b->stride[lead + 1],
+                      .c_rs = b->shape[lead + 1],
+                      .a = a->data,
+                      .b = b->data,
+                      .c = r->out->data};
+    for (int i = 0; i < lead; i++) {
+        p.batch[i] = a->shape[i];
+        p.a_bs[i] = a->stride[i];
+        p.b_bs[i] = b->stride[i];
+        p.c_bs[i] = r->out->stride[i];
+    }
+    return p;
+}
+
+/* ---- the oracle: one product of the batch at a time --------------------------------------------- */
 
 /* Integers, as their bits: sums and products of two's complement wrap. */
 #define INTEGER(bits)                                                                          \
-    static void multiply_##bits(const product *p)                                              \
+    static void multiply_##bits(const tpk_products *p)                                         \
     {                                                                                          \
         const uint##bits##_t *a = (const void *)p->a, *b = (const void *)p->b;                 \
         uint##bits##_t *c = (void *)p->c;                                                      \
@@ -60,43 +81,37 @@ INTEGER(16)
 INTEGER(32)
 INTEGER(64)
 
-static void multiply_f32(const product *p)
+static void multiply_f32(const tpk_products *p)
 {
     tpk_gemm_ref_f32(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs, (const void *)p->b,
                      p->b_rs, p->b_cs, (void *)p->c, p->n, 1);
 }
 
-static void multiply_f64(const product *p)
+static void multiply_f64(const tpk_products *p)
 {
     tpk_gemm_ref_f64(p->m, p->n, p->k, (const void *)p->a, p->a_rs, p->a_cs, (const void *)p->b,
                      p->b_rs, p->b_cs, (void *)p->c, p->n, 1);
 }
 
-static void each_product(tpi_run *r, void (*multiply)(const product *p))
+static void each_product(tpi_run *r, void (*multiply)(const tpk_products *p))
 {
-    const tp_tensor *a = r->in[0], *b = r->in[1];
-    const int lead = a->rank - 2;
-    const int64_t size = (int64_t)tp_dtype_size((tp_dtype)a->dtype);
-    product p = {.m = a->shape[lead],
-                 .n = b->shape[lead + 1],
-                 .k = a->shape[lead + 1],
-                 .a_rs = a->stride[lead],
-                 .a_cs = a->stride[lead + 1],
-                 .b_rs = b->stride[lead],
-                 .b_cs = b->stride[lead + 1],
-                 .a = a->data,
-                 .b = b->data,
-                 .c = r->out->data};
+    tpk_products p = products_of(r);
+    const int64_t size = (int64_t)tp_dtype_size((tp_dtype)r->out->dtype);
+    const char *a = p.a, *b = p.b;
+    char *c = p.c;
     int64_t at[TP_MAX_RANK] = {0}, count = 1;
-    for (int i = 0; i < lead; i++)
-        count *= a->shape[i];
+    for (int i = 0; i < p.lead; i++)
+        count *= p.batch[i];
     for (; count > 0; count--) {
+        p.a = a;
+        p.b = b;
+        p.c = c;
         multiply(&p);
-        p.c += p.m * p.n * size;
-        for (int i = lead - 1; i >= 0; i--) {
-            const int64_t back = ++at[i] < a->shape[i] ? 0 : a->shape[i];
-            p.a += (1 - back) * a->stride[i] * size;
-            p.b += (1 - back) * b->stride[i] * size;
+        c += p.m * p.n * size;
+        for (int i = p.lead - 1; i >= 0; i--) {
+            const int64_t back = ++at[i] < p.batch[i] ? 0 : p.batch[i];
+            a += (1 - back) * p.a_bs[i] * size;
+            b += (1 - back) * p.b_bs[i] * size;
             if (!back)
                 break;
             at[i] = 0;
@@ -106,7 +121,7 @@ static void each_product(tpi_run *r, void (*multiply)(const product *p))
 
 static bool matmul_kernel(tpi_run *r)
 {
-    static void (*const by_size[9])(const product *) = {
+    static void (*const by_size[9])(const tpk_products *) = {
         [1] = multiply_8, [2] = multiply_16, [4] = multiply_32, [8] = multiply_64};
     const tp_dtype t = (tp_dtype)r->out->dtype;
     each_product(r, t == TP_F32   ? multiply_f32
@@ -117,31 +132,10 @@ static bool matmul_kernel(tpi_run *r)
 
 static bool matmul_fast(tpi_run *r)
 {
-    const tp_tensor *a = r->in[0], *b = r->in[1];
-    const tp_dtype t = (tp_dtype)r->out->dtype;
-    if (t != TP_F32 && t != TP_F64)
+    if (r->out->dtype < TP_F32)
         return matmul_kernel(r);
     const tpi_team team = {r->ctx->kernels, r->ctx->pool};
-    const int lead = a->rank - 2;
-    tpk_products p = {.f64 = t == TP_F64,
-                      .m = a->shape[lead],
-                      .n = b->shape[lead + 1],
-                      .k = a->shape[lead + 1],
-                      .a_rs = a->stride[lead],
-                      .a_cs = a->stride[lead + 1],
-                      .b_rs = b->stride[lead],
-                      .b_cs = b->stride[lead + 1],
-                      .c_rs = b->shape[lead + 1],
-                      .lead = lead,
-                      .a = a->data,
-                      .b = b->data,
-                      .c = r->out->data};
-    for (int i = 0; i < lead; i++) {
-        p.batch[i] = a->shape[i];
-        p.a_bs[i] = a->stride[i];
-        p.b_bs[i] = b->stride[i];
-        p.c_bs[i] = r->out->stride[i];
-    }
+    const tpk_products p = products_of(r);
     const size_t bytes = tpi_team_products_ws(&team, &p);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {

@@ -64,45 +64,45 @@ static const job jobs[] = {
     {"conv_dw",                    2, {{4, {3, 13, 57, 55}}, {4, {3, 21, 55, 53}}},    to_w       },
     {"conv_dw in groups",          2, {{4, {3, 22, 37, 35}}, {4, {3, 33, 35, 33}}},    to_w_groups},
 };
-enum { N_JOBS = sizeof jobs / sizeof *jobs };
+enum { N_JOBS = sizeof jobs / sizeof *jobs, N_WAYS = 3 };
 
-static tp_tensor *compiled(tp_ctx *tp, const job *j, tp_tensor *const *x)
+/* `frozen`: the last operand is a constant, which products and convolutions pack. */
+static tp_tensor *compiled(tp_ctx *tp, const job *j, tp_tensor *const *x, bool frozen)
 {
     static const char *const names[] = {"a", "b"}, *const fetch[] = {"y"};
+    const int n_fed = frozen && j->n_in > 1 ? j->n_in - 1 : j->n_in;
     tp_graph *g = tp_graph_new(tp);
-    tp_tensor *in[2] = {NULL, NULL}, *y = NULL;
-    for (int k = 0; k < j->n_in; k++)
+    tp_tensor *in[2] = {x[0], x[1]}, *y = NULL;
+    for (int k = 0; k < n_fed; k++)
         in[k] = tp_placeholder(g, names[k], TP_F32, j->in[k].rank, j->in[k].shape);
     tp_name(j->fn(in), "y");
-    tp_program *p = tp_graph_compile(g, j->n_in, names, 1, fetch,
+    tp_program *p = tp_graph_compile(g, n_fed, names, 1, fetch,
                                      &(tp_compile_options){.engine = TP_ENGINE_C});
     if (p)
         tp_program_run(p, x, &y);
     return y;
 }
 
-static void run(const job *j, int threads, const tp_tensor *expect[2], tp_ctx *keep)
+static void run(const job *j, int threads, const tp_tensor **expect, tp_ctx *keep)
 {
-    static const char *const how[] = {"eager", "compiled"};
+    static const char *const how[N_WAYS] = {"eager", "compiled", "compiled, with a constant"};
     tp_ctx *tp = threads == 1 ? keep : tp_open(&(tp_options){.seed = 5, .threads = threads});
     tp_seed(tp, 5);
     tp_tensor *x[2] = {NULL, NULL};
     for (int k = 0; k < j->n_in; k++)
         x[k] = tp_normal(tp, TP_F32, j->in[k].rank, j->in[k].shape, 0, 1);
-    tp_tensor *y[] = {j->fn(x), compiled(tp, j, x)};
+    tp_tensor *y[N_WAYS] = {j->fn(x), compiled(tp, j, x, false), compiled(tp, j, x, true)};
     if (tp_error(tp) != TP_OK)
         fail_msg("%s: %s", j->name, tp_error_message(tp));
-    for (int i = 0; i < 2; i++) {
-        if (!expect[i]) {
-            expect[i] = y[i];
-            continue;
-        }
-        const float *a = tp_data(y[i]), *b = tp_data((tp_tensor *)expect[i]);
+    for (int i = 0; i < N_WAYS; i++) {
+        if (!*expect)
+            *expect = y[i];
+        const float *a = tp_data(y[i]), *b = tp_data((tp_tensor *)*expect);
         const int64_t n = tp_count(y[i]);
         for (int64_t e = 0; e < n; e++)
             if (memcmp(&a[e], &b[e], sizeof *a) != 0)
-                fail_msg("%s, %s, %d threads: element %lld is %a, with one thread %a", j->name,
-                         how[i], threads, (long long)e, (double)a[e], (double)b[e]);
+                fail_msg("%s, %s, %d threads: element %lld is %a, eager with one thread %a",
+                         j->name, how[i], threads, (long long)e, (double)a[e], (double)b[e]);
     }
     if (tp != keep)
         tp_close(tp);
@@ -121,9 +121,9 @@ static void same_bits(void **unused)
     }
     for (int i = 0; i < N_JOBS; i++) {
         tp_ctx *one = tp_open(NULL);
-        const tp_tensor *expect[2] = {NULL, NULL};
+        const tp_tensor *expect = NULL;
         for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
-            run(&jobs[i], threads[t], expect, one);
+            run(&jobs[i], threads[t], &expect, one);
         tp_close(one);
     }
 }
