@@ -172,8 +172,8 @@ static void add_lstm(bench *b)
                               .run = run_lstm,
                               .arg = &l[i],
                               .scale = 1e3,
-                              .limit = BOUND_FMA,
-                              .work = 6e-9 * LENGTH * BATCH * 2 * HIDDEN * 4 * HIDDEN});
+                              .spreads = true,
+                              .gflop = 6e-9 * LENGTH * BATCH * 2 * HIDDEN * 4 * HIDDEN});
         if (!l[i].program)
             continue;
         run_lstm(&l[i], 1);
@@ -236,7 +236,7 @@ static void add_compile_times(bench *b)
                               .timed = compile_time,
                               .arg = t,
                               .scale = 1e3,
-                              .wall = true});
+                              .slow = true});
     }
 }
 

@@ -284,8 +284,8 @@ void bench_add_lenet(bench *b)
     figure f = {.unit = "ms",
                 .arg = t,
                 .scale = 1e3,
-                .limit = BOUND_FMA,
-                .work = 1e-9 * BATCH * flops,
+                .spreads = true,
+                .gflop = 1e-9 * BATCH * flops,
                 .peer_workload = "train/lenet/b32",
                 .peer_metric = "step",
                 .peer_system = "torch-eager"};
@@ -306,7 +306,7 @@ void bench_add_lenet(bench *b)
     f.name = names[4], f.timed = second_call;
     bench_add(b, f);
 
-    f = (figure){.unit = "ms", .arg = c, .scale = 1e3, .wall = true};
+    f = (figure){.unit = "ms", .arg = c, .scale = 1e3, .slow = true};
     f.name = names[5], f.run = compile_cached;
     bench_add(b, f);
     f.name = names[6], f.run = compile_cold;

@@ -1,80 +1,82 @@
-/* ONNX models at batch 1: a run, and the way from the file to the first result. And a Loop of many
+/* ONNX models as the command `tapir bench` measures them, each in a process of its own like the peers:
+ * a run, the way from the file to the first result, the most memory. And a Loop of many
  * turns with little to do; bench/loop_ort.js measures the same file in ONNX Runtime. */
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum {
+    MODELS = 6,
+    BATCHES = 2,
+    FIGURES = 4,
+    NAME = 48,
+    LINE = 1024,
+    TURNS = 10000,
+    WIDTH = 16
+};
+
+/* What the command said. */
+typedef struct report {
+    double median_ms, load_ms, first_ms, peak_rss_mib, gflop;
+} report;
 
 typedef struct model {
     const bench *b;
     const char *name;
-    int64_t seq; /* of models with a length; 0: none */
-    tp_tensor *x;
-    tp_program *program;
-    int times; /* it was loaded with nothing in the cache */
+    int batch;
+    bool seq;    /* it has a length */
+    int times;   /* it was loaded with nothing in the cache */
+    report last; /* of this round */
+    char names[FIGURES][NAME], workload[NAME];
 } model;
 
-enum { MODELS = 6, NAME = 48, TURNS = 10000, WIDTH = 16 };
-
-/* Of any context; the sizes that a model leaves free become 1 and `seq`. */
-static tp_program *load(const model *m, tp_ctx *tp, tp_engine engine)
+static double number_after(const char *line, const char *key)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s/model.onnx", m->b->models, m->name);
-    const tp_onnx_dim dims[] = {
-        {"batch", 1     },
-        {"seq",   m->seq}
-    };
-    const tp_onnx_load_options opt = {.n_dims = m->seq ? 2 : 1, .dims = dims};
-    tp_graph *g = tp_onnx_load(tp, path, &opt);
-    if (!g)
-        return NULL;
-    const char *in = tp_name_of(tp_graph_input(g, 0)), *out = tp_name_of(tp_graph_output(g, 0));
-    return tp_graph_compile(g, 1, &in, 1, &out,
-                            &(tp_compile_options){.engine = engine, .freeze = true});
+    const char *at = strstr(line, key);
+    return at ? strtod(at + strlen(key), NULL) : 0;
 }
 
-static tp_tensor *input(const model *m, tp_ctx *tp)
+/* With the programs of `cache`; an error is the context's. */
+static report command(const model *m, const char *cache, const char *options)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s/input_0.npy", m->b->models, m->name);
-    return tp_npy_load(tp, path);
+    char text[LINE], line[LINE] = "";
+    const int n = snprintf(text, sizeof text,
+                           "TAPIR_CACHE='%s' '%s' bench '%s/%s/model.onnx' --dim batch=%d%s "
+                           "--threads %d --json %s",
+                           cache, BENCH_TAPIR, m->b->models, m->name, m->batch,
+                           m->seq ? " --dim seq=64" : "", m->b->threads, options);
+    FILE *f = n > 0 && n < LINE ? popen(text, "r") : NULL;
+    const bool read = f && fgets(line, sizeof line, f);
+    if (!f || pclose(f) != 0 || !read)
+        tp_fail(m->b->tp, TP_E_STATE, "tapir bench failed");
+    return (report){.median_ms = number_after(line, "\"median_ms\":"),
+                    .load_ms = number_after(line, "\"load_ms\":"),
+                    .first_ms = number_after(line, "\"first_ms\":"),
+                    .peak_rss_mib = number_after(line, "\"peak_rss_mib\":"),
+                    .gflop = number_after(line, "\"gflop\":")};
 }
 
-static void run(void *arg, int64_t n)
+/* The first figure of a model in a round runs the command for those behind it. */
+static double run_seconds(void *arg, int64_t n)
 {
-    const model *m = arg;
-    for (; n > 0 && m->program; n--) {
-        tp_tensor *y;
-        tp_scope_begin(m->b->tp);
-        tp_program_run(m->program, &m->x, &y);
-        tp_scope_end(m->b->tp);
-    }
-}
-
-/* In a context of its own, with a cache that has the program, or has not. */
-static double first_result(const model *m, const char *cache, int64_t n)
-{
-    double seconds = 0;
-    for (; n > 0; n--) {
-        tp_ctx *tp = tp_open(&(tp_options){.cache_dir = cache});
-        tp_tensor *x = input(m, tp), *y = NULL;
-        const double start = bench_wall_now();
-        tp_program *p = load(m, tp, TP_ENGINE_AUTO);
-        if (p)
-            tp_program_run(p, &x, &y);
-        seconds += bench_wall_now() - start;
-        if (tp_error(tp) != TP_OK)
-            tp_fail(m->b->tp, tp_error(tp), tp_error_message(tp));
-        tp_close(tp);
-    }
-    return seconds;
+    model *m = arg;
+    m->last = command(m, m->b->cache, "");
+    return (double)n * 1e-3 * m->last.median_ms;
 }
 
 static double first_cached(void *arg, int64_t n)
 {
     const model *m = arg;
-    return first_result(m, m->b->cache, n);
+    return (double)n * 1e-3 * (m->last.load_ms + m->last.first_ms);
+}
+
+static double memory(void *arg)
+{
+    const model *m = arg;
+    return m->last.peak_rss_mib;
 }
 
 static double first_cold(void *arg, int64_t n)
@@ -82,42 +84,60 @@ static double first_cold(void *arg, int64_t n)
     model *m = arg;
     char folder[300];
     snprintf(folder, sizeof folder, "%s/first%d", m->b->cache, m->times++);
-    return first_result(m, folder, n);
+    const report r = command(m, folder, "--runs 1");
+    return (double)n * 1e-3 * (r.load_ms + r.first_ms);
 }
 
-typedef struct texts {
-    char run[NAME], workload[NAME];
-} texts;
-
-static void add_first(bench *b, model *m, const char *workload)
+/* Each weight is read once, 0 when only some of them are. */
+static double weights_gb(const model *m)
 {
-    figure f = {.unit = "ms", .scale = 1e3, .arg = m, .wall = true};
-    f.peer_workload = workload;
-    f.peer_metric = "setup"; /* of the session alone */
-    f.name = "resnet18, first result, cached", f.timed = first_cached;
-    bench_add(b, f);
-    f.name = "resnet18, first result, cold", f.timed = first_cold;
-    bench_add(b, f);
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s/weights.bin", m->b->models, m->name);
+    return !m->seq && stat(path, &st) == 0 ? 1e-9 * (double)st.st_size : 0;
 }
 
-static void add_model(bench *b, model *m, const texts *t, bool first)
+static void add_model(bench *b, model *m)
 {
-    m->x = input(m, b->tp);
-    m->program = load(m, b->tp, TP_ENGINE_C);
-    if (!m->program)
+    static const char *const what[FIGURES] = {"a run", "file to first result",
+                                              "the same, nothing cached", "most memory"};
+    bool any = false;
+    snprintf(m->workload, NAME, "infer/%s/b%d", m->name, m->batch);
+    for (int i = 0; i < FIGURES; i++) {
+        snprintf(m->names[i], NAME, "%s b%d, %s", m->name, m->batch, what[i]);
+        any |= bench_wants(b, m->names[i]);
+    }
+    if (!any)
         return;
-    run(m, 1); /* the work is known then */
-    bench_add(b, (figure){.name = t->run,
-                          .unit = "ms",
-                          .run = run,
-                          .arg = m,
-                          .scale = 1e3,
-                          .limit = BOUND_FMA,
-                          .work = 1e-9 * tp_program_stats_of(m->program).flops,
-                          .peer_workload = t->workload,
-                          .peer_metric = "latency"});
-    if (first)
-        add_first(b, m, t->workload);
+    const report warm = command(m, b->cache, "--runs 1");
+    figure f = {.name = m->names[0],
+                .unit = "ms",
+                .scale = 1e3,
+                .timed = run_seconds,
+                .arg = m,
+                .slow = true,
+                .spreads = true,
+                .gflop = warm.gflop,
+                .gb_read = weights_gb(m),
+                .peer_workload = m->workload,
+                .peer_metric = "latency"};
+    const char *only = b->only;
+    b->only = NULL; /* the figures behind it need this one */
+    bench_add(b, f);
+    b->only = only;
+    f.spreads = false;
+    f.gflop = f.gb_read = 0;
+    f.peer_metric = "setup"; /* of the session alone */
+    f.name = m->names[1], f.timed = first_cached;
+    bench_add(b, f);
+    if (m->batch == 1) {
+        f.name = m->names[2], f.timed = first_cold;
+        bench_add(b, f);
+    }
+    f.unit = "MiB";
+    f.peer_metric = "peak_rss";
+    f.name = m->names[3], f.timed = NULL, f.told = memory;
+    bench_add(b, f);
 }
 
 /* Ten elementwise ops on a few floats, as often as an input says. */
@@ -184,32 +204,28 @@ void bench_add_models(bench *b)
 {
     static const struct {
         const char *name;
-        int seq;
+        bool seq;
     } all[MODELS] = {
-        {"mlp",          0 },
-        {"lenet",        0 },
-        {"resnet18",     0 },
-        {"mobilenet_v2", 0 },
-        {"lstm_lm",      64},
-        {"gpt_mini",     64}
+        {"mlp",          false},
+        {"lenet",        false},
+        {"resnet18",     false},
+        {"mobilenet_v2", false},
+        {"lstm_lm",      true },
+        {"gpt_mini",     true }
     };
-    add_loop(b);
-    model *models = tp_alloc(b->tp, MODELS * sizeof *models);
-    texts *names = tp_alloc(b->tp, MODELS * sizeof *names);
-    if (!models || !names)
+    model *models = tp_alloc(b->tp, MODELS * BATCHES * sizeof *models);
+    if (!models)
         return;
-    if (!b->models) {
+    if (!b->models)
         fprintf(stderr, "bench: no models: their figures are left out\n");
-        return;
+    for (int i = 0; i < MODELS && b->models; i++) {
+        b->subject = all[i].name;
+        for (int k = 0; k < BATCHES; k++) {
+            model *m = &models[i * BATCHES + k];
+            *m = (model){.b = b, .name = all[i].name, .batch = k ? 8 : 1, .seq = all[i].seq};
+            add_model(b, m);
+        }
     }
-    for (int i = 0; i < MODELS; i++) {
-        const bool first = strcmp(all[i].name, "resnet18") == 0;
-        models[i] = (model){.b = b, .name = all[i].name, .seq = all[i].seq};
-        snprintf(names[i].run, NAME, "%s, a run", all[i].name);
-        snprintf(names[i].workload, NAME, "infer/%s/b1", all[i].name);
-        if (bench_wants(b, names[i].run) ||
-            (first && (bench_wants(b, "resnet18, first result, cached") ||
-                       bench_wants(b, "resnet18, first result, cold"))))
-            add_model(b, &models[i], &names[i], first);
-    }
+    b->subject = "ONNX Loop";
+    add_loop(b);
 }

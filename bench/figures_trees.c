@@ -111,8 +111,7 @@ void bench_add_trees(bench *b)
                           .arg = f,
                           .scale = (double)f->data.n,
                           .rate = true,
-                          .limit = BOUND_FMA,
-                          .work = 1e-9 * flops,
+                          .gflop = 1e-9 * flops,
                           .peer_workload = "tree_lstm/b16",
                           .peer_metric = "rate"});
 }

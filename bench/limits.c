@@ -1,5 +1,7 @@
 #include "limits.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,8 @@
 
 enum {
     REPEATS = 15,
-    BLOCK = 128 /* floats; the loops know no rest */
+    BLOCK = 128, /* floats; the loops know no rest */
+    MOST_THREADS = 64
 };
 static const double repeat_s = 5e-3; /* of one repeat, at least */
 
@@ -140,7 +143,31 @@ int limit_vector_bits(void)
     return widest()->bits;
 }
 
-limit limit_fma_f32(void)
+static int n_threads = 1;
+
+void limit_set_threads(int n)
+{
+    n_threads = n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
+}
+
+/* What one thread measures. */
+typedef struct probe {
+    size_t bytes; /* of each array */
+    int n_arrays; /* 0: multiply-adds */
+    void (*run)(const arrays *a);
+    limit got;
+} probe;
+
+static double clock_now(void)
+{
+    struct timespec t;
+    if (n_threads == 1)
+        return limit_now();
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fma_rate(probe *p)
 {
     const loops *l = widest();
     int64_t n = 1000;
@@ -148,16 +175,16 @@ limit limit_fma_f32(void)
     for (int r = -1; r < REPEATS; r++) { /* the first one wakes the machine up */
         double seconds;
         for (;; n *= 2) {
-            const double start = limit_now();
+            const double start = clock_now();
             l->fma(n);
-            seconds = limit_now() - start;
+            seconds = clock_now() - start;
             if (seconds >= repeat_s)
                 break;
         }
         if (r >= 0)
             v[r] = 1e-9 * 2 * 12 * (l->bits / 32.0) * (double)n / seconds;
     }
-    return limit_of(v, REPEATS);
+    p->got = limit_of(v, REPEATS);
 }
 
 static void copy_all(const arrays *a)
@@ -174,53 +201,119 @@ static float *array(size_t n)
     return p;
 }
 
-static limit bandwidth(size_t bytes, int n_arrays, void (*run)(const arrays *))
+static void byte_rate(probe *p)
 {
-    const size_t n = bytes / sizeof(float) / BLOCK * BLOCK;
-    arrays a = {n, array(n), n_arrays > 1 ? array(n) : NULL, n_arrays > 2 ? array(n) : NULL};
+    const size_t n = p->bytes / sizeof(float) / BLOCK * BLOCK;
+    const int k = p->n_arrays;
+    arrays a = {n, array(n), k > 1 ? array(n) : NULL, k > 2 ? array(n) : NULL};
     double v[REPEATS] = {0};
-    if (n && a.x && (a.y || n_arrays < 2) && (a.z || n_arrays < 3)) {
+    if (n && a.x && (a.y || k < 2) && (a.z || k < 3)) {
         size_t times = 1;
         for (int r = -1; r < REPEATS; r++) {
             double seconds = 0;
             for (;; times *= 2) {
-                const double start = limit_now();
+                const double start = clock_now();
                 for (size_t i = 0; i < times; i++)
-                    run(&a);
-                seconds = limit_now() - start;
+                    p->run(&a);
+                seconds = clock_now() - start;
                 if (seconds >= repeat_s)
                     break;
             }
             if (r >= 0)
-                v[r] = 1e-9 * (double)(n * sizeof(float)) * n_arrays * (double)times / seconds;
+                v[r] = 1e-9 * (double)(n * sizeof(float)) * k * (double)times / seconds;
         }
     }
     free(a.x);
     free(a.y);
     free(a.z);
-    return limit_of(v, REPEATS);
+    p->got = limit_of(v, REPEATS);
+}
+
+static void *measure(void *arg)
+{
+    probe *p = arg;
+    if (p->n_arrays)
+        byte_rate(p);
+    else
+        fma_rate(p);
+    return NULL;
+}
+
+/* Of all threads together. */
+static limit sum_of(const probe *one)
+{
+    probe p[MOST_THREADS];
+    pthread_t id[MOST_THREADS];
+    bool started[MOST_THREADS] = {false};
+    limit all = {0, 0, 0};
+    for (int i = 0; i < n_threads; i++)
+        p[i] = *one;
+    for (int i = 1; i < n_threads; i++)
+        started[i] = pthread_create(&id[i], NULL, measure, &p[i]) == 0;
+    measure(&p[0]);
+    for (int i = 0; i < n_threads; i++) {
+        if (started[i])
+            pthread_join(id[i], NULL);
+        all.median += p[i].got.median;
+        all.low += p[i].got.low;
+        all.high += p[i].got.high;
+    }
+    return all;
+}
+
+limit limit_fma_f32(void)
+{
+    return sum_of(&(probe){.bytes = 0});
 }
 
 limit limit_read(size_t bytes)
 {
-    return bandwidth(bytes, 1, widest()->read);
+    return sum_of(&(probe){.bytes = bytes, .n_arrays = 1, .run = widest()->read});
 }
 
 limit limit_copy(size_t bytes)
 {
-    return bandwidth(bytes, 2, copy_all);
+    return sum_of(&(probe){.bytes = bytes, .n_arrays = 2, .run = copy_all});
 }
 
 limit limit_triad(size_t bytes)
 {
-    return bandwidth(bytes, 3, widest()->triad);
+    return sum_of(&(probe){.bytes = bytes, .n_arrays = 3, .run = widest()->triad});
 }
 
-size_t limit_memory_bytes(void)
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+const char *limit_level_name(limit_level level)
 {
+    static const char *const names[] = {"L1", "L2", "L3", "memory"};
+    return names[level];
+}
+
+size_t limit_level_bytes(limit_level level)
+{
+    static const size_t bytes[] = {8 << 10, 256 << 10, 4 << 20};
+    if (level != LIMIT_MEMORY)
+        return bytes[level];
     const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     /* A server names a cache that all its guests share: of that we do not have much. */
     const size_t least = (size_t)64 << 20, most = (size_t)128 << 20;
     const size_t wanted = cache > 0 ? 4 * (size_t)cache : least;
     return wanted < least ? least : wanted > most ? most : wanted;
+}
+
+static double cache_bytes(int name, double otherwise)
+{
+    const long bytes = sysconf(name);
+    return bytes > 0 ? (double)bytes : otherwise;
+}
+
+limit_level limit_level_of(double bytes)
+{
+    const double most = 24 << 20; /* of a shared cache, as above */
+    const double l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
+    if (bytes <= cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10))
+        return LIMIT_L1;
+    if (bytes <= cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20))
+        return LIMIT_L2;
+    return bytes <= (l3 < most ? l3 : most) ? LIMIT_L3 : LIMIT_MEMORY;
 }

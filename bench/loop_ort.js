@@ -1,4 +1,4 @@
-// The Loop of figures_models.c in ONNX Runtime, one thread: a row for PEERS_JSONL (peer_rows.h).
+// The Loop of figures_models.c in ONNX Runtime, one thread: a row as peer_rows.h has them.
 //
 //     node loop_ort.js RUNTIME MODEL     RUNTIME: folder of the package onnxruntime-node
 'use strict';

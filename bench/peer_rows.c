@@ -34,41 +34,64 @@ static bool word(const char *line, const char *key, char out[PEER_WORD])
     return true;
 }
 
-static bool row_of(const char *line, peer_row *row)
+static bool row_of(const char *line, int threads, peer_row *row)
 {
-    const char *value = after(line, "value");
-    if (!value || !word(line, "workload", row->workload) ||
-        !word(line, "system", row->system) || !word(line, "metric", row->metric))
+    const char *value = after(line, "value"), *spread = after(line, "threads");
+    if (!value || (spread && atoi(spread) != threads) ||
+        !word(line, "workload", row->workload) || !word(line, "system", row->system) ||
+        !word(line, "metric", row->metric))
         return false;
     char *end;
     row->value = strtod(value, &end);
     return end > value;
 }
 
-bool peer_rows_read(const char *path, peer_rows *out)
+static bool add(peer_rows *r, const peer_row *row)
 {
-    *out = (peer_rows){0};
-    FILE *f = fopen(path, "r");
+    if (r->n == r->room) {
+        const size_t room = r->room ? 2 * r->room : 64;
+        peer_row *more = realloc(r->v, room * sizeof *more);
+        if (!more)
+            return false;
+        r->v = more;
+        r->room = room;
+    }
+    r->v[r->n++] = *row;
+    return true;
+}
+
+/* The shell reads `command` as it is, and the workloads behind it as words. */
+static char *line_of(const char *command, int n, const char *const *workloads, int threads)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    fprintf(f, "THREADS=%d; export THREADS; %s", threads, command);
+    for (int i = 0; i < n; i++)
+        fprintf(f, " '%s'", workloads[i]);
+    return fclose(f) == 0 ? text : NULL;
+}
+
+bool peer_rows_run(peer_rows *r, const char *command, int n, const char *const *workloads,
+                   int threads)
+{
+    char *line = line_of(command, n, workloads, threads);
+    FILE *f = line ? popen(line, "r") : NULL;
+    free(line);
     if (!f)
         return false;
-    char *line = NULL;
-    size_t size = 0, room = 0;
-    while (getline(&line, &size, f) >= 0) {
+    char *text = NULL;
+    size_t size = 0;
+    bool good = true;
+    while (getline(&text, &size, f) >= 0) {
         peer_row row;
-        if (!row_of(line, &row))
-            continue;
-        if (out->n == room) {
-            room = room ? 2 * room : 64;
-            peer_row *more = realloc(out->v, room * sizeof *more);
-            if (!more)
-                break;
-            out->v = more;
-        }
-        out->v[out->n++] = row;
+        if (row_of(text, threads, &row))
+            good &= add(r, &row);
     }
-    free(line);
-    fclose(f);
-    return true;
+    free(text);
+    return pclose(f) == 0 && good;
 }
 
 void peer_rows_free(peer_rows *r)

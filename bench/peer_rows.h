@@ -1,5 +1,7 @@
-/* What other systems reached, from a file of one JSON object per line:
- *     {"workload": "gemm/64x64x64", "system": "x", "metric": "rate", "value": 12.5, ...} */
+/* What other systems reach, as rows of a line each:
+ *     {"workload": "gemm/64x64x64", "system": "x", "metric": "rate", "value": 12.5, ...}
+ * They come from a command that is given the names of workloads and measures them on as many threads
+ * as THREADS in its environment says. It may know only some of them, and may print more. */
 #ifndef TAPIR_BENCH_PEER_ROWS_H
 #define TAPIR_BENCH_PEER_ROWS_H
 
@@ -15,11 +17,13 @@ typedef struct peer_row {
 
 typedef struct peer_rows {
     peer_row *v;
-    size_t n;
+    size_t n, room;
 } peer_rows;
 
-/* Lines that are no such rows are passed over. False when the file cannot be read. */
-bool peer_rows_read(const char *path, peer_rows *out);
+/* Adds the rows that `command` (of the shell) prints for the workloads; other lines, and rows that
+ * name another number of threads, are passed over. False when it could not be run or failed. */
+bool peer_rows_run(peer_rows *r, const char *command, int n, const char *const *workloads,
+                   int threads);
 void peer_rows_free(peer_rows *r);
 
 /* The best system: by the median of its rows, the smallest, or with `rate` the largest. `system`

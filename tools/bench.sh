@@ -1,11 +1,11 @@
 #!/bin/sh
-# bench.sh DIR: runs every program in DIR, one after the other.
+# bench.sh DIR: measures with bench, built in DIR, on one thread and on two. Where PEERS is set and
+# PEERS_RUN, a command that measures other systems, is not, that is tools/peers.sh.
 set -eu
-found=no
-for program in "$1"/*; do
-    [ -f "$program" ] && [ -x "$program" ] || continue
-    found=yes
-    echo "== $(basename "$program")"
-    "$program"
-done
-[ $found = yes ] || { echo "no benchmark was built in $1" >&2; exit 1; }
+[ -x "$1/bench" ] || { echo "no benchmark was built in $1" >&2; exit 1; }
+if [ -n "${PEERS:-}" ] && [ -z "${PEERS_RUN:-}" ]; then
+    PEERS_RUN="$(cd "$(dirname "$0")" && pwd)/peers.sh"
+    export PEERS_RUN
+fi
+"$1/bench" --threads 1
+[ "$(nproc 2>/dev/null || echo 1)" = 1 ] || "$1/bench" --threads 2
