@@ -587,7 +587,10 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
         if (v->buffer < 0)
             return false;
     }
-    return tpi_plan_section_buffers(p);
+    if (!tpi_plan_section_buffers(p))
+        return false;
+    tpi_plan_whole_steps(p);
+    return true;
 }
 
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
@@ -622,7 +625,7 @@ tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse)
     order_kernels(p);
     for (int i = 0; i < p->n_kernels; i++)
         set_stages(p, &p->kernels[i]);
-    if (!assign_buffers(p, roots)) {
+    if (!tpi_plan_steps(p) || !assign_buffers(p, roots)) {
         tpi_plan_free(p);
         return NULL;
     }
@@ -639,6 +642,7 @@ void tpi_plan_free(tpi_plan *p)
         tpi_give_back(m, p->kernels[i].nodes,
                       (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
     tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
+    tpi_give_back(m, p->steps, (size_t)p->n_steps * sizeof *p->steps);
     tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
     tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
     tpi_give_back(m, p, sizeof *p);

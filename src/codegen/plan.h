@@ -58,6 +58,7 @@ typedef enum tpi_kernel_kind {
 typedef struct tpi_kernel {
     tpi_kernel_kind kind;
     int root; /* its last node */
+    int step; /* whose part it is */
     int rank; /* of the iteration space */
     int64_t shape[TP_MAX_RANK];
     unsigned reduced; /* axes, as bits */
@@ -71,6 +72,11 @@ typedef struct tpi_kernel {
 /* Limits of a loop nest; each reduction may take a block of 32 KiB on the stack. */
 enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUCTIONS = 6 };
 
+/* What runs in order: some kernels that follow each other. */
+typedef struct tpi_plan_step {
+    int first, n; /* kernels */
+} tpi_plan_step;
+
 typedef struct tpi_plan tpi_plan;
 typedef struct tpi_section tpi_section;
 
@@ -80,7 +86,7 @@ typedef struct tpi_buffer {
     const tp_tensor *like;      /* its type and shape are these; NULL: */
     const tpi_section *section; /* it is the arena of this block's bodies */
     tpi_place place;
-    int first, last; /* kernels between which it is live */
+    int first, last; /* kernels between which it is live: of whole steps */
 } tpi_buffer;
 
 /* A block. Its operands are in row-major order, or copied so first; a slice only has to be so
@@ -106,13 +112,17 @@ struct tpi_plan {
     int n_values;
     tpi_kernel *kernels; /* in the order in which they run */
     int n_kernels, kernels_size;
+    tpi_plan_step *steps; /* each kernel is part of one */
+    int n_steps;
     tpi_buffer *buffers;
     int n_buffers, buffers_size;
     tpi_section *
         *sections; /* by node; NULL: no block that is run. The array is NULL without any */
-    int first_kernel, first_buffer; /* their numbers in the program: of the outermost plan 0 */
-    int all_kernels, all_buffers;   /* of the outermost plan: with those of all bodies */
-    bool draws;                     /* are there random numbers in a body? */
+    /* Their numbers in the program: of the outermost plan 0. */
+    int first_kernel, first_step, first_buffer;
+    int all_kernels, all_steps,
+        all_buffers; /* of the outermost plan: with those of all bodies */
+    bool draws;      /* are there random numbers in a body? */
 };
 
 /* What the caller needs in memory of its own. */
@@ -130,6 +140,11 @@ void tpi_plan_free(tpi_plan *p);
  * False: no memory. */
 bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots);
 
+/* Which kernels make a step (steps.c). False: no memory. */
+bool tpi_plan_steps(tpi_plan *p);
+/* Once there are buffers: they live as long as whole steps do. */
+void tpi_plan_whole_steps(tpi_plan *p);
+
 /* For plan_block.c: a plan of a body, without numbers; the sections of its blocks; the node in which
  * an output of a block has its place (-1: nowhere); the sections' memory; a buffer more, -1: no
  * memory. */
@@ -141,7 +156,7 @@ void tpi_plan_free_sections(tpi_plan *p);
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
 /* Are the elements of t in row-major order from axis `first` on? */
 bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first);
-/* Numbers for the kernels and buffers of all bodies. */
+/* Numbers for the kernels, steps and buffers of all bodies. */
 void tpi_plan_number(tpi_plan *p);
 /* The plan whose kernel, or buffer, has this number; never NULL. */
 const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel);

@@ -328,32 +328,34 @@ static void put_tick(const tpi_render *r, tpi_str *out, const char *indent, cons
                        indent, indent, kernel);
 }
 
-/* The kernels are called through a table: in a row of calls with early returns between them gcc
+/* The steps are called through a table: in a row of calls with early returns between them gcc
  * takes the later ones for cold and does not vectorise them. */
 static void put_entry(const tpi_render *r, tpi_str *out)
 {
+    char end[16];
     tpi_str_printf(out,
-                   "\nstatic const struct {\n    int64_t (*run)%s;\n    int64_t at; /* of its "
-                   "arguments */\n} kernels[] = {",
+                   "\nstatic const struct {\n    int64_t (*run)%s;\n"
+                   "    int64_t at; /* of its arguments */\n    int64_t kernel;\n} steps[] = {",
                    r->params);
-    for (int i = 0; i < r->plan->n_kernels; i++)
-        tpi_alike_put_row(&r->alike, i, out);
+    for (int i = 0; i < r->plan->n_steps; i++)
+        tpi_alike_put_row(&r->alike, tpi_render_row(r->plan, i), r->plan->steps[i].first, out);
     tpi_str_printf(out,
-                   "\n    {0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+                   "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
                    "void *scratch, int64_t *fail%s)\n{\n    int i = 0;\n",
                    linkage(r), library_param(r));
     put_tick(r, out, "    ", "-1");
-    tpi_str_put(out, "    for (; kernels[i].run; i++) {\n");
-    put_tick(r, out, "        ", "i");
+    tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
+    put_tick(r, out, "        ", "steps[i].kernel");
     tpi_str_printf(out,
-                   "        const int64_t e = kernels[i].run(p, s, random, packed, scratch, "
-                   "fail, args + kernels[i].at%s);\n"
-                   "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
+                   "        const int64_t e = steps[i].run(p, s, random, packed, scratch, "
+                   "fail, args + steps[i].at%s);\n"
+                   "        if (e > 0) {\n            fail[0] = steps[i].kernel, fail[1] = e;\n"
                    "            return 1;\n        }\n"
                    "        if (e)\n            return fail[2];\n    }\n",
                    tpi_render_last_args(r));
-    put_tick(r, out, "    ", "i");
+    snprintf(end, sizeof end, "%d", r->plan->n_kernels);
+    put_tick(r, out, "    ", end);
     tpi_str_put(out, "    return 0;\n}\n");
 }
 

@@ -97,6 +97,11 @@ extern const char *const tpi_unit_texts[TPI_MAX_UNITS];
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
 
+/* The row of r->alike of the function that a step of the plan is. */
+static inline int tpi_render_row(const tpi_plan *plan, int step)
+{
+    return plan->first_kernel + plan->steps[step].first;
+}
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
 /* One kernel of r->plan, number `n`, to r->body. */

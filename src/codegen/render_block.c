@@ -129,9 +129,9 @@ static bool can_fail(const tpi_plan *plan)
 /* Those that cannot fail are not asked, so that nothing looks like the end to the compiler. */
 static void put_calls(tpi_render *r, const tpi_plan *plan)
 {
-    for (int i = 0; i < plan->n_kernels; i++) {
-        const int n = plan->first_kernel + i;
-        const bool can = kernel_can_fail(plan, i);
+    for (int i = 0; i < plan->n_steps; i++) {
+        const int n = tpi_render_row(plan, i), kernel = plan->steps[i].first;
+        const bool can = kernel_can_fail(plan, kernel);
         PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
             can ? "e = " : "", r->alike.rows[n].function,
             tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
@@ -139,7 +139,7 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
         if (can)
             PUT("        if (__builtin_expect(e != 0, 0))\n"
                 "            return blame(fail, %s, e);\n",
-                NUMBER(n));
+                NUMBER(plan->first_kernel + kernel));
     }
 }
 

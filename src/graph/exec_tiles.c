@@ -1,4 +1,4 @@
-/* The tile executor: steps by kernel, each made for the sizes of the run when it is first reached. */
+/* The tile executor: kernels, each made ready for the sizes of the run when it is first reached. */
 #include "core/copy.h"
 #include "graph/tiles.h"
 #include "op/draw.h"
@@ -112,7 +112,7 @@ static bool run_call(const tpi_session *s, tpi_tile_call *c)
     return tpi_run_op(&r);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------- */
 
 static bool is_late_layout(const tp_program *p, const tpi_layout *l)
 {
@@ -130,7 +130,7 @@ static bool is_late_operand(const tp_program *p, const tpi_plan *plan, const tp_
     return is_late_layout(p, l) || (root->op->kind == TPI_SHAPE && tpi_is_late(p, root));
 }
 
-static bool is_late_step(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+static bool is_late_kernel(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
 {
     const int only[] = {k->root}, *nodes = k->n_nodes ? k->nodes : only;
     bool late = false;
@@ -147,7 +147,7 @@ static void note_late(tpi_tiles *t, const tpi_plan *plan)
 {
     for (int i = 0; i < plan->n_kernels; i++) {
         const tpi_section *s = plan->sections ? plan->sections[plan->kernels[i].root] : NULL;
-        t->steps[plan->first_kernel + i].late = is_late_step(t->p, plan, &plan->kernels[i]);
+        t->kernels[plan->first_kernel + i].late = is_late_kernel(t->p, plan, &plan->kernels[i]);
         for (int k = 0; s && k < s->n_bodies; k++)
             note_late(t, s->plan[k]);
     }
@@ -156,16 +156,16 @@ static void note_late(tpi_tiles *t, const tpi_plan *plan)
 bool tpi_tiles_new(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
-    const size_t bytes = (size_t)p->plan->all_kernels * sizeof(tpi_tile_step);
+    const size_t bytes = (size_t)p->plan->all_kernels * sizeof(tpi_tile_kernel);
     tpi_tiles *t = tpi_take(m, sizeof *t);
-    tpi_tile_step *steps = tpi_take(m, bytes);
-    if (!t || !steps) {
+    tpi_tile_kernel *kernels = tpi_take(m, bytes);
+    if (!t || !kernels) {
         tpi_give_back(m, t, sizeof *t);
-        tpi_give_back(m, steps, bytes);
+        tpi_give_back(m, kernels, bytes);
         return false;
     }
-    memset(steps, 0, bytes);
-    *t = (tpi_tiles){.p = p, .steps = steps, .full = -1};
+    memset(kernels, 0, bytes);
+    *t = (tpi_tiles){.p = p, .kernels = kernels, .full = -1};
     note_late(t, p->plan);
     p->tiles = t;
     return true;
@@ -178,38 +178,38 @@ void tpi_tiles_free(tpi_tiles *t)
     tpi_mem *m = &t->p->ctx->mem;
     const int n = t->p->plan->all_kernels;
     for (int i = 0; i < n; i++) {
-        tpi_nest_free(m, t->steps[i].nest);
-        call_free(m, t->steps[i].call);
+        tpi_nest_free(m, t->kernels[i].nest);
+        call_free(m, t->kernels[i].call);
     }
-    tpi_give_back(m, t->steps, (size_t)n * sizeof *t->steps);
+    tpi_give_back(m, t->kernels, (size_t)n * sizeof *t->kernels);
     tpi_give_back(m, t->scratch, t->scratch_size);
     tpi_give_back(m, t, sizeof *t);
 }
 
-/* The step for the sizes of this run. */
-static bool make_step(tpi_tiles *t, tpi_tile_step *step, const tpi_plan *plan,
-                      const tpi_kernel *k)
+/* What the kernel is for the sizes of this run. */
+static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *plan,
+                        const tpi_kernel *k)
 {
     tp_program *p = t->p;
     tpi_mem *m = &p->ctx->mem;
-    tpi_nest_free(m, step->nest);
-    call_free(m, step->call);
-    step->nest = NULL;
-    step->call = NULL;
+    tpi_nest_free(m, made->nest);
+    call_free(m, made->call);
+    made->nest = NULL;
+    made->call = NULL;
     if (k->kind == TPI_KERNEL_LOOP)
-        step->nest = tpi_nest_new(p, plan, k);
+        made->nest = tpi_nest_new(p, plan, k);
     else
-        step->call = call_new(p, plan, plan->graph->nodes[k->root]);
+        made->call = call_new(p, plan, plan->graph->nodes[k->root]);
     const size_t scratch =
-        step->nest ? tpi_nest_scratch(step->nest, tpi_pool_threads(p->ctx->pool)) : 0;
+        made->nest ? tpi_nest_scratch(made->nest, tpi_pool_threads(p->ctx->pool)) : 0;
     if (scratch > t->scratch_size) {
         tpi_give_back(m, t->scratch, t->scratch_size);
         t->scratch_size = scratch;
         t->scratch = tpi_take(m, t->scratch_size);
         t->scratch_size = t->scratch ? t->scratch_size : 0;
     }
-    const bool ok = step->call || (step->nest && scratch <= t->scratch_size);
-    step->epoch = ok ? step->late ? t->bound : t->sized : 0;
+    const bool ok = made->call || (made->nest && scratch <= t->scratch_size);
+    made->epoch = ok ? made->late ? t->bound : t->sized : 0;
     return ok;
 }
 
@@ -220,27 +220,32 @@ static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
         p->library.tick(p->library.watch, kernel);
 }
 
-bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+static bool run_kernel(tpi_session *s, const tpi_plan *plan, int i)
 {
     tp_program *p = s->p;
     tpi_tiles *t = p->tiles;
+    const tpi_kernel *k = &plan->kernels[i];
+    tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
+    tick(p, plan, i);
+    if (k->kind == TPI_KERNEL_BLOCK)
+        return tpi_tiles_block(s, plan, plan->sections[k->root]);
+    if (made->epoch != (made->late ? t->bound : t->sized) && !make_kernel(t, made, plan, k)) {
+        tpi_no_memory(p->ctx, s->at, "tp_program_run");
+        return false;
+    }
+    if (!made->nest)
+        return run_call(s, made->call);
+    tpi_nest_run(made->nest, &p->team, p->pointers, t->scratch);
+    return true;
+}
+
+bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+{
     bool ok = true;
-    for (int i = 0; i < plan->n_kernels && ok; i++) {
-        const tpi_kernel *k = &plan->kernels[i];
-        tpi_tile_step *step = &t->steps[plan->first_kernel + i];
-        tick(p, plan, i);
-        if (k->kind == TPI_KERNEL_BLOCK) {
-            ok = tpi_tiles_block(s, plan, plan->sections[k->root]);
-            continue;
-        }
-        if (step->epoch != (step->late ? t->bound : t->sized) && !make_step(t, step, plan, k)) {
-            tpi_no_memory(p->ctx, s->at, "tp_program_run");
-            return false;
-        }
-        if (step->nest)
-            tpi_nest_run(step->nest, &p->team, p->pointers, t->scratch);
-        else
-            ok = run_call(s, step->call);
+    for (int i = 0; i < plan->n_steps && ok; i++) {
+        const tpi_plan_step *step = &plan->steps[i];
+        for (int k = step->first; k < step->first + step->n && ok; k++)
+            ok = run_kernel(s, plan, k);
     }
     return ok;
 }

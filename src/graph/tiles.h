@@ -101,17 +101,17 @@ void tpi_nest_run(tpi_nest *n, const tpi_team *team, void *const *buffers, char 
 /* ---- programs -------------------------------------------------------------------------------------- */
 
 /* What is done at one kernel of the plan; NULL: not read yet, or for other sizes. */
-typedef struct tpi_tile_step {
+typedef struct tpi_tile_kernel {
     bool late;      /* its sizes depend on how many turns a loop took */
     uint64_t epoch; /* of the sizes that it is for */
     tpi_nest *nest;
     struct tpi_tile_call *call;
-} tpi_tile_step;
+} tpi_tile_kernel;
 
 typedef struct tpi_tiles {
     tp_program *p;
-    tpi_tile_step *steps;  /* by the kernel's number in the program */
-    uint64_t sized, bound; /* epochs: of all sizes, and of those that only a run tells */
+    tpi_tile_kernel *kernels; /* by the kernel's number in the program */
+    uint64_t sized, bound;    /* epochs: of all sizes, and of those that only a run tells */
     char *scratch;
     size_t scratch_size;
     int full; /* symbol whose loop takes more turns than there is memory for; -1 */
