@@ -60,6 +60,7 @@ static void add_all(bench *b)
         {"control flow",           bench_add_control },
         {"Tree-LSTM",              bench_add_trees   },
         {"models",                 bench_add_models  },
+        {"training",               bench_add_train   },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all && tp_error(b->tp) == TP_OK; i++) {
         b->subject = all[i].subject;

@@ -62,6 +62,7 @@ void bench_add_ops(bench *b);
 void bench_add_products(bench *b);
 void bench_add_loops(bench *b);
 void bench_add_lenet(bench *b);
+void bench_add_train(bench *b);
 void bench_add_capture(bench *b);
 void bench_add_models(bench *b);
 void bench_add_control(bench *b);
