@@ -10,7 +10,7 @@ export JOBS
 
 release = build/release
 
-.PHONY: all demo check check-long bench install format lint clean help
+.PHONY: all demo check check-long golden bench install format lint clean help
 
 all:
 	@tools/packages.sh build
@@ -26,6 +26,11 @@ check:
 check-long:
 	@tools/packages.sh build check
 	@tools/check.sh --long
+
+golden:
+	@tools/packages.sh build check
+	@tools/build.sh release golden_write -DTAPIR_TESTS=ON
+	@git diff --stat -- test/golden 2>/dev/null || true
 
 bench:
 	@tools/packages.sh build
@@ -52,6 +57,7 @@ help:
 	@echo 'make demo         train the digit classifier; DATA=dir for the MNIST files in dir'
 	@echo 'make check        all tests; the last line counts them'
 	@echo 'make check-long   the slow ones too'
+	@echo 'make golden       takes the generated text as it is now (docs/testing.md)'
 	@echo 'make bench        measure'
 	@echo 'make install      into PREFIX ($(PREFIX)); DESTDIR is honoured'
 	@echo 'make format       clang-format over all sources'

@@ -38,8 +38,8 @@ static void put_overview(FILE *out)
         "Messages go to stderr as \"tapir: FILE: what is wrong\".\n"
         "Environment: TAPIR_CC is the C compiler (cc), TAPIR_CACHE the folder of compiled "
         "programs,\n"
-        "TAPIR_LOG=compile logs each compilation, TAPIR_LOG=capture what becomes of captured\n"
-        "functions, all both. TAPIR_TRAP=nan stops at the op that makes the first NaN.\n"
+        "TAPIR_LOG=compile logs each compilation, capture what becomes of captured functions,\n"
+        "program the figures of each program, all everything. TAPIR_TRAP=nan stops at the op that makes the first NaN.\n"
         "TAPIR_EAGER=1 switches capture off in programs that use it.\n",
         out);
 }

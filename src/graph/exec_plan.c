@@ -1,6 +1,7 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
 #include "graph/profile.h"
 #include "graph/tiles.h"
+#include "graph/work.h"
 #include "opt/pass.h"
 
 #include <string.h>
@@ -262,5 +263,8 @@ bool tpi_execute_plan(tpi_session *s, bool c)
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
     }
     tpi_give_back(&p->ctx->mem, outputs, n * sizeof *outputs);
+    if (ok && !p->logged)
+        tpi_program_log(p);
+    p->logged |= ok;
     return ok;
 }

@@ -58,6 +58,7 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
+    bool logged; /* by tpi_program_log */
     struct tpi_profile *profile; /* of tp_program_profile, or NULL */
     struct tp_runner *runners;   /* that use its code */
 };

@@ -1,5 +1,9 @@
 #include "graph/work.h"
 
+#include "base/log.h"
+
+#include <inttypes.h>
+
 static double count_at(const tp_program *p, const tp_tensor *t)
 {
     int64_t shape[TP_MAX_RANK];
@@ -184,4 +188,26 @@ tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
             w.flops += flops_of(p, t);
     }
     return w;
+}
+
+tpi_work tpi_program_work(const tp_program *p)
+{
+    tpi_work all = {0};
+    for (int i = 0; i < p->plan->n_kernels; i++) {
+        const tpi_work one = tpi_kernel_work(p, p->plan, i);
+        all.flops += one.flops;
+        all.bytes += one.bytes;
+        all.span += one.span;
+    }
+    return all;
+}
+
+void tpi_program_log(const tp_program *p)
+{
+    if (!tpi_log_on(TPI_LOG_program))
+        return;
+    const tpi_work w = tpi_program_work(p);
+    tpi_log(TPI_LOG_program,
+            "%d nodes, %d kernels, %.0f bytes moved, %" PRId64 " bytes of arena, %.0f flops",
+            p->stats.nodes, p->stats.kernels, w.bytes, p->arena_bytes, w.flops);
 }

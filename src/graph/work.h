@@ -13,6 +13,10 @@ typedef struct tpi_work {
 
 /* Of one kernel of the program's plan or of a body's, at the sizes of the last run. */
 tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel);
+/* Of all kernels of the plan. */
+tpi_work tpi_program_work(const tp_program *p);
+/* A line of the log with these figures (base/log.def). */
+void tpi_program_log(const tp_program *p);
 /* Of the contractions and convolutions of a graph, its blocks' included. */
 double tpi_graph_flops(const tp_program *p, const tp_graph *g);
 
