@@ -130,7 +130,8 @@ TP_API tp_status tp_scope_begin(tp_ctx *tp);
 /* Closes the innermost scope and releases its tensors, which must not be used any more (that is
  * noticed often, and always in the stress build). What a tape, a graph or a retained
  * tensor still needs lives on inside the library. */
-TP_API tp_status tp_scope_end(tp_ctx *tp);
+TP_FN(tp_status, tp_scope_end, tp_ctx *tp);
+#define tp_scope_end(...) tp_scope_end_at(TP_PLACE, __VA_ARGS__)
 /* Hands `t` to the scope outside the open one; does nothing when `t` is older than the open
  * scope. Returns `t`. */
 TP_API tp_tensor *tp_keep(tp_tensor *t);

@@ -227,15 +227,15 @@ tp_status tp_scope_begin(tp_ctx *tp)
     return TP_OK;
 }
 
-tp_status tp_scope_end(tp_ctx *tp)
+tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
 {
     if (!tp)
         return TP_E_NULL;
     if (tp->n_scopes == 0)
-        return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
+        return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
     if (tp->n_scopes <= tp->scope_floor)
-        return tpi_fail_status(tp, TPI_AT(NULL, 0), "tp_scope_end", TP_E_STATE,
+        return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "the body of \"%s\" ends a scope that it did not begin",
                                tp->function);
     const int32_t mark = tp->scopes[--tp->n_scopes].mark;
@@ -246,6 +246,8 @@ tp_status tp_scope_end(tp_ctx *tp)
     }
     return TP_OK;
 }
+
+TPI_BARE(tp_status, tp_scope_end, (tp_ctx * tp), tp)
 
 static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
 {

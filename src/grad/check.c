@@ -68,7 +68,7 @@ static double error_of(const check *c, tp_tensor **xs, int k, const double *dx)
             tp_scope_begin(c->ctx);
             tp_tensor *moved = tpi_tensor_new(c->ctx, c->at, TP_F64, x->rank, x->shape);
             if (tp_failed(moved)) {
-                tp_scope_end(c->ctx);
+                (tp_scope_end)(c->ctx);
                 return (double)NAN;
             }
             tpi_copy_out(x, moved->data);
@@ -77,7 +77,7 @@ static double error_of(const check *c, tp_tensor **xs, int k, const double *dx)
             step = 1e-5 * (fabs(at) > 1 ? fabs(at) : 1);
             v[i] = s ? at - step : at + step;
             side[s] = value(c, xs, k, moved);
-            tp_scope_end(c->ctx);
+            (tp_scope_end)(c->ctx);
         }
         const double slope = (side[0] - side[1]) / ((at + step) - (at - step));
         const double error = fabs(slope - dx[i]) / (fabs(slope) > 1 ? fabs(slope) : 1);
@@ -148,7 +148,7 @@ tp_status tp_grad_check_at(const char *file, int line, tp_checked_function f, vo
     tpi_give_back(&c.ctx->mem, work, bytes);
     tpi_give_back(&c.ctx->mem, dx, bytes);
     tpi_step_back(c.ctx, around);
-    tp_scope_end(c.ctx);
+    (tp_scope_end)(c.ctx);
     return status;
 }
 

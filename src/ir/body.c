@@ -296,12 +296,17 @@ tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                                   g->body->at.line)
                        : tpi_fail(g->ctx, at, what, TP_E_CTX,
                                   "the operands belong to different graphs");
-    const tpi_body *b = t->graph->body;
+    return tpi_refuse_ended(g->ctx, at, what, t, t->graph->body->at.line);
+}
+
+tp_tensor *tpi_refuse_ended(tp_ctx *ctx, tpi_at at, const char *what, const tp_tensor *t,
+                            int block)
+{
     return tpi_fail(
-        g->ctx, at, what, TP_E_STATE,
+        ctx, at, what, TP_E_STATE,
         "%s of line %d was made inside the block of line %d, which has ended: list a "
         "variable for it among the block's",
-        t->op ? t->op->name : "a value", t->line, b->at.line);
+        t->op ? t->op->name : "a value", t->line, block);
 }
 
 int64_t tpi_fresh_symbol(tp_graph *g, const char *stem)

@@ -128,6 +128,9 @@ bool tpi_is_over(const tp_graph *g);
 /* The failed tensor for an operand of a graph that g is not within, or that is over. */
 tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                               const tp_tensor *t);
+/* The one for a value made in the block of that line, which has ended. */
+tp_tensor *tpi_refuse_ended(tp_ctx *ctx, tpi_at at, const char *what, const tp_tensor *t,
+                            int block);
 /* The graph that is in no other. */
 tp_graph *tpi_graph_root(tp_graph *g);
 /* A fresh symbol of the graph's table: "turns", "turns.2", ... TPI_NO_DIM: no memory. */

@@ -134,7 +134,7 @@ static bool carry_out(tp_block *b, tpi_body *body, int i)
     tp_tensor *t = *b->vars[i];
     if (!t && !b->is_loop)
         return tpi_body_output(body, NULL) || fail(b, &b->ctx->nil);
-    tp_tensor *failed = tpi_refuse_operand(b->ctx, b->at, b->what, i, t);
+    tp_tensor *failed = tpi_refuse_var(b, i);
     if (failed)
         return fail(b, failed);
     t = tpi_graph_lift(body->graph, b->at, t);

@@ -35,6 +35,7 @@ static void block_free(tp_block *b)
     const size_t n = (size_t)b->n;
     tpi_give_back(m, b->vars, n * sizeof *b->vars);
     tpi_give_back(m, b->before, 2 * n * sizeof *b->before);
+    tpi_give_back(m, b->strays, n * sizeof *b->strays);
     tpi_give_back(m, b, sizeof *b);
 }
 
@@ -60,7 +61,42 @@ static bool open_scope(tp_block *b)
     b->function = ctx->function;
     b->scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = b->what;
+    memset(b->strays, 0, (size_t)b->n * sizeof *b->strays);
     return true;
+}
+
+static bool is_listed(const tp_block *b, tp_tensor **place)
+{
+    for (int i = 0; i < b->n; i++)
+        if (b->vars[i] == place)
+            return true;
+    return false;
+}
+
+static bool ends_with_scope(const tp_block *b, const tp_tensor *t)
+{
+    const tp_ctx *ctx = b->ctx;
+    for (int32_t k = ctx->scopes[b->scopes - 1].mark; k < ctx->n_owned; k++)
+        if (ctx->owned[k] == t)
+            return true;
+    return false;
+}
+
+/* Variables of blocks outside may hold what was made in the turn, though this block does not list
+ * them. It lives on, so that nothing else is ever taken for it, and is refused when it leaves that
+ * block; of a block in a graph it becomes a node of its body, which nobody outside may read. */
+static void keep_strays(tp_block *b, const tpi_body *body)
+{
+    for (tp_block *o = b->outer; o; o = o->outer)
+        for (int i = 0; i < o->n; i++) {
+            tp_tensor **place = o->vars[i];
+            if (is_listed(b, place) || !ends_with_scope(b, *place))
+                continue;
+            if (body)
+                *place = tpi_graph_lift(body->graph, b->at, *place);
+            tp_keep(*place);
+            o->strays[i] = (tpi_stray){*place, b->at.line};
+        }
 }
 
 /* Closes b, the innermost. */
@@ -154,16 +190,19 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     tp_block *b = tpi_take(m, sizeof *b);
     tp_tensor ***places = tpi_take(m, (size_t)n * sizeof *places);
     tp_tensor **before = tpi_take(m, 2 * (size_t)n * sizeof *before);
-    if (!b || !places || !before) {
+    tpi_stray *strays = tpi_take(m, (size_t)n * sizeof *strays);
+    if (!b || !places || !before || !strays) {
         tpi_give_back(m, b, sizeof *b);
         tpi_give_back(m, places, (size_t)n * sizeof *places);
         tpi_give_back(m, before, 2 * (size_t)n * sizeof *before);
+        tpi_give_back(m, strays, (size_t)n * sizeof *strays);
         set_all(n, vars, tpi_no_memory(ctx, at, what));
         return NULL;
     }
     *b = (tp_block){.ctx = ctx, .at = at, .what = what, .n = n, .vars = places, .scopes = -1};
     b->before = before;
     b->then_at = before + n;
+    b->strays = strays;
     for (int i = 0; i < n; i++) {
         places[i] = vars[i];
         before[i] = NULL;
@@ -234,6 +273,14 @@ static void hold_before(tp_block *b)
         tpi_unref(b->before[i]);
         b->before[i] = t;
     }
+}
+
+tp_tensor *tpi_refuse_var(const tp_block *b, int i)
+{
+    const tp_tensor *t = *b->vars[i];
+    if (!t || b->strays[i].tensor != t || t->status != TP_OK)
+        return tpi_refuse_operand(b->ctx, b->at, b->what, i, t);
+    return tpi_refuse_ended(b->ctx, b->at, b->what, t, b->strays[i].line);
 }
 
 /* Loops need every variable to have a value; its failure is theirs. */
@@ -346,7 +393,7 @@ static tp_tensor *take_values(tp_block *b)
         tp_tensor *t = *b->vars[i];
         if (!t && !b->is_loop)
             continue;
-        tp_tensor *failed = tpi_refuse_operand(ctx, b->at, b->what, i, t);
+        tp_tensor *failed = tpi_refuse_var(b, i);
         if (!failed && b->is_loop)
             failed = refuse_change(b, i);
         if (failed)
@@ -397,6 +444,7 @@ static bool hand_out(tp_block *b)
     }
     for (int i = 0; i < n; i++)
         tp_keep(inner[i]);
+    keep_strays(b, NULL);
     close_scope(b);
     const bool ok = room && tpi_call_tie_turn(ctx, b->at, is_outside, b, n, out);
     for (int i = 0; i < n && ok; i++) {
@@ -556,12 +604,12 @@ bool tp_if_next(tp_block **at)
     }
     if (stage > 0) {
         const bool balanced = ctx->n_scopes == b->scopes;
-        const bool ok = balanced && tpi_trace_close(b, stage - 1, NULL);
-        close_scope(b);
         if (!balanced)
             return stop(at, refuse_scope(b));
-        if (!ok)
+        if (!tpi_trace_close(b, stage - 1, NULL))
             return end_block(at);
+        keep_strays(b, b->body[stage - 1]);
+        close_scope(b);
     }
     if (stage < 2) {
         if (open_side(b, stage))
@@ -629,10 +677,11 @@ static bool close_loop(tp_block **at, tp_tensor *pred)
     tp_ctx *ctx = b->ctx;
     if (ctx->n_scopes != b->scopes)
         return stop(at, refuse_scope(b));
-    const bool ok = tpi_trace_close(b, 0, pred);
+    if (!tpi_trace_close(b, 0, pred))
+        return end_block(at);
+    keep_strays(b, b->body[0]);
     close_scope(b);
-    if (ok)
-        tpi_trace_finish(b);
+    tpi_trace_finish(b);
     return end_block(at);
 }
 

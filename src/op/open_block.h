@@ -29,6 +29,12 @@ typedef struct tpi_write {
     tp_tensor *param;    /* of a loop: what it is before the turn */
 } tpi_write;
 
+/* A tensor that a block inside left in a variable that it does not list. */
+typedef struct tpi_stray {
+    const tp_tensor *tensor; /* of the scope of this turn; NULL: none */
+    int line;                /* of that block */
+} tpi_stray;
+
 struct tp_block {
     tp_ctx *ctx;
     tp_block *outer;
@@ -41,6 +47,7 @@ struct tp_block {
     /* the listed variables */
     int n;
     tp_tensor ***vars; /* where they are */
+    tpi_stray *strays; /* in this turn, by variable */
     /* before the block; of a loop, before this turn; one reference each when live */
     tp_tensor **before;
     /* the scope of a turn */
@@ -76,6 +83,8 @@ void tpi_block_fail(tp_block *b, tp_tensor *failed);
 /* What goes into a loop, or out of a turn, is a value: of what shares a variable's memory a copy.
  * Others, and nodes of graphs, are themselves. Never NULL. */
 tp_tensor *tpi_block_value(tpi_at at, tp_tensor *t);
+/* The failed tensor of variable i if its value is such that it cannot leave the block; else NULL. */
+tp_tensor *tpi_refuse_var(const tp_block *b, int i);
 /* The failed tensor: a turn has assigned what tp_each goes over. */
 tp_tensor *tpi_refuse_each(const tp_block *b);
 /* Room for one more in an array; NULL: no memory, the block has failed. */

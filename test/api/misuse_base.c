@@ -143,7 +143,11 @@ MISUSE(tp_scope_begin)
 MISUSE(tp_scope_end)
 {
     assert_int_equal(tp_scope_end(NULL), TP_E_NULL);
-    BAD_BARE(b, TP_E_STATE, tp_scope_end(b->tp));
+    BAD(b, TP_E_STATE, tp_scope_end(b->tp));
+    tp_tensor *v = b->f;
+    tp_for (1, &v) {
+        BAD(b, TP_E_STATE, tp_scope_end(b->tp)); /* the turn's */
+    }
 }
 
 MISUSE(tp_keep)

@@ -315,10 +315,14 @@ static int occurrences(const char *text, const char *of)
 model model_of(bed *b, tp_function *f, const char *name, int n_in, int n_out)
 {
     model m = {NULL, "", 0, 0};
-    char path[100];
+    char path[] = "/var"
+                  "/tmp/tapir-both-XXXXXX";
     assert_true(n_in <= 2 && n_out <= 2);
-    snprintf(path, sizeof path, "pure_%s_%d.onnx", name, (int)getpid());
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
     if (tp_onnx_save_function(f, path, n_in, input_names, n_out, output_names) != TP_OK) {
+        unlink(path);
         snprintf(m.why, sizeof m.why, "%s", tp_error_message(b->tp));
         tp_clear_error(b->tp);
         return m;

@@ -624,6 +624,54 @@ twice_the_same_variable(void **state) /* listed twice: means nothing, and breaks
     }
 }
 
+/* What a block inside leaves in a variable that it does not list is told at the end of the block that
+ * does, whatever has been made since; until then it may be used, as in C. */
+static void unlisted_variable(void **state)
+{
+    for (int symbolic = 0; symbolic < 2; symbolic++) {
+        const bed b = bed_new(*state, symbolic);
+        tp_tensor *v = b.v, *w = b.v;
+        int line = 0, made = 0;
+        tp_for (2, &v, &w) {
+            line = __LINE__ + 1;
+            tp_if (b.yes, &v) {
+                made = __LINE__ + 1;
+                w = tp_exp(v);
+                v = tp_neg(v);
+            }
+            for (int i = 0; i < 20; i++) /* in their place, if they were given back */
+                tp_gt(v, tp_scalar_like(v, i));
+            v = tp_neg(v);
+        }
+        char text[200];
+        snprintf(text, sizeof text,
+                 "of line %d was made inside the block of line %d, which has ended", made,
+                 line);
+        assert_true(tp_failed(w));
+        if (!strstr(tp_error_message(b.tp), text))
+            fail_msg("%s, not %s", tp_error_message(b.tp), text);
+        tp_clear_error(b.tp);
+    }
+}
+
+/* A variable of the block outside is a place like any other as long as it is set anew. */
+static void variable_for_a_while(void **state)
+{
+    for (int symbolic = 0; symbolic < 2; symbolic++) {
+        const bed b = bed_new(*state, symbolic);
+        tp_tensor *v = b.v, *w = b.v;
+        tp_for (2, &v, &w) {
+            tp_if (b.yes, &v) {
+                w = tp_scalar_like(v, 2);
+                v = tp_mul(v, w);
+            }
+            w = tp_exp(v);
+        }
+        if (tp_failed(v) || tp_failed(w))
+            fail_msg("%s", tp_error_message(b.tp));
+    }
+}
+
 static void nothing_alive(void **state)
 {
     (void)state;
@@ -755,6 +803,8 @@ static const struct CMUnitTest tests[] = {
     CASE(scope_of_the_block_ended),
     CASE(truth_of_symbolic),
     CASE(twice_the_same_variable),
+    CASE(unlisted_variable),
+    CASE(variable_for_a_while),
     CASE(nothing_alive),
     CASE(too_many_variables),
     CASE(left_open_at_close),
