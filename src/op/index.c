@@ -154,11 +154,16 @@ static bool gather_infer(tpi_infer *q)
     return true;
 }
 
+/* Of one slice the gradient is put in its place, as that of a slice of known size is: -0 stays -0,
+ * which 0 + -0 is not. */
 static void gather_grad(tpi_grad *g)
 {
     const axis_attrs *a = g->attrs;
     tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[0]->rank, g->x[0]->shape);
-    tpi_give(g, 0, tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
+    const bool one = g->x[1]->rank == 0;
+    tpi_give(g, 0,
+             one ? tp_scatter(zeros, g->x[1], g->dy, (int)a->axis)
+                 : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
 INDEX(gather, 2, gather_grad, MOVED(gather));
@@ -224,7 +229,9 @@ static void scatter_grad(tpi_grad *g)
         tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[2]->rank, g->x[2]->shape);
         tpi_give(g, 0, tp_scatter(g->dy, g->x[1], zeros, axis));
     }
-    if (tpi_wants(g, 2)) {
+    if (tpi_wants(g, 2) && g->x[1]->rank == 0) {
+        tpi_give(g, 2, tp_gather(g->dy, g->x[1], axis));
+    } else if (tpi_wants(g, 2)) {
         tp_tensor *won =
             last_writers(g, g->x[1], g->x[0]->shape[axis], g->x[0]->rank - axis - 1);
         tpi_give(g, 2,

@@ -1,57 +1,104 @@
-/* Random programs: eager, reference and C give the same bits, forward and backward, with passes
- * left out in turn.
+/* Random programs: eager, reference, tiles, C and a C file that stands alone give the same bits,
+ * forward and backward, with passes left out in turn, at two sets of sizes.
  *
- *     diff_random [--seed N] [--count N] [--batch N] [--way NAME]
+ *     diff_random [--seed N] [--count N] [--batch N] [--threads N] [--way NAME]
+ *                 [--c N] [--alone N] [--dir DIR]
  *
- * Program i has seed N + i. Several share a graph, because a run of the compiler is what costs.
- * One that fails is made smaller and printed as IR text. */
+ * Program i has seed N + i. Several share a graph, because a run of the compiler is what costs: every
+ * batch goes by the reference and by tiles, one of --c by C, one of --alone into a C file (in DIR), each
+ * of these in the next of its ways. One that fails is made smaller and printed as IR text. */
+#include "pass_list.h"
 #include "random_program.h"
+#include "standalone/alone.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_BATCH = 8,
+    MAX_BATCH = 32,
     MAX_FEEDS = MAX_BATCH * MAX_INPUTS,
-    MAX_FETCHES = MAX_BATCH * MAX_RESULTS
+    MAX_FETCHES = MAX_BATCH * MAX_RESULTS,
+    N_SETS = 2, /* of sizes */
+    MAX_WAYS = 64,
+    SEED = 5
 };
 
 typedef struct bed {
     tp_ctx *tp;
     tp_graph *g;
-    int n_feeds, n_fetches;
+    int n_programs, n_feeds, n_fetches;
+    const program *programs[MAX_BATCH];
+    int first_feed[MAX_BATCH], first_fetch[MAX_BATCH];
     char feed_names[MAX_FEEDS][32], fetch_names[MAX_FETCHES][32];
     const char *feeds[MAX_FEEDS], *fetches[MAX_FETCHES];
-    tp_tensor *values[MAX_FEEDS], *eager[MAX_FETCHES];
+    tp_tensor *values[N_SETS * MAX_FEEDS];
+    tp_tensor *want[N_SETS][MAX_FETCHES]; /* eager; of the reference when that has run */
+    bool loose[MAX_FETCHES];              /* the eager one may have a zero of another sign */
     const program *owner[MAX_FETCHES];
 } bed;
 
-typedef struct how {
+typedef enum kind { PLAIN, BY_C, ALONE } kind;
+
+typedef struct way {
+    kind kind;
     tp_engine engine;
-    const char *skip, *text;
-} how;
+    const char *skip;
+    const alone_target *target;
+    char name[1100];
+} way;
 
-static const how ways[] = {
-    {TP_ENGINE_REFERENCE, NULL,                    "reference"               },
-    {TP_ENGINE_REFERENCE, "fold,algebra,cse",      "reference without passes"},
-    {TP_ENGINE_TILES,     NULL,                    "tiles"                   },
-    {TP_ENGINE_TILES,     "fuse,algebra,cse,fold", "tiles without passes"    },
-    {TP_ENGINE_C,         NULL,                    "C"                       },
-    {TP_ENGINE_C,         "fuse",                  "C without fuse"          },
-    {TP_ENGINE_C,         "algebra",               "C without algebra"       },
-    {TP_ENGINE_C,         "cse",                   "C without cse"           },
-    {TP_ENGINE_C,         "fold",                  "C without fold"          },
-    {TP_ENGINE_C,         "fuse,algebra,cse,fold", "C without passes"        },
-};
-enum { N_WAYS = sizeof ways / sizeof *ways, N_ALWAYS = 5 };
+typedef struct run {
+    uint64_t seed;
+    int count, batch, threads, c_share, alone_share;
+    const char *only, *dir, *program;
+    way ways[MAX_WAYS];
+    int n_ways, n_failed, n_steps;
+    int n_constant;          /* programs whose sizes could not be symbols */
+    int n_compiled, n_alone; /* batches */
+    bool met[TPI_N_OPS];     /* ops */
+} run;
 
-static int n_constant; /* programs whose sizes could not be symbols */
+/* ---- ways --------------------------------------------------------------------------------- */
+
+static way *add_way(run *r, kind k, tp_engine engine, const char *skip)
+{
+    static const char *const names[] = {
+        [TP_ENGINE_REFERENCE] = "reference", [TP_ENGINE_TILES] = "tiles", [TP_ENGINE_C] = "C"};
+    way *w = &r->ways[r->n_ways++];
+    *w = (way){.kind = k, .engine = engine, .skip = skip};
+    snprintf(w->name, sizeof w->name, "%s%s%s", names[engine], skip ? " without " : "",
+             !skip               ? ""
+             : strchr(skip, ',') ? "passes"
+                                 : skip);
+    return w;
+}
+
+/* The reference first: the others are compared with it. */
+static void list_ways(run *r)
+{
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    static char passes[MOST_PASSES][MOST_PASS_NAME];
+    const int n_passes = pass_list(passes);
+    for (int e = 0; e < 3; e++) {
+        const kind k = engines[e] == TP_ENGINE_C ? BY_C : PLAIN;
+        add_way(r, k, engines[e], NULL);
+        add_way(r, k, engines[e], tpi_pass_names);
+        for (int i = 0; i < n_passes && e > 0; i++)
+            add_way(r, k, engines[e], passes[i]);
+    }
+    for (const alone_target *t = alone_hosts; t->name; t++) {
+        way *w = add_way(r, ALONE, TP_ENGINE_C, NULL);
+        w->target = t;
+        snprintf(w->name, sizeof w->name, "alone by %s", t->name);
+    }
+}
 
 /* ---- building ---------------------------------------------------------------------------- */
 
-static bool declare(bed *b, const program *p, int number, bool symbolic, tp_tensor **out)
+static bool declare(bed *b, const program *p, bool symbolic, tp_tensor **out)
 {
+    const int number = b->n_programs;
     tp_tensor *in[MAX_INPUTS];
     for (int i = 0; i < p->n_inputs; i++) {
         int64_t shape[TP_MAX_RANK];
@@ -64,7 +111,9 @@ static bool declare(bed *b, const program *p, int number, bool symbolic, tp_tens
                  symbolic ? "" : "c", i);
         in[i] = tp_placeholder(b->g, b->feed_names[b->n_feeds + i], TP_F32, p->rank[i], shape);
     }
+    const uint64_t random_at = b->tp->random_at;
     program_run(p, in, out);
+    b->tp->random_at = random_at;
     const bool good = tp_error(b->tp) == TP_OK;
     if (!good && !symbolic)
         printf("program %" PRIu64 " is no graph: %s\n", p->seed, tp_error_message(b->tp));
@@ -72,40 +121,70 @@ static bool declare(bed *b, const program *p, int number, bool symbolic, tp_tens
     return good;
 }
 
-static bool add_program(bed *b, const program *p, int number, bool symbolic)
+static bool eagerly(bed *b, int number, int set, bool other)
 {
-    tp_tensor *out[MAX_RESULTS], *in[MAX_INPUTS];
-    program_inputs(b->tp, p, in);
-    const int n = program_run(p, in, b->eager + b->n_fetches);
-    if (tp_error(b->tp) != TP_OK) {
+    const program *p = b->programs[number];
+    tp_tensor **in = b->values + set * MAX_FEEDS + b->first_feed[number];
+    const uint64_t random_at = b->tp->random_at;
+    program_inputs(b->tp, p, other, in);
+    program_run(p, in, b->want[set] + b->first_fetch[number]);
+    if (tp_error(b->tp) == TP_OK)
+        return true;
+    b->tp->random_at = random_at;
+    return false;
+}
+
+static bool add_program(run *r, bed *b, const program *p)
+{
+    tp_tensor *out[MAX_RESULTS];
+    const int number = b->n_programs;
+    b->programs[number] = p;
+    b->first_feed[number] = b->n_feeds;
+    b->first_fetch[number] = b->n_fetches;
+    if (!eagerly(b, number, 0, false)) {
         printf("program %" PRIu64 " fails eagerly: %s\n", p->seed, tp_error_message(b->tp));
+        tp_clear_error(b->tp);
         return false;
     }
-    const bool as_symbols = symbolic && declare(b, p, number, true, out);
-    n_constant += symbolic && !as_symbols;
-    if (!as_symbols && !declare(b, p, number, false, out))
+    const bool as_symbols = declare(b, p, true, out);
+    r->n_constant += !as_symbols;
+    if (!as_symbols && !declare(b, p, false, out))
         return false;
-    for (int i = 0; i < p->n_inputs; i++) {
+    for (int i = 0; i < p->n_inputs; i++, b->n_feeds++)
         b->feeds[b->n_feeds] = b->feed_names[b->n_feeds];
-        b->values[b->n_feeds++] = in[i];
-    }
-    for (int i = 0; i < n; i++) {
+    const int n = p->n_wanted + p->order * p->n_inputs;
+    for (int i = 0; i < n; i++, b->n_fetches++) {
+        char *name = b->fetch_names[b->n_fetches];
         tp_tensor *t = tp_graph_read(b->g, out[i]);
-        snprintf(b->fetch_names[b->n_fetches], sizeof *b->fetch_names, "p%d_y%d", number, i);
+        snprintf(name, sizeof *b->fetch_names, "p%d_y%d", number, i);
         if (!tp_name_of(t))
-            tp_name(t, b->fetch_names[b->n_fetches]);
+            tp_name(t, name);
         b->owner[b->n_fetches] = p;
-        b->fetches[b->n_fetches++] = tp_name_of(t);
+        b->loose[b->n_fetches] = i >= p->n_wanted && program_has_block(p);
+        b->fetches[b->n_fetches] = tp_name_of(t);
     }
+    b->n_programs++;
     return true;
 }
 
-static bed *open_bed(void)
+/* The second set: sizes that are larger by one, where the program takes them. */
+static void add_sizes(bed *b)
+{
+    for (int i = 0; i < b->n_programs; i++) {
+        const tp_tensor *x = tp_graph_find(b->g, b->feeds[b->first_feed[i]]);
+        bool other = strchr(tp_name_of(x), 'c') == NULL && eagerly(b, i, 1, true);
+        tp_clear_error(b->tp);
+        if (!other)
+            eagerly(b, i, 1, false);
+    }
+}
+
+static bed *open_bed(int threads)
 {
     bed *b = calloc(1, sizeof *b);
     if (!b)
         abort();
-    b->tp = tp_open(NULL);
+    b->tp = tp_open(&(tp_options){.threads = threads, .seed = SEED});
     b->g = tp_graph_new(b->tp);
     tp_scope_begin(b->tp);
     return b;
@@ -117,9 +196,27 @@ static void close_bed(bed *b)
     free(b);
 }
 
+static void note_ops(run *r, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        tpi_body *bodies[2];
+        const tp_tensor *t = g->nodes[i];
+        r->met[t->op->code] = true;
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n; k++)
+            note_ops(r, bodies[k]->graph);
+    }
+}
+
 /* ---- comparing --------------------------------------------------------------------------- */
 
-static bool same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
+static bool is_same(float got, float want, bool loose)
+{
+    return memcmp(&got, &want, sizeof got) == 0 || (got != got && want != want) ||
+           (loose && got == 0 && want == 0);
+}
+
+static bool same_bits(tp_tensor *got, tp_tensor *want, bool loose, char *why, size_t size)
 {
     if (tp_failed(got) || tp_failed(want)) {
         snprintf(why, size, "%s", tp_error_text(tp_failed(got) ? got : want));
@@ -129,132 +226,292 @@ static bool same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size)
     for (int i = 0; same && i < tp_rank(want); i++)
         same = got->shape[i] == want->shape[i];
     if (!same) {
-        snprintf(why, size, "%s, eager %s", SHAPE(got), SHAPE(want));
+        snprintf(why, size, "%s, not %s", SHAPE(got), SHAPE(want));
         return false;
     }
     const float *g = tp_data(tp_contiguous(got)), *w = tp_data(tp_contiguous(want));
     for (int64_t i = 0; i < tp_count(want); i++) {
-        const bool both_nan = g[i] != g[i] && w[i] != w[i];
-        if (memcmp(&g[i], &w[i], sizeof *g) == 0 || both_nan)
+        if (is_same(g[i], w[i], loose))
             continue;
-        snprintf(why, size, "f32 %s differs first at %" PRId64 ": %.9g, eager %.9g",
-                 SHAPE(want), i, (double)g[i], (double)w[i]);
+        snprintf(why, size, "f32 %s differs first at %" PRId64 ": %.9g, not %.9g", SHAPE(want),
+                 i, (double)g[i], (double)w[i]);
         return false;
     }
     return true;
 }
 
-/* The first program of the bed that is not the same this way, or NULL. A program that does not
- * compile or run is blamed on the first. */
-static const program *first_wrong(bed *b, const how *h, char *why, size_t size)
+/* The first program whose results are not the same, or NULL. Of the reference, which comes first, they
+ * are what the others are compared with. */
+static const program *compare(bed *b, const way *w, int set, tp_tensor **out, char *why,
+                              size_t size)
+{
+    const bool first = w->engine == TP_ENGINE_REFERENCE && !w->skip;
+    for (int i = 0; i < b->n_fetches; i++) {
+        char text[400];
+        if (!same_bits(out[i], b->want[set][i], first && b->loose[i], text, sizeof text)) {
+            snprintf(why, size, "%s%s: %s%s", b->fetches[i], set ? " at other sizes" : "", text,
+                     first ? " (eager)" : " (reference)");
+            return b->owner[i];
+        }
+        if (first)
+            b->want[set][i] = out[i];
+    }
+    return NULL;
+}
+
+/* A program that does not compile or run is blamed on the first. */
+static const program *run_program(bed *b, const way *w, char *why, size_t size)
 {
     static tp_tensor *out[MAX_FETCHES];
     const program *wrong = NULL;
     tp_program *p =
         tp_graph_compile(b->g, b->n_feeds, b->feeds, b->n_fetches, b->fetches,
-                         &(tp_compile_options){.engine = h->engine, .skip_passes = h->skip});
-    if (!p || tp_program_run(p, b->values, out) != TP_OK) {
+                         &(tp_compile_options){.engine = w->engine, .skip_passes = w->skip});
+    tp_seed(b->tp, SEED);
+    for (int set = 0; set < N_SETS && !wrong; set++) {
+        if (p && tp_program_run(p, b->values + set * MAX_FEEDS, out) == TP_OK) {
+            wrong = compare(b, w, set, out, why, size);
+            continue;
+        }
         snprintf(why, size, "%s", tp_error_message(b->tp));
         wrong = b->owner[0];
     }
-    for (int i = 0; i < b->n_fetches && !wrong; i++)
-        if (!same_bits(out[i], b->eager[i], why, size))
-            wrong = b->owner[i];
     tp_clear_error(b->tp);
     tp_program_free(p);
     return wrong;
 }
 
+/* Whose result the first line is that the C file prints otherwise. */
+static const program *blame(const bed *b, const char *path, char *why, size_t size)
+{
+    char got_path[1200], got[100], want[100];
+    snprintf(got_path, sizeof got_path, "%s.got", path);
+    FILE *g = fopen(got_path, "r");
+    snprintf(got_path, sizeof got_path, "%s.expected", path);
+    FILE *e = fopen(got_path, "r");
+    const program *wrong = b->owner[0];
+    snprintf(why, size, "it does not compile, or prints too little");
+    for (int i = 0; g && e && fgets(got, sizeof got, g) && fgets(want, sizeof want, e); i++)
+        if (strcmp(got, want) != 0) {
+            const int k = i % b->n_fetches;
+            snprintf(why, size, "%s%s: other bits", b->fetches[k],
+                     i < b->n_fetches ? "" : " at other sizes");
+            wrong = b->owner[k];
+            break;
+        }
+    if (g)
+        fclose(g);
+    if (e)
+        fclose(e);
+    return wrong;
+}
+
+static const program *run_alone(const run *r, bed *b, const way *w, char *why, size_t size)
+{
+    static tp_tensor *feeds[N_SETS * MAX_FEEDS], *known[N_SETS * MAX_FETCHES];
+    char path[1100];
+    for (int set = 0; set < N_SETS; set++) {
+        memcpy(feeds + set * b->n_feeds, b->values + set * MAX_FEEDS,
+               (size_t)b->n_feeds * sizeof *feeds);
+        memcpy(known + set * b->n_fetches, b->want[set], (size_t)b->n_fetches * sizeof *known);
+    }
+    tp_seed(b->tp, SEED);
+    const alone a = {.dir = r->dir,
+                     .name = "random",
+                     .tp = b->tp,
+                     .g = b->g,
+                     .n_in = b->n_feeds,
+                     .n_out = b->n_fetches,
+                     .in = b->feeds,
+                     .out = b->fetches,
+                     .n_sets = N_SETS,
+                     .feeds = feeds,
+                     .known = known,
+                     .memory = (int64_t)1 << 28};
+    snprintf(path, sizeof path, "%s/random", r->dir);
+    if (!alone_write(&a)) {
+        snprintf(why, size, "it is not written");
+        return b->owner[0];
+    }
+    return alone_try(r->dir, a.name, w->target) ? NULL : blame(b, path, why, size);
+}
+
+static const program *first_wrong(const run *r, bed *b, const way *w, char *why, size_t size)
+{
+    return w->kind == ALONE ? run_alone(r, b, w, why, size) : run_program(b, w, why, size);
+}
+
 /* ---- making smaller ---------------------------------------------------------------------- */
 
-static bool is_wrong(const program *p, const how *h, char *why, size_t size, char **text)
+typedef struct suspect {
+    run *r;
+    const way *w;
+    char why[600];
+    bool print;
+} suspect;
+
+static bool is_wrong(void *user, const program *p)
 {
-    bed *b = open_bed();
-    bool wrong = add_program(b, p, 0, true) && first_wrong(b, h, why, size);
-    if (wrong && text)
-        *text = tp_graph_text(b->g);
-    if (wrong && text && *text)
-        printf("%s", *text);
+    suspect *s = user;
+    char why[600] = "";
+    bed *b = open_bed(s->r->threads);
+    const int n_constant = s->r->n_constant;
+    bool wrong = add_program(s->r, b, p);
+    if (wrong) {
+        add_sizes(b);
+        const bool reference = run_program(b, &s->r->ways[0], why, sizeof why) != NULL;
+        if (s->w != &s->r->ways[0]) /* what the reference gets wrong is another matter */
+            wrong = !reference && first_wrong(s->r, b, s->w, why, sizeof why);
+        else
+            wrong = reference;
+    }
+    s->r->n_constant = n_constant;
+    char *text = wrong && s->print ? tp_graph_text(b->g) : NULL;
+    if (text)
+        printf("%s", text);
+    tp_free(b->tp, text);
+    if (wrong)
+        memcpy(s->why, why, sizeof why);
     close_bed(b);
     return wrong;
 }
 
-static void report(const program *p, const how *h, const char *name)
+static void report(run *r, const program *p, const way *w)
 {
-    char why[600] = "";
+    suspect s = {.r = r, .w = w};
     program least = *p;
-    if (!is_wrong(p, h, why, sizeof why, NULL)) {
+    if (is_wrong(&s, p))
+        program_shrink(&least, is_wrong, &s);
+    else
         printf("program %" PRIu64 " fails only together with others\n", p->seed);
-        return;
-    }
-    for (int gradients = 0; gradients < 2; gradients++)
-        for (int k = 0; k < p->n_steps;
-             k++) { /* the shortest prefix of which one value is wrong */
-            program t = *p;
-            t.gradients = gradients;
-            t.n_wanted = 1;
-            t.wanted[0] = p->n_inputs + k;
-            program_trim(&t);
-            if (t.n_steps < least.n_steps && is_wrong(&t, h, why, sizeof why, NULL)) {
-                least = t;
-                gradients = 2;
-                break;
-            }
-        }
-    char *text = NULL;
-    printf("FAILED program %" PRIu64 " by %s, %d steps of %d:\n", p->seed, h->text,
-           least.n_steps, p->n_steps);
-    is_wrong(&least, h, why, sizeof why, &text);
-    printf("    %s\n    repeat: %s --seed %" PRIu64 " --count 1\n", why, name, p->seed);
+    printf("FAILED program %" PRIu64 " by %s, %d threads, %d steps of %d:\n", p->seed, w->name,
+           r->threads, least.n_steps, p->n_steps);
+    s.print = true;
+    is_wrong(&s, &least);
+    printf("    %s\n    repeat: %s --seed %" PRIu64 " --count 1 --threads %d --way \"%s\"\n",
+           s.why, r->program, p->seed, r->threads, w->name);
     fflush(stdout);
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
+
+/* Is it this way's turn? */
+static bool has_turn(const run *r, const way *w, int number)
+{
+    int first = 0, n = 0;
+    const int share = w->kind == BY_C ? r->c_share : w->kind == ALONE ? r->alone_share : 1;
+    if (r->only)
+        return w == r->ways || strcmp(r->only, w->name) == 0;
+    if (w->kind == PLAIN || r->count == 1)
+        return w->kind != ALONE || alone_has(w->target);
+    while (r->ways[first].kind != w->kind)
+        first++;
+    while (first + n < r->n_ways && r->ways[first + n].kind == w->kind)
+        n++;
+    return share > 0 && number % share == share / 2 &&
+           number / share % n == (int)(w - r->ways) - first &&
+           (w->kind != ALONE || alone_has(w->target));
+}
+
+static void run_batch(run *r, int number, int n, const program *programs)
+{
+    static const int threads[] = {1, 2, 1, 3, 1, 7};
+    if (r->count > 1)
+        r->threads = threads[number % 6];
+    bed *b = open_bed(r->threads);
+    for (int i = 0; i < n; i++)
+        r->n_failed += !add_program(r, b, &programs[i]);
+    add_sizes(b);
+    note_ops(r, b->g);
+    for (int w = 0; w < r->n_ways && b->n_programs; w++) {
+        char why[600] = "";
+        if (!has_turn(r, &r->ways[w], number))
+            continue;
+        r->n_compiled += r->ways[w].kind == BY_C;
+        r->n_alone += r->ways[w].kind == ALONE;
+        const program *wrong = first_wrong(r, b, &r->ways[w], why, sizeof why);
+        if (wrong) {
+            r->n_failed++;
+            printf("%s: %s\n", r->ways[w].name, why);
+            report(r, wrong, &r->ways[w]);
+            break;
+        }
+    }
+    close_bed(b);
+}
+
+/* Variables and calls are what the tests of capture are about; rows, stacks and copies are
+ * of tapes. */
+static bool all_met(const run *r)
+{
+    static const tpi_opcode apart[] = {TPI_OP_variable, TPI_OP_assign, TPI_OP_group,
+                                       TPI_OP_call,     TPI_OP_result, TPI_OP_row,
+                                       TPI_OP_stack,    TPI_OP_copy};
+    bool all = true;
+    for (int i = 0; i < TPI_N_OPS; i++) {
+        bool met = r->met[i];
+        for (size_t k = 0; k < sizeof apart / sizeof *apart; k++)
+            met |= apart[k] == (tpi_opcode)i;
+        if (!met)
+            printf("no program has a node %s\n", tpi_ops[i]->name);
+        all &= met;
+    }
+    return all;
+}
+
+static void read_options(run *r, int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const char *name = argv[i], *value = argv[i + 1];
+        if (strcmp(name, "--seed") == 0)
+            r->seed = strtoull(value, NULL, 10);
+        else if (strcmp(name, "--way") == 0)
+            r->only = value;
+        else if (strcmp(name, "--dir") == 0)
+            r->dir = value;
+        else if (strcmp(name, "--count") == 0)
+            r->count = atoi(value);
+        else if (strcmp(name, "--batch") == 0)
+            r->batch = atoi(value);
+        else if (strcmp(name, "--threads") == 0)
+            r->threads = atoi(value);
+        else if (strcmp(name, "--c") == 0)
+            r->c_share = atoi(value);
+        else if (strcmp(name, "--alone") == 0)
+            r->alone_share = atoi(value);
+    }
+    r->batch = r->batch < 1 ? 1 : r->batch > MAX_BATCH ? MAX_BATCH : r->batch;
 }
 
 int main(int argc, char **argv)
 {
+    enum { ENOUGH = 200, FAILURES = 5 };
+    static run r = {.seed = 1,
+                    .count = 60,
+                    .batch = 12,
+                    .threads = 1,
+                    .c_share = 1,
+                    .dir = ".",
+                    .n_steps = 0};
+    static program programs[MAX_BATCH];
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
-    uint64_t seed = 1;
-    int count = 60, batch = 6, n_failed = 0, n_steps = 0;
-    const char *only = NULL;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seed") == 0)
-            seed = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--count") == 0)
-            count = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--batch") == 0)
-            batch = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--way") == 0)
-            only = argv[i + 1];
-    }
-    batch = batch < 1 ? 1 : batch > MAX_BATCH ? MAX_BATCH : batch;
-    for (int at = 0; at < count && n_failed < 5; at += batch) {
-        static program programs[MAX_BATCH];
-        bed *b = open_bed();
-        const int number = at / batch;
-        for (int i = 0; i < batch && at + i < count; i++) {
-            tp_ctx *scratch = tp_open(NULL);
+    r.program = argv[0];
+    read_options(&r, argc, argv);
+    list_ways(&r);
+    for (int at = 0; at < r.count && r.n_failed < FAILURES; at += r.batch) {
+        int n = 0;
+        for (; n < r.batch && at + n < r.count; n++) {
+            tp_ctx *scratch = tp_open(&(tp_options){.seed = SEED});
             tp_scope_begin(scratch);
-            program_make(scratch, seed + (uint64_t)(at + i), &programs[i]);
+            program_make(scratch, r.seed + (uint64_t)(at + n), &programs[n]);
             tp_close(scratch);
-            n_steps += programs[i].n_steps;
-            n_failed += !add_program(b, &programs[i], i, true);
+            r.n_steps += programs[n].n_steps;
         }
-        for (int w = 0; w < N_WAYS; w++) {
-            char why[600] = "";
-            const bool turn = w < N_ALWAYS || w - N_ALWAYS == number % (N_WAYS - N_ALWAYS);
-            if (only ? strcmp(only, ways[w].text) != 0 : count > 1 && !turn)
-                continue;
-            const program *wrong = first_wrong(b, &ways[w], why, sizeof why);
-            if (wrong) {
-                n_failed++;
-                printf("%s\n", why);
-                report(wrong, &ways[w], argv[0]);
-                break;
-            }
-        }
-        close_bed(b);
+        run_batch(&r, at / r.batch, n, programs);
     }
+    const bool met = r.count < ENOUGH || all_met(&r);
     printf("%d programs of %d steps together, %d with constant sizes, seeds from %" PRIu64
-           ", %d failed\n",
-           count, n_steps, n_constant, seed, n_failed);
-    return n_failed != 0 || n_constant > count / 2;
+           "; %d runs by C, %d C files; %d failed\n",
+           r.count, r.n_steps, r.n_constant, r.seed, r.n_compiled, r.n_alone, r.n_failed);
+    return r.n_failed != 0 || r.n_constant > r.count / 2 || !met;
 }

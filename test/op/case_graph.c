@@ -1,6 +1,7 @@
 /* Eager, reference, tiles and C program give the same bits. Many cases share one graph, because each
  * program costs a run of the compiler. */
 #include "case.h"
+#include "diff/pass_list.h"
 #include "standalone/alone.h"
 
 #include <stdio.h>
@@ -187,9 +188,6 @@ static void through_text_and_file(const batch *b)
     }
 }
 
-static const char *const passes[] = {"fuse", "fold", "algebra", "cse", "fuse,fold,algebra,cse"};
-enum { N_PASSES = sizeof passes / sizeof *passes };
-
 /* As a C file that stands alone: by one compiler, or by all. */
 static void run_alone(const batch *b, int number)
 {
@@ -214,7 +212,8 @@ static void run_alone(const batch *b, int number)
     }
     for (int i = 0; i < N_HOSTS; i++) {
         const alone_target *t = &alone_hosts[i];
-        if ((b->o->all || number / 6 % N_HOSTS == i) && alone_has(t) && !alone_try(a.dir, name, t))
+        if ((b->o->all || number / 6 % N_HOSTS == i) && alone_has(t) &&
+            !alone_try(a.dir, name, t))
             case_fail(b->o, b->cases[0], "as a C file, %s, with the %d cases from here on",
                       t->name, b->n);
     }
@@ -233,21 +232,24 @@ static void run_batch(batch *b, int number)
         blame(b, "verifying the graph");
     run(b, b->g, "reference", &(tp_compile_options){.engine = TP_ENGINE_REFERENCE});
     run(b, b->g, "reference, no passes",
-        &(tp_compile_options){.engine = TP_ENGINE_REFERENCE, .skip_passes = passes[4]});
+        &(tp_compile_options){.engine = TP_ENGINE_REFERENCE, .skip_passes = tpi_pass_names});
     run(b, b->g, "tiles", &(tp_compile_options){.engine = TP_ENGINE_TILES});
-    run(b, b->g, "tiles without fuse",
-        &(tp_compile_options){.engine = TP_ENGINE_TILES, .skip_passes = "fuse"});
+    char passes[MOST_PASSES + 1][MOST_PASS_NAME];
+    const int n_passes = pass_list(passes) + 1; /* the last: all */
     const int only =
-        b->kind.wrapped ? number % (N_PASSES + 1) - 1 : -1; /* -1: with all passes */
+        b->kind.wrapped ? number % (n_passes + 1) - 1 : -1; /* -1: with all passes */
     if (b->o->all || only < 0)
         run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});
-    for (int i = 0; i < N_PASSES; i++) {
+    for (int i = 0; i < n_passes; i++) {
+        const char *skip = i == n_passes - 1 ? tpi_pass_names : passes[i];
+        char how[1000];
+        snprintf(how, sizeof how, "tiles without %s", skip);
+        run(b, b->g, how,
+            &(tp_compile_options){.engine = TP_ENGINE_TILES, .skip_passes = skip});
         if (!b->o->all && i != only)
             continue;
-        char how[64];
-        snprintf(how, sizeof how, "C without %s", passes[i]);
-        run(b, b->g, how,
-            &(tp_compile_options){.engine = TP_ENGINE_C, .skip_passes = passes[i]});
+        snprintf(how, sizeof how, "C without %s", skip);
+        run(b, b->g, how, &(tp_compile_options){.engine = TP_ENGINE_C, .skip_passes = skip});
     }
     if (!b->kind.wrapped)
         through_text_and_file(b);

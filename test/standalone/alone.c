@@ -293,6 +293,13 @@ static void put_variables(FILE *f, const alone *a, FILE *header)
     }
 }
 
+static bool run_set(const alone *a, tp_tensor *const *values, const tp_feed *feeds,
+                    tp_tensor **out)
+{
+    return (a->f ? tp_function_call(a->f, a->n_in, values, a->n_out, out)
+                 : tp_graph_run(a->g, a->n_in, feeds, a->n_out, a->out, out)) == TP_OK;
+}
+
 static bool write_all(const alone *a, tp_tensor **results, FILE *header)
 {
     FILE *expected = open_file(a, ".expected", "w"), *program = open_file(a, "_main.c", "w");
@@ -303,11 +310,10 @@ static bool write_all(const alone *a, tp_tensor **results, FILE *header)
         for (int i = 0; i < a->n_in; i++)
             feeds[i] = (tp_feed){a->in[i], a->feeds[s * a->n_in + i]};
         tp_tensor **out = results + s * a->n_out;
-        const tp_status status =
-            a->f ? tp_function_call(a->f, a->n_in, a->feeds + s * a->n_in, a->n_out, out)
-                 : tp_graph_run(a->g, a->n_in, feeds, a->n_out, a->out, out);
-        if (status != TP_OK)
-            ok = say(a, "running");
+        if (a->known)
+            memcpy(out, a->known + s * a->n_out, (size_t)a->n_out * sizeof *out);
+        else
+            ok = run_set(a, a->feeds + s * a->n_in, feeds, out) || say(a, "running");
         for (int i = 0; i < a->n_out && ok; i++) {
             out[i] = tp_contiguous(out[i]);
             put_hash(expected, "out", i, out[i]);
