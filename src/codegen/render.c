@@ -328,15 +328,30 @@ static void put_tick(const tpi_render *r, tpi_str *out, const char *indent, cons
                        indent, indent, kernel);
 }
 
+static void put_wave(const tpi_render *r, tpi_str *out)
+{
+    if (!r->alone)
+        tpi_str_put(out, "        if (library->waves && library->waves->steps[i]) {\n"
+                         "            const int64_t e = library->waves->run(library->waves, "
+                         "steps, i, args, p, s, random, packed, scratch, fail);\n"
+                         "            if (e)\n                return e;\n"
+                         "            i += library->waves->steps[i] - 1;\n"
+                         "            continue;\n        }\n");
+}
+
 /* The steps are called through a table: in a row of calls with early returns between them gcc
  * takes the later ones for cold and does not vectorise them. */
 static void put_entry(const tpi_render *r, tpi_str *out)
 {
     char end[16];
-    tpi_str_printf(out,
-                   "\nstatic const struct {\n    int64_t (*run)%s;\n"
-                   "    int64_t at; /* of its arguments */\n    int64_t kernel;\n} steps[] = {",
-                   r->params);
+    if (r->alone)
+        tpi_str_printf(
+            out,
+            "\nstatic const struct {\n    int64_t (*run)%s;\n    int64_t at; /* of its "
+            "arguments */\n    int64_t kernel;\n} steps[] = {",
+            r->params);
+    else
+        tpi_str_put(out, "\nstatic const tpk_step steps[] = {");
     for (int i = 0; i < r->plan->n_steps; i++)
         tpi_alike_put_row(&r->alike, tpi_render_row(r->plan, i), r->plan->steps[i].first, out);
     tpi_str_printf(out,
@@ -346,6 +361,7 @@ static void put_entry(const tpi_render *r, tpi_str *out)
                    linkage(r), library_param(r));
     put_tick(r, out, "    ", "-1");
     tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
+    put_wave(r, out);
     put_tick(r, out, "        ", "steps[i].kernel");
     tpi_str_printf(out,
                    "        const int64_t e = steps[i].run(p, s, random, packed, scratch, "

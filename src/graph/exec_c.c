@@ -1,8 +1,10 @@
 /* The C executor: the plan's program, rendered, compiled and called. */
 #include "base/env.h"
 #include "graph/tiles.h"
+#include "graph/waves.h"
 #include "op/draw.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* The kernels of src/op that the plan's program calls. */
@@ -143,6 +145,69 @@ static void fail_at(const tp_program *p, const int64_t *fail)
     tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
                     "index %lld at position %lld is out of range for size %lld",
                     (long long)b.index, position, (long long)b.size);
+}
+
+/* What the entry hands a wave, and by lane the first step that failed. */
+typedef struct wave_call {
+    const tpi_waves *w;
+    const tpk_step *steps;
+    const int64_t *args;
+    void **p;
+    int64_t *s, *random;
+    const char *packed;
+    char *scratch;
+    struct {
+        int step; /* -1: none */
+        int64_t e;
+    } failed[TPI_MAX_THREADS];
+} wave_call;
+
+static void call_task(void *env, int lane, const tpi_task *task)
+{
+    wave_call *c = env;
+    char *scratch = c->scratch + (size_t)lane * c->w->room;
+    int64_t fail[3] = {0, 0, 0};
+    for (int i = 0; i < task->n; i++) {
+        const int number = c->w->order[task->first + i];
+        const tpk_step *step = &c->steps[number];
+        const int64_t e = step->run(c->p, c->s, c->random, c->packed, scratch, fail,
+                                    c->args + step->at, &c->w->library, NULL);
+        if (!e)
+            continue;
+        if (c->failed[lane].step < 0 || number < c->failed[lane].step) {
+            c->failed[lane].step = number;
+            c->failed[lane].e = e;
+        }
+        return;
+    }
+}
+
+/* Whoever is first in the program's order is told of. */
+static int64_t call_wave(const tpk_waves *waves, const tpk_step *steps, int64_t first,
+                         const int64_t *args, void **p, int64_t *s, int64_t *random,
+                         const char *packed, void *scratch, int64_t *fail)
+{
+    const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
+    const int lanes = tpi_waves_lanes(w);
+    wave_call c = {w, steps, args, p, s, random, packed, scratch, {{0, 0}}};
+    for (int i = 0; i < lanes; i++)
+        c.failed[i].step = -1;
+    tpi_wave_run(w, tpi_wave_at(w, (int)first), call_task, &c);
+    int64_t e = 0;
+    for (int i = 0, least = INT_MAX; i < lanes; i++)
+        if (c.failed[i].step >= 0 && c.failed[i].step < least) {
+            least = c.failed[i].step;
+            e = c.failed[i].e;
+            fail[0] = steps[least].kernel, fail[1] = e;
+        }
+    return e ? TPI_RUN_INDEX : TPI_RUN_OK;
+}
+
+void tpi_waves_ready(tpi_waves *w)
+{
+    tpi_team_library(&w->team, &w->library);
+    w->library.call = w->p->calls;
+    w->face = (tpk_waves){w->length, call_wave};
 }
 
 bool tpi_program_call(tpi_session *s, int *full)

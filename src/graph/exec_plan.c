@@ -1,6 +1,7 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
 #include "graph/profile.h"
 #include "graph/tiles.h"
+#include "graph/waves.h"
 #include "graph/work.h"
 #include "opt/pass.h"
 
@@ -26,6 +27,23 @@ bool tpi_program_plan(tp_program *p, const char *skip)
 }
 
 /* ---- memory -------------------------------------------------------------------------------------- */
+
+/* The size of the arena; -1: no memory. */
+static int64_t place(const tp_program *p, const tpi_plan *plan, const int64_t *bytes,
+                     int64_t *offset)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const size_t size = (size_t)plan->n_buffers * sizeof(tpi_buffer);
+    if (plan != p->plan || !p->waves)
+        return tpi_place_buffers(m, plan->n_buffers, plan->buffers, bytes, offset);
+    tpi_buffer *buffers = tpi_take(m, size);
+    if (!buffers)
+        return -1;
+    tpi_waves_buffers(p->waves, buffers);
+    const int64_t arena = tpi_place_buffers(m, plan->n_buffers, buffers, bytes, offset);
+    tpi_give_back(m, buffers, size);
+    return arena;
+}
 
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
                        int64_t *offset, int64_t *arena)
@@ -53,8 +71,7 @@ bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes
                    !__builtin_add_overflow(all, 64, &all);
     }
     if (fits)
-        *arena = tpi_place_buffers(&p->ctx->mem, plan->n_buffers, plan->buffers, own,
-                                   offset + plan->first_buffer);
+        *arena = place(p, plan, own, offset + plan->first_buffer);
     return fits && *arena >= 0;
 }
 
@@ -70,18 +87,29 @@ static bool make_room(tpi_mem *m, char **p, size_t *size, size_t need)
     return *p;
 }
 
+/* Scratch memory behind the arena, for kernels one after the other or side by side. */
+static size_t scratch_bytes(tp_program *p)
+{
+    const size_t need = (size_t)p->scratch_bytes(p->symbols, &p->library);
+    tpi_waves *w = p->waves;
+    if (!w)
+        return need;
+    w->room = ((size_t)p->scratch_bytes(p->symbols, &w->library) + 63) / 64 * 64;
+    const size_t lanes = w->room * (size_t)tpi_waves_lanes(w);
+    return lanes > need ? lanes : need;
+}
+
 bool tpi_program_resize(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
     const size_t n = (size_t)p->plan->all_buffers;
     int64_t *bytes = tpi_take(m, n * sizeof *bytes);
-    const bool fits =
-        bytes && tpi_program_place(p, p->plan, bytes, p->offsets, &p->arena_bytes);
+    const bool fits = bytes && tpi_waves_find(p) &&
+                      tpi_program_place(p, p->plan, bytes, p->offsets, &p->arena_bytes);
     tpi_give_back(m, bytes, n * sizeof *bytes);
     if (!fits)
         return false;
-    const size_t need = (size_t)p->arena_bytes +
-                        (p->entry ? (size_t)p->scratch_bytes(p->symbols, &p->library) : 0);
+    const size_t need = (size_t)p->arena_bytes + (p->entry ? scratch_bytes(p) : 0);
     const size_t packed = p->entry ? (size_t)p->packed_bytes(p->symbols, &p->library) : 0;
     if (!make_room(m, &p->arena, &p->arena_size, need) ||
         !make_room(m, &p->packed, &p->packed_size, packed))
@@ -235,6 +263,8 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
             return false;
         }
+        /* a profile is of one kernel at a time */
+        p->library.waves = p->waves && !p->profile ? &p->waves->face : NULL;
         const bool ok = c ? tpi_program_call(s, &symbol) : tpi_tiles_call(s, &symbol);
         if (ok || symbol < 0)
             return ok;

@@ -1,6 +1,7 @@
 /* The tile executor: kernels, each made ready for the sizes of the run when it is first reached. */
 #include "core/copy.h"
 #include "graph/tiles.h"
+#include "graph/waves.h"
 #include "op/draw.h"
 
 #include <string.h>
@@ -186,6 +187,18 @@ void tpi_tiles_free(tpi_tiles *t)
     tpi_give_back(m, t, sizeof *t);
 }
 
+/* So much scratch memory; false: there is no more. */
+static bool grow_scratch(tpi_tiles *t, size_t need)
+{
+    tpi_mem *m = &t->p->ctx->mem;
+    if (need <= t->scratch_size)
+        return true;
+    tpi_give_back(m, t->scratch, t->scratch_size);
+    t->scratch = tpi_take(m, need);
+    t->scratch_size = t->scratch ? need : 0;
+    return t->scratch;
+}
+
 /* What the kernel is for the sizes of this run. */
 static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *plan,
                         const tpi_kernel *k)
@@ -202,13 +215,7 @@ static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *pla
         made->call = call_new(p, plan, plan->graph->nodes[k->root]);
     const size_t scratch =
         made->nest ? tpi_nest_scratch(made->nest, tpi_pool_threads(p->ctx->pool)) : 0;
-    if (scratch > t->scratch_size) {
-        tpi_give_back(m, t->scratch, t->scratch_size);
-        t->scratch_size = scratch;
-        t->scratch = tpi_take(m, t->scratch_size);
-        t->scratch_size = t->scratch ? t->scratch_size : 0;
-    }
-    const bool ok = made->call || (made->nest && scratch <= t->scratch_size);
+    const bool ok = grow_scratch(t, scratch) && (made->call || made->nest);
     made->epoch = ok ? made->late ? t->bound : t->sized : 0;
     return ok;
 }
@@ -220,32 +227,126 @@ static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
         p->library.tick(p->library.watch, kernel);
 }
 
+/* Is what the kernel is made ready for the sizes of this run? Not of a block, which is none. */
+static bool make_ready(tpi_session *s, const tpi_plan *plan, int i)
+{
+    tpi_tiles *t = s->p->tiles;
+    tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
+    if (plan->kernels[i].kind == TPI_KERNEL_BLOCK ||
+        made->epoch == (made->late ? t->bound : t->sized) ||
+        make_kernel(t, made, plan, &plan->kernels[i]))
+        return true;
+    tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
+    return false;
+}
+
 static bool run_kernel(tpi_session *s, const tpi_plan *plan, int i)
 {
     tp_program *p = s->p;
     tpi_tiles *t = p->tiles;
     const tpi_kernel *k = &plan->kernels[i];
-    tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
+    const tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
     tick(p, plan, i);
+    if (!make_ready(s, plan, i))
+        return false;
     if (k->kind == TPI_KERNEL_BLOCK)
         return tpi_tiles_block(s, plan, plan->sections[k->root]);
-    if (made->epoch != (made->late ? t->bound : t->sized) && !make_kernel(t, made, plan, k)) {
-        tpi_no_memory(p->ctx, s->at, "tp_program_run");
-        return false;
-    }
     if (!made->nest)
         return run_call(s, made->call);
     tpi_nest_run(made->nest, &p->team, p->pointers, t->scratch);
     return true;
 }
 
-bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+static bool run_steps(tpi_session *s, const tpi_plan *plan, int first, int n)
 {
     bool ok = true;
-    for (int i = 0; i < plan->n_steps && ok; i++) {
+    for (int i = first; i < first + n && ok; i++) {
         const tpi_plan_step *step = &plan->steps[i];
         for (int k = step->first; k < step->first + step->n && ok; k++)
             ok = run_kernel(s, plan, k);
+    }
+    return ok;
+}
+
+/* ---- waves ----------------------------------------------------------------------------------------------- */
+
+/* Only nests: calls take memory of the context, which is one thread's. */
+static bool has_nests_only(const tpi_waves *w, const tpi_task *task)
+{
+    const tpi_plan *plan = w->p->plan;
+    for (int i = 0; i < task->n; i++) {
+        const tpi_plan_step *step = &plan->steps[w->order[task->first + i]];
+        for (int k = step->first; k < step->first + step->n; k++)
+            if (plan->kernels[k].kind != TPI_KERNEL_LOOP)
+                return false;
+    }
+    return true;
+}
+
+/* Makes the nests of a wave ready, and the room that each lane needs. */
+static bool prepare_wave(tpi_session *s, const tpi_wave *wave, size_t *room)
+{
+    const tp_program *p = s->p;
+    const tpi_plan_step *steps = p->plan->steps;
+    const int end = steps[wave->first + wave->n - 1].first + steps[wave->first + wave->n - 1].n;
+    *room = 0;
+    for (int k = steps[wave->first].first; k < end; k++) {
+        if (!make_ready(s, p->plan, k))
+            return false;
+        const tpi_nest *nest = p->tiles->kernels[k].nest;
+        const size_t need = nest ? (tpi_nest_scratch(nest, 1) + 63) / 64 * 64 : 0;
+        *room = need > *room ? need : *room;
+    }
+    if (grow_scratch(p->tiles, *room * (size_t)tpi_waves_lanes(p->waves)))
+        return true;
+    tpi_no_memory(p->ctx, s->at, "tp_program_run");
+    return false;
+}
+
+typedef struct tile_wave {
+    const tpi_waves *w;
+    size_t room; /* scratch memory of a lane */
+} tile_wave;
+
+static void run_nests(void *env, int lane, const tpi_task *task)
+{
+    const tile_wave *v = env;
+    const tp_program *p = v->w->p;
+    const tpi_plan_step *steps = p->plan->steps;
+    char *scratch = p->tiles->scratch + (size_t)lane * v->room;
+    for (int i = 0; i < task->n && has_nests_only(v->w, task); i++) {
+        const tpi_plan_step *step = &steps[v->w->order[task->first + i]];
+        for (int k = step->first; k < step->first + step->n; k++)
+            tpi_nest_run(p->tiles->kernels[k].nest, &v->w->team, p->pointers, scratch);
+    }
+}
+
+/* The tasks that have calls, then the others side by side. */
+static bool run_wave(tpi_session *s, const tpi_wave *wave)
+{
+    const tpi_waves *w = s->p->waves;
+    tile_wave v = {.w = w};
+    bool ok = true;
+    for (int i = 0; i < wave->n_tasks && ok; i++) {
+        const tpi_task *task = &w->tasks[wave->first_task + i];
+        for (int k = 0; k < task->n && ok && !has_nests_only(w, task); k++)
+            ok = run_steps(s, s->p->plan, w->order[task->first + k], 1);
+    }
+    ok = ok && prepare_wave(s, wave, &v.room);
+    if (ok)
+        tpi_wave_run(w, wave, run_nests, &v);
+    return ok;
+}
+
+bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+{
+    const tp_program *p = s->p;
+    const tpi_waves *w = plan == p->plan && p->library.waves ? p->waves : NULL;
+    bool ok = true;
+    for (int i = 0; i < plan->n_steps && ok;) {
+        const tpi_wave *wave = w ? tpi_wave_at(w, i) : NULL;
+        ok = wave ? run_wave(s, wave) : run_steps(s, plan, i, 1);
+        i += wave ? wave->n : 1;
     }
     return ok;
 }

@@ -2,6 +2,7 @@
 #include "core/variable.h"
 #include "graph/profile.h"
 #include "graph/tiles.h"
+#include "graph/waves.h"
 #include "ir/body.h"
 #include "opt/pass.h"
 
@@ -29,6 +30,7 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
+        tpi_waves_free(p);
         tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
@@ -292,6 +294,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
         return NULL;
     }
     memset(p, 0, sizeof *p);
+    p->wave_ns = TPI_WAVE_NS;
     p->ctx = g->ctx;
     p->what = what;
     p->all_writes = all_writes;

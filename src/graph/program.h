@@ -33,10 +33,12 @@ struct tp_program {
     tpi_str source;
     const char *units[TPI_MAX_UNITS]; /* the texts that are compiled */
     tpi_build *build;
-    tpi_entry entry;     /* NULL until it is loaded */
-    tpi_team team;       /* who computes */
-    tpk_library library; /* what it calls of us */
-    tpi_call *calls;     /* library.call, by kernel */
+    tpi_entry entry;         /* NULL until it is loaded */
+    tpi_team team;           /* who computes */
+    tpk_library library;     /* what it calls of us */
+    struct tpi_waves *waves; /* steps side by side; NULL: none */
+    double wave_ns;          /* what handing out work costs; tests lower it */
+    tpi_call *calls;         /* library.call, by kernel */
     tpi_program_bytes scratch_bytes, packed_bytes;
     tpi_pack pack;
     /* at the sizes of the last run */
@@ -58,7 +60,7 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
-    bool logged; /* by tpi_program_log */
+    bool logged;                 /* by tpi_program_log */
     struct tpi_profile *profile; /* of tp_program_profile, or NULL */
     struct tp_runner *runners;   /* that use its code */
 };

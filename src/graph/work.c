@@ -142,14 +142,8 @@ static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
                 add_read(&r, t->in[k], root, operand_bytes(p, t, k));
         }
     }
-    double bytes = bytes_read(p, plan, &r);
-    for (int b = 0; b < plan->n_buffers; b++) {
-        const tpi_buffer *buffer = &plan->buffers[b];
-        if (buffer->node >= 0 && buffer->place != TPI_AT_SOURCE &&
-            plan->values[buffer->node].kernel == kernel)
-            bytes += bytes_at(p, buffer->like);
-    }
-    return bytes;
+    const tpi_value *to = &plan->values[plan->kernels[kernel].root];
+    return bytes_read(p, plan, &r) + (to->buffer >= 0 ? bytes_at(p, to->node) : 0);
 }
 
 /* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */

@@ -47,6 +47,21 @@ typedef int64_t (*tpk_kernel)(void **p, int64_t *s, int64_t *random, const char 
                               void *scratch, int64_t *fail, const int64_t *a,
                               const struct tpk_library *library, const int64_t *part);
 
+/* A step of a program: its function, where its arguments begin, and the number of its first kernel. */
+typedef struct tpk_step {
+    tpk_kernel run;
+    int64_t at, kernel;
+} tpk_step;
+
+/* Which steps run side by side. */
+typedef struct tpk_waves {
+    const int32_t *steps; /* by step: how many from it on do; 0: it runs alone */
+    /* Runs those; returns what the entry of a program does. */
+    int64_t (*run)(const struct tpk_waves *waves, const tpk_step *steps, int64_t first,
+                   const int64_t *args, void **p, int64_t *s, int64_t *random,
+                   const char *packed, void *scratch, int64_t *fail);
+} tpk_waves;
+
 typedef struct tpk_library {
     TPK_LIBRARY_OF(f32);
     TPK_LIBRARY_OF(f64);
@@ -61,6 +76,7 @@ typedef struct tpk_library {
     void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work, int64_t n,
                    int64_t step, void **p, int64_t *s, void *scratch, const int64_t *a);
     int64_t threads;
+    const tpk_waves *waves; /* NULL: none */
     /* Unless NULL told which kernel begins: its number; -1 before the first, behind the last one
      * their number. */
     void (*tick)(void *watch, int kernel);

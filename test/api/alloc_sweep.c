@@ -5,6 +5,7 @@
  * there already, and few are.
  *
  * ALLOC_SWEEP_STEP=k in the environment takes every k-th n only; ALLOC_SWEEP_AT=n that one. */
+#include "graph/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
@@ -193,8 +194,8 @@ static bool step_graph(tp_ctx *tp, job *j)
         return false;
     tp_graph *g = build(tp, j);
     tp_program *p = compile(g, TP_ENGINE_REFERENCE);
-    bool ok = p && tp_graph_save(g, path) == TP_OK && tp_graph_load(tp, path) &&
-              save_c(g, j) && run(tp, p);
+    bool ok = p && tp_graph_save(g, path) == TP_OK && tp_graph_load(tp, path) && save_c(g, j) &&
+              run(tp, p);
     tp_scope_end(tp);
     return ok;
 }
@@ -217,6 +218,28 @@ static bool step_c(tp_ctx *tp, job *j)
         return false;
     tp_program *p = compile(j->g, TP_ENGINE_C);
     const bool ok = run(tp, p);
+    tp_scope_end(tp);
+    return ok;
+}
+
+/* ---- tiles, two threads, whatever can be side by side ------------------------------------ */
+
+static void prepare_waves(tp_ctx *tp, job *j)
+{
+    make_vars(tp, j);
+    j->g = build(tp, j);
+    tp_threads(tp, 2);
+}
+
+static bool step_waves(tp_ctx *tp, job *j)
+{
+    if (tp_scope_begin(tp) != TP_OK)
+        return false;
+    tp_program *p = compile(j->g, TP_ENGINE_TILES);
+    if (p)
+        p->wave_ns = 0;
+    const bool ok = run(tp, p);
+    assert_true(!ok || p->waves || tp_threads(tp, 0) == 1);
     tp_scope_end(tp);
     return ok;
 }
@@ -323,9 +346,16 @@ static void engine_c(void **unused)
     sweep((job){.name = "engine_c", .prepare = prepare_c, .step = step_c});
 }
 
+static void waves(void **unused)
+{
+    (void)unused;
+    sweep((job){.name = "waves", .prepare = prepare_waves, .step = step_waves});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(eager), cmocka_unit_test(backward),
-                                       cmocka_unit_test(graph), cmocka_unit_test(engine_c)};
+                                       cmocka_unit_test(graph), cmocka_unit_test(engine_c),
+                                       cmocka_unit_test(waves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,57 @@
+/* Steps side by side.
+ *
+ * A *wave* is a run of steps that follow each other of which not all depend on each other. What depends
+ * on each other in it, directly or not, is a *task*: its steps run in their order, on one thread.
+ * The tasks of a wave run side by side. That is for branches, and for what is done to many
+ * parameters: steps too small to be cut into parts for the threads. */
+#ifndef TAPIR_WAVES_H
+#define TAPIR_WAVES_H
+
+#include "graph/program.h"
+
+/* Steps order[first] to order[first + n], and how long they may take. */
+typedef struct tpi_task {
+    int first, n;
+    double ns;
+} tpi_task;
+
+typedef struct tpi_wave {
+    int first, n; /* steps */
+    int first_task, n_tasks;
+} tpi_wave;
+
+typedef struct tpi_waves {
+    tpk_waves face; /* for the C program */
+    tp_program *p;
+    tpi_team team; /* of one thread */
+    tpk_library library;
+    int n, n_tasks, most_tasks; /* waves; tasks of them all; of one */
+    tpi_wave *waves;
+    tpi_task *tasks; /* by wave, the longest first */
+    int *order;      /* steps, by task */
+    int32_t *length; /* by step: steps of the wave that begins with it, or 0 */
+    size_t room;     /* scratch memory of a thread, in bytes */
+} tpi_waves;
+
+/* What handing out a wave costs: less is not worth it. */
+#define TPI_WAVE_NS 5000.0
+
+/* Finds the waves of p->plan for the sizes and the threads of this run; where there are none p->waves is
+ * NULL. False: no memory. */
+bool tpi_waves_find(tp_program *p);
+void tpi_waves_free(tp_program *p);
+/* How the C program runs them (exec_c.c). */
+void tpi_waves_ready(tpi_waves *w);
+/* So many threads run the tasks of a wave. */
+int tpi_waves_lanes(const tpi_waves *w);
+/* The wave that begins with this step; NULL: none. */
+const tpi_wave *tpi_wave_at(const tpi_waves *w, int step);
+/* In a wave memory is used by steps that run side by side: the buffers of p->plan, each as long as the
+ * waves that it is part of. `to` has room for all. */
+void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to);
+/* run(env, lane, task) for every task of a wave, some side by side, a lane's one after the other;
+ * lanes are counted from 0. */
+void tpi_wave_run(const tpi_waves *w, const tpi_wave *wave,
+                  void (*run)(void *env, int lane, const tpi_task *task), void *env);
+
+#endif
