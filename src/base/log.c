@@ -27,17 +27,12 @@ bool tpi_log_on(tpi_log_kind kind)
     return false;
 }
 
-void tpi_log(tpi_log_kind kind, const char *fmt, ...)
+static void say(tpi_log_kind kind, const char *fmt, va_list ap)
 {
-    if (!tpi_log_on(kind))
-        return;
     const int kept = errno;
     char line[1024];
     int n = snprintf(line, sizeof line, "tapir: %s: ", names[kind]);
-    va_list ap;
-    va_start(ap, fmt);
     const int more = vsnprintf(line + n, 1000 - (size_t)n, fmt, ap);
-    va_end(ap);
     if (more > 0)
         n += more < 1000 - n ? more : 1000 - n - 1;
     for (int i = 0; i < n; i++) {
@@ -49,6 +44,33 @@ void tpi_log(tpi_log_kind kind, const char *fmt, ...)
     const ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
     (void)ignored;
     errno = kept;
+}
+
+void tpi_log(tpi_log_kind kind, const char *fmt, ...)
+{
+    if (!tpi_log_on(kind))
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    say(kind, fmt, ap);
+    va_end(ap);
+}
+
+static void say_text(tpi_log_kind kind, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(kind, fmt, ap);
+    va_end(ap);
+}
+
+void tpi_log_lines(tpi_log_kind kind, const char *text)
+{
+    for (const char *p = text; *p;) {
+        const size_t n = strcspn(p, "\n");
+        say_text(kind, "%.*s", (int)(n < 900 ? n : 900), p);
+        p += n + (p[n] != 0);
+    }
 }
 
 const char *tpi_errno_text(int error, char *buf, size_t size)

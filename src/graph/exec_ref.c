@@ -1,7 +1,7 @@
 /* The reference executor: node by node, in program order, by plain loops; or, while the C program
  * is not there, by the kernels of eager use. The body of a block is walked in the same way, once per
  * turn. */
-#include "graph/program.h"
+#include "graph/work.h"
 #include "ir/body.h"
 #include "op/draw.h"
 
@@ -40,6 +40,24 @@ static bool share(const tp_tensor *node, tp_tensor *x, const void *attrs, tp_ten
     return true;
 }
 
+/* False: a run for which work is counted has taken all that it may. */
+static bool may_go_on(tp_program *p, const tp_tensor *node, const int64_t *shape)
+{
+    if (p->may_work == 0)
+        return true;
+    double work = 50 + tpi_node_flops(p, node), count = 1; /* 50: what a node takes in itself */
+    for (int i = 0; i < node->rank; i++)
+        count *= (double)shape[i];
+    work += count;
+    if (p->may_work <= work) {
+        tpi_fail_status(p->ctx, TPI_AT(node->file, node->line), node->op->name, TP_E_STATE,
+                        "the run takes too long");
+        return false;
+    }
+    p->may_work -= work;
+    return true;
+}
+
 /* A tensor that no scope owns; NULL: the context's error tells. */
 static tp_tensor *compute(walk *w, const tp_tensor *node)
 {
@@ -52,6 +70,8 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
     if (tpi_is_late(p, node) && !tpi_program_check(p, w->s->at, node))
         return NULL;
     tpi_program_shape(p, node, shape);
+    if (!may_go_on(p, node, shape))
+        return NULL;
     tpi_program_attrs(p, node, attrs);
     if (node->op == &tpi_op_random) {
         int64_t n = 1;

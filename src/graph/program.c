@@ -1,7 +1,9 @@
 /* Programs: made of a graph for given names, and run. */
+#include "base/env.h"
 #include "core/variable.h"
 #include "graph/profile.h"
 #include "graph/tiles.h"
+#include "graph/validate.h"
 #include "graph/waves.h"
 #include "ir/body.h"
 #include "opt/pass.h"
@@ -207,6 +209,13 @@ static void count_nodes(tp_program *p, int n_roots, tp_tensor *const *roots)
     tpi_nodes_free(&live);
 }
 
+static tp_graph *optimize(const tp_program *p, const char *skip, const char *stop_after)
+{
+    const tpi_optimizing how = {.skip = skip, .stop_after = stop_after};
+    return (tpi_env(TPI_ENV_VALIDATE) ? tpi_optimize_validated : tpi_optimize)(
+        p->graph, &how, p->n_feeds, p->feeds, p->n_roots, p->roots);
+}
+
 static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
                  int n, const char *const *fetches, const tp_compile_options *opt)
 {
@@ -245,8 +254,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
         ok = false;
     }
     if (ok && p->graph)
-        p->graph = tpi_optimize(p->graph, skip, stop_after, p->n_feeds, p->feeds, p->n_roots,
-                                p->roots);
+        p->graph = optimize(p, skip, stop_after);
     if (!ok || !p->graph || !all_fed(p, at))
         return false;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);

@@ -60,7 +60,8 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
-    bool logged;                 /* by tpi_program_log */
+    bool logged;     /* by tpi_program_log */
+    double may_work; /* operations that runs by the reference may still take; 0: any number */
     struct tpi_profile *profile; /* of tp_program_profile, or NULL */
     struct tp_runner *runners;   /* that use its code */
 };

@@ -138,6 +138,14 @@ static int literal_slot(builder *b, const tpi_value *v)
     return fixed_slot(b, number);
 }
 
+/* Are there tiles of columns whose rows are shorter, so that what has been laid out for one tile does not
+ * fit all? */
+static bool has_narrower(const builder *b)
+{
+    const tpi_nest *n = b->n;
+    return n->columns && n->chunk < n->n_chunk && n->part * n->per_part > 1;
+}
+
 /* Are the elements of a box an array of its shape, or all the same one? */
 static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool *flat,
                         bool *same)
@@ -153,8 +161,8 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
         *same &= s[i] == 0;
         step *= box->n[i];
     }
-    if (wide && b->n->columns && b->n->chunk < b->n->n_chunk) /* the last one is narrower */
-        *flat &= b->n->part * b->n->per_part == 1;
+    if (wide && has_narrower(b))
+        *flat = false;
 }
 
 static int add_box(builder *b, bool wide, const int64_t *stride)
@@ -188,7 +196,7 @@ static operand load(builder *b, int number)
         return (operand){r->slot, r->scalar, false};
     const size_t size = size_of(r->root->node);
     const int from = r->slot;
-    const bool once = stands_still(b, from);
+    const bool once = stands_still(b, from) && !(r->wide && has_narrower(b));
     r->slot = take_scratch(b, once, r->wide, size);
     *add_op(b, once ? TPI_TILE_ONCE : phase_of(b, r->wide)) =
         (tpi_tile_op){.kind = TPI_TILE_GATHER,

@@ -22,7 +22,7 @@ static double conv_flops(const tp_program *p, const tp_tensor *y, const tp_tenso
     return filters > 0 ? 2 * count_at(p, y) * (count_at(p, w) / filters) : 0;
 }
 
-static double flops_of(const tp_program *p, const tp_tensor *t)
+double tpi_node_flops(const tp_program *p, const tp_tensor *t)
 {
     if (t->op == &tpi_op_matmul)
         return 2 * count_at(p, t) *
@@ -64,8 +64,8 @@ double tpi_graph_flops(const tp_program *p, const tp_graph *g)
 {
     double flops = 0;
     for (int i = 0; i < g->n_nodes; i++)
-        flops +=
-            tpi_is_block(g->nodes[i]) ? block_flops(p, g->nodes[i]) : flops_of(p, g->nodes[i]);
+        flops += tpi_is_block(g->nodes[i]) ? block_flops(p, g->nodes[i])
+                                           : tpi_node_flops(p, g->nodes[i]);
     return flops;
 }
 
@@ -179,7 +179,7 @@ tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
         if (t->op->kind == TPI_ELEMENT || is_reduction)
             w.flops += count_at(p, is_reduction ? t->in[0] : t);
         else
-            w.flops += flops_of(p, t);
+            w.flops += tpi_node_flops(p, t);
     }
     return w;
 }

@@ -6,8 +6,9 @@
 #include <string.h>
 
 static const tpi_pass *const passes[] = {&tpi_pass_restack, &tpi_pass_checkpoint,
-                                         &tpi_pass_fold, &tpi_pass_algebra, &tpi_pass_cse};
-enum { N_PASSES = sizeof passes / sizeof *passes, MAX_ROUNDS = 8 };
+                                         &tpi_pass_fold,    &tpi_pass_algebra,
+                                         &tpi_pass_cse,     NULL};
+enum { MAX_ROUNDS = 8 };
 
 bool tpi_list_has(const char *list, const char *name)
 {
@@ -29,7 +30,7 @@ static const char no_pass[] = "prune"; /* as a pass to stop after */
 bool tpi_is_stop(const char *name)
 {
     bool is = strcmp(name, no_pass) == 0;
-    for (int i = 0; i < N_PASSES; i++)
+    for (int i = 0; passes[i]; i++)
         is |= strcmp(name, passes[i]->name) == 0;
     return is;
 }
@@ -268,8 +269,9 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
 /* A pass over one graph, and over the bodies in it, which have states of their own. */
 typedef struct rewriting {
     const tpi_pass *pass;
-    tpi_rewrite *rw; /* of the innermost graph */
-    int n_changes;   /* of those that are done */
+    tpi_rewrite *rw;        /* of the innermost graph */
+    tpi_rewrites *rewrites; /* NULL: all are done */
+    int n_changes;          /* of those that are done */
 } rewriting;
 
 typedef struct entered {
@@ -294,9 +296,14 @@ static tp_tensor *rewrite_one(void *user, tp_graph *to, const tp_tensor *t,
 {
     rewriting *r = user;
     tpi_rewrite *rw = r->rw;
-    tp_tensor *made = r->pass->visit(rw, t, in);
+    tpi_rewrites *limit = r->rewrites;
+    const bool may = !limit || limit->n < limit->most;
+    tp_tensor *made = may ? r->pass->visit(rw, t, in) : NULL;
     if (made) {
         rw->n_changes++;
+        if (limit)
+            *limit = (tpi_rewrites){limit->most, limit->n + 1, t->op->name,
+                                    TPI_AT(t->file, t->line)};
         if (made->status == TP_OK && !same_shape(made, t))
             made = tpi_fail(rw->ctx, TPI_AT(t->file, t->line), r->pass->name, TP_E_BUG,
                             "%s changed type or shape", t->op->name);
@@ -396,9 +403,9 @@ static bool prepare(const char *name, bool (*change)(tp_graph *g, int *n_changes
     return ok;
 }
 
-/* The rewritten graph, which takes over g's table of sizes; g is freed. */
-static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_tensor **feeds,
-                          int n_roots, tp_tensor **roots, int *n_changes)
+/* The rewritten graph takes over g's table of sizes. */
+tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites, int n_feeds,
+                       tp_tensor **feeds, int n_roots, tp_tensor **roots, int *n_changes)
 {
     tp_ctx *ctx = g->ctx;
     tpi_rewrite rw = {.ctx = ctx,
@@ -407,7 +414,7 @@ static tp_graph *run_pass(tp_graph *g, const tpi_pass *pass, int n_feeds, tp_ten
     if (!rw.to)
         return no_graph(g);
     take_over(rw.to, g);
-    rewriting r = {.pass = pass, .rw = &rw};
+    rewriting r = {.pass = pass, .rw = &rw, .rewrites = rewrites};
     tpi_copier copier = {.ctx = ctx,
                          .user = &r,
                          .place = same_place,
@@ -476,7 +483,7 @@ tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_r
         if (!prepare(clean.name, tpi_again, g, &n_changes))
             return no_graph(g);
         if (n_changes)
-            g = run_pass(g, &clean, n_feeds, feeds, n_roots, roots, &unused);
+            g = tpi_run_pass(g, &clean, NULL, n_feeds, feeds, n_roots, roots, &unused);
     }
     tpi_why why;
     if (!g || tpi_is_runnable(g, &why))
@@ -485,24 +492,41 @@ tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_r
     return no_graph(g);
 }
 
-tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
-                       tp_tensor **feeds, int n_roots, tp_tensor **roots)
+static tp_graph *optimize_once(tp_graph *g, const tpi_optimizing *how, const tpi_pass *pass,
+                               int run, int n_feeds, tp_tensor **feeds, int n_roots,
+                               tp_tensor **roots, int *n_changes)
 {
-    int n_changes = 1;
+    int n = 0;
+    g = tpi_run_pass(g, pass, NULL, n_feeds, feeds, n_roots, roots, &n);
+    *n_changes += n;
+    if (g && !keeps_rules(g, pass))
+        return no_graph(g);
+    if (g && n && how->witness &&
+        !how->witness->after(how->witness, pass, run, g, feeds, roots))
+        return no_graph(g);
+    return g;
+}
+
+tp_graph *tpi_optimize(tp_graph *g, const tpi_optimizing *how, int n_feeds, tp_tensor **feeds,
+                       int n_roots, tp_tensor **roots)
+{
+    const tpi_pass *const *list = how->passes ? how->passes : passes;
+    int n_changes = 1, run = 0;
     g = tpi_make_runnable(g, n_feeds, feeds, n_roots, roots);
-    if (!g)
-        return NULL;
-    if (stop_after && strcmp(stop_after, no_pass) == 0)
+    if (!g || (how->stop_after && strcmp(how->stop_after, no_pass) == 0))
         return g;
+    if (how->witness)
+        how->witness->begin(how->witness, g, feeds, roots);
     for (int round = 0; round < MAX_ROUNDS && n_changes; round++) {
         n_changes = 0;
-        for (int i = 0; i < N_PASSES && g; i++) {
-            if (!tpi_list_has(skip, passes[i]->name)) {
-                g = run_pass(g, passes[i], n_feeds, feeds, n_roots, roots, &n_changes);
-                if (g && !keeps_rules(g, passes[i]))
-                    g = no_graph(g);
+        for (int i = 0; list[i] && g; i++) {
+            if (!tpi_list_has(how->skip, list[i]->name)) {
+                g = optimize_once(g, how, list[i], run++, n_feeds, feeds, n_roots, roots,
+                                  &n_changes);
+                if (run == how->most_runs)
+                    return g;
             }
-            if (stop_after && strcmp(stop_after, passes[i]->name) == 0)
+            if (how->stop_after && strcmp(how->stop_after, list[i]->name) == 0)
                 return g;
         }
         if (!g)

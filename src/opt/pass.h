@@ -43,10 +43,39 @@ tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_r
                             tp_tensor **roots);
 /* Is it one? No memory: `why` says that it is not. */
 bool tpi_is_runnable(const tp_graph *g, tpi_why *why);
+
+/* Who looks at what passes do (graph/validate.c); g, feeds[] and roots[] are only looked at. */
+typedef struct tpi_witness {
+    /* Before the first pass. */
+    void (*begin)(struct tpi_witness *w, tp_graph *g, tp_tensor *const *feeds,
+                  tp_tensor *const *roots);
+    /* After run number `run` of a pass, from 0 on, one that changed something. False: the context's
+     * error tells what it did wrong. */
+    bool (*after)(struct tpi_witness *w, const tpi_pass *pass, int run, tp_graph *g,
+                  tp_tensor *const *feeds, tp_tensor *const *roots);
+} tpi_witness;
+
+typedef struct tpi_optimizing {
+    const char *skip, *stop_after; /* as in tp_compile_options */
+    const tpi_pass *const *passes; /* ends with NULL; NULL: all */
+    int most_runs;                 /* of passes; 0: until nothing changes */
+    tpi_witness *witness;          /* NULL: none */
+} tpi_optimizing;
+
 /* The same, then the passes, until nothing changes, on a graph made by tpi_prune, which is used up;
- * roots[] and feeds[] are kept up to date. `skip` and `stop_after` as in tp_compile_options. */
-tp_graph *tpi_optimize(tp_graph *g, const char *skip, const char *stop_after, int n_feeds,
-                       tp_tensor **feeds, int n_roots, tp_tensor **roots);
+ * roots[] and feeds[] are kept up to date. */
+tp_graph *tpi_optimize(tp_graph *g, const tpi_optimizing *how, int n_feeds, tp_tensor **feeds,
+                       int n_roots, tp_tensor **roots);
+
+/* What one pass may do: only so many rewrites of nodes. The last one is told. */
+typedef struct tpi_rewrites {
+    int most, n;
+    const char *op;
+    tpi_at at;
+} tpi_rewrites;
+/* One pass over a graph, which is used up; `rewrites` NULL: all. Counts changes. */
+tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites, int n_feeds,
+                       tp_tensor **feeds, int n_roots, tp_tensor **roots, int *n_changes);
 
 /* One level of tpi_make_runnable, in place (recompute.c). False: the error is set, or no memory. */
 bool tpi_again(tp_graph *g, int *n_changes);

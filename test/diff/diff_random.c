@@ -27,7 +27,7 @@ enum {
 typedef struct bed {
     tp_ctx *tp;
     tp_graph *g;
-    int n_programs, n_feeds, n_fetches;
+    int n_programs, n_feeds, n_fetches, n_sets, first_node;
     const program *programs[MAX_BATCH];
     int first_feed[MAX_BATCH], first_fetch[MAX_BATCH];
     char feed_names[MAX_FEEDS][32], fetch_names[MAX_FETCHES][32];
@@ -96,10 +96,32 @@ static void list_ways(run *r)
 
 /* ---- building ---------------------------------------------------------------------------- */
 
+/* Is a size of a node, of symbols, 1 at a set of sizes? Eager ops then see an axis over which nothing is
+ * broadcast and nothing needs to be added up, which a graph cannot know. */
+static bool has_ones(const bed *b)
+{
+    enum { MOST_SYMBOLS = 1024, TURNS = 1000 };
+    static int64_t symbols[MOST_SYMBOLS];
+    for (int set = 0; set < N_SETS; set++) {
+        for (int i = 0; i < tpi_dim_n_symbols(b->g->dims) && i < MOST_SYMBOLS; i++) {
+            const char *n = strstr(tpi_dim_symbol_name(b->g->dims, i), "_n");
+            symbols[i] = (n ? atoi(n + 2) : TURNS) + set;
+        }
+        for (int i = b->first_node; i < b->g->n_nodes; i++)
+            for (int k = 0; k < b->g->nodes[i]->rank; k++) {
+                const int64_t size = b->g->nodes[i]->shape[k];
+                if (tpi_dim_is_symbolic(size) && tpi_dim_eval(b->g->dims, size, symbols) == 1)
+                    return true;
+            }
+    }
+    return false;
+}
+
 static bool declare(bed *b, const program *p, bool symbolic, tp_tensor **out)
 {
     const int number = b->n_programs;
     tp_tensor *in[MAX_INPUTS];
+    b->first_node = b->g->n_nodes;
     for (int i = 0; i < p->n_inputs; i++) {
         int64_t shape[TP_MAX_RANK];
         for (int k = 0; k < p->rank[i]; k++) {
@@ -114,7 +136,7 @@ static bool declare(bed *b, const program *p, bool symbolic, tp_tensor **out)
     const uint64_t random_at = b->tp->random_at;
     program_run(p, in, out);
     b->tp->random_at = random_at;
-    const bool good = tp_error(b->tp) == TP_OK;
+    const bool good = tp_error(b->tp) == TP_OK && !(symbolic && has_ones(b));
     if (!good && !symbolic)
         printf("program %" PRIu64 " is no graph: %s\n", p->seed, tp_error_message(b->tp));
     tp_clear_error(b->tp);
@@ -157,8 +179,8 @@ static bool add_program(run *r, bed *b, const program *p)
         char *name = b->fetch_names[b->n_fetches];
         tp_tensor *t = tp_graph_read(b->g, out[i]);
         snprintf(name, sizeof *b->fetch_names, "p%d_y%d", number, i);
-        if (!tp_name_of(t))
-            tp_name(t, name);
+        if (!tp_name_of(t) && tp_failed(tp_name(t, name)))
+            return false;
         b->owner[b->n_fetches] = p;
         b->loose[b->n_fetches] = i >= p->n_wanted && program_has_block(p);
         b->fetches[b->n_fetches] = tp_name_of(t);
@@ -170,13 +192,15 @@ static bool add_program(run *r, bed *b, const program *p)
 /* The second set: sizes that are larger by one, where the program takes them. */
 static void add_sizes(bed *b)
 {
+    b->n_sets = N_SETS;
     for (int i = 0; i < b->n_programs; i++) {
         const tp_tensor *x = tp_graph_find(b->g, b->feeds[b->first_feed[i]]);
         bool other = strchr(tp_name_of(x), 'c') == NULL && eagerly(b, i, 1, true);
         tp_clear_error(b->tp);
-        if (!other)
-            eagerly(b, i, 1, false);
+        if (!other && !eagerly(b, i, 1, false)) /* other numbers are drawn */
+            b->n_sets = 1;
     }
+    tp_clear_error(b->tp);
 }
 
 static bed *open_bed(int threads)
@@ -268,7 +292,7 @@ static const program *run_program(bed *b, const way *w, char *why, size_t size)
         tp_graph_compile(b->g, b->n_feeds, b->feeds, b->n_fetches, b->fetches,
                          &(tp_compile_options){.engine = w->engine, .skip_passes = w->skip});
     tp_seed(b->tp, SEED);
-    for (int set = 0; set < N_SETS && !wrong; set++) {
+    for (int set = 0; set < b->n_sets && !wrong; set++) {
         if (p && tp_program_run(p, b->values + set * MAX_FEEDS, out) == TP_OK) {
             wrong = compare(b, w, set, out, why, size);
             continue;
@@ -310,7 +334,7 @@ static const program *run_alone(const run *r, bed *b, const way *w, char *why, s
 {
     static tp_tensor *feeds[N_SETS * MAX_FEEDS], *known[N_SETS * MAX_FETCHES];
     char path[1100];
-    for (int set = 0; set < N_SETS; set++) {
+    for (int set = 0; set < b->n_sets; set++) {
         memcpy(feeds + set * b->n_feeds, b->values + set * MAX_FEEDS,
                (size_t)b->n_feeds * sizeof *feeds);
         memcpy(known + set * b->n_fetches, b->want[set], (size_t)b->n_fetches * sizeof *known);
@@ -324,7 +348,7 @@ static const program *run_alone(const run *r, bed *b, const way *w, char *why, s
                      .n_out = b->n_fetches,
                      .in = b->feeds,
                      .out = b->fetches,
-                     .n_sets = N_SETS,
+                     .n_sets = b->n_sets,
                      .feeds = feeds,
                      .known = known,
                      .memory = (int64_t)1 << 28};
