@@ -1,9 +1,10 @@
 /* Which nodes make a kernel.
  *
- * Nodes are taken from last to first. One whose every reader is in the same loop nest, reads it
- * at the very point at which it is computed, and leaves room for it there, joins that nest and
- * needs no memory; any other starts a nest of its own. Views are not computed: they are strides,
- * through which readers look.
+ * Nodes are taken from last to first. The kernel that reads one first is the last place where it
+ * can be computed. Where that is a loop nest, reads it at the very point at which it is computed, and
+ * leaves room for it there, the node joins it; else it starts a nest of its own. It needs no memory
+ * when nobody but that nest reads it. Views are not computed: they are strides, through which
+ * readers look.
  *
  *     %1 = max x, %2 = sub x %1, %3 = exp %2, %4 = sum %3, %5 = div %3 %4     (softmax)
  *
@@ -14,6 +15,8 @@
 #include "op/sizes.h"
 
 #include <string.h>
+
+enum { SMALL = 16384 }; /* elements of a nest whose numbers are computed in it */
 
 static bool no_memory(tpi_plan *p)
 {
@@ -275,13 +278,20 @@ static void reading_strides(const tpi_plan *p, const tpi_kernel *k, const tpi_va
         tpi_domain_strides(k, reader, l->stride, over);
 }
 
-/* The axes along which every reader's strides are 0; false when readers differ. */
+static bool is_in(const tpi_plan *p, const tpi_kernel *k, const tpi_value *v)
+{
+    return v->kernel >= 0 && &p->kernels[v->kernel] == k;
+}
+
+/* The strides of every reader in the nest; false when they differ. */
 static bool common_strides(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r,
                            int64_t *over)
 {
     bool first = true;
     for (int i = r->start[node]; i < r->start[node + 1]; i++) {
         const tpi_value *reader = &p->values[r->list[i]];
+        if (!is_in(p, k, reader))
+            continue;
         for (int o = 0; o < reader->node->n_in; o++) {
             if (p->values[reader->node->in[o]->index].layout.root != node)
                 continue;
@@ -335,22 +345,43 @@ static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *
     return *axes != 0;
 }
 
-/* Readers in the loops over all axes: full values, and reductions of what does not vary. */
-static bool has_full_readers(const tpi_plan *p, int node, const readers *r)
+static bool is_number(const tp_tensor *t)
 {
-    for (int i = r->start[node]; i < r->start[node + 1]; i++)
-        if (!p->values[r->list[i]].row || p->values[r->list[i]].node->op->kind == TPI_REDUCE)
-            return true;
-    return false;
+    bool is = true;
+    for (int i = 0; i < t->rank && is; i++)
+        is = t->shape[i] == 1;
+    return is;
+}
+
+/* A number that all elements read is computed once, before: with it the nest could not be shared out. */
+static bool is_small(const tpi_kernel *k)
+{
+    double count = 1;
+    for (int i = 0; i < k->rank; i++)
+        count *= tpi_dim_is_symbolic(k->shape[i]) ? SMALL : (double)k->shape[i];
+    return count < SMALL;
+}
+
+/* Readers in the loops over all axes: full values, and reductions of what does not vary. */
+static bool has_full_readers(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r)
+{
+    bool has = false;
+    for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
+        const tpi_value *v = &p->values[r->list[i]];
+        has = is_in(p, k, v) && (!v->row || v->node->op->kind == TPI_REDUCE);
+    }
+    return has;
 }
 
 /* A row value that is computed element by element has no full operands. */
-static bool has_row_readers(const tpi_plan *p, int node, const readers *r)
+static bool has_row_readers(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r)
 {
-    for (int i = r->start[node]; i < r->start[node + 1]; i++)
-        if (p->values[r->list[i]].row && p->values[r->list[i]].node->op->kind != TPI_REDUCE)
-            return true;
-    return false;
+    bool has = false;
+    for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
+        const tpi_value *v = &p->values[r->list[i]];
+        has = is_in(p, k, v) && v->row && v->node->op->kind != TPI_REDUCE;
+    }
+    return has;
 }
 
 static bool has_room(const tpi_kernel *k, const tp_tensor *t)
@@ -360,8 +391,9 @@ static bool has_room(const tpi_kernel *k, const tp_tensor *t)
            k->n_reductions + (t->op->kind == TPI_REDUCE) <= TPI_MAX_NEST_REDUCTIONS;
 }
 
-/* Makes room for `node` in k, of which all its readers are part; false: it does not fit. */
-static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
+/* Makes room in k for `node`, which some of its nodes read; false: it does not fit. `kept`: it has memory,
+ * for others. */
+static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r, bool kept)
 {
     tpi_value *v = &p->values[node];
     const tp_tensor *t = v->node;
@@ -377,7 +409,7 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
         reduced = axes_of(t);
         reduction_axes(t, k->rank, as.axis_of);
     } else if (same_space(k, t)) {
-        if (has_row_readers(p, node, r))
+        if (has_row_readers(p, k, node, r))
             return false;
         as.row = false;
         for (int i = 0; i < t->rank; i++)
@@ -388,19 +420,23 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
             return false;
         if (!k->has_reduced && !lacks_last_axes(k, over, &reduced))
             return false;
+        if (!k->has_reduced && is_number(t) && !is_small(k))
+            return false;
     }
     if (k->has_reduced && reduced != k->reduced)
         return false;
     tpi_domain_strides(k, &as, as.layout.stride, own);
-    for (int i = 0; i < k->rank; i++)
-        if (k->shape[i] != 1 && own[i] != over[i])
-            return false;
+    for (int i = 0; i < k->rank; i++) {
+        const bool varies = !as.row || !((reduced >> i) & 1);
+        if (k->shape[i] != 1 && (own[i] != over[i] || (kept && varies && own[i] == 0)))
+            return false; /* each element of what is kept is computed once */
+    }
     if (as.row) {
         const bool last = k->rank > 0 && (reduced >> (k->rank - 1)) & 1;
         for (int i = 0; i < k->rank; i++)
             if (own[i] != 0 && (reduced >> i) & 1)
                 return false;
-        if (!last && has_full_readers(p, node, r))
+        if (!last && has_full_readers(p, k, node, r))
             return false; /* columns are streamed once */
         k->reduced = reduced;
         k->has_reduced = true;
@@ -409,17 +445,43 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r)
     return true;
 }
 
-/* The nest of all readers; -1 when there is none or they differ. */
-static int nest_of_readers(const tpi_plan *p, int node, const readers *r)
+/* Is t computed from what is the same along its last axis (of a row: its sum), some ops back? */
+static bool comes_of_rows(const tp_tensor *t, int back)
 {
-    int nest = -1;
-    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
-        const tpi_value *reader = &p->values[r->list[i]];
-        if (!is_loop_op(reader->node) || (nest >= 0 && reader->kernel != nest))
-            return -1;
-        nest = reader->kernel;
+    bool comes = false;
+    for (int i = 0; i < t->n_in && !comes; i++) {
+        const tp_tensor *x = t->in[i];
+        if (!is_loop_op(x))
+            continue;
+        comes = tpi_same_shape(x, t)
+                    ? back > 0 && x->op->kind == TPI_ELEMENT && comes_of_rows(x, back - 1)
+                    : x->rank > 0 && x->shape[x->rank - 1] == 1 && t->shape[t->rank - 1] != 1;
     }
-    return nest;
+    return comes;
+}
+
+/* What has memory anyway is better computed in rows, with what it comes of, than where columns of it
+ * are added up. */
+static bool belongs_to_rows(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->has_reduced && !tpi_reduces_last(k) && t->op->kind == TPI_ELEMENT &&
+           t->rank > 0 && comes_of_rows(t, 4);
+}
+
+/* The kernel that reads `node` first, if it is a nest; -1. `only`: no other kernel reads it. */
+static int first_reader(const tpi_plan *p, int node, const readers *r, bool *only)
+{
+    int first = -1;
+    *only = !r->pinned[node];
+    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
+        const int kernel = p->values[r->list[i]].kernel;
+        if (kernel < 0) /* of this one only the sizes are read */
+            continue;
+        *only = *only && (first < 0 || kernel == first);
+        if (first < 0 || p->kernels[kernel].root < p->kernels[first].root)
+            first = kernel;
+    }
+    return first >= 0 && p->kernels[first].kind == TPI_KERNEL_LOOP ? first : -1;
 }
 
 static bool start_nest(tpi_plan *p, int node)
@@ -469,10 +531,12 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
             ok = new_kernel(p, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL, i);
             continue;
         }
-        const int nest = fuse && !r.pinned[i] ? nest_of_readers(p, i, &r) : -1;
-        if (nest >= 0 && joins(p, &p->kernels[nest], i, &r)) {
+        bool only;
+        const int nest = fuse ? first_reader(p, i, &r, &only) : -1;
+        if (nest >= 0 && (only || !belongs_to_rows(&p->kernels[nest], t)) &&
+            joins(p, &p->kernels[nest], i, &r, !only)) {
             v->kernel = nest;
-            v->place = TPI_AT_INNER;
+            v->place = only ? TPI_AT_INNER : TPI_AT_ARENA;
             ok = add_node(p, &p->kernels[nest], i);
         } else {
             ok = start_nest(p, i);

@@ -4,7 +4,7 @@
  * written into the text), an *alias* (a view: an offset and strides over other memory), or it is
  * computed by a kernel. A kernel is one call, or one *loop nest*: all elementwise ops and
  * reductions that share an iteration space. Of a loop nest's values some live in it only
- * (*inner*), the others have memory in the arena.
+ * (*inner*), the others have memory: the last one, the root, and what other kernels read.
  *
  * A block is one kernel too. The kernels of its bodies are of plans of their own, whose memory is
  * part of the arena; what the block itself does is to say where their operands and outputs lie.

@@ -76,7 +76,7 @@ static bool is_written_over(const tpi_plan *p, const tp_tensor *param, const tp_
 {
     const int kernel = p->values[next->index].kernel;
     bool over = kernel >= 0 && p->kernels[kernel].kind == TPI_KERNEL_LOOP &&
-                p->kernels[kernel].root == next->index && !p->kernels[kernel].has_reduced;
+                !p->kernels[kernel].has_reduced;
     for (int i = 0; i < p->n_values && over; i++) {
         const tp_tensor *t = p->values[i].node;
         for (int k = 0; t->op->kind != TPI_SOURCE && k < t->n_in && over; k++)

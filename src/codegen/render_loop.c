@@ -4,8 +4,8 @@
  * one row. A stage is one loop over the reduced axes that computes what is new in it, then its
  * reductions, by src/kernel/reduce.h in the order of docs/numerics.md: of the memory they read,
  * of a row of scratch memory, or else of a block buffer of 4096 elements that the loop fills. A
- * full value that a later stage needs is kept in a row of scratch memory, or computed again when
- * that is cheap.
+ * full value that a later stage needs is taken from its memory, or kept in a row of scratch
+ * memory, or computed again when that is cheap.
  *
  * Columns (the last axis is kept): rows of up to 1024 columns run over the reduced axes, and add
  * to accumulators beside each other.
@@ -34,12 +34,12 @@ typedef struct nest {
     bool reduced[TP_MAX_RANK];
     reading reads[MAX_READS];
     int n_reads;
-    int64_t out_stride[TP_MAX_RANK]; /* of the root */
     int n_stages;
     int depth;     /* of indentation */
     int split;     /* the axis that threads share: its places are from..to; -1: none */
     bool any_size; /* one loop: nests that differ in its size only are one function */
     /* by position in k->nodes: */
+    int64_t out_stride[TPI_MAX_NEST_NODES][TP_MAX_RANK]; /* of what has memory */
     int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
     int scratch_row[MAX_READS]; /* number of the row that keeps it for later stages, or -1 */
     int n_scratch;
@@ -81,6 +81,12 @@ static const tpi_value *value_at(const nest *n, int i)
     return &n->plan->values[n->k->nodes[i]];
 }
 
+/* Has the value memory? Others than this nest read it. */
+static bool is_kept(const nest *n, int i)
+{
+    return value_at(n, i)->place != TPI_AT_INNER;
+}
+
 static const char *type_name(const tpi_value *v)
 {
     return tp_dtype_name((tp_dtype)v->node->dtype);
@@ -115,10 +121,10 @@ static bool runs_on(const nest *n, int a, int b, const int64_t *stride)
 static void join(nest *n, int a, int b)
 {
     n->size[a] = tpi_dim_mul(n->plan->graph->dims, n->size[a], n->size[b]);
-    for (int i = -1; i < n->n_reads; i++) {
-        int64_t *s = i < 0 ? n->out_stride : n->reads[i].layout.stride;
-        s[a] = s[b];
-    }
+    for (int i = 0; i < n->n_reads; i++)
+        n->reads[i].layout.stride[a] = n->reads[i].layout.stride[b];
+    for (int i = 0; i < n->k->n_nodes; i++)
+        n->out_stride[i][a] = n->out_stride[i][b];
 }
 
 static void drop_axis(nest *n, int a)
@@ -126,7 +132,8 @@ static void drop_axis(nest *n, int a)
     for (int i = a; i + 1 < n->rank; i++) {
         n->size[i] = n->size[i + 1];
         n->reduced[i] = n->reduced[i + 1];
-        n->out_stride[i] = n->out_stride[i + 1];
+        for (int k = 0; k < n->k->n_nodes; k++)
+            n->out_stride[k][i] = n->out_stride[k][i + 1];
         for (int k = 0; k < n->n_reads; k++)
             n->reads[k].layout.stride[i] = n->reads[k].layout.stride[i + 1];
     }
@@ -140,13 +147,25 @@ static void join_axes(nest *n)
             drop_axis(n, a);
     for (int b = n->rank - 1; b > 0; b--) {
         const int a = b - 1;
-        bool joins = n->reduced[a] == n->reduced[b] && runs_on(n, a, b, n->out_stride);
+        bool joins = n->reduced[a] == n->reduced[b];
+        for (int i = 0; i < n->k->n_nodes && joins; i++)
+            joins = !is_kept(n, i) || runs_on(n, a, b, n->out_stride[i]);
         for (int i = 0; i < n->n_reads && joins; i++)
             joins = runs_on(n, a, b, n->reads[i].layout.stride);
         if (joins) {
             join(n, a, b);
             drop_axis(n, b);
         }
+    }
+}
+
+/* Strides of every value that has memory. */
+static void find_outputs(nest *n)
+{
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = value_at(n, i);
+        if (is_kept(n, i))
+            tpi_domain_strides(n->k, v, v->layout.stride, n->out_stride[i]);
     }
 }
 
@@ -271,13 +290,14 @@ static void put_mean(nest *n, const tpi_value *v, int name)
     }
 }
 
-static void put_store(nest *n)
+static void put_store(nest *n, int i)
 {
-    tpi_render_place(n->r, n->plan->values[n->k->root].node);
+    const int node = n->k->nodes[i];
+    tpi_render_place(n->r, n->plan->values[node].node);
     line(n);
-    PUT("v%d[0", NAME(n->k->root));
-    put_position(n, n->out_stride, 0, n->rank);
-    PUT("] = x%d;\n", NAME(n->k->root));
+    PUT("v%d[0", NAME(node));
+    put_position(n, n->out_stride[i], 0, n->rank);
+    PUT("] = x%d;\n", NAME(node));
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------ */
@@ -293,6 +313,13 @@ static void open_loop(nest *n, int axis)
         PUT("; i%d++) {\n", axis);
     }
     n->depth++;
+}
+
+/* Before a loop of which each turn writes elements of its own and reads none of another turn's. */
+static void put_independent(nest *n)
+{
+    line(n);
+    PUT("TPK_INDEPENDENT\n");
 }
 
 static void close_loop(nest *n)
@@ -355,7 +382,7 @@ static void plan_stage(nest *n, int stage, bool *computed, bool *taken)
     }
 }
 
-/* Rows of scratch for what a later stage takes. */
+/* Rows of scratch for what a later stage takes, if it has no memory. */
 static void plan_scratch(nest *n)
 {
     bool computed[MAX_READS], taken[MAX_READS];
@@ -364,7 +391,7 @@ static void plan_scratch(nest *n)
     for (int stage = 0; stage < n->n_stages; stage++) {
         plan_stage(n, stage, computed, taken);
         for (int i = 0; i < n->k->n_nodes; i++)
-            if (taken[i] && n->scratch_row[i] < 0)
+            if (taken[i] && n->scratch_row[i] < 0 && !is_kept(n, i))
                 n->scratch_row[i] = n->n_scratch++;
     }
 }
@@ -375,39 +402,56 @@ static bool reduces_in(const nest *n, int i, int stage)
     return v->node->op->kind == TPI_REDUCE && v->stage == stage;
 }
 
-/* Do the operand's elements lie one after the other, in the order in which they are reduced?
- * Then writes where they begin. */
-static bool put_whole_row(nest *n, int i, bool write)
+/* Do the elements of a row lie one after the other, in the order in which they are reduced? */
+static bool is_whole(const nest *n, const int64_t *stride)
 {
-    const tpi_value *v = value_at(n, i), *x = inner_operand(n, v, 0);
-    if (x) {
-        for (int k = 0; k < n->k->n_nodes; k++)
-            if (n->k->nodes[k] == x->layout.root && n->scratch_row[k] >= 0) {
-                if (write)
-                    PUT("t%d", n->scratch_row[k]);
-                return true;
-            }
-        return false;
-    }
-    if (is_literal(n, v, 0))
-        return false;
-    const reading *l = find_read(n, n->k->nodes[i], 0);
     int reduced = 0;
     bool unit = false;
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a]) {
             reduced++;
-            unit = l->layout.stride[a] == 1;
+            unit = stride[a] == 1;
         }
-    if (reduced != 1 || !unit)
+    return reduced == 1 && unit;
+}
+
+/* Where the row begins of memory with these strides. */
+static void put_row_address(nest *n, int root, int64_t offset, const int64_t *stride)
+{
+    PUT("v%d + ", NAME(root));
+    put_size(n, offset);
+    for (int a = 0; a < n->rank; a++)
+        if (!n->reduced[a])
+            put_position(n, stride, a, a + 1);
+}
+
+/* The same of an operand that is computed here: position `at` in the nest. */
+static bool put_inner_row(nest *n, int at, bool write)
+{
+    const bool scratch = n->scratch_row[at] >= 0;
+    const bool memory =
+        is_kept(n, at) && !value_at(n, at)->row && is_whole(n, n->out_stride[at]);
+    if (write && scratch)
+        PUT("t%d", n->scratch_row[at]);
+    else if (write && memory)
+        put_row_address(n, n->k->nodes[at], 0, n->out_stride[at]);
+    return scratch || memory;
+}
+
+/* Can the operand be reduced where it lies? Then writes where its row begins. */
+static bool put_whole_row(nest *n, int i, bool write)
+{
+    const tpi_value *v = value_at(n, i), *x = inner_operand(n, v, 0);
+    for (int k = 0; x && k < i; k++)
+        if (n->k->nodes[k] == x->layout.root)
+            return put_inner_row(n, k, write);
+    if (is_literal(n, v, 0))
         return false;
-    if (write) {
-        PUT("v%d + ", NAME(l->layout.root));
-        put_size(n, l->layout.offset);
-        for (int a = 0; a < n->rank; a++)
-            if (!n->reduced[a])
-                put_position(n, l->layout.stride, a, a + 1);
-    }
+    const reading *l = find_read(n, n->k->nodes[i], 0);
+    if (!is_whole(n, l->layout.stride))
+        return false;
+    if (write)
+        put_row_address(n, l->layout.root, l->layout.offset, l->layout.stride);
     return true;
 }
 
@@ -416,14 +460,18 @@ static bool reduces_blocks(const nest *n, int i, int stage)
     return reduces_in(n, i, stage) && !put_whole_row((nest *)n, i, false);
 }
 
-/* Row values that are elementwise: of this stage, once the reductions are done. */
-static void put_row_elements(nest *n, int stage)
+/* Row values of this stage, once it is done: its elementwise ones are computed, and all are stored that
+ * have memory. */
+static void put_row_values(nest *n, int stage)
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = value_at(n, i);
         if (v->row && v->node->op->kind == TPI_ELEMENT && v->stage == stage)
             put_element(n, n->k->nodes[i]);
     }
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (value_at(n, i)->row && value_at(n, i)->stage == stage && is_kept(n, i))
+            put_store(n, i);
 }
 
 /* The body of a stage's innermost loop. `q` is where its elements go in a block or row. */
@@ -432,7 +480,12 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
     for (int i = 0; i < n->k->n_nodes; i++) {
         const int node = n->k->nodes[i];
         const tpi_value *v = value_at(n, i);
-        if (taken[i]) {
+        if (taken[i] && is_kept(n, i)) {
+            line(n);
+            PUT("const tpk_%s x%d = v%d[0", type_name(v), NAME(node), NAME(node));
+            put_position(n, n->out_stride[i], 0, n->rank);
+            PUT("];\n");
+        } else if (taken[i]) {
             line(n);
             PUT("const tpk_%s x%d = t%d[at];\n", type_name(v), NAME(node), n->scratch_row[i]);
         } else if (computed[i]) {
@@ -450,9 +503,9 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
             put_operand(n, value_at(n, i), n->k->nodes[i], 0);
             PUT(";\n");
         }
-    const tpi_value *root = &n->plan->values[n->k->root];
-    if (stage == n->n_stages - 1 && !root->row)
-        put_store(n);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (computed[i] && n->home[i] == stage && is_kept(n, i))
+            put_store(n, i);
 }
 
 static void put_whole_reductions(nest *n, int stage)
@@ -554,6 +607,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
         PUT(" - base < %d - q ? ", BLOCK);
         put_size(n, n->size[inner]);
         PUT(" - base : %d - q;\n", BLOCK);
+        put_independent(n);
         line(n);
         PUT("for (int64_t j = 0; j < m; j++) {\n");
         n->depth++;
@@ -595,7 +649,8 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
     bool any = false, rows = false;
     for (int i = 0; i < n->k->n_nodes; i++) {
         any |= computed[i] || taken[i];
-        rows |= taken[i] || (computed[i] && n->scratch_row[i] >= 0 && n->home[i] == stage);
+        rows |= (taken[i] && !is_kept(n, i)) ||
+                (computed[i] && n->scratch_row[i] >= 0 && n->home[i] == stage);
     }
     if (!any)
         return;
@@ -612,6 +667,8 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
     }
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a] || (!n->k->reduced && a == inner)) {
+            if (a == inner)
+                put_independent(n);
             open_loop(n, a);
             opened++;
         }
@@ -637,7 +694,6 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
 static void put_rows(nest *n)
 {
     bool computed[MAX_READS], taken[MAX_READS];
-    const tpi_value *root = &n->plan->values[n->k->root];
     plan_scratch(n);
     int64_t room = 0; /* scratch rows */
     for (int i = 0; i < n->k->n_nodes; i++)
@@ -668,7 +724,7 @@ static void put_rows(nest *n)
             open_loop(n, a);
             kept++;
         }
-    put_row_elements(n, -1);
+    put_row_values(n, -1);
     for (int stage = 0; stage < n->n_stages; stage++) {
         plan_stage(n, stage, computed, taken);
         if (has_blocks(n, stage))
@@ -676,10 +732,8 @@ static void put_rows(nest *n)
         else
             put_plain_stage(n, stage, computed, taken);
         put_whole_reductions(n, stage);
-        put_row_elements(n, stage);
+        put_row_values(n, stage);
     }
-    if (root->row)
-        put_store(n);
     while (kept--)
         close_loop(n);
 }
@@ -754,6 +808,7 @@ static void put_columns(nest *n)
             open_loop(n, a);
             opened++;
         }
+    put_independent(n);
     line(n);
     PUT("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
@@ -766,6 +821,9 @@ static void put_columns(nest *n)
     for (int i = 0; i < n->k->n_nodes; i++)
         if (!value_at(n, i)->row)
             put_element(n, n->k->nodes[i]);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (!value_at(n, i)->row && is_kept(n, i))
+            put_store(n, i);
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
@@ -800,6 +858,7 @@ static void put_columns(nest *n)
     n->depth--;
     line(n);
     PUT("    }\n");
+    put_independent(n);
     line(n);
     PUT("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
@@ -818,7 +877,9 @@ static void put_columns(nest *n)
             put_element(n, n->k->nodes[i]);
         }
     }
-    put_store(n);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (value_at(n, i)->row && is_kept(n, i))
+            put_store(n, i);
     close_loop(n);
     close_loop(n);
     while (kept--)
@@ -836,7 +897,9 @@ static void put_memories(nest *n)
         if (!seen)
             tpi_render_memory(n->r, n->reads[i].layout.root, false);
     }
-    tpi_render_memory(n->r, n->k->root, true);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (is_kept(n, i))
+            tpi_render_memory(n->r, n->k->nodes[i], true);
 }
 
 /* Is it too little to share, whatever the sizes of a run? */
@@ -882,12 +945,11 @@ static void put_sharing(nest *n, bool columns)
 void tpi_render_loop(tpi_render *r, int number)
 {
     const tpi_kernel *k = &r->plan->kernels[number];
-    const tpi_value *root = &r->plan->values[k->root];
     nest state = {.r = r, .plan = r->plan, .k = k, .rank = k->rank, .depth = 1}, *n = &state;
     memcpy(n->size, k->shape, sizeof n->size);
     for (int a = 0; a < k->rank; a++)
         n->reduced[a] = (k->reduced >> a) & 1;
-    tpi_domain_strides(k, root, root->layout.stride, n->out_stride);
+    find_outputs(n);
     find_reads(n);
     const bool columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
     join_axes(n);

@@ -18,6 +18,7 @@ typedef tpi_tile_reading reading;
 typedef struct held {
     int slot, spread; /* of a row value: spread over the tile; 0: not yet */
     int uses, wide_uses;
+    bool in_memory; /* it is computed there; else a kept one is moved there at the end */
 } held;
 
 static size_t size_of(const tp_tensor *t)
@@ -118,10 +119,10 @@ static tpi_tile_phase phase_of(const builder *b, bool wide)
 
 /* ---- operands ---------------------------------------------------------------------------------------------- */
 
-/* One operand of an instruction; `owned` scratch is given back after it. */
+/* One operand of an instruction; `owned` scratch is given back after it; `made`: by the nest. */
 typedef struct operand {
     int slot;
-    bool scalar, owned;
+    bool scalar, owned, made;
 } operand;
 
 /* A number of the text. */
@@ -187,13 +188,13 @@ static operand load(builder *b, int number)
             r->scalar = b->reads[i].scalar;
         }
     if (r->slot)
-        return (operand){r->slot, r->scalar, false};
+        return (operand){r->slot, r->scalar, false, false};
     bool flat, same;
     look_at_box(b, r->wide, r->stride, &flat, &same);
     r->slot = memory_slot(b, r->root, r->offset, r->stride);
     r->scalar = same && !flat;
     if (flat || same)
-        return (operand){r->slot, r->scalar, false};
+        return (operand){r->slot, r->scalar, false, false};
     const size_t size = size_of(r->root->node);
     const int from = r->slot;
     const bool once = stands_still(b, from) && !(r->wide && has_narrower(b));
@@ -205,7 +206,7 @@ static operand load(builder *b, int number)
                       .y = r->slot,
                       .a = from,
                       .box = add_box(b, r->wide, r->stride)};
-    return (operand){r->slot, false, false};
+    return (operand){r->slot, false, false, false};
 }
 
 /* A row value as an operand of full ones. */
@@ -214,13 +215,13 @@ static operand spread(builder *b, int at)
     held *h = &b->held[at];
     const tp_tensor *t = tpi_tile_value(b, at)->node;
     if (b->n->chunk * b->n->per_chunk == 1)
-        return (operand){h->slot, b->n->per_full != 1, false};
+        return (operand){h->slot, b->n->per_full != 1, false, true};
     if (!h->spread) {
         h->spread = take_scratch(b, false, true, size_of(t));
         *add_op(b, TPI_TILE_PART) = (tpi_tile_op){
             .kind = TPI_TILE_SPREAD, .size = (uint8_t)size_of(t), .y = h->spread, .a = h->slot};
     }
-    return (operand){h->spread, false, false};
+    return (operand){h->spread, false, false, true};
 }
 
 /* `number`: of the operand among all of the nest. */
@@ -231,18 +232,18 @@ static operand take_operand(builder *b, const tpi_value *v, int o, int number)
     if (inner >= 0)
         return wide && tpi_tile_value(b, inner)->row
                    ? spread(b, inner)
-                   : (operand){b->held[inner].slot, false, false};
+                   : (operand){b->held[inner].slot, false, false, true};
     if (b->reads[number].root)
         return load(b, number);
-    return (operand){literal_slot(b, tpi_tile_memory(b, v, o)), true, false};
+    return (operand){literal_slot(b, tpi_tile_memory(b, v, o)), true, false, false};
 }
 
 /* The one number as an array of the tile's shape. */
 static operand filled(builder *b, operand x, bool wide, size_t size)
 {
     const bool fixed =
-        b->n->slots[x.slot].buffer != TPI_TILE_SCRATCH && stands_still(b, x.slot);
-    const operand y = {take_scratch(b, fixed, wide, size), false, !fixed};
+        !x.made && b->n->slots[x.slot].buffer != TPI_TILE_SCRATCH && stands_still(b, x.slot);
+    const operand y = {take_scratch(b, fixed, wide, size), false, !fixed, true};
     *add_op(b, fixed ? TPI_TILE_ONCE : phase_of(b, wide)) = (tpi_tile_op){
         .kind = TPI_TILE_FILL, .wide = wide, .size = (uint8_t)size, .y = y.slot, .a = x.slot};
     return y;
@@ -276,37 +277,37 @@ static void release_operands(builder *b, const tpi_value *v)
         held *h = &b->held[at];
         const tpi_value *x = tpi_tile_value(b, at);
         const size_t size = size_of(x->node);
-        if (--h->uses == 0)
+        if (--h->uses == 0 && !tpi_tile_kept(b, at))
             free_scratch(b, h->slot, !x->row, size);
         if (wide && x->row && --h->wide_uses == 0 && h->spread)
             free_scratch(b, h->spread, true, size);
     }
 }
 
-/* Where the value of a node goes; *late: to be moved to the result's memory afterwards. */
-static int result_slot(builder *b, int i, bool *late)
+/* Where the value of a node goes. */
+static int result_slot(builder *b, int i)
 {
     const tpi_value *v = tpi_tile_value(b, i);
-    bool flat, same;
-    *late = false;
-    if (b->k->nodes[i] != b->k->root)
-        return take_scratch(b, false, !v->row, size_of(v->node));
-    look_at_box(b, !v->row, b->out_stride, &flat, &same);
-    *late = !flat || b->aliased;
-    return *late ? take_scratch(b, false, !v->row, size_of(v->node))
-                 : memory_slot(b, v, 0, b->out_stride);
+    bool flat = false, same;
+    if (tpi_tile_kept(b, i) && !b->aliased)
+        look_at_box(b, !v->row, b->out_stride[i], &flat, &same);
+    b->held[i].in_memory = flat;
+    return flat ? memory_slot(b, v, 0, b->out_stride[i])
+                : take_scratch(b, false, !v->row, size_of(v->node));
 }
 
-static void store_late(builder *b, int i, int from)
+/* At the end, when nothing reads any more what may lie there. */
+static void store_late(builder *b, int i)
 {
     const tpi_value *v = tpi_tile_value(b, i);
-    const int to = memory_slot(b, v, 0, b->out_stride);
-    *add_op(b, phase_of(b, !v->row)) = (tpi_tile_op){.kind = TPI_TILE_SCATTER,
-                                                     .wide = !v->row,
-                                                     .size = (uint8_t)size_of(v->node),
-                                                     .y = to,
-                                                     .a = from,
-                                                     .box = add_box(b, !v->row, b->out_stride)};
+    const int to = memory_slot(b, v, 0, b->out_stride[i]);
+    *add_op(b, phase_of(b, !v->row)) =
+        (tpi_tile_op){.kind = TPI_TILE_SCATTER,
+                      .wide = !v->row,
+                      .size = (uint8_t)size_of(v->node),
+                      .y = to,
+                      .a = b->held[i].slot,
+                      .box = add_box(b, !v->row, b->out_stride[i])};
 }
 
 /* A row kernel takes one number at most, and only as its first or second operand. */
@@ -326,7 +327,6 @@ static void put_element(builder *b, int i, int first)
     const tp_tensor *t = v->node;
     const tpi_element f = tpi_element_of(b->p->ctx, t);
     operand x[3] = {{0}};
-    bool late;
     int keep;
     for (int o = 0; o < t->n_in; o++)
         x[o] = take_operand(b, v, o, first + o);
@@ -343,13 +343,11 @@ static void put_element(builder *b, int i, int first)
             op.pitch[1 + o] = (uint8_t)(x[o].scalar ? 0 : size_of(t->in[o]));
     }
     op.a = x[0].slot, op.b = x[1].slot, op.c = x[2].slot;
-    op.y = b->held[i].slot = result_slot(b, i, &late);
+    op.y = b->held[i].slot = result_slot(b, i);
     *add_op(b, phase_of(b, op.wide)) = op;
     for (int o = 0; o < t->n_in; o++)
         if (x[o].owned)
             free_scratch(b, x[o].slot, op.wide, size_of(t->in[o]));
-    if (late)
-        store_late(b, i, op.y);
 }
 
 /* May the kernel read the operand where it lies? Then it is not gathered. */
@@ -457,10 +455,9 @@ static void put_reduction(builder *b, int i, int first)
     const tpi_value *v = tpi_tile_value(b, i);
     const tp_dtype type = (tp_dtype)v->node->dtype;
     const bool mean = v->node->op == &tpi_op_mean;
-    bool late = b->k->nodes[i] == b->k->root;
     int y = -1;
     if (mean || b->n->n_part == b->n->part) /* else it adds up in scratch memory */
-        y = result_slot(b, i, &late);
+        y = result_slot(b, i);
     const int sum = put_plain(b, i, first, mean ? -1 : y);
     if (mean) {
         const tpi_row *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
@@ -474,8 +471,6 @@ static void put_reduction(builder *b, int i, int first)
         y = sum;
     }
     b->held[i].slot = y;
-    if (late)
-        store_late(b, i, y);
 }
 
 static void put_nodes(builder *b)
@@ -494,6 +489,9 @@ static void put_nodes(builder *b)
         release_operands(b, v);
         first += v->node->n_in;
     }
+    for (int i = 0; i < b->k->n_nodes; i++)
+        if (tpi_tile_kept(b, i) && !b->held[i].in_memory)
+            store_late(b, i);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------- */
@@ -509,7 +507,7 @@ static tpi_nest *nest_alloc(tpi_mem *m, const tpi_kernel *k)
     const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
     const size_t slots = slots_of(k),
                  ops = 2 + 3 * nodes + 2 * operands + 5 * (size_t)k->n_reductions,
-                 boxes = 1 + operands, numbers = nodes + operands;
+                 boxes = nodes + operands, numbers = nodes + operands;
     const size_t bytes = sizeof(tpi_nest) + slots * (sizeof(tpi_tile_slot) + sizeof(int)) +
                          ops * sizeof(tpi_tile_op) + boxes * sizeof(int64_t[TP_MAX_RANK]) +
                          numbers * sizeof(int64_t);
@@ -537,12 +535,13 @@ tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kern
     tpi_mem *m = &p->ctx->mem;
     const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
     const size_t slots = slots_of(k);
-    const size_t bytes = operands * sizeof(reading) + nodes * sizeof(held) +
-                         slots * (sizeof(size_t) + sizeof(int));
+    const size_t bytes = operands * sizeof(reading) + nodes * sizeof(int64_t[TP_MAX_RANK]) +
+                         nodes * sizeof(held) + slots * (sizeof(size_t) + sizeof(int));
     builder b = {.p = p, .plan = plan, .k = k, .n = nest_alloc(m, k)};
     b.reads = tpi_take(m, bytes);
     if (b.n && b.reads) {
-        b.held = (held *)(b.reads + operands);
+        b.out_stride = (int64_t(*)[TP_MAX_RANK])(b.reads + operands);
+        b.held = (held *)(b.out_stride + nodes);
         b.free_bytes = (size_t *)(b.held + nodes);
         b.free = (int *)(b.free_bytes + slots);
         memset(b.held, 0, nodes * sizeof *b.held);

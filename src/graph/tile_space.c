@@ -72,20 +72,24 @@ static void read_operand(builder *b, const tpi_value *v, int o)
 static void find_space(builder *b)
 {
     const tpi_kernel *k = b->k;
-    const tpi_value *root = &b->plan->values[k->root];
-    int64_t out[TP_MAX_RANK];
-    tpi_domain_strides(k, root, root->layout.stride, out);
     for (int pass = 0; pass < 2; pass++)
         for (int a = 0; a < k->rank; a++)
             if ((int)((k->reduced >> a) & 1) == pass) {
                 b->kept += !pass;
                 b->size[b->rank] = tpi_program_size(b->p, k->shape[a]);
-                b->out_stride[b->rank] = stride_now(b, out[a]);
                 b->order[b->rank++] = a;
             }
-    for (int i = 0; i < k->n_nodes; i++)
-        for (int o = 0; o < tpi_tile_value(b, i)->node->n_in; o++)
-            read_operand(b, tpi_tile_value(b, i), o);
+    for (int i = 0; i < k->n_nodes; i++) {
+        const tpi_value *v = tpi_tile_value(b, i);
+        int64_t out[TP_MAX_RANK];
+        for (int o = 0; o < v->node->n_in; o++)
+            read_operand(b, v, o);
+        if (!tpi_tile_kept(b, i))
+            continue;
+        tpi_domain_strides(k, v, v->layout.stride, out);
+        for (int a = 0; a < b->rank; a++)
+            b->out_stride[i][a] = stride_now(b, out[b->order[a]]);
+    }
 }
 
 static void drop_axis(builder *b, int a)
@@ -94,7 +98,8 @@ static void drop_axis(builder *b, int a)
     b->kept -= a < b->kept;
     for (int i = a; i < b->rank; i++) {
         b->size[i] = b->size[i + 1];
-        b->out_stride[i] = b->out_stride[i + 1];
+        for (int k = 0; k < b->k->n_nodes; k++)
+            b->out_stride[k][i] = b->out_stride[k][i + 1];
         for (int k = 0; k < b->n_reads; k++)
             b->reads[k].stride[i] = b->reads[k].stride[i + 1];
     }
@@ -112,7 +117,9 @@ static void join_axes(builder *b)
         if (b->size[a] == 1)
             drop_axis(b, a);
     for (int a = b->rank - 2; a >= 0; a--) {
-        bool joins = a + 1 != b->kept && runs_on(b, a, b->out_stride);
+        bool joins = a + 1 != b->kept;
+        for (int i = 0; i < b->k->n_nodes && joins; i++)
+            joins = !tpi_tile_kept(b, i) || runs_on(b, a, b->out_stride[i]);
         for (int i = 0; i < b->n_reads && joins; i++)
             joins = !b->reads[i].root || runs_on(b, a, b->reads[i].stride);
         if (!joins)

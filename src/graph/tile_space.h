@@ -20,10 +20,11 @@ typedef struct tpi_tile_builder {
     const tpi_kernel *k;
     tpi_nest *n;
     int rank, kept; /* axes; the first of them are kept */
-    int64_t size[TP_MAX_RANK], out_stride[TP_MAX_RANK];
+    int64_t size[TP_MAX_RANK];
+    int64_t (*out_stride)[TP_MAX_RANK]; /* by node: of what has memory */
     int order[TP_MAX_RANK];
     int chunk_axis;          /* -1: none */
-    bool aliased;            /* the result is written over an operand */
+    bool aliased;            /* a result is written over an operand */
     tpi_tile_reading *reads; /* by operand, in the order of the nodes */
     int n_reads;
     struct held *held; /* by node; this and the rest are of tile_nest.c */
@@ -36,6 +37,12 @@ typedef struct tpi_tile_builder {
 static inline const tpi_value *tpi_tile_value(const tpi_tile_builder *b, int i)
 {
     return &b->plan->values[b->k->nodes[i]];
+}
+
+/* Has it memory? Others than the nest read it. */
+static inline bool tpi_tile_kept(const tpi_tile_builder *b, int i)
+{
+    return tpi_tile_value(b, i)->place != TPI_AT_INNER;
 }
 
 /* The value in whose memory operand o of v lies. */

@@ -39,6 +39,13 @@ typedef uint8_t tpk_bool; /* 0 or 1 */
 
 #define TPK_INLINE static inline __attribute__((unused))
 
+/* Before a loop whose turns do not depend on each other, whatever the pointers in it may be. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TPK_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TPK_INDEPENDENT
+#endif
+
 #define TPK_INF_F32 __builtin_inff()
 #define TPK_INF_F64 __builtin_inf()
 #define TPK_NAN_F32 __builtin_nanf("")
