@@ -73,7 +73,7 @@ static bool waits_alloc(tp_program *p, waits *x)
         x->n_operands += plan->values[i].kernel >= 0 ? plan->values[i].node->n_in : 0;
     const size_t steps = (size_t)plan->n_steps + 1, buffers = (size_t)plan->n_buffers,
                  operands = (size_t)x->n_operands,
-                 list = 2 * operands + (size_t)plan->n_kernels;
+                 list = 2 * operands + (size_t)plan->n_buffers;
     x->bytes = (steps + list + 2 * buffers) * sizeof(int) + operands * sizeof(use);
     x->start = tpi_take(&p->ctx->mem, x->bytes);
     if (!x->start)
@@ -93,11 +93,22 @@ static void wait_for(waits *x, int step, int before)
         x->list[x->n++] = before;
 }
 
+static void note_result(waits *x, int step, int to)
+{
+    if (to < 0)
+        return;
+    wait_for(x, step, x->writer[to]);
+    for (int u = x->reader[to]; u >= 0; u = x->uses[u].next)
+        wait_for(x, step, x->uses[u].step);
+    x->reader[to] = -1;
+    x->writer[to] = step;
+}
+
 static void note_kernel(waits *x, const tpi_plan *plan, int step, int kernel)
 {
     const tpi_kernel *k = &plan->kernels[kernel];
-    const int *nodes = k->n_nodes ? k->nodes : &k->root;
-    for (int i = 0; i < (k->n_nodes ? k->n_nodes : 1); i++) {
+    const int *nodes = k->n_nodes ? k->nodes : &k->root, n = k->n_nodes ? k->n_nodes : 1;
+    for (int i = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
         for (int o = 0; o < t->n_in; o++) {
             const int from = plan->values[plan->values[t->in[o]->index].layout.root].buffer;
@@ -108,14 +119,8 @@ static void note_kernel(waits *x, const tpi_plan *plan, int step, int kernel)
             x->reader[from] = x->n_uses++;
         }
     }
-    const int to = plan->values[plan->values[k->root].layout.root].buffer;
-    if (to < 0)
-        return;
-    wait_for(x, step, x->writer[to]);
-    for (int u = x->reader[to]; u >= 0; u = x->uses[u].next)
-        wait_for(x, step, x->uses[u].step);
-    x->reader[to] = -1;
-    x->writer[to] = step;
+    for (int i = 0; i < n; i++)
+        note_result(x, step, plan->values[nodes[i]].buffer);
 }
 
 static void find_waits(const tp_program *p, const cost *costs, waits *x)
