@@ -26,8 +26,8 @@ typedef struct validation {
 
 /* ---- runs ------------------------------------------------------------------------------------- */
 
-/* Symbols that passes have added are of turns, which the run tells. */
-static bool begin_trial(tp_program *p, const tpi_sample *s)
+/* Symbols that passes have added are of turns, which the run tells. `name`: of every feed. */
+static bool begin_trial(tp_program *p, const tpi_sample *s, char *name)
 {
     tpi_mem *m = &p->ctx->mem;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
@@ -35,7 +35,6 @@ static bool begin_trial(tp_program *p, const tpi_sample *s)
     p->feed_names = tpi_take(m, (size_t)p->n_feeds * sizeof *p->feed_names);
     if (!p->symbols || !p->feed_names)
         return false;
-    static char name[] = "";
     for (int i = 0; i < p->n_feeds; i++)
         p->feed_names[i] = name;
     p->capacity = p->symbols + p->n_symbols;
@@ -71,7 +70,8 @@ bool tpi_try(const tpi_trial *t, const tpi_sample *s, tp_tensor **values)
     const uint64_t random_at = ctx->random_at;
     const bool trap = ctx->trap_nan;
     ctx->trap_nan = false;
-    const bool ok = begin_trial(&p, s) &&
+    char nameless[] = "";
+    const bool ok = begin_trial(&p, s, nameless) &&
                     tpi_program_step(&p, TPI_AT(NULL, 0), p.symbols, s->feeds, NULL, values);
     end_trial(&p);
     ctx->trap_nan = trap;
