@@ -32,7 +32,9 @@ static cost cost_of(const tp_program *p, const tpi_plan_step *s)
     cost c = {0, 0, false};
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
         const tpi_kernel *k = &p->plan->kernels[i];
-        c.apart = k->kind == TPI_KERNEL_BLOCK;
+        /* random numbers are drawn in program order */
+        c.apart = k->kind == TPI_KERNEL_BLOCK ||
+                  p->plan->graph->nodes[k->root]->op == &tpi_op_random;
         if (c.apart)
             break;
         const tpi_work w = tpi_kernel_work(p, p->plan, i);
