@@ -40,7 +40,6 @@ enum {
     RUNNING,
     TRANSPOSE,
     SLICE,
-    CONTIGUOUS,
     FLIP,
     FLATTEN,
     NEW_AXIS,
@@ -186,8 +185,6 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
             return NULL;
         return back ? tp_slice(a, axis, odd, TP_END, 1 + (s->j >> 2) % 3)
                     : tp_slice(a, axis, 0, -1, 1);
-    case CONTIGUOUS:
-        return tp_contiguous(rank > 1 ? tp_swap(a, 0, axis) : a);
     case FLIP:
         list[0] = axis;
         return rank ? tp_flip(a, 1, list) : NULL;
