@@ -34,7 +34,7 @@ typedef struct tpi_waves {
 } tpi_waves;
 
 /* What handing out a wave costs: less is not worth it. */
-#define TPI_WAVE_NS 5000.0
+#define TPI_WAVE_NS 2000.0
 
 /* Finds the waves of p->plan for the sizes and the threads of this run; where there are none p->waves is
  * NULL. False: no memory. */
