@@ -53,7 +53,8 @@ TP_FN(tp_tensor *, tp_group, int n, tp_tensor *const *xs);
 /* The node of that name; a failed tensor (TP_E_NAME) when there is none. */
 TP_FN(tp_tensor *, tp_graph_find, tp_graph *g, const char *name);
 #define tp_graph_find(...) tp_graph_find_at(TP_PLACE, __VA_ARGS__)
-/* The variable of that name that the graph reads, concrete. */
+/* The variable of that name that the graph reads, concrete; a failed tensor (TP_E_NAME) when there is
+ * none, or more than one. */
 TP_FN(tp_tensor *, tp_graph_variable, tp_graph *g, const char *name);
 #define tp_graph_variable(...) tp_graph_variable_at(TP_PLACE, __VA_ARGS__)
 /* The variables that the graph reads, concrete, in the order it met them; tp_requires_grad tells

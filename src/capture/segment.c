@@ -385,8 +385,11 @@ bool tpi_shared_ready(tp_function *f, tpi_shared *p)
         return p->ready;
     if (p->waits && may_compile(f))
         start(f, p);
-    if (p->waits || p->failed)
+    if (p->failed)
         return false;
+    const bool tiles = f->options.engine == TP_ENGINE_AUTO && p->program->tiles;
+    if (p->waits)
+        return tiles;
     if (!tpi_has_compiler(f)) {
         p->ready = true;
     } else if (tpi_program_has_c(p->program, f->options.engine == TP_ENGINE_C ? -1 : 0)) {
@@ -399,7 +402,7 @@ bool tpi_shared_ready(tp_function *f, tpi_shared *p)
         p->failed = true;
         tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
     }
-    return p->ready;
+    return p->ready || (tiles && !p->failed);
 }
 
 static bool take_result(tp_tensor *y, const tp_tensor *v)

@@ -295,14 +295,22 @@ tp_tensor *tp_graph_variable_at(const char *file, int line, tp_graph *g, const c
 {
     if (!g)
         return (tp_tensor *)&tpi_nil;
+    tp_tensor *found = NULL;
     for (int i = 0; i < g->n_nodes; i++) {
         tp_tensor *t = g->nodes[i];
-        if (t->op == &tpi_op_variable && t->in[0]->name && name &&
-            strcmp(t->in[0]->name, name) == 0)
-            return t->in[0];
+        if (t->op != &tpi_op_variable || !t->in[0]->name || !name ||
+            strcmp(t->in[0]->name, name) != 0 || t->in[0] == found)
+            continue;
+        if (found)
+            return tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
+                            "the graph reads two variables \"%s\", of lines %d and %d: "
+                            "tp_graph_nth_variable tells them apart",
+                            name, found->line, t->in[0]->line);
+        found = t->in[0];
     }
-    return tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
-                    "the graph reads no variable \"%s\"", name ? name : "(null)");
+    return found ? found
+                 : tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
+                            "the graph reads no variable \"%s\"", name ? name : "(null)");
 }
 
 TPI_BARE(tp_tensor *, tp_graph_variable, (tp_graph * g, const char *name), g, name)

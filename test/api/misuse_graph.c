@@ -106,6 +106,12 @@ MISUSE(tp_graph_variable)
     assert_true(tp_failed(tp_graph_variable(NULL, "x")));
     BAD(b, TP_E_NAME, tp_graph_variable(b->g, NULL));
     BAD(b, TP_E_NAME, tp_graph_variable(b->g, "x"));
+    tp_tensor *one = tp_variable(b->f, "twice"), *two = tp_variable(b->f, "twice");
+    tp_graph_read(b->g, one);
+    tp_graph_read(b->g, one);
+    assert_ptr_equal(tp_graph_variable(b->g, "twice"), one);
+    tp_graph_read(b->g, two);
+    BAD(b, TP_E_NAME, tp_graph_variable(b->g, "twice"));
 }
 
 MISUSE(tp_graph_n_variables)
