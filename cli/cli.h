@@ -113,6 +113,14 @@ enum { CLI_MOST_THREADS = 256 };
 /* How many compute from now on: n, if that is not 0; or 1, and a message says so. */
 int cli_threads(tp_ctx *tp, int64_t n);
 
+/* --input and --dim of commands that measure: settings.inputs and settings.dims. */
+#define CLI_INPUTS                                                                             \
+    CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",                                     \
+               "the value of an input, .npy or .pb; others are made:\n"                        \
+               "random numbers from -1 to 1, and 0 for integers"),                             \
+        CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",                                        \
+                   "the size of a free dimension; an error says which ones\nthe model has")
+
 /* ---- models and tensors ---------------------------------------------------------------------- */
 
 /* --dim NAME=N */
@@ -201,6 +209,8 @@ void model_drop_unneeded(model *m);
 bool model_make_inputs(model *m, const fixed_dims *d);
 /* A program of all inputs and outputs; NULL: refused. */
 tp_program *model_compile(model *m, const tp_compile_options *opt);
+/* Runs it once, for so long; out[n_out] are gone when it returns. An exit status. */
+int model_run(model *m, tp_program *p, tp_tensor **out, double *ms);
 /* Waits for the C program. Without a compiler a message says so, and it goes on without. */
 void model_wait(model *m, tp_program *p);
 

@@ -16,11 +16,7 @@ enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3 };
 static const double steady_ms = 2000; /* of measuring, when --runs does not say */
 
 static const option options[] = {
-    CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
-               "the value of an input, .npy or .pb; others are made:\n"
-               "random numbers from -1 to 1, and 0 for integers"),
-    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
-               "the size of a free dimension; an error says which ones\nthe model has"),
+    CLI_INPUTS,
     CLI_COUNT(runs, "runs", "N", 1, MOST_RUNS,
               "runs that are measured (as many as take 2 seconds)"),
     CLI_THREADS("; the key threads says how many did"),
@@ -38,17 +34,6 @@ typedef struct figures {
 } figures;
 
 /* ---- measuring ------------------------------------------------------------------------------------ */
-
-static int run_once(model *m, tp_program *p, tp_tensor **out, double *ms)
-{
-    if (tp_scope_begin(m->tp) != TP_OK)
-        return cli_no_memory();
-    const double start = cli_now_ms();
-    const bool ok = tp_program_run(p, m->feeds, out) == TP_OK;
-    *ms = cli_now_ms() - start;
-    tp_scope_end(m->tp);
-    return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -72,12 +57,12 @@ static int measure_steady(model *m, const settings *s, tp_program *p, tp_tensor 
     int status = CLI_GOOD;
     double spent = 0;
     for (int i = 0; i < WARM_UP_RUNS && status == CLI_GOOD && spent < steady_ms; i++) {
-        status = run_once(m, p, out, ms);
+        status = model_run(m, p, out, ms);
         spent += *ms;
     }
     spent = 0;
     while (f->runs < most && status == CLI_GOOD) {
-        status = run_once(m, p, out, &ms[f->runs]);
+        status = model_run(m, p, out, &ms[f->runs]);
         spent += ms[f->runs++];
         if (!s->runs && spent > steady_ms && f->runs >= LEAST_RUNS)
             break;
@@ -102,7 +87,7 @@ static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine e
     double first;
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
     if (status == CLI_GOOD)
-        status = p ? run_once(m, p, out, &first) : CLI_BAD;
+        status = p ? model_run(m, p, out, &first) : CLI_BAD;
     f->first_ms = cli_now_ms() - start;
     if (status == CLI_GOOD && engine == TP_ENGINE_AUTO)
         model_wait(m, p);

@@ -16,11 +16,7 @@ enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3, ENGINE_AUTO = 0 };
 static const double enough_ms = 1000; /* of measuring, when --runs does not say */
 
 static const option options[] = {
-    CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
-               "the value of an input, .npy or .pb; others are made:\n"
-               "random numbers from -1 to 1, and 0 for integers"),
-    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
-               "the size of a free dimension; an error says which ones\nthe model has"),
+    CLI_INPUTS,
     CLI_COUNT(runs, "runs", "N", 1, MOST_RUNS,
               "runs that are measured (as many as take a second)"),
     CLI_THREADS(""),
@@ -36,17 +32,6 @@ static const option options[] = {
 
 /* ---- measuring ------------------------------------------------------------------------------------ */
 
-static int run_once(model *m, tp_program *p, tp_tensor **out, double *ms)
-{
-    if (tp_scope_begin(m->tp) != TP_OK)
-        return cli_no_memory();
-    const double start = cli_now_ms();
-    const bool ok = tp_program_run(p, m->feeds, out) == TP_OK;
-    *ms = cli_now_ms() - start;
-    tp_scope_end(m->tp);
-    return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
-}
-
 /* Runs until `runs` are done, or enough when it is 0. */
 static int run_often(model *m, tp_program *p, tp_tensor **out, int64_t runs)
 {
@@ -55,7 +40,7 @@ static int run_often(model *m, tp_program *p, tp_tensor **out, int64_t runs)
     for (int64_t i = 0; status == CLI_GOOD && i < (runs ? runs : MOST_RUNS); i++) {
         if (!runs && spent > enough_ms && i >= LEAST_RUNS)
             break;
-        status = run_once(m, p, out, &ms);
+        status = model_run(m, p, out, &ms);
         spent += ms;
     }
     return status;

@@ -374,6 +374,17 @@ tp_program *model_compile(model *m, const tp_compile_options *opt)
     return p;
 }
 
+int model_run(model *m, tp_program *p, tp_tensor **out, double *ms)
+{
+    if (tp_scope_begin(m->tp) != TP_OK)
+        return cli_no_memory();
+    const double start = cli_now_ms();
+    const bool ok = tp_program_run(p, m->feeds, out) == TP_OK;
+    *ms = cli_now_ms() - start;
+    tp_scope_end(m->tp);
+    return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
+}
+
 void model_wait(model *m, tp_program *p)
 {
     if (tp_program_wait(p) == TP_OK)

@@ -71,7 +71,7 @@ static void put_functions(const tpi_alone *a, tpi_str *out)
     tpi_str_put(out, "/* Bytes of memory that a run needs, at any address");
     tpi_str_put(out, a->sized ? "; -1: an op does not take these sizes.\n" : ".\n");
     if (a->arena >= 0)
-        tpi_str_printf(out, " * %lld of them are what ops hand on; ", (long long)a->arena);
+        tpi_str_printf(out, " * %s_ARENA_BYTES of them are what ops hand on; ", a->prefix);
     else
         tpi_str_put(out, " * What ops hand on is the formula of `place` in the source; ");
     tpi_str_put(out, "the rest is where\n * contractions pack, and a table of pointers. */\n");
@@ -226,6 +226,11 @@ void tpi_alone_header(const tpi_alone *a, tpi_str *out)
             a->prefix,
             (long long)(a->weights[a->n_weights - 1].offset +
                         (int64_t)tpi_bytes(a->weights[a->n_weights - 1].t)));
+    if (a->arena >= 0)
+        tpi_str_printf(out,
+                       "/* Of the memory of a run, bytes that ops hand on. */\n"
+                       "#define %s_ARENA_BYTES %lld\n\n",
+                       a->prefix, (long long)a->arena);
     put_functions(a, out);
     tpi_str_put(out, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }

@@ -352,16 +352,23 @@ static void put_table(tpi_str *s, const tp_program *p, const limits *l)
     tpi_str_put(s, " beyond\n");
 }
 
+/* Is there something to tell? Then the machine's limits; false: the error tells. */
+static bool can_tell(tp_program *p, const char *what, limits *l)
+{
+    if (!has_runs(p, what))
+        return false;
+    const bool ok = measure(p->ctx, l);
+    if (!ok)
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), what);
+    return ok;
+}
+
 char *tp_program_profile_text(tp_program *p)
 {
     static const char what[] = "tp_program_profile_text";
     limits l;
-    if (!has_runs(p, what))
+    if (!can_tell(p, what, &l))
         return NULL;
-    if (!measure(p->ctx, &l)) {
-        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), what);
-        return NULL;
-    }
     tpi_str s = TPI_STR(&p->ctx->mem);
     put_table(&s, p, &l);
     return tpi_str_hand_over(p->ctx, &s, what);
@@ -428,12 +435,8 @@ char *tp_program_profile_trace(tp_program *p)
 {
     static const char what[] = "tp_program_profile_trace";
     limits l;
-    if (!has_runs(p, what))
+    if (!can_tell(p, what, &l))
         return NULL;
-    if (!measure(p->ctx, &l)) {
-        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), what);
-        return NULL;
-    }
     tpi_str s = TPI_STR(&p->ctx->mem);
     tpi_str_put(&s, "{\"traceEvents\": [");
     for (int i = 0; i < p->profile->n; i++)
