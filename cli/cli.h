@@ -104,6 +104,13 @@ typedef enum cli_engine { CLI_AUTO, CLI_REFERENCE, CLI_TILES, CLI_C } cli_engine
 #define CLI_ENGINES "auto,reference,tiles,c"
 tp_engine cli_engine_of(int choice);
 
+/* --fast: settings.fast. */
+#define CLI_FAST                                                                               \
+    CLI_SWITCH(fast, "fast",                                                                   \
+               "sums in other orders where that is faster: other bits, within\n"               \
+               "the bounds of docs/numerics.md")
+tp_numerics cli_numerics(bool fast);
+
 /* --threads: settings.threads, 0 when it is not given. */
 enum { CLI_MOST_THREADS = 256 };
 #define CLI_THREADS(more)                                                                      \

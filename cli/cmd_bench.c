@@ -9,7 +9,7 @@ typedef struct settings {
     texts inputs, dims;
     int64_t threads, runs;
     int engine;
-    bool json;
+    bool fast, json;
 } settings;
 
 enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3 };
@@ -22,6 +22,7 @@ static const option options[] = {
     CLI_THREADS("; the key threads says how many did"),
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "auto: what there is when compiling has ended (auto)"),
+    CLI_FAST,
     CLI_SWITCH(json, "json", "one line of JSON"),
     CLI_OPTIONS_END,
 };
@@ -82,7 +83,8 @@ static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine e
     int status = out && ms ? CLI_GOOD : cli_no_memory();
     if (status == CLI_GOOD && !model_make_inputs(m, d))
         status = CLI_BAD;
-    const tp_compile_options opt = {.engine = engine, .freeze = true};
+    const tp_compile_options opt = {
+        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
     const double start = cli_now_ms();
     double first;
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;

@@ -7,7 +7,7 @@ typedef struct settings {
     texts dims, inputs;
     const char *output, *name;
     int weights;
-    bool state;
+    bool state, fast;
 } settings;
 
 enum { INSIDE, BESIDE };
@@ -27,13 +27,16 @@ static const option options[] = {
     CLI_OPTION(OPTION_TEXT, name, "name", "NAME",
                "what all names begin with (as FILE is called)"),
     CLI_SWITCH(state, "state", "weights can be changed by the program's caller"),
+    CLI_FAST,
     CLI_OPTIONS_END,
 };
 
 static int compile_model(const settings *s, model *m)
 {
-    const tp_c_options opt = {
-        .name = s->name, .beside = s->weights == BESIDE, .state = s->state};
+    const tp_c_options opt = {.name = s->name,
+                              .beside = s->weights == BESIDE,
+                              .state = s->state,
+                              .numerics = cli_numerics(s->fast)};
     model_drop_unneeded(m);
     if (tp_graph_save_c(m->graph, s->output, m->n_in, m->in, m->n_out, m->out, &opt) == TP_OK)
         return CLI_GOOD;

@@ -9,7 +9,7 @@ typedef struct settings {
     const char *trace;
     int64_t threads, runs;
     int engine;
-    bool json, sort;
+    bool fast, json, sort;
 } settings;
 
 enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3, ENGINE_AUTO = 0 };
@@ -22,6 +22,7 @@ static const option options[] = {
     CLI_THREADS(""),
     CLI_CHOICE(engine, "engine", "auto|tiles|c", "auto,tiles,c",
                "what computes; auto: C if it can be had, or tiles (auto)"),
+    CLI_FAST,
     CLI_OPTION(OPTION_TEXT, trace, "trace", "FILE",
                "also write the last run there, for chrome://tracing\n"
                "and other readers of its JSON"),
@@ -127,7 +128,8 @@ static int profile(const settings *s, const char *path, const fixed_dims *d, tp_
         cli_threads(m.tp, s->threads);
         status = model_make_inputs(&m, d) ? CLI_GOOD : CLI_BAD;
     }
-    const tp_compile_options opt = {.engine = engine, .freeze = true};
+    const tp_compile_options opt = {
+        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
     tp_program *p = status == CLI_GOOD ? model_compile(&m, &opt) : NULL;
     if (status == CLI_GOOD)
         status = p ? measure(s, &m, p) : CLI_BAD;

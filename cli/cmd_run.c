@@ -11,6 +11,7 @@ typedef struct settings {
     const char *output;
     int64_t threads;
     int format, engine;
+    bool fast;
 } settings;
 
 enum { AS_NPY, AS_PB };
@@ -29,6 +30,7 @@ static const option options[] = {
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "what computes: the model compiled to C; plain loops; vector\n"
                "code without a compiler; auto: C if it can be had, or tiles (auto)"),
+    CLI_FAST,
     CLI_THREADS("; the bits are the same"),
     CLI_OPTIONS_END,
 };
@@ -318,7 +320,8 @@ static int run_model(const settings *s, model *m, tp_engine engine)
         if (!m->feeds[i])
             return say_needs(m);
     cli_threads(m->tp, s->threads);
-    const tp_compile_options opt = {.engine = engine, .freeze = true};
+    const tp_compile_options opt = {
+        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
     tp_program *p = model_compile(m, &opt);
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
     port *all = calloc((size_t)m->n_out + (size_t)m->about.n_out + 1, sizeof *all);

@@ -7,7 +7,7 @@
 typedef struct settings {
     texts inputs, dims;
     int format, after;
-    bool kernels, memory, source;
+    bool kernels, memory, source, fast;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -57,6 +57,7 @@ static const option options[] = {
                "the value of an input, for models that cannot be read\n"
                "without it: as tapir run takes it"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
+    CLI_FAST,
     CLI_OPTIONS_END,
 };
 
@@ -492,6 +493,7 @@ static int show_model(const settings *s, model *m)
         const tp_compile_options opt = {
             .engine = s->source ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE,
             .freeze = true,
+            .numerics = cli_numerics(s->fast),
             .stop_after = is_last(s->after) ? NULL : stage_name(s->after, name)};
         w.program = model_compile(m, &opt);
         w.graph = tp_program_graph(w.program);

@@ -113,6 +113,13 @@ typedef enum tp_engine {
     TP_ENGINE_TILES      /* fused kernels by the library's own vector code: no compiler */
 } tp_engine;
 
+typedef enum tp_numerics {
+    TP_STRICT, /* the bits of docs/numerics.md: those of the eager ops */
+    TP_FAST /* sums may be taken otherwise where that is faster, within the bounds that the same page
+                  states: float convolutions are. The bits still do not depend on threads, nor on which of
+                  tiles and C runs; the reference engine, and runs under tp_trap_nan, stay strict */
+} tp_numerics;
+
 typedef struct tp_compile_options {
     tp_engine engine;
     const char *skip_passes; /* of "restack,checkpoint,fold,algebra,cse,fuse" those to leave
@@ -120,6 +127,7 @@ typedef struct tp_compile_options {
     bool freeze; /* variables are read now, once: constants, whose contractions are packed */
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
                                its first round; "prune": none runs */
+    tp_numerics numerics;
 } tp_compile_options;
 
 /* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see
@@ -186,10 +194,12 @@ TP_API tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const 
 
 typedef struct tp_c_options {
     const char *name; /* what all its names begin with; NULL: as the file is called */
-    bool beside; /* weights go to a file of their own, whose bytes the caller hands over, and not
+    bool
+        beside; /* weights go to a file of their own, whose bytes the caller hands over, and not
                     into the source */
     bool state; /* variables that nothing assigns can be assigned by the caller; otherwise they
                    are constants, and prepared as such */
+    tp_numerics numerics;
 } tp_c_options;
 
 /* Writes what computes the named outputs from the named inputs as C that needs no library

@@ -657,6 +657,11 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
     return true;
 }
 
+bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
+{
+    return p->graph->nodes[p->values[x->index].layout.root]->op == &tpi_op_const;
+}
+
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
 {
     tpi_plan *p = tpi_plan_graph(g, roots, fuse);

@@ -123,6 +123,7 @@ struct tpi_plan {
     int all_kernels, all_steps,
         all_buffers; /* of the outermost plan: with those of all bodies */
     bool draws;      /* are there random numbers in a body? */
+    bool fast;       /* of the outermost: TP_FAST */
 };
 
 /* What the caller needs in memory of its own. */
@@ -161,6 +162,8 @@ void tpi_plan_number(tpi_plan *p);
 /* The plan whose kernel, or buffer, has this number; never NULL. */
 const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel);
 
+/* Is it the memory of a constant that it reads? */
+bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x);
 /* The layout of operand k of node t over t's own axes: broadcast axes have stride 0. */
 void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out);
 /* A value's strides over the axes of its kernel's iteration space. */

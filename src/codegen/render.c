@@ -211,6 +211,7 @@ static const text texts[] = {
     TEXT(conv_64, conv, NEEDS(stencil_64) | NEEDS(convout_64), BITS(64)),
     TEXT(convdw_32, convdw, NEEDS(conv_32), BITS(32)),
     TEXT(convdw_64, convdw, NEEDS(conv_64), BITS(64)),
+    TEXT(winograd_32, winograd, NEEDS(conv_32), BITS(32)),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 
@@ -536,7 +537,8 @@ static void put_functions(const tpi_render *r, tpi_str *out)
 static void put_program(tpi_render *r, tpi_str *out)
 {
     if (!r->alone)
-        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+        tpi_str_printf(out, "/* Made by tapir %s%s. */\n", tp_version(),
+                       r->plan->fast ? ", with fast numerics" : "");
     if (r->units > 1)
         tpi_str_put(out, "#ifndef UNIT\n#define UNIT 0\n#endif\n");
     put_texts(r, out);

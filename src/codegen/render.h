@@ -84,7 +84,8 @@ typedef enum tpi_text_id {
     TPI_TEXT_conv_32,
     TPI_TEXT_conv_64,
     TPI_TEXT_convdw_32,
-    TPI_TEXT_convdw_64
+    TPI_TEXT_convdw_64,
+    TPI_TEXT_winograd_32
 } tpi_text_id;
 
 /* The whole program, appended to `out`, as so many translation units, at most `most` and

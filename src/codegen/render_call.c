@@ -53,17 +53,11 @@ static void put_view(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "}");
 }
 
-static bool is_constant(const tpi_render *r, const tp_tensor *x)
-{
-    const int root = r->plan->values[x->index].layout.root;
-    return r->plan->graph->nodes[root]->op == &tpi_op_const;
-}
-
 /* b is the same constant for the whole batch. */
 static bool packs_b(const tpi_render *r, const tp_tensor *b)
 {
     const int64_t *stride = r->plan->values[b->index].layout.stride;
-    bool once = is_constant(r, b) && b->dtype >= TP_F32;
+    bool once = tpi_plan_is_constant(r->plan, b) && b->dtype >= TP_F32;
     for (int i = 0; i < b->rank - 2; i++)
         once &= stride[i] == 0 || b->shape[i] == 1;
     return once;
@@ -73,7 +67,7 @@ static bool packs_b(const tpi_render *r, const tp_tensor *b)
 static int packed_operand(const tpi_render *r, const tp_tensor *t)
 {
     const bool packed = (t->op == &tpi_op_matmul && packs_b(r, t->in[1])) ||
-                        (t->op == &tpi_op_conv && is_constant(r, t->in[1]));
+                        (t->op == &tpi_op_conv && tpi_plan_is_constant(r->plan, t->in[1]));
     return packed ? 1 : -1;
 }
 
@@ -409,6 +403,18 @@ static const tpi_list *list_of(const tp_tensor *t, const char *name)
     return NULL;
 }
 
+/* May winograd.h take it? */
+static bool is_fast(const tpi_render *r, const tp_tensor *t)
+{
+    return r->whole->fast && t->dtype == TP_F32 && t->op != &tpi_op_conv_dw;
+}
+
+/* Of a file that stands alone: what names the function that asks it. */
+static const char *fast_name(const tpi_render *r, const tp_tensor *t)
+{
+    return r->alone && is_fast(r, t) ? "fast_" : "";
+}
+
 static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, const tp_tensor *w,
                      const tp_tensor *y)
 {
@@ -428,14 +434,17 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     put_field(r, "xs", x->rank, values[x->index].layout.stride);
     put_field(r, "ws", x->rank, values[w->index].layout.stride);
     put_field(r, "ys", x->rank, values[y->index].layout.stride);
+    if (is_fast(r, t))
+        tpi_str_printf(&r->body, ", .fast = %d",
+                       packed_operand(r, t) == 1 ? TPK_FAST_PACKED : TPK_FAST);
     tpi_str_put(&r->body, "};\n");
 }
 
 static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
 {
     const char *type = type_of(t);
-    tpi_str_printf(&r->body, "    tpk_%s_%s%s(&c, ", t->op->name, packed ? "packed_w_" : "",
-                   type);
+    tpi_str_printf(&r->body, "    tpk_%s%s_%s%s(&c, ", fast_name(r, t), t->op->name,
+                   packed ? "packed_w_" : "", type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
     if (packed)
@@ -480,10 +489,12 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
                          : dw ? t->in[1]
                               : t;
     const char *type = type_of(t);
-    if (r->alone)
+    if (is_fast(r, t) && r->alone)
+        r->texts |= 1u << TPI_TEXT_winograd_32;
+    else if (r->alone)
         r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)
                                               : (dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64));
-    const bool packed = !dx && !dw && is_constant(r, w);
+    const bool packed = packed_operand(r, t) == 1;
     put_spec(r, t, x, w, y);
     if (r->alone)
         put_conv_call(r, t, packed);
@@ -493,8 +504,8 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
     if (r->alone)
-        tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s_ws_%s(&c);\n", t->op->name,
-                       type);
+        tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
+                       fast_name(r, t), t->op->name, type);
     else
         tpi_str_printf(
             &r->body,
@@ -511,15 +522,16 @@ static void put_conv(tpi_render *r, const tp_tensor *t)
     body = write_to(r, &r->packed);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
-    put_room(r, "conv_packed_w_size_");
-    tpi_str_printf(&r->body, "%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
+    put_room(r, fast_name(r, t));
+    tpi_str_printf(&r->body, "conv_packed_w_size_%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
     write_back(r, &r->packed, body);
     body = write_to(r, &r->pack);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, x, w, y);
     tpi_str_put(&r->body, "    ");
     tpi_render_memory(r, r->plan->values[w->index].layout.root, false);
-    tpi_str_printf(&r->body, "        %sconv_pack_w_%s(&c, ", r->called, type);
+    tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, fast_name(r, t),
+                   type);
     put_address(r, &r->plan->values[w->index].layout);
     tpi_str_printf(&r->body,
                    ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]), scratch);\n    }\n",

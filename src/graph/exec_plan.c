@@ -14,6 +14,7 @@ bool tpi_program_plan(tp_program *p, const char *skip)
     p->plan = tpi_plan_new(p->graph, &roots, !tpi_list_has(skip, "fuse"));
     if (!p->plan)
         return false;
+    p->plan->fast = p->fast;
     const size_t n = (size_t)p->plan->all_buffers;
     p->stats.kernels = p->plan->all_kernels;
     p->offsets = tpi_take(m, n * sizeof *p->offsets);

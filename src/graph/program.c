@@ -290,6 +290,11 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
         return NULL;
     }
+    if (opt && (unsigned)opt->numerics > TP_FAST) {
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d says nothing about numerics",
+                        (int)opt->numerics);
+        return NULL;
+    }
     if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g)) {
         tpi_fail_status(g->ctx, at, what, TP_E_STATE,
                         "the block of line %d is still open: compile behind it",
@@ -306,6 +311,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     p->ctx = g->ctx;
     p->what = what;
     p->all_writes = all_writes;
+    p->fast = opt && opt->numerics == TP_FAST;
     p->used = "none";
     const tpi_stepped_out around = tpi_step_out(p->ctx, at);
     const tp_status before = p->ctx->status;

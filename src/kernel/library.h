@@ -71,6 +71,8 @@ typedef struct tpk_library {
     void (*products)(const void *team, const tpk_products *p, void *ws);
     size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
     void (*convolution)(const void *team, const tpk_convolution *c, void *ws);
+    tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
+    tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
     /* Runs a kernel for parts of the places 0 to n, each but the last a multiple of `step`: as
      * many as `work` scalar operations are worth, at most `threads`. */
     void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work, int64_t n,

@@ -178,12 +178,14 @@ enum {
     LEAST_ROWS = 4 /* of the output, in a part: neighbours read some rows of the input twice */
 };
 
-/* What is cut: images and output rows of conv and conv_dx; of conv_dw output channels, or groups. */
+/* What is cut: images and output rows of conv and conv_dx, or output channels where winograd.h does them; of
+ * conv_dw output channels, or groups. */
 typedef struct conv_cut {
     const tpi_team *team;
     const tpk_convolution *c;
-    int64_t images, rows; /* parts */
-    int way;              /* of all of them, where the weights are packed; else 0 */
+    int64_t images, rows, channels; /* parts */
+    int way;                        /* of all of them, where the weights are packed; else 0 */
+    tpk_tiles tiles; /* which are not cut; none: every part is strict, as the whole is */
     size_t part_ws;
     char *ws;
 } conv_cut;
@@ -194,6 +196,24 @@ static double conv_work(const tpk_conv *s)
     for (int i = 0; i < s->nd; i++)
         work *= (double)s->out[i] * (double)s->ker[i];
     return work;
+}
+
+/* Makes c the convolution of these output channels, whole blocks of the packed weights. */
+static void sub_channels(tpk_convolution *c, const conv_cut *cut_, int64_t part)
+{
+    tpk_conv *s = &c->spec;
+    const tpk_tiles *t = &cut_->tiles;
+    int64_t *channels = c->which ? &s->ic : &s->oc;
+    const range q = cut(*channels, cut_->channels, t->channels, part);
+    const int64_t size = sizeof(float);
+    char **y = (char **)(c->which ? &c->x : &c->y);
+    *channels = q.n;
+    if (c->packed_w)
+        c->packed_w = (const char *)c->packed_w + q.at / t->channels * t->bytes;
+    if (c->w)
+        c->w = (char *)c->w + q.at * s->ws[c->which] * size;
+    if (*y)
+        *y += q.at * (c->which ? s->xs : s->ys)[1] * size;
 }
 
 /* The part of the convolution that computes these images, or channels, and rows. */
@@ -214,9 +234,14 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
         s->groups = grouped ? q.n : 1;
         s->oc = q.n * oc;
     } else {
-        const range b = cut(s->batch, cut_->images, 1, part / cut_->rows);
-        const range h = cut(c.which ? s->in[0] : s->out[0], cut_->rows, 1, part % cut_->rows);
+        const tpk_tiles *t = &cut_->tiles;
+        const range b = cut(s->batch, cut_->images, 1, part / (cut_->rows * cut_->channels));
+        const range h = cut(c.which ? s->in[0] : s->out[0], cut_->rows, t->way ? t->size : 1,
+                            part / cut_->channels % cut_->rows);
+        if (cut_->channels > 1)
+            sub_channels(&c, cut_, part % cut_->channels);
         s->way = cut_->way;
+        s->fast = t->way ? s->fast : TPK_STRICT;
         s->batch = b.n;
         x = b.at * s->xs[0];
         y = b.at * s->ys[0];
@@ -258,12 +283,37 @@ static size_t conv_ws(const tpk_library *l, const tpk_convolution *c)
 RUN_CONV(f32)
 RUN_CONV(f64)
 
+/* Between tiles; where these are few, by output channels: then no filter is read twice. */
+static void cut_tiles(conv_cut *r, int64_t parts)
+{
+    enum { FEW = 64 };
+    const tpk_conv *s = &r->c->spec;
+    const tpk_tiles *t = &r->tiles;
+    const int64_t *size = r->c->which ? s->in : s->out;
+    const int64_t rows = (size[0] + t->size - 1) / t->size;
+    const int64_t blocks = ((r->c->which ? s->ic : s->oc) + t->channels - 1) / t->channels;
+    r->way = t->way;
+    if (s->batch * rows * ((size[1] + t->size - 1) / t->size) <= FEW) {
+        r->channels = full_parts(blocks, parts < blocks ? parts : blocks);
+        return;
+    }
+    r->images = full_parts(s->batch, parts < s->batch ? parts : s->batch);
+    const int64_t left = parts / r->images;
+    r->rows = full_parts(rows, rows < left ? rows : left);
+}
+
 static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
     const tpk_library *l = t->kernels->library;
     const tpk_conv *s = &c->spec;
-    conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1};
+    conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1, .channels = 1};
     const int64_t parts = tpi_team_parts(t, conv_work(s));
+    if (s->fast && !c->f64 && c->which < 2)
+        r.tiles = (c->which ? l->conv_dx_tiles : l->conv_tiles)(s);
+    if (r.tiles.way) {
+        cut_tiles(&r, parts);
+        return r;
+    }
     const int64_t most = c->which == 2 ? (s->groups > 1 ? s->groups : s->oc) : s->batch;
     r.images = full_parts(most, parts < most ? parts : most);
     if (c->which < 2 && s->nd > 1) {
@@ -275,12 +325,17 @@ static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
     return r;
 }
 
+static int64_t conv_parts(const conv_cut *r)
+{
+    return r->images * r->rows * r->channels;
+}
+
 /* The most that a part needs. */
 static size_t conv_part_ws(const conv_cut *r)
 {
     const tpk_library *l = r->team->kernels->library;
     size_t most = 0;
-    for (int64_t i = 0; i < r->images * r->rows; i++) {
+    for (int64_t i = 0; i < conv_parts(r); i++) {
         const tpk_convolution c = sub_conv(r, i);
         const size_t ws = round_up(conv_ws(l, &c));
         most = ws > most ? ws : most;
@@ -293,7 +348,7 @@ size_t tpi_team_convolution_ws(const tpi_team *t, const tpk_convolution *c)
     if (!t->pool)
         return conv_ws(t->kernels->library, c);
     const conv_cut r = cut_conv(t, c);
-    return conv_part_ws(&r) * (size_t)(r.images * r.rows);
+    return conv_part_ws(&r) * (size_t)conv_parts(&r);
 }
 
 static void conv_part(void *env, size_t part)
@@ -310,7 +365,7 @@ void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws)
         return;
     }
     conv_cut r = cut_conv(t, c);
-    const int64_t parts = r.images * r.rows;
+    const int64_t parts = conv_parts(&r);
     r.ws = ws;
     r.part_ws = parts > 1 ? conv_part_ws(&r) : 0;
     tpi_pool_run(t->pool, conv_part, &r, (size_t)parts);

@@ -9,6 +9,7 @@
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...
+ *   TPK_ODD(a, b)       a1 a3 ... b1 b3 ... (f32 only)
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
 #define TPK_VEC_H
@@ -52,6 +53,7 @@
 #define TPK_ILO(a, b) TPK_CAT(TPK_ILO_, TPK_BITS)(a, b)
 #define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
 #define TPK_EVEN(a, b) TPK_CAT(TPK_EVEN_, TPK_BITS)(a, b)
+#define TPK_ODD(a, b) TPK_CAT(TPK_ODD_, TPK_BITS)(a, b)
 
 #if defined(__AVX512F__)
 #define TPK_VBYTES 64
@@ -127,6 +129,8 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_EVEN_32(a, b)                                                                      \
     TPK_SHUF(32, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define TPK_ODD_32(a, b)                                                                       \
+    TPK_SHUF(32, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 
 #elif TPK_VBYTES == 32
 
@@ -159,6 +163,7 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 2, 6, 3, 7)
 #define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6)
+#define TPK_ODD_32(a, b) TPK_SHUF(32, a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 
 #else
 
@@ -176,6 +181,7 @@ typedef int64_t tpk_m64;
 #define TPK_IHI_64(a, b) TPK_SHUF(64, a, b, 1, 3)
 #define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2)
+#define TPK_ODD_32(a, b) TPK_SHUF(32, a, b, 1, 3, 5, 7)
 #define TPK_PART_OF(bits, elem)                                                                \
     TPK_IN tpk_v##bits tpk_loadm##bits(const elem *p, int64_t n)                               \
     {                                                                                          \

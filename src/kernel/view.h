@@ -12,6 +12,10 @@ typedef struct tpk_view {
     int64_t s[8];
 } tpk_view;
 
+/* TPK_FAST: a convolution may be rounded otherwise than docs/numerics.md says (winograd.h). STEADY:
+ * and w is the same in all runs, so what it takes to prepare it does not count; PACKED: it is. */
+enum { TPK_STRICT, TPK_FAST, TPK_FAST_STEADY, TPK_FAST_PACKED };
+
 /* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
  * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
  * w [oc, ic / groups, ker...], y [n, oc, out...]. */
@@ -20,9 +24,17 @@ typedef struct tpk_conv {
     int64_t batch, groups, ic, oc;
     int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
     int64_t xs[5], ws[5], ys[5];
-    int way; /* of a part (some images, some rows) of a conv whose w was packed for all of it:
+    int fast; /* TPK_STRICT ... */
+    int way;  /* of a part (some images, some rows) of a conv whose w was packed for all of it:
                 tpk_conv_way of the whole; 0: what is best for these sizes */
 } tpk_conv;
+
+/* How winograd.h cuts a convolution, if it takes it: outputs of a tile in a row and a column, and output
+ * channels whose filters are packed together, in so many bytes. */
+typedef struct tpk_tiles {
+    int way; /* 0: it does not */
+    int64_t size, channels, bytes;
+} tpk_tiles;
 
 /* A batch of products C = A B. Sizes and strides are in elements; columns of C are contiguous. */
 typedef struct tpk_products {

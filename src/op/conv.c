@@ -220,12 +220,13 @@ static bool run_fast(tpi_run *r, int which)
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
     const tpi_team team = {r->ctx->kernels, r->ctx->pool};
-    const tpk_convolution c = {.which = which,
-                               .f64 = r->out->dtype == TP_F64,
-                               .spec = spec_of(r->attrs, &t),
-                               .x = t.x->data,
-                               .w = t.w->data,
-                               .y = t.y->data};
+    tpk_convolution c = {.which = which,
+                         .f64 = r->out->dtype == TP_F64,
+                         .spec = spec_of(r->attrs, &t),
+                         .x = t.x->data,
+                         .w = t.w->data,
+                         .y = t.y->data};
+    c.spec.fast = r->fast;
     const size_t bytes = tpi_team_convolution_ws(&team, &c);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {

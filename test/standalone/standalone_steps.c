@@ -73,6 +73,48 @@ static bool lenet_step(try_fn f)
     return ok;
 }
 
+/* Fast numerics: convolutions of constant weights and of others, whose tiles do not fit evenly. */
+static bool fast_convs(try_fn f)
+{
+    const tp_window same = {
+        .pad_lo = {1, 1},
+          .pad_hi = {1, 1}
+    };
+    tp_ctx *tp = tp_open(&(tp_options){.seed = 9});
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "batch"), 16, 21, 18));
+    tp_tensor *w = tp_placeholder(g, "w", TP_F32, TP_DIMS(16, 24, 3, 3));
+    tp_tensor *steady = tp_normal(tp, TP_F32, TP_DIMS(24, 16, 3, 3), 0, 0.1);
+    tp_name(tp_relu(tp_conv(tp_relu(tp_conv(x, steady, &same)), w, &same)), "y");
+    tp_tensor *feeds[4];
+    for (int i = 0; i < 2; i++) {
+        feeds[2 * i] = tp_normal(tp, TP_F32, TP_DIMS(4 * i + 1, 16, 21, 18), 0, 1);
+        feeds[2 * i + 1] = tp_normal(tp, TP_F32, TP_DIMS(16, 24, 3, 3), 0, 0.1);
+    }
+    const char *const in[] = {"x", "w"}, *const out[] = {"y"};
+    tp_tensor *known[2] = {NULL, NULL};
+    tp_program *p =
+        tp_graph_compile(g, 2, in, 1, out,
+                         &(tp_compile_options){.engine = TP_ENGINE_TILES, .numerics = TP_FAST});
+    for (int i = 0; p && i < 2; i++)
+        tp_program_run(p, feeds + 2 * i, &known[i]);
+    const alone a = {.dir = ".",
+                     .name = "fast_convs",
+                     .tp = tp,
+                     .g = g,
+                     .n_in = 2,
+                     .in = in,
+                     .n_out = 1,
+                     .out = out,
+                     .n_sets = 2,
+                     .feeds = feeds,
+                     .known = known,
+                     .options = {.numerics = TP_FAST}};
+    const bool ok = tp_error(tp) == TP_OK && f(&a);
+    tp_close(tp);
+    return ok;
+}
+
 /* The step of a captured function, which has been called before, with two sizes. */
 typedef struct learner {
     tp_dense layer;
@@ -353,6 +395,7 @@ int main(int argc, char **argv)
     ok = captured_step(f) && ok;
     ok = root_loop(f) && ok;
     ok = functions(f) && ok;
+    ok = (cortex || fast_convs(f)) && ok;
     if (!cortex && !aarch64 && !free)
         ok = failing() && ok;
     return !ok;
