@@ -219,7 +219,7 @@ static tp_graph *optimize(const tp_program *p, const char *skip, const char *sto
 static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
                  int n, const char *const *fetches, const tp_compile_options *opt)
 {
-    const char *skip = opt ? opt->skip_passes : NULL;
+    const char *skip = opt && opt->skip_passes ? opt->skip_passes : tpi_env(TPI_ENV_SKIP);
     const char *unknown = tpi_unknown_pass(skip);
     if (unknown) {
         tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
