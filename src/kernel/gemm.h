@@ -16,7 +16,7 @@
  * Kernels read A and B through strides, so both may be used where they lie. Packing pays when the
  * copy is read often: B goes into panels [n / NR][k][NR], whose last one is filled up (its columns
  * are never stored), A into panels [m / MR][k][rows]; a transposed matrix is turned in registers,
- * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC; past this go TPK_MC rows of A at a
+ * VL by VL. k is cut into panels of TPK_KC and n into TPK_NC; past this go TPK_PANELS panels of A at a
  * time. Long panels of k proved best on a shared machine: C passes by less often. B is fetched
  * TPK_AHEAD steps before it is needed, since it may come from far, by strides that no machine
  * foresees. With few rows of A nothing is read twice: then B is not packed, and if it is large, k
@@ -47,9 +47,12 @@
 #define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
-#define TPK_KC 384
-#define TPK_MC (TPK_MR * 8)
+#define TPK_KC 512
+#define TPK_KC_PACKED 768  /* where B was packed before: nothing of it is written */
+#define TPK_PANELS 8       /* of A that go past one panel of B */
+#define TPK_MOST_PANELS 12 /* when these are all there are */
 #define TPK_NC (TPK_NR * 32)
+#define TPK_NEAR (24 << 10) /* bytes of a small B that stays in the first cache */
 #define TPK_LONG (TPK_NR * 16)
 #define TPK_CHAIN 4096
 #define TPK_AHEAD 24 /* k: B is fetched so long before it is needed */
@@ -95,12 +98,32 @@
 #define TPK_AHEAD2(i, p, r, row)                                                               \
     __builtin_prefetch(c##p + ahead + (r)*c_rs, 1, 3);                                         \
     __builtin_prefetch(c##p + ahead + (r)*c_rs + TPK_NR - 1, 1, 3);
-#define TPK_STEP2(i, p, r, row)                                                                \
-    {                                                                                          \
-        const TPK_E e = a##p[(r)*a_rs];                                                        \
+/* What bounds the loop over k is how many instructions a step takes. An element of A is spread once
+ * for both vectors of B, or by the multiply-adds themselves, which loads it twice: that is done for
+ * some of the rows, whose address is a pointer and a constant. */
+#define TPK_STEP2(i, p, r, at)                                                                 \
+    if ((r) == 0) {                                                                            \
+        TPK_ADDTO_AT(c##i##_0, a##p + (at), b0);                                               \
+        TPK_ADDTO_AT(c##i##_1, a##p + (at), b1);                                               \
+    } else {                                                                                   \
+        const TPK_E e = a##p[(r)*a_rs + (at)];                                                 \
         const TPK_V x = TPK_SPLAT(e);                                                          \
-        c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
-        c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
+        TPK_ADDTO(c##i##_0, x, b0);                                                            \
+        TPK_ADDTO(c##i##_1, x, b1);                                                            \
+    }
+/* Rows of B that are far apart are fetched by the machine when one instruction reads all of them. */
+#define TPK_CLOSE(b_rs) ((b_rs) * (int64_t)sizeof(TPK_E) <= 512)
+#define TPK_STEP2_0(i, p, r, row) TPK_STEP2(i, p, r, 0)
+#define TPK_STEP2_1(i, p, r, row) TPK_STEP2(i, p, r, 1)
+#define TPK_STEP2_2(i, p, r, row) TPK_STEP2(i, p, r, 2)
+#define TPK_STEP2_3(i, p, r, row) TPK_STEP2(i, p, r, 3)
+#define TPK_AFOUR(p, row) a##p += 4;
+#define TPK_TILE_STEP(most, at)                                                                \
+    {                                                                                          \
+        const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                                 \
+        __builtin_prefetch(b + b_ahead);                                                       \
+        __builtin_prefetch(b + b_ahead + b_gs);                                                \
+        TPK_R##most(TPK_STEP2_##at) b += b_rs;                                                 \
     }
 #define TPK_DONE2(i, p, r, row)                                                                \
     TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
@@ -120,21 +143,92 @@
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
         const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
         TPK_R##most(TPK_AHEAD2);                                                               \
+        for (; k >= 4 && a_cs == 1 && TPK_CLOSE(b_rs); k -= 4) {                               \
+            TPK_TILE_STEP(most, 0) TPK_TILE_STEP(most, 1);                                     \
+            TPK_TILE_STEP(most, 2) TPK_TILE_STEP(most, 3) TPK_P##most(TPK_AFOUR);              \
+        }                                                                                      \
         for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                             \
-            __builtin_prefetch(b + b_ahead);                                                   \
-            __builtin_prefetch(b + b_ahead + b_gs);                                            \
-            TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                     \
-            b += b_rs;                                                                         \
+            TPK_TILE_STEP(most, 0) TPK_P##most(TPK_ASTEP);                                     \
         }                                                                                      \
         TPK_R##most(TPK_DONE2)                                                                 \
     }
 TPK_EACH_ROWS(TPK_TILE)
 
+/* The same for a packed panel of A, as wide as the kernel is high, which one pointer goes through:
+ * every other row's element is spread by the multiply-adds. */
+#define TPK_EACH_PAIR2(X, Y) X(0) Y(1)
+#define TPK_EACH_PAIR4(X, Y) TPK_EACH_PAIR2(X, Y) X(2) Y(3)
+#define TPK_EACH_PAIR6(X, Y) TPK_EACH_PAIR4(X, Y) X(4) Y(5)
+#define TPK_EACH_PAIR8(X, Y) TPK_EACH_PAIR6(X, Y) X(6) Y(7)
+#define TPK_EACH_PAIR10(X, Y) TPK_EACH_PAIR8(X, Y) X(8) Y(9)
+#define TPK_EACH_PAIR12(X, Y) TPK_EACH_PAIR10(X, Y) X(10) Y(11)
+#define TPK_EACH_PAIR14(X, Y) TPK_EACH_PAIR12(X, Y) X(12) Y(13)
+#define TPK_SPREAD(i)                                                                          \
+    {                                                                                          \
+        const TPK_E e = a[i];                                                                  \
+        const TPK_V x = TPK_SPLAT(e);                                                          \
+        TPK_ADDTO(c##i##_0, x, b0);                                                            \
+        TPK_ADDTO(c##i##_1, x, b1);                                                            \
+    }
+#define TPK_FROM_MEMORY(i)                                                                     \
+    TPK_ADDTO_AT(c##i##_0, a + (i), b0);                                                       \
+    TPK_ADDTO_AT(c##i##_1, a + (i), b1);
+#define TPK_PANEL_STEP(most)                                                                   \
+    {                                                                                          \
+        const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                                 \
+        __builtin_prefetch(b + b_ahead);                                                       \
+        __builtin_prefetch(b + b_ahead + b_gs);                                                \
+        TPK_EACH_PAIR##most(TPK_FROM_MEMORY, TPK_SPREAD);                                      \
+        b += b_rs;                                                                             \
+        a += (most);                                                                           \
+    }
+#define TPK_PANEL(most)                                                                        \
+    TPK_OUT void TPK_N(tpk_panel##most)(int64_t rows, int64_t k, const TPK_E *a,               \
+                                        const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,  \
+                                        int64_t c_rs, int64_t n, int more)                     \
+    {                                                                                          \
+        const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
+        TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                                          \
+        if (more) {                                                                            \
+            TPK_R##most(TPK_MORE2)                                                             \
+        }                                                                                      \
+        const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
+        TPK_R##most(TPK_AHEAD2);                                                               \
+        for (; k >= 4 && TPK_CLOSE(b_rs); k -= 4) {                                            \
+            TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
+            TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
+        }                                                                                      \
+        for (; k > 0; k--) {                                                                   \
+            TPK_PANEL_STEP(most)                                                               \
+        }                                                                                      \
+        TPK_R##most(TPK_DONE2)                                                                 \
+    }
+TPK_EACH_ROWS(TPK_PANEL)
+
+TPK_FN void TPK_N(tpk_panel)(int64_t rows, int64_t k, const TPK_E *a, const TPK_E *b,
+                             int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,
+                             int more)
+{
+    switch (tpk_i_even(rows)) {
+#define TPK_CASE(most)                                                                         \
+    case most:                                                                                 \
+        TPK_N(tpk_panel##most)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, more);                   \
+        break;
+        TPK_EACH_ROWS(TPK_CASE)
+#undef TPK_CASE
+    default:
+        break;
+    }
+}
+
 TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
                             int64_t n, int more)
 {
+    if (a_rs == 1 && a_cs == rows && rows % 2 == 0) {
+        TPK_N(tpk_panel)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, more);
+        return;
+    }
     switch (rows) {
 #define TPK_CASE(most)                                                                         \
     case (most)-1:                                                                             \
@@ -374,17 +468,20 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     TPK_N(tpk_mm_plan) s;
     const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
     s.rows = tpk_rows_cut(q->m, TPK_MR);
-    s.b_flat = !q->bp && !q->fill_b && q->b_cs == 1 && q->m <= 3 * TPK_MR;
-    /* Rows that are a multiple of 2 KiB apart would fight for the same lines of the cache. */
+    const int64_t size = sizeof(TPK_E);
+    s.b_flat =
+        !q->bp && !q->fill_b && q->b_cs == 1 &&
+        (q->m <= 3 * TPK_MR || (q->k * q->n * size <= TPK_NEAR && q->b_rs * size % 2048 != 0));
+    /* Turning A costs as much as some nine columns. Rows that are a multiple of 2 KiB apart would
+     * fight for the same lines of the cache. */
     s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
-               (q->m <= 4 || ((q->n <= 8 * TPK_NR || (q->bp && q->m <= TPK_MR)) &&
-                              (q->a_rs * (int64_t)sizeof(TPK_E)) % 2048 != 0));
-    s.kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_KC));
+               (q->m <= 4 || (q->n <= 8 * TPK_NR && q->a_rs * size % 2048 != 0));
+    s.kc = tpk_i_ceil(k, tpk_i_ceil(k, q->bp ? TPK_KC_PACKED : TPK_KC));
     s.nc = TPK_NC;
     if (q->m <= TPK_MR) {
         /* B is packed and read at once, in the first cache; or read panel by panel. */
         s.nc = q->bp ? TPK_NC : 4 * TPK_NR;
-        s.kc = !q->bp ? tpk_i_min(s.kc, 192) : s.a_flat || q->ap ? k : s.kc;
+        s.kc = q->bp ? k : tpk_i_min(s.kc, 192);
         if (s.b_flat && k * q->n >= (1 << 20) / (int64_t)sizeof(TPK_E)) {
             s.kc = 16;
             s.nc = TPK_NC;
@@ -395,7 +492,19 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 
 TPK_FN int64_t TPK_N(tpk_mm_a_room)(int64_t m, int64_t k)
 {
-    return (tpk_i_min(m, TPK_MC) * tpk_i_min(k, TPK_KC) + 15) / 16 * 16;
+    const int64_t rows = tpk_i_even(tpk_i_min(m, TPK_MR * TPK_MOST_PANELS));
+    return (rows * tpk_i_min(k, m <= TPK_MR ? TPK_CHAIN : TPK_KC_PACKED) + 15) / 16 * 16;
+}
+
+/* A panel of A, as wide as its kernel is high: an odd one has its last row twice. */
+TPK_FN void TPK_N(tpk_pack_a)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,
+                              int64_t a_cs, TPK_E *dst)
+{
+    const int64_t width = tpk_i_even(rows);
+    TPK_N(tpk_pack)(width, rows, k, a, a_rs, a_cs, dst);
+    for (int64_t kk = 0; kk < k && rows < width; kk++) {
+        dst[kk * width + rows] = dst[kk * width + rows - 1];
+    }
 }
 
 /* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
@@ -404,9 +513,14 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                                 int64_t k1, TPK_E *c, int64_t c_rs, int last)
 {
     const int64_t row0 = tpk_rows_at(&s->rows, p0);
-    const int64_t per = TPK_MC / TPK_MR, wide = q->m <= 4 ? 2 : 1;
+    const int64_t per = p1 - p0 <= TPK_MOST_PANELS ? TPK_MOST_PANELS : TPK_PANELS;
+    const int64_t wide = q->m <= 4 ? 2 : 1;
     const int64_t line = 64 / (int64_t)sizeof(TPK_E);
-    TPK_E *const aw = q->ws, *const bw = aw + TPK_N(tpk_mm_a_room)(q->m, q->k);
+    const int64_t a_room = TPK_N(tpk_mm_a_room)(q->m, q->k);
+    TPK_E *const aw = q->ws, *const bw = aw + a_room;
+    /* Where all of A finds room it is packed once, else again for every panel of n. */
+    const int64_t height = tpk_i_even(tpk_rows_at(&s->rows, p1) - row0);
+    const int keeps = p1 - p0 <= per && height * (k1 - k0) <= a_room;
     for (int64_t jc = j0; jc < j1; jc += s->nc) {
         const int64_t nj = tpk_i_min(s->nc, j1 - jc);
         for (int64_t kc = k0, kk = 0; kc < k1; kc += kk) {
@@ -446,17 +560,17 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
             }
             for (int64_t pc = p0; pc < p1; pc += per) {
                 const int64_t pe = tpk_i_min(pc + per, p1), base = tpk_rows_at(&s->rows, pc);
-                if (!q->ap && !a_flat) {
+                TPK_E *const a_to = keeps ? aw + (kc - k0) * height : aw;
+                if (!q->ap && !a_flat && (jc == j0 || !keeps)) {
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
-                        TPK_E *const to = aw + (i - base) * kk;
+                        TPK_E *const to = a_to + (i - base) * kk;
                         if (q->fill_a) {
                             q->fill_a(q->from, i, rows, kc, kk, to);
                         } else {
-                            TPK_N(tpk_pack)
-                            (rows, rows, kk, q->a + i * q->a_rs + kc * q->a_cs, q->a_rs,
-                             q->a_cs, to);
+                            TPK_N(tpk_pack_a)
+                            (rows, kk, q->a + i * q->a_rs + kc * q->a_cs, q->a_rs, q->a_cs, to);
                         }
                     }
                 }
@@ -475,9 +589,10 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
                         const TPK_E *a = a_at + i * a_rs;
                         if (!a_flat) {
-                            a = q->ap ? q->ap + i * q->k + kc * rows : aw + (i - base) * kk;
+                            a = q->ap ? q->ap + i * q->k + kc * rows : a_to + (i - base) * kk;
                         }
-                        const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : rows;
+                        const int64_t width = q->ap || q->fill_a ? rows : tpk_i_even(rows);
+                        const int64_t rs = a_flat ? a_rs : 1, cs = a_flat ? a_cs : width;
                         /* Of a B packed long ago, this tile's share of the next panel. */
                         for (int64_t x = i * lines / q->m; x < (i + rows) * lines / q->m; x++) {
                             __builtin_prefetch(bj + b_ps + x * line, 0, 2);
@@ -486,6 +601,9 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         if (cols > TPK_NR) {
                             TPK_N(tpk_wide)
                             (rows, kk, a, rs, cs, bj, ldb, b_ps, ct, c_rs, cols, kc > k0);
+                        } else if (!a_flat && cs % 2 == 0) {
+                            TPK_N(tpk_panel)
+                            (rows, kk, a, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
                         } else {
                             TPK_N(tpk_tile)
                             (rows, kk, a, rs, cs, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
@@ -616,21 +734,80 @@ TPK_COLD size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
     return (size_t)room * sizeof(TPK_E);
 }
 
+/* One vector of columns or less, and one to 8 rows, of a B that is read where it lies: `most` rows are
+ * computed, the last one again where there are fewer. */
+TPK_IN void TPK_N(tpk_narrow_of)(int most, int64_t m, int64_t n, int64_t k, const TPK_E *a,
+                                 int64_t a_rs, int64_t a_cs, const TPK_E *b, int64_t b_rs,
+                                 TPK_E *c, int64_t c_rs)
+{
+    const TPK_M mask = TPK_MASK(n);
+    TPK_V acc[8];
+    const TPK_E *row[8];
+    _Pragma("GCC unroll 8") for (int r = 0; r < most; r++)
+    {
+        acc[r] = (TPK_V){0};
+        row[r] = a + tpk_i_min(r, m - 1) * a_rs;
+    }
+    for (int64_t kk = 0; kk < k; kk++) {
+        const TPK_V v = TPK_LOADM(b + kk * b_rs, mask);
+        _Pragma("GCC unroll 8") for (int r = 0; r < most; r++)
+        {
+            const TPK_E e = row[r][kk * a_cs];
+            const TPK_V x = TPK_SPLAT(e);
+            acc[r] = TPK_FMA(x, v, acc[r]);
+        }
+    }
+    _Pragma("GCC unroll 8") for (int r = 0; r < most; r++)
+    {
+        TPK_STOREM(c + tpk_i_min(r, m - 1) * c_rs, acc[r], mask);
+    }
+}
+
+TPK_OUT void TPK_N(tpk_narrow)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int64_t a_rs,
+                               int64_t a_cs, const TPK_E *b, int64_t b_rs, TPK_E *c,
+                               int64_t c_rs)
+{
+    if (m == 1) {
+        TPK_N(tpk_narrow_of)(1, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+    } else if (m <= 4) {
+        TPK_N(tpk_narrow_of)(4, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+    } else {
+        TPK_N(tpk_narrow_of)(8, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+    }
+}
+
+/* Of many rows: turning A would cost more than lanes that lie idle, and B stays near. */
+TPK_FN int TPK_N(tpk_narrow_pays)(int64_t n, int64_t k, int64_t a_rs, int64_t b_rs)
+{
+    const int whole =
+        TPK_VBYTES > 16 || n == TPK_VL; /* parts of a vector are single elements */
+    return whole && a_rs != 1 && 3 * n >= TPK_VL &&
+           k * b_rs * (int64_t)sizeof(TPK_E) <= 2 * TPK_NEAR;
+}
+
 /* C = A B. */
 TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int64_t a_rs,
                             int64_t a_cs, const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
                             int64_t c_rs, void *ws)
 {
     /* Small ones are over before a plan would be made. */
+    if (b_cs == 1 && m > 0 && n > 0 && n <= TPK_VL && k <= TPK_CHAIN &&
+        (m <= 16 || TPK_N(tpk_narrow_pays)(n, k, a_rs, b_rs))) {
+        for (int64_t i = 0; i < m; i += 8) {
+            TPK_N(tpk_narrow)
+            (tpk_i_min(8, m - i), n, k, a + i * a_rs, a_rs, a_cs, b, b_rs, c + i * c_rs, c_rs);
+        }
+        return;
+    }
     if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC &&
         k > 0) {
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {
             TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, TPK_VL, c + j, c_rs, TPK_NR, 0);
         }
-        if (j < n) {
-            TPK_N(tpk_pack)(TPK_NR, n - j, k, b + j, 1, b_rs, ws);
-            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, ws, TPK_NR, TPK_VL, c + j, c_rs, n - j, 0);
+        for (; j < n; j += TPK_VL) {
+            TPK_N(tpk_narrow)
+            (m, tpk_i_min(TPK_VL, n - j), k, a, a_rs, a_cs, b + j, b_rs, c + j, c_rs);
         }
         return;
     }
@@ -649,7 +826,7 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
     TPK_N(tpk_mm_run)(&q);
 }
 
-/* Operands that stay: A or B packed once for every product with them. */
+/* An operand that stays: B packed once for every product with it. */
 TPK_COLD size_t TPK_N(tpk_gemm_packed_b_size)(int64_t n, int64_t k)
 {
     const int64_t size = n <= 0 || k <= 0 ? 0 : tpk_i_ceil(n, TPK_NR) * TPK_NR * k;
@@ -676,38 +853,6 @@ TPK_COLD void TPK_N(tpk_gemm_packed_b)(int64_t m, int64_t n, int64_t k, const TP
                              .a_rs = a_rs,
                              .a_cs = a_cs,
                              .bp = bp,
-                             .c = c,
-                             .c_rs = c_rs,
-                             .ws = ws};
-    TPK_N(tpk_mm_run)(&q);
-}
-
-TPK_COLD size_t TPK_N(tpk_gemm_packed_a_size)(int64_t m, int64_t k)
-{
-    return m <= 0 || k <= 0 ? 0 : (size_t)m * (size_t)k * sizeof(TPK_E);
-}
-
-TPK_COLD void TPK_N(tpk_gemm_pack_a)(int64_t m, int64_t k, const TPK_E *a, int64_t a_rs,
-                                     int64_t a_cs, TPK_E *ap)
-{
-    const tpk_rows cut = tpk_rows_cut(m, TPK_MR);
-    for (int64_t p = 0; p < cut.parts && k > 0; p++) {
-        const int64_t i = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - i;
-        TPK_N(tpk_pack)(rows, rows, k, a + i * a_rs, a_rs, a_cs, ap + i * k);
-    }
-}
-
-TPK_COLD void TPK_N(tpk_gemm_packed_a)(int64_t m, int64_t n, int64_t k, const TPK_E *ap,
-                                       const TPK_E *b, int64_t b_rs, int64_t b_cs, TPK_E *c,
-                                       int64_t c_rs, void *ws)
-{
-    const TPK_N(tpk_mm) q = {.m = m,
-                             .n = n,
-                             .k = k,
-                             .ap = ap,
-                             .b = b,
-                             .b_rs = b_rs,
-                             .b_cs = b_cs,
                              .c = c,
                              .c_rs = c_rs,
                              .ws = ws};

@@ -8,11 +8,24 @@
 
 #define TPK_MAGIC_F32 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer */
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2. Returns r; the low bits of *t, a float, hold n. */
-TPK_INLINE float tpk_exp_split_f32(float x, float *t)
+/* x = n ln 2 + r, |r| <= ln 2 / 2. Returns r; the low bits of *t, a float, hold n + bias. */
+TPK_INLINE float tpk_exp_split_f32(float x, float bias, float *t)
 {
-    *t = tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32);
-    const float n = *t - TPK_MAGIC_F32;
+    *t = tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32 + bias);
+    const float n = *t - (TPK_MAGIC_F32 + bias);
+    const float r = tpk_fma_f32(n, -0x1.62e4p-1f, x);
+    return tpk_fma_f32(n, -0x1.7f7d1cp-20f, r);
+}
+
+/* The same with n no larger than `most`: r grows with x beyond, and is NaN where x is. The integers,
+ * in the order of the floats, are compared, which is one instruction. */
+TPK_INLINE float tpk_exp_split_to_f32(float x, float bias, float most, float *t)
+{
+    const float full = tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32 + bias);
+    const int32_t i = (int32_t)tpk_bits_f32(full);
+    const int32_t end = (int32_t)tpk_bits_f32(TPK_MAGIC_F32 + bias + most);
+    *t = tpk_from_bits_f32((uint32_t)(i < end ? i : end));
+    const float n = *t - (TPK_MAGIC_F32 + bias);
     const float r = tpk_fma_f32(n, -0x1.62e4p-1f, x);
     return tpk_fma_f32(n, -0x1.7f7d1cp-20f, r);
 }
@@ -27,25 +40,37 @@ TPK_INLINE float tpk_exp_poly_f32(float r)
     return tpk_fma_f32(p, r, 0.5f);
 }
 
+/* e^r */
+TPK_INLINE float tpk_exp_rest_f32(float r)
+{
+    return tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
+}
+
+/* 2^n in two factors, for n goes from -150 to 129, of which each gets half of the bias of exponents.
+ * Where n is held back e^r does for the rest: it is infinite in the end. */
 TPK_INLINE float tpk_exp_f32(float x)
 {
     float t;
-    const float r = tpk_exp_split_f32(x > 89.0f ? 89.0f : x, &t);
-    const float p = tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
-    /* 2^n in two factors, for n goes from -150 to 128 */
+    const float p = tpk_exp_rest_f32(tpk_exp_split_to_f32(x, 254.0f, 129.0f, &t));
     const uint32_t n = tpk_bits_f32(t) << 23, a = (tpk_bits_f32(t) << 22) & 0xff800000u;
-    const float e =
-        p * tpk_from_bits_f32(a + 0x3f800000u) * tpk_from_bits_f32(n - a + 0x3f800000u);
-    return x < -104.0f ? 0.0f : e; /* two clamps above would cost gcc seven instructions */
+    const float e = p * tpk_from_bits_f32(a) * tpk_from_bits_f32(n - a);
+    return x < -104.0f ? 0.0f : e;
 }
 
 /* e^x for -86 <= x <= 88, or NaN. */
 TPK_INLINE float tpk_exp_mid_f32(float x)
 {
     float t;
-    const float r = tpk_exp_split_f32(x, &t);
-    const float p = tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
-    return p * tpk_from_bits_f32((tpk_bits_f32(t) << 23) + 0x3f800000u);
+    const float p = tpk_exp_rest_f32(tpk_exp_split_f32(x, 127.0f, &t));
+    return p * tpk_from_bits_f32(tpk_bits_f32(t) << 23);
+}
+
+/* e^x for x >= 0, or NaN. */
+TPK_INLINE float tpk_exp_up_f32(float x)
+{
+    float t;
+    const float p = tpk_exp_rest_f32(tpk_exp_split_to_f32(x, 127.0f, 127.0f, &t));
+    return p * tpk_from_bits_f32(tpk_bits_f32(t) << 23);
 }
 
 /* x = 2^e m, 2/3 <= m < 4/3; log x = e ln 2 + f + f^2 P(f), f = m - 1. */
@@ -76,14 +101,14 @@ TPK_INLINE float tpk_log_f32(float x)
 /* x + x z P(z), z = x^2, below 0.65; 1 - 2 / (e^2|x| + 1) above. */
 TPK_INLINE float tpk_tanh_f32(float x)
 {
-    const float z = x * x, b = __builtin_fabsf(x), a = b > 10.0f ? 10.0f : b;
+    const float z = x * x, a = __builtin_fabsf(x);
     float p = -0x1.6968f0p-8f;
     p = tpk_fma_f32(p, z, 0x1.4f5d36p-6f);
     p = tpk_fma_f32(p, z, -0x1.b7cfb2p-5f);
     p = tpk_fma_f32(p, z, 0x1.1103f0p-3f);
     p = tpk_fma_f32(p, z, -0x1.555524p-2f);
     p = tpk_fma_f32(p * z, x, x);
-    const float q = 1.0f - 2.0f / (tpk_exp_mid_f32(a + a) + 1.0f);
+    const float q = 1.0f - 2.0f / (tpk_exp_up_f32(a + a) + 1.0f);
     return tpk_copysign_f32(a > 0.65f ? q : p, x); /* -0 stays */
 }
 

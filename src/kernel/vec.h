@@ -5,6 +5,8 @@
  *   TPK_E, TPK_N(x)     the element type, and the name x with _f32 or _f64 behind it
  *   TPK_V, TPK_VL       a vector of TPK_VL elements
  *   TPK_FMA(a, b, c)    one rounding per lane, always; in software where the machine has none
+ *   TPK_ADDTO(c, a, b)  c = a b + c, and TPK_ADDTO_AT(c, p, b) with the element at p for a, in the order
+ *                       of the text, and in the registers where they are
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
@@ -43,6 +45,8 @@
 #define TPK_M TPK_CAT(tpk_m, TPK_BITS)
 #define TPK_MASK(count) TPK_CAT(tpk_mask, TPK_BITS)(count)
 #define TPK_FMA(a, b, c) TPK_CAT(TPK_FMA_, TPK_BITS)(a, b, c)
+#define TPK_ADDTO(c, a, b) TPK_CAT(TPK_ADDTO_, TPK_BITS)(c, a, b)
+#define TPK_ADDTO_AT(c, p, b) TPK_CAT(TPK_ADDTO_AT_, TPK_BITS)(c, p, b)
 #define TPK_SPLAT(x) TPK_CAT(TPK_SPLAT_, TPK_BITS)(x)
 #define TPK_LOAD(p) (*(const TPK_CAT(tpk_vu, TPK_BITS) *)(p))
 #define TPK_STORE(p, v) (*(TPK_CAT(tpk_vu, TPK_BITS) *)(p) = (v))
@@ -106,6 +110,16 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #endif
 #define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps512_mask(a, b, c, TPK_ALL_32, 4))
 #define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, (tpk_m64)-1, 4))
+/* Left to the compiler, accumulators wander from register to register, and elements that are used
+ * twice are loaded into registers of their own. */
+#define TPK_ADDTO_32(c, a, b)                                                                  \
+    __asm__ volatile("vfmadd231ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
+#define TPK_ADDTO_64(c, a, b)                                                                  \
+    __asm__ volatile("vfmadd231pd %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
+#define TPK_ADDTO_AT_32(c, p, b)                                                               \
+    __asm__ volatile("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(c) : "m"(*(p)), "v"(b))
+#define TPK_ADDTO_AT_64(c, p, b)                                                               \
+    __asm__ volatile("vfmadd231pd %1%{1to8%}, %2, %0" : "+v"(c) : "m"(*(p)), "v"(b))
 #define TPK_SPLAT_32(x) ((tpk_v32){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
 #define TPK_SPLAT_64(x) ((tpk_v64){x, x, x, x, x, x, x, x})
 #define TPK_LOADM_32(p, m)                                                                     \
@@ -253,6 +267,13 @@ TPK_FN tpk_v64 tpk_vfma64(tpk_v64 a, tpk_v64 b, tpk_v64 c)
 
 #endif
 
+#if TPK_VBYTES != 64
+#define TPK_ADDTO_32(c, a, b) (c) = TPK_FMA_32(a, b, c)
+#define TPK_ADDTO_64(c, a, b) (c) = TPK_FMA_64(a, b, c)
+#define TPK_ADDTO_AT_32(c, p, b) (c) = TPK_FMA_32(TPK_SPLAT_32(*(p)), b, c)
+#define TPK_ADDTO_AT_64(c, p, b) (c) = TPK_FMA_64(TPK_SPLAT_64(*(p)), b, c)
+#endif
+
 TPK_IN int64_t tpk_i_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -260,6 +281,10 @@ TPK_IN int64_t tpk_i_min(int64_t a, int64_t b)
 TPK_IN int64_t tpk_i_ceil(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+TPK_IN int64_t tpk_i_even(int64_t n)
+{
+    return (n + 1) / 2 * 2;
 }
 
 /* m rows cut into panels for which there are kernels (1, and every even number up to `most`): full
@@ -271,7 +296,7 @@ typedef struct tpk_rows {
 TPK_FN tpk_rows tpk_rows_cut(int64_t m, int64_t most)
 {
     tpk_rows s = {m, most, m / most, m % most, 0};
-    const int64_t even = (s.tail + 1) / 2 * 2;
+    const int64_t even = tpk_i_even(s.tail);
     s.parts = s.full + (s.tail > 0);
     if (s.tail > 0 && s.full > 0 &&
         3 * even <= most) { /* so few alone would wait for their fma */

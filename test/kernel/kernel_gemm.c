@@ -100,6 +100,18 @@ static int check(const char *what, const gemm_case *g, const TPK_E *c, const TPK
     return 1;
 }
 
+/* A in panels of rows, as convolutions pack their weights. */
+static TPK_E *pack_a(const gemm_case *g, const TPK_E *a)
+{
+    const tpk_rows cut = tpk_rows_cut(g->m, TPK_MR);
+    TPK_E *const ap = test_room((size_t)(g->m * g->k) * sizeof(TPK_E));
+    for (int64_t p = 0; p < cut.parts && g->k > 0; p++) {
+        const int64_t i = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - i;
+        TPK_N(tpk_pack)(rows, rows, g->k, a + i * g->a_rs, g->a_rs, g->a_cs, ap + i * g->k);
+    }
+    return ap;
+}
+
 static int run_case(const gemm_case *g)
 {
     TPK_E *a, *b;
@@ -122,27 +134,22 @@ static int run_case(const gemm_case *g)
     TPK_N(tpk_gemm_packed_b)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, bp, c, g->c_rs, ws);
     bad |= check("packed b", g, c, ref, ws, room);
 
-    TPK_E *const ap = test_room(TPK_N(tpk_gemm_packed_a_size)(g->m, g->k));
-    TPK_N(tpk_gemm_pack_a)(g->m, g->k, a, g->a_rs, g->a_cs, ap);
-    memset(c, 0x5a, size);
-    TPK_N(tpk_gemm_packed_a)(g->m, g->n, g->k, ap, b, g->b_rs, g->b_cs, c, g->c_rs, ws);
-    bad |= check("packed a", g, c, ref, ws, room);
-
     done_log log = {.c = c, .c_rs = g->c_rs};
-    const TPK_N(tpk_mm) q = {.m = g->m,
-                             .n = g->n,
-                             .k = g->k,
-                             .a = a,
-                             .a_rs = g->a_rs,
-                             .a_cs = g->a_cs,
-                             .b = b,
-                             .b_rs = g->b_rs,
-                             .b_cs = g->b_cs,
-                             .c = c,
-                             .c_rs = g->c_rs,
-                             .done = note_done,
-                             .ctx = &log,
-                             .ws = ws};
+    TPK_N(tpk_mm)
+    q = {.m = g->m,
+         .n = g->n,
+         .k = g->k,
+         .a = a,
+         .a_rs = g->a_rs,
+         .a_cs = g->a_cs,
+         .b = b,
+         .b_rs = g->b_rs,
+         .b_cs = g->b_cs,
+         .c = c,
+         .c_rs = g->c_rs,
+         .done = note_done,
+         .ctx = &log,
+         .ws = ws};
     memset(c, 0x5a, size);
     TPK_N(tpk_mm_run)(&q);
     bad |= check("with a function on tiles", g, c, ref, ws, room);
@@ -151,12 +158,18 @@ static int run_case(const gemm_case *g)
                log.elements, g->m * g->n);
         bad = 1;
     }
+
+    q.ap = pack_a(g, a);
+    q.done = NULL;
+    memset(c, 0x5a, size);
+    TPK_N(tpk_mm_run)(&q);
+    bad |= check("packed a", g, c, ref, ws, room);
+    free((void *)(uintptr_t)q.ap);
     free(pa);
     free(pb);
     free(c);
     free(ref);
     free(ws);
-    free(ap);
     free(bp);
     return bad;
 }
@@ -171,6 +184,11 @@ int main(int argc, char **argv)
         {300, 1,    75  },
         {1,   1,    5000},
         {14,  32,   4096},
+        {13,  600,  700 },
+        {65,  600,  1100},
+        {167, 40,   600 },
+        {64,  64,   64  },
+        {23,  300,  33  },
         {15,  33,   4097},
         {3,   70,   9000},
         {70,  3,    9000},
