@@ -122,8 +122,8 @@ typedef enum tp_numerics {
 
 typedef struct tp_compile_options {
     tp_engine engine;
-    const char *skip_passes; /* of "restack,checkpoint,fold,algebra,cse,fuse" those to leave
-                                out; the bits stay */
+    const char *skip_passes; /* of "restack,checkpoint,fold,algebra,cse,remake,fuse" those to
+                                leave out; the bits stay */
     bool freeze; /* variables are read now, once: constants, whose contractions are packed */
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
                                its first round; "prune": none runs */

@@ -46,8 +46,9 @@ static void zero_grad(tpi_grad *g)
 
 static void relu_grad(tpi_grad *g)
 {
-    tp_tensor *zero = tp_scalar_like(g->x[0], 0);
-    tpi_give(g, 0, tp_where(tp_gt(g->x[0], zero), g->dy, zero));
+    /* of y, which what comes after it keeps anyway: above 0 where x is */
+    tp_tensor *zero = tp_scalar_like(g->y, 0);
+    tpi_give(g, 0, tp_where(tp_gt(g->y, zero), g->dy, zero));
 }
 
 static void exp_grad(tpi_grad *g)
@@ -106,7 +107,7 @@ static void erf_grad(tpi_grad *g) /* 2 / sqrt(pi) exp(-x^2) */
 UNARY(neg, neg_grad, false, false, BOOL_CURE)
 UNARY(abs, abs_grad, true, false, BOOL_CURE)
 UNARY(sign, zero_grad, false, false, BOOL_CURE)
-UNARY(relu, relu_grad, true, false, BOOL_CURE)
+UNARY(relu, relu_grad, false, true, BOOL_CURE)
 UNARY(exp, exp_grad, false, true, CAST_CURE)
 UNARY(log, log_grad, true, false, CAST_CURE)
 UNARY(sqrt, sqrt_grad, false, true, CAST_CURE)

@@ -23,7 +23,7 @@ bool tpi_list_has(const char *list, const char *name)
 }
 
 /* fuse is the plan's (codegen/plan.c) */
-const char tpi_pass_names[] = "restack,checkpoint,fold,algebra,cse,fuse";
+const char tpi_pass_names[] = "restack,checkpoint,fold,algebra,cse,remake,fuse";
 
 static const char no_pass[] = "prune"; /* as a pass to stop after */
 
@@ -532,5 +532,8 @@ tp_graph *tpi_optimize(tp_graph *g, const tpi_optimizing *how, int n_feeds, tp_t
         if (!g)
             return NULL;
     }
+    if (!how->passes && !tpi_list_has(how->skip, tpi_pass_remake.name)) /* cse would undo it */
+        g = optimize_once(g, how, &tpi_pass_remake, run, n_feeds, feeds, n_roots, roots,
+                          &n_changes);
     return g;
 }

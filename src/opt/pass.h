@@ -28,7 +28,7 @@ typedef struct tpi_pass {
 } tpi_pass;
 
 extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_fold, tpi_pass_algebra,
-    tpi_pass_cse;
+    tpi_pass_cse, tpi_pass_remake;
 
 /* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
  * variables are constants of the value they have now. The results of calls are the values they

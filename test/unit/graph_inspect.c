@@ -59,6 +59,30 @@ static void stops_after_a_pass(void **state)
     assert_memory_equal(y[0], y[2], sizeof y[0]);
 }
 
+/* h is read again behind another product: there it is computed once more. */
+static void makes_cheap_values_again(void **state)
+{
+    static const char *const feeds[] = {"x"}, *const fetches[] = {"y"};
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2, 2));
+    tp_tensor *h = tp_add(tp_matmul(x, x), tp_scalar_like(x, 1));
+    tp_name(tp_mul(tp_matmul(tp_tanh(h), x), h), "y");
+    const float values[4] = {0.5F, -1, 0.25F, 2};
+    tp_tensor *in = tp_tensor_new(tp, TP_F32, TP_DIMS(2, 2), values), *out[1];
+    float y[2][4];
+    for (int i = 0; i < 2; i++) {
+        const tp_compile_options opt = {.engine = TP_ENGINE_TILES,
+                                        .skip_passes = i ? "remake" : NULL};
+        tp_program *p = tp_graph_compile(g, 1, feeds, 1, fetches, &opt);
+        assert_non_null(p);
+        assert_int_equal(lines_with(tp, tp_graph_text(tp_program_graph(p)), " = add "), 2 - i);
+        assert_int_equal(tp_program_run(p, &in, out), TP_OK);
+        tp_read(out[0], y[i], sizeof y[i]);
+    }
+    assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
 static void counts_work(void **state)
 {
     tp_ctx *tp = *state;
@@ -248,9 +272,10 @@ static void counts_bytes(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(stops_after_a_pass), CASE(counts_work),      CASE(names_kernels_and_buffers),
-        CASE(names_bodies),       CASE(measures_kernels), CASE(tells_of_memory),
-        CASE(counts_bytes),
+        CASE(stops_after_a_pass), CASE(makes_cheap_values_again),
+        CASE(counts_work),        CASE(names_kernels_and_buffers),
+        CASE(names_bodies),       CASE(measures_kernels),
+        CASE(tells_of_memory),    CASE(counts_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
