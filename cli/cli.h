@@ -117,6 +117,11 @@ enum { CLI_MOST_THREADS = 256 };
     CLI_COUNT(threads, "threads", "N", 1, CLI_MOST_THREADS,                                    \
               "threads that compute (TAPIR_THREADS, or 1): they need\n"                        \
               "libpthreadpool" more)
+/* --limit: settings.limit, 0 when it is not given. */
+#define CLI_LIMIT                                                                              \
+    CLI_COUNT(limit, "limit", "BYTES", 1, INT64_MAX,                                           \
+              "most memory for values between kernels; to keep it they\n"                      \
+              "are computed again: the same bits, slower")
 /* How many compute from now on: n, if that is not 0; or 1, and a message says so. */
 int cli_threads(tp_ctx *tp, int64_t n);
 

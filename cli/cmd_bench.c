@@ -7,7 +7,7 @@
 
 typedef struct settings {
     texts inputs, dims;
-    int64_t threads, runs;
+    int64_t threads, runs, limit;
     int engine;
     bool fast, json;
 } settings;
@@ -23,6 +23,7 @@ static const option options[] = {
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "auto: what there is when compiling has ended (auto)"),
     CLI_FAST,
+    CLI_LIMIT,
     CLI_SWITCH(json, "json", "one line of JSON"),
     CLI_OPTIONS_END,
 };
@@ -83,8 +84,10 @@ static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine e
     int status = out && ms ? CLI_GOOD : cli_no_memory();
     if (status == CLI_GOOD && !model_make_inputs(m, d))
         status = CLI_BAD;
-    const tp_compile_options opt = {
-        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
+    const tp_compile_options opt = {.engine = engine,
+                                    .freeze = true,
+                                    .numerics = cli_numerics(s->fast),
+                                    .memory_limit = s->limit};
     const double start = cli_now_ms();
     double first;
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;

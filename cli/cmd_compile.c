@@ -8,6 +8,7 @@ typedef struct settings {
     const char *output, *name;
     int weights;
     bool state, fast;
+    int64_t limit;
 } settings;
 
 enum { INSIDE, BESIDE };
@@ -26,6 +27,7 @@ static const option options[] = {
                "program's caller reads (inside)"),
     CLI_OPTION(OPTION_TEXT, name, "name", "NAME",
                "what all names begin with (as FILE is called)"),
+    CLI_LIMIT,
     CLI_SWITCH(state, "state", "weights can be changed by the program's caller"),
     CLI_FAST,
     CLI_OPTIONS_END,
@@ -36,7 +38,8 @@ static int compile_model(const settings *s, model *m)
     const tp_c_options opt = {.name = s->name,
                               .beside = s->weights == BESIDE,
                               .state = s->state,
-                              .numerics = cli_numerics(s->fast)};
+                              .numerics = cli_numerics(s->fast),
+                              .memory_limit = s->limit};
     model_drop_unneeded(m);
     if (tp_graph_save_c(m->graph, s->output, m->n_in, m->in, m->n_out, m->out, &opt) == TP_OK)
         return CLI_GOOD;

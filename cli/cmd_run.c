@@ -9,7 +9,7 @@
 typedef struct settings {
     texts inputs, dims;
     const char *output;
-    int64_t threads;
+    int64_t threads, limit;
     int format, engine;
     bool fast;
 } settings;
@@ -31,6 +31,7 @@ static const option options[] = {
                "what computes: the model compiled to C; plain loops; vector\n"
                "code without a compiler; auto: C if it can be had, or tiles (auto)"),
     CLI_FAST,
+    CLI_LIMIT,
     CLI_THREADS("; the bits are the same"),
     CLI_OPTIONS_END,
 };
@@ -320,8 +321,10 @@ static int run_model(const settings *s, model *m, tp_engine engine)
         if (!m->feeds[i])
             return say_needs(m);
     cli_threads(m->tp, s->threads);
-    const tp_compile_options opt = {
-        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
+    const tp_compile_options opt = {.engine = engine,
+                                    .freeze = true,
+                                    .numerics = cli_numerics(s->fast),
+                                    .memory_limit = s->limit};
     tp_program *p = model_compile(m, &opt);
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
     port *all = calloc((size_t)m->n_out + (size_t)m->about.n_out + 1, sizeof *all);

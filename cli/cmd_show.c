@@ -6,6 +6,7 @@
 
 typedef struct settings {
     texts inputs, dims;
+    int64_t limit;
     int format, after;
     bool kernels, memory, source, fast;
 } settings;
@@ -53,6 +54,7 @@ static const option options[] = {
     CLI_SWITCH(source, "source",
                "text: instead of the graph, the C that is compiled to\n"
                "run the model"),
+    CLI_LIMIT,
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
                "the value of an input, for models that cannot be read\n"
                "without it: as tapir run takes it"),
@@ -494,6 +496,7 @@ static int show_model(const settings *s, model *m)
             .engine = s->source ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE,
             .freeze = true,
             .numerics = cli_numerics(s->fast),
+            .memory_limit = s->limit,
             .stop_after = is_last(s->after) ? NULL : stage_name(s->after, name)};
         w.program = model_compile(m, &opt);
         w.graph = tp_program_graph(w.program);

@@ -128,6 +128,15 @@ typedef struct tp_compile_options {
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
                                its first round; "prune": none runs */
     tp_numerics numerics;
+    int64_t memory_limit; /* most bytes of what lies between kernels, with what loops keep (the
+                               arena of tp_program_memory_text); 0: none. To keep it, kernels run
+                               in another order, and values are computed again instead of kept:
+                               the same bits, slower. TP_E_MEMORY names what is in the way, and
+                               the least that can be. Where sizes are symbols, or a loop's turns
+                               are known to its run only, nothing is done but to refuse the run
+                               whose sizes take more. Not counted: what is fed and fetched,
+                               constants and their packed copies, variables, and the workspaces
+                               of products and convolutions */
 } tp_compile_options;
 
 /* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see
@@ -148,10 +157,12 @@ TP_API const char *tp_program_engine(const tp_program *p);
 TP_API const char *tp_program_source(tp_program *p);
 
 typedef struct tp_program_stats {
-    int nodes;           /* after pruning and passes */
-    int kernels;         /* of the C program, those of bodies of blocks included */
-    int64_t arena_bytes; /* at the sizes of the last run, with what loops stack */
-    double compile_ms;   /* from the start of the compiler to the loaded program */
+    int nodes;             /* after pruning and passes */
+    int kernels;           /* of the C program, those of bodies of blocks included */
+    int64_t arena_bytes;   /* at the sizes of the last run, with what loops stack; */
+    int64_t scratch_bytes; /* workspaces of kernels, of all threads; */
+    int64_t packed_bytes;  /* constants, once more, as products read them */
+    double compile_ms;     /* from the start of the compiler to the loaded program */
     bool from_cache;
     double flops; /* of contractions and convolutions at the sizes of the last run: two per
                      multiply-add, of loops once per turn; 0 before the first run */
@@ -200,6 +211,7 @@ typedef struct tp_c_options {
     bool state; /* variables that nothing assigns can be assigned by the caller; otherwise they
                    are constants, and prepared as such */
     tp_numerics numerics;
+    int64_t memory_limit; /* as of tp_compile_options; the sizes have to be numbers */
 } tp_c_options;
 
 /* Writes what computes the named outputs from the named inputs as C that needs no library

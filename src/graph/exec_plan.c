@@ -1,4 +1,5 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
+#include "graph/budget.h"
 #include "graph/profile.h"
 #include "graph/tiles.h"
 #include "graph/waves.h"
@@ -46,8 +47,8 @@ static int64_t place(const tp_program *p, const tpi_plan *plan, const int64_t *b
     return arena;
 }
 
-bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
-                       int64_t *offset, int64_t *arena)
+bool tpi_program_bytes_of(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
+                          int64_t *offset)
 {
     int64_t *own = bytes + plan->first_buffer, all = 0;
     bool fits = true;
@@ -71,9 +72,16 @@ bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes
             fits = fits && !__builtin_add_overflow(all, own[i], &all) &&
                    !__builtin_add_overflow(all, 64, &all);
     }
-    if (fits)
-        *arena = place(p, plan, own, offset + plan->first_buffer);
-    return fits && *arena >= 0;
+    return fits;
+}
+
+bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
+                       int64_t *offset, int64_t *arena)
+{
+    if (!tpi_program_bytes_of(p, plan, bytes, offset))
+        return false;
+    *arena = place(p, plan, bytes + plan->first_buffer, offset + plan->first_buffer);
+    return *arena >= 0;
 }
 
 /* Memory of at least `need` bytes, what was in it lost. */
@@ -100,25 +108,31 @@ static size_t scratch_bytes(tp_program *p)
     return lanes > need ? lanes : need;
 }
 
-bool tpi_program_resize(tp_program *p)
+bool tpi_program_resize(tp_program *p, tpi_at at)
 {
     tpi_mem *m = &p->ctx->mem;
     const size_t n = (size_t)p->plan->all_buffers;
     int64_t *bytes = tpi_take(m, n * sizeof *bytes);
-    const bool fits = bytes && tpi_waves_find(p) &&
-                      tpi_program_place(p, p->plan, bytes, p->offsets, &p->arena_bytes);
+    bool fits = bytes && tpi_waves_find(p) &&
+                tpi_program_place(p, p->plan, bytes, p->offsets, &p->arena_bytes);
+    if (fits && p->memory_limit && p->arena_bytes > p->memory_limit) {
+        tpi_program_refuse(p, at, "tp_program_run", bytes);
+        fits = false;
+    }
     tpi_give_back(m, bytes, n * sizeof *bytes);
     if (!fits)
         return false;
-    const size_t need = (size_t)p->arena_bytes + (p->entry ? scratch_bytes(p) : 0);
+    const size_t scratch = p->entry ? scratch_bytes(p) : 0;
     const size_t packed = p->entry ? (size_t)p->packed_bytes(p->symbols, &p->library) : 0;
-    if (!make_room(m, &p->arena, &p->arena_size, need) ||
+    if (!make_room(m, &p->arena, &p->arena_size, (size_t)p->arena_bytes + scratch) ||
         !make_room(m, &p->packed, &p->packed_size, packed))
         return false;
     if (p->tiles)
         p->tiles->sized++;
     p->is_packed = false;
-    p->stats.arena_bytes = (int64_t)need;
+    p->stats.arena_bytes = p->arena_bytes;
+    p->stats.scratch_bytes = (int64_t)scratch;
+    p->stats.packed_bytes = (int64_t)packed;
     p->sized = true;
     return true;
 }
@@ -260,7 +274,7 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
         int symbol = -1;
         tpi_late_most(p);
         p->ctx->random_at = random_at;
-        if ((!p->sized && !tpi_program_resize(p)) || !set_pointers(s, outputs)) {
+        if ((!p->sized && !tpi_program_resize(p, s->at)) || !set_pointers(s, outputs)) {
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
             return false;
         }

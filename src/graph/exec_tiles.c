@@ -368,6 +368,6 @@ bool tpi_tiles_call(tpi_session *s, int *full)
     if (ok)
         tick(p, p->plan, p->plan->n_kernels);
     *full = t->full;
-    p->stats.arena_bytes = p->arena_bytes + (int64_t)t->scratch_size;
+    p->stats.scratch_bytes = (int64_t)t->scratch_size;
     return ok;
 }

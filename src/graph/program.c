@@ -1,6 +1,8 @@
 /* Programs: made of a graph for given names, and run. */
 #include "base/env.h"
 #include "core/variable.h"
+#include "graph/budget.h"
+#include "graph/inspect.h"
 #include "graph/profile.h"
 #include "graph/tiles.h"
 #include "graph/validate.h"
@@ -266,6 +268,10 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     }
     count_nodes(p, p->n_roots, p->roots);
     p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
+    p->memory_limit = opt ? opt->memory_limit : 0;
+    if (p->memory_limit && tpi_knows_sizes(p) &&
+        !tpi_program_fit(p, at, p->what, !tpi_list_has(skip, "fuse")))
+        return false;
     if (p->engine == TP_ENGINE_REFERENCE)
         return true;
     return tpi_program_plan(p, skip) &&
@@ -293,6 +299,11 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     if (opt && (unsigned)opt->numerics > TP_FAST) {
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d says nothing about numerics",
                         (int)opt->numerics);
+        return NULL;
+    }
+    if (opt && opt->memory_limit < 0) {
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "a memory limit of %lld bytes",
+                        (long long)opt->memory_limit);
         return NULL;
     }
     if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g)) {

@@ -27,6 +27,7 @@ struct tp_program {
     tp_tensor **roots; /* the fetched nodes, then the assign nodes */
     tpi_commit *commits;
     tp_engine engine;
+    int64_t memory_limit;    /* of the arena, bytes; 0: none */
     const char *used;        /* by the last run */
     tpi_plan *plan;          /* NULL: it is run node by node */
     struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
@@ -151,10 +152,14 @@ bool tpi_program_has_c(tp_program *p, int wait_ms);
 /* Is it clear that it will never be? */
 bool tpi_program_broken(const tp_program *p);
 /* Where the buffers of a plan lie in its arena at the sizes of this run, those of bodies in theirs:
- * bytes and offset by the number in the program. False: too large for a number. */
+ * bytes and offset by the number in the program; the first of these without the offsets of the plan's
+ * own. False: too large for a number. */
+bool tpi_program_bytes_of(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
+                          int64_t *offset);
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
                        int64_t *offset, int64_t *arena);
-/* Places the plan's buffers for the sizes of this run. False when out of memory. */
-bool tpi_program_resize(tp_program *p);
+/* Places the plan's buffers for the sizes of this run. False when out of memory, or when they take more
+ * than the limit, which the error tells. */
+bool tpi_program_resize(tp_program *p, tpi_at at);
 
 #endif

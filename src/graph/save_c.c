@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "codegen/c_name.h"
 #include "codegen/standalone.h"
-#include "graph/program.h"
+#include "graph/inspect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,9 @@ static tp_status write_files(files *f, const tpi_saving *s)
 /* Variables that nothing assigns are constants, if the caller does not want them. */
 static tp_program *make_program(const tpi_saving *s)
 {
-    tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE, .numerics = s->options.numerics};
+    tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE,
+                              .numerics = s->options.numerics,
+                              .memory_limit = s->options.memory_limit};
     tp_program *p = tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs,
                                     s->n_out, s->fetches, &opt);
     if (!p || p->n_commits || s->options.state)
@@ -80,8 +82,13 @@ static tp_program *make_program(const tpi_saving *s)
                            s->fetches, &opt);
 }
 
-static bool refuses(const tp_program *p)
+static bool refuses(const tpi_saving *s, const tp_program *p)
 {
+    if (p->memory_limit && !tpi_knows_sizes(p)) {
+        tpi_fail_status(p->ctx, s->at, s->what, TP_E_SHAPE,
+                        "a memory limit takes sizes that are numbers");
+        return true;
+    }
     const tp_tensor *t = tpi_late_refuser(p);
     if (t)
         tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,
@@ -168,7 +175,7 @@ tp_status tpi_save_c(const tpi_saving *s)
     tp_program *p = make_program(s);
     tp_status status = ctx->status;
     if (p)
-        status = refuses(p) ? TP_E_COMPILER : save_program(s, p);
+        status = refuses(s, p) ? ctx->status : save_program(s, p);
     tp_program_free(p);
     tpi_error_back(ctx, &earlier);
     tpi_step_back(ctx, around);

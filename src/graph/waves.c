@@ -313,8 +313,8 @@ bool tpi_waves_find(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
     tpi_waves_free(p);
-    if (tpi_pool_threads(p->ctx->pool) < 2 || p->n_late)
-        return true; /* what steps take is not known before the loops have run */
+    if (tpi_pool_threads(p->ctx->pool) < 2 || p->n_late || p->memory_limit)
+        return true; /* what steps take is not known before the loops have run; or it is more memory */
     const size_t n = (size_t)p->plan->n_steps + 1;
     cost *costs = tpi_take(m, n * sizeof *costs);
     way *ways = tpi_take(m, n * sizeof *ways);

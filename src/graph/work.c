@@ -71,7 +71,7 @@ double tpi_graph_flops(const tp_program *p, const tp_graph *g)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static double bytes_at(const tp_program *p, const tp_tensor *t)
+double tpi_node_bytes(const tp_program *p, const tp_tensor *t)
 {
     return count_at(p, t) * (double)tp_dtype_size((tp_dtype)t->dtype);
 }
@@ -107,7 +107,7 @@ static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
     double all = r->more;
     for (int i = 0; i < r->n; i++) {
         const int root = r->v[i].root;
-        const double most = bytes_at(p, plan->values[root].node);
+        const double most = tpi_node_bytes(p, plan->values[root].node);
         double sum = 0;
         for (int k = i; k < r->n; k++)
             if (r->v[k].root == root) {
@@ -122,7 +122,7 @@ static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
 /* A gather reads as much of its table as it gives. */
 static double operand_bytes(const tp_program *p, const tp_tensor *t, int k)
 {
-    const double all = bytes_at(p, t->in[k]), given = bytes_at(p, t);
+    const double all = tpi_node_bytes(p, t->in[k]), given = tpi_node_bytes(p, t);
     const bool picks = k == 0 && (t->op == &tpi_op_gather || t->op == &tpi_op_take_along);
     return picks && given < all ? given : all;
 }
@@ -143,7 +143,7 @@ static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
         }
     }
     const tpi_value *to = &plan->values[plan->kernels[kernel].root];
-    return bytes_read(p, plan, &r) + (to->buffer >= 0 ? bytes_at(p, to->node) : 0);
+    return bytes_read(p, plan, &r) + (to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0);
 }
 
 /* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */

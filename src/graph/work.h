@@ -17,8 +17,9 @@ tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel);
 tpi_work tpi_program_work(const tp_program *p);
 /* A line of the log with these figures (base/log.def). */
 void tpi_program_log(const tp_program *p);
-/* Of a contraction or convolution; of other nodes 0. */
-double tpi_node_flops(const tp_program *p, const tp_tensor *t);
+/* Of a node: of a contraction or convolution, else 0; of what it gives. */
+double tpi_node_flops(const tp_program *p, const tp_tensor *node);
+double tpi_node_bytes(const tp_program *p, const tp_tensor *node);
 /* Of the contractions and convolutions of a graph, its blocks' included. */
 double tpi_graph_flops(const tp_program *p, const tp_graph *g);
 

@@ -471,19 +471,37 @@ bool tpi_is_runnable(const tp_graph *g, tpi_why *why)
     return tpi_check_turns(g->ctx, g->dims, g->n_nodes, g->nodes, true, why);
 }
 
+static const tpi_pass clean = {.name = "recompute", .visit = tpi_keep_node, .state_size = 1};
+
+tp_graph *tpi_tidy(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
+{
+    int unused = 0;
+    return tpi_run_pass(g, &clean, NULL, n_feeds, feeds, n_roots, roots, &unused);
+}
+
+tp_graph *tpi_split_loop(tp_graph *g, tp_tensor *loop, int n_feeds, tp_tensor **feeds,
+                         int n_roots, tp_tensor **roots)
+{
+    static const tpi_pass *const needed[] = {&tpi_pass_checkpoint, &tpi_pass_fold,
+                                             &tpi_pass_algebra};
+    int unused = 0;
+    ((tpi_loop_attrs *)loop->attrs)->checkpoint = 1;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && g; i++)
+        g = tpi_run_pass(g, needed[i], NULL, n_feeds, feeds, n_roots, roots, &unused);
+    return g;
+}
+
 tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
                             tp_tensor **roots)
 {
-    static const tpi_pass clean = {
-        .name = "recompute", .visit = tpi_keep_node, .state_size = 1};
     tp_ctx *ctx = g->ctx;
-    int n_changes = 1, unused = 0;
+    int n_changes = 1;
     while (g && n_changes) {
         n_changes = 0;
         if (!prepare(clean.name, tpi_again, g, &n_changes))
             return no_graph(g);
         if (n_changes)
-            g = tpi_run_pass(g, &clean, NULL, n_feeds, feeds, n_roots, roots, &unused);
+            g = tpi_tidy(g, n_feeds, feeds, n_roots, roots);
     }
     tpi_why why;
     if (!g || tpi_is_runnable(g, &why))

@@ -77,6 +77,22 @@ typedef struct tpi_rewrites {
 tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites, int n_feeds,
                        tp_tensor **feeds, int n_roots, tp_tensor **roots, int *n_changes);
 
+/* For a memory limit (graph/budget.c). */
+typedef struct tpi_rearrangement {
+    int n_again;
+    const int *again;   /* nodes that are computed once more, ascending: no sources, no blocks */
+    const bool *late;   /* by node: it reads them where they are computed again */
+    const int64_t *key; /* by node: where it stands, as far as its operands allow */
+    int64_t again_key;  /* where the copies stand */
+} tpi_rearrangement;
+/* In place, to be followed by tpi_tidy (rearrange.c). False: no memory. */
+bool tpi_rearrange(tp_graph *g, const tpi_rearrangement *r);
+/* A copy of what the roots need, in program order; or of that with the loop split (checkpoint.c), if it
+ * can be. The graph is used up; NULL: the context's error tells. */
+tp_graph *tpi_tidy(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots);
+tp_graph *tpi_split_loop(tp_graph *g, tp_tensor *loop, int n_feeds, tp_tensor **feeds,
+                         int n_roots, tp_tensor **roots);
+
 /* One level of tpi_make_runnable, in place (recompute.c). False: the error is set, or no memory. */
 bool tpi_again(tp_graph *g, int *n_changes);
 /* A visit of passes that only prepare. */

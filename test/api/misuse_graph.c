@@ -254,6 +254,8 @@ MISUSE(tp_graph_compile)
     BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &loose));
     const tp_compile_options no_pass = {.skip_passes = "fold,no such pass"};
     BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_pass));
+    const tp_compile_options limit = {.memory_limit = -1};
+    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &limit));
     const tp_compile_options no_stop = {.stop_after = "fuse"};
     BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_stop));
 }
