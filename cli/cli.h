@@ -221,6 +221,8 @@ void model_drop_unneeded(model *m);
 bool model_make_inputs(model *m, const fixed_dims *d);
 /* A program of all inputs and outputs; NULL: refused. */
 tp_program *model_compile(model *m, const tp_compile_options *opt);
+/* Once it is compiled, with weights that are frozen: they are not held twice. */
+void model_drop_graph(model *m);
 /* Runs it once, for so long; out[n_out] are gone when it returns. An exit status. */
 int model_run(model *m, tp_program *p, tp_tensor **out, double *ms);
 /* Waits for the C program. Without a compiler a message says so, and it goes on without. */

@@ -91,6 +91,7 @@ static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine e
     const double start = cli_now_ms();
     double first;
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
+    model_drop_graph(m);
     if (status == CLI_GOOD)
         status = p ? model_run(m, p, out, &first) : CLI_BAD;
     f->first_ms = cli_now_ms() - start;

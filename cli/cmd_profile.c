@@ -131,6 +131,7 @@ static int profile(const settings *s, const char *path, const fixed_dims *d, tp_
     const tp_compile_options opt = {
         .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
     tp_program *p = status == CLI_GOOD ? model_compile(&m, &opt) : NULL;
+    model_drop_graph(&m);
     if (status == CLI_GOOD)
         status = p ? measure(s, &m, p) : CLI_BAD;
     if (status == CLI_GOOD)

@@ -326,6 +326,7 @@ static int run_model(const settings *s, model *m, tp_engine engine)
                                     .numerics = cli_numerics(s->fast),
                                     .memory_limit = s->limit};
     tp_program *p = model_compile(m, &opt);
+    model_drop_graph(m);
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
     port *all = calloc((size_t)m->n_out + (size_t)m->about.n_out + 1, sizeof *all);
     int status = !p ? CLI_BAD : !out || !all ? cli_no_memory() : CLI_GOOD;

@@ -248,13 +248,22 @@ static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs)
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-/* Names of the inputs or outputs; they live as long as the graph. */
+/* Names of the inputs or outputs, behind their pointers. */
 static const char **names_of(const model *m, int n, bool inputs)
 {
-    const char **names = calloc((size_t)n + 1, sizeof *names);
-    for (int i = 0; i < n && names; i++)
-        names[i] =
+    size_t size = ((size_t)n + 1) * sizeof(char *);
+    const size_t texts = size;
+    for (int i = 0; i < n; i++)
+        size += 1 + strlen(tp_name_of(inputs ? tp_graph_input(m->graph, i)
+                                             : tp_graph_output(m->graph, i)));
+    const char **names = calloc(1, size);
+    char *text = (char *)names + texts;
+    for (int i = 0; i < n && names; i++) {
+        const char *name =
             tp_name_of(inputs ? tp_graph_input(m->graph, i) : tp_graph_output(m->graph, i));
+        names[i] = memcpy(text, name, strlen(name) + 1);
+        text += strlen(name) + 1;
+    }
     return names;
 }
 
@@ -383,6 +392,12 @@ int model_run(model *m, tp_program *p, tp_tensor **out, double *ms)
     *ms = cli_now_ms() - start;
     tp_scope_end(m->tp);
     return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
+}
+
+void model_drop_graph(model *m)
+{
+    tp_graph_free(m->graph);
+    m->graph = NULL;
 }
 
 void model_wait(model *m, tp_program *p)
