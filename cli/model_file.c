@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 bool cli_is_file(const char *path)
 {
@@ -252,12 +255,12 @@ static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs)
 static const char **names_of(const model *m, int n, bool inputs)
 {
     size_t size = ((size_t)n + 1) * sizeof(char *);
-    const size_t texts = size;
+    const size_t names_end = size;
     for (int i = 0; i < n; i++)
         size += 1 + strlen(tp_name_of(inputs ? tp_graph_input(m->graph, i)
                                              : tp_graph_output(m->graph, i)));
     const char **names = calloc(1, size);
-    char *text = (char *)names + texts;
+    char *text = (char *)names + names_end;
     for (int i = 0; i < n && names; i++) {
         const char *name =
             tp_name_of(inputs ? tp_graph_input(m->graph, i) : tp_graph_output(m->graph, i));
@@ -398,6 +401,9 @@ void model_drop_graph(model *m)
 {
     tp_graph_free(m->graph);
     m->graph = NULL;
+#ifdef __GLIBC__
+    malloc_trim(0); /* which keeps what lies below other blocks */
+#endif
 }
 
 void model_wait(model *m, tp_program *p)
