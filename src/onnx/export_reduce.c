@@ -2,6 +2,8 @@
 #include "core/dim.h"
 #include "onnx/emit.h"
 
+#include <string.h>
+
 /* Runtimes order no u64: with its top bit turned it is ordered like i64. */
 tpi_val tpi_ordered(tpi_export *x, tpi_val v)
 {
@@ -86,8 +88,20 @@ tpi_val tpi_say_cumsum(tpi_export *x, const tp_tensor *t)
     return tpi_as(x, y, (tp_dtype)t->dtype);
 }
 
+/* v with a row of zeros that is taken last. */
+static tpi_val one_more(tpi_export *x, tpi_val v, int rank, const int64_t *row, bool reverse)
+{
+    int64_t shape[TP_MAX_RANK] = {1};
+    memcpy(shape + 1, row, sizeof(int64_t) * (size_t)(rank - 1));
+    const tpi_val zeros = tpi_expand(x, tpi_scalar(x, tpi_type(x, v), 0), rank, shape);
+    const tpi_val all = tpi_put(x, "Concat", TPI_V(reverse ? zeros : v, reverse ? v : zeros));
+    tpi_put_int(x, "axis", 0);
+    return all;
+}
+
 /* A Scan that carries y, from 0: its body says y = a y + b. The axis is brought to the front by
- * us: along another one, of no elements, ONNX Runtime divides by 0. */
+ * us: along another one, of no elements, ONNX Runtime divides by 0. Nor does it run a Scan without
+ * turns: where that may be there is one turn more, whose result is cut off. */
 tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
@@ -99,8 +113,15 @@ tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
         if (i > 0)
             row[i - 1] = t->shape[front[i]];
     }
-    const tpi_val a = tpi_permute(x, tpi_in(x, t, 0), t->rank, front);
-    const tpi_val b = tpi_permute(x, tpi_in(x, t, 1), t->rank, front);
+    if (t->shape[axis] == 0)
+        return tpi_put(x, "Identity", TPI_V(tpi_in(x, t, 1)));
+    const bool any = tpi_dim_is_symbolic(t->shape[axis]);
+    tpi_val a = tpi_permute(x, tpi_in(x, t, 0), t->rank, front);
+    tpi_val b = tpi_permute(x, tpi_in(x, t, 1), t->rank, front);
+    if (any) {
+        a = one_more(x, a, t->rank, row, reverse);
+        b = one_more(x, b, t->rank, row, reverse);
+    }
     const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, row);
     const int32_t body = tpi_block_begin(x);
     const tpi_val before = tpi_block_input(x, type, NULL);
@@ -111,11 +132,13 @@ tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
     const tpi_val again = tpi_put(x, "Identity", TPI_V(y_row));
     tpi_block_end(x, TPI_V(y_row, again));
     tpi_put(x, "Scan", TPI_V(zero, a, b));
-    const tpi_val y = tpi_put_result(x, type);
+    tpi_val y = tpi_put_result(x, type);
     tpi_put_body(x, 0, body);
     tpi_put_int(x, "num_scan_inputs", 2);
     tpi_put_ints(x, "scan_input_directions", 2, (const int64_t[]){reverse, reverse});
     tpi_put_ints(x, "scan_output_directions", 1, &reverse);
+    if (any)
+        y = tpi_cut(x, y, 0, tpi_int(x, reverse), tpi_int(x, reverse ? INT64_MAX : -1), 1);
     return tpi_permute(x, y, t->rank, back);
 }
 
