@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 bool cli_is_file(const char *path)
 {
@@ -243,10 +240,14 @@ static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs)
     if (!names || !types)
         cli_no_memory();
     const bool ok = names && types && values_given(m, inputs, n, names, types) &&
-                    lists_are_given(m) && load_onnx(m, d);
+                    lists_are_given(m) && tp_scope_begin(m->tp) == TP_OK;
+    if (ok) { /* what the graph does not hold is not needed */
+        load_onnx(m, d);
+        tp_scope_end(m->tp);
+    }
     free(names);
     free(types);
-    return ok;
+    return ok && m->graph;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */
@@ -401,9 +402,7 @@ void model_drop_graph(model *m)
 {
     tp_graph_free(m->graph);
     m->graph = NULL;
-#ifdef __GLIBC__
-    malloc_trim(0); /* which keeps what lies below other blocks */
-#endif
+    tp_trim(m->tp);
 }
 
 void model_wait(model *m, tp_program *p)

@@ -97,6 +97,10 @@ TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
 TP_API int tp_threads(tp_ctx *tp, int n);
 /* Bytes in use now, memory kept for reuse not counted. */
 TP_API size_t tp_memory_bytes(const tp_ctx *tp);
+/* Gives memory back to the allocator (the C library's: to the system) that is kept for reuse: worth
+ * it when much was freed that will not be needed again, such as the graph of a large model whose
+ * program has its weights. NULL is fine. */
+TP_API void tp_trim(tp_ctx *tp);
 /* Memory of the context for layers and optimisers, zeroed; freed by tp_free or tp_close. NULL
  * when out of memory (the context's error is set). tp_free(tp, NULL) is fine. */
 TP_API void *tp_alloc(tp_ctx *tp, size_t size);

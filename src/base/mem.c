@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 enum {
     HUGE_PAGE = 2 << 20,
@@ -187,24 +190,37 @@ void *tpi_grow(tpi_mem *m, void *v, int n, int *size, size_t each)
     return v;
 }
 
-void tpi_mem_done(tpi_mem *m)
+static size_t class_bytes(int c)
+{
+    const int quarter = (c - 16) & 3, top = 10 + (c - 16) / 4;
+    return c < 16 ? (size_t)(c + 1) * 64
+                  : ((size_t)1 << top) + (size_t)(quarter + 1) * ((size_t)1 << (top - 2));
+}
+
+void tpi_mem_trim(tpi_mem *m)
 {
     for (int c = 0; c < TPI_N_CLASSES; c++) {
-        for (tpi_free_block *b = m->free[c], *next; b; b = next) {
-            next = b->next;
-            const int quarter = (c - 16) & 3, top = 10 + (c - 16) / 4;
-            const size_t bytes =
-                c < 16 ? (size_t)(c + 1) * 64
-                       : ((size_t)1 << top) + (size_t)(quarter + 1) * ((size_t)1 << (top - 2));
-            if (bytes > SMALL_MAX)
-                m->user.release(m->user.user, b, bytes);
+        const size_t bytes = class_bytes(c);
+        while (bytes > SMALL_MAX && m->free[c]) {
+            tpi_free_block *b = m->free[c];
+            m->free[c] = b->next;
+            m->user.release(m->user.user, b, bytes);
         }
-        m->free[c] = NULL;
     }
+    m->kept = 0;
+#ifdef __GLIBC__
+    if (m->user.alloc == libc_alloc)
+        malloc_trim(0);
+#endif
+}
+
+void tpi_mem_done(tpi_mem *m)
+{
+    tpi_mem_trim(m);
+    memset(m->free, 0, sizeof m->free);
     for (tpi_chunk *c = m->chunks, *next; c; c = next) {
         next = c->next;
         m->user.release(m->user.user, c, c->size);
     }
     m->chunks = NULL;
-    m->kept = 0;
 }

@@ -35,6 +35,8 @@ typedef struct tpi_mem {
 void tpi_mem_init(tpi_mem *m, const tp_allocator *user);
 /* Gives everything back that is not handed out. */
 void tpi_mem_done(tpi_mem *m);
+/* Gives the large blocks back that are kept for reuse. */
+void tpi_mem_trim(tpi_mem *m);
 /* 64-byte aligned, not zeroed; NULL when there is none. Size 0 is a block like any other. */
 void *tpi_take(tpi_mem *m, size_t size);
 /* `size` as it was asked for. NULL is fine. */

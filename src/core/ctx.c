@@ -145,6 +145,12 @@ size_t tp_memory_bytes(const tp_ctx *tp)
     return tp ? tp->mem.in_use : 0;
 }
 
+void tp_trim(tp_ctx *tp)
+{
+    if (tp)
+        tpi_mem_trim(&tp->mem);
+}
+
 /* ---- memory for others --------------------------------------------------------------------- */
 
 void *tp_alloc(tp_ctx *tp, size_t size)

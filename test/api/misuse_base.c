@@ -45,6 +45,15 @@ MISUSE(tp_close)
     tp_close(NULL);
 }
 
+MISUSE(tp_trim)
+{
+    const size_t in_use = tp_memory_bytes(b->tp);
+    tp_trim(NULL);
+    tp_trim(b->tp);
+    tp_trim(b->tp);
+    assert_int_equal(tp_memory_bytes(b->tp), in_use);
+}
+
 MISUSE(tp_threads)
 {
     assert_int_equal(tp_threads(NULL, 3), 0);
@@ -195,6 +204,7 @@ const misuse misuse_base[] = {
     LISTED(tp_open),
     LISTED(tp_close),
     LISTED(tp_threads),
+    LISTED(tp_trim),
     LISTED(tp_seed),
     LISTED(tp_trap_nan),
     LISTED(tp_memory_bytes),

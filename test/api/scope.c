@@ -30,6 +30,38 @@ static void deep(void **state)
     assert_true(tp_memory_bytes(tp) > before);
 }
 
+/* An allocator that counts what it has given. */
+static void *count_alloc(void *user, size_t size)
+{
+    *(size_t *)user += size;
+    return aligned_alloc(64, (size + 63) / 64 * 64);
+}
+
+static void count_release(void *user, void *p, size_t size)
+{
+    *(size_t *)user -= size;
+    free(p);
+}
+
+static void trimmed(void **state)
+{
+    (void)state;
+    enum { BYTES = 8 << 20 };
+    size_t given = 0;
+    tp_ctx *tp = tp_open(&(tp_options){
+        .allocator = &(tp_allocator){count_alloc, count_release, &given}
+    });
+    assert_non_null(tp);
+    tp_scope_begin(tp);
+    tp_full(tp, TP_F32, TP_DIMS(BYTES / 4), 1);
+    assert_in_range(given, BYTES, 2 * BYTES);
+    tp_scope_end(tp);
+    tp_trim(tp);
+    assert_in_range(given, 0, BYTES / 8);
+    tp_close(tp);
+    assert_int_equal(given, 0);
+}
+
 static void odd_orders(void **state)
 {
     tp_ctx *tp = *state;
@@ -221,8 +253,9 @@ static void through_c(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(deep),      CASE(odd_orders),   CASE(million),        CASE(adds_up),
-        CASE(constants), CASE(of_gradients), CASE(assigned_since), CASE(through_c),
+        CASE(deep),         CASE(trimmed),        CASE(odd_orders),
+        CASE(million),      CASE(adds_up),        CASE(constants),
+        CASE(of_gradients), CASE(assigned_since), CASE(through_c),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
