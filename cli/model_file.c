@@ -261,7 +261,7 @@ static const char **names_of(const model *m, int n, bool inputs)
         size += 1 + strlen(tp_name_of(inputs ? tp_graph_input(m->graph, i)
                                              : tp_graph_output(m->graph, i)));
     const char **names = calloc(1, size);
-    char *text = (char *)names + names_end;
+    char *text = names ? (char *)names + names_end : NULL;
     for (int i = 0; i < n && names; i++) {
         const char *name =
             tp_name_of(inputs ? tp_graph_input(m->graph, i) : tp_graph_output(m->graph, i));

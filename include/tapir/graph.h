@@ -115,9 +115,10 @@ typedef enum tp_engine {
 
 typedef enum tp_numerics {
     TP_STRICT, /* the bits of docs/numerics.md: those of the eager ops */
-    TP_FAST /* sums may be taken otherwise where that is faster, within the bounds that the same page
-                  states: float convolutions are. The bits still do not depend on threads, nor on which of
-                  tiles and C runs; the reference engine, and runs under tp_trap_nan, stay strict */
+    TP_FAST /* sums may be taken otherwise where that is faster, within the bounds that the same
+                  page states: f32 convolutions are. The bits still do not depend on threads, nor
+                  on which of tiles and C runs; the reference engine, and runs under tp_trap_nan,
+                  stay strict */
 } tp_numerics;
 
 typedef struct tp_compile_options {
@@ -129,14 +130,14 @@ typedef struct tp_compile_options {
                                its first round; "prune": none runs */
     tp_numerics numerics;
     int64_t memory_limit; /* most bytes of what lies between kernels, with what loops keep (the
-                               arena of tp_program_memory_text); 0: none. To keep it, kernels run
-                               in another order, and values are computed again instead of kept:
-                               the same bits, slower. TP_E_MEMORY names what is in the way, and
-                               the least that can be. Where sizes are symbols, or a loop's turns
-                               are known to its run only, nothing is done but to refuse the run
-                               whose sizes take more. Not counted: what is fed and fetched,
-                               constants and their packed copies, variables, and the workspaces
-                               of products and convolutions */
+                             arena of tp_program_memory_text); 0: none. To keep it, kernels run
+                             in another order, and values are computed again instead of kept:
+                             the same bits, slower. TP_E_MEMORY names what is in the way, and
+                             the least that can be; TP_E_VALUE when it is below 0. Where sizes
+                             are symbols, or a loop's turns are known to its run only, nothing
+                             is done but to refuse the run whose sizes take more. Not counted:
+                             what is fed and fetched, constants and their packed copies,
+                             variables, and the workspaces of products and convolutions */
 } tp_compile_options;
 
 /* A program for fixed names of feeds and fetches; `opt` may be NULL. NULL on error (see
@@ -205,13 +206,12 @@ TP_API tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const 
 
 typedef struct tp_c_options {
     const char *name; /* what all its names begin with; NULL: as the file is called */
-    bool
-        beside; /* weights go to a file of their own, whose bytes the caller hands over, and not
-                    into the source */
-    bool state; /* variables that nothing assigns can be assigned by the caller; otherwise they
+    bool beside; /* weights go to a file of their own, whose bytes the caller hands over, and
+                    not into the source */
+    bool state;  /* variables that nothing assigns can be assigned by the caller; otherwise they
                    are constants, and prepared as such */
-    tp_numerics numerics;
-    int64_t memory_limit; /* as of tp_compile_options; the sizes have to be numbers */
+    tp_numerics numerics; /* this and the next as of tp_compile_options */
+    int64_t memory_limit; /* the sizes have to be numbers (TP_E_SHAPE) */
 } tp_c_options;
 
 /* Writes what computes the named outputs from the named inputs as C that needs no library
@@ -219,7 +219,8 @@ typedef struct tp_c_options {
  * asked for beside ("net.c", "net.h", "net.weights"). Inputs are mostly placeholders; any node may be
  * one. Assignments are done as by tp_graph_run; variables begin with the values they have now, random
  * numbers with seed and position of now. `opt` may be NULL. On error no file is new: TP_E_NAME,
- * TP_E_VALUE, TP_E_IO, or TP_E_COMPILER for what no C program can be (tp_program_wait). */
+ * TP_E_VALUE, TP_E_IO, TP_E_COMPILER for what no C program can be (tp_program_wait), or TP_E_SHAPE
+ * and TP_E_MEMORY for a memory limit. */
 TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,
       const char *const *inputs, int n_out, const char *const *outputs,
       const tp_c_options *opt);

@@ -104,18 +104,22 @@ static bool measure(fitting *f, version *v)
     return ok;
 }
 
-/* What the arena takes now, which is the peak and what lies idle in it; -1: no memory. */
-static int64_t arena_of(const fitting *f)
+/* *arena: what the arena takes now, which is the peak and what lies idle in it. False: no memory. */
+static bool find_arena(const fitting *f, int64_t *arena)
 {
     const version *v = &f->now;
-    return tpi_place_buffers(&f->p->ctx->mem, v->plan->n_buffers, v->plan->buffers, v->bytes,
-                             v->offset);
+    *arena = tpi_place_buffers(&f->p->ctx->mem, v->plan->n_buffers, v->plan->buffers, v->bytes,
+                               v->offset);
+    return *arena >= 0;
 }
 
-static bool keeps_limit(const fitting *f)
+/* False: no memory. */
+static bool look_at_limit(const fitting *f, bool *keeps)
 {
-    const int64_t arena = f->now.peak <= f->p->memory_limit ? arena_of(f) : -1;
-    return arena >= 0 && arena <= f->p->memory_limit;
+    int64_t arena = f->now.peak;
+    const bool may = arena <= f->p->memory_limit, ok = !may || find_arena(f, &arena);
+    *keeps = ok && arena <= f->p->memory_limit;
+    return ok;
 }
 
 /* The graph of `now` again, node by node. */
@@ -642,23 +646,26 @@ bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, bool fuse)
         .p = p, .fuse = fuse, .now = {.graph = p->graph, .roots = p->roots}
     };
     p->graph = f.now.graph = tpi_tidy(p->graph, p->n_feeds, p->feeds, p->n_roots, p->roots);
-    bool ok = p->graph && measure(&f, &f.now), better = true, keeps = ok && keeps_limit(&f);
+    bool better = true, keeps = false;
+    bool ok = p->graph && measure(&f, &f.now) && look_at_limit(&f, &keeps);
     if (ok && !keeps) {
         const size_t n = (size_t)f.now.plan->n_values;
         ok = take_lists(&f) && reorder(&f);
         give_lists(&f, n);
-        keeps = ok && keeps_limit(&f);
+        ok = ok && look_at_limit(&f, &keeps);
     }
     const int most_nodes = ok ? MOST_GROWTH * p->graph->n_nodes : 0;
     while (ok && better && !keeps && p->graph->n_nodes < most_nodes) {
         better = false;
-        ok = improve(&f, &better);
-        keeps = ok && better && keeps_limit(&f);
+        ok = improve(&f, &better) && (!better || look_at_limit(&f, &keeps));
     }
+    int64_t arena = 0;
+    if (ok && !keeps)
+        ok = find_arena(&f, &arena);
     if (!ok)
         tpi_no_memory(p->ctx, at, what); /* unless another error was first */
     else if (!keeps)
-        refuse(p, &f.now, at, what, "the least between kernels is", arena_of(&f));
+        refuse(p, &f.now, at, what, "the least between kernels is", arena);
     forget_plan(p, &f.now);
-    return keeps;
+    return ok && keeps;
 }

@@ -276,17 +276,10 @@ static bool run_steps(tpi_session *s, const tpi_plan *plan, int first, int n)
 
 /* ---- waves ----------------------------------------------------------------------------------------------- */
 
-/* Only nests: calls take memory of the context, which is one thread's. */
-static bool has_nests_only(const tpi_waves *w, const tpi_task *task)
+/* Is it part of a task with calls? These take memory of the context, which is one thread's. */
+static bool has_calls(const tpi_wave *wave, int step)
 {
-    const tpi_plan *plan = w->p->plan;
-    for (int i = 0; i < task->n; i++) {
-        const tpi_plan_step *step = &plan->steps[w->order[task->first + i]];
-        for (int k = step->first; k < step->first + step->n; k++)
-            if (plan->kernels[k].kind != TPI_KERNEL_LOOP)
-                return false;
-    }
-    return true;
+    return (wave->calls >> (step - wave->first)) & 1;
 }
 
 /* Makes the nests of a wave ready, and the room that each lane needs. */
@@ -311,6 +304,7 @@ static bool prepare_wave(tpi_session *s, const tpi_wave *wave, size_t *room)
 
 typedef struct tile_wave {
     const tpi_waves *w;
+    const tpi_wave *wave;
     size_t room; /* scratch memory of a lane */
 } tile_wave;
 
@@ -320,27 +314,26 @@ static void run_nests(void *env, int lane, const tpi_task *task)
     const tp_program *p = v->w->p;
     const tpi_plan_step *steps = p->plan->steps;
     char *scratch = p->tiles->scratch + (size_t)lane * v->room;
-    for (int i = 0; i < task->n && has_nests_only(v->w, task); i++) {
+    if (has_calls(v->wave, v->w->order[task->first]))
+        return;
+    for (int i = 0; i < task->n; i++) {
         const tpi_plan_step *step = &steps[v->w->order[task->first + i]];
         for (int k = step->first; k < step->first + step->n; k++)
             tpi_nest_run(p->tiles->kernels[k].nest, &v->w->team, p->pointers, scratch);
     }
 }
 
-/* The tasks that have calls, then the others side by side. */
+/* The tasks that have calls in the program's order, as the first that fails is told of; then the others
+ * side by side. */
 static bool run_wave(tpi_session *s, const tpi_wave *wave)
 {
-    const tpi_waves *w = s->p->waves;
-    tile_wave v = {.w = w};
+    tile_wave v = {.w = s->p->waves, .wave = wave};
     bool ok = true;
-    for (int i = 0; i < wave->n_tasks && ok; i++) {
-        const tpi_task *task = &w->tasks[wave->first_task + i];
-        for (int k = 0; k < task->n && ok && !has_nests_only(w, task); k++)
-            ok = run_steps(s, s->p->plan, w->order[task->first + k], 1);
-    }
+    for (int i = wave->first; i < wave->first + wave->n && ok; i++)
+        ok = !has_calls(wave, i) || run_steps(s, s->p->plan, i, 1);
     ok = ok && prepare_wave(s, wave, &v.room);
     if (ok)
-        tpi_wave_run(w, wave, run_nests, &v);
+        tpi_wave_run(v.w, wave, run_nests, &v);
     return ok;
 }
 

@@ -33,8 +33,8 @@ static cost cost_of(const tp_program *p, const tpi_plan_step *s)
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
         const tpi_kernel *k = &p->plan->kernels[i];
         /* random numbers are drawn in program order */
-        c.apart = k->kind == TPI_KERNEL_BLOCK ||
-                  p->plan->graph->nodes[k->root]->op == &tpi_op_random;
+        c.apart =
+            k->kind == TPI_KERNEL_BLOCK || p->plan->graph->nodes[k->root]->op == &tpi_op_random;
         if (c.apart)
             break;
         const tpi_work w = tpi_kernel_work(p, p->plan, i);
@@ -50,7 +50,7 @@ static cost cost_of(const tp_program *p, const tpi_plan_step *s)
 
 /* ---- who waits for whom -------------------------------------------------------------------------------- */
 
-/* A wave has at most so many steps. */
+/* A wave has at most so many steps, of which tpi_wave.calls has a bit each. */
 enum { MOST = 64 };
 
 typedef struct use {
@@ -220,13 +220,28 @@ static int by_time(const void *a, const void *b)
     return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->first - y->first;
 }
 
+/* The steps of a task, as bits, if there are calls among them. */
+static uint64_t steps_with_calls(const tpi_waves *w, const tpi_wave *wave, const tpi_task *t)
+{
+    const tpi_plan *plan = w->p->plan;
+    uint64_t steps = 0;
+    bool calls = false;
+    for (int i = t->first; i < t->first + t->n; i++) {
+        const tpi_plan_step *s = &plan->steps[w->order[i]];
+        steps |= UINT64_C(1) << (w->order[i] - wave->first);
+        for (int k = s->first; k < s->first + s->n; k++)
+            calls |= plan->kernels[k].kind != TPI_KERNEL_LOOP;
+    }
+    return calls ? steps : 0;
+}
+
 static void add_wave(tpi_waves *w, const cost *costs, const waits *x, int first, int n)
 {
     joined j = {.first = first};
     for (int i = 0; i < n; i++)
         join(&j, x, &costs[first + i]);
     tpi_wave *wave = &w->waves[w->n++];
-    *wave = (tpi_wave){first, n, w->n_tasks, j.n_tasks};
+    *wave = (tpi_wave){first, n, w->n_tasks, j.n_tasks, 0};
     int at = first; /* in the order */
     for (int i = 0; i < n; i++) {
         if (j.task[i] != i)
@@ -238,6 +253,7 @@ static void add_wave(tpi_waves *w, const cost *costs, const waits *x, int first,
                 w->order[at++] = first + k;
                 t->n++;
             }
+        wave->calls |= steps_with_calls(w, wave, t);
     }
     qsort(&w->tasks[wave->first_task], (size_t)wave->n_tasks, sizeof *w->tasks, by_time);
     w->length[first] = n;

@@ -16,8 +16,9 @@ typedef struct tpi_task {
 } tpi_task;
 
 typedef struct tpi_wave {
-    int first, n; /* steps */
+    int first, n; /* steps: at most 64 */
     int first_task, n_tasks;
+    uint64_t calls; /* by step, bits: its task has steps that are no loop nests */
 } tpi_wave;
 
 typedef struct tpi_waves {

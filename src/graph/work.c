@@ -142,8 +142,12 @@ static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
                 add_read(&r, t->in[k], root, operand_bytes(p, t, k));
         }
     }
-    const tpi_value *to = &plan->values[plan->kernels[kernel].root];
-    return bytes_read(p, plan, &r) + (to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0);
+    double bytes = bytes_read(p, plan, &r);
+    for (int i = 0; i < n; i++) { /* a nest leaves several results */
+        const tpi_value *to = &plan->values[nodes[i]];
+        bytes += to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0;
+    }
+    return bytes;
 }
 
 /* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */

@@ -30,6 +30,7 @@ typedef struct job {
     tp_program *program;
     tp_optimizer *optimizer;
     const char *cache;
+    int64_t limit; /* of memory; 0: none, and the batch is a symbol */
 } job;
 
 static long number(const char *name, long otherwise)
@@ -116,7 +117,7 @@ static bool step_backward(tp_ctx *tp, job *j)
 static tp_graph *build(tp_ctx *tp, job *j)
 {
     tp_graph *g = tp_graph_new(tp);
-    const int64_t n = tp_symbol(g, "n");
+    const int64_t n = j->limit ? 2 : tp_symbol(g, "n");
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n, 1, 6, 6));
     tp_tensor *labels = tp_placeholder(g, "labels", TP_I64, TP_DIMS(n));
     tp_tensor *loss = loss_of(j, x, labels), *dx[N_VARS], *assigned[N_VARS];
@@ -130,11 +131,16 @@ static tp_graph *build(tp_ctx *tp, job *j)
     return tp_failed(step) || tp_failed(loss) || tp_error(tp) != TP_OK ? NULL : g;
 }
 
-static tp_program *compile(tp_graph *g, tp_engine engine)
+static tp_program *compile_under(tp_graph *g, tp_engine engine, int64_t limit)
 {
     static const char *const feeds[] = {"x", "labels"}, *const fetches[] = {"loss", "step"};
-    const tp_compile_options opt = {.engine = engine};
+    const tp_compile_options opt = {.engine = engine, .memory_limit = limit};
     return g ? tp_graph_compile(g, 2, feeds, 2, fetches, &opt) : NULL;
+}
+
+static tp_program *compile(tp_graph *g, tp_engine engine)
+{
+    return compile_under(g, engine, 0);
 }
 
 static bool run(tp_ctx *tp, tp_program *p)
@@ -242,6 +248,43 @@ static bool step_waves(tp_ctx *tp, job *j)
     assert_true(!ok || p->waves || tp_threads(tp, 0) == 1);
     tp_scope_end(tp);
     return ok;
+}
+
+/* ---- the least memory that it can be done in ---------------------------------------------- */
+
+static void prepare_limit(tp_ctx *tp, job *j)
+{
+    make_vars(tp, j);
+    j->g = build(tp, j);
+}
+
+static bool step_limit(tp_ctx *tp, job *j)
+{
+    if (tp_scope_begin(tp) != TP_OK)
+        return false;
+    tp_program *p = compile_under(j->g, TP_ENGINE_TILES, j->limit);
+    const bool ok = run(tp, p);
+    assert_true(!ok || tp_program_stats_of(p).arena_bytes <= j->limit);
+    tp_scope_end(tp);
+    return ok;
+}
+
+/* As a limit of one byte is refused. */
+static int64_t least_limit(void)
+{
+    tp_ctx *tp = tp_open(NULL);
+    job j = {.limit = 1};
+    make_vars(tp, &j);
+    tp_graph *g = build(tp, &j);
+    assert_null(compile_under(g, TP_ENGINE_TILES, j.limit));
+    const char *is = strstr(tp_error_message(tp), "between kernels is ");
+    const int64_t least = is ? strtoll(is + strlen("between kernels is "), NULL, 10) : 0;
+    tp_clear_error(tp);
+    tp_program *p = compile(g, TP_ENGINE_TILES);
+    assert_true(run(tp, p));
+    assert_in_range(least, 1, tp_program_stats_of(p).arena_bytes - 1);
+    tp_close(tp);
+    return least;
 }
 
 /* ---- the sweep --------------------------------------------------------------------------- */
@@ -352,10 +395,17 @@ static void waves(void **unused)
     sweep((job){.name = "waves", .prepare = prepare_waves, .step = step_waves});
 }
 
+static void limit(void **unused)
+{
+    (void)unused;
+    sweep((job){
+        .name = "limit", .prepare = prepare_limit, .step = step_limit, .limit = least_limit()});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(eager), cmocka_unit_test(backward),
                                        cmocka_unit_test(graph), cmocka_unit_test(engine_c),
-                                       cmocka_unit_test(waves)};
+                                       cmocka_unit_test(waves), cmocka_unit_test(limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

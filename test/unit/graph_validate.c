@@ -52,24 +52,41 @@ typedef struct told {
     char error[400], text[8000];
 } told;
 
+/* What is written to file descriptor 2 from here on. */
+typedef struct caught {
+    int kept, file;
+} caught;
+
+static caught catch_begin(void)
+{
+    char path[] = "validate_XXXXXX";
+    const caught c = {dup(2), mkstemp(path)};
+    assert_true(c.kept >= 0 && c.file >= 0);
+    unlink(path);
+    dup2(c.file, 2);
+    return c;
+}
+
+static void catch_end(caught c, char *text, size_t size)
+{
+    dup2(c.kept, 2);
+    close(c.kept);
+    memset(text, 0, size);
+    assert_true(pread(c.file, text, size - 1, 0) >= 0);
+    close(c.file);
+}
+
 /* What is said when the passes rewrite the graph of `y`, whose placeholder is x. */
 static told run(tp_ctx *tp, const tpi_pass *const *passes, tp_tensor *x, tp_tensor *y)
 {
     told t = {.status = TP_OK};
-    char path[] = "validate_XXXXXX";
     tp_tensor *feeds[] = {x}, *roots[] = {y};
-    const int kept = dup(2), file = mkstemp(path);
-    assert_true(kept >= 0 && file >= 0);
-    unlink(path);
-    dup2(file, 2);
+    const caught c = catch_begin();
     tp_graph *g = tpi_prune(tp_graph_of(y), false, 1, feeds, 1, roots);
     const tpi_optimizing how = {.passes = passes};
     if (g)
         g = tpi_optimize_validated(g, &how, 1, feeds, 1, roots);
-    dup2(kept, 2);
-    close(kept);
-    assert_true(pread(file, t.text, sizeof t.text - 1, 0) >= 0);
-    close(file);
+    catch_end(c, t.text, sizeof t.text);
     t.status = tp_error(tp);
     snprintf(t.error, sizeof t.error, "%s", tp_error_message(tp));
     assert_int_equal(g == NULL, t.status != TP_OK);
@@ -188,6 +205,14 @@ static void what_cannot_be_run_is_let_be(void **state)
     assert_int_equal(u.status, TP_OK);
 }
 
+static void compile(tp_graph *g, int n, const char *const *fetches)
+{
+    tp_program *p = tp_graph_compile(g, 1, (const char *[]){"x"}, n, fetches,
+                                     &(tp_compile_options){.engine = TP_ENGINE_TILES});
+    assert_non_null(p);
+    tp_program_free(p);
+}
+
 static void the_environment_asks_for_it(void **state)
 {
     tp_ctx *tp = *state;
@@ -195,11 +220,17 @@ static void the_environment_asks_for_it(void **state)
     tp_tensor *x = input(tp, 2), *y = tp_name(longer(x, 2), "y"), *dx;
     tp_grads(tp_mean(y, TP_ALL, false), NULL, 1, &x, &dx);
     tp_name(dx, "dx");
-    const char *names[] = {"y", "dx"};
-    tp_program *p = tp_graph_compile(tp_graph_of(y), 1, (const char *[]){"x"}, 2, names,
-                                     &(tp_compile_options){.engine = TP_ENGINE_TILES});
-    assert_non_null(p);
-    tp_program_free(p);
+    compile(tp_graph_of(y), 2, (const char *[]){"y", "dx"});
+    /* that it does: what it cannot run is told */
+    x = tp_placeholder(tp_graph_new(tp), "x", TP_F32, TP_DIMS(1 << 17));
+    tp_name(tp_neg(tp_neg(x)), "y");
+    const caught c = catch_begin();
+    setenv("TAPIR_LOG", "validate", 1);
+    compile(tp_graph_of(x), 1, (const char *[]){"y"});
+    unsetenv("TAPIR_LOG");
+    char text[400];
+    catch_end(c, text, sizeof text);
+    assert_non_null(strstr(text, "not run"));
     unsetenv("TAPIR_VALIDATE");
 }
 
