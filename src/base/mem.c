@@ -197,7 +197,7 @@ static size_t class_bytes(int c)
                   : ((size_t)1 << top) + (size_t)(quarter + 1) * ((size_t)1 << (top - 2));
 }
 
-void tpi_mem_trim(tpi_mem *m)
+static void release_large(tpi_mem *m)
 {
     for (int c = 0; c < TPI_N_CLASSES; c++) {
         const size_t bytes = class_bytes(c);
@@ -208,6 +208,11 @@ void tpi_mem_trim(tpi_mem *m)
         }
     }
     m->kept = 0;
+}
+
+void tpi_mem_trim(tpi_mem *m)
+{
+    release_large(m);
 #ifdef __GLIBC__
     if (m->user.alloc == libc_alloc)
         malloc_trim(0);
@@ -216,7 +221,7 @@ void tpi_mem_trim(tpi_mem *m)
 
 void tpi_mem_done(tpi_mem *m)
 {
-    tpi_mem_trim(m);
+    release_large(m);
     memset(m->free, 0, sizeof m->free);
     for (tpi_chunk *c = m->chunks, *next; c; c = next) {
         next = c->next;
