@@ -5,7 +5,8 @@
  * Per k = (channel, tap) it loads two vectors of w, packed [block of k][NR channels][k][NR], and
  * spreads one element of the source per window over a vector: the runs are read where they lie,
  * at x + offset of k. Nothing but w is packed. Rows are cut into runs of one length; the last of
- * a row may overlap the one before, and runs are taken two by two across rows and images.
+ * a row may overlap the one before, and runs are taken two by two across rows and images; an odd
+ * one is left for a tile of half the size.
  *
  * k goes in blocks of at most TPK_CO_KC, over a band of tiles at a time: so the block of w for one
  * NR of channels stays in the first cache while all tiles of the band use it. Between blocks a tile
@@ -31,14 +32,25 @@
 #define TPK_EACH_RUN(X) X(1) X(2)
 #endif
 
-/* Windows of a tile: accumulator, pointer, place in the run, row of the tile. */
-#define TPK_PAIR1(X) X(0, p, 0, 0) X(7, q, 0, u)
-#define TPK_PAIR2(X) TPK_PAIR1(X) X(1, p, 1, 1) X(8, q, 1, u + 1)
-#define TPK_PAIR3(X) TPK_PAIR2(X) X(2, p, 2, 2) X(9, q, 2, u + 2)
-#define TPK_PAIR4(X) TPK_PAIR3(X) X(3, p, 3, 3) X(10, q, 3, u + 3)
-#define TPK_PAIR5(X) TPK_PAIR4(X) X(4, p, 4, 4) X(11, q, 4, u + 4)
-#define TPK_PAIR6(X) TPK_PAIR5(X) X(5, p, 5, 5) X(12, q, 5, u + 5)
-#define TPK_PAIR7(X) TPK_PAIR6(X) X(6, p, 6, 6) X(13, q, 6, u + 6)
+/* Windows of a tile with one run and with two: accumulator, pointer, place in the run, row of the
+ * tile. */
+#define TPK_SOLO1(X) X(0, p, 0, 0)
+#define TPK_SOLO2(X) TPK_SOLO1(X) X(1, p, 1, 1)
+#define TPK_SOLO3(X) TPK_SOLO2(X) X(2, p, 2, 2)
+#define TPK_SOLO4(X) TPK_SOLO3(X) X(3, p, 3, 3)
+#define TPK_SOLO5(X) TPK_SOLO4(X) X(4, p, 4, 4)
+#define TPK_SOLO6(X) TPK_SOLO5(X) X(5, p, 5, 5)
+#define TPK_SOLO7(X) TPK_SOLO6(X) X(6, p, 6, 6)
+#define TPK_PAIR1(X) TPK_SOLO1(X) X(7, q, 0, u)
+#define TPK_PAIR2(X) TPK_SOLO2(X) X(7, q, 0, u) X(8, q, 1, u + 1)
+#define TPK_PAIR3(X) TPK_SOLO3(X) X(7, q, 0, u) X(8, q, 1, u + 1) X(9, q, 2, u + 2)
+#define TPK_WITH4(X) X(7, q, 0, u) X(8, q, 1, u + 1) X(9, q, 2, u + 2) X(10, q, 3, u + 3)
+#define TPK_WITH5(X) TPK_WITH4(X) X(11, q, 4, u + 4)
+#define TPK_WITH6(X) TPK_WITH5(X) X(12, q, 5, u + 5)
+#define TPK_PAIR4(X) TPK_SOLO4(X) TPK_WITH4(X)
+#define TPK_PAIR5(X) TPK_SOLO5(X) TPK_WITH5(X)
+#define TPK_PAIR6(X) TPK_SOLO6(X) TPK_WITH6(X)
+#define TPK_PAIR7(X) TPK_SOLO7(X) TPK_WITH6(X) X(13, q, 6, u + 6)
 #define TPK_CO_ZERO(i, s, at, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
 #define TPK_CO_MORE(i, s, at, row)                                                             \
     c##i##_0 = TPK_LOAD(c + (row)*TPK_NR);                                                     \
@@ -54,25 +66,41 @@
     TPK_STORE(c + (row)*TPK_NR, c##i##_0);                                                     \
     TPK_STORE(c + (row)*TPK_NR + TPK_VL, c##i##_1);
 
-/* c[2 * run][NR] = (more ? c : 0) + the runs at `from` and `with`, offsets ko, times w[k][NR]. */
-#define TPK_CO_TILE(run)                                                                       \
-    TPK_OUT void TPK_N(tpk_co_tile##run)(int64_t k, const TPK_E *from, const TPK_E *with,      \
-                                         const int64_t *ko, const TPK_E *w, TPK_E *c,          \
-                                         int more)                                             \
+/* What a tile works on: the runs at `from` and `with`, offsets ko, times w[k][NR], into
+ * c[2 * run][NR], which is added to if there is `more`. Meanwhile the next block of w is fetched,
+ * `hop` elements of it per k: all at once would keep the loads of this tile waiting. */
+typedef struct {
+    int64_t k, hop;
+    const TPK_E *from, *with, *w, *next;
+    const int64_t *ko;
+    TPK_E *c;
+    int more;
+} TPK_N(tpk_co_work);
+
+#define TPK_CO_TILE(name, each, run)                                                           \
+    TPK_OUT void TPK_N(name##run)(const TPK_N(tpk_co_work) * t)                                \
     {                                                                                          \
         enum { u = run };                                                                      \
-        TPK_PAIR##run(TPK_CO_ZERO);                                                            \
-        if (more) {                                                                            \
-            TPK_PAIR##run(TPK_CO_MORE)                                                         \
+        const TPK_E *const from = t->from, *const with = t->with, *w = t->w, *next = t->next;  \
+        const int64_t *ko = t->ko, hop = t->hop;                                               \
+        TPK_E *const c = t->c;                                                                 \
+        each##run(TPK_CO_ZERO);                                                                \
+        if (t->more) {                                                                         \
+            each##run(TPK_CO_MORE)                                                             \
         }                                                                                      \
-        for (; k > 0; k--, ko++, w += TPK_NR) {                                                \
+        for (int64_t k = t->k; k > 0; k--, ko++, w += TPK_NR, next += hop) {                   \
             const TPK_E *const p = from + *ko, *const q = with + *ko;                          \
             const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + TPK_VL);                           \
-            TPK_PAIR##run(TPK_CO_STEP)                                                         \
+            (void)q;                                                                           \
+            __builtin_prefetch(next, 0, 2);                                                    \
+            each##run(TPK_CO_STEP)                                                             \
         }                                                                                      \
-        TPK_PAIR##run(TPK_CO_DONE)                                                             \
+        each##run(TPK_CO_DONE)                                                                 \
     }
-TPK_EACH_RUN(TPK_CO_TILE)
+#define TPK_CO_TILES(run)                                                                      \
+    TPK_CO_TILE(tpk_co_solo, TPK_SOLO, run)                                                    \
+    TPK_CO_TILE(tpk_co_pair, TPK_PAIR, run)
+TPK_EACH_RUN(TPK_CO_TILES)
 
 /* The windows of a source (laid out as p says, images xs apart) and m outputs for each, ds apart
  * (image, output, d, h, w). */
@@ -189,13 +217,15 @@ TPK_OUT void TPK_N(tpk_co_close)(int64_t n, int first, int last, TPK_E *c, TPK_E
     }
 }
 
-TPK_FN void TPK_N(tpk_co_tile)(int64_t run, int64_t k, const TPK_E *x, const TPK_E *y,
-                               const int64_t *ko, const TPK_E *w, TPK_E *c, int more)
+TPK_FN void TPK_N(tpk_co_tile)(int64_t run, const TPK_N(tpk_co_work) * t)
 {
-    switch (run) {
+    switch (t->from == t->with ? -run : run) {
 #define TPK_CASE(n)                                                                            \
+    case -n:                                                                                   \
+        TPK_N(tpk_co_solo##n)(t);                                                              \
+        break;                                                                                 \
     case n:                                                                                    \
-        TPK_N(tpk_co_tile##n)(k, x, y, ko, w, c, more);                                        \
+        TPK_N(tpk_co_pair##n)(t);                                                              \
         break;
         TPK_EACH_RUN(TPK_CASE)
 #undef TPK_CASE
@@ -211,7 +241,7 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
     int64_t *const places = (int64_t *)(void *)ws, n = to - from;
     TPK_E *const tiles = (TPK_E *)(void *)(ws + v->at_tiles);
     const int64_t sums = n * v->tile * tpk_i_ceil(v->m, TPK_NR);
-    const int64_t line = 64 / (int64_t)sizeof(TPK_E);
+    const int64_t fetch = n < 4 ? n : 4; /* tiles that fetch a share of the next block of w */
     for (int64_t i = 0; i < 2 * n; i++) {
         int64_t *const at = places + i / 2 * 4 + i % 2;
         TPK_N(tpk_co_place)(v, tpk_i_min(2 * from + i, v->units - 1), at, at + 2);
@@ -220,23 +250,23 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
         kk = TPK_N(tpk_co_block)(v, k);
         const int last = k + kk == v->k;
         const int close = v->k > TPK_CHAIN && (last || (k + kk) % TPK_CHAIN == 0);
-        TPK_E *c = tiles;
+        TPK_N(tpk_co_work)
+        t = {.k = kk, .hop = TPK_NR / fetch, .ko = v->ko + k, .c = tiles};
+        t.more = k % TPK_CHAIN > 0;
         for (int64_t j = 0; j < v->m; j += TPK_NR, wp += kk * TPK_NR) {
-            for (int64_t i = 0; i < n; i++, c += v->tile) {
+            t.w = wp;
+            for (int64_t i = 0; i < n; i++, t.c += v->tile) {
                 const int64_t *const at = places + i * 4;
-                /* This tile's share of the next block of w. */
-                for (int64_t l = kk * TPK_NR * i / n; l < kk * TPK_NR * (i + 1) / n;
-                     l += line) {
-                    __builtin_prefetch(wp + kk * TPK_NR + l, 0, 2);
-                }
-                TPK_N(tpk_co_tile)
-                (v->run, kk, x + at[0], x + at[1], v->ko + k, wp, c, k % TPK_CHAIN > 0);
+                t.next = i < fetch ? wp + (kk + kk * i / fetch) * TPK_NR : wp;
+                t.from = x + at[0];
+                t.with = x + at[1];
+                TPK_N(tpk_co_tile)(v->run, &t);
                 if (close) {
-                    TPK_N(tpk_co_close)(v->tile, k < TPK_CHAIN, last, c, c + sums);
+                    TPK_N(tpk_co_close)(v->tile, k < TPK_CHAIN, last, t.c, t.c + sums);
                 }
                 if (last) {
                     TPK_N(tpk_co_store)
-                    (v, c, tpk_i_min(TPK_NR, v->m - j), y + j * v->ds[1], at + 2);
+                    (v, t.c, tpk_i_min(TPK_NR, v->m - j), y + j * v->ds[1], at + 2);
                 }
             }
         }

@@ -203,6 +203,8 @@ int main(int argc, char **argv)
     bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);               /* one channel per group */
     bad = bad || fixed_case(4, 1, 1, 32, 10, 3, 1, 1);
     bad = bad || fixed_case(2, 1, 37, 36, 7, 3, 1, 1); /* one image alone goes another way */
+    bad = bad || fixed_case(1, 1, small ? 9 : 70, small ? 9 : 68, 7, 3, 1, 1); /* odd runs */
+    bad = bad || fixed_case(3, 1, 30, small ? 9 : 65, 5, 1, 1, 0);
     bad = bad || fixed_case(2, 5, 5, 10, 21, 3, 2, 1);
     bad = bad || fixed_case(1, 3, 3, 3, 37, 5, 1, 2);
     bad = bad || fixed_case(1, 1, 3, 8, 41, 7, 2, 3);
