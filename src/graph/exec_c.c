@@ -10,16 +10,13 @@
 /* The kernels of src/op that the plan's program calls. */
 static void find_calls(tp_program *p, const tpi_plan *plan)
 {
-    const tpi_kernels *kernels = p->ctx->kernels;
     for (int i = 0; i < plan->n_kernels; i++) {
         const int root = plan->kernels[i].root;
         const tp_tensor *t = plan->graph->nodes[root];
         tpi_call *call = &p->calls[plan->first_kernel + i];
-        *call = NULL;
-        if (t->op == &tpi_op_random)
-            *call = kernels->random[t->dtype == TP_F64];
-        else if (t->op->call)
-            *call = t->op->call[tpi_call_key(t->op, t->in, t)->dtype];
+        *call = t->op->call
+                    ? tpi_called_kernel(p->ctx, t->op, tpi_call_key(t->op, t->in, t)->dtype)
+                    : NULL;
         const tpi_section *s = plan->sections ? plan->sections[root] : NULL;
         for (int k = 0; s && k < s->n_bodies; k++)
             find_calls(p, s->plan[k]);

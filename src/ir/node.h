@@ -121,6 +121,7 @@ struct tpi_op {
     const char *text, *fn;           /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;            /* its instances, by element type */
+    int isa_call;                    /* TPI_ISA_...: for eager use and programs, instead */
     int index_in;                    /* operand of indices that a run may refuse; 0: none */
     int call_dtype;                  /* which operand picks the instance; -1: the result */
     int code;                        /* TPI_OP_... */

@@ -612,7 +612,7 @@ TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TP
     }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
     tpk_conv_tables(&c, &v.p, (int64_t *)(void *)((char *)ws + v.at_ko),
-                    (int64_t *)(void *)((char *)ws + v.at_kw));
+                    wp ? NULL : (int64_t *)(void *)((char *)ws + v.at_kw));
     const int64_t size = TPK_N(tpk_cv_w_size)(&v) / (int64_t)sizeof(TPK_E);
     for (int64_t g = 0; g < c.groups; g++) {
         TPK_N(tpk_cv_run)

@@ -65,7 +65,8 @@ TPK_FN int64_t tpk_patch_tap(const tpk_patch *p, int64_t d, int64_t h, int64_t w
     if (p->flat) {
         return d * p->ss[0] + h * p->ss[1] + w;
     }
-    return (d * p->ext[1] + h) * p->row + w % p->step[2] * p->cols + w / p->step[2];
+    const int64_t row = (d * p->ext[1] + h) * p->row;
+    return p->step[2] == 1 ? row + w : row + w % p->step[2] * p->cols + w / p->step[2];
 }
 
 /* Where the first window of row (d, h) of the output lies. */
@@ -140,43 +141,55 @@ TPK_COLD int tpk_conv_empty(const tpk_conv *c)
 
 #define TPK_NO_TAP INT64_MIN
 
-/* Where each k = (channel, tap) lies in the copy and in w. */
+/* The tables of the taps of one channel, followed by those of the others, which lie cs and ws
+ * apart. kw may be null. */
+TPK_FN void tpk_conv_spread(int64_t channels, int64_t taps, int64_t cs, int64_t ws, int64_t *ko,
+                            int64_t *kw)
+{
+    for (int64_t i = 1; i < channels; i++) {
+        for (int64_t t = 0; t < taps; t++) {
+            ko[i * taps + t] = ko[t] + i * cs;
+        }
+        for (int64_t t = 0; kw && t < taps; t++) {
+            kw[i * taps + t] = kw[t] + i * ws;
+        }
+    }
+}
+
+/* Where each k = (channel, tap) lies in the copy and, unless kw is null, in w. */
 TPK_COLD void tpk_conv_tables(const tpk_conv *c, const tpk_patch *p, int64_t *ko, int64_t *kw)
 {
-    const int64_t cs = p->flat ? p->cs : p->plane;
-    for (int64_t i = 0; i < p->channels; i++) {
-        for (int64_t d = 0; d < c->ker[0]; d++) {
-            for (int64_t h = 0; h < c->ker[1]; h++) {
-                for (int64_t w = 0; w < c->ker[2]; w++) {
-                    *ko++ =
-                        i * cs + tpk_patch_tap(p, d * c->dil[0], h * c->dil[1], w * c->dil[2]);
-                    *kw++ = i * c->ws[1] + d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
+    int64_t n = 0;
+    for (int64_t d = 0; d < c->ker[0]; d++) {
+        for (int64_t h = 0; h < c->ker[1]; h++) {
+            for (int64_t w = 0; w < c->ker[2]; w++, n++) {
+                ko[n] = tpk_patch_tap(p, d * c->dil[0], h * c->dil[1], w * c->dil[2]);
+                if (kw) {
+                    kw[n] = d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
                 }
             }
         }
     }
+    tpk_conv_spread(p->channels, n, p->flat ? p->cs : p->plane, c->ws[1], ko, kw);
 }
 
 /* The same for conv_dx and residues r. */
 TPK_COLD void tpk_conv_dx_tables(const tpk_conv *c, const tpk_patch *p, const int64_t r[3],
                                  int64_t *ko, int64_t *kw)
 {
-    const int64_t cs = p->flat ? p->cs : p->plane;
-    int64_t s[3];
-    for (int64_t i = 0; i < p->channels; i++) {
-        for (int64_t d = 0; d < c->ker[0]; d++) {
-            for (int64_t h = 0; h < c->ker[1]; h++) {
-                for (int64_t w = 0; w < c->ker[2]; w++) {
-                    if (tpk_dx_tap(c, 0, r[0], d, &s[0]) && tpk_dx_tap(c, 1, r[1], h, &s[1]) &&
-                        tpk_dx_tap(c, 2, r[2], w, &s[2])) {
-                        *ko++ = i * cs + tpk_patch_tap(p, s[0] + p->lo[0], s[1] + p->lo[1],
-                                                       s[2] + p->lo[2]);
-                        *kw++ = i * c->ws[0] + d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
-                    }
+    int64_t s[3], n = 0;
+    for (int64_t d = 0; d < c->ker[0]; d++) {
+        for (int64_t h = 0; h < c->ker[1]; h++) {
+            for (int64_t w = 0; w < c->ker[2]; w++) {
+                if (tpk_dx_tap(c, 0, r[0], d, &s[0]) && tpk_dx_tap(c, 1, r[1], h, &s[1]) &&
+                    tpk_dx_tap(c, 2, r[2], w, &s[2])) {
+                    ko[n] = tpk_patch_tap(p, s[0] + p->lo[0], s[1] + p->lo[1], s[2] + p->lo[2]);
+                    kw[n++] = d * c->ws[2] + h * c->ws[3] + w * c->ws[4];
                 }
             }
         }
     }
+    tpk_conv_spread(p->channels, n, p->flat ? p->cs : p->plane, c->ws[0], ko, kw);
 }
 
 /* The next residue; 0 after the last. Residues beyond the size of x have no position. */

@@ -28,6 +28,16 @@ enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
 typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
 enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
 
+/* Called kernels (tpi_call of ir/node.h) that are compiled for each instruction set. 0: it is not. */
+typedef int64_t (*tpi_isa_call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+enum {
+    TPI_ISA_random = 1,
+    TPI_ISA_max_pool,
+    TPI_ISA_max_pool_dx,
+    TPI_ISA_avg_pool,
+    TPI_N_ISA_CALLS
+};
+
 typedef struct tpi_kernels {
     const char *isa;                    /* "base", "avx2", "avx512" */
     const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
@@ -38,9 +48,8 @@ typedef struct tpi_kernels {
     const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
     const tpi_reduce (*reduce_columns)[2];
     const tpi_reduce (*reduce_more)[2];
-    const tpk_library *library; /* contractions, convolutions, single reductions */
-    /* The called kernel of op random; f32, f64. */
-    int64_t (*random[2])(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+    const tpk_library *library;            /* contractions, convolutions, single reductions */
+    tpi_isa_call call[TPI_N_ISA_CALLS][2]; /* f32, f64; NULL: the one for all sets */
 } tpi_kernels;
 
 extern const tpi_kernels tpi_kernels_base;

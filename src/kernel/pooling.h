@@ -1,13 +1,17 @@
-/* Pooling: the greatest, its place, and the mean of each window, and the gradient of the mean, for
- * one float type: T is the type, S its suffix, FN(name) is tpk_name_S. Taps in the padding are
- * left out. Operands may have any strides, the result has no gaps.
+/* Pooling: the greatest, its place, and the mean of each window, and the gradients of the first and
+ * the last, for one float type: T is the type, S its suffix, FN(name) is tpk_name_S. Taps in the
+ * padding are left out. Operands may have any strides, the result has no gaps.
  *
  * A row of windows is worked on in two steps: first what each column of them gives (rows from top
- * to bottom, neighbouring columns together), then each window takes its columns from left to
- * right. So the mean is a sum of sums of columns. The gradient of the mean takes the windows in
+ * to bottom), then each window takes its columns from left to right; vectors are neighbouring
+ * columns, then neighbouring windows. So the mean is a sum of sums of columns. Between the steps
+ * columns are in a buffer, in which those of the padding have what changes nothing: -infinity, or
+ * 0, since a sum that begins with +0 is never -0. The gradient of the mean takes the windows in
  * row-major order. */
 
-enum { FN(pooling_columns_max) = 512 };
+#define TPK_BITS TPK_CAT(TPK_BITS_, S)
+
+enum { FN(pooling_room) = 2048, FN(pooling_most) = 8 }; /* of the buffer: columns, rows */
 
 /* x is what windows slide over, y has one element per window. Three spatial axes, the missing
  * outer ones being of size 1. */
@@ -58,175 +62,218 @@ FN(pooling_taps)(const FN(pooling) * p, int64_t i, int64_t place, int64_t *first
     *last = *last > *first ? *last : *first;
 }
 
-/* The maximum of elem.h, in a form that becomes vectors: only zeros need a second look. */
-static inline __attribute__((always_inline, unused)) T FN(pooling_greater)(T a, T b)
+/* The taps of one window that are inside: n along each axis, s apart from `at`, which is element
+ * `number` of its plane. */
+typedef struct FN(pooling_window) {
+    int64_t n[3], s[3], number;
+    const T *at;
+} FN(pooling_window);
+
+/* Window o of a plane with strides s. */
+static __attribute__((unused)) FN(pooling_window)
+    FN(pooling_window_at)(const FN(pooling) * p, const T *plane, const int64_t *s, int64_t o)
 {
-    const T r = a > b ? a : b, sum = a + b;
-    const T up = ((a == b) & (b == 0)) ? sum : r;
-    return a != a ? a : up;
+    const int64_t place[3] = {o / p->out[2] / p->out[1], o / p->out[2] % p->out[1],
+                              o % p->out[2]};
+    FN(pooling_window) w = {.at = plane};
+    for (int64_t i = 0; i < 3; i++) {
+        int64_t first, last;
+        FN(pooling_taps)(p, i, place[i], &first, &last);
+        const int64_t at = place[i] * p->stride[i] - p->pad[i] + first * p->dil[i];
+        w.n[i] = last - first;
+        w.s[i] = p->dil[i] * s[i];
+        w.at += at * s[i];
+        w.number = w.number * p->in[i] + at;
+    }
+    return w;
 }
 
-enum { FN(pooling_max), FN(pooling_index), FN(pooling_mean) };
-
-/* A row of windows: rows [d0, d1) and [h0, h1) of taps at (d, h), columns at steps of s2. */
-typedef struct FN(pooling_row) {
-    const T *plane;
-    int64_t s[3], d, h, d0, d1, h0, h1;
-} FN(pooling_row);
-
-/* What the columns [c, c + n) of x give: best[], and place[] in the plane. */
-static inline __attribute__((always_inline, unused)) void
-FN(pooling_columns)(const FN(pooling) * p, const FN(pooling_row) * r, int64_t c, int64_t n,
-                    int kind, T *best, int64_t *place)
+/* The number in its plane of the first greatest element (or of the first NaN); -1: there is
+ * none. */
+static __attribute__((unused)) int64_t FN(pooling_best)(const FN(pooling) * p,
+                                                        const FN(pooling_window) * w)
 {
-    int first = 1;
-    for (int64_t i = 0; i < n; i++) {
+    int64_t place = -1;
+    T best = 0;
+    for (int64_t d = 0; d < w->n[0]; d++) {
+        for (int64_t h = 0; h < w->n[1]; h++) {
+            const T *const x = w->at + d * w->s[0] + h * w->s[1];
+            const int64_t row =
+                w->number + (d * p->dil[0] * p->in[1] + h * p->dil[1]) * p->in[2];
+            for (int64_t k = 0; k < w->n[2]; k++) {
+                const T v = x[k * w->s[2]];
+                if (place < 0 || v > best || (v != v && best == best)) {
+                    best = v;
+                    place = row + k * p->dil[2];
+                }
+            }
+        }
+    }
+    return place;
+}
+
+enum { FN(pooling_max), FN(pooling_mean) };
+
+/* What one window gives, and how many of its taps are inside. */
+static __attribute__((unused)) T FN(pooling_one)(const FN(pooling_window) * w, int kind,
+                                                 int64_t *taps)
+{
+    const T least = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
+    T all = least;
+    for (int64_t k = 0; k < w->n[2]; k++) {
+        T column = least;
+        for (int64_t d = 0; d < w->n[0]; d++) {
+            for (int64_t h = 0; h < w->n[1]; h++) {
+                const T v = w->at[d * w->s[0] + h * w->s[1] + k * w->s[2]];
+                column = kind == FN(pooling_mean) ? column + v : FN(max)(column, v);
+            }
+        }
+        all = kind == FN(pooling_mean) ? all + column : FN(max)(all, column);
+    }
+    *taps = w->n[0] * w->n[1] * w->n[2];
+    return all;
+}
+
+/* VL elements, `step` apart; where there are only n, the others are those of v. */
+TPK_IN TPK_V FN(pooling_load)(const T *x, int64_t step, int64_t n, TPK_V v)
+{
+    if (step == 1) {
+        return n >= TPK_VL ? (TPK_V)TPK_LOAD(x) : TPK_LOADX(x, v, TPK_SPAN(0, n));
+    }
+    for (int64_t i = 0; i < TPK_VL && i < n; i++) {
+        v[i] = x[i * step];
+    }
+    return v;
+}
+
+/* best[i] = what n columns of taps give: rows[0] by rows[1] taps, s apart (the columns too). */
+TPK_IN void FN(pooling_columns)(const T *x, const int64_t *s, const int64_t *rows, int64_t n,
+                                int kind, T *best)
+{
+    const T least = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
+    const TPK_V start = TPK_SPLAT(least);
+    for (int64_t i = 0; i < n; i += TPK_VL, x += TPK_VL * s[2]) {
+        TPK_V v = start;
+        for (int64_t d = 0; d < rows[0]; d++) {
+            for (int64_t h = 0; h < rows[1]; h++) {
+                const TPK_V a = FN(pooling_load)(x + d * s[0] + h * s[1], s[2], n - i, start);
+                v = kind == FN(pooling_mean) ? v + a : TPK_MAX(v, a);
+            }
+        }
+        TPK_STORE(best + i, v);
+    }
+}
+
+/* y[j] = what the window from column j * stride on gives; means are divided by taps[j]. */
+TPK_IN void FN(pooling_windows)(const FN(pooling) * p, int64_t n, const T *best, int kind,
+                                const T *taps, T *y)
+{
+    const int64_t step = p->stride[2];
+    for (int64_t j = 0; j < n; j += TPK_VL) {
+        const T *b = best + j * step;
+        TPK_V v = {0};
+        for (int64_t k = 0; k < p->ker[2]; k++, b += p->dil[2]) {
+            TPK_V a = TPK_LOAD(b);
+            if (step == 2) {
+                a = TPK_EVEN(a, TPK_LOAD(b + TPK_VL));
+            } else if (step != 1) {
+                a = FN(pooling_load)(b, step, n - j, a);
+            }
+            v = k == 0 ? a : kind == FN(pooling_mean) ? v + a : TPK_MAX(v, a);
+        }
+        if (kind == FN(pooling_mean)) {
+            v /= TPK_LOAD(taps + j);
+        }
+        TPK_STOREM(y + j, v, TPK_MASK(n - j));
+    }
+}
+
+/* Of a mean: taps[j] = how many the window w + j has inside in `rows` rows. */
+static __attribute__((unused)) void FN(pooling_count)(const FN(pooling) * p, int64_t w,
+                                                      int64_t n, int64_t rows, int all, T *taps)
+{
+    for (int64_t j = 0; j < tpk_i_ceil(n, TPK_VL) * TPK_VL; j++) {
+        int64_t first, last;
+        FN(pooling_taps)(p, 2, w + tpk_i_min(j, n - 1), &first, &last);
+        taps[j] = (T)(all ? p->all_taps : rows * (last - first));
+    }
+}
+
+/* Windows [w, w + n) of all rows, whose columns fit the buffer. Several rows are taken together:
+ * what has just been stored is loaded elsewhere only later. all: means are of all taps. */
+TPK_IN void FN(pooling_band)(const FN(pooling) * p, const tpk_view *in, int64_t w, int64_t n,
+                             int kind, int all, T *y)
+{
+    const int64_t begin = w * p->stride[2] - p->pad[2];
+    const int64_t end = begin + (n - 1) * p->stride[2] + (p->ker[2] - 1) * p->dil[2] + 1;
+    const int64_t from = begin < 0 ? 0 : begin, to = tpk_i_min(end, p->in[2]);
+    const int64_t pitch = end - begin + 2 * TPK_VL, together = FN(pooling_room) / pitch;
+    const int64_t most = together < FN(pooling_most) ? together : FN(pooling_most);
+    T best[FN(pooling_room)], taps[FN(pooling_room)];
+    int64_t s[3], counted = -1, rows[FN(pooling_most)][2];
+    FN(pooling_strides)(in, s);
+    const int64_t step[3] = {s[0] * p->dil[0], s[1] * p->dil[1], s[2]};
+    for (int64_t i = 0; i < tpk_i_min(most, p->out[1]) * pitch; i++) {
         best[i] = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
     }
-    for (int64_t kd = r->d0; kd < r->d1; kd++) {
-        for (int64_t kh = r->h0; kh < r->h1; kh++) {
-            const int64_t zd = r->d * p->stride[0] + kd * p->dil[0] - p->pad[0];
-            const int64_t zh = r->h * p->stride[1] + kh * p->dil[1] - p->pad[1];
-            const T *const x = r->plane + zd * r->s[0] + zh * r->s[1] + c * r->s[2];
-            const int64_t z = (zd * p->in[1] + zh) * p->in[2] + c, step = r->s[2];
-            if (kind == FN(pooling_max) && step == 1) {
-                for (int64_t i = 0; i < n; i++) {
-                    best[i] = FN(pooling_greater)(best[i], x[i]);
-                }
-            } else if (kind == FN(pooling_max)) {
-                for (int64_t i = 0; i < n; i++) {
-                    best[i] = FN(pooling_greater)(best[i], x[i * step]);
-                }
-            } else if (kind == FN(pooling_mean)) {
-                for (int64_t i = 0; i < n; i++) {
-                    best[i] += x[i * step];
-                }
-            } else {
-                for (int64_t i = 0; i < n; i++) {
-                    const T a = x[i * step], b = best[i];
-                    const int take = first | (a > b) | ((a != a) & (b == b));
-                    best[i] = take ? a : b;
-                    place[i] = take ? z + i : place[i];
-                }
+    for (int64_t i = 0; i < p->n * p->c * p->out[0]; i++) {
+        const int64_t c = i / p->out[0], d = i % p->out[0];
+        const T *const x = (const T *)in->p + c / p->c * in->s[0] + c % p->c * in->s[1];
+        int64_t d0, h0, last;
+        FN(pooling_taps)(p, 0, d, &d0, &last);
+        const int64_t depth = last - d0, z = d * p->stride[0] - p->pad[0] + d0 * p->dil[0];
+        for (int64_t h = 0; h < p->out[1]; h += most) {
+            const int64_t many = tpk_i_min(most, p->out[1] - h);
+            for (int64_t r = 0; r < many; r++) {
+                FN(pooling_taps)(p, 1, h + r, &h0, &last);
+                rows[r][0] = depth;
+                rows[r][1] = last - h0;
+                const int64_t row = (h + r) * p->stride[1] - p->pad[1] + h0 * p->dil[1];
+                FN(pooling_columns)
+                (x + z * s[0] + row * s[1] + from * s[2], step, rows[r], to - from, kind,
+                 best + r * pitch + from - begin);
             }
-            first = 0;
+            for (int64_t r = 0; r < many; r++, y += p->out[2]) {
+                const int64_t count = rows[r][0] * rows[r][1];
+                if (kind == FN(pooling_mean) && count != counted) {
+                    FN(pooling_count)(p, w, n, count, all, taps);
+                    counted = count;
+                }
+                FN(pooling_windows)(p, n, best + r * pitch, kind, taps, y + w);
+            }
         }
     }
 }
 
-/* Of the windows [w, w + n) of a row those [*first, *last), counted from w, whose tap k is
- * inside; *at is the column where the first of them has it. */
-static __attribute__((unused)) void FN(pooling_inside)(const FN(pooling) * p, int64_t w,
-                                                       int64_t n, int64_t k, int64_t *first,
-                                                       int64_t *last, int64_t *at)
+TPK_IN int64_t FN(pooling_run)(const tpk_view *in, const tpk_view *out, const int64_t *attr,
+                               int kind)
 {
-    const int64_t step = p->stride[2], from = w * step + k * p->dil[2] - p->pad[2];
-    *first = from < 0 ? (-from + step - 1) / step : 0;
-    *last = from >= p->in[2] ? 0 : (p->in[2] - from - 1) / step + 1;
-    *last = *last < n ? *last : n;
-    *at = from + *first * step;
-}
-
-/* The windows [w, w + n) of a row, from the columns: column c is at best[c - c0]. c0 < 0: there
- * are too many to keep, n is 1, and each is made when it is needed. */
-static inline __attribute__((always_inline, unused)) void
-FN(pooling_windows)(const FN(pooling) * p, const FN(pooling_row) * r, int64_t w, int64_t n,
-                    int64_t c0, int kind, int all, T *best, int64_t *place, char *out)
-{
-    T sum[FN(pooling_columns_max)], *const y =
-                                        kind == FN(pooling_index) ? sum : (T *)(void *)out;
-    int64_t *const z = (int64_t *)(void *)out, step = p->stride[2], first, last, at;
-    for (int64_t j = 0; j < n; j++) {
-        y[j] = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
-    }
-    for (int64_t j = 0; kind == FN(pooling_index) && j < n; j++) {
-        z[j] = INT64_MAX;
-    }
-    for (int64_t k = 0; k < p->ker[2]; k++) {
-        FN(pooling_inside)(p, w, n, k, &first, &last, &at);
-        const int64_t c = c0 < 0 ? 0 : at - c0, many = last - first;
-        if (c0 < 0 && many > 0) {
-            FN(pooling_columns)(p, r, at, 1, kind, best, place);
-        }
-        const T *const b = best + c;
-        T *const to = y + first;
-        if (kind == FN(pooling_max) && step == 2) { /* said so that it becomes vectors */
-            for (int64_t j = 0; j < many; j++) {
-                to[j] = FN(pooling_greater)(to[j], b[j * 2]);
-            }
-        } else if (kind == FN(pooling_max)) {
-            for (int64_t j = 0; j < many; j++) {
-                to[j] = FN(pooling_greater)(to[j], b[j * step]);
-            }
-        } else if (kind == FN(pooling_mean)) {
-            for (int64_t j = 0; j < many; j++) {
-                to[j] += b[j * step];
-            }
-        } else {
-            for (int64_t j = 0; j < many; j++) {
-                const T old = to[j], a = b[j * step];
-                const int64_t was = z[first + j], is = place[c + j * step];
-                const int same = (a == old) | ((a != a) & (old != old));
-                const int take = (a > old) | ((a != a) & (old == old)) | (same & (is < was));
-                to[j] = take ? a : old;
-                z[first + j] = take ? is : was;
-            }
-        }
-    }
-    for (int64_t j = 0; kind == FN(pooling_index) && j < n; j++) {
-        z[j] = z[j] == INT64_MAX ? 0 : z[j];
-    }
-    for (int64_t j = 0; kind == FN(pooling_mean) && j < n; j++) {
-        FN(pooling_taps)(p, 2, w + j, &first, &last);
-        const int64_t taps = (r->d1 - r->d0) * (r->h1 - r->h0) * (last - first);
-        y[j] /= (T)(all ? p->all_taps : taps);
-    }
-}
-
-static inline __attribute__((always_inline, unused)) int64_t
-FN(pooling_run)(const tpk_view *in, const tpk_view *out, const int64_t *attr, int kind)
-{
-    const int64_t most = FN(pooling_columns_max);
     const FN(pooling) p = FN(pooling_of)(in, out, attr);
-    const int64_t reach = (p.ker[2] - 1) * p.dil[2] + 1;
-    const int64_t room = reach > most ? 1 : (most - reach) / p.stride[2] + 1;
-    const int64_t size =
-        kind == FN(pooling_index) ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(T);
-    T best[FN(pooling_columns_max)];
-    int64_t place[FN(pooling_columns_max)];
-    char *y = (char *)out->p;
-    FN(pooling_row) r;
-    FN(pooling_strides)(in, r.s);
-    for (int64_t nc = 0; nc < p.n * p.c; nc++) {
-        r.plane = (const T *)in->p + nc / p.c * in->s[0] + nc % p.c * in->s[1];
-        for (int64_t dh = 0; dh < p.out[0] * p.out[1]; dh++) {
-            r.d = dh / p.out[1];
-            r.h = dh % p.out[1];
-            FN(pooling_taps)(&p, 0, r.d, &r.d0, &r.d1);
-            FN(pooling_taps)(&p, 1, r.h, &r.h0, &r.h1);
-            for (int64_t w = 0; w < p.out[2]; w += room) {
-                const int64_t windows = p.out[2] - w < room ? p.out[2] - w : room;
-                const int64_t at = w * p.stride[2] - p.pad[2];
-                const int64_t end = at + (windows - 1) * p.stride[2] + reach;
-                int64_t c0 = at < 0 ? 0 : at;
-                if (reach > most) {
-                    c0 = -1; /* too wide to keep: each window makes its columns itself */
-                } else {
-                    FN(pooling_columns)
-                    (&p, &r, c0, (end < p.in[2] ? end : p.in[2]) - c0, kind, best, place);
-                }
-                FN(pooling_windows)
-                (&p, &r, w, windows, c0, kind, kind == FN(pooling_mean) && attr[45], best,
-                 place, y);
-                y += windows * size;
-            }
+    const int all = kind == FN(pooling_mean) && attr[45];
+    const int64_t room = FN(pooling_room) - 2 * TPK_VL - (p.ker[2] - 1) * p.dil[2] - 1;
+    T *const y = (T *)out->p;
+    if (room >= 0) {
+        const int64_t most = room / p.stride[2] + 1;
+        for (int64_t w = 0; w < p.out[2]; w += most) {
+            FN(pooling_band)(&p, in, w, tpk_i_min(most, p.out[2] - w), kind, all, y);
         }
+        return 0;
+    }
+    int64_t s[3], taps = 0;
+    const int64_t places = p.out[0] * p.out[1] * p.out[2];
+    FN(pooling_strides)(in, s);
+    for (int64_t i = 0; i < p.n * p.c * places; i++) {
+        const int64_t c = i / places;
+        const T *const x = (const T *)in->p + c / p.c * in->s[0] + c % p.c * in->s[1];
+        const FN(pooling_window) w = FN(pooling_window_at)(&p, x, s, i % places);
+        const T v = FN(pooling_one)(&w, kind, &taps);
+        y[i] = kind == FN(pooling_mean) ? v / (T)(all ? p.all_taps : taps) : v;
     }
     return 0;
 }
 
 /* The common case is done by itself: windows of 2 x 2 side by side, no padding, rows of x without
- * gaps. */
+ * gaps. Rows are short, so nothing is kept in between. */
 static __attribute__((unused)) int FN(pooling_quads)(const FN(pooling) * p,
                                                      int64_t column_stride)
 {
@@ -236,87 +283,14 @@ static __attribute__((unused)) int FN(pooling_quads)(const FN(pooling) * p,
            p->out[0] == 1 && 2 * p->out[1] <= p->in[1] && 2 * p->out[2] <= p->in[2];
 }
 
-/* Rows of windows are short, so as many of them are done at once as fit here (columns of x). */
-enum { FN(pooling_group) = 512 };
-
-static __attribute__((unused)) int64_t FN(pooling_rows_at_once)(const FN(pooling) * p)
+static __attribute__((unused)) void FN(pooling_quads_max)(int64_t n, const T *a, const T *b,
+                                                          T *y)
 {
-    const int64_t rows = FN(pooling_group) / (2 * p->out[2]);
-    return rows < 1 ? 0 : rows < p->out[1] ? rows : p->out[1];
-}
-
-/* `rows` rows of n columns, two apart in x, one after the other. */
-static __attribute__((unused)) void FN(pooling_gather)(int64_t rows, int64_t n, int64_t stride,
-                                                       const T *restrict x, T *restrict to)
-{
-    for (int64_t r = 0; r < rows; r++, x += 2 * stride, to += n) {
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = x[i];
-        }
-    }
-}
-
-/* The upper of two rows beside the lower, then neighbouring columns. */
-static __attribute__((unused)) void FN(max_pool_quads)(int64_t rows, int64_t n, int64_t stride,
-                                                       const T *restrict x, T *restrict y)
-{
-    T best[FN(pooling_group)];
-    for (int64_t r = 0; r < rows; r++) {
-        const T *const a = x + 2 * r * stride, *const b = a + stride;
-        for (int64_t i = 0; i < 2 * n; i++) {
-            best[r * 2 * n + i] = FN(max)(a[i], b[i]);
-        }
-    }
-    for (int64_t w = 0; w < rows * n; w++) {
-        y[w] = FN(max)(best[2 * w], best[2 * w + 1]);
-    }
-}
-
-/* dy goes to the first greatest (or first NaN) of four, zero to the others. */
-static __attribute__((unused)) void FN(max_pool_dx_quads)(int64_t n, const T *restrict a,
-                                                          const T *restrict b,
-                                                          const T *restrict dy, T *restrict da,
-                                                          T *restrict db)
-{
-    for (int64_t w = 0; w < n; w++) {
-        const T x0 = a[2 * w], x1 = a[2 * w + 1], x2 = b[2 * w], x3 = b[2 * w + 1];
-        const T top = FN(max)(FN(max)(x0, x1), FN(max)(x2, x3)), d = 0 + dy[w];
-        const int nan = top != top;
-        const int is0 = nan ? x0 != x0 : x0 == top;
-        const int is1 = (is0 ^ 1) & (nan ? x1 != x1 : x1 == top);
-        const int is2 = ((is0 | is1) ^ 1) & (nan ? x2 != x2 : x2 == top);
-        da[2 * w] = is0 ? d : 0;
-        da[2 * w + 1] = is1 ? d : 0;
-        db[2 * w] = is2 ? d : 0;
-        db[2 * w + 1] = is0 | is1 | is2 ? 0 : d;
-    }
-}
-
-/* One plane. */
-static __attribute__((unused)) void FN(max_pool_dx_plane)(const FN(pooling) * p, const T *x,
-                                                          int64_t stride, const T *dy,
-                                                          const int64_t *dy_stride, T *dx)
-{
-    T a[FN(pooling_group)], b[FN(pooling_group)], da[FN(pooling_group)], db[FN(pooling_group)],
-        d[FN(pooling_group)];
-    const int64_t n = p->out[2], step = FN(pooling_rows_at_once)(p);
-    for (int64_t h = 0; h < p->out[1]; h += step) {
-        const int64_t rows = p->out[1] - h < step ? p->out[1] - h : step;
-        FN(pooling_gather)(rows, 2 * n, stride, x + 2 * h * stride, a);
-        FN(pooling_gather)(rows, 2 * n, stride, x + (2 * h + 1) * stride, b);
-        for (int64_t r = 0; r < rows; r++) {
-            for (int64_t w = 0; w < n; w++) {
-                d[r * n + w] = dy[(h + r) * dy_stride[1] + w * dy_stride[2]];
-            }
-        }
-        FN(max_pool_dx_quads)(rows * n, a, b, d, da, db);
-        for (int64_t r = 0; r < rows; r++) {
-            T *const row = dx + 2 * (h + r) * p->in[2];
-            for (int64_t i = 0; i < 2 * n; i++) {
-                row[i] = da[r * 2 * n + i];
-                row[p->in[2] + i] = db[r * 2 * n + i];
-            }
-        }
+    for (int64_t j = 0; j < n; j += TPK_VL, a += 2 * TPK_VL, b += 2 * TPK_VL) {
+        const TPK_M m0 = TPK_MASK(2 * (n - j)), m1 = TPK_MASK(2 * (n - j) - TPK_VL);
+        const TPK_V lo = TPK_MAX(TPK_LOADM(a, m0), TPK_LOADM(b, m0));
+        const TPK_V hi = TPK_MAX(TPK_LOADM(a + TPK_VL, m1), TPK_LOADM(b + TPK_VL, m1));
+        TPK_STOREM(y + j, TPK_MAX(TPK_EVEN(lo, hi), TPK_ODD(lo, hi)), TPK_MASK(n - j));
     }
 }
 
@@ -325,18 +299,15 @@ static __attribute__((unused)) int64_t FN(max_pool)(const tpk_view *in, const tp
 {
     const FN(pooling) p = FN(pooling_of)(in, out, attr);
     int64_t s[3];
+    T *y = (T *)out->p;
     FN(pooling_strides)(in, s);
-    const int64_t step = FN(pooling_rows_at_once)(&p);
-    if (!FN(pooling_quads)(&p, s[2]) || !step) {
+    if (!FN(pooling_quads)(&p, s[2])) {
         return FN(pooling_run)(in, out, attr, FN(pooling_max));
     }
-    T *y = (T *)out->p;
-    for (int64_t nc = 0; nc < p.n * p.c; nc++) {
-        const T *const x = (const T *)in->p + nc / p.c * in->s[0] + nc % p.c * in->s[1];
-        for (int64_t h = 0; h < p.out[1]; h += step) {
-            const int64_t rows = p.out[1] - h < step ? p.out[1] - h : step;
-            FN(max_pool_quads)(rows, p.out[2], s[1], x + 2 * h * s[1], y);
-            y += rows * p.out[2];
+    for (int64_t i = 0; i < p.n * p.c; i++) {
+        const T *x = (const T *)in->p + i / p.c * in->s[0] + i % p.c * in->s[1];
+        for (int64_t h = 0; h < p.out[1]; h++, x += 2 * s[1], y += p.out[2]) {
+            FN(pooling_quads_max)(p.out[2], x, x + s[1], y);
         }
     }
     return 0;
@@ -346,7 +317,18 @@ static __attribute__((unused)) int64_t FN(max_pool)(const tpk_view *in, const tp
 static __attribute__((unused)) int64_t
 FN(max_pool_index)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
 {
-    return FN(pooling_run)(in, out, attr, FN(pooling_index));
+    const FN(pooling) p = FN(pooling_of)(in, out, attr);
+    const int64_t places = p.out[0] * p.out[1] * p.out[2];
+    int64_t s[3], *const y = (int64_t *)out->p;
+    FN(pooling_strides)(in, s);
+    for (int64_t i = 0; i < p.n * p.c * places; i++) {
+        const int64_t c = i / places;
+        const T *const x = (const T *)in->p + c / p.c * in->s[0] + c % p.c * in->s[1];
+        const FN(pooling_window) w = FN(pooling_window_at)(&p, x, s, i % places);
+        const int64_t best = FN(pooling_best)(&p, &w);
+        y[i] = best < 0 ? 0 : best;
+    }
+    return 0;
 }
 
 /* attr: the lists, then count_pad. */
@@ -362,7 +344,8 @@ static __attribute__((unused)) int64_t FN(avg_pool_dx)(const tpk_view *in, const
 {
     const FN(pooling) p = FN(pooling_of)(out, in, attr);
     const int64_t plane = p.in[0] * p.in[1] * p.in[2];
-    int64_t s[3], d0, d1, h0, h1, w0, w1;
+    const int64_t dense[3] = {p.in[1] * p.in[2], p.in[2], 1};
+    int64_t s[3];
     T *x = (T *)out->p;
     FN(pooling_strides)(in, s);
     for (int64_t nc = 0; nc < p.n * p.c; nc++, x += plane) {
@@ -371,27 +354,58 @@ static __attribute__((unused)) int64_t FN(avg_pool_dx)(const tpk_view *in, const
             x[i] = 0;
         }
         for (int64_t o = 0; o < p.out[0] * p.out[1] * p.out[2]; o++) {
-            const int64_t w = o % p.out[2], h = o / p.out[2] % p.out[1];
-            const int64_t d = o / p.out[2] / p.out[1];
-            FN(pooling_taps)(&p, 0, d, &d0, &d1);
-            FN(pooling_taps)(&p, 1, h, &h0, &h1);
-            FN(pooling_taps)(&p, 2, w, &w0, &w1);
-            const int64_t taps = attr[45] ? p.all_taps : (d1 - d0) * (h1 - h0) * (w1 - w0);
-            const T part = y[d * s[0] + h * s[1] + w * s[2]] / (T)taps;
-            for (int64_t kd = d0; kd < d1; kd++) {
-                for (int64_t kh = h0; kh < h1; kh++) {
-                    const int64_t zd = d * p.stride[0] + kd * p.dil[0] - p.pad[0];
-                    const int64_t zh = h * p.stride[1] + kh * p.dil[1] - p.pad[1];
-                    T *const row =
-                        x + (zd * p.in[1] + zh) * p.in[2] + w * p.stride[2] - p.pad[2];
-                    for (int64_t kw = w0; kw < w1; kw++) {
-                        row[kw * p.dil[2]] += part;
+            const FN(pooling_window) w = FN(pooling_window_at)(&p, x, dense, o);
+            const int64_t taps = attr[45] ? p.all_taps : w.n[0] * w.n[1] * w.n[2];
+            const int64_t at = o / p.out[2] / p.out[1] * s[0] + o / p.out[2] % p.out[1] * s[1] +
+                               o % p.out[2] * s[2];
+            const T part = y[at] / (T)taps;
+            for (int64_t d = 0; d < w.n[0]; d++) {
+                for (int64_t h = 0; h < w.n[1]; h++) {
+                    T *const row = x + w.number + d * w.s[0] + h * w.s[1];
+                    for (int64_t k = 0; k < w.n[2]; k++) {
+                        row[k * w.s[2]] += part;
                     }
                 }
             }
         }
     }
     return 0;
+}
+
+/* d in those of the lanes *left in which x is the greatest or NaN; they are then no longer left. */
+TPK_IN TPK_V FN(pooling_give)(TPK_V x, TPK_V top, TPK_V d, TPK_VI *left)
+{
+    const TPK_VI here = *left & ((TPK_VI)(x == top) | (TPK_VI)(x != x));
+    *left &= ~here;
+    return (TPK_V)((TPK_VI)d & here);
+}
+
+/* A row of n windows of 2 x 2 in rows a and b: what comes back goes to the first greatest (or
+ * first NaN) of the four, zero to the others. */
+static __attribute__((unused)) void FN(pooling_quads_dx)(int64_t n, const T *a, const T *b,
+                                                         const T *dy, int64_t dy_step, T *da,
+                                                         T *db)
+{
+    for (int64_t j = 0; j < n;
+         j += TPK_VL, a += 2 * TPK_VL, b += 2 * TPK_VL, da += 2 * TPK_VL, db += 2 * TPK_VL) {
+        const int64_t many = 2 * (n - j), rest = many - TPK_VL;
+        const TPK_M m0 = TPK_MASK(many), m1 = TPK_MASK(rest);
+        const TPK_V al = TPK_LOADM(a, m0), ah = TPK_LOADM(a + TPK_VL, m1);
+        const TPK_V bl = TPK_LOADM(b, m0), bh = TPK_LOADM(b + TPK_VL, m1);
+        const TPK_V x0 = TPK_EVEN(al, ah), x1 = TPK_ODD(al, ah);
+        const TPK_V x2 = TPK_EVEN(bl, bh), x3 = TPK_ODD(bl, bh);
+        const TPK_V top = TPK_MAX(TPK_MAX(x0, x1), TPK_MAX(x2, x3));
+        const TPK_V d = 0 + FN(pooling_load)(dy + j * dy_step, dy_step, n - j, (TPK_V){0});
+        TPK_VI left = ~(TPK_VI){0};
+        const TPK_V d0 = FN(pooling_give)(x0, top, d, &left);
+        const TPK_V d1 = FN(pooling_give)(x1, top, d, &left);
+        const TPK_V d2 = FN(pooling_give)(x2, top, d, &left);
+        const TPK_V d3 = FN(pooling_give)(x3, top, d, &left);
+        TPK_STOREM(da, TPK_ILO(d0, d1), m0);
+        TPK_STOREM(da + TPK_VL, TPK_IHI(d0, d1), m1);
+        TPK_STOREM(db, TPK_ILO(d2, d3), m0);
+        TPK_STOREM(db + TPK_VL, TPK_IHI(d2, d3), m1);
+    }
 }
 
 /* Operands x and dy: what comes back to a window goes to its first greatest element (or first
@@ -402,11 +416,11 @@ static __attribute__((unused)) int64_t FN(max_pool_dx)(const tpk_view *in, const
     const tpk_view *x = &in[0], *dy = &in[1];
     const FN(pooling) p = FN(pooling_of)(x, dy, attr);
     const int64_t plane = p.in[0] * p.in[1] * p.in[2];
-    int64_t s[3], t[3], d0, d1, h0, h1, w0, w1;
+    int64_t s[3], t[3];
     T *dx = (T *)out->p;
     FN(pooling_strides)(x, s);
     FN(pooling_strides)(dy, t);
-    const int quads = FN(pooling_quads)(&p, s[2]) && FN(pooling_rows_at_once)(&p) > 0;
+    const int quads = FN(pooling_quads)(&p, s[2]);
     const int covered = quads && 2 * p.out[1] == p.in[1] && 2 * p.out[2] == p.in[2];
     for (int64_t nc = 0; nc < p.n * p.c; nc++, dx += plane) {
         const T *const a = (const T *)x->p + nc / p.c * x->s[0] + nc % p.c * x->s[1];
@@ -414,35 +428,21 @@ static __attribute__((unused)) int64_t FN(max_pool_dx)(const tpk_view *in, const
         for (int64_t i = 0; i < plane && !covered; i++) {
             dx[i] = 0;
         }
-        if (quads) {
-            FN(max_pool_dx_plane)(&p, a, s[1], g, t, dx);
+        for (int64_t h = 0; h < p.out[1] && quads; h++) {
+            const T *const row = a + 2 * h * s[1];
+            T *const to = dx + 2 * h * p.in[2];
+            FN(pooling_quads_dx)
+            (p.out[2], row, row + s[1], g + h * t[1], t[2], to, to + p.in[2]);
         }
         for (int64_t o = 0; o < p.out[0] * p.out[1] * p.out[2] && !quads; o++) {
-            const int64_t w = o % p.out[2], h = o / p.out[2] % p.out[1];
-            const int64_t d = o / p.out[2] / p.out[1];
-            FN(pooling_taps)(&p, 0, d, &d0, &d1);
-            FN(pooling_taps)(&p, 1, h, &h0, &h1);
-            FN(pooling_taps)(&p, 2, w, &w0, &w1);
-            int64_t place = -1;
-            T best = 0;
-            for (int64_t kd = d0; kd < d1; kd++) {
-                for (int64_t kh = h0; kh < h1; kh++) {
-                    const int64_t zd = d * p.stride[0] + kd * p.dil[0] - p.pad[0];
-                    const int64_t zh = h * p.stride[1] + kh * p.dil[1] - p.pad[1];
-                    for (int64_t kw = w0; kw < w1; kw++) {
-                        const int64_t zw = w * p.stride[2] + kw * p.dil[2] - p.pad[2];
-                        const T v = a[zd * s[0] + zh * s[1] + zw * s[2]];
-                        if (place < 0 || v > best || (v != v && best == best)) {
-                            best = v;
-                            place = (zd * p.in[1] + zh) * p.in[2] + zw;
-                        }
-                    }
-                }
-            }
+            const FN(pooling_window) w = FN(pooling_window_at)(&p, a, s, o);
+            const int64_t place = FN(pooling_best)(&p, &w);
             if (place >= 0) {
-                dx[place] += g[d * t[0] + h * t[1] + w * t[2]];
+                dx[place] += g[o / p.out[2] / p.out[1] * t[0] + o / p.out[2] % p.out[1] * t[1] +
+                               o % p.out[2] * t[2]];
             }
         }
     }
     return 0;
 }
+#undef TPK_BITS

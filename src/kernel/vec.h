@@ -10,8 +10,8 @@
  *   TPK_LOADM, _STOREM  the first lanes only (mask made by TPK_MASK(count)); others read as +0
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
- *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...
- *   TPK_ODD(a, b)       a1 a3 ... b1 b3 ... (f32 only)
+ *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...; TPK_ODD(a, b) the others
+ *   TPK_MAX(a, b)       NaN if either is NaN; -0 is below +0
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
 #define TPK_VEC_H
@@ -58,6 +58,10 @@
 #define TPK_IHI(a, b) TPK_CAT(TPK_IHI_, TPK_BITS)(a, b)
 #define TPK_EVEN(a, b) TPK_CAT(TPK_EVEN_, TPK_BITS)(a, b)
 #define TPK_ODD(a, b) TPK_CAT(TPK_ODD_, TPK_BITS)(a, b)
+#define TPK_MAX(a, b) TPK_CAT(tpk_vmax, TPK_BITS)(a, b)
+#define TPK_VI TPK_CAT(tpk_vi, TPK_BITS) /* what comparing vectors gives: 0 or all bits */
+#define TPK_BITS_f32 32
+#define TPK_BITS_f64 64
 
 #if defined(__AVX512F__)
 #define TPK_VBYTES 64
@@ -105,8 +109,10 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 }
 #if defined(__clang__) /* the two disagree on the sign of a mask */
 #define TPK_ALL_32 0xffff
+#define TPK_ALL_64 0xff
 #else
 #define TPK_ALL_32 -1
+#define TPK_ALL_64 -1
 #endif
 #define TPK_FMA_32(a, b, c) ((tpk_v32)__builtin_ia32_vfmaddps512_mask(a, b, c, TPK_ALL_32, 4))
 #define TPK_FMA_64(a, b, c) ((tpk_v64)__builtin_ia32_vfmaddpd512_mask(a, b, c, (tpk_m64)-1, 4))
@@ -145,6 +151,7 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define TPK_ODD_32(a, b)                                                                       \
     TPK_SHUF(32, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#define TPK_ODD_64(a, b) TPK_SHUF(64, a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 
 #elif TPK_VBYTES == 32
 
@@ -178,6 +185,7 @@ TPK_IN tpk_m64 tpk_mask64(int64_t n)
 #define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2, 4, 6)
 #define TPK_ODD_32(a, b) TPK_SHUF(32, a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#define TPK_ODD_64(a, b) TPK_SHUF(64, a, b, 1, 3, 5, 7)
 
 #else
 
@@ -196,6 +204,7 @@ typedef int64_t tpk_m64;
 #define TPK_EVEN_32(a, b) TPK_SHUF(32, a, b, 0, 2, 4, 6)
 #define TPK_EVEN_64(a, b) TPK_SHUF(64, a, b, 0, 2)
 #define TPK_ODD_32(a, b) TPK_SHUF(32, a, b, 1, 3, 5, 7)
+#define TPK_ODD_64(a, b) TPK_SHUF(64, a, b, 1, 3)
 #define TPK_PART_OF(bits, elem)                                                                \
     TPK_IN tpk_v##bits tpk_loadm##bits(const elem *p, int64_t n)                               \
     {                                                                                          \
@@ -272,6 +281,31 @@ TPK_FN tpk_v64 tpk_vfma64(tpk_v64 a, tpk_v64 b, tpk_v64 c)
 #define TPK_ADDTO_64(c, a, b) (c) = TPK_FMA_64(a, b, c)
 #define TPK_ADDTO_AT_32(c, p, b) (c) = TPK_FMA_32(TPK_SPLAT_32(*(p)), b, c)
 #define TPK_ADDTO_AT_64(c, p, b) (c) = TPK_FMA_64(TPK_SPLAT_64(*(p)), b, c)
+#endif
+
+#if TPK_VBYTES == 64 && defined(__AVX512DQ__)
+/* The instruction knows zeros. */
+#define TPK_VMAX(bits, range)                                                                  \
+    TPK_IN tpk_v##bits tpk_vmax##bits(tpk_v##bits a, tpk_v##bits b)                            \
+    {                                                                                          \
+        const tpk_v##bits top = (tpk_v##bits)range(a, b, 5, a, TPK_ALL_##bits, 4);             \
+        return (tpk_v##bits)((tpk_vi##bits)top | (tpk_vi##bits)(a != a) |                      \
+                             (tpk_vi##bits)(b != b));                                          \
+    }
+TPK_VMAX(32, __builtin_ia32_rangeps512_mask)
+TPK_VMAX(64, __builtin_ia32_rangepd512_mask)
+#else
+/* a if it is greater or NaN, else b; of equal ones, which may be zeros, the common bits. */
+#define TPK_VMAX(bits)                                                                         \
+    TPK_IN tpk_v##bits tpk_vmax##bits(tpk_v##bits a, tpk_v##bits b)                            \
+    {                                                                                          \
+        const tpk_vi##bits x = (tpk_vi##bits)a, y = (tpk_vi##bits)b;                           \
+        const tpk_vi##bits take = (tpk_vi##bits)(a > b) | (tpk_vi##bits)(a != a);              \
+        const tpk_vi##bits equal = (tpk_vi##bits)(a == b);                                     \
+        return (tpk_v##bits)((take & x) | (~take & y & (x | ~equal)));                         \
+    }
+TPK_VMAX(32)
+TPK_VMAX(64)
 #endif
 
 TPK_IN int64_t tpk_i_min(int64_t a, int64_t b)

@@ -306,7 +306,7 @@ void tpi_view_of(const tp_tensor *t, tpk_view *v)
     memcpy(v->s, t->stride, sizeof(int64_t) * t->rank);
 }
 
-static bool run_call(tpi_run *r)
+static bool run_call(tpi_run *r, bool fast)
 {
     enum { MAX_IN = 64 };
     tpk_view few[MAX_IN], out, *in = few;
@@ -323,7 +323,8 @@ static bool run_call(tpi_run *r)
     tpi_view_of(r->out, &out);
     tpi_flatten_attrs(r->op, r->attrs, attr);
     const tp_tensor *key = tpi_call_key(r->op, r->in, r->out);
-    const tpi_call call = r->op->call[key->dtype];
+    const tpi_call call =
+        fast ? tpi_called_kernel(r->ctx, r->op, key->dtype) : r->op->call[key->dtype];
     int64_t bad = 0;
     bool ok = true;
     if (!call)
@@ -345,12 +346,12 @@ static bool run_call(tpi_run *r)
 
 static bool run_oracle(tpi_run *r)
 {
-    return r->op->kernel ? r->op->kernel(r) : run_call(r);
+    return r->op->kernel ? r->op->kernel(r) : run_call(r, false);
 }
 
 static bool run_fast(tpi_run *r)
 {
-    return r->op->fast ? r->op->fast(r) : run_oracle(r);
+    return r->op->fast ? r->op->fast(r) : r->op->kernel ? r->op->kernel(r) : run_call(r, true);
 }
 
 /* What comes last is a jump: an op of a few elements costs little more than its calls. */

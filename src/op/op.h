@@ -83,6 +83,14 @@ static inline const tp_tensor *tpi_call_key(const tpi_op *op, tp_tensor *const *
 {
     return op->call_dtype < 0 ? out : in[op->call_dtype];
 }
+/* The kernel of an op that is called, for elements of that type; NULL: there is none. */
+static inline tpi_call tpi_called_kernel(const tp_ctx *ctx, const tpi_op *op, int dtype)
+{
+    const tpi_call own = op->isa_call && dtype >= TP_F32
+                             ? ctx->kernels->call[op->isa_call][dtype == TP_F64]
+                             : NULL;
+    return own ? own : op->call[dtype];
+}
 /* The index a kernel refused, and the size it had to be below (op/index.c). */
 typedef struct tpi_bad_index {
     int64_t index, size;

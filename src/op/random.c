@@ -76,16 +76,6 @@ static bool random_infer(tpi_infer *q)
     return true;
 }
 
-static bool random_fast(tpi_run *r)
-{
-    tpk_view out;
-    int64_t attr[TPI_MAX_FLAT_ATTRS];
-    tpi_view_of(r->out, &out);
-    tpi_flatten_attrs(r->op, r->attrs, attr);
-    r->ctx->kernels->random[r->out->dtype == TP_F64](NULL, &out, attr);
-    return true;
-}
-
 static const tpi_call calls[TP_N_DTYPES] = {
     [TP_F32] = tpk_random_f32, [TP_F64] = tpk_random_f64};
 
@@ -96,10 +86,10 @@ const tpi_op tpi_op_random = {
     .attrs = table,
     .attrs_size = sizeof(tpi_random_attrs),
     .infer = random_infer,
-    .fast = random_fast,
     .text = "random",
     .fn = "random",
     .call = calls,
+    .isa_call = TPI_ISA_random,
     .call_dtype = -1,
     .code = TPI_OP_random,
 };

@@ -20,6 +20,8 @@
     }
 #endif
 
+#define POOL(name) [TPI_ISA_##name] = {TPI_ISA_NAME(tpi_isa_##name##_f32), NULL}
+
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .isa = TPI_ISA_TEXT(TPI_ISA),
     .narrower = NARROWER,
@@ -29,5 +31,8 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
     .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
-    .random = RANDOM,
+    .call = {[TPI_ISA_random] = RANDOM,
+             POOL(max_pool),
+             POOL(max_pool_dx),
+             POOL(avg_pool)},
 };
