@@ -28,6 +28,9 @@
 #define TPK_CONV_64
 #endif
 
+#define TPK_CV_RUN 8            /* direct tiles side by side, */
+#define TPK_CV_NEAR (40 * 1024) /* which read so many bytes at most, or a little more */
+
 /* Direct tiles: TPK_CV_MR rows by two vectors at most, but by four if there are at most
  * TPK_CV_FEW rows, where registers allow. */
 #if TPK_MR >= 8
@@ -211,21 +214,35 @@ typedef struct {
     int64_t m, k, batch, images, chunk, source_image, copy_image;
     int64_t ds[5];
     int64_t at_ko, at_kw, at_a, at_copy, at_c, at_mm, size;
-    int way, direct, across, joined; /* way: that of the tpk_conv */
-    TPK_N(tpk_co) co;                /* if across: convout.h; p and ko are set when it runs */
+    int way, direct, line, across, joined; /* way: that of the tpk_conv */
+    TPK_N(tpk_co) co; /* if across: convout.h; p and ko are set when it runs */
 } TPK_N(tpk_cv);
 
-/* One tap on contiguous windows: a channel of the image is a row of B as it lies. */
+/* One tap on contiguous windows: a channel of the image, or of the copy, is a row of B as it
+ * lies. */
 TPK_FN int TPK_N(tpk_cv_plain)(const TPK_N(tpk_cv) * v)
 {
     const tpk_patch *const p = &v->p;
-    return p->flat && v->k == p->channels && p->step[0] * p->step[1] == 1 &&
-           (p->out[1] == 1 || p->ss[1] == p->out[2]) &&
+    if (v->k != p->channels || p->step[0] * p->step[1] * p->step[2] != 1) {
+        return 0;
+    }
+    if (!p->flat) {
+        return p->ext[0] == p->out[0] && p->ext[1] == p->out[1] && p->ext[2] == p->out[2];
+    }
+    return (p->out[1] == 1 || p->ss[1] == p->out[2]) &&
            (p->out[0] == 1 || p->ss[0] == p->out[1] * p->out[2]);
 }
 
-/* The cost of convout.h per k and image, in steps of fma; the exchange of windows and channels
- * costs more when a plane of the output does not stay near. */
+/* Direct, but the whole image is one row. */
+TPK_FN int TPK_N(tpk_cv_line)(const TPK_N(tpk_cv) * v)
+{
+    return v->joined && TPK_N(tpk_cv_plain)(v) && tpk_patch_pixels(&v->p) >= TPK_VL &&
+           v->k <= TPK_CHAIN;
+}
+
+/* The cost of convout.h per k and image, in steps of fma. The exchange of windows and channels
+ * costs more when a plane of the output does not stay near; so do short runs in many channels that
+ * lie far apart. */
 TPK_COLD int64_t TPK_N(tpk_cv_across)(TPK_N(tpk_cv) * v)
 {
     TPK_N(tpk_co) *const co = &v->co;
@@ -242,9 +259,11 @@ TPK_COLD int64_t TPK_N(tpk_cv_across)(TPK_N(tpk_cv) * v)
         co->images = co->images < 1 ? 1 : co->images;
     }
     TPK_N(tpk_co_plan)(co, v->joined && TPK_N(tpk_cv_plain)(v));
-    const int64_t tiles = tpk_i_ceil(co->units, 2) * tpk_i_ceil(v->m, TPK_NR);
-    const int64_t step = 2 * (2 * co->run < 4 ? 4 : 2 * co->run);
-    return tiles * (step + (tpk_patch_pixels(&v->p) > 1024 ? 1200 : 250) / v->k) / co->images;
+    const int64_t pixels = tpk_patch_pixels(&v->p), turn = 150 + 3 * tpk_i_min(pixels, 350);
+    const int64_t run = v->p.flat && pixels > 512 ? 2 * co->run : co->run;
+    const int64_t fma = run * co->nr / TPK_VL, tiles = tpk_i_ceil(co->units, 2);
+    const int64_t steps = co->units * (fma < 4 ? 4 : fma); /* an odd run alone is half a tile */
+    return (steps + tiles * turn / v->k) * tpk_i_ceil(v->m, co->nr) / co->images;
 }
 
 /* Bytes of a packed A. */
@@ -258,16 +277,18 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
 {
     const tpk_patch *const p = &v->p;
     const int64_t pixels = tpk_patch_pixels(p), rows = p->out[0] * p->out[1];
-    const int64_t vectors = rows * tpk_i_ceil(p->out[2], TPK_VL);
+    const int line = TPK_N(tpk_cv_line)(v);
+    const int64_t vectors =
+        line ? tpk_i_ceil(pixels, TPK_VL) : rows * tpk_i_ceil(p->out[2], TPK_VL);
     v->images = pixels >= 1024 ? 1 : tpk_i_min(v->batch, 1024 / pixels);
     /* Steps of fma per k and image; a piece of a row costs five, passing C by a tenth. */
     const int64_t dense = tpk_i_ceil(v->images * pixels, TPK_NR) * 2;
     const int64_t fill = TPK_N(tpk_cv_plain)(v) ? 0 : 5 * (vectors * v->images + dense);
     const int64_t dense_cost = (dense * v->m + fill) / v->images * 11 / 10;
-    const int64_t direct_cost = vectors * v->m;
-    /* Every few rows of A read the copy again. */
-    const int near = v->m <= 32 || p->channels * p->plane * (int64_t)sizeof(TPK_E) <= 1 << 20;
-    v->direct = direct_cost <= dense_cost && near && v->m * v->k <= 128 * 1024;
+    const int64_t copy = line ? 0 : 2 * p->channels * p->plane / TPK_VL / v->k;
+    /* Rows of B that are read in place are better kept by tiles of more rows of A. */
+    const int64_t direct_cost = (vectors * v->m + copy) * (line && v->k > 48 ? 12 : 10) / 10;
+    v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
     v->across = TPK_N(tpk_cv_across)(v) < (v->direct ? direct_cost : dense_cost);
     if (v->way != 0) {
         v->direct = v->way == TPK_WAY_DIRECT;
@@ -290,7 +311,11 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
     if (pixels > 0 && v->k > 0) {
         TPK_N(tpk_cv_choose)(v);
     }
-    if (v->direct) {
+    v->line = v->direct && TPK_N(tpk_cv_line)(v);
+    if (v->line) {
+        p->out[0] = p->out[1] = 1;
+        p->out[2] = pixels;
+    } else if (v->direct) {
         p->flat = 0; /* whole vectors are read, also at the end */
         p->cols = tpk_i_ceil(p->ext[2], p->step[2]);
         p->row = p->cols * p->step[2];
@@ -349,7 +374,49 @@ TPK_OUT void TPK_N(tpk_cv_pack_a)(const TPK_N(tpk_cv) * v, const TPK_E *w, int64
     }
 }
 
-/* Direct: images from their copies, k in [k0, k1) within one chain. */
+/* rows of n finished sums, which go to y (or are added there) `step` apart. */
+TPK_FN void TPK_N(tpk_cv_scatter)(int64_t rows, int64_t n, const TPK_E *from, int64_t from_rs,
+                                  int add, TPK_E *y, int64_t y_rs, int64_t step)
+{
+    for (int64_t r = 0; r < rows; r++, from += from_rs, y += y_rs) {
+        for (int64_t l = 0; l < n; l++) {
+            y[l * step] = add ? y[l * step] + from[l] : from[l];
+        }
+    }
+}
+
+/* Up to four vectors of neighbouring windows: where each is read and written, and its lanes. */
+typedef struct {
+    const TPK_E *s[4];
+    TPK_E *d[4];
+    int64_t n[4];
+} TPK_N(tpk_cv_place);
+
+/* The next `side` vectors. Where an image is one row, its last vector is moved back to where it is
+ * whole; some of its windows are done twice. */
+TPK_FN void TPK_N(tpk_cv_next)(const TPK_N(tpk_cv) * v, tpk_cv_walk *at, int64_t side,
+                               int64_t left, const TPK_E *copy, TPK_E *y,
+                               TPK_N(tpk_cv_place) * to)
+{
+    const tpk_patch *const p = &v->p;
+    for (int64_t i = 0; i < side; i++) {
+        to->s[i] = copy;
+        to->d[i] = y;
+        to->n[i] = 0;
+        if (i < left) {
+            const int64_t n = tpk_i_min(TPK_VL, p->out[2] - at->w);
+            const int64_t w = v->line ? at->w + n - TPK_VL : at->w;
+            to->n[i] = v->line ? TPK_VL : n;
+            to->s[i] += at->image * v->copy_image + tpk_patch_row(p, at->d, at->h) + w;
+            to->d[i] +=
+                at->image * v->ds[0] + at->d * v->ds[2] + at->h * v->ds[3] + w * v->ds[4];
+            tpk_cv_walk_on(p, at, n);
+        }
+    }
+}
+
+/* Direct: images from their copies, k in [k0, k1) within one chain. Each few rows of A meet a run
+ * of vectors, which stay in the first cache, before the next rows do. */
 TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
                                   const TPK_E *copy, int64_t images, int64_t k0, int64_t k1,
                                   TPK_E *y)
@@ -360,9 +427,13 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
     const tpk_rows cut = tpk_rows_cut(v->m, TPK_CV_MR);
     const int64_t side = v->m <= TPK_CV_FEW || TPK_CV_FEW == TPK_CV_MR ? 4 : 2, step = v->ds[4];
     int64_t left = images * p->out[0] * p->out[1] * tpk_i_ceil(p->out[2], TPK_VL);
+    int64_t most = TPK_CV_RUN;
+    if (v->line) {
+        const int64_t bytes = side * TPK_VL * (int64_t)sizeof(TPK_E) * (v->k + 1);
+        most = tpk_i_min(most, 1 + TPK_CV_NEAR / bytes);
+    }
     tpk_cv_walk at = {0, 0, 0, 0};
-    const TPK_E *row = copy; /* where `at` begins */
-    TPK_E *to_row = y;
+    TPK_N(tpk_cv_place) place[TPK_CV_RUN];
     TPK_N(tpk_cv_tile)
     t = {
         .k = k1 - k0,
@@ -373,37 +444,27 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
         .s = {copy, copy, copy, copy},
         .d = {y,    y,    y,    y   }
     };
-    for (; left > 0; left -= side) {
-        TPK_E *to[4] = {y, y, y, y};
-        for (int64_t i = 0; i < side; i++) {
-            t.n[i] = 0;
-            if (i >= left) {
-                continue;
-            }
-            t.n[i] = tpk_i_min(TPK_VL, p->out[2] - at.w);
-            t.s[i] = row + at.w;
-            to[i] = to_row + at.w * step;
-            tpk_cv_walk_on(p, &at, t.n[i]);
-            if (at.w == 0) {
-                row = copy + at.image * v->copy_image + tpk_patch_row(p, at.d, at.h);
-                to_row = y + at.image * v->ds[0] + at.d * v->ds[2] + at.h * v->ds[3];
-            }
+    while (left > 0) {
+        int64_t run = 0;
+        for (; run < most && left > 0; run++, left -= side) {
+            TPK_N(tpk_cv_next)(v, &at, side, left, copy, y, &place[run]);
         }
         for (int64_t q = 0; q < cut.parts; q++) {
             const int64_t i = tpk_rows_at(&cut, q);
             t.rows = tpk_rows_at(&cut, q + 1) - i;
             t.a = ap + i * v->k + k0 * t.rows;
-            for (int64_t z = 0; z < side; z++) {
-                t.d[z] = step == 1 ? to[z] + i * v->ds[1] : spread + z * TPK_VL;
-            }
-            TPK_N(tpk_cv_tile_run)(&t);
-            for (int64_t z = 0; z < side && step != 1; z++) {
-                for (int64_t r = 0; r < t.rows; r++) {
-                    TPK_E *const out = to[z] + (i + r) * v->ds[1];
-                    for (int64_t l = 0; l < t.n[z]; l++) {
-                        const TPK_E got = t.d[z][r * t.d_rs + l];
-                        out[l * step] = k0 > 0 ? out[l * step] + got : got;
-                    }
+            for (int64_t x = 0; x < run; x++) {
+                const TPK_N(tpk_cv_place) *const to = &place[x];
+                for (int64_t z = 0; z < side; z++) {
+                    t.s[z] = to->s[z];
+                    t.n[z] = to->n[z];
+                    t.d[z] = step == 1 ? to->d[z] + i * v->ds[1] : spread + z * TPK_VL;
+                }
+                TPK_N(tpk_cv_tile_run)(&t);
+                for (int64_t z = 0; z < side && step != 1; z++) {
+                    TPK_N(tpk_cv_scatter)
+                    (t.rows, t.n[z], t.d[z], t.d_rs, k0 > 0, to->d[z] + i * v->ds[1], v->ds[1],
+                     step);
                 }
             }
         }
@@ -461,7 +522,7 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                                  .c = v->joined ? y : c,
                                  .c_rs = v->joined ? v->ds[1] : n,
                                  .b = copy + j,
-                                 .b_rs = p->cs,
+                                 .b_rs = p->flat ? p->cs : p->plane,
                                  .b_cs = 1,
                                  .fill_b = plain ? NULL : TPK_N(tpk_cv_fill),
                                  .from = &from,

@@ -1,15 +1,16 @@
 /* convout.h: convolutions whose vectors are neighbouring output channels, for one element type
  * (TPK_BITS); conv.h chooses. It pays where rows are short and channels many.
  *
- * A tile is two runs of `u` neighbouring windows of a row each, by TPK_NR channels, in registers.
- * Per k = (channel, tap) it loads two vectors of w, packed [block of k][NR channels][k][NR], and
- * spreads one element of the source per window over a vector: the runs are read where they lie,
- * at x + offset of k. Nothing but w is packed. Rows are cut into runs of one length; the last of
+ * A tile is two runs of `u` neighbouring windows of a row each, by nr channels, in registers: nr is
+ * TPK_NR = two vectors, or one where there are no more channels. Per k = (channel, tap) it loads
+ * them from w, which is packed [block of k][nr channels][k][nr], and spreads one element of the
+ * source per window over a vector: the runs are read where they lie, at x + offset of k. Nothing
+ * but w is packed. Rows are cut into runs of one length; the last of
  * a row may overlap the one before, and runs are taken two by two across rows and images; an odd
  * one is left for a tile of half the size.
  *
- * k goes in blocks of at most TPK_CO_KC, over a band of tiles at a time: so the block of w for one
- * NR of channels stays in the first cache while all tiles of the band use it. Between blocks a tile
+ * k goes in blocks of at most TPK_CO_KC, over a band of tiles at a time: so the block of w for nr
+ * channels stays in the first cache while all tiles of the band use it. Between blocks a tile
  * waits in the workspace. When it is finished its windows and channels are exchanged on the way to
  * the output. */
 #include "convspec.h"
@@ -51,23 +52,30 @@
 #define TPK_PAIR5(X) TPK_SOLO5(X) TPK_WITH5(X)
 #define TPK_PAIR6(X) TPK_SOLO6(X) TPK_WITH6(X)
 #define TPK_PAIR7(X) TPK_SOLO7(X) TPK_WITH6(X) X(13, q, 6, u + 6)
-#define TPK_CO_ZERO(i, s, at, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
-#define TPK_CO_MORE(i, s, at, row)                                                             \
-    c##i##_0 = TPK_LOAD(c + (row)*TPK_NR);                                                     \
-    c##i##_1 = TPK_LOAD(c + (row)*TPK_NR + TPK_VL);
-#define TPK_CO_STEP(i, s, at, row)                                                             \
+/* For two vectors of channels, and for one. */
+#define TPK_CO_ZERO2(i, s, at, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
+#define TPK_CO_ZERO1(i, s, at, row) TPK_V c##i##_0 = {0};
+#define TPK_CO_MORE1(i, s, at, row) c##i##_0 = TPK_LOAD(c + (row)*nr);
+#define TPK_CO_MORE2(i, s, at, row)                                                            \
+    TPK_CO_MORE1(i, s, at, row) c##i##_1 = TPK_LOAD(c + (row)*nr + TPK_VL);
+#define TPK_CO_STEP1(i, s, at, row)                                                            \
+    {                                                                                          \
+        const TPK_E e = s[at];                                                                 \
+        c##i##_0 = TPK_FMA(TPK_SPLAT(e), b0, c##i##_0);                                        \
+    }
+#define TPK_CO_STEP2(i, s, at, row)                                                            \
     {                                                                                          \
         const TPK_E e = s[at];                                                                 \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_CO_DONE(i, s, at, row)                                                             \
-    TPK_STORE(c + (row)*TPK_NR, c##i##_0);                                                     \
-    TPK_STORE(c + (row)*TPK_NR + TPK_VL, c##i##_1);
+#define TPK_CO_DONE1(i, s, at, row) TPK_STORE(c + (row)*nr, c##i##_0);
+#define TPK_CO_DONE2(i, s, at, row)                                                            \
+    TPK_CO_DONE1(i, s, at, row) TPK_STORE(c + (row)*nr + TPK_VL, c##i##_1);
 
-/* What a tile works on: the runs at `from` and `with`, offsets ko, times w[k][NR], into
- * c[2 * run][NR], which is added to if there is `more`. Meanwhile the next block of w is fetched,
+/* What a tile works on: the runs at `from` and `with`, offsets ko, times w[k][nr], into
+ * c[2 * run][nr], which is added to if there is `more`. Meanwhile the next block of w is fetched,
  * `hop` elements of it per k: all at once would keep the loads of this tile waiting. */
 typedef struct {
     int64_t k, hop;
@@ -77,29 +85,31 @@ typedef struct {
     int more;
 } TPK_N(tpk_co_work);
 
-#define TPK_CO_TILE(name, each, run)                                                           \
+#define TPK_CO_TILE(name, each, run, vectors)                                                  \
     TPK_OUT void TPK_N(name##run)(const TPK_N(tpk_co_work) * t)                                \
     {                                                                                          \
-        enum { u = run };                                                                      \
+        enum { u = run, nr = vectors * TPK_VL };                                               \
         const TPK_E *const from = t->from, *const with = t->with, *w = t->w, *next = t->next;  \
         const int64_t *ko = t->ko, hop = t->hop;                                               \
         TPK_E *const c = t->c;                                                                 \
-        each##run(TPK_CO_ZERO);                                                                \
+        each##run(TPK_CO_ZERO##vectors);                                                       \
         if (t->more) {                                                                         \
-            each##run(TPK_CO_MORE)                                                             \
+            each##run(TPK_CO_MORE##vectors)                                                    \
         }                                                                                      \
-        for (int64_t k = t->k; k > 0; k--, ko++, w += TPK_NR, next += hop) {                   \
+        for (int64_t k = t->k; k > 0; k--, ko++, w += nr, next += hop) {                       \
             const TPK_E *const p = from + *ko, *const q = with + *ko;                          \
-            const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + TPK_VL);                           \
+            const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + nr - TPK_VL);                      \
             (void)q;                                                                           \
+            (void)b1;                                                                          \
             __builtin_prefetch(next, 0, 2);                                                    \
-            each##run(TPK_CO_STEP)                                                             \
+            each##run(TPK_CO_STEP##vectors)                                                    \
         }                                                                                      \
-        each##run(TPK_CO_DONE)                                                                 \
+        each##run(TPK_CO_DONE##vectors)                                                        \
     }
 #define TPK_CO_TILES(run)                                                                      \
-    TPK_CO_TILE(tpk_co_solo, TPK_SOLO, run)                                                    \
-    TPK_CO_TILE(tpk_co_pair, TPK_PAIR, run)
+    TPK_CO_TILE(tpk_co_solo, TPK_SOLO, run, 2)                                                 \
+    TPK_CO_TILE(tpk_co_pair, TPK_PAIR, run, 2)                                                 \
+    TPK_CO_TILE(tpk_co_thin, TPK_PAIR, run, 1)
 TPK_EACH_RUN(TPK_CO_TILES)
 
 /* The windows of a source (laid out as p says, images xs apart) and m outputs for each, ds apart
@@ -107,35 +117,43 @@ TPK_EACH_RUN(TPK_CO_TILES)
 typedef struct {
     const tpk_patch *p;
     int64_t m, k, images, xs, ds[5];
+    int64_t nr;                         /* channels of a tile */
     int64_t width, run, per_row, units; /* of a row; a run; runs in a row, and in all */
     int64_t kc, band, tile;             /* k in a block; tiles that wait; elements of one */
     int64_t at_tiles, size;             /* in the workspace, in bytes */
     const int64_t *ko;                  /* offset of each k in the source */
 } TPK_N(tpk_co);
 
+TPK_FN int64_t TPK_N(tpk_co_nr)(int64_t m)
+{
+    return m <= TPK_VL ? TPK_VL : TPK_NR;
+}
+
 /* From p to ds: fills in the rest. joined: rows that follow each other are one. */
 TPK_COLD void TPK_N(tpk_co_plan)(TPK_N(tpk_co) * v, int joined)
 {
     const int64_t pixels = tpk_patch_pixels(v->p), e = (int64_t)sizeof(TPK_E);
     const int64_t k = tpk_i_min(v->k, TPK_CHAIN);
+    v->nr = TPK_N(tpk_co_nr)(v->m);
     v->width = joined ? pixels : v->p->out[2];
     v->per_row = tpk_i_ceil(v->width, TPK_CO_RUN);
     v->run = tpk_i_ceil(v->width, v->per_row);
     v->units = v->images * (pixels / v->width) * v->per_row;
     v->kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_CO_KC));
-    v->tile = 2 * v->run * TPK_NR;
-    const int64_t most = TPK_CO_BAND / (v->tile * e * tpk_i_ceil(v->m, TPK_NR));
+    v->tile = 2 * v->run * v->nr;
+    const int64_t most = TPK_CO_BAND / (v->tile * e * tpk_i_ceil(v->m, v->nr));
     v->band = tpk_i_min((v->units + 1) / 2, most < 4 ? 4 : most);
     v->at_tiles = tpk_cv_round_up(v->band * 4 * 8);
     /* Where there are several chains, behind the tiles are the sums of those that are closed. */
-    v->size = v->band * v->tile * tpk_i_ceil(v->m, TPK_NR) * (v->k > TPK_CHAIN ? 2 : 1) * e;
+    v->size = v->band * v->tile * tpk_i_ceil(v->m, v->nr) * (v->k > TPK_CHAIN ? 2 : 1) * e;
     v->size = v->at_tiles + tpk_cv_round_up(v->size);
 }
 
 /* Elements of a packed w. */
 TPK_COLD int64_t TPK_N(tpk_co_w_size)(int64_t m, int64_t k)
 {
-    return tpk_i_ceil(m, TPK_NR) * TPK_NR * k;
+    const int64_t nr = TPK_N(tpk_co_nr)(m);
+    return tpk_i_ceil(m, nr) * nr * k;
 }
 
 /* How many k are in the block that begins at k: none crosses the end of a chain. */
@@ -148,22 +166,23 @@ TPK_FN int64_t TPK_N(tpk_co_block)(const TPK_N(tpk_co) * v, int64_t k)
 TPK_COLD void TPK_N(tpk_co_pack_w)(const TPK_N(tpk_co) * v, const TPK_E *w, int64_t rs,
                                    const int64_t *kw, TPK_E *wp)
 {
+    const int64_t nr = v->nr;
     int64_t run = 1;
     while (run < v->k && kw[run] == kw[0] + run) {
         run++;
     }
     for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
         kk = TPK_N(tpk_co_block)(v, k);
-        for (int64_t j = 0; j < v->m; j += TPK_NR, wp += kk * TPK_NR) {
-            const int64_t n = tpk_i_min(TPK_NR, v->m - j);
+        for (int64_t j = 0; j < v->m; j += nr, wp += kk * nr) {
+            const int64_t n = tpk_i_min(nr, v->m - j);
             const TPK_E *const from = w + j * rs;
             if (run == v->k) {
-                TPK_N(tpk_pack)(TPK_NR, n, kk, from + kw[k], rs, 1, wp);
+                TPK_N(tpk_pack)(nr, n, kk, from + kw[k], rs, 1, wp);
                 continue;
             }
             for (int64_t i = 0; i < kk; i++) {
-                for (int64_t r = 0; r < TPK_NR; r++) {
-                    wp[i * TPK_NR + r] = r < n ? from[r * rs + kw[k + i]] : (TPK_E)0;
+                for (int64_t r = 0; r < nr; r++) {
+                    wp[i * nr + r] = r < n ? from[r * rs + kw[k + i]] : (TPK_E)0;
                 }
             }
         }
@@ -187,17 +206,17 @@ TPK_OUT void TPK_N(tpk_co_store)(const TPK_N(tpk_co) * v, const TPK_E *c, int64_
 {
     const int64_t u = v->run, os = v->ds[1], ws = v->ds[4];
     if (ws == 1 && at[1] == at[0] + u) {
-        TPK_N(tpk_pack_turn)(2 * u, 2 * u, n, c, TPK_NR, NULL, y + at[0], os);
+        TPK_N(tpk_pack_turn)(2 * u, 2 * u, n, c, v->nr, NULL, y + at[0], os);
         return;
     }
-    for (int i = 0; i < 2 && (i == 0 || at[1] != at[0]); i++, c += u * TPK_NR) {
+    for (int i = 0; i < 2 && (i == 0 || at[1] != at[0]); i++, c += u * v->nr) {
         if (ws == 1) {
-            TPK_N(tpk_pack_turn)(u, u, n, c, TPK_NR, NULL, y + at[i], os);
+            TPK_N(tpk_pack_turn)(u, u, n, c, v->nr, NULL, y + at[i], os);
             continue;
         }
         for (int64_t r = 0; r < u; r++) {
             for (int64_t o = 0; o < n; o++) {
-                y[at[i] + r * ws + o * os] = c[r * TPK_NR + o];
+                y[at[i] + r * ws + o * os] = c[r * v->nr + o];
             }
         }
     }
@@ -217,15 +236,19 @@ TPK_OUT void TPK_N(tpk_co_close)(int64_t n, int first, int last, TPK_E *c, TPK_E
     }
 }
 
-TPK_FN void TPK_N(tpk_co_tile)(int64_t run, const TPK_N(tpk_co_work) * t)
+TPK_FN void TPK_N(tpk_co_tile)(const TPK_N(tpk_co) * v, const TPK_N(tpk_co_work) * t)
 {
-    switch (t->from == t->with ? -run : run) {
+    const int64_t kind = v->nr == TPK_VL ? 16 : t->from == t->with ? 8 : 0;
+    switch (kind + v->run) {
 #define TPK_CASE(n)                                                                            \
-    case -n:                                                                                   \
-        TPK_N(tpk_co_solo##n)(t);                                                              \
-        break;                                                                                 \
     case n:                                                                                    \
         TPK_N(tpk_co_pair##n)(t);                                                              \
+        break;                                                                                 \
+    case 8 + n:                                                                                \
+        TPK_N(tpk_co_solo##n)(t);                                                              \
+        break;                                                                                 \
+    case 16 + n:                                                                               \
+        TPK_N(tpk_co_thin##n)(t);                                                              \
         break;
         TPK_EACH_RUN(TPK_CASE)
 #undef TPK_CASE
@@ -240,7 +263,7 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
 {
     int64_t *const places = (int64_t *)(void *)ws, n = to - from;
     TPK_E *const tiles = (TPK_E *)(void *)(ws + v->at_tiles);
-    const int64_t sums = n * v->tile * tpk_i_ceil(v->m, TPK_NR);
+    const int64_t sums = n * v->tile * tpk_i_ceil(v->m, v->nr);
     const int64_t fetch = n < 4 ? n : 4; /* tiles that fetch a share of the next block of w */
     for (int64_t i = 0; i < 2 * n; i++) {
         int64_t *const at = places + i / 2 * 4 + i % 2;
@@ -251,22 +274,22 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
         const int last = k + kk == v->k;
         const int close = v->k > TPK_CHAIN && (last || (k + kk) % TPK_CHAIN == 0);
         TPK_N(tpk_co_work)
-        t = {.k = kk, .hop = TPK_NR / fetch, .ko = v->ko + k, .c = tiles};
+        t = {.k = kk, .hop = v->nr / fetch, .ko = v->ko + k, .c = tiles};
         t.more = k % TPK_CHAIN > 0;
-        for (int64_t j = 0; j < v->m; j += TPK_NR, wp += kk * TPK_NR) {
+        for (int64_t j = 0; j < v->m; j += v->nr, wp += kk * v->nr) {
             t.w = wp;
             for (int64_t i = 0; i < n; i++, t.c += v->tile) {
                 const int64_t *const at = places + i * 4;
-                t.next = i < fetch ? wp + (kk + kk * i / fetch) * TPK_NR : wp;
+                t.next = i < fetch ? wp + (kk + kk * i / fetch) * v->nr : wp;
                 t.from = x + at[0];
                 t.with = x + at[1];
-                TPK_N(tpk_co_tile)(v->run, &t);
+                TPK_N(tpk_co_tile)(v, &t);
                 if (close) {
                     TPK_N(tpk_co_close)(v->tile, k < TPK_CHAIN, last, t.c, t.c + sums);
                 }
                 if (last) {
                     TPK_N(tpk_co_store)
-                    (v, t.c, tpk_i_min(TPK_NR, v->m - j), y + j * v->ds[1], at + 2);
+                    (v, t.c, tpk_i_min(v->nr, v->m - j), y + j * v->ds[1], at + 2);
                 }
             }
         }

@@ -89,6 +89,12 @@ TPK_COLD tpk_patch tpk_patch_of_x(const tpk_conv *c)
         p.step[i] = c->stride[i];
         p.out[i] = c->out[i];
         p.ext[i] = (c->out[i] - 1) * c->stride[i] + (c->ker[i] - 1) * c->dil[i] + 1;
+        if (c->ker[i] == 1 && c->pad[i] == 0) { /* of what lies between nothing is read */
+            p.ext[i] = c->out[i];
+            p.src[i] = tpk_i_ceil(c->in[i], c->stride[i]);
+            p.ss[i] *= c->stride[i];
+            p.step[i] = 1;
+        }
     }
     tpk_patch_layout(&p);
     return p;

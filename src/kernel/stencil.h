@@ -143,17 +143,24 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
 {
     const tpk_conv *const c = s->c;
     const int64_t high = (TPK_ST_ROWS - 1) * step + side;
-    TPK_E k[5 * 5];
-    for (int64_t i = 0; i < side * side; i++) {
-        k[i] = w[i];
+    const int64_t rows = c->out[1], vectors = s->vectors, y_rs = c->ys[3], x_rs = c->xs[3];
+    const int64_t in = c->in[1], pad = c->pad[1];
+    const TPK_E *const zeros = s->zeros - c->pad[2];
+    TPK_V k[5 * 5];
+    _Pragma("GCC unroll 25") for (int64_t i = 0; i < side * side; i++)
+    {
+        const TPK_E e = w[i];
+        k[i] = TPK_SPLAT(e);
     }
-    const int64_t rows = c->out[1], vectors = s->vectors, y_rs = c->ys[3];
+    x -= c->pad[2];
     for (int64_t next = 0; next < rows; next += TPK_ST_ROWS) {
         /* The last rows may be done twice. */
         const int64_t o = tpk_i_min(next, rows - TPK_ST_ROWS);
         const TPK_E *row[(TPK_ST_ROWS - 1) * 2 + 5];
-        for (int64_t i = 0; i < high; i++) {
-            row[i] = TPK_N(tpk_st_row)(s, x, o * step - c->pad[1] + i) - c->pad[2];
+        _Pragma("GCC unroll 16") for (int64_t i = 0; i < high; i++)
+        {
+            const int64_t h = o * step - pad + i;
+            row[i] = h >= 0 && h < in ? x + h * x_rs : zeros;
         }
         const TPK_M *m = s->masks;
         TPK_E *to = y + o * y_rs;
@@ -169,8 +176,7 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
                     {
                         const int64_t h = i - r * step;
                         if (h >= 0 && h < side) {
-                            const TPK_E e = k[h * side + t];
-                            a[r] = TPK_FMA(TPK_SPLAT(e), v, a[r]);
+                            a[r] = TPK_FMA(k[h * side + t], v, a[r]);
                         }
                     }
                 }

@@ -211,6 +211,10 @@ int main(int argc, char **argv)
     bad = bad || fixed_case(2, 1, 8, 20, 15, 1, 2, 0); /* positions that nothing reaches */
     bad = bad || fixed_case(2, 1, small ? 8 : 33, small ? 8 : 70, 9, 1, 1, 0); /* one tap */
     bad = bad || fixed_case(1, 1, small ? 8 : 33, small ? 8 : 50, 33, 1, 1, 0);
+    bad = bad || fixed_case(2, 1, 12, small ? 8 : 30, 19, 1, 1, 0); /* a plane is one row */
+    bad = bad || fixed_case(1, 1, small ? 8 : 70, small ? 8 : 40, 23, 1, 2, 0);
+    bad = bad || fixed_case(1, 1, 5, small ? 3 : 13, 14, 5, 1, 0); /* one vector of channels */
+    bad = bad || fixed_case(1, 1, 460, small ? 2 : 12, 7, 3, 1, 1);
     for (int i = 0; i < rounds && !bad; i++) {
         bad = random_case(small ? 150000 : 2000000);
     }
