@@ -16,7 +16,8 @@
 #endif
 
 #define TPK_ST_ROWS 4
-#define TPK_ST_TAPS 64 /* columns of a kernel */
+#define TPK_ST_TAPS 64         /* columns of a kernel */
+#define TPK_ST_FAR (16 * 1024) /* bytes of a plane that does not stay near */
 
 /* Offsets are in the workspace, in bytes. */
 typedef struct {
@@ -146,6 +147,9 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     const int64_t rows = c->out[1], vectors = s->vectors, y_rs = c->ys[3], x_rs = c->xs[3];
     const int64_t in = c->in[1], pad = c->pad[1];
     const TPK_E *const zeros = s->zeros - c->pad[2];
+    /* The rows of a large plane come from far, in many streams: the next ones are fetched. */
+    const int64_t fetch =
+        in * x_rs * (int64_t)sizeof(TPK_E) > TPK_ST_FAR ? TPK_ST_ROWS * step : 0;
     TPK_V k[5 * 5];
     _Pragma("GCC unroll 25") for (int64_t i = 0; i < side * side; i++)
     {
@@ -164,8 +168,13 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
         }
         const TPK_M *m = s->masks;
         TPK_E *to = y + o * y_rs;
+        const TPK_E *const later = x + (o * step - pad + high) * x_rs;
         for (int64_t j = 0; j < vectors; j++, m += side * step + 1, to += TPK_VL) {
             const int64_t at = j * TPK_VL * step;
+            for (int64_t i = 0; i < fetch; i++) {
+                __builtin_prefetch(later + i * x_rs + at);
+                __builtin_prefetch(later + i * x_rs + at + (step - 1) * TPK_VL);
+            }
             TPK_V a[TPK_ST_ROWS] = {{0}, {0}, {0}, {0}};
             _Pragma("GCC unroll 16") for (int64_t i = 0; i < high; i++)
             {
