@@ -1,8 +1,9 @@
-/* Pooling for one instruction set: of f32, which is worth a copy. */
+/* Pooling for one instruction set: of f32, which is worth a copy; the base has that of src/op. */
 #include "kernel/elem.h"
 #include "kernel/isa_host.h"
 #include "kernel/vec.h"
 
+#if defined(__AVX2__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
@@ -18,3 +19,4 @@
 POOL(max_pool)
 POOL(max_pool_dx)
 POOL(avg_pool)
+#endif

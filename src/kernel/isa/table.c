@@ -20,7 +20,12 @@
     }
 #endif
 
+/* The base has those of src/op. */
+#if defined(__AVX2__)
 #define POOL(name) [TPI_ISA_##name] = {TPI_ISA_NAME(tpi_isa_##name##_f32), NULL}
+#else
+#define POOL(name) [TPI_ISA_##name] = {NULL, NULL}
+#endif
 
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .isa = TPI_ISA_TEXT(TPI_ISA),
@@ -31,8 +36,5 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
     .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
-    .call = {[TPI_ISA_random] = RANDOM,
-             POOL(max_pool),
-             POOL(max_pool_dx),
-             POOL(avg_pool)},
+    .call = {[TPI_ISA_random] = RANDOM, POOL(max_pool), POOL(max_pool_dx), POOL(avg_pool)},
 };
