@@ -204,8 +204,13 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     }
 TPK_ST_SQUARE(3, 1)
 TPK_ST_SQUARE(3, 2)
+#if TPK_VBYTES > 16 || defined(__aarch64__) /* without a fused multiply-add the text is long */
+#define TPK_ST_MOST 5
 TPK_ST_SQUARE(5, 1)
 TPK_ST_SQUARE(5, 2)
+#else
+#define TPK_ST_MOST 3
+#endif
 
 /* Planes [from, to) of the output, counted over images and channels; w is packed. */
 TPK_FN void TPK_N(tpk_st_planes)(const TPK_N(tpk_st) * s, const TPK_E *x, const TPK_E *w,
@@ -214,7 +219,8 @@ TPK_FN void TPK_N(tpk_st_planes)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     const tpk_conv *const c = s->c;
     const int64_t taps = c->ker[1] * c->ker[2], side = c->ker[1], step = c->stride[1];
     const int square = side == c->ker[2] && step == c->stride[2] && c->dil[1] == 1 &&
-                       c->dil[2] == 1 && c->out[1] >= TPK_ST_ROWS && (side == 3 || side == 5);
+                       c->dil[2] == 1 && c->out[1] >= TPK_ST_ROWS &&
+                       (side == 3 || side == TPK_ST_MOST);
     for (int64_t p = from; p < to; p++) {
         const int64_t n = p / c->oc, o = p % c->oc, i = o / (c->oc / c->groups);
         const TPK_E *const xp = x + n * c->xs[0] + i * c->xs[1], *const wp = w + o * taps;
@@ -223,8 +229,10 @@ TPK_FN void TPK_N(tpk_st_planes)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
             TPK_N(tpk_st_any)(s, xp, wp, yp);
         } else if (side == 3) {
             (step == 1 ? TPK_N(tpk_st_3_1) : TPK_N(tpk_st_3_2))(s, xp, wp, yp);
+#if TPK_ST_MOST == 5
         } else {
             (step == 1 ? TPK_N(tpk_st_5_1) : TPK_N(tpk_st_5_2))(s, xp, wp, yp);
+#endif
         }
     }
 }
