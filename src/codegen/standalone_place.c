@@ -340,7 +340,7 @@ bool tpi_alone_places(tpi_alone *a, tpi_str *out)
     tpi_give_back(m, p.size, n);
     tpi_give_back(m, p.offset, n);
     tpi_give_back(m, p.example, symbols);
-    if (found && p.failed)
+    if (p.failed)
         tpi_no_memory(a->ctx, a->q->at, a->q->what);
     return found && !p.failed;
 }

@@ -147,12 +147,12 @@ static bool adopt(fitting *f, version *v)
         v->peak < f->now.peak || (v->peak == f->now.peak && v->n_at < f->now.n_at);
     if (!better)
         return false;
+    forget_plan(p, &f->now); /* which looks at its graph */
     tp_graph_free(p->graph);
     p->graph = v->graph;
     if (p->n_feeds)
         memcpy(p->feeds, v->feeds, (size_t)p->n_feeds * sizeof(tp_tensor *));
     memcpy(p->roots, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
-    forget_plan(p, &f->now);
     f->now = *v;
     f->now.feeds = p->feeds;
     f->now.roots = p->roots;
