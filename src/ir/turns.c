@@ -254,8 +254,10 @@ bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const 
     walk w = {
         .ctx = ctx, .dims = dims, .all = all, .why = why, .state = tpi_take(&ctx->mem, bytes)};
     snprintf(why->text, sizeof why->text, "out of memory");
-    if (!w.state)
+    if (!w.state) {
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile"); /* no other error of the caller's */
         return false;
+    }
     if (bytes)
         memset(w.state, FED, bytes);
     mark_all(&w, n, nodes);
