@@ -727,12 +727,13 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
         bool good = true;
         for (int i = 0; i < n_out; i++)
             good &= tpi_is_live(out[i]) && out[i]->status == TP_OK && !out[i]->graph;
+        const bool told = fr->trace && ctx->failures != fr->trace->failures;
         tpi_call_of c = {.kind = TPI_STEP_RETURN, .at = at};
         bool same;
         if (number_all(fr, &c, &r, good ? n_out : 0, out))
             go_on(fr, &c, &same);
         numbers_done(fr, &c);
-        if (fr->trace && good)
+        if (fr->trace && good && !told)
             tpi_traced_return(fr, at, n_out, out);
         else if (fr->trace)
             fr->trace->partial = true;

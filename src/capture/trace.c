@@ -57,7 +57,7 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
     tpi_trace *t = tpi_take(&ctx->mem, sizeof *t);
     if (!t)
         return NULL;
-    *t = (tpi_trace){.ctx = ctx, .entry = entry, .n_args = n_in};
+    *t = (tpi_trace){.ctx = ctx, .entry = entry, .failures = ctx->failures, .n_args = n_in};
     t->args = tpi_take(&ctx->mem, (size_t)n_in * sizeof *t->args);
     t->partial = !t->args;
     if (!t->args)
@@ -307,26 +307,53 @@ static bool leaves_gradients(const tpi_frame *fr)
     return false;
 }
 
-static bool is_assigned(const tpi_trace *t, tpi_code var)
+/* May a gradient be asked of this result, through the body? */
+static bool is_taped(const tpi_trace *t, const tp_tensor *y)
 {
-    for (int i = 0; i < t->n; i++)
+    return y->flags & TPI_REQUIRES && y->in && y->seq >= t->entry;
+}
+
+static bool is_assigned_behind(const tpi_trace *t, int item, tpi_code var)
+{
+    for (int i = item + 1; i < t->n; i++)
         if (t->items[i].kind == TPI_STEP_ASSIGN && tpi_item_in(t, &t->items[i])[0] == var)
             return true;
     return false;
 }
 
-/* Would a gradient be refused, since a variable was assigned whose value it needs? */
-static bool is_stale(const tpi_trace *t)
+/* Does its gradient need a variable that is assigned after it? */
+static bool is_overwritten(const tpi_trace *t, int i)
 {
-    for (int i = 0; i < t->n; i++) {
-        const tpi_item *x = &t->items[i];
-        for (int k = 0; k < x->n_in && x->requires && x->op->grad_reads_x; k++) {
-            const tpi_code c = tpi_item_in(t, x)[k];
-            if (c < 0 && t->origins[~c].tensor->flags & TPI_LEAF && is_assigned(t, c))
-                return true;
-        }
+    const tpi_item *x = &t->items[i];
+    for (int k = 0; k < x->n_in && x->op->grad_reads_x; k++) {
+        const tpi_code c = tpi_item_in(t, x)[k];
+        if (c < 0 && t->origins[~c].tensor->flags & TPI_LEAF && is_assigned_behind(t, i, c))
+            return true;
     }
     return false;
+}
+
+/* Would a gradient of each of the results that have one be refused? */
+static bool is_stale(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
+{
+    tpi_trace *t = fr->trace;
+    bool *stale = tpi_take(&t->ctx->mem, (size_t)t->n), all = stale;
+    t->partial |= !stale;
+    for (int i = 0; i < t->n && stale; i++) {
+        const tpi_item *x = &t->items[i];
+        stale[i] = x->requires && is_overwritten(t, i);
+        for (int k = 0; k < x->n_in && x->requires && !stale[i]; k++) {
+            const tpi_code c = tpi_item_in(t, x)[k];
+            stale[i] = c >= 0 && stale[c];
+        }
+    }
+    for (int i = 0; i < n && all; i++)
+        if (is_taped(t, out[i])) {
+            const tpi_code c = code_of(fr, at, out[i]);
+            all = c >= 0 && stale[c];
+        }
+    tpi_give_back(&t->ctx->mem, stale, stale ? (size_t)t->n : 0);
+    return all;
 }
 
 void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
@@ -336,9 +363,9 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         const tp_tensor *y = out[i];
         if (y->flags & TPI_VARIABLE && !(y->flags & TPI_STATE))
             tpi_traced_stop(fr, at, TPI_WHY_alias);
-        t->taped |= y->flags & TPI_REQUIRES && y->in && y->seq >= t->entry;
+        t->taped |= is_taped(t, y);
     }
-    t->stale = t->taped && is_stale(t);
+    t->stale = t->taped && is_stale(fr, at, n, out);
     if ((t->taped && !t->stale) || n > TPI_MAX_READ)
         tpi_traced_stop(fr, at, TPI_WHY_taped);
     if (is_aliased(t))
@@ -352,6 +379,6 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         if (!add_operand(fr, at, out[i]))
             return;
     for (int i = 0; i < n; i++)
-        x->seen[i] = out[i]->flags & TPI_REQUIRES && out[i]->in && out[i]->seq >= t->entry;
+        x->seen[i] = is_taped(t, out[i]);
     item_done(t, x);
 }

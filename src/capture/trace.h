@@ -38,10 +38,11 @@ typedef struct tpi_origin {
 
 struct tpi_trace {
     tp_ctx *ctx;
-    uint64_t entry; /* what is older was there before the call */
-    tpi_why why;    /* it cannot be replayed */
+    uint64_t entry;    /* what is older was there before the call */
+    uint64_t failures; /* of the context, at its beginning */
+    tpi_why why;       /* it cannot be replayed */
     tpi_at why_at;
-    bool partial; /* memory was out, the call failed: it says nothing */
+    bool partial; /* memory was out, the call or an op in it failed: it says nothing */
     bool taped;   /* a gradient may be asked of a result */
     bool stale;   /* and would be refused, as a variable it was computed from is assigned */
     int32_t n, size;

@@ -51,10 +51,10 @@ enum {
     TPI_LEAF = 2,       /* marked by tp_require_grad */
     TPI_VARIABLE = 4,   /* its value may be assigned, or it is a view of such */
     TPI_CONTIGUOUS = 8, /* row-major without gaps */
-    TPI_CONSTANT = 16,  /* a graph node made while recording was off */
-    TPI_MARK = 32,      /* scratch of one walk; clear outside it */
-    TPI_STATE = 64,     /* a variable itself, not a view of one */
-    TPI_LAZY = 128      /* of a frame of capture: has strides, but no value yet */
+    TPI_CONSTANT = 16, /* a graph node, or a copy of a variable, made while recording was off */
+    TPI_MARK = 32,     /* scratch of one walk; clear outside it */
+    TPI_STATE = 64,    /* a variable itself, not a view of one */
+    TPI_LAZY = 128     /* of a frame of capture: has strides, but no value yet */
 };
 
 struct tp_tensor {
@@ -153,6 +153,7 @@ struct tp_ctx {
     uint64_t seq;
     uint64_t seed;
     uint64_t random_at; /* position of the random ops */
+    uint64_t failures;  /* errors so far */
     bool recording;
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */

@@ -35,6 +35,7 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
         return (tp_tensor *)&tpi_nil;
     if (ctx->frame)
         ctx->frame_rules->before_error(ctx); /* an older op may have failed first */
+    ctx->failures++;
     char text[sizeof ctx->error];
     write_text(text, sizeof text, at, what, fmt, ap);
     if (ctx->status == TP_OK) {

@@ -305,11 +305,11 @@ tp_tensor *tpi_block_value(tpi_at at, tp_tensor *t)
         return t;
     tp_ctx *ctx = t->ctx;
     tp_tensor *copy = tpi_apply(at, &tpi_op_copy, TPI_IN(t), NULL);
+    if (copy->status != TP_OK || copy->graph || copy->in || ctx->frame)
+        return copy;
     /* it says what it is a copy of: a graph that reads it later reads the variable at each run */
-    if (copy->status == TP_OK && !copy->graph && !copy->in && !ctx->frame &&
-        !tpi_record(copy, &tpi_op_copy, 1, &t, NULL, 0))
-        return tpi_no_memory(ctx, at, NULL);
-    return copy;
+    copy->flags |= TPI_CONSTANT; /* to gradients: it was not recorded for them */
+    return tpi_record(copy, &tpi_op_copy, 1, &t, NULL, 0) ? copy : tpi_no_memory(ctx, at, NULL);
 }
 
 /* Does variable i keep the type it had before this turn? */

@@ -1,6 +1,7 @@
 /* Gradients asked inside a function, from outside through a call of one, and of gradients; whole
  * training steps; recording switched; parameters swapped. */
 #include "both.h"
+#include "tapir/control.h"
 
 typedef struct world {
     bed *b;
@@ -393,6 +394,31 @@ static void recording_switched_inside(bed *b)
     }
 }
 
+/* What leaves a block while recording is off is a constant to gradients, in a body too. */
+BODY(block_unrecorded)
+{
+    const world *s = user;
+    tp_tensor *h = s->v;
+    tp_recording(s->b->tp, false);
+    tp_if (tp_gt(tp_sum(in[0], TP_ALL, false), tp_scalar_like(in[0], 0)), &h) {}
+    tp_recording(s->b->tp, true);
+    out[0] = tp_sum(tp_mul(tp_mul(tp_matmul(in[0], s->w), h), s->v), TP_ALL, false);
+}
+
+static void blocks_unrecorded(bed *b)
+{
+    world s = open_world(b);
+    tp_function *f = make(b, "block_unrecorded", block_unrecorded, &s);
+    for (s.n = 0; s.n < 6; s.n++) {
+        tp_tensor *y = call1(f, pattern(b->tp, TP_DIMS(2, 3), s.n % 2 ? 0.1 : -0.1));
+        note(b, "dv", tp_grad(y, s.v));
+        tp_backward(y);
+        note_state(b, &s);
+        settle(b);
+    }
+    note_error(b, "block_unrecorded");
+}
+
 /* A parameter assigned between the call and the sweep: the error names the line inside. */
 static void assigned_since(bed *b)
 {
@@ -541,6 +567,7 @@ int main(void)
         ATTACK(gradients_of_gradients_inside),
         ATTACK(marked_in_some_calls),
         ATTACK(recording_switched_inside),
+        ATTACK(blocks_unrecorded),
         ATTACK(assigned_since),
         ATTACK(assigned_inside),
         ATTACK(tapes_of_other_calls),

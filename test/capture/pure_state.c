@@ -155,6 +155,28 @@ static void gradients(bed *b)
     }
 }
 
+/* A variable is assigned, and used after it: its gradient is asked from outside. */
+BODY(assigning)
+{
+    const world *s = user;
+    tp_assign(s->w, tp_mul(s->w, tp_scalar_like(s->w, 0.5)));
+    out[0] = tp_sum(tp_tanh(tp_linear(in[0], s->w, s->v)), TP_ALL, false);
+}
+
+static void assigned_before(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "assigning", assigning, &s);
+    for (int i = 0; i < 6; i++) {
+        tp_tensor *y = call1(f, input(b, 4, 0.1 * i));
+        say(b, "%s", tp_status_name(tp_backward(y)));
+        note_error(b, "after");
+        note(b, "dw", tp_grad_of(s.w));
+        note(b, "dv", tp_grad_of(s.v));
+    }
+}
+
 /* Gradients that the body leaves, and that it clears. */
 BODY(backward)
 {
@@ -355,6 +377,27 @@ static void failures(bed *b)
     }
 }
 
+/* An error beside the results is told at each call. */
+BODY(mistaken)
+{
+    world *s = user;
+    s->ran++;
+    out[0] = tp_tanh(in[0]);
+    if (positive(in[0]))
+        tp_assign(in[0], out[0]); /* no variable */
+}
+
+static void mistakes(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "mistaken", mistaken, &s);
+    for (int i = 0; i < 20; i++) {
+        note(b, "y", call1(f, input(b, 2, i % 5 == 4 ? -0.1 : 0.1)));
+        note_error(b, "after");
+    }
+}
+
 /* Prints: it runs each time. */
 BODY(printing)
 {
@@ -463,12 +506,14 @@ int main(void)
         ATTACK(abandoned),
         ATTACK(steps),
         ATTACK(gradients),
+        ATTACK(assigned_before),
         ATTACK(left_gradients),
         ATTACK(watched),
         ATTACK(aliases),
         ATTACK(kinds),
         ATTACK(results),
         ATTACK(failures),
+        ATTACK(mistakes),
         ATTACK(prints),
         cmocka_unit_test(out_of_memory),
     };
