@@ -239,8 +239,11 @@ static bool open_onnx(model *m, const fixed_dims *d, const texts *inputs)
     }
     if (!names || !types)
         cli_no_memory();
-    const bool ok = names && types && values_given(m, inputs, n, names, types) &&
-                    lists_are_given(m) && tp_scope_begin(m->tp) == TP_OK;
+    const bool given =
+        names && types && values_given(m, inputs, n, names, types) && lists_are_given(m);
+    const bool ok = given && tp_scope_begin(m->tp) == TP_OK;
+    if (given && !ok)
+        cli_no_memory();
     if (ok) { /* what the graph does not hold is not needed */
         load_onnx(m, d);
         tp_scope_end(m->tp);
