@@ -257,6 +257,8 @@ static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs
     for (int i = 0; i < carried; i++)
         put_carried(r, s, a, i);
     for (int i = 0; i < slices; i++) {
+        if (inner_buffer(s->plan[0], b->params[1 + carried + i]) < 0)
+            continue;
         PUT("    char *x%d = ", i);
         put_operand(r, s, first + carried + i);
         PUT(";\n");
