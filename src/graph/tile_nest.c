@@ -541,9 +541,9 @@ tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kern
     b.reads = tpi_take(m, bytes);
     if (b.n && b.reads) {
         b.out_stride = (int64_t(*)[TP_MAX_RANK])(b.reads + operands);
-        b.held = (held *)(b.out_stride + nodes);
-        b.free_bytes = (size_t *)(b.held + nodes);
-        b.free = (int *)(b.free_bytes + slots);
+        b.free_bytes = (size_t *)(b.out_stride + nodes);
+        b.held = (held *)(b.free_bytes + slots);
+        b.free = (int *)(b.held + nodes);
         memset(b.held, 0, nodes * sizeof *b.held);
         fixed_slot(&b, b.n);
         tpi_tile_space(&b);
