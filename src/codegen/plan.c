@@ -41,11 +41,6 @@ static int64_t row_major(tpi_dims *dims, const tp_tensor *t, int64_t *stride)
     return step;
 }
 
-static bool is_loop_op(const tp_tensor *t)
-{
-    return t->op->kind == TPI_ELEMENT || t->op->kind == TPI_REDUCE;
-}
-
 /* Numbers that are written into the text. */
 static bool is_literal(const tp_tensor *t)
 {
@@ -173,7 +168,7 @@ static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
                 continue;
             for (int k = 0; k < t->n_in; k++) {
                 const int root = p->values[t->in[k]->index].layout.root;
-                if (!is_loop_op(t))
+                if (!tpi_is_loop_op(t))
                     r->pinned[root] = true;
                 if (pass == 0)
                     r->start[root + 1]++;
@@ -451,7 +446,7 @@ static bool comes_of_rows(const tp_tensor *t, int back)
     bool comes = false;
     for (int i = 0; i < t->n_in && !comes; i++) {
         const tp_tensor *x = t->in[i];
-        if (!is_loop_op(x))
+        if (!tpi_is_loop_op(x))
             continue;
         comes = tpi_same_shape(x, t)
                     ? back > 0 && x->op->kind == TPI_ELEMENT && comes_of_rows(x, back - 1)
@@ -527,7 +522,7 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
             v->place = TPI_AT_LITERAL;
             continue;
         }
-        if (!is_loop_op(t)) {
+        if (!tpi_is_loop_op(t)) {
             ok = new_kernel(p, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL, i);
             continue;
         }

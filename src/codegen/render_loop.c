@@ -333,13 +333,7 @@ static void close_loop(nest *n)
 
 static bool is_cheap(const nest *n, const tpi_value *v)
 {
-    static const tpi_op *const cheap[] = {&tpi_op_add, &tpi_op_sub,   &tpi_op_mul,  &tpi_op_neg,
-                                          &tpi_op_max, &tpi_op_min,   &tpi_op_gt,   &tpi_op_lt,
-                                          &tpi_op_eq,  &tpi_op_where, &tpi_op_relu, &tpi_op_abs,
-                                          &tpi_op_cast};
-    bool is = false;
-    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
-        is |= v->node->op == cheap[i];
+    bool is = tpi_is_cheap(v->node->op);
     for (int o = 0; o < v->node->n_in && is; o++) {
         const tpi_value *x = inner_operand(n, v, o);
         is = !x || x->row;

@@ -216,3 +216,15 @@ tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
     memcpy(f.row, tpi_rows_of(ctx, e, (int)from), sizeof f.row);
     return f;
 }
+
+bool tpi_is_cheap(const tpi_op *op)
+{
+    static const tpi_op *const cheap[] = {&tpi_op_add,  &tpi_op_sub, &tpi_op_mul, &tpi_op_neg,
+                                          &tpi_op_max,  &tpi_op_min, &tpi_op_gt,  &tpi_op_lt,
+                                          &tpi_op_ge,   &tpi_op_le,  &tpi_op_eq,  &tpi_op_where,
+                                          &tpi_op_relu, &tpi_op_abs, &tpi_op_cast};
+    bool is = false;
+    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
+        is |= op == cheap[i];
+    return is;
+}

@@ -526,13 +526,7 @@ static bool split_graph(tp_graph *g, int *n_changes)
         done = true;
         ++*n_changes;
     }
-    for (int i = 0; i < n && ok && !done; i++) {
-        tpi_body *bodies[2];
-        const int n_bodies = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
-        for (int k = 0; k < n_bodies && ok; k++)
-            ok = split_graph(bodies[k]->graph, n_changes);
-    }
-    return ok;
+    return ok && (done || tpi_each_body(g, n, split_graph, n_changes));
 }
 
 const tpi_pass tpi_pass_checkpoint = {.name = "checkpoint",

@@ -387,6 +387,19 @@ tp_tensor *tpi_keep_node(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *cons
     return NULL;
 }
 
+bool tpi_each_body(tp_graph *g, int n, bool (*change)(tp_graph *g, int *n_changes),
+                   int *n_changes)
+{
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        tpi_body *bodies[2];
+        const int n_bodies = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
+        for (int k = 0; k < n_bodies && ok; k++)
+            ok = change(bodies[k]->graph, n_changes);
+    }
+    return ok;
+}
+
 /* What a pass does before the copy, if anything. */
 static bool prepare(const char *name, bool (*change)(tp_graph *g, int *n_changes), tp_graph *g,
                     int *n_changes)

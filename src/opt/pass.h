@@ -27,6 +27,10 @@ typedef struct tpi_pass {
     bool (*prepare)(tp_graph *g, int *n_changes);
 } tpi_pass;
 
+/* For `prepare`: change(body) for the bodies of g's first n nodes. False when one of them is. */
+bool tpi_each_body(tp_graph *g, int n, bool (*change)(tp_graph *g, int *n_changes),
+                   int *n_changes);
+
 extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_fold, tpi_pass_algebra,
     tpi_pass_cse, tpi_pass_remake;
 
@@ -80,8 +84,8 @@ tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites
 /* For a memory limit (graph/budget.c). */
 typedef struct tpi_rearrangement {
     int n_again;
-    const int *again;   /* nodes that are computed once more, ascending: no sources, no blocks */
-    const bool *late;   /* by node: it reads them where they are computed again */
+    const int *again; /* nodes that are computed once more, ascending: no sources, no blocks */
+    const bool *late; /* by node: it reads them where they are computed again */
     const int64_t *key; /* by node: where it stands, as far as its operands allow */
     int64_t again_key;  /* where the copies stand */
 } tpi_rearrangement;

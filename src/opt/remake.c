@@ -27,29 +27,12 @@ typedef struct remake {
     int *at;
 } remake;
 
-static bool is_loop_op(const tp_tensor *t)
-{
-    return t->op->kind == TPI_ELEMENT || t->op->kind == TPI_REDUCE;
-}
-
-static bool is_cheap(const tp_tensor *t)
-{
-    static const tpi_op *const cheap[] = {&tpi_op_add,  &tpi_op_sub, &tpi_op_mul, &tpi_op_neg,
-                                          &tpi_op_max,  &tpi_op_min, &tpi_op_gt,  &tpi_op_lt,
-                                          &tpi_op_ge,   &tpi_op_le,  &tpi_op_eq,  &tpi_op_where,
-                                          &tpi_op_relu, &tpi_op_abs};
-    bool is = false;
-    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
-        is |= t->op == cheap[i];
-    return is;
-}
-
 /* Levels, and what has memory however it is read. */
 static void look(remake *r)
 {
     for (int i = 0; i < r->n; i++) {
         const tp_tensor *t = r->g->nodes[i];
-        const bool loop = is_loop_op(t), moves = t->op->kind == TPI_VIEW;
+        const bool loop = tpi_is_loop_op(t), moves = t->op->kind == TPI_VIEW;
         for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++) {
             const int x = t->in[k]->index;
             r->level[i] = r->level[x] > r->level[i] ? r->level[x] : r->level[i];
@@ -63,8 +46,8 @@ static void look(remake *r)
 static bool can_remake(const remake *r, tp_tensor *t, int level, tp_tensor **from, int *n_ops)
 {
     const int i = t->index;
-    if (t->op->kind != TPI_ELEMENT || !is_cheap(t) || r->kept[i] || r->level[i] >= level ||
-        t->name || ++*n_ops > MOST_OPS)
+    if (t->op->kind != TPI_ELEMENT || !tpi_is_cheap(t->op) || t->op == &tpi_op_cast ||
+        r->kept[i] || r->level[i] >= level || t->name || ++*n_ops > MOST_OPS)
         return false;
     for (int k = 0; k < t->n_in; k++) {
         tp_tensor *x = t->in[k], *before = *from;
@@ -106,7 +89,7 @@ static bool remake_nodes(remake *r, int *n_changes)
     look(r);
     for (int i = r->n - 1; i >= 0; i--) { /* what is made again reads nothing that is */
         tp_tensor *t = r->g->nodes[i];
-        for (int k = 0; k < t->n_in && is_loop_op(t); k++) {
+        for (int k = 0; k < t->n_in && tpi_is_loop_op(t); k++) {
             tp_tensor *x = remade(r, t->in[k], r->level[i]);
             if (x->status != TP_OK)
                 return false;
@@ -139,13 +122,7 @@ static bool remake_graph(tp_graph *g, int *n_changes)
         ok = remake_nodes(&r, n_changes);
     }
     tpi_give_back(m, r.made, bytes);
-    for (int i = 0; i < (int)n && ok; i++) {
-        tpi_body *bodies[2];
-        const int n_bodies = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
-        for (int k = 0; k < n_bodies && ok; k++)
-            ok = remake_graph(bodies[k]->graph, n_changes);
-    }
-    return ok;
+    return ok && tpi_each_body(g, (int)n, remake_graph, n_changes);
 }
 
 const tpi_pass tpi_pass_remake = {.name = "remake",

@@ -458,13 +458,7 @@ static bool restack_graph(tp_graph *g, int *n_changes)
         if (t->op == &tpi_op_loop && tpi_loop_of(t)->n_slices && !tpi_loop_of(t)->has_pred)
             ok = restack_reader(g, t, n_changes);
     }
-    for (int i = 0; i < g->n_nodes && ok; i++) {
-        tpi_body *bodies[2];
-        const int n_bodies = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
-        for (int k = 0; k < n_bodies && ok; k++)
-            ok = restack_graph(bodies[k]->graph, n_changes);
-    }
-    return ok;
+    return ok && tpi_each_body(g, g->n_nodes, restack_graph, n_changes);
 }
 
 const tpi_pass tpi_pass_restack = {.name = "restack",
