@@ -127,7 +127,8 @@ typedef struct tp_compile_options {
                                 leave out; the bits stay */
     bool freeze; /* variables are read now, once: constants, whose contractions are packed */
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
-                               its first round; "prune": none runs */
+                               its first round ("remake" has one only, behind the rounds of
+                               the others); "prune": none runs */
     tp_numerics numerics;
     int64_t memory_limit; /* most bytes of what lies between kernels, with what loops keep (the
                              arena of tp_program_memory_text); 0: none. To keep it, kernels run

@@ -12,11 +12,10 @@
  * and sum; div. */
 #include "codegen/plan.h"
 
+#include "kernel/team_host.h"
 #include "op/sizes.h"
 
 #include <string.h>
-
-enum { SMALL = 16384 }; /* elements of a nest whose numbers are computed in it */
 
 static bool no_memory(tpi_plan *p)
 {
@@ -348,13 +347,16 @@ static bool is_number(const tp_tensor *t)
     return is;
 }
 
-/* A number that all elements read is computed once, before: with it the nest could not be shared out. */
-static bool is_small(const tpi_kernel *k)
+/* Is the nest too small to be shared out to threads, whatever joins it? */
+static bool stays_small(const tpi_kernel *k)
 {
-    double count = 1;
-    for (int i = 0; i < k->rank; i++)
-        count *= tpi_dim_is_symbolic(k->shape[i]) ? SMALL : (double)k->shape[i];
-    return count < SMALL;
+    double work = TPI_MAX_NEST_NODES;
+    for (int i = 0; i < k->rank; i++) {
+        if (tpi_dim_is_symbolic(k->shape[i]))
+            return false;
+        work *= (double)k->shape[i];
+    }
+    return work < 2 * TPI_PART_WORK;
 }
 
 /* Readers in the loops over all axes: full values, and reductions of what does not vary. */
@@ -415,8 +417,8 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r, bool k
             return false;
         if (!k->has_reduced && !lacks_last_axes(k, over, &reduced))
             return false;
-        if (!k->has_reduced && is_number(t) && !is_small(k))
-            return false;
+        if (!k->has_reduced && is_number(t) && !stays_small(k))
+            return false; /* with it no axis would be left to share */
     }
     if (k->has_reduced && reduced != k->reduced)
         return false;

@@ -232,9 +232,8 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     const char *stop_after = opt ? opt->stop_after : NULL;
     if (stop_after && !tpi_is_stop(stop_after)) {
         tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
-                        "there is no pass \"%s\" to stop after: there are "
-                        "prune,restack,checkpoint,fold,algebra,cse",
-                        stop_after);
+                        "there is no pass \"%s\" to stop after: there are %s", stop_after,
+                        tpi_stop_names);
         return false;
     }
     tpi_nodes roots = {.ctx = p->ctx};

@@ -26,13 +26,11 @@ bool tpi_list_has(const char *list, const char *name)
 const char tpi_pass_names[] = "restack,checkpoint,fold,algebra,cse,remake,fuse";
 
 static const char no_pass[] = "prune"; /* as a pass to stop after */
+const char tpi_stop_names[] = "prune,restack,checkpoint,fold,algebra,cse,remake";
 
 bool tpi_is_stop(const char *name)
 {
-    bool is = strcmp(name, no_pass) == 0;
-    for (int i = 0; passes[i]; i++)
-        is |= strcmp(name, passes[i]->name) == 0;
-    return is;
+    return !strchr(name, ',') && tpi_list_has(tpi_stop_names, name);
 }
 
 const char *tpi_unknown_pass(const char *list)

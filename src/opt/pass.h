@@ -138,6 +138,7 @@ void tpi_replace_block(tp_tensor *old, tp_tensor *made);
 extern const char tpi_pass_names[];
 const char *tpi_unknown_pass(const char *list);
 /* A pass that rewriting can stop after: one that runs, or "prune"? */
+extern const char tpi_stop_names[];
 bool tpi_is_stop(const char *name);
 /* "a,b" contains name? */
 bool tpi_list_has(const char *list, const char *name);
