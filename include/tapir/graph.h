@@ -133,8 +133,9 @@ typedef struct tp_compile_options {
     int64_t memory_limit; /* most bytes of what lies between kernels, with what loops keep (the
                              arena of tp_program_memory_text); 0: none. To keep it, kernels run
                              in another order, and values are computed again instead of kept:
-                             the same bits, slower. TP_E_MEMORY names what is in the way, and
-                             the least that can be; TP_E_VALUE when it is below 0. Where sizes
+                             the same bits, slower; finding out takes time that grows with
+                             the square of the kernels. TP_E_MEMORY names what is in the way,
+                             and the least that can be; TP_E_VALUE when it is below 0. Where sizes
                              are symbols, or a loop's turns are known to its run only, nothing
                              is done but to refuse the run whose sizes take more. Not counted:
                              what is fed and fetched, constants and their packed copies,

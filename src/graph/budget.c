@@ -294,7 +294,7 @@ static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
 
 static bool reorder(fitting *f)
 {
-    enum { MOST = 4096 }; /* there is a bit for each two */
+    enum { MOST = 4096 }; /* there is a byte for each two */
     tpi_mem *m = &f->p->ctx->mem;
     const tpi_plan *plan = f->now.plan;
     const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
