@@ -7,7 +7,7 @@
 typedef struct settings {
     texts inputs, dims;
     const char *trace;
-    int64_t threads, runs;
+    int64_t threads, runs, limit;
     int engine;
     bool fast, json, sort;
 } settings;
@@ -23,6 +23,7 @@ static const option options[] = {
     CLI_CHOICE(engine, "engine", "auto|tiles|c", "auto,tiles,c",
                "what computes; auto: C if it can be had, or tiles (auto)"),
     CLI_FAST,
+    CLI_LIMIT,
     CLI_OPTION(OPTION_TEXT, trace, "trace", "FILE",
                "also write the last run there, for chrome://tracing\n"
                "and other readers of its JSON"),
@@ -128,8 +129,10 @@ static int profile(const settings *s, const char *path, const fixed_dims *d, tp_
         cli_threads(m.tp, s->threads);
         status = model_make_inputs(&m, d) ? CLI_GOOD : CLI_BAD;
     }
-    const tp_compile_options opt = {
-        .engine = engine, .freeze = true, .numerics = cli_numerics(s->fast)};
+    const tp_compile_options opt = {.engine = engine,
+                                    .freeze = true,
+                                    .numerics = cli_numerics(s->fast),
+                                    .memory_limit = s->limit};
     tp_program *p = status == CLI_GOOD ? model_compile(&m, &opt) : NULL;
     model_drop_graph(&m);
     if (status == CLI_GOOD)

@@ -12,7 +12,7 @@ typedef struct settings {
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
-#define STAGES "import,prune,restack,checkpoint,fold,algebra,cse,remake,all"
+#define STAGES "import,prune,restack,checkpoint,hoist,fold,algebra,cse,sparse,pick,remake,all"
 enum { AFTER_IMPORT, MOST_NAME = 16 };
 
 /* The stage with that number in STAGES: "import" is 0. */

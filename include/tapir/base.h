@@ -51,11 +51,12 @@ typedef enum tp_status {
     TP_E_SYMBOLIC, /* a value was asked of a symbolic tensor */
     TP_E_CTX,      /* operands of different contexts or graphs */
     TP_E_NAME,     /* a name is unknown or taken */
-    TP_E_MEMORY,   /* an allocation failed, or a limit of memory cannot be kept */
+    TP_E_MEMORY,   /* an allocation failed */
     TP_E_IO,       /* a file could not be read or written */
     TP_E_FORMAT,   /* a file or text is malformed */
     TP_E_COMPILER, /* the C compiler is missing or failed */
     TP_E_BUG,      /* a broken promise of the library itself */
+    TP_E_LIMIT,    /* a limit that was given cannot be kept */
     TP_N_STATUS
 } tp_status;
 

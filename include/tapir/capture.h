@@ -90,9 +90,12 @@ TP_API tp_status tp_function_wait(tp_function *f);
 
 /* Writes a function as C that needs no library, as tp_graph_save_c does, its arguments and results
  * named in order. It has to have been called: types and sizes are those of the calls, and sizes
- * that varied are free. The body runs once more, on symbolic arguments, and all that it assigns is
- * assigned in each run of the C: a training step with its optimiser is one function. A branch on
- * tp_truth of an argument is refused with its line: write it with tp_if (control.h). */
+ * that varied are free. All that the body assigns is assigned in each run of the C: a training step
+ * with its optimiser is one function. Without a branch on tp_truth the body runs once more, on
+ * symbolic arguments. With one, what calls have recorded is written: each way that they took, joined
+ * and in loops where the function is declared pure and was called in one way. A run that goes another
+ * way is given up with a code, and the line of the tp_truth. TP_E_STATE, and the line, for what C alone
+ * knows: a number or a size that varied, a value read (tp_item), a way chosen by no tensor. */
 TP_FN(tp_status, tp_function_save_c, tp_function *f, const char *path, int n_in,
       const char *const *inputs, int n_out, const char *const *outputs,
       const tp_c_options *opt);

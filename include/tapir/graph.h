@@ -123,9 +123,11 @@ typedef enum tp_numerics {
 
 typedef struct tp_compile_options {
     tp_engine engine;
-    const char *skip_passes; /* of "restack,checkpoint,fold,algebra,cse,remake,fuse" those to
-                                leave out; the bits stay */
-    bool freeze; /* variables are read now, once: constants, whose contractions are packed */
+    const char *skip_passes; /* of "restack,checkpoint,hoist,fold,algebra,cse,sparse,pick,
+                                remake,fuse,bands" those to leave out; the bits stay */
+    bool freeze; /* variables are read now, once: constants, whose contractions are packed. They
+                    lie in the variables' memory until these are assigned or freed; then what is
+                    packed is kept in place of the elements */
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
                                its first round ("remake" has one only, behind the rounds of
                                the others); "prune": none runs */
@@ -134,7 +136,7 @@ typedef struct tp_compile_options {
                              arena of tp_program_memory_text); 0: none. To keep it, kernels run
                              in another order, and values are computed again instead of kept:
                              the same bits, slower; finding out takes time that grows with
-                             the square of the kernels. TP_E_MEMORY names what is in the way,
+                             the square of the kernels. TP_E_LIMIT names what is in the way,
                              and the least that can be; TP_E_VALUE when it is below 0. Where sizes
                              are symbols, or a loop's turns are known to its run only, nothing
                              is done but to refuse the run whose sizes take more. Not counted:
@@ -164,7 +166,7 @@ typedef struct tp_program_stats {
     int kernels;           /* of the C program, those of bodies of blocks included */
     int64_t arena_bytes;   /* at the sizes of the last run, with what loops stack; */
     int64_t scratch_bytes; /* workspaces of kernels, of all threads; */
-    int64_t packed_bytes;  /* constants, once more, as products read them */
+    int64_t packed_bytes;  /* constants as products read them */
     double compile_ms;     /* from the start of the compiler to the loaded program */
     bool from_cache;
     double flops; /* of contractions and convolutions at the sizes of the last run: two per
@@ -172,7 +174,8 @@ typedef struct tp_program_stats {
 } tp_program_stats;
 TP_API tp_program_stats tp_program_stats_of(const tp_program *p);
 
-/* What is run: the graph after the passes, for tp_graph_text and tp_graph_dot. The program's. */
+/* What is run: the graph after the passes, for tp_graph_text and tp_graph_dot. The program's, which from
+ * then on keeps its constants beside the packed ones. NULL when out of memory. */
 TP_API const tp_graph *tp_program_graph(const tp_program *p);
 /* The C program's kernels in their order, a line each: what it computes (numbers as in the
  * text of the program's graph; ! marks a reduced axis), what it writes and reads; then its
@@ -194,7 +197,7 @@ typedef struct tp_runner tp_runner;
 /* A runner for feeds of these types and sizes, with the values that variables have now; what they
  * are assigned later it does not see. Waits for the compiler, and runs the program once. NULL on error:
  * TP_E_COMPILER, or TP_E_STATE for a program that assigns variables, draws random numbers, or has
- * results whose sizes only a run tells. Made and freed by the thread that uses the context; freed
+ * results whose sizes only a run tells, and while NaNs are trapped. Made and freed by the thread that uses the context; freed
  * with the program. */
 TP_FN(tp_runner *, tp_runner_new, tp_program *p, tp_tensor *const *feeds);
 #define tp_runner_new(...) tp_runner_new_at(TP_PLACE, __VA_ARGS__)
@@ -222,7 +225,7 @@ typedef struct tp_c_options {
  * one. Assignments are done as by tp_graph_run; variables begin with the values they have now, random
  * numbers with seed and position of now. `opt` may be NULL. On error no file is new: TP_E_NAME,
  * TP_E_VALUE, TP_E_IO, TP_E_COMPILER for what no C program can be (tp_program_wait), or TP_E_SHAPE
- * and TP_E_MEMORY for a memory limit. */
+ * and TP_E_LIMIT for a memory limit. */
 TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,
       const char *const *inputs, int n_out, const char *const *outputs,
       const tp_c_options *opt);

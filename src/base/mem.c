@@ -81,6 +81,11 @@ void tpi_give_back(tpi_mem *m, void *p, size_t size)
     m->user.release(m->user.user, p, size);
 }
 
+void tpi_give_away(tpi_mem *m, void *p, size_t size)
+{
+    tpi_give_back(m, p, size);
+}
+
 #else
 
 static const size_t kept_max = (size_t)1 << 30;
@@ -156,6 +161,18 @@ void tpi_give_back(tpi_mem *m, void *p, size_t size)
     tpi_free_block *b = p;
     b->next = m->free[c];
     m->free[c] = b;
+}
+
+void tpi_give_away(tpi_mem *m, void *p, size_t size)
+{
+    size_t bytes;
+    class_of(size, &bytes);
+    if (!p || bytes <= SMALL_MAX) {
+        tpi_give_back(m, p, size);
+        return;
+    }
+    m->in_use -= size;
+    m->user.release(m->user.user, p, bytes);
 }
 
 #endif

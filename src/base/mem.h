@@ -41,6 +41,8 @@ void tpi_mem_trim(tpi_mem *m);
 void *tpi_take(tpi_mem *m, size_t size);
 /* `size` as it was asked for. NULL is fine. */
 void tpi_give_back(tpi_mem *m, void *p, size_t size);
+/* The same, but a large block is not kept for reuse. */
+void tpi_give_away(tpi_mem *m, void *p, size_t size);
 /* A block of `new_size` with the first bytes of `p`, which is given back; NULL leaves p as it
  * was. */
 void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size);

@@ -119,3 +119,14 @@ void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, siz
     p->run(p->threads, run_part, &j, n, 0);
     ACQUIRE(&j.done);
 }
+
+int64_t tpi_near_bytes(void)
+{
+    enum { LEAST = 256 << 10, USUAL = 512 << 10, MOST = 1 << 20 };
+    int64_t half = USUAL;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    half = size > 0 ? size / 2 : USUAL;
+#endif
+    return half < LEAST ? LEAST : half < MOST ? half : MOST;
+}

@@ -20,4 +20,7 @@ int tpi_pool_threads(const tpi_pool *p);
  * by one thread at a time, and by no task. A NULL pool does them one after the other. */
 void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n);
 
+/* Half of the second cache of a processor, or what that is on most machines. */
+int64_t tpi_near_bytes(void);
+
 #endif

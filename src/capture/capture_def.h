@@ -103,6 +103,8 @@ struct tpi_step {
     tp_tensor *scalar; /* one reference */
     uint8_t look;      /* tpi_look */
     bool truth;        /* LOOK_TRUTH: what it was */
+    bool by_block;     /* LOOK_TRUTH: a tp_if or tp_while asked */
+    bool reads;        /* behind it C read a value */
     bool varied;       /* the value of a SCALAR, or sizes among the attributes, did */
     bool needed;       /* its value was needed outside its segment */
     int32_t period;    /* its segment is one turn of a loop of so many steps; 0: no */

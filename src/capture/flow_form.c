@@ -104,6 +104,11 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
                 (tpi_form_way){twin->edges[e].to, false, (int32_t)(twin - f->bs->v), e};
             return true;
         }
+    if (f->open) {
+        f->ways[i][0] = f->ways[i][!missing];
+        f->n_ways[i] = 1;
+        return true;
+    }
     return refuse(f, w, i,
                   missing == 0
                       ? "tp_truth was never true here: call the function so that both "
@@ -394,7 +399,9 @@ void tpi_form_live_behind(const tpi_form *f, int block, tpi_bits *live)
 
 bool tpi_form_find(tpi_flow *w, tpi_form *f)
 {
-    *f = (tpi_form){.mem = &w->ctx->mem, .bs = w->blocks, .n_blocks = w->blocks->n};
+    f->mem = &w->ctx->mem;
+    f->bs = w->blocks;
+    f->n_blocks = w->blocks->n;
     return find_ways(w, f) && find_loops(f, w) && find_joins(f, w) && find_live(w, f);
 }
 

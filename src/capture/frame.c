@@ -1,5 +1,6 @@
 /* A run of the body: what its op calls become. */
 #include "capture/trace.h"
+#include "op/open_block.h"
 
 #include <string.h>
 
@@ -557,7 +558,7 @@ static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
  * that cannot change. */
 static bool can_wait(const tpi_frame *fr, const tp_tensor *var, const tp_tensor *value)
 {
-    return var->flags & TPI_STATE && var->buf->size && !var->buf->exposed &&
+    return var->flags & TPI_STATE && var->buf->size && !var->buf->exposed && !var->buf->lent &&
            tpi_count(var) > 0 && value->flags & TPI_LAZY && value->frame == fr->serial &&
            !fr->may_fail && fr->n_pending > 0;
 }
@@ -651,6 +652,7 @@ static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
     tpi_frame *fr = ctx->frame;
     if (fr->settling)
         return;
+    fr->at->reads |= look == TPI_LOOK_READ;
     if (fr->trace)
         look_traced(fr, at, (tp_tensor *)t, look);
     else
@@ -663,6 +665,9 @@ static void frame_told(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
     if (fr->n_pending)
         tpi_settle(fr);
     add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
+    const tp_block *b = ctx->blocks;
+    if (ctx->frame)
+        fr->at->by_block = b && b->at.file == at.file && b->at.line == at.line;
     if (fr->trace && ctx->frame)
         tpi_traced_look(fr, at, (tp_tensor *)t, TPI_LOOK_TRUTH, truth);
 }

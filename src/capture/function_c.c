@@ -1,5 +1,5 @@
 /* tp_function_save_c: a captured function as C files that stand alone. */
-#include "capture/capture_def.h"
+#include "capture/walk.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,10 @@ typedef struct naming {
     char text[24];
 } naming;
 
-/* The body as such: no gradient goes through the call, so it is no node. */
-static bool run_body(tp_function *f, const tpi_saving *s, tp_tensor *const *in, tp_tensor **out)
+/* The body as such: no gradient goes through the call, so it is no node. What it does with variables
+ * alone, and what it draws, is part of the graph. */
+static bool run_body(tp_function *f, tp_graph *g, const tpi_saving *s, tp_tensor *const *in,
+                     tp_tensor **out)
 {
     tp_ctx *ctx = f->ctx;
     const int32_t floor = ctx->scope_floor, scopes = ctx->scope_floor = ctx->n_scopes;
@@ -21,6 +23,7 @@ static bool run_body(tp_function *f, const tpi_saving *s, tp_tensor *const *in, 
         out[i] = NULL;
     f->running++;
     ctx->function = f->name;
+    ctx->tracing = g;
     f->body(f->user, s->n_in, in, s->n_out, out);
     while (ctx->blocks != blocks)
         ctx->block_rules->leave(ctx, NULL);
@@ -28,6 +31,7 @@ static bool run_body(tp_function *f, const tpi_saving *s, tp_tensor *const *in, 
         tp_scope_end(ctx);
     ctx->scope_floor = floor;
     ctx->function = outside;
+    ctx->tracing = NULL;
     f->running--;
     for (int i = 0; i < s->n_out; i++)
         if (tpi_refuse_operand(ctx, s->at, what, i, out[i]))
@@ -35,13 +39,41 @@ static bool run_body(tp_function *f, const tpi_saving *s, tp_tensor *const *in, 
     return true;
 }
 
-/* The body once more, on placeholders; its results as nodes with names. */
-static bool trace(tp_function *f, tpi_saving *s, const tpi_step *entry, tp_tensor **in,
-                  tp_tensor **out, const char **fetches, naming *names)
+/* Draws that nothing reads are made all the same. */
+static bool keep_draws(const tpi_saving *s, tp_graph *g, tp_tensor **out)
 {
-    if (!tpi_function_arguments(f, entry, s->at, what, s->g, s->inputs, in) ||
-        !run_body(f, s, in, out))
+    bool *live = tpi_take(&g->ctx->mem, (size_t)g->n_nodes), any = false;
+    const int n = g->n_nodes;
+    if (!live) {
+        tpi_no_memory(g->ctx, s->at, what);
         return false;
+    }
+    memset(live, 0, (size_t)n);
+    for (int i = 0; i < s->n_out; i++)
+        if (out[i]->graph == g)
+            live[out[i]->index] = true;
+    tp_tensor *seen = tpi_seen_all(s->at, g);
+    for (int i = n - 1; i >= 0; i--) {
+        tp_tensor *t = g->nodes[i];
+        const bool idle = t->op == &tpi_op_random && !live[i];
+        if (idle)
+            seen = tpi_drawn(TPI_AT(t->file, t->line), seen, t);
+        any |= idle;
+        for (int k = 0;
+             k < t->n_in && t->op->kind != TPI_SOURCE && (live[i] || t->op == &tpi_op_assign);
+             k++)
+            live[t->in[k]->index] = true;
+    }
+    tpi_give_back(&g->ctx->mem, live, (size_t)n);
+    if (any)
+        out[0] = tpi_if_seen(s->at, seen, out[0]);
+    return seen->status == TP_OK && out[0]->status == TP_OK;
+}
+
+/* Names for results that have none: those are fetched. */
+static bool name_results(const tpi_saving *s, tp_tensor *const *out, const char **fetches,
+                         naming *names)
+{
     for (int i = 0; i < s->n_out; i++) {
         tp_tensor *t = tp_graph_read_at(s->at.file, s->at.line, s->g, out[i]);
         if (t->status != TP_OK)
@@ -49,7 +81,7 @@ static bool trace(tp_function *f, tpi_saving *s, const tpi_step *entry, tp_tenso
         if (!t->name) {
             snprintf(names[i].text, sizeof names[i].text, "result %d", i);
             if (!tpi_graph_name(s->g, t, names[i].text)) {
-                tpi_no_memory(f->ctx, s->at, what);
+                tpi_no_memory(s->g->ctx, s->at, what);
                 return false;
             }
         }
@@ -58,24 +90,42 @@ static bool trace(tp_function *f, tpi_saving *s, const tpi_step *entry, tp_tenso
     return true;
 }
 
+/* The function as nodes. Without a branch on tp_truth the body runs once more, on placeholders; else what
+ * calls have recorded is taken. */
+static bool make_nodes(tpi_walk *w, tp_function *f, const tpi_saving *s, tp_tensor **in,
+                       tp_tensor **out)
+{
+    const tpi_step *entry = tpi_function_entry(f, s->at, what, s->n_in);
+    if (!entry)
+        return false;
+    if (!tpi_walk_branches(w, entry))
+        return tpi_walk_arguments(w, entry, s->inputs, in) && run_body(f, w->g, s, in, out) &&
+               keep_draws(s, w->g, out);
+    return tpi_walk_flow(w, s->n_in, s->inputs, in, out) ||
+           (w->g && w->ctx->status == TP_OK && tpi_walk_arguments(w, entry, s->inputs, in) &&
+            tpi_walk_tree(w, entry, out));
+}
+
 static tp_status save(tp_function *f, tpi_saving *s)
 {
     tp_ctx *ctx = f->ctx;
-    const tpi_step *entry = tpi_function_entry(f, s->at, what, s->n_in);
-    if (!entry)
-        return ctx->status;
     const size_t n_in = (size_t)s->n_in, n_out = (size_t)s->n_out;
     tp_tensor **in = tpi_take(&ctx->mem, (n_in + n_out) * sizeof *in);
     const char **fetches = tpi_take(&ctx->mem, n_out * sizeof *fetches);
     naming *names = tpi_take(&ctx->mem, n_out * sizeof *names);
-    tp_status status = TP_E_MEMORY;
-    s->fetches = fetches;
+    tpi_walk w = {
+        .ctx = ctx, .at = s->at, .what = what, .f = f, .whole = true, .n_out = s->n_out};
+    tp_status saved = TP_OK;
     if (!in || !fetches || !names)
         tpi_no_memory(ctx, s->at, what);
-    else if (trace(f, s, entry, in, in + n_in, fetches, names))
-        status = tpi_save_c(s);
-    else
-        status = ctx->status;
+    else if (tpi_walk_begin(&w) && make_nodes(&w, f, s, in, in + n_in)) {
+        s->g = w.g;
+        s->fetches = fetches;
+        if (name_results(s, in + n_in, fetches, names))
+            saved = tpi_save_c(s);
+    }
+    const tp_status status = saved == TP_OK ? ctx->status : saved;
+    tpi_walk_end(&w);
     tpi_give_back(&ctx->mem, in, (n_in + n_out) * sizeof *in);
     tpi_give_back(&ctx->mem, fetches, n_out * sizeof *fetches);
     tpi_give_back(&ctx->mem, names, n_out * sizeof *names);
@@ -124,12 +174,10 @@ tp_status tp_function_save_c_at(const char *file, int line, tp_function *f, cons
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     tp_status status = TP_E_MEMORY;
-    s.g = tp_graph_new(ctx);
-    if (s.g && tp_scope_begin(ctx) == TP_OK) {
+    if (tp_scope_begin(ctx) == TP_OK) {
         status = save(f, &s);
         tp_scope_end(ctx);
     }
-    tp_graph_free(s.g);
     tpi_error_back(ctx, &earlier);
     tpi_step_back(ctx, around);
     return status;

@@ -66,6 +66,15 @@ tpi_bits *tpi_lift_live(tpi_lifter *u)
     return v;
 }
 
+void tpi_lift_keep(const tpi_lifter *u, tpi_bits *v)
+{
+    for (int i = u->results; i < u->n_slots; i++)
+        tpi_bit_add(v, i);
+    for (int i = 0; i < u->w->n_externs; i++)
+        if (u->w->externs[i].assigned)
+            tpi_bit_add(v, i);
+}
+
 void tpi_lift_live_free(tpi_lifter *u, tpi_bits *v)
 {
     tpi_give_back(&u->ctx->mem, v, (size_t)tpi_bit_words(u->n_slots) * sizeof *v);
@@ -145,12 +154,24 @@ void tpi_lift_set(tpi_lifter *u, int i, tpi_lift_slot s)
     u->now.v[i] = s;
 }
 
+static bool set_seen(tpi_lifter *u, tp_tensor *t)
+{
+    u->seen_used = true;
+    tpi_lift_set(u, u->seen, (tpi_lift_slot){t, 0});
+    return tpi_lift_good(t);
+}
+
+static bool lift_draw(tpi_lifter *u, const tpi_node *n, tp_tensor *y)
+{
+    return set_seen(u, tpi_drawn(n->at, u->now.v[u->seen].t, y));
+}
+
 static bool lift_op(tpi_lifter *u, int block, int node)
 {
     enum { FEW = 32 };
     const tpi_node *n = &u->w->nodes[node];
     tp_tensor *few[FEW], **in = few;
-    if (n->op == &tpi_op_random)
+    if (n->op == &tpi_op_random && !u->whole)
         return tpi_lift_refuse(u, n->at, "random numbers are drawn here");
     const size_t bytes = (size_t)n->n_in * sizeof *in;
     if (n->n_in > FEW && !(in = tpi_take(&u->ctx->mem, bytes)))
@@ -158,10 +179,13 @@ static bool lift_op(tpi_lifter *u, int block, int node)
     bool ok = true;
     for (int i = 0; i < n->n_in && ok; i++)
         ok = (in[i] = read_slot(u, block, reg_of(u, n->in[i].source), n->at)) != NULL;
-    const tp_tensor *y = ok ? tpi_apply(n->at, n->op, n->n_in, in, n->attrs) : NULL;
+    const tp_tensor *y = !ok ? NULL
+                         : n->op == &tpi_op_random
+                             ? tpi_random_node(u->g, n->at, n->attrs)
+                             : tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
     if (in != few)
         tpi_give_back(&u->ctx->mem, in, bytes);
-    if (!tpi_lift_good(y))
+    if (!tpi_lift_good(y) || (n->op == &tpi_op_random && !lift_draw(u, n, (tp_tensor *)y)))
         return false;
     if (y->dtype != n->dtype || y->rank != n->rank ||
         memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)
@@ -191,14 +215,24 @@ static bool lift_return(tpi_lifter *u, int block, const tpi_node *n)
     return true;
 }
 
+/* The variable is its new value from there on; it is assigned at the end. */
+static bool lift_assign(tpi_lifter *u, int block, const tpi_node *n)
+{
+    if (!u->whole)
+        return tpi_lift_refuse(u, n->at, "a variable is assigned, which a model cannot say");
+    tp_tensor *t = read_slot(u, block, reg_of(u, n->in[1].source), n->at);
+    if (t)
+        tpi_lift_set(u, n->in[0].source.n, (tpi_lift_slot){t, 0});
+    return t;
+}
+
 bool tpi_lift_block(tpi_lifter *u, int block)
 {
     const tpi_block *b = &u->bs->v[block];
     for (int i = 0; i < b->n_nodes; i++) {
         const tpi_node *n = &u->w->nodes[b->nodes[i]];
-        if (n->kind == TPI_STEP_ASSIGN)
-            return tpi_lift_refuse(u, n->at,
-                                   "a variable is assigned, which a model cannot say");
+        if (n->kind == TPI_STEP_ASSIGN && !lift_assign(u, block, n))
+            return false;
         if (n->kind == TPI_STEP_OP && !lift_op(u, block, b->nodes[i]))
             return false;
         if (n->kind == TPI_STEP_RETURN && !lift_return(u, block, n))
@@ -228,11 +262,7 @@ tp_tensor *tpi_lift_condition(tpi_lifter *u, int block)
 {
     const tpi_node *n = tpi_lift_look(u, block);
     tp_tensor *t = read_slot(u, block, reg_of(u, n->in[0].source), n->at);
-    if (t && t->dtype != TP_BOOL)
-        t = tp_ne_at(n->at.file, n->at.line, t,
-                     tp_scalar_like_at(n->at.file, n->at.line, t, 0));
-    if (tpi_lift_good(t) && t->rank > 0)
-        t = tp_reshape_at(n->at.file, n->at.line, t, 0, NULL);
+    t = t ? tpi_truth_of(n->at, t) : NULL;
     return tpi_lift_good(t) ? t : NULL;
 }
 
@@ -241,8 +271,6 @@ int tpi_lift_behind(const tpi_lifter *u, const tpi_form_way *x)
 {
     return x->back ? u->form.end + 1 + tpi_form_loop_at(&u->form, x->to) : x->to;
 }
-
-/* From a place to another one; in_turn: the first place is the head of the loop whose turn it is. */
 
 /* ---- all --------------------------------------------------------------------------------- */
 
@@ -266,6 +294,19 @@ static bool lift_next_turn(tpi_lifter *u, int loop)
     return true;
 }
 
+/* A look that was always the same: another outcome fails the run. */
+static bool lift_only_way(tpi_lifter *u, int block, const tpi_form_way *x)
+{
+    const tpi_at at = tpi_lift_look(u, block)->at;
+    tp_tensor *truth = tpi_lift_condition(u, block);
+    const bool was = u->bs->v[x->block].edges[x->edge].seen[0];
+    tp_tensor *t = truth ? tpi_seen(at, u->now.v[u->seen].t, truth, was) : NULL;
+    if (!t || !set_seen(u, t))
+        return false;
+    tpi_lift_pass(u, x);
+    return true;
+}
+
 /* A place, and on to the next one: -1 when it cannot be. */
 static int lift_place(tpi_lifter *u, int place)
 {
@@ -280,8 +321,10 @@ static int lift_place(tpi_lifter *u, int place)
     }
     if (!tpi_lift_block(u, place))
         return -1;
-    if (tpi_lift_look(u, place))
+    if (f->n_ways[place] == 2)
         return tpi_lift_cond(u, place, f->join[place]) ? f->join[place] : -1;
+    if (tpi_lift_look(u, place) && !lift_only_way(u, place, &f->ways[place][0]))
+        return -1;
     return f->n_ways[place] ? tpi_lift_behind(u, &f->ways[place][0]) : f->end;
 }
 
@@ -323,12 +366,31 @@ static bool begin(tpi_lifter *u, tp_tensor *const *in)
     u->yes = tpi_graph_lift(u->top, TPI_AT(NULL, 0), tp_scalar_at(NULL, 0, u->ctx, TP_BOOL, 1));
     u->no = tpi_graph_lift(u->top, TPI_AT(NULL, 0), tp_scalar_at(NULL, 0, u->ctx, TP_BOOL, 0));
     tpi_lift_set(u, u->again, (tpi_lift_slot){u->no, 0});
-    return tpi_lift_good(u->yes) && tpi_lift_good(u->no);
+    tp_tensor *seen = tpi_seen_all(TPI_AT(NULL, 0), u->top);
+    tpi_lift_set(u, u->seen, (tpi_lift_slot){seen, 0});
+    return tpi_lift_good(u->yes) && tpi_lift_good(u->no) && tpi_lift_good(seen);
+}
+
+/* Variables become what their registers hold. */
+static bool assign_all(tpi_lifter *u)
+{
+    for (int i = 0; i < u->w->n_nodes; i++) {
+        const tpi_node *n = &u->w->nodes[i];
+        if (n->kind != TPI_STEP_ASSIGN)
+            continue;
+        tpi_lift_slot *s = &u->now.v[n->in[0].source.n];
+        tp_tensor *var = u->w->externs[n->in[0].source.n].tensor;
+        if (s->t && !tpi_lift_good(tp_assign_at(n->at.file, n->at.line, var, s->t)))
+            return false;
+        s->t = NULL; /* it is done */
+    }
+    return true;
 }
 
 static bool lift(tpi_lifter *u, tp_tensor *const *in, tp_tensor **out)
 {
     const tpi_flow *w = u->w;
+    u->form.open = u->whole;
     if (!tpi_form_find(u->w, &u->form)) {
         if (u->form.why)
             return tpi_lift_refuse(u, u->form.where, u->form.why);
@@ -342,17 +404,21 @@ static bool lift(tpi_lifter *u, tp_tensor *const *in, tp_tensor **out)
         if (!out[i] || u->now.v[u->results + i].bad)
             return tpi_lift_refuse(u, TPI_AT(NULL, 0), "a way through it gives no result");
     }
-    return true;
+    if (u->seen_used)
+        out[0] = tpi_if_seen(TPI_AT(NULL, 0), u->now.v[u->seen].t, out[0]);
+    return tpi_lift_good(out[0]) && assign_all(u);
 }
 
-bool tpi_flow_lift(tpi_flow *w, tp_graph *g, tp_tensor *const *in, tp_tensor **out,
+bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, tp_tensor **out,
                    const char **why, tpi_at *where)
 {
     tp_ctx *ctx = w->ctx;
-    tpi_lifter u = {.w = w, .bs = w->blocks, .ctx = ctx, .top = g, .g = g, .loop = -1};
+    tpi_lifter u = {
+        .w = w, .bs = w->blocks, .ctx = ctx, .top = g, .g = g, .whole = whole, .loop = -1};
     u.results = u.bs->n_regs;
     u.again = u.results + w->n_out;
-    u.n_slots = u.again + 1;
+    u.seen = u.again + 1;
+    u.n_slots = u.seen + 1;
     tp_graph *tracing = ctx->tracing;
     const bool recording = ctx->recording;
     ctx->recording = true;

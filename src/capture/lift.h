@@ -46,6 +46,7 @@ typedef struct tpi_form_loop {
 typedef struct tpi_form {
     tpi_mem *mem;
     const tpi_blocks *bs;
+    bool open; /* of a look one side may have been seen alone: then it has one way */
     int32_t n_blocks, end, n; /* n: of places */
     tpi_form_way (*ways)[2];  /* by block: of a look when it is true, when it is false */
     uint8_t *n_ways;
@@ -58,7 +59,8 @@ typedef struct tpi_form {
     tpi_at where;
 } tpi_form;
 
-/* False: there is no such form (f->why), or memory is out. To be freed either way. */
+/* f: zeros, but for `open`. False: there is no such form (f->why), or memory is out. To be freed either
+ * way. */
 bool tpi_form_find(tpi_flow *w, tpi_form *f);
 void tpi_form_free(tpi_form *f);
 /* The loop that begins at the block; -1: none. */
@@ -70,9 +72,10 @@ void tpi_form_live_behind(const tpi_form *f, int block, tpi_bits *live);
 
 /* ---- lift.c ------------------------------------------------------------------------------ */
 
-/* What the flow computes, as nodes of g: out[w->n_out] from in[], placeholders by argument. False: it
+/* What the flow computes, as nodes of g: out[w->n_out] from in[], placeholders by argument. `whole`:
+ * assignments are done, random numbers drawn, and ways that were not seen fail the run. False: it
  * cannot be said (*why, *where), or memory is out (*why NULL, the context has the error). */
-bool tpi_flow_lift(tpi_flow *w, tp_graph *g, tp_tensor *const *in, tp_tensor **out,
+bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, tp_tensor **out,
                    const char **why, tpi_at *where);
 
 /* ---- flow_form.c ------------------------------------------------------------------------- */
@@ -86,5 +89,18 @@ typedef enum tpi_doubtful {
     TPI_NOT_FOUND /* memory is out */
 } tpi_doubtful;
 tpi_doubtful tpi_form_doubtful(tpi_flow *w, const tpi_form *f, int block, const tpi_port *p);
+
+/* ---- seen.c: ways that were not seen ----------------------------------------------------- */
+
+/* A scalar that says: no such way has been taken; behind a look that was always `was` it is another one,
+ * and a run in which the look is not fails there. */
+tp_tensor *tpi_seen_all(tpi_at at, tp_graph *g);
+tp_tensor *tpi_seen(tpi_at at, tp_tensor *seen, tp_tensor *truth, bool was);
+/* The same, behind a draw. */
+tp_tensor *tpi_drawn(tpi_at at, tp_tensor *seen, tp_tensor *draw);
+/* y, which cannot be had when such a way was taken. */
+tp_tensor *tpi_if_seen(tpi_at at, tp_tensor *seen, tp_tensor *y);
+/* tp_truth of t as one bool; never NULL. */
+tp_tensor *tpi_truth_of(tpi_at at, tp_tensor *t);
 
 #endif

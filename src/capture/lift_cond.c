@@ -125,8 +125,7 @@ static tpi_bits *live_at(tpi_lifter *u, int place)
     tpi_form_live(&u->form, place, live);
     if (u->loop >= 0 && place == u->form.loops[u->loop].exit)
         tpi_form_live(&u->form, u->form.loops[u->loop].head, live);
-    for (int i = u->results; i < u->n_slots; i++)
-        tpi_bit_add(live, i);
+    tpi_lift_keep(u, live);
     return live;
 }
 

@@ -12,7 +12,7 @@ typedef struct tpi_lift_slot {
     uint8_t bad;  /* nothing on some of these ways */
 } tpi_lift_slot;
 
-/* Registers, then results, then `again`. */
+/* Registers, then results, then `again`, then `seen`. */
 typedef struct tpi_lift_state {
     tpi_lift_slot *v;
     uint8_t ways; /* that lead here: TPI_BOTH while a turn has not ended */
@@ -25,7 +25,9 @@ typedef struct tpi_lifter {
     tp_graph *top, *g; /* g: that nodes are put in */
     tpi_form form;
     tpi_lift_state now;
-    int n_slots, results, again;
+    int n_slots, results, again, seen;
+    bool whole;          /* as of tpi_flow_lift */
+    bool seen_used;      /* the last slot says more than it did at first */
     int loop;            /* whose turn is lifted; -1 */
     tp_tensor *yes, *no; /* constants */
     const char *why;
@@ -47,6 +49,8 @@ bool tpi_lift_copy(tpi_lifter *u, const tpi_lift_state *from, tpi_lift_state *to
 void tpi_lift_free(tpi_lifter *u, tpi_lift_state *s);
 /* A set of registers and results, empty. */
 tpi_bits *tpi_lift_live(tpi_lifter *u);
+/* Those that are read at the very end are added: results, what is assigned. */
+void tpi_lift_keep(const tpi_lifter *u, tpi_bits *v);
 void tpi_lift_live_free(tpi_lifter *u, tpi_bits *v);
 /* Nodes are put in g from here on. */
 void tpi_lift_into(tpi_lifter *u, tp_graph *g);

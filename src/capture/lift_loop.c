@@ -31,7 +31,7 @@ static bool is_turn(const tpi_lifter *u, const looping *x, int place)
 static void find_guard(const tpi_lifter *u, looping *x)
 {
     const tpi_form_way *way = u->form.ways[x->l->head];
-    for (int k = 0; k < 2 && tpi_lift_look(u, x->l->head); k++)
+    for (int k = 0; k < 2 && u->form.n_ways[x->l->head] == 2; k++)
         if (is_turn(u, x, tpi_lift_behind(u, &way[k])) &&
             tpi_lift_behind(u, &way[!k]) == x->l->exit) {
             x->guarded = true;
@@ -53,11 +53,8 @@ static tp_tensor *lift_guard(tpi_lifter *u, const looping *x)
     return tpi_lift_good(t) ? t : NULL;
 }
 
-static bool carry(tpi_lifter *u, looping *x, int i, tp_tensor *init)
+static bool carry(looping *x, int i, tp_tensor *init)
 {
-    const tpi_lift_slot *s = &x->before.v[i];
-    if (!init)
-        init = s->t ? s->t : tpi_lift_stand_in(u, &x->before, i);
     if (!init)
         return false;
     x->of[i] = x->n_carried;
@@ -121,6 +118,15 @@ static bool is_new(const tpi_lifter *u, const looping *x, int i)
     return false;
 }
 
+/* What a carried value is after this turn; NULL: nothing is carried by it any more. */
+static const tp_tensor *end_of(const tpi_lifter *u, const looping *x, int k)
+{
+    for (int i = 0; i < u->n_slots; i++)
+        if (x->of[i] == k && matters(u, x, i))
+            return u->now.v[i].t;
+    return NULL;
+}
+
 /* What was taken for equal, or not to change, and is found not to be. True: the turn is to be lifted
  * again. */
 static bool refine(tpi_lifter *u, looping *x, bool *ok)
@@ -140,16 +146,19 @@ static bool refine(tpi_lifter *u, looping *x, bool *ok)
             continue;
         again = true;
         tp_tensor *init = x->of[i] >= 0 ? x->init[x->of[i]] : x->before.v[i].t;
-        int k = before; /* with others that become the same now */
-        while (k < x->n_carried && x->init[k] != init)
+        if (!init)
+            init = tpi_lift_stand_in(u, &x->before, i);
+        int k = 0; /* with others that become the same now, or are it */
+        while (k < x->n_carried &&
+               (x->init[k] != init || (k < before && end_of(u, x, k) != end->t)))
             k++;
         if (init && k < x->n_carried) {
             x->of[i] = k;
             continue;
         }
-        if (!init && !tpi_lift_stand_in(u, &x->before, i))
+        if (!init)
             init = tpi_lift_filler(u, end->t);
-        *ok = carry(u, x, i, init) || (u->why || tpi_lift_no_memory(u));
+        *ok = carry(x, i, init) || (u->why || tpi_lift_no_memory(u));
     }
     return again;
 }
@@ -263,8 +272,7 @@ bool tpi_lift_loop(tpi_lifter *u, int k)
             tpi_form_live(&u->form, x.l->head, x.live);
             tpi_form_live(&u->form, x.l->exit, x.live);
         }
-        for (int i = u->results; i < u->again; i++)
-            tpi_bit_add(x.live, i);
+        tpi_lift_keep(u, x.live);
         ok = lift_turns(u, &x, at);
     }
     tpi_lift_free(u, &x.before);

@@ -482,6 +482,16 @@ static bool make_results(replay *r, const tpi_block *b, tp_tensor **out)
     return true;
 }
 
+static bool may_commit(const replay *r)
+{
+    for (int i = 0; i < r->w->n_externs; i++) {
+        const tpi_reg *x = &r->bs->regs[i];
+        if (x->dirty && !tpi_may_write(x->header))
+            return false;
+    }
+    return true;
+}
+
 /* Variables get their new values: from here on nothing fails. */
 static void commit(replay *r)
 {
@@ -594,7 +604,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
         .w = w, .bs = w->blocks, .ctx = ctx, .at = at, .in = in, .random_at = ctx->random_at};
     const int32_t mark = ctx->n_owned;
     begin(&r);
-    const bool ok = run(&r, n_out, out);
+    const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
     if (ok)
         commit(&r);
     if (w->blocks->n_var_regs)

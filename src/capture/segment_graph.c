@@ -97,6 +97,8 @@ static tp_tensor *op_node(const building *b, int i, const site *p)
     tp_tensor *y;
     if (t->op == &tpi_op_random) {
         tpi_random_attrs *r = (tpi_random_attrs *)(void *)attrs;
+        if (b->others)
+            return tpi_random_node(b->g, t->at, r);
         r->seed = 0;
         r->at = -1 - i;
         y = tpi_graph_node(b->g, t->at, t->op, 0, NULL, r, (tp_dtype)r->dtype, (int)r->shape.n,

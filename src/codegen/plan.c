@@ -347,16 +347,17 @@ static bool is_number(const tp_tensor *t)
     return is;
 }
 
-/* Is the nest too small to be shared out to threads, whatever joins it? */
+/* Is the nest so small that it may run on one thread, whatever joins it? */
 static bool stays_small(const tpi_kernel *k)
 {
+    enum { SMALL = 400000 };
     double work = TPI_MAX_NEST_NODES;
     for (int i = 0; i < k->rank; i++) {
         if (tpi_dim_is_symbolic(k->shape[i]))
             return false;
         work *= (double)k->shape[i];
     }
-    return work < 2 * TPI_PART_WORK;
+    return work < SMALL;
 }
 
 /* Readers in the loops over all axes: full values, and reductions of what does not vary. */
@@ -566,6 +567,7 @@ static void order_kernels(tpi_plan *p)
             k->nodes[b] = node;
         }
         p->values[k->root].kernel = i;
+        k->since = i;
         for (int a = 0; a < k->n_nodes; a++)
             p->values[k->nodes[a]].kernel = i;
     }
@@ -642,11 +644,19 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
         tpi_value *v = &p->values[i];
         const bool used = v->kernel >= 0 || v->last >= 0 || v->place == TPI_AT_SOURCE;
         if (!used || v->place == TPI_AT_INNER || v->place == TPI_AT_ALIAS ||
-            v->place == TPI_AT_LITERAL)
+            v->place == TPI_AT_LITERAL || tpi_lies_under(v))
             continue;
         v->buffer = add_buffer(p, i);
         if (v->buffer < 0)
             return false;
+    }
+    for (int i = p->n_values - 1; i >= 0; i--) {
+        tpi_value *v = &p->values[i];
+        if (!tpi_lies_under(v))
+            continue;
+        v->buffer = p->values[v->over].buffer;
+        if (v->kernel < p->buffers[v->buffer].first)
+            p->buffers[v->buffer].first = v->kernel;
     }
     if (!tpi_plan_section_buffers(p))
         return false;
@@ -659,7 +669,7 @@ bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
     return p->graph->nodes[p->values[x->index].layout.root]->op == &tpi_op_const;
 }
 
-tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
+tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
 {
     tpi_plan *p = tpi_plan_graph(g, roots, fuse);
     if (p)
@@ -667,7 +677,7 @@ tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse)
     return p;
 }
 
-tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse)
+tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
 {
     tpi_plan *p = tpi_take(&g->ctx->mem, sizeof *p);
     if (!p) {
@@ -682,7 +692,7 @@ tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse)
     if (live)
         find_live(p, roots, live);
     const bool ok = p->values && live && tpi_plan_sections(p, live, fuse) && lay_out(p) &&
-                    make_kernels(p, roots, live, fuse);
+                    make_kernels(p, roots, live, fuse.nests);
     tpi_give_back(&g->ctx->mem, live, (size_t)g->n_nodes);
     if (!ok) {
         tpi_plan_free(p);
@@ -691,7 +701,8 @@ tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse)
     order_kernels(p);
     for (int i = 0; i < p->n_kernels; i++)
         set_stages(p, &p->kernels[i]);
-    if (!tpi_plan_steps(p) || !assign_buffers(p, roots)) {
+    if (!tpi_plan_steps(p, fuse.bands) || (fuse.over && !tpi_plan_over(p, roots)) ||
+        !assign_buffers(p, roots)) {
         tpi_plan_free(p);
         return NULL;
     }
@@ -708,7 +719,7 @@ void tpi_plan_free(tpi_plan *p)
         tpi_give_back(m, p->kernels[i].nodes,
                       (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
     tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
-    tpi_give_back(m, p->steps, (size_t)p->n_steps * sizeof *p->steps);
+    tpi_give_back(m, p->steps, (size_t)p->steps_size * sizeof *p->steps);
     tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
     tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
     tpi_give_back(m, p, sizeof *p);

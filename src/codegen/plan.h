@@ -41,7 +41,7 @@ typedef struct tpi_value {
     int kernel; /* that computes it; -1 */
     int buffer; /* index of its memory in the program's table; -1: none */
     int last;   /* last kernel that reads its memory */
-    int over; /* of a param: the node of the kernel that reads it, which is written over it; -1 */
+    int over;   /* the node that is written over it, of the only kernel that reads it; -1 */
     /* in its loop nest: */
     bool row;
     int stage;
@@ -59,7 +59,10 @@ typedef struct tpi_kernel {
     tpi_kernel_kind kind;
     int root; /* its last node */
     int step; /* whose part it is */
-    int rank; /* of the iteration space */
+    int since; /* the first kernel that writes its result's memory: an older one when it writes over that's */
+    int row; /* in a band: the axis of its iteration space, or of its result, that is cut in rows */
+    unsigned reads; /* and members of the band whose results it reads, as bits */
+    int rank;       /* of the iteration space */
     int64_t shape[TP_MAX_RANK];
     unsigned reduced; /* axes, as bits */
     bool has_reduced; /* the set is settled */
@@ -72,13 +75,29 @@ typedef struct tpi_kernel {
 /* Limits of a loop nest; each reduction may take a block of 32 KiB on the stack. */
 enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUCTIONS = 6 };
 
-/* What runs in order: some kernels that follow each other. */
+/* What runs in order: a kernel, or a *band*, some kernels that follow each other and can run together
+ * part by part. All of them have the same first axes and an axis of rows behind these; each computes a
+ * box of outer places and rows from no more than that of what the members before it make. */
 typedef struct tpi_plan_step {
     int first, n; /* kernels */
+    int n_outer;  /* of a band: axes */
 } tpi_plan_step;
+enum { TPI_MAX_BAND = 32 };
 
 typedef struct tpi_plan tpi_plan;
 typedef struct tpi_section tpi_section;
+
+/* Has it no memory but that of the result that is written over it? */
+static inline bool tpi_lies_under(const tpi_value *v)
+{
+    return v->over >= 0 && v->place == TPI_AT_ARENA;
+}
+
+/* A band? Else a kernel by itself. */
+static inline bool tpi_is_band(const tpi_plan_step *s)
+{
+    return s->n > 1;
+}
 
 /* Memory that the program is handed at each run. */
 typedef struct tpi_buffer {
@@ -113,7 +132,7 @@ struct tpi_plan {
     tpi_kernel *kernels; /* in the order in which they run */
     int n_kernels, kernels_size;
     tpi_plan_step *steps; /* each kernel is part of one */
-    int n_steps;
+    int n_steps, steps_size;
     tpi_buffer *buffers;
     int n_buffers, buffers_size;
     tpi_section *
@@ -132,9 +151,17 @@ typedef struct tpi_roots {
     tp_tensor *const *v;
 } tpi_roots;
 
-/* NULL when out of memory (the context's error tells). `fuse` false: a kernel per node. Bodies are
- * given nodes that copy what they give but do not compute. */
-tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, bool fuse);
+/* What nodes and kernels are put together. */
+typedef struct tpi_fusing {
+    bool nests; /* nodes in a loop nest; else a kernel per node */
+    bool bands; /* kernels in a step: all that it makes is in memory while it runs */
+    bool over;  /* a result and what it is written over */
+} tpi_fusing;
+#define TPI_FUSE_ALL ((tpi_fusing){.nests = true, .bands = true, .over = true})
+
+/* NULL when out of memory (the context's error tells). Bodies are given nodes that copy what they give
+ * but do not compute. */
+tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
 void tpi_plan_free(tpi_plan *p);
 
 /* Roots that are not computed, or twice the same, become copies, so that each has memory of its own.
@@ -142,15 +169,17 @@ void tpi_plan_free(tpi_plan *p);
 bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots);
 
 /* Which kernels make a step (steps.c). False: no memory. */
-bool tpi_plan_steps(tpi_plan *p);
+bool tpi_plan_steps(tpi_plan *p, bool bands);
+/* Which results are written over operands (plan_over.c). False: no memory. */
+bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots);
 /* Once there are buffers: they live as long as whole steps do. */
 void tpi_plan_whole_steps(tpi_plan *p);
 
 /* For plan_block.c: a plan of a body, without numbers; the sections of its blocks; the node in which
  * an output of a block has its place (-1: nowhere); the sections' memory; a buffer more, -1: no
  * memory. */
-tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, bool fuse);
-bool tpi_plan_sections(tpi_plan *p, const bool *live, bool fuse);
+tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
+bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse);
 int tpi_plan_port(const tpi_plan *p, const tp_tensor *output);
 bool tpi_plan_section_buffers(tpi_plan *p);
 void tpi_plan_free_sections(tpi_plan *p);

@@ -100,7 +100,7 @@ static void find_stays(tpi_section *s)
     }
 }
 
-static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, bool fuse)
+static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, tpi_fusing fuse)
 {
     tpi_mem *m = &p->graph->ctx->mem;
     const size_t n = (size_t)tpi_n_outputs_of(node) * sizeof(int),
@@ -145,7 +145,7 @@ int tpi_plan_port(const tpi_plan *p, const tp_tensor *t)
     return s ? s->port[((const tpi_index_attrs *)t->attrs)->index] : -1;
 }
 
-bool tpi_plan_sections(tpi_plan *p, const bool *live, bool fuse)
+bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse)
 {
     for (int i = 0; i < p->n_values; i++) {
         const tp_tensor *t = p->graph->nodes[i];

@@ -112,10 +112,9 @@ void tpi_render_place(tpi_render *r, const tp_tensor *t)
 }
 
 /* The function's number is known when the kernel's text is. */
-void tpi_render_head(tpi_render *r, int n)
+void tpi_render_signature(tpi_render *r)
 {
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
-    put_comment(r, &r->plan->kernels[n]);
     tpi_str_printf(&r->body,
                    "%s\n{\n    (void)p, (void)s, (void)random, (void)packed, (void)scratch, "
                    "(void)fail, (void)a%s;\n" TPI_ALIKE_HEAD,
@@ -127,6 +126,12 @@ void tpi_render_head(tpi_render *r, int n)
         for (int i = 0; i < symbols; i++)
             tpi_str_printf(&r->body, "(void)s%d%s", i, i + 1 < symbols ? ", " : ";\n");
     }
+}
+
+void tpi_render_head(tpi_render *r, int n)
+{
+    put_comment(r, &r->plan->kernels[n]);
+    tpi_render_signature(r);
     tpi_render_place(r, r->plan->graph->nodes[r->plan->kernels[n].root]);
 }
 
@@ -300,19 +305,23 @@ static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const
     tpi_str_printf(out, "    %s\n}\n", last);
 }
 
-/* Packed constants lie one after the other behind a table of where each begins. */
+/* Packed constants lie one after the other behind a table of where each begins and, where a library
+ * packs them, by which way each is. */
 static void put_packing(const tpi_render *r, tpi_str *out)
 {
     tpi_str first = TPI_STR(out->mem);
-    tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (r->n_packed * 8 + 63) & ~63);
-    put_sized(r, out, "int64_t tapir_pack_layout(const int64_t *s, int64_t *at",
+    const int entries = r->alone ? r->n_packed : 2 * r->n_packed;
+    tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (entries * 8 + 63) & ~63);
+    if (entries > r->n_packed)
+        tpi_str_printf(&first, "\n    int64_t *way = at + %d;\n    (void)way;", r->n_packed);
+    put_sized(r, out, "int64_t " TPI_LAYOUT_SYMBOL "(const int64_t *s, int64_t *at",
               first.text ? first.text : "", &r->packed, "return total;");
     tpi_str_free(&first);
     tpi_str_printf(out,
                    "\n%sint64_t " TPI_PACKED_SYMBOL "(const int64_t *s%s)\n{\n"
-                   "    int64_t at[%d];\n    return tapir_pack_layout(s, at%s);\n}\n",
-                   linkage(r), library_param(r), r->n_packed + 1, library_arg(r));
-    tpi_str_printf(&first, "tapir_pack_layout(s, packed%s);\n    (void)p, (void)scratch;",
+                   "    int64_t at[%d];\n    return " TPI_LAYOUT_SYMBOL "(s, at%s);\n}\n",
+                   linkage(r), library_param(r), entries + 1, library_arg(r));
+    tpi_str_printf(&first, TPI_LAYOUT_SYMBOL "(s, packed%s);\n    (void)p, (void)scratch;",
                    library_arg(r));
     put_sized(r, out,
               "void " TPI_PACK_SYMBOL
@@ -353,8 +362,9 @@ static void put_entry(const tpi_render *r, tpi_str *out)
             r->params);
     else
         tpi_str_put(out, "\nstatic const tpk_step steps[] = {");
-    for (int i = 0; i < r->plan->n_steps; i++)
-        tpi_alike_put_row(&r->alike, tpi_render_row(r->plan, i), r->plan->steps[i].first, out);
+    for (int i = 0; i < tpi_render_n_calls(r, r->plan); i++)
+        tpi_alike_put_row(&r->alike, tpi_render_row(r, r->plan, i),
+                          tpi_render_called(r, r->plan, i), out);
     tpi_str_printf(out,
                    "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
@@ -390,13 +400,28 @@ static void put_blame(tpi_str *out)
                      "    return -1;\n}\n");
 }
 
-static void render_kernel(tpi_render *r, int i)
+static void begin_function(tpi_render *r)
 {
-    const tpi_kernel_kind kind = r->plan->kernels[i].kind;
     r->body.len = r->comment.len = r->scratch.len = 0;
     r->n_names = 0;
     r->naming++;
     r->has_slots = true;
+}
+
+static void end_function(tpi_render *r, int row)
+{
+    r->has_slots = false;
+    if (r->lines)
+        tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
+    tpi_alike_kernel(&r->alike, row, &r->body, r->comment.text, r->comment.len);
+    if (r->scratch.len)
+        tpi_alike_kernel(&r->rooms, row, &r->scratch, "", 0);
+}
+
+static void render_kernel(tpi_render *r, int i)
+{
+    const tpi_kernel_kind kind = r->plan->kernels[i].kind;
+    begin_function(r);
     if (kind == TPI_KERNEL_LOOP)
         tpi_render_loop(r, i);
     else if (kind == TPI_KERNEL_COPY)
@@ -405,27 +430,34 @@ static void render_kernel(tpi_render *r, int i)
         tpi_render_block(r, i);
     else
         tpi_render_call(r, i);
-    r->has_slots = false;
-    if (r->lines)
-        tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
-    const int number = r->plan->first_kernel + i;
-    tpi_alike_kernel(&r->alike, number, &r->body, r->comment.text, r->comment.len);
-    if (r->scratch.len)
-        tpi_alike_kernel(&r->rooms, number, &r->scratch, "", 0);
+    end_function(r, r->plan->first_kernel + i);
+}
+
+static void render_step(tpi_render *r, const tpi_plan *plan, int step)
+{
+    const tpi_plan_step *s = &plan->steps[step];
+    r->near.len = 0;
+    for (int i = s->first; i < s->first + s->n; i++) {
+        const tpi_section *block = plan->kernels[i].kind == TPI_KERNEL_BLOCK
+                                       ? plan->sections[plan->kernels[i].root]
+                                       : NULL;
+        for (int k = 0; block && k < block->n_bodies; k++)
+            tpi_render_plan(r, block->plan[k]);
+        r->plan = plan;
+        render_kernel(r, i);
+    }
+    if (r->alone || !tpi_is_band(s))
+        return;
+    begin_function(r);
+    tpi_render_band(r, step);
+    end_function(r, tpi_render_row(r, plan, step));
 }
 
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
 {
     const tpi_plan *outer = r->plan;
-    for (int i = 0; i < plan->n_kernels; i++) {
-        const tpi_section *s = plan->kernels[i].kind == TPI_KERNEL_BLOCK
-                                   ? plan->sections[plan->kernels[i].root]
-                                   : NULL;
-        for (int k = 0; s && k < s->n_bodies; k++)
-            tpi_render_plan(r, s->plan[k]);
-        r->plan = plan;
-        render_kernel(r, i);
-    }
+    for (int i = 0; i < plan->n_steps; i++)
+        render_step(r, plan, i);
     r->plan = outer;
 }
 
@@ -448,18 +480,19 @@ static int most_values(const tpi_plan *plan)
 
 static bool begin(tpi_render *r, tpi_mem *m)
 {
-    r->body = r->scratch = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
-    r->params = r->alone ? PARAMS ")"
-                         : PARAMS ", const tpk_library *restrict library, const int64_t *part)";
+    r->body = r->scratch = r->near = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
+    r->params =
+        r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
     r->texts = NEEDS(elem) | (r->alone ? 0 : NEEDS(library));
     r->names_size = most_values(r->plan);
     r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
     r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
     r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
-    const bool ok = tpi_alike_begin(&r->alike, m, r->plan->all_kernels);
-    if (!tpi_alike_begin(&r->rooms, m, r->plan->all_kernels) || !ok || !r->name ||
-        !r->named_by || !r->packed_of)
+    const int functions = r->plan->all_kernels + r->plan->all_steps;
+    const bool ok = tpi_alike_begin(&r->alike, m, functions);
+    if (!tpi_alike_begin(&r->rooms, m, functions) || !ok || !r->name || !r->named_by ||
+        !r->packed_of)
         return false;
     memset(r->named_by, 0, (size_t)r->names_size * sizeof *r->named_by);
     memset(r->packed_of, 0, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
@@ -469,7 +502,7 @@ static bool begin(tpi_render *r, tpi_mem *m)
 /* False when out of memory in between. */
 static bool end(tpi_render *r, tpi_mem *m)
 {
-    tpi_str *const all[] = {&r->body, &r->scratch, &r->packed,
+    tpi_str *const all[] = {&r->body, &r->scratch, &r->near,   &r->packed,
                             &r->pack, &r->comment, &r->helpers};
     bool ok = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

@@ -27,12 +27,17 @@ enum {
 };
 /* Bytes of scratch memory, and of packed constants, at these sizes. */
 typedef int64_t (*tpi_program_bytes)(const int64_t *sizes, const tpk_library *library);
-/* Packs the constant operands of contractions, once for these sizes. */
+/* Packs the constant operands of contractions, once for these sizes. In a library's program those
+ * whose buffer is NULL are left out. */
 typedef void (*tpi_pack)(void *const *buffers, const int64_t *sizes, void *packed,
                          void *scratch, const tpk_library *library);
 #define TPI_ENTRY_SYMBOL "tapir_run"
 #define TPI_SCRATCH_SYMBOL "tapir_scratch"
+/* Where each of them is to lie, and by which way it is packed, as the packed constants begin. */
+typedef int64_t (*tpi_pack_layout)(const int64_t *sizes, int64_t *at,
+                                   const tpk_library *library);
 #define TPI_PACKED_SYMBOL "tapir_packed"
+#define TPI_LAYOUT_SYMBOL "tapir_pack_layout"
 #define TPI_PACK_SYMBOL "tapir_pack"
 
 typedef struct tpi_render {
@@ -54,8 +59,9 @@ typedef struct tpi_render {
     int names_size, n_names, naming;
     tpi_alike rooms; /* how much scratch memory kernels need */
     tpi_str scratch; /* of the one that is rendered: "need = ...; most = ..." */
-    tpi_str packed;  /* one line per constant that is packed: where it goes */
-    tpi_str pack;    /* and how it is packed */
+    tpi_str near; /* what a thread needs for its parts of the band whose members are rendered */
+    tpi_str packed; /* one line per constant that is packed: where it goes */
+    tpi_str pack;   /* and how it is packed */
     int n_packed;
     int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
@@ -98,18 +104,37 @@ extern const char *const tpi_unit_texts[TPI_MAX_UNITS];
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
 
-/* The row of r->alike of the function that a step of the plan is. */
-static inline int tpi_render_row(const tpi_plan *plan, int step)
+/* Is the kernel one of a band that runs part by part? */
+static inline bool tpi_render_in_band(const tpi_render *r, int n)
 {
-    return plan->first_kernel + plan->steps[step].first;
+    return !r->alone && tpi_is_band(&r->plan->steps[r->plan->kernels[n].step]);
+}
+/* What the program calls in order: steps, or, where there are no bands, kernels. */
+static inline int tpi_render_n_calls(const tpi_render *r, const tpi_plan *plan)
+{
+    return r->alone ? plan->n_kernels : plan->n_steps;
+}
+/* The first kernel of call i, and the row of r->alike of its function. */
+static inline int tpi_render_called(const tpi_render *r, const tpi_plan *plan, int i)
+{
+    return r->alone ? i : plan->steps[i].first;
+}
+static inline int tpi_render_row(const tpi_render *r, const tpi_plan *plan, int i)
+{
+    if (!r->alone && tpi_is_band(&plan->steps[i]))
+        return r->whole->all_kernels + plan->first_step + i;
+    return plan->first_kernel + tpi_render_called(r, plan, i);
 }
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
+/* Of a call, the operand that is read where it was packed; -1: none. */
+int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t);
 /* One kernel of r->plan, number `n`, to r->body. */
 void tpi_render_loop(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
-void tpi_render_block(tpi_render *r, int n); /* those of its bodies are rendered */
+void tpi_render_block(tpi_render *r, int n);   /* those of its bodies are rendered */
+void tpi_render_band(tpi_render *r, int step); /* its members are rendered */
 
 /* The number in the program of a buffer of r->plan. */
 static inline int tpi_render_buffer(const tpi_render *r, int buffer)
@@ -129,10 +154,11 @@ void tpi_render_size(tpi_render *r, int64_t size);
 void tpi_render_quoted(tpi_str *s, const char *text);
 /* "  mnist.c:41", nothing when it is not known. */
 void tpi_render_at(tpi_str *s, const tp_tensor *t);
-/* Head of a kernel: comment, signature, symbols. */
+/* Head of a kernel: comment, signature, symbols; of any function of a kernel's type. */
 void tpi_render_head(tpi_render *r, int n);
-/* `const int64_t s0 = s[0];` for each symbol. */
-void tpi_render_symbols(tpi_render *r);
+void tpi_render_signature(tpi_render *r);
+/* A size; one that is a number may differ between kernels of a function. */
+void tpi_render_any_size(tpi_render *r, int64_t size);
 /* What a kernel that calls another one hands on behind the table's row. */
 const char *tpi_render_last_args(const tpi_render *r);
 /* What follows in r->body is for the line of this node: `#line`, if r->lines. At a line's start. */

@@ -129,8 +129,8 @@ static bool can_fail(const tpi_plan *plan)
 /* Those that cannot fail are not asked, so that nothing looks like the end to the compiler. */
 static void put_calls(tpi_render *r, const tpi_plan *plan)
 {
-    for (int i = 0; i < plan->n_steps; i++) {
-        const int n = tpi_render_row(plan, i), kernel = plan->steps[i].first;
+    for (int i = 0; i < tpi_render_n_calls(r, plan); i++) {
+        const int n = tpi_render_row(r, plan, i), kernel = tpi_render_called(r, plan, i);
         const bool can = kernel_can_fail(plan, kernel);
         PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
             can ? "e = " : "", r->alike.rows[n].function,

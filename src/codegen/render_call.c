@@ -12,12 +12,17 @@ static const char *type_of(const tp_tensor *t)
 
 /* What is called takes any size: kernels that differ in sizes only are one function. A file that
  * stands alone shows them. */
-static void put_size(tpi_render *r, int64_t size)
+void tpi_render_any_size(tpi_render *r, int64_t size)
 {
     if (r->alone || tpi_dim_is_symbolic(size))
         tpi_render_size(r, size);
     else
         tpi_render_number(r, size);
+}
+
+static void put_size(tpi_render *r, int64_t size)
+{
+    tpi_render_any_size(r, size);
 }
 
 static void put_sizes(tpi_render *r, int n, const int64_t *v)
@@ -41,48 +46,56 @@ static void put_address(tpi_render *r, const tpi_layout *l)
     }
 }
 
-static void put_view(tpi_render *r, const tp_tensor *t)
-{
-    const tpi_layout *l = &r->plan->values[t->index].layout;
-    tpi_str_put(&r->body, "{(void *)(");
-    put_address(r, l);
-    tpi_str_printf(&r->body, "), %d, ", t->rank);
-    put_sizes(r, t->rank, t->shape);
-    tpi_str_put(&r->body, ", ");
-    put_sizes(r, t->rank, l->stride);
-    tpi_str_put(&r->body, "}");
-}
-
 /* b is the same constant for the whole batch. */
-static bool packs_b(const tpi_render *r, const tp_tensor *b)
+static bool packs_b(const tpi_plan *p, const tp_tensor *b)
 {
-    const int64_t *stride = r->plan->values[b->index].layout.stride;
-    bool once = tpi_plan_is_constant(r->plan, b) && b->dtype >= TP_F32;
+    const int64_t *stride = p->values[b->index].layout.stride;
+    bool once = tpi_plan_is_constant(p, b) && b->dtype >= TP_F32;
     for (int i = 0; i < b->rank - 2; i++)
         once &= stride[i] == 0 || b->shape[i] == 1;
     return once;
 }
 
-/* Of a call, the operand that is read where it was packed; -1: none. */
-static int packed_operand(const tpi_render *r, const tp_tensor *t)
+int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t)
 {
-    const bool packed = (t->op == &tpi_op_matmul && packs_b(r, t->in[1])) ||
-                        (t->op == &tpi_op_conv && tpi_plan_is_constant(r->plan, t->in[1]));
+    const bool packed = (t->op == &tpi_op_matmul && packs_b(p, t->in[1])) ||
+                        (t->op == &tpi_op_conv && tpi_plan_is_constant(p, t->in[1]));
     return packed ? 1 : -1;
+}
+
+/* The name of an operand's memory: t's, where that is written over it. */
+static int memory_of(const tpi_render *r, const tp_tensor *t, const tp_tensor *x)
+{
+    const int root = r->plan->values[x->index].layout.root;
+    return r->plan->values[root].over == t->index ? t->index : root;
 }
 
 static void put_memories(tpi_render *r, const tp_tensor *t)
 {
-    const int packed = packed_operand(r, t);
+    const int packed = tpi_packed_operand(r->plan, t);
     for (int i = 0; i < t->n_in; i++) {
-        const int root = r->plan->values[t->in[i]->index].layout.root;
-        bool seen = i == packed;
+        const int root = memory_of(r, t, t->in[i]);
+        bool seen = i == packed || root == t->index;
         for (int k = 0; k < i; k++)
             seen |= r->plan->values[t->in[k]->index].layout.root == root;
         if (!seen)
             tpi_render_memory(r, root, false);
     }
     tpi_render_memory(r, t->index, true);
+}
+
+/* x, as call t reads it. */
+static void put_view(tpi_render *r, const tp_tensor *t, const tp_tensor *x)
+{
+    tpi_layout l = r->plan->values[x->index].layout;
+    l.root = memory_of(r, t, x);
+    tpi_str_put(&r->body, "{(void *)(");
+    put_address(r, &l);
+    tpi_str_printf(&r->body, "), %d, ", x->rank);
+    put_sizes(r, x->rank, x->shape);
+    tpi_str_put(&r->body, ", ");
+    put_sizes(r, x->rank, l.stride);
+    tpi_str_put(&r->body, "}");
 }
 
 /* ---- functions of src/kernel ------------------------------------------------------------------------ */
@@ -122,11 +135,11 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
     tpi_str_printf(&r->body, "    const tpk_view in[%d] = {", t->n_in ? t->n_in : 1);
     for (int i = 0; i < t->n_in; i++) {
         tpi_str_put(&r->body, i ? ", " : "");
-        put_view(r, t->in[i]);
+        put_view(r, t, t->in[i]);
     }
     tpi_str_put(&r->body,
                 t->n_in ? "};\n    const tpk_view out = " : "{0}};\n    const tpk_view out = ");
-    put_view(r, t);
+    put_view(r, t, t);
     tpi_str_printf(&r->body, ";\n    const int64_t attr[%d] = {", n ? n : 1);
     for (int i = 0; i < n; i++) {
         const bool random = t->op == &tpi_op_random;
@@ -148,6 +161,13 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
     if (r->alone)
         tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
                        type_of(key));
+    else if (t->op->planes)
+        tpi_str_printf(
+            &r->body,
+            "    library->planes(library->team, library->call[%s], %d, in, &out, attr, "
+            "%d);\n    return 0;\n}\n",
+            NUMBER(r->plan->first_kernel + kernel), t->n_in,
+            (int)tp_dtype_size((tp_dtype)t->dtype));
     else
         tpi_str_printf(&r->body, "    return library->call[%s](in, &out, attr);\n}\n",
                        NUMBER(r->plan->first_kernel + kernel));
@@ -169,11 +189,22 @@ static void write_back(tpi_render *r, tpi_str *other, tpi_str body)
     r->has_slots = true;
 }
 
-/* Room for the next packed constant; its size follows. */
-static void put_room(tpi_render *r, const char *call)
+/* Room for the next packed constant; its size follows. `way`: how a library may pack it otherwise at
+ * other sizes. */
+static void put_room(tpi_render *r, const char *call, const char *way)
 {
+    if (!r->alone)
+        tpi_str_printf(&r->body, "    *way++ = %s;\n", way);
     tpi_str_printf(&r->body, "    at[%d] = total;\n    total += ((int64_t)%s%s", r->n_packed,
                    r->called, call);
+}
+
+/* A constant to pack. What has no memory now is left as it is. */
+static void put_packed_memory(tpi_render *r, int root)
+{
+    tpi_render_memory(r, root, false);
+    if (!r->alone)
+        tpi_str_printf(&r->body, "        if (v%d)\n    ", tpi_render_name(r, root));
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------ */
@@ -202,7 +233,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     const tpi_layout *l = &r->plan->values[b->index].layout;
     const char *type = type_of(b);
     tpi_str body = write_to(r, &r->packed);
-    put_room(r, "gemm_packed_b_size_");
+    put_room(r, "gemm_packed_b_size_", "0");
     tpi_str_printf(&r->body, "%s(", type);
     put_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
@@ -210,7 +241,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     write_back(r, &r->packed, body);
     body = write_to(r, &r->pack);
     tpi_str_put(&r->body, "    {\n    ");
-    tpi_render_memory(r, l->root, false);
+    put_packed_memory(r, l->root);
     tpi_str_printf(&r->body, "        %sgemm_pack_b_%s(", r->called, type);
     put_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
@@ -284,7 +315,7 @@ static void put_library_matmul(tpi_render *r, const tp_tensor *t, bool packed, i
     }
     tpi_str_put(&r->body, ", .c = ");
     put_address(r, &r->plan->values[t->index].layout);
-    tpi_str_put(&r->body, "};\n    library->products(library->team, &q, scratch);\n");
+    tpi_str_put(&r->body, "};\n    library->products(library->team, &q, scratch, part);\n");
 }
 
 /* Loops over the batch, one product each. Integers wrap: their order does not matter. */
@@ -332,8 +363,18 @@ static void put_matmul_loops(tpi_render *r, const tp_tensor *t, bool packed, int
     tpi_str_put(&r->body, t->dtype >= TP_F32 ? ", scratch);\n" : ");\n");
 }
 
+/* In a band, what a thread needs for its parts, of the member that is rendered. */
+static void put_band_ws(tpi_render *r, int n, const char *call, const char *more)
+{
+    const tpi_plan_step *step = &r->plan->steps[r->plan->kernels[n].step];
+    tpi_str_printf(&r->body,
+                   "        one = library->%s(library, &b, %d, &q%s);\n"
+                   "        each = one > each ? one : each;\n    }\n",
+                   call, n - step->first, more);
+}
+
 /* The workspace of a product of floats. */
-static void put_matmul_scratch(tpi_render *r, const tp_tensor *t)
+static void put_matmul_scratch(tpi_render *r, int n, const tp_tensor *t, bool packed)
 {
     const int lead = t->rank - 2;
     tpi_str body = write_to(r, &r->scratch);
@@ -351,12 +392,20 @@ static void put_matmul_scratch(tpi_render *r, const tp_tensor *t)
                     "        most = need > most ? need : most;\n    }\n");
     }
     write_back(r, &r->scratch, body);
+    if (!tpi_render_in_band(r, n))
+        return;
+    body = write_to(r, &r->near);
+    tpi_str_put(&r->body, "    {\n    ");
+    put_products(r, t);
+    tpi_str_put(&r->body, packed ? ", .packed_b = s};\n" : "};\n");
+    put_band_ws(r, n, "band_products_ws", ", &keeps");
+    write_back(r, &r->near, body);
 }
 
 static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
 {
     const tp_tensor *b = t->in[1];
-    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r, b);
+    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r->plan, b);
     const int place = packed ? place_packed_b(r, n, b) : 0;
     if (is_float && !r->alone)
         put_library_matmul(r, t, packed, place);
@@ -366,7 +415,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     if (packed)
         r->packed_of[r->plan->first_kernel + n] = place + 1;
     if (is_float)
-        put_matmul_scratch(r, t);
+        put_matmul_scratch(r, n, t, packed);
     if (packed && place == r->n_packed) {
         put_pack_b(r, b);
         r->n_packed++;
@@ -395,14 +444,6 @@ static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */
 
-static const tpi_list *list_of(const tp_tensor *t, const char *name)
-{
-    for (const tpi_attr *a = t->op->attrs; a->name; a++)
-        if (strcmp(a->name, name) == 0)
-            return (const tpi_list *)(const void *)((const char *)t->attrs + a->offset);
-    return NULL;
-}
-
 /* May winograd.h take it? */
 static bool is_fast(const tpi_render *r, const tp_tensor *t)
 {
@@ -421,22 +462,22 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     const int nd = x->rank - 2;
     const tpi_value *values = r->plan->values;
     tpi_str_printf(&r->body, "    const tpk_conv c = {.nd = %d, .groups = %lld, .batch = ", nd,
-                   (long long)list_of(t, "groups")->n);
+                   (long long)tpi_attr_list(t, "groups")->n);
     put_size(r, x->shape[0]);
     put_size_of(r, ", .ic = ", x->shape[1]);
     put_size_of(r, ", .oc = ", w->shape[0]);
     put_field(r, "in", nd, x->shape + 2);
     put_field(r, "out", nd, y->shape + 2);
     put_field(r, "ker", nd, w->shape + 2);
-    put_field(r, "stride", nd, list_of(t, "stride")->v);
-    put_field(r, "dil", nd, list_of(t, "dilation")->v);
-    put_field(r, "pad", nd, list_of(t, "pad_lo")->v);
+    put_field(r, "stride", nd, tpi_attr_list(t, "stride")->v);
+    put_field(r, "dil", nd, tpi_attr_list(t, "dilation")->v);
+    put_field(r, "pad", nd, tpi_attr_list(t, "pad_lo")->v);
     put_field(r, "xs", x->rank, values[x->index].layout.stride);
     put_field(r, "ws", x->rank, values[w->index].layout.stride);
     put_field(r, "ys", x->rank, values[y->index].layout.stride);
     if (is_fast(r, t))
         tpi_str_printf(&r->body, ", .fast = %d",
-                       packed_operand(r, t) == 1 ? TPK_FAST_PACKED : TPK_FAST);
+                       tpi_packed_operand(r->plan, t) == 1 ? TPK_FAST_PACKED : TPK_FAST);
     tpi_str_put(&r->body, "};\n");
 }
 
@@ -477,67 +518,99 @@ static void put_library_conv(tpi_render *r, const tp_tensor *t, const tp_tensor 
     if (packed)
         tpi_str_printf(&r->body, ", .packed_w = packed + ((const int64_t *)packed)[%s]",
                        NUMBER(r->n_packed));
-    tpi_str_put(&r->body, "};\n    library->convolution(library->team, &q, scratch);\n"
+    tpi_str_put(&r->body, "};\n    library->convolution(library->team, &q, scratch, part);\n"
                           "    return 0;\n}\n");
 }
 
-static void put_conv(tpi_render *r, const tp_tensor *t)
+/* The operands of all three convolutions. */
+typedef struct conv_nodes {
+    const tp_tensor *x, *w, *y;
+    bool packed; /* w is */
+} conv_nodes;
+
+/* c and q, without addresses. */
+static void put_conv_query(tpi_render *r, const tp_tensor *t, const conv_nodes *c)
 {
-    const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
-    const tp_tensor *x = dx ? t : t->in[0], *w = dw ? t : t->in[1],
-                    *y = dx   ? t->in[0]
-                         : dw ? t->in[1]
-                              : t;
-    const char *type = type_of(t);
-    if (is_fast(r, t) && r->alone)
-        r->texts |= 1u << TPI_TEXT_winograd_32;
-    else if (r->alone)
-        r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)
-                                              : (dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64));
-    const bool packed = packed_operand(r, t) == 1;
-    put_spec(r, t, x, w, y);
-    if (r->alone)
-        put_conv_call(r, t, packed);
-    else
-        put_library_conv(r, t, x, w, y, packed);
-    tpi_str body = write_to(r, &r->scratch);
     tpi_str_put(&r->body, "    {\n    ");
-    put_spec(r, t, x, w, y);
-    if (r->alone)
-        tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
-                       fast_name(r, t), t->op->name, type);
-    else
+    put_spec(r, t, c->x, c->w, c->y);
+    if (!r->alone)
         tpi_str_printf(
             &r->body,
-            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c};\n"
-            "        need = (int64_t)library->convolution_ws(library->team, &q);\n",
-            dx   ? 1
-            : dw ? 2
-                 : 0,
-            t->dtype == TP_F64);
+            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c%s};\n",
+            t == c->x   ? 1
+            : t == c->w ? 2
+                        : 0,
+            t->dtype == TP_F64, c->packed ? ", .packed_w = s" : "");
+}
+
+static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t, const conv_nodes *c)
+{
+    tpi_str body = write_to(r, &r->scratch);
+    put_conv_query(r, t, c);
+    if (r->alone)
+        tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
+                       fast_name(r, t), t->op->name, type_of(t));
+    else
+        tpi_str_put(&r->body,
+                    "        need = (int64_t)library->convolution_ws(library->team, &q);\n");
     tpi_str_put(&r->body, "        most = need > most ? need : most;\n    }\n");
     write_back(r, &r->scratch, body);
-    if (!packed)
+    if (!tpi_render_in_band(r, n))
         return;
-    body = write_to(r, &r->packed);
+    body = write_to(r, &r->near);
+    put_conv_query(r, t, c);
+    put_band_ws(r, n, "band_convolution_ws", "");
+    write_back(r, &r->near, body);
+}
+
+static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c)
+{
+    const char *type = type_of(t);
+    const int root = r->plan->values[c->w->index].layout.root;
+    tpi_str body = write_to(r, &r->packed);
     tpi_str_put(&r->body, "    {\n    ");
-    put_spec(r, t, x, w, y);
-    put_room(r, fast_name(r, t));
+    put_spec(r, t, c->x, c->w, c->y);
+    put_room(r, fast_name(r, t),
+             t->dtype == TP_F64 ? "library->conv_way_f64(&c)" : "library->conv_way_f32(&c)");
     tpi_str_printf(&r->body, "conv_packed_w_size_%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
     write_back(r, &r->packed, body);
     body = write_to(r, &r->pack);
     tpi_str_put(&r->body, "    {\n    ");
-    put_spec(r, t, x, w, y);
+    put_spec(r, t, c->x, c->w, c->y);
     tpi_str_put(&r->body, "    ");
-    tpi_render_memory(r, r->plan->values[w->index].layout.root, false);
+    put_packed_memory(r, root);
     tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, fast_name(r, t),
                    type);
-    put_address(r, &r->plan->values[w->index].layout);
+    put_address(r, &r->plan->values[c->w->index].layout);
     tpi_str_printf(&r->body,
                    ", (tpk_%s *)((char *)packed + ((int64_t *)packed)[%d]), scratch);\n    }\n",
                    type, r->n_packed);
     write_back(r, &r->pack, body);
     r->n_packed++;
+}
+
+static void put_conv(tpi_render *r, int n, const tp_tensor *t)
+{
+    const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
+    const conv_nodes c = {.x = dx ? t : t->in[0],
+                          .w = dw ? t : t->in[1],
+                          .y = dx   ? t->in[0]
+                               : dw ? t->in[1]
+                                    : t,
+                          .packed = tpi_packed_operand(r->plan, t) == 1};
+    if (is_fast(r, t) && r->alone)
+        r->texts |= 1u << TPI_TEXT_winograd_32;
+    else if (r->alone)
+        r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)
+                                              : (dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64));
+    put_spec(r, t, c.x, c.w, c.y);
+    if (r->alone)
+        put_conv_call(r, t, c.packed);
+    else
+        put_library_conv(r, t, c.x, c.w, c.y, c.packed);
+    put_conv_scratch(r, n, t, &c);
+    if (c.packed)
+        put_conv_pack(r, t, &c);
 }
 
 void tpi_render_call(tpi_render *r, int n)
@@ -563,7 +636,7 @@ void tpi_render_call(tpi_render *r, int n)
     if (t->op == &tpi_op_matmul)
         put_matmul(r, n, t);
     else if (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx || t->op == &tpi_op_conv_dw)
-        put_conv(r, t);
+        put_conv(r, n, t);
     else
         put_function_call(r, n, t);
 }

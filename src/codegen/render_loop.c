@@ -11,39 +11,16 @@
  * to accumulators beside each other.
  *
  * Axes that run on in every operand are joined first. */
-#include "codegen/render.h"
-#include "kernel/team_host.h"
+#include "codegen/render_loops.h"
 #include "op/reduction.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { MAX_READS = TPI_MAX_NEST_OPERANDS, BLOCK = 4096, COLUMNS = 1024 };
+enum { MAX_READS = TPI_MAX_NEST_OPERANDS, BLOCK = 4096, COLUMNS = 1024, PIECE = 128 };
 
-/* One operand from memory, over the axes of the space. */
-typedef struct reading {
-    int node, operand; /* who reads what */
-    tpi_layout layout; /* strides over the joined axes */
-} reading;
-
-typedef struct nest {
-    tpi_render *r;
-    const tpi_plan *plan;
-    const tpi_kernel *k;
-    int rank; /* joined axes */
-    int64_t size[TP_MAX_RANK];
-    bool reduced[TP_MAX_RANK];
-    reading reads[MAX_READS];
-    int n_reads;
-    int n_stages;
-    int depth;     /* of indentation */
-    int split;     /* the axis that threads share: its places are from..to; -1: none */
-    bool any_size; /* one loop: nests that differ in its size only are one function */
-    /* by position in k->nodes: */
-    int64_t out_stride[TPI_MAX_NEST_NODES][TP_MAX_RANK]; /* of what has memory */
-    int home[MAX_READS];        /* stage that computes a full value first; -1: none yet */
-    int scratch_row[MAX_READS]; /* number of the row that keeps it for later stages, or -1 */
-    int n_scratch;
-} nest;
+typedef tpi_loops nest;
+typedef tpi_reading reading;
 
 static void line(nest *n)
 {
@@ -51,6 +28,7 @@ static void line(nest *n)
 }
 
 #define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
+#define LINE(...) (line(n), PUT(__VA_ARGS__))
 #define NAME(node) tpi_render_name(n->r, node)
 
 static void put_size(nest *n, int64_t size)
@@ -76,118 +54,9 @@ static void put_size(nest *n, int64_t size)
     PUT("%s", plain ? "" : ")");
 }
 
-static const tpi_value *value_at(const nest *n, int i)
-{
-    return &n->plan->values[n->k->nodes[i]];
-}
-
-/* Has the value memory? Others than this nest read it. */
-static bool is_kept(const nest *n, int i)
-{
-    return value_at(n, i)->place != TPI_AT_INNER;
-}
-
 static const char *type_name(const tpi_value *v)
 {
     return tp_dtype_name((tp_dtype)v->node->dtype);
-}
-
-/* The value operand o of v is made of, when it is computed in this nest; else NULL. */
-static const tpi_value *inner_operand(const nest *n, const tpi_value *v, int o)
-{
-    const tpi_value *x = &n->plan->values[v->node->in[o]->index];
-    const tpi_value *root = &n->plan->values[x->layout.root];
-    return root->kernel == v->kernel && root->kernel >= 0 ? root : NULL;
-}
-
-static bool is_literal(const nest *n, const tpi_value *v, int o)
-{
-    const tpi_value *x = &n->plan->values[v->node->in[o]->index];
-    return n->plan->values[x->layout.root].place == TPI_AT_LITERAL;
-}
-
-/* ---- axes -------------------------------------------------------------------------------------------- */
-
-static bool runs_on(const nest *n, int a, int b, const int64_t *stride)
-{
-    if (stride[a] == 0 && stride[b] == 0)
-        return true;
-    if (stride[a] == 0 || stride[b] == 0)
-        return false;
-    return tpi_dim_mul(n->plan->graph->dims, stride[b], n->size[b]) == stride[a];
-}
-
-/* Joins axis b into a, its outer neighbour. */
-static void join(nest *n, int a, int b)
-{
-    n->size[a] = tpi_dim_mul(n->plan->graph->dims, n->size[a], n->size[b]);
-    for (int i = 0; i < n->n_reads; i++)
-        n->reads[i].layout.stride[a] = n->reads[i].layout.stride[b];
-    for (int i = 0; i < n->k->n_nodes; i++)
-        n->out_stride[i][a] = n->out_stride[i][b];
-}
-
-static void drop_axis(nest *n, int a)
-{
-    for (int i = a; i + 1 < n->rank; i++) {
-        n->size[i] = n->size[i + 1];
-        n->reduced[i] = n->reduced[i + 1];
-        for (int k = 0; k < n->k->n_nodes; k++)
-            n->out_stride[k][i] = n->out_stride[k][i + 1];
-        for (int k = 0; k < n->n_reads; k++)
-            n->reads[k].layout.stride[i] = n->reads[k].layout.stride[i + 1];
-    }
-    n->rank--;
-}
-
-static void join_axes(nest *n)
-{
-    for (int a = n->rank - 1; a >= 0; a--)
-        if (n->size[a] == 1)
-            drop_axis(n, a);
-    for (int b = n->rank - 1; b > 0; b--) {
-        const int a = b - 1;
-        bool joins = n->reduced[a] == n->reduced[b];
-        for (int i = 0; i < n->k->n_nodes && joins; i++)
-            joins = !is_kept(n, i) || runs_on(n, a, b, n->out_stride[i]);
-        for (int i = 0; i < n->n_reads && joins; i++)
-            joins = runs_on(n, a, b, n->reads[i].layout.stride);
-        if (joins) {
-            join(n, a, b);
-            drop_axis(n, b);
-        }
-    }
-}
-
-/* Strides of every value that has memory. */
-static void find_outputs(nest *n)
-{
-    for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
-        if (is_kept(n, i))
-            tpi_domain_strides(n->k, v, v->layout.stride, n->out_stride[i]);
-    }
-}
-
-/* Every operand that comes from memory. */
-static void find_reads(nest *n)
-{
-    for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
-        for (int o = 0; o < v->node->n_in; o++) {
-            if (inner_operand(n, v, o) || is_literal(n, v, o))
-                continue;
-            reading *x = &n->reads[n->n_reads++];
-            tpi_layout l;
-            tpi_operand_layout(n->plan, v->node, o, &l);
-            *x = (reading){.node = n->k->nodes[i], .operand = o, .layout = l};
-            if (v->node->op->kind != TPI_REDUCE)
-                tpi_domain_strides(n->k, v, l.stride, x->layout.stride);
-            for (int a = 0; a < n->k->rank; a++)
-                if (n->k->shape[a] == 1)
-                    x->layout.stride[a] = 0;
-        }
-    }
 }
 
 /* ---- expressions -------------------------------------------------------------------------------------- */
@@ -214,10 +83,16 @@ static void put_position(nest *n, const int64_t *stride, int from, int to)
     }
 }
 
-static void put_load(nest *n, const reading *x)
+/* The node by whose name the memory goes: the root's, where that is written over it. */
+static int memory_of(const nest *n, const reading *x)
 {
     const int over = n->plan->values[x->layout.root].over;
-    PUT("v%d[", NAME(over < 0 ? x->layout.root : over));
+    return over < 0 ? x->layout.root : over;
+}
+
+static void put_load(nest *n, const reading *x)
+{
+    PUT("v%d[", NAME(memory_of(n, x)));
     put_size(n, x->layout.offset);
     put_position(n, x->layout.stride, 0, n->rank);
     PUT("]");
@@ -225,10 +100,10 @@ static void put_load(nest *n, const reading *x)
 
 static void put_operand(nest *n, const tpi_value *v, int node, int o)
 {
-    const tpi_value *x = inner_operand(n, v, o);
+    const tpi_value *x = tpi_loops_inner_operand(n, v, o);
     if (x) {
         PUT("x%d", NAME(x->layout.root));
-    } else if (is_literal(n, v, o)) {
+    } else if (tpi_loops_is_literal(n, v, o)) {
         const tpi_value *l = &n->plan->values[v->node->in[o]->index];
         tpi_render_literal(n->r, n->plan->values[l->layout.root].node);
     } else {
@@ -236,22 +111,43 @@ static void put_operand(nest *n, const tpi_value *v, int node, int o)
     }
 }
 
+/* Of a max or min of floats, the operand that is a number for which there is a shorter way; -1. */
+static int bound_of(const nest *n, const tpi_value *v)
+{
+    const tp_tensor *t = v->node;
+    int found = -1;
+    for (int o = 0; o < t->n_in && (t->op == &tpi_op_max || t->op == &tpi_op_min); o++) {
+        const tpi_value *x = &n->plan->values[t->in[o]->index];
+        const tp_tensor *c = n->plan->values[x->layout.root].node;
+        if (t->dtype < TP_F32 || !tpi_loops_is_literal(n, v, o) || c->op->kind == TPI_SHAPE)
+            continue;
+        const double b = tpi_load_f64((tp_dtype)c->dtype, c->in[0]->data);
+        const bool wrong_zero = b == 0 && !signbit(b) != (t->op == &tpi_op_max);
+        if (!isnan(b) && !wrong_zero)
+            found = o;
+    }
+    return found;
+}
+
 /* const tpk_f32 x7 = tpk_add_f32(x5, v3[i0]); */
 static void put_element(nest *n, int node)
 {
     const tpi_value *v = &n->plan->values[node];
     const tp_tensor *t = v->node;
+    const int bound = bound_of(n, v);
     tpi_render_place(n->r, t);
     line(n);
     PUT("const tpk_%s x%d = ", type_name(v), NAME(node));
     if (t->op == &tpi_op_cast)
         PUT("tpk_cast_%s_%s(", tp_dtype_name((tp_dtype)t->in[0]->dtype), type_name(v));
+    else if (bound >= 0)
+        PUT("tpk_%s_%s(", t->op == &tpi_op_max ? "at_least" : "at_most", type_name(v));
     else
         PUT("tpk_%s_%s(", t->op->name,
             tp_dtype_name((tp_dtype)t->in[t->op == &tpi_op_where]->dtype));
     for (int o = 0; o < t->n_in; o++) {
         PUT("%s", o ? ", " : "");
-        put_operand(n, v, node, o);
+        put_operand(n, v, node, bound == 0 ? 1 - o : o);
     }
     PUT(");\n");
 }
@@ -305,8 +201,9 @@ static void put_store(nest *n, int i)
 static void open_loop(nest *n, int axis)
 {
     line(n);
-    if (axis == n->split) {
-        PUT("for (int64_t i%d = from; i%d < to; i%d++) {\n", axis, axis, axis);
+    if (axis == n->outer || axis == n->row) {
+        const char c = axis == n->row ? 'r' : 'o';
+        PUT("for (int64_t i%d = %c0; i%d < %c1; i%d++) {\n", axis, c, axis, c, axis);
     } else {
         PUT("for (int64_t i%d = 0; i%d < ", axis, axis);
         put_size(n, n->size[axis]);
@@ -322,6 +219,29 @@ static void put_independent(nest *n)
     PUT("TPK_INDEPENDENT\n");
 }
 
+/* A loop over outer places, whose axes do not run on. */
+static void open_places(nest *n)
+{
+    line(n);
+    PUT("for (int64_t o = o0; o < o1; o++) {\n");
+    n->depth++;
+    for (int a = 0; a < n->n_outer; a++) {
+        line(n);
+        PUT("const int64_t i%d = o", a);
+        for (int b = a + 1; b < n->n_outer; b++) {
+            PUT(" / ");
+            put_size(n, n->size[b]);
+        }
+        if (a > 0) {
+            PUT(" %% ");
+            put_size(n, n->size[a]);
+        }
+        PUT(";\n");
+        line(n);
+        PUT("(void)i%d;\n", a);
+    }
+}
+
 static void close_loop(nest *n)
 {
     n->depth--;
@@ -335,7 +255,7 @@ static bool is_cheap(const nest *n, const tpi_value *v)
 {
     bool is = tpi_is_cheap(v->node->op);
     for (int o = 0; o < v->node->n_in && is; o++) {
-        const tpi_value *x = inner_operand(n, v, o);
+        const tpi_value *x = tpi_loops_inner_operand(n, v, o);
         is = !x || x->row;
     }
     return is;
@@ -349,11 +269,11 @@ static bool needed(const nest *n, int at, int stage, const bool *computed)
     if (node == n->k->root)
         return stage == n->n_stages - 1;
     for (int i = at + 1; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         const bool reads =
             v->node->op->kind == TPI_REDUCE ? v->stage == stage : !v->row && computed[i];
         for (int o = 0; o < v->node->n_in && reads; o++) {
-            const tpi_value *x = inner_operand(n, v, o);
+            const tpi_value *x = tpi_loops_inner_operand(n, v, o);
             if (x && x->layout.root == node)
                 return true;
         }
@@ -365,7 +285,7 @@ static bool needed(const nest *n, int at, int stage, const bool *computed)
 static void plan_stage(nest *n, int stage, bool *computed, bool *taken)
 {
     for (int i = n->k->n_nodes - 1; i >= 0; i--) {
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         computed[i] = taken[i] = false;
         if (v->row || v->stage > stage || !needed(n, i, stage, computed))
             continue;
@@ -385,14 +305,14 @@ static void plan_scratch(nest *n)
     for (int stage = 0; stage < n->n_stages; stage++) {
         plan_stage(n, stage, computed, taken);
         for (int i = 0; i < n->k->n_nodes; i++)
-            if (taken[i] && n->scratch_row[i] < 0 && !is_kept(n, i))
+            if (taken[i] && n->scratch_row[i] < 0 && !tpi_loops_is_kept(n, i))
                 n->scratch_row[i] = n->n_scratch++;
     }
 }
 
 static bool reduces_in(const nest *n, int i, int stage)
 {
-    const tpi_value *v = value_at(n, i);
+    const tpi_value *v = tpi_loops_value_at(n, i);
     return v->node->op->kind == TPI_REDUCE && v->stage == stage;
 }
 
@@ -423,8 +343,8 @@ static void put_row_address(nest *n, int root, int64_t offset, const int64_t *st
 static bool put_inner_row(nest *n, int at, bool write)
 {
     const bool scratch = n->scratch_row[at] >= 0;
-    const bool memory =
-        is_kept(n, at) && !value_at(n, at)->row && is_whole(n, n->out_stride[at]);
+    const bool memory = tpi_loops_is_kept(n, at) && !tpi_loops_value_at(n, at)->row &&
+                        is_whole(n, n->out_stride[at]);
     if (write && scratch)
         PUT("t%d", n->scratch_row[at]);
     else if (write && memory)
@@ -435,17 +355,17 @@ static bool put_inner_row(nest *n, int at, bool write)
 /* Can the operand be reduced where it lies? Then writes where its row begins. */
 static bool put_whole_row(nest *n, int i, bool write)
 {
-    const tpi_value *v = value_at(n, i), *x = inner_operand(n, v, 0);
+    const tpi_value *v = tpi_loops_value_at(n, i), *x = tpi_loops_inner_operand(n, v, 0);
     for (int k = 0; x && k < i; k++)
         if (n->k->nodes[k] == x->layout.root)
             return put_inner_row(n, k, write);
-    if (is_literal(n, v, 0))
+    if (tpi_loops_is_literal(n, v, 0))
         return false;
     const reading *l = find_read(n, n->k->nodes[i], 0);
     if (!is_whole(n, l->layout.stride))
         return false;
     if (write)
-        put_row_address(n, l->layout.root, l->layout.offset, l->layout.stride);
+        put_row_address(n, memory_of(n, l), l->layout.offset, l->layout.stride);
     return true;
 }
 
@@ -459,12 +379,13 @@ static bool reduces_blocks(const nest *n, int i, int stage)
 static void put_row_values(nest *n, int stage)
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         if (v->row && v->node->op->kind == TPI_ELEMENT && v->stage == stage)
             put_element(n, n->k->nodes[i]);
     }
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (value_at(n, i)->row && value_at(n, i)->stage == stage && is_kept(n, i))
+        if (tpi_loops_value_at(n, i)->row && tpi_loops_value_at(n, i)->stage == stage &&
+            tpi_loops_is_kept(n, i))
             put_store(n, i);
 }
 
@@ -473,8 +394,8 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
         const int node = n->k->nodes[i];
-        const tpi_value *v = value_at(n, i);
-        if (taken[i] && is_kept(n, i)) {
+        const tpi_value *v = tpi_loops_value_at(n, i);
+        if (taken[i] && tpi_loops_is_kept(n, i)) {
             line(n);
             PUT("const tpk_%s x%d = v%d[0", type_name(v), NAME(node), NAME(node));
             put_position(n, n->out_stride[i], 0, n->rank);
@@ -494,11 +415,11 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
         if (reduces_blocks(n, i, stage)) {
             line(n);
             PUT("b%d[q + j] = ", NAME(n->k->nodes[i]));
-            put_operand(n, value_at(n, i), n->k->nodes[i], 0);
+            put_operand(n, tpi_loops_value_at(n, i), n->k->nodes[i], 0);
             PUT(";\n");
         }
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (computed[i] && n->home[i] == stage && is_kept(n, i))
+        if (computed[i] && n->home[i] == stage && tpi_loops_is_kept(n, i))
             put_store(n, i);
 }
 
@@ -507,7 +428,7 @@ static void put_whole_reductions(nest *n, int stage)
     for (int i = 0; i < n->k->n_nodes; i++) {
         if (!reduces_in(n, i, stage) || reduces_blocks(n, i, stage))
             continue;
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
         tpi_render_place(n->r, v->node);
         line(n);
@@ -526,7 +447,7 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
     for (int i = 0; i < n->k->n_nodes; i++) {
         if (!reduces_blocks(n, i, stage))
             continue;
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
         const char *op = reduce_name(v->node), *type = type_name(v);
         if (begin) {
@@ -565,7 +486,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
             line(n);
-            PUT("tpk_%s x%d;\n", type_name(value_at(n, i)), NAME(n->k->nodes[i]));
+            PUT("tpk_%s x%d;\n", type_name(tpi_loops_value_at(n, i)), NAME(n->k->nodes[i]));
         }
     line(n);
     PUT("{\n");
@@ -618,7 +539,7 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     PUT("if (q == %d) {\n", BLOCK);
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
-            const tpi_value *v = value_at(n, i);
+            const tpi_value *v = tpi_loops_value_at(n, i);
             const char *op = reduce_name(v->node), *type = type_name(v);
             line(n);
             PUT("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %d, "
@@ -638,12 +559,75 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     close_loop(n);
 }
 
+static int last_kept(const nest *n)
+{
+    int a = n->rank - 1;
+    while (a >= 0 && n->reduced[a])
+        a--;
+    return a;
+}
+
+/* The memory of which stage 0 reduces a row, which stage 1 has then in the first cache: while that
+ * computes, the next row can be fetched. NULL: none, or rows are short. */
+static const reading *row_ahead(const nest *n)
+{
+    const int last = last_kept(n);
+    for (int i = 0; i < n->k->n_nodes && last >= 0; i++) {
+        const tpi_value *v = tpi_loops_value_at(n, i);
+        if (!reduces_in(n, i, 0) || tpi_loops_inner_operand(n, v, 0) ||
+            !put_whole_row((nest *)n, i, false))
+            continue;
+        const reading *l = find_read(n, n->k->nodes[i], 0);
+        const int64_t count = count_of(n);
+        if (l->layout.stride[last] && (tpi_dim_is_symbolic(count) || count >= 2 * PIECE))
+            return l;
+    }
+    return NULL;
+}
+
+/* Pieces of the row's loop, before each of which its part of the next row is fetched, and of the row that
+ * the last stage writes. */
+static void open_pieces(nest *n, int axis, const reading *ahead)
+{
+    int root = 0;
+    LINE("for (int64_t from = 0, to; from < ");
+    put_size(n, n->size[axis]);
+    PUT("; from = to) {\n");
+    n->depth++;
+    LINE("to = ");
+    put_size(n, n->size[axis]);
+    PUT(" - from < %d ? ", PIECE);
+    put_size(n, n->size[axis]);
+    PUT(" : from + %d;\n", PIECE);
+    LINE("for (int64_t i = from; i < to; i += 64 / (int64_t)sizeof *v%d) {\n",
+         NAME(memory_of(n, ahead)));
+    LINE("    __builtin_prefetch(");
+    put_row_address(n, memory_of(n, ahead), ahead->layout.offset, ahead->layout.stride);
+    PUT(" + ");
+    put_size(n, ahead->layout.stride[last_kept(n)]);
+    PUT(" + i);\n");
+    while (n->k->nodes[root] != n->k->root)
+        root++;
+    if (n->n_stages > 2 && put_inner_row(n, root, false) && n->scratch_row[root] < 0) {
+        LINE("    __builtin_prefetch(");
+        put_inner_row(n, root, true);
+        PUT(" + i, 1);\n");
+    }
+    LINE("}\n");
+}
+
+static void open_piece(nest *n, int axis)
+{
+    LINE("for (int64_t i%d = from; i%d < to; i%d++) {\n", axis, axis, axis);
+    n->depth++;
+}
+
 static void put_plain_stage(nest *n, int stage, const bool *computed, const bool *taken)
 {
     bool any = false, rows = false;
     for (int i = 0; i < n->k->n_nodes; i++) {
         any |= computed[i] || taken[i];
-        rows |= (taken[i] && !is_kept(n, i)) ||
+        rows |= (taken[i] && !tpi_loops_is_kept(n, i)) ||
                 (computed[i] && n->scratch_row[i] >= 0 && n->home[i] == stage);
     }
     if (!any)
@@ -659,11 +643,17 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
         line(n);
         PUT("int64_t row = 0;\n");
     }
+    const reading *ahead = stage == 1 ? row_ahead(n) : NULL;
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a] || (!n->k->reduced && a == inner)) {
+            if (ahead)
+                open_pieces(n, a, ahead);
             if (a == inner)
                 put_independent(n);
-            open_loop(n, a);
+            if (ahead)
+                open_piece(n, a);
+            else
+                open_loop(n, a);
             opened++;
         }
     if (rows) {
@@ -672,6 +662,8 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
             inner);
     }
     put_full_elements(n, stage, computed, taken);
+    if (ahead)
+        close_loop(n);
     for (int i = opened; i > 0; i--) {
         close_loop(n);
         if (rows && i == opened && opened > 1) {
@@ -694,8 +686,9 @@ static void put_rows(nest *n)
         if (n->scratch_row[i] >= 0) {
             line(n);
             PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + (",
-                type_name(value_at(n, i)), n->scratch_row[i], type_name(value_at(n, i)));
-            if (n->split >= 0)
+                type_name(tpi_loops_value_at(n, i)), n->scratch_row[i],
+                type_name(tpi_loops_value_at(n, i)));
+            if (tpi_loops_has_box(n))
                 PUT("place * %d + ", n->n_scratch);
             PUT("%d) * ((", n->scratch_row[i]);
             put_size(n, count_of(n));
@@ -705,15 +698,25 @@ static void put_rows(nest *n)
     if (room) {
         tpi_str body = n->r->body;
         n->r->body = n->r->scratch;
-        PUT("    need = %s%lld * ((", n->split < 0 ? "" : "library->threads * ",
+        PUT("    need = %s%lld * ((", tpi_loops_has_box(n) ? "library->threads * " : "",
             (long long)room);
         put_size(n, count_of(n));
         PUT(" * 8 + 63) & ~(int64_t)63);\n    most = need > most ? need : most;\n");
         n->r->scratch = n->r->body;
+        n->r->body = n->r->near;
+        if (tpi_loops_in_band(n)) {
+            PUT("    one = %lld * ((", (long long)room);
+            put_size(n, count_of(n));
+            PUT(" * 8 + 63) & ~(int64_t)63);\n    each = one > each ? one : each;\n");
+        }
+        n->r->near = n->r->body;
         n->r->body = body;
     }
-    int kept = 0;
-    for (int a = 0; a < n->rank; a++)
+    const bool places = n->n_outer > 0 && n->outer < 0;
+    int kept = places;
+    if (places)
+        open_places(n);
+    for (int a = places ? n->n_outer : 0; a < n->rank; a++)
         if (!n->reduced[a] && (n->k->reduced || a + 1 < n->rank)) {
             open_loop(n, a);
             kept++;
@@ -738,7 +741,7 @@ static void put_rows(nest *n)
 static void put_fold(nest *n)
 {
     for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
             continue;
         const int name = NAME(n->k->nodes[i]);
@@ -756,7 +759,127 @@ static void put_columns_end(nest *n, int column, bool shared)
     if (column >= 0 && !shared)
         put_size(n, n->size[column]);
     else
-        PUT(shared ? "to" : "1");
+        PUT(shared ? "o1" : "1");
+}
+
+/* "int64_t m = ..": how many of a block are left; what they are added up in. */
+static void put_columns_begin(nest *n, int column, bool shared)
+{
+    line(n);
+    PUT("for (int64_t base = %s; base < ", shared ? "o0" : "0");
+    put_columns_end(n, column, shared);
+    PUT("; base += %d) {\n", COLUMNS);
+    n->depth++;
+    line(n);
+    PUT("int64_t m = ");
+    put_columns_end(n, column, shared);
+    PUT(" - base, rows = 0;\n");
+    line(n);
+    PUT("int first = 1;\n");
+    line(n);
+    PUT("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = tpi_loops_value_at(n, i);
+        if (v->node->op->kind != TPI_REDUCE)
+            continue;
+        const int name = NAME(n->k->nodes[i]);
+        line(n);
+        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), name, COLUMNS, name, COLUMNS);
+        line(n);
+        PUT("for (int64_t j = 0; j < m; j++)\n");
+        line(n);
+        PUT("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", name, name, reduce_name(v->node),
+            type_name(v));
+    }
+}
+
+/* The loop over a block's columns, up to its body. */
+static void open_columns(nest *n, int column)
+{
+    put_independent(n);
+    line(n);
+    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    if (column < 0)
+        return;
+    line(n);
+    PUT("const int64_t i%d = base + j;\n", column);
+    line(n);
+    PUT("(void)i%d;\n", column);
+}
+
+/* What of a row, or of the results, is kept. */
+static void put_columns_stores(nest *n, bool row)
+{
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (tpi_loops_value_at(n, i)->row == row && tpi_loops_is_kept(n, i))
+            put_store(n, i);
+}
+
+/* A row of a block: what is added up, and a step of each sum. */
+static void put_columns_row(nest *n, int column)
+{
+    open_columns(n, column);
+    for (int i = 0; i < n->k->n_nodes; i++)
+        if (!tpi_loops_value_at(n, i)->row)
+            put_element(n, n->k->nodes[i]);
+    put_columns_stores(n, false);
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = tpi_loops_value_at(n, i);
+        if (v->node->op->kind != TPI_REDUCE)
+            continue;
+        const int name = NAME(n->k->nodes[i]);
+        line(n);
+        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", name, reduce_name(v->node), type_name(v),
+            name);
+        put_operand(n, v, n->k->nodes[i], 0);
+        PUT(");\n");
+    }
+    close_loop(n);
+}
+
+/* Each BLOCK rows are a block of the sums. */
+static void put_columns_block(nest *n)
+{
+    line(n);
+    PUT("if (++rows == %d) {\n", BLOCK);
+    n->depth++;
+    line(n);
+    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    put_fold(n);
+    line(n);
+    PUT("}\n");
+    line(n);
+    PUT("rows = 0, first = 0;\n");
+    close_loop(n);
+}
+
+/* What is left of the last block; then the sums, and what is computed from them. */
+static void put_columns_results(nest *n, int column)
+{
+    line(n);
+    PUT("if (rows || first)\n");
+    line(n);
+    PUT("    for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    put_fold(n);
+    n->depth--;
+    line(n);
+    PUT("    }\n");
+    open_columns(n, column);
+    for (int i = 0; i < n->k->n_nodes; i++) {
+        const tpi_value *v = tpi_loops_value_at(n, i);
+        const int name = NAME(n->k->nodes[i]);
+        if (v->node->op->kind == TPI_REDUCE) {
+            line(n);
+            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), name, name);
+            put_mean(n, v, name);
+        } else if (v->row) {
+            put_element(n, n->k->nodes[i]);
+        }
+    }
+    put_columns_stores(n, true);
+    close_loop(n);
 }
 
 static void put_columns(nest *n)
@@ -770,111 +893,17 @@ static void put_columns(nest *n)
             open_loop(n, a);
             kept++;
         }
-    const bool shared = column >= 0 && column == n->split;
-    line(n);
-    PUT("for (int64_t base = %s; base < ", shared ? "from" : "0");
-    put_columns_end(n, column, shared);
-    PUT("; base += %d) {\n", COLUMNS);
-    n->depth++;
-    line(n);
-    PUT("int64_t m = ");
-    put_columns_end(n, column, shared);
-    PUT(" - base, rows = 0;\n");
-    line(n);
-    PUT("int first = 1;\n");
-    line(n);
-    PUT("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
-    for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
-        if (v->node->op->kind != TPI_REDUCE)
-            continue;
-        const int name = NAME(n->k->nodes[i]);
-        line(n);
-        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), name, COLUMNS, name, COLUMNS);
-        line(n);
-        PUT("for (int64_t j = 0; j < m; j++)\n");
-        line(n);
-        PUT("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", name, name, reduce_name(v->node),
-            type_name(v));
-    }
+    put_columns_begin(n, column, column >= 0 && column == n->outer);
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a]) {
             open_loop(n, a);
             opened++;
         }
-    put_independent(n);
-    line(n);
-    PUT("for (int64_t j = 0; j < m; j++) {\n");
-    n->depth++;
-    if (column >= 0) {
-        line(n);
-        PUT("const int64_t i%d = base + j;\n", column);
-        line(n);
-        PUT("(void)i%d;\n", column);
-    }
-    for (int i = 0; i < n->k->n_nodes; i++)
-        if (!value_at(n, i)->row)
-            put_element(n, n->k->nodes[i]);
-    for (int i = 0; i < n->k->n_nodes; i++)
-        if (!value_at(n, i)->row && is_kept(n, i))
-            put_store(n, i);
-    for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
-        if (v->node->op->kind != TPI_REDUCE)
-            continue;
-        const int name = NAME(n->k->nodes[i]);
-        line(n);
-        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", name, reduce_name(v->node), type_name(v),
-            name);
-        put_operand(n, v, n->k->nodes[i], 0);
-        PUT(");\n");
-    }
-    close_loop(n);
-    line(n);
-    PUT("if (++rows == %d) {\n", BLOCK);
-    n->depth++;
-    line(n);
-    PUT("for (int64_t j = 0; j < m; j++) {\n");
-    put_fold(n);
-    line(n);
-    PUT("}\n");
-    line(n);
-    PUT("rows = 0, first = 0;\n");
-    close_loop(n);
+    put_columns_row(n, column);
+    put_columns_block(n);
     while (opened--)
         close_loop(n);
-    line(n);
-    PUT("if (rows || first)\n");
-    line(n);
-    PUT("    for (int64_t j = 0; j < m; j++) {\n");
-    n->depth++;
-    put_fold(n);
-    n->depth--;
-    line(n);
-    PUT("    }\n");
-    put_independent(n);
-    line(n);
-    PUT("for (int64_t j = 0; j < m; j++) {\n");
-    n->depth++;
-    if (column >= 0) {
-        line(n);
-        PUT("const int64_t i%d = base + j;\n", column);
-    }
-    for (int i = 0; i < n->k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
-        const int name = NAME(n->k->nodes[i]);
-        if (v->node->op->kind == TPI_REDUCE) {
-            line(n);
-            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), name, name);
-            put_mean(n, v, name);
-        } else if (v->row) {
-            put_element(n, n->k->nodes[i]);
-        }
-    }
-    for (int i = 0; i < n->k->n_nodes; i++)
-        if (value_at(n, i)->row && is_kept(n, i))
-            put_store(n, i);
-    close_loop(n);
+    put_columns_results(n, column);
     close_loop(n);
     while (kept--)
         close_loop(n);
@@ -892,72 +921,72 @@ static void put_memories(nest *n)
             tpi_render_memory(n->r, n->reads[i].layout.root, false);
     }
     for (int i = 0; i < n->k->n_nodes; i++)
-        if (is_kept(n, i))
+        if (tpi_loops_is_kept(n, i))
             tpi_render_memory(n->r, n->k->nodes[i], true);
 }
 
-/* Is it too little to share, whatever the sizes of a run? */
-static bool is_small(const nest *n)
+/* The number of outer places. */
+static void put_places(nest *n)
 {
-    double work = n->k->n_nodes;
-    for (int a = 0; a < n->rank; a++) {
-        if (tpi_dim_is_symbolic(n->size[a]))
-            return false;
-        work *= (double)n->size[a];
+    if (n->n_outer == 0)
+        PUT("1");
+    for (int a = 0; a < n->n_outer; a++) {
+        PUT("%s", a ? " * " : "");
+        put_size(n, n->size[n->outer < 0 ? a : n->outer]);
     }
-    return work < 2 * TPI_PART_WORK;
 }
 
-/* The outermost axis that is kept; -1: there is none, or nothing to share. */
-static int axis_to_split(const nest *n)
-{
-    for (int a = 0; a < n->rank && !n->r->alone && !is_small(n); a++)
-        if (!n->reduced[a])
-            return a;
-    return -1;
-}
-
-/* Which places of the split axis are computed: all of them, by whatever threads there are, or the
- * part that a thread is given. */
+/* Which box is computed: all of it, by whatever threads there are, or the part that a thread is
+ * given. */
 static void put_sharing(nest *n, bool columns)
 {
-    PUT("    int64_t place = 0, from = 0, to = ");
-    put_size(n, n->size[n->split]);
-    PUT(";\n    (void)place;\n    if (part) {\n"
-        "        place = part[0], from = part[1], to = part[2];\n"
-        "    } else if (library->threads > 1) {\n"
+    PUT("    int64_t place = 0, o0 = 0, o1 = ");
+    put_places(n);
+    if (n->row >= 0) {
+        PUT(", r0 = 0, r1 = ");
+        put_size(n, n->size[n->row]);
+    }
+    PUT(";\n    (void)place, (void)o0, (void)o1;\n    if (part) {\n"
+        "        place = part->place, o0 = part->o0, o1 = part->o1;\n");
+    if (n->row >= 0) {
+        PUT("        r0 = part->r0 * ");
+        put_size(n, n->per_row);
+        PUT(", r1 = part->r1 * ");
+        put_size(n, n->per_row);
+        PUT(";\n");
+    }
+    PUT("    } else if (library->threads > 1) {\n"
         "        library->spread(library, " TPI_ALIKE_SELF ", %d.0",
         n->k->n_nodes);
     for (int a = 0; a < n->rank; a++) {
         PUT(" * (double)");
         put_size(n, n->size[a]);
     }
-    PUT(", to, %d, p, s, scratch, a);\n        return 0;\n    }\n",
+    PUT(", o1, ");
+    if (n->row >= 0)
+        put_size(n, n->rows);
+    else
+        PUT("1");
+    PUT(", %d, p, s, scratch, a);\n        return 0;\n    }\n",
         columns || n->rank == 1 ? COLUMNS : 1);
 }
 
 void tpi_render_loop(tpi_render *r, int number)
 {
     const tpi_kernel *k = &r->plan->kernels[number];
-    nest state = {.r = r, .plan = r->plan, .k = k, .rank = k->rank, .depth = 1}, *n = &state;
-    memcpy(n->size, k->shape, sizeof n->size);
-    for (int a = 0; a < k->rank; a++)
-        n->reduced[a] = (k->reduced >> a) & 1;
-    find_outputs(n);
-    find_reads(n);
     const bool columns = k->has_reduced && k->reduced && !tpi_reduces_last(k);
-    join_axes(n);
+    nest state, *n = &state;
+    tpi_loops_begin(n, r, number);
     for (int i = 0; i < k->n_nodes; i++) {
-        const tpi_value *v = value_at(n, i);
+        const tpi_value *v = tpi_loops_value_at(n, i);
         n->n_stages = v->stage + 1 > n->n_stages ? v->stage + 1 : n->n_stages;
         if (v->node->op->kind == TPI_REDUCE)
             r->texts |=
                 1u << (v->node->dtype >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     }
     n->any_size = n->rank <= 1 && !k->reduced && !r->alone;
-    n->split = axis_to_split(n);
     tpi_render_head(r, number);
-    if (n->split >= 0)
+    if (tpi_loops_has_box(n))
         put_sharing(n, columns);
     put_memories(n);
     if (columns)

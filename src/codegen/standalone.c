@@ -281,6 +281,28 @@ static void put_random(const tpi_alone *a, tpi_str *out)
 
 /* ---- ops by number --------------------------------------------------------------------------------- */
 
+/* Is it a guard of a function's way that no call took (capture/seen.c)? It reads element 0 of 1, or none. */
+static bool is_unseen(const tp_tensor *t)
+{
+    return t->op == &tpi_op_gather && t->in[0]->dtype == TP_I64 && t->in[0]->rank == 1 &&
+           t->in[0]->shape[0] == 1 && t->in[1]->rank == 0 && t->in[1]->op == &tpi_op_cast &&
+           t->in[1]->in[0]->dtype == TP_BOOL;
+}
+
+/* Their numbers. */
+static int put_unseen(const tpi_plan *plan, int n, tpi_str *out)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const tp_tensor *t = plan->graph->nodes[plan->kernels[i].root];
+        const tpi_section *s = plan->sections ? plan->sections[t->index] : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            n = put_unseen(s->plan[k], n, out);
+        if (is_unseen(t))
+            tpi_str_printf(out, n++ ? ", %d" : "%d", plan->first_kernel + i);
+    }
+    return n;
+}
+
 /* Those that a fault may name: an index out of range, a loop that takes too many turns. */
 static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
 {
@@ -291,7 +313,8 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
             put_ops(a, s->plan[k], out);
         if (!t->op->index_in && t->op != &tpi_op_loop)
             continue;
-        tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i, t->op->name);
+        tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i,
+                       is_unseen(t) ? "tp_truth" : t->op->name);
         tpi_render_quoted(out, SHAPE(t));
         tpi_render_at(out, t);
         tpi_str_put(out, "\n");
@@ -323,6 +346,17 @@ static void put_memory_of_caller(const tpi_alone *a, tpi_str *out)
 static void put_failing(const tpi_alone *a, tpi_str *out)
 {
     bool late = false;
+    tpi_str unseen = TPI_STR(&a->ctx->mem);
+    const int n_unseen = put_unseen(a->plan, 0, &unseen);
+    if (n_unseen)
+        tpi_str_printf(out,
+                       "    static const int64_t unseen[] = {%s};\n"
+                       "    for (int i = 0; i < %d; i++)\n"
+                       "        if (e == %d && fail[0] == unseen[i])\n"
+                       "            return fail_with(%s_e_unseen, fail[0], 0, fault);\n",
+                       unseen.text ? unseen.text : "", n_unseen, TPI_RUN_INDEX, a->prefix);
+    out->failed |= unseen.failed;
+    tpi_str_free(&unseen);
     for (int i = 0; i < a->n_symbols; i++)
         late |= a->symbols[i].used && a->symbols[i].late;
     tpi_str_printf(out,
@@ -418,7 +452,7 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     put_prepare(a, source);
     put_init(a, source);
     put_run(a, source);
-    tpi_str_put(source, "\n/* Ops that an index or a loop may fail in, by number:\n");
+    tpi_str_put(source, "\n/* Ops that a run may fail in, by number:\n");
     put_ops(a, a->plan, source);
     tpi_str_put(source, " */\n");
     return true;
@@ -430,7 +464,7 @@ bool tpi_standalone_write(const tpi_standalone *q, tpi_str *header, tpi_str *sou
     const tpi_roots roots = {.n = q->n_out + q->n_writes, .v = q->roots};
     tpi_alone a = {.q = q, .prefix = q->prefix, .ctx = q->ctx, .dims = q->graph->dims};
     bool ok = tpi_plan_copies(q->graph, roots.n, q->roots);
-    a.plan = ok ? tpi_plan_new(q->graph, &roots, true) : NULL;
+    a.plan = ok ? tpi_plan_new(q->graph, &roots, TPI_FUSE_ALL) : NULL;
     if (!a.plan)
         return false;
     a.plan->fast = q->fast;

@@ -109,8 +109,11 @@ static void put_codes(const tpi_alone *a, tpi_str *out)
         "    %s_e_memory,   /* there are fewer bytes than %s_memory_bytes says */\n"
         "    %s_e_prepared, /* the memory was not prepared */\n"
         "    %s_e_index,    /* an index of the op, at this position, is out of range */\n"
-        "    %s_e_turns     /* the loop takes more turns than the sizes say */\n};\n\n",
-        p, p, p, p, p, p, p);
+        "    %s_e_turns,    /* the loop takes more turns than the sizes say */\n"
+        "    %s_e_unseen    /* the branch goes a way that no call had gone when this was made "
+        "*/\n"
+        "};\n\n",
+        p, p, p, p, p, p, p, p);
     tpi_str_printf(
         out,
         "typedef struct %s_fault {\n"

@@ -1,19 +1,292 @@
-/* Which kernels run together: each is a step of its own. */
+/* Which kernels run together.
+ *
+ * A band begins at a kernel and goes on for as long as the next one fits: it has the same space of
+ * outer places and rows, and reads what the band makes at the place and row that it computes, along
+ * other axes wherever it likes:
+ *
+ *     k0 = matmul q kt, k1 = softmax k0, k2 = matmul k1 v        rows are those of q
+ *     k0 = conv x w, k1 = relu (k0 + b), k2 = conv1x1 k1 v       rows are output rows, of all channels
+ *
+ * How much of a band is worth running together depends on sizes, which a run knows
+ * (kernel/band_host.c). */
 #include "codegen/plan.h"
 
-bool tpi_plan_steps(tpi_plan *p)
+#include <string.h>
+
+/* A space: the first `outer` axes, and where the rows are, of a kernel's iteration space or result. */
+typedef struct space {
+    int n_outer;
+    int64_t outer[TP_MAX_RANK], rows;
+} space;
+
+/* How memory is reached over axes of which the first are outer ones. */
+typedef struct access {
+    int rank, row;
+    int64_t offset, size[TP_MAX_RANK], stride[TP_MAX_RANK];
+} access;
+
+static const tp_tensor *root_of(const tpi_plan *p, const tpi_kernel *k)
 {
-    p->steps = tpi_take(&p->graph->ctx->mem, (size_t)p->n_kernels * sizeof *p->steps);
+    return p->values[k->root].node;
+}
+
+static bool is_conv(const tp_tensor *t)
+{
+    return (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx) && t->rank > 3;
+}
+
+static bool is_product(const tp_tensor *t)
+{
+    return t->op == &tpi_op_matmul && t->dtype >= TP_F32;
+}
+
+/* Axes over which a kernel computes. */
+static int axes_of(const tpi_plan *p, const tpi_kernel *k, const int64_t **size)
+{
+    const tp_tensor *t = root_of(p, k);
+    *size = k->kind == TPI_KERNEL_LOOP ? k->shape : t->shape;
+    return k->kind == TPI_KERNEL_LOOP ? k->rank : t->rank;
+}
+
+/* Can it compute parts at all? A nest that adds up columns goes through all rows. */
+static bool has_parts(const tpi_plan *p, const tpi_kernel *k)
+{
+    const tp_tensor *t = root_of(p, k);
+    if (k->kind == TPI_KERNEL_LOOP)
+        return k->rank > 1 && !(k->has_reduced && k->reduced && !tpi_reduces_last(k));
+    return k->kind == TPI_KERNEL_CALL && (is_product(t) || is_conv(t));
+}
+
+/* The axis of rows of k in this space; -1: it does not have it. */
+static int row_axis(const tpi_plan *p, const tpi_kernel *k, const space *s)
+{
+    const int64_t *size;
+    const tp_tensor *t = root_of(p, k);
+    const int rank = axes_of(p, k, &size), fixed = is_conv(t) ? 2 : rank - 2;
+    if (!has_parts(p, k) || rank <= s->n_outer ||
+        memcmp(size, s->outer, (size_t)s->n_outer * sizeof *size) != 0)
+        return -1;
+    if (k->reduced & ((1u << s->n_outer) - 1))
+        return -1;
+    if (k->kind == TPI_KERNEL_CALL) {
+        const bool fits = is_conv(t) ? s->n_outer == 1 : s->n_outer <= fixed;
+        return fits && size[fixed] == s->rows ? fixed : -1;
+    }
+    for (int a = s->n_outer; a < rank; a++)
+        if (size[a] == s->rows && !((k->reduced >> a) & 1))
+            return a;
+    return -1;
+}
+
+/* ---- what is read ---------------------------------------------------------------------------------- */
+
+/* How a result of a kernel lies over the axes of its iteration space. */
+static void made_by(const tpi_plan *p, const tpi_kernel *k, int result, access *a)
+{
+    const tpi_value *v = &p->values[result];
+    const int64_t *size;
+    a->rank = axes_of(p, k, &size);
+    a->row = k->row;
+    a->offset = 0;
+    memcpy(a->size, size, (size_t)a->rank * sizeof *size);
+    if (k->kind == TPI_KERNEL_LOOP)
+        tpi_domain_strides(k, v, v->layout.stride, a->stride);
+    else
+        memcpy(a->stride, v->layout.stride, sizeof a->stride);
+}
+
+static bool same_place(const access *made, const access *read, int m, int r)
+{
+    return made->stride[m] == read->stride[r] || made->size[m] == 1;
+}
+
+/* Every axis but the space's is one of the result's, or broadcast, or of size 1. */
+static bool reads_whole_axes(const space *s, const access *made, const access *read)
+{
+    unsigned taken = 0;
+    for (int r = s->n_outer; r < read->rank; r++) {
+        if (r == read->row || read->stride[r] == 0 || read->size[r] == 1)
+            continue;
+        int m = s->n_outer;
+        while (m < made->rank &&
+               (m == made->row || (taken >> m) & 1 || made->stride[m] != read->stride[r] ||
+                made->size[m] != read->size[r]))
+            m++;
+        if (m == made->rank)
+            return false;
+        taken |= 1u << m;
+    }
+    return read->offset == 0;
+}
+
+/* Rows lie one after the other, and what is read of one is within it. */
+static bool reads_in_row(const space *s, const access *made, const access *read)
+{
+    int64_t end = read->offset;
+    bool known = made->row == s->n_outer && !tpi_dim_is_symbolic(made->stride[made->row]) &&
+                 made->stride[made->row] > 0 && !tpi_dim_is_symbolic(end) && end >= 0;
+    for (int r = s->n_outer; r < read->rank && known; r++) {
+        if (r == read->row || read->stride[r] == 0)
+            continue;
+        known = !tpi_dim_is_symbolic(read->stride[r]) && read->stride[r] > 0 &&
+                !tpi_dim_is_symbolic(read->size[r]) && read->size[r] > 0;
+        end += known ? read->stride[r] * (read->size[r] - 1) : 0;
+    }
+    return known && end < made->stride[made->row];
+}
+
+static bool reads_its_place(const space *s, const access *made, const access *read)
+{
+    bool same = same_place(made, read, made->row, read->row);
+    for (int a = 0; a < s->n_outer; a++)
+        same &= same_place(made, read, a, a);
+    return same && (reads_whole_axes(s, made, read) || reads_in_row(s, made, read));
+}
+
+/* The member of the band from kernel `first` on that makes the memory; -1: it is older. */
+static int member_of(const tpi_plan *p, int first, int root)
+{
+    const int kernel = p->values[root].kernel;
+    return kernel >= first ? kernel - first : -1;
+}
+
+/* An operand of k, reached as `read` says, over k's axes. */
+static bool takes(const tpi_plan *p, const space *s, int first, tpi_kernel *k, int root,
+                  const access *read)
+{
+    const int member = member_of(p, first, root);
+    access made;
+    if (member < 0)
+        return true;
+    made_by(p, &p->kernels[first + member], root, &made);
+    k->reads |= 1u << member;
+    return reads_its_place(s, &made, read);
+}
+
+static bool takes_nodes(const tpi_plan *p, const space *s, int first, tpi_kernel *k)
+{
+    bool fits = true;
+    for (int i = 0; i < k->n_nodes && fits; i++) {
+        const tpi_value *v = &p->values[k->nodes[i]];
+        for (int o = 0; o < v->node->n_in && fits; o++) {
+            tpi_layout l;
+            access read = {.rank = k->rank, .row = k->row};
+            tpi_operand_layout(p, v->node, o, &l);
+            if (p->values[l.root].kernel == v->kernel ||
+                p->values[l.root].place == TPI_AT_LITERAL)
+                continue;
+            read.offset = l.offset;
+            memcpy(read.size, k->shape, sizeof read.size);
+            if (v->node->op->kind == TPI_REDUCE)
+                memcpy(read.stride, l.stride, sizeof read.stride);
+            else
+                tpi_domain_strides(k, v, l.stride, read.stride);
+            fits = takes(p, s, first, k, l.root, &read);
+        }
+    }
+    return fits;
+}
+
+/* Is row i of the result made of row i of the operand? */
+static bool keeps_rows(const tp_tensor *conv)
+{
+    return conv->in[1]->shape[2] == 1 && tpi_attr_list(conv, "stride")->v[0] == 1 &&
+           tpi_attr_list(conv, "pad_lo")->v[0] == 0 && conv->in[0]->shape[2] == conv->shape[2];
+}
+
+/* The left operand may be of the band, the right one is read whole. */
+static bool takes_operands(const tpi_plan *p, const space *s, int first, tpi_kernel *k)
+{
+    const tp_tensor *t = root_of(p, k), *x = t->in[0];
+    const tpi_layout *l = &p->values[x->index].layout;
+    access read = {.rank = x->rank, .row = k->row, .offset = l->offset};
+    memcpy(read.size, x->shape, sizeof read.size);
+    memcpy(read.stride, l->stride, sizeof read.stride);
+    if (member_of(p, first, p->values[t->in[1]->index].layout.root) >= 0)
+        return false;
+    if (member_of(p, first, l->root) < 0)
+        return true;
+    bool same = x->rank == t->rank && x->shape[k->row] == t->shape[k->row];
+    for (int a = 0; a < s->n_outer && same; a++)
+        same = x->shape[a] == t->shape[a];
+    return same && (!is_conv(t) || keeps_rows(t)) && takes(p, s, first, k, l->root, &read);
+}
+
+/* ---- bands ----------------------------------------------------------------------------------------- */
+
+/* Makes kernel `at` a part of the band from `first` on; false: it cannot be, or reads nothing of the band, and
+ * may run beside it. */
+static bool joins(tpi_plan *p, const space *s, int first, int at)
+{
+    tpi_kernel *k = &p->kernels[at];
+    k->row = row_axis(p, k, s);
+    k->reads = 0;
+    if (k->row < 0 || at - first >= TPI_MAX_BAND)
+        return false;
+    const bool takes = k->kind == TPI_KERNEL_LOOP ? takes_nodes(p, s, first, k)
+                                                  : takes_operands(p, s, first, k);
+    return takes && (at == first || k->reads);
+}
+
+static int length(tpi_plan *p, const space *s, int first)
+{
+    int n = 0;
+    while (first + n < p->n_kernels && joins(p, s, first, first + n))
+        n++;
+    return n;
+}
+
+/* Spaces that kernel k has: that of convolutions, that of matrices. */
+static int spaces_of(const tpi_plan *p, const tpi_kernel *k, space s[2])
+{
+    const int64_t *size;
+    const int rank = axes_of(p, k, &size);
+    const bool conv = is_conv(root_of(p, k));
+    int n = 0;
+    if (!has_parts(p, k))
+        return 0;
+    if (rank > 3 && (conv || k->kind == TPI_KERNEL_LOOP))
+        s[n++] = (space){.n_outer = 1, .outer = {size[0]}, .rows = size[2]};
+    if (conv)
+        return n;
+    s[n] = (space){.n_outer = rank - 2, .rows = size[rank - 2]};
+    memcpy(s[n].outer, size, (size_t)(rank - 2) * sizeof *size);
+    return n + 1;
+}
+
+/* The longest band from kernel `first` on, or that kernel. */
+static tpi_plan_step step_at(tpi_plan *p, int first)
+{
+    space s[2];
+    tpi_plan_step best = {.first = first, .n = 1};
+    const int n = spaces_of(p, &p->kernels[first], s);
+    int chosen = -1;
+    for (int i = 0; i < n; i++) {
+        const int len = length(p, &s[i], first);
+        if (len > best.n) {
+            best = (tpi_plan_step){.first = first, .n = len, .n_outer = s[i].n_outer};
+            chosen = i;
+        }
+    }
+    if (chosen >= 0 && chosen < n - 1) /* what the other one left there */
+        length(p, &s[chosen], first);
+    return best;
+}
+
+bool tpi_plan_steps(tpi_plan *p, bool bands)
+{
+    p->steps_size = p->n_kernels;
+    p->steps = tpi_take(&p->graph->ctx->mem, (size_t)p->steps_size * sizeof *p->steps);
     if (!p->steps) {
+        p->steps_size = 0;
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
-    p->n_steps = p->n_kernels;
-    for (int i = 0; i < p->n_steps; i++)
-        p->steps[i] = (tpi_plan_step){.first = i, .n = 1};
-    for (int i = 0; i < p->n_steps; i++)
-        for (int k = 0; k < p->steps[i].n; k++)
-            p->kernels[p->steps[i].first + k].step = i;
+    for (int at = 0; at < p->n_kernels; at += p->steps[p->n_steps++].n) {
+        p->steps[p->n_steps] = bands ? step_at(p, at) : (tpi_plan_step){.first = at, .n = 1};
+        for (int k = 0; k < p->steps[p->n_steps].n; k++)
+            p->kernels[at + k].step = p->n_steps;
+    }
     return true;
 }
 

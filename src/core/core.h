@@ -38,6 +38,7 @@ typedef struct tpi_buf {
     struct tp_tensor *assigned; /* in a frame of capture: what it will be when that settles, one
                                    reference */
     bool exposed; /* tp_data gave its address away: its elements stay where they are */
+    bool lent;    /* constants of programs may lie in it: tpi_may_write */
 } tpi_buf;
 
 typedef struct tpi_error {
@@ -159,6 +160,7 @@ struct tp_ctx {
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
     struct tpi_pool *pool;             /* threads; NULL: one */
+    int64_t near_bytes;                /* half of the second cache; tests make it less */
     tp_tensor **owned;                 /* by scopes, in order */
     int32_t n_owned, owned_size;
     tpi_scope *scopes;
@@ -171,6 +173,9 @@ struct tp_ctx {
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
     bool sweeps;  /* a gradient is being built, or settled: bodies of ended blocks take nodes */
+    /* Of the layer of programs: moves their constants out of a variable's memory; NULL: there are
+     * none. False: no memory. */
+    bool (*unlend)(tp_ctx *ctx, tpi_buf *b);
     struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
     struct tp_block *left;   /* those that were given up */
     const tpi_block_rules *block_rules;
@@ -288,7 +293,17 @@ void tpi_disown(tp_tensor *t);
 bool tpi_own(tp_tensor *t);
 
 tpi_buf *tpi_buf_new(tp_ctx *ctx, size_t bytes);
+tpi_buf *tpi_buf_copy(tp_ctx *ctx,
+                      const tpi_buf *b); /* with memory of its own; NULL: no memory */
 void tpi_buf_unref(tp_ctx *ctx, tpi_buf *b);
+
+/* Before a variable's elements change: programs for which it is a constant get a copy. False: no
+ * memory. */
+static inline bool tpi_may_write(const tp_tensor *variable)
+{
+    tpi_buf *b = variable->buf;
+    return !b->lent || b->refs == 1 || variable->ctx->unlend(variable->ctx, b);
+}
 
 /* Records op, operands (a reference each) and a copy of the attributes; false: no memory. */
 bool tpi_record(tp_tensor *t, const tpi_op *op, int n_in, tp_tensor *const *in,

@@ -58,6 +58,7 @@ tp_ctx *tp_open(const tp_options *opt)
     c->trap_nan = trap && strcmp(trap, "nan") == 0;
     c->seed = opt ? opt->seed : 0;
     c->kernels = tpi_kernels_pick(false);
+    c->near_bytes = tpi_near_bytes();
     c->objects.next = c->objects.prev = &c->objects;
     c->allocs.next = c->allocs.prev = &c->allocs;
     c->nil_error = (tpi_error){.status = TP_E_MEMORY, .refs = 1, .text = "out of memory"};

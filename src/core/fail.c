@@ -6,7 +6,7 @@
 
 static const char *const status_names[TP_N_STATUS] = {
     "ok",      "null", "shape",  "dtype", "axis",   "value",    "state", "symbolic",
-    "context", "name", "memory", "io",    "format", "compiler", "bug",
+    "context", "name", "memory", "io",    "format", "compiler", "bug",   "limit",
 };
 
 const tp_tensor tpi_nil = {.refs = 1, .status = TP_E_NULL, .owned_at = -1};

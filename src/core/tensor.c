@@ -18,6 +18,14 @@ tpi_buf *tpi_buf_new(tp_ctx *ctx, size_t bytes)
     return b;
 }
 
+tpi_buf *tpi_buf_copy(tp_ctx *ctx, const tpi_buf *b)
+{
+    tpi_buf *copy = tpi_buf_new(ctx, b->size - BUF_HEADER);
+    if (copy)
+        memcpy(copy->data, b->data, b->size - BUF_HEADER);
+    return copy;
+}
+
 void tpi_buf_unref(tp_ctx *ctx, tpi_buf *b)
 {
     if (!b || --b->refs > 0)

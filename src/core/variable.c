@@ -122,6 +122,8 @@ tp_tensor *tpi_assign_concrete(tpi_at at, tp_tensor *var, tp_tensor *value)
         return failed;
     if (tpi_count(var) == 0)
         return var;
+    if (!tpi_may_write(var))
+        return tpi_no_memory(var->ctx, at, "assign");
     if (value->buf != var->buf && value->flags & TPI_CONTIGUOUS) {
         tpi_copy_in(var, value->data);
     } else if (var->flags & TPI_CONTIGUOUS && value->buf != var->buf) {

@@ -29,7 +29,7 @@ typedef struct version {
 
 typedef struct fitting {
     tp_program *p;
-    bool fuse;
+    tpi_fusing fuse;
     version now;
     int *next;  /* by node whose memory it is: the first kernel behind the peak that reads it */
     bool *held; /* by node: does the kernel at the peak read it? */
@@ -617,7 +617,7 @@ static void refuse(const tp_program *p, const version *v, tpi_at at, const char 
     const tp_tensor *t = v->plan->values[v->plan->kernels[v->at].root].node;
     tpi_str s = TPI_STR(&p->ctx->mem);
     put_peak(&s, v);
-    tpi_fail_status(p->ctx, at, what, TP_E_MEMORY,
+    tpi_fail_status(p->ctx, at, what, TP_E_LIMIT,
                     "the limit is %" PRId64 " bytes, and %s %" PRId64
                     ": most are in use at %s%s",
                     p->memory_limit, say, bytes, t->op->name, s.text ? s.text : "");
@@ -639,7 +639,7 @@ void tpi_program_refuse(tp_program *p, tpi_at at, const char *what, int64_t *byt
 
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
-bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, bool fuse)
+bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, tpi_fusing fuse)
 {
     enum { MOST_GROWTH = 3 }; /* from there on much is computed for little */
     fitting f = {

@@ -7,7 +7,7 @@
 /* Rewrites the graph, before it is planned, so that its arena takes p->memory_limit bytes at most at
  * the sizes of p->symbols; the bits stay. False: it cannot be, the error tells what is in the way,
  * or no memory. */
-bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, bool fuse);
+bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, tpi_fusing fuse);
 /* The error of a run whose sizes, of these buffers, take more. */
 void tpi_program_refuse(tp_program *p, tpi_at at, const char *what, int64_t *bytes);
 

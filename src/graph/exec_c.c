@@ -66,13 +66,15 @@ bool tpi_program_has_c(tp_program *p, int wait_ms)
     void *entry = tpi_build_symbol(p->build, TPI_ENTRY_SYMBOL);
     void *scratch = tpi_build_symbol(p->build, TPI_SCRATCH_SYMBOL);
     void *packed = tpi_build_symbol(p->build, TPI_PACKED_SYMBOL);
+    void *layout = tpi_build_symbol(p->build, TPI_LAYOUT_SYMBOL);
     void *pack = tpi_build_symbol(p->build, TPI_PACK_SYMBOL);
-    if (!entry || !scratch || !packed || !pack)
+    if (!entry || !scratch || !packed || !layout || !pack)
         return false;
     /* ISO C has no cast from an object's address to a function's */
     memcpy(&p->entry, &entry, sizeof entry);
     memcpy(&p->scratch_bytes, &scratch, sizeof scratch);
     memcpy(&p->packed_bytes, &packed, sizeof packed);
+    memcpy(&p->pack_layout, &layout, sizeof layout);
     memcpy(&p->pack, &pack, sizeof pack);
     p->stats.compile_ms = tpi_build_ms(p->build);
     p->stats.from_cache = tpi_build_from_cache(p->build);
@@ -214,11 +216,9 @@ bool tpi_program_call(tpi_session *s, int *full)
     if (p->n_random)
         set_random(s);
     char *scratch = p->arena + p->arena_bytes;
-    if (!p->is_packed)
-        p->pack(p->pointers, p->symbols, p->packed, scratch, &p->library);
-    p->is_packed = true;
-    const int64_t e =
-        p->entry(p->pointers, p->symbols, p->random, p->packed, scratch, fail, &p->library);
+    tpi_program_pack(p, scratch);
+    const int64_t e = p->entry(p->pointers, p->symbols, p->random, p->packed->data, scratch,
+                               fail, &p->library);
     if (e == TPI_RUN_INDEX)
         fail_at(p, fail);
     if (e == TPI_RUN_OK && p->plan->draws)

@@ -8,11 +8,19 @@
 
 #include <string.h>
 
+tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip)
+{
+    const bool bands = !tpi_list_has(skip, "bands");
+    return (tpi_fusing){.nests = !tpi_list_has(skip, "fuse"),
+                        .bands = bands && !p->memory_limit,
+                        .over = bands};
+}
+
 bool tpi_program_plan(tp_program *p, const char *skip)
 {
     tpi_mem *m = &p->ctx->mem;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
-    p->plan = tpi_plan_new(p->graph, &roots, !tpi_list_has(skip, "fuse"));
+    p->plan = tpi_plan_new(p->graph, &roots, tpi_program_fusing(p, skip));
     if (!p->plan)
         return false;
     p->plan->fast = p->fast;
@@ -104,6 +112,7 @@ static size_t scratch_bytes(tp_program *p)
     if (!w)
         return need;
     w->room = ((size_t)p->scratch_bytes(p->symbols, &w->library) + 63) / 64 * 64;
+    w->library.scratch = (int64_t)w->room;
     const size_t lanes = w->room * (size_t)tpi_waves_lanes(w);
     return lanes > need ? lanes : need;
 }
@@ -123,16 +132,14 @@ bool tpi_program_resize(tp_program *p, tpi_at at)
     if (!fits)
         return false;
     const size_t scratch = p->entry ? scratch_bytes(p) : 0;
-    const size_t packed = p->entry ? (size_t)p->packed_bytes(p->symbols, &p->library) : 0;
+    p->library.scratch = (int64_t)scratch;
     if (!make_room(m, &p->arena, &p->arena_size, (size_t)p->arena_bytes + scratch) ||
-        !make_room(m, &p->packed, &p->packed_size, packed))
+        (p->entry && !tpi_program_pack_room(p)))
         return false;
     if (p->tiles)
         p->tiles->sized++;
-    p->is_packed = false;
     p->stats.arena_bytes = p->arena_bytes;
     p->stats.scratch_bytes = (int64_t)scratch;
-    p->stats.packed_bytes = (int64_t)packed;
     p->sized = true;
     return true;
 }
@@ -248,8 +255,11 @@ static void set_library(tp_program *p)
         return;
     if (p->library.threads != threads)
         p->sized = false; /* workspaces are by part */
-    p->team = (tpi_team){p->ctx->kernels, p->ctx->pool};
+    p->team = (tpi_team){
+        .kernels = p->ctx->kernels, .pool = p->ctx->pool, .near_bytes = p->ctx->near_bytes};
+    const int64_t scratch = p->library.scratch;
     tpi_team_library(&p->team, &p->library);
+    p->library.scratch = scratch;
     p->library.call = p->calls;
     p->library.tick = p->profile ? tpi_profile_tick : NULL;
     p->library.watch = p->profile;

@@ -23,7 +23,14 @@ tp_program_stats tp_program_stats_of(const tp_program *p)
 
 const tp_graph *tp_program_graph(const tp_program *p)
 {
-    return p ? p->graph : NULL;
+    if (!p)
+        return NULL;
+    tp_program *shown = (tp_program *)p;
+    shown->keeps = true;
+    if (tpi_program_unpack(shown))
+        return p->graph;
+    tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "tp_program_graph");
+    return NULL;
 }
 
 /* ---- kernels and memory ---------------------------------------------------------------------- */
@@ -77,6 +84,8 @@ static void put_kernel(tpi_str *s, const tpi_plan *plan, int body, int kernel)
     for (int b = 0, written = 0; b < plan->n_buffers; b++)
         if (plan->buffers[b].node >= 0 && plan->values[plan->buffers[b].node].kernel == kernel)
             tpi_str_printf(s, "%s b%d", written++ ? "" : " ->", plan->first_buffer + b);
+    if (tpi_lies_under(&plan->values[k->root]))
+        tpi_str_printf(s, " -> b%d", plan->first_buffer + plan->values[k->root].buffer);
     put_reads(s, plan, kernel, nodes, n);
     tpi_put_place(s, root->file, root->line);
     tpi_str_put(s, "\n");
@@ -157,12 +166,22 @@ bool tpi_knows_sizes(const tp_program *p)
     return knows_sizes(p, p->graph);
 }
 
+/* Before its first kernel: that a band may be run part by part. */
+static void put_band(tpi_str *s, const tpi_plan *plan, int indent, int kernel)
+{
+    const tpi_plan_step *step = &plan->steps[plan->kernels[kernel].step];
+    if (tpi_is_band(step) && step->first == kernel)
+        tpi_str_printf(s, "%*sk%d to k%d, part by part:\n", indent, "",
+                       plan->first_kernel + kernel, plan->first_kernel + kernel + step->n - 1);
+}
+
 /* Kernels, then buffers; those of bodies behind the block they are of, further in. */
 static void put_plan(tpi_str *s, const tpi_plan *root, const tpi_plan *plan, int indent,
                      const int64_t *bytes, const int64_t *offset)
 {
     const int body = tpi_body_number(root->graph, plan->graph);
     for (int i = 0; i < plan->n_kernels; i++) {
+        put_band(s, plan, indent, i);
         tpi_str_printf(s, "%*s", indent, "");
         put_kernel(s, plan, body, i);
     }
@@ -203,7 +222,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 tpi_plan *tpi_shown_plan(tp_program *p)
 {
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
-    return p->plan ? p->plan : tpi_plan_new(p->graph, &roots, true);
+    return p->plan ? p->plan : tpi_plan_new(p->graph, &roots, TPI_FUSE_ALL);
 }
 
 void tpi_shown_plan_free(const tp_program *p, tpi_plan *plan)

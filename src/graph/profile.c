@@ -9,7 +9,8 @@
 #include <time.h>
 
 typedef struct kernel_time {
-    double begin_s, took_s; /* in the last run */
+    int64_t run;            /* number of the last run that it began in, from 1 */
+    double begin_s, took_s; /* in that run: one of a band begins with every part */
     double all_s, best_s;   /* in all runs, in the fastest one of it */
 } kernel_time;
 
@@ -17,7 +18,7 @@ struct tpi_profile {
     int n;    /* kernels */
     int open; /* the kernel that runs; -1: none */
     int64_t runs;
-    double begin_s;
+    double begin_s, open_s; /* of the run, of that kernel */
     kernel_time v[];
 };
 
@@ -28,23 +29,43 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static void close_kernel(tpi_profile *f, double t)
+{
+    kernel_time *k = &f->v[f->open];
+    if (k->run != f->runs + 1) {
+        k->run = f->runs + 1;
+        k->begin_s = f->open_s;
+        k->took_s = 0;
+    }
+    k->took_s += t - f->open_s;
+}
+
+static void end_run(tpi_profile *f)
+{
+    f->runs++;
+    for (int i = 0; i < f->n; i++) {
+        kernel_time *k = &f->v[i];
+        k->took_s = k->run == f->runs ? k->took_s : 0;
+        k->best_s = f->runs == 1 || k->took_s < k->best_s ? k->took_s : k->best_s;
+        k->all_s += k->took_s;
+    }
+}
+
 void tpi_profile_tick(void *profile, int kernel)
 {
     tpi_profile *f = profile;
     const double t = now();
-    if (kernel >= 0 && f->open >= 0) { /* a run that failed says no more */
-        kernel_time *k = &f->v[f->open];
-        k->took_s = t - k->begin_s;
-        k->best_s = f->runs == 0 || k->took_s < k->best_s ? k->took_s : k->best_s;
-        k->all_s += k->took_s;
+    if (kernel >= 0 && f->open >= 0)
+        close_kernel(f, t);
+    if (kernel < 0) { /* what a run that failed has said goes with it */
+        f->begin_s = t;
+        for (int i = 0; i < f->n; i++)
+            f->v[i].run = 0;
+    } else if (kernel == f->n) {
+        end_run(f);
     }
     f->open = kernel < f->n ? kernel : -1;
-    if (kernel < 0)
-        f->begin_s = t;
-    else if (kernel < f->n)
-        f->v[kernel].begin_s = t;
-    else
-        f->runs++;
+    f->open_s = t;
 }
 
 static size_t bytes_of(int n)
@@ -87,7 +108,8 @@ tp_status tp_program_profile(tp_program *p, bool on)
 
 enum {
     N_LEVELS = 4,
-    TILE = 96, /* of the product whose rate is the limit of multiplying */
+    SECOND = 1, /* cache */
+    TILE = 96,  /* of the product whose rate is the limit of multiplying */
     DEPTH = 256
 };
 static const size_t levels[N_LEVELS] = {256 << 10, 1536 << 10, 8 << 20,
@@ -176,7 +198,10 @@ static double least_s(const limits *l, tpi_work w)
     int level = 0;
     while (level < N_LEVELS - 1 && w.span > (double)levels[level])
         level++;
-    const double moving = w.bytes / l->bandwidth[level], computing = w.flops / l->flops;
+    const int near = level < SECOND ? level : SECOND;
+    const double moving =
+        w.near / l->bandwidth[near] + (w.bytes - w.near) / l->bandwidth[level];
+    const double computing = w.flops / l->flops;
     return moving > computing ? moving : computing;
 }
 

@@ -1,8 +1,8 @@
 /* Programs: made of a graph for given names, and run. */
 #include "base/env.h"
-#include "core/variable.h"
 #include "graph/budget.h"
 #include "graph/inspect.h"
+#include "graph/patch.h"
 #include "graph/profile.h"
 #include "graph/tiles.h"
 #include "graph/validate.h"
@@ -31,7 +31,7 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->feeds, (size_t)p->n_feeds * sizeof *p->feeds);
     tpi_give_back(m, p->roots, (size_t)p->n_roots * sizeof *p->roots);
     tpi_give_back(m, p->commits, (size_t)p->n_commits * sizeof *p->commits);
-    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
+    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
         tpi_waves_free(p);
@@ -46,7 +46,7 @@ static void program_free(tpi_owned *o)
     if (p->source.mem)
         tpi_str_free(&p->source);
     tpi_give_back(m, p->arena, p->arena_size);
-    tpi_give_back(m, p->packed, p->packed_size);
+    tpi_buf_unref(p->ctx, p->packed);
     tp_graph_free(p->graph);
     tpi_give_back(m, p, sizeof *p);
 }
@@ -75,6 +75,43 @@ static bool is_fed(void *user, const tp_tensor *t)
         if (p->feeds[i] == t)
             return true;
     return false;
+}
+
+/* Constants of a graph that lie in `from` move to *copy, which is made when the first one is met. */
+static bool move_constants(tp_graph *g, tpi_buf *from, tpi_buf **copy)
+{
+    bool ok = true;
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        const tp_tensor *node = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(node) ? tpi_bodies_of(node, bodies) : 0;
+        for (int k = 0; k < n && ok; k++)
+            ok = move_constants(bodies[k]->graph, from, copy);
+        if (node->op != &tpi_op_const || node->in[0]->buf != from)
+            continue;
+        *copy = *copy ? *copy : tpi_buf_copy(g->ctx, from);
+        ok = *copy;
+        if (!ok)
+            break;
+        tp_tensor *t = node->in[0];
+        t->data = (char *)(*copy)->data + (t->data - (char *)from->data);
+        t->buf = *copy;
+        (*copy)->refs++;
+        from->refs--; /* it is the variable's too */
+    }
+    return ok;
+}
+
+static bool unlend(tp_ctx *ctx, tpi_buf *b)
+{
+    tpi_buf *copy = NULL;
+    bool ok = true;
+    for (tpi_owned *o = ctx->objects.next; o != &ctx->objects && ok; o = o->next)
+        if (o->free == program_free)
+            ok = move_constants(((tp_program *)o)->graph, b, &copy);
+    tpi_buf_unref(ctx, copy);
+    b->lent = !ok;
+    return ok;
 }
 
 static bool is_among(const tpi_nodes *l, const tp_tensor *t)
@@ -136,7 +173,8 @@ static bool find_commits(tp_program *p, const tpi_nodes *roots)
         const tp_tensor *v = roots->v[p->n_fetches + i];
         while (v->op == &tpi_op_assign)
             v = v->in[0];
-        p->commits[i] = (tpi_commit){.variable = v->in[0], .root = p->n_fetches + i};
+        p->commits[i] = (tpi_commit){
+            .variable = v->in[0], .root = p->n_fetches + i, .index = -1, .rest = -1};
         tpi_ref(v->in[0]);
     }
     return true;
@@ -259,17 +297,22 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     if (!ok || !p->graph || !all_fed(p, at))
         return false;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
-    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
+    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
     p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
+    p->packed_for = p->symbols ? p->capacity + p->n_symbols : NULL;
     if (!p->symbols || !tpi_find_late(p)) {
         tpi_no_memory(p->ctx, at, p->what);
         return false;
     }
-    count_nodes(p, p->n_roots, p->roots);
     p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
+    if (p->engine != TP_ENGINE_REFERENCE && !tpi_find_patches(p)) {
+        tpi_no_memory(p->ctx, at, p->what);
+        return false;
+    }
+    count_nodes(p, p->n_roots, p->roots);
     p->memory_limit = opt ? opt->memory_limit : 0;
     if (p->memory_limit && tpi_knows_sizes(p) &&
-        !tpi_program_fit(p, at, p->what, !tpi_list_has(skip, "fuse")))
+        !tpi_program_fit(p, at, p->what, tpi_program_fusing(p, skip)))
         return false;
     if (p->engine == TP_ENGINE_REFERENCE)
         return true;
@@ -319,6 +362,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     memset(p, 0, sizeof *p);
     p->wave_ns = TPI_WAVE_NS;
     p->ctx = g->ctx;
+    p->ctx->unlend = unlend;
     p->what = what;
     p->all_writes = all_writes;
     p->fast = opt && opt->numerics == TP_FAST;
@@ -662,6 +706,10 @@ static bool execute_by(tpi_session *s, bool c)
     const bool plain =
         p->engine == TP_ENGINE_REFERENCE || (p->engine == TP_ENGINE_C && p->build);
     p->used = c ? "c" : tiles ? "tiles" : plain ? "reference" : "eager";
+    if (!c && !tpi_program_unpack(p)) {
+        tpi_no_memory(p->ctx, s->at, "tp_program_run");
+        return false;
+    }
     return c || tiles ? tpi_execute_plan(s, c) : tpi_execute_reference(s);
 }
 
@@ -734,12 +782,14 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         ok = execute(&s) && detach_values(&s);
         tp_scope_end(ctx);
     }
+    for (int i = 0; i < p->n_commits && ok; i++)
+        if (!tpi_may_write(p->commits[i].variable)) {
+            tpi_no_memory(ctx, s.at, "tp_program_run");
+            ok = false;
+        }
     ok = ok && own_fetches(&s, out);
-    for (int i = 0; i < p->n_commits && ok; i++) { /* from here on nothing can fail */
-        tp_tensor *var = p->commits[i].variable;
-        tpi_move_in(var, s.values[p->commits[i].root], true);
-        var->buf->version++;
-    }
+    for (int i = 0; i < p->n_commits && ok; i++) /* from here on nothing can fail */
+        tpi_commit_now(&p->commits[i], s.values);
     const tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
     if (!ok) {
         ctx->random_at = random_at;

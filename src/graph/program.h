@@ -11,7 +11,8 @@
 /* A write to a variable, done when a run has succeeded. */
 typedef struct tpi_commit {
     tp_tensor *variable; /* concrete */
-    int root;            /* which of the program's roots is its value */
+    int root;            /* which of the program's roots is its value; or, of a patch */
+    int index, rest;     /* (patch.h), its rows, and these where they belong; -1: none */
 } tpi_commit;
 
 struct tp_program {
@@ -42,6 +43,7 @@ struct tp_program {
     double wave_ns;          /* what handing out work costs; tests lower it */
     tpi_call *calls;         /* library.call, by kernel */
     tpi_program_bytes scratch_bytes, packed_bytes;
+    tpi_pack_layout pack_layout;
     tpi_pack pack;
     /* at the sizes of the last run */
     bool checked; /* every op takes these sizes */
@@ -55,10 +57,12 @@ struct tp_program {
     int64_t arena_bytes;
     char *arena; /* with the scratch memory behind it */
     size_t arena_size;
-    char *packed; /* constants in the layout of contractions */
-    size_t packed_size;
-    bool is_packed;
-    void **pointers; /* by buffer */
+    tpi_buf *packed;     /* constants in the layout of contractions; runners have it, too */
+    bool is_packed;      /* for sizes that pack like these: */
+    int64_t *packed_for; /* by symbol */
+    int n_gone;          /* constants of which only the packed elements are there */
+    bool keeps;          /* none is to go: the graph is shown */
+    void **pointers;     /* by buffer */
     int n_random;
     int64_t *random;
     tp_program_stats stats;
@@ -139,6 +143,9 @@ const tp_tensor *tpi_late_refuser(const tp_program *p);
 bool tpi_execute_reference(tpi_session *s);
 bool tpi_execute_plan(tpi_session *s, bool c); /* by the C program, or by tiles */
 
+/* What is put together when these passes are skipped. No bands under a limit of memory. */
+tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip);
+
 /* Plans the program's kernels, and makes ready to run them by tiles; false when memory is out. */
 bool tpi_program_plan(tp_program *p, const char *skip);
 /* Renders the plan and starts its compiler; false when memory is out. */
@@ -147,6 +154,12 @@ bool tpi_program_start_c(tp_program *p);
  * the symbol whose loop takes more turns than there is memory for. */
 bool tpi_program_call(tpi_session *s, int *full);
 bool tpi_tiles_call(tpi_session *s, int *full);
+/* Memory for packed constants, those that are packed being kept where they fit; false: no memory.
+ * Then they are packed, with the workspace of a run. */
+bool tpi_program_pack_room(tp_program *p);
+void tpi_program_pack(tp_program *p, char *scratch);
+/* Gives all constants their elements, as a run does that is not of the C program. False: no memory. */
+bool tpi_program_unpack(tp_program *p);
 /* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
 bool tpi_program_has_c(tp_program *p, int wait_ms);
 /* Is it clear that it will never be? */

@@ -24,8 +24,9 @@ struct tp_runner {
     int64_t *symbols;
     tpi_team team;
     tpk_library library;
-    char *arena, *scratch, *packed, *outputs;
-    size_t arena_size, packed_size, outputs_size;
+    tpi_buf *packed; /* the program's */
+    char *arena, *scratch, *outputs;
+    size_t arena_size, outputs_size;
 };
 
 static size_t n_buffers(const tp_runner *r)
@@ -46,7 +47,7 @@ static void drop(tp_runner *r)
     tpi_give_back(m, r->pointers, n * sizeof *r->pointers);
     tpi_give_back(m, r->symbols, (size_t)r->p->n_symbols * 2 * sizeof *r->symbols);
     tpi_give_back(m, r->arena, r->arena_size);
-    tpi_give_back(m, r->packed, r->packed_size);
+    tpi_buf_unref(r->p->ctx, r->packed);
     tpi_give_back(m, r->outputs, r->outputs_size);
     tpi_give_back(m, r, sizeof *r);
 }
@@ -80,14 +81,17 @@ static size_t bytes_now(const tp_program *p, const tp_tensor *t)
     return ((size_t)n + 63) / 64 * 64;
 }
 
-/* The memory of a constant, or a copy of a variable's, which is assigned in place. False: no
- * memory. */
+/* The memory of a constant, or a copy of what lies in a variable's, which is assigned in place. False:
+ * no memory. */
 static bool hold(tp_runner *r, int number, const tp_tensor *node)
 {
     tp_tensor *source = node->in[0];
     const tpi_at at = TPI_AT(source->file, source->line);
     tp_tensor *t;
-    if (source->flags & TPI_CONTIGUOUS && node->op == &tpi_op_const) {
+    if (!source->buf)
+        return true; /* its packed elements are enough */
+    const bool lent = source->buf->lent && source->buf->refs > 1;
+    if (source->flags & TPI_CONTIGUOUS && node->op == &tpi_op_const && !lent) {
         t = tpi_tensor(r->p->ctx, at, (tp_dtype)source->dtype, source->rank, source->shape);
         if (!t)
             return false;
@@ -165,7 +169,7 @@ static tp_runner *make(tp_program *p)
     for (int i = 0; i < p->plan->n_buffers; i++)
         if (p->plan->buffers[i].place == TPI_AT_OUTPUT)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
-    r->team = (tpi_team){p->ctx->kernels, NULL};
+    r->team = (tpi_team){.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes};
     tpi_team_library(&r->team, &r->library);
     r->library.call = p->calls;
     r->feed = tpi_take(m, (size_t)r->n_feeds * sizeof *r->feed);
@@ -174,14 +178,15 @@ static tp_runner *make(tp_program *p)
     r->pointers = tpi_take(m, n * sizeof *r->pointers);
     r->symbols = tpi_take(m, (size_t)p->n_symbols * 2 * sizeof *r->symbols);
     r->arena_size = (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols, &r->library);
-    r->packed_size = (size_t)p->packed_bytes(p->symbols, &r->library);
+    r->library.scratch = (int64_t)r->arena_size - p->arena_bytes;
     r->arena = tpi_take(m, r->arena_size);
-    r->packed = tpi_take(m, r->packed_size);
+    r->packed = p->packed;
+    r->packed->refs++;
     r->outputs = tpi_take(m, r->outputs_size);
     if (r->held)
         memset(r->held, 0, n * sizeof *r->held);
     if (!r->feed || !r->results || !r->held || !r->pointers || !r->symbols || !r->arena ||
-        !r->packed || !r->outputs) {
+        !r->outputs) {
         drop(r);
         return NULL;
     }
@@ -203,7 +208,6 @@ static bool fill(tp_runner *r)
         return false;
     find_results(r);
     r->scratch = r->arena + p->arena_bytes;
-    p->pack(r->pointers, r->symbols, r->packed, r->scratch, &r->library);
     return true;
 }
 
@@ -215,6 +219,8 @@ static const char *refusal(const tp_program *p)
     if (p->n_random)
         return "the program draws random numbers, whose position belongs to its context; feed "
                "them";
+    if (p->ctx->trap_nan)
+        return "NaNs are trapped, for which programs run node by node";
     if (p->n_late)
         return "a loop's number of turns is a size of the program, known only when it runs";
     return NULL;
@@ -268,8 +274,8 @@ tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const *out)
         if (!out[i])
             return TP_E_NULL;
     int64_t fail[3] = {0, 0, 0}, none[2] = {0, 0};
-    if (r->entry(r->pointers, r->symbols, none, r->packed, r->scratch, fail, &r->library) !=
-        TPI_RUN_OK)
+    if (r->entry(r->pointers, r->symbols, none, r->packed->data, r->scratch, fail,
+                 &r->library) != TPI_RUN_OK)
         return TP_E_VALUE;
     for (int i = 0; i < r->n_results; i++) {
         const result *y = &r->results[i];

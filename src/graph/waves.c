@@ -40,7 +40,7 @@ static cost cost_of(const tp_program *p, const tpi_plan_step *s)
         const tpi_work w = tpi_kernel_work(p, p->plan, i);
         const double ns = 200 + time_of(p, k, &w);
         /* as the library counts: a product's sums, a nest's ops */
-        const double work = k->kind == TPI_KERNEL_LOOP ? w.flops : w.flops / 2;
+        const double work = k->kind == TPI_KERNEL_LOOP ? TPI_NEST_OP * w.flops : w.flops / 2;
         const int64_t parts = tpi_team_parts(&p->team, work);
         c.alone += ns;
         c.cut += parts > 1 ? ns / (double)parts + p->wave_ns : ns;
@@ -270,7 +270,7 @@ static tpi_waves *waves_new(tp_program *p)
     if (!w)
         return NULL;
     *w = (tpi_waves){
-        .p = p, .team = {p->ctx->kernels, NULL}
+        .p = p, .team = {.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes}
     };
     w->waves = tpi_take(m, n * sizeof *w->waves);
     w->tasks = tpi_take(m, n * sizeof *w->tasks);

@@ -127,8 +127,23 @@ static double operand_bytes(const tp_program *p, const tp_tensor *t, int k)
     return picks && given < all ? given : all;
 }
 
-static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
-                          const int *nodes, int n)
+/* Is a value that this kernel reads, or leaves for others, made and read within its band? What is
+ * written over what the band made is near as well: it goes away later. */
+static bool is_near(const tpi_plan *plan, int kernel, const tpi_value *v, bool read)
+{
+    const tpi_kernel *k = &plan->kernels[kernel];
+    if (!tpi_is_band(&plan->steps[k->step]) || v->kernel < 0)
+        return false;
+    if (read)
+        return plan->kernels[v->kernel].step == k->step;
+    const bool over = k->since < kernel && plan->kernels[k->since].step == k->step;
+    return over || (v->place == TPI_AT_ARENA &&
+                    plan->kernels[plan->buffers[v->buffer].last].step == k->step);
+}
+
+/* What it reads of other kernels: `near`, or not. */
+static double read_of(const tp_program *p, const tpi_plan *plan, int kernel, const int *nodes,
+                      int n, bool near)
 {
     reads r;
     r.n = 0;
@@ -138,16 +153,27 @@ static double bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
         for (int k = 0; k < t->n_in; k++) {
             const int root = plan->values[t->in[k]->index].layout.root;
             const tpi_value *memory = &plan->values[root];
-            if (memory->buffer >= 0 && memory->kernel != kernel)
+            if (memory->buffer >= 0 && memory->kernel != kernel &&
+                is_near(plan, kernel, memory, true) == near)
                 add_read(&r, t->in[k], root, operand_bytes(p, t, k));
         }
     }
-    double bytes = bytes_read(p, plan, &r);
+    return bytes_read(p, plan, &r);
+}
+
+static tpi_work bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
+                            const int *nodes, int n)
+{
+    tpi_work w = {.near = read_of(p, plan, kernel, nodes, n, true)};
+    w.bytes = w.near + read_of(p, plan, kernel, nodes, n, false);
     for (int i = 0; i < n; i++) { /* a nest leaves several results */
         const tpi_value *to = &plan->values[nodes[i]];
-        bytes += to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0;
+        const double bytes = to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0;
+        w.bytes += bytes;
+        w.near += to->buffer >= 0 && is_near(plan, kernel, to, false) ? bytes : 0;
     }
-    return bytes;
+    w.span = w.bytes;
+    return w;
 }
 
 /* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */
@@ -165,7 +191,7 @@ static tpi_work block_work(const tp_program *p, const tpi_section *block)
             w = body;
     }
     const double turns = block->node->op == &tpi_op_cond ? 1 : turns_of(p, block->node);
-    return (tpi_work){turns * w.flops, turns * w.bytes, w.bytes};
+    return (tpi_work){.flops = turns * w.flops, .bytes = turns * w.bytes, .span = w.bytes};
 }
 
 tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
@@ -175,8 +201,7 @@ tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
     const int n = k->n_nodes ? k->n_nodes : 1;
     if (k->kind == TPI_KERNEL_BLOCK)
         return block_work(p, plan->sections[k->root]);
-    const double bytes = bytes_moved(p, plan, kernel, nodes, n);
-    tpi_work w = {0, bytes, bytes};
+    tpi_work w = bytes_moved(p, plan, kernel, nodes, n);
     for (int i = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
         const bool is_reduction = t->op->kind == TPI_REDUCE;

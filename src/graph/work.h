@@ -9,6 +9,8 @@ typedef struct tpi_work {
     double
         bytes;   /* of operands read and results written, each once; of a block in every turn */
     double span; /* of these, those of one turn: what should lie in a cache */
+    double
+        near; /* of these, what members of a band leave each other: it is in the second cache */
 } tpi_work;
 
 /* Of one kernel of the program's plan or of a body's, at the sizes of the last run. */

@@ -122,6 +122,9 @@ struct tpi_op {
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;            /* its instances, by element type */
     int isa_call;                    /* TPI_ISA_...: for eager use and programs, instead */
+    bool planes;                     /* all of one type; places of the first two axes are
+                                       computed by themselves: threads share them */
+    bool updates;                    /* y is operand 0 but in some places, and may lie there */
     int index_in;                    /* operand of indices that a run may refuse; 0: none */
     int call_dtype;                  /* which operand picks the instance; -1: the result */
     int code;                        /* TPI_OP_... */

@@ -214,8 +214,10 @@ typedef struct {
     int64_t m, k, batch, images, chunk, source_image, copy_image;
     int64_t ds[5];
     int64_t at_ko, at_kw, at_a, at_copy, at_c, at_mm, size;
-    int way, direct, line, across, joined; /* way: that of the tpk_conv */
-    TPK_N(tpk_co) co; /* if across: convout.h; p and ko are set when it runs */
+    int way, direct, line, across; /* way: that of the tpk_conv */
+    int64_t first, whole;          /* and these */
+    int joined, in_place; /* rows of an image of Y join; and C of the product is Y itself */
+    TPK_N(tpk_co) co;     /* if across: convout.h; p and ko are set when it runs */
 } TPK_N(tpk_cv);
 
 /* One tap on contiguous windows: a channel of the image, or of the copy, is a row of B as it
@@ -250,6 +252,8 @@ TPK_COLD int64_t TPK_N(tpk_cv_across)(TPK_N(tpk_cv) * v)
         .p = &v->p,
         .m = v->m,
         .k = v->k,
+        .first = v->first,
+        .whole = v->whole ? v->whole : v->m,
         .ds = {v->ds[0], v->ds[1], v->ds[2], v->ds[3], v->ds[4]}
     };
     co->images = v->batch;
@@ -273,6 +277,17 @@ TPK_COLD int64_t TPK_N(tpk_cv_w_size)(const TPK_N(tpk_cv) * v)
            (int64_t)sizeof(TPK_E);
 }
 
+/* The cost of gemm.h per k and image, in steps of fma, images being done together: a piece of a row
+ * costs five, passing C by a tenth, a vector of it that is passed on to Y eighteen. */
+TPK_COLD int64_t TPK_N(tpk_cv_dense_cost)(const TPK_N(tpk_cv) * v, int64_t vectors,
+                                          int64_t images)
+{
+    const int64_t dense = tpk_i_ceil(images * tpk_patch_pixels(&v->p), TPK_NR) * 2;
+    const int64_t fill = TPK_N(tpk_cv_plain)(v) ? 0 : 5 * (vectors * images + dense);
+    const int64_t pass = images == 1 && v->joined ? 0 : 18 * vectors * v->m / v->k;
+    return (dense * v->m + fill) / images * 11 / 10 + pass;
+}
+
 TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
 {
     const tpk_patch *const p = &v->p;
@@ -280,11 +295,11 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
     const int line = TPK_N(tpk_cv_line)(v);
     const int64_t vectors =
         line ? tpk_i_ceil(pixels, TPK_VL) : rows * tpk_i_ceil(p->out[2], TPK_VL);
-    v->images = pixels >= 1024 ? 1 : tpk_i_min(v->batch, 1024 / pixels);
-    /* Steps of fma per k and image; a piece of a row costs five, passing C by a tenth. */
-    const int64_t dense = tpk_i_ceil(v->images * pixels, TPK_NR) * 2;
-    const int64_t fill = TPK_N(tpk_cv_plain)(v) ? 0 : 5 * (vectors * v->images + dense);
-    const int64_t dense_cost = (dense * v->m + fill) / v->images * 11 / 10;
+    const int64_t many = pixels >= 1024 ? 1 : tpk_i_min(v->batch, 1024 / pixels);
+    const int64_t one_cost = TPK_N(tpk_cv_dense_cost)(v, vectors, 1);
+    const int64_t many_cost = TPK_N(tpk_cv_dense_cost)(v, vectors, many);
+    const int64_t dense_cost = tpk_i_min(one_cost, many_cost);
+    v->images = many_cost < one_cost ? many : 1;
     const int64_t copy = line ? 0 : 2 * p->channels * p->plane / TPK_VL / v->k;
     /* Rows of B that are read in place are better kept by tiles of more rows of A. */
     const int64_t direct_cost = (vectors * v->m + copy) * (line && v->k > 48 ? 12 : 10) / 10;
@@ -321,8 +336,8 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
         p->row = p->cols * p->step[2];
         p->plane = p->ext[0] * p->ext[1] * p->row;
     }
-    v->joined = v->joined && v->images == 1;
-    v->chunk = v->joined ? pixels : tpk_i_min(v->images * pixels, 2048);
+    v->in_place = v->joined && v->images == 1;
+    v->chunk = v->in_place ? pixels : tpk_i_min(v->images * pixels, 2048);
     v->copy_image = p->flat ? v->source_image : p->channels * p->plane;
     v->at_ko = 0;
     v->at_kw = v->at_ko + tpk_cv_round_up(v->k * 8);
@@ -340,7 +355,7 @@ TPK_COLD void TPK_N(tpk_cv_plan)(TPK_N(tpk_cv) * v)
         v->at_mm += v->ds[4] == 1 ? 0 : TPK_CV_MR * 4 * TPK_VL * e;
         v->size = v->at_mm;
     } else {
-        v->at_mm += v->joined ? 0 : tpk_cv_round_up(v->m * v->chunk * e);
+        v->at_mm += v->in_place ? 0 : tpk_cv_round_up(v->m * v->chunk * e);
         v->size = v->at_mm + (int64_t)TPK_N(tpk_gemm_ws)(v->m, v->chunk, v->k);
     }
 }
@@ -519,8 +534,8 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                                  .n = n,
                                  .k = v->k,
                                  .ap = ap,
-                                 .c = v->joined ? y : c,
-                                 .c_rs = v->joined ? v->ds[1] : n,
+                                 .c = v->in_place ? y : c,
+                                 .c_rs = v->in_place ? v->ds[1] : n,
                                  .b = copy + j,
                                  .b_rs = p->flat ? p->cs : p->plane,
                                  .b_cs = 1,
@@ -528,15 +543,19 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                                  .from = &from,
                                  .ws = ws + v->at_mm};
         TPK_N(tpk_mm_run)(&q);
-        for (int64_t x = 0; x < n && !v->joined;) {
+        for (int64_t x = 0; x < n && !v->in_place;) {
             const int64_t image = (j + x) / pixels, pixel = (j + x) % pixels;
-            const int64_t w = pixel % p->out[2], run = tpk_i_min(n - x, p->out[2] - w);
+            const int64_t w = pixel % p->out[2], row = pixel / p->out[2];
+            const int64_t run = tpk_i_min(n - x, v->joined ? pixels - pixel : p->out[2] - w);
             TPK_E *const to = y + image * v->ds[0] + pixel / area * v->ds[2] +
-                              pixel % area / p->out[2] * v->ds[3] + w * v->ds[4];
+                              row % p->out[1] * v->ds[3] + w * v->ds[4];
             for (int64_t i = 0; i < v->m; i++) {
-                for (int64_t l = 0; l < run; l++) {
-                    to[i * v->ds[1] + l * v->ds[4]] = c[i * n + x + l];
+                if (v->ds[4] == 1) {
+                    TPK_N(tpk_cv_copy)(run, c + i * n + x, to + i * v->ds[1]);
+                    continue;
                 }
+                TPK_N(tpk_cv_scatter)
+                (1, run, c + i * n + x, 0, 0, to + i * v->ds[1], 0, v->ds[4]);
             }
             x += run;
         }
@@ -595,6 +614,8 @@ TPK_COLD TPK_N(tpk_cv) TPK_N(tpk_conv_make)(const tpk_conv *c)
         .m = c->oc / c->groups,
         .batch = c->batch,
         .way = c->way,
+        .first = c->first,
+        .whole = c->whole,
         .source_image = c->xs[0],
         .ds = {c->ys[0], c->ys[1], c->ys[2], c->ys[3], c->ys[4]}
     };

@@ -117,7 +117,9 @@ TPK_EACH_RUN(TPK_CO_TILES)
 typedef struct {
     const tpk_patch *p;
     int64_t m, k, images, xs, ds[5];
-    int64_t nr;                         /* channels of a tile */
+    int64_t first,
+        whole;  /* w is packed of so many channels, of which these m begin at `first` */
+    int64_t nr; /* channels of a tile */
     int64_t width, run, per_row, units; /* of a row; a run; runs in a row, and in all */
     int64_t kc, band, tile;             /* k in a block; tiles that wait; elements of one */
     int64_t at_tiles, size;             /* in the workspace, in bytes */
@@ -134,7 +136,7 @@ TPK_COLD void TPK_N(tpk_co_plan)(TPK_N(tpk_co) * v, int joined)
 {
     const int64_t pixels = tpk_patch_pixels(v->p), e = (int64_t)sizeof(TPK_E);
     const int64_t k = tpk_i_min(v->k, TPK_CHAIN);
-    v->nr = TPK_N(tpk_co_nr)(v->m);
+    v->nr = TPK_N(tpk_co_nr)(v->whole);
     v->width = joined ? pixels : v->p->out[2];
     v->per_row = tpk_i_ceil(v->width, TPK_CO_RUN);
     v->run = tpk_i_ceil(v->width, v->per_row);
@@ -269,18 +271,20 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
         int64_t *const at = places + i / 2 * 4 + i % 2;
         TPK_N(tpk_co_place)(v, tpk_i_min(2 * from + i, v->units - 1), at, at + 2);
     }
+    const int64_t all = tpk_i_ceil(v->whole, v->nr) * v->nr;
     for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
         kk = TPK_N(tpk_co_block)(v, k);
+        const TPK_E *w = wp + k * all + v->first * kk;
         const int last = k + kk == v->k;
         const int close = v->k > TPK_CHAIN && (last || (k + kk) % TPK_CHAIN == 0);
         TPK_N(tpk_co_work)
         t = {.k = kk, .hop = v->nr / fetch, .ko = v->ko + k, .c = tiles};
         t.more = k % TPK_CHAIN > 0;
-        for (int64_t j = 0; j < v->m; j += v->nr, wp += kk * v->nr) {
-            t.w = wp;
+        for (int64_t j = 0; j < v->m; j += v->nr, w += kk * v->nr) {
+            t.w = w;
             for (int64_t i = 0; i < n; i++, t.c += v->tile) {
                 const int64_t *const at = places + i * 4;
-                t.next = i < fetch ? wp + (kk + kk * i / fetch) * v->nr : wp;
+                t.next = i < fetch ? w + (kk + kk * i / fetch) * v->nr : w;
                 t.from = x + at[0];
                 t.with = x + at[1];
                 TPK_N(tpk_co_tile)(v, &t);

@@ -7,9 +7,6 @@
 #include "vec.h"
 #include "view.h"
 
-/* conv.h tells them apart, and winograd.h the last two. */
-enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES_2, TPK_WAY_TILES_4 };
-
 /* The same with three dimensions, the missing outer ones being of size 1. */
 TPK_COLD tpk_conv tpk_conv_3d(const tpk_conv *c)
 {

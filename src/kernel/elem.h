@@ -71,7 +71,9 @@
     TPK_BINARY(mul, t, a *b)                                                                   \
     TPK_BINARY(div, t, a / b)                                                                  \
     TPK_MINMAX_FLOAT(max, t, >, &)                                                             \
-    TPK_MINMAX_FLOAT(min, t, <, |)
+    TPK_MINMAX_FLOAT(min, t, <, |)                                                             \
+    TPK_BINARY(at_least, t, a <= b ? b : a) /* max with a b that is no NaN and not -0 */       \
+    TPK_BINARY(at_most, t, a >= b ? b : a)  /* min with a b that is no NaN and not +0 */
 
 TPK_FLOAT_OPS(f32, uint32_t, __builtin_fabsf)
 TPK_FLOAT_OPS(f64, uint64_t, __builtin_fabs)

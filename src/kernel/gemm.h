@@ -47,6 +47,12 @@
 #define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
+/* Without a fused multiply-add the text of one is long, and how many steps are written out is nothing to it. */
+#if TPK_VBYTES > 16 || defined(__aarch64__)
+#define TPK_FMA_IS_SHORT 1
+#else
+#define TPK_FMA_IS_SHORT 0
+#endif
 #define TPK_KC 512
 #define TPK_KC_PACKED 768  /* where B was packed before: nothing of it is written */
 #define TPK_PANELS 8       /* of A that go past one panel of B */
@@ -143,7 +149,7 @@
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
         const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
         TPK_R##most(TPK_AHEAD2);                                                               \
-        for (; k >= 4 && a_cs == 1 && TPK_CLOSE(b_rs); k -= 4) {                               \
+        for (; TPK_FMA_IS_SHORT && k >= 4 && a_cs == 1 && TPK_CLOSE(b_rs); k -= 4) {           \
             TPK_TILE_STEP(most, 0) TPK_TILE_STEP(most, 1);                                     \
             TPK_TILE_STEP(most, 2) TPK_TILE_STEP(most, 3) TPK_P##most(TPK_AFOUR);              \
         }                                                                                      \
@@ -194,7 +200,7 @@ TPK_EACH_ROWS(TPK_TILE)
         }                                                                                      \
         const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
         TPK_R##most(TPK_AHEAD2);                                                               \
-        for (; k >= 4 && TPK_CLOSE(b_rs); k -= 4) {                                            \
+        for (; TPK_FMA_IS_SHORT && k >= 4 && TPK_CLOSE(b_rs); k -= 4) {                        \
             TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
             TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
         }                                                                                      \
@@ -583,7 +589,7 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         bj = q->see_b(q->from, jc + j, kc, &ldb, &b_gs);
                     }
                     cols = tpk_i_min(wide * TPK_NR, (s->b_flat && j < from ? from : nj) - j);
-                    const int64_t lines = q->bp && q->m > 2 * TPK_MR ? TPK_NR * kk / line : 0;
+                    const int64_t lines = q->bp && q->m > 6 * TPK_MR ? TPK_NR * kk / line : 0;
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;

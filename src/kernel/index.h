@@ -3,15 +3,11 @@
  * result is 0, or 1 + the flat position of an index that is out of range. Operands may have any
  * strides, the result has no gaps. */
 
-/* Sums of integers wrap. */
-static inline __attribute__((unused)) T FN(index_plus)(T a, T b)
-{
-    return (T)0.5 != (T)0 ? (T)(a + b) : (T)((uint64_t)a + (uint64_t)b);
-}
-
+#ifndef TPK_INDEX_ONCE
+#define TPK_INDEX_ONCE
 /* Moves `at` to the next position in row-major order, and k offsets with it; after the last
  * position all are back at the first. */
-static __attribute__((unused)) void FN(index_step)(int64_t rank, const int64_t *n, int64_t *at,
+static __attribute__((unused)) void tpk_index_step(int64_t rank, const int64_t *n, int64_t *at,
                                                    int64_t k, const int64_t *const *s,
                                                    int64_t *offset)
 {
@@ -27,7 +23,7 @@ static __attribute__((unused)) void FN(index_step)(int64_t rank, const int64_t *
     }
 }
 
-static __attribute__((unused)) int64_t FN(index_count)(int64_t rank, const int64_t *n)
+static __attribute__((unused)) int64_t tpk_index_count(int64_t rank, const int64_t *n)
 {
     int64_t count = 1;
     for (int64_t i = 0; i < rank; i++) {
@@ -36,19 +32,68 @@ static __attribute__((unused)) int64_t FN(index_count)(int64_t rank, const int64
     return count;
 }
 
-static __attribute__((unused)) int64_t FN(index_check)(const tpk_view *index, int64_t size)
+static __attribute__((unused)) int64_t tpk_index_check(const tpk_view *index, int64_t size)
 {
     const int64_t *const p = (const int64_t *)index->p;
     const int64_t *const s[1] = {index->s};
-    const int64_t count = FN(index_count)(index->rank, index->n);
+    const int64_t count = tpk_index_count(index->rank, index->n);
     int64_t at[8] = {0}, offset[1] = {0};
     for (int64_t i = 0; i < count; i++) {
         if (p[offset[0]] < -size || p[offset[0]] >= size) {
             return 1 + i;
         }
-        FN(index_step)(index->rank, index->n, at, 1, s, offset);
+        tpk_index_step(index->rank, index->n, at, 1, s, offset);
     }
     return 0;
+}
+
+/* Are these axes one run of elements? */
+static __attribute__((unused)) int tpk_index_packed(int64_t rank, const int64_t *n,
+                                                    const int64_t *s)
+{
+    int64_t step = 1;
+    for (int64_t i = rank - 1; i >= 0; i--) {
+        if (n[i] != 1 && s[i] != step) {
+            return 0;
+        }
+        step *= n[i];
+    }
+    return 1;
+}
+#endif
+
+/* Sums of integers wrap. */
+static inline __attribute__((unused)) T FN(index_plus)(T a, T b)
+{
+    return (T)0.5 != (T)0 ? (T)(a + b) : (T)((uint64_t)a + (uint64_t)b);
+}
+
+static __attribute__((unused)) void FN(index_add)(int64_t n, const T *restrict x, T *restrict y)
+{
+    typedef T lanes __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+    const int64_t width = 32 / (int64_t)sizeof(T);
+    int64_t i = 0;
+    for (; (T)0.5 != (T)0 && i + width <= n; i += width) {
+        *(lanes *)(void *)(y + i) += *(const lanes *)(const void *)(x + i);
+    }
+    for (; i < n; i++) {
+        y[i] = FN(index_plus)(y[i], x[i]);
+    }
+}
+
+static __attribute__((unused)) void FN(index_fill)(int64_t n, T x, T *y)
+{
+    T some[64];
+    int64_t i = 0;
+    for (int64_t k = 0; k < 64; k++) {
+        some[k] = x;
+    }
+    for (; i + 64 <= n; i += 64) {
+        __builtin_memcpy(y + i, some, sizeof some);
+    }
+    for (; i < n; i++) {
+        y[i] = x;
+    }
 }
 
 /* y[i] = x[i], or y[i] += x[i]; y without gaps. The last axes are one where x's strides allow. */
@@ -62,25 +107,72 @@ static __attribute__((unused)) void FN(index_row)(int64_t rank, const int64_t *n
         row *= n[outer];
     }
     const int64_t *const steps[1] = {s};
-    const int64_t rows = FN(index_count)(outer, n);
+    const int64_t rows = tpk_index_count(outer, n);
     for (int64_t i = 0; i < rows; i++) {
         const T *const from = x + offset[0];
-        if (add) {
+        if (add && step == 1) {
+            FN(index_add)(row, from, y);
+        } else if (add) {
             for (int64_t j = 0; j < row; j++) {
                 y[j] = FN(index_plus)(y[j], from[j * step]);
             }
-        } else if (step == 1) {
+        } else if (step == 1 && row >= 16) {
+            __builtin_memcpy(y, from, (size_t)row * sizeof(T));
+        } else if (step == 0 && row > 0) {
+            FN(index_fill)(row, from[0], y);
+        } else {
             for (int64_t j = 0; j < row; j++) {
-                y[j] = from[j];
-            }
-        } else if (row > 0) {
-            const T first = from[0];
-            for (int64_t j = 0; j < row; j++) {
-                y[j] = step ? from[j * step] : first;
+                y[j] = from[j * step];
             }
         }
         y += row;
-        FN(index_step)(outer, n, at, 1, steps, offset);
+        tpk_index_step(outer, n, at, 1, steps, offset);
+    }
+}
+
+/* The row that index i names, of rows that are `step` apart; those some places ahead are fetched. */
+static inline __attribute__((unused)) const T *FN(index_named)(const T *x, const int64_t *index,
+                                                               int64_t i, int64_t n,
+                                                               int64_t size, int64_t step,
+                                                               int64_t row)
+{
+    const int64_t j = index[i] < 0 ? index[i] + size : index[i], far = i + 6 < n ? i + 6 : i;
+    const int64_t next = index[far] < 0 ? index[far] + size : index[far];
+    for (int64_t k = 0; k < row && k < 512 / (int64_t)sizeof(T); k += 64 / (int64_t)sizeof(T)) {
+        __builtin_prefetch(x + next * step + k);
+    }
+    return x + j * step;
+}
+
+/* y[i] = x[index[i]]: rows without gaps. */
+static __attribute__((unused)) void FN(index_take)(int64_t n, const int64_t *index, const T *x,
+                                                   int64_t size, int64_t step, int64_t row,
+                                                   T *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const T *const from = FN(index_named)(x, index, i, n, size, step, row);
+        if (row == 1) {
+            y[i] = from[0];
+        } else if (row > 0) {
+            __builtin_memcpy(y + i * row, from, (size_t)row * sizeof(T));
+        }
+    }
+}
+
+/* y[index[i]] = x[i], or += x[i]. */
+static __attribute__((unused)) void FN(index_give)(int64_t n, const int64_t *index,
+                                                   const T *restrict x, int64_t size,
+                                                   int64_t row, T *restrict y, int add)
+{
+    for (int64_t i = 0; i < n; i++) {
+        T *const to = y + (FN(index_named)(y, index, i, n, size, row, row) - y);
+        if (add) {
+            FN(index_add)(row, x + i * row, to);
+        } else if (row == 1) {
+            to[0] = x[i];
+        } else if (row > 0) {
+            __builtin_memcpy(to, x + i * row, (size_t)row * sizeof(T));
+        }
     }
 }
 
@@ -90,25 +182,31 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
 {
     const tpk_view x = in[0], index = in[1];
     const int64_t axis = attr[0], size = x.n[axis], inner = x.rank - axis - 1;
-    const int64_t bad = FN(index_check)(&index, size);
+    const int64_t bad = tpk_index_check(&index, size);
     if (bad) {
         return bad;
     }
     const int64_t *const p = (const int64_t *)index.p, *const n = x.n + axis + 1;
     const int64_t *const xs[1] = {x.s}, *const is[1] = {index.s};
-    const int64_t outer = FN(index_count)(axis, x.n), row = FN(index_count)(inner, n);
-    const int64_t count = FN(index_count)(index.rank, index.n);
+    const int64_t outer = tpk_index_count(axis, x.n), row = tpk_index_count(inner, n);
+    const int64_t count = tpk_index_count(index.rank, index.n);
     int64_t xat[8] = {0}, iat[8] = {0}, xo[1] = {0}, io[1] = {0};
+    const int packed = tpk_index_packed(inner, n, x.s + axis + 1) &&
+                       tpk_index_packed(index.rank, index.n, index.s);
     T *y = (T *)out->p;
     for (int64_t a = 0; a < outer; a++) {
-        for (int64_t i = 0; i < count; i++) {
+        if (packed) {
+            FN(index_take)(count, p, (const T *)x.p + xo[0], size, x.s[axis], row, y);
+            y += count * row;
+        }
+        for (int64_t i = 0; i < count && !packed; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
             FN(index_row)
             (inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, 0);
             y += row;
-            FN(index_step)(index.rank, index.n, iat, 1, is, io);
+            tpk_index_step(index.rank, index.n, iat, 1, is, io);
         }
-        FN(index_step)(axis, x.n, xat, 1, xs, xo);
+        tpk_index_step(axis, x.n, xat, 1, xs, xo);
     }
     return 0;
 }
@@ -119,25 +217,33 @@ static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const t
 {
     const tpk_view x = in[0], index = in[1], src = in[2];
     const int64_t size = x.n[axis], inner = x.rank - axis - 1;
-    const int64_t bad = FN(index_check)(&index, size);
+    const int64_t bad = tpk_index_check(&index, size);
     if (bad) {
         return bad;
     }
-    FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+    if (out->p != x.p) { /* else it is written over */
+        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+    }
     const int64_t *const p = (const int64_t *)index.p, *const n = x.n + axis + 1;
     const int64_t *const as[1] = {src.s}, *const is[2] = {index.s, src.s + axis};
-    const int64_t outer = FN(index_count)(axis, x.n), row = FN(index_count)(inner, n);
-    const int64_t count = FN(index_count)(index.rank, index.n);
+    const int64_t outer = tpk_index_count(axis, x.n), row = tpk_index_count(inner, n);
+    const int64_t count = tpk_index_count(index.rank, index.n);
     int64_t aat[8] = {0}, iat[8] = {0}, ao[1] = {0}, io[2] = {0};
+    const int packed = tpk_index_packed(src.rank - axis, src.n + axis, src.s + axis) &&
+                       tpk_index_packed(index.rank, index.n, index.s);
     for (int64_t a = 0; a < outer; a++) {
-        for (int64_t i = 0; i < count; i++) {
+        if (packed) {
+            FN(index_give)
+            (count, p, (const T *)src.p + ao[0], size, row, (T *)out->p + a * size * row, add);
+        }
+        for (int64_t i = 0; i < count && !packed; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
             FN(index_row)
             (inner, n, src.s + axis + index.rank, (const T *)src.p + ao[0] + io[1],
              (T *)out->p + (a * size + j) * row, add);
-            FN(index_step)(index.rank, index.n, iat, 2, is, io);
+            tpk_index_step(index.rank, index.n, iat, 2, is, io);
         }
-        FN(index_step)(axis, x.n, aat, 1, as, ao);
+        tpk_index_step(axis, x.n, aat, 1, as, ao);
     }
     return 0;
 }
@@ -160,7 +266,7 @@ static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const 
 {
     const tpk_view x = in[0], index = in[1];
     const int64_t axis = attr[0], size = x.n[axis];
-    const int64_t bad = FN(index_check)(&index, size);
+    const int64_t bad = tpk_index_check(&index, size);
     if (bad) {
         return bad;
     }
@@ -169,11 +275,11 @@ static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const 
         xs[i] = i == axis ? 0 : x.s[i];
     }
     const int64_t *const p = (const int64_t *)index.p, *const s[2] = {xs, index.s};
-    const int64_t count = FN(index_count)(index.rank, index.n);
+    const int64_t count = tpk_index_count(index.rank, index.n);
     for (int64_t i = 0; i < count; i++) {
         const int64_t j = p[offset[1]] < 0 ? p[offset[1]] + size : p[offset[1]];
         ((T *)out->p)[i] = ((const T *)x.p)[offset[0] + j * x.s[axis]];
-        FN(index_step)(index.rank, index.n, at, 2, s, offset);
+        tpk_index_step(index.rank, index.n, at, 2, s, offset);
     }
     return 0;
 }
@@ -184,23 +290,25 @@ FN(put_along_add)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
 {
     const tpk_view x = in[0], index = in[1], src = in[2];
     const int64_t axis = attr[0], size = x.n[axis];
-    const int64_t bad = FN(index_check)(&index, size);
+    const int64_t bad = tpk_index_check(&index, size);
     if (bad) {
         return bad;
     }
-    FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+    if (out->p != x.p) { /* else it is written over */
+        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+    }
     int64_t ys[8] = {0}, at[8] = {0}, offset[3] = {0};
     for (int64_t i = 0; i < x.rank; i++) {
         ys[i] = i == axis ? 0 : out->s[i];
     }
     const int64_t *const p = (const int64_t *)index.p;
     const int64_t *const s[3] = {ys, index.s, src.s};
-    const int64_t count = FN(index_count)(index.rank, index.n);
+    const int64_t count = tpk_index_count(index.rank, index.n);
     for (int64_t i = 0; i < count; i++) {
         const int64_t j = p[offset[1]] < 0 ? p[offset[1]] + size : p[offset[1]];
         T *const y = (T *)out->p + offset[0] + j * out->s[axis];
         *y = FN(index_plus)(*y, ((const T *)src.p)[offset[2]]);
-        FN(index_step)(index.rank, index.n, at, 3, s, offset);
+        tpk_index_step(index.rank, index.n, at, 3, s, offset);
     }
     return 0;
 }
@@ -211,7 +319,7 @@ static __attribute__((unused)) int64_t FN(one_hot)(const tpk_view *in, const tpk
 {
     const int64_t n = out->n[out->rank - 1], *const p = (const int64_t *)in->p;
     const int64_t *const s[1] = {in->s};
-    const int64_t count = FN(index_count)(in->rank, in->n);
+    const int64_t count = tpk_index_count(in->rank, in->n);
     int64_t at[8] = {0}, offset[1] = {0};
     T *y = (T *)out->p;
     (void)attr;
@@ -221,7 +329,7 @@ static __attribute__((unused)) int64_t FN(one_hot)(const tpk_view *in, const tpk
             y[k] = (T)(k == j);
         }
         y += n;
-        FN(index_step)(in->rank, in->n, at, 1, s, offset);
+        tpk_index_step(in->rank, in->n, at, 1, s, offset);
     }
     return 0;
 }

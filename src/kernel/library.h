@@ -41,11 +41,48 @@
 
 struct tpk_library;
 
-/* A kernel of a program. part: its number, and from which place of the axis that is shared to which; NULL:
- * all of them. */
+/* A box of a space of outer places and rows; `keep` is the end of memory that is the same for all parts
+ * of one thread, and `fresh` says that the last one was not of this outer place. */
+typedef struct tpk_part {
+    int64_t place; /* number among those that run side by side */
+    int64_t o0, o1, r0, r1;
+    int64_t outer; /* of the whole space */
+    char *keep;
+    int fresh;
+} tpk_part;
+
+/* A kernel of a program; of a space it does a part, or all: NULL. */
 typedef int64_t (*tpk_kernel)(void **p, int64_t *s, int64_t *random, const char *packed,
                               void *scratch, int64_t *fail, const int64_t *a,
-                              const struct tpk_library *library, const int64_t *part);
+                              const struct tpk_library *library, tpk_part *part);
+
+/* One of the kernels of a band. */
+typedef struct tpk_member {
+    tpk_kernel kernel;
+    const int64_t *a;
+    double work;      /* multiply-adds, or what takes as long */
+    double made;      /* bytes of its result, per row */
+    double shared;    /* bytes that every part reads again, */
+    double per_outer; /* and those of them that only parts of the same outer place do */
+    int64_t least;    /* rows that a part should have at least, */
+    int64_t step;     /* and a multiple of which; of a convolution as few as it may have */
+    int64_t grain;    /* what parts have to be a multiple of; 0: nothing */
+    int under;        /* has its result no memory but that of one that is written over it? */
+    uint32_t reads;   /* members whose results it reads, as bits */
+    /* Its result, where that has memory of its own that none but members from `since` to `until` see: */
+    int until, since;             /* until 0: it has not */
+    int64_t buffer;               /* which of p */
+    int64_t outer_step, row_step; /* bytes */
+} tpk_member;
+
+/* Kernels that are run together over parts of a space that all of them share. */
+typedef struct tpk_band {
+    int n;
+    int64_t first; /* its number, for the profile; -1: is not told */
+    int64_t outer, rows;
+    int64_t buffers; /* how many p has */
+    const tpk_member *v;
+} tpk_band;
 
 /* A step of a program: its function, where its arguments begin, and the number of its first kernel. */
 typedef struct tpk_step {
@@ -68,16 +105,33 @@ typedef struct tpk_library {
     /* The same spread over the threads of a team, with workspaces of so many bytes. */
     const void *team;
     size_t (*products_ws)(const void *team, const tpk_products *p);
-    void (*products)(const void *team, const tpk_products *p, void *ws);
+    void (*products)(const void *team, const tpk_products *p, void *ws, tpk_part *part);
     size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
-    void (*convolution)(const void *team, const tpk_convolution *c, void *ws);
+    void (*convolution)(const void *team, const tpk_convolution *c, void *ws,
+                        const tpk_part *part);
     tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
     tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
-    /* Runs a kernel for parts of the places 0 to n, each but the last a multiple of `step`: as
-     * many as `work` scalar operations are worth, at most `threads`. */
-    void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work, int64_t n,
-                   int64_t step, void **p, int64_t *s, void *scratch, const int64_t *a);
+    /* A kernel that is called, for each place of the first two axes, of elements of so many bytes. */
+    void (*planes)(const void *team,
+                   int64_t (*call)(const tpk_view *in, const tpk_view *out,
+                                   const int64_t *attr),
+                   int n_in, const tpk_view *in, const tpk_view *out, const int64_t *attr,
+                   int64_t size);
+    /* Runs a kernel for parts of its space: as many as `work` of its ops are worth, at most
+     * `threads`; of outer places each but the last takes a multiple of `step`, or of few ones, rows. */
+    void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work,
+                   int64_t outer, int64_t rows, int64_t step, void **p, int64_t *s,
+                   void *scratch, const int64_t *a);
+    /* A band, and the scratch memory that a thread needs for its member `i`: a workspace, and what it
+     * keeps. */
+    void (*band)(const struct tpk_library *library, const tpk_band *b, void **p, int64_t *s,
+                 int64_t *random, const char *packed, void *scratch, int64_t *fail);
+    int64_t (*band_products_ws)(const struct tpk_library *library, const tpk_band *b, int i,
+                                const tpk_products *p, int64_t *keeps);
+    int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,
+                                   const tpk_convolution *c);
     int64_t threads;
+    int64_t scratch;        /* bytes that a run has of it */
     const tpk_waves *waves; /* NULL: none */
     /* Unless NULL told which kernel begins: its number; -1 before the first, behind the last one
      * their number. */

@@ -27,10 +27,8 @@ static __attribute__((unused)) void FN(move_box)(int64_t rank, const int64_t *n,
     }
     const int64_t row = m[k], dd = md[k], sd = ms[k];
     for (;;) {
-        if (dd == 1 && sd == 1) {
-            for (int64_t j = 0; j < row; j++) {
-                d[j] = s[j];
-            }
+        if (dd == 1 && sd == 1 && row >= 16) {
+            __builtin_memcpy(d, s, (size_t)row * sizeof(T));
         } else {
             for (int64_t j = 0; j < row; j++) {
                 d[j * dd] = s[j * sd];
@@ -66,8 +64,13 @@ static __attribute__((unused)) int64_t FN(pad)(const tpk_view *in, const tpk_vie
     for (int64_t i = 0; i < out->rank; i++) {
         count *= out->n[i];
     }
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = 0; j < count && j < 16; j++) {
         to[j] = value;
+    }
+    for (int64_t j = 16, more = 0; j < count; j += more) { /* twice as much each time */
+        more = j < count - j ? j : count - j;
+        more = more < 4096 ? more : 4096;
+        __builtin_memcpy(to + j, to, (size_t)more * sizeof(T));
     }
     for (int64_t i = 0; i < out->rank; i++) {
         const int64_t step = inner[i] + 1, room = out->n[i] - lo[i];
@@ -100,8 +103,8 @@ static __attribute__((unused)) int64_t FN(stack)(const tpk_view *in, const tpk_v
     (void)attr;
     T *to = (T *)out->p;
     for (int64_t at = 0; at < out->n[0]; at++) {
-        FN(move_box)(in[at].rank, in[at].n, to + at * out->s[0], out->s + 1,
-                     (const T *)in[at].p, in[at].s);
+        FN(move_box)
+        (in[at].rank, in[at].n, to + at * out->s[0], out->s + 1, (const T *)in[at].p, in[at].s);
     }
     return 0;
 }

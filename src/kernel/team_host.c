@@ -1,5 +1,7 @@
 #include "kernel/team_host.h"
 
+#include "kernel/band_host.h"
+
 int64_t tpi_team_parts(const tpi_team *t, double work)
 {
     const int threads = tpi_pool_threads(t->pool);
@@ -73,9 +75,8 @@ static void cut_one(product_cut *c, int64_t parts)
 
 static product_cut cut_products(const tpi_team *t, const tpk_products *p)
 {
-    product_cut c = {.team = t, .p = p, .count = 1, .rows = 1, .columns = 1};
-    for (int i = 0; i < p->lead; i++)
-        c.count *= p->batch[i];
+    product_cut c = {
+        .team = t, .p = p, .count = tpi_products_count(p), .rows = 1, .columns = 1};
     const double work = (double)p->m * (double)p->n * (double)p->k;
     const int64_t parts = tpi_team_parts(t, work * (double)c.count);
     if (parts > 1 && c.count < parts)
@@ -143,6 +144,30 @@ static void multiply(const tpk_library *l, const tpk_products *p, int64_t number
                     (const float *)p->b + b, p->b_rs, p->b_cs, (float *)p->c + to, p->c_rs, ws);
 }
 
+static void pack_b(const tpk_library *l, const tpk_products *p, int64_t at, void *to)
+{
+    if (p->f64)
+        l->gemm_pack_b_f64(p->n, p->k, (const double *)p->b + at, p->b_rs, p->b_cs, to);
+    else
+        l->gemm_pack_b_f32(p->n, p->k, (const float *)p->b + at, p->b_rs, p->b_cs, to);
+}
+
+int64_t tpi_products_count(const tpk_products *p)
+{
+    int64_t count = 1;
+    for (int i = 0; i < p->lead; i++)
+        count *= p->batch[i];
+    return count;
+}
+
+size_t tpi_products_kept(const tpk_library *l, const tpk_products *p, int64_t rows)
+{
+    if (p->packed_b || rows >= p->m)
+        return 0;
+    return round_up(
+        (p->f64 ? l->gemm_packed_b_size_f64 : l->gemm_packed_b_size_f32)(p->n, p->k));
+}
+
 static void product_part(void *env, size_t part)
 {
     const product_cut *c = env;
@@ -158,9 +183,7 @@ static void product_part(void *env, size_t part)
 void tpi_team_products(const tpi_team *t, const tpk_products *p, void *ws)
 {
     if (!t->pool) { /* small ones cost little more than their kernel */
-        int64_t count = 1;
-        for (int i = 0; i < p->lead; i++)
-            count *= p->batch[i];
+        const int64_t count = tpi_products_count(p);
         for (int64_t b = 0; b < count; b++)
             multiply(t->kernels->library, p, b, (range){0, p->m}, (range){0, p->n}, ws);
         return;
@@ -172,14 +195,33 @@ void tpi_team_products(const tpi_team *t, const tpk_products *p, void *ws)
     tpi_pool_run(t->pool, product_part, &c, (size_t)parts);
 }
 
+/* Products of some outer places and rows, by this thread. A B that parts of the same place read is packed
+ * for the first of them. */
+static void products_part(const tpk_library *l, const tpk_products *p, void *ws, tpk_part *part)
+{
+    const int64_t inner = part->outer > 0 ? tpi_products_count(p) / part->outer : 0;
+    const range r = {part->r0, part->r1 - part->r0}, q = {0, p->n};
+    const size_t kept = tpi_products_kept(l, p, r.n);
+    part->keep -= kept * (size_t)inner;
+    for (int64_t i = part->o0 * inner; i < part->o1 * inner; i++) {
+        tpk_products one = *p;
+        char *const to = part->keep + (size_t)(i - part->o0 * inner) * kept;
+        if (kept && part->fresh)
+            pack_b(l, p, batch_offset(p, i, p->b_bs), to);
+        one.packed_b = kept ? to : p->packed_b;
+        multiply(l, &one, i, r, q, ws);
+    }
+}
+
 /* ---- convolutions ------------------------------------------------------------------------------ */
 
 enum {
-    LEAST_ROWS = 4 /* of the output, in a part: neighbours read some rows of the input twice */
+    LEAST_ROWS = 4, /* of the output, in a part: neighbours read some rows of the input twice */
+    CHANNEL_STEP = 32 /* whole blocks of packed weights for every instruction set */
 };
 
-/* What is cut: images and output rows of conv and conv_dx, or output channels where winograd.h does them; of
- * conv_dw output channels, or groups. */
+/* What is cut: images and output rows of conv and conv_dx, or output channels, or groups, where rows are few;
+ * of conv_dw output channels, or groups. */
 typedef struct conv_cut {
     const tpi_team *team;
     const tpk_convolution *c;
@@ -198,22 +240,79 @@ static double conv_work(const tpk_conv *s)
     return work;
 }
 
+static void move(tpk_convolution *c, int64_t x, int64_t w, int64_t y)
+{
+    const int64_t size = (int64_t)(c->f64 ? sizeof(double) : sizeof(float));
+    c->x = c->x ? (char *)c->x + x * size : NULL;
+    c->w = c->w ? (char *)c->w + w * size : NULL;
+    c->y = c->y ? (char *)c->y + y * size : NULL;
+}
+
+/* Makes c the convolution of these groups. */
+static void sub_groups(const tpk_library *l, tpk_convolution *c, range q)
+{
+    tpk_conv *s = &c->spec;
+    const int64_t oc = s->oc / s->groups, ic = s->ic / s->groups;
+    if (c->which == 0 && c->packed_w)
+        c->packed_w =
+            (const char *)c->packed_w +
+            (int64_t)(c->f64 ? l->conv_packed_w_size_f64 : l->conv_packed_w_size_f32)(s) /
+                s->groups * q.at;
+    move(c, q.at * ic * s->xs[1], q.at * oc * s->ws[0], q.at * oc * s->ys[1]);
+    s->ic = q.n * ic;
+    s->oc = q.n * oc;
+    s->groups = q.n;
+}
+
 /* Makes c the convolution of these output channels, whole blocks of the packed weights. */
 static void sub_channels(tpk_convolution *c, const conv_cut *cut_, int64_t part)
 {
     tpk_conv *s = &c->spec;
     const tpk_tiles *t = &cut_->tiles;
     int64_t *channels = c->which ? &s->ic : &s->oc;
-    const range q = cut(*channels, cut_->channels, t->channels, part);
-    const int64_t size = sizeof(float);
+    const range q = cut(*channels, cut_->channels, t->way ? t->channels : CHANNEL_STEP, part);
+    const int64_t size = (int64_t)(c->f64 ? sizeof(double) : sizeof(float));
     char **y = (char **)(c->which ? &c->x : &c->y);
-    *channels = q.n;
-    if (c->packed_w)
+    if (c->packed_w && t->way) {
         c->packed_w = (const char *)c->packed_w + q.at / t->channels * t->bytes;
+    } else if (c->packed_w) {
+        s->first = q.at;
+        s->whole = *channels;
+    }
+    *channels = q.n;
     if (c->w)
         c->w = (char *)c->w + q.at * s->ws[c->which] * size;
     if (*y)
         *y += q.at * (c->which ? s->xs : s->ys)[1] * size;
+}
+
+/* The part of conv or conv_dx that computes these images and rows. */
+static tpk_convolution conv_box(const tpk_convolution *all, int way, range b, range h)
+{
+    tpk_convolution c = *all;
+    tpk_conv *s = &c.spec;
+    int64_t x = b.at * s->xs[0], y = b.at * s->ys[0];
+    s->way = way;
+    s->batch = b.n;
+    if (c.which == 0) {
+        /* Of the image no more than the rows that are read: it may have to be copied. */
+        const int64_t first = h.at * s->stride[0] - s->pad[0];
+        const int64_t reach = (h.n - 1) * s->stride[0] + (s->ker[0] - 1) * s->dil[0] + 1;
+        const int64_t from = first > 0 ? first : 0;
+        const int64_t end = first + reach < s->in[0] ? first + reach : s->in[0];
+        const bool reads = end > from && !s->fast; /* of tiles all rows count */
+        y += h.at * s->ys[2];
+        s->out[0] = h.n;
+        s->pad[0] = reads ? from - first : -first;
+        s->in[0] = reads ? end - from : s->in[0];
+        x += reads ? from * s->xs[2] : 0;
+    } else {
+        x += h.at * s->xs[2];
+        s->in[0] = h.n;
+        s->pad[0] += h.at;
+    }
+    move(&c, x, 0, y);
+    return c;
 }
 
 /* The part of the convolution that computes these images, or channels, and rows. */
@@ -221,44 +320,34 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
 {
     tpk_convolution c = *cut_->c;
     tpk_conv *s = &c.spec;
-    const size_t size = c.f64 ? sizeof(double) : sizeof(float);
-    int64_t x = 0, w = 0, y = 0;
-    if (c.which == 2) {
-        const bool grouped = s->groups > 1;
-        const range q = cut(grouped ? s->groups : s->oc, cut_->images, 1, part);
-        const int64_t oc = grouped ? s->oc / s->groups : 1, ic = s->ic / s->groups;
-        w = q.at * oc * s->ws[0];
-        y = q.at * oc * s->ys[1];
-        x = grouped ? q.at * ic * s->xs[1] : 0;
-        s->ic = grouped ? q.n * ic : s->ic;
-        s->groups = grouped ? q.n : 1;
-        s->oc = q.n * oc;
-    } else {
+    if (c.which < 2) {
         const tpk_tiles *t = &cut_->tiles;
-        const range b = cut(s->batch, cut_->images, 1, part / (cut_->rows * cut_->channels));
-        const range h = cut(c.which ? s->in[0] : s->out[0], cut_->rows, t->way ? t->size : 1,
-                            part / cut_->channels % cut_->rows);
-        if (cut_->channels > 1)
+        if (cut_->channels > 1 && s->groups > 1)
+            sub_groups(cut_->team->kernels->library, &c,
+                       cut(s->groups, cut_->channels, 1, part % cut_->channels));
+        else if (cut_->channels > 1)
             sub_channels(&c, cut_, part % cut_->channels);
-        s->way = cut_->way;
         s->fast = t->way ? s->fast : TPK_STRICT;
-        s->batch = b.n;
-        x = b.at * s->xs[0];
-        y = b.at * s->ys[0];
-        if (c.which == 0) {
-            y += h.at * s->ys[2];
-            s->out[0] = h.n;
-            s->pad[0] -= h.at * s->stride[0];
-        } else {
-            x += h.at * s->xs[2];
-            s->in[0] = h.n;
-            s->pad[0] += h.at;
-        }
+        return conv_box(&c, cut_->way,
+                        cut(s->batch, cut_->images, 1, part / (cut_->rows * cut_->channels)),
+                        cut(c.which ? s->in[0] : s->out[0], cut_->rows, t->way ? t->size : 1,
+                            part / cut_->channels % cut_->rows));
     }
-    c.x = c.x ? (char *)c.x + x * (int64_t)size : NULL;
-    c.w = c.w ? (char *)c.w + w * (int64_t)size : NULL;
-    c.y = c.y ? (char *)c.y + y * (int64_t)size : NULL;
+    const range q = cut(s->groups > 1 ? s->groups : s->oc, cut_->images, 1, part);
+    if (s->groups > 1) {
+        sub_groups(cut_->team->kernels->library, &c, q);
+        return c;
+    }
+    move(&c, 0, q.at * s->ws[0], q.at * s->ys[1]);
+    s->oc = q.n;
     return c;
+}
+
+/* Of parts of a convolution: how its packed weights lie, if they are packed. */
+static int way_of(const tpk_library *l, const tpk_convolution *c)
+{
+    const bool packed = c->which == 0 && c->packed_w;
+    return packed ? (c->f64 ? l->conv_way_f64 : l->conv_way_f32)(&c->spec) : 0;
 }
 
 static size_t conv_ws(const tpk_library *l, const tpk_convolution *c)
@@ -283,6 +372,11 @@ static size_t conv_ws(const tpk_library *l, const tpk_convolution *c)
 RUN_CONV(f32)
 RUN_CONV(f64)
 
+static int64_t conv_parts(const conv_cut *r)
+{
+    return r->images * r->rows * r->channels;
+}
+
 /* Between tiles; where these are few, by output channels: then no filter is read twice. */
 static void cut_tiles(conv_cut *r, int64_t parts)
 {
@@ -302,32 +396,50 @@ static void cut_tiles(conv_cut *r, int64_t parts)
     r->rows = full_parts(rows, rows < left ? rows : left);
 }
 
+/* By output rows, or by output channels where that gives more parts. */
+static void cut_rows(conv_cut *r, int64_t parts)
+{
+    const tpk_conv *s = &r->c->spec;
+    const int64_t rows = r->c->which ? s->in[0] : s->out[0], left = parts / r->images;
+    const int64_t channels = r->c->which ? s->ic : s->oc;
+    const int64_t blocks =
+        s->groups > 1 ? s->groups : (channels + CHANNEL_STEP - 1) / CHANNEL_STEP;
+    const int way = way_of(r->team->kernels->library, r->c);
+    if (s->nd > 1)
+        r->rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
+    const int64_t parts_of_blocks = full_parts(blocks, left);
+    if (parts_of_blocks > r->rows && (s->groups > 1 || way == 0 || way == TPK_WAY_ACROSS)) {
+        r->channels = parts_of_blocks;
+        r->rows = 1;
+    }
+    if (conv_parts(r) > 1)
+        r->way = way;
+}
+
+/* How winograd.h takes it, if it does. */
+static tpk_tiles tiles_of(const tpk_library *l, const tpk_convolution *c)
+{
+    return c->spec.fast && !c->f64 && c->which < 2
+               ? (c->which ? l->conv_dx_tiles : l->conv_tiles)(&c->spec)
+               : (tpk_tiles){0};
+}
+
 static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
     const tpk_library *l = t->kernels->library;
     const tpk_conv *s = &c->spec;
     conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1, .channels = 1};
     const int64_t parts = tpi_team_parts(t, conv_work(s));
-    if (s->fast && !c->f64 && c->which < 2)
-        r.tiles = (c->which ? l->conv_dx_tiles : l->conv_tiles)(s);
+    r.tiles = tiles_of(l, c);
     if (r.tiles.way) {
         cut_tiles(&r, parts);
         return r;
     }
     const int64_t most = c->which == 2 ? (s->groups > 1 ? s->groups : s->oc) : s->batch;
     r.images = full_parts(most, parts < most ? parts : most);
-    if (c->which < 2 && s->nd > 1) {
-        const int64_t rows = c->which ? s->in[0] : s->out[0], left = parts / r.images;
-        r.rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
-    }
-    if (c->which == 0 && c->packed_w && r.images * r.rows > 1)
-        r.way = (c->f64 ? l->conv_way_f64 : l->conv_way_f32)(s);
+    if (c->which < 2)
+        cut_rows(&r, parts);
     return r;
-}
-
-static int64_t conv_parts(const conv_cut *r)
-{
-    return r->images * r->rows * r->channels;
 }
 
 /* The most that a part needs. */
@@ -371,12 +483,96 @@ void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws)
     tpi_pool_run(t->pool, conv_part, &r, (size_t)parts);
 }
 
+static range part_images(const tpk_part *p)
+{
+    return (range){p->o0, p->o1 - p->o0};
+}
+
+static range part_rows(const tpk_part *p)
+{
+    return (range){p->r0, p->r1 - p->r0};
+}
+
+static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution *whole,
+                                    const tpk_part *p)
+{
+    const tpk_tiles t = tiles_of(l, whole);
+    tpk_convolution c = *whole;
+    c.spec.fast = t.way ? c.spec.fast : TPK_STRICT;
+    return conv_box(&c, t.way ? t.way : way_of(l, &c), part_images(p), part_rows(p));
+}
+
+size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
+                               const tpk_part *p)
+{
+    const tpk_convolution part = conv_part_of(l, c, p);
+    return round_up(conv_ws(l, &part));
+}
+
+/* By this thread. */
+static void convolution_part(const tpk_library *l, const tpk_convolution *c, void *ws,
+                             const tpk_part *p)
+{
+    const tpk_convolution part = conv_part_of(l, c, p);
+    (c->f64 ? run_f64 : run_f32)(l, &part, ws);
+}
+
+/* ---- planes --------------------------------------------------------------------------------------- */
+
+enum { MOST_PLANES = 2 }; /* operands */
+
+typedef struct plane_cut {
+    tpi_isa_call call;
+    int n_in;
+    const tpk_view *in, *out;
+    const int64_t *attr;
+    int64_t size, images, channels; /* bytes of an element; parts */
+} plane_cut;
+
+static tpk_view sub_view(const tpk_view *v, int64_t size, range b, range c)
+{
+    tpk_view part = *v;
+    part.p = (char *)v->p + (b.at * v->s[0] + c.at * v->s[1]) * size;
+    part.n[0] = b.n;
+    part.n[1] = c.n;
+    return part;
+}
+
+static void planes_of(void *env, size_t part)
+{
+    const plane_cut *p = env;
+    const range b = cut(p->out->n[0], p->images, 1, (int64_t)part / p->channels),
+                c = cut(p->out->n[1], p->channels, 1, (int64_t)part % p->channels);
+    const tpk_view out = sub_view(p->out, p->size, b, c);
+    tpk_view in[MOST_PLANES];
+    for (int i = 0; i < p->n_in; i++)
+        in[i] = sub_view(&p->in[i], p->size, b, c);
+    p->call(in, &out, p->attr);
+}
+
+/* Results have no gaps: channels are cut where a part has one image. */
+void tpi_team_planes(const tpi_team *t, tpi_isa_call call, int n_in, const tpk_view *in,
+                     const tpk_view *out, const int64_t *attr, int64_t size)
+{
+    enum { TAPS = 8 }; /* that an element is part of, or that it takes */
+    double larger = 1, result = 1;
+    for (int64_t i = 0; i < out->rank; i++) {
+        larger *= (double)in->n[i];
+        result *= (double)out->n[i];
+    }
+    const int64_t parts = tpi_team_parts(t, TAPS * (larger + result));
+    plane_cut p = {call, n_in, in, out, attr, size, full_parts(out->n[0], parts), 1};
+    if (p.images == out->n[0])
+        p.channels = full_parts(out->n[1], parts / p.images);
+    tpi_pool_run(t->pool, planes_of, &p, (size_t)(p.images * p.channels));
+}
+
 /* ---- loops ---------------------------------------------------------------------------------------- */
 
 typedef struct loop {
     const tpk_library *library;
     tpk_kernel kernel;
-    int64_t n, parts, step;
+    int64_t outer, rows, parts, row_parts, step;
     void **p;
     int64_t *s;
     void *scratch;
@@ -386,18 +582,30 @@ typedef struct loop {
 static void loop_part(void *env, size_t part)
 {
     const loop *l = env;
-    const range r = cut(l->n, l->parts, l->step, (int64_t)part);
-    const int64_t places[] = {(int64_t)part, r.at, r.at + r.n};
-    if (r.n > 0)
-        l->kernel(l->p, l->s, NULL, NULL, l->scratch, NULL, l->a, l->library, places);
+    const range o = cut(l->outer, l->parts, l->step, (int64_t)part / l->row_parts),
+                r = cut(l->rows, l->row_parts, 1, (int64_t)part % l->row_parts);
+    tpk_part box = {.place = (int64_t)part,
+                    .o0 = o.at,
+                    .o1 = o.at + o.n,
+                    .r0 = r.at,
+                    .r1 = r.at + r.n,
+                    .outer = l->outer};
+    if (o.n > 0 && r.n > 0)
+        l->kernel(l->p, l->s, NULL, NULL, l->scratch, NULL, l->a, l->library, &box);
 }
 
-static void spread(const tpk_library *library, tpk_kernel kernel, double work, int64_t n,
-                   int64_t step, void **p, int64_t *s, void *scratch, const int64_t *a)
+static void spread(const tpk_library *library, tpk_kernel kernel, double work, int64_t outer,
+                   int64_t rows, int64_t step, void **p, int64_t *s, void *scratch,
+                   const int64_t *a)
 {
     const tpi_team *t = library->team;
-    loop l = {library, kernel, n, tpi_team_parts(t, work), step, p, s, scratch, a};
-    tpi_pool_run(t->pool, loop_part, &l, (size_t)l.parts);
+    const int64_t parts = tpi_team_parts(t, TPI_NEST_OP * work);
+    loop l = {library, kernel, outer, rows, parts, 1, step, p, s, scratch, a};
+    if (outer < parts && rows > 1) {
+        l.parts = full_parts(outer, parts);
+        l.row_parts = full_parts(rows, parts / l.parts);
+    }
+    tpi_pool_run(t->pool, loop_part, &l, (size_t)(l.parts * l.row_parts));
 }
 
 /* ---- for programs ----------------------------------------------------------------------------------- */
@@ -407,9 +615,19 @@ static size_t products_ws(const void *team, const tpk_products *p)
     return tpi_team_products_ws(team, p);
 }
 
-static void products(const void *team, const tpk_products *p, void *ws)
+static void products(const void *team, const tpk_products *p, void *ws, tpk_part *part)
 {
-    tpi_team_products(team, p, ws);
+    const tpi_team *t = team;
+    if (part)
+        products_part(t->kernels->library, p, ws, part);
+    else
+        tpi_team_products(t, p, ws);
+}
+
+static void planes(const void *team, tpi_isa_call call, int n_in, const tpk_view *in,
+                   const tpk_view *out, const int64_t *attr, int64_t size)
+{
+    tpi_team_planes(team, call, n_in, in, out, attr, size);
 }
 
 static size_t convolution_ws(const void *team, const tpk_convolution *c)
@@ -417,9 +635,14 @@ static size_t convolution_ws(const void *team, const tpk_convolution *c)
     return tpi_team_convolution_ws(team, c);
 }
 
-static void convolution(const void *team, const tpk_convolution *c, void *ws)
+static void convolution(const void *team, const tpk_convolution *c, void *ws,
+                        const tpk_part *part)
 {
-    tpi_team_convolution(team, c, ws);
+    const tpi_team *t = team;
+    if (part)
+        convolution_part(t->kernels->library, c, ws, part);
+    else
+        tpi_team_convolution(t, c, ws);
 }
 
 void tpi_team_library(const tpi_team *t, tpk_library *library)
@@ -430,6 +653,10 @@ void tpi_team_library(const tpi_team *t, tpk_library *library)
     library->products = products;
     library->convolution_ws = convolution_ws;
     library->convolution = convolution;
+    library->planes = planes;
     library->spread = spread;
+    library->band = tpi_band_run;
+    library->band_products_ws = tpi_band_products_ws;
+    library->band_convolution_ws = tpi_band_convolution_ws;
     library->threads = tpi_pool_threads(t->pool);
 }

@@ -16,6 +16,9 @@ typedef struct tpk_view {
  * and w is the same in all runs, so what it takes to prepare it does not count; PACKED: it is. */
 enum { TPK_STRICT, TPK_FAST, TPK_FAST_STEADY, TPK_FAST_PACKED };
 
+/* How a convolution goes: conv.h tells them apart, and winograd.h the last two. */
+enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES_2, TPK_WAY_TILES_4 };
+
 /* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
  * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
  * w [oc, ic / groups, ker...], y [n, oc, out...]. */
@@ -27,6 +30,9 @@ typedef struct tpk_conv {
     int fast; /* TPK_STRICT ... */
     int way;  /* of a part (some images, some rows) of a conv whose w was packed for all of it:
                 tpk_conv_way of the whole; 0: what is best for these sizes */
+    int64_t first,
+        whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS: its first
+                            channel, and how many all have; whole 0: all */
 } tpk_conv;
 
 /* How winograd.h cuts a convolution, if it takes it: outputs of a tile in a row and a column, and output

@@ -441,31 +441,6 @@ tpi_val tpi_cut(tpi_export *x, tpi_val v, int64_t axis, tpi_val from, tpi_val en
     return tpi_put(x, "Slice", TPI_V(v, from, end, tpi_int(x, axis), tpi_int(x, step)));
 }
 
-/* ---- attributes of nodes ----------------------------------------------------------------- */
-
-static const void *attr_of(const tp_tensor *t, const char *name)
-{
-    const tpi_attr *a = t->op->attrs;
-    while (strcmp(a->name, name) != 0)
-        a++;
-    return (const char *)t->attrs + a->offset;
-}
-
-int64_t tpi_attr_int(const tp_tensor *t, const char *name)
-{
-    return *(const int64_t *)attr_of(t, name);
-}
-
-double tpi_attr_f64(const tp_tensor *t, const char *name)
-{
-    return *(const double *)attr_of(t, name);
-}
-
-const tpi_list *tpi_attr_list(const tp_tensor *t, const char *name)
-{
-    return attr_of(t, name);
-}
-
 /* ---- blocks ------------------------------------------------------------------------------ */
 
 int32_t tpi_block_begin(tpi_export *x)

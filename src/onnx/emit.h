@@ -8,6 +8,7 @@
 
 #include "base/strbuf.h"
 #include "onnx/export.h"
+#include "op/op.h"
 
 typedef int tpi_val;
 
@@ -167,12 +168,6 @@ tpi_val tpi_permute(tpi_export *x, tpi_val v, int64_t n, const int64_t *axes);
 /* The elements from, from + step, ... before end of an axis; both i64[1]. */
 tpi_val tpi_cut(tpi_export *x, tpi_val v, int64_t axis, tpi_val from, tpi_val end,
                 int64_t step);
-
-/* ---- attributes of nodes ----------------------------------------------------------------- */
-
-int64_t tpi_attr_int(const tp_tensor *t, const char *name);
-double tpi_attr_f64(const tp_tensor *t, const char *name);
-const tpi_list *tpi_attr_list(const tp_tensor *t, const char *name);
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 

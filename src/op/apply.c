@@ -1,5 +1,6 @@
 /* The one doorway. */
 #include "ir/body.h"
+#include "kernel/team_host.h"
 #include "op/op.h"
 #include "op/trap.h"
 
@@ -275,6 +276,29 @@ void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b)
 
 /* ---- kernels ------------------------------------------------------------------------------------ */
 
+static const void *attr_of(const tp_tensor *t, const char *name)
+{
+    const tpi_attr *a = t->op->attrs;
+    while (strcmp(a->name, name) != 0)
+        a++;
+    return (const char *)t->attrs + a->offset;
+}
+
+int64_t tpi_attr_int(const tp_tensor *t, const char *name)
+{
+    return *(const int64_t *)attr_of(t, name);
+}
+
+double tpi_attr_f64(const tp_tensor *t, const char *name)
+{
+    return *(const double *)attr_of(t, name);
+}
+
+const tpi_list *tpi_attr_list(const tp_tensor *t, const char *name)
+{
+    return attr_of(t, name);
+}
+
 int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out)
 {
     int n = 0;
@@ -330,6 +354,9 @@ static bool run_call(tpi_run *r, bool fast)
     if (!call)
         ok = tpi_run_fail(r, TP_E_DTYPE, "not for elements of type %s",
                           tp_dtype_name((tp_dtype)key->dtype));
+    else if (fast && r->op->planes)
+        tpi_team_planes(&(tpi_team){.kernels = r->ctx->kernels, .pool = r->ctx->pool}, call,
+                        r->n_in, in, &out, attr, (int64_t)tp_dtype_size((tp_dtype)key->dtype));
     else
         bad = call(in, &out, attr);
     if (in != few)

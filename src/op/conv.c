@@ -219,7 +219,7 @@ static bool run_fast(tpi_run *r, int which)
     const roles t = roles_of(r, which);
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
-    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
     tpk_convolution c = {.which = which,
                          .f64 = r->out->dtype == TP_F64,
                          .spec = spec_of(r->attrs, &t),

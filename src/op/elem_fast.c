@@ -161,7 +161,7 @@ static int64_t parts_of(const tpi_team *t, int64_t elements)
 
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
 {
-    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
     const int64_t n = tpi_count(r->out), parts = parts_of(&team, n);
     job j = {.r = r, .f = row[TPI_ROW_VECTORS]};
     if (is_one_row(r)) {

@@ -46,6 +46,7 @@ static const tpi_attr axis_table[] = {
                                    .grad_reads_x = true,                                       \
                                    .index_in = 1,                                              \
                                    .text = "index",                                            \
+                                   .updates = n_in_ == 3,                                      \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls}
 
@@ -202,21 +203,29 @@ static void scatter_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_gather(g->dy, g->x[1], (int)a->axis));
 }
 
+tp_tensor *tpi_last_writer(tpi_at at, tp_tensor *flat, int64_t size, tp_tensor **number)
+{
+    if (flat->status != TP_OK)
+        return flat;
+    tp_tensor *one = tp_scalar_like_at(at.file, at.line, flat, 1);
+    tp_tensor *ones = tp_broadcast_at(at.file, at.line, one, 1, flat->shape);
+    *number = tp_cumsum_at(at.file, at.line, ones, 0, true, false);
+    tp_tensor *none = tpi_zeros(at, flat, 1, &size);
+    tp_tensor *last = tp_scatter_at(at.file, at.line, none, flat, *number, 0);
+    return tp_gather_at(at.file, at.line, last, flat, 0);
+}
+
 /* Which elements of `index` are the last that name their place, shaped to broadcast against
- * slices of which `inner` axes follow: each place gets the number of its last writer, and each
- * writer looks whether that is its own. */
+ * slices of which `inner` axes follow. */
 static tp_tensor *last_writers(tpi_grad *g, tp_tensor *index, int64_t size, int inner)
 {
     int64_t shape[TP_MAX_RANK];
     for (int i = 0; i < index->rank + inner; i++)
         shape[i] = i < index->rank ? index->shape[i] : 1;
-    tp_tensor *flat = tp_flatten(index, 0);
-    if (flat->status != TP_OK)
-        return flat;
-    tp_tensor *ones = tp_broadcast(tp_scalar_like(index, 1), 1, flat->shape);
-    tp_tensor *number = tp_cumsum(ones, 0, true, false);
-    tp_tensor *none = tpi_zeros(g->at, index, 1, &size);
-    tp_tensor *last = tp_gather(tp_scatter(none, flat, number, 0), flat, 0);
+    tp_tensor *number = NULL;
+    tp_tensor *last = tpi_last_writer(g->at, tp_flatten(index, 0), size, &number);
+    if (last->status != TP_OK)
+        return last;
     return tp_reshape(tp_eq(last, number), index->rank + inner, shape);
 }
 

@@ -4,6 +4,7 @@
 #include "kernel/vec.h"
 #include "op/sizes.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -125,20 +126,34 @@ tp_tensor *tpi_pad_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t 
     return tpi_apply(at, &tpi_op_pad, TPI_IN(x), &a);
 }
 
+int tpi_padded_axis(const tp_tensor *t, int64_t *lo)
+{
+    const pad_attrs *a = t->attrs;
+    int axis = -1;
+    if (t->op != &tpi_op_pad || a->value != 0 || signbit(a->value))
+        return -1;
+    for (int i = 0; i < t->rank; i++) {
+        if (a->lo.v[i] == 0 && a->hi.v[i] == 0 && a->inner.v[i] == 0)
+            continue;
+        if (axis >= 0 || a->inner.v[i] != 0 || tpi_dim_is_symbolic(t->in[0]->shape[i]) ||
+            tpi_dim_is_symbolic(a->lo.v[i]) || tpi_dim_is_symbolic(t->shape[i]))
+            return -1;
+        axis = i;
+        *lo = a->lo.v[i];
+    }
+    return axis;
+}
+
 /* ---- concat ------------------------------------------------------------------------------------ */
 
-typedef struct axis_attrs {
-    int64_t axis;
-} axis_attrs;
-
 static const tpi_attr axis_table[] = {
-    {"axis",               TPI_ATTR_INT, offsetof(axis_attrs, axis)},
+    {"axis",                     TPI_ATTR_INT, offsetof(tpi_concat_attrs, axis)},
     {0},
 };
 
 static bool concat_infer(tpi_infer *q)
 {
-    const axis_attrs *a = q->attrs;
+    const tpi_concat_attrs *a = q->attrs;
     const tp_tensor *x = q->in[0];
     if (!tpi_refuse_axis(q, a->axis))
         return false;
@@ -165,7 +180,7 @@ static bool concat_infer(tpi_infer *q)
 
 static void concat_grad(tpi_grad *g)
 {
-    const axis_attrs *a = g->attrs;
+    const tpi_concat_attrs *a = g->attrs;
     tpi_dims *dims = tpi_dims_of(g->dy);
     const int axis = (int)a->axis;
     int64_t lo = 0;
@@ -194,7 +209,7 @@ const tpi_op tpi_op_concat = {.name = "concat",
                               .n_in = -1,
                               .kind = TPI_CALL,
                               .attrs = axis_table,
-                              .attrs_size = sizeof(axis_attrs),
+                              .attrs_size = sizeof(tpi_concat_attrs),
                               .infer = concat_infer,
                               .grad = concat_grad,
                               .text = "move",
@@ -270,7 +285,7 @@ static tp_tensor *join(tpi_at at, const char *what, int n, tp_tensor *const *xs,
         if (fresh)
             in[i] = tp_unsqueeze_at(at.file, at.line, in[i], axis);
     }
-    const axis_attrs a = {.axis = tpi_positive_axis(in[0], axis)};
+    const tpi_concat_attrs a = {.axis = tpi_positive_axis(in[0], axis)};
     tp_tensor *y = tpi_apply(at, &tpi_op_concat, n, in, &a);
     if (in != few)
         tpi_give_back(&ctx->mem, in, bytes);

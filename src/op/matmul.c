@@ -134,7 +134,7 @@ static bool matmul_fast(tpi_run *r)
 {
     if (r->out->dtype < TP_F32)
         return matmul_kernel(r);
-    const tpi_team team = {r->ctx->kernels, r->ctx->pool};
+    const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
     const tpk_products p = products_of(r);
     const size_t bytes = tpi_team_products_ws(&team, &p);
     void *ws = tpi_take(&r->ctx->mem, bytes);

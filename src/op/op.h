@@ -75,6 +75,11 @@ bool tpi_run_reference(tpi_run *r);
 /* What called kernels get (see tpi_call). */
 enum { TPI_MAX_FLAT_ATTRS = 80 };
 int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out);
+
+/* The attribute of a node of that name, which its op has. */
+int64_t tpi_attr_int(const tp_tensor *t, const char *name);
+double tpi_attr_f64(const tp_tensor *t, const char *name);
+const tpi_list *tpi_attr_list(const tp_tensor *t, const char *name);
 void tpi_unflatten_attrs(const tpi_op *op, const int64_t *flat, void *attrs); /* the way back */
 void tpi_view_of(const tp_tensor *t, tpk_view *v);
 /* The tensor whose type picks the instance of op->call. */

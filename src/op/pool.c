@@ -191,13 +191,14 @@ static void avg_pool_dx_grad(tpi_grad *g)
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \
                                    __VA_ARGS__}
-POOL(max_pool, 1, max_table, pool_infer, .isa_call = TPI_ISA_max_pool, .grad = max_pool_grad,
-     .grad_reads_x = true);
-POOL(max_pool_dx, 2, max_table, max_dx_infer, .isa_call = TPI_ISA_max_pool_dx,
+POOL(max_pool, 1, max_table, pool_infer, .isa_call = TPI_ISA_max_pool, .planes = true,
+     .grad = max_pool_grad, .grad_reads_x = true);
+POOL(max_pool_dx, 2, max_table, max_dx_infer, .isa_call = TPI_ISA_max_pool_dx, .planes = true,
      .grad = max_pool_dx_grad, .grad_reads_x = true);
 POOL(max_pool_index, 1, max_table, index_infer, .grad = NULL);
-POOL(avg_pool, 1, avg_table, pool_infer, .isa_call = TPI_ISA_avg_pool, .grad = avg_pool_grad);
-POOL(avg_pool_dx, 1, dx_table, dx_infer, .grad = avg_pool_dx_grad);
+POOL(avg_pool, 1, avg_table, pool_infer, .isa_call = TPI_ISA_avg_pool, .planes = true,
+     .grad = avg_pool_grad);
+POOL(avg_pool_dx, 1, dx_table, dx_infer, .planes = true, .grad = avg_pool_dx_grad);
 
 static tp_tensor *pool(tpi_at at, const tpi_op *op, tp_tensor *x, const tp_window *window)
 {

@@ -138,11 +138,13 @@ static int64_t body_number(const tp_graph *g)
     return g->parent ? body_number(g->parent) * 64 + g->parent->n_bodies : 0;
 }
 
-static tp_tensor *draw_in_graph(tp_graph *g, tpi_at at, tpi_random_attrs *r)
+tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a)
 {
-    r->at = -1 - g->n_nodes - (body_number(g) << 20); /* never that of another node */
-    return tpi_graph_node(g, at, &tpi_op_random, 0, NULL, r, (tp_dtype)r->dtype,
-                          (int)r->shape.n, r->shape.v);
+    tpi_random_attrs r = *a;
+    r.seed = 0;
+    r.at = -1 - g->n_nodes - (body_number(g) << 20); /* never that of another node */
+    return tpi_graph_node(g, at, &tpi_op_random, 0, NULL, &r, (tp_dtype)r.dtype, (int)r.shape.n,
+                          r.shape.v);
 }
 
 static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int rank,
@@ -159,7 +161,7 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
         r.shape.v[i] = shape[i];
     if (ctx->tracing) /* in a block of a graph: once per turn */
         return refuse_numbers(ctx, at, &r, &failed) ? failed
-                                                    : draw_in_graph(ctx->tracing, at, &r);
+                                                    : tpi_random_node(ctx->tracing, at, &r);
     return draw(ctx, at, &r);
 }
 
@@ -175,7 +177,7 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
         return draw(x->ctx, at, &r);
     if (refuse_numbers(x->ctx, at, &r, &failed))
         return failed;
-    return draw_in_graph(tpi_graph_here(x), at, &r);
+    return tpi_random_node(tpi_graph_here(x), at, &r);
 }
 
 tp_tensor *tp_uniform_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,

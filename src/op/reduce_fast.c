@@ -241,7 +241,7 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
     if (d->n_out == 0)
         return;
     job w = {
-        .d = d, .team = {ctx->kernels, ctx->pool},
+        .d = d, .team = {.kernels = ctx->kernels, .pool = ctx->pool},
              .size = tp_dtype_size(d->dtype), .n = 1
     };
     w.by = tpi_reducers_of(ctx, d->code, d->dtype);

@@ -41,8 +41,18 @@ static inline int64_t tpi_positive_axis(const tp_tensor *x, int64_t axis)
 tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step);
 tp_tensor *tpi_pad_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t step,
                          int64_t size);
+/* Is t a pad by zeros (+0) along one axis, of known sizes? That axis, or -1; *lo: how many are in front. */
+int tpi_padded_axis(const tp_tensor *t, int64_t *lo);
+/* The attributes of a concat along the axis. */
+typedef struct tpi_concat_attrs {
+    int64_t axis;
+} tpi_concat_attrs;
 
 /* Zeros of a shape, symbolic when `like` is, of like's type. */
 tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape);
+
+/* Of indices [n] into an axis of that size: for each the number of the last one that names its place.
+ * *number: 0, 1, ... n - 1, unless the indices are a failed tensor, which is returned. (index.c) */
+tp_tensor *tpi_last_writer(tpi_at at, tp_tensor *flat, int64_t size, tp_tensor **number);
 
 #endif

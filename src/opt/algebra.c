@@ -2,9 +2,12 @@
  *
  *     %2 = neg %1      %3 = neg %2                    ->      %3 is %1
  *     %2 = broadcast %1 [4,3]   %3 = add %2, %x[4,3]  ->      %3 = add %1, %x
+ *     %3 = pad %1 {lo=0, hi=2}  %4 = pad %2 {lo=3, hi=0}
+ *     %5 = add %3, %4                                 ->      %5 = concat %1, %2    %6 = add %5, 0
  *
  * x + 0 and 0 * x are not among them: -0 + 0 is +0, and 0 * inf is NaN. */
 #include "op/op.h"
+#include "op/sizes.h"
 #include "opt/pass.h"
 
 #include <string.h>
@@ -112,6 +115,59 @@ static tp_tensor *drop_broadcast(tpi_rewrite *rw, const tp_tensor *t, tp_tensor 
     return NULL;
 }
 
+/* Values with zeros around them along one axis, in the order in which they lie there. */
+typedef struct parts {
+    int n, axis;
+    int64_t lo[16];
+    tp_tensor *x[16];
+} parts;
+
+/* Is t a sum of such values, or one? Adds them. */
+static bool gather_parts(parts *p, const tp_tensor *t)
+{
+    if (t->op == &tpi_op_add)
+        return same_shape(t->in[0], t) && same_shape(t->in[1], t) &&
+               gather_parts(p, t->in[1]) && gather_parts(p, t->in[0]);
+    int64_t lo = 0;
+    const int axis = tpi_padded_axis(t, &lo);
+    if (axis < 0 || p->n == 16 || (p->n && axis != p->axis))
+        return false;
+    p->axis = axis;
+    int i = p->n++;
+    for (; i > 0 && p->lo[i - 1] > lo; i--) {
+        p->lo[i] = p->lo[i - 1];
+        p->x[i] = p->x[i - 1];
+    }
+    p->lo[i] = lo;
+    p->x[i] = t->in[0];
+    return true;
+}
+
+/* The gradients of a split's parts. What zeros are added to is what it was, but for -0, which becomes
+ * +0. */
+static tp_tensor *add_pads(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
+{
+    parts p = {0};
+    if (t->dtype < TP_F32 || !same_shape(in[0], t) || !same_shape(in[1], t) ||
+        !gather_parts(&p, in[1]) || !gather_parts(&p, in[0]))
+        return NULL;
+    int64_t end = 0;
+    for (int i = 0; i < p.n; end += p.x[i++]->shape[p.axis])
+        if (p.lo[i] != end)
+            return NULL;
+    if (end != t->shape[p.axis])
+        return NULL;
+    const tpi_concat_attrs attrs = {.axis = p.axis};
+    tp_tensor *zero =
+        tpi_tensor_new(rw->ctx, TPI_AT(t->file, t->line), (tp_dtype)t->dtype, 0, NULL);
+    if (zero->status != TP_OK)
+        return zero;
+    memset(zero->data, 0, tpi_bytes(zero));
+    tp_tensor *sum[2] = {tpi_rewrite_node(rw, t, &tpi_op_concat, p.n, p.x, &attrs),
+                         tpi_rewrite_const(rw, t, zero)};
+    return tpi_rewrite_node(rw, t, t->op, 2, sum, NULL);
+}
+
 static const struct {
     const tpi_op *op; /* NULL: elementwise ops of two or three operands */
     tpi_rule rule;
@@ -125,6 +181,7 @@ static const struct {
     {&tpi_op_detach,    identity       },
     {&tpi_op_copy,      identity       },
     {&tpi_op_enter,     identity       },
+    {&tpi_op_add,       add_pads       },
     {&tpi_op_mul,       mul_one        },
     {&tpi_op_div,       div_one        },
     {&tpi_op_sub,       sub_zero       },

@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-static const tpi_pass *const passes[] = {&tpi_pass_restack, &tpi_pass_checkpoint,
-                                         &tpi_pass_fold,    &tpi_pass_algebra,
-                                         &tpi_pass_cse,     NULL};
+static const tpi_pass *const passes[] = {
+    &tpi_pass_restack, &tpi_pass_checkpoint, &tpi_pass_hoist,
+    &tpi_pass_fold,    &tpi_pass_algebra,    &tpi_pass_cse,
+    &tpi_pass_sparse,  &tpi_pass_pick,       NULL};
 enum { MAX_ROUNDS = 8 };
 
 bool tpi_list_has(const char *list, const char *name)
@@ -22,11 +23,13 @@ bool tpi_list_has(const char *list, const char *name)
     return false;
 }
 
-/* fuse is the plan's (codegen/plan.c) */
-const char tpi_pass_names[] = "restack,checkpoint,fold,algebra,cse,remake,fuse";
+/* fuse and bands are the plan's (codegen/plan.c, steps.c) */
+const char tpi_pass_names[] =
+    "restack,checkpoint,hoist,fold,algebra,cse,sparse,pick,remake,fuse,bands";
 
 static const char no_pass[] = "prune"; /* as a pass to stop after */
-const char tpi_stop_names[] = "prune,restack,checkpoint,fold,algebra,cse,remake";
+const char tpi_stop_names[] =
+    "prune,restack,checkpoint,hoist,fold,algebra,cse,sparse,pick,remake";
 
 bool tpi_is_stop(const char *name)
 {
@@ -146,15 +149,24 @@ static bool import_attrs(import *im, const tp_tensor *node, void *attrs)
     return true;
 }
 
+/* A constant in the memory of the variable, which is lent until it is written. */
 static tp_tensor *frozen(tp_graph *to, tpi_at at, const tp_tensor *node)
 {
-    const tp_tensor *variable = node->in[0];
-    tp_tensor *copy =
-        tpi_tensor_new(to->ctx, at, (tp_dtype)variable->dtype, variable->rank, variable->shape);
-    if (copy->status != TP_OK)
-        return copy;
-    tpi_copy_out(variable, copy->data);
-    tp_tensor *t = tpi_graph_lift(to, at, copy);
+    tp_tensor *variable = node->in[0];
+    tp_tensor *value =
+        tpi_tensor(to->ctx, at, (tp_dtype)variable->dtype, variable->rank, variable->shape);
+    const bool shares = variable->buf->size && variable->flags & TPI_CONTIGUOUS;
+    if (!value || (!shares && !tpi_tensor_alloc(value)))
+        return tpi_no_memory(to->ctx, at, "compile");
+    if (shares) {
+        tpi_set_strides(value);
+        tpi_tensor_share(value, variable, 0);
+        value->flags &= (uint8_t)~TPI_VARIABLE;
+        value->buf->lent = true;
+    } else {
+        tpi_copy_out(variable, value->data);
+    }
+    tp_tensor *t = tpi_graph_lift(to, at, value);
     if (t->status == TP_OK && node->name)
         tpi_graph_name(to, t, node->name);
     return t;

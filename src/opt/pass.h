@@ -31,8 +31,8 @@ typedef struct tpi_pass {
 bool tpi_each_body(tp_graph *g, int n, bool (*change)(tp_graph *g, int *n_changes),
                    int *n_changes);
 
-extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_fold, tpi_pass_algebra,
-    tpi_pass_cse, tpi_pass_remake;
+extern const tpi_pass tpi_pass_restack, tpi_pass_checkpoint, tpi_pass_hoist, tpi_pass_fold,
+    tpi_pass_algebra, tpi_pass_cse, tpi_pass_sparse, tpi_pass_pick, tpi_pass_remake;
 
 /* A graph of what `roots` need, of which the fed nodes are placeholders, and, with `freeze`,
  * variables are constants of the value they have now. The results of calls are the values they

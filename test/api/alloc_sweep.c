@@ -31,6 +31,8 @@ typedef struct job {
     tp_optimizer *optimizer;
     const char *cache;
     int64_t limit; /* of memory; 0: none, and the batch is a symbol */
+    tp_function *f;
+    bool pure;
 } job;
 
 static long number(const char *name, long otherwise)
@@ -61,6 +63,8 @@ static void make_vars(tp_ctx *tp, job *j)
 static tp_tensor *loss_of(const job *j, tp_tensor *x, tp_tensor *labels)
 {
     tp_tensor *h = tp_relu(tp_conv(x, j->vars[0], NULL));
+    for (int i = 0; i < 3 && j->limit; i++) /* what a limit makes be computed twice */
+        h = tp_mul(h, tp_tanh(h));
     h = tp_max_pool(h, &(tp_window){
                            .kernel = {2, 2}
     });
@@ -203,6 +207,51 @@ static bool step_graph(tp_ctx *tp, job *j)
     bool ok = p && tp_graph_save(g, path) == TP_OK && tp_graph_load(tp, path) && save_c(g, j) &&
               run(tp, p);
     tp_scope_end(tp);
+    return ok;
+}
+
+/* ---- a captured function that branches, as C ----------------------------------------------- */
+
+static void branching(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const job *j = user;
+    if (n_in != 1 || n_out != 1)
+        return;
+    tp_tensor *y = tp_matmul(in[0], j->vars[1]), *sum = tp_sum(y, TP_ALL, false);
+    tp_tensor *zero = tp_scalar_like(sum, 0);
+    if (tp_truth(tp_lt(sum, zero)))
+        y = tp_relu(y);
+    while (tp_truth(tp_gt(sum, zero))) {
+        tp_assign(j->vars[2], tp_add(j->vars[2], sum));
+        sum = tp_sub(sum, tp_uniform_like(sum, 3, 4));
+    }
+    out[0] = tp_add(y, j->vars[2]);
+}
+
+static void prepare_branches(tp_ctx *tp, job *j)
+{
+    make_vars(tp, j);
+    j->f =
+        tp_function_new(tp, "branching", branching, j,
+                        &(tp_function_options){.engine = TP_ENGINE_REFERENCE, .pure = j->pure});
+    for (int i = 0; i < 70; i++) {
+        tp_tensor *x = pattern(tp, TP_DIMS(2, 8), 0.1f * (float)(i % 5 - 2));
+        assert_false(tp_failed(tp_function_apply(j->f, 1, &x)));
+    }
+}
+
+static bool step_branches(tp_ctx *tp, job *j)
+{
+    char path[2][310];
+    snprintf(path[0], sizeof path[0], "%s/branch.c", j->cache);
+    snprintf(path[1], sizeof path[1], "%s/branch.h", j->cache);
+    if (tp_scope_begin(tp) != TP_OK)
+        return false;
+    const bool ok =
+        tp_function_save_c(j->f, path[0], TP_NAMES("x"), TP_NAMES("y"), NULL) == TP_OK;
+    tp_scope_end(tp);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(unlink(path[i]) == 0, ok);
     return ok;
 }
 
@@ -379,6 +428,16 @@ static void graph(void **unused)
     sweep((job){.name = "graph", .prepare = prepare_graph, .step = step_graph});
 }
 
+static void branches(void **unused)
+{
+    (void)unused;
+    for (int pure = 0; pure < 2; pure++)
+        sweep((job){.name = pure ? "flow" : "branches",
+                    .prepare = prepare_branches,
+                    .step = step_branches,
+                    .pure = pure});
+}
+
 static void engine_c(void **unused)
 {
     (void)unused;
@@ -404,8 +463,9 @@ static void limit(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(eager), cmocka_unit_test(backward),
-                                       cmocka_unit_test(graph), cmocka_unit_test(engine_c),
-                                       cmocka_unit_test(waves), cmocka_unit_test(limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(eager),    cmocka_unit_test(backward),
+                                       cmocka_unit_test(graph),    cmocka_unit_test(branches),
+                                       cmocka_unit_test(engine_c), cmocka_unit_test(waves),
+                                       cmocka_unit_test(limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,12 @@ JOB(norm, tp_softmax(x[0], 1))
 JOB(conv, tp_conv(x[0], x[1], WINDOW(.pad_lo = {1, 2}, .pad_hi = {1, 0}, .stride = {2, 1})))
 JOB(conv_1d, tp_conv(x[0], x[1], WINDOW(.pad_lo = {3}, .dilation = {2})))
 JOB(conv_3d, tp_conv(x[0], x[1], WINDOW(.pad_lo = {1, 1, 1}, .stride = {1, 2, 1})))
+JOB(same, tp_conv(x[0], x[1], WINDOW(.pad_lo = {1, 1}, .pad_hi = {1, 1})))
 JOB(depthwise, tp_conv(x[0], x[1], WINDOW(.pad_lo = {1, 1}, .pad_hi = {1, 1}, .groups = 33)))
 JOB(to_x, tp_conv_dx(x[0], x[1], TP_DIMS(57, 55), WINDOW(.pad_lo = {1, 1}, .stride = {2, 2})))
+JOB(to_same, tp_conv_dx(x[0], x[1], TP_DIMS(7, 7), WINDOW(.pad_lo = {1, 1}, .pad_hi = {1, 1})))
+JOB(greatest, tp_max_pool(x[0], WINDOW(.kernel = {3, 2}, .pad_lo = {1, 1}, .stride = {2, 1})))
+JOB(mean, tp_avg_pool(x[0], WINDOW(.kernel = {2, 3}, .stride = {1, 2})))
 JOB(to_w, tp_conv_dw(x[0], x[1], TP_DIMS(3, 3), NULL))
 JOB(to_w_groups, tp_conv_dw(x[0], x[1], TP_DIMS(3, 3), WINDOW(.groups = 11)))
 
@@ -59,8 +63,13 @@ static const job jobs[] = {
     {"conv of one image",          2, {{4, {1, 13, 57, 55}}, {4, {21, 13, 3, 3}}},     conv       },
     {"conv, one axis",             2, {{3, {5, 13, 1057}}, {3, {21, 13, 3}}},          conv_1d    },
     {"conv, three axes",           2, {{5, {2, 5, 13, 27, 25}}, {5, {7, 5, 3, 3, 3}}}, conv_3d    },
+    {"conv of few rows",           2, {{4, {1, 259, 7, 7}}, {4, {141, 259, 3, 3}}},    same       },
     {"depthwise conv",             2, {{4, {2, 33, 57, 55}}, {4, {33, 1, 3, 3}}},      depthwise  },
+    {"depthwise conv of few rows", 2, {{4, {1, 33, 7, 555}}, {4, {33, 1, 3, 3}}},      depthwise  },
     {"conv_dx",                    2, {{4, {2, 21, 28, 27}}, {4, {21, 13, 3, 3}}},     to_x       },
+    {"conv_dx of few rows",        2, {{4, {1, 141, 7, 7}}, {4, {141, 259, 3, 3}}},    to_same    },
+    {"max_pool",                   1, {{4, {2, 67, 57, 55}}},                          greatest   },
+    {"avg_pool of one image",      1, {{4, {1, 67, 57, 55}}},                          mean       },
     {"conv_dw",                    2, {{4, {3, 13, 57, 55}}, {4, {3, 21, 55, 53}}},    to_w       },
     {"conv_dw in groups",          2, {{4, {3, 22, 37, 35}}, {4, {3, 33, 35, 33}}},    to_w_groups},
 };

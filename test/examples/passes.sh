@@ -2,7 +2,8 @@
 # passes.sh FOLDER: what examples of FOLDER compare stays equal when passes are left out, one by one and all.
 set -u
 folder=$1
-passes=$(sed -n 's/^const char tpi_pass_names\[\] = "\(.*\)";$/\1/p' "$TAPIR_SOURCE/src/opt/pass.c")
+passes=$(tr -d '\n' <"$TAPIR_SOURCE/src/opt/pass.c" |
+    sed -n 's/.*const char tpi_pass_names\[\] = *"\([^"]*\)".*/\1/p')
 [ -n "$passes" ] || {
     echo "no list of passes in src/opt/pass.c"
     exit 1

@@ -349,6 +349,8 @@ bool alone_write(const alone *a)
     alone flat = *a;
     flat.feeds = feeds;
     const bool ok = header && write_all(&flat, results, header);
+    if (a->results)
+        memcpy(a->results, results, (size_t)(a->n_sets * a->n_out) * sizeof *results);
     if (header)
         fclose(header);
     free(results);

@@ -21,7 +21,9 @@ typedef struct alone {
     const char *const *in, *const *out;
     int n_sets;
     tp_tensor *const *feeds; /* [n_sets][n_in] */
-    tp_tensor *const *known; /* [n_sets][n_out], when the runs have been done already; or NULL */
+    tp_tensor *const
+        *known;          /* [n_sets][n_out], when the runs have been done already; or NULL */
+    tp_tensor **results; /* [n_sets][n_out], set to what the library gives; or NULL */
     tp_c_options options;
     int64_t most_turns; /* 0: 200 */
     int64_t memory;     /* bytes that the program has; 0: 64 MiB */

@@ -1,7 +1,7 @@
 /* Training steps, loops and random numbers as C files that stand alone; what they say when a run fails;
  * what they need when nothing else is there; and small machines.
  *
- *     standalone_steps host|aarch64|cortex|free        77: no compiler, or nothing to run it */
+ *     standalone_steps host|aarch64|cortex|free|learn|learn_long        77: no compiler, or nothing to run it */
 #include "alone.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ typedef struct lenet {
     tp_dense dense1, dense2;
 } lenet;
 
-static tp_tensor *lenet_logits(const lenet *l, tp_tensor *x)
+static tp_tensor *lenet_logits(const lenet *l, tp_tensor *x, double dropped)
 {
     const tp_window two = {
         .kernel = {2, 2}
@@ -27,7 +27,7 @@ static tp_tensor *lenet_logits(const lenet *l, tp_tensor *x)
     x = tp_max_pool(tp_relu(tp_conv_layer_apply(&l->conv1, x)), &two);
     x = tp_max_pool(tp_relu(tp_conv_layer_apply(&l->conv2, x)), &two);
     x = tp_relu(tp_dense_apply(&l->dense1, tp_flatten(x, 1)));
-    x = tp_dropout(x, 0.2);
+    x = dropped > 0 ? tp_dropout(x, dropped) : x;
     return tp_dense_apply(&l->dense2, x);
 }
 
@@ -46,7 +46,7 @@ static bool lenet_step(try_fn f)
     const int64_t batch = tp_symbol(g, "batch");
     tp_tensor *x = tp_placeholder(g, "image", TP_F32, TP_DIMS(batch, 1, 28, 28));
     tp_tensor *y = tp_placeholder(g, "label", TP_I64, TP_DIMS(batch));
-    tp_tensor *loss = tp_name(tp_cross_entropy(lenet_logits(&l, x), y), "loss");
+    tp_tensor *loss = tp_name(tp_cross_entropy(lenet_logits(&l, x, 0.2), y), "loss");
     tp_name(tp_optimizer_step(adam, loss), "done");
     tp_tensor *feeds[2 * STEPS];
     for (int i = 0; i < STEPS; i++) {
@@ -72,6 +72,93 @@ static bool lenet_step(try_fn f)
     tp_close(tp);
     return ok;
 }
+
+/* ---- learning ------------------------------------------------------------------------------------ */
+
+enum { SIDE = 8, BATCH = 8, CLASSES = 3, FEW_STEPS = 40, MANY_STEPS = 300 };
+
+/* Bars that lie, stand, or lean; somewhere, and in noise. */
+static void draw_batch(uint64_t *s, float *image, int64_t *label)
+{
+    for (int b = 0; b < BATCH; b++) {
+        *s = *s * 6364136223846793005u + 1442695040888963407u;
+        const int kind = (int)(*s >> 40) % CLASSES, at = (int)(*s >> 50) % SIDE;
+        label[b] = kind;
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                const int line = kind == 0 ? y : kind == 1 ? x : (x + y) % SIDE;
+                *s = *s * 6364136223846793005u + 1442695040888963407u;
+                *image++ = (line == at ? 1.0f : 0) + (float)(*s >> 40) * 0x1p-26f;
+            }
+    }
+}
+
+/* Did it learn? Each batch is new, so what it knows at the end it was not shown. */
+static bool has_learned(const alone *a, int steps)
+{
+    enum { END = 8 };
+    double loss[2] = {0, 0};
+    int64_t right = 0;
+    for (int i = 0; i < steps; i++) {
+        const tp_tensor *const *out = (const tp_tensor *const *)a->results + i * a->n_out;
+        loss[0] += i < END ? tp_item(out[0]) / END : 0;
+        loss[1] += i >= steps - END ? tp_item(out[0]) / END : 0;
+        right += i >= steps - END ? tp_item_i64(out[1]) : 0;
+    }
+    printf("%d steps: loss %g, then %g; %d of the last %d images right\n", steps, loss[0],
+           loss[1], (int)right, END * BATCH);
+    return loss[1] < 0.5 * loss[0] && right > END * BATCH * 3 / 4;
+}
+
+/* A net like LeNet, small enough for an emulated machine: Adam's steps, on a batch of its own each. */
+static bool learning(try_fn f, int steps)
+{
+    tp_ctx *tp = tp_open(&(tp_options){.seed = 3});
+    const lenet l = {.conv1 = tp_conv_layer_new(tp, "conv1", 1, 4, 3, 1, 1),
+                     .conv2 = tp_conv_layer_new(tp, "conv2", 4, 6, 3, 1, 0),
+                     .dense1 = tp_dense_new(tp, "dense1", 6, 12),
+                     .dense2 = tp_dense_new(tp, "dense2", 12, CLASSES)};
+    tp_tensor *const params[N_PARAMS] = {l.conv1.w,  l.conv1.b,  l.conv2.w,  l.conv2.b,
+                                         l.dense1.w, l.dense1.b, l.dense2.w, l.dense2.b};
+    tp_optimizer *adam = tp_adam_new(tp, 0.03, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "image", TP_F32, TP_DIMS(BATCH, 1, SIDE, SIDE));
+    tp_tensor *y = tp_placeholder(g, "label", TP_I64, TP_DIMS(BATCH));
+    tp_tensor *logits = lenet_logits(&l, x, 0);
+    tp_tensor *loss = tp_name(tp_cross_entropy(logits, y), "loss");
+    tp_name(tp_sum(tp_cast(tp_eq(tp_argmax(logits, 1, false), y), TP_I64), TP_ALL, false),
+            "right");
+    tp_name(tp_optimizer_step(adam, loss), "done");
+    tp_tensor *feeds[2 * MANY_STEPS], *results[3 * MANY_STEPS];
+    uint64_t s = 77;
+    for (int i = 0; i < steps; i++) {
+        float image[BATCH * SIDE * SIDE];
+        int64_t label[BATCH];
+        draw_batch(&s, image, label);
+        feeds[2 * i] = tp_tensor_new(tp, TP_F32, TP_DIMS(BATCH, 1, SIDE, SIDE), image);
+        feeds[2 * i + 1] = tp_tensor_new(tp, TP_I64, TP_DIMS(BATCH), label);
+    }
+    const alone a = {
+        .dir = ".",
+        .name = steps == MANY_STEPS ? "learning_long" : "learning",
+        .tp = tp,
+        .g = g,
+        .n_in = 2,
+        .in = (const char *const[]){"image",  "label"},
+        .n_out = 3,
+        .out = (const char *const[]){ "loss", "right",  "done"},
+        .n_sets = steps,
+        .feeds = feeds,
+        .results = results,
+        .memory = 1 << 20
+    };
+    const bool ok = f(&a) && has_learned(&a, steps);
+    tp_optimizer_free(adam);
+    tp_close(tp);
+    return ok;
+}
+
+/* ---- other programs ------------------------------------------------------------------------------ */
 
 /* Fast numerics: convolutions of constant weights and of others, whose tiles do not fit evenly. */
 static bool fast_convs(try_fn f)
@@ -119,23 +206,29 @@ static bool fast_convs(try_fn f)
 typedef struct learner {
     tp_dense layer;
     tp_optimizer *sgd;
+    tp_tensor *steps; /* counted by ops on it alone */
 } learner;
 
 static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
     const learner *l = user;
-    if (n_in != 2 || n_out != 1)
+    if (n_in != 2 || n_out != 2)
         return;
     tp_tensor *y = tp_dense_apply(&l->layer, in[0]);
     out[0] = tp_mean(tp_square(tp_sub(y, in[1])), TP_ALL, false);
     tp_optimizer_step(l->sgd, out[0]);
+    tp_assign(l->steps, tp_add(l->steps, tp_scalar_like(l->steps, 1)));
+    tp_uniform(tp_ctx_of(y), TP_F32, TP_DIMS(3), 0, 1); /* nothing reads it */
+    out[1] =
+        tp_add(tp_uniform(tp_ctx_of(y), TP_F32, TP_DIMS(2), 0, 1), tp_cast(l->steps, TP_F32));
 }
 
 static bool captured_step(try_fn f)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 11});
-    learner l = {.layer = tp_dense_new(tp, "layer", 5, 3)};
-    tp_tensor *const params[] = {l.layer.w, l.layer.b};
+    learner l = {.layer = tp_dense_new(tp, "layer", 5, 3),
+                 .steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps")};
+    tp_tensor *const params[] = {l.layer.w, l.layer.b, l.steps};
     l.sgd = tp_sgd_new(tp, 0.1, 0.9, 2, params);
     tp_function *step = tp_function_new(tp, "learn", learn, &l,
                                         &(tp_function_options){.engine = TP_ENGINE_REFERENCE});
@@ -143,19 +236,20 @@ static bool captured_step(try_fn f)
     for (int i = 0; i < STEPS; i++) {
         feeds[2 * i] = tp_normal(tp, TP_F32, TP_DIMS(4 + i, 5), 0, 1);
         feeds[2 * i + 1] = tp_normal(tp, TP_F32, TP_DIMS(4 + i, 3), 0, 1);
-        tp_function_apply(step, 2, feeds + 2 * i);
+        tp_tensor *out[2];
+        tp_function_call(step, 2, feeds + 2 * i, 2, out);
     }
     const alone a = {
         .dir = ".",
         .name = "captured_step",
         .tp = tp,
         .f = step,
-        .n_variables = 2,
+        .n_variables = 3,
         .variables = params,
         .n_in = 2,
-        .in = (const char *const[]){"x", "y"},
-        .n_out = 1,
-        .out = (const char *const[]){"loss"  },
+        .in = (const char *const[]){"x",    "y"    },
+        .n_out = 2,
+        .out = (const char *const[]){"loss", "noise"},
         .n_sets = STEPS,
         .feeds = feeds,
         .memory = 1 << 20
@@ -267,6 +361,11 @@ static bool on_cortex(const alone *a)
 {
     return alone_write(a) && alone_try(a->dir, a->name, &alone_cortex_m3) &&
            alone_try(a->dir, a->name, &alone_cortex_m4);
+}
+
+static bool on_m4(const alone *a)
+{
+    return alone_write(a) && alone_try(a->dir, a->name, &alone_cortex_m4);
 }
 
 /* With nothing beside it there may be three names that are not its own; small machines have the
@@ -385,12 +484,15 @@ int main(int argc, char **argv)
     const char *where = argc > 1 ? argv[1] : "host";
     const bool cortex = strcmp(where, "cortex") == 0, free = strcmp(where, "free") == 0,
                aarch64 = strcmp(where, "aarch64") == 0;
+    const bool learn = strncmp(where, "learn", 5) == 0;
     const try_fn f = cortex ? on_cortex : aarch64 ? on_aarch64 : free ? on_nothing : on_hosts;
-    if ((cortex && !(alone_has(&alone_cortex_m3) && alone_has(&alone_cortex_m4))) ||
+    if (((cortex || learn) && !(alone_has(&alone_cortex_m3) && alone_has(&alone_cortex_m4))) ||
         (aarch64 && !alone_has(&alone_aarch64))) {
         printf("skipped: no compiler for %s, or nothing that runs it\n", where);
         return 77;
     }
+    if (learn)
+        return !(where[5] ? learning(on_cortex, MANY_STEPS) : learning(on_m4, FEW_STEPS));
     bool ok = lenet_step(f);
     ok = captured_step(f) && ok;
     ok = root_loop(f) && ok;

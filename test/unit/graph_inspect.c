@@ -18,7 +18,9 @@ static tp_graph *sample(tp_ctx *tp, int64_t rows)
 static tp_program *compile(tp_graph *g, const char *stop_after)
 {
     const char *const feeds[] = {"x"}, *const fetches[] = {"y"};
-    const tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE, .stop_after = stop_after};
+    /* kernel by kernel: what bands do to memory is graph_bands.c's */
+    const tp_compile_options opt = {
+        .engine = TP_ENGINE_TILES, .stop_after = stop_after, .skip_passes = "bands"};
     return tp_graph_compile(g, 1, feeds, 1, fetches, &opt);
 }
 
@@ -78,6 +80,76 @@ static void makes_cheap_values_again(void **state)
         assert_non_null(p);
         assert_int_equal(lines_with(tp, tp_graph_text(tp_program_graph(p)), " = add "), 2 - i);
         assert_int_equal(tp_program_run(p, &in, out), TP_OK);
+        tp_read(out[0], y[i], sizeof y[i]);
+    }
+    assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
+/* The gradients of a split's parts, one of which is -0, are joined; without algebra they are padded and added. */
+static void joins_parts_of_a_split(void **state)
+{
+    static const char *const feeds[] = {"x", "k"}, *const fetches[] = {"y"};
+    static const int64_t sizes[] = {1, 3, 2};
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2, 6)), *part[3];
+    tp_tensor *k = tp_placeholder(g, "k", TP_F32, TP_DIMS(2, 2));
+    tp_split(x, 1, 3, sizes, part);
+    tp_tensor *squares = tp_sum(tp_mul(part[1], part[1]), TP_ALL, false);
+    tp_tensor *zeros = tp_sum(tp_mul(part[2], k), TP_ALL, false);
+    tp_tensor *rest = tp_sum(tp_exp(part[0]), TP_ALL, false);
+    tp_name(tp_grad(tp_add(tp_add(squares, zeros), rest), x), "y");
+    const float values[12] = {0.5F, -1, 0.25F, 2, 1, -2, 0, 0.5F, -0.0F, 3, -1, 4};
+    static const float minus[4] = {-0.0F, -0.0F, 1, -0.0F};
+    tp_tensor *in[] = {tp_tensor_new(tp, TP_F32, TP_DIMS(2, 6), values),
+                       tp_tensor_new(tp, TP_F32, TP_DIMS(2, 2), minus)},
+              *out[1];
+    float y[2][12];
+    for (int i = 0; i < 2; i++) {
+        const tp_compile_options opt = {.engine = TP_ENGINE_TILES,
+                                        .skip_passes = i ? "algebra" : NULL};
+        tp_program *p = tp_graph_compile(g, 2, feeds, 1, fetches, &opt);
+        assert_non_null(p);
+        assert_int_equal(lines_with(tp, tp_graph_text(tp_program_graph(p)), " = pad "), 3 * i);
+        assert_int_equal(lines_with(tp, tp_graph_text(tp_program_graph(p)), " = concat "),
+                         1 - i);
+        assert_int_equal(tp_program_run(p, in, out), TP_OK);
+        tp_read(out[0], y[i], sizeof y[i]);
+    }
+    assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
+/* z = tanh(z w' + exp(w) summed up): the turned matrix and the sum are made before the loop. */
+static void moves_out_of_loops(void **state)
+{
+    static const char *const feeds[] = {"z", "w"}, *const fetches[] = {"y"};
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *z = tp_placeholder(g, "z", TP_F32, TP_DIMS(2, 3));
+    tp_tensor *w = tp_placeholder(g, "w", TP_F32, TP_DIMS(3, 3));
+    tp_for (4, &z) {
+        tp_tensor *sum = tp_sum(tp_exp(w), TP_ALL, false);
+        z = tp_tanh(tp_add(tp_matmul(z, tp_swap(w, 0, 1)), sum));
+    }
+    tp_name(z, "y");
+    float values[9], y[2][6];
+    for (int i = 0; i < 9; i++)
+        values[i] = (float)i / 8 - 0.5F;
+    tp_tensor *in[] = {tp_tensor_new(tp, TP_F32, TP_DIMS(2, 3), values),
+                       tp_tensor_new(tp, TP_F32, TP_DIMS(3, 3), values)},
+              *out[1];
+    for (int i = 0; i < 2; i++) {
+        const tp_compile_options opt = {.engine = TP_ENGINE_TILES,
+                                        .skip_passes = i ? "hoist" : NULL};
+        tp_program *p = tp_graph_compile(g, 2, feeds, 1, fetches, &opt);
+        assert_non_null(p);
+        char *text = tp_graph_text(tp_program_graph(p));
+        assert_non_null(text);
+        const char *loop = strstr(text, " = loop ");
+        assert_int_equal(strstr(text, " = transpose ") < loop, i == 0);
+        assert_int_equal(strstr(text, " = sum ") < loop, i == 0);
+        tp_free(tp, text);
+        assert_int_equal(tp_program_run(p, in, out), TP_OK);
         tp_read(out[0], y[i], sizeof y[i]);
     }
     assert_memory_equal(y[0], y[1], sizeof y[0]);
@@ -272,10 +344,16 @@ static void counts_bytes(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(stops_after_a_pass), CASE(makes_cheap_values_again),
-        CASE(counts_work),        CASE(names_kernels_and_buffers),
-        CASE(names_bodies),       CASE(measures_kernels),
-        CASE(tells_of_memory),    CASE(counts_bytes),
+        CASE(stops_after_a_pass),
+        CASE(makes_cheap_values_again),
+        CASE(joins_parts_of_a_split),
+        CASE(moves_out_of_loops),
+        CASE(counts_work),
+        CASE(names_kernels_and_buffers),
+        CASE(names_bodies),
+        CASE(measures_kernels),
+        CASE(tells_of_memory),
+        CASE(counts_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,4 +11,5 @@ tapir profile linear.onnx --dim batch=2 --runs 0; echo "exit $?"
 tapir profile garbage.onnx; echo "exit $?"
 TAPIR_CC=/nowhere/cc TAPIR_CACHE=none tapir profile linear.onnx --dim batch=2 --runs 1 | tail -1
 TAPIR_TRAP=nan tapir profile linear.onnx --dim batch=2 --runs 1; echo "exit $?"
+tapir profile blocks.tapir --dim steps=4 --limit 1 --runs 1; echo "exit $?"
 ls -A | grep -c 'nowhere\|t.json\.'
