@@ -35,8 +35,9 @@ enum {
 };
 #endif
 enum {
-    TPI_STEPS_PER_RUN =
-        200, /* so many more steps ask for one run more before a program is made */
+    /* Of a segment that not every call runs so many more steps ask for one run more before it gets a
+     * program: it may be cut yet. */
+    TPI_STEPS_PER_RUN = 200,
     TPI_MAX_COMPILERS = 2, /* under way at once for one function */
     TPI_MAX_REBUILDS = 8,  /* programs of one segment, before its ops stay eager */
     TPI_MAX_OBSERVED = 4,  /* values of a size by which its rule is found */

@@ -42,10 +42,10 @@ static const char *state_of(const tpi_block *b)
 {
     const tpi_shared *p = b->program;
     return !p          ? "nothing to compute"
-           : p->failed ? "the eager kernels: no program"
+           : p->failed ? "tiles: no program"
            : p->ready  ? "its program"
-           : p->waits  ? "the eager kernels"
-                       : "the eager kernels: its program is being compiled";
+           : p->waits  ? "tiles"
+                       : "tiles: its program is being compiled";
 }
 
 static void put_edges(const tpi_flow *w, const tpi_block *b, tpi_str *out)

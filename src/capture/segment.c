@@ -567,6 +567,14 @@ static bool may_fail(const tpi_frame *fr, int from, int to)
     return false;
 }
 
+/* Counts a run. Is it time for a program? */
+static bool count_run(tpi_segment *s, int64_t call)
+{
+    const bool again = s->call == call - 1; /* calls are alike */
+    s->call = call;
+    return ++s->runs > (again ? 1 : 1 + s->n_steps / TPI_STEPS_PER_RUN);
+}
+
 bool tpi_segment_run(tpi_frame *fr, int from, int to)
 {
     tp_ctx *ctx = fr->ctx;
@@ -576,7 +584,7 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to)
     tpi_segment *s = first->segment;
     if (!s || s->n_steps != to - from)
         return false;
-    s->runs++;
+    const bool due = count_run(s, fr->f->stats.user_calls);
     if (ctx->trap_nan) /* set by the body: the first NaN is looked for op by op */
         return false;
     if (s->why_eager)
@@ -590,7 +598,7 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to)
     }
     if (s->n_outputs == 0)
         return !may_fail(fr, from, to);
-    if (!s->program && s->runs > 1 + s->n_steps / TPI_STEPS_PER_RUN) {
+    if (!s->program && due) {
         if (s->programs >= TPI_MAX_REBUILDS)
             s->why_eager = TPI_WHY_changes;
         else if (s->n_steps > TPI_MAX_PROGRAM_STEPS)

@@ -42,8 +42,8 @@ typedef struct tpi_varying {
 struct tpi_segment {
     tpi_step *step; /* the first */
     int n_steps;
-    bool known; /* what comes in and its sizes are */
-    int64_t runs, program_runs;
+    bool known;                       /* what comes in and its sizes are */
+    int64_t runs, program_runs, call; /* the last one that ran it */
     int n_inputs, inputs_size;
     tpi_input *inputs;
     int n_sizes;

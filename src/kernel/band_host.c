@@ -14,37 +14,28 @@ typedef struct sums {
     int64_t least, step, finest, grain;
 } sums;
 
-/* Bytes per row. */
-static double made_between(const tpk_band *b, int from, int to)
-{
-    double made = 0;
-    for (int i = from; i <= to; i++)
-        made += b->v[i].under ? 0 : b->v[i].made;
-    return made;
-}
-
-static sums sum_up(const tpi_team *t, const tpk_band *b, int first, int n)
+/* Adds member i to what was added up of those from `first` on. */
+static void add_member(const tpi_team *t, const tpk_band *b, int first, int i, sums *s)
 {
     const double near = 2 * (double)t->near_bytes / ((double)b->outer * (double)b->rows);
-    sums s = {.least = 1, .step = 1, .finest = 1, .grain = 1};
-    for (int i = first; i < first + n; i++) {
-        const tpk_member *m = &b->v[i];
-        s.work += m->work;
-        s.shared += m->shared;
-        s.per_outer += m->per_outer;
-        s.least = m->least > s.least ? m->least : s.least;
-        s.step = m->step > s.step ? m->step : s.step;
-        s.grain = m->grain > s.grain ? m->grain : s.grain;
-        const int64_t finest = m->step ? m->step : m->least;
-        s.finest = finest > s.finest ? finest : s.finest;
-        for (int k = first; k < i; k++) {
-            const double passed = (m->reads >> k) & 1 ? b->v[k].made : 0;
-            s.passed += passed;
-            s.far += made_between(b, k, i) > near ? passed : 0;
-        }
+    const tpk_member *m = &b->v[i];
+    const int64_t finest = m->step ? m->step : m->least;
+    s->work += m->work;
+    s->shared += m->shared;
+    s->per_outer += m->per_outer;
+    s->least = m->least > s->least ? m->least : s->least;
+    s->step = m->step > s->step ? m->step : s->step;
+    s->grain = m->grain > s->grain ? m->grain : s->grain;
+    s->finest = finest > s->finest ? finest : s->finest;
+    const double own = m->under ? 0 : m->made;
+    s->row += own;
+    double between = own; /* made from k to i */
+    for (int k = i - 1; k >= first; k--) {
+        const double passed = (m->reads >> k) & 1 ? b->v[k].made : 0;
+        between += b->v[k].under ? 0 : b->v[k].made;
+        s->passed += passed;
+        s->far += between > near ? passed : 0;
     }
-    s.row = made_between(b, first, first + n - 1);
-    return s;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -134,9 +125,11 @@ tpi_band_cut tpi_band_next(const tpi_team *t, const tpk_band *b, int first)
 {
     tpi_band_cut best = {
         .n = 1, .outer = b->outer, .rows = b->rows, .outers = 1, .row_parts = 1};
+    sums s = {.least = 1, .step = 1, .finest = 1, .grain = 1};
     double most = 0;
+    add_member(t, b, first, first, &s);
     for (int n = 2; first + n <= b->n && b->outer > 0 && b->rows > 0; n++) {
-        const sums s = sum_up(t, b, first, n);
+        add_member(t, b, first, first + n - 1, &s);
         const int64_t threads = tpi_team_parts(t, s.work);
         tpi_band_cut c = cut_evenly(b, &s, threads);
         if (!stays_near(t, &s, &c))
@@ -146,6 +139,7 @@ tpi_band_cut tpi_band_next(const tpi_team *t, const tpk_band *b, int first)
         if (gain > most) {
             most = gain;
             best = c;
+            best.threads = threads;
         }
     }
     return best;
@@ -235,8 +229,7 @@ static void run_parts(void *env, size_t place)
 static void run_group(band_run *r)
 {
     const tpi_team *t = r->library->team;
-    const int64_t threads = tpi_team_parts(t, sum_up(t, r->b, r->first, r->cut.n).work),
-                  most = places(r->b, &r->cut);
+    const int64_t threads = r->cut.threads, most = places(r->b, &r->cut);
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     tpi_pool_run(t->pool, run_parts, r, (size_t)(threads < most ? threads : most));
 }

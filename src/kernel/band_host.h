@@ -12,7 +12,8 @@ typedef struct tpi_band_cut {
     bool folds; /* parts of a thread have one place for what is gone when a part is done */
     int64_t outers, row_parts; /* how many parts along each */
     int64_t outer, rows;       /* of the largest part */
-    int64_t step; /* rows of all parts of an outer place but the last, the largest */
+    int64_t step;    /* rows of all parts of an outer place but the last, the largest */
+    int64_t threads; /* that the work is worth */
 } tpi_band_cut;
 
 /* From member `first` on. n is 1 when it runs by itself; then there is one part. */

@@ -119,6 +119,34 @@ static void scalars_of_all_kinds(bed *b)
     }
 }
 
+/* Steps of which no stretch comes again, so that nothing is cut. */
+BODY(long_body)
+{
+    const world *s = user;
+    tp_tensor *h = in[0];
+    for (unsigned i = 0; i < 300; i++) {
+        h = tp_add(h, s->w);
+        h = i * 2654435761u >> 30 & 1 ? tp_tanh(h) : tp_mul(h, in[0]);
+    }
+    out[0] = h;
+}
+
+/* However long it is, its second call makes its program. */
+static void many_steps(bed *b)
+{
+    world s = {.b = b};
+    s.w = tp_variable(pattern(b->tp, TP_DIMS(4), 0.05), "w");
+    tp_function *f = make(b, "long", long_body, &s);
+    tp_tensor *x = pattern(b->tp, TP_DIMS(4), 0.07);
+    for (int i = 0; i < 4; i++) {
+        note(b, "y", call1(f, x));
+        if (i == 1 && !b->eager && !BOTH_STRESS)
+            assert_int_equal(tp_function_stats_of(f).compilations, 1);
+        settle(b);
+    }
+    EXPECT_RECORDINGS(b, f, 1);
+}
+
 /* ---- weights and flags ------------------------------------------------------------------- */
 
 BODY(one_layer)
@@ -645,6 +673,7 @@ int main(void)
         ATTACK(attributes_that_vary),
         ATTACK(facts_asked_inside),
         ATTACK(random_numbers),
+        ATTACK(many_steps),
         ATTACK(errors_of_unused_ops),
         ATTACK(state_shared),
     };
