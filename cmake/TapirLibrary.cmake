@@ -17,7 +17,7 @@ list(FILTER tapir_small_sources EXCLUDE REGEX
 list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
 list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
 
-# ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as a string ------
+# ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as text ----------
 
 file(GLOB tapir_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/*.h")
 list(FILTER tapir_texts EXCLUDE REGEX "(/text|/convref|_host)\\.h$")
@@ -27,7 +27,7 @@ if(CMAKE_CROSSCOMPILING)
   set(tapir_embed "${PROJECT_BINARY_DIR}/embed")
   add_custom_command(OUTPUT "${tapir_embed}"
     COMMAND "${TAPIR_HOST_CC}" -O1 -o "${tapir_embed}" "${PROJECT_SOURCE_DIR}/tools/embed.c"
-    DEPENDS "${PROJECT_SOURCE_DIR}/tools/embed.c" VERBATIM)
+    DEPENDS "${PROJECT_SOURCE_DIR}/tools/embed.c" "${PROJECT_SOURCE_DIR}/src/base/squeeze.h" VERBATIM)
 else()
   add_executable(tapir_embed tools/embed.c)
   set_target_properties(tapir_embed PROPERTIES OUTPUT_NAME embed)
@@ -99,6 +99,10 @@ if(TAPIR_SANITIZE)
   target_link_options(tapir_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${TAPIR_SANITIZE}>)
 else()
   target_link_options(tapir PRIVATE -Wl,--no-undefined -Wl,-z,noseparate-code)
+  check_linker_flag(C -Wl,-Bsymbolic-functions TAPIR_BINDS_ITS_FUNCTIONS)
+  if(TAPIR_BINDS_ITS_FUNCTIONS) # rules are written in public ops: they are called straight
+    target_link_options(tapir PRIVATE -Wl,-Bsymbolic-functions)
+  endif()
 endif()
 check_linker_flag(C -Wl,-z,pack-relative-relocs TAPIR_PACKS_RELOCATIONS)
 if(TAPIR_PACKS_RELOCATIONS) # the tables of kernels are full of them

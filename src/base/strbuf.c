@@ -22,13 +22,21 @@ static bool reserve(tpi_str *s, size_t more)
     return true;
 }
 
-void tpi_str_add(tpi_str *s, const char *text, size_t len)
+char *tpi_str_room(tpi_str *s, size_t len)
 {
     if (!reserve(s, len))
-        return;
-    memcpy(s->text + s->len, text, len);
+        return NULL;
+    char *const room = s->text + s->len;
     s->len += len;
     s->text[s->len] = 0;
+    return room;
+}
+
+void tpi_str_add(tpi_str *s, const char *text, size_t len)
+{
+    char *const room = tpi_str_room(s, len);
+    if (room)
+        memcpy(room, text, len);
 }
 
 void tpi_str_put(tpi_str *s, const char *text)

@@ -18,6 +18,8 @@ typedef struct tpi_str {
 void tpi_str_add(tpi_str *s, const char *text, size_t len);
 void tpi_str_put(tpi_str *s, const char *text);
 void tpi_str_printf(tpi_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Room for so many characters more, which the caller fills; NULL when out of memory. */
+char *tpi_str_room(tpi_str *s, size_t len);
 void tpi_str_free(tpi_str *s);
 
 #endif

@@ -1,6 +1,7 @@
 #include "codegen/render.h"
 
 #include "base/env.h"
+#include "base/squeeze.h"
 #include "ir/notation.h"
 #include "kernel/text.h"
 
@@ -176,15 +177,13 @@ void tpi_render_literal(tpi_render *r, const tp_tensor *t)
 /* ---- the kernel text a program is made with --------------------------------------------------------- */
 
 typedef struct text {
-    const char *text;
-    const size_t *size;
-    unsigned needs; /* texts before it */
+    const unsigned char *text; /* squeezed */
+    unsigned needs;            /* texts before it */
     const char *before, *after;
 } text;
 
 #define NEEDS(id) (1u << TPI_TEXT_##id)
-#define TEXT(id, name, ...)                                                                    \
-    [TPI_TEXT_##id] = {tpi_text_##name, &tpi_text_##name##_size, __VA_ARGS__}
+#define TEXT(id, name, ...) [TPI_TEXT_##id] = {tpi_text_##name, __VA_ARGS__}
 #define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
 
 /* A loop over elements stays one over numbers, however much text there is: gcc stops inlining in
@@ -222,13 +221,13 @@ enum { N_TEXTS = sizeof texts / sizeof *texts };
 
 /* Texts that are pasted once per element type, with T, S and FN defined. */
 static const struct {
-    const char *name, *text;
-    const size_t *size;
+    const char *name;
+    const unsigned char *text;
     unsigned needs;
 } templates[] = {
 #define TEMPLATE(name, needs)                                                                  \
     {                                                                                          \
-#name, tpi_text_##name, &tpi_text_##name##_size, needs                                 \
+#name, tpi_text_##name, needs                                                          \
     }
     TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
@@ -248,6 +247,13 @@ int tpi_template_index(const char *name)
     return -1;
 }
 
+static void put_text(tpi_str *out, const unsigned char *from)
+{
+    char *const room = tpi_str_room(out, tpi_squeezed_size(from));
+    if (room)
+        tpi_unsqueeze(from, room);
+}
+
 static void put_texts(tpi_render *r, tpi_str *out)
 {
     for (int i = 0; i < N_TEMPLATES; i++)
@@ -257,7 +263,7 @@ static void put_texts(tpi_render *r, tpi_str *out)
     for (int i = 0; i < N_TEXTS; i++)
         if ((r->texts >> i) & 1) {
             tpi_str_put(out, texts[i].before);
-            tpi_str_add(out, texts[i].text, *texts[i].size);
+            put_text(out, texts[i].text);
             tpi_str_put(out, texts[i].after);
         }
     tpi_str_put(out, "#define FN(name) TPK_CAT(tpk_##name##_, S)\n");
@@ -266,7 +272,7 @@ static void put_texts(tpi_render *r, tpi_str *out)
             if ((r->instances[i] >> t) & 1) {
                 const char *name = tp_dtype_name((tp_dtype)t);
                 tpi_str_printf(out, "#define T tpk_%s\n#define S %s\n", name, name);
-                tpi_str_add(out, templates[i].text, *templates[i].size);
+                put_text(out, templates[i].text);
                 tpi_str_put(out, "#undef T\n#undef S\n");
             }
 }

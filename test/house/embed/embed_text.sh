@@ -15,15 +15,17 @@ headers=$(find src/kernel -maxdepth 1 -name '*.h' ! -name text.h ! -name '*_host
 "$embed" "$work/text.c" "$work/kernel/text.h" $headers test/house/embed/nasty.in
 
 {
-    printf '#include "kernel/text.h"\n#include <stdio.h>\n'
-    printf 'static void put(const char *path, const char *text, size_t n)\n'
-    printf '{ FILE *f = fopen(path, "w"); if (f) { fwrite(text, 1, n, f); fclose(f); } }\n'
+    printf '#include "kernel/text.h"\n#include "squeeze.h"\n#include <stdio.h>\n'
+    printf 'static char text[1 << 20];\n'
+    printf 'static void put(const char *path, const unsigned char *from)\n'
+    printf '{ FILE *f = fopen(path, "w"); tpi_unsqueeze(from, text);\n'
+    printf '  if (f) { fwrite(text, 1, tpi_squeezed_size(from), f); fclose(f); } }\n'
     printf 'int main(void)\n{\n'
-    sed -n 's/^extern const char tpi_text_\(.*\)\[\];/put("out\/\1", tpi_text_\1, tpi_text_\1_size);/p' \
+    sed -n 's/^extern const unsigned char tpi_text_\(.*\)\[\];/put("out\/\1", tpi_text_\1);/p' \
         "$work/kernel/text.h"
     printf 'return 0;\n}\n'
 } >"$work/main.c"
-cc -w -I"$work" "$work/main.c" "$work/text.c" -o "$work/dump"
+cc -w -I"$work" -Isrc/base "$work/main.c" "$work/text.c" -o "$work/dump"
 (cd "$work" && ./dump)
 
 status=0
