@@ -116,7 +116,8 @@ static void put_near(tpi_render *r, const tpi_plan_step *step, int at)
     PUT(")");
 }
 
-/* `calls`: with functions and arguments, which only r->alike knows. */
+/* `calls`: with functions and arguments, which only r->alike knows. Without, bands that are alike have
+ * one text. */
 static void put_band(tpi_render *r, const tpi_plan_step *step, bool calls)
 {
     const tpi_plan *plan = r->plan;
@@ -145,11 +146,12 @@ static void put_band(tpi_render *r, const tpi_plan_step *step, bool calls)
         first->kind == TPI_KERNEL_CALL ? root_of(r, first)->shape : first->shape;
     PUT("    };\n    const tpk_band b = {.n = %d, .v = members, .buffers = ", step->n);
     tpi_render_any_size(r, r->whole->all_buffers);
-    PUT(", .first = ");
-    if (plan == r->whole)
+    if (calls && plan == r->whole) {
+        PUT(", .first = ");
         tpi_render_number(r, step->first);
-    else
-        PUT("-1");
+    } else if (calls) {
+        PUT(", .first = -1");
+    }
     PUT(", .outer = 1");
     for (int a = 0; a < step->n_outer; a++) {
         PUT(" * (");

@@ -6,10 +6,9 @@
 
 enum { N = 40 };
 
-static tp_program *compile(tp_graph *g, tp_engine engine)
+static tp_program *compile(tp_graph *g, tp_engine engine, const char *skip)
 {
-    /* a band is a function of its own */
-    const tp_compile_options c = {.engine = engine, .skip_passes = "bands"};
+    const tp_compile_options c = {.engine = engine, .skip_passes = skip};
     tp_program *p = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("y"), &c);
     assert_non_null(p);
     return p;
@@ -25,13 +24,13 @@ static int count(const char *text, const char *word)
 }
 
 /* Runs g by C and by the reference on 6 x 6 numbers. */
-static tp_program *same_bits(tp_ctx *tp, tp_graph *g)
+static tp_program *same_bits(tp_ctx *tp, tp_graph *g, const char *skip)
 {
     float data[36], y[2][36] = {{0}};
     for (int i = 0; i < 36; i++)
         data[i] = 0.07f * (float)(i - 11);
     tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(6, 6), data), *out = NULL;
-    tp_program *p = compile(g, TP_ENGINE_C), *r = compile(g, TP_ENGINE_REFERENCE);
+    tp_program *p = compile(g, TP_ENGINE_C, skip), *r = compile(g, TP_ENGINE_REFERENCE, skip);
     assert_int_equal(tp_program_wait(p), TP_OK);
     assert_int_equal(tp_program_run(p, &x, &out), TP_OK);
     assert_string_equal(tp_program_engine(p), "c");
@@ -43,17 +42,29 @@ static tp_program *same_bits(tp_ctx *tp, tp_graph *g)
 }
 
 /* Products and what follows them differ in buffers and constants, and views in where they begin. */
-static void test_alike(void **state)
+static tp_program *products(tp_ctx *tp, int n, const char *skip)
 {
-    tp_ctx *tp = *state;
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(6, 6)), *h = x;
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n; i++)
         h = tp_tanh(tp_add(tp_matmul(h, x), tp_scalar_like(h, i % 5 ? 0.25 * i : -0.0)));
     tp_name(h, "y");
-    const tp_program *p = same_bits(tp, g);
-    assert_in_range(tp_program_stats_of(p).kernels, N, 2 * N);
-    assert_in_range(count(tp_program_source((tp_program *)p), "noinline)) int64_t k"), 1, 4);
+    tp_program *p = same_bits(tp, g, skip);
+    assert_in_range(tp_program_stats_of(p).kernels, n, 2 * n);
+    return p;
+}
+
+static void test_alike(void **state)
+{
+    tp_program *p = products(*state, N, "bands");
+    assert_in_range(count(tp_program_source(p), "noinline)) int64_t k"), 1, 4);
+}
+
+/* Bands too: what runs them, and what tells how much scratch memory they take. */
+static void test_bands(void **state)
+{
+    tp_program *p = products(*state, 10 * N, NULL);
+    assert_in_range(count(tp_program_source(p), "tpk_member members"), 2, 12);
 }
 
 /* Sums over rows of sizes of their own: too much text for one compiler, if there are more. */
@@ -72,13 +83,13 @@ static void test_units(void **state)
         h = tp_mul(h, tp_sigmoid(tp_sum(tp_mul(e, tp_tanh(wide)), 1, (int64_t[]){1}, true)));
     }
     tp_name(h, "y");
-    const tp_program *p = same_bits(tp, g);
+    const tp_program *p = same_bits(tp, g, "bands");
     const int units = count(tp_program_source((tp_program *)p), "#if UNIT == ") - 2;
     print_message("%d units, %d processors\n", units, tpi_build_cpus());
     assert_true(tpi_build_cpus() > 1 ? units > 1 : units < 2);
 }
 
-static const struct CMUnitTest tests[] = {CASE(test_alike), CASE(test_units)};
+static const struct CMUnitTest tests[] = {CASE(test_alike), CASE(test_bands), CASE(test_units)};
 
 int main(void)
 {
