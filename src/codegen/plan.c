@@ -672,6 +672,10 @@ bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
 {
     tpi_plan *p = tpi_plan_graph(g, roots, fuse);
+    if (p && fuse.bands && !tpi_plan_microbatches(p)) {
+        tpi_plan_free(p);
+        return NULL;
+    }
     if (p)
         tpi_plan_number(p);
     return p;
@@ -720,6 +724,7 @@ void tpi_plan_free(tpi_plan *p)
                       (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
     tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
     tpi_give_back(m, p->steps, (size_t)p->steps_size * sizeof *p->steps);
+    tpi_give_back(m, p->micro, (size_t)p->micro_size * sizeof *p->micro);
     tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
     tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
     tpi_give_back(m, p, sizeof *p);

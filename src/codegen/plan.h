@@ -61,6 +61,7 @@ typedef struct tpi_kernel {
     int step; /* whose part it is */
     int since; /* the first kernel that writes its result's memory: an older one when it writes over that's */
     int row; /* in a band: the axis of its iteration space, or of its result, that is cut in rows */
+    bool by_place;  /* is it of a tpi_microbatch? */
     unsigned reads; /* and members of the band whose results it reads, as bits */
     int rank;       /* of the iteration space */
     int64_t shape[TP_MAX_RANK];
@@ -84,6 +85,13 @@ typedef struct tpi_plan_step {
 } tpi_plan_step;
 enum { TPI_MAX_BAND = 32 };
 
+/* Steps that can run for one place of the first axis after the other (an image of a batch): each
+ * computes a place from no more than that of what those before it make. */
+typedef struct tpi_microbatch {
+    int first, n; /* steps */
+    int64_t places;
+} tpi_microbatch;
+
 typedef struct tpi_plan tpi_plan;
 typedef struct tpi_section tpi_section;
 
@@ -106,6 +114,7 @@ typedef struct tpi_buffer {
     const tpi_section *section; /* it is the arena of this block's bodies */
     tpi_place place;
     int first, last; /* kernels between which it is live: of whole steps */
+    enum { TPI_UNTOLD, TPI_ALL_PLACES, TPI_OWN_PLACE } seen; /* by a place of a microbatch */
 } tpi_buffer;
 
 /* A block. Its operands are in row-major order, or copied so first; a slice only has to be so
@@ -133,6 +142,8 @@ struct tpi_plan {
     int n_kernels, kernels_size;
     tpi_plan_step *steps; /* each kernel is part of one */
     int n_steps, steps_size;
+    tpi_microbatch *micro; /* of the outermost plan */
+    int n_micro, micro_size;
     tpi_buffer *buffers;
     int n_buffers, buffers_size;
     tpi_section *
@@ -154,8 +165,9 @@ typedef struct tpi_roots {
 /* What nodes and kernels are put together. */
 typedef struct tpi_fusing {
     bool nests; /* nodes in a loop nest; else a kernel per node */
-    bool bands; /* kernels in a step: all that it makes is in memory while it runs */
-    bool over;  /* a result and what it is written over */
+    bool
+        bands; /* kernels in a step: all that it makes is in memory while it runs; steps in a microbatch */
+    bool over; /* a result and what it is written over */
 } tpi_fusing;
 #define TPI_FUSE_ALL ((tpi_fusing){.nests = true, .bands = true, .over = true})
 
@@ -174,6 +186,8 @@ bool tpi_plan_steps(tpi_plan *p, bool bands);
 bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots);
 /* Once there are buffers: they live as long as whole steps do. */
 void tpi_plan_whole_steps(tpi_plan *p);
+/* And then: which steps make microbatches. False: no memory. */
+bool tpi_plan_microbatches(tpi_plan *p);
 
 /* For plan_block.c: a plan of a body, without numbers; the sections of its blocks; the node in which
  * an output of a block has its place (-1: nowhere); the sections' memory; a buffer more, -1: no

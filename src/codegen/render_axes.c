@@ -115,12 +115,12 @@ static bool is_small(const nest *n)
     return work < 2 * TPI_PART_WORK;
 }
 
-/* In a band its outer places and rows; else the outermost axis that is kept, if there is enough to
- * share. */
+/* In a band or microbatch its outer places, and rows; else the outermost axis that is kept, if there is
+ * enough to share. */
 static void find_box(nest *n)
 {
     n->outer = -1;
-    if (tpi_loops_in_band(n)) {
+    if (tpi_loops_in_band(n) || tpi_loops_by_place(n)) {
         n->outer = n->n_outer == 1 ? 0 : -1;
         return;
     }
@@ -145,6 +145,8 @@ void tpi_loops_begin(nest *n, tpi_render *r, int number)
         n->n_outer = r->plan->steps[k->step].n_outer;
         n->row = k->row;
         n->rows = k->shape[k->row];
+    } else if (tpi_loops_by_place(n)) {
+        n->n_outer = 1;
     }
     join_axes(n);
     find_box(n);

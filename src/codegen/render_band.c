@@ -152,7 +152,7 @@ static void put_band(tpi_render *r, const tpi_plan_step *step, bool calls)
     } else if (calls) {
         PUT(", .first = -1");
     }
-    PUT(", .outer = 1");
+    PUT(calls && first->by_place ? ", .outer = part ? part->places : 1" : ", .outer = 1");
     for (int a = 0; a < step->n_outer; a++) {
         PUT(" * (");
         tpi_render_any_size(r, shape[a]);
@@ -177,7 +177,7 @@ void tpi_render_band(tpi_render *r, int number)
     put_comment(r, step);
     tpi_render_signature(r);
     put_band(r, step, true);
-    PUT("    library->band(library, &b, p, s, random, packed, scratch, fail);\n"
+    PUT("    library->band(library, &b, part, p, s, random, packed, scratch, fail);\n"
         "    return 0;\n}\n");
     const tpi_str body = r->body;
     r->body = r->scratch;

@@ -946,7 +946,10 @@ static void put_sharing(nest *n, bool columns)
         PUT(", r0 = 0, r1 = ");
         put_size(n, n->size[n->row]);
     }
-    PUT(";\n    (void)place, (void)o0, (void)o1;\n    if (part) {\n"
+    PUT(";\n    (void)place, (void)o0, (void)o1;\n");
+    if (tpi_loops_by_place(n))
+        PUT("    if (part && part->places)\n        o1 = part->places, part = 0;\n");
+    PUT("    if (part) {\n"
         "        place = part->place, o0 = part->o0, o1 = part->o1;\n");
     if (n->row >= 0) {
         PUT("        r0 = part->r0 * ");
@@ -960,7 +963,10 @@ static void put_sharing(nest *n, bool columns)
         n->k->n_nodes);
     for (int a = 0; a < n->rank; a++) {
         PUT(" * (double)");
-        put_size(n, n->size[a]);
+        if (a == 0 && tpi_loops_by_place(n))
+            PUT("o1");
+        else
+            put_size(n, n->size[a]);
     }
     PUT(", o1, ");
     if (n->row >= 0)

@@ -45,6 +45,12 @@ static inline bool tpi_loops_in_band(const tpi_loops *n)
     return !n->r->alone && tpi_is_band(&n->plan->steps[n->k->step]);
 }
 
+/* And so is a microbatch: its nests can be handed some of the first places. */
+static inline bool tpi_loops_by_place(const tpi_loops *n)
+{
+    return !n->r->alone && n->k->by_place;
+}
+
 static inline bool tpi_loops_has_box(const tpi_loops *n)
 {
     return n->outer >= 0 || n->n_outer > 0 || n->row >= 0;

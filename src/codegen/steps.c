@@ -17,11 +17,12 @@
 typedef struct space {
     int n_outer;
     int64_t outer[TP_MAX_RANK], rows;
+    bool whole; /* outer places have no rows: that of a microbatch, of one axis */
 } space;
 
 /* How memory is reached over axes of which the first are outer ones. */
 typedef struct access {
-    int rank, row;
+    int rank, row; /* -1: there is none */
     int64_t offset, size[TP_MAX_RANK], stride[TP_MAX_RANK];
 } access;
 
@@ -81,12 +82,13 @@ static int row_axis(const tpi_plan *p, const tpi_kernel *k, const space *s)
 /* ---- what is read ---------------------------------------------------------------------------------- */
 
 /* How a result of a kernel lies over the axes of its iteration space. */
-static void made_by(const tpi_plan *p, const tpi_kernel *k, int result, access *a)
+static void made_by(const tpi_plan *p, const space *s, const tpi_kernel *k, int result,
+                    access *a)
 {
     const tpi_value *v = &p->values[result];
     const int64_t *size;
+    a->row = s->whole ? -1 : k->row;
     a->rank = axes_of(p, k, &size);
-    a->row = k->row;
     a->offset = 0;
     memcpy(a->size, size, (size_t)a->rank * sizeof *size);
     if (k->kind == TPI_KERNEL_LOOP)
@@ -119,12 +121,13 @@ static bool reads_whole_axes(const space *s, const access *made, const access *r
     return read->offset == 0;
 }
 
-/* Rows lie one after the other, and what is read of one is within it. */
+/* Rows, or whole places, lie one after the other, and what is read of one is within it. */
 static bool reads_in_row(const space *s, const access *made, const access *read)
 {
     int64_t end = read->offset;
-    bool known = made->row == s->n_outer && !tpi_dim_is_symbolic(made->stride[made->row]) &&
-                 made->stride[made->row] > 0 && !tpi_dim_is_symbolic(end) && end >= 0;
+    const int64_t step = made->stride[s->whole ? 0 : made->row];
+    bool known = (s->whole || made->row == s->n_outer) && !tpi_dim_is_symbolic(step) &&
+                 step > 0 && !tpi_dim_is_symbolic(end) && end >= 0;
     for (int r = s->n_outer; r < read->rank && known; r++) {
         if (r == read->row || read->stride[r] == 0)
             continue;
@@ -132,12 +135,12 @@ static bool reads_in_row(const space *s, const access *made, const access *read)
                 !tpi_dim_is_symbolic(read->size[r]) && read->size[r] > 0;
         end += known ? read->stride[r] * (read->size[r] - 1) : 0;
     }
-    return known && end < made->stride[made->row];
+    return known && end < step;
 }
 
 static bool reads_its_place(const space *s, const access *made, const access *read)
 {
-    bool same = same_place(made, read, made->row, read->row);
+    bool same = s->whole || same_place(made, read, made->row, read->row);
     for (int a = 0; a < s->n_outer; a++)
         same &= same_place(made, read, a, a);
     return same && (reads_whole_axes(s, made, read) || reads_in_row(s, made, read));
@@ -150,27 +153,44 @@ static int member_of(const tpi_plan *p, int first, int root)
     return kernel >= first ? kernel - first : -1;
 }
 
+/* All places of a microbatch see a buffer as a whole, or each its own place. */
+static bool sees(tpi_plan *p, const space *s, int root, int64_t stride)
+{
+    const tpi_value *v = &p->values[root];
+    if (v->buffer < 0)
+        return true;
+    tpi_buffer *b = &p->buffers[v->buffer];
+    const bool own =
+        stride != 0 && v->node->shape[0] == s->outer[0] && v->layout.stride[0] == stride;
+    if (b->seen == TPI_UNTOLD)
+        b->seen = own ? TPI_OWN_PLACE : TPI_ALL_PLACES;
+    return (own || stride == 0) && own == (b->seen == TPI_OWN_PLACE);
+}
+
 /* An operand of k, reached as `read` says, over k's axes. */
-static bool takes(const tpi_plan *p, const space *s, int first, tpi_kernel *k, int root,
+static bool takes(tpi_plan *p, const space *s, int first, tpi_kernel *k, int root,
                   const access *read)
 {
     const int member = member_of(p, first, root);
     access made;
+    if (s->whole && !sees(p, s, root, read->stride[0]))
+        return false;
     if (member < 0)
         return true;
-    made_by(p, &p->kernels[first + member], root, &made);
-    k->reads |= 1u << member;
+    made_by(p, s, &p->kernels[first + member], root, &made);
+    if (!s->whole)
+        k->reads |= 1u << member;
     return reads_its_place(s, &made, read);
 }
 
-static bool takes_nodes(const tpi_plan *p, const space *s, int first, tpi_kernel *k)
+static bool takes_nodes(tpi_plan *p, const space *s, int first, tpi_kernel *k)
 {
     bool fits = true;
     for (int i = 0; i < k->n_nodes && fits; i++) {
         const tpi_value *v = &p->values[k->nodes[i]];
         for (int o = 0; o < v->node->n_in && fits; o++) {
             tpi_layout l;
-            access read = {.rank = k->rank, .row = k->row};
+            access read = {.rank = k->rank, .row = s->whole ? -1 : k->row};
             tpi_operand_layout(p, v->node, o, &l);
             if (p->values[l.root].kernel == v->kernel ||
                 p->values[l.root].place == TPI_AT_LITERAL)
@@ -195,15 +215,19 @@ static bool keeps_rows(const tp_tensor *conv)
 }
 
 /* The left operand may be of the band, the right one is read whole. */
-static bool takes_operands(const tpi_plan *p, const space *s, int first, tpi_kernel *k)
+static bool takes_operands(tpi_plan *p, const space *s, int first, tpi_kernel *k)
 {
     const tp_tensor *t = root_of(p, k), *x = t->in[0];
     const tpi_layout *l = &p->values[x->index].layout;
-    access read = {.rank = x->rank, .row = k->row, .offset = l->offset};
+    access read = {.rank = x->rank, .row = s->whole ? -1 : k->row, .offset = l->offset};
     memcpy(read.size, x->shape, sizeof read.size);
     memcpy(read.stride, l->stride, sizeof read.stride);
     if (member_of(p, first, p->values[t->in[1]->index].layout.root) >= 0)
         return false;
+    if (s->whole)
+        return x->shape[0] == t->shape[0] &&
+               sees(p, s, p->values[t->in[1]->index].layout.root, 0) &&
+               takes(p, s, first, k, l->root, &read);
     if (member_of(p, first, l->root) < 0)
         return true;
     bool same = x->rank == t->rank && x->shape[k->row] == t->shape[k->row];
@@ -300,4 +324,97 @@ void tpi_plan_whole_steps(tpi_plan *p)
         b->first = p->steps[p->kernels[b->first].step].first;
         b->last = last->first + last->n - 1;
     }
+}
+
+/* ---- microbatches ---------------------------------------------------------------------------------- */
+
+/* Does the kernel leave a place of each result for each place that it computes? */
+static bool leaves_places(tpi_plan *p, const space *s, const tpi_kernel *k)
+{
+    bool fits = true;
+    for (int i = 0; i < (k->n_nodes ? k->n_nodes : 1) && fits; i++) {
+        const int node = k->n_nodes ? k->nodes[i] : k->root;
+        access made;
+        if (p->values[node].buffer < 0)
+            continue;
+        made_by(p, s, k, node, &made);
+        fits = made.stride[0] != 0 && sees(p, s, node, made.stride[0]);
+    }
+    return fits;
+}
+
+static bool joins_microbatch(tpi_plan *p, const space *s, int first, tpi_kernel *k)
+{
+    const int64_t *size;
+    const bool call = k->kind == TPI_KERNEL_CALL;
+    if (!has_parts(p, k) || (call && !is_conv(root_of(p, k))))
+        return false;
+    axes_of(p, k, &size);
+    return size[0] == s->outer[0] && !(k->reduced & 1) && leaves_places(p, s, k) &&
+           (call ? takes_operands(p, s, first, k) : takes_nodes(p, s, first, k));
+}
+
+static bool step_joins_microbatch(tpi_plan *p, const space *s, int first, int at)
+{
+    const tpi_plan_step *step = &p->steps[at];
+    bool fits = !tpi_is_band(step) || step->n_outer == 1;
+    for (int i = 0; i < step->n && fits; i++)
+        fits = joins_microbatch(p, s, first, &p->kernels[step->first + i]);
+    return fits;
+}
+
+/* Steps from step `at` on. Only with a convolution it is worth looking at. */
+static tpi_microbatch microbatch_at(tpi_plan *p, int at)
+{
+    const int64_t *size;
+    const int first = p->steps[at].first;
+    tpi_microbatch m = {.first = at, .n = 0};
+    if (!has_parts(p, &p->kernels[first]))
+        return m;
+    axes_of(p, &p->kernels[first], &size);
+    m.places = size[0];
+    const space s = {.n_outer = 1, .outer = {size[0]}, .whole = true};
+    while (at + m.n < p->n_steps && m.places != 1 &&
+           step_joins_microbatch(p, &s, first, at + m.n))
+        m.n++;
+    return m;
+}
+
+static bool has_conv(const tpi_plan *p, const tpi_microbatch *m)
+{
+    bool any = false;
+    const tpi_plan_step *last = &p->steps[m->first + m->n - 1];
+    for (int i = p->steps[m->first].first; i < last->first + last->n && !any; i++)
+        any = is_conv(root_of(p, &p->kernels[i]));
+    return any;
+}
+
+static bool add_microbatch(tpi_plan *p, tpi_microbatch m)
+{
+    if (!p->micro) {
+        p->micro_size = p->n_steps / 2;
+        p->micro = tpi_take(&p->graph->ctx->mem, (size_t)p->micro_size * sizeof *p->micro);
+        if (!p->micro) {
+            p->micro_size = 0;
+            tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+            return false;
+        }
+    }
+    p->micro[p->n_micro++] = m;
+    const tpi_plan_step *last = &p->steps[m.first + m.n - 1];
+    for (int i = p->steps[m.first].first; i < last->first + last->n; i++)
+        p->kernels[i].by_place = true;
+    return true;
+}
+
+bool tpi_plan_microbatches(tpi_plan *p)
+{
+    bool ok = true;
+    for (int at = 0; at < p->n_steps && ok;) {
+        const tpi_microbatch m = microbatch_at(p, at);
+        if (m.n > 1 && has_conv(p, &m))
+            ok = add_microbatch(p, m);
+        at += m.n > 1 ? m.n : 1;
+    }
+    return ok;
 }

@@ -59,6 +59,7 @@ tp_ctx *tp_open(const tp_options *opt)
     c->seed = opt ? opt->seed : 0;
     c->kernels = tpi_kernels_pick(false);
     c->near_bytes = tpi_near_bytes();
+    c->far_bytes = 4 << 20;
     c->objects.next = c->objects.prev = &c->objects;
     c->allocs.next = c->allocs.prev = &c->allocs;
     c->nil_error = (tpi_error){.status = TP_E_MEMORY, .refs = 1, .text = "out of memory"};

@@ -182,31 +182,62 @@ static void call_task(void *env, int lane, const tpi_task *task)
 }
 
 /* Whoever is first in the program's order is told of. */
-static int64_t call_wave(const tpk_waves *waves, const tpk_step *steps, int64_t first,
-                         const int64_t *args, void **p, int64_t *s, int64_t *random,
-                         const char *packed, void *scratch, int64_t *fail)
+static int64_t call_wave(wave_call *c, const tpi_wave *wave, int64_t *fail)
 {
-    const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
-    const int lanes = tpi_waves_lanes(w);
-    wave_call c = {w, steps, args, p, s, random, packed, scratch, {{0, 0}}};
+    const int lanes = tpi_waves_lanes(c->w);
     for (int i = 0; i < lanes; i++)
-        c.failed[i].step = -1;
-    tpi_wave_run(w, tpi_wave_at(w, (int)first), call_task, &c);
+        c->failed[i].step = -1;
+    tpi_wave_run(c->w, wave, call_task, c);
     int64_t e = 0;
     for (int i = 0, least = INT_MAX; i < lanes; i++)
-        if (c.failed[i].step >= 0 && c.failed[i].step < least) {
-            least = c.failed[i].step;
-            e = c.failed[i].e;
-            fail[0] = steps[least].kernel, fail[1] = e;
+        if (c->failed[i].step >= 0 && c->failed[i].step < least) {
+            least = c->failed[i].step;
+            e = c->failed[i].e;
+            fail[0] = c->steps[least].kernel, fail[1] = e;
         }
     return e ? TPI_RUN_INDEX : TPI_RUN_OK;
+}
+
+/* Its kernels, nests and convolutions, do not fail. */
+static void call_microbatch(const wave_call *c, const tpi_microbatch *m, int64_t *fail)
+{
+    const tp_program *program = c->w->p;
+    const tpk_library *l = &program->library;
+    tpk_part one = {.places = 1};
+    memcpy(c->w->pointers, c->p, (size_t)program->plan->all_buffers * sizeof *c->p);
+    for (int64_t n = tpi_micro_places(program, m); n > 0; n--) {
+        for (int i = m->first; i < m->first + m->n; i++) {
+            if (l->tick)
+                l->tick(l->watch, (int)c->steps[i].kernel);
+            c->steps[i].run(c->w->pointers, c->s, c->random, c->packed, c->scratch, fail,
+                            c->args + c->steps[i].at, l, &one);
+        }
+        for (int i = 0; i < program->plan->n_buffers; i++)
+            if (c->w->shift[i])
+                c->w->pointers[i] = (char *)c->w->pointers[i] + c->w->shift[i];
+    }
+}
+
+static int64_t call_steps(const tpk_waves *waves, const tpk_step *steps, int64_t first,
+                          const int64_t *args, void **p, int64_t *s, int64_t *random,
+                          const char *packed, void *scratch, int64_t *fail)
+{
+    const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
+    wave_call c = {w, steps, args, p, s, random, packed, scratch, {{0, 0}}};
+    const tpi_wave *wave = tpi_wave_at(w, (int)first);
+    if (wave)
+        return call_wave(&c, wave, fail);
+    for (int i = 0; i < w->n_micro; i++)
+        if (w->micro[i].first == first)
+            call_microbatch(&c, &w->micro[i], fail);
+    return TPI_RUN_OK;
 }
 
 void tpi_waves_ready(tpi_waves *w)
 {
     tpi_team_library(&w->team, &w->library);
     w->library.call = w->p->calls;
-    w->face = (tpk_waves){w->length, call_wave};
+    w->face = (tpk_waves){w->length, call_steps};
 }
 
 bool tpi_program_call(tpi_session *s, int *full)

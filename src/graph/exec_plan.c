@@ -253,8 +253,8 @@ static void set_library(tp_program *p)
     if (p->library.team && p->library.call == p->calls && p->library.threads == threads &&
         p->team.pool == p->ctx->pool && p->library.watch == p->profile)
         return;
-    if (p->library.threads != threads)
-        p->sized = false; /* workspaces are by part */
+    if (p->library.threads != threads || p->library.watch != p->profile)
+        p->sized = false; /* workspaces are by part; a profile has no waves */
     p->team = (tpi_team){
         .kernels = p->ctx->kernels, .pool = p->ctx->pool, .near_bytes = p->ctx->near_bytes};
     const int64_t scratch = p->library.scratch;
@@ -288,8 +288,7 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
             return false;
         }
-        /* a profile is of one kernel at a time */
-        p->library.waves = p->waves && !p->profile ? &p->waves->face : NULL;
+        p->library.waves = p->waves ? &p->waves->face : NULL;
         const bool ok = c ? tpi_program_call(s, &symbol) : tpi_tiles_call(s, &symbol);
         if (ok || symbol < 0)
             return ok;

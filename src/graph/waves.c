@@ -265,19 +265,23 @@ static void add_wave(tpi_waves *w, const cost *costs, const waits *x, int first,
 static tpi_waves *waves_new(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_steps;
+    const size_t n = (size_t)p->plan->n_steps, buffers = (size_t)p->plan->all_buffers;
     tpi_waves *w = tpi_take(m, sizeof *w);
     if (!w)
         return NULL;
     *w = (tpi_waves){
         .p = p, .team = {.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes}
     };
+    w->micro = tpi_take(m, n * sizeof *w->micro);
+    w->pointers = tpi_take(m, buffers * sizeof *w->pointers);
+    w->shift = tpi_take(m, buffers * sizeof *w->shift);
     w->waves = tpi_take(m, n * sizeof *w->waves);
     w->tasks = tpi_take(m, n * sizeof *w->tasks);
     w->order = tpi_take(m, n * sizeof *w->order);
     w->length = tpi_take(m, n * sizeof *w->length);
     p->waves = w;
-    if (!w->waves || !w->tasks || !w->order || !w->length) {
+    if (!w->micro || !w->pointers || !w->shift || !w->waves || !w->tasks || !w->order ||
+        !w->length) {
         tpi_waves_free(p);
         return NULL;
     }
@@ -292,7 +296,10 @@ void tpi_waves_free(tp_program *p)
     if (!w)
         return;
     tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_steps;
+    const size_t n = (size_t)p->plan->n_steps, buffers = (size_t)p->plan->all_buffers;
+    tpi_give_back(m, w->micro, n * sizeof *w->micro);
+    tpi_give_back(m, w->pointers, buffers * sizeof *w->pointers);
+    tpi_give_back(m, w->shift, buffers * sizeof *w->shift);
     tpi_give_back(m, w->waves, n * sizeof *w->waves);
     tpi_give_back(m, w->tasks, n * sizeof *w->tasks);
     tpi_give_back(m, w->order, n * sizeof *w->order);
@@ -301,43 +308,85 @@ void tpi_waves_free(tp_program *p)
     p->waves = NULL;
 }
 
-static bool find(tp_program *p, cost *costs, way *ways)
+static bool in_microbatch(const tpi_waves *w, int step)
 {
+    bool is = false;
+    for (int i = 0; i < w->n_micro; i++)
+        is |= step >= w->micro[i].first && step < w->micro[i].first + w->micro[i].n;
+    return is;
+}
+
+static bool find_waves(tpi_waves *w, cost *costs, way *ways)
+{
+    tp_program *p = w->p;
     const int n = p->plan->n_steps;
     waits x = {0};
     if (!waits_alloc(p, &x))
         return false;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         costs[i] = cost_of(p, &p->plan->steps[i]);
+        costs[i].apart |= in_microbatch(w, i);
+    }
     find_waits(p, costs, &x);
     find_ways(p, costs, &x, ways);
-    bool any = false;
-    for (int i = n; i > 0 && !any; i -= ways[i].wave ? ways[i].wave : 1)
-        any = ways[i].wave;
-    tpi_waves *w = any ? waves_new(p) : NULL;
-    for (int i = n; i > 0 && w; i -= ways[i].wave ? ways[i].wave : 1)
+    for (int i = n; i > 0; i -= ways[i].wave ? ways[i].wave : 1)
         if (ways[i].wave)
             add_wave(w, costs, &x, i - ways[i].wave, ways[i].wave);
-    for (int i = w ? w->n - 1 : -1; i >= 0; i--)
+    for (int i = w->n - 1; i >= 0; i--)
         tpi_log(TPI_LOG_threads, "steps %d to %d are %d tasks side by side", w->waves[i].first,
                 w->waves[i].first + w->waves[i].n - 1, w->waves[i].n_tasks);
     tpi_give_back(&p->ctx->mem, x.start, x.bytes);
-    return w || !any;
+    return true;
+}
+
+static bool find_with_room(tpi_waves *w)
+{
+    tpi_mem *m = &w->p->ctx->mem;
+    const size_t n = (size_t)w->p->plan->n_steps + 1;
+    cost *costs = tpi_take(m, n * sizeof *costs);
+    way *ways = tpi_take(m, n * sizeof *ways);
+    const bool ok = costs && ways && find_waves(w, costs, ways);
+    tpi_give_back(m, costs, n * sizeof *costs);
+    tpi_give_back(m, ways, n * sizeof *ways);
+    return ok;
+}
+
+static void find_microbatches(tpi_waves *w)
+{
+    w->n_micro = tpi_micro_find(w->p, w->micro, w->shift);
+    tpi_micro_shifts(w);
+    for (int i = 0; i < w->n_micro; i++) {
+        w->length[w->micro[i].first] = w->micro[i].n;
+        tpi_log(TPI_LOG_program, "steps %d to %d run place by place", w->micro[i].first,
+                w->micro[i].first + w->micro[i].n - 1);
+    }
 }
 
 bool tpi_waves_find(tp_program *p)
 {
-    tpi_mem *m = &p->ctx->mem;
+    /* a profile is of one kernel at a time */
+    const bool shares = tpi_pool_threads(p->ctx->pool) > 1 && !p->profile;
     tpi_waves_free(p);
-    if (tpi_pool_threads(p->ctx->pool) < 2 || p->n_late || p->memory_limit)
+    if (p->n_late || p->memory_limit || (!shares && !p->plan->n_micro))
         return true; /* what steps take is not known before the loops have run; or it is more memory */
-    const size_t n = (size_t)p->plan->n_steps + 1;
-    cost *costs = tpi_take(m, n * sizeof *costs);
-    way *ways = tpi_take(m, n * sizeof *ways);
-    const bool ok = costs && ways && find(p, costs, ways);
-    tpi_give_back(m, costs, n * sizeof *costs);
-    tpi_give_back(m, ways, n * sizeof *ways);
+    tpi_waves *w = waves_new(p);
+    if (!w)
+        return false;
+    find_microbatches(w);
+    const bool ok = !shares || find_with_room(w);
+    if (!w->n && !w->n_micro)
+        tpi_waves_free(p);
     return ok;
+}
+
+static void live_through(const tpi_plan *plan, int step, int n, tpi_buffer *b)
+{
+    const tpi_plan_step *end = &plan->steps[step + n - 1];
+    const int first = plan->steps[step].first, last = end->first + end->n - 1;
+    if (b->first >= first && b->first <= last)
+        b->first = first;
+    if (b->last >= first && b->last <= last)
+        b->last = last;
 }
 
 void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to)
@@ -347,15 +396,11 @@ void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to)
     for (int i = 0; i < plan->n_buffers; i++) {
         if (to[i].place == TPI_AT_SOURCE)
             continue;
-        for (int k = 0; k < w->n; k++) {
-            const tpi_wave *v = &w->waves[k];
-            const tpi_plan_step *end = &plan->steps[v->first + v->n - 1];
-            const int first = plan->steps[v->first].first, last = end->first + end->n - 1;
-            if (to[i].first >= first && to[i].first <= last)
-                to[i].first = first;
-            if (to[i].last >= first && to[i].last <= last)
-                to[i].last = last;
-        }
+        for (int k = 0; k < w->n; k++)
+            live_through(plan, w->waves[k].first, w->waves[k].n, &to[i]);
+        for (int k = 0; k < w->n_micro; k++)
+            if (!tpi_micro_keeps(plan, &w->micro[k], &plan->buffers[i]))
+                live_through(plan, w->micro[k].first, w->micro[k].n, &to[i]);
     }
 }
 

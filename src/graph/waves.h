@@ -1,9 +1,13 @@
-/* Steps side by side.
+/* Steps that are not run one after the other, each of them once.
  *
  * A *wave* is a run of steps that follow each other of which not all depend on each other. What depends
  * on each other in it, directly or not, is a *task*: its steps run in their order, on one thread.
  * The tasks of a wave run side by side. That is for branches, and for what is done to many
- * parameters: steps too small to be cut into parts for the threads. */
+ * parameters: steps too small to be cut into parts for the threads.
+ *
+ * A *microbatch* (micro.c) is a run of steps that are done for one place of the first axis after the
+ * other, an image of a batch: what they leave for each other then has the same memory for all
+ * images, and stays in the cache when that of all images would not. Only the C program has them. */
 #ifndef TAPIR_WAVES_H
 #define TAPIR_WAVES_H
 
@@ -24,7 +28,11 @@ typedef struct tpi_wave {
 typedef struct tpi_waves {
     tpk_waves face; /* for the C program */
     tp_program *p;
-    tpi_team team; /* of one thread */
+    tpi_microbatch *micro;
+    int n_micro;
+    void **pointers; /* by buffer: of the place that is computed; */
+    int64_t *shift;  /* bytes from there to those of the next place */
+    tpi_team team;   /* of one thread */
     tpk_library library;
     int n, n_tasks, most_tasks; /* waves; tasks of them all; of one */
     tpi_wave *waves;
@@ -47,8 +55,16 @@ void tpi_waves_ready(tpi_waves *w);
 int tpi_waves_lanes(const tpi_waves *w);
 /* The wave that begins with this step; NULL: none. */
 const tpi_wave *tpi_wave_at(const tpi_waves *w, int step);
+/* How many places a microbatch has in this run. */
+int64_t tpi_micro_places(const tp_program *p, const tpi_microbatch *m);
+/* Writes to `found`, in order, what of the plan's microbatches is worth it at these sizes; returns how
+ * many. `mark` is room by buffer. */
+int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *mark);
+/* Does only the microbatch see the buffer? */
+bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b);
+void tpi_micro_shifts(tpi_waves *w);
 /* In a wave memory is used by steps that run side by side: the buffers of p->plan, each as long as the
- * waves that it is part of. `to` has room for all. */
+ * waves that it is part of, or as the microbatch that does not keep it. `to` has room for all. */
 void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to);
 /* run(env, lane, task) for every task of a wave, some side by side, a lane's one after the other;
  * lanes are counted from 0. */

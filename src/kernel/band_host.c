@@ -234,8 +234,8 @@ static void run_group(band_run *r)
     tpi_pool_run(t->pool, run_parts, r, (size_t)(threads < most ? threads : most));
 }
 
-void tpi_band_run(const tpk_library *library, const tpk_band *b, void **p, int64_t *s,
-                  int64_t *random, const char *packed, void *scratch, int64_t *fail)
+void tpi_band_run(const tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
+                  int64_t *s, int64_t *random, const char *packed, void *scratch, int64_t *fail)
 {
     band_run r = {.library = library,
                   .b = b,
@@ -254,7 +254,7 @@ void tpi_band_run(const tpk_library *library, const tpk_band *b, void **p, int64
             continue;
         }
         tick(library, b, r.first);
-        m->kernel(p, s, random, packed, scratch, fail, m->a, library, NULL);
+        m->kernel(p, s, random, packed, scratch, fail, m->a, library, part);
     }
 }
 
@@ -282,10 +282,9 @@ int64_t tpi_band_products_ws(const tpk_library *library, const tpk_band *b, int 
     return (int64_t)(p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(c.rows, p->n, p->k);
 }
 
-int64_t tpi_band_convolution_ws(const tpk_library *library, const tpk_band *b, int i,
-                                const tpk_convolution *c)
+static int64_t convolution_ws(const tpi_team *t, const tpk_band *b, int i,
+                              const tpk_convolution *c)
 {
-    const tpi_team *t = library->team;
     const tpi_band_cut cut = cut_of(t, b, i);
     int64_t most = 0;
     for (int64_t k = 0; k < cut.outers * cut.row_parts && cut.n > 1; k++) {
@@ -294,4 +293,14 @@ int64_t tpi_band_convolution_ws(const tpk_library *library, const tpk_band *b, i
         most = ws > most ? ws : most;
     }
     return most;
+}
+
+int64_t tpi_band_convolution_ws(const tpk_library *library, const tpk_band *b, int i,
+                                const tpk_convolution *c)
+{
+    tpk_band one = *b; /* as in a microbatch */
+    one.outer = 1;
+    const int64_t all = convolution_ws(library->team, b, i, c),
+                  each = b->outer > 1 ? convolution_ws(library->team, &one, i, c) : 0;
+    return all > each ? all : each;
 }

@@ -41,10 +41,12 @@
 
 struct tpk_library;
 
-/* A box of a space of outer places and rows; `keep` is the end of memory that is the same for all parts
+/* A box of a space of outer places and rows, computed by one thread; or else, without the rest, so many
+ * of the first places with all of their rows, shared out as all would be. `keep` is the end of memory that is the same for all parts
  * of one thread, and `fresh` says that the last one was not of this outer place. */
 typedef struct tpk_part {
-    int64_t place; /* number among those that run side by side */
+    int64_t places; /* 0: it is a box */
+    int64_t place;  /* number among those that run side by side */
     int64_t o0, o1, r0, r1;
     int64_t outer; /* of the whole space */
     char *keep;
@@ -90,9 +92,9 @@ typedef struct tpk_step {
     int64_t at, kernel;
 } tpk_step;
 
-/* Which steps run side by side. */
+/* Which steps do not simply run one after the other. */
 typedef struct tpk_waves {
-    const int32_t *steps; /* by step: how many from it on do; 0: it runs alone */
+    const int32_t *steps; /* by step: how many from it on; 0: none */
     /* Runs those; returns what the entry of a program does. */
     int64_t (*run)(const struct tpk_waves *waves, const tpk_step *steps, int64_t first,
                    const int64_t *args, void **p, int64_t *s, int64_t *random,
@@ -124,8 +126,8 @@ typedef struct tpk_library {
                    void *scratch, const int64_t *a);
     /* A band, and the scratch memory that a thread needs for its member `i`: a workspace, and what it
      * keeps. */
-    void (*band)(const struct tpk_library *library, const tpk_band *b, void **p, int64_t *s,
-                 int64_t *random, const char *packed, void *scratch, int64_t *fail);
+    void (*band)(const struct tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
+                 int64_t *s, int64_t *random, const char *packed, void *scratch, int64_t *fail);
     int64_t (*band_products_ws)(const struct tpk_library *library, const tpk_band *b, int i,
                                 const tpk_products *p, int64_t *keeps);
     int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,

@@ -509,6 +509,12 @@ size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
     return round_up(conv_ws(l, &part));
 }
 
+static tpk_convolution conv_places(const tpk_library *l, const tpk_convolution *c, int64_t n)
+{
+    return conv_part_of(l, c,
+                        &(tpk_part){.o1 = n, .r1 = c->which ? c->spec.in[0] : c->spec.out[0]});
+}
+
 /* By this thread. */
 static void convolution_part(const tpk_library *l, const tpk_convolution *c, void *ws,
                              const tpk_part *p)
@@ -630,19 +636,30 @@ static void planes(const void *team, tpi_isa_call call, int n_in, const tpk_view
     tpi_team_planes(team, call, n_in, in, out, attr, size);
 }
 
+/* Of all places, or of one as in a microbatch. */
 static size_t convolution_ws(const void *team, const tpk_convolution *c)
 {
-    return tpi_team_convolution_ws(team, c);
+    const tpi_team *t = team;
+    const size_t all = tpi_team_convolution_ws(t, c);
+    if (c->which == 2 || c->spec.batch < 2)
+        return all;
+    const tpk_convolution one = conv_places(t->kernels->library, c, 1);
+    const size_t each = tpi_team_convolution_ws(t, &one);
+    return all > each ? all : each;
 }
 
 static void convolution(const void *team, const tpk_convolution *c, void *ws,
                         const tpk_part *part)
 {
     const tpi_team *t = team;
-    if (part)
-        convolution_part(t->kernels->library, c, ws, part);
-    else
+    if (!part) {
         tpi_team_convolution(t, c, ws);
+    } else if (part->places) {
+        const tpk_convolution some = conv_places(t->kernels->library, c, part->places);
+        tpi_team_convolution(t, &some, ws);
+    } else {
+        convolution_part(t->kernels->library, c, ws, part);
+    }
 }
 
 void tpi_team_library(const tpi_team *t, tpk_library *library)

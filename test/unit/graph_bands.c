@@ -1,7 +1,7 @@
-/* Kernels that run together part by part give the bits of the reference: contractions with what comes
- * before and after them, attention, gradients. Parts are made small, so that there are many; sizes
+/* Kernels that run together part by part, and steps that run image by image, give the bits of the
+ * reference: contractions with what comes before and after them, attention, gradients. Parts are made small, so that there are many; sizes
  * are symbols, of one program for two sets, and divide by nothing; any number of threads. */
-#include "graph/program.h"
+#include "graph/waves.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
@@ -11,7 +11,8 @@ typedef struct net {
     int rank;
     int64_t sets[2][4]; /* shapes of x */
     unsigned symbols;   /* its axes that are symbols, as bits */
-    int longest;        /* kernels of the longest band, at least */
+    int longest;        /* kernels of the longest band, at least, */
+    int micro;          /* and steps of all microbatches */
 } net;
 
 #define WINDOW(...)                                                                            \
@@ -49,6 +50,24 @@ static tp_tensor *convs(tp_tensor *x)
     wide = tp_min(tp_max(bias(x, wide, 40), number(x, -0.0)), number(x, 0.5));
     h = tp_add(h, bias(x, tp_conv(wide, weights(x, TP_DIMS(24, 40, 1, 1)), NULL), 24));
     return tp_conv(tp_relu(h), weights(x, TP_DIMS(7, 24, 1, 3)), WINDOW(.pad_lo = {0, 1}));
+}
+
+/* As many images as channels: a number for each image, for each channel, images that trade places with
+ * channels, pooling, and a sum over images, which takes all of them. */
+static tp_tensor *images(tp_tensor *x)
+{
+    const tp_window *same = WINDOW(.pad_lo = {1, 1}, .pad_hi = {1, 1});
+    tp_tensor *h = tp_relu(bias(x, tp_conv(x, weights(x, TP_DIMS(5, 5, 3, 3)), same), 5));
+    h = tp_mul(tp_conv(h, weights(x, TP_DIMS(5, 5, 3, 3)), same),
+               weights(x, 4, (int64_t[]){5, 1, 1, 1}));
+    h = tp_tanh(tp_conv(h, weights(x, TP_DIMS(5, 5, 1, 1)), NULL));
+    tp_tensor *turned = tp_conv(tp_add(h, tp_transpose(x, TP_DIMS(1, 0, 2, 3))),
+                                weights(x, TP_DIMS(5, 5, 3, 3)), same);
+    turned = tp_max_pool(tp_relu(turned), WINDOW(.kernel = {2, 2}, .stride = {2, 2}));
+    tp_tensor *y = tp_sub(turned, tp_mean(turned, TP_DIMS(0), true));
+    y = tp_conv(tp_relu(y), weights(x, TP_DIMS(5, 5, 3, 3)), same);
+    return tp_conv(tp_add(y, tp_mean(y, TP_DIMS(2, 3), true)), weights(x, TP_DIMS(3, 5, 1, 1)),
+                   NULL);
 }
 
 /* Windows large enough for fast numerics. */
@@ -121,16 +140,17 @@ static tp_tensor *alone(tp_tensor *x)
 }
 
 static const net nets[] = {
-    {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 3},
-    {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   3},
-    {"windows",            windows,        4, {{3, 32, 30, 26}, {1, 32, 41, 57}}, 0xd, 2},
-    {"conv, three axes",   conv_3d,        4, {{3, 5, 60, 23}, {2, 5, 60, 23}},   1,   2},
-    {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2},
-    {"mlp",                mlp,            2, {{342, 48}, {111, 48}},             1,   5},
-    {"mlp, fixed sizes",   mlp,            2, {{342, 48}, {342, 48}},             0,   5},
-    {"attention",          attention,      3, {{2, 171, 48}, {3, 37, 48}},        3,   3},
-    {"attention, back",    attention_back, 3, {{2, 171, 48}, {3, 37, 48}},        3,   2},
-    {"alone",              alone,          3, {{2, 171, 48}, {3, 37, 48}},        3,   2},
+    {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 3, 2},
+    {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   3, 2},
+    {"images",             images,         4, {{5, 5, 40, 24}, {5, 5, 31, 18}},   0xc, 2, 4},
+    {"windows",            windows,        4, {{3, 32, 30, 26}, {1, 32, 41, 57}}, 0xd, 2, 2},
+    {"conv, three axes",   conv_3d,        4, {{3, 5, 60, 23}, {2, 5, 60, 23}},   1,   2, 0},
+    {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2, 4},
+    {"mlp",                mlp,            2, {{342, 48}, {111, 48}},             1,   5, 0},
+    {"mlp, fixed sizes",   mlp,            2, {{342, 48}, {342, 48}},             0,   5, 0},
+    {"attention",          attention,      3, {{2, 171, 48}, {3, 37, 48}},        3,   3, 0},
+    {"attention, back",    attention_back, 3, {{2, 171, 48}, {3, 37, 48}},        3,   2, 0},
+    {"alone",              alone,          3, {{2, 171, 48}, {3, 37, 48}},        3,   2, 0},
 };
 enum { N_NETS = sizeof nets / sizeof *nets };
 
@@ -142,6 +162,14 @@ static int longest_band(const tp_program *p)
     for (int i = 0; p->plan && i < p->plan->n_steps; i++)
         most = p->plan->steps[i].n > most ? p->plan->steps[i].n : most;
     return most;
+}
+
+static int placed_steps(const tp_program *p)
+{
+    int n = 0;
+    for (int i = 0; p->waves && i < p->waves->n_micro; i++)
+        n += p->waves->micro[i].n;
+    return n;
 }
 
 static tp_program *program(tp_ctx *tp, const net *n, tp_engine engine, const char *skip,
@@ -174,7 +202,7 @@ static results run_with(const net *n, tp_engine engine, const char *skip, int th
 {
     results r = {.tp = tp_open(&(tp_options){.threads = threads})};
     if (near)
-        r.tp->near_bytes = near;
+        r.tp->near_bytes = r.tp->far_bytes = near;
     tp_program *p = program(r.tp, n, engine, skip, numerics);
     if (engine != TP_ENGINE_REFERENCE && (longest_band(p) >= n->longest) != !skip)
         fail_msg("%s: the longest band has %d kernels", n->name, longest_band(p));
@@ -186,6 +214,9 @@ static results run_with(const net *n, tp_engine engine, const char *skip, int th
         tp_tensor *x = tp_normal(r.tp, TP_F32, n->rank, n->sets[i], 0, 1);
         if (tp_program_run(p, &x, &r.y[i]) != TP_OK)
             fail_msg("%s: %s", n->name, tp_error_message(r.tp));
+        if (engine == TP_ENGINE_C && run == 0 && near == 7000 &&
+            placed_steps(p) != (skip ? 0 : n->micro))
+            fail_msg("%s: %d steps run image by image", n->name, placed_steps(p));
     }
     return r;
 }
