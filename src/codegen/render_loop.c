@@ -17,7 +17,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_READS = TPI_MAX_NEST_OPERANDS, BLOCK = 4096, COLUMNS = 1024, PIECE = 128 };
+enum {
+    MAX_READS = TPI_MAX_NEST_OPERANDS,
+    BLOCK = 4096,
+    COLUMNS = TPI_LOOPS_COLUMNS,
+    PIECE = 128
+};
 
 typedef tpi_loops nest;
 typedef tpi_reading reading;
@@ -30,29 +35,7 @@ static void line(nest *n)
 #define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
 #define LINE(...) (line(n), PUT(__VA_ARGS__))
 #define NAME(node) tpi_render_name(n->r, node)
-
-static void put_size(nest *n, int64_t size)
-{
-    const bool plain = !tpi_dim_is_symbolic(size);
-    tpi_dims *dims = n->plan->graph->dims;
-    const int64_t factor = plain || !n->any_size ? 0 : tpi_dim_factor(dims, size);
-    const int64_t rest = factor > 0 ? tpi_dim_div(dims, size, factor) : TPI_NO_DIM;
-    if (plain && n->any_size) {
-        tpi_render_number(n->r, size);
-        return;
-    }
-    if (rest != TPI_NO_DIM) {
-        PUT("(");
-        tpi_render_number(n->r, factor);
-        PUT(" * (");
-        tpi_render_size(n->r, rest);
-        PUT("))");
-        return;
-    }
-    PUT("%s", plain ? "" : "(");
-    tpi_render_size(n->r, size);
-    PUT("%s", plain ? "" : ")");
-}
+#define put_size tpi_loops_put_size
 
 static const char *type_name(const tpi_value *v)
 {
@@ -925,58 +908,6 @@ static void put_memories(nest *n)
             tpi_render_memory(n->r, n->k->nodes[i], true);
 }
 
-/* The number of outer places. */
-static void put_places(nest *n)
-{
-    if (n->n_outer == 0)
-        PUT("1");
-    for (int a = 0; a < n->n_outer; a++) {
-        PUT("%s", a ? " * " : "");
-        put_size(n, n->size[n->outer < 0 ? a : n->outer]);
-    }
-}
-
-/* Which box is computed: all of it, by whatever threads there are, or the part that a thread is
- * given. */
-static void put_sharing(nest *n, bool columns)
-{
-    PUT("    int64_t place = 0, o0 = 0, o1 = ");
-    put_places(n);
-    if (n->row >= 0) {
-        PUT(", r0 = 0, r1 = ");
-        put_size(n, n->size[n->row]);
-    }
-    PUT(";\n    (void)place, (void)o0, (void)o1;\n");
-    if (tpi_loops_by_place(n))
-        PUT("    if (part && part->places)\n        o1 = part->places, part = 0;\n");
-    PUT("    if (part) {\n"
-        "        place = part->place, o0 = part->o0, o1 = part->o1;\n");
-    if (n->row >= 0) {
-        PUT("        r0 = part->r0 * ");
-        put_size(n, n->per_row);
-        PUT(", r1 = part->r1 * ");
-        put_size(n, n->per_row);
-        PUT(";\n");
-    }
-    PUT("    } else if (library->threads > 1) {\n"
-        "        library->spread(library, " TPI_ALIKE_SELF ", %d.0",
-        n->k->n_nodes);
-    for (int a = 0; a < n->rank; a++) {
-        PUT(" * (double)");
-        if (a == 0 && tpi_loops_by_place(n))
-            PUT("o1");
-        else
-            put_size(n, n->size[a]);
-    }
-    PUT(", o1, ");
-    if (n->row >= 0)
-        put_size(n, n->rows);
-    else
-        PUT("1");
-    PUT(", %d, p, s, scratch, a);\n        return 0;\n    }\n",
-        columns || n->rank == 1 ? COLUMNS : 1);
-}
-
 void tpi_render_loop(tpi_render *r, int number)
 {
     const tpi_kernel *k = &r->plan->kernels[number];
@@ -993,7 +924,7 @@ void tpi_render_loop(tpi_render *r, int number)
     n->any_size = n->rank <= 1 && !k->reduced && !r->alone;
     tpi_render_head(r, number);
     if (tpi_loops_has_box(n))
-        put_sharing(n, columns);
+        tpi_loops_put_box(n, columns);
     put_memories(n);
     if (columns)
         put_columns(n);

@@ -39,6 +39,13 @@ typedef struct tpi_loops {
 /* Axes, operands and box of kernel `number` of r->plan. */
 void tpi_loops_begin(tpi_loops *n, tpi_render *r, int number);
 
+/* The text of a size. */
+void tpi_loops_put_size(tpi_loops *n, int64_t size);
+/* Which box is computed: all of it, by whatever threads there are, or the part that a thread is
+ * given. `columns` are added up so many at a time. */
+enum { TPI_LOOPS_COLUMNS = 1024 };
+void tpi_loops_put_box(tpi_loops *n, bool columns);
+
 /* A band is one of a program that calls the library. */
 static inline bool tpi_loops_in_band(const tpi_loops *n)
 {
