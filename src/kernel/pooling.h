@@ -146,16 +146,17 @@ TPK_IN TPK_V FN(pooling_load)(const T *x, int64_t step, int64_t n, TPK_V v)
     return v;
 }
 
-/* best[i] = what n columns of taps give: rows[0] by rows[1] taps, s apart (the columns too). */
-TPK_IN void FN(pooling_columns)(const T *x, const int64_t *s, const int64_t *rows, int64_t n,
-                                int kind, T *best)
+/* best[i] = what n columns of taps give: depth by height of them, s apart (the columns too). */
+TPK_IN void FN(pooling_some_columns)(const T *x, const int64_t *s, int64_t depth,
+                                     int64_t height, int64_t n, int kind, T *best)
 {
     const T least = kind == FN(pooling_mean) ? 0 : (T)-__builtin_inff();
     const TPK_V start = TPK_SPLAT(least);
     for (int64_t i = 0; i < n; i += TPK_VL, x += TPK_VL * s[2]) {
         TPK_V v = start;
-        for (int64_t d = 0; d < rows[0]; d++) {
-            for (int64_t h = 0; h < rows[1]; h++) {
+        for (int64_t d = 0; d < depth; d++) {
+#pragma GCC unroll 3
+            for (int64_t h = 0; h < height; h++) {
                 const TPK_V a = FN(pooling_load)(x + d * s[0] + h * s[1], s[2], n - i, start);
                 v = kind == FN(pooling_mean) ? v + a : TPK_MAX(v, a);
             }
@@ -164,15 +165,27 @@ TPK_IN void FN(pooling_columns)(const T *x, const int64_t *s, const int64_t *row
     }
 }
 
-/* y[j] = what the window from column j * stride on gives; means are divided by taps[j]. */
-TPK_IN void FN(pooling_windows)(const FN(pooling) * p, int64_t n, const T *best, int kind,
-                                const T *taps, T *y)
+/* Without loops in the loop where the sizes are the usual ones. */
+TPK_IN void FN(pooling_columns)(const T *x, const int64_t *s, const int64_t *rows, int64_t n,
+                                int kind, T *best)
 {
-    const int64_t step = p->stride[2];
+    const int64_t one[3] = {s[0], s[1], 1};
+    if (rows[0] == 1 && rows[1] == 3 && s[2] == 1) {
+        FN(pooling_some_columns)(x, one, 1, 3, n, kind, best);
+    } else {
+        FN(pooling_some_columns)(x, s, rows[0], rows[1], n, kind, best);
+    }
+}
+
+/* y[j] = what the window from column j * stride on gives; means are divided by taps[j]. */
+TPK_IN void FN(pooling_some_windows)(int64_t ker, int64_t dil, int64_t step, int64_t n,
+                                     const T *best, int kind, const T *taps, T *y)
+{
     for (int64_t j = 0; j < n; j += TPK_VL) {
         const T *b = best + j * step;
         TPK_V v = {0};
-        for (int64_t k = 0; k < p->ker[2]; k++, b += p->dil[2]) {
+#pragma GCC unroll 3
+        for (int64_t k = 0; k < ker; k++, b += dil) {
             TPK_V a = TPK_LOAD(b);
             if (step == 2) {
                 a = TPK_EVEN(a, TPK_LOAD(b + TPK_VL));
@@ -185,6 +198,16 @@ TPK_IN void FN(pooling_windows)(const FN(pooling) * p, int64_t n, const T *best,
             v /= TPK_LOAD(taps + j);
         }
         TPK_STOREM(y + j, v, TPK_MASK(n - j));
+    }
+}
+
+TPK_IN void FN(pooling_windows)(const FN(pooling) * p, int64_t n, const T *best, int kind,
+                                const T *taps, T *y)
+{
+    if (p->ker[2] == 3 && p->dil[2] == 1 && p->stride[2] == 2) {
+        FN(pooling_some_windows)(3, 1, 2, n, best, kind, taps, y);
+    } else {
+        FN(pooling_some_windows)(p->ker[2], p->dil[2], p->stride[2], n, best, kind, taps, y);
     }
 }
 
