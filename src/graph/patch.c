@@ -9,6 +9,7 @@
  * whether %i is in range. */
 #include "graph/patch.h"
 
+#include "core/copy.h"
 #include "core/variable.h"
 #include "opt/pass.h"
 
@@ -154,14 +155,18 @@ static void take_away(const tp_tensor *var, const tp_tensor *rest)
     }
 }
 
+/* Both may be views of what else is fetched. */
 static void put_rows(const tp_tensor *var, const tp_tensor *index, const tp_tensor *rows)
 {
+    const size_t each = tp_dtype_size((tp_dtype)var->dtype);
     const int64_t size = var->shape[0], n = index->shape[0];
-    const size_t row = size ? tpi_bytes(var) / (size_t)size : 0;
     const int64_t *at = (const int64_t *)(const void *)index->data;
-    for (int64_t i = 0; i < n; i++)
-        memcpy(var->data + (size_t)(at[i] < 0 ? at[i] + size : at[i]) * row,
-               rows->data + (size_t)i * row, row);
+    for (int64_t i = 0; i < n; i++, at += index->stride[0]) {
+        const int64_t to = *at < 0 ? *at + size : *at;
+        tpi_copy_strided(each, var->rank - 1, var->shape + 1,
+                         var->data + to * var->stride[0] * (int64_t)each, var->stride + 1,
+                         rows->data + i * rows->stride[0] * (int64_t)each, rows->stride + 1);
+    }
 }
 
 void tpi_commit_now(const tpi_commit *c, tp_tensor *const *values)

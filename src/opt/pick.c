@@ -3,7 +3,7 @@
  *
  *     %2 = take_along (sub %x, %r), %i         ->     %2 = sub (take_along %x, %i), %r
  *     %3 = put_along_add 0, %i, %y                    (all [n, c], but %i, %r and %y [n, 1])
- *     %4 = sum (neg %3) {axes=[1]}             ->     %4 = add (neg %y), 0
+ *     %4 = sum (neg %3) {axes=[1]}             ->     %4 = add (neg %y), (take_along 0, %i)
  *     %5 = add %3, %e                          ->     %5 = put_along_add (add %e, 0), %i, %y
  *
  * The first two leave nothing to do but for the elements that are named; by the last, a few elements of
@@ -95,7 +95,8 @@ static tp_tensor *add_zero(const tp_tensor *t, tp_tensor *x, const tp_tensor *pu
     return tp_add_at(t->file, t->line, x, put->in[0]->in[0]);
 }
 
-/* Of the sum of what is put, or of what is taken away. */
+/* Of the sum of what is put, or of what is taken away. The zero that is added is one of those it was put
+ * into, so that the index is still looked at. */
 static tp_tensor *sum_of_one(const tp_tensor *t, tp_tensor *const *in)
 {
     const tpi_reduce_attrs *a = t->attrs;
@@ -108,7 +109,10 @@ static tp_tensor *sum_of_one(const tp_tensor *t, tp_tensor *const *in)
         if (i != a->axes.v[0] && y->shape[i] != put->shape[i])
             return NULL;
     y = less ? tp_neg_at(t->file, t->line, y) : y;
-    return tp_reshape_at(t->file, t->line, add_zero(t, y, put), t->rank, t->shape);
+    tp_tensor *zero =
+        tp_take_along_at(put->file, put->line, put->in[0], put->in[1], (int)axis_of(put));
+    return tp_reshape_at(t->file, t->line, tp_add_at(t->file, t->line, y, zero), t->rank,
+                         t->shape);
 }
 
 static tp_tensor *put_last(const tp_tensor *t, tp_tensor *const *in)

@@ -6,6 +6,7 @@
 #include "unit/unit.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { ROWS = 5000, WIDTH = 4, NAMED = 24, STEPS = 3 };
 
@@ -242,10 +243,54 @@ static void failure_writes_nothing(void **unused)
     tp_close(old.tp);
 }
 
+/* Rows and indices that are views of what else is fetched: their elements have gaps between them. */
+static void views_are_put(void **unused)
+{
+    (void)unused;
+    static const char *const fed[] = {"x", "i"}, *const fetched[] = {"done", "y", "j", "old"};
+    const table t = table_new(&steps[0]), eager = table_new(&steps[0]);
+    tp_graph *g = tp_graph_new(t.tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(WIDTH, 4)), *y = tp_neg(x);
+    tp_tensor *i = tp_placeholder(g, "i", TP_I64, TP_DIMS(4, 3)), *j = tp_abs(i);
+    tp_tensor *index = tp_reshape(tp_slice(j, 1, 1, 2, 1), TP_DIMS(4)), *w = read(&t, i);
+    tp_tensor *old = tp_gather(w, index, 0);
+    tp_tensor *done = tp_assign(t.w, tp_scatter(w, index, tp_transpose(y, TP_DIMS(1, 0)), 0));
+    done = tp_group(1, &done);
+    tp_name(y, "y"), tp_name(j, "j"), tp_name(old, "old"), tp_name(done, "done");
+    const tp_compile_options options = {.engine = TP_ENGINE_TILES};
+    tp_program *p = tp_graph_compile(g, 2, fed, 4, fetched, &options);
+    assert_non_null(p);
+    assert_true(p->commits[0].index >= 0);
+
+    float v[WIDTH][4];
+    for (int k = 0; k < WIDTH * 4; k++)
+        v[k / 4][k % 4] = (float)k;
+    const int64_t named[4][3] = {
+        {0, -7,   1},
+        {2, 4999, 3},
+        {4, 0,    5},
+        {6, -7,   8}
+    };
+    tp_tensor *in[] = {tp_tensor_new(t.tp, TP_F32, TP_DIMS(WIDTH, 4), v),
+                       tp_tensor_new(t.tp, TP_I64, TP_DIMS(4, 3), named)},
+              *out[4];
+    assert_int_equal(tp_program_run(p, in, out), TP_OK);
+    float *want = (float *)(void *)eager.w->data;
+    for (int k = 0; k < 4; k++)
+        for (int c = 0; c < WIDTH; c++)
+            want[llabs(named[k][1]) * WIDTH + c] = -v[c][k];
+    compare(&steps[0], 0, "rows with gaps", t.w, eager.w);
+    tp_optimizer_free(t.sgd);
+    tp_optimizer_free(eager.sgd);
+    tp_close(t.tp);
+    tp_close(eager.tp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits),
+        cmocka_unit_test(views_are_put),
         cmocka_unit_test(failure_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
