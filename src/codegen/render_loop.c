@@ -800,9 +800,8 @@ static void put_columns_stores(nest *n, bool row)
 }
 
 /* A row of a block: what is added up, and a step of each sum. */
-static void put_columns_row(nest *n, int column)
+static void put_columns_row(nest *n)
 {
-    open_columns(n, column);
     for (int i = 0; i < n->k->n_nodes; i++)
         if (!tpi_loops_value_at(n, i)->row)
             put_element(n, n->k->nodes[i]);
@@ -818,14 +817,13 @@ static void put_columns_row(nest *n, int column)
         put_operand(n, v, n->k->nodes[i], 0);
         PUT(");\n");
     }
-    close_loop(n);
 }
 
 /* Each BLOCK rows are a block of the sums. */
-static void put_columns_block(nest *n)
+static void put_columns_block(nest *n, int more)
 {
     line(n);
-    PUT("if (++rows == %d) {\n", BLOCK);
+    PUT("if ((rows += %d) == %d) {\n", more, BLOCK);
     n->depth++;
     line(n);
     PUT("for (int64_t j = 0; j < m; j++) {\n");
@@ -865,9 +863,81 @@ static void put_columns_results(nest *n, int column)
     close_loop(n);
 }
 
+static void put_columns_one_row(nest *n, int column)
+{
+    open_columns(n, column);
+    put_columns_row(n);
+    close_loop(n);
+    put_columns_block(n, 1);
+}
+
+/* Rows together, in order: sums are read and written less often, and memory in longer pieces. */
+enum { TOGETHER = 4 };
+
+static bool takes_rows_together(const nest *n, int n_reduced)
+{
+    bool stores = false;
+    for (int i = 0; i < n->k->n_nodes; i++)
+        stores |= !tpi_loops_value_at(n, i)->row && tpi_loops_is_kept(n, i);
+    return n_reduced == 1 && n->k->n_nodes <= 4 && !stores;
+}
+
+static void put_columns_together(nest *n, int axis, int column)
+{
+    line(n);
+    PUT("int64_t q = 0;\n");
+    line(n);
+    PUT("for (; q + %d <= ", TOGETHER);
+    put_size(n, n->size[axis]);
+    PUT("; q += %d) {\n", TOGETHER);
+    n->depth++;
+    open_columns(n, column);
+    for (int i = 0; i < TOGETHER; i++) {
+        line(n);
+        PUT("{\n");
+        n->depth++;
+        line(n);
+        PUT("const int64_t i%d = q + %d;\n", axis, i);
+        line(n);
+        PUT("(void)i%d;\n", axis);
+        put_columns_row(n);
+        close_loop(n);
+    }
+    close_loop(n);
+    put_columns_block(n, TOGETHER);
+    close_loop(n);
+    line(n);
+    PUT("for (int64_t i%d = q; i%d < ", axis, axis);
+    put_size(n, n->size[axis]);
+    PUT("; i%d++) {\n", axis);
+    n->depth++;
+    put_columns_one_row(n, column);
+    close_loop(n);
+}
+
+static void put_columns_rows(nest *n, int column)
+{
+    int opened = 0, axis = -1;
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a]) {
+            axis = a;
+            opened++;
+        }
+    if (takes_rows_together(n, opened)) {
+        put_columns_together(n, axis, column);
+        return;
+    }
+    for (int a = 0; a < n->rank; a++)
+        if (n->reduced[a])
+            open_loop(n, a);
+    put_columns_one_row(n, column);
+    while (opened--)
+        close_loop(n);
+}
+
 static void put_columns(nest *n)
 {
-    int column = -1, opened = 0, kept = 0;
+    int column = -1, kept = 0;
     for (int a = 0; a < n->rank; a++)
         if (!n->reduced[a])
             column = a;
@@ -877,15 +947,7 @@ static void put_columns(nest *n)
             kept++;
         }
     put_columns_begin(n, column, column >= 0 && column == n->outer);
-    for (int a = 0; a < n->rank; a++)
-        if (n->reduced[a]) {
-            open_loop(n, a);
-            opened++;
-        }
-    put_columns_row(n, column);
-    put_columns_block(n);
-    while (opened--)
-        close_loop(n);
+    put_columns_rows(n, column);
     put_columns_results(n, column);
     close_loop(n);
     while (kept--)
