@@ -10,8 +10,7 @@
  *
  * is one nest over x's shape with the last axis reduced, in three stages per row: max; sub, exp
  * and sum; div. */
-#include "codegen/plan.h"
-
+#include "codegen/arena.h"
 #include "kernel/team_host.h"
 #include "op/sizes.h"
 
@@ -713,11 +712,20 @@ tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
     return p;
 }
 
+bool tpi_plan_arena(tpi_plan *p)
+{
+    p->arena = tpi_arena_new(p, p->buffers);
+    if (!p->arena)
+        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    return p->arena;
+}
+
 void tpi_plan_free(tpi_plan *p)
 {
     if (!p)
         return;
     tpi_mem *m = &p->graph->ctx->mem;
+    tpi_arena_free(p->arena);
     tpi_plan_free_sections(p);
     for (int i = 0; i < p->n_kernels; i++)
         tpi_give_back(m, p->kernels[i].nodes,

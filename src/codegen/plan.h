@@ -151,9 +151,10 @@ struct tpi_plan {
     /* Their numbers in the program: of the outermost plan 0. */
     int first_kernel, first_step, first_buffer;
     int all_kernels, all_steps,
-        all_buffers; /* of the outermost plan: with those of all bodies */
-    bool draws;      /* are there random numbers in a body? */
-    bool fast;       /* of the outermost: TP_FAST */
+        all_buffers;         /* of the outermost plan: with those of all bodies */
+    struct tpi_arena *arena; /* of the outermost, once it is asked for */
+    bool draws;              /* are there random numbers in a body? */
+    bool fast;               /* of the outermost: TP_FAST */
 };
 
 /* What the caller needs in memory of its own. */
@@ -175,6 +176,8 @@ typedef struct tpi_fusing {
  * but do not compute. */
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
 void tpi_plan_free(tpi_plan *p);
+/* Makes p->arena (codegen/arena.h). False: no memory, which the error tells. */
+bool tpi_plan_arena(tpi_plan *p);
 
 /* Roots that are not computed, or twice the same, become copies, so that each has memory of its own.
  * False: no memory. */

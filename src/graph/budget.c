@@ -21,10 +21,10 @@ typedef struct version {
     tp_graph *graph;
     tp_tensor **feeds, **roots;
     tpi_plan *plan;
-    int64_t *bytes, *offset; /* of buffers, by number */
-    int64_t *live;           /* bytes, by kernel */
-    int64_t peak;
-    int at, n_at; /* the first kernel at the peak; how many there are */
+    int64_t *bytes;      /* of buffers, by number */
+    int64_t *live;       /* bytes, by kernel */
+    int64_t peak, arena; /* which is the peak and what lies idle in it */
+    int at, n_at;        /* the first kernel at the peak; how many there are */
 } version;
 
 typedef struct fitting {
@@ -45,7 +45,7 @@ static void forget_plan(const tp_program *p, version *v)
     if (!v->plan)
         return;
     const size_t n = (size_t)v->plan->all_buffers;
-    tpi_give_back(m, v->bytes, 2 * n * sizeof *v->bytes);
+    tpi_give_back(m, v->bytes, n * sizeof *v->bytes);
     tpi_give_back(m, v->live, (size_t)v->plan->n_kernels * sizeof *v->live);
     tpi_plan_free(v->plan);
     v->plan = NULL;
@@ -60,25 +60,27 @@ static void free_version(const tp_program *p, version *v)
     tpi_give_back(m, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
 }
 
-static void find_peak(version *v)
+int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
 {
-    const tpi_plan *plan = v->plan;
-    memset(v->live, 0, (size_t)plan->n_kernels * sizeof *v->live);
+    memset(live, 0, (size_t)plan->n_kernels * sizeof *live);
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_buffer *b = &plan->buffers[i];
         for (int k = b->first; b->place == TPI_AT_ARENA && k <= b->last; k++)
-            v->live[k] += (v->bytes[i] + 63) & ~(int64_t)63;
+            live[k] += (bytes[i] + 63) & ~(int64_t)63;
     }
-    v->peak = 0;
-    v->at = v->n_at = 0;
-    for (int k = 0; k < plan->n_kernels; k++) {
-        if (v->live[k] > v->peak) {
-            v->peak = v->live[k];
-            v->at = k;
-            v->n_at = 0;
-        }
+    *at = 0;
+    for (int k = 0; k < plan->n_kernels; k++)
+        if (live[k] > live[*at])
+            *at = k;
+    return plan->n_kernels ? live[*at] : 0;
+}
+
+static void find_peak(version *v)
+{
+    v->peak = tpi_program_peak(v->plan, v->bytes, v->live, &v->at);
+    v->n_at = 0;
+    for (int k = 0; k < v->plan->n_kernels; k++)
         v->n_at += v->live[k] == v->peak;
-    }
 }
 
 /* Plans it. False: no memory, or too large for a number. */
@@ -87,39 +89,22 @@ static bool measure(fitting *f, version *v)
     tp_program *p = f->p;
     const tpi_roots roots = {.n = p->n_roots, .v = v->roots};
     v->plan = tpi_plan_new(v->graph, &roots, f->fuse);
-    if (!v->plan)
+    if (!v->plan || !tpi_plan_arena(v->plan))
         return false;
     const size_t n = (size_t)v->plan->all_buffers;
-    v->bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *v->bytes);
-    v->offset = v->bytes ? v->bytes + n : NULL;
+    v->bytes = tpi_take(&p->ctx->mem, n * sizeof *v->bytes);
     v->live = tpi_take(&p->ctx->mem, (size_t)v->plan->n_kernels * sizeof *v->live);
     if (!v->bytes || !v->live)
         return false;
-    tp_graph *whole = p->graph; /* whose sizes are looked at */
-    p->graph = v->graph;
-    const bool ok = tpi_program_bytes_of(p, v->plan, v->bytes, v->offset);
-    p->graph = whole;
-    if (ok)
-        find_peak(v);
-    return ok;
+    if (!tpi_arena_at(v->plan->arena, p->symbols, v->bytes, NULL, &v->arena))
+        return false;
+    find_peak(v);
+    return true;
 }
 
-/* *arena: what the arena takes now, which is the peak and what lies idle in it. False: no memory. */
-static bool find_arena(const fitting *f, int64_t *arena)
+static bool keeps_limit(const fitting *f)
 {
-    const version *v = &f->now;
-    *arena = tpi_place_buffers(&f->p->ctx->mem, v->plan->n_buffers, v->plan->buffers, v->bytes,
-                               v->offset);
-    return *arena >= 0;
-}
-
-/* False: no memory. */
-static bool look_at_limit(const fitting *f, bool *keeps)
-{
-    int64_t arena = f->now.peak;
-    const bool may = arena <= f->p->memory_limit, ok = !may || find_arena(f, &arena);
-    *keeps = ok && arena <= f->p->memory_limit;
-    return ok;
+    return f->now.arena <= f->p->memory_limit;
 }
 
 /* The graph of `now` again, node by node. */
@@ -624,16 +609,18 @@ static void refuse(const tp_program *p, const version *v, tpi_at at, const char 
     tpi_str_free(&s);
 }
 
-void tpi_program_refuse(tp_program *p, tpi_at at, const char *what, int64_t *bytes)
+void tpi_program_refuse(tp_program *p, tpi_at at, const char *what)
 {
     tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_kernels;
-    version v = {.graph = p->graph, .plan = p->plan, .bytes = bytes};
+    const size_t n = (size_t)p->plan->n_kernels, n_buffers = (size_t)p->plan->all_buffers;
+    version v = {.graph = p->graph, .plan = p->plan};
     v.live = tpi_take(m, n * sizeof *v.live);
-    if (v.live) {
+    v.bytes = tpi_take(m, n_buffers * sizeof *v.bytes);
+    if (v.live && v.bytes && tpi_program_place(p, p->plan, v.bytes, NULL, &v.arena)) {
         find_peak(&v);
-        refuse(p, &v, at, what, "these sizes take", p->arena_bytes);
+        refuse(p, &v, at, what, "these sizes take", v.arena);
     }
+    tpi_give_back(m, v.bytes, n_buffers * sizeof *v.bytes);
     tpi_give_back(m, v.live, n * sizeof *v.live);
 }
 
@@ -646,26 +633,22 @@ bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, tpi_fusing fuse
         .p = p, .fuse = fuse, .now = {.graph = p->graph, .roots = p->roots}
     };
     p->graph = f.now.graph = tpi_tidy(p->graph, p->n_feeds, p->feeds, p->n_roots, p->roots);
-    bool better = true, keeps = false;
-    bool ok = p->graph && measure(&f, &f.now) && look_at_limit(&f, &keeps);
-    if (ok && !keeps) {
+    bool better = true, ok = p->graph && measure(&f, &f.now);
+    if (ok && !keeps_limit(&f)) {
         const size_t n = (size_t)f.now.plan->n_values;
         ok = take_lists(&f) && reorder(&f);
         give_lists(&f, n);
-        ok = ok && look_at_limit(&f, &keeps);
     }
     const int most_nodes = ok ? MOST_GROWTH * p->graph->n_nodes : 0;
-    while (ok && better && !keeps && p->graph->n_nodes < most_nodes) {
+    while (ok && better && !keeps_limit(&f) && p->graph->n_nodes < most_nodes) {
         better = false;
-        ok = improve(&f, &better) && (!better || look_at_limit(&f, &keeps));
+        ok = improve(&f, &better);
     }
-    int64_t arena = 0;
-    if (ok && !keeps)
-        ok = find_arena(&f, &arena);
+    const bool keeps = ok && keeps_limit(&f);
     if (!ok)
         tpi_no_memory(p->ctx, at, what); /* unless another error was first */
     else if (!keeps)
-        refuse(p, &f.now, at, what, "the least between kernels is", arena);
+        refuse(p, &f.now, at, what, "the least between kernels is", f.now.arena);
     forget_plan(p, &f.now);
-    return ok && keeps;
+    return keeps;
 }

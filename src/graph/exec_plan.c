@@ -21,7 +21,7 @@ bool tpi_program_plan(tp_program *p, const char *skip)
     tpi_mem *m = &p->ctx->mem;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
     p->plan = tpi_plan_new(p->graph, &roots, tpi_program_fusing(p, skip));
-    if (!p->plan)
+    if (!p->plan || !tpi_plan_arena(p->plan))
         return false;
     p->plan->fast = p->fast;
     const size_t n = (size_t)p->plan->all_buffers;
@@ -38,58 +38,15 @@ bool tpi_program_plan(tp_program *p, const char *skip)
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 
-/* The size of the arena; -1: no memory. */
-static int64_t place(const tp_program *p, const tpi_plan *plan, const int64_t *bytes,
-                     int64_t *offset)
+const tpi_arena *tpi_program_arena(const tp_program *p, const tpi_plan *plan)
 {
-    tpi_mem *m = &p->ctx->mem;
-    const size_t size = (size_t)plan->n_buffers * sizeof(tpi_buffer);
-    if (plan != p->plan || !p->waves)
-        return tpi_place_buffers(m, plan->n_buffers, plan->buffers, bytes, offset);
-    tpi_buffer *buffers = tpi_take(m, size);
-    if (!buffers)
-        return -1;
-    tpi_waves_buffers(p->waves, buffers);
-    const int64_t arena = tpi_place_buffers(m, plan->n_buffers, buffers, bytes, offset);
-    tpi_give_back(m, buffers, size);
-    return arena;
-}
-
-bool tpi_program_bytes_of(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
-                          int64_t *offset)
-{
-    int64_t *own = bytes + plan->first_buffer, all = 0;
-    bool fits = true;
-    for (int i = 0; i < plan->n_buffers && fits; i++) {
-        const tpi_buffer *b = &plan->buffers[i];
-        own[i] = 0;
-        for (int k = 0; b->section && k < b->section->n_bodies && fits; k++) {
-            int64_t inner = 0; /* the bodies of a cond have one place */
-            fits = tpi_program_place(p, b->section->plan[k], bytes, offset, &inner);
-            own[i] = inner > own[i] ? inner : own[i];
-        }
-        if (b->like) {
-            int64_t shape[TP_MAX_RANK];
-            own[i] = (int64_t)tp_dtype_size((tp_dtype)b->like->dtype);
-            tpi_program_shape(p, b->like, shape);
-            for (int a = 0; a < b->like->rank; a++) /* some are of turns not checked yet */
-                fits =
-                    fits && shape[a] >= 0 && !__builtin_mul_overflow(own[i], shape[a], &own[i]);
-        }
-        if (b->place == TPI_AT_ARENA) /* their sum may still pass 2^63 */
-            fits = fits && !__builtin_add_overflow(all, own[i], &all) &&
-                   !__builtin_add_overflow(all, 64, &all);
-    }
-    return fits;
+    return plan == p->plan && p->waves ? p->waves->arena : plan->arena;
 }
 
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
                        int64_t *offset, int64_t *arena)
 {
-    if (!tpi_program_bytes_of(p, plan, bytes, offset))
-        return false;
-    *arena = place(p, plan, bytes + plan->first_buffer, offset + plan->first_buffer);
-    return *arena >= 0;
+    return tpi_arena_at(tpi_program_arena(p, plan), p->symbols, bytes, offset, arena);
 }
 
 /* Memory of at least `need` bytes, what was in it lost. */
@@ -120,17 +77,12 @@ static size_t scratch_bytes(tp_program *p)
 bool tpi_program_resize(tp_program *p, tpi_at at)
 {
     tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->all_buffers;
-    int64_t *bytes = tpi_take(m, n * sizeof *bytes);
-    bool fits = bytes && tpi_waves_find(p) &&
-                tpi_program_place(p, p->plan, bytes, p->offsets, &p->arena_bytes);
-    if (fits && p->memory_limit && p->arena_bytes > p->memory_limit) {
-        tpi_program_refuse(p, at, "tp_program_run", bytes);
-        fits = false;
-    }
-    tpi_give_back(m, bytes, n * sizeof *bytes);
-    if (!fits)
+    if (!tpi_waves_find(p) || !tpi_program_place(p, p->plan, NULL, p->offsets, &p->arena_bytes))
         return false;
+    if (p->memory_limit && p->arena_bytes > p->memory_limit) {
+        tpi_program_refuse(p, at, "tp_program_run");
+        return false;
+    }
     const size_t scratch = p->entry ? scratch_bytes(p) : 0;
     p->library.scratch = (int64_t)scratch;
     if (!make_room(m, &p->arena, &p->arena_size, (size_t)p->arena_bytes + scratch) ||

@@ -222,7 +222,13 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 tpi_plan *tpi_shown_plan(tp_program *p)
 {
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
-    return p->plan ? p->plan : tpi_plan_new(p->graph, &roots, TPI_FUSE_ALL);
+    if (p->plan)
+        return p->plan;
+    tpi_plan *plan = tpi_plan_new(p->graph, &roots, TPI_FUSE_ALL);
+    if (!plan || tpi_plan_arena(plan))
+        return plan;
+    tpi_plan_free(plan);
+    return NULL;
 }
 
 void tpi_shown_plan_free(const tp_program *p, tpi_plan *plan)

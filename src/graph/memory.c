@@ -1,191 +1,22 @@
 /* The text of a program's memory: each buffer of its arenas, when it is in use, and what the arena
  * takes, as a number and as a formula of sizes that are symbols. */
+#include "graph/budget.h"
 #include "graph/inspect.h"
 #include "ir/notation.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- formulas ------------------------------------------------------------------------------------ */
-
-/* What the buffers that are in use while a kernel runs take together. */
-typedef struct peak {
-    int kernel; /* its number in the program */
-    int64_t bytes;
-} peak;
-
-typedef struct peaks {
-    tpi_dims *dims;
-    tpi_mem *m;
-    peak *v;
-    int n, size;
-    bool failed; /* no memory, or too large for a number */
-} peaks;
-
-/* Is the symbols' coefficient of no part negative? Steps of tpi_dim_build, of 1 and 0. */
-static int number_rises(void *user, int64_t n)
-{
-    (void)user;
-    return n >= 0;
-}
-
-static int symbol_rises(void *user, int i)
-{
-    (void)user, (void)i;
-    return 1;
-}
-
-static int step_rises(void *user, char op, int a, int b)
-{
-    (void)user;
-    return op != '-' && a && b;
-}
-
-static int64_t value_at(const peaks *p, int64_t bytes, int64_t size)
-{
-    int64_t symbols[64];
-    if (!tpi_dim_is_symbolic(bytes))
-        return bytes;
-    const int n = tpi_dim_n_symbols(p->dims);
-    if (n > 64)
-        return TPI_NO_DIM;
-    for (int i = 0; i < n; i++)
-        symbols[i] = size;
-    return tpi_dim_eval_stride(p->dims, bytes, symbols);
-}
-
-/* Is a at least b, whatever sizes of 1 and more the symbols are? False also when that is not seen. */
-static bool covers(const peaks *p, int64_t a, int64_t b)
-{
-    static const tpi_dim_steps rises = {number_rises, symbol_rises, step_rises};
-    if (a == b)
-        return true;
-    if (!tpi_dim_is_symbolic(a) && !tpi_dim_is_symbolic(b))
-        return a > b;
-    const int64_t more = tpi_dim_sub(p->dims, a, b);
-    if (!tpi_dim_is_symbolic(more))
-        return more != TPI_NO_DIM && more >= 0;
-    const int64_t rest = value_at(p, more, 0);
-    if (rest == TPI_NO_DIM || value_at(p, more, 1) < 0)
-        return false;
-    const int64_t without =
-        rest < 0 ? tpi_dim_add(p->dims, more, -rest) : tpi_dim_sub(p->dims, more, rest);
-    if (!tpi_dim_is_symbolic(without))
-        return without != TPI_NO_DIM;
-    return tpi_dim_build(p->dims, without, &rises, NULL) == 1;
-}
-
-static void add_peak(peaks *p, int kernel, int64_t bytes)
-{
-    int kept = 0;
-    if (bytes == TPI_NO_DIM)
-        p->failed = true;
-    if (bytes == 0 || p->failed)
-        return;
-    for (int i = 0; i < p->n; i++)
-        if (covers(p, p->v[i].bytes, bytes))
-            return;
-    for (int i = 0; i < p->n; i++)
-        if (!covers(p, bytes, p->v[i].bytes))
-            p->v[kept++] = p->v[i];
-    p->n = kept;
-    if (p->n == p->size) {
-        const int size = p->size ? 2 * p->size : 8;
-        peak *v = tpi_take(p->m, (size_t)size * sizeof *v);
-        if (!v) {
-            p->failed = true;
-            return;
-        }
-        if (p->n)
-            memcpy(v, p->v, (size_t)p->n * sizeof *v);
-        tpi_give_back(p->m, p->v, (size_t)p->size * sizeof *v);
-        p->v = v;
-        p->size = size;
-    }
-    p->v[p->n++] = (peak){kernel, bytes};
-}
-
-static void free_peaks(peaks *p)
-{
-    tpi_give_back(p->m, p->v, (size_t)p->size * sizeof *p->v);
-}
-
-/* Numbers are multiples of 64, as the arena has them. */
-static int64_t bytes_of(tpi_dims *dims, const tp_tensor *like)
-{
-    int64_t bytes = (int64_t)tp_dtype_size((tp_dtype)like->dtype);
-    for (int i = 0; i < like->rank; i++)
-        bytes = tpi_dim_mul(dims, bytes, like->shape[i]);
-    const bool is_number = bytes >= 0 && bytes < INT64_MAX - 63;
-    return is_number ? (bytes + 63) & ~(int64_t)63 : bytes;
-}
-
-static void find_peaks(peaks *p, const tpi_plan *plan);
-
-/* While a block's kernel runs, the memory of one of its bodies is in use too. */
-static void add_bodies(peaks *p, const tpi_section *section, int kernel, int64_t outside)
-{
-    for (int k = 0; k < section->n_bodies; k++) {
-        peaks inner = {.dims = p->dims, .m = p->m};
-        find_peaks(&inner, section->plan[k]);
-        for (int i = 0; i < inner.n; i++)
-            add_peak(p, kernel, tpi_dim_add(p->dims, outside, inner.v[i].bytes));
-        p->failed |= inner.failed;
-        free_peaks(&inner);
-    }
-}
-
-/* first[] and last[] by kernel: the buffers whose lives begin or end there, chained by next[]. */
-static void sum_lives(peaks *p, const tpi_plan *plan, int *first, int *last, int *next)
-{
-    int64_t now = 0;
-    int *next_last = next + plan->n_buffers;
-    for (int k = 0; k < plan->n_kernels && !p->failed; k++) {
-        for (int b = first[k]; b >= 0; b = next[b])
-            if (!plan->buffers[b].section)
-                now = tpi_dim_add(p->dims, now, bytes_of(p->dims, plan->buffers[b].like));
-        add_peak(p, plan->first_kernel + k, now);
-        for (int b = first[k]; b >= 0; b = next[b])
-            if (plan->buffers[b].section)
-                add_bodies(p, plan->buffers[b].section, plan->first_kernel + k, now);
-        for (int b = last[k]; b >= 0; b = next_last[b])
-            if (!plan->buffers[b].section)
-                now = tpi_dim_sub(p->dims, now, bytes_of(p->dims, plan->buffers[b].like));
-    }
-}
-
-static void find_peaks(peaks *p, const tpi_plan *plan)
-{
-    const size_t n = 2 * ((size_t)plan->n_kernels + (size_t)plan->n_buffers);
-    int *first = tpi_take(p->m, n * sizeof *first);
-    if (!first) {
-        p->failed = true;
-        return;
-    }
-    int *last = first + plan->n_kernels, *next = last + plan->n_kernels;
-    memset(first, -1, n * sizeof *first);
-    for (int i = plan->n_buffers - 1; i >= 0; i--) {
-        const tpi_buffer *b = &plan->buffers[i];
-        if (b->place != TPI_AT_ARENA)
-            continue;
-        next[i] = first[b->first];
-        first[b->first] = i;
-        next[plan->n_buffers + i] = last[b->last];
-        last[b->last] = i;
-    }
-    sum_lives(p, plan, first, last, next);
-    tpi_give_back(p->m, first, n * sizeof *first);
-}
-
 /* ---- the picture --------------------------------------------------------------------------------- */
 
-enum { MOST_COLUMNS = 40, MOST_SIZE_WIDTH = 32 };
+enum { MOST_COLUMNS = 40, N_CELLS = 2 };
 
 typedef struct picture {
     tpi_str *s;
     const tpi_plan *root;
-    const int64_t *bytes, *offset; /* by number; NULL: sizes are not known */
-    int size_width;                /* of the column of sizes */
+    const tpi_arena *arena;
+    const int64_t *value[N_CELLS]; /* bytes and offset by number; NULL: sizes are not known */
+    int width[N_CELLS];            /* of the columns */
 } picture;
 
 static int count_arena(const tpi_plan *plan)
@@ -196,37 +27,34 @@ static int count_arena(const tpi_plan *plan)
     return n;
 }
 
-static void put_size(tpi_str *s, const picture *c, const tpi_plan *plan, int i)
+/* Bytes, or the place: a number or a formula. */
+static tpi_str cell(const picture *c, int number, int what)
 {
-    const tpi_buffer *b = &plan->buffers[i];
-    const int number = plan->first_buffer + i;
-    if (c->bytes)
-        tpi_str_printf(s, "%" PRId64, c->bytes[number]);
-    else if (b->section)
-        tpi_str_put(s, "below");
+    tpi_str s = TPI_STR(c->s->mem);
+    const tpi_amount *v = what ? &c->arena->offset[number] : &c->arena->bytes[number];
+    if (c->value[what])
+        tpi_str_printf(&s, "%" PRId64, c->value[what][number]);
     else
-        tpi_dim_print(plan->graph->dims, bytes_of(plan->graph->dims, b->like), s);
+        tpi_put_amount(&s, c->arena, v, false);
+    return s;
 }
 
 /* So that all columns stand below each other. */
-static int find_size_width(const picture *c, const tpi_plan *plan)
+static void find_widths(picture *c, const tpi_plan *plan)
 {
-    int width = 9;
+    enum { MOST = 32 };
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_section *section = plan->buffers[i].section;
-        tpi_str text = TPI_STR(c->s->mem);
-        if (plan->buffers[i].place == TPI_AT_ARENA)
-            put_size(&text, c, plan, i);
-        const int len = text.len < MOST_SIZE_WIDTH ? (int)text.len : MOST_SIZE_WIDTH;
-        width = len > width ? len : width;
-        c->s->failed |= text.failed;
-        tpi_str_free(&text);
-        for (int k = 0; section && k < section->n_bodies; k++) {
-            const int inner = find_size_width(c, section->plan[k]);
-            width = inner > width ? inner : width;
+        for (int k = 0; k < N_CELLS && plan->buffers[i].place == TPI_AT_ARENA; k++) {
+            tpi_str text = cell(c, plan->first_buffer + i, k);
+            const int len = text.len < MOST ? (int)text.len : MOST;
+            c->width[k] = len > c->width[k] ? len : c->width[k];
+            c->s->failed |= text.failed;
+            tpi_str_free(&text);
         }
+        for (int k = 0; section && k < section->n_bodies; k++)
+            find_widths(c, section->plan[k]);
     }
-    return width;
 }
 
 /* A mark for the kernels from the first to the last one that needs the buffer. Where there are more
@@ -245,16 +73,15 @@ static void put_row(const picture *c, const tpi_plan *plan, int i, int life_widt
 {
     const tpi_buffer *b = &plan->buffers[i];
     const int number = plan->first_buffer + i;
-    tpi_str size = TPI_STR(c->s->mem), name = TPI_STR(c->s->mem);
-    tpi_str_printf(&name, "b%d", number);
-    put_size(&size, c, plan, i);
-    tpi_str_printf(c->s, "%-7s%*s", name.text ? name.text : "", c->size_width,
-                   size.text ? size.text : "");
-    c->s->failed |= size.failed || name.failed;
-    tpi_str_free(&size);
-    tpi_str_free(&name);
-    if (c->bytes)
-        tpi_str_printf(c->s, " %11" PRId64, c->offset[number]);
+    char name[16];
+    snprintf(name, sizeof name, "b%d", number);
+    tpi_str_printf(c->s, "%-6s", name);
+    for (int k = 0; k < N_CELLS; k++) {
+        tpi_str text = cell(c, number, k);
+        tpi_str_printf(c->s, " %*s", c->width[k], text.text ? text.text : "");
+        c->s->failed |= text.failed;
+        tpi_str_free(&text);
+    }
     tpi_str_put(c->s, "  ");
     tpi_str_printf(c->s, "%*s", life_width - put_life(c, plan, b), "");
     tpi_put_owner(c->s, body, b);
@@ -272,8 +99,8 @@ static void put_buffers(const picture *c, const tpi_plan *plan, int indent)
     const int columns = n < MOST_COLUMNS ? n : MOST_COLUMNS,
               width = (columns > len ? columns : len) + 1;
     if (count_arena(plan))
-        tpi_str_printf(c->s, "%*s%-7s%*s%s  %-*s value\n", indent, "", "buffer", c->size_width,
-                       "bytes", c->bytes ? "          at" : "", width, kernels);
+        tpi_str_printf(c->s, "%*s%-6s %*s %*s  %-*s value\n", indent, "", "buffer", c->width[0],
+                       "bytes", c->width[1], "at", width, kernels);
     for (int i = 0; i < plan->n_buffers; i++)
         if (plan->buffers[i].place == TPI_AT_ARENA) {
             tpi_str_printf(c->s, "%*s", indent, "");
@@ -294,36 +121,55 @@ static void put_buffers(const picture *c, const tpi_plan *plan, int indent)
 
 /* ---- the sum -------------------------------------------------------------------------------------- */
 
-/* The formula, where there is one. */
-static void put_peaks(tpi_str *s, const peaks *p)
+static void put_parts(tpi_str *s, const tpi_arena *a, const char *head, int maximum)
 {
-    tpi_str_put(s, p->n == 1 ? "together " : "together the most of\n");
-    for (int i = 0; i < p->n; i++) {
-        tpi_str_put(s, p->n == 1 ? "" : "  ");
-        tpi_dim_print(p->dims, p->v[i].bytes, s);
-        tpi_str_printf(s, " bytes, in use at k%d\n", p->v[i].kernel);
+    const tpi_maximum *m = &a->maxima[maximum];
+    tpi_str_put(s, head);
+    for (int i = 0; i < m->n; i++) {
+        tpi_str_put(s, i == 0 ? "the most of " : ", ");
+        tpi_put_amount(s, a, &a->parts[m->first + i], false);
     }
+    tpi_str_put(s, "\n");
 }
 
-static void put_sum(tpi_str *s, const tpi_plan *plan, bool placed, int64_t arena)
+/* "arena = the most of 4096*n, m0+64", and before it what m0 is. */
+static void put_formula(tpi_str *s, const tpi_arena *a)
 {
-    peaks p = {.dims = plan->graph->dims, .m = s->mem};
-    find_peaks(&p, plan);
-    const bool is_number = p.n == 1 && !tpi_dim_is_symbolic(p.v->bytes);
-    s->failed |= p.failed;
-    if (placed)
-        tpi_str_printf(s, "arena %" PRId64 " bytes", arena);
-    if (placed && is_number && p.v->bytes == arena)
-        tpi_str_printf(s, ", all in use at k%d", p.v->kernel);
-    else if (placed && is_number)
-        tpi_str_printf(s, ", of which %" PRId64 " are in use at k%d", p.v->bytes, p.v->kernel);
-    if (placed)
-        tpi_str_put(s, "\n");
-    if (p.n && !(placed && is_number))
-        put_peaks(s, &p);
-    else if (!placed)
-        tpi_str_put(s, "together 0 bytes\n");
-    free_peaks(&p);
+    const tpi_amount *all = &a->total;
+    const bool last = all->maximum[0] >= 0 && all->size == 0; /* which is all of it */
+    for (int i = 0; i < a->n_maxima - last; i++) {
+        tpi_str_printf(s, "m%d = ", i);
+        put_parts(s, a, "", i);
+    }
+    if (last) {
+        put_parts(s, a, "arena = ", all->maximum[0]);
+        return;
+    }
+    tpi_str_put(s, "arena = ");
+    tpi_put_amount(s, a, all, false);
+    tpi_str_put(s, " bytes\n");
+}
+
+static void put_sum(tpi_str *s, const picture *c, int64_t all)
+{
+    int at = 0;
+    const tpi_plan *plan = c->root;
+    const int64_t *bytes = c->value[0];
+    const size_t n = (size_t)plan->n_kernels * sizeof(int64_t);
+    if (!tpi_amount_is_number(&c->arena->total) || !bytes)
+        put_formula(s, c->arena);
+    if (!bytes)
+        return;
+    int64_t *live = tpi_take(s->mem, n);
+    s->failed |= !live;
+    const int64_t peak = live ? tpi_program_peak(plan, bytes, live, &at) : 0;
+    tpi_give_back(s->mem, live, n);
+    tpi_str_printf(s, "arena %" PRId64 " bytes", all);
+    if (peak == all && peak)
+        tpi_str_printf(s, ", all in use at k%d", at);
+    else if (peak)
+        tpi_str_printf(s, ", of which %" PRId64 " are in use at k%d", peak, at);
+    tpi_str_put(s, "\n");
 }
 
 /* What lies elsewhere, one number per kind of place. */
@@ -356,14 +202,17 @@ static void put_memory(tpi_str *s, tp_program *p, const tpi_plan *plan)
         s->failed |= !bytes;
     }
     const bool placed = bytes && tpi_program_place(p, plan, bytes, bytes + n, &arena);
-    picture c = {.s = s,
-                 .root = plan,
-                 .bytes = placed ? bytes : NULL,
-                 .offset = placed ? bytes + n : NULL};
-    c.size_width = find_size_width(&c, plan);
+    picture c = {
+        .s = s, .root = plan, .arena = tpi_program_arena(p, plan), .width = {9, 2}
+    };
+    if (placed) {
+        c.value[0] = bytes;
+        c.value[1] = bytes + n;
+    }
+    find_widths(&c, plan);
     put_buffers(&c, plan, 0);
-    put_sum(s, plan, placed, arena);
-    put_rest(s, plan, c.bytes);
+    put_sum(s, &c, arena);
+    put_rest(s, plan, c.value[0]);
     tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
 }
 

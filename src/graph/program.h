@@ -2,8 +2,8 @@
 #ifndef TAPIR_PROGRAM_H
 #define TAPIR_PROGRAM_H
 
+#include "codegen/arena.h"
 #include "codegen/build.h"
-#include "codegen/plan.h"
 #include "codegen/render.h"
 #include "kernel/team_host.h"
 #include "op/draw.h"
@@ -164,11 +164,9 @@ bool tpi_program_unpack(tp_program *p);
 bool tpi_program_has_c(tp_program *p, int wait_ms);
 /* Is it clear that it will never be? */
 bool tpi_program_broken(const tp_program *p);
-/* Where the buffers of a plan lie in its arena at the sizes of this run, those of bodies in theirs:
- * bytes and offset by the number in the program; the first of these without the offsets of the plan's
- * own. False: too large for a number. */
-bool tpi_program_bytes_of(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
-                          int64_t *offset);
+/* The placement of a plan for this run: its own, or with steps side by side. */
+const tpi_arena *tpi_program_arena(const tp_program *p, const tpi_plan *plan);
+/* At the sizes of this run, as tpi_arena_at. */
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
                        int64_t *offset, int64_t *arena);
 /* Places the plan's buffers for the sizes of this run. False when out of memory, or when they take more

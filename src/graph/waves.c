@@ -300,6 +300,7 @@ void tpi_waves_free(tp_program *p)
     tpi_give_back(m, w->micro, n * sizeof *w->micro);
     tpi_give_back(m, w->pointers, buffers * sizeof *w->pointers);
     tpi_give_back(m, w->shift, buffers * sizeof *w->shift);
+    tpi_arena_free(w->arena);
     tpi_give_back(m, w->waves, n * sizeof *w->waves);
     tpi_give_back(m, w->tasks, n * sizeof *w->tasks);
     tpi_give_back(m, w->order, n * sizeof *w->order);
@@ -362,6 +363,40 @@ static void find_microbatches(tpi_waves *w)
     }
 }
 
+static void live_through(const tpi_plan *plan, int step, int n, tpi_buffer *b)
+{
+    const tpi_plan_step *end = &plan->steps[step + n - 1];
+    const int first = plan->steps[step].first, last = end->first + end->n - 1;
+    if (b->first >= first && b->first <= last)
+        b->first = first;
+    if (b->last >= first && b->last <= last)
+        b->last = last;
+}
+
+/* Buffers live as long as the waves that they are part of, or as the microbatch that does not keep them. False:
+ * no memory. */
+static bool place(tpi_waves *w)
+{
+    const tpi_plan *plan = w->p->plan;
+    const size_t bytes = (size_t)plan->n_buffers * sizeof(tpi_buffer);
+    tpi_buffer *to = tpi_take(&w->p->ctx->mem, bytes);
+    if (!to)
+        return false;
+    memcpy(to, plan->buffers, bytes);
+    for (int i = 0; i < plan->n_buffers; i++) {
+        if (to[i].place == TPI_AT_SOURCE)
+            continue;
+        for (int k = 0; k < w->n; k++)
+            live_through(plan, w->waves[k].first, w->waves[k].n, &to[i]);
+        for (int k = 0; k < w->n_micro; k++)
+            if (!tpi_micro_keeps(plan, &w->micro[k], &plan->buffers[i]))
+                live_through(plan, w->micro[k].first, w->micro[k].n, &to[i]);
+    }
+    w->arena = tpi_arena_new(plan, to);
+    tpi_give_back(&w->p->ctx->mem, to, bytes);
+    return w->arena;
+}
+
 bool tpi_waves_find(tp_program *p)
 {
     /* a profile is of one kernel at a time */
@@ -373,35 +408,12 @@ bool tpi_waves_find(tp_program *p)
     if (!w)
         return false;
     find_microbatches(w);
-    const bool ok = !shares || find_with_room(w);
-    if (!w->n && !w->n_micro)
+    bool ok = !shares || find_with_room(w);
+    const bool any = w->n || w->n_micro;
+    ok = ok && (!any || place(w));
+    if (!ok || !any)
         tpi_waves_free(p);
     return ok;
-}
-
-static void live_through(const tpi_plan *plan, int step, int n, tpi_buffer *b)
-{
-    const tpi_plan_step *end = &plan->steps[step + n - 1];
-    const int first = plan->steps[step].first, last = end->first + end->n - 1;
-    if (b->first >= first && b->first <= last)
-        b->first = first;
-    if (b->last >= first && b->last <= last)
-        b->last = last;
-}
-
-void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to)
-{
-    const tpi_plan *plan = w->p->plan;
-    memcpy(to, plan->buffers, (size_t)plan->n_buffers * sizeof *to);
-    for (int i = 0; i < plan->n_buffers; i++) {
-        if (to[i].place == TPI_AT_SOURCE)
-            continue;
-        for (int k = 0; k < w->n; k++)
-            live_through(plan, w->waves[k].first, w->waves[k].n, &to[i]);
-        for (int k = 0; k < w->n_micro; k++)
-            if (!tpi_micro_keeps(plan, &w->micro[k], &plan->buffers[i]))
-                live_through(plan, w->micro[k].first, w->micro[k].n, &to[i]);
-    }
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */

@@ -36,10 +36,11 @@ typedef struct tpi_waves {
     tpk_library library;
     int n, n_tasks, most_tasks; /* waves; tasks of them all; of one */
     tpi_wave *waves;
-    tpi_task *tasks; /* by wave, the longest first */
-    int *order;      /* steps, by task */
-    int32_t *length; /* by step: steps of the wave that begins with it, or 0 */
-    size_t room;     /* scratch memory of a thread, in bytes */
+    tpi_task *tasks;  /* by wave, the longest first */
+    int *order;       /* steps, by task */
+    int32_t *length;  /* by step: steps of the wave that begins with it, or 0 */
+    size_t room;      /* scratch memory of a thread, in bytes */
+    tpi_arena *arena; /* of buffers that live as long as their waves */
 } tpi_waves;
 
 /* What handing out a wave costs: less is not worth it. */
@@ -63,9 +64,6 @@ int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *mark);
 /* Does only the microbatch see the buffer? */
 bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b);
 void tpi_micro_shifts(tpi_waves *w);
-/* In a wave memory is used by steps that run side by side: the buffers of p->plan, each as long as the
- * waves that it is part of, or as the microbatch that does not keep it. `to` has room for all. */
-void tpi_waves_buffers(const tpi_waves *w, tpi_buffer *to);
 /* run(env, lane, task) for every task of a wave, some side by side, a lane's one after the other;
  * lanes are counted from 0. */
 void tpi_wave_run(const tpi_waves *w, const tpi_wave *wave,
