@@ -20,18 +20,12 @@
 
 /* Limits. In the stress build some are met all the time. */
 #ifdef TPI_STRESS
-enum {
-    TPI_MAX_STEPS = 300,
-    TPI_MAX_TURNS = 4,
-    TPI_MAX_PROGRAM_STEPS = 50,
-    TPI_LONG_SEGMENT = 24
-};
+enum { TPI_MAX_STEPS = 300, TPI_MAX_TURNS = 4, TPI_MAX_PROGRAM_STEPS = 24 };
 #else
 enum {
     TPI_MAX_STEPS = 1 << 18,      /* of one tree: what comes on top runs eagerly */
     TPI_MAX_TURNS = 256,          /* different next steps of one step */
-    TPI_MAX_PROGRAM_STEPS = 4000, /* of a segment that gets a program */
-    TPI_LONG_SEGMENT = 256        /* steps from which on loops are cut at their turns */
+    TPI_MAX_PROGRAM_STEPS = 10000 /* in longer segments loops are cut at their turns */
 };
 #endif
 enum {

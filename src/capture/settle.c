@@ -295,14 +295,13 @@ static void run(tpi_frame *fr)
     }
 }
 
-/* A long stretch that has not run before is cut at the turns of its loops: a program of one turn
- * is compiled sooner, and serves other trip counts too. */
+/* What is too long for a program is cut at the turns of its loops, the first time. */
 static void cut_long(tpi_frame *fr)
 {
     for (int from = 0, to; from < fr->n_pending; from = to) {
         for (to = from + 1; to < fr->n_pending && !fr->pending[to - 1].step->cut;)
             to++;
-        if (to - from > TPI_LONG_SEGMENT && fr->pending[from].step->taken == 1)
+        if (to - from > TPI_MAX_PROGRAM_STEPS && fr->pending[from].step->taken == 1)
             tpi_cut_long(fr->ctx, fr->pending[to - 1].step, to - from);
     }
 }

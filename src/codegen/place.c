@@ -11,9 +11,13 @@ typedef struct item {
 } item;
 
 /* Items by `first`, in a tree of the last kernels of those that are placed: who lives at the same
- * time is found without looking at the others. */
+ * time is found without looking at the others. Few items are a list, by offset: looking at all costs
+ * less than sorting those that are found. */
 typedef struct placing {
     int n, leaves;
+    bool few;
+    int n_placed;
+    item **placed; /* when there are few */
     item *items;   /* in the order in which they are placed */
     int *at;       /* by rank: the item */
     int *newest;   /* by node of the tree: the greatest `last` below it; -1: none is placed */
@@ -60,11 +64,30 @@ static void find_living(placing *p, const item *q, int node, int rank, int width
     find_living(p, q, 2 * node + 1, rank + width / 2, width / 2);
 }
 
-static void place(placing *p, item *q)
+/* All of them, by offset. */
+static void find_all_living(placing *p, const item *q)
 {
     p->n_living = 0;
+    for (int i = 0; i < p->n_placed; i++)
+        if (p->placed[i]->first <= q->last && p->placed[i]->last >= q->first)
+            p->living[p->n_living++] = p->placed[i];
+    if (p->few)
+        return;
     find_living(p, q, 1, 0, p->leaves);
     qsort(p->living, (size_t)p->n_living, sizeof *p->living, by_offset);
+}
+
+static void add_placed(placing *p, item *q)
+{
+    int i = p->n_placed++;
+    for (; i > 0 && by_offset(&p->placed[i - 1], &q) > 0; i--)
+        p->placed[i] = p->placed[i - 1];
+    p->placed[i] = q;
+}
+
+static void place(placing *p, item *q)
+{
+    find_all_living(p, q);
     int64_t at = 0;
     for (int i = 0; i < p->n_living; i++) {
         const item *x = p->living[i];
@@ -74,6 +97,10 @@ static void place(placing *p, item *q)
             at = (x->offset + x->bytes + 63) & ~(int64_t)63;
     }
     q->offset = at;
+    if (p->few) {
+        add_placed(p, q);
+        return;
+    }
     int node = p->leaves + q->rank;
     for (; node && p->newest[node] < q->last; node /= 2)
         p->newest[node] = q->last;
@@ -87,6 +114,7 @@ static int64_t place_all(placing *p, int (*order)(const void *, const void *))
         p->at[p->items[i].rank] = i;
     for (int i = 0; i < 2 * p->leaves; i++)
         p->newest[i] = -1;
+    p->n_placed = 0;
     for (int i = 0; i < p->n; i++) {
         item *x = &p->items[i];
         place(p, x);
@@ -113,8 +141,8 @@ static void fill(placing *p, int n, const tpi_buffer *buffers, const int64_t *by
 int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const int64_t *bytes,
                           int64_t *offset)
 {
-    enum { FEW = 512 };
-    placing p = {.leaves = 1};
+    enum { FEW = 512, LISTED = 2048 };
+    placing p = {.leaves = 1, .few = n <= LISTED};
     while (p.leaves < n)
         p.leaves *= 2;
     const size_t count = (size_t)n;
@@ -122,8 +150,9 @@ int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const in
     p.at = tpi_take(m, count * sizeof *p.at);
     p.newest = tpi_take(m, 2 * (size_t)p.leaves * sizeof *p.newest);
     p.living = tpi_take(m, count * sizeof *p.living);
+    p.placed = tpi_take(m, count * sizeof *p.placed);
     int64_t total = -1;
-    if (p.items && p.at && p.newest && p.living) {
+    if (p.items && p.at && p.newest && p.living && p.placed) {
         fill(&p, n, buffers, bytes);
         total = place_all(&p, by_size);
         if (n <= FEW) {
@@ -139,5 +168,6 @@ int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const in
     tpi_give_back(m, p.at, count * sizeof *p.at);
     tpi_give_back(m, p.newest, 2 * (size_t)p.leaves * sizeof *p.newest);
     tpi_give_back(m, p.living, count * sizeof *p.living);
+    tpi_give_back(m, p.placed, count * sizeof *p.placed);
     return total;
 }
