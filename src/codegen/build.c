@@ -29,7 +29,8 @@ struct tpi_build {
     tpi_build_spec spec;
     tpi_build_state state;
     bool from_cache, linking;
-    bool sure; /* every process was seen to end well */
+    bool asleep, polled; /* its compiler has not been started; it was asked for once */
+    bool sure;           /* every process was seen to end well */
     double started, ended, deadline;
     tpi_cc cc;
     tpi_cache cache;
@@ -346,20 +347,8 @@ static void start_units(tpi_build *b)
     }
 }
 
-static void begin(tpi_build *b, const tp_ctx *ctx)
+static void start_compiler(tpi_build *b)
 {
-    if (!tpi_cc_find(&b->cc, ctx->compiler, b->message, sizeof b->message)) {
-        end(b, TPI_BUILD_FAILED);
-        return;
-    }
-    if (!write_recipe(b)) {
-        fail_errno(b, "compiling", ENOMEM);
-        return;
-    }
-    tpi_cache_name(b->name, b->pieces, b->spec.n_sources + 1);
-    if (tpi_cache_open(&b->cache, ctx->cache_dir, b->message, sizeof b->message) &&
-        try_cache(b))
-        return;
     if (!make_scratch(b))
         return;
     int error = write_sources(b);
@@ -375,6 +364,25 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
         fail_errno(b, b->scratch, error);
     else
         start_units(b);
+}
+
+static void begin(tpi_build *b, const tp_ctx *ctx)
+{
+    if (!tpi_cc_find(&b->cc, ctx->compiler, b->message, sizeof b->message)) {
+        end(b, TPI_BUILD_FAILED);
+        return;
+    }
+    if (!write_recipe(b)) {
+        fail_errno(b, "compiling", ENOMEM);
+        return;
+    }
+    tpi_cache_name(b->name, b->pieces, b->spec.n_sources + 1);
+    if (tpi_cache_open(&b->cache, ctx->cache_dir, b->message, sizeof b->message) &&
+        try_cache(b))
+        return;
+    b->asleep = b->spec.second;
+    if (!b->asleep)
+        start_compiler(b);
 }
 
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
@@ -432,10 +440,25 @@ static bool judge(tpi_build *b, const tpi_proc *p, int unit)
     return false;
 }
 
+/* What was not in the cache may be by now. */
+static void wake(tpi_build *b)
+{
+    const double now = now_ms();
+    b->asleep = false;
+    b->deadline += now - b->started;
+    b->started = now;
+    if (b->cache.fd < 0 || !try_cache(b))
+        start_compiler(b);
+}
+
 static void step(tpi_build *b)
 {
     if (b->owner != getpid()) {
         fail_text(b, "compiling", "left to the process that began it and was then forked");
+        return;
+    }
+    if (b->asleep) {
+        wake(b);
         return;
     }
     const bool one_command = b->linking || b->spec.n_sources == 1;
@@ -473,6 +496,10 @@ static void step(tpi_build *b)
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
 {
     const double until = now_ms() + wait_ms;
+    if (b->asleep && !wait_ms && !b->polled) {
+        b->polled = true;
+        return b->state;
+    }
     for (;;) {
         if (b->state == TPI_BUILD_RUNNING)
             step(b);

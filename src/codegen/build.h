@@ -23,6 +23,9 @@ typedef struct tpi_build_spec {
     const char *entry;        /* a function the object must define */
     const char *const *flags; /* more flags for the compiler, up to NULL; may be NULL */
     int limit_ms;             /* a compiler that takes longer is killed; 0: ten minutes */
+    bool
+        second; /* the compiler starts at the second poll, or at one that waits: what is asked for
+                    once is not worth it, and what asks first is not held up */
 } tpi_build_spec;
 
 /* How many compilers can run at a time. */

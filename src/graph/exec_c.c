@@ -50,6 +50,7 @@ bool tpi_program_start_c(tp_program *p)
     const tpi_build_spec spec = {.n_sources = n,
                                  .sources = p->units,
                                  .entry = TPI_ENTRY_SYMBOL,
+                                 .second = p->engine == TP_ENGINE_AUTO,
                                  .flags = tpi_env(TPI_ENV_DEBUG_C) ? for_debugger : NULL};
     p->build = tpi_build_start(p->ctx, &spec);
     if (!p->build)

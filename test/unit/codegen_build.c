@@ -295,6 +295,35 @@ static void open_gate(const bed *b)
     write_text(path, "");
 }
 
+/* Who is asked for once starts no compiler; what is in the cache is there at once. */
+static void test_second_poll(void **state)
+{
+    bed *b = *state;
+    const char *source = PLAIN;
+    const tpi_build_spec spec = {
+        .n_sources = 1, .sources = &source, .entry = "entry", .second = true};
+    char ran[300], script[400];
+    snprintf(ran, sizeof ran, "%s/ran", b->root);
+    snprintf(script, sizeof script, "touch '%s'\nexec cc \"$@\"", ran);
+    use_script(b, script);
+    tpi_build *build = tpi_build_start(&b->ctx, &spec);
+    assert_non_null(build);
+    assert_int_equal(tpi_build_poll(build, 0), TPI_BUILD_RUNNING);
+    usleep(50000);
+    assert_int_not_equal(access(ran, F_OK), 0);
+    expect_result(build, 42, false);
+    assert_int_equal(access(ran, F_OK), 0);
+    build = tpi_build_start(&b->ctx, &spec);
+    assert_non_null(build);
+    assert_int_equal(tpi_build_poll(build, 0), TPI_BUILD_READY);
+    tpi_build_free(build);
+    build = tpi_build_start(&b->ctx, &(tpi_build_spec){.n_sources = 1,
+                                                       .sources = (const char *[]){"int"},
+                                                       .entry = "entry",
+                                                       .second = true});
+    tpi_build_free(build); /* it never ran */
+}
+
 static void test_does_not_wait(void **state)
 {
     bed *b = *state;
@@ -544,6 +573,7 @@ int main(void)
         CASE(test_hanging),
         CASE(test_left_behind),
         CASE(test_endless_output),
+        CASE(test_second_poll),
         CASE(test_does_not_wait),
         CASE(test_child),
         CASE(test_host_reaps),
