@@ -132,6 +132,8 @@ int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t);
 /* One kernel of r->plan, number `n`, to r->body. */
 void tpi_render_loop(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
+/* Opens a block, in which q is the convolution that kernel n is, without addresses. */
+void tpi_render_conv_query(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
 void tpi_render_block(tpi_render *r, int n);   /* those of its bodies are rendered */
 void tpi_render_band(tpi_render *r, int step); /* its members are rendered */

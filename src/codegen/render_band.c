@@ -59,10 +59,28 @@ static void put_made(tpi_render *r, const tpi_kernel *k, int n_outer)
     }
 }
 
-/* What every part reads: weights, or a right operand that differs between outer places. */
+/* Of a kernel of a band: a convolution whose parts are channels? */
+static bool by_channels(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->kind == TPI_KERNEL_CALL && is_conv(t) && k->row == 1;
+}
+
+/* Does each channel read all channels of x? */
+static bool reads_all(const tp_tensor *conv)
+{
+    return conv->in[1]->shape[1] == conv->in[0]->shape[1];
+}
+
+/* What every part reads: weights, or a right operand that differs between outer places; channels an image. */
 static void put_shared(tpi_render *r, const tpi_kernel *k, int n_outer)
 {
     const tp_tensor *t = root_of(r, k), *b = t->in[1];
+    if (by_channels(k, t)) {
+        PUT(", .per_outer = %d.0", reads_all(t) ? size_of(t) : 0);
+        for (int a = 1; a < t->in[0]->rank && reads_all(t); a++)
+            put_times(r, t->in[0]->shape[a]);
+        return;
+    }
     const int64_t *stride = r->plan->values[b->index].layout.stride;
     bool varies = false;
     for (int a = 0; a < n_outer && !is_conv(t); a++)
@@ -75,9 +93,15 @@ static void put_shared(tpi_render *r, const tpi_kernel *k, int n_outer)
 
 /* Rows that a part should have: some tiles of a product; of a convolution so many pixels that each channel
  * is a stream, and as many rows as are computed together where windows overlap. */
-static void put_least(tpi_render *r, const tp_tensor *t)
+static void put_least(tpi_render *r, const tpi_kernel *k, int member)
 {
     enum { ROWS = 32, PIXELS = 512, TOGETHER = 4 };
+    const tp_tensor *t = root_of(r, k);
+    if (by_channels(k, t)) {
+        if (reads_all(t))
+            PUT(", .step = step%d, .least = step%d, .grain = step%d", member, member, member);
+        return;
+    }
     if (!is_conv(t)) {
         PUT(", .least = %d", ROWS);
         return;
@@ -122,6 +146,15 @@ static void put_band(tpi_render *r, const tpi_plan_step *step, bool calls)
 {
     const tpi_plan *plan = r->plan;
     const tpi_kernel *first = &plan->kernels[step->first];
+    for (int i = step->first; i < step->first + step->n; i++) {
+        const tpi_kernel *k = &plan->kernels[i];
+        if (!by_channels(k, root_of(r, k)) || !reads_all(root_of(r, k)))
+            continue;
+        PUT("    int64_t step%d = 0;\n", i - step->first);
+        tpi_render_conv_query(r, i);
+        PUT("        step%d = library->channel_step(library->team, &q);\n    }\n",
+            i - step->first);
+    }
     PUT("    const tpk_member members[] = {\n");
     for (int i = step->first; i < step->first + step->n; i++) {
         const tpi_kernel *k = &plan->kernels[i];
@@ -134,7 +167,7 @@ static void put_band(tpi_render *r, const tpi_plan_step *step, bool calls)
         put_made(r, k, step->n_outer);
         if (k->kind == TPI_KERNEL_CALL) {
             put_shared(r, k, step->n_outer);
-            put_least(r, root_of(r, k));
+            put_least(r, k, i - step->first);
         }
         PUT(", .reads = 0x%x%s", k->reads,
             tpi_lies_under(&plan->values[k->root]) ? ", .under = 1" : "");

@@ -498,7 +498,13 @@ static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
     tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
 }
 
-static void put_library_conv(tpi_render *r, const tp_tensor *t, const tp_tensor *x,
+/* In a band over channels? */
+static bool by_channels(const tpi_render *r, int n)
+{
+    return tpi_render_in_band(r, n) && r->plan->kernels[n].row == 1;
+}
+
+static void put_library_conv(tpi_render *r, int n, const tp_tensor *t, const tp_tensor *x,
                              const tp_tensor *w, const tp_tensor *y, bool packed)
 {
     const tp_tensor *of[] = {x, w, y};
@@ -518,8 +524,10 @@ static void put_library_conv(tpi_render *r, const tp_tensor *t, const tp_tensor 
     if (packed)
         tpi_str_printf(&r->body, ", .packed_w = packed + ((const int64_t *)packed)[%s]",
                        NUMBER(r->n_packed));
-    tpi_str_put(&r->body, "};\n    library->convolution(library->team, &q, scratch, part);\n"
-                          "    return 0;\n}\n");
+    tpi_str_printf(&r->body,
+                   "%s};\n    library->convolution(library->team, &q, scratch, part);\n"
+                   "    return 0;\n}\n",
+                   by_channels(r, n) ? ", .by_channels = 1" : "");
 }
 
 /* The operands of all three convolutions. */
@@ -528,25 +536,38 @@ typedef struct conv_nodes {
     bool packed; /* w is */
 } conv_nodes;
 
-/* c and q, without addresses. */
-static void put_conv_query(tpi_render *r, const tp_tensor *t, const conv_nodes *c)
+static conv_nodes nodes_of(const tpi_render *r, const tp_tensor *t)
 {
+    const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
+    return (conv_nodes){.x = dx ? t : t->in[0],
+                        .w = dw ? t : t->in[1],
+                        .y = dx   ? t->in[0]
+                             : dw ? t->in[1]
+                                  : t,
+                        .packed = tpi_packed_operand(r->plan, t) == 1};
+}
+
+void tpi_render_conv_query(tpi_render *r, int n)
+{
+    const tp_tensor *t = r->plan->graph->nodes[r->plan->kernels[n].root];
+    const conv_nodes c = nodes_of(r, t);
     tpi_str_put(&r->body, "    {\n    ");
-    put_spec(r, t, c->x, c->w, c->y);
+    put_spec(r, t, c.x, c.w, c.y);
     if (!r->alone)
         tpi_str_printf(
             &r->body,
-            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c%s};\n",
-            t == c->x   ? 1
-            : t == c->w ? 2
-                        : 0,
-            t->dtype == TP_F64, c->packed ? ", .packed_w = s" : "");
+            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c%s%s};\n",
+            t == c.x   ? 1
+            : t == c.w ? 2
+                       : 0,
+            t->dtype == TP_F64, c.packed ? ", .packed_w = s" : "",
+            by_channels(r, n) ? ", .by_channels = 1" : "");
 }
 
-static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t, const conv_nodes *c)
+static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
 {
     tpi_str body = write_to(r, &r->scratch);
-    put_conv_query(r, t, c);
+    tpi_render_conv_query(r, n);
     if (r->alone)
         tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
                        fast_name(r, t), t->op->name, type_of(t));
@@ -558,7 +579,7 @@ static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t, const con
     if (!tpi_render_in_band(r, n))
         return;
     body = write_to(r, &r->near);
-    put_conv_query(r, t, c);
+    tpi_render_conv_query(r, n);
     put_band_ws(r, n, "band_convolution_ws", "");
     write_back(r, &r->near, body);
 }
@@ -591,13 +612,8 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
 
 static void put_conv(tpi_render *r, int n, const tp_tensor *t)
 {
-    const bool dx = t->op == &tpi_op_conv_dx, dw = t->op == &tpi_op_conv_dw;
-    const conv_nodes c = {.x = dx ? t : t->in[0],
-                          .w = dw ? t : t->in[1],
-                          .y = dx   ? t->in[0]
-                               : dw ? t->in[1]
-                                    : t,
-                          .packed = tpi_packed_operand(r->plan, t) == 1};
+    const bool dw = t->op == &tpi_op_conv_dw;
+    const conv_nodes c = nodes_of(r, t);
     if (is_fast(r, t) && r->alone)
         r->texts |= 1u << TPI_TEXT_winograd_32;
     else if (r->alone)
@@ -607,8 +623,8 @@ static void put_conv(tpi_render *r, int n, const tp_tensor *t)
     if (r->alone)
         put_conv_call(r, t, c.packed);
     else
-        put_library_conv(r, t, c.x, c.w, c.y, c.packed);
-    put_conv_scratch(r, n, t, &c);
+        put_library_conv(r, n, t, c.x, c.w, c.y, c.packed);
+    put_conv_scratch(r, n, t);
     if (c.packed)
         put_conv_pack(r, t, &c);
 }

@@ -6,6 +6,7 @@
  *
  *     k0 = matmul q kt, k1 = softmax k0, k2 = matmul k1 v        rows are those of q
  *     k0 = conv x w, k1 = relu (k0 + b), k2 = conv1x1 k1 v       rows are output rows, of all channels
+ *     k0 = conv x w, k1 = relu (k0 + b), k2 = depthwise k1 v     rows are channels
  *
  * How much of a band is worth running together depends on sizes, which a run knows
  * (kernel/band_host.c). */
@@ -17,7 +18,8 @@
 typedef struct space {
     int n_outer;
     int64_t outer[TP_MAX_RANK], rows;
-    bool whole; /* outer places have no rows: that of a microbatch, of one axis */
+    bool whole;    /* outer places have no rows: that of a microbatch, of one axis */
+    bool channels; /* of images: these are the rows */
 } space;
 
 /* How memory is reached over axes of which the first are outer ones. */
@@ -34,6 +36,20 @@ static const tp_tensor *root_of(const tpi_plan *p, const tpi_kernel *k)
 static bool is_conv(const tp_tensor *t)
 {
     return (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx) && t->rank > 3;
+}
+
+/* Is channel i of the result made of channel i of the operand? */
+static bool keeps_channels(const tp_tensor *t)
+{
+    return t->op == &tpi_op_conv && tpi_attr_list(t, "groups")->n == t->shape[1] &&
+           t->in[0]->shape[1] == t->shape[1];
+}
+
+/* Can it compute some of its channels? */
+static bool has_channels(const tp_tensor *t)
+{
+    return t->op == &tpi_op_conv && t->rank > 3 &&
+           (tpi_attr_list(t, "groups")->n == 1 || keeps_channels(t));
 }
 
 static bool is_product(const tp_tensor *t)
@@ -63,14 +79,16 @@ static int row_axis(const tpi_plan *p, const tpi_kernel *k, const space *s)
 {
     const int64_t *size;
     const tp_tensor *t = root_of(p, k);
-    const int rank = axes_of(p, k, &size), fixed = is_conv(t) ? 2 : rank - 2;
+    const int rank = axes_of(p, k, &size), fixed = s->channels ? 1 : is_conv(t) ? 2 : rank - 2;
     if (!has_parts(p, k) || rank <= s->n_outer ||
         memcmp(size, s->outer, (size_t)s->n_outer * sizeof *size) != 0)
         return -1;
     if (k->reduced & ((1u << s->n_outer) - 1))
         return -1;
     if (k->kind == TPI_KERNEL_CALL) {
-        const bool fits = is_conv(t) ? s->n_outer == 1 : s->n_outer <= fixed;
+        const bool fits = s->channels  ? has_channels(t)
+                          : is_conv(t) ? s->n_outer == 1
+                                       : s->n_outer <= fixed;
         return fits && size[fixed] == s->rows ? fixed : -1;
     }
     for (int a = s->n_outer; a < rank; a++)
@@ -233,7 +251,8 @@ static bool takes_operands(tpi_plan *p, const space *s, int first, tpi_kernel *k
     bool same = x->rank == t->rank && x->shape[k->row] == t->shape[k->row];
     for (int a = 0; a < s->n_outer && same; a++)
         same = x->shape[a] == t->shape[a];
-    return same && (!is_conv(t) || keeps_rows(t)) && takes(p, s, first, k, l->root, &read);
+    same &= !is_conv(t) || (s->channels ? keeps_channels(t) : keeps_rows(t));
+    return same && takes(p, s, first, k, l->root, &read);
 }
 
 /* ---- bands ----------------------------------------------------------------------------------------- */
@@ -260,8 +279,9 @@ static int length(tpi_plan *p, const space *s, int first)
     return n;
 }
 
-/* Spaces that kernel k has: that of convolutions, that of matrices. */
-static int spaces_of(const tpi_plan *p, const tpi_kernel *k, space s[2])
+/* Spaces that kernel k has: those of convolutions, with the space of channels last, or that of matrices. */
+enum { MOST_SPACES = 2 };
+static int spaces_of(const tpi_plan *p, const tpi_kernel *k, space s[MOST_SPACES])
 {
     const int64_t *size;
     const int rank = axes_of(p, k, &size);
@@ -271,29 +291,76 @@ static int spaces_of(const tpi_plan *p, const tpi_kernel *k, space s[2])
         return 0;
     if (rank > 3 && (conv || k->kind == TPI_KERNEL_LOOP))
         s[n++] = (space){.n_outer = 1, .outer = {size[0]}, .rows = size[2]};
-    if (conv)
-        return n;
+    if (conv) {
+        s[n] = (space){.n_outer = 1, .outer = {size[0]}, .rows = size[1], .channels = true};
+        return has_channels(root_of(p, k)) ? n + 1 : n;
+    }
     s[n] = (space){.n_outer = rank - 2, .rows = size[rank - 2]};
     memcpy(s[n].outer, size, (size_t)(rank - 2) * sizeof *size);
     return n + 1;
 }
 
+/* Is x larger, where all sizes that only a run knows are alike? */
+static bool is_larger(const tp_tensor *x, const tp_tensor *y)
+{
+    double elements[2] = {1, 1};
+    for (int i = 0; i < 2; i++)
+        for (int a = 0; a < (i ? y : x)->rank; a++) {
+            const int64_t size = (i ? y : x)->shape[a];
+            elements[i] *= tpi_dim_is_symbolic(size) ? 1 : (double)size;
+        }
+    return elements[0] > elements[1];
+}
+
+/* Of a band that ends before a depthwise convolution: how much of it should run, that the rest is with that
+ * one in a band over channels. It is if more goes on there than where the band is cut. */
+static int before_channels(tpi_plan *p, const tpi_plan_step *step)
+{
+    const int end = step->first + step->n;
+    const tp_tensor *t = end < p->n_kernels ? root_of(p, &p->kernels[end]) : NULL;
+    if (!t || p->kernels[end].kind != TPI_KERNEL_CALL || !keeps_channels(t))
+        return step->n;
+    for (int at = end - 1; at > step->first; at--) {
+        const tpi_kernel *k = &p->kernels[at];
+        space s[MOST_SPACES];
+        const int n = spaces_of(p, k, s);
+        if (k->kind == TPI_KERNEL_CALL && n > 0 && s[n - 1].channels &&
+            at + length(p, &s[n - 1], at) > end && is_larger(t->in[0], root_of(p, k)->in[0]))
+            return at - step->first;
+    }
+    return step->n;
+}
+
+/* A band over channels is for the depthwise convolutions behind its first kernel. */
+static bool is_worth_it(const tpi_plan *p, const space *s, int first, int n)
+{
+    bool is = !s->channels;
+    for (int i = first + 1; i < first + n; i++)
+        is |=
+            p->kernels[i].kind == TPI_KERNEL_CALL && keeps_channels(root_of(p, &p->kernels[i]));
+    return is;
+}
+
 /* The longest band from kernel `first` on, or that kernel. */
 static tpi_plan_step step_at(tpi_plan *p, int first)
 {
-    space s[2];
+    space s[MOST_SPACES];
     tpi_plan_step best = {.first = first, .n = 1};
     const int n = spaces_of(p, &p->kernels[first], s);
     int chosen = -1;
     for (int i = 0; i < n; i++) {
         const int len = length(p, &s[i], first);
-        if (len > best.n) {
+        if (len > best.n && is_worth_it(p, &s[i], first, len)) {
             best = (tpi_plan_step){.first = first, .n = len, .n_outer = s[i].n_outer};
             chosen = i;
         }
     }
-    if (chosen >= 0 && chosen < n - 1) /* what the other one left there */
-        length(p, &s[chosen], first);
+    if (chosen < 0)
+        return best;
+    if (!s[chosen].channels)
+        best.n = before_channels(p, &best);
+    length(p, &s[chosen], first); /* what the others left there */
+    best.n_outer = best.n > 1 ? best.n_outer : 0;
     return best;
 }
 

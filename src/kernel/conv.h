@@ -53,7 +53,7 @@
 /* A direct tile: rows of A, packed [k][rows], by up to four vectors of windows. Vector v is read
  * from s[v] and its first n[v] lanes go to d[v] (row i at d_rs * i), or are added there. */
 typedef struct {
-    int64_t rows, k, d_rs, n[4];
+    int64_t rows, a_step, k, d_rs, n[4]; /* a_step: rows of A as packed */
     const TPK_E *a, *s[4];
     const int64_t *ko;
     TPK_E *d[4];
@@ -97,9 +97,9 @@ typedef struct {
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
-        const int64_t *ko = t->ko, rows = t->rows;                                             \
+        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step;                         \
         TPK_R##most(TPK_ZERO2);                                                                \
-        for (int64_t k = t->k; k > 0; k--, ko++, a += rows) {                                  \
+        for (int64_t k = t->k; k > 0; k--, ko++, a += a_step) {                                \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             TPK_R##most(TPK_CV_STEP2)                                                          \
         }                                                                                      \
@@ -116,9 +116,9 @@ TPK_EACH_CV_MANY(TPK_CV_TILE2)
         const TPK_M m2 = TPK_MASK(t->n[2]), m3 = TPK_MASK(t->n[3]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
         const TPK_E *const s2 = t->s[2], *const s3 = t->s[3];                                  \
-        const int64_t *ko = t->ko, rows = t->rows;                                             \
+        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step;                         \
         TPK_R##most(TPK_ZERO4);                                                                \
-        for (int64_t k = t->k; k > 0; k--, ko++, a += rows) {                                  \
+        for (int64_t k = t->k; k > 0; k--, ko++, a += a_step) {                                \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
             TPK_R##most(TPK_CV_STEP4)                                                          \
@@ -439,7 +439,7 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
     const tpk_patch *const p = &v->p;
     TPK_E *const spread = (TPK_E *)(void *)(ws + v->at_c);
     const int64_t *const ko = (const int64_t *)(const void *)(ws + v->at_ko);
-    const tpk_rows cut = tpk_rows_cut(v->m, TPK_CV_MR);
+    const tpk_rows cut = tpk_rows_cut(v->whole ? v->whole : v->m, TPK_CV_MR);
     const int64_t side = v->m <= TPK_CV_FEW || TPK_CV_FEW == TPK_CV_MR ? 4 : 2, step = v->ds[4];
     int64_t left = images * p->out[0] * p->out[1] * tpk_i_ceil(p->out[2], TPK_VL);
     int64_t most = TPK_CV_RUN;
@@ -464,10 +464,18 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
         for (; run < most && left > 0; run++, left -= side) {
             TPK_N(tpk_cv_next)(v, &at, side, left, copy, y, &place[run]);
         }
-        for (int64_t q = 0; q < cut.parts; q++) {
-            const int64_t i = tpk_rows_at(&cut, q);
-            t.rows = tpk_rows_at(&cut, q + 1) - i;
-            t.a = ap + i * v->k + k0 * t.rows;
+        for (int64_t q = 0, end = 0; q < cut.parts; q++) {
+            /* A panel of A, and what of it is to be done. */
+            const int64_t begin = tpk_rows_at(&cut, q),
+                          from = begin < v->first ? v->first : begin;
+            const int64_t i = from - v->first;
+            end = tpk_rows_at(&cut, q + 1);
+            t.a_step = end - begin;
+            t.rows = tpk_i_min(end, v->first + v->m) - from;
+            t.a = ap + begin * v->k + k0 * t.a_step + from - begin;
+            if (t.rows <= 0) {
+                continue;
+            }
             for (int64_t x = 0; x < run; x++) {
                 const TPK_N(tpk_cv_place) *const to = &place[x];
                 for (int64_t z = 0; z < side; z++) {

@@ -111,6 +111,8 @@ typedef struct tpk_library {
     size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
     void (*convolution)(const void *team, const tpk_convolution *c, void *ws,
                         const tpk_part *part);
+    /* Channels of a conv of one group of which its parts have multiples, but for the last one. */
+    int64_t (*channel_step)(const void *team, const tpk_convolution *c);
     tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
     tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
     /* A kernel that is called, for each place of the first two axes, of elements of so many bytes. */

@@ -265,12 +265,10 @@ static void sub_groups(const tpk_library *l, tpk_convolution *c, range q)
 }
 
 /* Makes c the convolution of these output channels, whole blocks of the packed weights. */
-static void sub_channels(tpk_convolution *c, const conv_cut *cut_, int64_t part)
+static void sub_channels(tpk_convolution *c, const tpk_tiles *t, range q)
 {
     tpk_conv *s = &c->spec;
-    const tpk_tiles *t = &cut_->tiles;
     int64_t *channels = c->which ? &s->ic : &s->oc;
-    const range q = cut(*channels, cut_->channels, t->way ? t->channels : CHANNEL_STEP, part);
     const int64_t size = (int64_t)(c->f64 ? sizeof(double) : sizeof(float));
     char **y = (char **)(c->which ? &c->x : &c->y);
     if (c->packed_w && t->way) {
@@ -326,7 +324,9 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
             sub_groups(cut_->team->kernels->library, &c,
                        cut(s->groups, cut_->channels, 1, part % cut_->channels));
         else if (cut_->channels > 1)
-            sub_channels(&c, cut_, part % cut_->channels);
+            sub_channels(&c, t,
+                         cut(c.which ? s->ic : s->oc, cut_->channels,
+                             t->way ? t->channels : CHANNEL_STEP, part % cut_->channels));
         s->fast = t->way ? s->fast : TPK_STRICT;
         return conv_box(&c, cut_->way,
                         cut(s->batch, cut_->images, 1, part / (cut_->rows * cut_->channels)),
@@ -499,7 +499,22 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
     const tpk_tiles t = tiles_of(l, whole);
     tpk_convolution c = *whole;
     c.spec.fast = t.way ? c.spec.fast : TPK_STRICT;
-    return conv_box(&c, t.way ? t.way : way_of(l, &c), part_images(p), part_rows(p));
+    const int way = t.way ? t.way : way_of(l, &c);
+    if (!c.by_channels)
+        return conv_box(&c, way, part_images(p), part_rows(p));
+    if (c.spec.groups > 1)
+        sub_groups(l, &c, part_rows(p));
+    else
+        sub_channels(&c, &t, part_rows(p));
+    return conv_box(&c, way, part_images(p), (range){0, c.spec.out[0]});
+}
+
+static int64_t channel_step(const void *team, const tpk_convolution *c)
+{
+    enum { FEW = 6 }; /* are computed together */
+    const tpk_library *l = ((const tpi_team *)team)->kernels->library;
+    const int way = tiles_of(l, c).way ? TPK_WAY_DENSE : way_of(l, c);
+    return way == TPK_WAY_DENSE ? c->spec.oc : way == TPK_WAY_ACROSS ? CHANNEL_STEP : FEW;
 }
 
 size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
@@ -511,7 +526,9 @@ size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
 
 static tpk_convolution conv_places(const tpk_library *l, const tpk_convolution *c, int64_t n)
 {
-    return conv_part_of(l, c,
+    tpk_convolution all = *c;
+    all.by_channels = 0;
+    return conv_part_of(l, &all,
                         &(tpk_part){.o1 = n, .r1 = c->which ? c->spec.in[0] : c->spec.out[0]});
 }
 
@@ -670,6 +687,7 @@ void tpi_team_library(const tpi_team *t, tpk_library *library)
     library->products = products;
     library->convolution_ws = convolution_ws;
     library->convolution = convolution;
+    library->channel_step = channel_step;
     library->planes = planes;
     library->spread = spread;
     library->band = tpi_band_run;

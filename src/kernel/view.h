@@ -31,8 +31,8 @@ typedef struct tpk_conv {
     int way;  /* of a part (some images, some rows) of a conv whose w was packed for all of it:
                 tpk_conv_way of the whole; 0: what is best for these sizes */
     int64_t first,
-        whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS: its first
-                            channel, and how many all have; whole 0: all */
+        whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS or _DIRECT: its
+                            first channel, and how many all have; whole 0: all */
 } tpk_conv;
 
 /* How winograd.h cuts a convolution, if it takes it: outputs of a tile in a row and a column, and output
@@ -60,6 +60,7 @@ typedef struct tpk_convolution {
     tpk_conv spec;
     void *x, *w, *y;
     const void *packed_w; /* by conv_pack_w; NULL: w is read */
+    int by_channels;      /* the rows of a part are output channels */
 } tpk_convolution;
 
 #endif

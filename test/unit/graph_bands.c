@@ -140,12 +140,12 @@ static tp_tensor *alone(tp_tensor *x)
 }
 
 static const net nets[] = {
-    {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 3, 2},
-    {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   3, 2},
+    {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 4, 3},
+    {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   4, 3},
     {"images",             images,         4, {{5, 5, 40, 24}, {5, 5, 31, 18}},   0xc, 2, 4},
     {"windows",            windows,        4, {{3, 32, 30, 26}, {1, 32, 41, 57}}, 0xd, 2, 2},
     {"conv, three axes",   conv_3d,        4, {{3, 5, 60, 23}, {2, 5, 60, 23}},   1,   2, 0},
-    {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2, 4},
+    {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2, 5},
     {"mlp",                mlp,            2, {{342, 48}, {111, 48}},             1,   5, 0},
     {"mlp, fixed sizes",   mlp,            2, {{342, 48}, {342, 48}},             0,   5, 0},
     {"attention",          attention,      3, {{2, 171, 48}, {3, 37, 48}},        3,   3, 0},
