@@ -2,11 +2,12 @@
  * forward and backward, with passes left out in turn, at two sets of sizes.
  *
  *     diff_random [--seed N] [--count N] [--batch N] [--threads N] [--way NAME]
- *                 [--c N] [--alone N] [--dir DIR]
+ *                 [--near BYTES] [--c N] [--alone N] [--dir DIR]
  *
  * Program i has seed N + i. Several share a graph, because a run of the compiler is what costs: every
  * batch goes by the reference and by tiles, one of --c by C, one of --alone into a C file (in DIR), each
- * of these in the next of its ways. One that fails is made smaller and printed as IR text. */
+ * of these in the next of its ways. Caches are taken to be small by turns, as if programs were large ones.
+ * One that fails is made smaller and printed as IR text. */
 #include "pass_list.h"
 #include "random_program.h"
 #include "standalone/alone.h"
@@ -51,6 +52,7 @@ typedef struct way {
 typedef struct run {
     uint64_t seed;
     int count, batch, threads, only_threads, c_share, alone_share;
+    int near, only_near; /* bytes of the second cache; 0: the machine's, -1: by turns */
     const char *only, *dir, *program;
     way ways[MAX_WAYS];
     int n_ways, n_failed, n_steps;
@@ -203,12 +205,14 @@ static void add_sizes(bed *b)
     tp_clear_error(b->tp);
 }
 
-static bed *open_bed(int threads)
+static bed *open_bed(const run *r)
 {
     bed *b = calloc(1, sizeof *b);
     if (!b)
         abort();
-    b->tp = tp_open(&(tp_options){.threads = threads, .seed = SEED});
+    b->tp = tp_open(&(tp_options){.threads = r->threads, .seed = SEED});
+    if (r->near)
+        b->tp->near_bytes = b->tp->far_bytes = r->near;
     b->g = tp_graph_new(b->tp);
     tp_scope_begin(b->tp);
     return b;
@@ -382,7 +386,7 @@ static bool is_wrong(void *user, const program *p)
 {
     suspect *s = user;
     char why[600] = "";
-    bed *b = open_bed(s->r->threads);
+    bed *b = open_bed(s->r);
     const int n_constant = s->r->n_constant;
     bool wrong = true;
     for (int i = 0; i < s->n && wrong; i++)
@@ -435,10 +439,11 @@ static void report(run *r, int n, const program *programs, const program *p, con
            single ? "" : ", together with others");
     s.print = true;
     is_wrong(&s, &least);
-    printf("    %s\n    repeat: %s --seed %" PRIu64 " --count %d --batch %d --threads %d --way "
+    printf("    %s\n    repeat: %s --seed %" PRIu64
+           " --count %d --batch %d --threads %d --near %d --way "
            "\"%s\"\n",
            s.why, r->program, single ? p->seed : programs[0].seed, single ? 1 : n,
-           single ? 1 : n, r->threads, w->name);
+           single ? 1 : n, r->threads, r->near, w->name);
     fflush(stdout);
 }
 
@@ -464,9 +469,10 @@ static bool has_turn(const run *r, const way *w, int number)
 
 static void run_batch(run *r, int number, int n, const program *programs)
 {
-    static const int threads[] = {1, 2, 1, 3, 1, 7};
+    static const int threads[] = {1, 2, 1, 3, 1, 7}, nears[] = {0, 100, 3000, 400, 0};
     r->threads = r->only_threads ? r->only_threads : threads[number % 6];
-    bed *b = open_bed(r->threads);
+    r->near = r->only_near >= 0 ? r->only_near : nears[number % 5];
+    bed *b = open_bed(r);
     for (int i = 0; i < n; i++)
         r->n_failed += !add_program(r, b, &programs[i]);
     add_sizes(b);
@@ -523,6 +529,8 @@ static void read_options(run *r, int argc, char **argv)
             r->batch = atoi(value);
         else if (strcmp(name, "--threads") == 0)
             r->only_threads = atoi(value);
+        else if (strcmp(name, "--near") == 0)
+            r->only_near = atoi(value);
         else if (strcmp(name, "--c") == 0)
             r->c_share = atoi(value);
         else if (strcmp(name, "--alone") == 0)
@@ -537,7 +545,7 @@ int main(int argc, char **argv)
     static run r = {.seed = 1,
                     .count = 60,
                     .batch = 12,
-
+                    .only_near = -1,
                     .c_share = 1,
                     .dir = ".",
                     .n_steps = 0};
