@@ -338,14 +338,6 @@ static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *
     return *axes != 0;
 }
 
-static bool is_number(const tp_tensor *t)
-{
-    bool is = true;
-    for (int i = 0; i < t->rank && is; i++)
-        is = t->shape[i] == 1;
-    return is;
-}
-
 /* Is the nest so small that it may run on one thread, whatever joins it? */
 static bool stays_small(const tpi_kernel *k)
 {
@@ -417,7 +409,7 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r, bool k
             return false;
         if (!k->has_reduced && !lacks_last_axes(k, over, &reduced))
             return false;
-        if (!k->has_reduced && is_number(t) && !stays_small(k))
+        if (!k->has_reduced && tpi_is_number(t) && !stays_small(k))
             return false; /* with it no axis would be left to share */
     }
     if (k->has_reduced && reduced != k->reduced)

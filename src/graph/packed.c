@@ -73,9 +73,11 @@ static bool pack_and_let_go(tp_program *p, char *scratch)
         memset(of, 0, all * sizeof *of);
         memset(read, 0, n);
         note_reads(p, read);
+        int64_t numbers = UINT32_MAX - 1; /* that number_elements has */
         for (int i = 0; i < p->plan->n_buffers; i++) {
-            if (!may_go(p, i, read))
+            if (!may_go(p, i, read) || tpi_count(constant_of(p, i)) > numbers)
                 continue;
+            numbers -= tpi_count(constant_of(p, i));
             of[i] = p->pointers[i];
             p->pack(of, p->packed_for, p->packed->data, scratch, &p->library);
             of[i] = NULL;
@@ -109,7 +111,7 @@ static bool number_elements(tp_program *p, void **of)
         if (!t || t->buf)
             continue;
         const int64_t n = tpi_count(t);
-        if (n > UINT32_MAX - number || !tpi_tensor_alloc(t))
+        if (!tpi_tensor_alloc(t))
             return false;
         of[i] = t->data;
         for (int64_t k = 0; k < n; k++, number++)

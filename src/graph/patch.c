@@ -11,6 +11,7 @@
 
 #include "core/copy.h"
 #include "core/variable.h"
+#include "op/sizes.h"
 #include "opt/pass.h"
 
 #include <string.h>
@@ -19,18 +20,9 @@ typedef struct patch {
     tp_tensor *assign, *scatter, *variable, *rest; /* rest NULL: there is none */
 } patch;
 
-static bool is_number(const tp_tensor *t)
-{
-    bool is = t->dtype >= TP_F32;
-    for (int i = 0; i < t->rank && is; i++)
-        is = t->shape[i] == 1;
-    return is;
-}
-
 static bool is_along_rows(const tp_tensor *t)
 {
-    const int64_t *axis = t->attrs;
-    return *axis == 0;
+    return tpi_attr_int(t, "axis") == 0;
 }
 
 /* The index, however it is shaped. */
@@ -48,7 +40,7 @@ static bool has_form(const tp_program *p, const tpi_commit *c, patch *found)
         !is_along_rows(scatter) || scatter->in[1]->rank != 1)
         return false;
     tp_tensor *base = scatter->in[0], *rest = NULL;
-    if (base->op == &tpi_op_sub && is_number(base->in[1])) {
+    if (base->op == &tpi_op_sub && base->dtype >= TP_F32 && tpi_is_number(base->in[1])) {
         rest = base->in[1];
         base = base->in[0];
     }

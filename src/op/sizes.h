@@ -36,6 +36,15 @@ static inline int64_t tpi_positive_axis(const tp_tensor *x, int64_t axis)
     return found < 0 ? axis : found;
 }
 
+/* Has it one element, whatever its rank is? */
+static inline bool tpi_is_number(const tp_tensor *t)
+{
+    bool is = true;
+    for (int i = 0; i < t->rank && is; i++)
+        is = t->shape[i] == 1;
+    return is;
+}
+
 /* x[lo], x[lo + step], ... of one axis, without the last `hi` (move.c); and back: zeros of
  * size `size` with x in those places (join.c). */
 tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step);

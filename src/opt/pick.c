@@ -19,7 +19,7 @@ enum { DEPTH = 8, FEW = 4 };
 
 static int64_t axis_of(const tp_tensor *t)
 {
-    return *(const int64_t *)t->attrs;
+    return tpi_attr_int(t, "axis");
 }
 
 /* ---- take_along: elementwise ops behind it ------------------------------------------------------ */

@@ -21,14 +21,6 @@
 
 enum { LEAST_ELEMENTS = 1 << 14, LEAST_ROWS = 1 << 12, RARE = 4, DEPTH = 8 };
 
-static bool is_one(const tp_tensor *t)
-{
-    bool is = true;
-    for (int i = 0; i < t->rank && is; i++)
-        is = t->shape[i] == 1;
-    return is;
-}
-
 /* Does the index name few of the rows of a table that is worth it? An index of a size that only a run
  * tells is taken to be short beside thousands of rows. */
 static bool names_few(const tp_tensor *table, const tp_tensor *index)
@@ -47,21 +39,15 @@ static bool names_few(const tp_tensor *table, const tp_tensor *index)
     return index->rank > 0 && elements >= LEAST_ELEMENTS && n <= table->shape[0] / RARE;
 }
 
-static bool is_along_rows(const tp_tensor *t)
+static bool repeats_number(const tp_tensor *t)
 {
-    const int64_t *axis = t->attrs;
-    return *axis == 0;
-}
-
-static bool is_number(const tp_tensor *t)
-{
-    return t->op == &tpi_op_broadcast && is_one(t->in[0]);
+    return t->op == &tpi_op_broadcast && tpi_is_number(t->in[0]);
 }
 
 static bool is_sum(const tp_tensor *t)
 {
-    return t->op == &tpi_op_scatter_add && is_along_rows(t) && is_number(t->in[0]) &&
-           names_few(t, t->in[1]);
+    return t->op == &tpi_op_scatter_add && tpi_attr_int(t, "axis") == 0 &&
+           repeats_number(t->in[0]) && names_few(t, t->in[1]);
 }
 
 /* The sum that x, of the shape of t, is made of with numbers only; NULL: it is not, or of several. */
@@ -75,7 +61,7 @@ static const tp_tensor *sum_of(const tp_tensor *t, const tp_tensor *x, int depth
         return NULL;
     const tp_tensor *sum = NULL;
     for (int k = 0; k < x->n_in; k++) {
-        if (is_one(x->in[k]))
+        if (tpi_is_number(x->in[k]))
             continue;
         const tp_tensor *one = sum_of(t, x->in[k], depth - 1);
         if (!one || (sum && one != sum))
@@ -92,7 +78,7 @@ static tp_tensor *made_of(tp_tensor *x, const tp_tensor *sum, tp_tensor *other)
     if (x == sum)
         return other;
     for (int k = 0; k < x->n_in; k++)
-        in[k] = is_one(x->in[k]) ? x->in[k] : made_of(x->in[k], sum, other);
+        in[k] = tpi_is_number(x->in[k]) ? x->in[k] : made_of(x->in[k], sum, other);
     return tpi_apply(TPI_AT(x->file, x->line), x->op, x->n_in, in, x->attrs);
 }
 
