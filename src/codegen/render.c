@@ -539,12 +539,14 @@ static int count_units(const tpi_render *r, int most)
     return worth > most ? most : worth < 1 ? 1 : worth;
 }
 
-/* Behind them the text goes on for unit 0. */
+/* Behind them the text goes on for unit 0. Kernels are hot: gcc takes copies that it makes of those which a loop
+ * calls for unlikely ones, whose loops it leaves as they are. */
 static void put_functions(const tpi_render *r, tpi_str *out)
 {
     const tpi_alike *a = &r->alike;
-    const char *linkage = r->units == 1 ? "static __attribute__((noinline))"
-                                        : "__attribute__((visibility(\"hidden\"), noinline))";
+    const char *linkage = r->units == 1
+                              ? "static __attribute__((hot, noinline))"
+                              : "__attribute__((visibility(\"hidden\"), hot, noinline))";
     size_t all = 0, done = 0;
     tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n");
     if (r->units > 1)
