@@ -516,6 +516,11 @@ tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
     }
 }
 
+bool tpi_build_failed(const tpi_build *b)
+{
+    return b->state == TPI_BUILD_FAILED;
+}
+
 void *tpi_build_symbol(const tpi_build *b, const char *name)
 {
     return b->object ? tpi_object_symbol(b->object, name) : NULL;

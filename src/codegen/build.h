@@ -36,6 +36,8 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec);
 /* How far it is. Waits at most wait_ms for it to end: 0 not at all, -1 as long as it takes. The
  * time limit works here only: poll now and then, or a hung compiler stays. */
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms);
+/* Did the last poll find that? */
+bool tpi_build_failed(const tpi_build *b);
 /* The address of a symbol; NULL when it has none or is not READY. Good until tpi_build_free. */
 void *tpi_build_symbol(const tpi_build *b, const char *name);
 /* Why it failed: "cc: exit status 1: unit0.c:3:5: error: ...", up to 2 KB, lines with '\n'

@@ -87,7 +87,7 @@ bool tpi_program_has_c(tp_program *p, int wait_ms)
 
 bool tpi_program_broken(const tp_program *p)
 {
-    return !p->build || tpi_build_poll(p->build, 0) == TPI_BUILD_FAILED;
+    return !p->build || tpi_build_failed(p->build);
 }
 
 static void set_random(const tpi_session *s)

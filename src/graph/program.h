@@ -162,7 +162,7 @@ void tpi_program_pack(tp_program *p, char *scratch);
 bool tpi_program_unpack(tp_program *p);
 /* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
 bool tpi_program_has_c(tp_program *p, int wait_ms);
-/* Is it clear that it will never be? */
+/* Was it clear, when that was asked last, that it will never be? */
 bool tpi_program_broken(const tp_program *p);
 /* The placement of a plan for this run: its own, or with steps side by side. */
 const tpi_arena *tpi_program_arena(const tp_program *p, const tpi_plan *plan);
