@@ -26,8 +26,7 @@
  * TPK_LONG by TPK_LONG, each chain but the first in a temporary tile.
  *
  * Constant operands can be packed beforehand; the layout depends on the shape alone (and on the
- * instruction set). A function may be given that is called on each finished tile while it is in
- * cache. Strides are in elements, any sign, zero too; columns of C are contiguous. */
+ * instruction set). Strides are in elements, any sign, zero too; columns of C are contiguous. */
 #if (TPK_BITS == 32 && !defined(TPK_GEMM_32)) || (TPK_BITS == 64 && !defined(TPK_GEMM_64))
 #if TPK_BITS == 32
 #define TPK_GEMM_32
@@ -444,10 +443,6 @@ typedef struct {
     int64_t a_rs, a_cs, b_rs, b_cs;
     TPK_E *c;
     int64_t c_rs;
-    /* Called once for each part of C when it has its last value. */
-    void (*done)(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t col, int64_t rows,
-                 int64_t cols);
-    void *ctx;
     /* Where not null, they write the packed operands in place of a and b: dst[kk * rows + r] is
      * the element (i + r, k + kk) of A, dst[kk * NR + x] the element (k + kk, j + x) of B. With
      * a piece, no panel of k crosses a multiple of it. see_b, which needs more than four rows,
@@ -516,7 +511,7 @@ TPK_FN void TPK_N(tpk_pack_a)(int64_t rows, int64_t k, const TPK_E *a, int64_t a
 /* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
 TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s,
                                 int64_t p0, int64_t p1, int64_t j0, int64_t j1, int64_t k0,
-                                int64_t k1, TPK_E *c, int64_t c_rs, int last)
+                                int64_t k1, TPK_E *c, int64_t c_rs)
 {
     const int64_t row0 = tpk_rows_at(&s->rows, p0);
     const int64_t per = p1 - p0 <= TPK_MOST_PANELS ? TPK_MOST_PANELS : TPK_PANELS;
@@ -614,9 +609,6 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                             TPK_N(tpk_tile)
                             (rows, kk, a, rs, cs, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
                         }
-                        if (last && q->done && kc + kk == k1) {
-                            q->done(q->ctx, ct, c_rs, i, jc + j, rows, cols);
-                        }
                     }
                 }
             }
@@ -637,7 +629,7 @@ TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
 {
     const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
     if (q->k <= TPK_CHAIN) {
-        TPK_N(tpk_mm_part)(q, s, 0, s->rows.parts, 0, q->n, 0, q->k, q->c, q->c_rs, 1);
+        TPK_N(tpk_mm_part)(q, s, 0, s->rows.parts, 0, q->n, 0, q->k, q->c, q->c_rs);
         return;
     }
     int64_t at = 0;
@@ -650,18 +642,15 @@ TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
         for (int64_t j = 0; j < q->n; j += TPK_LONG) {
             const int64_t je = tpk_i_min(j + TPK_LONG, q->n);
             TPK_E *const c = q->c + i * q->c_rs + j;
-            TPK_N(tpk_mm_part)(q, s, p, pe, j, je, 0, TPK_CHAIN, c, q->c_rs, 0);
+            TPK_N(tpk_mm_part)(q, s, p, pe, j, je, 0, TPK_CHAIN, c, q->c_rs);
             for (int64_t k = TPK_CHAIN; k < q->k; k += TPK_CHAIN) {
                 const int64_t ke = tpk_i_min(k + TPK_CHAIN, q->k);
-                TPK_N(tpk_mm_part)(q, s, p, pe, j, je, k, ke, t, je - j, 0);
+                TPK_N(tpk_mm_part)(q, s, p, pe, j, je, k, ke, t, je - j);
                 for (int64_t r = 0; r < rows; r++) {
                     for (int64_t x = 0; x < je - j; x++) {
                         c[r * q->c_rs + x] += t[r * (je - j) + x];
                     }
                 }
-            }
-            if (q->done) {
-                q->done(q->ctx, c, q->c_rs, i, j, rows, je - j);
             }
         }
     }
@@ -677,7 +666,6 @@ TPK_OUT void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
     t.a_cs = q->b_rs;
     t.b_rs = q->a_cs;
     t.b_cs = q->a_rs;
-    t.done = NULL;
     int64_t at = 0;
     t.c = (TPK_E *)q->ws + TPK_N(tpk_mm_room)(q->n, q->m, q->k, &at);
     for (int64_t i = 0; i < q->m; i += TPK_NC) {
@@ -690,9 +678,6 @@ TPK_OUT void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
             for (int64_t j = 0; j < q->n; j++) {
                 c[x * q->c_rs + j] = t.c[j * t.c_rs + x];
             }
-        }
-        if (q->done) {
-            q->done(q->ctx, c, q->c_rs, i, 0, t.n, q->n);
         }
     }
 }
@@ -707,9 +692,6 @@ TPK_OUT void TPK_N(tpk_mm_run)(const TPK_N(tpk_mm) * q)
             for (int64_t j = 0; j < q->n; j++) {
                 q->c[i * q->c_rs + j] = 0;
             }
-        }
-        if (q->done) {
-            q->done(q->ctx, q->c, q->c_rs, 0, 0, q->m, q->n);
         }
         return;
     }

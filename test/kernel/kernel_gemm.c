@@ -9,22 +9,6 @@ typedef struct {
     int kind;
 } gemm_case;
 
-typedef struct {
-    int64_t calls, elements;
-    const TPK_E *c;
-    int64_t c_rs;
-    int wrong;
-} done_log;
-
-static void note_done(void *ctx, TPK_E *c, int64_t c_rs, int64_t row, int64_t col, int64_t rows,
-                      int64_t cols)
-{
-    done_log *const log = ctx;
-    log->calls++;
-    log->elements += rows * cols;
-    log->wrong |= c != log->c + row * log->c_rs + col || c_rs != log->c_rs;
-}
-
 /* Sizes: mostly small, at times large. */
 static int64_t test_size(int64_t hi)
 {
@@ -134,7 +118,6 @@ static int run_case(const gemm_case *g)
     TPK_N(tpk_gemm_packed_b)(g->m, g->n, g->k, a, g->a_rs, g->a_cs, bp, c, g->c_rs, ws);
     bad |= check("packed b", g, c, ref, ws, room);
 
-    done_log log = {.c = c, .c_rs = g->c_rs};
     TPK_N(tpk_mm)
     q = {.m = g->m,
          .n = g->n,
@@ -147,20 +130,8 @@ static int run_case(const gemm_case *g)
          .b_cs = g->b_cs,
          .c = c,
          .c_rs = g->c_rs,
-         .done = note_done,
-         .ctx = &log,
          .ws = ws};
-    memset(c, 0x5a, size);
-    TPK_N(tpk_mm_run)(&q);
-    bad |= check("with a function on tiles", g, c, ref, ws, room);
-    if (log.wrong || log.elements != g->m * g->n) {
-        printf("FAILED: tiles told of cover %" PRId64 " of %" PRId64 " elements\n",
-               log.elements, g->m * g->n);
-        bad = 1;
-    }
-
     q.ap = pack_a(g, a);
-    q.done = NULL;
     memset(c, 0x5a, size);
     TPK_N(tpk_mm_run)(&q);
     bad |= check("packed a", g, c, ref, ws, room);
