@@ -11,7 +11,7 @@
  * to accumulators beside each other.
  *
  * Axes that run on in every operand are joined first. */
-#include "codegen/render_loops.h"
+#include "codegen/render_trail.h"
 #include "op/reduction.h"
 
 #include <math.h>
@@ -119,12 +119,13 @@ static void put_element(nest *n, int node)
     const tp_tensor *t = v->node;
     const int bound = bound_of(n, v);
     tpi_render_place(n->r, t);
-    line(n);
-    PUT("const tpk_%s x%d = ", type_name(v), NAME(node));
+    LINE("const tpk_%s x%d = ", type_name(v), NAME(node));
     if (t->op == &tpi_op_cast)
         PUT("tpk_cast_%s_%s(", tp_dtype_name((tp_dtype)t->in[0]->dtype), type_name(v));
     else if (bound >= 0)
         PUT("tpk_%s_%s(", t->op == &tpi_op_max ? "at_least" : "at_most", type_name(v));
+    else if (tpi_loops_is_exp_down(t))
+        PUT("tpk_exp_down_f32(");
     else
         PUT("tpk_%s_%s(", t->op->name,
             tp_dtype_name((tp_dtype)t->in[t->op == &tpi_op_where]->dtype));
@@ -162,8 +163,7 @@ static int64_t count_of(const nest *n)
 static void put_mean(nest *n, const tpi_value *v, int name)
 {
     if (v->node->op == &tpi_op_mean) {
-        line(n);
-        PUT("x%d /= (tpk_%s)", name, type_name(v));
+        LINE("x%d /= (tpk_%s)", name, type_name(v));
         put_size(n, count_of(n));
         PUT(";\n");
     }
@@ -173,8 +173,7 @@ static void put_store(nest *n, int i)
 {
     const int node = n->k->nodes[i];
     tpi_render_place(n->r, n->plan->values[node].node);
-    line(n);
-    PUT("v%d[0", NAME(node));
+    LINE("v%d[0", NAME(node));
     put_position(n, n->out_stride[i], 0, n->rank);
     PUT("] = x%d;\n", NAME(node));
 }
@@ -198,19 +197,16 @@ static void open_loop(nest *n, int axis)
 /* Before a loop of which each turn writes elements of its own and reads none of another turn's. */
 static void put_independent(nest *n)
 {
-    line(n);
-    PUT("TPK_INDEPENDENT\n");
+    LINE("TPK_INDEPENDENT\n");
 }
 
 /* A loop over outer places, whose axes do not run on. */
 static void open_places(nest *n)
 {
-    line(n);
-    PUT("for (int64_t o = o0; o < o1; o++) {\n");
+    LINE("for (int64_t o = o0; o < o1; o++) {\n");
     n->depth++;
     for (int a = 0; a < n->n_outer; a++) {
-        line(n);
-        PUT("const int64_t i%d = o", a);
+        LINE("const int64_t i%d = o", a);
         for (int b = a + 1; b < n->n_outer; b++) {
             PUT(" / ");
             put_size(n, n->size[b]);
@@ -220,16 +216,14 @@ static void open_places(nest *n)
             put_size(n, n->size[a]);
         }
         PUT(";\n");
-        line(n);
-        PUT("(void)i%d;\n", a);
+        LINE("(void)i%d;\n", a);
     }
 }
 
 static void close_loop(nest *n)
 {
     n->depth--;
-    line(n);
-    PUT("}\n");
+    LINE("}\n");
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */
@@ -379,25 +373,21 @@ static void put_full_elements(nest *n, int stage, const bool *computed, const bo
         const int node = n->k->nodes[i];
         const tpi_value *v = tpi_loops_value_at(n, i);
         if (taken[i] && tpi_loops_is_kept(n, i)) {
-            line(n);
-            PUT("const tpk_%s x%d = v%d[0", type_name(v), NAME(node), NAME(node));
+            LINE("const tpk_%s x%d = v%d[0", type_name(v), NAME(node), NAME(node));
             put_position(n, n->out_stride[i], 0, n->rank);
             PUT("];\n");
         } else if (taken[i]) {
-            line(n);
-            PUT("const tpk_%s x%d = t%d[at];\n", type_name(v), NAME(node), n->scratch_row[i]);
+            LINE("const tpk_%s x%d = t%d[at];\n", type_name(v), NAME(node), n->scratch_row[i]);
         } else if (computed[i]) {
             put_element(n, node);
             if (n->scratch_row[i] >= 0 && n->home[i] == stage) {
-                line(n);
-                PUT("t%d[at] = x%d;\n", n->scratch_row[i], NAME(node));
+                LINE("t%d[at] = x%d;\n", n->scratch_row[i], NAME(node));
             }
         }
     }
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
-            line(n);
-            PUT("b%d[q + j] = ", NAME(n->k->nodes[i]));
+            LINE("b%d[q + j] = ", NAME(n->k->nodes[i]));
             put_operand(n, tpi_loops_value_at(n, i), n->k->nodes[i], 0);
             PUT(";\n");
         }
@@ -414,9 +404,8 @@ static void put_whole_reductions(nest *n, int stage)
         const tpi_value *v = tpi_loops_value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
         tpi_render_place(n->r, v->node);
-        line(n);
-        PUT("tpk_%s x%d = %sreduce_%s_%s(", type_name(v), name, called(n, v),
-            reduce_name(v->node), type_name(v));
+        LINE("tpk_%s x%d = %sreduce_%s_%s(", type_name(v), name, called(n, v),
+             reduce_name(v->node), type_name(v));
         put_whole_row(n, i, true);
         PUT(", ");
         put_size(n, count_of(n));
@@ -434,23 +423,17 @@ static void put_stage_reductions(nest *n, int stage, bool begin)
         const int name = NAME(n->k->nodes[i]);
         const char *op = reduce_name(v->node), *type = type_name(v);
         if (begin) {
-            line(n);
-            PUT("tpk_%s b%d[%d];\n", type, name, BLOCK);
-            line(n);
-            PUT("tpk_reduce_%s_acc_%s a%d;\n", op, type, name);
-            line(n);
-            PUT("a%d.count = 0;\n", name);
+            LINE("tpk_%s b%d[%d];\n", type, name, BLOCK);
+            LINE("tpk_reduce_%s_acc_%s a%d;\n", op, type, name);
+            LINE("a%d.count = 0;\n", name);
             continue;
         }
-        line(n);
-        PUT("if (q || !a%d.count)\n", name);
-        line(n);
-        PUT("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, q, TPK_LANES(", op, type,
-            name, called(n, v), op, type, name);
+        LINE("if (q || !a%d.count)\n", name);
+        LINE("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, q, TPK_LANES(", op,
+             type, name, called(n, v), op, type, name);
         put_size(n, count_of(n));
         PUT(")));\n");
-        line(n);
-        PUT("x%d = tpk_reduce_%s_end_%s(&a%d);\n", name, op, type, name);
+        LINE("x%d = tpk_reduce_%s_end_%s(&a%d);\n", name, op, type, name);
         put_mean(n, v, name);
     }
 }
@@ -468,17 +451,13 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
 {
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
-            line(n);
-            PUT("tpk_%s x%d;\n", type_name(tpi_loops_value_at(n, i)), NAME(n->k->nodes[i]));
+            LINE("tpk_%s x%d;\n", type_name(tpi_loops_value_at(n, i)), NAME(n->k->nodes[i]));
         }
-    line(n);
-    PUT("{\n");
+    LINE("{\n");
     n->depth++;
     put_stage_reductions(n, stage, true);
-    line(n);
-    PUT("int64_t q = 0, row = 0;\n");
-    line(n);
-    PUT("(void)row;\n");
+    LINE("int64_t q = 0, row = 0;\n");
+    LINE("(void)row;\n");
     int opened = 0, inner = -1;
     for (int a = 0; a < n->rank; a++)
         if (n->reduced[a])
@@ -491,49 +470,39 @@ static void put_blocked_stage(nest *n, int stage, const bool *computed, const bo
     line(n);
     if (inner < 0) {
         PUT("const int64_t m = 1, j = 0, at = 0;\n");
-        line(n);
-        PUT("(void)at;\n");
+        LINE("(void)at;\n");
         put_full_elements(n, stage, computed, taken);
     } else {
         PUT("for (int64_t base = 0, m; base < ");
         put_size(n, n->size[inner]);
         PUT("; base += m) {\n");
         n->depth++;
-        line(n);
-        PUT("m = ");
+        LINE("m = ");
         put_size(n, n->size[inner]);
         PUT(" - base < %d - q ? ", BLOCK);
         put_size(n, n->size[inner]);
         PUT(" - base : %d - q;\n", BLOCK);
         put_independent(n);
-        line(n);
-        PUT("for (int64_t j = 0; j < m; j++) {\n");
+        LINE("for (int64_t j = 0; j < m; j++) {\n");
         n->depth++;
-        line(n);
-        PUT("const int64_t i%d = base + j, at = row + j;\n", inner);
-        line(n);
-        PUT("(void)i%d, (void)at;\n", inner);
+        LINE("const int64_t i%d = base + j, at = row + j;\n", inner);
+        LINE("(void)i%d, (void)at;\n", inner);
         put_full_elements(n, stage, computed, taken);
         close_loop(n);
     }
-    line(n);
-    PUT("q += m, row += m;\n");
-    line(n);
-    PUT("if (q == %d) {\n", BLOCK);
+    LINE("q += m, row += m;\n");
+    LINE("if (q == %d) {\n", BLOCK);
     for (int i = 0; i < n->k->n_nodes; i++)
         if (reduces_blocks(n, i, stage)) {
             const tpi_value *v = tpi_loops_value_at(n, i);
             const char *op = reduce_name(v->node), *type = type_name(v);
-            line(n);
-            PUT("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %d, "
-                "TPK_LANES(%d)));\n",
-                op, type, NAME(n->k->nodes[i]), called(n, v), op, type, NAME(n->k->nodes[i]),
-                BLOCK, BLOCK);
+            LINE("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %d, "
+                 "TPK_LANES(%d)));\n",
+                 op, type, NAME(n->k->nodes[i]), called(n, v), op, type, NAME(n->k->nodes[i]),
+                 BLOCK, BLOCK);
         }
-    line(n);
-    PUT("    q = 0;\n");
-    line(n);
-    PUT("}\n");
+    LINE("    q = 0;\n");
+    LINE("}\n");
     if (inner >= 0)
         close_loop(n);
     while (opened--)
@@ -605,7 +574,9 @@ static void open_piece(nest *n, int axis)
     n->depth++;
 }
 
-static void put_plain_stage(nest *n, int stage, const bool *computed, const bool *taken)
+/* With `late`, what that puts into each turn comes first. */
+static void put_plain_stage(nest *n, int stage, const bool *computed, const bool *taken,
+                            const tpi_trail *late)
 {
     bool any = false, rows = false;
     for (int i = 0; i < n->k->n_nodes; i++) {
@@ -620,11 +591,9 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
         if (n->reduced[a] || !n->k->reduced)
             inner = a;
     if (rows) {
-        line(n);
-        PUT("{\n");
+        LINE("{\n");
         n->depth++;
-        line(n);
-        PUT("int64_t row = 0;\n");
+        LINE("int64_t row = 0;\n");
     }
     const reading *ahead = stage == 1 ? row_ahead(n) : NULL;
     for (int a = 0; a < n->rank; a++)
@@ -640,9 +609,15 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
             opened++;
         }
     if (rows) {
-        line(n);
-        PUT(inner >= 0 ? "const int64_t at = row + i%d;\n" : "const int64_t at = row;\n",
-            inner);
+        LINE(inner >= 0 ? "const int64_t at = row + i%d;\n" : "const int64_t at = row;\n",
+             inner);
+    }
+    if (late) {
+        LINE("{\n");
+        n->depth++;
+        tpi_trail_names(n, late);
+        put_full_elements(n, n->n_stages - 1, late->computed, late->taken);
+        close_loop(n);
     }
     put_full_elements(n, stage, computed, taken);
     if (ahead)
@@ -650,14 +625,23 @@ static void put_plain_stage(nest *n, int stage, const bool *computed, const bool
     for (int i = opened; i > 0; i--) {
         close_loop(n);
         if (rows && i == opened && opened > 1) {
-            line(n);
-            PUT("row += ");
+            LINE("row += ");
             put_size(n, n->size[inner]);
             PUT(";\n");
         }
     }
     if (rows)
         close_loop(n);
+}
+
+/* Is the last stage one that can be done beside the second of the next row, which waits for the multipliers
+ * and not for memory? */
+static bool is_late_nest(nest *n, tpi_trail *late)
+{
+    if (n->n_stages != 3 || !row_ahead(n) || has_blocks(n, 1) || has_blocks(n, 2))
+        return false;
+    plan_stage(n, 2, late->computed, late->taken);
+    return tpi_trail_of(n, late);
 }
 
 static void put_rows(nest *n)
@@ -667,10 +651,9 @@ static void put_rows(nest *n)
     int64_t room = 0; /* scratch rows */
     for (int i = 0; i < n->k->n_nodes; i++)
         if (n->scratch_row[i] >= 0) {
-            line(n);
-            PUT("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + (",
-                type_name(tpi_loops_value_at(n, i)), n->scratch_row[i],
-                type_name(tpi_loops_value_at(n, i)));
+            LINE("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + (",
+                 type_name(tpi_loops_value_at(n, i)), n->scratch_row[i],
+                 type_name(tpi_loops_value_at(n, i)));
             if (tpi_loops_has_box(n))
                 PUT("place * %d + ", n->n_scratch);
             PUT("%d) * ((", n->scratch_row[i]);
@@ -695,6 +678,10 @@ static void put_rows(nest *n)
         n->r->near = n->r->body;
         n->r->body = body;
     }
+    tpi_trail late;
+    const bool is_late = is_late_nest(n, &late);
+    if (is_late)
+        tpi_trail_begin(n, &late);
     const bool places = n->n_outer > 0 && n->outer < 0;
     int kept = places;
     if (places)
@@ -707,15 +694,26 @@ static void put_rows(nest *n)
     put_row_values(n, -1);
     for (int stage = 0; stage < n->n_stages; stage++) {
         plan_stage(n, stage, computed, taken);
-        if (has_blocks(n, stage))
+        if (is_late && stage == 1)
+            tpi_trail_first(n);
+        if (is_late && stage == n->n_stages - 1)
+            tpi_trail_keep(n, &late);
+        else if (has_blocks(n, stage))
             put_blocked_stage(n, stage, computed, taken);
         else
-            put_plain_stage(n, stage, computed, taken);
+            put_plain_stage(n, stage, computed, taken, is_late && stage == 1 ? &late : NULL);
         put_whole_reductions(n, stage);
         put_row_values(n, stage);
     }
     while (kept--)
         close_loop(n);
+    if (is_late) {
+        LINE("if (late) {\n");
+        n->depth++;
+        tpi_trail_names(n, &late);
+        put_plain_stage(n, n->n_stages - 1, late.computed, late.taken, NULL);
+        close_loop(n);
+    }
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------------ */
@@ -728,11 +726,10 @@ static void put_fold(nest *n)
         if (v->node->op->kind != TPI_REDUCE)
             continue;
         const int name = NAME(n->k->nodes[i]);
-        line(n);
-        PUT("    y%d[j] = first ? a%d[j] : tpk_reduce_%s_step_%s(y%d[j], a%d[j]), a%d[j] = "
-            "tpk_reduce_%s_empty_%s;\n",
-            name, name, reduce_name(v->node), type_name(v), name, name, name,
-            reduce_name(v->node), type_name(v));
+        LINE("    y%d[j] = first ? a%d[j] : tpk_reduce_%s_step_%s(y%d[j], a%d[j]), a%d[j] = "
+             "tpk_reduce_%s_empty_%s;\n",
+             name, name, reduce_name(v->node), type_name(v), name, name, name,
+             reduce_name(v->node), type_name(v));
     }
 }
 
@@ -748,31 +745,24 @@ static void put_columns_end(nest *n, int column, bool shared)
 /* "int64_t m = ..": how many of a block are left; what they are added up in. */
 static void put_columns_begin(nest *n, int column, bool shared)
 {
-    line(n);
-    PUT("for (int64_t base = %s; base < ", shared ? "o0" : "0");
+    LINE("for (int64_t base = %s; base < ", shared ? "o0" : "0");
     put_columns_end(n, column, shared);
     PUT("; base += %d) {\n", COLUMNS);
     n->depth++;
-    line(n);
-    PUT("int64_t m = ");
+    LINE("int64_t m = ");
     put_columns_end(n, column, shared);
     PUT(" - base, rows = 0;\n");
-    line(n);
-    PUT("int first = 1;\n");
-    line(n);
-    PUT("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
+    LINE("int first = 1;\n");
+    LINE("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = tpi_loops_value_at(n, i);
         if (v->node->op->kind != TPI_REDUCE)
             continue;
         const int name = NAME(n->k->nodes[i]);
-        line(n);
-        PUT("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), name, COLUMNS, name, COLUMNS);
-        line(n);
-        PUT("for (int64_t j = 0; j < m; j++)\n");
-        line(n);
-        PUT("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", name, name, reduce_name(v->node),
-            type_name(v));
+        LINE("tpk_%s a%d[%d], y%d[%d];\n", type_name(v), name, COLUMNS, name, COLUMNS);
+        LINE("for (int64_t j = 0; j < m; j++)\n");
+        LINE("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", name, name,
+             reduce_name(v->node), type_name(v));
     }
 }
 
@@ -780,15 +770,12 @@ static void put_columns_begin(nest *n, int column, bool shared)
 static void open_columns(nest *n, int column)
 {
     put_independent(n);
-    line(n);
-    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    LINE("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
     if (column < 0)
         return;
-    line(n);
-    PUT("const int64_t i%d = base + j;\n", column);
-    line(n);
-    PUT("(void)i%d;\n", column);
+    LINE("const int64_t i%d = base + j;\n", column);
+    LINE("(void)i%d;\n", column);
 }
 
 /* What of a row, or of the results, is kept. */
@@ -811,9 +798,8 @@ static void put_columns_row(nest *n)
         if (v->node->op->kind != TPI_REDUCE)
             continue;
         const int name = NAME(n->k->nodes[i]);
-        line(n);
-        PUT("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", name, reduce_name(v->node), type_name(v),
-            name);
+        LINE("a%d[j] = tpk_reduce_%s_step_%s(a%d[j], ", name, reduce_name(v->node),
+             type_name(v), name);
         put_operand(n, v, n->k->nodes[i], 0);
         PUT(");\n");
     }
@@ -822,38 +808,30 @@ static void put_columns_row(nest *n)
 /* Each BLOCK rows are a block of the sums. */
 static void put_columns_block(nest *n, int more)
 {
-    line(n);
-    PUT("if ((rows += %d) == %d) {\n", more, BLOCK);
+    LINE("if ((rows += %d) == %d) {\n", more, BLOCK);
     n->depth++;
-    line(n);
-    PUT("for (int64_t j = 0; j < m; j++) {\n");
+    LINE("for (int64_t j = 0; j < m; j++) {\n");
     put_fold(n);
-    line(n);
-    PUT("}\n");
-    line(n);
-    PUT("rows = 0, first = 0;\n");
+    LINE("}\n");
+    LINE("rows = 0, first = 0;\n");
     close_loop(n);
 }
 
 /* What is left of the last block; then the sums, and what is computed from them. */
 static void put_columns_results(nest *n, int column)
 {
-    line(n);
-    PUT("if (rows || first)\n");
-    line(n);
-    PUT("    for (int64_t j = 0; j < m; j++) {\n");
+    LINE("if (rows || first)\n");
+    LINE("    for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
     put_fold(n);
     n->depth--;
-    line(n);
-    PUT("    }\n");
+    LINE("    }\n");
     open_columns(n, column);
     for (int i = 0; i < n->k->n_nodes; i++) {
         const tpi_value *v = tpi_loops_value_at(n, i);
         const int name = NAME(n->k->nodes[i]);
         if (v->node->op->kind == TPI_REDUCE) {
-            line(n);
-            PUT("tpk_%s x%d = y%d[j];\n", type_name(v), name, name);
+            LINE("tpk_%s x%d = y%d[j];\n", type_name(v), name, name);
             put_mean(n, v, name);
         } else if (v->row) {
             put_element(n, n->k->nodes[i]);
@@ -884,30 +862,24 @@ static bool takes_rows_together(const nest *n, int n_reduced)
 
 static void put_columns_together(nest *n, int axis, int column)
 {
-    line(n);
-    PUT("int64_t q = 0;\n");
-    line(n);
-    PUT("for (; q + %d <= ", TOGETHER);
+    LINE("int64_t q = 0;\n");
+    LINE("for (; q + %d <= ", TOGETHER);
     put_size(n, n->size[axis]);
     PUT("; q += %d) {\n", TOGETHER);
     n->depth++;
     open_columns(n, column);
     for (int i = 0; i < TOGETHER; i++) {
-        line(n);
-        PUT("{\n");
+        LINE("{\n");
         n->depth++;
-        line(n);
-        PUT("const int64_t i%d = q + %d;\n", axis, i);
-        line(n);
-        PUT("(void)i%d;\n", axis);
+        LINE("const int64_t i%d = q + %d;\n", axis, i);
+        LINE("(void)i%d;\n", axis);
         put_columns_row(n);
         close_loop(n);
     }
     close_loop(n);
     put_columns_block(n, TOGETHER);
     close_loop(n);
-    line(n);
-    PUT("for (int64_t i%d = q; i%d < ", axis, axis);
+    LINE("for (int64_t i%d = q; i%d < ", axis, axis);
     put_size(n, n->size[axis]);
     PUT("; i%d++) {\n", axis);
     n->depth++;

@@ -89,4 +89,13 @@ static inline bool tpi_loops_is_literal(const tpi_loops *n, const tpi_value *v, 
     return n->plan->values[x->layout.root].place == TPI_AT_LITERAL;
 }
 
+/* e^(x - max x), whose argument is at most 0 or NaN. */
+static inline bool tpi_loops_is_exp_down(const tp_tensor *t)
+{
+    const tp_tensor *x = t->op == &tpi_op_exp && t->dtype == TP_F32 ? t->in[0] : NULL;
+    const tp_tensor *most = x && x->op == &tpi_op_sub ? x->in[1] : NULL;
+    return most && most->op == &tpi_op_reduce_max && most->in[0] == x->in[0] &&
+           most->rank == x->in[0]->rank;
+}
+
 #endif

@@ -17,14 +17,19 @@ TPK_INLINE float tpk_exp_split_f32(float x, float bias, float *t)
     return tpk_fma_f32(n, -0x1.7f7d1cp-20f, r);
 }
 
-/* The same with n no larger than `most`: r grows with x beyond, and is NaN where x is. The integers,
- * in the order of the floats, are compared, which is one instruction. */
+/* The lesser of floats of which `most` is positive; most for NaN. The integers, in the order of the
+ * floats, are compared, which is one instruction. */
+TPK_INLINE float tpk_exp_held_f32(float t, float most)
+{
+    const int32_t i = (int32_t)tpk_bits_f32(t), end = (int32_t)tpk_bits_f32(most);
+    return tpk_from_bits_f32((uint32_t)(i < end ? i : end));
+}
+
+/* The same with n no larger than `most`: r grows with x beyond, and is NaN where x is. */
 TPK_INLINE float tpk_exp_split_to_f32(float x, float bias, float most, float *t)
 {
-    const float full = tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32 + bias);
-    const int32_t i = (int32_t)tpk_bits_f32(full);
-    const int32_t end = (int32_t)tpk_bits_f32(TPK_MAGIC_F32 + bias + most);
-    *t = tpk_from_bits_f32((uint32_t)(i < end ? i : end));
+    *t = tpk_exp_held_f32(tpk_fma_f32(x, 0x1.715476p+0f, TPK_MAGIC_F32 + bias),
+                          TPK_MAGIC_F32 + bias + most);
     const float n = *t - (TPK_MAGIC_F32 + bias);
     const float r = tpk_fma_f32(n, -0x1.62e4p-1f, x);
     return tpk_fma_f32(n, -0x1.7f7d1cp-20f, r);
@@ -57,19 +62,20 @@ TPK_INLINE float tpk_exp_f32(float x)
     return x < -104.0f ? 0.0f : e;
 }
 
+/* The same for x <= 0, or NaN: one of the factors is always 2^-64. */
+TPK_INLINE float tpk_exp_down_f32(float x)
+{
+    float t;
+    const float p = tpk_exp_rest_f32(tpk_exp_split_f32(x, 191.0f, &t));
+    const float e = p * tpk_from_bits_f32(tpk_bits_f32(t) << 23) * 0x1p-64f;
+    return x < -104.0f ? 0.0f : e;
+}
+
 /* e^x for -86 <= x <= 88, or NaN. */
 TPK_INLINE float tpk_exp_mid_f32(float x)
 {
     float t;
     const float p = tpk_exp_rest_f32(tpk_exp_split_f32(x, 127.0f, &t));
-    return p * tpk_from_bits_f32(tpk_bits_f32(t) << 23);
-}
-
-/* e^x for x >= 0, or NaN. */
-TPK_INLINE float tpk_exp_up_f32(float x)
-{
-    float t;
-    const float p = tpk_exp_rest_f32(tpk_exp_split_to_f32(x, 127.0f, 127.0f, &t));
     return p * tpk_from_bits_f32(tpk_bits_f32(t) << 23);
 }
 
@@ -98,24 +104,34 @@ TPK_INLINE float tpk_log_f32(float x)
     return x < 0 ? TPK_NAN_F32 : r;
 }
 
-/* x + x z P(z), z = x^2, below 0.65; 1 - 2 / (e^2|x| + 1) above. */
+/* x + x z P(z), z = x^2, up to 0.7; 1 - 2 / (e^2|x| + 1) above, where errors of e^2|x| = 2^n e^r
+ * count for less the larger it is: so ln 2 is one float, and e^r of degree 5. */
 TPK_INLINE float tpk_tanh_f32(float x)
 {
-    const float z = x * x, a = __builtin_fabsf(x);
-    float p = -0x1.6968f0p-8f;
-    p = tpk_fma_f32(p, z, 0x1.4f5d36p-6f);
-    p = tpk_fma_f32(p, z, -0x1.b7cfb2p-5f);
-    p = tpk_fma_f32(p, z, 0x1.1103f0p-3f);
-    p = tpk_fma_f32(p, z, -0x1.555524p-2f);
+    const float z = x * x, a = __builtin_fabsf(x), bias = TPK_MAGIC_F32 + 127.0f;
+    float p = -0x1.50e286p-8f;
+    p = tpk_fma_f32(p, z, 0x1.4939bep-6f);
+    p = tpk_fma_f32(p, z, -0x1.b6c362p-5f);
+    p = tpk_fma_f32(p, z, 0x1.10fb0ap-3f);
+    p = tpk_fma_f32(p, z, -0x1.5554f6p-2f);
     p = tpk_fma_f32(p * z, x, x);
-    const float q = 1.0f - 2.0f / (tpk_exp_up_f32(a + a) + 1.0f);
-    return tpk_copysign_f32(a > 0.65f ? q : p, x); /* -0 stays */
+    const float t = tpk_exp_held_f32(tpk_fma_f32(a, 0x1.715476p+1f, bias), bias + 127.0f);
+    const float r = tpk_fma_f32(t - bias, -0x1.62e430p-1f, a + a);
+    float e = 0x1.10b074p-7f;
+    e = tpk_fma_f32(e, r, 0x1.5740bcp-5f);
+    e = tpk_fma_f32(e, r, 0x1.5557e6p-3f);
+    e = tpk_fma_f32(e, r, 0x1.fffdb6p-2f);
+    e = tpk_fma_f32(e, r, 0x1.fffffcp-1f);
+    e = tpk_fma_f32(e, r, 1.0f);
+    const float q =
+        1.0f - 2.0f / tpk_fma_f32(e, tpk_from_bits_f32(tpk_bits_f32(t) << 23), 1.0f);
+    return tpk_copysign_f32(a > 0.7f ? q : p, x); /* -0 stays */
 }
 
 /* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e); one step corrects the rounding of 1 + e. */
 TPK_INLINE float tpk_sigmoid_f32(float x)
 {
-    const float e = tpk_exp_f32(-__builtin_fabsf(x)), d = 1.0f + e, low = e - (d - 1.0f);
+    const float e = tpk_exp_down_f32(-__builtin_fabsf(x)), d = 1.0f + e, low = e - (d - 1.0f);
     const float num = x < 0 ? e : 1.0f, inv = 1.0f / d, q = num * inv;
     return tpk_fma_f32(tpk_fma_f32(-q, low, tpk_fma_f32(-q, d, num)), inv, q);
 }

@@ -21,6 +21,11 @@
 #define TPK_MAX_LEVELS 52 /* 2^51 blocks of 2^12 elements are more than memory holds */
 #define TPK_COLUMNS 1024  /* columns that are accumulated at once */
 
+/* What is long and called from several places: the library has it once. */
+#ifndef TPK_APART
+#define TPK_APART TPK_INLINE
+#endif
+
 #if defined(__AVX512F__)
 #define TPK_RBYTES 64
 #elif defined(__AVX__)
@@ -36,13 +41,43 @@
 TPK_RVECTOR(f32, i32)
 TPK_RVECTOR(f64, i64)
 
-/* Lane l takes the elements l, l + L, ... of the block; then half of the lanes joins the other. */
-#define TPK_REDUCE_LANES(op, t, sym, empty, L)                                                 \
-    TPK_INLINE tpk_##t tpk_reduce_##op##_lanes##L##_##t(const tpk_##t *x, int64_t n)           \
+/* Lane l becomes lane l + h, around the end. */
+#define TPK_RAT2(h, m) (h) & (m), ((h) + 1) & (m)
+#define TPK_RAT4(h, m) TPK_RAT2(h, m), TPK_RAT2((h) + 2, m)
+#define TPK_RAT8(h, m) TPK_RAT4(h, m), TPK_RAT4((h) + 4, m)
+#define TPK_RAT16(h, m) TPK_RAT8(h, m), TPK_RAT8((h) + 8, m)
+#if TPK_RBYTES == 64
+#define TPK_RTURN_f32(v, h) TPK_RSHUF(f32, v, TPK_RAT16(h, 15))
+#define TPK_RTURN_f64(v, h) TPK_RSHUF(f64, v, TPK_RAT8(h, 7))
+#elif TPK_RBYTES == 32
+#define TPK_RTURN_f32(v, h) TPK_RSHUF(f32, v, TPK_RAT8(h, 7))
+#define TPK_RTURN_f64(v, h) TPK_RSHUF(f64, v, TPK_RAT4(h, 3))
+#else
+#define TPK_RTURN_f32(v, h) TPK_RSHUF(f32, v, TPK_RAT4(h, 3))
+#define TPK_RTURN_f64(v, h) TPK_RSHUF(f64, v, TPK_RAT2(h, 1))
+#endif
+#if defined(__clang__)
+#define TPK_RSHUF(t, v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define TPK_RSHUF(t, v, ...) __builtin_shuffle(v, (tpk_rm_##t){__VA_ARGS__})
+#endif
+
+/* Half of the lanes joins the other, until one is left: v = join(v, other). */
+#define TPK_RJOIN(t, v, join)                                                                  \
+    v = sizeof v >= 16 * sizeof v[0] ? join(v, TPK_RTURN_##t(v, 8)) : v;                       \
+    v = sizeof v >= 8 * sizeof v[0] ? join(v, TPK_RTURN_##t(v, 4)) : v;                        \
+    v = sizeof v >= 4 * sizeof v[0] ? join(v, TPK_RTURN_##t(v, 2)) : v;                        \
+    v = join(v, TPK_RTURN_##t(v, 1))
+#define TPK_RSUM(a, b) ((a) + (b))
+#define TPK_RPROD(a, b) ((a) * (b))
+
+/* Lane l takes the elements l, l + L, ... of the block; then half of the lanes joins the other. The
+ * identity changes no lane: no sum is -0, since it began as +0. */
+#define TPK_REDUCE_LANES(op, t, join, empty, L)                                                \
+    TPK_APART tpk_##t tpk_reduce_##op##_lanes##L##_##t(const tpk_##t *x, int64_t n)            \
     {                                                                                          \
         enum { V = TPK_RBYTES / sizeof(tpk_##t), G = L / V };                                  \
         tpk_rv_##t acc[G];                                                                     \
-        tpk_##t a[L];                                                                          \
         _Pragma("GCC unroll 32") for (int g = 0; g < G; g++)                                   \
         {                                                                                      \
             acc[g] = (tpk_rv_##t){0} + (empty);                                                \
@@ -51,23 +86,33 @@ TPK_RVECTOR(f64, i64)
         for (; i + L <= n; i += L) {                                                           \
             _Pragma("GCC unroll 32") for (int g = 0; g < G; g++)                               \
             {                                                                                  \
-                acc[g] = acc[g] sym * (const tpk_ru_##t *)(x + i + g * V);                     \
+                acc[g] = join(acc[g], *(const tpk_ru_##t *)(x + i + g * V));                   \
             }                                                                                  \
         }                                                                                      \
-        __builtin_memcpy(a, acc, sizeof a);                                                    \
-        for (int l = 0, rest = (int)(n - i); l < rest; l++) {                                  \
-            a[l] = a[l] sym x[i + l];                                                          \
-        }                                                                                      \
-        for (int h = L / 2; h; h /= 2) {                                                       \
-            for (int l = 0; l < h; l++) {                                                      \
-                a[l] = a[l] sym a[l + h];                                                      \
+        if (i < n) {                                                                           \
+            tpk_##t a[L];                                                                      \
+            const int rest = (int)(n - i);                                                     \
+            for (int l = 0; l < L; l++) {                                                      \
+                a[l] = l < rest ? x[i + l] : (empty);                                          \
+            }                                                                                  \
+            _Pragma("GCC unroll 32") for (int g = 0; g < G; g++)                               \
+            {                                                                                  \
+                acc[g] = join(acc[g], *(const tpk_ru_##t *)(a + g * V));                       \
             }                                                                                  \
         }                                                                                      \
-        return a[0];                                                                           \
+        _Pragma("GCC unroll 32") for (int h = G / 2; h; h /= 2)                                \
+        {                                                                                      \
+            _Pragma("GCC unroll 32") for (int g = 0; g < h; g++)                               \
+            {                                                                                  \
+                acc[g] = join(acc[g], acc[g + h]);                                             \
+            }                                                                                  \
+        }                                                                                      \
+        TPK_RJOIN(t, acc[0], join);                                                            \
+        return acc[0][0];                                                                      \
     }
-#define TPK_REDUCE_ORDERED(op, t, sym, empty)                                                  \
-    TPK_REDUCE_LANES(op, t, sym, empty, 16)                                                    \
-    TPK_REDUCE_LANES(op, t, sym, empty, 64)                                                    \
+#define TPK_REDUCE_ORDERED(op, t, join, empty)                                                 \
+    TPK_REDUCE_LANES(op, t, join, empty, 16)                                                   \
+    TPK_REDUCE_LANES(op, t, join, empty, 64)                                                   \
     TPK_INLINE tpk_##t tpk_reduce_##op##_block_##t(const tpk_##t *x, int64_t n, int lanes)     \
     {                                                                                          \
         return lanes == 16 ? tpk_reduce_##op##_lanes16_##t(x, n)                               \
@@ -103,39 +148,44 @@ TPK_RVECTOR(f64, i64)
 #define TPK_RMIN_f64(a, b) TPK_RPICK(f64, (a) < (b), a, b)
 #endif
 
-/* A plain maximum beside a note of NaNs; zeros, which compare equal, are looked up at the end. */
+/* A plain maximum; beside it a sum, which is NaN if an element is, and seldom else. Zeros, which
+ * compare equal, are looked up at the end. */
 #define TPK_REDUCE_EXTREME(op, t, sym, vector, empty, zero)                                    \
-    TPK_INLINE tpk_##t tpk_reduce_##op##_block_##t(const tpk_##t *x, int64_t n, int lanes)     \
+    TPK_APART tpk_##t tpk_reduce_##op##_block_##t(const tpk_##t *x, int64_t n, int lanes)      \
     {                                                                                          \
         enum { V = TPK_RBYTES / sizeof(tpk_##t) };                                             \
         (void)lanes;                                                                           \
-        tpk_##t r = (empty);                                                                   \
+        tpk_##t r = (empty), sum = 0;                                                          \
         int bad = 0;                                                                           \
         int64_t i = 0;                                                                         \
         if (n >= V) {                                                                          \
             tpk_rv_##t a0 = (tpk_rv_##t){0} + (empty), a1 = a0, a2 = a0, a3 = a0;              \
-            tpk_rm_##t nan = {0};                                                              \
+            tpk_rv_##t s0 = {0}, s1 = s0, s2 = s0, s3 = s0;                                    \
             for (; i + 4 * V <= n; i += 4 * V) {                                               \
                 const tpk_ru_##t *p = (const tpk_ru_##t *)(x + i);                             \
-                a0 = vector(p[0], a0), nan |= p[0] != p[0];                                    \
-                a1 = vector(p[1], a1), nan |= p[1] != p[1];                                    \
-                a2 = vector(p[2], a2), nan |= p[2] != p[2];                                    \
-                a3 = vector(p[3], a3), nan |= p[3] != p[3];                                    \
+                a0 = vector(p[0], a0), s0 += p[0];                                             \
+                a1 = vector(p[1], a1), s1 += p[1];                                             \
+                a2 = vector(p[2], a2), s2 += p[2];                                             \
+                a3 = vector(p[3], a3), s3 += p[3];                                             \
             }                                                                                  \
-            for (; i + V <= n; i += V) {                                                       \
-                const tpk_rv_##t v = *(const tpk_ru_##t *)(x + i);                             \
-                a0 = vector(v, a0), nan |= v != v;                                             \
+            for (; i < n; i += V) { /* the last one takes some elements again */               \
+                const tpk_rv_##t v = *(const tpk_ru_##t *)(x + (i + V <= n ? i : n - V));      \
+                a0 = vector(v, a0), s0 += v;                                                   \
             }                                                                                  \
             a0 = vector(a0, a1), a2 = vector(a2, a3), a0 = vector(a0, a2);                     \
-            for (int l = 0; l < V; l++) {                                                      \
-                bad |= nan[l] != 0;                                                            \
-                r = a0[l] sym r ? a0[l] : r;                                                   \
-            }                                                                                  \
+            s0 += s1, s2 += s3, s0 += s2;                                                      \
+            TPK_RJOIN(t, a0, vector);                                                          \
+            TPK_RJOIN(t, s0, TPK_RSUM);                                                        \
+            r = a0[0], sum = s0[0];                                                            \
         }                                                                                      \
-        const int rest = (int)(n - i);                                                         \
-        for (int l = 0; l < rest; l++) {                                                       \
-            bad |= x[i + l] != x[i + l];                                                       \
-            r = x[i + l] sym r ? x[i + l] : r;                                                 \
+        for (; i < n; i++) {                                                                   \
+            sum += x[i];                                                                       \
+            r = x[i] sym r ? x[i] : r;                                                         \
+        }                                                                                      \
+        if (sum != sum) {                                                                      \
+            for (i = 0; i < n; i++) {                                                          \
+                bad |= x[i] != x[i];                                                           \
+            }                                                                                  \
         }                                                                                      \
         if (r == 0) {                                                                          \
             int found = 0;                                                                     \
@@ -256,8 +306,8 @@ TPK_RVECTOR(f64, i64)
     TPK_REDUCE_STEP(prod, t, mul, 1)                                                           \
     TPK_REDUCE_STEP(max, t, max, -inf)                                                         \
     TPK_REDUCE_STEP(min, t, min, inf)                                                          \
-    TPK_REDUCE_ORDERED(sum, t, +, (tpk_##t)0)                                                  \
-    TPK_REDUCE_ORDERED(prod, t, *, (tpk_##t)1)                                                 \
+    TPK_REDUCE_ORDERED(sum, t, TPK_RSUM, (tpk_##t)0)                                           \
+    TPK_REDUCE_ORDERED(prod, t, TPK_RPROD, (tpk_##t)1)                                         \
     TPK_REDUCE_EXTREME(max, t, >, TPK_RMAX_##t, -inf, (tpk_##t)0)                              \
     TPK_REDUCE_EXTREME(min, t, <, TPK_RMIN_##t, inf, -(tpk_##t)0)                              \
     TPK_REDUCE_COMMON(sum, t)                                                                  \

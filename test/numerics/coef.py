@@ -102,6 +102,11 @@ def tn(t):  # tanh(x)/x with t = x^2
     return tanh(sqrt(t)) / sqrt(t)
 
 
+def te(r):  # what a relative error of e^r, times r, is worth in tanh x, where 2x = n ln 2 + r > 1.4
+    e = exp(r) * (4 if r >= mpf("1.4") - 2 * ln2 else 8)
+    return 2 * e / (e + 1) ** 2 * zero(r) / exp(r)
+
+
 def er(t):  # erf(x)/x with t = x^2
     return 2 / sqrt(pi) if t == 0 else erf(sqrt(t)) / sqrt(t)
 
@@ -126,7 +131,9 @@ ROWS = {
     "sin64": (lambda t: (sn(t) - 1), one, 0, (pi / 4) ** 2 * mpf("1.001"), range(1, 7), 53, 3),
     "cos64": (lambda t: (cos(sqrt(t)) - 1 + t / 2), one, 0, (pi / 4) ** 2 * mpf("1.001"), range(2, 8), 53, 3),
     # tanh x = x + x z P(z), z = x^2
-    "tanh32": (lambda z: (tn(z) - 1) / z, lambda z: z / tn(z), mpf(10) ** -9, mpf("0.65") ** 2, range(0, 5), 24, 5),
+    "tanh32": (lambda z: (tn(z) - 1) / z, lambda z: z / tn(z), mpf(10) ** -9, mpf("0.7") ** 2, range(0, 5), 24, 5),
+    # its e^r = 1 + r P(r)
+    "texp32": (lambda r: (exp(r) - 1) / r if r else mpf(1), te, -h, h, range(0, 5), 24, 5),
     # erf x = x P(x^2) below the split, 1 - exp(P(x)) above
     "erf32a": (lambda t: er(t) - 1, lambda t: 1 / er(t), 0, mpf("0.9") ** 2, range(0, 6), 24, 6),
     "erf32b": (lambda x: log(erfc(x)), lambda x: erfc(x) / erf(x), mpf("0.9"), 4, range(0, 8), 24, 8),

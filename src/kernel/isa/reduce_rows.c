@@ -1,4 +1,5 @@
 /* Reductions of rows and columns for one instruction set. */
+#define TPK_APART static __attribute__((noinline))
 #include "kernel/isa_host.h"
 #include "kernel/reduce.h"
 
