@@ -379,6 +379,23 @@ static void start(tp_function *f, tpi_shared *p)
     p->failed = !tpi_program_start_c(p->program);
 }
 
+/* Looks whether its compiler has ended, or waits until it has. */
+static void settle(tp_function *f, tpi_shared *p, bool wait)
+{
+    if (!tpi_has_compiler(f)) {
+        p->ready = true;
+    } else if (tpi_program_has_c(p->program, wait ? -1 : 0)) {
+        p->ready = true;
+        tpi_capture_log(f, f->at, "a program of %d kernels is ready: %s, %.0f ms",
+                        p->program->stats.kernels,
+                        p->program->stats.from_cache ? "from the cache" : "compiled",
+                        p->program->stats.compile_ms);
+    } else if (wait || tpi_program_broken(p->program)) {
+        p->failed = true;
+        tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
+    }
+}
+
 bool tpi_shared_ready(tp_function *f, tpi_shared *p)
 {
     if (p->ready || p->failed)
@@ -390,18 +407,7 @@ bool tpi_shared_ready(tp_function *f, tpi_shared *p)
     const bool tiles = f->options.engine == TP_ENGINE_AUTO && p->program->tiles;
     if (p->waits)
         return tiles;
-    if (!tpi_has_compiler(f)) {
-        p->ready = true;
-    } else if (tpi_program_has_c(p->program, f->options.engine == TP_ENGINE_C ? -1 : 0)) {
-        p->ready = true;
-        tpi_capture_log(f, f->at, "a program of %d kernels is ready: %s, %.0f ms",
-                        p->program->stats.kernels,
-                        p->program->stats.from_cache ? "from the cache" : "compiled",
-                        p->program->stats.compile_ms);
-    } else if (f->options.engine == TP_ENGINE_C || tpi_program_broken(p->program)) {
-        p->failed = true;
-        tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
-    }
+    settle(f, p, f->options.engine == TP_ENGINE_C);
     return p->ready || (tiles && !p->failed);
 }
 
@@ -641,8 +647,8 @@ bool tpi_shared_wait(tp_function *f)
     for (tpi_shared *p = f->programs; p; p = p->next) {
         if (p->waits && !p->failed)
             start(f, p);
-        if (!p->failed && tpi_has_compiler(f))
-            ok &= tpi_program_has_c(p->program, -1);
+        if (!p->ready && !p->failed)
+            settle(f, p, true);
         ok &= !p->failed;
     }
     return ok;
