@@ -59,10 +59,13 @@ static tp_tensor *make_input(model *m, const fixed_dims *d, const char *name, co
         if (!is_f64)
             t = tp_cast(t, dtype);
     }
+    const bool out_of_memory = is_float && !values && !tp_failed(t);
     free(values);
-    if (tp_failed(t))
+    if (out_of_memory)
+        cli_no_memory();
+    else if (tp_failed(t))
         cli_refuse_error(m->path, m->tp);
-    return tp_failed(t) ? NULL : t;
+    return out_of_memory || tp_failed(t) ? NULL : t;
 }
 
 bool model_make_inputs(model *m, const fixed_dims *d)

@@ -156,7 +156,7 @@ TP_FN(tp_status, tp_program_run, tp_program *p, tp_tensor *const *feeds, tp_tens
 /* Waits for the compiler; TP_E_COMPILER and why, when there will be no C program. */
 TP_API tp_status tp_program_wait(tp_program *p);
 /* What the last run used: "c", "tiles", "reference", or "eager": node by node, when the NaN trap is
- * set or the program can be run in no other way. Static storage. */
+ * set or the program can be run in no other way; "none" when none has begun. Static storage. */
 TP_API const char *tp_program_engine(const tp_program *p);
 /* The C program's source. Lives as long as the program; NULL when it has none. */
 TP_API const char *tp_program_source(tp_program *p);

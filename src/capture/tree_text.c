@@ -62,7 +62,7 @@ static const tpi_step *put_segment(const tpi_step *s, int depth, int number, tpi
     put_place(s, out);
     tpi_str_printf(out, "  %d steps, %" PRId64 " runs, %" PRId64 " by its program", steps,
                    state.runs, state.program_runs);
-    tpi_str_printf(out, "; program %s", state.program);
+    tpi_str_printf(out, "; program: %s", state.program);
     if (state.kernels)
         tpi_str_printf(out, ", %d kernels", state.kernels);
     if (state.compile_ms > 0)

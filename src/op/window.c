@@ -28,8 +28,8 @@ static bool refuse_list(tpi_infer *q, const char *name, const tpi_list *list, in
     for (int i = 0; i < n && good; i++)
         good = list->v[i] >= least && list->v[i] <= LARGEST;
     return good ? true
-                : tpi_refuse(q, TP_E_VALUE, "%s %s: %d entries of at least %d are needed", name,
-                             SIZES(q->ctx, NULL, list->n, list->v), n, (int)least);
+                : tpi_refuse(q, TP_E_VALUE, "%s %s: %d entries from %d to %d are needed", name,
+                             SIZES(q->ctx, NULL, list->n, list->v), n, (int)least, LARGEST);
 }
 
 bool tpi_refuse_window(tpi_infer *q, const tpi_window *w)

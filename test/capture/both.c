@@ -47,13 +47,22 @@ void discard(bed *b, tp_function *f)
     tp_function_free(f);
 }
 
+/* What was waited for is not said to be on its way. */
+static void settle_one(bed *b, tp_function *f)
+{
+    if (tp_function_wait(f) != TP_OK)
+        fail_msg("%s: tp_function_wait: %s", b->way->name, tp_error_message(b->tp));
+    char *text = tp_function_text(f);
+    if (text && strstr(text, "being compiled"))
+        fail_msg("%s: it was waited for:\n%s", b->way->name, text);
+    tp_free(b->tp, text);
+}
+
 void settle(bed *b)
 {
-    if (!b->way->waits)
-        return;
-    for (int i = 0; i < b->n_made; i++)
-        if (b->made[i] && tp_function_wait(b->made[i]) != TP_OK)
-            fail_msg("%s: tp_function_wait: %s", b->way->name, tp_error_message(b->tp));
+    for (int i = 0; i < b->n_made && b->way->waits; i++)
+        if (b->made[i])
+            settle_one(b, b->made[i]);
 }
 
 /* ---- the transcript ---------------------------------------------------------------------- */
