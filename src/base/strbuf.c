@@ -58,6 +58,15 @@ void tpi_str_printf(tpi_str *s, const char *fmt, ...)
     va_end(again);
 }
 
+void tpi_str_fit(tpi_str *s)
+{
+    char *text = s->text ? tpi_resize(s->mem, s->text, s->size, s->len + 1) : NULL;
+    if (!text)
+        return;
+    s->text = text;
+    s->size = s->len + 1;
+}
+
 void tpi_str_free(tpi_str *s)
 {
     tpi_give_back(s->mem, s->text, s->size);

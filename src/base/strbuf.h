@@ -20,6 +20,8 @@ void tpi_str_put(tpi_str *s, const char *text);
 void tpi_str_printf(tpi_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Room for so many characters more, which the caller fills; NULL when out of memory. */
 char *tpi_str_room(tpi_str *s, size_t len);
+/* Gives back the room behind the text, which stays. */
+void tpi_str_fit(tpi_str *s);
 void tpi_str_free(tpi_str *s);
 
 #endif

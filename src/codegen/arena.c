@@ -110,14 +110,16 @@ static void begin_list(making *k)
     k->n_list = 0;
 }
 
+/* It is compared with the last ones only, so that long lists take no longer than their length. */
 static void add_to_list(making *k, tpi_amount v)
 {
-    enum { DEPTH = 2 };
-    int kept = 0;
-    for (int i = 0; i < k->n_list; i++)
+    enum { DEPTH = 2, LAST = 24 };
+    const int from = k->n_list > LAST ? k->n_list - LAST : 0;
+    int kept = from;
+    for (int i = from; i < k->n_list; i++)
         if (covers(k, &k->list[i], &v, DEPTH))
             return;
-    for (int i = 0; i < k->n_list; i++)
+    for (int i = from; i < k->n_list; i++)
         if (!covers(k, &v, &k->list[i], DEPTH))
             k->list[kept++] = k->list[i];
     k->n_list = kept;

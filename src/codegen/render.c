@@ -608,8 +608,10 @@ int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out)
         tpi_render_plan(&r, p);
     ok = ok && tpi_alike_settle(&r.alike) && tpi_alike_settle(&r.rooms);
     r.units = count_units(&r, most);
-    if (ok)
+    if (ok) {
         put_program(&r, out);
+        tpi_str_fit(out); /* a program keeps it */
+    }
     ok = end(&r, m) && ok && !out->failed;
     if (!ok) {
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
