@@ -31,6 +31,7 @@ struct tpi_build {
     bool from_cache, linking;
     bool asleep, polled; /* its compiler has not been started; it was asked for once */
     bool sure;           /* every process was seen to end well */
+    bool no_memory;      /* is why it failed */
     double started, ended, deadline;
     tpi_cc cc;
     tpi_cache cache;
@@ -103,6 +104,7 @@ static void fail_text(tpi_build *b, const char *what, const char *text)
 static void fail_errno(tpi_build *b, const char *what, int error)
 {
     char text[128];
+    b->no_memory = error == ENOMEM;
     fail_text(b, what, tpi_errno_text(error, text, sizeof text));
 }
 
@@ -529,6 +531,11 @@ void *tpi_build_symbol(const tpi_build *b, const char *name)
 const char *tpi_build_message(const tpi_build *b)
 {
     return b->message;
+}
+
+tp_status tpi_build_error(const tpi_build *b)
+{
+    return b->no_memory ? TP_E_MEMORY : TP_E_COMPILER;
 }
 
 bool tpi_build_from_cache(const tpi_build *b)

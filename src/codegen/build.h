@@ -43,6 +43,8 @@ void *tpi_build_symbol(const tpi_build *b, const char *name);
 /* Why it failed: "cc: exit status 1: unit0.c:3:5: error: ...", up to 2 KB, lines with '\n'
  * between them. When it is READY: why it could not be kept in the cache, or "". */
 const char *tpi_build_message(const tpi_build *b);
+/* And as a status: TP_E_COMPILER or TP_E_MEMORY. */
+tp_status tpi_build_error(const tpi_build *b);
 bool tpi_build_from_cache(const tpi_build *b);
 /* From start to READY or FAILED; so far, when it runs. */
 double tpi_build_ms(const tpi_build *b);

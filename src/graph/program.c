@@ -729,7 +729,7 @@ static bool execute(tpi_session *s)
     const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
     const bool c = !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
-        tpi_fail_status(p->ctx, s->at, "tp_program_run", TP_E_COMPILER, "%s",
+        tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->build), "%s",
                         tpi_build_message(p->build));
         return false;
     }
@@ -849,7 +849,8 @@ tp_status tp_program_wait(tp_program *p)
         return tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,
                                "it may refuse sizes that only a loop's run tells: the program "
                                "is run node by node");
-    return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait", TP_E_COMPILER, "%s",
+    return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait",
+                           p->build ? tpi_build_error(p->build) : TP_E_COMPILER, "%s",
                            p->build  ? tpi_build_message(p->build)
                            : p->plan ? "the program is for the tile engine"
                                      : "the program is for the reference engine");
