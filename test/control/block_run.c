@@ -168,7 +168,7 @@ static tp_program *build(bed *b, body_state *s, int n_out, tp_graph *g)
     static const char *const x[N_IN] = {"x", "v", "s", "k"};
     const state *st = &s->st;
     tp_tensor *const all[N_STATE] = {st->w, st->p, st->q, st->z, st->mean, st->var};
-    char names[MOST_OUT][8];
+    char names[MOST_OUT][16];
     const char *fetches[MOST_OUT];
     tp_tensor *out[MOST_OUT];
     const int64_t n = tp_symbol(g, "n");
