@@ -1,5 +1,6 @@
 /* Microbatches: which steps are worth it, and what lies where. */
 #include "graph/waves.h"
+#include "graph/work.h"
 
 #include <string.h>
 
@@ -10,43 +11,44 @@ int64_t tpi_micro_places(const tp_program *p, const tpi_microbatch *m)
 
 static int64_t bytes_of(const tp_program *p, const tpi_buffer *b)
 {
-    int64_t shape[TP_MAX_RANK],
-        n = b->like ? (int64_t)tp_dtype_size((tp_dtype)b->like->dtype) : 0;
-    if (b->like)
-        tpi_program_shape(p, b->like, shape);
-    for (int a = 0; b->like && a < b->like->rank; a++)
-        n *= shape[a];
-    return n;
+    return b->like ? (int64_t)tpi_node_bytes(p, b->like) : 0;
 }
+
+/* Looks at steps, some of them more than once. */
+typedef struct search {
+    const tp_program *p;
+    int64_t looks, *look; /* by buffer: the last one that counted it */
+} search;
 
 /* Bytes that a step reads and writes: places of all buffers, and what every place reads. */
 typedef struct traffic {
     double own, shared;
 } traffic;
 
-static void add(const tp_program *p, int root, int step, int64_t *mark, traffic *t)
+static void add(const search *f, int root, traffic *t)
 {
-    const int number = p->plan->values[root].buffer;
-    if (number < 0 || mark[number] == step + 1)
+    const int number = f->p->plan->values[root].buffer;
+    if (number < 0 || f->look[number] == f->looks)
         return;
-    const tpi_buffer *b = &p->plan->buffers[number];
-    *(b->seen == TPI_OWN_PLACE ? &t->own : &t->shared) += (double)bytes_of(p, b);
-    mark[number] = step + 1;
+    const tpi_buffer *b = &f->p->plan->buffers[number];
+    *(b->seen == TPI_OWN_PLACE ? &t->own : &t->shared) += (double)bytes_of(f->p, b);
+    f->look[number] = f->looks;
 }
 
-static traffic traffic_of(const tp_program *p, int step, int64_t *mark)
+static traffic traffic_of(search *f, int step)
 {
-    const tpi_plan *plan = p->plan;
+    const tpi_plan *plan = f->p->plan;
     const tpi_plan_step *s = &plan->steps[step];
     traffic t = {0, 0};
+    f->looks++;
     for (int i = s->first; i < s->first + s->n; i++) {
         const tpi_kernel *k = &plan->kernels[i];
         const int *nodes = k->n_nodes ? k->nodes : &k->root;
         for (int n = 0; n < (k->n_nodes ? k->n_nodes : 1); n++) {
             const tp_tensor *node = plan->values[nodes[n]].node;
-            add(p, nodes[n], step, mark, &t);
+            add(f, nodes[n], &t);
             for (int o = 0; o < node->n_in; o++)
-                add(p, plan->values[node->in[o]->index].layout.root, step, mark, &t);
+                add(f, plan->values[node->in[o]->index].layout.root, &t);
         }
     }
     return t;
@@ -54,23 +56,23 @@ static traffic traffic_of(const tp_program *p, int step, int64_t *mark)
 
 /* Bytes that need not come from beyond the third cache, less what weights cost that every place reads again
  * from that cache, and what kernels cost that are called once for each. */
-static double saved(const tp_program *p, int step, double places, int64_t *mark)
+static double saved(search *f, int step, double places)
 {
-    const double near = (double)p->ctx->near_bytes, call = near / 256;
-    const traffic t = traffic_of(p, step, mark);
-    const bool far = t.own > (double)p->ctx->far_bytes, small = t.own < places * near / 4;
+    const tp_ctx *ctx = f->p->ctx;
+    const double near = (double)ctx->near_bytes, call = near / 256;
+    const traffic t = traffic_of(f, step);
+    const bool far = t.own > (double)ctx->far_bytes, small = t.own < places * near / 4;
     return (far && !small ? t.own : 0) - t.shared * (places - 1) / 4 - call * places;
 }
 
 /* Of the steps of m those that save most together, from `from` on. */
-static tpi_microbatch best_of(const tp_program *p, const tpi_microbatch *m, int from,
-                              int64_t *mark)
+static tpi_microbatch best_of(search *f, const tpi_microbatch *m, int from)
 {
-    const double places = (double)tpi_micro_places(p, m);
+    const double places = (double)tpi_micro_places(f->p, m);
     tpi_microbatch best = {.first = from, .places = m->places}, now = best;
     double sum = 0, most = 0;
     for (int i = from; i < m->first + m->n && places > 1; i++) {
-        sum += saved(p, i, places, mark);
+        sum += saved(f, i, places);
         now.n++;
         if (sum <= 0) {
             if (best.n)
@@ -86,14 +88,15 @@ static tpi_microbatch best_of(const tp_program *p, const tpi_microbatch *m, int 
     return best;
 }
 
-int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *mark)
+int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *room)
 {
     const tpi_plan *plan = p->plan;
+    search f = {.p = p, .look = room};
     int n = 0;
-    memset(mark, 0, (size_t)plan->n_buffers * sizeof *mark);
+    memset(room, 0, (size_t)plan->n_buffers * sizeof *room);
     for (int i = 0; i < plan->n_micro && p->entry; i++)
         for (int at = plan->micro[i].first;;) {
-            const tpi_microbatch m = best_of(p, &plan->micro[i], at, mark);
+            const tpi_microbatch m = best_of(&f, &plan->micro[i], at);
             if (m.n == 0)
                 break;
             at = m.first + m.n;

@@ -59,8 +59,8 @@ const tpi_wave *tpi_wave_at(const tpi_waves *w, int step);
 /* How many places a microbatch has in this run. */
 int64_t tpi_micro_places(const tp_program *p, const tpi_microbatch *m);
 /* Writes to `found`, in order, what of the plan's microbatches is worth it at these sizes; returns how
- * many. `mark` is room by buffer. */
-int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *mark);
+ * many. `room` is by buffer, and overwritten. */
+int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *room);
 /* Does only the microbatch see the buffer? */
 bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b);
 void tpi_micro_shifts(tpi_waves *w);
