@@ -20,17 +20,12 @@ void tpi_render_any_size(tpi_render *r, int64_t size)
         tpi_render_number(r, size);
 }
 
-static void put_size(tpi_render *r, int64_t size)
-{
-    tpi_render_any_size(r, size);
-}
-
 static void put_sizes(tpi_render *r, int n, const int64_t *v)
 {
     tpi_str_put(&r->body, "{");
     for (int i = 0; i < n; i++) {
         tpi_str_put(&r->body, i ? ", " : "");
-        put_size(r, v[i]);
+        tpi_render_any_size(r, v[i]);
     }
     tpi_str_put(&r->body, n ? "}" : "0}");
 }
@@ -41,7 +36,7 @@ static void put_address(tpi_render *r, const tpi_layout *l)
     tpi_str_printf(&r->body, "v%d", tpi_render_name(r, l->root));
     if (l->offset != 0) {
         tpi_str_put(&r->body, " + (");
-        put_size(r, l->offset);
+        tpi_render_any_size(r, l->offset);
         tpi_str_put(&r->body, ")");
     }
 }
@@ -107,7 +102,7 @@ static void put_moving_on(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "    const int64_t drawn = (int64_t)1");
     for (int i = 0; i < t->rank; i++) {
         tpi_str_put(&r->body, " * (");
-        put_size(r, t->shape[i]);
+        tpi_render_any_size(r, t->shape[i]);
         tpi_str_put(&r->body, ")");
     }
     tpi_str_printf(&r->body, ";\n    random[1] += drawn / %d + (drawn %% %d != 0);\n", per,
@@ -212,7 +207,7 @@ static void put_packed_memory(tpi_render *r, int root)
 static void put_size_of(tpi_render *r, const char *before, int64_t size)
 {
     tpi_str_put(&r->body, before);
-    put_size(r, size);
+    tpi_render_any_size(r, size);
 }
 
 /* Position in the batch of operand t, whose loops run over b0, b1, ... */
@@ -222,7 +217,7 @@ static void put_batch_offset(tpi_render *r, const tp_tensor *t, const int64_t *s
         if (stride[i] == 0)
             continue;
         tpi_str_printf(&r->body, " + b%d * (", i);
-        put_size(r, stride[i]);
+        tpi_render_any_size(r, stride[i]);
         tpi_str_put(&r->body, ")");
     }
 }
@@ -235,7 +230,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     tpi_str body = write_to(r, &r->packed);
     put_room(r, "gemm_packed_b_size_", "0");
     tpi_str_printf(&r->body, "%s(", type);
-    put_size(r, b->shape[lead + 1]);
+    tpi_render_any_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
     tpi_str_put(&r->body, ") + 63) & ~(int64_t)63;\n");
     write_back(r, &r->packed, body);
@@ -243,7 +238,7 @@ static void put_pack_b(tpi_render *r, const tp_tensor *b)
     tpi_str_put(&r->body, "    {\n    ");
     put_packed_memory(r, l->root);
     tpi_str_printf(&r->body, "        %sgemm_pack_b_%s(", r->called, type);
-    put_size(r, b->shape[lead + 1]);
+    tpi_render_any_size(r, b->shape[lead + 1]);
     put_size_of(r, ", ", b->shape[lead]);
     tpi_str_put(&r->body, ", ");
     put_address(r, l);
@@ -329,7 +324,7 @@ static void put_matmul_loops(tpi_render *r, const tp_tensor *t, bool packed, int
     const char *type = type_of(t);
     for (int i = 0; i < lead; i++) {
         tpi_str_printf(&r->body, "    for (int64_t b%d = 0; b%d < ", i, i);
-        put_size(r, t->shape[i]);
+        tpi_render_any_size(r, t->shape[i]);
         tpi_str_printf(&r->body, "; b%d++)\n", i);
     }
     if (t->dtype >= TP_F32) {
@@ -338,7 +333,7 @@ static void put_matmul_loops(tpi_render *r, const tp_tensor *t, bool packed, int
     } else {
         tpi_str_printf(&r->body, "        k_matmul_%s(", type);
     }
-    put_size(r, t->shape[lead]);
+    tpi_render_any_size(r, t->shape[lead]);
     put_size_of(r, ", ", t->shape[lead + 1]);
     put_size_of(r, ", ", a->shape[lead + 1]);
     tpi_str_put(&r->body, ", ");
@@ -380,7 +375,7 @@ static void put_matmul_scratch(tpi_render *r, int n, const tp_tensor *t, bool pa
     tpi_str body = write_to(r, &r->scratch);
     if (r->alone) {
         tpi_str_printf(&r->body, "    need = (int64_t)tpk_gemm_ws_%s(", type_of(t));
-        put_size(r, t->shape[lead]);
+        tpi_render_any_size(r, t->shape[lead]);
         put_size_of(r, ", ", t->shape[lead + 1]);
         put_size_of(r, ", ", t->in[0]->shape[lead + 1]);
         tpi_str_put(&r->body, ");\n    most = need > most ? need : most;\n");
@@ -462,8 +457,8 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     const int nd = x->rank - 2;
     const tpi_value *values = r->plan->values;
     tpi_str_printf(&r->body, "    const tpk_conv c = {.nd = %d, .groups = %lld, .batch = ", nd,
-                   (long long)tpi_attr_list(t, "groups")->n);
-    put_size(r, x->shape[0]);
+                   (long long)tpi_attr_int(t, "groups"));
+    tpi_render_any_size(r, x->shape[0]);
     put_size_of(r, ", .ic = ", x->shape[1]);
     put_size_of(r, ", .oc = ", w->shape[0]);
     put_field(r, "in", nd, x->shape + 2);

@@ -41,7 +41,7 @@ static bool is_conv(const tp_tensor *t)
 /* Is channel i of the result made of channel i of the operand? */
 static bool keeps_channels(const tp_tensor *t)
 {
-    return t->op == &tpi_op_conv && tpi_attr_list(t, "groups")->n == t->shape[1] &&
+    return t->op == &tpi_op_conv && tpi_attr_int(t, "groups") == t->shape[1] &&
            t->in[0]->shape[1] == t->shape[1];
 }
 
@@ -49,7 +49,7 @@ static bool keeps_channels(const tp_tensor *t)
 static bool has_channels(const tp_tensor *t)
 {
     return t->op == &tpi_op_conv && t->rank > 3 &&
-           (tpi_attr_list(t, "groups")->n == 1 || keeps_channels(t));
+           (tpi_attr_int(t, "groups") == 1 || keeps_channels(t));
 }
 
 static bool is_product(const tp_tensor *t)

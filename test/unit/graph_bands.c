@@ -271,8 +271,10 @@ static void same_bits_on_threads(void **unused)
     tp_ctx *probe = tp_open(NULL);
     const bool more = tp_threads(probe, 2) == 2;
     tp_close(probe);
-    if (!more)
+    if (!more) {
+        print_message("skipped: libpthreadpool is not installed\n");
         skip();
+    }
     for (int i = 0; i < N_NETS; i++) {
         const net *n = &nets[i];
         const results be = run(n, TP_ENGINE_REFERENCE, NULL, 1, 0);
