@@ -57,6 +57,7 @@ typedef enum tp_status {
     TP_E_COMPILER, /* the C compiler is missing or failed */
     TP_E_BUG,      /* a broken promise of the library itself */
     TP_E_LIMIT,    /* a limit that was given cannot be kept */
+    TP_E_STOPPED,  /* tp_interrupt was called */
     TP_N_STATUS
 } tp_status;
 
@@ -82,6 +83,8 @@ typedef struct tp_options {
     const char *cache_dir; /* of compiled programs; NULL: TAPIR_CACHE or the user's cache */
     const char *compiler;  /* NULL: TAPIR_CC or "cc" */
     int threads;           /* 0: TAPIR_THREADS, or 1; see tp_threads */
+    int64_t max_turns; /* of each loop of control.h, eagerly or in a graph: one that would take
+                              more fails with TP_E_LIMIT and its line. 0: any number */
 } tp_options;
 
 /* A new context; NULL when out of memory (every call takes a NULL context as an error).
@@ -114,12 +117,21 @@ TP_API tp_status tp_error(const tp_ctx *tp);
 /* Its text: "net.c:41: matmul: inner sizes differ: a [32, 784], b [768, 128]"; "" when there
  * was none. Valid until tp_clear_error or tp_close. */
 TP_API const char *tp_error_message(const tp_ctx *tp);
-/* Forgets it. Failed tensors stay failed, and what is computed from one is no new error. */
+/* Forgets it, and a tp_interrupt. Failed tensors stay failed, and what is computed from one is no
+ * new error. */
 TP_API void tp_clear_error(tp_ctx *tp);
 /* A failed tensor with an error of your own, for functions that refuse what they are given:
  * "net.c:41: TEXT". `status` is not TP_OK. */
 TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
 #define tp_fail(...) tp_fail_at(TP_PLACE, __VA_ARGS__)
+
+/* Stops what the context computes. It may be called from another thread and from a signal handler, at
+ * any time until tp_close. Loops of control.h, eager ones and those of graphs in every engine, end
+ * before their next turn, and until tp_clear_error calls of functions, runs of programs, tp_truth
+ * and tp_item fail too, with TP_E_STOPPED; the context is usable afterwards. A run that fails
+ * leaves variables as they were. A kernel is not cut short, and a loop of C that asks neither for
+ * values nor for errors goes on. NULL is fine. */
+TP_API void tp_interrupt(tp_ctx *tp);
 
 /* Turns the NaN trap on or off; returns how it was (TAPIR_TRAP=nan: on from the start). While it
  * is on, an op fails whose result has a NaN although no operand has one: TP_E_VALUE with the op's

@@ -203,8 +203,8 @@ TP_FN(tp_runner *, tp_runner_new, tp_program *p, tp_tensor *const *feeds);
 #define tp_runner_new(...) tp_runner_new_at(TP_PLACE, __VA_ARGS__)
 TP_API void tp_runner_free(tp_runner *r);
 /* From in[] to out[], arrays in row-major order without gaps, of the types and sizes of the feeds
- * and fetches; an unused in[] may be NULL. TP_E_NULL, or TP_E_VALUE for an index out of range (out is
- * then worth nothing). */
+ * and fetches; an unused in[] may be NULL. TP_E_NULL, TP_E_VALUE for an index out of range, TP_E_STOPPED
+ * or TP_E_LIMIT where a loop was stopped (out is then worth nothing). */
 TP_API tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const *out);
 
 /* ---- C files ------------------------------------------------------------------------------- */

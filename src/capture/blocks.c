@@ -657,7 +657,7 @@ void tpi_blocks_make(tpi_flow *w)
     ctx->recording = true;
     const bool ok = make(w, bs);
     ctx->recording = recording;
-    tp_clear_error(ctx);
+    tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     if (ok)
         w->why = TPI_WHY_none;

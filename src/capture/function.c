@@ -175,6 +175,13 @@ static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
     return true;
 }
 
+static tp_status fail_all(tp_tensor *failed, int n_out, tp_tensor **out)
+{
+    for (int i = 0; i < n_out; i++)
+        out[i] = failed;
+    return (tp_status)failed->status;
+}
+
 static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                       tp_tensor **out)
 {
@@ -185,6 +192,9 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         f->stats.calls++;
         return TP_OK;
     }
+    tp_tensor *stopped = tpi_refuse_interrupted(ctx, at, f->name);
+    if (stopped)
+        return fail_all(stopped, n_out, out);
     tpi_dry *dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
     if (tp_scope_begin(ctx) != TP_OK) {
         tpi_dry_free(ctx, dry);

@@ -559,6 +559,8 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     (void)n_out;
     b->turns = 0;
     for (;;) {
+        if (tpi_is_interrupted(r->ctx))
+            return give_up(r, place_of(r, b), "stopped by tp_interrupt");
         if (!choose(r, b) || !compute(r, b))
             return false;
         b->stamp = ++bs->clock;
@@ -612,7 +614,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     if (ok)
         return true;
     if (ctx->status != TP_OK)
-        tp_clear_error(ctx);
+        tpi_forget_error(ctx);
     drop_results(&r, mark, n_out, out);
     w->f->pure.abandoned++;
     tpi_capture_log(w->f, r.why_at, "replay abandoned: %s", r.why);
@@ -738,7 +740,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         if (w->blocks->n_var_regs)
             let_go(&r);
         drop_results(&r, mark, n_out, out);
-        tp_clear_error(ctx);
+        tpi_forget_error(ctx);
         tpi_error_back(ctx, &earlier);
     }
     tpi_give_back(&ctx->mem, out, out ? bytes : 0);

@@ -479,7 +479,7 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
                               values) &&
              take_results(s, fr, from, values);
         if (!ok)
-            tp_clear_error(ctx);
+            tpi_forget_error(ctx);
         tpi_error_back(ctx, &earlier);
     }
     if (feeds != few)

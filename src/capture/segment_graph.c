@@ -295,7 +295,7 @@ void tpi_segment_build(tpi_segment *s, tpi_frame *fr, int from)
     s->programs++;
     if (!ok) /* the next run has one observation more */
         tpi_capture_log(fr->f, s->step->at, "no program yet: %s", tp_error_message(ctx));
-    tp_clear_error(ctx);
+    tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     tpi_give_back(&ctx->mem, b.inputs, in);
     tpi_give_back(&ctx->mem, b.nodes, nodes);

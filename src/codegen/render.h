@@ -22,8 +22,9 @@ typedef int64_t (*tpi_entry)(void **buffers, int64_t *sizes, int64_t *random,
                              const tpk_library *library);
 enum {
     TPI_RUN_OK,
-    TPI_RUN_INDEX,   /* fail[] = kernel, 1 + position of an index that was out of range */
-    TPI_RUN_CAPACITY /* fail[0] = symbol whose loop takes more turns; nothing is to be read */
+    TPI_RUN_INDEX,    /* fail[] = kernel, 1 + position of an index that was out of range */
+    TPI_RUN_CAPACITY, /* fail[0] = symbol whose loop takes more turns; nothing is to be read */
+    TPI_RUN_STOPPED   /* fail[] = kernel of a loop, the turn that it did not begin */
 };
 /* Bytes of scratch memory, and of packed constants, at these sizes. */
 typedef int64_t (*tpi_program_bytes)(const int64_t *sizes, const tpk_library *library);

@@ -94,35 +94,37 @@ static int inner_buffer(const tpi_plan *plan, const tp_tensor *t)
     return v->buffer < 0 || idle ? -1 : plan->first_buffer + v->buffer;
 }
 
-static bool can_fail(const tpi_plan *plan);
+static bool can_fail(const tpi_render *r, const tpi_plan *plan);
 
-static bool bodies_can_fail(const tpi_section *s)
+static bool bodies_can_fail(const tpi_render *r, const tpi_section *s)
 {
     bool can = false;
     for (int i = 0; i < s->n_bodies && !can; i++)
-        can = can_fail(s->plan[i]);
+        can = can_fail(r, s->plan[i]);
     return can;
 }
 
-static bool section_can_fail(const tpi_section *s)
+/* A library's loops are stopped from outside. */
+static bool section_can_fail(const tpi_render *r, const tpi_section *s)
 {
     const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
-    return (a && a->has_pred && tpi_dim_is_symbolic(a->length)) || bodies_can_fail(s);
+    return (a && !r->alone) || (a && a->has_pred && tpi_dim_is_symbolic(a->length)) ||
+           bodies_can_fail(r, s);
 }
 
-static bool kernel_can_fail(const tpi_plan *plan, int kernel)
+static bool kernel_can_fail(const tpi_render *r, const tpi_plan *plan, int kernel)
 {
     const int root = plan->kernels[kernel].root;
     if (plan->kernels[kernel].kind == TPI_KERNEL_BLOCK)
-        return section_can_fail(plan->sections[root]);
+        return section_can_fail(r, plan->sections[root]);
     return plan->values[root].node->op->index_in;
 }
 
-static bool can_fail(const tpi_plan *plan)
+static bool can_fail(const tpi_render *r, const tpi_plan *plan)
 {
     bool can = false;
     for (int i = 0; i < plan->n_kernels && !can; i++)
-        can = kernel_can_fail(plan, i);
+        can = kernel_can_fail(r, plan, i);
     return can;
 }
 
@@ -131,7 +133,7 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
 {
     for (int i = 0; i < tpi_render_n_calls(r, plan); i++) {
         const int n = tpi_render_row(r, plan, i), kernel = tpi_render_called(r, plan, i);
-        const bool can = kernel_can_fail(plan, kernel);
+        const bool can = kernel_can_fail(r, plan, kernel);
         PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
             can ? "e = " : "", r->alike.rows[n].function,
             tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
@@ -180,7 +182,7 @@ static void put_side(tpi_render *r, const tpi_section *s, int side)
 
 static void put_cond(tpi_render *r, const tpi_section *s)
 {
-    if (bodies_can_fail(s))
+    if (bodies_can_fail(r, s))
         PUT("    int64_t e;\n");
     PUT("    if (*(const tpk_bool *)(");
     put_operand(r, s, 0);
@@ -241,7 +243,7 @@ static void put_before(tpi_render *r, const tpi_section *s, const tpi_loop_attrs
 {
     const tpi_body *b = s->body[0];
     const int first = (int)a->has_pred, carried = (int)a->n_carried, slices = (int)a->n_slices;
-    if (bodies_can_fail(s))
+    if (bodies_can_fail(r, s))
         PUT("    int64_t e;\n");
     PUT("    int64_t turn = 0, number = 0;\n    (void)number;\n");
     if (a->counted) {
@@ -338,7 +340,16 @@ static void put_after(tpi_render *r, const tpi_section *s, const tpi_loop_attrs 
         PUT("    s[%d] = turn;\n", symbol);
 }
 
-static void put_loop(tpi_render *r, const tpi_section *s)
+static void put_stop(tpi_render *r, int n)
+{
+    if (!r->alone)
+        PUT("        if (__builtin_expect(*library->stop || turn >= library->max_turns, 0)) {\n"
+            "            fail[0] = %s, fail[1] = turn, fail[2] = %d;\n"
+            "            return -1;\n        }\n",
+            NUMBER(r->plan->first_kernel + n), TPI_RUN_STOPPED);
+}
+
+static void put_loop(tpi_render *r, const tpi_section *s, int n)
 {
     const tpi_loop_attrs *a = s->node->attrs;
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
@@ -351,6 +362,7 @@ static void put_loop(tpi_render *r, const tpi_section *s)
         PUT("        if (turn == s[%d]) { /* there is no memory for more */\n"
             "            fail[0] = %d, fail[2] = %d;\n            return -1;\n        }\n",
             symbols + symbol, symbol, TPI_RUN_CAPACITY);
+    put_stop(r, n);
     put_turn(r, s, a);
     put_calls(r, s->plan[0]);
     for (int i = 0; i < (int)a->n_carried; i++)
@@ -369,5 +381,5 @@ void tpi_render_block(tpi_render *r, int n)
     if (s->node->op == &tpi_op_cond)
         put_cond(r, s);
     else
-        put_loop(r, s);
+        put_loop(r, s, n);
 }

@@ -153,8 +153,10 @@ struct tp_ctx {
     char error[320]; /* text of the first error */
     uint64_t seq;
     uint64_t seed;
-    uint64_t random_at; /* position of the random ops */
-    uint64_t failures;  /* errors so far */
+    uint64_t random_at;  /* position of the random ops */
+    uint64_t failures;   /* errors so far */
+    int32_t interrupted; /* by tp_interrupt, from whatever thread; until tp_clear_error */
+    int64_t max_turns;   /* of a loop */
     bool recording;
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
@@ -214,6 +216,18 @@ typedef struct tpi_aside {
 } tpi_aside;
 void tpi_error_aside(tp_ctx *ctx, tpi_aside *a);
 void tpi_error_back(tp_ctx *ctx, const tpi_aside *a);
+
+/* tp_clear_error without its tp_interrupt. */
+void tpi_forget_error(tp_ctx *ctx);
+
+/* Is what runs to stop? The failed tensor that tells of it, or NULL. */
+static inline bool tpi_is_interrupted(const tp_ctx *ctx)
+{
+    return __atomic_load_n(&ctx->interrupted, __ATOMIC_RELAXED) != 0;
+}
+tp_tensor *tpi_refuse_interrupted(tp_ctx *ctx, tpi_at at, const char *what);
+/* The same for turn number `turn` of a loop, which may be one too many. */
+tp_tensor *tpi_refuse_turn(tp_ctx *ctx, tpi_at at, const char *what, int64_t turn);
 
 /* ---- capture ----------------------------------------------------------------------------- */
 

@@ -57,6 +57,7 @@ tp_ctx *tp_open(const tp_options *opt)
     const char *trap = tpi_env(TPI_ENV_TRAP);
     c->trap_nan = trap && strcmp(trap, "nan") == 0;
     c->seed = opt ? opt->seed : 0;
+    c->max_turns = opt && opt->max_turns > 0 ? opt->max_turns : INT64_MAX;
     c->kernels = tpi_kernels_pick(false);
     c->near_bytes = tpi_near_bytes();
     c->far_bytes = 4 << 20;

@@ -7,6 +7,7 @@
 static const char *const status_names[TP_N_STATUS] = {
     "ok",      "null", "shape",  "dtype", "axis",   "value",    "state", "symbolic",
     "context", "name", "memory", "io",    "format", "compiler", "bug",   "limit",
+    "stopped",
 };
 
 const tp_tensor tpi_nil = {.refs = 1, .status = TP_E_NULL, .owned_at = -1};
@@ -153,11 +154,43 @@ const char *tp_error_message(const tp_ctx *tp)
     return tp ? tp->error : "the context is NULL";
 }
 
+void tpi_forget_error(tp_ctx *ctx)
+{
+    settle(ctx);
+    ctx->status = TP_OK;
+    ctx->error[0] = 0;
+}
+
 void tp_clear_error(tp_ctx *tp)
 {
-    settle(tp);
-    if (tp) {
-        tp->status = TP_OK;
-        tp->error[0] = 0;
-    }
+    if (!tp)
+        return;
+    __atomic_store_n(&tp->interrupted, 0, __ATOMIC_RELAXED);
+    tpi_forget_error(tp);
+}
+
+/* ---- being stopped ------------------------------------------------------------------------ */
+
+void tp_interrupt(tp_ctx *tp)
+{
+    if (tp)
+        __atomic_store_n(&tp->interrupted, 1, __ATOMIC_RELAXED);
+}
+
+tp_tensor *tpi_refuse_interrupted(tp_ctx *ctx, tpi_at at, const char *what)
+{
+    return tpi_is_interrupted(ctx)
+               ? tpi_fail(ctx, at, what, TP_E_STOPPED,
+                          "stopped by tp_interrupt (tp_clear_error lets it run again)")
+               : NULL;
+}
+
+tp_tensor *tpi_refuse_turn(tp_ctx *ctx, tpi_at at, const char *what, int64_t turn)
+{
+    return turn < ctx->max_turns
+               ? tpi_refuse_interrupted(ctx, at, what)
+               : tpi_fail(ctx, at, what, TP_E_LIMIT,
+                          "the loop takes more than %lld turns, the limit of this context "
+                          "(max_turns of tp_options)",
+                          (long long)ctx->max_turns);
 }

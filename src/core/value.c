@@ -191,7 +191,8 @@ TPI_BARE(const void *, tp_data, (const tp_tensor *t), t)
 static bool one_element(tpi_at at, const char *what, const tp_tensor *t, const char *cure,
                         tpi_look look)
 {
-    if (with_value(at, what, t, cure, look) != TP_OK)
+    if (with_value(at, what, t, cure, look) != TP_OK ||
+        tpi_refuse_interrupted(t->ctx, at, what))
         return false;
     if (tpi_count(t) == 1)
         return true;

@@ -113,11 +113,23 @@ static void set_random(const tpi_session *s)
     }
 }
 
+static const tp_tensor *node_of_kernel(const tpi_plan *plan, int kernel)
+{
+    return plan->graph->nodes[plan->kernels[kernel - plan->first_kernel].root];
+}
+
+static void stopped_at(const tp_program *p, const int64_t *fail)
+{
+    const int kernel = (int)fail[0];
+    const tp_tensor *t = node_of_kernel(tpi_plan_of_kernel(p->plan, kernel), kernel);
+    tpi_refuse_turn(p->ctx, TPI_AT(t->file, t->line), t->op->name, fail[1]);
+}
+
 /* The kernel says which node it was and where the index stood; its operands are still there. */
 static void fail_at(const tp_program *p, const int64_t *fail)
 {
     const tpi_plan *plan = tpi_plan_of_kernel(p->plan, (int)fail[0]);
-    const tp_tensor *t = plan->graph->nodes[plan->kernels[fail[0] - plan->first_kernel].root];
+    const tp_tensor *t = node_of_kernel(plan, (int)fail[0]);
     const tpi_at at = TPI_AT(t->file, t->line);
     const long long position = (long long)(fail[1] - 1);
     tp_tensor in[2];
@@ -253,6 +265,8 @@ bool tpi_program_call(tpi_session *s, int *full)
                                fail, &p->library);
     if (e == TPI_RUN_INDEX)
         fail_at(p, fail);
+    if (e == TPI_RUN_STOPPED)
+        stopped_at(p, fail);
     if (e == TPI_RUN_OK && p->plan->draws)
         memcpy(&p->ctx->random_at, &p->random[1], sizeof p->random[1]);
     if (e == TPI_RUN_CAPACITY)

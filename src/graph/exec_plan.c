@@ -213,6 +213,8 @@ static void set_library(tp_program *p)
     tpi_team_library(&p->team, &p->library);
     p->library.scratch = scratch;
     p->library.call = p->calls;
+    p->library.stop = &p->ctx->interrupted;
+    p->library.max_turns = p->ctx->max_turns;
     p->library.tick = p->profile ? tpi_profile_tick : NULL;
     p->library.watch = p->profile;
 }

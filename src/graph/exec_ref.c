@@ -417,7 +417,9 @@ static bool take_turns(turns *t, tp_tensor **made)
     ok = walk_begin(&inner, t->s, a->body->graph) && grow_stacks(t, a->has_pred ? 0 : t->count);
     inner.params = t->param;
     while (ok && go && t->taken < t->count)
-        ok = take_turn(t, &inner, made, &go);
+        ok = !tpi_refuse_turn(t->s->p->ctx, TPI_AT(t->node->file, t->node->line), "loop",
+                              t->taken) &&
+             take_turn(t, &inner, made, &go);
     walk_end(&inner);
     if (ok)
         end_stacks(t);

@@ -717,6 +717,8 @@ static bool execute(tpi_session *s)
 {
     tp_program *p = s->p;
     bool changed;
+    if (tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
+        return false;
     if (!check_feeds(p, s->at, s->feeds) || !bind_sizes(p, s->at, s->feeds, &changed))
         return false;
     if (changed) {

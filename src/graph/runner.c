@@ -172,6 +172,8 @@ static tp_runner *make(tp_program *p)
     r->team = (tpi_team){.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes};
     tpi_team_library(&r->team, &r->library);
     r->library.call = p->calls;
+    r->library.stop = &p->ctx->interrupted;
+    r->library.max_turns = p->ctx->max_turns;
     r->feed = tpi_take(m, (size_t)r->n_feeds * sizeof *r->feed);
     r->results = tpi_take(m, (size_t)r->n_results * sizeof *r->results);
     r->held = tpi_take(m, n * sizeof *r->held);
@@ -274,8 +276,11 @@ tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const *out)
         if (!out[i])
             return TP_E_NULL;
     int64_t fail[3] = {0, 0, 0}, none[2] = {0, 0};
-    if (r->entry(r->pointers, r->symbols, none, r->packed->data, r->scratch, fail,
-                 &r->library) != TPI_RUN_OK)
+    const int64_t e =
+        r->entry(r->pointers, r->symbols, none, r->packed->data, r->scratch, fail, &r->library);
+    if (e == TPI_RUN_STOPPED)
+        return fail[1] < r->library.max_turns ? TP_E_STOPPED : TP_E_LIMIT;
+    if (e != TPI_RUN_OK)
         return TP_E_VALUE;
     for (int i = 0; i < r->n_results; i++) {
         const result *y = &r->results[i];

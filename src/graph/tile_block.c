@@ -255,6 +255,11 @@ static bool run_loop(const block *b)
             ok = false;
             break;
         }
+        const tp_tensor *node = b->section->node;
+        if (tpi_refuse_turn(p->ctx, TPI_AT(node->file, node->line), "loop", l.turn)) {
+            ok = false;
+            break;
+        }
         begin_turn(&l);
         ok = tpi_tiles_run(b->s, b->section->plan[0]);
         end_turn(&l);

@@ -131,7 +131,7 @@ static tp_tensor *assign(tpi_reader *P, const text_tail *t)
     const tp_status was = P->ctx->status;
     tp_tensor *node = tp_assign_at(t->at.file, t->at.line, var, v);
     if (was == TP_OK && node->status != TP_OK && node->status != TP_E_MEMORY)
-        tp_clear_error(P->ctx);
+        tpi_forget_error(P->ctx);
     if (node->status == TP_E_MEMORY)
         tpi_read_no_memory(P);
     else if (node->status != TP_OK || P->g->n_nodes != known + 1 || node->in[0] != var ||

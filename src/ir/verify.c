@@ -100,7 +100,7 @@ tp_status tpi_infer_again(tpi_infer *q, tpi_why *why)
         tp_scope_end(ctx);
     }
     if (was == TP_OK)
-        tp_clear_error(ctx);
+        tpi_forget_error(ctx);
     return s;
 }
 

@@ -135,8 +135,10 @@ typedef struct tpk_library {
     int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,
                                    const tpk_convolution *c);
     int64_t threads;
-    int64_t scratch;        /* bytes that a run has of it */
-    const tpk_waves *waves; /* NULL: none */
+    int64_t scratch;              /* bytes that a run has of it */
+    const tpk_waves *waves;       /* NULL: none */
+    const volatile int32_t *stop; /* loops give up before their next turn: it is not 0, */
+    int64_t max_turns;            /* or they have had so many */
     /* Unless NULL told which kernel begins: its number; -1 before the first, behind the last one
      * their number. */
     void (*tick)(void *watch, int kernel);

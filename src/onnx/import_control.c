@@ -22,7 +22,7 @@ static bool forget(tpi_import *im)
         return false;
     im->m->status = TP_OK;
     im->m->why[0] = 0;
-    tp_clear_error(im->ctx);
+    tpi_forget_error(im->ctx);
     return true;
 }
 

@@ -108,7 +108,7 @@ static tp_graph *import(const request *r, tpi_onnx_model *m)
         im.n_ops = im.folded = 0;
         im.depth = im.n_inputs = 0;
         im.symbols = NULL;
-        tp_clear_error(r->ctx);
+        tpi_forget_error(r->ctx);
         m->status = TP_OK;
         g = attempt(&im);
     } while (!g && im.again); /* at most once per value that was offered */
@@ -127,7 +127,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
     const uint64_t refused = r->ctx->mem.refused;
     if (tpi_onnx_model_read(&m, r->ctx, bytes, folder))
         g = import(r, &m);
-    tp_clear_error(r->ctx);
+    tpi_forget_error(r->ctx);
     if (!g &&
         r->ctx->mem.refused != refused) /* what lacks memory may look like something else */
         refuse(r, TP_E_MEMORY, "out of memory");

@@ -101,7 +101,7 @@ tp_tensor *tpi_infer_op(tpi_infer *q)
             return q->failed;
         if (before ==
             TP_OK) /* sizes that could not be computed look like ones that do not fit */
-            tp_clear_error(ctx);
+            tpi_forget_error(ctx);
         return tpi_no_memory(ctx, q->at, q->op->name);
     }
     if (q->rank && !q->dims)

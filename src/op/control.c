@@ -508,6 +508,14 @@ static tp_tensor *as_pred(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor *p
     return pred->rank ? tp_reshape_at(at.file, at.line, pred, 0, NULL) : pred;
 }
 
+/* What a concrete condition says. The failed tensor, when it shows only now that it has none, or C is not
+ * to go on; else NULL. */
+static tp_tensor *ask(const tp_block *b, tp_tensor *pred, bool *truth)
+{
+    *truth = tp_truth_at(b->at.file, b->at.line, pred);
+    return pred->status == TP_OK ? tpi_refuse_interrupted(b->ctx, b->at, b->what) : pred;
+}
+
 tp_block *tpi_begin_if(tpi_at at, tp_tensor *pred, int n, tp_tensor **const *vars)
 {
     static const char what[] = "tp_if";
@@ -536,7 +544,9 @@ tp_block *tpi_begin_if(tpi_at at, tp_tensor *pred, int n, tp_tensor **const *var
         tpi_ref(p);
         b->pred = p;
     } else {
-        b->truth = tp_truth_at(at.file, at.line, p);
+        tp_tensor *failed = ask(b, p, &b->truth);
+        if (failed)
+            stop(&b, failed);
     }
     return b;
 }
@@ -724,6 +734,9 @@ static bool next_turn(tp_block **at, bool more)
         return stop(at, failed);
     if (!more)
         return finish_turns(at);
+    failed = tpi_refuse_turn(b->ctx, b->at, b->what, b->turn);
+    if (failed)
+        return stop(at, failed);
     return begin_turn(b) || stop(at, tpi_no_memory(b->ctx, b->at, b->what));
 }
 
@@ -769,7 +782,9 @@ bool tp_while_next(tp_block **at, tp_tensor *pred)
                              "the condition became symbolic after turn %lld: make a variable "
                              "symbolic before the loop (tp_graph_read)",
                              (long long)b->turn));
-    return next_turn(at, tp_truth_at(b->at.file, b->at.line, p));
+    bool more;
+    tp_tensor *failed = ask(b, p, &more);
+    return failed ? stop(at, failed) : next_turn(at, more);
 }
 
 tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **const *vars)

@@ -74,7 +74,7 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
     if (tpi_run_op(&r)) /* a NaN that is made stays an op, whose line the trap names */
         return tpi_makes_nan(&r, &place) ? NULL : tpi_rewrite_const(rw, node, out);
     if (before == TP_OK) /* it fails when it is run, with its line */
-        tp_clear_error(rw->ctx);
+        tpi_forget_error(rw->ctx);
     return NULL;
 }
 

@@ -133,6 +133,15 @@ MISUSE(tp_clear_error)
     tp_clear_error(b->tp);
 }
 
+MISUSE(tp_interrupt)
+{
+    tp_interrupt(NULL);
+    tp_interrupt(b->tp);
+    tp_interrupt(b->tp);
+    assert_int_equal(tp_error(b->tp), TP_OK);
+    BAD_AS(b, "tp_truth", TP_E_STOPPED, SAYS(!tp_truth(tp_scalar(b->tp, TP_F32, 1))));
+}
+
 MISUSE(tp_fail)
 {
     what = "";
@@ -213,6 +222,7 @@ const misuse misuse_base[] = {
     LISTED(tp_error),
     LISTED(tp_error_message),
     LISTED(tp_clear_error),
+    LISTED(tp_interrupt),
     LISTED(tp_fail),
     LISTED(tp_scope_begin),
     LISTED(tp_scope_end),
