@@ -1,6 +1,8 @@
 /* The sweep itself: see sweep.h. */
 #include "grad/sweep.h"
 
+#include "op/call.h"
+
 #include <string.h>
 
 enum { MAX_DEPTH = 1000 }; /* of calls and bodies in each other, and of the C stack */
@@ -22,7 +24,7 @@ void tpi_sweep_done(tpi_sweep *s)
     tpi_give_back(m, s->outside, n * sizeof *s->outside);
     tpi_give_back(m, s->met, n * sizeof *s->met);
     tpi_give_back(m, s->grad, n * sizeof *s->grad);
-    tpi_give_back(m, s->depends, 2 * n);
+    tpi_give_back(m, s->depends, 3 * n);
     tpi_give_back(m, s->wanted, k);
     tpi_give_back(m, s->dx, k * sizeof *s->dx);
     tpi_nodes_free(&s->nodes);
@@ -62,7 +64,7 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     s->grad = tpi_take(m, n * sizeof *s->grad);
     if (s->grad)
         memset(s->grad, 0, n * sizeof *s->grad);
-    s->depends = tpi_take(m, 2 * n);
+    s->depends = tpi_take(m, 3 * n);
     s->wanted = tpi_take(m, k);
     s->dx = tpi_take(m, k * sizeof *s->dx);
     s->met = some ? tpi_take(m, n * sizeof *s->met) : NULL;
@@ -71,8 +73,9 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     int32_t *outside = inside ? tpi_take(m, n * sizeof *outside) : NULL;
     if (inside && !outside)
         return no_memory(s);
-    memset(s->depends, 0, 2 * n);
+    memset(s->depends, 0, 3 * n);
     s->ends = s->depends + n;
+    s->outer = s->ends + n;
     s->outside = outside;
     for (int i = 0; i < s->nodes.n; i++) {
         if (outside)
@@ -109,26 +112,36 @@ void tpi_sweep_spread(tpi_sweep *s)
     }
 }
 
-/* Finds the matrices that several products share; false when memory is out. */
+/* A call of a function, whose products with an operand may be joined outside. A turn of a loop and
+ * the side of an if add up inside: they have to agree with a block of a graph, which carries one sum. */
+static bool is_function(const tpi_sweep *s, int i)
+{
+    const tp_tensor *t = s->nodes.v[i];
+    return t->op == &tpi_op_call && ((const tpi_call_attrs *)t->attrs)->function >= 0 &&
+           s->depends[i] && is_inner(s, i);
+}
+
+/* Finds the right matrices; false when memory is out. */
 static bool find_shared(tpi_sweep *s)
 {
     int n = 0;
     for (int i = 0; i < s->nodes.n; i++)
-        n += is_product(s, i);
+        n += is_product(s, i) || is_function(s, i) || s->outer[i];
     if (n < 2)
         return true;
-    tpi_mem *m = &s->ctx->mem;
-    const size_t bytes = (size_t)s->nodes.n * sizeof *s->shared;
-    s->shared = tpi_take(m, bytes);
-    s->products = tpi_take(m, (size_t)n * sizeof *s->products);
-    s->max_products = s->products ? n : 0;
-    for (int i = 0; s->shared && i < s->nodes.n; i++)
-        s->shared[i] = (tpi_shared){.last = -1};
-    if (!s->shared || !s->products)
+    s->shared = tpi_take(&s->ctx->mem, (size_t)s->nodes.n * sizeof *s->shared);
+    if (!s->shared)
         return false;
     for (int i = 0; i < s->nodes.n; i++)
+        s->shared[i] = (tpi_shared){.last = -1};
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *t = s->nodes.v[i];
         if (is_product(s, i))
-            s->shared[s->nodes.v[i]->in[1]->slot].products++;
+            s->shared[t->in[1]->slot].products++;
+        else if (is_function(s, i))
+            for (int k = 0; k < t->n_in; k++)
+                s->shared[t->in[k]->slot].calls += s->depends[t->in[k]->slot];
+    }
     return true;
 }
 
@@ -235,22 +248,24 @@ static bool step_back(tpi_sweep *s, tp_tensor *t)
         s->wanted[k] = s->depends[t->in[k]->slot];
     }
     tp_tensor *stale = refuse_stale(t, s->at);
+    bool kept = true;
     if (!stale && s->shared && is_product(s, t->slot)) {
-        tpi_shared *w = &s->shared[t->in[1]->slot];
+        const int slot = t->in[1]->slot;
         if (s->wanted[0])
-            g.turned = tpi_sweep_turned(s, t, w);
-        if (s->wanted[1] && w->products > 1) {
+            g.turned = tpi_sweep_turned(s, t, &s->shared[slot]);
+        if (s->wanted[1] && tpi_sweep_joins(s, slot)) {
             s->wanted[1] = false;
-            tpi_sweep_keep(s, t, w);
+            tpi_ref(g.dy);
+            kept = tpi_sweep_keep(s, t, slot, g.dy);
         }
     }
-    if (!stale)
+    if (!stale && kept)
         t->op->grad(&g);
     for (int k = 0; k < t->n_in; k++)
         if (s->dx[k])
             tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
     tp_scope_end(ctx);
-    return !stale;
+    return !stale && kept;
 }
 
 /* The gradient of one of several results waits for what they are the results of. */
@@ -306,7 +321,7 @@ bool tpi_sweep_go(tpi_sweep *s)
     }
     for (int i = s->nodes.n - 1; i >= 0; i--) {
         tp_tensor *t = s->nodes.v[i];
-        if (s->shared && s->shared[i].last >= 0 && !tpi_sweep_products(s, i))
+        if (s->shared && s->shared[i].last >= 0 && !s->outer[i] && !tpi_sweep_products(s, i))
             return false;
         if (waits_for_rows(s, i) && !tpi_sweep_rows(s, t, i))
             return false;

@@ -4,13 +4,16 @@
  * asked for are marked going forward; going back, each marked node's rule turns the gradient of its
  * result into contributions to its operands. Contributions add up as a left fold in that order
  * (newest node first, operands from first to last), which fixes the bits. The products that
- * share a right matrix give it one contribution, last, of all their rows joined in program
- * order: a recursive network would add up a matrix as large as its weights at each node. The
- * `row`s of one `rows` are joined likewise.
+ * share a right matrix give it one contribution, last, of all their rows joined, the newest
+ * product first: a recursive network would add up a matrix as large as its weights at each node.
+ * The `row`s of one `rows` are joined likewise.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
- * operands, and what has added up there is the call's one contribution to each of them.
+ * operands, and what has added up there is the call's one contribution to each of them. Products
+ * with an operand that is a right matrix outside too (of a product, or of another call) are
+ * joined there: a cell that is called for each step gives its weights one product, not a sum of
+ * as many as there are steps.
  *
  * A block of a graph is one node too: what reaches its outputs waits for it, and there its gradient
  * is built, as a block over bodies of its own (grad/vjp.h). A turn of a loop on concrete tensors, and
@@ -27,16 +30,17 @@ enum { TPI_CALL_SWEEP = -2 }; /* tpi_call_attrs.function of the sweep inside a T
 
 /* A product whose right matrix waits for its gradient. */
 typedef struct tpi_product {
-    const tp_tensor *node;
-    tp_tensor *dy; /* one reference */
-    int before;    /* the one met before it in the sweep; -1: none */
+    const tp_tensor *node; /* here, or inside a call */
+    tp_tensor *dy;         /* one reference */
+    int slot;              /* of the right matrix */
+    int before;            /* the one met before it in the sweep; -1: none */
 } tpi_product;
 
-/* The right matrix of several products. */
+/* A right matrix. */
 typedef struct tpi_shared {
-    int products;      /* that depend on what is asked for */
-    int last;          /* of those met so far; -1: none */
-    tp_tensor *turned; /* NULL, or its transpose in memory of its own, one reference */
+    int products, calls; /* that read it and depend on what is asked for */
+    int last;            /* of the products met so far; -1: none */
+    tp_tensor *turned;   /* NULL, or its transpose in memory of its own, one reference */
 } tpi_shared;
 
 typedef struct tpi_sweep {
@@ -49,6 +53,7 @@ typedef struct tpi_sweep {
     tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
+    bool *outer;      /* by slot: an end whose products are joined by the sweep outside */
     int *met; /* by slot; of a call, a block or rows: the last of its results, outputs or row
                      nodes met so far; of one of these: the one met before it; -1: none. NULL when
                      there are none */
@@ -93,9 +98,14 @@ bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot);
 bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot);
 bool tpi_sweep_rows(tpi_sweep *s, const tp_tensor *rows, int slot);
 bool tpi_sweep_products(tpi_sweep *s, int slot);
-/* A product with a shared matrix: keeps what the matrix's gradient will be made of; the matrix's
- * transpose, NULL where it is not worth making. */
-void tpi_sweep_keep(tpi_sweep *s, const tp_tensor *t, tpi_shared *w);
+/* Are the products with the matrix of this slot joined? */
+bool tpi_sweep_joins(const tpi_sweep *s, int slot);
+/* Such a product: keeps what the matrix's gradient will be made of, and takes dy's reference over.
+ * False: no memory. */
+bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
+/* Those of the sweep inside a call that are joined outside. */
+bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside);
+/* The transpose of a shared matrix, NULL where it is not worth making. */
 tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *w);
 
 /* `value` in every element of a tensor like x. */

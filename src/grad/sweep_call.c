@@ -56,6 +56,14 @@ static tp_tensor **ends_inside(const tpi_sweep *s, const tp_tensor *call, int *n
     return ends;
 }
 
+/* Is this a turn, or the side of an if, or the sweep of one, so that it is a call in gradients of
+ * gradients too? */
+static bool is_turn(const tp_tensor *call)
+{
+    const int64_t function = function_of(call);
+    return function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP;
+}
+
 static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int n_roots,
                          tp_tensor *const *roots)
 {
@@ -70,18 +78,11 @@ static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *cal
     for (int k = 0; k < call->n_in && ok; k++) {
         const int i = call->in[k]->slot;
         in->depends[i] = s->depends[in->outside[i]];
+        in->outer[i] = !is_turn(call) && tpi_sweep_joins(s, in->outside[i]);
         if (inner_of(call, k))
             in->depends[inner_of(call, k)->slot] = in->depends[i];
     }
     return ok;
-}
-
-/* Is this a turn, or the side of an if, or the sweep of one, so that it is a call in gradients of
- * gradients too? */
-static bool is_turn(const tp_tensor *call)
-{
-    const int64_t function = function_of(call);
-    return function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP;
 }
 
 /* To gradients of gradients a cotangent enters the sweep of a turn as what a loop carries enters the
@@ -350,7 +351,7 @@ bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
     if (hooks)
         hooks->sweep_end(ctx, begun);
     s->left = in.left;
-    ok = ok && give_out(s, &in, call, slot, began);
+    ok = ok && give_out(s, &in, call, slot, began) && tpi_sweep_hand_out(s, &in);
     tpi_sweep_done(&in);
     tp_scope_end(ctx);
     return ok;

@@ -20,13 +20,38 @@ tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *
     return w->turned;
 }
 
-/* Keeps what the gradient of the right matrix will be made of. */
-void tpi_sweep_keep(tpi_sweep *s, const tp_tensor *t, tpi_shared *w)
+bool tpi_sweep_joins(const tpi_sweep *s, int slot)
 {
-    tp_tensor *dy = s->grad[t->slot];
-    tpi_ref(dy);
-    s->products[s->n_products] = (tpi_product){t, dy, w->last};
-    w->last = s->n_products++;
+    return s->shared &&
+           (s->outer[slot] || s->shared[slot].products + s->shared[slot].calls > 1);
+}
+
+bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy)
+{
+    tpi_product *p =
+        tpi_grow(&s->ctx->mem, s->products, s->n_products, &s->max_products, sizeof *p);
+    if (!p) {
+        tpi_unref(dy);
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    s->products = p;
+    p[s->n_products] = (tpi_product){node, dy, slot, s->shared[slot].last};
+    s->shared[slot].last = s->n_products++;
+    return true;
+}
+
+bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside)
+{
+    bool ok = true;
+    for (int i = 0; i < inside->n_products && ok; i++) {
+        tpi_product *p = &inside->products[i];
+        if (!inside->outer[p->slot])
+            continue;
+        ok = tpi_sweep_keep(s, p->node, inside->outside[p->slot], p->dy);
+        p->dy = NULL;
+    }
+    return ok;
 }
 
 static tp_tensor *join(const tp_tensor *node, int n, tp_tensor **rows)
@@ -50,10 +75,10 @@ bool tpi_sweep_products(tpi_sweep *s, int slot)
         tpi_no_memory(ctx, s->at, "gradient");
         return false;
     }
-    int n = 0;
-    for (int i = last; i >= 0; i = p[i].before, n++) {
-        rows[n] = p[i].node->in[0];
-        rows[count + (size_t)n] = p[i].dy;
+    const int n = (int)count;
+    for (int i = last, k = n - 1; i >= 0; i = p[i].before, k--) { /* the newest first */
+        rows[k] = p[i].node->in[0];
+        rows[n + k] = p[i].dy;
     }
     tp_tensor *x = tp_swap_at(node->file, node->line, join(node, n, rows), -2, -1);
     tp_tensor *dw = tp_matmul_at(node->file, node->line, x, join(node, n, rows + count));
