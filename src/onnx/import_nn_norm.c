@@ -1,21 +1,26 @@
 /* Normalisations, and softmax. */
 #include "onnx/import_nn.h"
+#include "op/op.h"
 
 #undef TP_PLACE
 #define TP_PLACE o->at.file, o->at.line
 
 /* ---- parts -------------------------------------------------------------------------------------- */
 
-/* x without its mean over the axes, times 1 / sqrt(variance + eps); *mean and *factor with the
- * axes kept. */
-static tp_tensor *standardise(tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *axes,
-                              double eps, tp_tensor **mean, tp_tensor **factor)
+typedef struct standard {
+    tp_tensor *y;                   /* x without its mean, times factor */
+    tp_tensor *mean, *var, *factor; /* with the axes kept; factor is 1 / sqrt(var + eps) */
+} standard;
+
+static standard standardise(const tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *axes,
+                            double eps)
 {
-    *mean = tp_mean(x, n, axes, true);
-    tp_tensor *away = tp_sub(x, *mean);
-    tp_tensor *var = tp_mean(tp_square(away), n, axes, true);
-    *factor = tp_rsqrt(tp_add(var, tp_scalar_like(var, eps)));
-    return tp_mul(away, *factor);
+    standard s;
+    tp_tensor *away = tpi_centred(o->at, x, n, axes, &s.mean);
+    s.var = tp_mean(tp_square(away), n, axes, true);
+    s.factor = tp_rsqrt(tp_add(s.var, tp_scalar_like(s.var, eps)));
+    s.y = tp_mul(away, s.factor);
+    return s;
 }
 
 static double epsilon(const tpi_onnx_op *o)
@@ -62,17 +67,12 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
     for (int i = 0; i < x->rank; i++)
         if (i != 1)
             axes[n++] = i;
-    tp_tensor *now, *factor;
-    tp_tensor *y = standardise(o, x, n, axes, epsilon(o), &now, &factor);
-    y = tp_mul(y, tpi_nn_per_channel(o, scale, x->rank));
+    const standard now = standardise(o, x, n, axes, epsilon(o));
+    tp_tensor *y = tp_mul(now.y, tpi_nn_per_channel(o, scale, x->rank));
     y = tp_add(y, tpi_nn_per_channel(o, shift, x->rank));
-    if (!tpi_onnx_out(o, 0, as_type_of(o, y, x)) ||
-        (tpi_onnx_wants(o, 1) && !out_running(o, 1, mean, now)))
-        return false;
-    if (!tpi_onnx_wants(o, 2))
-        return true;
-    tp_tensor *spread = tp_mean(tp_square(tp_sub(x, now)), n, axes, false);
-    return out_running(o, 2, var, spread);
+    return tpi_onnx_out(o, 0, as_type_of(o, y, x)) &&
+           (!tpi_onnx_wants(o, 1) || out_running(o, 1, mean, now.mean)) &&
+           (!tpi_onnx_wants(o, 2) || out_running(o, 2, var, now.var));
 }
 
 /* ---- of what is there ----------------------------------------------------------------------------- */
@@ -80,13 +80,13 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 bool tpi_onnx_import_instance_norm(tpi_onnx_op *o)
 {
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = tpi_nn_float_in(o, 0), *mean, *factor;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
     if (!x)
         return false;
     if (x->rank < 3)
         return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
     const int n = tpi_nn_axes_from(2, x->rank, axes);
-    tp_tensor *y = standardise(o, x, n, axes, epsilon(o), &mean, &factor);
+    tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
     y = tp_mul(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 1), x->rank));
     return tpi_onnx_out(o, 0, tp_add(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), x->rank)));
 }
@@ -95,17 +95,17 @@ bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
 {
     int first;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = tpi_nn_float_in(o, 0), *mean, *factor;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
     if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &first))
         return false;
     const int n = tpi_nn_axes_from(first, x->rank, axes);
-    tp_tensor *y = standardise(o, x, n, axes, epsilon(o), &mean, &factor);
-    y = tp_mul(y, tpi_onnx_in(o, 1));
+    const standard s = standardise(o, x, n, axes, epsilon(o));
+    tp_tensor *y = tp_mul(s.y, tpi_onnx_in(o, 1));
     y = tpi_onnx_has(o, 2) ? tp_add(y, tpi_onnx_in(o, 2)) : y;
     const tp_dtype stash = tpi_onnx_elem_type(o, tpi_onnx_int(o, "stash_type", TPI_PB_FLOAT));
     return stash != TP_N_DTYPES && tpi_onnx_out(o, 0, y) &&
-           (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(mean, stash))) &&
-           (!tpi_onnx_wants(o, 2) || tpi_onnx_out(o, 2, tp_cast(factor, stash)));
+           (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
+           (!tpi_onnx_wants(o, 2) || tpi_onnx_out(o, 2, tp_cast(s.factor, stash)));
 }
 
 bool tpi_onnx_import_rms_norm(tpi_onnx_op *o)
@@ -124,15 +124,14 @@ bool tpi_onnx_import_rms_norm(tpi_onnx_op *o)
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
 bool tpi_onnx_import_group_norm(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0), *mean, *factor;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
     if (!x)
         return false;
     const int64_t groups = tpi_onnx_int(o, "num_groups", 0), axis = 2;
     if (x->rank < 2 || groups < 1)
         return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
     const int64_t grouped[3] = {x->shape[0], groups, -1};
-    tp_tensor *y = tp_reshape(x, 3, grouped);
-    y = standardise(o, y, 1, &axis, epsilon(o), &mean, &factor);
+    tp_tensor *y = standardise(o, tp_reshape(x, 3, grouped), 1, &axis, epsilon(o)).y;
     tp_tensor *scale = tpi_onnx_in(o, 1), *shift = tpi_onnx_in(o, 2);
     if (o->opset >= 21)
         y = tp_reshape(y, x->rank, x->shape);
@@ -172,7 +171,7 @@ bool tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o)
             .n = 3, .v = {0, 2, 3}
         };
     }
-    tp_tensor *away = tp_sub(x, tp_mean(x, axes.n, axes.v, true));
+    tp_tensor *away = tpi_centred(o->at, x, axes.n, axes.v, NULL);
     tp_tensor *spread = tp_sqrt(tp_mean(tp_square(away), axes.n, axes.v, true));
     return tpi_onnx_out(o, 0, tp_div(away, tp_add(spread, tp_scalar_like(spread, 1e-9))));
 }

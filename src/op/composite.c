@@ -99,6 +99,22 @@ tp_tensor *tp_dropout_at(const char *file, int line, tp_tensor *x, double p)
 }
 TPI_BARE(tp_tensor *, tp_dropout, (tp_tensor * x, double p), x, p)
 
+/* ---- means ------------------------------------------------------------------------------------------ */
+
+/* The mean of numbers far from 0 is off by some units of their last place, which may be more than they
+ * differ by. What is left of it is the mean of the differences, whose own rounding is that of numbers
+ * as small as they are. But for rounding it is 0, whatever x is, and so it has no gradient. */
+tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean)
+{
+    const char *file = at.file;
+    const int line = at.line;
+    tp_tensor *about = tp_mean(x, n, axes, true), *away = tp_sub(x, about);
+    tp_tensor *left = tp_detach(tp_mean(away, n, axes, true));
+    if (mean)
+        *mean = tp_add(about, left);
+    return tp_sub(away, left);
+}
+
 /* ---- along an axis ------------------------------------------------------------------------------ */
 
 /* x minus its greatest value along the axis, which shifts no softmax and so has no gradient.
@@ -162,7 +178,7 @@ tp_tensor *tp_layer_norm_at(const char *file, int line, tp_tensor *x, tp_tensor 
         (failed = refuse_channels(file, line, what, "shift", x, (int)last, shift)) ||
         (failed = refuse_eps(file, line, what, x, eps)))
         return failed;
-    tp_tensor *away = tp_sub(x, tp_mean(x, 1, &last, true));
+    tp_tensor *away = tpi_centred(TPI_AT(file, line), x, 1, &last, NULL);
     tp_tensor *var = tp_mean(tp_square(away), 1, &last, true);
     tp_tensor *y = tp_mul(away, tp_rsqrt(tp_add(var, tp_scalar_like(var, eps))));
     y = scale ? tp_mul(y, scale) : y;
@@ -243,8 +259,9 @@ tp_tensor *tp_batch_norm_train_at(const char *file, int line, tp_tensor *x, tp_t
     for (int i = 0; i < x->rank; i++)
         if (i != 1)
             axes[n_axes++] = i;
-    tp_tensor *mean = tp_mean(x, n_axes, axes, true);
-    tp_tensor *away = tp_sub(x, mean);
+    tp_tensor *mean = NULL;
+    tp_tensor *away =
+        tpi_centred(TPI_AT(file, line), x, n_axes, axes, running_mean ? &mean : NULL);
     tp_tensor *var = tp_mean(tp_square(away), n_axes, axes, true);
     tp_tensor *factor = tp_rsqrt(tp_add(var, tp_scalar_like(var, eps)));
     factor = scale ? tp_mul(factor, per_channel(file, line, x, scale)) : factor;

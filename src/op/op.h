@@ -22,6 +22,10 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
         __VA_ARGS__                                                                            \
     }
 
+/* x without its mean over the axes, for normalisations (op/composite.c); *mean, unless that is NULL,
+ * with the axes kept. */
+tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean);
+
 /* The parts of it, for who defers the computing (src/capture). The shape rule: NULL, or the
  * failed tensor. */
 tp_tensor *tpi_infer_op(tpi_infer *q);

@@ -466,19 +466,29 @@ def orders(w, rng):
 def norms(w, rng):
     n = int(rng.integers(1, 4))
     c, eps = 4, float(np.float32(1e-3))
-    x = f32(rng, 3, c, *(int(rng.integers(2, 5)) for _ in range(n)))
+    x = f32(rng, 3, c, *(int(rng.integers(2, 9)) for _ in range(n)))
+    x += np.float32(rng.choice([0, 0, -300, 1e4, 1e5]))  # rows far from 0 keep their differences
     v, free = x.astype(np.float64), tuple(range(0, n + 2))
     spatial, side = tuple(range(2, n + 2)), [-1] + [1] * n
 
     def standard(t, axes):
         return (t - t.mean(axes, keepdims=True)) / np.sqrt(t.var(axes, keepdims=True) + eps)
 
-    s, b, m = f32(rng, c), f32(rng, c), f32(rng, c)
+    s, b, m = f32(rng, c), f32(rng, c), f32(rng, c) + np.float32(v.mean())
     var = np.abs(f32(rng, c)) + np.float32(0.1)
     y = (v - m.reshape(side)) / np.sqrt(var.astype(np.float64).reshape(side) + eps)
     y = y * s.reshape(side) + b.reshape(side)
     w.add("batchnorm", "BatchNormalization", int(rng.choice([7, 9, 14, 15])), [x, s, b, m, var],
           [like(y, x)], {"epsilon": eps}, (0,) + spatial)
+    batch, keep = (0,) + spatial, float(np.float32(0.25))
+    y = standard(v, batch) * s.reshape(side) + b.reshape(side)
+    now = [keep * was + (1 - keep) * is_ for was, is_ in ((m, v.mean(batch)), (var, v.var(batch)))]
+    w.add("batchnormtrain", "BatchNormalization", 15, [x, s, b, m, var],
+          [like(y, x), like(now[0], x), like(now[1], x)],
+          {"epsilon": eps, "momentum": keep, "training_mode": 1}, batch)
+    y = (v - v.mean(batch, keepdims=True)) / v.std(batch, keepdims=True)
+    w.add("meanvariancenorm", "MeanVarianceNormalization", 13, [x], [like(y, x)],
+          {"axes": list(batch)}, batch)
     y = standard(v, spatial) * s.reshape(side) + b.reshape(side)
     w.add("instancenorm", "InstanceNormalization", 6 + int(rng.integers(2)) * 16, [x, s, b],
           [like(y, x)], {"epsilon": eps}, (0,) + spatial)
