@@ -45,7 +45,9 @@ TP_API void tp_function_free(tp_function *f);
 
 /* Calls it. A call is a scope: what the body makes dies with it, but for results, gradients and what it
  * retained. In every mode (captured, eager, symbolic, inside another function) a call is one
- * node to gradients: contributions inside are added up inside first. With a symbolic argument
+ * node to gradients: contributions inside are added up inside first. A body may call its own
+ * function, 1000 deep at most, and less where that would take more than the thread's stack has
+ * (TP_E_LIMIT). With a symbolic argument
  * the body adds to that graph. Failed results are failed tensors; the status is the first
  * one's. */
 TP_FN(tp_status, tp_function_call, tp_function *f, int n_in, tp_tensor *const *in, int n_out,

@@ -596,10 +596,13 @@ static bool rebuild(tpi_flow *w, bool *impure, bool *misfit, int bounded)
     }
 }
 
-/* Ops that come without a line (from another language) are not told apart well enough to share what
- * follows them. */
+/* Ops that come without a line (from another language), or with that of another level of a recursion,
+ * are not told apart well enough to share what follows them. */
 static int least_caution(const tpi_flow *w)
 {
+    for (int k = 0; k < w->n_traces; k++)
+        if (w->traces[k]->recurses)
+            return 2;
     for (int k = 0; k < w->n_traces; k++)
         for (int i = 0; i + 1 < w->traces[k]->n; i++)
             if (!w->traces[k]->items[i].at.file)

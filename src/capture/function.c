@@ -182,6 +182,20 @@ static tp_status fail_all(tp_tensor *failed, int n_out, tp_tensor **out)
     return (tp_status)failed->status;
 }
 
+/* A function may call itself, or another that calls it, so deep; NULL: it may. */
+static tp_tensor *refuse_depth(tp_function *f, tpi_at at)
+{
+    enum { MAX_DEPTH = 1000 }; /* as deep as gradients go (grad/sweep.c) */
+    tp_ctx *ctx = f->ctx;
+    if (ctx->calls == 0 || (ctx->calls < MAX_DEPTH && !tpi_stack_is_low(&ctx->stack)))
+        return NULL;
+    return tpi_fail(ctx, at, f->name, TP_E_LIMIT,
+                    ctx->calls < MAX_DEPTH
+                        ? "%d calls in each other leave too little of the thread's stack"
+                        : "more than %d calls in each other",
+                    (int)ctx->calls);
+}
+
 static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                       tp_tensor **out)
 {
@@ -192,15 +206,19 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         f->stats.calls++;
         return TP_OK;
     }
-    tp_tensor *stopped = tpi_refuse_interrupted(ctx, at, f->name);
-    if (stopped)
-        return fail_all(stopped, n_out, out);
+    tp_tensor *refused = tpi_refuse_interrupted(ctx, at, f->name);
+    refused = refused ? refused : refuse_depth(f, at);
+    if (refused)
+        return fail_all(refused, n_out, out);
     tpi_dry *dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
     if (tp_scope_begin(ctx) != TP_OK) {
         tpi_dry_free(ctx, dry);
         return TP_E_MEMORY;
     }
+    if (f->running && ctx->frame && ctx->frame->trace)
+        ctx->frame->trace->recurses = true;
     f->running++;
+    ctx->calls++;
     f->stats.calls++;
     const uint64_t entry = ctx->seq;
     const int32_t floor = ctx->scope_floor;
@@ -210,7 +228,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     ctx->function = f->name;
     const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
     tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, n_in, in) : NULL;
-    f->frame.trace = captured ? trace : NULL;
+    if (captured)
+        f->frame.trace = trace;
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
@@ -222,9 +241,10 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     ctx->function = outside;
     while (ctx->n_scopes >= scopes)
         tp_scope_end(ctx);
-    if (captured)
+    if (captured) {
         tpi_frame_close(&f->frame, at, n_out, out);
-    f->frame.trace = NULL;
+        f->frame.trace = NULL;
+    }
     if (dry)
         tpi_check_purity(f, at, dry, trace, n_out, out);
     else if (trace)
@@ -233,6 +253,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         out[i] = hand_out(out[i], at);
     tie(f, at, entry, n_out, out);
     f->running--;
+    ctx->calls--;
     tp_status status = TP_OK;
     for (int i = 0; i < n_out && status == TP_OK; i++)
         status = (tp_status)out[i]->status;

@@ -200,7 +200,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
     tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)%s",
                     w->n_traces, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_joins - joins,
                     w->n_loops, w->n_loops - loops,
-                    w->caution == 0   ? ""
+                    t->recurses       ? "; no joins, as it calls itself"
+                    : w->caution == 0 ? ""
                     : w->caution == 1 ? "; no loops, which would contradict"
                                       : "; no joins, which would contradict");
     tpi_at where;

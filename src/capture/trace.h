@@ -43,6 +43,8 @@ struct tpi_trace {
     tpi_why why;       /* it cannot be replayed */
     tpi_at why_at;
     bool partial; /* memory was out, the call or an op in it failed: it says nothing */
+    bool
+        recurses; /* the function was called in its own call: the same lines are other levels */
     bool taped;   /* a gradient may be asked of a result */
     bool stale;   /* and would be refused, as a variable it was computed from is assigned */
     int32_t n, size;

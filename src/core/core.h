@@ -7,6 +7,7 @@
 #define TAPIR_CORE_H
 
 #include "base/mem.h"
+#include "base/stack.h"
 #include "tapir/tensor.h"
 
 typedef struct tpi_op tpi_op;     /* ir/node.h */
@@ -170,6 +171,8 @@ struct tp_ctx {
     int32_t n_scopes, scopes_size;
     int32_t scope_floor;     /* scopes that the body of a function may not end */
     const char *function;    /* the name of that function */
+    int32_t calls;           /* of functions that run, in each other */
+    tpi_stack stack;         /* on which they run */
     struct tpi_frame *frame; /* of the captured function that runs; NULL: none */
     const tpi_frame_rules *frame_rules;
     uint32_t frames; /* so far */

@@ -281,12 +281,15 @@ static void wait_for(tpi_sweep *s, const tp_tensor *t, int slot)
  * or share what is inside them, each time twice as often. */
 bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
 {
-    if (s->depth < MAX_DEPTH && s->left > 0)
+    const bool low = s->depth > 0 && tpi_stack_is_low(&s->ctx->stack);
+    if (s->depth < MAX_DEPTH && s->left > 0 && !low)
         return true;
     tpi_fail_status(
         s->ctx, node->file ? TPI_AT(node->file, node->line) : s->at, "gradient", TP_E_VALUE,
-        s->left > 0 ? "calls are nested more than %d deep" : "calls share what is inside them",
-        MAX_DEPTH);
+        low ? "calls are nested %d deep, which leaves too little of the thread's stack"
+        : s->left > 0 ? "calls are nested more than %d deep"
+                      : "calls share what is inside them",
+        s->depth);
     return false;
 }
 

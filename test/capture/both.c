@@ -290,6 +290,35 @@ tp_tensor *call2(tp_function *f, tp_tensor *x, tp_tensor *y)
     return tp_function_apply(f, TP_TENSORS(x, y));
 }
 
+/* ---- the log ---------------------------------------------------------------------------------- */
+
+static FILE *log_file;
+static int log_kept; /* where stderr went */
+
+void log_begin(void)
+{
+    fflush(stderr);
+    log_file = tmpfile();
+    log_kept = dup(STDERR_FILENO);
+    assert_non_null(log_file);
+    assert_true(log_kept >= 0 && dup2(fileno(log_file), STDERR_FILENO) >= 0);
+    setenv("TAPIR_LOG", "capture", 1);
+}
+
+char *log_end(void)
+{
+    unsetenv("TAPIR_LOG");
+    dup2(log_kept, STDERR_FILENO);
+    close(log_kept);
+    const long n = lseek(fileno(log_file), 0, SEEK_END);
+    char *text = calloc((size_t)n + 1, 1);
+    assert_non_null(text);
+    rewind(log_file);
+    assert_int_equal(fread(text, 1, (size_t)n, log_file), n);
+    fclose(log_file);
+    return text;
+}
+
 void expect_recordings(bed *b, const tp_function *f, int64_t most, int line)
 {
     if (b->eager)

@@ -105,6 +105,10 @@ void same_in_model(bed *b, const model *m, const char *name, tp_tensor *const *i
 tp_tensor *call1(tp_function *f, tp_tensor *x);
 tp_tensor *call2(tp_function *f, tp_tensor *x, tp_tensor *y);
 
+/* What TAPIR_LOG=capture writes from log_begin to log_end; to be freed. */
+void log_begin(void);
+char *log_end(void);
+
 /* Captured runs: no more calls recorded than this, and the body ran each time. */
 void expect_recordings(bed *b, const tp_function *f, int64_t most, int line);
 #define EXPECT_RECORDINGS(b, f, most) expect_recordings((b), (f), (most), __LINE__)
