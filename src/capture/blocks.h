@@ -24,6 +24,7 @@ typedef struct tpi_reg {
 typedef struct tpi_doubt {
     int32_t block, edge; /* edge -1: the block */
     int32_t made;        /* when the value was made there: a node; -1: outside */
+    int32_t before;      /* 1: also when it ran before that */
 } tpi_doubt;
 
 /* What a block reads. */

@@ -68,9 +68,9 @@ static bool may_mean(const tpi_flow *w, tpi_source s, int d)
 }
 
 /* Was the operand seen to be what it is although node d had run, with this outcome if it is a look, since
- * that was made? */
+ * that was made, or `before`? */
 static bool is_known_beside(const tpi_flow *w, int node, int k, int made, int d,
-                            const tpi_edge *e)
+                            const tpi_edge *e, bool before)
 {
     for (int a = 0; a < w->n_traces; a++) {
         const tpi_trace *t = w->traces[a];
@@ -80,7 +80,8 @@ static bool is_known_beside(const tpi_flow *w, int node, int k, int made, int d,
             if (x->node == node && last >= 0) {
                 const tpi_code c = tpi_item_in(t, x)[k];
                 const int maker = c < 0 ? -1 : t->items[c].node;
-                if (last > c && maker == made) /* one from outside was made before all */
+                if ((last > c || before) &&
+                    maker == made) /* one from outside was made before all */
                     return true;
             }
             if (x->node == d && (!e || tpi_flow_edge(&w->nodes[d], x->seen, x->size) == e))
@@ -169,23 +170,88 @@ static bool doubt_edges(tpi_flow *w, tpi_port *p, int made)
         const tpi_node *n = &w->nodes[d];
         for (int e = 0; e < n->n_edges && n->kind == TPI_STEP_LOOK && n->n_edges > 1; e++)
             if ((computed || is_empty(w, n, e)) &&
-                !is_known_beside(w, p->node, p->k, made, d, &n->edges[e]) &&
-                !add_doubt(w, p, (tpi_doubt){n->block, e, made}))
+                !is_known_beside(w, p->node, p->k, made, d, &n->edges[e], false) &&
+                !add_doubt(w, p, (tpi_doubt){n->block, e, made, 0}))
                 return false;
     }
     return true;
 }
 
-/* Nodes that C may mean instead. */
+/* Nodes that something may be computed from; those in it are marked. */
+typedef struct origin {
+    int32_t *list, n;
+} origin;
+
+static void add_node(tpi_flow *w, origin *o, int32_t node)
+{
+    if (w->nodes[node].mark)
+        return;
+    w->nodes[node].mark = 1;
+    o->list[o->n++] = node;
+}
+
+static void add_makers(tpi_flow *w, origin *o, const tpi_var *v)
+{
+    for (int i = 0; i < v->n; i++)
+        add_node(w, o, v->makers[i]);
+    for (int i = 0; i < v->n_sets; i++)
+        if (v->sets[i].from.kind == TPI_SOURCE_NODE)
+            add_node(w, o, v->sets[i].from.n);
+}
+
+/* Where one node has been seen, the others of a variable may stand in. */
+static void add_source(tpi_flow *w, origin *o, tpi_source s)
+{
+    if (s.kind == TPI_SOURCE_VAR)
+        add_makers(w, o, &w->vars[s.n]);
+    if (s.kind != TPI_SOURCE_NODE)
+        return;
+    add_node(w, o, s.n);
+    for (int i = 0; i < w->n_vars; i++)
+        if (tpi_var_has(&w->vars[i], s.n))
+            add_makers(w, o, &w->vars[i]);
+}
+
+/* Marks what a node may be computed from, itself too. False: memory is out. */
+static bool mark_origin(tpi_flow *w, int node)
+{
+    const size_t bytes = (size_t)w->n_nodes * sizeof(int32_t);
+    origin o = {tpi_take(&w->ctx->mem, bytes), 0};
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].mark = 0;
+    if (o.list && node >= 0)
+        add_node(w, &o, node);
+    for (int done = 0; done < o.n; done++)
+        for (int k = 0; k < w->nodes[o.list[done]].n_in; k++)
+            add_source(w, &o, w->nodes[o.list[done]].in[k].source);
+    tpi_give_back(&w->ctx->mem, o.list, bytes);
+    return o.list;
+}
+
+/* Does node d in another turn what makes the operand, and not what made it in this call? */
+static bool is_of_other_turn(const tpi_flow *w, tpi_source s, int d, int made)
+{
+    return s.kind == TPI_SOURCE_VAR && (made < 0 || !is_alike(w, made, d)) &&
+           has_alike(w, &w->vars[s.n], d);
+}
+
+/* Nodes that C may mean instead. One of another turn may be meant although what made the operand came later
+ * and is not computed from it: that may be another C variable's. */
 static bool doubt_nodes(tpi_flow *w, tpi_port *p, const tp_tensor *h, int made)
 {
     const tpi_source s = w->nodes[p->node].in[p->k].source;
+    bool marked = false;
     for (int d = 1; d < w->n_nodes; d++) {
         const tpi_node *n = &w->nodes[d];
-        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d) ||
-            is_known_beside(w, p->node, p->k, made, d, NULL))
+        if (!same_type(n, h) || source_has(w, s, d) || !may_mean(w, s, d))
             continue;
-        if (!add_doubt(w, p, (tpi_doubt){n->block, -1, made}))
+        bool before = is_of_other_turn(w, s, d, made);
+        if (before && !marked && !mark_origin(w, made))
+            return false;
+        marked |= before;
+        before = before && !n->mark;
+        if (!is_known_beside(w, p->node, p->k, made, d, NULL, before) &&
+            !add_doubt(w, p, (tpi_doubt){n->block, -1, made, before}))
             return false;
     }
     return true;

@@ -571,6 +571,70 @@ static bool find_sites(tpi_flow *w)
     return w->n_sites > before;
 }
 
+/* ---- loops that C counts --------------------------------------------------------------------- */
+
+static bool same_seen(const tpi_item *x, const tpi_item *y)
+{
+    return x->kind != TPI_STEP_LOOK ||
+           (x->size == y->size && memcmp(x->seen, y->seen, x->size) == 0);
+}
+
+/* What was done from item i of t on was done at another time, after the same values, from item j of o
+ * on: until one of them begins another turn, and the other does something else? */
+static bool goes_on_once(const tpi_trace *t, int i, const tpi_trace *o, int j)
+{
+    const uint32_t turn = t->items[i].hash;
+    const tpi_item *x = &t->items[i - 1], *y = &o->items[j - 1];
+    const tpi_item *end = t->items + t->n, *other_end = o->items + o->n;
+    while (x < end && y < other_end && x->hash == y->hash && same_seen(x, y))
+        x++, y++;
+    return x < end && y < other_end && x->hash != y->hash && x > &t->items[i] &&
+           (x->hash == turn || y->hash == turn);
+}
+
+/* Is it done in the turn that ends with item i - 1? */
+static bool is_in_turn(const tpi_trace *t, int i, uint32_t hash)
+{
+    bool found = false;
+    int j = i - 1;
+    for (; j >= 0 && t->items[j].node != t->items[i].node && !found; j--)
+        found = t->items[j].hash == hash;
+    return found || hash == t->items[i].hash;
+}
+
+/* A turn of a rolled loop begins at item i. Is what ended the one before, or that turn itself, at another
+ * time what ended the loop? */
+static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
+{
+    for (int a = 0; a < w->n_traces; a++) {
+        const tpi_trace *o = w->traces[a];
+        for (int j = 1; j < o->n; j++) {
+            if (o->items[j - 1].hash != t->items[i - 1].hash ||
+                !same_seen(&o->items[j - 1], &t->items[i - 1]))
+                continue;
+            if (!is_in_turn(t, i, o->items[j].hash) ||
+                (o->items[j].hash == t->items[i].hash && goes_on_once(t, i, o, j)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
+ * -1: none. */
+static int find_counted(const tpi_flow *w)
+{
+    for (int k = 0; k < w->n_traces && w->n_loops; k++) {
+        const tpi_trace *t = w->traces[k];
+        for (int i = 1; i < t->n; i++) {
+            const tpi_edge *e = edge_behind(w, t->items[i - 1].node, t, i - 1);
+            if (e && e->back && is_counted(w, t, i))
+                return e->site;
+        }
+    }
+    return -1;
+}
+
 /* All traces anew. */
 static bool rebuild_once(tpi_flow *w, bool *impure, bool *misfit, int *bounded)
 {
@@ -646,6 +710,8 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
         ok = rebuild(w, impure, &misfit, bounded);
     if (ok && !w->caution && find_sites(w))
         ok = rebuild(w, impure, &misfit, -1);
+    while (ok && !w->caution && (bounded = find_counted(w)) >= 0)
+        ok = rebuild(w, impure, &misfit, bounded);
     while (!ok && (*impure || misfit) && w->caution < 2) {
         w->caution++;
         ok = rebuild(w, impure, &misfit, -1);

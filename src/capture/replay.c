@@ -73,7 +73,8 @@ static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
         const tpi_block *b = &bs->v[p->doubts[k].block];
         if (p->doubts[k].made != made)
             continue;
-        if ((p->doubts[k].edge < 0 ? b->stamp : b->edges[p->doubts[k].edge].stamp) > stamp)
+        const uint64_t since = p->doubts[k].before ? bs->base : stamp;
+        if ((p->doubts[k].edge < 0 ? b->stamp : b->edges[p->doubts[k].edge].stamp) > since)
             return true;
     }
     for (int k = 0; k < p->n_rivals; k++) {

@@ -1,5 +1,6 @@
 /* The check mode: kept promises pass, broken ones are errors that name the line. */
 #include "both.h"
+#include "tapir/control.h"
 
 typedef struct world {
     tp_tensor *w[2], *v;
@@ -97,6 +98,87 @@ static void promises_kept(void **state)
     tp_close(tp);
 }
 
+static tp_tensor *first(tp_tensor *x)
+{
+    return tp_slice(x, 1, 0, 1, 1);
+}
+
+/* What was first comes last. */
+static tp_tensor *turned(tp_tensor *x)
+{
+    tp_tensor *const parts[] = {tp_slice(x, 1, 1, TP_END, 1), tp_slice(x, 1, 0, 1, 1)};
+    return tp_concat(2, parts, 1);
+}
+
+static bool is_positive(tp_tensor *x)
+{
+    return tp_truth(tp_gt(x, tp_scalar_like(x, 0)));
+}
+
+/* Branches in turns that C counts. What leaves a block is a copy of the variable, which is younger than
+ * what the branch has made. */
+BODY(branch_in_turns)
+{
+    const world *s = user;
+    tp_tensor *x = in[0], *h = s->v, *k = s->v;
+    for (int i = 0; i < 3; i++) {
+        tp_if (tp_gt(first(x), tp_scalar_like(x, 0)), &h, &k) {
+            k = tp_mul(h, h);
+        }
+        x = turned(x);
+    }
+    out[0] = tp_add(tp_sub(k, x), h);
+}
+
+/* Turns that C counts, each a loop that C counts and values end. */
+BODY(loop_in_turns)
+{
+    tp_tensor *x = in[0];
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 3; k++) {
+            for (int n = 0; n < 2; n++)
+                if (is_positive(first(x)))
+                    break;
+            x = turned(x);
+        }
+        x = tp_tanh(x);
+    }
+    out[0] = x;
+}
+
+/* Calls with six numbers that are positive where a bit is set. */
+static void keeps(tp_body body, int n, const int *calls)
+{
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    s.v = tp_variable(tp_full(tp, TP_F32, TP_DIMS(1, 6), 0.5), "v");
+    tp_recording(tp, false);
+    tp_function *f = tp_function_new(tp, "in_turns", body, &s, &checked);
+    for (int i = 0; i < n; i++) {
+        float x[6];
+        for (int k = 0; k < 6; k++)
+            x[k] = calls[i] >> k & 1 ? 0.25F + (float)i : -0.75F;
+        if (tp_status_of(call1(f, tp_tensor_new(tp, TP_F32, TP_DIMS(1, 6), x))) != TP_OK)
+            fail_msg("call %d: %s", i, tp_error_message(tp));
+    }
+    tp_close(tp);
+}
+
+static void keeps_branch_in_turns(void **state)
+{
+    (void)state;
+    static const int calls[] = {0, 5, 1, 0, 4, 6, 7, 2, 3};
+    keeps(branch_in_turns, sizeof calls / sizeof *calls, calls);
+}
+
+static void keeps_loop_in_turns(void **state)
+{
+    (void)state;
+    static const int calls[] = {7, 7, 15, 62, 7, 15, 62};
+    keeps(loop_in_turns, sizeof calls / sizeof *calls, calls);
+}
+
 /* The error is about this line. */
 static void expect_line(tp_ctx *tp, const world *s)
 {
@@ -162,6 +244,7 @@ static void finds_a_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_branch_in_turns),  cmocka_unit_test(keeps_loop_in_turns),
         cmocka_unit_test(promises_kept),          cmocka_unit_test(finds_a_flag),
         cmocka_unit_test(finds_a_swapped_weight), cmocka_unit_test(finds_a_leak),
         cmocka_unit_test(finds_a_table),
