@@ -68,6 +68,11 @@ TP_API const char *tp_version(void);
 
 /* ---- contexts ----------------------------------------------------------------------- */
 
+/* Results do not depend on the floating-point mode of the thread that calls (rounding, subnormals,
+ * unmasked exceptions; a program linked with -ffast-math has one of its own): what computes, reads or
+ * writes numbers does so in the default mode and leaves the caller's as it was. Bodies of captured
+ * functions run in the caller's mode, allocators and what tp_grad_check calls in the default one. */
+
 /* All memory of a context comes from here. `size` passed to `release` is the size asked for.
  * alloc returns memory aligned to 64 bytes, or NULL. Both may be called from the thread that
  * uses the context only. */

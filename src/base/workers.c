@@ -1,5 +1,7 @@
 #include "base/workers.h"
 
+#include "base/float_mode.h"
+
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,8 +69,10 @@ static size_t threads_worth(int n)
     return processors > 0 && processors < n ? (size_t)processors : (size_t)n;
 }
 
+/* Threads have the floating-point mode of the one that makes them. */
 tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tpi_pool *p = tpi_take(m, sizeof *p);
     create_fn create;
     const char *reason = "out of memory";

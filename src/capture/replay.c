@@ -1,4 +1,5 @@
 /* Replays of pure functions: blocks, and what is done at the end. */
+#include "base/float_mode.h"
 #include "capture/blocks.h"
 #include "op/call.h"
 #include "op/draw.h"
@@ -602,6 +603,7 @@ static void drop_results(const replay *r, int32_t mark, int n_out, tp_tensor **o
 
 static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = w->ctx;
     replay r = {
         .w = w, .bs = w->blocks, .ctx = ctx, .at = at, .in = in, .random_at = ctx->random_at};

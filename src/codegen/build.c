@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codegen/build.h"
 
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "codegen/cache.h"
@@ -49,6 +50,7 @@ struct tpi_build {
 
 static double now_ms(void)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;

@@ -1,4 +1,5 @@
 /* Concrete tensors made from memory and numbers. */
+#include "base/float_mode.h"
 #include "core/core.h"
 
 #include <string.h>
@@ -145,6 +146,7 @@ TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)
 tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int64_t n,
                         double start, double step)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))

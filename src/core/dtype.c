@@ -1,3 +1,4 @@
+#include "base/float_mode.h"
 #include "core/core.h"
 
 #include <math.h>
@@ -60,6 +61,7 @@ tp_dtype tp_promote(tp_dtype a, tp_dtype b)
 
 double tpi_load_f64(tp_dtype dtype, const void *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     switch (dtype) {
     case TP_BOOL:
         return *(const uint8_t *)p != 0;
@@ -106,6 +108,7 @@ static uint64_t saturate_u64(double v)
 
 int64_t tpi_load_i64(tp_dtype dtype, const void *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     switch (dtype) {
     case TP_I64:
         return *(const int64_t *)p;
@@ -120,6 +123,7 @@ int64_t tpi_load_i64(tp_dtype dtype, const void *p)
 
 void tpi_store_f64(tp_dtype dtype, void *p, double value)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     switch (dtype) {
     case TP_BOOL:
         *(uint8_t *)p = value != 0;

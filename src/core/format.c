@@ -6,6 +6,7 @@
  *
  * All elements of a tensor are written in one way, so that columns stand in line: with as many
  * decimals as the most demanding one needs (six at most), or all with exponents. */
+#include "base/float_mode.h"
 #include "core/dim.h"
 
 #include <inttypes.h>
@@ -196,6 +197,7 @@ static void put_values(const tp_tensor *t, tpi_str *out)
 
 static void put_tensor(const tp_tensor *t, tpi_str *out)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tpi_str_put(out, tp_dtype_name((tp_dtype)t->dtype));
     if (t->rank > 0) {
         tpi_str_put(out, " [");

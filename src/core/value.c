@@ -1,4 +1,5 @@
 /* Asking tensors, and values out of them. */
+#include "base/float_mode.h"
 #include "core/dim.h"
 
 #include <math.h>
@@ -221,6 +222,7 @@ TPI_BARE(int64_t, tp_item_i64, (const tp_tensor *t), t)
 
 bool tp_truth_at(const char *file, int line, const tp_tensor *t)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     static const char cure[] =
         "tp_if and tp_while branch and loop inside a graph, tp_where chooses "
         "between two tensors; or call the C function with concrete ones";

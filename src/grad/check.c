@@ -1,4 +1,5 @@
 /* Gradients against central differences. */
+#include "base/float_mode.h"
 #include "op/op.h"
 
 #include <math.h>
@@ -88,6 +89,7 @@ static double error_of(const check *c, tp_tensor **xs, int k, const double *dx)
 
 static tp_status run(const check *c, tp_tensor **xs, tp_tensor **dx, double *max_error)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tpi_at at = c->at;
     for (int i = 0; i < c->n; i++) {
         xs[i] = c->xs[i];

@@ -1,5 +1,6 @@
 /* Programs: made of a graph for given names, and run. */
 #include "base/env.h"
+#include "base/float_mode.h"
 #include "graph/budget.h"
 #include "graph/inspect.h"
 #include "graph/patch.h"
@@ -259,6 +260,7 @@ static tp_graph *optimize(const tp_program *p, const char *skip, const char *sto
 static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
                  int n, const char *const *fetches, const tp_compile_options *opt)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const char *skip = opt && opt->skip_passes ? opt->skip_passes : tpi_env(TPI_ENV_SKIP);
     const char *unknown = tpi_unknown_pass(skip);
     if (unknown) {
@@ -715,6 +717,7 @@ static bool execute_by(tpi_session *s, bool c)
 
 static bool execute(tpi_session *s)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_program *p = s->p;
     bool changed;
     if (tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
@@ -811,6 +814,7 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
 bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
                       const tpi_draws *draws, tp_tensor **values)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = p->ctx;
     tpi_session s = {.p = p, .at = at, .feeds = feeds, .values = values, .draws = draws};
     for (int i = 0; i < p->n_roots; i++)
@@ -842,6 +846,7 @@ tp_status(tp_program_run)(tp_program *p, tp_tensor *const *feeds, tp_tensor **ou
 
 tp_status tp_program_wait(tp_program *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (!p)
         return TP_E_NULL;
     if (tpi_program_has_c(p, -1))

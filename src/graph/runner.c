@@ -1,4 +1,5 @@
 /* A program run beside others: its code with memory of its own, and no context. */
+#include "base/float_mode.h"
 #include "core/copy.h"
 #include "graph/program.h"
 
@@ -264,6 +265,7 @@ TPI_BARE(tp_runner *, tp_runner_new, (tp_program * p, tp_tensor *const *feeds), 
 
 tp_status tp_runner_run(tp_runner *r, const void *const *in, void *const *out)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (!r || !out || (r->n_feeds && !in))
         return TP_E_NULL;
     for (int i = 0; i < r->n_feeds; i++) {

@@ -1,5 +1,6 @@
 /* tp_graph_save_c: a graph as C files that stand alone. */
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "codegen/c_name.h"
 #include "codegen/standalone.h"
 #include "graph/inspect.h"
@@ -163,6 +164,7 @@ static bool ends_in_c(const char *path)
 
 tp_status tpi_save_c(const tpi_saving *s)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = s->g->ctx;
     if (!s->path)
         return tpi_fail_status(ctx, s->at, s->what, TP_E_NULL, "the path is NULL");

@@ -1,3 +1,4 @@
+#include "base/float_mode.h"
 #include "ir/notation.h"
 
 #include <inttypes.h>
@@ -160,6 +161,7 @@ static const uint64_t nan_f32 = 0x7fc00000, nan_f64 = 0x7ff8000000000000;
 
 void tpi_put_f64(tpi_str *s, double v)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
     put_float(s, v, false, bits, nan_f64);
@@ -167,6 +169,7 @@ void tpi_put_f64(tpi_str *s, double v)
 
 void tpi_put_element(tpi_str *s, tp_dtype dtype, const void *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (dtype == TP_F32) {
         float v;
         uint32_t bits;
@@ -273,6 +276,7 @@ static const char *scan_real(const char *p, const char *limit, double *v)
 
 const char *tpi_scan_f64(const char *p, const char *limit, double *v)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     uint64_t bits;
     const char *end = scan_nan(p, limit, nan_f64, &bits);
     if (!end)
@@ -303,6 +307,7 @@ static const char *scan_f32(const char *p, const char *limit, void *out)
 
 const char *tpi_scan_element(const char *p, const char *limit, tp_dtype dtype, void *out)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (dtype == TP_F32)
         return scan_f32(p, limit, out);
     if (dtype == TP_F64) {

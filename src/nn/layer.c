@@ -1,7 +1,6 @@
 /* Layers: parameters drawn at random, and the ops that use them. */
 #include "tapir/nn.h"
 
-#include <math.h>
 #include <string.h>
 
 #undef TP_PLACE
@@ -23,7 +22,8 @@ static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
     }
     memcpy(full, name, length);
     memcpy(full + length, part, size - length);
-    const double bound = 1 / sqrt((double)n_in);
+    /* By an op: in C the caller's rounding would decide. */
+    const double bound = tp_item(tp_rsqrt(tp_scalar(tp, TP_F64, (double)n_in)));
     tp_tensor *init = tp_uniform(tp, TP_F32, rank, shape, -bound, bound);
     tp_tensor *param = tp_keep(tp_param(init, full));
     tp_scope_end(tp);

@@ -26,6 +26,7 @@ struct tp_optimizer {
     bool adam;
     int n;                             /* parameters */
     double beta1, beta2, eps, decay;   /* sgd: beta1 is the momentum */
+    double rest1, rest2;               /* adam: 1 - beta1, 1 - beta2 */
     tp_tensor *rate, *power1, *power2; /* f64 variables: the rate, beta1^t, beta2^t */
     tp_tensor **w, **m, **v;           /* [n]: parameters, and state (NULL: none) */
     tp_tensor **dw;                    /* [n], of one step, as all that follows */
@@ -132,6 +133,12 @@ static tp_optimizer *optimizer_new(const char *file, int line, tp_ctx *tp, doubl
     return o;
 }
 
+/* 1 - x */
+static tp_tensor *rest(const char *file, int line, tp_tensor *x)
+{
+    return tp_sub(tp_scalar_like(x, 1), x);
+}
+
 /* Makes the state; frees the optimiser when that cannot be had. */
 static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, double rate)
 {
@@ -144,7 +151,11 @@ static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, dou
         if (o->adam) {
             o->power1 = hold(file, line, tp_scalar(tp, TP_F64, 1), "adam.power1");
             o->power2 = hold(file, line, tp_scalar(tp, TP_F64, 1), "adam.power2");
-            good = good && !tp_failed(o->power1) && !tp_failed(o->power2);
+            /* By ops: in C the caller's rounding would decide. */
+            o->rest1 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta1)));
+            o->rest2 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta2)));
+            good = good && !tp_failed(o->power1) && !tp_failed(o->power2) && !isnan(o->rest1) &&
+                   !isnan(o->rest2);
         }
         for (int i = 0; i < o->n && good; i++) {
             if (o->adam)
@@ -262,12 +273,6 @@ static tp_tensor *times(const char *file, int line, tp_tensor *x, double value)
     return tp_mul(x, tp_scalar_like(x, value));
 }
 
-/* 1 - x */
-static tp_tensor *rest(const char *file, int line, tp_tensor *x)
-{
-    return tp_sub(tp_scalar_like(x, 1), x);
-}
-
 /* The step's numbers are computed in f64 and rounded once, to the parameters' type. */
 static step_scalars scalars_of(const char *file, int line, tp_optimizer *o,
                                const tp_tensor *loss, tp_dtype dtype, tp_tensor *power1,
@@ -301,8 +306,8 @@ static void adam_update(const char *file, int line, tp_optimizer *o, int i,
 {
     tp_tensor *g = o->dw[i], *w = now(file, line, loss, o->w[i]);
     tp_tensor *m = now(file, line, loss, o->m[i]), *v = now(file, line, loss, o->v[i]);
-    m = tp_add(times(file, line, m, o->beta1), times(file, line, g, 1 - o->beta1));
-    v = tp_add(times(file, line, v, o->beta2), times(file, line, tp_mul(g, g), 1 - o->beta2));
+    m = tp_add(times(file, line, m, o->beta1), times(file, line, g, o->rest1));
+    v = tp_add(times(file, line, v, o->beta2), times(file, line, tp_mul(g, g), o->rest2));
     plan(o, o->m[i], m);
     plan(o, o->v[i], v);
     tp_tensor *below = tp_mul(tp_sqrt(v), s->scale);

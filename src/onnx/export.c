@@ -1,5 +1,6 @@
 #include "onnx/export.h"
 
+#include "base/float_mode.h"
 #include "core/dim.h"
 #include "ir/body.h"
 #include "onnx/emit.h"
@@ -384,6 +385,7 @@ static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
 tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *path, int n_in,
                           const char *const *inputs, int n_out, const char *const *outputs)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tpi_at at = TPI_AT(file, line);
     if (!g)
         return TP_E_NULL;

@@ -1,6 +1,7 @@
 /* Captured functions as ONNX models. The flow of a pure function becomes a graph with blocks: branches
  * that join are If, rolled loops Loop. Any other function's tree of steps becomes one graph and a
  * tree of blocks, which are If in If. */
+#include "base/float_mode.h"
 #include "capture/walk.h"
 #include "onnx/export.h"
 
@@ -134,6 +135,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
                                    int n_in, const char *const *inputs, int n_out,
                                    const char *const *outputs)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tpi_at at = TPI_AT(file, line);
     if (!f)
         return TP_E_NULL;

@@ -1,5 +1,6 @@
 /* tp_onnx_load: from a file to a graph. */
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "onnx/import_inner.h"
 
 #include <stdio.h>
@@ -119,6 +120,7 @@ static tp_graph *import(const request *r, tpi_onnx_model *m)
 
 static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tpi_onnx_model m;
     tpi_aside earlier;
     const tpi_stepped_out around = tpi_step_out(r->ctx, r->at); /* of capture */

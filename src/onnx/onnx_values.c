@@ -1,6 +1,7 @@
 /* Element types and values of ONNX tensors. The bytes that the shape needs are there before memory
  * is taken. */
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "ir/notation.h"
 #include "onnx/model.h"
 #include "tapir/onnx.h"
@@ -200,6 +201,7 @@ static bool check_bytes(tpi_onnx_model *m, const tpi_onnx_tensor *t)
 
 tp_tensor *tpi_onnx_tensor_make(tpi_onnx_model *m, const tpi_onnx_tensor *t, tpi_at at)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tp_dtype dtype = tpi_onnx_dtype(t->type);
     if (dtype == TP_N_DTYPES) {
         tpi_onnx_bad(m, TP_E_VALUE,

@@ -1,4 +1,5 @@
 /* The one doorway. */
+#include "base/float_mode.h"
 #include "ir/body.h"
 #include "kernel/team_host.h"
 #include "op/op.h"
@@ -381,17 +382,21 @@ static bool run_fast(tpi_run *r)
     return r->op->fast ? r->op->fast(r) : r->op->kernel ? r->op->kernel(r) : run_call(r, true);
 }
 
+static bool run_with_care(tpi_run *r, bool (*run)(tpi_run *r))
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    return run(r) && (!r->ctx->trap_nan || tpi_trap(r));
+}
+
 /* What comes last is a jump: an op of a few elements costs little more than its calls. */
 bool tpi_run_op(tpi_run *r)
 {
-    if (r->ctx->trap_nan)
-        return run_fast(r) && tpi_trap(r);
+    if (r->ctx->trap_nan || !tpi_float_mode_is_default(tpi_float_mode_now()))
+        return run_with_care(r, run_fast);
     return run_fast(r);
 }
 
 bool tpi_run_reference(tpi_run *r)
 {
-    if (r->ctx->trap_nan)
-        return run_oracle(r) && tpi_trap(r);
-    return run_oracle(r);
+    return run_with_care(r, run_oracle);
 }

@@ -1,5 +1,6 @@
 /* Composites: plain functions over the public ops, so that gradients, graphs and export come for
  * nothing. What is refused here is refused with the composite's name and the user's line. */
+#include "base/float_mode.h"
 #include "ir/graph_def.h"
 #include "op/sizes.h"
 
@@ -87,6 +88,7 @@ TPI_BARE(tp_tensor *, tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
 
 tp_tensor *tp_dropout_at(const char *file, int line, tp_tensor *x, double p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_tensor *failed = refuse_float(file, line, "dropout", TPI_IN(x));
     if (failed)
         return failed;

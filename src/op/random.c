@@ -1,4 +1,5 @@
 /* Random tensors. */
+#include "base/float_mode.h"
 #include "ir/graph_def.h"
 #include "kernel/philox.h"
 #include "kernel/vec.h"
@@ -36,6 +37,7 @@ static const tpi_attr table[] = {
 static bool refuse_numbers(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r,
                            tp_tensor **failed)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const char *what = kind_names[r->kind];
     *failed = NULL;
     const bool is_f32 = r->dtype == TP_F32;
