@@ -234,6 +234,7 @@ static const struct {
     TEMPLATE(scan, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(addrows, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
     TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec)),
 };

@@ -4,7 +4,8 @@
  *     %9 = cond %p, %taps.., %dy, %sum {then=(sum + dy * f'), other=(sum + dy * g')}
  *
  * Each side adds to the sum so far what its operands get there, which was added up inside first; a
- * side that does not reach an operand leaves its sum, or gives zeros when there is none. The values
+ * side that does not reach an operand leaves its sum, or gives zeros when there is none. What products
+ * give an operand is added to its state (op/add_rows.h) likewise. The values
  * that both sides' gradients read of the forward part are further outputs of it: one of the one
  * side and one of the other share an output where types and sizes agree, else the other side
  * gives zeros. */
@@ -23,9 +24,11 @@ typedef struct cond_vjp {
     tp_tensor *block;
     tp_tensor *const *cot;
     tpi_vjp side[2];
-    int n_open;                    /* sides to be closed */
-    int n, n_cots;                 /* operands without the condition, outputs */
-    bool *wanted;                  /* by operand: some side gives it something */
+    int n_open;         /* sides to be closed */
+    int n, n_cots;      /* operands without the condition, outputs */
+    bool *wanted;       /* by operand: some side gives it something */
+    bool *outer;        /* by operand: products with it are joined outside */
+    tp_tensor **before; /* by operand: its state outside; NULL: it has no product here */
     tp_tensor **seed[2], **sum[2]; /* params of the scratch bodies: by output, by operand */
     tp_tensor **out[2]; /* the backward outputs, by number, nodes of the scratch bodies */
     int n_out;
@@ -44,7 +47,7 @@ static bool no_memory(const cond_vjp *c)
 static bool reserve(cond_vjp *c)
 {
     const size_t n = (size_t)c->n, m = (size_t)c->n_cots;
-    c->memory_bytes = (4 * n + 2 * m) * sizeof(tp_tensor *) + n;
+    c->memory_bytes = (7 * n + 2 * m) * sizeof(tp_tensor *) + 2 * n;
     tp_tensor **p = c->memory = tpi_take(&c->s->ctx->mem, c->memory_bytes);
     if (!p)
         return no_memory(c);
@@ -53,9 +56,11 @@ static bool reserve(cond_vjp *c)
         c->seed[j] = p;
         c->sum[j] = p + m;
         c->out[j] = p + m + n;
-        p += m + 2 * n;
+        p += m + 3 * n; /* a sum and a state by operand */
     }
-    c->wanted = (bool *)p;
+    c->before = p;
+    c->wanted = (bool *)(p + n);
+    c->outer = c->wanted + n;
     return true;
 }
 
@@ -87,7 +92,7 @@ static bool sweep_side(cond_vjp *c, int j, const bool *depends, tpi_seed *seeds)
             return false;
         seeds[n++] = (tpi_seed){i, p};
     }
-    return tpi_vjp_sweep(v, depends, n, seeds);
+    return tpi_vjp_sweep(v, depends, c->outer, n, seeds);
 }
 
 static bool sweep_sides(cond_vjp *c)
@@ -98,8 +103,12 @@ static bool sweep_sides(cond_vjp *c)
     bool *depends = tpi_take(m, n), ok = seeds && depends;
     if (!ok)
         no_memory(c);
-    for (int k = 0; k < c->n && ok; k++)
+    for (int k = 0; k < c->n && ok; k++) {
         depends[k] = tpi_wants_operand(c->s, c->block, 1 + k);
+        c->outer[k] = true;
+        for (int i = 0; i < k; i++) /* given twice, it is one matrix outside */
+            c->outer[k] = c->outer[k] && c->block->in[1 + i] != c->block->in[1 + k];
+    }
     for (int j = 0; j < 2 && ok; j++)
         ok = sweep_side(c, j, depends, seeds);
     tpi_give_back(m, depends, n);
@@ -115,6 +124,23 @@ static tp_tensor *sum_so_far(const cond_vjp *c, int k)
         if (c->wanted[i] && in[1 + i] == in[1 + k])
             return NULL;
     return c->s->grad[in[1 + k]->slot];
+}
+
+/* What products gave operand k before, and on a side. */
+static bool put_states(cond_vjp *c, int k)
+{
+    c->before[k] = tpi_sweep_state(c->s, c->block, c->block->in[1 + k]->slot);
+    if (!c->before[k])
+        return false;
+    for (int j = 0; j < 2; j++) {
+        tpi_vjp *v = &c->side[j];
+        tp_tensor *state = tpi_vjp_state(v, k);
+        if (state->status != TP_OK)
+            return false;
+        c->out[j][c->n_out] = v->joined[k] ? v->joined[k] : state;
+    }
+    c->n_out++;
+    return true;
 }
 
 /* The outputs of the backward sides. */
@@ -144,7 +170,10 @@ static bool make_outputs(cond_vjp *c)
         }
         c->n_out++;
     }
-    return true;
+    bool ok = true;
+    for (int k = 0; k < c->n && ok; k++)
+        ok = !(c->side[0].joined[k] || c->side[1].joined[k]) || put_states(c, k);
+    return ok;
 }
 
 /* ---- the cut ---------------------------------------------------------------------------------- */
@@ -261,6 +290,8 @@ static bool take_params(cond_vjp *c, int j, tpi_body *to, tpi_nodes *in)
         ok = !c->cot[i] || take(v, to, &c->seed[j][i], c->cot[i], in);
     for (int k = 0; k < c->n && ok; k++)
         ok = !c->sum[j][k] || take(v, to, &c->sum[j][k], c->s->grad[outer[1 + k]->slot], in);
+    for (int k = 0; k < c->n && ok; k++)
+        ok = !c->before[k] || take(v, to, &v->state[k], c->before[k], in);
     return ok;
 }
 
@@ -294,6 +325,14 @@ static bool give(cond_vjp *c, tp_tensor *back)
             tpi_sweep_fold(c->s, c->block, slot, dx);
         }
         n++;
+    }
+    for (int k = 0; k < c->n; k++) {
+        if (!c->before[k])
+            continue;
+        tp_tensor *state = tpi_output_of(back, n++);
+        if (state->status != TP_OK)
+            return false;
+        tpi_sweep_set_state(c->s, c->block->in[1 + k]->slot, state);
     }
     return true;
 }

@@ -3,8 +3,8 @@
  *     %7 = loop %z, %xs, %w {carried=1, slices=1, stacked=1}             z = f(z, x, w); y = z
  *     %9 = loop %dz, %sum, %xs, %taps.., %dys, %w {carried=2, back=1}    counted, as many turns
  *
- * Its carried values are the cotangents of the carried values and the running sums of the captures; its
- * stacked outputs are the gradients of the slices. At a turn the seeds are, in the order of the
+ * Its carried values are the cotangents of the carried values, and of the captures the running sums and
+ * what products have given them (op/add_rows.h); its stacked outputs are the gradients of the slices. At a turn the seeds are, in the order of the
  * body's outputs, the next turn's contribution (of carried values) and the elements of the stacked
  * outputs' cotangents. What the sweep reads of the forward turn is a stacked output of the
  * forward loop, and a slice here.
@@ -26,18 +26,21 @@ typedef struct loop_vjp {
     tpi_vjp v;
     bool open;
     int first, n_carried, n_slices, n_params, n_cots;
-    bool *depends;     /* by param */
-    bool *carries;     /* by param: its cotangent goes from turn to turn */
-    bool *given;       /* by output: has a seed at some turn */
-    tp_tensor **seed;  /* by output: the param for it in the scratch body */
-    tp_tensor **sum;   /* by param: of a capture or slice, the param for the sum so far */
-    tp_tensor **start; /* by param: what its cotangent or sum is before the first turn */
-    bool *fresh;       /* by param: that is -0.0 */
-    int *number;       /* by param: of the backward output; -1: none */
-    tpi_nodes out;     /* backward outputs, nodes of the scratch body */
-    int n_kept;        /* those of them that are carried */
-    tpi_nodes in;      /* operands of the backward loop */
-    tp_tensor *stack;  /* kept by the forward loop, its sizes known outside; NULL: nothing */
+    bool *depends;      /* by param */
+    bool *carries;      /* by param: its cotangent goes from turn to turn */
+    bool *given;        /* by output: has a seed at some turn */
+    tp_tensor **seed;   /* by output: the param for it in the scratch body */
+    tp_tensor **sum;    /* by param: of a capture or slice, the param for the sum so far */
+    tp_tensor **start;  /* by param: what its cotangent or sum is before the first turn */
+    bool *fresh;        /* by param: that is -0.0 */
+    bool *outer;        /* by param: a capture whose products are joined outside */
+    int *number;        /* by param: of the backward output; -1: none */
+    int *state_number;  /* the same of its state */
+    tp_tensor **before; /* by param: its state outside */
+    tpi_nodes out;      /* backward outputs, nodes of the scratch body */
+    int n_kept;         /* those of them that are carried */
+    tpi_nodes in;       /* operands of the backward loop */
+    tp_tensor *stack;   /* kept by the forward loop, its sizes known outside; NULL: nothing */
     void *memory;
     size_t memory_bytes;
 } loop_vjp;
@@ -51,20 +54,23 @@ static bool no_memory(const loop_vjp *c)
 static bool reserve(loop_vjp *c)
 {
     const size_t n = (size_t)c->n_params, m = (size_t)c->n_cots;
-    c->memory_bytes = (2 * n + m) * sizeof(tp_tensor *) + n * sizeof(int) + 3 * n + m;
+    c->memory_bytes = (3 * n + m) * sizeof(tp_tensor *) + 2 * n * sizeof(int) + 4 * n + m;
     tp_tensor **p = c->memory = tpi_take(&c->s->ctx->mem, c->memory_bytes);
     if (!p)
         return no_memory(c);
     memset(p, 0, c->memory_bytes);
     c->sum = p;
     c->start = p + n;
-    c->seed = p + 2 * n;
-    c->number = (int *)(p + 2 * n + m);
-    c->depends = (bool *)(c->number + n);
+    c->before = p + 2 * n;
+    c->seed = p + 3 * n;
+    c->number = (int *)(p + 3 * n + m);
+    c->state_number = c->number + n;
+    c->depends = (bool *)(c->state_number + n);
     c->carries = c->depends + n;
     c->fresh = c->carries + n;
-    c->given = c->fresh + n;
-    for (size_t i = 0; i < n; i++)
+    c->outer = c->fresh + n;
+    c->given = c->outer + n;
+    for (size_t i = 0; i < 2 * n; i++)
         c->number[i] = -1;
     return true;
 }
@@ -158,6 +164,16 @@ static bool find_cotangents(loop_vjp *c)
     return true;
 }
 
+/* Matrices that are given more than once are one outside. */
+static void find_outer(loop_vjp *c)
+{
+    for (int p = 1 + c->n_carried + c->n_slices; p < c->n_params; p++) {
+        c->outer[p] = true;
+        for (int k = 1; k < p; k++)
+            c->outer[p] = c->outer[p] && outer_of(c, k) != outer_of(c, p);
+    }
+}
+
 /* ---- one turn ----------------------------------------------------------------------------------- */
 
 static bool sweep_turn(loop_vjp *c)
@@ -179,7 +195,8 @@ static bool sweep_turn(loop_vjp *c)
         if (c->given[i])
             seeds[n++] = (tpi_seed){c->first + i, c->seed[i]};
     }
-    ok = ok && tpi_vjp_sweep(&c->v, c->depends, n, seeds);
+    find_outer(c);
+    ok = ok && tpi_vjp_sweep(&c->v, c->depends, c->outer, n, seeds);
     tpi_give_back(&c->s->ctx->mem, seeds, bytes);
     return ok;
 }
@@ -190,11 +207,11 @@ static tp_tensor *nothing(const loop_vjp *c, tp_tensor *like)
     return tpi_all(TPI_AT(c->block->file, c->block->line), like, -0.0);
 }
 
-static bool push_output(loop_vjp *c, int param, tp_tensor *t)
+static bool push_output(loop_vjp *c, int *number, tp_tensor *t)
 {
     if (t->status != TP_OK)
         return false;
-    c->number[param] = c->out.n;
+    *number = c->out.n;
     tpi_nodes_push(&c->out, t);
     return !c->out.failed || no_memory(c);
 }
@@ -217,7 +234,15 @@ static bool add_up_capture(loop_vjp *c, int p)
     c->sum[p] = tpi_vjp_param(v, v->work->params[p], false);
     if (c->start[p]->status != TP_OK || c->sum[p]->status != TP_OK)
         return false;
-    return push_output(c, p, tp_add_at(v->at.file, v->at.line, c->sum[p], v->dx[p]));
+    return push_output(c, &c->number[p],
+                       tp_add_at(v->at.file, v->at.line, c->sum[p], v->dx[p]));
+}
+
+/* What products have given a capture goes through the loop. */
+static bool carry_state(loop_vjp *c, int p)
+{
+    c->before[p] = tpi_sweep_state(c->s, c->block, outer_of(c, p)->slot);
+    return c->before[p] && push_output(c, &c->state_number[p], c->v.joined[p]);
 }
 
 static bool carry_cotangent(loop_vjp *c, int p)
@@ -228,7 +253,7 @@ static bool carry_cotangent(loop_vjp *c, int p)
     c->start[p] = start ? start : nothing(c, outer_of(c, p));
     if (c->start[p]->status != TP_OK)
         return false;
-    return push_output(c, p, v->dx[p] ? v->dx[p] : nothing(c, v->work->params[p]));
+    return push_output(c, &c->number[p], v->dx[p] ? v->dx[p] : nothing(c, v->work->params[p]));
 }
 
 /* The sum so far of a slice's operand is a slice too, if all turns are taken. */
@@ -238,11 +263,12 @@ static bool add_up_slice(loop_vjp *c, int p)
     tp_tensor *sum = c->a->has_pred ? NULL : sum_so_far(c, p);
     c->start[p] = sum;
     if (!sum)
-        return push_output(c, p, v->dx[p]);
+        return push_output(c, &c->number[p], v->dx[p]);
     c->sum[p] = tpi_vjp_param(v, v->work->params[p], false);
     if (sum->status != TP_OK || c->sum[p]->status != TP_OK)
         return false;
-    return push_output(c, p, tp_add_at(v->at.file, v->at.line, c->sum[p], v->dx[p]));
+    return push_output(c, &c->number[p],
+                       tp_add_at(v->at.file, v->at.line, c->sum[p], v->dx[p]));
 }
 
 /* The outputs: cotangents and running sums, carried; gradients of slices, stacked. */
@@ -255,6 +281,9 @@ static bool make_outputs(loop_vjp *c)
     for (int p = 1 + c->n_carried + c->n_slices; p < c->n_params && ok; p++)
         if (c->v.dx[p])
             ok = add_up_capture(c, p);
+    for (int p = 1; p < c->n_params && ok; p++)
+        if (c->v.joined[p])
+            ok = carry_state(c, p);
     c->n_kept = c->out.n;
     for (int p = 1 + c->n_carried; p <= c->n_carried + c->n_slices && ok; p++)
         if (c->v.dx[p])
@@ -336,9 +365,11 @@ static bool take_carried(loop_vjp *c, tpi_body *to)
     bool ok = true;
     for (int k = 0; k < c->n_kept && ok; k++) {
         int p = 1;
-        while (c->number[p] != k)
+        while (c->number[p] != k && c->state_number[p] != k)
             p++;
-        ok = take(c, to, c->sum[p] ? c->sum[p] : c->seed[p - 1], c->start[p], false);
+        ok = c->state_number[p] == k
+                 ? take(c, to, c->v.state[p], c->before[p], false)
+                 : take(c, to, c->sum[p] ? c->sum[p] : c->seed[p - 1], c->start[p], false);
     }
     return ok;
 }
@@ -455,12 +486,20 @@ static bool give_one(loop_vjp *c, tp_tensor *back, int p)
     return true;
 }
 
+static bool give_state(loop_vjp *c, tp_tensor *back, int p)
+{
+    tp_tensor *state = tpi_output_of(back, c->state_number[p]);
+    tpi_sweep_set_state(c->s, outer_of(c, p)->slot, state);
+    return state->status == TP_OK;
+}
+
 /* Captures first, whose sums went through the loop; then what entered it (op/row.c). */
 static bool give(loop_vjp *c, tp_tensor *back)
 {
     bool ok = true;
     for (int p = 1 + c->n_carried + c->n_slices; p < c->n_params && ok; p++)
-        ok = c->number[p] < 0 || give_one(c, back, p);
+        ok = (c->number[p] < 0 || give_one(c, back, p)) &&
+             (c->state_number[p] < 0 || give_state(c, back, p));
     for (int p = c->n_carried + c->n_slices; p >= 1 && ok; p--)
         ok = c->number[p] < 0 || !c->depends[p] || give_one(c, back, p);
     return ok;

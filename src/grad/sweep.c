@@ -1,8 +1,6 @@
 /* The sweep itself: see sweep.h. */
 #include "grad/sweep.h"
 
-#include "op/call.h"
-
 #include <string.h>
 
 enum { MAX_DEPTH = 1000 }; /* of calls and bodies in each other, and of the C stack */
@@ -15,8 +13,11 @@ void tpi_sweep_done(tpi_sweep *s)
         s->nodes.v[i]->slot = s->outside[i];
     for (int i = 0; s->grad && i < s->nodes.n; i++)
         tpi_unref(s->grad[i]);
-    for (int i = 0; s->shared && i < s->nodes.n; i++)
+    for (int i = 0; s->shared && i < s->nodes.n; i++) {
         tpi_unref(s->shared[i].turned);
+        tpi_unref(s->shared[i].state);
+        tpi_unref(s->shared[i].sum);
+    }
     for (int i = 0; i < s->n_products; i++)
         tpi_unref(s->products[i].dy);
     tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
@@ -41,7 +42,7 @@ static bool no_memory(tpi_sweep *s)
 /* Do other nodes wait for t's place in the sweep? */
 static bool gathers(const tp_tensor *t)
 {
-    return t->op == &tpi_op_call || t->op == &tpi_op_row || (t->op && tpi_is_block(t));
+    return t->op == &tpi_op_row || tpi_has_inside(t);
 }
 
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
@@ -94,11 +95,16 @@ static bool is_inner(const tpi_sweep *s, int i)
     return tpi_passes_gradient(s->nodes.v[i]) && !s->ends[i];
 }
 
-static bool is_product(const tpi_sweep *s, int i)
+bool tpi_sweep_goes_through(const tpi_sweep *s, int i)
+{
+    return s->depends[i] && is_inner(s, i);
+}
+
+bool tpi_sweep_is_product(const tpi_sweep *s, int i)
 {
     const tp_tensor *t = s->nodes.v[i];
-    return t->op && t->op->code == TPI_OP_matmul && s->depends[i] && is_inner(s, i) &&
-           t->rank == 2;
+    return t->op && t->op->code == TPI_OP_matmul && t->rank == 2 &&
+           tpi_sweep_goes_through(s, i);
 }
 
 void tpi_sweep_spread(tpi_sweep *s)
@@ -110,39 +116,6 @@ void tpi_sweep_spread(tpi_sweep *s)
         for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in && !s->depends[i]; k++)
             s->depends[i] = s->depends[t->in[k]->slot];
     }
-}
-
-/* A call of a function, whose products with an operand may be joined outside. A turn of a loop and
- * the side of an if add up inside: they have to agree with a block of a graph, which carries one sum. */
-static bool is_function(const tpi_sweep *s, int i)
-{
-    const tp_tensor *t = s->nodes.v[i];
-    return t->op == &tpi_op_call && ((const tpi_call_attrs *)t->attrs)->function >= 0 &&
-           s->depends[i] && is_inner(s, i);
-}
-
-/* Finds the right matrices; false when memory is out. */
-static bool find_shared(tpi_sweep *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->nodes.n; i++)
-        n += is_product(s, i) || is_function(s, i) || s->outer[i];
-    if (n < 2)
-        return true;
-    s->shared = tpi_take(&s->ctx->mem, (size_t)s->nodes.n * sizeof *s->shared);
-    if (!s->shared)
-        return false;
-    for (int i = 0; i < s->nodes.n; i++)
-        s->shared[i] = (tpi_shared){.last = -1};
-    for (int i = 0; i < s->nodes.n; i++) {
-        const tp_tensor *t = s->nodes.v[i];
-        if (is_product(s, i))
-            s->shared[t->in[1]->slot].products++;
-        else if (is_function(s, i))
-            for (int k = 0; k < t->n_in; k++)
-                s->shared[t->in[k]->slot].calls += s->depends[t->in[k]->slot];
-    }
-    return true;
 }
 
 /* A variable that was assigned since would give the gradient of another function. */
@@ -249,11 +222,11 @@ static bool step_back(tpi_sweep *s, tp_tensor *t)
     }
     tp_tensor *stale = refuse_stale(t, s->at);
     bool kept = true;
-    if (!stale && s->shared && is_product(s, t->slot)) {
+    if (!stale && s->shared && tpi_sweep_is_product(s, t->slot)) {
         const int slot = t->in[1]->slot;
         if (s->wanted[0])
             g.turned = tpi_sweep_turned(s, t, &s->shared[slot]);
-        if (s->wanted[1] && tpi_sweep_joins(s, slot)) {
+        if (s->wanted[1]) {
             s->wanted[1] = false;
             tpi_ref(g.dy);
             kept = tpi_sweep_keep(s, t, slot, g.dy);
@@ -318,17 +291,19 @@ static bool waits_for_rows(const tpi_sweep *s, int i)
 
 bool tpi_sweep_go(tpi_sweep *s)
 {
-    if (!find_shared(s)) {
-        tpi_no_memory(s->ctx, s->at, "gradient");
+    if (!s->shared && !tpi_sweep_find_products(s))
         return false;
-    }
     for (int i = s->nodes.n - 1; i >= 0; i--) {
         tp_tensor *t = s->nodes.v[i];
-        if (s->shared && s->shared[i].last >= 0 && !s->outer[i] && !tpi_sweep_products(s, i))
-            return false;
+        if (s->shared && s->shared[i].sum) {
+            tpi_sweep_fold(s, t, i, s->shared[i].sum);
+            s->shared[i].sum = NULL;
+        }
         if (waits_for_rows(s, i) && !tpi_sweep_rows(s, t, i))
             return false;
-        if (s->depends[i] && is_inner(s, i) && !go_through(s, t, i))
+        if (!tpi_sweep_goes_through(s, i))
+            continue;
+        if (!go_through(s, t, i) || (s->shared && !tpi_sweep_met(s, t)))
             return false;
     }
     return true;

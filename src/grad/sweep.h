@@ -3,17 +3,17 @@
  * The nodes the roots were computed from are taken in program order; those that depend on what is
  * asked for are marked going forward; going back, each marked node's rule turns the gradient of its
  * result into contributions to its operands. Contributions add up as a left fold in that order
- * (newest node first, operands from first to last), which fixes the bits. The products that
- * share a right matrix give it one contribution, last, of all their rows joined, the newest
- * product first: a recursive network would add up a matrix as large as its weights at each node.
- * The `row`s of one `rows` are joined likewise.
+ * (newest node first, operands from first to last), which fixes the bits. The products with a
+ * right matrix give it one contribution, the last, of all their rows joined, the newest product first: a
+ * recursive network would add up a matrix as large as its weights at each node. The `row`s of one
+ * `rows` are joined likewise.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
- * operands, and what has added up there is the call's one contribution to each of them. Products
- * with an operand that is a right matrix outside too (of a product, or of another call) are
- * joined there: a cell that is called for each step gives its weights one product, not a sum of
- * as many as there are steps.
+ * operands, and what has added up there is the call's one contribution to each of them. But products
+ * with an operand are joined outside: a cell that is called for each step gives its weights one
+ * product, not a sum of as many as there are steps. The same holds for the turns of a loop and the
+ * sides of an if. A sweep that is recorded, or of a graph, takes a state (op/add_rows.h) into these.
  *
  * A block of a graph is one node too: what reaches its outputs waits for it, and there its gradient
  * is built, as a block over bodies of its own (grad/vjp.h). A turn of a loop on concrete tensors, and
@@ -36,11 +36,16 @@ typedef struct tpi_product {
     int before;            /* the one met before it in the sweep; -1: none */
 } tpi_product;
 
-/* A right matrix. */
+/* A right matrix. What its products give it is a list, until a loop or a function with a loop in it
+ * has to go on with the sum so far: then it is a state (op/add_rows.h), and a list of what came since. */
 typedef struct tpi_shared {
-    int products, calls; /* that read it and depend on what is asked for */
-    int last;            /* of the products met so far; -1: none */
-    tp_tensor *turned;   /* NULL, or its transpose in memory of its own, one reference */
+    int products;             /* that depend on what is asked for */
+    int users;                /* they, calls and blocks that read it, those met taken off */
+    int last;                 /* of the products in the list; -1: none */
+    tp_tensor *state;         /* NULL, or what came before the list, one reference */
+    const tp_tensor *outside; /* the state that it began with */
+    tp_tensor *sum;           /* NULL, or what all products give it, one reference */
+    tp_tensor *turned;        /* NULL, or its transpose in memory of its own, one reference */
 } tpi_shared;
 
 typedef struct tpi_sweep {
@@ -53,7 +58,7 @@ typedef struct tpi_sweep {
     tp_tensor **grad; /* by slot: NULL, or the sum so far, one reference */
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
-    bool *outer;      /* by slot: an end whose products are joined by the sweep outside */
+    bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
     int *met; /* by slot; of a call, a block or rows: the last of its results, outputs or row
                      nodes met so far; of one of these: the one met before it; -1: none. NULL when
                      there are none */
@@ -61,7 +66,7 @@ typedef struct tpi_sweep {
     tp_tensor **dx;
     int max_in;
     bool enters;        /* each slot's first contribution enters as a node of its own */
-    tpi_shared *shared; /* by slot; NULL when no matrix is shared */
+    tpi_shared *shared; /* by slot; NULL when there is no product */
     tpi_product *products;
     int n_products, max_products;
 } tpi_sweep;
@@ -71,6 +76,15 @@ typedef struct tpi_sweep {
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
                      int n_ends, tp_tensor *const *ends, bool inside);
 void tpi_sweep_done(tpi_sweep *s);
+/* Do other nodes wait for t's place in the sweep, and have products inside? */
+static inline bool tpi_has_inside(const tp_tensor *t)
+{
+    return t->op == &tpi_op_call || (t->op && tpi_is_block(t));
+}
+/* Does the gradient of node i depend on what is asked for, through the node? */
+bool tpi_sweep_goes_through(const tpi_sweep *s, int i);
+/* And is it a product of matrices? */
+bool tpi_sweep_is_product(const tpi_sweep *s, int i);
 /* Carries `depends` from what is asked for to the roots. */
 void tpi_sweep_spread(tpi_sweep *s);
 /* From the gradients that are there, to what is asked for; false: the context's error tells. */
@@ -97,12 +111,27 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
 bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot);
 bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot);
 bool tpi_sweep_rows(tpi_sweep *s, const tp_tensor *rows, int slot);
-bool tpi_sweep_products(tpi_sweep *s, int slot);
-/* Are the products with the matrix of this slot joined? */
-bool tpi_sweep_joins(const tpi_sweep *s, int slot);
-/* Such a product: keeps what the matrix's gradient will be made of, and takes dy's reference over.
- * False: no memory. */
+/* Finds the right matrices; false: no memory. */
+bool tpi_sweep_find_products(tpi_sweep *s);
+/* A product: keeps what its right matrix's gradient will be made of, and takes dy's reference over. */
 bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
+/* Node t, which may be a product, or have products inside, has been met: the gradients of matrices
+ * that nothing older reads are made. */
+bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t);
+/* What products have given the matrix of this slot, as a state, none included; NULL: the error is set. */
+tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot);
+void tpi_sweep_set_state(tpi_sweep *s, int slot, tp_tensor *state);
+/* The matrix of this slot, outside too, goes on with a state from there. */
+static inline void tpi_sweep_go_on(tpi_sweep *s, int slot, tp_tensor *state)
+{
+    tpi_sweep_set_state(s, slot, state);
+    s->shared[slot].outside = state;
+}
+/* Have products inside been added to it? */
+static inline bool tpi_sweep_went_on(const tpi_sweep *s, int slot)
+{
+    return s->shared && s->shared[slot].state != s->shared[slot].outside;
+}
 /* Those of the sweep inside a call that are joined outside. */
 bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside);
 /* The transpose of a shared matrix, NULL where it is not worth making. */

@@ -78,7 +78,7 @@ static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *cal
     for (int k = 0; k < call->n_in && ok; k++) {
         const int i = call->in[k]->slot;
         in->depends[i] = s->depends[in->outside[i]];
-        in->outer[i] = !is_turn(call) && tpi_sweep_joins(s, in->outside[i]);
+        in->outer[i] = call->in[k]->rank == 2;
         if (inner_of(call, k))
             in->depends[inner_of(call, k)->slot] = in->depends[i];
     }
@@ -101,30 +101,54 @@ static bool enter_all(tpi_sweep *s, const tp_tensor *call, int slot)
     return ok;
 }
 
-/* The sweep inside, from the gradients of the results met. */
-static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot)
+/* What the sums outside of matrices that are read inside are so far. A sweep that leaves nodes takes
+ * them into a turn, as a loop of a graph carries them, and into a function with a turn in it. */
+static bool take_states(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call)
 {
-    if (is_turn(call) && s->ctx->recording && !enter_all(s, call, slot))
-        return false; /* they entered outside already; this is inside */
-    int n;
-    tp_tensor **roots = roots_inside(s, slot, &n);
-    if (!roots) {
+    if (!in->shared || !(call->graph || s->ctx->recording))
+        return true;
+    for (int k = 0; k < call->n_in; k++) {
+        const int i = call->in[k]->slot;
+        const tpi_shared *w = &in->shared[i];
+        if (!in->outer[i] || w->state || w->users <= (is_turn(call) ? 0 : w->products))
+            continue;
+        tp_tensor *state = tpi_sweep_state(s, call, in->outside[i]);
+        if (!state)
+            return false;
+        tpi_sweep_go_on(in, i, state);
+    }
+    return true;
+}
+
+/* Begins the sweep inside, from the values of the results met: *roots, for the caller. */
+static bool begin_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot,
+                         tp_tensor ***roots, int *n)
+{
+    *roots = roots_inside(s, slot, n);
+    if (!*roots) {
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
     }
-    const bool started = start_inside(in, s, call, n, roots);
-    if (started) {
-        in->depth = s->depth + 1;
-        in->enters = is_turn(call) && s->ctx->recording;
-        in->left = s->left - in->nodes.n;
-        tpi_sweep_spread(in);
-        for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
-            tpi_ref(s->grad[i]);
-            tpi_sweep_seed(in, call, roots[k++]->slot, s->grad[i]);
-        }
+    if (!start_inside(in, s, call, *n, *roots))
+        return false;
+    in->depth = s->depth + 1;
+    in->enters = is_turn(call) && s->ctx->recording;
+    in->left = s->left - in->nodes.n;
+    tpi_sweep_spread(in);
+    return tpi_sweep_find_products(in) && take_states(in, s, call);
+}
+
+/* The sweep inside, from the gradients of the results met. */
+static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot,
+                         tp_tensor *const *roots)
+{
+    if (is_turn(call) && s->ctx->recording && !enter_all(s, call, slot))
+        return false; /* they entered outside already; this is inside */
+    for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
+        tpi_ref(s->grad[i]);
+        tpi_sweep_seed(in, call, roots[k++]->slot, s->grad[i]);
     }
-    tpi_give_back(&s->ctx->mem, roots, (size_t)n * sizeof *roots);
-    if (!started || !tpi_sweep_go(in))
+    if (!tpi_sweep_go(in))
         return false;
     for (int k = 0; k < call->n_in; k++) {
         const tp_tensor *inner = inner_of(call, k);
@@ -251,9 +275,10 @@ static bool tie_results(tpi_at at, const tpi_nodes *operands, int n, tp_tensor *
 /* What a call adds up at its operands. */
 typedef struct sums {
     int n;
-    tp_tensor **dx; /* one reference each */
-    int *slot;      /* of the sweep outside */
-    bool added;     /* the sums so far are in dx */
+    tp_tensor **dx; /* one reference each; the last n_states are states */
+    int n_states;
+    int *slot;  /* of the sweep outside */
+    bool added; /* the sums so far are in dx */
 } sums;
 
 /* Is this a turn, whose sweep is recorded? */
@@ -273,7 +298,7 @@ static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, 
                 uint64_t began, sums *g)
 {
     const tpi_at at = TPI_AT(call->file, call->line);
-    for (int i = 0; i < g->n; i++) {
+    for (int i = 0; i < g->n - g->n_states; i++) {
         tp_tensor *sum = s->grad[g->slot[i]];
         if (!sum)
             continue;
@@ -298,6 +323,11 @@ static bool tie(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor *call, 
 static void hand_over(tpi_sweep *s, const tp_tensor *call, const sums *g)
 {
     for (int i = 0; i < g->n; i++) {
+        if (i >= g->n - g->n_states) {
+            tpi_sweep_set_state(s, g->slot[i], g->dx[i]);
+            tpi_unref(g->dx[i]);
+            continue;
+        }
         tp_tensor **sum = &s->grad[g->slot[i]];
         if (g->added) {
             tpi_unref(*sum);
@@ -312,7 +342,7 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
                      uint64_t began)
 {
     tpi_mem *m = &s->ctx->mem;
-    const size_t most = (size_t)call->n_in;
+    const size_t most = 2 * (size_t)call->n_in;
     sums g = {.dx = tpi_take(m, most * sizeof *g.dx),
               .slot = tpi_take(m, most * sizeof *g.slot)};
     for (int k = 0; k < call->n_in && g.dx && g.slot; k++) {
@@ -322,6 +352,16 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
         g.slot[g.n] = in->outside[i];
         g.dx[g.n++] = in->grad[i];
         in->grad[i] = NULL; /* an operand may come twice */
+    }
+    for (int k = 0; k < call->n_in && g.dx && g.slot && in->shared; k++) {
+        const int i = call->in[k]->slot;
+        tpi_shared *w = &in->shared[i];
+        if (!in->outer[i] || !tpi_sweep_went_on(in, i))
+            continue;
+        g.slot[g.n] = in->outside[i];
+        g.dx[g.n++] = w->state;
+        g.n_states++;
+        w->state = NULL;
     }
     bool ok = g.dx && g.slot;
     if (!ok)
@@ -343,13 +383,18 @@ bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
         tp_scope_end(ctx);
         return false;
     }
-    const uint64_t began = ctx->seq;
-    const tpi_call_hooks *hooks = ctx->call_hooks;
-    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
     tpi_sweep in = {.ctx = ctx, .nodes = {.ctx = ctx}};
-    bool ok = sweep_inside(&in, s, call, slot);
+    tp_tensor **roots;
+    int n_roots;
+    bool ok = begin_inside(&in, s, call, slot, &roots, &n_roots);
+    const uint64_t began = ctx->seq;
+    const tpi_call_hooks *hooks = ok ? ctx->call_hooks : NULL;
+    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
+    ok = ok && sweep_inside(&in, s, call, slot, roots);
     if (hooks)
         hooks->sweep_end(ctx, begun);
+    if (roots)
+        tpi_give_back(&ctx->mem, roots, (size_t)n_roots * sizeof *roots);
     s->left = in.left;
     ok = ok && give_out(s, &in, call, slot, began) && tpi_sweep_hand_out(s, &in);
     tpi_sweep_done(&in);

@@ -1,6 +1,8 @@
 /* What several nodes contribute to one operand as one tensor: the products that share a right
  * matrix, and the elements that a loop went over. */
+#include "grad/body_copy.h"
 #include "grad/sweep.h"
+#include "op/add_rows.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -20,10 +22,74 @@ tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *
     return w->turned;
 }
 
-bool tpi_sweep_joins(const tpi_sweep *s, int slot)
+/* Operands that may be right matrices, of a product or of one inside. */
+static bool is_matrix(const tpi_sweep *s, const tp_tensor *t)
 {
-    return s->shared &&
-           (s->outer[slot] || s->shared[slot].products + s->shared[slot].calls > 1);
+    return t->rank == 2 && s->depends[t->slot];
+}
+
+static bool multiplies_inside(const tp_tensor *t, int k);
+
+/* Is w, a node of a body, the right matrix of a product there, or in what is nested in it? */
+static bool multiplies(const tpi_body *b, const tp_tensor *w)
+{
+    bool is = false;
+    for (int i = w->index + 1; i < b->graph->n_nodes && !is; i++) {
+        const tp_tensor *t = b->graph->nodes[i];
+        is = t->op == &tpi_op_matmul && t->rank == 2 && t->in[1] == w;
+        for (int k = 0; k < t->n_in && tpi_has_inside(t) && !is; k++)
+            is = t->in[k] == w && multiplies_inside(t, k);
+    }
+    return is;
+}
+
+/* The same of operand k of a block. What is in a call is seen by its sweep: one may be there. */
+static bool multiplies_inside(const tp_tensor *t, int k)
+{
+    if (!tpi_is_block(t))
+        return true;
+    tpi_body *bodies[2];
+    const int n = tpi_bodies_of(t, bodies), turn = t->op == &tpi_op_loop;
+    const int param = k - (turn ? (int)tpi_loop_of(t)->has_pred : 1) + turn;
+    bool is = false;
+    for (int j = 0; j < n && param >= turn && !is; j++)
+        is = multiplies(bodies[j], bodies[j]->params[param]);
+    return is;
+}
+
+/* One user more or less, for each place that node t, which is gone through, has among the users. */
+static void count_users(tpi_sweep *s, const tp_tensor *t, int more)
+{
+    if (tpi_sweep_is_product(s, t->slot))
+        s->shared[t->in[1]->slot].users += more;
+    for (int k = 0; k < t->n_in && tpi_has_inside(t); k++)
+        if (is_matrix(s, t->in[k]) && multiplies_inside(t, k))
+            s->shared[t->in[k]->slot].users += more;
+}
+
+bool tpi_sweep_find_products(tpi_sweep *s)
+{
+    bool some = false;
+    for (int i = 0; i < s->nodes.n && !some; i++)
+        some = tpi_sweep_is_product(s, i) || tpi_has_inside(s->nodes.v[i]);
+    if (!some)
+        return true;
+    s->shared = tpi_take(&s->ctx->mem, (size_t)s->nodes.n * sizeof *s->shared);
+    if (!s->shared) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    for (int i = 0; i < s->nodes.n; i++)
+        s->shared[i] = (tpi_shared){.last = -1};
+    for (int i = 0; i < s->nodes.n; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        if (!tpi_sweep_goes_through(s, i))
+            continue;
+        count_users(s, t, 1);
+        if (tpi_sweep_is_product(s, i))
+            s->shared[t->in[1]->slot].products++;
+    }
+    return true;
 }
 
 bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy)
@@ -46,7 +112,7 @@ bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside)
     bool ok = true;
     for (int i = 0; i < inside->n_products && ok; i++) {
         tpi_product *p = &inside->products[i];
-        if (!inside->outer[p->slot])
+        if (!p->dy || !inside->outer[p->slot])
             continue;
         ok = tpi_sweep_keep(s, p->node, inside->outside[p->slot], p->dy);
         p->dy = NULL;
@@ -54,39 +120,121 @@ bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside)
     return ok;
 }
 
+/* The rows of the list, joined; the list is empty then. */
+typedef struct joined {
+    const tp_tensor *node; /* the oldest product */
+    tp_tensor *x, *dy;
+} joined;
+
 static tp_tensor *join(const tp_tensor *node, int n, tp_tensor **rows)
 {
     return n == 1 ? rows[0] : tp_concat_at(node->file, node->line, n, rows, 0);
 }
 
-/* All products with the matrix of this slot have been met: their contribution to it. */
-bool tpi_sweep_products(tpi_sweep *s, int slot)
+static bool join_list(tpi_sweep *s, int slot, joined *j)
 {
     tp_ctx *ctx = s->ctx;
-    const tpi_product *const p = s->products;
+    tpi_product *const p = s->products;
     const int last = s->shared[slot].last;
-    const tp_tensor *node = p[last].node;
-    size_t count = 0;
+    int n = 0;
     for (int i = last; i >= 0; i = p[i].before)
-        count++;
-    tp_tensor **rows = tpi_take(&ctx->mem, 2 * count * sizeof *rows);
-    if (!rows || tp_scope_begin(ctx) != TP_OK) {
-        tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
+        n++;
+    tp_tensor **rows = tpi_take(&ctx->mem, 2 * (size_t)n * sizeof *rows);
+    if (!rows) {
         tpi_no_memory(ctx, s->at, "gradient");
         return false;
     }
-    const int n = (int)count;
     for (int i = last, k = n - 1; i >= 0; i = p[i].before, k--) { /* the newest first */
         rows[k] = p[i].node->in[0];
         rows[n + k] = p[i].dy;
     }
-    tp_tensor *x = tp_swap_at(node->file, node->line, join(node, n, rows), -2, -1);
-    tp_tensor *dw = tp_matmul_at(node->file, node->line, x, join(node, n, rows + count));
-    tpi_ref(dw);
-    tpi_sweep_fold(s, node, slot, dw);
-    tpi_give_back(&ctx->mem, rows, 2 * count * sizeof *rows);
-    tp_scope_end(ctx);
+    j->node = p[last].node;
+    j->x = join(j->node, n, rows);
+    j->dy = join(j->node, n, rows + n);
+    tpi_ref(j->dy);
+    for (int i = last; i >= 0; i = p[i].before) {
+        tpi_unref(p[i].dy);
+        p[i].dy = NULL;
+    }
+    s->shared[slot].last = -1;
+    tpi_give_back(&ctx->mem, rows, 2 * (size_t)n * sizeof *rows);
     return true;
+}
+
+void tpi_sweep_set_state(tpi_sweep *s, int slot, tp_tensor *state)
+{
+    tpi_ref(state);
+    tpi_unref(s->shared[slot].state);
+    s->shared[slot].state = state;
+}
+
+tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot)
+{
+    const tpi_shared *w = &s->shared[slot];
+    tp_tensor *state = w->state;
+    if (!state)
+        state = tpi_rows_none(TPI_AT(node->file, node->line), s->nodes.v[slot]);
+    if (w->last >= 0) {
+        joined j;
+        if (!join_list(s, slot, &j))
+            return NULL;
+        state = tpi_rows_add(TPI_AT(j.node->file, j.node->line), state, j.x, j.dy);
+        tpi_unref(j.dy);
+        tpi_sweep_set_state(s, slot, state);
+    }
+    return state->status == TP_OK ? state : NULL;
+}
+
+/* What all products give the matrix, of which none is left to be met. */
+static bool sum_up(tpi_sweep *s, int slot)
+{
+    tpi_shared *w = &s->shared[slot];
+    const tp_tensor *matrix = s->nodes.v[slot];
+    if (w->state) {
+        const tp_tensor *node = w->last >= 0 ? s->products[w->last].node : matrix;
+        tp_tensor *state = tpi_sweep_state(s, node, slot);
+        if (!state)
+            return false;
+        w->sum = tpi_rows_sum(TPI_AT(node->file, node->line), state, matrix);
+        tpi_ref(w->sum);
+        tpi_sweep_set_state(s, slot, NULL);
+        return true;
+    }
+    joined j;
+    if (!join_list(s, slot, &j))
+        return false;
+    tp_tensor *x = tp_swap_at(j.node->file, j.node->line, j.x, -2, -1);
+    w->sum = tp_matmul_at(j.node->file, j.node->line, x, j.dy);
+    tpi_ref(w->sum);
+    tpi_unref(j.dy);
+    return true;
+}
+
+static bool sum_up_unused(tpi_sweep *s, int slot)
+{
+    const tpi_shared *w = &s->shared[slot];
+    tp_ctx *ctx = s->ctx;
+    if (w->users > 0 || (w->last < 0 && !w->state) || (s->outer[slot] && !w->state))
+        return true;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const bool ok =
+        s->outer[slot] ? tpi_sweep_state(s, s->nodes.v[slot], slot) != NULL : sum_up(s, slot);
+    tp_scope_end(ctx);
+    return ok;
+}
+
+bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t)
+{
+    const int slot = t->slot;
+    bool ok = true;
+    count_users(s, t, -1);
+    if (tpi_sweep_is_product(s, slot))
+        ok = sum_up_unused(s, t->in[1]->slot);
+    for (int k = 0; k < t->n_in && tpi_has_inside(t) && ok; k++)
+        if (is_matrix(s, t->in[k]))
+            ok = sum_up_unused(s, t->in[k]->slot);
+    return ok;
 }
 
 /* ---- elements of what a loop went over --------------------------------------------------------- */

@@ -1,5 +1,7 @@
 #include "grad/vjp.h"
 
+#include "op/add_rows.h"
+
 #include <string.h>
 
 /* ---- what depends on what ---------------------------------------------------------------------- */
@@ -49,12 +51,14 @@ bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from)
                    .n_forward = from->graph->n_nodes,
                    .n_params = from->n_params,
                    .taps = {.ctx = ctx}};
-    const size_t bytes = (size_t)v->n_params * sizeof *v->dx;
+    const size_t bytes = 3 * (size_t)v->n_params * sizeof *v->dx;
     v->dx = tpi_take(&ctx->mem, bytes);
     if (!v->dx)
         return no_memory(v);
     if (bytes)
         memset(v->dx, 0, bytes);
+    v->state = v->dx + v->n_params;
+    v->joined = v->state + v->n_params;
     v->work = tpi_body_new(v->g, v->at);
     if (v->work && tpi_copy_body(from, v->work))
         return true;
@@ -79,7 +83,7 @@ static void uncut(tpi_vjp *v)
 void tpi_vjp_close(tpi_vjp *v)
 {
     uncut(v);
-    tpi_give_back(&v->s->ctx->mem, v->dx, (size_t)v->n_params * sizeof *v->dx);
+    tpi_give_back(&v->s->ctx->mem, v->dx, 3 * (size_t)v->n_params * sizeof *v->dx);
     if (v->work)
         tpi_body_drop(v->g, v->work);
     v->work = NULL;
@@ -105,22 +109,58 @@ static bool start(const tpi_vjp *v, tpi_sweep *in, int n, const tpi_seed *seeds)
     return ok;
 }
 
-/* The contributions, as nodes of work, which owns them. */
+/* A node of work, which owns it; or the failed tensor. */
+static tp_tensor *take_node(const tpi_vjp *v, tp_tensor *t)
+{
+    return t->status == TP_OK ? tpi_graph_lift(v->work->graph, v->at, t) : t;
+}
+
+/* The contributions. */
 static bool take_sums(tpi_vjp *v, const tpi_sweep *in)
 {
     bool ok = true;
     for (int i = 0; i < v->n_params && ok; i++) {
         const int slot = v->work->params[i]->slot;
-        if (!in->depends[slot] || !in->grad[slot])
-            continue;
-        tp_tensor *t = in->grad[slot];
-        v->dx[i] = t->status == TP_OK ? tpi_graph_lift(v->work->graph, v->at, t) : t;
-        ok = v->dx[i]->status == TP_OK;
+        if (in->depends[slot] && in->grad[slot]) {
+            v->dx[i] = take_node(v, in->grad[slot]);
+            ok = v->dx[i]->status == TP_OK;
+        }
+        if (v->state[i] && tpi_sweep_went_on(in, slot) && ok) {
+            v->joined[i] = take_node(v, in->shared[slot].state);
+            ok = v->joined[i]->status == TP_OK;
+        }
     }
     return ok;
 }
 
-bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds)
+tp_tensor *tpi_vjp_state(tpi_vjp *v, int i)
+{
+    int64_t shape[2];
+    const tp_tensor *w = v->work->params[i];
+    if (!v->state[i])
+        v->state[i] = tpi_rows_shape(w, shape)
+                          ? tpi_body_param(v->work, v->at, (tp_dtype)w->dtype, 2, shape, NULL)
+                          : tpi_no_memory(v->s->ctx, v->at, "gradient");
+    return v->state[i];
+}
+
+/* Matrices whose products, or blocks and calls with products, are inside go on with a state. */
+static bool take_states(tpi_vjp *v, tpi_sweep *in)
+{
+    bool ok = true;
+    for (int i = 0; i < v->n_params && in->shared && ok; i++) {
+        const int slot = v->work->params[i]->slot;
+        if (!in->outer[slot] || !in->shared[slot].users)
+            continue;
+        tp_tensor *state = tpi_vjp_state(v, i);
+        ok = state->status == TP_OK;
+        tpi_sweep_go_on(in, slot, state);
+    }
+    return ok;
+}
+
+bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, const bool *outer, int n,
+                   const tpi_seed *seeds)
 {
     tpi_sweep in;
     if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, &in, n, seeds))
@@ -128,16 +168,20 @@ bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds
     in.depth = v->s->depth + 1;
     in.enters = v->s->ctx->recording;
     in.left = v->s->left - in.nodes.n;
-    for (int i = 0; i < v->n_params; i++)
-        in.depends[v->work->params[i]->slot] = depends[i];
+    for (int i = 0; i < v->n_params; i++) {
+        const int slot = v->work->params[i]->slot;
+        in.depends[slot] = depends[i];
+        in.outer[slot] = outer[i] && v->work->params[i]->rank == 2;
+    }
     tpi_sweep_spread(&in);
+    const bool found = tpi_sweep_find_products(&in) && take_states(v, &in);
     for (int i = 0; i < n; i++) {
         const tp_tensor *root = v->work->outputs[seeds[i].output];
         tp_tensor *dy = tpi_apply(v->at, &tpi_op_enter, TPI_IN(seeds[i].dy), NULL);
         tpi_ref(dy);
         tpi_sweep_seed(&in, root, root->slot, dy);
     }
-    const bool ok = tpi_sweep_go(&in) && take_sums(v, &in);
+    const bool ok = found && tpi_sweep_go(&in) && take_sums(v, &in);
     v->s->left = in.left;
     tpi_sweep_done(&in);
     return ok;

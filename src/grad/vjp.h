@@ -23,6 +23,9 @@ typedef struct tpi_vjp {
     int n_forward;  /* nodes of work->graph that are copies of those of `from` */
     int n_params;   /* of `from` */
     tp_tensor **dx; /* by param of `from`: its contribution, a node of work; NULL: none */
+    /* by param: of a matrix whose products are joined outside, what they have given so far, a param of
+     * work, and with those inside, a node of work; NULL: there are none */
+    tp_tensor **state, **joined;
     /* by node of work, when the cut is made */
     bool *need, *given; /* what it is computed from; is there with its result */
     tp_tensor **made;   /* the node that stands for it in the backward body */
@@ -45,8 +48,12 @@ bool tpi_vjp_open(tpi_vjp *v, tpi_sweep *s, tp_tensor *block, tpi_body *from);
 void tpi_vjp_close(tpi_vjp *v);
 /* A param more of the scratch body, of that type, or of an element of it (`lead`). */
 tp_tensor *tpi_vjp_param(tpi_vjp *v, const tp_tensor *like, bool lead);
-/* Runs the sweep, for the params marked in depends[], and sets dx. */
-bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, int n, const tpi_seed *seeds);
+/* The param for the state of param i, a matrix; never NULL. */
+tp_tensor *tpi_vjp_state(tpi_vjp *v, int i);
+/* Runs the sweep, for the params marked in depends[], and sets dx, state and joined; products with those
+ * in outer[] are joined outside. */
+bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, const bool *outer, int n,
+                   const tpi_seed *seeds);
 /* Finds, anew, what the outputs out[n], nodes of work, need, and the taps. Params of `from` in kept[] are
  * taps too; others are there in the backward body. */
 bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out);

@@ -59,7 +59,6 @@
 #define TPK_NC (TPK_NR * 32)
 #define TPK_NEAR (24 << 10) /* bytes of a small B that stays in the first cache */
 #define TPK_LONG (TPK_NR * 16)
-#define TPK_CHAIN 4096
 #define TPK_AHEAD 24 /* k: B is fetched so long before it is needed */
 
 /* Rows of a tile: accumulator, its group of three (one pointer for three rows keeps every address

@@ -42,6 +42,11 @@ int64_t TPI_ISA_NAME(tpi_isa_random_f32)(const tpk_view *in, const tpk_view *out
                                          const int64_t *attr);
 int64_t TPI_ISA_NAME(tpi_isa_random_f64)(const tpk_view *in, const tpk_view *out,
                                          const int64_t *attr);
+/* sums_of_rows.c */
+int64_t TPI_ISA_NAME(tpi_isa_add_rows_f32)(const tpk_view *in, const tpk_view *out,
+                                           const int64_t *attr);
+int64_t TPI_ISA_NAME(tpi_isa_add_rows_f64)(const tpk_view *in, const tpk_view *out,
+                                           const int64_t *attr);
 #if defined(__AVX512F__) /* draws with what AVX2 has */
 int64_t tpi_isa_random_f32_avx2(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 int64_t tpi_isa_random_f64_avx2(const tpk_view *in, const tpk_view *out, const int64_t *attr);

@@ -35,6 +35,7 @@ enum {
     TPI_ISA_max_pool,
     TPI_ISA_max_pool_dx,
     TPI_ISA_avg_pool,
+    TPI_ISA_add_rows,
     TPI_N_ISA_CALLS
 };
 

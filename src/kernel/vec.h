@@ -39,6 +39,8 @@
 #define TPK_COLD static __attribute__((noinline, noclone, cold, unused))
 #endif
 
+#define TPK_CHAIN 4096 /* products of a contraction in one chain of fma (gemm.h) */
+
 #define TPK_E TPK_CAT(tpk_f, TPK_BITS)
 #define TPK_V TPK_CAT(tpk_v, TPK_BITS)
 #define TPK_VL TPK_CAT(TPK_VL_, TPK_BITS)

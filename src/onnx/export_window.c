@@ -29,6 +29,27 @@ tpi_val tpi_say_matmul(tpi_export *x, const tp_tensor *t)
     return tpi_native(x, "MatMul", TPI_V(tpi_value_of(x, a), tpi_value_of(x, b)));
 }
 
+/* All rows are added to the open chain, which is never closed: the order is the runtime's anyway. */
+tpi_val tpi_say_add_rows(tpi_export *x, const tp_tensor *t)
+{
+    static const int64_t turn[] = {1, 0};
+    tpi_dims *dims = tpi_dims_of(t);
+    const int64_t k = t->in[1]->shape[1], m = t->in[1]->shape[0];
+    const tpi_val state = tpi_in(x, t, 0), none = tpi_int(x, 0);
+    const tpi_val half = tpi_size(x, k), both = tpi_size(x, tpi_dim_add(dims, k, k));
+    const tpi_val closed = tpi_cut(x, state, 0, none, half, 1);
+    const tpi_val open = tpi_cut(x, state, 0, half, both, 1);
+    const tpi_val counts = tpi_cut(x, state, 0, both, tpi_size(x, t->shape[0]), 1);
+    const tpi_val left = tpi_permute(x, tpi_in(x, t, 1), 2, turn);
+    const tpi_val sum = tpi_native(x, "MatMul", TPI_V(left, tpi_in(x, t, 2)));
+    const tpi_val more = tpi_as(x, tpi_size(x, m), (tp_dtype)t->dtype);
+    const tpi_val rows = tpi_native(x, "Add", TPI_V(open, sum));
+    const tpi_val y =
+        tpi_put(x, "Concat", TPI_V(closed, rows, tpi_native(x, "Add", TPI_V(counts, more))));
+    tpi_put_int(x, "axis", 0);
+    return y;
+}
+
 /* ---- windows ----------------------------------------------------------------------------- */
 
 enum { SPATIAL = TP_MAX_RANK - 2 };

@@ -284,9 +284,10 @@ static int cover_ops(op_case *cases, int n)
             seen[g->nodes[k]->op->code] = true;
         tp_close(tp);
     }
-    /* what blocks are made of: test/control runs its programs in every mode */
-    static const tpi_opcode blocks[] = {TPI_OP_param, TPI_OP_cond, TPI_OP_loop, TPI_OP_output,
-                                        TPI_OP_enter, TPI_OP_row,  TPI_OP_stack};
+    /* what blocks and their gradients are made of: test/control runs its programs in every mode */
+    static const tpi_opcode blocks[] = {TPI_OP_param,  TPI_OP_cond,    TPI_OP_loop,
+                                        TPI_OP_output, TPI_OP_enter,   TPI_OP_row,
+                                        TPI_OP_stack,  TPI_OP_add_rows};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         seen[blocks[i]] = true;
     for (int i = 0; i < TPI_N_OPS; i++)

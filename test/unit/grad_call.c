@@ -61,14 +61,19 @@ static void expect_same(tp_ctx *tp, tp_tensor *want, tp_tensor *got, const char 
 
 /* ---- order ------------------------------------------------------------------------------------ */
 
-/* in: x, w; out: two values that use both more than once, by products of matrices too. */
-static void two_values(tp_tensor *const *in, tp_tensor **out)
+/* in: x, w, and the matrix that products use; out: two values that use all of them more than once. */
+static void parts_of_two(tp_tensor *const *in, tp_tensor **out)
 {
     tp_tensor *x = in[0], *w = in[1];
-    tp_tensor *h = tp_tanh(tp_add(tp_matmul(x, w), w));
-    tp_tensor *k = tp_sin(tp_add(tp_matmul(h, w), tp_mul(x, w)));
+    tp_tensor *h = tp_tanh(tp_add(tp_matmul(x, in[2]), w));
+    tp_tensor *k = tp_sin(tp_add(tp_matmul(h, in[2]), tp_mul(x, w)));
     out[0] = tp_mul(k, h);
     out[1] = tp_add(tp_mul(w, h), tp_exp(tp_mul(w, x)));
+}
+
+static void two_values(tp_tensor *const *in, tp_tensor **out)
+{
+    parts_of_two((tp_tensor *[]){in[0], in[1], in[1]}, out);
 }
 
 /* Uses x and w before the call and, twice, after it. */
@@ -88,28 +93,30 @@ static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w)
 }
 
 /* The gradients of loss_of from parts that know nothing of calls: what comes after, what is
- * inside and what comes before have leaves of their own. */
+ * inside and what comes before have leaves of their own. What products give comes last. */
 static void by_hand(tp_tensor *x, tp_tensor *w, tp_tensor *dx[2])
 {
-    tp_tensor *xs[3], *ws[3], *r[2], *dr[2], *d[3][2];
+    tp_tensor *xs[3], *ws[3], *r[2], *dr[2], *d[3][3];
+    tp_tensor *within[3] = {leaf(x), leaf(w), leaf(w)};
     for (int i = 0; i < 3; i++) {
         xs[i] = leaf(x);
         ws[i] = leaf(w);
     }
     tp_tensor *before = tp_mul(tp_exp(xs[0]), tp_sigmoid(ws[0]));
     tp_grads(tp_sum(before, TP_ALL, false), NULL, 2, (tp_tensor *[]){xs[0], ws[0]}, d[0]);
-    two_values((tp_tensor *[]){xs[1], ws[1]}, r);
+    parts_of_two(within, r);
     tp_tensor *outer[2] = {leaf(r[0]), leaf(r[1])};
     tp_tensor *late[4] = {outer[0], outer[1], xs[2], ws[2]}, *dlate[4];
     tp_grads(after(outer, xs[2], ws[2]), NULL, 4, late, dlate);
     memcpy(dr, dlate, sizeof dr);
-    memcpy(d[2], dlate + 2, sizeof d[2]);
+    memcpy(d[2], dlate + 2, 2 * sizeof *dlate);
     /* one sweep from both results: sum(r0 * dr0) + sum(r1 * dr1), whose gradients are dr */
     tp_tensor *both = tp_add(tp_sum(tp_mul(r[0], tp_detach(dr[0])), TP_ALL, false),
                              tp_sum(tp_mul(r[1], tp_detach(dr[1])), TP_ALL, false));
-    tp_grads(both, NULL, 2, (tp_tensor *[]){xs[1], ws[1]}, d[1]);
+    tp_grads(both, NULL, 3, within, d[1]);
     for (int i = 0; i < 2; i++)
         dx[i] = tp_add(tp_add(d[2][i], d[1][i]), d[0][i]);
+    dx[1] = tp_add(dx[1], d[1][2]);
 }
 
 static void test_order(void **state)

@@ -36,5 +36,7 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
     .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
-    .call = {[TPI_ISA_random] = RANDOM, POOL(max_pool), POOL(max_pool_dx), POOL(avg_pool)},
+    .call = {[TPI_ISA_random] = RANDOM, POOL(max_pool), POOL(max_pool_dx), POOL(avg_pool),
+             [TPI_ISA_add_rows] = {TPI_ISA_NAME(tpi_isa_add_rows_f32),
+                                   TPI_ISA_NAME(tpi_isa_add_rows_f64)}},
 };
