@@ -70,20 +70,32 @@ void tpi_plan_free_sections(tpi_plan *p)
     tpi_give_back(&p->graph->ctx->mem, p->sections, (size_t)p->n_values * sizeof *p->sections);
 }
 
-/* Is a carried value's next one written over it? Every reader is part of the loop nest that makes
- * it, and reads the element that it writes. */
+/* Does kernel k, which makes t, leave what it does not write, or read each element that it writes? */
+static bool writes_over(const tpi_kernel *k, const tp_tensor *t)
+{
+    if (k->kind == TPI_KERNEL_CALL)
+        return t->op->updates;
+    return k->kind == TPI_KERNEL_LOOP && !k->has_reduced;
+}
+
+/* Is operand o of t, in that kernel, read at no place but the one that is written? */
+static bool reads_own_place(const tp_tensor *t, int o, const tp_tensor *param)
+{
+    return t->in[o] == param && tpi_same_shape(t, param) && (!t->op->updates || o == 0);
+}
+
+/* Is a carried value's next one written over it? Every reader is part of the kernel that makes it, and
+ * reads the element that it writes. */
 static bool is_written_over(const tpi_plan *p, const tp_tensor *param, const tp_tensor *next)
 {
     const int kernel = p->values[next->index].kernel;
-    bool over = kernel >= 0 && p->kernels[kernel].kind == TPI_KERNEL_LOOP &&
-                !p->kernels[kernel].has_reduced;
+    bool over = kernel >= 0 && writes_over(&p->kernels[kernel], next);
     for (int i = 0; i < p->n_values && over; i++) {
         const tp_tensor *t = p->values[i].node;
         for (int k = 0; t->op->kind != TPI_SOURCE && k < t->n_in && over; k++)
             if (p->values[t->in[k]->index].layout.root == param->index &&
                 t->op->kind != TPI_SHAPE)
-                over = t->in[k] == param && p->values[i].kernel == kernel &&
-                       tpi_same_shape(t, param);
+                over = p->values[i].kernel == kernel && reads_own_place(t, k, param);
     }
     return over;
 }

@@ -59,7 +59,8 @@ static void set_view(const tp_program *p, const tpi_plan *plan, tpi_tile_call *c
                      const tp_tensor *t)
 {
     const tpi_layout *l = &plan->values[t->index].layout;
-    const int buffer = plan->values[l->root].buffer;
+    const tpi_value *root = &plan->values[l->root];
+    const int buffer = root->over < 0 ? root->buffer : plan->values[root->over].buffer;
     tp_tensor *v = &c->views[i];
     v->ctx = p->ctx;
     v->refs = 1;

@@ -30,7 +30,9 @@ TPK_IN void FN(add_rows_tile)(const FN(add_rows_part) * p, const int lines, cons
                               const int whole, TPK_M m)
 {
     TPK_V acc[FN(add_rows_lines)][FN(add_rows_vectors)];
+#pragma GCC unroll 3
     for (int i = 0; i < lines; i++) {
+#pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             const T *c = p->c + i * p->cr + v * TPK_VL;
             acc[i][v] = FN(add_rows_load)(c, whole, m);
@@ -39,17 +41,22 @@ TPK_IN void FN(add_rows_tile)(const FN(add_rows_part) * p, const int lines, cons
     const T *x = p->x, *y = p->y;
     for (int64_t r = 0; r < p->rows; r++, x += p->xr, y += p->yr) {
         TPK_V row[FN(add_rows_vectors)];
+#pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             row[v] = FN(add_rows_load)(y + v * TPK_VL, whole, m);
         }
+#pragma GCC unroll 3
         for (int i = 0; i < lines; i++) {
             const TPK_V a = TPK_SPLAT(x[i * p->xc]);
+#pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 acc[i][v] = TPK_FMA(a, row[v], acc[i][v]);
             }
         }
     }
+#pragma GCC unroll 3
     for (int i = 0; i < lines; i++) {
+#pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             T *c = p->c + i * p->cr + v * TPK_VL;
             if (whole) {

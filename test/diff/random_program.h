@@ -46,6 +46,7 @@ tp_tensor *window_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b);
 tp_tensor *branch_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b);
 tp_tensor *while_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b);
 tp_tensor *rows_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b);
+tp_tensor *cell_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b);
 
 /* ---- programs ---------------------------------------------------------------------------------- */
 

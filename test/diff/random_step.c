@@ -67,6 +67,7 @@ enum {
     BRANCH,
     WHILE,
     ROWS,
+    CELL,
     N_KINDS
 };
 
@@ -265,6 +266,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
         return while_step(s->i, s->j, a, b);
     case ROWS:
         return rows_step(s->i, s->j, a, b);
+    case CELL:
+        return cell_step(s->i, s->j, a, b);
     default:
         return NULL;
     }
@@ -275,7 +278,7 @@ const int n_step_kinds = N_KINDS;
 bool step_is_costly(const step *s)
 {
     static const int costly[] = {MATMUL, GRAM,  SCATTER, GATHER, WINDOW,
-                                 BRANCH, WHILE, ROWS,    ALONG};
+                                 BRANCH, WHILE, ROWS,    CELL,   ALONG};
     for (size_t i = 0; i < N_OF(costly); i++)
         if (s->kind == costly[i])
             return true;
@@ -294,6 +297,7 @@ unsigned step_reads(const step *s)
     case BRANCH:
     case WHILE:
     case ROWS:
+    case CELL:
         return 1 | 2;
     case CHOOSE:
     case AS_BOOL:
@@ -313,5 +317,5 @@ unsigned step_reads(const step *s)
 
 bool step_is_block(const step *s)
 {
-    return s->kind == BRANCH || s->kind == WHILE || s->kind == ROWS;
+    return s->kind == BRANCH || s->kind == WHILE || s->kind == ROWS || s->kind == CELL;
 }

@@ -87,3 +87,27 @@ tp_tensor *rows_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b)
     }
     return j & 2 ? tp_add(ys, h) : ys;
 }
+
+/* Products with one matrix, in the turns of a loop, on a side of a branch and outside of both: they give it
+ * one gradient. */
+tp_tensor *cell_step(int64_t i, int64_t j, tp_tensor *a, tp_tensor *b)
+{
+    if (tp_rank(a) != 2)
+        return NULL;
+    tp_tensor *w = tp_tanh(tp_matmul(tp_swap(a, 0, 1), a)), *h = a;
+    const int64_t turns = j & 1 ? tp_dim(a, 0) : 2;
+    tp_for (turns, &h) {
+        h = tp_tanh(tp_matmul(h, w));
+        if (j & 2) {
+            tp_if (is_positive(i, h), &h) {
+                h = tp_matmul(tp_sin(h), w);
+            }
+        }
+    }
+    if (j & 4) {
+        tp_if (is_positive(i + 1, b), &h) {
+            h = tp_matmul(tp_cos(h), w);
+        }
+    }
+    return j & 8 ? tp_matmul(h, w) : tp_add(h, tp_mean(b, TP_ALL, false));
+}
