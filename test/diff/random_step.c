@@ -297,8 +297,9 @@ unsigned step_reads(const step *s)
     case BRANCH:
     case WHILE:
     case ROWS:
-    case CELL:
         return 1 | 2;
+    case CELL:
+        return (s->j & 12) == 8 ? 1 : 1 | 2;
     case CHOOSE:
     case AS_BOOL:
         return 1 | 2 | 4;
