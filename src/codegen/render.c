@@ -195,6 +195,7 @@ typedef struct text {
 
 static const text texts[] = {
     TEXT(target, target, 0, "", ""),
+    TEXT(rounding, rounding, NEEDS(target), "", ""),
     TEXT(math_f32, math_f32, NEEDS(target), SCALARS),
     TEXT(math_f64, math_f64, NEEDS(math_f32), SCALARS),
     TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), SCALARS),
@@ -491,7 +492,7 @@ static bool begin(tpi_render *r, tpi_mem *m)
     r->params =
         r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
-    r->texts = NEEDS(elem) | (r->alone ? 0 : NEEDS(library));
+    r->texts = NEEDS(elem) | (r->alone ? NEEDS(rounding) : NEEDS(library));
     r->names_size = most_values(r->plan);
     r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
     r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);

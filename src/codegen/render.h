@@ -72,6 +72,7 @@ typedef struct tpi_render {
 
 typedef enum tpi_text_id {
     TPI_TEXT_target,
+    TPI_TEXT_rounding,
     TPI_TEXT_math_f32,
     TPI_TEXT_math_f64,
     TPI_TEXT_elem,

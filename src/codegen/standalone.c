@@ -3,6 +3,7 @@
 #include "codegen/render.h"
 #include "codegen/standalone_def.h"
 #include "core/copy.h"
+#include "ir/notation.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,6 +105,8 @@ static bool put_weights(tpi_alone *a, tpi_str *source, tpi_str *beside)
         ok = flat;
         if (flat) {
             tpi_copy_out(w->t, flat);
+            if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+                tpi_swap_bytes(flat, bytes, tp_dtype_size((tp_dtype)w->t->dtype));
             tpi_str_add(beside, flat, bytes);
         }
         tpi_give_back(&a->ctx->mem, flat, bytes);
@@ -191,6 +194,10 @@ static void put_prepare(const tpi_alone *a, tpi_str *out)
                    p);
     tpi_alone_declare(a, TPI_ALONE_PREPARE, out);
     tpi_str_printf(out, "\n{\n    int64_t s[%d] = {0};\n", 2 * a->n_symbols + 1);
+    tpi_str_printf(out,
+                   "    if (!tpk_rounds_f32() || !tpk_rounds_f64())\n"
+                   "        return fail_with(%s_e_rounding, -1, 0, fault);\n",
+                   p);
     if (a->sized)
         tpi_str_printf(out,
                        "    read_sizes(sizes, s);\n"
@@ -436,6 +443,10 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     tpi_str_printf(
         source, "/* Made by tapir %s%s; %s says how it is used. */\n#include \"%s\"\n\n",
         tp_version(), a->q->fast ? ", with fast numerics" : "", a->q->header, a->q->header);
+    if (a->q->beside && a->n_weights)
+        tpi_str_put(source, "#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n"
+                            "#error \"the weights beside this source are little-endian: have "
+                            "them written into the source\"\n#endif\n\n");
     tpi_str_put(source,
                 "/* -O2 of gcc leaves most loops as they are. */\n"
                 "#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && "

@@ -110,10 +110,12 @@ static void put_codes(const tpi_alone *a, tpi_str *out)
         "    %s_e_prepared, /* the memory was not prepared */\n"
         "    %s_e_index,    /* an index of the op, at this position, is out of range */\n"
         "    %s_e_turns,    /* the loop takes more turns than the sizes say */\n"
-        "    %s_e_unseen    /* the branch goes a way that no call had gone when this was made "
+        "    %s_e_unseen,   /* the branch goes a way that no call had gone when this was made "
         "*/\n"
+        "    %s_e_rounding  /* the compiler's options, or the mode of the floating-point unit, "
+        "would\n                    * give other numbers */\n"
         "};\n\n",
-        p, p, p, p, p, p, p, p);
+        p, p, p, p, p, p, p, p, p);
     tpi_str_printf(
         out,
         "typedef struct %s_fault {\n"
@@ -203,10 +205,12 @@ static void put_use(const tpi_alone *a, tpi_str *out)
     tpi_str_printf(out,
                    " *     if (%s_prepare(%smemory, bytes%s, &fault) == %s_ok)\n"
                    " *         status = %s_run(memory, %s%s&out, &fault);\n *\n"
-                   " * Compile the source with any options but -ffast-math and its parts. */\n",
+                   " * Compile the source with any options but -ffast-math and its parts: "
+                   "these are refused, "
+                   "by an\n * #error or by what %s_prepare returns. */\n",
                    p, a->sized ? "&sizes, " : "",
                    a->q->beside && a->n_weights ? ", weights" : "", p, p,
-                   a->state ? "&state, " : "", a->q->n_in ? "&in, " : "");
+                   a->state ? "&state, " : "", a->q->n_in ? "&in, " : "", p);
 }
 
 void tpi_alone_header(const tpi_alone *a, tpi_str *out)
