@@ -138,6 +138,13 @@ TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
  * values nor for errors goes on. NULL is fine. */
 TP_API void tp_interrupt(tp_ctx *tp);
 
+/* Ends what the context has under way outside of its memory: kills the compilers that it started, removes
+ * their folders and the files that are being saved. It is for signal handlers of programs that end
+ * then, and may be called like tp_interrupt; without it a compiler runs on when its program is
+ * killed, and files stay until the next build or save there. A save that goes on afterwards fails, a
+ * program that was being compiled runs without. NULL is fine. */
+TP_API void tp_abandon(tp_ctx *tp);
+
 /* Turns the NaN trap on or off; returns how it was (TAPIR_TRAP=nan: on from the start). While it
  * is on, an op fails whose result has a NaN although no operand has one: TP_E_VALUE with the op's
  * line, "net.c:41: log: NaN at element [3, 0], and none in the operands". What is fed or made

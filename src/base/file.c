@@ -1,4 +1,7 @@
+#define _GNU_SOURCE /* O_PATH */
 #include "base/file.h"
+
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +27,9 @@ static bool fail_text(tpi_file_error *e, const char *path, tp_status status, con
 
 static bool fail_errno(tpi_file_error *e, const char *path, int number)
 {
-    char why[80];
-    if (strerror_r(number, why, sizeof why) != 0)
-        snprintf(why, sizeof why, "error %d", number);
-    return fail_text(e, path, number == ENOMEM ? TP_E_MEMORY : TP_E_IO, why);
+    char text[80];
+    return fail_text(e, path, number == ENOMEM ? TP_E_MEMORY : TP_E_IO,
+                     tpi_errno_text(number, text, sizeof text));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -147,28 +149,85 @@ void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* A name that is free, in the folder of the file to be. */
-static bool open_temp(tpi_writer *w)
+enum { MOST_NAMES = 1000, LEFT_OVER = 8 };
+
+static const char *base_name(const char *path)
 {
-    const char *slash = strrchr(w->path, '/');
-    const int folder = slash ? (int)(slash - w->path) + 1 : 0;
-    w->temp_size = (size_t)folder + 48;
-    w->temp = tpi_take(w->mem, w->temp_size);
-    if (!w->temp)
-        return fail_errno(&w->error, w->path, ENOMEM);
-    for (int i = 0; i < 1000; i++) {
-        snprintf(w->temp, w->temp_size, "%.*s.tapir-%ld-%d", folder, w->path, (long)getpid(),
-                 i);
-        w->fd = open(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0 || errno != EEXIST)
-            break;
-    }
-    return w->fd >= 0 ? true : fail_errno(&w->error, w->path, errno);
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
-void tpi_file_begin(tpi_writer *w, tpi_mem *mem, const char *path)
+/* The descriptor of the folder in which the file is to be. */
+static bool open_folder(tpi_writer *w)
 {
-    *w = (tpi_writer){.mem = mem, .fd = -1, .path = path};
+    const char *base = base_name(w->path);
+    const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    if (base == w->path) {
+        w->folder = open(".", flags);
+    } else {
+        const size_t size = (size_t)(base - w->path) + 1;
+        char *path = tpi_take(w->mem, size);
+        if (!path)
+            return fail_errno(&w->error, w->path, ENOMEM);
+        memcpy(path, w->path, size - 1);
+        path[size - 1] = 0;
+        w->folder = open(path, flags);
+        const int error = errno;
+        tpi_give_back(w->mem, path, size);
+        errno = error;
+    }
+    return w->folder >= 0 ? true : fail_errno(&w->error, w->path, errno);
+}
+
+static void temp_name(tpi_writer *w, int i)
+{
+    snprintf(w->temp, sizeof w->temp, ".tapir-%d", i);
+}
+
+/* A process that was killed in a save has left one of the first names, so that nobody has to look
+ * through the folder. */
+static void remove_left_over(tpi_writer *w)
+{
+    for (int i = 0; i < LEFT_OVER; i++) {
+        temp_name(w, i);
+        const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+        const int fd = openat(w->folder, w->temp, flags);
+        if (fd < 0)
+            continue;
+        if (tpi_is_left_over(fd, w->folder, w->temp))
+            unlinkat(w->folder, w->temp, 0);
+        close(fd);
+    }
+}
+
+/* A name that is free, in the folder of the file to be. */
+static bool open_temp(tpi_writer *w, tpi_undones *undone)
+{
+    if (!open_folder(w))
+        return false;
+    remove_left_over(w);
+    int error = EEXIST;
+    for (int i = 0; i < MOST_NAMES && error == EEXIST; i++) {
+        temp_name(w, i);
+        sigset_t signals;
+        tpi_signals_off(&signals);
+        w->fd = openat(w->folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        error = w->fd >= 0 ? 0 : errno;
+        if (!error && !tpi_lock_new(w->fd, w->folder, w->temp)) {
+            close(w->fd);
+            w->fd = -1;
+            error = EEXIST;
+        }
+        if (!error)
+            w->undone = tpi_undone_file(undone, w->mem, w->folder, w->temp);
+        tpi_signals_on(&signals);
+    }
+    return error ? fail_errno(&w->error, w->path, error) : true;
+}
+
+void tpi_file_begin(tpi_writer *w, tpi_mem *mem, tpi_undones *undone, const char *path)
+{
+    *w = (tpi_writer){.mem = mem, .fd = -1, .folder = -1, .path = path};
     struct stat st;
     if (!path)
         fail_text(&w->error, "", TP_E_NULL, "the path is NULL");
@@ -177,7 +236,7 @@ void tpi_file_begin(tpi_writer *w, tpi_mem *mem, const char *path)
     else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a device would be replaced */
         fail_text(&w->error, path, TP_E_IO, "is there and is no regular file");
     else
-        open_temp(w);
+        open_temp(w, undone);
 }
 
 void tpi_file_put(tpi_writer *w, const void *data, size_t size)
@@ -195,18 +254,24 @@ void tpi_file_put(tpi_writer *w, const void *data, size_t size)
     }
 }
 
+/* The lock is held until the name is gone. */
 static void close_writer(tpi_writer *w)
 {
-    if (w->fd >= 0 && close(w->fd) != 0)
-        fail_errno(&w->error, w->path, errno);
-    const bool made = w->fd >= 0;
-    w->fd = -1;
-    if (made && w->error.status == TP_OK && rename(w->temp, w->path) != 0)
-        fail_errno(&w->error, w->path, errno);
-    if (made && w->error.status != TP_OK)
-        unlink(w->temp);
-    tpi_give_back(w->mem, w->temp, w->temp_size);
-    w->temp = NULL;
+    sigset_t signals;
+    tpi_signals_off(&signals);
+    if (w->fd >= 0) {
+        if (w->error.status == TP_OK &&
+            renameat(w->folder, w->temp, w->folder, base_name(w->path)) != 0)
+            fail_errno(&w->error, w->path, errno);
+        if (w->error.status != TP_OK)
+            unlinkat(w->folder, w->temp, 0);
+        tpi_undone_done(w->undone);
+        close(w->fd);
+    }
+    tpi_signals_on(&signals);
+    if (w->folder >= 0)
+        close(w->folder);
+    w->fd = w->folder = -1;
 }
 
 bool tpi_file_end(tpi_writer *w)

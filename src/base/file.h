@@ -2,7 +2,7 @@
 #ifndef TAPIR_FILE_H
 #define TAPIR_FILE_H
 
-#include "base/mem.h"
+#include "base/undone.h"
 
 typedef struct tpi_file_error {
     tp_status status; /* TP_OK, TP_E_IO, TP_E_MEMORY, TP_E_NULL */
@@ -32,17 +32,18 @@ bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out,
 void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map);
 
 /* A file that is written whole or not at all: under another name in the same folder first. Errors
- * stick; begin and put need no check, tpi_file_end tells. */
+ * stick; begin and put need no check, tpi_file_end tells. A process that is killed leaves that other file
+ * behind, and the next save into the folder removes it; tp_abandon does at once. */
 typedef struct tpi_writer {
     tpi_mem *mem;
-    int fd;
+    int fd, folder;
     const char *path; /* the caller's, until the end */
-    char *temp;
-    size_t temp_size;
+    tpi_undone *undone;
+    char temp[16];
     tpi_file_error error;
 } tpi_writer;
 
-void tpi_file_begin(tpi_writer *w, tpi_mem *mem, const char *path);
+void tpi_file_begin(tpi_writer *w, tpi_mem *mem, tpi_undones *undone, const char *path);
 void tpi_file_put(tpi_writer *w, const void *data, size_t size);
 /* Gives the file its name. False when anything failed (w->error): then nothing is left behind,
  * and what had the name before is as it was. */

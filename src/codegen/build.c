@@ -5,7 +5,9 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "codegen/cache.h"
+#include "codegen/cc.h"
 #include "codegen/loader.h"
+#include "codegen/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,8 @@ static const uint64_t cache_bytes = (uint64_t)512 << 20;
 static const char object_name[] = "program.so";
 
 struct tpi_build {
-    tpi_mem *mem;
+    tp_ctx *ctx;
+    tpi_mem *mem; /* its */
     tpi_build_spec spec;
     tpi_build_state state;
     bool from_cache, linking;
@@ -36,8 +39,8 @@ struct tpi_build {
     double started, ended, deadline;
     tpi_cc cc;
     tpi_cache cache;
-    char scratch[TPI_PATH]; /* "" when there is none */
-    pid_t owner;            /* of the scratch folder */
+    tpi_scratch scratch;
+    pid_t owner; /* of the scratch folder */
     char name[TPI_ENTRY_NAME];
     tpi_str recipe;    /* all that makes the object what it is, but for the sources */
     tpi_piece *pieces; /* recipe and sources */
@@ -71,9 +74,10 @@ static void clean_up(tpi_build *b)
     for (int i = 0; b->procs && i < b->spec.n_sources; i++)
         tpi_proc_kill(&b->procs[i]);
     /* After a fork of the host both copies hold this; only one may remove. */
-    if (b->scratch[0] && b->owner == getpid())
-        tpi_scratch_remove(b->scratch);
-    b->scratch[0] = 0;
+    if (b->owner == getpid())
+        tpi_scratch_remove(&b->scratch);
+    else
+        tpi_scratch_leave(&b->scratch);
     tpi_cache_close(&b->cache);
     tpi_give_back(b->mem, b->procs, (size_t)b->spec.n_sources * sizeof *b->procs);
     tpi_give_back(b->mem, b->pieces, (size_t)(b->spec.n_sources + 1) * sizeof *b->pieces);
@@ -174,7 +178,7 @@ static bool run_compiler(tpi_build *b, tpi_proc *p, int unit)
             args[k++] = "-c";
         }
         args[k] = NULL;
-        error = tpi_proc_start(p, b->mem, b->scratch, args);
+        error = tpi_proc_start(p, b->ctx, b->scratch.fd, b->scratch.dir, args);
     }
     tpi_give_back(b->mem, args, args_bytes);
     tpi_give_back(b->mem, names, names_bytes);
@@ -185,20 +189,16 @@ static bool run_compiler(tpi_build *b, tpi_proc *p, int unit)
 
 static bool has_file(const tpi_build *b, const char *name)
 {
-    char path[TPI_PATH];
     struct stat st;
-    return tpi_path_join(path, b->scratch, name) && stat(path, &st) == 0 &&
-           S_ISREG(st.st_mode) && st.st_size > 0;
+    return fstatat(b->scratch.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           st.st_size > 0;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static int write_file(const char *dir, const char *name, const char *text)
+static int write_file(int folder, const char *name, const char *text)
 {
-    char path[TPI_PATH];
-    if (!tpi_path_join(path, dir, name))
-        return ENAMETOOLONG;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     int error = 0;
@@ -214,10 +214,10 @@ static int write_file(const char *dir, const char *name, const char *text)
     return close(fd) == 0 || error ? error : errno;
 }
 
-/* The object at `path` with the entry it must have; otherwise NULL and the message set. */
-static void *load(tpi_build *b, const char *path)
+/* The object of the file `fd` with the entry it must have; otherwise NULL and the message set. */
+static void *load(tpi_build *b, int fd)
 {
-    void *object = tpi_object_load(path, b->message, sizeof b->message);
+    void *object = tpi_object_load(fd, b->message, sizeof b->message);
     if (object && !tpi_object_symbol(object, b->spec.entry)) {
         snprintf(b->message, sizeof b->message, "the object does not define %s", b->spec.entry);
         tpi_object_unload(object);
@@ -226,36 +226,36 @@ static void *load(tpi_build *b, const char *path)
     return object;
 }
 
+/* The loader has mapped what it needs: bytes behind the object do not touch that. */
+static void keep(tpi_build *b, int fd)
+{
+    int error = tpi_cache_seal(fd, b->pieces, b->spec.n_sources + 1);
+    if (!error)
+        error = tpi_cache_put(&b->cache, b->scratch.fd, object_name, b->name);
+    if (error)
+        note_errno(b, error);
+    tpi_cache_trim(&b->cache, b->mem, cache_bytes);
+}
+
 /* Everything was compiled: loads it, and keeps it in the cache, if there is one. */
 static void finish(tpi_build *b)
 {
-    char path[TPI_PATH];
-    if (!has_file(b, object_name)) {
+    const int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    const int fd = has_file(b, object_name) ? openat(b->scratch.fd, object_name, flags) : -1;
+    if (fd < 0) {
         fail_text(b, b->cc.path, "ended well and made no object");
-        return;
-    }
-    if (!tpi_path_join(path, b->scratch, object_name)) {
-        fail_errno(b, b->scratch, ENAMETOOLONG);
         return;
     }
     char kept[sizeof b->message];
     memcpy(kept, b->message, sizeof kept);
-    b->object = load(b, path);
-    if (!b->object) {
-        end(b, TPI_BUILD_FAILED);
-        return;
+    b->object = load(b, fd);
+    if (b->object) {
+        memcpy(b->message, kept, sizeof kept);
+        if (b->cache.fd >= 0 && b->sure)
+            keep(b, fd);
     }
-    memcpy(b->message, kept, sizeof kept);
-    if (b->cache.fd >= 0 && b->sure) {
-        /* The loader has mapped what it needs; bytes behind the object do not touch that. */
-        int error = tpi_cache_seal(path, b->pieces, b->spec.n_sources + 1);
-        if (!error)
-            error = tpi_cache_put(&b->cache, path, b->name);
-        if (error)
-            note_errno(b, error);
-        tpi_cache_trim(&b->cache, b->mem, cache_bytes);
-    }
-    end(b, TPI_BUILD_READY);
+    close(fd);
+    end(b, b->object ? TPI_BUILD_READY : TPI_BUILD_FAILED);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -287,17 +287,17 @@ static bool write_recipe(tpi_build *b)
 /* True when the build has ended with this. */
 static bool try_cache(tpi_build *b)
 {
+    int fd;
     const tpi_cache_answer answer =
-        tpi_cache_find(&b->cache, b->name, b->pieces, b->spec.n_sources + 1);
+        tpi_cache_find(&b->cache, b->name, b->pieces, b->spec.n_sources + 1, &fd);
     if (answer == TPI_CACHE_TAKEN) {
-        /* Two texts of one name: a library loaded under it would be found again by it. */
         snprintf(b->message, sizeof b->message, "another program has its name in the cache");
         tpi_cache_close(&b->cache);
     }
-    char path[TPI_PATH];
-    if (answer != TPI_CACHE_HIT || !tpi_path_join(path, b->cache.dir, b->name))
+    if (answer != TPI_CACHE_HIT)
         return false;
-    b->object = load(b, path);
+    b->object = load(b, fd);
+    close(fd);
     if (b->object) {
         b->from_cache = true;
         end(b, TPI_BUILD_READY);
@@ -316,27 +316,24 @@ static int write_sources(const tpi_build *b)
     for (int i = 0; i < b->spec.n_sources && !error; i++) {
         char name[UNIT_NAME];
         snprintf(name, sizeof name, "unit%d.c", i);
-        error = write_file(b->scratch, name, b->spec.sources[i]);
+        error = write_file(b->scratch.fd, name, b->spec.sources[i]);
     }
     return error;
 }
 
 static bool make_scratch(tpi_build *b)
 {
+    char why[3 * TPI_PATH];
     if (b->cache.fd >= 0) {
-        const int error = tpi_scratch_make(b->scratch, &b->cache);
-        if (!error)
+        if (tpi_scratch_make(&b->scratch, b->ctx, b->cache.fd, b->cache.dir, why, sizeof why))
             return true;
-        note_errno(b, error);
+        snprintf(b->message, sizeof b->message, "cache folder %.1100s", why);
         tpi_cache_close(&b->cache);
     }
-    const int error = tpi_scratch_make(b->scratch, NULL);
-    if (!error)
+    if (tpi_scratch_make(&b->scratch, b->ctx, -1, NULL, why, sizeof why))
         return true;
-    char where[TPI_PATH];
-    memcpy(where, b->scratch, sizeof where);
-    b->scratch[0] = 0;
-    fail_errno(b, where, error);
+    snprintf(b->message, sizeof b->message, "%.2200s", why);
+    end(b, TPI_BUILD_FAILED);
     return false;
 }
 
@@ -358,14 +355,14 @@ static void start_compiler(tpi_build *b)
     int error = write_sources(b);
     if (error && b->cache.fd >= 0) { /* the disk that the cache is on may be full */
         note_errno(b, error);
-        tpi_scratch_remove(b->scratch);
+        tpi_scratch_remove(&b->scratch);
         tpi_cache_close(&b->cache);
         if (!make_scratch(b))
             return;
         error = write_sources(b);
     }
     if (error)
-        fail_errno(b, b->scratch, error);
+        fail_errno(b, b->scratch.dir, error);
     else
         start_units(b);
 }
@@ -396,6 +393,7 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
     if (!b)
         return NULL;
     memset(b, 0, sizeof *b);
+    b->ctx = ctx;
     b->mem = &ctx->mem;
     b->spec = *spec;
     b->started = started;
@@ -403,6 +401,7 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
     b->sure = true;
     b->owner = getpid();
     b->cache.fd = -1;
+    b->scratch = (tpi_scratch){.parent = -1, .fd = -1};
     b->recipe = TPI_STR(b->mem);
     b->n_cpus = tpi_build_cpus();
     if (spec->n_sources < 1 || spec->n_sources > N_UNITS) {

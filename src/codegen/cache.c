@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* mkdtemp; O_NOFOLLOW, O_DIRECTORY */
+#define _GNU_SOURCE /* O_NOFOLLOW, O_DIRECTORY */
 #include "codegen/cache.h"
 
 #include "base/env.h"
@@ -23,22 +23,8 @@ typedef struct trailer {
 } trailer;
 
 static const char magic[8] = "tapir01\n";
-static const char scratch_prefix[] = "build-";
-static const time_t scratch_age = 24 * 3600; /* longer than any compiler runs */
 
 /* ---- the folder ----------------------------------------------------------------------------- */
-
-static bool refuse(char *why, size_t size, const char *dir, const char *reason)
-{
-    snprintf(why, size, "cache folder %s: %s", dir, reason);
-    return false;
-}
-
-static bool refuse_errno(char *why, size_t size, const char *dir, int error)
-{
-    char text[128];
-    return refuse(why, size, dir, tpi_errno_text(error, text, sizeof text));
-}
 
 static bool choose_dir(char *out, const char *dir)
 {
@@ -57,22 +43,6 @@ static bool choose_dir(char *out, const char *dir)
     return base && *base == '/' && tpi_path_join(out, base, ".cache/tapir");
 }
 
-/* Makes the folder and those above it, each for the user alone. */
-static int make_dirs(const char *dir)
-{
-    char path[TPI_PATH];
-    snprintf(path, sizeof path, "%s", dir);
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/')
-            continue;
-        *p = 0;
-        if (mkdir(path, 0700) != 0 && errno != EEXIST && access(path, F_OK) != 0)
-            return errno;
-        *p = '/';
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
-}
-
 bool tpi_cache_open(tpi_cache *c, const char *dir, char *why, size_t size)
 {
     c->fd = -1;
@@ -81,34 +51,17 @@ bool tpi_cache_open(tpi_cache *c, const char *dir, char *why, size_t size)
         return false;
     }
     size_t n = strlen(c->dir);
-    while (n > 1 && c->dir[n - 1] == '/') /* or a link would be followed */
+    while (n > 1 && c->dir[n - 1] == '/')
         c->dir[--n] = 0;
-    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    c->fd = open(c->dir, flags);
-    if (c->fd < 0 && errno == ENOENT) {
-        const int error = make_dirs(c->dir);
-        if (error)
-            return refuse_errno(why, size, c->dir, error);
-        c->fd = open(c->dir, flags);
-    }
-    struct stat st;
-    if (c->fd < 0) {
-        const int error = errno;
-        if (lstat(c->dir, &st) == 0 && S_ISLNK(st.st_mode))
-            return refuse(why, size, c->dir, "is a symbolic link");
-        return refuse_errno(why, size, c->dir, error);
-    }
-    const char *reason = NULL;
-    if (fstat(c->fd, &st) != 0)
-        reason = "cannot be looked at";
-    else if (st.st_uid != geteuid())
-        reason = "belongs to another user";
-    else if (st.st_mode & (S_IWGRP | S_IWOTH))
-        reason = "may be written by other users";
-    if (!reason)
+    char reason[3 * TPI_PATH];
+    c->fd = tpi_folder_open_own(c->dir, true, reason, sizeof reason);
+    if (c->fd >= 0)
         return true;
-    tpi_cache_close(c);
-    return refuse(why, size, c->dir, reason);
+    if (strncmp(reason, c->dir, n) == 0 && reason[n] == ':')
+        snprintf(why, size, "cache folder %s", reason);
+    else
+        snprintf(why, size, "cache folder %s: above it %s", c->dir, reason);
+    return false;
 }
 
 void tpi_cache_close(tpi_cache *c)
@@ -214,8 +167,9 @@ static tpi_cache_answer check_entry(int fd, uint64_t size, const tpi_piece *piec
 }
 
 tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_piece *pieces,
-                                int n)
+                                int n, int *object)
 {
+    *object = -1;
     if (c->fd < 0)
         return TPI_CACHE_NONE;
     /* Not to hang on what is no file. */
@@ -229,8 +183,11 @@ tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_
     tpi_cache_answer answer = TPI_CACHE_NONE;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
         answer = check_entry(fd, (uint64_t)st.st_size, pieces, n);
-    if (answer == TPI_CACHE_HIT)
+    if (answer == TPI_CACHE_HIT) {
         futimens(fd, NULL); /* used now: removed late */
+        *object = fd;
+        return answer;
+    }
     close(fd);
     if (answer == TPI_CACHE_NONE) {
         tpi_log(TPI_LOG_compile, "%s/%s is damaged and was removed", c->dir, name);
@@ -254,7 +211,7 @@ static int write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
-static int seal_fd(int fd, const tpi_piece *pieces, int n)
+int tpi_cache_seal(int fd, const tpi_piece *pieces, int n)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -281,61 +238,15 @@ static int seal_fd(int fd, const tpi_piece *pieces, int n)
     return error ? error : write_all(fd, &t, sizeof t);
 }
 
-int tpi_cache_seal(const char *path, const tpi_piece *pieces, int n)
+int tpi_cache_put(const tpi_cache *c, int folder, const char *object, const char *name)
 {
-    const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return errno;
-    const int error = seal_fd(fd, pieces, n);
-    return close(fd) == 0 || error ? error : errno;
-}
-
-int tpi_cache_put(const tpi_cache *c, const char *path, const char *name)
-{
-    return renameat(AT_FDCWD, path, c->fd, name) == 0 ? 0 : errno;
+    return renameat(folder, object, c->fd, name) == 0 ? 0 : errno;
 }
 
 void tpi_cache_remove(const tpi_cache *c, const char *name)
 {
     if (unlinkat(c->fd, name, 0) != 0 && (errno == EISDIR || errno == EPERM))
         unlinkat(c->fd, name, AT_REMOVEDIR);
-}
-
-/* ---- scratch folders ------------------------------------------------------------------------ */
-
-int tpi_scratch_make(char dir[TPI_PATH], const tpi_cache *c)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%s%sXXXXXX", c ? "" : "tapir-", scratch_prefix);
-    const char *base = c ? c->dir : tpi_env_of("TMPDIR");
-    if (!tpi_path_join(dir, base && *base == '/' ? base : "/tmp", name))
-        return ENAMETOOLONG;
-    return mkdtemp(dir) ? 0 : errno;
-}
-
-/* Opens a folder's list; takes `fd`. */
-static DIR *list(int fd)
-{
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d && fd >= 0)
-        close(fd);
-    return d;
-}
-
-static void remove_dir(int parent, const char *name)
-{
-    DIR *d = list(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!d)
-        return;
-    for (const struct dirent *e; (e = readdir(d));)
-        unlinkat(dirfd(d), e->d_name, 0); /* fails on . and .. */
-    closedir(d);
-    unlinkat(parent, name, AT_REMOVEDIR);
-}
-
-void tpi_scratch_remove(const char *dir)
-{
-    remove_dir(AT_FDCWD, dir);
 }
 
 /* ---- the limit ------------------------------------------------------------------------------ */
@@ -352,26 +263,23 @@ static int by_age(const void *a, const void *b)
     return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-/* Reads the folder into files[] (at most `room`); the number there were. Old scratch folders go. */
+/* Reads the folder into files[] (at most `room`); the number there were. */
 static size_t survey(const tpi_cache *c, found *files, size_t room, uint64_t *total)
 {
-    DIR *d = list(openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const int fd = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     size_t n = 0;
     *total = 0;
-    if (!d)
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
         return 0;
-    const time_t now = time(NULL);
+    }
     for (const struct dirent *e; (e = readdir(d));) {
         struct stat st;
         const size_t len = strlen(e->d_name);
         if (fstatat(c->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        if (S_ISDIR(st.st_mode)) {
-            if (strncmp(e->d_name, scratch_prefix, sizeof scratch_prefix - 1) == 0 &&
-                st.st_mtim.tv_sec < now - scratch_age)
-                remove_dir(c->fd, e->d_name);
-            continue;
-        }
         if (!S_ISREG(st.st_mode) || len != 35 || strcmp(e->d_name + 32, ".so") != 0)
             continue;
         *total += (uint64_t)st.st_size;

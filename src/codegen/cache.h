@@ -7,7 +7,8 @@
 #ifndef TAPIR_CACHE_H
 #define TAPIR_CACHE_H
 
-#include "codegen/cc.h"
+#include "base/mem.h"
+#include "codegen/folder.h"
 
 enum {
     TPI_ENTRY_NAME = 40 /* bytes of an entry's file name */
@@ -31,29 +32,23 @@ typedef enum tpi_cache_answer {
 } tpi_cache_answer;
 
 /* Opens the cache: `dir`, or TAPIR_CACHE, or `tapir` in the user's cache folder. Makes it when it
- * is not there. False with the reason in why[]: it cannot be made, belongs to another user, may
- * be written by others, is a link or no folder. */
+ * is not there. False with the reason in why[]: it cannot be made, it or a folder above it belongs to
+ * another user or may be written by others, it is a link or no folder. */
 bool tpi_cache_open(tpi_cache *c, const char *dir, char *why, size_t size);
 void tpi_cache_close(tpi_cache *c);
 
 /* The file name that belongs to these texts. */
 void tpi_cache_name(char name[TPI_ENTRY_NAME], const tpi_piece *pieces, int n);
-/* Looks for an entry. A damaged one is removed. */
+/* Looks for an entry. A damaged one is removed. On a HIT *object is the descriptor of the very file that
+ * was read, for the caller to close. */
 tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_piece *pieces,
-                                int n);
-/* Makes the object at `path` an entry, where it is. 0 or an errno. */
-int tpi_cache_seal(const char *path, const tpi_piece *pieces, int n);
-/* Moves a sealed object into the cache. 0 or an errno. */
-int tpi_cache_put(const tpi_cache *c, const char *path, const char *name);
+                                int n, int *object);
+/* Makes the object of descriptor `fd`, opened to append, an entry, where it is. 0 or an errno. */
+int tpi_cache_seal(int fd, const tpi_piece *pieces, int n);
+/* Moves a sealed object of another folder into the cache. 0 or an errno. */
+int tpi_cache_put(const tpi_cache *c, int folder, const char *object, const char *name);
 void tpi_cache_remove(const tpi_cache *c, const char *name);
-/* Removes the entries that were not used for longest until at most `limit` bytes are left, and
- * folders that a killed process left behind. */
+/* Removes the entries that were not used for longest until at most `limit` bytes are left. */
 void tpi_cache_trim(const tpi_cache *c, tpi_mem *mem, uint64_t limit);
-
-/* A new folder for one build, private: in the cache, or (NULL) where temporary files go. 0 or an
- * errno. */
-int tpi_scratch_make(char dir[TPI_PATH], const tpi_cache *c);
-/* Removes it and the files in it. */
-void tpi_scratch_remove(const char *dir);
 
 #endif

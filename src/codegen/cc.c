@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* pipe2, posix_spawn_file_actions_addchdir_np */
+#define _GNU_SOURCE /* pipe2, posix_spawn_file_actions_addfchdir_np */
 #include "codegen/cc.h"
 
 #include "base/env.h"
@@ -50,12 +50,6 @@ const char *const tpi_cc_flags[] = {"-std=gnu11",
                                     NULL};
 /* No start files and no C library: what a program calls of it is loaded already. */
 const char *const tpi_cc_link_flags[] = {"-nostdlib", "-lgcc", NULL};
-
-bool tpi_path_join(char *out, const char *dir, const char *name)
-{
-    const int n = snprintf(out, TPI_PATH, "%s/%s", dir, name);
-    return n >= 0 && n < TPI_PATH;
-}
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
@@ -185,7 +179,7 @@ static const char **child_environment(tpi_mem *mem, const char *tmpdir, size_t *
 
 /* What happens between the two processes: done by the C library, safely also when other
  * threads hold locks. */
-static int prepare(posix_spawn_file_actions_t *files, posix_spawnattr_t *attr, const char *dir,
+static int prepare(posix_spawn_file_actions_t *files, posix_spawnattr_t *attr, int folder,
                    int out)
 {
     sigset_t none, all;
@@ -200,7 +194,7 @@ static int prepare(posix_spawn_file_actions_t *files, posix_spawnattr_t *attr, c
     TRY(posix_spawnattr_setsigmask(attr, &none));
     TRY(posix_spawnattr_setsigdefault(attr, &all));
     TRY(posix_spawnattr_setpgroup(attr, 0));
-    TRY(posix_spawn_file_actions_addchdir_np(files, dir));
+    TRY(posix_spawn_file_actions_addfchdir_np(files, folder));
     TRY(posix_spawn_file_actions_adddup2(files, out, STDOUT_FILENO));
     TRY(posix_spawn_file_actions_adddup2(files, out, STDERR_FILENO));
     TRY(posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
@@ -212,8 +206,8 @@ static int prepare(posix_spawn_file_actions_t *files, posix_spawnattr_t *attr, c
     return error;
 }
 
-static int spawn(tpi_proc *p, const char *dir, const char *const *argv, const char *const *env,
-                 int out)
+static int spawn(tpi_proc *p, tp_ctx *ctx, int folder, const char *const *argv,
+                 const char *const *env, int out)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -222,30 +216,36 @@ static int spawn(tpi_proc *p, const char *dir, const char *const *argv, const ch
         return error;
     error = posix_spawnattr_init(&attr);
     if (!error) {
-        error = prepare(&files, &attr, dir, out);
+        error = prepare(&files, &attr, folder, out);
+        sigset_t signals;
+        tpi_signals_off(&signals);
         if (!error)
             error = posix_spawn(&p->pid, argv[0], &files, &attr, (char *const *)argv,
                                 (char *const *)env);
+        p->undone = error ? NULL : tpi_undone_group(&ctx->undone, &ctx->mem, p->pid);
+        tpi_signals_on(&signals);
         posix_spawnattr_destroy(&attr);
     }
     posix_spawn_file_actions_destroy(&files);
     return error;
 }
 
-int tpi_proc_start(tpi_proc *p, tpi_mem *mem, const char *dir, const char *const *argv)
+int tpi_proc_start(tpi_proc *p, tp_ctx *ctx, int folder, const char *dir,
+                   const char *const *argv)
 {
     *p = (tpi_proc){.out = -1};
     char tmpdir[TPI_PATH + 8];
     snprintf(tmpdir, sizeof tmpdir, "TMPDIR=%s", dir);
     size_t bytes;
-    const char **env = child_environment(mem, tmpdir, &bytes);
+    const char **env = child_environment(&ctx->mem, tmpdir, &bytes);
     if (!env)
         return ENOMEM;
     int ends[2];
     int error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
     if (!error) {
-        error = fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 ? spawn(p, dir, argv, env, ends[1])
-                                                         : errno;
+        error = fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0
+                    ? spawn(p, ctx, folder, argv, env, ends[1])
+                    : errno;
         close(ends[1]);
         if (error) {
             close(ends[0]);
@@ -255,8 +255,16 @@ int tpi_proc_start(tpi_proc *p, tpi_mem *mem, const char *dir, const char *const
             p->state = TPI_PROC_RUNNING;
         }
     }
-    tpi_give_back(mem, env, bytes);
+    tpi_give_back(&ctx->mem, env, bytes);
     return error;
+}
+
+/* How it ended is somebody else's. */
+static void lose(tpi_proc *p)
+{
+    p->state = TPI_PROC_LOST;
+    if (p->parent == getpid())
+        tpi_undone_done(p->undone);
 }
 
 static void close_output(tpi_proc *p)
@@ -296,7 +304,7 @@ static void take_output(tpi_proc *p)
 static bool is_running(tpi_proc *p)
 {
     if (p->parent != getpid()) { /* the host forked: the child is our parent's */
-        p->state = TPI_PROC_LOST;
+        lose(p);
         return false;
     }
     siginfo_t info;
@@ -305,7 +313,7 @@ static bool is_running(tpi_proc *p)
         if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
             return info.si_pid == 0;
         if (errno != EINTR) {
-            p->state = TPI_PROC_LOST;
+            lose(p);
             return false;
         }
     }
@@ -314,6 +322,7 @@ static bool is_running(tpi_proc *p)
 static void reap(tpi_proc *p)
 {
     kill(-p->pid, SIGKILL);
+    tpi_undone_done(p->undone); /* before its number is free */
     pid_t got;
     do {
         got = waitpid(p->pid, &p->status, 0);

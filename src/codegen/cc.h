@@ -7,16 +7,10 @@
 #ifndef TAPIR_CC_H
 #define TAPIR_CC_H
 
-#include "base/mem.h"
+#include "codegen/folder.h"
+#include "core/core.h"
 
 #include <sys/types.h>
-
-enum {
-    TPI_PATH = 1024 /* bytes of a path we make; longer ones are refused */
-};
-
-/* "dir/name" into out[TPI_PATH]; false when it is too long. */
-bool tpi_path_join(char *out, const char *dir, const char *name);
 
 /* The path is absolute; links are kept, since a compiler may look at its own name. Size and time
  * are of the file it leads to. */
@@ -52,14 +46,17 @@ typedef struct tpi_proc {
     pid_t pid, parent;
     int out;    /* the read end of its output; -1 when closed */
     int status; /* of waitpid, when ENDED */
+    tpi_undone *undone;
     size_t len; /* of text[] */
     bool full;  /* text[] is; the rest of the output is thrown away */
     char text[2048];
 } tpi_proc;
 
-/* Starts argv[0], an absolute path, in folder `dir`, which is also its place for temporary
- * files; messages in English; a process group of its own. Returns 0 or an errno. */
-int tpi_proc_start(tpi_proc *p, tpi_mem *mem, const char *dir, const char *const *argv);
+/* Starts argv[0], an absolute path, in the folder of descriptor `folder` and path `dir`, which is also
+ * its place for temporary files; messages in English; a process group of its own, which ends with
+ * tp_abandon too. Returns 0 or an errno. */
+int tpi_proc_start(tpi_proc *p, tp_ctx *ctx, int folder, const char *dir,
+                   const char *const *argv);
 /* Takes what it has printed and looks whether it has ended, without waiting. */
 tpi_proc_state tpi_proc_poll(tpi_proc *p);
 /* Sleeps until one of them may have ended, at most about `ms` milliseconds. */

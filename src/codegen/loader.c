@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,13 +20,12 @@ typedef Elf32_Phdr elf_part;
 
 /* What dlopen maps without looking at the size of the file; reading beyond it would be a
  * signal, not an error. */
-static const char *what_is_wrong(int fd)
+static const char *what_is_wrong(int fd, const struct stat *st)
 {
-    struct stat st;
     elf_head head;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (!S_ISREG(st->st_mode))
         return "not a file";
-    const uint64_t size = (uint64_t)st.st_size;
+    const uint64_t size = (uint64_t)st->st_size;
     if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
         memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELF_CLASS ||
         head.e_type != ET_DYN || head.e_phentsize != sizeof(elf_part))
@@ -47,16 +45,27 @@ static const char *what_is_wrong(int fd)
     return NULL;
 }
 
-void *tpi_object_load(const char *path, char *why, size_t size)
+/* A path that leads to the file `fd`. The loader takes an object that it has loaded by an equal path for the
+ * same one, and numbers of descriptors come again: so the path is spelt in the way of its file. */
+static void spell(char path[256], int fd, const struct stat *st)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *wrong = fd < 0 ? "cannot be opened" : what_is_wrong(fd);
-    if (fd >= 0)
-        close(fd);
+    int at = snprintf(path, 256, "/proc/%ld/fd", (long)getpid()); /* a debugger can open it */
+    const uint64_t file[2] = {(uint64_t)st->st_ino, (uint64_t)st->st_dev};
+    for (int i = 0; i < 96; i++)
+        at += snprintf(path + at, 256 - (size_t)at, file[i / 64] >> i % 64 & 1 ? "/." : "/");
+    snprintf(path + at, 256 - (size_t)at, "/%d", fd);
+}
+
+void *tpi_object_load(int fd, char *why, size_t size)
+{
+    struct stat st;
+    const char *wrong = fstat(fd, &st) == 0 ? what_is_wrong(fd, &st) : "not a file";
     if (wrong) {
-        snprintf(why, size, "%s: %s", path, wrong);
+        snprintf(why, size, "the object: %s", wrong);
         return NULL;
     }
+    char path[256];
+    spell(path, fd, &st);
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!object) {
         const char *text = dlerror();

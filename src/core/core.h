@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/stack.h"
+#include "base/undone.h"
 #include "tapir/tensor.h"
 
 typedef struct tpi_op tpi_op;     /* ir/node.h */
@@ -156,6 +157,7 @@ struct tp_ctx {
     uint64_t seed;
     uint64_t random_at;  /* position of the random ops */
     uint64_t failures;   /* errors so far */
+    tpi_undones undone;  /* outside of its memory */
     int32_t interrupted; /* by tp_interrupt, from whatever thread; until tp_clear_error */
     int64_t max_turns;   /* of a loop */
     bool recording;

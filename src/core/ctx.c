@@ -121,6 +121,7 @@ void tp_close(tp_ctx *tp)
     tpi_pool_close(&tp->mem, tp->pool);
     tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
     tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
+    tpi_undones_free(&tp->undone, &tp->mem);
     tpi_mem mem = tp->mem;
     tpi_mem_done(&mem);
     mem.user.release(mem.user.user, tp, sizeof *tp);

@@ -177,6 +177,12 @@ void tp_interrupt(tp_ctx *tp)
         __atomic_store_n(&tp->interrupted, 1, __ATOMIC_RELAXED);
 }
 
+void tp_abandon(tp_ctx *tp)
+{
+    if (tp)
+        tpi_undones_end(&tp->undone);
+}
+
 tp_tensor *tpi_refuse_interrupted(tp_ctx *ctx, tpi_at at, const char *what)
 {
     return tpi_is_interrupted(ctx)

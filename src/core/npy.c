@@ -413,7 +413,7 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
         status = tpi_fail_status(ctx, at, what, TP_E_MEMORY, "out of memory");
     } else {
         tpi_writer w;
-        tpi_file_begin(&w, &ctx->mem, path);
+        tpi_file_begin(&w, &ctx->mem, &ctx->undone, path);
         tpi_file_put(&w, s.text, s.len);
         tpi_file_put(&w, data, tpi_bytes(t));
         if (!tpi_file_end(&w))

@@ -486,7 +486,7 @@ tp_status tp_program_profile_save_at(const char *file, int line, tp_program *p,
     if (!text)
         return TP_E_STATE;
     tpi_writer w;
-    tpi_file_begin(&w, &p->ctx->mem, path);
+    tpi_file_begin(&w, &p->ctx->mem, &p->ctx->undone, path);
     tpi_file_put(&w, text, strlen(text));
     tp_free(p->ctx, text);
     if (tpi_file_end(&w))

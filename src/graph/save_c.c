@@ -51,7 +51,7 @@ static tp_status write_files(files *f, const tpi_saving *s)
     const int n = s->options.beside ? N_FILES : WEIGHTS;
     const tpi_file_error *error = NULL;
     for (int i = 0; i < n; i++) {
-        tpi_file_begin(&w[i], f->mem, f->path[i]);
+        tpi_file_begin(&w[i], f->mem, &s->g->ctx->undone, f->path[i]);
         tpi_file_put(&w[i], f->text[i].text ? f->text[i].text : "", f->text[i].len);
         if (!error && w[i].error.status != TP_OK)
             error = &w[i].error;

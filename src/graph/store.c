@@ -209,7 +209,7 @@ static tp_status save(const tp_graph *g, tpi_at at, const char *path)
         tpi_hash_end(&hasher, hash);
         put_u64(head + HASH_AT, hash[0]);
         put_u64(head + HASH_AT + 8, hash[1]);
-        tpi_file_begin(&writer, &g->ctx->mem, path);
+        tpi_file_begin(&writer, &g->ctx->mem, &g->ctx->undone, path);
         tpi_file_put(&writer, head, sizeof head);
         ok = put_rest(&im, &(sink){.writer = &writer, .at = AFTER_HASH});
         if (!ok)

@@ -161,7 +161,7 @@ tp_status tp_onnx_tensor_save_at(const char *file, int line, const tp_tensor *t,
     if (status != TP_OK)
         return status;
     saving s = {.mem = &t->ctx->mem};
-    tpi_file_begin(&s.w, s.mem, path);
+    tpi_file_begin(&s.w, s.mem, &t->ctx->undone, path);
     put_tensor(&s, 0, t);
     return end_saving(&s, t->ctx, at, what);
 }
@@ -192,7 +192,7 @@ tp_status tp_onnx_value_save_at(const char *file, int line, tp_ctx *tp, const ch
     if (status != TP_OK)
         return status;
     saving s = {.mem = &tp->mem};
-    tpi_file_begin(&s.w, s.mem, path);
+    tpi_file_begin(&s.w, s.mem, &tp->undone, path);
     if (optional)
         put_optional(&s, sequence, n, tensors);
     else if (sequence)

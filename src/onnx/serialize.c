@@ -404,11 +404,11 @@ static bool refuse_file(tpi_export *x, const tpi_writer *w)
 static bool write_files(image *im, uint64_t graph_size, const char *data_path)
 {
     tpi_export *x = im->x;
-    tpi_mem *mem = &x->ctx->mem;
+    tp_ctx *ctx = x->ctx;
     tpi_writer model, data = {.fd = -1};
-    tpi_file_begin(&model, mem, im->path);
+    tpi_file_begin(&model, &ctx->mem, &ctx->undone, im->path);
     if (im->beside)
-        tpi_file_begin(&data, mem, data_path);
+        tpi_file_begin(&data, &ctx->mem, &ctx->undone, data_path);
     tpi_pb_put_size(&im->head, TPI_PB_MODEL_GRAPH, graph_size);
     bool ok = !im->head.failed;
     if (ok) {

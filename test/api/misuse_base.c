@@ -142,6 +142,15 @@ MISUSE(tp_interrupt)
     BAD_AS(b, "tp_truth", TP_E_STOPPED, SAYS(!tp_truth(tp_scalar(b->tp, TP_F32, 1))));
 }
 
+MISUSE(tp_abandon)
+{
+    (void)what;
+    tp_abandon(NULL);
+    tp_abandon(b->tp);
+    tp_abandon(b->tp);
+    assert_int_equal(tp_error(b->tp), TP_OK);
+}
+
 MISUSE(tp_fail)
 {
     what = "";
@@ -223,6 +232,7 @@ const misuse misuse_base[] = {
     LISTED(tp_error_message),
     LISTED(tp_clear_error),
     LISTED(tp_interrupt),
+    LISTED(tp_abandon),
     LISTED(tp_fail),
     LISTED(tp_scope_begin),
     LISTED(tp_scope_end),

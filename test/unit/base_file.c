@@ -31,7 +31,7 @@ static int files(void)
 
 static bool write_file(tp_ctx *tp, const char *path, const char *text, tpi_writer *w)
 {
-    tpi_file_begin(w, &tp->mem, path);
+    tpi_file_begin(w, &tp->mem, &tp->undone, path);
     for (const char *p = text; *p; p++)
         tpi_file_put(w, p, 1);
     tpi_file_put(w, NULL, 0);
@@ -75,7 +75,7 @@ static void or_not_at_all(void **state)
     const char *path = in_folder("b");
     assert_true(write_file(tp, path, "old", &w));
 
-    tpi_file_begin(&w, &tp->mem, path);
+    tpi_file_begin(&w, &tp->mem, &tp->undone, path);
     tpi_file_put(&w, "new", 3);
     expect_content(tp, path, "old");
     tpi_file_abandon(&w);
@@ -89,7 +89,7 @@ static void or_not_at_all(void **state)
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
     static const char zeros[10000];
-    tpi_file_begin(&w, &tp->mem, path);
+    tpi_file_begin(&w, &tp->mem, &tp->undone, path);
     tpi_file_put(&w, zeros, sizeof zeros);
     tpi_file_put(&w, zeros, sizeof zeros);
     const bool ok = tpi_file_end(&w);

@@ -499,6 +499,7 @@ static void test_memory(void **state)
                 assert_non_null(strstr(tpi_build_message(build), "Cannot allocate memory"));
         }
         tpi_build_free(build);
+        tpi_undones_free(&ctx.undone, &ctx.mem);
         assert_int_equal(ctx.mem.in_use, 0);
         tpi_mem_done(&ctx.mem);
         assert_int_equal(s.out, 0);

@@ -53,6 +53,71 @@ static void test_open_folder(void **state)
     expect_result(start(b, &source), 42, true);
 }
 
+/* Who may write to a folder above could exchange what lies in it. */
+static void test_open_above(void **state)
+{
+    bed *b = *state;
+    char above[300], between[320], cache[340];
+    const char *source = SOURCE(42);
+    snprintf(above, sizeof above, "%s/above", b->root);
+    snprintf(between, sizeof between, "%s/between", above);
+    snprintf(cache, sizeof cache, "%s/cache", between);
+    assert_int_equal(mkdir(above, 0700), 0);
+    assert_int_equal(mkdir(between, 0700), 0);
+    b->ctx.cache_dir = cache;
+    expect_result(start(b, &source), 42, false);
+    char *const folders[] = {above, between};
+    static const mode_t modes[] = {0777, 0707, 0770};
+    for (int k = 0; k < 2; k++) {
+        char words[400];
+        snprintf(words, sizeof words, "above it %s: may be written by other users", folders[k]);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(chmod(folders[k], modes[i]), 0);
+            expect_refused(b, words);
+        }
+        assert_int_equal(chmod(folders[k], 01777), 0); /* as /tmp: names are their owners' */
+        expect_result(start(b, &source), 42, true);
+        if (geteuid() == 0) {
+            snprintf(words, sizeof words, "above it %s: belongs to another user", folders[k]);
+            assert_int_equal(chown(folders[k], 12345, 12345), 0);
+            expect_refused(b, words);
+            assert_int_equal(chown(folders[k], 0, 0), 0);
+        }
+        assert_int_equal(chmod(folders[k], 0755), 0);
+    }
+    expect_result(start(b, &source), 42, true);
+}
+
+/* A link above the cache is followed when nobody else could have made it. */
+static void test_link_above(void **state)
+{
+    bed *b = *state;
+    char real[300], link[300], cache[320], loop[300];
+    const char *source = SOURCE(42);
+    snprintf(real, sizeof real, "%s/real", b->root);
+    snprintf(link, sizeof link, "%s/link", b->root);
+    snprintf(cache, sizeof cache, "%s/./cache/", link);
+    snprintf(loop, sizeof loop, "%s/loop", b->root);
+    assert_int_equal(mkdir(real, 0700), 0);
+    b->ctx.cache_dir = cache;
+    for (int i = 0; i < 3; i++) {
+        char to[300];
+        snprintf(to, sizeof to, "../%s/real", strrchr(b->root, '/') + 1);
+        assert_int_equal(symlink(i == 0 ? "real" : i == 1 ? to : real, link), 0);
+        expect_result(start(b, &source), 42, i > 0);
+        assert_int_equal(unlink(link), 0);
+    }
+    assert_int_equal(symlink(loop, loop), 0);
+    assert_int_equal(symlink(loop, link), 0);
+    expect_refused(b, "symbolic links");
+    if (geteuid() == 0) {
+        assert_int_equal(unlink(link), 0);
+        assert_int_equal(symlink(real, link), 0);
+        assert_int_equal(lchown(link, 12345, 12345), 0);
+        expect_refused(b, "belongs to another user");
+    }
+}
+
 static void test_link(void **state)
 {
     bed *b = *state;
@@ -268,6 +333,14 @@ static size_t object_size(const char *entry, size_t size)
     return (size_t)n;
 }
 
+static void seal(const char *path, const tpi_piece *text)
+{
+    const int fd = open(path, O_RDWR | O_APPEND);
+    assert_true(fd >= 0);
+    assert_int_equal(tpi_cache_seal(fd, text, 1), 0);
+    close(fd);
+}
+
 /* Entries whose checksum is right and whose object is not what it should be. */
 static void test_false_objects(void **state)
 {
@@ -293,12 +366,135 @@ static void test_false_objects(void **state)
             snprintf(command, sizeof command, "cc -shared -fPIC -o %s %s.c", object, object);
             assert_int_equal(system(command), 0);
         }
-        assert_int_equal(tpi_cache_seal(object, &text, 1), 0);
+        seal(object, &text);
         assert_int_equal(rename(object, path), 0);
         expect_result(start(b, &source), 42, false);
         expect_result(start(b, &source), 42, true);
     }
     free(good);
+}
+
+__attribute__((format(printf, 1, 2))) static void sh(const char *format, ...)
+{
+    char command[4000];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(command, sizeof command, format, ap);
+    va_end(ap);
+    assert_int_equal(system(command), 0);
+}
+
+/* Puts `with` in the place of `folder`, as another user. */
+static void exchange(const char *folder, const char *with)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char away[700];
+        snprintf(away, sizeof away, "%s.away", folder);
+        if (setgid(12345) != 0 || setuid(12345) != 0)
+            _exit(1);
+        _exit(rename(folder, away) == 0 && rename(with, folder) == 0 ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* Between the look at the cache and the load of an object any folder of its path is exchanged for one with a
+ * false entry; then the entry itself, after it was read. It is what was looked at that runs. */
+static void test_exchanged(void **state)
+{
+    bed *b = *state;
+    if (geteuid() != 0) {
+        print_message("skipped: needs to be root\n");
+        skip();
+    }
+    assert_int_equal(chmod(b->root, 0755), 0);
+    char one[300], two[320], cache[340], name[256], entry[700], evil[300];
+    const char *source = SOURCE(42);
+    size_t size;
+    snprintf(one, sizeof one, "%s/one", b->root);
+    snprintf(two, sizeof two, "%s/two", one);
+    snprintf(cache, sizeof cache, "%s/three", two);
+    snprintf(evil, sizeof evil, "%s/evil", b->root);
+    assert_int_equal(mkdir(one, 0755), 0);
+    assert_int_equal(mkdir(two, 0755), 0);
+    setenv("TMPDIR", "/tmp", 1); /* not below what is opened */
+    b->ctx.cache_dir = cache;
+    expect_result(start(b, &source), 42, false);
+    assert_int_equal(count_files(cache, name), 1);
+    snprintf(entry, sizeof entry, "%s/%s", cache, name);
+    char *good = read_all(entry, &size);
+    const size_t n = object_size(good, size);
+    const tpi_piece text = {good + n, size - n - 40};
+
+    /* A false entry, with the right name, text and checksum. */
+    sh("cd %s && echo 'int entry(void) { return 66; }' >evil.c && cc -shared -fPIC -o "
+       "evil evil.c",
+       b->root);
+    seal(evil, &text);
+    char *const folders[] = {one, two, cache, entry};
+    for (int i = 0; i < 4; i++) {
+        const char *it = folders[i], *rest = entry + strlen(it);
+        tpi_cache c;
+        char with[720], why[500];
+        int fd;
+        snprintf(with, sizeof with, "%s.with", it);
+        sh("mkdir -p \"$(dirname '%s%s')\" && cp '%s' '%s%s'", with, rest, evil, with, rest);
+        assert_true(tpi_cache_open(&c, cache, why, sizeof why));
+        if (i == 3)
+            assert_int_equal(tpi_cache_find(&c, name, &text, 1, &fd), TPI_CACHE_HIT);
+        sh("chmod 0777 \"$(dirname '%s')\"", it);
+        exchange(it, with);
+        if (i < 3)
+            assert_int_equal(tpi_cache_find(&c, name, &text, 1, &fd), TPI_CACHE_HIT);
+        void *object = tpi_object_load(fd, why, sizeof why);
+        assert_non_null(object);
+        int (*function)(void);
+        void *const address = tpi_object_symbol(object, "entry");
+        memcpy(&function, &address, sizeof function);
+        assert_int_equal(function(), 42);
+        tpi_object_unload(object);
+        close(fd);
+        tpi_cache_close(&c);
+        expect_refused(b, "may be written by other users");
+        sh("rm -r '%s' && mv '%s.away' '%s' && chmod 0755 '%s' '%s' '%s'", it, it, it, b->root,
+           one, two);
+        assert_int_equal(chmod(cache, 0700), 0);
+        expect_result(start(b, &source), 42, true);
+    }
+    free(good);
+}
+
+/* Objects at one descriptor, one after the other, while all are loaded: none is taken for another. */
+static void test_same_descriptor(void **state)
+{
+    bed *b = *state;
+    enum { N = 4 };
+    void *objects[N];
+    for (int i = 0; i < N; i++) {
+        char path[300], why[500];
+        snprintf(path, sizeof path, "%s/object%d", b->root, i);
+        sh("echo 'int entry(void) { return %d; }' >%s.c && cc -shared -fPIC -o %s %s.c", i,
+           path, path, path);
+        const int fd = open(path, O_RDONLY);
+        assert_true(fd >= 0 && fd < 100);
+        assert_int_equal(dup2(fd, 100), 100);
+        close(fd);
+        objects[i] = tpi_object_load(100, why, sizeof why);
+        assert_non_null(objects[i]);
+        assert_ptr_equal(tpi_object_load(100, why, sizeof why), objects[i]);
+        tpi_object_unload(objects[i]);
+        close(100);
+    }
+    for (int i = 0; i < N; i++) {
+        int (*entry)(void);
+        void *const address = tpi_object_symbol(objects[i], "entry");
+        memcpy(&entry, &address, sizeof entry);
+        assert_int_equal(entry(), i);
+        tpi_object_unload(objects[i]);
+    }
 }
 
 /* A good entry of another program under this one's name: the text decides, not the name. */
@@ -436,30 +632,22 @@ static void test_limit(void **state)
                 100 * ((i + 5) % 10 + 1)); /* 4 is the oldest, 5 the newest */
     }
     put_old(b->cache, "README", 5000, 100000); /* not ours */
-    put_old(b->cache, "build-abcdef", 0, 100000);
-    put_old(b->cache, "build-ghijkl", 0, 3600);
     put_old(b->cache, "folder", 0, 100000);
-    put_old(b->cache, "build-ghijkl/unit0.c", 10, 3600);
-    put_old(b->cache, "build-abcdef/unit0.c", 10, 100000);
-    put_old(b->cache, "build-ghijkl/x", 10, 3600);
     struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
-    snprintf(why, sizeof why, "%s/build-abcdef", b->cache);
-    assert_int_equal(utimensat(AT_FDCWD, why, old, 0), 0);
 
     tpi_cache_trim(&c, &b->ctx.mem, 10000); /* fits */
     for (int i = 0; i < 10; i++) {
         snprintf(name, sizeof name, "%032d.so", i);
         assert_true(has(b, name));
     }
-    assert_false(has(b, "build-abcdef"));
     tpi_cache_trim(&c, &b->ctx.mem, 8000); /* down to 6000 */
     for (int i = 0; i < 10; i++) {
         snprintf(name, sizeof name, "%032d.so", i);
         assert_int_equal(has(b, name), i == 0 || i >= 5);
     }
-    assert_true(has(b, "README") && has(b, "folder") && has(b, "build-ghijkl/unit0.c"));
+    assert_true(has(b, "README") && has(b, "folder"));
     tpi_cache_trim(&c, &b->ctx.mem, 0);
-    assert_int_equal(count_files(b->cache, NULL), 3);
+    assert_int_equal(count_files(b->cache, NULL), 2);
     tpi_cache_close(&c);
 
     /* A hit is a use. */
@@ -474,15 +662,73 @@ static void test_limit(void **state)
     assert_true(st.st_mtim.tv_sec > 1000000);
 }
 
+/* What a killed process left goes with the next build; what another one uses stays. */
+static void test_left_over(void **state)
+{
+    bed *b = *state;
+    const char *source = SOURCE(42), *other = SOURCE(43);
+    for (int i = 0; i < 2; i++) {
+        const char *folder = i ? b->tmp : b->cache, *live = i ? "tapir-build-abc" : "build-abc";
+        const char *dead = i ? "tapir-build-dead" : "build-dead";
+        char path[400], why[500];
+        tpi_scratch s;
+        remove_tree(b->cache);
+        if (i)
+            write_text(b->cache, "no folder");
+        else
+            assert_int_equal(mkdir(b->cache, 0700), 0);
+        put_old(folder, live, 0, 0);
+        put_old(folder, dead, 0, 0);
+        snprintf(path, sizeof path, "%s/unit0.c", dead);
+        put_old(folder, path, 10, 0);
+        snprintf(path, sizeof path, "%s/%s", folder, live);
+        const int fd = open(path, O_RDONLY | O_DIRECTORY);
+        assert_true(fd >= 0);
+        const int dir = open(folder, O_RDONLY | O_DIRECTORY);
+        assert_true(tpi_lock_new(fd, dir, live));
+        tpi_build *build = start(b, &source);
+        snprintf(path, sizeof path, "%s/%s", folder, dead);
+        assert_int_not_equal(access(path, F_OK), 0);
+        snprintf(path, sizeof path, "%s/%s", folder, live);
+        assert_int_equal(access(path, F_OK), 0);
+        /* A build that runs is not in the way of another one. */
+        tpi_build *second = start(b, &other);
+        assert_true(tpi_scratch_make(&s, &b->ctx, dir, i ? NULL : folder, why, sizeof why));
+        tpi_scratch_remove(&s);
+        close(fd);
+        close(dir);
+        expect_result(build, 42, false);
+        expect_result(second, 43, false);
+        expect_result(start(b, &(const char *){SOURCE(44)}), 44, false);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+}
+
+/* Temporary files go where nobody else can exchange them, or nowhere. */
+static void test_open_tmp(void **state)
+{
+    bed *b = *state;
+    const char *source = SOURCE(42);
+    write_text(b->cache, "no folder");
+    assert_int_equal(chmod(b->tmp, 0777), 0);
+    char words[400];
+    snprintf(words, sizeof words, "TMPDIR %s: may be written by other users", b->tmp);
+    expect_failure(start(b, &source), words);
+    assert_int_equal(chmod(b->tmp, 01777), 0);
+    expect_result(start(b, &source), 42, false);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, bed_setup, bed_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_private),  CASE(test_open_folder),  CASE(test_link),
-        CASE(test_foreign),  CASE(test_no_folder),    CASE(test_read_only),
-        CASE(test_choice),   CASE(test_damaged),      CASE(test_false_objects),
-        CASE(test_compares), CASE(test_new_compiler), CASE(test_at_once),
-        CASE(test_shared),   CASE(test_limit),
+        CASE(test_private),         CASE(test_open_folder),  CASE(test_link),
+        CASE(test_open_above),      CASE(test_link_above),   CASE(test_exchanged),
+        CASE(test_same_descriptor), CASE(test_left_over),    CASE(test_open_tmp),
+        CASE(test_foreign),         CASE(test_no_folder),    CASE(test_read_only),
+        CASE(test_choice),          CASE(test_damaged),      CASE(test_false_objects),
+        CASE(test_compares),        CASE(test_new_compiler), CASE(test_at_once),
+        CASE(test_shared),          CASE(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
