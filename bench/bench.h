@@ -25,6 +25,7 @@ typedef struct figure {
      * peer_system (NULL: all). */
     const char *peer_workload, *peer_metric, *peer_system;
     double peer_scale; /* 0: 1 */
+    double goal;       /* what is aimed at, beside it where there is no peer; 0: none */
     const char *subject;
 } figure;
 

@@ -1,6 +1,7 @@
 /* Products: eager, compiled with operands that may change, and with weights packed once. */
 #include "bench.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -105,8 +106,55 @@ static void add_product(bench *b, int64_t batch, int64_t m, int64_t k, int64_t n
     }
 }
 
+/* ---- errors --------------------------------------------------------------------------------- */
+
+typedef struct error {
+    tp_ctx *tp;
+    int64_t k;
+    bool positive;
+    char name[NAME];
+} error;
+
+/* The root of the mean square of error / sum of |a b|, in 1e-7. */
+static double error_told(void *arg)
+{
+    const error *e = arg;
+    enum { SIDE = 64 };
+    tp_scope_begin(e->tp);
+    tp_tensor *v[2], *f64[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t shape[] = {i ? e->k : SIDE, i ? SIDE : e->k};
+        v[i] = e->positive ? tp_uniform(e->tp, TP_F32, 2, shape, 0, 1)
+                           : tp_normal(e->tp, TP_F32, 2, shape, 0, 1);
+        f64[i] = tp_cast(v[i], TP_F64);
+    }
+    tp_tensor *off = tp_sub(tp_cast(tp_matmul(v[0], v[1]), TP_F64), tp_matmul(f64[0], f64[1]));
+    off = tp_div(off, tp_matmul(tp_abs(f64[0]), tp_abs(f64[1])));
+    const double mean = tp_item(tp_mean(tp_square(off), 0, NULL, false));
+    tp_scope_end(e->tp);
+    return 1e7 * sqrt(mean);
+}
+
+/* Twice the error of PyTorch's products of positive numbers is the goal. */
+static void add_error(bench *b, int64_t k, bool positive, double goal)
+{
+    error *e = tp_alloc(b->tp, sizeof *e);
+    if (!e)
+        return;
+    *e = (error){.tp = b->tp, .k = k, .positive = positive};
+    snprintf(e->name, NAME, "error, k = %lld, %s", (long long)k,
+             positive ? "positive" : "normal");
+    bench_add(
+        b,
+        (figure){.name = e->name, .unit = "1e-7", .told = error_told, .arg = e, .goal = goal});
+}
+
 void bench_add_products(bench *b)
 {
+    static const int64_t lengths[] = {256, 1024, 4096};
+    static const double goals[] = {0.88, 0.88, 1.28};
+    for (int i = 0; i < 6; i++)
+        add_error(b, lengths[i % 3], i < 3, goals[i % 3]);
     add_product(b, 0, 1024, 1024, 1024, "gemm/1024x1024x1024");
     add_product(b, 0, 128, 768, 3072, "gemm/128x3072x768");
     add_product(b, 0, 128, 3072, 768, "gemm/128x768x3072");

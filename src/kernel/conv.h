@@ -51,13 +51,13 @@
 #endif
 
 /* A direct tile: rows of A, packed [k][rows], by up to four vectors of windows. Vector v is read
- * from s[v] and its first n[v] lanes go to d[v] (row i at d_rs * i), or are added there. */
+ * from s[v] and its first n[v] lanes go to d[v] (row i at d_rs * i). */
 typedef struct {
     int64_t rows, a_step, k, d_rs, n[4]; /* a_step: rows of A as packed */
     const TPK_E *a, *s[4];
     const int64_t *ko;
     TPK_E *d[4];
-    int add, wide;
+    int wide;
 } TPK_N(tpk_cv_tile);
 
 #define TPK_CV_STEP2(i, p, r, row)                                                             \
@@ -77,35 +77,40 @@ typedef struct {
         c##i##_3 = TPK_FMA(x, b3, c##i##_3);                                                   \
     }
 #define TPK_CV_AT(i, row, v) (d##v + (row)*d_rs)
-#define TPK_CV_ADD(i, row, v) c##i##_##v = TPK_LOADM(TPK_CV_AT(i, row, v), m##v) + c##i##_##v;
 #define TPK_CV_PUT(i, row, v) TPK_STOREM(TPK_CV_AT(i, row, v), c##i##_##v, m##v);
-#define TPK_CV_ADD2(i, p, r, row) TPK_CV_ADD(i, row, 0) TPK_CV_ADD(i, row, 1)
-#define TPK_CV_ADD4(i, p, r, row)                                                              \
-    TPK_CV_ADD2(i, p, r, row) TPK_CV_ADD(i, row, 2) TPK_CV_ADD(i, row, 3)
 #define TPK_CV_PUT2(i, p, r, row) TPK_CV_PUT(i, row, 0) TPK_CV_PUT(i, row, 1)
 #define TPK_CV_PUT4(i, p, r, row)                                                              \
     TPK_CV_PUT2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
-/* The last row may be there twice: all are read before any is written. */
-#define TPK_CV_DONE(most, n)                                                                   \
-    if (t->add) {                                                                              \
-        TPK_R##most(TPK_CV_ADD##n)                                                             \
+#define TPK_CV_EACH_CHAIN(most, vectors)                                                       \
+    TPK_V sums[(most) * (vectors)];                                                            \
+    for (int64_t k = t->k, left = 0, more = 0;; more = 1) {                                    \
+        TPK_STAYS_IN_MEMORY(sums);                                                             \
+        TPK_R##most(TPK_ZERO##vectors);                                                        \
+        left = tpk_i_min(k, TPK_CHAIN);                                                        \
+        k -= left;
+#define TPK_CV_CLOSE(most, vectors)                                                            \
+    if (k == 0) {                                                                              \
+        if (more) {                                                                            \
+            TPK_R##most(TPK_ADD##vectors)                                                      \
+        }                                                                                      \
+        TPK_R##most(TPK_CV_PUT##vectors) return;                                               \
     }                                                                                          \
-    TPK_R##most(TPK_CV_PUT##n)
+    TPK_SUM_UP(most, vectors)                                                                  \
+    }
 
 #define TPK_CV_TILE2(most)                                                                     \
     TPK_OUT void TPK_N(tpk_cv_tile##most)(const TPK_N(tpk_cv_tile) * t)                        \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(t->n[0]), m1 = TPK_MASK(t->n[1]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
-        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step;                         \
-        TPK_R##most(TPK_ZERO2);                                                                \
-        for (int64_t k = t->k; k > 0; k--, ko++, a += a_step) {                                \
+        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
+        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step, d_rs = t->d_rs;         \
+        TPK_CV_EACH_CHAIN(most, 2)                                                             \
+        for (; left > 0; left--, ko++, a += a_step) {                                          \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             TPK_R##most(TPK_CV_STEP2)                                                          \
         }                                                                                      \
-        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
-        const int64_t d_rs = t->d_rs;                                                          \
-        TPK_CV_DONE(most, 2)                                                                   \
+        TPK_CV_CLOSE(most, 2)                                                                  \
     }
 TPK_EACH_CV_MANY(TPK_CV_TILE2)
 
@@ -116,17 +121,16 @@ TPK_EACH_CV_MANY(TPK_CV_TILE2)
         const TPK_M m2 = TPK_MASK(t->n[2]), m3 = TPK_MASK(t->n[3]);                            \
         const TPK_E *a = t->a, *const s0 = t->s[0], *const s1 = t->s[1];                       \
         const TPK_E *const s2 = t->s[2], *const s3 = t->s[3];                                  \
-        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step;                         \
-        TPK_R##most(TPK_ZERO4);                                                                \
-        for (int64_t k = t->k; k > 0; k--, ko++, a += a_step) {                                \
+        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
+        TPK_E *const d2 = t->d[2], *const d3 = t->d[3];                                        \
+        const int64_t *ko = t->ko, rows = t->rows, a_step = t->a_step, d_rs = t->d_rs;         \
+        TPK_CV_EACH_CHAIN(most, 4)                                                             \
+        for (; left > 0; left--, ko++, a += a_step) {                                          \
             const TPK_V b0 = TPK_LOAD(s0 + *ko), b1 = TPK_LOAD(s1 + *ko);                      \
             const TPK_V b2 = TPK_LOAD(s2 + *ko), b3 = TPK_LOAD(s3 + *ko);                      \
             TPK_R##most(TPK_CV_STEP4)                                                          \
         }                                                                                      \
-        TPK_E *const d0 = t->d[0], *const d1 = t->d[1];                                        \
-        TPK_E *const d2 = t->d[2], *const d3 = t->d[3];                                        \
-        const int64_t d_rs = t->d_rs;                                                          \
-        TPK_CV_DONE(most, 4)                                                                   \
+        TPK_CV_CLOSE(most, 4)                                                                  \
     }
 TPK_EACH_CV_FEW(TPK_CV_TILE4)
 
@@ -238,8 +242,7 @@ TPK_FN int TPK_N(tpk_cv_plain)(const TPK_N(tpk_cv) * v)
 /* Direct, but the whole image is one row. */
 TPK_FN int TPK_N(tpk_cv_line)(const TPK_N(tpk_cv) * v)
 {
-    return v->joined && TPK_N(tpk_cv_plain)(v) && tpk_patch_pixels(&v->p) >= TPK_VL &&
-           v->k <= TPK_CHAIN;
+    return v->joined && TPK_N(tpk_cv_plain)(v) && tpk_patch_pixels(&v->p) >= TPK_VL;
 }
 
 /* The cost of convout.h per k and image, in steps of fma. The exchange of windows and channels
@@ -389,13 +392,13 @@ TPK_OUT void TPK_N(tpk_cv_pack_a)(const TPK_N(tpk_cv) * v, const TPK_E *w, int64
     }
 }
 
-/* rows of n finished sums, which go to y (or are added there) `step` apart. */
+/* rows of n finished sums, which go to y `step` apart. */
 TPK_FN void TPK_N(tpk_cv_scatter)(int64_t rows, int64_t n, const TPK_E *from, int64_t from_rs,
-                                  int add, TPK_E *y, int64_t y_rs, int64_t step)
+                                  TPK_E *y, int64_t y_rs, int64_t step)
 {
     for (int64_t r = 0; r < rows; r++, from += from_rs, y += y_rs) {
         for (int64_t l = 0; l < n; l++) {
-            y[l * step] = add ? y[l * step] + from[l] : from[l];
+            y[l * step] = from[l];
         }
     }
 }
@@ -430,11 +433,10 @@ TPK_FN void TPK_N(tpk_cv_next)(const TPK_N(tpk_cv) * v, tpk_cv_walk *at, int64_t
     }
 }
 
-/* Direct: images from their copies, k in [k0, k1) within one chain. Each few rows of A meet a run
- * of vectors, which stay in the first cache, before the next rows do. */
+/* Direct: images from their copies. Each few rows of A meet a run of vectors, which stay in the
+ * first cache, before the next rows do. */
 TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *ap,
-                                  const TPK_E *copy, int64_t images, int64_t k0, int64_t k1,
-                                  TPK_E *y)
+                                  const TPK_E *copy, int64_t images, TPK_E *y)
 {
     const tpk_patch *const p = &v->p;
     TPK_E *const spread = (TPK_E *)(void *)(ws + v->at_c);
@@ -451,9 +453,8 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
     TPK_N(tpk_cv_place) place[TPK_CV_RUN];
     TPK_N(tpk_cv_tile)
     t = {
-        .k = k1 - k0,
-        .ko = ko + k0,
-        .add = k0 > 0 && step == 1,
+        .k = v->k,
+        .ko = ko,
         .wide = side == 4,
         .d_rs = step == 1 ? v->ds[1] : side * TPK_VL,
         .s = {copy, copy, copy, copy},
@@ -472,7 +473,7 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
             end = tpk_rows_at(&cut, q + 1);
             t.a_step = end - begin;
             t.rows = tpk_i_min(end, v->first + v->m) - from;
-            t.a = ap + begin * v->k + k0 * t.a_step + from - begin;
+            t.a = ap + begin * v->k + from - begin;
             if (t.rows <= 0) {
                 continue;
             }
@@ -486,8 +487,7 @@ TPK_OUT void TPK_N(tpk_cv_direct)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E
                 TPK_N(tpk_cv_tile_run)(&t);
                 for (int64_t z = 0; z < side && step != 1; z++) {
                     TPK_N(tpk_cv_scatter)
-                    (t.rows, t.n[z], t.d[z], t.d_rs, k0 > 0, to->d[z] + i * v->ds[1], v->ds[1],
-                     step);
+                    (t.rows, t.n[z], t.d[z], t.d_rs, to->d[z] + i * v->ds[1], v->ds[1], step);
                 }
             }
         }
@@ -563,7 +563,7 @@ TPK_OUT void TPK_N(tpk_cv_dense)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E 
                     continue;
                 }
                 TPK_N(tpk_cv_scatter)
-                (1, run, c + i * n + x, 0, 0, to + i * v->ds[1], 0, v->ds[4]);
+                (1, run, c + i * n + x, 0, to + i * v->ds[1], 0, v->ds[4]);
             }
             x += run;
         }
@@ -606,10 +606,7 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
             TPK_N(tpk_cv_dense)(v, ws, ap, copy, images, y + n * v->ds[0]);
             continue;
         }
-        for (int64_t k = 0; k == 0 || k < v->k; k += TPK_CHAIN) {
-            TPK_N(tpk_cv_direct)
-            (v, ws, ap, copy, images, k, tpk_i_min(k + TPK_CHAIN, v->k), y + n * v->ds[0]);
-        }
+        TPK_N(tpk_cv_direct)(v, ws, ap, copy, images, y + n * v->ds[0]);
     }
 }
 

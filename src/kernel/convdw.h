@@ -26,7 +26,8 @@ typedef struct {
     int64_t bundles, shifts, shift, bundle, slid; /* elements of one; the image they are of */
     int by_row;
     TPK_E *slides;
-    int64_t at_ko, at_kw, at_copy, at_c, at_slides, at_mm, size;
+    int64_t piece; /* windows: no panel of k crosses a multiple */
+    int64_t at_ko, at_kw, at_copy, at_c, at_slides, at_open, at_mm, size;
     const int64_t *ko;
     const TPK_E *x, *y; /* of this group */
     TPK_E *copies;
@@ -94,7 +95,10 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     v.at_copy = v.at_kw + tpk_cv_round_up(v.n * 8);
     v.at_c = v.at_copy + (v.p.flat ? 0 : tpk_cv_round_up(v.slots * v.copy_image * e));
     v.at_slides = v.at_c + (v.joined ? 0 : tpk_cv_round_up(v.m * v.n * e));
-    v.at_mm = v.at_slides + v.bundles * v.bundle * e;
+    /* Images whose vectors slide, or whose rows of A are read in place, end a panel. */
+    v.piece = v.bundles > 0 || (pixels >= TPK_CHAIN && v.m <= 4 * TPK_MR) ? pixels : 0;
+    v.at_open = v.at_slides + v.bundles * v.bundle * e;
+    v.at_mm = v.at_open + (v.piece % TPK_CHAIN == 0 ? 0 : v.m * TPK_NC * e);
     v.size = v.at_mm + (int64_t)TPK_N(tpk_gemm_ws)(v.m, v.n, v.k);
     return v;
 }
@@ -353,19 +357,19 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
         if (!v.p.flat) {
             TPK_N(tpk_cv_zero)(v.slots * v.copy_image, v.copies);
         }
-        const TPK_N(tpk_mm)
-            q = {.m = v.m,
-                 .n = v.n,
-                 .k = v.k,
-                 .c = v.joined ? wg : t,
-                 .c_rs = v.joined ? c.ws[0] : v.n,
-                 .piece = tpk_patch_pixels(&v.p) >= 64 ? tpk_patch_pixels(&v.p) : 0,
-                 .see_a = TPK_N(tpk_cv_dw_see_a),
-                 .see_b = v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
-                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
-                 .fill_b = TPK_N(tpk_cv_dw_fill_b),
-                 .from = &v,
-                 .ws = (char *)ws + v.at_mm};
+        const TPK_N(tpk_mm) q = {.m = v.m,
+                                 .n = v.n,
+                                 .k = v.k,
+                                 .c = v.joined ? wg : t,
+                                 .c_rs = v.joined ? c.ws[0] : v.n,
+                                 .piece = v.piece,
+                                 .open = (TPK_E *)(void *)((char *)ws + v.at_open),
+                                 .see_a = TPK_N(tpk_cv_dw_see_a),
+                                 .see_b = v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
+                                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
+                                 .fill_b = TPK_N(tpk_cv_dw_fill_b),
+                                 .from = &v,
+                                 .ws = (char *)ws + v.at_mm};
         TPK_N(tpk_mm_run)(&q);
         for (int64_t i = 0; i < v.m && !v.joined; i++) {
             for (int64_t j = 0; j < v.n; j++) {

@@ -10,8 +10,8 @@
  * one is left for a tile of half the size.
  *
  * k goes in blocks of at most TPK_CO_KC, over a band of tiles at a time: so the block of w for nr
- * channels stays in the first cache while all tiles of the band use it. Between blocks a tile
- * waits in the workspace. When it is finished its windows and channels are exchanged on the way to
+ * channels stays in the first cache while all tiles of the band use it. The sums of closed chains
+ * are in the workspace, where a tile waits between blocks. When it is finished its windows and channels are exchanged on the way to
  * the output. */
 #include "convspec.h"
 #include "gemm.h"
@@ -22,7 +22,7 @@
 #define TPK_CONVOUT_64
 #endif
 
-#define TPK_CO_KC 192
+#define TPK_CO_KC (3 * TPK_CHAIN)
 #define TPK_CO_BAND (1 << 19)   /* bytes of tiles that wait */
 #define TPK_CO_RUN (TPK_MR / 2) /* the longest run */
 #if TPK_MR >= 14
@@ -55,9 +55,6 @@
 /* For two vectors of channels, and for one. */
 #define TPK_CO_ZERO2(i, s, at, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
 #define TPK_CO_ZERO1(i, s, at, row) TPK_V c##i##_0 = {0};
-#define TPK_CO_MORE1(i, s, at, row) c##i##_0 = TPK_LOAD(c + (row)*nr);
-#define TPK_CO_MORE2(i, s, at, row)                                                            \
-    TPK_CO_MORE1(i, s, at, row) c##i##_1 = TPK_LOAD(c + (row)*nr + TPK_VL);
 #define TPK_CO_STEP1(i, s, at, row)                                                            \
     {                                                                                          \
         const TPK_E e = s[at];                                                                 \
@@ -70,9 +67,13 @@
         c##i##_0 = TPK_FMA(x, b0, c##i##_0);                                                   \
         c##i##_1 = TPK_FMA(x, b1, c##i##_1);                                                   \
     }
-#define TPK_CO_DONE1(i, s, at, row) TPK_STORE(c + (row)*nr, c##i##_0);
-#define TPK_CO_DONE2(i, s, at, row)                                                            \
-    TPK_CO_DONE1(i, s, at, row) TPK_STORE(c + (row)*nr + TPK_VL, c##i##_1);
+#define TPK_CO_PUT1(i, s, at, row) TPK_STORE(c + (row)*nr, c##i##_0);
+#define TPK_CO_PUT2(i, s, at, row)                                                             \
+    TPK_CO_PUT1(i, s, at, row) TPK_STORE(c + (row)*nr + TPK_VL, c##i##_1);
+#define TPK_CO_INTO(to, x) TPK_STORE(to, TPK_LOAD(to) + (x));
+#define TPK_CO_INTO1(i, s, at, row) TPK_CO_INTO(c + (row)*nr, c##i##_0)
+#define TPK_CO_INTO2(i, s, at, row)                                                            \
+    TPK_CO_INTO1(i, s, at, row) TPK_CO_INTO(c + (row)*nr + TPK_VL, c##i##_1)
 
 /* What a tile works on: the runs at `from` and `with`, offsets ko, times w[k][nr], into
  * c[2 * run][nr], which is added to if there is `more`. Meanwhile the next block of w is fetched,
@@ -92,19 +93,24 @@ typedef struct {
         const TPK_E *const from = t->from, *const with = t->with, *w = t->w, *next = t->next;  \
         const int64_t *ko = t->ko, hop = t->hop;                                               \
         TPK_E *const c = t->c;                                                                 \
-        each##run(TPK_CO_ZERO##vectors);                                                       \
-        if (t->more) {                                                                         \
-            each##run(TPK_CO_MORE##vectors)                                                    \
+        for (int64_t k = t->k, left = 0, more = t->more; k > 0; more = 1) {                    \
+            each##run(TPK_CO_ZERO##vectors);                                                   \
+            left = tpk_i_min(k, TPK_CHAIN);                                                    \
+            k -= left;                                                                         \
+            for (; left > 0; left--, ko++, w += nr, next += hop) {                             \
+                const TPK_E *const p = from + *ko, *const q = with + *ko;                      \
+                const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + nr - TPK_VL);                  \
+                (void)q;                                                                       \
+                (void)b1;                                                                      \
+                __builtin_prefetch(next, 0, 2);                                                \
+                each##run(TPK_CO_STEP##vectors)                                                \
+            }                                                                                  \
+            if (more) {                                                                        \
+                each##run(TPK_CO_INTO##vectors)                                                \
+            } else {                                                                           \
+                each##run(TPK_CO_PUT##vectors)                                                 \
+            }                                                                                  \
         }                                                                                      \
-        for (int64_t k = t->k; k > 0; k--, ko++, w += nr, next += hop) {                       \
-            const TPK_E *const p = from + *ko, *const q = with + *ko;                          \
-            const TPK_V b0 = TPK_LOAD(w), b1 = TPK_LOAD(w + nr - TPK_VL);                      \
-            (void)q;                                                                           \
-            (void)b1;                                                                          \
-            __builtin_prefetch(next, 0, 2);                                                    \
-            each##run(TPK_CO_STEP##vectors)                                                    \
-        }                                                                                      \
-        each##run(TPK_CO_DONE##vectors)                                                        \
     }
 #define TPK_CO_TILES(run)                                                                      \
     TPK_CO_TILE(tpk_co_solo, TPK_SOLO, run, 2)                                                 \
@@ -135,20 +141,18 @@ TPK_FN int64_t TPK_N(tpk_co_nr)(int64_t m)
 TPK_COLD void TPK_N(tpk_co_plan)(TPK_N(tpk_co) * v, int joined)
 {
     const int64_t pixels = tpk_patch_pixels(v->p), e = (int64_t)sizeof(TPK_E);
-    const int64_t k = tpk_i_min(v->k, TPK_CHAIN);
     v->nr = TPK_N(tpk_co_nr)(v->whole);
     v->width = joined ? pixels : v->p->out[2];
     v->per_row = tpk_i_ceil(v->width, TPK_CO_RUN);
     v->run = tpk_i_ceil(v->width, v->per_row);
     v->units = v->images * (pixels / v->width) * v->per_row;
-    v->kc = tpk_i_ceil(k, tpk_i_ceil(k, TPK_CO_KC));
+    v->kc = tpk_i_ceil(v->k, tpk_i_ceil(v->k, TPK_CO_KC));
+    v->kc = tpk_i_ceil(v->kc, TPK_CHAIN) * TPK_CHAIN;
     v->tile = 2 * v->run * v->nr;
     const int64_t most = TPK_CO_BAND / (v->tile * e * tpk_i_ceil(v->m, v->nr));
     v->band = tpk_i_min((v->units + 1) / 2, most < 4 ? 4 : most);
     v->at_tiles = tpk_cv_round_up(v->band * 4 * 8);
-    /* Where there are several chains, behind the tiles are the sums of those that are closed. */
-    v->size = v->band * v->tile * tpk_i_ceil(v->m, v->nr) * (v->k > TPK_CHAIN ? 2 : 1) * e;
-    v->size = v->at_tiles + tpk_cv_round_up(v->size);
+    v->size = v->at_tiles + tpk_cv_round_up(v->band * v->tile * tpk_i_ceil(v->m, v->nr) * e);
 }
 
 /* Elements of a packed w. */
@@ -156,12 +160,6 @@ TPK_COLD int64_t TPK_N(tpk_co_w_size)(int64_t m, int64_t k)
 {
     const int64_t nr = TPK_N(tpk_co_nr)(m);
     return tpk_i_ceil(m, nr) * nr * k;
-}
-
-/* How many k are in the block that begins at k: none crosses the end of a chain. */
-TPK_FN int64_t TPK_N(tpk_co_block)(const TPK_N(tpk_co) * v, int64_t k)
-{
-    return tpk_i_min(tpk_i_min(v->kc, v->k - k), TPK_CHAIN - k % TPK_CHAIN);
 }
 
 /* wp from w, whose element (output i, k) is w[i * rs + kw[k]]. */
@@ -174,7 +172,7 @@ TPK_COLD void TPK_N(tpk_co_pack_w)(const TPK_N(tpk_co) * v, const TPK_E *w, int6
         run++;
     }
     for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
-        kk = TPK_N(tpk_co_block)(v, k);
+        kk = tpk_i_min(v->kc, v->k - k);
         for (int64_t j = 0; j < v->m; j += nr, wp += kk * nr) {
             const int64_t n = tpk_i_min(nr, v->m - j);
             const TPK_E *const from = w + j * rs;
@@ -224,20 +222,6 @@ TPK_OUT void TPK_N(tpk_co_store)(const TPK_N(tpk_co) * v, const TPK_E *c, int64_
     }
 }
 
-/* At the end of a chain: the sum of the closed ones, from left to right, is in `sum`; after the
- * last chain in c. */
-TPK_OUT void TPK_N(tpk_co_close)(int64_t n, int first, int last, TPK_E *c, TPK_E *sum)
-{
-    TPK_E *const to = last ? c : sum;
-    for (int64_t i = 0; i < n; i += TPK_VL) {
-        TPK_V v = TPK_LOAD(c + i);
-        if (!first) {
-            v = TPK_LOAD(sum + i) + v;
-        }
-        TPK_STORE(to + i, v);
-    }
-}
-
 TPK_FN void TPK_N(tpk_co_tile)(const TPK_N(tpk_co) * v, const TPK_N(tpk_co_work) * t)
 {
     const int64_t kind = v->nr == TPK_VL ? 16 : t->from == t->with ? 8 : 0;
@@ -265,7 +249,6 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
 {
     int64_t *const places = (int64_t *)(void *)ws, n = to - from;
     TPK_E *const tiles = (TPK_E *)(void *)(ws + v->at_tiles);
-    const int64_t sums = n * v->tile * tpk_i_ceil(v->m, v->nr);
     const int64_t fetch = n < 4 ? n : 4; /* tiles that fetch a share of the next block of w */
     for (int64_t i = 0; i < 2 * n; i++) {
         int64_t *const at = places + i / 2 * 4 + i % 2;
@@ -273,13 +256,11 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
     }
     const int64_t all = tpk_i_ceil(v->whole, v->nr) * v->nr;
     for (int64_t k = 0, kk = 0; k < v->k; k += kk) {
-        kk = TPK_N(tpk_co_block)(v, k);
+        kk = tpk_i_min(v->kc, v->k - k);
         const TPK_E *w = wp + k * all + v->first * kk;
         const int last = k + kk == v->k;
-        const int close = v->k > TPK_CHAIN && (last || (k + kk) % TPK_CHAIN == 0);
         TPK_N(tpk_co_work)
-        t = {.k = kk, .hop = v->nr / fetch, .ko = v->ko + k, .c = tiles};
-        t.more = k % TPK_CHAIN > 0;
+        t = {.k = kk, .hop = v->nr / fetch, .ko = v->ko + k, .c = tiles, .more = k > 0};
         for (int64_t j = 0; j < v->m; j += v->nr, w += kk * v->nr) {
             t.w = w;
             for (int64_t i = 0; i < n; i++, t.c += v->tile) {
@@ -288,9 +269,6 @@ TPK_OUT void TPK_N(tpk_co_band)(const TPK_N(tpk_co) * v, const TPK_E *x, const T
                 t.from = x + at[0];
                 t.with = x + at[1];
                 TPK_N(tpk_co_tile)(v, &t);
-                if (close) {
-                    TPK_N(tpk_co_close)(v->tile, k < TPK_CHAIN, last, t.c, t.c + sums);
-                }
                 if (last) {
                     TPK_N(tpk_co_store)
                     (v, t.c, tpk_i_min(v->nr, v->m - j), y + j * v->ds[1], at + 2);

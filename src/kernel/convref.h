@@ -1,7 +1,7 @@
 /* convref.h: contractions and convolutions as plain loops, for one element type (TPK_BITS).
  *
  * This is the definition that gemm.h and conv.h are held against, bit by bit. A chain of fma
- * starts from +0 and takes its products in k order; it is closed after 4096 of them, and closed
+ * starts from +0 and takes its products in k order; it is closed after TPK_CHAIN of them, and closed
  * chains are added from left to right. The chain is a struct so that every loop nest below can
  * count in its own way. */
 #if (TPK_BITS == 32 && !defined(TPK_CONVREF_32)) || (TPK_BITS == 64 && !defined(TPK_CONVREF_64))
@@ -19,8 +19,8 @@ typedef struct {
 
 TPK_FN void TPK_N(tpk_chain_fma)(TPK_N(tpk_chain) * s, TPK_E a, TPK_E b)
 {
-    if (s->n > 0 && s->n % 4096 == 0) {
-        s->total = s->n == 4096 ? s->chain : s->total + s->chain;
+    if (s->n > 0 && s->n % TPK_CHAIN == 0) {
+        s->total = s->n == TPK_CHAIN ? s->chain : s->total + s->chain;
         s->chain = 0;
     }
     s->chain = TPK_N(tpk_fma)(a, b, s->chain);
@@ -29,7 +29,7 @@ TPK_FN void TPK_N(tpk_chain_fma)(TPK_N(tpk_chain) * s, TPK_E a, TPK_E b)
 
 TPK_FN TPK_E TPK_N(tpk_chain_end)(const TPK_N(tpk_chain) * s)
 {
-    return s->n <= 4096 ? s->chain : s->total + s->chain;
+    return s->n <= TPK_CHAIN ? s->chain : s->total + s->chain;
 }
 
 /* C[m][n] = A[m][k] B[k][n]. */

@@ -1,10 +1,12 @@
 /* gemm.h: C = A B for one element type (TPK_BITS is 32 or 64), the same bits on every machine.
  *
- * What is computed. Every c[i][j] is one chain of fma over k, from +0, in k order; after 4096 k
- * the chain is closed and a new one begins, and the closed ones are added from left to right.
- * Nothing else is promised and nothing else is needed: tiles, panels and vectors only say which
- * outputs are worked on together, and a chain that stops at the end of a panel of k goes on from
- * what it left in C. So the plain triple loop in convref.h is matched to the last bit.
+ * What is computed. Every c[i][j] is a sum of chains of fma, each from +0 and in k order over TPK_CHAIN
+ * k (the last one over what is left); they are added from left to right. Nothing else is promised and
+ * nothing else is needed: tiles, panels and vectors only say which outputs are worked on together.
+ * So the plain triple loop in convref.h is matched to the last bit. A tile has the open chains in
+ * registers and the sums of closed ones beside it: that is a load, an addition and a store per
+ * TPK_CHAIN multiply-adds. Panels of k end with a chain; where the caller's pieces do not, open chains
+ * wait in a place of their own.
  *
  * How. A tile of C, up to TPK_MR rows by TPK_NR = two vectors of columns, lives in registers while
  * k runs: per k two vectors of B are loaded, and each of the rows' elements of A is spread over a
@@ -22,8 +24,7 @@
  * foresees. With few rows of A nothing is read twice: then B is not packed, and if it is large, k
  * goes in short steps across all columns,
  * in the order of memory. With very few columns the same is done with A and B exchanged (fma does
- * not mind), and the result is turned. Where k is longer than 4096, C is done in tiles of
- * TPK_LONG by TPK_LONG, each chain but the first in a temporary tile.
+ * not mind), and the result is turned.
  *
  * Constant operands can be packed beforehand; the layout depends on the shape alone (and on the
  * instruction set). Strides are in elements, any sign, zero too; columns of C are contiguous. */
@@ -58,8 +59,8 @@
 #define TPK_MOST_PANELS 12 /* when these are all there are */
 #define TPK_NC (TPK_NR * 32)
 #define TPK_NEAR (24 << 10) /* bytes of a small B that stays in the first cache */
-#define TPK_LONG (TPK_NR * 16)
-#define TPK_AHEAD 24 /* k: B is fetched so long before it is needed */
+#define TPK_FULL 4096       /* k: of one row or a few, so much of a packed B goes by at once */
+#define TPK_AHEAD 24        /* k: B is fetched so long before it is needed */
 
 /* Rows of a tile: accumulator, its group of three (one pointer for three rows keeps every address
  * within what one instruction can say), place in the group, row. The last one has a pointer of its
@@ -96,9 +97,21 @@
 #define TPK_CPTR(p, row) TPK_E *const c##p = c + (row)*c_rs;
 #define TPK_ASTEP(p, row) a##p += a_cs;
 #define TPK_ZERO2(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
-#define TPK_MORE2(i, p, r, row)                                                                \
-    c##i##_0 = TPK_LOADM(c##p + (r)*c_rs, m0);                                                 \
-    c##i##_1 = TPK_LOADM(c##p + (r)*c_rs + TPK_VL, m1);
+#define TPK_OPEN2(i, p, r, row)                                                                \
+    c##i##_0 = TPK_LOAD(s->open + (row)*TPK_NC);                                               \
+    c##i##_1 = TPK_LOAD(s->open + (row)*TPK_NC + TPK_VL);
+#define TPK_KEEP2(i, p, r, row)                                                                \
+    TPK_STORE(s->open + (row)*TPK_NC, c##i##_0);                                               \
+    TPK_STORE(s->open + (row)*TPK_NC + TPK_VL, c##i##_1);
+#define TPK_ADD2(i, p, r, row)                                                                 \
+    c##i##_0 = sums[2 * (i)] + c##i##_0;                                                       \
+    c##i##_1 = sums[2 * (i) + 1] + c##i##_1;
+#define TPK_INTO2(i, p, r, row)                                                                \
+    sums[2 * (i)] += c##i##_0;                                                                 \
+    sums[2 * (i) + 1] += c##i##_1;
+#define TPK_PUT2(i, p, r, row)                                                                 \
+    sums[2 * (i)] = c##i##_0;                                                                  \
+    sums[2 * (i) + 1] = c##i##_1;
 #define TPK_AHEAD2(i, p, r, row)                                                               \
     __builtin_prefetch(c##p + ahead + (r)*c_rs, 1, 3);                                         \
     __builtin_prefetch(c##p + ahead + (r)*c_rs + TPK_NR - 1, 1, 3);
@@ -116,7 +129,7 @@
         TPK_ADDTO(c##i##_1, x, b1);                                                            \
     }
 /* Rows of B that are far apart are fetched by the machine when one instruction reads all of them. */
-#define TPK_CLOSE(b_rs) ((b_rs) * (int64_t)sizeof(TPK_E) <= 512)
+#define TPK_DENSE(b_rs) ((b_rs) * (int64_t)sizeof(TPK_E) <= 512)
 #define TPK_STEP2_0(i, p, r, row) TPK_STEP2(i, p, r, 0)
 #define TPK_STEP2_1(i, p, r, row) TPK_STEP2(i, p, r, 1)
 #define TPK_STEP2_2(i, p, r, row) TPK_STEP2(i, p, r, 2)
@@ -133,28 +146,94 @@
     TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
     TPK_STOREM(c##p + (r)*c_rs + TPK_VL, c##i##_1, m1);
 
-/* C[rows][n <= NR] = (more ? C : 0) + A B over k. The second vector of B lies at b + b_gs. */
+/* A panel of k: the first `room` complete a chain, which is in `open` if k before them began it. If
+ * there is `more`, C has the sum of those closed before. The last chain is left in `open` if it
+ * `stays`, else it is closed. */
+typedef struct {
+    int64_t room;
+    TPK_E *open; /* rows as those of the tile, TPK_NC apart: whole vectors */
+    int more, stays;
+} TPK_N(tpk_chains);
+
+/* Registers are for the open chains; a compiler would put the sums there, too, and these elsewhere. */
+#define TPK_STAYS_IN_MEMORY(p) __asm__ volatile("" : : "r"(p) : "memory")
+/* What is closed, between a tile and C. */
+TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t rows, TPK_E *c,
+                             int64_t c_rs, int64_t n, int back)
+{
+    for (int64_t i = 0; i < most; i++) {
+        TPK_E *const row = c + tpk_i_min(i, rows - 1) * c_rs;
+        for (int64_t v = 0, at = 0; v < vectors; v++, at += TPK_VL, sums++) {
+            const TPK_M m = TPK_MASK(n - at);
+            if (back) {
+                TPK_STOREM(row + at, *sums, m);
+            } else {
+                *sums = TPK_LOADM(row + at, m);
+            }
+        }
+    }
+}
+
+#define TPK_SUM_UP(most, vectors)                                                              \
+    if (more) {                                                                                \
+        TPK_R##most(TPK_INTO##vectors)                                                         \
+    } else {                                                                                   \
+        TPK_R##most(TPK_PUT##vectors)                                                          \
+    }
+/* A tile goes over k by chains: TPK_EACH_CHAIN { the loop over `left` k } TPK_CLOSE. A row that is
+ * there twice is read twice before it is written. */
+#define TPK_EACH_CHAIN(most, vectors)                                                          \
+    TPK_V sums[(most) * (vectors)];                                                            \
+    int more = s->more;                                                                        \
+    if (more) {                                                                                \
+        TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, 0);                             \
+    }                                                                                          \
+    for (int64_t room = s->room;; room = TPK_CHAIN, more = 1) {                                \
+        int64_t left = tpk_i_min(k, room);                                                     \
+        TPK_STAYS_IN_MEMORY(sums);                                                             \
+        TPK_R##most(TPK_ZERO##vectors);                                                        \
+        if (room < TPK_CHAIN) {                                                                \
+            TPK_R##most(TPK_OPEN##vectors)                                                     \
+        }                                                                                      \
+        k -= left;
+#define TPK_CLOSE(most, vectors)                                                               \
+    if (k == 0 && s->stays) {                                                                  \
+        TPK_R##most(TPK_KEEP##vectors);                                                        \
+        if (more) {                                                                            \
+            TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, 1);                         \
+        }                                                                                      \
+        return;                                                                                \
+    }                                                                                          \
+    if (k == 0) {                                                                              \
+        if (more) {                                                                            \
+            TPK_R##most(TPK_ADD##vectors)                                                      \
+        }                                                                                      \
+        TPK_R##most(TPK_DONE##vectors) return;                                                 \
+    }                                                                                          \
+    TPK_SUM_UP(most, vectors)                                                                  \
+    }
+
+/* C[rows][n <= NR] = A B over k. The second vector of B lies at b + b_gs. */
 #define TPK_TILE(most)                                                                         \
-    TPK_OUT void TPK_N(tpk_tile##most)(                                                        \
-        int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs, const TPK_E *b,   \
-        int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n, int more)               \
+    TPK_OUT void TPK_N(tpk_tile##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,  \
+                                       int64_t a_cs, const TPK_E *b, int64_t b_rs,             \
+                                       int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
+                                       const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                    \
-        if (more) {                                                                            \
-            TPK_R##most(TPK_MORE2)                                                             \
-        }                                                                                      \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
         const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
         TPK_R##most(TPK_AHEAD2);                                                               \
-        for (; TPK_FMA_IS_SHORT && k >= 4 && a_cs == 1 && TPK_CLOSE(b_rs); k -= 4) {           \
+        TPK_EACH_CHAIN(most, 2)                                                                \
+        for (; TPK_FMA_IS_SHORT && left >= 4 && a_cs == 1 && TPK_DENSE(b_rs); left -= 4) {     \
             TPK_TILE_STEP(most, 0) TPK_TILE_STEP(most, 1);                                     \
             TPK_TILE_STEP(most, 2) TPK_TILE_STEP(most, 3) TPK_P##most(TPK_AFOUR);              \
         }                                                                                      \
-        for (; k > 0; k--) {                                                                   \
+        for (; left > 0; left--) {                                                             \
             TPK_TILE_STEP(most, 0) TPK_P##most(TPK_ASTEP);                                     \
         }                                                                                      \
-        TPK_R##most(TPK_DONE2)                                                                 \
+        TPK_CLOSE(most, 2)                                                                     \
     }
 TPK_EACH_ROWS(TPK_TILE)
 
@@ -189,34 +268,32 @@ TPK_EACH_ROWS(TPK_TILE)
 #define TPK_PANEL(most)                                                                        \
     TPK_OUT void TPK_N(tpk_panel##most)(int64_t rows, int64_t k, const TPK_E *a,               \
                                         const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,  \
-                                        int64_t c_rs, int64_t n, int more)                     \
+                                        int64_t c_rs, int64_t n, const TPK_N(tpk_chains) * s)  \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO2);                                          \
-        if (more) {                                                                            \
-            TPK_R##most(TPK_MORE2)                                                             \
-        }                                                                                      \
+        TPK_P##most(TPK_CPTR);                                                                 \
         const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
         TPK_R##most(TPK_AHEAD2);                                                               \
-        for (; TPK_FMA_IS_SHORT && k >= 4 && TPK_CLOSE(b_rs); k -= 4) {                        \
+        TPK_EACH_CHAIN(most, 2)                                                                \
+        for (; TPK_FMA_IS_SHORT && left >= 4 && TPK_DENSE(b_rs); left -= 4) {                  \
             TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
             TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
         }                                                                                      \
-        for (; k > 0; k--) {                                                                   \
+        for (; left > 0; left--) {                                                             \
             TPK_PANEL_STEP(most)                                                               \
         }                                                                                      \
-        TPK_R##most(TPK_DONE2)                                                                 \
+        TPK_CLOSE(most, 2)                                                                     \
     }
 TPK_EACH_ROWS(TPK_PANEL)
 
 TPK_FN void TPK_N(tpk_panel)(int64_t rows, int64_t k, const TPK_E *a, const TPK_E *b,
                              int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,
-                             int more)
+                             const TPK_N(tpk_chains) * s)
 {
     switch (tpk_i_even(rows)) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
-        TPK_N(tpk_panel##most)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, more);                   \
+        TPK_N(tpk_panel##most)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, s);                      \
         break;
         TPK_EACH_ROWS(TPK_CASE)
 #undef TPK_CASE
@@ -227,17 +304,17 @@ TPK_FN void TPK_N(tpk_panel)(int64_t rows, int64_t k, const TPK_E *a, const TPK_
 
 TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
-                            int64_t n, int more)
+                            int64_t n, const TPK_N(tpk_chains) * s)
 {
     if (a_rs == 1 && a_cs == rows && rows % 2 == 0) {
-        TPK_N(tpk_panel)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, more);
+        TPK_N(tpk_panel)(rows, k, a, b, b_rs, b_gs, c, c_rs, n, s);
         return;
     }
     switch (rows) {
 #define TPK_CASE(most)                                                                         \
     case (most)-1:                                                                             \
     case most:                                                                                 \
-        TPK_N(tpk_tile##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);        \
+        TPK_N(tpk_tile##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, s);           \
         break;
         TPK_EACH_ROWS(TPK_CASE)
 #undef TPK_CASE
@@ -250,11 +327,29 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
 #define TPK_EACH_WIDE(X) X(1) X(2) X(4)
 #define TPK_ZERO4(i, p, r, row)                                                                \
     TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
-#define TPK_MORE4(i, p, r, row)                                                                \
-    c##i##_0 = TPK_LOADM(c##p + (r)*c_rs, m0);                                                 \
-    c##i##_1 = TPK_LOADM(c##p + (r)*c_rs + TPK_VL, m1);                                        \
-    c##i##_2 = TPK_LOADM(c##p + (r)*c_rs + 2 * TPK_VL, m2);                                    \
-    c##i##_3 = TPK_LOADM(c##p + (r)*c_rs + 3 * TPK_VL, m3);
+#define TPK_OPEN4(i, p, r, row)                                                                \
+    TPK_OPEN2(i, p, r, row)                                                                    \
+    c##i##_2 = TPK_LOAD(s->open + (row)*TPK_NC + 2 * TPK_VL);                                  \
+    c##i##_3 = TPK_LOAD(s->open + (row)*TPK_NC + 3 * TPK_VL);
+#define TPK_KEEP4(i, p, r, row)                                                                \
+    TPK_KEEP2(i, p, r, row)                                                                    \
+    TPK_STORE(s->open + (row)*TPK_NC + 2 * TPK_VL, c##i##_2);                                  \
+    TPK_STORE(s->open + (row)*TPK_NC + 3 * TPK_VL, c##i##_3);
+#define TPK_ADD4(i, p, r, row)                                                                 \
+    c##i##_0 = sums[4 * (i)] + c##i##_0;                                                       \
+    c##i##_1 = sums[4 * (i) + 1] + c##i##_1;                                                   \
+    c##i##_2 = sums[4 * (i) + 2] + c##i##_2;                                                   \
+    c##i##_3 = sums[4 * (i) + 3] + c##i##_3;
+#define TPK_INTO4(i, p, r, row)                                                                \
+    sums[4 * (i)] += c##i##_0;                                                                 \
+    sums[4 * (i) + 1] += c##i##_1;                                                             \
+    sums[4 * (i) + 2] += c##i##_2;                                                             \
+    sums[4 * (i) + 3] += c##i##_3;
+#define TPK_PUT4(i, p, r, row)                                                                 \
+    sums[4 * (i)] = c##i##_0;                                                                  \
+    sums[4 * (i) + 1] = c##i##_1;                                                              \
+    sums[4 * (i) + 2] = c##i##_2;                                                              \
+    sums[4 * (i) + 3] = c##i##_3;
 #define TPK_STEP4(i, p, r, row)                                                                \
     {                                                                                          \
         const TPK_E e = a##p[(r)*a_rs];                                                        \
@@ -270,40 +365,46 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     TPK_STOREM(c##p + (r)*c_rs + 2 * TPK_VL, c##i##_2, m2);                                    \
     TPK_STOREM(c##p + (r)*c_rs + 3 * TPK_VL, c##i##_3, m3);
 
+#define TPK_WIDE_STEP(most)                                                                    \
+    {                                                                                          \
+        const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                               \
+        const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);                 \
+        const TPK_E *const b_ahead = b + TPK_AHEAD * b_rs;                                     \
+        __builtin_prefetch(b_ahead);                                                           \
+        __builtin_prefetch(b_ahead + TPK_VL);                                                  \
+        __builtin_prefetch(b_ahead + b_gs);                                                    \
+        __builtin_prefetch(b_ahead + b_gs + TPK_VL);                                           \
+        TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                         \
+        b += b_rs;                                                                             \
+    }
 #define TPK_WIDE(most)                                                                         \
-    TPK_OUT void TPK_N(tpk_wide##most)(                                                        \
-        int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs, const TPK_E *b,   \
-        int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n, int more)               \
+    TPK_OUT void TPK_N(tpk_wide##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,  \
+                                       int64_t a_cs, const TPK_E *b, int64_t b_rs,             \
+                                       int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
+                                       const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
         const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
         const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR) TPK_R##most(TPK_ZERO4);                    \
-        if (more) {                                                                            \
-            TPK_R##most(TPK_MORE4)                                                             \
+        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
+        TPK_EACH_CHAIN(most, 4)                                                                \
+        for (; TPK_FMA_IS_SHORT && left >= 4; left -= 4) {                                     \
+            TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most)    \
         }                                                                                      \
-        for (; k > 0; k--) {                                                                   \
-            const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                           \
-            const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);             \
-            const TPK_E *const b_ahead = b + TPK_AHEAD * b_rs;                                 \
-            __builtin_prefetch(b_ahead);                                                       \
-            __builtin_prefetch(b_ahead + TPK_VL);                                              \
-            __builtin_prefetch(b_ahead + b_gs);                                                \
-            __builtin_prefetch(b_ahead + b_gs + TPK_VL);                                       \
-            TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                     \
-            b += b_rs;                                                                         \
+        for (; left > 0; left--) {                                                             \
+            TPK_WIDE_STEP(most)                                                                \
         }                                                                                      \
-        TPK_R##most(TPK_DONE4)                                                                 \
+        TPK_CLOSE(most, 4)                                                                     \
     }
 TPK_EACH_WIDE(TPK_WIDE)
 
 TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
-                            int64_t n, int more)
+                            int64_t n, const TPK_N(tpk_chains) * s)
 {
     switch (rows < 3 ? rows : 4) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
-        TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, more);        \
+        TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, s);           \
         break;
         TPK_EACH_WIDE(TPK_CASE)
 #undef TPK_CASE
@@ -448,6 +549,7 @@ typedef struct {
      * gives the place of two vectors of B, rs from row to row and gs apart. see_a says whether
      * this panel of k can be read in place, and where: A is piecewise a matrix. */
     int64_t piece;
+    TPK_E *open; /* TPK_NC elements for each row, where pieces end within a chain */
     const TPK_E *(*see_b)(void *from, int64_t j, int64_t k, int64_t *rs, int64_t *gs);
     int (*see_a)(void *from, int64_t k, int64_t kk, const TPK_E **a, int64_t *rs, int64_t *cs);
     void (*fill_a)(void *from, int64_t i, int64_t rows, int64_t k, int64_t kk, TPK_E *dst);
@@ -466,7 +568,7 @@ typedef struct {
 TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 {
     TPK_N(tpk_mm_plan) s;
-    const int64_t k = tpk_i_min(q->k, TPK_CHAIN);
+    const int64_t k = tpk_i_min(q->k, TPK_FULL);
     s.rows = tpk_rows_cut(q->m, TPK_MR);
     const int64_t size = sizeof(TPK_E);
     s.b_flat =
@@ -477,13 +579,14 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
                (q->m <= 4 || (q->n <= 8 * TPK_NR && q->a_rs * size % 2048 != 0));
     s.kc = tpk_i_ceil(k, tpk_i_ceil(k, q->bp ? TPK_KC_PACKED : TPK_KC));
+    s.kc = tpk_i_ceil(s.kc, TPK_CHAIN) * TPK_CHAIN;
     s.nc = TPK_NC;
     if (q->m <= TPK_MR) {
         /* B is packed and read at once, in the first cache; or read panel by panel. */
         s.nc = q->bp ? TPK_NC : 4 * TPK_NR;
         s.kc = q->bp ? k : tpk_i_min(s.kc, 192);
         if (s.b_flat && k * q->n >= (1 << 20) / (int64_t)sizeof(TPK_E)) {
-            s.kc = 16;
+            s.kc = TPK_CHAIN;
             s.nc = TPK_NC;
         }
     }
@@ -493,7 +596,7 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
 TPK_FN int64_t TPK_N(tpk_mm_a_room)(int64_t m, int64_t k)
 {
     const int64_t rows = tpk_i_even(tpk_i_min(m, TPK_MR * TPK_MOST_PANELS));
-    return (rows * tpk_i_min(k, m <= TPK_MR ? TPK_CHAIN : TPK_KC_PACKED) + 15) / 16 * 16;
+    return (rows * tpk_i_min(k, m <= TPK_MR ? TPK_FULL : TPK_KC_PACKED) + 15) / 16 * 16;
 }
 
 /* A panel of A, as wide as its kernel is high: an odd one has its last row twice. */
@@ -507,25 +610,34 @@ TPK_FN void TPK_N(tpk_pack_a)(int64_t rows, int64_t k, const TPK_E *a, int64_t a
     }
 }
 
-/* The panels [p0, p1) of rows and [j0, j1) of columns over [k0, k1), within one chain. */
-TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan) * s,
-                                int64_t p0, int64_t p1, int64_t j0, int64_t j1, int64_t k0,
-                                int64_t k1, TPK_E *c, int64_t c_rs)
+/* Elements of workspace: a panel of A, a panel of B. */
+TPK_OUT int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k)
 {
-    const int64_t row0 = tpk_rows_at(&s->rows, p0);
-    const int64_t per = p1 - p0 <= TPK_MOST_PANELS ? TPK_MOST_PANELS : TPK_PANELS;
+    const int64_t nr = tpk_i_ceil(tpk_i_min(n, TPK_NC), TPK_NR) * TPK_NR;
+    return TPK_N(tpk_mm_a_room)(m, k) + (nr * tpk_i_min(k, TPK_KC) + 15) / 16 * 16;
+}
+
+TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
+{
+    const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
+    const int64_t parts = s->rows.parts;
+    const int64_t per = parts <= TPK_MOST_PANELS ? TPK_MOST_PANELS : TPK_PANELS;
     const int64_t wide = q->m <= 4 ? 2 : 1;
     const int64_t line = 64 / (int64_t)sizeof(TPK_E);
     const int64_t a_room = TPK_N(tpk_mm_a_room)(q->m, q->k);
     TPK_E *const aw = q->ws, *const bw = aw + a_room;
     /* Where all of A finds room it is packed once, else again for every panel of n. */
-    const int64_t height = tpk_i_even(tpk_rows_at(&s->rows, p1) - row0);
-    const int keeps = p1 - p0 <= per && height * (k1 - k0) <= a_room;
-    for (int64_t jc = j0; jc < j1; jc += s->nc) {
-        const int64_t nj = tpk_i_min(s->nc, j1 - jc);
-        for (int64_t kc = k0, kk = 0; kc < k1; kc += kk) {
-            const int64_t end = q->piece ? (kc / q->piece + 1) * q->piece : k1;
-            kk = tpk_i_min(s->kc, tpk_i_min(k1, end) - kc);
+    const int64_t height = tpk_i_even(q->m);
+    const int keeps = parts <= per && height * q->k <= a_room;
+    for (int64_t jc = 0; jc < q->n; jc += s->nc) {
+        const int64_t nj = tpk_i_min(s->nc, q->n - jc);
+        for (int64_t kc = 0, kk = 0; kc < q->k; kc += kk) {
+            const int64_t end = q->piece ? (kc / q->piece + 1) * q->piece : q->k;
+            kk = tpk_i_min(s->kc - kc % TPK_CHAIN, tpk_i_min(q->k, end) - kc);
+            TPK_N(tpk_chains)
+            chains = {.room = TPK_CHAIN - kc % TPK_CHAIN,
+                      .more = kc >= TPK_CHAIN,
+                      .stays = kc + kk < q->k && (kc + kk) % TPK_CHAIN != 0};
             const TPK_E *b = bw, *a_at = q->a + kc * q->a_cs;
             int64_t a_rs = q->a_rs, a_cs = q->a_cs;
             const int a_flat =
@@ -558,10 +670,10 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                      to);
                 }
             }
-            for (int64_t pc = p0; pc < p1; pc += per) {
-                const int64_t pe = tpk_i_min(pc + per, p1), base = tpk_rows_at(&s->rows, pc);
-                TPK_E *const a_to = keeps ? aw + (kc - k0) * height : aw;
-                if (!q->ap && !a_flat && (jc == j0 || !keeps)) {
+            for (int64_t pc = 0; pc < parts; pc += per) {
+                const int64_t pe = tpk_i_min(pc + per, parts), base = tpk_rows_at(&s->rows, pc);
+                TPK_E *const a_to = keeps ? aw + kc * height : aw;
+                if (!q->ap && !a_flat && (jc == 0 || !keeps)) {
                     for (int64_t p = pc; p < pe; p++) {
                         const int64_t i = tpk_rows_at(&s->rows, p);
                         const int64_t rows = tpk_rows_at(&s->rows, p + 1) - i;
@@ -597,57 +709,18 @@ TPK_OUT void TPK_N(tpk_mm_part)(const TPK_N(tpk_mm) * q, const TPK_N(tpk_mm_plan
                         for (int64_t x = i * lines / q->m; x < (i + rows) * lines / q->m; x++) {
                             __builtin_prefetch(bj + b_ps + x * line, 0, 2);
                         }
-                        TPK_E *const ct = c + (i - row0) * c_rs + (jc - j0 + j);
+                        TPK_E *const ct = q->c + i * q->c_rs + jc + j;
+                        chains.open = q->open ? q->open + i * TPK_NC + j : NULL;
                         if (cols > TPK_NR) {
                             TPK_N(tpk_wide)
-                            (rows, kk, a, rs, cs, bj, ldb, b_ps, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, rs, cs, bj, ldb, b_ps, ct, q->c_rs, cols, &chains);
                         } else if (!a_flat && cs % 2 == 0) {
                             TPK_N(tpk_panel)
-                            (rows, kk, a, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, bj, ldb, b_gs, ct, q->c_rs, cols, &chains);
                         } else {
                             TPK_N(tpk_tile)
-                            (rows, kk, a, rs, cs, bj, ldb, b_gs, ct, c_rs, cols, kc > k0);
+                            (rows, kk, a, rs, cs, bj, ldb, b_gs, ct, q->c_rs, cols, &chains);
                         }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/* Elements of workspace: a panel of A, a panel of B, a tile for closed chains. */
-TPK_OUT int64_t TPK_N(tpk_mm_room)(int64_t m, int64_t n, int64_t k, int64_t *tile)
-{
-    const int64_t nr = tpk_i_ceil(tpk_i_min(n, TPK_NC), TPK_NR) * TPK_NR;
-    const int64_t t = k <= TPK_CHAIN ? 0 : tpk_i_min(m, TPK_LONG) * tpk_i_min(nr, TPK_LONG);
-    *tile = TPK_N(tpk_mm_a_room)(m, k) + nr * tpk_i_min(k, TPK_KC);
-    return *tile + (t + 15) / 16 * 16;
-}
-
-TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
-{
-    const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
-    if (q->k <= TPK_CHAIN) {
-        TPK_N(tpk_mm_part)(q, s, 0, s->rows.parts, 0, q->n, 0, q->k, q->c, q->c_rs);
-        return;
-    }
-    int64_t at = 0;
-    TPK_N(tpk_mm_room)(q->m, q->n, q->k, &at);
-    TPK_E *const t = (TPK_E *)q->ws + at;
-    const int64_t per = TPK_LONG / TPK_MR;
-    for (int64_t p = 0; p < s->rows.parts; p += per) {
-        const int64_t pe = tpk_i_min(p + per, s->rows.parts), i = tpk_rows_at(&s->rows, p);
-        const int64_t rows = tpk_rows_at(&s->rows, pe) - i;
-        for (int64_t j = 0; j < q->n; j += TPK_LONG) {
-            const int64_t je = tpk_i_min(j + TPK_LONG, q->n);
-            TPK_E *const c = q->c + i * q->c_rs + j;
-            TPK_N(tpk_mm_part)(q, s, p, pe, j, je, 0, TPK_CHAIN, c, q->c_rs);
-            for (int64_t k = TPK_CHAIN; k < q->k; k += TPK_CHAIN) {
-                const int64_t ke = tpk_i_min(k + TPK_CHAIN, q->k);
-                TPK_N(tpk_mm_part)(q, s, p, pe, j, je, k, ke, t, je - j);
-                for (int64_t r = 0; r < rows; r++) {
-                    for (int64_t x = 0; x < je - j; x++) {
-                        c[r * q->c_rs + x] += t[r * (je - j) + x];
                     }
                 }
             }
@@ -665,8 +738,7 @@ TPK_OUT void TPK_N(tpk_mm_turned)(const TPK_N(tpk_mm) * q)
     t.a_cs = q->b_rs;
     t.b_rs = q->a_cs;
     t.b_cs = q->a_rs;
-    int64_t at = 0;
-    t.c = (TPK_E *)q->ws + TPK_N(tpk_mm_room)(q->n, q->m, q->k, &at);
+    t.c = (TPK_E *)q->ws + TPK_N(tpk_mm_room)(q->n, q->m, q->k);
     for (int64_t i = 0; i < q->m; i += TPK_NC) {
         t.n = tpk_i_min(TPK_NC, q->m - i);
         t.b = q->a + i * q->a_rs;
@@ -713,19 +785,19 @@ TPK_COLD size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
     if (m <= 0 || n <= 0 || k <= 0) {
         return 0;
     }
-    int64_t at = 0, room = TPK_N(tpk_mm_room)(m, n, k, &at);
+    int64_t room = TPK_N(tpk_mm_room)(m, n, k);
     if (n < TPK_VL && n < m) {
-        const int64_t turned = TPK_N(tpk_mm_room)(n, m, k, &at) + n * tpk_i_min(m, TPK_NC);
+        const int64_t turned = TPK_N(tpk_mm_room)(n, m, k) + n * tpk_i_min(m, TPK_NC);
         room = turned > room ? turned : room;
     }
     return (size_t)room * sizeof(TPK_E);
 }
 
-/* One vector of columns or less, and one to 8 rows, of a B that is read where it lies: `most` rows are
- * computed, the last one again where there are fewer. */
+/* One vector of columns or less, and one to 8 rows, of a B that is read where it lies, over one chain:
+ * `most` rows are computed, the last one again where there are fewer. */
 TPK_IN void TPK_N(tpk_narrow_of)(int most, int64_t m, int64_t n, int64_t k, const TPK_E *a,
                                  int64_t a_rs, int64_t a_cs, const TPK_E *b, int64_t b_rs,
-                                 TPK_E *c, int64_t c_rs)
+                                 TPK_E *c, int64_t c_rs, int more)
 {
     const TPK_M mask = TPK_MASK(n);
     TPK_V acc[8];
@@ -744,22 +816,39 @@ TPK_IN void TPK_N(tpk_narrow_of)(int most, int64_t m, int64_t n, int64_t k, cons
             acc[r] = TPK_FMA(x, v, acc[r]);
         }
     }
+    if (more) {
+        _Pragma("GCC unroll 8") for (int r = 0; r < most; r++)
+        {
+            acc[r] = TPK_LOADM(c + tpk_i_min(r, m - 1) * c_rs, mask) + acc[r];
+        }
+    }
     _Pragma("GCC unroll 8") for (int r = 0; r < most; r++)
     {
         TPK_STOREM(c + tpk_i_min(r, m - 1) * c_rs, acc[r], mask);
     }
 }
 
-TPK_OUT void TPK_N(tpk_narrow)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int64_t a_rs,
-                               int64_t a_cs, const TPK_E *b, int64_t b_rs, TPK_E *c,
-                               int64_t c_rs)
+TPK_OUT void TPK_N(tpk_narrow_chain)(int64_t m, int64_t n, int64_t k, const TPK_E *a,
+                                     int64_t a_rs, int64_t a_cs, const TPK_E *b, int64_t b_rs,
+                                     TPK_E *c, int64_t c_rs, int more)
 {
     if (m == 1) {
-        TPK_N(tpk_narrow_of)(1, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+        TPK_N(tpk_narrow_of)(1, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
     } else if (m <= 4) {
-        TPK_N(tpk_narrow_of)(4, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+        TPK_N(tpk_narrow_of)(4, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
     } else {
-        TPK_N(tpk_narrow_of)(8, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs);
+        TPK_N(tpk_narrow_of)(8, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
+    }
+}
+
+TPK_FN void TPK_N(tpk_narrow)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int64_t a_rs,
+                              int64_t a_cs, const TPK_E *b, int64_t b_rs, TPK_E *c,
+                              int64_t c_rs)
+{
+    for (int64_t kk = 0; kk < k; kk += TPK_CHAIN) {
+        TPK_N(tpk_narrow_chain)
+        (m, n, tpk_i_min(k - kk, TPK_CHAIN), a + kk * a_cs, a_rs, a_cs, b + kk * b_rs, b_rs, c,
+         c_rs, kk > 0);
     }
 }
 
@@ -778,7 +867,7 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
                             int64_t c_rs, void *ws)
 {
     /* Small ones are over before a plan would be made. */
-    if (b_cs == 1 && m > 0 && n > 0 && n <= TPK_VL && k <= TPK_CHAIN &&
+    if (b_cs == 1 && m > 0 && n > 0 && n <= TPK_VL && k > 0 && k <= TPK_FULL &&
         (m <= 16 || TPK_N(tpk_narrow_pays)(n, k, a_rs, b_rs))) {
         for (int64_t i = 0; i < m; i += 8) {
             TPK_N(tpk_narrow)
@@ -788,9 +877,11 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
     }
     if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC &&
         k > 0) {
+        const TPK_N(tpk_chains) whole = {.room = TPK_CHAIN};
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {
-            TPK_N(tpk_tile)(m, k, a, a_rs, a_cs, b + j, b_rs, TPK_VL, c + j, c_rs, TPK_NR, 0);
+            TPK_N(tpk_tile)
+            (m, k, a, a_rs, a_cs, b + j, b_rs, TPK_VL, c + j, c_rs, TPK_NR, &whole);
         }
         for (; j < n; j += TPK_VL) {
             TPK_N(tpk_narrow)

@@ -32,7 +32,7 @@ TPK_COLD int TPK_N(tpk_st_fits)(const tpk_conv *c)
 {
     return c->ic == c->groups && c->oc / c->groups <= 2 && c->in[0] == 1 && c->out[0] == 1 &&
            c->ker[0] == 1 && c->pad[0] == 0 && c->stride[2] <= 2 && c->xs[4] == 1 &&
-           c->ys[4] == 1 && c->ker[2] <= TPK_ST_TAPS && c->ker[1] * c->ker[2] <= TPK_CHAIN;
+           c->ys[4] == 1 && c->ker[2] <= TPK_ST_TAPS;
 }
 
 TPK_COLD TPK_N(tpk_st) TPK_N(tpk_st_make)(const tpk_conv *c)
@@ -115,6 +115,8 @@ TPK_OUT void TPK_N(tpk_st_any)(const TPK_N(tpk_st) * s, const TPK_E *x, const TP
         for (int64_t j = 0; j < s->vectors; j++) {
             const int64_t at = j * TPK_VL * step - c->pad[2];
             TPK_V a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};
+            TPK_V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+            int64_t n = 0; /* taps; of whole chains the sums are in s0 to s3 */
             for (int64_t h = 0; h < c->ker[1]; h++) {
                 const TPK_E *row[TPK_ST_ROWS];
                 for (int64_t r = 0; r < TPK_ST_ROWS; r++) {
@@ -122,7 +124,14 @@ TPK_OUT void TPK_N(tpk_st_any)(const TPK_N(tpk_st) * s, const TPK_E *x, const TP
                     row[r] = TPK_N(tpk_st_row)(s, x, in) + at;
                 }
                 const TPK_M *m = s->masks + j * (taps * step + 1);
-                for (int64_t t = 0, d = 0; t < taps; t++, d += c->dil[2], m += step) {
+                for (int64_t t = 0, d = 0; t < taps; t++, d += c->dil[2], m += step, n++) {
+                    if (n > 0 && n % TPK_CHAIN == 0) {
+                        s0 = n > TPK_CHAIN ? s0 + a0 : a0;
+                        s1 = n > TPK_CHAIN ? s1 + a1 : a1;
+                        s2 = n > TPK_CHAIN ? s2 + a2 : a2;
+                        s3 = n > TPK_CHAIN ? s3 + a3 : a3;
+                        a0 = a1 = a2 = a3 = (TPK_V){0};
+                    }
                     const TPK_E e = w[h * taps + t];
                     const TPK_V v = TPK_SPLAT(e);
                     a0 = TPK_FMA(v, TPK_N(tpk_st_load)(row[0] + d, m, step), a0);
@@ -130,6 +139,12 @@ TPK_OUT void TPK_N(tpk_st_any)(const TPK_N(tpk_st) * s, const TPK_E *x, const TP
                     a2 = TPK_FMA(v, TPK_N(tpk_st_load)(row[2] + d, m, step), a2);
                     a3 = TPK_FMA(v, TPK_N(tpk_st_load)(row[3] + d, m, step), a3);
                 }
+            }
+            if (n > TPK_CHAIN) {
+                a0 = s0 + a0;
+                a1 = s1 + a1;
+                a2 = s2 + a2;
+                a3 = s3 + a3;
             }
             const TPK_M m = s->masks[(j + 1) * (taps * step + 1) - 1];
             TPK_N(tpk_st_store)(y + j * TPK_VL, to, a0, a1, a2, a3, m);

@@ -39,7 +39,7 @@
 #define TPK_COLD static __attribute__((noinline, noclone, cold, unused))
 #endif
 
-#define TPK_CHAIN 4096 /* products of a contraction in one chain of fma (gemm.h) */
+#define TPK_CHAIN 64 /* products of a contraction in one chain of fma (gemm.h) */
 
 #define TPK_E TPK_CAT(tpk_f, TPK_BITS)
 #define TPK_V TPK_CAT(tpk_v, TPK_BITS)

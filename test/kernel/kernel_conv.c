@@ -198,9 +198,13 @@ int main(int argc, char **argv)
     int bad = fixed_case(small ? 2 : 6, 1, 1, 6, 28, 5, 1, 2);     /* LeNet */
     bad = bad || fixed_case(small ? 2 : 8, 1, 6, 16, 14, 5, 1, 0); /* LeNet */
     bad = bad || fixed_case(1, 1, small ? 8 : 40, small ? 8 : 72, 14, 3, 1, 1);
-    bad = bad || fixed_case(1, 1, 460, 3, 7, 3, 1, 1);              /* k > 4096, direct */
-    bad = bad || fixed_case(1, 1, 460, small ? 3 : 30, 7, 3, 1, 1); /* k > 4096 */
-    bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1);               /* one channel per group */
+    bad = bad || fixed_case(1, 1, 460, 3, 7, 3, 1, 1); /* many chains, direct */
+    bad = bad || fixed_case(1, 1, 460, small ? 3 : 30, 7, 3, 1, 1);
+    bad = bad || fixed_case(3, 1, 4, small ? 6 : 20, 14, 3, 1, 1); /* images end in a chain */
+    bad = bad || fixed_case(5, 1, 3, 12, 9, 3, 1, 1);
+    bad = bad || fixed_case(1, 4, 4, 4, small ? 12 : 33, 9, 1, 4); /* depthwise, many taps */
+    bad = bad || fixed_case(1, 2, 2, 4, small ? 12 : 40, 17, 2, 8);
+    bad = bad || fixed_case(1, 8, 8, 8, 33, 3, 1, 1); /* one channel per group */
     bad = bad || fixed_case(4, 1, 1, 32, 10, 3, 1, 1);
     bad = bad || fixed_case(2, 1, 37, 36, 7, 3, 1, 1); /* one image alone goes another way */
     bad = bad || fixed_case(1, 1, small ? 9 : 70, small ? 9 : 68, 7, 3, 1, 1); /* odd runs */

@@ -1,5 +1,5 @@
 /* gemm.h against the plain loops of convref.h, bit by bit: random sizes, strides (transposed,
- * broadcast, backwards), odd values, packed operands, chains that are closed at 4096. */
+ * broadcast, backwards), odd values, packed operands, chains that are closed at 64. */
 #include "kernel/convref.h"
 #include "kernel/gemm.h"
 #include "kernel_test.h"
@@ -155,6 +155,11 @@ int main(int argc, char **argv)
         {300, 1,    75  },
         {1,   1,    5000},
         {14,  32,   4096},
+        {14,  32,   64  },
+        {15,  33,   65  },
+        {3,   130,  128 },
+        {8,   9,    129 },
+        {5,   32,   4161},
         {13,  600,  700 },
         {65,  600,  1100},
         {167, 40,   600 },

@@ -326,14 +326,14 @@ static int random_case(int64_t work, tally *sums, uint64_t *hash)
     return bad;
 }
 
-/* Its errors are about twice those of a convolution, and few tiles or channels are left to that. */
+/* Tiles of 4 have about four times the errors of a convolution, tiles of 2 hardly more than it. */
 static int check_tally(const tally *t)
 {
     int bad = 0;
     for (int i = 0; i < 2; i++) {
         const double ratio = sqrt(t[i].squares / t[i].direct_squares);
         printf("tiles of %d: errors are %.2f times those of a convolution\n", i ? 4 : 2, ratio);
-        bad |= !(ratio < 3);
+        bad |= !(ratio < (i ? 5 : 2));
     }
     return bad;
 }

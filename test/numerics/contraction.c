@@ -88,9 +88,9 @@ static void print_conv(const tpk_conv *c)
     static T fold_##t(void)                                                                    \
     {                                                                                          \
         T total = 0;                                                                           \
-        for (int64_t at = 0; at < list_n_##t; at += 4096) {                                    \
+        for (int64_t at = 0; at < list_n_##t; at += 64) {                                      \
             T chain = 0;                                                                       \
-            for (int64_t k = at; k < list_n_##t && k < at + 4096; k++) {                       \
+            for (int64_t k = at; k < list_n_##t && k < at + 64; k++) {                         \
                 chain = fma_of(list_a_##t[k], list_b_##t[k], chain);                           \
             }                                                                                  \
             total = at == 0 ? chain : total + chain;                                           \

@@ -4,7 +4,7 @@
 #include "op_random.h"
 #include "tapir/graph.h"
 
-enum { ROUNDS = 250, CHAIN = 4096 };
+enum { ROUNDS = 250, CHAIN = 64 };
 
 typedef struct matrix { /* row-major doubles or floats */
     int rank;
