@@ -138,6 +138,23 @@ bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out, tpi_fi
     return ok;
 }
 
+void tpi_file_map_copy(const tpi_file_map *map, void *to, const char *from, size_t size)
+{
+    enum { PAGES = 1 << 20, FEW = 1 << 16 };
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    while (map->mapped && size >= FEW) {
+        const size_t part = size < PAGES ? size : PAGES;
+        memcpy(to, from, part);
+        const uintptr_t first = (uintptr_t)from & ~(page - 1);
+        madvise((void *)first, (((uintptr_t)from + part) & ~(page - 1)) - first, MADV_DONTNEED);
+        to = (char *)to + part;
+        from += part;
+        size -= part;
+    }
+    if (size)
+        memcpy(to, from, size);
+}
+
 void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map)
 {
     if (map->mapped)

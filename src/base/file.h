@@ -30,6 +30,9 @@ typedef struct tpi_file_map {
 bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out,
                        tpi_file_error *error);
 void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map);
+/* Copies bytes that lie in the map. Large parts go out of memory as they are copied: the file still has
+ * them. */
+void tpi_file_map_copy(const tpi_file_map *map, void *to, const char *from, size_t size);
 
 /* A file that is written whole or not at all: under another name in the same folder first. Errors
  * stick; begin and put need no check, tpi_file_end tells. A process that is killed leaves that other file

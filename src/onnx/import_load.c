@@ -118,7 +118,9 @@ static tp_graph *import(const request *r, tpi_onnx_model *m)
     return g;
 }
 
-static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
+/* `map`: the file that the bytes are in, or NULL. */
+static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
+                      const tpi_file_map *map)
 {
     TPI_DEFAULT_FLOAT_MODE;
     tpi_onnx_model m;
@@ -127,8 +129,10 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder)
     tpi_error_aside(r->ctx, &earlier);
     tp_graph *g = NULL;
     const uint64_t refused = r->ctx->mem.refused;
-    if (tpi_onnx_model_read(&m, r->ctx, bytes, folder))
+    if (tpi_onnx_model_read(&m, r->ctx, bytes, folder)) {
+        m.map = map;
         g = import(r, &m);
+    }
     tpi_forget_error(r->ctx);
     if (!g &&
         r->ctx->mem.refused != refused) /* what lacks memory may look like something else */
@@ -152,7 +156,7 @@ tp_graph *tp_onnx_load_bytes_at(const char *file, int line, tp_ctx *tp, const vo
         return refuse(&r, TP_E_NULL, "the bytes are NULL");
     if (!check_options(&r))
         return NULL;
-    return load(&r, (tpi_span){bytes, size_bytes}, folder);
+    return load(&r, (tpi_span){bytes, size_bytes}, folder, NULL);
 }
 
 TPI_BARE(tp_graph *, tp_onnx_load_bytes,
@@ -183,7 +187,7 @@ tp_graph *tp_onnx_load_at(const char *file, int line, tp_ctx *tp, const char *pa
     if (folder) {
         memcpy(folder, path, len);
         folder[len] = 0;
-        g = load(&r, (tpi_span){map.data, map.size}, folder);
+        g = load(&r, (tpi_span){map.data, map.size}, folder, &map);
         tpi_give_back(&tp->mem, folder, len + 1);
     } else {
         tpi_no_memory(tp, r.at, r.what);

@@ -3,6 +3,7 @@
 #ifndef TAPIR_ONNX_MODEL_H
 #define TAPIR_ONNX_MODEL_H
 
+#include "base/file.h"
 #include "core/core.h"
 #include "onnx/external.h"
 #include "onnx/wire.h"
@@ -83,6 +84,7 @@ typedef struct tpi_onnx_model {
     size_t block_left;
     char *block_at;
     tpi_external external;
+    const tpi_file_map *map; /* NULL, or the file that its bytes are in */
     int64_t ir_version;
     int n_opsets, n_functions;
     tpi_onnx_opset *opsets;

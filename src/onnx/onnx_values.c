@@ -173,7 +173,9 @@ static bool fill(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor *out)
         if (s != TP_OK)
             return tpi_onnx_bad(m, s, "tensor \"%.*s\": %s", TPI_SPAN(t->name), why);
     } else if (t->has_raw) {
-        if (raw)
+        if (raw && m->map)
+            tpi_file_map_copy(m->map, at, t->raw.at, (size_t)raw);
+        else if (raw)
             memcpy(at, t->raw.at, (size_t)raw);
     } else {
         return read_numbers(m, t, out);
