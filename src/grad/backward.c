@@ -366,6 +366,18 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
     return status;
 }
 
+/* What a block made that has ended, among y, dy and xs; NULL: none. */
+static tp_tensor *refuse_over(tpi_at at, const tp_tensor *y, const tp_tensor *dy, int n,
+                              tp_tensor *const *xs)
+{
+    for (int i = -2; i < n; i++) {
+        const tp_tensor *t = i == -2 ? y : i == -1 ? dy : xs[i];
+        if (tpi_is_live(t) && tpi_is_over(t->graph))
+            return tpi_refuse_outside(t->graph, at, "tp_grad", t);
+    }
+    return NULL;
+}
+
 tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, int n,
                       tp_tensor *const *xs, tp_tensor **dx)
 {
@@ -375,6 +387,8 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad", 0, y);
     if (!failed && !xs)
         failed = tpi_fail(y->ctx, at, "tp_grad", TP_E_NULL, "xs is NULL");
+    if (!failed && y)
+        failed = refuse_over(at, y, dy, n, xs);
     if (!y || failed || !xs) {
         for (int i = 0; i < n; i++)
             dx[i] = failed ? failed : (tp_tensor *)&tpi_nil;

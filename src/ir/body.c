@@ -286,6 +286,11 @@ bool tpi_is_over(const tp_graph *g)
     return g && g->body && g->body->closed && !g->ctx->sweeps;
 }
 
+bool tpi_may_read(const tp_graph *g, const tp_graph *t)
+{
+    return !t || (tpi_graph_within(g, t) && !tpi_is_over(t));
+}
+
 tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                               const tp_tensor *t)
 {

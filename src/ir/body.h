@@ -125,7 +125,9 @@ bool tpi_tells_turns(const tp_tensor *xs, int64_t count);
 bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
 /* Is it the body of a block that has ended? Gradients go on in such. */
 bool tpi_is_over(const tp_graph *g);
-/* The failed tensor for an operand of a graph that g is not within, or that is over. */
+/* May what is put in g read tensors of graph t (NULL: concrete ones)? */
+bool tpi_may_read(const tp_graph *g, const tp_graph *t);
+/* The failed tensor for an operand that g may not read. */
 tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                               const tp_tensor *t);
 /* The one for a value made in the block of that line, which has ended. */

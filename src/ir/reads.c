@@ -261,6 +261,8 @@ static bool is_plain_constant(const tp_tensor *t)
 
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
 {
+    if (t->status != TP_OK)
+        return t;
     if (t->graph && !tpi_graph_within(g, t->graph))
         return tpi_refuse_outside(g, at, NULL, t);
     const tp_tensor *assigned = overtaken_by(g, t);

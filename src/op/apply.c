@@ -161,7 +161,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     if (two || (g && (g->parent || ctx->tracing))) {
         g = find_graph(ctx, n_in, in);
         for (int i = 0; i < n_in; i++)
-            if (in[i]->graph && (!tpi_graph_within(g, in[i]->graph) || tpi_is_over(g)))
+            if (!tpi_may_read(g, in[i]->graph))
                 return tpi_refuse_outside(g, at, op->name, in[i]);
     }
     if (ctx->tracing && !g && is_traced(n_in, in))

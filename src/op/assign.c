@@ -70,7 +70,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
         return failed;
     const tp_tensor *node = value->graph ? value : var;
     tp_graph *g = ctx->tracing ? ctx->tracing : node->graph;
-    if (node->graph && (!tpi_graph_within(g, node->graph) || tpi_is_over(g)))
+    if (!tpi_may_read(g, node->graph))
         return tpi_refuse_outside(g, at, "assign", node);
     if (g && g->parent)
         return tpi_block_assign(at, g, var, value);
