@@ -42,7 +42,7 @@ typedef struct tpi_writer {
     int fd, folder;
     const char *path; /* the caller's, until the end */
     tpi_undone *undone;
-    char temp[16];
+    char temp[24];
     tpi_file_error error;
 } tpi_writer;
 
