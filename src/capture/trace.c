@@ -333,7 +333,8 @@ static bool is_overwritten(const tpi_trace *t, int i)
     return false;
 }
 
-/* Would a gradient of each of the results that have one be refused? */
+/* Would a gradient of each of the results that have one be refused? Asked of a trace that was not cut
+ * short: there every result that is taped has an item. */
 static bool is_stale(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
 {
     tpi_trace *t = fr->trace;
@@ -365,7 +366,7 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
             tpi_traced_stop(fr, at, TPI_WHY_alias);
         t->taped |= is_taped(t, y);
     }
-    t->stale = t->taped && is_stale(fr, at, n, out);
+    t->stale = t->taped && !t->why && !t->partial && is_stale(fr, at, n, out);
     if ((t->taped && !t->stale) || n > TPI_MAX_READ)
         tpi_traced_stop(fr, at, TPI_WHY_taped);
     if (is_aliased(t))

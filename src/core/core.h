@@ -243,6 +243,12 @@ static inline void tpi_look_at(tpi_at at, const tp_tensor *t, tpi_look look)
     if (t->ctx->frame)
         t->ctx->frame_rules->look(t->ctx, at, t, look);
 }
+/* Before elements of any tensors are read. */
+static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)
+{
+    if (ctx->frame)
+        ctx->frame_rules->look(ctx, at, NULL, look);
+}
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
 typedef struct tpi_stepped_out {
@@ -251,8 +257,7 @@ typedef struct tpi_stepped_out {
 } tpi_stepped_out;
 static inline tpi_stepped_out tpi_step_out(tp_ctx *ctx, tpi_at at)
 {
-    if (ctx->frame)
-        ctx->frame_rules->look(ctx, at, NULL, TPI_LOOK_OTHER);
+    tpi_look_at_all(ctx, at, TPI_LOOK_OTHER);
     const tpi_stepped_out around = {ctx->frame, ctx->tracing};
     ctx->frame = NULL;
     ctx->tracing = NULL;

@@ -376,6 +376,8 @@ char *tp_graph_text(const tp_graph *g)
 
 char *tp_tape_text(const tp_tensor *y)
 {
+    if (tpi_is_live(y) && y->ctx) /* all that it was computed from is shown, not y alone */
+        tpi_look_at_all(y->ctx, TPI_AT(NULL, 0), TPI_LOOK_SHOW);
     if (!tpi_is_live(y) || y->status != TP_OK)
         return NULL;
     tp_tensor *root = (tp_tensor *)y;

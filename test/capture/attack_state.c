@@ -653,6 +653,44 @@ static void state_shared(bed *b)
     EXPECT_RECORDINGS(b, look_at, 2);
 }
 
+/* Texts of tapes, while what they show waits: its operands, and variables that will be assigned. */
+BODY(drawn)
+{
+    world *s = user;
+    tp_free(s->b->tp,
+            tp_tape_text(in[0])); /* a pure one's trace ends here, with nothing in it */
+    tp_tensor *h = tp_mul(in[0], s->w);
+    for (int i = 0; i < 2; i++) {
+        tp_tensor *five = tp_add(tp_scalar_like(h, 2), tp_scalar_like(h, 3));
+        h = tp_tanh(tp_mul(h, five)); /* a constant of the tape, and not computed yet */
+        tp_assign(s->v, tp_add(s->v, tp_scalar_like(s->v, 1)));
+        tp_tensor *y = i ? h : tp_add(h, s->v);
+        char *text = tp_tape_text(y), *dot = tp_tape_dot(tp_neg(y));
+        if (s->n++ % 3 == 0)
+            say(s->b, "%s%s", text ? text : "no text", dot ? dot : "no drawing");
+        tp_free(s->b->tp, text);
+        tp_free(s->b->tp, dot);
+    }
+    out[0] = h;
+}
+
+static void tapes_shown(bed *b)
+{
+    tp_ctx *tp = b->tp;
+    for (int pure = 0; pure < 2; pure++) {
+        world s = {.b = b};
+        s.w = tp_param(pattern(tp, TP_DIMS(2, 2), 0.1), "w");
+        s.v = tp_variable(pattern(tp, TP_DIMS(2), 0.1), "v");
+        tp_function *f = pure ? make_pure(b, "drawn", drawn, &s) : make(b, "drawn", drawn, &s);
+        for (int i = 0; i < 8; i++) {
+            note(b, "y", call1(f, pattern(tp, TP_DIMS(2, 2), 0.1 * i)));
+            note(b, "v", s.v);
+            if (i == 4)
+                settle(b);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -676,6 +714,7 @@ int main(void)
         ATTACK(many_steps),
         ATTACK(errors_of_unused_ops),
         ATTACK(state_shared),
+        ATTACK(tapes_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
