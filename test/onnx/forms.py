@@ -23,7 +23,8 @@ except ImportError as e:
     sys.exit(77)
 
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64,
-         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.float64): TensorProto.DOUBLE}
+         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.float64): TensorProto.DOUBLE,
+         np.dtype(np.int8): TensorProto.INT8, np.dtype(np.uint8): TensorProto.UINT8}
 
 
 class Writer:
@@ -541,6 +542,23 @@ def gemms(w, rng):
 
 # ---- resizing -----------------------------------------------------------------------------------------------
 
+def integer_products(w, rng):
+    """Products of 8 bits, long rows of the largest numbers among them, which f32 has no room for."""
+    def drawn(shape, dtype):
+        least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        lo, hi = ((least, most), (least, least + 1), (most - 1, most))[rng.integers(3)]
+        return rng.integers(lo, hi + 1, shape).astype(dtype)
+
+    m, n = (int(v) for v in rng.integers(1, 6, 2))
+    k = int(rng.choice([1, 7, 256, 257, 600, 1100, 8193]))
+    ta, tb = (rng.choice([np.int8, np.uint8]) for _ in range(2))
+    a, b = drawn((m, k), ta), drawn((k, n), tb)
+    za, zb = drawn((), ta), drawn((), tb)
+    product = (a.astype(np.int64) - int(za)) @ (b.astype(np.int64) - int(zb))
+    w.add("matmulinteger", "MatMulInteger", 10, [a, b, za, zb], [product.astype(np.int32)], {}, (0, 1),
+          2 if rng.integers(2) else 1)
+
+
 def coordinate(how, i, scale, size, out):
     if how == "asymmetric":
         return i / scale
@@ -647,7 +665,7 @@ def resized_like(w, rng):
 
 FORMS = [(pools, 40), (convs, 24), (transposed, 30), (cells, 40), (reductions, 40),
          (softmaxes, 20), (orders, 12), (norms, 8), (gemms, 12), (resizes, 30),
-         (resized_like, 8)]
+         (resized_like, 8), (integer_products, 24)]
 
 
 def main():
