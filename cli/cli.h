@@ -131,7 +131,8 @@ int cli_threads(tp_ctx *tp, int64_t n);
                "the value of an input, .npy or .pb; others are made:\n"                        \
                "random numbers from -1 to 1, and 0 for integers"),                             \
         CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",                                        \
-                   "the size of a free dimension; an error says which ones\nthe model has")
+                   "the size of a free dimension; an error says which ones\n"                  \
+                   "the model has; x_2=N: of axis 2 of x")
 
 /* ---- models and tensors ---------------------------------------------------------------------- */
 

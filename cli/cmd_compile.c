@@ -17,8 +17,8 @@ static const option options[] = {
     CLI_OPTION(OPTION_TEXT, output, "output", "FILE.c",
                "where the C goes (also -o); FILE.h goes beside it"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
-               "fix the size of a free dimension; others are told by\n"
-               "the program's caller"),
+               "fix the size of a free dimension; x_2=N: of axis 2 of x;\n"
+               "others are told by the program's caller"),
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
                "the value of an input on which sizes depend; it\n"
                "becomes a constant"),

@@ -26,7 +26,8 @@ static const option options[] = {
                "tensors of a sequence to DIR/NAME/0.npy and so on; DIR is\n"
                "made when it is not there"),
     CLI_CHOICE(format, "format", "npy|pb", "npy,pb", "of the files written (npy)"),
-    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
+    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
+               "fix the size of a free dimension; x_2=N: of axis 2 of x"),
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "what computes: the model compiled to C; plain loops; vector\n"
                "code without a compiler; auto: C if it can be had, or tiles (auto)"),

@@ -58,7 +58,8 @@ static const option options[] = {
     CLI_OPTION(OPTION_TEXTS, inputs, "input", "NAME=FILE",
                "the value of an input, for models that cannot be read\n"
                "without it: as tapir run takes it"),
-    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N", "fix the size of a free dimension"),
+    CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
+               "fix the size of a free dimension; x_2=N: of axis 2 of x"),
     CLI_FAST,
     CLI_OPTIONS_END,
 };

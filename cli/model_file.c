@@ -82,6 +82,15 @@ static bool means(const char *given, const char *name)
     return true;
 }
 
+/* Is it "<input>_<axis>"? */
+static bool means_axis(const char *given, const char *input, int axis)
+{
+    const size_t n = strlen(input);
+    char *end;
+    return strncmp(given, input, n) == 0 && given[n] == '_' && given[n + 1] >= '0' &&
+           given[n + 1] <= '9' && strtol(given + n + 1, &end, 10) == axis && !*end;
+}
+
 /* The free dimension of the model of which --dim speaks; NULL: refused. */
 static const char *free_dim(const model *m, const char *given)
 {
@@ -92,6 +101,8 @@ static const char *free_dim(const model *m, const char *given)
             const char *name = m->about.in[i].free[a];
             if (name && means(given, name))
                 return name;
+            if (name && means_axis(given, m->about.in[i].name, a))
+                return given;
             if (name && n < 64)
                 known[n++] = name;
         }

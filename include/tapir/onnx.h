@@ -15,7 +15,7 @@ extern "C" {
 /* ---- reading ---------------------------------------------------------------------------- */
 
 typedef struct tp_onnx_dim {
-    const char *name; /* of a free dimension of the model: "batch" */
+    const char *name; /* of a free dimension of the model: "batch"; or of one axis: "x_0" */
     int64_t size;
 } tp_onnx_dim;
 
@@ -28,8 +28,10 @@ typedef struct tp_onnx_sequence {
 } tp_onnx_sequence;
 
 typedef struct tp_onnx_load_options {
-    /* Free dimensions that are fixed at these sizes, each once; others become symbols. One without
-     * a text goes by "<input>_<axis>" (tp_onnx_summary tells). */
+    /* Free dimensions that are fixed at these sizes, each once; others become symbols. Any axis goes
+     * by "<input>_<axis>", whatever its text is; what is said so of an axis goes before what is
+     * said of its text. One without a text, or with one that has no letter and no digit ("?"), has
+     * no other name (tp_onnx_summary tells). */
     int n_dims;
     const tp_onnx_dim *dims;
     /* Values of inputs, for models in which one decides about sizes (a shape that is fed): those

@@ -46,31 +46,43 @@ static int64_t symbol_for(tpi_import *im, tpi_span param)
     return handle;
 }
 
-/* The name of a free dimension; at NULL: memory is out. */
-static tpi_span param_of(tpi_import *im, const tpi_onnx_info *info, int axis)
+/* The names of a free dimension: that of its input with the axis, and its text, or the same. */
+typedef struct dim_names {
+    tpi_span place, text; /* at NULL: memory is out */
+} dim_names;
+
+static dim_names names_of(tpi_import *im, const tpi_onnx_info *info, int axis)
 {
-    const tpi_span param = info->dims[axis].param;
-    if (param.size)
-        return param;
-    char *own = tpi_onnx_take(im->m, info->name.size + 24, 1); /* one of its own */
+    const size_t size = info->name.size + 24;
+    char *own = tpi_onnx_take(im->m, size, 1);
     if (!own)
-        return (tpi_span){0};
-    snprintf(own, info->name.size + 24, "%.*s_%d", (int)info->name.size,
-             info->name.size ? info->name.at : "", axis);
-    return (tpi_span){own, strlen(own)};
+        return (dim_names){0};
+    snprintf(own, size, "%.*s_%d", (int)info->name.size, info->name.size ? info->name.at : "",
+             axis);
+    const tpi_span place = {own, strlen(own)}, text = info->dims[axis].param;
+    return (dim_names){place, text.size ? text : place};
 }
 
+/* The size that the options give to a name; -1: none. */
+static int64_t fixed_size(const tpi_import *im, tpi_span name)
+{
+    for (int i = 0; im->opt && i < im->opt->n_dims; i++)
+        if (tpi_span_is(name, im->opt->dims[i].name))
+            return im->opt->dims[i].size;
+    return -1;
+}
+
+/* What is said of the very axis goes before what is said of all of its text. */
 static int64_t input_size(tpi_import *im, const tpi_onnx_info *info, int axis)
 {
     if (info->dims[axis].value >= 0)
         return info->dims[axis].value;
-    const tpi_span param = param_of(im, info, axis);
-    if (!param.at)
+    const dim_names names = names_of(im, info, axis);
+    if (!names.place.at)
         return TPI_NO_DIM;
-    for (int i = 0; im->opt && i < im->opt->n_dims; i++)
-        if (tpi_span_is(param, im->opt->dims[i].name))
-            return im->opt->dims[i].size;
-    return symbol_for(im, param);
+    int64_t size = fixed_size(im, names.place);
+    size = size < 0 ? fixed_size(im, names.text) : size;
+    return size < 0 ? symbol_for(im, names.text) : size;
 }
 
 /* Is the input in that place, and of that name, the one a value of the options is for? */
@@ -124,12 +136,13 @@ static bool check_dim(tpi_import *im, const tpi_onnx_frame *f, int which)
         for (int a = 0; a < g->inputs[i].rank && !tpi_onnx_find(f, g->inputs[i].name); a++) {
             if (g->inputs[i].rank > TP_MAX_RANK || g->inputs[i].dims[a].value >= 0)
                 continue;
-            const tpi_span param = param_of(im, &g->inputs[i], a);
-            if (!param.at)
+            const dim_names own = names_of(im, &g->inputs[i], a);
+            if (!own.place.at)
                 return false;
-            if (tpi_span_is(param, dims[which].name))
+            if (tpi_span_is(own.place, dims[which].name) ||
+                tpi_span_is(own.text, dims[which].name))
                 return true;
-            add_name(&there, param);
+            add_name(&there, own.text);
         }
     return tpi_onnx_bad(im->m, TP_E_NAME,
                         "the options fix a dimension \"%.60s\" that is not free in the model: "

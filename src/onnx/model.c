@@ -475,6 +475,19 @@ bool tpi_onnx_next_text(tpi_onnx_list *l, tpi_span *value)
 
 /* ---- types ------------------------------------------------------------------------------------- */
 
+/* A text without a letter or a digit is no name: PaddlePaddle writes "?" for every size it does not
+ * know. */
+static bool is_name(tpi_span s)
+{
+    for (size_t i = 0; i < s.size; i++) {
+        const unsigned char c = (unsigned char)s.at[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            c > 127)
+            return true;
+    }
+    return false;
+}
+
 /* One more axis of the shape. */
 static bool read_dim(tpi_onnx_model *m, tpi_span message, void *to)
 {
@@ -486,6 +499,7 @@ static bool read_dim(tpi_onnx_model *m, tpi_span message, void *to)
     if (info->rank < TP_MAX_RANK) {
         ok = read_message(m, message, "a dimension", ROWS(rows), &d);
         d.value = d.value < 0 ? -1 : d.value;
+        d.param = is_name(d.param) ? d.param : (tpi_span){0};
         info->dims[info->rank] = d;
     }
     info->rank += info->rank <= TP_MAX_RANK;

@@ -39,8 +39,8 @@ typedef struct tpi_onnx_node {
 } tpi_onnx_node;
 
 typedef struct tpi_onnx_size {
-    int64_t value; /* -1: not known */
-    tpi_span param;
+    int64_t value;  /* -1: not known */
+    tpi_span param; /* its name; empty: it has none */
 } tpi_onnx_size;
 
 typedef struct tpi_onnx_info { /* ValueInfoProto */
