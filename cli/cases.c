@@ -141,6 +141,8 @@ typedef struct running {
     case_result *result;
     tp_ctx *tp;
     tp_graph *graph;
+    bool sized;  /* it was read with the sizes of the inputs */
+    bool misfit; /* a run failed at sizes that were left free */
     about about;
     int n_in, n_out;
     const char *in[MOST_PORTS], *out[MOST_PORTS];
@@ -161,11 +163,13 @@ static bool stop(running *r, verdict v, const char *fmt, ...)
     return false;
 }
 
-/* What the library says: that something is not supported is no failure. */
+/* What the library says: that something is not supported is no failure, nor are sizes that do not
+ * fit before a number was computed. */
 static bool stop_at_error(running *r, const char *where, const char *path)
 {
     const tp_status status = tp_error(r->tp);
-    const bool lacks = status == TP_E_VALUE || status == TP_E_DTYPE;
+    const bool lacks = status == TP_E_VALUE || status == TP_E_DTYPE || status == TP_E_SHAPE ||
+                       status == TP_E_AXIS;
     return stop(r, lacks ? CASE_SKIPPED : CASE_FAILED, "%s%s", where,
                 cli_plain(tp_error_message(r->tp), path));
 }
@@ -248,8 +252,8 @@ static int free_sizes(const running *r, const values *v, int most, tp_onnx_dim *
     return n;
 }
 
-/* Values are offered with the model, for those that decide about sizes; when that does not do, the
- * sizes of the inputs too. */
+/* Values are offered with the model, for those that decide about sizes; when that does not do, or a
+ * run has failed at sizes, the sizes of the inputs too. */
 static bool load_graph(running *r, const char *path, const values *v, bool *became_constant)
 {
     tp_feed given[MOST_PORTS];
@@ -265,10 +269,12 @@ static bool load_graph(running *r, const char *path, const values *v, bool *beca
         else
             given[opt.n_values++] = (tp_feed){d->name, t[0]};
     }
-    r->graph = tp_onnx_load(r->tp, path, &opt);
+    if (!r->sized)
+        r->graph = tp_onnx_load(r->tp, path, &opt);
     opt.n_dims = r->graph ? 0 : free_sizes(r, v, MOST_PORTS, dims);
-    if (opt.n_dims) {
+    if (opt.n_dims || r->sized) {
         tp_clear_error(r->tp);
+        r->sized = true;
         r->graph = tp_onnx_load(r->tp, path, &opt);
     }
     return r->graph || stop_at_error(r, "", path);
@@ -299,8 +305,10 @@ static bool run_engine(running *r, tp_engine engine, const char *called,
     tp_tensor *out[MOST_PORTS] = {NULL};
     const tp_compile_options opt = {.engine = engine, .freeze = engine != TP_ENGINE_REFERENCE};
     tp_program *p = tp_graph_compile(r->graph, r->n_in, r->in, r->n_out, r->out, &opt);
-    if (!p || tp_program_run(p, feeds, out) != TP_OK)
+    if (!p || tp_program_run(p, feeds, out) != TP_OK) {
+        r->misfit = !r->sized && tp_error(r->tp) == TP_E_SHAPE;
         return stop(r, CASE_FAILED, "%s: %s", called, cli_plain(tp_error_message(r->tp), NULL));
+    }
     for (int i = 0; i < r->n_out; i++) {
         char why[300];
         if (!case_compare(out[i], want[i], &r->tolerance, why, sizeof why))
@@ -343,7 +351,7 @@ static bool load_outputs(running *r, const char *folder, values *out)
            stop(r, CASE_FAILED, "it gives %d tensors, expected %d", r->n_out, out->n_tensors);
 }
 
-static bool run_data_set(running *r, const char *folder, const char *path)
+static bool run_inputs(running *r, const char *folder, const char *path)
 {
     tp_tensor *feeds[MOST_PORTS] = {NULL};
     values want = {.kind = "output"};
@@ -356,6 +364,17 @@ static bool run_data_set(running *r, const char *folder, const char *path)
     tp_graph_free(r->graph);
     r->graph = NULL;
     return ok;
+}
+
+static bool run_data_set(running *r, const char *folder, const char *path)
+{
+    r->sized = r->misfit = false;
+    if (run_inputs(r, folder, path) || !r->misfit)
+        return r->result->verdict == CASE_PASSED;
+    *r->result = (case_result){.verdict = CASE_PASSED};
+    tp_clear_error(r->tp);
+    r->sized = true;
+    return run_inputs(r, folder, path);
 }
 
 static bool run_data_sets(running *r, const char *path)

@@ -11,6 +11,7 @@
 
 /* Exit codes: others script against them. */
 enum { CLI_GOOD = 0, CLI_DIFFERS = 1, CLI_BAD = 2 };
+enum { CLI_MISFIT = -1 }; /* of model_run: no exit code */
 
 #define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
@@ -206,6 +207,7 @@ typedef struct model {
     int n_given;
     port *given; /* by --input */
     bool unread; /* it cannot be read without inputs that are not given */
+    bool sized;  /* it was read with the sizes of those that are */
 } model;
 
 /* Opens a model: ONNX, or a graph saved by tp_graph_save. `d`: dimensions of ONNX that are fixed;
@@ -213,6 +215,8 @@ typedef struct model {
  * knowing sizes or values of inputs, those that are given are used. False: refused with a
  * message. model_close frees in any case. */
 bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs);
+/* After CLI_MISFIT: opens it again, with the sizes of the inputs that are given. */
+bool model_open_sized(model *m, const fixed_dims *d, const texts *inputs);
 void model_close(model *m);
 /* Forgets inputs that are not given and that no output needs: labels of a loss, where only the
  * prediction is an output. */
@@ -224,8 +228,11 @@ bool model_make_inputs(model *m, const fixed_dims *d);
 tp_program *model_compile(model *m, const tp_compile_options *opt);
 /* Once it is compiled, with weights that are frozen: they are not held twice. */
 void model_drop_graph(model *m);
-/* Runs it once, for so long; out[n_out] are gone when it returns. An exit status. */
+/* Runs it once, for so long; out[n_out] are gone when it returns. An exit status, or CLI_MISFIT. */
 int model_run(model *m, tp_program *p, tp_tensor **out, double *ms);
+/* A run has failed: CLI_BAD after a message; or CLI_MISFIT, without one, when sizes do not fit that
+ * the model has left free, and that those of the inputs would settle. */
+int model_run_failed(const model *m);
 /* Waits for the C program. Without a compiler a message says so, and it goes on without. */
 void model_wait(model *m, tp_program *p);
 

@@ -158,11 +158,17 @@ static int bench(const settings *s, const char *path, const fixed_dims *d, tp_en
     model m;
     figures f = {.engine = "none"};
     const double start = cli_now_ms();
-    int status = model_open(&m, path, d, &s->inputs) ? CLI_GOOD : CLI_BAD;
+    bool ok = model_open(&m, path, d, &s->inputs);
     f.load_ms = cli_now_ms() - start;
-    if (status == CLI_GOOD) {
+    if (ok)
         f.threads = cli_threads(m.tp, s->threads);
-        status = measure(&m, s, d, engine, &f);
+    int status = ok ? measure(&m, s, d, engine, &f) : CLI_BAD;
+    if (status == CLI_MISFIT) {
+        ok = model_open_sized(&m, d, &s->inputs);
+        f.load_ms = cli_now_ms() - start;
+        if (ok)
+            cli_threads(m.tp, s->threads);
+        status = ok ? measure(&m, s, d, engine, &f) : CLI_BAD;
     }
     if (status == CLI_GOOD)
         put_figures(&f, s->json);

@@ -120,25 +120,30 @@ static int put_profile(const settings *s, model *m, tp_program *p)
     return status;
 }
 
-static int profile(const settings *s, const char *path, const fixed_dims *d, tp_engine engine)
+static int profile_model(const settings *s, model *m, const fixed_dims *d, tp_engine engine)
 {
-    model m;
-    int status = model_open(&m, path, d, &s->inputs) ? CLI_GOOD : CLI_BAD;
-    if (status == CLI_GOOD) {
-        model_drop_unneeded(&m);
-        cli_threads(m.tp, s->threads);
-        status = model_make_inputs(&m, d) ? CLI_GOOD : CLI_BAD;
-    }
+    model_drop_unneeded(m);
+    cli_threads(m->tp, s->threads);
+    int status = model_make_inputs(m, d) ? CLI_GOOD : CLI_BAD;
     const tp_compile_options opt = {.engine = engine,
                                     .freeze = true,
                                     .numerics = cli_numerics(s->fast),
                                     .memory_limit = s->limit};
-    tp_program *p = status == CLI_GOOD ? model_compile(&m, &opt) : NULL;
-    model_drop_graph(&m);
+    tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
+    model_drop_graph(m);
     if (status == CLI_GOOD)
-        status = p ? measure(s, &m, p) : CLI_BAD;
-    if (status == CLI_GOOD)
-        status = put_profile(s, &m, p);
+        status = p ? measure(s, m, p) : CLI_BAD;
+    return status == CLI_GOOD ? put_profile(s, m, p) : status;
+}
+
+static int profile(const settings *s, const char *path, const fixed_dims *d, tp_engine engine)
+{
+    model m;
+    int status =
+        model_open(&m, path, d, &s->inputs) ? profile_model(s, &m, d, engine) : CLI_BAD;
+    if (status == CLI_MISFIT)
+        status =
+            model_open_sized(&m, d, &s->inputs) ? profile_model(s, &m, d, engine) : CLI_BAD;
     model_close(&m);
     return status;
 }

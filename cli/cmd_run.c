@@ -334,13 +334,28 @@ static int run_model(const settings *s, model *m, tp_engine engine)
     if (status == CLI_GOOD && engine == TP_ENGINE_AUTO)
         model_wait(m, p);
     if (status == CLI_GOOD && tp_program_run(p, m->feeds, out) != TP_OK)
-        status = cli_refuse_error(m->path, m->tp);
+        status = model_run_failed(m);
     if (status == CLI_GOOD) {
         const int n = find_results(m, out, all);
         status = s->output ? write_outputs(s, m, n, all) : print_outputs(n, all);
     }
     free(out);
     free(all);
+    return status;
+}
+
+static int run_file(const settings *s, const char *path, const fixed_dims *d)
+{
+    const tp_engine engine = cli_engine_of(s->engine);
+    model m;
+    int status = CLI_BAD;
+    if (model_open(&m, path, d, &s->inputs))
+        status = run_model(s, &m, engine);
+    else if (m.unread)
+        say_declared(&m);
+    if (status == CLI_MISFIT)
+        status = model_open_sized(&m, d, &s->inputs) ? run_model(s, &m, engine) : CLI_BAD;
+    model_close(&m);
     return status;
 }
 
@@ -352,14 +367,8 @@ static int run(int argc, char **argv)
     fixed_dims d = {0};
     if (cli_parse(&cli_run, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
-        if (cli_dims(&s.dims, &d)) {
-            model m;
-            if (model_open(&m, operands.v[0], &d, &s.inputs))
-                status = run_model(&s, &m, cli_engine_of(s.engine));
-            else if (m.unread)
-                say_declared(&m);
-            model_close(&m);
-        }
+        if (cli_dims(&s.dims, &d))
+            status = run_file(&s, operands.v[0], &d);
     }
     cli_dims_free(&d);
     cli_parsed_free(&cli_run, &s, &operands);

@@ -184,6 +184,13 @@ static void sort_given(const model *m, tp_onnx_load_options *opt, tp_feed *feeds
     opt->sequences = lists;
 }
 
+/* May the model be one that can be read when more of its sizes, or values, are known? */
+static bool sizes_would_help(tp_ctx *tp)
+{
+    const tp_status s = tp_error(tp);
+    return s == TP_E_VALUE || s == TP_E_SHAPE || s == TP_E_AXIS;
+}
+
 /* First without the values and sizes of inputs, so that one compiled program serves all; then,
  * when that is refused, with those there are. */
 static bool load_onnx(model *m, const fixed_dims *d)
@@ -200,9 +207,11 @@ static bool load_onnx(model *m, const fixed_dims *d)
         sort_given(m, &opt, feeds, lists);
         const int n_values = opt.n_values;
         opt.n_values = 0;
-        m->graph = tp_onnx_load(m->tp, m->path, &opt);
-        if (!m->graph && n_values && tp_error(m->tp) == TP_E_VALUE) {
+        if (!m->sized)
+            m->graph = tp_onnx_load(m->tp, m->path, &opt);
+        if (!m->graph && n_values && (m->sized || sizes_would_help(m->tp))) {
             tp_clear_error(m->tp);
+            m->sized = true;
             opt.n_dims = add_sizes(m, n_fixed, all);
             opt.n_values = n_values;
             m->graph = tp_onnx_load(m->tp, m->path, &opt);
@@ -344,17 +353,30 @@ static bool open_with(model *m, const fixed_dims *d, const texts *inputs)
     return true;
 }
 
-bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs)
+static bool open_model(model *m, const char *path, bool sized, const fixed_dims *d,
+                       const texts *inputs)
 {
     const texts none = {0};
     inputs = inputs ? inputs : &none;
-    *m = (model){.path = path, .tp = tp_open(NULL)};
+    *m = (model){.path = path, .tp = tp_open(NULL), .sized = sized};
     m->given = calloc((size_t)inputs->n + 1, sizeof *m->given);
     if (!m->tp || !m->given) {
         cli_no_memory();
         return false;
     }
     return open_with(m, d, inputs);
+}
+
+bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs)
+{
+    return open_model(m, path, false, d, inputs);
+}
+
+bool model_open_sized(model *m, const fixed_dims *d, const texts *inputs)
+{
+    const char *path = m->path;
+    model_close(m);
+    return open_model(m, path, true, d, inputs);
 }
 
 void model_close(model *m)
@@ -401,6 +423,42 @@ tp_program *model_compile(model *m, const tp_compile_options *opt)
     return p;
 }
 
+/* The sizes that a given input has where the model leaves them free; -1: it is none of the model's
+ * inputs, or its other sizes are not the model's. */
+static int free_sizes(const model *m, const port *given)
+{
+    for (int k = 0; k < m->about.n_in; k++) {
+        const declared *d = &m->about.in[k];
+        if (strcmp(d->name, given->name) != 0 || !type_is_tensor(d->type))
+            continue;
+        int n = d->rank == tp_rank(given->v[0]) ? 0 : -1;
+        for (int a = 0; a < d->rank && n >= 0; a++)
+            n = d->free[a] ? n + 1 : d->size[a] == tp_size(given->v[0], a) ? n : -1;
+        return n;
+    }
+    return -1;
+}
+
+/* Would the sizes of the inputs settle what is free? */
+static bool sizes_are_given(const model *m)
+{
+    int all = 0;
+    for (int i = 0; i < m->n_given; i++) {
+        const int n = free_sizes(m, &m->given[i]);
+        if (n < 0 && type_is_tensor(m->given[i].type))
+            return false;
+        all += n > 0 ? n : 0;
+    }
+    return all > 0;
+}
+
+int model_run_failed(const model *m)
+{
+    if (!m->sized && tp_error(m->tp) == TP_E_SHAPE && sizes_are_given(m))
+        return CLI_MISFIT;
+    return cli_refuse_error(m->path, m->tp);
+}
+
 int model_run(model *m, tp_program *p, tp_tensor **out, double *ms)
 {
     if (tp_scope_begin(m->tp) != TP_OK)
@@ -409,7 +467,7 @@ int model_run(model *m, tp_program *p, tp_tensor **out, double *ms)
     const bool ok = tp_program_run(p, m->feeds, out) == TP_OK;
     *ms = cli_now_ms() - start;
     tp_scope_end(m->tp);
-    return ok ? CLI_GOOD : cli_refuse_error(m->path, m->tp);
+    return ok ? CLI_GOOD : model_run_failed(m);
 }
 
 void model_drop_graph(model *m)

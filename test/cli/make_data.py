@@ -128,3 +128,19 @@ model("cases/bare/model.onnx", [node("Neg", ["x"], ["y"])], [("x", FLOAT, [2])],
       [("y", FLOAT, [2])])
 write("cases/broken/model.onnx", b"this is no model")
 write("cases/broken/test_data_set_0/note", b"")
+
+# the names a and b of sizes are one size unless one of them is 1, which only the inputs tell
+stretch = [node("Add", ["x", "z"], ["y"])]
+ports = [("x", FLOAT, ["a", 3]), ("z", FLOAT, ["b", 3])]
+model("stretch.onnx", stretch, ports, [("y", FLOAT, None)])
+npy("z.npy", x[:1])
+model("cases/stretch/model.onnx", stretch, ports, [("y", FLOAT, None)])
+tensor("cases/stretch/test_data_set_0/input_0.pb", x)
+tensor("cases/stretch/test_data_set_0/input_1.pb", x[:1])
+tensor("cases/stretch/test_data_set_0/output_0.pb", x + x[:1])
+
+# sizes that never fit
+model("cases/misfit/model.onnx", [node("Reshape", ["x", "to"], ["y"])], [("x", FLOAT, [2, 3])],
+      [("y", FLOAT, None)], [("to", np.array([7], np.int64))])
+tensor("cases/misfit/test_data_set_0/input_0.pb", x)
+tensor("cases/misfit/test_data_set_0/output_0.pb", x)
