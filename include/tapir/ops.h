@@ -64,45 +64,45 @@ TP_FN(tp_tensor *, tp_detach, tp_tensor *x);
 /* ---- elementwise, two operands: broadcast; types meet as tp_promote says --------------- */
 
 TP_FN(tp_tensor *, tp_add, tp_tensor *a, tp_tensor *b);
-#define tp_add(...) tp_add_at(TP_PLACE, __VA_ARGS__)
+#define tp_add(a, b) tp_add_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_sub, tp_tensor *a, tp_tensor *b);
-#define tp_sub(...) tp_sub_at(TP_PLACE, __VA_ARGS__)
+#define tp_sub(a, b) tp_sub_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_mul, tp_tensor *a, tp_tensor *b);
-#define tp_mul(...) tp_mul_at(TP_PLACE, __VA_ARGS__)
+#define tp_mul(a, b) tp_mul_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_div, tp_tensor *a, tp_tensor *b); /* integers: toward zero, x / 0 = 0 */
-#define tp_div(...) tp_div_at(TP_PLACE, __VA_ARGS__)
+#define tp_div(a, b) tp_div_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_pow, tp_tensor *a, tp_tensor *b);
-#define tp_pow(...) tp_pow_at(TP_PLACE, __VA_ARGS__)
+#define tp_pow(a, b) tp_pow_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_min, tp_tensor *a, tp_tensor *b); /* NaN if either is; ties share the */
-#define tp_min(...) tp_min_at(TP_PLACE, __VA_ARGS__)    /* gradient in halves */
+#define tp_min(a, b) tp_min_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b)) /* gradient in halves */
 TP_FN(tp_tensor *, tp_max, tp_tensor *a, tp_tensor *b);
-#define tp_max(...) tp_max_at(TP_PLACE, __VA_ARGS__)
+#define tp_max(a, b) tp_max_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_mod, tp_tensor *a,
       tp_tensor *b); /* the sign of b; integers: x mod 0 = 0 */
-#define tp_mod(...) tp_mod_at(TP_PLACE, __VA_ARGS__)
+#define tp_mod(a, b) tp_mod_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 
 TP_FN(tp_tensor *, tp_eq, tp_tensor *a, tp_tensor *b); /* comparisons: bool */
-#define tp_eq(...) tp_eq_at(TP_PLACE, __VA_ARGS__)
+#define tp_eq(a, b) tp_eq_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_ne, tp_tensor *a, tp_tensor *b);
-#define tp_ne(...) tp_ne_at(TP_PLACE, __VA_ARGS__)
+#define tp_ne(a, b) tp_ne_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_lt, tp_tensor *a, tp_tensor *b);
-#define tp_lt(...) tp_lt_at(TP_PLACE, __VA_ARGS__)
+#define tp_lt(a, b) tp_lt_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_le, tp_tensor *a, tp_tensor *b);
-#define tp_le(...) tp_le_at(TP_PLACE, __VA_ARGS__)
+#define tp_le(a, b) tp_le_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_gt, tp_tensor *a, tp_tensor *b);
-#define tp_gt(...) tp_gt_at(TP_PLACE, __VA_ARGS__)
+#define tp_gt(a, b) tp_gt_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_ge, tp_tensor *a, tp_tensor *b);
-#define tp_ge(...) tp_ge_at(TP_PLACE, __VA_ARGS__)
+#define tp_ge(a, b) tp_ge_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_and, tp_tensor *a, tp_tensor *b); /* bool: logic; integers: every bit */
-#define tp_and(...) tp_and_at(TP_PLACE, __VA_ARGS__)
+#define tp_and(a, b) tp_and_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_or, tp_tensor *a, tp_tensor *b);
-#define tp_or(...) tp_or_at(TP_PLACE, __VA_ARGS__)
+#define tp_or(a, b) tp_or_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 TP_FN(tp_tensor *, tp_xor, tp_tensor *a, tp_tensor *b);
-#define tp_xor(...) tp_xor_at(TP_PLACE, __VA_ARGS__)
+#define tp_xor(a, b) tp_xor_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 
 /* c ? a : b, element by element; c bool, a and b meet in one type, all three broadcast. */
 TP_FN(tp_tensor *, tp_where, tp_tensor *c, tp_tensor *a, tp_tensor *b);
-#define tp_where(...) tp_where_at(TP_PLACE, __VA_ARGS__)
+#define tp_where(c, a, b) tp_where_at(TP_PLACE, TP_OPERAND(c), TP_OPERAND(a), TP_OPERAND(b))
 
 /* ---- reductions over axes (TP_ALL: all); keep: reduced axes stay with size 1 ------------ */
 

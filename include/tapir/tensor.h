@@ -12,6 +12,22 @@
 extern "C" {
 #endif
 
+/* An operand in whose place C would also take a number other than 0, some compilers with no more than
+ * a warning: it does not compile. tp_scalar_like makes a tensor of a number. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+typedef union {
+    tp_tensor *tensor;
+} __attribute__((transparent_union)) tp_operand;
+static inline __attribute__((always_inline, artificial)) tp_tensor *
+tp_tensor_not_number(tp_operand x)
+{
+    return x.tensor;
+}
+#define TP_OPERAND(x) __extension__ tp_tensor_not_number(x)
+#else
+#define TP_OPERAND(x) (x)
+#endif
+
 typedef enum tp_dtype {
     TP_BOOL, /* one byte, 0 or 1 */
     TP_I8,
@@ -80,7 +96,7 @@ TP_FN(tp_tensor *, tp_param, tp_tensor *init, const char *name);
  * or a view of one. Returns `var`. With a symbolic `value` it adds the write to value's graph:
  * the result is the new value, the variable changes at the end of a run that needs it. */
 TP_FN(tp_tensor *, tp_assign, tp_tensor *var, tp_tensor *value);
-#define tp_assign(...) tp_assign_at(TP_PLACE, __VA_ARGS__)
+#define tp_assign(var, value) tp_assign_at(TP_PLACE, TP_OPERAND(var), TP_OPERAND(value))
 
 /* Gives a tensor a name that shows in texts and, when it is symbolic, can be fed and fetched.
  * TP_E_NAME when the graph has another node of that name. Returns `t`. */
