@@ -460,7 +460,7 @@ static bool name_output(graphing *q, int i)
     snprintf(name, sizeof name, "o%d", i);
     if (y->name)
         y = tpi_apply(TPI_AT(y->file, y->line), &tpi_op_copy, 1, &y, NULL);
-    return y->status == TP_OK && tpi_graph_name(q->g, y, name);
+    return y->status == TP_OK && tpi_graph_name(q->g, y, name) == TP_OK;
 }
 
 static bool add_graph(graphing *q)

@@ -80,7 +80,7 @@ static bool name_results(const tpi_saving *s, tp_tensor *const *out, const char 
             return false;
         if (!t->name) {
             snprintf(names[i].text, sizeof names[i].text, "result %d", i);
-            if (!tpi_graph_name(s->g, t, names[i].text)) {
+            if (tpi_graph_name(s->g, t, names[i].text) != TP_OK) {
                 tpi_no_memory(s->g->ctx, s->at, what);
                 return false;
             }

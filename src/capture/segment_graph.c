@@ -148,7 +148,7 @@ static bool add_nodes(building *b)
         tp_tensor *y = b->nodes[i];
         if (y->name)
             y = tpi_apply(TPI_AT(y->file, y->line), &tpi_op_copy, 1, &y, NULL);
-        if (y->status != TP_OK || !tpi_graph_name(b->g, y, name))
+        if (y->status != TP_OK || tpi_graph_name(b->g, y, name) != TP_OK)
             return false;
     }
     return true;

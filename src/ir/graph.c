@@ -172,16 +172,16 @@ static tp_tensor **named_slot(tp_tensor **table, int size, const char *name, siz
     }
 }
 
-bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
+tp_status tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
 {
     const size_t len = strlen(name);
     if (node->name || tpi_graph_by_name(g, name, len))
-        return false;
+        return TP_E_NAME;
     if (g->n_named * 2 >= g->named_size) {
         const int size = g->named_size ? g->named_size * 2 : 32;
         tp_tensor **v = tpi_take(&g->ctx->mem, (size_t)size * sizeof *v);
         if (!v)
-            return false;
+            return TP_E_MEMORY;
         memset(v, 0, (size_t)size * sizeof *v);
         for (int i = 0; i < g->named_size; i++)
             if (g->named[i])
@@ -193,10 +193,17 @@ bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
     }
     node->name = tpi_strdup(g->ctx, name);
     if (!node->name)
-        return false;
+        return TP_E_MEMORY;
     *named_slot(g->named, g->named_size, name, len) = node;
     g->n_named++;
-    return true;
+    return TP_OK;
+}
+
+tp_tensor *tpi_graph_named(tp_graph *g, tp_tensor *node, const char *name)
+{
+    return name && node->status == TP_OK && tpi_graph_name(g, node, name) == TP_E_MEMORY
+               ? tpi_no_memory(g->ctx, TPI_AT(node->file, node->line), "tp_name")
+               : node;
 }
 
 tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len)
@@ -250,7 +257,7 @@ tp_tensor *tp_placeholder_at(const char *file, int line, tp_graph *g, const char
         return tpi_fail(g->ctx, at, "placeholder", TP_E_NAME, "the name \"%s\" is taken", name);
     tp_tensor *t =
         tpi_graph_node(g, at, &tpi_op_placeholder, 0, NULL, NULL, dtype, rank, shape);
-    if (t->status == TP_OK && !tpi_graph_name(g, t, name))
+    if (t->status == TP_OK && tpi_graph_name(g, t, name) != TP_OK)
         return tpi_no_memory(g->ctx, at, "placeholder");
     return t;
 }

@@ -69,8 +69,11 @@ bool tpi_shows(const tp_tensor *t, const tp_tensor *variable);
 /* The graph that an op on the symbolic x is put in: the body that is traced, or x's. NULL for a
  * concrete x. */
 tp_graph *tpi_graph_here(const tp_tensor *x);
-/* Names a node; false when the name is taken, or memory is out. */
-bool tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
+/* Names a node. TP_E_NAME: another one has the name, or the node has one; TP_E_MEMORY. */
+tp_status tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name);
+/* The node, with that name (NULL: none) where it can have it, or as it failed before; a failed tensor
+ * when memory is out. */
+tp_tensor *tpi_graph_named(tp_graph *g, tp_tensor *node, const char *name);
 tp_tensor *tpi_graph_by_name(const tp_graph *g, const char *name, size_t len); /* or NULL */
 void tpi_graph_free_outputs(tp_graph *g);
 /* `text` copied once per graph; NULL when out of memory. */

@@ -22,5 +22,5 @@ tp_tensor *tp_name(tp_tensor *t, const char *name)
     if (tpi_graph_by_name(t->graph, name, strlen(name)))
         return tpi_fail(t->ctx, at, "tp_name", TP_E_NAME,
                         "another node of the graph has the name \"%s\"", name);
-    return tpi_graph_name(t->graph, t, name) ? t : tpi_no_memory(t->ctx, at, "tp_name");
+    return tpi_graph_named(t->graph, t, name);
 }

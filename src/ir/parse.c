@@ -288,7 +288,7 @@ static bool node_line(tpi_reader *P)
             node = node_of(P, op, &t);
         }
     }
-    if (node && name.text && !tpi_graph_name(P->g, node, name.text)) {
+    if (node && name.text && tpi_graph_name(P->g, node, name.text) != TP_OK) {
         tpi_read_no_memory(P);
         node = NULL;
     }

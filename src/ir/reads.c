@@ -182,9 +182,7 @@ static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
     if (node->status != TP_OK)
         return node;
     node->flags = TPI_REQUIRES;
-    if (t->name)
-        tpi_graph_name(g, node, t->name); /* when it is taken the node goes without */
-    return node;
+    return tpi_graph_named(g, node, t->name);
 }
 
 /* What was recorded is computed again in the graph, of what the variables are there. */

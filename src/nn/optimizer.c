@@ -44,6 +44,7 @@ static tp_tensor *hold(const char *file, int line, tp_tensor *init, const char *
     return tp_retain(tp_variable(init, name));
 }
 
+/* The same, failed ones too: tp_optimizer_free releases them. */
 static tp_tensor *zeros_like(const char *file, int line, tp_tensor *w, char part)
 {
     tp_ctx *tp = tp_ctx_of(w);
@@ -51,7 +52,7 @@ static tp_tensor *zeros_like(const char *file, int line, tp_tensor *w, char part
     const size_t length = name ? strlen(name) : 0;
     char *full = tp_alloc(tp, length + 3);
     if (!full)
-        return tp_fail(tp, TP_E_MEMORY, "out of memory");
+        return tp_retain(tp_fail(tp, TP_E_MEMORY, "out of memory"));
     memcpy(full, name ? name : "", length);
     full[length] = '.';
     full[length + 1] = part;

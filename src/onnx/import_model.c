@@ -360,10 +360,11 @@ static tp_tensor *named_output(tpi_import *im, tpi_onnx_value *v, const char *na
         return t;
     if (t->name)
         t = tp_reshape_at(file, line, t, t->rank, t->shape);
-    if (t->status == TP_OK && !tpi_graph_name(im->g, t, name))
-        tpi_onnx_bad(im->m, TP_E_NAME,
-                     "output \"%s\" cannot be named: another value has the name", name);
-    return t;
+    const tp_status named = t->status == TP_OK ? tpi_graph_name(im->g, t, name) : TP_OK;
+    if (named == TP_E_NAME)
+        tpi_onnx_bad(im->m, named, "output \"%s\" cannot be named: another value has the name",
+                     name);
+    return named == TP_E_MEMORY ? NULL : t;
 }
 
 static bool add_output(tpi_import *im, tpi_onnx_value *v, const char *name, tp_tensor **out)

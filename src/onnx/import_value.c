@@ -514,10 +514,12 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
         o->im->folded += tpi_count(t);
         return true;
     }
-    const char *name = t->name ? t->name : tpi_onnx_cstring(o->im->m, v->name);
-    if (name && !t->name)
-        tpi_graph_name(t->graph, t, name); /* when it is taken the node goes without */
-    return name ? true : tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+    if (t->name)
+        return true;
+    const char *name = tpi_onnx_cstring(o->im->m, v->name);
+    if (!name || tpi_graph_name(t->graph, t, name) == TP_E_MEMORY)
+        return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+    return true; /* when the name is taken the node goes without */
 }
 
 bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)

@@ -137,7 +137,8 @@ tpi_onnx_path tpi_onnx_shown(const char *path);
 
 static inline bool tpi_span_is(tpi_span s, const char *text)
 {
-    return s.size == __builtin_strlen(text) && __builtin_memcmp(s.at, text, s.size) == 0;
+    return s.size == __builtin_strlen(text) &&
+           (s.size == 0 || __builtin_memcmp(s.at, text, s.size) == 0);
 }
 static inline bool tpi_span_same(tpi_span a, tpi_span b)
 {

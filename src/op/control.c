@@ -148,10 +148,10 @@ static bool drop(tp_block **at)
     return false;
 }
 
-/* Blocks inside b that were left are given up; false: b itself was, and *at is NULL. */
+/* Blocks inside b that were left are given up; false: b itself was, and *at is NULL, or there is none. */
 static bool is_innermost(tp_block **at)
 {
-    tp_block *b = *at;
+    tp_block *b = at ? *at : NULL;
     if (!b)
         return false;
     if (b->over)
@@ -632,7 +632,7 @@ bool tp_if_next(tp_block **at)
 
 bool tp_if_side(tp_block *b)
 {
-    return b->symbolic ? b->stage == 1 : b->truth;
+    return b && (b->symbolic ? b->stage == 1 : b->truth);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------ */

@@ -192,10 +192,9 @@ static bool copy_params(tpi_copier *c, const use *u, const tp_tensor *block,
                                   (tp_dtype)param->dtype, param->rank, shape);
         else
             made = tpi_body_param(to, at, (tp_dtype)param->dtype, param->rank, shape, NULL);
+        made = tpi_graph_named(to->graph, made, param->name);
         if (made->status != TP_OK)
             return false;
-        if (param->name)
-            tpi_graph_name(to->graph, made, param->name);
         map[param->index] = made;
     }
     return true;
@@ -290,9 +289,7 @@ static tp_tensor *copy_output(tpi_copier *c, use *u, const tp_tensor *t, tp_tens
     const int place = u->place[((const tpi_index_attrs *)t->attrs)->index];
     if (!u->made[place])
         u->made[place] = tpi_output_node(to, c->place(c->user, t), block, place);
-    if (t->name && u->made[place]->status == TP_OK)
-        tpi_graph_name(to, u->made[place], t->name);
-    return u->made[place];
+    return tpi_graph_named(to, u->made[place], t->name);
 }
 
 bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to, tp_tensor **map)

@@ -166,18 +166,7 @@ static tp_tensor *frozen(tp_graph *to, tpi_at at, const tp_tensor *node)
     } else {
         tpi_copy_out(variable, value->data);
     }
-    tp_tensor *t = tpi_graph_lift(to, at, value);
-    if (t->status == TP_OK && node->name)
-        tpi_graph_name(to, t, node->name);
-    return t;
-}
-
-/* The value itself: calls are for gradients, which have been taken. */
-static tp_tensor *import_result(tp_graph *to, const tp_tensor *node, tp_tensor *value)
-{
-    if (node->name && !value->name)
-        tpi_graph_name(to, value, node->name);
-    return value;
+    return tpi_graph_named(to, tpi_graph_lift(to, at, value), node->name);
 }
 
 static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
@@ -191,8 +180,8 @@ static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
         return frozen(to, at, node);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
         return tpi_rewrite_source(to, at, node);
-    if (!fed && node->op == &tpi_op_result)
-        return import_result(to, node, in[0]);
+    if (!fed && node->op == &tpi_op_result) /* calls are for gradients, which have been taken */
+        return tpi_graph_named(to, in[0], node->name);
     int64_t shape[TP_MAX_RANK];
     _Alignas(8) char attrs[1024];
     if (node->op->attrs_size > sizeof attrs)
@@ -205,9 +194,7 @@ static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
         op = &tpi_op_group;
     tp_tensor *t = tpi_graph_node(to, at, op, fed ? 0 : node->n_in, in, attrs,
                                   (tp_dtype)node->dtype, node->rank, shape);
-    if (t->status == TP_OK && node->name)
-        tpi_graph_name(to, t, node->name);
-    return t;
+    return tpi_graph_named(to, t, node->name);
 }
 
 static void *import_enter(void *user, tp_graph *to)
@@ -320,9 +307,7 @@ static tp_tensor *rewrite_one(void *user, tp_graph *to, const tp_tensor *t,
     } else {
         made = keep(rw, t, in);
     }
-    if (made->status == TP_OK && t->name && !made->name)
-        tpi_graph_name(to, made, t->name);
-    return made;
+    return tpi_graph_named(to, made, t->name);
 }
 
 static tpi_at same_place(void *user, const tp_tensor *t)

@@ -52,6 +52,7 @@ MISUSE(tp_if_next)
 {
     tp_block *none = NULL;
     assert_false(tp_if_next(&none));
+    assert_false(tp_if_next(NULL));
     tp_tensor *v = NULL; /* no side gives it a value */
     tp_if (yes(b), &v) {
         tp_neg(b->f);
@@ -61,6 +62,7 @@ MISUSE(tp_if_next)
 
 MISUSE(tp_if_side)
 {
+    assert_false(tp_if_side(NULL));
     tp_tensor *v = b->f;
     tp_if (yes(b), &v) {
         v = b->failed;
@@ -88,6 +90,7 @@ MISUSE(tp_while_next)
 {
     tp_block *none = NULL;
     assert_false(tp_while_next(&none, NULL));
+    assert_false(tp_while_next(NULL, yes(b)));
     tp_tensor *v = b->f;
     tp_while (b->failed, &v) {
         fail();
@@ -122,6 +125,7 @@ MISUSE(tp_for_next)
 {
     tp_block *none = NULL;
     assert_false(tp_for_next(&none));
+    assert_false(tp_for_next(NULL));
     tp_tensor *v = b->f;
     tp_for (2, &v) {
         v = b->c;
@@ -135,6 +139,7 @@ MISUSE(tp_block_left)
 {
     tp_block *none = NULL;
     tp_block_left(&none);
+    tp_block_left(NULL);
     tp_tensor *v = b->f;
     tp_for (2, &v) {
         break;

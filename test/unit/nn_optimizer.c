@@ -298,12 +298,45 @@ static void survives_no_memory(void **state)
     }
 }
 
+/* The state's names are made out of memory of their own, for which there is none. */
+static void releases_what_it_retained(void **state)
+{
+    (void)state;
+    static char name[100001];
+    memset(name, 'w', sizeof name - 1);
+    for (int i = 0; i < N_KINDS; i++) {
+        bool done = false;
+        for (long n = 1; !done; n++) {
+            unit_memory m = {0};
+            tp_ctx *tp = unit_open(&m);
+            tp_tensor *w = tp_param(tp_scalar(tp, TP_F64, 1.5), name);
+            const uint64_t failures = tp->failures;
+            m.fail_once = m.calls + n;
+            tp_optimizer *o = make(tp, &kinds[i], 0.05, 1, &w);
+            done = m.calls < m.fail_once;
+            assert_true(o || (!done && tp_error(tp) == TP_E_MEMORY));
+            if (tp->failures - failures >
+                2) /* no memory, and the state's tensor that says so */
+                fail_msg("%s, allocation %ld: something was released that was not retained",
+                         kinds[i].name, n);
+            tp_close(tp);
+            assert_int_equal(m.bytes, 0);
+        }
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(follows_the_formulas),  CASE(first_steps_on_paper), CASE(rate_changes),
-        CASE(same_bits_as_a_graph),  CASE(refuses_to_be_made),   CASE(refuses_a_step),
-        CASE(leaves_nothing_behind), CASE(survives_no_memory),
+        CASE(follows_the_formulas),
+        CASE(first_steps_on_paper),
+        CASE(rate_changes),
+        CASE(same_bits_as_a_graph),
+        CASE(refuses_to_be_made),
+        CASE(refuses_a_step),
+        CASE(leaves_nothing_behind),
+        CASE(survives_no_memory),
+        CASE(releases_what_it_retained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

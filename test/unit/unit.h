@@ -26,7 +26,7 @@
 /* Counts what is out, and fails the call number `fail_at` and all after it (0: none). */
 typedef struct unit_memory {
     size_t bytes;
-    long calls, fail_at;
+    long calls, fail_at, fail_once;
     size_t most; /* bytes at any time */
 } unit_memory;
 
@@ -34,7 +34,7 @@ static inline void *unit_alloc(void *user, size_t size)
 {
     unit_memory *m = user;
     m->calls++;
-    if (m->fail_at && m->calls >= m->fail_at)
+    if ((m->fail_at && m->calls >= m->fail_at) || m->calls == m->fail_once)
         return NULL;
     void *p = NULL;
     if (posix_memalign(&p, 64, size ? size : 1) != 0)
