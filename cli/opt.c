@@ -239,11 +239,12 @@ void cli_parsed_free(const command *c, void *settings, texts *operands)
 int cli_threads(tp_ctx *tp, int64_t n)
 {
     const int now = tp_threads(tp, (int)n);
-    if (now < n)
-        cli_refuse(NULL,
-                   "--threads %lld: one computes: libpthreadpool is not there "
-                   "(TAPIR_LOG=threads says why)",
-                   (long long)n);
+    if (now == 1 && n > 1)
+        cli_refuse(
+            NULL,
+            "--threads %lld: one computes: there is one processor, or libpthreadpool is not "
+            "there (TAPIR_LOG=threads says why)",
+            (long long)n);
     return now;
 }
 

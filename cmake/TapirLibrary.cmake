@@ -94,6 +94,7 @@ foreach(lib tapir tapir_static)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${lib} PRIVATE ${CMAKE_DL_LIBS})
 endforeach()
+target_link_options(tapir PRIVATE -Wl,-z,nodelete) # contexts and threads outlive a dlclose
 if(TAPIR_SANITIZE)
   target_link_options(tapir PRIVATE -fsanitize=${TAPIR_SANITIZE})
   target_link_options(tapir_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${TAPIR_SANITIZE}>)

@@ -68,6 +68,9 @@ TP_API const char *tp_version(void);
 
 /* ---- contexts ----------------------------------------------------------------------- */
 
+/* The shared library stays in the process after dlclose, and contexts with it: opened again, it is the
+ * same one. */
+
 /* Results do not depend on the floating-point mode of the thread that calls (rounding, subnormals,
  * unmasked exceptions; a program linked with -ffast-math has one of its own): what computes, reads or
  * writes numbers does so in the default mode and leaves the caller's as it was. Bodies of captured
@@ -100,9 +103,10 @@ TP_API void tp_close(tp_ctx *tp);
 /* Restarts the random ops from `seed`, position 0. */
 TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
 /* From now on ops and programs of the context compute with n threads, the caller's among them (at
- * most 256, and never more than there are processors); n <= 0 changes nothing. The bits do not
- * depend on it. Returns n as it is now: 1 where libpthreadpool is not installed (TAPIR_LOG=threads
- * tells), 0 for a NULL context. */
+ * most 256, and never more than there are processors for this process); n <= 0 changes nothing. The bits
+ * do not depend on it. Returns how many there are now: 1 where libpthreadpool is not installed
+ * (TAPIR_LOG=threads tells), 0 for a NULL context. After a fork the child may go on with a context
+ * that nothing was computed in during the fork: it makes threads of its own. */
 TP_API int tp_threads(tp_ctx *tp, int n);
 /* Bytes in use now, memory kept for reuse not counted. */
 TP_API size_t tp_memory_bytes(const tp_ctx *tp);

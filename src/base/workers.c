@@ -1,8 +1,10 @@
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/workers.h"
 
 #include "base/float_mode.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,12 +15,16 @@
 typedef void *(*create_fn)(size_t threads);
 typedef void (*run_fn)(void *pool, void (*task)(void *env, size_t i), void *env, size_t n,
                        uint32_t flags);
+typedef size_t (*count_fn)(void *pool);
 typedef void (*destroy_fn)(void *pool);
 
 struct tpi_pool {
     void *library, *threads;
     int n;
+    pid_t maker; /* of the threads */
+    create_fn create;
     run_fn run;
+    count_fn count;
     destroy_fn destroy;
 };
 
@@ -62,31 +68,52 @@ static bool symbol(void *library, const char *name, void *to)
     return at;
 }
 
-/* More threads than processors would only wait for each other. */
-static size_t threads_worth(int n)
+/* Those that this process may use. */
+static long processors(void)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors > 0 && processors < n ? (size_t)processors : (size_t)n;
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+#endif
+    return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Threads have the floating-point mode of the one that makes them. */
-tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
+/* More threads than processors would only wait for each other. Threads have the floating-point mode of
+ * the one that makes them. */
+static void make_threads(tpi_pool *p)
 {
     TPI_DEFAULT_FLOAT_MODE;
+    const long most = processors();
+    p->maker = getpid();
+    p->threads = p->create(most > 0 && most < p->n ? (size_t)most : (size_t)p->n);
+}
+
+/* A fork has no threads but the one that forked: it makes its own, and leaves what the others were
+ * told by as it is. */
+static bool has_threads(tpi_pool *p)
+{
+    if (p->maker != getpid())
+        make_threads(p);
+    return p->threads;
+}
+
+tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
+{
     tpi_pool *p = tpi_take(m, sizeof *p);
-    create_fn create;
     const char *reason = "out of memory";
     if (p) {
         *p = (tpi_pool){.n = threads};
         p->library = dlopen("libpthreadpool.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (!p->library)
             reason = "libpthreadpool.so.0 is not installed";
-        else if (!symbol(p->library, "pthreadpool_create", &create) ||
+        else if (!symbol(p->library, "pthreadpool_create", &p->create) ||
                  !symbol(p->library, "pthreadpool_parallelize_1d", &p->run) ||
+                 !symbol(p->library, "pthreadpool_get_threads_count", &p->count) ||
                  !symbol(p->library, "pthreadpool_destroy", &p->destroy))
             reason = "libpthreadpool.so.0 is not the library of that name";
         else
-            p->threads = create(threads_worth(threads));
+            make_threads(p);
     }
     if (p && p->threads)
         return p;
@@ -99,7 +126,7 @@ void tpi_pool_close(tpi_mem *m, tpi_pool *p)
 {
     if (!p)
         return;
-    if (p->threads)
+    if (p->threads && p->maker == getpid())
         p->destroy(p->threads);
     if (p->library)
         dlclose(p->library);
@@ -111,9 +138,14 @@ int tpi_pool_threads(const tpi_pool *p)
     return p ? p->n : 1;
 }
 
+int tpi_pool_workers(tpi_pool *p)
+{
+    return p && has_threads(p) ? (int)p->count(p->threads) : 1;
+}
+
 void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n)
 {
-    if (!p || n <= 1) {
+    if (!p || n <= 1 || !has_threads(p)) {
         for (size_t i = 0; i < n; i++)
             task(env, i);
         return;

@@ -31,7 +31,7 @@ int tp_threads(tp_ctx *tp, int n)
     if (!tp)
         return 0;
     if (n <= 0 || n == tpi_pool_threads(tp->pool))
-        return tpi_pool_threads(tp->pool);
+        return tpi_pool_workers(tp->pool);
     char why[80];
     tpi_pool_close(&tp->mem, tp->pool);
     tp->pool = NULL;
@@ -41,7 +41,7 @@ int tp_threads(tp_ctx *tp, int n)
         if (!tp->pool)
             tpi_log(TPI_LOG_threads, "one thread instead of %d: %s", n, why);
     }
-    return tpi_pool_threads(tp->pool);
+    return tpi_pool_workers(tp->pool);
 }
 
 tp_ctx *tp_open(const tp_options *opt)

@@ -122,7 +122,7 @@ static void same_bits(void **unused)
     (void)unused;
     static const int threads[] = {1, 2, 7, 64};
     tp_ctx *probe = tp_open(NULL);
-    const bool more = tp_threads(probe, 2) == 2;
+    const bool more = tp_threads(probe, 2) && probe->pool;
     tp_close(probe);
     if (!more) {
         print_message("skipped: libpthreadpool is not installed\n");

@@ -3,6 +3,7 @@
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
+#include <dirent.h>
 #include <pthread.h>
 
 enum { N_THREADS = 8, N_STEPS = 20, N_IN = 6, N_OUT = 4 };
@@ -147,9 +148,40 @@ static void one_program(void **unused)
     tp_close(tp);
 }
 
+/* ---- how many there are --------------------------------------------------------------------------- */
+
+static int threads_of_process(void)
+{
+    int n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *e; tasks && (e = readdir(tasks));)
+        n += e->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return n;
+}
+
+static void number_is_true(void **unused)
+{
+    (void)unused;
+    static const int asked[] = {2, 3, 64, 256, 1};
+    const int others = threads_of_process() - 1;
+    if (others < 0)
+        skip();
+    tp_ctx *tp = tp_open(NULL);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const int told = tp_threads(tp, asked[i]);
+        assert_int_equal(told, threads_of_process() - others);
+        assert_int_equal(tp_threads(tp, 0), told);
+        assert_true(told <= asked[i]);
+    }
+    tp_close(tp);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(together),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(number_is_true),
+                                       cmocka_unit_test(together),
                                        cmocka_unit_test(one_program)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
