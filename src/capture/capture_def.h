@@ -163,8 +163,11 @@ typedef struct tpi_pure {
     int n_watches, watches_size;
     tpi_watch *watches;
     size_t n_watched; /* bytes */
-    int impure;       /* recordings that contradicted others */
-    tpi_why why;      /* it is no longer replayed */
+    int n_called, called_size;
+    tp_function **called; /* others that its calls call: what they watch it watches */
+    bool stale;           /* that has changed: recordings go before the next call */
+    int impure;           /* recordings that contradicted others */
+    tpi_why why;          /* it is no longer replayed */
     tpi_at why_at;
     int64_t replays, abandoned;
 } tpi_pure;
@@ -230,6 +233,12 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
 /* Settles and closes it, `out` being returned. */
 void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out);
 
+/* Memory of the caller's (tp_tensor_wrap), which may change, or end, when nobody holds it. */
+static inline bool tpi_is_wrapped(const tp_tensor *t)
+{
+    return t->buf && !t->buf->size;
+}
+
 /* ---- trace.c: what a run does, kept for replays ----------------------------------------------- */
 
 void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
@@ -248,13 +257,21 @@ void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why);
 bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                 tp_tensor **out);
 /* A trace for a run that is to be recorded; NULL: it is not. */
-tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in);
+tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in);
 /* Takes the trace of a run that has ended. In the check mode the results become failed tensors when it
  * contradicts others. */
 void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in, int n_out,
                   tp_tensor **out);
 
 void tpi_pure_reset(tp_function *f);
+/* g is called in the call that the frame records. */
+void tpi_traced_call(tpi_frame *fr, tpi_at at, tp_function *g);
+/* Where in the list of what f's calls call; -1: nowhere. */
+int tpi_find_called(const tp_function *f, const tp_function *g);
+/* The bytes that f watches, and those that what it calls watches: how many, a copy, are they as in that? */
+size_t tpi_watched_bytes(const tp_function *f);
+void tpi_watched_copy(const tp_function *f, char *out);
+bool tpi_watched_same(const tp_function *f, const char *copy);
 
 /* ---- purity.c: the check mode ------------------------------------------------------------------- */
 

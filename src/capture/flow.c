@@ -42,12 +42,9 @@ void tpi_flow_free(tpi_flow *w)
 
 static char *copy_watched(const tp_function *f)
 {
-    char *v = tpi_take((tpi_mem *)&f->ctx->mem, f->pure.n_watched);
-    size_t at = 0;
-    for (int i = 0; i < f->pure.n_watches && v; i++) {
-        memcpy(v + at, f->pure.watches[i].bytes, f->pure.watches[i].n);
-        at += f->pure.watches[i].n;
-    }
+    char *v = tpi_take((tpi_mem *)&f->ctx->mem, tpi_watched_bytes(f));
+    if (v)
+        tpi_watched_copy(f, v);
     return v;
 }
 
@@ -81,7 +78,7 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
     w->n_in = t->n_args;
     w->args = tpi_take(&f->ctx->mem, (size_t)w->n_in * sizeof *w->args);
     w->watched = copy_watched(f);
-    w->n_watched = w->watched ? f->pure.n_watched : 0;
+    w->n_watched = w->watched ? tpi_watched_bytes(f) : 0;
     bool ok = w->args && w->watched;
     for (int i = 0; i < t->n_origins && ok && t->origins[i].from == TPI_FROM_ARG; i++) {
         ok = add_extern(w, &t->origins[i]) >= 0;
@@ -124,7 +121,7 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o)
 static bool was_argument(const tpi_flow *w, const tp_tensor *t)
 {
     for (int i = 0; i < w->n_args; i++)
-        if (!w->externs[i].general && w->externs[i].tensor == t)
+        if (!w->externs[i].general && w->externs[i].seq == t->seq)
             return true;
     return false;
 }
@@ -146,7 +143,7 @@ static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
         ok = which[i] >= 0 && !*impure;
         if (ok && o->from == TPI_FROM_ARG) {
             tpi_extern *e = &w->externs[which[i]];
-            e->general |= e->tensor != o->tensor || e->seq != o->tensor->seq;
+            e->general |= e->seq != o->tensor->seq;
         }
     }
     for (int i = 0; i < t->n_in && ok; i++)

@@ -75,8 +75,9 @@ typedef struct tpi_node {
 typedef struct tpi_extern {
     tpi_from from;
     int arg;
-    tp_tensor *tensor; /* one reference; of an argument: the first one seen */
-    uint64_t seq;      /* of that */
+    tp_tensor *tensor; /* one reference; of an argument: what is like the first one seen, or a
+                          variable itself */
+    uint64_t seq;      /* of that one: tells tensors apart */
     bool general;      /* ARG: others have been seen there */
     bool assigned;
     uint8_t flags; /* that are guarded */

@@ -7,12 +7,39 @@
 
 /* ---- life ------------------------------------------------------------------------------------------ */
 
+static void function_free(tpi_owned *o);
+
+/* The next function after o; NULL: there is none. */
+static tp_function *next_function(const tp_ctx *ctx, tpi_owned *o)
+{
+    do
+        o = o->next;
+    while (o != &ctx->objects && o->free != function_free);
+    return o == &ctx->objects ? NULL : (tp_function *)o;
+}
+
+/* Nobody watches what g watched. */
+static void forget_called(tp_function *g)
+{
+    for (tp_function *f = next_function(g->ctx, &g->ctx->objects); f;
+         f = next_function(g->ctx, &f->owned)) {
+        const int i = tpi_find_called(f, g);
+        if (i < 0)
+            continue;
+        f->pure.called[i] = f->pure.called[--f->pure.n_called];
+        f->pure.stale = true;
+    }
+}
+
 static void function_free(tpi_owned *o)
 {
     tp_function *f = (tp_function *)o;
     tp_ctx *ctx = f->ctx;
     tpi_frame *fr = &f->frame;
     tpi_pure_reset(f);
+    forget_called(f);
+    tpi_give_back(&ctx->mem, f->pure.called,
+                  (size_t)f->pure.called_size * sizeof *f->pure.called);
     tpi_give_back(&ctx->mem, f->pure.watches,
                   (size_t)f->pure.watches_size * sizeof *f->pure.watches);
     tpi_tree_free(&f->forward, ctx);
@@ -26,10 +53,10 @@ static void function_free(tpi_owned *o)
 
 static tp_function *find_function(tp_ctx *ctx, int64_t serial)
 {
-    for (tpi_owned *o = ctx->objects.next; o != &ctx->objects; o = o->next)
-        if (o->free == function_free && ((tp_function *)o)->serial == serial)
-            return (tp_function *)o;
-    return NULL;
+    tp_function *f = next_function(ctx, &ctx->objects);
+    while (f && f->serial != serial)
+        f = next_function(ctx, &f->owned);
+    return f;
 }
 
 /* The gradient inside a call is captured too, in a tree of its own. */
@@ -200,6 +227,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
                       tp_tensor **out)
 {
     tp_ctx *ctx = f->ctx;
+    if (f->pure.stale && !f->running)
+        tpi_pure_reset(f);
     const bool can = can_capture(f, n_in, in);
     const bool check = f->options.check && can && f->pure.n_flows;
     if (can && f->pure.n_flows && !check && tpi_replay(f, at, n_in, in, n_out, out)) {
@@ -215,8 +244,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         tpi_dry_free(ctx, dry);
         return TP_E_MEMORY;
     }
-    if (f->running && ctx->frame && ctx->frame->trace)
-        ctx->frame->trace->recurses = true;
+    if (ctx->frame && ctx->frame->trace)
+        tpi_traced_call(ctx->frame, at, f);
     f->running++;
     ctx->calls++;
     f->stats.calls++;
@@ -227,7 +256,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = f->name;
     const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
-    tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, n_in, in) : NULL;
+    tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
     if (captured)
         f->frame.trace = trace;
     f->stats.user_calls++;
@@ -328,6 +357,9 @@ tp_status tp_function_watch_at(const char *file, int line, tp_function *f, const
     tpi_pure_reset(f); /* what was recorded says nothing of them */
     v[p->n_watches++] = (tpi_watch){bytes, n};
     p->n_watched += n;
+    for (tp_function *o = next_function(f->ctx, &f->ctx->objects); o;
+         o = next_function(f->ctx, &o->owned))
+        o->pure.stale |= tpi_find_called(o, f) >= 0;
     return TP_OK;
 }
 

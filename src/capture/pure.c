@@ -5,15 +5,65 @@
 
 /* ---- guards ------------------------------------------------------------------------------ */
 
-static bool same_watched(const tpi_pure *p, const tpi_flow *w)
+/* Of f itself, -1, or of one that it calls. */
+static inline const tpi_pure *watcher(const tp_function *f, int i)
 {
-    size_t at = 0;
-    for (int i = 0; i < p->n_watches; i++) {
-        if (memcmp(w->watched + at, p->watches[i].bytes, p->watches[i].n) != 0)
-            return false;
-        at += p->watches[i].n;
+    return i < 0 ? &f->pure : &f->pure.called[i]->pure;
+}
+
+size_t tpi_watched_bytes(const tp_function *f)
+{
+    size_t n = 0;
+    for (int k = -1; k < f->pure.n_called; k++)
+        n += watcher(f, k)->n_watched;
+    return n;
+}
+
+void tpi_watched_copy(const tp_function *f, char *out)
+{
+    for (int k = -1; k < f->pure.n_called; k++) {
+        const tpi_pure *p = watcher(f, k);
+        for (int i = 0; i < p->n_watches; out += p->watches[i++].n)
+            memcpy(out, p->watches[i].bytes, p->watches[i].n);
+    }
+}
+
+bool tpi_watched_same(const tp_function *f, const char *copy)
+{
+    for (int k = -1; k < f->pure.n_called; k++) {
+        const tpi_pure *p = watcher(f, k);
+        for (int i = 0; i < p->n_watches; copy += p->watches[i++].n)
+            if (memcmp(copy, p->watches[i].bytes, p->watches[i].n) != 0)
+                return false;
     }
     return true;
+}
+
+int tpi_find_called(const tp_function *f, const tp_function *g)
+{
+    for (int i = 0; i < f->pure.n_called; i++)
+        if (f->pure.called[i] == g)
+            return i;
+    return -1;
+}
+
+void tpi_traced_call(tpi_frame *fr, tpi_at at, tp_function *g)
+{
+    tp_function *f = fr->f;
+    tpi_pure *p = &f->pure;
+    fr->trace->recurses |= g->running > 0;
+    if (g == f || tpi_find_called(f, g) >= 0)
+        return;
+    tp_function **v =
+        tpi_grow(&f->ctx->mem, p->called, p->n_called, &p->called_size, sizeof(tp_function *));
+    fr->trace->partial |= !v;
+    if (!v)
+        return;
+    p->called = v;
+    v[p->n_called++] = g;
+    p->stale = true; /* what was recorded says nothing of what g watches */
+    if (tpi_watched_bytes(f) > TPI_MAX_WATCHED)
+        tpi_traced_stop(fr, at, TPI_WHY_watched);
 }
 
 enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
@@ -53,7 +103,7 @@ static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
     for (int i = 0; i < n_in; i++)
         if (!is_like(in[i], &w->externs[w->args[i]]))
             return false;
-    return same_watched(&w->f->pure, w) && same_aliases(w, in);
+    return tpi_watched_same(w->f, w->watched) && same_aliases(w, in);
 }
 
 /* Tensors that are themselves, not what is given: the same ones as before. */
@@ -65,7 +115,7 @@ bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in)
             if (!is_like(e->tensor, e) || e->tensor->buf->assigned)
                 return false;
         } else if (e->from == TPI_FROM_ARG) {
-            if (!e->general && (in[e->arg] != e->tensor || in[e->arg]->seq != e->seq))
+            if (!e->general && in[e->arg]->seq != e->seq)
                 return false;
             if (in[e->arg]->flags & TPI_STATE && in[e->arg] != e->tensor)
                 return false;
@@ -85,7 +135,14 @@ tpi_flow *tpi_flow_find(const tp_function *f, int n_in, tp_tensor *const *in)
 
 /* ---- recordings -------------------------------------------------------------------------- */
 
-tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in)
+static tpi_why why_not_argument(const tp_tensor *x)
+{
+    if (!(x->flags & TPI_CONTIGUOUS))
+        return TPI_WHY_gaps;
+    return tpi_is_wrapped(x) && x->flags & TPI_VARIABLE ? TPI_WHY_wrapped : TPI_WHY_none;
+}
+
+tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in)
 {
     tpi_pure *p = &f->pure;
     if (p->why)
@@ -95,10 +152,12 @@ tpi_trace *tpi_pure_begin(tp_function *f, int n_in, tp_tensor *const *in)
         return NULL;
     if (w && w->why && w->why != TPI_WHY_memory)
         return NULL;
-    for (int i = 0; i < n_in; i++)
-        if (!in[i]->buf || !in[i]->buf->size || !(in[i]->flags & TPI_CONTIGUOUS))
-            return NULL;
-    return tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
+    tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
+    for (int i = 0; i < n_in && t && !t->why; i++) {
+        t->why = why_not_argument(in[i]);
+        t->why_at = at;
+    }
+    return t;
 }
 
 static void drop_flow(tp_function *f, tpi_flow *w)
@@ -117,6 +176,7 @@ void tpi_pure_reset(tp_function *f)
 {
     while (f->pure.n_flows)
         drop_flow(f, f->pure.flows[0]);
+    f->pure.stale = false;
 }
 
 static void stop(tp_function *f, tpi_why why, tpi_at at)
@@ -158,6 +218,12 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
 {
     tpi_pure *p = &f->pure;
     if (t->partial) {
+        tpi_trace_free(t);
+        return;
+    }
+    if (p->stale)
+        tpi_pure_reset(f);
+    if (!tpi_trace_let_go(t)) {
         tpi_trace_free(t);
         return;
     }

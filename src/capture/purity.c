@@ -134,7 +134,7 @@ void tpi_check_purity(tp_function *f, tpi_at at, tpi_dry *d, tpi_trace *t, int n
 {
     comparing c = {.f = f, .d = d, .t = t};
     tp_tensor *failed = NULL;
-    if (t && !t->partial && t->n && find_nodes(&c)) {
+    if (t && !t->partial && (t->why || t->n) && find_nodes(&c)) {
         take_externs(&c, t);
         failed = t->why ? tpi_fail(f->ctx, t->why_at, f->name, TP_E_STATE,
                                    "the function is declared pure, but in this call %s",

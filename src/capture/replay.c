@@ -31,11 +31,6 @@ static void set_extern(replay *r, int i)
 {
     const tpi_extern *e = &r->w->externs[i];
     tpi_reg *x = &r->bs->regs[i];
-    if (x->buf) { /* the last call assigned it, and was abandoned */
-        tpi_buf_unref(r->ctx, x->buf);
-        x->buf = NULL;
-    }
-    x->dirty = false;
     x->header = e->from == TPI_FROM_ARG ? r->in[e->arg] : e->tensor;
     x->data = x->header->data;
     x->stamp = r->bs->base;
@@ -529,6 +524,17 @@ static void let_go(replay *r)
     }
 }
 
+/* What would have been assigned is not. */
+static void forget_assigned(replay *r)
+{
+    for (int i = 0; i < r->w->n_externs; i++) {
+        tpi_reg *x = &r->bs->regs[i];
+        tpi_buf_unref(r->ctx, x->buf);
+        x->buf = NULL;
+        x->dirty = false;
+    }
+}
+
 static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
 {
     tpi_block *b = &r->bs->v[e->to];
@@ -616,6 +622,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
         let_go(&r);
     if (ok)
         return true;
+    forget_assigned(&r);
     if (ctx->status != TP_OK)
         tpi_forget_error(ctx);
     drop_results(&r, mark, n_out, out);
@@ -740,6 +747,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         d->failed |= !run(&r, n_out, out);
         if (!d->failed)
             note_results(&r, out);
+        forget_assigned(&r);
         if (w->blocks->n_var_regs)
             let_go(&r);
         drop_results(&r, mark, n_out, out);

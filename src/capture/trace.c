@@ -57,7 +57,11 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
     tpi_trace *t = tpi_take(&ctx->mem, sizeof *t);
     if (!t)
         return NULL;
-    *t = (tpi_trace){.ctx = ctx, .entry = entry, .failures = ctx->failures, .n_args = n_in};
+    *t = (tpi_trace){.ctx = ctx,
+                     .entry = entry,
+                     .failures = ctx->failures,
+                     .retained = ctx->retained_sum,
+                     .n_args = n_in};
     t->args = tpi_take(&ctx->mem, (size_t)n_in * sizeof *t->args);
     t->partial = !t->args;
     if (!t->args)
@@ -72,6 +76,35 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
         return t;
     tpi_trace_free(t);
     return NULL;
+}
+
+/* As x is, without its elements; one reference. */
+static tp_tensor *hollow(const tp_tensor *x)
+{
+    tp_tensor *t =
+        tpi_tensor(x->ctx, TPI_AT(x->file, x->line), (tp_dtype)x->dtype, x->rank, x->shape);
+    if (!t)
+        return NULL;
+    tpi_disown(t);
+    memcpy(t->stride, x->stride, sizeof t->stride);
+    t->flags = x->flags;
+    t->seq = x->seq;
+    return t;
+}
+
+bool tpi_trace_let_go(tpi_trace *t)
+{
+    for (int i = 0; i < t->n_origins; i++) {
+        tpi_origin *o = &t->origins[i];
+        if (o->from != TPI_FROM_ARG || o->tensor->flags & TPI_VARIABLE)
+            continue;
+        tp_tensor *like = hollow(o->tensor);
+        if (!like)
+            return false;
+        tpi_unref(o->tensor);
+        o->tensor = like;
+    }
+    return true;
 }
 
 void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why)
@@ -100,7 +133,9 @@ static tpi_code code_of(tpi_frame *fr, tpi_at at, tp_tensor *x)
     const bool made = x->seq >= t->entry;
     if (made && x->flags & TPI_VARIABLE)
         tpi_traced_stop(fr, at, TPI_WHY_effects);
-    if (!x->buf || !x->buf->size || !(x->flags & TPI_CONTIGUOUS))
+    if (tpi_is_wrapped(x))
+        tpi_traced_stop(fr, at, TPI_WHY_wrapped);
+    if (!x->buf || !(x->flags & TPI_CONTIGUOUS))
         tpi_traced_stop(fr, at, TPI_WHY_alias);
     return add_origin(t, x, made ? TPI_FROM_MADE : TPI_FROM_STATE, -1);
 }
@@ -371,6 +406,8 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         tpi_traced_stop(fr, at, TPI_WHY_taped);
     if (is_aliased(t))
         tpi_traced_stop(fr, at, TPI_WHY_alias);
+    if (t->ctx->retained_sum != t->retained)
+        tpi_traced_stop(fr, at, TPI_WHY_retained);
     if (leaves_gradients(fr))
         tpi_traced_stop(fr, at, TPI_WHY_grads);
     tpi_item *x = add_item(fr, TPI_AT(NULL, 0), TPI_STEP_RETURN);

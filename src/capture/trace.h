@@ -40,6 +40,7 @@ struct tpi_trace {
     tp_ctx *ctx;
     uint64_t entry;    /* what is older was there before the call */
     uint64_t failures; /* of the context, at its beginning */
+    uint64_t retained; /* and its retained_sum */
     tpi_why why;       /* it cannot be replayed */
     tpi_at why_at;
     bool partial; /* memory was out, the call or an op in it failed: it says nothing */
@@ -61,6 +62,9 @@ struct tpi_trace {
 
 tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const *in);
 void tpi_trace_free(tpi_trace *t);
+/* Elements of arguments are held no longer, only what these were like: the caller may have wrapped its own
+ * memory. False: memory is out. */
+bool tpi_trace_let_go(tpi_trace *t);
 static inline const tpi_code *tpi_item_in(const tpi_trace *t, const tpi_item *x)
 {
     return t->in + x->in;

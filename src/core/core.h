@@ -188,6 +188,7 @@ struct tp_ctx {
     struct tp_block *left;   /* those that were given up */
     const tpi_block_rules *block_rules;
     tp_tensor *retained;   /* list of those with retains > 0 */
+    uint64_t retained_sum; /* changes with what is in it, and how often */
     tpi_owned objects;     /* ring of graphs and programs */
     tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
     tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */

@@ -130,6 +130,8 @@ void tp_close(tp_ctx *tp)
 void tp_seed(tp_ctx *tp, uint64_t seed)
 {
     if (tp) {
+        if (tp->frame) /* whose replay would leave it out */
+            tp->frame_rules->look(tp, TPI_AT(NULL, 0), NULL, TPI_LOOK_OTHER);
         tp->seed = seed;
         tp->random_at = 0;
     }
@@ -318,11 +320,19 @@ bool tpi_own(tp_tensor *t)
     return true;
 }
 
+/* Sums of them differ where what was added differs, or nearly always. */
+static uint64_t tag_of(const tp_tensor *t)
+{
+    const uint64_t x = (uint64_t)(uintptr_t)t * UINT64_C(0x9E3779B97F4A7C15);
+    return x ^ x >> 29;
+}
+
 tp_tensor *tp_retain(tp_tensor *t)
 {
     if (!t || !t->ctx || t->refs <= 0 || t == &t->ctx->nil)
         return t;
     tpi_ref(t);
+    t->ctx->retained_sum += tag_of(t);
     if (t->retains++ == 0) {
         tp_ctx *ctx = t->ctx;
         t->retained_prev = NULL;
@@ -344,6 +354,7 @@ void tp_release(tp_tensor *t)
                         "the tensor is not retained");
         return;
     }
+    ctx->retained_sum -= tag_of(t);
     if (--t->retains == 0) {
         if (t->retained_prev)
             t->retained_prev->retained_next = t->retained_next;

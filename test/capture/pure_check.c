@@ -65,6 +65,23 @@ BODY(counted)
     out[0] = tp_mul(in[0], t);
 }
 
+/* What no replay does: a tensor that stays, another seed. */
+BODY(keeping)
+{
+    world *s = user;
+    out[0] = tp_tanh(in[0]);
+    if (s->flag)
+        tp_retain(out[0]);
+}
+
+BODY(seeding)
+{
+    world *s = user;
+    if (s->flag)
+        tp_seed(tp_ctx_of(in[0]), 3);
+    out[0] = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
+}
+
 static void open_world(tp_ctx **tp, world *s)
 {
     *tp = tp_open(&(tp_options){.seed = 4});
@@ -241,13 +258,42 @@ static void finds_a_table(void **state)
     finds(counted, false);
 }
 
+/* Without a line: these functions have none. */
+static void finds_left_out(tp_body body, const char *what)
+{
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    tp_function *f = tp_function_new(tp, "broken", body, &s, &checked);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(call_with(tp, f, i, 1), TP_OK);
+    s.flag = true;
+    assert_int_equal(call_with(tp, f, 5, 1), TP_E_STATE);
+    if (!strstr(tp_error_message(tp), what))
+        fail_msg("no \"%s\" in: %s", what, tp_error_message(tp));
+    tp_close(tp);
+}
+
+static void finds_a_retained(void **state)
+{
+    (void)state;
+    finds_left_out(keeping, "in this call it retains or releases a tensor");
+}
+
+static void finds_a_seed(void **state)
+{
+    (void)state;
+    finds_left_out(seeding, "sets the seed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_branch_in_turns),  cmocka_unit_test(keeps_loop_in_turns),
         cmocka_unit_test(promises_kept),          cmocka_unit_test(finds_a_flag),
         cmocka_unit_test(finds_a_swapped_weight), cmocka_unit_test(finds_a_leak),
-        cmocka_unit_test(finds_a_table),
+        cmocka_unit_test(finds_a_table),          cmocka_unit_test(finds_a_retained),
+        cmocka_unit_test(finds_a_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
