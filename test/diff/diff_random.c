@@ -10,6 +10,7 @@
  * One that fails is made smaller and printed as IR text. */
 #include "pass_list.h"
 #include "random_program.h"
+#include "same.h"
 #include "standalone/alone.h"
 
 #include <stdio.h>
@@ -238,36 +239,6 @@ static void note_ops(run *r, const tp_graph *g)
 
 /* ---- comparing --------------------------------------------------------------------------- */
 
-static bool is_same(float got, float want, bool loose)
-{
-    return memcmp(&got, &want, sizeof got) == 0 || (got != got && want != want) ||
-           (loose && got == 0 && want == 0);
-}
-
-static bool same_bits(tp_tensor *got, tp_tensor *want, bool loose, char *why, size_t size)
-{
-    if (tp_failed(got) || tp_failed(want)) {
-        snprintf(why, size, "%s", tp_error_text(tp_failed(got) ? got : want));
-        return false;
-    }
-    bool same = tp_dtype_of(got) == TP_F32 && tp_rank(got) == tp_rank(want);
-    for (int i = 0; same && i < tp_rank(want); i++)
-        same = got->shape[i] == want->shape[i];
-    if (!same) {
-        snprintf(why, size, "%s, not %s", SHAPE(got), SHAPE(want));
-        return false;
-    }
-    const float *g = tp_data(tp_contiguous(got)), *w = tp_data(tp_contiguous(want));
-    for (int64_t i = 0; i < tp_count(want); i++) {
-        if (is_same(g[i], w[i], loose))
-            continue;
-        snprintf(why, size, "f32 %s differs first at %" PRId64 ": %.9g, not %.9g", SHAPE(want),
-                 i, (double)g[i], (double)w[i]);
-        return false;
-    }
-    return true;
-}
-
 /* The first program whose results are not the same, or NULL. Of the reference, which comes first, they
  * are what the others are compared with. */
 static const program *compare(bed *b, const way *w, int set, tp_tensor **out, char *why,
@@ -275,8 +246,9 @@ static const program *compare(bed *b, const way *w, int set, tp_tensor **out, ch
 {
     const bool first = w->engine == TP_ENGINE_REFERENCE && !w->skip;
     for (int i = 0; i < b->n_fetches; i++) {
+        const same_zeros zeros = first && b->loose[i] ? SAME_ZEROS_EQUAL : SAME_ZEROS_BITS;
         char text[400];
-        if (!same_bits(out[i], b->want[set][i], first && b->loose[i], text, sizeof text)) {
+        if (!same_tensors(out[i], b->want[set][i], zeros, text, sizeof text)) {
             snprintf(why, size, "%s%s: %s%s", b->fetches[i], set ? " at other sizes" : "", text,
                      first ? " (eager)" : " (reference)");
             return b->owner[i];

@@ -6,6 +6,7 @@
  * Prints what is not read, and why, and how many have the same bits. What has other bits is held to
  * 1e-5 |x| + 1e-6 of the largest element, but for models that LOOSE leaves open ("any"). */
 #include "op/op.h"
+#include "same.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
 
@@ -41,11 +42,6 @@ static int load_all(tp_ctx *tp, const char *folder, int set, const char *kind, t
     }
 }
 
-static bool is_nan(double v)
-{
-    return v != v;
-}
-
 /* 0: equal bits, 1: close, 2: not. */
 static int compare(const char *name, const tp_tensor *got, const tp_tensor *want)
 {
@@ -66,8 +62,8 @@ static int compare(const char *name, const tp_tensor *got, const tp_tensor *want
     for (int64_t i = 0; i < tp_count(want); i++) {
         const double a = tpi_load_f64((tp_dtype)want->dtype, p + (size_t)i * each);
         const double b = tpi_load_f64((tp_dtype)want->dtype, q + (size_t)i * each);
-        if (memcmp(p + (size_t)i * each, q + (size_t)i * each, each) == 0 ||
-            (is_nan(a) && is_nan(b)))
+        if (same_value((tp_dtype)want->dtype, p + (size_t)i * each, q + (size_t)i * each,
+                       SAME_ZEROS_BITS))
             continue;
         result = 1;
         const bool is_float = want->dtype >= TP_F32;

@@ -75,9 +75,6 @@ void case_fail(const case_options *o, const op_case *c, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int case_failures(void);
 
-/* Equal bits, all NaNs being one value? Else false, and where and what in `why`. */
-bool case_same_bits(tp_tensor *got, tp_tensor *want, char *why, size_t size);
-
 /* The modes; each returns how many cases it looked at. */
 int case_mode_graph(const case_options *o, op_case *cases, int n);
 int case_mode_grad(const case_options *o, op_case *cases, int n);

@@ -2,6 +2,7 @@
  * program costs a run of the compiler. */
 #include "case.h"
 #include "diff/pass_list.h"
+#include "same.h"
 #include "standalone/alone.h"
 
 #include <stdio.h>
@@ -113,7 +114,7 @@ static void compare(const batch *b, tp_tensor **out, const char *how)
     for (int i = 0; i < b->n; i++)
         for (int k = 0; k < b->n_out[i]; k++, at++) {
             char why[800];
-            if (!case_same_bits(out[at], b->eager[at], why, sizeof why))
+            if (!same_tensors(out[at], b->eager[at], SAME_ZEROS_BITS, why, sizeof why))
                 case_fail(b->o, b->cases[i], "%s%s, %s number %d: %s", how,
                           b->kind.wrapped ? ", between other ops" : "", b->what[i][k], k, why);
         }

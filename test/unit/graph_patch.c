@@ -2,9 +2,11 @@
  * they may: whatever the rate is, with rows named twice or from the end, with -0, infinities and NaN
  * in all of it. A step that fails writes nothing. */
 #include "graph/program.h"
+#include "same.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
+#include <math.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -161,19 +163,13 @@ static tp_program *program(const table *t, const step *s, const tp_compile_optio
     return p;
 }
 
-static bool same(const void *a, const void *b, tp_dtype dtype)
-{
-    const double x = tpi_load_f64(dtype, a), y = tpi_load_f64(dtype, b);
-    return (isnan(x) && isnan(y)) || memcmp(a, b, tp_dtype_size(dtype)) == 0;
-}
-
 static void compare(const step *s, int number, const char *how, const tp_tensor *is,
                     const tp_tensor *be)
 {
     const size_t size = tp_dtype_size(s->dtype);
     const char *a = tp_data(is), *b = tp_data(be);
     for (int64_t i = 0; i < ROWS * WIDTH; i++)
-        if (!same(a + (size_t)i * size, b + (size_t)i * size, s->dtype))
+        if (!same_value(s->dtype, a + (size_t)i * size, b + (size_t)i * size, SAME_ZEROS_BITS))
             fail_msg("%s, %s, step %d: element %lld is %a, eagerly %a", s->name, how, number,
                      (long long)i, tpi_load_f64(s->dtype, a + (size_t)i * size),
                      tpi_load_f64(s->dtype, b + (size_t)i * size));

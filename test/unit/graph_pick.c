@@ -1,6 +1,7 @@
 /* What a program makes of elements that are taken of rows, and added to them, has the bits of eager ops:
  * with -0, infinities and NaN, labels from the end, and sizes that are symbols. */
 #include "graph/program.h"
+#include "same.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
@@ -128,10 +129,9 @@ static void compare(const net *n, const char *how, const tp_tensor *is, const tp
     const char *a = tp_data(is), *b = tp_data(be);
     assert_int_equal(tp_count(is), tp_count(be));
     for (int64_t i = 0; i < tp_count(be); i++, a += size, b += size) {
-        const double x = tpi_load_f64(type, a), y = tpi_load_f64(type, b);
-        if (!(isnan(x) && isnan(y)) && memcmp(a, b, size) != 0)
-            fail_msg("%s, %s: element %lld is %a, eagerly %a", n->name, how, (long long)i, x,
-                     y);
+        if (!same_value(type, a, b, SAME_ZEROS_BITS))
+            fail_msg("%s, %s: element %lld is %a, eagerly %a", n->name, how, (long long)i,
+                     tpi_load_f64(type, a), tpi_load_f64(type, b));
     }
 }
 

@@ -2,6 +2,7 @@
  * and the C program give the bits of the eager ops, forward and backward, draw the same numbers
  * and leave the same running statistics. */
 #include "op_random.h"
+#include "same.h"
 #include "tapir/graph.h"
 
 typedef struct inputs {
@@ -186,31 +187,12 @@ static void feed(tp_ctx *tp, uint64_t seed, tp_tensor **feeds)
     feeds[2] = tp_tensor_new(tp, TP_I32, TP_DIMS(n), labels);
 }
 
-static bool is_nan(const tp_tensor *t, const char *p)
-{
-    const double v = tpi_load_f64(tp_dtype_of(t), p);
-    return v != v;
-}
-
 static void same_bits(const char *engine, uint64_t seed, const char *name, tp_tensor *y,
                       tp_tensor *want)
 {
-    if (tp_failed(y))
-        fail_msg("seed %" PRIu64 ", %s: %s: %s", seed, engine, name, tp_error_text(y));
-    want = tp_contiguous(want);
-    y = tp_contiguous(y);
-    if (tp_dtype_of(y) != tp_dtype_of(want) || strcmp(SHAPE(y), SHAPE(want)) != 0)
-        fail_msg("seed %" PRIu64 ", %s: %s: %s %s, eager %s %s", seed, engine, name,
-                 tp_dtype_name(tp_dtype_of(y)), SHAPE(y), tp_dtype_name(tp_dtype_of(want)),
-                 SHAPE(want));
-    const size_t size = tp_dtype_size(tp_dtype_of(y));
-    const char *p = y->data, *q = want->data;
-    for (int64_t i = 0; i < tp_count(y); i++, p += size, q += size)
-        if (memcmp(p, q, size) != 0 && !(is_nan(y, p) && is_nan(want, q)))
-            fail_msg("seed %" PRIu64 ", %s: %s %s differs from eager at %" PRId64
-                     ": %a, not %a",
-                     seed, engine, name, SHAPE(y), i, tpi_load_f64(tp_dtype_of(y), p),
-                     tpi_load_f64(tp_dtype_of(y), q));
+    char why[400];
+    if (!same_tensors(y, want, SAME_ZEROS_BITS, why, sizeof why))
+        fail_msg("seed %" PRIu64 ", %s: %s: %s (eager)", seed, engine, name, why);
 }
 
 static void run(tp_ctx *tp, tp_engine engine, const char *name)
