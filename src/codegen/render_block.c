@@ -324,16 +324,21 @@ static void put_turn(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *
     }
 }
 
-/* What was written last is where the output is. */
+/* What was written last is where the output is. The pointers to locals go, or compilers warn of them. */
 static void put_after(tpi_render *r, const tpi_section *s, const tpi_loop_attrs *a)
 {
+    const tpi_body *b = s->body[0];
     int symbol;
+    if (inner_buffer(s->plan[0], b->params[0]) >= 0)
+        PUT("    p[%s] = 0;\n", NUMBER(inner_buffer(s->plan[0], b->params[0])));
+    if (a->has_pred)
+        PUT("    p[%s] = 0;\n", NUMBER(inner_buffer(s->plan[0], b->outputs[0])));
     for (int i = 0; i < (int)a->n_carried; i++) {
         if (s->port[i] < 0 || s->stays[i])
             continue;
         PUT("    if (c%d != p[%s])\n        __builtin_memcpy(p[%s], c%d, (size_t)(", i,
             NUMBER(output_buffer(r, s, i)), NUMBER(output_buffer(r, s, i)), i);
-        put_bytes(r, s->body[0]->params[1 + i]);
+        put_bytes(r, b->params[1 + i]);
         PUT("));\n");
     }
     if (a->has_pred && tpi_dim_as_symbol(r->plan->graph->dims, a->length, &symbol))

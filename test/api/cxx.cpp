@@ -2,6 +2,7 @@
 #include <tapir/tapir.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <cstdio>
 #include <memory>
