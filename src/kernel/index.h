@@ -32,17 +32,41 @@ static __attribute__((unused)) int64_t tpk_index_count(int64_t rank, const int64
     return count;
 }
 
+/* The first of n neighbouring indices that is out of range, or n. */
+static __attribute__((unused)) int64_t tpk_index_bad(int64_t n, const int64_t *p, int64_t size)
+{
+    const uint64_t low = (uint64_t)size, all = 2 * low;
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bad = 0;
+        for (int64_t k = i; k < i + 64; k++) {
+            bad |= (uint64_t)((uint64_t)p[k] + low >= all);
+        }
+        if (bad) {
+            break;
+        }
+    }
+    while (i < n && (uint64_t)p[i] + low < all) {
+        i++;
+    }
+    return i;
+}
+
 static __attribute__((unused)) int64_t tpk_index_check(const tpk_view *index, int64_t size)
 {
     const int64_t *const p = (const int64_t *)index->p;
     const int64_t *const s[1] = {index->s};
-    const int64_t count = tpk_index_count(index->rank, index->n);
+    const int64_t last = index->rank - 1;
+    const int64_t row = index->rank > 0 && index->s[last] == 1 ? index->n[last] : 1;
+    const int64_t outer = index->rank > 0 && index->s[last] == 1 ? last : index->rank;
+    const int64_t rows = tpk_index_count(outer, index->n);
     int64_t at[8] = {0}, offset[1] = {0};
-    for (int64_t i = 0; i < count; i++) {
-        if (p[offset[0]] < -size || p[offset[0]] >= size) {
-            return 1 + i;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t bad = tpk_index_bad(row, p + offset[0], size);
+        if (bad < row) {
+            return 1 + i * row + bad;
         }
-        tpk_index_step(index->rank, index->n, at, 1, s, offset);
+        tpk_index_step(outer, index->n, at, 1, s, offset);
     }
     return 0;
 }
@@ -59,6 +83,52 @@ static __attribute__((unused)) int tpk_index_packed(int64_t rank, const int64_t 
         step *= n[i];
     }
     return 1;
+}
+
+/* Some indices of a row, counted from 0. `vectors`: by vectors of results, the last of which may overlap
+ * with that before it; where the places of one lie in one vector, `from` says where that begins, and
+ * they count from there, else it is below 0. */
+enum { TPK_INDEX_SOME = 2048, TPK_INDEX_ROWS = 4 /* fewer are not worth it */ };
+typedef struct tpk_index_some {
+    int64_t vectors;
+    int32_t place[TPK_INDEX_SOME];
+    int32_t from[TPK_INDEX_SOME / 4];
+} tpk_index_some;
+
+#ifdef TPK_PICK
+/* The result that a vector of them begins at. */
+static inline __attribute__((unused)) int64_t tpk_index_at(int64_t n, int64_t vector)
+{
+    return tpk_i_min(vector * TPK_VL_32, n - TPK_VL_32);
+}
+#endif
+
+static __attribute__((unused)) void tpk_index_read(int64_t n, const int64_t *index,
+                                                   int64_t size, int by_vectors,
+                                                   tpk_index_some *some)
+{
+    some->vectors = 0;
+#ifdef TPK_PICK
+    some->vectors = by_vectors && n >= TPK_VL_32 ? tpk_i_ceil(n, TPK_VL_32) : 0;
+    for (int64_t v = 0; v < some->vectors; v++) {
+        const int64_t *const i = index + tpk_index_at(n, v);
+        int32_t *const p = some->place + v * TPK_VL_32, end = (int32_t)size - TPK_VL_32;
+        int32_t low = end, high = 0;
+        for (int64_t k = 0; k < TPK_VL_32; k++) {
+            p[k] = (int32_t)(i[k] < 0 ? i[k] + size : i[k]);
+            low = p[k] < low ? p[k] : low;
+            high = p[k] > high ? p[k] : high;
+        }
+        some->from[v] = high - low < TPK_VL_32 ? low : -1;
+        for (int64_t k = 0; k < TPK_VL_32 && some->from[v] >= 0; k++) {
+            p[k] -= low;
+        }
+    }
+#endif
+    for (int64_t k = 0; some->vectors == 0 && k < n; k++) {
+        some->place[k] = (int32_t)(index[k] < 0 ? index[k] + size : index[k]);
+    }
+    (void)by_vectors;
 }
 #endif
 
@@ -144,6 +214,102 @@ static inline __attribute__((unused)) const T *FN(index_named)(const T *x, const
     return x + j * step;
 }
 
+/* y[i] = x[index[i] * step] */
+static __attribute__((unused)) void FN(index_pick)(int64_t n, const int64_t *index, const T *x,
+                                                   int64_t size, int64_t step, T *restrict y)
+{
+    for (int64_t i = 0; step == 1 && i < size && size <= 4 * n; i += 64 / (int64_t)sizeof(T)) {
+        __builtin_prefetch(x + i);
+    }
+    for (int64_t i = 0; step == 1 && i < n; i++) {
+        y[i] = x[index[i] < 0 ? index[i] + size : index[i]];
+    }
+    for (int64_t i = 0; step != 1 && i < n; i++) {
+        y[i] = x[(index[i] < 0 ? index[i] + size : index[i]) * step];
+    }
+}
+
+#ifdef TPK_PICK
+/* Vector v of a row of results. */
+static inline __attribute__((unused)) void FN(index_pick_near)(const tpk_index_some *some,
+                                                               int64_t v, const T *x, T *y)
+{
+    tpk_vi32 a, place;
+    __builtin_memcpy(&a, x + some->from[v], sizeof a);
+    __builtin_memcpy(&place, some->place + v * TPK_VL_32, sizeof place);
+    a = TPK_PICK(a, place);
+    __builtin_memcpy(y, &a, sizeof a);
+}
+
+TPK_OUT void FN(index_pick_far)(const tpk_index_some *some, int64_t v, const T *x,
+                                T *restrict y)
+{
+    const int32_t *const p = some->place + v * TPK_VL_32;
+    for (int64_t k = 0; k < TPK_VL_32; k++) {
+        y[k] = x[p[k]];
+    }
+}
+
+TPK_OUT void FN(index_pick_vectors)(int64_t n, const tpk_index_some *some, const T *x, T *y)
+{
+    const int64_t last = some->vectors - 1;
+    for (int64_t v = 0; v < last; v++) {
+        for (; v < last && some->from[v] >= 0; v++) {
+            FN(index_pick_near)(some, v, x, y + v * TPK_VL_32);
+        }
+        if (v < last) {
+            FN(index_pick_far)(some, v, x, y + v * TPK_VL_32);
+        }
+    }
+    if (some->from[last] >= 0) {
+        FN(index_pick_near)(some, last, x, y + n - TPK_VL_32);
+    } else {
+        FN(index_pick_far)(some, last, x, y + n - TPK_VL_32);
+    }
+}
+#endif
+
+/* One row of results of some indices. */
+static inline __attribute__((unused)) void
+FN(index_pick_some)(int64_t n, const tpk_index_some *some, const T *x, int64_t step, T *y)
+{
+#ifdef TPK_PICK
+    if (some->vectors) {
+        FN(index_pick_vectors)(n, some, x, y);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[some->place[i] * step];
+    }
+}
+
+/* y[a, i] = x[a, index[i] * step], for places a of outer axes. */
+static __attribute__((unused)) void
+FN(index_pick_rows)(int64_t rank, const int64_t *n, const int64_t *s, const T *x, int64_t size,
+                    int64_t step, int64_t count, const int64_t *index, T *y)
+{
+    const int64_t rows = tpk_index_count(rank, n);
+    const int64_t *const steps[1] = {s};
+    int64_t at[8] = {0}, offset[1] = {0};
+    const int few = rows < TPK_INDEX_ROWS || size > INT32_MAX;
+    for (int64_t i = 0; i < count; i += TPK_INDEX_SOME) {
+        const int64_t m = count - i < TPK_INDEX_SOME ? count - i : TPK_INDEX_SOME;
+        tpk_index_some some;
+        if (!few) {
+            tpk_index_read(m, index + i, size, sizeof(T) == 4 && step == 1, &some);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            if (few) {
+                FN(index_pick)(m, index + i, x + offset[0], size, step, y + r * count + i);
+            } else {
+                FN(index_pick_some)(m, &some, x + offset[0], step, y + r * count + i);
+            }
+            tpk_index_step(rank, n, at, 1, steps, offset);
+        }
+    }
+}
+
 /* y[i] = x[index[i]]: rows without gaps. */
 static __attribute__((unused)) void FN(index_take)(int64_t n, const int64_t *index, const T *x,
                                                    int64_t size, int64_t step, int64_t row,
@@ -151,9 +317,7 @@ static __attribute__((unused)) void FN(index_take)(int64_t n, const int64_t *ind
 {
     for (int64_t i = 0; i < n; i++) {
         const T *const from = FN(index_named)(x, index, i, n, size, step, row);
-        if (row == 1) {
-            y[i] = from[0];
-        } else if (row > 0) {
+        if (row > 0) {
             __builtin_memcpy(y + i * row, from, (size_t)row * sizeof(T));
         }
     }
@@ -194,6 +358,11 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
     const int packed = tpk_index_packed(inner, n, x.s + axis + 1) &&
                        tpk_index_packed(index.rank, index.n, index.s);
     T *y = (T *)out->p;
+    if (packed && row == 1) {
+        FN(index_pick_rows)
+        (axis, x.n, x.s, (const T *)x.p, size, x.s[axis], count, p, y);
+        return 0;
+    }
     for (int64_t a = 0; a < outer; a++) {
         if (packed) {
             FN(index_take)(count, p, (const T *)x.p + xo[0], size, x.s[axis], row, y);
@@ -260,26 +429,48 @@ static __attribute__((unused)) int64_t FN(scatter_add)(const tpk_view *in, const
     return FN(index_put)(in, out, attr[0], 1);
 }
 
-/* attr: axis.  Operands x, index:  y[a, i, b] = x[a, index[a, i, b], b]. */
+/* attr: axis.  Operands x, index:  y[a, i, b] = x[a, index[a, i, b], b]. Rows of results that have
+ * the same row of indices are done together. */
 static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const tpk_view *out,
                                                       const int64_t *attr)
 {
     const tpk_view x = in[0], index = in[1];
-    const int64_t axis = attr[0], size = x.n[axis];
-    const int64_t bad = tpk_index_check(&index, size);
-    if (bad) {
-        return bad;
-    }
-    int64_t xs[8] = {0}, at[8] = {0}, offset[2] = {0};
-    for (int64_t i = 0; i < x.rank; i++) {
+    const int64_t axis = attr[0], size = x.n[axis], last = x.rank - 1, row = index.n[last];
+    const int64_t step = x.s[axis], next = axis == last ? 0 : x.s[last];
+    int64_t xs[8] = {0}, at[8] = {0}, offset[2] = {0}, outer = last;
+    T *y = (T *)out->p;
+    for (int64_t i = 0; i < last; i++) {
         xs[i] = i == axis ? 0 : x.s[i];
     }
-    const int64_t *const p = (const int64_t *)index.p, *const s[2] = {xs, index.s};
-    const int64_t count = tpk_index_count(index.rank, index.n);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t j = p[offset[1]] < 0 ? p[offset[1]] + size : p[offset[1]];
-        ((T *)out->p)[i] = ((const T *)x.p)[offset[0] + j * x.s[axis]];
-        tpk_index_step(index.rank, index.n, at, 2, s, offset);
+    while (axis == last && index.s[last] == 1 && outer > 0 && index.s[outer - 1] == 0) {
+        outer--;
+    }
+    const int64_t *const s[2] = {xs, index.s};
+    const int64_t rows = tpk_index_count(outer, index.n);
+    const int64_t shared = tpk_index_count(last - outer, index.n + outer);
+    for (int64_t r = 0; r < rows && shared > 0; r++, y += shared * row) {
+        const int64_t *const p = (const int64_t *)index.p + offset[1];
+        const T *const from = (const T *)x.p + offset[0];
+        if (axis == last && index.s[last] == 1) {
+            const int64_t bad = tpk_index_bad(row, p, size);
+            if (bad < row) {
+                return 1 + r * shared * row + bad;
+            }
+            FN(index_pick_rows)
+            (last - outer, index.n + outer, xs + outer, from, size, step, row, p, y);
+        } else {
+            for (int64_t k = 0; k < row; k++) {
+                const int64_t far = p[(k + 32 < row ? k + 32 : k) * index.s[last]];
+                const int64_t j = p[k * index.s[last]];
+                if (j < -size || j >= size) {
+                    return 1 + r * row + k;
+                }
+                __builtin_prefetch(from + (k + 32) * next +
+                                   (far < 0 ? far + size : far) * step);
+                y[k] = from[k * next + (j < 0 ? j + size : j) * step];
+            }
+        }
+        tpk_index_step(outer, index.n, at, 2, s, offset);
     }
     return 0;
 }

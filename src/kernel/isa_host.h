@@ -30,13 +30,15 @@ TPI_ISA_REDUCE(max, f64);
 TPI_ISA_REDUCE(min, f64);
 /* contract.c */
 extern const tpk_library TPI_ISA_NAME(tpi_isa_library);
-/* pool_rows.c */
-#define TPI_ISA_POOL(name)                                                                     \
+/* index_rows.c, pool_rows.c */
+#define TPI_ISA_CALL(name)                                                                     \
     int64_t TPI_ISA_NAME(name##_f32)(const tpk_view *in, const tpk_view *out,                  \
                                      const int64_t *attr)
-TPI_ISA_POOL(tpi_isa_max_pool);
-TPI_ISA_POOL(tpi_isa_max_pool_dx);
-TPI_ISA_POOL(tpi_isa_avg_pool);
+TPI_ISA_CALL(tpi_isa_gather);
+TPI_ISA_CALL(tpi_isa_take_along);
+TPI_ISA_CALL(tpi_isa_max_pool);
+TPI_ISA_CALL(tpi_isa_max_pool_dx);
+TPI_ISA_CALL(tpi_isa_avg_pool);
 /* random_rows.c */
 int64_t TPI_ISA_NAME(tpi_isa_random_f32)(const tpk_view *in, const tpk_view *out,
                                          const int64_t *attr);

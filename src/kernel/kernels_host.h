@@ -36,6 +36,8 @@ enum {
     TPI_ISA_max_pool_dx,
     TPI_ISA_avg_pool,
     TPI_ISA_add_rows,
+    TPI_ISA_gather,
+    TPI_ISA_take_along,
     TPI_N_ISA_CALLS
 };
 

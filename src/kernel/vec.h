@@ -11,6 +11,7 @@
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...; TPK_ODD(a, b) the others
+ *   TPK_PICK(v, i)      v[i[0]] v[i[1]] ... of 32 bits each; not where vectors are narrow
  *   TPK_MAX(a, b)       NaN if either is NaN; -0 is below +0
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
@@ -67,10 +68,12 @@
 
 #if defined(__AVX512F__)
 #define TPK_VBYTES 64
+#define TPK_VBITS 512
 #define TPK_VL_32 16
 #define TPK_VL_64 8
 #elif defined(__AVX2__) && defined(__FMA__)
 #define TPK_VBYTES 32
+#define TPK_VBITS 256
 #define TPK_VL_32 8
 #define TPK_VL_64 4
 #else
@@ -93,6 +96,13 @@ typedef long long tpk_vi64 __attribute__((vector_size(TPK_VBYTES)));
 #define TPK_SHUF(bits, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define TPK_SHUF(bits, a, b, ...) __builtin_shuffle(a, b, (tpk_vi##bits){__VA_ARGS__})
+#endif
+
+/* Of 32 bits, for any places; not for narrow vectors. */
+#if TPK_VBYTES > 16 && defined(__clang__)
+#define TPK_PICK(v, places) ((tpk_vi32)TPK_CAT(__builtin_ia32_permvarsi, TPK_VBITS)(v, places))
+#elif TPK_VBYTES > 16
+#define TPK_PICK(v, places) __builtin_shuffle(v, places)
 #endif
 
 #if TPK_VBYTES == 64

@@ -121,6 +121,10 @@ tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype);
 /* x of that many elements in all (or, when sizes are symbolic, as many as there are): a concrete x
  * becomes a node when the result would be too large to compute with now, or a size is symbolic. */
 tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
+/* The elements of x at places[i] [size] along axes[i], for i < n, in ascending order: axes that follow
+ * one another are read in one go, so that nothing lies between. No place is below 0. */
+tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
+                              tp_tensor *const *places);
 /* Whose memory lives as long as the import: tpi_onnx_take. */
 tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o);
 /* A loop in the making: carried values go from turn to turn, slices are read an element a turn,

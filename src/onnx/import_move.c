@@ -192,8 +192,9 @@ static int64_t source_of(tpi_span mode, int64_t i, int64_t n)
     return at < n ? at : period - at;
 }
 
-static tp_tensor *pad_by_index(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t lo, int64_t hi,
-                               tpi_span mode)
+/* Where the elements along a padded axis come from; NULL: refused. */
+static tp_tensor *padded_places(tpi_onnx_op *o, const tp_tensor *x, int axis, int64_t lo,
+                                int64_t hi, tpi_span mode)
 {
     const int64_t n = x->shape[axis];
     int64_t size;
@@ -206,7 +207,7 @@ static tp_tensor *pad_by_index(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t l
     tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, &size, NULL);
     for (int64_t i = 0; i < size && !tp_failed(index); i++)
         ((int64_t *)(void *)index->data)[i] = source_of(mode, i - lo, n);
-    return tp_gather(x, index, axis);
+    return index;
 }
 
 /* Negative padding takes away. */
@@ -279,13 +280,16 @@ bool tpi_onnx_import_pad(tpi_onnx_op *o)
     if (!tpi_span_is(mode, "edge") && !tpi_span_is(mode, "reflect") &&
         !tpi_span_is(mode, "wrap"))
         return tpi_onnx_refuse(o, "mode %.*s is unknown", TPI_SPAN(mode));
+    tp_tensor *places[TP_MAX_RANK];
+    int axes[TP_MAX_RANK], n = 0;
     for (int i = 0; i < x->rank && !tp_failed(x); i++)
         if (lo[i] || hi[i]) {
-            x = pad_by_index(o, x, i, lo[i], hi[i], mode);
-            if (!x)
+            axes[n] = i;
+            places[n] = padded_places(o, x, i, lo[i], hi[i], mode);
+            if (!places[n++])
                 return false;
         }
-    return tpi_onnx_out(o, 0, x);
+    return tpi_onnx_out(o, 0, tpi_onnx_at_places(o, x, n, axes, places));
 }
 
 /* ---- reverse sequence -------------------------------------------------------------------------------- */

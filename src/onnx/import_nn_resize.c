@@ -121,12 +121,11 @@ static tp_tensor *inside(tpi_onnx_op *o, tp_tensor *at, int64_t size)
     return tp_and(tp_ge(at, num(o, 0)), tp_le(at, last));
 }
 
-/* The elements of x at places `at` [out] along the axis; those outside are the nearest inside. */
-static tp_tensor *take(tpi_onnx_op *o, tp_tensor *x, const line *l, tp_tensor *at)
+/* Places `at` along the axis as an index; of those outside the nearest inside. */
+static tp_tensor *index_of(tpi_onnx_op *o, const line *l, tp_tensor *at)
 {
     tp_tensor *last = plus(o, size_of(o, l->in), -1);
-    at = tp_max(tp_min(at, last), num(o, 0));
-    return tp_gather(x, tp_cast(at, TP_I64), l->axis);
+    return tp_cast(tp_max(tp_min(at, last), num(o, 0)), TP_I64);
 }
 
 /* v [out] along the axis of something of x's rank and type. */
@@ -138,7 +137,7 @@ static tp_tensor *along(tpi_onnx_op *o, tp_tensor *v, const tp_tensor *x, int ax
     return tp_cast(tp_reshape(v, x->rank, shape), (tp_dtype)x->dtype);
 }
 
-static tp_tensor *nearest(const resize *r, tp_tensor *x, const line *l, tp_tensor *at)
+static tp_tensor *nearest(const resize *r, const line *l, tp_tensor *at)
 {
     tpi_onnx_op *o = r->o;
     if (tpi_span_is(r->nearest, "floor"))
@@ -149,7 +148,7 @@ static tp_tensor *nearest(const resize *r, tp_tensor *x, const line *l, tp_tenso
         at = tp_floor(plus(o, at, 0.5));
     else
         at = tp_ceil(plus(o, at, -0.5));
-    return take(o, x, l, at);
+    return index_of(o, l, at);
 }
 
 static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tensor *at,
@@ -177,34 +176,78 @@ static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tens
             }
             if (r->exclude || narrow < 1)
                 w = tp_div(w, total);
-            tp_tensor *part = tp_mul(take(o, x, l, p), along(o, w, x, l->axis));
+            tp_tensor *part =
+                tp_mul(tp_gather(x, index_of(o, l, p), l->axis), along(o, w, x, l->axis));
             y = y ? tp_add(y, part) : part;
         }
     return y;
 }
 
-static tp_tensor *resize_axis(const resize *r, tp_tensor *x, const line *l)
+/* Where the results along an axis lie in the operand; *scale is what it is, 0: not known. NULL: refused. */
+static tp_tensor *find(const resize *r, const line *l, double *scale)
 {
     tpi_onnx_op *o = r->o;
     const bool known = l->in > 0 && l->out >= 0;
-    double s = l->scale;
-    tp_tensor *scale = num(o, s);
-    if (s == 0 && known)
-        scale = num(o, s = (double)l->out / (double)l->in);
-    else if (s == 0)
-        scale = tp_div(size_of(o, l->out), size_of(o, l->in));
-    if (r->smooth && s == 0)
+    *scale = l->scale;
+    tp_tensor *by = num(o, *scale);
+    if (*scale == 0 && known)
+        by = num(o, *scale = (double)l->out / (double)l->in);
+    else if (*scale == 0)
+        by = tp_div(size_of(o, l->out), size_of(o, l->in));
+    if (r->smooth && *scale == 0)
         return tpi_fail(o->ctx, o->at, o->name, TP_E_VALUE,
                         "antialias needs sizes that are known when the model is loaded");
-    tp_tensor *at = coordinates(r, l, scale);
-    if (!at)
-        return NULL;
-    tp_tensor *y = r->mode == NEAREST ? nearest(r, x, l, at) : weighted(r, x, l, at, s);
+    return coordinates(r, l, by);
+}
+
+static tp_tensor *resize_axis(const resize *r, tp_tensor *x, const line *l)
+{
+    tpi_onnx_op *o = r->o;
+    double scale;
+    tp_tensor *at = find(r, l, &scale);
+    if (!at || at->status != TP_OK)
+        return at;
+    tp_tensor *y = r->mode == NEAREST ? tp_gather(x, nearest(r, l, at), l->axis)
+                                      : weighted(r, x, l, at, scale);
     if (!r->crop || y->status != TP_OK)
         return y;
     tp_tensor *good =
         tp_cast(along(o, tp_cast(inside(o, at, l->in), TP_U8), x, l->axis), TP_BOOL);
     return tp_where(good, y, tp_scalar_like(y, r->outside));
+}
+
+/* Is there nothing to do along this axis? */
+static bool stays(const resize *r, const line *l)
+{
+    const bool same = l->in == l->out && (l->scale == 0 || l->scale == 1);
+    return same && !(r->crop && (l->start != 0 || l->end != 1));
+}
+
+static tp_tensor *resize_axes(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    for (int i = 0; i < n && x && x->status == TP_OK; i++)
+        if (!stays(r, &lines[i]))
+            x = resize_axis(r, x, &lines[i]);
+    return x;
+}
+
+/* Nothing is computed between the axes, so they may be read together. */
+static tp_tensor *pick_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    tp_tensor *places[TP_MAX_RANK];
+    int axes[TP_MAX_RANK], n_axes = 0;
+    for (int axis = 0; axis < x->rank; axis++)
+        for (int i = 0; i < n; i++) {
+            double scale;
+            if (lines[i].axis != axis || stays(r, &lines[i]))
+                continue;
+            tp_tensor *at = find(r, &lines[i], &scale);
+            if (!at || at->status != TP_OK)
+                return at;
+            axes[n_axes] = axis;
+            places[n_axes++] = nearest(r, &lines[i], at);
+        }
+    return tpi_onnx_at_places(r->o, x, n_axes, axes, places);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------------------- */
@@ -329,16 +372,15 @@ static bool run(resize *r, int si)
     const tp_dtype dtype = (tp_dtype)x->dtype;
     if (dtype < TP_F32 && r->mode != NEAREST)
         x = tp_cast(x, TP_F32);
-    for (int i = 0; i < n && x->status == TP_OK; i++) {
+    for (int i = 0; i < n; i++) {
         line *l = &lines[i];
         l->start = n_roi ? roi[i] : 0;
         l->end = n_roi ? roi[n + i] : 1;
-        const bool same = l->in == l->out && (l->scale == 0 || l->scale == 1);
-        if (!same || (r->crop && (l->start != 0 || l->end != 1)))
-            x = resize_axis(r, x, l);
-        if (!x)
-            return false;
     }
+    x = r->mode == NEAREST && !r->crop ? pick_nearest(r, x, n, lines)
+                                       : resize_axes(r, x, n, lines);
+    if (!x)
+        return false;
     if (dtype < TP_F32 && r->mode != NEAREST)
         x = tp_round(x);
     return tpi_onnx_out(o, 0, tp_cast(x, dtype));

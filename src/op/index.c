@@ -33,7 +33,7 @@ static const tpi_attr axis_table[] = {
 };
 
 /* One of the ops on x, index and, when there are three operands, src. */
-#define INDEX(name_, n_in_, rule, ...)                                                         \
+#define INDEX(name_, n_in_, rule, isa, ...)                                                    \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -48,6 +48,7 @@ static const tpi_attr axis_table[] = {
                                    .text = "index",                                            \
                                    .updates = n_in_ == 3,                                      \
                                    .fn = #name_,                                               \
+                                   .isa_call = isa,                                            \
                                    .call = name_##_calls}
 
 /* Indices of any integer type become i64; what is no index is left to the shape rule. */
@@ -167,7 +168,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, MOVED(gather));
+INDEX(gather, 2, gather_grad, TPI_ISA_gather, MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -248,8 +249,8 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, 0, NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, 0, MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -311,8 +312,8 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, NUMBERS(put_along_add));
+INDEX(take_along, 2, take_along_grad, TPI_ISA_take_along, MOVED(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, 0, NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                             int axis)

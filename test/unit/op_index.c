@@ -145,6 +145,83 @@ static void elements_match_the_definition(void **state)
     }
 }
 
+/* Rows so long that kernels read them by vectors, with places near each other or far apart. */
+enum { LONG_ROUNDS = 120, LONG = 2100, LONG_LINES = 7 };
+
+static int64_t long_place(uint64_t *s, int64_t kind, int64_t i, int64_t size)
+{
+    switch (kind) {
+    case 0: /* each so often */
+        return i / 2 % size;
+    case 1: /* as they are, from some place */
+        return (i + 3) % size;
+    case 2:
+        return size - 1 - i % size;
+    case 3: /* the last vector of a row */
+        return size - 1 - (size > 5 ? i % 5 : 0);
+    default:
+        return random_int(s, 0, size - 1);
+    }
+}
+
+static void expect_bytes(tp_tensor *y, size_t bytes, const void *want, uint64_t seed,
+                         const char *what)
+{
+    unsigned char *got = malloc(bytes + 1);
+    assert_non_null(got);
+    assert_int_equal(tp_read(y, got, bytes), TP_OK);
+    if (memcmp(got, want, bytes) != 0)
+        fail_msg("seed %" PRIu64 ": %s %s differs", seed, what, SHAPE(y));
+    free(got);
+}
+
+static void long_rows_match_the_definition(void **state)
+{
+    static int64_t index[LONG];
+    static float x[LONG_LINES * LONG], want[LONG_LINES * LONG];
+    static uint8_t bytes[LONG_LINES * LONG], want_bytes[LONG_LINES * LONG];
+    tp_ctx *tp = *state;
+    for (uint64_t seed = 1; seed <= LONG_ROUNDS; seed++) {
+        uint64_t s = seed * 91;
+        const int64_t lines = random_int(&s, 1, LONG_LINES), size = random_int(&s, 1, 70),
+                      n = random_int(&s, 1, seed % 4 ? 90 : LONG), kind = random_int(&s, 0, 4);
+        for (int64_t i = 0; i < lines * size; i++)
+            bytes[i] = (uint8_t)(x[i] = (float)random_int(&s, 0, 255));
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t place = long_place(&s, random_int(&s, 0, 40) ? kind : 4, i, size);
+            index[i] = random_int(&s, 0, 1) ? place : place - size;
+            for (int64_t a = 0; a < lines; a++) {
+                want[a * n + i] = x[a * size + place];
+                want_bytes[a * n + i] = bytes[a * size + place];
+            }
+        }
+        tp_scope_begin(tp);
+        tp_tensor *i = tp_tensor_new(tp, TP_I64, TP_DIMS(n), index);
+        tp_tensor *lined = tp_broadcast(i, TP_DIMS(lines, n));
+        tp_tensor *f = random_layout(tp, &s, TP_F32, TP_DIMS(lines, size), x);
+        tp_tensor *b = random_layout(tp, &s, TP_U8, TP_DIMS(lines, size), bytes);
+        const size_t count = (size_t)(lines * n);
+        expect_bytes(tp_gather(f, i, 1), 4 * count, want, seed, "gather f32");
+        expect_bytes(tp_gather(b, i, 1), count, want_bytes, seed, "gather u8");
+        expect_bytes(tp_take_along(f, lined, 1), 4 * count, want, seed, "take_along f32");
+        expect_bytes(tp_take_along(f, tp_contiguous(lined), 1), 4 * count, want, seed,
+                     "take_along f32, an index for each");
+        tp_tensor *down =
+            tp_take_along(tp_swap(f, 0, 1), tp_contiguous(tp_swap(lined, 0, 1)), 0);
+        expect_bytes(tp_swap(down, 0, 1), 4 * count, want, seed, "take_along f32, columns");
+        index[n - 1] = size;
+        tp_tensor *bad = tp_tensor_new(tp, TP_I64, TP_DIMS(n), index);
+        char what[96];
+        snprintf(what, sizeof what, "index %lld at position %lld is out of range for size %lld",
+                 (long long)size, (long long)(n - 1), (long long)size);
+        tp_gather(f, bad, 1);
+        EXPECT_ERROR(tp, TP_E_VALUE, what);
+        tp_take_along(f, tp_broadcast(bad, TP_DIMS(lines, n)), 1);
+        EXPECT_ERROR(tp, TP_E_VALUE, what);
+        tp_scope_end(tp);
+    }
+}
+
 static void one_hot_marks(void **state)
 {
     tp_ctx *tp = *state;
@@ -262,6 +339,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         CASE(slices_match_the_definition),
         CASE(elements_match_the_definition),
+        CASE(long_rows_match_the_definition),
         CASE(one_hot_marks),
         CASE(integers_wrap),
         CASE(gradients_match_differences),

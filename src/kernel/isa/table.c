@@ -22,9 +22,9 @@
 
 /* The base has those of src/op. */
 #if defined(__AVX2__)
-#define POOL(name) [TPI_ISA_##name] = {TPI_ISA_NAME(tpi_isa_##name##_f32), NULL}
+#define OF_F32(name) [TPI_ISA_##name] = {TPI_ISA_NAME(tpi_isa_##name##_f32), NULL}
 #else
-#define POOL(name) [TPI_ISA_##name] = {NULL, NULL}
+#define OF_F32(name) [TPI_ISA_##name] = {NULL, NULL}
 #endif
 
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
@@ -36,7 +36,12 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .reduce_columns = TPI_ISA_NAME(tpi_isa_reduce_columns),
     .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
-    .call = {[TPI_ISA_random] = RANDOM, POOL(max_pool), POOL(max_pool_dx), POOL(avg_pool),
+    .call = {[TPI_ISA_random] = RANDOM,
+             OF_F32(max_pool),
+             OF_F32(max_pool_dx),
+             OF_F32(avg_pool),
+             OF_F32(gather),
+             OF_F32(take_along),
              [TPI_ISA_add_rows] = {TPI_ISA_NAME(tpi_isa_add_rows_f32),
                                    TPI_ISA_NAME(tpi_isa_add_rows_f64)}},
 };

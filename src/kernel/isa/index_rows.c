@@ -1,0 +1,22 @@
+/* Reading at places for one instruction set: of f32, which is worth a copy; the base has that of
+ * src/op. */
+#include "kernel/elem.h"
+#include "kernel/isa_host.h"
+#include "kernel/vec.h"
+
+#if defined(__AVX2__)
+#define FN(name) TPK_CAT(tpk_##name##_, S)
+#define T tpk_u32
+#define S u32
+#include "kernel/index.h"
+#undef T
+#undef S
+#define INDEX(name)                                                                            \
+    int64_t TPI_ISA_NAME(tpi_isa_##name##_f32)(const tpk_view *in, const tpk_view *out,        \
+                                               const int64_t *attr)                            \
+    {                                                                                          \
+        return tpk_##name##_u32(in, out, attr);                                                \
+    }
+INDEX(gather)
+INDEX(take_along)
+#endif
