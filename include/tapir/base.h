@@ -160,8 +160,8 @@ TP_API bool tp_trap_nan(tp_ctx *tp, bool on);
 
 /* Opens a scope: every tensor made from now on belongs to it. */
 TP_API tp_status tp_scope_begin(tp_ctx *tp);
-/* Closes the innermost scope and releases its tensors, which must not be used any more (that is
- * noticed often, and always in the stress build). What a tape, a graph or a retained
+/* Closes the innermost scope and releases its tensors, which must not be used any more: that is an error
+ * (TP_E_STATE), noticed as long as no more than 4,096 tensors have been made since. What a tape, a graph or a retained
  * tensor still needs lives on inside the library. */
 TP_FN(tp_status, tp_scope_end, tp_ctx *tp);
 #define tp_scope_end(...) tp_scope_end_at(TP_PLACE, __VA_ARGS__)

@@ -143,9 +143,9 @@ int tpi_pool_workers(tpi_pool *p)
     return p && has_threads(p) ? (int)p->count(p->threads) : 1;
 }
 
-void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n)
+void tpi_pool_share(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n)
 {
-    if (!p || n <= 1 || !has_threads(p)) {
+    if (!p || !has_threads(p)) {
         for (size_t i = 0; i < n; i++)
             task(env, i);
         return;

@@ -19,9 +19,17 @@ void tpi_pool_close(tpi_mem *m, tpi_pool *p);
 int tpi_pool_threads(const tpi_pool *p);
 /* The threads that there are for them, the caller's among them. */
 int tpi_pool_workers(tpi_pool *p);
+void tpi_pool_share(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n);
 /* task(env, i) for all i below n, in any order and side by side; returns when all are done. Called
  * by one thread at a time, and by no task. A NULL pool does them one after the other. */
-void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env, size_t n);
+static inline void tpi_pool_run(tpi_pool *p, void (*task)(void *env, size_t i), void *env,
+                                size_t n)
+{
+    if (n == 1)
+        task(env, 0);
+    else
+        tpi_pool_share(p, task, env, n);
+}
 
 /* Half of the second cache of a processor, or what that is on most machines. */
 int64_t tpi_near_bytes(void);

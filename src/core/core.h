@@ -61,10 +61,8 @@ enum {
 };
 
 struct tp_tensor {
-    uint64_t
-        seq;     /* program order within the context. First, because what lies here is lost when
-                     the block is given back: a use after that still finds ctx and refs == 0 */
-    tp_ctx *ctx; /* NULL in the nil tensor only */
+    uint64_t seq; /* program order within the context; of a dead one: when it died */
+    tp_ctx *ctx;  /* NULL in the nil tensor only */
     int32_t refs;
     uint8_t status, dtype, rank, flags;
     const tpi_op *op; /* NULL: a leaf */
@@ -91,6 +89,13 @@ struct tp_tensor {
     int64_t shape[TP_MAX_RANK];  /* elements, or handles of symbolic sizes (core/dim.h) */
     int64_t stride[TP_MAX_RANK]; /* in elements */
 };
+
+/* The memory of tensors themselves, without what they hold. */
+typedef struct tpi_heads {
+    struct tpi_slab *slabs, *open; /* all of them; the first that has headers nobody had yet */
+    tp_tensor *dead_first, *dead_last; /* as they died, linked by retained_next */
+    int64_t n_free, n_least;           /* dead ones, and those that nobody had */
+} tpi_heads;
 
 typedef struct tpi_scope {
     int32_t mark; /* first of ctx->owned that belongs to it */
@@ -192,7 +197,7 @@ struct tp_ctx {
     tpi_owned objects;     /* ring of graphs and programs */
     tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
     tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
-    tp_tensor *quarantine; /* stress build: headers of the dead, so that use is noticed */
+    tpi_heads heads;
     bool sweeping;
     char *cache_dir, *compiler; /* of tp_options, or NULL */
     tp_tensor nil;              /* the result when memory is out */
@@ -307,8 +312,17 @@ static inline bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b)
         same = a->shape[i] == b->shape[i];
     return same;
 }
+/* Bytes of an element: tp_dtype_size, which is a call. */
+static inline int64_t tpi_elem_size(const tp_tensor *t)
+{
+    static const uint8_t sizes[TP_N_DTYPES] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8};
+    return sizes[t->dtype];
+}
 int64_t tpi_count(const tp_tensor *t); /* elements of a concrete tensor */
 size_t tpi_bytes(const tp_tensor *t);  /* SIZE_MAX when there is no such number */
+
+void tpi_heads_reserve(tp_ctx *ctx);
+void tpi_heads_free(tp_ctx *ctx);
 
 void tpi_ref(const tp_tensor *t);
 void tpi_unref(const tp_tensor *t);

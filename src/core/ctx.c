@@ -110,12 +110,7 @@ void tp_close(tp_ctx *tp)
     }
     while (tp->allocs.next != &tp->allocs)
         tp_free(tp, tp->allocs.next + 1);
-    while (tp->quarantine) {
-        tp_tensor *t = tp->quarantine;
-        tp->quarantine = t->retained_next;
-        tp->mem.in_use += sizeof *t;
-        tpi_give_back(&tp->mem, t, sizeof *t);
-    }
+    tpi_heads_free(tp);
     tpi_strfree(tp, tp->cache_dir);
     tpi_strfree(tp, tp->compiler);
     tpi_pool_close(&tp->mem, tp->pool);

@@ -35,6 +35,125 @@ void tpi_buf_unref(tp_ctx *ctx, tpi_buf *b)
     tpi_give_back(&ctx->mem, b, b->size ? b->size : sizeof *b);
 }
 
+/* ---- headers ------------------------------------------------------------------------------------ */
+
+/* A dead tensor is known as such, by refs == 0, until so many later ones have been made: then its header
+ * is used again. In the stress build it is known until the context is closed. */
+#ifdef TPI_STRESS
+enum { PER_SLAB = 1 };
+static const int64_t known_for = INT64_MAX;
+#else
+enum { PER_SLAB = 256 };
+static const int64_t known_for = 4096;
+#endif
+enum { HEAD_BYTES = (sizeof(tp_tensor) + 63) / 64 * 64, SLAB_HEADER = 64 };
+
+typedef struct tpi_slab {
+    struct tpi_slab *next;
+    int64_t n, n_used;
+} tpi_slab;
+
+static size_t slab_bytes(int64_t n)
+{
+    return SLAB_HEADER + (size_t)n * HEAD_BYTES;
+}
+
+static void add_slab(tp_ctx *ctx, int64_t n)
+{
+    tpi_heads *h = &ctx->heads;
+    tpi_slab *s = tpi_take(&ctx->mem, slab_bytes(n));
+    if (!s)
+        return;
+    ctx->mem.in_use -= slab_bytes(n); /* kept for reuse; each header counts while it is used */
+    *s = (tpi_slab){.n = n};
+    tpi_slab **end = h->open ? &h->open->next : &h->slabs;
+    while (*end)
+        end = &(*end)->next;
+    *end = s;
+    h->open = h->open ? h->open : s;
+    h->n_free += n;
+}
+
+/* From now on there are as many headers more than tensors as a dead one is known for: then in a steady
+ * state there is always one to be had. */
+void tpi_heads_reserve(tp_ctx *ctx)
+{
+    tpi_heads *h = &ctx->heads;
+    if (known_for == INT64_MAX)
+        return;
+    h->n_least = known_for;
+    if (h->n_free <= h->n_least)
+        add_slab(ctx, h->n_least - h->n_free + PER_SLAB);
+}
+
+static tp_tensor *take_dead(tpi_heads *h)
+{
+    tp_tensor *t = h->dead_first;
+    h->dead_first = t->retained_next;
+    t->retained_next = NULL;
+    return t;
+}
+
+static bool has_unused(tpi_heads *h)
+{
+    while (h->open && h->open->n_used == h->open->n && h->open->next)
+        h->open = h->open->next;
+    return h->open && h->open->n_used < h->open->n;
+}
+
+/* A header that nobody had; when memory is out one of those that died last. */
+static __attribute__((noinline)) tp_tensor *take_new(tp_ctx *ctx)
+{
+    tpi_heads *h = &ctx->heads;
+    if (!has_unused(h) || h->n_free <= h->n_least)
+        add_slab(ctx, PER_SLAB);
+    if (!has_unused(h))
+        return h->dead_first ? take_dead(h) : NULL;
+    tpi_slab *s = h->open;
+    return memset((char *)s + SLAB_HEADER + s->n_used++ * HEAD_BYTES, 0, HEAD_BYTES);
+}
+
+/* Zeroed up to its shape; NULL: no memory. */
+static inline tp_tensor *take_head(tp_ctx *ctx)
+{
+    tpi_heads *h = &ctx->heads;
+    const tp_tensor *oldest = h->dead_first;
+    tp_tensor *t =
+        oldest && ctx->seq - oldest->seq >= (uint64_t)known_for ? take_dead(h) : take_new(ctx);
+    if (t) {
+        h->n_free--;
+        ctx->mem.in_use += sizeof *t;
+    }
+    return t;
+}
+
+static void give_head_back(tp_ctx *ctx, tp_tensor *t)
+{
+    tpi_heads *h = &ctx->heads;
+    size_t bytes = offsetof(tp_tensor, shape);
+    __asm__(""
+            : "+r"(bytes)); /* the C library's memset is faster than what a constant becomes */
+    memset(t, 0, bytes);
+    t->ctx = ctx;
+    t->seq = ctx->seq;
+    if (h->dead_first)
+        h->dead_last->retained_next = t;
+    else
+        h->dead_first = t;
+    h->dead_last = t;
+    h->n_free++;
+    ctx->mem.in_use -= sizeof *t;
+}
+
+void tpi_heads_free(tp_ctx *ctx)
+{
+    for (tpi_slab *s = ctx->heads.slabs, *next; s; s = next) {
+        next = s->next;
+        ctx->mem.in_use += slab_bytes(s->n);
+        tpi_give_back(&ctx->mem, s, slab_bytes(s->n));
+    }
+}
+
 /* ---- references ----------------------------------------------------------------------------- */
 
 void tpi_ref(const tp_tensor *t)
@@ -55,16 +174,7 @@ static void bury(tp_ctx *ctx, tp_tensor *t)
         tpi_strfree(ctx, t->name);
     if (t->error && --t->error->refs == 0)
         tpi_give_back(&ctx->mem, t->error, sizeof *t->error);
-#ifdef TPI_STRESS
-    /* The header stays, dead, until the context is closed: a later use is then an error. */
-    t->in = NULL, t->n_in = 0, t->grad = NULL, t->buf = NULL, t->data = NULL;
-    t->name = NULL, t->error = NULL, t->graph = NULL;
-    t->retained_next = ctx->quarantine;
-    ctx->quarantine = t;
-    ctx->mem.in_use -= sizeof *t; /* kept for the check, not in use */
-#else
-    tpi_give_back(&ctx->mem, t, sizeof *t);
-#endif
+    give_head_back(ctx, t);
 }
 
 void tpi_unref(const tp_tensor *ct)
@@ -90,13 +200,9 @@ void tpi_unref(const tp_tensor *ct)
 
 tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const int64_t *shape)
 {
-    tp_tensor *t = tpi_take(&ctx->mem, sizeof *t);
+    tp_tensor *t = take_head(ctx);
     if (!t)
         return NULL;
-    size_t head = offsetof(tp_tensor, shape);
-    __asm__(""
-            : "+r"(head)); /* the C library's memset is faster than what a constant becomes */
-    memset(t, 0, head);
     t->ctx = ctx;
     t->refs = 1;
     t->dtype = (uint8_t)dtype;
@@ -146,7 +252,7 @@ int64_t tpi_count(const tp_tensor *t)
 
 size_t tpi_bytes(const tp_tensor *t)
 {
-    size_t bytes = tp_dtype_size((tp_dtype)t->dtype);
+    size_t bytes = (size_t)tpi_elem_size(t);
     bool over = false, none = false;
     for (int i = 0; i < t->rank; i++) {
         none |= t->shape[i] == 0;
@@ -169,7 +275,7 @@ void tpi_tensor_share(tp_tensor *t, tp_tensor *src, int64_t offset)
 {
     t->buf = src->buf;
     t->buf->refs++;
-    t->data = src->data + offset * (int64_t)tp_dtype_size((tp_dtype)src->dtype);
+    t->data = src->data + offset * tpi_elem_size(src);
     t->flags |= src->flags & TPI_VARIABLE;
 }
 

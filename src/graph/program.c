@@ -365,6 +365,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     p->wave_ns = TPI_WAVE_NS;
     p->ctx = g->ctx;
     p->ctx->unlend = unlend;
+    tpi_heads_reserve(p->ctx); /* runs in a steady state ask for no memory */
     p->what = what;
     p->all_writes = all_writes;
     p->fast = opt && opt->numerics == TP_FAST;

@@ -25,9 +25,7 @@ static void join_axes(walk *w, const tpi_run *r)
         for (int k = 0; k < r->n_in; k++) {
             const tp_tensor *x = r->in[k];
             const int own = axis - (out->rank - x->rank);
-            s[k] = own < 0 || x->shape[own] == 1
-                       ? 0
-                       : x->stride[own] * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+            s[k] = own < 0 || x->shape[own] == 1 ? 0 : x->stride[own] * tpi_elem_size(x);
         }
         bool joins = w->rank > 0;
         for (int k = 0; k < r->n_in && joins; k++)
@@ -111,11 +109,9 @@ static void row_part(void *env, size_t part)
     if (from >= n)
         return;
     for (int k = 0; k < r->n_in; k++)
-        p[k] = (const char *)r->in[k]->data +
-               from * (int64_t)tp_dtype_size((tp_dtype)r->in[k]->dtype);
+        p[k] = (const char *)r->in[k]->data + from * tpi_elem_size(r->in[k]);
     j->f(n - from < j->each ? n - from : j->each,
-         (char *)r->out->data + from * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype), p[0],
-         p[1], p[2]);
+         (char *)r->out->data + from * tpi_elem_size(r->out), p[0], p[1], p[2]);
 }
 
 static void walk_part(void *env, size_t part)
@@ -126,8 +122,7 @@ static void walk_part(void *env, size_t part)
     const int last = w->rank - 1;
     const int64_t from = last ? (int64_t)part * j->each : 0;
     int64_t rows = last ? w->n[0] - from < j->each ? w->n[0] - from : j->each : 1;
-    int64_t y_step = w->n[last] * (int64_t)tp_dtype_size((tp_dtype)r->out->dtype),
-            skip = y_step;
+    int64_t y_step = w->n[last] * tpi_elem_size(r->out), skip = y_step;
     for (int i = 1; i < last; i++) {
         rows *= w->n[i];
         skip *= w->n[i];
@@ -179,7 +174,7 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
         if (s == 0 && w.n[last] > 1)
             scalars |= 1 << k;
         else
-            direct &= s == (int64_t)tp_dtype_size((tp_dtype)r->in[k]->dtype) || w.n[last] == 1;
+            direct &= s == tpi_elem_size(r->in[k]) || w.n[last] == 1;
     }
     if (scalars) {
         const tpi_row other = scalars == 1   ? row[TPI_ROW_A_SCALAR]

@@ -81,11 +81,9 @@ static void lay(bed *b, tp_ctx *tp, tp_ctx *other)
     tp_graph *gone = tp_graph_new(tp);
     b->gone = tp_placeholder(gone, "x", TP_F32, TP_DIMS(2, 3));
     tp_graph_free(gone);
-#ifdef TPI_STRESS
     tp_scope_begin(tp);
     b->dead = tp_full(tp, TP_F32, TP_DIMS(2, 3), 1);
     tp_scope_end(tp);
-#endif
     assert_int_equal(tp_error(tp), TP_OK);
     b->failed = tp_add(b->f, b->t);
     assert_int_equal(tp_error(tp), TP_E_SHAPE);

@@ -32,7 +32,7 @@ typedef struct bed {
     tp_tensor *node;      /* placeholder "x" f32 [2, 3] of g */
     tp_tensor *batch;     /* placeholder "y" f32 [n, 3] of g */
     /* bad ones */
-    tp_tensor *failed, *dead, *foreign, *gone; /* dead NULL outside the stress build */
+    tp_tensor *failed, *dead, *foreign, *gone;
 } bed;
 
 typedef struct misuse {

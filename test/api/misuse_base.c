@@ -212,8 +212,7 @@ MISUSE(tp_release)
     tp_retain(b->f);
     tp_release(b->f);
     BAD_BARE(b, TP_E_STATE, (tp_release(b->f), (tp_status)TP_E_STATE));
-    if (b->dead)
-        BAD_BARE(b, TP_E_STATE, (tp_release(b->dead), (tp_status)TP_E_STATE));
+    BAD_BARE(b, TP_E_STATE, (tp_release(b->dead), (tp_status)TP_E_STATE));
 }
 
 const misuse misuse_base[] = {

@@ -173,8 +173,7 @@ MISUSE(tp_name)
     assert_true(tp_failed(tp_name(NULL, "n")));
     STICKS(b, tp_name(b->failed, "n"));
     BAD_BARE(b, TP_E_STATE, tp_name(b->gone, "n"));
-    if (b->dead)
-        BAD_BARE(b, TP_E_STATE, tp_name(b->dead, "n"));
+    BAD_BARE(b, TP_E_STATE, tp_name(b->dead, "n"));
     BAD_BARE(b, TP_E_NULL, tp_name(b->f, NULL));
     BAD_BARE(b, TP_E_NAME, tp_name(b->f, ""));
     BAD_BARE(b, TP_E_NAME, tp_name(tp_neg(b->node), "x"));
