@@ -26,13 +26,14 @@ TP_API bool tp_recording(tp_ctx *tp, bool on);
  * y is concrete. The sweep itself is not recorded. */
 TP_FN(tp_status, tp_backward, tp_tensor *y);
 #define tp_backward(...) tp_backward_at(TP_PLACE, __VA_ARGS__)
-/* What tp_backward has added up, owned by `t`; zeros when nothing was. */
+/* What tp_backward has added up so far; zeros when nothing was. Like any result it belongs to the open
+ * scope and keeps its value, also when more is added, or after tp_zero_grad. */
 TP_FN(tp_tensor *, tp_grad_of, tp_tensor *t);
 #define tp_grad_of(...) tp_grad_of_at(TP_PLACE, __VA_ARGS__)
 TP_API void tp_zero_grad(tp_tensor *t);
 
-/* d(sum of y's elements)/dx, of x's shape; zeros when y does not depend on x. A concrete x has
- * to require a gradient (TP_E_STATE, as for what a captured function computed and did not
+/* d(sum of y's elements)/dx, of x's shape; zeros when y does not depend on x, as a concrete y does not on
+ * a symbolic x. A concrete x has to require a gradient (TP_E_STATE, as for what a captured function computed and did not
  * return). Recorded like any other computation. In a graph it adds nodes. Contributions to dx
  * add up in reverse order of the calls that made them. */
 TP_FN(tp_tensor *, tp_grad, tp_tensor *y, tp_tensor *x);

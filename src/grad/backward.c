@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* t, which belongs to an open scope now. */
+static tp_tensor *held(tp_tensor *t, tpi_at at, const char *what)
+{
+    if (t->owned_at >= 0 || t == &t->ctx->nil)
+        return t;
+    tpi_ref(t);
+    return tpi_own(t) ? t : tpi_no_memory(t->ctx, at, what);
+}
+
 /* From y, whose elements weigh dy. */
 static bool go_back_from(tpi_sweep *s, const tp_tensor *y, tp_tensor *dy)
 {
@@ -131,7 +140,7 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
         tpi_ref(zero);
         t->grad = zero;
     }
-    return t->grad;
+    return held(t->grad, at, "tp_grad_of");
 }
 
 TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
@@ -198,14 +207,14 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
     tp_tensor *failed = tpi_refuse_operand(y->ctx, at, "tp_grad", i, x);
     if (failed)
         return failed;
-    if (x->graph && !(y->graph && tpi_graph_within(y->graph, x->graph)))
+    if (x->graph && y->graph && !tpi_graph_within(y->graph, x->graph))
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_CTX, "x %d belongs to another graph than y",
                         i);
     if (x->dtype < TP_F32)
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_DTYPE,
                         "x %d is %s: gradients are for f32 and f64", i,
                         tp_dtype_name((tp_dtype)x->dtype));
-    if (!y->graph && !(x->flags & TPI_REQUIRES))
+    if (!y->graph && !x->graph && !(x->flags & TPI_REQUIRES))
         return tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
                         "nothing was recorded for x %d: call tp_require_grad before it is used",
                         i);
@@ -327,12 +336,7 @@ static tp_tensor *gradient_of(const tpi_sweep *s, tp_tensor *y, tp_tensor *x)
         const bool lift = y->graph && x->graph != y->graph;
         g = tpi_all(s->at, lift ? tpi_graph_lift(y->graph, s->at, x) : x, 0);
     }
-    if (g->owned_at < 0 && g != &s->ctx->nil) {
-        tpi_ref(g);
-        if (!tpi_own(g))
-            g = tpi_no_memory(s->ctx, s->at, "tp_grad");
-    }
-    return g;
+    return held(g, s->at, "tp_grad");
 }
 
 static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,

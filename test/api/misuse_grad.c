@@ -67,7 +67,6 @@ MISUSE(tp_grad)
     BAD(b, TP_E_STATE, tp_grad(y, b->f));
     BAD(b, TP_E_DTYPE, tp_grad(y, b->i));
     BAD(b, TP_E_CTX, tp_grad(y, b->foreign));
-    BAD(b, TP_E_CTX, tp_grad(y, b->node));
     BAD_AS(b, "gradient", TP_E_DTYPE, tp_grad(b->i, b->param));
     tp_graph *g = tp_graph_new(b->tp);
     tp_tensor *other = tp_placeholder(g, "z", TP_F32, TP_DIMS(2, 3));

@@ -170,6 +170,57 @@ static void adds_up(void **state)
     assert_true(tp_item(tp_grad_of(x)) == 10);
 }
 
+/* What tp_grad_of gave stays what it was until its scope ends. */
+static void sums_so_far(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = tp_param(number(tp, 3), "x");
+    tp_tensor *none = tp_grad_of(x);
+    tp_backward(tp_mul(x, x));
+    tp_scope_begin(tp);
+    tp_tensor *one = tp_grad_of(x);
+    tp_backward(tp_mul(x, x));
+    tp_tensor *two = tp_grad_of(x);
+    tp_zero_grad(x);
+    tp_tensor *again = tp_grad_of(x);
+    for (int i = 0; i < 5000; i++) {
+        tp_scope_begin(tp);
+        tp_neg(two);
+        tp_scope_end(tp);
+    }
+    assert_true(tp_item(none) == 0 && tp_item(one) == 6 && tp_item(two) == 12);
+    assert_true(tp_item(again) == 0);
+    tp_scope_end(tp);
+    assert_true(tp_failed(one) && tp_failed(two));
+    assert_true(tp_grad_of(x) == again && tp_item(again) == 0);
+}
+
+/* A concrete y depends on no node: zeros of its sizes, in its graph. */
+static void of_concrete(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *w = tp_param(number(tp, 3), "w"), *y = tp_mul(w, w);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F64, TP_DIMS(tp_symbol(g, "n"))), *dx[2];
+    assert_int_equal(tp_grads(y, NULL, 2, (tp_tensor *[]){x, w}, dx), TP_OK);
+    assert_true(tp_item(dx[1]) == 6);
+    tp_tensor *sum = x;
+    tp_for (2, &sum) {
+        sum = tp_add(sum, tp_grad(number(tp, 1), sum));
+    }
+    tp_tensor *out[2];
+    tp_name(dx[0], "dx");
+    tp_name(sum, "sum");
+    const double five[] = {1, 2, 3, 4, 5};
+    const tp_feed feed = {"x", tp_tensor_new(tp, TP_F64, TP_DIMS(5), five)};
+    assert_int_equal(tp_graph_run(g, 1, &feed, TP_NAMES("dx", "sum"), out), TP_OK);
+    double got[2][5], zeros[5] = {0};
+    tp_read(out[0], got[0], sizeof zeros);
+    tp_read(out[1], got[1], sizeof zeros);
+    assert_memory_equal(got[0], zeros, sizeof zeros);
+    assert_memory_equal(got[1], five, sizeof five);
+}
+
 static void constants(void **state)
 {
     tp_ctx *tp = *state;
@@ -253,8 +304,8 @@ static void through_c(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(deep),         CASE(trimmed),        CASE(odd_orders),
-        CASE(million),      CASE(adds_up),        CASE(constants),
+        CASE(deep),         CASE(trimmed),        CASE(odd_orders),  CASE(million),
+        CASE(adds_up),      CASE(sums_so_far),    CASE(of_concrete), CASE(constants),
         CASE(of_gradients), CASE(assigned_since), CASE(through_c),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
