@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/stack.h"
+#include "base/thread.h"
 #include "base/undone.h"
 #include "tapir/tensor.h"
 
@@ -163,6 +164,7 @@ struct tp_ctx {
     uint64_t random_at;  /* position of the random ops */
     uint64_t failures;   /* errors so far */
     tpi_undones undone;  /* outside of its memory */
+    uintptr_t thread;    /* that computes; 0: none */
     int32_t interrupted; /* by tp_interrupt, from whatever thread; until tp_clear_error */
     int64_t max_turns;   /* of a loop */
     bool recording;
@@ -205,6 +207,7 @@ struct tp_ctx {
 };
 
 extern const tp_tensor tpi_nil; /* the result when there is no operand to take a context from */
+extern const tp_tensor tpi_crowd; /* the result when another thread is in the context */
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
@@ -239,6 +242,29 @@ static inline bool tpi_is_interrupted(const tp_ctx *ctx)
 tp_tensor *tpi_refuse_interrupted(tp_ctx *ctx, tpi_at at, const char *what);
 /* The same for turn number `turn` of a loop, which may be one too many. */
 tp_tensor *tpi_refuse_turn(tp_ctx *ctx, tpi_at at, const char *what, int64_t turn);
+
+/* ---- one thread at a time ------------------------------------------------------------------- */
+
+/* Around what computes. False: another thread is computing, or came in between. That is noticed, not
+ * prevented. */
+static inline bool tpi_enter(tp_ctx *ctx, uintptr_t *was)
+{
+    const uintptr_t self = tpi_this_thread();
+    *was = __atomic_load_n(&ctx->thread, __ATOMIC_RELAXED);
+    if (*was && *was != self)
+        return false;
+    __atomic_store_n(&ctx->thread, self, __ATOMIC_RELAXED);
+    return true;
+}
+static inline bool tpi_leave(tp_ctx *ctx, uintptr_t was)
+{
+    const bool undisturbed =
+        __atomic_load_n(&ctx->thread, __ATOMIC_RELAXED) == tpi_this_thread();
+    __atomic_store_n(&ctx->thread, was, __ATOMIC_RELAXED);
+    return undisturbed;
+}
+/* Then: the error, without a look at anything that the other thread may be changing. Not NULL. */
+tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what);
 
 /* ---- capture ----------------------------------------------------------------------------- */
 

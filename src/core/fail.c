@@ -5,9 +5,8 @@
 #include <string.h>
 
 static const char *const status_names[TP_N_STATUS] = {
-    "ok",      "null", "shape",  "dtype", "axis",   "value",    "state", "symbolic",
-    "context", "name", "memory", "io",    "format", "compiler", "bug",   "limit",
-    "stopped",
+    "ok",   "null",   "shape", "dtype",  "axis",     "value", "state", "symbolic", "context",
+    "name", "memory", "io",    "format", "compiler", "bug",   "limit", "stopped",
 };
 
 const tp_tensor tpi_nil = {.refs = 1, .status = TP_E_NULL, .owned_at = -1};
@@ -167,6 +166,21 @@ void tp_clear_error(tp_ctx *tp)
         return;
     __atomic_store_n(&tp->interrupted, 0, __ATOMIC_RELAXED);
     tpi_forget_error(tp);
+}
+
+/* ---- one thread at a time ------------------------------------------------------------------- */
+
+const tp_tensor tpi_crowd = {.refs = 1, .status = TP_E_STATE, .owned_at = -1};
+
+tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what)
+{
+    if (ctx->status == TP_OK) {
+        snprintf(ctx->error, sizeof ctx->error, "%s:%d: %s: %s", at.file ? at.file : "?",
+                 at.line, what, tp_error_text(&tpi_crowd));
+        ctx->status = TP_E_STATE;
+    }
+    ctx->failures++;
+    return (tp_tensor *)&tpi_crowd;
 }
 
 /* ---- being stopped ------------------------------------------------------------------------ */

@@ -39,6 +39,9 @@ const char *tp_error_text(const tp_tensor *t)
         return "";
     if (t->ctx && !t->error)
         return "the tensor is of a graph that was freed";
+    if (t == &tpi_crowd)
+        return "another thread is computing in the context: each needs one of its own, or its "
+               "turn";
     return t->error ? t->error->text : "an operand is NULL, or has no context";
 }
 

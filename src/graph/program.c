@@ -763,16 +763,10 @@ static bool own_fetches(const tpi_session *s, tp_tensor **out)
     return true;
 }
 
-tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor *const *feeds,
-                            tp_tensor **out)
+static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp_tensor **out)
 {
-    if (!p)
-        return TP_E_NULL;
     tp_ctx *ctx = p->ctx;
-    tpi_session s = {.p = p, .at = TPI_AT(file, line), .feeds = feeds};
-    if (!out)
-        return tpi_fail_status(ctx, s.at, "tp_program_run", TP_E_NULL,
-                               "the place for the results is NULL");
+    tpi_session s = {.p = p, .at = at, .feeds = feeds};
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
     const tpi_stepped_out around = tpi_step_out(ctx, s.at);
     const uint64_t random_at = ctx->random_at;
@@ -810,6 +804,28 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
     tpi_error_back(ctx, &earlier);
     tpi_step_back(ctx, around);
     return status;
+}
+
+tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor *const *feeds,
+                            tp_tensor **out)
+{
+    static const char what[] = "tp_program_run";
+    const tpi_at at = TPI_AT(file, line);
+    if (!p)
+        return TP_E_NULL;
+    if (!out)
+        return tpi_fail_status(p->ctx, at, what, TP_E_NULL,
+                               "the place for the results is NULL");
+    uintptr_t was;
+    if (tpi_enter(p->ctx, &was)) {
+        const tp_status status = run_alone(p, at, feeds, out);
+        if (tpi_leave(p->ctx, was))
+            return status;
+    }
+    tp_tensor *failed = tpi_refuse_crowd(p->ctx, at, what);
+    for (int i = 0; i < p->n_fetches; i++)
+        out[i] = failed;
+    return (tp_status)failed->status;
 }
 
 bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,

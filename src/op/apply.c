@@ -77,7 +77,7 @@ bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
            (dtype >= TP_F32 || op->kind == TPI_EFFECT);
 }
 
-static tp_tensor *compute(const tpi_infer *q, bool requires)
+static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
 {
     tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
     if (!out)
@@ -89,6 +89,15 @@ static tp_tensor *compute(const tpi_infer *q, bool requires)
         out->flags |= TPI_REQUIRES;
     }
     return y;
+}
+
+static tp_tensor *compute(const tpi_infer *q, bool requires)
+{
+    uintptr_t was;
+    if (!tpi_enter(q->ctx, &was))
+        return tpi_refuse_crowd(q->ctx, q->at, q->op->name);
+    tp_tensor *y = compute_alone(q, requires);
+    return tpi_leave(q->ctx, was) ? y : tpi_refuse_crowd(q->ctx, q->at, q->op->name);
 }
 
 tp_tensor *tpi_infer_op(tpi_infer *q)
