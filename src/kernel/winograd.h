@@ -191,15 +191,21 @@ TPK_COLD void TPK_N(tpk_wg_pack)(const TPK_N(tpk_wg) * v, const TPK_E *w, TPK_E 
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* Tiles by one vector of outputs: c[i] = sum over k of a[k][i] * b[k]. Filters come from far where tiles are
- * few, so each is read once, at an even pace, for as many tiles as registers hold. */
+/* Tiles by one vector of outputs: c[i] = sum over k of a[k][i] * b[k], by chains as in gemm.h. Filters come
+ * from far where tiles are few, so each is read once, at an even pace, for as many tiles as registers hold. */
 #define TPK_WG_ZERO(i) TPK_V c##i = {0};
 #define TPK_WG_STEP(i)                                                                         \
     {                                                                                          \
         const TPK_E e = a[i];                                                                  \
         c##i = TPK_FMA(TPK_SPLAT(e), x, c##i);                                                 \
     }
-#define TPK_WG_DONE(i) TPK_STORE(c + (i)*TPK_WG_OC, c##i);
+#define TPK_WG_DONE(i)                                                                         \
+    {                                                                                          \
+        if (more) {                                                                            \
+            c##i = TPK_LOAD(c + (i)*TPK_WG_OC) + c##i;                                         \
+        }                                                                                      \
+        TPK_STORE(c + (i)*TPK_WG_OC, c##i);                                                    \
+    }
 #define TPK_WG_4(X) X(0) X(1) X(2) X(3)
 #define TPK_WG_8(X) TPK_WG_4(X) X(4) X(5) X(6) X(7)
 #define TPK_WG_12(X) TPK_WG_8(X) X(8) X(9) X(10) X(11)
@@ -221,13 +227,16 @@ TPK_COLD void TPK_N(tpk_wg_pack)(const TPK_N(tpk_wg) * v, const TPK_E *w, TPK_E 
     TPK_OUT void TPK_N(tpk_wg_tile##rows)(int64_t k, const TPK_E *a, int64_t pitch,            \
                                           const TPK_E *b, TPK_E *c)                            \
     {                                                                                          \
-        TPK_WG_##rows(TPK_WG_ZERO) for (; k > 0; k--, a += pitch, b += TPK_VL)                 \
-        {                                                                                      \
-            const TPK_V x = TPK_LOAD(b);                                                       \
-            __builtin_prefetch(b + TPK_AHEAD * TPK_VL);                                        \
-            TPK_WG_##rows(TPK_WG_STEP)                                                         \
+        for (int more = 0; k > 0; k -= TPK_CHAIN, more = 1) {                                  \
+            const TPK_E *const end = b + tpk_i_min(k, TPK_CHAIN) * TPK_VL;                     \
+            TPK_WG_##rows(TPK_WG_ZERO) for (; b < end; a += pitch, b += TPK_VL)                \
+            {                                                                                  \
+                const TPK_V x = TPK_LOAD(b);                                                   \
+                __builtin_prefetch(b + TPK_AHEAD * TPK_VL);                                    \
+                TPK_WG_##rows(TPK_WG_STEP)                                                     \
+            }                                                                                  \
+            TPK_WG_##rows(TPK_WG_DONE)                                                         \
         }                                                                                      \
-        TPK_WG_##rows(TPK_WG_DONE)                                                             \
     }
 TPK_EACH_TALL(TPK_WG_TILE)
 
