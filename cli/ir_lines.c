@@ -304,16 +304,25 @@ const ir_node *ir_find(const ir *v, const char *name)
     return NULL;
 }
 
+/* Up to the comma behind a size; one may have commas in parentheses. */
+static size_t size_length(const char *p)
+{
+    size_t n = 0;
+    for (int depth = 0; p[n] && (p[n] != ',' || depth); n++)
+        depth += (p[n] == '(') - (p[n] == ')');
+    return n;
+}
+
 bool ir_axis(const char *dims, int axis, int64_t *size, char *word, size_t word_size)
 {
     const char *p = dims;
     for (int i = 0; i < axis && *p; i++) {
-        p += strcspn(p, ",");
+        p += size_length(p);
         p += *p == ',';
     }
     if (!*p)
         return false;
-    const size_t n = strcspn(p, ",");
+    const size_t n = size_length(p);
     snprintf(word, word_size, "%.*s", (int)n, p);
     *size = strspn(p, "0123456789") == n ? strtoll(p, NULL, 10) : -1;
     return true;

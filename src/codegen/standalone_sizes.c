@@ -94,14 +94,21 @@ static int part_apply(void *user, char op, int x, int y)
     const int i = new_part(c);
     part *p = &c->parts[i], *left = &c->parts[x], *right = &c->parts[y];
     const char *a = text_of(&left->most), *b = text_of(&right->most);
-    tpi_str_printf(&p->exact, "(%s %c %s)", text_of(&left->exact), op, text_of(&right->exact));
+    if (op == '<')
+        tpi_str_printf(&p->exact, "TPK_LEAST(%s, %s)", text_of(&left->exact),
+                       text_of(&right->exact));
+    else
+        tpi_str_printf(&p->exact, "(%s %c %s)", text_of(&left->exact), op,
+                       text_of(&right->exact));
     if (op == '-' || op == '/')
         tpi_str_put(&p->most, a);
+    else if (op == '<')
+        tpi_str_printf(&p->most, "TPK_LEAST(%s, %s)", a, b);
     else
         tpi_str_printf(&p->most, "(%s %c %s)", a, op, b);
-    if (op == '/') { /* rounds down, and so does C where nothing is negative */
-        tpi_str_printf(c->out, "    if (%s > most || %s > most || %s < 0 || %s < 1)\n", a, b,
-                       text_of(&left->exact), text_of(&right->exact));
+    if (op == '/' || op == '<') { /* rounds down, and so does C where nothing is negative */
+        tpi_str_printf(c->out, "    if (%s > most || %s > most || %s < 0 || %s < %d)\n", a, b,
+                       text_of(&left->exact), text_of(&right->exact), op == '/');
         put_refusal(c);
     }
     return i;

@@ -1,7 +1,7 @@
 /* Symbolic sizes.
  *
  * An expression is a sum of terms; a term is an integer times a product of atoms; an atom is a
- * symbol or a division that does not come out even. Atoms are ordered by what they are, not by
+ * symbol, a division that does not come out even, or the lesser of two. Atoms are ordered by what they are, not by
  * when they were made, terms by degree and then by their atoms, so an expression has one form
  * and prints the same in every table. That order is one that products keep, which is what the
  * exact division of sums below relies on.
@@ -42,10 +42,11 @@ typedef struct expr {
 } expr;
 
 typedef struct atom {
-    char *name; /* of a symbol; NULL: a division */
+    char *name; /* of a symbol; NULL: a division, or a minimum */
     int32_t symbol;
     int32_t weight;
     int64_t num, den;
+    bool least; /* of num and den */
 } atom;
 
 struct tpi_dims {
@@ -154,6 +155,8 @@ static int compare_atoms(const tpi_dims *d, int32_t i, int32_t j)
         return a->name ? -1 : 1;
     if (a->name)
         return strcmp(a->name, b->name);
+    if (a->least != b->least)
+        return a->least ? 1 : -1;
     const int den = compare_dims(d, a->den, b->den);
     return den ? den : compare_dims(d, a->num, b->num);
 }
@@ -485,12 +488,12 @@ int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b)
     return intern(table, &sum);
 }
 
-static int64_t opaque_div(tpi_dims *d, int64_t num, int64_t den)
+/* A division, or a minimum, as an atom. */
+static int64_t opaque(tpi_dims *d, int64_t num, int64_t den, bool least)
 {
-    if (num == 0)
-        return 0;
     for (int32_t i = 0; i < d->n_atoms; i++) {
-        if (!d->atoms[i].name && d->atoms[i].num == num && d->atoms[i].den == den)
+        const atom *a = &d->atoms[i];
+        if (!a->name && a->num == num && a->den == den && a->least == least)
             return intern_atom(d, i);
     }
     const expr *n = expr_of(d, num), *m = expr_of(d, den);
@@ -498,8 +501,14 @@ static int64_t opaque_div(tpi_dims *d, int64_t num, int64_t den)
     if (weight > MAX_WEIGHT || d->n_atoms == MAX_TABLE_ATOMS ||
         !grow(d, &d->atoms, d->n_atoms, &d->atoms_size, sizeof *d->atoms))
         return TPI_NO_DIM;
-    d->atoms[d->n_atoms] = (atom){.symbol = -1, .weight = weight, .num = num, .den = den};
+    d->atoms[d->n_atoms] =
+        (atom){.symbol = -1, .weight = weight, .num = num, .den = den, .least = least};
     return intern_atom(d, d->n_atoms++);
+}
+
+static int64_t opaque_div(tpi_dims *d, int64_t num, int64_t den)
+{
+    return num == 0 ? 0 : opaque(d, num, den, false);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -549,8 +558,8 @@ static int64_t div_by_number(tpi_dims *d, const poly *p, int64_t den)
     const term *t = &rest.t[0];
     const atom *inner = &d->atoms[t->atom[0]];
     int64_t shift, both, fraction;
-    if (rest.n == 1 && t->n == 1 && t->coef == 1 && !inner->name && inner->den >= 0 &&
-        !__builtin_mul_overflow(constant, inner->den, &shift) &&
+    if (rest.n == 1 && t->n == 1 && t->coef == 1 && !inner->name && !inner->least &&
+        inner->den >= 0 && !__builtin_mul_overflow(constant, inner->den, &shift) &&
         !__builtin_mul_overflow(den, inner->den, &both)) {
         fraction = tpi_dim_div(d, tpi_dim_add(d, inner->num, shift), both);
     } else {
@@ -630,6 +639,49 @@ int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b)
     return opaque_div(table, a, b);
 }
 
+/* Then nothing of b - a is negative. */
+bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b)
+{
+    poly p, q;
+    if (!poly_load(table, b, &p) || !poly_load(table, a, &q) ||
+        !poly_add(table, &p, &q, &minus_one))
+        return false;
+    for (int i = 0; i < p.n; i++)
+        if (p.t[i].coef < 0)
+            return false;
+    return true;
+}
+
+/* An expression that is nothing but a minimum, as such; else NULL. */
+static const atom *lone_minimum(const tpi_dims *d, int64_t dim)
+{
+    const expr *e = expr_of(d, dim);
+    if (!e || e->n != 1 || e->terms[0].coef != 1 || e->terms[0].n != 1)
+        return NULL;
+    const atom *a = &d->atoms[e->terms[0].atom[0]];
+    return a->least ? a : NULL;
+}
+
+int64_t tpi_dim_min(tpi_dims *table, int64_t a, int64_t b)
+{
+    if (a == TPI_NO_DIM || b == TPI_NO_DIM)
+        return TPI_NO_DIM;
+    if (a >= 0 && b >= 0)
+        return a < b ? a : b;
+    if (!tpi_dim_is_size(table, a) || !tpi_dim_is_size(table, b))
+        return TPI_NO_DIM;
+    if (tpi_dim_at_most(table, a, b))
+        return a;
+    if (tpi_dim_at_most(table, b, a))
+        return b;
+    const bool turned = a >= 0 || (b < 0 && compare_dims(table, a, b) > 0);
+    const int64_t first = turned ? b : a, second = turned ? a : b;
+    const atom *inner = lone_minimum(table, first);
+    if (second >= 0 && inner && inner->den >= 0)
+        return tpi_dim_min(table, inner->num, inner->den < second ? inner->den : second);
+    return opaque(table, first, second, true);
+}
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* The value may be negative. */
@@ -655,9 +707,9 @@ static bool eval(const tpi_dims *d, int64_t dim, const int64_t *symbols, int64_t
             } else {
                 int64_t num, den;
                 if (!eval(d, a->num, symbols, &num) || !eval(d, a->den, symbols, &den) ||
-                    num < 0 || den <= 0)
+                    num < 0 || den < 0 || (den == 0 && !a->least))
                     return false;
-                v = num / den;
+                v = !a->least ? num / den : num < den ? num : den;
             }
             if (__builtin_mul_overflow(product, v, &product))
                 return false;
@@ -687,6 +739,15 @@ int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *sym
 
 /* prefix: of C variables; NULL: the symbols' own names. */
 static void print_dim(const tpi_dims *d, int64_t dim, const char *prefix, tpi_str *out);
+
+static void print_least(const tpi_dims *d, const atom *a, const char *prefix, tpi_str *out)
+{
+    tpi_str_put(out, prefix ? "TPK_LEAST(" : "min(");
+    print_dim(d, a->num, prefix, out);
+    tpi_str_put(out, ",");
+    print_dim(d, a->den, prefix, out);
+    tpi_str_put(out, ")");
+}
 
 static void print_division(const tpi_dims *d, const atom *a, const char *prefix, tpi_str *out)
 {
@@ -719,6 +780,8 @@ static void print_term(const tpi_dims *d, const term *t, bool first, const char 
             tpi_str_printf(out, "%s%d", prefix, (int)a->symbol);
         } else if (a->name) {
             tpi_str_put(out, a->name);
+        } else if (a->least) {
+            print_least(d, a, prefix, out);
         } else {
             const bool alone = t->n == 1 && !factor;
             tpi_str_put(out, alone ? "" : "(");
@@ -769,15 +832,26 @@ static bool eat(parser *p, char c)
 
 static int64_t parse_sum(parser *p);
 
+/* Behind a parenthesis: a sum, or the lesser of two. */
+static int64_t parse_inner(parser *p, bool least)
+{
+    if (p->depth == MAX_DEPTH)
+        return TPI_NO_DIM;
+    p->depth++;
+    int64_t d = parse_sum(p);
+    if (least)
+        d = eat(p, ',') ? tpi_dim_min(p->table, d, parse_sum(p)) : TPI_NO_DIM;
+    p->depth--;
+    return d != TPI_NO_DIM && eat(p, ')') ? d : TPI_NO_DIM;
+}
+
 static int64_t parse_factor(parser *p)
 {
-    if (eat(p, '(')) {
-        if (p->depth == MAX_DEPTH)
-            return TPI_NO_DIM;
-        p->depth++;
-        const int64_t d = parse_sum(p);
-        p->depth--;
-        return d != TPI_NO_DIM && eat(p, ')') ? d : TPI_NO_DIM;
+    if (eat(p, '('))
+        return parse_inner(p, false);
+    if (p->limit - p->at > 4 && memcmp(p->at, "min(", 4) == 0) {
+        p->at += 4;
+        return parse_inner(p, true);
     }
     const size_t len = name_length(p->at, p->limit);
     if (len) {
@@ -844,7 +918,8 @@ static int build_term(const tpi_dims *d, const term *t, const tpi_dim_steps *ste
             factor = steps->symbol(user, a->symbol);
         } else {
             const int num = tpi_dim_build(d, a->num, steps, user);
-            factor = steps->apply(user, '/', num, tpi_dim_build(d, a->den, steps, user));
+            factor = steps->apply(user, a->least ? '<' : '/', num,
+                                  tpi_dim_build(d, a->den, steps, user));
         }
         product = i ? steps->apply(user, '*', product, factor) : factor;
     }
@@ -874,6 +949,15 @@ int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, 
 
 /* ---- other tables --------------------------------------------------------------------------- */
 
+static int64_t import_atom(tpi_dims *to, const tpi_dims *from, const atom *a)
+{
+    if (a->name)
+        return tpi_dim_symbol(to, a->name);
+    const int64_t num = tpi_dim_import(to, from, a->num),
+                  den = tpi_dim_import(to, from, a->den);
+    return a->least ? tpi_dim_min(to, num, den) : tpi_dim_div(to, num, den);
+}
+
 int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d)
 {
     if (d >= 0 || to == from)
@@ -887,10 +971,7 @@ int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d)
         int64_t product = t->coef < 0 ? -t->coef : t->coef;
         for (int j = 0; j < t->n; j++) {
             const atom *a = &from->atoms[t->atom[j]];
-            const int64_t factor = a->name ? tpi_dim_symbol(to, a->name)
-                                           : tpi_dim_div(to, tpi_dim_import(to, from, a->num),
-                                                         tpi_dim_import(to, from, a->den));
-            product = tpi_dim_mul(to, product, factor);
+            product = tpi_dim_mul(to, product, import_atom(to, from, a));
         }
         sums[t->coef < 0] = tpi_dim_add(to, sums[t->coef < 0], product);
     }

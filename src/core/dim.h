@@ -31,6 +31,10 @@ int64_t tpi_dim_add(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_sub(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b); /* floor, b > 0 */
+int64_t tpi_dim_min(tpi_dims *table, int64_t a,
+                    int64_t b); /* neither may be negative in a run */
+/* Is b at least a, whatever the symbols are? */
+bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b);
 /* From now on, until `note` is NULL, each symbolic difference is told: in shape rules, what must
  * not be negative in a run. */
 void tpi_dim_watch(tpi_dims *table, void (*note)(void *user, int64_t d), void *user);
@@ -48,14 +52,15 @@ int64_t tpi_dim_eval(const tpi_dims *table, int64_t d, const int64_t *symbols);
 int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *symbols);
 /* "2*batch+1" ; numbers too. Also what tpi_dim_parse reads (NULL table: numbers only);
  * `*end` is set behind it; TPI_NO_DIM when malformed. A division is written (a)/b, or n/b of a
- * symbol. */
+ * symbol; the lesser of two min(a,b). */
 void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out);
 int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, const char **end);
 /* The same as a C expression of int64_t over variables named `prefix` and the symbol's number;
- * floor division of non-negative numbers is C's. */
+ * floor division of non-negative numbers is C's, TPK_LEAST of kernel/target.h the lesser of two. */
 void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out);
 /* How an expression is computed from its symbols, bottom up, in steps of the caller's. Each gives
- * what stands for its result; tpi_dim_build gives the last one. `op` is one of + - * /. */
+ * what stands for its result; tpi_dim_build gives the last one. `op` is one of + - * /, or < for the
+ * lesser of two. */
 typedef struct tpi_dim_steps {
     int (*number)(void *user, int64_t n);
     int (*symbol)(void *user, int i);

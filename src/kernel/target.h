@@ -38,6 +38,7 @@ typedef uint64_t tpk_u64;
 typedef uint8_t tpk_bool; /* 0 or 1 */
 
 #define TPK_INLINE static inline __attribute__((unused))
+#define TPK_LEAST(a, b) ((a) < (b) ? (a) : (b)) /* of sizes */
 
 /* Before a loop whose turns do not depend on each other, whatever the pointers in it may be. */
 #if defined(__GNUC__) && !defined(__clang__)

@@ -359,7 +359,11 @@ static int size_symbol(void *user, int symbol)
 
 static int size_step(void *user, char op, int a, int b)
 {
-    const char *const name = op == '+' ? "Add" : op == '-' ? "Sub" : op == '*' ? "Mul" : "Div";
+    const char *const name = op == '+'   ? "Add"
+                             : op == '-' ? "Sub"
+                             : op == '*' ? "Mul"
+                             : op == '/' ? "Div"
+                                         : "Min";
     return tpi_put(user, name, TPI_V(a, b));
 }
 

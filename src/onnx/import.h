@@ -74,6 +74,8 @@ typedef struct tpi_onnx_ints {
  * `try`, without one. */
 bool tpi_onnx_ints_of(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+/* The same, also of sizes that a Cast has made floats of, as their dtype tells. */
+bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 /* The same when all are plain numbers. */
 bool tpi_onnx_plain_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 /* A single number or symbolic size. */

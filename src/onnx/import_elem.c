@@ -51,18 +51,32 @@ static const struct unary {
     {"Tanh",       tp_tanh_at   },
 };
 
-bool tpi_onnx_import_unary(tpi_onnx_op *o)
-{
-    const struct unary *row = ROW(o, unaries);
-    return tpi_onnx_out(o, 0, row->apply(TP_PLACE, tpi_onnx_in(o, 0)));
-}
-
 static bool has_symbol(const tpi_onnx_ints *k)
 {
     bool any = false;
     for (int i = 0; i < k->n; i++)
         any |= tpi_dim_is_symbolic(k->v[i]);
     return any;
+}
+
+/* -n of sizes, as the start of a slice that counts from the end. */
+static bool negated_ints(tpi_onnx_op *o)
+{
+    tpi_onnx_ints k;
+    if (strcmp(o->name, "Neg") != 0 || !tpi_onnx_try_ints(o, 0, &k) || !has_symbol(&k))
+        return false;
+    bool known = true;
+    for (int i = 0; i < k.n; i++) {
+        k.v[i] = tpi_onnx_dim_sub(o, 0, k.v[i]);
+        known &= k.v[i] != TPI_NO_DIM;
+    }
+    return known && tpi_onnx_out_ints(o, 0, &k);
+}
+
+bool tpi_onnx_import_unary(tpi_onnx_op *o)
+{
+    const struct unary *row = ROW(o, unaries);
+    return negated_ints(o) || tpi_onnx_out(o, 0, row->apply(TP_PLACE, tpi_onnx_in(o, 0)));
 }
 
 /* Two lists of known integers, of which one is symbolic at least: as long as each other, or one
@@ -187,8 +201,26 @@ static const struct binary folds[] = {
     {"Sum",  tp_add_at},
 };
 
+/* The lesser or greater of two sizes. */
+static bool fold_ints(tpi_onnx_op *o)
+{
+    const bool max = strcmp(o->name, "Max") == 0;
+    tpi_onnx_ints a, b;
+    if (o->n_in != 2 || (!max && strcmp(o->name, "Min") != 0) || !pair_ints(o, 0, &a, &b))
+        return false;
+    bool known = true;
+    for (int i = 0; i < a.n; i++) {
+        const int64_t least = tpi_dim_min(o->g->dims, a.v[i], b.v[i]);
+        a.v[i] = max ? tpi_onnx_dim_sub(o, tpi_onnx_dim_add(o, a.v[i], b.v[i]), least) : least;
+        known &= least != TPI_NO_DIM && a.v[i] != TPI_NO_DIM;
+    }
+    return known && tpi_onnx_out_ints(o, 0, &a);
+}
+
 bool tpi_onnx_import_fold(tpi_onnx_op *o)
 {
+    if (fold_ints(o))
+        return true;
     const struct binary *row = ROW(o, folds);
     tp_tensor *y = tpi_onnx_in(o, 0);
     for (int i = 1; i < o->n_in; i++)
@@ -237,7 +269,8 @@ static bool cast_to(tpi_onnx_op *o, tp_dtype dtype)
     tpi_onnx_ints k;
     if (dtype == TP_N_DTYPES)
         return false;
-    if ((dtype == TP_I64 || dtype == TP_I32) && tpi_onnx_try_ints(o, 0, &k) && has_symbol(&k)) {
+    const bool holds = dtype == TP_I64 || dtype == TP_I32 || dtype >= TP_F32;
+    if (holds && tpi_onnx_try_sizes(o, 0, &k) && has_symbol(&k)) {
         k.dtype = dtype;
         return tpi_onnx_out_ints(o, 0, &k);
     }

@@ -137,12 +137,58 @@ static bool slice_ints(tpi_onnx_op *o, const cuts *c)
     return tpi_onnx_out_ints(o, 0, &y);
 }
 
-/* Numbers that stand for "to the end"; a symbolic axis is not clamped to otherwise. */
+enum { BEYOND = 1000000000 }; /* exporters write it, or the last of a type, for "the end" */
+
 static int64_t end_of(int64_t end, int64_t step)
 {
     const bool beyond =
-        !tpi_dim_is_symbolic(end) && (step > 0 ? end >= INT32_MAX : end <= -(int64_t)INT32_MAX);
+        !tpi_dim_is_symbolic(end) && (step > 0 ? end >= BEYOND : end <= -BEYOND);
     return beyond ? TP_END : end;
+}
+
+/* An end of a slice of a free axis as a place in it. Numbers are clamped, but for 1 and -1: an axis
+ * that is empty fails the run. Sizes are not: a run sees to it that they lie within. */
+static int64_t place_within(tpi_onnx_op *o, int64_t size, int64_t at)
+{
+    tpi_dims *dims = o->g->dims;
+    if (at >= -1 && at <= 1)
+        return at;
+    if (at > 1)
+        return tpi_dim_min(dims, size, at);
+    if (!tpi_dim_is_symbolic(at))
+        return at == INT64_MIN ? TPI_NO_DIM
+                               : tpi_dim_sub(dims, size, tpi_dim_min(dims, size, -at));
+    return tpi_dim_at_most(dims, at, 0) ? tpi_dim_add(dims, size, at) : at;
+}
+
+/* x[start:] where start is a size counted from the end, and so not 0, which would be the first
+ * element: that there is one the run sees by a slice of its own. */
+static tp_tensor *last_of(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start)
+{
+    const int64_t from = place_within(o, x->shape[axis], start);
+    const int64_t behind = tpi_onnx_dim_add(o, from, 1);
+    tp_tensor *parts[2] = {tp_slice(x, axis, from, behind, 1),
+                           tp_slice(x, axis, behind, TP_END, 1)};
+    return tp_concat(2, parts, axis);
+}
+
+static tp_tensor *sliced(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start, int64_t end,
+                         int64_t step)
+{
+    const int64_t size = x->shape[axis];
+    if (tpi_dim_is_symbolic(start) || tpi_dim_is_symbolic(end))
+        x = tp_graph_read(o->g, x);
+    const bool counts_back =
+        tpi_dim_is_symbolic(start) && tpi_dim_at_most(o->g->dims, start, 0);
+    if (counts_back && step == 1 && end == TP_END)
+        return last_of(o, x, axis, start);
+    if (!tpi_dim_is_symbolic(size) || step < 0)
+        return tp_slice(x, axis, start, end, step);
+    const int64_t from =
+        start <= -BEYOND && !tpi_dim_is_symbolic(start) ? 0 : place_within(o, size, start);
+    const int64_t to = end == TP_END ? TP_END : place_within(o, size, end);
+    const bool held = from != TPI_NO_DIM && to != TPI_NO_DIM;
+    return tp_slice(x, axis, held ? from : start, held ? to : end, step);
 }
 
 bool tpi_onnx_import_slice(tpi_onnx_op *o)
@@ -165,14 +211,12 @@ bool tpi_onnx_import_slice(tpi_onnx_op *o)
         if (place < 0)
             return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axis,
                                    SHAPE(x));
-        if (tpi_dim_is_symbolic(start) || tpi_dim_is_symbolic(end))
-            x = tp_graph_read(o->g, x);
         if (tpi_dim_is_symbolic(x->shape[place]) && !tpi_dim_is_symbolic(start) && step < 0 &&
-            start >= INT32_MAX)
+            start >= BEYOND)
             start = -1;
         if (step > 0 && start == 0 && (end == TP_END || end == x->shape[place]) && step == 1)
             continue;
-        x = tp_slice(x, place, start, end, step);
+        x = sliced(o, x, place, start, end, step);
     }
     return tpi_onnx_out(o, 0, x);
 }
@@ -190,6 +234,45 @@ static int64_t source_of(tpi_span mode, int64_t i, int64_t n)
         return 0;
     const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
     return at < n ? at : period - at;
+}
+
+/* Elements [from, end) of an axis, turned around when `back`. */
+static tp_tensor *piece(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t from, int64_t end,
+                        bool back)
+{
+    x = tp_slice(x, axis, from, end, 1);
+    return back ? tp_flip(x, 1, (int64_t[]){axis}) : x;
+}
+
+/* The first or last element of an axis, n times. */
+static tp_tensor *repeated(tpi_onnx_op *o, tp_tensor *x, int axis, bool last, int64_t n)
+{
+    int64_t shape[TP_MAX_RANK];
+    x = tp_slice(x, axis, last ? -1 : 0, last ? TP_END : 1, 1);
+    if (tp_failed(x))
+        return x;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = n;
+    return tp_broadcast(x, x->rank, shape);
+}
+
+/* Of a free axis: joined of its parts. A run sees to it that it is long enough. */
+static tp_tensor *pad_by_parts(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t lo, int64_t hi,
+                               tpi_span mode)
+{
+    const bool edge = tpi_span_is(mode, "edge"), wrap = tpi_span_is(mode, "wrap");
+    tp_tensor *parts[3];
+    int n = 0;
+    if (lo)
+        parts[n++] = edge   ? repeated(o, x, axis, false, lo)
+                     : wrap ? piece(o, x, axis, -lo, TP_END, false)
+                            : piece(o, x, axis, 1, lo + 1, true);
+    parts[n++] = x;
+    if (hi)
+        parts[n++] = edge   ? repeated(o, x, axis, true, hi)
+                     : wrap ? piece(o, x, axis, 0, hi, false)
+                            : piece(o, x, axis, -hi - 1, -1, true);
+    return tp_concat(n, parts, axis);
 }
 
 /* Where the elements along a padded axis come from; NULL: refused. */
@@ -284,6 +367,10 @@ bool tpi_onnx_import_pad(tpi_onnx_op *o)
     int axes[TP_MAX_RANK], n = 0;
     for (int i = 0; i < x->rank && !tp_failed(x); i++)
         if (lo[i] || hi[i]) {
+            if (tpi_dim_is_symbolic(x->shape[i])) {
+                x = pad_by_parts(o, x, i, lo[i], hi[i], mode);
+                continue;
+            }
             axes[n] = i;
             places[n] = padded_places(o, x, i, lo[i], hi[i], mode);
             if (!places[n++])

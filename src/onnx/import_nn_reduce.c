@@ -93,8 +93,29 @@ static const struct {
     {"ReduceLogSumExp", log_sum_exp_of, true },
 };
 
+/* The product of sizes that are listed in one axis: how many elements there are. */
+static bool product_of_sizes(tpi_onnx_op *o)
+{
+    tpi_onnx_ints k;
+    bool symbolic = false;
+    if (strcmp(o->name, "ReduceProd") != 0 || tpi_onnx_int(o, "noop_with_empty_axes", 0) ||
+        !tpi_onnx_try_sizes(o, 0, &k) || k.rank != 1)
+        return false;
+    int64_t all = 1;
+    for (int i = 0; i < k.n; i++) {
+        symbolic |= tpi_dim_is_symbolic(k.v[i]);
+        all = tpi_onnx_dim_mul(o, all, k.v[i]);
+    }
+    k.n = 1;
+    k.v[0] = all;
+    k.rank = tpi_onnx_int(o, "keepdims", 1) != 0;
+    return symbolic && all != TPI_NO_DIM && tpi_onnx_out_ints(o, 0, &k);
+}
+
 bool tpi_onnx_import_reduce(tpi_onnx_op *o)
 {
+    if (product_of_sizes(o))
+        return true;
     size_t k = 0;
     bool given;
     tpi_onnx_ints axes;

@@ -135,7 +135,9 @@ static bool range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t
     const bool up = delta > 0;
     const int64_t step = up ? delta : -delta;
     const bool plain = !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(limit);
-    int64_t span = tpi_onnx_dim_sub(o, up ? limit : start, up ? start : limit);
+    const int64_t high = up ? limit : start, low = up ? start : limit;
+    const bool nears = tpi_dim_is_symbolic(high) && low > 1; /* it may be empty */
+    int64_t span = tpi_onnx_dim_sub(o, high, nears ? tpi_dim_min(o->g->dims, high, low) : low);
     if (plain && span != TPI_NO_DIM && span < 0)
         span = 0;
     const int64_t n = tpi_onnx_dim_div(o, tpi_onnx_dim_add(o, span, step - 1), step);
@@ -149,9 +151,37 @@ static bool range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t
     return tpi_onnx_out(o, 0, dtype == TP_I64 ? y : tp_cast(y, dtype));
 }
 
+/* A size, or a whole number. */
+static bool whole_of(tpi_onnx_op *o, int i, int64_t *v)
+{
+    tpi_onnx_ints k;
+    double number;
+    if (tpi_onnx_try_sizes(o, i, &k) && k.n == 1) {
+        *v = k.v[0];
+        return true;
+    }
+    if (!tpi_onnx_is_known(o, i) || !tpi_onnx_number_of(o, i, &number) ||
+        !(number > -1e9 && number < 1e9) || number != (double)(int64_t)number)
+        return false;
+    *v = (int64_t)number;
+    return true;
+}
+
+/* Floats that a Cast has made of sizes. */
+static bool is_range_of_sizes(tpi_onnx_op *o, int64_t *v)
+{
+    bool symbolic = false;
+    for (int i = 0; i < 3; i++) {
+        if (!whole_of(o, i, &v[i]))
+            return false;
+        symbolic |= tpi_dim_is_symbolic(v[i]);
+    }
+    return symbolic && v[2] != 0 && !tpi_dim_is_symbolic(v[2]);
+}
+
 bool tpi_onnx_import_range(tpi_onnx_op *o)
 {
-    int64_t start, limit, delta;
+    int64_t start, limit, delta, v[3];
     const tp_dtype dtype = tpi_onnx_in_dtype(o, 0);
     if (dtype < TP_F32) {
         if (!tpi_onnx_int_of(o, 0, &start) || !tpi_onnx_int_of(o, 1, &limit) ||
@@ -161,6 +191,8 @@ bool tpi_onnx_import_range(tpi_onnx_op *o)
             return tpi_onnx_refuse(o, "delta is 0, or no number");
         return range_of_sizes(o, start, limit, delta, dtype);
     }
+    if (is_range_of_sizes(o, v))
+        return range_of_sizes(o, v[0], v[1], v[2], dtype);
     double from, to, step;
     if (!tpi_onnx_number_of(o, 0, &from) || !tpi_onnx_number_of(o, 1, &to) ||
         !tpi_onnx_number_of(o, 2, &step))

@@ -91,11 +91,9 @@ static tp_tensor *stack_ints(tpi_import *im, const tpi_onnx_ints *k)
             tp_tensor *axis = tp_broadcast_at(at.file, at.line, zero, 1, &k->v[i]);
             parts[i] = tp_extent_at(at.file, at.line, axis, 0, NULL, k->dtype);
         } else {
-            const int32_t small = (int32_t)k->v[i];
-            parts[i] =
-                k->dtype == TP_I32
-                    ? tp_tensor_new_at(at.file, at.line, im->ctx, TP_I32, 0, NULL, &small)
-                    : tp_tensor_new_at(at.file, at.line, im->ctx, TP_I64, 0, NULL, &k->v[i]);
+            parts[i] = tp_tensor_new_at(at.file, at.line, im->ctx, TP_I64, 0, NULL, &k->v[i]);
+            if (k->dtype != TP_I64)
+                parts[i] = tp_cast_at(at.file, at.line, parts[i], k->dtype);
         }
     }
     return k->rank == 0 ? parts[0] : tp_stack_at(at.file, at.line, k->n, parts, 0);
@@ -239,17 +237,52 @@ bool tpi_onnx_ask(tpi_onnx_op *o, int i)
     return im->again;
 }
 
+static bool is_size_of(void *user, const tp_tensor *t)
+{
+    (void)user;
+    return t->op->kind == TPI_SHAPE;
+}
+
+/* What a value is made of that is not known at load. */
+typedef struct unknowns {
+    bool fed, sizes,
+        run; /* an input's elements; sizes; what only a run makes, as turns of loops */
+} unknowns;
+
+static unknowns unknowns_of(const tpi_import *im, tp_tensor *t)
+{
+    tpi_nodes past = {.ctx = im->ctx};
+    unknowns u = {.run = !tpi_collect(&past, 1, &t, is_size_of, NULL)};
+    for (int k = 0; k < past.n; k++) {
+        const tp_tensor *p = past.v[k];
+        const bool param = p->op == &tpi_op_param;
+        tp_tensor *outer =
+            param ? p->graph->body->outers[((const tpi_index_attrs *)p->attrs)->index] : NULL;
+        const unknowns v = outer ? unknowns_of(im, outer) : (unknowns){.run = param};
+        u.fed |= p->op == &tpi_op_placeholder || v.fed;
+        u.sizes |= p->op->kind == TPI_SHAPE || v.sizes;
+        u.run |= v.run;
+    }
+    tpi_nodes_free(&past);
+    return u;
+}
+
 static void refuse_unknown(tpi_onnx_op *o, int i, const tpi_onnx_value *v)
 {
-    if (v->ints)
+    static const char what[] =
+        "input %d (\"%.*s\") has to be known when the model is loaded, and depends on %s";
+    if (v->ints) {
         tpi_onnx_refuse(o, "input %d has to be a number, and depends on " TPI_ONNX_FREE_DIM, i);
-    else if (!tpi_onnx_ask(o, i))
-        tpi_onnx_refuse(o,
-                        "input %d (\"%.*s\") has to be known when the model is loaded, and "
-                        "depends on what is fed: offer that in values of tp_onnx_load_options",
-                        i, TPI_SPAN(v->name));
-    else
+    } else if (tpi_onnx_ask(o, i)) {
         tpi_onnx_bad(o->im->m, TP_E_STATE, "begin again");
+    } else {
+        const unknowns u = v->tensor ? unknowns_of(o->im, v->tensor) : (unknowns){.run = true};
+        tpi_onnx_refuse(o, what, i, TPI_SPAN(v->name),
+                        u.fed     ? "what is fed: offer that in values of tp_onnx_load_options"
+                        : u.run   ? "what a run computes"
+                        : u.sizes ? TPI_ONNX_FREE_DIM
+                                  : "constants that are too large to compute with then");
+    }
 }
 
 tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i)
@@ -277,7 +310,9 @@ static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
         return false;
     if (v->ints) {
         *out = *v->ints;
-        return true;
+        return quiet || out->dtype < TP_F32 ||
+               tpi_onnx_refuse(o, "input %d has to be integers, and is %s", i,
+                               tp_dtype_name(out->dtype));
     }
     if (quiet && !tpi_onnx_is_known(o, i))
         return false;
@@ -309,9 +344,14 @@ static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
     return true;
 }
 
-bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
 {
     return take_ints(o, i, out, true);
+}
+
+bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+{
+    return take_ints(o, i, out, true) && out->dtype < TP_F32;
 }
 
 bool tpi_onnx_ints_of(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
@@ -614,7 +654,12 @@ int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b)
         return __builtin_mul_overflow(a, b, &product) || tpi_dim_is_symbolic(product)
                    ? TPI_NO_DIM
                    : product;
-    return (!sa && a < 0) || (!sb && b < 0) ? TPI_NO_DIM : tpi_dim_mul(o->g->dims, a, b);
+    if (!sa && a < 0)
+        return tpi_onnx_dim_mul(o, b, a);
+    if (sb || b >= 0)
+        return tpi_dim_mul(o->g->dims, a, b);
+    return b == INT64_MIN ? TPI_NO_DIM
+                          : tpi_dim_sub(o->g->dims, 0, tpi_dim_mul(o->g->dims, a, -b));
 }
 
 int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b)

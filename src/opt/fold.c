@@ -9,12 +9,30 @@
 
 static const size_t small_bytes = 1 << 16;
 
-static bool is_known(const tp_tensor *t)
+static bool are_numbers(int64_t n, const int64_t *sizes)
 {
-    for (int i = 0; i < t->rank; i++)
-        if (tpi_dim_is_symbolic(t->shape[i]))
+    for (int64_t i = 0; i < n; i++)
+        if (tpi_dim_is_symbolic(sizes[i]))
             return false;
     return true;
+}
+
+static bool is_known(const tp_tensor *t)
+{
+    return are_numbers(t->rank, t->shape);
+}
+
+/* A slice of one element may begin at a size. */
+static bool attrs_are_known(const tp_tensor *node)
+{
+    bool known = true;
+    for (const tpi_attr *a = node->op->attrs; a && a->name && known; a++) {
+        const int64_t *v =
+            (const int64_t *)(const void *)((const char *)node->attrs + a->offset);
+        const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
+        known = are_numbers(n, v);
+    }
+    return known;
 }
 
 /* A size is known from the operand's shape alone. */
@@ -44,7 +62,7 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
     if (kind == TPI_SHAPE && node->n_in == 1)
         return fold_shape(rw, node, in[0]);
     if (kind == TPI_SOURCE || kind == TPI_EFFECT || node->op == &tpi_op_random || !node->n_in ||
-        !is_known(node))
+        !is_known(node) || !attrs_are_known(node))
         return NULL;
     size_t in_bytes = 0;
     for (int i = 0; i < node->n_in; i++) {

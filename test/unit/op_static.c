@@ -220,6 +220,32 @@ static void a_bad_index_fails_the_run(void **state)
     }
 }
 
+/* One element of a constant, at a size: its own size is known, and yet there is nothing to fold. */
+static void a_constant_is_cut_where_the_run_says(void **state)
+{
+    tp_ctx *tp = *state;
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    for (int e = 0; e < 3; e++) {
+        tp_graph *g = tp_graph_new(tp);
+        const int64_t n = tp_symbol(g, "n");
+        tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n));
+        tp_tensor *row = tp_graph_read(g, tp_arange(tp, TP_F32, 9, 0, 1));
+        tp_tensor *one = tp_slice(row, 0, n, tp_dim_add(g, n, 1), 1);
+        tp_name(tp_add(x, one), "y");
+        const char *const feed_name = "x", *const fetch = "y";
+        tp_program *p = tp_graph_compile(g, 1, &feed_name, 1, &fetch,
+                                         &(tp_compile_options){.engine = engines[e]});
+        assert_non_null(p);
+        for (int64_t size = 1; size < 9; size += 3) {
+            tp_tensor *in = tp_tensor_new(tp, TP_F32, TP_DIMS(size), NULL), *out;
+            assert_int_equal(tp_program_run(p, &in, &out), TP_OK);
+            assert_true(tp_item(tp_slice(out, 0, 0, 1, 1)) == (double)size);
+        }
+        tp_program_free(p);
+        tp_graph_free(g);
+    }
+}
+
 static void a_slice_that_is_not_there_fails_the_run(void **state)
 {
     tp_ctx *tp = *state;
@@ -281,6 +307,7 @@ int main(void)
         CASE(reference_runs_give_eager_bits),
         CASE(c_programs_give_eager_bits),
         CASE(a_bad_index_fails_the_run),
+        CASE(a_constant_is_cut_where_the_run_says),
         CASE(a_slice_that_is_not_there_fails_the_run),
         cmocka_unit_test(memory_may_be_out_anywhere),
     };
