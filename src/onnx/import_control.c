@@ -394,6 +394,12 @@ static bool loop_as_node(looping *l)
     bool ok = tpi_onnx_loop_begin(o, &node, out) &&
               trace_turn(l, &node, out, &n_stacked, &first, &pred);
     tpi_onnx_loop_leave(&node);
+    const int64_t turns =
+        ok && first && pred ? tpi_onnx_turns(im, &node, first, pred, out) : TPI_NO_DIM;
+    if (turns != TPI_NO_DIM) {
+        node.count = turns;
+        first = pred = NULL;
+    }
     memcpy(l->now, before, n * sizeof(tpi_onnx_value *));
     const bool now = ok && l->fold && node.body->n_params == 1 + node.n_carried;
     ok = ok && !now && tpi_onnx_loop_end(&node, first, pred, n_stacked, out);

@@ -157,6 +157,26 @@ typedef struct tpi_onnx_outside {
 tpi_onnx_outside tpi_onnx_enter(tpi_import *im, tpi_body *b);
 void tpi_onnx_leave(tpi_import *im, tpi_onnx_outside was);
 
+/* ---- what numbers are made of (import_slice.c, import_count.c) ---------------------------------- */
+
+/* A number of one element as base + offset. */
+typedef struct tpi_onnx_place {
+    const tp_tensor *base;
+    int64_t offset;
+} tpi_onnx_place;
+tpi_onnx_place tpi_onnx_place_of(const tp_tensor *t);
+/* The number of a constant of one element. */
+bool tpi_onnx_number_in(const tp_tensor *t, int64_t *v);
+/* What a param of a body stands for; NULL: what a turn brings. */
+static inline tp_tensor *tpi_onnx_outer_of(const tp_tensor *param)
+{
+    return param->graph->body->outers[((const tpi_index_attrs *)param->attrs)->index];
+}
+/* How many turns a loop takes that begins when `first` says so and goes on while `pred` does, with
+ * out[n_carried] at the end of a turn: a size or a number; TPI_NO_DIM: that is not known. */
+int64_t tpi_onnx_turns(const tpi_import *im, const tpi_onnx_loop *l, const tp_tensor *first,
+                       const tp_tensor *pred, tp_tensor *const *out);
+
 /* A cond of two bodies that have their outputs, or NULL after an error. What only one of them takes
  * becomes a param of the other too. */
 tp_tensor *tpi_onnx_cond(tpi_onnx_op *o, tp_tensor *pred, tpi_body *then, tpi_body *other);

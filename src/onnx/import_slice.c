@@ -5,14 +5,7 @@
 #undef TP_PLACE
 #define TP_PLACE o->at.file, o->at.line
 
-/* A number is base + offset; base NULL: a constant. */
-typedef struct place {
-    const tp_tensor *base;
-    int64_t offset;
-} place;
-
-/* The number of a constant of one element. */
-static bool number_in(const tp_tensor *t, int64_t *v)
+bool tpi_onnx_number_in(const tp_tensor *t, int64_t *v)
 {
     const tp_tensor *c = t->graph && t->op->code == TPI_OP_const ? t->in[0] : t;
     if (c->graph || tpi_count(c) != 1 || c->dtype > TP_U64)
@@ -29,20 +22,20 @@ static bool is_same(const tp_tensor *t)
            (t->op->code == TPI_OP_cast && t->dtype == TP_I64 && t->in[0]->dtype == TP_I32);
 }
 
-static place place_of(const tp_tensor *t)
+tpi_onnx_place tpi_onnx_place_of(const tp_tensor *t)
 {
-    place p = {.base = t};
+    tpi_onnx_place p = {.base = t};
     int64_t v;
     for (int i = 0; i < 64 && p.base->graph; i++) {
         const tp_tensor *b = p.base;
         const bool add = b->op->code == TPI_OP_add, sub = b->op->code == TPI_OP_sub;
         if (is_same(b))
             p.base = b->in[0];
-        else if ((add || sub) && number_in(b->in[1], &v) &&
+        else if ((add || sub) && tpi_onnx_number_in(b->in[1], &v) &&
                  !(add ? __builtin_add_overflow(p.offset, v, &p.offset)
                        : __builtin_sub_overflow(p.offset, v, &p.offset)))
             p.base = b->in[0];
-        else if (add && number_in(b->in[0], &v) &&
+        else if (add && tpi_onnx_number_in(b->in[0], &v) &&
                  !__builtin_add_overflow(p.offset, v, &p.offset))
             p.base = b->in[1];
         else
@@ -63,7 +56,7 @@ bool tpi_onnx_slice_at(tpi_onnx_op *o, bool *done)
     if (tp_failed(x) || tp_failed(from) || tp_failed(end) || axes.n != 1 || steps.n != 1 ||
         steps.v[0] != 1 || tp_count(from) != 1)
         return true;
-    const place a = place_of(from), b = place_of(end);
+    const tpi_onnx_place a = tpi_onnx_place_of(from), b = tpi_onnx_place_of(end);
     const int axis = tpi_axis(axes.v[0], x->rank);
     int64_t length;
     if (a.base != b.base || axis < 0 || __builtin_sub_overflow(b.offset, a.offset, &length) ||

@@ -207,8 +207,7 @@ static void fix_offered(tpi_import *im, const tpi_nodes *past, tpi_nodes *next)
     for (int j = 0; j < past->n; j++) {
         const tp_tensor *t = past->v[j];
         const bool param = t->op == &tpi_op_param;
-        tp_tensor *outer =
-            param ? t->graph->body->outers[((const tpi_index_attrs *)t->attrs)->index] : NULL;
+        tp_tensor *outer = param ? tpi_onnx_outer_of(t) : NULL;
         if (outer)
             tpi_nodes_push(next, outer);
         for (int k = 0; t->op == &tpi_op_placeholder && k < im->opt->n_values; k++)
@@ -256,8 +255,7 @@ static unknowns unknowns_of(const tpi_import *im, tp_tensor *t)
     for (int k = 0; k < past.n; k++) {
         const tp_tensor *p = past.v[k];
         const bool param = p->op == &tpi_op_param;
-        tp_tensor *outer =
-            param ? p->graph->body->outers[((const tpi_index_attrs *)p->attrs)->index] : NULL;
+        tp_tensor *outer = param ? tpi_onnx_outer_of(p) : NULL;
         const unknowns v = outer ? unknowns_of(im, outer) : (unknowns){.run = param};
         u.fed |= p->op == &tpi_op_placeholder || v.fed;
         u.sizes |= p->op->kind == TPI_SHAPE || v.sizes;

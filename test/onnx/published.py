@@ -230,9 +230,51 @@ def what_is_to_be_known():
             m.fail("the message is not \"%s\"" % words, shown.stdout)
 
 
+def counted_loops():
+    """while i < n, from 0 by 1, as PyTorch and tf2onnx write it; what two such loops stack is added."""
+    def body(name, next_condition, counter_type):
+        value = helper.make_tensor_value_info
+        nodes = [node("Add", ["i_" + name, "one"], ["i2_" + name]), *next_condition,
+                 node("Gather", ["x", "i_" + name], ["row_" + name]),
+                 node("Add", ["sum_" + name, "row_" + name], ["sum2_" + name])]
+        return helper.make_graph(
+            nodes, name,
+            [value("t_" + name, INT64, []), value("c_" + name, BOOL, []),
+             value("i_" + name, counter_type, []), value("sum_" + name, FLOAT, [2])],
+            [value("more_" + name, BOOL, []), value("i2_" + name, counter_type, []),
+             value("sum2_" + name, FLOAT, [2]), value("row_" + name, FLOAT, [2])])
+
+    plain = body("a", [node("Less", ["i2_a", "n"], ["more_a"])], INT64)
+    float32 = body("b", [node("Cast", ["i2_b"], ["f_b"], to=FLOAT),
+                         node("Cast", ["n"], ["fn_b"], to=FLOAT),
+                         node("Less", ["f_b", "fn_b"], ["less_b"]),
+                         node("Add", ["t_b", "one"], ["t2_b"]),
+                         node("Greater", ["n", "t2_b"], ["also_b"]),
+                         node("And", ["less_b", "also_b"], ["more_b"])], INT64)
+    nodes = [node("Shape", ["x"], ["n1"], start=0, end=1), node("Squeeze", ["n1"], ["n"]),
+             node("Less", ["zero", "n"], ["first_a"]),
+             node("Loop", ["", "first_a", "zero", "none"], ["ia", "suma", "rows_a"], body=plain),
+             node("Cast", ["n"], ["fn"], to=FLOAT), node("Cast", ["zero"], ["fz"], to=FLOAT),
+             node("Less", ["fz", "fn"], ["less"]), node("Greater", ["n", "zero"], ["greater"]),
+             node("And", ["less", "greater"], ["first_b"]),
+             node("Loop", ["most", "first_b", "zero", "none"], ["ib", "sumb", "rows_b"],
+                  body=float32),
+             node("Add", ["rows_a", "rows_b"], ["r"]), node("Add", ["r", "x"], ["y"]),
+             node("Sub", ["suma", "sumb"], ["z"])]
+    m = Model("counted_loops", nodes, [("x", FLOAT, ["n", 2])], ("y", "z", "suma"),
+              zero=np.int64(0), one=np.int64(1), most=np.int64(2**63 - 1),
+              none=np.zeros(2, np.float32))
+    m.loads()
+    m.loads("--dim", "n=3")
+    for n in (1, 2, 5):
+        x = numbers(n, 2)
+        m.gives((3 * x, np.zeros(2), x.sum(0)), x=x)
+        m.gives((3 * x, np.zeros(2), x.sum(0)), "--dim", "n=%d" % n, x=x)
+
+
 PATTERNS = [sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
-            what_is_to_be_known]
+            what_is_to_be_known, counted_loops]
 
 
 def main():
