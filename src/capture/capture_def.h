@@ -139,6 +139,7 @@ typedef struct tpi_frame {
     bool new_steps;          /* this run added some */
     bool lost;               /* it goes on eagerly */
     struct tpi_trace *trace; /* of a pure function: what this run does; NULL: not kept */
+    struct tpi_dry *dry;     /* to be compared with it; NULL: nothing */
     tpi_pending *pending;
     int32_t n_pending, pending_size;
     int32_t base;         /* number of the first pending step */

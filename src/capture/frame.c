@@ -681,12 +681,24 @@ static void frame_before_error(tp_ctx *ctx)
     add_look(fr, TPI_AT(NULL, 0), NULL, TPI_LOOK_OTHER, false);
 }
 
+static void frame_leave(tp_ctx *ctx)
+{
+    tpi_frame *fr = ctx->frame;
+    tpi_settle(fr);
+    ctx->frame = NULL;
+    tpi_trace_free(fr->trace);
+    tpi_dry_free(ctx, fr->dry);
+    fr->trace = NULL;
+    fr->dry = NULL;
+}
+
 const tpi_frame_rules tpi_capture_rules = {.apply = frame_apply,
                                            .scalar = frame_scalar,
                                            .assign = frame_assign,
                                            .look = frame_look,
                                            .told = frame_told,
-                                           .before_error = frame_before_error};
+                                           .before_error = frame_before_error,
+                                           .leave = frame_leave};
 
 /* ---- a whole run -------------------------------------------------------------------------------------------- */
 

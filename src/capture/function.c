@@ -257,8 +257,10 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     ctx->function = f->name;
     const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
     tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
-    if (captured)
+    if (captured) {
         f->frame.trace = trace;
+        f->frame.dry = dry;
+    }
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
@@ -273,6 +275,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     if (captured) {
         tpi_frame_close(&f->frame, at, n_out, out);
         f->frame.trace = NULL;
+        f->frame.dry = NULL;
     }
     if (dry)
         tpi_check_purity(f, at, dry, trace, n_out, out);

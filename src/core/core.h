@@ -137,6 +137,8 @@ typedef struct tpi_frame_rules {
     void (*told)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
     /* Computes what is pending if it may fail: before an error is made or asked for. */
     void (*before_error)(tp_ctx *ctx);
+    /* Ends the frame of a body that never returned. */
+    void (*leave)(tp_ctx *ctx);
 } tpi_frame_rules;
 
 /* Around the sweep of gradients inside a call (grad/backward.c), for the layer that made the call.

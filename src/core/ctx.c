@@ -86,6 +86,8 @@ void tp_close(tp_ctx *tp)
 {
     if (!tp)
         return;
+    if (tp->frame) /* of a body that was left by longjmp */
+        tp->frame_rules->leave(tp);
     while (tp->objects.next != &tp->objects) {
         tpi_owned *o = tp->objects.next;
         tpi_object_remove(o);
@@ -95,6 +97,7 @@ void tp_close(tp_ctx *tp)
         tp->block_rules->leave(tp, NULL);
     if (tp->left)
         tp->block_rules->free_left(tp);
+    tp->scope_floor = 0;
     while (tp->n_scopes > 0)
         tp_scope_end(tp);
     while (tp->n_owned > 0) {
