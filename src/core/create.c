@@ -1,6 +1,6 @@
 /* Concrete tensors made from memory and numbers. */
 #include "base/float_mode.h"
-#include "core/core.h"
+#include "core/dim.h"
 
 #include <string.h>
 
@@ -94,6 +94,8 @@ tp_tensor *tp_full_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, in
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_full", dtype, rank, shape, &t))
         return t;
+    if (tpi_is_near_handle(value))
+        return tpi_fail_near_handle(tp, at, "tp_full", value);
     t = make(tp, at, "tp_full", dtype, rank, shape);
     const size_t size = tp_dtype_size(dtype), bytes = t->status == TP_OK ? tpi_bytes(t) : 0;
     if (bytes == 0)
@@ -113,6 +115,8 @@ TPI_BARE(tp_tensor *, tp_full,
 
 static tp_tensor *scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, double value)
 {
+    if (tpi_is_near_handle(value))
+        return tpi_fail_near_handle(ctx, at, what, value);
     if (ctx->frame)
         return ctx->frame_rules->scalar(ctx, at, dtype, value);
     tp_tensor *t = make(ctx, at, what, dtype, 0, NULL);
@@ -151,6 +155,9 @@ tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))
         return t;
+    if (tpi_is_near_handle(start) || tpi_is_near_handle(step))
+        return tpi_fail_near_handle(tp, at, "tp_arange",
+                                    tpi_is_near_handle(start) ? start : step);
     t = make(tp, at, "tp_arange", dtype, 1, &n);
     if (t->status != TP_OK)
         return t;

@@ -23,11 +23,13 @@ enum {
     MAX_NAME = 100,
     MAX_DEPTH = 32, /* of parentheses in a text */
     INDEX_BITS = 20,
+    CHECK_BITS = 16,
     TAG_BITS = 24,
     TAG = 0x5a5a5a,
-    CHECK_MASK = 0x1fff
+    INDEX_AT = TAG_BITS + CHECK_BITS + 1 /* handles of one table differ by 2^40 and more */
 };
-static const int64_t handle_base = -((int64_t)1 << 58);
+/* Twice the first one is not yet near INT64_MIN, which is "to the end". */
+static const int64_t handle_base = -((int64_t)1 << 62) + ((int64_t)1 << 45);
 
 typedef struct term {
     int64_t coef; /* not 0, not INT64_MIN */
@@ -120,9 +122,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static int64_t handle_of(const tpi_dims *d, int32_t i)
 {
-    const uint64_t check = mix(mix(d->salt, 0x5a), (uint64_t)i) & CHECK_MASK;
-    return handle_base +
-           (int64_t)((check << (TAG_BITS + INDEX_BITS)) | ((uint64_t)i << TAG_BITS) | TAG);
+    const uint64_t check = mix(mix(d->salt, 0x5a), (uint64_t)i) & ((1u << CHECK_BITS) - 1);
+    return handle_base + (int64_t)(((uint64_t)i << INDEX_AT) | (check << TAG_BITS) | TAG);
 }
 
 /* NULL when the handle is not one of this table. */
@@ -131,10 +132,25 @@ static const expr *expr_of(const tpi_dims *d, int64_t dim)
     if (!d || !tpi_dim_is_symbolic(dim) || dim < handle_base)
         return NULL;
     const uint64_t bits = (uint64_t)(dim - handle_base);
-    const uint64_t i = (bits >> TAG_BITS) & ((1u << INDEX_BITS) - 1);
+    const uint64_t i = bits >> INDEX_AT;
     if (i >= (uint64_t)d->n_exprs || handle_of(d, (int32_t)i) != dim)
         return NULL;
     return &d->exprs[i];
+}
+
+#define BY_C_ARITHMETIC                                                                        \
+    " comes of a symbolic size by arithmetic in C: tp_dim_add and the like compute with "      \
+    "sizes, tp_extent gives one as a tensor"
+
+tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
+                           int64_t v)
+{
+    return tpi_fail(ctx, at, what, status, "%lld" BY_C_ARITHMETIC, (long long)v);
+}
+
+tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double v)
+{
+    return tpi_fail(ctx, at, what, TP_E_VALUE, "%g" BY_C_ARITHMETIC, v);
 }
 
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d)

@@ -1,7 +1,8 @@
 /* Sizes: an int64, or a handle of an expression over symbols.
  *
- * A handle is a negative number with a fixed pattern in its low bits, so that the sums and
- * products people form from one by mistake are recognised as no size. Expressions are interned
+ * A handle lies between -2^62 and -2^61 and has a fixed pattern in its low bits, and two of one
+ * table differ by 2^40 at least, so that the sums, differences, multiples and quotients people
+ * form from them by mistake are recognised as no size. Expressions are interned
  * in their graph's table in a normal form (a sum of terms; a term is an integer times a sorted
  * product of symbols and divisions), so equal expressions have equal handles. */
 #ifndef TAPIR_DIM_H
@@ -20,6 +21,28 @@ static inline bool tpi_dim_is_symbolic(int64_t d)
 {
     return d < -((int64_t)1 << 40) && ((uint64_t)d & 0xffffff) == 0x5a5a5a;
 }
+/* Is it what C arithmetic makes of handles, or one of them? Numbers that far from 0 mean nothing
+ * as a size, an index or an axis, but for those at the ends, which mean "to the end". */
+static inline bool tpi_is_spoilt(int64_t v)
+{
+    const uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, least = (uint64_t)1 << 40;
+    return size - least < ((uint64_t)1 << 63) - 2 * least;
+}
+/* The same where a handle is taken as it is. */
+static inline bool tpi_is_spoilt_size(int64_t v)
+{
+    return tpi_is_spoilt(v) && !tpi_dim_is_symbolic(v);
+}
+/* Is it a handle, a number near one, 1 / that, or one of these with the other sign? */
+static inline bool tpi_is_near_handle(double v)
+{
+    const double size = v < 0 ? -v : v;
+    return (size >= 0x1.ep60 && size <= 0x1p62) || (size >= 0x1p-62 && size <= 0x1.2p-61);
+}
+/* The errors of such numbers. */
+tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
+                           int64_t v);
+tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double v);
 /* Is `d` a number >= 0 or a handle of this very table? */
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d);
 

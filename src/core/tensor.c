@@ -302,6 +302,10 @@ bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const i
     }
     int64_t bytes = 8; /* of the widest element; an empty axis must not hide an absurd one */
     for (int i = 0; i < rank; i++) {
+        if (tpi_is_spoilt(shape[i])) {
+            *out = tpi_fail_spoilt(ctx, at, what, TP_E_SHAPE, shape[i]);
+            return false;
+        }
         if (shape[i] < 0) {
             *out = tpi_fail(ctx, at, what, TP_E_SHAPE, "size %lld of axis %d is negative",
                             (long long)shape[i], i);

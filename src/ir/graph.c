@@ -115,22 +115,34 @@ int64_t tp_symbol(tp_graph *g, const char *name)
     return size_or_error(g, "tp_symbol", refused, tpi_dim_symbol(g->dims, name));
 }
 
+static int64_t dim_of(tp_graph *g, const char *what,
+                      int64_t (*rule)(tpi_dims *table, int64_t a, int64_t b), int64_t a,
+                      int64_t b)
+{
+    if (!g)
+        return TPI_NO_DIM;
+    const bool spoilt = tpi_is_spoilt_size(a);
+    if (spoilt || tpi_is_spoilt_size(b)) {
+        tpi_fail_spoilt(g->ctx, TPI_AT(NULL, 0), what, TP_E_VALUE, spoilt ? a : b);
+        return TPI_NO_DIM;
+    }
+    const uint64_t refused = g->ctx->mem.refused;
+    return size_or_error(g, what, refused, rule(g->dims, a, b));
+}
+
 int64_t tp_dim_add(tp_graph *g, int64_t a, int64_t b)
 {
-    const uint64_t refused = g ? g->ctx->mem.refused : 0;
-    return g ? size_or_error(g, "tp_dim_add", refused, tpi_dim_add(g->dims, a, b)) : TPI_NO_DIM;
+    return dim_of(g, "tp_dim_add", tpi_dim_add, a, b);
 }
 
 int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b)
 {
-    const uint64_t refused = g ? g->ctx->mem.refused : 0;
-    return g ? size_or_error(g, "tp_dim_mul", refused, tpi_dim_mul(g->dims, a, b)) : TPI_NO_DIM;
+    return dim_of(g, "tp_dim_mul", tpi_dim_mul, a, b);
 }
 
 int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b)
 {
-    const uint64_t refused = g ? g->ctx->mem.refused : 0;
-    return g ? size_or_error(g, "tp_dim_div", refused, tpi_dim_div(g->dims, a, b)) : TPI_NO_DIM;
+    return dim_of(g, "tp_dim_div", tpi_dim_div, a, b);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

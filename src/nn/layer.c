@@ -8,11 +8,11 @@
 
 /* A parameter "name.part", uniform in +-1/sqrt(n_in). */
 static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
-                       const char *part, int rank, const int64_t *shape, int64_t n_in)
+                       const char *part, int rank, const int64_t *shape, double n_in)
 {
     if (!name)
         return tp_fail(tp, TP_E_NULL, "the layer's name is NULL");
-    if (n_in < 1)
+    if (n_in == 0)
         return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs");
     const size_t length = strlen(name), size = length + strlen(part) + 1;
     char *full = tp_alloc(tp, size);
@@ -23,7 +23,7 @@ static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
     memcpy(full, name, length);
     memcpy(full + length, part, size - length);
     /* By an op: in C the caller's rounding would decide. */
-    const double bound = tp_item(tp_rsqrt(tp_scalar(tp, TP_F64, (double)n_in)));
+    const double bound = tp_item(tp_rsqrt(tp_scalar(tp, TP_F64, n_in)));
     tp_tensor *init = tp_uniform(tp, TP_F32, rank, shape, -bound, bound);
     tp_tensor *param = tp_keep(tp_param(init, full));
     tp_scope_end(tp);
@@ -43,8 +43,8 @@ tp_dense tp_dense_new_at(const char *file, int line, tp_ctx *tp, const char *nam
 {
     const int64_t shape[2] = {n_in, n_out};
     tp_dense l;
-    l.w = draw(file, line, tp, name, ".w", 2, shape, n_in);
-    l.b = draw(file, line, tp, name, ".b", 1, shape + 1, n_in);
+    l.w = draw(file, line, tp, name, ".w", 2, shape, (double)n_in);
+    l.b = draw(file, line, tp, name, ".b", 1, shape + 1, (double)n_in);
     return l;
 }
 
@@ -69,10 +69,8 @@ tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const
                                    int64_t c, int64_t oc, int64_t k, int64_t stride,
                                    int64_t pad)
 {
-    /* Sizes beyond any memory are kept out of the product. */
-    const int64_t limit = 1 << 20;
-    const bool fits = c > 0 && k > 0 && c <= limit && k <= limit;
-    const int64_t shape[4] = {oc, c, k, k}, n_in = fits ? c * k * k : 0;
+    const int64_t shape[4] = {oc, c, k, k};
+    const double n_in = (double)c * (double)k * (double)k;
     tp_conv_layer l = {
         .window = {.stride = {stride, stride}, .pad_lo = {pad, pad}, .pad_hi = {pad, pad}}
     };

@@ -105,6 +105,18 @@ static bool in_range(double x, double limit)
     return x >= 0 && x < limit; /* no NaN */
 }
 
+/* Are they numbers that a tensor would take? */
+static bool are_numbers(const char *file, int line, tp_ctx *tp, int n, const double *v)
+{
+    bool good = tp_scope_begin(tp) == TP_OK;
+    if (!good)
+        return false;
+    for (int i = 0; i < n && good; i++)
+        good = !tp_failed(tp_scalar(tp, TP_F64, v[i]));
+    tp_scope_end(tp);
+    return good;
+}
+
 static tp_optimizer *optimizer_new(const char *file, int line, tp_ctx *tp, double rate, int n,
                                    tp_tensor *const *params)
 {
@@ -176,6 +188,8 @@ static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, dou
 tp_optimizer *tp_sgd_new_at(const char *file, int line, tp_ctx *tp, double rate,
                             double momentum, int n, tp_tensor *const *params)
 {
+    if (!are_numbers(file, line, tp, 1, &momentum))
+        return NULL;
     if (!in_range(momentum, 1)) {
         tp_fail(tp, TP_E_VALUE, "the momentum is not in [0, 1)");
         return NULL;
@@ -197,6 +211,8 @@ tp_optimizer *tp_adam_new_at(const char *file, int line, tp_ctx *tp, double rate
                              double beta2, double eps, double decay, int n,
                              tp_tensor *const *params)
 {
+    if (!are_numbers(file, line, tp, 4, (const double[]){beta1, beta2, eps, decay}))
+        return NULL;
     if (!in_range(beta1, 1) || !in_range(beta2, 1)) {
         tp_fail(tp, TP_E_VALUE, "beta1 and beta2 are not both in [0, 1)");
         return NULL;

@@ -100,9 +100,44 @@ static tp_tensor *compute(const tpi_infer *q, bool requires)
     return tpi_leave(q->ctx, was) ? y : tpi_refuse_crowd(q->ctx, q->at, q->op->name);
 }
 
+/* The first number among integers and sizes that arithmetic in C has made of a symbolic size. */
+static const int64_t *find_spoilt(const tpi_attr *a, const void *attrs)
+{
+    const int64_t *v = attrs;
+    const bool list = a->type == TPI_ATTR_LIST || a->type == TPI_ATTR_DIMS;
+    const bool sizes = a->type == TPI_ATTR_DIM || a->type == TPI_ATTR_DIMS;
+    const int64_t n = !list ? 1 : *v > 0 && *v <= TP_MAX_RANK ? *v++ : 0;
+    for (int64_t i = 0; i < n; i++)
+        if (tpi_is_spoilt(v[i]) && !(sizes && tpi_dim_is_symbolic(v[i])))
+            return &v[i];
+    return NULL;
+}
+
+/* Before the op's own rule, which might take it, or blame something else. */
+static bool refuse_spoilt(tpi_infer *q)
+{
+    for (const tpi_attr *a = q->op->attrs; a && a->name; a++) {
+        const char *p = (const char *)q->attrs + a->offset;
+        const int64_t *v = NULL;
+        if (a->type == TPI_ATTR_F64 && tpi_is_near_handle(*(const double *)(const void *)p))
+            q->failed = tpi_fail_near_handle(q->ctx, q->at, q->op->name,
+                                             *(const double *)(const void *)p);
+        else if (a->type != TPI_ATTR_F64 && a->type != TPI_ATTR_BODY)
+            v = find_spoilt(a, p);
+        if (v)
+            q->failed = tpi_fail_spoilt(q->ctx, q->at, q->op->name, TP_E_VALUE, *v);
+        if (q->failed)
+            return true;
+    }
+    return false;
+}
+
 tp_tensor *tpi_infer_op(tpi_infer *q)
 {
     tp_ctx *ctx = q->ctx;
+    q->failed = NULL;
+    if (q->op != &tpi_op_random && refuse_spoilt(q)) /* a seed is any number */
+        return q->failed;
     const uint64_t refused = ctx->mem.refused;
     const tp_status before = ctx->status;
     tp_tensor *failed = NULL;

@@ -40,6 +40,8 @@ static tp_tensor *refuse_channels(const char *file, int line, const char *what,
 static tp_tensor *refuse_eps(const char *file, int line, const char *what, const tp_tensor *x,
                              double eps)
 {
+    if (tpi_is_near_handle(eps))
+        return tpi_fail_near_handle(x->ctx, TPI_AT(file, line), what, eps);
     if (eps >= 0 && eps < 1e300)
         return NULL;
     return tpi_fail(x->ctx, TPI_AT(file, line), what, TP_E_VALUE, "eps is %g, not at least 0",
@@ -92,6 +94,8 @@ tp_tensor *tp_dropout_at(const char *file, int line, tp_tensor *x, double p)
     tp_tensor *failed = refuse_float(file, line, "dropout", TPI_IN(x));
     if (failed)
         return failed;
+    if (tpi_is_near_handle(p))
+        return tpi_fail_near_handle(x->ctx, TPI_AT(file, line), "dropout", p);
     if (!(p >= 0 && p < 1))
         return tpi_fail(x->ctx, TPI_AT(file, line), "dropout", TP_E_VALUE,
                         "p is %g, not in [0, 1)", p);

@@ -795,7 +795,9 @@ tp_block *tpi_begin_for(tpi_at at, bool back, int64_t count, int n, tp_tensor **
     b->counted = true;
     b->back = back;
     b->count = count;
-    if (count < 0 && !tpi_dim_is_symbolic(count))
+    if (tpi_is_spoilt_size(count))
+        stop(&b, tpi_fail_spoilt(b->ctx, at, b->what, TP_E_VALUE, count));
+    else if (count < 0 && !tpi_dim_is_symbolic(count))
         stop(&b,
              tpi_fail(b->ctx, at, b->what, TP_E_VALUE,
                       "%lld is no number of turns: pass 0 or more, or a symbolic size as it is "

@@ -596,6 +596,10 @@ tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64
                         SHAPE(x));
     if (step == 0)
         return tpi_fail(x->ctx, at, "slice", TP_E_VALUE, "step 0");
+    const int64_t given[] = {start, stop, step};
+    for (int i = 0; i < 3; i++)
+        if (i == 2 ? tpi_is_spoilt(given[i]) : tpi_is_spoilt_size(given[i]))
+            return tpi_fail_spoilt(x->ctx, at, "slice", TP_E_VALUE, given[i]);
     start = clamp(start, -INT64_MAX, INT64_MAX);
     stop = clamp(stop, -INT64_MAX, INT64_MAX);
     if (x->shape[place] >= 0 && !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop))
@@ -616,6 +620,8 @@ tp_tensor *tp_select_at(const char *file, int line, tp_tensor *x, int axis, int6
     if (place < 0)
         return tpi_fail(x->ctx, at, "select", TP_E_AXIS, "axis %d is out of range for %s", axis,
                         SHAPE(x));
+    if (tpi_is_spoilt(index))
+        return tpi_fail_spoilt(x->ctx, at, "select", TP_E_VALUE, index);
     const int64_t size = x->shape[place];
     if (size < 0) { /* whether the row is there is seen when the graph runs */
         tp_tensor *row = tpi_tensor_new(x->ctx, at, TP_I64, 0, NULL);
@@ -648,13 +654,16 @@ tp_status tp_split_at(const char *file, int line, tp_tensor *x, int axis, int n,
     if (!failed) {
         const int64_t size = x->shape[place];
         each = sizes ? 0 : tpi_dim_div(dims, size, n);
-        for (int i = 0; sizes && i < n; i++)
+        for (int i = 0; sizes && i < n && !failed; i++)
+            if (tpi_is_spoilt_size(sizes[i]))
+                failed = tpi_fail_spoilt(x->ctx, at, "split", TP_E_VALUE, sizes[i]);
+        for (int i = 0; sizes && i < n && !failed; i++)
             sum =
                 tpi_dim_is_size(dims, sizes[i]) ? tpi_dim_add(dims, sum, sizes[i]) : TPI_NO_DIM;
-        if (!sizes && tpi_dim_mul(dims, each, n) != size)
+        if (!failed && !sizes && tpi_dim_mul(dims, each, n) != size)
             failed = tpi_fail(x->ctx, at, "split", TP_E_SHAPE,
                               "axis %d of %s is not made of %d equal parts", axis, SHAPE(x), n);
-        else if (sizes && sum != size)
+        else if (!failed && sizes && sum != size)
             failed = tpi_fail(x->ctx, at, "split", TP_E_SHAPE,
                               "sizes %s are not those of axis %d of %s",
                               SIZES(x->ctx, dims, n, sizes), axis, SHAPE(x));

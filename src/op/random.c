@@ -41,6 +41,10 @@ static bool refuse_numbers(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r,
     const char *what = kind_names[r->kind];
     *failed = NULL;
     const bool is_f32 = r->dtype == TP_F32;
+    if (tpi_is_near_handle(r->a) || tpi_is_near_handle(r->b)) {
+        *failed = tpi_fail_near_handle(ctx, at, what, tpi_is_near_handle(r->a) ? r->a : r->b);
+        return true;
+    }
     if (!is_f32 && r->dtype != TP_F64) {
         *failed = tpi_fail(ctx, at, what, TP_E_DTYPE,
                            "%s has no random numbers; draw f32 or f64 and tp_cast",

@@ -35,6 +35,10 @@ static bool find_axes(tpi_at at, const char *what, const tp_tensor *x, int n_axe
     }
     for (int i = 0; i < n_axes; i++) {
         const int axis = tpi_axis(axes[i], x->rank);
+        if (tpi_is_spoilt(axes[i])) {
+            *failed = tpi_fail_spoilt(x->ctx, at, what, TP_E_AXIS, axes[i]);
+            return false;
+        }
         if (axis < 0 || (mask >> axis & 1)) {
             *failed = tpi_fail(x->ctx, at, what, TP_E_AXIS,
                                axis < 0 ? "axis %lld is out of range for %s"

@@ -74,7 +74,7 @@ tp_tensor *tp_argtopk_at(const char *file, int line, tp_tensor *x, int axis, int
 {
     const tpi_at at = TPI_AT(file, line);
     const int64_t place = tpi_positive_axis(x, axis);
-    if (!has_axis(x, place))
+    if (!has_axis(x, place) || tpi_is_spoilt_size(k))
         return places(at, x, place, k, largest);
     const int64_t size = x->shape[place];
     if (k == size || (k >= 0 && size >= 0) || !tpi_dim_is_size(tpi_dims_of(x), k))

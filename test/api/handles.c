@@ -1,0 +1,301 @@
+/* Arithmetic in C on symbolic sizes: every argument that is an int64 or a double refuses what it
+ * makes, with the words that name tp_dim_add. handles_list.sh holds the cases against the headers.
+ *
+ *     SIZE(tp_reshape, shape, tp_reshape(b->x, TP_DIMS(v, 3)))      also takes a symbolic size
+ *     PLAIN(tp_sum, axes, tp_sum(b->x, 1, &v, false))               takes numbers only
+ *     REAL(tp_clip, lo, tp_clip(b->x, v, 1))                        takes a double
+ *     WINDOW(tp_conv, window, tp_conv(b->image, b->kernel, v))      takes several numbers
+ *
+ * `v` is the argument's value. */
+#include "tapir/tapir.h"
+#include "unit/unit.h"
+
+#include <math.h>
+
+typedef struct bed {
+    tp_ctx *tp;
+    tp_graph *g;
+    tp_tensor *x; /* f32 [n, 3] of g; the others are concrete */
+    tp_tensor *c, *index, *image, *kernel, *out, *param;
+} bed;
+
+typedef enum kind { SIZE, PLAIN, REAL, WINDOW, N_KINDS } kind;
+
+typedef struct argument {
+    const char *name;
+    kind kind;
+    void (*size)(bed *b, int64_t v);
+    void (*real)(bed *b, double v);
+    void (*window)(bed *b, const tp_window *v);
+} argument;
+
+static void turn(void *user, int n, tp_tensor **v, int n_xs, tp_tensor *const *x, int n_ys,
+                 tp_tensor **y)
+{
+    (void)user, (void)n, (void)n_xs, (void)x, (void)n_ys, (void)y;
+    v[0] = tp_neg(v[0]);
+}
+
+static void loop(bed *b, int64_t count)
+{
+    tp_tensor *h = b->c;
+    tp_for (count, &h)
+        h = tp_neg(h);
+}
+
+static void scan(bed *b, int64_t count)
+{
+    tp_tensor *h = b->c;
+    tp_scan(count, NULL, turn, NULL, 1, &h, 0, NULL, 0, NULL);
+}
+
+static void conv_of(bed *b, int64_t stride, int64_t pad)
+{
+    const tp_conv_layer l = tp_conv_layer_new(b->tp, "l", 2, 3, 2, stride, pad);
+    tp_conv_layer_apply(&l, b->image);
+}
+
+static void set_rate(bed *b, double v)
+{
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, 0, 1, &b->param);
+    tp_optimizer_set_rate(o, v);
+    tp_optimizer_free(o);
+}
+
+/* One argument a line, as handles_list.sh reads them. */
+/* clang-format off */
+#define ARGUMENTS                                                                              \
+    SIZE(tp_for_begin, count, loop(b, v))                                                      \
+    SIZE(tp_scan, count, scan(b, v))                                                           \
+    SIZE(tp_dim_add, a, tp_dim_add(b->g, v, 1))                                                \
+    SIZE(tp_dim_add, b, tp_dim_add(b->g, 1, v))                                                \
+    SIZE(tp_dim_mul, a, tp_dim_mul(b->g, v, 1))                                                \
+    SIZE(tp_dim_mul, b, tp_dim_mul(b->g, 1, v))                                                \
+    SIZE(tp_dim_div, a, tp_dim_div(b->g, v, 1))                                                \
+    SIZE(tp_dim_div, b, tp_dim_div(b->g, 1, v))                                                \
+    SIZE(tp_placeholder, shape, tp_placeholder(b->g, "p", TP_F32, TP_DIMS(v)))                 \
+    PLAIN(tp_dense_new, n_in, tp_dense_new(b->tp, "l", v, 2))                                  \
+    PLAIN(tp_dense_new, n_out, tp_dense_new(b->tp, "l", 2, v))                                 \
+    PLAIN(tp_conv_layer_new, c, tp_conv_layer_new(b->tp, "l", v, 2, 3, 1, 0))                  \
+    PLAIN(tp_conv_layer_new, oc, tp_conv_layer_new(b->tp, "l", 2, v, 3, 1, 0))                 \
+    PLAIN(tp_conv_layer_new, k, tp_conv_layer_new(b->tp, "l", 2, 2, v, 1, 0))                  \
+    PLAIN(tp_conv_layer_new, stride, conv_of(b, v, 0))                                         \
+    PLAIN(tp_conv_layer_new, pad, conv_of(b, 1, v))                                            \
+    REAL(tp_sgd_new, rate, tp_optimizer_free(tp_sgd_new(b->tp, v, 0, 1, &b->param)))           \
+    REAL(tp_sgd_new, momentum, tp_optimizer_free(tp_sgd_new(b->tp, 1, v, 1, &b->param)))       \
+    REAL(tp_adam_new, rate, tp_optimizer_free(tp_adam_new(b->tp, v, 0.9, 0.9, 1, 0, 1, &b->param))) \
+    REAL(tp_adam_new, beta1, tp_optimizer_free(tp_adam_new(b->tp, 1, v, 0.9, 1, 0, 1, &b->param))) \
+    REAL(tp_adam_new, beta2, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, v, 1, 0, 1, &b->param))) \
+    REAL(tp_adam_new, eps, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, 0.9, v, 0, 1, &b->param))) \
+    REAL(tp_adam_new, decay, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, 0.9, 1, v, 1, &b->param))) \
+    REAL(tp_optimizer_set_rate, rate, set_rate(b, v))                                          \
+    PLAIN(tp_sum, axes, tp_sum(b->x, 1, &v, false))                                            \
+    PLAIN(tp_prod, axes, tp_prod(b->x, 1, &v, false))                                          \
+    PLAIN(tp_reduce_max, axes, tp_reduce_max(b->x, 1, &v, false))                              \
+    PLAIN(tp_reduce_min, axes, tp_reduce_min(b->x, 1, &v, false))                              \
+    PLAIN(tp_mean, axes, tp_mean(b->x, 1, &v, false))                                          \
+    SIZE(tp_argtopk, k, tp_argtopk(b->x, 0, v, true))                                          \
+    PLAIN(tp_extent, axes, tp_extent(b->x, 1, &v, TP_F32))                                     \
+    SIZE(tp_reshape, shape, tp_reshape(b->x, TP_DIMS(v, 3)))                                   \
+    PLAIN(tp_transpose, perm, tp_transpose(b->x, TP_DIMS(v, 0)))                               \
+    SIZE(tp_broadcast, shape, tp_broadcast(b->x, TP_DIMS(v, 3)))                               \
+    SIZE(tp_slice, start, tp_slice(b->x, 0, v, TP_END, 1))                                     \
+    SIZE(tp_slice, stop, tp_slice(b->x, 0, 0, v, 1))                                           \
+    PLAIN(tp_slice, step, tp_slice(b->x, 0, 0, TP_END, v))                                     \
+    PLAIN(tp_select, index, tp_select(b->x, 0, v))                                             \
+    PLAIN(tp_flip, axes, tp_flip(b->x, 1, &v))                                                 \
+    SIZE(tp_pad, lo, tp_pad(b->x, 2, (const int64_t[]){0, v}, (const int64_t[]){0, 0}, 0))     \
+    SIZE(tp_pad, hi, tp_pad(b->x, 2, (const int64_t[]){0, 0}, (const int64_t[]){0, v}, 0))     \
+    REAL(tp_pad, value, tp_pad(b->x, 2, (const int64_t[]){0, 1}, (const int64_t[]){0, 0}, v))  \
+    SIZE(tp_split, sizes, tp_split(b->x, 0, 1, &v, (tp_tensor *[1]){0}))                       \
+    SIZE(tp_one_hot, n, tp_one_hot(tp_cast(b->x, TP_I64), v, TP_F32))                          \
+    WINDOW(tp_conv, window, tp_conv(b->image, b->kernel, v))                                   \
+    SIZE(tp_conv_dx, sizes, tp_conv_dx(b->out, b->kernel, TP_DIMS(v, 4), NULL))               \
+    WINDOW(tp_conv_dx, window, tp_conv_dx(b->out, b->kernel, TP_DIMS(4, 4), v))                \
+    SIZE(tp_conv_dw, sizes, tp_conv_dw(b->image, b->out, TP_DIMS(v, 2), NULL))                \
+    WINDOW(tp_conv_dw, window, tp_conv_dw(b->image, b->out, TP_DIMS(2, 2), v))                 \
+    WINDOW(tp_max_pool, window, tp_max_pool(b->image, v))                                      \
+    WINDOW(tp_max_pool_index, window, tp_max_pool_index(b->image, v))                          \
+    WINDOW(tp_avg_pool, window, tp_avg_pool(b->image, v))                                      \
+    PLAIN(tp_uniform, shape, tp_uniform(b->tp, TP_F32, TP_DIMS(v), 0, 1))                      \
+    REAL(tp_uniform, lo, tp_uniform(b->tp, TP_F32, TP_DIMS(2), v, 1))                          \
+    REAL(tp_uniform, hi, tp_uniform(b->tp, TP_F32, TP_DIMS(2), -1e30, v))                      \
+    PLAIN(tp_normal, shape, tp_normal(b->tp, TP_F32, TP_DIMS(v), 0, 1))                        \
+    REAL(tp_normal, mean, tp_normal(b->tp, TP_F32, TP_DIMS(2), v, 1))                          \
+    REAL(tp_normal, stddev, tp_normal(b->tp, TP_F32, TP_DIMS(2), 0, v))                        \
+    REAL(tp_uniform_like, lo, tp_uniform_like(b->x, v, 1))                                     \
+    REAL(tp_uniform_like, hi, tp_uniform_like(b->x, -1e30, v))                                 \
+    REAL(tp_normal_like, mean, tp_normal_like(b->x, v, 1))                                     \
+    REAL(tp_normal_like, stddev, tp_normal_like(b->x, 0, v))                                   \
+    REAL(tp_clip, lo, tp_clip(b->x, v, 1))                                                     \
+    REAL(tp_clip, hi, tp_clip(b->x, 0, v))                                                     \
+    REAL(tp_layer_norm, eps, tp_layer_norm(b->x, NULL, NULL, v))                               \
+    REAL(tp_batch_norm, eps, tp_batch_norm(b->x, NULL, NULL, b->c, b->c, v))                   \
+    REAL(tp_batch_norm_train, momentum, tp_batch_norm_train(b->x, NULL, NULL, b->param, NULL, v, 0)) \
+    REAL(tp_batch_norm_train, eps, tp_batch_norm_train(b->x, NULL, NULL, NULL, NULL, 0.1, v))  \
+    REAL(tp_dropout, p, tp_dropout(b->x, v))                                                   \
+    PLAIN(tp_tensor_new, shape, tp_tensor_new(b->tp, TP_F32, TP_DIMS(v), NULL))                \
+    PLAIN(tp_tensor_wrap, shape, tp_tensor_wrap(b->tp, TP_F32, TP_DIMS(v), b, NULL, NULL))     \
+    PLAIN(tp_full, shape, tp_full(b->tp, TP_F32, TP_DIMS(v), 1))                               \
+    REAL(tp_full, value, tp_full(b->tp, TP_F32, TP_DIMS(2), v))                                \
+    REAL(tp_scalar, value, tp_scalar(b->tp, TP_F32, v))                                        \
+    REAL(tp_scalar_like, value, tp_scalar_like(b->x, v))                                       \
+    PLAIN(tp_arange, n, tp_arange(b->tp, TP_F32, v, 0, 1))                                     \
+    REAL(tp_arange, start, tp_arange(b->tp, TP_F32, 2, v, 1))                                  \
+    REAL(tp_arange, step, tp_arange(b->tp, TP_F32, 2, 0, v))
+/* clang-format on */
+
+#define CASE_OF(f, a, type, call)                                                              \
+    static void f##_##a(bed *b, type v)                                                        \
+    {                                                                                          \
+        (void)b;                                                                               \
+        (void)(call);                                                                          \
+    }
+#define SIZE(f, a, call) CASE_OF(f, a, int64_t, call)
+#define PLAIN(f, a, call) CASE_OF(f, a, int64_t, call)
+#define REAL(f, a, call) CASE_OF(f, a, double, call)
+#define WINDOW(f, a, call) CASE_OF(f, a, const tp_window *, call)
+ARGUMENTS
+#undef SIZE
+#undef PLAIN
+#undef REAL
+#undef WINDOW
+
+#define SIZE(f, a, call) {.name = #f "." #a, .kind = SIZE, .size = f##_##a},
+#define PLAIN(f, a, call) {.name = #f "." #a, .kind = PLAIN, .size = f##_##a},
+#define REAL(f, a, call) {.name = #f "." #a, .kind = REAL, .real = f##_##a},
+#define WINDOW(f, a, call) {.name = #f "." #a, .kind = WINDOW, .window = f##_##a},
+static const argument arguments[] = {ARGUMENTS};
+
+static bed lay(tp_ctx *tp)
+{
+    bed b = {.tp = tp, .g = tp_graph_new(tp)};
+    b.x = tp_placeholder(b.g, "x", TP_F32, TP_DIMS(tp_symbol(b.g, "n"), 3));
+    b.c = tp_full(tp, TP_F32, TP_DIMS(3), 1);
+    b.image = tp_full(tp, TP_F32, TP_DIMS(1, 2, 4, 4), 1);
+    b.kernel = tp_full(tp, TP_F32, TP_DIMS(3, 2, 2, 2), 1);
+    b.out = tp_full(tp, TP_F32, TP_DIMS(1, 3, 3, 3), 1);
+    b.param = tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 1), "w");
+    return b;
+}
+
+/* Was it refused, and with the words? */
+static int is_silent(bed *b, const char *name, double v)
+{
+    const bool good = tp_error(b->tp) != TP_OK && strstr(tp_error_message(b->tp), "tp_dim_add");
+    if (!good)
+        print_message("%s = %.17g: %s\n", name, v,
+                      tp_error(b->tp) == TP_OK ? "taken" : tp_error_message(b->tp));
+    tp_clear_error(b->tp);
+    return !good;
+}
+
+static int try_window(bed *b, const argument *a, int64_t v)
+{
+    int n = 0;
+    const bool pools = strstr(a->name, "pool");
+    for (int i = 0; i < 6; i++) {
+        tp_window w = {
+            .kernel = {2, 2},
+              .stride = {1, 1}
+        };
+        int64_t *const member[] = {&w.stride[1],   &w.pad_lo[0], &w.pad_hi[1],
+                                   &w.dilation[0], &w.kernel[1], &w.groups};
+        if (i == (pools ? 5 : 4)) /* what it does not look at */
+            continue;
+        *member[i] = v;
+        a->window(b, &w);
+        n += is_silent(b, a->name, (double)v);
+    }
+    return n;
+}
+
+static int try_sizes(bed *b, const argument *a)
+{
+    const int64_t n = tp_dim(b->x, 0), m = tp_symbol(b->g, "m");
+    const int64_t v[] = {n + 1, n - 1, n - m, m - n, -n, n / 2, n / 1000, n + m, m};
+    int silent = 0;
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        if (v[i] == m && a->kind == SIZE)
+            continue;
+        if (a->kind == WINDOW) {
+            silent += try_window(b, a, v[i]);
+            continue;
+        }
+        a->size(b, v[i]);
+        silent += is_silent(b, a->name, (double)v[i]);
+    }
+    return silent;
+}
+
+static int try_reals(bed *b, const argument *a)
+{
+    const int64_t n = tp_dim(b->x, 0);
+    const double v[] = {
+        (double)n,        (double)(n - 1), (double)n + 0.5,       1.0 / (double)n, -(double)n,
+        (double)(float)n, 1.0f / (float)n, 1.0 / (double)(n + 1), -1.0 / (double)n};
+    int silent = 0;
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        a->real(b, v[i]);
+        silent += is_silent(b, a->name, v[i]);
+    }
+    return silent;
+}
+
+static void refused(void **state)
+{
+    bed b = lay(*state);
+    int silent = 0;
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        assert_int_equal(tp_scope_begin(b.tp), TP_OK);
+        silent += arguments[i].kind == REAL ? try_reals(&b, &arguments[i])
+                                            : try_sizes(&b, &arguments[i]);
+        tp_scope_end(b.tp);
+    }
+    assert_int_equal(silent, 0);
+}
+
+/* Handles of thousands of sizes, and what is made of them: all told from each other. */
+static void many_sizes(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t n = tp_symbol(g, "n");
+    tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(3), 1);
+    int64_t last = n;
+    for (int i = 1; i < 2000; i++) {
+        const int64_t d = tp_dim_add(g, n, i), v[] = {d - n, n - d, d - last, d + 1, d - 1};
+        for (size_t k = 0; k < sizeof v / sizeof *v; k++) {
+            assert_true(tp_failed(tp_slice(x, 0, 0, v[k], 1)));
+            assert_non_null(strstr(tp_error_message(tp), "tp_dim_add"));
+            tp_clear_error(tp);
+        }
+        last = d;
+    }
+}
+
+/* What is far from all handles means what it says. */
+static void ends_stay(void **state)
+{
+    bed b = lay(*state);
+    const int64_t ends[] = {TP_END, INT64_MAX - 1, 1000000000, INT32_MAX, (int64_t)1 << 39};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        assert_int_equal(tp_dim(tp_slice(b.c, 0, 0, ends[i], 1), 0), 3);
+        assert_int_equal(tp_dim(tp_slice(b.c, 0, -ends[i], TP_END, 1), 0), 3);
+        assert_int_equal(tp_dim(tp_slice(b.c, 0, 0, TP_END, ends[i]), 0), 1);
+        assert_int_equal(tp_dim(tp_slice(b.c, 0, 2, -ends[i], -1), 0), 3);
+    }
+    assert_int_equal(tp_dim(tp_slice(b.c, 0, INT64_MIN, TP_END, 1), 0), 3);
+    assert_int_equal(tp_dim(tp_slice(b.c, 0, TP_END, INT64_MIN, -1), 0), 3);
+    assert_int_equal(tp_dim(tp_slice(b.c, 0, TP_END, TP_END, INT64_MIN), 0), 1);
+    const double far[] = {-1e18, -5e18, -1e30, 1e18, 5e18, -1e-18, -1e-19, 1e-18, -HUGE_VAL};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+        assert_true(tp_item(tp_scalar(b.tp, TP_F64, far[i])) == far[i]);
+    assert_int_equal(tp_error(b.tp), TP_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CASE(refused), CASE(many_sizes), CASE(ends_stay)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
