@@ -24,7 +24,8 @@ TP_API void tp_graph_free(tp_graph *g);
 /* A size known only at run time; the same name gives the same size. */
 TP_API int64_t tp_symbol(tp_graph *g, const char *name);
 /* Arithmetic on sizes, known or symbolic; tp_dim_div rounds down. A result that is no size
- * (a bad operand, division by 0) is refused where it is used. */
+ * (a bad operand, division by 0) is refused where it is used. What C arithmetic makes of a
+ * symbolic size (n + 1, 1.0 / n) is refused by whatever takes it, also by these. */
 TP_API int64_t tp_dim_add(tp_graph *g, int64_t a, int64_t b);
 TP_API int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b);
 TP_API int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b);

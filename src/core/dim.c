@@ -139,8 +139,8 @@ static const expr *expr_of(const tpi_dims *d, int64_t dim)
 }
 
 #define BY_C_ARITHMETIC                                                                        \
-    " comes of a symbolic size by arithmetic in C: tp_dim_add and the like compute with "      \
-    "sizes, tp_extent gives one as a tensor"
+    " looks like a symbolic size after arithmetic in C: tp_dim_add and the like compute "      \
+    "with sizes, tp_extent gives one as a tensor"
 
 tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
                            int64_t v)

@@ -123,7 +123,7 @@ static int64_t dim_of(tp_graph *g, const char *what,
         return TPI_NO_DIM;
     const bool spoilt = tpi_is_spoilt_size(a);
     if (spoilt || tpi_is_spoilt_size(b)) {
-        tpi_fail_spoilt(g->ctx, TPI_AT(NULL, 0), what, TP_E_VALUE, spoilt ? a : b);
+        tpi_fail_spoilt(g->ctx, TPI_AT(NULL, 0), what, TP_E_SHAPE, spoilt ? a : b);
         return TPI_NO_DIM;
     }
     const uint64_t refused = g->ctx->mem.refused;

@@ -536,7 +536,7 @@ POOL(tp_avg_pool)
         BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, -1, absurd, 0, 1));                               \
         BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(tp_symbol(b->g, "n")), 0, 1));            \
         BAD(b, TP_E_NULL, fn(b->tp, TP_F32, 1, NULL, 0, 1));                                   \
-        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 57), 0, 1));        \
+        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 30, (int64_t)1 << 27), 0, 1));        \
     }
 RANDOM(tp_uniform)
 RANDOM(tp_normal)

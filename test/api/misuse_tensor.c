@@ -63,7 +63,7 @@ MISUSE(tp_promote)
         BAD(b, TP_E_SHAPE, call);                                                              \
         shape = (const int64_t[]){0, INT64_MAX};                                               \
         BAD(b, TP_E_SHAPE, call);                                                              \
-        shape = (const int64_t[]){1, (int64_t)1 << 58};                                        \
+        shape = (const int64_t[]){(int64_t)1 << 30, (int64_t)1 << 28};                                        \
         BAD(b, TP_E_MEMORY, call);                                                             \
         const int64_t n = tp_symbol(b->g, "n");                                                \
         shape = (const int64_t[]){n, 2};                                                       \
@@ -128,7 +128,7 @@ MISUSE(tp_arange)
     BAD(b, TP_E_DTYPE, tp_arange(b->tp, TP_N_DTYPES, 3, 0, 1));
     BAD(b, TP_E_SHAPE, tp_arange(b->tp, TP_F32, -1, 0, 1));
     BAD(b, TP_E_SHAPE, tp_arange(b->tp, TP_F32, INT64_MAX, 0, 1));
-    BAD(b, TP_E_MEMORY, tp_arange(b->tp, TP_F32, (int64_t)1 << 58, 0, 1));
+    BAD(b, TP_E_SHAPE, tp_arange(b->tp, TP_F32, (int64_t)1 << 58, 0, 1));
     BAD(b, TP_E_SHAPE, tp_arange(b->tp, TP_F32, tp_symbol(b->g, "n"), 0, 1));
     assert_false(tp_failed(tp_arange(b->tp, TP_I8, 3, (double)NAN, (double)INFINITY)));
 }

@@ -117,7 +117,7 @@ static void refused(void **state)
     EXPECT_ERROR(tp, TP_E_SHAPE, "tp_full: the sizes multiply beyond 2^63 bytes");
     tp_full(tp, TP_F32, 3, hidden, 0);
     EXPECT_ERROR(tp, TP_E_SHAPE, "tp_full: the sizes multiply beyond 2^63 bytes");
-    tp_full(tp, TP_F32, 1, (int64_t[]){INT64_C(1) << 59}, 0);
+    tp_full(tp, TP_F32, 2, (int64_t[]){INT64_C(1) << 30, INT64_C(1) << 29}, 0);
     EXPECT_ERROR(tp, TP_E_MEMORY, "tp_full: out of memory");
     tp_scalar(tp, (tp_dtype)11, 0);
     EXPECT_ERROR(tp, TP_E_DTYPE, "tp_scalar: 11 is no element type");
