@@ -266,7 +266,8 @@ TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
 
 /* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------
  *
- * Each call moves the position on. C does not say which argument of a call is evaluated first,
+ * Each call moves the position on. A run of a graph that needs any of its draws makes them all, in
+ * the order of the calls. C does not say which argument of a call is evaluated first,
  * so two draws belong in two statements. */
 
 TP_FN(tp_tensor *, tp_uniform, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,

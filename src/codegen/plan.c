@@ -131,7 +131,7 @@ typedef struct readers {
     const bool *live;
 } readers;
 
-/* Who is needed for the roots: the rest is no reader. */
+/* Who is needed for the roots, or draws: the rest is no reader. */
 static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
 {
     memset(live, 0, (size_t)p->n_values);
@@ -139,6 +139,7 @@ static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
         live[roots->v[i]->index] = true;
     for (int i = p->n_values - 1; i >= 0; i--) {
         const tp_tensor *t = p->graph->nodes[i];
+        live[i] |= tpi_node_draws(t);
         for (int k = 0; live[i] && t->op->kind != TPI_SOURCE && k < t->n_in; k++)
             live[t->in[k]->index] = true;
     }
@@ -502,7 +503,8 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
     for (int i = p->n_values - 1; i >= 0 && ok; i--) {
         tpi_value *v = &p->values[i];
         const tp_tensor *t = v->node;
-        const bool read = r.start[i + 1] > r.start[i] || r.pinned[i];
+        const bool draws = live[i] && t->op == &tpi_op_random;
+        const bool read = r.start[i + 1] > r.start[i] || r.pinned[i] || draws;
         if (p->sections && p->sections[i]) {
             ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
             if (!read)

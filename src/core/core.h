@@ -58,7 +58,8 @@ enum {
     TPI_CONSTANT = 16, /* a graph node, or a copy of a variable, made while recording was off */
     TPI_MARK = 32,     /* scratch of one walk; clear outside it */
     TPI_STATE = 64,    /* a variable itself, not a view of one */
-    TPI_LAZY = 128     /* of a frame of capture: has strides, but no value yet */
+    TPI_LAZY = 128,    /* of a frame of capture: has strides, but no value yet */
+    TPI_REPLACED = 128 /* a block of a program's graph: another is in its place */
 };
 
 struct tp_tensor {

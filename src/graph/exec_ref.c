@@ -181,6 +181,7 @@ static void count_uses(walk *w, int n_roots, tp_tensor *const *roots)
         w->uses[roots[i]->index]++;
     for (int i = w->g->n_nodes - 1; i >= 0; i--) {
         const tp_tensor *t = w->g->nodes[i];
+        w->uses[i] += tpi_node_draws(t);
         for (int k = 0; w->uses[i] && t->op->kind != TPI_SOURCE && k < t->n_in; k++)
             w->uses[t->in[k]->index]++;
     }

@@ -117,7 +117,7 @@ bool tpi_find_patches(tp_program *p)
         if (!has_form(p, c, &x) || !is_last_write(p, c))
             continue;
         tpi_nodes live = {.ctx = p->ctx};
-        ok = tpi_collect(&live, p->n_roots, p->roots, NULL, NULL);
+        ok = tpi_collect_run(&live, p->graph, p->n_roots, p->roots);
         if (ok && is_read_once(p, &live, &x)) {
             ok = take_roots(p, c, &x);
             if (ok)

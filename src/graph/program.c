@@ -215,7 +215,7 @@ static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char 
 static bool all_fed(const tp_program *p, tpi_at at)
 {
     tpi_nodes needed = {.ctx = p->ctx};
-    bool ok = tpi_collect(&needed, p->n_roots, p->roots, NULL, NULL);
+    bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
     if (!ok)
         tpi_no_memory(p->ctx, at, p->what);
     for (int i = 0; i < needed.n && ok; i++) {
@@ -235,17 +235,17 @@ static bool all_fed(const tp_program *p, tpi_at at)
 }
 
 /* Of the graph and of the bodies in it. */
-static void count_nodes(tp_program *p, int n_roots, tp_tensor *const *roots)
+static void count_nodes(tp_program *p, const tp_graph *g, int n_roots, tp_tensor *const *roots)
 {
     tpi_nodes live = {.ctx = p->ctx};
-    if (!tpi_collect(&live, n_roots, roots, NULL, NULL))
+    if (!tpi_collect_run(&live, g, n_roots, roots))
         live.n = 0;
     p->stats.nodes += live.n;
     for (int i = 0; i < live.n; i++) {
         tpi_body *bodies[2];
         const int n = tpi_is_block(live.v[i]) ? tpi_bodies_of(live.v[i], bodies) : 0;
         for (int k = 0; k < n; k++)
-            count_nodes(p, bodies[k]->n_outputs, bodies[k]->outputs);
+            count_nodes(p, bodies[k]->graph, bodies[k]->n_outputs, bodies[k]->outputs);
     }
     tpi_nodes_free(&live);
 }
@@ -311,7 +311,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
         tpi_no_memory(p->ctx, at, p->what);
         return false;
     }
-    count_nodes(p, p->n_roots, p->roots);
+    count_nodes(p, p->graph, p->n_roots, p->roots);
     p->memory_limit = opt ? opt->memory_limit : 0;
     if (p->memory_limit && tpi_knows_sizes(p) &&
         !tpi_program_fit(p, at, p->what, tpi_program_fusing(p, skip)))
@@ -457,7 +457,7 @@ static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
 static bool is_without(const tp_program *p, tpi_at at, int symbol)
 {
     tpi_nodes needed = {.ctx = p->ctx};
-    bool ok = tpi_collect(&needed, p->n_roots, p->roots, NULL, NULL);
+    bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
     if (!ok)
         tpi_no_memory(p->ctx, at, "tp_program_run");
     for (int i = 0; i < needed.n && ok; i++) {

@@ -188,6 +188,42 @@ int tpi_n_writes_of(const tp_tensor *block)
                                            : ((const tpi_loop_attrs *)block->attrs)->n_writes);
 }
 
+bool tpi_node_draws(const tp_tensor *t)
+{
+    tpi_body *bodies[2];
+    const bool block = tpi_is_block(t) && !(t->flags & TPI_REPLACED);
+    bool does = t->op->code == TPI_OP_random;
+    for (int k = block ? tpi_bodies_of(t, bodies) : 0; k-- > 0 && !does;)
+        does = tpi_graph_draws(bodies[k]->graph);
+    return does;
+}
+
+bool tpi_graph_draws(const tp_graph *g)
+{
+    bool does = false;
+    for (int i = 0; i < g->n_nodes && !does; i++)
+        does = tpi_node_draws(g->nodes[i]);
+    return does;
+}
+
+void tpi_push_draws(tpi_nodes *l, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (tpi_node_draws(g->nodes[i]))
+            tpi_nodes_push(l, g->nodes[i]);
+}
+
+bool tpi_collect_run(tpi_nodes *out, const tp_graph *g, int n_roots, tp_tensor *const *roots)
+{
+    tpi_nodes all = {.ctx = out->ctx};
+    for (int i = 0; i < n_roots; i++)
+        tpi_nodes_push(&all, roots[i]);
+    tpi_push_draws(&all, g);
+    const bool ok = !all.failed && tpi_collect(out, all.n, all.v, NULL, NULL);
+    tpi_nodes_free(&all);
+    return ok;
+}
+
 tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,
                          tp_tensor *const *in)
 {

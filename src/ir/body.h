@@ -75,6 +75,16 @@ int tpi_bodies_of(const tp_tensor *block, tpi_body **out);
 int tpi_n_outputs_of(const tp_tensor *block);
 int tpi_n_writes_of(const tp_tensor *block);
 
+/* Random numbers follow the graph, not what is read of it: a run makes all draws of its graph, in
+ * program order, also those that nothing reads, as eager calls do. Is the node one that nothing
+ * may leave out, for it draws, itself or in its bodies? */
+bool tpi_node_draws(const tp_tensor *t);
+bool tpi_graph_draws(const tp_graph *g);
+/* Puts these of a graph in the list. */
+void tpi_push_draws(tpi_nodes *l, const tp_graph *g);
+/* tpi_collect of what a run of a program's graph computes. */
+bool tpi_collect_run(tpi_nodes *out, const tp_graph *g, int n_roots, tp_tensor *const *roots);
+
 /* An empty body of a new graph in g, which owns it; NULL: no memory, or too deep (the error is
  * set). While it is open, lifting a tensor of an outer graph, or a concrete one that is no plain
  * constant, makes a param of it, a capture (ir/reads.c). To have ops of outer tensors put in it,

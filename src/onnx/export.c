@@ -128,6 +128,8 @@ tpi_val tpi_say(tpi_export *x, const tp_tensor *t)
     }
 }
 
+enum { TAKES_PLACE = 2 }; /* a mark: it draws, but nothing reads it */
+
 /* What is marked, in the order of the graph. */
 static void say_marked(tpi_export *x)
 {
@@ -137,6 +139,8 @@ static void say_marked(tpi_export *x)
             continue;
         x->node = t;
         place_random(x, t);
+        if (x->mark[i] == TAKES_PLACE)
+            continue;
         if (tpi_is_block(t))
             tpi_say_block(x, t);
         else
@@ -145,12 +149,22 @@ static void say_marked(tpi_export *x)
     x->node = NULL;
 }
 
+/* A run makes all draws of its graph: what is drawn before, and blocks that draw, move the others on. */
+static void mark_draws(tpi_export *x)
+{
+    for (int i = 0; i < x->n_graph; i++)
+        if (!x->mark[i] && tpi_node_draws(x->g->nodes[i]))
+            x->mark[i] = tpi_is_block(x->g->nodes[i]) ? 1 : TAKES_PLACE;
+    close_set(x, x->mark);
+}
+
 void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes)
 {
     memset(x->mark, 0, (size_t)x->n_graph * sizeof *x->mark);
     for (int i = 0; i < n; i++)
         x->mark[nodes[i]->index] = 1;
     close_set(x, x->mark);
+    mark_draws(x);
     memcpy(x->needed, x->mark, (size_t)x->n_graph * sizeof *x->needed);
     say_marked(x);
 }
@@ -161,6 +175,12 @@ static void say_block(tpi_export *x, const tpi_onnx_block *b)
         return;
     for (int i = 0; i < b->n_nodes; i++)
         place_random(x, b->nodes[i]);
+    bool draws = false;
+    const bool whole = b == x->m->block && !b->nodes && !b->condition;
+    for (int i = 0; i < x->n_graph && whole && !draws; i++)
+        draws = x->mark[i] && !x->value_of[i] && tpi_node_draws(x->g->nodes[i]);
+    if (draws)
+        mark_draws(x);
     say_marked(x);
 }
 

@@ -77,19 +77,6 @@ tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before)
     return y;
 }
 
-bool tpi_draws(const tpi_body *b)
-{
-    bool any = false;
-    for (int i = 0; i < b->graph->n_nodes && !any; i++) {
-        const tp_tensor *t = b->graph->nodes[i];
-        tpi_body *inner[2];
-        any = t->op->code == TPI_OP_random;
-        for (int k = tpi_is_block(t) ? tpi_bodies_of(t, inner) : 0; k-- > 0 && !any;)
-            any = tpi_draws(inner[k]);
-    }
-    return any;
-}
-
 /* ---- outputs ------------------------------------------------------------------------------------- */
 
 static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
@@ -172,7 +159,7 @@ static int32_t say_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
 static void say_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
     const tpi_cond_attrs *a = t->attrs;
-    const bool drawn = tpi_draws(a->then) || tpi_draws(a->other);
+    const bool drawn = tpi_node_draws(t);
     const int32_t then = say_side(x, t, a->then, p, drawn);
     const int32_t other = x->status == TP_OK ? say_side(x, t, a->other, p, drawn) : 0;
     bool first = true;

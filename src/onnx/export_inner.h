@@ -23,8 +23,6 @@ bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was);
 void tpi_export_leave(tpi_export *x, const tpi_around *was);
 /* A value that the open block gives as output n: computed in it, and no other output. */
 tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before);
-/* Are numbers drawn in it? */
-bool tpi_draws(const tpi_body *b);
 
 /* The outputs of a block, by index: which are asked for, and their values. */
 typedef struct tpi_ports {

@@ -393,7 +393,7 @@ void tpi_say_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p)
     bool stacks = false;
     for (int i = (int)l.a->n_carried; i < p->n; i++)
         stacks |= p->used[i];
-    l.drawn = tpi_draws(l.a->body);
+    l.drawn = tpi_graph_draws(l.a->body->graph);
     l.scan = l.a->counted && !l.a->has_pred && l.a->count != 0 && (stacks || l.a->n_slices);
     l.numbers = l.scan && (l.a->n_slices == 0 || reads_turn(l.a->body));
     l.counts = tpi_dim_is_symbolic(l.a->length) && l.a->has_pred && !stacks;

@@ -1,7 +1,7 @@
 /* The op of random numbers, for those who run graphs.
  *
- * A node of a graph has no position yet. At each run the executor gives every random node that
- * it runs, in program order, seed and position of the context, and moves the context on by
+ * A node of a graph has no position yet. At each run the executor gives every random node, read or
+ * not (ir/body.h), in program order, seed and position of the context, and moves the context on by
  * tpi_random_counters: then a run draws the bits that the same calls draw eagerly. */
 #ifndef TAPIR_DRAW_H
 #define TAPIR_DRAW_H

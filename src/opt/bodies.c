@@ -60,13 +60,14 @@ static use *use_new(tp_ctx *ctx, const tp_tensor *block)
 
 /* ---- what is needed --------------------------------------------------------------------------- */
 
-/* The outputs of the block's body that the needed outputs, and a condition, are. */
+/* The outputs of the block's body that the needed outputs, and a condition, are; and what it draws. */
 static bool push_needed(const use *u, const tpi_body *b, tpi_nodes *roots)
 {
     const int pred = b->n_outputs - u->n_outputs;
     for (int i = 0; i < b->n_outputs; i++)
         if (i < pred || u->output[i - pred])
             tpi_nodes_push(roots, b->outputs[i]);
+    tpi_push_draws(roots, b->graph);
     return !roots->failed;
 }
 
@@ -328,6 +329,7 @@ void tpi_replace_block(tp_tensor *old, tp_tensor *made)
 {
     const tp_graph *g = old->graph;
     made->seq = old->seq;
+    old->flags |= TPI_REPLACED;
     for (int i = 0; i < g->n_nodes; i++) {
         tp_tensor *t = g->nodes[i];
         if (t->op != &tpi_op_output || t->in[0] != old)

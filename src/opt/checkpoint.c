@@ -41,20 +41,6 @@ static int64_t param_of(const tp_tensor *t)
     return ((const tpi_index_attrs *)t->attrs)->index;
 }
 
-static bool draws(const tp_graph *g)
-{
-    bool is = false;
-    for (int i = 0; i < g->n_nodes && !is; i++) {
-        const tp_tensor *t = g->nodes[i];
-        tpi_body *bodies[2];
-        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-        is = t->op == &tpi_op_random;
-        for (int k = 0; k < n && !is; k++)
-            is = draws(bodies[k]->graph);
-    }
-    return is;
-}
-
 /* Is the operand a stacked output of the loop? Its number among these; else -1. */
 static int64_t stack_number(const split *s, const tp_tensor *operand)
 {
@@ -515,8 +501,8 @@ static bool split_graph(tp_graph *g, int *n_changes)
         split s = {.ctx = g->ctx, .g = g, .at = TPI_AT(t->file, t->line), .loop = t};
         s.keep.ctx = s.tail.ctx = g->ctx;
         s.a = *tpi_loop_of(t);
-        if (!s.a.checkpoint || s.a.has_pred || draws(s.a.body->graph) || !ranks_fit(t, &s.a) ||
-            !find_sizes(&s))
+        if (!s.a.checkpoint || s.a.has_pred || tpi_graph_draws(s.a.body->graph) ||
+            !ranks_fit(t, &s.a) || !find_sizes(&s))
             continue;
         s.reader = find_reader(&s);
         if (!s.reader)

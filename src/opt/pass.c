@@ -217,6 +217,24 @@ static bool import_symbols(const import *im)
     return true;
 }
 
+/* What the roots need, and, when that draws, all that the graph draws. */
+static bool collect_needed(import *im, int n_roots, tp_tensor *const *roots, tpi_nodes *nodes)
+{
+    tpi_nodes all = {.ctx = nodes->ctx};
+    bool ok = tpi_collect(nodes, n_roots, roots, is_fed, im), draws = false;
+    for (int i = 0; i < nodes->n && !draws; i++)
+        draws = tpi_node_draws(nodes->v[i]) && !is_fed(im, nodes->v[i]);
+    if (!ok || !draws)
+        return ok;
+    for (int i = 0; i < nodes->n; i++)
+        tpi_nodes_push(&all, nodes->v[i]);
+    tpi_push_draws(&all, im->from);
+    nodes->n = 0;
+    ok = !all.failed && tpi_collect(nodes, all.n, all.v, is_fed, im);
+    tpi_nodes_free(&all);
+    return ok;
+}
+
 tp_graph *tpi_prune(tp_graph *g, bool freeze, int n_feeds, tp_tensor **feeds, int n_roots,
                     tp_tensor **roots)
 {
@@ -236,7 +254,7 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
     const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
     tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
     tpi_nodes nodes = {.ctx = ctx, .way = TPI_WAY_VALUES};
-    bool ok = map && import_symbols(&im) && tpi_collect(&nodes, n_roots, roots, is_fed, &im) &&
+    bool ok = map && import_symbols(&im) && collect_needed(&im, n_roots, roots, &nodes) &&
               tp_scope_begin(ctx) == TP_OK;
     const bool scope = ok;
     if (map)
@@ -434,7 +452,7 @@ tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites
     tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
     tpi_nodes nodes = {.ctx = ctx};
     bool ok = map && begin_rewrite(&rw, pass, rw.to) &&
-              tpi_collect(&nodes, n_roots, roots, NULL, NULL) && tp_scope_begin(ctx) == TP_OK;
+              tpi_collect_run(&nodes, g, n_roots, roots) && tp_scope_begin(ctx) == TP_OK;
     if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
     if (map)

@@ -235,25 +235,6 @@ static tp_tensor *kept(building *b, const source *s, tp_tensor *t)
 
 static tp_tensor *value_in(building *b, int j, tp_tensor *x);
 
-static bool draws(const tp_graph *g);
-
-static bool draws_one(const tp_tensor *t)
-{
-    tpi_body *bodies[2];
-    bool does = t->op == &tpi_op_random;
-    for (int k = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0; k-- > 0 && !does;)
-        does = draws(bodies[k]->graph);
-    return does;
-}
-
-static bool draws(const tp_graph *g)
-{
-    bool does = false;
-    for (int i = 0; i < g->n_nodes && !does; i++)
-        does = draws_one(g->nodes[i]);
-    return does;
-}
-
 static tp_tensor *refuse_draw(const building *b, const tp_tensor *t)
 {
     tpi_fail_status(b->l->ctx, TPI_AT(t->file, t->line), "gradient", TP_E_STATE,
@@ -338,7 +319,8 @@ static tp_tensor *again(building *b, source *s, const tpi_body *from, const tp_t
         else if (!tpi_is_block(x) && !is_inner(b->l, x))
             *made = kept(b, s, x);
         else
-            *made = draws_one(x) ? refuse_draw(b, x) : copy_over(&b->side[s->side], x, s->made);
+            *made = tpi_node_draws(x) ? refuse_draw(b, x)
+                                      : copy_over(&b->side[s->side], x, s->made);
         if (!*made)
             return NULL;
     }

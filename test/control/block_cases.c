@@ -598,6 +598,27 @@ PROGRAM(random_loop)
     out[2] = ys;
 }
 
+PROGRAM(random_unread) /* what nothing reads is drawn all the same, and moves the others on */
+{
+    tp_uniform_like(x, 0, 1);
+    tp_for (2, &v) {
+        tp_normal_like(x, 0, 1);
+        tp_tensor *unread = s;
+        tp_if (above(mean(v), 0), &unread) {
+            unread = tp_mul(unread, tp_uniform_like(s, 0, 1));
+        }
+        v = tp_add(v, tp_normal_like(v, 0, 1));
+        tp_uniform_like(v, 0, 1);
+    }
+    tp_tensor *unread = s;
+    tp_while (below(unread, 2), &unread) {
+        unread = tp_add(tp_abs(unread), tp_uniform_like(s, 0.25, 1));
+    }
+    out[0] = v;
+    out[1] = tp_add(x, tp_uniform_like(x, 0, 1));
+    tp_normal_like(v, 0, 1);
+}
+
 /* ---- gradients, scopes, functions inside -------------------------------------------------------- */
 
 PROGRAM(grad_inside) /* Newton's method with a derivative that the library finds */
@@ -790,6 +811,7 @@ const block_case block_cases[] = {
     WITHOUT_GRADIENTS(clipped_steps),
     CASE_OF(random_if),
     CASE_OF(random_loop),
+    CASE_OF(random_unread),
     CASE_OF(grad_inside),
     CASE_OF(grad_of_outer),
     CASE_OF(silent),

@@ -146,6 +146,18 @@ static bool declare(bed *b, const program *p, bool symbolic, tp_tensor **out)
     return good;
 }
 
+/* May sizes be symbols? In a graph of its own: draws that are left in one go on being its draws. */
+static bool takes_symbols(bed *b, const program *p)
+{
+    tp_graph *const shared = b->g;
+    tp_tensor *out[MAX_RESULTS];
+    b->g = tp_graph_new(b->tp);
+    const bool takes = b->g && declare(b, p, true, out);
+    tp_graph_free(b->g);
+    b->g = shared;
+    return takes;
+}
+
 static bool eagerly(bed *b, int number, int set, bool other)
 {
     const program *p = b->programs[number];
@@ -171,9 +183,9 @@ static bool add_program(run *r, bed *b, const program *p)
         tp_clear_error(b->tp);
         return false;
     }
-    const bool as_symbols = declare(b, p, true, out);
+    const bool as_symbols = takes_symbols(b, p);
     r->n_constant += !as_symbols;
-    if (!as_symbols && !declare(b, p, false, out))
+    if (!declare(b, p, as_symbols, out))
         return false;
     for (int i = 0; i < p->n_inputs; i++, b->n_feeds++)
         b->feeds[b->n_feeds] = b->feed_names[b->n_feeds];

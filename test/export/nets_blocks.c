@@ -344,8 +344,13 @@ static void random_blocks(net *n)
     tp_tensor *x = input(n, "x", TP_F32, TP_DIMS(5)), *s = x;
     tp_tensor *stop = tp_scalar(n->tp, TP_F32, 4), *drawn = NULL;
     tp_while (tp_lt(tp_sum(s, TP_ALL, false), stop), &s) {
+        tp_uniform_like(x, 0, 1); /* nothing reads it */
         s = tp_add(s, tp_uniform_like(s, 0, 1));
         tp_emit(&drawn, s);
+    }
+    tp_tensor *unread = half(n);
+    tp_for (2, &unread) {
+        unread = tp_mul(unread, tp_normal_like(unread, 0, 1));
     }
     tp_if (tp_gt(tp_select(s, 0, 0), half(n)), &s) {
         s = tp_add(s, tp_normal_like(x, 0, 1));
