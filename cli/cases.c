@@ -400,7 +400,7 @@ void case_run(const test_case *c, const case_options *opt, case_result *result)
     running r = {.c = c,
                  .opt = opt,
                  .result = result,
-                 .tp = tp_open(NULL),
+                 .tp = cli_open(),
                  .tolerance = case_tolerance(c->name)};
     *result = (case_result){.verdict = CASE_PASSED};
     tp_threads(r.tp, opt->threads);
@@ -419,5 +419,5 @@ void case_run(const test_case *c, const case_options *opt, case_result *result)
     tp_free(r.tp, summary);
     about_free(&r.about);
     free(path);
-    tp_close(r.tp);
+    cli_close(r.tp);
 }

@@ -135,6 +135,14 @@ int cli_threads(tp_ctx *tp, int64_t n);
                    "the size of a free dimension; an error says which ones\n"                  \
                    "the model has; x_2=N: of axis 2 of x")
 
+/* ---- signals --------------------------------------------------------------------------------- */
+
+/* From now on a signal that ends the command ends first what it has under way. */
+void cli_catch_signals(void);
+/* A context of the command: what it has under way is meant. */
+tp_ctx *cli_open(void);
+void cli_close(tp_ctx *tp);
+
 /* ---- models and tensors ---------------------------------------------------------------------- */
 
 /* --dim NAME=N */
@@ -233,7 +241,8 @@ int model_run(model *m, tp_program *p, tp_tensor **out, double *ms);
 /* A run has failed: CLI_BAD after a message; or CLI_MISFIT, without one, when sizes do not fit that
  * the model has left free, and that those of the inputs would settle. */
 int model_run_failed(const model *m);
-/* Waits for the C program. Without a compiler a message says so, and it goes on without. */
+/* Waits for the C program, however long the compiler takes. Without one a message says so, and it
+ * goes on without. */
 void model_wait(model *m, tp_program *p);
 
 /* Reads "NAME=FILE" texts into m->given, which has room for them, where names[n] are the inputs of

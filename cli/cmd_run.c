@@ -30,7 +30,8 @@ static const option options[] = {
                "fix the size of a free dimension; x_2=N: of axis 2 of x"),
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "what computes: the model compiled to C; plain loops; vector\n"
-               "code without a compiler; auto: C if it can be had, or tiles (auto)"),
+               "code without a compiler; auto: C if it was compiled before, or\n"
+               "tiles, so that no compiler is waited for (auto)"),
     CLI_FAST,
     CLI_LIMIT,
     CLI_THREADS("; the bits are the same"),
@@ -331,8 +332,6 @@ static int run_model(const settings *s, model *m, tp_engine engine)
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
     port *all = calloc((size_t)m->n_out + (size_t)m->about.n_out + 1, sizeof *all);
     int status = !p ? CLI_BAD : !out || !all ? cli_no_memory() : CLI_GOOD;
-    if (status == CLI_GOOD && engine == TP_ENGINE_AUTO)
-        model_wait(m, p);
     if (status == CLI_GOOD && tp_program_run(p, m->feeds, out) != TP_OK)
         status = model_run_failed(m);
     if (status == CLI_GOOD) {

@@ -83,7 +83,7 @@ static bool start_job(testing *t, job *j, int which)
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends what it has under way */
         close(fds[0]);
         run_in_child(t, which, fds[1]);
     }
@@ -117,13 +117,24 @@ static void put_case(const testing *t, int i)
     }
 }
 
+/* It may have a compiler under way, which it ends. */
+static void kill_job(const job *j)
+{
+    const double until = cli_now_ms() + 200;
+    kill(j->pid, SIGTERM);
+    struct pollfd fd = {.fd = j->pipe, .events = POLLIN};
+    while (cli_now_ms() < until && !(fd.revents & POLLHUP))
+        poll(&fd, 1, 20);
+    kill(j->pid, SIGKILL);
+}
+
 /* The child has written all, or died, or is killed now. */
 static void end_job(testing *t, job *j, bool late)
 {
     case_result *r = &t->results[j->which];
     int status = 0;
     if (late)
-        kill(j->pid, SIGKILL);
+        kill_job(j);
     close(j->pipe);
     while (waitpid(j->pid, &status, 0) < 0 && errno == EINTR)
         continue;

@@ -93,6 +93,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_catch_signals();
     int status = dispatch(argc, argv);
     errno = 0;
     const bool written = fflush(stdout) == 0 && !ferror(stdout);

@@ -358,7 +358,7 @@ static bool open_model(model *m, const char *path, bool sized, const fixed_dims 
 {
     const texts none = {0};
     inputs = inputs ? inputs : &none;
-    *m = (model){.path = path, .tp = tp_open(NULL), .sized = sized};
+    *m = (model){.path = path, .tp = cli_open(), .sized = sized};
     m->given = calloc((size_t)inputs->n + 1, sizeof *m->given);
     if (!m->tp || !m->given) {
         cli_no_memory();
@@ -388,7 +388,7 @@ void model_close(model *m)
         free(m->given[i].v);
     free(m->given);
     about_free(&m->about);
-    tp_close(m->tp);
+    cli_close(m->tp);
 }
 
 /* Do the outputs come about without input number i? */

@@ -137,7 +137,8 @@ bool tpi_lock_new(int fd, int folder, const char *name)
 bool tpi_is_left_over(int fd, int folder, const char *name)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+    return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) &&
+           st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
            has_name(fd, folder, name);
 }
 

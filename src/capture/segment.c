@@ -390,7 +390,7 @@ static void settle(tp_function *f, tpi_shared *p, bool wait)
                         p->program->stats.kernels,
                         p->program->stats.from_cache ? "from the cache" : "compiled",
                         p->program->stats.compile_ms);
-    } else if (wait || tpi_program_broken(p->program)) {
+    } else if ((wait && !tpi_is_interrupted(f->ctx)) || tpi_program_broken(p->program)) {
         p->failed = true;
         tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
     }

@@ -506,7 +506,7 @@ tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
     for (;;) {
         if (b->state == TPI_BUILD_RUNNING)
             step(b);
-        if (b->state != TPI_BUILD_RUNNING || wait_ms == 0)
+        if (b->state != TPI_BUILD_RUNNING || wait_ms == 0 || tpi_is_interrupted(b->ctx))
             return b->state;
         const double now = now_ms();
         if (wait_ms > 0 && now >= until)

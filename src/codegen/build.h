@@ -33,8 +33,8 @@ int tpi_build_cpus(void);
 /* Loads the object from the cache, or starts the compiler and returns at once. NULL only when
  * memory is out (the context's error is left alone). Freed before the context's memory is. */
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec);
-/* How far it is. Waits at most wait_ms for it to end: 0 not at all, -1 as long as it takes. The
- * time limit works here only: poll now and then, or a hung compiler stays. */
+/* How far it is. Waits at most wait_ms for it to end: 0 not at all, -1 as long as it takes, or until
+ * tp_interrupt. The time limit works here only: poll now and then, or a hung compiler stays. */
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms);
 /* Did the last poll find that? */
 bool tpi_build_failed(const tpi_build *b);

@@ -735,8 +735,9 @@ static bool execute(tpi_session *s)
     const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
     const bool c = !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
-        tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->build), "%s",
-                        tpi_build_message(p->build));
+        if (!tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
+            tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->build), "%s",
+                            tpi_build_message(p->build));
         return false;
     }
     return execute_by(s, c);
@@ -868,6 +869,8 @@ tp_status tp_program_wait(tp_program *p)
         return TP_E_NULL;
     if (tpi_program_has_c(p, -1))
         return TP_OK;
+    if (tpi_refuse_interrupted(p->ctx, TPI_AT(NULL, 0), "tp_program_wait"))
+        return TP_E_STOPPED;
     const tp_tensor *t = p->plan ? tpi_late_refuser(p) : NULL;
     if (t)
         return tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,

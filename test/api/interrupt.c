@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -255,6 +256,40 @@ static void program_by_c(void **state)
     program_of(*state, TP_ENGINE_C);
 }
 
+/* A compiler that hangs: nobody waits for it any longer, and it may go on later. */
+static void compiler(void **state)
+{
+    (void)state;
+    char script[] = "interrupt-cc-XXXXXX", cache[] = "interrupt-cache-XXXXXX", path[400];
+    const int fd = mkstemp(script);
+    assert_true(fd >= 0 && mkdtemp(cache));
+    static const char text[] = "#!/bin/sh\nsleep 1000\n";
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    assert_non_null(realpath(script, path));
+    tp_ctx *own = tp_open(&(tp_options){.compiler = path, .cache_dir = cache});
+    tp_graph *g = tp_graph_new(own);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(3)), *y;
+    tp_name(tp_exp(x), "y");
+    tp_tensor *feed = tp_tensor_new(own, TP_F32, TP_DIMS(3), (float[3]){0});
+    const tp_compile_options c = {.engine = TP_ENGINE_C};
+    tp_program *p = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("y"), &c);
+    assert_non_null(p);
+    for (int i = 0; i < 2; i++) {
+        const pthread_t thread = begin(own);
+        const tp_status status = i ? tp_program_run(p, &feed, &y) : tp_program_wait(p);
+        pthread_join(thread, NULL);
+        alarm(0);
+        assert_int_equal(status, TP_E_STOPPED);
+        assert_non_null(strstr(tp_error_message(own), "tp_interrupt"));
+        tp_clear_error(own);
+    }
+    tp_close(own);
+    unlink(script);
+    assert_int_equal(rmdir(cache), 0); /* and nothing is in it */
+}
+
 /* Counts to n in a block, so that the number of turns is no size of the program. */
 static void runner(void **state)
 {
@@ -337,6 +372,7 @@ int main(void)
         CASE(program_by_reference),
         CASE(program_by_tiles),
         CASE(program_by_c),
+        CASE(compiler),
         CASE(runner),
         cmocka_unit_test(limit),
     };

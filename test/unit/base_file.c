@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "base_file-XXXXXX";
@@ -103,6 +104,72 @@ static void or_not_at_all(void **state)
     unlink(path);
 }
 
+/* Killed in a save: what it leaves goes with the next save. What another save writes now stays. */
+static void killed(void **state)
+{
+    tp_ctx *tp = *state;
+    tpi_writer w, now;
+    assert_true(write_file(tp, in_folder("k"), "old", &w));
+    tpi_file_begin(&now, &tp->mem, &tp->undone, in_folder("now"));
+    for (int i = 0; i < 3; i++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            tpi_writer two[2];
+            for (int k = 0; k < 2; k++) {
+                tpi_file_begin(&two[k], &tp->mem, &tp->undone, in_folder("k"));
+                tpi_file_put(&two[k], "new", 3);
+            }
+            raise(SIGKILL);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(files(), 2 + 2);
+    }
+    expect_content(tp, in_folder("k"), "old");
+    tpi_file_put(&now, "now", 3);
+    assert_true(write_file(tp, in_folder("k"), "new", &w));
+    assert_int_equal(files(), 2);
+    assert_true(tpi_file_end(&now));
+    assert_int_equal(files(), 2);
+    expect_content(tp, in_folder("k"), "new");
+    expect_content(tp, in_folder("now"), "now");
+
+    /* One that is given up by tp_abandon fails, in a fork of the process nothing is. */
+    tpi_file_begin(&w, &tp->mem, &tp->undone, in_folder("k"));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        tp_abandon(tp);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(files(), 3);
+    tp_abandon(tp);
+    assert_int_equal(files(), 2);
+    assert_false(tpi_file_end(&w));
+    expect_content(tp, in_folder("k"), "new");
+    unlink(in_folder("k"));
+    unlink(in_folder("now"));
+}
+
+/* Names that are taken by what is no file of ours: they are left alone. */
+static void taken(void **state)
+{
+    tp_ctx *tp = *state;
+    tpi_writer w;
+    assert_int_equal(mkfifo(in_folder(".tapir-0"), 0600), 0);
+    assert_int_equal(symlink("nowhere", in_folder(".tapir-1")), 0);
+    assert_int_equal(mkdir(in_folder(".tapir-2"), 0700), 0);
+    assert_true(write_file(tp, in_folder("t"), "text", &w));
+    expect_content(tp, in_folder("t"), "text");
+    assert_int_equal(files(), 4);
+    unlink(in_folder("t"));
+    rmdir(in_folder(".tapir-2"));
+    unlink(in_folder(".tapir-1"));
+    unlink(in_folder(".tapir-0"));
+}
+
 static void no_place(void **state)
 {
     tp_ctx *tp = *state;
@@ -175,7 +242,8 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        CASE(whole), CASE(or_not_at_all), CASE(no_place), CASE(limits), CASE(pipes),
+        CASE(whole),    CASE(or_not_at_all), CASE(killed), CASE(taken),
+        CASE(no_place), CASE(limits),        CASE(pipes),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rmdir(folder);
