@@ -42,6 +42,7 @@ typedef struct tpi_buf {
                                    reference */
     bool exposed; /* tp_data gave its address away: its elements stay where they are */
     bool lent;    /* constants of programs may lie in it: tpi_may_write */
+    bool folded;  /* computed from constants while a graph was made or compiled */
 } tpi_buf;
 
 typedef struct tpi_error {

@@ -35,6 +35,9 @@ struct tp_graph {
     struct tpi_body *body; /* of a body: what it is (ir/body.h) */
     struct tpi_body **bodies; /* of its blocks; freed with it */
     int n_bodies, bodies_size;
+    /* Of a program's graph (opt/fold.c): its constants before any was folded, what folding may add to
+     * them now, and what it has added since the last time. */
+    size_t own_bytes, may_fold, was_folded;
 };
 
 /* Nodes:

@@ -129,12 +129,17 @@ static const tpi_onnx_function *find_function(const tpi_import *im, const tpi_on
     return found ? *found : NULL;
 }
 
+bool tpi_onnx_folds_no_more(const tpi_import *im)
+{
+    return im->folded > im->m->own_bytes + TPI_ONNX_FOLD_TOTAL;
+}
+
 /* A product of the operands' elements bounds the work and the result of every operator that has
  * no sizes of its own; Concat is bounded by the sum. */
 static bool is_too_large(tpi_import *im, const tpi_onnx_op *o)
 {
     int64_t product = 1, sum = 0;
-    bool large = im->folded > TPI_ONNX_FOLD_TOTAL;
+    bool large = tpi_onnx_folds_no_more(im);
     for (int i = 0; i < o->n_in && !large; i++) {
         const tpi_onnx_value *v =
             tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
@@ -235,6 +240,35 @@ static int64_t cost_of(const tpi_onnx_node *n)
     return 1 + (int64_t)(text / 32);
 }
 
+typedef struct memory {
+    size_t in_use, read, folded;
+} memory;
+
+static memory memory_now(const tpi_import *im)
+{
+    return (memory){im->ctx->mem.in_use, im->m->read_bytes, im->folded};
+}
+
+/* Of a node with constants for results what it has taken counts, but for constants that it was the first
+ * to read, and so does what it made on the way, which lives as long as the import. */
+static void count_folded(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_node *n,
+                         const memory *before)
+{
+    const memory now = memory_now(im);
+    const size_t kept = before->in_use + (now.read - before->read);
+    const size_t taken = now.in_use > kept ? now.in_use - kept : 0;
+    for (int k = 0; k < n->n_out; k++) {
+        const tpi_onnx_value *v = n->out[k].size ? tpi_onnx_find(f, n->out[k]) : NULL;
+        const tp_tensor *t = v ? v->tensor : NULL;
+        if (!t || t->graph || t->status != TP_OK)
+            continue;
+        if (before->folded + taken > im->folded) /* those of its blocks are among them */
+            im->folded = before->folded + taken;
+        if (t->buf->refs == 1 && tpi_bytes(t) <= taken) /* it is not an operand's */
+            t->buf->folded = true;
+    }
+}
+
 /* Inputs that the node names and the function does not are left alone by it. */
 static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, int n_later)
 {
@@ -267,12 +301,14 @@ static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, 
         return ok;
     }
     o.lift = is_too_large(im, &o);
+    const memory before = memory_now(im);
     if (!map[row].function(&o))
         return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
                             TPI_SPAN(n->name));
     for (int k = 0; k < n->n_out; k++)
         if (n->out[k].size && !tpi_onnx_find(f, n->out[k]))
             return tpi_onnx_refuse(&o, "output %d is not supported", k);
+    count_folded(im, f, n, &before);
     return true;
 }
 

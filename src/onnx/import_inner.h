@@ -10,7 +10,7 @@ enum {
     TPI_ONNX_MAX_DEPTH = 64,        /* functions in functions, branches in branches */
     TPI_ONNX_FOLD_WORK = 1 << 20,   /* products of the operands' elements: computed at once */
     TPI_ONNX_FOLD_RESULT = 1 << 16, /* elements of a result that is computed at once */
-    TPI_ONNX_FOLD_TOTAL = 1 << 26,  /* of all of them */
+    TPI_ONNX_FOLD_TOTAL = 1 << 25,  /* bytes of all of them, beside the model's own */
     TPI_ONNX_OLDEST = 6,            /* operator sets */
     TPI_ONNX_NEWEST = 28
 };
@@ -66,11 +66,15 @@ struct tpi_import {
     tpi_span *offers; /* and the input that each is for */
     int n_inputs;     /* so far, without those that have an initializer */
     bool again;       /* one more has to be one */
-    int64_t n_ops, folded;
+    int64_t n_ops;
+    size_t folded; /* bytes of what was computed at once */
     int depth;
     int attempt; /* how often it began */
     tpi_onnx_symbol *symbols;
 };
+
+/* Is nothing more computed at once? Then the program does it. */
+bool tpi_onnx_folds_no_more(const tpi_import *im);
 
 /* The whole model into im->root; false: see im->m. */
 bool tpi_onnx_import_model(tpi_import *im);

@@ -95,7 +95,8 @@ static tp_graph *attempt(tpi_import *im)
     return NULL;
 }
 
-static tp_graph *import(const request *r, tpi_onnx_model *m)
+/* `bytes`: of its file. */
+static tp_graph *import(const request *r, tpi_onnx_model *m, size_t bytes)
 {
     tpi_import im = {.ctx = r->ctx, .at = r->at, .m = m, .opt = r->opt};
     const size_t n_values = r->opt ? (size_t)r->opt->n_values : 0;
@@ -106,7 +107,9 @@ static tp_graph *import(const request *r, tpi_onnx_model *m)
         return NULL;
     do {
         im.again = false;
-        im.n_ops = im.folded = 0;
+        im.n_ops = 0;
+        im.folded = 0;
+        m->own_bytes = bytes;
         im.depth = im.n_inputs = 0;
         im.symbols = NULL;
         tpi_forget_error(r->ctx);
@@ -131,7 +134,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     const uint64_t refused = r->ctx->mem.refused;
     if (tpi_onnx_model_read(&m, r->ctx, bytes, folder)) {
         m.map = map;
-        g = import(r, &m);
+        g = import(r, &m, bytes.size);
     }
     tpi_forget_error(r->ctx);
     if (!g &&

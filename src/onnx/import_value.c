@@ -17,7 +17,7 @@ bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
     char text[240];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return tpi_onnx_bad(o->im->m, TP_E_VALUE, "%s (node \"%.*s\", opset %d): %s", o->name,
                         TPI_SPAN(o->node->name), o->opset, text);
@@ -548,11 +548,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     if (!v)
         return false;
     v->tensor = t;
-    if (!t->graph) {
-        o->im->folded += tpi_count(t);
-        return true;
-    }
-    if (t->name)
+    if (!t->graph || t->name)
         return true;
     const char *name = tpi_onnx_cstring(o->im->m, v->name);
     if (!name || tpi_graph_name(t->graph, t, name) == TP_E_MEMORY)
@@ -598,7 +594,7 @@ tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype)
 tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape)
 {
     int64_t count = 1;
-    bool large = o->im->folded > TPI_ONNX_FOLD_TOTAL;
+    bool large = tpi_onnx_folds_no_more(o->im);
     for (int i = 0; i < rank; i++)
         large |= shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count);
     return large || count > TPI_ONNX_FOLD_RESULT ? tp_graph_read(o->g, x) : x;

@@ -85,6 +85,8 @@ typedef struct tpi_onnx_model {
     char *block_at;
     tpi_external external;
     const tpi_file_map *map; /* NULL, or the file that its bytes are in */
+    size_t own_bytes;        /* of the file, and of what was read beside it so far */
+    size_t read_bytes;       /* of the elements that were read so far */
     int64_t ir_version;
     int n_opsets, n_functions;
     tpi_onnx_opset *opsets;

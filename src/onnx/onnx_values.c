@@ -172,6 +172,7 @@ static bool fill(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor *out)
             tpi_external_read(&m->external, t->location, t->offset, raw, at, why, sizeof why);
         if (s != TP_OK)
             return tpi_onnx_bad(m, s, "tensor \"%.*s\": %s", TPI_SPAN(t->name), why);
+        m->own_bytes += (size_t)raw;
     } else if (t->has_raw) {
         if (raw && m->map)
             tpi_file_map_copy(m->map, at, t->raw.at, (size_t)raw);
@@ -218,6 +219,7 @@ tp_tensor *tpi_onnx_tensor_make(tpi_onnx_model *m, const tpi_onnx_tensor *t, tpi
         tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
         return NULL;
     }
+    m->read_bytes += tpi_bytes(out);
     return fill(m, t, out) ? out : NULL;
 }
 

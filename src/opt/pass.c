@@ -270,6 +270,7 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
     }
     for (int i = 0; i < n_feeds && ok; i++)
         feeds[i] = map[feeds[i]->index];
+    im.to->own_bytes = tpi_constant_bytes(im.to, false);
     if (!ok && ctx->status == TP_OK)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
     tpi_nodes_free(&nodes);
@@ -392,6 +393,9 @@ static void take_over(tp_graph *to, tp_graph *from)
     const int n_strings = to->n_strings;
     to->strings = from->strings, to->n_strings = from->n_strings;
     from->strings = strings, from->n_strings = n_strings;
+    to->own_bytes = from->own_bytes;
+    to->may_fold = from->may_fold;
+    to->was_folded = from->was_folded;
 }
 
 tp_tensor *tpi_keep_node(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in)

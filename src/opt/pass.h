@@ -27,6 +27,9 @@ typedef struct tpi_pass {
     bool (*prepare)(tp_graph *g, int *n_changes);
 } tpi_pass;
 
+/* The bytes of the constants in g and its bodies: of those that were folded, or of the others. */
+size_t tpi_constant_bytes(const tp_graph *g, bool folded);
+
 /* For `prepare`: change(body) for the bodies of g's first n nodes. False when one of them is. */
 bool tpi_each_body(tp_graph *g, int n, bool (*change)(tp_graph *g, int *n_changes),
                    int *n_changes);
