@@ -45,6 +45,13 @@ add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
 
 # ---- objects ----------------------------------------------------------------------------
 
+# What reads bytes from outside, or writes to buffers of its own, is hardened; all of it would be 50 KB.
+set(tapir_hardened_sources ${tapir_sources} ${tapir_small_sources})
+list(FILTER tapir_hardened_sources INCLUDE REGEX
+  "/src/base/|/codegen/(build|cache|cc|folder|loader|scratch)\\.c$|/core/(fail|format|npy)\\.c$|/graph/store\\.c$|/ir/(literal|parse|read_values|read_words)\\.c$|/onnx/(elements|external|model|onnx_lists|onnx_values|proto|wire)\\.c$")
+set_source_files_properties(${tapir_hardened_sources} PROPERTIES COMPILE_OPTIONS
+  "${tapir_hardening}")
+
 function(tapir_object_library name optimised)
   add_library(${name} OBJECT ${ARGN})
   add_dependencies(${name} tapir_text)
@@ -94,6 +101,7 @@ foreach(lib tapir tapir_static)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${lib} PRIVATE ${CMAKE_DL_LIBS})
 endforeach()
+target_link_libraries(tapir PRIVATE tapir_hardened_link)
 target_link_options(tapir PRIVATE -Wl,-z,nodelete) # contexts and threads outlive a dlclose
 if(TAPIR_SANITIZE)
   target_link_options(tapir PRIVATE -fsanitize=${TAPIR_SANITIZE})

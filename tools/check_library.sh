@@ -5,6 +5,8 @@
 #   references nothing that ends the process or prints for it
 #   statics    nothing that can be written: all state is in a context
 #   needs      the C library and nothing else
+#   hardening  tables locked and filled in at once, no executable stack, guarded stacks and
+#              buffers; the command too
 #   size       under 2 MB when stripped
 set -u
 cd "$(dirname "$0")/.."
@@ -79,6 +81,23 @@ for lib in $(objdump -p "$so" | awk '$1 == "NEEDED" { print $2 }'); do
         libc.so* | libdl.so* | ld-linux*) ;;
         *) fail "$so: needs $lib; the library is to need the C library only" ;;
     esac
+done
+
+# ---- hardening --------------------------------------------------------------------------
+
+for file in "$so" "$1/tapir"; do
+    readelf -lW "$file" >"$work/segments"
+    readelf -dW "$file" >"$work/dynamic"
+    grep -q GNU_RELRO "$work/segments" || fail "$file: no RELRO segment (-z relro)"
+    grep -qE 'BIND_NOW|FLAGS_1.*NOW' "$work/dynamic" || fail "$file: not bound at once (-z now)"
+    grep -q TEXTREL "$work/dynamic" && fail "$file: its code is written to when it is loaded"
+    grep GNU_STACK "$work/segments" | grep -q RWE && fail "$file: its stack can be executed"
+    grep -q 'LOAD.* RWE ' "$work/segments" && fail "$file: has memory to write and to execute"
+    readelf --dyn-syms -W "$file" >"$work/symbols"
+    for name in __stack_chk_fail __memcpy_chk __snprintf_chk; do
+        grep -q "$name" "$work/symbols" ||
+            fail "$file: does not refer to $name (-fstack-protector, -D_FORTIFY_SOURCE=2)"
+    done
 done
 
 strip -o "$work/stripped" "$so"

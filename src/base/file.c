@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* O_PATH */
 #include "base/file.h"
 
+#include "base/keep_errno.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -87,6 +88,7 @@ static bool read_all(tpi_mem *mem, int fd, const char *path, size_t limit, tpi_f
 bool tpi_file_read(tpi_mem *mem, const char *path, size_t limit, tpi_file_bytes *out,
                    tpi_file_error *error)
 {
+    TPI_KEEP_ERRNO;
     *out = (tpi_file_bytes){0};
     *error = (tpi_file_error){0};
     if (!path)
@@ -109,6 +111,7 @@ void tpi_file_free(tpi_mem *mem, tpi_file_bytes *b)
 
 bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out, tpi_file_error *error)
 {
+    TPI_KEEP_ERRNO;
     *out = (tpi_file_map){0};
     *error = (tpi_file_error){0};
     if (!path)
@@ -140,6 +143,7 @@ bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out, tpi_fi
 
 void tpi_file_map_copy(const tpi_file_map *map, void *to, const char *from, size_t size)
 {
+    TPI_KEEP_ERRNO;
     enum { PAGES = 1 << 20, FEW = 1 << 16 };
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     while (map->mapped && size >= FEW) {
@@ -157,6 +161,7 @@ void tpi_file_map_copy(const tpi_file_map *map, void *to, const char *from, size
 
 void tpi_file_map_close(tpi_mem *mem, tpi_file_map *map)
 {
+    TPI_KEEP_ERRNO;
     if (map->mapped)
         munmap(map->mapped, map->size);
     else
@@ -244,6 +249,7 @@ static bool open_temp(tpi_writer *w, tpi_undones *undone)
 
 void tpi_file_begin(tpi_writer *w, tpi_mem *mem, tpi_undones *undone, const char *path)
 {
+    TPI_KEEP_ERRNO;
     *w = (tpi_writer){.mem = mem, .fd = -1, .folder = -1, .path = path};
     struct stat st;
     if (!path)
@@ -258,6 +264,7 @@ void tpi_file_begin(tpi_writer *w, tpi_mem *mem, tpi_undones *undone, const char
 
 void tpi_file_put(tpi_writer *w, const void *data, size_t size)
 {
+    TPI_KEEP_ERRNO;
     const char *p = data;
     while (size > 0 && w->error.status == TP_OK) {
         const size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
@@ -293,6 +300,7 @@ static void close_writer(tpi_writer *w)
 
 bool tpi_file_end(tpi_writer *w)
 {
+    TPI_KEEP_ERRNO;
     if (w->error.status == TP_OK && fsync(w->fd) != 0)
         fail_errno(&w->error, w->path, errno);
     close_writer(w);
@@ -301,6 +309,7 @@ bool tpi_file_end(tpi_writer *w)
 
 void tpi_file_abandon(tpi_writer *w)
 {
+    TPI_KEEP_ERRNO;
     fail_text(&w->error, w->path ? w->path : "", TP_E_STATE, "was given up");
     close_writer(w);
 }

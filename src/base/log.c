@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/env.h"
+#include "base/strbuf.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static void say(tpi_log_kind kind, const char *fmt, va_list ap)
     const int kept = errno;
     char line[1024];
     int n = snprintf(line, sizeof line, "tapir: %s: ", names[kind]);
-    const int more = vsnprintf(line + n, 1000 - (size_t)n, fmt, ap);
+    const int more = tpi_vprint(line + n, 1000 - (size_t)n, fmt, ap);
     if (more > 0)
         n += more < 1000 - n ? more : 1000 - n - 1;
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "base/stack.h"
 
+#include "base/keep_errno.h"
+
 #include <pthread.h>
 #include <stddef.h>
 
@@ -9,6 +11,7 @@ enum { RESERVE = 512 << 10 }; /* of a small stack half */
 /* Only where addresses of this thread's stack are not known: the main thread's is looked up in a file. */
 static void find(tpi_stack *s)
 {
+    TPI_KEEP_ERRNO;
     pthread_attr_t attr;
     void *low;
     size_t size;

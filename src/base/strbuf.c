@@ -1,7 +1,29 @@
 #include "base/strbuf.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
+
+int tpi_vprint(char *out, size_t size, const char *fmt, va_list ap)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* takes no memory */
+    const locale_t before = plain ? uselocale(plain) : (locale_t)0;
+    const int n = vsnprintf(out, size, fmt, ap);
+    if (plain) {
+        uselocale(before);
+        freelocale(plain);
+    }
+    return n;
+}
+
+int tpi_print(char *out, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = tpi_vprint(out, size, fmt, ap);
+    va_end(ap);
+    return n;
+}
 
 static bool reserve(tpi_str *s, size_t more)
 {
@@ -49,10 +71,10 @@ void tpi_str_printf(tpi_str *s, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    const int n = vsnprintf(NULL, 0, fmt, ap);
+    const int n = tpi_vprint(NULL, 0, fmt, ap);
     va_end(ap);
     if (n >= 0 && reserve(s, (size_t)n)) {
-        vsnprintf(s->text + s->len, (size_t)n + 1, fmt, again);
+        tpi_vprint(s->text + s->len, (size_t)n + 1, fmt, again);
         s->len += (size_t)n;
     }
     va_end(again);

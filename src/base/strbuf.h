@@ -24,4 +24,10 @@ char *tpi_str_room(tpi_str *s, size_t len);
 void tpi_str_fit(tpi_str *s);
 void tpi_str_free(tpi_str *s);
 
+/* snprintf and vsnprintf, but numbers have a point whatever the locale of the host. */
+int tpi_print(char *out, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int tpi_vprint(char *out, size_t size, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+
 #endif

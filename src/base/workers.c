@@ -2,6 +2,7 @@
 #include "base/workers.h"
 
 #include "base/float_mode.h"
+#include "base/keep_errno.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -100,6 +101,7 @@ static bool has_threads(tpi_pool *p)
 
 tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
 {
+    TPI_KEEP_ERRNO;
     tpi_pool *p = tpi_take(m, sizeof *p);
     const char *reason = "out of memory";
     if (p) {
@@ -124,6 +126,7 @@ tpi_pool *tpi_pool_open(tpi_mem *m, int threads, char *why, size_t size)
 
 void tpi_pool_close(tpi_mem *m, tpi_pool *p)
 {
+    TPI_KEEP_ERRNO;
     if (!p)
         return;
     if (p->threads && p->maker == getpid())
@@ -158,6 +161,7 @@ void tpi_pool_share(tpi_pool *p, void (*task)(void *env, size_t i), void *env, s
 
 int64_t tpi_near_bytes(void)
 {
+    TPI_KEEP_ERRNO;
     enum { LEAST = 256 << 10, USUAL = 512 << 10, MOST = 1 << 20 };
     int64_t half = USUAL;
 #ifdef _SC_LEVEL2_CACHE_SIZE

@@ -25,7 +25,7 @@ void tpi_capture_log(const tp_function *f, tpi_at at, const char *fmt, ...)
     if (!tpi_log_on(TPI_LOG_capture))
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     if (at.file)
         tpi_log(TPI_LOG_capture, "%s: %s:%d: %s", f->name, at.file, at.line, text);

@@ -2,6 +2,7 @@
 #include "codegen/build.h"
 
 #include "base/float_mode.h"
+#include "base/keep_errno.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "codegen/cache.h"
@@ -61,6 +62,7 @@ static double now_ms(void)
 
 int tpi_build_cpus(void)
 {
+    TPI_KEEP_ERRNO;
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set)
                                                                               : 1;
@@ -388,6 +390,7 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
 
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
 {
+    TPI_KEEP_ERRNO;
     const double started = now_ms();
     tpi_build *b = tpi_take(&ctx->mem, sizeof *b);
     if (!b)
@@ -477,8 +480,8 @@ static void step(tpi_build *b)
     }
     if (running && now_ms() > b->deadline) {
         char text[80];
-        snprintf(text, sizeof text, "killed, it took longer than %.1f s",
-                 (b->deadline - b->started) * 1e-3);
+        tpi_print(text, sizeof text, "killed, it took longer than %.1f s",
+                  (b->deadline - b->started) * 1e-3);
         fail_text(b, b->cc.path, text);
         return;
     }
@@ -498,6 +501,7 @@ static void step(tpi_build *b)
 
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
 {
+    TPI_KEEP_ERRNO;
     const double until = now_ms() + wait_ms;
     if (b->asleep && !wait_ms && !b->polled) {
         b->polled = true;
@@ -551,6 +555,7 @@ double tpi_build_ms(const tpi_build *b)
 
 void tpi_build_free(tpi_build *b)
 {
+    TPI_KEEP_ERRNO;
     if (!b)
         return;
     clean_up(b);

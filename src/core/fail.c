@@ -1,5 +1,7 @@
 #include "core/core.h"
 
+#include "base/strbuf.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +27,7 @@ static void write_text(char *out, size_t size, tpi_at at, const char *what, cons
     if (what && n >= 0 && (size_t)n < size)
         n += snprintf(out + n, size - (size_t)n, "%s: ", what);
     if (n >= 0 && (size_t)n < size)
-        vsnprintf(out + n, size - (size_t)n, fmt, ap);
+        tpi_vprint(out + n, size - (size_t)n, fmt, ap);
 }
 
 static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, bool tensor,

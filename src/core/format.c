@@ -7,6 +7,7 @@
  * All elements of a tensor are written in one way, so that columns stand in line: with as many
  * decimals as the most demanding one needs (six at most), or all with exponents. */
 #include "base/float_mode.h"
+#include "base/keep_errno.h"
 #include "core/dim.h"
 
 #include <inttypes.h>
@@ -64,7 +65,8 @@ static int format_element(const layout *l, const char *p, element_text text)
     const double v = tpi_load_f64(type, p);
     if (isnan(v))
         return snprintf(text, sizeof(element_text), "nan");
-    return snprintf(text, sizeof(element_text), l->exponents ? "%.*e" : "%.*f", l->decimals, v);
+    return tpi_print(text, sizeof(element_text), l->exponents ? "%.*e" : "%.*f", l->decimals,
+                     v);
 }
 
 /* ---- walks over the elements that are shown ------------------------------------------------- */
@@ -101,7 +103,7 @@ static void look_at_decimals(layout *l, const char *p)
     char text[400];
     if (!isfinite(v))
         return;
-    snprintf(text, sizeof text, l->exponents ? "%.*e" : "%.*f", DECIMALS, v);
+    tpi_print(text, sizeof text, l->exponents ? "%.*e" : "%.*f", DECIMALS, v);
     const int n = decimals_needed(text);
     l->decimals = n > l->decimals ? n : l->decimals;
 }
@@ -228,6 +230,7 @@ static const char *text_of(const tp_tensor *t, tpi_str *s)
 
 tp_status tp_print(const tp_tensor *t, FILE *out)
 {
+    TPI_KEEP_ERRNO;
     if (!out)
         return TP_E_NULL;
     tpi_str s;

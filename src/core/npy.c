@@ -38,7 +38,7 @@ static bool bad(reader *r, const char *fmt, ...)
     if (!r->why[0]) {
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(r->why, sizeof r->why, fmt, ap);
+        tpi_vprint(r->why, sizeof r->why, fmt, ap);
         va_end(ap);
     }
     return false;

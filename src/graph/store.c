@@ -260,7 +260,7 @@ __attribute__((format(printf, 2, 3))) static bool malformed(const loader *l, con
     char text[160];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     tpi_fail_status(l->ctx, l->at, what_loads, TP_E_FORMAT, "%.100s%s%s",
                     l->name ? l->name : "", l->name ? ": " : "", text);

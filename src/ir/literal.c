@@ -97,11 +97,11 @@ const char *tpi_scan_string(const char *p, const char *limit, char *out, size_t 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* The digits of |v| with `precision` of them, no zeros at the end, and the exponent of the
- * first one. printf's decimal point depends on the locale, so it is passed over. */
+ * first one. */
 static void digits_of(double v, int precision, char *digits, int *exponent)
 {
     char text[MOST_DIGITS + 16];
-    snprintf(text, sizeof text, "%.*e", precision - 1, fabs(v));
+    tpi_print(text, sizeof text, "%.*e", precision - 1, fabs(v));
     int n = 0;
     const char *p = text;
     for (; *p && *p != 'e'; p++) {

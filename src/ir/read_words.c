@@ -22,7 +22,7 @@ bool tpi_read_bad(tpi_reader *P, const char *fmt, ...)
     tpi_why why;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why.text, sizeof why.text, fmt, ap);
+    tpi_vprint(why.text, sizeof why.text, fmt, ap);
     va_end(ap);
     P->failed = true;
     tpi_fail_status(P->ctx, P->at, P->what, TP_E_FORMAT, "line %d, column %d: %s", P->line,

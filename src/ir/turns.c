@@ -74,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const walk *w, const ch
     char text[120], number[32];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     if (w->body)
         snprintf(number, sizeof number, "%d.%d", w->body, w->at);

@@ -10,7 +10,7 @@ __attribute__((format(printf, 2, 3))) static bool because(tpi_why *why, const ch
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why->text, sizeof why->text, fmt, ap);
+    tpi_vprint(why->text, sizeof why->text, fmt, ap);
     va_end(ap);
     return false;
 }
@@ -150,7 +150,7 @@ __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v,
     if (v->ctx->mem.refused != v->refused) /* sizes and rules fail then too */
         return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_MEMORY, "out of memory");
     va_start(ap, fmt);
-    vsnprintf(why.text, sizeof why.text, fmt, ap);
+    tpi_vprint(why.text, sizeof why.text, fmt, ap);
     va_end(ap);
     const tp_tensor *t = v->nodes[i];
     if (v->number)

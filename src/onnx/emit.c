@@ -17,7 +17,7 @@ tpi_val tpi_export_fail(tpi_export *x, tp_status status, const char *fmt, ...)
     char text[200];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     const tp_tensor *t = x->node;
     const bool place = t && t->file;

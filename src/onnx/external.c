@@ -1,5 +1,6 @@
 #include "onnx/external.h"
 
+#include "base/keep_errno.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -109,6 +110,7 @@ static tp_status check_location(const tpi_external *e, tpi_span location, const 
 tp_status tpi_external_read(tpi_external *e, tpi_span location, int64_t offset, int64_t bytes,
                             void *out, char *why, size_t why_size)
 {
+    TPI_KEEP_ERRNO;
     char shown[101];
     snprintf(shown, sizeof shown, "%.*s", location.size < 100 ? (int)location.size : 100,
              location.size ? location.at : "");
@@ -140,6 +142,7 @@ tp_status tpi_external_read(tpi_external *e, tpi_span location, int64_t offset, 
 
 void tpi_external_close(tpi_external *e)
 {
+    TPI_KEEP_ERRNO;
     if (e->fd >= 0)
         close(e->fd);
     e->fd = -1;

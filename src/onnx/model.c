@@ -21,7 +21,7 @@ bool tpi_onnx_bad(tpi_onnx_model *m, tp_status status, const char *fmt, ...)
         m->status = status;
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(m->why, sizeof m->why, fmt, ap);
+        tpi_vprint(m->why, sizeof m->why, fmt, ap);
         va_end(ap);
     }
     return false;
