@@ -221,7 +221,9 @@ bool cli_parse(const command *c, int argc, char **argv, void *settings, texts *o
         }
     }
     if (*status == CLI_GOOD && operands->n < c->least_operands)
-        *status = refuse_usage(c, "what is missing is %s", c->operands);
+        *status =
+            refuse_usage(c, "no %.*s is given; usage: tapir %s [OPTION]... %s",
+                         (int)strcspn(c->operands, "."), c->operands, c->name, c->operands);
     else if (*status == CLI_GOOD && operands->n > c->most_operands)
         *status = refuse_usage(c, "%s is one too many: it takes %s",
                                operands->v[c->most_operands], c->operands);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_docs.sh: every line of C in README.md stands in examples/quickstart.c, which is built, and
-# every file that README.md or docs/ link to is there.
+# check_docs.sh: every line of C in README.md stands in examples/quickstart.c, which is built, every
+# file that README.md or docs/ link to is there, and so is every test that SECURITY.md names.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code && NF { print NR ":" $
         exit $status
     } || status=1
 
-for page in README.md docs/*.md; do
+for page in README.md SECURITY.md docs/*.md; do
     for link in $(grep -o '](\([^)#:]*\))' "$page" | sed 's/^](//; s/)$//'); do
         [ -e "$(dirname "$page")/$link" ] || {
             echo "$page:$(grep -nF "]($link)" "$page" | head -n 1 | cut -d: -f1): no file $link"
@@ -25,4 +25,19 @@ for page in README.md docs/*.md; do
         }
     done
 done
+
+# `file.c: case` in a table, of which each row has one at least.
+grep '^|' SECURITY.md | grep -vE '^\|(---| what is promised )' | grep -vE '`[a-z_]+\.(c|sh): [A-Za-z_]+`' | {
+    ! grep . || { echo "SECURITY.md: these rows name no test"; exit 1; }
+} || status=1
+grep -oE '`[a-z_]+\.(c|sh): [A-Za-z_]+`' SECURITY.md | tr -d '`' | sort -u | {
+    while IFS=' ' read -r file name; do
+        found=$(find test tools -name "${file%:}")
+        [ -n "$found" ] && grep -qw "$name" $found || {
+            echo "SECURITY.md: there is no test $file $name"
+            status=1
+        }
+    done
+    exit $status
+} || status=1
 exit $status

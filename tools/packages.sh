@@ -22,6 +22,7 @@ build() {
     header stdio.h || need libc6-dev
     have cmake || need cmake
     header zlib.h || need zlib1g-dev
+    have pkg-config || want pkgconf
 }
 
 check() {
@@ -29,7 +30,6 @@ check() {
     have g++ || need g++
     printf '#include <stddef.h>\n#include <stdarg.h>\n#include <setjmp.h>\n#include <stdint.h>\n#include <cmocka.h>\n' |
         cc -x c -E - >/dev/null 2>&1 || need libcmocka-dev
-    have pkg-config || want pkgconf
     have clang || want clang
     have clang && links_fuzzer || want libclang-rt-dev
     have qemu-aarch64 || want qemu-user

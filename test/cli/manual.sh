@@ -1,6 +1,6 @@
 #!/bin/sh
-# manual.sh TAPIR PAGE: the manual page has a section for every command, with every option that
-# the command's help shows and no other, and help tells of every command.
+# manual.sh TAPIR PAGE: the manual page lists every command and has a section for it, with every option
+# that the command's help shows and no other, and help tells of every command.
 set -u
 tapir=$1
 page=$2
@@ -12,6 +12,10 @@ sed 's/\\-/-/g' "$page" >"$work/page"
 commands=$("$tapir" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | grep -v '^help$')
 [ "$(echo "$commands" | wc -w)" -ge 4 ] || { echo "tapir help names no commands"; exit 1; }
 for command in $commands; do
+    sed -n '/^\.SH SYNOPSIS/,/^\.SH DESC/p' "$work/page" | grep -qx "\.B tapir $command" || {
+        echo "$page: $command is not in the synopsis"
+        status=1
+    }
     "$tapir" help "$command" | grep -oE '^  --[a-z]+' | sort >"$work/help"
     sed -n "/^\.SS tapir $command\$/,/^\.S/p" "$work/page" | grep -E '^\.(TP|B|BI|BR|IR)' |
         grep -oE ' --[a-z]+' | sed 's/^/ /' | sort -u >"$work/named"
