@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,12 +31,17 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
+/* Into a buffer: what is not there and what there is no memory for are not the same. Nothing has a path of
+ * more bytes. */
+static bool is_in(const char *folder, const char *name, mode_t kind, char path[PATH_MAX])
+{
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && exists(path, kind);
+}
+
 static bool has_file(const char *folder, const char *name)
 {
-    char *path = join(folder, name);
-    const bool has = path && exists(path, S_IFREG);
-    free(path);
-    return has;
+    char path[PATH_MAX];
+    return is_in(folder, name, S_IFREG, path);
 }
 
 static void out_of_memory(test_cases *cases)
@@ -174,18 +180,16 @@ static bool stop_at_error(running *r, const char *where, const char *path)
                 cli_plain(tp_error_message(r->tp), path));
 }
 
-/* The path of input_3.pb or .npy of a data set; NULL: there is none. Freed by free(). */
-static char *tensor_path(const char *folder, const char *kind, int i)
+/* The path of input_3.pb or .npy of a data set. False: there is none. */
+static bool tensor_path(const char *folder, const char *kind, int i, char path[PATH_MAX])
 {
     for (int as_npy = 0; as_npy < 2; as_npy++) {
         char name[40];
         snprintf(name, sizeof name, "%s_%d.%s", kind, i, as_npy ? "npy" : "pb");
-        char *path = join(folder, name);
-        if (path && exists(path, S_IFREG))
-            return path;
-        free(path);
+        if (is_in(folder, name, S_IFREG, path))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Inputs or outputs of a data set. One is a tensor, or as many as a sequence or an optional has. */
@@ -196,8 +200,8 @@ typedef struct values {
     tp_tensor *tensors[MOST_PORTS];
 } values;
 
-/* The tensors of number v->n, whose type is as the model declares it. Uses up the path. */
-static bool load_value(running *r, values *v, const declared *d, char *path)
+/* The tensors of number v->n, whose type is as the model declares it. */
+static bool load_value(running *r, values *v, const declared *d, const char *path)
 {
     const bool as_npy = strcmp(path + strlen(path) - 4, ".npy") == 0;
     const int room = MOST_PORTS - v->n_tensors;
@@ -217,20 +221,16 @@ static bool load_value(running *r, values *v, const declared *d, char *path)
         stop_at_error(r, where, path);
         tp_clear_error(r->tp);
     }
-    free(path);
     return ok;
 }
 
 /* As many as there are files for. False: the result says why. */
 static bool load_values(running *r, const char *folder, values *v, int n, const declared *d)
 {
+    char file[PATH_MAX];
     bool ok = true;
-    while (ok && v->n < n && v->n < MOST_PORTS) {
-        char *file = tensor_path(folder, v->kind, v->n);
-        if (!file)
-            break;
+    while (ok && v->n < n && v->n < MOST_PORTS && tensor_path(folder, v->kind, v->n, file))
         ok = load_value(r, v, &d[v->n], file);
-    }
     return ok;
 }
 
@@ -382,13 +382,11 @@ static bool run_data_sets(running *r, const char *path)
     bool ok = true;
     int n = 0;
     for (bool there = true; ok && there;) {
-        char name[40];
+        char name[40], folder[PATH_MAX];
         snprintf(name, sizeof name, "test_data_set_%d", n);
-        char *folder = join(r->c->path, name);
-        there = folder && exists(folder, S_IFDIR);
+        there = is_in(r->c->path, name, S_IFDIR, folder);
         ok = !there || run_data_set(r, folder, path);
         n += there;
-        free(folder);
     }
     if (n == 0 && (has_file(r->c->path, "output_0.npy") || has_file(r->c->path, "output_0.pb")))
         return run_data_set(r, r->c->path, path); /* one set, beside the model */

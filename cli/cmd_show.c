@@ -64,6 +64,11 @@ static const option options[] = {
     CLI_OPTIONS_END,
 };
 
+typedef struct op_count {
+    const char *op;
+    int n;
+} op_count;
+
 typedef struct shown {
     const settings *s;
     model *m;
@@ -71,6 +76,8 @@ typedef struct shown {
     const tp_graph *graph;
     ir imported, v; /* of the model, and of what is shown */
     int64_t n_params, n_weights, weight_bytes;
+    op_count *ops; /* of what is shown */
+    int n_ops;
 } shown;
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
@@ -105,11 +112,6 @@ static void count_weights(shown *w)
         w->weight_bytes += (int64_t)(n * (double)dtype_size(c->dtype));
     }
 }
-
-typedef struct op_count {
-    const char *op;
-    int n;
-} op_count;
 
 /* Does it compute? What goes in and out of a block does not. */
 static bool is_op(const ir_node *n)
@@ -201,11 +203,8 @@ static void put_outputs(const shown *w, FILE *out)
 
 static void put_ops(const shown *w, FILE *out)
 {
-    op_count *counts;
-    const int n = count_ops(&w->v, &counts);
-    for (int i = 0; i < n; i++)
-        fprintf(out, "%s%d %s", i ? ", " : "", counts[i].n, counts[i].op);
-    free(counts);
+    for (int i = 0; i < w->n_ops; i++)
+        fprintf(out, "%s%d %s", i ? ", " : "", w->ops[i].n, w->ops[i].op);
 }
 
 static void put_weights(const shown *w, FILE *out)
@@ -250,7 +249,11 @@ static char *fact_text(const shown *w, const fact *f)
     if (!out)
         return NULL;
     f->put(w, out);
-    return fclose(out) == 0 ? text : NULL;
+    const bool whole = !ferror(out);
+    if (fclose(out) == 0 && whole)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* ---- formats ------------------------------------------------------------------------------------------ */
@@ -438,10 +441,6 @@ static void put_json_about(const about *a)
 
 static int show_json(const shown *w)
 {
-    op_count *counts;
-    const int n = count_ops(&w->v, &counts);
-    if (n < 0)
-        return cli_no_memory();
     printf("{\"file\": ");
     put_json_text(stdout, w->m->path);
     printf(",\n");
@@ -450,9 +449,8 @@ static int show_json(const shown *w)
     put_json_ports(w, "outputs", w->m->n_out, w->m->out);
     printf(" \"parameters\": %lld, \"weights\": %lld, \"weight_bytes\": %lld,\n \"ops\": {",
            (long long)w->n_params, (long long)w->n_weights, (long long)w->weight_bytes);
-    for (int i = 0; i < n; i++)
-        printf("%s\"%s\": %d", i ? ", " : "", counts[i].op, counts[i].n);
-    free(counts);
+    for (int i = 0; i < w->n_ops; i++)
+        printf("%s\"%s\": %d", i ? ", " : "", w->ops[i].op, w->ops[i].n);
     printf("},\n \"nodes\": [");
     put_json_nodes(&w->v, w->v.bodies, 1);
     printf("\n ]}\n");
@@ -506,10 +504,13 @@ static int show_model(const settings *s, model *m)
     if (status == CLI_GOOD &&
         (!ir_read(&w.imported, m->tp, m->graph) || !ir_read(&w.v, m->tp, w.graph)))
         status = cli_no_memory();
+    if (status == CLI_GOOD && (w.n_ops = count_ops(&w.v, &w.ops)) < 0)
+        status = cli_no_memory();
     if (status == CLI_GOOD) {
         count_weights(&w);
         status = formats[s->format](&w);
     }
+    free(w.ops);
     ir_free(&w.imported);
     ir_free(&w.v);
     return status;
