@@ -314,7 +314,7 @@ static bool make_inner(drawing *d, const ir_node *n, box *b)
         height = in->l.height > height ? in->l.height : height;
     }
     b->width = width > b->width ? width : b->width;
-    b->height += height + LINE_HEIGHT + inner_gap;
+    b->height += height + (double)LINE_HEIGHT + inner_gap;
     return true;
 }
 
@@ -457,13 +457,14 @@ static void put_inner(const drawing *d, const box *b, drawing *inner, int n, dou
         drawing *in = &inner[k];
         printf("<rect class=\"body\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                "rx=\"6\"/><text class=\"dim\" x=\"%.1f\" y=\"%.1f\">",
-               x, y, in->l.width, in->l.height + LINE_HEIGHT, x + 8, y + LINE_HEIGHT - 1);
+               x, y, in->l.width, in->l.height + (double)LINE_HEIGHT, x + 8,
+               y + (double)LINE_HEIGHT - 1);
         put_html_text(stdout, in->b->word);
         printf(" ");
         put_html_text(stdout, in->b->place);
         printf("</text>\n");
         in->x = x;
-        in->y = y + LINE_HEIGHT;
+        in->y = y + (double)LINE_HEIGHT;
         put_all(in);
         x += in->l.width + inner_gap;
     }

@@ -76,7 +76,7 @@ static void descend(tp_tensor **fast, tp_tensor *x, tp_tensor *y)
 /* The loss, whether a step was taken, and the first weights after it. */
 static void outer(const model *m, tp_tensor *sum, tp_tensor **out)
 {
-    out[0] = tp_mul(sum, tp_scalar_like(sum, 1.0 / TASKS));
+    out[0] = tp_mul(sum, tp_scalar_like(sum, 1.0 / (double)TASKS));
     out[1] = tp_optimizer_step(m->adam, out[0]);
     out[2] = tp_mul(m->w[0], tp_scalar_like(sum, 1));
 }

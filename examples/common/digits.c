@@ -107,8 +107,8 @@ static void draw(uint8_t *image, int digit, uint64_t *state)
         const double u = (x / 100 - 0.5 + dice_between(state, -0.03, 0.03)) * wide;
         const double v = (y / 100 - 0.5 + dice_between(state, -0.03, 0.03)) * high;
         const double s = u - slant * v;
-        p[i].x = DIGIT_SIDE / 2.0 + s * cos(turn) - v * sin(turn) + right;
-        p[i].y = DIGIT_SIDE / 2.0 + s * sin(turn) + v * cos(turn) + down;
+        p[i].x = (double)DIGIT_SIDE / 2 + s * cos(turn) - v * sin(turn) + right;
+        p[i].y = (double)DIGIT_SIDE / 2 + s * sin(turn) + v * cos(turn) + down;
     }
     for (int i = 0; i < DIGIT_BYTES; i++) {
         const point here = {i % DIGIT_SIDE + 0.5, i / DIGIT_SIDE + 0.5};

@@ -342,14 +342,14 @@ static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *
 /* Is the nest so small that it may run on one thread, whatever joins it? */
 static bool stays_small(const tpi_kernel *k)
 {
-    enum { SMALL = 400000 };
+    const double small = 400000;
     double work = TPI_MAX_NEST_NODES;
     for (int i = 0; i < k->rank; i++) {
         if (tpi_dim_is_symbolic(k->shape[i]))
             return false;
         work *= (double)k->shape[i];
     }
-    return work < SMALL;
+    return work < small;
 }
 
 /* Readers in the loops over all axes: full values, and reductions of what does not vary. */

@@ -352,7 +352,7 @@ static void need(redoing *d, const tp_tensor *x)
 
 static void compute_again(redoing *d, int node)
 {
-    enum { FLOPS_PER_BYTE = 8, PER_NODE = 1024 };
+    const double flops_per_byte = 8, per_node = 1024;
     const tp_tensor *t = d->f->now.plan->values[node].node;
     const tpi_kind kind = t->op->kind;
     const double flops = tpi_node_flops(d->f->p, t);
@@ -364,7 +364,7 @@ static void compute_again(redoing *d, int node)
         return;
     }
     d->f->again[node] = true;
-    d->cost += tpi_node_bytes(d->f->p, t) + flops / FLOPS_PER_BYTE + PER_NODE;
+    d->cost += tpi_node_bytes(d->f->p, t) + flops / flops_per_byte + per_node;
     for (int k = 0; k < t->n_in && kind != TPI_SHAPE; k++)
         need(d, t->in[k]);
 }

@@ -187,7 +187,7 @@ static bool measure(tp_ctx *ctx, limits *l)
     m.b = m.a + TILE * DEPTH;
     m.c = m.b + TILE * DEPTH;
     m.ws = room + half;
-    l->flops = 8 * 2.0 * TILE * TILE * DEPTH / best_of(5, multiply, &m);
+    l->flops = 8 * 2 * (double)(TILE * TILE * DEPTH) / best_of(5, multiply, &m);
     tpi_give_back(&ctx->mem, room, 2 * half);
     return true;
 }

@@ -177,12 +177,12 @@ static bool fill_sample(validation *v, tpi_sample *s, tp_graph *g, tp_tensor *co
             shape[k] = tpi_dim_is_symbolic(feeds[i]->shape[k])
                            ? tpi_dim_eval(g->dims, feeds[i]->shape[k], s->symbols)
                            : feeds[i]->shape[k];
-            count *= shape[k] < 0 ? MOST_ELEMENTS + 1.0 : (double)shape[k];
+            count *= shape[k] < 0 ? (double)(MOST_ELEMENTS + 1) : (double)shape[k];
         }
-        if (count > MOST_ELEMENTS)
+        if (count > (double)MOST_ELEMENTS)
             tpi_log(TPI_LOG_validate, "not run: an input of more than %d elements",
                     MOST_ELEMENTS);
-        s->feeds[i] = count > MOST_ELEMENTS
+        s->feeds[i] = count > (double)MOST_ELEMENTS
                           ? NULL
                           : random_feed(v->ctx, feeds[i], shape, &state, number_of, whole);
         if (!s->feeds[i])

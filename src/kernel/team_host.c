@@ -577,13 +577,13 @@ static void planes_of(void *env, size_t part)
 void tpi_team_planes(const tpi_team *t, tpi_isa_call call, int n_in, const tpk_view *in,
                      const tpk_view *out, const int64_t *attr, int64_t size)
 {
-    enum { TAPS = 8 }; /* that an element is part of, or that it takes */
+    const double taps = 8; /* that an element is part of, or that it takes */
     double larger = 1, result = 1;
     for (int64_t i = 0; i < out->rank; i++) {
         larger *= (double)in->n[i];
         result *= (double)out->n[i];
     }
-    const int64_t parts = tpi_team_parts(t, TAPS * (larger + result));
+    const int64_t parts = tpi_team_parts(t, taps * (larger + result));
     plane_cut p = {call, n_in, in, out, attr, size, full_parts(out->n[0], parts), 1};
     if (p.images == out->n[0])
         p.channels = full_parts(out->n[1], parts / p.images);

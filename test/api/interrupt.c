@@ -343,7 +343,7 @@ static void limit(void **state)
     static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
     tp_ctx *tp = tp_open(&(tp_options){.max_turns = LIMIT});
     int line;
-    assert_true(tp_item(count(number(tp, 0), number(tp, LIMIT - 1), &line)) == LIMIT);
+    assert_true(tp_item(count(number(tp, 0), number(tp, LIMIT - 1), &line)) == (double)LIMIT);
     expect_limit(tp, count(number(tp, 0), number(tp, LIMIT), &line), line);
     tp_tensor *h = number(tp, 0);
     const int counted = __LINE__ + 1;
@@ -353,9 +353,9 @@ static void limit(void **state)
     expect_limit(tp, h, counted);
     for (int i = 0; i < 3; i++) {
         tp_program *p = compile(tp, engines[i], tp_variable(number(tp, 0), "total"), &line);
-        assert_true(tp_item(run(p, tp, LIMIT - 1)) == LIMIT);
+        assert_true(tp_item(run(p, tp, LIMIT - 1)) == (double)LIMIT);
         expect_limit(tp, run(p, tp, LIMIT), line);
-        assert_true(tp_item(run(p, tp, LIMIT - 1)) == LIMIT);
+        assert_true(tp_item(run(p, tp, LIMIT - 1)) == (double)LIMIT);
     }
     tp_close(tp);
 }

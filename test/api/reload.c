@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         }
         tp_ctx *tp = f.open(&(tp_options){.threads = 3});
         const double got = compute(&f, tp), old = kept ? compute(&f, kept) : got;
-        if (got != 0.25 * N * N * N || old != got) {
+        if (got != 0.25 * (double)(N * N * N) || old != got) {
             printf("FAILED: round %d gives %g, and %g in the context of the last one\n", i, got,
                    old);
             return 1;

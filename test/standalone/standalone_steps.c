@@ -101,8 +101,8 @@ static bool has_learned(const alone *a, int steps)
     int64_t right = 0;
     for (int i = 0; i < steps; i++) {
         const tp_tensor *const *out = (const tp_tensor *const *)a->results + i * a->n_out;
-        loss[0] += i < END ? tp_item(out[0]) / END : 0;
-        loss[1] += i >= steps - END ? tp_item(out[0]) / END : 0;
+        loss[0] += i < END ? tp_item(out[0]) / (double)END : 0;
+        loss[1] += i >= steps - END ? tp_item(out[0]) / (double)END : 0;
         right += i >= steps - END ? tp_item_i64(out[1]) : 0;
     }
     printf("%d steps: loss %g, then %g; %d of the last %d images right\n", steps, loss[0],
