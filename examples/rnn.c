@@ -388,7 +388,7 @@ static bool parse(int argc, char **argv, settings *s)
 
 int main(int argc, char **argv)
 {
-    settings s = {.steps = 1000, .hidden = 16, .batch = 16, .longest = 200, .seed = 1};
+    settings s = {.steps = 1500, .hidden = 16, .batch = 16, .longest = 200, .seed = 1};
     if (!parse(argc, argv, &s))
         return 2;
     training eager = {.good = false};

@@ -43,6 +43,10 @@ at_least() { # what, number, bar
     awk "BEGIN { exit !(${2:-0} >= $3) }" || fail "$1 is ${2:-missing}, not at least $3"
 }
 
+below() { # what, number, bar
+    awk "BEGIN { exit !(${2:-$3} < $3) }" || fail "$1 is ${2:-missing}, not below $3"
+}
+
 # The line of a captured function: $1 calls, and no more than $2 of them recorded.
 captured_line() {
     has "calls $1 user_calls $1 recordings [0-9]+ segments [0-9]+ compilations [0-9]+ bits_equal yes"
@@ -105,8 +109,7 @@ quickstart)
     ;;
 train)
     run train "$work/step.c"
-    at_most=$(last_number 'step 400')
-    awk "BEGIN { exit !(${at_most:-1} < 0.2) }" || fail "the loss is ${at_most:-missing}, not below 0.2"
+    below 'the loss' "$(last_number 'step 400')" 0.2
     alone=$TAPIR_SOURCE/examples/alone
     cc -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Werror -I"$work" -I"$alone" \
         "$alone/learn.c" "$work/step.c" -o "$work/learn" || fail "step.c does not compile"
@@ -140,9 +143,10 @@ rnn_*)
     ;;
 learns_rnn)
     run rnn
-    captured=$(grep -c '^calls 1000 .* bits_equal yes$' "$out")
+    captured=$(grep -c '^calls 1500 .* bits_equal yes$' "$out")
     [ "$captured" = 2 ] || fail "$captured of two captured trainings have equal bits"
-    at_least "1 / last error" "$(awk '/step  1000/ { print 1 / $8 }' "$out" | tail -n 1)" 5
+    # what has learned nothing is off by the variance of two numbers, 0.67
+    below 'the last error' "$(last_number 'step  1500')" 0.2
     ;;
 branch_*)
     run branch --engine "${test#branch_}"
