@@ -61,7 +61,7 @@ static int class_of(size_t size, size_t *bytes)
     return 16 + (top - 10) * 4 + (int)quarter;
 }
 
-#ifdef TPI_STRESS
+#ifdef TPI_OWN_BLOCKS
 
 void *tpi_take(tpi_mem *m, size_t size)
 {
@@ -182,7 +182,7 @@ void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size)
     size_t old_bytes, new_bytes;
     if (p && class_of(old_size, &old_bytes) == class_of(new_size, &new_bytes) &&
         new_size >= old_size) {
-#ifndef TPI_STRESS
+#ifndef TPI_OWN_BLOCKS
         m->in_use += new_size - old_size;
         return p;
 #endif

@@ -1,12 +1,21 @@
 /* The one allocator: size classes over the allocator the user gave.
  *
  * Blocks of up to 64 KiB come from chunks and go back to a free list; larger ones are kept for
- * reuse up to a limit, because fresh pages cost more than most kernels. In the stress build
- * every block goes straight to the user's allocator, so that sanitizers see each one. */
+ * reuse up to a limit, because fresh pages cost more than most kernels. Under the address sanitizer and
+ * in the stress build every block is one of the user allocator's, of the size that was asked for: what is
+ * written past it, or read after it was given back, is seen. */
 #ifndef TAPIR_MEM_H
 #define TAPIR_MEM_H
 
 #include "tapir/base.h"
+
+#if defined TPI_STRESS || defined __SANITIZE_ADDRESS__
+#define TPI_OWN_BLOCKS
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define TPI_OWN_BLOCKS
+#endif
+#endif
 
 enum {
     TPI_N_CLASSES = 16 + 4 * 54 /* of 64 bytes to 1 KiB; then four per power of two */

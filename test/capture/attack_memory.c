@@ -173,7 +173,7 @@ static void sweep(job j)
         if (i)
             printf("%s, way %d: memory ran out at each of %ld allocations (every %ld)\n",
                    j.name, i, n, step);
-#ifdef TPI_STRESS
+#ifdef TPI_OWN_BLOCKS
         assert_true(!i || only || n > 100);
 #endif
     }

@@ -251,7 +251,7 @@ static void takes_no_memory(void **state)
         assert_int_equal(tp_program_run(p, &x, &y), TP_OK);
         tp_scope_end(tp);
     }
-#ifdef TPI_STRESS /* every block comes from the allocator */
+#ifdef TPI_OWN_BLOCKS /* every block comes from the allocator */
     assert_true(m->calls >= calls);
 #else
     assert_int_equal(m->calls, calls);
