@@ -24,8 +24,8 @@ check:
 	@tools/check.sh
 
 check-long:
-	@tools/packages.sh build check
-	@tools/check.sh --long
+	@tools/packages.sh build check long
+	@tools/check.sh $(if $(PART),--part $(PART),--long)
 
 golden:
 	@tools/packages.sh build check
@@ -56,7 +56,7 @@ help:
 	@echo 'make              the library, the command and the examples, under $(release)'
 	@echo 'make demo         train the digit classifier; DATA=dir for the MNIST files in dir'
 	@echo 'make check        all tests; the last line counts them'
-	@echo 'make check-long   the slow ones too'
+	@echo 'make check-long   the slow ones too; PART=name one part of them (docs/testing.md)'
 	@echo 'make golden       takes the generated text as it is now (docs/testing.md)'
 	@echo 'make bench        measure'
 	@echo 'make install      into PREFIX ($(PREFIX)); DESTDIR is honoured'

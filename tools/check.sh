@@ -1,16 +1,26 @@
 #!/bin/sh
-# check.sh [--long]: builds and runs all tests, and counts them in its last line.
+# check.sh                 builds and runs what every change has to pass, and counts it in its last line:
 #
-#   release   every test (those labelled `long` only with --long)
+#   release   every test, but not those labelled `long`
 #   asan      those labelled `fast`, under the address and undefined-behaviour sanitizers
 #   stress    those labelled `fast`, in a build where rare events happen always
-#   clang     those labelled `fast`, in a release build by clang, with --long
-#   tsan      those labelled `threads`, with --long
+#
+# check.sh --part NAME...  parts of `make check-long`, each meant for an hour on two cores:
+#
+#   the three above
+#   random    random programs labelled `long`, but not those of diff_random
+#   diff-1    half of diff_random's 100,000 programs
+#   diff-2    the other half
+#   ops       every case of every op, in all ways
+#   rest      all other tests labelled `long`
+#   asan-long the tests labelled `long`, under the sanitizers, with fewer random programs
+#   clang     those labelled `fast`, in a release build by clang
+#   tsan      those labelled `threads`, under the thread sanitizer
+#   debian    all of check.sh in Debian 13, whose compilers are newer (tools/debian.sh)
+#
+# check.sh --long          all parts
 set -u
-cd "$(dirname "$0")/.."
-
-long=no
-[ "${1:-}" = --long ] && long=yes
+cd "$(dirname "$0")/.." || exit 1
 
 passed=0
 failed=0
@@ -65,17 +75,59 @@ reasons() { # what each skipped test said last, from ctest's output and its full
         rules == 1 && NF { last = $0 }' "$1" "$2"
 }
 
-if [ $long = yes ]; then
-    run release
-    run asan -L '^(fast|long)$'
-    run stress -L '^fast$'
-    run clang -L '^fast$'
-    run tsan -L '^threads$'
-else
-    run release -LE '^long$'
-    run asan -L '^fast$'
-    run stress -L '^fast$'
-fi
+# Counts what check.sh says in its last line there.
+debian() {
+    mkdir -p build
+    tools/debian.sh sh -c 'tools/packages.sh build check && tools/check.sh' 2>&1 | tee build/debian.log
+    last=$(tail -n 1 build/debian.log)
+    case $last in
+    skipped:*)
+        skipped=$((skipped + 1))
+        ;;
+    *' passed, '*' failed, '*' skipped')
+        # shellcheck disable=SC2086
+        set -- $last
+        passed=$((passed + $1))
+        failed=$((failed + $3))
+        skipped=$((skipped + $5))
+        ;;
+    *)
+        echo "debian: the tests ended early"
+        failed=$((failed + 1))
+        ;;
+    esac
+}
+
+part() {
+    case $1 in
+    release) run release -LE '^long$' ;;
+    asan) run asan -L '^fast$' ;;
+    stress) run stress -L '^fast$' ;;
+    random) run release -L '^long_random$' ;;
+    diff-1) run release -L '^long_diff_1$' ;;
+    diff-2) run release -L '^long_diff_2$' ;;
+    ops) run release -L '^long_ops$' ;;
+    rest) run release -L '^long$' -LE '^long_' ;;
+    asan-long) run asan -L '^long$' ;;
+    clang) run clang -L '^fast$' ;;
+    tsan) run tsan -L '^threads$' ;;
+    debian) debian ;;
+    *)
+        echo "check.sh: there is no part $1; the head of this file lists them"
+        exit 2
+        ;;
+    esac
+}
+
+case ${1:-} in
+'') set -- release asan stress ;;
+--part) shift ;;
+--long) set -- release asan stress random diff-1 diff-2 ops rest asan-long clang tsan debian ;;
+*) set -- "$1" ;;
+esac
+for name in "$@"; do
+    part "$name"
+done
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $passed -gt 0 ]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh build|check|lint...: installs the system packages that are missing for these
+# packages.sh build|check|long|lint...: installs the system packages that are missing for these
 # jobs. Needs apt-get and root or sudo without a password; says what to install otherwise.
 # When nothing is missing it runs no package manager at all.
 set -u
@@ -48,6 +48,10 @@ check() {
     }
 }
 
+long() {
+    have debootstrap || want debootstrap
+}
+
 lint() {
     have clang-format || need clang-format
     have clang-tidy || need clang-tidy
@@ -55,7 +59,7 @@ lint() {
 
 for job in "$@"; do
     case $job in
-        build | check | lint) $job ;;
+        build | check | long | lint) $job ;;
         *) echo "packages.sh: unknown job $job" >&2; exit 2 ;;
     esac
 done
