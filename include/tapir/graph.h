@@ -42,7 +42,8 @@ TP_API tp_graph *tp_graph_of(const tp_tensor *t);
  * operand (because a gradient may be asked for) becomes nodes too. An expression of variables
  * that require no gradient is computed now, unless it starts from this. In an open block of g it
  * reads in the block. TP_E_STATE: the node of a variable, or a view of it, is read after the
- * graph assigned the variable, which on concrete tensors would show: read the variable again. */
+ * graph assigned the variable, which on concrete tensors would show: take it from a new
+ * tp_graph_read of the variable. */
 TP_FN(tp_tensor *, tp_graph_read, tp_graph *g, tp_tensor *t);
 #define tp_graph_read(...) tp_graph_read_at(TP_PLACE, __VA_ARGS__)
 

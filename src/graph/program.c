@@ -427,16 +427,6 @@ void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
     }
 }
 
-static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value)
-{
-    const tp_tensor *want = p->feeds[i];
-    tpi_fail_status(
-        p->ctx, at, "tp_program_run", want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE,
-        "\"%s\" takes %s %s, not %s %s", p->feed_names[i], tp_dtype_name((tp_dtype)want->dtype),
-        SHAPE(want), tp_dtype_name((tp_dtype)value->dtype), SHAPE(value));
-    return false;
-}
-
 static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
 {
     int found;
@@ -451,6 +441,49 @@ static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
         names = atoi(c + 1) == symbol;
     tpi_str_free(&s);
     return names;
+}
+
+/* The fed axis that gives a symbol its value: the first that is it alone. */
+static bool find_giver(const tp_program *p, int symbol, int *feed, int *axis)
+{
+    int found;
+    for (int i = 0; i < p->n_feeds; i++)
+        for (int a = 0; p->feeds[i] && a < p->feeds[i]->rank; a++)
+            if (tpi_dim_as_symbol(p->graph->dims, p->feeds[i]->shape[a], &found) &&
+                found == symbol) {
+                *feed = i;
+                *axis = a;
+                return true;
+            }
+    return false;
+}
+
+/* ": n is 2 (axis 0 of "x")", for the symbols in a size. */
+static void put_givers(const tp_program *p, int64_t dim, const int64_t *now, tpi_str *s)
+{
+    int feed, axis;
+    for (int i = 0; i < p->n_symbols; i++)
+        if (names_symbol(p, dim, i) && find_giver(p, i, &feed, &axis))
+            tpi_str_printf(s, "%s%s is %lld (axis %d of \"%s\")", s->len ? ", " : ": ",
+                           tpi_dim_symbol_name(p->graph->dims, i), (long long)now[i], axis,
+                           p->feed_names[feed]);
+}
+
+/* `dim`: the size that is another one, where the symbols are `now`; 0: type or rank. */
+static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value,
+                        int64_t dim, const int64_t *now)
+{
+    const tp_tensor *want = p->feeds[i];
+    tpi_str givers = TPI_STR(&p->ctx->mem);
+    put_givers(p, dim, now, &givers);
+    tpi_fail_status(p->ctx, at, "tp_program_run",
+                    want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE,
+                    "\"%s\" takes %s %s, not %s %s%s", p->feed_names[i],
+                    tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
+                    tp_dtype_name((tp_dtype)value->dtype), SHAPE(value),
+                    givers.len && !givers.failed ? givers.text : "");
+    tpi_str_free(&givers);
+    return false;
 }
 
 /* A symbol that no fed size gives: does what is computed do without it? */
@@ -495,7 +528,7 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
         if (!want)
             continue;
         if (want->dtype != value->dtype || want->rank != value->rank)
-            ok = refuse_feed(p, at, i, value);
+            ok = refuse_feed(p, at, i, value, 0, now);
         for (int a = 0; a < want->rank && ok; a++) {
             int symbol;
             if (!tpi_dim_as_symbol(p->graph->dims, want->shape[a], &symbol))
@@ -518,7 +551,7 @@ static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *
                                      ? tpi_dim_eval(p->graph->dims, want->shape[a], now)
                                      : want->shape[a];
             if (size != feeds[i]->shape[a])
-                ok = refuse_feed(p, at, i, feeds[i]);
+                ok = refuse_feed(p, at, i, feeds[i], want->shape[a], now);
         }
     }
     *changed = !p->checked || memcmp(now, p->symbols, bytes) != 0;

@@ -166,8 +166,8 @@ static tp_tensor *refuse_overtaken(const tp_graph *g, tpi_at at, const tp_tensor
     return tpi_fail(
         g->ctx, at, NULL, TP_E_STATE,
         "what is read here is (a view of) the variable \"%s\" as it was at line %d, "
-        "before the assignment of line %d: read the variable again, or compute a "
-        "value from it before",
+        "before the assignment of line %d: take it from tp_graph_read of the variable now, or "
+        "compute a value from it before",
         variable->name ? variable->name : "", t->line, assigned->line);
 }
 

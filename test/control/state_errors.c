@@ -41,7 +41,7 @@ static void refused(const bed *b, int line, tp_status status, const char *text)
 #define half(q) tp_slice(q, 0, 0, 2, 1)
 #define total(t) tp_sum(t, TP_ALL, false)
 
-static const char again[] = "read the variable again";
+static const char again[] = "take it from tp_graph_read of the variable now";
 
 #define IN_A_GRAPH(name)                                                                       \
     static void name##_in(const bed *b);                                                       \
