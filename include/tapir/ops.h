@@ -290,7 +290,8 @@ TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) * (1 / s
 #define tp_softmax(...) tp_softmax_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_log_softmax, tp_tensor *x, int axis); /* x - max - log(sum(exp)) */
 #define tp_log_softmax(...) tp_log_softmax_at(TP_PLACE, __VA_ARGS__)
-/* Mean over the batch of -log softmax at the label:  logits [n, c], labels [n] integer -> []. */
+/* Mean over the batch of -log softmax at the label:  logits [n, c], labels [n] integer -> []. A label
+ * that is not in 0..c-1 is refused; one below 0 is told less c. */
 TP_FN(tp_tensor *, tp_cross_entropy, tp_tensor *logits, tp_tensor *labels);
 #define tp_cross_entropy(...) tp_cross_entropy_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_tensor *, tp_mse, tp_tensor *y, tp_tensor *target); /* mean((y - target)^2) -> [] */

@@ -103,12 +103,11 @@ bool tpi_onnx_import_gather_elements(tpi_onnx_op *o)
            tpi_onnx_out(o, 0, tp_take_along(x, index, axis));
 }
 
-/* The places i counted from the end are counted from the start. */
+/* Places counted from the end are counted from the start, and those out of range refused when it runs:
+ * in one number with others they would be other places. */
 static tp_tensor *positive(tpi_onnx_op *o, tp_tensor *index, int64_t size)
 {
-    index = tp_cast(index, TP_I64);
-    tp_tensor *from_end = tp_add(index, tpi_onnx_size_of(o, size, TP_I64));
-    return tp_where(tp_lt(index, tp_scalar_like(index, 0)), from_end, index);
+    return tp_gather(tpi_onnx_iota(o, size, TP_I64), index, 0);
 }
 
 /* ---- places told by several coordinates ------------------------------------------------------------ */
@@ -291,7 +290,7 @@ bool tpi_onnx_import_one_hot(tpi_onnx_op *o)
     memcpy(shape, index->shape, sizeof shape);
     shape[rank - 1] = n;
     index = tpi_onnx_for_shape(o, index, rank, shape);
-    tp_tensor *hot = tp_one_hot(positive(o, index, n), n, TP_BOOL);
+    tp_tensor *hot = tp_one_hot(tp_cast(index, TP_I64), n, TP_BOOL);
     for (int i = 0; i < rank; i++)
         perm[i] = i < axis ? i : i == axis ? rank - 1 : i - 1;
     tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);

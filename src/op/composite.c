@@ -311,7 +311,10 @@ tp_tensor *tp_cross_entropy_at(const char *file, int line, tp_tensor *logits, tp
                         "labels are %s; tp_cast them to an integer type first",
                         tp_dtype_name((tp_dtype)labels->dtype));
     tp_tensor *logs = log_softmax(file, line, what, logits, 1);
-    labels = beside(file, line, logits, labels);
+    labels = tp_cast(beside(file, line, logits, labels), TP_I64);
+    /* No class is counted from the end: labels below 0 are put where none is. */
+    tp_tensor *below = tp_sub(labels, tp_extent(logits, 1, (const int64_t[]){1}, TP_I64));
+    labels = tp_where(tp_lt(labels, tp_scalar_like(labels, 0)), below, labels);
     return tp_neg(tp_mean(tp_take_along(logs, tp_unsqueeze(labels, 1), 1), TP_ALL, false));
 }
 TPI_BARE(tp_tensor *, tp_cross_entropy, (tp_tensor * logits, tp_tensor *labels), logits, labels)

@@ -21,9 +21,12 @@ static tp_tensor *number(tp_tensor *x, double v)
     return tp_scalar_like(x, v);
 }
 
+/* Labels are not counted from the end. */
 static void entropy(tp_tensor *x, tp_tensor *index, tp_tensor **out)
 {
-    out[0] = tp_cross_entropy(x, tp_squeeze(index, 1));
+    tp_tensor *from_end = tp_add(index, tp_scalar_like(index, WIDTH));
+    tp_tensor *label = tp_where(tp_lt(index, tp_scalar_like(index, 0)), from_end, index);
+    out[0] = tp_cross_entropy(x, tp_squeeze(label, 1));
     out[1] = tp_grad(out[0], x);
 }
 

@@ -89,7 +89,7 @@ static tp_tensor *log_softmax(int n, tp_tensor *const *xs)
 
 static tp_tensor *cross_entropy(int n, tp_tensor *const *xs)
 {
-    static const int64_t label[] = {2, 0, -1};
+    static const int64_t label[] = {2, 0, 3};
     (void)n;
     return tp_cross_entropy(xs[0], tp_tensor_new(tp_ctx_of(xs[0]), TP_I64, TP_DIMS(3), label));
 }

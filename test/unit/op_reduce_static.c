@@ -181,7 +181,7 @@ static void feed(tp_ctx *tp, uint64_t seed, tp_tensor **feeds)
     const int64_t l = random_int(&s, 0, 2) ? random_int(&s, 1, 60) : random_int(&s, 200, 1500);
     int32_t labels[5];
     for (int i = 0; i < n; i++)
-        labels[i] = (int32_t)random_int(&s, -6, 5);
+        labels[i] = (int32_t)random_int(&s, 0, 5);
     feeds[0] = leaf_f32(tp, &s, TP_DIMS(n, l, 6));
     feeds[1] = leaf_f32(tp, &s, TP_DIMS(n, 4, h, 3));
     feeds[2] = tp_tensor_new(tp, TP_I32, TP_DIMS(n), labels);
