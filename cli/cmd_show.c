@@ -3,12 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct settings {
     texts inputs, dims;
     int64_t limit;
     int format, after;
-    bool kernels, memory, source, fast;
+    bool graph, kernels, memory, source, fast;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -45,6 +46,9 @@ static const option options[] = {
     CLI_CHOICE(format, "format", "text|dot|json|html", "text,dot,json,html",
                "text; dot: for Graphviz; json; html: a drawing in one\nfile (text)"),
     CLI_CHOICE(after, "after", "PASS", STAGES, "the graph after " STAGES "\n(import)"),
+    CLI_SWITCH(graph, "graph",
+               "text: the graph, on a terminal too, where it is left out\n"
+               "when nothing asks for it"),
     CLI_SWITCH(kernels, "kernels",
                "text: the kernels of the compiled program and the plan\nof its memory, too; "
                "--after all is meant"),
@@ -284,7 +288,11 @@ static int show_text(const shown *w)
     if (status != CLI_GOOD)
         return status;
     const settings *s = w->s;
-    const bool graph = s->kernels || !(s->memory || s->source);
+    const bool other = s->memory || s->source;
+    const bool asked = s->graph || s->kernels || s->after != AFTER_IMPORT;
+    const bool graph = s->kernels || (!other && (asked || !isatty(STDOUT_FILENO)));
+    if (!graph && !other)
+        printf("\n--graph prints the graph, --format html draws it\n");
     const char *source = s->source ? tp_program_source(w->program) : NULL;
     char *const all[] = {
         graph ? tp_graph_text(w->graph) : NULL,
@@ -553,9 +561,9 @@ const command cli_show = {
     .operands = "MODEL",
     .about = "Shows what a model is made of.",
     .text =
-        "The text is what the model takes and gives, its weights and ops, then the graph, a "
-        "line "
-        "per node:\n\n"
+        "The text is what the model takes and gives, its weights and ops, then, where it does "
+        "not\n"
+        "go to a terminal, the graph, a line per node:\n\n"
         "  %3 = mul %1, %2 : f32[batch,10]\n\n"
         "After import the graph is as the file says it; the passes change it to what is run, "
         "where\nweights are constants. --kernels says which nodes are computed together, and "

@@ -236,14 +236,21 @@ static void put_ops(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
         tpi_str_printf(s, ", %d more", left);
 }
 
-/* The name of what it computes last, if that has one; the end of a long one. */
-static void put_name(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
+/* The name of what it computes last and has one, or NULL. */
+static const char *name_of(const tpi_plan *plan, const tpi_kernel *k)
 {
-    enum { MOST = 40 };
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const char *name = NULL;
     for (int i = k->n_nodes ? k->n_nodes - 1 : 0; i >= 0 && !name; i--)
         name = plan->values[nodes[i]].node->name;
+    return name;
+}
+
+/* That name, if there is one; the end of a long one. */
+static void put_name(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
+{
+    enum { MOST = 40 };
+    const char *name = name_of(plan, k);
     if (!name)
         return;
     const size_t len = strlen(name);
@@ -446,7 +453,7 @@ static void put_event(tpi_str *s, const tp_program *p, const limits *l, int kern
     put_json(s, &text);
     s->failed |= text.failed;
     tpi_str_free(&text);
-    const char *name = p->plan->values[k->root].node->name;
+    const char *name = name_of(p->plan, k);
     text = TPI_STR(s->mem);
     tpi_str_put(&text, name ? name : "");
     tpi_str_put(s, ", \"gives\": ");

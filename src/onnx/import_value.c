@@ -1,6 +1,7 @@
 /* Operands, attributes and results of one operator. */
 #include "ir/body.h"
 #include "onnx/import_inner.h"
+#include "op/op.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -535,6 +536,34 @@ static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
     return t;
 }
 
+static bool give_name(tpi_onnx_op *o, tp_tensor *t, const char *name)
+{
+    if (name && tpi_graph_name(t->graph, t, name) != TP_E_MEMORY)
+        return true; /* when the name is taken the node goes without */
+    return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+}
+
+/* The product or convolution that an operator's result was made of, of which only a bias has the name:
+ * "y.conv". It is what takes the time, and profiles are to say whose it is. */
+static bool name_product(tpi_onnx_op *o, const tp_tensor *t, const char *name)
+{
+    enum { FAR = 4 };
+    tp_tensor *x = (tp_tensor *)t;
+    for (int i = 0; i < FAR && x->n_in && x->in[0]->graph == t->graph; i++) {
+        x = x->in[0];
+        if (x->name || x->op->kind == TPI_SOURCE)
+            return true;
+        if (x->op != &tpi_op_conv && x->op != &tpi_op_matmul)
+            continue;
+        const size_t size = strlen(name) + strlen(x->op->name) + 2;
+        char *own = tpi_onnx_take(o->im->m, size, 1);
+        if (own)
+            snprintf(own, size, "%s.%s", name, x->op->name);
+        return give_name(o, x, own);
+    }
+    return true;
+}
+
 bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
 {
     if (!tpi_onnx_good(o, t))
@@ -551,9 +580,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     if (!t->graph || t->name)
         return true;
     const char *name = tpi_onnx_cstring(o->im->m, v->name);
-    if (!name || tpi_graph_name(t->graph, t, name) == TP_E_MEMORY)
-        return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
-    return true; /* when the name is taken the node goes without */
+    return give_name(o, t, name) && name_product(o, t, name);
 }
 
 bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
