@@ -153,6 +153,8 @@ typedef struct running {
     int n_in, n_out;
     const char *in[MOST_PORTS], *out[MOST_PORTS];
     tolerance tolerance;
+    tp_tensor *const *given; /* inputs, before any of them becomes a constant */
+    int n_given;
 } running;
 
 static bool stop(running *r, verdict v, const char *fmt, ...) CLI_PRINTF(3, 4);
@@ -299,6 +301,52 @@ static bool load_model(running *r, const char *path, const values *v, bool *beca
     return true;
 }
 
+/* Has the output the type that the model declares? Only of tensors, each by itself. */
+static bool is_declared(const running *r, int i, const tp_tensor *t)
+{
+    static const struct {
+        const char *declared;
+        tp_dtype dtype;
+    } types[] = {
+        {"float",    TP_F32 },
+        {"float16",  TP_F32 },
+        {"bfloat16", TP_F32 },
+        {"double",   TP_F64 },
+        {"bool",     TP_BOOL},
+        {"int8",     TP_I8  },
+        {"int16",    TP_I16 },
+        {"int32",    TP_I32 },
+        {"int64",    TP_I64 },
+        {"uint8",    TP_U8  },
+        {"uint16",   TP_U16 },
+        {"uint32",   TP_U32 },
+        {"uint64",   TP_U64 },
+    };
+    const char *type = r->n_out == r->about.n_out ? r->about.out[i].type : NULL;
+    for (size_t k = 0; type && k < sizeof types / sizeof *types; k++)
+        if (strcmp(types[k].declared, type) == 0)
+            return types[k].dtype == tp_dtype_of(t);
+    return true;
+}
+
+static bool compare_outputs(running *r, const char *called, tp_tensor *const *out,
+                            tp_tensor *const *want)
+{
+    char why[300];
+    for (int i = 0; i < r->n_out; i++) {
+        if (!case_compare(out[i], want[i], &r->tolerance, why, sizeof why))
+            return stop(r, CASE_FAILED, "%s: output %d \"%s\": %s", called, i, r->out[i], why);
+        if (!is_declared(r, i, out[i]))
+            return stop(r, CASE_FAILED, "%s: output %d \"%s\": it is %s, the model declares %s",
+                        called, i, r->out[i], tp_dtype_name(tp_dtype_of(out[i])),
+                        r->about.out[i].type);
+    }
+    return r->tolerance.rule == RULE_NEAR ||
+           case_compare_random(r->tolerance.rule, r->n_given, r->given, r->n_out, out, why,
+                               sizeof why) ||
+           stop(r, CASE_FAILED, "%s: %s", called, why);
+}
+
 static bool run_engine(running *r, tp_engine engine, const char *called,
                        tp_tensor *const *feeds, tp_tensor *const *want)
 {
@@ -309,33 +357,31 @@ static bool run_engine(running *r, tp_engine engine, const char *called,
         r->misfit = !r->sized && tp_error(r->tp) == TP_E_SHAPE;
         return stop(r, CASE_FAILED, "%s: %s", called, cli_plain(tp_error_message(r->tp), NULL));
     }
-    for (int i = 0; i < r->n_out; i++) {
-        char why[300];
-        if (!case_compare(out[i], want[i], &r->tolerance, why, sizeof why))
-            return stop(r, CASE_FAILED, "%s: output %d \"%s\": %s", called, i, r->out[i], why);
-    }
+    const bool good = compare_outputs(r, called, out, want);
     tp_program_free(p);
-    return true;
+    return good;
 }
 
 /* Loads inputs and model; feeds[] are the inputs of the graph. What the model itself is refused
  * for says more than an input of a kind that cannot be read. */
-static bool load_inputs(running *r, const char *folder, const char *path, tp_tensor **feeds)
+static bool load_inputs(running *r, const char *folder, const char *path, values *given,
+                        tp_tensor **feeds)
 {
-    values in = {.kind = "input"};
     bool constant[MOST_PORTS] = {false};
     int k = 0;
-    const bool ok = load_values(r, folder, &in, r->about.n_in, r->about.in);
+    const bool ok = load_values(r, folder, given, r->about.n_in, r->about.in);
     const case_result unread = *r->result;
-    if (!load_model(r, path, &in, constant))
+    if (!load_model(r, path, given, constant))
         return false;
     if (!ok) {
         *r->result = unread;
         return false;
     }
-    for (int i = 0; i < in.n; i++)
-        for (int t = 0; t < in.count[i] && !constant[i]; t++)
-            feeds[k++] = in.tensors[in.first[i] + t];
+    for (int i = 0; i < given->n; i++)
+        for (int t = 0; t < given->count[i] && !constant[i]; t++)
+            feeds[k++] = given->tensors[given->first[i] + t];
+    r->given = given->tensors;
+    r->n_given = given->n_tensors;
     return k == r->n_in ||
            stop(r, CASE_FAILED, "%d inputs are given, the model takes %d", k, r->n_in);
 }
@@ -347,6 +393,10 @@ static bool load_outputs(running *r, const char *folder, values *out)
         return false;
     if (out->n < r->about.n_out)
         return stop(r, CASE_FAILED, "there is no output_%d.pb", out->n);
+    char surplus[PATH_MAX];
+    if (tensor_path(folder, out->kind, out->n, surplus))
+        return stop(r, CASE_FAILED, "there is an output_%d, but the model has %d outputs",
+                    out->n, r->about.n_out);
     return out->n_tensors == r->n_out ||
            stop(r, CASE_FAILED, "it gives %d tensors, expected %d", r->n_out, out->n_tensors);
 }
@@ -354,9 +404,9 @@ static bool load_outputs(running *r, const char *folder, values *out)
 static bool run_inputs(running *r, const char *folder, const char *path)
 {
     tp_tensor *feeds[MOST_PORTS] = {NULL};
-    values want = {.kind = "output"};
+    values given = {.kind = "input"}, want = {.kind = "output"};
     const bool ok =
-        load_inputs(r, folder, path, feeds) && load_outputs(r, folder, &want) &&
+        load_inputs(r, folder, path, &given, feeds) && load_outputs(r, folder, &want) &&
         (!r->opt->reference ||
          run_engine(r, TP_ENGINE_REFERENCE, "reference", feeds, want.tensors)) &&
         (!r->opt->tiles || run_engine(r, TP_ENGINE_TILES, "tiles", feeds, want.tensors)) &&

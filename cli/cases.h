@@ -39,8 +39,9 @@ void case_run(const test_case *c, const case_options *opt, case_result *result);
 /* ---- comparing ----------------------------------------------------------------------------------- */
 
 typedef enum case_rule {
-    RULE_NEAR,  /* floats within tolerance, others equal */
-    RULE_RANDOM /* values are drawn at random: types and shapes only, and no NaN */
+    RULE_NEAR,      /* floats within tolerance, others equal */
+    RULE_BERNOULLI, /* drawn at random: each 1 as often as the input says, else 0 */
+    RULE_DROPOUT    /* each the input's or 0, as often as the second input says */
 } case_rule;
 
 typedef struct tolerance {
@@ -53,5 +54,8 @@ tolerance case_tolerance(const char *name);
 /* Writes why they differ to `why`; true when they do not. */
 bool case_compare(const tp_tensor *got, const tp_tensor *want, const tolerance *t, char *why,
                   size_t size);
+/* The same of what is drawn at random from inputs: of the outputs only types and shapes are told before. */
+bool case_compare_random(case_rule rule, int n_in, tp_tensor *const *in, int n_out,
+                         tp_tensor *const *out, char *why, size_t size);
 
 #endif

@@ -22,9 +22,9 @@ static const exception exceptions[] = {
     {"test_dft_axis_opset19",       false, {RULE_NEAR, 1e-3, 1e-6}},
     {"test_dft_inverse_opset19",    false, {RULE_NEAR, 1e-3, 1e-6}},
     {"test_celu_bfloat16_expanded", false, {RULE_NEAR, 1e-2, 1e-2}}, /* rounds at every step */
-    {"test_bernoulli",              true,  {RULE_RANDOM, 0, 0}    },
+    {"test_bernoulli",              true,  {RULE_BERNOULLI, 0, 0} },
     {"test_training_dropout_zero",  true,  {RULE_NEAR, 1e-3, 1e-7}},
-    {"test_training_dropout",       true,  {RULE_RANDOM, 0, 0}    },
+    {"test_training_dropout",       true,  {RULE_DROPOUT, 0, 0}   },
 };
 
 tolerance case_tolerance(const char *name)
@@ -94,8 +94,6 @@ static double element(tp_dtype dtype, const void *p)
 
 static bool near(double got, double want, const tolerance *t)
 {
-    if (t->rule == RULE_RANDOM)
-        return !isnan(got);
     if (isnan(got) || isnan(want))
         return isnan(got) && isnan(want);
     if (isinf(got) || isinf(want))
@@ -132,9 +130,8 @@ static bool compare_elements(const tp_tensor *got, const tp_tensor *want, const 
     size_t n_bad = 0, first = 0;
     for (size_t i = 0; i < count && ok; i++) {
         const char *x = a + i * step, *y = b + i * step;
-        const bool same = is_float || t->rule == RULE_RANDOM
-                              ? near(element(dtype, x), element(dtype, y), t)
-                              : memcmp(x, y, step) == 0;
+        const bool same =
+            is_float ? near(element(dtype, x), element(dtype, y), t) : memcmp(x, y, step) == 0;
         if (!same && n_bad++ == 0)
             first = i;
     }
@@ -160,5 +157,102 @@ bool case_compare(const tp_tensor *got, const tp_tensor *want, const tolerance *
         snprintf(why, size, "it is %s, expected %s", a, b);
         return false;
     }
-    return compare_elements(got, want, t, why, size);
+    return t->rule != RULE_NEAR || compare_elements(got, want, t, why, size);
+}
+
+/* ---- what is drawn at random ----------------------------------------------------------------- */
+
+/* Its elements, or those of a rank-0 tensor n times; NULL: no memory, or others. Freed by free(). */
+static double *elements(const tp_tensor *t, size_t n)
+{
+    const size_t step = tp_dtype_size(tp_dtype_of(t)), count = (size_t)tp_count(t);
+    char *bytes = malloc(count * step + 1);
+    double *v = malloc(n * sizeof *v + 1);
+    const bool ok = bytes && v && (count == n || tp_rank(t) == 0) &&
+                    tp_read(t, bytes, count * step) == TP_OK;
+    for (size_t i = 0; i < n && ok; i++)
+        v[i] = element(tp_dtype_of(t), bytes + (count == n ? i : 0) * step);
+    free(bytes);
+    if (ok)
+        return v;
+    free(v);
+    return NULL;
+}
+
+/* A draw: what it is when it is kept, how often that should be, what it is. */
+typedef struct draws {
+    size_t n;
+    double *kept, *chance, *got;
+} draws;
+
+/* As many are kept as should be, within six standard deviations? */
+static bool right_number(const draws *d, char *why, size_t size)
+{
+    double n_kept = 0, mean = 0, variance = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        if (d->kept[i] == 0)
+            continue;
+        n_kept += d->got[i] != 0;
+        mean += d->chance[i];
+        variance += d->chance[i] * (1 - d->chance[i]);
+    }
+    const bool good = fabs(n_kept - mean) <= 6 * sqrt(variance) + 1e-3;
+    if (!good)
+        snprintf(why, size, "%g of %zu are drawn, where about %g should be", n_kept, d->n,
+                 mean);
+    return good;
+}
+
+static bool right_draws(const draws *d, const tp_tensor *out, char *why, size_t size)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        const double got = d->got[i], kept = d->kept[i];
+        if (got == 0 || fabs(got - kept) <= 1e-3 * fabs(kept))
+            continue;
+        char index[100];
+        put_index(out, (int64_t)i, index, sizeof index);
+        snprintf(why, size, "element %s is %.9g, which is neither 0 nor %.9g", index, got,
+                 kept);
+        return false;
+    }
+    return right_number(d, why, size);
+}
+
+/* The mask says what is kept. */
+static bool right_mask(const draws *d, const tp_tensor *mask, char *why, size_t size)
+{
+    double *m = elements(mask, d->n);
+    bool good = m;
+    for (size_t i = 0; i < d->n && good; i++)
+        good = d->kept[i] == 0 || (m[i] != 0) == (d->got[i] != 0);
+    free(m);
+    if (!good)
+        snprintf(why, size, "the mask is not that of the output");
+    return good;
+}
+
+bool case_compare_random(case_rule rule, int n_in, tp_tensor *const *in, int n_out,
+                         tp_tensor *const *out, char *why, size_t size)
+{
+    const size_t n = n_out > 0 ? (size_t)tp_count(out[0]) : 0;
+    const bool drops = rule == RULE_DROPOUT, told = drops && n_in > 1;
+    snprintf(why, size, "the inputs are not those of such a case, or out of memory");
+    if (n_in < 1 || n_out < 1)
+        return false;
+    draws d = {n, elements(in[0], n), elements(in[told], n), elements(out[0], n)};
+    bool good = d.kept && d.chance && d.got;
+    for (size_t i = 0; i < n && good; i++) {
+        if (drops) {
+            d.chance[i] = 1 - (told ? d.chance[i] : 0.5);
+            d.kept[i] /= d.chance[i];
+        } else {
+            d.kept[i] = 1;
+        }
+    }
+    good = good && right_draws(&d, out[0], why, size) &&
+           (!drops || n_out < 2 || right_mask(&d, out[1], why, size));
+    free(d.kept);
+    free(d.chance);
+    free(d.got);
+    return good;
 }

@@ -80,7 +80,8 @@ TP_FN(char *, tp_onnx_summary, tp_ctx *tp, const char *path);
 TP_FN(tp_tensor *, tp_onnx_tensor_load, tp_ctx *tp, const char *path);
 #define tp_onnx_tensor_load(...) tp_onnx_tensor_load_at(TP_PLACE, __VA_ARGS__)
 /* The tensors in a value as ONNX stores it outside of models: `type` is that of the input or output,
- * as tp_onnx_summary tells it, on which depends what the bytes mean. *n of them go to out[most]; -1:
+ * as tp_onnx_summary tells it, on which depends what the bytes mean; elements of another type are
+ * refused, TP_E_FORMAT. *n of them go to out[most]; -1:
  * it is an optional without a value. */
 TP_FN(tp_status, tp_onnx_value_load, tp_ctx *tp, const char *path, const char *type, int most,
       tp_tensor **out, int *n);

@@ -8,9 +8,21 @@
 typedef struct reading {
     tpi_onnx_model *m;
     tpi_at at;
+    const char
+        *element; /* the type of the elements that it should have, up to its end or a ')' */
     int most, n;
     tp_tensor **out;
 } reading;
+
+/* A type that tapir has none for is refused as such; one that is not known is any. */
+static bool has_type(const reading *r, int type)
+{
+    const char *has = tpi_onnx_type_name(type);
+    const size_t n = strcspn(r->element, ")");
+    return tpi_onnx_dtype(type) == TP_N_DTYPES || n == 0 || r->element[0] == '?' ||
+           strncmp(r->element, "undefined", n) == 0 ||
+           (strlen(has) == n && memcmp(has, r->element, n) == 0);
+}
 
 static bool read_tensor(reading *r, tpi_span message)
 {
@@ -19,6 +31,10 @@ static bool read_tensor(reading *r, tpi_span message)
         return tpi_onnx_bad(r->m, TP_E_VALUE, "it has more than %d tensors", r->most);
     if (!tpi_onnx_tensor_read(r->m, message, &t))
         return false;
+    if (!has_type(r, t.type))
+        return tpi_onnx_bad(r->m, TP_E_FORMAT, "its elements are %s, not %.*s",
+                            tpi_onnx_type_name(t.type), (int)strcspn(r->element, ")"),
+                            r->element);
     r->out[r->n] = tpi_onnx_tensor_make(r->m, &t, r->at);
     return r->out[r->n++];
 }
@@ -72,6 +88,7 @@ static bool read_value(reading *r, const char *type, tpi_span bytes)
                sequence = tpi_type_begins(&type, "sequence(");
     if (strncmp(type, "other", 5) == 0)
         return tpi_onnx_bad(r->m, TP_E_VALUE, "values of that kind are not supported");
+    r->element = type;
     if (optional)
         return read_optional(r, bytes, sequence);
     return sequence ? read_sequence(r, bytes) : read_tensor(r, bytes);

@@ -126,6 +126,40 @@ tensor("cases/lacks/test_data_set_0/input_0.pb", x[0, :2])
 tensor("cases/lacks/test_data_set_0/output_0.pb", x[0, :2])
 model("cases/bare/model.onnx", [node("Neg", ["x"], ["y"])], [("x", FLOAT, [2])],
       [("y", FLOAT, [2])])
+# what a comparison of numbers alone does not see
+F16 = TensorProto.FLOAT16
+h = np.array([1, 2.5], np.float32)
+
+
+def checked(name, ops, want, declared=FLOAT, ports=(("x", FLOAT, [2]),), given=(h,), outputs=("y",)):
+    folder = f"checks/{name}"
+    model(f"{folder}/model.onnx", ops, ports, [(o, declared, None) for o in outputs])
+    for i, v in enumerate(given):
+        tensor(f"{folder}/test_data_set_0/input_{i}.pb", v)
+    for i, v in enumerate(want):
+        tensor(f"{folder}/test_data_set_0/output_{i}.pb", v)
+
+
+half = [node("Cast", ["x"], ["y"], to=F16)]
+checked("half", half, [h.astype(np.float16)], F16)
+checked("half_as_float", half, [h], F16)
+checked("float_as_half", [node("Identity", ["x"], ["y"])], [h.astype(np.float16)])
+checked("declared", [node("Identity", ["x"], ["y"])], [h.astype(np.int64)], TensorProto.INT64)
+checked("declared_npy", [node("Identity", ["x"], ["y"])], [], TensorProto.INT64)
+npy("checks/declared_npy/test_data_set_0/output_0.npy", h)
+checked("surplus", [node("Identity", ["x"], ["y"])], [h, h])
+chances = np.full([400], 0.25, np.float32)
+wide = (("x", FLOAT, [400]),)
+zeros = np.zeros([400], np.float32)
+checked("test_bernoulli", [node("Bernoulli", ["x"], ["y"])], [zeros], FLOAT, wide, (chances,))
+checked("test_bernoulli_same", [node("Identity", ["x"], ["y"])], [zeros], FLOAT, wide, (chances,))
+checked("test_bernoulli_none", [node("Sub", ["x", "x"], ["y"])], [zeros], FLOAT, wide, (chances,))
+checked("test_training_dropout_twice", [node("Add", ["x", "x"], ["y"])], [zeros], FLOAT, wide,
+        (chances,))
+checked("test_training_dropout_thrice",
+        [node("Add", ["x", "x"], ["h"]), node("Add", ["x", "h"], ["y"])], [zeros], FLOAT, wide,
+        (chances,))
+
 write("cases/broken/model.onnx", b"this is no model")
 write("cases/broken/test_data_set_0/note", b"")
 
