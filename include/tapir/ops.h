@@ -149,7 +149,8 @@ TP_FN(tp_tensor *, tp_extent, tp_tensor *x, int n_axes, const int64_t *axes, tp_
 
 /* ---- moving elements --------------------------------------------------------------------- */
 
-/* Same elements, row-major; one size may be -1 (what is left). */
+/* Same elements, row-major; one size may be -1 (what is left). [n] is made [n/2, 2] too: a run in which
+ * such a division does not come out even fails. */
 TP_FN(tp_tensor *, tp_reshape, tp_tensor *x, int rank, const int64_t *shape);
 #define tp_reshape(...) tp_reshape_at(TP_PLACE, __VA_ARGS__)
 /* Axes before `axis` stay, the others become one:  [2, 3, 4], 1 -> [2, 12]. */

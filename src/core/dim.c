@@ -656,6 +656,53 @@ int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b)
 }
 
 /* Then nothing of b - a is negative. */
+/* A division in t that is multiplied by its divisor: t is *k times *num if it comes out even. */
+static bool find_even(const tpi_dims *d, const term *t, term *k, int64_t *num)
+{
+    for (int j = 0; j < t->n; j++) {
+        const atom *a = &d->atoms[t->atom[j]];
+        if (a->name || a->least)
+            continue;
+        const expr *by = expr_of(d, a->den);
+        if (by && by->n != 1)
+            continue;
+        const term divisor = by ? by->terms[0] : (term){.coef = a->den};
+        term rest = *t;
+        rest.n--;
+        memmove(rest.atom + j, rest.atom + j + 1, (size_t)(rest.n - j) * sizeof *rest.atom);
+        *num = a->num;
+        if (term_div(&rest, &divisor, k))
+            return true;
+    }
+    return false;
+}
+
+int64_t tpi_dim_even(tpi_dims *table, int64_t d)
+{
+    poly p, q, sum;
+    bool more = true;
+    for (int i = 0; i < MAX_ATOMS && more && tpi_dim_is_symbolic(d); i++) {
+        more = false;
+        sum.n = 0;
+        bool ok = poly_load(table, d, &p);
+        for (int t = 0; ok && t < p.n; t++) {
+            term k = one;
+            int64_t num;
+            if (find_even(table, &p.t[t], &k, &num)) {
+                more = true;
+                ok = poly_load(table, num, &q);
+            } else {
+                k = one;
+                q.n = 1;
+                q.t[0] = p.t[t];
+            }
+            ok = ok && poly_add(table, &sum, &q, &k);
+        }
+        d = ok ? intern(table, &sum) : TPI_NO_DIM;
+    }
+    return d;
+}
+
 bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b)
 {
     poly p, q;

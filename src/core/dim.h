@@ -56,6 +56,8 @@ int64_t tpi_dim_mul(tpi_dims *table, int64_t a, int64_t b);
 int64_t tpi_dim_div(tpi_dims *table, int64_t a, int64_t b); /* floor, b > 0 */
 int64_t tpi_dim_min(tpi_dims *table, int64_t a,
                     int64_t b); /* neither may be negative in a run */
+/* What `d` is when divisions in it that are multiplied by their divisor come out even: n of 2*(n/2). */
+int64_t tpi_dim_even(tpi_dims *table, int64_t d);
 /* Is b at least a, whatever the symbols are? */
 bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b);
 /* From now on, until `note` is NULL, each symbolic difference is told: in shape rules, what must

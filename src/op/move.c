@@ -116,6 +116,15 @@ static tp_tensor *read_shape(tpi_at at, const char *what, const tp_tensor *x, in
 
 /* ---- reshape ------------------------------------------------------------------------------- */
 
+/* As many elements, if divisions come out even: a run sees whether they do. */
+static bool may_be_even(tpi_dims *dims, int64_t have, int64_t want)
+{
+    return dims && have != TPI_NO_DIM && tpi_dim_even(dims, have) == tpi_dim_even(dims, want) &&
+           tpi_dim_is_symbolic(tpi_dim_sub(dims, have, want)) &&
+           tpi_dim_is_symbolic(
+               tpi_dim_sub(dims, want, have)); /* a file that stands alone checks both */
+}
+
 static bool reshape_infer(tpi_infer *q)
 {
     const shape_attrs *a = q->attrs;
@@ -124,7 +133,7 @@ static bool reshape_infer(tpi_infer *q)
         return false;
     const int64_t have = tpi_sizes_product(q->dims, x->rank, x->shape);
     const int64_t want = tpi_sizes_product(q->dims, q->rank, q->shape);
-    if (have != want || have == TPI_NO_DIM)
+    if ((have != want || have == TPI_NO_DIM) && !may_be_even(q->dims, have, want))
         return tpi_refuse(q, TP_E_SHAPE, "%s has %s elements, %s has %s", SHAPE(x),
                           SIZE(q->ctx, q->dims, have),
                           SIZES(q->ctx, q->dims, q->rank, q->shape),

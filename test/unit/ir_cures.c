@@ -70,6 +70,65 @@ static void views_made_again(void **state)
     assert_memory_equal(tp_data(y), want, sizeof want);
 }
 
+/* ---- sizes that have to come out even ------------------------------------------------------------------- */
+
+static void halves(void **state)
+{
+    tp_ctx *tp = *state;
+    static const char *const feed[] = {"x"}, *const fetch[] = {"y", "dx", "back"};
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t n = tp_symbol(g, "n"), m = tp_symbol(g, "m");
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n));
+    const int line = __LINE__ + 1;
+    tp_tensor *y = tp_reshape(tp_mul(x, x), TP_DIMS(tp_dim_div(g, n, 2), 2));
+    y = tp_transpose(y, TP_ALL);
+    tp_name(y, "y");
+    tp_name(tp_grad(tp_mul(y, y), x), "dx");
+    tp_name(tp_reshape(tp_exp(y), TP_DIMS(n)), "back");
+    assert_string_equal(tp_error_message(tp), "");
+    char *text = tp_graph_text(g);
+    assert_non_null(tp_graph_parse(tp, text, strlen(text)));
+    tp_free(tp, text);
+    for (size_t e = 0; e < sizeof engines / sizeof *engines; e++) {
+        tp_program *p =
+            tp_graph_compile(g, 1, feed, 3, fetch, &(tp_compile_options){.engine = engines[e]});
+        for (int size = 0; size <= 7; size++) {
+            tp_tensor *data = tp_arange(tp, TP_F32, size, -1, 0.75), *out[3];
+            const tp_status status = tp_program_run(p, &data, out);
+            if (size % 2) {
+                assert_int_equal(status, TP_E_SHAPE);
+                char says[100];
+                snprintf(says, sizeof says,
+                         "ir_cures.c:%d: reshape: [%d] has %d elements, [%d, 2] has %d", line,
+                         size, size, size / 2, size / 2 * 2);
+                if (!strstr(tp_error_message(tp), says))
+                    fail_msg("\"%s\" does not say \"%s\"", tp_error_message(tp), says);
+                tp_clear_error(tp);
+                continue;
+            }
+            assert_int_equal(status, TP_OK);
+            tp_require_grad(data);
+            tp_tensor *want =
+                tp_transpose(tp_reshape(tp_mul(data, data), TP_DIMS(size / 2, 2)), TP_ALL);
+            tp_tensor *same[] = {want, tp_grad(tp_mul(want, want), data),
+                                 tp_reshape(tp_exp(want), TP_DIMS(size))};
+            for (int i = 0; i < 3; i++) {
+                float a[8], b[8];
+                assert_int_equal(tp_read(out[i], a, (size_t)size * 4), TP_OK);
+                assert_int_equal(tp_read(same[i], b, (size_t)size * 4), TP_OK);
+                assert_memory_equal(a, b, (size_t)size * 4);
+            }
+        }
+    }
+    /* what no division explains is refused as ever */
+    assert_true(tp_failed(tp_reshape(x, TP_DIMS(tp_dim_div(g, n, 2), 3))));
+    tp_clear_error(tp);
+    assert_true(tp_failed(tp_reshape(x, TP_DIMS(m))));
+    tp_clear_error(tp);
+    assert_false(tp_failed(tp_reshape(x, TP_DIMS(tp_dim_div(g, n, m), m))));
+}
+
 /* ---- texts ------------------------------------------------------------------------------------------- */
 
 typedef struct scan {
@@ -120,6 +179,6 @@ static void step_then_read(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(sizes_have_givers), CASE(views_made_again),
-                                              CASE(step_then_read)};
+                                              CASE(halves), CASE(step_then_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
