@@ -1,5 +1,6 @@
 /* Programs when the compiler is missing, fails, hangs or is killed; the two engines' bits and
  * messages; feeds, names, and the order in which things are freed. */
+#include "tapir/control.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
@@ -327,6 +328,72 @@ static void absurd_sizes(void **unused)
     remove_place(&pl);
 }
 
+/* A slice of an axis that only a run knows: what is too short for it is told, with the op's line. */
+static void short_axis(void **state)
+{
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_AUTO};
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n")));
+    char place_text[40];
+    snprintf(place_text, sizeof place_text, "engine.c:%d: ", __LINE__ + 1);
+    tp_name(tp_slice(x, 0, 2, 5, 1), "y");
+    for (int i = 0; i < 3; i++) {
+        tp_program *p = tp_graph_compile(g, 1, feed_x, TP_NAMES("y"),
+                                         &(tp_compile_options){.engine = engines[i]});
+        tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(4), 1), *y;
+        assert_int_equal(tp_program_run(p, &in, &y), TP_E_SHAPE);
+        assert_true(tp_failed(y));
+        if (!strstr(tp_error_message(tp), place_text))
+            fail_msg("\"%s\" is not in \"%s\"", place_text, tp_error_message(tp));
+        tp_clear_error(tp);
+        in = tp_full(tp, TP_F32, TP_DIMS(5), 1);
+        assert_int_equal(tp_program_run(p, &in, &y), TP_OK);
+        assert_int_equal(tp_count(y), 3);
+    }
+}
+
+/* What a runner cannot keep apart from other runs. */
+static void no_runner(void **unused)
+{
+    static const char *const says[] = {"assign", "random", "size", "NaN"};
+    (void)unused;
+    if (!has_compiler())
+        return;
+    place pl;
+    make_place(&pl, NULL);
+    tp_ctx *tp = tp_open(&(tp_options){.cache_dir = pl.cache});
+    for (int k = 0; k < 4; k++) {
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(3)), *y = tp_neg(x), *rows = NULL;
+        if (k == 0)
+            y = tp_assign(tp_variable(tp_full(tp, TP_F32, TP_DIMS(3), 0), "v"), y);
+        if (k == 1)
+            y = tp_add(y, tp_uniform_like(y, 0, 1));
+        if (k == 2) {
+            tp_while (tp_gt(tp_sum(y, TP_ALL, false), tp_scalar_like(y, 1)), &y) {
+                y = tp_mul(y, tp_scalar_like(y, 0.5));
+                tp_emit(&rows, y);
+            }
+            y = rows;
+        }
+        tp_name(y, "y");
+        tp_program *p = tp_graph_compile(g, 1, feed_x, TP_NAMES("y"),
+                                         &(tp_compile_options){.engine = TP_ENGINE_C});
+        tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(3), -4);
+        assert_non_null(p);
+        tp_trap_nan(tp, k == 3);
+        assert_null(tp_runner_new(p, &in));
+        tp_trap_nan(tp, false);
+        assert_int_equal(tp_error(tp), TP_E_STATE);
+        if (!strstr(tp_error_message(tp), says[k]))
+            fail_msg("\"%s\" is not in \"%s\"", says[k], tp_error_message(tp));
+        tp_clear_error(tp);
+    }
+    tp_close(tp);
+    remove_place(&pl);
+}
+
 static void feeds_and_names(void **state)
 {
     tp_ctx *tp = *state;
@@ -410,12 +477,20 @@ static void does_not_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_compiler),      cmocka_unit_test(failing_compiler),
-        cmocka_unit_test(lying_compiler),   cmocka_unit_test(killed_compiler),
-        cmocka_unit_test(hanging_compiler), cmocka_unit_test(read_only_cache),
-        cmocka_unit_test(switches),         cmocka_unit_test(bad_index),
-        cmocka_unit_test(absurd_sizes),     CASE(feeds_and_names),
-        CASE(freed_in_any_order),           CASE(does_not_grow),
+        cmocka_unit_test(no_compiler),
+        cmocka_unit_test(failing_compiler),
+        cmocka_unit_test(lying_compiler),
+        cmocka_unit_test(killed_compiler),
+        cmocka_unit_test(hanging_compiler),
+        cmocka_unit_test(read_only_cache),
+        cmocka_unit_test(switches),
+        cmocka_unit_test(bad_index),
+        cmocka_unit_test(absurd_sizes),
+        CASE(feeds_and_names),
+        CASE(short_axis),
+        cmocka_unit_test(no_runner),
+        CASE(freed_in_any_order),
+        CASE(does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
