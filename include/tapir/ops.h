@@ -170,7 +170,7 @@ TP_FN(tp_tensor *, tp_broadcast, tp_tensor *x, int rank, const int64_t *shape);
 /* Elements start, start + step, ... before `stop` of one axis. Negative start and stop count
  * from the end, both are clamped to the axis as in Python; step is not 0.
  * TP_END as stop: to the end (also backwards). A symbolic axis is not clamped: a run in which it
- * is too short fails. */
+ * is too short fails, and a start or stop that is outside in every run is refused at once. */
 #define TP_END INT64_MAX
 TP_FN(tp_tensor *, tp_slice, tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 #define tp_slice(...) tp_slice_at(TP_PLACE, __VA_ARGS__)

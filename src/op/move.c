@@ -567,6 +567,24 @@ static int64_t place_of(tpi_dims *dims, int64_t size, int64_t at)
     return at >= 0 || tpi_dim_is_symbolic(at) ? at : tpi_dim_sub(dims, size, -at);
 }
 
+/* Is that place behind the axis, or before it, whatever the symbols are? */
+static bool is_outside(tpi_dims *dims, int64_t size, int64_t place)
+{
+    return place == TPI_NO_DIM ||
+           (dims && tpi_dim_at_most(dims, tpi_dim_add(dims, size, 1), place)) ||
+           (dims && tpi_dim_at_most(dims, tpi_dim_add(dims, place, 1), 0));
+}
+
+static tp_tensor *refuse_place(tpi_at at, const tp_tensor *x, int axis, int64_t place)
+{
+    return tpi_fail(
+        x->ctx, at, "slice", TP_E_SHAPE,
+        "axis %d has size %s, and %s is outside in every run: symbolic sizes are not "
+        "clamped (TP_END is the end)",
+        axis, SIZE(x->ctx, tpi_dims_of(x), x->shape[axis]),
+        SIZE(x->ctx, tpi_dims_of(x), place));
+}
+
 /* Of a symbolic size nothing is clamped: when it turns out too small, the run fails. */
 static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t start, int64_t stop,
                                  int64_t step)
@@ -578,13 +596,14 @@ static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t star
         (step > 0 ? start >= stop : start <= stop))
         return tpi_slice(at, x, axis, 0, size, 1);
     const int64_t from = place_of(dims, size, start);
-    if (step > 0) {
-        const int64_t end = stop == TP_END ? size : place_of(dims, size, stop);
+    const int64_t end = stop == TP_END ? size : place_of(dims, size, stop);
+    if (is_outside(dims, size, from) || is_outside(dims, size, end))
+        return refuse_place(at, x, axis, is_outside(dims, size, from) ? from : end);
+    if (step > 0)
         return tpi_slice(at, x, axis, from, tpi_dim_sub(dims, size, end), step);
-    }
     /* from, from - pace, ... down to the last one that is above stop */
     const int64_t pace = step == INT64_MIN ? INT64_MAX : -step;
-    const int64_t below = stop == TP_END ? 0 : tpi_dim_add(dims, place_of(dims, size, stop), 1);
+    const int64_t below = stop == TP_END ? 0 : tpi_dim_add(dims, end, 1);
     const int64_t steps = tpi_dim_div(dims, tpi_dim_sub(dims, from, below), pace);
     const int64_t last = tpi_dim_sub(dims, from, tpi_dim_mul(dims, steps, pace));
     const int64_t hi = tpi_dim_sub(dims, size, tpi_dim_add(dims, from, 1));

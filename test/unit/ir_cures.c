@@ -129,6 +129,42 @@ static void halves(void **state)
     assert_false(tp_failed(tp_reshape(x, TP_DIMS(tp_dim_div(g, n, m), m))));
 }
 
+/* ---- slices that no run has ---------------------------------------------------------------------------- */
+
+static void slices_outside(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t n = tp_symbol(g, "n"), more = tp_dim_add(g, n, 5);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n));
+    tp_tensor *four = tp_placeholder(g, "four", TP_F32, TP_DIMS(4));
+    tp_slice(x, 0, 0, more, 1);
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        "slice: axis 0 has size n, and n+5 is outside in every run: symbolic sizes are not "
+        "clamped (TP_END is the end)");
+    tp_slice(x, 0, more, TP_END, 1);
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        "slice: axis 0 has size n, and n+5 is outside in every run: symbolic sizes are not "
+        "clamped (TP_END is the end)");
+    tp_slice(four, 0, more, TP_END, -1);
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        "slice: axis 0 has size 4, and n+5 is outside in every run: symbolic sizes are not "
+        "clamped (TP_END is the end)");
+    tp_slice(four, 0, 0, more, 2);
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        "slice: axis 0 has size 4, and n+5 is outside in every run: symbolic sizes are not "
+        "clamped (TP_END is the end)");
+    tp_slice(x, 0, n, TP_END, 1); /* what some run has is seen by the run */
+    tp_slice(x, 0, 0, 1000, 1);
+    tp_slice(four, 0, 0, n, 1);
+    tp_slice(four, 0, n, TP_END, 1);
+    assert_string_equal(tp_error_message(tp), "");
+}
+
 /* ---- texts ------------------------------------------------------------------------------------------- */
 
 typedef struct scan {
@@ -179,6 +215,7 @@ static void step_then_read(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(sizes_have_givers), CASE(views_made_again),
-                                              CASE(halves), CASE(step_then_read)};
+                                              CASE(halves), CASE(slices_outside),
+                                              CASE(step_then_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
