@@ -52,6 +52,24 @@ static int load(tp_ctx *tp, bytes b, const char *type, int most, tp_tensor **out
     return s == TP_OK ? n : -2;
 }
 
+static void expect_format(tp_ctx *tp, bytes b, const char *type)
+{
+    tp_tensor *out[4];
+    int n;
+    write_file(b.at, b.size);
+    free(b.at);
+    if (tp_onnx_value_load(tp, file_name, type, 4, out, &n) != TP_E_FORMAT)
+        fail_msg("as %s: %s", type, tp_error_message(tp));
+    tp_clear_error(tp);
+}
+
+static void of_another_type(void **state)
+{
+    expect_format(*state, sequence(), "sequence(int64)");
+    expect_format(*state, optional(1), "optional(int64)");
+    expect_format(*state, optional(3), "optional(sequence(int64))");
+}
+
 static void read_as_declared(void **state)
 {
     tp_ctx *tp = *state;
@@ -172,7 +190,8 @@ static void memory_runs_out(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(read_as_declared), CASE(cut_anywhere),
-                                              CASE(written_and_read), CASE(memory_runs_out)};
+    static const struct CMUnitTest tests[] = {CASE(read_as_declared), CASE(of_another_type),
+                                              CASE(cut_anywhere), CASE(written_and_read),
+                                              CASE(memory_runs_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
