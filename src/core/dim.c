@@ -9,19 +9,16 @@
  * Division by a number leaves only coefficients from 0 to divisor - 1 in the numerator:
  *     (n-3)/2  ->  (n+1)/2-2       (2*n+1)/4  ->  n/2       ((n+1)/2+1)/2  ->  (n+3)/4
  * so such a numerator is never negative, and floor is C's division. */
-#include "core/dim.h"
+#include "core/dim_table.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum {
-    MAX_ATOMS = 16,
     MAX_TERMS = 64,
     MAX_WEIGHT = 1000, /* terms and atoms of an expression written out: bounds every walk */
     MAX_EXPRS = 1 << 20,
     MAX_TABLE_ATOMS = 4096, /* they are found by walking */
     MAX_NAME = 100,
-    MAX_DEPTH = 32, /* of parentheses in a text */
     INDEX_BITS = 20,
     CHECK_BITS = 16,
     TAG_BITS = 24,
@@ -30,41 +27,6 @@ enum {
 };
 /* Twice the first one is not yet near INT64_MIN, which is "to the end". */
 static const int64_t handle_base = -((int64_t)1 << 62) + ((int64_t)1 << 45);
-
-typedef struct term {
-    int64_t coef; /* not 0, not INT64_MIN */
-    int32_t n;
-    int32_t atom[MAX_ATOMS];
-} term;
-
-typedef struct expr {
-    uint64_t hash;
-    int32_t n, weight;
-    term *terms;
-} expr;
-
-typedef struct atom {
-    char *name; /* of a symbol; NULL: a division, or a minimum */
-    int32_t symbol;
-    int32_t weight;
-    int64_t num, den;
-    bool least; /* of num and den */
-} atom;
-
-struct tpi_dims {
-    tp_ctx *ctx;
-    uint64_t salt; /* tells the handles of two tables apart */
-    atom *atoms;
-    int32_t n_atoms, atoms_size;
-    expr *exprs;
-    int32_t n_exprs, exprs_size;
-    int32_t *slots; /* open addressing by hash: expression + 1 */
-    int32_t n_slots;
-    int32_t *symbols; /* their atoms */
-    int32_t n_symbols, symbols_size;
-    void (*note)(void *user, int64_t d); /* of tpi_dim_watch */
-    void *note_user;
-};
 
 typedef struct poly { /* an expression in the making */
     int n;
@@ -126,8 +88,7 @@ static int64_t handle_of(const tpi_dims *d, int32_t i)
     return handle_base + (int64_t)(((uint64_t)i << INDEX_AT) | (check << TAG_BITS) | TAG);
 }
 
-/* NULL when the handle is not one of this table. */
-static const expr *expr_of(const tpi_dims *d, int64_t dim)
+const expr *tpi_dim_expr(const tpi_dims *d, int64_t dim)
 {
     if (!d || !tpi_dim_is_symbolic(dim) || dim < handle_base)
         return NULL;
@@ -155,7 +116,7 @@ tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double
 
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d)
 {
-    return d >= 0 || expr_of(table, d);
+    return d >= 0 || tpi_dim_expr(table, d);
 }
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -193,7 +154,7 @@ static int compare_dims(const tpi_dims *d, int64_t a, int64_t b)
 {
     if (a == b)
         return 0;
-    const expr *x = expr_of(d, a), *y = expr_of(d, b);
+    const expr *x = tpi_dim_expr(d, a), *y = tpi_dim_expr(d, b);
     if (!x && !y)
         return a < b ? -1 : 1;
     if (!x || !y)
@@ -217,7 +178,7 @@ static bool poly_load(const tpi_dims *d, int64_t dim, poly *p)
         p->t[0] = (term){.coef = dim};
         return true;
     }
-    const expr *e = expr_of(d, dim);
+    const expr *e = tpi_dim_expr(d, dim);
     if (!e)
         return false;
     p->n = e->n;
@@ -374,25 +335,7 @@ static int64_t intern_atom(tpi_dims *d, int32_t a)
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static size_t name_length(const char *s, const char *limit)
-{
-    size_t n = 0;
-    while (s + n < limit && (is_letter(s[n]) || (n > 0 && (is_digit(s[n]) || s[n] == '.'))))
-        n++;
-    return n;
-}
-
-static int64_t symbol(tpi_dims *d, const char *name, size_t len)
+int64_t tpi_dim_symbol_of(tpi_dims *d, const char *name, size_t len)
 {
     if (!d || len == 0 || len > MAX_NAME)
         return TPI_NO_DIM;
@@ -421,7 +364,8 @@ int64_t tpi_dim_symbol(tpi_dims *table, const char *name)
     if (!name)
         return TPI_NO_DIM;
     const size_t len = strlen(name);
-    return name_length(name, name + len) == len ? symbol(table, name, len) : TPI_NO_DIM;
+    return tpi_dim_name_length(name, name + len) == len ? tpi_dim_symbol_of(table, name, len)
+                                                        : TPI_NO_DIM;
 }
 
 int tpi_dim_n_symbols(const tpi_dims *table)
@@ -436,7 +380,7 @@ const char *tpi_dim_symbol_name(const tpi_dims *table, int i)
 
 bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i)
 {
-    const expr *e = expr_of(table, d);
+    const expr *e = tpi_dim_expr(table, d);
     if (!e || e->n != 1 || e->terms[0].coef != 1 || e->terms[0].n != 1)
         return false;
     const atom *a = &table->atoms[e->terms[0].atom[0]];
@@ -448,7 +392,7 @@ bool tpi_dim_as_symbol(const tpi_dims *table, int64_t d, int *i)
 
 int64_t tpi_dim_factor(const tpi_dims *table, int64_t d)
 {
-    const expr *e = expr_of(table, d);
+    const expr *e = tpi_dim_expr(table, d);
     return e && e->n == 1 ? e->terms[0].coef : 0;
 }
 
@@ -512,7 +456,7 @@ static int64_t opaque(tpi_dims *d, int64_t num, int64_t den, bool least)
         if (!a->name && a->num == num && a->den == den && a->least == least)
             return intern_atom(d, i);
     }
-    const expr *n = expr_of(d, num), *m = expr_of(d, den);
+    const expr *n = tpi_dim_expr(d, num), *m = tpi_dim_expr(d, den);
     const int weight = 1 + (n ? n->weight : 1) + (m ? m->weight : 1);
     if (weight > MAX_WEIGHT || d->n_atoms == MAX_TABLE_ATOMS ||
         !grow(d, &d->atoms, d->n_atoms, &d->atoms_size, sizeof *d->atoms))
@@ -663,7 +607,7 @@ static bool find_even(const tpi_dims *d, const term *t, term *k, int64_t *num)
         const atom *a = &d->atoms[t->atom[j]];
         if (a->name || a->least)
             continue;
-        const expr *by = expr_of(d, a->den);
+        const expr *by = tpi_dim_expr(d, a->den);
         if (by && by->n != 1)
             continue;
         const term divisor = by ? by->terms[0] : (term){.coef = a->den};
@@ -718,7 +662,7 @@ bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b)
 /* An expression that is nothing but a minimum, as such; else NULL. */
 static const atom *lone_minimum(const tpi_dims *d, int64_t dim)
 {
-    const expr *e = expr_of(d, dim);
+    const expr *e = tpi_dim_expr(d, dim);
     if (!e || e->n != 1 || e->terms[0].coef != 1 || e->terms[0].n != 1)
         return NULL;
     const atom *a = &d->atoms[e->terms[0].atom[0]];
@@ -754,7 +698,7 @@ static bool eval(const tpi_dims *d, int64_t dim, const int64_t *symbols, int64_t
         *out = dim;
         return true;
     }
-    const expr *e = expr_of(d, dim);
+    const expr *e = tpi_dim_expr(d, dim);
     if (!e)
         return false;
     int64_t sum = 0;
@@ -798,176 +742,6 @@ int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *sym
     return eval(table, d, symbols, &v) ? v : TPI_NO_DIM;
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
-/* prefix: of C variables; NULL: the symbols' own names. */
-static void print_dim(const tpi_dims *d, int64_t dim, const char *prefix, tpi_str *out);
-
-static void print_least(const tpi_dims *d, const atom *a, const char *prefix, tpi_str *out)
-{
-    tpi_str_put(out, prefix ? "TPK_LEAST(" : "min(");
-    print_dim(d, a->num, prefix, out);
-    tpi_str_put(out, ",");
-    print_dim(d, a->den, prefix, out);
-    tpi_str_put(out, ")");
-}
-
-static void print_division(const tpi_dims *d, const atom *a, const char *prefix, tpi_str *out)
-{
-    const int64_t parts[2] = {a->num, a->den};
-    for (int i = 0; i < 2; i++) {
-        int symbol_number;
-        const bool bare = parts[i] >= 0 || tpi_dim_as_symbol(d, parts[i], &symbol_number);
-        tpi_str_put(out, i ? "/" : "");
-        tpi_str_put(out, bare ? "" : "(");
-        print_dim(d, parts[i], prefix, out);
-        tpi_str_put(out, bare ? "" : ")");
-    }
-}
-
-static void print_term(const tpi_dims *d, const term *t, bool first, const char *prefix,
-                       tpi_str *out)
-{
-    if (t->coef < 0)
-        tpi_str_put(out, "-");
-    else if (!first)
-        tpi_str_put(out, "+");
-    const int64_t size = t->coef < 0 ? -t->coef : t->coef;
-    const bool factor = size != 1 || t->n == 0;
-    if (factor)
-        tpi_str_printf(out, "%" PRId64, size);
-    for (int i = 0; i < t->n; i++) {
-        const atom *a = &d->atoms[t->atom[i]];
-        tpi_str_put(out, i || factor ? "*" : "");
-        if (a->name && prefix) {
-            tpi_str_printf(out, "%s%d", prefix, (int)a->symbol);
-        } else if (a->name) {
-            tpi_str_put(out, a->name);
-        } else if (a->least) {
-            print_least(d, a, prefix, out);
-        } else {
-            const bool alone = t->n == 1 && !factor;
-            tpi_str_put(out, alone ? "" : "(");
-            print_division(d, a, prefix, out);
-            tpi_str_put(out, alone ? "" : ")");
-        }
-    }
-}
-
-static void print_dim(const tpi_dims *d, int64_t dim, const char *prefix, tpi_str *out)
-{
-    if (dim >= 0) {
-        tpi_str_printf(out, "%" PRId64, dim);
-        return;
-    }
-    const expr *e = expr_of(d, dim);
-    if (!e) {
-        tpi_str_put(out, "?");
-        return;
-    }
-    for (int i = 0; i < e->n; i++)
-        print_term(d, &e->terms[i], i == 0, prefix, out);
-}
-
-void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out)
-{
-    print_dim(table, d, NULL, out);
-}
-
-void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out)
-{
-    print_dim(table, d, prefix, out);
-}
-
-typedef struct parser {
-    tpi_dims *table;
-    const char *at, *limit;
-    int depth;
-} parser;
-
-static bool eat(parser *p, char c)
-{
-    if (p->at == p->limit || *p->at != c)
-        return false;
-    p->at++;
-    return true;
-}
-
-static int64_t parse_sum(parser *p);
-
-/* Behind a parenthesis: a sum, or the lesser of two. */
-static int64_t parse_inner(parser *p, bool least)
-{
-    if (p->depth == MAX_DEPTH)
-        return TPI_NO_DIM;
-    p->depth++;
-    int64_t d = parse_sum(p);
-    if (least)
-        d = eat(p, ',') ? tpi_dim_min(p->table, d, parse_sum(p)) : TPI_NO_DIM;
-    p->depth--;
-    return d != TPI_NO_DIM && eat(p, ')') ? d : TPI_NO_DIM;
-}
-
-static int64_t parse_factor(parser *p)
-{
-    if (eat(p, '('))
-        return parse_inner(p, false);
-    if (p->limit - p->at > 4 && memcmp(p->at, "min(", 4) == 0) {
-        p->at += 4;
-        return parse_inner(p, true);
-    }
-    const size_t len = name_length(p->at, p->limit);
-    if (len) {
-        p->at += len;
-        return symbol(p->table, p->at - len, len);
-    }
-    if (p->at == p->limit || !is_digit(*p->at))
-        return TPI_NO_DIM;
-    int64_t n = 0;
-    for (; p->at < p->limit && is_digit(*p->at); p->at++) {
-        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p->at - '0', &n))
-            return TPI_NO_DIM;
-    }
-    return n;
-}
-
-static int64_t parse_product(parser *p)
-{
-    int64_t d = parse_factor(p);
-    while (d != TPI_NO_DIM) {
-        if (eat(p, '*'))
-            d = tpi_dim_mul(p->table, d, parse_factor(p));
-        else if (eat(p, '/'))
-            d = tpi_dim_div(p->table, d, parse_factor(p));
-        else
-            break;
-    }
-    return d;
-}
-
-/* What is added and what is taken away are summed apart: -3+n is a size, -3 is none. */
-static int64_t parse_sum(parser *p)
-{
-    int64_t sums[2] = {0, 0};
-    bool minus = eat(p, '-');
-    do {
-        sums[minus] = tpi_dim_add(p->table, sums[minus], parse_product(p));
-        if (sums[minus] == TPI_NO_DIM)
-            return TPI_NO_DIM;
-        minus = p->at < p->limit && *p->at == '-';
-    } while (eat(p, '+') || eat(p, '-'));
-    return tpi_dim_sub(p->table, sums[0], sums[1]);
-}
-
-int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, const char **end)
-{
-    parser p = {.table = table, .at = text, .limit = limit};
-    const int64_t d = parse_sum(&p);
-    if (end)
-        *end = p.at;
-    return d;
-}
-
 /* ---- steps ---------------------------------------------------------------------------------- */
 
 static int build_term(const tpi_dims *d, const term *t, const tpi_dim_steps *steps, void *user)
@@ -993,7 +767,7 @@ static int build_term(const tpi_dims *d, const term *t, const tpi_dim_steps *ste
 
 int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, void *user)
 {
-    const expr *e = expr_of(table, d);
+    const expr *e = tpi_dim_expr(table, d);
     if (!e)
         return steps->number(user, d);
     int sum = -1;
@@ -1025,7 +799,7 @@ int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d)
 {
     if (d >= 0 || to == from)
         return tpi_dim_is_size(to, d) ? d : TPI_NO_DIM;
-    const expr *e = expr_of(from, d);
+    const expr *e = tpi_dim_expr(from, d);
     if (!e)
         return TPI_NO_DIM;
     int64_t sums[2] = {0, 0};
