@@ -11,7 +11,7 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
 # What runs once per program, once per element of a rare type, or as an oracle.
 set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
 list(FILTER tapir_small_sources INCLUDE REGEX
-  "/src/(ir|codegen|graph|opt|nn|onnx)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/capture/(walk|seen|lift|lift_cond|lift_loop|flow_form|flow_text|flow_sets|tree_text|arguments|blocks|doubts|function_c|purity|segment_count|segment_graph)\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|sort|join|elem_ref|random|conv|composite|sizes|window|assign|call|matmul|move|reduction|select|trap)\\.c$")
+  "/src/(ir|codegen|graph|opt|nn|onnx)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/capture/(walk|seen|lift|lift_cond|lift_loop|flow_form|flow_text|flow_sets|tree_text|arguments|blocks|doubts|function_c|purity|segment_count|segment_graph)\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|sort|join|elem_ref|random|conv|composite|sizes|window|assign|call|matmul|move|reduction|select|trap|pool)\\.c$")
 list(FILTER tapir_small_sources EXCLUDE REGEX
   "/ir/graph\\.c$|/graph/(tile_run|tile_block|exec_tiles)\\.c$") # every backward sweep, every run by tiles
 list(REMOVE_ITEM tapir_sources ${tapir_small_sources})

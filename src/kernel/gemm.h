@@ -47,11 +47,11 @@
 #define TPK_EACH_ROWS(X) X(2) X(4)
 #endif
 #define TPK_NR (2 * TPK_VL)
-/* Without a fused multiply-add the text of one is long, and how many steps are written out is nothing to it. */
+/* Few rows take four steps of k at a time, but not where a fused multiply-add is itself long. */
 #if TPK_VBYTES > 16 || defined(__aarch64__)
-#define TPK_FMA_IS_SHORT 1
+#define TPK_WIDE_BY_FOUR 1
 #else
-#define TPK_FMA_IS_SHORT 0
+#define TPK_WIDE_BY_FOUR 0
 #endif
 #define TPK_KC 512
 #define TPK_KC_PACKED 768  /* where B was packed before: nothing of it is written */
@@ -118,29 +118,23 @@
 /* What bounds the loop over k is how many instructions a step takes. An element of A is spread once
  * for both vectors of B, or by the multiply-adds themselves, which loads it twice: that is done for
  * some of the rows, whose address is a pointer and a constant. */
-#define TPK_STEP2(i, p, r, at)                                                                 \
+#define TPK_STEP2(i, p, r, row)                                                                \
     if ((r) == 0) {                                                                            \
-        TPK_ADDTO_AT(c##i##_0, a##p + (at), b0);                                               \
-        TPK_ADDTO_AT(c##i##_1, a##p + (at), b1);                                               \
+        TPK_ADDTO_AT(c##i##_0, a##p, b0);                                                      \
+        TPK_ADDTO_AT(c##i##_1, a##p, b1);                                                      \
     } else {                                                                                   \
-        const TPK_E e = a##p[(r)*a_rs + (at)];                                                 \
+        const TPK_E e = a##p[(r)*a_rs];                                                        \
         const TPK_V x = TPK_SPLAT(e);                                                          \
         TPK_ADDTO(c##i##_0, x, b0);                                                            \
         TPK_ADDTO(c##i##_1, x, b1);                                                            \
     }
-/* Rows of B that are far apart are fetched by the machine when one instruction reads all of them. */
-#define TPK_DENSE(b_rs) ((b_rs) * (int64_t)sizeof(TPK_E) <= 512)
-#define TPK_STEP2_0(i, p, r, row) TPK_STEP2(i, p, r, 0)
-#define TPK_STEP2_1(i, p, r, row) TPK_STEP2(i, p, r, 1)
-#define TPK_STEP2_2(i, p, r, row) TPK_STEP2(i, p, r, 2)
-#define TPK_STEP2_3(i, p, r, row) TPK_STEP2(i, p, r, 3)
-#define TPK_AFOUR(p, row) a##p += 4;
-#define TPK_TILE_STEP(most, at)                                                                \
+#define TPK_TILE_STEP(most)                                                                    \
     {                                                                                          \
         const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + b_gs);                                 \
         __builtin_prefetch(b + b_ahead);                                                       \
         __builtin_prefetch(b + b_ahead + b_gs);                                                \
-        TPK_R##most(TPK_STEP2_##at) b += b_rs;                                                 \
+        TPK_R##most(TPK_STEP2) TPK_P##most(TPK_ASTEP);                                         \
+        b += b_rs;                                                                             \
     }
 #define TPK_DONE2(i, p, r, row)                                                                \
     TPK_STOREM(c##p + (r)*c_rs, c##i##_0, m0);                                                 \
@@ -226,12 +220,8 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
         const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
         TPK_R##most(TPK_AHEAD2);                                                               \
         TPK_EACH_CHAIN(most, 2)                                                                \
-        for (; TPK_FMA_IS_SHORT && left >= 4 && a_cs == 1 && TPK_DENSE(b_rs); left -= 4) {     \
-            TPK_TILE_STEP(most, 0) TPK_TILE_STEP(most, 1);                                     \
-            TPK_TILE_STEP(most, 2) TPK_TILE_STEP(most, 3) TPK_P##most(TPK_AFOUR);              \
-        }                                                                                      \
         for (; left > 0; left--) {                                                             \
-            TPK_TILE_STEP(most, 0) TPK_P##most(TPK_ASTEP);                                     \
+            TPK_TILE_STEP(most)                                                                \
         }                                                                                      \
         TPK_CLOSE(most, 2)                                                                     \
     }
@@ -275,10 +265,6 @@ TPK_EACH_ROWS(TPK_TILE)
         const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
         TPK_R##most(TPK_AHEAD2);                                                               \
         TPK_EACH_CHAIN(most, 2)                                                                \
-        for (; TPK_FMA_IS_SHORT && left >= 4 && TPK_DENSE(b_rs); left -= 4) {                  \
-            TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
-            TPK_PANEL_STEP(most) TPK_PANEL_STEP(most);                                         \
-        }                                                                                      \
         for (; left > 0; left--) {                                                             \
             TPK_PANEL_STEP(most)                                                               \
         }                                                                                      \
@@ -387,7 +373,7 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
         const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
         TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
         TPK_EACH_CHAIN(most, 4)                                                                \
-        for (; TPK_FMA_IS_SHORT && left >= 4; left -= 4) {                                     \
+        for (; TPK_WIDE_BY_FOUR && left >= 4; left -= 4) {                                     \
             TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most)    \
         }                                                                                      \
         for (; left > 0; left--) {                                                             \

@@ -219,7 +219,9 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     }
 TPK_ST_SQUARE(3, 1)
 TPK_ST_SQUARE(3, 2)
-#if TPK_VBYTES > 16 || defined(__aarch64__) /* without a fused multiply-add the text is long */
+/* f64 is not worth the room, nor is a fused multiply-add that is itself long. */
+#undef TPK_ST_MOST
+#if TPK_BITS == 32 && (TPK_VBYTES > 16 || defined(__aarch64__))
 #define TPK_ST_MOST 5
 TPK_ST_SQUARE(5, 1)
 TPK_ST_SQUARE(5, 2)

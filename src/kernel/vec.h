@@ -242,8 +242,10 @@ typedef int64_t tpk_m64;
             *(tpk_vu##bits *)p = v;                                                            \
             return;                                                                            \
         }                                                                                      \
-        for (int i = 0; i < n; i++) {                                                          \
-            p[i] = v[i];                                                                       \
+        for (int64_t i = 0; i < TPK_VL_##bits; i++) {                                          \
+            if (i < n) {                                                                       \
+                p[i] = v[i];                                                                   \
+            }                                                                                  \
         }                                                                                      \
     }
 TPK_PART_OF(32, tpk_f32)

@@ -44,7 +44,7 @@ tp_dense tp_dense_new_at(const char *file, int line, tp_ctx *tp, const char *nam
     const int64_t shape[2] = {n_in, n_out};
     tp_dense l;
     l.w = draw(file, line, tp, name, ".w", 2, shape, (double)n_in);
-    l.b = draw(file, line, tp, name, ".b", 1, shape + 1, (double)n_in);
+    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape + 1, (double)n_in);
     return l;
 }
 
@@ -75,7 +75,7 @@ tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const
         .window = {.stride = {stride, stride}, .pad_lo = {pad, pad}, .pad_hi = {pad, pad}}
     };
     l.w = draw(file, line, tp, name, ".w", 4, shape, n_in);
-    l.b = draw(file, line, tp, name, ".b", 1, shape, n_in);
+    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape, n_in);
     return l;
 }
 

@@ -393,7 +393,7 @@ int main(int argc, char **argv)
     }
     bad = bad || check_tally(sums);
     /* Of every instruction set and compiler; another seed has another. */
-    const uint64_t known = UINT64_C(0xedea85785cbbedd4);
+    const uint64_t known = UINT64_C(0x260951aeea3f9c10);
     if (!bad && test_seed == 1 && all != known) {
         printf("FAILED: bits 0x%" PRIx64 ", known are 0x%" PRIx64 "\n", all, known);
         bad = 1;
