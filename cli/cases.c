@@ -448,7 +448,7 @@ void case_run(const test_case *c, const case_options *opt, case_result *result)
     running r = {.c = c,
                  .opt = opt,
                  .result = result,
-                 .tp = cli_open(),
+                 .tp = cli_open(NULL),
                  .tolerance = case_tolerance(c->name)};
     *result = (case_result){.verdict = CASE_PASSED};
     tp_threads(r.tp, opt->threads);

@@ -105,12 +105,11 @@ typedef enum cli_engine { CLI_AUTO, CLI_REFERENCE, CLI_TILES, CLI_C } cli_engine
 #define CLI_ENGINES "auto,reference,tiles,c"
 tp_engine cli_engine_of(int choice);
 
-/* --fast: settings.fast. */
-#define CLI_FAST                                                                               \
-    CLI_SWITCH(fast, "fast",                                                                   \
-               "sums in other orders where that is faster: other bits, within\n"               \
-               "the bounds of docs/numerics.md")
-tp_numerics cli_numerics(bool fast);
+/* --direct-conv: settings.direct_conv. */
+#define CLI_DIRECT_CONV                                                                        \
+    CLI_SWITCH(direct_conv, "direct-conv",                                                     \
+               "convolutions of an ONNX model as plain sums, not by Winograd's\n"              \
+               "tiles: other bits, slower (docs/numerics.md)")
 
 /* --threads: settings.threads, 0 when it is not given. */
 enum { CLI_MOST_THREADS = 256 };
@@ -140,7 +139,7 @@ int cli_threads(tp_ctx *tp, int64_t n);
 /* From now on a signal that ends the command ends first what it has under way. */
 void cli_catch_signals(void);
 /* A context of the command: what it has under way is meant. */
-tp_ctx *cli_open(void);
+tp_ctx *cli_open(const tp_options *opt);
 void cli_close(tp_ctx *tp);
 
 /* ---- models and tensors ---------------------------------------------------------------------- */
@@ -213,16 +212,18 @@ typedef struct model {
     const char **in, **out; /* names */
     tp_tensor **feeds;      /* [n_in]; NULL: not given */
     int n_given;
-    port *given; /* by --input */
-    bool unread; /* it cannot be read without inputs that are not given */
-    bool sized;  /* it was read with the sizes of those that are */
+    port *given;      /* by --input */
+    bool unread;      /* it cannot be read without inputs that are not given */
+    bool sized;       /* it was read with the sizes of those that are */
+    bool direct_conv; /* as of tp_options */
 } model;
 
 /* Opens a model: ONNX, or a graph saved by tp_graph_save. `d`: dimensions of ONNX that are fixed;
  * `inputs`: "NAME=FILE", read into feeds; either may be NULL. When the model cannot be read without
  * knowing sizes or values of inputs, those that are given are used. False: refused with a
- * message. model_close frees in any case. */
-bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs);
+ * message. model_close frees in any case. `direct_conv`: as of tp_options. */
+bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs,
+                bool direct_conv);
 /* After CLI_MISFIT: opens it again, with the sizes of the inputs that are given. */
 bool model_open_sized(model *m, const fixed_dims *d, const texts *inputs);
 void model_close(model *m);

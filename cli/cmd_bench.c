@@ -8,7 +8,7 @@ typedef struct settings {
     texts inputs, dims;
     int64_t threads, runs, limit;
     int engine;
-    bool fast, json;
+    bool direct_conv, json;
 } settings;
 
 enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3 };
@@ -21,7 +21,7 @@ static const option options[] = {
     CLI_THREADS("; the key threads says how many did"),
     CLI_CHOICE(engine, "engine", "auto|reference|tiles|c", CLI_ENGINES,
                "auto: what there is when compiling has ended (auto)"),
-    CLI_FAST,
+    CLI_DIRECT_CONV,
     CLI_LIMIT,
     CLI_SWITCH(json, "json", "one line of JSON"),
     CLI_OPTIONS_END,
@@ -83,10 +83,7 @@ static int measure(model *m, const settings *s, const fixed_dims *d, tp_engine e
     int status = out && ms ? CLI_GOOD : cli_no_memory();
     if (status == CLI_GOOD && !model_make_inputs(m, d))
         status = CLI_BAD;
-    const tp_compile_options opt = {.engine = engine,
-                                    .freeze = true,
-                                    .numerics = cli_numerics(s->fast),
-                                    .memory_limit = s->limit};
+    const tp_compile_options opt = {.engine = engine, .freeze = true, .memory_limit = s->limit};
     const double start = cli_now_ms();
     double first;
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
@@ -171,7 +168,7 @@ static int bench(const settings *s, const char *path, const fixed_dims *d, tp_en
     model m;
     figures f = {.engine = "none"};
     const double start = cli_now_ms();
-    bool ok = model_open(&m, path, d, &s->inputs);
+    bool ok = model_open(&m, path, d, &s->inputs, s->direct_conv);
     f.load_ms = cli_now_ms() - start;
     if (ok)
         f.threads = cli_threads(m.tp, s->threads);

@@ -7,7 +7,7 @@ typedef struct settings {
     texts dims, inputs;
     const char *output, *name;
     int weights;
-    bool state, fast;
+    bool state, direct_conv;
     int64_t limit;
 } settings;
 
@@ -29,7 +29,7 @@ static const option options[] = {
                "what all names begin with (as FILE is called)"),
     CLI_LIMIT,
     CLI_SWITCH(state, "state", "weights can be changed by the program's caller"),
-    CLI_FAST,
+    CLI_DIRECT_CONV,
     CLI_OPTIONS_END,
 };
 
@@ -38,7 +38,6 @@ static int compile_model(const settings *s, model *m)
     const tp_c_options opt = {.name = s->name,
                               .beside = s->weights == BESIDE,
                               .state = s->state,
-                              .numerics = cli_numerics(s->fast),
                               .memory_limit = s->limit};
     model_drop_unneeded(m);
     if (tp_graph_save_c(m->graph, s->output, m->n_in, m->in, m->n_out, m->out, &opt) == TP_OK)
@@ -69,7 +68,7 @@ static int run(int argc, char **argv)
             cli_refuse(NULL, "compile: where to? Say -o FILE.c");
         } else if (cli_dims(&s.dims, &d)) {
             model m;
-            if (model_open(&m, operands.v[0], &d, &s.inputs))
+            if (model_open(&m, operands.v[0], &d, &s.inputs, s.direct_conv))
                 status = compile_model(&s, &m);
             model_close(&m);
         }

@@ -9,7 +9,7 @@ typedef struct settings {
     const char *trace;
     int64_t threads, runs, limit;
     int engine;
-    bool fast, json, sort;
+    bool direct_conv, json, sort;
 } settings;
 
 enum { MOST_RUNS = 100000, LEAST_RUNS = 3, WARM_UP_RUNS = 3, ENGINE_AUTO = 0 };
@@ -22,7 +22,7 @@ static const option options[] = {
     CLI_THREADS(""),
     CLI_CHOICE(engine, "engine", "auto|tiles|c", "auto,tiles,c",
                "what computes; auto: C if it can be had, or tiles (auto)"),
-    CLI_FAST,
+    CLI_DIRECT_CONV,
     CLI_LIMIT,
     CLI_OPTION(OPTION_TEXT, trace, "trace", "FILE",
                "also write the last run there, for chrome://tracing\n"
@@ -125,10 +125,7 @@ static int profile_model(const settings *s, model *m, const fixed_dims *d, tp_en
     model_drop_unneeded(m);
     cli_threads(m->tp, s->threads);
     int status = model_make_inputs(m, d) ? CLI_GOOD : CLI_BAD;
-    const tp_compile_options opt = {.engine = engine,
-                                    .freeze = true,
-                                    .numerics = cli_numerics(s->fast),
-                                    .memory_limit = s->limit};
+    const tp_compile_options opt = {.engine = engine, .freeze = true, .memory_limit = s->limit};
     tp_program *p = status == CLI_GOOD ? model_compile(m, &opt) : NULL;
     model_drop_graph(m);
     if (status == CLI_GOOD)
@@ -139,8 +136,9 @@ static int profile_model(const settings *s, model *m, const fixed_dims *d, tp_en
 static int profile(const settings *s, const char *path, const fixed_dims *d, tp_engine engine)
 {
     model m;
-    int status =
-        model_open(&m, path, d, &s->inputs) ? profile_model(s, &m, d, engine) : CLI_BAD;
+    int status = model_open(&m, path, d, &s->inputs, s->direct_conv)
+                     ? profile_model(s, &m, d, engine)
+                     : CLI_BAD;
     if (status == CLI_MISFIT)
         status =
             model_open_sized(&m, d, &s->inputs) ? profile_model(s, &m, d, engine) : CLI_BAD;

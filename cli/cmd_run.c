@@ -11,7 +11,7 @@ typedef struct settings {
     const char *output;
     int64_t threads, limit;
     int format, engine;
-    bool fast;
+    bool direct_conv;
 } settings;
 
 enum { AS_NPY, AS_PB };
@@ -32,7 +32,7 @@ static const option options[] = {
                "what computes: the model compiled to C; plain loops; vector\n"
                "code without a compiler; auto: C if it was compiled before, or\n"
                "tiles, so that no compiler is waited for (auto)"),
-    CLI_FAST,
+    CLI_DIRECT_CONV,
     CLI_LIMIT,
     CLI_THREADS("; the bits are the same"),
     CLI_OPTIONS_END,
@@ -323,10 +323,7 @@ static int run_model(const settings *s, model *m, tp_engine engine)
         if (!m->feeds[i])
             return say_needs(m);
     cli_threads(m->tp, s->threads);
-    const tp_compile_options opt = {.engine = engine,
-                                    .freeze = true,
-                                    .numerics = cli_numerics(s->fast),
-                                    .memory_limit = s->limit};
+    const tp_compile_options opt = {.engine = engine, .freeze = true, .memory_limit = s->limit};
     tp_program *p = model_compile(m, &opt);
     model_drop_graph(m);
     tp_tensor **out = calloc((size_t)m->n_out + 1, sizeof *out);
@@ -348,7 +345,7 @@ static int run_file(const settings *s, const char *path, const fixed_dims *d)
     const tp_engine engine = cli_engine_of(s->engine);
     model m;
     int status = CLI_BAD;
-    if (model_open(&m, path, d, &s->inputs))
+    if (model_open(&m, path, d, &s->inputs, s->direct_conv))
         status = run_model(s, &m, engine);
     else if (m.unread)
         say_declared(&m);

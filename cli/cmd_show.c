@@ -9,7 +9,7 @@ typedef struct settings {
     texts inputs, dims;
     int64_t limit;
     int format, after;
-    bool graph, kernels, memory, source, fast;
+    bool graph, kernels, memory, source, direct_conv;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -64,7 +64,7 @@ static const option options[] = {
                "without it: as tapir run takes it"),
     CLI_OPTION(OPTION_TEXTS, dims, "dim", "NAME=N",
                "fix the size of a free dimension; x_2=N: of axis 2 of x"),
-    CLI_FAST,
+    CLI_DIRECT_CONV,
     CLI_OPTIONS_END,
 };
 
@@ -502,7 +502,6 @@ static int show_model(const settings *s, model *m)
         const tp_compile_options opt = {
             .engine = s->source ? TP_ENGINE_AUTO : TP_ENGINE_REFERENCE,
             .freeze = true,
-            .numerics = cli_numerics(s->fast),
             .memory_limit = s->limit,
             .stop_after = is_last(s->after) ? NULL : stage_name(s->after, name)};
         w.program = model_compile(m, &opt);
@@ -543,7 +542,7 @@ static int run(int argc, char **argv)
         } else if (cli_dims(&s.dims, &d)) {
             model m;
             const shown file = {.s = &s, .m = &m};
-            if (model_open(&m, operands.v[0], &d, &s.inputs))
+            if (model_open(&m, operands.v[0], &d, &s.inputs, s.direct_conv))
                 status = show_model(&s, &m);
             else if (m.about.text &&
                      s.format == AS_TEXT) /* why it cannot be read has been said */

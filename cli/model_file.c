@@ -353,12 +353,11 @@ static bool open_with(model *m, const fixed_dims *d, const texts *inputs)
     return true;
 }
 
-static bool open_model(model *m, const char *path, bool sized, const fixed_dims *d,
-                       const texts *inputs)
+static bool open_model(model *m, const fixed_dims *d, const texts *inputs)
 {
     const texts none = {0};
     inputs = inputs ? inputs : &none;
-    *m = (model){.path = path, .tp = cli_open(), .sized = sized};
+    m->tp = cli_open(&(tp_options){.direct_conv = m->direct_conv});
     m->given = calloc((size_t)inputs->n + 1, sizeof *m->given);
     if (!m->tp || !m->given) {
         cli_no_memory();
@@ -367,16 +366,19 @@ static bool open_model(model *m, const char *path, bool sized, const fixed_dims 
     return open_with(m, d, inputs);
 }
 
-bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs)
+bool model_open(model *m, const char *path, const fixed_dims *d, const texts *inputs,
+                bool direct_conv)
 {
-    return open_model(m, path, false, d, inputs);
+    *m = (model){.path = path, .direct_conv = direct_conv};
+    return open_model(m, d, inputs);
 }
 
 bool model_open_sized(model *m, const fixed_dims *d, const texts *inputs)
 {
-    const char *path = m->path;
+    const model again = {.path = m->path, .direct_conv = m->direct_conv, .sized = true};
     model_close(m);
-    return open_model(m, path, true, d, inputs);
+    *m = again;
+    return open_model(m, d, inputs);
 }
 
 void model_close(model *m)

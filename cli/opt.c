@@ -256,8 +256,3 @@ tp_engine cli_engine_of(int choice)
                                         TP_ENGINE_C};
     return engines[choice];
 }
-
-tp_numerics cli_numerics(bool fast)
-{
-    return fast ? TP_FAST : TP_STRICT;
-}

@@ -36,9 +36,9 @@ void cli_catch_signals(void)
             sigaction(ends[i], &own, NULL);
 }
 
-tp_ctx *cli_open(void)
+tp_ctx *cli_open(const tp_options *opt)
 {
-    return working = tp_open(NULL);
+    return working = tp_open(opt);
 }
 
 void cli_close(tp_ctx *tp)

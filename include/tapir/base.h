@@ -97,6 +97,11 @@ typedef struct tp_options {
     int threads;           /* 0: TAPIR_THREADS, or 1; see tp_threads */
     int64_t max_turns; /* of each loop of control.h, eagerly or in a graph: one that would take
                               more fails with TP_E_LIMIT and its line. 0: any number */
+    bool
+        direct_conv; /* f32 convolutions made from now on are plain sums. Otherwise those of 3 by 3
+                          and stride 1 are taken by Winograd's tiles where that pays, in half
+                          the time: docs/numerics.md states both orders. A graph keeps what its
+                          nodes were made with */
 } tp_options;
 
 /* A new context; NULL when out of memory (every call takes a NULL context as an error).

@@ -115,14 +115,6 @@ typedef enum tp_engine {
     TP_ENGINE_TILES      /* fused kernels by the library's own vector code: no compiler */
 } tp_engine;
 
-typedef enum tp_numerics {
-    TP_STRICT, /* the bits of docs/numerics.md: those of the eager ops */
-    TP_FAST /* sums may be taken otherwise where that is faster, within the bounds that the same
-                  page states: f32 convolutions are. The bits still do not depend on threads, nor
-                  on which of tiles and C runs; the reference engine, and runs under tp_trap_nan,
-                  stay strict */
-} tp_numerics;
-
 typedef struct tp_compile_options {
     tp_engine engine;
     const char *skip_passes; /* of "restack,checkpoint,hoist,fold,algebra,cse,sparse,pick,
@@ -133,7 +125,6 @@ typedef struct tp_compile_options {
     const char *stop_after; /* to look at a graph half way: the pass that is the last one, in
                                its first round ("remake" has one only, behind the rounds of
                                the others); "prune": none runs */
-    tp_numerics numerics;
     int64_t memory_limit; /* most bytes of what lies between kernels, with what loops keep (the
                              arena of tp_program_memory_text); 0: none. To keep it, kernels run
                              in another order, and values are computed again instead of kept:
@@ -217,8 +208,8 @@ typedef struct tp_c_options {
                     not into the source */
     bool state;  /* variables that nothing assigns can be assigned by the caller; otherwise they
                    are constants, and prepared as such */
-    tp_numerics numerics; /* this and the next as of tp_compile_options */
-    int64_t memory_limit; /* the sizes have to be numbers (TP_E_SHAPE) */
+    int64_t
+        memory_limit; /* as of tp_compile_options; the sizes have to be numbers (TP_E_SHAPE) */
 } tp_c_options;
 
 /* Writes what computes the named outputs from the named inputs as C that needs no library

@@ -154,7 +154,6 @@ struct tpi_plan {
         all_buffers;         /* of the outermost plan: with those of all bodies */
     struct tpi_arena *arena; /* of the outermost, once it is asked for */
     bool draws;              /* are there random numbers in a body? */
-    bool fast;               /* of the outermost: TP_FAST */
 };
 
 /* What the caller needs in memory of its own. */

@@ -580,8 +580,7 @@ static void put_functions(const tpi_render *r, tpi_str *out)
 static void put_program(tpi_render *r, tpi_str *out)
 {
     if (!r->alone)
-        tpi_str_printf(out, "/* Made by tapir %s%s. */\n", tp_version(),
-                       r->plan->fast ? ", with fast numerics" : "");
+        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     if (r->units > 1)
         tpi_str_put(out, "#ifndef UNIT\n#define UNIT 0\n#endif\n");
     put_texts(r, out);

@@ -2,6 +2,7 @@
  * is handed to the library (kernel/band_host.c). */
 #include "codegen/render.h"
 #include "kernel/team_host.h"
+#include "op/window.h"
 
 #define PUT(...) tpi_str_printf(&r->body, __VA_ARGS__)
 
@@ -111,7 +112,7 @@ static void put_least(tpi_render *r, const tpi_kernel *k, int member)
         overlap ? TOGETHER : 1, PIXELS);
     tpi_render_any_size(r, t->shape[t->rank - 1]);
     PUT(")");
-    if (r->whole->fast && t->dtype == TP_F32 && overlap) /* whole tiles of winograd.h */
+    if (tpi_is_winograd(t)) /* whole tiles */
         PUT(", .grain = %d", TOGETHER);
 }
 

@@ -2,6 +2,7 @@
 #include "codegen/render.h"
 #include "op/draw.h"
 #include "op/reduction.h"
+#include "op/window.h"
 
 #include <string.h>
 
@@ -439,16 +440,10 @@ static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */
 
-/* May winograd.h take it? */
-static bool is_fast(const tpi_render *r, const tp_tensor *t)
+/* Of a file that stands alone: what names the function that asks whether it goes by tiles. */
+static const char *winograd_name(const tpi_render *r, const tp_tensor *t)
 {
-    return r->whole->fast && t->dtype == TP_F32 && t->op != &tpi_op_conv_dw;
-}
-
-/* Of a file that stands alone: what names the function that asks it. */
-static const char *fast_name(const tpi_render *r, const tp_tensor *t)
-{
-    return r->alone && is_fast(r, t) ? "fast_" : "";
+    return r->alone && tpi_is_winograd(t) ? "wg_" : "";
 }
 
 static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, const tp_tensor *w,
@@ -470,16 +465,17 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
     put_field(r, "xs", x->rank, values[x->index].layout.stride);
     put_field(r, "ws", x->rank, values[w->index].layout.stride);
     put_field(r, "ys", x->rank, values[y->index].layout.stride);
-    if (is_fast(r, t))
-        tpi_str_printf(&r->body, ", .fast = %d",
-                       tpi_packed_operand(r->plan, t) == 1 ? TPK_FAST_PACKED : TPK_FAST);
+    if (tpi_is_winograd(t))
+        tpi_str_printf(&r->body, ", .winograd = %d",
+                       tpi_packed_operand(r->plan, t) == 1 ? TPK_WINOGRAD_PACKED
+                                                           : TPK_WINOGRAD);
     tpi_str_put(&r->body, "};\n");
 }
 
 static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
 {
     const char *type = type_of(t);
-    tpi_str_printf(&r->body, "    tpk_%s%s_%s%s(&c, ", fast_name(r, t), t->op->name,
+    tpi_str_printf(&r->body, "    tpk_%s%s_%s%s(&c, ", winograd_name(r, t), t->op->name,
                    packed ? "packed_w_" : "", type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
@@ -565,7 +561,7 @@ static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
     tpi_render_conv_query(r, n);
     if (r->alone)
         tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
-                       fast_name(r, t), t->op->name, type_of(t));
+                       winograd_name(r, t), t->op->name, type_of(t));
     else
         tpi_str_put(&r->body,
                     "        need = (int64_t)library->convolution_ws(library->team, &q);\n");
@@ -586,7 +582,7 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
     tpi_str body = write_to(r, &r->packed);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, c->x, c->w, c->y);
-    put_room(r, fast_name(r, t),
+    put_room(r, winograd_name(r, t),
              t->dtype == TP_F64 ? "library->conv_way_f64(&c)" : "library->conv_way_f32(&c)");
     tpi_str_printf(&r->body, "conv_packed_w_size_%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
     write_back(r, &r->packed, body);
@@ -595,7 +591,7 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
     put_spec(r, t, c->x, c->w, c->y);
     tpi_str_put(&r->body, "    ");
     put_packed_memory(r, root);
-    tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, fast_name(r, t),
+    tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, winograd_name(r, t),
                    type);
     put_address(r, &r->plan->values[c->w->index].layout);
     tpi_str_printf(&r->body,
@@ -609,7 +605,7 @@ static void put_conv(tpi_render *r, int n, const tp_tensor *t)
 {
     const bool dw = t->op == &tpi_op_conv_dw;
     const conv_nodes c = nodes_of(r, t);
-    if (is_fast(r, t) && r->alone)
+    if (tpi_is_winograd(t) && r->alone)
         r->texts |= 1u << TPI_TEXT_winograd_32;
     else if (r->alone)
         r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)

@@ -440,9 +440,9 @@ static void keep_writes(tpi_alone *a)
 
 static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
 {
-    tpi_str_printf(
-        source, "/* Made by tapir %s%s; %s says how it is used. */\n#include \"%s\"\n\n",
-        tp_version(), a->q->fast ? ", with fast numerics" : "", a->q->header, a->q->header);
+    tpi_str_printf(source,
+                   "/* Made by tapir %s; %s says how it is used. */\n#include \"%s\"\n\n",
+                   tp_version(), a->q->header, a->q->header);
     if (a->q->beside && a->n_weights)
         tpi_str_put(source, "#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n"
                             "#error \"the weights beside this source are little-endian: have "
@@ -478,7 +478,6 @@ bool tpi_standalone_write(const tpi_standalone *q, tpi_str *header, tpi_str *sou
     a.plan = ok ? tpi_plan_new(q->graph, &roots, TPI_FUSE_ALL) : NULL;
     if (!a.plan)
         return false;
-    a.plan->fast = q->fast;
     keep_writes(&a);
     ok = tpi_alone_find(&a) && put_source(&a, source, weights);
     if (ok)

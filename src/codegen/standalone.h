@@ -22,7 +22,6 @@ typedef struct tpi_standalone {
     const bool *late;          /* by symbol: a loop sets it (graph/late.c) */
     int64_t seed, random_at;
     bool beside; /* weights are not in the source */
-    bool fast;   /* TP_FAST */
 } tpi_standalone;
 
 /* Header, source and (beside) weights, appended to what is empty. False: the context's error

@@ -176,6 +176,7 @@ struct tp_ctx {
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
     struct tpi_pool *pool;             /* threads; NULL: one */
+    bool direct_conv;                  /* as of tp_options */
     int64_t near_bytes;                /* half of the second cache; tests make it less, */
     int64_t far_bytes;                 /* and so what of the third one a thread can count on */
     tp_tensor **owned;                 /* by scopes, in order */

@@ -78,6 +78,7 @@ tp_ctx *tp_open(const tp_options *opt)
             return NULL;
         }
     }
+    c->direct_conv = opt && opt->direct_conv;
     tp_threads(c, opt && opt->threads ? opt->threads : threads_asked_for());
     return c;
 }

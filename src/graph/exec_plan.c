@@ -23,7 +23,6 @@ bool tpi_program_plan(tp_program *p, const char *skip)
     p->plan = tpi_plan_new(p->graph, &roots, tpi_program_fusing(p, skip));
     if (!p->plan || !tpi_plan_arena(p->plan))
         return false;
-    p->plan->fast = p->fast;
     const size_t n = (size_t)p->plan->all_buffers;
     p->stats.kernels = p->plan->all_kernels;
     p->offsets = tpi_take(m, n * sizeof *p->offsets);

@@ -17,7 +17,6 @@ typedef struct tpi_tile_call {
     int *buffer; /* by view; -1: only its sizes are read */
     int64_t *offset;
     void *attrs;
-    int fast; /* as of tpi_run */
 } tpi_tile_call;
 
 static size_t up(size_t bytes)
@@ -84,10 +83,6 @@ static tpi_tile_call *call_new(const tp_program *p, const tpi_plan *plan, const 
         set_view(p, plan, c, i, i < node->n_in ? node->in[i] : node);
     if (c)
         tpi_program_attrs(p, node, c->attrs);
-    if (c && p->plan->fast)
-        c->fast = node->op == &tpi_op_conv && tpi_plan_is_constant(plan, node->in[1])
-                      ? TPK_FAST_STEADY
-                      : TPK_FAST;
     return c;
 }
 
@@ -115,8 +110,7 @@ static bool run_call(const tpi_session *s, tpi_tile_call *c)
                  .n_in = c->n_in,
                  .in = c->in,
                  .attrs = c->attrs,
-                 .out = out,
-                 .fast = c->fast};
+                 .out = out};
     return tpi_run_op(&r);
 }
 

@@ -211,8 +211,6 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
         s->failed |= !bytes;
     }
     const bool placed = bytes && tpi_program_place(p, plan, bytes, bytes + n, &arena);
-    if (p->fast)
-        tpi_str_put(s, "numerics: fast\n");
     put_plan(s, plan, plan, 0, placed ? bytes : NULL, placed ? bytes + n : NULL);
     if (placed)
         tpi_str_printf(s, "arena %" PRId64 " bytes\n", arena);

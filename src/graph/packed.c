@@ -4,6 +4,7 @@
  * packed in another way, and for a run node by node. */
 #include "graph/program.h"
 #include "ir/body.h"
+#include "op/window.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@ enum { LEAST_BYTES = 256 << 10 };
 
 /* ---- which constants ----------------------------------------------------------------------------- */
 
+/* What is packed for Winograd's tiles is sums of elements, from which these would not come back. */
 static void note_reads(const tp_program *p, bool *read)
 {
     const tpi_value *values = p->plan->values;
@@ -21,7 +23,7 @@ static void note_reads(const tp_program *p, bool *read)
         const int packed = call ? tpi_packed_operand(p->plan, t) : -1;
         for (int k = 0; k < t->n_in && kernel >= 0; k++) {
             const int buffer = values[values[t->in[k]->index].layout.root].buffer;
-            if (k != packed && buffer >= 0)
+            if (buffer >= 0 && (k != packed || tpi_is_winograd(t)))
                 read[buffer] = true;
         }
     }
@@ -94,7 +96,7 @@ void tpi_program_pack(tp_program *p, char *scratch)
     if (p->is_packed)
         return;
     memcpy(p->packed_for, p->symbols, (size_t)p->n_symbols * sizeof *p->packed_for);
-    if (!p->keeps && !p->fast) /* whose packed constants are sums of elements */
+    if (!p->keeps)
         pack_and_let_go(p, scratch);
     p->pack(p->pointers, p->packed_for, p->packed->data, scratch, &p->library);
     p->is_packed = true;
@@ -185,7 +187,7 @@ bool tpi_program_unpack(tp_program *p)
 static bool is_same(const tp_program *p, size_t need, bool *same)
 {
     tpi_mem *m = &p->ctx->mem;
-    *same = p->is_packed && !p->fast && need == (size_t)p->stats.packed_bytes;
+    *same = p->is_packed && need == (size_t)p->stats.packed_bytes;
     if (!*same || !need)
         return true;
     const size_t bytes = (size_t) * (const int64_t *)p->packed->data;

@@ -340,11 +340,6 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
         return NULL;
     }
-    if (opt && (unsigned)opt->numerics > TP_FAST) {
-        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d says nothing about numerics",
-                        (int)opt->numerics);
-        return NULL;
-    }
     if (opt && opt->memory_limit < 0) {
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "a memory limit of %lld bytes",
                         (long long)opt->memory_limit);
@@ -368,7 +363,6 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     tpi_heads_reserve(p->ctx); /* runs in a steady state ask for no memory */
     p->what = what;
     p->all_writes = all_writes;
-    p->fast = opt && opt->numerics == TP_FAST;
     p->used = "none";
     const tpi_stepped_out around = tpi_step_out(p->ctx, at);
     const tp_status before = p->ctx->status;

@@ -19,7 +19,6 @@ struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
     const char *what; /* made it, for errors */
-    bool fast;        /* TP_FAST */
     bool all_writes;  /* assignments are done, whether what is fetched needs them or not */
     tp_graph *graph;  /* after passes */
     int n_feeds, n_fetches, n_roots, n_commits;

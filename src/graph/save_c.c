@@ -71,7 +71,6 @@ static tp_status write_files(files *f, const tpi_saving *s)
 static tp_program *make_program(const tpi_saving *s)
 {
     tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE,
-                              .numerics = s->options.numerics,
                               .memory_limit = s->options.memory_limit};
     tp_program *p = tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs,
                                     s->n_out, s->fetches, &opt);
@@ -141,8 +140,7 @@ static tp_status save_program(const tpi_saving *s, tp_program *p)
                               .late = p->late,
                               .seed = (int64_t)ctx->seed,
                               .random_at = (int64_t)ctx->random_at,
-                              .beside = s->options.beside,
-                              .fast = p->fast};
+                              .beside = s->options.beside};
     if (!ok)
         tpi_no_memory(ctx, s->at, s->what);
     else if (tpi_standalone_write(&q, &f.text[HEADER], &f.text[SOURCE], &f.text[WEIGHTS]))

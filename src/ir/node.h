@@ -71,7 +71,6 @@ typedef struct tpi_run {
     tp_tensor *const *in;
     const void *attrs;
     tp_tensor *out;    /* has memory and row-major strides */
-    int fast;          /* numerics of kernel/view.h: TPK_STRICT ... */
     tp_tensor *failed; /* set by tpi_run_fail */
 } tpi_run;
 

@@ -1,6 +1,6 @@
 /* convref.h: contractions and convolutions as plain loops, for one element type (TPK_BITS).
  *
- * This is the definition that gemm.h and conv.h are held against, bit by bit. A chain of fma
+ * This is the definition that gemm.h, conv.h and winograd.h are held against, bit by bit. A chain of fma
  * starts from +0 and takes its products in k order; it is closed after TPK_CHAIN of them, and closed
  * chains are added from left to right. The chain is a struct so that every loop nest below can
  * count in its own way. */
@@ -68,11 +68,104 @@ TPK_FN TPK_E TPK_N(tpk_ref_at)(const TPK_E *x, const int64_t size[3], const int6
         for (index[1] = 0; index[1] < (size)[1]; index[1]++)                                   \
             for (index[2] = 0; index[2] < (size)[2]; index[2]++)
 
+#if TPK_BITS == 32
+/* B', G and A' of winograd.h, along the lines of a square, 4 by 4: `row` is the step within a line,
+ * `column` from one line to the next. */
+TPK_FN void tpk_ref_b(float *m, int64_t row, int64_t column)
+{
+    for (int64_t i = 0; i < 4; i++, m += column) {
+        const float d[4] = {m[0], m[row], m[2 * row], m[3 * row]};
+        m[0] = d[0] - d[2];
+        m[row] = d[1] + d[2];
+        m[2 * row] = d[2] - d[1];
+        m[3 * row] = d[3] - d[1];
+    }
+}
+
+TPK_FN void tpk_ref_g(double *g, int64_t row, int64_t column, int64_t columns)
+{
+    for (int64_t i = 0; i < columns; i++, g += column) {
+        const double a = g[0], b = g[row], c = g[2 * row];
+        g[row] = 0.5 * (a + c) + 0.5 * b;
+        g[2 * row] = 0.5 * (a + c) - 0.5 * b;
+        g[3 * row] = c;
+    }
+}
+
+TPK_FN void tpk_ref_a(float *m, int64_t row, int64_t column, int64_t columns)
+{
+    for (int64_t i = 0; i < columns; i++, m += column) {
+        const float d[4] = {m[0], m[row], m[2 * row], m[3 * row]};
+        m[0] = d[0] + (d[1] + d[2]);
+        m[row] = (d[1] - d[2]) + d[3];
+    }
+}
+
+/* One tile of image x, by the filters from w on, of an output: 4 by 4, of which 2 by 2 are it. */
+TPK_FN void tpk_ref_tile(const tpk_conv *c, const float *x, const float *w, int64_t row,
+                         int64_t column, float y[16])
+{
+    tpk_chain_f32 sums[16] = {
+        {0, 0, 0}
+    };
+    for (int64_t i = 0; i < c->ic; i++) {
+        float v[16];
+        double u[16] = {0};
+        for (int64_t k = 0; k < 16; k++) {
+            const int64_t at[3] = {0, row + k / 4 - c->pad[1], column + k % 4 - c->pad[2]};
+            v[k] = tpk_ref_at_f32(x + i * c->xs[1], c->in, c->xs + 2, at);
+        }
+        for (int64_t k = 0; k < 9; k++) {
+            u[k / 3 * 4 + k % 3] =
+                (double)w[i * c->ws[1] + k / 3 * c->ws[3] + k % 3 * c->ws[4]];
+        }
+        tpk_ref_b(v, 4, 1);
+        tpk_ref_b(v, 1, 4);
+        tpk_ref_g(u, 4, 1, 3);
+        tpk_ref_g(u, 1, 4, 4);
+        for (int64_t k = 0; k < 16; k++) {
+            tpk_chain_fma_f32(&sums[k], v[k], (float)u[k]);
+        }
+    }
+    for (int64_t k = 0; k < 16; k++) {
+        y[k] = tpk_chain_end_f32(&sums[k]);
+    }
+    tpk_ref_a(y, 4, 1, 4);
+    tpk_ref_a(y, 1, 4, 2);
+}
+
+/* A convolution of 3 by 3, by tiles of 2 by 2 outputs. */
+TPK_FN void tpk_tiled_ref(const tpk_conv *c, const float *x, const float *w, float *y)
+{
+    for (int64_t no = 0; no < c->batch * c->oc; no++) {
+        const int64_t n = no / c->oc, o = no % c->oc;
+        for (int64_t h = 0; h < c->out[1]; h += 2) {
+            for (int64_t k = 0; k < c->out[2]; k += 2) {
+                float tile[16];
+                tpk_ref_tile(c, x + n * c->xs[0], w + o * c->ws[0], h, k, tile);
+                float *const to = y + n * c->ys[0] + o * c->ys[1] + h * c->ys[3] + k * c->ys[4];
+                for (int64_t e = 0; e < 4; e++) {
+                    if (h + e / 2 < c->out[1] && k + e % 2 < c->out[2]) {
+                        to[e / 2 * c->ys[3] + e % 2 * c->ys[4]] = tile[e / 2 * 4 + e % 2];
+                    }
+                }
+            }
+        }
+    }
+}
+#endif
+
 /* y[n][o][p] = sum over (channel, tap) of w[o][channel][tap] * x[n][channel][p * stride + ...] */
 TPK_FN void TPK_N(tpk_conv_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+#if TPK_BITS == 32
+    if (tpk_conv_is_tiled(&c)) {
+        tpk_tiled_ref(&c, x, w, y);
+        return;
+    }
+#endif
     for (int64_t no = 0; no < c.batch * c.oc; no++) {
         const int64_t n = no / c.oc, o = no % c.oc, g = o / ocg;
         TPK_EACH3(p, c.out)
@@ -105,6 +198,14 @@ TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const T
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+#if TPK_BITS == 32
+    int64_t first;
+    const tpk_conv mirror = tpk_conv_of_dx(spec, &first);
+    if (tpk_conv_is_tiled(&mirror)) {
+        tpk_tiled_ref(&mirror, y, w + first, x);
+        return;
+    }
+#endif
     for (int64_t ni = 0; ni < c.batch * c.ic; ni++) {
         const int64_t n = ni / c.ic, i = ni % c.ic, g = i / icg;
         TPK_EACH3(p, c.in)

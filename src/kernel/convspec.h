@@ -142,6 +142,63 @@ TPK_COLD int tpk_conv_empty(const tpk_conv *c)
     return c->batch <= 0 || c->oc <= 0 || c->out[0] <= 0 || c->out[1] <= 0 || c->out[2] <= 0;
 }
 
+/* ---- by Winograd's minimal filtering (winograd.h) -------------------------------------------- */
+
+enum { TPK_WG_R = 2, TPK_WG_P = 4, TPK_WG_POINTS = 16 }; /* outputs, inputs of a tile's side */
+
+TPK_COLD int tpk_conv_has_tiles(const tpk_conv *c)
+{
+    return c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 && c->ker[0] == 1 &&
+           c->pad[0] == 0 && c->ker[1] == 3 && c->ker[2] == 3 && c->stride[1] == 1 &&
+           c->stride[2] == 1 && c->dil[1] == 1 && c->dil[2] == 1 && c->ic > 0;
+}
+
+/* Do tiles pay, for one image? In multiply-adds: of the products (outputs cost a few steps of k more,
+ * filters that few tiles use come from far) and of a tile's ways in and out. */
+TPK_COLD int tpk_conv_tiles_pay(const tpk_conv *c)
+{
+    const double tiles =
+        (double)(tpk_i_ceil(c->out[1], TPK_WG_R) * tpk_i_ceil(c->out[2], TPK_WG_R));
+    const double ic = (double)c->ic, oc = (double)c->oc;
+    const double cost = TPK_WG_POINTS * (tiles < 16 ? 16 : tiles) * (ic + 8) * oc +
+                        tiles * (160 * ic + 90 * oc);
+    return cost < 0.9 * 9 * (double)c->out[1] * (double)c->out[2] * ic * oc;
+}
+
+/* Is it done by tiles? A part of one that is (c->way) is, too. Three dimensions. */
+TPK_COLD int tpk_conv_is_tiled(const tpk_conv *c)
+{
+    if (!c->winograd || tpk_conv_empty(c) || !tpk_conv_has_tiles(c)) {
+        return 0;
+    }
+    return c->way ? c->way == TPK_WAY_TILES : tpk_conv_tiles_pay(c);
+}
+
+/* conv_dx of stride 1 is a conv with y for x, outputs for inputs and the taps turned; *first: where w
+ * begins then. */
+TPK_COLD tpk_conv tpk_conv_of_dx(const tpk_conv *spec, int64_t *first)
+{
+    tpk_conv c = tpk_conv_3d(spec);
+    const tpk_conv d = c;
+    *first = 0;
+    c.ic = d.oc;
+    c.oc = d.ic;
+    c.ws[0] = d.ws[1];
+    c.ws[1] = d.ws[0];
+    for (int i = 0; i < 3; i++) {
+        c.in[i] = d.out[i];
+        c.out[i] = d.in[i];
+        c.pad[i] = (d.ker[i] - 1) * d.dil[i] - d.pad[i];
+        c.ws[i + 2] = -d.ws[i + 2];
+        *first += (d.ker[i] - 1) * d.ws[i + 2];
+    }
+    for (int i = 0; i < 5; i++) {
+        c.xs[i] = d.ys[i];
+        c.ys[i] = d.xs[i];
+    }
+    return c;
+}
+
 #define TPK_NO_TAP INT64_MIN
 
 /* The tables of the taps of one channel, followed by those of the others, which lie cs and ws

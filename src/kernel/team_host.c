@@ -298,7 +298,7 @@ static tpk_convolution conv_box(const tpk_convolution *all, int way, range b, ra
         const int64_t reach = (h.n - 1) * s->stride[0] + (s->ker[0] - 1) * s->dil[0] + 1;
         const int64_t from = first > 0 ? first : 0;
         const int64_t end = first + reach < s->in[0] ? first + reach : s->in[0];
-        const bool reads = end > from && !s->fast; /* of tiles all rows count */
+        const bool reads = end > from && !s->winograd; /* of tiles all rows count */
         y += h.at * s->ys[2];
         s->out[0] = h.n;
         s->pad[0] = reads ? from - first : -first;
@@ -327,7 +327,7 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
             sub_channels(&c, t,
                          cut(c.which ? s->ic : s->oc, cut_->channels,
                              t->way ? t->channels : CHANNEL_STEP, part % cut_->channels));
-        s->fast = t->way ? s->fast : TPK_STRICT;
+        s->winograd = t->way ? s->winograd : TPK_DIRECT;
         return conv_box(&c, cut_->way,
                         cut(s->batch, cut_->images, 1, part / (cut_->rows * cut_->channels)),
                         cut(c.which ? s->in[0] : s->out[0], cut_->rows, t->way ? t->size : 1,
@@ -419,7 +419,7 @@ static void cut_rows(conv_cut *r, int64_t parts)
 /* How winograd.h takes it, if it does. */
 static tpk_tiles tiles_of(const tpk_library *l, const tpk_convolution *c)
 {
-    return c->spec.fast && !c->f64 && c->which < 2
+    return c->spec.winograd && !c->f64 && c->which < 2
                ? (c->which ? l->conv_dx_tiles : l->conv_tiles)(&c->spec)
                : (tpk_tiles){0};
 }
@@ -498,7 +498,7 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
 {
     const tpk_tiles t = tiles_of(l, whole);
     tpk_convolution c = *whole;
-    c.spec.fast = t.way ? c.spec.fast : TPK_STRICT;
+    c.spec.winograd = t.way ? c.spec.winograd : TPK_DIRECT;
     const int way = t.way ? t.way : way_of(l, &c);
     if (!c.by_channels)
         return conv_box(&c, way, part_images(p), part_rows(p));

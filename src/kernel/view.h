@@ -12,12 +12,12 @@ typedef struct tpk_view {
     int64_t s[8];
 } tpk_view;
 
-/* TPK_FAST: a convolution may be rounded otherwise than docs/numerics.md says (winograd.h). STEADY:
- * and w is the same in all runs, so what it takes to prepare it does not count; PACKED: it is. */
-enum { TPK_STRICT, TPK_FAST, TPK_FAST_STEADY, TPK_FAST_PACKED };
+/* The order of a convolution's sums: TPK_WINOGRAD by winograd.h, where its sizes make that pay; PACKED:
+ * so, and w is packed. */
+enum { TPK_DIRECT, TPK_WINOGRAD, TPK_WINOGRAD_PACKED };
 
-/* How a convolution goes: conv.h tells them apart, and winograd.h the last two. */
-enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES_2, TPK_WAY_TILES_4 };
+/* How a convolution goes: conv.h tells them apart, and winograd.h the last. */
+enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES };
 
 /* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
  * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
@@ -27,8 +27,8 @@ typedef struct tpk_conv {
     int64_t batch, groups, ic, oc;
     int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
     int64_t xs[5], ws[5], ys[5];
-    int fast; /* TPK_STRICT ... */
-    int way;  /* of a part (some images, some rows) of a conv whose w was packed for all of it:
+    int winograd; /* TPK_DIRECT ... */
+    int way; /* of a part (some images, some rows) of a conv whose w was packed for all of it:
                 tpk_conv_way of the whole; 0: what is best for these sizes */
     int64_t first,
         whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS or _DIRECT: its

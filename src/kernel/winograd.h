@@ -1,78 +1,36 @@
 /* winograd.h: convolutions of 3 by 3, of stride 1, by Winograd's minimal filtering, for one element
- * type (TPK_BITS). Only where fast numerics are asked for (tpk_conv.fast): what it gives is
- * rounded otherwise than docs/numerics.md says for a convolution. Its own bits depend on the sizes
- * alone: not on threads, nor on the width of vectors.
+ * type (TPK_BITS): the order that docs/numerics.md states for them, where a count of operations says
+ * that it pays. As plain loops it is tpk_tiled_ref of convref.h.
  *
- * A tile of r by r outputs (r is 4 or 2) needs p by p inputs, p = r + 2. Tile d and filter g are
- * turned into p * p points each, B'dB and GgG', which are multiplied point by point; summed over
- * the channels, A'mA are the outputs: p * p products where a convolution takes 9 * r * r. For each
- * point that is a product of matrices, tiles by channels times channels by outputs. For
- * r = 4 the lines are evaluated at 0, 5/8, -5/8, 3/2, -3/2 and infinity, whose numbers are exact
- * and whose errors are half of those of 0, 1, -1, 2, -2; for r = 2 at 0, 1, -1 and infinity.
+ * A tile of 2 by 2 outputs needs 4 by 4 inputs. Tile d and filter g are turned into 16 points each,
+ * B'dB and GgG', which are multiplied point by point; summed over the channels, A'mA are the outputs:
+ * 16 products where a convolution takes 36. For each point that is a product of matrices, tiles by
+ * channels times channels by outputs.
  *
  * Vectors are neighbouring tiles on the way in and neighbouring output channels on the way out. A
  * block of tiles (some whole rows of them, or a part of one) is done at a time, so that its points
  * stay in the second cache:
- *   planes  one channel of the block, by row modulo r and by column of the tile: [r][p][rows + 1][n]
- *   points  [p * p][channels][tiles], what is multiplied
- *   sums    [p * p][tiles][outputs], of TPK_WG_OC output channels at a time
- *   pixels  of a row of tiles and a vector of output channels: [r][n * r][VL], then turned.
- * The filters' points are packed [block of TPK_WG_OC outputs][p * p]
- * [vector of outputs][channel][VL]. */
+ *   planes  one channel of the block, by row modulo 2 and by column of the tile: [2][4][rows + 1][n]
+ *   points  [16][channels][tiles], what is multiplied
+ *   sums    [16][tiles][outputs], of TPK_WG_OC output channels at a time
+ *   pixels  of a row of tiles and a vector of output channels: [2][n * 2][VL], then turned.
+ * The filters' points are packed [block of TPK_WG_OC outputs][16][vector of outputs][channel][VL]. */
 #include "conv.h"
 #if TPK_BITS == 32 && !defined(TPK_WINOGRAD_32)
 #define TPK_WINOGRAD_32
 
 #define TPK_WG_OC 64
-#define TPK_WG_TILES 56         /* of a block, at most */
-#define TPK_WG_POINTS (1 << 20) /* and bytes of their points */
+#define TPK_WG_TILES 56        /* of a block, at most */
+#define TPK_WG_BYTES (1 << 20) /* and bytes of their points */
 
 typedef struct {
     tpk_conv c;
-    int64_t r, p, points;
     int64_t rows, across; /* tiles down and across an image */
     int64_t n, n_rows;    /* a block: tiles of a row, rows of tiles */
     int64_t plane, pitch; /* elements of a plane; from one channel's points to the next's */
     int64_t vs, ms;       /* from a point to the next, in points and in sums */
-    int64_t at_u, at_planes, at_points, at_sums, at_pixels, size; /* bytes */
+    int64_t at_planes, at_points, at_sums, at_pixels, size; /* bytes */
 } TPK_N(tpk_wg);
-
-/* ---- choice -------------------------------------------------------------------------------- */
-
-TPK_COLD int TPK_N(tpk_wg_takes)(const tpk_conv *c)
-{
-    return c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 && c->ker[0] == 1 &&
-           c->pad[0] == 0 && c->ker[1] == 3 && c->ker[2] == 3 && c->stride[1] == 1 &&
-           c->stride[2] == 1 && c->dil[1] == 1 && c->dil[2] == 1 && c->xs[4] == 1 &&
-           c->ys[4] == 1 && c->ic > 0;
-}
-
-/* In multiply-adds: of the products (outputs cost a few steps of k more, filters that few tiles
- * use come from far), of a tile's ways in and out, and of filters that are not packed. */
-TPK_COLD double TPK_N(tpk_wg_cost)(const tpk_conv *c, int64_t r)
-{
-    const double tiles =
-        (double)c->batch * (double)tpk_i_ceil(c->out[1], r) * (double)tpk_i_ceil(c->out[2], r);
-    const double points = (double)((r + 2) * (r + 2)), ic = (double)c->ic, oc = (double)c->oc;
-    const double filters = c->fast == TPK_FAST ? 70 * points : 0;
-    return points * (tiles < 16 ? 16 : tiles) * (ic + 8) * oc +
-           tiles * (r == 4 ? 360 * ic + 230 * oc : 160 * ic + 90 * oc) + filters * ic * oc;
-}
-
-/* The size of its tiles, 0 where another way is better. */
-TPK_COLD int64_t TPK_N(tpk_wg_choose)(const tpk_conv *c)
-{
-    if (!c->fast || tpk_conv_empty(c) || !TPK_N(tpk_wg_takes)(c)) {
-        return 0;
-    }
-    if (c->way) {
-        return c->way == TPK_WAY_TILES_4 ? 4 : c->way == TPK_WAY_TILES_2 ? 2 : 0;
-    }
-    const double four = TPK_N(tpk_wg_cost)(c, 4), two = TPK_N(tpk_wg_cost)(c, 2);
-    const double direct = 9.0 * (double)c->batch * (double)(c->out[1] * c->out[2]) *
-                          (double)c->ic * (double)c->oc;
-    return 0.9 * direct <= (four < two ? four : two) ? 0 : four < two ? 4 : 2;
-}
 
 /* ---- sizes --------------------------------------------------------------------------------- */
 
@@ -80,7 +38,7 @@ TPK_COLD int64_t TPK_N(tpk_wg_choose)(const tpk_conv *c)
 TPK_FN int64_t TPK_N(tpk_wg_block)(const TPK_N(tpk_wg) * v, int64_t o)
 {
     const int64_t n = tpk_i_min(TPK_WG_OC, v->c.oc - o);
-    return v->points * tpk_i_ceil(n, TPK_VL) * TPK_VL * v->c.ic;
+    return TPK_WG_POINTS * tpk_i_ceil(n, TPK_VL) * TPK_VL * v->c.ic;
 }
 
 TPK_COLD int64_t TPK_N(tpk_wg_packed_size)(const TPK_N(tpk_wg) * v)
@@ -96,14 +54,14 @@ TPK_FN int64_t TPK_N(tpk_wg_odd)(int64_t n)
     return (tpk_i_ceil(n, 16) | 1) * 16;
 }
 
-TPK_COLD TPK_N(tpk_wg) TPK_N(tpk_wg_make)(const tpk_conv *c, int64_t r)
+TPK_COLD TPK_N(tpk_wg) TPK_N(tpk_wg_make)(const tpk_conv *c)
 {
-    const int64_t e = (int64_t)sizeof(TPK_E);
+    const int64_t e = (int64_t)sizeof(TPK_E), r = TPK_WG_R, p = TPK_WG_P;
     TPK_N(tpk_wg)
-    v = {.c = *c, .r = r, .p = r + 2, .points = (r + 2) * (r + 2)};
+    v = {.c = *c};
     v.rows = tpk_i_ceil(c->out[1], r);
     v.across = tpk_i_ceil(c->out[2], r);
-    int64_t most = TPK_WG_POINTS / (v.points * c->ic * e);
+    int64_t most = TPK_WG_BYTES / (TPK_WG_POINTS * c->ic * e);
     most = most < TPK_VL ? TPK_VL : tpk_i_min(most, TPK_WG_TILES);
     v.n = tpk_i_ceil(v.across, tpk_i_ceil(v.across, most));
     v.n_rows = v.n < v.across ? 1 : most / v.n;
@@ -113,43 +71,31 @@ TPK_COLD TPK_N(tpk_wg) TPK_N(tpk_wg_make)(const tpk_conv *c, int64_t r)
     v.pitch = tpk_i_ceil(tiles + TPK_VL, 16) * 16;
     v.vs = TPK_N(tpk_wg_odd)(v.pitch * c->ic);
     v.ms = TPK_N(tpk_wg_odd)((tiles + 3) / 4 * 4 * TPK_WG_OC);
-    v.at_u = 0;
-    v.at_planes = c->fast == TPK_FAST_PACKED ? 0 : TPK_N(tpk_wg_packed_size)(&v);
-    v.at_points = v.at_planes + v.r * v.p * v.plane * e;
-    v.at_sums = v.at_points + v.points * v.vs * e;
-    v.at_pixels = v.at_sums + v.points * v.ms * e;
-    v.size = v.at_pixels + v.r * v.r * v.n * TPK_VL * e;
+    v.at_planes = c->winograd == TPK_WINOGRAD_PACKED ? 0 : TPK_N(tpk_wg_packed_size)(&v);
+    v.at_points = v.at_planes + r * p * v.plane * e;
+    v.at_sums = v.at_points + TPK_WG_POINTS * v.vs * e;
+    v.at_pixels = v.at_sums + TPK_WG_POINTS * v.ms * e;
+    v.size = v.at_pixels + r * r * v.n * TPK_VL * e;
     return v;
 }
 
 /* ---- filters ------------------------------------------------------------------------------- */
 
 /* G of a line, in f64: rounded once, when all is done. */
-TPK_IN void TPK_N(tpk_wg_filter)(int64_t r, const double *g, int64_t step, double *u,
-                                 int64_t u_step)
+TPK_IN void TPK_N(tpk_wg_filter)(const double *g, int64_t step, double *u, int64_t u_step)
 {
-    const double g0 = g[0], g1 = g[step], g2 = g[2 * step];
-    u[0] = g0;
-    u[(r + 1) * u_step] = g2;
-    if (r == 2) {
-        u[u_step] = 0.5 * (g0 + g2) + 0.5 * g1;
-        u[2 * u_step] = 0.5 * (g0 + g2) - 0.5 * g1;
-        return;
-    }
-    const double a = 0.625, b = 1.5, aa = a * a, bb = b * b;
-    const double of_a = 1 / (2 * aa * (aa - bb)), of_b = 1 / (2 * bb * (bb - aa));
-    u[0] *= 1 / (aa * bb);
-    u[u_step] = of_a * ((g0 + aa * g2) + a * g1);
-    u[2 * u_step] = of_a * ((g0 + aa * g2) - a * g1);
-    u[3 * u_step] = of_b * ((g0 + bb * g2) + b * g1);
-    u[4 * u_step] = of_b * ((g0 + bb * g2) - b * g1);
+    const double half = 0.5 * (g[0] + g[2 * step]), other = 0.5 * g[step];
+    u[0] = g[0];
+    u[u_step] = half + other;
+    u[2 * u_step] = half - other;
+    u[3 * u_step] = g[2 * step];
 }
 
 /* One input channel of a panel of n outputs: to[i * step] for point i. */
 TPK_OUT void TPK_N(tpk_wg_filters)(const TPK_N(tpk_wg) * v, int64_t n, const TPK_E *w,
                                    TPK_E *to, int64_t step)
 {
-    double g[9][TPK_VL], h[18][TPK_VL], u[36][TPK_VL];
+    double g[9][TPK_VL], h[12][TPK_VL], u[TPK_WG_POINTS][TPK_VL];
     for (int64_t i = 0; i < 9; i++) {
         const TPK_E *const from = w + i / 3 * v->c.ws[3] + i % 3 * v->c.ws[4];
         for (int64_t o = 0; o < TPK_VL; o++) {
@@ -158,15 +104,15 @@ TPK_OUT void TPK_N(tpk_wg_filters)(const TPK_N(tpk_wg) * v, int64_t n, const TPK
     }
     for (int64_t j = 0; j < 3; j++) {
         for (int64_t o = 0; o < TPK_VL; o++) {
-            TPK_N(tpk_wg_filter)(v->r, &g[j][o], 3 * TPK_VL, &h[j][o], 3 * TPK_VL);
+            TPK_N(tpk_wg_filter)(&g[j][o], 3 * TPK_VL, &h[j][o], 3 * TPK_VL);
         }
     }
-    for (int64_t i = 0; i < v->p; i++) {
+    for (int64_t i = 0; i < TPK_WG_P; i++) {
         for (int64_t o = 0; o < TPK_VL; o++) {
-            TPK_N(tpk_wg_filter)(v->r, &h[3 * i][o], TPK_VL, &u[v->p * i][o], TPK_VL);
+            TPK_N(tpk_wg_filter)(&h[3 * i][o], TPK_VL, &u[TPK_WG_P * i][o], TPK_VL);
         }
     }
-    for (int64_t i = 0; i < v->points; i++) {
+    for (int64_t i = 0; i < TPK_WG_POINTS; i++) {
         for (int64_t o = 0; o < TPK_VL; o++) {
             to[i * step + o] = (TPK_E)u[i][o];
         }
@@ -177,7 +123,7 @@ TPK_COLD void TPK_N(tpk_wg_pack)(const TPK_N(tpk_wg) * v, const TPK_E *w, TPK_E 
 {
     for (int64_t o = 0; o < v->c.oc; o += TPK_WG_OC) {
         const int64_t end = tpk_i_min(o + TPK_WG_OC, v->c.oc);
-        const int64_t step = TPK_N(tpk_wg_block)(v, o) / v->points;
+        const int64_t step = TPK_N(tpk_wg_block)(v, o) / TPK_WG_POINTS;
         for (int64_t j = o; j < end; j += TPK_VL) {
             for (int64_t i = 0; i < v->c.ic; i++) {
                 TPK_N(tpk_wg_filters)
@@ -185,7 +131,7 @@ TPK_COLD void TPK_N(tpk_wg_pack)(const TPK_N(tpk_wg) * v, const TPK_E *w, TPK_E 
                  u + (j - o) * v->c.ic + i * TPK_VL, step);
             }
         }
-        u += v->points * step;
+        u += TPK_WG_POINTS * step;
     }
 }
 
@@ -262,62 +208,29 @@ TPK_OUT void TPK_N(tpk_wg_multiply)(int64_t tiles, int64_t n, int64_t k, const T
 }
 
 /* Counts to a constant, with no loop left. */
-#define TPK_WG_FOR(i, n) _Pragma("GCC unroll 6") for (int64_t i = 0; i < (n); i++)
+#define TPK_WG_FOR(i, n) _Pragma("GCC unroll 4") for (int64_t i = 0; i < (n); i++)
 
 /* ---- the way in ---------------------------------------------------------------------------- */
 
-#define TPK_WG_PLANES(P, R)                                                                    \
-    TPK_OUT void TPK_N(tpk_wg_planes##P)(const TPK_N(tpk_wg) * v, const TPK_E *src,            \
-                                         int64_t y0, int64_t rows, int64_t x0, int64_t n,      \
-                                         TPK_E *planes)                                        \
-    {                                                                                          \
-        for (int64_t t = 0; t < n; t += TPK_VL) {                                              \
-            const TPK_M put = TPK_MASK(n - t);                                                 \
-            TPK_M get[2 * R];                                                                  \
-            for (int64_t q = 0; q < 2 * R; q++) {                                              \
-                const int64_t x = x0 + (t + q / R) * R + q % R * TPK_VL;                       \
-                const int64_t from = x < 0 ? tpk_i_min(-x, TPK_VL) : 0;                        \
-                const int64_t left = tpk_i_min(v->c.in[2] - x, TPK_VL);                        \
-                get[q] = TPK_SPAN(from, left < from ? from : left);                            \
-            }                                                                                  \
-            for (int64_t i = 0; i < R; i++) {                                                  \
-                TPK_E *to = planes + i * P * v->plane + t;                                     \
-                for (int64_t y = i; y < R * rows + 2; y += R, to += n) {                       \
-                    const int64_t line = y0 + y;                                               \
-                    TPK_V d[P] = {{0}};                                                        \
-                    if (line >= 0 && line < v->c.in[1]) {                                      \
-                        TPK_N(tpk_wg_part##R)(src + line * v->c.xs[3] + x0 + t * R, get, d);   \
-                    }                                                                          \
-                    TPK_WG_FOR(q, P)                                                           \
-                    {                                                                          \
-                        TPK_STOREM(to + q * v->plane, d[q], put);                              \
-                    }                                                                          \
-                }                                                                              \
-            }                                                                                  \
-        }                                                                                      \
-    }
-
-/* A line's columns by their remainder: d[q] has columns q, q + r, ... */
-TPK_IN void TPK_N(tpk_wg_part4)(const TPK_E *s, const TPK_M *get, TPK_V *d)
+/* The lanes [from, end) of the VL columns from x on that an image has. */
+TPK_IN TPK_M TPK_N(tpk_wg_span)(const TPK_N(tpk_wg) * v, int64_t x)
 {
-    const TPK_V zero = {0};
-    const TPK_V a = TPK_LOADX(s, zero, get[0]), b = TPK_LOADX(s + TPK_VL, zero, get[1]);
-    const TPK_V c = TPK_LOADX(s + 2 * TPK_VL, zero, get[2]);
-    const TPK_V e = TPK_LOADX(s + 3 * TPK_VL, zero, get[3]);
-    const TPK_V even = TPK_EVEN(a, b), odd = TPK_ODD(a, b);
-    const TPK_V even2 = TPK_EVEN(c, e), odd2 = TPK_ODD(c, e);
-    d[0] = TPK_EVEN(even, even2);
-    d[1] = TPK_EVEN(odd, odd2);
-    d[2] = TPK_ODD(even, even2);
-    d[3] = TPK_ODD(odd, odd2);
-    const TPK_V f = TPK_LOADX(s + 4, zero, get[4]), g = TPK_LOADX(s + 4 + TPK_VL, zero, get[5]);
-    const TPK_V h = TPK_LOADX(s + 4 + 2 * TPK_VL, zero, get[6]);
-    const TPK_V k = TPK_LOADX(s + 4 + 3 * TPK_VL, zero, get[7]);
-    d[4] = TPK_EVEN(TPK_EVEN(f, g), TPK_EVEN(h, k));
-    d[5] = TPK_EVEN(TPK_ODD(f, g), TPK_ODD(h, k));
+    const int64_t from = x < 0 ? tpk_i_min(-x, TPK_VL) : 0;
+    const int64_t end = tpk_i_min(v->c.in[2] - x, TPK_VL);
+    return TPK_SPAN(from, end < from ? from : end);
 }
 
-TPK_IN void TPK_N(tpk_wg_part2)(const TPK_E *s, const TPK_M *get, TPK_V *d)
+/* Columns [x, x + 2 VL + 2) of a line whose elements are not neighbours, zero where an image ends. */
+TPK_OUT void TPK_N(tpk_wg_gather)(const TPK_N(tpk_wg) * v, const TPK_E *line, int64_t x,
+                                  TPK_E *to)
+{
+    for (int64_t i = 0; i < 2 * TPK_VL + 2; i++) {
+        to[i] = x + i >= 0 && x + i < v->c.in[2] ? line[(x + i) * v->c.xs[4]] : 0;
+    }
+}
+
+/* A line's columns by their remainder: d[q] has columns q, q + 2, ... of s. */
+TPK_IN void TPK_N(tpk_wg_part)(const TPK_E *s, const TPK_M *get, TPK_V *d)
 {
     const TPK_V zero = {0};
     const TPK_V a = TPK_LOADX(s, zero, get[0]), b = TPK_LOADX(s + TPK_VL, zero, get[1]);
@@ -327,29 +240,44 @@ TPK_IN void TPK_N(tpk_wg_part2)(const TPK_E *s, const TPK_M *get, TPK_V *d)
     d[2] = TPK_EVEN(c, e);
     d[3] = TPK_ODD(c, e);
 }
-/* Planes of one channel: lines y0 and on, for `rows` rows of n tiles whose first column is x0. */
-TPK_WG_PLANES(6, 4)
-TPK_WG_PLANES(4, 2)
 
-/* B of a line. */
-TPK_IN void TPK_N(tpk_wg_in6)(const TPK_V *d, TPK_V *v)
+/* Planes of one channel: lines y0 and on, for `rows` rows of n tiles whose first column is x0. */
+TPK_OUT void TPK_N(tpk_wg_planes)(const TPK_N(tpk_wg) * v, const TPK_E *src, int64_t y0,
+                                  int64_t rows, int64_t x0, int64_t n, TPK_E *planes)
 {
-    const TPK_E a = 0.625f, b = 1.5f, na = -a, nb = -b, aa = -a * a, bb = -b * b;
-    const TPK_E ab = aa * bb, sum = aa + bb;
-    const TPK_V va = TPK_SPLAT(a), vb = TPK_SPLAT(b), wa = TPK_SPLAT(na), wb = TPK_SPLAT(nb);
-    const TPK_V vaa = TPK_SPLAT(aa), vbb = TPK_SPLAT(bb), vab = TPK_SPLAT(ab);
-    const TPK_V vsum = TPK_SPLAT(sum);
-    const TPK_V ea = TPK_FMA(vbb, d[2], d[4]), oa = TPK_FMA(vbb, d[1], d[3]);
-    const TPK_V eb = TPK_FMA(vaa, d[2], d[4]), ob = TPK_FMA(vaa, d[1], d[3]);
-    v[0] = TPK_FMA(vab, d[0], TPK_FMA(vsum, d[2], d[4]));
-    v[1] = TPK_FMA(va, oa, ea);
-    v[2] = TPK_FMA(wa, oa, ea);
-    v[3] = TPK_FMA(vb, ob, eb);
-    v[4] = TPK_FMA(wb, ob, eb);
-    v[5] = TPK_FMA(vab, d[1], TPK_FMA(vsum, d[3], d[5]));
+    const int whole = v->c.xs[4] == 1;
+    for (int64_t t = 0; t < n; t += TPK_VL) {
+        const int64_t x = x0 + t * 2;
+        const TPK_M put = TPK_MASK(n - t);
+        TPK_M get[4];
+        for (int64_t q = 0; q < 4; q++) {
+            const int64_t shift = q / 2 * 2 + q % 2 * TPK_VL;
+            get[q] = whole ? TPK_N(tpk_wg_span)(v, x + shift) : TPK_SPAN(0, TPK_VL);
+        }
+        for (int64_t i = 0; i < 2; i++) {
+            TPK_E *to = planes + i * TPK_WG_P * v->plane + t;
+            for (int64_t y = i; y < 2 * rows + 2; y += 2, to += n) {
+                const int64_t at = y0 + y;
+                const TPK_E *const line = src + at * v->c.xs[3];
+                TPK_E gathered[2 * TPK_VL + 2];
+                TPK_V d[4] = {{0}};
+                if (at >= 0 && at < v->c.in[1] && whole) {
+                    TPK_N(tpk_wg_part)(line + x, get, d);
+                } else if (at >= 0 && at < v->c.in[1]) {
+                    TPK_N(tpk_wg_gather)(v, line, x, gathered);
+                    TPK_N(tpk_wg_part)(gathered, get, d);
+                }
+                TPK_WG_FOR(q, 4)
+                {
+                    TPK_STOREM(to + q * v->plane, d[q], put);
+                }
+            }
+        }
+    }
 }
 
-TPK_IN void TPK_N(tpk_wg_in4)(const TPK_V *d, TPK_V *v)
+/* B of a line. */
+TPK_IN void TPK_N(tpk_wg_in)(const TPK_V *d, TPK_V *v)
 {
     v[0] = d[0] - d[2];
     v[1] = d[1] + d[2];
@@ -358,98 +286,97 @@ TPK_IN void TPK_N(tpk_wg_in4)(const TPK_V *d, TPK_V *v)
 }
 
 /* Points of one channel, from its planes: v[point * vs + tile]. */
-#define TPK_WG_IN(P, R)                                                                        \
-    TPK_OUT void TPK_N(tpk_wg_points##P)(const TPK_N(tpk_wg) * v, const TPK_E *planes,         \
-                                         int64_t rows, int64_t n, TPK_E *to)                   \
-    {                                                                                          \
-        const int64_t plane = v->plane, vs = v->vs;                                            \
-        for (int64_t t = 0; t < rows * n; t += TPK_VL) {                                       \
-            TPK_V m[P][P], d[P], u[P];                                                         \
-            TPK_WG_FOR(j, P)                                                                   \
-            {                                                                                  \
-                TPK_WG_FOR(i, P)                                                               \
-                {                                                                              \
-                    d[i] = TPK_LOAD(planes + (i % R * P + j) * plane + i / R * n + t);         \
-                }                                                                              \
-                TPK_N(tpk_wg_in##P)(d, u);                                                     \
-                TPK_WG_FOR(i, P)                                                               \
-                {                                                                              \
-                    m[i][j] = u[i];                                                            \
-                }                                                                              \
-            }                                                                                  \
-            TPK_WG_FOR(i, P)                                                                   \
-            {                                                                                  \
-                TPK_N(tpk_wg_in##P)(m[i], u);                                                  \
-                TPK_WG_FOR(j, P)                                                               \
-                {                                                                              \
-                    TPK_STORE(to + (i * P + j) * vs + t, u[j]);                                \
-                }                                                                              \
-            }                                                                                  \
-        }                                                                                      \
+TPK_OUT void TPK_N(tpk_wg_points)(const TPK_N(tpk_wg) * v, const TPK_E *planes, int64_t rows,
+                                  int64_t n, TPK_E *to)
+{
+    const int64_t plane = v->plane, vs = v->vs;
+    for (int64_t t = 0; t < rows * n; t += TPK_VL) {
+        TPK_V m[4][4], d[4], u[4];
+        TPK_WG_FOR(j, 4)
+        {
+            TPK_WG_FOR(i, 4)
+            {
+                d[i] = TPK_LOAD(planes + (i % 2 * 4 + j) * plane + i / 2 * n + t);
+            }
+            TPK_N(tpk_wg_in)(d, u);
+            TPK_WG_FOR(i, 4)
+            {
+                m[i][j] = u[i];
+            }
+        }
+        TPK_WG_FOR(i, 4)
+        {
+            TPK_N(tpk_wg_in)(m[i], u);
+            TPK_WG_FOR(j, 4)
+            {
+                TPK_STORE(to + (i * 4 + j) * vs + t, u[j]);
+            }
+        }
     }
-TPK_WG_IN(6, 4)
-TPK_WG_IN(4, 2)
+}
 
 /* ---- the way out --------------------------------------------------------------------------- */
 
 /* A of a line. */
-TPK_IN void TPK_N(tpk_wg_out6)(const TPK_V *m, TPK_V *y)
-{
-    const TPK_E a = 0.625f, b = 1.5f, aa = a * a, bb = b * b, aaa = aa * a, bbb = bb * b;
-    const TPK_V sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
-    y[0] = m[0] + (sa + sb);
-    y[1] = TPK_FMA(TPK_SPLAT(b), db, TPK_SPLAT(a) * da);
-    y[2] = TPK_FMA(TPK_SPLAT(bb), sb, TPK_SPLAT(aa) * sa);
-    y[3] = TPK_FMA(TPK_SPLAT(bbb), db, TPK_FMA(TPK_SPLAT(aaa), da, m[5]));
-}
-
-TPK_IN void TPK_N(tpk_wg_out4)(const TPK_V *m, TPK_V *y)
+TPK_IN void TPK_N(tpk_wg_out)(const TPK_V *m, TPK_V *y)
 {
     y[0] = m[0] + (m[1] + m[2]);
     y[1] = (m[1] - m[2]) + m[3];
 }
 
 /* Pixels of a row of n tiles, of a vector of output channels: y[i * ys + pixel * VL]. */
-#define TPK_WG_OUT(P, R)                                                                       \
-    TPK_OUT void TPK_N(tpk_wg_pixels##P)(const TPK_N(tpk_wg) * v, const TPK_E *sums,           \
-                                         int64_t n, TPK_E *y, int64_t ys)                      \
-    {                                                                                          \
-        const int64_t ms = v->ms;                                                              \
-        for (; n > 0; n--, sums += TPK_WG_OC, y += R * TPK_VL) {                               \
-            TPK_V h[R][P], m[P], u[R];                                                         \
-            TPK_WG_FOR(j, P)                                                                   \
-            {                                                                                  \
-                TPK_WG_FOR(i, P)                                                               \
-                {                                                                              \
-                    m[i] = TPK_LOAD(sums + (i * P + j) * ms);                                  \
-                }                                                                              \
-                TPK_N(tpk_wg_out##P)(m, u);                                                    \
-                TPK_WG_FOR(i, R)                                                               \
-                {                                                                              \
-                    h[i][j] = u[i];                                                            \
-                }                                                                              \
-            }                                                                                  \
-            TPK_WG_FOR(i, R)                                                                   \
-            {                                                                                  \
-                TPK_N(tpk_wg_out##P)(h[i], u);                                                 \
-                TPK_WG_FOR(j, R)                                                               \
-                {                                                                              \
-                    TPK_STORE(y + i * ys + j * TPK_VL, u[j]);                                  \
-                }                                                                              \
-            }                                                                                  \
-        }                                                                                      \
+TPK_OUT void TPK_N(tpk_wg_pixels)(const TPK_N(tpk_wg) * v, const TPK_E *sums, int64_t n,
+                                  TPK_E *y, int64_t ys)
+{
+    const int64_t ms = v->ms;
+    for (; n > 0; n--, sums += TPK_WG_OC, y += 2 * TPK_VL) {
+        TPK_V h[2][4], m[4], u[2];
+        TPK_WG_FOR(j, 4)
+        {
+            TPK_WG_FOR(i, 4)
+            {
+                m[i] = TPK_LOAD(sums + (i * 4 + j) * ms);
+            }
+            TPK_N(tpk_wg_out)(m, u);
+            TPK_WG_FOR(i, 2)
+            {
+                h[i][j] = u[i];
+            }
+        }
+        TPK_WG_FOR(i, 2)
+        {
+            TPK_N(tpk_wg_out)(h[i], u);
+            TPK_WG_FOR(j, 2)
+            {
+                TPK_STORE(y + i * ys + j * TPK_VL, u[j]);
+            }
+        }
     }
-TPK_WG_OUT(6, 4)
-TPK_WG_OUT(4, 2)
+}
+
+/* A line of `width` pixels of n <= VL output channels to where it belongs. */
+TPK_OUT void TPK_N(tpk_wg_line)(const TPK_N(tpk_wg) * v, int64_t width, int64_t n,
+                                const TPK_E *pixels, TPK_E *to)
+{
+    if (v->c.ys[4] == 1) {
+        TPK_N(tpk_pack_turn)(width, width, n, pixels, TPK_VL, NULL, to, v->c.ys[1]);
+        return;
+    }
+    for (int64_t i = 0; i < width; i++) {
+        for (int64_t o = 0; o < n; o++) {
+            to[i * v->c.ys[4] + o * v->c.ys[1]] = pixels[i * TPK_VL + o];
+        }
+    }
+}
 
 /* ---- the convolution ------------------------------------------------------------------------ */
 
 /* A block: rows of tiles [first, first + rows), numbered over the images, from column x of them. */
 typedef struct {
     int64_t first, rows, x, n;
-} TPK_N(tpk_wg_part);
+} TPK_N(tpk_wg_box);
 
-TPK_OUT void TPK_N(tpk_wg_enter)(const TPK_N(tpk_wg) * v, const TPK_N(tpk_wg_part) * b,
+TPK_OUT void TPK_N(tpk_wg_enter)(const TPK_N(tpk_wg) * v, const TPK_N(tpk_wg_box) * b,
                                  const TPK_E *x, char *ws)
 {
     TPK_E *const planes = (TPK_E *)(void *)(ws + v->at_planes);
@@ -459,34 +386,32 @@ TPK_OUT void TPK_N(tpk_wg_enter)(const TPK_N(tpk_wg) * v, const TPK_N(tpk_wg_par
         const int64_t image = at / v->rows, row = at % v->rows;
         rows = tpk_i_min(v->rows - row, b->first + b->rows - at);
         for (int64_t i = 0; i < v->c.ic; i++) {
-            (v->r == 4 ? TPK_N(tpk_wg_planes6) : TPK_N(tpk_wg_planes4))(
-                v, x + image * v->c.xs[0] + i * v->c.xs[1], row * v->r - v->c.pad[1], rows,
-                b->x * v->r - v->c.pad[2], b->n, planes);
-            (v->r == 4 ? TPK_N(tpk_wg_points6) : TPK_N(tpk_wg_points4))(v, planes, rows, b->n,
-                                                                        to + i * v->pitch);
+            TPK_N(tpk_wg_planes)
+            (v, x + image * v->c.xs[0] + i * v->c.xs[1], row * TPK_WG_R - v->c.pad[1], rows,
+             b->x * TPK_WG_R - v->c.pad[2], b->n, planes);
+            TPK_N(tpk_wg_points)(v, planes, rows, b->n, to + i * v->pitch);
         }
     }
 }
 
 /* From the sums of outputs [o, o + n). */
-TPK_OUT void TPK_N(tpk_wg_leave)(const TPK_N(tpk_wg) * v, const TPK_N(tpk_wg_part) * b,
+TPK_OUT void TPK_N(tpk_wg_leave)(const TPK_N(tpk_wg) * v, const TPK_N(tpk_wg_box) * b,
                                  int64_t o, int64_t n, TPK_E *y, char *ws)
 {
     const TPK_E *sums = (const TPK_E *)(const void *)(ws + v->at_sums);
     TPK_E *const pixels = (TPK_E *)(void *)(ws + v->at_pixels);
-    const int64_t width = tpk_i_min(b->n * v->r, v->c.out[2] - b->x * v->r);
-    const int64_t ys = v->n * v->r * TPK_VL;
+    const int64_t *const s = v->c.ys;
+    const int64_t width = tpk_i_min(b->n * TPK_WG_R, v->c.out[2] - b->x * TPK_WG_R);
+    const int64_t ys = v->n * TPK_WG_R * TPK_VL;
     for (int64_t at = b->first; at < b->first + b->rows; at++, sums += b->n * TPK_WG_OC) {
-        const int64_t line = at % v->rows * v->r;
+        const int64_t line = at % v->rows * TPK_WG_R;
         TPK_E *const to =
-            y + at / v->rows * v->c.ys[0] + o * v->c.ys[1] + line * v->c.ys[3] + b->x * v->r;
+            y + at / v->rows * s[0] + o * s[1] + line * s[3] + b->x * TPK_WG_R * s[4];
         for (int64_t l = 0; l < n; l += TPK_VL) {
-            (v->r == 4 ? TPK_N(tpk_wg_pixels6) : TPK_N(tpk_wg_pixels4))(v, sums + l, b->n,
-                                                                        pixels, ys);
-            for (int64_t i = 0; i < tpk_i_min(v->r, v->c.out[1] - line); i++) {
-                TPK_N(tpk_pack_turn)
-                (width, width, tpk_i_min(TPK_VL, n - l), pixels + i * ys, TPK_VL, NULL,
-                 to + l * v->c.ys[1] + i * v->c.ys[3], v->c.ys[1]);
+            TPK_N(tpk_wg_pixels)(v, sums + l, b->n, pixels, ys);
+            for (int64_t i = 0; i < tpk_i_min(TPK_WG_R, v->c.out[1] - line); i++) {
+                TPK_N(tpk_wg_line)
+                (v, width, tpk_i_min(TPK_VL, n - l), pixels + i * ys, to + l * s[1] + i * s[3]);
             }
         }
     }
@@ -499,17 +424,17 @@ TPK_OUT void TPK_N(tpk_wg_run)(const TPK_N(tpk_wg) * v, const TPK_E *x, const TP
     TPK_E *const sums = (TPK_E *)(void *)(ws + v->at_sums);
     const int64_t all = v->c.batch * v->rows;
     /* Lanes behind the last tile are computed with: not with what lies there. */
-    TPK_N(tpk_cv_zero)(v->r * v->p * v->plane, (TPK_E *)(void *)(ws + v->at_planes));
+    TPK_N(tpk_cv_zero)(TPK_WG_R * TPK_WG_P * v->plane, (TPK_E *)(void *)(ws + v->at_planes));
     for (int64_t at = 0; at < all; at += v->n_rows) {
         for (int64_t column = 0; column < v->across; column += v->n) {
-            const TPK_N(tpk_wg_part) b = {at, tpk_i_min(v->n_rows, all - at), column,
-                                          tpk_i_min(v->n, v->across - column)};
+            const TPK_N(tpk_wg_box) b = {at, tpk_i_min(v->n_rows, all - at), column,
+                                         tpk_i_min(v->n, v->across - column)};
             const TPK_E *packed = u;
             TPK_N(tpk_wg_enter)(v, &b, x, ws);
             for (int64_t o = 0; o < v->c.oc; o += TPK_WG_OC) {
                 const int64_t n = tpk_i_min(TPK_WG_OC, v->c.oc - o);
-                const int64_t step = TPK_N(tpk_wg_block)(v, o) / v->points;
-                for (int64_t i = 0; i < v->points; i++, packed += step) {
+                const int64_t step = TPK_N(tpk_wg_block)(v, o) / TPK_WG_POINTS;
+                for (int64_t i = 0; i < TPK_WG_POINTS; i++, packed += step) {
                     TPK_N(tpk_wg_multiply)
                     (b.rows * b.n, n, v->c.ic, points + i * v->vs, v->pitch, packed,
                      sums + i * v->ms);
@@ -522,39 +447,13 @@ TPK_OUT void TPK_N(tpk_wg_run)(const TPK_N(tpk_wg) * v, const TPK_E *x, const TP
 
 /* ---- conv and conv_dx, by this or by conv.h --------------------------------------------------- */
 
-/* conv_dx of stride 1 is a conv with y for x, outputs for inputs and the taps turned; *first: where w
- * begins then. */
-TPK_COLD tpk_conv TPK_N(tpk_wg_of_dx)(const tpk_conv *spec, int64_t *first)
-{
-    tpk_conv c = tpk_conv_3d(spec);
-    const tpk_conv d = c;
-    *first = 0;
-    c.ic = d.oc;
-    c.oc = d.ic;
-    c.ws[0] = d.ws[1];
-    c.ws[1] = d.ws[0];
-    for (int i = 0; i < 3; i++) {
-        c.in[i] = d.out[i];
-        c.out[i] = d.in[i];
-        c.pad[i] = (d.ker[i] - 1) * d.dil[i] - d.pad[i];
-        c.ws[i + 2] = -d.ws[i + 2];
-        *first += (d.ker[i] - 1) * d.ws[i + 2];
-    }
-    for (int i = 0; i < 5; i++) {
-        c.xs[i] = d.ys[i];
-        c.ys[i] = d.xs[i];
-    }
-    return c;
-}
-
 TPK_COLD tpk_tiles TPK_N(tpk_wg_tiles)(const tpk_conv *c)
 {
-    const int64_t r = TPK_N(tpk_wg_choose)(c);
     tpk_tiles t = {0};
-    if (r) {
-        const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(c, r);
-        t.way = r == 4 ? TPK_WAY_TILES_4 : TPK_WAY_TILES_2;
-        t.size = r;
+    if (tpk_conv_is_tiled(c)) {
+        const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(c);
+        t.way = TPK_WAY_TILES;
+        t.size = TPK_WG_R;
         t.channels = TPK_WG_OC;
         t.bytes = TPK_N(tpk_wg_block)(&v, 0) * (int64_t)sizeof(TPK_E);
     }
@@ -570,87 +469,82 @@ TPK_COLD tpk_tiles TPK_N(tpk_conv_tiles)(const tpk_conv *spec)
 TPK_COLD tpk_tiles TPK_N(tpk_conv_dx_tiles)(const tpk_conv *spec)
 {
     int64_t first;
-    const tpk_conv c = TPK_N(tpk_wg_of_dx)(spec, &first);
+    const tpk_conv c = tpk_conv_of_dx(spec, &first);
     return TPK_N(tpk_wg_tiles)(&c);
 }
 
-TPK_COLD size_t TPK_N(tpk_fast_conv_ws)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_wg_conv_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    return r ? (size_t)TPK_N(tpk_wg_make)(&c, r).size : TPK_N(tpk_conv_ws)(spec);
+    return tpk_conv_is_tiled(&c) ? (size_t)TPK_N(tpk_wg_make)(&c).size
+                                 : TPK_N(tpk_conv_ws)(spec);
 }
 
-TPK_COLD void TPK_N(tpk_fast_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w,
-                                   TPK_E *y, void *ws)
+TPK_COLD void TPK_N(tpk_wg_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
+                                 void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    if (!r) {
+    if (!tpk_conv_is_tiled(&c)) {
         TPK_N(tpk_conv)(spec, x, w, y, ws);
         return;
     }
-    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c, r);
+    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     TPK_N(tpk_wg_pack)(&v, w, ws);
     TPK_N(tpk_wg_run)(&v, x, ws, y, ws);
 }
 
-TPK_COLD size_t TPK_N(tpk_fast_conv_packed_w_size)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_wg_conv_packed_w_size)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    if (!r) {
+    if (!tpk_conv_is_tiled(&c)) {
         return TPK_N(tpk_conv_packed_w_size)(spec);
     }
-    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c, r);
+    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     return (size_t)TPK_N(tpk_wg_packed_size)(&v);
 }
 
-TPK_COLD void TPK_N(tpk_fast_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *wp,
-                                          void *ws)
+TPK_COLD void TPK_N(tpk_wg_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E *wp,
+                                        void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    if (!r) {
+    if (!tpk_conv_is_tiled(&c)) {
         TPK_N(tpk_conv_pack_w)(spec, w, wp, ws);
         return;
     }
-    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c, r);
+    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     TPK_N(tpk_wg_pack)(&v, w, wp);
 }
 
-TPK_COLD void TPK_N(tpk_fast_conv_packed_w)(const tpk_conv *spec, const TPK_E *x,
-                                            const TPK_E *wp, TPK_E *y, void *ws)
+TPK_COLD void TPK_N(tpk_wg_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, const TPK_E *wp,
+                                          TPK_E *y, void *ws)
 {
     const tpk_conv c = tpk_conv_3d(spec);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    if (!r) {
+    if (!tpk_conv_is_tiled(&c)) {
         TPK_N(tpk_conv_packed_w)(spec, x, wp, y, ws);
         return;
     }
-    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c, r);
+    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     TPK_N(tpk_wg_run)(&v, x, wp, y, ws);
 }
 
-TPK_COLD size_t TPK_N(tpk_fast_conv_dx_ws)(const tpk_conv *spec)
+TPK_COLD size_t TPK_N(tpk_wg_conv_dx_ws)(const tpk_conv *spec)
 {
     int64_t first;
-    const tpk_conv c = TPK_N(tpk_wg_of_dx)(spec, &first);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    return r ? (size_t)TPK_N(tpk_wg_make)(&c, r).size : TPK_N(tpk_conv_dx_ws)(spec);
+    const tpk_conv c = tpk_conv_of_dx(spec, &first);
+    return tpk_conv_is_tiled(&c) ? (size_t)TPK_N(tpk_wg_make)(&c).size
+                                 : TPK_N(tpk_conv_dx_ws)(spec);
 }
 
-TPK_COLD void TPK_N(tpk_fast_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w,
-                                      TPK_E *x, void *ws)
+TPK_COLD void TPK_N(tpk_wg_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w,
+                                    TPK_E *x, void *ws)
 {
     int64_t first;
-    const tpk_conv c = TPK_N(tpk_wg_of_dx)(spec, &first);
-    const int64_t r = TPK_N(tpk_wg_choose)(&c);
-    if (!r) {
+    const tpk_conv c = tpk_conv_of_dx(spec, &first);
+    if (!tpk_conv_is_tiled(&c)) {
         TPK_N(tpk_conv_dx)(spec, y, w, x, ws);
         return;
     }
-    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c, r);
+    const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     TPK_N(tpk_wg_pack)(&v, w + first, ws);
     TPK_N(tpk_wg_run)(&v, y, ws, x, ws);
 }

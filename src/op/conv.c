@@ -21,20 +21,23 @@
 typedef struct conv_attrs {
     tpi_window window;
     int64_t groups;
-    tpi_list sizes; /* of the result's spatial axes; none for conv */
+    int64_t winograd; /* f32 of 3 by 3 by the tiles of kernel/winograd.h, where they pay */
+    tpi_list sizes;   /* of the result's spatial axes; none for conv */
 } conv_attrs;
 
 static const tpi_attr conv_table[] = {
     TPI_WINDOW_ATTRS(conv_attrs, window),
     {"groups",             TPI_ATTR_INT, offsetof(conv_attrs, groups)},
-    {0},
+    {"winograd", TPI_ATTR_BOOL, offsetof(conv_attrs, winograd)},
+    {0                   },
 };
 
 static const tpi_attr sized_table[] = {
     TPI_WINDOW_ATTRS(conv_attrs, window),
     {"groups",             TPI_ATTR_INT, offsetof(conv_attrs, groups)},
-    {"sizes", TPI_ATTR_DIMS, offsetof(conv_attrs, sizes)},
-    {0                   },
+    {"winograd", TPI_ATTR_BOOL, offsetof(conv_attrs, winograd)},
+    {"sizes",                    TPI_ATTR_DIMS, offsetof(conv_attrs, sizes)},
+    {0      },
 };
 
 enum { MOST_PADDING = 1 << 22 };
@@ -176,7 +179,8 @@ static tpk_conv spec_of(const conv_attrs *a, const roles *t)
                   .batch = t->x->shape[0],
                   .groups = a->groups,
                   .ic = t->x->shape[1],
-                  .oc = t->w->shape[0]};
+                  .oc = t->w->shape[0],
+                  .winograd = a->winograd && t->x->dtype == TP_F32 ? TPK_WINOGRAD : TPK_DIRECT};
     for (int i = 0; i < c.nd; i++) {
         c.in[i] = t->x->shape[i + 2];
         c.out[i] = t->y->shape[i + 2];
@@ -191,6 +195,19 @@ static tpk_conv spec_of(const conv_attrs *a, const roles *t)
         c.ys[i] = t->y->stride[i];
     }
     return c;
+}
+
+bool tpi_is_winograd(const tp_tensor *t)
+{
+    if ((t->op != &tpi_op_conv && t->op != &tpi_op_conv_dx) || t->dtype != TP_F32)
+        return false;
+    const conv_attrs *a = t->attrs;
+    const tp_tensor *w = t->in[1];
+    bool is = a->winograd && a->groups == 1 && t->rank == 4;
+    for (int i = 0; i < 2 && is; i++)
+        is = a->window.stride.v[i] == 1 && a->window.dilation.v[i] == 1 &&
+             (w->shape[i + 2] == 3 || tpi_dim_is_symbolic(w->shape[i + 2]));
+    return is;
 }
 
 static bool run_reference(tpi_run *r, int which)
@@ -226,7 +243,6 @@ static bool run_fast(tpi_run *r, int which)
                          .x = t.x->data,
                          .w = t.w->data,
                          .y = t.y->data};
-    c.spec.fast = r->fast;
     const size_t bytes = tpi_team_convolution_ws(&team, &c);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {
@@ -267,7 +283,7 @@ static tp_tensor *other(const tpi_grad *g, const tpi_op *op, tp_tensor *a, tp_te
                         const tp_tensor *like)
 {
     const conv_attrs *of = g->attrs;
-    conv_attrs attrs = {.window = of->window, .groups = of->groups};
+    conv_attrs attrs = {.window = of->window, .groups = of->groups, .winograd = of->winograd};
     if (like) {
         attrs.sizes.n = like->rank - 2;
         memcpy(attrs.sizes.v, like->shape + 2, sizeof(int64_t) * (size_t)attrs.sizes.n);
@@ -317,7 +333,8 @@ static tp_tensor *convolve(tpi_at at, const tpi_op *op, tp_tensor *a, tp_tensor 
     if (n_sizes < 0 || n_sizes > TP_MAX_RANK || (n_sizes > 0 && !sizes))
         return tpi_fail(a->ctx, at, op->name, TP_E_SHAPE, "%d sizes%s", n_sizes,
                         sizes ? "" : " at NULL");
-    conv_attrs attrs = {.groups = window && window->groups ? window->groups : 1};
+    conv_attrs attrs = {.groups = window && window->groups ? window->groups : 1,
+                        .winograd = !a->ctx->direct_conv};
     tpi_window_fill(&attrs.window, window, tpi_spatial(a), NULL);
     attrs.sizes.n = n_sizes;
     for (int i = 0; i < n_sizes; i++)

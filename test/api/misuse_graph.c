@@ -250,8 +250,6 @@ MISUSE(tp_graph_compile)
     BAD(b, TP_E_NAME, tp_graph_compile(b->g, 0, NULL, 1, z, NULL));
     const tp_compile_options odd = {.engine = (tp_engine)7};
     BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &odd));
-    const tp_compile_options loose = {.numerics = (tp_numerics)2};
-    BAD(b, TP_E_VALUE, tp_graph_compile(b->g, 1, x, 1, z, &loose));
     const tp_compile_options no_pass = {.skip_passes = "fold,no such pass"};
     BAD(b, TP_E_NAME, tp_graph_compile(b->g, 1, x, 1, z, &no_pass));
     const tp_compile_options limit = {.memory_limit = -1};

@@ -56,6 +56,11 @@ npy("x_f64.npy", x.astype(np.float64))
 npy("x_wide.npy", np.zeros((2, 4), np.float32))
 tensor("x.pb", x, "x")
 
+# y = conv(x, w), large enough for Winograd's tiles
+model("conv.onnx", [node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+      [("x", FLOAT, ["batch", 32, 16, 16]), ("w", FLOAT, [32, 32, 3, 3])],
+      [("y", FLOAT, ["batch", 32, 16, 16])])
+
 # z = a[i] - c: a float and an integer input, sizes fixed
 model("two.onnx", [node("Gather", ["a", "i"], ["g"]), node("Sub", ["g", "c"], ["z"])],
       [("a", FLOAT, [4, 2]), ("i", TensorProto.INT64, [3])], [("z", FLOAT, [3, 2])],

@@ -160,8 +160,8 @@ static bool learning(try_fn f, int steps)
 
 /* ---- other programs ------------------------------------------------------------------------------ */
 
-/* Fast numerics: convolutions of constant weights and of others, whose tiles do not fit evenly. */
-static bool fast_convs(try_fn f)
+/* By Winograd's tiles: convolutions of constant weights and of others, whose tiles do not fit evenly. */
+static bool tiled_convs(try_fn f)
 {
     const tp_window same = {
         .pad_lo = {1, 1},
@@ -181,12 +181,11 @@ static bool fast_convs(try_fn f)
     const char *const in[] = {"x", "w"}, *const out[] = {"y"};
     tp_tensor *known[2] = {NULL, NULL};
     tp_program *p =
-        tp_graph_compile(g, 2, in, 1, out,
-                         &(tp_compile_options){.engine = TP_ENGINE_TILES, .numerics = TP_FAST});
+        tp_graph_compile(g, 2, in, 1, out, &(tp_compile_options){.engine = TP_ENGINE_TILES});
     for (int i = 0; p && i < 2; i++)
         tp_program_run(p, feeds + 2 * i, &known[i]);
     const alone a = {.dir = ".",
-                     .name = "fast_convs",
+                     .name = "tiled_convs",
                      .tp = tp,
                      .g = g,
                      .n_in = 2,
@@ -195,8 +194,7 @@ static bool fast_convs(try_fn f)
                      .out = out,
                      .n_sets = 2,
                      .feeds = feeds,
-                     .known = known,
-                     .options = {.numerics = TP_FAST}};
+                     .known = known};
     const bool ok = tp_error(tp) == TP_OK && f(&a);
     tp_close(tp);
     return ok;
@@ -497,7 +495,7 @@ int main(int argc, char **argv)
     ok = captured_step(f) && ok;
     ok = root_loop(f) && ok;
     ok = functions(f) && ok;
-    ok = (cortex || fast_convs(f)) && ok;
+    ok = (cortex || tiled_convs(f)) && ok;
     if (!cortex && !aarch64 && !free)
         ok = failing() && ok;
     return !ok;

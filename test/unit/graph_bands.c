@@ -70,7 +70,7 @@ static tp_tensor *images(tp_tensor *x)
                    NULL);
 }
 
-/* Windows large enough for fast numerics. */
+/* Large enough for Winograd's tiles. */
 static tp_tensor *windows(tp_tensor *x)
 {
     const tp_window *same = WINDOW(.pad_lo = {1, 1}, .pad_hi = {1, 1});
@@ -172,8 +172,7 @@ static int placed_steps(const tp_program *p)
     return n;
 }
 
-static tp_program *program(tp_ctx *tp, const net *n, tp_engine engine, const char *skip,
-                           tp_numerics numerics)
+static tp_program *program(tp_ctx *tp, const net *n, tp_engine engine, const char *skip)
 {
     static const char *const fed[] = {"x"}, *const fetched[] = {"y"};
     static const char *const names[] = {"n", "c", "h", "w"};
@@ -185,8 +184,7 @@ static tp_program *program(tp_ctx *tp, const net *n, tp_engine engine, const cha
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, n->rank, shape);
     tp_name(n->fn(x), "y");
     tp_program *p = tp_graph_compile(
-        g, 1, fed, 1, fetched,
-        &(tp_compile_options){.engine = engine, .skip_passes = skip, .numerics = numerics});
+        g, 1, fed, 1, fetched, &(tp_compile_options){.engine = engine, .skip_passes = skip});
     if (!p)
         fail_msg("%s: %s", n->name, tp_error_message(tp));
     return p;
@@ -197,13 +195,12 @@ typedef struct results {
     tp_tensor *y[2];
 } results;
 
-static results run_with(const net *n, tp_engine engine, const char *skip, int threads,
-                        int64_t near, tp_numerics numerics)
+static results run(const net *n, tp_engine engine, const char *skip, int threads, int64_t near)
 {
     results r = {.tp = tp_open(&(tp_options){.threads = threads})};
     if (near)
         r.tp->near_bytes = r.tp->far_bytes = near;
-    tp_program *p = program(r.tp, n, engine, skip, numerics);
+    tp_program *p = program(r.tp, n, engine, skip);
     if (engine != TP_ENGINE_REFERENCE && (longest_band(p) >= n->longest) != !skip)
         fail_msg("%s: the longest band has %d kernels", n->name, longest_band(p));
     for (int run = 0; run < 3; run++) { /* the last one with a profile */
@@ -219,11 +216,6 @@ static results run_with(const net *n, tp_engine engine, const char *skip, int th
             fail_msg("%s: %d steps run image by image", n->name, placed_steps(p));
     }
     return r;
-}
-
-static results run(const net *n, tp_engine engine, const char *skip, int threads, int64_t near)
-{
-    return run_with(n, engine, skip, threads, near, TP_STRICT);
 }
 
 static void compare(const net *n, const results *is, const results *be, const char *how)
@@ -285,32 +277,11 @@ static void same_bits_on_threads(void **unused)
     }
 }
 
-/* With fast numerics, whose sums do not depend on parts. */
-static void same_bits_fast(void **unused)
-{
-    (void)unused;
-    for (int i = 0; i < N_NETS; i++) {
-        const net *n = &nets[i];
-        const results be = run_with(n, TP_ENGINE_TILES, NULL, 1, 0, TP_FAST);
-        for (int k = 0; k < 6; k++) {
-            char how[60];
-            const int threads = k % 3 ? (k % 3 == 1 ? 2 : 7) : 1;
-            const int64_t near = k < 3 ? 7000 : 0;
-            snprintf(how, sizeof how, "fast, %d threads, %lld bytes", threads, (long long)near);
-            const results is = run_with(n, TP_ENGINE_C, NULL, threads, near, TP_FAST);
-            compare(n, &is, &be, how);
-            tp_close(is.tp);
-        }
-        tp_close(be.tp);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits),
         cmocka_unit_test(same_bits_on_threads),
-        cmocka_unit_test(same_bits_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include "kernel/gemm.h"
 #undef TPK_BITS
 
-/* p: "fast_" where winograd.h asks first whether it is its turn. */
+/* p: "wg_" where winograd.h asks first whether it is its turn. */
 #define CONV(name, t, p)                                                                       \
     .name##_ws_##t = tpk_##p##name##_ws_##t, .name##_##t = tpk_##p##name##_##t
 #define REDUCTION(op, t)                                                                       \
@@ -27,6 +27,6 @@
         .conv_way_##t = tpk_conv_way_##t, .conv_pack_w_##t = tpk_##p##conv_pack_w_##t,         \
         .conv_packed_w_##t = tpk_##p##conv_packed_w_##t
 
-const tpk_library TPI_ISA_NAME(tpi_isa_library) = {LIBRARY(f32, fast_), LIBRARY(f64, ),
+const tpk_library TPI_ISA_NAME(tpi_isa_library) = {LIBRARY(f32, wg_), LIBRARY(f64, ),
                                                    .conv_tiles = tpk_conv_tiles_f32,
                                                    .conv_dx_tiles = tpk_conv_dx_tiles_f32};
