@@ -211,6 +211,40 @@ static void put_ops(const shown *w, FILE *out)
         fprintf(out, "%s%d %s", i ? ", " : "", w->ops[i].n, w->ops[i].op);
 }
 
+/* "2*(n/2) = n (Add_3 sizes 0)": what a node that assumes sizes has, where its operand has others. */
+static void put_equations(const ir_body *of, const ir_node *n, FILE *out, bool first)
+{
+    int64_t a, b;
+    char own[200], taken[200];
+    const char *dims = of->nodes[n->in[0]].dims;
+    for (int i = 0;
+         ir_axis(dims, i, &a, own, sizeof own) && ir_axis(n->dims, i, &b, taken, sizeof taken);
+         i++) {
+        if (strcmp(own, taken) == 0)
+            continue;
+        fprintf(out, "%s%s = %s", first ? "" : "\n", own, taken);
+        first = false;
+        if (n->name) {
+            fputs(" (", out);
+            put_plain_text(out, n->name);
+            fputs(")", out);
+        }
+    }
+}
+
+static void put_assumed(const shown *w, FILE *out)
+{
+    bool first = true;
+    for (int i = 0; i < w->imported.n_bodies; i++) {
+        const ir_body *b = &w->imported.bodies[i];
+        for (int k = 0; k < b->n_nodes; k++)
+            if (strcmp(b->nodes[k].op, "assume") == 0) {
+                put_equations(b, &b->nodes[k], out, first);
+                first = false;
+            }
+    }
+}
+
 static void put_weights(const shown *w, FILE *out)
 {
     fprintf(out, "%lld parameters; %lld weights, %.2f MiB", (long long)w->n_params,
@@ -238,6 +272,7 @@ static const fact facts[] = {
     {"operators", put_operators},
     {"inputs",    put_inputs   },
     {"outputs",   put_outputs  },
+    {"assumes",   put_assumed  },
     {"weights",   put_weights  },
     {"graph",     put_stage    },
     {"ops",       put_ops      },

@@ -570,6 +570,8 @@ static void put_page(const drawing *d)
     put_html_text(stdout, p->title);
     printf("</h1><dl>\n");
     for (int i = 0; i < p->n_facts; i++) {
+        if (!*p->facts[i][1])
+            continue;
         printf("<dt>%s</dt><dd>", p->facts[i][0]);
         put_html_text(stdout, p->facts[i][1]);
         printf("</dd>\n");

@@ -396,6 +396,12 @@ int64_t tpi_dim_factor(const tpi_dims *table, int64_t d)
     return e && e->n == 1 ? e->terms[0].coef : 0;
 }
 
+int tpi_dim_weight(const tpi_dims *table, int64_t d)
+{
+    const expr *e = expr_of(table, d);
+    return e ? e->weight : 0;
+}
+
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
 static int64_t add_scaled(tpi_dims *table, int64_t a, int64_t b, const term *k)

@@ -60,6 +60,8 @@ int64_t tpi_dim_min(tpi_dims *table, int64_t a,
 int64_t tpi_dim_even(tpi_dims *table, int64_t d);
 /* Is b at least a, whatever the symbols are? */
 bool tpi_dim_at_most(const tpi_dims *table, int64_t a, int64_t b);
+/* How long it is, in terms and what they are made of; of a number 0. */
+int tpi_dim_weight(const tpi_dims *table, int64_t d);
 /* From now on, until `note` is NULL, each symbolic difference is told: in shape rules, what must
  * not be negative in a run. */
 void tpi_dim_watch(tpi_dims *table, void (*note)(void *user, int64_t d), void *user);

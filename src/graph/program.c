@@ -12,6 +12,7 @@
 #include "opt/pass.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -566,6 +567,13 @@ static bool refuse_size(const tp_program *p, tpi_at at, const tp_tensor *t, int6
     return false;
 }
 
+/* Behind the error: a model has no lines, but names. */
+static void add_name(tp_ctx *ctx, const char *name)
+{
+    const size_t n = strlen(ctx->error);
+    snprintf(ctx->error + n, sizeof ctx->error - n, " (node \"%.80s\")", name);
+}
+
 /* Does the op take its operands now that their sizes are known? It says what it says eagerly: a
  * window that fits no size 0, a slice that reaches outside. */
 static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const int64_t *shape)
@@ -595,6 +603,8 @@ static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const
                        .in = in,
                        .attrs = attrs};
         ok = t->op->infer(&q);
+        if (!ok && t->name)
+            add_name(p->ctx, t->name);
         if (ok && (q.rank != t->rank ||
                    memcmp(q.shape, shape, (size_t)q.rank * sizeof *shape) != 0)) {
             tpi_fail_status(p->ctx, q.at, t->op->name, TP_E_BUG,

@@ -127,6 +127,15 @@ tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int6
  * one another are read in one go, so that nothing lies between. No place is below 0. */
 tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
                               tp_tensor *const *places);
+/* Makes sizes of operands equal that have to be, but for those that are 1, and that are not known to be:
+ * a run checks them. Without the last `spared` axes. What is certainly wrong the op itself tells. */
+void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
+/* The same of one axis of each; false: they certainly differ. */
+bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b, int axis_b);
+/* x of sizes that a run has to find its own to be. */
+tp_tensor *tpi_onnx_assumed(tpi_onnx_op *o, tp_tensor *x, const int64_t *shape);
+/* tp_reshape, where a run may have to see whether there are as many elements. */
+tp_tensor *tpi_onnx_reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
 /* Whose memory lives as long as the import: tpi_onnx_take. */
 tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o);
 /* A loop in the making: carried values go from turn to turn, slices are read an element a turn,

@@ -121,6 +121,14 @@ static tp_tensor *second(tpi_onnx_op *o, const tp_tensor *a)
     return b;
 }
 
+/* Operands a and b, whose sizes go with each other. */
+static void pair_of(tpi_onnx_op *o, tp_tensor **in)
+{
+    in[0] = tpi_onnx_in(o, 0);
+    in[1] = second(o, in[0]);
+    tpi_onnx_agree(o, 2, in, 0);
+}
+
 bool tpi_onnx_import_arithmetic(tpi_onnx_op *o)
 {
     const struct arithmetic *row = ROW(o, arithmetics);
@@ -134,8 +142,9 @@ bool tpi_onnx_import_arithmetic(tpi_onnx_op *o)
         if (known)
             return tpi_onnx_out_ints(o, 0, &a);
     }
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    return tpi_onnx_out(o, 0, row->apply(TP_PLACE, x, second(o, x)));
+    tp_tensor *in[2];
+    pair_of(o, in);
+    return tpi_onnx_out(o, 0, row->apply(TP_PLACE, in[0], in[1]));
 }
 
 static const struct binary {
@@ -157,8 +166,9 @@ static const struct binary {
 bool tpi_onnx_import_binary(tpi_onnx_op *o)
 {
     const struct binary *row = ROW(o, binaries);
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    return tpi_onnx_out(o, 0, row->apply(TP_PLACE, x, second(o, x)));
+    tp_tensor *in[2];
+    pair_of(o, in);
+    return tpi_onnx_out(o, 0, row->apply(TP_PLACE, in[0], in[1]));
 }
 
 /* A size is never negative, and equal to itself; more is not known of a symbolic one. */
@@ -177,8 +187,9 @@ bool tpi_onnx_import_equal(tpi_onnx_op *o)
         if (known)
             return tpi_onnx_out(o, 0, tp_tensor_new(o->ctx, TP_BOOL, a.rank, &n, same));
     }
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    return tpi_onnx_out(o, 0, tp_eq(x, second(o, x)));
+    tp_tensor *in[2];
+    pair_of(o, in);
+    return tpi_onnx_out(o, 0, tp_eq(in[0], in[1]));
 }
 
 bool tpi_onnx_import_where(tpi_onnx_op *o)
@@ -190,8 +201,11 @@ bool tpi_onnx_import_where(tpi_onnx_op *o)
         a.rank = c.rank > a.rank ? c.rank : a.rank;
         return tpi_onnx_out_ints(o, 0, &a);
     }
-    return tpi_onnx_out(o, 0,
-                        tp_where(tpi_onnx_in(o, 0), tpi_onnx_in(o, 1), tpi_onnx_in(o, 2)));
+    tp_tensor *in[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = tpi_onnx_in(o, i);
+    tpi_onnx_agree(o, 3, in, 0);
+    return tpi_onnx_out(o, 0, tp_where(in[0], in[1], in[2]));
 }
 
 static const struct binary folds[] = {
@@ -223,8 +237,11 @@ bool tpi_onnx_import_fold(tpi_onnx_op *o)
         return true;
     const struct binary *row = ROW(o, folds);
     tp_tensor *y = tpi_onnx_in(o, 0);
-    for (int i = 1; i < o->n_in; i++)
-        y = row->apply(TP_PLACE, y, tpi_onnx_in(o, i));
+    for (int i = 1; i < o->n_in; i++) {
+        tp_tensor *in[2] = {y, tpi_onnx_in(o, i)};
+        tpi_onnx_agree(o, 2, in, 0);
+        y = row->apply(TP_PLACE, in[0], in[1]);
+    }
     if (strcmp(o->name, "Mean") == 0 && o->n_in > 1)
         y = tp_div(y, tp_scalar_like(y, o->n_in));
     return tpi_onnx_out(o, 0, y);

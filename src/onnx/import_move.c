@@ -23,6 +23,15 @@ static bool concat_ints(tpi_onnx_op *o)
     return wide && o->n_in > 0 && tpi_onnx_out_ints(o, 0, &all);
 }
 
+/* The sizes of what is joined, but for those of the axis. */
+static void agree_beside(tpi_onnx_op *o, int n, tp_tensor **in, int axis)
+{
+    for (int i = 1; i < n; i++)
+        for (int a = 0; a < tp_rank(in[0]) && tp_rank(in[i]) == tp_rank(in[0]); a++)
+            if (a != axis && !tp_failed(in[0]) && !tp_failed(in[i]))
+                tpi_onnx_agree_on(o, &in[0], a, &in[i], a);
+}
+
 bool tpi_onnx_import_concat(tpi_onnx_op *o)
 {
     if (concat_ints(o))
@@ -37,6 +46,7 @@ bool tpi_onnx_import_concat(tpi_onnx_op *o)
         return tpi_onnx_refuse(o, "it has no inputs");
     if (!tp_failed(in[0]) && !tpi_onnx_axis(o, "axis", 1, tp_rank(in[0]), &axis))
         return false;
+    agree_beside(o, o->n_in, in, axis);
     return tpi_onnx_out(o, 0, tp_concat(o->n_in, in, axis));
 }
 

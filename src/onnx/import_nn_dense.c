@@ -6,7 +6,14 @@
 
 bool tpi_onnx_import_matmul(tpi_onnx_op *o)
 {
-    return tpi_onnx_out(o, 0, tp_matmul(tpi_onnx_in(o, 0), tpi_onnx_in(o, 1)));
+    tp_tensor *in[2] = {tpi_onnx_in(o, 0), tpi_onnx_in(o, 1)};
+    const bool good = !tp_failed(in[0]) && !tp_failed(in[1]);
+    if (good && in[0]->rank && in[1]->rank)
+        tpi_onnx_agree_on(o, &in[0], in[0]->rank - 1, &in[1],
+                          in[1]->rank > 1 ? in[1]->rank - 2 : 0);
+    if (good && in[0]->rank > 2 && in[1]->rank > 2)
+        tpi_onnx_agree(o, 2, in, 2);
+    return tpi_onnx_out(o, 0, tp_matmul(in[0], in[1]));
 }
 
 static tp_tensor *times(tpi_onnx_op *o, tp_tensor *x, double factor)

@@ -1,5 +1,6 @@
 /* Operators that ask for shapes, make tensors of a shape, or give elements another one. */
 #include "onnx/import.h"
+#include "op/sizes.h"
 
 #include <string.h>
 
@@ -214,7 +215,7 @@ static tp_tensor *reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t
     for (int i = 0; i < rank; i++)
         if (tpi_dim_is_symbolic(shape[i]))
             x = tp_graph_read(o->g, x);
-    return tp_reshape(x, rank, shape);
+    return tpi_onnx_reshaped(o, x, rank, shape);
 }
 
 /* Known integers stay so when their list only gets or loses its axis. */
@@ -332,16 +333,25 @@ bool tpi_onnx_import_expand(tpi_onnx_op *o)
     tp_tensor *x = tpi_onnx_good_in(o, 0);
     if (!x || !shape_of(o, 1, &want) || !is_shape(o, &want))
         return false;
-    int64_t shape[TP_MAX_RANK];
+    int64_t shape[TP_MAX_RANK], from[TP_MAX_RANK];
+    bool assumed = false;
+    memcpy(from, x->shape, sizeof from);
     const int rank = want.n > x->rank ? want.n : x->rank;
     for (int i = 0; i < rank; i++) {
         const int a = i - (rank - x->rank), b = i - (rank - want.n);
         const int64_t own = a < 0 ? 1 : x->shape[a], other = b < 0 ? 1 : want.v[b];
         shape[i] = own == 1 ? other : own;
-        if (own != 1 && other != 1 && own != other)
+        if (own == 1 || other == 1 || own == other)
+            continue;
+        if (!tpi_sizes_may_agree(o->g->dims, own, other))
             return tpi_onnx_refuse(o, "%s does not stretch to the shape on axis %d", SHAPE(x),
                                    i);
+        shape[i] = other;
+        from[a] = other;
+        assumed = true;
     }
+    if (assumed)
+        x = tpi_onnx_assumed(o, x, from);
     x = tpi_onnx_for_shape(o, x, rank, shape);
     return tpi_onnx_out(o, 0, tp_broadcast(x, rank, shape));
 }

@@ -336,6 +336,53 @@ tp_tensor *tp_squeeze_at(const char *file, int line, tp_tensor *x, int axis)
 }
 TPI_BARE(tp_tensor *, tp_squeeze, (tp_tensor * x, int axis), x, axis)
 
+/* ---- assume: the sizes of x are taken to be others, and a run sees whether they are ------------- */
+
+static bool assume_infer(tpi_infer *q)
+{
+    const shape_attrs *a = q->attrs;
+    const tp_tensor *x = q->in[0];
+    if (!take_shape(q, &a->shape))
+        return false;
+    if (q->rank != x->rank)
+        return tpi_refuse(q, TP_E_SHAPE, "%s has not as many axes as %s", SHAPE(x),
+                          SIZES(q->ctx, q->dims, q->rank, q->shape));
+    for (int i = 0; i < q->rank; i++)
+        if (x->shape[i] != q->shape[i] &&
+            !tpi_sizes_may_agree(q->dims, x->shape[i], q->shape[i]))
+            return tpi_refuse(q, TP_E_SHAPE, "axis %d of %s is taken to be %s", i, SHAPE(x),
+                              SIZE(q->ctx, q->dims, q->shape[i]));
+    return true;
+}
+
+/* The strides of x; where they are those of its sizes, of the sizes that these are. */
+static bool assume_view(tpi_view *v)
+{
+    int64_t own[TP_MAX_RANK], taken[TP_MAX_RANK];
+    const int n = v->in->rank;
+    if (!tpi_sizes_strides(v->dims, n, v->in->shape, own) ||
+        !tpi_sizes_strides(v->dims, n, v->out->shape, taken))
+        return false;
+    for (int i = 0; i < n; i++)
+        v->stride[i] = v->in_stride[i] == own[i] ? taken[i] : v->in_stride[i];
+    return true;
+}
+
+static void assume_grad(tpi_grad *g)
+{
+    tpi_give(g, 0, tpi_assume(g->at, g->dy, g->x[0]->shape));
+}
+
+MOVE(assume, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+
+tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape)
+{
+    shape_attrs a = {0};
+    tp_tensor *failed =
+        read_shape(at, "assume", x, tpi_is_live(x) ? x->rank : 0, shape, &a.shape);
+    return failed ? failed : tpi_apply(at, &tpi_op_assume, TPI_IN(x), &a);
+}
+
 /* ---- transpose ------------------------------------------------------------------------------- */
 
 static bool transpose_infer(tpi_infer *q)

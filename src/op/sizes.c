@@ -38,6 +38,12 @@ bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *str
     return step != TPI_NO_DIM;
 }
 
+bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b)
+{
+    return dims && tpi_dim_is_symbolic(tpi_dim_sub(dims, a, b)) &&
+           tpi_dim_is_symbolic(tpi_dim_sub(dims, b, a));
+}
+
 tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in)
 {
     tp_ctx *ctx = NULL; /* of the first that has one, so that the error has a place */

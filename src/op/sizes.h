@@ -23,6 +23,11 @@ bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *str
 int64_t tpi_stride_add(tpi_dims *dims, int64_t a, int64_t b);
 int64_t tpi_stride_mul(tpi_dims *dims, int64_t size, int64_t stride);
 
+/* May two sizes be equal in a run although they are not the same expression? */
+bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b);
+/* x of sizes, as many as it has, that a run has to find its own to be (move.c). */
+tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape);
+
 /* In wrappers of several operands: the failed tensor to return, NULL when all are good. */
 tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in);
 

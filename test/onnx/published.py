@@ -272,9 +272,59 @@ def counted_loops():
         m.gives((3 * x, np.zeros(2), x.sum(0)), "--dim", "n=%d" % n, x=x)
 
 
+def halved_and_doubled():
+    """A backbone of stride 2 whose result is doubled again, and joined with what it was made of; and a
+    reshape that is right where the height is 48."""
+    w = numbers(4, 3, 3, 3) / 8
+    nodes = [node("Conv", ["x", "w"], ["half"], kernel_shape=[3, 3], strides=[2, 2],
+                  pads=[1, 1, 1, 1]),
+             node("Resize", ["half", "", "scales"], ["twice"], mode="nearest",
+                  coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+             node("Slice", ["twice", "zero", "three", "one"], ["few"]),
+             node("Add", ["few", "x"], ["sum"], name="skip"),
+             node("Concat", ["twice", "x"], ["joined"], axis=1),
+             node("Relu", ["joined"], ["y"]), node("ReduceMean", ["sum"], ["z"], axes=[2, 3])]
+    m = Model("halved_and_doubled", nodes, [("x", FLOAT, ["n", 3, "h", "w"])], ("y", "z"), w=w,
+              scales=np.float32([1, 1, 2, 2]), zero=[0], three=[3], one=[1])
+    m.loads()
+    shown = m.tapir("show")
+    if "2*((h+1)/2) = h" not in shown.stdout or "(skip sizes 0)" not in shown.stdout:
+        m.fail("show does not tell what is assumed", shown.stdout)
+    for h, wide in ((4, 6), (48, 2), (2, 2)):
+        x = numbers(1, 3, h, wide)
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        half = np.zeros((1, 4, h // 2, wide // 2))
+        for i in range(h // 2):
+            for j in range(wide // 2):
+                taps = padded[:, :, 2 * i:2 * i + 3, 2 * j:2 * j + 3]
+                half[:, :, i, j] = np.einsum("ncij,ocij->no", taps, w)
+        twice = half.repeat(2, 2).repeat(2, 3)
+        m.gives((np.maximum(np.concatenate([twice, x], 1), 0), (twice[:, :3] + x).mean((2, 3),
+                keepdims=True)), x=x)
+    m.refuses("skip", x=numbers(1, 3, 5, 4))
+
+
+def reshape_of_one_height():
+    nodes = [node("MaxPool", ["x"], ["p"], kernel_shape=[16, 1], strides=[16, 1]),
+             node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]),
+             node("Gather", ["s", "three"], ["w"]), node("Concat", ["n", "six", "w"], ["to"], axis=0),
+             node("Reshape", ["p", "to"], ["r"], name="squash"),
+             node("Transpose", ["r"], ["t"], perm=[0, 2, 1]), node("MatMul", ["t", "m"], ["y"]),
+             node("Reshape", ["x", "pairs"], ["z"])]
+    mat = numbers(6, 5)
+    m = Model("reshape_of_one_height", nodes, [("x", FLOAT, ["n", 2, "h", "w"])], ("y", "z"),
+              zero=[0], three=[3], six=[6], m=mat, pairs=[-1, 4])
+    m.loads()
+    for n, w in ((1, 4), (2, 7)):
+        x = numbers(n, 2, 48, w)
+        p = x.reshape(n, 2, 3, 16, w).max(3).reshape(n, 6, w)
+        m.gives((p.transpose(0, 2, 1) @ mat, x.reshape(-1, 4)), x=x)
+    m.refuses("squash", x=numbers(1, 2, 64, 4))
+
+
 PATTERNS = [sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
-            what_is_to_be_known, counted_loops]
+            what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]
 
 
 def main():

@@ -285,9 +285,9 @@ static int cover_ops(op_case *cases, int n)
         tp_close(tp);
     }
     /* what blocks and their gradients are made of: test/control runs its programs in every mode */
-    static const tpi_opcode blocks[] = {TPI_OP_param,  TPI_OP_cond,    TPI_OP_loop,
-                                        TPI_OP_output, TPI_OP_enter,   TPI_OP_row,
-                                        TPI_OP_stack,  TPI_OP_add_rows};
+    static const tpi_opcode blocks[] = {TPI_OP_param,  TPI_OP_cond,     TPI_OP_loop,
+                                        TPI_OP_output, TPI_OP_enter,    TPI_OP_row,
+                                        TPI_OP_stack,  TPI_OP_add_rows, TPI_OP_assume};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         seen[blocks[i]] = true;
     for (int i = 0; i < TPI_N_OPS; i++)

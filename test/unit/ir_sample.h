@@ -6,6 +6,7 @@
 #include "op/add_rows.h"
 #include "op/call.h"
 #include "op/op.h"
+#include "op/sizes.h"
 #include "tapir/control.h"
 #include "unit.h"
 
@@ -57,6 +58,7 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     tp_tensor *two[] = {x, x, MUST(tp_full(tp, TP_F32, TP_DIMS(1, 6), 3))};
     MUST(tp_concat(3, two, 0));
     MUST(tpi_apply(TPI_AT("copy.c", 1), &tpi_op_copy, TPI_IN(x), NULL)); /* passes make these */
+    MUST(tpi_assume(TPI_AT("assume.c", 1), x, (const int64_t[]){tp_dim_mul(g, batch, 3), 6}));
     MUST(tpi_apply(TPI_AT("row.c", 1), &tpi_op_row, TPI_IN(x), &(tpi_index_attrs){3}));
     MUST(tpi_apply(TPI_AT("row.c", 2), &tpi_op_stack, TPI_IN(x, x), NULL));
     const int64_t places[] = {0, 2, 1};
