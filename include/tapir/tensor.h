@@ -84,7 +84,8 @@ TP_FN(tp_tensor *, tp_arange, tp_ctx *tp, tp_dtype dtype, int64_t n, double star
 /* ---- variables: tensors whose value can be assigned --------------------------------- */
 
 /* State with memory of its own, first value `init` (concrete). `name` is copied; it names the
- * variable in graphs, texts and saved files. A graph reads it anew at each run. */
+ * variable in graphs, texts and saved files. A graph reads it anew at each run. Not in a block of
+ * tapir/control.h (TP_E_STATE): it would be new in each turn, and one for all in a graph. */
 TP_FN(tp_tensor *, tp_variable, tp_tensor *init, const char *name);
 #define tp_variable(...) tp_variable_at(TP_PLACE, __VA_ARGS__)
 

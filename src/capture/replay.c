@@ -637,6 +637,19 @@ static tpi_flow *flow_to_run(tp_function *f, int n_in, tp_tensor *const *in, int
     return w && w->blocks && w->n_out == n_out && tpi_flow_same_tensors(w, in) ? w : NULL;
 }
 
+/* What the body would have left: results, made since `entry`, that no gradient will be found through. */
+static void note_unrecorded(const tpi_flow *w, uint64_t entry, tp_tensor *const *in, int n_out,
+                            tp_tensor **out)
+{
+    for (int k = 0; k < w->n_externs; k++) {
+        const tpi_extern *e = &w->externs[k];
+        tp_tensor *x = e->from == TPI_FROM_ARG ? in[e->arg] : e->tensor;
+        for (int i = 0; i < n_out && !(x->flags & TPI_REQUIRES); i++)
+            if (out[i]->seq >= entry)
+                tpi_note_unrecorded(1, &x, out[i]);
+    }
+}
+
 bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                 tp_tensor **out)
 {
@@ -645,12 +658,15 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
     if (!w)
         return false;
     tpi_aside earlier;
+    const uint64_t entry = ctx->seq;
     const bool spoiled = ctx->status != TP_OK;
     if (spoiled)
         tpi_error_aside(ctx, &earlier);
     const bool ok = replay_in(w, at, in, n_out, out);
     if (spoiled)
         tpi_error_back(ctx, &earlier);
+    if (ok && ctx->recording)
+        note_unrecorded(w, entry, in, n_out, out);
     if (ok && w->replays++ == 0)
         tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
                         w->n_joins, w->n_loops);

@@ -89,6 +89,11 @@ struct tp_tensor {
     uint32_t frame;   /* of capture, in which `number` says what it is; 0: none */
     int32_t number;
     tp_tensor *retained_next, *retained_prev;
+    /* Places in program order, or 0. What is computed while recording is on and no operand
+     * requires a gradient is unrecorded: */
+    uint64_t read;  /* of the first such one that was computed from this */
+    uint64_t since; /* of the oldest such one that this was computed from, itself at least; of a
+                       marked tensor: of the mark */
     int64_t shape[TP_MAX_RANK];  /* elements, or handles of symbolic sizes (core/dim.h) */
     int64_t stride[TP_MAX_RANK]; /* in elements */
 };
@@ -157,6 +162,8 @@ typedef struct tpi_block_rules {
     /* Gives the innermost up, with an error; why: NULL, or what came instead of its end. */
     void (*leave)(tp_ctx *ctx, const char *why);
     void (*free_left)(tp_ctx *ctx);
+    /* The failed tensor for a variable that is made while one is open. */
+    tp_tensor *(*refuse_variable)(tp_ctx *ctx, tpi_at at, const char *what, const char *name);
 } tpi_block_rules;
 
 struct tp_ctx {

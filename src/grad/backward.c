@@ -167,6 +167,8 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
                         tp_dtype_name((tp_dtype)t->dtype));
     if (t->in && (t->flags & TPI_REQUIRES))
         return t; /* recorded: tp_grad can ask for it as it is */
+    if (!(t->flags & TPI_LEAF))
+        t->since = t->ctx->seq;
     t->flags |= TPI_REQUIRES | TPI_LEAF;
     return t;
 }
@@ -237,6 +239,29 @@ static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const t
                          "x %d was computed inside a call, which is one node to gradients: "
                          "let the function return it",
                          i);
+    tpi_nodes_free(&all);
+    return failed;
+}
+
+/* Would zeros be wrong because x was marked when y, or what y was computed from, was there already? */
+static tp_tensor *refuse_late(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
+{
+    if (!x || y->graph || !x->read || x->read >= x->since)
+        return NULL;
+    tpi_nodes all = {.ctx = s->ctx};
+    tp_tensor *failed = NULL;
+    if (!tpi_collect(&all, 1, &y, NULL, NULL))
+        failed = tpi_no_memory(s->ctx, s->at, "tp_grad");
+    for (int k = 0; k < all.n && !failed; k++) {
+        const tp_tensor *t = all.v[k];
+        if (t->since && t->dtype >= TP_F32 && !(t->flags & TPI_LEAF) && t->seq >= x->read &&
+            t->since < x->since)
+            failed = tpi_fail(
+                s->ctx, s->at, "tp_grad", TP_E_STATE,
+                "x %d was used before tp_require_grad marked it, and what y was computed from "
+                "then was not recorded: call tp_require_grad before x is used",
+                i);
+    }
     tpi_nodes_free(&all);
     return failed;
 }
@@ -322,6 +347,8 @@ static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs
             s->depends[node->slot] = true;
         else if (!dx[i] && s->met)
             dx[i] = refuse_inside(s, y, i, node);
+        if (!dx[i] && !tpi_in_sweep(s, node))
+            dx[i] = refuse_late(s, y, i, node);
         if (dx[i])
             status = (tp_status)dx[i]->status;
     }

@@ -173,6 +173,40 @@ static bool is_traced(int n_in, tp_tensor *const *in)
     return is;
 }
 
+void tpi_note_unrecorded(int n_in, tp_tensor *const *in, tp_tensor *y)
+{
+    if (y->status != TP_OK || y->flags & TPI_REQUIRES)
+        return;
+    y->since = y->since ? y->since : y->seq;
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i]->read)
+            in[i]->read = y->seq;
+        if (in[i]->since && in[i]->since < y->since)
+            y->since = in[i]->since;
+    }
+}
+
+/* With good operands; g: the graph that it is put in, or NULL. */
+static inline tp_tensor *apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                               tp_tensor *const *in, const void *attrs, bool requires,
+                               tp_graph *g)
+{
+    if (ctx->frame && !g)
+        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
+    tpi_infer q;
+    q.op = op;
+    q.at = at;
+    q.ctx = ctx;
+    q.dims = g ? g->dims : NULL;
+    q.n_in = n_in;
+    q.in = in;
+    q.attrs = attrs;
+    tp_tensor *failed = tpi_infer_op(&q);
+    if (failed)
+        return failed;
+    return g ? declare(&q, g) : compute(&q, requires);
+}
+
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
                      const void *attrs)
 {
@@ -210,20 +244,10 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     }
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
-    if (ctx->frame && !g)
-        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
-    tpi_infer q;
-    q.op = op;
-    q.at = at;
-    q.ctx = ctx;
-    q.dims = g ? g->dims : NULL;
-    q.n_in = n_in;
-    q.in = in;
-    q.attrs = attrs;
-    tp_tensor *failed = tpi_infer_op(&q);
-    if (failed)
-        return failed;
-    return g ? declare(&q, g) : compute(&q, requires);
+    tp_tensor *y = apply(ctx, at, op, n_in, in, attrs, requires, g);
+    if (!g && !requires && ctx->recording)
+        tpi_note_unrecorded(n_in, in, y);
+    return y;
 }
 
 /* ---- rules in common -------------------------------------------------------------------------- */

@@ -136,6 +136,16 @@ static void free_left(tp_ctx *ctx)
     }
 }
 
+static tp_tensor *refuse_variable(tp_ctx *ctx, tpi_at at, const char *what, const char *name)
+{
+    const tp_block *b = ctx->blocks;
+    return tpi_fail(
+        ctx, at, what, TP_E_STATE,
+        "the variable \"%s\" would be made in the %s of line %d: a new one each time "
+        "it runs, but one for all in a graph. Make it before the block",
+        name, b->what, b->at.line);
+}
+
 /* The statement of a block that was given up asks for it. */
 static bool drop(tp_block **at)
 {
@@ -209,7 +219,7 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     }
     b->outer = ctx->blocks;
     ctx->blocks = b;
-    static const tpi_block_rules rules = {leave, free_left};
+    static const tpi_block_rules rules = {leave, free_left, refuse_variable};
     ctx->block_rules = &rules;
     b->traced = ctx->tracing;
     return b;

@@ -553,6 +553,46 @@ static void running_statistics(bed *b)
     note_error(b, "batch norm");
 }
 
+/* ---- marked too late --------------------------------------------------------------------- */
+
+BODY(scaled)
+{
+    const world *s = user;
+    out[0] = tp_exp(tp_mul(in[0], s->old ? s->old : in[0]));
+}
+
+/* y was there, or what it comes from was, when x was marked. */
+static void marked_too_late(bed *b)
+{
+    tp_ctx *tp = b->tp;
+    world s = open_world(b);
+    tp_function *f[] = {make(b, "scaled", scaled, &s), make_pure(b, "pure", scaled, &s)};
+    for (int i = 0; i < 10; i++) {
+        tp_tensor *x = pattern(tp, TP_DIMS(2, 3), 0.1 * i), *k = tp_neg(x);
+        tp_tensor *y = call1(f[i % 2], x), *table = pattern(tp, TP_DIMS(2, 3), 0.3);
+        if (i >= 8)
+            y = tp_mul(tp_tanh(k), tp_sum(s.w, TP_ALL, false));
+        tp_require_grad(x);
+        note(b, "dx", tp_grad(y, x));
+        note_error(b, "error");
+        note(b, "later", tp_grad(tp_mul(call1(f[i % 2], x), table), x));
+        note(b, "nothing to do with it", tp_grad(tp_mul(table, table), x));
+        note_error(b, "no error");
+    }
+    tp_tensor *x = pattern(tp, TP_DIMS(2, 3), 0.1), *gone = tp_tanh(tp_exp(x));
+    tp_recording(tp, false);
+    tp_tensor *z = pattern(tp, TP_DIMS(2, 3), 0.1), *constant = tp_tanh(z);
+    tp_recording(tp, true);
+    tp_require_grad(x);
+    tp_require_grad(z);
+    assert_int_equal(tp_status_of(tp_grad(tp_neg(gone), x)), TP_E_STATE);
+    assert_non_null(strstr(tp_error_message(tp), "before tp_require_grad marked it"));
+    tp_clear_error(tp);
+    note(b, "a constant", tp_grad(tp_neg(constant), z));
+    note(b, "in part", tp_grad(tp_mul(gone, x), x));
+    note(b, "with another", tp_grad(tp_mul(gone, z), z));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +613,7 @@ int main(void)
         ATTACK(tapes_of_other_calls),
         ATTACK(gradient_after_the_free),
         ATTACK(running_statistics),
+        ATTACK(marked_too_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

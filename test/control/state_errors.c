@@ -265,6 +265,68 @@ IN_A_GRAPH(graph_of_a_block)
     assert_true(tp_item(tp_select(out, 0, 0)) == 1); /* -(-1 + 1) + 1 */
 }
 
+/* In a graph and on concrete tensors, in each kind of block, in a function that a block calls too. */
+static void make_state(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_variable(tp_full(tp_ctx_of(in[0]), TP_F32, TP_DIMS(4), 0), "state");
+}
+
+static void refuse_state(const bed *b, int line, const char *what, int block)
+{
+    char text[100];
+    snprintf(text, sizeof text, "would be made in the %s of line %d", what, block);
+    refused(b, line, TP_E_STATE, text);
+}
+
+static void make_in_blocks(const bed *b, tp_tensor *x, tp_tensor *yes)
+{
+    tp_tensor *one = tp_full(b->tp, TP_F32, TP_DIMS(4), 1), *v = x, *go = yes;
+    int line = 0, block = __LINE__ + 1;
+    tp_for (1, &v) {
+        line = __LINE__ + 1;
+        v = tp_add(v, tp_variable(one, "state"));
+    }
+    refuse_state(b, line, "tp_for", block);
+    v = x;
+    block = __LINE__ + 1;
+    tp_if (yes, &v) {
+        line = __LINE__ + 1;
+        v = tp_param(one, "state");
+    }
+    refuse_state(b, line, "tp_if", block);
+    v = x;
+    block = __LINE__ + 1;
+    tp_while (go, &go, &v) {
+        line = __LINE__ + 1;
+        tp_tensor *state = tp_variable(one, "state");
+        v = tp_add(v, state);
+        go = tp_not(go);
+    }
+    refuse_state(b, line, "tp_while", block);
+    v = x;
+    tp_function *f = tp_function_new(b->tp, "f", make_state, NULL, NULL);
+    tp_for (1, &v) {
+        v = tp_add(v, tp_function_apply(f, 1, &v));
+    }
+    assert_true(tp_failed(v));
+    assert_non_null(strstr(tp_error_message(b->tp), "Make it before the block"));
+    tp_clear_error(b->tp);
+    v = x;
+    tp_tensor *state = tp_variable(one, "state"); /* the cure */
+    tp_for (2, &v) {
+        v = tp_add(v, state);
+        tp_assign(state, v);
+    }
+    assert_false(tp_failed(v));
+}
+
+IN_A_GRAPH(variable_in_a_block)
+{
+    make_in_blocks(b, b->x, b->yes);
+    make_in_blocks(b, tp_full(b->tp, TP_F32, TP_DIMS(4), 2), tp_scalar(b->tp, TP_BOOL, 1));
+}
+
 IN_A_GRAPH(freed_in_a_block)
 {
     tp_tensor *v = b->x;
@@ -296,10 +358,10 @@ IN_A_GRAPH(scopes_left_open)
 }
 
 static const struct CMUnitTest tests[] = {
-    CASE(view_in_a_turn),   CASE(view_of_outside),  CASE(view_of_a_view),
-    CASE(what_assign_gave), CASE(gone_over),        CASE(value_in_a_block),
-    CASE(another_graph),    CASE(graph_of_a_block), CASE(freed_in_a_block),
-    CASE(scopes_left_open),
+    CASE(view_in_a_turn),   CASE(view_of_outside),     CASE(view_of_a_view),
+    CASE(what_assign_gave), CASE(gone_over),           CASE(value_in_a_block),
+    CASE(another_graph),    CASE(graph_of_a_block),    CASE(freed_in_a_block),
+    CASE(scopes_left_open), CASE(variable_in_a_block),
 };
 
 int main(void)
