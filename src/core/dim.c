@@ -398,7 +398,7 @@ int64_t tpi_dim_factor(const tpi_dims *table, int64_t d)
 
 int tpi_dim_weight(const tpi_dims *table, int64_t d)
 {
-    const expr *e = expr_of(table, d);
+    const expr *e = tpi_dim_expr(table, d);
     return e ? e->weight : 0;
 }
 

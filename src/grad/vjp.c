@@ -274,17 +274,18 @@ bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out)
 /* The node of the forward body that t of work is the copy of, which is made if it was made in work. */
 static tp_tensor *origin_of(tpi_vjp *v, const tp_tensor *t)
 {
-    tp_tensor *const *forward = v->from->graph->nodes;
+    tp_graph *g = v->from->graph; /* whose list of nodes moves when it grows */
     const tpi_at at = TPI_AT(t->file, t->line);
     if (is_forward(v, t))
-        return forward[t->index];
+        return g->nodes[t->index];
     if (t->op == &tpi_op_output)
-        return tpi_output_node(v->from->graph, at, forward[t->in[0]->index],
+        return tpi_output_node(g, at, g->nodes[t->in[0]->index],
                                ((const tpi_index_attrs *)t->attrs)->index);
-    tp_tensor *const in[] = {origin_of(v, t->in[0]), forward[t->in[1]->index]};
-    return in[0]->status == TP_OK ? tpi_graph_node(v->from->graph, at, t->op, 2, in, NULL,
-                                                   (tp_dtype)t->dtype, t->rank, t->shape)
-                                  : in[0];
+    tp_tensor *const first = origin_of(v, t->in[0]);
+    tp_tensor *const in[] = {first, g->nodes[t->in[1]->index]};
+    return first->status == TP_OK
+               ? tpi_graph_node(g, at, t->op, 2, in, NULL, (tp_dtype)t->dtype, t->rank, t->shape)
+               : first;
 }
 
 tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)
