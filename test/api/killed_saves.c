@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KILLS = 6, ROWS = 256 };
+enum { ROWS = 256 };
+static int kills = 6; /* of each; or the argument */
 
 static char folder[] = "killed_saves-XXXXXX";
 
@@ -183,7 +184,7 @@ static void killed(void **state)
         const uint64_t whole = hash_of(b.path, varies);
         const int files = count_files(&temporary);
         assert_int_equal(temporary, 0);
-        for (int k = 0; k < KILLS; k++) {
+        for (int k = 0; k < kills; k++) {
             left += killed_after(&b, i, (unsigned)(unit_random(&seed) % (2 * took)));
             if (hash_of(b.path, varies) != whole)
                 fail_msg("%s: the file is neither the old nor the new one", saves[i].name);
@@ -194,13 +195,15 @@ static void killed(void **state)
         if (hash_of(b.path, varies) != whole)
             fail_msg("%s: another file", saves[i].name);
     }
-    print_message("%d of %d kills left a temporary file\n", left, N_SAVES * KILLS);
+    print_message("%d of %d kills left a temporary file\n", left, N_SAVES * kills);
     assert_true(left > 0); /* or nothing was tested */
     tp_close(b.tp);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        kills = atoi(argv[1]);
     if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(killed)};

@@ -163,6 +163,32 @@ static void limits(void **state)
     setenv("TAPIR_CACHE", in_root("cache"), 1);
 }
 
+/* A few bytes of model whose constants would become 16 GiB are compiled in little memory. */
+static void folding(void **state)
+{
+    (void)state;
+    enum { JOINS = 30 };
+    static const limit l = {"256 MiB of addresses", RLIMIT_AS, 256 * MIB};
+    char joins[200], text[16384];
+    snprintf(joins, sizeof joins, "%s", in_root("joins.tapir"));
+    tp_ctx *tp = tp_open(NULL);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2));
+    tp_tensor *c = tp_tensor_new(tp, TP_F32, TP_DIMS(4), (float[4]){1, 2, 3, 4});
+    c = tp_graph_read(g, c);
+    for (int i = 0; i < JOINS; i++)
+        c = tp_concat(2, (tp_tensor *[]){c, c}, 0);
+    tp_tensor *y = tp_name(tp_add(x, tp_reduce_max(c, TP_ALL, false)), "y");
+    assert_int_equal(tp_graph_set_outputs(g, TP_TENSORS(y)), TP_OK);
+    assert_int_equal(tp_graph_save(g, joins), TP_OK);
+    tp_close(tp);
+    const int status = end(
+        start(command, (const char *[]){"show", joins, "--after", "all", NULL}, set_limit, &l),
+        text, sizeof text);
+    if (status != 0)
+        fail_msg("status %d: %s", status, text);
+}
+
 /* ---- disks ------------------------------------------------------------------------------------ */
 
 /* A disk of its own for the cache and for temporary files, with room for `most` bytes. */
@@ -320,10 +346,10 @@ int main(void)
     make_model();
     const int status = end(start_model("reference", NULL, NULL), wanted, sizeof wanted);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),       cmocka_unit_test(disks),
-        cmocka_unit_test(no_cache),     cmocka_unit_test(killed_compiler),
-        cmocka_unit_test(at_once),      cmocka_unit_test(own_memory),
-        cmocka_unit_test(other_rights),
+        cmocka_unit_test(limits),          cmocka_unit_test(folding),
+        cmocka_unit_test(disks),           cmocka_unit_test(no_cache),
+        cmocka_unit_test(killed_compiler), cmocka_unit_test(at_once),
+        cmocka_unit_test(own_memory),      cmocka_unit_test(other_rights),
     };
     const int failed = status ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
     if (status)
