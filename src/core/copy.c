@@ -51,19 +51,67 @@ static void copy_row(size_t size, const axis *a, char *dst, const char *src)
     }
 }
 
+/* ---- transposing ------------------------------------------------------------------------------- */
+
+typedef uint32_t words __attribute__((vector_size(16)));
+
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#if __has_builtin(__builtin_shufflevector)
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (words){__VA_ARGS__})
+#endif
+
+static words load(const char *p)
+{
+    words v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Four by four elements of four bytes: rows are `to` and `from` bytes apart. */
+static inline void turn_four(char *dst, int64_t to, const char *src, int64_t from)
+{
+    const words a = load(src), b = load(src + from), c = load(src + 2 * from),
+                d = load(src + 3 * from);
+    const words ac = PICK(a, c, 0, 4, 1, 5), bd = PICK(b, d, 0, 4, 1, 5);
+    const words ca = PICK(a, c, 2, 6, 3, 7), db = PICK(b, d, 2, 6, 3, 7);
+    const words y[4] = {PICK(ac, bd, 0, 4, 1, 5), PICK(ac, bd, 2, 6, 3, 7),
+                        PICK(ca, db, 0, 4, 1, 5), PICK(ca, db, 2, 6, 3, 7)};
+    for (int k = 0; k < 4; k++)
+        memcpy(dst + k * to, &y[k], sizeof y[k]);
+}
+
+enum { TILE = 16 }; /* elements of four bytes: a cache line */
+
+static void turn_tile(char *dst, int64_t to, const char *src, int64_t from)
+{
+    for (int i = 0; i < TILE; i += 4)
+        for (int j = 0; j < TILE; j += 4)
+            turn_four(dst + i * to + 4 * j, to, src + j * from + 4 * i, from);
+}
+
 /* Two axes, each of which runs through one of the memories: in tiles, so that both are touched
  * by whole cache lines. */
 static void copy_tiles(size_t size, const axis *a, const axis *b, char *dst, const char *src)
 {
-    enum { TILE = 32 };
+    const bool turns = size == 4 && a->src == 1 && b->dst == 1;
     for (int64_t i = 0; i < a->n; i += TILE) {
+        const int64_t high = a->n - i < TILE ? a->n - i : TILE;
         for (int64_t j = 0; j < b->n; j += TILE) {
             axis row = *b;
             row.n = b->n - j < TILE ? b->n - j : TILE;
-            const int64_t end = a->n - i < TILE ? a->n : i + TILE;
-            for (int64_t k = i; k < end; k++)
-                copy_row(size, &row, dst + (k * a->dst + j * b->dst) * (int64_t)size,
-                         src + (k * a->src + j * b->src) * (int64_t)size);
+            char *to = dst + (i * a->dst + j * b->dst) * (int64_t)size;
+            const char *from = src + (i * a->src + j * b->src) * (int64_t)size;
+            if (turns && high == TILE && row.n == TILE) {
+                turn_tile(to, 4 * a->dst, from, 4 * b->src);
+                continue;
+            }
+            for (int64_t k = 0; k < high; k++)
+                copy_row(size, &row, to + k * a->dst * (int64_t)size,
+                         from + k * a->src * (int64_t)size);
         }
     }
 }

@@ -36,6 +36,7 @@ extern const tpk_library TPI_ISA_NAME(tpi_isa_library);
                                      const int64_t *attr)
 TPI_ISA_CALL(tpi_isa_gather);
 TPI_ISA_CALL(tpi_isa_take_along);
+TPI_ISA_CALL(tpi_isa_argtopk);
 TPI_ISA_CALL(tpi_isa_max_pool);
 TPI_ISA_CALL(tpi_isa_max_pool_dx);
 TPI_ISA_CALL(tpi_isa_avg_pool);

@@ -38,6 +38,7 @@ enum {
     TPI_ISA_add_rows,
     TPI_ISA_gather,
     TPI_ISA_take_along,
+    TPI_ISA_argtopk,
     TPI_N_ISA_CALLS
 };
 

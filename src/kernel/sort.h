@@ -38,6 +38,22 @@ static __attribute__((unused)) void FN(argtopk_sift)(const T *x, int64_t step, i
     y[i * s] = v;
 }
 
+/* Does one of 64 elements come before an earlier one that is `last`? */
+static inline __attribute__((unused)) int FN(argtopk_any)(const T *x, int64_t largest, T last)
+{
+    int any = 0;
+    if (TPK_CAT(tpk_ne_, S)(last, last)) {
+        return !largest;
+    }
+    for (int i = 0; largest && i < 64; i++) {
+        any |= (x[i] > last) | TPK_CAT(tpk_ne_, S)(x[i], x[i]);
+    }
+    for (int i = 0; !largest && i < 64; i++) {
+        any |= x[i] < last;
+    }
+    return any;
+}
+
 /* One line: the first k of n places, k > 0. */
 static __attribute__((unused)) void FN(argtopk_line)(const T *x, int64_t n, int64_t step,
                                                      int64_t largest, int64_t *y, int64_t k,
@@ -49,9 +65,15 @@ static __attribute__((unused)) void FN(argtopk_line)(const T *x, int64_t n, int6
     for (int64_t i = k / 2 - 1; i >= 0; i--) {
         FN(argtopk_sift)(x, step, largest, y, s, k, i, y[i * s]);
     }
-    for (int64_t i = k; i < n; i++) {
-        if (FN(argtopk_before)(x, step, largest, i, y[0])) {
-            FN(argtopk_sift)(x, step, largest, y, s, k, 0, i);
+    for (int64_t i = k, m; i < n; i += m) { /* most are not among them */
+        m = n - i < 64 ? n - i : 64;
+        if (step == 1 && m == 64 && !FN(argtopk_any)(x + i, largest, x[y[0]])) {
+            continue;
+        }
+        for (int64_t at = i; at < i + m; at++) {
+            if (FN(argtopk_before)(x, step, largest, at, y[0])) {
+                FN(argtopk_sift)(x, step, largest, y, s, k, 0, at);
+            }
         }
     }
     for (int64_t i = k - 1; i > 0; i--) {

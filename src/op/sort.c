@@ -54,6 +54,7 @@ const tpi_op tpi_op_argtopk = {
     .text = "sort",
     .fn = "argtopk",
     .call = argtopk_calls,
+    .isa_call = TPI_ISA_argtopk,
     .code = TPI_OP_argtopk,
 };
 

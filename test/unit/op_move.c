@@ -542,12 +542,46 @@ static void symbols_stay_symbols(void **state)
     EXPECT_ERROR(tp, TP_E_SHAPE, ": reshape: no size for -1 makes [5, -1] of [n, 3, 4]");
 }
 
+/* Copies of matrices turned around go by tiles, and what is left over; of every size of element. */
+static void turned_copies_match_the_definition(void **state)
+{
+    enum { N = 53 };
+    static const tp_dtype types[] = {TP_U8, TP_F32, TP_F64};
+    static float v[2 * N * N], got[2 * N * N];
+    tp_ctx *tp = *state;
+    for (int i = 0; i < 2 * N * N; i++)
+        v[i] = (float)(i * 7 % 251);
+    for (int64_t rows = 1; rows <= N; rows += 3)
+        for (int64_t columns = 1; columns <= N; columns += 4)
+            for (int k = 0; k < 3; k++) {
+                tp_scope_begin(tp);
+                tp_tensor *x =
+                    tp_cast(tp_tensor_new(tp, TP_F32, TP_DIMS(2, rows, columns), v), types[k]);
+                tp_tensor *y = tp_contiguous(tp_swap(x, 1, 2));
+                tp_tensor *y32 = tp_cast(y, TP_F32);
+                assert_int_equal(tp_read(y32, got, sizeof(float) * (size_t)tp_count(y32)),
+                                 TP_OK);
+                for (int64_t i = 0; i < 2 * rows * columns; i++) {
+                    const int64_t b = i / (rows * columns), c = i / rows % columns,
+                                  r = i % rows;
+                    if (got[i] != v[(b * rows + r) * columns + c])
+                        fail_msg("%s [2, %" PRId64 ", %" PRId64 "] differs at %" PRId64,
+                                 tp_dtype_name(types[k]), rows, columns, i);
+                }
+                tp_scope_end(tp);
+            }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(chains_match_the_definition),  CASE(symbolic_views_match_known_ones),
-        CASE(slices_are_those_of_python),   CASE(views_share_memory),
-        CASE(what_does_not_fit_is_refused), CASE(symbols_stay_symbols),
+        CASE(turned_copies_match_the_definition),
+        CASE(chains_match_the_definition),
+        CASE(symbolic_views_match_known_ones),
+        CASE(slices_are_those_of_python),
+        CASE(views_share_memory),
+        CASE(what_does_not_fit_is_refused),
+        CASE(symbols_stay_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

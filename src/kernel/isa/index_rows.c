@@ -1,5 +1,5 @@
-/* Reading at places for one instruction set: of f32, which is worth a copy; the base has that of
- * src/op. */
+/* Reading at places, and finding the first ones in an order, for one instruction set: of f32, which is
+ * worth a copy; the base has that of src/op. */
 #include "kernel/elem.h"
 #include "kernel/isa_host.h"
 #include "kernel/vec.h"
@@ -11,12 +11,18 @@
 #include "kernel/index.h"
 #undef T
 #undef S
-#define INDEX(name)                                                                            \
+#define T tpk_f32
+#define S f32
+#include "kernel/sort.h"
+#undef T
+#undef S
+#define CALL(name, t)                                                                          \
     int64_t TPI_ISA_NAME(tpi_isa_##name##_f32)(const tpk_view *in, const tpk_view *out,        \
                                                const int64_t *attr)                            \
     {                                                                                          \
-        return tpk_##name##_u32(in, out, attr);                                                \
+        return tpk_##name##_##t(in, out, attr);                                                \
     }
-INDEX(gather)
-INDEX(take_along)
+CALL(gather, u32)
+CALL(take_along, u32)
+CALL(argtopk, f32)
 #endif

@@ -42,6 +42,7 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
              OF_F32(avg_pool),
              OF_F32(gather),
              OF_F32(take_along),
+             OF_F32(argtopk),
              [TPI_ISA_add_rows] = {TPI_ISA_NAME(tpi_isa_add_rows_f32),
                                    TPI_ISA_NAME(tpi_isa_add_rows_f64)}},
 };
