@@ -41,8 +41,8 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     tp_ctx *kept = NULL;
+    functions f;
     for (int i = 0; i < ROUNDS; i++) {
-        functions f;
         void *library = load(argv[1], &f);
         if (!library) {
             printf("FAILED: %s\n", dlerror());
@@ -65,5 +65,6 @@ int main(int argc, char **argv)
         }
         dlclose(library);
     }
+    f.close(kept);
     return 0;
 }
