@@ -114,6 +114,9 @@ static void each_of(void **state)
 static void bounded(void **state)
 {
     (void)state;
+#ifdef TPI_STRESS
+    skip(); /* there a dead one is known until the context is closed */
+#endif
     unit_memory m = {0};
     tp_ctx *tp = unit_open(&m);
     size_t most = 0;
@@ -122,10 +125,8 @@ static void bounded(void **state)
         if (i == 2 * LATER)
             most = m.most;
     }
-#ifndef TPI_STRESS
     assert_int_equal(m.most, most);
     assert_true(m.most < LATER * 512 + (1 << 20));
-#endif
     tp_close(tp);
     assert_int_equal(m.bytes, 0);
 }
