@@ -1,0 +1,386 @@
+/* Calls of ops. */
+#include "monkey.h"
+
+#include <string.h>
+
+/* ---- ops by their operands ----------------------------------------------------------------------- */
+
+#define BOTH(m, f, ...) (below(m, 8) ? f(__VA_ARGS__) : (f)(__VA_ARGS__))
+
+#define UNARY(f)                                                                               \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = below(m, 2) ? number_like(m) : tensor(m);                               \
+        return put(m, BOTH(m, f, x));                                                          \
+    }
+#define BINARY(f)                                                                              \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *y = fellow(m, x);                                           \
+        return put(m, BOTH(m, f, x, y));                                                       \
+    }
+#define TERNARY(f)                                                                             \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *y = fellow(m, x), *z = fellow(m, x);                        \
+        return put(m, BOTH(m, f, x, y, z));                                                    \
+    }
+#define REDUCTION(f)                                                                           \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        list l;                                                                                \
+        tp_tensor *x = tensor(m);                                                              \
+        axes(m, x, &l);                                                                        \
+        const bool keep = below(m, 2);                                                         \
+        return put(m, BOTH(m, f, x, l.n, l.v, keep));                                          \
+    }
+#define ALONG(f, ...) /* x, an axis, flags */                                                  \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m);                                                              \
+        const int a = axis(m);                                                                 \
+        const bool b = below(m, 2), c = below(m, 2);                                           \
+        (void)b;                                                                               \
+        (void)c;                                                                               \
+        return put(m, BOTH(m, f, x, a, ##__VA_ARGS__));                                        \
+    }
+#define POOLING(f)                                                                             \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_window w;                                                                           \
+        tp_tensor *x = tensor(m);                                                              \
+        const tp_window *of = window(m, &w, true);                                             \
+        return put(m, BOTH(m, f, x, of));                                                      \
+    }
+#define INDEXED(f)                                                                             \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *i = integers(m);                                            \
+        const int a = axis(m);                                                                 \
+        return put(m, BOTH(m, f, x, i, a));                                                    \
+    }
+#define PLACED(f)                                                                              \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *i = integers(m), *s = fellow(m, x);                         \
+        if (below(m, 3) == 0) {                                                                \
+            x = fresh(m, TP_F32, TP_DIMS(3));                                                  \
+            i = fresh(m, TP_I64, TP_DIMS(2));                                                  \
+            s = fresh(m, TP_F32, TP_DIMS(2));                                                  \
+        }                                                                                      \
+        const int a = axis(m);                                                                 \
+        return put(m, BOTH(m, f, x, i, s, a));                                                 \
+    }
+#define DRAWN(f)                                                                               \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        list l;                                                                                \
+        tp_ctx *tp = ctx(m);                                                                   \
+        const tp_dtype t = below(m, 3) ? TP_F32 : dtype(m);                                    \
+        sizes(m, &l);                                                                          \
+        const double a = number(m), b = number(m);                                             \
+        return put(m, BOTH(m, f, tp, t, l.n, l.v, a, b));                                      \
+    }
+#define WITH_NUMBER(f)                                                                         \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m);                                                              \
+        const double v = number(m);                                                            \
+        return put(m, BOTH(m, f, x, v));                                                       \
+    }
+#define WITH_NUMBERS(f)                                                                        \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m);                                                              \
+        const double v = number(m), w = number(m);                                             \
+        return put(m, BOTH(m, f, x, v, w));                                                    \
+    }
+
+UNARY(tp_neg)
+UNARY(tp_abs)
+UNARY(tp_sign)
+UNARY(tp_relu)
+UNARY(tp_exp)
+UNARY(tp_log)
+UNARY(tp_sqrt)
+UNARY(tp_rsqrt)
+UNARY(tp_sin)
+UNARY(tp_cos)
+UNARY(tp_tanh)
+UNARY(tp_sigmoid)
+UNARY(tp_erf)
+UNARY(tp_floor)
+UNARY(tp_ceil)
+UNARY(tp_round)
+UNARY(tp_not)
+UNARY(tp_detach)
+UNARY(tp_contiguous)
+UNARY(tp_square)
+UNARY(tp_gelu)
+UNARY(tp_silu)
+UNARY(tp_require_grad)
+UNARY(tp_grad_of)
+BINARY(tp_add)
+BINARY(tp_sub)
+BINARY(tp_mul)
+BINARY(tp_div)
+BINARY(tp_pow)
+BINARY(tp_min)
+BINARY(tp_max)
+BINARY(tp_mod)
+BINARY(tp_eq)
+BINARY(tp_ne)
+BINARY(tp_lt)
+BINARY(tp_le)
+BINARY(tp_gt)
+BINARY(tp_ge)
+BINARY(tp_and)
+BINARY(tp_or)
+BINARY(tp_xor)
+BINARY(tp_matmul)
+BINARY(tp_mse)
+BINARY(tp_grad)
+TERNARY(tp_where)
+TERNARY(tp_linear)
+REDUCTION(tp_sum)
+REDUCTION(tp_prod)
+REDUCTION(tp_reduce_max)
+REDUCTION(tp_reduce_min)
+REDUCTION(tp_mean)
+ALONG(tp_argmax, b)
+ALONG(tp_argmin, b)
+ALONG(tp_argsort, b)
+ALONG(tp_sort, b)
+ALONG(tp_cumsum, b, c)
+ALONG(tp_flatten)
+ALONG(tp_unsqueeze)
+ALONG(tp_squeeze)
+ALONG(tp_softmax)
+ALONG(tp_log_softmax)
+POOLING(tp_max_pool)
+POOLING(tp_max_pool_index)
+POOLING(tp_avg_pool)
+INDEXED(tp_gather)
+INDEXED(tp_take_along)
+PLACED(tp_scatter_add)
+PLACED(tp_scatter)
+PLACED(tp_put_along_add)
+DRAWN(tp_uniform)
+DRAWN(tp_normal)
+WITH_NUMBER(tp_scalar_like)
+WITH_NUMBER(tp_dropout)
+WITH_NUMBERS(tp_clip)
+WITH_NUMBERS(tp_uniform_like)
+WITH_NUMBERS(tp_normal_like)
+
+/* ---- other ops ----------------------------------------------------------------------------------- */
+
+CALL(tp_cast)
+{
+    tp_tensor *x = tensor(m);
+    const tp_dtype t = dtype(m);
+    return put(m, BOTH(m, tp_cast, x, t));
+}
+
+CALL(tp_argtopk)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    const int64_t k = size(m);
+    return put(m, tp_argtopk(x, a, k, below(m, 2)));
+}
+
+CALL(tp_recur)
+{
+    tp_tensor *x = tensor(m), *y = fellow(m, x);
+    const int a = axis(m);
+    return put(m, tp_recur(x, y, a, below(m, 2)));
+}
+
+CALL(tp_extent)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    axes(m, x, &l);
+    const tp_dtype t = below(m, 4) ? TP_I64 : dtype(m);
+    return put(m, tp_extent(x, l.n, l.v, t));
+}
+
+CALL(tp_reshape)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    sizes_like(m, x, &l);
+    return put(m, tp_reshape(x, l.n, l.v));
+}
+
+CALL(tp_transpose)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    axes(m, x, &l);
+    if (x && !tp_failed(x) && below(m, 4))
+        l.n = tp_rank(x);
+    return put(m, tp_transpose(x, l.n, l.v));
+}
+
+CALL(tp_swap)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m), b = axis(m);
+    return put(m, tp_swap(x, a, b));
+}
+
+CALL(tp_broadcast)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    sizes_like(m, x, &l);
+    return put(m, tp_broadcast(x, l.n, l.v));
+}
+
+CALL(tp_slice)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    const int64_t start = index_of(m), stop = index_of(m), step = index_of(m);
+    return put(m, tp_slice(x, a, start, stop, below(m, 2) ? 1 : step));
+}
+
+CALL(tp_select)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    return put(m, tp_select(x, a, index_of(m)));
+}
+
+CALL(tp_flip)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    axes(m, x, &l);
+    return put(m, tp_flip(x, l.n, l.v));
+}
+
+CALL(tp_pad)
+{
+    list lo, hi;
+    tp_tensor *x = tensor(m);
+    sizes(m, &lo);
+    sizes(m, &hi);
+    if (x && !tp_failed(x) && below(m, 8))
+        lo.n = tp_rank(x);
+    return put(m, tp_pad(x, lo.n, lo.v, hi.v, number(m)));
+}
+
+CALL(tp_concat)
+{
+    many l;
+    tensors(m, &l, 1 + below(m, 3));
+    const int a = axis(m);
+    return put(m, tp_concat(l.n, l.in, a));
+}
+
+CALL(tp_stack)
+{
+    many l;
+    tensors(m, &l, 1 + below(m, 3));
+    const int a = axis(m);
+    return put(m, tp_stack(l.n, l.in, a));
+}
+
+CALL(tp_split)
+{
+    many out;
+    list l;
+    tp_tensor *x = tensor(m);
+    const int a = below(m, 4) ? 0 : axis(m);
+    tensors(m, &out, 1 + below(m, 2));
+    sizes(m, &l);
+    if (x && !tp_failed(x) && tp_rank(x) && below(m, 4))
+        l.own[0] = out.n == 1 ? tp_dim(x, 0) : 1;
+    return put_many(m, &out, tp_split(x, a, out.n, l.v, out.out));
+}
+
+CALL(tp_one_hot)
+{
+    tp_tensor *x = integers(m);
+    const int64_t n = size(m);
+    return put(m, tp_one_hot(x, n, dtype(m)));
+}
+
+CALL(tp_conv)
+{
+    tp_window w;
+    tp_tensor *x = tensor(m), *k = fellow(m, x);
+    if (below(m, 3) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(1, 2, 4, 4));
+        k = fresh(m, TP_F32, TP_DIMS(2, 2, 3, 3));
+    }
+    return put(m, tp_conv(x, k, window(m, &w, false)));
+}
+
+#define CONV_OF(f, ...) /* sizes of a good second operand */                                   \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_window w;                                                                           \
+        list l;                                                                                \
+        tp_tensor *x = tensor(m), *k = fellow(m, x);                                           \
+        if (below(m, 3) == 0)                                                                  \
+            return put(m, f(fresh(m, TP_F32, TP_DIMS(1, 2, 4, 4)),                             \
+                            fresh(m, TP_F32, TP_DIMS(__VA_ARGS__)), TP_DIMS(4, 4), NULL));     \
+        sizes(m, &l);                                                                          \
+        if (x && !tp_failed(x) && below(m, 8))                                                 \
+            l.n = tp_rank(x) - 2;                                                              \
+        return put(m, f(x, k, l.n, l.v, window(m, &w, false)));                                \
+    }
+CONV_OF(tp_conv_dx, 2, 3, 1, 1)
+CONV_OF(tp_conv_dw, 1, 3, 1, 1)
+
+CALL(tp_cross_entropy)
+{
+    tp_tensor *x = tensor(m), *l = integers(m);
+    return put(m, tp_cross_entropy(x, l));
+}
+
+CALL(tp_layer_norm)
+{
+    tp_tensor *x = number_like(m), *a = tensor(m), *b = tensor(m);
+    if (below(m, 3) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(2, 3));
+        a = b = fresh(m, TP_F32, TP_DIMS(3));
+    }
+    return put(m, tp_layer_norm(x, a, b, number(m)));
+}
+
+CALL(tp_batch_norm)
+{
+    tp_tensor *of[5];
+    for (int i = 0; i < 5; i++)
+        of[i] = i ? fellow(m, of[0]) : tensor(m);
+    if (below(m, 3) == 0)
+        for (int i = 0; i < 5; i++)
+            of[i] = i ? fresh(m, TP_F32, TP_DIMS(3)) : fresh(m, TP_F32, TP_DIMS(2, 3));
+    return put(m, tp_batch_norm(of[0], of[1], of[2], of[3], of[4], number(m)));
+}
+
+CALL(tp_batch_norm_train)
+{
+    tp_tensor *of[5];
+    for (int i = 0; i < 5; i++)
+        of[i] = i > 2 ? variable(m) : tensor(m);
+    if (below(m, 3) == 0 && m->depth == 0)
+        for (int i = 0; i < 5; i++) {
+            of[i] = i ? fresh(m, TP_F32, TP_DIMS(3)) : fresh(m, TP_F32, TP_DIMS(2, 3));
+            of[i] = i > 2 ? tp_variable(of[i], i == 3 ? "mean" : "variance") : of[i];
+        }
+    const double momentum = number(m);
+    return put(m, tp_batch_norm_train(of[0], of[1], of[2], of[3], of[4], momentum, number(m)));
+}
+
+CALL(tp_group)
+{
+    many l;
+    tensors(m, &l, 1 + below(m, 3));
+    return put(m, tp_group(l.n, l.in));
+}

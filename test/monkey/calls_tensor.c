@@ -1,0 +1,446 @@
+/* Calls of what makes, reads and keeps tensors, of contexts, and of gradients. */
+#include "monkey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors --------------------------------------------------------------------------------------- */
+
+static const float elements[256] = {1, -2, 0.5f, 3, 0, -1, 2, 4};
+static float own_memory[256];
+
+CALL(tp_tensor_new)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = dtype(m);
+    sizes(m, &l);
+    int64_t bytes = 8;
+    for (int i = 0; i < l.n && i < TP_MAX_RANK; i++)
+        bytes = l.own[i] < 0 || l.own[i] > 64 || bytes > 1024 ? 4096 : bytes * l.own[i];
+    const bool fits = bytes <= (int64_t)sizeof elements;
+    return put(m, tp_tensor_new(tp, t, l.n, l.v, fits ? elements : NULL));
+}
+
+CALL(tp_tensor_wrap)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    sizes(m, &l);
+    l.n = l.n > 2 ? 2 : l.n;
+    for (int i = 0; i < 2; i++)
+        l.own[i] = l.own[i] > 4 ? 4 : l.own[i];
+    const tp_dtype t = below(m, 3) ? TP_F32 : dtype(m);
+    return put(m, tp_tensor_wrap(tp, t, l.n, l.v, rarely(m) ? NULL : own_memory, NULL, NULL));
+}
+
+CALL(tp_full)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = dtype(m);
+    sizes(m, &l);
+    return put(m, tp_full(tp, t, l.n, l.v, number(m)));
+}
+
+CALL(tp_scalar)
+{
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = dtype(m);
+    return put(m, tp_scalar(tp, t, number(m)));
+}
+
+CALL(tp_arange)
+{
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = below(m, 2) ? TP_I64 : dtype(m);
+    const int64_t n = size(m);
+    const double start = number(m);
+    return put(m, tp_arange(tp, t, n, below(m, 2) ? 0 : start, below(m, 2) ? 1 : number(m)));
+}
+
+CALL(tp_variable)
+{
+    tp_tensor *x = tensor(m);
+    return put(m, tp_variable(x, name(m)));
+}
+
+CALL(tp_param)
+{
+    tp_tensor *x = number_like(m);
+    return put(m, tp_param(x, name(m)));
+}
+
+CALL(tp_assign)
+{
+    tp_tensor *v = variable(m), *x = fellow(m, v);
+    return put(m, tp_assign(v, x));
+}
+
+CALL(tp_name)
+{
+    tp_tensor *x = tensor(m);
+    return put(m, tp_name(x, name(m)));
+}
+
+CALL(tp_name_of)
+{
+    return tp_name_of(tensor(m)) != NULL;
+}
+
+CALL(tp_failed)
+{
+    return !tp_failed(tensor(m));
+}
+
+CALL(tp_status_of)
+{
+    return done(tp_status_of(tensor(m)));
+}
+
+CALL(tp_error_text)
+{
+    const char *s = tp_error_text(tensor(m));
+    return s && strlen(s) == 0;
+}
+
+CALL(tp_is_symbolic)
+{
+    return tp_is_symbolic(tensor(m));
+}
+
+CALL(tp_ctx_of)
+{
+    return tp_ctx_of(tensor(m)) != NULL;
+}
+
+CALL(tp_dtype_of)
+{
+    return tp_dtype_size(tp_dtype_of(tensor(m))) > 0;
+}
+
+CALL(tp_rank)
+{
+    return tp_rank(tensor(m)) > 0;
+}
+
+CALL(tp_size)
+{
+    const tp_tensor *x = tensor(m);
+    return tp_size(x, axis(m)) >= 0;
+}
+
+CALL(tp_dim)
+{
+    const tp_tensor *x = tensor(m);
+    return tp_dim(x, axis(m)) != -1;
+}
+
+CALL(tp_count)
+{
+    return tp_count(tensor(m)) > 0;
+}
+
+CALL(tp_read)
+{
+    const tp_tensor *x = number_like(m);
+    const int64_t n = x && !tp_failed(x) && !tp_is_symbolic(x) ? tp_count(x) : 0;
+    const size_t bytes = n > 0 && n < 1000 ? (size_t)n * tp_dtype_size(tp_dtype_of(x)) : 0;
+    char *to = rarely(m) ? NULL : m->buffer;
+    return done(tp_read(x, to, rarely(m) ? (size_t)below(m, 64) : bytes));
+}
+
+CALL(tp_data)
+{
+    const tp_tensor *x = number_like(m);
+    const char *p = tp_data(x);
+    const int64_t n = p ? tp_count(x) : 0;
+    if (n > 0)
+        m->buffer[0] = (char)(p[0] + p[n * (int64_t)tp_dtype_size(tp_dtype_of(x)) - 1]);
+    return p != NULL;
+}
+
+CALL(tp_item)
+{
+    const double v = tp_item(number_like(m));
+    return v == v;
+}
+
+CALL(tp_item_i64)
+{
+    return tp_item_i64(integers(m)) != 0;
+}
+
+CALL(tp_truth)
+{
+    return tp_truth(number_like(m));
+}
+
+CALL(tp_print)
+{
+    const tp_tensor *x = number_like(m);
+    return done(tp_print(x, rarely(m) ? NULL : m->null));
+}
+
+CALL(tp_format)
+{
+    const tp_tensor *x = tensor(m);
+    const size_t most = (size_t)below(m, 200);
+    return tp_format(x, most ? m->buffer : NULL, most) > 0;
+}
+
+CALL(tp_npy_load)
+{
+    tp_ctx *tp = ctx(m);
+    return put(m, tp_npy_load(tp, path_of(m, "npy")));
+}
+
+CALL(tp_npy_parse)
+{
+    static const char good[] =
+        "\x93NUMPY\x01\x00\x46\x00{'descr': '<f4', 'fortran_order': False, "
+        "'shape': (2, 3), }          \n" /* 6 + 2 + 2 + 70 */
+        "0123012301230123012301230";
+    char bytes[sizeof good];
+    memcpy(bytes, good, sizeof good);
+    size_t n = sizeof good - 2;
+    if (!below(m, 3))
+        bytes[below(m, (int)sizeof good)] = (char)below(m, 256);
+    if (!below(m, 3))
+        n = (size_t)below(m, (int)sizeof good);
+    tp_ctx *tp = ctx(m);
+    return put(m, tp_npy_parse(tp, rarely(m) ? NULL : bytes, n));
+}
+
+CALL(tp_npy_save)
+{
+    const tp_tensor *x = number_like(m);
+    return done(tp_npy_save(x, path_of(m, "npy")));
+}
+
+/* ---- contexts ---------------------------------------------------------------------------------------- */
+
+CALL(tp_status_name)
+{
+    return strlen(tp_status_name((tp_status)(below(m, 30) - 3))) > 0;
+}
+
+CALL(tp_version)
+{
+    (void)m;
+    return strlen(tp_version()) > 0;
+}
+
+tp_ctx *open_other(uint64_t seed)
+{
+    return tp_open(
+        &(tp_options){.seed = seed, .compiler = "false", .cache_dir = ".", .max_turns = 8});
+}
+
+CALL(tp_open)
+{
+    tp_ctx *tp = open_other(next(m));
+    const bool ok = tp != NULL;
+    tp_close(tp);
+    return ok;
+}
+
+CALL(tp_close)
+{
+    if (m->depth)
+        return 1;
+    for (int i = 0; i < SLOTS; i++)
+        if (m->slot[i] && tp_ctx_of(m->slot[i]) != m->tp)
+            m->slot[i] = NULL;
+    for (int i = 0; i < KEPT; i++)
+        if (m->retained[i] && tp_ctx_of(m->retained[i]) != m->tp) {
+            tp_release(m->retained[i]);
+            m->retained[i] = NULL;
+        }
+    tp_close(m->other);
+    m->other = open_other(next(m));
+    m->alien = tp_full(m->other, TP_F32, TP_DIMS(2, 3), 1);
+    return 1;
+}
+
+CALL(tp_seed)
+{
+    tp_seed(ctx(m), next(m));
+    return 1;
+}
+
+CALL(tp_threads)
+{
+    tp_ctx *tp = ctx(m);
+    return tp_threads(tp, below(m, 4) ? 1 : below(m, 5) - 1) > 0;
+}
+
+CALL(tp_memory_bytes)
+{
+    return tp_memory_bytes(ctx(m)) > 0;
+}
+
+CALL(tp_trim)
+{
+    tp_trim(ctx(m));
+    return 1;
+}
+
+CALL(tp_alloc)
+{
+    void **kept = &m->memory[below(m, KEPT)];
+    tp_free(m->tp, *kept);
+    tp_ctx *tp = ctx(m);
+    *kept = tp_alloc(tp, rarely(m) ? SIZE_MAX - 8 : (size_t)below(m, 300));
+    return *kept != NULL;
+}
+
+CALL(tp_free)
+{
+    void **kept = &m->memory[below(m, KEPT)];
+    tp_free(m->tp, *kept);
+    *kept = NULL;
+    return 1;
+}
+
+CALL(tp_error)
+{
+    return done(tp_error(ctx(m)));
+}
+
+CALL(tp_error_message)
+{
+    const char *s = tp_error_message(ctx(m));
+    return s && strlen(s) > 0;
+}
+
+CALL(tp_clear_error)
+{
+    tp_clear_error(ctx(m));
+    return 1;
+}
+
+CALL(tp_fail)
+{
+    tp_ctx *tp = ctx(m);
+    put(m, tp_fail(tp, (tp_status)(1 + below(m, 8)), rarely(m) ? NULL : "the monkey fails"));
+    return 1;
+}
+
+CALL(tp_interrupt)
+{
+    tp_interrupt(ctx(m));
+    return 1;
+}
+
+CALL(tp_abandon)
+{
+    if (m->depth == 0)
+        tp_abandon(ctx(m));
+    return 1;
+}
+
+CALL(tp_trap_nan)
+{
+    tp_ctx *tp = ctx(m);
+    return tp_trap_nan(tp, below(m, 8) == 0);
+}
+
+CALL(tp_scope_begin)
+{
+    return done(tp_scope_begin(ctx(m)));
+}
+
+CALL(tp_scope_end)
+{
+    return done(tp_scope_end(ctx(m)));
+}
+
+CALL(tp_keep)
+{
+    return put(m, tp_keep(tensor(m)));
+}
+
+CALL(tp_retain)
+{
+    tp_tensor **kept = &m->retained[below(m, KEPT)], *x = tensor(m);
+    if (*kept || (x && tp_is_symbolic(x)))
+        return 0;
+    *kept = tp_retain(x);
+    return put(m, *kept);
+}
+
+CALL(tp_release)
+{
+    tp_tensor **kept = &m->retained[below(m, KEPT)];
+    const bool was = *kept != NULL;
+    tp_release(*kept);
+    *kept = NULL;
+    return was;
+}
+
+CALL(tp_dtype_name)
+{
+    return strlen(tp_dtype_name((tp_dtype)below(m, 20))) > 1;
+}
+
+CALL(tp_dtype_size)
+{
+    return tp_dtype_size((tp_dtype)below(m, 20)) > 0;
+}
+
+CALL(tp_promote)
+{
+    const tp_dtype a = dtype(m);
+    return tp_dtype_size(tp_promote(a, dtype(m))) > 0;
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+CALL(tp_requires_grad)
+{
+    return tp_requires_grad(tensor(m));
+}
+
+CALL(tp_recording)
+{
+    tp_ctx *tp = ctx(m);
+    return tp_recording(tp, below(m, 8) > 0);
+}
+
+CALL(tp_backward)
+{
+    return done(tp_backward(number_like(m)));
+}
+
+CALL(tp_zero_grad)
+{
+    tp_zero_grad(tensor(m));
+    return 1;
+}
+
+CALL(tp_grads)
+{
+    many x, dx;
+    tp_tensor *y = tensor(m), *dy = below(m, 2) ? NULL : fellow(m, y);
+    const int n = 1 + below(m, 3);
+    tensors(m, &x, n);
+    tensors(m, &dx, n);
+    dx.n = x.n;
+    return put_many(m, &dx, tp_grads(y, dy, x.n, x.in, dx.out));
+}
+
+static tp_tensor *checked(void *user, int n, tp_tensor *const *xs)
+{
+    (void)user;
+    return tp_sum(tp_mul(xs[0], xs[n - 1]), TP_ALL, false);
+}
+
+CALL(tp_grad_check)
+{
+    double error;
+    tp_tensor *x = number_like(m);
+    tp_tensor *of[2] = {tp_cast(x, TP_F64), tp_cast(number_like(m), TP_F64)};
+    return done(tp_grad_check(rarely(m) ? NULL : checked, m, 1 + below(m, 2), of,
+                              rarely(m) ? NULL : &error));
+}
