@@ -401,8 +401,10 @@ static tp_tensor *take_values(tp_block *b)
     tp_ctx *ctx = b->ctx;
     for (int i = 0; i < b->n; i++) {
         tp_tensor *t = *b->vars[i];
-        if (!t && !b->is_loop)
+        if (!t && !b->is_loop) {
+            b->then_at[i] = NULL;
             continue;
+        }
         tp_tensor *failed = tpi_refuse_var(b, i);
         if (!failed && b->is_loop)
             failed = refuse_change(b, i);

@@ -42,7 +42,7 @@ typedef struct row {
     int never_fails;        /* it has no way to say so */
 } row;
 
-/* ---- arguments (arguments.c) --------------------------------------------------------------------- */
+/* ---- arguments (operands.c) --------------------------------------------------------------------- */
 
 /* Sizes of a tensor, or axes of one, with a count that is mostly theirs. */
 typedef struct list {
