@@ -255,7 +255,8 @@ tp_tensor *tpi_cond_close(tp_graph *g, tpi_at at, tp_tensor *pred, tpi_body *the
     if (!node) {
         tpi_body_order(other, in);
         in[0] = pred;
-        memcpy(in + 1, then->outers, (size_t)then->n_params * sizeof *in);
+        for (int i = 0; i < then->n_params; i++)
+            in[i + 1] = then->outers[i];
         then->closed = other->closed = true;
         const tpi_cond_attrs a = {.then = then, .other = other};
         node = tpi_cond_node(g, at, &a, 1 + then->n_params, in);

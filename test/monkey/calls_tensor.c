@@ -440,7 +440,9 @@ CALL(tp_grad_check)
 {
     double error;
     tp_tensor *x = number_like(m);
-    tp_tensor *of[2] = {tp_cast(x, TP_F64), tp_cast(number_like(m), TP_F64)};
+    if (x && !tp_failed(x) && !tp_is_symbolic(x) && tp_count(x) > 100)
+        return 1; /* that takes a sum for each element */
+    tp_tensor *of[2] = {tp_cast(x, TP_F64), tp_cast(x, TP_F64)};
     return done(tp_grad_check(rarely(m) ? NULL : checked, m, 1 + below(m, 2), of,
                               rarely(m) ? NULL : &error));
 }

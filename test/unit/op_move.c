@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 enum { MAX_ELEMENTS = 4096, CHAINS = 400, LINKS = 7 };
 
@@ -572,16 +573,49 @@ static void turned_copies_match_the_definition(void **state)
             }
 }
 
+/* The first ones of long rows are those of the sorted row: elements that are equal, NaN and signed zeros
+ * among them, and rows that are in order already. */
+static void the_first_are_those_of_the_sorted(void **state)
+{
+    enum { N = 1027, ROWS = 4 };
+    static const int64_t counts[] = {1, 10, 63, 100};
+    tp_ctx *tp = *state;
+    static float v[N];
+    uint32_t seed = 1;
+    for (int kind = 0; kind < ROWS; kind++)
+        for (int c = 0; c < 4; c++)
+            for (int largest = 0; largest < 2; largest++) {
+                for (int i = 0; i < N; i++) {
+                    seed = seed * 1664525 + 1013904223;
+                    v[i] = kind == 0   ? (float)(seed >> 8)
+                           : kind == 1 ? (float)(seed >> 28) - 8
+                           : kind == 2 ? (float)i
+                                       : (float)-i;
+                    if (kind == 1 && seed % 97 == 0)
+                        v[i] = seed % 2 ? NAN : -0.0f;
+                }
+                tp_scope_begin(tp);
+                tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(1, N), v);
+                const int64_t k = counts[c];
+                tp_tensor *some = tp_argtopk(x, 1, k, largest),
+                          *all = tp_argsort(x, 1, largest);
+                const int64_t *a = tp_data(some), *b = tp_data(all);
+                for (int64_t i = 0; i < k; i++)
+                    if (a[i] != b[i])
+                        fail_msg("kind %d, %" PRId64 " %s: place %" PRId64 " is %" PRId64
+                                 ", sorted %" PRId64,
+                                 kind, k, largest ? "largest" : "least", i, a[i], b[i]);
+                tp_scope_end(tp);
+            }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(turned_copies_match_the_definition),
-        CASE(chains_match_the_definition),
-        CASE(symbolic_views_match_known_ones),
-        CASE(slices_are_those_of_python),
-        CASE(views_share_memory),
-        CASE(what_does_not_fit_is_refused),
-        CASE(symbols_stay_symbols),
+        CASE(turned_copies_match_the_definition), CASE(the_first_are_those_of_the_sorted),
+        CASE(chains_match_the_definition),        CASE(symbolic_views_match_known_ones),
+        CASE(slices_are_those_of_python),         CASE(views_share_memory),
+        CASE(what_does_not_fit_is_refused),       CASE(symbols_stay_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
