@@ -145,11 +145,11 @@ static void assert_near(const net *n, tp_tensor *tiled, tp_tensor *direct, tp_te
 static tp_tensor *one_order(tp_ctx *tp, const net *n, bool direct)
 {
     static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
-    static const int threads[] = {1, 2, 7};
+    static const int threads[] = {1, 7};
     static const char *const names[] = {"reference", "tiles", "C"};
     tp_seed(tp, 5);
     tp_tensor *first = drawn(tp, n->x), *known = eagerly(n, first, drawn(tp, n->w));
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < 2; t++) {
         tp_ctx *own = open_with(direct, threads[t]);
         tp_seed(own, 5);
         tp_tensor *x = drawn(own, n->x), *w = drawn(own, n->w);

@@ -19,7 +19,7 @@ if [ ! -e "$package/package.json" ]; then
     mkdir -p "$runtime"
     # The package's own script fetches what GPUs need; the CPU library is inside.
     if ! (cd "$runtime" && echo '{"private": true}' >package.json &&
-        npm install --ignore-scripts --no-audit --no-fund --fetch-retries 1 \
+        npm install --ignore-scripts --no-audit --no-fund --fetch-retries 0 \
             "onnxruntime-node@$version" >npm.log 2>&1); then
         skip "npm cannot install onnxruntime-node@$version: $(tail -n 1 "$runtime/npm.log")"
     fi
