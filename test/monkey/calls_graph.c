@@ -32,7 +32,7 @@ CALL(tp_graph_free)
 CALL(tp_symbol)
 {
     tp_graph *g = graph(m);
-    return tp_symbol(g, below(m, 2) ? "n" : name(m)) != -1;
+    return is_size(tp_symbol(g, below(m, 2) ? "n" : name(m)));
 }
 
 #define OF_SIZES(f)                                                                            \
@@ -40,7 +40,7 @@ CALL(tp_symbol)
     {                                                                                          \
         tp_graph *g = graph(m);                                                                \
         const int64_t a = below(m, 2) ? tp_symbol(g, "n") : size(m);                           \
-        return BOTH(m, f, g, a, size(m)) != -1;                                                \
+        return is_size(BOTH(m, f, g, a, size(m)));                                             \
     }
 OF_SIZES(tp_dim_add)
 OF_SIZES(tp_dim_mul)

@@ -133,7 +133,7 @@ CALL(tp_size)
 CALL(tp_dim)
 {
     const tp_tensor *x = tensor(m);
-    return tp_dim(x, axis(m)) != -1;
+    return is_size(tp_dim(x, axis(m)));
 }
 
 CALL(tp_count)

@@ -36,10 +36,14 @@ typedef struct monkey {
     FILE *trace;    /* NULL: none */
 } monkey;
 
+/* What a function can do here: it has no way to say that it failed; or it needs more memory than there is, to
+ * measure the machine. */
+typedef enum outcome { EITHER, NO_FAILURE, NO_SUCCESS } outcome;
+
 typedef struct row {
     const char *name;
     int (*call)(monkey *m); /* did it succeed? */
-    int never_fails;        /* it has no way to say so */
+    outcome ends;
 } row;
 
 /* ---- arguments (operands.c) --------------------------------------------------------------------- */
@@ -89,6 +93,8 @@ const char *path_of(monkey *m, const char *ending);
 const tp_window *window(monkey *m, tp_window *w, bool kernel);
 const char *const *names(monkey *m, const char *const *good);
 many *tensors(monkey *m, many *l, int n);
+/* A size, or the handle of one? */
+bool is_size(int64_t d);
 int put(monkey *m, tp_tensor *t);
 int done(tp_status s);
 int put_many(monkey *m, const many *l, tp_status s);
@@ -101,7 +107,7 @@ void drop_symbolic(monkey *m);
 /* By the macro that tells the line, now and then by the function. */
 #define BOTH(m, f, ...) (below(m, 8) ? f(__VA_ARGS__) : (f)(__VA_ARGS__))
 
-#define ROW(f, never_fails) CALL(f);
+#define ROW(f, ends) CALL(f);
 #include "rows.def"
 #undef ROW
 

@@ -260,6 +260,11 @@ const char *const *names(monkey *m, const char *const *good)
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
+bool is_size(int64_t d)
+{
+    return d >= 0 || (d < -((int64_t)1 << 61) && d > INT64_MIN);
+}
+
 int put(monkey *m, tp_tensor *t)
 {
     const bool ok = t && !tp_failed(t);
