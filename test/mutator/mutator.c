@@ -402,12 +402,13 @@ static int run_all(uint64_t *now, uint64_t first, long n, const char *command)
         char *bytes = make(first + (uint64_t)i, NULL, &size, &of);
         write_mutant(bytes ? bytes : "", size);
         free(bytes);
-        const bool ok = command_ends(command, "show", NULL) &
-                        command_ends(command, "run", NULL) &
-                        command_ends(command, "bench", "--engine=tiles");
-        if (!ok)
+        int failed = 0; /* each is run, also after one that failed */
+        failed += !command_ends(command, "show", NULL);
+        failed += !command_ends(command, "run", NULL);
+        failed += !command_ends(command, "bench", "--engine=tiles");
+        if (failed)
             printf("  mutant %llu of %s\n", (unsigned long long)(first + (uint64_t)i), of);
-        findings += !ok;
+        findings += failed > 0;
     }
     return findings;
 }
