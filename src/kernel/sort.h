@@ -10,29 +10,74 @@ static inline __attribute__((unused)) int FN(argtopk_above)(T a, T b)
     return (a > b) | (a_nan & !b_nan);
 }
 
-/* Is place a before place b? */
-static inline __attribute__((unused)) int
-FN(argtopk_before)(const T *x, int64_t step, int64_t largest, int64_t a, int64_t b)
+/* What is sorted are entries: places, or where both find room in 64 bits keys, in which an element
+ * stands in front of its place, so that a comparison is one of numbers. */
+#ifndef TPK_SORT_PLACES
+#define TPK_SORT_PLACES (INT64_C(1) << 31) /* that a key tells apart */
+#endif
+
+/* The larger key is first. */
+static inline __attribute__((unused)) int64_t FN(argtopk_key)(T x, int64_t largest, int64_t at)
 {
-    const T p = x[a * step], q = x[b * step];
-    const int up = FN(argtopk_above)(p, q), down = FN(argtopk_above)(q, p);
-    return (largest ? up : down) | ((up == down) & (a < b));
+    int64_t order = (int64_t)x;
+    if ((T)0.5 != 0) { /* numbers of one sign are in the order of their bits */
+        const union {
+            float x;
+            int32_t bits;
+        } u = {(float)x + 0.0F};
+        order = u.bits < 0 ? u.bits ^ INT32_MAX : u.bits;
+        order = TPK_CAT(tpk_ne_, S)(x, x) ? INT32_MAX : order;
+    }
+    return (largest ? order : -1 - order) * TPK_SORT_PLACES + (TPK_SORT_PLACES - 1 - at);
 }
 
-/* A heap of n places whose root is the last in order: `v` goes in at i or below. */
-static __attribute__((unused)) void FN(argtopk_sift)(const T *x, int64_t step, int64_t largest,
-                                                     int64_t *y, int64_t s, int64_t n,
-                                                     int64_t i, int64_t v)
+/* What a line is sorted by. */
+typedef struct {
+    const T *x;
+    int64_t step, largest, keys;
+} FN(argtopk_by);
+
+static inline __attribute__((unused)) int64_t FN(argtopk_entry)(const FN(argtopk_by) * by,
+                                                                int64_t at)
+{
+    return by->keys ? FN(argtopk_key)(by->x[at * by->step], by->largest, at) : at;
+}
+
+static inline __attribute__((unused)) int64_t FN(argtopk_place)(const FN(argtopk_by) * by,
+                                                                int64_t entry)
+{
+    return by->keys ? TPK_SORT_PLACES - 1 - (entry & (TPK_SORT_PLACES - 1)) : entry;
+}
+
+/* Is entry a before entry b? */
+static inline __attribute__((unused)) int FN(argtopk_before)(const FN(argtopk_by) * by,
+                                                             int64_t a, int64_t b)
+{
+    if (by->keys) {
+        return a > b;
+    }
+    const T p = by->x[a * by->step], q = by->x[b * by->step];
+    const int up = FN(argtopk_above)(p, q), down = FN(argtopk_above)(q, p);
+    return (by->largest ? up : down) | ((up == down) & (a < b));
+}
+
+/* A heap of n entries whose root is the last in order: `v` goes in at i or below. */
+static inline __attribute__((unused)) void FN(argtopk_sift)(const FN(argtopk_by) * by,
+                                                            int64_t *y, int64_t s, int64_t n,
+                                                            int64_t i, int64_t v)
 {
     for (int64_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
-        if (child + 1 < n &&
-            FN(argtopk_before)(x, step, largest, y[child * s], y[(child + 1) * s])) {
-            child++;
+        int64_t next = y[child * s];
+        if (child + 1 < n) {
+            const int64_t other = y[(child + 1) * s];
+            const int later = FN(argtopk_before)(by, next, other);
+            next = later ? other : next;
+            child += later;
         }
-        if (!FN(argtopk_before)(x, step, largest, v, y[child * s])) {
+        if (!FN(argtopk_before)(by, v, next)) {
             break;
         }
-        y[i * s] = y[child * s];
+        y[i * s] = next;
         i = child;
     }
     y[i * s] = v;
@@ -55,31 +100,35 @@ static inline __attribute__((unused)) int FN(argtopk_any)(const T *x, int64_t la
 }
 
 /* One line: the first k of n places, k > 0. */
-static __attribute__((unused)) void FN(argtopk_line)(const T *x, int64_t n, int64_t step,
-                                                     int64_t largest, int64_t *y, int64_t k,
-                                                     int64_t s)
+static inline __attribute__((always_inline, unused)) void
+FN(argtopk_line)(const FN(argtopk_by) * by, int64_t n, int64_t *y, int64_t k, int64_t s)
 {
     for (int64_t i = 0; i < k; i++) {
-        y[i * s] = i;
+        y[i * s] = FN(argtopk_entry)(by, i);
     }
     for (int64_t i = k / 2 - 1; i >= 0; i--) {
-        FN(argtopk_sift)(x, step, largest, y, s, k, i, y[i * s]);
+        FN(argtopk_sift)(by, y, s, k, i, y[i * s]);
     }
     for (int64_t i = k, m; i < n; i += m) { /* most are not among them */
         m = n - i < 64 ? n - i : 64;
-        if (step == 1 && m == 64 && !FN(argtopk_any)(x + i, largest, x[y[0]])) {
+        if (by->step == 1 && m == 64 &&
+            !FN(argtopk_any)(by->x + i, by->largest, by->x[FN(argtopk_place)(by, y[0])])) {
             continue;
         }
         for (int64_t at = i; at < i + m; at++) {
-            if (FN(argtopk_before)(x, step, largest, at, y[0])) {
-                FN(argtopk_sift)(x, step, largest, y, s, k, 0, at);
+            const int64_t v = FN(argtopk_entry)(by, at);
+            if (FN(argtopk_before)(by, v, y[0])) {
+                FN(argtopk_sift)(by, y, s, k, 0, v);
             }
         }
     }
     for (int64_t i = k - 1; i > 0; i--) {
         const int64_t v = y[i * s];
         y[i * s] = y[0];
-        FN(argtopk_sift)(x, step, largest, y, s, i, 0, v);
+        FN(argtopk_sift)(by, y, s, i, 0, v);
+    }
+    for (int64_t i = 0; i < k; i++) {
+        y[i * s] = FN(argtopk_place)(by, y[i * s]);
     }
 }
 
@@ -95,7 +144,9 @@ static __attribute__((unused)) int64_t FN(argtopk)(const tpk_view *in, const tpk
         lines *= i == axis ? 1 : in->n[i];
     }
     for (int64_t l = 0; l < lines; l++) {
-        FN(argtopk_line)(x, n, in->s[axis], largest, y, k, out->s[axis]);
+        const FN(argtopk_by)
+            by = {x, in->s[axis], largest, sizeof(T) <= 4 && n <= TPK_SORT_PLACES};
+        FN(argtopk_line)(&by, n, y, k, out->s[axis]);
         for (int64_t i = in->rank - 1; i >= 0; i--) {
             if (i == axis) {
                 continue;
