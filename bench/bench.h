@@ -25,7 +25,8 @@ typedef struct figure {
      * peer_system (NULL: all). */
     const char *peer_workload, *peer_metric, *peer_system;
     double peer_scale; /* 0: 1 */
-    double goal;       /* what is aimed at, beside it where there is no peer; 0: none */
+    double
+        goal; /* what is aimed at, or where there is a peer which part of what it takes; 0: none */
     const char *subject;
 } figure;
 

@@ -27,7 +27,8 @@ typedef struct model {
     const bench *b;
     const char *name;
     int batch;
-    bool seq;    /* it has a length */
+    bool seq; /* it has a length */
+    double goals[FIGURES];
     int times;   /* it was loaded with nothing in the cache */
     report last; /* of this round */
     char names[FIGURES][NAME], workload[NAME];
@@ -119,6 +120,7 @@ static void add_model(bench *b, model *m)
                 .spreads = true,
                 .gflop = warm.gflop,
                 .gb_read = weights_gb(m),
+                .goal = m->goals[0],
                 .peer_workload = m->workload,
                 .peer_metric = "latency"};
     const char *only = b->only;
@@ -128,15 +130,15 @@ static void add_model(bench *b, model *m)
     f.spreads = false;
     f.gflop = f.gb_read = 0;
     f.peer_metric = "setup"; /* of the session alone */
-    f.name = m->names[1], f.timed = first_cached;
+    f.name = m->names[1], f.timed = first_cached, f.goal = m->goals[1];
     bench_add(b, f);
     if (m->batch == 1) {
-        f.name = m->names[2], f.timed = first_cold;
+        f.name = m->names[2], f.timed = first_cold, f.goal = m->goals[2];
         bench_add(b, f);
     }
     f.unit = "MiB";
     f.peer_metric = "peak_rss";
-    f.name = m->names[3], f.timed = NULL, f.told = memory;
+    f.name = m->names[3], f.timed = NULL, f.told = memory, f.goal = m->goals[3];
     bench_add(b, f);
 }
 
@@ -205,13 +207,14 @@ void bench_add_models(bench *b)
     static const struct {
         const char *name;
         bool seq;
+        double goals[FIGURES];
     } all[MODELS] = {
-        {"mlp",          false},
-        {"lenet",        false},
-        {"resnet18",     false},
-        {"mobilenet_v2", false},
-        {"lstm_lm",      true },
-        {"gpt_mini",     true }
+        {"mlp",          false, {0, 0, 0, 1}     },
+        {"lenet",        false, {0, 0, 0, 1}     },
+        {"resnet18",     false, {0.55, 0, 0, 1.3}},
+        {"mobilenet_v2", false, {0, 0, 0, 1}     },
+        {"lstm_lm",      true,  {0, 0, 0, 1}     },
+        {"gpt_mini",     true,  {0, 0, 0, 1}     }
     };
     model *models = tp_alloc(b->tp, MODELS * BATCHES * sizeof *models);
     if (!models)
@@ -223,6 +226,7 @@ void bench_add_models(bench *b)
         for (int k = 0; k < BATCHES; k++) {
             model *m = &models[i * BATCHES + k];
             *m = (model){.b = b, .name = all[i].name, .batch = k ? 8 : 1, .seq = all[i].seq};
+            memcpy(m->goals, all[i].goals, sizeof m->goals);
             add_model(b, m);
         }
     }

@@ -199,6 +199,8 @@ static void print_figure(const rounds *r, int at)
         peer *= f->peer_scale > 0 ? f->peer_scale : 1;
         printf(" %9.4g %-16.16s %6.3f", peer, best->system,
                f->rate ? peer / value : value / peer);
+        if (f->goal > 0)
+            printf(" goal %.2f", f->goal);
     } else if (f->goal > 0) {
         printf(" %9.4g %-16s %6.3f", f->goal, "goal", value / f->goal);
     }

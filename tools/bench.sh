@@ -1,6 +1,7 @@
 #!/bin/sh
-# bench.sh DIR: measures with bench, built in DIR, on one thread and on two. Where PEERS is set and
-# PEERS_RUN, a command that measures other systems, is not, that is tools/peers.sh.
+# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, and with onnx_ops, where PYTHON
+# (or python3) has the package onnx. Where PEERS is set and PEERS_RUN, a command that measures other
+# systems, is not, that is tools/peers.sh.
 set -eu
 [ -x "$1/bench" ] || { echo "no benchmark was built in $1" >&2; exit 1; }
 if [ -n "${PEERS:-}" ] && [ -z "${PEERS_RUN:-}" ]; then
@@ -9,3 +10,6 @@ if [ -n "${PEERS:-}" ] && [ -z "${PEERS_RUN:-}" ]; then
 fi
 "$1/bench" --threads 1
 [ "$(nproc 2>/dev/null || echo 1)" = 1 ] || "$1/bench" --threads 2
+if [ -x "$1/onnx_ops" ]; then
+    "${PYTHON:-python3}" "$(dirname "$0")/../bench/onnx_ops.py" "$1/onnx_ops" || [ $? = 77 ]
+fi
