@@ -214,9 +214,10 @@ static const text texts[] = {
     TEXT(convout_64, convout, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
     TEXT(conv_32, conv, NEEDS(stencil_32) | NEEDS(convout_32), BITS(32)),
     TEXT(conv_64, conv, NEEDS(stencil_64) | NEEDS(convout_64), BITS(64)),
-    TEXT(convdw_32, convdw, NEEDS(conv_32), BITS(32)),
+    TEXT(convtaps_32, convtaps, NEEDS(conv_32), BITS(32)),
+    TEXT(convdw_32, convdw, NEEDS(convtaps_32), BITS(32)),
     TEXT(convdw_64, convdw, NEEDS(conv_64), BITS(64)),
-    TEXT(winograd_32, winograd, NEEDS(conv_32), BITS(32)),
+    TEXT(winograd_32, winograd, NEEDS(convtaps_32), BITS(32)),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 

@@ -91,6 +91,7 @@ typedef enum tpi_text_id {
     TPI_TEXT_convout_64,
     TPI_TEXT_conv_32,
     TPI_TEXT_conv_64,
+    TPI_TEXT_convtaps_32,
     TPI_TEXT_convdw_32,
     TPI_TEXT_convdw_64,
     TPI_TEXT_winograd_32

@@ -440,10 +440,12 @@ static void put_integer_matmul(tpi_render *r, const tp_tensor *t)
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */
 
-/* Of a file that stands alone: what names the function that asks whether it goes by tiles. */
-static const char *winograd_name(const tpi_render *r, const tp_tensor *t)
+/* Of a file that stands alone: what names the function that asks whether it goes by tiles, or by taps. */
+static const char *conv_prefix(const tpi_render *r, const tp_tensor *t)
 {
-    return r->alone && tpi_is_winograd(t) ? "wg_" : "";
+    if (!r->alone)
+        return "";
+    return tpi_is_winograd(t) ? "wg_" : tpi_may_be_apart(t) ? "taps_" : "";
 }
 
 static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, const tp_tensor *w,
@@ -469,13 +471,15 @@ static void put_spec(tpi_render *r, const tp_tensor *t, const tp_tensor *x, cons
         tpi_str_printf(&r->body, ", .winograd = %d",
                        tpi_packed_operand(r->plan, t) == 1 ? TPK_WINOGRAD_PACKED
                                                            : TPK_WINOGRAD);
+    if (t->dtype == TP_F64)
+        tpi_str_printf(&r->body, ", .taps = %d", TPK_TAPS_TOGETHER);
     tpi_str_put(&r->body, "};\n");
 }
 
 static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
 {
     const char *type = type_of(t);
-    tpi_str_printf(&r->body, "    tpk_%s%s_%s%s(&c, ", winograd_name(r, t), t->op->name,
+    tpi_str_printf(&r->body, "    tpk_%s%s_%s%s(&c, ", conv_prefix(r, t), t->op->name,
                    packed ? "packed_w_" : "", type);
     put_address(r, &r->plan->values[t->in[0]->index].layout);
     tpi_str_put(&r->body, ", ");
@@ -561,7 +565,7 @@ static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
     tpi_render_conv_query(r, n);
     if (r->alone)
         tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
-                       winograd_name(r, t), t->op->name, type_of(t));
+                       conv_prefix(r, t), t->op->name, type_of(t));
     else
         tpi_str_put(&r->body,
                     "        need = (int64_t)library->convolution_ws(library->team, &q);\n");
@@ -582,7 +586,7 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
     tpi_str body = write_to(r, &r->packed);
     tpi_str_put(&r->body, "    {\n    ");
     put_spec(r, t, c->x, c->w, c->y);
-    put_room(r, winograd_name(r, t),
+    put_room(r, conv_prefix(r, t),
              t->dtype == TP_F64 ? "library->conv_way_f64(&c)" : "library->conv_way_f32(&c)");
     tpi_str_printf(&r->body, "conv_packed_w_size_%s(&c) + 63) & ~(int64_t)63;\n    }\n", type);
     write_back(r, &r->packed, body);
@@ -591,7 +595,7 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
     put_spec(r, t, c->x, c->w, c->y);
     tpi_str_put(&r->body, "    ");
     put_packed_memory(r, root);
-    tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, winograd_name(r, t),
+    tpi_str_printf(&r->body, "        %s%sconv_pack_w_%s(&c, ", r->called, conv_prefix(r, t),
                    type);
     put_address(r, &r->plan->values[c->w->index].layout);
     tpi_str_printf(&r->body,
@@ -601,15 +605,23 @@ static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c
     r->n_packed++;
 }
 
+static tpi_text_id conv_text(const tp_tensor *t)
+{
+    const bool f64 = t->dtype == TP_F64;
+    if (t->op == &tpi_op_conv_dw)
+        return f64 ? TPI_TEXT_convdw_64 : TPI_TEXT_convdw_32;
+    if (tpi_is_winograd(t))
+        return TPI_TEXT_winograd_32;
+    if (tpi_may_be_apart(t))
+        return TPI_TEXT_convtaps_32;
+    return f64 ? TPI_TEXT_conv_64 : TPI_TEXT_conv_32;
+}
+
 static void put_conv(tpi_render *r, int n, const tp_tensor *t)
 {
-    const bool dw = t->op == &tpi_op_conv_dw;
     const conv_nodes c = nodes_of(r, t);
-    if (tpi_is_winograd(t) && r->alone)
-        r->texts |= 1u << TPI_TEXT_winograd_32;
-    else if (r->alone)
-        r->texts |= 1u << (t->dtype == TP_F32 ? (dw ? TPI_TEXT_convdw_32 : TPI_TEXT_conv_32)
-                                              : (dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64));
+    if (r->alone)
+        r->texts |= 1u << conv_text(t);
     put_spec(r, t, c.x, c.w, c.y);
     if (r->alone)
         put_conv_call(r, t, c.packed);

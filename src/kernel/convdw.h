@@ -7,7 +7,7 @@
  * the next row one row of windows later, so vectors of taps are made once per place and read at
  * several ("slides"). The columns of w then come in another order, which is put right at the
  * end. */
-#include "conv.h"
+#include "convtaps.h"
 #if (TPK_BITS == 32 && !defined(TPK_CONVDW_32)) || (TPK_BITS == 64 && !defined(TPK_CONVDW_64))
 #if TPK_BITS == 32
 #define TPK_CONVDW_32
@@ -380,4 +380,43 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
         }
     }
 }
+
+#if TPK_BITS == 32
+/* Tap by tap, if its taps are apart. */
+TPK_COLD size_t TPK_N(tpk_taps_conv_dw_ws)(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    if (!tpk_conv_is_apart(&c)) {
+        return TPK_N(tpk_conv_dw_ws)(spec);
+    }
+    TPK_N(tpk_taps) v = TPK_N(tpk_taps_of)(&c);
+    size_t most = 0;
+    while (TPK_N(tpk_taps_next)(&v)) {
+        const size_t size = v.sums > 0 ? TPK_N(tpk_conv_dw_ws)(&v.one) : 0;
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+TPK_COLD void TPK_N(tpk_taps_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK_E *y,
+                                      TPK_E *w, void *ws)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    if (!tpk_conv_is_apart(&c)) {
+        TPK_N(tpk_conv_dw)(spec, x, y, w, ws);
+        return;
+    }
+    TPK_N(tpk_taps_zero)(c.oc, c.ic / c.groups, c.ker, c.ws, w);
+    for (int64_t g = 0; g < c.groups; g++) {
+        TPK_N(tpk_taps) v = TPK_N(tpk_taps_of)(&c);
+        while (TPK_N(tpk_taps_next)(&v)) {
+            if (v.sums > 0) {
+                TPK_N(tpk_conv_dw)
+                (&v.one, x + g * v.all.ic * c.xs[1] + v.x, y + g * v.all.oc * c.ys[1] + v.y,
+                 w + g * v.all.oc * c.ws[0] + v.w, ws);
+            }
+        }
+    }
+}
+#endif
 #endif

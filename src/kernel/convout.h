@@ -137,17 +137,23 @@ TPK_FN int64_t TPK_N(tpk_co_nr)(int64_t m)
     return m <= TPK_VL ? TPK_VL : TPK_NR;
 }
 
+/* How w is packed for so many output channels. */
+TPK_COLD void TPK_N(tpk_co_blocks)(TPK_N(tpk_co) * v, int64_t channels)
+{
+    v->nr = TPK_N(tpk_co_nr)(channels);
+    v->kc = tpk_i_ceil(v->k, tpk_i_ceil(v->k, TPK_CO_KC));
+    v->kc = tpk_i_ceil(v->kc, TPK_CHAIN) * TPK_CHAIN;
+}
+
 /* From p to ds: fills in the rest. joined: rows that follow each other are one. */
 TPK_COLD void TPK_N(tpk_co_plan)(TPK_N(tpk_co) * v, int joined)
 {
     const int64_t pixels = tpk_patch_pixels(v->p), e = (int64_t)sizeof(TPK_E);
-    v->nr = TPK_N(tpk_co_nr)(v->whole);
+    TPK_N(tpk_co_blocks)(v, v->whole);
     v->width = joined ? pixels : v->p->out[2];
     v->per_row = tpk_i_ceil(v->width, TPK_CO_RUN);
     v->run = tpk_i_ceil(v->width, v->per_row);
     v->units = v->images * (pixels / v->width) * v->per_row;
-    v->kc = tpk_i_ceil(v->k, tpk_i_ceil(v->k, TPK_CO_KC));
-    v->kc = tpk_i_ceil(v->kc, TPK_CHAIN) * TPK_CHAIN;
     v->tile = 2 * v->run * v->nr;
     const int64_t most = TPK_CO_BAND / (v->tile * e * tpk_i_ceil(v->m, v->nr));
     v->band = tpk_i_min((v->units + 1) / 2, most < 4 ? 4 : most);
@@ -214,8 +220,8 @@ TPK_OUT void TPK_N(tpk_co_store)(const TPK_N(tpk_co) * v, const TPK_E *c, int64_
             TPK_N(tpk_pack_turn)(u, u, n, c, v->nr, NULL, y + at[i], os);
             continue;
         }
-        for (int64_t r = 0; r < u; r++) {
-            for (int64_t o = 0; o < n; o++) {
+        for (int64_t o = 0; o < n; o++) { /* outputs lie far apart */
+            for (int64_t r = 0; r < u; r++) {
                 y[at[i] + r * ws + o * os] = c[r * v->nr + o];
             }
         }

@@ -1,6 +1,6 @@
 /* convref.h: contractions and convolutions as plain loops, for one element type (TPK_BITS).
  *
- * This is the definition that gemm.h, conv.h and winograd.h are held against, bit by bit. A chain of fma
+ * This is the definition that gemm.h, conv.h, convtaps.h and winograd.h are held against, bit by bit. A chain of fma
  * starts from +0 and takes its products in k order; it is closed after TPK_CHAIN of them, and closed
  * chains are added from left to right. The chain is a struct so that every loop nest below can
  * count in its own way. */
@@ -155,12 +155,128 @@ TPK_FN void tpk_tiled_ref(const tpk_conv *c, const float *x, const float *w, flo
 }
 #endif
 
+#if TPK_BITS == 32
+/* ---- tap by tap: what lies outside is left out, and each tap is a sum by itself ----------------- */
+
+/* Where tap k of window p lies in x; 0: outside. */
+TPK_FN int TPK_N(tpk_ref_meets)(const tpk_conv *c, const int64_t p[3], const int64_t k[3],
+                                int64_t at[3])
+{
+    int meets = 1;
+    for (int i = 0; i < 3; i++) {
+        at[i] = p[i] * c->stride[i] + k[i] * c->dil[i] - c->pad[i];
+        meets = meets && at[i] >= 0 && at[i] < c->in[i];
+    }
+    return meets;
+}
+
+TPK_FN int64_t TPK_N(tpk_ref_dot)(const int64_t *strides, const int64_t at[3])
+{
+    return at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2];
+}
+
+TPK_FN void TPK_N(tpk_apart_ref)(const tpk_conv *c, const TPK_E *x, const TPK_E *w, TPK_E *y)
+{
+    const int64_t icg = c->ic / c->groups, ocg = c->oc / c->groups;
+    for (int64_t no = 0; no < c->batch * c->oc; no++) {
+        const int64_t n = no / c->oc, o = no % c->oc;
+        TPK_EACH3(p, c->out)
+        {
+            TPK_E total = 0;
+            TPK_EACH3(k, c->ker)
+            {
+                TPK_N(tpk_chain) s = {0, 0, 0};
+                int64_t at[3];
+                if (!TPK_N(tpk_ref_meets)(c, p, k, at)) {
+                    continue;
+                }
+                const TPK_E *const xk = x + n * c->xs[0] + o / ocg * icg * c->xs[1] +
+                                        TPK_N(tpk_ref_dot)(c->xs + 2, at);
+                const TPK_E *const wk = w + o * c->ws[0] + TPK_N(tpk_ref_dot)(c->ws + 2, k);
+                for (int64_t i = 0; i < icg; i++) {
+                    TPK_N(tpk_chain_fma)(&s, wk[i * c->ws[1]], xk[i * c->xs[1]]);
+                }
+                total += TPK_N(tpk_chain_end)(&s);
+            }
+            y[n * c->ys[0] + o * c->ys[1] + TPK_N(tpk_ref_dot)(c->ys + 2, p)] = total;
+        }
+    }
+}
+
+TPK_FN void TPK_N(tpk_apart_dx_ref)(const tpk_conv *c, const TPK_E *y, const TPK_E *w, TPK_E *x)
+{
+    const int64_t icg = c->ic / c->groups, ocg = c->oc / c->groups;
+    for (int64_t ni = 0; ni < c->batch * c->ic; ni++) {
+        const int64_t n = ni / c->ic, i = ni % c->ic, g = i / icg;
+        TPK_EACH3(at, c->in)
+        {
+            TPK_E total = 0;
+            TPK_EACH3(k, c->ker)
+            {
+                TPK_N(tpk_chain) s = {0, 0, 0};
+                int64_t p[3], back[3], window = 1;
+                for (int d = 0; d < 3; d++) {
+                    p[d] = (at[d] + c->pad[d] - k[d] * c->dil[d]) / c->stride[d];
+                    window = window && p[d] >= 0 && p[d] < c->out[d];
+                }
+                TPK_N(tpk_ref_meets)(c, p, k, back);
+                if (!window || back[0] != at[0] || back[1] != at[1] || back[2] != at[2]) {
+                    continue;
+                }
+                for (int64_t o = g * ocg; o < (g + 1) * ocg; o++) {
+                    TPK_N(tpk_chain_fma)
+                    (&s,
+                     w[o * c->ws[0] + (i - g * icg) * c->ws[1] +
+                       TPK_N(tpk_ref_dot)(c->ws + 2, k)],
+                     y[n * c->ys[0] + o * c->ys[1] + TPK_N(tpk_ref_dot)(c->ys + 2, p)]);
+                }
+                total += TPK_N(tpk_chain_end)(&s);
+            }
+            x[n * c->xs[0] + i * c->xs[1] + TPK_N(tpk_ref_dot)(c->xs + 2, at)] = total;
+        }
+    }
+}
+
+TPK_FN void TPK_N(tpk_apart_dw_ref)(const tpk_conv *c, const TPK_E *x, const TPK_E *y, TPK_E *w)
+{
+    const int64_t icg = c->ic / c->groups, ocg = c->oc / c->groups;
+    for (int64_t oi = 0; oi < c->oc * icg; oi++) {
+        const int64_t o = oi / icg, channel = o / ocg * icg + oi % icg;
+        TPK_EACH3(k, c->ker)
+        {
+            TPK_N(tpk_chain) s = {0, 0, 0};
+            for (int64_t n = 0; n < c->batch; n++) {
+                TPK_EACH3(p, c->out)
+                {
+                    int64_t at[3];
+                    if (TPK_N(tpk_ref_meets)(c, p, k, at)) {
+                        TPK_N(tpk_chain_fma)
+                        (&s, y[n * c->ys[0] + o * c->ys[1] + TPK_N(tpk_ref_dot)(c->ys + 2, p)],
+                         x[n * c->xs[0] + channel * c->xs[1] +
+                           TPK_N(tpk_ref_dot)(c->xs + 2, at)]);
+                    }
+                }
+            }
+            w[o * c->ws[0] + oi % icg * c->ws[1] + TPK_N(tpk_ref_dot)(c->ws + 2, k)] =
+                TPK_N(tpk_chain_end)(&s);
+        }
+    }
+}
+
+#endif
+
+/* ---- all taps together -------------------------------------------------------------------------- */
+
 /* y[n][o][p] = sum over (channel, tap) of w[o][channel][tap] * x[n][channel][p * stride + ...] */
 TPK_FN void TPK_N(tpk_conv_ref)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
 #if TPK_BITS == 32
+    if (tpk_conv_is_apart(&c)) {
+        TPK_N(tpk_apart_ref)(&c, x, w, y);
+        return;
+    }
     if (tpk_conv_is_tiled(&c)) {
         tpk_tiled_ref(&c, x, w, y);
         return;
@@ -199,6 +315,10 @@ TPK_FN void TPK_N(tpk_conv_dx_ref)(const tpk_conv *spec, const TPK_E *y, const T
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
 #if TPK_BITS == 32
+    if (tpk_conv_is_apart(&c)) {
+        TPK_N(tpk_apart_dx_ref)(&c, y, w, x);
+        return;
+    }
     int64_t first;
     const tpk_conv mirror = tpk_conv_of_dx(spec, &first);
     if (tpk_conv_is_tiled(&mirror)) {
@@ -242,6 +362,12 @@ TPK_FN void TPK_N(tpk_conv_dw_ref)(const tpk_conv *spec, const TPK_E *x, const T
 {
     const tpk_conv c = tpk_conv_3d(spec);
     const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+#if TPK_BITS == 32
+    if (tpk_conv_is_apart(&c)) {
+        TPK_N(tpk_apart_dw_ref)(&c, x, y, w);
+        return;
+    }
+#endif
     for (int64_t oi = 0; oi < c.oc * icg; oi++) {
         const int64_t o = oi / icg, i = oi % icg, channel = o / ocg * icg + i;
         TPK_EACH3(k, c.ker)

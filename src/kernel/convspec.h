@@ -142,6 +142,41 @@ TPK_COLD int tpk_conv_empty(const tpk_conv *c)
     return c->batch <= 0 || c->oc <= 0 || c->out[0] <= 0 || c->out[1] <= 0 || c->out[2] <= 0;
 }
 
+/* ---- tap by tap (convtaps.h) ------------------------------------------------------------------ */
+
+/* The windows in which tap k of dimension i lies inside: how many, and the first. */
+TPK_COLD int64_t tpk_conv_inside(const tpk_conv *c, int i, int64_t k, int64_t *from)
+{
+    const int64_t at = c->pad[i] - k * c->dil[i], end = at + c->in[i]; /* of x, in steps */
+    *from = at > 0 ? tpk_i_ceil(at, c->stride[i]) : 0;
+    const int64_t to = end > 0 ? tpk_i_min(c->out[i], tpk_i_ceil(end, c->stride[i])) : 0;
+    return to > *from ? to - *from : 0;
+}
+
+/* Are its taps computed one by one? Where half of them or more meet padding, in many channels. */
+TPK_COLD int tpk_conv_is_apart(const tpk_conv *c)
+{
+    enum { LEAST = 16 };
+    double inside = 2;
+    if (c->taps || tpk_conv_empty(c) || c->ic / c->groups < LEAST) {
+        return c->taps == TPK_TAPS_APART;
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t from, n = 0;
+        for (int64_t k = 0; k < c->ker[i]; k++) {
+            n += tpk_conv_inside(c, i, k, &from);
+        }
+        inside *= (double)n / ((double)c->ker[i] * (double)c->out[i]);
+    }
+    return inside <= 1;
+}
+
+TPK_COLD int tpk_conv_taps(const tpk_conv *spec)
+{
+    const tpk_conv c = tpk_conv_3d(spec);
+    return tpk_conv_is_apart(&c) ? TPK_TAPS_APART : TPK_TAPS_TOGETHER;
+}
+
 /* ---- by Winograd's minimal filtering (winograd.h) -------------------------------------------- */
 
 enum { TPK_WG_R = 2, TPK_WG_P = 4, TPK_WG_POINTS = 16 }; /* outputs, inputs of a tile's side */
@@ -168,7 +203,7 @@ TPK_COLD int tpk_conv_tiles_pay(const tpk_conv *c)
 /* Is it done by tiles? A part of one that is (c->way) is, too. Three dimensions. */
 TPK_COLD int tpk_conv_is_tiled(const tpk_conv *c)
 {
-    if (!c->winograd || tpk_conv_empty(c) || !tpk_conv_has_tiles(c)) {
+    if (!c->winograd || tpk_conv_empty(c) || !tpk_conv_has_tiles(c) || tpk_conv_is_apart(c)) {
         return 0;
     }
     return c->way ? c->way == TPK_WAY_TILES : tpk_conv_tiles_pay(c);
@@ -181,6 +216,7 @@ TPK_COLD tpk_conv tpk_conv_of_dx(const tpk_conv *spec, int64_t *first)
     tpk_conv c = tpk_conv_3d(spec);
     const tpk_conv d = c;
     *first = 0;
+    c.taps = tpk_conv_is_apart(&d) ? TPK_TAPS_APART : TPK_TAPS_TOGETHER;
     c.ic = d.oc;
     c.oc = d.ic;
     c.ws[0] = d.ws[1];

@@ -113,6 +113,7 @@ typedef struct tpk_library {
                         const tpk_part *part);
     /* Channels of a conv of one group of which its parts have multiples, but for the last one. */
     int64_t (*channel_step)(const void *team, const tpk_convolution *c);
+    int (*conv_taps)(const tpk_conv *c);           /* TPK_TAPS_TOGETHER or TPK_TAPS_APART */
     tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
     tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
     /* A kernel that is called, for each place of the first two axes, of elements of so many bytes. */

@@ -227,6 +227,7 @@ typedef struct conv_cut {
     const tpk_convolution *c;
     int64_t images, rows, channels; /* parts */
     int way;                        /* of all of them, where the weights are packed; else 0 */
+    int taps;                       /* together or apart, as those of the whole */
     tpk_tiles tiles; /* which are not cut; none: every part is strict, as the whole is */
     size_t part_ws;
     char *ws;
@@ -318,6 +319,7 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
 {
     tpk_convolution c = *cut_->c;
     tpk_conv *s = &c.spec;
+    s->taps = cut_->taps;
     if (c.which < 2) {
         const tpk_tiles *t = &cut_->tiles;
         if (cut_->channels > 1 && s->groups > 1)
@@ -408,7 +410,8 @@ static void cut_rows(conv_cut *r, int64_t parts)
     if (s->nd > 1)
         r->rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
     const int64_t parts_of_blocks = full_parts(blocks, left);
-    if (parts_of_blocks > r->rows && (s->groups > 1 || way == 0 || way == TPK_WAY_ACROSS)) {
+    if (parts_of_blocks > r->rows &&
+        (s->groups > 1 || way == 0 || way == TPK_WAY_ACROSS || way == TPK_WAY_TAPS)) {
         r->channels = parts_of_blocks;
         r->rows = 1;
     }
@@ -428,7 +431,8 @@ static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
     const tpk_library *l = t->kernels->library;
     const tpk_conv *s = &c->spec;
-    conv_cut r = {.team = t, .c = c, .images = 1, .rows = 1, .channels = 1};
+    conv_cut r = {
+        .team = t, .c = c, .images = 1, .rows = 1, .channels = 1, .taps = l->conv_taps(s)};
     const int64_t parts = tpi_team_parts(t, conv_work(s));
     r.tiles = tiles_of(l, c);
     if (r.tiles.way) {
@@ -499,6 +503,7 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
     const tpk_tiles t = tiles_of(l, whole);
     tpk_convolution c = *whole;
     c.spec.winograd = t.way ? c.spec.winograd : TPK_DIRECT;
+    c.spec.taps = l->conv_taps(&whole->spec);
     const int way = t.way ? t.way : way_of(l, &c);
     if (!c.by_channels)
         return conv_box(&c, way, part_images(p), part_rows(p));
@@ -514,7 +519,9 @@ static int64_t channel_step(const void *team, const tpk_convolution *c)
     enum { FEW = 6 }; /* are computed together */
     const tpk_library *l = ((const tpi_team *)team)->kernels->library;
     const int way = tiles_of(l, c).way ? TPK_WAY_DENSE : way_of(l, c);
-    return way == TPK_WAY_DENSE ? c->spec.oc : way == TPK_WAY_ACROSS ? CHANNEL_STEP : FEW;
+    return way == TPK_WAY_DENSE                           ? c->spec.oc
+           : way == TPK_WAY_ACROSS || way == TPK_WAY_TAPS ? CHANNEL_STEP
+                                                          : FEW;
 }
 
 size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,

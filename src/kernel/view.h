@@ -16,8 +16,11 @@ typedef struct tpk_view {
  * so, and w is packed. */
 enum { TPK_DIRECT, TPK_WINOGRAD, TPK_WINOGRAD_PACKED };
 
-/* How a convolution goes: conv.h tells them apart, and winograd.h the last. */
-enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES };
+/* Are its taps summed together, or one by one (convtaps.h, f32)? By its sizes; a part does as the whole does. */
+enum { TPK_TAPS_BY_SIZE, TPK_TAPS_TOGETHER, TPK_TAPS_APART };
+
+/* How a convolution goes: conv.h tells the first three apart, winograd.h has tiles, convtaps.h taps. */
+enum { TPK_WAY_DENSE = 1, TPK_WAY_DIRECT, TPK_WAY_ACROSS, TPK_WAY_TILES, TPK_WAY_TAPS };
 
 /* nd of each array are used, outermost first; ic and oc count all groups; pad is the low side
  * (the high side follows from out). Strides are in elements: of x [n, ic, in...],
@@ -28,10 +31,11 @@ typedef struct tpk_conv {
     int64_t in[3], out[3], ker[3], stride[3], dil[3], pad[3];
     int64_t xs[5], ws[5], ys[5];
     int winograd; /* TPK_DIRECT ... */
+    int taps;     /* TPK_TAPS_BY_SIZE ... */
     int way; /* of a part (some images, some rows) of a conv whose w was packed for all of it:
                 tpk_conv_way of the whole; 0: what is best for these sizes */
     int64_t first,
-        whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS or _DIRECT: its
+        whole; /* of a part (some output channels) of such a conv of TPK_WAY_ACROSS, _TAPS or _DIRECT: its
                             first channel, and how many all have; whole 0: all */
 } tpk_conv;
 

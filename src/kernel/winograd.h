@@ -15,7 +15,7 @@
  *   sums    [16][tiles][outputs], of TPK_WG_OC output channels at a time
  *   pixels  of a row of tiles and a vector of output channels: [2][n * 2][VL], then turned.
  * The filters' points are packed [block of TPK_WG_OC outputs][16][vector of outputs][channel][VL]. */
-#include "conv.h"
+#include "convtaps.h"
 #if TPK_BITS == 32 && !defined(TPK_WINOGRAD_32)
 #define TPK_WINOGRAD_32
 
@@ -445,7 +445,7 @@ TPK_OUT void TPK_N(tpk_wg_run)(const TPK_N(tpk_wg) * v, const TPK_E *x, const TP
     }
 }
 
-/* ---- conv and conv_dx, by this or by conv.h --------------------------------------------------- */
+/* ---- conv and conv_dx, by this or by convtaps.h ----------------------------------------------- */
 
 TPK_COLD tpk_tiles TPK_N(tpk_wg_tiles)(const tpk_conv *c)
 {
@@ -477,7 +477,7 @@ TPK_COLD size_t TPK_N(tpk_wg_conv_ws)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     return tpk_conv_is_tiled(&c) ? (size_t)TPK_N(tpk_wg_make)(&c).size
-                                 : TPK_N(tpk_conv_ws)(spec);
+                                 : TPK_N(tpk_taps_conv_ws)(spec);
 }
 
 TPK_COLD void TPK_N(tpk_wg_conv)(const tpk_conv *spec, const TPK_E *x, const TPK_E *w, TPK_E *y,
@@ -485,7 +485,7 @@ TPK_COLD void TPK_N(tpk_wg_conv)(const tpk_conv *spec, const TPK_E *x, const TPK
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (!tpk_conv_is_tiled(&c)) {
-        TPK_N(tpk_conv)(spec, x, w, y, ws);
+        TPK_N(tpk_taps_conv)(spec, x, w, y, ws);
         return;
     }
     const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
@@ -497,7 +497,7 @@ TPK_COLD size_t TPK_N(tpk_wg_conv_packed_w_size)(const tpk_conv *spec)
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (!tpk_conv_is_tiled(&c)) {
-        return TPK_N(tpk_conv_packed_w_size)(spec);
+        return TPK_N(tpk_taps_conv_packed_w_size)(spec);
     }
     const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
     return (size_t)TPK_N(tpk_wg_packed_size)(&v);
@@ -508,7 +508,7 @@ TPK_COLD void TPK_N(tpk_wg_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TP
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (!tpk_conv_is_tiled(&c)) {
-        TPK_N(tpk_conv_pack_w)(spec, w, wp, ws);
+        TPK_N(tpk_taps_conv_pack_w)(spec, w, wp, ws);
         return;
     }
     const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
@@ -520,7 +520,7 @@ TPK_COLD void TPK_N(tpk_wg_conv_packed_w)(const tpk_conv *spec, const TPK_E *x, 
 {
     const tpk_conv c = tpk_conv_3d(spec);
     if (!tpk_conv_is_tiled(&c)) {
-        TPK_N(tpk_conv_packed_w)(spec, x, wp, y, ws);
+        TPK_N(tpk_taps_conv_packed_w)(spec, x, wp, y, ws);
         return;
     }
     const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);
@@ -532,7 +532,7 @@ TPK_COLD size_t TPK_N(tpk_wg_conv_dx_ws)(const tpk_conv *spec)
     int64_t first;
     const tpk_conv c = tpk_conv_of_dx(spec, &first);
     return tpk_conv_is_tiled(&c) ? (size_t)TPK_N(tpk_wg_make)(&c).size
-                                 : TPK_N(tpk_conv_dx_ws)(spec);
+                                 : TPK_N(tpk_taps_conv_dx_ws)(spec);
 }
 
 TPK_COLD void TPK_N(tpk_wg_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK_E *w,
@@ -541,7 +541,7 @@ TPK_COLD void TPK_N(tpk_wg_conv_dx)(const tpk_conv *spec, const TPK_E *y, const 
     int64_t first;
     const tpk_conv c = tpk_conv_of_dx(spec, &first);
     if (!tpk_conv_is_tiled(&c)) {
-        TPK_N(tpk_conv_dx)(spec, y, w, x, ws);
+        TPK_N(tpk_taps_conv_dx)(spec, y, w, x, ws);
         return;
     }
     const TPK_N(tpk_wg) v = TPK_N(tpk_wg_make)(&c);

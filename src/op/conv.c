@@ -180,7 +180,8 @@ static tpk_conv spec_of(const conv_attrs *a, const roles *t)
                   .groups = a->groups,
                   .ic = t->x->shape[1],
                   .oc = t->w->shape[0],
-                  .winograd = a->winograd && t->x->dtype == TP_F32 ? TPK_WINOGRAD : TPK_DIRECT};
+                  .winograd = a->winograd && t->x->dtype == TP_F32 ? TPK_WINOGRAD : TPK_DIRECT,
+                  .taps = t->x->dtype == TP_F32 ? TPK_TAPS_BY_SIZE : TPK_TAPS_TOGETHER};
     for (int i = 0; i < c.nd; i++) {
         c.in[i] = t->x->shape[i + 2];
         c.out[i] = t->y->shape[i + 2];
@@ -208,6 +209,32 @@ bool tpi_is_winograd(const tp_tensor *t)
         is = a->window.stride.v[i] == 1 && a->window.dilation.v[i] == 1 &&
              (w->shape[i + 2] == 3 || tpi_dim_is_symbolic(w->shape[i + 2]));
     return is;
+}
+
+static int which_of(const tpi_op *op)
+{
+    return op == &tpi_op_conv ? CONV : op == &tpi_op_conv_dx ? CONV_DX : CONV_DW;
+}
+
+static bool is_sized(const tp_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (tpi_dim_is_symbolic(t->shape[i]))
+            return false;
+    return true;
+}
+
+bool tpi_may_be_apart(const tp_tensor *t)
+{
+    if (t->dtype != TP_F32)
+        return false;
+    const tpi_run r = {.in = t->in, .out = (tp_tensor *)t};
+    const roles of = roles_of(&r, which_of(t->op));
+    tpk_conv c = spec_of(t->attrs, &of);
+    if (!is_sized(of.x) || !is_sized(of.w))
+        return true;
+    c = tpk_conv_3d(&c);
+    return tpk_conv_is_apart(&c);
 }
 
 static bool run_reference(tpi_run *r, int which)

@@ -38,5 +38,7 @@ int64_t tpi_window_places(tpi_dims *dims, const tpi_window *w, int i, int64_t si
                           int64_t kernel);
 /* May the convolution go by the tiles of kernel/winograd.h, if the run's sizes make that pay? */
 bool tpi_is_winograd(const tp_tensor *t);
+/* May its taps be computed one by one (kernel/convtaps.h)? */
+bool tpi_may_be_apart(const tp_tensor *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* The two orders of f32 convolutions: by Winograd's tiles, and direct. Either has the same bits in every
+/* The orders of f32 convolutions: by Winograd's tiles, and direct, all taps together or tap by tap. Each has the same bits in every
  * engine, on any number of threads, for weights that are fed and constant ones, in gradients, whatever
  * the batch; both are within the bounds of docs/numerics.md of a convolution in f64. */
 #include "tapir/tapir.h"
@@ -42,6 +42,29 @@ static tp_tensor *strided(tp_tensor *x, tp_tensor *w)
     return tp_conv(x, w, &two);
 }
 
+/* Most taps lie outside of a small image. */
+static tp_tensor *apart(tp_tensor *x, tp_tensor *w)
+{
+    const tp_window wide = {
+        .stride = {2,  1},
+          .pad_lo = {12, 9},
+          .pad_hi = {12, 9},
+          .dilation = {12, 9}
+    };
+    return tp_conv(x, w, &wide);
+}
+
+/* Those of x and of w. */
+static tp_tensor *apart_gradients(tp_tensor *x, tp_tensor *w)
+{
+    tp_tensor *y = apart(x, w), *sum = tp_sum(tp_mul(y, y), TP_DIMS(0, 1, 2, 3), false);
+    tp_tensor *of[] = {x, w}, *grads[2];
+    tp_grads(sum, NULL, 2, of, grads);
+    for (int i = 0; i < 2; i++)
+        grads[i] = tp_reshape(grads[i], TP_DIMS(-1));
+    return tp_concat(2, grads, 0);
+}
+
 /* Rows whose elements are not neighbours, going in and coming out. */
 static tp_tensor *turned(tp_tensor *x, tp_tensor *w)
 {
@@ -57,14 +80,16 @@ static tp_tensor *gradient(tp_tensor *x, tp_tensor *w)
 }
 
 static const net nets[] = {
-    {"conv",           {2, 32, 30, 26}, {40, 32, 3, 3},  conv,     true,  32 },
-    {"conv, small",    {1, 160, 7, 7},  {96, 160, 3, 3}, conv,     true,  160},
-    {"conv, few wide", {1, 40, 5, 600}, {70, 40, 3, 3},  conv,     true,  40 },
-    {"conv, turned",   {2, 32, 17, 26}, {40, 32, 3, 3},  turned,   true,  32 },
-    {"conv_dx",        {6, 40, 20, 22}, {40, 32, 3, 3},  conv_dx,  true,  40 },
-    {"gradient",       {2, 24, 20, 22}, {32, 24, 3, 3},  gradient, true,  0  },
-    {"conv, stride 2", {2, 32, 30, 26}, {40, 32, 3, 3},  strided,  false, 32 },
-    {"conv, shallow",  {2, 3, 30, 26},  {40, 3, 3, 3},   conv,     false, 3  },
+    {"conv",             {2, 32, 30, 26}, {40, 32, 3, 3},  conv,            true,  32 },
+    {"conv, small",      {1, 160, 7, 7},  {96, 160, 3, 3}, conv,            true,  160},
+    {"conv, few wide",   {1, 40, 5, 600}, {70, 40, 3, 3},  conv,            true,  40 },
+    {"conv, turned",     {2, 32, 17, 26}, {40, 32, 3, 3},  turned,          true,  32 },
+    {"conv_dx",          {6, 40, 20, 22}, {40, 32, 3, 3},  conv_dx,         true,  40 },
+    {"gradient",         {2, 24, 20, 22}, {32, 24, 3, 3},  gradient,        true,  0  },
+    {"conv, stride 2",   {2, 32, 30, 26}, {40, 32, 3, 3},  strided,         false, 32 },
+    {"conv, apart",      {3, 32, 14, 11}, {40, 32, 3, 3},  apart,           false, 32 },
+    {"gradients, apart", {3, 48, 14, 11}, {40, 48, 3, 3},  apart_gradients, false, 0  },
+    {"conv, shallow",    {2, 3, 30, 26},  {40, 3, 3, 3},   conv,            false, 3  },
 };
 enum { N_NETS = sizeof nets / sizeof *nets };
 
@@ -98,8 +123,10 @@ static tp_tensor *run(tp_ctx *tp, const net *n, tp_tensor *x, tp_tensor *w, bool
 
 static tp_tensor *eagerly(const net *n, tp_tensor *x, tp_tensor *w)
 {
-    if (n->fn == gradient)
+    if (n->fn == gradient || n->fn == apart_gradients)
         x = tp_require_grad(x);
+    if (n->fn == apart_gradients)
+        w = tp_require_grad(w);
     return n->fn(x, w);
 }
 

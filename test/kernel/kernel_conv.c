@@ -1,8 +1,14 @@
-/* conv.h against the plain loops of convref.h, bit by bit: random sizes, strides, dilations,
- * padding (also more than the kernel reaches), groups, layouts, odd values. */
+/* conv.h and convtaps.h against the plain loops of convref.h, bit by bit: random sizes, strides,
+ * dilations, padding (also more than the kernel reaches), groups, layouts, odd values. */
 #include "kernel/convdw.h"
 #include "kernel/convref.h"
 #include "kernel_test.h"
+
+#if TPK_BITS == 32
+#define ENTRY(name) TPK_N(tpk_taps_##name)
+#else
+#define ENTRY(name) TPK_N(tpk_##name)
+#endif
 
 static const char *const names[] = {"conv", "conv, packed w", "conv, packed w, by image",
                                     "conv_dx", "conv_dw"};
@@ -53,10 +59,11 @@ static void run_images(const tpk_conv *c, const TPK_E *x, const TPK_E *wp, TPK_E
 {
     tpk_conv part = *c;
     part.batch = 1;
-    part.way = TPK_N(tpk_conv_way)(c);
-    void *const own = test_workspace(TPK_N(tpk_conv_ws)(&part));
+    part.way = ENTRY(conv_way)(c);
+    part.taps = tpk_conv_taps(c);
+    void *const own = test_workspace(ENTRY(conv_ws)(&part));
     for (int64_t i = 0; i < c->batch; i++) {
-        TPK_N(tpk_conv_packed_w)(&part, x + i * c->xs[0], wp, y + i * c->ys[0], own);
+        ENTRY(conv_packed_w)(&part, x + i * c->xs[0], wp, y + i * c->ys[0], own);
     }
     free(own);
 }
@@ -81,28 +88,28 @@ static int run_case(const tpk_conv *c, const int64_t sizes[3], int kind)
     TPK_N(tpk_conv_dx_ref)(c, v[2], v[1], want[0]);
     TPK_N(tpk_conv_dw_ref)(c, v[0], v[2], want[1]);
     for (int op = 0; op < 5 && !bad; op++) {
-        const size_t room = op < 3    ? TPK_N(tpk_conv_ws)(c)
-                            : op == 3 ? TPK_N(tpk_conv_dx_ws)(c)
-                                      : TPK_N(tpk_conv_dw_ws)(c);
+        const size_t room = op < 3    ? ENTRY(conv_ws)(c)
+                            : op == 3 ? ENTRY(conv_dx_ws)(c)
+                                      : ENTRY(conv_dw_ws)(c);
         void *const ws = test_workspace(room);
         const int out = op < 3 ? 2 : op == 3 ? 0 : 1;
         memset(got[out], 0x5a, (size_t)sizes[out] * sizeof(TPK_E));
         if (op == 0) {
-            TPK_N(tpk_conv)(c, v[0], v[1], got[2], ws);
+            ENTRY(conv)(c, v[0], v[1], got[2], ws);
         } else if (op < 3) {
-            TPK_E *const wp = test_workspace(TPK_N(tpk_conv_packed_w_size)(c));
-            TPK_N(tpk_conv_pack_w)(c, v[1], wp, ws);
+            TPK_E *const wp = test_workspace(ENTRY(conv_packed_w_size)(c));
+            ENTRY(conv_pack_w)(c, v[1], wp, ws);
             if (op == 1) {
-                TPK_N(tpk_conv_packed_w)(c, v[0], wp, got[2], ws);
+                ENTRY(conv_packed_w)(c, v[0], wp, got[2], ws);
             } else {
                 run_images(c, v[0], wp, got[2]);
             }
-            bad |= test_overrun(wp, TPK_N(tpk_conv_packed_w_size)(c));
+            bad |= test_overrun(wp, ENTRY(conv_packed_w_size)(c));
             free(wp);
         } else if (op == 3) {
-            TPK_N(tpk_conv_dx)(c, v[2], v[1], got[0], ws);
+            ENTRY(conv_dx)(c, v[2], v[1], got[0], ws);
         } else {
-            TPK_N(tpk_conv_dw)(c, v[0], v[2], got[1], ws);
+            ENTRY(conv_dw)(c, v[0], v[2], got[1], ws);
         }
         const int64_t at = test_differs(got[out], want[out], sizes[out]);
         bad |= test_overrun(ws, room);
@@ -167,6 +174,35 @@ static int random_case(int64_t work)
     return run_case(&c, sizes, test_int(0, 3) ? TEST_PLAIN : TEST_WILD);
 }
 
+/* Small images, of which most taps lie outside. */
+static int apart_case(int64_t work)
+{
+    tpk_conv c = {.nd = (int)test_int(1, 3)};
+    double cost = 0;
+    do {
+        c.batch = test_int(1, 3);
+        c.groups = test_int(0, 2) ? 1 : test_int(2, 3);
+        c.ic = c.groups * test_int(16, test_int(0, 3) ? 40 : 150);
+        c.oc = c.groups * test_int(1, 70);
+        cost = (double)(c.batch * c.ic / c.groups * c.oc);
+        for (int i = 0; i < c.nd; i++) {
+            c.ker[i] = test_int(1, 4);
+            c.stride[i] = test_int(1, 3);
+            c.dil[i] = test_int(1, 9);
+            c.pad[i] = test_int(0, 12);
+            c.in[i] = test_int(1, 9);
+            const int64_t high = test_int(0, 1) ? c.pad[i] : test_int(0, 12);
+            const int64_t room = c.in[i] + c.pad[i] + high - (c.ker[i] - 1) * c.dil[i] - 1;
+            c.out[i] = room < 0 ? 0 : room / c.stride[i] + 1;
+            cost *= (double)(c.ker[i] * (c.out[i] + c.in[i]));
+        }
+    } while (cost > (double)work || tpk_conv_taps(&c) != TPK_TAPS_APART);
+    const int64_t sizes[3] = {lay_out(c.nd, c.batch, c.ic, c.in, c.xs),
+                              lay_out(c.nd, c.oc, c.ic / c.groups, c.ker, c.ws),
+                              lay_out(c.nd, c.batch, c.oc, c.out, c.ys)};
+    return run_case(&c, sizes, test_int(0, 3) ? TEST_PLAIN : TEST_WILD);
+}
+
 static int fixed_case(int64_t batch, int64_t groups, int64_t ic, int64_t oc, int64_t in,
                       int64_t ker, int64_t stride, int64_t pad)
 {
@@ -221,6 +257,7 @@ int main(int argc, char **argv)
     bad = bad || fixed_case(1, 1, 460, small ? 2 : 12, 7, 3, 1, 1);
     for (int i = 0; i < rounds && !bad; i++) {
         bad = random_case(small ? 150000 : 2000000);
+        bad = bad || (i % 4 == 0 && apart_case(small ? 150000 : 2000000));
     }
     if (!bad) {
         printf("passed\n");

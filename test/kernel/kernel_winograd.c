@@ -166,6 +166,7 @@ static void run_parts(const tpk_conv *c, const TPK_E *x, const TPK_E *wp, TPK_E 
         const int64_t n = k / blocks, o = k % blocks * t.channels;
         for (int64_t h = 0; h < c->out[0]; h += step) {
             tpk_conv part = *c;
+            part.taps = tpk_conv_taps(c);
             part.batch = 1;
             part.oc = tpk_i_min(t.channels, c->oc - o);
             part.out[0] = tpk_i_min(step, c->out[0] - h);
@@ -206,6 +207,7 @@ static int run_conv(tpk_conv c, const int64_t sizes[3], tally *sum, uint64_t *ha
     memset(z, 0, bytes);
     TPK_N(tpk_conv)(&c, x, w, direct, strict);
     c.way = TPK_WAY_TILES;
+    c.taps = TPK_TAPS_TOGETHER;
     c.winograd = TPK_WINOGRAD;
     const size_t room = TPK_N(tpk_wg_conv_ws)(&c);
     void *const ws = test_workspace(room);
@@ -249,6 +251,7 @@ static int run_conv_dx(tpk_conv c, const int64_t sizes[3], tally *sum, uint64_t 
     memset(x, 0, bytes);
     TPK_N(tpk_conv_dx)(&c, y, w, direct, strict);
     c.way = TPK_WAY_TILES;
+    c.taps = TPK_TAPS_TOGETHER;
     c.winograd = TPK_WINOGRAD;
     const size_t room = TPK_N(tpk_wg_conv_dx_ws)(&c);
     void *const ws = test_workspace(room);
