@@ -77,15 +77,19 @@ static bool is_least(const making *k, int64_t a, int64_t b)
                                      : more != TPI_NO_DIM && more >= 0;
 }
 
+/* Are b's maxima among a's, each as often? */
+static bool has_maxima(const tpi_amount *a, const tpi_amount *b)
+{
+    const int *const x = a->maximum, *const y = b->maximum;
+    return ((y[0] < 0 || y[0] == x[0]) && (y[1] < 0 || y[1] == x[1])) ||
+           ((y[0] < 0 || y[0] == x[1]) && (y[1] < 0 || y[1] == x[0]));
+}
+
 /* Is a at least b, whatever the sizes are? False also when that is not seen within `depth` maxima. */
 static bool covers(const making *k, const tpi_amount *a, const tpi_amount *b, int depth)
 {
     enum { FEW = 8 };
-    bool all = true;
-    for (int i = 0; i < 2; i++)
-        all &= b->maximum[i] < 0 || b->maximum[i] == a->maximum[0] ||
-               b->maximum[i] == a->maximum[1];
-    if (all && is_least(k, a->size, b->size))
+    if (has_maxima(a, b) && is_least(k, a->size, b->size))
         return true;
     for (int i = 0; i < 2 && depth; i++) {
         const tpi_maximum *m = a->maximum[i] < 0 ? NULL : &k->a->maxima[a->maximum[i]];

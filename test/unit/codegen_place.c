@@ -115,39 +115,45 @@ static void draw_tensors(tp_graph *g, int n, tp_tensor **t)
     }
 }
 
-/* All of it is in the arena, nothing on what lives with it, and the total is where the highest one ends. */
-static void check_places(const tpi_arena *a, const tpi_buffer *buffers, const int64_t *symbols,
-                         int64_t *bytes, int64_t *offset)
+/* Nothing lies on what lives with it, in the bodies of blocks neither, which are within their arena; where the
+ * highest one ends. */
+static int64_t check_places(const tpi_plan *plan, const int64_t *bytes, const int64_t *offset)
 {
-    int64_t total, highest = 0;
-    assert_true(tpi_arena_at(a, symbols, bytes, offset, &total));
-    for (int i = 0; i < a->n_buffers; i++) {
+    const tpi_buffer *b = plan->buffers;
+    int64_t highest = 0;
+    bytes += plan->first_buffer;
+    offset += plan->first_buffer;
+    for (int i = 0; i < plan->n_buffers; i++) {
         const int64_t end = offset[i] + (bytes[i] + 63) / 64 * 64;
-        if (buffers[i].place != TPI_AT_ARENA)
+        if (b[i].place != TPI_AT_ARENA)
             continue;
-        assert_int_equal(offset[i] % 64, 0);
-        assert_in_range(offset[i], 0, total - bytes[i]);
+        assert_true(offset[i] >= 0 && offset[i] % 64 == 0);
         highest = end > highest ? end : highest;
         for (int k = 0; k < i; k++)
-            if (buffers[k].place == TPI_AT_ARENA && together(&buffers[i], &buffers[k]))
+            if (b[k].place == TPI_AT_ARENA && together(&b[i], &b[k]))
                 assert_true(offset[i] >= offset[k] + bytes[k] || offset[k] >= end);
+        for (int k = 0; b[i].section && k < b[i].section->n_bodies; k++)
+            assert_true(check_places(b[i].section->plan[k], bytes - plan->first_buffer,
+                                     offset - plan->first_buffer) <= bytes[i]);
     }
-    assert_int_equal(total, highest);
+    return highest;
 }
+
+static const int64_t sizes[][2] = {
+    {0,   0  },
+    {0,   9  },
+    {1,   1  },
+    {3,   200},
+    {16,  16 },
+    {500, 1  },
+    {77,  78 }
+};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static void test_formula(void **state)
 {
-    static const int64_t sizes[][2] = {
-        {0,   0  },
-        {0,   9  },
-        {1,   1  },
-        {3,   200},
-        {16,  16 },
-        {500, 1  },
-        {77,  78 }
-    };
     tp_ctx *tp = *state;
-    enum { MOST = 60, N_SIZES = sizeof sizes / sizeof *sizes };
+    enum { MOST = 60 };
     tpi_buffer buffers[MOST];
     int64_t bytes[MOST], offset[MOST], other[MOST];
     double all[2] = {
@@ -169,9 +175,9 @@ static void test_formula(void **state)
         tpi_arena *a = tpi_arena_new(&plan, buffers);
         assert_non_null(a);
         for (int i = 0; i < N_SIZES; i++) {
-            check_places(a, buffers, sizes[i], bytes, offset);
             int64_t total;
-            tpi_arena_at(a, sizes[i], NULL, NULL, &total);
+            assert_true(tpi_arena_at(a, sizes[i], bytes, offset, &total));
+            assert_int_equal(check_places(&plan, bytes, offset), total);
             all[0] += (double)tpi_place_buffers(&tp->mem, n, buffers, bytes, other);
             all[1] += (double)total;
         }
@@ -181,7 +187,76 @@ static void test_formula(void **state)
     assert_true(all[1] < 1.1 * all[0]);
 }
 
-static const struct CMUnitTest tests[] = {CASE(test_rule), CASE(test_many), CASE(test_formula)};
+enum { MOST_PLANS = 64, MOST_IN_PLAN = 12, MOST_BODIES = 2, DEPTH = 3 };
+
+/* Plans, and in these blocks with bodies, three deep. */
+typedef struct nest {
+    tp_graph *g;
+    tp_tensor *like[MOST_IN_PLAN];
+    int n_likes, most, n_plans, n_sections, n_buffers;
+    tpi_plan plan[MOST_PLANS];
+    tpi_section section[MOST_PLANS];
+    tpi_buffer buffer[MOST_PLANS][MOST_IN_PLAN];
+} nest;
+
+static tpi_plan *draw_plan(nest *s, int depth)
+{
+    int64_t bytes[MOST_IN_PLAN];
+    const int n = 1 + draw(s->most), n_kernels = 1 + draw(4);
+    tpi_buffer *b = s->buffer[s->n_plans];
+    tpi_plan *plan = &s->plan[s->n_plans++];
+    *plan = (tpi_plan){.graph = s->g,
+                       .buffers = b,
+                       .n_buffers = n,
+                       .n_kernels = n_kernels,
+                       .first_buffer = s->n_buffers};
+    s->n_buffers += n;
+    fill(n, n_kernels, 3, b, bytes);
+    for (int i = 0; i < n; i++) {
+        b[i].like = s->like[draw(s->n_likes)];
+        if (depth == 0 || draw(4) || s->n_plans == MOST_PLANS)
+            continue;
+        tpi_section *section = &s->section[s->n_sections++];
+        *section = (tpi_section){0};
+        b[i].place = TPI_AT_ARENA;
+        b[i].like = NULL;
+        b[i].section = section;
+        for (int k = draw(2); k < MOST_BODIES && s->n_plans < MOST_PLANS; k++)
+            section->plan[section->n_bodies++] = draw_plan(s, depth - 1);
+    }
+    return plan;
+}
+
+static void test_nested(void **state)
+{
+    static nest s;
+    static int64_t bytes[MOST_PLANS * MOST_IN_PLAN], offset[MOST_PLANS * MOST_IN_PLAN];
+    int most_plans = 0;
+    drawn = 4;
+    for (int turn = 0; turn < 20000; turn++) {
+        s = (nest){.g = tp_graph_new(*state),
+                   .n_likes = 1 + draw(3),
+                   .most = 1 + draw(MOST_IN_PLAN)}; /* so that many are equal */
+        draw_tensors(s.g, s.n_likes, s.like);
+        tpi_plan *plan = draw_plan(&s, DEPTH);
+        plan->all_buffers = s.n_buffers;
+        most_plans = s.n_plans > most_plans ? s.n_plans : most_plans;
+        tpi_arena *a = tpi_arena_new(plan, plan->buffers);
+        assert_non_null(a);
+        for (int i = 0; i < N_SIZES; i++) {
+            int64_t total;
+            assert_true(tpi_arena_at(a, sizes[i], bytes, offset, &total));
+            if (check_places(plan, bytes, offset) != total)
+                fail_msg("draw %d, at %d, %d", turn, (int)sizes[i][0], (int)sizes[i][1]);
+        }
+        tpi_arena_free(a);
+        tp_graph_free(s.g);
+    }
+    assert_true(most_plans > MOST_PLANS / 2);
+}
+
+static const struct CMUnitTest tests[] = {CASE(test_rule), CASE(test_many), CASE(test_formula),
+                                          CASE(test_nested)};
 
 int main(void)
 {
