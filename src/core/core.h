@@ -45,10 +45,12 @@ typedef struct tpi_buf {
     bool folded;  /* computed from constants while a graph was made or compiled */
 } tpi_buf;
 
+enum { TPI_ERROR_TEXT = 640 }; /* of two long paths and what they say; longer texts are cut */
+
 typedef struct tpi_error {
     tp_status status;
     int32_t refs;
-    char text[240];
+    char text[TPI_ERROR_TEXT];
 } tpi_error;
 
 enum {
@@ -169,7 +171,7 @@ typedef struct tpi_block_rules {
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
-    char error[320]; /* text of the first error */
+    char error[TPI_ERROR_TEXT]; /* text of the first error */
     uint64_t seq;
     uint64_t seed;
     uint64_t random_at;  /* position of the random ops */
@@ -238,7 +240,7 @@ tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what);
  * put back, as it was the first. */
 typedef struct tpi_aside {
     tp_status status;
-    char text[320];
+    char text[TPI_ERROR_TEXT];
 } tpi_aside;
 void tpi_error_aside(tp_ctx *ctx, tpi_aside *a);
 void tpi_error_back(tp_ctx *ctx, const tpi_aside *a);

@@ -38,7 +38,7 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
     if (ctx->frame)
         ctx->frame_rules->before_error(ctx); /* an older op may have failed first */
     ctx->failures++;
-    char text[sizeof ctx->error];
+    char text[TPI_ERROR_TEXT];
     write_text(text, sizeof text, at, what, fmt, ap);
     if (ctx->status == TP_OK) {
         ctx->status = status;
@@ -54,8 +54,7 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
     }
     e->status = status;
     e->refs = 1;
-    memcpy(e->text, text, sizeof e->text);
-    e->text[sizeof e->text - 1] = 0;
+    memcpy(e->text, text, sizeof text);
     t->error = e;
     t->status = (uint8_t)status;
     return t;

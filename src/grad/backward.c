@@ -381,19 +381,23 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
             dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
         return (tp_status)dx[0]->status;
     }
+    tpi_aside older;
+    tpi_error_aside(ctx, &older);
     tp_status status = mark_xs(&s, y, n, xs, dx);
     tpi_sweep_spread(&s);
-    const bool good = status == TP_OK && go_back_from(&s, y, dy);
+    const bool other = status != TP_OK, good = !other && go_back_from(&s, y, dy);
     for (int i = 0; i < n; i++) {
         if (dx[i])
             continue;
         dx[i] = good ? gradient_of(&s, y, xs[i])
-                     : tpi_fail(ctx, at, "tp_grad", status == TP_OK ? ctx->status : status,
-                                "another gradient of this call failed: %s", ctx->error);
+                     : tpi_fail(ctx, at, "tp_grad", other ? status : ctx->status, "%s%s",
+                                other ? "another gradient of this call failed: " : "",
+                                ctx->error);
         if (dx[i]->status != TP_OK)
             status = (tp_status)dx[i]->status;
     }
     tpi_sweep_done(&s);
+    tpi_error_back(ctx, &older);
     return status;
 }
 
