@@ -1,7 +1,11 @@
 #!/bin/sh
-# check_promises.sh: every sentence of include/tapir that promises an error or a refusal has a case in
-# test/house/promises.txt, a line "HEADER | part of the sentence | FILE: text of it", such as the case's name.
-# Prints the sentences that have none, lines that fit no sentence, and cases that are not there.
+# check_promises.sh: every sentence of the headers and of the documents for users that promises an error, a
+# refusal or a value has a case in test/house/promises.txt, a line
+#
+#     FILE | part of the sentence | FILE: text of it, such as the case's name
+#
+# Prints the sentences that have none, lines that fit no sentence, and cases that are not there. What SECURITY.md
+# promises stands beside its tests, which tools/check_docs.sh looks for.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 list=test/house/promises.txt
@@ -9,19 +13,17 @@ list=test/house/promises.txt
 sentences=$(mktemp) || exit 1
 trap 'rm -f "$sentences"' EXIT
 
-# "HEADER: sentence" of each comment that speaks of an error.
+# "FILE: sentence" of each comment of a header, and of the text of a document, that promises one.
 awk '
     function flush(    n, i, part) {
         gsub(/[ \t]+/, " ", text)
         n = split(text, part, /\. /)
         for (i = 1; i <= n; i++)
-            if (part[i] ~ /[Rr]efuse|TP_E_|(^| )fails?($|[ .,:])|is an error|an error that/)
+            if (part[i] ~ errors || part[i] ~ values)
                 print name ": " part[i]
         text = ""
     }
-    FNR == 1 { name = FILENAME; sub(/.*\//, "", name); inside = 0 }
-    {
-        line = $0
+    function header(line,    at, piece) {
         while (line != "") {
             if (!inside) {
                 at = index(line, "/*")
@@ -40,14 +42,40 @@ awk '
                 inside = 0
             }
         }
-    }' include/tapir/*.h | grep -v '^base.h:  *\(TP_E_\|on success\)' >"$sentences"
+    }
+    function document(line) {
+        if (line ~ /^```/)
+            inside = !inside
+        if (inside || line ~ /^(```|#|    |[-*|] |$)/)
+            flush()
+        if (!inside && line !~ /^(```|#|    |$)/)
+            text = text " " line
+    }
+    BEGIN {
+        errors = "[Rr]efuse|TP_E_|(^| )fails?($|[ .,:;])|(is|an) error([^a-z]|$)"
+        values = "NULL (when|on|for|and)|Returns|NaN|infinit|wraps|saturat|clamped|from the end|" \
+            "(^|[^0-9a-z.])-?[01] (when|on|for|where|in|at|there)( |$)|" \
+            "(is|are|have|gives?) (-?[01]|nothing|NULL|half|zeros?)([^0-9a-z.]|$)|" \
+            "(does|changes|do) nothing|NULL is fine|equal ones|x / 0|mod 0|\"\" when|halves"
+    }
+    FNR == 1 {
+        flush()
+        name = FILENAME
+        sub(/.*\//, "", name)
+        inside = 0
+    }
+    FILENAME ~ /\.h$/ { header($0); next }
+    { document($0) }
+    END { flush() }' include/tapir/*.h README.md \
+    docs/capture.md docs/control.md docs/ir.md docs/numerics.md docs/onnx.md docs/standalone.md |
+    grep -v '^base.h:  *\(TP_E_\|on success\)' >"$sentences"
 
 awk -F ' [|] ' -v list="$list" '
     FILENAME == list {
         if (/^#/ || !NF)
             next
         if (NF != 3) {
-            print list ":" FNR ": not HEADER | SENTENCE | FILE: CASE"
+            print list ":" FNR ": not FILE | SENTENCE | FILE: CASE"
             status = 1
             next
         }
@@ -90,5 +118,5 @@ awk -F ' [|] ' -v list="$list" '
         exit status
     }' "$list" "$sentences"
 status=$?
-echo "$(wc -l <"$sentences") promises of errors"
+echo "$(wc -l <"$sentences") promises"
 exit $status

@@ -54,9 +54,8 @@ static bool add_variable(tpi_alone *a, const tp_tensor *node, const tp_tensor *t
     if (!(t->flags & TPI_STATE)) {
         const tpi_at at = node && node->file ? TPI_AT(node->file, node->line) : a->q->at;
         tpi_fail_status(a->ctx, at, a->q->what, TP_E_STATE,
-                        "a view of the variable \"%s\" is read: make the view in the graph, "
-                        "from tp_graph_read of the variable",
-                        t->name ? t->name : "");
+                        "a view of a variable is read: make it in the graph, from "
+                        "tp_graph_read of the variable");
         return false;
     }
     tpi_alone_variable *v =

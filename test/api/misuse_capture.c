@@ -104,9 +104,13 @@ MISUSE(tp_function_apply)
 MISUSE(tp_function_watch)
 {
     static const int flag = 1;
+    static const char many[4097];
     assert_int_equal(tp_function_watch(NULL, &flag, sizeof flag), TP_E_NULL);
     tp_function *f = function_of(b, false);
     BAD(b, TP_E_NULL, tp_function_watch(f, NULL, 4));
+    BAD(b, TP_E_VALUE, tp_function_watch(f, many, sizeof many));
+    assert_int_equal(tp_function_watch(f, many, 4095), TP_OK);
+    BAD(b, TP_E_VALUE, tp_function_watch(f, &flag, 2)); /* beside those */
     tp_function_free(f);
 }
 

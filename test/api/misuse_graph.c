@@ -453,6 +453,20 @@ MISUSE(tp_graph_save_c)
     BAD(b, TP_E_NAME, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, none, NULL));
     BAD(b, TP_E_VALUE, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 0, y, NULL));
     BAD(b, TP_E_IO, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, y, NULL));
+    const char *view[] = {"of view", "step"}, *late[] = {"late"};
+    tp_tensor *v = tp_variable(b->c, "v");
+    tp_name(tp_add(n, tp_select(v, 0, 1)), "of view");
+    tp_name(tp_assign(v, tp_mul(v, n)), "step");
+    BAD_BARE(b, TP_E_STATE, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 2, view, NULL));
+    tp_tensor *left = n, *all = NULL;
+    tp_while (tp_gt(left, tp_scalar_like(n, 0)), &left) {
+        tp_emit(&all, left);
+        left = tp_sub(left, tp_scalar_like(n, 1));
+    }
+    all = tp_max_pool(tp_reshape(all, TP_DIMS(1, 1, -1)), &(tp_window){.kernel = {3}});
+    tp_name(tp_sum(all, TP_ALL, false), "late");
+    what = "max_pool";
+    BAD_BARE(b, TP_E_COMPILER, tp_graph_save_c(g, "/nowhere/n.c", 1, x, 1, late, NULL));
     tp_graph_free(g);
 }
 

@@ -169,6 +169,35 @@ static void training(void **state)
     assert_string_equal(tp_error_message(tp), "");
 }
 
+static int line_of_log;
+
+static void logarithm(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    tp_tensor *y = tp_sub(in[0], tp_scalar_like(in[0], 1));
+    if (user)
+        tp_trap_nan(user, true);
+    out[0] = tp_log(y);
+    line_of_log = __LINE__ - 1;
+}
+
+/* Captured functions run eagerly, and op by op what waits when the trap is switched on inside. */
+static void functions(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int inside = 0; inside < 2; inside++) {
+        tp_function *f = tp_function_new(tp, "f", logarithm, inside ? tp : NULL, NULL);
+        tp_tensor *good = numbers(tp, 2, 3, 4, 5), *bad = numbers(tp, 2, 3, 0, 5);
+        for (int i = 0; i < 3; i++)
+            assert_false(tp_failed(tp_function_apply(f, TP_TENSORS(good))));
+        tp_trap_nan(tp, !inside);
+        assert_true(tp_failed(tp_function_apply(f, TP_TENSORS(bad))));
+        expect_trapped(tp, line_of_log, "log: NaN at element [1, 0], and none in the operands");
+        tp_trap_nan(tp, false);
+        tp_function_free(f);
+    }
+}
+
 static void environment(void **state)
 {
     (void)state;
@@ -186,8 +215,8 @@ static void environment(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(eager),    CASE(gradients),
-                                              CASE(programs), CASE(constants),
-                                              CASE(training), CASE(environment)};
+    static const struct CMUnitTest tests[] = {
+        CASE(eager),    CASE(gradients), CASE(programs),   CASE(constants),
+        CASE(training), CASE(functions), CASE(environment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

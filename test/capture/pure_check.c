@@ -208,12 +208,12 @@ static void expect_line(tp_ctx *tp, const world *s)
         fail_msg("%s", tp_error_message(tp));
 }
 
-static void finds(tp_body body, bool flag)
+static void finds_as(const tp_function_options *options, tp_body body, bool flag)
 {
     tp_ctx *tp;
     world s;
     open_world(&tp, &s);
-    tp_function *f = tp_function_new(tp, "broken", body, &s, &checked);
+    tp_function *f = tp_function_new(tp, "broken", body, &s, options);
     tp_status status = TP_OK;
     for (int i = 0; i < 12 && status == TP_OK; i++) {
         s.flag = flag && i > 3;
@@ -222,6 +222,11 @@ static void finds(tp_body body, bool flag)
     assert_int_equal(status, TP_E_STATE);
     expect_line(tp, &s);
     tp_close(tp);
+}
+
+static void finds(tp_body body, bool flag)
+{
+    finds_as(&checked, body, flag);
 }
 
 static void finds_a_flag(void **state)
@@ -286,6 +291,29 @@ static void finds_a_seed(void **state)
     finds_left_out(seeding, "sets the seed");
 }
 
+/* The variables of the environment do what the options do. */
+static void environment(void **state)
+{
+    (void)state;
+    tp_function_options plain = checked;
+    plain.check = false;
+    setenv("TAPIR_CHECK_PURE", "1", 1);
+    finds_as(&plain, flagged, true);
+    unsetenv("TAPIR_CHECK_PURE");
+    setenv("TAPIR_EAGER", "1", 1);
+    tp_ctx *tp;
+    world s;
+    open_world(&tp, &s);
+    tp_function *f = tp_function_new(tp, "eager", flagged, &s, &plain);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(call_with(tp, f, 3, 2), TP_OK);
+    const tp_function_stats stats = tp_function_stats_of(f);
+    assert_int_equal(stats.user_calls, 3);
+    assert_int_equal(stats.segments, 0);
+    tp_close(tp);
+    unsetenv("TAPIR_EAGER");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,7 +321,7 @@ int main(void)
         cmocka_unit_test(promises_kept),          cmocka_unit_test(finds_a_flag),
         cmocka_unit_test(finds_a_swapped_weight), cmocka_unit_test(finds_a_leak),
         cmocka_unit_test(finds_a_table),          cmocka_unit_test(finds_a_retained),
-        cmocka_unit_test(finds_a_seed),
+        cmocka_unit_test(finds_a_seed),           cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

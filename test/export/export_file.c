@@ -91,6 +91,12 @@ static void refusals_of_ops(void **state)
         tp, TP_E_NAME,
         "extent: the size \"n\" is needed, but no input has an axis of just that size: "
         "name one among the inputs");
+    tp_tensor *size = tp_placeholder(g, "of", TP_F32, TP_DIMS(1, 1, tp_symbol(g, "k")));
+    tp_tensor *image = tp_placeholder(g, "image", TP_F32, TP_DIMS(1, 1, 9));
+    tp_name(tp_grad(tp_sum(tp_conv(image, size, NULL), TP_ALL, false), image), "gradient");
+    static const char *const windowed[] = {"image", "of"};
+    SAVE(g, windowed, "gradient");
+    EXPECT_ERROR(tp, TP_E_VALUE, "the size of the window is not a number");
     expect_nothing_left();
 }
 

@@ -88,6 +88,15 @@ static inline bytes attr_int(const char *name, int64_t v)
     return a;
 }
 
+static inline bytes attr_text(const char *name, const char *text)
+{
+    bytes a = {0};
+    put_text(&a, TPI_PB_ATTRIBUTE_NAME, name);
+    put_int(&a, TPI_PB_ATTRIBUTE_TYPE, TPI_PB_STRING);
+    put_text(&a, TPI_PB_ATTRIBUTE_S, text);
+    return a;
+}
+
 static inline bytes attr_graph(const char *name, bytes graph)
 {
     bytes a = {0};

@@ -163,8 +163,52 @@ static void fine_tuning(void **state)
     expect(out, 2, (const int64_t[]){2, 2}, (const float[]){2, 4, 6, 8});
 }
 
+/* What is inside of a free axis is to be as long as what it adds. */
+static void short_padding(void **state)
+{
+    tp_ctx *tp = *state;
+    static const char *const modes[] = {"reflect", "wrap", "edge"};
+    static const float x[4] =
+        {
+            1, 2, 3, 4
+    },
+                       want[3][6] = {
+                           {3, 2, 1, 2, 3, 2}, {2, 3, 1, 2, 3, 1}, {1, 1, 1, 2, 3, 3}};
+    static const int least[] = {3, 2, 1};
+    for (int k = 0; k < 3; k++) {
+        bytes g = {0}, n = node("Pad", NAMES("x", "pads"), NAMES("y"));
+        put_message(&g, TPI_PB_GRAPH_INPUT,
+                    value("x", TPI_PB_F32, 1, (const int64_t[]){-1}, "n"));
+        put_ints(&g, "pads", 2, (const int64_t[]){2, 1});
+        put_message(&n, TPI_PB_NODE_ATTRIBUTE, attr_text("mode", modes[k]));
+        put_message(&g, TPI_PB_GRAPH_NODE, n);
+        put_output(&g, "y");
+        bytes m = model(g);
+        tp_graph *loaded = tp_onnx_load_bytes(tp, m.at, m.size, NULL, NULL);
+        free(m.at);
+        if (!loaded)
+            fail_msg("%s", tp_error_message(tp));
+        for (int e = TP_ENGINE_REFERENCE; e <= TP_ENGINE_TILES; e++) {
+            tp_program *p = tp_graph_compile(loaded, TP_NAMES("x"), TP_NAMES("y"),
+                                             &(tp_compile_options){.engine = (tp_engine)e});
+            for (int size = 3; size >= 0; size--) {
+                tp_tensor *in = tp_tensor_new(tp, TP_F32, TP_DIMS(size), x), *out;
+                const tp_status status = tp_program_run(p, &in, &out);
+                if ((status == TP_OK) != (size >= least[k]))
+                    fail_msg("%s, engine %d, %d elements: %s", modes[k], e, size,
+                             tp_status_name(status));
+                if (size == 3)
+                    expect(out, 1, &(int64_t){6}, want[k]);
+                tp_clear_error(tp);
+            }
+            tp_program_free(p);
+        }
+    }
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(every_batch), CASE(fine_tuning)};
+    static const struct CMUnitTest tests[] = {CASE(every_batch), CASE(fine_tuning),
+                                              CASE(short_padding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
