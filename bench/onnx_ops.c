@@ -2,9 +2,8 @@
  * of eager use), by tiles, and as C.
  *
  *     onnx_ops MODEL FEED.npy ..    prints the three medians; feeds in the order of the inputs */
-#include "graph/program.h"
 #include "limits.h"
-
+#include "run/program.h"
 #include <tapir/tapir.h>
 
 #include <stdio.h>

@@ -6,21 +6,40 @@ set(tapir_generated "${PROJECT_BINARY_DIR}/generated")
 
 file(GLOB_RECURSE tapir_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
 file(GLOB tapir_isa_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/isa/*.c")
-file(GLOB tapir_op_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/op/*.c")
-list(REMOVE_ITEM tapir_sources ${tapir_isa_sources} ${tapir_op_sources})
-# What runs once per program, once per element of a rare type, or as an oracle.
-set(tapir_small_sources ${tapir_sources} ${tapir_op_sources})
-list(FILTER tapir_small_sources INCLUDE REGEX
-  "/src/(ir|codegen|graph|opt|nn|onnx)/|/core/(format|npy|dim|value|variable)\\.c$|/grad/check\\.c$|/capture/(walk|seen|lift|lift_cond|lift_loop|flow_form|flow_text|flow_sets|tree_text|arguments|blocks|doubts|function_c|purity|segment_count|segment_graph)\\.c$|/base/(env|log|file|hash)\\.c$|/op/(reduce_fast|reduce_ref|index|scan|sort|join|elem_ref|random|conv|composite|sizes|window|assign|call|matmul|move|reduction|select|trap|pool)\\.c$")
-list(FILTER tapir_small_sources EXCLUDE REGEX
-  "/ir/graph\\.c$|/graph/(tile_run|tile_block|exec_tiles)\\.c$") # every backward sweep, every run by tiles
-list(REMOVE_ITEM tapir_sources ${tapir_small_sources})
-list(REMOVE_ITEM tapir_op_sources ${tapir_small_sources})
+list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 
-# ---- kernel text: each src/kernel/NAME.h is compiled and also embedded as text ----------
+# What runs once per eager op, per call of a captured function, per step of a run or of a sweep. All
+# other files run once per program, or as an oracle, and are compiled to be small.
+set(tapir_hot_sources
+  base/mem base/stack base/strbuf base/undone base/workers
+  capture/flow capture/flow_values capture/frame capture/function capture/pure capture/replay
+  capture/rules capture/segment capture/settle capture/trace capture/tree
+  core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
+  grad/backward grad/block_grad grad/body_copy grad/cond_grad grad/loop_grad grad/sweep
+  grad/sweep_call grad/sweep_join grad/vjp
+  ir/graph
+  kernel/host/band_host kernel/host/pick_host kernel/host/team_host
+  run/exec_tiles run/tile_block run/tile_run)
+set(tapir_hot_op_sources
+  control/block_call control/block_trace control/control control/turn
+  op/add_rows op/apply op/binary op/block op/elem_fast op/turn_values op/unary)
+foreach(list IN ITEMS tapir_hot_sources tapir_hot_op_sources)
+  list(TRANSFORM ${list} PREPEND "${PROJECT_SOURCE_DIR}/src/")
+  list(TRANSFORM ${list} APPEND ".c")
+  foreach(file IN LISTS ${list})
+    if(NOT EXISTS "${file}")
+      message(FATAL_ERROR "cmake/TapirLibrary.cmake: ${file} is not there")
+    endif()
+  endforeach()
+endforeach()
+set(tapir_small_sources ${tapir_sources})
+list(REMOVE_ITEM tapir_small_sources ${tapir_hot_sources} ${tapir_hot_op_sources})
 
-file(GLOB tapir_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/*.h")
-list(FILTER tapir_texts EXCLUDE REGEX "(/text|/convref|_host)\\.h$")
+# ---- kernel text: each header of src/kernel/{text,conv,abi} is compiled and also embedded as text
+
+file(GLOB tapir_texts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernel/text/*.h"
+  "${PROJECT_SOURCE_DIR}/src/kernel/conv/*.h" "${PROJECT_SOURCE_DIR}/src/kernel/abi/*.h")
+list(FILTER tapir_texts EXCLUDE REGEX "/convref\\.h$")
 
 if(CMAKE_CROSSCOMPILING)
   find_program(TAPIR_HOST_CC NAMES cc gcc clang REQUIRED DOC "compiler for tools run while building")
@@ -36,8 +55,8 @@ endif()
 
 file(MAKE_DIRECTORY "${tapir_generated}/kernel")
 add_custom_command(
-  OUTPUT "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/text.h"
-  COMMAND ${tapir_embed} "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/text.h"
+  OUTPUT "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/kernel_text.h"
+  COMMAND ${tapir_embed} "${tapir_generated}/kernel_text.c" "${tapir_generated}/kernel/kernel_text.h"
           ${tapir_texts}
   DEPENDS ${tapir_embed} ${tapir_texts}
   COMMENT "Embedding the kernel text" VERBATIM)
@@ -46,9 +65,9 @@ add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
 # ---- objects ----------------------------------------------------------------------------
 
 # What reads bytes from outside, or writes to buffers of its own, is hardened; all of it would be 50 KB.
-set(tapir_hardened_sources ${tapir_sources} ${tapir_small_sources})
+set(tapir_hardened_sources ${tapir_sources})
 list(FILTER tapir_hardened_sources INCLUDE REGEX
-  "/src/base/|/codegen/(build|cache|cc|folder|loader|scratch)\\.c$|/core/(fail|format|npy)\\.c$|/graph/store\\.c$|/ir/(literal|parse|read_values|read_words)\\.c$|/onnx/(elements|external|model|onnx_lists|onnx_values|proto|wire)\\.c$")
+  "/src/(base|cc)/|/core/(fail|format|npy)\\.c$|/run/store\\.c$|/ir/(literal|parse|parse_values|parse_words)\\.c$|/onnx/format/(elements|external|model|onnx_lists|onnx_values|wire)\\.c$")
 set_source_files_properties(${tapir_hardened_sources} PROPERTIES COMPILE_OPTIONS
   "${tapir_hardening}")
 
@@ -61,8 +80,8 @@ function(tapir_object_library name optimised)
   target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric ${optimised})
 endfunction()
 
-tapir_object_library(tapir_objects tapir_lean ${tapir_sources} "${tapir_generated}/kernel_text.c")
-tapir_object_library(tapir_op_objects tapir_lean_op ${tapir_op_sources})
+tapir_object_library(tapir_objects tapir_lean ${tapir_hot_sources} "${tapir_generated}/kernel_text.c")
+tapir_object_library(tapir_op_objects tapir_lean_op ${tapir_hot_op_sources})
 tapir_object_library(tapir_small_objects tapir_small ${tapir_small_sources})
 set(tapir_objects $<TARGET_OBJECTS:tapir_objects> $<TARGET_OBJECTS:tapir_op_objects>
   $<TARGET_OBJECTS:tapir_small_objects>)

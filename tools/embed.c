@@ -237,9 +237,9 @@ int main(int argc, char **argv)
     FILE *c = fopen(argv[1], "w"), *h = fopen(argv[2], "w");
     if (!c || !h)
         die(argv[c ? 2 : 1], "cannot be written");
-    fputs("/* Made by tools/embed.c from src/kernel/NAME.h. */\n", c);
-    fputs("#include \"kernel/text.h\"\n", c);
-    fputs("/* The text of src/kernel/NAME.h, without comments, squeezed. Made by "
+    fputs("/* Made by tools/embed.c from the headers of src/kernel. */\n", c);
+    fputs("#include \"kernel/kernel_text.h\"\n", c);
+    fputs("/* The text of the headers of src/kernel, without comments, squeezed. Made by "
           "tools/embed.c. */\n",
           h);
     fputs("#ifndef TPI_KERNEL_TEXT_H\n#define TPI_KERNEL_TEXT_H\n\n\n", h);

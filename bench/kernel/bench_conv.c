@@ -1,7 +1,7 @@
 /* conv.h on one core: LeNet at batch 32 and layers of the ResNet kind, as a share of the FMA peak
  * measured beside it. Multiply-adds are those of the definition, padding included. */
 #include "bench_kernel.h"
-#include "kernel/convdw.h"
+#include "kernel/conv/convdw.h"
 
 typedef struct {
     tpk_conv c;

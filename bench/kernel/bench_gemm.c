@@ -1,6 +1,6 @@
 /* gemm.h on one core, as a share of the FMA peak measured beside it. */
 #include "bench_kernel.h"
-#include "kernel/gemm.h"
+#include "kernel/text/gemm.h"
 
 typedef struct {
     int64_t m, n, k;

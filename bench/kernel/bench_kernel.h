@@ -2,7 +2,7 @@
  * every case, so that a slow moment hits all of them; the medians of the ratios are printed. */
 #ifndef TAPIR_BENCH_KERNEL_H
 #define TAPIR_BENCH_KERNEL_H
-#include "kernel/vec.h"
+#include "kernel/text/vec.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Blocks: which nodes make one, what goes in and out, and their programs. */
 #include "capture/blocks.h"
 
-#include "op/draw.h"
+#include "op/random_position.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #define TAPIR_CAPTURE_DEF_H
 
 #include "core/variable.h"
-#include "graph/program.h"
+#include "run/program.h"
 #include "tapir/capture.h"
 
 /* Limits. In the stress build some are met all the time. */

@@ -2,7 +2,7 @@
 #include "capture/flow.h"
 
 #include "capture/blocks.h"
-#include "op/draw.h"
+#include "op/random_position.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A run of the body: what its op calls become. */
 #include "capture/trace.h"
-#include "op/open_block.h"
+#include "control/open_block.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * is the same node wherever the register holds one. Of a turn two ways are told apart: to the next
  * one, and out. */
 #include "capture/lift_def.h"
-#include "op/draw.h"
+#include "op/random_position.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "base/float_mode.h"
 #include "capture/blocks.h"
 #include "op/call.h"
-#include "op/draw.h"
+#include "op/random_position.h"
 
 #include <string.h>
 

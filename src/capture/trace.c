@@ -1,9 +1,9 @@
 /* Traces: what one run of a pure function's body did. */
 #include "capture/trace.h"
 
+#include "control/open_block.h"
 #include "op/call.h"
 #include "op/op.h"
-#include "op/open_block.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "capture/walk.h"
 
+#include "control/open_block.h"
 #include "op/call.h"
-#include "op/open_block.h"
 
 #include <string.h>
 

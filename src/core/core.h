@@ -205,7 +205,7 @@ struct tp_ctx {
     /* Of the layer of programs: moves their constants out of a variable's memory; NULL: there are
      * none. False: no memory. */
     bool (*unlend)(tp_ctx *ctx, tpi_buf *b);
-    struct tp_block *blocks; /* open ones, innermost first (op/control.c) */
+    struct tp_block *blocks; /* open ones, innermost first (control/control.c) */
     struct tp_block *left;   /* those that were given up */
     const tpi_block_rules *block_rules;
     tp_tensor *retained;   /* list of those with retains > 0 */

@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "base/workers.h"
 #include "core/core.h"
-#include "kernel/kernels_host.h"
+#include "kernel/host/kernels_host.h"
 #include "tapir/grad.h"
 
 #include <stdlib.h>

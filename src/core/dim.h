@@ -83,7 +83,7 @@ int64_t tpi_dim_eval_stride(const tpi_dims *table, int64_t d, const int64_t *sym
 void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out);
 int64_t tpi_dim_parse(tpi_dims *table, const char *text, const char *limit, const char **end);
 /* The same as a C expression of int64_t over variables named `prefix` and the symbol's number;
- * floor division of non-negative numbers is C's, TPK_LEAST of kernel/target.h the lesser of two. */
+ * floor division of non-negative numbers is C's, TPK_LEAST of kernel/text/target.h the lesser of two. */
 void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out);
 /* How an expression is computed from its symbols, bottom up, in steps of the caller's. Each gives
  * what stands for its result; tpi_dim_build gives the last one. `op` is one of + - * /, or < for the

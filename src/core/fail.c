@@ -1,6 +1,5 @@
-#include "core/core.h"
-
 #include "base/strbuf.h"
+#include "core/core.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -389,10 +389,10 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
     for (int i = 0; i < n; i++) {
         if (dx[i])
             continue;
-        dx[i] = good ? gradient_of(&s, y, xs[i])
-                     : tpi_fail(ctx, at, "tp_grad", other ? status : ctx->status, "%s%s",
-                                other ? "another gradient of this call failed: " : "",
-                                ctx->error);
+        dx[i] =
+            good ? gradient_of(&s, y, xs[i])
+                 : tpi_fail(ctx, at, "tp_grad", other ? status : ctx->status, "%s%s",
+                            other ? "another gradient of this call failed: " : "", ctx->error);
         if (dx[i]->status != TP_OK)
             status = (tp_status)dx[i]->status;
     }

@@ -17,7 +17,7 @@ static void gather(const tpi_sweep *s, const tp_tensor *block, int slot, tp_tens
     }
 }
 
-/* To gradients of gradients each cotangent enters as a node of its own (op/row.c). */
+/* To gradients of gradients each cotangent enters as a node of its own (op/turn_values.c). */
 static bool enter_all(const tp_tensor *block, int n, tp_tensor **cot)
 {
     bool ok = true;

@@ -493,7 +493,7 @@ static bool give_state(loop_vjp *c, tp_tensor *back, int p)
     return state->status == TP_OK;
 }
 
-/* Captures first, whose sums went through the loop; then what entered it (op/row.c). */
+/* Captures first, whose sums went through the loop; then what entered it (op/turn_values.c). */
 static bool give(loop_vjp *c, tp_tensor *back)
 {
     bool ok = true;

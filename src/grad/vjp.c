@@ -283,9 +283,9 @@ static tp_tensor *origin_of(tpi_vjp *v, const tp_tensor *t)
                                ((const tpi_index_attrs *)t->attrs)->index);
     tp_tensor *const first = origin_of(v, t->in[0]);
     tp_tensor *const in[] = {first, g->nodes[t->in[1]->index]};
-    return first->status == TP_OK
-               ? tpi_graph_node(g, at, t->op, 2, in, NULL, (tp_dtype)t->dtype, t->rank, t->shape)
-               : first;
+    return first->status == TP_OK ? tpi_graph_node(g, at, t->op, 2, in, NULL,
+                                                   (tp_dtype)t->dtype, t->rank, t->shape)
+                                  : first;
 }
 
 tp_tensor *tpi_vjp_origin(tpi_vjp *v, int i)

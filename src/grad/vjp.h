@@ -6,8 +6,8 @@
  * which is made of the sweep's nodes alone, takes it as further params. Nothing is computed twice,
  * random numbers are drawn once, and in a gradient of this gradient each value that crosses the cut
  * is one node, as it is when the block runs as C (grad/sweep_call.c). Passes may compute
- * again what is cheap (opt/restack.c), and what has sizes that are known inside the body only (the
- * turns of a loop in it), of which no output can be kept (opt/recompute.c). */
+ * again what is cheap (pass/keep/restack.c), and what has sizes that are known inside the body only (the
+ * turns of a loop in it), of which no output can be kept (pass/keep/recompute.c). */
 #ifndef TAPIR_VJP_H
 #define TAPIR_VJP_H
 

@@ -87,7 +87,7 @@ bool tpi_collect_run(tpi_nodes *out, const tp_graph *g, int n_roots, tp_tensor *
 
 /* An empty body of a new graph in g, which owns it; NULL: no memory, or too deep (the error is
  * set). While it is open, lifting a tensor of an outer graph, or a concrete one that is no plain
- * constant, makes a param of it, a capture (ir/reads.c). To have ops of outer tensors put in it,
+ * constant, makes a param of it, a capture (ir/outer.c). To have ops of outer tensors put in it,
  * set ctx->tracing to its graph. */
 tpi_body *tpi_body_new(tp_graph *g, tpi_at at);
 /* Frees a body of g that no node has. */

@@ -18,7 +18,7 @@ bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *
 /* A symbol that a loop binds when it has run (ir/body.h, `length`) is bound where it is read: after
  * that loop, in the same body or further inside; and once at a time. What a block keeps for its
  * gradient may have sizes that only its bodies know, unless `all` must be known, as for a run
- * (opt/recompute.c). False: `why`, or no memory. */
+ * (pass/keep/recompute.c). False: `why`, or no memory. */
 bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
                      bool all, tpi_why *why);
 /* Is every attribute within what its type allows? The op's own rule looks closer. */

@@ -35,7 +35,7 @@ struct tp_graph {
     struct tpi_body *body; /* of a body: what it is (ir/body.h) */
     struct tpi_body **bodies; /* of its blocks; freed with it */
     int n_bodies, bodies_size;
-    /* Of a program's graph (opt/fold.c): its constants before any was folded, what folding may add to
+    /* Of a program's graph (pass/fold.c): its constants before any was folded, what folding may add to
      * them now, and what it has added since the last time. */
     size_t own_bytes, may_fold, was_folded;
 };
@@ -61,7 +61,7 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
  * node, or, when it was recorded, the nodes it was computed by (once per graph). In a body, what
  * is of a graph around it, or no plain constant, becomes a param. Never NULL; failed when the
  * operand is of another graph, or shows a variable as it was before the graph assigned it
- * (ir/reads.c). */
+ * (ir/outer.c). */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
 /* The node that stands for a concrete tensor already; NULL: none. */
 tp_tensor *tpi_graph_lifted(const tp_graph *g, const tp_tensor *t);

@@ -1,5 +1,5 @@
 /* The text of graphs, shared by those who write it (print.c), read it (parse.c) and put values
- * beside it (graph/store.c). docs/ir.md describes it. */
+ * beside it (run/store.c). docs/ir.md describes it. */
 #ifndef TAPIR_IR_NOTATION_H
 #define TAPIR_IR_NOTATION_H
 

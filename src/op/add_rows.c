@@ -1,7 +1,7 @@
 #include "op/add_rows.h"
 
-#include "kernel/elem.h"
-#include "kernel/vec.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 #include "op/sizes.h"
 
 #undef TP_PLACE
@@ -10,12 +10,12 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/addrows.h"
+#include "kernel/text/addrows.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/addrows.h"
+#include "kernel/text/addrows.h"
 #undef T
 #undef S
 #undef FN

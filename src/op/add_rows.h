@@ -2,7 +2,7 @@
  *
  * dw = x^T dy is a sum over rows, in the order of a contraction. A loop meets some of the rows in each
  * turn, so it carries what is known after them: a state [2 k + 1, n] for dw of [k, n], of which
- * kernel/addrows.h says what it holds. In the end dw has the bits of one product of all rows joined. */
+ * kernel/text/addrows.h says what it holds. In the end dw has the bits of one product of all rows joined. */
 #ifndef TAPIR_ADD_ROWS_H
 #define TAPIR_ADD_ROWS_H
 

@@ -1,7 +1,7 @@
 /* The one doorway. */
 #include "base/float_mode.h"
 #include "ir/body.h"
-#include "kernel/team_host.h"
+#include "kernel/host/team_host.h"
 #include "op/op.h"
 #include "op/trap.h"
 

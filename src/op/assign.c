@@ -1,8 +1,8 @@
 /* assign and group: what a run does to variables. */
+#include "control/open_block.h"
 #include "core/variable.h"
 #include "ir/graph_def.h"
 #include "op/op.h"
-#include "op/open_block.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Convolutions. One trilinear form of x, w and y; each op takes two of them and gives the third,
  * so each gradient is another of the three:
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
-#include "kernel/team_host.h"
-#include "kernel/vec.h"
+#include "kernel/host/team_host.h"
+#include "kernel/text/vec.h"
 #include "op/window.h"
 
 #include <stddef.h>
@@ -12,16 +12,16 @@
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
 
 #define TPK_BITS 32
-#include "kernel/convref.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "kernel/convref.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 
 typedef struct conv_attrs {
     tpi_window window;
     int64_t groups;
-    int64_t winograd; /* f32 of 3 by 3 by the tiles of kernel/winograd.h, where they pay */
+    int64_t winograd; /* f32 of 3 by 3 by the tiles of kernel/conv/winograd.h, where they pay */
     tpi_list sizes;   /* of the result's spatial axes; none for conv */
 } conv_attrs;
 

@@ -1,7 +1,7 @@
 /* Elementwise ops by rows: axes that run together in all operands are joined, the innermost is
  * given to a row kernel, the others are walked. An operand whose innermost stride is neither 0
  * nor 1 is gathered into a small buffer first. */
-#include "kernel/team_host.h"
+#include "kernel/host/team_host.h"
 #include "op/elementwise.h"
 
 #include <string.h>
@@ -198,7 +198,7 @@ tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
 {
     static const tpi_elem of[TPI_N_OPS] = {
 #define ELEM(class, n_in, name) [TPI_OP_##name] = TPI_ELEM_##name,
-#include "kernel/elem.def"
+#include "kernel/text/elem.def"
 #undef ELEM
     };
     const tpi_op *op = node->op;

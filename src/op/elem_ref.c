@@ -1,5 +1,5 @@
-/* The scalar functions of src/kernel/elem.h as a table, and the plain loop over them. */
-#include "kernel/elem.h"
+/* The scalar functions of src/kernel/text/elem.h as a table, and the plain loop over them. */
+#include "kernel/text/elem.h"
 #include "op/elementwise.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@
 #define DEFINE_COMPARE2(name) TYPES_COMPARE(SCALAR2_COMPARE, name)
 #define DEFINE_ANY3(name) TYPES_ANY(SCALAR3, name)
 #define ELEM(class, n_in, name) DEFINE_##class##n_in(name)
-#include "kernel/elem.def"
+#include "kernel/text/elem.def"
 #undef ELEM
 
 enum {
@@ -66,7 +66,7 @@ enum {
 #define LIST(name, t) [AT_##t] = name##_##t,
 static const tpi_scalar scalars[TPI_N_ELEMS][TP_N_DTYPES] = {
 #define ELEM(class, n_in, name) [TPI_ELEM_##name] = {TYPES_##class(LIST, name)},
-#include "kernel/elem.def"
+#include "kernel/text/elem.def"
 #undef ELEM
 };
 

@@ -1,4 +1,4 @@
-/* Elementwise ops: what unary.c, binary.c and select.c share. */
+/* Elementwise ops: what unary.c, binary.c and where.c share. */
 #ifndef TAPIR_ELEM_OP_H
 #define TAPIR_ELEM_OP_H
 

@@ -1,6 +1,6 @@
 /* Indices: reading and writing at places that are themselves values. */
-#include "kernel/elem.h"
-#include "kernel/vec.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
 
-#define TPI_TEXT "kernel/index.h"
+#define TPI_TEXT "kernel/text/index.h"
 #define TPI_TEXT_BOOL
 #include "op/instances.h"
 

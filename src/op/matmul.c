@@ -1,7 +1,7 @@
 /* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
-#include "kernel/team_host.h"
-#include "kernel/vec.h"
+#include "kernel/host/team_host.h"
+#include "kernel/text/vec.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -10,10 +10,10 @@
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
 
 #define TPK_BITS 32
-#include "kernel/convref.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "kernel/convref.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 
 static bool matmul_infer(tpi_infer *q)

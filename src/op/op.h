@@ -3,8 +3,8 @@
 #define TAPIR_OP_H
 
 #include "ir/node.h"
-#include "kernel/kernels_host.h"
-#include "kernel/view.h"
+#include "kernel/abi/view.h"
+#include "kernel/host/kernels_host.h"
 #include "tapir/grad.h"
 
 #define OP(name) extern const tpi_op tpi_op_##name;

@@ -1,6 +1,6 @@
 /* Pooling: windows that slide over the spatial axes of [n, c, s...]. */
-#include "kernel/elem.h"
-#include "kernel/vec.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 #include "op/window.h"
 
 #include <stddef.h>
@@ -12,12 +12,12 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/pooling.h"
+#include "kernel/text/pooling.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/pooling.h"
+#include "kernel/text/pooling.h"
 #undef T
 #undef S
 #undef FN

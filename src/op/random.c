@@ -1,9 +1,9 @@
 /* Random tensors. */
 #include "base/float_mode.h"
 #include "ir/graph_def.h"
-#include "kernel/philox.h"
-#include "kernel/vec.h"
-#include "op/draw.h"
+#include "kernel/text/philox.h"
+#include "kernel/text/vec.h"
+#include "op/random_position.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -12,12 +12,12 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/random.h"
+#include "kernel/text/random.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/random.h"
+#include "kernel/text/random.h"
 #undef T
 #undef S
 

@@ -1,7 +1,7 @@
 /* Reductions by the row and column kernels. A layout they cannot read is copied first, some
  * results at a time, so that the elements of each lie in their order. */
-#include "kernel/reduce_int.h"
-#include "kernel/team_host.h"
+#include "kernel/host/team_host.h"
+#include "kernel/text/reduce_int.h"
 #include "op/reduction.h"
 
 #include <string.h>
@@ -241,8 +241,10 @@ void tpi_reduce_fast(const tpi_reduction *d, tp_ctx *ctx, const char *x, char *y
     if (d->n_out == 0)
         return;
     job w = {
-        .d = d, .team = {.kernels = ctx->kernels, .pool = ctx->pool},
-             .size = tp_dtype_size(d->dtype), .n = 1
+        .d = d,
+        .team = {.kernels = ctx->kernels, .pool = ctx->pool},
+        .size = tp_dtype_size(d->dtype),
+        .n = 1
     };
     w.by = tpi_reducers_of(ctx, d->code, d->dtype);
     const int outer = d->kept_rank > 0 ? d->kept_rank - 1 : 0;

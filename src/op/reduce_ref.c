@@ -1,4 +1,4 @@
-/* Reductions, element by element: the oracle. It shares no code with src/kernel/reduce.h. */
+/* Reductions, element by element: the oracle. It shares no code with src/kernel/text/reduce.h. */
 #include "op/elementwise.h"
 #include "op/reduction.h"
 

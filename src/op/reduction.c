@@ -1,8 +1,8 @@
 /* Reductions over axes, and the sizes of axes. */
 #include "op/reduction.h"
 
+#include "op/along_axis.h"
 #include "op/elementwise.h"
-#include "op/lines.h"
 #include "op/sizes.h"
 
 #include <stddef.h>

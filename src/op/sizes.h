@@ -51,7 +51,7 @@ static inline bool tpi_is_number(const tp_tensor *t)
 }
 
 /* x[lo], x[lo + step], ... of one axis, without the last `hi` (move.c); and back: zeros of
- * size `size` with x in those places (join.c). */
+ * size `size` with x in those places (concat.c). */
 tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step);
 tp_tensor *tpi_pad_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t step,
                          int64_t size);

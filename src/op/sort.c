@@ -1,12 +1,12 @@
 /* Order along an axis. One op finds places; values are taken along by them, and so have their
  * gradient. */
-#include "kernel/elem.h"
-#include "kernel/vec.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
 
-#define TPI_TEXT "kernel/sort.h"
+#define TPI_TEXT "kernel/text/sort.h"
 #define TPI_TEXT_BOOL
 #include "op/instances.h"
 

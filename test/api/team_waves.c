@@ -1,8 +1,8 @@
 /* Steps side by side give the bits of one thread: branches of a graph, the updates of many parameters,
  * graphs drawn by chance; by tiles and compiled, by any number of threads. Handing out work costs
  * nothing here, so that all that can be a wave is one. */
-#include "graph/program.h"
-#include "graph/waves.h"
+#include "plan/waves.h"
+#include "run/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 

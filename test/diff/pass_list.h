@@ -2,7 +2,7 @@
 #ifndef TAPIR_TEST_PASS_LIST_H
 #define TAPIR_TEST_PASS_LIST_H
 
-#include "opt/pass.h"
+#include "pass/pass.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 # passes.sh FOLDER: what examples of FOLDER compare stays equal when passes are left out, one by one and all.
 set -u
 folder=$1
-passes=$(tr -d '\n' <"$TAPIR_SOURCE/src/opt/pass.c" |
+passes=$(tr -d '\n' <"$TAPIR_SOURCE/src/pass/pass.c" |
     sed -n 's/.*const char tpi_pass_names\[\] = *"\([^"]*\)".*/\1/p')
 [ -n "$passes" ] || {
-    echo "no list of passes in src/opt/pass.c"
+    echo "no list of passes in src/pass/pass.c"
     exit 1
 }
 status=0

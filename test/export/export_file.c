@@ -1,6 +1,6 @@
 /* tp_onnx_save, tp_onnx_tensor_save and blocks: what is refused, what is left behind, and what
  * happens when memory runs out. That the models are right is seen by others (CMakeLists.txt). */
-#include "onnx/export.h"
+#include "onnx/export/export.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 

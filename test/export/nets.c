@@ -4,7 +4,7 @@
  *     export_nets DIR [NAME] */
 #include "nets.h"
 
-#include "onnx/export.h"
+#include "onnx/export/export.h"
 
 #include <errno.h>
 #include <math.h>

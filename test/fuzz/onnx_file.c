@@ -1,5 +1,5 @@
 /* Bytes that may be an ONNX model: the reader, and every tensor that it finds. */
-#include "onnx/model.h"
+#include "onnx/format/model.h"
 #include "tapir/tapir.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * program would compile, without the texts of src/kernel; of some the C file that stands alone,
  * from its first kernel on, and its header too. Nothing is compiled or run. */
 #include "golden_corpus.h"
-#include "graph/program.h"
+#include "run/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* conv.h and convtaps.h against the plain loops of convref.h, bit by bit: random sizes, strides,
  * dilations, padding (also more than the kernel reaches), groups, layouts, odd values. */
-#include "kernel/convdw.h"
-#include "kernel/convref.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
 #include "kernel_test.h"
 
 #if TPK_BITS == 32

@@ -1,7 +1,7 @@
 /* gemm.h against the plain loops of convref.h, bit by bit: random sizes, strides (transposed,
  * broadcast, backwards), odd values, packed operands, chains that are closed at 64. */
-#include "kernel/convref.h"
-#include "kernel/gemm.h"
+#include "kernel/conv/convref.h"
+#include "kernel/text/gemm.h"
 #include "kernel_test.h"
 
 typedef struct {

@@ -1,7 +1,7 @@
 /* pooling.h against plain loops over its windows, bit by bit: random sizes, windows, padding,
  * layouts with gaps, odd values; windows too wide for a vector's buffer. */
-#include "kernel/elem.h"
-#include "kernel/view.h"
+#include "kernel/abi/view.h"
+#include "kernel/text/elem.h"
 #include "kernel_test.h"
 
 #if TPK_BITS == 32
@@ -13,7 +13,7 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #pragma push_macro("TPK_BITS")
 #undef TPK_BITS
-#include "kernel/pooling.h"
+#include "kernel/text/pooling.h"
 #pragma pop_macro("TPK_BITS")
 
 typedef int64_t (*pool_fn)(const tpk_view *in, const tpk_view *out, const int64_t *attr);

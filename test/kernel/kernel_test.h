@@ -3,7 +3,7 @@
  * against the kernel text itself. */
 #ifndef TAPIR_KERNEL_TEST_H
 #define TAPIR_KERNEL_TEST_H
-#include "kernel/vec.h"
+#include "kernel/text/vec.h"
 
 #include <inttypes.h>
 #include <stdint.h>

@@ -2,9 +2,9 @@
  * the bound of docs/numerics.md, worked out here for each output: random sizes, padding, layouts, packed
  * or not; conv and conv_dx. Parts (images, rows of tiles, blocks of outputs) have the bits of the whole,
  * and every instruction set those of the others. */
-#include "kernel/convdw.h"
-#include "kernel/convref.h"
-#include "kernel/winograd.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
+#include "kernel/conv/winograd.h"
 #include "kernel_test.h"
 
 #include <math.h>

@@ -3,19 +3,19 @@
  *
  * The loops over floats go from array to array, so that an optimising compiler uses its vector
  * forms; those over integers hash as they go, which compiles faster. */
-#include "philox.h"
-#include "reduce.h"
-#include "reduce_int.h"
+#include "kernel/text/philox.h"
+#include "kernel/text/reduce.h"
+#include "kernel/text/reduce_int.h"
 
 #include <stdio.h>
 
 #define TPK_BITS 32
-#include "convdw.h"
-#include "convref.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "convdw.h"
-#include "convref.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
 
 enum { N = 6000 };
 

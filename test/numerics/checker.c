@@ -3,9 +3,9 @@
  *
  *     checker [SEED]       prints one line per part; exits 1 at the first difference
  */
-#include "philox.h"
-#include "reduce.h"
-#include "reduce_int.h"
+#include "kernel/text/philox.h"
+#include "kernel/text/reduce.h"
+#include "kernel/text/reduce_int.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  *
  *     contraction [SEED]       exits 1 at the first wrong element
  */
-#include "philox.h"
+#include "kernel/text/philox.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include <string.h>
 
 #define TPK_BITS 32
-#include "convdw.h"
-#include "convref.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "convdw.h"
-#include "convref.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/convref.h"
 
 static uint64_t seed = 1, draws;
 

@@ -25,7 +25,7 @@ skip() {
 
 build_and_run() { # compiler, name of options, options, instruction set, its options, runner
     # shellcheck disable=SC2086
-    if ! "$1" -std=gnu11 -Wno-psabi $3 $5 -I"$here/../../src/kernel" "$here/bits.c" \
+    if ! "$1" -std=gnu11 -Wno-psabi $3 $5 -I"$here/../../src" "$here/bits.c" \
         -o "$work/bits" 2>"$work/errors"; then
         line "$1" "$2" "$4" "FAILED to build"
         head -5 "$work/errors"
@@ -89,7 +89,7 @@ for cc in gcc clang; do
 done
 for cc in gcc clang; do
     command -v $cc >/dev/null || continue
-    if echo '#include "elem.h"' | $cc -ffast-math -I"$here/../../src/kernel" -x c -c - \
+    if echo '#include "kernel/text/elem.h"' | $cc -ffast-math -I"$here/../../src" -x c -c - \
         -o "$work/fast.o" 2>/dev/null; then
         line $cc fast-math any "FAILED: was not refused"
         failed=$((failed + 1))

@@ -7,7 +7,7 @@
  * every float); its worst argument and a sample are then taken to MPFR. The arguments of a double
  * function are searched: random ones, then what is worse near the worst of these. The search asks the
  * long double function of the C library; what it ends with is taken to MPFR. */
-#include "elem.h"
+#include "kernel/text/elem.h"
 
 #include <math.h>
 #include <mpfr.h>

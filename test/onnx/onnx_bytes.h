@@ -2,7 +2,7 @@
 #ifndef TAPIR_TEST_ONNX_BYTES_H
 #define TAPIR_TEST_ONNX_BYTES_H
 
-#include "onnx/proto.h"
+#include "onnx/format/proto.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -361,7 +361,8 @@ static void much_from_little(void **state)
 {
     tp_ctx *tp = *state;
     const unit_memory *memory = tp->mem.user.user;
-    const int64_t shape[2] = {1 << 19, 1 << 20}, n = 2; /* an axis of 2^40 and more is refused */
+    const int64_t shape[2] = {1 << 19, 1 << 20},
+                  n = 2; /* an axis of 2^40 and more is refused */
     bytes g = {0};
     put_message(&g, TPI_PB_GRAPH_INITIALIZER, tensor("s", TPI_PB_I64, 1, &n, shape, 16));
     put_message(&g, TPI_PB_GRAPH_INITIALIZER,

@@ -2,8 +2,8 @@
  * test_data_set_0/input_k.pb and output_k.pb, the form of ONNX's own test cases. Outputs are the
  * result and its gradients, computed eagerly; sizes are free as in graphs. */
 #include "case.h"
-#include "onnx/emit.h"
-#include "onnx/write.h"
+#include "onnx/export/emit.h"
+#include "onnx/format/write.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 #ifndef TAPIR_BUILD_BED_H
 #define TAPIR_BUILD_BED_H
 
-#include "codegen/build.h"
-#include "codegen/cache.h"
-#include "codegen/loader.h"
-#include "codegen/scratch.h"
+#include "cc/build.h"
+#include "cc/cache.h"
+#include "cc/loader.h"
+#include "cc/scratch.h"
 
 #include <dirent.h>
 #include <errno.h>

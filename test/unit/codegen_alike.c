@@ -1,6 +1,6 @@
 /* What the text of a program is made of: kernels that are alike are one function, many that are not
  * are several translation units; the bits are those of the reference. */
-#include "codegen/build.h"
+#include "cc/build.h"
 #include "unit.h"
 #include <tapir/tapir.h>
 

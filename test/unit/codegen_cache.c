@@ -325,7 +325,7 @@ static void test_damaged(void **state)
     free(good);
 }
 
-/* Sizes at the end of an entry: trailer of codegen/cache.c. */
+/* Sizes at the end of an entry: trailer of cc/cache.c. */
 static size_t object_size(const char *entry, size_t size)
 {
     uint64_t n;

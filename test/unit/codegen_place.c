@@ -1,6 +1,6 @@
 /* Places of buffers in an arena: the rule said plainly gives the same ones, none lies on another that
  * lives at the same time, and many are placed in little time. Formulas of places hold at all sizes. */
-#include "codegen/arena.h"
+#include "plan/arena.h"
 #include "unit.h"
 #include <tapir/tapir.h>
 

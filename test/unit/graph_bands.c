@@ -1,7 +1,7 @@
 /* Kernels that run together part by part, and steps that run image by image, give the bits of the
  * reference: contractions with what comes before and after them, attention, gradients. Parts are made small, so that there are many; sizes
  * are symbols, of one program for two sets, and divide by nothing; any number of threads. */
-#include "graph/waves.h"
+#include "plan/waves.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 

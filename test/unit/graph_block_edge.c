@@ -1,6 +1,6 @@
 /* Programs with blocks at their edges: what fails inside, memory that is out, what is refused, what a
  * program says of itself. */
-#include "graph/program.h"
+#include "run/program.h"
 #include "unit.h"
 #include <tapir/control.h>
 #include <tapir/tapir.h>

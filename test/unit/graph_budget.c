@@ -184,7 +184,8 @@ static void sizes_of_a_run(void **state)
     const tp_compile_options opt = {.engine = TP_ENGINE_TILES, .memory_limit = 3000};
     tp_program *p = tp_graph_compile(g, 1, feeds, 1, fetches, &opt);
     assert_non_null(p);
-    for (int64_t n = 8; n < 32; n += 4) { /* one of [n, 32]: tanh is written over what it reads */
+    for (int64_t n = 8; n < 32;
+         n += 4) { /* one of [n, 32]: tanh is written over what it reads */
         tp_tensor *in = tp_full(tp, TP_F32, TP_DIMS(n, 16), 1), *out[1];
         const bool fits = n * 32 * (int64_t)sizeof(float) <= opt.memory_limit;
         assert_int_equal(tp_program_run(p, &in, out), fits ? TP_OK : TP_E_LIMIT);
@@ -210,7 +211,8 @@ static void steps_under_less(void **state)
     falls(&s, "lenet", 1); /* nothing but the first convolution and what reads it */
     s = (step){.tp = *state};
     lstm(&s);
-    falls(&s, "lstm", 0.7); /* what carries a weight's gradient through a loop is twice its size */
+    falls(&s, "lstm",
+          0.7); /* what carries a weight's gradient through a loop is twice its size */
     s = (step){.tp = *state};
     transformer(&s);
     falls(&s, "transformer", 0.6);

@@ -218,10 +218,9 @@ static void tells_of_memory(void **state)
     h = tp_tanh(tp_matmul(h, tp_full(tp, TP_F32, TP_DIMS(32, 48), 1)));
     tp_name(tp_matmul(h, tp_full(tp, TP_F32, TP_DIMS(48, 2), 1)), "y");
     tp_program *p = compile(g, NULL);
-    assert_int_equal(
-        lines_with(tp, tp_program_memory_text(p),
-                   " 128*n 192*n  ##..      %4 \"h\" : f32[n,32]\n"),
-        1);
+    assert_int_equal(lines_with(tp, tp_program_memory_text(p),
+                                " 128*n 192*n  ##..      %4 \"h\" : f32[n,32]\n"),
+                     1);
     assert_int_equal(lines_with(tp, tp_program_memory_text(p), " 192*n     0  .##.  "), 1);
     assert_int_equal(lines_with(tp, tp_program_memory_text(p), "\narena = 384*n bytes\n"), 1);
     for (int64_t n = 1; n < 9; n += 3) {

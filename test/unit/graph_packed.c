@@ -1,7 +1,7 @@
 /* Programs whose variables are constants: they lie in the variables' memory, and are let go when they
  * are packed; what a run gives is the same, whatever is assigned, freed, or asked of the
  * program next. */
-#include "graph/program.h"
+#include "run/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 

@@ -1,12 +1,11 @@
 /* Steps in which few rows of a table change have the bits of eager ones, and write these rows only where
  * they may: whatever the rate is, with rows named twice or from the end, with -0, infinities and NaN
  * in all of it. A step that fails writes nothing. */
-#include "graph/program.h"
+#include "run/program.h"
 #include "same.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
-#include <math.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* What a program makes of elements that are taken of rows, and added to them, has the bits of eager ops:
  * with -0, infinities and NaN, labels from the end, and sizes that are symbols. */
-#include "graph/program.h"
+#include "run/program.h"
 #include "same.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"

@@ -1,5 +1,5 @@
 /* Translation validation: passes that are wrong on purpose, and what is said of them. */
-#include "graph/validate.h"
+#include "check/validate.h"
 #include "op/op.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"

@@ -1,6 +1,6 @@
 /* A sum over rows that come a few at a time has the bits of one product of all of them, however they
  * are cut, in every engine; and its gradients are those of the product. */
-#include "kernel/vec.h"
+#include "kernel/text/vec.h"
 #include "op/add_rows.h"
 #include "tapir/tapir.h"
 #include "unit.h"

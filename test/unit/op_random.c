@@ -1,5 +1,5 @@
 /* Random tensors: known words of Philox, positions, intervals and moments. */
-#include "op/draw.h"
+#include "op/random_position.h"
 #include "unit.h"
 
 #include <math.h>

@@ -1,14 +1,14 @@
 /* Contractions and convolutions for one instruction set. */
-#include "kernel/isa_host.h"
+#include "kernel/isa/isa_host.h"
 
 #define TPK_BITS 32
-#include "kernel/convdw.h"
-#include "kernel/gemm.h"
-#include "kernel/winograd.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/conv/winograd.h"
+#include "kernel/text/gemm.h"
 #undef TPK_BITS
 #define TPK_BITS 64
-#include "kernel/convdw.h"
-#include "kernel/gemm.h"
+#include "kernel/conv/convdw.h"
+#include "kernel/text/gemm.h"
 #undef TPK_BITS
 
 /* p: "wg_" where winograd.h asks first whether it is its turn, "taps_" where convtaps.h does. */

@@ -1,7 +1,7 @@
 /* Elementwise kernels over contiguous rows, for the types people compute with. Other types go
  * through the plain loops of op/elem_ref.c. */
-#include "kernel/elem.h"
-#include "kernel/isa_host.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/elem.h"
 
 #undef bool /* names below are made of the word, which stdbool.h makes another */
 
@@ -78,7 +78,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define DEFINE_COMPARE2(name) TYPES_COMPARE(ROWS2_COMPARE, name)
 #define DEFINE_ANY3(name) TYPES_ANY(ROWS3, name)
 #define ELEM(class, n_in, name) DEFINE_##class##n_in(name)
-#include "kernel/elem.def"
+#include "kernel/text/elem.def"
 #undef ELEM
 
 #define LIST1(name, t) [AT_##t] = {name##_##t},
@@ -86,7 +86,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define LIST3(name, t) LIST1(name, t)
 const tpi_row TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS] = {
 #define ELEM(class, n_in, name) [TPI_ELEM_##name] = {TYPES_##class(LIST##n_in, name)},
-#include "kernel/elem.def"
+#include "kernel/text/elem.def"
 #undef ELEM
 };
 

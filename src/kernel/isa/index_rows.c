@@ -1,19 +1,19 @@
 /* Reading at places, and finding the first ones in an order, for one instruction set: of f32, which is
  * worth a copy; the base has that of src/op. */
-#include "kernel/elem.h"
-#include "kernel/isa_host.h"
-#include "kernel/vec.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 
 #if defined(__AVX2__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_u32
 #define S u32
-#include "kernel/index.h"
+#include "kernel/text/index.h"
 #undef T
 #undef S
 #define T tpk_f32
 #define S f32
-#include "kernel/sort.h"
+#include "kernel/text/sort.h"
 #undef T
 #undef S
 #define CALL(name, t)                                                                          \

@@ -1,13 +1,13 @@
 /* Pooling for one instruction set: of f32, which is worth a copy; the base has that of src/op. */
-#include "kernel/elem.h"
-#include "kernel/isa_host.h"
-#include "kernel/vec.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 
 #if defined(__AVX2__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/pooling.h"
+#include "kernel/text/pooling.h"
 #undef T
 #undef S
 #define POOL(name)                                                                             \

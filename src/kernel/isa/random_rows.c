@@ -1,19 +1,19 @@
 /* Random numbers for one instruction set; AVX-512 draws with what AVX2 has. */
-#include "kernel/isa_host.h"
-#include "kernel/philox.h"
-#include "kernel/vec.h"
-#include "kernel/view.h"
+#include "kernel/abi/view.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/philox.h"
+#include "kernel/text/vec.h"
 
 #if !defined(__AVX512F__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/random.h"
+#include "kernel/text/random.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/random.h"
+#include "kernel/text/random.h"
 #undef T
 #undef S
 

@@ -1,7 +1,7 @@
 /* Reductions of rows and columns for one instruction set. */
 #define TPK_APART static __attribute__((noinline))
-#include "kernel/isa_host.h"
-#include "kernel/reduce.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/reduce.h"
 
 #define REDUCE(op, t)                                                                          \
     tpk_##t TPI_ISA_NAME(tpi_isa_##op##_##t)(const tpk_##t *x, int64_t n)                      \

@@ -1,17 +1,17 @@
 /* Sums over rows that come a few at a time, for one instruction set. */
-#include "kernel/elem.h"
-#include "kernel/isa_host.h"
-#include "kernel/vec.h"
+#include "kernel/isa/isa_host.h"
+#include "kernel/text/elem.h"
+#include "kernel/text/vec.h"
 
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/addrows.h"
+#include "kernel/text/addrows.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/addrows.h"
+#include "kernel/text/addrows.h"
 #undef T
 #undef S
 

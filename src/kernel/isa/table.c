@@ -1,4 +1,4 @@
-#include "kernel/isa_host.h"
+#include "kernel/isa/isa_host.h"
 
 #if defined(__AVX512F__)
 #define NARROWER &tpi_kernels_avx2

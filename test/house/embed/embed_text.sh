@@ -10,19 +10,19 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/kernel" "$work/out"
 
-headers=$(find src/kernel -maxdepth 1 -name '*.h' ! -name text.h ! -name '*_host.h' | sort)
+headers=$(find src/kernel/text src/kernel/conv src/kernel/abi -name '*.h' | sort)
 # shellcheck disable=SC2086
-"$embed" "$work/text.c" "$work/kernel/text.h" $headers test/house/embed/nasty.in
+"$embed" "$work/text.c" "$work/kernel/kernel_text.h" $headers test/house/embed/nasty.in
 
 {
-    printf '#include "kernel/text.h"\n#include "squeeze.h"\n#include <stdio.h>\n'
+    printf '#include "kernel/kernel_text.h"\n#include "squeeze.h"\n#include <stdio.h>\n'
     printf 'static char text[1 << 20];\n'
     printf 'static void put(const char *path, const unsigned char *from)\n'
     printf '{ FILE *f = fopen(path, "w"); tpi_unsqueeze(from, text);\n'
     printf '  if (f) { fwrite(text, 1, tpi_squeezed_size(from), f); fclose(f); } }\n'
     printf 'int main(void)\n{\n'
     sed -n 's/^extern const unsigned char tpi_text_\(.*\)\[\];/put("out\/\1", tpi_text_\1);/p' \
-        "$work/kernel/text.h"
+        "$work/kernel/kernel_text.h"
     printf 'return 0;\n}\n'
 } >"$work/main.c"
 cc -w -I"$work" -Isrc/base "$work/main.c" "$work/text.c" -o "$work/dump"

@@ -1,0 +1,67 @@
+/* The kernels of one instruction set, as a table that is chosen when a context is opened.
+ * The files of src/kernel/isa are compiled once per set; each copy fills one table. */
+#ifndef TAPIR_KERNELS_HOST_H
+#define TAPIR_KERNELS_HOST_H
+
+#include "kernel/abi/library.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TPI_N_ELEMENT_TYPES = 11 }; /* in the order of tp_dtype */
+
+typedef enum tpi_elem {
+#define ELEM(class, n_in, name) TPI_ELEM_##name,
+#include "kernel/text/elem.def"
+#undef ELEM
+    TPI_N_ELEMS
+} tpi_elem;
+
+/* y[i] = f(a[i], b[i], c[i]) for n contiguous elements; unused operands are NULL. */
+typedef void (*tpi_row)(int64_t n, void *y, const void *a, const void *b, const void *c);
+enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
+
+/* Reductions of docs/numerics.md. rows: y[i] = reduction of the n contiguous elements at
+ * x[i * stride]. columns: y[j] over the rows i of x[i * stride + j], j < n. more: y[j] goes on with
+ * these rows, in their order. */
+typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t stride, void *y);
+enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
+
+/* Called kernels (tpi_call of ir/node.h) that are compiled for each instruction set. 0: it is not. */
+typedef int64_t (*tpi_isa_call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+enum {
+    TPI_ISA_random = 1,
+    TPI_ISA_max_pool,
+    TPI_ISA_max_pool_dx,
+    TPI_ISA_avg_pool,
+    TPI_ISA_add_rows,
+    TPI_ISA_gather,
+    TPI_ISA_take_along,
+    TPI_ISA_argtopk,
+    TPI_N_ISA_CALLS
+};
+
+typedef struct tpi_kernels {
+    const char *isa;                    /* "base", "avx2", "avx512" */
+    const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
+    /* By op, type of the first data operand, and which operand is one element used n times.
+     * NULL: ask the narrower set, at last the reference. */
+    const tpi_row (*row)[TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+    const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
+    const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
+    const tpi_reduce (*reduce_columns)[2];
+    const tpi_reduce (*reduce_more)[2];
+    const tpk_library *library;            /* contractions, convolutions, single reductions */
+    tpi_isa_call call[TPI_N_ISA_CALLS][2]; /* f32, f64; NULL: the one for all sets */
+} tpi_kernels;
+
+extern const tpi_kernels tpi_kernels_base;
+#if defined(__x86_64__)
+extern const tpi_kernels tpi_kernels_avx2, tpi_kernels_avx512;
+#endif
+
+/* The widest that this machine and its system run. Base when `base_only`. */
+const tpi_kernels *tpi_kernels_pick(bool base_only);
+
+#endif

@@ -1,0 +1,447 @@
+#include "onnx/export/export.h"
+
+#include "base/float_mode.h"
+#include "core/dim.h"
+#include "ir/body.h"
+#include "onnx/export/emit.h"
+#include "op/random_position.h"
+#include "pass/pass.h"
+
+#include <string.h>
+
+/* ---- which nodes are needed -------------------------------------------------------------- */
+
+/* Operands that are nodes and whose values count: not those of sources, nor one that is asked for
+ * its size, nor the call a result belongs to. */
+static int value_operands(const tp_tensor *t)
+{
+    const bool none = t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE;
+    return none ? 0 : t->op->code == TPI_OP_result ? 1 : t->n_in;
+}
+
+/* Grows a set of nodes by all they are computed from, but for what has its value. Operands are
+ * older, so one walk back finds all. */
+static void close_set(tpi_export *x, int32_t *set)
+{
+    for (int i = x->n_graph - 1; i >= 0; i--) {
+        const tp_tensor *t = x->g->nodes[i];
+        if (!set[i] || x->value_of[i])
+            continue;
+        for (int k = 0; k < value_operands(t); k++)
+            set[t->in[k]->index] = 1;
+    }
+}
+
+/* Into set[n_graph]: what is computed whichever path is taken from this block on. */
+static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int depth)
+{
+    memset(set, 0, (size_t)x->n_graph * sizeof *set);
+    if (!b->condition) {
+        for (int i = 0; i < x->m->n_out; i++)
+            set[b->outputs[i]->index] = 1;
+        close_set(x, set);
+        return true;
+    }
+    if (depth == TPI_EXPORT_DEEPEST) {
+        x->node = b->condition;
+        tpi_export_refuse(x, "the condition is below %d others, more than files can hold",
+                          TPI_EXPORT_DEEPEST);
+        return false;
+    }
+    const size_t bytes = (size_t)x->n_graph * sizeof *set;
+    int32_t *other = tpi_take(&x->ctx->mem, bytes);
+    if (!other) {
+        tpi_export_no_memory(x);
+        return false;
+    }
+    const bool ok = find_sure(x, b->then_block, set, depth + 1) &&
+                    find_sure(x, b->else_block, other, depth + 1);
+    for (int i = 0; i < x->n_graph; i++)
+        set[i] &= other[i];
+    tpi_give_back(&x->ctx->mem, other, bytes);
+    set[b->condition->index] = 1;
+    close_set(x, set);
+    return ok;
+}
+
+/* ---- saying nodes ------------------------------------------------------------------------ */
+
+void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
+{
+    if (x->block != 0) {
+        if (!tpi_export_room(x, &x->undo, x->n_undo, &x->undo_size, sizeof *x->undo))
+            return;
+        x->undo[x->n_undo++] = t->index;
+    }
+    x->value_of[t->index] = v;
+    if (v && !x->values[v].node)
+        x->values[v].node = t;
+}
+
+/* The numbers of a random node begin where those drawn before it end. */
+static void place_random(tpi_export *x, const tp_tensor *t)
+{
+    if (t->op->code != TPI_OP_random || x->place[t->index] != -1)
+        return;
+    const int64_t per = t->dtype == TP_F32 ? 4 : 2;
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
+    count = tpi_dim_div(x->g->dims, tpi_dim_add(x->g->dims, count, per - 1), per);
+    x->place[t->index] = x->drawn;
+    x->drawn = tpi_dim_add(x->g->dims, x->drawn, count);
+}
+
+/* Small constants without a name are one when they are equal. */
+static tpi_val say_source(tpi_export *x, const tp_tensor *t)
+{
+    const tp_tensor *v = t->in[0];
+    const bool small = v->rank <= 1 && tpi_count(v) <= 16 && v->flags & TPI_CONTIGUOUS;
+    if (t->op->code == TPI_OP_variable || t->name || !small)
+        return tpi_weight(x, v);
+    return tpi_constant(x, (tp_dtype)v->dtype, v->rank, tpi_count(v), v->data);
+}
+
+tpi_val tpi_say(tpi_export *x, const tp_tensor *t)
+{
+    switch (t->op->code) {
+#define SAY(op, name)                                                                          \
+    case TPI_OP_##op:                                                                          \
+        return tpi_say_##name(x, t);
+#include "onnx/export/say.def"
+#undef SAY
+    case TPI_OP_variable:
+    case TPI_OP_const:
+        return say_source(x, t);
+    case TPI_OP_placeholder:
+        return tpi_export_fail(
+            x, TP_E_NAME,
+            "what is asked for needs the placeholder \"%s\" %s, which is not "
+            "among the inputs",
+            t->name ? t->name : "", SHAPE(t));
+    case TPI_OP_assign:
+    case TPI_OP_group:
+        return tpi_export_refuse(x, "a model changes no variables: ask for outputs that need "
+                                    "no assignment");
+    default:
+        return tpi_export_refuse(x, "ONNX has no words for this op");
+    }
+}
+
+enum { TAKES_PLACE = 2 }; /* a mark: it draws, but nothing reads it */
+
+/* What is marked, in the order of the graph. */
+static void say_marked(tpi_export *x)
+{
+    for (int i = 0; i < x->n_graph && x->status == TP_OK; i++) {
+        const tp_tensor *t = x->g->nodes[i];
+        if (!x->mark[i] || x->value_of[i])
+            continue;
+        x->node = t;
+        place_random(x, t);
+        if (x->mark[i] == TAKES_PLACE)
+            continue;
+        if (tpi_is_block(t))
+            tpi_say_block(x, t);
+        else
+            tpi_set_value(x, t, tpi_say(x, t));
+    }
+    x->node = NULL;
+}
+
+/* A run makes all draws of its graph: what is drawn before, and blocks that draw, move the others on. */
+static void mark_draws(tpi_export *x)
+{
+    for (int i = 0; i < x->n_graph; i++)
+        if (!x->mark[i] && tpi_node_draws(x->g->nodes[i]))
+            x->mark[i] = tpi_is_block(x->g->nodes[i]) ? 1 : TAKES_PLACE;
+    close_set(x, x->mark);
+}
+
+void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes)
+{
+    memset(x->mark, 0, (size_t)x->n_graph * sizeof *x->mark);
+    for (int i = 0; i < n; i++)
+        x->mark[nodes[i]->index] = 1;
+    close_set(x, x->mark);
+    mark_draws(x);
+    memcpy(x->needed, x->mark, (size_t)x->n_graph * sizeof *x->needed);
+    say_marked(x);
+}
+
+static void say_block(tpi_export *x, const tpi_onnx_block *b)
+{
+    if (!find_sure(x, b, x->mark, 0))
+        return;
+    for (int i = 0; i < b->n_nodes; i++)
+        place_random(x, b->nodes[i]);
+    bool draws = false;
+    const bool whole = b == x->m->block && !b->nodes && !b->condition;
+    for (int i = 0; i < x->n_graph && whole && !draws; i++)
+        draws = x->mark[i] && !x->value_of[i] && tpi_node_draws(x->g->nodes[i]);
+    if (draws)
+        mark_draws(x);
+    say_marked(x);
+}
+
+/* ---- outputs ----------------------------------------------------------------------------- */
+
+/* A value that the open block gives as output k: computed in it, and no other output of it. */
+static tpi_val own_output(tpi_export *x, tpi_val v, const tpi_val *before, int k)
+{
+    bool own = v && x->values[v].block == x->block;
+    for (int i = 0; i < k && own; i++)
+        own = before[i] != v;
+    for (int i = 0; i < x->n_weights && own; i++)
+        own = x->weights[i].value != v;
+    for (int i = 0; i < x->m->n_in && own; i++) {
+        const bool is_input = x->inputs[i] == v;
+        own =
+            !is_input || (x->block == 0 && strcmp(x->m->in_names[i], x->m->out_names[k]) == 0);
+    }
+    return own ? v : tpi_put(x, "Identity", TPI_V(v));
+}
+
+/* Shape and type of output k, as far as the leaves so far agree. */
+static void join_shape(tpi_export *x, int k, const tp_tensor *t)
+{
+    tpi_out_shape *s = &x->out_shapes[k];
+    if (s->rank < 0) {
+        *s = (tpi_out_shape){.dtype = (tp_dtype)t->dtype, .rank = t->rank};
+        memcpy(s->dims, t->shape, sizeof(int64_t) * t->rank);
+        return;
+    }
+    x->node = t;
+    if (s->dtype != t->dtype || s->rank != t->rank)
+        tpi_export_refuse(
+            x,
+            "output \"%s\" is %s with %d axes on one side of a branch, and %s with "
+            "%d on another",
+            x->m->out_names[k], tp_dtype_name(s->dtype), s->rank,
+            tp_dtype_name((tp_dtype)t->dtype), t->rank);
+    x->node = NULL;
+    for (int i = 0; i < s->rank && x->status == TP_OK; i++)
+        if (s->dims[i] != t->shape[i])
+            s->dims[i] = TPI_NO_DIM;
+}
+
+static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
+
+static int32_t say_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
+{
+    const int64_t drawn = x->drawn;
+    const tpi_val drawn_from = x->drawn_from;
+    const int32_t block = tpi_block_begin(x);
+    x->depth++; /* blocks in it are deeper */
+    say_path(x, b, out);
+    x->depth--;
+    if (x->status == TP_OK)
+        tpi_block_end(x, x->m->n_out, out);
+    x->drawn = drawn;
+    x->drawn_from = drawn_from;
+    return block;
+}
+
+/* The outputs of a block and all below it. */
+static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
+{
+    const int n_out = x->m->n_out;
+    say_block(x, b);
+    if (x->status != TP_OK)
+        return;
+    if (!b->condition) {
+        for (int k = 0; k < n_out; k++) {
+            join_shape(x, k, b->outputs[k]);
+            out[k] = own_output(x, tpi_value_of(x, b->outputs[k]), out, k);
+        }
+        return;
+    }
+    const tpi_val condition = tpi_as(x, tpi_value_of(x, b->condition), TP_BOOL);
+    const int32_t then_block = say_branch(x, b->then_block, out);
+    const int32_t else_block = say_branch(x, b->else_block, out);
+    if (x->status != TP_OK)
+        return;
+    x->node = b->condition;
+    for (int k = 0; k < n_out; k++)
+        out[k] = k ? tpi_put_result(x, x->out_shapes[k].dtype)
+                   : tpi_put_typed(x, "If", x->out_shapes[k].dtype, TPI_V(condition));
+    tpi_put_body(x, 0, then_block);
+    tpi_put_body(x, 1, else_block);
+    x->node = NULL;
+}
+
+/* What any path asks for. */
+static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
+{
+    for (; b; b = b->condition ? b->else_block : NULL) {
+        for (int k = 0; k < x->m->n_out && !b->condition; k++)
+            x->needed[b->outputs[k]->index] = 1;
+        if (b->condition) {
+            x->needed[b->condition->index] = 1;
+            mark_needed(x, b->then_block);
+        }
+    }
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+static bool export_begin(tpi_export *x, const tpi_onnx_model *m)
+{
+    tpi_mem *mem = &m->g->ctx->mem;
+    *x = (tpi_export){.ctx = m->g->ctx,
+                      .g = m->g,
+                      .m = m,
+                      .n_graph = m->g->n_nodes,
+                      .attrs = TPI_STR(mem),
+                      .constants = TPI_STR(mem),
+                      .names = TPI_STR(mem)};
+    const size_t n = (size_t)x->n_graph;
+    x->value_of = tpi_take(mem, n * sizeof *x->value_of);
+    x->inputs = tpi_take(mem, (size_t)m->n_in * sizeof *x->inputs);
+    x->mark = tpi_take(mem, n * sizeof *x->mark);
+    x->needed = tpi_take(mem, n * sizeof *x->needed);
+    x->place = tpi_take(mem, n * sizeof *x->place);
+    x->out_shapes = tpi_take(mem, (size_t)m->n_out * sizeof *x->out_shapes);
+    if (!x->value_of || !x->inputs || !x->mark || !x->needed || !x->place || !x->out_shapes) {
+        tpi_export_no_memory(x);
+        return false;
+    }
+    memset(x->needed, 0, n * sizeof *x->needed);
+    memset(x->value_of, 0, n * sizeof *x->value_of);
+    for (size_t i = 0; i < n; i++)
+        x->place[i] = -1;
+    for (int k = 0; k < m->n_out; k++)
+        x->out_shapes[k].rank = -1;
+    return true;
+}
+
+static void export_end(tpi_export *x)
+{
+    tpi_mem *mem = &x->ctx->mem;
+    const size_t n = (size_t)x->n_graph;
+    tpi_give_back(mem, x->value_of, n * sizeof *x->value_of);
+    tpi_give_back(mem, x->inputs, (size_t)x->m->n_in * sizeof *x->inputs);
+    tpi_give_back(mem, x->mark, n * sizeof *x->mark);
+    tpi_give_back(mem, x->needed, n * sizeof *x->needed);
+    tpi_give_back(mem, x->place, n * sizeof *x->place);
+    tpi_give_back(mem, x->out_shapes, (size_t)x->m->n_out * sizeof *x->out_shapes);
+    tpi_give_back(mem, x->values, (size_t)x->values_size * sizeof *x->values);
+    tpi_give_back(mem, x->nodes, (size_t)x->nodes_size * sizeof *x->nodes);
+    tpi_give_back(mem, x->blocks, (size_t)x->blocks_size * sizeof *x->blocks);
+    tpi_give_back(mem, x->weights, (size_t)x->weights_size * sizeof *x->weights);
+    tpi_give_back(mem, x->sizes, (size_t)x->sizes_size * sizeof *x->sizes);
+    tpi_give_back(mem, x->operands, (size_t)x->operands_size * sizeof *x->operands);
+    tpi_give_back(mem, x->undo, (size_t)x->undo_size * sizeof *x->undo);
+    tpi_give_back(mem, x->slots, (size_t)x->slots_size * sizeof *x->slots);
+    tpi_str_free(&x->attrs);
+    tpi_str_free(&x->constants);
+    tpi_str_free(&x->names);
+}
+
+tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
+{
+    tpi_export export, *x = &export;
+    const tpi_stepped_out around = tpi_step_out(m->g->ctx, m->at); /* of capture */
+    const size_t bytes = (size_t)m->n_out * sizeof(tpi_val);
+    tpi_val *out = tpi_take(&m->g->ctx->mem, bytes);
+    if (!export_begin(x, m) || !out)
+        tpi_export_no_memory(x);
+    if (x->status == TP_OK) {
+        tpi_block_begin(x);
+        tpi_input(x, TP_BOOL); /* the value 0, of what fails */
+        for (int i = 0; i < m->n_in; i++)
+            x->inputs[i] = x->value_of[m->in[i]->index] =
+                tpi_input(x, (tp_dtype)m->in[i]->dtype);
+    }
+    if (x->status == TP_OK) {
+        mark_needed(x, m->block);
+        close_set(x, x->needed);
+        say_path(x, m->block, out);
+    }
+    if (x->status == TP_OK)
+        tpi_block_end(x, m->n_out, out);
+    if (x->status == TP_OK)
+        tpi_export_write(x, path);
+    const tp_status status = x->status;
+    export_end(x);
+    tpi_give_back(&m->g->ctx->mem, out, bytes);
+    tpi_step_back(m->g->ctx, around);
+    return status;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+static const char what_saves[] = "tp_onnx_save";
+
+static bool find_named(tp_graph *g, tpi_at at, int n, const char *const *names, tp_tensor **out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = names[i] ? tpi_graph_by_name(g, names[i], strlen(names[i])) : NULL;
+        if (!out[i]) {
+            tpi_fail_status(g->ctx, at, what_saves, TP_E_NAME, "the graph has no node \"%s\"",
+                            names[i] ? names[i] : "(null)");
+            return false;
+        }
+        for (int k = 0; k < i; k++)
+            if (out[k] == out[i]) {
+                tpi_fail_status(g->ctx, at, what_saves, TP_E_NAME, "\"%s\" is named twice",
+                                names[i]);
+                return false;
+            }
+    }
+    return true;
+}
+
+/* The graph itself, or a copy of what the nodes need that can run as it is. NULL: the error is set. */
+static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
+{
+    tpi_why why;
+    if (tpi_is_runnable(g, &why))
+        return g;
+    tp_graph *copy = tpi_prune(g, false, n_in, nodes, n_out, nodes + n_in);
+    return copy ? tpi_make_runnable(copy, n_in, nodes, n_out, nodes + n_in) : NULL;
+}
+
+tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *path, int n_in,
+                          const char *const *inputs, int n_out, const char *const *outputs)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    const tpi_at at = TPI_AT(file, line);
+    if (!g)
+        return TP_E_NULL;
+    if (!path || (n_in > 0 && !inputs) || (n_out > 0 && !outputs))
+        return tpi_fail_status(g->ctx, at, what_saves, TP_E_NULL, "the path or names are NULL");
+    if (n_in < 0 || n_out < 1)
+        return tpi_fail_status(g->ctx, at, what_saves, TP_E_VALUE,
+                               "%d inputs and %d outputs: a model has one output at least",
+                               n_in, n_out);
+    const size_t bytes = ((size_t)n_in + (size_t)n_out) * sizeof(tp_tensor *);
+    tp_tensor **nodes = tpi_take(&g->ctx->mem, bytes);
+    if (!nodes)
+        return (tp_status)tpi_no_memory(g->ctx, at, what_saves)->status;
+    tp_status status = TP_E_NAME;
+    if (find_named(g, at, n_in, inputs, nodes) &&
+        find_named(g, at, n_out, outputs, nodes + n_in)) {
+        const tpi_onnx_block block = {.outputs = nodes + n_in};
+        tp_graph *copy = settled(g, n_in, n_out, nodes);
+        const tpi_onnx_model m = {.what = what_saves,
+                                  .at = at,
+                                  .g = copy,
+                                  .n_in = n_in,
+                                  .in = nodes,
+                                  .in_names = inputs,
+                                  .n_out = n_out,
+                                  .out_names = outputs,
+                                  .block = &block};
+        status = copy ? tpi_onnx_write(&m, path) : tp_error(g->ctx);
+        if (copy != g)
+            tp_graph_free(copy);
+    }
+    tpi_give_back(&g->ctx->mem, nodes, bytes);
+    return status;
+}
+
+TPI_BARE(tp_status, tp_onnx_save,
+         (tp_graph * g, const char *path, int n_in, const char *const *inputs, int n_out,
+          const char *const *outputs),
+         g, path, n_in, inputs, n_out, outputs)

@@ -1,0 +1,196 @@
+/* Blocks: cond leaves as If, loop as Scan or Loop (export_loop.c). Bodies read what is around them by
+ * its name. */
+#include "core/dim.h"
+#include "onnx/export/export_inner.h"
+
+#include <string.h>
+
+/* ---- bodies ------------------------------------------------------------------------------------ */
+
+bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was)
+{
+    tpi_mem *mem = &x->ctx->mem;
+    *was = (tpi_around){x->g,       x->value_of, x->mark,  x->needed,    x->place,
+                        x->n_graph, x->node,     x->drawn, x->drawn_from};
+    if (x->depth >= TPI_EXPORT_DEEPEST) {
+        tpi_export_refuse(x, "blocks lie in blocks more than %d deep, more than files can hold",
+                          TPI_EXPORT_DEEPEST);
+        return false;
+    }
+    const size_t n = (size_t)b->graph->n_nodes;
+    tpi_val *value_of = tpi_take(mem, n * sizeof *value_of);
+    int32_t *mark = tpi_take(mem, n * sizeof *mark),
+            *needed = tpi_take(mem, n * sizeof *needed);
+    int64_t *place = tpi_take(mem, n * sizeof *place);
+    if (!value_of || !mark || !needed || !place) {
+        tpi_give_back(mem, value_of, n * sizeof *value_of);
+        tpi_give_back(mem, mark, n * sizeof *mark);
+        tpi_give_back(mem, needed, n * sizeof *needed);
+        tpi_give_back(mem, place, n * sizeof *place);
+        tpi_export_no_memory(x);
+        return false;
+    }
+    memset(value_of, 0, n * sizeof *value_of);
+    for (size_t i = 0; i < n; i++)
+        place[i] = -1;
+    x->g = b->graph;
+    x->value_of = value_of;
+    x->mark = mark;
+    x->needed = needed;
+    x->place = place;
+    x->n_graph = (int32_t)n;
+    x->depth++;
+    return true;
+}
+
+void tpi_export_leave(tpi_export *x, const tpi_around *was)
+{
+    tpi_mem *mem = &x->ctx->mem;
+    const size_t n = (size_t)x->n_graph;
+    tpi_give_back(mem, x->value_of, n * sizeof *x->value_of);
+    tpi_give_back(mem, x->mark, n * sizeof *x->mark);
+    tpi_give_back(mem, x->needed, n * sizeof *x->needed);
+    tpi_give_back(mem, x->place, n * sizeof *x->place);
+    x->g = was->g;
+    x->value_of = was->value_of;
+    x->mark = was->mark;
+    x->needed = was->needed;
+    x->place = was->place;
+    x->n_graph = was->n_graph;
+    x->node = was->node;
+    x->depth--;
+}
+
+tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before)
+{
+    const tpi_out_block *b = &x->blocks[x->block];
+    bool own = v && x->values[v].block == x->block;
+    for (int i = 0; i < b->n_inputs && own; i++)
+        own = x->operands[b->inputs + i] != v;
+    for (int i = 0; i < n && own; i++)
+        own = before[i] != v;
+    if (own)
+        return v;
+    const tpi_val y = tpi_put(x, "Identity", TPI_V(v));
+    if (y)
+        x->values[y].node = x->values[v].node;
+    return y;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------- */
+
+static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
+{
+    tpi_mem *mem = &x->ctx->mem;
+    const size_t n = (size_t)tpi_n_outputs_of(t);
+    *p = (tpi_ports){(int)n, tpi_take(mem, n * sizeof *p->used),
+                     tpi_take(mem, n * sizeof *p->value)};
+    if (!p->used || !p->value) {
+        tpi_export_no_memory(x);
+        return false;
+    }
+    memset(p->used, 0, n * sizeof *p->used);
+    memset(p->value, 0, n * sizeof *p->value);
+    for (int i = t->index + 1; i < x->n_graph; i++) {
+        const tp_tensor *y = x->g->nodes[i];
+        if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
+            p->used[tpi_attr_int(y, "index")] = true;
+    }
+    return true;
+}
+
+/* The nodes that stand for them get their values. */
+static void ports_end(tpi_export *x, const tp_tensor *t, tpi_ports *p)
+{
+    for (int i = t->index + 1; i < x->n_graph && x->status == TP_OK; i++) {
+        const tp_tensor *y = x->g->nodes[i];
+        if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
+            tpi_set_value(x, y, p->value[tpi_attr_int(y, "index")]);
+    }
+    tpi_give_back(&x->ctx->mem, p->used, (size_t)p->n * sizeof *p->used);
+    tpi_give_back(&x->ctx->mem, p->value, (size_t)p->n * sizeof *p->value);
+}
+
+tp_dtype tpi_port_type(const tp_tensor *t, int index)
+{
+    tp_dtype dtype;
+    int rank;
+    int64_t shape[TP_MAX_RANK + 1];
+    tpi_output_type(t, index, &dtype, &rank, shape);
+    return dtype;
+}
+
+/* ---- cond ---------------------------------------------------------------------------------------- */
+
+/* A side as a block; with `drawn` its last output is where the random numbers go on. */
+static int32_t say_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
+                        const tpi_ports *p, bool drawn)
+{
+    const size_t bytes = ((size_t)p->n + 1) * sizeof(void *);
+    tp_tensor **asked = tpi_take(&x->ctx->mem, bytes);
+    tpi_val *out = tpi_take(&x->ctx->mem, bytes);
+    tpi_around was;
+    const int32_t block = tpi_block_begin(x);
+    int n = 0;
+    if (!asked || !out)
+        tpi_export_no_memory(x);
+    if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
+        for (int i = 0; i < b->n_params; i++)
+            x->value_of[b->params[i]->index] = was.value_of[t->in[1 + i]->index];
+        for (int i = 0; i < p->n; i++)
+            if (p->used[i])
+                asked[n++] = b->outputs[i];
+        tpi_say_needed(x, n, asked);
+        for (int i = 0; i < n && x->status == TP_OK; i++)
+            out[i] = tpi_own_output(x, tpi_value_of(x, asked[i]), i, out);
+        if (drawn && x->status == TP_OK)
+            out[n] = tpi_own_output(x, tpi_random_at(x, x->drawn), n, out);
+        if (x->status == TP_OK)
+            tpi_block_end(x, n + drawn, out);
+        tpi_export_leave(x, &was);
+        x->drawn = was.drawn;
+        x->drawn_from = was.drawn_from;
+    }
+    tpi_give_back(&x->ctx->mem, asked, bytes);
+    tpi_give_back(&x->ctx->mem, out, bytes);
+    return block;
+}
+
+static void say_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
+{
+    const tpi_cond_attrs *a = t->attrs;
+    const bool drawn = tpi_node_draws(t);
+    const int32_t then = say_side(x, t, a->then, p, drawn);
+    const int32_t other = x->status == TP_OK ? say_side(x, t, a->other, p, drawn) : 0;
+    bool first = true;
+    for (int i = 0; i < p->n + drawn && x->status == TP_OK; i++) {
+        const tp_dtype type = i < p->n ? tpi_port_type(t, i) : TP_I64;
+        if (i < p->n && !p->used[i])
+            continue;
+        const tpi_val v = first ? tpi_put_typed(x, "If", type, TPI_V(tpi_in(x, t, 0)))
+                                : tpi_put_result(x, type);
+        first = false;
+        if (i < p->n) {
+            p->value[i] = v;
+        } else {
+            x->drawn_from = v;
+            x->drawn = 0;
+        }
+    }
+    if (x->status == TP_OK) {
+        tpi_put_body(x, 0, then);
+        tpi_put_body(x, 1, other);
+    }
+}
+
+void tpi_say_block(tpi_export *x, const tp_tensor *t)
+{
+    tpi_ports p;
+    if (ports_begin(x, t, &p)) {
+        if (t->op == &tpi_op_cond)
+            say_cond(x, t, &p);
+        else
+            tpi_say_loop(x, t, &p);
+    }
+    ports_end(x, t, &p);
+}

@@ -1,0 +1,186 @@
+/* Captured functions as ONNX models. The flow of a pure function becomes a graph with blocks: branches
+ * that join are If, rolled loops Loop. Any other function's tree of steps becomes one graph and a
+ * tree of blocks, which are If in If. */
+#include "base/float_mode.h"
+#include "capture/walk.h"
+#include "onnx/export/export.h"
+
+#include <string.h>
+
+static const char what[] = "tp_onnx_save_function";
+
+enum { MAX_DEPTH = 30 }; /* as models are written */
+
+/* The blocks of a model while it is made. */
+typedef struct walker {
+    tpi_walk walk;
+    int depth; /* branches in branches */
+    struct owned {
+        struct owned *next;
+        tpi_onnx_block block;
+        tp_tensor *outputs[];
+    } * own;
+} walker;
+
+static tpi_onnx_block *new_block(walker *w)
+{
+    const size_t n = (size_t)w->walk.n_out;
+    struct owned *o = tpi_take(&w->walk.ctx->mem, sizeof *o + n * sizeof *o->outputs);
+    if (!o) {
+        tpi_no_memory(w->walk.ctx, w->walk.at, what);
+        return NULL;
+    }
+    memset(o, 0, sizeof *o);
+    o->next = w->own;
+    w->own = o;
+    return &o->block;
+}
+
+static tp_tensor **outputs_of(tpi_onnx_block *b)
+{
+    return ((struct owned *)(void *)((char *)b - offsetof(struct owned, block)))->outputs;
+}
+
+static tpi_onnx_block *no_block(const walker *w, const tpi_step *s, const char *text)
+{
+    tpi_walk_refuse(&w->walk, s, text);
+    return NULL;
+}
+
+static tpi_onnx_block *walk(walker *w, const tpi_step *s);
+
+static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
+{
+    const tpi_step *side[2];
+    if (!tpi_walk_sides(&w->walk, s, side))
+        return false;
+    const tpi_step *one = side[side[0] == NULL];
+    if (!side[0] || !side[1])
+        return tpi_walk_refuse(&w->walk, one,
+                               side[0] ? "tp_truth was never false here: call the function so "
+                                         "that both sides are seen"
+                                       : "tp_truth was never true here: call the function so "
+                                         "that both sides are seen");
+    if (++w->depth > MAX_DEPTH)
+        return tpi_walk_refuse(&w->walk, one, "branches lie in branches more than 30 deep");
+    if (!tpi_walk_meet(&w->walk, one))
+        return false;
+    b->condition = tpi_walk_node(&w->walk, one->at, one->in[0]);
+    b->then_block = walk(w, side[0]);
+    b->else_block = b->then_block ? walk(w, side[1]) : NULL;
+    w->depth--;
+    return b->else_block;
+}
+
+/* What follows s, to the end of the block. */
+static tpi_onnx_block *walk(walker *w, const tpi_step *s)
+{
+    tpi_onnx_block *b = new_block(w);
+    const tpi_step *first = NULL;
+    while (b) {
+        int n;
+        const tpi_step *next = tpi_walk_next(&w->walk, s, &n);
+        if (n == 0)
+            return no_block(w, s, "no call came to a good end from here");
+        if (n > 1 || (next->kind == TPI_STEP_LOOK && next->look == TPI_LOOK_TRUTH))
+            return branch(w, s, b) ? b : NULL;
+        first = s->cut ? next : first;
+        s = next;
+        first = first ? first : s;
+        if (s->kind == TPI_STEP_RETURN)
+            break;
+        if (!tpi_walk_declare(&w->walk, first, s))
+            return NULL;
+    }
+    if (!b || !tpi_walk_give(&w->walk, s, outputs_of(b)))
+        return NULL;
+    b->outputs = outputs_of(b);
+    return b;
+}
+
+static tp_status write_model(walker *w, const char *path, int n_in, const char *const *inputs,
+                             const char *const *outputs, tp_tensor *const *in,
+                             const tpi_onnx_block *top)
+{
+    const tpi_onnx_model m = {.what = what,
+                              .at = w->walk.at,
+                              .g = w->walk.g,
+                              .n_in = n_in,
+                              .in = in,
+                              .in_names = inputs,
+                              .n_out = w->walk.n_out,
+                              .out_names = outputs,
+                              .block = top};
+    return top ? tpi_onnx_write(&m, path) : w->walk.ctx->status;
+}
+
+/* The flow, or else the tree. in[n_in + n_out]. */
+static tp_status save(walker *w, const char *path, int n_in, const char *const *inputs,
+                      const char *const *outputs, tp_tensor **in)
+{
+    tp_tensor **out = in + n_in;
+    if (tpi_walk_flow(&w->walk, n_in, inputs, in, out)) {
+        const tpi_onnx_block block = {.outputs = out};
+        return write_model(w, path, n_in, inputs, outputs, in, &block);
+    }
+    if (!w->walk.g || w->walk.ctx->status != TP_OK)
+        return w->walk.ctx->status;
+    const tpi_step *entry = tpi_function_entry(w->walk.f, w->walk.at, what, n_in);
+    if (!entry || !tpi_walk_arguments(&w->walk, entry, inputs, in))
+        return w->walk.ctx->status;
+    return write_model(w, path, n_in, inputs, outputs, in, walk(w, entry));
+}
+
+tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, const char *path,
+                                   int n_in, const char *const *inputs, int n_out,
+                                   const char *const *outputs)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    const tpi_at at = TPI_AT(file, line);
+    if (!f)
+        return TP_E_NULL;
+    tp_ctx *ctx = f->ctx;
+    if (!path || (n_in && !inputs) || !outputs)
+        return tpi_fail_status(ctx, at, what, TP_E_NULL, "the %s is missing",
+                               !path     ? "path"
+                               : outputs ? "list of inputs"
+                                         : "list of outputs");
+    if (n_in < 0 || n_out < 1)
+        return tpi_fail_status(ctx, at, what, TP_E_VALUE, "%d inputs, %d outputs", n_in, n_out);
+    for (int i = 0; i < n_in + n_out; i++)
+        if (!(i < n_in ? inputs[i] : outputs[i - n_in]))
+            return tpi_fail_status(ctx, at, what, TP_E_NULL, "the name of an %s is NULL",
+                                   i < n_in ? "input" : "output");
+    walker w = {
+        .walk = {.ctx = ctx, .at = at, .what = what, .f = f, .n_out = n_out}
+    };
+    const tpi_stepped_out around = tpi_step_out(ctx, at);
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    const size_t bytes = (size_t)(n_in + n_out) * sizeof(tp_tensor *);
+    tp_tensor **ends = tpi_take(&ctx->mem, bytes);
+    tp_status status = TP_E_MEMORY;
+    if (ends && tpi_walk_begin(&w.walk) && tp_scope_begin(ctx) == TP_OK) {
+        status = save(&w, path, n_in, inputs, outputs, ends);
+        tp_scope_end(ctx);
+    } else {
+        tpi_no_memory(ctx, at, what);
+    }
+    while (w.own) {
+        struct owned *o = w.own;
+        w.own = o->next;
+        tpi_give_back(&ctx->mem, o, sizeof *o + (size_t)n_out * sizeof *o->outputs);
+    }
+    tpi_give_back(&ctx->mem, ends, bytes);
+    tpi_walk_end(&w.walk);
+    tpi_error_back(ctx, &earlier);
+    tpi_step_back(ctx, around);
+    return status;
+}
+
+tp_status(tp_onnx_save_function)(tp_function *f, const char *path, int n_in,
+                                 const char *const *inputs, int n_out,
+                                 const char *const *outputs)
+{
+    return tp_onnx_save_function_at(NULL, 0, f, path, n_in, inputs, n_out, outputs);
+}

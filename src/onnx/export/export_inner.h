@@ -1,0 +1,38 @@
+/* What the files share that say blocks: bodies and the outputs of blocks. */
+#ifndef TAPIR_ONNX_EXPORT_INNER_H
+#define TAPIR_ONNX_EXPORT_INNER_H
+
+#include "ir/body.h"
+#include "onnx/export/emit.h"
+
+/* What is kept of the graph around while its body is said. */
+typedef struct tpi_around {
+    tp_graph *g;
+    tpi_val *value_of;
+    int32_t *mark, *needed;
+    int64_t *place;
+    int32_t n_graph;
+    const tp_tensor *node;
+    int64_t drawn;
+    tpi_val drawn_from;
+} tpi_around;
+
+/* From now on the body is what is being said; false: the error is set. And back: the caller says
+ * where random numbers go on. */
+bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was);
+void tpi_export_leave(tpi_export *x, const tpi_around *was);
+/* A value that the open block gives as output n: computed in it, and no other output. */
+tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before);
+
+/* The outputs of a block, by index: which are asked for, and their values. */
+typedef struct tpi_ports {
+    int n;
+    bool *used;
+    tpi_val *value;
+} tpi_ports;
+
+tp_dtype tpi_port_type(const tp_tensor *block, int index);
+/* A loop: those that are asked for get their values (export_loop.c). */
+void tpi_say_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p);
+
+#endif

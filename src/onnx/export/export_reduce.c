@@ -1,0 +1,154 @@
+/* Reductions, scans and sizes as operators of ONNX. */
+#include "core/dim.h"
+#include "onnx/export/emit.h"
+
+#include <string.h>
+
+/* Runtimes order no u64: with its top bit turned it is ordered like i64. */
+tpi_val tpi_ordered(tpi_export *x, tpi_val v)
+{
+    if (tpi_type(x, v) != TP_U64)
+        return v;
+    const uint64_t top = UINT64_C(1) << 63;
+    return tpi_as(x, tpi_put(x, "Sub", TPI_V(v, tpi_constant(x, TP_U64, 0, 1, &top))), TP_I64);
+}
+
+static tpi_val unordered(tpi_export *x, tpi_val v)
+{
+    const uint64_t top = UINT64_C(1) << 63;
+    return tpi_put(x, "Add", TPI_V(tpi_as(x, v, TP_U64), tpi_constant(x, TP_U64, 0, 1, &top)));
+}
+
+static bool is_extremum(const tp_tensor *t)
+{
+    return t->op->code == TPI_OP_reduce_max || t->op->code == TPI_OP_reduce_min;
+}
+
+tpi_val tpi_say_reduce(tpi_export *x, const tp_tensor *t)
+{
+    static const char *const names[TPI_N_OPS] = {[TPI_OP_sum] = "ReduceSum",
+                                                 [TPI_OP_prod] = "ReduceProd",
+                                                 [TPI_OP_mean] = "ReduceMean",
+                                                 [TPI_OP_reduce_max] = "ReduceMax",
+                                                 [TPI_OP_reduce_min] = "ReduceMin"};
+    const char *name = names[t->op->code];
+    const tpi_list *axes = tpi_attr_list(t, "axes");
+    tpi_val v = tpi_in(x, t, 0);
+    if (axes->n == 0)
+        return tpi_say_same(x, t);
+    const bool turned = is_extremum(t) && tpi_type(x, v) == TP_U64;
+    if (turned)
+        v = tpi_ordered(x, v);
+    tp_dtype work = tpi_work_type(name, tpi_type(x, v));
+    if (t->dtype == TP_U32 && is_extremum(t)) /* the order of i64 is wrong in ONNX Runtime */
+        work = TP_F64;
+    v = tpi_as(x, v, work);
+    if (t->op->code == TPI_OP_sum) {
+        v = tpi_put(x, name, TPI_V(v, tpi_ints(x, axes->n, axes->v)));
+    } else {
+        v = tpi_put(x, name, TPI_V(v));
+        tpi_put_ints(x, "axes", axes->n, axes->v);
+    }
+    tpi_put_int(x, "keepdims", tpi_attr_int(t, "keep"));
+    return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
+}
+
+tpi_val tpi_say_arg(tpi_export *x, const tp_tensor *t)
+{
+    const char *name = t->op->code == TPI_OP_argmax ? "ArgMax" : "ArgMin";
+    const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
+    const tpi_val work = tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
+    const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(work));
+    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
+    tpi_put_int(x, "keepdims", tpi_attr_int(t, "keep"));
+    return y;
+}
+
+/* The places are the second result. */
+tpi_val tpi_say_argtopk(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_val k = tpi_size(x, tpi_attr_int(t, "k"));
+    const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
+    tpi_put(x, "TopK", TPI_V(tpi_as(x, v, tpi_work_type("TopK", tpi_type(x, v))), k));
+    const tpi_val y = tpi_put_result(x, TP_I64);
+    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
+    tpi_put_int(x, "largest", tpi_attr_int(t, "largest"));
+    return y;
+}
+
+tpi_val tpi_say_cumsum(tpi_export *x, const tp_tensor *t)
+{
+    const int64_t axis = tpi_attr_int(t, "axis");
+    const tpi_val place = tpi_constant(x, TP_I64, 0, 1, &axis);
+    const tpi_val v = tpi_in(x, t, 0);
+    const tpi_val work = tpi_as(x, v, tpi_work_type("CumSum", tpi_type(x, v)));
+    const tpi_val y = tpi_put(x, "CumSum", TPI_V(work, place));
+    tpi_put_int(x, "exclusive", tpi_attr_int(t, "exclusive"));
+    tpi_put_int(x, "reverse", tpi_attr_int(t, "reverse"));
+    return tpi_as(x, y, (tp_dtype)t->dtype);
+}
+
+/* v with a row of zeros that is taken last. */
+static tpi_val one_more(tpi_export *x, tpi_val v, int rank, const int64_t *row, bool reverse)
+{
+    int64_t shape[TP_MAX_RANK] = {1};
+    memcpy(shape + 1, row, sizeof(int64_t) * (size_t)(rank - 1));
+    const tpi_val zeros = tpi_expand(x, tpi_scalar(x, tpi_type(x, v), 0), rank, shape);
+    const tpi_val all = tpi_put(x, "Concat", TPI_V(reverse ? zeros : v, reverse ? v : zeros));
+    tpi_put_int(x, "axis", 0);
+    return all;
+}
+
+/* A Scan that carries y, from 0: its body says y = a y + b. The axis is brought to the front by
+ * us: along another one, of no elements, ONNX Runtime divides by 0. Nor does it run a Scan without
+ * turns: where that may be there is one turn more, whose result is cut off. */
+tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
+{
+    const tp_dtype type = (tp_dtype)t->dtype;
+    const int64_t axis = tpi_attr_int(t, "axis"), reverse = tpi_attr_int(t, "reverse");
+    int64_t row[TP_MAX_RANK], front[TP_MAX_RANK], back[TP_MAX_RANK];
+    for (int i = 0; i < t->rank; i++) {
+        front[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
+        back[front[i]] = i;
+        if (i > 0)
+            row[i - 1] = t->shape[front[i]];
+    }
+    if (t->shape[axis] == 0)
+        return tpi_put(x, "Identity", TPI_V(tpi_in(x, t, 1)));
+    const bool any = tpi_dim_is_symbolic(t->shape[axis]);
+    tpi_val a = tpi_permute(x, tpi_in(x, t, 0), t->rank, front);
+    tpi_val b = tpi_permute(x, tpi_in(x, t, 1), t->rank, front);
+    if (any) {
+        a = one_more(x, a, t->rank, row, reverse);
+        b = one_more(x, b, t->rank, row, reverse);
+    }
+    const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, row);
+    const int32_t body = tpi_block_begin(x);
+    const tpi_val before = tpi_block_input(x, type, NULL);
+    const tpi_val a_row = tpi_block_input(x, type, NULL),
+                  b_row = tpi_block_input(x, type, NULL);
+    const tpi_val product = tpi_put(x, "Mul", TPI_V(a_row, before));
+    const tpi_val y_row = tpi_put(x, "Add", TPI_V(product, b_row));
+    const tpi_val again = tpi_put(x, "Identity", TPI_V(y_row));
+    tpi_block_end(x, TPI_V(y_row, again));
+    tpi_put(x, "Scan", TPI_V(zero, a, b));
+    tpi_val y = tpi_put_result(x, type);
+    tpi_put_body(x, 0, body);
+    tpi_put_int(x, "num_scan_inputs", 2);
+    tpi_put_ints(x, "scan_input_directions", 2, (const int64_t[]){reverse, reverse});
+    tpi_put_ints(x, "scan_output_directions", 1, &reverse);
+    if (any)
+        y = tpi_cut(x, y, 0, tpi_int(x, reverse), tpi_int(x, reverse ? INT64_MAX : -1), 1);
+    return tpi_permute(x, y, t->rank, back);
+}
+
+tpi_val tpi_say_extent(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_list *axes = tpi_attr_list(t, "axes");
+    int64_t n = 1;
+    for (int i = 0; i < axes->n; i++)
+        n = tpi_dim_mul(x->g->dims, n, t->in[0]->shape[axes->v[i]]);
+    if (!tpi_dim_is_symbolic(n))
+        return tpi_as(x, tpi_constant(x, TP_I64, 0, 1, &n), (tp_dtype)t->dtype);
+    return tpi_as(x, tpi_reshape(x, tpi_size(x, n), NULL, 0, NULL), (tp_dtype)t->dtype);
+}

@@ -1,0 +1,649 @@
+#include "onnx/format/model.h"
+
+#include "ir/notation.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 32 << 10 };
+
+struct tpi_onnx_chunk {
+    tpi_onnx_chunk *next;
+    size_t size;
+};
+
+/* ---- memory and errors ------------------------------------------------------------------------ */
+
+bool tpi_onnx_bad(tpi_onnx_model *m, tp_status status, const char *fmt, ...)
+{
+    if (m->status == TP_OK) {
+        m->status = status;
+        va_list ap;
+        va_start(ap, fmt);
+        tpi_vprint(m->why, sizeof m->why, fmt, ap);
+        va_end(ap);
+    }
+    return false;
+}
+
+tpi_onnx_path tpi_onnx_shown(const char *path)
+{
+    enum { MOST = 60 };
+    tpi_onnx_path shown;
+    const size_t len = strlen(path);
+    const char *end = path + (len > MOST ? len - MOST : 0);
+    while (end > path && (*end & 0xc0) == 0x80) /* the rest of a character */
+        end++;
+    snprintf(shown.text, sizeof shown.text, "%s%s", end > path ? "..." : "", end);
+    return shown;
+}
+
+static bool malformed(tpi_onnx_model *m, const char *what)
+{
+    return tpi_onnx_bad(m, TP_E_FORMAT, "%s is no such ONNX message, or a damaged one", what);
+}
+
+void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
+        tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
+        return NULL;
+    }
+    bytes = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    if (bytes > m->block_left) {
+        const size_t head = (sizeof(tpi_onnx_chunk) + 15) & ~(size_t)15;
+        const size_t block = head + (bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES);
+        tpi_onnx_chunk *b = tpi_take(&m->ctx->mem, block);
+        if (!b) {
+            tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
+            return NULL;
+        }
+        *b = (tpi_onnx_chunk){.next = m->blocks, .size = block};
+        m->blocks = b;
+        m->block_at = (char *)b + head;
+        m->block_left = block - head;
+    }
+    void *p = m->block_at;
+    m->block_at += bytes;
+    m->block_left -= bytes;
+    return memset(p, 0, bytes);
+}
+
+void tpi_onnx_model_free(tpi_onnx_model *m)
+{
+    tpi_external_close(&m->external);
+    for (tpi_onnx_chunk *b = m->blocks, *next; b; b = next) {
+        next = b->next;
+        tpi_give_back(&m->ctx->mem, b, b->size);
+    }
+    m->blocks = NULL;
+}
+
+/* ---- fields ------------------------------------------------------------------------------------ */
+
+static bool get_bytes(tpi_onnx_model *m, const tpi_field *f, const char *what, tpi_span *out)
+{
+    if (f->kind != TPI_PB_BYTES)
+        return malformed(m, what);
+    *out = f->bytes;
+    return true;
+}
+
+static bool get_name(tpi_onnx_model *m, const tpi_field *f, const char *what, tpi_span *out)
+{
+    if (!get_bytes(m, f, what, out))
+        return false;
+    const char *p = out->at, *limit = out->at + out->size;
+    while (p < limit) {
+        const int n = *p ? tpi_utf8_length(p, limit) : 0;
+        if (n == 0)
+            return tpi_onnx_bad(m, TP_E_FORMAT, "a name in %s is not UTF-8, or has a NUL in it",
+                                what);
+        p += n;
+    }
+    return true;
+}
+
+static bool get_int(tpi_onnx_model *m, const tpi_field *f, const char *what, int64_t *out)
+{
+    if (f->kind != TPI_PB_VARINT)
+        return malformed(m, what);
+    *out = (int64_t)f->value;
+    return true;
+}
+
+static bool get_small(tpi_onnx_model *m, const tpi_field *f, const char *what, int *out)
+{
+    int64_t v = 0;
+    if (!get_int(m, f, what, &v))
+        return false;
+    *out = v < 0 || v > 1000 ? 1000 : (int)v; /* an enumeration; 1000 is in none */
+    return true;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+/* A message is read by a table: what becomes of the fields of a number. Others are passed over. */
+typedef enum row_kind {
+    ROW_NAME,  /* tpi_span */
+    ROW_INT,   /* int64_t */
+    ROW_SMALL, /* int */
+    ROW_PART,  /* a message, read into what the table is for */
+    ROW_COUNT, /* int: how many there are */
+    ROW_NAMES, /* a list of tpi_span */
+    ROW_PARTS  /* a list of messages */
+} row_kind;
+
+typedef struct row {
+    uint32_t number;
+    row_kind kind;
+    size_t at;          /* offset of its place */
+    size_t count, each; /* of a list: offset of its length, size of an element */
+    bool (*read)(tpi_onnx_model *m, tpi_span message, void *to);
+} row;
+
+#define AT(number, kind, type, field)                                                          \
+    {                                                                                          \
+        number, kind, offsetof(type, field), 0, 0, NULL                                        \
+    }
+#define NAME(number, type, field) AT(number, ROW_NAME, type, field)
+#define INT(number, type, field) AT(number, ROW_INT, type, field)
+#define SMALL(number, type, field) AT(number, ROW_SMALL, type, field)
+#define COUNT(number, type, field) AT(number, ROW_COUNT, type, field)
+#define PART(number, read)                                                                     \
+    {                                                                                          \
+        number, ROW_PART, 0, 0, 0, read                                                        \
+    }
+#define LIST(number, kind, type, field, read)                                                  \
+    {                                                                                          \
+        number, kind, offsetof(type, field), offsetof(type, n_##field),                        \
+            sizeof *((type *)NULL)->field, read                                                \
+    }
+#define NAMES(number, type, field) LIST(number, ROW_NAMES, type, field, NULL)
+#define PARTS(number, type, field, read) LIST(number, ROW_PARTS, type, field, read)
+#define ROWS(table) (int)(sizeof(table) / sizeof *(table)), table
+enum { MOST_ROWS = 10 };
+
+/* Room for as many as there are. */
+static bool make_lists(tpi_onnx_model *m, tpi_span message, const char *what, int n,
+                       const row *rows, char *to)
+{
+    int counts[MOST_ROWS] = {0};
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    while (tpi_wire_next(&w, &f))
+        for (int i = 0; i < n; i++)
+            if (f.number == rows[i].number && ++counts[i] == INT32_MAX)
+                return malformed(m, what);
+    if (w.bad)
+        return malformed(m, what);
+    for (int i = 0; i < n; i++) {
+        if (rows[i].kind == ROW_COUNT)
+            memcpy(to + rows[i].at, &counts[i], sizeof counts[i]);
+        if (rows[i].kind <= ROW_COUNT)
+            continue;
+        void *list = tpi_onnx_take(m, (size_t)counts[i], rows[i].each);
+        if (!list)
+            return false;
+        memcpy(to + rows[i].at, &list, sizeof list);
+    }
+    return true;
+}
+
+/* The next element of a list. */
+static void *next_of(const row *r, char *to)
+{
+    char *list;
+    int n;
+    memcpy(&list, to + r->at, sizeof list);
+    memcpy(&n, to + r->count, sizeof n);
+    void *element = list + (size_t)n++ * r->each;
+    memcpy(to + r->count, &n, sizeof n);
+    return element;
+}
+
+static bool read_field(tpi_onnx_model *m, const tpi_field *f, const char *what, const row *r,
+                       char *to)
+{
+    tpi_span part;
+    switch (r->kind) {
+    case ROW_NAME:
+        return get_name(m, f, what, (void *)(to + r->at));
+    case ROW_INT:
+        return get_int(m, f, what, (void *)(to + r->at));
+    case ROW_SMALL:
+        return get_small(m, f, what, (void *)(to + r->at));
+    case ROW_PART:
+        return get_bytes(m, f, what, &part) && r->read(m, part, to);
+    case ROW_COUNT:
+        return true;
+    case ROW_NAMES:
+        return get_name(m, f, what, next_of(r, to));
+    case ROW_PARTS:
+        return get_bytes(m, f, what, &part) && r->read(m, part, next_of(r, to));
+    }
+    return false;
+}
+
+static bool read_message(tpi_onnx_model *m, tpi_span message, const char *what, int n,
+                         const row *rows, void *to)
+{
+    bool ok = true, lists = false;
+    for (int i = 0; i < n; i++)
+        lists |= rows[i].kind >= ROW_COUNT;
+    if (lists && !make_lists(m, message, what, n, rows, to))
+        return false;
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    while (ok && tpi_wire_next(&w, &f))
+        for (int i = 0; i < n && ok; i++)
+            if (f.number == rows[i].number)
+                ok = read_field(m, &f, what, &rows[i], to);
+    return ok && w.bad ? malformed(m, what) : ok;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------ */
+
+/* A decimal number, as external data has them for offset and length. */
+static bool get_decimal(tpi_span s, int64_t *out)
+{
+    int64_t v = 0;
+    for (size_t i = 0; i < s.size; i++)
+        if (s.at[i] < '0' || s.at[i] > '9' || __builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, s.at[i] - '0', &v))
+            return false;
+    *out = v;
+    return s.size > 0;
+}
+
+static bool read_external_entry(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t)
+{
+    static const char what[] = "an entry of external data";
+    typedef struct entry {
+        tpi_span key, value;
+    } entry;
+    static const row rows[] = {NAME(TPI_PB_ENTRY_KEY, entry, key),
+                               NAME(TPI_PB_ENTRY_VALUE, entry, value)};
+    entry e = {0};
+    if (!read_message(m, message, what, ROWS(rows), &e))
+        return false;
+    bool ok = true;
+    if (tpi_span_is(e.key, "location"))
+        t->location = e.value;
+    else if (tpi_span_is(e.key, "offset"))
+        ok = get_decimal(e.value, &t->offset);
+    else if (tpi_span_is(e.key, "length"))
+        ok = get_decimal(e.value, &t->length);
+    return ok ? true : malformed(m, what);
+}
+
+static bool read_dims(tpi_onnx_model *m, const tpi_field *f, tpi_onnx_tensor *t)
+{
+    tpi_numbers n = tpi_numbers_open(f, TPI_PB_VARINT);
+    uint64_t v;
+    while (tpi_numbers_next(&n, &v)) {
+        if (t->rank == TP_MAX_RANK)
+            return tpi_onnx_bad(m, TP_E_VALUE, "tensor \"%.*s\" has more than %d axes",
+                                TPI_SPAN(t->name), TP_MAX_RANK);
+        t->dims[t->rank++] = (int64_t)v;
+    }
+    return n.rest.bad ? malformed(m, "the shape of a tensor") : true;
+}
+
+bool tpi_onnx_tensor_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t)
+{
+    static const char what[] = "a tensor";
+    *t = (tpi_onnx_tensor){.message = message, .length = -1};
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    bool ok = true;
+    int location = 0;
+    while (ok && tpi_wire_next(&w, &f)) {
+        tpi_span entry = {0};
+        if (f.number == TPI_PB_TENSOR_NAME)
+            ok = get_name(m, &f, what, &t->name);
+        else if (f.number == TPI_PB_TENSOR_DIMS)
+            ok = read_dims(m, &f, t);
+        else if (f.number == TPI_PB_TENSOR_DATA_TYPE)
+            ok = get_small(m, &f, what, &t->type);
+        else if (f.number == TPI_PB_TENSOR_RAW_DATA)
+            ok = t->has_raw = get_bytes(m, &f, what, &t->raw);
+        else if (f.number == TPI_PB_TENSOR_DATA_LOCATION)
+            ok = get_small(m, &f, what, &location);
+        else if (f.number == TPI_PB_TENSOR_EXTERNAL_DATA)
+            ok = get_bytes(m, &f, what, &entry) && read_external_entry(m, entry, t);
+        else if (f.number == TPI_PB_TENSOR_SEGMENT)
+            ok = tpi_onnx_bad(m, TP_E_VALUE, "a tensor in segments is not supported");
+    }
+    if (ok && w.bad)
+        ok = malformed(m, what);
+    t->external = location == TPI_PB_LOCATION_EXTERNAL;
+    t->count = 1;
+    int64_t bytes = 8; /* of the widest element; an empty axis must not hide an absurd one */
+    for (int i = 0; i < t->rank && ok; i++) {
+        if (t->dims[i] < 0 || (t->dims[i] && __builtin_mul_overflow(bytes, t->dims[i], &bytes)))
+            ok = tpi_onnx_bad(m, TP_E_FORMAT, "tensor \"%.*s\" has a size of %lld on axis %d",
+                              TPI_SPAN(t->name), (long long)t->dims[i], i);
+        else
+            t->count *= t->dims[i];
+    }
+    return ok;
+}
+
+/* ---- attributes and nodes ------------------------------------------------------------------------ */
+
+/* Old files do not say which field it is that an attribute has. */
+static int type_of_field(uint32_t number)
+{
+    switch (number) {
+    case TPI_PB_ATTRIBUTE_F:
+        return TPI_PB_FLOAT;
+    case TPI_PB_ATTRIBUTE_I:
+        return TPI_PB_INT;
+    case TPI_PB_ATTRIBUTE_S:
+        return TPI_PB_STRING;
+    case TPI_PB_ATTRIBUTE_T:
+        return TPI_PB_TENSOR;
+    case TPI_PB_ATTRIBUTE_G:
+        return TPI_PB_GRAPH;
+    case TPI_PB_ATTRIBUTE_FLOATS:
+        return TPI_PB_FLOATS;
+    case TPI_PB_ATTRIBUTE_INTS:
+        return TPI_PB_INTS;
+    case TPI_PB_ATTRIBUTE_STRINGS:
+        return TPI_PB_STRINGS;
+    default:
+        return TPI_PB_UNDEFINED;
+    }
+}
+
+static bool read_attr(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    tpi_onnx_attr *a = to;
+    static const char what[] = "an attribute";
+    *a = (tpi_onnx_attr){.message = message};
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    int guess = TPI_PB_UNDEFINED;
+    bool ok = true;
+    while (ok && tpi_wire_next(&w, &f)) {
+        guess = guess ? guess : type_of_field(f.number);
+        if (f.number == TPI_PB_ATTRIBUTE_NAME) {
+            ok = get_name(m, &f, what, &a->name);
+        } else if (f.number == TPI_PB_ATTRIBUTE_REF_ATTR_NAME) {
+            ok = get_name(m, &f, what, &a->ref);
+        } else if (f.number == TPI_PB_ATTRIBUTE_TYPE) {
+            ok = get_small(m, &f, what, &a->type);
+        } else if (f.number == TPI_PB_ATTRIBUTE_I) {
+            ok = get_int(m, &f, what, &a->i);
+        } else if (f.number == TPI_PB_ATTRIBUTE_F) {
+            const uint32_t bits = (uint32_t)f.value;
+            memcpy(&a->f, &bits, sizeof bits);
+            ok = f.kind == TPI_PB_FIXED32 || malformed(m, what);
+        } else if (f.number == TPI_PB_ATTRIBUTE_S) {
+            ok = get_bytes(m, &f, what, &a->s);
+        } else if (f.number == TPI_PB_ATTRIBUTE_T) {
+            ok = get_bytes(m, &f, what, &a->t);
+        } else if (f.number == TPI_PB_ATTRIBUTE_G) {
+            a->sub = a->sub ? a->sub : tpi_onnx_take(m, 1, sizeof *a->sub);
+            ok = a->sub && get_bytes(m, &f, what, &a->g);
+        }
+    }
+    if (ok && w.bad)
+        ok = malformed(m, what);
+    a->type = a->type ? a->type : guess;
+    return ok;
+}
+
+/* The default domain has two names. */
+static void set_domain(tpi_span *domain)
+{
+    if (tpi_span_is(*domain, "ai.onnx"))
+        *domain = (tpi_span){0};
+}
+
+static bool read_node(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {
+        NAMES(TPI_PB_NODE_INPUT, tpi_onnx_node, in),
+        NAMES(TPI_PB_NODE_OUTPUT, tpi_onnx_node, out),
+        NAME(TPI_PB_NODE_NAME, tpi_onnx_node, name),
+        NAME(TPI_PB_NODE_OP_TYPE, tpi_onnx_node, op),
+        NAME(TPI_PB_NODE_DOMAIN, tpi_onnx_node, domain),
+        NAME(TPI_PB_NODE_OVERLOAD, tpi_onnx_node, overload),
+        PARTS(TPI_PB_NODE_ATTRIBUTE, tpi_onnx_node, attrs, read_attr),
+    };
+    tpi_onnx_node *n = to;
+    const bool ok = read_message(m, message, "a node", ROWS(rows), n);
+    set_domain(&n->domain);
+    return ok;
+}
+
+tpi_onnx_list tpi_onnx_list_open(const tpi_onnx_attr *a)
+{
+    tpi_onnx_list l = {.fields = tpi_wire_open(a->message)};
+    l.number = a->type == TPI_PB_FLOATS ? TPI_PB_ATTRIBUTE_FLOATS
+               : a->type == TPI_PB_INTS ? TPI_PB_ATTRIBUTE_INTS
+                                        : TPI_PB_ATTRIBUTE_STRINGS;
+    return l;
+}
+
+static bool next_number(tpi_onnx_list *l, int kind, uint64_t *value)
+{
+    while (!tpi_numbers_next(&l->numbers, value)) {
+        tpi_field f;
+        do
+            if (!tpi_wire_next(&l->fields, &f))
+                return false;
+        while (f.number != l->number);
+        l->numbers = tpi_numbers_open(&f, kind);
+    }
+    return true;
+}
+
+bool tpi_onnx_next_int(tpi_onnx_list *l, int64_t *value)
+{
+    uint64_t v;
+    if (!next_number(l, TPI_PB_VARINT, &v))
+        return false;
+    *value = (int64_t)v;
+    return true;
+}
+
+bool tpi_onnx_next_float(tpi_onnx_list *l, float *value)
+{
+    uint64_t v;
+    if (!next_number(l, TPI_PB_FIXED32, &v))
+        return false;
+    const uint32_t bits = (uint32_t)v;
+    memcpy(value, &bits, sizeof bits);
+    return true;
+}
+
+bool tpi_onnx_next_text(tpi_onnx_list *l, tpi_span *value)
+{
+    tpi_field f;
+    while (tpi_wire_next(&l->fields, &f))
+        if (f.number == l->number && f.kind == TPI_PB_BYTES) {
+            *value = f.bytes;
+            return true;
+        }
+    return false;
+}
+
+/* ---- types ------------------------------------------------------------------------------------- */
+
+/* A text without a letter or a digit is no name: PaddlePaddle writes "?" for every size it does not
+ * know. */
+static bool is_name(tpi_span s)
+{
+    for (size_t i = 0; i < s.size; i++) {
+        const unsigned char c = (unsigned char)s.at[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            c > 127)
+            return true;
+    }
+    return false;
+}
+
+/* One more axis of the shape. */
+static bool read_dim(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {INT(TPI_PB_DIM_VALUE, tpi_onnx_size, value),
+                               NAME(TPI_PB_DIM_PARAM, tpi_onnx_size, param)};
+    tpi_onnx_info *info = to;
+    tpi_onnx_size d = {.value = -1};
+    bool ok = true;
+    if (info->rank < TP_MAX_RANK) {
+        ok = read_message(m, message, "a dimension", ROWS(rows), &d);
+        d.value = d.value < 0 ? -1 : d.value;
+        d.param = is_name(d.param) ? d.param : (tpi_span){0};
+        info->dims[info->rank] = d;
+    }
+    info->rank += info->rank <= TP_MAX_RANK;
+    return ok;
+}
+
+static bool read_shape(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {PART(TPI_PB_SHAPE_DIM, read_dim)};
+    tpi_onnx_info *info = to;
+    info->has_shape = true;
+    info->rank = 0;
+    return read_message(m, message, "a shape", ROWS(rows), info);
+}
+
+static bool read_tensor_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+{
+    static const row rows[] = {SMALL(TPI_PB_TENSOR_TYPE_ELEM_TYPE, tpi_onnx_info, type),
+                               PART(TPI_PB_TENSOR_TYPE_SHAPE, read_shape)};
+    return read_message(m, message, "a type", ROWS(rows), info);
+}
+
+static bool read_type(tpi_onnx_model *m, tpi_span message, void *to);
+
+/* The type of elements, which is a message in the one of an optional or a sequence. */
+static bool read_inner_type(tpi_onnx_model *m, tpi_span message, tpi_onnx_info *info)
+{
+    static const row rows[] = {PART(TPI_PB_TYPE_INNER_ELEM_TYPE, read_type)};
+    info->kind = 0;
+    return read_message(m, message, "a type", ROWS(rows), info);
+}
+
+/* A sequence may be in an optional, and a tensor in both; what is deeper is of some other kind. */
+static bool read_type(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const char what[] = "a type";
+    tpi_onnx_info *info = to;
+    tpi_wire w = tpi_wire_open(message);
+    tpi_field f;
+    bool ok = true;
+    while (ok && tpi_wire_next(&w, &f)) {
+        tpi_span inner = {0};
+        const bool optional =
+            f.number == TPI_PB_TYPE_OPTIONAL && !info->optional && !info->sequence;
+        const bool sequence = f.number == TPI_PB_TYPE_SEQUENCE && !info->sequence;
+        if (f.number == TPI_PB_TYPE_DENOTATION)
+            continue;
+        info->kind = f.number < 1000 ? (int)f.number : 1000;
+        info->optional |= optional;
+        info->sequence |= sequence;
+        if (f.number == TPI_PB_TYPE_TENSOR)
+            ok = get_bytes(m, &f, what, &inner) && read_tensor_type(m, inner, info);
+        else if (optional || sequence)
+            ok = get_bytes(m, &f, what, &inner) && read_inner_type(m, inner, info);
+    }
+    return ok && w.bad ? malformed(m, what) : ok;
+}
+
+static bool read_info(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {NAME(TPI_PB_VALUE_INFO_NAME, tpi_onnx_info, name),
+                               PART(TPI_PB_VALUE_INFO_TYPE, read_type)};
+    return read_message(m, message, "an input or output", ROWS(rows), to);
+}
+
+/* ---- graphs, functions, the model ---------------------------------------------------------------- */
+
+static bool read_initializer(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    return tpi_onnx_tensor_read(m, message, to);
+}
+
+bool tpi_onnx_graph_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_graph *g)
+{
+    static const row rows[] = {
+        PARTS(TPI_PB_GRAPH_NODE, tpi_onnx_graph, nodes, read_node),
+        PARTS(TPI_PB_GRAPH_INITIALIZER, tpi_onnx_graph, inits, read_initializer),
+        PARTS(TPI_PB_GRAPH_INPUT, tpi_onnx_graph, inputs, read_info),
+        PARTS(TPI_PB_GRAPH_OUTPUT, tpi_onnx_graph, outputs, read_info),
+        COUNT(TPI_PB_GRAPH_SPARSE_INITIALIZER, tpi_onnx_graph, n_sparse),
+    };
+    *g = (tpi_onnx_graph){0};
+    return read_message(m, message, "a graph", ROWS(rows), g);
+}
+
+static bool read_opset(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {NAME(TPI_PB_OPSET_DOMAIN, tpi_onnx_opset, domain),
+                               INT(TPI_PB_OPSET_VERSION, tpi_onnx_opset, version)};
+    tpi_onnx_opset *o = to;
+    const bool ok = read_message(m, message, "an operator set", ROWS(rows), o);
+    set_domain(&o->domain);
+    return ok;
+}
+
+static bool read_function(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    static const row rows[] = {
+        NAME(TPI_PB_FUNCTION_NAME, tpi_onnx_function, name),
+        NAME(TPI_PB_FUNCTION_DOMAIN, tpi_onnx_function, domain),
+        NAME(TPI_PB_FUNCTION_OVERLOAD, tpi_onnx_function, overload),
+        NAMES(TPI_PB_FUNCTION_INPUT, tpi_onnx_function, in),
+        NAMES(TPI_PB_FUNCTION_OUTPUT, tpi_onnx_function, out),
+        NAMES(TPI_PB_FUNCTION_ATTRIBUTE, tpi_onnx_function, names),
+        PARTS(TPI_PB_FUNCTION_ATTRIBUTE_PROTO, tpi_onnx_function, attrs, read_attr),
+        PARTS(TPI_PB_FUNCTION_NODE, tpi_onnx_function, nodes, read_node),
+        PARTS(TPI_PB_FUNCTION_OPSET_IMPORT, tpi_onnx_function, opsets, read_opset),
+    };
+    tpi_onnx_function *fn = to;
+    const bool ok = read_message(m, message, "a function", ROWS(rows), fn);
+    set_domain(&fn->domain);
+    return ok;
+}
+
+static bool read_model_graph(tpi_onnx_model *m, tpi_span message, void *to)
+{
+    (void)to; /* it is m */
+    m->has_graph = true;
+    return tpi_onnx_graph_read(m, message, &m->graph);
+}
+
+static bool read_model(tpi_onnx_model *m, tpi_span message)
+{
+    static const row rows[] = {
+        INT(TPI_PB_MODEL_IR_VERSION, tpi_onnx_model, ir_version),
+        PARTS(TPI_PB_MODEL_OPSET_IMPORT, tpi_onnx_model, opsets, read_opset),
+        PARTS(TPI_PB_MODEL_FUNCTIONS, tpi_onnx_model, functions, read_function),
+        PART(TPI_PB_MODEL_GRAPH, read_model_graph),
+    };
+    return read_message(m, message, "the model", ROWS(rows), m);
+}
+
+bool tpi_onnx_model_read(tpi_onnx_model *m, tp_ctx *ctx, tpi_span bytes, const char *folder)
+{
+    *m = (tpi_onnx_model){
+        .ctx = ctx, .external = {.folder = folder, .fd = -1}
+    };
+    if (!read_model(m, bytes))
+        return false;
+    if (!m->has_graph || m->n_opsets == 0)
+        return tpi_onnx_bad(m, TP_E_FORMAT, "this is no ONNX model: it has no %s",
+                            m->has_graph ? "operator set" : "graph");
+    if (m->ir_version < 3)
+        return tpi_onnx_bad(m, TP_E_VALUE, "IR version %lld is not supported: 3 and later are",
+                            (long long)m->ir_version);
+    return true;
+}

@@ -1,0 +1,362 @@
+/* The importer: names, one node after the other, calls of functions. */
+#include "base/hash.h"
+#include "onnx/import/import_inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+static tpi_onnx_value **slot_of(const tpi_onnx_frame *f, tpi_span name)
+{
+    size_t i = (size_t)tpi_hash64(name.at, name.size);
+    for (;; i++) {
+        tpi_onnx_value **s = &f->slots[i & (f->n_slots - 1)];
+        if (!*s || tpi_span_same((*s)->name, name))
+            return s;
+    }
+}
+
+bool tpi_onnx_frame_open(tpi_import *im, tpi_onnx_frame *f, size_t n_names)
+{
+    f->n_slots = 16;
+    while (f->n_slots < 2 * n_names)
+        f->n_slots *= 2;
+    f->slots = tpi_onnx_take(im->m, f->n_slots, sizeof(tpi_onnx_value *));
+    return f->slots;
+}
+
+tpi_onnx_value *tpi_onnx_find(const tpi_onnx_frame *f, tpi_span name)
+{
+    for (; f; f = f->outer) {
+        tpi_onnx_value *v = *slot_of(f, name);
+        if (v)
+            return v;
+    }
+    return NULL;
+}
+
+tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_frame *f, tpi_span name)
+{
+    tpi_onnx_value **s = slot_of(f, name);
+    if (*s) {
+        tpi_onnx_bad(im->m, TP_E_FORMAT, "the name \"%.*s\" is given to two values",
+                     TPI_SPAN(name));
+        return NULL;
+    }
+    tpi_onnx_value *v = tpi_onnx_take(im->m, 1, sizeof *v);
+    if (v) {
+        v->name = name;
+        v->graph = im->g;
+    }
+    return *s = v;
+}
+
+bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_frame *f, tpi_onnx_value *v)
+{
+    tpi_onnx_value **s = slot_of(f, v->name);
+    if (*s)
+        return tpi_onnx_bad(im->m, TP_E_FORMAT, "the name \"%.*s\" is given to two values",
+                            TPI_SPAN(v->name));
+    *s = v;
+    return true;
+}
+
+/* ---- one node ------------------------------------------------------------------------------------ */
+
+typedef bool (*import_function)(tpi_onnx_op *o);
+
+static const struct {
+    const char *name;
+    import_function function;
+} map[] = {
+#define MAP(op, fn) {#op, tpi_onnx_import_##fn},
+#include "onnx/import/map.def"
+#undef MAP
+};
+
+static int find_operator(const tpi_onnx_node *n)
+{
+    for (int i = 0; n->domain.size == 0 && i < (int)(sizeof map / sizeof *map); i++)
+        if (tpi_span_is(n->op, map[i].name))
+            return i;
+    return -1;
+}
+
+static int compare_spans(tpi_span a, tpi_span b)
+{
+    if (a.size != b.size)
+        return a.size < b.size ? -1 : 1;
+    return a.size ? memcmp(a.at, b.at, a.size) : 0;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+    const tpi_onnx_function *x = *(const tpi_onnx_function *const *)a,
+                            *y = *(const tpi_onnx_function *const *)b;
+    const int by_name = compare_spans(x->name, y->name);
+    const int by_domain = by_name ? by_name : compare_spans(x->domain, y->domain);
+    return by_domain ? by_domain : compare_spans(x->overload, y->overload);
+}
+
+static bool sort_functions(tpi_import *im)
+{
+    const tpi_onnx_model *m = im->m;
+    const size_t n = (size_t)m->n_functions;
+    im->functions = tpi_onnx_take(im->m, n, sizeof *im->functions);
+    if (!im->functions)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        im->functions[i] = &m->functions[i];
+    qsort(im->functions, n, sizeof *im->functions, compare_functions);
+    for (size_t i = 1; i < n; i++)
+        if (compare_functions(&im->functions[i - 1], &im->functions[i]) == 0)
+            return tpi_onnx_bad(im->m, TP_E_FORMAT, "the function \"%.*s\" is there twice",
+                                TPI_SPAN(im->functions[i]->name));
+    return true;
+}
+
+static const tpi_onnx_function *find_function(const tpi_import *im, const tpi_onnx_node *n)
+{
+    const tpi_onnx_function like = {
+        .name = n->op, .domain = n->domain, .overload = n->overload};
+    const tpi_onnx_function *key = &like, **found;
+    if (im->m->n_functions == 0)
+        return NULL;
+    found = bsearch(&key, im->functions, (size_t)im->m->n_functions, sizeof *im->functions,
+                    compare_functions);
+    return found ? *found : NULL;
+}
+
+bool tpi_onnx_folds_no_more(const tpi_import *im)
+{
+    return im->folded > im->m->own_bytes + TPI_ONNX_FOLD_TOTAL;
+}
+
+/* A product of the operands' elements bounds the work and the result of every operator that has
+ * no sizes of its own; Concat is bounded by the sum. */
+static bool is_too_large(tpi_import *im, const tpi_onnx_op *o)
+{
+    int64_t product = 1, sum = 0;
+    bool large = tpi_onnx_folds_no_more(im);
+    for (int i = 0; i < o->n_in && !large; i++) {
+        const tpi_onnx_value *v =
+            tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+        if (!v || (v->tensor && v->tensor->graph))
+            continue;
+        const int64_t n = v->tensor ? tpi_count(v->tensor) : v->data ? v->data->count : 1;
+        large = __builtin_mul_overflow(product, n > 0 ? n : 1, &product) ||
+                __builtin_add_overflow(sum, n, &sum);
+    }
+    const bool joins = tpi_span_is(o->node->op, "Concat");
+    return large || (joins ? sum > TPI_ONNX_FOLD_RESULT : product > TPI_ONNX_FOLD_WORK);
+}
+
+static bool undefined(tpi_import *im, const tpi_onnx_node *n, int i, int n_later)
+{
+    for (int k = 1; k <= n_later; k++)
+        for (int j = 0; j < n[k].n_out; j++)
+            if (tpi_span_same(n[k].out[j], n->in[i]))
+                return tpi_onnx_bad(
+                    im->m, TP_E_FORMAT,
+                    "%.*s (node \"%.*s\") reads \"%.*s\", which only a later node "
+                    "gives: a cycle, or nodes that are not sorted",
+                    TPI_SPAN(n->op), TPI_SPAN(n->name), TPI_SPAN(n->in[i]));
+    return tpi_onnx_bad(im->m, TP_E_FORMAT,
+                        "%.*s (node \"%.*s\") reads \"%.*s\", which nothing gives",
+                        TPI_SPAN(n->op), TPI_SPAN(n->name), TPI_SPAN(n->in[i]));
+}
+
+static bool unsupported(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_node *n)
+{
+    return tpi_onnx_bad(im->m, TP_E_VALUE,
+                        "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported",
+                        TPI_SPAN(n->domain), n->domain.size ? "::" : "", TPI_SPAN(n->op),
+                        TPI_SPAN(n->name), f->opset);
+}
+
+bool tpi_onnx_opset_known(tpi_import *im, int64_t opset)
+{
+    return (opset >= TPI_ONNX_OLDEST && opset <= TPI_ONNX_NEWEST) ||
+           tpi_onnx_bad(im->m, TP_E_VALUE, "operator set %lld is not supported: %d to %d are",
+                        (long long)opset, TPI_ONNX_OLDEST, TPI_ONNX_NEWEST);
+}
+
+bool tpi_onnx_alias(tpi_import *im, tpi_onnx_frame *f, tpi_span name, const tpi_onnx_value *is)
+{
+    tpi_onnx_value *v = tpi_onnx_define(im, f, name);
+    if (!v)
+        return false;
+    *v = *is;
+    v->name = name;
+    return true;
+}
+
+static bool call_function(tpi_onnx_op *o, const tpi_onnx_function *fn)
+{
+    tpi_import *im = o->im;
+    tpi_onnx_frame f = {.caller = o, .function = fn, .opset = o->opset};
+    for (int i = 0; i < fn->n_opsets; i++)
+        if (fn->opsets[i].domain.size == 0) {
+            if (!tpi_onnx_opset_known(im, fn->opsets[i].version))
+                return false;
+            f.opset = (int)fn->opsets[i].version;
+        }
+    size_t n_names = (size_t)fn->n_in;
+    for (int i = 0; i < fn->n_nodes; i++)
+        n_names += (size_t)fn->nodes[i].n_out;
+    if (!tpi_onnx_spend(o, (int64_t)n_names) || !tpi_onnx_frame_open(im, &f, n_names))
+        return false;
+    for (int i = 0; i < fn->n_in; i++)
+        if (tpi_onnx_has(o, i)) {
+            tpi_onnx_value *given = tpi_onnx_find(o->frame, o->node->in[i]);
+            if (given->data && !given->tensor && tpi_onnx_dtype(given->data->type) >= TP_F32 &&
+                !tpi_onnx_tensor_of(im, given, true))
+                return false; /* a weight is one variable under all its names */
+            if (!tpi_onnx_alias(im, &f, fn->in[i], given))
+                return false;
+        }
+    if (!tpi_onnx_run_nodes(im, &f, fn->n_nodes, fn->nodes))
+        return false;
+    for (int i = 0; i < fn->n_out; i++) {
+        const tpi_onnx_value *v = tpi_onnx_find(&f, fn->out[i]);
+        if (!tpi_onnx_wants(o, i))
+            continue;
+        if (!v)
+            return tpi_onnx_refuse(o, "its function gives no \"%.*s\"", TPI_SPAN(fn->out[i]));
+        if (!tpi_onnx_alias(im, o->frame, o->node->out[i], v))
+            return false;
+    }
+    return true;
+}
+
+/* What a node takes of the limit of a model: names are copied, and may be long. */
+static int64_t cost_of(const tpi_onnx_node *n)
+{
+    size_t text = n->op.size;
+    for (int k = 0; k < n->n_out; k++)
+        text += n->out[k].size;
+    return 1 + (int64_t)(text / 32);
+}
+
+typedef struct memory {
+    size_t in_use, read, folded;
+} memory;
+
+static memory memory_now(const tpi_import *im)
+{
+    return (memory){im->ctx->mem.in_use, im->m->read_bytes, im->folded};
+}
+
+/* Of a node with constants for results what it has taken counts, but for constants that it was the first
+ * to read, and so does what it made on the way, which lives as long as the import. */
+static void count_folded(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_node *n,
+                         const memory *before)
+{
+    const memory now = memory_now(im);
+    const size_t kept = before->in_use + (now.read - before->read);
+    const size_t taken = now.in_use > kept ? now.in_use - kept : 0;
+    for (int k = 0; k < n->n_out; k++) {
+        const tpi_onnx_value *v = n->out[k].size ? tpi_onnx_find(f, n->out[k]) : NULL;
+        const tp_tensor *t = v ? v->tensor : NULL;
+        if (!t || t->graph || t->status != TP_OK)
+            continue;
+        if (before->folded + taken > im->folded) /* those of its blocks are among them */
+            im->folded = before->folded + taken;
+        if (t->buf->refs == 1 && tpi_bytes(t) <= taken) /* it is not an operand's */
+            t->buf->folded = true;
+    }
+}
+
+/* Inputs that the node names and the function does not are left alone by it. */
+static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, int n_later)
+{
+    const tpi_onnx_function *fn = find_function(im, n);
+    for (int i = 0; i < n->n_in && (!fn || i < fn->n_in); i++)
+        if (n->in[i].size && !tpi_onnx_find(f, n->in[i]))
+            return undefined(im, n, i, n_later);
+    tpi_onnx_op o = {.im = im,
+                     .ctx = im->ctx,
+                     .g = im->g,
+                     .at = im->at,
+                     .node = n,
+                     .opset = f->opset,
+                     .n_in = n->n_in,
+                     .n_out = n->n_out,
+                     .frame = f};
+    const int row = fn ? -1 : find_operator(n);
+    if (!fn && row < 0)
+        return unsupported(im, f, n);
+    o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : map[row].name;
+    if (!o.name || !tpi_onnx_spend(&o, cost_of(n)))
+        return false;
+    if (fn) {
+        if (im->depth == TPI_ONNX_MAX_DEPTH)
+            return tpi_onnx_refuse(&o, "functions call functions more than %d deep",
+                                   TPI_ONNX_MAX_DEPTH);
+        im->depth++;
+        const bool ok = call_function(&o, fn);
+        im->depth--;
+        return ok;
+    }
+    o.lift = is_too_large(im, &o);
+    const memory before = memory_now(im);
+    if (!map[row].function(&o))
+        return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
+                            TPI_SPAN(n->name));
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].size && !tpi_onnx_find(f, n->out[k]))
+            return tpi_onnx_refuse(&o, "output %d is not supported", k);
+    count_folded(im, f, n, &before);
+    return true;
+}
+
+bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_frame *f, int n, const tpi_onnx_node *nodes)
+{
+    for (int i = 0; i < n; i++)
+        if (!run_node(im, f, &nodes[i], n - 1 - i))
+            return false;
+    return true;
+}
+
+/* ---- a model's operators ---------------------------------------------------------------------------- */
+
+bool tpi_onnx_check_operators(tpi_import *im, int opset)
+{
+    enum { MOST = 16 };
+    const tpi_onnx_graph *g = &im->m->graph;
+    const tpi_onnx_node *missing[MOST];
+    int n_missing = 0;
+    if (!sort_functions(im))
+        return false;
+    if (g->n_nodes > TPI_ONNX_MAX_OPS)
+        return tpi_onnx_bad(im->m, TP_E_VALUE, "the model has more than %d nodes",
+                            TPI_ONNX_MAX_OPS);
+    for (int i = 0; i < g->n_nodes && n_missing < MOST; i++) {
+        const tpi_onnx_node *n = &g->nodes[i];
+        if (find_function(im, n) || find_operator(n) >= 0)
+            continue;
+        int k = 0;
+        while (k < n_missing && !(tpi_span_same(missing[k]->op, n->op) &&
+                                  tpi_span_same(missing[k]->domain, n->domain)))
+            k++;
+        if (k == n_missing)
+            missing[n_missing++] = n;
+    }
+    if (n_missing == 0)
+        return true;
+    char text[200] = "";
+    size_t len = 0;
+    for (int k = 1; k < n_missing && len < sizeof text - 70; k++) {
+        const tpi_onnx_node *n = missing[k];
+        const int wrote = snprintf(text + len, sizeof text - len, "%s%.*s%s%.*s",
+                                   k > 1 ? ", " : ", nor are: ", TPI_SPAN(n->domain),
+                                   n->domain.size ? "::" : "", TPI_SPAN(n->op));
+        len += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return tpi_onnx_bad(im->m, TP_E_VALUE,
+                        "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported%s",
+                        TPI_SPAN(missing[0]->domain), missing[0]->domain.size ? "::" : "",
+                        TPI_SPAN(missing[0]->op), TPI_SPAN(missing[0]->name), opset, text);
+}

@@ -1,0 +1,182 @@
+/* What the functions that import operators are written with.
+ *
+ * Each is named in map.def, is given one node of the model, and answers with tensors. What they
+ * are made of is the public ops: on concrete tensors they compute at once (so constants fold by
+ * themselves), on symbolic ones they add to the graph. Small integers that say shapes are kept
+ * apart, because they may be sizes that are known only at run time: see tpi_onnx_ints. */
+#ifndef TAPIR_ONNX_IMPORT_H
+#define TAPIR_ONNX_IMPORT_H
+
+#include "ir/graph_def.h"
+#include "onnx/format/model.h"
+#include "tapir/onnx.h"
+
+typedef struct tpi_import tpi_import;
+typedef struct tpi_onnx_value tpi_onnx_value;
+typedef struct tpi_onnx_frame tpi_onnx_frame;
+
+/* One node that is being imported. */
+typedef struct tpi_onnx_op {
+    tpi_import *im;
+    tp_ctx *ctx;
+    tp_graph *g;
+    tpi_at at;
+    const tpi_onnx_node *node;
+    const char *name; /* of the operator */
+    int opset;        /* version of the default domain */
+    int n_in, n_out;  /* as the node lists them; some may be left out */
+    tpi_onnx_frame *frame;
+    bool lift; /* the operands are too large to compute with now: nodes instead */
+} tpi_onnx_op;
+
+/* Every operator function; false after an error (tpi_onnx_refuse, or a failed tensor given to
+ * tpi_onnx_out). */
+#define MAP(op, fn) bool tpi_onnx_import_##fn(tpi_onnx_op *o);
+#include "onnx/import/map.def"
+#undef MAP
+
+/* The error of an operator: the fact, and what would be supported. The operator's and the
+ * node's name come before it. False. */
+bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The end of a refusal of a size that is not known. */
+#define TPI_ONNX_FREE_DIM                                                                      \
+    "a free dimension: fix it by dims of tp_onnx_load_options (--dim NAME=N)"
+
+/* ---- operands ------------------------------------------------------------------------------ */
+
+bool tpi_onnx_has(const tpi_onnx_op *o, int i); /* is operand i there? */
+/* Operand i; a failed tensor when it is left out or what made it failed: ops pass it on, and
+ * tpi_onnx_out tells. */
+tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i);
+/* The same for those who look at it; NULL after an error. */
+tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i);
+/* Notes the failure of a tensor that has failed, or is NULL; else true. */
+bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t);
+/* The same as a value that gradients are not asked of, when it is a weight: a running mean. */
+tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i);
+/* Operand i as a node of the graph, whatever it is: for a call with symbolic sizes. */
+tp_tensor *tpi_onnx_node_in(tpi_onnx_op *o, int i);
+/* Its element type, without making anything of it; TP_N_DTYPES after an error. */
+tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i);
+/* The value of operand i, concrete; NULL after an error when the model leaves it to the run. */
+tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i);
+bool tpi_onnx_is_known(tpi_onnx_op *o, int i);
+
+enum { TPI_ONNX_INTS = 64 };
+typedef struct tpi_onnx_ints {
+    int n, rank; /* rank 0 or 1 */
+    tp_dtype dtype;
+    int64_t v[TPI_ONNX_INTS]; /* numbers, or handles of symbolic sizes (core/dim.h) */
+} tpi_onnx_ints;
+/* Operand i as such integers. False when it is none, or not known: after an error, or, with
+ * `try`, without one. */
+bool tpi_onnx_ints_of(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+/* The same, also of sizes that a Cast has made floats of, as their dtype tells. */
+bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+/* The same when all are plain numbers. */
+bool tpi_onnx_plain_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+/* A single number or symbolic size. */
+bool tpi_onnx_int_of(tpi_onnx_op *o, int i, int64_t *out);
+/* A single number that is known, as a double. */
+bool tpi_onnx_number_of(tpi_onnx_op *o, int i, double *out);
+
+/* Axes of x as positive numbers, none twice, sorted; from the attribute `name`, or from operand i
+ * when `from_input`. `*given` tells whether there were any. */
+bool tpi_onnx_axes(tpi_onnx_op *o, const char *name, int i, bool from_input, int rank,
+                   tpi_onnx_ints *out, bool *given);
+/* One axis from attribute `name` made positive. */
+bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int64_t otherwise, int rank, int *out);
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name); /* or NULL */
+int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name, int64_t otherwise);
+double tpi_onnx_float(const tpi_onnx_op *o, const char *name, double otherwise);
+bool tpi_onnx_text_is(const tpi_onnx_op *o, const char *name, const char *text,
+                      const char *otherwise);
+tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name, const char *otherwise);
+/* A list of integers; n 0 when it is not there. False after an error: more than TPI_ONNX_INTS. */
+bool tpi_onnx_int_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out);
+
+/* The value of a tensor attribute, concrete; NULL after an error. */
+tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const tpi_onnx_attr *a);
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+bool tpi_onnx_wants(const tpi_onnx_op *o, int k); /* does the node name result k? */
+/* Result k. False when t failed. */
+/* x f32, as what it is in the 16-bit float `type` of the format; x itself for other types. */
+tp_tensor *tpi_onnx_round(tpi_onnx_op *o, tp_tensor *x, int64_t type);
+bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t);
+/* Result k as known integers, some of which may be symbolic. */
+bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *v);
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* An integer or symbolic size as a tensor of rank 0. */
+tp_tensor *tpi_onnx_size_of(tpi_onnx_op *o, int64_t size, tp_dtype dtype);
+/* 0, 1, 2, ... below a size, [size]; a node when that is symbolic or large. */
+tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype);
+/* x of that many elements in all (or, when sizes are symbolic, as many as there are): a concrete x
+ * becomes a node when the result would be too large to compute with now, or a size is symbolic. */
+tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
+/* The elements of x at places[i] [size] along axes[i], for i < n, in ascending order: axes that follow
+ * one another are read in one go, so that nothing lies between. No place is below 0. */
+tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
+                              tp_tensor *const *places);
+/* Makes sizes of operands equal that have to be, but for those that are 1, and that are not known to be:
+ * a run checks them. Without the last `spared` axes. What is certainly wrong the op itself tells. */
+void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
+/* The same of one axis of each; false: they certainly differ. */
+bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b, int axis_b);
+/* x of sizes that a run has to find its own to be. */
+tp_tensor *tpi_onnx_assumed(tpi_onnx_op *o, tp_tensor *x, const int64_t *shape);
+/* tp_reshape, where a run may have to see whether there are as many elements. */
+tp_tensor *tpi_onnx_reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
+/* Whose memory lives as long as the import: tpi_onnx_take. */
+tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o);
+/* A loop in the making: carried values go from turn to turn, slices are read an element a turn,
+ * along their first axis, and what is stacked becomes [turns, ...]. */
+typedef struct tpi_onnx_loop {
+    tpi_onnx_op *o;
+    struct tpi_body *body;
+    tp_graph *outside, *tracing;
+    int n_carried, n_slices;
+    tp_tensor **operands;                /* carried, slices */
+    tp_tensor *turn, **carried, **slice; /* inside */
+    int64_t count;                       /* TPI_NO_DIM: as long as the condition says */
+    bool back;                           /* the turns from the last to the first */
+    bool made;                           /* the node is there */
+} tpi_onnx_loop;
+
+/* With l->n_carried, l->n_slices, l->count and l->back set, and the operands given, [carried..,
+ * slices..]: ops on symbolic tensors go to the body from here on, to be ended whatever comes. */
+bool tpi_onnx_loop_begin(tpi_onnx_op *o, tpi_onnx_loop *l, tp_tensor *const *operands);
+/* Back outside. */
+void tpi_onnx_loop_leave(tpi_onnx_loop *l);
+/* Gives it up: what was put in the body is gone, unless the node is there. */
+void tpi_onnx_loop_drop(tpi_onnx_loop *l);
+/* The loop: a turn is taken while `first`, then `pred` (both NULL: count turns) says so. `out`
+ * [n_carried + n_stacked] are the values at the end of a turn, and then the results. */
+bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int n_stacked,
+                       tp_tensor **out);
+/* x, the first len[b] elements of whose axis `time`, at place b of its axis `batch`, are turned around:
+ * len is of integers, [size of batch]. */
+tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch);
+/* A Slice that begins where only a run knows, by a length that is known: *done, or it is none. */
+bool tpi_onnx_slice_at(tpi_onnx_op *o, bool *done);
+/* Counts n more nodes against the limit of one model; false after an error. Before unrolling. */
+bool tpi_onnx_spend(tpi_onnx_op *o, int64_t n);
+/* The element type of an attribute or model, or TP_N_DTYPES after an error. */
+tp_dtype tpi_onnx_elem_type(tpi_onnx_op *o, int64_t onnx_type);
+/* Sums, differences and products of integers of which some may be symbolic sizes; TPI_NO_DIM when
+ * the result is neither a number nor a size. */
+int64_t tpi_onnx_dim_add(tpi_onnx_op *o, int64_t a, int64_t b);
+int64_t tpi_onnx_dim_sub(tpi_onnx_op *o, int64_t a, int64_t b);
+int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b);
+int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b); /* toward zero */
+
+#endif

@@ -1,0 +1,517 @@
+/* If, Loop, Scan. What is known at load is decided at load; the rest becomes blocks of the graph. */
+#include "core/dim.h"
+#include "ir/body.h"
+#include "onnx/import/import_inner.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* A value of o's frame that is one of a frame inside. */
+static bool hand_out(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
+{
+    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->frame, o->node->out[k], v);
+}
+
+/* What was refused is tried in another way. False: nothing else would help. */
+static bool forget(tpi_import *im)
+{
+    const tp_status s = im->m->status;
+    if (im->again || (s != TP_E_VALUE && s != TP_E_SHAPE && s != TP_E_DTYPE))
+        return false;
+    im->m->status = TP_OK;
+    im->m->why[0] = 0;
+    tpi_forget_error(im->ctx);
+    return true;
+}
+
+static tp_tensor *scalar(tpi_onnx_op *o, tp_tensor *t)
+{
+    return tp_rank(t) == 0 ? t : tp_reshape(t, TP_SCALAR);
+}
+
+/* Operand i as one bool; NULL after an error. */
+static tp_tensor *condition_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_good_in(o, i);
+    if (!t)
+        return NULL;
+    if (t->dtype == TP_BOOL)
+        return tpi_onnx_good(o, t = scalar(o, t)) ? t : NULL;
+    tpi_onnx_refuse(o, "its condition is %s %s, not one bool",
+                    tp_dtype_name((tp_dtype)t->dtype), SHAPE(t));
+    return NULL;
+}
+
+/* ---- If ------------------------------------------------------------------------------------------- */
+
+static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
+{
+    if (!tpi_onnx_sub_begin(o, s, f))
+        return false;
+    if (s->g.n_inputs || s->g.n_outputs != o->n_out)
+        return tpi_onnx_refuse(o, "its branch has %d inputs and %d outputs", s->g.n_inputs,
+                               s->g.n_outputs);
+    return tpi_onnx_sub_run(o, s, f);
+}
+
+/* The branch that is taken, in place. */
+static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
+{
+    tpi_onnx_frame f;
+    bool ok = run_branch(o, s, &f);
+    for (int k = 0; k < o->n_out && ok; k++) {
+        const tpi_onnx_value *v = tpi_onnx_sub_output(o, s, &f, k);
+        ok = v && hand_out(o, k, v);
+    }
+    return ok;
+}
+
+/* A side as a body; its outputs are all that the results consist of. */
+static tpi_body *run_side(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_value **out)
+{
+    tpi_onnx_frame f;
+    tpi_body *b = tpi_onnx_new_body(o);
+    if (!b)
+        return NULL;
+    const tpi_onnx_outside was = tpi_onnx_enter(o->im, b);
+    bool ok = run_branch(o, s, &f);
+    for (int k = 0; k < o->n_out && ok; k++)
+        ok = (out[k] = tpi_onnx_sub_output(o, s, &f, k)) && tpi_onnx_give(o, b, out[k]);
+    tpi_onnx_leave(o->im, was);
+    return ok ? b : NULL;
+}
+
+static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
+{
+    const size_t n = (size_t)o->n_out;
+    tpi_onnx_value **a = tpi_onnx_take(o->im->m, n, sizeof *a),
+                   **b = tpi_onnx_take(o->im->m, n, sizeof *b);
+    tp_tensor *pred = condition_in(o, 0);
+    tpi_body *then = a && b && pred ? run_side(o, yes, a) : NULL;
+    tpi_body *other = then ? run_side(o, no, b) : NULL;
+    if (!other)
+        return false;
+    for (size_t k = 0; k < n; k++)
+        if (!tpi_onnx_same_form(a[k], b[k]))
+            return tpi_onnx_refuse(o,
+                                   "its condition depends on what is fed, and output %zu has "
+                                   "not as many elements on both sides: offer what is fed in "
+                                   "values of tp_onnx_load_options",
+                                   k);
+    tp_tensor *node = tpi_onnx_cond(o, pred, then, other);
+    int index = 0;
+    bool ok = node;
+    for (int k = 0; k < o->n_out && ok; k++)
+        ok = tpi_onnx_out_of(o, k, a[k], node, &index);
+    return ok;
+}
+
+bool tpi_onnx_import_if(tpi_onnx_op *o)
+{
+    double condition;
+    if (tpi_onnx_is_known(o, 0)) {
+        tpi_onnx_sub *taken = NULL;
+        if (tpi_onnx_number_of(o, 0, &condition))
+            taken = tpi_onnx_sub_of(o, condition != 0 ? "then_branch" : "else_branch");
+        return taken && run_taken(o, taken);
+    }
+    tpi_onnx_sub *yes = tpi_onnx_sub_of(o, "then_branch"),
+                 *no = yes ? tpi_onnx_sub_of(o, "else_branch") : NULL;
+    if (no && choose(o, yes, no))
+        return true;
+    tpi_onnx_ask(o, 0); /* when the condition can be known, no such choice has to be made */
+    return false;
+}
+
+/* ---- Loop ----------------------------------------------------------------------------------------- */
+
+enum { MOST_TURNS = 1 << 16 }; /* that are written out */
+
+typedef struct looping {
+    tpi_onnx_op *o;
+    tpi_onnx_sub *sub;
+    int n_carried, n_stacked; /* of the operator */
+    int64_t count;            /* a size; TPI_NO_DIM: told by `limit`, or by nothing */
+    tp_tensor *limit;         /* i64, one: the count when only a run knows it; or NULL */
+    bool known;               /* is the condition before the first turn? */
+    bool condition;           /* known */
+    bool listed;              /* a carried value is a sequence, or an optional without one */
+    bool fold;                /* it is computed now when its body reads nothing of outside */
+    bool *passed_on;          /* [n_carried]: the body hands on what it is given */
+    tpi_onnx_value **now;     /* [n_carried]: before the turn at hand */
+} looping;
+
+/* The number of turns. What a signed count means that is not positive: none. */
+static bool read_count(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    tpi_onnx_ints k;
+    l->count = TPI_NO_DIM;
+    if (!tpi_onnx_has(o, 0))
+        return true;
+    if (tpi_onnx_try_ints(o, 0, &k) && k.n == 1) {
+        const bool symbolic = tpi_dim_is_symbolic(k.v[0]);
+        const int64_t endless = INT64_C(1) << 40;
+        if (symbolic || k.v[0] < endless)
+            l->count = symbolic || k.v[0] > 0 ? k.v[0] : 0;
+        return true;
+    }
+    l->limit = tp_cast(scalar(o, tpi_onnx_in(o, 0)), TP_I64);
+    const tp_dtype given = tpi_onnx_in_dtype(o, 0);
+    return tpi_onnx_good(o, l->limit) &&
+           (given < TP_F32 ||
+            tpi_onnx_refuse(o, "its count is of type %s", tp_dtype_name(given)));
+}
+
+static bool read_condition(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    double c = 1;
+    l->known = !tpi_onnx_has(o, 1) || tpi_onnx_is_known(o, 1);
+    if (l->known && tpi_onnx_has(o, 1) && !tpi_onnx_number_of(o, 1, &c))
+        return false;
+    l->condition = c != 0;
+    if (l->known && !l->condition) {
+        l->count = 0;
+        l->limit = NULL;
+    }
+    return true;
+}
+
+/* Which carried values does the body hand on as they come, maybe by way of Identity? They are
+ * no more carried than what is read of outside. */
+static bool find_passed_on(looping *l)
+{
+    tpi_import *im = l->o->im;
+    const tpi_onnx_graph *g = &l->sub->g;
+    tpi_onnx_frame f = {0};
+    if (!tpi_onnx_frame_open(im, &f, (size_t)g->n_inputs + (size_t)g->n_nodes))
+        return false;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!tpi_onnx_define(im, &f, g->inputs[i].name))
+            return false;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tpi_onnx_node *n = &g->nodes[i];
+        const bool same = n->domain.size == 0 && tpi_span_is(n->op, "Identity") &&
+                          n->n_in == 1 && n->n_out == 1;
+        const tpi_onnx_value *of = same ? tpi_onnx_find(&f, n->in[0]) : NULL;
+        if (!of)
+            continue;
+        tpi_onnx_value *v = tpi_onnx_define(im, &f, n->out[0]);
+        if (!v)
+            return false;
+        v->same = of->same ? of->same : of;
+    }
+    for (int k = 0; k < l->n_carried; k++) {
+        const tpi_onnx_value *v = tpi_onnx_find(&f, g->outputs[1 + k].name);
+        const tpi_onnx_value *in = tpi_onnx_find(&f, g->inputs[2 + k].name);
+        l->passed_on[k] = v && (v->same ? v->same : v) == in;
+    }
+    return true;
+}
+
+/* The values before the first turn. */
+static bool read_carried(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    for (int k = 0; k < l->n_carried; k++) {
+        if (!tpi_onnx_has(o, 2 + k))
+            return tpi_onnx_refuse(o, "input %d is missing", 2 + k);
+        tpi_onnx_value *v = tpi_onnx_find(o->frame, o->node->in[2 + k]);
+        if (!tpi_onnx_settle(o->im, v)) /* one weight under all its names */
+            return false;
+        l->now[k] = v;
+        l->listed |= !l->passed_on[k] && !tpi_onnx_is_tensor(v);
+    }
+    return true;
+}
+
+static bool read_loop(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    l->sub = tpi_onnx_sub_of(o, "body");
+    if (!l->sub)
+        return false;
+    const tpi_onnx_graph *g = &l->sub->g;
+    l->n_carried = o->n_in > 2 ? o->n_in - 2 : 0;
+    l->n_stacked = g->n_outputs - 1 - l->n_carried;
+    if (g->n_inputs != 2 + l->n_carried || l->n_stacked < 0 || o->n_out > g->n_outputs - 1)
+        return tpi_onnx_refuse(o,
+                               "its body takes %d and gives %d, with %d carried values and %d "
+                               "results",
+                               g->n_inputs, g->n_outputs, l->n_carried, o->n_out);
+    const size_t n = (size_t)l->n_carried;
+    l->passed_on = tpi_onnx_take(o->im->m, n, sizeof *l->passed_on);
+    l->now = tpi_onnx_take(o->im->m, n, sizeof(tpi_onnx_value *));
+    return l->passed_on && l->now && find_passed_on(l) && read_carried(l) && read_count(l) &&
+           read_condition(l);
+}
+
+/* A turn: number and condition are tensors; the carried values by the names the body has for them. */
+static bool run_turn(looping *l, tpi_onnx_frame *f, tp_tensor *turn)
+{
+    tpi_onnx_op *o = l->o;
+    tpi_import *im = o->im;
+    const tpi_onnx_info *in = l->sub->g.inputs;
+    if (!tpi_onnx_sub_begin(o, l->sub, f))
+        return false;
+    tpi_onnx_value *number = tpi_onnx_define(im, f, in[0].name),
+                   *condition = number ? tpi_onnx_define(im, f, in[1].name) : NULL;
+    if (!condition)
+        return false;
+    number->tensor = turn;
+    condition->tensor = tp_scalar(o->ctx, TP_BOOL, 1); /* or it would not run */
+    for (int k = 0; k < l->n_carried; k++)
+        if (!tpi_onnx_alias(im, f, in[2 + k].name, l->now[k]))
+            return false;
+    return tp_failed(turn) || tp_failed(condition->tensor) ? tpi_onnx_good(o, turn)
+                                                           : tpi_onnx_sub_run(o, l->sub, f);
+}
+
+/* The condition after a turn: known (*is), or a tensor. */
+static bool condition_after(looping *l, const tpi_onnx_frame *f, bool *known, bool *is,
+                            tp_tensor **t)
+{
+    tpi_onnx_op *o = l->o;
+    tpi_onnx_value *v = tpi_onnx_sub_output(o, l->sub, f, 0);
+    if (!v)
+        return false;
+    *known = tpi_onnx_is_constant(v);
+    *t = *known ? tpi_onnx_constant_of(o->im, v) : tpi_onnx_tensor_of(o->im, v, true);
+    if (!*t || !tpi_onnx_good(o, *t))
+        return false;
+    if ((*t)->dtype != TP_BOOL || (*known && tpi_count(*t) != 1))
+        return tpi_onnx_refuse(o, "its condition comes out as %s %s, not as one bool",
+                               tp_dtype_name((tp_dtype)(*t)->dtype), SHAPE(*t));
+    *is = *known && tpi_load_i64(TP_BOOL, (*t)->data) != 0;
+    *t = scalar(o, *t);
+    return true;
+}
+
+/* ---- as a loop of the graph ------------------------------------------------------------------------- */
+
+/* The condition of going on, and that of beginning; both NULL when turns are just counted. */
+static bool conditions_of(looping *l, tpi_onnx_loop *node, const tpi_onnx_frame *f,
+                          tp_tensor **first, tp_tensor **pred)
+{
+    tpi_onnx_op *o = l->o;
+    bool known, is;
+    tp_tensor *after, *more = NULL;
+    if (!condition_after(l, f, &known, &is, &after))
+        return false;
+    if (known && is && l->known && l->count == TPI_NO_DIM && !l->limit)
+        return tpi_onnx_refuse(o,
+                               "it never ends: it has no count, and its condition stays true");
+    if (l->limit)
+        more = tp_lt(tp_add(node->turn, tp_scalar(o->ctx, TP_I64, 1)), l->limit);
+    *pred = known && is ? more : more ? tp_and(after, more) : after;
+    tpi_onnx_loop_leave(node);
+    if (l->limit)
+        *first = tp_lt(tp_scalar(o->ctx, TP_I64, 0), l->limit);
+    if (!l->known) {
+        tp_tensor *c = condition_in(o, 1);
+        if (!c)
+            return false;
+        *first = *first ? tp_and(c, *first) : c;
+    }
+    if (*first && !*pred) /* once true, always true */
+        *pred = tp_scalar(o->ctx, TP_BOOL, 1);
+    if (*pred && !*first)
+        *first = tp_scalar(o->ctx, TP_BOOL, 1);
+    return true;
+}
+
+/* The carried values that change, and the stacked ones that somebody wants, after a turn. */
+static bool outputs_of(looping *l, const tpi_onnx_frame *f, tp_tensor **out, int *n_stacked)
+{
+    tpi_onnx_op *o = l->o;
+    int n = 0;
+    *n_stacked = 0;
+    for (int k = 0; k < l->n_carried + l->n_stacked; k++) {
+        const bool stacked = k >= l->n_carried;
+        if (stacked ? !tpi_onnx_wants(o, k) : l->passed_on[k])
+            continue;
+        tpi_onnx_value *v = tpi_onnx_sub_output(o, l->sub, f, 1 + k);
+        if (!v || !(out[n++] = tpi_onnx_tensor_of(o->im, v, true)))
+            return false;
+        *n_stacked += stacked;
+    }
+    return true;
+}
+
+static bool give_results(looping *l, tp_tensor *const *out)
+{
+    tpi_onnx_op *o = l->o;
+    bool ok = true;
+    for (int k = 0, n = 0; k < l->n_carried + l->n_stacked && ok; k++)
+        if (k < l->n_carried && l->passed_on[k])
+            ok = hand_out(o, k, l->now[k]);
+        else if (k < l->n_carried || tpi_onnx_wants(o, k))
+            ok = tpi_onnx_out(o, k, out[n++]);
+    return ok;
+}
+
+/* Runs one turn as the body. The carried values are the body's then. */
+static bool trace_turn(looping *l, tpi_onnx_loop *node, tp_tensor **out, int *n_stacked,
+                       tp_tensor **first, tp_tensor **pred)
+{
+    tpi_onnx_op *o = l->o;
+    tpi_import *im = o->im;
+    tpi_onnx_frame f;
+    for (int k = 0, n = 0; k < l->n_carried; k++) {
+        if (l->passed_on[k])
+            continue;
+        tpi_onnx_value *v = tpi_onnx_take(im->m, 1, sizeof *v);
+        if (!v)
+            return false;
+        v->graph = im->g;
+        v->tensor = node->carried[n++];
+        l->now[k] = v;
+    }
+    return run_turn(l, &f, node->turn) && outputs_of(l, &f, out, n_stacked) &&
+           conditions_of(l, node, &f, first, pred);
+}
+
+/* False without an error when it is to be computed now. */
+static bool loop_as_node(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    tpi_import *im = o->im;
+    const size_t n = (size_t)l->n_carried, most = n + (size_t)l->n_stacked;
+    tp_tensor **out = tpi_onnx_take(im->m, most, sizeof *out);
+    tpi_onnx_value **before = tpi_onnx_take(im->m, n, sizeof(tpi_onnx_value *));
+    tpi_onnx_loop node = {.count = l->count};
+    if (!out || !before)
+        return false;
+    memcpy(before, l->now, n * sizeof(tpi_onnx_value *));
+    for (int k = 0; k < l->n_carried; k++)
+        if (!l->passed_on[k])
+            out[node.n_carried++] = tpi_onnx_in(o, 2 + k);
+    tp_tensor *first = NULL, *pred = NULL;
+    int n_stacked = 0;
+    bool ok = tpi_onnx_loop_begin(o, &node, out) &&
+              trace_turn(l, &node, out, &n_stacked, &first, &pred);
+    tpi_onnx_loop_leave(&node);
+    const int64_t turns =
+        ok && first && pred ? tpi_onnx_turns(im, &node, first, pred, out) : TPI_NO_DIM;
+    if (turns != TPI_NO_DIM) {
+        node.count = turns;
+        first = pred = NULL;
+    }
+    memcpy(l->now, before, n * sizeof(tpi_onnx_value *));
+    const bool now = ok && l->fold && node.body->n_params == 1 + node.n_carried;
+    ok = ok && !now && tpi_onnx_loop_end(&node, first, pred, n_stacked, out);
+    if (!ok)
+        tpi_onnx_loop_drop(&node);
+    return ok && give_results(l, out);
+}
+
+/* ---- written out ----------------------------------------------------------------------------------- */
+
+/* What the turns stack, [wanted][turns]. */
+typedef struct stacks {
+    tp_tensor ***of; /* by output; NULL: nobody wants it */
+    int n, size;     /* turns so far, and room for so many */
+} stacks;
+
+static bool push_stacked(looping *l, stacks *s, const tpi_onnx_frame *f)
+{
+    tpi_onnx_op *o = l->o;
+    const int size = s->size ? 2 * s->size : 16;
+    for (int k = 0; k < l->n_stacked; k++) {
+        if (!tpi_onnx_wants(o, l->n_carried + k))
+            continue;
+        if (s->n == s->size) {
+            tp_tensor **more = tpi_onnx_take(o->im->m, (size_t)size, sizeof *more);
+            if (!more)
+                return false;
+            if (s->n)
+                memcpy(more, s->of[k], (size_t)s->n * sizeof *more);
+            s->of[k] = more;
+        }
+        tpi_onnx_value *v = tpi_onnx_sub_output(o, l->sub, f, 1 + l->n_carried + k);
+        if (!v || !(s->of[k][s->n] = tpi_onnx_tensor_of(o->im, v, true)))
+            return false;
+    }
+    s->size = s->n == s->size ? size : s->size;
+    s->n++;
+    return true;
+}
+
+static bool run_turns(looping *l, stacks *s)
+{
+    tpi_onnx_op *o = l->o;
+    bool known = true, is = l->condition;
+    for (int64_t t = 0; is && (l->count == TPI_NO_DIM || t < l->count); t++) {
+        tpi_onnx_frame f;
+        tp_tensor *after;
+        if (t == MOST_TURNS)
+            return tpi_onnx_refuse(o, "more than %d turns are not written out", MOST_TURNS);
+        if (!run_turn(l, &f, tp_tensor_new(o->ctx, TP_I64, 0, NULL, &t)) ||
+            !condition_after(l, &f, &known, &is, &after) || !push_stacked(l, s, &f))
+            return false;
+        if (!known)
+            return tpi_onnx_refuse(o,
+                                   "when it ends depends on what is fed, and its body can only "
+                                   "be written out turn by turn");
+        for (int k = 0; k < l->n_carried; k++) {
+            tpi_onnx_value *v =
+                l->passed_on[k] ? l->now[k] : tpi_onnx_sub_output(o, l->sub, &f, 1 + k);
+            if (!v || !tpi_onnx_settle(o->im, v))
+                return false;
+            l->now[k] = v;
+        }
+    }
+    return true;
+}
+
+static bool loop_written_out(looping *l)
+{
+    tpi_onnx_op *o = l->o;
+    stacks s = {.of = tpi_onnx_take(o->im->m, (size_t)l->n_stacked, sizeof(tp_tensor **))};
+    bool ok = s.of && run_turns(l, &s);
+    for (int k = 0; k < l->n_carried && ok; k++)
+        ok = hand_out(o, k, l->now[k]);
+    for (int k = 0; k < l->n_stacked && ok; k++)
+        if (tpi_onnx_wants(o, l->n_carried + k))
+            ok = s.n ? tpi_onnx_out(o, l->n_carried + k, tp_stack(s.n, s.of[k], 0))
+                     : tpi_onnx_refuse(o, "without a turn the type of output %d is not known",
+                                       l->n_carried + k);
+    return ok;
+}
+
+/* All that it starts from is known: when its body reads nothing else, so is what it gives. */
+static bool starts_from_constants(const looping *l)
+{
+    const bool few = l->count > 0 && l->count <= 4096; /* of none, types come from the body */
+    bool all = few && !tpi_dim_is_symbolic(l->count) && l->known && !l->listed;
+    for (int k = 0; k < l->n_carried && all; k++)
+        all = l->now[k]->tensor && !l->now[k]->tensor->graph &&
+              tpi_count(l->now[k]->tensor) <= 1024;
+    return all;
+}
+
+bool tpi_onnx_import_loop(tpi_onnx_op *o)
+{
+    looping l = {.o = o};
+    tpi_onnx_model *m = o->im->m;
+    if (!read_loop(&l))
+        return false;
+    const bool told = l.known && !l.limit && !tpi_dim_is_symbolic(l.count);
+    l.fold = starts_from_constants(&l);
+    if (!l.listed && loop_as_node(&l))
+        return true;
+    if (l.listed && !told)
+        tpi_onnx_refuse(o,
+                        "it carries a sequence: its number of turns and its condition have to "
+                        "be known when the model is loaded");
+    if (told && (m->status == TP_OK || forget(o->im)))
+        return loop_written_out(&l);
+    if (!o->im->again) {
+        tpi_onnx_ask(o, 0);
+        tpi_onnx_ask(o, 1);
+    }
+    return false;
+}

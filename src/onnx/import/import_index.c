@@ -1,0 +1,298 @@
+/* Operators with indices: gather, scatter, one-hot. */
+#include "core/dim.h"
+#include "onnx/import/import.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* Some of a list of known integers. */
+static bool gather_ints(tpi_onnx_op *o)
+{
+    tpi_onnx_ints x, at, y = {0};
+    if (!tpi_onnx_try_ints(o, 0, &x) || x.rank != 1 || !tpi_onnx_try_ints(o, 1, &at) ||
+        (x.dtype != TP_I64 && x.dtype != TP_I32))
+        return false;
+    y = (tpi_onnx_ints){.n = at.n, .rank = at.rank, .dtype = x.dtype};
+    for (int i = 0; i < at.n; i++) {
+        const int64_t k = at.v[i] < 0 ? at.v[i] + x.n : at.v[i];
+        if (k < 0 || k >= x.n)
+            return false; /* the op itself tells */
+        y.v[i] = x.v[k];
+    }
+    return tpi_onnx_out_ints(o, 0, &y);
+}
+
+bool tpi_onnx_import_gather(tpi_onnx_op *o)
+{
+    int axis = 0;
+    if (gather_ints(o))
+        return true;
+    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
+    if (!tp_failed(x) && !tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis))
+        return false;
+    return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_gather(x, index, axis));
+}
+
+/* Along several axes at once there is a place for each combination: is that little beside x? */
+static bool few_together(tpi_onnx_op *o, const tp_tensor *x, int from, int to,
+                         tp_tensor *const *places)
+{
+    enum { FEW = 1 << 16, MANY_LINES = 8 };
+    int64_t together = 1, lines = 1;
+    for (int i = 0; i < x->rank; i++)
+        if ((i < from || i > to) && !tpi_dim_is_symbolic(x->shape[i]))
+            lines *= x->shape[i];
+    for (int i = from; i <= to; i++)
+        together = tpi_onnx_dim_mul(o, together, places[i - from]->shape[0]);
+    if (together == TPI_NO_DIM || lines < MANY_LINES)
+        return false;
+    return tpi_dim_is_symbolic(together) || together <= FEW;
+}
+
+static tp_tensor *at_places_together(tpi_onnx_op *o, tp_tensor *x, int from, int to,
+                                     tp_tensor *const *places)
+{
+    int64_t flat[TP_MAX_RANK], shape[TP_MAX_RANK];
+    tp_tensor *index = NULL;
+    int rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        const bool joined = i > from && i <= to;
+        shape[i] = i < from || i > to ? x->shape[i] : places[i - from]->shape[0];
+        rank -= joined;
+        flat[rank] = joined ? tpi_onnx_dim_mul(o, flat[rank], x->shape[i]) : x->shape[i];
+        rank++;
+        if (i == from)
+            index = places[0];
+        if (!joined)
+            continue;
+        index = tp_mul(index, tpi_onnx_size_of(o, x->shape[i], TP_I64));
+        index = tp_add(tp_unsqueeze(index, 1), places[i - from]);
+        index = tp_flatten(index, 0);
+    }
+    return tp_reshape(tp_gather(tp_reshape(x, rank, flat), index, from), x->rank, shape);
+}
+
+tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
+                              tp_tensor *const *places)
+{
+    for (int i = 0, end; i < n && !tp_failed(x); i = end) {
+        for (int k = i; k < n; k++)
+            if (tp_failed(places[k]))
+                return places[k];
+        for (end = i + 1; end < n && axes[end] == axes[end - 1] + 1;)
+            end++;
+        if (end > i + 1 && few_together(o, x, axes[i], axes[end - 1], places + i)) {
+            x = at_places_together(o, x, axes[i], axes[end - 1], places + i);
+            continue;
+        }
+        for (int k = i; k < end && !tp_failed(x); k++)
+            x = tp_gather(x, places[k], axes[k]);
+    }
+    return x;
+}
+
+bool tpi_onnx_import_gather_elements(tpi_onnx_op *o)
+{
+    int axis;
+    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
+    if (tp_failed(x))
+        return tpi_onnx_out(o, 0, x);
+    return tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis) &&
+           tpi_onnx_out(o, 0, tp_take_along(x, index, axis));
+}
+
+/* Places counted from the end are counted from the start, and those out of range refused when it runs:
+ * in one number with others they would be other places. */
+static tp_tensor *positive(tpi_onnx_op *o, tp_tensor *index, int64_t size)
+{
+    return tp_gather(tpi_onnx_iota(o, size, TP_I64), index, 0);
+}
+
+/* ---- places told by several coordinates ------------------------------------------------------------ */
+
+typedef struct places {
+    int k;           /* coordinates */
+    int64_t n, rest; /* elements along the indexed axes, and of what lies at one place */
+    int rank;        /* of the index without its last axis */
+    int64_t shape[TP_MAX_RANK];
+    tp_tensor *flat; /* the places in one number each */
+} places;
+
+/* The last axis of `index` holds coordinates of axes batch, batch + 1, ... of x; the leading axes
+ * of both are `batch` equal ones. */
+static bool flat_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *index, int batch,
+                        places *p)
+{
+    *p = (places){.n = 1, .rest = 1};
+    if (index->rank < 1 || index->rank - 1 < batch ||
+        tpi_dim_is_symbolic(index->shape[index->rank - 1]))
+        return tpi_onnx_refuse(o, "the indices %s do not fit %s", SHAPE(index), SHAPE(x));
+    p->k = (int)(index->shape[index->rank - 1] < 100 ? index->shape[index->rank - 1] : 100);
+    if (p->k < 1 || batch + p->k > x->rank)
+        return tpi_onnx_refuse(o, "the indices %s do not fit %s", SHAPE(index), SHAPE(x));
+    p->rank = index->rank - 1;
+    memcpy(p->shape, index->shape, (size_t)p->rank * sizeof *p->shape);
+    for (int i = 0; i < x->rank; i++)
+        *(i < batch + p->k ? &p->n : &p->rest) =
+            tpi_onnx_dim_mul(o, i < batch + p->k ? p->n : p->rest, x->shape[i]);
+    for (int i = 0; i < batch + p->k; i++) {
+        tp_tensor *at;
+        if (i < batch) {
+            at = tpi_onnx_iota(o, x->shape[i], TP_I64);
+            for (int j = i + 1; j < p->rank; j++)
+                at = tp_unsqueeze(at, tp_rank(at));
+        } else {
+            at = positive(o, tp_select(index, -1, i - batch), x->shape[i]);
+        }
+        p->flat = p->flat
+                      ? tp_add(tp_mul(p->flat, tpi_onnx_size_of(o, x->shape[i], TP_I64)), at)
+                      : at;
+    }
+    return true;
+}
+
+static tp_tensor *for_sizes(tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *sizes)
+{
+    bool symbolic = false;
+    for (int i = 0; i < n; i++)
+        symbolic |= tpi_dim_is_symbolic(sizes[i]);
+    return symbolic ? tp_graph_read(o->g, x) : x;
+}
+
+bool tpi_onnx_import_gather_nd(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
+    const int64_t batch = tpi_onnx_int(o, "batch_dims", 0);
+    places p;
+    if (tp_failed(x) || tp_failed(index))
+        return tpi_onnx_out(o, 0, tp_failed(x) ? x : index);
+    if (batch < 0 || batch > x->rank)
+        return tpi_onnx_refuse(o, "batch_dims %lld", (long long)batch);
+    if (!flat_places(o, x, index, (int)batch, &p))
+        return false;
+    int64_t shape[2 * TP_MAX_RANK];
+    int rank = p.rank;
+    memcpy(shape, p.shape, sizeof p.shape);
+    for (int i = (int)batch + p.k; i < x->rank; i++)
+        shape[rank++] = x->shape[i];
+    if (rank > TP_MAX_RANK)
+        return tpi_onnx_refuse(o, "the result has %d axes: at most %d are supported", rank,
+                               TP_MAX_RANK);
+    x = for_sizes(o, x, rank, shape);
+    x = tp_gather(tp_reshape(x, TP_DIMS(p.n, p.rest)), p.flat, 0);
+    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+}
+
+/* The greatest, least or product of x's row and all sources that go there: each row looks at every
+ * source, so the work is a product of their numbers. x [n, rest], index [m], src [m, rest]. */
+static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, tp_tensor *index, tp_tensor *src,
+                          const tpi_span how)
+{
+    tp_tensor *row = tpi_onnx_iota(o, x->shape[0], TP_I64);
+    tp_tensor *here = tp_eq(tp_unsqueeze(row, 1), tp_unsqueeze(index, 0));
+    tp_tensor *all = tp_unsqueeze(src, 0), *each = tp_unsqueeze(x, 1);
+    for (int i = 1; i < x->rank; i++)
+        here = tp_unsqueeze(here, 2);
+    if (tpi_span_is(how, "mul")) {
+        tp_tensor *one = tp_scalar_like(src, 1);
+        return tp_mul(x, tp_prod(tp_where(here, all, one), TP_DIMS(1), false));
+    }
+    all = tp_where(here, all, each); /* others count as the row itself */
+    return tpi_span_is(how, "max") ? tp_max(x, tp_reduce_max(all, TP_DIMS(1), false))
+                                   : tp_min(x, tp_reduce_min(all, TP_DIMS(1), false));
+}
+
+/* Sources that meet x's elements. */
+static tp_tensor *scattered(tpi_onnx_op *o, tp_tensor *x, tp_tensor *index, tp_tensor *src)
+{
+    const tpi_span how = tpi_onnx_text(o, "reduction", "none");
+    if (tpi_span_is(how, "none"))
+        return tp_scatter(x, index, src, 0);
+    if (tpi_span_is(how, "add"))
+        return tp_scatter_add(x, index, src, 0);
+    if (tpi_span_is(how, "mul") || tpi_span_is(how, "max") || tpi_span_is(how, "min"))
+        return reduced(o, x, index, src, how);
+    tpi_onnx_refuse(o, "reduction %.*s is unknown", TPI_SPAN(how));
+    return NULL;
+}
+
+bool tpi_onnx_import_scatter_nd(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1), *src = tpi_onnx_in(o, 2);
+    places p;
+    if (tp_failed(x) || tp_failed(index) || tp_failed(src))
+        return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_failed(index) ? index : src);
+    if (!flat_places(o, x, index, 0, &p))
+        return false;
+    int64_t many = 1;
+    for (int i = 0; i < p.rank; i++)
+        many = tpi_onnx_dim_mul(o, many, p.shape[i]);
+    const int64_t sizes[3] = {p.n, p.rest, many};
+    tp_tensor *rows = tp_reshape(for_sizes(o, x, 3, sizes), TP_DIMS(p.n, p.rest));
+    src = tp_reshape(for_sizes(o, src, 3, sizes), TP_DIMS(many, p.rest));
+    tp_tensor *flat = tp_reshape(for_sizes(o, p.flat, 3, sizes), 1, &many);
+    tp_tensor *y = scattered(o, rows, flat, src);
+    return y && tpi_onnx_out(o, 0, tp_reshape(y, x->rank, x->shape));
+}
+
+/* Every source has its own place in the row of all elements of x. */
+bool tpi_onnx_import_scatter_elements(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1), *src = tpi_onnx_in(o, 2);
+    int axis;
+    if (tp_failed(x) || tp_failed(index) || tp_failed(src))
+        return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_failed(index) ? index : src);
+    if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+        return false;
+    if (index->rank != x->rank || src->rank != x->rank)
+        return tpi_onnx_refuse(o, "%s, indices %s and updates %s have different ranks",
+                               SHAPE(x), SHAPE(index), SHAPE(src));
+    int64_t n = 1, many = 1;
+    tp_tensor *flat = NULL;
+    for (int i = 0; i < x->rank; i++) {
+        tp_tensor *at = i == axis ? positive(o, index, x->shape[i])
+                                  : tpi_onnx_iota(o, index->shape[i], TP_I64);
+        for (int k = i + 1; k < x->rank && i != axis; k++)
+            at = tp_unsqueeze(at, tp_rank(at));
+        flat = flat ? tp_add(tp_mul(flat, tpi_onnx_size_of(o, x->shape[i], TP_I64)), at) : at;
+        n = tpi_onnx_dim_mul(o, n, x->shape[i]);
+        many = tpi_onnx_dim_mul(o, many, index->shape[i]);
+    }
+    if (!flat)
+        return tpi_onnx_refuse(o, "the input has no axis");
+    const int64_t sizes[2] = {n, many};
+    flat = tp_reshape(for_sizes(o, flat, 2, sizes), 1, &many);
+    src = tp_reshape(for_sizes(o, src, 2, sizes), 1, &many);
+    tp_tensor *y = scattered(o, tp_reshape(for_sizes(o, x, 2, sizes), 1, &n), flat, src);
+    return y && tpi_onnx_out(o, 0, tp_reshape(y, x->rank, x->shape));
+}
+
+/* ---- one-hot --------------------------------------------------------------------------------------- */
+
+bool tpi_onnx_import_one_hot(tpi_onnx_op *o)
+{
+    tp_tensor *index = tpi_onnx_in(o, 0), *values = tpi_onnx_in(o, 2);
+    double depth;
+    if (tp_failed(index) || tp_failed(values))
+        return tpi_onnx_out(o, 0, tp_failed(index) ? index : values);
+    if (!tpi_onnx_number_of(o, 1, &depth))
+        return false;
+    if (!(depth >= 1 && depth < 1e15) || index->rank == TP_MAX_RANK)
+        return tpi_onnx_refuse(o, "depth %g, indices %s", depth, SHAPE(index));
+    const int rank = index->rank + 1;
+    int axis;
+    if (!tpi_onnx_axis(o, "axis", -1, rank, &axis))
+        return false;
+    const int64_t n = (int64_t)depth;
+    int64_t shape[TP_MAX_RANK], perm[TP_MAX_RANK];
+    memcpy(shape, index->shape, sizeof shape);
+    shape[rank - 1] = n;
+    index = tpi_onnx_for_shape(o, index, rank, shape);
+    tp_tensor *hot = tp_one_hot(tp_cast(index, TP_I64), n, TP_BOOL);
+    for (int i = 0; i < rank; i++)
+        perm[i] = i < axis ? i : i == axis ? rank - 1 : i - 1;
+    tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);
+    return tpi_onnx_out(o, 0, tp_where(tp_transpose(hot, rank, perm), on, off));
+}

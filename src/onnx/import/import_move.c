@@ -1,0 +1,426 @@
+/* Operators that cut, join and pad. */
+#include "onnx/import/import.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- concat, split ------------------------------------------------------------------------------ */
+
+/* Lists of known integers, one after the other. */
+static bool concat_ints(tpi_onnx_op *o)
+{
+    tpi_onnx_ints all = {.rank = 1, .dtype = TP_I64}, k;
+    for (int i = 0; i < o->n_in; i++) {
+        if (!tpi_onnx_try_ints(o, i, &k) || k.rank != 1 || all.n + k.n > TPI_ONNX_INTS)
+            return false;
+        memcpy(all.v + all.n, k.v, (size_t)k.n * sizeof *k.v);
+        all.n += k.n;
+        all.dtype = k.dtype;
+    }
+    const bool wide = all.dtype == TP_I64 || all.dtype == TP_I32;
+    return wide && o->n_in > 0 && tpi_onnx_out_ints(o, 0, &all);
+}
+
+/* The sizes of what is joined, but for those of the axis. */
+static void agree_beside(tpi_onnx_op *o, int n, tp_tensor **in, int axis)
+{
+    for (int i = 1; i < n; i++)
+        for (int a = 0; a < tp_rank(in[0]) && tp_rank(in[i]) == tp_rank(in[0]); a++)
+            if (a != axis && !tp_failed(in[0]) && !tp_failed(in[i]))
+                tpi_onnx_agree_on(o, &in[0], a, &in[i], a);
+}
+
+bool tpi_onnx_import_concat(tpi_onnx_op *o)
+{
+    if (concat_ints(o))
+        return true;
+    tp_tensor **in = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)o->n_in, sizeof *in);
+    if (!in)
+        return false;
+    int axis = 0;
+    for (int i = 0; i < o->n_in; i++)
+        in[i] = tpi_onnx_in(o, i);
+    if (o->n_in == 0)
+        return tpi_onnx_refuse(o, "it has no inputs");
+    if (!tp_failed(in[0]) && !tpi_onnx_axis(o, "axis", 1, tp_rank(in[0]), &axis))
+        return false;
+    agree_beside(o, o->n_in, in, axis);
+    return tpi_onnx_out(o, 0, tp_concat(o->n_in, in, axis));
+}
+
+/* Equal parts; the last may be smaller when their number is given. */
+static bool equal_parts(tpi_onnx_op *o, int64_t size, int64_t n, int64_t *sizes)
+{
+    const int64_t each =
+        tpi_dim_is_symbolic(size) ? tpi_onnx_dim_div(o, size, n) : size / n + (size % n != 0);
+    int64_t left = size;
+    for (int64_t i = 0; i < n; i++) {
+        sizes[i] = i + 1 < n ? each : left;
+        left = tpi_onnx_dim_sub(o, left, sizes[i]);
+        if (!tpi_dim_is_size(o->g->dims, sizes[i]))
+            return tpi_onnx_refuse(o, "the axis cannot be cut into %lld parts", (long long)n);
+    }
+    return true;
+}
+
+bool tpi_onnx_import_split(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    tpi_onnx_ints sizes = {0};
+    int axis;
+    if (!x || !tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+        return false;
+    const bool from_input = o->opset >= 13 && tpi_onnx_has(o, 1);
+    if (from_input ? !tpi_onnx_ints_of(o, 1, &sizes) : !tpi_onnx_int_list(o, "split", &sizes))
+        return false;
+    if (o->n_out < 1 || o->n_out > TPI_ONNX_INTS)
+        return tpi_onnx_refuse(o, "it has %d outputs: 1 to %d are supported", o->n_out,
+                               TPI_ONNX_INTS);
+    if (sizes.n && sizes.n != o->n_out)
+        return tpi_onnx_refuse(o, "%d sizes for %d outputs", sizes.n, o->n_out);
+    if (!sizes.n && !equal_parts(o, x->shape[axis], o->n_out, sizes.v))
+        return false;
+    int64_t at = 0;
+    for (int k = 0; k < o->n_out; k++) {
+        const int64_t end = tpi_onnx_dim_add(o, at, sizes.v[k]);
+        if (!tpi_dim_is_size(o->g->dims, end) || !tpi_dim_is_size(o->g->dims, sizes.v[k]))
+            return tpi_onnx_refuse(o, "size %lld of output %d", (long long)sizes.v[k], k);
+        const bool all = at == 0 && end == x->shape[axis];
+        if (!tpi_onnx_out(o, k, all ? x : tp_slice(x, axis, at, end, 1)))
+            return false;
+        at = end;
+    }
+    return at == x->shape[axis] ||
+           tpi_onnx_refuse(o, "its sizes do not add up to axis %d of %s", axis, SHAPE(x));
+}
+
+/* ---- slice ---------------------------------------------------------------------------------------- */
+
+typedef struct cuts {
+    tpi_onnx_ints starts, ends, axes, steps;
+} cuts;
+
+static bool read_cuts(tpi_onnx_op *o, cuts *c)
+{
+    *c = (cuts){0};
+    if (o->opset < 10)
+        return tpi_onnx_int_list(o, "starts", &c->starts) &&
+               tpi_onnx_int_list(o, "ends", &c->ends) && tpi_onnx_int_list(o, "axes", &c->axes);
+    return tpi_onnx_ints_of(o, 1, &c->starts) && tpi_onnx_ints_of(o, 2, &c->ends) &&
+           (!tpi_onnx_has(o, 3) || tpi_onnx_plain_ints(o, 3, &c->axes)) &&
+           (!tpi_onnx_has(o, 4) || tpi_onnx_plain_ints(o, 4, &c->steps));
+}
+
+static bool check_cuts(tpi_onnx_op *o, const cuts *c)
+{
+    return (c->ends.n == c->starts.n && (!c->axes.n || c->axes.n == c->starts.n) &&
+            (!c->steps.n || c->steps.n == c->starts.n)) ||
+           tpi_onnx_refuse(o, "starts, ends, axes and steps are of different lengths");
+}
+
+/* A list of known integers, of which some are wanted. */
+static bool slice_ints(tpi_onnx_op *o, const cuts *c)
+{
+    tpi_onnx_ints k, y = {.rank = 1};
+    if (!tpi_onnx_try_ints(o, 0, &k) || k.rank != 1 || c->starts.n != 1 ||
+        tpi_dim_is_symbolic(c->starts.v[0]) || tpi_dim_is_symbolic(c->ends.v[0]) ||
+        (k.dtype != TP_I64 && k.dtype != TP_I32))
+        return false;
+    const int64_t step = c->steps.n ? c->steps.v[0] : 1;
+    if (step == 0 || step == INT64_MIN)
+        return false;
+    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? k.n : k.n - 1;
+    int64_t ends[2] = {c->starts.v[0], c->ends.v[0]};
+    for (int i = 0; i < 2; i++) {
+        ends[i] += ends[i] < 0 ? k.n : 0;
+        ends[i] = ends[i] < least ? least : ends[i] > most ? most : ends[i];
+    }
+    y.dtype = k.dtype;
+    for (int64_t i = ends[0]; step > 0 ? i < ends[1] : i > ends[1];) {
+        y.v[y.n++] = k.v[i];
+        if (step > k.n || step < -k.n)
+            break;
+        i += step;
+    }
+    return tpi_onnx_out_ints(o, 0, &y);
+}
+
+enum { BEYOND = 1000000000 }; /* exporters write it, or the last of a type, for "the end" */
+
+static int64_t end_of(int64_t end, int64_t step)
+{
+    const bool beyond =
+        !tpi_dim_is_symbolic(end) && (step > 0 ? end >= BEYOND : end <= -BEYOND);
+    return beyond ? TP_END : end;
+}
+
+/* An end of a slice of a free axis as a place in it. Numbers are clamped, but for 1 and -1: an axis
+ * that is empty fails the run. Sizes are not: a run sees to it that they lie within. */
+static int64_t place_within(tpi_onnx_op *o, int64_t size, int64_t at)
+{
+    tpi_dims *dims = o->g->dims;
+    if (at >= -1 && at <= 1)
+        return at;
+    if (at > 1)
+        return tpi_dim_min(dims, size, at);
+    if (!tpi_dim_is_symbolic(at))
+        return at == INT64_MIN ? TPI_NO_DIM
+                               : tpi_dim_sub(dims, size, tpi_dim_min(dims, size, -at));
+    return tpi_dim_at_most(dims, at, 0) ? tpi_dim_add(dims, size, at) : at;
+}
+
+/* x[start:] where start is a size counted from the end, and so not 0, which would be the first
+ * element: that there is one the run sees by a slice of its own. */
+static tp_tensor *last_of(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start)
+{
+    const int64_t from = place_within(o, x->shape[axis], start);
+    const int64_t behind = tpi_onnx_dim_add(o, from, 1);
+    tp_tensor *parts[2] = {tp_slice(x, axis, from, behind, 1),
+                           tp_slice(x, axis, behind, TP_END, 1)};
+    return tp_concat(2, parts, axis);
+}
+
+static tp_tensor *sliced(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start, int64_t end,
+                         int64_t step)
+{
+    const int64_t size = x->shape[axis];
+    if (tpi_dim_is_symbolic(start) || tpi_dim_is_symbolic(end))
+        x = tp_graph_read(o->g, x);
+    const bool counts_back =
+        tpi_dim_is_symbolic(start) && tpi_dim_at_most(o->g->dims, start, 0);
+    if (counts_back && step == 1 && end == TP_END)
+        return last_of(o, x, axis, start);
+    if (!tpi_dim_is_symbolic(size) || step < 0)
+        return tp_slice(x, axis, start, end, step);
+    const int64_t from =
+        start <= -BEYOND && !tpi_dim_is_symbolic(start) ? 0 : place_within(o, size, start);
+    const int64_t to = end == TP_END ? TP_END : place_within(o, size, end);
+    const bool held = from != TPI_NO_DIM && to != TPI_NO_DIM;
+    return tp_slice(x, axis, held ? from : start, held ? to : end, step);
+}
+
+bool tpi_onnx_import_slice(tpi_onnx_op *o)
+{
+    cuts c;
+    bool done;
+    if (!tpi_onnx_slice_at(o, &done) || done)
+        return done;
+    if (!read_cuts(o, &c) || !check_cuts(o, &c))
+        return false;
+    if (slice_ints(o, &c))
+        return true;
+    tp_tensor *x = tpi_onnx_in(o, 0);
+    for (int i = 0; i < c.starts.n && !tp_failed(x); i++) {
+        const int64_t step = c.steps.n ? c.steps.v[i] : 1;
+        const int64_t axis = c.axes.n ? c.axes.v[i] : i;
+        int64_t start = c.starts.v[i];
+        const int64_t end = end_of(c.ends.v[i], step);
+        const int place = tpi_axis(axis, x->rank);
+        if (place < 0)
+            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axis,
+                                   SHAPE(x));
+        if (tpi_dim_is_symbolic(x->shape[place]) && !tpi_dim_is_symbolic(start) && step < 0 &&
+            start >= BEYOND)
+            start = -1;
+        if (step > 0 && start == 0 && (end == TP_END || end == x->shape[place]) && step == 1)
+            continue;
+        x = sliced(o, x, place, start, end, step);
+    }
+    return tpi_onnx_out(o, 0, x);
+}
+
+/* ---- pad ------------------------------------------------------------------------------------------- */
+
+/* Where elements of the padded axis come from; -1: out of the axis. */
+static int64_t source_of(tpi_span mode, int64_t i, int64_t n)
+{
+    if (tpi_span_is(mode, "edge"))
+        return i < 0 ? 0 : i >= n ? n - 1 : i;
+    if (tpi_span_is(mode, "wrap"))
+        return (i % n + n) % n;
+    if (n == 1)
+        return 0;
+    const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
+    return at < n ? at : period - at;
+}
+
+/* Elements [from, end) of an axis, turned around when `back`. */
+static tp_tensor *piece(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t from, int64_t end,
+                        bool back)
+{
+    x = tp_slice(x, axis, from, end, 1);
+    return back ? tp_flip(x, 1, (int64_t[]){axis}) : x;
+}
+
+/* The first or last element of an axis, n times. */
+static tp_tensor *repeated(tpi_onnx_op *o, tp_tensor *x, int axis, bool last, int64_t n)
+{
+    int64_t shape[TP_MAX_RANK];
+    x = tp_slice(x, axis, last ? -1 : 0, last ? TP_END : 1, 1);
+    if (tp_failed(x))
+        return x;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = n;
+    return tp_broadcast(x, x->rank, shape);
+}
+
+/* Of a free axis: joined of its parts. A run sees to it that it is long enough. */
+static tp_tensor *pad_by_parts(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t lo, int64_t hi,
+                               tpi_span mode)
+{
+    const bool edge = tpi_span_is(mode, "edge"), wrap = tpi_span_is(mode, "wrap");
+    tp_tensor *parts[3];
+    int n = 0;
+    if (lo)
+        parts[n++] = edge   ? repeated(o, x, axis, false, lo)
+                     : wrap ? piece(o, x, axis, -lo, TP_END, false)
+                            : piece(o, x, axis, 1, lo + 1, true);
+    parts[n++] = x;
+    if (hi)
+        parts[n++] = edge   ? repeated(o, x, axis, true, hi)
+                     : wrap ? piece(o, x, axis, 0, hi, false)
+                            : piece(o, x, axis, -hi - 1, -1, true);
+    return tp_concat(n, parts, axis);
+}
+
+/* Where the elements along a padded axis come from; NULL: refused. */
+static tp_tensor *padded_places(tpi_onnx_op *o, const tp_tensor *x, int axis, int64_t lo,
+                                int64_t hi, tpi_span mode)
+{
+    const int64_t n = x->shape[axis];
+    int64_t size;
+    if (__builtin_add_overflow(n, lo, &size) || __builtin_add_overflow(size, hi, &size) ||
+        size > 1 << 26 || n < 1) {
+        tpi_onnx_refuse(o, "padding %lld and %lld of axis %d, whose size is %s", (long long)lo,
+                        (long long)hi, axis, n < 0 ? "not known" : "too large or 0");
+        return NULL;
+    }
+    tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, &size, NULL);
+    for (int64_t i = 0; i < size && !tp_failed(index); i++)
+        ((int64_t *)(void *)index->data)[i] = source_of(mode, i - lo, n);
+    return index;
+}
+
+/* Negative padding takes away. */
+static tp_tensor *cropped(tpi_onnx_op *o, tp_tensor *x, int64_t *lo, int64_t *hi)
+{
+    for (int i = 0; i < x->rank && !tp_failed(x); i++) {
+        const bool adds_lo = lo[i] >= 0 || tpi_dim_is_symbolic(lo[i]);
+        const bool adds_hi = hi[i] >= 0 || tpi_dim_is_symbolic(hi[i]);
+        if (adds_lo && adds_hi)
+            continue;
+        const int64_t front = adds_lo ? 0 : -lo[i], back = adds_hi ? 0 : -hi[i];
+        const int64_t end = tpi_onnx_dim_sub(o, x->shape[i], back);
+        x = tp_slice(x, i, front, end < 0 && !tpi_dim_is_symbolic(end) ? 0 : end, 1);
+        lo[i] = adds_lo ? lo[i] : 0;
+        hi[i] = adds_hi ? hi[i] : 0;
+    }
+    return x;
+}
+
+static bool read_pads(tpi_onnx_op *o, const tp_tensor *x, bool adds, int64_t *lo, int64_t *hi)
+{
+    tpi_onnx_ints pads, axes = {0};
+    const char *name = o->opset < 2 ? "paddings" : "pads";
+    if (o->opset < 11 ? !tpi_onnx_int_list(o, name, &pads)
+        : adds ? !tpi_onnx_ints_of(o, 1, &pads) /* sizes, or numbers that may be negative */
+               : !tpi_onnx_plain_ints(o, 1, &pads))
+        return false;
+    if (tpi_onnx_has(o, 3) && !tpi_onnx_plain_ints(o, 3, &axes))
+        return false;
+    const int n = tpi_onnx_has(o, 3) ? axes.n : x->rank;
+    if (pads.n != 2 * n)
+        return tpi_onnx_refuse(o, "%d paddings for %d axes", pads.n, n);
+    for (int i = 0; i < n; i++) {
+        const int axis = tpi_onnx_has(o, 3) ? tpi_axis(axes.v[i], x->rank) : i;
+        if (axis < 0)
+            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axes.v[i],
+                                   SHAPE(x));
+        for (int k = i; k < 2 * n; k += n)
+            if (pads.v[k] < -INT32_MAX && !tpi_dim_is_symbolic(pads.v[k]))
+                return tpi_onnx_refuse(o, "padding %lld", (long long)pads.v[k]);
+        lo[axis] = pads.v[i];
+        hi[axis] = pads.v[n + i];
+    }
+    return true;
+}
+
+bool tpi_onnx_import_pad(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0}, shape[TP_MAX_RANK];
+    double value = tpi_onnx_float(o, "value", 0);
+    if (!x)
+        return false;
+    const tpi_span mode = tpi_onnx_text(o, "mode", "constant");
+    const bool adds = tpi_span_is(mode, "constant");
+    if (!read_pads(o, x, adds, lo, hi) ||
+        (o->opset >= 11 && tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &value)))
+        return false;
+    x = cropped(o, x, lo, hi);
+    bool any = false;
+    for (int i = 0; i < x->rank; i++) {
+        any |= lo[i] || hi[i];
+        shape[i] = tpi_onnx_dim_add(o, tpi_onnx_dim_add(o, x->shape[i], lo[i]), hi[i]);
+    }
+    if (!any)
+        return tpi_onnx_out(o, 0, x);
+    x = tpi_onnx_for_shape(o, x, x->rank, shape);
+    if (adds)
+        return tpi_onnx_out(o, 0, tp_pad(x, x->rank, lo, hi, value));
+    if (!tpi_span_is(mode, "edge") && !tpi_span_is(mode, "reflect") &&
+        !tpi_span_is(mode, "wrap"))
+        return tpi_onnx_refuse(o, "mode %.*s is unknown", TPI_SPAN(mode));
+    tp_tensor *places[TP_MAX_RANK];
+    int axes[TP_MAX_RANK], n = 0;
+    for (int i = 0; i < x->rank && !tp_failed(x); i++)
+        if (lo[i] || hi[i]) {
+            if (tpi_dim_is_symbolic(x->shape[i])) {
+                x = pad_by_parts(o, x, i, lo[i], hi[i], mode);
+                continue;
+            }
+            axes[n] = i;
+            places[n] = padded_places(o, x, i, lo[i], hi[i], mode);
+            if (!places[n++])
+                return false;
+        }
+    return tpi_onnx_out(o, 0, tpi_onnx_at_places(o, x, n, axes, places));
+}
+
+/* ---- reverse sequence -------------------------------------------------------------------------------- */
+
+tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch)
+{
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < x->rank; i++)
+        shape[i] = 1;
+    shape[time] = x->shape[time];
+    tp_tensor *t = tp_reshape(tpi_onnx_iota(o, x->shape[time], TP_I64), x->rank, shape);
+    shape[time] = 1;
+    shape[batch] = x->shape[batch];
+    if (tpi_dim_is_symbolic(shape[batch]))
+        len = tp_graph_read(o->g, len);
+    len = tp_reshape(tp_cast(len, TP_I64), x->rank, shape);
+    tp_tensor *back = tp_sub(tp_sub(len, tp_scalar(o->ctx, TP_I64, 1)), t);
+    tp_tensor *index = tp_where(tp_lt(t, len), back, t);
+    index = tpi_onnx_for_shape(o, index, x->rank, x->shape);
+    index = tp_broadcast(index, x->rank, x->shape);
+    return tp_take_along(x, index, time);
+}
+
+bool tpi_onnx_import_reverse_sequence(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0), *len = tpi_onnx_in(o, 1);
+    int time, batch;
+    if (tp_failed(x) || tp_failed(len))
+        return tpi_onnx_out(o, 0, tp_failed(x) ? x : len);
+    if (!tpi_onnx_axis(o, "time_axis", 0, x->rank, &time) ||
+        !tpi_onnx_axis(o, "batch_axis", 1, x->rank, &batch))
+        return false;
+    if (len->rank != 1 || time == batch)
+        return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
+                               SHAPE(len), time, batch);
+    return tpi_onnx_out(o, 0, tpi_onnx_reversed(o, x, len, time, batch));
+}

@@ -1,0 +1,81 @@
+#include "onnx/import/import_nn.h"
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+tp_tensor *tpi_nn_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_in(o, i);
+    return tpi_nn_ok(o, t) ? t : NULL;
+}
+
+tp_tensor *tpi_nn_float_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_nn_in(o, i);
+    if (!t || t->dtype >= TP_F32)
+        return t;
+    tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
+                    tp_dtype_name((tp_dtype)t->dtype));
+    return NULL;
+}
+
+tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
+                       double value)
+{
+    tp_tensor *one = tp_scalar(o->ctx, dtype, value);
+    return tp_broadcast(tpi_onnx_for_shape(o, one, rank, shape), rank, shape);
+}
+
+tp_tensor *tpi_nn_range(tpi_onnx_op *o, int64_t size)
+{
+    return tp_cumsum(tpi_nn_full(o, TP_I64, 1, &size, 1), 0, true, false);
+}
+
+tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)
+{
+    const int64_t shape[TP_MAX_RANK] = {-1, 1, 1, 1, 1, 1, 1, 1};
+    return rank <= 2 ? p : tp_reshape(p, rank - 1, shape);
+}
+
+tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
+{
+    int64_t perm[TP_MAX_RANK];
+    const int rank = tp_rank(x);
+    for (int i = 0, k = 0; i < rank; i++)
+        perm[i] = i == to ? from : (k += k == from, k++);
+    return from == to ? x : tp_transpose(x, rank, perm);
+}
+
+bool tpi_nn_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v)
+{
+    *n = 0;
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
+    if (!a)
+        return true;
+    if (a->type != TPI_PB_FLOATS)
+        return tpi_onnx_refuse(o, "attribute %s is no list of numbers", name);
+    tpi_onnx_list l = tpi_onnx_list_open(a);
+    for (float f; tpi_onnx_next_float(&l, &f);) {
+        if (*n == most)
+            return tpi_onnx_refuse(o, "attribute %s has more than %d numbers", name, most);
+        v[(*n)++] = (double)f;
+    }
+    return true;
+}
+
+bool tpi_nn_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v)
+{
+    tp_tensor *t = tpi_onnx_known(o, i);
+    if (!t)
+        return false;
+    const int64_t count = tpi_count(t);
+    if (t->rank > 1 || count > most)
+        return tpi_onnx_refuse(o, "input %d is %s where at most %d numbers are needed", i,
+                               SHAPE(t), most);
+    t = tp_contiguous(tp_cast(t, TP_F64));
+    const double *from = tp_data(t);
+    for (int64_t k = 0; from && k < count; k++)
+        v[k] = from[k];
+    *n = (int)count;
+    return from || tpi_onnx_out(o, 0, t);
+}

@@ -1,0 +1,45 @@
+/* What the operators of neural nets share. */
+#ifndef TAPIR_ONNX_IMPORT_NN_H
+#define TAPIR_ONNX_IMPORT_NN_H
+
+#include "core/dim.h"
+#include "onnx/import/import.h"
+
+/* Is t good? When it is not, the operator has failed. */
+static inline bool tpi_nn_ok(tpi_onnx_op *o, tp_tensor *t)
+{
+    return t->status == TP_OK || tpi_onnx_out(o, 0, t);
+}
+
+/* Operand i, good; NULL after an error. */
+tp_tensor *tpi_nn_in(tpi_onnx_op *o, int i);
+/* The same for an operand of a float type. */
+tp_tensor *tpi_nn_float_in(tpi_onnx_op *o, int i);
+
+/* 0, 1, ... size - 1 as i64 [size]; the size may be symbolic. */
+tp_tensor *tpi_nn_range(tpi_onnx_op *o, int64_t size);
+/* `value` in every element; sizes may be symbolic. */
+tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
+                       double value);
+/* p [c] as [c, 1, ...], which broadcasts along axis 1 of something of the given rank. */
+tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank);
+/* x with axis `from` put at `to`. */
+tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to);
+/* The attribute's numbers as f64, at most `most`; n 0 when it is not there. False after an error. */
+bool tpi_nn_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v);
+/* Numbers of operand i, known, as f64; as above. */
+bool tpi_nn_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v);
+
+/* The convolution that o's attributes tell; NULL after an error. */
+tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights);
+
+/* The axes from, ..., rank - 1. */
+static inline int tpi_nn_axes_from(int from, int rank, int64_t *axes)
+{
+    int n = 0;
+    for (int i = from; i < rank; i++)
+        axes[n++] = i;
+    return n;
+}
+
+#endif

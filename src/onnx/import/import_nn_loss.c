@@ -1,0 +1,60 @@
+/* Losses. */
+#include "onnx/import/import_nn.h"
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* Of logs [n, c, d...] and labels [n, d...]; operand 2 are weights of the classes. */
+static tp_tensor *pick(tpi_onnx_op *o, tp_tensor *logs, tp_tensor *labels)
+{
+    const tpi_onnx_attr *ignore = tpi_onnx_attr_of(o, "ignore_index");
+    tp_tensor *counts = NULL, *weight = NULL;
+    if (ignore) { /* may be no class at all */
+        counts = tp_ne(labels, tp_scalar(o->ctx, tp_dtype_of(labels), (double)ignore->i));
+        labels = tp_where(counts, labels, tp_scalar_like(labels, 0));
+        weight = tp_cast(counts, tp_dtype_of(logs));
+    }
+    tp_tensor *loss = tp_neg(tp_take_along(logs, tp_unsqueeze(labels, 1), 1));
+    loss = tp_squeeze(loss, 1);
+    if (tpi_onnx_has(o, 2)) {
+        tp_tensor *given = tp_gather(tpi_onnx_in(o, 2), labels, 0);
+        weight = counts ? tp_where(counts, given, tp_scalar_like(given, 0)) : given;
+    }
+    if (weight) {
+        tp_tensor *weighted = tp_mul(loss, weight);
+        loss = counts ? tp_where(counts, weighted, tp_scalar_like(weighted, 0)) : weighted;
+    }
+    const tpi_span how = tpi_onnx_text(o, "reduction", "mean");
+    if (tpi_span_is(how, "none"))
+        return loss;
+    if (tpi_span_is(how, "mean") && !weight)
+        return tp_mean(loss, TP_ALL, false);
+    tp_tensor *sum = tp_sum(loss, TP_ALL, false);
+    return tpi_span_is(how, "mean") ? tp_div(sum, tp_sum(weight, TP_ALL, false)) : sum;
+}
+
+static bool read_scores(tpi_onnx_op *o, tp_tensor **x, tp_tensor **labels)
+{
+    *x = tpi_nn_float_in(o, 0);
+    *labels = *x ? tpi_nn_in(o, 1) : NULL;
+    if (!*labels)
+        return false;
+    return ((*x)->rank >= 2 && (*labels)->rank == (*x)->rank - 1) ||
+           tpi_onnx_refuse(o, "scores are %s, labels %s", SHAPE(*x), SHAPE(*labels));
+}
+
+bool tpi_onnx_import_nll_loss(tpi_onnx_op *o)
+{
+    tp_tensor *x, *labels;
+    return read_scores(o, &x, &labels) && tpi_onnx_out(o, 0, pick(o, x, labels));
+}
+
+bool tpi_onnx_import_softmax_loss(tpi_onnx_op *o)
+{
+    tp_tensor *x, *labels;
+    if (!read_scores(o, &x, &labels))
+        return false;
+    tp_tensor *logs = tp_log_softmax(x, 1);
+    return tpi_onnx_out(o, 0, pick(o, logs, labels)) &&
+           (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, logs));
+}

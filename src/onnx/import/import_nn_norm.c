@@ -1,0 +1,262 @@
+/* Normalisations, and softmax. */
+#include "onnx/import/import_nn.h"
+#include "op/op.h"
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- parts -------------------------------------------------------------------------------------- */
+
+typedef struct standard {
+    tp_tensor *y;                   /* x without its mean, times factor */
+    tp_tensor *mean, *var, *factor; /* with the axes kept; factor is 1 / sqrt(var + eps) */
+} standard;
+
+static standard standardise(const tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *axes,
+                            double eps)
+{
+    standard s;
+    tp_tensor *away = tpi_centred(o->at, x, n, axes, &s.mean);
+    s.var = tp_mean(tp_square(away), n, axes, true);
+    s.factor = tp_rsqrt(tp_add(s.var, tp_scalar_like(s.var, eps)));
+    s.y = tp_mul(away, s.factor);
+    return s;
+}
+
+static double epsilon(const tpi_onnx_op *o)
+{
+    return tpi_onnx_float(o, "epsilon", (double)1e-5f);
+}
+
+static tp_tensor *as_type_of(tpi_onnx_op *o, tp_tensor *t, const tp_tensor *like)
+{
+    return tp_cast(t, (tp_dtype)like->dtype);
+}
+
+/* ---- with running numbers ------------------------------------------------------------------------ */
+
+/* now, by `momentum` still what it was. */
+static bool out_running(tpi_onnx_op *o, int k, tp_tensor *was, tp_tensor *now)
+{
+    const double momentum = tpi_onnx_float(o, "momentum", (double)0.9f);
+    now = as_type_of(o, tp_reshape(now, 1, (const int64_t[]){-1}), was);
+    return tpi_onnx_out(o, k,
+                        tp_add(tp_mul(was, tp_scalar_like(was, momentum)),
+                               tp_mul(now, tp_scalar_like(now, 1 - momentum))));
+}
+
+bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return false;
+    tp_tensor *scale = tpi_onnx_in(o, 1), *shift = tpi_onnx_in(o, 2);
+    tp_tensor *mean = tpi_onnx_state(o, 3), *var = tpi_onnx_state(o, 4);
+    const bool train = o->opset >= 14 && tpi_onnx_int(o, "training_mode", 0) != 0;
+    if (o->opset < 9 && !tpi_onnx_int(o, "spatial", 1))
+        return tpi_onnx_refuse(o, "spatial 0 is not supported");
+    for (int k = 1; k < o->n_out && !train; k++)
+        if (tpi_onnx_wants(o, k))
+            return tpi_onnx_refuse(o, "output %d is there in training only, from opset 14 on",
+                                   k);
+    if (!train)
+        return tpi_onnx_out(
+            o, 0, as_type_of(o, tp_batch_norm(x, scale, shift, mean, var, epsilon(o)), x));
+    int64_t axes[TP_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (i != 1)
+            axes[n++] = i;
+    const standard now = standardise(o, x, n, axes, epsilon(o));
+    tp_tensor *y = tp_mul(now.y, tpi_nn_per_channel(o, scale, x->rank));
+    y = tp_add(y, tpi_nn_per_channel(o, shift, x->rank));
+    return tpi_onnx_out(o, 0, as_type_of(o, y, x)) &&
+           (!tpi_onnx_wants(o, 1) || out_running(o, 1, mean, now.mean)) &&
+           (!tpi_onnx_wants(o, 2) || out_running(o, 2, var, now.var));
+}
+
+/* ---- of what is there ----------------------------------------------------------------------------- */
+
+bool tpi_onnx_import_instance_norm(tpi_onnx_op *o)
+{
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return false;
+    if (x->rank < 3)
+        return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
+    const int n = tpi_nn_axes_from(2, x->rank, axes);
+    tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
+    y = tp_mul(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 1), x->rank));
+    return tpi_onnx_out(o, 0, tp_add(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), x->rank)));
+}
+
+bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
+{
+    int first;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &first))
+        return false;
+    const int n = tpi_nn_axes_from(first, x->rank, axes);
+    const standard s = standardise(o, x, n, axes, epsilon(o));
+    tp_tensor *y = tp_mul(s.y, tpi_onnx_in(o, 1));
+    y = tpi_onnx_has(o, 2) ? tp_add(y, tpi_onnx_in(o, 2)) : y;
+    const tp_dtype stash = tpi_onnx_elem_type(o, tpi_onnx_int(o, "stash_type", TPI_PB_FLOAT));
+    return stash != TP_N_DTYPES && tpi_onnx_out(o, 0, y) &&
+           (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
+           (!tpi_onnx_wants(o, 2) || tpi_onnx_out(o, 2, tp_cast(s.factor, stash)));
+}
+
+bool tpi_onnx_import_rms_norm(tpi_onnx_op *o)
+{
+    int first;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &first))
+        return false;
+    const int n = tpi_nn_axes_from(first, x->rank, axes);
+    tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
+    tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
+    return tpi_onnx_out(o, 0, tp_mul(tp_mul(x, factor), tpi_onnx_in(o, 1)));
+}
+
+/* Scale and shift are of a group before opset 21, of a channel from there on. */
+bool tpi_onnx_import_group_norm(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return false;
+    const int64_t groups = tpi_onnx_int(o, "num_groups", 0), axis = 2;
+    if (x->rank < 2 || groups < 1)
+        return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
+    const int64_t grouped[3] = {x->shape[0], groups, -1};
+    tp_tensor *y = standardise(o, tp_reshape(x, 3, grouped), 1, &axis, epsilon(o)).y;
+    tp_tensor *scale = tpi_onnx_in(o, 1), *shift = tpi_onnx_in(o, 2);
+    if (o->opset >= 21)
+        y = tp_reshape(y, x->rank, x->shape);
+    const int rank = o->opset >= 21 ? x->rank : 3;
+    y = tp_mul(y, tpi_nn_per_channel(o, scale, rank));
+    y = tp_add(y, tpi_nn_per_channel(o, shift, rank));
+    return tpi_onnx_out(o, 0, o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape));
+}
+
+bool tpi_onnx_import_lp_norm(tpi_onnx_op *o)
+{
+    int axis;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    const int64_t p = tpi_onnx_int(o, "p", 2);
+    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &axis))
+        return false;
+    if (p != 1 && p != 2)
+        return tpi_onnx_refuse(o, "p is %lld, not 1 or 2", (long long)p);
+    const int64_t along = axis;
+    tp_tensor *sum = tp_sum(p == 1 ? tp_abs(x) : tp_square(x), 1, &along, true);
+    sum = p == 1 ? sum : tp_sqrt(sum);
+    tp_tensor *zero = tp_scalar_like(sum, 0), *one = tp_scalar_like(sum, 1);
+    return tpi_onnx_out(o, 0, tp_div(x, tp_where(tp_eq(sum, zero), one, sum)));
+}
+
+bool tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o)
+{
+    bool given;
+    tpi_onnx_ints axes;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x || !tpi_onnx_axes(o, "axes", 0, false, x->rank, &axes, &given))
+        return false;
+    if (!given) {
+        if (x->rank != 4)
+            return tpi_onnx_refuse(o, "x is %s, and no axes are named", SHAPE(x));
+        axes = (tpi_onnx_ints){
+            .n = 3, .v = {0, 2, 3}
+        };
+    }
+    tp_tensor *away = tpi_centred(o->at, x, axes.n, axes.v, NULL);
+    tp_tensor *spread = tp_sqrt(tp_mean(tp_square(away), axes.n, axes.v, true));
+    return tpi_onnx_out(o, 0, tp_div(away, tp_add(spread, tp_scalar_like(spread, 1e-9))));
+}
+
+/* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
+bool tpi_onnx_import_lrn(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_nn_float_in(o, 0), *sum = NULL;
+    if (!x)
+        return false;
+    const int64_t size = tpi_onnx_int(o, "size", 0);
+    const double alpha = tpi_onnx_float(o, "alpha", (double)1e-4f),
+                 beta = tpi_onnx_float(o, "beta", 0.75), bias = tpi_onnx_float(o, "bias", 1);
+    if (size < 1 || size > 1 << 16 || x->rank < 2)
+        return tpi_onnx_refuse(o, "size is %lld for %s", (long long)size, SHAPE(x));
+    if (!tpi_onnx_spend(o, 2 * size))
+        return false;
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    lo[1] = (size - 1) / 2;
+    hi[1] = size - 1 - lo[1];
+    tp_tensor *square = tp_pad(tp_square(x), x->rank, lo, hi, 0);
+    for (int64_t i = 0; i < size; i++) {
+        tp_tensor *part = tp_slice(square, 1, i, tpi_onnx_dim_add(o, x->shape[1], i), 1);
+        sum = sum ? tp_add(sum, part) : part;
+    }
+    tp_tensor *base = tp_mul(sum, tp_scalar_like(sum, alpha / (double)size));
+    base = tp_add(base, tp_scalar_like(base, bias));
+    return tpi_onnx_out(o, 0, tp_div(x, tp_pow(base, tp_scalar_like(base, beta))));
+}
+
+/* ---- softmax --------------------------------------------------------------------------------------- */
+
+/* Before opset 13 all axes from `axis` on are one. */
+static tp_tensor *soft_in(tpi_onnx_op *o, int *n, int64_t *axes)
+{
+    int axis = 0;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return NULL;
+    const int64_t named = tpi_onnx_int(o, "axis", o->opset < 13 ? 1 : -1);
+    if (o->opset < 13 && named == x->rank) { /* lines of one element each */
+        *n = 0;
+        return x;
+    }
+    if (!tpi_onnx_axis(o, "axis", named, x->rank, &axis))
+        return NULL;
+    *n = tpi_nn_axes_from(axis, o->opset < 13 ? x->rank : axis + 1, axes);
+    return x;
+}
+
+bool tpi_onnx_import_softmax(tpi_onnx_op *o)
+{
+    int n;
+    int64_t axes[TP_MAX_RANK];
+    const bool logs = o->name[0] == 'L';
+    tp_tensor *x = soft_in(o, &n, axes);
+    if (!x)
+        return false;
+    if (n == 0)
+        return tpi_onnx_out(o, 0, tp_add(tp_sub(x, x), tp_scalar_like(x, !logs)));
+    if (n == 1)
+        return tpi_onnx_out(
+            o, 0, logs ? tp_log_softmax(x, (int)axes[0]) : tp_softmax(x, (int)axes[0]));
+    tp_tensor *below = tp_sub(x, tp_detach(tp_reduce_max(x, n, axes, true)));
+    tp_tensor *e = tp_exp(below), *sum = tp_sum(e, n, axes, true);
+    return tpi_onnx_out(o, 0, logs ? tp_sub(below, tp_log(sum)) : tp_div(e, sum));
+}
+
+bool tpi_onnx_import_hardmax(tpi_onnx_op *o)
+{
+    int n;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = soft_in(o, &n, axes);
+    if (!x)
+        return false;
+    const tp_dtype dtype = (tp_dtype)x->dtype;
+    if (n == 0)
+        return tpi_onnx_out(o, 0, tp_add(tp_sub(x, x), tp_scalar_like(x, 1)));
+    if (n == 1) {
+        const int axis = (int)axes[0];
+        tp_tensor *hot = tp_one_hot(tp_argmax(x, axis, false), x->shape[axis], dtype);
+        return tpi_onnx_out(o, 0, tpi_nn_move_axis(o, hot, x->rank - 1, axis));
+    }
+    tp_tensor *flat = tp_flatten(x, (int)axes[0]);
+    const int last = tp_rank(flat) - 1;
+    tp_tensor *hot = tp_one_hot(tp_argmax(flat, last, false), tp_dim(flat, last), dtype);
+    return tpi_onnx_out(o, 0, tp_reshape(hot, x->rank, x->shape));
+}

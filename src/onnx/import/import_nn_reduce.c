@@ -1,0 +1,218 @@
+/* Reductions, places of extremes, order, running sums. */
+#include "onnx/import/import_nn.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- reductions ---------------------------------------------------------------------------------- */
+
+/* Axes to reduce; none: x is left as it is. */
+typedef struct over {
+    int n;
+    const int64_t *axes;
+    bool keep;
+} over;
+
+static tp_tensor *sum_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return r->n ? tp_sum(x, r->n, r->axes, r->keep) : x;
+}
+
+static tp_tensor *max_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return r->n ? tp_reduce_max(x, r->n, r->axes, r->keep) : x;
+}
+
+static tp_tensor *min_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return r->n ? tp_reduce_min(x, r->n, r->axes, r->keep) : x;
+}
+
+static tp_tensor *prod_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return r->n ? tp_prod(x, r->n, r->axes, r->keep) : x;
+}
+
+static tp_tensor *mean_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    if (r->n == 0)
+        return x;
+    if (tp_dtype_of(x) >= TP_F32)
+        return tp_mean(x, r->n, r->axes, r->keep);
+    return tp_div(sum_of(o, x, r), tp_extent(x, r->n, r->axes, tp_dtype_of(x)));
+}
+
+static tp_tensor *l1_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return sum_of(o, tp_abs(x), r);
+}
+
+static tp_tensor *l2_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return tp_sqrt(sum_of(o, tp_square(x), r));
+}
+
+static tp_tensor *sum_square_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return sum_of(o, tp_square(x), r);
+}
+
+static tp_tensor *log_sum_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    return tp_log(sum_of(o, x, r));
+}
+
+/* The greatest is taken out of the exponents, unless it is infinite. */
+static tp_tensor *log_sum_exp_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    if (r->n == 0)
+        return x;
+    tp_tensor *top = tp_detach(tp_reduce_max(x, r->n, r->axes, true));
+    tp_tensor *zero = tp_sub(top, top); /* 0, or NaN of an infinity */
+    top = tp_where(tp_eq(zero, zero), top, tp_scalar_like(top, 0));
+    tp_tensor *logs = tp_log(sum_of(o, tp_exp(tp_sub(x, top)), r));
+    return tp_add(logs, r->keep ? top : tp_reshape(top, tp_rank(logs), logs->shape));
+}
+
+static const struct {
+    const char *name;
+    tp_tensor *(*reduce)(tpi_onnx_op *o, tp_tensor *x, const over *r);
+    bool real; /* has roots or logarithms: integers become floats */
+} reductions[] = {
+    {"ReduceSum",       sum_of,         false},
+    {"ReduceMean",      mean_of,        false},
+    {"ReduceMax",       max_of,         false},
+    {"ReduceMin",       min_of,         false},
+    {"ReduceProd",      prod_of,        false},
+    {"ReduceL1",        l1_of,          false},
+    {"ReduceL2",        l2_of,          true },
+    {"ReduceSumSquare", sum_square_of,  false},
+    {"ReduceLogSum",    log_sum_of,     true },
+    {"ReduceLogSumExp", log_sum_exp_of, true },
+};
+
+/* The product of sizes that are listed in one axis: how many elements there are. */
+static bool product_of_sizes(tpi_onnx_op *o)
+{
+    tpi_onnx_ints k;
+    bool symbolic = false;
+    if (strcmp(o->name, "ReduceProd") != 0 || tpi_onnx_int(o, "noop_with_empty_axes", 0) ||
+        !tpi_onnx_try_sizes(o, 0, &k) || k.rank != 1)
+        return false;
+    int64_t all = 1;
+    for (int i = 0; i < k.n; i++) {
+        symbolic |= tpi_dim_is_symbolic(k.v[i]);
+        all = tpi_onnx_dim_mul(o, all, k.v[i]);
+    }
+    k.n = 1;
+    k.v[0] = all;
+    k.rank = tpi_onnx_int(o, "keepdims", 1) != 0;
+    return symbolic && all != TPI_NO_DIM && tpi_onnx_out_ints(o, 0, &k);
+}
+
+bool tpi_onnx_import_reduce(tpi_onnx_op *o)
+{
+    if (product_of_sizes(o))
+        return true;
+    size_t k = 0;
+    bool given;
+    tpi_onnx_ints axes;
+    int64_t all[TP_MAX_RANK];
+    while (strcmp(reductions[k].name, o->name) != 0)
+        k++;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x ||
+        !tpi_onnx_axes(o, "axes", 1, o->opset >= (k == 0 ? 13 : 18), x->rank, &axes, &given))
+        return false;
+    over r = {.n = axes.n, .axes = axes.v, .keep = tpi_onnx_int(o, "keepdims", 1) != 0};
+    if (r.n == 0 && !tpi_onnx_int(o, "noop_with_empty_axes", 0)) {
+        r.n = tpi_nn_axes_from(0, x->rank, all);
+        r.axes = all;
+    }
+    const tp_dtype dtype = (tp_dtype)x->dtype;
+    if (reductions[k].real && dtype < TP_F32)
+        x = tp_cast(x, TP_F64);
+    return tpi_onnx_out(o, 0, tp_cast(reductions[k].reduce(o, x, &r), dtype));
+}
+
+/* ---- places ---------------------------------------------------------------------------------------- */
+
+bool tpi_onnx_import_arg(tpi_onnx_op *o)
+{
+    int axis;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x || !tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+        return false;
+    const bool keep = tpi_onnx_int(o, "keepdims", 1) != 0;
+    const bool last = tpi_onnx_int(o, "select_last_index", 0) != 0;
+    const int64_t along = axis;
+    tp_tensor *from = last ? tp_flip(x, 1, &along) : x;
+    tp_tensor *place = strcmp(o->name, "ArgMax") == 0 ? tp_argmax(from, axis, keep)
+                                                      : tp_argmin(from, axis, keep);
+    if (last) {
+        const int64_t end = tpi_onnx_dim_sub(o, x->shape[axis], 1);
+        place = tp_sub(tpi_onnx_size_of(o, end, TP_I64), place);
+    }
+    return tpi_onnx_out(o, 0, place);
+}
+
+bool tpi_onnx_import_top_k(tpi_onnx_op *o)
+{
+    int axis;
+    int64_t k = tpi_onnx_int(o, "k", -1);
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &axis) ||
+        (o->opset >= 10 && !tpi_onnx_int_of(o, 1, &k)))
+        return false;
+    tp_tensor *places = tp_argtopk(x, axis, k, tpi_onnx_int(o, "largest", 1) != 0);
+    return tpi_onnx_out(o, 0, tp_take_along(x, places, axis)) &&
+           (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, places));
+}
+
+/* ---- along an axis ----------------------------------------------------------------------------------- */
+
+/* The axis of operand 1. */
+static bool axis_in(tpi_onnx_op *o, const tp_tensor *x, int *axis)
+{
+    int64_t named;
+    if (!tpi_onnx_int_of(o, 1, &named))
+        return false;
+    *axis = tpi_axis(named, x->rank);
+    return *axis >= 0 ||
+           tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)named, SHAPE(x));
+}
+
+bool tpi_onnx_import_cum_sum(tpi_onnx_op *o)
+{
+    int axis;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x || !axis_in(o, x, &axis))
+        return false;
+    return tpi_onnx_out(o, 0,
+                        tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive", 0) != 0,
+                                  tpi_onnx_int(o, "reverse", 0) != 0));
+}
+
+/* y[i] = x[i] * y[i - 1], from y[0] = x[0]; exclusive: of what is moved on by one behind a 1. */
+bool tpi_onnx_import_cum_prod(tpi_onnx_op *o)
+{
+    int axis;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x || !axis_in(o, x, &axis))
+        return false;
+    const bool reverse = tpi_onnx_int(o, "reverse", 0) != 0;
+    const int64_t size = x->shape[axis];
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    (reverse ? hi : lo)[axis] = 1;
+    if (tpi_onnx_int(o, "exclusive", 0)) {
+        tp_tensor *longer = tp_pad(x, x->rank, lo, hi, 1);
+        x = reverse ? tp_slice(longer, axis, 1, TP_END, 1) : tp_slice(longer, axis, 0, size, 1);
+    }
+    tp_tensor *start = tp_slice(x, axis, reverse ? -1 : 0, reverse ? TP_END : 1, 1);
+    (reverse ? hi : lo)[axis] = 0;
+    (reverse ? lo : hi)[axis] = tpi_onnx_dim_sub(o, size, 1);
+    return tpi_onnx_out(o, 0,
+                        tp_recur(x, tp_pad(start, tp_rank(start), lo, hi, 0), axis, reverse));
+}

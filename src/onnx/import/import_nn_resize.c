@@ -1,0 +1,411 @@
+/* Resize and Upsample: along one axis after the other, each result is a sum of a few weighted
+ * neighbours (one, two, four; more when it makes smaller and smooths). Where they lie and what
+ * they weigh is computed with ops too, in f64: for known sizes at once. */
+#include "onnx/import/import_nn.h"
+
+#include <math.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+typedef enum mode { NEAREST, LINEAR, CUBIC } mode;
+
+typedef struct resize {
+    tpi_onnx_op *o;
+    mode mode;
+    bool smooth;  /* antialias */
+    bool exclude; /* neighbours outside count nothing */
+    bool crop;    /* tf_crop_and_resize */
+    tpi_span where, nearest;
+    double a, outside;
+} resize;
+
+/* One axis: sizes may be symbolic. */
+typedef struct line {
+    int axis;
+    int64_t in, out;
+    double scale; /* 0: out / in */
+    double start, end;
+} line;
+
+/* ---- numbers ------------------------------------------------------------------------------------ */
+
+static tp_tensor *num(tpi_onnx_op *o, double v)
+{
+    return tp_scalar(o->ctx, TP_F64, v);
+}
+
+static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *x, double v)
+{
+    return tp_add(x, num(o, v));
+}
+
+static tp_tensor *times(tpi_onnx_op *o, tp_tensor *x, double v)
+{
+    return tp_mul(x, num(o, v));
+}
+
+static tp_tensor *size_of(tpi_onnx_op *o, int64_t size)
+{
+    return tpi_onnx_size_of(o, size, TP_F64);
+}
+
+/* ---- where a result lies in the operand ------------------------------------------------------------ */
+
+static tp_tensor *half_pixel(tpi_onnx_op *o, tp_tensor *i, tp_tensor *scale)
+{
+    return plus(o, tp_div(plus(o, i, 0.5), scale), -0.5);
+}
+
+static tp_tensor *coordinates(const resize *r, const line *l, tp_tensor *scale)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *i = tp_cast(tpi_nn_range(o, l->out), TP_F64);
+    tp_tensor *in = size_of(o, l->in), *out = size_of(o, l->out), *zero = num(o, 0);
+    tp_tensor *gaps = tp_max(plus(o, out, -1), num(o, 1)), *last = plus(o, in, -1);
+    tp_tensor *many = tp_gt(out, num(o, 1));
+    if (tpi_span_is(r->where, "asymmetric"))
+        return tp_div(i, scale);
+    if (tpi_span_is(r->where, "half_pixel"))
+        return half_pixel(o, i, scale);
+    if (tpi_span_is(r->where, "pytorch_half_pixel"))
+        return tp_where(many, half_pixel(o, i, scale), zero);
+    if (tpi_span_is(r->where, "tf_half_pixel_for_nn"))
+        return tp_div(plus(o, i, 0.5), scale);
+    if (tpi_span_is(r->where, "align_corners")) {
+        if (l->scale > 0) /* of the size before it is rounded */
+            gaps = plus(o, tp_mul(in, scale), -1);
+        return tp_where(many, tp_div(tp_mul(i, last), gaps), zero);
+    }
+    if (tpi_span_is(r->where, "half_pixel_symmetric")) {
+        tp_tensor *ratio = tp_div(out, tp_mul(in, scale));
+        tp_tensor *offset = tp_mul(times(o, in, 0.5), tp_sub(num(o, 1), ratio));
+        return tp_add(offset, half_pixel(o, i, scale));
+    }
+    if (r->crop) {
+        tp_tensor *step = tp_div(times(o, last, l->end - l->start), gaps);
+        return tp_where(many, tp_add(times(o, last, l->start), tp_mul(i, step)),
+                        times(o, last, 0.5 * (l->start + l->end)));
+    }
+    tpi_onnx_refuse(o, "coordinate_transformation_mode \"%.*s\" is not supported",
+                    TPI_SPAN(r->where));
+    return NULL;
+}
+
+/* ---- what neighbours weigh --------------------------------------------------------------------------- */
+
+/* A piecewise polynomial in the distance d >= 0. */
+static tp_tensor *weigh(const resize *r, tp_tensor *d)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *zero = num(o, 0), *one = num(o, 1);
+    if (r->mode == LINEAR)
+        return tp_max(tp_sub(one, d), zero);
+    const double a = r->a;
+    tp_tensor *near = plus(o, times(o, d, a + 2), -(a + 3));
+    near = plus(o, tp_mul(tp_mul(near, d), d), 1);
+    tp_tensor *far = plus(o, times(o, d, a), -5 * a);
+    far = plus(o, times(o, tp_mul(plus(o, tp_mul(far, d), 8 * a), d), 1), -4 * a);
+    return tp_where(tp_le(d, one), near, tp_where(tp_lt(d, num(o, 2)), far, zero));
+}
+
+/* Neighbour k of each result: its place, inside or not. */
+static tp_tensor *place(tpi_onnx_op *o, tp_tensor *base, int64_t k)
+{
+    return plus(o, base, (double)k);
+}
+
+static tp_tensor *inside(tpi_onnx_op *o, tp_tensor *at, int64_t size)
+{
+    tp_tensor *last = plus(o, size_of(o, size), -1);
+    return tp_and(tp_ge(at, num(o, 0)), tp_le(at, last));
+}
+
+/* Places `at` along the axis as an index; of those outside the nearest inside. */
+static tp_tensor *index_of(tpi_onnx_op *o, const line *l, tp_tensor *at)
+{
+    tp_tensor *last = plus(o, size_of(o, l->in), -1);
+    return tp_cast(tp_max(tp_min(at, last), num(o, 0)), TP_I64);
+}
+
+/* v [out] along the axis of something of x's rank and type. */
+static tp_tensor *along(tpi_onnx_op *o, tp_tensor *v, const tp_tensor *x, int axis)
+{
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < x->rank; i++)
+        shape[i] = i == axis ? -1 : 1;
+    return tp_cast(tp_reshape(v, x->rank, shape), (tp_dtype)x->dtype);
+}
+
+static tp_tensor *nearest(const resize *r, const line *l, tp_tensor *at)
+{
+    tpi_onnx_op *o = r->o;
+    if (tpi_span_is(r->nearest, "floor"))
+        at = tp_floor(at);
+    else if (tpi_span_is(r->nearest, "ceil"))
+        at = tp_ceil(at);
+    else if (tpi_span_is(r->nearest, "round_prefer_ceil"))
+        at = tp_floor(plus(o, at, 0.5));
+    else
+        at = tp_ceil(plus(o, at, -0.5));
+    return index_of(o, l, at);
+}
+
+static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tensor *at,
+                           double scale)
+{
+    tpi_onnx_op *o = r->o;
+    const int reach = r->mode == CUBIC ? 2 : 1;
+    const double narrow = r->smooth && scale < 1 ? scale : 1;
+    const double wide = narrow < 1e-4 ? 0 : reach / narrow;
+    const int64_t whole = (int64_t)wide, first = 1 - whole - ((double)whole < wide);
+    const int64_t n = 2 - 2 * first;
+    if (narrow < 1e-4 || !tpi_onnx_spend(o, 20 * n))
+        return tpi_fail(o->ctx, o->at, o->name, TP_E_VALUE,
+                        "a scale of %g has too many neighbours", scale);
+    tp_tensor *base = tp_floor(at), *total = NULL, *y = NULL;
+    for (int pass = 0; pass < 2; pass++) /* the sum of weights first */
+        for (int64_t k = first; k < first + n; k++) {
+            tp_tensor *p = place(o, base, k);
+            tp_tensor *w = weigh(r, times(o, tp_abs(tp_sub(p, at)), narrow));
+            if (r->exclude)
+                w = tp_where(inside(o, p, l->in), w, num(o, 0));
+            if (pass == 0) {
+                total = total ? tp_add(total, w) : w;
+                continue;
+            }
+            if (r->exclude || narrow < 1)
+                w = tp_div(w, total);
+            tp_tensor *part =
+                tp_mul(tp_gather(x, index_of(o, l, p), l->axis), along(o, w, x, l->axis));
+            y = y ? tp_add(y, part) : part;
+        }
+    return y;
+}
+
+/* Where the results along an axis lie in the operand; *scale is what it is, 0: not known. NULL: refused. */
+static tp_tensor *find(const resize *r, const line *l, double *scale)
+{
+    tpi_onnx_op *o = r->o;
+    const bool known = l->in > 0 && l->out >= 0;
+    *scale = l->scale;
+    tp_tensor *by = num(o, *scale);
+    if (*scale == 0 && known)
+        by = num(o, *scale = (double)l->out / (double)l->in);
+    else if (*scale == 0)
+        by = tp_div(size_of(o, l->out), size_of(o, l->in));
+    if (r->smooth && *scale == 0)
+        return tpi_fail(o->ctx, o->at, o->name, TP_E_VALUE,
+                        "antialias needs sizes that are known when the model is loaded");
+    return coordinates(r, l, by);
+}
+
+static tp_tensor *resize_axis(const resize *r, tp_tensor *x, const line *l)
+{
+    tpi_onnx_op *o = r->o;
+    double scale;
+    tp_tensor *at = find(r, l, &scale);
+    if (!at || at->status != TP_OK)
+        return at;
+    tp_tensor *y = r->mode == NEAREST ? tp_gather(x, nearest(r, l, at), l->axis)
+                                      : weighted(r, x, l, at, scale);
+    if (!r->crop || y->status != TP_OK)
+        return y;
+    tp_tensor *good =
+        tp_cast(along(o, tp_cast(inside(o, at, l->in), TP_U8), x, l->axis), TP_BOOL);
+    return tp_where(good, y, tp_scalar_like(y, r->outside));
+}
+
+/* Is there nothing to do along this axis? */
+static bool stays(const resize *r, const line *l)
+{
+    const bool same = l->in == l->out && (l->scale == 0 || l->scale == 1);
+    return same && !(r->crop && (l->start != 0 || l->end != 1));
+}
+
+static tp_tensor *resize_axes(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    for (int i = 0; i < n && x && x->status == TP_OK; i++)
+        if (!stays(r, &lines[i]))
+            x = resize_axis(r, x, &lines[i]);
+    return x;
+}
+
+/* Nothing is computed between the axes, so they may be read together. */
+static tp_tensor *pick_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    tp_tensor *places[TP_MAX_RANK];
+    int axes[TP_MAX_RANK], n_axes = 0;
+    for (int axis = 0; axis < x->rank; axis++)
+        for (int i = 0; i < n; i++) {
+            double scale;
+            if (lines[i].axis != axis || stays(r, &lines[i]))
+                continue;
+            tp_tensor *at = find(r, &lines[i], &scale);
+            if (!at || at->status != TP_OK)
+                return at;
+            axes[n_axes] = axis;
+            places[n_axes++] = nearest(r, &lines[i], at);
+        }
+    return tpi_onnx_at_places(r->o, x, n_axes, axes, places);
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------------------- */
+
+/* floor(in * scale); a free size by a fraction of small numbers. */
+static bool scaled_size(tpi_onnx_op *o, int64_t in, double scale, int64_t *out)
+{
+    if (!(scale > 0) || scale > 1e6)
+        return tpi_onnx_refuse(o, "a scale of %g", scale);
+    if (in >= 0) {
+        const float size = (float)in * (float)scale;
+        *out = size < (float)INT32_MAX ? (int64_t)size : INT32_MAX;
+        return true;
+    }
+    for (int64_t q = 1; q <= 64; q++) {
+        const int64_t p = (int64_t)(scale * (double)q + 0.5);
+        const double off = scale * (double)q - (double)p;
+        if (p > 0 && off < 1e-6 * (double)p && off > -1e-6 * (double)p) {
+            *out = tpi_onnx_dim_div(o, tpi_onnx_dim_mul(o, in, p), q);
+            return true;
+        }
+    }
+    return tpi_onnx_refuse(
+        o, "a scale of %g needs sizes that are known when the model is loaded", scale);
+}
+
+/* The factor that all axes are scaled by, so that none is larger (smaller) than asked for. */
+static bool keep_aspect(tpi_onnx_op *o, tpi_span policy, const tp_tensor *x, int n, line *lines)
+{
+    const bool larger = tpi_span_is(policy, "not_smaller");
+    double scale = larger ? 0 : INFINITY;
+    if (!larger && !tpi_span_is(policy, "not_larger"))
+        return tpi_onnx_refuse(o, "keep_aspect_ratio_policy \"%.*s\" is not supported",
+                               TPI_SPAN(policy));
+    for (int i = 0; i < n; i++) {
+        const double s = (double)lines[i].out / (double)lines[i].in;
+        if (lines[i].in <= 0 || lines[i].out < 0)
+            return tpi_onnx_refuse(o, "keep_aspect_ratio_policy needs known sizes: x is %s",
+                                   SHAPE(x));
+        scale = (larger ? s > scale : s < scale) ? s : scale;
+    }
+    for (int i = 0; i < n; i++) {
+        if (scale * (double)lines[i].in > (double)INT32_MAX)
+            return tpi_onnx_refuse(o, "a scale of %g for %s", scale, SHAPE(x));
+        lines[i].scale = scale;
+        lines[i].out = (int64_t)(scale * (double)lines[i].in + 0.5);
+    }
+    return true;
+}
+
+/* The axes that are resized, and to what: by scales, operand `si`, or sizes, the one after it. */
+static bool read_lines(tpi_onnx_op *o, const tp_tensor *x, int si, int *n, line *lines)
+{
+    bool given;
+    tpi_onnx_ints axes, sizes;
+    double scales[TP_MAX_RANK];
+    int n_scales = 0;
+    if (!tpi_onnx_int_list(o, "axes", &axes))
+        return false;
+    given = axes.n > 0;
+    *n = given ? axes.n : x->rank;
+    if (*n > x->rank)
+        return tpi_onnx_refuse(o, "%d axes of %s", *n, SHAPE(x));
+    for (int i = 0; i < *n; i++) {
+        lines[i].axis = given ? tpi_axis(axes.v[i], x->rank) : i;
+        if (lines[i].axis < 0)
+            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axes.v[i],
+                                   SHAPE(x));
+        lines[i].in = x->shape[lines[i].axis];
+    }
+    if (si == 0) {
+        if (!tpi_nn_floats(o, "scales", TP_MAX_RANK, &n_scales, scales))
+            return false;
+    } else if (tpi_onnx_has(o, si) &&
+               !tpi_nn_known_floats(o, si, TP_MAX_RANK, &n_scales, scales)) {
+        return false;
+    }
+    if (n_scales == 0) { /* an empty list of scales stands for none */
+        if (si == 0 || !tpi_onnx_has(o, si + 1))
+            return tpi_onnx_refuse(o, "neither scales nor sizes are given");
+        if (!tpi_onnx_ints_of(o, si + 1, &sizes))
+            return false;
+    }
+    if (n_scales ? n_scales != *n : sizes.n != *n)
+        return tpi_onnx_refuse(o, "%d scales or sizes for %d axes",
+                               n_scales ? n_scales : sizes.n, *n);
+    for (int i = 0; i < *n; i++) {
+        lines[i].scale = n_scales ? scales[i] : 0;
+        if (!n_scales)
+            lines[i].out = sizes.v[i];
+        else if (!scaled_size(o, lines[i].in, scales[i], &lines[i].out))
+            return false;
+    }
+    const tpi_span policy = tpi_onnx_text(o, "keep_aspect_ratio_policy", "stretch");
+    return n_scales || tpi_span_is(policy, "stretch") || keep_aspect(o, policy, x, *n, lines);
+}
+
+/* ---- the operators ------------------------------------------------------------------------------------------ */
+
+static bool read_mode(tpi_onnx_op *o, mode *m)
+{
+    const tpi_span text = tpi_onnx_text(o, "mode", "nearest");
+    *m = tpi_span_is(text, "nearest")                                   ? NEAREST
+         : tpi_span_is(text, "linear") || tpi_span_is(text, "bilinear") ? LINEAR
+                                                                        : CUBIC;
+    return *m != CUBIC || tpi_span_is(text, "cubic") ||
+           tpi_onnx_refuse(o, "mode \"%.*s\" is not supported", TPI_SPAN(text));
+}
+
+static bool run(resize *r, int si)
+{
+    tpi_onnx_op *o = r->o;
+    line lines[TP_MAX_RANK] = {0};
+    double roi[2 * TP_MAX_RANK];
+    int n, n_roi = 0;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    if (!x || !read_mode(o, &r->mode) || !read_lines(o, x, si, &n, lines))
+        return false;
+    r->crop = tpi_span_is(r->where, "tf_crop_and_resize");
+    if (r->crop && (!tpi_nn_known_floats(o, 1, 2 * TP_MAX_RANK, &n_roi, roi) || n_roi != 2 * n))
+        return tpi_onnx_refuse(o, "roi has %d numbers for %d axes", n_roi, n);
+    const tp_dtype dtype = (tp_dtype)x->dtype;
+    if (dtype < TP_F32 && r->mode != NEAREST)
+        x = tp_cast(x, TP_F32);
+    for (int i = 0; i < n; i++) {
+        line *l = &lines[i];
+        l->start = n_roi ? roi[i] : 0;
+        l->end = n_roi ? roi[n + i] : 1;
+    }
+    x = r->mode == NEAREST && !r->crop ? pick_nearest(r, x, n, lines)
+                                       : resize_axes(r, x, n, lines);
+    if (!x)
+        return false;
+    if (dtype < TP_F32 && r->mode != NEAREST)
+        x = tp_round(x);
+    return tpi_onnx_out(o, 0, tp_cast(x, dtype));
+}
+
+bool tpi_onnx_import_resize(tpi_onnx_op *o)
+{
+    const bool old = o->opset < 11;
+    resize r = {.o = o,
+                .smooth = tpi_onnx_int(o, "antialias", 0) != 0,
+                .exclude = tpi_onnx_int(o, "exclude_outside", 0) != 0,
+                .where = tpi_onnx_text(o, "coordinate_transformation_mode",
+                                       old ? "asymmetric" : "half_pixel"),
+                .nearest =
+                    tpi_onnx_text(o, "nearest_mode", old ? "floor" : "round_prefer_floor"),
+                .a = tpi_onnx_float(o, "cubic_coeff_a", -0.75),
+                .outside = tpi_onnx_float(o, "extrapolation_value", 0)};
+    return run(&r, old ? 1 : 2);
+}
+
+/* Scales are an attribute in opset 7, an operand in 9. */
+bool tpi_onnx_import_upsample(tpi_onnx_op *o)
+{
+    resize r = {.o = o,
+                .where = tpi_onnx_text(o, "coordinate_transformation_mode", "asymmetric"),
+                .nearest = tpi_onnx_text(o, "nearest_mode", "floor")};
+    return run(&r, o->opset < 9 ? 0 : 1);
+}

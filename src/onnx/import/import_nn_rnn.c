@@ -1,0 +1,424 @@
+/* RNN, GRU, LSTM as loops. The products with the inputs are one product for all steps; a step itself
+ * only has those with the state. */
+#include "onnx/import/import_nn.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- activations ---------------------------------------------------------------------------------- */
+
+enum { MOST_ACTIVATIONS = 6 };
+
+typedef struct activation {
+    int row; /* of the table */
+    double alpha, beta;
+} activation;
+
+static tp_tensor *number(tpi_onnx_op *o, const tp_tensor *x, double v)
+{
+    return tp_scalar(o->ctx, (tp_dtype)x->dtype, v);
+}
+
+static tp_tensor *affine(tpi_onnx_op *o, tp_tensor *x, double alpha, double beta)
+{
+    return tp_add(tp_mul(x, number(o, x, alpha)), number(o, x, beta));
+}
+
+static tp_tensor *act_sigmoid(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    (void)a;
+    return tp_sigmoid(x);
+}
+
+static tp_tensor *act_tanh(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    (void)a;
+    return tp_tanh(x);
+}
+
+static tp_tensor *act_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    (void)a;
+    return tp_relu(x);
+}
+
+static tp_tensor *act_affine(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    return affine(o, x, a->alpha, a->beta);
+}
+
+static tp_tensor *act_leaky_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    return tp_where(tp_ge(x, number(o, x, 0)), x, tp_mul(x, number(o, x, a->alpha)));
+}
+
+static tp_tensor *act_thresholded_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    return tp_where(tp_gt(x, number(o, x, a->alpha)), x, number(o, x, 0));
+}
+
+static tp_tensor *act_scaled_tanh(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    return affine(o, tp_tanh(affine(o, x, a->beta, 0)), a->alpha, 0);
+}
+
+static tp_tensor *act_hard_sigmoid(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    return tp_clip(affine(o, x, a->alpha, a->beta), 0, 1);
+}
+
+static tp_tensor *act_elu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    tp_tensor *below = affine(o, tp_exp(tp_min(x, number(o, x, 0))), a->alpha, -a->alpha);
+    return tp_where(tp_ge(x, number(o, x, 0)), x, below);
+}
+
+static tp_tensor *act_softsign(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    (void)a;
+    return tp_div(x, affine(o, tp_abs(x), 1, 1));
+}
+
+/* max(x, 0) + log(1 + exp(-|x|)) */
+static tp_tensor *act_softplus(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    (void)a;
+    return tp_add(tp_relu(x), tp_log(affine(o, tp_exp(tp_neg(tp_abs(x))), 1, 1)));
+}
+
+static const struct {
+    const char *name;
+    tp_tensor *(*apply)(tpi_onnx_op *o, tp_tensor *x, const activation *a);
+    int n_numbers;
+    double alpha, beta; /* unless they are given */
+} activations[] = {
+    {"Sigmoid",         act_sigmoid,          0, 0,    0  },
+    {"Tanh",            act_tanh,             0, 0,    0  },
+    {"Relu",            act_relu,             0, 0,    0  },
+    {"Affine",          act_affine,           2, 1,    0  },
+    {"LeakyRelu",       act_leaky_relu,       1, 0.01, 0  },
+    {"ThresholdedRelu", act_thresholded_relu, 1, 1,    0  },
+    {"ScaledTanh",      act_scaled_tanh,      2, 1,    1  },
+    {"HardSigmoid",     act_hard_sigmoid,     2, 0.2,  0.5},
+    {"Elu",             act_elu,              1, 1,    0  },
+    {"Softsign",        act_softsign,         0, 0,    0  },
+    {"Softplus",        act_softplus,         0, 0,    0  },
+};
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+/* Names differ in case from writer to writer. */
+static bool is_name(tpi_span s, const char *name)
+{
+    bool same = s.size == strlen(name);
+    for (size_t i = 0; i < s.size && same; i++)
+        same = (s.at[i] | 0x20) == (name[i] | 0x20);
+    return same;
+}
+
+/* ---- the cell ---------------------------------------------------------------------------------------- */
+
+typedef struct cell {
+    tpi_onnx_op *o;
+    int n_gates, n_acts; /* of one direction */
+    int64_t hidden, batch, steps;
+    int n_dirs;
+    bool first_reverse, batch_first, reset_after, couple;
+    double clip; /* 0: none */
+    activation acts[MOST_ACTIVATIONS];
+    /* of the direction at hand */
+    const activation *act;
+    tp_tensor *recurrent, *recurrent_bias, *peephole; /* R turned; GRU: of gate h, or NULL */
+} cell;
+
+typedef struct state {
+    tp_tensor *h, *c; /* [batch, hidden]; c of an LSTM only */
+} state;
+
+static tp_tensor *activate(const cell *r, int k, tp_tensor *x)
+{
+    tpi_onnx_op *o = r->o;
+    if (r->clip > 0)
+        x = tp_clip(x, -r->clip, r->clip);
+    return activations[r->act[k].row].apply(o, x, &r->act[k]);
+}
+
+/* Gates from `first` on, n of them, of [batch, gates * hidden]. */
+static tp_tensor *gates(const cell *r, tp_tensor *x, int first, int n)
+{
+    tpi_onnx_op *o = r->o;
+    return tp_slice(x, -1, first * r->hidden, (first + n) * r->hidden, 1);
+}
+
+/* x + h * R for all gates. */
+static tp_tensor *with_state(const cell *r, tp_tensor *x, tp_tensor *h)
+{
+    tpi_onnx_op *o = r->o;
+    return tp_add(x, tp_matmul(h, r->recurrent));
+}
+
+static state step_rnn(const cell *r, tp_tensor *x, state was)
+{
+    return (state){.h = activate(r, 0, with_state(r, x, was.h))};
+}
+
+/* Gates z, r, h. */
+static state step_gru(const cell *r, tp_tensor *x, state was)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *xh = gates(r, x, 2, 1);
+    tp_tensor *zr, *rh;
+    if (r->reset_after) {
+        tp_tensor *all = tp_matmul(was.h, r->recurrent);
+        zr = activate(r, 0, tp_add(gates(r, x, 0, 2), gates(r, all, 0, 2)));
+        rh = gates(r, all, 2, 1);
+        rh = r->recurrent_bias ? tp_add(rh, r->recurrent_bias) : rh;
+        rh = tp_mul(gates(r, zr, 1, 1), rh);
+    } else {
+        tp_tensor *two = tp_matmul(was.h, gates(r, r->recurrent, 0, 2));
+        zr = activate(r, 0, tp_add(gates(r, x, 0, 2), two));
+        rh = tp_matmul(tp_mul(gates(r, zr, 1, 1), was.h), gates(r, r->recurrent, 2, 1));
+    }
+    tp_tensor *h = activate(r, 1, tp_add(xh, rh));
+    tp_tensor *z = gates(r, zr, 0, 1);
+    return (state){.h = tp_add(h, tp_mul(z, tp_sub(was.h, h)))};
+}
+
+/* Peephole k times the cell's state, added to a gate. */
+static tp_tensor *peep(const cell *r, tp_tensor *gate, int k, tp_tensor *c)
+{
+    tpi_onnx_op *o = r->o;
+    if (!r->peephole)
+        return gate;
+    return tp_add(gate, tp_mul(gates(r, r->peephole, k, 1), c));
+}
+
+/* Gates i, o, f, c; peepholes i, o, f. */
+static state step_lstm(const cell *r, tp_tensor *x, state was)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *all = with_state(r, x, was.h);
+    tp_tensor *in = activate(r, 0, peep(r, gates(r, all, 0, 1), 0, was.c));
+    tp_tensor *c = tp_mul(in, activate(r, 1, gates(r, all, 3, 1)));
+    tp_tensor *kept = r->couple ? tp_sub(tp_scalar_like(in, 1), in)
+                                : activate(r, 0, peep(r, gates(r, all, 2, 1), 2, was.c));
+    c = tp_add(tp_mul(kept, was.c), c);
+    tp_tensor *out = activate(r, 0, peep(r, gates(r, all, 1, 1), 1, c));
+    return (state){.h = tp_mul(out, activate(r, 2, c)), .c = c};
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static bool read_activations(cell *r)
+{
+    tpi_onnx_op *o = r->o;
+    double alpha[MOST_ACTIVATIONS], beta[MOST_ACTIVATIONS];
+    int n_alpha, n_beta, n = 0, row = 0;
+    const int wanted = r->n_acts * r->n_dirs;
+    if (!tpi_nn_floats(o, "activation_alpha", MOST_ACTIVATIONS, &n_alpha, alpha) ||
+        !tpi_nn_floats(o, "activation_beta", MOST_ACTIVATIONS, &n_beta, beta))
+        return false;
+    for (int i = 0; i < wanted; i++) /* Sigmoid, Tanh, Tanh; RNN: Tanh */
+        r->acts[i].row = r->n_acts == 1 || i % r->n_acts > 0;
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, "activations");
+    if (a && a->type == TPI_PB_STRINGS) {
+        tpi_onnx_list l = tpi_onnx_list_open(a);
+        for (tpi_span name; tpi_onnx_next_text(&l, &name); n++) {
+            for (row = 0; row < N_ACTIVATIONS && !is_name(name, activations[row].name);)
+                row++;
+            if (row == N_ACTIVATIONS)
+                return tpi_onnx_refuse(o, "activation \"%.*s\" is not supported",
+                                       TPI_SPAN(name));
+            if (n < wanted)
+                r->acts[n].row = row;
+        }
+        if (n != 0 && n != wanted)
+            return tpi_onnx_refuse(o, "%d activations where %d are needed", n, wanted);
+    }
+    for (int i = 0, at = 0, bt = 0; i < wanted;
+         i++) { /* given to those that take some, in order */
+        const int k = r->acts[i].row, takes = activations[k].n_numbers;
+        r->acts[i].alpha = takes > 0 && at < n_alpha ? alpha[at++] : activations[k].alpha;
+        r->acts[i].beta = takes > 1 && bt < n_beta ? beta[bt++] : activations[k].beta;
+    }
+    return true;
+}
+
+static bool read_cell(cell *r, tp_tensor *x, tp_tensor *w)
+{
+    tpi_onnx_op *o = r->o;
+    const tpi_span way = tpi_onnx_text(o, "direction", "forward");
+    r->n_dirs = tpi_span_is(way, "bidirectional") ? 2 : 1;
+    r->first_reverse = tpi_span_is(way, "reverse");
+    r->batch_first = tpi_onnx_int(o, "layout", 0) != 0;
+    r->reset_after = tpi_onnx_int(o, "linear_before_reset", 0) != 0;
+    r->couple = tpi_onnx_int(o, "input_forget", 0) != 0;
+    r->clip = tpi_onnx_float(o, "clip", 0);
+    if (r->n_dirs == 1 && !r->first_reverse && !tpi_span_is(way, "forward"))
+        return tpi_onnx_refuse(o, "direction \"%.*s\" is not known", TPI_SPAN(way));
+    if (x->rank != 3 || w->rank != 3)
+        return tpi_onnx_refuse(o, "x is %s, w is %s: three axes are needed", SHAPE(x),
+                               SHAPE(w));
+    r->steps = x->shape[r->batch_first];
+    r->batch = x->shape[!r->batch_first];
+    r->hidden = tpi_onnx_int(o, "hidden_size", w->shape[1] / r->n_gates);
+    if (r->hidden < 1 || w->shape[0] != r->n_dirs || r->hidden > INT32_MAX ||
+        w->shape[1] != r->hidden * r->n_gates)
+        return tpi_onnx_refuse(o,
+                               "w is %s for %d directions, %d gates and a hidden size of %lld",
+                               SHAPE(w), r->n_dirs, r->n_gates, (long long)r->hidden);
+    return tpi_onnx_spend(o, r->n_dirs * 30) && read_activations(r);
+}
+
+/* Operand i, [directions, ...] or with the batch first, of direction d; NULL when left out. */
+static tp_tensor *of_direction(const cell *r, int i, int d, bool has_batch)
+{
+    tpi_onnx_op *o = r->o;
+    if (!tpi_onnx_has(o, i))
+        return NULL;
+    return tp_select(tpi_onnx_in(o, i), has_batch && r->batch_first, d);
+}
+
+/* ---- one direction ----------------------------------------------------------------------------------------- */
+
+/* b [2 * gates * hidden]: what can be added to the inputs' products at once, and (GRU) the rest. */
+static tp_tensor *add_bias(cell *r, tp_tensor *xw, tp_tensor *b)
+{
+    tpi_onnx_op *o = r->o;
+    if (!b)
+        return xw;
+    tp_tensor *of_x = gates(r, b, 0, r->n_gates), *of_h = gates(r, b, r->n_gates, r->n_gates);
+    if (r->n_gates != 3 || !r->reset_after)
+        return tp_add(xw, tp_add(of_x, of_h));
+    tp_tensor *parts[] = {tp_add(gates(r, of_x, 0, 2), gates(r, of_h, 0, 2)),
+                          gates(r, of_x, 2, 1)};
+    r->recurrent_bias = gates(r, of_h, 2, 1);
+    return tp_add(xw, tp_concat(2, parts, 0));
+}
+
+/* Where the sequence has ended `was` stays, or (without) zero comes. */
+static tp_tensor *unless_ended(tpi_onnx_op *o, tp_tensor *goes_on, tp_tensor *now,
+                               tp_tensor *was)
+{
+    if (!goes_on)
+        return now;
+    return tp_where(goes_on, now, was ? was : tp_scalar_like(now, 0));
+}
+
+typedef state (*step_function)(const cell *r, tp_tensor *x, state was);
+
+/* A state before the first step: what is given, or zeros. */
+static tp_tensor *first_state(const cell *r, int i, int d, const tp_tensor *x)
+{
+    tpi_onnx_op *o = r->o;
+    const int64_t shape[2] = {r->batch, r->hidden};
+    tp_tensor *given = of_direction(r, i, d, true);
+    return given ? given
+                 : tp_broadcast(tpi_onnx_for_shape(o, number(o, x, 0), 2, shape), 2, shape);
+}
+
+/* A turn of the loop; out[]: the states, and h where the sequence has not ended. */
+static void run_step(const cell *r, const tpi_onnx_loop *l, step_function step, tp_tensor *lens,
+                     tp_tensor **out)
+{
+    tpi_onnx_op *o = r->o;
+    const int n = l->n_carried;
+    tp_tensor *goes_on = lens ? tp_gt(lens, tp_cast(l->turn, tp_dtype_of(lens))) : NULL;
+    const state was = {.h = l->carried[0], .c = n > 1 ? l->carried[1] : NULL};
+    const state now = step(r, l->slice[0], was);
+    out[n] = unless_ended(o, goes_on, now.h, NULL);
+    out[0] = unless_ended(o, goes_on, now.h, was.h);
+    if (n > 1)
+        out[1] = unless_ended(o, goes_on, now.c, was.c);
+}
+
+/* The states after all steps, and h after each, as x has its axes. */
+static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_tensor *lens,
+                          int n_states, tp_tensor **out)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *w = tp_swap(tp_select(tpi_onnx_in(o, 1), 0, d), 0, 1), *in[3];
+    r->recurrent = tp_swap(tp_select(tpi_onnx_in(o, 2), 0, d), 0, 1);
+    r->recurrent_bias = NULL;
+    r->peephole = of_direction(r, 7, d, false);
+    r->act = r->acts + d * r->n_acts;
+    tp_tensor *xw = add_bias(r, tp_matmul(x, w), of_direction(r, 3, d, false));
+    for (int i = 0; i < n_states; i++)
+        in[i] = first_state(r, 5 + i, d, x);
+    in[n_states] = r->batch_first ? tp_swap(xw, 0, 1) : xw;
+    tpi_onnx_loop l = {.n_carried = n_states,
+                       .n_slices = 1,
+                       .count = r->steps,
+                       .back = d == 1 || r->first_reverse};
+    const bool ok = tpi_onnx_loop_begin(o, &l, in);
+    if (ok)
+        run_step(r, &l, step, lens, out);
+    tpi_onnx_loop_leave(&l);
+    if (!ok || !tpi_onnx_loop_end(&l, NULL, NULL, 1, out))
+        return false;
+    out[n_states] = r->batch_first ? tp_swap(out[n_states], 0, 1) : out[n_states];
+    return true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------------ */
+
+/* The lengths of the sequences [batch, 1]; NULL when all have all steps. */
+static bool read_lengths(cell *r, tp_tensor **lens)
+{
+    tpi_onnx_op *o = r->o;
+    tpi_onnx_ints k;
+    *lens = NULL;
+    if (!tpi_onnx_has(o, 4))
+        return true;
+    if (tpi_onnx_try_ints(o, 4, &k)) {
+        bool all = true;
+        for (int i = 0; i < k.n; i++)
+            all &= k.v[i] == r->steps;
+        if (all)
+            return true;
+    }
+    tp_tensor *t = tpi_nn_in(o, 4);
+    *lens = t ? tp_unsqueeze(t, 1) : NULL;
+    return t;
+}
+
+static bool run_cell(cell *r, step_function step, int n_states)
+{
+    tpi_onnx_op *o = r->o;
+    tp_tensor *x = tpi_nn_float_in(o, 0), *w = x ? tpi_nn_in(o, 1) : NULL;
+    tp_tensor *lens, *out[2][3], *of[3][2];
+    if (!w || !read_cell(r, x, w) || !read_lengths(r, &lens))
+        return false;
+    for (int d = 0; d < r->n_dirs; d++) {
+        if (!run_direction(r, x, d, step, lens, n_states, out[d]))
+            return false;
+        for (int k = 0; k <= n_states; k++)
+            of[k][d] = out[d][k];
+    }
+    const int dir_axis = r->batch_first ? 2 : 1;
+    bool ok = !tpi_onnx_wants(o, 0) ||
+              tpi_onnx_out(o, 0, tp_stack(r->n_dirs, of[n_states], dir_axis));
+    for (int k = 0; k < n_states && ok; k++)
+        ok = !tpi_onnx_wants(o, 1 + k) ||
+             tpi_onnx_out(o, 1 + k, tp_stack(r->n_dirs, of[k], r->batch_first));
+    return ok;
+}
+
+bool tpi_onnx_import_rnn(tpi_onnx_op *o)
+{
+    cell r = {.o = o, .n_gates = 1, .n_acts = 1};
+    return run_cell(&r, step_rnn, 1);
+}
+
+bool tpi_onnx_import_gru(tpi_onnx_op *o)
+{
+    cell r = {.o = o, .n_gates = 3, .n_acts = 2};
+    return run_cell(&r, step_gru, 1);
+}
+
+bool tpi_onnx_import_lstm(tpi_onnx_op *o)
+{
+    cell r = {.o = o, .n_gates = 4, .n_acts = 3};
+    return run_cell(&r, step_lstm, 2);
+}

@@ -1,0 +1,279 @@
+/* Grids of places, and what lies at them. */
+#include "onnx/import/import_nn.h"
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *x, double v)
+{
+    return tp_add(x, tp_scalar(o->ctx, tp_dtype_of(x), v));
+}
+
+static tp_tensor *times(tpi_onnx_op *o, tp_tensor *x, double v)
+{
+    return tp_mul(x, tp_scalar(o->ctx, tp_dtype_of(x), v));
+}
+
+/* ---- AffineGrid ----------------------------------------------------------------------------------- */
+
+/* Sums, over the axes x, y (and z), of a column of theta times the place along the axis, from -1 to
+ * 1, and the last column. */
+bool tpi_onnx_import_affine_grid(tpi_onnx_op *o)
+{
+    tpi_onnx_ints size;
+    tp_tensor *theta = tpi_nn_float_in(o, 0);
+    const bool corners = tpi_onnx_int(o, "align_corners", 0) != 0;
+    if (!theta || !tpi_onnx_ints_of(o, 1, &size))
+        return false;
+    const int n = size.n - 2;
+    const tp_dtype dtype = (tp_dtype)theta->dtype;
+    if (n < 2 || n > 3 || theta->rank != 3 || theta->shape[1] != n || theta->shape[2] != n + 1)
+        return tpi_onnx_refuse(o, "theta is %s for %d spatial axes", SHAPE(theta), n);
+    int64_t column[5] = {size.v[0], 1, 1, 1, 1}, shape[5] = {size.v[0]}, line[5];
+    column[n + 1] = shape[n + 1] = n;
+    for (int i = 0; i < n; i++)
+        shape[i + 1] = size.v[i + 2];
+    tp_tensor *y = tp_reshape(tp_select(theta, 2, n), n + 2, column);
+    y = tp_broadcast(y, n + 2, shape);
+    for (int k = 0; k < n; k++) {
+        const int64_t length = size.v[size.n - 1 - k];
+        tp_tensor *at = tp_cast(tpi_nn_range(o, length), dtype);
+        tp_tensor *all = tpi_onnx_size_of(o, length, dtype);
+        at = plus(o, times(o, at, 2), corners ? 0 : 1);
+        at = plus(o, tp_div(at, corners ? plus(o, all, -1) : all), -1);
+        for (int i = 0; i < n + 2; i++)
+            line[i] = i == n - k ? length : 1;
+        at = tp_reshape(at, n + 2, line);
+        y = tp_add(y, tp_mul(at, tp_reshape(tp_select(theta, 2, k), n + 2, column)));
+    }
+    return tpi_onnx_out(o, 0, y);
+}
+
+/* ---- GridSample -------------------------------------------------------------------------------------- */
+
+typedef enum padding { ZEROS, BORDER, REFLECTION } padding;
+
+typedef struct sampling {
+    tpi_onnx_op *o;
+    int n;    /* spatial axes */
+    int taps; /* along each: 1, 2 or 4 */
+    padding padding;
+    bool corners;
+    tp_dtype dtype;
+    int64_t places;         /* of one sample of the batch; may be symbolic */
+    tp_tensor *at[3];       /* places along each axis [n, p] */
+    tp_tensor *size[3];     /* of each axis */
+    tp_tensor *index[3][4]; /* the neighbours along each axis, i64 [n, p] */
+    tp_tensor *weight[3][4];
+} sampling;
+
+/* Within [lo, hi], thrown back at both ends as often as need be. */
+static tp_tensor *reflect(tpi_onnx_op *o, tp_tensor *x, tp_tensor *lo, tp_tensor *hi)
+{
+    tp_tensor *span = tp_sub(hi, lo), *twice = times(o, span, 2);
+    tp_tensor *safe = tp_max(twice, tp_scalar_like(twice, 1e-9));
+    tp_tensor *off = tp_mod(tp_sub(x, lo), safe);
+    return tp_add(lo, tp_min(off, tp_sub(twice, off)));
+}
+
+static tp_tensor *put_inside(const sampling *s, int axis, tp_tensor *x)
+{
+    tpi_onnx_op *o = s->o;
+    tp_tensor *size = s->size[axis], *last = plus(o, size, -1);
+    tp_tensor *zero = tp_scalar(o->ctx, s->dtype, 0);
+    if (s->padding == REFLECTION)
+        x = s->corners ? reflect(o, x, zero, last)
+                       : reflect(o, x, plus(o, zero, -0.5), plus(o, size, -0.5));
+    return s->padding == ZEROS ? x : tp_max(tp_min(x, last), zero);
+}
+
+/* A cubic with a = -0.75, at the distance d. */
+static tp_tensor *cubic(tpi_onnx_op *o, tp_tensor *d)
+{
+    const double a = -0.75;
+    tp_tensor *near = plus(o, times(o, d, a + 2), -(a + 3));
+    near = plus(o, tp_mul(tp_mul(near, d), d), 1);
+    tp_tensor *far = plus(o, times(o, d, a), -5 * a);
+    far = plus(o, tp_mul(plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
+    return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
+}
+
+static void find_neighbours(sampling *s, int axis)
+{
+    tpi_onnx_op *o = s->o;
+    tp_tensor *at = s->at[axis], *last = plus(o, s->size[axis], -1);
+    tp_tensor *zero = tp_scalar(o->ctx, s->dtype, 0), *base = tp_floor(at);
+    const int first = 1 - s->taps / 2;
+    for (int k = 0; k < s->taps; k++) {
+        tp_tensor *p = s->taps == 1 ? tp_round(at) : plus(o, base, first + k), *w = NULL;
+        if (s->taps > 1) {
+            tp_tensor *d = tp_abs(tp_sub(p, at));
+            w = s->taps == 4 ? cubic(o, d) : tp_sub(tp_scalar_like(d, 1), d);
+        }
+        if (s->padding == ZEROS) {
+            tp_tensor *good = tp_cast(tp_and(tp_ge(p, zero), tp_le(p, last)), s->dtype);
+            w = w ? tp_mul(w, good) : good;
+        }
+        p = put_inside(s, axis, p);
+        s->index[axis][k] = tp_cast(tp_max(tp_min(p, last), zero), TP_I64);
+        s->weight[axis][k] = w;
+    }
+}
+
+/* The sum over all combinations of neighbours; x [n, c, elements of a plane]. */
+static tp_tensor *combine(const sampling *s, tp_tensor *x)
+{
+    tpi_onnx_op *o = s->o;
+    const int64_t shape[3] = {x->shape[0], x->shape[1], s->places};
+    tp_tensor *y = NULL;
+    int all = 1;
+    for (int i = 0; i < s->n; i++)
+        all *= s->taps;
+    for (int k = 0; k < all; k++) {
+        tp_tensor *index = NULL, *weight = NULL;
+        for (int i = 0, left = k; i < s->n; i++, left /= s->taps) {
+            tp_tensor *p = s->index[i][left % s->taps], *w = s->weight[i][left % s->taps];
+            index = index ? tp_add(tp_mul(index, tp_cast(s->size[i], TP_I64)), p) : p;
+            weight = weight && w ? tp_mul(weight, w) : w ? w : weight;
+        }
+        index = tp_broadcast(tp_unsqueeze(index, 1), 3, shape);
+        tp_tensor *part = tp_take_along(x, index, 2);
+        part = weight ? tp_mul(part, tp_unsqueeze(weight, 1)) : part;
+        y = y ? tp_add(y, part) : part;
+    }
+    return y;
+}
+
+static bool read_sampling(sampling *s)
+{
+    tpi_onnx_op *o = s->o;
+    const tpi_span mode = tpi_onnx_text(o, "mode", "linear"),
+                   pad = tpi_onnx_text(o, "padding_mode", "zeros");
+    s->corners = tpi_onnx_int(o, "align_corners", 0) != 0;
+    s->taps = tpi_span_is(mode, "nearest")                                   ? 1
+              : tpi_span_is(mode, "linear") || tpi_span_is(mode, "bilinear") ? 2
+                                                                             : 4;
+    s->padding = tpi_span_is(pad, "border")       ? BORDER
+                 : tpi_span_is(pad, "reflection") ? REFLECTION
+                                                  : ZEROS;
+    if (s->taps == 4 && !tpi_span_is(mode, "cubic") && !tpi_span_is(mode, "bicubic"))
+        return tpi_onnx_refuse(o, "mode \"%.*s\" is not supported", TPI_SPAN(mode));
+    if (s->padding == ZEROS && !tpi_span_is(pad, "zeros"))
+        return tpi_onnx_refuse(o, "padding_mode \"%.*s\" is not supported", TPI_SPAN(pad));
+    return true;
+}
+
+bool tpi_onnx_import_grid_sample(tpi_onnx_op *o)
+{
+    sampling s = {.o = o, .places = 1};
+    tp_tensor *x = tpi_nn_float_in(o, 0), *grid = x ? tpi_nn_float_in(o, 1) : NULL;
+    int64_t shape[TP_MAX_RANK];
+    if (!grid || !read_sampling(&s))
+        return false;
+    s.n = x->rank - 2;
+    s.dtype = (tp_dtype)grid->dtype;
+    if (s.n < 1 || s.n > 3 || grid->rank != x->rank || grid->shape[grid->rank - 1] != s.n)
+        return tpi_onnx_refuse(o, "x is %s, the grid is %s", SHAPE(x), SHAPE(grid));
+    shape[0] = x->shape[0];
+    shape[1] = x->shape[1];
+    for (int i = 0; i < s.n; i++) {
+        shape[i + 2] = grid->shape[i + 1];
+        s.places = tpi_onnx_dim_mul(o, s.places, grid->shape[i + 1]);
+    }
+    const int64_t flat[2] = {x->shape[0], s.places};
+    for (int i = 0; i < s.n; i++) { /* the grid has the last axis first */
+        tp_tensor *size = s.size[i] = tpi_onnx_size_of(o, x->shape[i + 2], s.dtype);
+        tp_tensor *g = tp_reshape(tp_select(grid, s.n + 1, s.n - 1 - i), 2, flat);
+        g = plus(o, g, 1);
+        g = s.corners ? tp_mul(g, times(o, plus(o, size, -1), 0.5))
+                      : times(o, plus(o, tp_mul(g, size), -1), 0.5);
+        s.at[i] = s.taps == 4 ? g : put_inside(&s, i, g);
+        find_neighbours(&s, i);
+    }
+    tp_tensor *y = combine(&s, tp_flatten(x, 2));
+    return tpi_onnx_out(o, 0, tp_cast(tp_reshape(y, x->rank, shape), (tp_dtype)x->dtype));
+}
+
+/* ---- CenterCropPad ------------------------------------------------------------------------------------ */
+
+bool tpi_onnx_import_center_crop_pad(tpi_onnx_op *o)
+{
+    tpi_onnx_ints shape, axes;
+    tp_tensor *x = tpi_nn_in(o, 0);
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    if (!x || !tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
+        return false;
+    if (shape.n > x->rank || shape.n != (axes.n ? axes.n : x->rank))
+        return tpi_onnx_refuse(o, "%d sizes for %s", shape.n, SHAPE(x));
+    tp_tensor *y = x;
+    for (int i = 0; i < shape.n; i++) {
+        const int axis = axes.n ? tpi_axis(axes.v[i], x->rank) : i;
+        const int64_t want = shape.v[i], size = axis < 0 ? -1 : x->shape[axis];
+        if (size < 0 || want < 0)
+            return tpi_onnx_refuse(o, "axis %d of %s, or its new size, is " TPI_ONNX_FREE_DIM,
+                                   axis, SHAPE(x));
+        if (size > want)
+            y = tp_slice(y, axis, (size - want) / 2, (size - want) / 2 + want, 1);
+        lo[axis] = size < want ? (want - size) / 2 : 0;
+        hi[axis] = size < want ? want - size - lo[axis] : 0;
+    }
+    return tpi_onnx_out(o, 0, tp_pad(y, x->rank, lo, hi, 0));
+}
+
+/* ---- windows of signals --------------------------------------------------------------------------------- */
+
+/* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
+bool tpi_onnx_import_signal_window(tpi_onnx_op *o)
+{
+    int64_t size;
+    const char kind = o->name[2]; /* Hann, Hamming, Blackman */
+    const double a = kind == 'n' ? 0.5 : kind == 'm' ? 25.0 / 46 : 0.42;
+    const double b = kind == 'm' ? 21.0 / 46 : 0.5, c = kind == 'a' ? 0.08 : 0;
+    const tp_dtype dtype =
+        tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
+    if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))
+        return false;
+    tp_tensor *n = tpi_onnx_size_of(o, size, TP_F64);
+    n = tpi_onnx_int(o, "periodic", 1) ? n : plus(o, n, -1);
+    tp_tensor *turn = times(o, tp_cast(tpi_nn_range(o, size), TP_F64), 6.283185307179586477);
+    turn = tp_div(turn, n);
+    tp_tensor *y = plus(o, times(o, tp_cos(turn), -b), a);
+    y = tp_add(y, times(o, tp_cos(times(o, turn, 2)), c));
+    return tpi_onnx_out(o, 0, tp_cast(y, dtype));
+}
+
+/* ---- determinants ------------------------------------------------------------------------------------------ */
+
+enum { MOST_ROWS = 5 };
+
+/* Along the first row, with the determinants of what is left without its column. */
+static tp_tensor *determinant(tpi_onnx_op *o, tp_tensor *m, int64_t n)
+{
+    tp_tensor *row = tp_select(m, -2, 0), *y = NULL;
+    if (n == 1)
+        return tp_select(row, -1, 0);
+    tp_tensor *below = tp_slice(m, -2, 1, n, 1);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t columns[MOST_ROWS];
+        for (int64_t k = 0, c = 0; c < n; c++)
+            if (c != i)
+                columns[k++] = c;
+        tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, (int64_t[]){n - 1}, columns);
+        tp_tensor *part = determinant(o, tp_gather(below, index, -1), n - 1);
+        part = tp_mul(tp_select(row, -1, i), part);
+        y = !y ? part : i % 2 ? tp_sub(y, part) : tp_add(y, part);
+    }
+    return y;
+}
+
+bool tpi_onnx_import_det(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return false;
+    const int64_t n = x->rank < 2 ? 0 : x->shape[x->rank - 1];
+    if (n < 1 || n > MOST_ROWS || x->shape[x->rank - 2] != n)
+        return tpi_onnx_refuse(o, "x is %s: square matrices of at most %d rows are supported",
+                               SHAPE(x), MOST_ROWS);
+    return tpi_onnx_out(o, 0, determinant(o, x, n));
+}

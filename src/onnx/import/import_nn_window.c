@@ -1,0 +1,488 @@
+/* Convolutions and poolings. */
+#include "onnx/import/import_nn.h"
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- where windows lie ------------------------------------------------------------------------- */
+
+/* Attribute `name` as n numbers of least, ..., 2^31 - 1; all `otherwise` when it is not there. */
+static bool read_list(tpi_onnx_op *o, const char *name, int n, int64_t least, int64_t otherwise,
+                      int64_t *v)
+{
+    tpi_onnx_ints l;
+    if (!tpi_onnx_int_list(o, name, &l))
+        return false;
+    if (l.n != 0 && l.n != n)
+        return tpi_onnx_refuse(o, "attribute %s has %d numbers where %d are needed", name, l.n,
+                               n);
+    for (int i = 0; i < n; i++) {
+        v[i] = l.n ? l.v[i] : otherwise;
+        if (v[i] < least || v[i] > INT32_MAX)
+            return tpi_onnx_refuse(o, "%lld in attribute %s is not at least %d",
+                                   (long long)v[i], name, (int)least);
+    }
+    return true;
+}
+
+/* In a window 0 stands for a stride of 1. */
+static int64_t stride_of(const tp_window *w, int i)
+{
+    return w->stride[i] > 0 ? w->stride[i] : 1;
+}
+
+/* From the first element of a window to the last, and one. */
+static int64_t reach_of(const tp_window *w, int i)
+{
+    return w->dilation[i] * (w->kernel[i] - 1) + 1;
+}
+
+/* Padding that leaves as many places as there are strides in the size. */
+static bool pad_same(tpi_onnx_op *o, const tp_tensor *x, int i, bool more_behind, tp_window *w)
+{
+    const int64_t size = x->shape[i + 2], stride = stride_of(w, i), reach = reach_of(w, i);
+    if (size < 0 && stride != 1)
+        return tpi_onnx_refuse(o,
+                               "auto_pad with stride %lld needs the size of axis %d, "
+                               "which is " TPI_ONNX_FREE_DIM,
+                               (long long)stride, i + 2);
+    int64_t total = reach - 1;
+    if (size >= 0)
+        total = ((size + stride - 1) / stride - 1) * stride + reach - size;
+    total = total < 0 ? 0 : total;
+    w->pad_lo[i] = more_behind ? total / 2 : total - total / 2;
+    w->pad_hi[i] = total - w->pad_lo[i];
+    return true;
+}
+
+/* Strides, dilations and padding of windows over x; w->kernel is there already. */
+static bool read_window(tpi_onnx_op *o, const tp_tensor *x, tp_window *w)
+{
+    const int n = x->rank - 2;
+    int64_t pads[6] = {0};
+    if (!read_list(o, "strides", n, 1, 1, w->stride) ||
+        !read_list(o, "dilations", n, 1, 1, w->dilation) ||
+        !read_list(o, "pads", 2 * n, 0, 0, pads))
+        return false;
+    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
+    const bool upper = tpi_span_is(same, "SAME_UPPER");
+    for (int i = 0; i < n; i++) {
+        if (upper || tpi_span_is(same, "SAME_LOWER")) {
+            if (!pad_same(o, x, i, upper, w))
+                return false;
+        } else if (tpi_span_is(same, "NOTSET")) {
+            w->pad_lo[i] = pads[i];
+            w->pad_hi[i] = pads[n + i];
+        } else if (!tpi_span_is(same, "VALID")) {
+            return tpi_onnx_refuse(o, "auto_pad \"%.*s\" is not known", TPI_SPAN(same));
+        }
+    }
+    return true;
+}
+
+static bool is_spatial(tpi_onnx_op *o, const tp_tensor *x)
+{
+    return (x->rank >= 3 && x->rank <= 5) ||
+           tpi_onnx_refuse(o, "x is %s, not [n, c, ...] with 1 to 3 spatial axes", SHAPE(x));
+}
+
+/* Operand 0, [n, c, s...]; NULL after an error. */
+static tp_tensor *spatial_in(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_nn_in(o, 0);
+    return x && is_spatial(o, x) ? x : NULL;
+}
+
+/* ---- convolutions ------------------------------------------------------------------------------- */
+
+/* The sizes of the kernel w, which are those of its weights. */
+static bool read_kernel(tpi_onnx_op *o, const tp_tensor *x, const tp_tensor *weights,
+                        tp_window *w)
+{
+    int64_t said[3] = {0};
+    if (weights->rank != x->rank)
+        return tpi_onnx_refuse(o, "x is %s, w is %s: not of one rank", SHAPE(x),
+                               SHAPE(weights));
+    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, said))
+        return false;
+    for (int i = 0; i < x->rank - 2; i++) {
+        w->kernel[i] = weights->shape[i + 2];
+        if (w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
+            (tpi_onnx_attr_of(o, "kernel_shape") && said[i] != w->kernel[i]))
+            return tpi_onnx_refuse(o, "w is %s, which is not of the kernel's shape",
+                                   SHAPE(weights));
+    }
+    w->groups = tpi_onnx_int(o, "group", 1);
+    return w->groups >= 1 ||
+           tpi_onnx_refuse(o, "%lld groups are not supported", (long long)w->groups);
+}
+
+static bool out_with_bias(tpi_onnx_op *o, tp_tensor *y)
+{
+    if (tpi_onnx_has(o, 2) && y->status == TP_OK)
+        y = tp_add(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), y->rank));
+    return tpi_onnx_out(o, 0, y);
+}
+
+tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
+{
+    tp_window w = {.groups = 1};
+    if (!tpi_nn_ok(o, x) || !tpi_nn_ok(o, weights) || !is_spatial(o, x) ||
+        !read_kernel(o, x, weights, &w) || !read_window(o, x, &w))
+        return NULL;
+    return tp_conv(x, weights, &w);
+}
+
+bool tpi_onnx_import_conv(tpi_onnx_op *o)
+{
+    tp_tensor *y = tpi_nn_conv(o, tpi_onnx_in(o, 0), tpi_onnx_in(o, 1));
+    return y && out_with_bias(o, y);
+}
+
+/* The region of the whole transposed convolution that is the result, along one axis. */
+typedef struct region {
+    int64_t lo, size; /* elements left out in front; sizes may be symbolic */
+    int64_t hi;       /* and behind; less than 0: zeros follow */
+} region;
+
+static bool read_region(tpi_onnx_op *o, const tp_tensor *x, int i, const tp_window *w,
+                        int64_t more, const tpi_onnx_ints *wanted, region *r)
+{
+    const int n = x->rank - 2;
+    const int64_t in = x->shape[i + 2], stride = stride_of(w, i);
+    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
+    const bool upper = tpi_span_is(same, "SAME_UPPER"), lower = tpi_span_is(same, "SAME_LOWER");
+    const int64_t whole = tpi_onnx_dim_add(
+        o, tpi_onnx_dim_mul(o, tpi_onnx_dim_sub(o, in, 1), stride), reach_of(w, i) + more);
+    if (wanted->n == 0 && !upper && !lower) {
+        r->lo = w->pad_lo[i];
+        r->hi = w->pad_hi[i] - more;
+        r->size = tpi_onnx_dim_sub(o, whole, w->pad_lo[i] + w->pad_hi[i]);
+        return true;
+    }
+    if (in < 0)
+        return tpi_onnx_refuse(
+            o, "its padding needs the size of axis %d, which is " TPI_ONNX_FREE_DIM, i + 2);
+    r->size = wanted->n ? wanted->v[wanted->n - n + i] : tpi_onnx_dim_mul(o, in, stride);
+    if (r->size < 0 || r->size > INT32_MAX)
+        return tpi_onnx_refuse(o, "%lld in attribute output_shape is no size",
+                               (long long)r->size);
+    const int64_t pads = whole > r->size ? whole - r->size : 0;
+    r->lo = upper ? pads / 2 : pads - pads / 2;
+    r->hi = whole - more - r->lo - r->size;
+    return true;
+}
+
+bool tpi_onnx_import_conv_transpose(tpi_onnx_op *o)
+{
+    tp_tensor *x = spatial_in(o), *weights = x ? tpi_nn_in(o, 1) : NULL;
+    tp_window w = {.groups = 1};
+    tpi_onnx_ints wanted;
+    int64_t more[3] = {0}, sizes[3] = {0}, behind[TP_MAX_RANK] = {0}, none[TP_MAX_RANK] = {0};
+    if (!weights || !read_kernel(o, x, weights, &w))
+        return false;
+    const int n = x->rank - 2;
+    if (!read_list(o, "output_padding", n, 0, 0, more) ||
+        !tpi_onnx_int_list(o, "output_shape", &wanted))
+        return false;
+    if (wanted.n != 0 && wanted.n != n && wanted.n != n + 2)
+        return tpi_onnx_refuse(o, "attribute output_shape has %d numbers for %d axes", wanted.n,
+                               n);
+    tp_window plain = {0};
+    if (!read_list(o, "strides", n, 1, 1, w.stride) ||
+        !read_list(o, "dilations", n, 1, 1, w.dilation))
+        return false;
+    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
+    if (tpi_span_is(same, "NOTSET")) {
+        plain = w;
+        if (!read_window(o, x, &plain))
+            return false;
+    }
+    bool longer = false;
+    for (int i = 0; i < n; i++) {
+        region r = {0};
+        w.pad_lo[i] = plain.pad_lo[i];
+        w.pad_hi[i] = plain.pad_hi[i];
+        if (!read_region(o, x, i, &w, more[i], &wanted, &r))
+            return false;
+        w.pad_lo[i] = r.lo;
+        w.pad_hi[i] = r.hi < 0 ? 0 : r.hi;
+        /* the convolution reaches less than a stride beyond its last tap; zeros do the rest */
+        behind[i + 2] = -r.hi >= w.stride[i] ? -r.hi : 0;
+        sizes[i] = behind[i + 2] ? tpi_onnx_dim_sub(o, r.size, behind[i + 2]) : r.size;
+        longer |= behind[i + 2] > 0;
+    }
+    tp_tensor *y = tp_conv_dx(x, weights, n, sizes, &w);
+    return out_with_bias(o, longer ? tp_pad(y, x->rank, none, behind, 0) : y);
+}
+
+/* ---- poolings ----------------------------------------------------------------------------------- */
+
+/* With ceil_mode a last window may reach beyond the padding: by how much, in `extra`. It has to
+ * begin before the padding behind. */
+static bool read_ceil(tpi_onnx_op *o, const tp_tensor *x, const tp_window *w, int64_t *extra)
+{
+    const bool ceil_mode = tpi_onnx_int(o, "ceil_mode", 0) != 0;
+    for (int i = 0; i < x->rank - 2; i++) {
+        const int64_t size = x->shape[i + 2], stride = stride_of(w, i), reach = reach_of(w, i);
+        extra[i] = 0;
+        if (!ceil_mode || stride == 1)
+            continue;
+        if (size < 0 && stride + w->pad_hi[i] > reach)
+            return tpi_onnx_refuse(
+                o, "ceil_mode needs the size of axis %d, which is " TPI_ONNX_FREE_DIM, i + 2);
+        extra[i] = stride - 1;
+        if (size < 0)
+            continue;
+        const int64_t span = size + w->pad_lo[i] + w->pad_hi[i] - reach;
+        if (span < 0)
+            continue;
+        int64_t last = (span + stride - 1) / stride;
+        last -= last * stride >= size + w->pad_lo[i];
+        extra[i] = last * stride > span ? last * stride - span : 0;
+    }
+    return true;
+}
+
+/* The operand of a pooling as floats, its windows, and what ceil_mode adds to them. */
+static tp_tensor *pool_in(tpi_onnx_op *o, tp_window *w, int64_t *extra)
+{
+    tp_tensor *x = spatial_in(o);
+    if (!x)
+        return NULL;
+    *w = (tp_window){0};
+    if (!tpi_onnx_attr_of(o, "kernel_shape")) {
+        tpi_onnx_refuse(o, "attribute kernel_shape is missing");
+        return NULL;
+    }
+    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, w->kernel) || !read_window(o, x, w) ||
+        !read_ceil(o, x, w, extra))
+        return NULL;
+    if (x->dtype < TP_F32)
+        x = tp_cast(x, x->dtype == TP_I8 || x->dtype == TP_U8 ? TP_F32 : TP_F64);
+    return tpi_nn_ok(o, x) ? x : NULL;
+}
+
+static void widen(tp_window *w, int n, const int64_t *extra)
+{
+    for (int i = 0; i < n; i++)
+        w->pad_hi[i] += extra[i];
+}
+
+/* Places in planes become places in all of x; first axes slowest, or (`turned`) the spatial ones
+ * fastest first. */
+static tp_tensor *whole_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *places,
+                               bool turned)
+{
+    int64_t plane = 1, planes[TP_MAX_RANK] = {x->shape[0], x->shape[1], 1, 1, 1, 1, 1, 1};
+    tp_tensor *left = places;
+    for (int i = 2; i < x->rank; i++)
+        plane = tpi_onnx_dim_mul(o, plane, x->shape[i]);
+    if (turned) {
+        int64_t before = plane;
+        places = NULL;
+        for (int i = x->rank - 1; i >= 2; i--) {
+            tp_tensor *size = tpi_onnx_size_of(o, x->shape[i], TP_I64),
+                      *at = tp_mod(left, size);
+            before = tpi_onnx_dim_div(o, before, x->shape[i]);
+            at = tp_mul(at, tpi_onnx_size_of(o, before, TP_I64));
+            places = places ? tp_add(places, at) : at;
+            left = tp_div(left, size);
+        }
+    }
+    tp_tensor *number = tpi_nn_range(o, tpi_onnx_dim_mul(o, planes[0], planes[1]));
+    number = tp_mul(tp_reshape(number, x->rank, planes), tpi_onnx_size_of(o, plane, TP_I64));
+    return tp_add(places, number);
+}
+
+bool tpi_onnx_import_max_pool(tpi_onnx_op *o)
+{
+    tp_window w;
+    int64_t extra[3] = {0};
+    tp_tensor *x = pool_in(o, &w, extra);
+    if (!x)
+        return false;
+    widen(&w, x->rank - 2, extra);
+    tp_dtype dtype = (tp_dtype)tpi_onnx_in(o, 0)->dtype;
+    if (!tpi_onnx_out(o, 0, tp_cast(tp_max_pool(x, &w), dtype)))
+        return false;
+    if (!tpi_onnx_wants(o, 1))
+        return true;
+    tp_tensor *places = tp_max_pool_index(x, &w);
+    return tpi_onnx_out(o, 1,
+                        whole_places(o, x, places, tpi_onnx_int(o, "storage_order", 0) != 0));
+}
+
+bool tpi_onnx_import_average_pool(tpi_onnx_op *o)
+{
+    tp_window w;
+    int64_t extra[3] = {0}, lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    tp_tensor *x = pool_in(o, &w, extra);
+    if (!x)
+        return false;
+    const bool all = tpi_onnx_int(o, "count_include_pad", 0) != 0;
+    bool any = false;
+    for (int i = 0; i < x->rank - 2; i++)
+        any |= extra[i] > 0;
+    if (all && any) { /* the padding counts, and what lies beyond it does not */
+        for (int i = 0; i < x->rank - 2; i++) {
+            lo[i + 2] = w.pad_lo[i];
+            hi[i + 2] = w.pad_hi[i];
+            w.pad_lo[i] = w.pad_hi[i] = 0;
+        }
+        x = tp_pad(x, x->rank, lo, hi, 0);
+    }
+    w.count_pad = all && !any;
+    widen(&w, tp_rank(x) - 2, extra);
+    return tpi_onnx_out(o, 0, tp_avg_pool(x, &w));
+}
+
+/* (sum over the window of |x|^p)^(1/p), from a mean in which padding counts. */
+bool tpi_onnx_import_lp_pool(tpi_onnx_op *o)
+{
+    tp_window w;
+    int64_t extra[3] = {0}, taps = 1;
+    tp_tensor *x = pool_in(o, &w, extra);
+    if (!x)
+        return false;
+    const int64_t p = tpi_onnx_int(o, "p", 2);
+    if (p < 1)
+        return tpi_onnx_refuse(o, "p is %lld, not at least 1", (long long)p);
+    for (int i = 0; i < x->rank - 2; i++)
+        if (__builtin_mul_overflow(taps, w.kernel[i], &taps))
+            return tpi_onnx_refuse(o, "the kernel has too many elements");
+    widen(&w, x->rank - 2, extra);
+    w.count_pad = true;
+    tp_tensor *power = p == 1   ? tp_abs(x)
+                       : p == 2 ? tp_square(x)
+                                : tp_pow(tp_abs(x), tp_scalar_like(x, (double)p));
+    tp_tensor *sum = tp_avg_pool(power, &w);
+    sum = tp_mul(sum, tp_scalar_like(sum, (double)taps));
+    return tpi_onnx_out(o, 0,
+                        p == 1   ? sum
+                        : p == 2 ? tp_sqrt(sum)
+                                 : tp_pow(sum, tp_scalar_like(sum, 1 / (double)p)));
+}
+
+/* Over all spatial axes at once. */
+static tp_tensor *global_in(tpi_onnx_op *o, int *n, int64_t *axes)
+{
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x)
+        return NULL;
+    if (x->rank < 3) {
+        tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
+        return NULL;
+    }
+    *n = tpi_nn_axes_from(2, x->rank, axes);
+    return x;
+}
+
+bool tpi_onnx_import_global_average_pool(tpi_onnx_op *o)
+{
+    int n;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = global_in(o, &n, axes);
+    return x && tpi_onnx_out(o, 0, tp_mean(x, n, axes, true));
+}
+
+bool tpi_onnx_import_global_max_pool(tpi_onnx_op *o)
+{
+    int n;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = global_in(o, &n, axes);
+    return x && tpi_onnx_out(o, 0, tp_reduce_max(x, n, axes, true));
+}
+
+bool tpi_onnx_import_global_lp_pool(tpi_onnx_op *o)
+{
+    int n;
+    int64_t axes[TP_MAX_RANK];
+    tp_tensor *x = global_in(o, &n, axes);
+    const double p = (double)tpi_onnx_int(o, "p", 2);
+    if (!x)
+        return false;
+    tp_tensor *sum = tp_sum(tp_pow(tp_abs(x), tp_scalar_like(x, p)), n, axes, true);
+    return tpi_onnx_out(o, 0, tp_pow(sum, tp_scalar_like(sum, 1 / p)));
+}
+
+/* Zeros, and x at the places that MaxPool gave. Those are places in a tensor of the sizes that
+ * kernel, strides and pads tell; one that is asked for may be larger. */
+bool tpi_onnx_import_max_unpool(tpi_onnx_op *o)
+{
+    tp_tensor *x = spatial_in(o), *places = x ? tpi_nn_in(o, 1) : NULL;
+    if (!places)
+        return false;
+    tp_window w = {0};
+    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, w.kernel) || !read_window(o, x, &w))
+        return false;
+    int64_t shape[TP_MAX_RANK], hi[TP_MAX_RANK] = {0}, lo[TP_MAX_RANK] = {0}, count = 1;
+    bool larger = false;
+    for (int i = 0; i < x->rank; i++) {
+        shape[i] = x->shape[i];
+        if (i >= 2) {
+            const int64_t last = tpi_onnx_dim_sub(o, shape[i], 1);
+            shape[i] = tpi_onnx_dim_add(o, tpi_onnx_dim_mul(o, last, w.stride[i - 2]),
+                                        w.kernel[i - 2] - w.pad_lo[i - 2] - w.pad_hi[i - 2]);
+        }
+        count = tpi_onnx_dim_mul(o, count, shape[i]);
+    }
+    if (tpi_onnx_has(o, 2)) {
+        tpi_onnx_ints asked;
+        if (!tpi_onnx_plain_ints(o, 2, &asked))
+            return false;
+        for (int i = 0; i < x->rank && asked.n == x->rank; i++) {
+            hi[i] = asked.v[i] - shape[i];
+            larger |= hi[i] != 0;
+            if (hi[i] < 0 || shape[i] < 0)
+                return tpi_onnx_refuse(o, "output_shape is smaller than its windows tell");
+        }
+        if (asked.n != x->rank)
+            return tpi_onnx_refuse(o, "output_shape has %d sizes for %s", asked.n, SHAPE(x));
+    }
+    tp_tensor *zeros = tpi_nn_full(o, (tp_dtype)x->dtype, 1, &count, 0);
+    tp_tensor *y = tp_scatter(zeros, tp_flatten(places, 0), tp_flatten(x, 0), 0);
+    y = tp_reshape(y, x->rank, shape);
+    return tpi_onnx_out(o, 0, larger ? tp_pad(y, x->rank, lo, hi, 0) : y);
+}
+
+/* Columns back to an image, which is what a transposed convolution does: each column's element
+ * goes to its own tap. */
+bool tpi_onnx_import_col2im(tpi_onnx_op *o)
+{
+    tpi_onnx_ints image, block;
+    tp_tensor *x = tpi_nn_float_in(o, 0);
+    if (!x || !tpi_onnx_plain_ints(o, 1, &image) || !tpi_onnx_plain_ints(o, 2, &block))
+        return false;
+    const int n = image.n;
+    tp_tensor like = {.rank = (uint8_t)(n + 2)}; /* only its sizes are looked at */
+    tp_window w = {0};
+    int64_t taps = 1, shape[5] = {0}, kernel[5] = {-1, 1};
+    if (n < 1 || n > 3 || block.n != n || x->rank != 3)
+        return tpi_onnx_refuse(o, "x is %s, for an image of %d and a block of %d axes",
+                               SHAPE(x), n, block.n);
+    for (int i = 0; i < n; i++) {
+        like.shape[i + 2] = image.v[i];
+        kernel[i + 2] = w.kernel[i] = block.v[i];
+        if (image.v[i] < 1 || block.v[i] < 1 || image.v[i] > INT32_MAX || block.v[i] > 4096 ||
+            taps > 1 << 20)
+            return tpi_onnx_refuse(o, "a block of %lld in an image of %lld",
+                                   (long long)block.v[i], (long long)image.v[i]);
+        taps *= block.v[i];
+    }
+    if (!read_window(o, &like, &w))
+        return false;
+    w.groups = tpi_onnx_dim_div(o, x->shape[1], taps);
+    if (w.groups < 1)
+        return tpi_onnx_refuse(o, "x is %s, for blocks of %lld", SHAPE(x), (long long)taps);
+    shape[0] = x->shape[0];
+    shape[1] = x->shape[1];
+    for (int i = 0; i < n; i++)
+        shape[i + 2] =
+            (image.v[i] + w.pad_lo[i] + w.pad_hi[i] - reach_of(&w, i)) / stride_of(&w, i) + 1;
+    tp_tensor *tap = tp_mod(tpi_nn_range(o, x->shape[1]), tpi_onnx_size_of(o, taps, TP_I64));
+    tp_tensor *weights = tp_one_hot(tap, taps, (tp_dtype)x->dtype);
+    return tpi_onnx_out(o, 0,
+                        tp_conv_dx(tp_reshape(x, n + 2, shape),
+                                   tp_reshape(weights, n + 2, kernel), n, image.v, &w));
+}

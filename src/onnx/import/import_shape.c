@@ -1,0 +1,507 @@
+/* Operators that ask for shapes, make tensors of a shape, or give elements another one. */
+#include "onnx/import/import.h"
+#include "op/sizes.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- constants --------------------------------------------------------------------------------- */
+
+static bool constant_floats(tpi_onnx_op *o, const tpi_onnx_attr *a)
+{
+    tpi_onnx_list l = tpi_onnx_list_open(a);
+    float v;
+    int64_t n = 0;
+    while (tpi_onnx_next_float(&l, &v))
+        n++;
+    tp_tensor *t = tp_tensor_new(o->ctx, TP_F32, 1, &n, NULL);
+    l = tpi_onnx_list_open(a);
+    for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_float(&l, &v); i++)
+        memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
+    return tpi_onnx_out(o, 0, t);
+}
+
+static bool constant_ints(tpi_onnx_op *o, const tpi_onnx_attr *a)
+{
+    tpi_onnx_list l = tpi_onnx_list_open(a);
+    int64_t v, n = 0;
+    while (tpi_onnx_next_int(&l, &v))
+        n++;
+    tp_tensor *t = tp_tensor_new(o->ctx, TP_I64, 1, &n, NULL);
+    l = tpi_onnx_list_open(a);
+    for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_int(&l, &v); i++)
+        memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
+    return tpi_onnx_out(o, 0, t);
+}
+
+bool tpi_onnx_import_constant(tpi_onnx_op *o)
+{
+    const tpi_onnx_attr *a;
+    if ((a = tpi_onnx_attr_of(o, "value")) != NULL && a->type == TPI_PB_TENSOR) {
+        tp_tensor *t = tpi_onnx_tensor_in(o, a);
+        return t && tpi_onnx_out(o, 0, t);
+    }
+    if ((a = tpi_onnx_attr_of(o, "value_float")) != NULL)
+        return tpi_onnx_out(o, 0, tp_scalar(o->ctx, TP_F32, (double)a->f));
+    if ((a = tpi_onnx_attr_of(o, "value_floats")) != NULL)
+        return constant_floats(o, a);
+    if ((a = tpi_onnx_attr_of(o, "value_int")) != NULL)
+        return tpi_onnx_out(o, 0, tp_tensor_new(o->ctx, TP_I64, 0, NULL, &a->i));
+    if ((a = tpi_onnx_attr_of(o, "value_ints")) != NULL)
+        return constant_ints(o, a);
+    return tpi_onnx_refuse(o, "its value is neither numbers nor a dense tensor");
+}
+
+/* A shape given as integers; false after an error. */
+static bool shape_of(tpi_onnx_op *o, int i, tpi_onnx_ints *shape)
+{
+    if (!tpi_onnx_ints_of(o, i, shape))
+        return false;
+    return shape->n <= TP_MAX_RANK ||
+           tpi_onnx_refuse(o, "a shape of %d axes: at most %d are supported", shape->n,
+                           TP_MAX_RANK);
+}
+
+static bool is_shape(tpi_onnx_op *o, const tpi_onnx_ints *shape)
+{
+    for (int i = 0; i < shape->n; i++)
+        if (!tpi_dim_is_size(o->g->dims, shape->v[i]))
+            return tpi_onnx_refuse(o, "size %lld of axis %d", (long long)shape->v[i], i);
+    return true;
+}
+
+bool tpi_onnx_import_constant_of_shape(tpi_onnx_op *o)
+{
+    tpi_onnx_ints shape;
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, "value");
+    tp_tensor *value = a ? tpi_onnx_tensor_in(o, a) : tp_scalar(o->ctx, TP_F32, 0);
+    if (!value || !shape_of(o, 0, &shape) || !is_shape(o, &shape))
+        return false;
+    if (tp_count(value) != 1)
+        return tpi_onnx_refuse(o, "its value has %lld elements", (long long)tp_count(value));
+    tp_tensor *one = tp_reshape(value, TP_SCALAR);
+    one = tpi_onnx_for_shape(o, one, shape.n, shape.v);
+    return tpi_onnx_out(o, 0, tp_broadcast(one, shape.n, shape.v));
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------- */
+
+static int64_t clamp_axis(int64_t axis, int rank)
+{
+    axis = axis < 0 ? axis + rank : axis;
+    return axis < 0 ? 0 : axis > rank ? rank : axis;
+}
+
+bool tpi_onnx_import_shape(tpi_onnx_op *o)
+{
+    tpi_onnx_ints out = {.rank = 1, .dtype = TP_I64}, k;
+    int64_t shape[TP_MAX_RANK] = {0};
+    int rank;
+    if (tpi_onnx_try_ints(o, 0, &k)) {
+        rank = k.rank;
+        shape[0] = k.n;
+    } else {
+        const tp_tensor *x = tpi_onnx_in(o, 0);
+        rank = x->rank;
+        memcpy(shape, x->shape, sizeof shape);
+        if (tp_failed(x))
+            return tpi_onnx_out(o, 0, (tp_tensor *)x);
+    }
+    const int64_t start = clamp_axis(tpi_onnx_int(o, "start", 0), rank);
+    const int64_t end = clamp_axis(tpi_onnx_int(o, "end", rank), rank);
+    for (int64_t i = start; i < end; i++)
+        out.v[out.n++] = shape[i];
+    return tpi_onnx_out_ints(o, 0, &out);
+}
+
+bool tpi_onnx_import_size(tpi_onnx_op *o)
+{
+    tpi_onnx_ints out = {.n = 1, .rank = 0, .dtype = TP_I64, .v = {1}};
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
+    for (int i = 0; i < x->rank; i++)
+        out.v[0] = tpi_onnx_dim_mul(o, out.v[0], x->shape[i]);
+    return out.v[0] == TPI_NO_DIM
+               ? tpi_onnx_refuse(o, "the sizes multiply beyond what is counted")
+               : tpi_onnx_out_ints(o, 0, &out);
+}
+
+/* start, start + step, ... of known integers: elements that may be many. */
+static bool range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t delta,
+                           tp_dtype dtype)
+{
+    const bool up = delta > 0;
+    const int64_t step = up ? delta : -delta;
+    const bool plain = !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(limit);
+    const int64_t high = up ? limit : start, low = up ? start : limit;
+    const bool nears = tpi_dim_is_symbolic(high) && low > 1; /* it may be empty */
+    int64_t span = tpi_onnx_dim_sub(o, high, nears ? tpi_dim_min(o->g->dims, high, low) : low);
+    if (plain && span != TPI_NO_DIM && span < 0)
+        span = 0;
+    const int64_t n = tpi_onnx_dim_div(o, tpi_onnx_dim_add(o, span, step - 1), step);
+    if (span == TPI_NO_DIM || !tpi_dim_is_size(o->g->dims, n))
+        return tpi_onnx_refuse(o, "its length is neither a number nor a size");
+    tp_tensor *y = tpi_onnx_iota(o, n, TP_I64);
+    if (delta != 1)
+        y = tp_mul(y, tpi_onnx_size_of(o, delta, TP_I64));
+    if (start != 0)
+        y = tp_add(y, tpi_onnx_size_of(o, start, TP_I64));
+    return tpi_onnx_out(o, 0, dtype == TP_I64 ? y : tp_cast(y, dtype));
+}
+
+/* A size, or a whole number. */
+static bool whole_of(tpi_onnx_op *o, int i, int64_t *v)
+{
+    tpi_onnx_ints k;
+    double number;
+    if (tpi_onnx_try_sizes(o, i, &k) && k.n == 1) {
+        *v = k.v[0];
+        return true;
+    }
+    if (!tpi_onnx_is_known(o, i) || !tpi_onnx_number_of(o, i, &number) ||
+        !(number > -1e9 && number < 1e9) || number != (double)(int64_t)number)
+        return false;
+    *v = (int64_t)number;
+    return true;
+}
+
+/* Floats that a Cast has made of sizes. */
+static bool is_range_of_sizes(tpi_onnx_op *o, int64_t *v)
+{
+    bool symbolic = false;
+    for (int i = 0; i < 3; i++) {
+        if (!whole_of(o, i, &v[i]))
+            return false;
+        symbolic |= tpi_dim_is_symbolic(v[i]);
+    }
+    return symbolic && v[2] != 0 && !tpi_dim_is_symbolic(v[2]);
+}
+
+bool tpi_onnx_import_range(tpi_onnx_op *o)
+{
+    int64_t start, limit, delta, v[3];
+    const tp_dtype dtype = tpi_onnx_in_dtype(o, 0);
+    if (dtype < TP_F32) {
+        if (!tpi_onnx_int_of(o, 0, &start) || !tpi_onnx_int_of(o, 1, &limit) ||
+            !tpi_onnx_int_of(o, 2, &delta))
+            return false;
+        if (delta == 0 || tpi_dim_is_symbolic(delta) || delta == INT64_MIN)
+            return tpi_onnx_refuse(o, "delta is 0, or no number");
+        return range_of_sizes(o, start, limit, delta, dtype);
+    }
+    if (is_range_of_sizes(o, v))
+        return range_of_sizes(o, v[0], v[1], v[2], dtype);
+    double from, to, step;
+    if (!tpi_onnx_number_of(o, 0, &from) || !tpi_onnx_number_of(o, 1, &to) ||
+        !tpi_onnx_number_of(o, 2, &step))
+        return false;
+    const double count = (to - from) / step;
+    if (!(count < 1e15))
+        return tpi_onnx_refuse(o, "it has %g elements", count);
+    int64_t n = count > 0 ? (int64_t)count : 0;
+    n += (double)n < count;
+    tp_tensor *y = tpi_onnx_iota(o, n, TP_I64);
+    y = tp_mul(tp_cast(y, dtype), tp_scalar(o->ctx, dtype, step));
+    return tpi_onnx_out(o, 0, tp_add(y, tp_scalar(o->ctx, dtype, from)));
+}
+
+/* ---- reshape and the like ------------------------------------------------------------------------- */
+
+static tp_tensor *reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape)
+{
+    for (int i = 0; i < rank; i++)
+        if (tpi_dim_is_symbolic(shape[i]))
+            x = tp_graph_read(o->g, x);
+    return tpi_onnx_reshaped(o, x, rank, shape);
+}
+
+/* Known integers stay so when their list only gets or loses its axis. */
+static bool reshape_ints(tpi_onnx_op *o, int rank)
+{
+    tpi_onnx_ints k;
+    if (rank > 1 || !tpi_onnx_try_ints(o, 0, &k) || (rank == 0 && k.n != 1))
+        return false;
+    k.rank = rank;
+    return tpi_onnx_out_ints(o, 0, &k);
+}
+
+bool tpi_onnx_import_reshape(tpi_onnx_op *o)
+{
+    tpi_onnx_ints shape;
+    if (o->opset < 5 ? !tpi_onnx_int_list(o, "shape", &shape) : !shape_of(o, 1, &shape))
+        return false;
+    const bool fits = shape.n == 0 || shape.v[0] == -1 || (shape.n == 1 && shape.v[0] == 1);
+    tpi_onnx_ints k;
+    if (fits && tpi_onnx_try_ints(o, 0, &k) &&
+        (shape.n == 1 && shape.v[0] == 1 ? k.n == 1 : true) && reshape_ints(o, shape.n))
+        return true;
+    tp_tensor *x = tpi_onnx_in(o, 0);
+    const bool zero = tpi_onnx_int(o, "allowzero", 0) != 0;
+    for (int i = 0; i < shape.n && !tp_failed(x); i++) {
+        if (shape.v[i] != 0 || zero)
+            continue;
+        if (i >= x->rank)
+            return tpi_onnx_refuse(
+                o, "size 0 of axis %d stands for one of the input, which has %d", i, x->rank);
+        shape.v[i] = x->shape[i];
+    }
+    return tpi_onnx_out(o, 0, reshaped(o, x, shape.n, shape.v));
+}
+
+bool tpi_onnx_import_flatten(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
+    int64_t axis = tpi_onnx_int(o, "axis", 1), shape[2] = {1, 1};
+    axis = axis < 0 ? axis + x->rank : axis;
+    if (axis < 0 || axis > x->rank)
+        return tpi_onnx_refuse(o, "axis %lld is out of range for rank %d", (long long)axis,
+                               x->rank);
+    for (int i = 0; i < x->rank; i++)
+        shape[i >= axis] = tpi_onnx_dim_mul(o, shape[i >= axis], x->shape[i]);
+    return tpi_onnx_out(o, 0, tp_reshape(x, 2, shape));
+}
+
+bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
+{
+    tpi_onnx_ints axes;
+    bool given;
+    tpi_onnx_ints k;
+    if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 1 && k.n == 1 && reshape_ints(o, 0))
+        return true;
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
+        return false;
+    int64_t shape[TP_MAX_RANK];
+    int rank = 0, next = 0;
+    for (int i = 0; i < x->rank; i++) {
+        const bool named = next < axes.n && axes.v[next] == i;
+        next += named;
+        if (named && x->shape[i] != 1)
+            return tpi_onnx_refuse(o, "axis %d of %s is not of size 1", i, SHAPE(x));
+        if (given ? !named : x->shape[i] != 1)
+            shape[rank++] = x->shape[i];
+    }
+    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+}
+
+bool tpi_onnx_import_unsqueeze(tpi_onnx_op *o)
+{
+    tpi_onnx_ints axes, k;
+    bool given;
+    if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 0 && reshape_ints(o, 1))
+        return true;
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
+    if (o->opset >= 13 ? !tpi_onnx_plain_ints(o, 1, &axes)
+                       : !tpi_onnx_int_list(o, "axes", &axes))
+        return false;
+    const int rank = x->rank + axes.n;
+    if (rank > TP_MAX_RANK)
+        return tpi_onnx_refuse(o, "the result has %d axes: at most %d are supported", rank,
+                               TP_MAX_RANK);
+    if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, rank, &axes, &given))
+        return false;
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0, next = 0, from = 0; i < rank; i++) {
+        const bool made = next < axes.n && axes.v[next] == i;
+        next += made;
+        shape[i] = made ? 1 : x->shape[from++];
+    }
+    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+}
+
+bool tpi_onnx_import_transpose(tpi_onnx_op *o)
+{
+    tpi_onnx_ints perm;
+    if (!tpi_onnx_int_list(o, "perm", &perm))
+        return false;
+    return tpi_onnx_out(o, 0, tp_transpose(tpi_onnx_in(o, 0), perm.n, perm.n ? perm.v : NULL));
+}
+
+/* ---- more of the same elements ----------------------------------------------------------------------- */
+
+/* The shape and x's stretch to each other. */
+bool tpi_onnx_import_expand(tpi_onnx_op *o)
+{
+    tpi_onnx_ints want;
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !shape_of(o, 1, &want) || !is_shape(o, &want))
+        return false;
+    int64_t shape[TP_MAX_RANK], from[TP_MAX_RANK];
+    bool assumed = false;
+    memcpy(from, x->shape, sizeof from);
+    const int rank = want.n > x->rank ? want.n : x->rank;
+    for (int i = 0; i < rank; i++) {
+        const int a = i - (rank - x->rank), b = i - (rank - want.n);
+        const int64_t own = a < 0 ? 1 : x->shape[a], other = b < 0 ? 1 : want.v[b];
+        shape[i] = own == 1 ? other : own;
+        if (own == 1 || other == 1 || own == other)
+            continue;
+        if (!tpi_sizes_may_agree(o->g->dims, own, other))
+            return tpi_onnx_refuse(o, "%s does not stretch to the shape on axis %d", SHAPE(x),
+                                   i);
+        shape[i] = other;
+        from[a] = other;
+        assumed = true;
+    }
+    if (assumed)
+        x = tpi_onnx_assumed(o, x, from);
+    x = tpi_onnx_for_shape(o, x, rank, shape);
+    return tpi_onnx_out(o, 0, tp_broadcast(x, rank, shape));
+}
+
+/* Each axis becomes one more of as many repeats, and both one axis again. */
+bool tpi_onnx_import_tile(tpi_onnx_op *o)
+{
+    tpi_onnx_ints repeats;
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x || !tpi_onnx_ints_of(o, 1, &repeats) || !is_shape(o, &repeats))
+        return false;
+    if (repeats.n != x->rank)
+        return tpi_onnx_refuse(o, "%d repeats for %s", repeats.n, SHAPE(x));
+    int64_t shape[TP_MAX_RANK] = {0};
+    for (int i = 0; i < x->rank; i++)
+        shape[i] = tpi_onnx_dim_mul(o, x->shape[i], repeats.v[i]);
+    x = tpi_onnx_for_shape(o, x, x->rank, shape);
+    const int rank = x->rank;
+    for (int i = 0; i < rank; i++) {
+        if (repeats.v[i] == 1)
+            continue;
+        int64_t apart[3] = {1, 1, 1}, now[TP_MAX_RANK];
+        memcpy(now, x->shape, sizeof now);
+        for (int k = 0; k < rank; k++)
+            apart[k < i ? 0 : 2] = tpi_onnx_dim_mul(o, apart[k < i ? 0 : 2], now[k]);
+        now[i] = shape[i];
+        x = tp_reshape(x, 3, apart);
+        apart[1] = repeats.v[i];
+        x = tp_reshape(tp_broadcast(x, 3, apart), rank, now);
+        if (tp_failed(x))
+            break;
+    }
+    return tpi_onnx_out(o, 0, x);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------------- */
+
+static bool block_size(tpi_onnx_op *o, const tp_tensor *x, int64_t *b)
+{
+    *b = tpi_onnx_int(o, "blocksize", 0);
+    if (*b < 1 || *b > 1 << 20)
+        return tpi_onnx_refuse(o, "blocksize %lld", (long long)*b);
+    return x->rank == 4 || tpi_onnx_refuse(o, "the input is %s, not of 4 axes", SHAPE(x));
+}
+
+bool tpi_onnx_import_depth_to_space(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    int64_t b;
+    if (!x || !block_size(o, x, &b))
+        return false;
+    const int64_t n = x->shape[0], h = x->shape[2], w = x->shape[3];
+    const int64_t c = tpi_onnx_dim_div(o, x->shape[1], b * b);
+    const bool dcr = tpi_onnx_text_is(o, "mode", "DCR", "DCR");
+    x = dcr ? tp_reshape(x, TP_DIMS(n, b, b, c, h, w))
+            : tp_reshape(x, TP_DIMS(n, c, b, b, h, w));
+    x = dcr ? tp_transpose(x, TP_DIMS(0, 3, 4, 1, 5, 2))
+            : tp_transpose(x, TP_DIMS(0, 1, 4, 2, 5, 3));
+    return tpi_onnx_out(
+        o, 0,
+        tp_reshape(x, TP_DIMS(n, c, tpi_onnx_dim_mul(o, h, b), tpi_onnx_dim_mul(o, w, b))));
+}
+
+bool tpi_onnx_import_space_to_depth(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    int64_t b;
+    if (!x || !block_size(o, x, &b))
+        return false;
+    const int64_t n = x->shape[0], c = x->shape[1];
+    const int64_t h = tpi_onnx_dim_div(o, x->shape[2], b),
+                  w = tpi_onnx_dim_div(o, x->shape[3], b);
+    x = tp_reshape(x, TP_DIMS(n, c, h, b, w, b));
+    x = tp_transpose(x, TP_DIMS(0, 3, 5, 1, 2, 4));
+    return tpi_onnx_out(o, 0, tp_reshape(x, TP_DIMS(n, tpi_onnx_dim_mul(o, c, b * b), h, w)));
+}
+
+/* ---- masks of places --------------------------------------------------------------------------------- */
+
+/* column - row of the last two axes, [rows, columns]. */
+static tp_tensor *diagonals(tpi_onnx_op *o, int64_t rows, int64_t columns)
+{
+    tp_tensor *r = tpi_onnx_iota(o, rows, TP_I64), *c = tpi_onnx_iota(o, columns, TP_I64);
+    const int64_t both[2] = {rows, columns};
+    c = tpi_onnx_for_shape(o, c, 2, both);
+    return tp_sub(c, tp_unsqueeze(r, 1));
+}
+
+bool tpi_onnx_import_trilu(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    int64_t k = 0;
+    if (!x || (tpi_onnx_has(o, 1) && !tpi_onnx_int_of(o, 1, &k)))
+        return false;
+    if (x->rank < 2)
+        return tpi_onnx_refuse(o, "the input is %s, and has to be a matrix at least", SHAPE(x));
+    tp_tensor *d = diagonals(o, x->shape[x->rank - 2], x->shape[x->rank - 1]);
+    tp_tensor *at = tpi_onnx_size_of(o, k, TP_I64);
+    tp_tensor *kept = tpi_onnx_int(o, "upper", 1) ? tp_ge(d, at) : tp_le(d, at);
+    return tpi_onnx_out(
+        o, 0, tp_where(kept, x, tp_cast(tp_scalar(o->ctx, TP_I64, 0), tp_dtype_of(x))));
+}
+
+bool tpi_onnx_import_eye_like(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    if (!x)
+        return false;
+    tp_dtype dtype = tp_dtype_of(x);
+    if (tpi_onnx_attr_of(o, "dtype"))
+        dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", 0));
+    if (dtype == TP_N_DTYPES)
+        return false;
+    if (x->rank != 2)
+        return tpi_onnx_refuse(o, "the input is %s, not a matrix", SHAPE(x));
+    tp_tensor *d = diagonals(o, x->shape[0], x->shape[1]);
+    tp_tensor *at = tpi_onnx_size_of(o, tpi_onnx_int(o, "k", 0), TP_I64);
+    return tpi_onnx_out(o, 0, tp_cast(tp_eq(d, at), dtype));
+}
+
+/* ---- what does nothing here ----------------------------------------------------------------------------- */
+
+/* The mask is all true unless the model says, known at load, that it is being trained. */
+bool tpi_onnx_import_dropout(tpi_onnx_op *o)
+{
+    tp_tensor *x = tpi_onnx_in(o, 0);
+    double ratio = tpi_onnx_float(o, "ratio", 0.5), training = 0;
+    if (o->opset >= 12) {
+        ratio = 0.5;
+        if ((tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &training)) ||
+            (training != 0 && tpi_onnx_has(o, 1) && !tpi_onnx_number_of(o, 1, &ratio)))
+            return false;
+    } else if (o->opset < 7) {
+        training = !tpi_onnx_int(o, "is_test", 0);
+    }
+    tp_tensor *mask = NULL, *y = x;
+    const bool draws = training != 0 && ratio != 0;
+    if (draws && !(ratio > 0 && ratio < 1))
+        return tpi_onnx_refuse(o, "ratio %g", ratio);
+    if (draws) {
+        mask = tp_ge(tp_uniform_like(tp_graph_read(o->g, x), 0, 1), tp_scalar_like(x, ratio));
+        y = tp_mul(tp_mul(x, tp_cast(mask, tp_dtype_of(x))),
+                   tp_scalar_like(x, 1 / (1 - ratio)));
+    } else if (tpi_onnx_wants(o, 1)) {
+        mask = tp_eq(tp_scalar(o->ctx, TP_I64, 0), tp_scalar(o->ctx, TP_I64, 0));
+        if (!tp_failed(x))
+            mask =
+                tp_broadcast(tpi_onnx_for_shape(o, mask, x->rank, x->shape), x->rank, x->shape);
+    }
+    if (tpi_onnx_wants(o, 1) && o->opset < 10 && mask) /* it had x's type then */
+        mask = tp_cast(mask, tp_dtype_of(x));
+    return tpi_onnx_out(o, 0, y) && (!mask || tpi_onnx_out(o, 1, mask));
+}

@@ -1,0 +1,692 @@
+/* Operands, attributes and results of one operator. */
+#include "ir/body.h"
+#include "onnx/import/import_inner.h"
+#include "op/op.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+/* ---- errors ------------------------------------------------------------------------------------ */
+
+bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+{
+    char text[240];
+    va_list ap;
+    va_start(ap, fmt);
+    tpi_vprint(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return tpi_onnx_bad(o->im->m, TP_E_VALUE, "%s (node \"%.*s\", opset %d): %s", o->name,
+                        TPI_SPAN(o->node->name), o->opset, text);
+}
+
+const char *tpi_onnx_error_text(const tpi_import *im)
+{
+    char place[300];
+    const char *text = im->ctx->error;
+    if (im->at.file) {
+        const int n = snprintf(place, sizeof place, "%s:%d: ", im->at.file, im->at.line);
+        if (n > 0 && (size_t)n < sizeof place && strncmp(text, place, (size_t)n) == 0)
+            text += n;
+    }
+    return text;
+}
+
+tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o)
+{
+    return o->im->m;
+}
+
+/* ---- tensors of values ---------------------------------------------------------------------------- */
+
+const char *tpi_onnx_cstring(tpi_onnx_model *m, tpi_span s)
+{
+    char *copy = tpi_onnx_take(m, s.size + 1, 1);
+    if (copy && s.size)
+        memcpy(copy, s.at, s.size);
+    return copy;
+}
+
+/* What was just read, with memory of its own, becomes a variable as it is. */
+static tp_tensor *as_variable(tpi_import *im, tpi_onnx_value *v, tp_tensor *t, bool param)
+{
+    const char *name = tpi_onnx_cstring(im->m, v->name);
+    t->name = name ? tpi_strdup(im->ctx, name) : NULL;
+    if (!t->name) {
+        tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
+        return NULL;
+    }
+    t->flags |= TPI_VARIABLE | TPI_STATE | (param ? TPI_REQUIRES | TPI_LEAF : 0);
+    return tpi_graph_lift(im->root, im->at, t); /* also from a body */
+}
+
+bool tpi_onnx_is_constant(const tpi_onnx_value *v)
+{
+    return v->data || v->constant || (v->tensor && !v->tensor->graph);
+}
+
+tp_tensor *tpi_onnx_constant_of(tpi_import *im, tpi_onnx_value *v)
+{
+    if (v->tensor && !v->tensor->graph)
+        return v->tensor;
+    if (!v->constant && v->data)
+        v->constant = tpi_onnx_tensor_make(im->m, v->data, im->at);
+    return v->constant;
+}
+
+/* Known integers as a tensor: the numbers, and what the sizes turn out to be. */
+static tp_tensor *stack_ints(tpi_import *im, const tpi_onnx_ints *k)
+{
+    const tpi_at at = im->at;
+    tp_tensor *parts[TPI_ONNX_INTS];
+    if (k->n == 0)
+        return tp_tensor_new_at(at.file, at.line, im->ctx, k->dtype, 1, &(int64_t){0}, NULL);
+    tp_tensor *zero = tp_scalar_at(at.file, at.line, im->ctx, k->dtype, 0);
+    parts[0] = zero = tp_graph_read_at(at.file, at.line, im->g, zero);
+    for (int i = 0; i < k->n; i++) {
+        if (tpi_dim_is_symbolic(k->v[i])) { /* the extent of an axis of that size */
+            tp_tensor *axis = tp_broadcast_at(at.file, at.line, zero, 1, &k->v[i]);
+            parts[i] = tp_extent_at(at.file, at.line, axis, 0, NULL, k->dtype);
+        } else {
+            parts[i] = tp_tensor_new_at(at.file, at.line, im->ctx, TP_I64, 0, NULL, &k->v[i]);
+            if (k->dtype != TP_I64)
+                parts[i] = tp_cast_at(at.file, at.line, parts[i], k->dtype);
+        }
+    }
+    return k->rank == 0 ? parts[0] : tp_stack_at(at.file, at.line, k->n, parts, 0);
+}
+
+tp_tensor *tpi_onnx_tensor_of(tpi_import *im, tpi_onnx_value *v, bool param)
+{
+    if (v->tensor)
+        return v->tensor;
+    if (v->ints) { /* in a body, what is outside of it is made anew */
+        tp_tensor *t = stack_ints(im, v->ints);
+        v->tensor = v->graph == im->g ? t : NULL;
+        return t;
+    }
+    if (v->data && tpi_onnx_dtype(v->data->type) < TP_F32) {
+        v->tensor = tpi_onnx_constant_of(im, v);
+    } else if (v->data) {
+        tp_tensor *t = tpi_onnx_tensor_make(im->m, v->data, im->at);
+        v->tensor = t ? as_variable(im, v, t, param) : NULL;
+    }
+    return v->tensor;
+}
+
+/* ---- operands ------------------------------------------------------------------------------------- */
+
+bool tpi_onnx_has(const tpi_onnx_op *o, int i)
+{
+    return i < o->n_in && o->node->in[i].size > 0;
+}
+
+static tpi_onnx_value *operand(tpi_onnx_op *o, int i)
+{
+    tpi_onnx_value *v = NULL;
+    if (!tpi_onnx_has(o, i))
+        tpi_onnx_refuse(o, "input %d is missing", i);
+    else if ((v = tpi_onnx_find(o->frame, o->node->in[i])) && !tpi_onnx_is_tensor(v))
+        tpi_onnx_refuse(o, "input %d (\"%.*s\") is %s, not a tensor", i, TPI_SPAN(v->name),
+                        v->list ? "a sequence" : "an optional without a value");
+    else
+        return v;
+    return NULL;
+}
+
+static tp_tensor *failed(tpi_onnx_op *o)
+{
+    tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory"); /* when nothing else was noted */
+    return tpi_fail(o->ctx, o->at, NULL, o->im->m->status, "%s", o->im->m->why);
+}
+
+static tp_tensor *tensor_in(tpi_onnx_op *o, int i, bool param)
+{
+    tpi_onnx_value *v = operand(o, i);
+    tp_tensor *t = v ? tpi_onnx_tensor_of(o->im, v, param) : NULL;
+    if (!t)
+        return failed(o);
+    return o->lift ? tp_graph_read(o->g, t) : t;
+}
+
+tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i)
+{
+    return tensor_in(o, i, true);
+}
+
+bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t)
+{
+    if (t && t->status == TP_OK)
+        return true;
+    return tpi_onnx_bad(o->im->m, t ? (tp_status)t->status : TP_E_MEMORY,
+                        "%s (node \"%.*s\", opset %d): %s", o->name, TPI_SPAN(o->node->name),
+                        o->opset, t ? tpi_onnx_error_text(o->im) : "out of memory");
+}
+
+tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_in(o, i);
+    return tpi_onnx_good(o, t) ? t : NULL;
+}
+
+tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i)
+{
+    return tensor_in(o, i, false);
+}
+
+tp_tensor *tpi_onnx_node_in(tpi_onnx_op *o, int i)
+{
+    tp_tensor *t = tpi_onnx_in(o, i);
+    return tp_graph_read(o->g, t);
+}
+
+tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
+{
+    tpi_onnx_value *v = operand(o, i);
+    if (!v)
+        return TP_N_DTYPES;
+    if (v->tensor)
+        return (tp_dtype)v->tensor->dtype;
+    return v->ints ? v->ints->dtype : tpi_onnx_elem_type(o, v->data->type);
+}
+
+bool tpi_onnx_is_known(tpi_onnx_op *o, int i)
+{
+    const tpi_onnx_value *v =
+        tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    return v && tpi_onnx_is_constant(v);
+}
+
+/* The placeholders among `past` for which values are offered become constants; what params of a
+ * body stand for comes next. */
+static void fix_offered(tpi_import *im, const tpi_nodes *past, tpi_nodes *next)
+{
+    for (int j = 0; j < past->n; j++) {
+        const tp_tensor *t = past->v[j];
+        const bool param = t->op == &tpi_op_param;
+        tp_tensor *outer = param ? tpi_onnx_outer_of(t) : NULL;
+        if (outer)
+            tpi_nodes_push(next, outer);
+        for (int k = 0; t->op == &tpi_op_placeholder && k < im->opt->n_values; k++)
+            if (!im->fixed[k] && tpi_span_is(im->offers[k], t->name))
+                im->fixed[k] = im->again = true;
+    }
+}
+
+bool tpi_onnx_ask(tpi_onnx_op *o, int i)
+{
+    tpi_import *im = o->im;
+    const tpi_onnx_value *v =
+        tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    tpi_nodes roots = {.ctx = im->ctx};
+    if (im->opt && im->opt->n_values > 0 && v && v->tensor && v->tensor->graph)
+        tpi_nodes_push(&roots, v->tensor);
+    while (roots.n > 0) {
+        tpi_nodes past = {.ctx = im->ctx}, next = {.ctx = im->ctx};
+        if (tpi_collect(&past, roots.n, roots.v, NULL, NULL))
+            fix_offered(im, &past, &next);
+        tpi_nodes_free(&past);
+        tpi_nodes_free(&roots);
+        roots = next;
+    }
+    tpi_nodes_free(&roots);
+    return im->again;
+}
+
+static bool is_size_of(void *user, const tp_tensor *t)
+{
+    (void)user;
+    return t->op->kind == TPI_SHAPE;
+}
+
+/* What a value is made of that is not known at load. */
+typedef struct unknowns {
+    bool fed, sizes,
+        run; /* an input's elements; sizes; what only a run makes, as turns of loops */
+} unknowns;
+
+static unknowns unknowns_of(const tpi_import *im, tp_tensor *t)
+{
+    tpi_nodes past = {.ctx = im->ctx};
+    unknowns u = {.run = !tpi_collect(&past, 1, &t, is_size_of, NULL)};
+    for (int k = 0; k < past.n; k++) {
+        const tp_tensor *p = past.v[k];
+        const bool param = p->op == &tpi_op_param;
+        tp_tensor *outer = param ? tpi_onnx_outer_of(p) : NULL;
+        const unknowns v = outer ? unknowns_of(im, outer) : (unknowns){.run = param};
+        u.fed |= p->op == &tpi_op_placeholder || v.fed;
+        u.sizes |= p->op->kind == TPI_SHAPE || v.sizes;
+        u.run |= v.run;
+    }
+    tpi_nodes_free(&past);
+    return u;
+}
+
+static void refuse_unknown(tpi_onnx_op *o, int i, const tpi_onnx_value *v)
+{
+    static const char what[] =
+        "input %d (\"%.*s\") has to be known when the model is loaded, and depends on %s";
+    if (v->ints) {
+        tpi_onnx_refuse(o, "input %d has to be a number, and depends on " TPI_ONNX_FREE_DIM, i);
+    } else if (tpi_onnx_ask(o, i)) {
+        tpi_onnx_bad(o->im->m, TP_E_STATE, "begin again");
+    } else {
+        const unknowns u = v->tensor ? unknowns_of(o->im, v->tensor) : (unknowns){.run = true};
+        tpi_onnx_refuse(o, what, i, TPI_SPAN(v->name),
+                        u.fed     ? "what is fed: offer that in values of tp_onnx_load_options"
+                        : u.run   ? "what a run computes"
+                        : u.sizes ? TPI_ONNX_FREE_DIM
+                                  : "constants that are too large to compute with then");
+    }
+}
+
+tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i)
+{
+    tpi_onnx_value *v = operand(o, i);
+    if (!v)
+        return NULL;
+    tp_tensor *t = tpi_onnx_constant_of(o->im, v);
+    if (t && t->status == TP_OK)
+        return t;
+    if (o->im->m->status == TP_OK)
+        refuse_unknown(o, i, v);
+    return NULL;
+}
+
+static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
+{
+    *out = (tpi_onnx_ints){.dtype = TP_I64};
+    tpi_onnx_value *v =
+        quiet && tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    if (quiet && (!v || !tpi_onnx_is_tensor(v)))
+        return false;
+    v = v ? v : operand(o, i);
+    if (!v)
+        return false;
+    if (v->ints) {
+        *out = *v->ints;
+        return quiet || out->dtype < TP_F32 ||
+               tpi_onnx_refuse(o, "input %d has to be integers, and is %s", i,
+                               tp_dtype_name(out->dtype));
+    }
+    if (quiet && !tpi_onnx_is_known(o, i))
+        return false;
+    if (quiet && v->data &&
+        (v->data->count > TPI_ONNX_INTS || v->data->rank > 1 ||
+         tpi_onnx_dtype(v->data->type) > TP_U64))
+        return false;
+    const tp_tensor *t = tpi_onnx_known(o, i);
+    if (!t)
+        return false;
+    if (t->rank > 1 || t->dtype > TP_U64 || tpi_count(t) > TPI_ONNX_INTS)
+        return quiet
+                   ? false
+                   : tpi_onnx_refuse(o, "input %d has to be at most %d integers, and is %s %s",
+                                     i, TPI_ONNX_INTS, tp_dtype_name((tp_dtype)t->dtype),
+                                     SHAPE(t));
+    out->rank = t->rank;
+    out->n = (int)tpi_count(t);
+    out->dtype = (tp_dtype)t->dtype;
+    for (int k = 0; k < out->n; k++) {
+        const int64_t at = t->rank ? k * t->stride[0] : 0;
+        out->v[k] = tpi_load_i64((tp_dtype)t->dtype,
+                                 t->data + at * (int64_t)tp_dtype_size((tp_dtype)t->dtype));
+        if (tpi_dim_is_symbolic(out->v[k])) /* a number that looks like a size's handle */
+            return quiet ? false
+                         : tpi_onnx_refuse(o, "input %d has the number %lld in it", i,
+                                           (long long)out->v[k]);
+    }
+    return true;
+}
+
+bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+{
+    return take_ints(o, i, out, true);
+}
+
+bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+{
+    return take_ints(o, i, out, true) && out->dtype < TP_F32;
+}
+
+bool tpi_onnx_ints_of(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+{
+    return take_ints(o, i, out, false);
+}
+
+bool tpi_onnx_plain_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
+{
+    if (!tpi_onnx_ints_of(o, i, out))
+        return false;
+    for (int k = 0; k < out->n; k++)
+        if (tpi_dim_is_symbolic(out->v[k])) {
+            refuse_unknown(o, i, operand(o, i));
+            return false;
+        }
+    return true;
+}
+
+bool tpi_onnx_int_of(tpi_onnx_op *o, int i, int64_t *out)
+{
+    tpi_onnx_ints k;
+    if (!tpi_onnx_ints_of(o, i, &k))
+        return false;
+    *out = k.v[0];
+    return k.n == 1 || tpi_onnx_refuse(o, "input %d has to be one integer, and is %d", i, k.n);
+}
+
+bool tpi_onnx_number_of(tpi_onnx_op *o, int i, double *out)
+{
+    const tp_tensor *t = tpi_onnx_known(o, i);
+    if (!t)
+        return false;
+    if (tpi_count(t) != 1)
+        return tpi_onnx_refuse(o, "input %d has to be one number, and is %s", i, SHAPE(t));
+    *out = tpi_load_f64((tp_dtype)t->dtype, t->data);
+    return true;
+}
+
+/* ---- axes ---------------------------------------------------------------------------------------- */
+
+bool tpi_onnx_axes(tpi_onnx_op *o, const char *name, int i, bool from_input, int rank,
+                   tpi_onnx_ints *out, bool *given)
+{
+    *out = (tpi_onnx_ints){.rank = 1, .dtype = TP_I64};
+    *given = from_input ? tpi_onnx_has(o, i) : tpi_onnx_attr_of(o, name) != NULL;
+    if (*given &&
+        !(from_input ? tpi_onnx_plain_ints(o, i, out) : tpi_onnx_int_list(o, name, out)))
+        return false;
+    for (int k = 0; k < out->n; k++) {
+        const int axis = tpi_axis(out->v[k], rank);
+        if (axis < 0)
+            return tpi_onnx_refuse(o, "axis %lld is out of range for rank %d",
+                                   (long long)out->v[k], rank);
+        int at = k;
+        for (; at > 0 && out->v[at - 1] >= axis; at--) {
+            if (out->v[at - 1] == axis)
+                return tpi_onnx_refuse(o, "axis %d is named twice", axis);
+            out->v[at] = out->v[at - 1];
+        }
+        out->v[at] = axis;
+    }
+    return true;
+}
+
+bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int64_t otherwise, int rank, int *out)
+{
+    const int64_t axis = tpi_onnx_int(o, name, otherwise);
+    *out = tpi_axis(axis, rank);
+    return *out >= 0 ||
+           tpi_onnx_refuse(o, "axis %lld is out of range for rank %d", (long long)axis, rank);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------------ */
+
+static const tpi_onnx_attr *find_attr(int n, const tpi_onnx_attr *attrs, tpi_span name)
+{
+    for (int i = 0; i < n; i++)
+        if (tpi_span_same(attrs[i].name, name))
+            return &attrs[i];
+    return NULL;
+}
+
+/* An attribute of a node in a function may stand for one of the call. */
+static const tpi_onnx_attr *resolve(const tpi_onnx_frame *f, const tpi_onnx_attr *a)
+{
+    for (int depth = 0; a && a->ref.size && depth <= TPI_ONNX_MAX_DEPTH; depth++) {
+        while (f && !f->function)
+            f = f->outer;
+        if (!f)
+            return NULL;
+        const tpi_onnx_attr *given =
+            find_attr(f->caller->node->n_attrs, f->caller->node->attrs, a->ref);
+        a = given ? given : find_attr(f->function->n_attrs, f->function->attrs, a->ref);
+        f = f->caller->frame;
+    }
+    return a && a->ref.size ? NULL : a;
+}
+
+const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name)
+{
+    const tpi_span key = {name, strlen(name)};
+    return resolve(o->frame, find_attr(o->node->n_attrs, o->node->attrs, key));
+}
+
+int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name, int64_t otherwise)
+{
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
+    return a && a->type == TPI_PB_INT ? a->i : otherwise;
+}
+
+double tpi_onnx_float(const tpi_onnx_op *o, const char *name, double otherwise)
+{
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
+    return a && a->type == TPI_PB_FLOAT ? (double)a->f : otherwise;
+}
+
+tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name, const char *otherwise)
+{
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
+    return a && a->type == TPI_PB_STRING ? a->s : (tpi_span){otherwise, strlen(otherwise)};
+}
+
+bool tpi_onnx_text_is(const tpi_onnx_op *o, const char *name, const char *text,
+                      const char *otherwise)
+{
+    return tpi_span_is(tpi_onnx_text(o, name, otherwise), text);
+}
+
+bool tpi_onnx_int_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
+{
+    *out = (tpi_onnx_ints){.rank = 1, .dtype = TP_I64};
+    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
+    if (!a)
+        return true;
+    if (a->type != TPI_PB_INTS)
+        return tpi_onnx_refuse(o, "attribute %s is no list of integers", name);
+    tpi_onnx_list l = tpi_onnx_list_open(a);
+    int64_t v;
+    while (tpi_onnx_next_int(&l, &v)) {
+        if (out->n == TPI_ONNX_INTS || tpi_dim_is_symbolic(v))
+            return tpi_onnx_refuse(o,
+                                   "attribute %s has more than %d numbers, or too large ones",
+                                   name, TPI_ONNX_INTS);
+        out->v[out->n++] = v;
+    }
+    return true;
+}
+
+tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const tpi_onnx_attr *a)
+{
+    tpi_onnx_tensor t;
+    if (a->type != TPI_PB_TENSOR) {
+        tpi_onnx_refuse(o, "attribute %.*s is no tensor", TPI_SPAN(a->name));
+        return NULL;
+    }
+    return tpi_onnx_tensor_read(o->im->m, a->t, &t) ? tpi_onnx_tensor_make(o->im->m, &t, o->at)
+                                                    : NULL;
+}
+
+/* ---- results --------------------------------------------------------------------------------------- */
+
+bool tpi_onnx_wants(const tpi_onnx_op *o, int k)
+{
+    return k < o->n_out && o->node->out[k].size > 0;
+}
+
+static bool is_taken(tpi_onnx_op *o, int k)
+{
+    return !tpi_onnx_wants(o, k);
+}
+
+/* An output of the model that is said to be of 16-bit floats is rounded to such. */
+static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
+{
+    const tpi_onnx_graph *g = &o->im->m->graph;
+    if (tp_dtype_of(t) != TP_F32 || o->frame->outer || o->frame->function)
+        return t;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].name.size == o->node->out[k].size &&
+            memcmp(g->outputs[i].name.at, o->node->out[k].at, o->node->out[k].size) == 0)
+            return tpi_onnx_round(o, t, g->outputs[i].type);
+    return t;
+}
+
+static bool give_name(tpi_onnx_op *o, tp_tensor *t, const char *name)
+{
+    if (name && tpi_graph_name(t->graph, t, name) != TP_E_MEMORY)
+        return true; /* when the name is taken the node goes without */
+    return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+}
+
+/* The product or convolution that an operator's result was made of, of which only a bias has the name:
+ * "y.conv". It is what takes the time, and profiles are to say whose it is. */
+static bool name_product(tpi_onnx_op *o, const tp_tensor *t, const char *name)
+{
+    enum { FAR = 4 };
+    tp_tensor *x = (tp_tensor *)t;
+    for (int i = 0; i < FAR && x->n_in && x->in[0]->graph == t->graph; i++) {
+        x = x->in[0];
+        if (x->name || x->op->kind == TPI_SOURCE)
+            return true;
+        if (x->op != &tpi_op_conv && x->op != &tpi_op_matmul)
+            continue;
+        const size_t size = strlen(name) + strlen(x->op->name) + 2;
+        char *own = tpi_onnx_take(o->im->m, size, 1);
+        if (own)
+            snprintf(own, size, "%s.%s", name, x->op->name);
+        return give_name(o, x, own);
+    }
+    return true;
+}
+
+bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
+{
+    if (!tpi_onnx_good(o, t))
+        return false;
+    if (is_taken(o, k))
+        return true;
+    t = as_declared(o, k, t);
+    if (t->status != TP_OK)
+        return tpi_onnx_bad(o->im->m, (tp_status)t->status, "%s", tpi_onnx_error_text(o->im));
+    tpi_onnx_value *v = tpi_onnx_define(o->im, o->frame, o->node->out[k]);
+    if (!v)
+        return false;
+    v->tensor = t;
+    if (!t->graph || t->name)
+        return true;
+    const char *name = tpi_onnx_cstring(o->im->m, v->name);
+    return give_name(o, t, name) && name_product(o, t, name);
+}
+
+bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
+{
+    if (is_taken(o, k))
+        return true;
+    bool plain = true;
+    for (int i = 0; i < known->n; i++)
+        plain &= !tpi_dim_is_symbolic(known->v[i]);
+    if (plain)
+        return tpi_onnx_out(o, k, stack_ints(o->im, known));
+    tpi_onnx_value *v = tpi_onnx_define(o->im, o->frame, o->node->out[k]);
+    tpi_onnx_ints *copy = tpi_onnx_take(o->im->m, 1, sizeof *copy);
+    if (!v || !copy)
+        return false;
+    *copy = *known;
+    v->ints = copy;
+    return true;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------- */
+
+tp_tensor *tpi_onnx_size_of(tpi_onnx_op *o, int64_t size, tp_dtype dtype)
+{
+    const tpi_onnx_ints one = {.n = 1, .dtype = dtype == TP_I32 ? TP_I32 : TP_I64, .v = {size}};
+    tp_tensor *t = stack_ints(o->im, &one);
+    return one.dtype == dtype ? t : tp_cast(t, dtype);
+}
+
+tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype)
+{
+    if (size >= 0 && size <= TPI_ONNX_FOLD_RESULT)
+        return tp_arange(o->ctx, dtype, size, 0, 1);
+    tp_tensor *one = tp_graph_read(o->g, tp_scalar(o->ctx, dtype, 1));
+    return tp_cumsum(tp_broadcast(one, 1, &size), 0, true, false);
+}
+
+tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape)
+{
+    int64_t count = 1;
+    bool large = tpi_onnx_folds_no_more(o->im);
+    for (int i = 0; i < rank; i++)
+        large |= shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count);
+    return large || count > TPI_ONNX_FOLD_RESULT ? tp_graph_read(o->g, x) : x;
+}
+
+bool tpi_onnx_spend(tpi_onnx_op *o, int64_t n)
+{
+    if (n <= TPI_ONNX_MAX_OPS - o->im->n_ops) {
+        o->im->n_ops += n > 0 ? n : 0;
+        return true;
+    }
+    return tpi_onnx_refuse(o, "the model becomes more than %d nodes", TPI_ONNX_MAX_OPS);
+}
+
+tp_dtype tpi_onnx_elem_type(tpi_onnx_op *o, int64_t onnx_type)
+{
+    const int known = onnx_type < 0 || onnx_type > 1000 ? 1000 : (int)onnx_type;
+    const tp_dtype dtype = tpi_onnx_dtype(known);
+    if (dtype == TP_N_DTYPES)
+        tpi_onnx_refuse(o, "element type %s is not supported", tpi_onnx_type_name(known));
+    return dtype;
+}
+
+/* A number that may be negative is no size, so the table of sizes is asked for what it can do. */
+int64_t tpi_onnx_dim_add(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    const bool sa = tpi_dim_is_symbolic(a), sb = tpi_dim_is_symbolic(b);
+    int64_t sum;
+    if (!sa && !sb)
+        return __builtin_add_overflow(a, b, &sum) || tpi_dim_is_symbolic(sum) ? TPI_NO_DIM
+                                                                              : sum;
+    if (!sa && a < 0)
+        return a == INT64_MIN ? TPI_NO_DIM : tpi_dim_sub(o->g->dims, b, -a);
+    if (!sb && b < 0)
+        return b == INT64_MIN ? TPI_NO_DIM : tpi_dim_sub(o->g->dims, a, -b);
+    return tpi_dim_add(o->g->dims, a, b);
+}
+
+int64_t tpi_onnx_dim_sub(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    if (!tpi_dim_is_symbolic(b))
+        return b == INT64_MIN ? TPI_NO_DIM : tpi_onnx_dim_add(o, a, -b);
+    return a < 0 && !tpi_dim_is_symbolic(a) ? TPI_NO_DIM : tpi_dim_sub(o->g->dims, a, b);
+}
+
+int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    const bool sa = tpi_dim_is_symbolic(a), sb = tpi_dim_is_symbolic(b);
+    int64_t product;
+    if (!sa && !sb)
+        return __builtin_mul_overflow(a, b, &product) || tpi_dim_is_symbolic(product)
+                   ? TPI_NO_DIM
+                   : product;
+    if (!sa && a < 0)
+        return tpi_onnx_dim_mul(o, b, a);
+    if (sb || b >= 0)
+        return tpi_dim_mul(o->g->dims, a, b);
+    return b == INT64_MIN ? TPI_NO_DIM
+                          : tpi_dim_sub(o->g->dims, 0, tpi_dim_mul(o->g->dims, a, -b));
+}
+
+int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    const bool sa = tpi_dim_is_symbolic(a), sb = tpi_dim_is_symbolic(b);
+    if (!sa && !sb)
+        return b == 0 || (a == INT64_MIN && b == -1) ? TPI_NO_DIM : a / b;
+    return (!sa && a < 0) || (!sb && b <= 0) ? TPI_NO_DIM : tpi_dim_div(o->g->dims, a, b);
+}

@@ -1,0 +1,341 @@
+/* Copying nodes with the bodies of their blocks, without what nothing reads.
+ *
+ *     %3 = loop %n, %a, %b {carried=2, ...}      only output 0 is read, and the body's new %b
+ *     %4 = output %3 {index=0}                   does not go into it
+ *  -> %3 = loop %n, %a {carried=1, ...}
+ *
+ * A constant that a block captures goes into its bodies, where passes and kernels see it. */
+#include "ir/body.h"
+#include "op/op.h"
+#include "pass/pass.h"
+
+#include <string.h>
+
+/* What of a block is copied: by its old outputs and params. */
+typedef struct use {
+    tp_ctx *ctx;
+    int n_outputs, n_params, n_made;
+    bool *output, *param; /* needed? */
+    int *place;           /* of an output among those of the copy */
+    tp_tensor **made;     /* `output` nodes of the copy, by place; NULL: not yet */
+} use;
+
+static void use_free(use *u)
+{
+    if (!u)
+        return;
+    tpi_mem *m = &u->ctx->mem;
+    tpi_give_back(m, u->output, (size_t)u->n_outputs * sizeof *u->output);
+    tpi_give_back(m, u->param, (size_t)u->n_params * sizeof *u->param);
+    tpi_give_back(m, u->place, (size_t)u->n_outputs * sizeof *u->place);
+    tpi_give_back(m, u->made, (size_t)u->n_outputs * sizeof *u->made);
+    tpi_give_back(m, u, sizeof *u);
+}
+
+static use *use_new(tp_ctx *ctx, const tp_tensor *block)
+{
+    tpi_mem *m = &ctx->mem;
+    tpi_body *bodies[2];
+    tpi_bodies_of(block, bodies);
+    use *u = tpi_take(m, sizeof *u);
+    if (!u)
+        return NULL;
+    const size_t n = (size_t)tpi_n_outputs_of(block), n_params = (size_t)bodies[0]->n_params;
+    *u = (use){.ctx = ctx,
+               .n_outputs = (int)n,
+               .n_params = (int)n_params,
+               .output = tpi_take(m, n * sizeof *u->output),
+               .param = tpi_take(m, n_params * sizeof *u->param),
+               .place = tpi_take(m, n * sizeof *u->place),
+               .made = tpi_take(m, n * sizeof *u->made)};
+    if (!u->output || !u->param || !u->place || !u->made) {
+        use_free(u);
+        return NULL;
+    }
+    memset(u->output, 0, n * sizeof *u->output);
+    memset(u->param, 0, n_params * sizeof *u->param);
+    memset(u->made, 0, n * sizeof(tp_tensor *));
+    return u;
+}
+
+/* ---- what is needed --------------------------------------------------------------------------- */
+
+/* The outputs of the block's body that the needed outputs, and a condition, are; and what it draws. */
+static bool push_needed(const use *u, const tpi_body *b, tpi_nodes *roots)
+{
+    const int pred = b->n_outputs - u->n_outputs;
+    for (int i = 0; i < b->n_outputs; i++)
+        if (i < pred || u->output[i - pred])
+            tpi_nodes_push(roots, b->outputs[i]);
+    tpi_push_draws(roots, b->graph);
+    return !roots->failed;
+}
+
+/* Params that these nodes read are needed; of a carried one the output too. */
+static bool mark_params(use *u, const tp_tensor *block, const tpi_nodes *nodes)
+{
+    bool more = false;
+    const int64_t carried =
+        block->op == &tpi_op_loop ? ((const tpi_loop_attrs *)block->attrs)->n_carried : 0;
+    for (int i = 0; i < nodes->n; i++) {
+        if (nodes->v[i]->op != &tpi_op_param)
+            continue;
+        const int64_t k = ((const tpi_index_attrs *)nodes->v[i]->attrs)->index;
+        u->param[k] = true;
+        if (block->op != &tpi_op_loop || k < 1 || k > carried || u->output[k - 1])
+            continue;
+        u->output[k - 1] = true;
+        more = true;
+    }
+    return more;
+}
+
+/* A loop of as many turns as another one took, which a condition ended, keeps one slice of that, read
+ * or not: the number is known when that one has run. */
+static void keep_count(use *u, const tp_tensor *loop)
+{
+    const tpi_loop_attrs *a = loop->attrs;
+    bool kept = !tpi_dim_is_symbolic(a->count);
+    for (int64_t i = a->n_carried; i < a->n_carried + a->n_slices && !kept; i++) {
+        kept = tpi_tells_turns(loop->in[a->has_pred + i], a->count);
+        u->param[1 + i] |= kept;
+    }
+}
+
+/* Completes u->output and u->param from the outputs that are read; false: no memory. */
+static bool close_needs(use *u, const tp_tensor *block)
+{
+    tpi_body *bodies[2];
+    const int n = tpi_bodies_of(block, bodies);
+    bool ok = true;
+    for (bool more = true; more && ok;) {
+        more = false;
+        for (int i = 0; i < n && ok; i++) {
+            tpi_nodes roots = {.ctx = u->ctx}, nodes = {.ctx = u->ctx, .way = TPI_WAY_VALUES};
+            ok = push_needed(u, bodies[i], &roots) &&
+                 tpi_collect(&nodes, roots.n, roots.v, NULL, NULL);
+            more |= ok && mark_params(u, block, &nodes);
+            tpi_nodes_free(&roots);
+            tpi_nodes_free(&nodes);
+        }
+    }
+    if (block->op == &tpi_op_loop) {
+        const int64_t carried = ((const tpi_loop_attrs *)block->attrs)->n_carried;
+        keep_count(u, block);
+        u->param[0] = true;
+        for (int64_t i = 0; i < carried; i++)
+            u->param[1 + i] = u->output[i];
+    }
+    u->n_made = 0;
+    for (int i = 0; i < u->n_outputs; i++)
+        u->place[i] = u->output[i] ? u->n_made++ : -1;
+    return ok;
+}
+
+static void free_uses(const tpi_copier *c, const tpi_nodes *nodes, use **uses, int n)
+{
+    for (int i = 0; i < nodes->n && uses; i++)
+        use_free(uses[nodes->v[i]->index]);
+    tpi_give_back(&c->ctx->mem, uses, (size_t)n * sizeof(use *));
+}
+
+/* By node index: what of each block in the list is read by the list. NULL: no memory. */
+static use **find_uses(const tpi_copier *c, const tpi_nodes *nodes, int n)
+{
+    use **uses = tpi_take(&c->ctx->mem, (size_t)n * sizeof(use *));
+    bool ok = uses;
+    if (uses)
+        memset(uses, 0, (size_t)n * sizeof(use *));
+    for (int i = 0; i < nodes->n && ok; i++) {
+        const tp_tensor *t = nodes->v[i];
+        if (c->is_leaf && c->is_leaf(c->user, t))
+            continue;
+        if (tpi_is_block(t))
+            ok = (uses[t->index] = use_new(c->ctx, t)) != NULL;
+        else if (t->op->kind == TPI_PORT)
+            uses[t->in[0]->index]->output[((const tpi_index_attrs *)t->attrs)->index] = true;
+    }
+    for (int i = 0; i < nodes->n && ok; i++)
+        if (uses[nodes->v[i]->index])
+            ok = close_needs(uses[nodes->v[i]->index], nodes->v[i]);
+    if (ok)
+        return uses;
+    free_uses(c, nodes, uses, n);
+    return NULL;
+}
+
+/* ---- copies -------------------------------------------------------------------------------------- */
+
+/* Is operand k of the block, of param i, a constant that goes inside? */
+static bool goes_inside(const tp_tensor *block, int i, const tp_tensor *operand)
+{
+    const tpi_loop_attrs *a = block->attrs;
+    const bool capture = block->op == &tpi_op_cond || i > a->n_carried + a->n_slices;
+    return capture && operand->op == &tpi_op_const;
+}
+
+/* Params of the copy, or what stands for them; those that are not needed have none. */
+static bool copy_params(tpi_copier *c, const use *u, const tp_tensor *block,
+                        tp_tensor *const *in, int first, const tpi_body *from, tpi_body *to,
+                        tp_tensor **map)
+{
+    for (int i = 0; i < from->n_params; i++) {
+        const tp_tensor *param = from->params[i];
+        const tpi_at at = c->place(c->user, param);
+        int64_t shape[TP_MAX_RANK];
+        if (!u->param[i])
+            continue;
+        if (!c->sizes(c->user, param->rank, param->shape, shape))
+            return false;
+        tp_tensor *made;
+        if (i >= first && goes_inside(block, i, in[i - first]))
+            made = tpi_graph_node(to->graph, at, &tpi_op_const, 1, in[i - first]->in, NULL,
+                                  (tp_dtype)param->dtype, param->rank, shape);
+        else
+            made = tpi_body_param(to, at, (tp_dtype)param->dtype, param->rank, shape, NULL);
+        made = tpi_graph_named(to->graph, made, param->name);
+        if (made->status != TP_OK)
+            return false;
+        map[param->index] = made;
+    }
+    return true;
+}
+
+/* A copy of the body over in[], operands of the copied block from `first` params on. */
+static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
+                           tp_tensor *const *in, int first, const tpi_body *from, tp_graph *to)
+{
+    tpi_mem *m = &c->ctx->mem;
+    const int pred = from->n_outputs - u->n_outputs;
+    const size_t bytes = (size_t)from->graph->n_nodes * sizeof(tp_tensor *);
+    tpi_body *b = tpi_body_new(to, c->place(c->user, block));
+    tp_tensor **map = tpi_take(m, bytes);
+    tpi_nodes roots = {.ctx = c->ctx}, nodes = {.ctx = c->ctx, .way = TPI_WAY_VALUES};
+    bool ok = b && map && push_needed(u, from, &roots) &&
+              tpi_collect(&nodes, roots.n, roots.v, NULL, NULL);
+    if (map)
+        memset(map, 0, bytes);
+    void *entered = ok ? c->enter(c->user, b->graph) : NULL;
+    ok = entered && copy_params(c, u, block, in, first, from, b, map) &&
+         tpi_copy_nodes(c, &nodes, from->graph->n_nodes, b->graph, map);
+    for (int i = 0; i < from->n_outputs && ok; i++)
+        if (i < pred || u->output[i - pred])
+            ok = tpi_body_output(b, map[from->outputs[i]->index]);
+    if (entered)
+        c->leave(c->user, entered);
+    tpi_nodes_free(&roots);
+    tpi_nodes_free(&nodes);
+    tpi_give_back(m, map, bytes);
+    if (b)
+        b->closed = true;
+    return ok ? b : NULL;
+}
+
+static int64_t count_true(const bool *v, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        count += v[i];
+    return count;
+}
+
+/* The block without what is not needed, over the operands that its params keep. */
+static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block,
+                             tp_tensor *const *in, tp_graph *to)
+{
+    const tpi_at at = c->place(c->user, block);
+    tp_tensor *few[32], **kept = few, *made = NULL;
+    const bool is_loop = block->op == &tpi_op_loop;
+    tpi_body *bodies[2], *copies[2] = {NULL, NULL};
+    const int n = tpi_bodies_of(block, bodies);
+    tpi_loop_attrs loop = {0};
+    if (is_loop)
+        memcpy(&loop, block->attrs, sizeof loop);
+    /* operands begin with a condition; params of a loop with the turn */
+    const int lead = !is_loop || loop.has_pred, skip = is_loop;
+    if (block->n_in > 32)
+        kept = tpi_take(&c->ctx->mem, (size_t)block->n_in * sizeof(tp_tensor *));
+    bool ok = kept;
+    for (int i = 0; i < n && ok; i++)
+        ok = (copies[i] = copy_body(c, u, block, in + lead, skip, bodies[i], to)) != NULL;
+    int n_kept = 0;
+    for (int i = 0; i < block->n_in && ok; i++) {
+        const int param = i - lead + skip;
+        if (i < lead || (u->param[param] && !goes_inside(block, param, in[i])))
+            kept[n_kept++] = in[i];
+    }
+    if (ok && is_loop) {
+        const int64_t carried = loop.n_carried, slices = loop.n_slices;
+        loop.body = copies[0];
+        loop.n_writes = 0; /* which assignments a program makes is settled */
+        loop.n_carried = count_true(u->output, carried);
+        loop.n_slices = count_true(u->param + 1 + carried, slices);
+        loop.n_stacked = count_true(u->output + carried, loop.n_stacked);
+        ok = c->sizes(c->user, 1, &loop.count, &loop.count) &&
+             c->sizes(c->user, 1, &loop.length, &loop.length);
+        made = ok ? tpi_loop_node(to, at, &loop, n_kept, kept) : NULL;
+    } else if (ok) {
+        const tpi_cond_attrs a = {.then = copies[0], .other = copies[1]};
+        made = tpi_cond_node(to, at, &a, n_kept, kept);
+    }
+    c->n_changes += ok && n_kept != block->n_in;
+    if (kept != few)
+        tpi_give_back(&c->ctx->mem, kept, (size_t)block->n_in * sizeof(tp_tensor *));
+    return made ? made : tpi_no_memory(c->ctx, at, block->op->name);
+}
+
+static tp_tensor *copy_output(tpi_copier *c, use *u, const tp_tensor *t, tp_tensor *block,
+                              tp_graph *to)
+{
+    const int place = u->place[((const tpi_index_attrs *)t->attrs)->index];
+    if (!u->made[place])
+        u->made[place] = tpi_output_node(to, c->place(c->user, t), block, place);
+    return tpi_graph_named(to, u->made[place], t->name);
+}
+
+bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to, tp_tensor **map)
+{
+    use **uses = find_uses(c, nodes, n);
+    bool ok = uses;
+    for (int i = 0; i < nodes->n && ok; i++) {
+        const tp_tensor *t = nodes->v[i];
+        tp_tensor *few[32], **in = few, *made;
+        const bool leaf = t->op->kind == TPI_SOURCE || (c->is_leaf && c->is_leaf(c->user, t));
+        const int n_in = leaf ? 0 : tpi_way_end(nodes->way, t);
+        if (map[t->index])
+            continue;
+        if (n_in > 32)
+            in = tpi_take(&c->ctx->mem, (size_t)n_in * sizeof(tp_tensor *));
+        for (int k = 0; k < n_in && in; k++)
+            in[k] = map[t->in[k]->index];
+        if (!in)
+            made = tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
+        else if (!leaf && tpi_is_block(t))
+            made = copy_block(c, uses[t->index], t, in, to);
+        else if (!leaf && t->op->kind == TPI_PORT)
+            made = copy_output(c, uses[t->in[0]->index], t, in[0], to);
+        else
+            made = c->node(c->user, to, t, in);
+        if (in != few)
+            tpi_give_back(&c->ctx->mem, in, (size_t)n_in * sizeof(tp_tensor *));
+        map[t->index] = made;
+        ok = made->status == TP_OK;
+    }
+    free_uses(c, nodes, uses, n);
+    return ok;
+}
+
+void tpi_replace_block(tp_tensor *old, tp_tensor *made)
+{
+    const tp_graph *g = old->graph;
+    made->seq = old->seq;
+    old->flags |= TPI_REPLACED;
+    for (int i = 0; i < g->n_nodes; i++) {
+        tp_tensor *t = g->nodes[i];
+        if (t->op != &tpi_op_output || t->in[0] != old)
+            continue;
+        tpi_ref(made);
+        tpi_unref(t->in[0]);
+        t->in[0] = made;
+    }
+}

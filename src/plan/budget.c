@@ -1,0 +1,654 @@
+/* A program's arena is kept under a limit: in another order of kernels, by values that are computed
+ * again where they are read late, or by loops that keep some turns only.
+ *
+ * One change at a time, always at the kernel at which most is in use; a change stays when then less is,
+ * or at fewer kernels. What it costs decides which one is tried first, and the limit only says where to
+ * stop: so the least that was found, which a refusal tells, is a limit that is kept. */
+#include "plan/budget.h"
+
+#include "ir/notation.h"
+#include "look/inspect.h"
+#include "pass/pass.h"
+#include "plan/work.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A graph for the program, its plan, and what is in use while which kernel runs. */
+typedef struct version {
+    tp_graph *graph;
+    tp_tensor **feeds, **roots;
+    tpi_plan *plan;
+    int64_t *bytes;      /* of buffers, by number */
+    int64_t *live;       /* bytes, by kernel */
+    int64_t peak, arena; /* which is the peak and what lies idle in it */
+    int at, n_at;        /* the first kernel at the peak; how many there are */
+} version;
+
+typedef struct fitting {
+    tp_program *p;
+    tpi_fusing fuse;
+    version now;
+    int *next;  /* by node whose memory it is: the first kernel behind the peak that reads it */
+    bool *held; /* by node: does the kernel at the peak read it? */
+    bool *again, *late;
+    int64_t *key;
+} fitting;
+
+/* ---- versions ------------------------------------------------------------------------------------ */
+
+static void forget_plan(const tp_program *p, version *v)
+{
+    tpi_mem *m = &p->ctx->mem;
+    if (!v->plan)
+        return;
+    const size_t n = (size_t)v->plan->all_buffers;
+    tpi_give_back(m, v->bytes, n * sizeof *v->bytes);
+    tpi_give_back(m, v->live, (size_t)v->plan->n_kernels * sizeof *v->live);
+    tpi_plan_free(v->plan);
+    v->plan = NULL;
+}
+
+static void free_version(const tp_program *p, version *v)
+{
+    tpi_mem *m = &p->ctx->mem;
+    forget_plan(p, v);
+    tp_graph_free(v->graph);
+    tpi_give_back(m, v->feeds, (size_t)p->n_feeds * sizeof(tp_tensor *));
+    tpi_give_back(m, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
+}
+
+int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
+{
+    memset(live, 0, (size_t)plan->n_kernels * sizeof *live);
+    for (int i = 0; i < plan->n_buffers; i++) {
+        const tpi_buffer *b = &plan->buffers[i];
+        for (int k = b->first; b->place == TPI_AT_ARENA && k <= b->last; k++)
+            live[k] += (bytes[i] + 63) & ~(int64_t)63;
+    }
+    *at = 0;
+    for (int k = 0; k < plan->n_kernels; k++)
+        if (live[k] > live[*at])
+            *at = k;
+    return plan->n_kernels ? live[*at] : 0;
+}
+
+static void find_peak(version *v)
+{
+    v->peak = tpi_program_peak(v->plan, v->bytes, v->live, &v->at);
+    v->n_at = 0;
+    for (int k = 0; k < v->plan->n_kernels; k++)
+        v->n_at += v->live[k] == v->peak;
+}
+
+/* Plans it. False: no memory, or too large for a number. */
+static bool measure(fitting *f, version *v)
+{
+    tp_program *p = f->p;
+    const tpi_roots roots = {.n = p->n_roots, .v = v->roots};
+    v->plan = tpi_plan_new(v->graph, &roots, f->fuse);
+    if (!v->plan || !tpi_plan_arena(v->plan))
+        return false;
+    const size_t n = (size_t)v->plan->all_buffers;
+    v->bytes = tpi_take(&p->ctx->mem, n * sizeof *v->bytes);
+    v->live = tpi_take(&p->ctx->mem, (size_t)v->plan->n_kernels * sizeof *v->live);
+    if (!v->bytes || !v->live)
+        return false;
+    if (!tpi_arena_at(v->plan->arena, p->symbols, v->bytes, NULL, &v->arena))
+        return false;
+    find_peak(v);
+    return true;
+}
+
+static bool keeps_limit(const fitting *f)
+{
+    return f->now.arena <= f->p->memory_limit;
+}
+
+/* The graph of `now` again, node by node. */
+static bool copy_version(const fitting *f, version *v)
+{
+    tp_program *p = f->p;
+    const size_t feeds = (size_t)p->n_feeds * sizeof(tp_tensor *),
+                 roots = (size_t)p->n_roots * sizeof(tp_tensor *);
+    *v = (version){.feeds = tpi_take(&p->ctx->mem, feeds),
+                   .roots = tpi_take(&p->ctx->mem, roots)};
+    if (!v->feeds || !v->roots)
+        return false;
+    if (feeds)
+        memcpy(v->feeds, p->feeds, feeds);
+    memcpy(v->roots, p->roots, roots);
+    v->graph = tpi_prune(p->graph, false, p->n_feeds, v->feeds, p->n_roots, v->roots);
+    return v->graph && v->graph->n_nodes == p->graph->n_nodes;
+}
+
+/* Is it better than now? Then it is the program's. */
+static bool adopt(fitting *f, version *v)
+{
+    tp_program *p = f->p;
+    const bool better =
+        v->peak < f->now.peak || (v->peak == f->now.peak && v->n_at < f->now.n_at);
+    if (!better)
+        return false;
+    forget_plan(p, &f->now); /* which looks at its graph */
+    tp_graph_free(p->graph);
+    p->graph = v->graph;
+    if (p->n_feeds)
+        memcpy(p->feeds, v->feeds, (size_t)p->n_feeds * sizeof(tp_tensor *));
+    memcpy(p->roots, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
+    f->now = *v;
+    f->now.feeds = p->feeds;
+    f->now.roots = p->roots;
+    v->graph = NULL;
+    v->plan = NULL;
+    return true;
+}
+
+/* ---- another order -------------------------------------------------------------------------------- */
+
+/* Which kernels run in turn: in their order, but first those that leave less in use than before. */
+typedef struct ordering {
+    const fitting *f;
+    int n;
+    int *waits;   /* by kernel: for how many others; -1: it has run */
+    int *readers; /* by buffer: kernels that still read it */
+    bool *reads;  /* kernel * n + other: does it wait for the other? */
+    int *place;   /* by kernel: its number from now on */
+} ordering;
+
+/* Random numbers are drawn in the order in which they were; blocks may draw too. */
+static bool keeps_place(const tpi_plan *plan, int kernel)
+{
+    const tp_tensor *t = plan->values[plan->kernels[kernel].root].node;
+    return t->op == &tpi_op_random || plan->kernels[kernel].kind == TPI_KERNEL_BLOCK;
+}
+
+static void note_wait(ordering *o, int kernel, int other)
+{
+    bool *reads = &o->reads[(size_t)kernel * (size_t)o->n + (size_t)other];
+    if (kernel != other && !*reads)
+        o->waits[kernel]++;
+    *reads = true;
+}
+
+static void find_waits(ordering *o)
+{
+    const tpi_plan *plan = o->f->now.plan;
+    for (int i = 0, last = -1; i < o->n; i++) {
+        if (!keeps_place(plan, i))
+            continue;
+        if (last >= 0)
+            note_wait(o, i, last);
+        last = i;
+    }
+    for (int i = 0; i < plan->n_values; i++) {
+        const tpi_value *v = &plan->values[i];
+        for (int k = 0; k < v->node->n_in && v->kernel >= 0; k++) {
+            const tpi_value *x = &plan->values[v->node->in[k]->index];
+            const int other = plan->values[x->layout.root].kernel;
+            if (v->node->op->kind != TPI_SOURCE && other >= 0)
+                note_wait(o, v->kernel, other);
+        }
+    }
+}
+
+static bool reads_buffer(const ordering *o, int kernel, const tpi_buffer *b)
+{
+    return b->place == TPI_AT_ARENA && b->node >= 0 && b->first != kernel &&
+           b->last >= kernel && o->reads[(size_t)kernel * (size_t)o->n + (size_t)b->first];
+}
+
+/* Bytes in use behind it less those before it. */
+static int64_t growth(const ordering *o, int kernel)
+{
+    const version *v = &o->f->now;
+    int64_t more = 0;
+    for (int i = 0; i < v->plan->n_buffers; i++) {
+        const tpi_buffer *b = &v->plan->buffers[i];
+        if (b->place == TPI_AT_ARENA && b->first == kernel && b->last > kernel)
+            more += v->bytes[i];
+        else if (reads_buffer(o, kernel, b) && o->readers[i] == 1)
+            more -= v->bytes[i];
+    }
+    return more;
+}
+
+static int pick(const ordering *o)
+{
+    int first = -1;
+    for (int k = 0; k < o->n; k++) {
+        if (o->waits[k] != 0)
+            continue;
+        if (growth(o, k) <= 0)
+            return k;
+        first = first < 0 ? k : first;
+    }
+    return first;
+}
+
+static void order_all(ordering *o)
+{
+    const tpi_plan *plan = o->f->now.plan;
+    for (int i = 0; i < plan->n_buffers; i++)
+        for (int k = 0; k < o->n; k++)
+            o->readers[i] += reads_buffer(o, k, &plan->buffers[i]);
+    for (int at = 0; at < o->n; at++) {
+        const int kernel = pick(o);
+        o->place[kernel] = at;
+        o->waits[kernel] = -1;
+        for (int i = 0; i < plan->n_buffers; i++)
+            o->readers[i] -= reads_buffer(o, kernel, &plan->buffers[i]);
+        for (int k = 0; k < o->n; k++)
+            o->waits[k] -= k != kernel && o->reads[(size_t)k * (size_t)o->n + (size_t)kernel];
+    }
+}
+
+/* Where nodes stand: those of a kernel with it, others behind what they read. `place` NULL: as now. */
+static void set_keys(const fitting *f, const int *place)
+{
+    const tpi_plan *plan = f->now.plan;
+    for (int i = 0; i < plan->n_values; i++) {
+        const tpi_value *v = &plan->values[i];
+        int64_t key = 0;
+        for (int k = 0; k < v->node->n_in && v->node->op->kind != TPI_SOURCE; k++) {
+            const int64_t of = f->key[v->node->in[k]->index];
+            key = of > key ? of : key;
+        }
+        if (v->kernel >= 0)
+            key = 2 * (int64_t)(place ? place[v->kernel] : v->kernel) + 2;
+        f->key[i] = key;
+    }
+}
+
+/* A version with these changes; false: none, no memory. */
+static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
+{
+    tp_program *p = f->p;
+    version v;
+    bool ok = copy_version(f, &v) && tpi_rearrange(v.graph, r);
+    if (ok) {
+        v.graph = tpi_tidy(v.graph, p->n_feeds, v.feeds, p->n_roots, v.roots);
+        ok = v.graph && measure(f, &v);
+    }
+    *better = ok && adopt(f, &v);
+    free_version(p, &v);
+    return ok;
+}
+
+static bool reorder(fitting *f)
+{
+    enum { MOST = 4096 }; /* there is a byte for each two */
+    tpi_mem *m = &f->p->ctx->mem;
+    const tpi_plan *plan = f->now.plan;
+    const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
+    if (n > MOST)
+        return true;
+    ordering o = {.f = f, .n = plan->n_kernels};
+    o.waits = tpi_take(m, n * sizeof *o.waits);
+    o.place = tpi_take(m, n * sizeof *o.place);
+    o.readers = tpi_take(m, n_buffers * sizeof *o.readers);
+    o.reads = tpi_take(m, n * n);
+    bool ok = o.waits && o.place && o.readers && o.reads, better;
+    if (ok) {
+        memset(o.waits, 0, n * sizeof *o.waits);
+        memset(o.readers, 0, n_buffers * sizeof *o.readers);
+        memset(o.reads, 0, n * n);
+        memset(f->late, 0, (size_t)plan->n_values);
+        find_waits(&o);
+        order_all(&o);
+        set_keys(f, o.place);
+    }
+    tpi_give_back(m, o.waits, n * sizeof *o.waits);
+    tpi_give_back(m, o.place, n * sizeof *o.place);
+    tpi_give_back(m, o.readers, n_buffers * sizeof *o.readers);
+    tpi_give_back(m, o.reads, n * n);
+    return ok && try_change(f, &(tpi_rearrangement){.late = f->late, .key = f->key}, &better);
+}
+
+/* ---- values that are computed again ---------------------------------------------------------------- */
+
+/* What it takes to have a value again at kernel `until`. */
+typedef struct redoing {
+    fitting *f;
+    int target, until;
+    bool all;       /* contractions too */
+    int64_t longer; /* bytes that are in use at the peak because of it */
+    double cost;
+    bool failed;
+} redoing;
+
+static void compute_again(redoing *d, int node);
+
+/* The root of the memory that operand x reads is computed again, and so are the views of it. */
+static void follow(redoing *d, const tp_tensor *x, int root)
+{
+    for (const tp_tensor *t = x; t->index != root && !d->failed; t = t->in[0]) {
+        d->failed = t->op->kind != TPI_VIEW;
+        d->f->again[t->index] = true;
+    }
+    compute_again(d, root);
+}
+
+static void need(redoing *d, const tp_tensor *x)
+{
+    const version *v = &d->f->now;
+    const int root = v->plan->values[x->index].layout.root;
+    const tpi_value *memory = &v->plan->values[root];
+    if (memory->place == TPI_AT_INNER || root == d->target) {
+        follow(d, x, root);
+        return;
+    }
+    if (memory->place != TPI_AT_ARENA || memory->last >= d->until)
+        return; /* it is there */
+    const int64_t bytes = v->bytes[memory->buffer];
+    const bool may = memory->node->op->kind != TPI_BLOCK && memory->node->op->kind != TPI_PORT;
+    if (may && bytes > v->bytes[v->plan->values[d->target].buffer] / 4)
+        follow(d, x, root);
+    else if (memory->last < v->at)
+        d->longer += bytes;
+}
+
+static void compute_again(redoing *d, int node)
+{
+    const double flops_per_byte = 8, per_node = 1024;
+    const tp_tensor *t = d->f->now.plan->values[node].node;
+    const tpi_kind kind = t->op->kind;
+    const double flops = tpi_node_flops(d->f->p, t);
+    if (d->f->again[node])
+        return;
+    if (d->failed || t->op == &tpi_op_random || kind == TPI_SOURCE || kind == TPI_EFFECT ||
+        kind == TPI_BLOCK || kind == TPI_PORT || (flops > 0 && !d->all)) {
+        d->failed = true;
+        return;
+    }
+    d->f->again[node] = true;
+    d->cost += tpi_node_bytes(d->f->p, t) + flops / flops_per_byte + per_node;
+    for (int k = 0; k < t->n_in && kind != TPI_SHAPE; k++)
+        need(d, t->in[k]);
+}
+
+/* f->again; the bytes that are gained at the peak, 0: it cannot be. */
+static int64_t redo(fitting *f, int target, int until, bool all, double *cost)
+{
+    const version *v = &f->now;
+    memset(f->again, 0, (size_t)v->plan->n_values);
+    redoing d = {.f = f, .target = target, .until = until, .all = all};
+    compute_again(&d, target);
+    const int64_t gain = v->bytes[v->plan->values[target].buffer] - d.longer;
+    *cost = d.cost;
+    return d.failed || gain < 0 ? 0 : gain;
+}
+
+/* Who reads what, from the peak on. */
+static void find_readers(fitting *f)
+{
+    const tpi_plan *plan = f->now.plan;
+    for (int i = 0; i < plan->n_values; i++) {
+        f->next[i] = -1;
+        f->held[i] = false;
+    }
+    for (int i = 0; i < plan->n_values; i++) {
+        const tpi_value *v = &plan->values[i];
+        const tpi_kind kind = v->node->op->kind;
+        if (v->kernel < f->now.at || kind == TPI_SOURCE || kind == TPI_SHAPE)
+            continue;
+        for (int k = 0; k < v->node->n_in; k++) {
+            const int root = plan->values[v->node->in[k]->index].layout.root;
+            if (v->kernel == f->now.at)
+                f->held[root] = true;
+            else if (f->next[root] < 0 || v->kernel < f->next[root])
+                f->next[root] = v->kernel;
+        }
+    }
+}
+
+typedef struct candidate {
+    int node; /* whose value is computed again, or a loop */
+    bool all, loop;
+    double worth; /* bytes gained, by what it costs */
+} candidate;
+
+static int by_worth(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->worth != y->worth)
+        return x->worth > y->worth ? -1 : 1;
+    return x->node - y->node;
+}
+
+/* A loop that keeps all its turns while the kernel runs. */
+static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
+{
+    const version *v = &f->now;
+    const tp_tensor *t = b->node >= 0 ? v->plan->values[b->node].node : NULL;
+    if (!t || t->op != &tpi_op_output || t->in[0]->op != &tpi_op_loop)
+        return false;
+    const tpi_loop_attrs *a = t->in[0]->attrs;
+    const int64_t turns = tpi_program_size(f->p, a->count);
+    if (a->checkpoint || a->has_pred || turns < 4)
+        return false;
+    const tpi_work w = tpi_kernel_work(f->p, v->plan, b->first);
+    const double kept = (double)v->bytes[v->plan->values[b->node].buffer];
+    *c = (candidate){.node = t->in[0]->index,
+                     .loop = true,
+                     .worth = kept * (1 - 2 / sqrt((double)turns)) / (w.bytes + w.flops)};
+    return c->worth > 0;
+}
+
+static bool as_value(fitting *f, const tpi_buffer *b, candidate *c)
+{
+    const int at = f->now.at, node = b->node;
+    if (node < 0 || b->first >= at || b->last <= at || f->held[node] || f->next[node] < 0)
+        return false;
+    double cost;
+    int64_t gain = redo(f, node, f->next[node], false, &cost);
+    *c = (candidate){.node = node};
+    if (!gain) {
+        gain = redo(f, node, f->next[node], true, &cost);
+        c->all = true;
+    }
+    c->worth = (double)gain / cost;
+    return gain > 0;
+}
+
+static bool try_value(fitting *f, const candidate *c, bool *better)
+{
+    const tpi_plan *plan = f->now.plan;
+    const int until = f->next[c->node];
+    double cost;
+    redo(f, c->node, until, c->all, &cost);
+    int n = 0, *again = f->next + plan->n_values;
+    for (int i = 0; i < plan->n_values; i++) {
+        const tpi_value *v = &plan->values[i];
+        const int root = v->layout.root;
+        if (v->place == TPI_AT_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
+            f->again[i] = true;
+        f->late[i] = v->kernel >= until;
+        if (f->again[i])
+            again[n++] = i;
+    }
+    set_keys(f, NULL);
+    const tpi_rearrangement r = {.n_again = n,
+                                 .again = again,
+                                 .late = f->late,
+                                 .key = f->key,
+                                 .again_key = 2 * (int64_t)until + 1};
+    return try_change(f, &r, better);
+}
+
+static bool try_loop(fitting *f, int loop, bool *better)
+{
+    tp_program *p = f->p;
+    version v;
+    bool ok = copy_version(f, &v);
+    if (ok) {
+        v.graph = tpi_split_loop(v.graph, v.graph->nodes[loop], p->n_feeds, v.feeds, p->n_roots,
+                                 v.roots);
+        ok = v.graph && measure(f, &v);
+    }
+    *better = ok && adopt(f, &v);
+    free_version(p, &v);
+    return ok;
+}
+
+static bool take_lists(fitting *f)
+{
+    tpi_mem *m = &f->p->ctx->mem;
+    const size_t n = (size_t)f->now.plan->n_values;
+    f->next = tpi_take(m, 2 * n * sizeof *f->next);
+    f->held = tpi_take(m, n);
+    f->again = tpi_take(m, n);
+    f->late = tpi_take(m, n);
+    f->key = tpi_take(m, n * sizeof *f->key);
+    return f->next && f->held && f->again && f->late && f->key;
+}
+
+static void give_lists(fitting *f, size_t n)
+{
+    tpi_mem *m = &f->p->ctx->mem;
+    tpi_give_back(m, f->next, 2 * n * sizeof *f->next);
+    tpi_give_back(m, f->held, n);
+    tpi_give_back(m, f->again, n);
+    tpi_give_back(m, f->late, n);
+    tpi_give_back(m, f->key, n * sizeof *f->key);
+}
+
+static bool try_all(fitting *f, int n, const candidate *c, bool *better)
+{
+    enum { MOST_TRIES = 24 };
+    bool ok = true;
+    for (int i = 0; i < n && i < MOST_TRIES && ok && !*better; i++)
+        ok = c[i].loop ? try_loop(f, c[i].node, better) : try_value(f, &c[i], better);
+    return ok;
+}
+
+/* One change at the peak; false: no memory. */
+static bool improve(fitting *f, bool *better)
+{
+    tpi_mem *m = &f->p->ctx->mem;
+    const int n_values = f->now.plan->n_values, n_buffers = f->now.plan->n_buffers;
+    candidate *list = tpi_take(m, 2 * (size_t)n_buffers * sizeof *list);
+    bool ok = take_lists(f) && list;
+    int n = 0;
+    if (ok)
+        find_readers(f);
+    for (int i = 0; i < n_buffers && ok; i++) {
+        const tpi_buffer *b = &f->now.plan->buffers[i];
+        if (b->place != TPI_AT_ARENA || b->first > f->now.at || b->last < f->now.at)
+            continue;
+        n += as_value(f, b, &list[n]);
+        n += as_loop(f, b, &list[n]);
+    }
+    if (n)
+        qsort(list, (size_t)n, sizeof *list, by_worth);
+    ok = ok && try_all(f, n, list, better);
+    tpi_give_back(m, list, 2 * (size_t)n_buffers * sizeof *list);
+    give_lists(f, (size_t)n_values);
+    return ok;
+}
+
+/* ---- refusal ----------------------------------------------------------------------------------------- */
+
+/* "conv f32[8,16,28,28] 401408 (net.c:12)" */
+static void put_buffer(tpi_str *s, const version *v, int i)
+{
+    const tpi_buffer *b = &v->plan->buffers[i];
+    const tp_tensor *t = b->section ? b->section->node : b->like;
+    const char *slash = t->file ? strrchr(t->file, '/') : NULL;
+    tpi_str_put(s, b->section ? "inside " : "");
+    tpi_str_put(s, t->op == &tpi_op_output ? t->in[0]->op->name : t->op->name);
+    tpi_str_put(s, " ");
+    if (!b->section)
+        tpi_put_type(s, v->graph->dims, (tp_dtype)t->dtype, t->rank, t->shape);
+    tpi_str_printf(s, " %" PRId64, v->bytes[i]);
+    if (t->file)
+        tpi_str_printf(s, " (%s:%d)", slash ? slash + 1 : t->file, t->line);
+}
+
+/* The largest first, as many as the message has room for. */
+static void put_peak(tpi_str *s, const version *v)
+{
+    enum { MOST = 3 };
+    int64_t below = INT64_MAX;
+    int last = -1, n = 0, all = 0;
+    for (int i = 0; i < v->plan->n_buffers; i++) {
+        const tpi_buffer *b = &v->plan->buffers[i];
+        all += b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
+    }
+    for (; n < MOST && n < all; n++) {
+        int best = -1;
+        for (int i = 0; i < v->plan->n_buffers; i++) {
+            const tpi_buffer *b = &v->plan->buffers[i];
+            const bool in_use =
+                b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at;
+            const bool later = v->bytes[i] < below || (v->bytes[i] == below && i > last);
+            if (in_use && later && (best < 0 || v->bytes[i] > v->bytes[best]))
+                best = i;
+        }
+        tpi_str_put(s, n ? ", " : ": ");
+        put_buffer(s, v, best);
+        below = v->bytes[best];
+        last = best;
+    }
+    if (all > n)
+        tpi_str_printf(s, " and %d more", all - n);
+}
+
+static void refuse(const tp_program *p, const version *v, tpi_at at, const char *what,
+                   const char *say, int64_t bytes)
+{
+    const tp_tensor *t = v->plan->values[v->plan->kernels[v->at].root].node;
+    tpi_str s = TPI_STR(&p->ctx->mem);
+    put_peak(&s, v);
+    tpi_fail_status(p->ctx, at, what, TP_E_LIMIT,
+                    "the limit is %" PRId64 " bytes, and %s %" PRId64
+                    ": most are in use at %s%s",
+                    p->memory_limit, say, bytes, t->op->name, s.text ? s.text : "");
+    tpi_str_free(&s);
+}
+
+void tpi_program_refuse(tp_program *p, tpi_at at, const char *what)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const size_t n = (size_t)p->plan->n_kernels, n_buffers = (size_t)p->plan->all_buffers;
+    version v = {.graph = p->graph, .plan = p->plan};
+    v.live = tpi_take(m, n * sizeof *v.live);
+    v.bytes = tpi_take(m, n_buffers * sizeof *v.bytes);
+    if (v.live && v.bytes && tpi_program_place(p, p->plan, v.bytes, NULL, &v.arena)) {
+        find_peak(&v);
+        refuse(p, &v, at, what, "these sizes take", v.arena);
+    }
+    tpi_give_back(m, v.bytes, n_buffers * sizeof *v.bytes);
+    tpi_give_back(m, v.live, n * sizeof *v.live);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------- */
+
+bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, tpi_fusing fuse)
+{
+    enum { MOST_GROWTH = 3 }; /* from there on much is computed for little */
+    fitting f = {
+        .p = p, .fuse = fuse, .now = {.graph = p->graph, .roots = p->roots}
+    };
+    p->graph = f.now.graph = tpi_tidy(p->graph, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    bool better = true, ok = p->graph && measure(&f, &f.now);
+    if (ok && !keeps_limit(&f)) {
+        const size_t n = (size_t)f.now.plan->n_values;
+        ok = take_lists(&f) && reorder(&f);
+        give_lists(&f, n);
+    }
+    const int most_nodes = ok ? MOST_GROWTH * p->graph->n_nodes : 0;
+    while (ok && better && !keeps_limit(&f) && p->graph->n_nodes < most_nodes) {
+        better = false;
+        ok = improve(&f, &better);
+    }
+    const bool keeps = ok && keeps_limit(&f);
+    if (!ok)
+        tpi_no_memory(p->ctx, at, what); /* unless another error was first */
+    else if (!keeps)
+        refuse(p, &f.now, at, what, "the least between kernels is", f.now.arena);
+    forget_plan(p, &f.now);
+    return keeps;
+}

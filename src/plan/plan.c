@@ -1,0 +1,733 @@
+/* Which nodes make a kernel.
+ *
+ * Nodes are taken from last to first. The kernel that reads one first is the last place where it
+ * can be computed. Where that is a loop nest, reads it at the very point at which it is computed, and
+ * leaves room for it there, the node joins it; else it starts a nest of its own. It needs no memory
+ * when nobody but that nest reads it. Views are not computed: they are strides, through which
+ * readers look.
+ *
+ *     %1 = max x, %2 = sub x %1, %3 = exp %2, %4 = sum %3, %5 = div %3 %4     (softmax)
+ *
+ * is one nest over x's shape with the last axis reduced, in three stages per row: max; sub, exp
+ * and sum; div. */
+#include "kernel/host/team_host.h"
+#include "op/sizes.h"
+#include "plan/arena.h"
+
+#include <string.h>
+
+static bool no_memory(tpi_plan *p)
+{
+    tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    return false;
+}
+
+static bool too_large(tpi_plan *p, const tp_tensor *t)
+{
+    tpi_fail_status(p->graph->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_SHAPE,
+                    "the strides of %s are too large", SHAPE(t));
+    return false;
+}
+
+static int64_t row_major(tpi_dims *dims, const tp_tensor *t, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step = tpi_dim_mul(dims, step, t->shape[i]);
+    }
+    return step;
+}
+
+/* Numbers that are written into the text. */
+static bool is_literal(const tp_tensor *t)
+{
+    if (t->op->kind == TPI_SHAPE)
+        return true;
+    return t->op == &tpi_op_const && tpi_count(t->in[0]) == 1;
+}
+
+/* ---- values -------------------------------------------------------------------------------------- */
+
+static bool follow_view(tpi_plan *p, tpi_value *v)
+{
+    const tp_tensor *t = v->node;
+    const tpi_value *x = &p->values[t->in[0]->index];
+    tpi_view view = {.dims = p->graph->dims,
+                     .in = t->in[0],
+                     .out = t,
+                     .in_stride = x->layout.stride,
+                     .attrs = t->attrs};
+    if (!t->op->view(&view))
+        return false;
+    for (int i = 0; i < t->rank; i++)
+        if (view.stride[i] == TPI_NO_DIM)
+            return false;
+    const int64_t offset = tpi_stride_add(p->graph->dims, x->layout.offset, view.offset);
+    if (offset == TPI_NO_DIM)
+        return false;
+    v->layout = (tpi_layout){.root = x->layout.root, .offset = offset};
+    memcpy(v->layout.stride, view.stride, sizeof view.stride);
+    return true;
+}
+
+static bool lay_out(tpi_plan *p)
+{
+    for (int i = 0; i < p->n_values; i++) {
+        tpi_value *v = &p->values[i];
+        const tp_tensor *t = p->graph->nodes[i];
+        *v = (tpi_value){.node = t, .kernel = -1, .buffer = -1, .last = -1, .over = -1};
+        v->layout.root = i;
+        if (row_major(p->graph->dims, t, v->layout.stride) == TPI_NO_DIM)
+            return no_memory(p);
+        v->place = t->op->kind == TPI_SOURCE ? TPI_AT_SOURCE : TPI_AT_ARENA;
+        if (t->op->kind == TPI_VIEW && follow_view(p, v))
+            v->place = TPI_AT_ALIAS;
+        else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
+            return too_large(p, t); /* a copy in row-major order is another thing */
+        else if (t->op == &tpi_op_assign) {
+            v->layout = p->values[t->in[1]->index].layout;
+            v->place = TPI_AT_ALIAS;
+        } else if (t->op->kind == TPI_PORT && tpi_plan_port(p, t) >= 0 &&
+                   tpi_plan_port(p, t) != i) { /* read under two names */
+            v->layout = p->values[tpi_plan_port(p, t)].layout;
+            v->place = TPI_AT_ALIAS;
+        }
+    }
+    return true;
+}
+
+void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out)
+{
+    const tp_tensor *x = t->in[k];
+    const tpi_layout *own = &p->values[x->index].layout;
+    out->root = own->root;
+    out->offset = own->offset;
+    const int rank = t->op->kind == TPI_REDUCE ? x->rank : t->rank;
+    for (int i = 0; i < rank; i++) {
+        const int at = i - (rank - x->rank);
+        out->stride[i] = at < 0 || x->shape[at] == 1 ? 0 : own->stride[at];
+    }
+}
+
+void tpi_domain_strides(const tpi_kernel *k, const tpi_value *v, const int64_t *stride,
+                        int64_t *out)
+{
+    for (int i = 0; i < k->rank; i++)
+        out[i] = 0;
+    for (int i = 0; i < v->node->rank; i++)
+        if (v->axis_of[i] >= 0)
+            out[v->axis_of[i]] = stride[i];
+}
+
+/* ---- readers ---------------------------------------------------------------------------------------- */
+
+/* Who reads each node's memory, views seen through: lists in one array. Who reads its sizes does
+ * not count. */
+typedef struct readers {
+    int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
+    int n_list;
+    bool *pinned; /* has to have memory: a root, or read by a call */
+    const bool *live;
+} readers;
+
+/* Who is needed for the roots, or draws: the rest is no reader. */
+static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
+{
+    memset(live, 0, (size_t)p->n_values);
+    for (int i = 0; i < roots->n; i++)
+        live[roots->v[i]->index] = true;
+    for (int i = p->n_values - 1; i >= 0; i--) {
+        const tp_tensor *t = p->graph->nodes[i];
+        live[i] |= tpi_node_draws(t);
+        for (int k = 0; live[i] && t->op->kind != TPI_SOURCE && k < t->n_in; k++)
+            live[t->in[k]->index] = true;
+    }
+}
+
+static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    const size_t n = (size_t)p->n_values;
+    r->n_list = 0;
+    for (int i = 0; i < p->n_values; i++)
+        r->n_list += p->graph->nodes[i]->n_in;
+    r->start = tpi_take(m, (n + 1) * sizeof *r->start);
+    r->list = tpi_take(m, (size_t)r->n_list * sizeof *r->list);
+    r->pinned = tpi_take(m, n);
+    if (!r->start || !r->list || !r->pinned)
+        return no_memory(p);
+    memset(r->start, 0, (n + 1) * sizeof *r->start);
+    memset(r->pinned, 0, n);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < p->n_values; i++) {
+            const tp_tensor *t = p->graph->nodes[i];
+            if (t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE ||
+                t->op->kind == TPI_PORT || p->values[i].place == TPI_AT_ALIAS || !r->live[i])
+                continue;
+            for (int k = 0; k < t->n_in; k++) {
+                const int root = p->values[t->in[k]->index].layout.root;
+                if (!tpi_is_loop_op(t))
+                    r->pinned[root] = true;
+                if (pass == 0)
+                    r->start[root + 1]++;
+                else
+                    r->list[r->start[root]++] = i;
+            }
+        }
+        for (int i = 0; i < p->n_values && pass == 0; i++)
+            r->start[i + 1] += r->start[i];
+    }
+    for (int i = p->n_values; i > 0; i--) /* filling moved each start to its end */
+        r->start[i] = r->start[i - 1];
+    r->start[0] = 0;
+    for (int i = 0; i < roots->n; i++)
+        r->pinned[p->values[roots->v[i]->index].layout.root] = true;
+    return true;
+}
+
+static void free_readers(tpi_plan *p, readers *r)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    const size_t n = (size_t)p->n_values;
+    tpi_give_back(m, r->start, (n + 1) * sizeof *r->start);
+    tpi_give_back(m, r->list, (size_t)r->n_list * sizeof *r->list);
+    tpi_give_back(m, r->pinned, n);
+}
+
+/* ---- loop nests ----------------------------------------------------------------------------------------- */
+
+static tpi_kernel *new_kernel(tpi_plan *p, tpi_kernel_kind kind, int root)
+{
+    if (p->n_kernels == p->kernels_size) {
+        const int size = p->kernels_size ? p->kernels_size * 2 : 32;
+        tpi_kernel *v =
+            tpi_resize(&p->graph->ctx->mem, p->kernels, (size_t)p->kernels_size * sizeof *v,
+                       (size_t)size * sizeof *v);
+        if (!v) {
+            no_memory(p);
+            return NULL;
+        }
+        p->kernels = v;
+        p->kernels_size = size;
+    }
+    tpi_kernel *k = &p->kernels[p->n_kernels];
+    *k = (tpi_kernel){.kind = kind, .root = root};
+    p->values[root].kernel = p->n_kernels++;
+    return k;
+}
+
+static bool add_node(tpi_plan *p, tpi_kernel *k, int node)
+{
+    if (k->n_nodes == k->nodes_size) {
+        const int size = k->nodes_size ? k->nodes_size * 2 : 8;
+        int *v = tpi_resize(&p->graph->ctx->mem, k->nodes, (size_t)k->nodes_size * sizeof *v,
+                            (size_t)size * sizeof *v);
+        if (!v)
+            return no_memory(p);
+        k->nodes = v;
+        k->nodes_size = size;
+    }
+    k->nodes[k->n_nodes++] = node; /* from last to first; turned at the end */
+    k->n_operands += p->values[node].node->n_in;
+    k->n_reductions += p->values[node].node->op->kind == TPI_REDUCE;
+    return true;
+}
+
+static bool same_space(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->rank == t->rank &&
+           memcmp(k->shape, t->shape, sizeof(int64_t) * (size_t)k->rank) == 0;
+}
+
+static unsigned axes_of(const tp_tensor *reduction)
+{
+    const tpi_reduce_attrs *a = reduction->attrs;
+    unsigned bits = 0;
+    for (int64_t i = 0; i < a->axes.n; i++)
+        bits |= 1u << a->axes.v[i];
+    return bits;
+}
+
+/* Axes of the space that `t`, a row value, has; -1 where its size is 1. */
+static void reduction_axes(const tp_tensor *t, int space_rank, int *axis_of)
+{
+    const tpi_reduce_attrs *a = t->attrs;
+    const unsigned reduced = axes_of(t);
+    for (int i = 0, at = 0; i < space_rank; i++) {
+        const bool gone = (reduced >> i) & 1;
+        if (!gone || a->keep)
+            axis_of[at++] = gone ? -1 : i;
+    }
+}
+
+/* Strides of reader t's operand k over the axes of the space. */
+static void reading_strides(const tpi_plan *p, const tpi_kernel *k, const tpi_value *reader,
+                            int operand, tpi_layout *l, int64_t *over)
+{
+    tpi_operand_layout(p, reader->node, operand, l);
+    if (reader->node->op->kind == TPI_REDUCE)
+        memcpy(over, l->stride, sizeof(int64_t) * (size_t)k->rank);
+    else
+        tpi_domain_strides(k, reader, l->stride, over);
+}
+
+static bool is_in(const tpi_plan *p, const tpi_kernel *k, const tpi_value *v)
+{
+    return v->kernel >= 0 && &p->kernels[v->kernel] == k;
+}
+
+/* The strides of every reader in the nest; false when they differ. */
+static bool common_strides(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r,
+                           int64_t *over)
+{
+    bool first = true;
+    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
+        const tpi_value *reader = &p->values[r->list[i]];
+        if (!is_in(p, k, reader))
+            continue;
+        for (int o = 0; o < reader->node->n_in; o++) {
+            if (p->values[reader->node->in[o]->index].layout.root != node)
+                continue;
+            tpi_layout l;
+            int64_t mine[TP_MAX_RANK];
+            reading_strides(p, k, reader, o, &l, mine);
+            if (l.offset != 0 ||
+                (!first && memcmp(mine, over, sizeof(int64_t) * (size_t)k->rank) != 0))
+                return false;
+            memcpy(over, mine, sizeof(int64_t) * (size_t)k->rank);
+            first = false;
+        }
+    }
+    return !first;
+}
+
+/* The axes of the space for an elementwise row value that is read with the strides `over`:
+ * each own axis is the one over which it has that stride. */
+static bool row_axes(const tpi_kernel *k, const tpi_value *v, const int64_t *over, int *axis_of)
+{
+    int at = 0;
+    for (int i = 0; i < v->node->rank; i++) {
+        axis_of[i] = -1;
+        if (v->node->shape[i] == 1)
+            continue;
+        while (at < k->rank && (over[at] == 0 || k->shape[at] != v->node->shape[i] ||
+                                over[at] != v->layout.stride[i]))
+            at++;
+        if (at == k->rank)
+            return false;
+        axis_of[i] = at++;
+    }
+    return true;
+}
+
+/* The axes along which a row value is the same, when these are the last ones. */
+static bool lacks_last_axes(const tpi_kernel *k, const int64_t *over, unsigned *axes)
+{
+    bool kept = false;
+    *axes = 0;
+    for (int i = k->rank - 1; i >= 0; i--) {
+        if (k->shape[i] == 1)
+            continue;
+        if (over[i] != 0)
+            kept = true;
+        else if (kept)
+            return false;
+        else
+            *axes |= 1u << i;
+    }
+    return *axes != 0;
+}
+
+/* Is the nest so small that it may run on one thread, whatever joins it? */
+static bool stays_small(const tpi_kernel *k)
+{
+    const double small = 400000;
+    double work = TPI_MAX_NEST_NODES;
+    for (int i = 0; i < k->rank; i++) {
+        if (tpi_dim_is_symbolic(k->shape[i]))
+            return false;
+        work *= (double)k->shape[i];
+    }
+    return work < small;
+}
+
+/* Readers in the loops over all axes: full values, and reductions of what does not vary. */
+static bool has_full_readers(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r)
+{
+    bool has = false;
+    for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
+        const tpi_value *v = &p->values[r->list[i]];
+        has = is_in(p, k, v) && (!v->row || v->node->op->kind == TPI_REDUCE);
+    }
+    return has;
+}
+
+/* A row value that is computed element by element has no full operands. */
+static bool has_row_readers(const tpi_plan *p, const tpi_kernel *k, int node, const readers *r)
+{
+    bool has = false;
+    for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
+        const tpi_value *v = &p->values[r->list[i]];
+        has = is_in(p, k, v) && v->row && v->node->op->kind != TPI_REDUCE;
+    }
+    return has;
+}
+
+static bool has_room(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->n_nodes < TPI_MAX_NEST_NODES &&
+           k->n_operands + t->n_in <= TPI_MAX_NEST_OPERANDS &&
+           k->n_reductions + (t->op->kind == TPI_REDUCE) <= TPI_MAX_NEST_REDUCTIONS;
+}
+
+/* Makes room in k for `node`, which some of its nodes read; false: it does not fit. `kept`: it has memory,
+ * for others. */
+static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r, bool kept)
+{
+    tpi_value *v = &p->values[node];
+    const tp_tensor *t = v->node;
+    int64_t over[TP_MAX_RANK], own[TP_MAX_RANK];
+    if (!has_room(k, t) || !common_strides(p, k, node, r, over))
+        return false;
+    tpi_value as = *v;
+    unsigned reduced = k->reduced;
+    if (t->op->kind == TPI_REDUCE) {
+        if (!same_space(k, t->in[0]))
+            return false;
+        as.row = true;
+        reduced = axes_of(t);
+        reduction_axes(t, k->rank, as.axis_of);
+    } else if (same_space(k, t)) {
+        if (has_row_readers(p, k, node, r))
+            return false;
+        as.row = false;
+        for (int i = 0; i < t->rank; i++)
+            as.axis_of[i] = t->shape[i] == 1 ? -1 : i;
+    } else {
+        as.row = true;
+        if (!row_axes(k, v, over, as.axis_of))
+            return false;
+        if (!k->has_reduced && !lacks_last_axes(k, over, &reduced))
+            return false;
+        if (!k->has_reduced && tpi_is_number(t) && !stays_small(k))
+            return false; /* with it no axis would be left to share */
+    }
+    if (k->has_reduced && reduced != k->reduced)
+        return false;
+    tpi_domain_strides(k, &as, as.layout.stride, own);
+    for (int i = 0; i < k->rank; i++) {
+        const bool varies = !as.row || !((reduced >> i) & 1);
+        if (k->shape[i] != 1 && (own[i] != over[i] || (kept && varies && own[i] == 0)))
+            return false; /* each element of what is kept is computed once */
+    }
+    if (as.row) {
+        const bool last = k->rank > 0 && (reduced >> (k->rank - 1)) & 1;
+        for (int i = 0; i < k->rank; i++)
+            if (own[i] != 0 && (reduced >> i) & 1)
+                return false;
+        if (!last && has_full_readers(p, k, node, r))
+            return false; /* columns are streamed once */
+        k->reduced = reduced;
+        k->has_reduced = true;
+    }
+    *v = as;
+    return true;
+}
+
+/* Is t computed from what is the same along its last axis (of a row: its sum), some ops back? */
+static bool comes_of_rows(const tp_tensor *t, int back)
+{
+    bool comes = false;
+    for (int i = 0; i < t->n_in && !comes; i++) {
+        const tp_tensor *x = t->in[i];
+        if (!tpi_is_loop_op(x))
+            continue;
+        comes = tpi_same_shape(x, t)
+                    ? back > 0 && x->op->kind == TPI_ELEMENT && comes_of_rows(x, back - 1)
+                    : x->rank > 0 && x->shape[x->rank - 1] == 1 && t->shape[t->rank - 1] != 1;
+    }
+    return comes;
+}
+
+/* What has memory anyway is better computed in rows, with what it comes of, than where columns of it
+ * are added up. */
+static bool belongs_to_rows(const tpi_kernel *k, const tp_tensor *t)
+{
+    return k->has_reduced && !tpi_reduces_last(k) && t->op->kind == TPI_ELEMENT &&
+           t->rank > 0 && comes_of_rows(t, 4);
+}
+
+/* The kernel that reads `node` first, if it is a nest; -1. `only`: no other kernel reads it. */
+static int first_reader(const tpi_plan *p, int node, const readers *r, bool *only)
+{
+    int first = -1;
+    *only = !r->pinned[node];
+    for (int i = r->start[node]; i < r->start[node + 1]; i++) {
+        const int kernel = p->values[r->list[i]].kernel;
+        if (kernel < 0) /* of this one only the sizes are read */
+            continue;
+        *only = *only && (first < 0 || kernel == first);
+        if (first < 0 || p->kernels[kernel].root < p->kernels[first].root)
+            first = kernel;
+    }
+    return first >= 0 && p->kernels[first].kind == TPI_KERNEL_LOOP ? first : -1;
+}
+
+static bool start_nest(tpi_plan *p, int node)
+{
+    tpi_value *v = &p->values[node];
+    const tp_tensor *t = v->node;
+    tpi_kernel *k = new_kernel(p, TPI_KERNEL_LOOP, node);
+    if (!k)
+        return false;
+    const tp_tensor *space = t->op->kind == TPI_REDUCE ? t->in[0] : t;
+    k->rank = space->rank;
+    memcpy(k->shape, space->shape, sizeof(int64_t) * (size_t)k->rank);
+    if (t->op->kind == TPI_REDUCE) {
+        k->reduced = axes_of(t);
+        k->has_reduced = true;
+        v->row = true;
+        reduction_axes(t, k->rank, v->axis_of);
+    } else {
+        for (int i = 0; i < t->rank; i++)
+            v->axis_of[i] = t->shape[i] == 1 ? -1 : i;
+    }
+    return add_node(p, k, node);
+}
+
+static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, bool fuse)
+{
+    readers r = {.live = live};
+    bool ok = find_readers(p, roots, &r);
+    for (int i = p->n_values - 1; i >= 0 && ok; i--) {
+        tpi_value *v = &p->values[i];
+        const tp_tensor *t = v->node;
+        const bool draws = live[i] && t->op == &tpi_op_random;
+        const bool read = r.start[i + 1] > r.start[i] || r.pinned[i] || draws;
+        if (p->sections && p->sections[i]) {
+            ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
+            if (!read)
+                v->place = TPI_AT_INNER; /* the token itself is nothing */
+            continue;
+        }
+        if (v->place == TPI_AT_SOURCE || v->place == TPI_AT_ALIAS || !read ||
+            t->op->kind == TPI_PORT)
+            continue;
+        if (is_literal(t) && !r.pinned[i]) {
+            v->place = TPI_AT_LITERAL;
+            continue;
+        }
+        if (!tpi_is_loop_op(t)) {
+            ok = new_kernel(p, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL, i);
+            continue;
+        }
+        bool only;
+        const int nest = fuse ? first_reader(p, i, &r, &only) : -1;
+        if (nest >= 0 && (only || !belongs_to_rows(&p->kernels[nest], t)) &&
+            joins(p, &p->kernels[nest], i, &r, !only)) {
+            v->kernel = nest;
+            v->place = only ? TPI_AT_INNER : TPI_AT_ARENA;
+            ok = add_node(p, &p->kernels[nest], i);
+        } else {
+            ok = start_nest(p, i);
+        }
+    }
+    for (int i = 0; i < p->n_values && ok; i++)
+        if (p->values[i].place == TPI_AT_SOURCE && is_literal(p->values[i].node) &&
+            !r.pinned[i])
+            p->values[i].place = TPI_AT_LITERAL;
+    free_readers(p, &r);
+    return ok;
+}
+
+/* ---- order, stages, buffers ------------------------------------------------------------------------------ */
+
+/* A nest runs where its root stands in program order: all that it reads from outside is made by
+ * nests whose roots are older. */
+static void order_kernels(tpi_plan *p)
+{
+    for (int i = 0, j = p->n_kernels - 1; i < j; i++, j--) { /* they were made backwards */
+        const tpi_kernel k = p->kernels[i];
+        p->kernels[i] = p->kernels[j];
+        p->kernels[j] = k;
+    }
+    for (int i = 0; i < p->n_kernels; i++) {
+        tpi_kernel *k = &p->kernels[i];
+        for (int a = 0, b = k->n_nodes - 1; a < b; a++, b--) {
+            const int node = k->nodes[a];
+            k->nodes[a] = k->nodes[b];
+            k->nodes[b] = node;
+        }
+        p->values[k->root].kernel = i;
+        k->since = i;
+        for (int a = 0; a < k->n_nodes; a++)
+            p->values[k->nodes[a]].kernel = i;
+    }
+    for (int i = 0; i < p->n_values && p->sections; i++) {
+        const tp_tensor *t = p->graph->nodes[i];
+        if (t->op->kind == TPI_PORT && p->values[i].place != TPI_AT_ALIAS &&
+            p->sections[t->in[0]->index])
+            p->values[i].kernel = p->values[t->in[0]->index].kernel;
+    }
+}
+
+/* A row value is there after its stage; a full one can be had in any stage from its own on. */
+static void set_stages(tpi_plan *p, const tpi_kernel *k)
+{
+    for (int a = 0; a < k->n_nodes; a++) {
+        tpi_value *v = &p->values[k->nodes[a]];
+        v->stage = v->row && v->node->op->kind == TPI_ELEMENT ? -1 : 0;
+        for (int o = 0; o < v->node->n_in; o++) {
+            const tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
+            if (x->kernel < 0 || x->kernel != v->kernel)
+                continue;
+            const bool in_loop = !v->row || v->node->op->kind == TPI_REDUCE;
+            const int from = x->row && in_loop ? x->stage + 1 : x->stage;
+            v->stage = from > v->stage ? from : v->stage;
+        }
+    }
+}
+
+int tpi_plan_buffer(tpi_plan *p, tpi_buffer b)
+{
+    if (p->n_buffers == p->buffers_size) {
+        const int size = p->buffers_size ? p->buffers_size * 2 : 64;
+        tpi_buffer *v =
+            tpi_resize(&p->graph->ctx->mem, p->buffers, (size_t)p->buffers_size * sizeof *v,
+                       (size_t)size * sizeof *v);
+        if (!v) {
+            no_memory(p);
+            return -1;
+        }
+        p->buffers = v;
+        p->buffers_size = size;
+    }
+    p->buffers[p->n_buffers] = b;
+    return p->n_buffers++;
+}
+
+static int add_buffer(tpi_plan *p, int node)
+{
+    const tpi_value *v = &p->values[node];
+    return tpi_plan_buffer(p, (tpi_buffer){.node = node,
+                                           .like = v->node,
+                                           .place = v->place,
+                                           .first = v->kernel,
+                                           .last = v->last > v->kernel ? v->last : v->kernel});
+}
+
+static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
+{
+    for (int i = 0; i < roots->n; i++) {
+        tpi_value *v = &p->values[p->values[roots->v[i]->index].layout.root];
+        if (v->place == TPI_AT_ARENA)
+            v->place = TPI_AT_OUTPUT;
+    }
+    for (int i = 0; i < p->n_values; i++) {
+        const tpi_value *v = &p->values[i];
+        if (v->kernel < 0 || v->node->op->kind == TPI_SHAPE)
+            continue;
+        for (int o = 0; o < v->node->n_in; o++) {
+            tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
+            x->last = v->kernel > x->last ? v->kernel : x->last;
+        }
+    }
+    for (int i = 0; i < p->n_values; i++) {
+        tpi_value *v = &p->values[i];
+        const bool used = v->kernel >= 0 || v->last >= 0 || v->place == TPI_AT_SOURCE;
+        if (!used || v->place == TPI_AT_INNER || v->place == TPI_AT_ALIAS ||
+            v->place == TPI_AT_LITERAL || tpi_lies_under(v))
+            continue;
+        v->buffer = add_buffer(p, i);
+        if (v->buffer < 0)
+            return false;
+    }
+    for (int i = p->n_values - 1; i >= 0; i--) {
+        tpi_value *v = &p->values[i];
+        if (!tpi_lies_under(v))
+            continue;
+        v->buffer = p->values[v->over].buffer;
+        if (v->kernel < p->buffers[v->buffer].first)
+            p->buffers[v->buffer].first = v->kernel;
+    }
+    if (!tpi_plan_section_buffers(p))
+        return false;
+    tpi_plan_whole_steps(p);
+    return true;
+}
+
+bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
+{
+    return p->graph->nodes[p->values[x->index].layout.root]->op == &tpi_op_const;
+}
+
+tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
+{
+    tpi_plan *p = tpi_plan_graph(g, roots, fuse);
+    if (p && fuse.bands && !tpi_plan_microbatches(p)) {
+        tpi_plan_free(p);
+        return NULL;
+    }
+    if (p)
+        tpi_plan_number(p);
+    return p;
+}
+
+tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
+{
+    tpi_plan *p = tpi_take(&g->ctx->mem, sizeof *p);
+    if (!p) {
+        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), "compile");
+        return NULL;
+    }
+    *p = (tpi_plan){.graph = g, .n_values = g->n_nodes};
+    p->values = tpi_take(&g->ctx->mem, (size_t)g->n_nodes * sizeof *p->values);
+    bool *live = tpi_take(&g->ctx->mem, (size_t)g->n_nodes);
+    if (!p->values || !live)
+        no_memory(p);
+    if (live)
+        find_live(p, roots, live);
+    const bool ok = p->values && live && tpi_plan_sections(p, live, fuse) && lay_out(p) &&
+                    make_kernels(p, roots, live, fuse.nests);
+    tpi_give_back(&g->ctx->mem, live, (size_t)g->n_nodes);
+    if (!ok) {
+        tpi_plan_free(p);
+        return NULL;
+    }
+    order_kernels(p);
+    for (int i = 0; i < p->n_kernels; i++)
+        set_stages(p, &p->kernels[i]);
+    if (!tpi_plan_steps(p, fuse.bands) || (fuse.over && !tpi_plan_over(p, roots)) ||
+        !assign_buffers(p, roots)) {
+        tpi_plan_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+bool tpi_plan_arena(tpi_plan *p)
+{
+    p->arena = tpi_arena_new(p, p->buffers);
+    if (!p->arena)
+        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    return p->arena;
+}
+
+void tpi_plan_free(tpi_plan *p)
+{
+    if (!p)
+        return;
+    tpi_mem *m = &p->graph->ctx->mem;
+    tpi_arena_free(p->arena);
+    tpi_plan_free_sections(p);
+    for (int i = 0; i < p->n_kernels; i++)
+        tpi_give_back(m, p->kernels[i].nodes,
+                      (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
+    tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
+    tpi_give_back(m, p->steps, (size_t)p->steps_size * sizeof *p->steps);
+    tpi_give_back(m, p->micro, (size_t)p->micro_size * sizeof *p->micro);
+    tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
+    tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
+    tpi_give_back(m, p, sizeof *p);
+}

@@ -1,0 +1,623 @@
+#include "render/render.h"
+
+#include "base/env.h"
+#include "base/squeeze.h"
+#include "ir/notation.h"
+#include "kernel/kernel_text.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- pieces ------------------------------------------------------------------------------------ */
+
+const char *tpi_render_slot(tpi_render *r, tpi_slot_kind kind, int64_t value, char *mark)
+{
+    if (r->has_slots)
+        return tpi_alike_slot(&r->alike, kind, value, mark);
+    snprintf(mark, TPI_SLOT_MARK, "%lld", (long long)value);
+    return mark;
+}
+
+void tpi_render_number(tpi_render *r, int64_t value)
+{
+    tpi_str_put(&r->body, NUMBER(value));
+}
+
+int tpi_render_name(tpi_render *r, int node)
+{
+    if (node >= r->names_size)
+        return node; /* no memory */
+    if (r->named_by[node] != r->naming) {
+        r->named_by[node] = r->naming;
+        r->name[node] = r->n_names++;
+    }
+    return r->name[node];
+}
+
+void tpi_render_size(tpi_render *r, int64_t size)
+{
+    if (size < 0 && !tpi_dim_is_symbolic(size)) /* a stride */
+        tpi_str_printf(&r->body, "(%lld)", (long long)size);
+    else
+        tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
+}
+
+void tpi_render_quoted(tpi_str *s, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        const bool plain = *c >= ' ' && *c < 127 && *c != '/' && *c != '*' && *c != '\\';
+        if (plain || (*c == '/' && c > text && c[-1] != '*'))
+            tpi_str_add(s, c, 1);
+        else
+            tpi_str_put(s, "?");
+    }
+}
+
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+void tpi_render_at(tpi_str *s, const tp_tensor *t)
+{
+    if (!t->file)
+        return;
+    tpi_str_put(s, "  ");
+    tpi_render_quoted(s, base_name(t->file));
+    tpi_str_printf(s, ":%d", t->line);
+}
+
+/* "add, mul  [batch, 10]  mnist.c:41" */
+static void put_comment(tpi_render *r, const tpi_kernel *k)
+{
+    const tp_tensor *root = r->plan->graph->nodes[k->root];
+    tpi_str *out = &r->comment;
+    for (int i = 0; i < k->n_nodes - 1; i++)
+        tpi_str_printf(out, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
+    if (root->op == &tpi_op_loop) {
+        const tpi_loop_attrs *a = root->attrs;
+        tpi_str_printf(out, "loop%s: %d carried, %d slices, %d stacked",
+                       a->back ? ", backwards" : "", (int)a->n_carried, (int)a->n_slices,
+                       (int)a->n_stacked);
+    } else {
+        tpi_str_printf(out, "%s  %s", root->op->name, SHAPE(root));
+    }
+    if (root->name) {
+        tpi_str_put(out, "  ");
+        tpi_render_quoted(out, root->name);
+    }
+    tpi_render_at(out, root);
+}
+
+/* A file name as a string of C: names come from files too. */
+static void put_string(tpi_str *s, const char *text)
+{
+    tpi_str_put(s, "\"");
+    for (const char *c = text; *c; c++)
+        if (*c > ' ' && *c < 127 && *c != '"' && *c != '\\')
+            tpi_str_add(s, c, 1);
+        else
+            tpi_str_printf(s, "\\%03o", (unsigned)(unsigned char)*c);
+    tpi_str_put(s, "\"");
+}
+
+void tpi_render_place(tpi_render *r, const tp_tensor *t)
+{
+    if (!r->lines || !t->file || t->line < 1)
+        return;
+    tpi_str_printf(&r->body, "#line %d ", t->line);
+    put_string(&r->body, t->file);
+    tpi_str_put(&r->body, "\n");
+}
+
+/* The function's number is known when the kernel's text is. */
+void tpi_render_signature(tpi_render *r)
+{
+    const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
+    tpi_str_printf(&r->body,
+                   "%s\n{\n    (void)p, (void)s, (void)random, (void)packed, (void)scratch, "
+                   "(void)fail, (void)a%s;\n" TPI_ALIKE_HEAD,
+                   r->params, r->alone ? "" : ", (void)library, (void)part");
+    for (int i = 0; i < symbols; i++)
+        tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
+    if (symbols) {
+        tpi_str_put(&r->body, "    ");
+        for (int i = 0; i < symbols; i++)
+            tpi_str_printf(&r->body, "(void)s%d%s", i, i + 1 < symbols ? ", " : ";\n");
+    }
+}
+
+void tpi_render_head(tpi_render *r, int n)
+{
+    put_comment(r, &r->plan->kernels[n]);
+    tpi_render_signature(r);
+    tpi_render_place(r, r->plan->graph->nodes[r->plan->kernels[n].root]);
+}
+
+void tpi_render_memory(tpi_render *r, int root, bool write)
+{
+    const tpi_value *v = &r->plan->values[root];
+    tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%s];\n", write ? "" : "const ",
+                   tp_dtype_name((tp_dtype)v->node->dtype), tpi_render_name(r, root),
+                   NUMBER(tpi_render_buffer(r, v->buffer)));
+}
+
+void tpi_render_literal(tpi_render *r, const tp_tensor *t)
+{
+    const tp_dtype type = (tp_dtype)t->dtype;
+    if (t->op->kind == TPI_SHAPE) { /* the product of some sizes of its operand */
+        const tpi_list *axes = t->attrs;
+        tpi_str_printf(&r->body, "tpk_cast_i64_%s(1", tp_dtype_name(type));
+        for (int64_t i = 0; i < axes->n; i++) {
+            tpi_str_put(&r->body, " * (int64_t)(");
+            tpi_render_size(r, t->in[0]->shape[axes->v[i]]);
+            tpi_str_put(&r->body, ")");
+        }
+        tpi_str_put(&r->body, ")");
+    } else if (type >= TP_F32) {
+        uint64_t bits = 0;
+        int64_t value;
+        memcpy(&bits, t->in[0]->data, tp_dtype_size(type));
+        memcpy(&value, &bits, sizeof value);
+        tpi_str_put(&r->body, tpi_render_slot(r, type == TP_F32 ? TPI_SLOT_F32 : TPI_SLOT_F64,
+                                              value, (char[TPI_SLOT_MARK]){0}));
+    } else {
+        const int64_t x = tpi_load_i64(type, t->in[0]->data);
+        uint64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        if (type == TP_U64)
+            memcpy(&bits, t->in[0]->data, sizeof bits);
+        tpi_str_printf(&r->body, "(tpk_%s)0x%llxull", tp_dtype_name(type),
+                       (unsigned long long)bits);
+    }
+}
+
+/* ---- the kernel text a program is made with --------------------------------------------------------- */
+
+typedef struct text {
+    const unsigned char *text; /* squeezed */
+    unsigned needs;            /* texts before it */
+    const char *before, *after;
+} text;
+
+#define NEEDS(id) (1u << TPI_TEXT_##id)
+#define TEXT(id, name, ...) [TPI_TEXT_##id] = {tpi_text_##name, __VA_ARGS__}
+#define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
+
+/* A loop over elements stays one over numbers, however much text there is: gcc stops inlining in
+ * large units. */
+#define SCALARS                                                                                \
+    "#pragma push_macro(\"TPK_INLINE\")\n#undef TPK_INLINE\n"                                  \
+    "#define TPK_INLINE static inline __attribute__((unused, always_inline))\n",               \
+        "#pragma pop_macro(\"TPK_INLINE\")\n"
+
+static const text texts[] = {
+    TEXT(target, target, 0, "", ""),
+    TEXT(rounding, rounding, NEEDS(target), "", ""),
+    TEXT(math_f32, math_f32, NEEDS(target), SCALARS),
+    TEXT(math_f64, math_f64, NEEDS(math_f32), SCALARS),
+    TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), SCALARS),
+    TEXT(reduce, reduce, NEEDS(elem), "", ""),
+    TEXT(reduce_int, reduce_int, NEEDS(reduce), "", ""),
+    TEXT(view, view, NEEDS(target), "", ""),
+    TEXT(library, library, NEEDS(view), "", ""),
+    TEXT(vec, vec, NEEDS(target), "", ""),
+    TEXT(philox, philox, NEEDS(elem), "", ""),
+    TEXT(convspec, convspec, NEEDS(vec) | NEEDS(view), "", ""),
+    TEXT(gemm_32, gemm, NEEDS(vec), BITS(32)),
+    TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
+    TEXT(stencil_32, stencil, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
+    TEXT(stencil_64, stencil, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+    TEXT(convout_32, convout, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
+    TEXT(convout_64, convout, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
+    TEXT(conv_32, conv, NEEDS(stencil_32) | NEEDS(convout_32), BITS(32)),
+    TEXT(conv_64, conv, NEEDS(stencil_64) | NEEDS(convout_64), BITS(64)),
+    TEXT(convtaps_32, convtaps, NEEDS(conv_32), BITS(32)),
+    TEXT(convdw_32, convdw, NEEDS(convtaps_32), BITS(32)),
+    TEXT(convdw_64, convdw, NEEDS(conv_64), BITS(64)),
+    TEXT(winograd_32, winograd, NEEDS(convtaps_32), BITS(32)),
+};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
+/* Texts that are pasted once per element type, with T, S and FN defined. */
+static const struct {
+    const char *name;
+    const unsigned char *text;
+    unsigned needs;
+} templates[] = {
+#define TEMPLATE(name, needs)                                                                  \
+    {                                                                                          \
+#name, tpi_text_##name, needs                                                          \
+    }
+    TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(cumulative, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(addrows, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
+    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec)),
+};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+int tpi_template_index(const char *name)
+{
+    for (int i = 0; i < N_TEMPLATES; i++)
+        if (strcmp(templates[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void put_text(tpi_str *out, const unsigned char *from)
+{
+    char *const room = tpi_str_room(out, tpi_squeezed_size(from));
+    if (room)
+        tpi_unsqueeze(from, room);
+}
+
+static void put_texts(tpi_render *r, tpi_str *out)
+{
+    for (int i = 0; i < N_TEMPLATES; i++)
+        r->texts |= r->instances[i] ? templates[i].needs : 0;
+    for (int i = N_TEXTS - 1; i >= 0; i--)
+        r->texts |= (r->texts >> i) & 1 ? texts[i].needs : 0;
+    for (int i = 0; i < N_TEXTS; i++)
+        if ((r->texts >> i) & 1) {
+            tpi_str_put(out, texts[i].before);
+            put_text(out, texts[i].text);
+            tpi_str_put(out, texts[i].after);
+        }
+    tpi_str_put(out, "#define FN(name) TPK_CAT(tpk_##name##_, S)\n");
+    for (int i = 0; i < N_TEMPLATES; i++)
+        for (int t = 0; t < TP_N_DTYPES; t++)
+            if ((r->instances[i] >> t) & 1) {
+                const char *name = tp_dtype_name((tp_dtype)t);
+                tpi_str_printf(out, "#define T tpk_%s\n#define S %s\n", name, name);
+                put_text(out, templates[i].text);
+                tpi_str_put(out, "#undef T\n#undef S\n");
+            }
+}
+
+/* Of what a loaded object is asked for; in a file that stands alone nothing else sees it. */
+static const char *linkage(const tpi_render *r)
+{
+    return r->alone ? "static " : "";
+}
+
+/* The last parameter of all functions, and how they hand it on. */
+static const char *library_param(const tpi_render *r)
+{
+    return r->alone ? "" : ", const tpk_library *library";
+}
+
+static const char *library_arg(const tpi_render *r)
+{
+    return r->alone ? "" : ", library";
+}
+
+const char *tpi_render_last_args(const tpi_render *r)
+{
+    return r->alone ? "" : ", library, 0";
+}
+
+/* A function with the symbols in scope; `head` ends before the last parameter. */
+static void put_sized(const tpi_render *r, tpi_str *out, const char *head, const char *first,
+                      const tpi_str *body, const char *last)
+{
+    tpi_str_printf(out, "\n%s%s%s)\n{\n    %s\n    (void)s%s;\n", linkage(r), head,
+                   library_param(r), first, r->alone ? "" : ", (void)library");
+    for (int i = 0; i < tpi_dim_n_symbols(r->plan->graph->dims); i++)
+        tpi_str_printf(out, "    const int64_t s%d = s[%d];\n    (void)s%d;\n", i, i, i);
+    tpi_str_add(out, body->text ? body->text : "", body->len);
+    tpi_str_printf(out, "    %s\n}\n", last);
+}
+
+/* Packed constants lie one after the other behind a table of where each begins and, where a library
+ * packs them, by which way each is. */
+static void put_packing(const tpi_render *r, tpi_str *out)
+{
+    tpi_str first = TPI_STR(out->mem);
+    const int entries = r->alone ? r->n_packed : 2 * r->n_packed;
+    tpi_str_printf(&first, "int64_t total = %d;\n    (void)at;", (entries * 8 + 63) & ~63);
+    if (entries > r->n_packed)
+        tpi_str_printf(&first, "\n    int64_t *way = at + %d;\n    (void)way;", r->n_packed);
+    put_sized(r, out, "int64_t " TPI_LAYOUT_SYMBOL "(const int64_t *s, int64_t *at",
+              first.text ? first.text : "", &r->packed, "return total;");
+    tpi_str_free(&first);
+    tpi_str_printf(out,
+                   "\n%sint64_t " TPI_PACKED_SYMBOL "(const int64_t *s%s)\n{\n"
+                   "    int64_t at[%d];\n    return " TPI_LAYOUT_SYMBOL "(s, at%s);\n}\n",
+                   linkage(r), library_param(r), entries + 1, library_arg(r));
+    tpi_str_printf(&first, TPI_LAYOUT_SYMBOL "(s, packed%s);\n    (void)p, (void)scratch;",
+                   library_arg(r));
+    put_sized(r, out,
+              "void " TPI_PACK_SYMBOL
+              "(void *const *p, const int64_t *s, void *packed, void *scratch",
+              first.text ? first.text : "", &r->pack, "return;");
+    tpi_str_free(&first);
+}
+
+/* Tells the profile, if there is one, what begins. */
+static void put_tick(const tpi_render *r, tpi_str *out, const char *indent, const char *kernel)
+{
+    if (!r->alone)
+        tpi_str_printf(out, "%sif (library->tick)\n%s    library->tick(library->watch, %s);\n",
+                       indent, indent, kernel);
+}
+
+static void put_wave(const tpi_render *r, tpi_str *out)
+{
+    if (!r->alone)
+        tpi_str_put(out, "        if (library->waves && library->waves->steps[i]) {\n"
+                         "            const int64_t e = library->waves->run(library->waves, "
+                         "steps, i, args, p, s, random, packed, scratch, fail);\n"
+                         "            if (e)\n                return e;\n"
+                         "            i += library->waves->steps[i] - 1;\n"
+                         "            continue;\n        }\n");
+}
+
+/* The steps are called through a table: in a row of calls with early returns between them gcc
+ * takes the later ones for cold and does not vectorise them. */
+static void put_entry(const tpi_render *r, tpi_str *out)
+{
+    char end[16];
+    if (r->alone)
+        tpi_str_printf(
+            out,
+            "\nstatic const struct {\n    int64_t (*run)%s;\n    int64_t at; /* of its "
+            "arguments */\n    int64_t kernel;\n} steps[] = {",
+            r->params);
+    else
+        tpi_str_put(out, "\nstatic const tpk_step steps[] = {");
+    for (int i = 0; i < tpi_render_n_calls(r, r->plan); i++)
+        tpi_alike_put_row(&r->alike, tpi_render_row(r, r->plan, i),
+                          tpi_render_called(r, r->plan, i), out);
+    tpi_str_printf(out,
+                   "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+                   "(void **p, int64_t *s, int64_t *random, const void *packed, "
+                   "void *scratch, int64_t *fail%s)\n{\n    int i = 0;\n",
+                   linkage(r), library_param(r));
+    put_tick(r, out, "    ", "-1");
+    tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
+    put_wave(r, out);
+    put_tick(r, out, "        ", "steps[i].kernel");
+    tpi_str_printf(out,
+                   "        const int64_t e = steps[i].run(p, s, random, packed, scratch, "
+                   "fail, args + steps[i].at%s);\n"
+                   "        if (e > 0) {\n            fail[0] = steps[i].kernel, fail[1] = e;\n"
+                   "            return 1;\n        }\n"
+                   "        if (e)\n            return fail[2];\n    }\n",
+                   tpi_render_last_args(r));
+    snprintf(end, sizeof end, "%d", r->plan->n_kernels);
+    put_tick(r, out, "    ", end);
+    tpi_str_put(out, "    return 0;\n}\n");
+}
+
+/* ---- the program ------------------------------------------------------------------------------------ */
+
+/* For blocks. */
+static void put_blame(tpi_str *out)
+{
+    tpi_str_put(out, "\n/* A kernel of a body told an index out of range (e > 0), or has set "
+                     "fail[]. */\n"
+                     "static __attribute__((unused)) int64_t blame(int64_t *fail, int64_t "
+                     "kernel, int64_t e)\n"
+                     "{\n    if (e > 0)\n"
+                     "        fail[0] = kernel, fail[1] = e, fail[2] = 1;\n"
+                     "    return -1;\n}\n");
+}
+
+static void begin_function(tpi_render *r)
+{
+    r->body.len = r->comment.len = r->scratch.len = 0;
+    r->n_names = 0;
+    r->naming++;
+    r->has_slots = true;
+}
+
+static void end_function(tpi_render *r, int row)
+{
+    r->has_slots = false;
+    if (r->lines)
+        tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
+    tpi_alike_kernel(&r->alike, row, &r->body, r->comment.text, r->comment.len);
+    if (r->scratch.len)
+        tpi_alike_kernel(&r->rooms, row, &r->scratch, "", 0);
+}
+
+static void render_kernel(tpi_render *r, int i)
+{
+    const tpi_kernel_kind kind = r->plan->kernels[i].kind;
+    begin_function(r);
+    if (kind == TPI_KERNEL_LOOP)
+        tpi_render_loop(r, i);
+    else if (kind == TPI_KERNEL_COPY)
+        tpi_render_copy(r, i);
+    else if (kind == TPI_KERNEL_BLOCK)
+        tpi_render_block(r, i);
+    else
+        tpi_render_call(r, i);
+    end_function(r, r->plan->first_kernel + i);
+}
+
+static void render_step(tpi_render *r, const tpi_plan *plan, int step)
+{
+    const tpi_plan_step *s = &plan->steps[step];
+    r->near.len = 0;
+    for (int i = s->first; i < s->first + s->n; i++) {
+        const tpi_section *block = plan->kernels[i].kind == TPI_KERNEL_BLOCK
+                                       ? plan->sections[plan->kernels[i].root]
+                                       : NULL;
+        for (int k = 0; block && k < block->n_bodies; k++)
+            tpi_render_plan(r, block->plan[k]);
+        r->plan = plan;
+        render_kernel(r, i);
+    }
+    if (r->alone || !tpi_is_band(s))
+        return;
+    begin_function(r);
+    tpi_render_band(r, step);
+    end_function(r, tpi_render_row(r, plan, step));
+}
+
+void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
+{
+    const tpi_plan *outer = r->plan;
+    for (int i = 0; i < plan->n_steps; i++)
+        render_step(r, plan, i);
+    r->plan = outer;
+}
+
+/* The nodes of the largest plan. */
+static int most_values(const tpi_plan *plan)
+{
+    int most = plan->n_values;
+    for (int i = 0; i < plan->n_values && plan->sections; i++)
+        for (int k = 0; plan->sections[i] && k < plan->sections[i]->n_bodies; k++) {
+            const int inner = most_values(plan->sections[i]->plan[k]);
+            most = inner > most ? inner : most;
+        }
+    return most;
+}
+
+#define PARAMS                                                                                 \
+    "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
+    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail, "            \
+    "const int64_t *restrict a"
+
+static bool begin(tpi_render *r, tpi_mem *m)
+{
+    r->body = r->scratch = r->near = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
+    r->params =
+        r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library, tpk_part *part)";
+    r->called = r->alone ? "tpk_" : "library->";
+    r->texts = NEEDS(elem) | (r->alone ? NEEDS(rounding) : NEEDS(library));
+    r->names_size = most_values(r->plan);
+    r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
+    r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
+    r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    const int functions = r->plan->all_kernels + r->plan->all_steps;
+    const bool ok = tpi_alike_begin(&r->alike, m, functions);
+    if (!tpi_alike_begin(&r->rooms, m, functions) || !ok || !r->name || !r->named_by ||
+        !r->packed_of)
+        return false;
+    memset(r->named_by, 0, (size_t)r->names_size * sizeof *r->named_by);
+    memset(r->packed_of, 0, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    return true;
+}
+
+/* False when out of memory in between. */
+static bool end(tpi_render *r, tpi_mem *m)
+{
+    tpi_str *const all[] = {&r->body, &r->scratch, &r->near,   &r->packed,
+                            &r->pack, &r->comment, &r->helpers};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ok = ok && !all[i]->failed;
+        tpi_str_free(all[i]);
+    }
+    tpi_give_back(m, r->name, (size_t)r->names_size * sizeof *r->name);
+    tpi_give_back(m, r->named_by, (size_t)r->names_size * sizeof *r->named_by);
+    tpi_give_back(m, r->packed_of, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    tpi_alike_end(&r->alike);
+    tpi_alike_end(&r->rooms);
+    return ok;
+}
+
+#define UNIT_TEXT(i) "#define UNIT " #i "\n#include \"unit0.c\"\n"
+const char *const tpi_unit_texts[TPI_MAX_UNITS] = {NULL,         UNIT_TEXT(1), UNIT_TEXT(2),
+                                                   UNIT_TEXT(3), UNIT_TEXT(4), UNIT_TEXT(5),
+                                                   UNIT_TEXT(6), UNIT_TEXT(7)};
+
+/* Units of about the same size, none of them too small to be worth a compiler. */
+static int count_units(const tpi_render *r, int most)
+{
+    enum { ENOUGH = 16000 }; /* characters: a quarter of a second or so */
+    size_t all = 0;
+    for (int i = 0; i < r->alike.n_functions; i++)
+        all += r->alike.functions[i].len;
+    const int worth = all / ENOUGH < TPI_MAX_UNITS ? (int)(all / ENOUGH) : TPI_MAX_UNITS;
+    return worth > most ? most : worth < 1 ? 1 : worth;
+}
+
+/* Behind them the text goes on for unit 0. Kernels are hot: gcc takes copies that it makes of those which a loop
+ * calls for unlikely ones, whose loops it leaves as they are. */
+static void put_functions(const tpi_render *r, tpi_str *out)
+{
+    const tpi_alike *a = &r->alike;
+    const char *linkage = r->units == 1
+                              ? "static __attribute__((hot, noinline))"
+                              : "__attribute__((visibility(\"hidden\"), hot, noinline))";
+    size_t all = 0, done = 0;
+    tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n");
+    if (r->units > 1)
+        tpi_str_put(out,
+                    "extern __attribute__((visibility(\"hidden\"))) const int64_t args[];\n"
+                    "#if UNIT == 0\nconst int64_t args[] = {");
+    else
+        tpi_str_put(out, "static const int64_t args[] = {");
+    tpi_alike_put_arguments(a, out);
+    tpi_str_put(out, r->units > 1 ? " 0};\n#endif\n" : " 0};\n");
+    for (int i = 0; i < a->n_functions; i++) {
+        all += a->functions[i].len;
+        if (r->units > 1)
+            tpi_str_printf(out, "%s int64_t k%d%s;\n", linkage, i, r->params);
+    }
+    int unit = r->units > 1 ? -1 : 0;
+    for (int i = 0; i < a->n_functions; i++) {
+        const int now = (int)(done * (size_t)r->units / (all + 1));
+        if (now != unit)
+            tpi_str_printf(out, "%s#if UNIT == %d\n", unit < 0 ? "" : "#endif\n", now);
+        unit = now;
+        tpi_alike_put_function(a, i, linkage, out);
+        done += a->functions[i].len;
+    }
+    if (r->units > 1)
+        tpi_str_put(out, "#endif\n#if UNIT == 0\n");
+}
+
+static void put_program(tpi_render *r, tpi_str *out)
+{
+    if (!r->alone)
+        tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
+    if (r->units > 1)
+        tpi_str_put(out, "#ifndef UNIT\n#define UNIT 0\n#endif\n");
+    put_texts(r, out);
+    if (r->plan->all_kernels > r->plan->n_kernels)
+        put_blame(out);
+    tpi_str_add(out, r->helpers.text ? r->helpers.text : "", r->helpers.len);
+    put_functions(r, out);
+    r->scratch.len = 0;
+    for (int i = 0; i < r->rooms.n_functions; i++)
+        tpi_str_add(&r->scratch, r->rooms.functions[i].text, r->rooms.functions[i].len);
+    put_sized(r, out, "int64_t " TPI_SCRATCH_SYMBOL "(const int64_t *s",
+              "int64_t most = 64, need = 0;\n    (void)need;", &r->scratch, "return most;");
+    put_packing(r, out);
+    put_entry(r, out);
+    if (r->units > 1)
+        tpi_str_put(out, "#endif\n");
+}
+
+int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out)
+{
+    tpi_mem *m = &p->graph->ctx->mem;
+    const bool lines = !alone && tpi_env(TPI_ENV_DEBUG_C);
+    tpi_render r = {.plan = p, .whole = p, .alone = alone, .lines = lines};
+    bool ok = begin(&r, m);
+    if (ok)
+        tpi_render_plan(&r, p);
+    ok = ok && tpi_alike_settle(&r.alike) && tpi_alike_settle(&r.rooms);
+    r.units = count_units(&r, most);
+    if (ok) {
+        put_program(&r, out);
+        tpi_str_fit(out); /* a program keeps it */
+    }
+    ok = end(&r, m) && ok && !out->failed;
+    if (!ok) {
+        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+        tpi_str_free(out);
+    }
+    return ok ? r.units : 0;
+}

@@ -1,0 +1,275 @@
+/* Which sizes a file that stands alone takes: every size that its ops form from them is one, and no
+ * sum on the way passes 2^62. What an op needs beyond that (a slice that lies within) its shape
+ * rule tells by the differences that it forms. */
+#include "render/render.h"
+#include "render/standalone/standalone_def.h"
+
+#include <string.h>
+
+enum { MOST_PARTS = 256 };
+
+/* A part of an expression, and a bound of all sums in it as a double: what is subtracted counts for
+ * nothing. */
+typedef struct part {
+    tpi_str exact, most;
+} part;
+
+typedef struct checking {
+    tpi_alone *a;
+    tpi_str *out;
+    part parts[MOST_PARTS];
+    int n_parts;
+    bool failed, too_long;
+    int64_t *done; /* sizes that are checked */
+    int n_done, done_size;
+    const tp_tensor *node; /* for which they are */
+    const tpi_plan *plan;  /* of it */
+    bool late;             /* depends on the number of turns: only memory counts */
+} checking;
+
+/* ---- expressions --------------------------------------------------------------------------------- */
+
+static int new_part(checking *c)
+{
+    if (c->n_parts == MOST_PARTS) {
+        c->failed = c->too_long = true;
+        return MOST_PARTS - 1;
+    }
+    tpi_mem *m = &c->a->ctx->mem;
+    c->parts[c->n_parts] = (part){TPI_STR(m), TPI_STR(m)};
+    return c->n_parts++;
+}
+
+static const char *text_of(const tpi_str *s)
+{
+    return s->text ? s->text : "";
+}
+
+static int part_number(void *user, int64_t n)
+{
+    checking *c = user;
+    const int i = new_part(c);
+    tpi_str_printf(&c->parts[i].exact, "%lld", (long long)n);
+    tpi_str_printf(&c->parts[i].most, "%lld.0", (long long)n);
+    return i;
+}
+
+static int part_symbol(void *user, int symbol)
+{
+    checking *c = user;
+    const int i = new_part(c);
+    tpi_str_printf(&c->parts[i].exact, "s%d", symbol);
+    tpi_str_printf(&c->parts[i].most, "d%d", symbol);
+    return i;
+}
+
+/* The op that computes a node, or of a view the first one that reads it; -1: none. */
+static int op_of(const tpi_plan *plan, int node)
+{
+    int kernel = plan->values[node].kernel;
+    for (int i = node + 1; i < plan->n_values && kernel < 0; i++) {
+        const tp_tensor *t = plan->values[i].node;
+        for (int k = 0; t->op->kind == TPI_VIEW && k < t->n_in && kernel < 0; k++)
+            if (t->in[k]->index == node)
+                kernel = op_of(plan, i);
+        for (int k = 0; t->op->kind != TPI_SOURCE && k < t->n_in && kernel < 0; k++)
+            if (t->in[k]->index == node && plan->values[i].kernel >= 0)
+                kernel = plan->values[i].kernel;
+    }
+    return kernel;
+}
+
+static void put_refusal(checking *c)
+{
+    const int op = op_of(c->plan, c->node->index);
+    tpi_str_printf(c->out, "        return %d; /* %s",
+                   op < 0 ? 1 : 2 + c->plan->first_kernel + op, c->node->op->name);
+    tpi_render_at(c->out, c->node);
+    tpi_str_put(c->out, " */\n");
+}
+
+static int part_apply(void *user, char op, int x, int y)
+{
+    checking *c = user;
+    const int i = new_part(c);
+    part *p = &c->parts[i], *left = &c->parts[x], *right = &c->parts[y];
+    const char *a = text_of(&left->most), *b = text_of(&right->most);
+    if (op == '<')
+        tpi_str_printf(&p->exact, "TPK_LEAST(%s, %s)", text_of(&left->exact),
+                       text_of(&right->exact));
+    else
+        tpi_str_printf(&p->exact, "(%s %c %s)", text_of(&left->exact), op,
+                       text_of(&right->exact));
+    if (op == '-' || op == '/')
+        tpi_str_put(&p->most, a);
+    else if (op == '<')
+        tpi_str_printf(&p->most, "TPK_LEAST(%s, %s)", a, b);
+    else
+        tpi_str_printf(&p->most, "(%s %c %s)", a, op, b);
+    if (op == '/' || op == '<') { /* rounds down, and so does C where nothing is negative */
+        tpi_str_printf(c->out, "    if (%s > most || %s > most || %s < 0 || %s < %d)\n", a, b,
+                       text_of(&left->exact), text_of(&right->exact), op == '/');
+        put_refusal(c);
+    }
+    return i;
+}
+
+static void check(checking *c, int64_t size)
+{
+    static const tpi_dim_steps steps = {part_number, part_symbol, part_apply};
+    if (!tpi_dim_is_symbolic(size) || c->failed)
+        return;
+    for (int i = 0; i < c->n_done; i++)
+        if (c->done[i] == size)
+            return;
+    if (c->n_done == c->done_size) {
+        const int more = c->done_size ? c->done_size * 2 : 32;
+        int64_t *v = tpi_resize(&c->a->ctx->mem, c->done, (size_t)c->done_size * sizeof *v,
+                                (size_t)more * sizeof *v);
+        c->failed = !v;
+        if (!v)
+            return;
+        c->done = v;
+        c->done_size = more;
+    }
+    c->done[c->n_done++] = size;
+    const part *p = &c->parts[tpi_dim_build(c->a->dims, size, &steps, c)];
+    tpi_str_printf(c->out, "    if (%s > most || %s < 0)\n", text_of(&p->most),
+                   text_of(&p->exact));
+    put_refusal(c);
+    while (c->n_parts > 0) {
+        c->n_parts--;
+        c->failed |= c->parts[c->n_parts].exact.failed || c->parts[c->n_parts].most.failed;
+        tpi_str_free(&c->parts[c->n_parts].exact);
+        tpi_str_free(&c->parts[c->n_parts].most);
+    }
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------- */
+
+static int late_number(void *user, int64_t n)
+{
+    (void)user, (void)n;
+    return 0;
+}
+
+static int late_symbol(void *user, int i)
+{
+    checking *c = user;
+    c->late |= c->a->symbols[i].late;
+    return 0;
+}
+
+static int late_step(void *user, char op, int x, int y)
+{
+    (void)user, (void)op, (void)x, (void)y;
+    return 0;
+}
+
+static bool is_late(checking *c, int64_t size)
+{
+    static const tpi_dim_steps steps = {late_number, late_symbol, late_step};
+    c->late = false;
+    if (tpi_dim_is_symbolic(size))
+        tpi_dim_build(c->a->dims, size, &steps, c);
+    return c->late;
+}
+
+static void note(void *user, int64_t size)
+{
+    checking *c = user;
+    if (!is_late(c, size))
+        check(c, size);
+}
+
+/* What the op's rule subtracts is not negative, as it sees to itself where sizes are numbers. */
+static void check_rule(checking *c)
+{
+    const tp_tensor *t = c->node;
+    const bool rule = t->op->kind != TPI_SOURCE && t->op->kind != TPI_BLOCK &&
+                      t->op->kind != TPI_PORT && t->op->infer;
+    if (!rule)
+        return;
+    tpi_infer q = {.op = t->op,
+                   .at = TPI_AT(t->file, t->line),
+                   .ctx = c->a->ctx,
+                   .dims = c->a->dims,
+                   .n_in = t->n_in,
+                   .in = t->in,
+                   .attrs = t->attrs};
+    tpi_dim_watch(c->a->dims, note, c);
+    c->failed |= !t->op->infer(&q);
+    tpi_dim_watch(c->a->dims, NULL, NULL);
+}
+
+static void check_node(checking *c)
+{
+    const tp_tensor *t = c->node;
+    int64_t bytes = (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+    for (int i = 0; i < t->rank; i++) {
+        bytes = tpi_dim_mul(c->a->dims, bytes, t->shape[i]);
+        if (!is_late(c, t->shape[i]))
+            check(c, t->shape[i]);
+    }
+    c->failed |= bytes == TPI_NO_DIM;
+    check(c, bytes);
+    for (const tpi_attr *attr = t->op->attrs; attr && attr->name; attr++) {
+        const int64_t *v =
+            (const int64_t *)(const void *)((const char *)t->attrs + attr->offset);
+        const int64_t n = attr->type == TPI_ATTR_DIMS ? *v++ : attr->type == TPI_ATTR_DIM;
+        for (int64_t k = 0; k < n; k++)
+            if (!is_late(c, v[k]))
+                check(c, v[k]);
+    }
+    check_rule(c);
+}
+
+static void check_plan(checking *c, const tpi_plan *plan)
+{
+    for (int i = 0; i < plan->n_values && !c->failed; i++) {
+        const tpi_section *s = plan->sections ? plan->sections[i] : NULL;
+        c->node = plan->values[i].node;
+        c->plan = plan;
+        check_node(c);
+        for (int k = 0; s && k < s->n_bodies; k++)
+            check_plan(c, s->plan[k]);
+    }
+}
+
+bool tpi_alone_sizes(tpi_alone *a, tpi_str *out)
+{
+    checking *c = tpi_take(&a->ctx->mem, sizeof *c);
+    bool ok = c;
+    if (c) {
+        *c = (checking){.a = a, .out = out};
+        tpi_str_put(out,
+                    "\n/* 0: the program takes these sizes. 1: a size is none; 2 + op: one "
+                    "that an op forms. */\n"
+                    "static int64_t misfit(const int64_t *s)\n{\n"
+                    "    const double most = 4611686018427387904.0; /* 2^62 */\n"
+                    "    (void)most;\n");
+        for (int i = 0; i < a->n_symbols; i++)
+            tpi_str_printf(out,
+                           "    const int64_t s%d = s[%d];\n"
+                           "    const double d%d = (double)s%d;\n    (void)d%d;\n",
+                           i, i, i, i, i);
+        for (int i = 0; i < a->n_symbols; i++)
+            tpi_str_printf(
+                out, "    if (s%d < 0 || s%d > (int64_t)1 << 40)\n        return 1;\n", i, i);
+        check_plan(c, a->plan);
+        tpi_str_put(out, "    return 0;\n}\n");
+        ok = !c->failed;
+        if (c->too_long)
+            tpi_fail_status(a->ctx, TPI_AT(c->node->file, c->node->line), c->node->op->name,
+                            TP_E_SHAPE, "a size it needs is too long an expression");
+        tpi_give_back(&a->ctx->mem, c->done, (size_t)c->done_size * sizeof *c->done);
+        for (int i = 0; i < c->n_parts; i++) {
+            tpi_str_free(&c->parts[i].exact);
+            tpi_str_free(&c->parts[i].most);
+        }
+    }
+    tpi_give_back(&a->ctx->mem, c, sizeof *c);
+    if (!ok && a->ctx->status == TP_OK)
+        tpi_no_memory(a->ctx, a->q->at, a->q->what);
+    return ok;
+}

@@ -1,0 +1,275 @@
+/* The C executor: the plan's program, rendered, compiled and called. */
+#include "base/env.h"
+#include "op/random_position.h"
+#include "plan/waves.h"
+#include "run/tiles.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* The kernels of src/op that the plan's program calls. */
+static void find_calls(tp_program *p, const tpi_plan *plan)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const int root = plan->kernels[i].root;
+        const tp_tensor *t = plan->graph->nodes[root];
+        tpi_call *call = &p->calls[plan->first_kernel + i];
+        *call = t->op->call
+                    ? tpi_called_kernel(p->ctx, t->op, tpi_call_key(t->op, t->in, t)->dtype)
+                    : NULL;
+        const tpi_section *s = plan->sections ? plan->sections[root] : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            find_calls(p, s->plan[k]);
+    }
+}
+
+bool tpi_program_start_c(tp_program *p)
+{
+    tpi_mem *m = &p->ctx->mem;
+    if (tpi_late_refuser(p))
+        return true;
+    for (int i = 0; i < p->plan->n_kernels; i++)
+        p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op == &tpi_op_random;
+    if (p->plan->draws)
+        p->n_random = 1;
+    p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
+    p->calls = tpi_take(m, (size_t)p->plan->all_kernels * sizeof *p->calls);
+    if (!p->random || !p->calls) {
+        p->n_random = p->random ? p->n_random : 0;
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
+        return false;
+    }
+    find_calls(p, p->plan);
+    p->source = TPI_STR(m);
+    const int n = tpi_render_program(p->plan, false, tpi_build_cpus(), &p->source);
+    if (!n)
+        return false;
+    for (int i = 0; i < n; i++)
+        p->units[i] = i ? tpi_unit_texts[i] : p->source.text;
+    static const char *const for_debugger[] = {"-g", "-Og", NULL};
+    const tpi_build_spec spec = {.n_sources = n,
+                                 .sources = p->units,
+                                 .entry = TPI_ENTRY_SYMBOL,
+                                 .second = p->engine == TP_ENGINE_AUTO,
+                                 .flags = tpi_env(TPI_ENV_DEBUG_C) ? for_debugger : NULL};
+    p->build = tpi_build_start(p->ctx, &spec);
+    if (!p->build)
+        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
+    return p->build;
+}
+
+bool tpi_program_has_c(tp_program *p, int wait_ms)
+{
+    if (p->entry || !p->build)
+        return p->entry;
+    if (tpi_build_poll(p->build, wait_ms) != TPI_BUILD_READY)
+        return false;
+    void *entry = tpi_build_symbol(p->build, TPI_ENTRY_SYMBOL);
+    void *scratch = tpi_build_symbol(p->build, TPI_SCRATCH_SYMBOL);
+    void *packed = tpi_build_symbol(p->build, TPI_PACKED_SYMBOL);
+    void *layout = tpi_build_symbol(p->build, TPI_LAYOUT_SYMBOL);
+    void *pack = tpi_build_symbol(p->build, TPI_PACK_SYMBOL);
+    if (!entry || !scratch || !packed || !layout || !pack)
+        return false;
+    /* ISO C has no cast from an object's address to a function's */
+    memcpy(&p->entry, &entry, sizeof entry);
+    memcpy(&p->scratch_bytes, &scratch, sizeof scratch);
+    memcpy(&p->packed_bytes, &packed, sizeof packed);
+    memcpy(&p->pack_layout, &layout, sizeof layout);
+    memcpy(&p->pack, &pack, sizeof pack);
+    p->stats.compile_ms = tpi_build_ms(p->build);
+    p->stats.from_cache = tpi_build_from_cache(p->build);
+    p->sized = false;
+    tpi_tiles_free(p->tiles);
+    p->tiles = NULL;
+    return true;
+}
+
+bool tpi_program_broken(const tp_program *p)
+{
+    return !p->build || tpi_build_failed(p->build);
+}
+
+static void set_random(const tpi_session *s)
+{
+    tp_program *p = s->p;
+    int at = 0;
+    if (p->plan->draws) {
+        memcpy(&p->random[0], &p->ctx->seed, sizeof p->random[0]);
+        memcpy(&p->random[1], &p->ctx->random_at, sizeof p->random[1]);
+        return;
+    }
+    for (int i = 0; i < p->plan->n_kernels; i++) {
+        const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
+        if (t->op != &tpi_op_random)
+            continue;
+        int64_t shape[TP_MAX_RANK], n = 1;
+        tpi_program_shape(p, t, shape);
+        for (int a = 0; a < t->rank; a++)
+            n *= shape[a];
+        const tpi_random_attrs placed = tpi_session_draw(s, t, n);
+        p->random[at++] = placed.seed;
+        p->random[at++] = placed.at;
+    }
+}
+
+static const tp_tensor *node_of_kernel(const tpi_plan *plan, int kernel)
+{
+    return plan->graph->nodes[plan->kernels[kernel - plan->first_kernel].root];
+}
+
+static void stopped_at(const tp_program *p, const int64_t *fail)
+{
+    const int kernel = (int)fail[0];
+    const tp_tensor *t = node_of_kernel(tpi_plan_of_kernel(p->plan, kernel), kernel);
+    tpi_refuse_turn(p->ctx, TPI_AT(t->file, t->line), t->op->name, fail[1]);
+}
+
+/* The kernel says which node it was and where the index stood; its operands are still there. */
+static void fail_at(const tp_program *p, const int64_t *fail)
+{
+    const tpi_plan *plan = tpi_plan_of_kernel(p->plan, (int)fail[0]);
+    const tp_tensor *t = node_of_kernel(plan, (int)fail[0]);
+    const tpi_at at = TPI_AT(t->file, t->line);
+    const long long position = (long long)(fail[1] - 1);
+    tp_tensor in[2];
+    bool there = t->n_in >= 2;
+    for (int i = 0; i < 2 && there; i++) {
+        const tpi_layout *l = &plan->values[t->in[i]->index].layout;
+        const int buffer = plan->values[l->root].buffer;
+        in[i] = *t->in[i];
+        tpi_program_shape(p, t->in[i], in[i].shape);
+        for (int a = 0; a < in[i].rank; a++)
+            in[i].stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
+        there = buffer >= 0;
+        if (there)
+            in[i].data =
+                (char *)p->pointers[plan->first_buffer + buffer] +
+                tpi_program_size(p, l->offset) * (int64_t)tp_dtype_size((tp_dtype)in[i].dtype);
+    }
+    if (!there) {
+        tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
+                        "the index at position %lld is out of range", position);
+        return;
+    }
+    tp_tensor *const operands[] = {&in[0], &in[1]};
+    const tpi_bad_index b = tpi_describe_bad_index(t->op, 2, operands, t->attrs, fail[1] - 1);
+    tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
+                    "index %lld at position %lld is out of range for size %lld",
+                    (long long)b.index, position, (long long)b.size);
+}
+
+/* What the entry hands a wave, and by lane the first step that failed. */
+typedef struct wave_call {
+    const tpi_waves *w;
+    const tpk_step *steps;
+    const int64_t *args;
+    void **p;
+    int64_t *s, *random;
+    const char *packed;
+    char *scratch;
+    struct {
+        int step; /* -1: none */
+        int64_t e;
+    } failed[TPI_MAX_THREADS];
+} wave_call;
+
+static void call_task(void *env, int lane, const tpi_task *task)
+{
+    wave_call *c = env;
+    char *scratch = c->scratch + (size_t)lane * c->w->room;
+    int64_t fail[3] = {0, 0, 0};
+    for (int i = 0; i < task->n; i++) {
+        const int number = c->w->order[task->first + i];
+        const tpk_step *step = &c->steps[number];
+        const int64_t e = step->run(c->p, c->s, c->random, c->packed, scratch, fail,
+                                    c->args + step->at, &c->w->library, NULL);
+        if (!e)
+            continue;
+        if (c->failed[lane].step < 0 || number < c->failed[lane].step) {
+            c->failed[lane].step = number;
+            c->failed[lane].e = e;
+        }
+        return;
+    }
+}
+
+/* Whoever is first in the program's order is told of. */
+static int64_t call_wave(wave_call *c, const tpi_wave *wave, int64_t *fail)
+{
+    const int lanes = tpi_waves_lanes(c->w);
+    for (int i = 0; i < lanes; i++)
+        c->failed[i].step = -1;
+    tpi_wave_run(c->w, wave, call_task, c);
+    int64_t e = 0;
+    for (int i = 0, least = INT_MAX; i < lanes; i++)
+        if (c->failed[i].step >= 0 && c->failed[i].step < least) {
+            least = c->failed[i].step;
+            e = c->failed[i].e;
+            fail[0] = c->steps[least].kernel, fail[1] = e;
+        }
+    return e ? TPI_RUN_INDEX : TPI_RUN_OK;
+}
+
+/* Its kernels, nests and convolutions, do not fail. */
+static void call_microbatch(const wave_call *c, const tpi_microbatch *m, int64_t *fail)
+{
+    const tp_program *program = c->w->p;
+    const tpk_library *l = &program->library;
+    tpk_part one = {.places = 1};
+    memcpy(c->w->pointers, c->p, (size_t)program->plan->all_buffers * sizeof *c->p);
+    for (int64_t n = tpi_micro_places(program, m); n > 0; n--) {
+        for (int i = m->first; i < m->first + m->n; i++) {
+            if (l->tick)
+                l->tick(l->watch, (int)c->steps[i].kernel);
+            c->steps[i].run(c->w->pointers, c->s, c->random, c->packed, c->scratch, fail,
+                            c->args + c->steps[i].at, l, &one);
+        }
+        for (int i = 0; i < program->plan->n_buffers; i++)
+            if (c->w->shift[i])
+                c->w->pointers[i] = (char *)c->w->pointers[i] + c->w->shift[i];
+    }
+}
+
+static int64_t call_steps(const tpk_waves *waves, const tpk_step *steps, int64_t first,
+                          const int64_t *args, void **p, int64_t *s, int64_t *random,
+                          const char *packed, void *scratch, int64_t *fail)
+{
+    const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
+    wave_call c = {w, steps, args, p, s, random, packed, scratch, {{0, 0}}};
+    const tpi_wave *wave = tpi_wave_at(w, (int)first);
+    if (wave)
+        return call_wave(&c, wave, fail);
+    for (int i = 0; i < w->n_micro; i++)
+        if (w->micro[i].first == first)
+            call_microbatch(&c, &w->micro[i], fail);
+    return TPI_RUN_OK;
+}
+
+void tpi_waves_ready(tpi_waves *w)
+{
+    tpi_team_library(&w->team, &w->library);
+    w->library.call = w->p->calls;
+    w->face = (tpk_waves){w->length, call_steps};
+}
+
+bool tpi_program_call(tpi_session *s, int *full)
+{
+    tp_program *p = s->p;
+    int64_t fail[3] = {0, 0, 0};
+    if (p->n_random)
+        set_random(s);
+    char *scratch = p->arena + p->arena_bytes;
+    tpi_program_pack(p, scratch);
+    const int64_t e = p->entry(p->pointers, p->symbols, p->random, p->packed->data, scratch,
+                               fail, &p->library);
+    if (e == TPI_RUN_INDEX)
+        fail_at(p, fail);
+    if (e == TPI_RUN_STOPPED)
+        stopped_at(p, fail);
+    if (e == TPI_RUN_OK && p->plan->draws)
+        memcpy(&p->ctx->random_at, &p->random[1], sizeof p->random[1]);
+    if (e == TPI_RUN_CAPACITY)
+        *full = (int)fail[0];
+    return e == TPI_RUN_OK;
+}

@@ -1,0 +1,361 @@
+/* The tile executor: kernels, each made ready for the sizes of the run when it is first reached. */
+#include "core/copy.h"
+#include "op/random_position.h"
+#include "plan/waves.h"
+#include "run/tiles.h"
+
+#include <string.h>
+
+/* ---- calls and copies ---------------------------------------------------------------------------------- */
+
+/* Views of the operands and of the result (the last), and the attributes behind them. */
+typedef struct tpi_tile_call {
+    const tp_tensor *node;
+    size_t bytes; /* of all of this, in one block */
+    int n_in;
+    tp_tensor *views, **in;
+    int *buffer; /* by view; -1: only its sizes are read */
+    int64_t *offset;
+    void *attrs;
+} tpi_tile_call;
+
+static size_t up(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+static tpi_tile_call *call_alloc(tpi_mem *m, const tp_tensor *node)
+{
+    const size_t n = (size_t)node->n_in + 1;
+    const size_t views = up(sizeof(tpi_tile_call)), in = views + up(n * sizeof(tp_tensor)),
+                 buffer = in + up(n * sizeof(tp_tensor *)),
+                 offset = buffer + up(n * sizeof(int)),
+                 attrs = offset + up(n * sizeof(int64_t)),
+                 bytes = attrs + up(node->op->attrs_size);
+    char *p = tpi_take(m, bytes);
+    if (!p)
+        return NULL;
+    tpi_tile_call *c = (tpi_tile_call *)(void *)p;
+    *c = (tpi_tile_call){.node = node,
+                         .bytes = bytes,
+                         .n_in = node->n_in,
+                         .views = (tp_tensor *)(void *)(p + views),
+                         .in = (tp_tensor **)(void *)(p + in),
+                         .buffer = (int *)(void *)(p + buffer),
+                         .offset = (int64_t *)(void *)(p + offset),
+                         .attrs = p + attrs};
+    memset(c->views, 0, n * sizeof *c->views);
+    return c;
+}
+
+static void call_free(tpi_mem *m, tpi_tile_call *c)
+{
+    if (c)
+        tpi_give_back(m, c, c->bytes);
+}
+
+static void set_view(const tp_program *p, const tpi_plan *plan, tpi_tile_call *c, int i,
+                     const tp_tensor *t)
+{
+    const tpi_layout *l = &plan->values[t->index].layout;
+    const tpi_value *root = &plan->values[l->root];
+    const int buffer = root->over < 0 ? root->buffer : plan->values[root->over].buffer;
+    tp_tensor *v = &c->views[i];
+    v->ctx = p->ctx;
+    v->refs = 1;
+    v->dtype = t->dtype;
+    v->rank = t->rank;
+    v->owned_at = -1;
+    tpi_program_shape(p, t, v->shape);
+    for (int a = 0; a < t->rank; a++)
+        v->stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
+    tpi_note_contiguous(v);
+    c->buffer[i] = buffer < 0 ? -1 : plan->first_buffer + buffer;
+    c->offset[i] = tpi_dim_eval_stride(p->graph->dims, l->offset, p->symbols) *
+                   (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+    c->in[i] = v;
+}
+
+static tpi_tile_call *call_new(const tp_program *p, const tpi_plan *plan, const tp_tensor *node)
+{
+    tpi_tile_call *c = call_alloc(&p->ctx->mem, node);
+    for (int i = 0; c && i <= node->n_in; i++)
+        set_view(p, plan, c, i, i < node->n_in ? node->in[i] : node);
+    if (c)
+        tpi_program_attrs(p, node, c->attrs);
+    return c;
+}
+
+static bool run_call(const tpi_session *s, tpi_tile_call *c)
+{
+    const tp_program *p = s->p;
+    const tp_tensor *t = c->node;
+    tp_tensor *out = &c->views[c->n_in];
+    for (int i = 0; i <= c->n_in; i++)
+        c->views[i].data =
+            c->buffer[i] < 0 ? NULL : (char *)p->pointers[c->buffer[i]] + c->offset[i];
+    if (t->op->kind == TPI_VIEW) {
+        tpi_copy_out(&c->views[0], out->data);
+        return true;
+    }
+    if (t->op == &tpi_op_random) {
+        const tpi_random_attrs placed = tpi_session_draw(s, t, tpi_count(out));
+        tpi_random_attrs *own = c->attrs;
+        own->seed = placed.seed;
+        own->at = placed.at;
+    }
+    tpi_run r = {.op = t->op,
+                 .ctx = p->ctx,
+                 .at = TPI_AT(t->file, t->line),
+                 .n_in = c->n_in,
+                 .in = c->in,
+                 .attrs = c->attrs,
+                 .out = out};
+    return tpi_run_op(&r);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------- */
+
+static bool is_late_layout(const tp_program *p, const tpi_layout *l)
+{
+    bool late = tpi_dim_is_late(p, l->offset);
+    for (int a = 0; a < TP_MAX_RANK && !late; a++)
+        late = tpi_dim_is_late(p, l->stride[a]);
+    return late;
+}
+
+/* Is it known only when loops have run where an operand's elements are, or, of a size, what it is? */
+static bool is_late_operand(const tp_program *p, const tpi_plan *plan, const tp_tensor *t)
+{
+    const tpi_layout *l = &plan->values[t->index].layout;
+    const tp_tensor *root = plan->values[l->root].node;
+    return is_late_layout(p, l) || (root->op->kind == TPI_SHAPE && tpi_is_late(p, root));
+}
+
+static bool is_late_kernel(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+{
+    const int only[] = {k->root}, *nodes = k->n_nodes ? k->nodes : only;
+    bool late = false;
+    for (int i = 0; i < (k->n_nodes ? k->n_nodes : 1) && p->n_late && !late; i++) {
+        const tp_tensor *t = plan->values[nodes[i]].node;
+        late = tpi_is_late(p, t) || is_late_layout(p, &plan->values[nodes[i]].layout);
+        for (int o = 0; o < t->n_in && !late; o++)
+            late = is_late_operand(p, plan, t->in[o]);
+    }
+    return late;
+}
+
+static void note_late(tpi_tiles *t, const tpi_plan *plan)
+{
+    for (int i = 0; i < plan->n_kernels; i++) {
+        const tpi_section *s = plan->sections ? plan->sections[plan->kernels[i].root] : NULL;
+        t->kernels[plan->first_kernel + i].late = is_late_kernel(t->p, plan, &plan->kernels[i]);
+        for (int k = 0; s && k < s->n_bodies; k++)
+            note_late(t, s->plan[k]);
+    }
+}
+
+bool tpi_tiles_new(tp_program *p)
+{
+    tpi_mem *m = &p->ctx->mem;
+    const size_t bytes = (size_t)p->plan->all_kernels * sizeof(tpi_tile_kernel);
+    tpi_tiles *t = tpi_take(m, sizeof *t);
+    tpi_tile_kernel *kernels = tpi_take(m, bytes);
+    if (!t || !kernels) {
+        tpi_give_back(m, t, sizeof *t);
+        tpi_give_back(m, kernels, bytes);
+        return false;
+    }
+    memset(kernels, 0, bytes);
+    *t = (tpi_tiles){.p = p, .kernels = kernels, .full = -1};
+    note_late(t, p->plan);
+    p->tiles = t;
+    return true;
+}
+
+void tpi_tiles_free(tpi_tiles *t)
+{
+    if (!t)
+        return;
+    tpi_mem *m = &t->p->ctx->mem;
+    const int n = t->p->plan->all_kernels;
+    for (int i = 0; i < n; i++) {
+        tpi_nest_free(m, t->kernels[i].nest);
+        call_free(m, t->kernels[i].call);
+    }
+    tpi_give_back(m, t->kernels, (size_t)n * sizeof *t->kernels);
+    tpi_give_back(m, t->scratch, t->scratch_size);
+    tpi_give_back(m, t, sizeof *t);
+}
+
+/* So much scratch memory; false: there is no more. */
+static bool grow_scratch(tpi_tiles *t, size_t need)
+{
+    tpi_mem *m = &t->p->ctx->mem;
+    if (need <= t->scratch_size)
+        return true;
+    tpi_give_back(m, t->scratch, t->scratch_size);
+    t->scratch = tpi_take(m, need);
+    t->scratch_size = t->scratch ? need : 0;
+    return t->scratch;
+}
+
+/* What the kernel is for the sizes of this run. */
+static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *plan,
+                        const tpi_kernel *k)
+{
+    tp_program *p = t->p;
+    tpi_mem *m = &p->ctx->mem;
+    tpi_nest_free(m, made->nest);
+    call_free(m, made->call);
+    made->nest = NULL;
+    made->call = NULL;
+    if (k->kind == TPI_KERNEL_LOOP)
+        made->nest = tpi_nest_new(p, plan, k);
+    else
+        made->call = call_new(p, plan, plan->graph->nodes[k->root]);
+    const size_t scratch =
+        made->nest ? tpi_nest_scratch(made->nest, tpi_pool_threads(p->ctx->pool)) : 0;
+    const bool ok = grow_scratch(t, scratch) && (made->call || made->nest);
+    made->epoch = ok ? made->late ? t->bound : t->sized : 0;
+    return ok;
+}
+
+/* Tells the profile, if there is one, what begins; what is in a block is a part of it. */
+static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
+{
+    if (p->library.tick && plan == p->plan)
+        p->library.tick(p->library.watch, kernel);
+}
+
+/* Is what the kernel is made ready for the sizes of this run? Not of a block, which is none. */
+static bool make_ready(tpi_session *s, const tpi_plan *plan, int i)
+{
+    tpi_tiles *t = s->p->tiles;
+    tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
+    if (plan->kernels[i].kind == TPI_KERNEL_BLOCK ||
+        made->epoch == (made->late ? t->bound : t->sized) ||
+        make_kernel(t, made, plan, &plan->kernels[i]))
+        return true;
+    tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
+    return false;
+}
+
+static bool run_kernel(tpi_session *s, const tpi_plan *plan, int i)
+{
+    tp_program *p = s->p;
+    tpi_tiles *t = p->tiles;
+    const tpi_kernel *k = &plan->kernels[i];
+    const tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
+    tick(p, plan, i);
+    if (!make_ready(s, plan, i))
+        return false;
+    if (k->kind == TPI_KERNEL_BLOCK)
+        return tpi_tiles_block(s, plan, plan->sections[k->root]);
+    if (!made->nest)
+        return run_call(s, made->call);
+    tpi_nest_run(made->nest, &p->team, p->pointers, t->scratch);
+    return true;
+}
+
+static bool run_steps(tpi_session *s, const tpi_plan *plan, int first, int n)
+{
+    bool ok = true;
+    for (int i = first; i < first + n && ok; i++) {
+        const tpi_plan_step *step = &plan->steps[i];
+        for (int k = step->first; k < step->first + step->n && ok; k++)
+            ok = run_kernel(s, plan, k);
+    }
+    return ok;
+}
+
+/* ---- waves ----------------------------------------------------------------------------------------------- */
+
+/* Is it part of a task with calls? These take memory of the context, which is one thread's. */
+static bool has_calls(const tpi_wave *wave, int step)
+{
+    return (wave->calls >> (step - wave->first)) & 1;
+}
+
+/* Makes the nests of a wave ready, and the room that each lane needs. */
+static bool prepare_wave(tpi_session *s, const tpi_wave *wave, size_t *room)
+{
+    const tp_program *p = s->p;
+    const tpi_plan_step *steps = p->plan->steps;
+    const int end = steps[wave->first + wave->n - 1].first + steps[wave->first + wave->n - 1].n;
+    *room = 0;
+    for (int k = steps[wave->first].first; k < end; k++) {
+        if (!make_ready(s, p->plan, k))
+            return false;
+        const tpi_nest *nest = p->tiles->kernels[k].nest;
+        const size_t need = nest ? (tpi_nest_scratch(nest, 1) + 63) / 64 * 64 : 0;
+        *room = need > *room ? need : *room;
+    }
+    if (grow_scratch(p->tiles, *room * (size_t)tpi_waves_lanes(p->waves)))
+        return true;
+    tpi_no_memory(p->ctx, s->at, "tp_program_run");
+    return false;
+}
+
+typedef struct tile_wave {
+    const tpi_waves *w;
+    const tpi_wave *wave;
+    size_t room; /* scratch memory of a lane */
+} tile_wave;
+
+static void run_nests(void *env, int lane, const tpi_task *task)
+{
+    const tile_wave *v = env;
+    const tp_program *p = v->w->p;
+    const tpi_plan_step *steps = p->plan->steps;
+    char *scratch = p->tiles->scratch + (size_t)lane * v->room;
+    if (has_calls(v->wave, v->w->order[task->first]))
+        return;
+    for (int i = 0; i < task->n; i++) {
+        const tpi_plan_step *step = &steps[v->w->order[task->first + i]];
+        for (int k = step->first; k < step->first + step->n; k++)
+            tpi_nest_run(p->tiles->kernels[k].nest, &v->w->team, p->pointers, scratch);
+    }
+}
+
+/* The tasks that have calls in the program's order, as the first that fails is told of; then the others
+ * side by side. */
+static bool run_wave(tpi_session *s, const tpi_wave *wave)
+{
+    tile_wave v = {.w = s->p->waves, .wave = wave};
+    bool ok = true;
+    for (int i = wave->first; i < wave->first + wave->n && ok; i++)
+        ok = !has_calls(wave, i) || run_steps(s, s->p->plan, i, 1);
+    ok = ok && prepare_wave(s, wave, &v.room);
+    if (ok)
+        tpi_wave_run(v.w, wave, run_nests, &v);
+    return ok;
+}
+
+bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
+{
+    const tp_program *p = s->p;
+    const tpi_waves *w = plan == p->plan && p->library.waves ? p->waves : NULL;
+    bool ok = true;
+    for (int i = 0; i < plan->n_steps && ok;) {
+        const tpi_wave *wave = w ? tpi_wave_at(w, i) : NULL;
+        ok = wave ? run_wave(s, wave) : run_steps(s, plan, i, 1);
+        i += wave ? wave->n : 1;
+    }
+    return ok;
+}
+
+bool tpi_tiles_call(tpi_session *s, int *full)
+{
+    tp_program *p = s->p;
+    tpi_tiles *t = p->tiles;
+    t->full = -1;
+    t->bound++; /* until the loops have run, their turns are the most that there is memory for */
+    tick(p, p->plan, -1);
+    const bool ok = tpi_tiles_run(s, p->plan);
+    if (ok)
+        tick(p, p->plan, p->plan->n_kernels);
+    *full = t->full;
+    p->stats.scratch_bytes = (int64_t)t->scratch_size;
+    return ok;
+}

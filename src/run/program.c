@@ -1,0 +1,931 @@
+/* Programs: made of a graph for given names, and run. */
+#include "base/env.h"
+#include "base/float_mode.h"
+#include "check/validate.h"
+#include "ir/body.h"
+#include "look/inspect.h"
+#include "look/profile.h"
+#include "pass/pass.h"
+#include "plan/budget.h"
+#include "plan/waves.h"
+#include "run/patch.h"
+#include "run/tiles.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static void program_free(tpi_owned *o)
+{
+    tp_program *p = (tp_program *)o;
+    tpi_mem *m = &p->ctx->mem;
+    while (p->runners)
+        tp_runner_free(p->runners);
+    tpi_build_free(p->build);
+    for (int i = 0; p->feed_names && i < p->n_feeds; i++)
+        tpi_strfree(p->ctx, p->feed_names[i]);
+    for (int i = 0; i < p->n_commits; i++)
+        tpi_unref(p->commits[i].variable);
+    tpi_give_back(m, p->feed_names, (size_t)p->n_feeds * sizeof *p->feed_names);
+    tpi_give_back(m, p->feeds, (size_t)p->n_feeds * sizeof *p->feeds);
+    tpi_give_back(m, p->roots, (size_t)p->n_roots * sizeof *p->roots);
+    tpi_give_back(m, p->commits, (size_t)p->n_commits * sizeof *p->commits);
+    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
+    tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
+    if (p->plan) {
+        tpi_waves_free(p);
+        tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
+        tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
+        tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
+        tpi_give_back(m, p->calls, (size_t)p->plan->all_kernels * sizeof *p->calls);
+    }
+    tpi_tiles_free(p->tiles);
+    tpi_plan_free(p->plan);
+    tpi_profile_free(m, p->profile);
+    if (p->source.mem)
+        tpi_str_free(&p->source);
+    tpi_give_back(m, p->arena, p->arena_size);
+    tpi_buf_unref(p->ctx, p->packed);
+    tp_graph_free(p->graph);
+    tpi_give_back(m, p, sizeof *p);
+}
+
+void tp_program_free(tp_program *p)
+{
+    if (!p)
+        return;
+    tpi_object_remove(&p->owned);
+    program_free(&p->owned);
+}
+
+static tp_tensor *named(tp_graph *g, tpi_at at, const char *what, const char *name)
+{
+    tp_tensor *t = name ? tpi_graph_by_name(g, name, strlen(name)) : NULL;
+    if (!t)
+        tpi_fail_status(g->ctx, at, what, TP_E_NAME, "the graph has no node \"%s\"",
+                        name ? name : "(null)");
+    return t;
+}
+
+static bool is_fed(void *user, const tp_tensor *t)
+{
+    const tp_program *p = user;
+    for (int i = 0; i < p->n_feeds; i++)
+        if (p->feeds[i] == t)
+            return true;
+    return false;
+}
+
+/* Constants of a graph that lie in `from` move to *copy, which is made when the first one is met. */
+static bool move_constants(tp_graph *g, tpi_buf *from, tpi_buf **copy)
+{
+    bool ok = true;
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        const tp_tensor *node = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(node) ? tpi_bodies_of(node, bodies) : 0;
+        for (int k = 0; k < n && ok; k++)
+            ok = move_constants(bodies[k]->graph, from, copy);
+        if (node->op != &tpi_op_const || node->in[0]->buf != from)
+            continue;
+        *copy = *copy ? *copy : tpi_buf_copy(g->ctx, from);
+        ok = *copy;
+        if (!ok)
+            break;
+        tp_tensor *t = node->in[0];
+        t->data = (char *)(*copy)->data + (t->data - (char *)from->data);
+        t->buf = *copy;
+        (*copy)->refs++;
+        from->refs--; /* it is the variable's too */
+    }
+    return ok;
+}
+
+static bool unlend(tp_ctx *ctx, tpi_buf *b)
+{
+    tpi_buf *copy = NULL;
+    bool ok = true;
+    for (tpi_owned *o = ctx->objects.next; o != &ctx->objects && ok; o = o->next)
+        if (o->free == program_free)
+            ok = move_constants(((tp_program *)o)->graph, b, &copy);
+    tpi_buf_unref(ctx, copy);
+    b->lent = !ok;
+    return ok;
+}
+
+static bool is_among(const tpi_nodes *l, const tp_tensor *t)
+{
+    return t->slot >= 0 && t->slot < l->n && l->v[t->slot] == t;
+}
+
+/* Does `t` assign what a block assigned? Then it is done whenever the block is run. */
+static bool goes_with(const tpi_nodes *needed, const tp_tensor *t)
+{
+    if (t->op != &tpi_op_assign || t->in[1]->op != &tpi_op_output)
+        return false;
+    const tpi_index_attrs *a = t->in[1]->attrs;
+    return a->index < tpi_n_writes_of(t->in[1]->in[0]) && is_among(needed, t->in[1]->in[0]);
+}
+
+/* Nodes of the user's graph: fetches, then every assign node they need. */
+static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, int n,
+                       const char *const *fetches)
+{
+    for (int i = 0; i < n; i++) {
+        tp_tensor *t = named(g, at, p->what, fetches[i]);
+        if (!t)
+            return false;
+        tpi_nodes_push(roots, t);
+    }
+    p->n_fetches = n;
+    bool ok = !roots->failed, more = true;
+    while (ok && more) { /* an assignment may need another block */
+        tpi_nodes needed = {.ctx = p->ctx, .way = TPI_WAY_VALUES};
+        ok = tpi_collect(&needed, roots->n, roots->v, is_fed, p);
+        for (int i = 0; i < needed.n && ok; i++)
+            needed.v[i]->slot = i;
+        const int before = roots->n;
+        roots->n = n;
+        for (int i = 0; i < g->n_nodes && ok; i++) {
+            tp_tensor *t = g->nodes[i];
+            const bool needs =
+                t->op == &tpi_op_assign && (p->all_writes || is_among(&needed, t));
+            if ((needs || goes_with(&needed, t)) && !is_fed(p, t))
+                tpi_nodes_push(roots, t);
+        }
+        more = roots->n != before;
+        tpi_nodes_free(&needed);
+    }
+    return ok && !roots->failed;
+}
+
+/* The variable each assign root writes. */
+static bool find_commits(tp_program *p, const tpi_nodes *roots)
+{
+    p->n_commits = roots->n - p->n_fetches;
+    p->commits = tpi_take(&p->ctx->mem, (size_t)p->n_commits * sizeof *p->commits);
+    if (!p->commits) {
+        p->n_commits = 0;
+        return false;
+    }
+    for (int i = 0; i < p->n_commits; i++) {
+        const tp_tensor *v = roots->v[p->n_fetches + i];
+        while (v->op == &tpi_op_assign)
+            v = v->in[0];
+        p->commits[i] = (tpi_commit){
+            .variable = v->in[0], .root = p->n_fetches + i, .index = -1, .rest = -1};
+        tpi_ref(v->in[0]);
+    }
+    return true;
+}
+
+static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char *const *feeds)
+{
+    p->n_feeds = n;
+    p->feeds = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feeds);
+    p->feed_names = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feed_names);
+    if (p->feed_names)
+        memset(p->feed_names, 0, (size_t)n * sizeof *p->feed_names);
+    if (!p->feeds || !p->feed_names) {
+        tpi_no_memory(p->ctx, at, p->what);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        p->feeds[i] = named(g, at, p->what, feeds[i]);
+        if (!p->feeds[i])
+            return false;
+        for (int k = 0; k < i; k++)
+            if (p->feeds[k] == p->feeds[i]) {
+                tpi_fail_status(p->ctx, at, p->what, TP_E_NAME, "\"%s\" is fed twice",
+                                feeds[i]);
+                return false;
+            }
+        p->feed_names[i] = tpi_strdup(p->ctx, feeds[i]);
+        if (!p->feed_names[i]) {
+            tpi_no_memory(p->ctx, at, p->what);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every placeholder the program still reads has to be fed. */
+static bool all_fed(const tp_program *p, tpi_at at)
+{
+    tpi_nodes needed = {.ctx = p->ctx};
+    bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
+    if (!ok)
+        tpi_no_memory(p->ctx, at, p->what);
+    for (int i = 0; i < needed.n && ok; i++) {
+        const tp_tensor *t = needed.v[i];
+        bool fed = t->op != &tpi_op_placeholder;
+        for (int k = 0; k < p->n_feeds; k++)
+            fed |= p->feeds[k] == t;
+        if (!fed) {
+            tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
+                            "what is fetched needs placeholder \"%s\" %s, which is not fed",
+                            t->name ? t->name : "", SHAPE(t));
+            ok = false;
+        }
+    }
+    tpi_nodes_free(&needed);
+    return ok;
+}
+
+/* Of the graph and of the bodies in it. */
+static void count_nodes(tp_program *p, const tp_graph *g, int n_roots, tp_tensor *const *roots)
+{
+    tpi_nodes live = {.ctx = p->ctx};
+    if (!tpi_collect_run(&live, g, n_roots, roots))
+        live.n = 0;
+    p->stats.nodes += live.n;
+    for (int i = 0; i < live.n; i++) {
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(live.v[i]) ? tpi_bodies_of(live.v[i], bodies) : 0;
+        for (int k = 0; k < n; k++)
+            count_nodes(p, bodies[k]->graph, bodies[k]->n_outputs, bodies[k]->outputs);
+    }
+    tpi_nodes_free(&live);
+}
+
+static tp_graph *optimize(const tp_program *p, const char *skip, const char *stop_after)
+{
+    const tpi_optimizing how = {.skip = skip, .stop_after = stop_after};
+    return (tpi_env(TPI_ENV_VALIDATE) ? tpi_optimize_validated : tpi_optimize)(
+        p->graph, &how, p->n_feeds, p->feeds, p->n_roots, p->roots);
+}
+
+static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
+                 int n, const char *const *fetches, const tp_compile_options *opt)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    const char *skip = opt && opt->skip_passes ? opt->skip_passes : tpi_env(TPI_ENV_SKIP);
+    const char *unknown = tpi_unknown_pass(skip);
+    if (unknown) {
+        tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
+                        "there is no pass \"%s\" to skip: there are %s", unknown,
+                        tpi_pass_names);
+        return false;
+    }
+    const char *stop_after = opt ? opt->stop_after : NULL;
+    if (stop_after && !tpi_is_stop(stop_after)) {
+        tpi_fail_status(p->ctx, at, p->what, TP_E_NAME,
+                        "there is no pass \"%s\" to stop after: there are %s", stop_after,
+                        tpi_stop_names);
+        return false;
+    }
+    tpi_nodes roots = {.ctx = p->ctx};
+    bool ok = find_feeds(p, g, at, n_feeds, feeds) &&
+              find_roots(p, g, at, &roots, n, fetches) && find_commits(p, &roots);
+    p->n_roots = roots.n;
+    p->roots = tpi_take(&p->ctx->mem, (size_t)roots.n * sizeof *p->roots);
+    if (!p->roots)
+        p->n_roots = 0;
+    else if (roots.n)
+        memcpy(p->roots, roots.v, (size_t)roots.n * sizeof *p->roots);
+    ok = ok && p->roots;
+    tpi_nodes_free(&roots);
+    if (ok)
+        p->graph = tpi_prune(g, opt && opt->freeze, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (ok && opt && opt->freeze && p->n_commits) {
+        tpi_fail_status(p->ctx, at, p->what, TP_E_STATE,
+                        "what is fetched assigns a variable, but variables are frozen");
+        ok = false;
+    }
+    if (ok && p->graph)
+        p->graph = optimize(p, skip, stop_after);
+    if (!ok || !p->graph || !all_fed(p, at))
+        return false;
+    p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
+    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
+    p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
+    p->packed_for = p->symbols ? p->capacity + p->n_symbols : NULL;
+    if (!p->symbols || !tpi_find_late(p)) {
+        tpi_no_memory(p->ctx, at, p->what);
+        return false;
+    }
+    p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
+    if (p->engine != TP_ENGINE_REFERENCE && !tpi_find_patches(p)) {
+        tpi_no_memory(p->ctx, at, p->what);
+        return false;
+    }
+    count_nodes(p, p->graph, p->n_roots, p->roots);
+    p->memory_limit = opt ? opt->memory_limit : 0;
+    if (p->memory_limit && tpi_knows_sizes(p) &&
+        !tpi_program_fit(p, at, p->what, tpi_program_fusing(p, skip)))
+        return false;
+    if (p->engine == TP_ENGINE_REFERENCE)
+        return true;
+    return tpi_program_plan(p, skip) &&
+           (p->engine == TP_ENGINE_TILES || tpi_program_start_c(p));
+}
+
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
+                            int n_feeds, const char *const *feeds, int n,
+                            const char *const *fetches, const tp_compile_options *opt)
+{
+    if (!fetches || (n_feeds && !feeds)) {
+        tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the names of the %s are NULL",
+                        fetches ? "feeds" : "fetches");
+        return NULL;
+    }
+    if (n_feeds < 0 || n < 1) {
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, n < 1 ? "nothing is fetched" : "%d feeds",
+                        n_feeds);
+        return NULL;
+    }
+    if (opt && (unsigned)opt->engine > TP_ENGINE_TILES) {
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
+        return NULL;
+    }
+    if (opt && opt->memory_limit < 0) {
+        tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "a memory limit of %lld bytes",
+                        (long long)opt->memory_limit);
+        return NULL;
+    }
+    if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g)) {
+        tpi_fail_status(g->ctx, at, what, TP_E_STATE,
+                        "the block of line %d is still open: compile behind it",
+                        g->ctx->tracing->body->at.line);
+        return NULL;
+    }
+    tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
+    if (!p) {
+        tpi_no_memory(g->ctx, at, what);
+        return NULL;
+    }
+    memset(p, 0, sizeof *p);
+    p->wave_ns = TPI_WAVE_NS;
+    p->ctx = g->ctx;
+    p->ctx->unlend = unlend;
+    tpi_heads_reserve(p->ctx); /* runs in a steady state ask for no memory */
+    p->what = what;
+    p->all_writes = all_writes;
+    p->used = "none";
+    const tpi_stepped_out around = tpi_step_out(p->ctx, at);
+    const tp_status before = p->ctx->status;
+    const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
+    tpi_step_back(p->ctx, around);
+    if (!ok && before == TP_OK && p->ctx->status == TP_OK)
+        tpi_no_memory(p->ctx, at, what);
+    if (!ok) {
+        program_free(&p->owned);
+        return NULL;
+    }
+    tpi_object_add(p->ctx, &p->owned, program_free);
+    return p;
+}
+
+tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_feeds,
+                                const char *const *feeds, int n, const char *const *fetches,
+                                const tp_compile_options *opt)
+{
+    return g ? tpi_program_new(g, TPI_AT(file, line), "tp_graph_compile", false, n_feeds, feeds,
+                               n, fetches, opt)
+             : NULL;
+}
+
+tp_program *(tp_graph_compile)(tp_graph *g, int n_feeds, const char *const *feeds, int n,
+                               const char *const *fetches, const tp_compile_options *opt)
+{
+    return tp_graph_compile_at(NULL, 0, g, n_feeds, feeds, n, fetches, opt);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------------- */
+
+int64_t tpi_program_size(const tp_program *p, int64_t dim)
+{
+    return tpi_dim_is_symbolic(dim) ? tpi_dim_eval(p->graph->dims, dim, p->symbols) : dim;
+}
+
+void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape)
+{
+    for (int i = 0; i < node->rank; i++)
+        shape[i] = tpi_program_size(p, node->shape[i]);
+}
+
+void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
+{
+    if (node->op->attrs_size)
+        memcpy(out, node->attrs, node->op->attrs_size);
+    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
+        int64_t n = 1, *v = (int64_t *)(void *)((char *)out + a->offset);
+        if (a->type == TPI_ATTR_DIMS)
+            n = *v++;
+        else if (a->type != TPI_ATTR_DIM)
+            continue;
+        for (int64_t i = 0; i < n; i++)
+            v[i] = tpi_program_size(p, v[i]);
+    }
+}
+
+static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
+{
+    int found;
+    if (tpi_dim_as_symbol(p->graph->dims, dim, &found))
+        return found == symbol;
+    if (!tpi_dim_is_symbolic(dim))
+        return false;
+    tpi_str s = TPI_STR(&p->ctx->mem); /* in an expression: by its name among other words */
+    tpi_dim_print_c(p->graph->dims, dim, "s", &s);
+    bool names = false;
+    for (const char *c = s.text; c && !names && (c = strchr(c, 's')) != NULL; c++)
+        names = atoi(c + 1) == symbol;
+    tpi_str_free(&s);
+    return names;
+}
+
+/* The fed axis that gives a symbol its value: the first that is it alone. */
+static bool find_giver(const tp_program *p, int symbol, int *feed, int *axis)
+{
+    int found;
+    for (int i = 0; i < p->n_feeds; i++)
+        for (int a = 0; p->feeds[i] && a < p->feeds[i]->rank; a++)
+            if (tpi_dim_as_symbol(p->graph->dims, p->feeds[i]->shape[a], &found) &&
+                found == symbol) {
+                *feed = i;
+                *axis = a;
+                return true;
+            }
+    return false;
+}
+
+/* ": n is 2 (axis 0 of "x")", for the symbols in a size. */
+static void put_givers(const tp_program *p, int64_t dim, const int64_t *now, tpi_str *s)
+{
+    int feed, axis;
+    for (int i = 0; i < p->n_symbols; i++)
+        if (names_symbol(p, dim, i) && find_giver(p, i, &feed, &axis))
+            tpi_str_printf(s, "%s%s is %lld (axis %d of \"%s\")", s->len ? ", " : ": ",
+                           tpi_dim_symbol_name(p->graph->dims, i), (long long)now[i], axis,
+                           p->feed_names[feed]);
+}
+
+/* `dim`: the size that is another one, where the symbols are `now`; 0: type or rank. */
+static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value,
+                        int64_t dim, const int64_t *now)
+{
+    const tp_tensor *want = p->feeds[i];
+    tpi_str givers = TPI_STR(&p->ctx->mem);
+    put_givers(p, dim, now, &givers);
+    tpi_fail_status(p->ctx, at, "tp_program_run",
+                    want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE,
+                    "\"%s\" takes %s %s, not %s %s%s", p->feed_names[i],
+                    tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
+                    tp_dtype_name((tp_dtype)value->dtype), SHAPE(value),
+                    givers.len && !givers.failed ? givers.text : "");
+    tpi_str_free(&givers);
+    return false;
+}
+
+/* A symbol that no fed size gives: does what is computed do without it? */
+static bool is_without(const tp_program *p, tpi_at at, int symbol)
+{
+    tpi_nodes needed = {.ctx = p->ctx};
+    bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
+    if (!ok)
+        tpi_no_memory(p->ctx, at, "tp_program_run");
+    for (int i = 0; i < needed.n && ok; i++) {
+        const tp_tensor *t = needed.v[i];
+        for (int a = 0; a < t->rank && ok; a++)
+            ok = !names_symbol(p, t->shape[a], symbol);
+        if (!ok)
+            tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name,
+                            TP_E_SHAPE,
+                            "%s is needed, but no fed size is the symbol \"%s\" alone: give a "
+                            "placeholder that size",
+                            SHAPE(t), tpi_dim_symbol_name(p->graph->dims, symbol));
+    }
+    tpi_nodes_free(&needed);
+    return ok;
+}
+
+/* Values of the symbols from the fed shapes; *changed when one is not what it was. */
+static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed)
+{
+    enum { UNKNOWN = -1 };
+    int64_t few[16], *now = few;
+    const size_t bytes = (size_t)p->n_symbols * sizeof *now;
+    if (p->n_symbols > 16)
+        now = tpi_take(&p->ctx->mem, bytes);
+    if (!now) {
+        tpi_no_memory(p->ctx, at, "tp_program_run");
+        return false;
+    }
+    for (int i = 0; i < p->n_symbols; i++)
+        now[i] = UNKNOWN;
+    bool ok = true;
+    for (int i = 0; i < p->n_feeds && ok; i++) {
+        const tp_tensor *want = p->feeds[i], *value = feeds[i];
+        if (!want)
+            continue;
+        if (want->dtype != value->dtype || want->rank != value->rank)
+            ok = refuse_feed(p, at, i, value, 0, now);
+        for (int a = 0; a < want->rank && ok; a++) {
+            int symbol;
+            if (!tpi_dim_as_symbol(p->graph->dims, want->shape[a], &symbol))
+                continue;
+            if (now[symbol] == UNKNOWN)
+                now[symbol] = value->shape[a];
+        }
+    }
+    for (int i = 0; i < p->n_symbols; i++)
+        if (p->late[i]) {
+            now[i] = p->symbols[i];
+        } else if (now[i] == UNKNOWN) {
+            now[i] = 0;
+            ok = ok && is_without(p, at, i);
+        }
+    for (int i = 0; i < p->n_feeds && ok; i++) {
+        const tp_tensor *want = p->feeds[i];
+        for (int a = 0; want && a < want->rank && ok; a++) {
+            const int64_t size = tpi_dim_is_symbolic(want->shape[a])
+                                     ? tpi_dim_eval(p->graph->dims, want->shape[a], now)
+                                     : want->shape[a];
+            if (size != feeds[i]->shape[a])
+                ok = refuse_feed(p, at, i, feeds[i], want->shape[a], now);
+        }
+    }
+    *changed = !p->checked || memcmp(now, p->symbols, bytes) != 0;
+    if (ok)
+        memcpy(p->symbols, now, bytes);
+    if (now != few)
+        tpi_give_back(&p->ctx->mem, now, bytes);
+    return ok;
+}
+
+static bool refuse_size(const tp_program *p, tpi_at at, const tp_tensor *t, int64_t dim)
+{
+    tpi_str text = TPI_STR(&p->ctx->mem);
+    tpi_dim_print(p->graph->dims, dim, &text);
+    tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name, TP_E_SHAPE,
+                    "%s is no size in this run", text.failed ? "what it needs" : text.text);
+    tpi_str_free(&text);
+    return false;
+}
+
+/* Behind the error: a model has no lines, but names. */
+static void add_name(tp_ctx *ctx, const char *name)
+{
+    const size_t n = strlen(ctx->error);
+    snprintf(ctx->error + n, sizeof ctx->error - n, " (node \"%.80s\")", name);
+}
+
+/* Does the op take its operands now that their sizes are known? It says what it says eagerly: a
+ * window that fits no size 0, a slice that reaches outside. */
+static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const int64_t *shape)
+{
+    tp_tensor few[16], *fakes = few, *few_in[16], **in = few_in;
+    _Alignas(8) char attrs[1024];
+    const size_t n = (size_t)t->n_in;
+    if (n > 16) {
+        fakes = tpi_take(&p->ctx->mem, n * sizeof *fakes);
+        in = tpi_take(&p->ctx->mem, n * sizeof *in);
+    }
+    bool ok = fakes && in;
+    if (!ok)
+        tpi_no_memory(p->ctx, at, t->op->name);
+    for (size_t i = 0; i < n && ok; i++) {
+        fakes[i] = *t->in[i];
+        fakes[i].graph = NULL;
+        tpi_program_shape(p, t->in[i], fakes[i].shape);
+        in[i] = &fakes[i];
+    }
+    if (ok) {
+        tpi_program_attrs(p, t, attrs);
+        tpi_infer q = {.op = t->op,
+                       .at = t->file ? TPI_AT(t->file, t->line) : at,
+                       .ctx = p->ctx,
+                       .n_in = t->n_in,
+                       .in = in,
+                       .attrs = attrs};
+        ok = t->op->infer(&q);
+        if (!ok && t->name)
+            add_name(p->ctx, t->name);
+        if (ok && (q.rank != t->rank ||
+                   memcmp(q.shape, shape, (size_t)q.rank * sizeof *shape) != 0)) {
+            tpi_fail_status(p->ctx, q.at, t->op->name, TP_E_BUG,
+                            "its shape is not what it was declared to be");
+            ok = false;
+        }
+    }
+    if (n > 16) {
+        tpi_give_back(&p->ctx->mem, fakes, n * sizeof *fakes);
+        tpi_give_back(&p->ctx->mem, in, n * sizeof *in);
+    }
+    return ok;
+}
+
+bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *t)
+{
+    int64_t shape[TP_MAX_RANK];
+    tp_tensor *failed;
+    tpi_program_shape(p, t, shape);
+    for (int a = 0; a < t->rank; a++)
+        if (shape[a] < 0)
+            return refuse_size(p, at, t, t->shape[a]);
+    const char *file = t->file ? t->file : at.file;
+    if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
+                                    t->op->name, t->rank, shape, &failed))
+        return false;
+    for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
+        const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
+        const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
+        const bool length =
+            t->op == &tpi_op_loop && a->offset == offsetof(tpi_loop_attrs, length);
+        for (int64_t k = 0; k < n && !length; k++)
+            if (tpi_program_size(p, v[k]) < 0)
+                return refuse_size(p, at, t, v[k]);
+    }
+    const bool rule = t->op->kind != TPI_SOURCE && t->op->kind != TPI_BLOCK &&
+                      t->op->kind != TPI_PORT && t->op->infer;
+    return !rule || check_rule(p, at, t, shape);
+}
+
+/* With the sizes known, is every size of the program one, and does every op take them? Kernels
+ * rely on it. Bodies are looked at too, whether they will run or not; what depends on how many
+ * turns a loop takes waits. */
+static bool check_sizes(const tp_program *p, const tp_graph *g, tpi_at at)
+{
+    bool ok = true;
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n && ok; k++)
+            ok = check_sizes(p, bodies[k]->graph, at);
+        ok = ok && (tpi_is_late(p, t) || tpi_program_check(p, at, t));
+    }
+    return ok;
+}
+
+tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count)
+{
+    const tpi_random_attrs *a = node->attrs;
+    for (int i = 0; s->draws && i < s->draws->n; i++) {
+        const struct tpi_draw *d = &s->draws->v[i];
+        if (d->node == a->at) {
+            tpi_random_attrs placed = *a;
+            placed.seed = d->seed;
+            placed.at = d->at;
+            return placed;
+        }
+    }
+    return tpi_random_place(a, s->p->ctx, count);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------- */
+
+/* Does memory of a variable back this value? Then a commit would change it. */
+static bool reads_variable(const tp_tensor *t)
+{
+    return t->flags & TPI_VARIABLE;
+}
+
+/* A tensor of its own with the elements of t, one reference; NULL when out of memory. */
+static tp_tensor *copy_of(tp_ctx *ctx, tpi_at at, const tp_tensor *t)
+{
+    tp_tensor *copy = tpi_tensor_new(ctx, at, (tp_dtype)t->dtype, t->rank, t->shape);
+    if (copy->status != TP_OK)
+        return NULL;
+    tpi_copy_out(t, copy->data);
+    tpi_disown(copy);
+    return copy;
+}
+
+/* Values that are the caller's or a variable's memory become copies. */
+static bool detach_values(tpi_session *s)
+{
+    const tp_program *p = s->p;
+    for (int i = 0; i < p->n_roots; i++) {
+        tp_tensor *v = s->values[i];
+        bool own = !reads_variable(v) && v->owned_at < 0 && v->refs == 1;
+        if (own && v->buf->refs == 1)
+            continue;
+        for (int k = 0; k < i; k++)
+            own &= s->values[k] != v;
+        for (int k = 0; k < p->n_feeds; k++)
+            own &= v->buf != s->feeds[k]->buf;
+        if (own)
+            continue;
+        tp_tensor *copy = copy_of(p->ctx, s->at, v);
+        if (!copy)
+            return false;
+        tpi_unref(v);
+        s->values[i] = copy;
+    }
+    return true;
+}
+
+static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
+{
+    for (int i = 0; i < p->n_feeds; i++) {
+        tp_tensor *bad =
+            tpi_refuse_operand(p->ctx, at, "tp_program_run", i, feeds ? feeds[i] : NULL);
+        if (bad)
+            return false;
+        if (feeds[i]->graph) {
+            tpi_fail_status(p->ctx, at, "tp_program_run", TP_E_SYMBOLIC,
+                            "\"%s\" is fed a symbolic tensor; feed a concrete one",
+                            p->feed_names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Who runs it: the C program if it is loaded, else tiles; or node by node, by the ops' plain loops or,
+ * when that is not asked for, by their kernels for eager use. */
+static bool execute_by(tpi_session *s, bool c)
+{
+    tp_program *p = s->p;
+    const bool tiles = !c && p->tiles && !p->ctx->trap_nan;
+    const bool plain =
+        p->engine == TP_ENGINE_REFERENCE || (p->engine == TP_ENGINE_C && p->build);
+    p->used = c ? "c" : tiles ? "tiles" : plain ? "reference" : "eager";
+    if (!c && !tpi_program_unpack(p)) {
+        tpi_no_memory(p->ctx, s->at, "tp_program_run");
+        return false;
+    }
+    return c || tiles ? tpi_execute_plan(s, c) : tpi_execute_reference(s);
+}
+
+static bool execute(tpi_session *s)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    tp_program *p = s->p;
+    bool changed;
+    if (tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
+        return false;
+    if (!check_feeds(p, s->at, s->feeds) || !bind_sizes(p, s->at, s->feeds, &changed))
+        return false;
+    if (changed) {
+        p->sized = false;
+        p->checked = check_sizes(p, p->graph, s->at);
+        if (!p->checked)
+            return false;
+    }
+    const bool trap = p->ctx->trap_nan; /* it looks at every node */
+    const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
+    const bool c = !trap && tpi_program_has_c(p, wait ? -1 : 0);
+    if (wait && !c) {
+        if (!tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
+            tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->build), "%s",
+                            tpi_build_message(p->build));
+        return false;
+    }
+    return execute_by(s, c);
+}
+
+/* Hands the fetched values to the open scope; none of them when memory is out. */
+static bool own_fetches(const tpi_session *s, tp_tensor **out)
+{
+    for (int i = 0; i < s->p->n_fetches; i++) {
+        tp_tensor *v = s->values[i];
+        v->file = s->at.file;
+        v->line = s->at.line;
+        tpi_ref(v);
+        if (!tpi_own(v)) {
+            while (i-- > 0) {
+                tpi_disown(out[i]);
+                tpi_unref(out[i]);
+            }
+            tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
+            return false;
+        }
+        out[i] = v;
+    }
+    return true;
+}
+
+static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp_tensor **out)
+{
+    tp_ctx *ctx = p->ctx;
+    tpi_session s = {.p = p, .at = at, .feeds = feeds};
+    const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
+    const tpi_stepped_out around = tpi_step_out(ctx, s.at);
+    const uint64_t random_at = ctx->random_at;
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    s.values = tpi_take(&ctx->mem, bytes);
+    if (s.values)
+        memset(s.values, 0, bytes);
+    else
+        tpi_no_memory(ctx, s.at, "tp_program_run");
+    bool ok = s.values && tp_scope_begin(ctx) == TP_OK;
+    if (ok) {
+        ok = execute(&s) && detach_values(&s);
+        tp_scope_end(ctx);
+    }
+    for (int i = 0; i < p->n_commits && ok; i++)
+        if (!tpi_may_write(p->commits[i].variable)) {
+            tpi_no_memory(ctx, s.at, "tp_program_run");
+            ok = false;
+        }
+    ok = ok && own_fetches(&s, out);
+    for (int i = 0; i < p->n_commits && ok; i++) /* from here on nothing can fail */
+        tpi_commit_now(&p->commits[i], s.values);
+    const tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
+    if (!ok) {
+        ctx->random_at = random_at;
+        tp_tensor *failed =
+            tpi_fail(ctx, s.at, "tp_program_run", status, "the run failed: %s", ctx->error);
+        for (int i = 0; i < p->n_fetches; i++)
+            out[i] = failed;
+    }
+    for (int i = 0; i < p->n_roots && s.values; i++)
+        tpi_unref(s.values[i]);
+    tpi_give_back(&ctx->mem, s.values, bytes);
+    tpi_error_back(ctx, &earlier);
+    tpi_step_back(ctx, around);
+    return status;
+}
+
+tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor *const *feeds,
+                            tp_tensor **out)
+{
+    static const char what[] = "tp_program_run";
+    const tpi_at at = TPI_AT(file, line);
+    if (!p)
+        return TP_E_NULL;
+    if (!out)
+        return tpi_fail_status(p->ctx, at, what, TP_E_NULL,
+                               "the place for the results is NULL");
+    uintptr_t was;
+    if (tpi_enter(p->ctx, &was)) {
+        const tp_status status = run_alone(p, at, feeds, out);
+        if (tpi_leave(p->ctx, was))
+            return status;
+    }
+    tp_tensor *failed = tpi_refuse_crowd(p->ctx, at, what);
+    for (int i = 0; i < p->n_fetches; i++)
+        out[i] = failed;
+    return (tp_status)failed->status;
+}
+
+bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
+                      const tpi_draws *draws, tp_tensor **values)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    tp_ctx *ctx = p->ctx;
+    tpi_session s = {.p = p, .at = at, .feeds = feeds, .values = values, .draws = draws};
+    for (int i = 0; i < p->n_roots; i++)
+        values[i] = NULL;
+    for (int i = 0; i < p->n_symbols; i++) {
+        if (p->late[i] || (p->checked && p->symbols[i] == symbols[i]))
+            continue;
+        p->symbols[i] = symbols[i];
+        p->sized = p->checked = false;
+    }
+    p->checked = p->checked || check_sizes(p, p->graph, at);
+    if (!p->checked)
+        return false;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const bool ok = execute_by(&s, p->entry) && detach_values(&s);
+    tp_scope_end(ctx);
+    for (int i = 0; i < p->n_roots && !ok; i++) {
+        tpi_unref(values[i]);
+        values[i] = NULL;
+    }
+    return ok;
+}
+
+tp_status(tp_program_run)(tp_program *p, tp_tensor *const *feeds, tp_tensor **out)
+{
+    return tp_program_run_at(NULL, 0, p, feeds, out);
+}
+
+tp_status tp_program_wait(tp_program *p)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    if (!p)
+        return TP_E_NULL;
+    if (tpi_program_has_c(p, -1))
+        return TP_OK;
+    if (tpi_refuse_interrupted(p->ctx, TPI_AT(NULL, 0), "tp_program_wait"))
+        return TP_E_STOPPED;
+    const tp_tensor *t = p->plan ? tpi_late_refuser(p) : NULL;
+    if (t)
+        return tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,
+                               "it may refuse sizes that only a loop's run tells: the program "
+                               "is run node by node");
+    return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait",
+                           p->build ? tpi_build_error(p->build) : TP_E_COMPILER, "%s",
+                           p->build  ? tpi_build_message(p->build)
+                           : p->plan ? "the program is for the tile engine"
+                                     : "the program is for the reference engine");
+}
+
+const char *tp_program_engine(const tp_program *p)
+{
+    return p ? p->used : "none";
+}
+
+const char *tp_program_source(tp_program *p)
+{
+    return p ? p->source.text : NULL;
+}

@@ -1,0 +1,175 @@
+/* A program: what tp_graph_compile made of a graph, and what its runs need. */
+#ifndef TAPIR_PROGRAM_H
+#define TAPIR_PROGRAM_H
+
+#include "cc/build.h"
+#include "kernel/host/team_host.h"
+#include "op/random_position.h"
+#include "plan/arena.h"
+#include "render/render.h"
+
+/* A write to a variable, done when a run has succeeded. */
+typedef struct tpi_commit {
+    tp_tensor *variable; /* concrete */
+    int root;            /* which of the program's roots is its value; or, of a patch */
+    int index, rest;     /* (patch.h), its rows, and these where they belong; -1: none */
+} tpi_commit;
+
+struct tp_program {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    const char *what; /* made it, for errors */
+    bool all_writes;  /* assignments are done, whether what is fetched needs them or not */
+    tp_graph *graph;  /* after passes */
+    int n_feeds, n_fetches, n_roots, n_commits;
+    tp_tensor **feeds; /* placeholders of the graph; NULL: not needed */
+    char **feed_names;
+    tp_tensor **roots; /* the fetched nodes, then the assign nodes */
+    tpi_commit *commits;
+    tp_engine engine;
+    int64_t memory_limit;    /* of the arena, bytes; 0: none */
+    const char *used;        /* by the last run */
+    tpi_plan *plan;          /* NULL: it is run node by node */
+    struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
+    /* the C program */
+    tpi_str source;
+    const char *units[TPI_MAX_UNITS]; /* the texts that are compiled */
+    tpi_build *build;
+    tpi_entry entry;         /* NULL until it is loaded */
+    tpi_team team;           /* who computes */
+    tpk_library library;     /* what it calls of us */
+    struct tpi_waves *waves; /* steps side by side; NULL: none */
+    double wave_ns;          /* what handing out work costs; tests lower it */
+    tpi_call *calls;         /* library.call, by kernel */
+    tpi_program_bytes scratch_bytes, packed_bytes;
+    tpi_pack_layout pack_layout;
+    tpi_pack pack;
+    /* at the sizes of the last run */
+    bool checked; /* every op takes these sizes */
+    bool sized;   /* the plan's memory is for these sizes */
+    int n_symbols;
+    int64_t *symbols;  /* values; behind them the capacities (render/render.h) */
+    int64_t *capacity; /* of late symbols: turns that there is memory for */
+    bool *late;        /* by symbol: bound when its loop has run (late_sizes.c) */
+    int n_late;
+    int64_t *offsets; /* of the buffers in their plan's arena */
+    int64_t arena_bytes;
+    char *arena; /* with the scratch memory behind it */
+    size_t arena_size;
+    tpi_buf *packed;     /* constants in the layout of contractions; runners have it, too */
+    bool is_packed;      /* for sizes that pack like these: */
+    int64_t *packed_for; /* by symbol */
+    int n_gone;          /* constants of which only the packed elements are there */
+    bool keeps;          /* none is to go: the graph is shown */
+    void **pointers;     /* by buffer */
+    int n_random;
+    int64_t *random;
+    tp_program_stats stats;
+    bool logged;     /* by tpi_program_log */
+    double may_work; /* operations that runs by the reference may still take; 0: any number */
+    struct tpi_profile *profile; /* of tp_program_profile, or NULL */
+    struct tp_runner *runners;   /* that use its code */
+};
+
+/* As tp_graph_compile, for `what`; with `all_writes` every assignment of the graph is done. */
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
+                            int n_feeds, const char *const *feeds, int n,
+                            const char *const *fetches, const tp_compile_options *opt);
+
+/* tp_graph_save_c, for what may be called otherwise. */
+typedef struct tpi_saving {
+    const char *what, *path;
+    tpi_at at;
+    tp_graph *g;
+    int n_in, n_out;
+    const char *const *inputs, *const *outputs; /* the names that they get */
+    const char *const *fetches;                 /* the outputs' names in the graph */
+    bool all_writes;                            /* as of tpi_program_new */
+    tp_c_options options;
+} tpi_saving;
+tp_status tpi_save_c(const tpi_saving *s);
+
+/* Where the random nodes of one run draw from, when that is not the context's position: by the
+ * `at` that their nodes have in the graph. */
+typedef struct tpi_draws {
+    int n;
+    const struct tpi_draw {
+        int64_t node, seed, at;
+    } * v;
+} tpi_draws;
+
+/* One run. */
+typedef struct tpi_session {
+    tp_program *p;
+    tpi_at at;
+    tp_tensor *const *feeds;
+    tp_tensor **values;     /* of the roots, one reference each */
+    const tpi_draws *draws; /* NULL: at the context's position, which moves on */
+} tpi_session;
+
+/* Seed and position for a random node of `count` elements. */
+tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count);
+
+/* One run of a program without assignments, of the C program if it is loaded, for who knows the
+ * sizes already: `symbols` by number, in sizes that every op takes. values[n_roots] get one
+ * reference each, none of them memory of a feed. False: the context's error tells. */
+bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
+                      const tpi_draws *draws, tp_tensor **values);
+
+/* Sizes of a node at the sizes of this run. */
+void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);
+int64_t tpi_program_size(const tp_program *p, int64_t dim);
+/* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
+void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
+
+/* Is a node one that the program can take, now that its sizes are known? False: the error tells. */
+bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *node);
+
+/* Late symbols: numbers of turns, which a run tells. Which are there; false: no memory. */
+bool tpi_find_late(tp_program *p);
+/* At the start of a run: they have no value, or the most that there is memory for. */
+void tpi_late_begin(tp_program *p);
+void tpi_late_most(tp_program *p);
+/* Does a size, a node's or its operands' sizes, depend on one? */
+bool tpi_dim_is_late(const tp_program *p, int64_t dim);
+bool tpi_is_late(const tp_program *p, const tp_tensor *node);
+/* Sizes after a loop may be such that an op refuses them (a slice of what was stacked), or not
+ * such that more turns need more memory. A program in which that can be is run node by node, where
+ * each is checked when it is reached. The first node of which that is true, or NULL. */
+const tp_tensor *tpi_late_refuser(const tp_program *p);
+
+/* Compute s->values; false: the context's error tells, nothing has changed. */
+bool tpi_execute_reference(tpi_session *s);
+bool tpi_execute_plan(tpi_session *s, bool c); /* by the C program, or by tiles */
+
+/* What is put together when these passes are skipped. No bands under a limit of memory. */
+tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip);
+
+/* Plans the program's kernels, and makes ready to run them by tiles; false when memory is out. */
+bool tpi_program_plan(tp_program *p, const char *skip);
+/* Renders the plan and starts its compiler; false when memory is out. */
+bool tpi_program_start_c(tp_program *p);
+/* The kernels, run by the loaded program or by tiles. False: the context's error tells, or *full is
+ * the symbol whose loop takes more turns than there is memory for. */
+bool tpi_program_call(tpi_session *s, int *full);
+bool tpi_tiles_call(tpi_session *s, int *full);
+/* Memory for packed constants, those that are packed being kept where they fit; false: no memory.
+ * Then they are packed, with the workspace of a run. */
+bool tpi_program_pack_room(tp_program *p);
+void tpi_program_pack(tp_program *p, char *scratch);
+/* Gives all constants their elements, as a run does that is not of the C program. False: no memory. */
+bool tpi_program_unpack(tp_program *p);
+/* Is the C program loaded by now? wait_ms as of tpi_build_poll. */
+bool tpi_program_has_c(tp_program *p, int wait_ms);
+/* Was it clear, when that was asked last, that it will never be? */
+bool tpi_program_broken(const tp_program *p);
+/* The placement of a plan for this run: its own, or with steps side by side. */
+const tpi_arena *tpi_program_arena(const tp_program *p, const tpi_plan *plan);
+/* At the sizes of this run, as tpi_arena_at. */
+bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
+                       int64_t *offset, int64_t *arena);
+/* Places the plan's buffers for the sizes of this run. False when out of memory, or when they take more
+ * than the limit, which the error tells. */
+bool tpi_program_resize(tp_program *p, tpi_at at);
+
+#endif
