@@ -176,6 +176,7 @@ static int add_node(tpi_flow *w, const tpi_trace *t, const tpi_item *x)
         n->attrs = x->attrs;
         n->at = x->at;
         n->item = x;
+        n->trace = t;
         n->in = tpi_take(m, (size_t)x->n_in * sizeof *n->in);
         if (!n->in)
             return -1;
@@ -241,9 +242,29 @@ static bool same_attrs(const tpi_op *op, const void *a, const void *b)
     return memcmp(&x, y, sizeof x) == 0;
 }
 
+/* Element type, rank and sizes of an operand of a trace that is put in. */
+typedef struct form {
+    uint8_t dtype, rank;
+    const int64_t *shape;
+} form;
+
+static form form_of(const tpi_flow *w, const tpi_trace *t, tpi_code c)
+{
+    if (c >= 0)
+        return (form){t->items[c].dtype, t->items[c].rank, t->items[c].shape};
+    const tp_tensor *x = w->externs[~c].tensor;
+    return (form){x->dtype, x->rank, x->shape};
+}
+
+/* A program is made for the sizes of its operands, which those of its results do not tell (a sum). */
+static bool same_form(form a, form b)
+{
+    return a.dtype == b.dtype && a.rank == b.rank &&
+           memcmp(a.shape, b.shape, sizeof(int64_t) * a.rank) == 0;
+}
+
 bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x)
 {
-    (void)w;
     if (n->hash != x->hash || n->kind != x->kind || n->op != x->op || n->n_in != x->n_in ||
         n->look != x->look || n->dtype != x->dtype || n->rank != x->rank ||
         !same_place(n->at, x->at) ||
@@ -252,6 +273,9 @@ bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, con
     for (int k = 0; k < n->n_in; k++) {
         const tpi_code c = tpi_item_in(t, x)[k];
         if (c < 0 && n->in[k].outside != TPI_NO_EXTERN && n->in[k].outside != ~c)
+            return false;
+        if (!same_form(form_of(w, n->trace, tpi_item_in(n->trace, n->item)[k]),
+                       form_of(w, t, c)))
             return false;
     }
     if (x->kind == TPI_STEP_RETURN)

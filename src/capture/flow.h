@@ -62,6 +62,7 @@ typedef struct tpi_node {
     const void *attrs; /* of the trace that added it, as its item */
     tpi_at at;
     const tpi_item *item;
+    const tpi_trace *trace; /* whose item that is */
     int32_t n_in;
     tpi_operand_of *in;
     int32_t n_edges;

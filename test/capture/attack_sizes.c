@@ -379,6 +379,37 @@ static void wrong_calls(bed *b)
     tp_close(other);
 }
 
+/* A side gives tensors of another size, or turned, and what follows gives none that tells. */
+BODY(sides)
+{
+    tp_tensor *a = in[0], *h = tp_matmul(in[0], in[1]), *zero = tp_scalar_like(in[0], 0);
+    if (tp_truth(tp_lt(tp_sum(a, TP_ALL, false), zero))) {
+        a = tp_concat(TP_TENSORS(a, a), 0);
+        h = tp_transpose(h, TP_ALL);
+    }
+    out[0] = tp_sum(a, TP_DIMS(0), false);
+    out[1] = tp_sum(h, TP_DIMS(1), false);
+    out[2] = tp_matmul(tp_sum(tp_square(a), TP_DIMS(0), true), in[1]);
+    (void)user;
+}
+
+static void sides_of_other_sizes(bed *b)
+{
+    static const double sign[] = {1, 1, -1, -1, 1, -1, 2, -2, -0.5, 0.5};
+    tp_function *f = make_pure(b, "sides", sides, NULL);
+    tp_tensor *w = pattern(b->tp, TP_DIMS(4, 4), 0.1),
+              *one = pattern(b->tp, TP_DIMS(4, 4), 0.2);
+    for (int i = 0; i < 10; i++) {
+        tp_tensor *out[3];
+        tp_scope_begin(b->tp);
+        tp_function_call(f, TP_TENSORS(tp_mul(one, tp_scalar_like(one, sign[i])), w), 3, out);
+        for (int k = 0; k < 3; k++)
+            note(b, "side", out[k]);
+        settle(b);
+        tp_scope_end(b->tp);
+    }
+}
+
 /* A trace longer than one would keep. */
 BODY(very_long)
 {
@@ -414,7 +445,7 @@ int main(void)
         ATTACK(numbers_of_arguments),    ATTACK(results_of_all_kinds),
         ATTACK(results_that_live_long),  ATTACK(results_and_assignments),
         ATTACK(no_arguments_no_results), ATTACK(wrong_calls),
-        ATTACK(a_very_long_body),
+        ATTACK(sides_of_other_sizes),    ATTACK(a_very_long_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
