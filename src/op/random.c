@@ -179,11 +179,10 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
     tpi_random_attrs r = {.kind = kind, .dtype = x->dtype, .a = a, .b = b};
     r.shape.n = x->rank;
     memcpy(r.shape.v, x->shape, sizeof(int64_t) * x->rank);
-    if (!x->graph)
+    tp_graph *g = x->graph ? tpi_graph_here(x) : x->ctx->tracing; /* as in draw_new */
+    if (!g)
         return draw(x->ctx, at, &r);
-    if (refuse_numbers(x->ctx, at, &r, &failed))
-        return failed;
-    return tpi_random_node(tpi_graph_here(x), at, &r);
+    return refuse_numbers(x->ctx, at, &r, &failed) ? failed : tpi_random_node(g, at, &r);
 }
 
 tp_tensor *tp_uniform_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,

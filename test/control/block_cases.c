@@ -598,6 +598,19 @@ PROGRAM(random_loop)
     out[2] = ys;
 }
 
+PROGRAM(
+    random_like_constant) /* drawn each turn, though its shape is that of what is known before */
+{
+    tp_tensor *c = tp_full(st->tp, TP_F32, TP_DIMS(4), 0.5);
+    tp_for (3, &v) {
+        v = tp_add(v, tp_mean(tp_normal_like(c, 0, 1), TP_ALL, false));
+        tp_if (above(mean(v), 0), &v) {
+            v = tp_sub(v, tp_mean(tp_uniform_like(c, 0, 1), TP_ALL, false));
+        }
+    }
+    out[0] = v;
+}
+
 PROGRAM(random_unread) /* what nothing reads is drawn all the same, and moves the others on */
 {
     tp_uniform_like(x, 0, 1);
@@ -811,6 +824,7 @@ const block_case block_cases[] = {
     WITHOUT_GRADIENTS(clipped_steps),
     CASE_OF(random_if),
     CASE_OF(random_loop),
+    CASE_OF(random_like_constant),
     CASE_OF(random_unread),
     CASE_OF(grad_inside),
     CASE_OF(grad_of_outer),
