@@ -37,7 +37,7 @@ struct tpi_build {
     bool asleep, polled; /* its compiler has not been started; it was asked for once */
     bool sure;           /* every process was seen to end well */
     bool no_memory;      /* is why it failed */
-    double started, ended, deadline;
+    int64_t started, ended, deadline; /* ns */
     tpi_cc cc;
     tpi_cache cache;
     tpi_scratch scratch;
@@ -52,12 +52,20 @@ struct tpi_build {
     char message[2400];
 };
 
-static double now_ms(void)
+enum { NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
+
+/* A number of ns: what is polled between the steps of a host computes nothing in its floating-point mode. */
+static int64_t now(void)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static double ms_of(int64_t ns)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    return (double)ns / NS_PER_MS;
 }
 
 int tpi_build_cpus(void)
@@ -91,9 +99,9 @@ static void clean_up(tpi_build *b)
 static void end(tpi_build *b, tpi_build_state state)
 {
     b->state = state;
-    b->ended = now_ms();
+    b->ended = now();
     clean_up(b);
-    const double ms = b->ended - b->started;
+    const double ms = ms_of(b->ended - b->started);
     if (state == TPI_BUILD_FAILED)
         tpi_log(TPI_LOG_compile, "%s: failed after %.1f ms: %s", b->name, ms, b->message);
     else if (b->from_cache)
@@ -391,7 +399,7 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
 {
     TPI_KEEP_ERRNO;
-    const double started = now_ms();
+    const int64_t started = now();
     tpi_build *b = tpi_take(&ctx->mem, sizeof *b);
     if (!b)
         return NULL;
@@ -400,7 +408,8 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
     b->mem = &ctx->mem;
     b->spec = *spec;
     b->started = started;
-    b->deadline = started + (spec->limit_ms > 0 ? spec->limit_ms : LIMIT_MS);
+    b->deadline =
+        started + (int64_t)(spec->limit_ms > 0 ? spec->limit_ms : LIMIT_MS) * NS_PER_MS;
     b->sure = true;
     b->owner = getpid();
     b->cache.fd = -1;
@@ -449,10 +458,10 @@ static bool judge(tpi_build *b, const tpi_proc *p, int unit)
 /* What was not in the cache may be by now. */
 static void wake(tpi_build *b)
 {
-    const double now = now_ms();
+    const int64_t time = now();
     b->asleep = false;
-    b->deadline += now - b->started;
-    b->started = now;
+    b->deadline += time - b->started;
+    b->started = time;
     if (b->cache.fd < 0 || !try_cache(b))
         start_compiler(b);
 }
@@ -478,10 +487,11 @@ static void step(tpi_build *b)
         else if (!judge(b, p, one_command ? -1 : i))
             return;
     }
-    if (running && now_ms() > b->deadline) {
+    if (running && now() > b->deadline) {
         char text[80];
-        tpi_print(text, sizeof text, "killed, it took longer than %.1f s",
-                  (b->deadline - b->started) * 1e-3);
+        const int64_t tenths = (b->deadline - b->started) / (NS_PER_S / 10);
+        tpi_print(text, sizeof text, "killed, it took longer than %lld.%lld s",
+                  (long long)(tenths / 10), (long long)(tenths % 10));
         fail_text(b, b->cc.path, text);
         return;
     }
@@ -502,7 +512,7 @@ static void step(tpi_build *b)
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
 {
     TPI_KEEP_ERRNO;
-    const double until = now_ms() + wait_ms;
+    const int64_t until = now() + (int64_t)wait_ms * NS_PER_MS;
     if (b->asleep && !wait_ms && !b->polled) {
         b->polled = true;
         return b->state;
@@ -512,13 +522,12 @@ tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
             step(b);
         if (b->state != TPI_BUILD_RUNNING || wait_ms == 0 || tpi_is_interrupted(b->ctx))
             return b->state;
-        const double now = now_ms();
-        if (wait_ms > 0 && now >= until)
+        const int64_t time = now();
+        if (wait_ms > 0 && time >= until)
             return b->state;
         /* Never past the end of either limit. */
-        double ms = b->deadline - now;
-        if (wait_ms > 0 && until - now < ms)
-            ms = until - now;
+        const int64_t end = wait_ms > 0 && until < b->deadline ? until : b->deadline;
+        const int64_t ms = (end - time) / NS_PER_MS;
         tpi_proc_sleep(b->procs, b->next, ms < 1 ? 1 : ms > 1000 ? 1000 : (int)ms);
     }
 }
@@ -550,7 +559,7 @@ bool tpi_build_from_cache(const tpi_build *b)
 
 double tpi_build_ms(const tpi_build *b)
 {
-    return (b->state == TPI_BUILD_RUNNING ? now_ms() : b->ended) - b->started;
+    return ms_of((b->state == TPI_BUILD_RUNNING ? now() : b->ended) - b->started);
 }
 
 void tpi_build_free(tpi_build *b)
