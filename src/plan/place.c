@@ -10,17 +10,30 @@ typedef struct item {
     int64_t bytes, offset;
 } item;
 
-/* Items by `first`, in a tree of the last kernels of those that are placed: who lives at the same
- * time is found without looking at the others. Few items are a list, by offset: looking at all costs
- * less than sorting those that are found. */
+/* The placed items below a node of the tree of ranks. */
+typedef struct reach {
+    int last;    /* the greatest; -1: none is placed */
+    int64_t end; /* the greatest of offset + bytes */
+} reach;
+
+/* The kernels below a node of the tree of kernels: up to where the arena is full while one runs. No
+ * gap is below that, whatever its size. */
+typedef struct packed {
+    int64_t least, most;
+} packed;
+
+/* Items by `first` are the leaves of a tree: who lives at the same time is found without looking at the
+ * others, and a tree of the kernels tells below which offset nothing has to be looked for. Few items
+ * are a list, by offset: looking at all costs less than sorting those that are found. */
 typedef struct placing {
-    int n, leaves;
+    int n, leaves, kernels; /* leaves of both trees */
     bool few;
     int n_placed;
     item **placed; /* when there are few */
     item *items;   /* in the order in which they are placed */
     int *at;       /* by rank: the item */
-    int *newest;   /* by node of the tree: the greatest `last` below it; -1: none is placed */
+    reach *reaches;
+    packed *full;
     item **living; /* found with the item that is to be placed, by offset */
     int n_living;
 } placing;
@@ -51,21 +64,61 @@ static int by_offset(const void *a, const void *b)
                                         : (*x)->buffer - (*y)->buffer;
 }
 
-/* Placed items from rank `rank` on, below `node` of the tree, that live with q. */
-static void find_living(placing *p, const item *q, int node, int rank, int width)
+static int64_t aligned(int64_t offset)
 {
-    if (rank >= p->n || p->newest[node] < q->first || p->items[p->at[rank]].first > q->last)
+    return (offset + 63) & ~(int64_t)63;
+}
+
+/* Up to where the arena is full at some kernel of q, of those from `kernel` on below `node`. */
+static int64_t full_up_to(const placing *p, const item *q, int node, int kernel, int width)
+{
+    if (kernel > q->last || kernel + width <= q->first)
+        return 0;
+    const packed *f = &p->full[node];
+    if (f->least == f->most || (kernel >= q->first && kernel + width - 1 <= q->last))
+        return f->most;
+    const int64_t left = full_up_to(p, q, 2 * node, kernel, width / 2);
+    const int64_t right = full_up_to(p, q, 2 * node + 1, kernel + width / 2, width / 2);
+    return left > right ? left : right;
+}
+
+/* q was placed: where the arena was full up to it, it now is up to q's end. */
+static void fill_up(placing *p, const item *q, int node, int kernel, int width)
+{
+    packed *f = &p->full[node];
+    if (kernel > q->last || kernel + width <= q->first || f->most < q->offset)
+        return;
+    const int64_t end = aligned(q->offset + q->bytes);
+    if (f->least == f->most) {
+        if (kernel >= q->first && kernel + width - 1 <= q->last) {
+            *f = (packed){end, end};
+            return;
+        }
+        p->full[2 * node] = p->full[2 * node + 1] = *f;
+    }
+    fill_up(p, q, 2 * node, kernel, width / 2);
+    fill_up(p, q, 2 * node + 1, kernel + width / 2, width / 2);
+    const packed *left = &p->full[2 * node], *right = left + 1;
+    f->least = left->least < right->least ? left->least : right->least;
+    f->most = left->most > right->most ? left->most : right->most;
+}
+
+/* Placed items that live with q and end above `floor`, from rank `rank` on, below `node` of the tree. */
+static void find_living(placing *p, const item *q, int64_t floor, int node, int rank, int width)
+{
+    if (rank >= p->n || p->reaches[node].last < q->first || p->reaches[node].end <= floor ||
+        p->items[p->at[rank]].first > q->last)
         return;
     if (width == 1) {
         p->living[p->n_living++] = &p->items[p->at[rank]];
         return;
     }
-    find_living(p, q, 2 * node, rank, width / 2);
-    find_living(p, q, 2 * node + 1, rank + width / 2, width / 2);
+    find_living(p, q, floor, 2 * node, rank, width / 2);
+    find_living(p, q, floor, 2 * node + 1, rank + width / 2, width / 2);
 }
 
 /* All of them, by offset. */
-static void find_all_living(placing *p, const item *q)
+static void find_all_living(placing *p, const item *q, int64_t floor)
 {
     p->n_living = 0;
     for (int i = 0; i < p->n_placed; i++)
@@ -73,7 +126,7 @@ static void find_all_living(placing *p, const item *q)
             p->living[p->n_living++] = p->placed[i];
     if (p->few)
         return;
-    find_living(p, q, 1, 0, p->leaves);
+    find_living(p, q, floor, 1, 0, p->leaves);
     qsort(p->living, (size_t)p->n_living, sizeof *p->living, by_offset);
 }
 
@@ -87,23 +140,28 @@ static void add_placed(placing *p, item *q)
 
 static void place(placing *p, item *q)
 {
-    find_all_living(p, q);
-    int64_t at = 0;
+    int64_t at = p->few || !q->bytes ? 0 : full_up_to(p, q, 1, 0, p->kernels);
+    find_all_living(p, q, at);
     for (int i = 0; i < p->n_living; i++) {
         const item *x = p->living[i];
         if (x->offset >= at + q->bytes)
             break; /* before this one, and before the rest */
         if (at < x->offset + x->bytes && x->offset < at + q->bytes)
-            at = (x->offset + x->bytes + 63) & ~(int64_t)63;
+            at = aligned(x->offset + x->bytes);
     }
     q->offset = at;
     if (p->few) {
         add_placed(p, q);
         return;
     }
-    int node = p->leaves + q->rank;
-    for (; node && p->newest[node] < q->last; node /= 2)
-        p->newest[node] = q->last;
+    if (q->bytes)
+        fill_up(p, q, 1, 0, p->kernels);
+    const int64_t end = q->offset + q->bytes;
+    for (int node = p->leaves + q->rank; node; node /= 2) {
+        reach *r = &p->reaches[node];
+        r->last = q->last > r->last ? q->last : r->last;
+        r->end = end > r->end ? end : r->end;
+    }
 }
 
 static int64_t place_all(placing *p, int (*order)(const void *, const void *))
@@ -113,14 +171,16 @@ static int64_t place_all(placing *p, int (*order)(const void *, const void *))
     for (int i = 0; i < p->n; i++)
         p->at[p->items[i].rank] = i;
     for (int i = 0; i < 2 * p->leaves; i++)
-        p->newest[i] = -1;
+        p->reaches[i] = (reach){-1, -1};
+    for (int i = 0; i < 2 * p->kernels; i++)
+        p->full[i] = (packed){0, 0};
     p->n_placed = 0;
     for (int i = 0; i < p->n; i++) {
         item *x = &p->items[i];
         place(p, x);
         total = x->offset + x->bytes > total ? x->offset + x->bytes : total;
     }
-    return (total + 63) & ~(int64_t)63;
+    return aligned(total);
 }
 
 static void fill(placing *p, int n, const tpi_buffer *buffers, const int64_t *bytes)
@@ -136,23 +196,34 @@ static void fill(placing *p, int n, const tpi_buffer *buffers, const int64_t *by
         p->items[i].rank = i;
 }
 
+/* The kernels between which some buffer lives: a power of two. */
+static int n_kernels(int n, const tpi_buffer *buffers)
+{
+    int kernels = 1;
+    for (int i = 0; i < n; i++)
+        while (kernels <= buffers[i].last)
+            kernels *= 2;
+    return kernels;
+}
+
 /* Which of two equal buffers is placed first may cost one of them: both ways are tried, while that
  * is cheap. */
 int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const int64_t *bytes,
                           int64_t *offset)
 {
     enum { FEW = 512, LISTED = 2048 };
-    placing p = {.leaves = 1, .few = n <= LISTED};
+    placing p = {.leaves = 1, .kernels = n_kernels(n, buffers), .few = n <= LISTED};
     while (p.leaves < n)
         p.leaves *= 2;
     const size_t count = (size_t)n;
     p.items = tpi_take(m, count * sizeof *p.items);
     p.at = tpi_take(m, count * sizeof *p.at);
-    p.newest = tpi_take(m, 2 * (size_t)p.leaves * sizeof *p.newest);
+    p.reaches = tpi_take(m, 2 * (size_t)p.leaves * sizeof *p.reaches);
+    p.full = tpi_take(m, 2 * (size_t)p.kernels * sizeof *p.full);
     p.living = tpi_take(m, count * sizeof *p.living);
     p.placed = tpi_take(m, count * sizeof *p.placed);
     int64_t total = -1;
-    if (p.items && p.at && p.newest && p.living && p.placed) {
+    if (p.items && p.at && p.reaches && p.full && p.living && p.placed) {
         fill(&p, n, buffers, bytes);
         total = place_all(&p, by_size);
         if (n <= FEW) {
@@ -166,7 +237,8 @@ int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const in
     }
     tpi_give_back(m, p.items, count * sizeof *p.items);
     tpi_give_back(m, p.at, count * sizeof *p.at);
-    tpi_give_back(m, p.newest, 2 * (size_t)p.leaves * sizeof *p.newest);
+    tpi_give_back(m, p.reaches, 2 * (size_t)p.leaves * sizeof *p.reaches);
+    tpi_give_back(m, p.full, 2 * (size_t)p.kernels * sizeof *p.full);
     tpi_give_back(m, p.living, count * sizeof *p.living);
     tpi_give_back(m, p.placed, count * sizeof *p.placed);
     return total;

@@ -77,6 +77,42 @@ static void test_rule(void **state)
     }
 }
 
+/* So many that they are in trees; some live long. */
+static void test_rule_of_many(void **state)
+{
+    tp_ctx *tp = *state;
+    enum { N = 2100 };
+    static tpi_buffer buffers[N];
+    static int64_t bytes[N], offset[N], expected[N];
+    static const int longest[] = {3, 40, 600};
+    drawn = 5;
+    for (int turn = 0; turn < 3; turn++) {
+        fill(N, 700, longest[turn], buffers, bytes);
+        const int64_t total = plain(N, buffers, bytes, expected, false);
+        assert_int_equal(tpi_place_buffers(&tp->mem, N, buffers, bytes, offset), total);
+        assert_memory_equal(offset, expected, sizeof offset);
+    }
+}
+
+/* What a forward pass keeps for the backward one: in the middle all live, one on top of the other. */
+static void test_all_living(void **state)
+{
+    tp_ctx *tp = *state;
+    enum { N = 100000, BYTES = 100, ROOM = 128 };
+    tpi_buffer *buffers = calloc(N, sizeof *buffers);
+    int64_t *bytes = calloc(N, sizeof *bytes), *offset = calloc(N, sizeof *offset);
+    for (int i = 0; i < N; i++) {
+        buffers[i] = (tpi_buffer){.place = TPI_AT_ARENA, .first = i, .last = 2 * N - i};
+        bytes[i] = BYTES;
+    }
+    assert_int_equal(tpi_place_buffers(&tp->mem, N, buffers, bytes, offset), N * ROOM);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(offset[i], i * ROOM);
+    free(buffers);
+    free(bytes);
+    free(offset);
+}
+
 /* 100,000 buffers, of which few live at a time: looking at each pair would take minutes. */
 static void test_many(void **state)
 {
@@ -255,8 +291,9 @@ static void test_nested(void **state)
     assert_true(most_plans > MOST_PLANS / 2);
 }
 
-static const struct CMUnitTest tests[] = {CASE(test_rule), CASE(test_many), CASE(test_formula),
-                                          CASE(test_nested)};
+static const struct CMUnitTest tests[] = {CASE(test_rule),       CASE(test_rule_of_many),
+                                          CASE(test_all_living), CASE(test_many),
+                                          CASE(test_formula),    CASE(test_nested)};
 
 int main(void)
 {
