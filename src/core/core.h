@@ -416,8 +416,11 @@ typedef struct tpi_shape_text {
     char text[160];
 } tpi_shape_text;
 const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t);
-/* The table of a symbolic tensor's sizes, NULL for a concrete one (src/ir/graph.c). */
-tpi_dims *tpi_dims_of(const tp_tensor *t);
+/* The table of a symbolic tensor's sizes, NULL for a concrete one. A graph begins with it. */
+static inline tpi_dims *tpi_dims_of(const tp_tensor *t)
+{
+    return t->graph ? *(tpi_dims *const *)(const void *)t->graph : NULL;
+}
 /* The node for a concrete t in like's graph; t itself when like is concrete (there too). */
 tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t);
 #define SHAPE(t) tpi_shape_format(&(tpi_shape_text){{0}}, (t))

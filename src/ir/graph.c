@@ -30,7 +30,7 @@ const tpi_op tpi_op_const = {.name = "const",
 
 static void graph_free(tpi_owned *o)
 {
-    tp_graph *g = (tp_graph *)o;
+    tp_graph *g = (tp_graph *)((char *)o - offsetof(tp_graph, owned));
     tp_ctx *ctx = g->ctx;
     if (g->programs)
         g->free_programs(g->programs);
@@ -87,11 +87,6 @@ void tp_graph_free(tp_graph *g)
         ctx->block_rules->leave(ctx, "was open when its graph was freed");
     tpi_object_remove(&g->owned);
     graph_free(&g->owned);
-}
-
-tpi_dims *tpi_dims_of(const tp_tensor *t)
-{
-    return t->graph ? t->graph->dims : NULL;
 }
 
 tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t)

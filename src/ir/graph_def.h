@@ -14,9 +14,9 @@ typedef struct tpi_lifted {
 } tpi_lifted;
 
 struct tp_graph {
+    tpi_dims *dims; /* first: see tpi_dims_of */
     tpi_owned owned;
     tp_ctx *ctx;
-    tpi_dims *dims;
     tp_tensor **nodes; /* program order, a reference each; node->index is the position */
     int n_nodes, nodes_size;
     tpi_lifted *lifted; /* open addressing, a power of two */
@@ -39,6 +39,7 @@ struct tp_graph {
      * them now, and what it has added since the last time. */
     size_t own_bytes, may_fold, was_folded;
 };
+_Static_assert(offsetof(tp_graph, dims) == 0, "tpi_dims_of reads it there");
 
 /* Nodes:
  *   placeholder        fed at each run; n_in 0, has a name

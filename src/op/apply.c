@@ -7,20 +7,6 @@
 
 #include <string.h>
 
-const tpi_op *const tpi_ops[TPI_N_OPS] = {
-#define OP(name) [TPI_OP_##name] = &tpi_op_##name,
-#include "op/ops.def"
-#undef OP
-};
-
-const tpi_op *tpi_op_find(const char *name, size_t len)
-{
-    for (int i = 0; i < TPI_N_OPS; i++)
-        if (strlen(tpi_ops[i]->name) == len && memcmp(tpi_ops[i]->name, name, len) == 0)
-            return tpi_ops[i];
-    return NULL;
-}
-
 static tp_tensor *declare(tpi_infer *q, tp_graph *g)
 {
     tp_tensor *lifted[16], **in = lifted;
@@ -251,43 +237,6 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
 }
 
 /* ---- rules in common -------------------------------------------------------------------------- */
-
-bool tpi_infer_like(tpi_infer *q, int i)
-{
-    const tp_tensor *x = q->in[i];
-    q->dtype = (tp_dtype)x->dtype;
-    q->rank = x->rank;
-    memcpy(q->shape, x->shape, sizeof(int64_t) * x->rank);
-    return true;
-}
-
-bool tpi_same_infer(tpi_infer *q)
-{
-    return tpi_infer_like(q, 0);
-}
-
-bool tpi_same_view(tpi_view *v)
-{
-    v->offset = 0;
-    memcpy(v->stride, v->in_stride, sizeof(int64_t) * v->in->rank);
-    return true;
-}
-
-bool tpi_same_kernel(tpi_run *r)
-{
-    tpi_copy_out(r->in[0], r->out->data);
-    return true;
-}
-
-void tpi_grad_by_sweep(tpi_grad *g)
-{
-    (void)g;
-}
-
-const tpi_attr tpi_index_table[] = {
-    {"index",                   TPI_ATTR_INT, offsetof(tpi_index_attrs, index)},
-    {0},
-};
 
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype)
 {

@@ -1,4 +1,4 @@
-/* assign and group: what a run does to variables. */
+/* Makers of assign and group: what a run does to variables. */
 #include "control/open_block.h"
 #include "core/variable.h"
 #include "ir/graph_def.h"
@@ -8,37 +8,6 @@
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line
-
-/* ---- assign: the value of v from here on is x ---------------------------------------------- */
-
-static bool assign_infer(tpi_infer *q)
-{
-    const tp_tensor *v = q->in[0], *x = q->in[1];
-    bool equal = v->rank == x->rank;
-    for (int i = 0; i < v->rank && equal; i++)
-        equal = v->shape[i] == x->shape[i];
-    if (!equal)
-        return tpi_refuse(q, TP_E_SHAPE, "the variable is %s, the value %s", SHAPE(v),
-                          SHAPE(x));
-    if (v->dtype != x->dtype)
-        return tpi_refuse(q, TP_E_DTYPE, "the variable is %s, the value %s: tp_cast it",
-                          tp_dtype_name((tp_dtype)v->dtype), tp_dtype_name((tp_dtype)x->dtype));
-    return tpi_infer_like(q, 0);
-}
-
-static bool assign_kernel(tpi_run *r)
-{
-    tpi_copy_out(r->in[1], r->out->data);
-    return true;
-}
-
-/* A constant to gradients, as a variable that was assigned is when ops compute now. */
-const tpi_op tpi_op_assign = {.name = "assign",
-                              .code = TPI_OP_assign,
-                              .kind = TPI_EFFECT,
-                              .n_in = 2,
-                              .infer = assign_infer,
-                              .kernel = assign_kernel};
 
 static tp_tensor *assign_in_graph(tpi_at at, tp_graph *g, tp_tensor *var, tp_tensor *value)
 {
@@ -80,28 +49,6 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
 }
 
 TPI_BARE(tp_tensor *, tp_assign, (tp_tensor * var, tp_tensor *value), var, value)
-
-/* ---- group ------------------------------------------------------------------------------------- */
-
-static bool group_infer(tpi_infer *q)
-{
-    q->dtype = TP_BOOL;
-    q->rank = 0;
-    return true;
-}
-
-static bool group_kernel(tpi_run *r)
-{
-    *r->out->data = 1;
-    return true;
-}
-
-const tpi_op tpi_op_group = {.name = "group",
-                             .code = TPI_OP_group,
-                             .kind = TPI_EFFECT,
-                             .n_in = -1,
-                             .infer = group_infer,
-                             .kernel = group_kernel};
 
 tp_tensor *tp_group_at(const char *file, int line, int n, tp_tensor *const *xs)
 {

@@ -1,58 +1,8 @@
-/* call and result: see call.h. */
+/* Makers of calls and results: see call.h. */
 #include "op/call.h"
 
 #include "ir/graph_def.h"
 #include "op/op.h"
-
-/* ---- call: true, and stands for what was computed inside -------------------------------- */
-
-static const tpi_attr call_table[] = {
-    {"function",               TPI_ATTR_INT, offsetof(tpi_call_attrs, function)},
-    {0},
-};
-
-static bool call_infer(tpi_infer *q)
-{
-    q->dtype = TP_BOOL;
-    q->rank = 0;
-    return true;
-}
-
-static bool call_kernel(tpi_run *r)
-{
-    *r->out->data = 1;
-    return true;
-}
-
-const tpi_op tpi_op_call = {.name = "call",
-                            .code = TPI_OP_call,
-                            .kind = TPI_EFFECT,
-                            .n_in = -1,
-                            .attrs = call_table,
-                            .attrs_size = sizeof(tpi_call_attrs),
-                            .infer = call_infer,
-                            .kernel = call_kernel,
-                            .grad = tpi_grad_by_sweep};
-
-/* ---- result: a value computed inside, and its call --------------------------------------------- */
-
-static bool result_infer(tpi_infer *q)
-{
-    if (q->in[1]->op != &tpi_op_call)
-        return tpi_refuse(q, TP_E_STATE, "operand 1 is no call");
-    return tpi_infer_like(q, 0);
-}
-
-const tpi_op tpi_op_result = {.name = "result",
-                              .code = TPI_OP_result,
-                              .kind = TPI_VIEW,
-                              .n_in = 2,
-                              .infer = result_infer,
-                              .view = tpi_same_view,
-                              .kernel = tpi_same_kernel,
-                              .grad = tpi_grad_by_sweep};
-
-/* ---- making them ----------------------------------------------------------------------------------- */
 
 static bool asks(const tp_tensor *t)
 {

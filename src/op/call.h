@@ -10,13 +10,7 @@
 #ifndef TAPIR_CALL_H
 #define TAPIR_CALL_H
 
-#include "ir/graph_def.h"
-
-enum { TPI_CALL_BLOCK = -1 }; /* the number of all turns of blocks */
-
-typedef struct tpi_call_attrs {
-    int64_t function; /* a number for the reader of a graph */
-} tpi_call_attrs;
+#include "ir/effects.h"
 
 /* Ties n values computed inside a call to it. out[i] is a `result` of one `call` over the
  * operands; or inner[i] itself when nothing is recorded, when it is no computed float that requires

@@ -2,7 +2,7 @@
 #ifndef TAPIR_OP_H
 #define TAPIR_OP_H
 
-#include "ir/node.h"
+#include "ir/op_rules.h"
 #include "kernel/abi/view.h"
 #include "kernel/host/kernels_host.h"
 #include "tapir/grad.h"
@@ -40,23 +40,6 @@ tp_tensor *tpi_compute(const tpi_infer *q, tp_tensor *out);
 /* Is the result recorded on a tape? */
 bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires);
 
-/* For use in shape rules:  return tpi_refuse(q, TP_E_SHAPE, "...", ...);  gives false. */
-#define tpi_refuse(q, status, ...)                                                             \
-    ((q)->failed = tpi_fail((q)->ctx, (q)->at, (q)->op->name, (status), __VA_ARGS__), false)
-/* In kernels: an index out of range and the like. */
-#define tpi_run_fail(r, status, ...)                                                           \
-    ((r)->failed = tpi_fail((r)->ctx, (r)->at, (r)->op->name, (status), __VA_ARGS__), false)
-
-/* The result has the shape and type of operand i. */
-bool tpi_infer_like(tpi_infer *q, int i);
-/* Rules of ops that are their operand 0: enter, result, detach. */
-bool tpi_same_infer(tpi_infer *q);
-bool tpi_same_view(tpi_view *v);
-bool tpi_same_kernel(tpi_run *r);
-/* Gradients pass, and the sweep itself knows how (grad/sweep.c). */
-void tpi_grad_by_sweep(tpi_grad *g);
-/* Of ops with tpi_index_attrs (ir/body.h). */
-extern const tpi_attr tpi_index_table[];
 /* The operands' broadcast shape, of type `dtype`. */
 bool tpi_infer_broadcast(tpi_infer *q, tp_dtype dtype);
 

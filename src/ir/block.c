@@ -1,6 +1,6 @@
 /* param, cond, loop, output: see ir/body.h. The shape rules hold what comes from texts to it. */
 #include "ir/body.h"
-#include "op/op.h"
+#include "ir/op_rules.h"
 
 #include <string.h>
 
