@@ -28,7 +28,7 @@ list() {
         n = split(order, names, " ")
         for (i = 1; i <= n; i++) place[names[i]] = i
         while ((getline text < "tools/upward.txt") > 0)
-            if (text !~ /^#/) upward[text] = 1
+            if (text ~ /\.h$/) upward[text] = 1
     }
     {
         base = $0
