@@ -211,38 +211,50 @@ static void put_ops(const shown *w, FILE *out)
         fprintf(out, "%s%d %s", i ? ", " : "", w->ops[i].n, w->ops[i].op);
 }
 
-/* "2*(n/2) = n (Add_3 sizes 0)": what a node that assumes sizes has, where its operand has others. */
-static void put_equations(const ir_body *of, const ir_node *n, FILE *out, bool first)
-{
-    int64_t a, b;
+/* Sizes that are taken to be equal: what a node that assumes has, where its operand has others. */
+typedef struct equation {
     char own[200], taken[200];
-    const char *dims = of->nodes[n->in[0]].dims;
-    for (int i = 0;
-         ir_axis(dims, i, &a, own, sizeof own) && ir_axis(n->dims, i, &b, taken, sizeof taken);
-         i++) {
-        if (strcmp(own, taken) == 0)
-            continue;
-        fprintf(out, "%s%s = %s", first ? "" : "\n", own, taken);
-        first = false;
-        if (n->name) {
-            fputs(" (", out);
-            put_plain_text(out, n->name);
-            fputs(")", out);
+    const char *name; /* of the node, or NULL */
+} equation;
+
+static void each_equation(const shown *w, void (*put)(FILE *out, const equation *e, bool first),
+                          FILE *out)
+{
+    bool first = true;
+    for (int i = 0; i < w->imported.n_bodies; i++) {
+        const ir_body *b = &w->imported.bodies[i];
+        for (int k = 0; k < b->n_nodes; k++) {
+            const ir_node *n = &b->nodes[k];
+            equation e = {.name = n->name};
+            int64_t size;
+            if (strcmp(n->op, "assume") != 0)
+                continue;
+            for (int axis = 0;
+                 ir_axis(b->nodes[n->in[0]].dims, axis, &size, e.own, sizeof e.own) &&
+                 ir_axis(n->dims, axis, &size, e.taken, sizeof e.taken);
+                 axis++)
+                if (strcmp(e.own, e.taken) != 0) {
+                    put(out, &e, first);
+                    first = false;
+                }
         }
+    }
+}
+
+/* "2*(n/2) = n (Add_3 sizes 0)" */
+static void put_equation(FILE *out, const equation *e, bool first)
+{
+    fprintf(out, "%s%s = %s", first ? "" : "\n", e->own, e->taken);
+    if (e->name) {
+        fputs(" (", out);
+        put_plain_text(out, e->name);
+        fputs(")", out);
     }
 }
 
 static void put_assumed(const shown *w, FILE *out)
 {
-    bool first = true;
-    for (int i = 0; i < w->imported.n_bodies; i++) {
-        const ir_body *b = &w->imported.bodies[i];
-        for (int k = 0; k < b->n_nodes; k++)
-            if (strcmp(b->nodes[k].op, "assume") == 0) {
-                put_equations(b, &b->nodes[k], out, first);
-                first = false;
-            }
-    }
+    each_equation(w, put_equation, out);
 }
 
 static void put_weights(const shown *w, FILE *out)
@@ -482,6 +494,20 @@ static void put_json_about(const about *a)
     printf("],\n");
 }
 
+static void put_json_equation(FILE *out, const equation *e, bool first)
+{
+    fprintf(out, "%s{\"size\": ", first ? "" : ", ");
+    put_json_text(out, e->own);
+    fputs(", \"equals\": ", out);
+    put_json_text(out, e->taken);
+    fputs(", \"node\": ", out);
+    if (e->name)
+        put_json_text(out, e->name);
+    else
+        fputs("null", out);
+    fputs("}", out);
+}
+
 static int show_json(const shown *w)
 {
     printf("{\"file\": ");
@@ -490,6 +516,9 @@ static int show_json(const shown *w)
     put_json_about(&w->m->about);
     put_json_ports(w, "inputs", w->m->n_in, w->m->in);
     put_json_ports(w, "outputs", w->m->n_out, w->m->out);
+    printf(" \"assumes\": [");
+    each_equation(w, put_json_equation, stdout);
+    printf("],\n");
     printf(" \"parameters\": %lld, \"weights\": %lld, \"weight_bytes\": %lld,\n \"ops\": {",
            (long long)w->n_params, (long long)w->n_weights, (long long)w->weight_bytes);
     for (int i = 0; i < w->n_ops; i++)

@@ -52,7 +52,9 @@ typedef struct tp_onnx_load_options {
  * tp_graph_n_inputs and the like say what it takes and gives. If, Loop and Scan become blocks of the
  * graph (control.h); what is known when the model is loaded is decided then. A Loop that carries
  * sequences, or values whose sizes change from turn to turn, is written out, and the number of its
- * turns has to be known. NULL on error: TP_E_IO, TP_E_FORMAT, TP_E_NAME for
+ * turns has to be known. Sizes that have to be equal and may be are taken to be; a run in which they are
+ * not fails with TP_E_SHAPE and the node's name, inside a block when that is entered.
+ * NULL on error: TP_E_IO, TP_E_FORMAT, TP_E_NAME for
  * options that name what the model does not have, or the same twice, or TP_E_VALUE for an
  * operator or a form that is not supported, named with its node. */
 TP_FN(tp_graph *, tp_onnx_load, tp_ctx *tp, const char *path, const tp_onnx_load_options *opt);

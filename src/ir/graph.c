@@ -48,6 +48,7 @@ static void graph_free(tpi_owned *o)
         tpi_strfree(ctx, g->strings[i]);
     tpi_give_back(&ctx->mem, g->strings, (size_t)g->n_strings * sizeof *g->strings);
     tpi_graph_free_outputs(g);
+    tpi_give_back(&ctx->mem, g->equations, (size_t)g->equations_size * sizeof *g->equations);
     tpi_give_back(&ctx->mem, g->nodes, (size_t)g->nodes_size * sizeof *g->nodes);
     tpi_give_back(&ctx->mem, g->lifted, (size_t)g->lifted_size * sizeof *g->lifted);
     tpi_give_back(&ctx->mem, g->assigned, (size_t)g->assigned_size * sizeof *g->assigned);

@@ -13,6 +13,13 @@ typedef struct tpi_lifted {
     tp_tensor *node;
 } tpi_lifted;
 
+/* Two sizes that are taken to be equal, for the node of that name: a run sees whether they are. */
+typedef struct tpi_equation {
+    int64_t a, b;
+    const char *name; /* or NULL */
+    tpi_at at;
+} tpi_equation;
+
 struct tp_graph {
     tpi_dims *dims; /* first: see tpi_dims_of */
     tpi_owned owned;
@@ -38,6 +45,10 @@ struct tp_graph {
     /* Of a program's graph (pass/fold.c): its constants before any was folded, what folding may add to
      * them now, and what it has added since the last time. */
     size_t own_bytes, may_fold, was_folded;
+    /* Of a program's graph, and of the bodies in it: what its assume nodes say, those included of which
+     * nothing but the shape was needed (ir/equations.c). */
+    tpi_equation *equations;
+    int n_equations, equations_size;
 };
 _Static_assert(offsetof(tp_graph, dims) == 0, "tpi_dims_of reads it there");
 
@@ -92,6 +103,11 @@ typedef enum tpi_way {
     TPI_WAY_VALUES, /* the value: what a run needs */
     TPI_WAY_CALLS   /* the call: what a gradient sees from outside */
 } tpi_way;
+
+/* Adds one, unless the graph has it; texts are kept with the outermost graph. False: no memory. */
+bool tpi_graph_equate(tp_graph *g, const tpi_equation *e);
+/* What assume node t says of an axis; false: nothing. */
+bool tpi_graph_equation_of(const tp_tensor *t, int axis, tpi_equation *e);
 
 /* A list of tensors taken from the context's memory. */
 typedef struct tpi_nodes {

@@ -217,7 +217,7 @@ static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
         memset(map, 0, bytes);
     void *entered = ok ? c->enter(c->user, b->graph) : NULL;
     ok = entered && copy_params(c, u, block, in, first, from, b, map) &&
-         tpi_copy_nodes(c, &nodes, from->graph->n_nodes, b->graph, map);
+         tpi_copy_nodes(c, &nodes, from->graph, b->graph, map);
     for (int i = 0; i < from->n_outputs && ok; i++)
         if (i < pred || u->output[i - pred])
             ok = tpi_body_output(b, map[from->outputs[i]->index]);
@@ -293,10 +293,32 @@ static tp_tensor *copy_output(tpi_copier *c, use *u, const tp_tensor *t, tp_tens
     return tpi_graph_named(to, u->made[place], t->name);
 }
 
-bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to, tp_tensor **map)
+static bool copy_equation(tpi_copier *c, const tpi_equation *e, tp_graph *to)
 {
+    tpi_equation own = *e;
+    return c->sizes(c->user, 1, &e->a, &own.a) && c->sizes(c->user, 1, &e->b, &own.b) &&
+           tpi_graph_equate(to, &own);
+}
+
+static bool copy_equations(tpi_copier *c, const tp_graph *from, tp_graph *to)
+{
+    bool ok = true;
+    tpi_equation e;
+    for (int i = 0; i < from->n_equations && ok; i++)
+        ok = copy_equation(c, &from->equations[i], to);
+    for (int i = 0; i < from->n_nodes; i++)
+        for (int k = 0; k < from->nodes[i]->rank && ok; k++)
+            if (tpi_graph_equation_of(from->nodes[i], k, &e))
+                ok = copy_equation(c, &e, to);
+    return ok;
+}
+
+bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
+                    tp_tensor **map)
+{
+    const int n = from->n_nodes;
     use **uses = find_uses(c, nodes, n);
-    bool ok = uses;
+    bool ok = uses && copy_equations(c, from, to);
     for (int i = 0; i < nodes->n && ok; i++) {
         const tp_tensor *t = nodes->v[i];
         tp_tensor *few[32], **in = few, *made;

@@ -259,7 +259,7 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
     const bool scope = ok;
     if (map)
         memset(map, 0, map_bytes);
-    ok = ok && tpi_copy_nodes(&copier, &nodes, g->n_nodes, im.to, map);
+    ok = ok && tpi_copy_nodes(&copier, &nodes, g, im.to, map);
     for (int i = 0; i < n_roots && ok; i++)
         roots[i] = map[roots[i]->index];
     for (int i = 0; i < n_feeds && ok; i++) { /* sizes are read from every feed */
@@ -462,7 +462,7 @@ tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites
     if (map)
         memset(map, 0, map_bytes);
     const bool scope = ok;
-    ok = ok && tpi_copy_nodes(&copier, &nodes, g->n_nodes, rw.to, map);
+    ok = ok && tpi_copy_nodes(&copier, &nodes, g, rw.to, map);
     for (int i = 0; i < n_feeds && ok; i++) {
         tp_tensor **made = &map[feeds[i]->index];
         if (!*made)

@@ -128,10 +128,10 @@ typedef struct tpi_copier {
     int n_changes; /* blocks that lost something */
 } tpi_copier;
 
-/* Copies nodes[] of a graph of n nodes in program order, and what is needed of their bodies.
- * map[n], by index: the copies; what is in it already stays. False: the context's error tells, or
- * memory is out. */
-bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, int n, tp_graph *to,
+/* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph
+ * and these bodies take to be equal. map[], by index: the copies; what is in it already stays. False:
+ * the context's error tells, or memory is out. */
+bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
                     tp_tensor **map);
 
 /* Outputs of a block of a graph that is not yet copied are those of one that takes its place. */

@@ -265,6 +265,8 @@ static bool run_cond(walk *w, const tp_tensor *node, tp_tensor *const *in, tp_te
     const tpi_cond_attrs *a = node->attrs;
     const tpi_body *b = is_true(in[0]) ? a->then : a->other;
     walk inner;
+    if (!tpi_program_check_body(w->s->p, w->s->at, b->graph))
+        return false;
     bool ok = walk_begin(&inner, w->s, b->graph);
     inner.params = in + 1;
     ok = ok && walk_once(&inner, b->n_outputs, b->outputs, out);
@@ -417,6 +419,8 @@ static bool take_turns(turns *t, tp_tensor **made)
     walk inner;
     ok = walk_begin(&inner, t->s, a->body->graph) && grow_stacks(t, a->has_pred ? 0 : t->count);
     inner.params = t->param;
+    if (go && t->count > 0)
+        ok = ok && tpi_program_check_body(t->s->p, t->s->at, a->body->graph);
     while (ok && go && t->taken < t->count)
         ok = !tpi_refuse_turn(t->s->p->ctx, TPI_AT(t->node->file, t->node->line), "loop",
                               t->taken) &&

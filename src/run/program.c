@@ -11,9 +11,6 @@
 #include "run/patch.h"
 #include "run/tiles.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -394,273 +391,7 @@ tp_program *(tp_graph_compile)(tp_graph *g, int n_feeds, const char *const *feed
     return tp_graph_compile_at(NULL, 0, g, n_feeds, feeds, n, fetches, opt);
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------- */
-
-int64_t tpi_program_size(const tp_program *p, int64_t dim)
-{
-    return tpi_dim_is_symbolic(dim) ? tpi_dim_eval(p->graph->dims, dim, p->symbols) : dim;
-}
-
-void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape)
-{
-    for (int i = 0; i < node->rank; i++)
-        shape[i] = tpi_program_size(p, node->shape[i]);
-}
-
-void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
-{
-    if (node->op->attrs_size)
-        memcpy(out, node->attrs, node->op->attrs_size);
-    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
-        int64_t n = 1, *v = (int64_t *)(void *)((char *)out + a->offset);
-        if (a->type == TPI_ATTR_DIMS)
-            n = *v++;
-        else if (a->type != TPI_ATTR_DIM)
-            continue;
-        for (int64_t i = 0; i < n; i++)
-            v[i] = tpi_program_size(p, v[i]);
-    }
-}
-
-static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
-{
-    int found;
-    if (tpi_dim_as_symbol(p->graph->dims, dim, &found))
-        return found == symbol;
-    if (!tpi_dim_is_symbolic(dim))
-        return false;
-    tpi_str s = TPI_STR(&p->ctx->mem); /* in an expression: by its name among other words */
-    tpi_dim_print_c(p->graph->dims, dim, "s", &s);
-    bool names = false;
-    for (const char *c = s.text; c && !names && (c = strchr(c, 's')) != NULL; c++)
-        names = atoi(c + 1) == symbol;
-    tpi_str_free(&s);
-    return names;
-}
-
-/* The fed axis that gives a symbol its value: the first that is it alone. */
-static bool find_giver(const tp_program *p, int symbol, int *feed, int *axis)
-{
-    int found;
-    for (int i = 0; i < p->n_feeds; i++)
-        for (int a = 0; p->feeds[i] && a < p->feeds[i]->rank; a++)
-            if (tpi_dim_as_symbol(p->graph->dims, p->feeds[i]->shape[a], &found) &&
-                found == symbol) {
-                *feed = i;
-                *axis = a;
-                return true;
-            }
-    return false;
-}
-
-/* ": n is 2 (axis 0 of "x")", for the symbols in a size. */
-static void put_givers(const tp_program *p, int64_t dim, const int64_t *now, tpi_str *s)
-{
-    int feed, axis;
-    for (int i = 0; i < p->n_symbols; i++)
-        if (names_symbol(p, dim, i) && find_giver(p, i, &feed, &axis))
-            tpi_str_printf(s, "%s%s is %lld (axis %d of \"%s\")", s->len ? ", " : ": ",
-                           tpi_dim_symbol_name(p->graph->dims, i), (long long)now[i], axis,
-                           p->feed_names[feed]);
-}
-
-/* `dim`: the size that is another one, where the symbols are `now`; 0: type or rank. */
-static bool refuse_feed(const tp_program *p, tpi_at at, int i, const tp_tensor *value,
-                        int64_t dim, const int64_t *now)
-{
-    const tp_tensor *want = p->feeds[i];
-    tpi_str givers = TPI_STR(&p->ctx->mem);
-    put_givers(p, dim, now, &givers);
-    tpi_fail_status(p->ctx, at, "tp_program_run",
-                    want->dtype == value->dtype ? TP_E_SHAPE : TP_E_DTYPE,
-                    "\"%s\" takes %s %s, not %s %s%s", p->feed_names[i],
-                    tp_dtype_name((tp_dtype)want->dtype), SHAPE(want),
-                    tp_dtype_name((tp_dtype)value->dtype), SHAPE(value),
-                    givers.len && !givers.failed ? givers.text : "");
-    tpi_str_free(&givers);
-    return false;
-}
-
-/* A symbol that no fed size gives: does what is computed do without it? */
-static bool is_without(const tp_program *p, tpi_at at, int symbol)
-{
-    tpi_nodes needed = {.ctx = p->ctx};
-    bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
-    if (!ok)
-        tpi_no_memory(p->ctx, at, "tp_program_run");
-    for (int i = 0; i < needed.n && ok; i++) {
-        const tp_tensor *t = needed.v[i];
-        for (int a = 0; a < t->rank && ok; a++)
-            ok = !names_symbol(p, t->shape[a], symbol);
-        if (!ok)
-            tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name,
-                            TP_E_SHAPE,
-                            "%s is needed, but no fed size is the symbol \"%s\" alone: give a "
-                            "placeholder that size",
-                            SHAPE(t), tpi_dim_symbol_name(p->graph->dims, symbol));
-    }
-    tpi_nodes_free(&needed);
-    return ok;
-}
-
-/* Values of the symbols from the fed shapes; *changed when one is not what it was. */
-static bool bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed)
-{
-    enum { UNKNOWN = -1 };
-    int64_t few[16], *now = few;
-    const size_t bytes = (size_t)p->n_symbols * sizeof *now;
-    if (p->n_symbols > 16)
-        now = tpi_take(&p->ctx->mem, bytes);
-    if (!now) {
-        tpi_no_memory(p->ctx, at, "tp_program_run");
-        return false;
-    }
-    for (int i = 0; i < p->n_symbols; i++)
-        now[i] = UNKNOWN;
-    bool ok = true;
-    for (int i = 0; i < p->n_feeds && ok; i++) {
-        const tp_tensor *want = p->feeds[i], *value = feeds[i];
-        if (!want)
-            continue;
-        if (want->dtype != value->dtype || want->rank != value->rank)
-            ok = refuse_feed(p, at, i, value, 0, now);
-        for (int a = 0; a < want->rank && ok; a++) {
-            int symbol;
-            if (!tpi_dim_as_symbol(p->graph->dims, want->shape[a], &symbol))
-                continue;
-            if (now[symbol] == UNKNOWN)
-                now[symbol] = value->shape[a];
-        }
-    }
-    for (int i = 0; i < p->n_symbols; i++)
-        if (p->late[i]) {
-            now[i] = p->symbols[i];
-        } else if (now[i] == UNKNOWN) {
-            now[i] = 0;
-            ok = ok && is_without(p, at, i);
-        }
-    for (int i = 0; i < p->n_feeds && ok; i++) {
-        const tp_tensor *want = p->feeds[i];
-        for (int a = 0; want && a < want->rank && ok; a++) {
-            const int64_t size = tpi_dim_is_symbolic(want->shape[a])
-                                     ? tpi_dim_eval(p->graph->dims, want->shape[a], now)
-                                     : want->shape[a];
-            if (size != feeds[i]->shape[a])
-                ok = refuse_feed(p, at, i, feeds[i], want->shape[a], now);
-        }
-    }
-    *changed = !p->checked || memcmp(now, p->symbols, bytes) != 0;
-    if (ok)
-        memcpy(p->symbols, now, bytes);
-    if (now != few)
-        tpi_give_back(&p->ctx->mem, now, bytes);
-    return ok;
-}
-
-static bool refuse_size(const tp_program *p, tpi_at at, const tp_tensor *t, int64_t dim)
-{
-    tpi_str text = TPI_STR(&p->ctx->mem);
-    tpi_dim_print(p->graph->dims, dim, &text);
-    tpi_fail_status(p->ctx, t->file ? TPI_AT(t->file, t->line) : at, t->op->name, TP_E_SHAPE,
-                    "%s is no size in this run", text.failed ? "what it needs" : text.text);
-    tpi_str_free(&text);
-    return false;
-}
-
-/* Behind the error: a model has no lines, but names. */
-static void add_name(tp_ctx *ctx, const char *name)
-{
-    const size_t n = strlen(ctx->error);
-    snprintf(ctx->error + n, sizeof ctx->error - n, " (node \"%.80s\")", name);
-}
-
-/* Does the op take its operands now that their sizes are known? It says what it says eagerly: a
- * window that fits no size 0, a slice that reaches outside. */
-static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const int64_t *shape)
-{
-    tp_tensor few[16], *fakes = few, *few_in[16], **in = few_in;
-    _Alignas(8) char attrs[1024];
-    const size_t n = (size_t)t->n_in;
-    if (n > 16) {
-        fakes = tpi_take(&p->ctx->mem, n * sizeof *fakes);
-        in = tpi_take(&p->ctx->mem, n * sizeof *in);
-    }
-    bool ok = fakes && in;
-    if (!ok)
-        tpi_no_memory(p->ctx, at, t->op->name);
-    for (size_t i = 0; i < n && ok; i++) {
-        fakes[i] = *t->in[i];
-        fakes[i].graph = NULL;
-        tpi_program_shape(p, t->in[i], fakes[i].shape);
-        in[i] = &fakes[i];
-    }
-    if (ok) {
-        tpi_program_attrs(p, t, attrs);
-        tpi_infer q = {.op = t->op,
-                       .at = t->file ? TPI_AT(t->file, t->line) : at,
-                       .ctx = p->ctx,
-                       .n_in = t->n_in,
-                       .in = in,
-                       .attrs = attrs};
-        ok = t->op->infer(&q);
-        if (!ok && t->name)
-            add_name(p->ctx, t->name);
-        if (ok && (q.rank != t->rank ||
-                   memcmp(q.shape, shape, (size_t)q.rank * sizeof *shape) != 0)) {
-            tpi_fail_status(p->ctx, q.at, t->op->name, TP_E_BUG,
-                            "its shape is not what it was declared to be");
-            ok = false;
-        }
-    }
-    if (n > 16) {
-        tpi_give_back(&p->ctx->mem, fakes, n * sizeof *fakes);
-        tpi_give_back(&p->ctx->mem, in, n * sizeof *in);
-    }
-    return ok;
-}
-
-bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *t)
-{
-    int64_t shape[TP_MAX_RANK];
-    tp_tensor *failed;
-    tpi_program_shape(p, t, shape);
-    for (int a = 0; a < t->rank; a++)
-        if (shape[a] < 0)
-            return refuse_size(p, at, t, t->shape[a]);
-    const char *file = t->file ? t->file : at.file;
-    if (t->rank && !tpi_check_shape(p->ctx, TPI_AT(file, t->file ? t->line : at.line),
-                                    t->op->name, t->rank, shape, &failed))
-        return false;
-    for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
-        const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
-        const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
-        const bool length =
-            t->op == &tpi_op_loop && a->offset == offsetof(tpi_loop_attrs, length);
-        for (int64_t k = 0; k < n && !length; k++)
-            if (tpi_program_size(p, v[k]) < 0)
-                return refuse_size(p, at, t, v[k]);
-    }
-    const bool rule = t->op->kind != TPI_SOURCE && t->op->kind != TPI_BLOCK &&
-                      t->op->kind != TPI_PORT && t->op->infer;
-    return !rule || check_rule(p, at, t, shape);
-}
-
-/* With the sizes known, is every size of the program one, and does every op take them? Kernels
- * rely on it. Bodies are looked at too, whether they will run or not; what depends on how many
- * turns a loop takes waits. */
-static bool check_sizes(const tp_program *p, const tp_graph *g, tpi_at at)
-{
-    bool ok = true;
-    for (int i = 0; i < g->n_nodes && ok; i++) {
-        const tp_tensor *t = g->nodes[i];
-        tpi_body *bodies[2];
-        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-        for (int k = 0; k < n && ok; k++)
-            ok = check_sizes(p, bodies[k]->graph, at);
-        ok = ok && (tpi_is_late(p, t) || tpi_program_check(p, at, t));
-    }
-    return ok;
-}
+/* ---- draws ------------------------------------------------------------------------------------------- */
 
 tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count)
 {
@@ -742,9 +473,10 @@ static bool check_feeds(const tp_program *p, tpi_at at, tp_tensor *const *feeds)
 static bool execute_by(tpi_session *s, bool c)
 {
     tp_program *p = s->p;
-    const bool tiles = !c && p->tiles && !p->ctx->trap_nan;
-    const bool plain =
-        p->engine == TP_ENGINE_REFERENCE || (p->engine == TP_ENGINE_C && p->build);
+    c = c && !p->partly;
+    const bool tiles = !c && p->tiles && !p->ctx->trap_nan && !p->partly;
+    const bool plain = p->engine == TP_ENGINE_REFERENCE ||
+                       (p->engine == TP_ENGINE_C && p->build && !p->partly);
     p->used = c ? "c" : tiles ? "tiles" : plain ? "reference" : "eager";
     if (!c && !tpi_program_unpack(p)) {
         tpi_no_memory(p->ctx, s->at, "tp_program_run");
@@ -760,11 +492,11 @@ static bool execute(tpi_session *s)
     bool changed;
     if (tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
         return false;
-    if (!check_feeds(p, s->at, s->feeds) || !bind_sizes(p, s->at, s->feeds, &changed))
+    if (!check_feeds(p, s->at, s->feeds) || !tpi_bind_sizes(p, s->at, s->feeds, &changed))
         return false;
     if (changed) {
         p->sized = false;
-        p->checked = check_sizes(p, p->graph, s->at);
+        p->checked = tpi_check_sizes(p, s->at);
         if (!p->checked)
             return false;
     }
@@ -880,7 +612,7 @@ bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tenso
         p->symbols[i] = symbols[i];
         p->sized = p->checked = false;
     }
-    p->checked = p->checked || check_sizes(p, p->graph, at);
+    p->checked = p->checked || tpi_check_sizes(p, at);
     if (!p->checked)
         return false;
     if (tp_scope_begin(ctx) != TP_OK)

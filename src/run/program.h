@@ -45,7 +45,8 @@ struct tp_program {
     tpi_pack_layout pack_layout;
     tpi_pack pack;
     /* at the sizes of the last run */
-    bool checked; /* every op takes these sizes */
+    bool checked; /* every op takes these sizes, but for those in bodies when it is partly: */
+    bool partly;  /* a body does not. It is run node by node, and fails where it enters that */
     bool sized;   /* the plan's memory is for these sizes */
     int n_symbols;
     int64_t *symbols;  /* values; behind them the capacities (render/render.h) */
@@ -122,8 +123,16 @@ int64_t tpi_program_size(const tp_program *p, int64_t dim);
 /* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
 void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
 
+/* Values of the symbols from the fed shapes; *changed when one is not what it was. False: the error tells. */
+bool tpi_bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed);
+/* Does the program take them, partly maybe? */
+bool tpi_check_sizes(tp_program *p, tpi_at at);
+
 /* Is a node one that the program can take, now that its sizes are known? False: the error tells. */
 bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *node);
+
+/* Before a body is run of a program that is checked partly: does it take the sizes of this run? */
+bool tpi_program_check_body(tp_program *p, tpi_at at, const tp_graph *body);
 
 /* Late symbols: numbers of turns, which a run tells. Which are there; false: no memory. */
 bool tpi_find_late(tp_program *p);

@@ -246,6 +246,12 @@ tp_runner *tp_runner_new_at(const char *file, int line, tp_program *p, tp_tensor
     const bool ran = out && tp_program_run_at(file, line, p, feeds, out) == TP_OK;
     tpi_give_back(&p->ctx->mem, out, bytes);
     tp_scope_end(p->ctx);
+    if (ran && p->partly) {
+        tpi_fail_status(p->ctx, at, "tp_runner_new", TP_E_STATE,
+                        "a block does not take these sizes where it was not entered, and then "
+                        "programs run node by node");
+        return NULL;
+    }
     tp_runner *r = ran ? make(p) : NULL;
     if (r && !fill(r)) {
         drop(r);

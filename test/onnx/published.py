@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Patterns of published models that exporters write and the upstream cases leave out.
 
-    published.py TAPIR [--engine NAME,NAME] [--only NAME] [--keep FOLDER]
+    published.py TAPIR ONE_PROGRAM [--engine NAME,NAME] [--only NAME] [--keep FOLDER]
 
-Each is a small model with free sizes. It is loaded by itself, without its inputs, and then run with
-inputs of several sizes by one compiled program, or refused with words that are looked for. What it has
-to give is computed here by NumPy."""
+Each is a small model with free sizes. It is loaded once, without its inputs, made one program of, and
+that is run with inputs of several sizes (onnx_one_program.c), or refused with words that are looked
+for. Where options fix a size, the command loads it. What it has to give is computed here by NumPy."""
 import argparse
 import os
 import subprocess
@@ -29,9 +29,11 @@ class Model:
     """A model in a file, and the command that runs it."""
 
     args = None
+    all = []
 
     def __init__(self, name, nodes, inputs, outputs=("y",), opset=17, **weights):
-        self.name, self.outputs = name, outputs
+        self.name, self.outputs, self.cases = name, outputs, []
+        self.all.append(self)
         self.skipped = bool(self.args.only) and self.args.only not in name
         self.folder = os.path.join(self.args.keep, name)
         self.path = os.path.join(self.folder, name + ".onnx")
@@ -60,40 +62,100 @@ class Model:
             self.fail("it does not load", shown.stdout)
         return self
 
-    def feed(self, feeds):
+    def feed(self, feeds, folder):
         words = []
+        os.makedirs(folder, exist_ok=True)
         for name, v in feeds.items():
-            path = os.path.join(self.folder, name + ".npy")
+            path = os.path.join(folder, name + ".npy")
             np.save(path, np.array(v, order="C"))
             words += ["--input", "%s=%s" % (name, path)]
         return words
 
+    def compare(self, engine, folder, wants):
+        for name, w in zip(self.outputs, wants):
+            got, w = np.load(os.path.join(folder, name + ".npy")), np.asarray(w)
+            if got.shape != w.shape or not np.allclose(got, w, rtol=1e-5, atol=1e-6):
+                self.fail("%s: %s" % (engine, name), "got %s\nwant %s" % (got, w))
+
     def gives(self, want, *options, **feeds):
         """want: the output, or outputs in their order."""
-        if self.skipped:
-            return self
         wants = want if isinstance(want, tuple) else (want,)
-        out = os.path.join(self.folder, "out")
-        for engine in self.args.engine.split(","):
-            ran = self.tapir("run", *self.feed(feeds), "--output", out, "--engine", engine,
-                             *options)
+        if not options:
+            self.cases.append((feeds, wants, None))
+        for engine in self.args.engine.split(",") if options and not self.skipped else []:
+            out = os.path.join(self.folder, "out")
+            ran = self.tapir("run", *self.feed(feeds, self.folder), "--output", out, "--engine",
+                             engine, *options)
             if ran.returncode:
                 self.fail("%s: it does not run" % engine, ran.stdout)
                 break
-            for name, w in zip(self.outputs, wants):
-                got, w = np.load(os.path.join(out, name + ".npy")), np.asarray(w)
-                if got.shape != w.shape or not np.allclose(got, w, rtol=1e-5, atol=1e-6):
-                    self.fail("%s: %s" % (engine, name), "got %s\nwant %s" % (got, w))
+            self.compare(engine, out, wants)
         return self
 
     def refuses(self, words, *options, **feeds):
         """In the run, with these words."""
-        for engine in [] if self.skipped else self.args.engine.split(","):
-            ran = self.tapir("run", *self.feed(feeds), "--engine", engine, *options)
+        if not options:
+            self.cases.append((feeds, None, words))
+        for engine in self.args.engine.split(",") if options and not self.skipped else []:
+            ran = self.tapir("run", *self.feed(feeds, self.folder), "--engine", engine, *options)
             if ran.returncode != 2 or words not in ran.stdout:
                 self.fail("%s: exit code %d, and not \"%s\"" % (engine, ran.returncode, words),
                           ran.stdout)
         return self
+
+    def stands_alone(self, text, good, bad):
+        """As a C file that takes the sizes `good`, and refuses `bad` for what the file has as `text`."""
+        if self.skipped:
+            return
+        path = os.path.join(self.folder, "m.c")
+        made = self.tapir("compile", "--output", path)
+        if made.returncode:
+            self.fail("no C file is made", made.stdout)
+            return
+        main = os.path.join(self.folder, "main.c")
+        with open(main, "w", encoding="utf-8") as f:
+            f.write('#include "m.h"\n#include <stdio.h>\nstatic char memory[1 << 20];\n'
+                    "int main(void)\n{\n    m_fault fault;\n"
+                    "    const m_sizes good = {%s}, bad = {%s};\n"
+                    "    if (m_prepare(&good, memory, sizeof memory, &fault) != m_ok)\n"
+                    "        return 1;\n"
+                    "    if (m_prepare(&bad, memory, sizeof memory, &fault) != m_e_sizes)\n"
+                    "        return 2;\n"
+                    '    printf("%%d", (int)fault.op);\n    return 0;\n}\n' % (good, bad))
+        program = os.path.join(self.folder, "main")
+        built = subprocess.run(["cc", "-O1", "-o", program, main, path], check=False)
+        ran = subprocess.run([program], text=True, check=False, stdout=subprocess.PIPE)
+        source = open(path, encoding="utf-8").read()
+        if built.returncode or ran.returncode or \
+                " *   %s: assume  %s\n" % (ran.stdout, text) not in source:
+            self.fail("standing alone it ends with %d, op %s" % (ran.returncode, ran.stdout),
+                      source[-500:])
+
+    def run_cases(self):
+        """One program for all sizes, and those that fit no program between those that do."""
+        if self.skipped or not self.cases:
+            return
+        folders = [os.path.join(self.folder, "case%d" % i) for i in range(len(self.cases))]
+        for (feeds, _, _), folder in zip(self.cases, folders):
+            self.feed(feeds, folder)
+        ran = subprocess.run([self.args.one_program, self.path, self.args.engine, *folders],
+                             text=True, check=False, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
+        if ran.returncode:
+            self.fail("it is not loaded, or not made a program of", ran.stdout)
+            return
+        for (feeds, wants, words), folder in zip(self.cases, folders):
+            for engine in self.args.engine.split(","):
+                where = os.path.join(folder, engine)
+                error = os.path.join(where, "error")
+                text = open(error, encoding="utf-8").read() if os.path.exists(error) else None
+                sizes = ", ".join("%s %s" % (k, np.shape(v)) for k, v in feeds.items())
+                if wants and text is not None:
+                    self.fail("%s: it does not run with %s" % (engine, sizes), text)
+                elif words and (text is None or words not in text):
+                    self.fail("%s: not \"%s\" with %s" % (engine, words, sizes), text or "it runs")
+                elif wants:
+                    self.compare("%s, %s" % (engine, sizes), where, wants)
 
 
 def numbers(*shape):
@@ -173,7 +235,9 @@ def the_last_n():
     for n, past in ((1, 0), (2, 5), (4, 1)):
         x = numbers(n, 2)
         m.gives((2 * x, table[-n:]), x=x, cache=numbers(past, 2))
-    m.gives((numbers(0, 2), table), x=numbers(0, 2), cache=numbers(0, 2))
+    x = numbers(0, 2) # from the end by 0 is from the start, which is no size of the program
+    m.refuses("have to be equal", x=x, cache=x)
+    m.gives((x, table), "--dim", "n=0", x=x, cache=x)
 
 
 def products_of_sizes():
@@ -322,7 +386,153 @@ def reshape_of_one_height():
     m.refuses("squash", x=numbers(1, 2, 64, 4))
 
 
-PATTERNS = [sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
+def only_the_shape_is_used():
+    """What is assumed holds for the shapes that follow from it too, where no element is read."""
+    nodes = [node("MaxPool", ["x"], ["p"], kernel_shape=[2], strides=[2]),
+             node("Resize", ["p", "", "scales"], ["twice"], mode="nearest",
+                  coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+             node("Add", ["twice", "x"], ["sum"], name="skip"), node("Shape", ["sum"], ["s"]),
+             node("Shape", ["twice"], ["t"]), node("ConstantOfShape", ["s"], ["y"]),
+             node("Cast", ["t"], ["z"], to=FLOAT)]
+    m = Model("only_the_shape_is_used", nodes, [("x", FLOAT, [1, 1, "n"])], ("y", "z"),
+              scales=np.float32([1, 1, 2]))
+    m.loads()
+    m.gives((np.zeros((1, 1, 6)), np.float32([1, 1, 6])), x=numbers(1, 1, 6))
+    m.refuses("skip sizes 0", x=numbers(1, 1, 7))
+    m.stands_alone("2*(n/2) = n skip sizes 0", "6", "7")
+
+
+def every_equation_is_named():
+    """Two inputs of one node that are taken to have other sizes."""
+    nodes = [node("Add", ["a", "b"], ["ab"], name="sum"), node("Add", ["ab", "c"], ["y"], name="sum")]
+    m = Model("every_equation_is_named", nodes, [(n, FLOAT, [n + "1", n + "2"]) for n in "abc"])
+    shown = m.loads().tapir("show").stdout
+    told = m.tapir("show", "--format", "json").stdout
+    if '{"size": "b2", "equals": "a2", "node": "sum sizes 0"}' not in told:
+        m.fail("show does not tell what is assumed", told)
+    for k in range(4):
+        if "(sum sizes %d)" % k not in shown:
+            m.fail("equation %d has no name" % k, shown)
+    m.gives(6 * numbers(2, 3), a=numbers(2, 3), b=2 * numbers(2, 3), c=3 * numbers(2, 3))
+    m.refuses("sum sizes", a=numbers(2, 3), b=numbers(2, 3), c=numbers(2, 4))
+
+
+def branch(name, nodes, out, rank=None):
+    value = helper.make_tensor_value_info(out, FLOAT, None if rank is None else [None] * rank)
+    return helper.make_graph(nodes, name, [], [value])
+
+
+def sides_that_do_not_fit():
+    """What a side of an If takes to be equal, or cannot do, matters when it is taken."""
+    yes = branch("yes", [node("Add", ["x", "y0"], ["sum"], name="same"),
+                         node("ReduceSum", ["sum"], ["a"], keepdims=0)], "a")
+    no = branch("no", [node("Slice", ["x", "two", "three"], ["part"]),
+                       node("Reshape", ["part", "one"], ["flat"], name="single"),
+                       node("ReduceSum", ["flat"], ["b"], keepdims=0)], "b")
+    nodes = [node("ReduceMin", ["c"], ["least"], keepdims=0), node("Cast", ["least"], ["p"], to=BOOL),
+             node("If", ["p"], ["r"], then_branch=yes, else_branch=no), node("Neg", ["r"], ["z"])]
+    m = Model("sides_that_do_not_fit", nodes, [("x", FLOAT, ["n"]), ("y0", FLOAT, ["m"]),
+                                               ("c", FLOAT, ["k"])], ("z",), two=[2], three=[3],
+              one=[1])
+    m.loads()
+    for n, many in ((3, 3), (3, 4), (2, 2), (5, 5), (2, 3)):
+        x, y = numbers(n), numbers(many)
+        for c in (0, 1):
+            feeds = {"x": x, "y0": y, "c": np.full(2, c, np.float32)}
+            if c and n == many:
+                m.gives(-(x + y).sum(), **feeds)
+            elif c:
+                m.refuses("same sizes 0", **feeds)
+            elif n > 2:
+                m.gives(-x[2], **feeds)
+            else:
+                m.refuses("single", **feeds)
+
+
+def parts_of_a_free_axis():
+    """From operator set 18 on the last part is the smaller one; before, all are equal."""
+    parts = ["y%d" % i for i in range(3)]
+    m = Model("parts_of_a_free_axis", [node("Split", ["x"], parts, num_outputs=3)],
+              [("x", FLOAT, ["n", 2])], parts, opset=18)
+    m.loads()
+    for n in (9, 7, 8, 1):
+        x, each = numbers(n, 2), -(-n // 3)
+        if n > 2 * each:
+            m.gives((x[:each], x[each:2 * each], x[2 * each:]), x=x)
+        else:
+            m.refuses("slice", x=x)
+    m = Model("equal_parts_of_a_free_axis", [node("Split", ["x"], parts, name="cut")],
+              [("x", FLOAT, ["n", 2])], parts, opset=13)
+    m.loads()
+    x = numbers(6, 2)
+    m.gives((x[:2], x[2:4], x[4:]), x=x)
+    m.refuses("cut", x=numbers(7, 2))
+    if not m.skipped and m.tapir("show", "--dim", "n=7").returncode != 2:
+        m.fail("7 are not three equal parts")
+
+
+def slices_by_sizes():
+    """Ends that are sizes, counted from either end, going back, and cut at constants."""
+    end = 2**63 - 1
+    cuts = [("back", -1, 1), (0, "back", 1), (0, "back", 2), ("back", end, 2), (end, "back", -1),
+            (-1, "back", -1), ("front", -end, -1), ("front", -end, -2), (end, "front", -1)]
+    nodes = [node("Shape", ["x"], ["front"], start=0, end=1), node("Neg", ["front"], ["back"])]
+    weights, outputs = {}, []
+    for i, cut in enumerate(cuts):
+        names = [v if isinstance(v, str) else "v%d_%d" % (i, k) for k, v in enumerate(cut)]
+        weights.update((n, [v]) for n, v in zip(names, cut) if not isinstance(v, str))
+        for what in ("table", "free"):
+            outputs.append("%s%d" % (what, i))
+            nodes.append(node("Slice", [what, names[0], names[1], "axis", names[2]], outputs[-1:]))
+    table = numbers(9, 2)
+    m = Model("slices_by_sizes", nodes, [("x", FLOAT, ["n"]), ("free", FLOAT, ["m", 2])], outputs,
+              axis=[0], table=table, **weights)
+    m.loads()
+    for n, size in ((1, 4), (3, 7), (4, 6)):
+        free, at = numbers(size, 2), {"front": n, "back": -n}
+        m.gives(tuple(v[slice(*(at.get(c, c) if abs(at.get(c, c)) < 2**60 else None for c in cut))]
+                      for cut in cuts for v in (table, free)), x=numbers(n), free=free)
+    m.refuses("have to be equal", x=numbers(0), free=numbers(4, 2))
+
+
+def slices_that_pass_the_end():
+    """Of a free axis cut at constants, clamped at both ends, also going back."""
+    end = 2**63 - 1
+    cuts = [(5, 7, 1), (5, 1, 1), (2, -2, 1), (-2, 3, 1), (-1, 3, 1), (1, -3, 1), (-3, -5, 1),
+            (-4, -2, 1), (4, 1, -1), (4, -end, -2), (-2, -5, -1), (3, -3, -1), (-2, 1, -1),
+            (1, 4, -1), (5, end, 1), (3, end, -1), (-9, -end, -1)]
+    nodes, weights = [], {}
+    for i, cut in enumerate(cuts):
+        names = ["%s%d" % (k, i) for k in ("start", "end", "step")]
+        weights.update(zip(names, ([v] for v in cut)))
+        nodes.append(node("Slice", ["x", names[0], names[1], "axis", names[2]], ["y%d" % i]))
+    m = Model("slices_that_pass_the_end", nodes, [("x", FLOAT, [2, "n"])],
+              ["y%d" % i for i in range(len(cuts))], axis=[1], **weights)
+    m.loads()
+    for n in (1, 2, 3, 5, 9):
+        x, wants = numbers(2, n), []
+        for start, stop, step in cuts: # NumPy has no number for "before the first"
+            stop = None if stop == -end else min(stop, 99)
+            wants.append(x[:, start:stop:step])
+        m.gives(tuple(wants), x=x)
+
+
+def divided_sizes():
+    """Integers are divided toward zero."""
+    nodes = [node("Shape", ["x"], ["n"]), node("Neg", ["n"], ["minus"]),
+             node("Div", ["minus", "two"], ["half"]), node("Slice", ["x", "half", "end"], ["y"]),
+             node("Add", ["n", "n"], ["twice"]), node("Sub", ["twice", "one"], ["odd"]),
+             node("Div", ["odd", "two"], ["less"]), node("Cast", ["less"], ["z"], to=FLOAT)]
+    m = Model("divided_sizes", nodes, [("x", FLOAT, ["n"])], ("y", "z"), two=[2], one=[1],
+              end=[2**63 - 1])
+    m.loads()
+    for n in (2, 5, 8):
+        x = numbers(n)
+        m.gives((x[-(n // 2):], np.float32([n - 1])), x=x)
+
+
+PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit, parts_of_a_free_axis, slices_by_sizes,
+            slices_that_pass_the_end, divided_sizes, sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
             what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]
 
@@ -330,6 +540,7 @@ PATTERNS = [sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("program")
+    args.add_argument("one_program")
     args.add_argument("--engine", default="reference,tiles,c")
     args.add_argument("--only")
     args.add_argument("--keep")
@@ -339,6 +550,8 @@ def main():
         os.environ.setdefault("TAPIR_CACHE", os.path.join(folder, "cache"))
         for pattern in PATTERNS:
             pattern()
+        for m in Model.all:
+            m.run_cases()
     print("%d patterns, %d failed; repeat with --only NAME --keep FOLDER" %
           (len(PATTERNS), len(set(FAILED))))
     return bool(FAILED)

@@ -132,6 +132,10 @@ tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *ax
 void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
 /* The same of one axis of each; false: they certainly differ. */
 bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b, int axis_b);
+/* x with the size of an axis taken to be another one, which it may be. */
+tp_tensor *tpi_onnx_with_size(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size);
+/* Every run has to find two sizes equal that may be; false after an error. */
+bool tpi_onnx_demand(tpi_onnx_op *o, int64_t a, int64_t b);
 /* x of sizes that a run has to find its own to be. */
 tp_tensor *tpi_onnx_assumed(tpi_onnx_op *o, tp_tensor *x, const int64_t *shape);
 /* tp_reshape, where a run may have to see whether there are as many elements. */

@@ -21,21 +21,28 @@ tp_tensor *tpi_onnx_assumed(tpi_onnx_op *o, tp_tensor *x, const int64_t *shape)
     char *name = tpi_onnx_take(o->im->m, size, 1);
     if (!name || t->status != TP_OK)
         return t;
-    for (int i = 0; i < 100; i++) {
+    tp_status named = TP_E_NAME;
+    for (int i = 0; i < 100 && named == TP_E_NAME && !t->name; i++) {
         snprintf(name, size, "%.*s sizes %d", (int)of.size, of.size ? of.at : "", i);
-        if (tpi_graph_name(t->graph, t, name))
-            break;
+        named = tpi_graph_name(t->graph, t, name);
     }
-    return t;
+    return named == TP_E_MEMORY ? tpi_no_memory(o->ctx, o->at, o->name) : t;
 }
 
-/* x with the size of an axis taken to be another one. */
-static tp_tensor *with_size(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size)
+tp_tensor *tpi_onnx_with_size(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size)
 {
     int64_t shape[TP_MAX_RANK];
     memcpy(shape, x->shape, sizeof shape);
     shape[axis] = size;
     return tpi_onnx_assumed(o, x, shape);
+}
+
+bool tpi_onnx_demand(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    tp_tensor *zero = tp_scalar_at(o->at.file, o->at.line, o->ctx, TP_BOOL, 0);
+    zero = tp_graph_read_at(o->at.file, o->at.line, o->g, zero);
+    zero = tp_broadcast_at(o->at.file, o->at.line, zero, 1, &a);
+    return tpi_onnx_good(o, zero) && tpi_onnx_good(o, tpi_onnx_assumed(o, zero, &b));
 }
 
 bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b, int axis_b)
@@ -44,9 +51,9 @@ bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b,
     if (p == q || !tpi_sizes_may_agree(o->g->dims, p, q))
         return p == q;
     if (simpler(o, p, q) == p)
-        *b = with_size(o, *b, axis_b, p);
+        *b = tpi_onnx_with_size(o, *b, axis_b, p);
     else
-        *a = with_size(o, *a, axis_a, q);
+        *a = tpi_onnx_with_size(o, *a, axis_a, q);
     return true;
 }
 
@@ -75,7 +82,7 @@ void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared)
         for (int i = 0; i < n; i++) {
             const int64_t own = size_from_end(in[i], k);
             if (own != 1 && own != size && tpi_sizes_may_agree(o->g->dims, own, size))
-                in[i] = with_size(o, in[i], in[i]->rank - 1 - k, size);
+                in[i] = tpi_onnx_with_size(o, in[i], in[i]->rank - 1 - k, size);
         }
     }
 }
@@ -99,7 +106,7 @@ static tp_tensor *with_count(tpi_onnx_op *o, tp_tensor *x, int64_t count)
         const int64_t size = tpi_onnx_dim_div(o, count, rest);
         if (tpi_sizes_may_agree(o->g->dims, x->shape[i], size) &&
             tpi_onnx_dim_mul(o, size, rest) == count)
-            return with_size(o, x, i, size);
+            return tpi_onnx_with_size(o, x, i, size);
     }
     const int64_t have = product(o, x->rank, x->shape, -1);
     x = tp_reshape_at(o->at.file, o->at.line, x, 1, &have);

@@ -1,5 +1,6 @@
 /* Operators that cut, join and pad. */
 #include "onnx/import/import.h"
+#include "op/sizes.h"
 
 #include <string.h>
 
@@ -50,12 +51,24 @@ bool tpi_onnx_import_concat(tpi_onnx_op *o)
     return tpi_onnx_out(o, 0, tp_concat(o->n_in, in, axis));
 }
 
-/* Equal parts; the last may be smaller when their number is given. */
-static bool equal_parts(tpi_onnx_op *o, int64_t size, int64_t n, int64_t *sizes)
+/* Equal parts. From operator set 18 on the last one may be smaller; before, the axis has to come out
+ * even, which a run sees when its size is free. */
+static bool equal_parts(tpi_onnx_op *o, tp_tensor **x, int axis, int64_t n, int64_t *sizes)
 {
-    const int64_t each =
-        tpi_dim_is_symbolic(size) ? tpi_onnx_dim_div(o, size, n) : size / n + (size % n != 0);
+    const int64_t size = (*x)->shape[axis];
+    const int64_t each = tpi_onnx_dim_div(o, tpi_onnx_dim_add(o, size, n - 1), n);
     int64_t left = size;
+    if (o->opset < 18) {
+        const int64_t part = tpi_onnx_dim_div(o, size, n), all = tpi_onnx_dim_mul(o, part, n);
+        if (all != size && !tpi_sizes_may_agree(o->g->dims, all, size))
+            return tpi_onnx_refuse(o, "axis %d of %s is not made of %lld equal parts", axis,
+                                   SHAPE(*x), (long long)n);
+        if (all != size)
+            *x = tpi_onnx_with_size(o, *x, axis, all);
+        for (int64_t i = 0; i < n; i++)
+            sizes[i] = part;
+        return tpi_onnx_good(o, *x);
+    }
     for (int64_t i = 0; i < n; i++) {
         sizes[i] = i + 1 < n ? each : left;
         left = tpi_onnx_dim_sub(o, left, sizes[i]);
@@ -80,9 +93,18 @@ bool tpi_onnx_import_split(tpi_onnx_op *o)
                                TPI_ONNX_INTS);
     if (sizes.n && sizes.n != o->n_out)
         return tpi_onnx_refuse(o, "%d sizes for %d outputs", sizes.n, o->n_out);
-    if (!sizes.n && !equal_parts(o, x->shape[axis], o->n_out, sizes.v))
-        return false;
     int64_t at = 0;
+    if (!sizes.n) {
+        if (!equal_parts(o, &x, axis, o->n_out, sizes.v))
+            return false;
+    } else { /* whose sum may be known to the run alone */
+        int64_t all = 0;
+        for (int k = 0; k < sizes.n && all != TPI_NO_DIM; k++)
+            all = tpi_onnx_dim_add(o, all, sizes.v[k]);
+        if (all != x->shape[axis] && tpi_sizes_may_agree(o->g->dims, all, x->shape[axis]) &&
+            !tpi_onnx_good(o, x = tpi_onnx_with_size(o, x, axis, all)))
+            return false;
+    }
     for (int k = 0; k < o->n_out; k++) {
         const int64_t end = tpi_onnx_dim_add(o, at, sizes.v[k]);
         if (!tpi_dim_is_size(o->g->dims, end) || !tpi_dim_is_size(o->g->dims, sizes.v[k]))
@@ -151,9 +173,9 @@ enum { BEYOND = 1000000000 }; /* exporters write it, or the last of a type, for 
 
 static int64_t end_of(int64_t end, int64_t step)
 {
-    const bool beyond =
-        !tpi_dim_is_symbolic(end) && (step > 0 ? end >= BEYOND : end <= -BEYOND);
-    return beyond ? TP_END : end;
+    if (tpi_dim_is_symbolic(end) || (step > 0 ? end < BEYOND : end > -BEYOND))
+        return end == TP_END ? TP_END - 1 : end; /* far behind, for what goes back */
+    return TP_END;
 }
 
 /* An end of a slice of a free axis as a place in it. Numbers are clamped, but for 1 and -1: an axis
@@ -168,37 +190,86 @@ static int64_t place_within(tpi_onnx_op *o, int64_t size, int64_t at)
     if (!tpi_dim_is_symbolic(at))
         return at == INT64_MIN ? TPI_NO_DIM
                                : tpi_dim_sub(dims, size, tpi_dim_min(dims, size, -at));
-    return tpi_dim_at_most(dims, at, 0) ? tpi_dim_add(dims, size, at) : at;
+    return tpi_dim_at_most(dims, at, 0) ? tpi_onnx_dim_add(o, size, at) : at;
 }
 
-/* x[start:] where start is a size counted from the end, and so not 0, which would be the first
- * element: that there is one the run sees by a slice of its own. */
-static tp_tensor *last_of(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start)
+/* A size that counts from the end is not 0, which would be the first element: the run sees to that. */
+static bool demand_back(tpi_onnx_op *o, int64_t at)
 {
-    const int64_t from = place_within(o, x->shape[axis], start);
-    const int64_t behind = tpi_onnx_dim_add(o, from, 1);
-    tp_tensor *parts[2] = {tp_slice(x, axis, from, behind, 1),
-                           tp_slice(x, axis, behind, TP_END, 1)};
-    return tp_concat(2, parts, axis);
+    tpi_dims *dims = o->g->dims;
+    if (!tpi_dim_is_symbolic(at) || !tpi_dim_at_most(dims, at, 0))
+        return true;
+    const int64_t one = tpi_dim_min(dims, tpi_dim_sub(dims, 0, at), 1);
+    return one == 1 || (one != TPI_NO_DIM && tpi_onnx_demand(o, one, 1));
+}
+
+/* The place behind element `at`: where a slice that goes back begins, or what it ends before. */
+static int64_t place_behind(tpi_onnx_op *o, int64_t size, int64_t at)
+{
+    tpi_dims *dims = o->g->dims;
+    if (tpi_dim_is_symbolic(at))
+        return tpi_onnx_dim_add(o, place_within(o, size, at), 1);
+    if (at >= 0)
+        return tpi_dim_min(dims, size, at + 1);
+    return at == -1 ? size : tpi_dim_sub(dims, size, tpi_dim_min(dims, size, -(at + 1)));
+}
+
+/* What is known of a slice between two places that are numbers: nothing is in it, or something may be
+ * in it in every run, or that depends on the size. */
+typedef enum span { SPAN_EMPTY, SPAN_ORDERED, SPAN_OPEN } span;
+
+static span span_of(int64_t start, int64_t end, int64_t step)
+{
+    if (tpi_dim_is_symbolic(start) || tpi_dim_is_symbolic(end) || end == TP_END)
+        return SPAN_ORDERED; /* a run sees to it */
+    if ((start < 0) != (end < 0))
+        return step > 0 && (start == 0 || (start == 1 && end == -1)) ? SPAN_ORDERED : SPAN_OPEN;
+    return (step > 0 ? start < end : start > end) ? SPAN_ORDERED : SPAN_EMPTY;
+}
+
+/* start, start + step, ... backwards, before `end`. */
+static tp_tensor *sliced_back(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start,
+                              int64_t end, int64_t step)
+{
+    const int64_t size = x->shape[axis];
+    const bool whole = !tpi_dim_is_symbolic(start) && start >= BEYOND;
+    const int64_t to = whole ? size : place_behind(o, size, start);
+    int64_t from = end == TP_END ? 0 : place_behind(o, size, end);
+    if (span_of(start, end, step) == SPAN_OPEN)
+        from = tpi_dim_min(o->g->dims, from, to);
+    if (from == TPI_NO_DIM || to == TPI_NO_DIM || step == INT64_MIN)
+        return tp_slice(x, axis, start, end, step);
+    x = tp_slice(x, axis, from, to, 1);
+    x = tp_flip(x, 1, (int64_t[]){axis});
+    return step == -1 ? x : tp_slice(x, axis, 0, TP_END, -step);
 }
 
 static tp_tensor *sliced(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start, int64_t end,
                          int64_t step)
 {
+    tpi_dims *dims = o->g->dims;
     const int64_t size = x->shape[axis];
-    if (tpi_dim_is_symbolic(start) || tpi_dim_is_symbolic(end))
-        x = tp_graph_read(o->g, x);
-    const bool counts_back =
-        tpi_dim_is_symbolic(start) && tpi_dim_at_most(o->g->dims, start, 0);
-    if (counts_back && step == 1 && end == TP_END)
-        return last_of(o, x, axis, start);
-    if (!tpi_dim_is_symbolic(size) || step < 0)
+    const bool numbers = !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(end);
+    if (!tpi_dim_is_symbolic(size) && numbers)
         return tp_slice(x, axis, start, end, step);
-    const int64_t from =
+    if (!numbers)
+        x = tp_graph_read(o->g, x);
+    if (!demand_back(o, start) || !demand_back(o, end))
+        return NULL;
+    const span known = span_of(start, end, step);
+    if (known == SPAN_EMPTY)
+        return tp_slice(x, axis, 0, 0, 1);
+    if (step < 0)
+        return sliced_back(o, x, axis, start, end, step);
+    int64_t from =
         start <= -BEYOND && !tpi_dim_is_symbolic(start) ? 0 : place_within(o, size, start);
     const int64_t to = end == TP_END ? TP_END : place_within(o, size, end);
-    const bool held = from != TPI_NO_DIM && to != TPI_NO_DIM;
-    return tp_slice(x, axis, held ? from : start, held ? to : end, step);
+    if (known == SPAN_OPEN && from != TPI_NO_DIM && to != TPI_NO_DIM)
+        from = tpi_dim_min(dims, from == -1 ? tpi_dim_sub(dims, size, 1) : from,
+                           to == -1 ? tpi_dim_sub(dims, size, 1) : to);
+    if (from == TPI_NO_DIM || to == TPI_NO_DIM)
+        return tp_slice(x, axis, start, end, step);
+    return tp_slice(x, axis, from, to, step);
 }
 
 bool tpi_onnx_import_slice(tpi_onnx_op *o)
@@ -215,18 +286,17 @@ bool tpi_onnx_import_slice(tpi_onnx_op *o)
     for (int i = 0; i < c.starts.n && !tp_failed(x); i++) {
         const int64_t step = c.steps.n ? c.steps.v[i] : 1;
         const int64_t axis = c.axes.n ? c.axes.v[i] : i;
-        int64_t start = c.starts.v[i];
+        const int64_t start = c.starts.v[i];
         const int64_t end = end_of(c.ends.v[i], step);
         const int place = tpi_axis(axis, x->rank);
         if (place < 0)
             return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axis,
                                    SHAPE(x));
-        if (tpi_dim_is_symbolic(x->shape[place]) && !tpi_dim_is_symbolic(start) && step < 0 &&
-            start >= BEYOND)
-            start = -1;
         if (step > 0 && start == 0 && (end == TP_END || end == x->shape[place]) && step == 1)
             continue;
         x = sliced(o, x, place, start, end, step);
+        if (!tpi_onnx_good(o, x))
+            return false;
     }
     return tpi_onnx_out(o, 0, x);
 }

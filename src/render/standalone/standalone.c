@@ -310,7 +310,7 @@ static int put_unseen(const tpi_plan *plan, int n, tpi_str *out)
     return n;
 }
 
-/* Those that a fault may name: an index out of range, a loop that takes too many turns. */
+/* Those that a fault may name: an index out of range, a loop that takes too many turns, sizes. */
 static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
 {
     for (int i = 0; i < plan->n_kernels; i++) {
@@ -318,7 +318,7 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
         const tpi_section *s = plan->sections ? plan->sections[t->index] : NULL;
         for (int k = 0; s && k < s->n_bodies; k++)
             put_ops(a, s->plan[k], out);
-        if (!t->op->index_in && t->op != &tpi_op_loop)
+        if (!t->op->index_in && t->op != &tpi_op_loop && !a->refuses[plan->first_kernel + i])
             continue;
         tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i,
                        is_unseen(t) ? "tp_truth" : t->op->name);
@@ -326,6 +326,26 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
         tpi_render_at(out, t);
         tpi_str_put(out, "\n");
     }
+}
+
+typedef struct listing {
+    const tpi_alone *a;
+    tpi_str *out;
+} listing;
+
+/* "2*(n/2) = n (skip sizes 0)" */
+static void put_equation(void *user, int number, const tpi_equation *e)
+{
+    const listing *l = user;
+    tpi_str_printf(l->out, " *   %d: assume  ", number);
+    tpi_dim_print(l->a->dims, e->a, l->out);
+    tpi_str_put(l->out, " = ");
+    tpi_dim_print(l->a->dims, e->b, l->out);
+    if (e->name) {
+        tpi_str_put(l->out, " ");
+        tpi_render_quoted(l->out, e->name);
+    }
+    tpi_str_put(l->out, "\n");
 }
 
 /* ---- a run ----------------------------------------------------------------------------------------- */
@@ -465,6 +485,8 @@ static bool put_source(tpi_alone *a, tpi_str *source, tpi_str *weights)
     put_run(a, source);
     tpi_str_put(source, "\n/* Ops that a run may fail in, by number:\n");
     put_ops(a, a->plan, source);
+    int number = a->plan->all_kernels;
+    tpi_alone_equations(a, a->plan, &number, put_equation, &(listing){a, source});
     tpi_str_put(source, " */\n");
     return true;
 }

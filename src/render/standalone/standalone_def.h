@@ -37,6 +37,7 @@ typedef struct tpi_alone {
     tpi_alone_weight *weights;
     int n_variables, variables_size;
     tpi_alone_variable *variables;
+    bool *refuses;  /* by kernel: `misfit` names it */
     int *weight_of; /* by buffer of the program: a constant's; -1 */
     tpi_c_name *in, *out;
     int n_random;  /* nodes that draw outside of bodies */
@@ -49,6 +50,11 @@ bool tpi_alone_find(tpi_alone *a);
 void tpi_alone_free(tpi_alone *a);
 /* standalone_sizes.c: `static int64_t misfit(const int64_t *s)`. */
 bool tpi_alone_sizes(tpi_alone *a, tpi_str *out);
+/* The equations of a plan's graph and of the bodies in it, by number as faults have them, behind those of
+ * kernels: *number is the next one. `each` is told of those that the sizes of the caller decide. */
+void tpi_alone_equations(const tpi_alone *a, const tpi_plan *plan, int *number,
+                         void (*each)(void *user, int number, const tpi_equation *e),
+                         void *user);
 /* standalone_place.c: `static int64_t place(const int64_t *s, char *base, void **p)`. */
 bool tpi_alone_places(tpi_alone *a, tpi_str *out);
 /* standalone_head.c: the header. */

@@ -196,12 +196,14 @@ static bool take_lists(tpi_alone *a)
     a->n_symbols = tpi_dim_n_symbols(a->dims);
     const size_t n = (size_t)a->plan->all_buffers * sizeof *a->weight_of;
     a->weight_of = tpi_take(m, n);
+    a->refuses = tpi_take(m, (size_t)a->plan->all_kernels * sizeof *a->refuses);
     a->symbols = tpi_take(m, (size_t)a->n_symbols * sizeof *a->symbols);
     a->in = tpi_take(m, (size_t)a->q->n_in * sizeof *a->in);
     a->out = tpi_take(m, (size_t)a->q->n_out * sizeof *a->out);
-    if (!a->weight_of || !a->symbols || !a->in || !a->out)
+    if (!a->weight_of || !a->refuses || !a->symbols || !a->in || !a->out)
         return no_memory(a);
     memset(a->weight_of, -1, n);
+    memset(a->refuses, 0, (size_t)a->plan->all_kernels * sizeof *a->refuses);
     memset(a->symbols, 0, (size_t)a->n_symbols * sizeof *a->symbols);
     return true;
 }
@@ -232,6 +234,7 @@ void tpi_alone_free(tpi_alone *a)
     tpi_give_back(m, a->weights, (size_t)a->weights_size * sizeof *a->weights);
     tpi_give_back(m, a->variables, (size_t)a->variables_size * sizeof *a->variables);
     tpi_give_back(m, a->weight_of, (size_t)a->plan->all_buffers * sizeof *a->weight_of);
+    tpi_give_back(m, a->refuses, (size_t)a->plan->all_kernels * sizeof *a->refuses);
     tpi_give_back(m, a->symbols, (size_t)a->n_symbols * sizeof *a->symbols);
     tpi_give_back(m, a->in, (size_t)a->q->n_in * sizeof *a->in);
     tpi_give_back(m, a->out, (size_t)a->q->n_out * sizeof *a->out);

@@ -24,6 +24,7 @@ typedef struct checking {
     int n_done, done_size;
     const tp_tensor *node; /* for which they are */
     const tpi_plan *plan;  /* of it */
+    int equation;          /* for which they are, by number; -1: for the node */
     bool late;             /* depends on the number of turns: only memory counts */
 } checking;
 
@@ -81,7 +82,14 @@ static int op_of(const tpi_plan *plan, int node)
 
 static void put_refusal(checking *c)
 {
+    if (c->equation >= 0) {
+        tpi_str_printf(c->out, "        return %d; /* sizes that have to be equal */\n",
+                       2 + c->equation);
+        return;
+    }
     const int op = op_of(c->plan, c->node->index);
+    if (op >= 0)
+        c->a->refuses[c->plan->first_kernel + op] = true;
     tpi_str_printf(c->out, "        return %d; /* %s",
                    op < 0 ? 1 : 2 + c->plan->first_kernel + op, c->node->op->name);
     tpi_render_at(c->out, c->node);
@@ -114,9 +122,25 @@ static int part_apply(void *user, char op, int x, int y)
     return i;
 }
 
-static void check(checking *c, int64_t size)
+static int build_part(checking *c, int64_t size)
 {
     static const tpi_dim_steps steps = {part_number, part_symbol, part_apply};
+    return tpi_dim_is_symbolic(size) ? tpi_dim_build(c->a->dims, size, &steps, c)
+                                     : part_number(c, size);
+}
+
+static void drop_parts(checking *c)
+{
+    while (c->n_parts > 0) {
+        c->n_parts--;
+        c->failed |= c->parts[c->n_parts].exact.failed || c->parts[c->n_parts].most.failed;
+        tpi_str_free(&c->parts[c->n_parts].exact);
+        tpi_str_free(&c->parts[c->n_parts].most);
+    }
+}
+
+static void check(checking *c, int64_t size)
+{
     if (!tpi_dim_is_symbolic(size) || c->failed)
         return;
     for (int i = 0; i < c->n_done; i++)
@@ -133,16 +157,11 @@ static void check(checking *c, int64_t size)
         c->done_size = more;
     }
     c->done[c->n_done++] = size;
-    const part *p = &c->parts[tpi_dim_build(c->a->dims, size, &steps, c)];
+    const part *p = &c->parts[build_part(c, size)];
     tpi_str_printf(c->out, "    if (%s > most || %s < 0)\n", text_of(&p->most),
                    text_of(&p->exact));
     put_refusal(c);
-    while (c->n_parts > 0) {
-        c->n_parts--;
-        c->failed |= c->parts[c->n_parts].exact.failed || c->parts[c->n_parts].most.failed;
-        tpi_str_free(&c->parts[c->n_parts].exact);
-        tpi_str_free(&c->parts[c->n_parts].most);
-    }
+    drop_parts(c);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------- */
@@ -236,12 +255,65 @@ static void check_plan(checking *c, const tpi_plan *plan)
     }
 }
 
+/* ---- equations ------------------------------------------------------------------------------------- */
+
+typedef struct known {
+    const tpi_alone *a;
+    bool all; /* are all symbols of the size told by the caller? */
+} known;
+
+static int known_symbol(void *user, int i)
+{
+    known *k = user;
+    k->all &= k->a->symbols[i].used && !k->a->symbols[i].late;
+    return 0;
+}
+
+static bool is_known(const tpi_alone *a, int64_t size)
+{
+    static const tpi_dim_steps steps = {late_number, known_symbol, late_step};
+    known k = {a, true};
+    if (tpi_dim_is_symbolic(size))
+        tpi_dim_build(a->dims, size, &steps, &k);
+    return k.all;
+}
+
+void tpi_alone_equations(const tpi_alone *a, const tpi_plan *plan, int *number,
+                         void (*each)(void *user, int number, const tpi_equation *e),
+                         void *user)
+{
+    const tp_graph *g = plan->graph;
+    for (int i = 0; i < g->n_equations; i++, (*number)++)
+        if (is_known(a, g->equations[i].a) && is_known(a, g->equations[i].b))
+            each(user, *number, &g->equations[i]);
+    for (int i = 0; i < plan->n_values; i++) {
+        const tpi_section *s = plan->sections ? plan->sections[i] : NULL;
+        for (int k = 0; s && k < s->n_bodies; k++)
+            tpi_alone_equations(a, s->plan[k], number, each, user);
+    }
+}
+
+static void put_equation(void *user, int number, const tpi_equation *e)
+{
+    checking *c = user;
+    if (c->failed)
+        return;
+    c->equation = number;
+    const part *a = &c->parts[build_part(c, e->a)], *b = &c->parts[build_part(c, e->b)];
+    tpi_str_printf(c->out, "    if (%s > most || %s > most || %s != %s)\n", text_of(&a->most),
+                   text_of(&b->most), text_of(&a->exact), text_of(&b->exact));
+    put_refusal(c);
+    drop_parts(c);
+    c->equation = -1;
+}
+
 bool tpi_alone_sizes(tpi_alone *a, tpi_str *out)
 {
     checking *c = tpi_take(&a->ctx->mem, sizeof *c);
     bool ok = c;
     if (c) {
-        *c = (checking){.a = a, .out = out};
+        *c = (checking){.a = a, .out = out, .equation = -1};
+        int number = a->plan->all_kernels;
         tpi_str_put(out,
                     "\n/* 0: the program takes these sizes. 1: a size is none; 2 + op: one "
                     "that an op forms. */\n"
@@ -256,6 +328,7 @@ bool tpi_alone_sizes(tpi_alone *a, tpi_str *out)
         for (int i = 0; i < a->n_symbols; i++)
             tpi_str_printf(
                 out, "    if (s%d < 0 || s%d > (int64_t)1 << 40)\n        return 1;\n", i, i);
+        tpi_alone_equations(a, a->plan, &number, put_equation, c);
         check_plan(c, a->plan);
         tpi_str_put(out, "    return 0;\n}\n");
         ok = !c->failed;
