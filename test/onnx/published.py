@@ -449,6 +449,102 @@ def sides_that_do_not_fit():
                 m.refuses("single", **feeds)
 
 
+def sizes_that_operators_ask_for():
+    """Of each operator that asks for equal sizes: a run with such, and one that is refused by its name."""
+    def case(name, op, inputs, good, bad, want, attributes=None, weights=None):
+        given = [n for n, _ in inputs] + list(weights or {})
+        kinds = {np.dtype("float32"): FLOAT, np.dtype("int64"): INT64, np.dtype("uint8"):
+                 TensorProto.UINT8}
+        starts = [(n, kinds[np.asarray(good[n]).dtype], s) for n, s in inputs]
+        nodes = [node(op, given, ["r"], name="ask", **(attributes or {})),
+                 node("Cast", ["r"], ["y"], to=FLOAT)]
+        m = Model("asks_" + name, nodes, starts, **(weights or {}))
+        m.loads().gives(want, **good)
+        m.refuses("ask sizes", **bad)
+
+    def f(*shape):
+        return numbers(*shape)
+
+    def pair(a, b):
+        return [("a", a), ("b", b)]
+
+    case("gemm", "Gemm", pair(["n", "k"], ["m", "l"]), dict(a=f(2, 3), b=f(4, 3)),
+         dict(a=f(2, 3), b=f(4, 5)), f(2, 3) @ f(4, 3).T, attributes=dict(transB=1))
+    case("squeeze", "Squeeze", [("a", ["n", "m"])], dict(a=f(1, 3)), dict(a=f(2, 3)), f(3),
+         weights=dict(axes=[0]))
+    case("pow", "Pow", pair(["n"], ["m"]), dict(a=f(3), b=np.full(3, 2, np.float32)),
+         dict(a=f(3), b=f(4)), f(3) ** 2)
+    case("prelu", "PRelu", pair([1, "n"], ["m"]), dict(a=f(1, 4), b=f(4)), dict(a=f(1, 4), b=f(3)),
+         np.where(f(1, 4) < 0, f(1, 4) * f(4), f(1, 4)))
+    case("layer_norm", "LayerNormalization", pair([1, "n"], ["m"]), dict(a=np.float32([[1, 3]]), b=f(2)),
+         dict(a=f(1, 3), b=f(2)), np.float32([[-1, 1]]) * f(2), attributes=dict(epsilon=1e-9))
+    one = np.ones(3, np.float32)
+    case("batch_norm", "BatchNormalization", [("a", [1, "c", 2])], dict(a=f(1, 3, 2)),
+         dict(a=f(1, 4, 2)), f(1, 3, 2), attributes=dict(epsilon=0.0),
+         weights=dict(scale=one, shift=0 * one, mean=0 * one, var=one))
+    case("conv", "Conv", [("a", [1, "c", "w"])], dict(a=f(1, 2, 4)), dict(a=f(1, 3, 4)),
+         f(1, 2, 4).sum(1, keepdims=True), weights=dict(w=np.ones((1, 2, 1), np.float32)))
+    case("einsum", "Einsum", pair(["n", "k"], ["l", "m"]), dict(a=f(2, 3), b=f(3, 4)),
+         dict(a=f(2, 3), b=f(2, 4)), f(2, 3) @ f(3, 4), attributes=dict(equation="ij,jk->ik"))
+    at = np.int64([[0, 1], [1, 1]])
+    three = [("a", ["n", "m"]), ("i", ["p", "q"]), ("u", ["r", "s"])]
+    want = f(2, 2).copy()
+    np.put_along_axis(want, at[:, :1], f(2, 1), 1)
+    case("scatter_elements", "ScatterElements", three, dict(a=f(2, 2), i=at[:, :1], u=f(2, 1)),
+         dict(a=f(2, 2), i=at[:, :1], u=f(1, 1)), want, attributes=dict(axis=1))
+    case("gather_nd", "GatherND", [("a", ["n", "m"]), ("i", ["p", 1])], dict(a=f(2, 2), i=at[:, :1]),
+         dict(a=f(3, 2), i=at[:, :1]), np.take_along_axis(f(2, 2), at[:, :1], 1)[:, 0],
+         attributes=dict(batch_dims=1))
+    case("nll", "NegativeLogLikelihoodLoss", [("a", ["n", 2]), ("i", ["m"])],
+         dict(a=f(2, 2), i=np.int64([1, 0])), dict(a=f(2, 2), i=np.int64([1])),
+         -np.float32([f(2, 2)[0, 1], f(2, 2)[1, 0]]), attributes=dict(reduction="none"))
+    q = np.uint8([[1, 2, 3]])
+    case("matmul_integer", "MatMulInteger", pair([1, "k"], ["l", 1]), dict(a=q, b=q.T),
+         dict(a=q, b=q[:, :2].T), np.float32([[14]]))
+    case("quantize", "QuantizeLinear", pair([1, "n"], ["m"]), dict(a=np.float32([[4, 9]]),
+         b=np.float32([2, 3])), dict(a=f(1, 3), b=np.float32([2, 3])), np.float32([[2, 3]]),
+         attributes=dict(axis=1))
+    w = np.zeros((1, 3, 2), np.float32)
+    case("gru", "GRU", [("a", ["t", "b", "k"])], dict(a=f(2, 1, 2)), dict(a=f(2, 1, 3)),
+         np.zeros((2, 1, 1, 1), np.float32), attributes=dict(hidden_size=1),
+         weights=dict(w=w, recurrent=w[:, :, :1]))
+
+    m = Model("asks_gather_elements", [node("GatherElements", ["a", "i"], ["y"], axis=1)],
+              [("a", FLOAT, ["n", "m"]), ("i", INT64, ["p", "q"])])
+    for rows in (1, 2):
+        m.loads().gives(np.take_along_axis(f(2, 3)[:rows], at[:rows], 1), a=f(2, 3), i=at[:rows])
+    m.refuses("slice", a=f(1, 3), i=at)
+    m = Model("asks_split", [node("Split", ["a", "p"], ["y", "z"], name="ask")], [("a", FLOAT, ["n"])],
+              ("y", "z"), p=[2, 3])
+    m.loads().gives((f(5)[:2], f(5)[2:]), a=f(5)).refuses("ask sizes", a=f(6))
+
+
+def sides_and_turns_of_one_size():
+    """Both sides of an If give as much, and a turn of a Loop what it was given, as the run finds."""
+    yes = branch("yes", [node("Add", ["x", "x"], ["a"])], "a", 1)
+    no = branch("no", [node("Neg", ["y0"], ["b"])], "b", 1)
+    nodes = [node("ReduceMin", ["c"], ["least"], keepdims=0), node("Cast", ["least"], ["p"], to=BOOL),
+             node("If", ["p"], ["r"], name="choose", then_branch=yes, else_branch=no),
+             node("Add", ["r", "zero"], ["y"])]
+    inputs = [("x", FLOAT, ["n"]), ("y0", FLOAT, ["m"]), ("c", FLOAT, ["k"])]
+    m = Model("sides_of_one_size", nodes, inputs, zero=np.float32(0))
+    x, y, one = numbers(3), numbers(2), np.ones(1, np.float32)
+    m.loads().gives(2 * x, x=x, y0=x, c=one).gives(-x, x=x, y0=x, c=0 * one)
+    m.gives(2 * x, x=x, y0=y, c=one).refuses("choose sizes", x=x, y0=y, c=0 * one)
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [node("Add", ["was", "was"], ["twice"]), node("Add", ["y0", "one"], ["next"]),
+         node("Min", ["next", "twice"], ["now"]), node("Identity", ["go"], ["more"])], "turn",
+        [value("i", INT64, []), value("go", BOOL, []), value("was", FLOAT, [None])],
+        [value("more", BOOL, []), value("now", FLOAT, [None])])
+    m = Model("turns_of_one_size", [node("Loop", ["three", "", "x"], ["y"], name="turns", body=body)],
+              inputs[:2], three=np.int64(3), one=np.float32(1))
+    was = x
+    for _ in range(3):
+        was = np.minimum(x + 1, 2 * was)
+    m.loads().gives(was, x=x, y0=x).refuses("sizes", x=x, y0=y)
+
+
 def parts_of_a_free_axis():
     """From operator set 18 on the last part is the smaller one; before, all are equal."""
     parts = ["y%d" % i for i in range(3)]
@@ -531,7 +627,8 @@ def divided_sizes():
         m.gives((x[-(n // 2):], np.float32([n - 1])), x=x)
 
 
-PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit, parts_of_a_free_axis, slices_by_sizes,
+PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit,
+            sizes_that_operators_ask_for, sides_and_turns_of_one_size, parts_of_a_free_axis, slices_by_sizes,
             slices_that_pass_the_end, divided_sizes, sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
             what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]

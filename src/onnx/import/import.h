@@ -130,6 +130,12 @@ tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *ax
 /* Makes sizes of operands equal that have to be, but for those that are 1, and that are not known to be:
  * a run checks them. Without the last `spared` axes. What is certainly wrong the op itself tells. */
 void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
+/* An op of two operands whose sizes go with each other. */
+tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
+                           tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),
+                           tp_tensor *a, tp_tensor *b);
+/* x with an axis of that size, when it may be; else x, which the op itself refuses. */
+tp_tensor *tpi_onnx_fitted(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size);
 /* The same of one axis of each; false: they certainly differ. */
 bool tpi_onnx_agree_on(tpi_onnx_op *o, tp_tensor **a, int axis_a, tp_tensor **b, int axis_b);
 /* x with the size of an axis taken to be another one, which it may be. */

@@ -87,6 +87,23 @@ void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared)
     }
 }
 
+tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
+                           tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),
+                           tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *in[2] = {a, b};
+    tpi_onnx_agree(o, 2, in, 0);
+    return op(o->at.file, o->at.line, in[0], in[1]);
+}
+
+tp_tensor *tpi_onnx_fitted(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size)
+{
+    if (tp_failed(x) || axis >= x->rank || x->shape[axis] == size ||
+        !tpi_sizes_may_agree(o->g->dims, x->shape[axis], size))
+        return x;
+    return tpi_onnx_with_size(o, x, axis, size);
+}
+
 /* ---- reshape -------------------------------------------------------------------------------------- */
 
 static int64_t product(tpi_onnx_op *o, int n, const int64_t *sizes, int but)

@@ -106,13 +106,28 @@ void tpi_onnx_loop_drop(tpi_onnx_loop *l)
     l->body = NULL;
 }
 
+/* t, a node of the body, of the sizes of `like` where it may have them: they are looked at when the body
+ * is entered. */
+static tp_tensor *as_large_as(tpi_onnx_op *o, tpi_body *b, tp_tensor *t, const tp_tensor *like)
+{
+    tpi_onnx_op inside = *o;
+    inside.g = b->graph;
+    const tpi_onnx_outside was = tpi_onnx_enter(o->im, b);
+    for (int i = 0; i < t->rank && t->rank == like->rank && t->status == TP_OK; i++)
+        t = tpi_onnx_fitted(&inside, t, i, like->shape[i]);
+    tpi_onnx_leave(o->im, was);
+    return t;
+}
+
 /* The values at the end of a turn as outputs of the body. */
 static bool add_outputs(tpi_onnx_loop *l, tp_tensor *pred, int n_out, tp_tensor *const *out)
 {
     tpi_onnx_op *o = l->o;
     for (int i = pred ? -1 : 0; i < n_out; i++) {
         tp_tensor *t = tpi_onnx_lifted(o, l->body->graph, i < 0 ? pred : out[i]);
-        if (!t)
+        if (t && i >= 0 && i < l->n_carried)
+            t = as_large_as(o, l->body, t, l->carried[i]);
+        if (!t || !tpi_onnx_good(o, t))
             return false;
         if (i >= 0 && i < l->n_carried && !same_type(t, l->carried[i]))
             return tpi_onnx_refuse(
@@ -186,6 +201,27 @@ bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int 
 
 /* ---- branches ----------------------------------------------------------------------------------- */
 
+/* What one side gives is as large as what the other does: the sizes that take fewer words are those of the
+ * result. */
+static bool agree_outputs(tpi_onnx_op *o, tpi_body *then, tpi_body *other)
+{
+    const tpi_dims *dims = o->im->g->dims;
+    for (int k = 0; k < then->n_outputs; k++) {
+        const tp_tensor *a = then->outputs[k], *b = other->outputs[k];
+        int64_t wa = 0, wb = 0;
+        for (int i = 0; i < a->rank && a->rank == b->rank; i++) {
+            wa += tpi_dim_weight(dims, a->shape[i]);
+            wb += tpi_dim_weight(dims, b->shape[i]);
+        }
+        tpi_body *longer = wa <= wb ? other : then;
+        tp_tensor **t = &longer->outputs[k];
+        *t = as_large_as(o, longer, *t, longer == then ? b : a);
+        if (!tpi_onnx_good(o, *t))
+            return false;
+    }
+    return true;
+}
+
 static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *other)
 {
     for (int k = 0; k < then->n_outputs; k++) {
@@ -204,7 +240,8 @@ static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *o
 tp_tensor *tpi_onnx_cond(tpi_onnx_op *o, tp_tensor *pred, tpi_body *then, tpi_body *other)
 {
     tpi_import *im = o->im;
-    if (!same_outputs(o, then, other) || !(pred = tpi_onnx_lifted(o, im->g, pred)))
+    if (!agree_outputs(o, then, other) || !same_outputs(o, then, other) ||
+        !(pred = tpi_onnx_lifted(o, im->g, pred)))
         return NULL;
     tp_tensor *node = tpi_cond_close(im->g, o->at, pred, then, other);
     return tpi_onnx_good(o, node) ? node : NULL;

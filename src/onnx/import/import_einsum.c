@@ -182,6 +182,16 @@ static void stretch(tpi_onnx_op *o, factor *f, const factor *other)
         f->t = tp_broadcast(tpi_onnx_for_shape(o, f->t, f->n, shape), f->n, shape);
 }
 
+/* Axes of one label have one size, but for 1. */
+static void agree(tpi_onnx_op *o, factor *a, factor *b)
+{
+    for (int i = 0; i < a->n && !tp_failed(a->t) && !tp_failed(b->t); i++) {
+        const int k = place_of(b, a->label[i]);
+        if (k >= 0 && a->t->shape[i] != 1 && b->t->shape[k] != 1)
+            tpi_onnx_agree_on(o, &a->t, i, &b->t, k);
+    }
+}
+
 static int64_t product(tpi_onnx_op *o, const factor *f, int from, int to)
 {
     int64_t p = 1;
@@ -195,6 +205,7 @@ static bool join(tpi_onnx_op *o, factor *a, factor *b, labels later)
     const labels in_a = set_of(a), in_b = set_of(b);
     sum_out(o, a, in_b | later);
     sum_out(o, b, in_a | later);
+    agree(o, a, b);
     stretch(o, a, b);
     stretch(o, b, a);
     const labels both = in_a & in_b, batch = both & later, inner = both & ~later;

@@ -250,7 +250,9 @@ bool tpi_onnx_import_fold(tpi_onnx_op *o)
 /* The result has the type of the base. */
 bool tpi_onnx_import_pow(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *e = second(o, x);
+    tp_tensor *in[2];
+    pair_of(o, in);
+    tp_tensor *x = in[0], *e = in[1];
     const tp_dtype base = tp_dtype_of(x), exponent = tp_dtype_of(e);
     if (base < TP_F32 && exponent >= TP_F32)
         return tpi_onnx_out(o, 0, tp_cast(tp_pow(tp_cast(x, exponent), e), base));
@@ -259,7 +261,9 @@ bool tpi_onnx_import_pow(tpi_onnx_op *o)
 
 bool tpi_onnx_import_mod(tpi_onnx_op *o)
 {
-    tp_tensor *a = tpi_onnx_in(o, 0), *b = tpi_onnx_in(o, 1);
+    tp_tensor *in[2];
+    pair_of(o, in);
+    tp_tensor *a = in[0], *b = in[1];
     if (tpi_onnx_int(o, "fmod", 0) == 0)
         return tpi_onnx_out(o, 0, tp_mod(a, b));
     if (tp_dtype_of(a) >= TP_F32) /* the sign of a */
@@ -270,7 +274,9 @@ bool tpi_onnx_import_mod(tpi_onnx_op *o)
 /* Powers of 2 wrap to 0 where a shift leaves nothing, and x / 0 is 0. */
 bool tpi_onnx_import_bit_shift(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *by = tpi_onnx_in(o, 1);
+    tp_tensor *in[2];
+    pair_of(o, in);
+    tp_tensor *x = in[0], *by = in[1];
     tp_tensor *power = tp_pow(tp_scalar_like(by, 2), by);
     if (tpi_onnx_text_is(o, "direction", "LEFT", ""))
         return tpi_onnx_out(o, 0, tp_mul(x, power));
@@ -500,7 +506,9 @@ bool tpi_onnx_import_prelu(tpi_onnx_op *o)
     if (o->opset < 7 && tp_rank(slope) == 1)
         for (int i = 2; i < tp_rank(x); i++)
             slope = tp_unsqueeze(slope, i - 1);
-    return tpi_onnx_out(o, 0, below_zero(o, x, tp_mul(slope, x)));
+    tp_tensor *in[2] = {slope, x};
+    tpi_onnx_agree(o, 2, in, 0);
+    return tpi_onnx_out(o, 0, below_zero(o, in[1], tp_mul(in[0], in[1])));
 }
 
 /* A bound: an attribute before operator set 11, then an operand, of which one number is read when

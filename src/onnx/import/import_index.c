@@ -99,8 +99,16 @@ bool tpi_onnx_import_gather_elements(tpi_onnx_op *o)
     tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
     if (tp_failed(x))
         return tpi_onnx_out(o, 0, x);
-    return tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis) &&
-           tpi_onnx_out(o, 0, tp_take_along(x, index, axis));
+    if (!tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis))
+        return false;
+    for (int i = 0; i < tp_rank(x) && tp_rank(index) == x->rank && !tp_failed(index); i++) {
+        const int64_t many = index->shape[i];
+        const bool numbers = !tpi_dim_is_symbolic(many) && !tpi_dim_is_symbolic(x->shape[i]);
+        if (i != axis && many != x->shape[i] &&
+            !numbers) /* as many as are read; a run sees it */
+            x = tp_slice(tp_graph_read(o->g, x), i, 0, many, 1);
+    }
+    return tpi_onnx_out(o, 0, tp_take_along(x, index, axis));
 }
 
 /* Places counted from the end are counted from the start, and those out of range refused when it runs:
@@ -170,7 +178,10 @@ bool tpi_onnx_import_gather_nd(tpi_onnx_op *o)
         return tpi_onnx_out(o, 0, tp_failed(x) ? x : index);
     if (batch < 0 || batch > x->rank)
         return tpi_onnx_refuse(o, "batch_dims %lld", (long long)batch);
-    if (!flat_places(o, x, index, (int)batch, &p))
+    for (int i = 0; i < batch && i < tp_rank(index) && !tp_failed(x); i++)
+        tpi_onnx_agree_on(o, &x, i, &index, i);
+    if (!tpi_onnx_good(o, x) || !tpi_onnx_good(o, index) ||
+        !flat_places(o, x, index, (int)batch, &p))
         return false;
     int64_t shape[2 * TP_MAX_RANK];
     int rank = p.rank;
@@ -226,6 +237,8 @@ bool tpi_onnx_import_scatter_nd(tpi_onnx_op *o)
         return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_failed(index) ? index : src);
     if (!flat_places(o, x, index, 0, &p))
         return false;
+    for (int i = 0; i < tp_rank(src) && tp_rank(src) == p.rank + x->rank - p.k; i++)
+        src = tpi_onnx_fitted(o, src, i, i < p.rank ? p.shape[i] : x->shape[p.k + i - p.rank]);
     int64_t many = 1;
     for (int i = 0; i < p.rank; i++)
         many = tpi_onnx_dim_mul(o, many, p.shape[i]);
@@ -251,6 +264,10 @@ bool tpi_onnx_import_scatter_elements(tpi_onnx_op *o)
                                SHAPE(x), SHAPE(index), SHAPE(src));
     int64_t n = 1, many = 1;
     tp_tensor *flat = NULL;
+    for (int i = 0; i < x->rank && !tp_failed(index) && !tp_failed(src); i++)
+        tpi_onnx_agree_on(o, &index, i, &src, i);
+    if (!tpi_onnx_good(o, index) || !tpi_onnx_good(o, src))
+        return false;
     for (int i = 0; i < x->rank; i++) {
         tp_tensor *at = i == axis ? positive(o, index, x->shape[i])
                                   : tpi_onnx_iota(o, index->shape[i], TP_I64);

@@ -30,6 +30,8 @@ bool tpi_nn_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v
 /* Numbers of operand i, known, as f64; as above. */
 bool tpi_nn_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v);
 
+/* Makes the sizes of two factors of a matrix product go with each other. */
+void tpi_nn_agree_product(tpi_onnx_op *o, tp_tensor **in);
 /* The convolution that o's attributes tell; NULL after an error. */
 tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights);
 

@@ -4,15 +4,20 @@
 #undef TP_PLACE
 #define TP_PLACE o->at.file, o->at.line
 
-bool tpi_onnx_import_matmul(tpi_onnx_op *o)
+void tpi_nn_agree_product(tpi_onnx_op *o, tp_tensor **in)
 {
-    tp_tensor *in[2] = {tpi_onnx_in(o, 0), tpi_onnx_in(o, 1)};
     const bool good = !tp_failed(in[0]) && !tp_failed(in[1]);
     if (good && in[0]->rank && in[1]->rank)
         tpi_onnx_agree_on(o, &in[0], in[0]->rank - 1, &in[1],
                           in[1]->rank > 1 ? in[1]->rank - 2 : 0);
     if (good && in[0]->rank > 2 && in[1]->rank > 2)
         tpi_onnx_agree(o, 2, in, 2);
+}
+
+bool tpi_onnx_import_matmul(tpi_onnx_op *o)
+{
+    tp_tensor *in[2] = {tpi_onnx_in(o, 0), tpi_onnx_in(o, 1)};
+    tpi_nn_agree_product(o, in);
     return tpi_onnx_out(o, 0, tp_matmul(in[0], in[1]));
 }
 
@@ -30,9 +35,11 @@ bool tpi_onnx_import_gemm(tpi_onnx_op *o)
         return tpi_onnx_refuse(o, "a is %s, b is %s: not two matrices", SHAPE(a), SHAPE(b));
     a = tpi_onnx_int(o, "transA", 0) ? tp_swap(a, 0, 1) : a;
     b = tpi_onnx_int(o, "transB", 0) ? tp_swap(b, 0, 1) : b;
+    tpi_onnx_agree_on(o, &a, 1, &b, 0);
     tp_tensor *y = times(o, tp_matmul(a, b), tpi_onnx_float(o, "alpha", 1));
     if (tpi_onnx_has(o, 2))
-        y = tp_add(y, times(o, tpi_onnx_in(o, 2), tpi_onnx_float(o, "beta", 1)));
+        y = tpi_onnx_joined(o, tp_add_at, y,
+                            times(o, tpi_onnx_in(o, 2), tpi_onnx_float(o, "beta", 1)));
     return tpi_onnx_out(o, 0, y);
 }
 
@@ -43,5 +50,6 @@ bool tpi_onnx_import_swi_glu(tpi_onnx_op *o)
     if (!gate)
         return false;
     tp_tensor *open = tp_sigmoid(times(o, gate, tpi_onnx_float(o, "alpha", 1)));
-    return tpi_onnx_out(o, 0, tp_mul(tp_mul(gate, open), tpi_onnx_in(o, 1)));
+    return tpi_onnx_out(o, 0,
+                        tpi_onnx_joined(o, tp_mul_at, tp_mul(gate, open), tpi_onnx_in(o, 1)));
 }

@@ -39,8 +39,11 @@ static bool read_scores(tpi_onnx_op *o, tp_tensor **x, tp_tensor **labels)
     *labels = *x ? tpi_nn_in(o, 1) : NULL;
     if (!*labels)
         return false;
-    return ((*x)->rank >= 2 && (*labels)->rank == (*x)->rank - 1) ||
-           tpi_onnx_refuse(o, "scores are %s, labels %s", SHAPE(*x), SHAPE(*labels));
+    if ((*x)->rank < 2 || (*labels)->rank != (*x)->rank - 1)
+        return tpi_onnx_refuse(o, "scores are %s, labels %s", SHAPE(*x), SHAPE(*labels));
+    for (int i = 0; i < (*labels)->rank && !tp_failed(*x) && !tp_failed(*labels); i++)
+        tpi_onnx_agree_on(o, x, i + (i > 0), labels, i);
+    return tpi_nn_ok(o, *x) && tpi_nn_ok(o, *labels);
 }
 
 bool tpi_onnx_import_nll_loss(tpi_onnx_op *o)

@@ -59,6 +59,10 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
         if (tpi_onnx_wants(o, k))
             return tpi_onnx_refuse(o, "output %d is there in training only, from opset 14 on",
                                    k);
+    tp_tensor **const own[] = {&scale, &shift, &mean, &var};
+    for (int k = 0; k < 4 && x->rank > 1; k++)
+        if (!tp_failed(*own[k]) && tp_rank(*own[k]) == 1)
+            tpi_onnx_agree_on(o, &x, 1, own[k], 0);
     if (!train)
         return tpi_onnx_out(
             o, 0, as_type_of(o, tp_batch_norm(x, scale, shift, mean, var, epsilon(o)), x));
@@ -87,8 +91,10 @@ bool tpi_onnx_import_instance_norm(tpi_onnx_op *o)
         return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
     const int n = tpi_nn_axes_from(2, x->rank, axes);
     tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
-    y = tp_mul(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 1), x->rank));
-    return tpi_onnx_out(o, 0, tp_add(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), x->rank)));
+    tp_tensor *scale = tpi_nn_per_channel(o, tpi_onnx_in(o, 1), x->rank);
+    tp_tensor *shift = tpi_nn_per_channel(o, tpi_onnx_in(o, 2), x->rank);
+    y = tpi_onnx_joined(o, tp_mul_at, y, scale);
+    return tpi_onnx_out(o, 0, tpi_onnx_joined(o, tp_add_at, y, shift));
 }
 
 bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
@@ -100,8 +106,8 @@ bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
         return false;
     const int n = tpi_nn_axes_from(first, x->rank, axes);
     const standard s = standardise(o, x, n, axes, epsilon(o));
-    tp_tensor *y = tp_mul(s.y, tpi_onnx_in(o, 1));
-    y = tpi_onnx_has(o, 2) ? tp_add(y, tpi_onnx_in(o, 2)) : y;
+    tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, tpi_onnx_in(o, 1));
+    y = tpi_onnx_has(o, 2) ? tpi_onnx_joined(o, tp_add_at, y, tpi_onnx_in(o, 2)) : y;
     const tp_dtype stash = tpi_onnx_elem_type(o, tpi_onnx_int(o, "stash_type", TPI_PB_FLOAT));
     return stash != TP_N_DTYPES && tpi_onnx_out(o, 0, y) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
@@ -118,7 +124,8 @@ bool tpi_onnx_import_rms_norm(tpi_onnx_op *o)
     const int n = tpi_nn_axes_from(first, x->rank, axes);
     tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
     tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
-    return tpi_onnx_out(o, 0, tp_mul(tp_mul(x, factor), tpi_onnx_in(o, 1)));
+    return tpi_onnx_out(o, 0,
+                        tpi_onnx_joined(o, tp_mul_at, tp_mul(x, factor), tpi_onnx_in(o, 1)));
 }
 
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
@@ -136,8 +143,8 @@ bool tpi_onnx_import_group_norm(tpi_onnx_op *o)
     if (o->opset >= 21)
         y = tp_reshape(y, x->rank, x->shape);
     const int rank = o->opset >= 21 ? x->rank : 3;
-    y = tp_mul(y, tpi_nn_per_channel(o, scale, rank));
-    y = tp_add(y, tpi_nn_per_channel(o, shift, rank));
+    y = tpi_onnx_joined(o, tp_mul_at, y, tpi_nn_per_channel(o, scale, rank));
+    y = tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, shift, rank));
     return tpi_onnx_out(o, 0, o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape));
 }
 

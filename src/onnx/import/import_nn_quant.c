@@ -58,7 +58,7 @@ static tp_tensor *quantise(tpi_onnx_op *o, tp_tensor *x, tp_tensor *zero, tp_dty
         return NULL;
     }
     tp_tensor *q = tp_round(x);
-    q = zero ? tp_add(q, tp_cast(zero, tp_dtype_of(q))) : q;
+    q = zero ? tpi_onnx_joined(o, tp_add_at, q, tp_cast(zero, tp_dtype_of(q))) : q;
     return tp_cast(tp_clip(q, lo, hi), dtype);
 }
 
@@ -82,7 +82,7 @@ bool tpi_onnx_import_quantize(tpi_onnx_op *o)
     tp_tensor *zero = beside_in(o, 2, x, (tp_dtype)x->dtype);
     if (!scale || (!zero && tpi_onnx_has(o, 2)))
         return tpi_onnx_refuse(o, "it has no scale");
-    tp_tensor *y = quantise(o, tp_div(x, scale), zero, dtype);
+    tp_tensor *y = quantise(o, tpi_onnx_joined(o, tp_div_at, x, scale), zero, dtype);
     return y && tpi_onnx_out(o, 0, y);
 }
 
@@ -99,9 +99,9 @@ bool tpi_onnx_import_dequantize(tpi_onnx_op *o)
     if (dtype == TP_N_DTYPES || !scale || (!zero && tpi_onnx_has(o, 2)))
         return false;
     tp_tensor *whole = tp_cast(x, TP_I32);
-    whole = zero ? tp_sub(whole, zero) : whole;
-    return tpi_onnx_out(o, 0,
-                        tp_cast(tp_mul(tp_cast(whole, tp_dtype_of(scale)), scale), dtype));
+    whole = zero ? tpi_onnx_joined(o, tp_sub_at, whole, zero) : whole;
+    whole = tp_cast(whole, tp_dtype_of(scale));
+    return tpi_onnx_out(o, 0, tp_cast(tpi_onnx_joined(o, tp_mul_at, whole, scale), dtype));
 }
 
 /* To u8, the scale taken from x's range, which has 0 in it. */
@@ -131,7 +131,7 @@ static tp_tensor *centred(tpi_onnx_op *o, int i, int zero, int after, tp_dtype d
     tp_tensor *z = tp_cast(tpi_onnx_in(o, zero), dtype);
     for (int k = 0; k < after && tp_rank(z) > 0; k++)
         z = tp_unsqueeze(z, -1);
-    return tp_sub(x, z);
+    return tpi_onnx_joined(o, tp_sub_at, x, z);
 }
 
 /* The product of numbers of 8 bits less their zero points, as i32. It is computed by floats, many times
@@ -141,6 +141,10 @@ static tp_tensor *centred(tpi_onnx_op *o, int i, int zero, int after, tp_dtype d
 static tp_tensor *whole_product(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
 {
     enum { EXACT = 256, MOST_PARTS = 32 };
+    tp_tensor *in[2] = {a, b};
+    tpi_nn_agree_product(o, in);
+    a = in[0];
+    b = in[1];
     if (a->status != TP_OK || b->status != TP_OK || a->rank < 1 || b->rank < 1)
         return tp_matmul(a, b);
     const int row = b->rank > 1 ? b->rank - 2 : 0;
@@ -189,7 +193,8 @@ static bool out_requantised(tpi_onnx_op *o, tp_tensor *y, tp_tensor *a, tp_tenso
     tp_tensor *zero = tpi_nn_in(o, 7), *scale = tp_div(tp_mul(a, b), scale_in(o, 6, 0));
     if (!zero)
         return false;
-    y = quantise(o, tp_mul(tp_cast(y, TP_F32), scale), zero, (tp_dtype)zero->dtype);
+    y = quantise(o, tpi_onnx_joined(o, tp_mul_at, tp_cast(y, TP_F32), scale), zero,
+                 (tp_dtype)zero->dtype);
     return y && tpi_onnx_out(o, 0, y);
 }
 
@@ -207,6 +212,7 @@ bool tpi_onnx_import_qlinear_conv(tpi_onnx_op *o)
     if (!y)
         return false;
     if (tpi_onnx_has(o, 8))
-        y = tp_add(y, tpi_nn_per_channel(o, tp_cast(tpi_onnx_in(o, 8), TP_F64), w->rank));
+        y = tpi_onnx_joined(o, tp_add_at, y,
+                            tpi_nn_per_channel(o, tp_cast(tpi_onnx_in(o, 8), TP_F64), w->rank));
     return out_requantised(o, y, scale_in(o, 1, 0), scale_in(o, 4, w->rank - 2));
 }

@@ -314,7 +314,7 @@ static tp_tensor *first_state(const cell *r, int i, int d, const tp_tensor *x)
     tpi_onnx_op *o = r->o;
     const int64_t shape[2] = {r->batch, r->hidden};
     tp_tensor *given = of_direction(r, i, d, true);
-    return given ? given
+    return given ? tpi_onnx_fitted(o, given, 0, r->batch)
                  : tp_broadcast(tpi_onnx_for_shape(o, number(o, x, 0), 2, shape), 2, shape);
 }
 
@@ -343,7 +343,10 @@ static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_t
     r->recurrent_bias = NULL;
     r->peephole = of_direction(r, 7, d, false);
     r->act = r->acts + d * r->n_acts;
-    tp_tensor *xw = add_bias(r, tp_matmul(x, w), of_direction(r, 3, d, false));
+    tp_tensor *product[2] = {x, w};
+    tpi_nn_agree_product(o, product);
+    tp_tensor *xw =
+        add_bias(r, tp_matmul(product[0], product[1]), of_direction(r, 3, d, false));
     for (int i = 0; i < n_states; i++)
         in[i] = first_state(r, 5 + i, d, x);
     in[n_states] = r->batch_first ? tp_swap(xw, 0, 1) : xw;
@@ -379,7 +382,7 @@ static bool read_lengths(cell *r, tp_tensor **lens)
             return true;
     }
     tp_tensor *t = tpi_nn_in(o, 4);
-    *lens = t ? tp_unsqueeze(t, 1) : NULL;
+    *lens = t ? tp_unsqueeze(tpi_onnx_fitted(o, t, 0, r->batch), 1) : NULL;
     return t;
 }
 

@@ -120,7 +120,7 @@ static bool read_kernel(tpi_onnx_op *o, const tp_tensor *x, const tp_tensor *wei
 static bool out_with_bias(tpi_onnx_op *o, tp_tensor *y)
 {
     if (tpi_onnx_has(o, 2) && y->status == TP_OK)
-        y = tp_add(y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), y->rank));
+        y = tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), y->rank));
     return tpi_onnx_out(o, 0, y);
 }
 
@@ -130,6 +130,7 @@ tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
     if (!tpi_nn_ok(o, x) || !tpi_nn_ok(o, weights) || !is_spatial(o, x) ||
         !read_kernel(o, x, weights, &w) || !read_window(o, x, &w))
         return NULL;
+    x = tpi_onnx_fitted(o, x, 1, tpi_onnx_dim_mul(o, weights->shape[1], w.groups));
     return tp_conv(x, weights, &w);
 }
 
@@ -180,6 +181,9 @@ bool tpi_onnx_import_conv_transpose(tpi_onnx_op *o)
     tpi_onnx_ints wanted;
     int64_t more[3] = {0}, sizes[3] = {0}, behind[TP_MAX_RANK] = {0}, none[TP_MAX_RANK] = {0};
     if (!weights || !read_kernel(o, x, weights, &w))
+        return false;
+    x = tpi_onnx_fitted(o, x, 1, weights->shape[0]);
+    if (!tpi_nn_ok(o, x))
         return false;
     const int n = x->rank - 2;
     if (!read_list(o, "output_padding", n, 0, 0, more) ||

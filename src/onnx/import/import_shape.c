@@ -281,6 +281,8 @@ bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
     for (int i = 0; i < x->rank; i++) {
         const bool named = next < axes.n && axes.v[next] == i;
         next += named;
+        if (named && !tpi_onnx_good(o, x = tpi_onnx_fitted(o, x, i, 1)))
+            return false;
         if (named && x->shape[i] != 1)
             return tpi_onnx_refuse(o, "axis %d of %s is not of size 1", i, SHAPE(x));
         if (given ? !named : x->shape[i] != 1)
