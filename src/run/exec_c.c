@@ -132,6 +132,8 @@ static void fail_at(const tp_program *p, const int64_t *fail)
     const tp_tensor *t = node_of_kernel(plan, (int)fail[0]);
     const tpi_at at = TPI_AT(t->file, t->line);
     const long long position = (long long)(fail[1] - 1);
+    if (tpi_program_says_why(p, t))
+        return;
     tp_tensor in[2];
     bool there = t->n_in >= 2;
     for (int i = 0; i < 2 && there; i++) {

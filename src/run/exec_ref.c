@@ -110,8 +110,10 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
     }
     if (in != few)
         tpi_give_back(&p->ctx->mem, in, in_bytes);
-    if (!ok)
+    if (!ok) {
+        tpi_program_says_why(p, node);
         return NULL;
+    }
     tpi_disown(out);
     return out;
 }

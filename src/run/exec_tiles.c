@@ -111,7 +111,10 @@ static bool run_call(const tpi_session *s, tpi_tile_call *c)
                  .in = c->in,
                  .attrs = c->attrs,
                  .out = out};
-    return tpi_run_op(&r);
+    const bool ok = tpi_run_op(&r);
+    if (!ok)
+        tpi_program_says_why(p, t);
+    return ok;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------- */

@@ -134,6 +134,10 @@ bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *node);
 /* Before a body is run of a program that is checked partly: does it take the sizes of this run? */
 bool tpi_program_check_body(tp_program *p, tpi_at at, const tp_graph *body);
 
+/* When an index was out of range: was the node there to say so, in the words of its name (a side of an
+ * imported If that does not fit)? Then these are the error. */
+bool tpi_program_says_why(const tp_program *p, const tp_tensor *node);
+
 /* Late symbols: numbers of turns, which a run tells. Which are there; false: no memory. */
 bool tpi_find_late(tp_program *p);
 /* At the start of a run: they have no value, or the most that there is memory for. */

@@ -344,3 +344,19 @@ bool tpi_check_sizes(tp_program *p, tpi_at at)
     p->partly = false;
     return check_sizes(p, p->graph, at);
 }
+
+static bool is_one(const tp_tensor *t, int64_t number)
+{
+    return t->op == &tpi_op_const && t->dtype == TP_I64 && tpi_count(t->in[0]) == 1 &&
+           tpi_load_i64(TP_I64, t->in[0]->data) == number;
+}
+
+bool tpi_program_says_why(const tp_program *p, const tp_tensor *node)
+{
+    if (node->op != &tpi_op_gather || !node->name || !is_one(node->in[0], 0) ||
+        !is_one(node->in[1], 1))
+        return false;
+    p->ctx->status = TP_OK;
+    tpi_fail_status(p->ctx, TPI_AT(node->file, node->line), "if", TP_E_SHAPE, "%s", node->name);
+    return true;
+}

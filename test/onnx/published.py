@@ -545,6 +545,26 @@ def sides_and_turns_of_one_size():
     m.loads().gives(was, x=x, y0=x).refuses("sizes", x=x, y0=y)
 
 
+def sides_that_never_fit():
+    """With fixed sizes: an error of a side is one when it is taken."""
+    for name, sides in (("else", ("Relu", "Squeeze")), ("then", ("Squeeze", "Relu"))):
+        graphs = []
+        for i, op in enumerate(sides):
+            names = ["x", "first"] if op == "Squeeze" else ["x"]
+            graphs.append(branch("g%d" % i, [node(op, names, ["%s%d" % (op, i)], name="inside")],
+                                 "%s%d" % (op, i)))
+        nodes = [node("ReduceMin", ["c"], ["least"], keepdims=0),
+                 node("Cast", ["least"], ["p"], to=BOOL),
+                 node("If", ["p"], ["r"], name="choose", then_branch=graphs[0], else_branch=graphs[1]),
+                 node("Neg", ["r"], ["y"])]
+        m = Model("sides_that_never_fit_" + name, nodes, [("x", FLOAT, [2, 3]), ("c", FLOAT, [1])],
+                  first=[0])
+        x, good = numbers(2, 3), float(name == "else")
+        m.loads().gives(-np.maximum(x, 0), x=x, c=np.float32([good]))
+        m.refuses("axis 0 of [2, 3] is not of size 1", x=x, c=np.float32([1 - good]))
+        m.refuses(name + '_branch of "choose" does not fit', x=x, c=np.float32([1 - good]))
+
+
 def parts_of_a_free_axis():
     """From operator set 18 on the last part is the smaller one; before, all are equal."""
     parts = ["y%d" % i for i in range(3)]
@@ -628,7 +648,8 @@ def divided_sizes():
 
 
 PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit,
-            sizes_that_operators_ask_for, sides_and_turns_of_one_size, parts_of_a_free_axis, slices_by_sizes,
+            sides_that_never_fit, sizes_that_operators_ask_for,
+            sides_and_turns_of_one_size, parts_of_a_free_axis, slices_by_sizes,
             slices_that_pass_the_end, divided_sizes, sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
             what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]

@@ -40,6 +40,10 @@ typedef struct tpi_onnx_op {
 bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same of sizes that do not fit, TP_E_SHAPE: on a side of an If it matters when that is taken. */
+bool tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* The end of a refusal of a size that is not known. */
 #define TPI_ONNX_FREE_DIM                                                                      \
     "a free dimension: fix it by dims of tp_onnx_load_options (--dim NAME=N)"

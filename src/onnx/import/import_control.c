@@ -3,6 +3,7 @@
 #include "ir/body.h"
 #include "onnx/import/import_inner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #undef TP_PLACE
@@ -80,7 +81,64 @@ static tpi_body *run_side(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_value **out)
     for (int k = 0; k < o->n_out && ok; k++)
         ok = (out[k] = tpi_onnx_sub_output(o, s, &f, k)) && tpi_onnx_give(o, b, out[k]);
     tpi_onnx_leave(o->im, was);
+    if (!ok)
+        tpi_body_drop(o->im->g, b);
     return ok ? b : NULL;
+}
+
+/* What stands for a side whose sizes do not fit, in the words of the error that is forgotten: it gives
+ * what the other side does, and fails when it is entered. */
+static tpi_body *refusing_side(tpi_onnx_op *o, const char *which, const char *why,
+                               const tpi_body *other)
+{
+    const size_t size = o->node->name.size + strlen(why) + 60;
+    char *name = tpi_onnx_take(o->im->m, size, 1);
+    tpi_body *b = name ? tpi_onnx_new_body(o) : NULL;
+    if (!b)
+        return NULL;
+    snprintf(name, size, "%s of \"%.*s\" does not fit: %s", which, TPI_SPAN(o->node->name),
+             why);
+    const tpi_onnx_outside was = tpi_onnx_enter(o->im, b);
+    const int64_t one = 1, zero = 0;
+    tp_tensor *x = tp_graph_read(b->graph, tp_tensor_new(o->ctx, TP_I64, 1, &one, &zero));
+    tp_tensor *never = tp_gather(x, tp_graph_read(b->graph, tp_scalar(o->ctx, TP_I64, 1)), 0);
+    bool ok = tpi_onnx_good(o, never = tpi_graph_named(b->graph, never, name));
+    for (int k = 0; k < other->n_outputs && ok; k++) {
+        const tp_tensor *like = other->outputs[k];
+        tp_tensor *t = tp_cast(never, (tp_dtype)like->dtype);
+        t = like->rank ? tp_broadcast(t, like->rank, like->shape) : t;
+        ok = tpi_onnx_good(o, t) &&
+             (tpi_body_output(b, t) || tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory"));
+    }
+    tpi_onnx_leave(o->im, was);
+    return ok ? b : NULL;
+}
+
+/* Both sides. That the sizes of one do not fit is no error of the model yet, unless the condition can be
+ * known. */
+static bool run_sides(tpi_onnx_op *o, tpi_onnx_sub *const *subs, tpi_onnx_value **const *out,
+                      tpi_body **b)
+{
+    static const char *const names[] = {"then_branch", "else_branch"};
+    tpi_onnx_model *m = o->im->m;
+    const char *why = NULL;
+    int bad = -1;
+    for (int i = 0; i < 2; i++) {
+        b[i] = run_side(o, subs[i], out[i]);
+        if (b[i])
+            continue;
+        if (bad >= 0 || m->status != TP_E_SHAPE || tpi_onnx_ask(o, 0))
+            return false;
+        bad = i;
+        why = tpi_onnx_cstring(m, (tpi_span){m->why, strlen(m->why)});
+        if (!why || !forget(o->im))
+            return false;
+    }
+    if (bad < 0)
+        return true;
+    b[bad] = refusing_side(o, names[bad], why, b[!bad]);
+    memcpy(out[bad], out[!bad], (size_t)o->n_out * sizeof *out[bad]);
+    return b[bad];
 }
 
 static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
@@ -89,9 +147,10 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
     tpi_onnx_value **a = tpi_onnx_take(o->im->m, n, sizeof *a),
                    **b = tpi_onnx_take(o->im->m, n, sizeof *b);
     tp_tensor *pred = condition_in(o, 0);
-    tpi_body *then = a && b && pred ? run_side(o, yes, a) : NULL;
-    tpi_body *other = then ? run_side(o, no, b) : NULL;
-    if (!other)
+    tpi_body *sides[2];
+    if (!a || !b || !pred ||
+        !run_sides(o, (tpi_onnx_sub *const[]){yes, no}, (tpi_onnx_value * *const[]){a, b},
+                   sides))
         return false;
     for (size_t k = 0; k < n; k++)
         if (!tpi_onnx_same_form(a[k], b[k]))
@@ -100,7 +159,7 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
                                    "not as many elements on both sides: offer what is fed in "
                                    "values of tp_onnx_load_options",
                                    k);
-    tp_tensor *node = tpi_onnx_cond(o, pred, then, other);
+    tp_tensor *node = tpi_onnx_cond(o, pred, sides[0], sides[1]);
     int index = 0;
     bool ok = node;
     for (int k = 0; k < o->n_out && ok; k++)

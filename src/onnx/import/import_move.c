@@ -61,7 +61,7 @@ static bool equal_parts(tpi_onnx_op *o, tp_tensor **x, int axis, int64_t n, int6
     if (o->opset < 18) {
         const int64_t part = tpi_onnx_dim_div(o, size, n), all = tpi_onnx_dim_mul(o, part, n);
         if (all != size && !tpi_sizes_may_agree(o->g->dims, all, size))
-            return tpi_onnx_refuse(o, "axis %d of %s is not made of %lld equal parts", axis,
+            return tpi_onnx_misfit(o, "axis %d of %s is not made of %lld equal parts", axis,
                                    SHAPE(*x), (long long)n);
         if (all != size)
             *x = tpi_onnx_with_size(o, *x, axis, all);
@@ -115,7 +115,7 @@ bool tpi_onnx_import_split(tpi_onnx_op *o)
         at = end;
     }
     return at == x->shape[axis] ||
-           tpi_onnx_refuse(o, "its sizes do not add up to axis %d of %s", axis, SHAPE(x));
+           tpi_onnx_misfit(o, "its sizes do not add up to axis %d of %s", axis, SHAPE(x));
 }
 
 /* ---- slice ---------------------------------------------------------------------------------------- */

@@ -284,7 +284,7 @@ bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
         if (named && !tpi_onnx_good(o, x = tpi_onnx_fitted(o, x, i, 1)))
             return false;
         if (named && x->shape[i] != 1)
-            return tpi_onnx_refuse(o, "axis %d of %s is not of size 1", i, SHAPE(x));
+            return tpi_onnx_misfit(o, "axis %d of %s is not of size 1", i, SHAPE(x));
         if (given ? !named : x->shape[i] != 1)
             shape[rank++] = x->shape[i];
     }
@@ -346,7 +346,7 @@ bool tpi_onnx_import_expand(tpi_onnx_op *o)
         if (own == 1 || other == 1 || own == other)
             continue;
         if (!tpi_sizes_may_agree(o->g->dims, own, other))
-            return tpi_onnx_refuse(o, "%s does not stretch to the shape on axis %d", SHAPE(x),
+            return tpi_onnx_misfit(o, "%s does not stretch to the shape on axis %d", SHAPE(x),
                                    i);
         shape[i] = other;
         from[a] = other;

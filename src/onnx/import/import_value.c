@@ -13,15 +13,30 @@
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+static bool refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap)
 {
     char text[240];
+    tpi_vprint(text, sizeof text, fmt, ap);
+    return tpi_onnx_bad(o->im->m, status, "%s (node \"%.*s\", opset %d): %s", o->name,
+                        TPI_SPAN(o->node->name), o->opset, text);
+}
+
+bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    tpi_vprint(text, sizeof text, fmt, ap);
+    refuse(o, TP_E_VALUE, fmt, ap);
     va_end(ap);
-    return tpi_onnx_bad(o->im->m, TP_E_VALUE, "%s (node \"%.*s\", opset %d): %s", o->name,
-                        TPI_SPAN(o->node->name), o->opset, text);
+    return false;
+}
+
+bool tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    refuse(o, TP_E_SHAPE, fmt, ap);
+    va_end(ap);
+    return false;
 }
 
 const char *tpi_onnx_error_text(const tpi_import *im)
