@@ -178,6 +178,24 @@ def sizes_without_a_name():
     m.refuses("takes f32 [1, 2, 4, 5], not f32 [1, 2, 3, 5]", "--dim", "x_2=4", x=x)
 
 
+def texts_that_name_nothing():
+    """Two sizes that an exporter does not know are two."""
+    for i, text in enumerate(("-1", "None", "unk", "", "unknown")):
+        m = Model("texts_that_name_nothing_%d" % i, [node("MatMul", ["a", "b"], ["y"])],
+                  [("a", FLOAT, [text, 3]), ("b", FLOAT, [3, text])])
+        a, b = numbers(2, 3), numbers(3, 4)
+        m.loads("--dim", "a_0=2").gives(a @ b, a=a, b=b)
+        m.gives(a @ b, "--dim", "a_0=2", "--dim", "b_1=4", a=a, b=b)
+
+
+def one_name_for_an_axis_and_a_text():
+    """What is called as an axis of another input is no more than that."""
+    m = Model("one_name_for_an_axis_and_a_text", [node("MatMul", ["x", "b"], ["y"])],
+              [("x", FLOAT, ["?", 3]), ("b", FLOAT, [3, "x_0"])])
+    a, b = numbers(2, 3), numbers(3, 4)
+    m.loads().gives(a @ b, x=a, b=b).gives(a @ b, "--dim", "x_0=2", x=a, b=b)
+
+
 def one_axis_by_its_number():
     """Two inputs with one name for sizes that differ."""
     m = Model("one_axis_by_its_number", [node("MatMul", ["a", "b"], ["y"])],
@@ -537,12 +555,14 @@ def sides_and_turns_of_one_size():
          node("Min", ["next", "twice"], ["now"]), node("Identity", ["go"], ["more"])], "turn",
         [value("i", INT64, []), value("go", BOOL, []), value("was", FLOAT, [None])],
         [value("more", BOOL, []), value("now", FLOAT, [None])])
-    m = Model("turns_of_one_size", [node("Loop", ["three", "", "x"], ["y"], name="turns", body=body)],
-              inputs[:2], three=np.int64(3), one=np.float32(1))
+    m = Model("turns_of_one_size", [node("Loop", ["turns", "", "x"], ["y"], name="turn", body=body)],
+              [*inputs[:2], ("turns", INT64, [])], one=np.float32(1))
     was = x
     for _ in range(3):
         was = np.minimum(x + 1, 2 * was)
-    m.loads().gives(was, x=x, y0=x).refuses("sizes", x=x, y0=y)
+    turns = np.int64(3)
+    m.loads().gives(was, x=x, y0=x, turns=turns).refuses("sizes", x=x, y0=y, turns=turns)
+    m.gives(x, x=x, y0=y, turns=0 * turns)
 
 
 def sides_that_never_fit():
@@ -650,7 +670,8 @@ def divided_sizes():
 PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit,
             sides_that_never_fit, sizes_that_operators_ask_for,
             sides_and_turns_of_one_size, parts_of_a_free_axis, slices_by_sizes,
-            slices_that_pass_the_end, divided_sizes, sizes_without_a_name, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
+            slices_that_pass_the_end, divided_sizes, sizes_without_a_name, texts_that_name_nothing,
+            one_name_for_an_axis_and_a_text, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
             what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]
 

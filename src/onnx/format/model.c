@@ -475,17 +475,18 @@ bool tpi_onnx_next_text(tpi_onnx_list *l, tpi_span *value)
 
 /* ---- types ------------------------------------------------------------------------------------- */
 
-/* A text without a letter or a digit is no name: PaddlePaddle writes "?" for every size it does not
- * know. */
+/* What exporters write for every size that they do not know is no name: "?", "-1", "None". */
 static bool is_name(tpi_span s)
 {
-    for (size_t i = 0; i < s.size; i++) {
+    static const char *const unknown[] = {"None", "none", "unk", "unknown", "Unknown"};
+    bool is = false;
+    for (size_t i = 0; i < s.size && !is; i++) {
         const unsigned char c = (unsigned char)s.at[i];
-        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-            c > 127)
-            return true;
+        is = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c > 127;
     }
-    return false;
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        is &= !tpi_span_is(s, unknown[i]);
+    return is;
 }
 
 /* One more axis of the shape. */

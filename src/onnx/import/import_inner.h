@@ -51,6 +51,7 @@ struct tpi_onnx_frame {
 typedef struct tpi_onnx_symbol {
     struct tpi_onnx_symbol *next;
     tpi_span param;
+    bool place; /* the name of an axis that has no text: another one than that text */
     int64_t handle;
 } tpi_onnx_symbol;
 

@@ -7,10 +7,10 @@
 /* ---- inputs ---------------------------------------------------------------------------------------- */
 
 /* The text of a free dimension as a symbol: letters, digits, underscores; none twice. */
-static int64_t symbol_for(tpi_import *im, tpi_span param)
+static int64_t symbol_for(tpi_import *im, tpi_span param, bool place)
 {
     for (const tpi_onnx_symbol *s = im->symbols; s; s = s->next)
-        if (tpi_span_same(s->param, param))
+        if (s->place == place && tpi_span_same(s->param, param))
             return s->handle;
     char name[80];
     size_t len = 0;
@@ -41,7 +41,8 @@ static int64_t symbol_for(tpi_import *im, tpi_span param)
                      TPI_SPAN(param));
         return TPI_NO_DIM;
     }
-    *s = (tpi_onnx_symbol){.next = im->symbols, .param = param, .handle = handle};
+    *s = (tpi_onnx_symbol){
+        .next = im->symbols, .param = param, .place = place, .handle = handle};
     im->symbols = s;
     return handle;
 }
@@ -72,6 +73,19 @@ static int64_t fixed_size(const tpi_import *im, tpi_span name)
     return -1;
 }
 
+/* Is the text of a free dimension the name of an axis, too? An option of that name means the axis. */
+static bool names_axis(tpi_import *im, tpi_span text)
+{
+    const tpi_onnx_graph *g = &im->m->graph;
+    for (int i = 0; im->opt && im->opt->n_dims && i < g->n_inputs; i++) {
+        const tpi_onnx_info *in = &g->inputs[i];
+        for (int a = 0; a < in->rank && in->rank <= TP_MAX_RANK; a++)
+            if (in->dims[a].value < 0 && tpi_span_same(names_of(im, in, a).place, text))
+                return true;
+    }
+    return false;
+}
+
 /* What is said of the very axis goes before what is said of all of its text. */
 static int64_t input_size(tpi_import *im, const tpi_onnx_info *info, int axis)
 {
@@ -80,9 +94,11 @@ static int64_t input_size(tpi_import *im, const tpi_onnx_info *info, int axis)
     const dim_names names = names_of(im, info, axis);
     if (!names.place.at)
         return TPI_NO_DIM;
+    const bool no_text = info->dims[axis].param.size == 0;
     int64_t size = fixed_size(im, names.place);
-    size = size < 0 ? fixed_size(im, names.text) : size;
-    return size < 0 ? symbol_for(im, names.text) : size;
+    if (size < 0 && !no_text && !names_axis(im, names.text))
+        size = fixed_size(im, names.text);
+    return size < 0 ? symbol_for(im, names.text, no_text) : size;
 }
 
 /* Is the input in that place, and of that name, the one a value of the options is for? */
