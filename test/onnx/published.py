@@ -347,11 +347,68 @@ def counted_loops():
               zero=np.int64(0), one=np.int64(1), most=np.int64(2**63 - 1),
               none=np.zeros(2, np.float32))
     m.loads()
-    m.loads("--dim", "n=3")
+    shown = m.loads("--dim", "n=3").tapir("show", "--graph").stdout
+    if "turns" in shown or "assume" in shown:
+        m.fail("a number of turns is no size", shown)
     for n in (1, 2, 5):
         x = numbers(n, 2)
         m.gives((3 * x, np.zeros(2), x.sum(0)), x=x)
         m.gives((3 * x, np.zeros(2), x.sum(0)), "--dim", "n=%d" % n, x=x)
+
+
+def forms_of_counted_loops():
+    """for i < n, in the words of exporters: none of them ends on a value, and all have one length."""
+    value = helper.make_tensor_value_info
+    less, at_most = node("Less", ["i2", "n"], ["more"]), node("LessOrEqual", ["i2", "last"], ["more"])
+    forms = { # name: condition after a turn, its limit; and whether one is written by floats, too
+        "plain": ([less], "", True), "int32_end": ([less], "end", False),
+        "and_cond": ([node("Less", ["i2", "n"], ["b"]), node("And", ["c", "b"], ["more"])], "", True),
+        "and_turn": ([node("Less", ["i2", "n"], ["b"]), node("And", ["b", "c"], ["more"])], "", False),
+        "not_above": ([node("GreaterOrEqual", ["i2", "n"], ["b"]), node("Not", ["b"], ["more"])],
+                      "", True),
+        "not_below": ([node("LessOrEqual", ["n", "i2"], ["b"]), node("Not", ["b"], ["more"])], "", True),
+        "at_most": ([at_most], "end", True),
+        "at_least": ([node("GreaterOrEqual", ["last", "i2"], ["more"])], "", True),
+        "before": ([node("Less", ["i", "last"], ["more"])], "", False),
+        "float": ([node("Cast", ["i2"], ["fi"], to=FLOAT), node("Less", ["fi", "fn"], ["more"])], "end",
+                  False),
+    }
+    begins = {"at_most": node("LessOrEqual", ["zero", "last"], ["first"]),
+              "not_below": node("Greater", ["n", "zero"], ["first"]),
+              "float": node("Less", ["fzero", "fn"], ["first"])}
+    common = [node("Shape", ["x"], ["n1"], start=0, end=1), node("Squeeze", ["n1"], ["n"]),
+              node("Sub", ["n", "one"], ["last"]), node("Cast", ["n"], ["fn"], to=FLOAT),
+              node("Cast", ["zero"], ["fzero"], to=FLOAT), node("Cast", ["last"], ["flast"], to=FLOAT)]
+
+    def by_floats(nodes):
+        names = {"n": "fn", "last": "flast", "zero": "fzero"}
+        return [node(k.op_type, [names.get(v, v) for v in k.input], k.output) for k in nodes]
+
+    for name, (after, limit, both) in forms.items():
+        for counter in (INT64, FLOAT) if both else (INT64,):
+            before = [begins.get(name, node("Less", ["zero", "n"], ["first"]))]
+            start, step = ("zero", "one") if counter == INT64 else ("fzero", "fone")
+            if counter == FLOAT:
+                before, after = by_floats(before), by_floats(after)
+            body = helper.make_graph(
+                [node("Add", ["i", step], ["i2"]), *after, node("Gather", ["x", "t"], ["row"]),
+                 node("Add", ["sum", "row"], ["sum2"])], "turn",
+                [value("t", INT64, []), value("c", BOOL, []), value("i", counter, []),
+                 value("sum", FLOAT, [2])],
+                [value("more", BOOL, []), value("i2", counter, []), value("sum2", FLOAT, [2]),
+                 value("row", FLOAT, [2])])
+            nodes = [*common, *before,
+                     node("Loop", [limit, "first", start, "none"], ["iz", "z", "rows"], body=body),
+                     node("Add", ["rows", "x"], ["y"])]
+            m = Model("loop_%s_%d" % (name, counter), nodes, [("x", FLOAT, ["n", 2])], ("y", "z"),
+                      zero=np.int64(0), one=np.int64(1), fone=np.float32(1), none=np.zeros(2, np.float32),
+                      end=np.int64(2**31 - 1))
+            shown = m.loads().tapir("show", "--graph").stdout
+            if "turns" in shown or "assume" in shown:
+                m.fail("its number of turns is no size", shown)
+            for n in (1, 2, 5):
+                x = numbers(n, 2)
+                m.gives((2 * x, x.sum(0)), x=x)
 
 
 def halved_and_doubled():
@@ -673,7 +730,7 @@ PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_f
             slices_that_pass_the_end, divided_sizes, sizes_without_a_name, texts_that_name_nothing,
             one_name_for_an_axis_and_a_text, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
-            what_is_to_be_known, counted_loops, halved_and_doubled, reshape_of_one_height]
+            what_is_to_be_known, counted_loops, forms_of_counted_loops, halved_and_doubled, reshape_of_one_height]
 
 
 def main():

@@ -212,7 +212,7 @@ static bool read_count(looping *l)
         return true;
     if (tpi_onnx_try_ints(o, 0, &k) && k.n == 1) {
         const bool symbolic = tpi_dim_is_symbolic(k.v[0]);
-        const int64_t endless = INT64_C(1) << 40;
+        const int64_t endless = INT32_MAX; /* exporters write it, or the last of 64 bits */
         if (symbolic || k.v[0] < endless)
             l->count = symbolic || k.v[0] > 0 ? k.v[0] : 0;
         return true;
