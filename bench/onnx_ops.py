@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""ONNX operators that read at places of their own, and nets of convolutions, beside ONNX Runtime, one
-thread each.
+"""ONNX operators that read at places of their own, products of 8 bits, and nets of convolutions, beside
+ONNX Runtime, the nets beside OpenVINO too, one thread each.
 
     onnx_ops.py ONNX_OPS [--rounds N] [--only TEXT]
 
 ONNX_OPS is the program beside this one; it runs each model eagerly, by tiles and by C. Of what each
-takes the median of the rounds is printed, and its ratio to ONNX Runtime's, of which the goal is the
-largest that is aimed at. Without ONNX Runtime the times stand alone."""
+takes the median of the rounds is printed, and its ratio to the best peer's, of which the goal is the
+largest that is aimed at. A peer that is not installed is left out."""
 import argparse
 import os
 import statistics
@@ -25,10 +25,17 @@ try:
     import onnxruntime
 except ImportError:
     onnxruntime = None
+try:
+    import openvino
+except ImportError:
+    openvino = None
 
 GOAL = 1.0
 WAYS = ("eager", "tiles", "c")
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64, np.dtype(np.uint8): TensorProto.UINT8,
+         np.dtype(np.int8): TensorProto.INT8}
+OUT_TYPES = {"MatMulInteger": TensorProto.INT32, "QLinearMatMul": TensorProto.UINT8}
 RNG = np.random.default_rng(7)
 
 
@@ -40,12 +47,11 @@ def case(name, op, inputs, outputs=("y",), constants=(), **attributes):
     """One node; `inputs` and `constants` are its operands in order, "" for none."""
     names = ["x%d" % i if type(v) is not str else "" for i, v in enumerate(inputs)]
     known = ["c%d" % i if type(v) is not str else "" for i, v in enumerate(constants)]
-    types = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
     graph = helper.make_graph(
         [helper.make_node(op, names + known, list(outputs), **attributes)], "case",
-        [helper.make_tensor_value_info(n, types[v.dtype], v.shape)
+        [helper.make_tensor_value_info(n, TYPES[v.dtype], v.shape)
          for n, v in zip(names, inputs) if n],
-        [helper.make_tensor_value_info(n, INT64 if n == "places" else FLOAT, None)
+        [helper.make_tensor_value_info(n, INT64 if n == "places" else OUT_TYPES.get(op, FLOAT), None)
          for n in outputs],
         [numpy_helper.from_array(v, n) for n, v in zip(known, constants) if n])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -57,6 +63,18 @@ def resize(name, x, scales, sizes="", **attributes):
     sizes = np.array(sizes, np.int64) if sizes else ""
     constants = ["", scales] if type(sizes) is str else ["", "", sizes]
     return case(name, "Resize", [x], constants=constants, **attributes)
+
+
+def byte_products(m, k, n):
+    """As a T5-small has them: activations of uint8, weights of int8."""
+    a = RNG.integers(0, 256, (m, k), np.uint8)
+    b = RNG.integers(-128, 128, (k, n), np.int8)
+    zeros = np.uint8(128), np.int8(0)
+    scales = [np.float32(v) for v in (0.02, 0.01, 0.5)]
+    shape = "%dx%dx%d" % (m, k, n)
+    yield case("MatMulInteger " + shape, "MatMulInteger", [a], constants=[b, *zeros])
+    yield case("QLinearMatMul " + shape, "QLinearMatMul", [a],
+               constants=[scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[0]])
 
 
 def dilated(d):
@@ -140,6 +158,8 @@ def cases():
     yield case("ConvTranspose 2x2 stride 2, 128x28x28 to 56", "ConvTranspose",
                [floats(1, 128, 28, 28)], constants=[floats(128, 64, 2, 2), floats(64)],
                strides=[2, 2])
+    for shape in (1, 512, 512), (1, 512, 2048), (64, 512, 512), (64, 512, 2048), (64, 2048, 512):
+        yield from byte_products(*shape)
     for d in 1, 12, 24, 36:
         yield dilated(d)
     for batch in 1, 8:
@@ -147,8 +167,6 @@ def cases():
 
 
 def runtime_ms(model, feeds):
-    if not onnxruntime:
-        return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options,
@@ -168,13 +186,32 @@ def runtime_ms(model, feeds):
     return 1e3 * statistics.median(took)
 
 
+def openvino_ms(model, feeds):
+    """Of all its threads, of which one computes."""
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU",
+                                  {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1,
+                                   "INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    for name, value in feeds.items():
+        request.set_tensor(name, openvino.Tensor(value))
+    request.infer()
+    took, spent = [], 0
+    while len(took) < 5 or (spent < 0.2 and len(took) < 200):
+        start = time.process_time()
+        request.infer()
+        took.append(time.process_time() - start)
+        spent += took[-1]
+    return 1e3 * statistics.median(took)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    print("%-50s %9s" % ("milliseconds, and ratio to ONNX Runtime's", "ORT") +
+    print("%-50s %9s %9s" % ("milliseconds, and ratio to the best peer's", "ORT", "OpenVINO") +
           "".join("%16s" % w for w in WAYS) + "%7s" % "goal")
     with tempfile.TemporaryDirectory() as folder:
         for name, model, feeds, goal in cases():
@@ -182,17 +219,24 @@ def main():
                 continue
             path = os.path.join(folder, "model.onnx")
             save(model, path)
-            runtime, own = [], []
+            peers = [runtime_ms if onnxruntime else None,
+                     openvino_ms if openvino and "bottlenecks" in name else None]
+            peer_took, own = [[], []], []
             for _ in range(args.rounds):
-                runtime.append(runtime_ms(model, feeds))
+                for took, measure in zip(peer_took, peers):
+                    if measure:
+                        took.append(measure(model, feeds))
                 files = [os.path.join(folder, "%s.npy" % n) for n in feeds]
                 for f, v in zip(files, feeds.values()):
                     np.save(f, v)
                 done = subprocess.run([args.program, path] + files, capture_output=True,
                                       text=True, check=True)
                 own.append([float(v) for v in done.stdout.split()])
-            base = statistics.median(runtime) if onnxruntime else None
-            row = "%-50s %9s" % (name, "%.3f" % base if base else "-")
+            medians = [statistics.median(took) if took else None for took in peer_took]
+            base = min((ms for ms in medians if ms), default=None)
+            row = "%-50s" % name
+            for ms in medians:
+                row += " %9s" % ("%.3f" % ms if ms else "-")
             for ms in zip(*own):
                 ms = statistics.median(ms)
                 row += " %9.3f" % ms + (" %5.2f" % (ms / base) if base else "     -")

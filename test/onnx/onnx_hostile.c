@@ -691,7 +691,9 @@ static void fed_condition(void **state)
             assert_true(((const float *)tp_data(y))[k] == want[i][k]);
     }
     refused(tp, choosing_model(4), NULL, TP_E_VALUE,
-            "output 0 is f32 [2] or f32 [4]: offer what is fed in values");
+            "output 0 is f32 [2] or f32 [4], and its condition depends on what is fed: offer "
+            "that in "
+            "values");
     bytes m = choosing_model(4);
     bool became = false;
     const tp_feed offer = {"c", c[0]};

@@ -300,13 +300,22 @@ def padding_of_free_axes():
 
 def what_is_to_be_known():
     """A refusal says of what a size is made."""
-    cases = [("fed", [node("Reshape", ["x", "to"], ["y"])], [("to", INT64, [2])],
+    fed = [node("ReduceMin", ["to"], ["i"], keepdims=0), node("Cast", ["i"], ["p"], to=BOOL)]
+    size = [node("Shape", ["x"], ["s"]), node("ReduceMax", ["s"], ["i"], keepdims=0),
+            node("Cast", ["i"], ["f"], to=FLOAT), node("Sqrt", ["f"], ["g"]), node("Less", ["g", "four"], ["p"])]
+    sides = dict(then_branch=branch("a", [node("Neg", ["x"], ["u"])], "u"),
+                 else_branch=branch("b", [node("ReduceMax", ["x"], ["v"], keepdims=0)], "v"))
+    choose = node("If", ["p"], ["y"], **sides)
+    cases = [("if_fed", [*fed, choose], [("to", INT64, [2])], "condition depends on what is fed"),
+             ("if_sizes", [*size, choose], [], "condition depends on a free dimension"),
+             ("fed", [node("Reshape", ["x", "to"], ["y"])], [("to", INT64, [2])],
               "depends on what is fed"),
              ("free", [node("Shape", ["x"], ["s"]), node("Mod", ["s", "two"], ["to"]),
                        node("Expand", ["one", "to"], ["y"])], [], "a free dimension")]
     for name, nodes, inputs, words in cases:
         m = Model("what_is_to_be_known_" + name, nodes, [("x", FLOAT, ["n", "m"])] + inputs,
-                  two=[2, 2], one=np.float32([[1]]))
+                  two=[2, 2], one=np.float32([[1]]),
+                  four=np.float32(4))
         shown = m.tapir("show")
         if shown.returncode != 2 or words not in shown.stdout:
             m.fail("the message is not \"%s\"" % words, shown.stdout)

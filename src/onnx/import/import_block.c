@@ -222,17 +222,16 @@ static bool agree_outputs(tpi_onnx_op *o, tpi_body *then, tpi_body *other)
     return true;
 }
 
-static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *other)
+static bool same_outputs(tpi_onnx_op *o, tp_tensor *pred, const tpi_body *then,
+                         const tpi_body *other)
 {
     for (int k = 0; k < then->n_outputs; k++) {
         const tp_tensor *a = then->outputs[k], *b = other->outputs[k];
         if (!same_type(a, b))
             return tpi_onnx_refuse(
-                o,
-                "its condition depends on what is fed, and output %d is %s %s or %s %s: offer "
-                "what is fed in values of tp_onnx_load_options",
-                k, tp_dtype_name((tp_dtype)a->dtype), SHAPE(a),
-                tp_dtype_name((tp_dtype)b->dtype), SHAPE(b));
+                o, "output %d is %s %s or %s %s, and its condition depends on %s", k,
+                tp_dtype_name((tp_dtype)a->dtype), SHAPE(a), tp_dtype_name((tp_dtype)b->dtype),
+                SHAPE(b), tpi_onnx_depends(o->im, pred));
     }
     return true;
 }
@@ -240,7 +239,7 @@ static bool same_outputs(tpi_onnx_op *o, const tpi_body *then, const tpi_body *o
 tp_tensor *tpi_onnx_cond(tpi_onnx_op *o, tp_tensor *pred, tpi_body *then, tpi_body *other)
 {
     tpi_import *im = o->im;
-    if (!agree_outputs(o, then, other) || !same_outputs(o, then, other) ||
+    if (!agree_outputs(o, then, other) || !same_outputs(o, pred, then, other) ||
         !(pred = tpi_onnx_lifted(o, im->g, pred)))
         return NULL;
     tp_tensor *node = tpi_cond_close(im->g, o->at, pred, then, other);

@@ -155,10 +155,9 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
     for (size_t k = 0; k < n; k++)
         if (!tpi_onnx_same_form(a[k], b[k]))
             return tpi_onnx_refuse(o,
-                                   "its condition depends on what is fed, and output %zu has "
-                                   "not as many elements on both sides: offer what is fed in "
-                                   "values of tp_onnx_load_options",
-                                   k);
+                                   "output %zu has not as many elements on both sides, and its "
+                                   "condition depends on %s",
+                                   k, tpi_onnx_depends(o->im, pred));
     tp_tensor *node = tpi_onnx_cond(o, pred, sides[0], sides[1]);
     int index = 0;
     bool ok = node;
@@ -513,8 +512,9 @@ static bool run_turns(looping *l, stacks *s)
             return false;
         if (!known)
             return tpi_onnx_refuse(o,
-                                   "when it ends depends on what is fed, and its body can only "
-                                   "be written out turn by turn");
+                                   "its body can only be written out turn by turn, and when it "
+                                   "ends depends on %s",
+                                   tpi_onnx_depends(o->im, after));
         for (int k = 0; k < l->n_carried; k++) {
             tpi_onnx_value *v =
                 l->passed_on[k] ? l->now[k] : tpi_onnx_sub_output(o, l->sub, &f, 1 + k);

@@ -104,6 +104,8 @@ bool tpi_onnx_is_constant(const tpi_onnx_value *v);
 /* Which inputs of the model does operand i depend on? When values for them were
  * offered, they become constants, and the import begins again: true. */
 bool tpi_onnx_ask(tpi_onnx_op *o, int i);
+/* The end of a refusal of a value that is not known: what it depends on, and what would help. */
+const char *tpi_onnx_depends(const tpi_import *im, tp_tensor *t);
 /* A NUL-terminated copy that lives as long as the model. */
 const char *tpi_onnx_cstring(tpi_onnx_model *m, tpi_span s);
 /* The text of a context's error without the place it begins with. */

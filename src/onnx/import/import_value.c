@@ -281,6 +281,15 @@ static unknowns unknowns_of(const tpi_import *im, tp_tensor *t)
     return u;
 }
 
+const char *tpi_onnx_depends(const tpi_import *im, tp_tensor *t)
+{
+    const unknowns u = t ? unknowns_of(im, t) : (unknowns){.run = true};
+    return u.fed     ? "what is fed: offer that in values of tp_onnx_load_options"
+           : u.run   ? "what a run computes"
+           : u.sizes ? TPI_ONNX_FREE_DIM
+                     : "constants that are too large to compute with then";
+}
+
 static void refuse_unknown(tpi_onnx_op *o, int i, const tpi_onnx_value *v)
 {
     static const char what[] =
@@ -290,12 +299,7 @@ static void refuse_unknown(tpi_onnx_op *o, int i, const tpi_onnx_value *v)
     } else if (tpi_onnx_ask(o, i)) {
         tpi_onnx_bad(o->im->m, TP_E_STATE, "begin again");
     } else {
-        const unknowns u = v->tensor ? unknowns_of(o->im, v->tensor) : (unknowns){.run = true};
-        tpi_onnx_refuse(o, what, i, TPI_SPAN(v->name),
-                        u.fed     ? "what is fed: offer that in values of tp_onnx_load_options"
-                        : u.run   ? "what a run computes"
-                        : u.sizes ? TPI_ONNX_FREE_DIM
-                                  : "constants that are too large to compute with then");
+        tpi_onnx_refuse(o, what, i, TPI_SPAN(v->name), tpi_onnx_depends(o->im, v->tensor));
     }
 }
 
