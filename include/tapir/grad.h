@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /* Marks a concrete float tensor that nothing was computed from yet as one gradients may be
- * asked of. What was computed from it before, while recording was on, is not recorded: where zeros
- * would be the answer for that reason, tp_grad fails (TP_E_STATE). Symbolic tensors need no mark.
+ * asked of. What was computed from it before, while recording was on, is not recorded: where y depends on
+ * it that way, tp_grad and tp_backward fail (TP_E_STATE); all else is taken. Symbolic tensors need no mark.
  * Returns `t`. */
 TP_FN(tp_tensor *, tp_require_grad, tp_tensor *t);
 #define tp_require_grad(...) tp_require_grad_at(TP_PLACE, __VA_ARGS__)

@@ -91,11 +91,15 @@ struct tp_tensor {
     uint32_t frame;   /* of capture, in which `number` says what it is; 0: none */
     int32_t number;
     tp_tensor *retained_next, *retained_prev;
-    /* Places in program order, or 0. What is computed while recording is on and no operand
-     * requires a gradient is unrecorded: */
-    uint64_t read;  /* of the first such one that was computed from this */
-    uint64_t since; /* of the oldest such one that this was computed from, itself at least; of a
-                       marked tensor: of the mark */
+    /* What is computed while recording is on and no operand requires a gradient is unrecorded. Should
+     * a gradient be asked of what it was computed from, these tell (grad/late.c): */
+    uint64_t
+        read; /* 0, or the place in program order of the first such one that was computed from
+                       this, and in the lowest 6 bits which bit of `from` stands for this */
+    uint64_t from; /* what this was computed from, all the way, without a record */
+    uint64_t
+        since; /* 0, or the place of the oldest unrecorded one that this was computed from, itself
+                       at least; of a marked tensor: of the mark */
     int64_t shape[TP_MAX_RANK];  /* elements, or handles of symbolic sizes (core/dim.h) */
     int64_t stride[TP_MAX_RANK]; /* in elements */
 };
@@ -106,6 +110,12 @@ typedef struct tpi_heads {
     tp_tensor *dead_first, *dead_last; /* as they died, linked by retained_next */
     int64_t n_free, n_least;           /* dead ones, and those that nobody had */
 } tpi_heads;
+
+/* A tensor that was marked by tp_require_grad when something had been computed from it. */
+typedef struct tpi_late {
+    const tp_tensor *t; /* not held: see tpi_is_late */
+    uint64_t since;
+} tpi_late;
 
 typedef struct tpi_scope {
     int32_t mark; /* first of ctx->owned that belongs to it */
@@ -188,7 +198,10 @@ struct tp_ctx {
     bool direct_conv;                  /* as of tp_options */
     int64_t near_bytes;                /* half of the second cache; tests make it less, */
     int64_t far_bytes;                 /* and so what of the third one a thread can count on */
-    tp_tensor **owned;                 /* by scopes, in order */
+    uint64_t n_read;                   /* tensors whose `read` was set */
+    tpi_late *late;                    /* dead ones among them go when it is full */
+    int32_t n_late, late_size;
+    tp_tensor **owned; /* by scopes, in order */
     int32_t n_owned, owned_size;
     tpi_scope *scopes;
     int32_t n_scopes, scopes_size;

@@ -119,6 +119,7 @@ void tp_close(tp_ctx *tp)
     tpi_strfree(tp, tp->compiler);
     tpi_pool_close(&tp->mem, tp->pool);
     tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
+    tpi_give_back(&tp->mem, tp->late, (size_t)tp->late_size * sizeof *tp->late);
     tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
     tpi_undones_free(&tp->undone, &tp->mem);
     tpi_mem mem = tp->mem;

@@ -1,5 +1,5 @@
 /* tp_backward and tp_grads: what asks for a sweep (sweep.h). */
-#include "grad/sweep.h"
+#include "grad/late.h"
 
 #include <string.h>
 
@@ -80,6 +80,21 @@ static tp_status add_to_leaves(tpi_sweep *s)
     return TP_OK;
 }
 
+/* What was marked too late for all of its gradient to be found from y is an error. */
+static tp_status check_marks(tpi_at at, tp_tensor *y)
+{
+    tp_status status = TP_OK;
+    tpi_unrecorded u;
+    tpi_unrecorded_start(&u, y->ctx, y);
+    for (int i = 0; i < y->ctx->n_late && status == TP_OK; i++) {
+        const tpi_late *l = &y->ctx->late[i];
+        if (tpi_is_late(l) && tpi_misses(&u, l->t))
+            status = (tp_status)tpi_refuse_late(&u, at, "tp_backward", -1)->status;
+    }
+    tpi_nodes_free(&u.nodes);
+    return status;
+}
+
 tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
 {
     const tpi_at at = TPI_AT(file, line);
@@ -98,7 +113,7 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
         return TP_E_MEMORY;
     const bool was = tp_recording(ctx, false);
     tp_tensor *dy = weights(at, y, NULL);
-    tp_status status = (tp_status)dy->status;
+    tp_status status = dy->status == TP_OK ? check_marks(at, y) : (tp_status)dy->status;
     tpi_sweep s;
     if (status == TP_OK && !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, false)) {
         status = TP_E_MEMORY;
@@ -167,8 +182,8 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
                         tp_dtype_name((tp_dtype)t->dtype));
     if (t->in && (t->flags & TPI_REQUIRES))
         return t; /* recorded: tp_grad can ask for it as it is */
-    if (!(t->flags & TPI_LEAF))
-        t->since = t->ctx->seq;
+    if (!(t->flags & TPI_LEAF) && !tpi_note_mark(t))
+        return tpi_no_memory(t->ctx, at, "tp_require_grad");
     t->flags |= TPI_REQUIRES | TPI_LEAF;
     return t;
 }
@@ -239,29 +254,6 @@ static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const t
                          "x %d was computed inside a call, which is one node to gradients: "
                          "let the function return it",
                          i);
-    tpi_nodes_free(&all);
-    return failed;
-}
-
-/* Would zeros be wrong because x was marked when y, or what y was computed from, was there already? */
-static tp_tensor *refuse_late(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
-{
-    if (!x || y->graph || !x->read || x->read >= x->since)
-        return NULL;
-    tpi_nodes all = {.ctx = s->ctx};
-    tp_tensor *failed = NULL;
-    if (!tpi_collect(&all, 1, &y, NULL, NULL))
-        failed = tpi_no_memory(s->ctx, s->at, "tp_grad");
-    for (int k = 0; k < all.n && !failed; k++) {
-        const tp_tensor *t = all.v[k];
-        if (t->since && t->dtype >= TP_F32 && !(t->flags & TPI_LEAF) && t->seq >= x->read &&
-            t->since < x->since)
-            failed = tpi_fail(
-                s->ctx, s->at, "tp_grad", TP_E_STATE,
-                "x %d was used before tp_require_grad marked it, and what y was computed from "
-                "then was not recorded: call tp_require_grad before x is used",
-                i);
-    }
     tpi_nodes_free(&all);
     return failed;
 }
@@ -339,6 +331,8 @@ static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs
                          tp_tensor **dx)
 {
     tp_status status = TP_OK;
+    tpi_unrecorded u;
+    tpi_unrecorded_start(&u, s->ctx, y);
     for (int i = 0; i < n; i++) {
         tp_tensor *node = dx[i] ? NULL : as_node(s, y, xs[i]);
         if (node && node->status != TP_OK)
@@ -347,11 +341,12 @@ static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs
             s->depends[node->slot] = true;
         else if (!dx[i] && s->met)
             dx[i] = refuse_inside(s, y, i, node);
-        if (!dx[i] && !tpi_in_sweep(s, node))
-            dx[i] = refuse_late(s, y, i, node);
+        if (!dx[i] && tpi_misses(&u, xs[i]))
+            dx[i] = tpi_refuse_late(&u, s->at, "tp_grad", i);
         if (dx[i])
             status = (tp_status)dx[i]->status;
     }
+    tpi_nodes_free(&u.nodes);
     return status;
 }
 

@@ -182,6 +182,8 @@ static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
     if (node->status != TP_OK)
         return node;
     node->flags = TPI_REQUIRES;
+    node->from = t->from; /* not found through it in the graph either */
+    node->since = t->flags & TPI_LEAF ? 0 : t->since;
     return tpi_graph_named(g, node, t->name);
 }
 

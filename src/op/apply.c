@@ -161,14 +161,18 @@ static bool is_traced(int n_in, tp_tensor *const *in)
 
 void tpi_note_unrecorded(int n_in, tp_tensor *const *in, tp_tensor *y)
 {
-    if (y->status != TP_OK || y->flags & TPI_REQUIRES)
+    if (y->status != TP_OK || y->dtype < TP_F32 || y->flags & TPI_REQUIRES)
         return;
     y->since = y->since ? y->since : y->seq;
     for (int i = 0; i < n_in; i++) {
-        if (!in[i]->read)
-            in[i]->read = y->seq;
-        if (in[i]->since && in[i]->since < y->since)
-            y->since = in[i]->since;
+        tp_tensor *x = in[i];
+        if (x->dtype < TP_F32 || x == y)
+            continue;
+        if (!x->read)
+            x->read = y->seq << 6 | (y->ctx->n_read++ & 63);
+        y->from |= x->from | tpi_from_bit(x);
+        if (x->since && x->since < y->since)
+            y->since = x->since;
     }
 }
 
@@ -231,7 +235,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
     tp_tensor *y = apply(ctx, at, op, n_in, in, attrs, requires, g);
-    if (!g && !requires && ctx->recording)
+    if (!g && !requires && ctx->recording && op->grad)
         tpi_note_unrecorded(n_in, in, y);
     return y;
 }

@@ -16,9 +16,14 @@
  * (a symbolic one among them). Never NULL. attrs: op->attrs_size bytes, copied when kept. */
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
                      const void *attrs);
-/* y was computed while recording was on, and nothing was recorded: a gradient that is asked later would
- * not be found through it (refuse_late of grad/backward.c). */
+/* y was computed while recording was on, by what gradients pass through, and nothing was recorded: a
+ * gradient that is asked later would not be found through it (grad/late.c). */
 void tpi_note_unrecorded(int n_in, tp_tensor *const *in, tp_tensor *y);
+/* What stands for x in `from`. Of many tensors some share a bit. */
+static inline uint64_t tpi_from_bit(const tp_tensor *x)
+{
+    return (uint64_t)1 << (x->read & 63);
+}
 #define TPI_IN(...)                                                                            \
     (int)(sizeof((tp_tensor *[]){__VA_ARGS__}) / sizeof(tp_tensor *)), (tp_tensor *[])         \
     {                                                                                          \

@@ -576,21 +576,104 @@ static void marked_too_late(bed *b)
         note(b, "dx", tp_grad(y, x));
         note_error(b, "error");
         note(b, "later", tp_grad(tp_mul(call1(f[i % 2], x), table), x));
+        note(b, "in part", tp_grad(tp_mul(y, x), x));
+        note_error(b, "error in part");
+        note(b, "with another", tp_grad(tp_mul(k, s.w), s.w));
         note(b, "nothing to do with it", tp_grad(tp_mul(table, table), x));
         note_error(b, "no error");
     }
+}
+
+enum { GOOD, LATE };
+
+static void expect(bed *b, int want, tp_tensor *dx)
+{
+    note(b, "dx", dx);
+    note_error(b, "error");
+    if (want == GOOD && tp_failed(dx))
+        fail_msg("%s", tp_error_text(dx));
+    if (want == LATE && (tp_status_of(dx) != TP_E_STATE ||
+                         !strstr(tp_error_text(dx), "before tp_require_grad marked it")))
+        fail_msg("taken, or refused otherwise: %s", tp_error_text(dx));
+    tp_clear_error(b->tp);
+}
+
+/* Refused is what y depends on by way of what was there before the mark, and nothing else. */
+static void marked_after_a_use(bed *b)
+{
+    tp_ctx *tp = b->tp;
     tp_tensor *x = pattern(tp, TP_DIMS(2, 3), 0.1), *gone = tp_tanh(tp_exp(x));
+    tp_tensor *other = pattern(tp, TP_DIMS(2, 3), 0.2), *apart = tp_exp(tp_neg(other));
+    tp_tensor *mask = tp_cast(tp_gt(x, other), TP_F32), *cut = tp_exp(tp_detach(x));
     tp_recording(tp, false);
     tp_tensor *z = pattern(tp, TP_DIMS(2, 3), 0.1), *constant = tp_tanh(z);
     tp_recording(tp, true);
     tp_require_grad(x);
     tp_require_grad(z);
-    assert_int_equal(tp_status_of(tp_grad(tp_neg(gone), x)), TP_E_STATE);
+    expect(b, LATE, tp_grad(tp_neg(gone), x));
+    expect(b, LATE, tp_grad(tp_mul(gone, x), x));
+    expect(b, LATE, tp_grad(tp_add(tp_mul(x, x), tp_exp(tp_neg(gone))), x));
+    expect(b, GOOD, tp_grad(tp_neg(constant), z));
+    expect(b, GOOD, tp_grad(tp_mul(gone, z), z));
+    expect(b, GOOD, tp_grad(tp_mul(apart, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(tp_mul(apart, other), x), x));
+    expect(b, GOOD, tp_grad(tp_mul(mask, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(cut, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(tp_mul(x, z), tp_detach(tp_mul(x, x))), x));
+    tp_require_grad(gone); /* marked too, it is still computed from x */
+    expect(b, GOOD, tp_grad(tp_mul(gone, z), gone));
+    expect(b, LATE, tp_grad(tp_mul(gone, x), x));
+    tp_require_grad(other);
+    expect(b, LATE, tp_grad(tp_mul(apart, x), other));
+    expect(b, GOOD, tp_grad(tp_mul(gone, x), other));
+
+    expect(b, GOOD, tp_backward(tp_mul(z, tp_square(z))) == TP_OK ? tp_grad_of(z) : NULL);
+    assert_int_equal(tp_backward(tp_mul(apart, z)),
+                     TP_E_STATE); /* tp_grad_of(other) would be 0 */
     assert_non_null(strstr(tp_error_message(tp), "before tp_require_grad marked it"));
     tp_clear_error(tp);
-    note(b, "a constant", tp_grad(tp_neg(constant), z));
-    note(b, "in part", tp_grad(tp_mul(gone, x), x));
-    note(b, "with another", tp_grad(tp_mul(gone, z), z));
+    assert_int_equal(tp_backward(tp_add(x, gone)), TP_E_STATE);
+    tp_clear_error(tp);
+    note(b, "as it was", tp_grad_of(x));
+}
+
+/* A graph takes a concrete tensor unmarked: what was computed from it before is a constant there. */
+static void used_before_in_graphs(bed *b)
+{
+    tp_ctx *tp = b->tp;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *p = tp_placeholder(g, "p", TP_F32, TP_DIMS(2, 3));
+    tp_tensor *x = pattern(tp, TP_DIMS(2, 3), 0.1), *gone = tp_exp(x);
+    tp_tensor *v = tp_variable(pattern(tp, TP_DIMS(2, 3), 0.2), "v"), *of_v = tp_neg(v);
+    expect(b, LATE, tp_grad(tp_mul(tp_mul(gone, p), x), x));
+    expect(b, GOOD, tp_grad(tp_mul(p, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(tp_mul(gone, p), v), v));
+    expect(b, LATE, tp_grad(tp_mul(tp_add(p, of_v), v), v));
+    tp_require_grad(x);
+    expect(b, LATE, tp_grad(tp_mul(tp_mul(gone, p), x), x));
+    tp_tensor *recorded = tp_exp(x);
+    expect(b, GOOD, tp_grad(tp_mul(tp_mul(recorded, p), x), x));
+    tp_graph_free(g);
+}
+
+/* Many tensors share the bits of the set; their order tells most of them apart. */
+static void used_before_among_many(bed *b)
+{
+    tp_ctx *tp = b->tp;
+    for (int i = 0; i < 300; i++)
+        tp_neg(pattern(tp, TP_DIMS(2), 0.1 * i));
+    tp_tensor *old = tp_exp(tp_exp(pattern(tp, TP_DIMS(2), 0.1)));
+    for (int i = 0; i < 64; i++)
+        old = tp_neg(old);
+    tp_tensor *x = pattern(tp, TP_DIMS(2), 0.3), *gone = tp_neg(x);
+    tp_require_grad(x);
+    tp_tensor *young = pattern(tp, TP_DIMS(2), 0.1);
+    for (int i = 0; i < 200; i++)
+        young = tp_neg(young);
+    expect(b, LATE, tp_grad(tp_mul(gone, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(old, x), x));
+    expect(b, GOOD, tp_grad(tp_mul(young, x), x));
+    expect(b, LATE, tp_grad(tp_mul(tp_neg(tp_sub(gone, young)), x), x));
 }
 
 int main(void)
@@ -614,6 +697,9 @@ int main(void)
         ATTACK(gradient_after_the_free),
         ATTACK(running_statistics),
         ATTACK(marked_too_late),
+        ATTACK(marked_after_a_use),
+        ATTACK(used_before_in_graphs),
+        ATTACK(used_before_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
