@@ -647,11 +647,25 @@ static void look_traced(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look)
         tpi_traced_look(fr, at, t, look, false);
 }
 
+/* Only a replay would leave them out. */
+static void note_effect(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    const tpi_trace *trace = fr->trace;
+    if (trace && (look == TPI_LOOK_KEEP   ? fr->ctx->n_scopes <= trace->scopes
+                  : look == TPI_LOOK_MARK ? t->seq < trace->entry
+                                          : true))
+        tpi_traced_stop(fr, at, TPI_WHY_outside);
+}
+
 static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
     tpi_frame *fr = ctx->frame;
     if (fr->settling)
         return;
+    if (look >= TPI_LOOK_EFFECT) {
+        note_effect(fr, at, t, look);
+        return;
+    }
     fr->at->reads |= look == TPI_LOOK_READ;
     if (fr->trace)
         look_traced(fr, at, (tp_tensor *)t, look);

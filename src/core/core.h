@@ -138,7 +138,11 @@ typedef enum tpi_look {
     TPI_LOOK_TRUTH,
     TPI_LOOK_ASSIGN,
     TPI_LOOK_OTHER,
-    TPI_LOOK_SHOW /* printed, saved */
+    TPI_LOOK_SHOW, /* printed, saved */
+    /* It looked at nothing, and did what a replay would leave out: */
+    TPI_LOOK_EFFECT, /* in any case */
+    TPI_LOOK_KEEP,   /* if the open scope is the body's own, whose tensors go to the caller's */
+    TPI_LOOK_MARK    /* if the tensor was there before the body */
 } tpi_look;
 
 /* A frame of capture stands between the ops and their execution (src/capture). While ctx->frame
@@ -301,6 +305,12 @@ static inline void tpi_look_at(tpi_at at, const tp_tensor *t, tpi_look look)
 {
     if (t->ctx->frame)
         t->ctx->frame_rules->look(t->ctx, at, t, look);
+}
+/* A public function does something beside the ops that is seen when the body has returned. */
+static inline void tpi_note_effect(tp_ctx *ctx, const tp_tensor *t, tpi_look effect)
+{
+    if (ctx->frame)
+        ctx->frame_rules->look(ctx, TPI_AT(NULL, 0), t, effect);
 }
 /* Before elements of any tensors are read. */
 static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)

@@ -130,8 +130,7 @@ void tp_close(tp_ctx *tp)
 void tp_seed(tp_ctx *tp, uint64_t seed)
 {
     if (tp) {
-        if (tp->frame) /* whose replay would leave it out */
-            tp->frame_rules->look(tp, TPI_AT(NULL, 0), NULL, TPI_LOOK_OTHER);
+        tpi_look_at_all(tp, TPI_AT(NULL, 0), TPI_LOOK_OTHER); /* a replay would leave it out */
         tp->seed = seed;
         tp->random_at = 0;
     }
@@ -141,6 +140,7 @@ bool tp_trap_nan(tp_ctx *tp, bool on)
 {
     if (!tp)
         return false;
+    tpi_note_effect(tp, NULL, TPI_LOOK_EFFECT);
     const bool was = tp->trap_nan;
     tp->trap_nan = on;
     return was;
@@ -275,6 +275,7 @@ tp_tensor *tp_keep(tp_tensor *t)
     tpi_scope *s = &ctx->scopes[ctx->n_scopes - 1];
     if (t->owned_at < s->mark)
         return t;
+    tpi_note_effect(ctx, t, TPI_LOOK_KEEP);
     move_owned(ctx, ctx->owned[s->mark], t->owned_at);
     move_owned(ctx, t, s->mark++);
     return t;

@@ -164,6 +164,7 @@ void tp_clear_error(tp_ctx *tp)
 {
     if (!tp)
         return;
+    tpi_note_effect(tp, NULL, TPI_LOOK_EFFECT);
     __atomic_store_n(&tp->interrupted, 0, __ATOMIC_RELAXED);
     tpi_forget_error(tp);
 }

@@ -163,6 +163,7 @@ TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
 void tp_zero_grad(tp_tensor *t)
 {
     if (tpi_is_live(t) && t->ctx) {
+        tpi_note_effect(t->ctx, t, TPI_LOOK_EFFECT);
         tpi_unref(t->grad);
         t->grad = NULL;
     }
@@ -182,6 +183,8 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
                         tp_dtype_name((tp_dtype)t->dtype));
     if (t->in && (t->flags & TPI_REQUIRES))
         return t; /* recorded: tp_grad can ask for it as it is */
+    if (!(t->flags & TPI_LEAF))
+        tpi_note_effect(t->ctx, t, TPI_LOOK_MARK);
     if (!(t->flags & TPI_LEAF) && !tpi_note_mark(t))
         return tpi_no_memory(t->ctx, at, "tp_require_grad");
     t->flags |= TPI_REQUIRES | TPI_LEAF;

@@ -13,6 +13,7 @@ tp_tensor *tp_name(tp_tensor *t, const char *name)
                         name ? "empty" : "NULL");
     if (t->name && strcmp(t->name, name) == 0)
         return t;
+    tpi_note_effect(t->ctx, t, TPI_LOOK_MARK);
     if (!t->graph)
         return tpi_set_name(t, name) ? t : tpi_no_memory(t->ctx, at, "tp_name");
     if (t->name)

@@ -10,7 +10,7 @@ typedef struct world {
     tp_tensor *w, *kept;
     bool flag;
     float rate, memory[6];
-    int ran, released;
+    int ran, released, effect;
 } world;
 
 static void prepare(world *s, bed *b)
@@ -147,6 +147,103 @@ static void seeds(bed *b)
         note(b, "drawn", tp_uniform(b->tp, TP_F32, TP_DIMS(2), 0, 1));
     }
     EXPECT_WHY(b, f, "sets the seed");
+}
+
+/* What a body does beside its ops, by number; effects.txt has the functions. */
+enum {
+    KEEPS,
+    CLEARS_GRADIENT,
+    TRAPS,
+    CLEARS_ERROR,
+    NAMES_ARGUMENT,
+    NAMES_RESULT,
+    MARKS,
+    STOPS_RECORDING,
+    N_EFFECTS,
+    /* and what is no effect: */
+    KEEPS_INSIDE,
+    NAMES_INSIDE,
+    MARKS_INSIDE,
+    RECORDS_INSIDE,
+    N_ALL
+};
+
+BODY(acting)
+{
+    world *s = user;
+    tp_ctx *tp = s->b->tp;
+    s->ran++;
+    tp_tensor *h = tp_matmul(in[0], s->w);
+    out[0] = tp_exp(h);
+    switch (s->effect) {
+    case KEEPS:
+        s->kept = tp_keep(h);
+        break;
+    case CLEARS_GRADIENT:
+        tp_zero_grad(s->w);
+        break;
+    case TRAPS:
+        tp_trap_nan(tp, !tp_trap_nan(tp, false));
+        break;
+    case CLEARS_ERROR:
+        tp_clear_error(tp);
+        break;
+    case NAMES_ARGUMENT:
+        tp_name(in[0], "input");
+        break;
+    case NAMES_RESULT:
+        tp_name(out[0], "result");
+        break;
+    case MARKS:
+        tp_require_grad(in[0]);
+        break;
+    case STOPS_RECORDING:
+        tp_recording(tp, !tp_recording(tp, true));
+        break;
+    case KEEPS_INSIDE:
+        tp_scope_begin(tp);
+        out[0] = tp_keep(tp_neg(h));
+        tp_scope_end(tp);
+        break;
+    case NAMES_INSIDE:
+        tp_name(h, "hidden");
+        break;
+    case MARKS_INSIDE:
+        tp_require_grad(h);
+        break;
+    case RECORDS_INSIDE:
+        tp_recording(tp, tp_recording(tp, true));
+        break;
+    default:
+        break;
+    }
+}
+
+static void acts(bed *b)
+{
+    for (int effect = 0; effect < N_ALL; effect++) {
+        world s;
+        if (effect == N_EFFECTS)
+            continue;
+        prepare(&s, b);
+        s.effect = effect;
+        tp_function *f = make_pure(b, "acting", acting, &s);
+        for (int i = 0; i < 10; i++) {
+            tp_scope_begin(b->tp);
+            tp_tensor *x = input(b, i), *y = call1(f, x);
+            note(b, "y", y);
+            say(b, "%s %s %d", tp_name_of(x) ? tp_name_of(x) : "",
+                tp_name_of(y) ? tp_name_of(y) : "", tp_requires_grad(x));
+            if (effect == KEEPS)
+                note(b, "kept", s.kept);
+            say(b, "%d %d", tp_trap_nan(b->tp, false), tp_recording(b->tp, false));
+            tp_scope_end(b->tp);
+        }
+        if (effect < N_EFFECTS)
+            EXPECT_WHY(b, f, "it changes what is around it");
+        else
+            EXPECT_RAN(&s, 1, 5);
+    }
 }
 
 /* The last value is held, the one before let go. */
@@ -325,8 +422,9 @@ static void refused(bed *b)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ATTACK(inner_watch), ATTACK(two_levels),   ATTACK(seeds),        ATTACK(keeps),
-        ATTACK(holds),       ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),
+        ATTACK(inner_watch),  ATTACK(two_levels),   ATTACK(seeds),
+        ATTACK(keeps),        ATTACK(acts),         ATTACK(holds),
+        ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,23 @@ BODY(seeding)
     out[0] = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
 }
 
+/* An effect in one call; test/capture/pure_around.c has all of them. */
+BODY(naming)
+{
+    world *s = user;
+    out[0] = tp_tanh(in[0]);
+    if (s->flag)
+        tp_name(out[0], "result");
+}
+
+BODY(clearing)
+{
+    world *s = user;
+    out[0] = tp_tanh(in[0]);
+    if (s->flag)
+        tp_clear_error(tp_ctx_of(in[0]));
+}
+
 static void open_world(tp_ctx **tp, world *s)
 {
     *tp = tp_open(&(tp_options){.seed = 4});
@@ -291,6 +308,13 @@ static void finds_a_seed(void **state)
     finds_left_out(seeding, "sets the seed");
 }
 
+static void finds_effects(void **state)
+{
+    (void)state;
+    finds_left_out(naming, "in this call it changes what is around it");
+    finds_left_out(clearing, "in this call it changes what is around it");
+}
+
 /* The variables of the environment do what the options do. */
 static void environment(void **state)
 {
@@ -317,11 +341,17 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_branch_in_turns),  cmocka_unit_test(keeps_loop_in_turns),
-        cmocka_unit_test(promises_kept),          cmocka_unit_test(finds_a_flag),
-        cmocka_unit_test(finds_a_swapped_weight), cmocka_unit_test(finds_a_leak),
-        cmocka_unit_test(finds_a_table),          cmocka_unit_test(finds_a_retained),
-        cmocka_unit_test(finds_a_seed),           cmocka_unit_test(environment),
+        cmocka_unit_test(keeps_branch_in_turns),
+        cmocka_unit_test(keeps_loop_in_turns),
+        cmocka_unit_test(promises_kept),
+        cmocka_unit_test(finds_a_flag),
+        cmocka_unit_test(finds_a_swapped_weight),
+        cmocka_unit_test(finds_a_leak),
+        cmocka_unit_test(finds_a_table),
+        cmocka_unit_test(finds_a_retained),
+        cmocka_unit_test(finds_a_seed),
+        cmocka_unit_test(finds_effects),
+        cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

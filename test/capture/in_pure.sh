@@ -1,0 +1,19 @@
+#!/bin/sh
+# Every function that include/tapir declares is in in_pure.txt, once, and those of `seen` are called by a body of
+# the tests of pure functions. Usage: in_pure.sh SOURCE
+set -eu
+cd "$1"
+declared=$(mktemp) && listed=$(mktemp)
+trap 'rm -f "$declared" "$listed"' EXIT
+# TP_FN(type, name, ...) and TP_API ... name(...)
+cat include/tapir/*.h | sed -n \
+    -e 's/^TP_FN([^,]*, *\(tp_[a-z0-9_]*\),.*/\1/p' \
+    -e 's/^TP_API [^(]*[ *]\(tp_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$declared"
+grep '^tp_' test/capture/in_pure.txt | tr ' ' '\n' | sort >"$listed"
+diff "$declared" "$listed" || { echo "in_pure: < has no place in in_pure.txt, > is not declared, or is twice"; exit 1; }
+missing=
+for f in $(sed -n '/^seen:/,/^$/p' test/capture/in_pure.txt | grep '^tp_'); do
+    grep -q "\<$f(" test/capture/pure_*.c || missing="$missing $f"
+done
+[ -z "$missing" ] || { echo "in_pure: seen, and in no body of test/capture/pure_*.c:$missing"; exit 1; }
+echo "in_pure: all $(wc -l <"$declared") functions have their place"
