@@ -12,6 +12,7 @@
 #define TPK_BITS 32
 #include "kernel/conv/convdw.h"
 #include "kernel/conv/convref.h"
+#include "kernel/conv/winograd.h"
 #undef TPK_BITS
 #define TPK_BITS 64
 #include "kernel/conv/convdw.h"
@@ -364,6 +365,51 @@ static const tpk_conv spec = {.nd = 2, .batch = 2, .groups = 2, .ic = 4, .oc = 6
 CONV(f32)
 CONV(f64)
 
+/* The orders that f32 has of its own, of a convolution and the gradient of its input: tiles, and where most
+ * taps meet padding tap by tap. */
+enum { IC = 40, OC = 24, SIDE = 14, OTHER = 11, IMAGE = SIDE * OTHER };
+/* clang-format off */
+static const tpk_conv tiled = {.nd = 2, .batch = 2, .groups = 1, .ic = IC, .oc = OC, .in = {SIDE, OTHER},
+                               .out = {SIDE, OTHER}, .ker = {3, 3}, .stride = {1, 1}, .dil = {1, 1},
+                               .pad = {1, 1}, .xs = {IC * IMAGE, IMAGE, OTHER, 1}, .ws = {IC * 9, 9, 3, 1},
+                               .ys = {OC * IMAGE, IMAGE, OTHER, 1}, .winograd = TPK_WINOGRAD};
+/* clang-format on */
+static __attribute__((noinline)) void conv_own(const char *name, const tpk_conv *c, int plain)
+{
+    enum { NX = 2 * IC * IMAGE, NW = OC * IC * 9, NY = 2 * OC * IMAGE };
+    static tpk_f32 x[NX], w[NW], y[NY], z[NX];
+    tpk_normal_fill_f32(x, NX, 8, 0, 0);
+    tpk_normal_fill_f32(w, NW, 8, 1, 0);
+    tpk_normal_fill_f32(y, NY, 8, 2, 0);
+    start();
+    plain ? tpk_conv_ref_f32(c, x, w, z) : tpk_wg_conv_f32(c, x, w, z, workspace);
+    for (int i = 0; i < NY; i++) {
+        add_f32(z[i]);
+    }
+    plain ? tpk_conv_dx_ref_f32(c, y, w, z) : tpk_wg_conv_dx_f32(c, y, w, z, workspace);
+    for (int i = 0; i < NX; i++) {
+        add_f32(z[i]);
+    }
+    finish(name);
+}
+
+static int conv_owns(void)
+{
+    tpk_conv apart = tiled;
+    for (int i = 0; i < 2; i++) {
+        apart.dil[i] = apart.pad[i] = 9;
+    }
+    const tpk_conv a = tpk_conv_3d(&tiled), b = tpk_conv_3d(&apart);
+    if (!tpk_conv_is_tiled(&a) || !tpk_conv_is_apart(&b)) {
+        return 0;
+    }
+    conv_own("winograd_f32", &tiled, 0);
+    conv_own("winograd_plain_f32", &tiled, 1);
+    conv_own("conv_apart_f32", &apart, 0);
+    conv_own("conv_apart_plain_f32", &apart, 1);
+    return 1;
+}
+
 #define RUN_UNARY(op, t) unary_##op##_##t();
 #define RUN_BINARY(op, t) binary_##op##_##t();
 #define RUN_REDUCE(op, t) reduce_##op##_##t();
@@ -400,6 +446,9 @@ int main(void)
     conv_f32(1);
     conv_f64(0);
     conv_f64(1);
+    if (!conv_owns()) {
+        return 1;
+    }
     /* Finite numbers of both signs from here on, so that sums tell orders apart. */
     for (int i = 0; i < N; i++) {
         x_f32[i] = tpk_normal_f32(9, 1, (uint64_t)i);
