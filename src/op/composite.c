@@ -40,6 +40,7 @@ static tp_tensor *refuse_channels(const char *file, int line, const char *what,
 static tp_tensor *refuse_eps(const char *file, int line, const char *what, const tp_tensor *x,
                              double eps)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (tpi_is_near_handle(eps))
         return tpi_fail_near_handle(x->ctx, TPI_AT(file, line), what, eps);
     if (eps >= 0 && eps < 1e300)
@@ -311,7 +312,7 @@ tp_tensor *tp_cross_entropy_at(const char *file, int line, tp_tensor *logits, tp
                         "labels are %s; tp_cast them to an integer type first",
                         tp_dtype_name((tp_dtype)labels->dtype));
     tp_tensor *logs = log_softmax(file, line, what, logits, 1);
-    labels = tp_cast(beside(file, line, logits, labels), TP_I64);
+    labels = tpi_as_index(at, beside(file, line, logits, labels));
     /* No class is counted from the end: labels below 0 are put where none is. */
     tp_tensor *below = tp_sub(labels, tp_extent(logits, 1, (const int64_t[]){1}, TP_I64));
     labels = tp_where(tp_lt(labels, tp_scalar_like(labels, 0)), below, labels);

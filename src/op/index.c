@@ -51,12 +51,14 @@ static const tpi_attr axis_table[] = {
                                    .isa_call = isa,                                            \
                                    .call = name_##_calls}
 
-/* Indices of any integer type become i64; what is no index is left to the shape rule. */
-static tp_tensor *as_index(tpi_at at, tp_tensor *index)
+tp_tensor *tpi_as_index(tpi_at at, tp_tensor *index)
 {
     if (!tpi_is_live(index) || index->status != TP_OK || index->dtype == TP_I64 ||
         index->dtype == TP_BOOL || index->dtype >= TP_F32)
         return index;
+    if (index->dtype == TP_U64) /* 2^63 becomes the least i64, which is no index of anything */
+        index = tp_min_at(at.file, at.line, index,
+                          tp_scalar_like_at(at.file, at.line, index, 0x1p63));
     return tp_cast_at(at.file, at.line, index, TP_I64);
 }
 
@@ -97,7 +99,7 @@ static tp_tensor *index_op(tpi_at at, const tpi_op *op, tp_tensor *x, tp_tensor 
                            tp_tensor *src, int axis)
 {
     const axis_attrs a = {.axis = tpi_positive_axis(x, axis)};
-    return tpi_apply(at, op, op->n_in, (tp_tensor *[]){x, as_index(at, index), src}, &a);
+    return tpi_apply(at, op, op->n_in, (tp_tensor *[]){x, tpi_as_index(at, index), src}, &a);
 }
 
 tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
@@ -381,7 +383,7 @@ tp_tensor *tp_one_hot_at(const char *file, int line, tp_tensor *index, int64_t n
 {
     const tpi_at at = TPI_AT(file, line);
     const one_hot_attrs a = {.n = n, .dtype = (int64_t)dtype};
-    return tpi_apply(at, &tpi_op_one_hot, TPI_IN(as_index(at, index)), &a);
+    return tpi_apply(at, &tpi_op_one_hot, TPI_IN(tpi_as_index(at, index)), &a);
 }
 TPI_BARE(tp_tensor *, tp_one_hot, (tp_tensor * index, int64_t n, tp_dtype dtype), index, n,
          dtype)

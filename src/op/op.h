@@ -30,6 +30,10 @@ static inline uint64_t tpi_from_bit(const tp_tensor *x)
         __VA_ARGS__                                                                            \
     }
 
+/* Indices of any integer type become i64, those that are too large for it such as are out of range; what is no
+ * index is left to the shape rule. */
+tp_tensor *tpi_as_index(tpi_at at, tp_tensor *index);
+
 /* x without its mean over the axes, for normalisations (op/composite.c); *mean, unless that is NULL,
  * with the axes kept. */
 tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean);

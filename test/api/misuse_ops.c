@@ -379,6 +379,33 @@ static tp_tensor *far(bed *b, int rank, const int64_t *shape)
     return tp_full(b->tp, TP_I64, rank, shape, 1e18);
 }
 
+/* 2^64 - 1, which is no -1; and where one more is added to the least i64. */
+static tp_tensor *unsigned_far(bed *b, int rank, const int64_t *shape)
+{
+    return tp_not(tp_full(b->tp, TP_U64, rank, shape, 0));
+}
+
+static void unsigned_indices(bed *b)
+{
+    tp_tensor *one = unsigned_far(b, TP_DIMS(2)), *all = unsigned_far(b, TP_DIMS(2, 3));
+    BAD_AS(b, "gather", TP_E_VALUE, tp_gather(b->f, one, 0));
+    BAD_AS(b, "gather", TP_E_VALUE, tp_gather(b->f, tp_full(b->tp, TP_U64, TP_DIMS(2), 0x1p63), 0));
+    BAD_AS(b, "take_along", TP_E_VALUE, tp_take_along(b->f, all, 0));
+    BAD_AS(b, "scatter", TP_E_VALUE, tp_scatter(b->f, one, b->f, 0));
+    BAD_AS(b, "scatter_add", TP_E_VALUE, tp_scatter_add(b->f, one, b->f, 0));
+    BAD_AS(b, "put_along_add", TP_E_VALUE, tp_put_along_add(b->f, all, b->f, 0));
+    assert_true(tp_failed(tp_cross_entropy(b->f, one)));
+    assert_int_equal(tp_error(b->tp), TP_E_VALUE);
+    tp_clear_error(b->tp);
+    /* What is outside is nowhere. */
+    assert_true(tp_item(tp_sum(tp_one_hot(one, 3, TP_F32), TP_ALL, false)) == 0);
+    tp_tensor *last = tp_gather(b->f, tp_full(b->tp, TP_U64, TP_DIMS(2), 1), 0);
+    assert_true(tp_truth(tp_eq(tp_sum(tp_abs(tp_sub(tp_select(last, 0, 0), tp_select(b->f, 0, 1))),
+                                      TP_ALL, false),
+                               tp_scalar(b->tp, TP_F32, 0))));
+    assert_int_equal(tp_error(b->tp), TP_OK);
+}
+
 MISUSE(tp_gather)
 {
     OPERAND(b, b->f, tp_gather(x, b->i, 0));
@@ -389,6 +416,7 @@ MISUSE(tp_gather)
     BAD(b, TP_E_CTX, tp_gather(b->f, b->foreign, 0));
     tp_tensor *deep = tp_full(b->tp, TP_I64, TP_MAX_RANK, absurd, 0);
     BAD(b, TP_E_SHAPE, tp_gather(b->f, deep, 0));
+    unsigned_indices(b);
 }
 
 MISUSE(tp_take_along)
