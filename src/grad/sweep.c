@@ -1,6 +1,8 @@
 /* The sweep itself: see sweep.h. */
 #include "grad/sweep.h"
 
+#include "base/float_mode.h"
+
 #include <string.h>
 
 enum { MAX_DEPTH = 1000 }; /* of calls and bodies in each other, and of the C stack */
@@ -151,6 +153,7 @@ static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *d
     const tpi_row add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
     if (!add)
         return false;
+    TPI_DEFAULT_FLOAT_MODE;
     char part[2048]; /* no kernel may write what it reads */
     const size_t size = tp_dtype_size((tp_dtype)sum->dtype);
     const int64_t n = tpi_count(sum), step = (int64_t)(sizeof part / size);

@@ -1,6 +1,7 @@
 /* Looking at a program: its graph after the passes, its kernels, and where its values live. */
 #include "look/inspect.h"
 
+#include "base/float_mode.h"
 #include "ir/notation.h"
 #include "plan/work.h"
 
@@ -11,6 +12,7 @@
 
 tp_program_stats tp_program_stats_of(const tp_program *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (!p)
         return (tp_program_stats){0};
     tp_program_stats stats = p->stats;
@@ -219,6 +221,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 
 tpi_plan *tpi_shown_plan(tp_program *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
     if (p->plan)
         return p->plan;

@@ -1,6 +1,7 @@
 #include "look/profile.h"
 
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "ir/notation.h"
 #include "plan/work.h"
 
@@ -397,6 +398,7 @@ static bool can_tell(tp_program *p, const char *what, limits *l)
 
 char *tp_program_profile_text(tp_program *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     static const char what[] = "tp_program_profile_text";
     limits l;
     if (!can_tell(p, what, &l))
@@ -465,6 +467,7 @@ static void put_event(tpi_str *s, const tp_program *p, const limits *l, int kern
 
 char *tp_program_profile_trace(tp_program *p)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     static const char what[] = "tp_program_profile_trace";
     limits l;
     if (!can_tell(p, what, &l))

@@ -6,13 +6,13 @@
 #undef TP_PLACE
 #define TP_PLACE file, line
 
-/* A parameter "name.part", uniform in +-1/sqrt(n_in). */
+/* A parameter "name.part", uniform in +-1/sqrt(product of n_in[3]). */
 static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
-                       const char *part, int rank, const int64_t *shape, double n_in)
+                       const char *part, int rank, const int64_t *shape, const int64_t *n_in)
 {
     if (!name)
         return tp_fail(tp, TP_E_NULL, "the layer's name is NULL");
-    if (n_in == 0)
+    if (n_in[0] == 0 || n_in[1] == 0 || n_in[2] == 0)
         return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs");
     const size_t length = strlen(name), size = length + strlen(part) + 1;
     char *full = tp_alloc(tp, size);
@@ -22,8 +22,9 @@ static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
     }
     memcpy(full, name, length);
     memcpy(full + length, part, size - length);
-    /* By an op: in C the caller's rounding would decide. */
-    const double bound = tp_item(tp_rsqrt(tp_scalar(tp, TP_F64, n_in)));
+    /* By ops: in C the caller's rounding would decide. */
+    tp_tensor *inputs = tp_cast(tp_tensor_new(tp, TP_I64, TP_DIMS(3), n_in), TP_F64);
+    const double bound = tp_item(tp_rsqrt(tp_prod(inputs, TP_ALL, false)));
     tp_tensor *init = tp_uniform(tp, TP_F32, rank, shape, -bound, bound);
     tp_tensor *param = tp_keep(tp_param(init, full));
     tp_scope_end(tp);
@@ -41,10 +42,10 @@ static tp_tensor *beside(const char *file, int line, tp_tensor *x, tp_tensor *pa
 tp_dense tp_dense_new_at(const char *file, int line, tp_ctx *tp, const char *name, int64_t n_in,
                          int64_t n_out)
 {
-    const int64_t shape[2] = {n_in, n_out};
+    const int64_t shape[2] = {n_in, n_out}, inputs[3] = {n_in, 1, 1};
     tp_dense l;
-    l.w = draw(file, line, tp, name, ".w", 2, shape, (double)n_in);
-    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape + 1, (double)n_in);
+    l.w = draw(file, line, tp, name, ".w", 2, shape, inputs);
+    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape + 1, inputs);
     return l;
 }
 
@@ -70,12 +71,11 @@ tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const
                                    int64_t pad)
 {
     const int64_t shape[4] = {oc, c, k, k};
-    const double n_in = (double)c * (double)k * (double)k;
     tp_conv_layer l = {
         .window = {.stride = {stride, stride}, .pad_lo = {pad, pad}, .pad_hi = {pad, pad}}
     };
-    l.w = draw(file, line, tp, name, ".w", 4, shape, n_in);
-    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape, n_in);
+    l.w = draw(file, line, tp, name, ".w", 4, shape, shape + 1);
+    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape, shape + 1);
     return l;
 }
 

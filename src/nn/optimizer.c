@@ -100,9 +100,24 @@ static bool good_params(const char *file, int line, tp_ctx *tp, int n, tp_tensor
     return true;
 }
 
+/* Is 0 <= x < limit? By the bits, which have the order of numbers without a sign: a host may have
+ * floating-point exceptions unmasked, which a comparison would raise. */
 static bool in_range(double x, double limit)
 {
-    return x >= 0 && x < limit; /* no NaN */
+    uint64_t bits, end;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&end, &limit, sizeof end);
+    return bits < end || bits == (uint64_t)1 << 63;
+}
+
+static bool is_finite(double x)
+{
+    return in_range(x, INFINITY) || in_range(-x, INFINITY);
+}
+
+static bool is_zero(double x)
+{
+    return in_range(x, 5e-324);
 }
 
 /* Are they numbers that a tensor would take? */
@@ -120,7 +135,7 @@ static bool are_numbers(const char *file, int line, tp_ctx *tp, int n, const dou
 static tp_optimizer *optimizer_new(const char *file, int line, tp_ctx *tp, double rate, int n,
                                    tp_tensor *const *params)
 {
-    if (!isfinite(rate)) {
+    if (!is_finite(rate)) {
         tp_fail(tp, TP_E_VALUE, "the rate is not finite");
         return NULL;
     }
@@ -167,13 +182,13 @@ static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, dou
             /* By ops: in C the caller's rounding would decide. */
             o->rest1 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta1)));
             o->rest2 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta2)));
-            good = good && !tp_failed(o->power1) && !tp_failed(o->power2) && !isnan(o->rest1) &&
-                   !isnan(o->rest2);
+            good = good && !tp_failed(o->power1) && !tp_failed(o->power2) &&
+                   is_finite(o->rest1) && is_finite(o->rest2);
         }
         for (int i = 0; i < o->n && good; i++) {
             if (o->adam)
                 o->m[i] = zeros_like(file, line, o->w[i], 'm');
-            if (o->adam || o->beta1 > 0)
+            if (o->adam || !is_zero(o->beta1))
                 o->v[i] = zeros_like(file, line, o->w[i], 'v');
             good = !(o->m[i] && tp_failed(o->m[i])) && !(o->v[i] && tp_failed(o->v[i]));
         }
@@ -256,7 +271,7 @@ tp_status tp_optimizer_set_rate_at(const char *file, int line, tp_optimizer *o, 
 {
     if (!o)
         return TP_E_NULL;
-    if (!isfinite(rate))
+    if (!is_finite(rate))
         return tp_status_of(tp_fail(o->tp, TP_E_VALUE, "the rate is not finite"));
     if (tp_scope_begin(o->tp) != TP_OK)
         return TP_E_MEMORY;
@@ -296,7 +311,7 @@ static step_scalars scalars_of(const char *file, int line, tp_optimizer *o,
                                tp_tensor *power2)
 {
     step_scalars s = {.rate = now(file, line, loss, o->rate)};
-    if (o->decay > 0)
+    if (!is_zero(o->decay))
         s.keep = tp_cast(rest(file, line, times(file, line, s.rate, o->decay)), dtype);
     if (o->adam) {
         s.rate = tp_div(s.rate, rest(file, line, power1));

@@ -675,10 +675,14 @@ tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64
     for (int i = 0; i < 3; i++)
         if (i == 2 ? tpi_is_spoilt(given[i]) : tpi_is_spoilt_size(given[i]))
             return tpi_fail_spoilt(x->ctx, at, "slice", TP_E_VALUE, given[i]);
+    const bool is_none = start == TPI_NO_DIM || stop == TPI_NO_DIM;
     start = clamp(start, -INT64_MAX, INT64_MAX);
     stop = clamp(stop, -INT64_MAX, INT64_MAX);
     if (x->shape[place] >= 0 && !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop))
         return slice_known(at, x, place, start, stop, step);
+    if (is_none)
+        return tpi_fail(x->ctx, at, "slice", TP_E_SHAPE,
+                        "an end is no size: a division by 0, or an operand that was none");
     return slice_symbolic(at, x, place, start, stop, step);
 }
 TPI_BARE(tp_tensor *, tp_slice,

@@ -338,6 +338,10 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "%d is no engine", (int)opt->engine);
         return NULL;
     }
+    if (opt && tpi_is_spoilt(opt->memory_limit)) {
+        tpi_fail_spoilt(g->ctx, at, what, TP_E_VALUE, opt->memory_limit);
+        return NULL;
+    }
     if (opt && opt->memory_limit < 0) {
         tpi_fail_status(g->ctx, at, what, TP_E_VALUE, "a memory limit of %lld bytes",
                         (long long)opt->memory_limit);

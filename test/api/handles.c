@@ -55,6 +55,25 @@ static void conv_of(bed *b, int64_t stride, int64_t pad)
     tp_conv_layer_apply(&l, b->image);
 }
 
+static void compile_within(bed *b, int64_t limit)
+{
+    static const char *const x[] = {"x"};
+    tp_program_free(
+        tp_graph_compile(b->g, 1, x, 1, x, &(tp_compile_options){.memory_limit = limit}));
+}
+
+static void save_within(bed *b, int64_t limit)
+{
+    static const char *const x[] = {"x"};
+    tp_graph_save_c(b->g, "handles.c", 1, x, 1, x, &(tp_c_options){.memory_limit = limit});
+}
+
+static void load_with(bed *b, int64_t size)
+{
+    const tp_onnx_dim dim = {"batch", size};
+    tp_onnx_load_bytes(b->tp, "", 0, NULL, &(tp_onnx_load_options){.n_dims = 1, .dims = &dim});
+}
+
 static void set_rate(bed *b, double v)
 {
     tp_optimizer *o = tp_sgd_new(b->tp, 0.1, 0, 1, &b->param);
@@ -142,7 +161,10 @@ static void set_rate(bed *b, double v)
     REAL(tp_scalar_like, value, tp_scalar_like(b->x, v))                                       \
     PLAIN(tp_arange, n, tp_arange(b->tp, TP_F32, v, 0, 1))                                     \
     REAL(tp_arange, start, tp_arange(b->tp, TP_F32, 2, v, 1))                                  \
-    REAL(tp_arange, step, tp_arange(b->tp, TP_F32, 2, 0, v))
+    REAL(tp_arange, step, tp_arange(b->tp, TP_F32, 2, 0, v))                                   \
+    PLAIN(tp_compile_options, memory_limit, compile_within(b, v))                              \
+    PLAIN(tp_c_options, memory_limit, save_within(b, v))                                       \
+    PLAIN(tp_onnx_dim, size, load_with(b, v))
 /* clang-format on */
 
 #define CASE_OF(f, a, type, call)                                                              \
@@ -231,9 +253,26 @@ static int try_sizes(bed *b, const argument *a)
 static int try_reals(bed *b, const argument *a)
 {
     const int64_t n = tp_dim(b->x, 0);
-    const double v[] = {
-        (double)n,        (double)(n - 1), (double)n + 0.5,       1.0 / (double)n, -(double)n,
-        (double)(float)n, 1.0f / (float)n, 1.0 / (double)(n + 1), -1.0 / (double)n};
+    const double h = (double)n;
+    const double v[] = {h,
+                        (double)(n - 1),
+                        h + 0.5,
+                        1.0 / h,
+                        -h,
+                        (double)(float)n,
+                        1.0f / (float)n,
+                        1.0 / (double)(n + 1),
+                        -1.0 / h,
+                        h * 2,
+                        h / 2,
+                        -h / 4,
+                        1 / (h * 2),
+                        -1 / (h / 2),
+                        2 / h,
+                        0x1.ep59,
+                        -0x1.1p63,
+                        0x1.ep-64,
+                        -0x1.2p-61};
     int silent = 0;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
         a->real(b, v[i]);
@@ -288,7 +327,8 @@ static void ends_stay(void **state)
     assert_int_equal(tp_dim(tp_slice(b.c, 0, INT64_MIN, TP_END, 1), 0), 3);
     assert_int_equal(tp_dim(tp_slice(b.c, 0, TP_END, INT64_MIN, -1), 0), 3);
     assert_int_equal(tp_dim(tp_slice(b.c, 0, TP_END, TP_END, INT64_MIN), 0), 1);
-    const double far[] = {-1e18, -5e18, -1e30, 1e18, 5e18, -1e-18, -1e-19, 1e-18, -HUGE_VAL};
+    const double far[] = {-1e18,  -1e19, -1e30,  1e18,    1e19,     -1e-18,
+                          -1e-19, 1e-18, 0x1p63, -0x1p63, -HUGE_VAL};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++)
         assert_true(tp_item(tp_scalar(b.tp, TP_F64, far[i])) == far[i]);
     assert_int_equal(tp_error(b.tp), TP_OK);

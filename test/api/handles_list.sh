@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every int64 and double argument of a function that include/tapir declares (windows too) has a case
-# in handles.c, and none is left over. Usage: handles_list.sh SOURCE
+# Every int64 and double argument of a function that include/tapir declares (windows too), and every such member
+# of its options, has a case in handles.c, and none is left over. Usage: handles_list.sh SOURCE
 set -eu
 cd "$1"
 declared=$(mktemp) && covered=$(mktemp)
@@ -16,7 +16,19 @@ cat include/tapir/*.h | sed -e 's:/\*[^*]*\*/::g' | tr '\n' ' ' | sed -e 's/TP_F
                 gsub(/.*[ *]|\[.*/, "", name)
                 print $1 "." name
             }
-    }' | sort -u > "$declared"
+    }' > "$declared"
+# Members of options. tp_options is read before there is a graph, and so a size.
+cat include/tapir/*.h | sed -e 's:/\*[^*]*\*/::g' | tr '\n' ' ' | sed -e 's/typedef struct/\n&/g; s:/\*[^*]*\*/::g' |
+    sed -n 's/^typedef struct [a-z_]* {\([^}]*\)} \(tp_[a-z_]*_options\|tp_onnx_dim\);.*/\2;\1/p' |
+    awk -F';' '{
+        for (i = 2; i <= NF; i++)
+            if ($i ~ /^ *(int64_t|double) *[a-z_]+ *$/) {
+                sub(/ *$/, "", $i)
+                sub(/.* /, "", $i)
+                print $1 "." $i
+            }
+    }' >> "$declared"
+sort -u -o "$declared" "$declared"
 sed -n 's/^ *\(SIZE\|PLAIN\|REAL\|WINDOW\)(\(tp_[a-z0-9_]*\), \([a-z0-9_]*\), .*\\*$/\2.\3/p' \
     test/api/handles.c | sort -u > "$covered"
 n=$(wc -l < "$declared")

@@ -3,8 +3,13 @@
  *
  *     monkey [--programs N] [--seed S] [--demand N]   each function succeeded and failed N times
  *     monkey --only SEED [--without 3,17,..]          one program, its calls printed
- *     monkey --list                                   the functions */
+ *     monkey --list                                   the functions
+ *
+ * With --mode 1 a host has all floating-point exceptions unmasked; with --mode 2 it also rounds upward and has
+ * no subnormals. A signal, or another mode after a call, is a finding. */
 #include "monkey.h"
+
+#include "base/float_mode.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -27,6 +32,35 @@ typedef struct board {
     uint64_t seed; /* of the program that runs */
     long ok[sizeof rows / sizeof *rows], bad[sizeof rows / sizeof *rows];
 } board;
+
+/* ---- the host's floating-point mode ------------------------------------------------------------- */
+
+static int mode_number; /* of --mode; 0: the default one */
+
+#if defined(__SSE2__)
+static const tpi_float_mode modes[] = {TPI_FLOAT_DEFAULT, 0, 2 << 13 | 1 << 15 | 1 << 6};
+
+static void set_mode(int number)
+{
+    tpi_float_mode_set(modes[number]);
+}
+
+static bool is_mode(int number)
+{
+    return (tpi_float_mode_now() & TPI_FLOAT_CONTROL) == modes[number];
+}
+#else
+static void set_mode(int number)
+{
+    if (number)
+        exit(77);
+}
+
+static bool is_mode(int number)
+{
+    return number == 0;
+}
+#endif
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
@@ -63,6 +97,10 @@ void one_call(monkey *m, uint64_t draws)
     }
     const int ok = rows[i].call(m);
     (ok ? m->ok : m->bad)[i]++;
+    if (!is_mode(mode_number)) {
+        fprintf(stderr, "%s leaves another floating-point mode\n", rows[i].name);
+        abort();
+    }
     if (m->trace && m->tp && tp_error(m->tp) != TP_OK)
         fprintf(m->trace, "%*s  -> %s\n", 4 * m->depth + 4, "", tp_error_message(m->tp));
     if (m->depth == 0)
@@ -134,6 +172,7 @@ static bool run_program(board *b, uint64_t seed, const char *left, FILE *trace)
     alarm(SECONDS);
     m.buffer = malloc(BUFFER);
     m.null = fopen("/dev/null", "w");
+    set_mode(mode_number);
     begin(&m, seed);
     const int n = LEAST + below(&m, MOST - LEAST + 1);
     for (int i = 0; i < n; i++) {
@@ -145,6 +184,7 @@ static bool run_program(board *b, uint64_t seed, const char *left, FILE *trace)
         one_call(&m, draws);
     }
     end(&m);
+    set_mode(0);
     fclose(m.null);
     free(m.buffer);
     alarm(0);
@@ -185,7 +225,8 @@ static void shrink(board *b, uint64_t seed)
         }
     printf("\n---- seed %llu, the calls that it takes\n", (unsigned long long)seed);
     fails(&own, seed, left, false);
-    printf("repeat: monkey --only %llu --without ", (unsigned long long)seed);
+    printf("repeat: monkey --mode %d --only %llu --without ", mode_number,
+           (unsigned long long)seed);
     for (int i = 0; i < MOST; i++)
         if (left[i])
             printf("%d,", i);
@@ -272,13 +313,17 @@ int main(int argc, char **argv)
             printf("%s\n", rows[i].name);
         return 0;
     }
+    mode_number = (int)number_of(argc, argv, "--mode", 0) % 3;
+    set_mode(mode_number);
+    set_mode(0);
     char folder[] = "/tmp/monkey-XXXXXX";
     board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (b == MAP_FAILED || !mkdtemp(folder) || chdir(folder) != 0)
         return 2;
     int status;
-    if (argc > 1 && strcmp(argv[1], "--only") == 0) {
-        status = only(b, number_of(argc, argv, "--only", 0), text_of(argc, argv, "--without"));
+    const uint64_t one = number_of(argc, argv, "--only", UINT64_MAX);
+    if (one != UINT64_MAX) {
+        status = only(b, one, text_of(argc, argv, "--without"));
     } else {
         const long n = (long)number_of(argc, argv, "--programs", 1000);
         const uint64_t first = number_of(argc, argv, "--seed", 1);

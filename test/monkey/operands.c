@@ -1,5 +1,6 @@
 /* Where arguments come from: mostly good ones, now and then none, failed, symbolic, of an ended block or
  * scope, of another context, or integers that look like a size. */
+#include "base/float_mode.h"
 #include "monkey.h"
 
 #include <limits.h>
@@ -180,13 +181,14 @@ list *axes(monkey *m, const tp_tensor *x, list *l)
 
 double number(monkey *m)
 {
-    static const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e-300, 0};
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e-300, 0, 1e-310, -5e-324};
     static const double plain[] = {0, 1, -1, 0.5, 2, 0.1, 3, 1e-5};
     const int k = below(m, 40);
-    return k == 0   ? (double)handle(m)
-           : k == 1 ? 1 / (double)handle(m)
-           : k < 5  ? odd[below(m, 6)]
-                    : plain[below(m, 8)];
+    if (k > 1)
+        return k < 5 ? odd[below(m, 8)] : plain[below(m, 8)];
+    const int64_t h = handle(m);
+    TPI_DEFAULT_FLOAT_MODE;
+    return k == 0 ? (double)h : 1 / (double)h;
 }
 
 tp_dtype dtype(monkey *m)

@@ -193,6 +193,19 @@ static void by_training(tp_ctx *tp, record *r)
     tp_optimizer_free(o);
 }
 
+/* Contributions of many sizes, some of them subnormal, that add up in place. */
+static void by_gradients(tp_ctx *tp, record *r)
+{
+    tp_tensor *x = tp_require_grad(tp_normal(tp, TP_F32, TP_DIMS(300), 0, 1));
+    tp_tensor *sum = tp_mul(x, tp_scalar_like(x, 1e-39));
+    for (int i = 0; i < 7; i++)
+        sum = tp_add(sum, tp_mul(tp_sin(tp_mul(x, tp_scalar_like(x, i + 1))),
+                                 tp_scalar_like(x, i % 2 ? 1e-39 : 3e-38)));
+    if (tp_backward(tp_sum(sum, TP_ALL, false)) != TP_OK)
+        fail_msg("%s", tp_error_message(tp));
+    keep_tensor(r, tp_grad_of(x));
+}
+
 static void by_numbers(tp_ctx *tp, record *r)
 {
     static const float tiny = 1e-42f;
@@ -222,6 +235,7 @@ static void compute(int threads, record *r)
     by_function(tp, in, false, r);
     by_function(tp, in, true, r);
     by_training(tp, r);
+    by_gradients(tp, r);
     by_numbers(tp, r);
     if (tp_error(tp) != TP_OK)
         fail_msg("%s", tp_error_message(tp));

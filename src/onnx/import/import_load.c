@@ -54,6 +54,11 @@ static bool check_options(const request *r)
                        (!opt->n_sequences || opt->sequences);
     if (!lists)
         snprintf(wrong, sizeof wrong, "the options have a list that is none");
+    for (int i = 0; lists && i < opt->n_dims; i++)
+        if (tpi_is_spoilt(opt->dims[i].size)) {
+            tpi_fail_spoilt(r->ctx, r->at, r->what, TP_E_VALUE, opt->dims[i].size);
+            return false;
+        }
     for (int i = 0; lists && i < opt->n_dims && !*wrong; i++)
         if (!opt->dims[i].name || opt->dims[i].size < 0)
             snprintf(wrong, sizeof wrong, "dimension %d of the options has %s", i,
