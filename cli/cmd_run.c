@@ -242,6 +242,15 @@ static int remove_rest(const char *folder, char *path, size_t size, int n)
     }
 }
 
+/* As the model declares it: what it computes in 32 bits may be declared as 16. */
+static tp_status save_npy(const port *v, int k, const char *path)
+{
+    const char *type = v->type ? v->type : "";
+    const char *end = strstr(type, "float16");
+    const bool half = end && (end < type + 1 || end[-1] != 'b');
+    return half ? tp_npy_save_f16(v->v[k], path) : tp_npy_save(v->v[k], path);
+}
+
 static int write_folder(tp_ctx *tp, const port *v, const char *folder)
 {
     const size_t size = strlen(folder) + 32;
@@ -249,7 +258,7 @@ static int write_folder(tp_ctx *tp, const port *v, const char *folder)
     int status = path ? make_folder(folder) : cli_no_memory();
     for (int k = 0; k < v->n && status == CLI_GOOD; k++) {
         snprintf(path, size, "%s/%d.npy", folder, k);
-        if (tp_npy_save(v->v[k], path) == TP_OK)
+        if (save_npy(v, k, path) == TP_OK)
             put_written(v, k, path);
         else
             status = cli_refuse_error(path, tp);
@@ -270,10 +279,9 @@ static int write_output(const settings *s, tp_ctx *tp, const port *v, const char
     if (none && unlink(path) != 0 && errno != ENOENT)
         return cli_refuse(path, "%s", strerror(errno));
     const tp_status status = none                  ? TP_OK
-                             : s->format == AS_NPY ? tp_npy_save(v->v[0], path)
-                             : type_is_tensor(v->type)
-                                 ? tp_onnx_tensor_save(v->v[0], path)
-                                 : tp_onnx_value_save(tp, path, v->type, v->n, v->v);
+                             : s->format == AS_NPY ? save_npy(v, 0, path)
+                             : v->type ? tp_onnx_value_save(tp, path, v->type, v->n, v->v)
+                                       : tp_onnx_tensor_save(v->v[0], path);
     if (status != TP_OK)
         return cli_refuse_error(path, tp);
     put_written(v, -1, none ? NULL : path);

@@ -92,7 +92,8 @@ TP_FN(tp_status, tp_onnx_value_load, tp_ctx *tp, const char *path, const char *t
 TP_FN(tp_status, tp_onnx_tensor_save, const tp_tensor *t, const char *path);
 #define tp_onnx_tensor_save(...) tp_onnx_tensor_save_at(TP_PLACE, __VA_ARGS__)
 
-/* Writes a value of such a type, whole or not at all: n tensors; -1: an optional without a value. */
+/* Writes a value of such a type, whole or not at all: n tensors; -1: an optional without a value. Floats of a type
+ * float16 or bfloat16 are rounded to it, once. */
 TP_FN(tp_status, tp_onnx_value_save, tp_ctx *tp, const char *path, const char *type, int n,
       tp_tensor *const *tensors);
 #define tp_onnx_value_save(...) tp_onnx_value_save_at(TP_PLACE, __VA_ARGS__)

@@ -154,7 +154,7 @@ TP_API size_t tp_format(const tp_tensor *t, char *out, size_t size);
 
 /* ---- NumPy files ------------------------------------------------------------------------ */
 
-/* Reads a .npy file (version 1 to 3, C or Fortran order, little or big endian). */
+/* Reads a .npy file (version 1 to 3, C or Fortran order, little or big endian); floats of 16 bits become f32. */
 TP_FN(tp_tensor *, tp_npy_load, tp_ctx *tp, const char *path);
 #define tp_npy_load(...) tp_npy_load_at(TP_PLACE, __VA_ARGS__)
 /* The same from memory. */
@@ -163,6 +163,9 @@ TP_FN(tp_tensor *, tp_npy_parse, tp_ctx *tp, const void *bytes, size_t size_byte
 /* Writes a .npy file whole or not at all. */
 TP_FN(tp_status, tp_npy_save, const tp_tensor *t, const char *path);
 #define tp_npy_save(...) tp_npy_save_at(TP_PLACE, __VA_ARGS__)
+/* The same of a float tensor, as floats of 16 bits, rounded once (TP_E_DTYPE of others). */
+TP_FN(tp_status, tp_npy_save_f16, const tp_tensor *t, const char *path);
+#define tp_npy_save_f16(...) tp_npy_save_f16_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

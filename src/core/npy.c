@@ -2,6 +2,7 @@
  * dict as text), the elements. What is read is not trusted: sizes are checked against the bytes
  * that are there before memory is taken. */
 #include "base/file.h"
+#include "base/half.h"
 #include "core/copy.h"
 #include "core/dim.h"
 
@@ -28,6 +29,7 @@ typedef struct header {
     bool has_descr, has_order, has_shape;
     bool fortran, swapped;
     tp_dtype dtype;
+    size_t element; /* its bytes in the file */
     int rank;
     int64_t shape[TP_MAX_RANK];
 } header;
@@ -104,6 +106,7 @@ static bool read_descr(reader *r, header *h)
         {"u2", TP_U16 },
         {"u4", TP_U32 },
         {"u8", TP_U64 },
+        {"f2", TP_F32 }, /* which they become */
         {"f4", TP_F32 },
         {"f8", TP_F64 },
     };
@@ -111,7 +114,6 @@ static bool read_descr(reader *r, header *h)
         char text[4];
         const char *name;
     } refused[] = {
-        {"f2",  "16-bit floats"       },
         {"f16", "128-bit floats"      },
         {"f12", "96-bit floats"       },
         {"c8",  "complex numbers"     },
@@ -136,6 +138,7 @@ static bool read_descr(reader *r, header *h)
         if (strcmp(type, known[i].text) != 0)
             continue;
         h->dtype = known[i].dtype;
+        h->element = strcmp(type, "f2") == 0 ? 2 : tp_dtype_size(h->dtype);
         h->swapped = (order == '<' && host_is_big) || (order == '>' && !host_is_big);
         return true;
     }
@@ -258,7 +261,7 @@ static bool read_header(reader *r, header *h)
 /* Are there as many bytes as the shape needs? */
 static bool check_size(reader *r, const header *h)
 {
-    int64_t bytes = (int64_t)tp_dtype_size(h->dtype);
+    int64_t bytes = (int64_t)h->element;
     bool empty = false, huge = false;
     for (int i = 0; i < h->rank; i++) {
         empty |= h->shape[i] == 0;
@@ -297,21 +300,24 @@ static tp_tensor *parse(tp_ctx *ctx, tpi_at at, const char *what, const char *pa
         return t;
     t = tpi_tensor_new(ctx, at, h.dtype, h.rank, h.shape);
     const size_t n = t->status == TP_OK ? (size_t)tpi_count(t) : 0;
-    const size_t elem = tp_dtype_size(h.dtype);
     if (n == 0)
         return t;
+    /* Halves lie at the end of what they become. */
+    char *to = t->data + n * (tp_dtype_size(h.dtype) - h.element);
     if (h.fortran) {
         int64_t stride[TP_MAX_RANK], step = 1;
         for (int i = 0; i < h.rank; i++) {
             stride[i] = step;
             step *= h.shape[i];
         }
-        tpi_copy_strided(elem, h.rank, h.shape, t->data, t->stride, r.at, stride);
+        tpi_copy_strided(h.element, h.rank, h.shape, to, t->stride, r.at, stride);
     } else {
-        memcpy(t->data, r.at, n * elem);
+        memcpy(to, r.at, n * h.element);
     }
     if (h.swapped)
-        swap_bytes(t->data, elem, n);
+        swap_bytes(to, h.element, n);
+    if (to != t->data)
+        tpi_halves_to(TPI_FLOAT16, n, to, t->data);
     if (h.dtype == TP_BOOL) {
         for (size_t i = 0; i < n; i++)
             t->data[i] = t->data[i] != 0;
@@ -351,14 +357,13 @@ TPI_BARE(tp_tensor *, tp_npy_load, (tp_ctx * tp, const char *path), tp, path)
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* Magic, version 1, length and dict, padded so that the elements begin at a multiple of 64. */
-static void make_header(const tp_tensor *t, tpi_str *s)
+static void make_header(const tp_tensor *t, size_t size, tpi_str *s)
 {
     static const char kinds[TP_N_DTYPES] = {
         [TP_BOOL] = 'b', [TP_I8] = 'i',  [TP_I16] = 'i', [TP_I32] = 'i',
         [TP_I64] = 'i',  [TP_U8] = 'u',  [TP_U16] = 'u', [TP_U32] = 'u',
         [TP_U64] = 'u',  [TP_F32] = 'f', [TP_F64] = 'f',
     };
-    const size_t size = tp_dtype_size((tp_dtype)t->dtype);
     const char order = size == 1 ? '|' : host_is_big ? '>' : '<';
     tpi_str_add(s, magic, sizeof magic);
     tpi_str_add(s, "\1\0\0\0", 4); /* version and room for the length */
@@ -377,22 +382,25 @@ static void make_header(const tp_tensor *t, tpi_str *s)
     s->text[PREFIX + 1] = (char)(length >> 8);
 }
 
-/* The elements in row-major order; `*copy` when they have to be gathered. */
-static const void *elements(const tp_tensor *t, void **copy)
+/* The elements in row-major order, in `size` bytes each; `*copy` when they have to be gathered or rounded. */
+static const void *elements(const tp_tensor *t, size_t size, void **copy)
 {
+    const size_t own = tp_dtype_size((tp_dtype)t->dtype);
     *copy = NULL;
-    if (t->flags & TPI_CONTIGUOUS)
+    if (size == own && t->flags & TPI_CONTIGUOUS)
         return t->data;
     *copy = tpi_take(&t->ctx->mem, tpi_bytes(t));
     if (*copy)
         tpi_copy_out(t, *copy);
+    if (*copy && size != own)
+        tpi_halves_of(TPI_FLOAT16, own, (size_t)tpi_count(t), *copy);
     return *copy;
 }
 
-tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const char *path)
+/* In `size` bytes an element; 0: its own. */
+static tp_status save(tpi_at at, const char *what, const tp_tensor *t, const char *path,
+                      size_t size)
 {
-    static const char what[] = "tp_npy_save";
-    const tpi_at at = TPI_AT(file, line);
     if (!tpi_is_live(t) || t->status != TP_OK)
         return tp_status_of(tpi_refuse_operand(t ? t->ctx : NULL, at, what, 0, t));
     tp_ctx *ctx = t->ctx;
@@ -401,13 +409,17 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
                                "the value of a symbolic tensor is known only when its graph is "
                                "run: save what tp_graph_run gives, or the graph by "
                                "tp_graph_save");
+    if (size && t->dtype < TP_F32)
+        return tpi_fail_status(ctx, at, what, TP_E_DTYPE, "the tensor is %s, not float",
+                               tp_dtype_name((tp_dtype)t->dtype));
     tpi_look_at(at, t, TPI_LOOK_SHOW);
     if (t->status != TP_OK)
         return (tp_status)t->status;
+    size = size ? size : tp_dtype_size((tp_dtype)t->dtype);
     tpi_str s = TPI_STR(&ctx->mem);
-    make_header(t, &s);
+    make_header(t, size, &s);
     void *copy;
-    const void *data = elements(t, &copy);
+    const void *data = elements(t, size, &copy);
     tp_status status = TP_OK;
     if (s.failed || (!data && tpi_bytes(t))) {
         status = tpi_fail_status(ctx, at, what, TP_E_MEMORY, "out of memory");
@@ -415,7 +427,7 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
         tpi_writer w;
         tpi_file_begin(&w, &ctx->mem, &ctx->undone, path);
         tpi_file_put(&w, s.text, s.len);
-        tpi_file_put(&w, data, tpi_bytes(t));
+        tpi_file_put(&w, data, (size_t)tpi_count(t) * size);
         if (!tpi_file_end(&w))
             status = tpi_fail_status(ctx, at, what, w.error.status, "%s", w.error.text);
     }
@@ -424,4 +436,16 @@ tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const c
     return status;
 }
 
+tp_status tp_npy_save_at(const char *file, int line, const tp_tensor *t, const char *path)
+{
+    return save(TPI_AT(file, line), "tp_npy_save", t, path, 0);
+}
+
 TPI_BARE(tp_status, tp_npy_save, (const tp_tensor *t, const char *path), t, path)
+
+tp_status tp_npy_save_f16_at(const char *file, int line, const tp_tensor *t, const char *path)
+{
+    return save(TPI_AT(file, line), "tp_npy_save_f16", t, path, 2);
+}
+
+TPI_BARE(tp_status, tp_npy_save_f16, (const tp_tensor *t, const char *path), t, path)

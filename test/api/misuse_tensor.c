@@ -358,14 +358,19 @@ MISUSE(tp_npy_parse)
     BAD(b, TP_E_FORMAT, tp_npy_parse(b->tp, "\x93NUMPY\1\0", 8));
 }
 
-MISUSE(tp_npy_save)
-{
-    OUT(tp_npy_save(x, "/nowhere/x.npy") != TP_OK);
-    BAD(b, TP_E_NULL, tp_npy_save(b->f, NULL));
-    BAD(b, TP_E_IO, tp_npy_save(b->f, ""));
-    BAD(b, TP_E_IO, tp_npy_save(b->f, "/nowhere/x.npy"));
-    BAD(b, TP_E_IO, tp_npy_save(b->f, "/"));
-}
+#define NPY_SAVE(fn)                                                                           \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OUT(fn(x, "/nowhere/x.npy") != TP_OK);                                                 \
+        BAD(b, TP_E_NULL, fn(b->f, NULL));                                                     \
+        BAD(b, TP_E_IO, fn(b->f, ""));                                                         \
+        BAD(b, TP_E_IO, fn(b->f, "/nowhere/x.npy"));                                           \
+        BAD(b, TP_E_IO, fn(b->f, "/"));                                                        \
+        if (!strcmp(#fn, "tp_npy_save_f16"))                                                   \
+            BAD(b, TP_E_DTYPE, fn(b->i, "/nowhere/x.npy"));                                    \
+    }
+NPY_SAVE(tp_npy_save)
+NPY_SAVE(tp_npy_save_f16)
 
 const misuse misuse_tensor[] = {
     LISTED(tp_dtype_name),
@@ -402,5 +407,6 @@ const misuse misuse_tensor[] = {
     LISTED(tp_npy_load),
     LISTED(tp_npy_parse),
     LISTED(tp_npy_save),
+    LISTED(tp_npy_save_f16),
     {0},
 };

@@ -218,6 +218,12 @@ CALL(tp_npy_save)
     return done(tp_npy_save(x, path_of(m, "npy")));
 }
 
+CALL(tp_npy_save_f16)
+{
+    const tp_tensor *x = number_like(m);
+    return done(tp_npy_save_f16(x, path_of(m, "npy")));
+}
+
 /* ---- contexts ---------------------------------------------------------------------------------------- */
 
 CALL(tp_status_name)

@@ -1,6 +1,7 @@
 /* Elements as bytes; tp_onnx_tensor_save and tp_onnx_value_save: tensors in files by themselves. */
 #include "onnx/format/elements.h"
 
+#include "base/half.h"
 #include "ir/notation.h"
 #include "onnx/export/emit.h"
 #include "tapir/onnx.h"
@@ -37,11 +38,11 @@ bool tpi_put_elements(tpi_mem *mem, tpi_writer *w, const tpi_elements *from)
     return true;
 }
 
-void tpi_put_tensor_head(tpi_str *s, tp_dtype dtype, int rank, const int64_t *shape)
+void tpi_put_tensor_head(tpi_str *s, int type, int rank, const int64_t *shape)
 {
     for (int i = 0; i < rank; i++)
         tpi_pb_put_int(s, TPI_PB_TENSOR_DIMS, shape[i]);
-    tpi_pb_put_int(s, TPI_PB_TENSOR_DATA_TYPE, tpi_onnx_type(dtype));
+    tpi_pb_put_int(s, TPI_PB_TENSOR_DATA_TYPE, type);
 }
 
 bool tpi_type_begins(const char **type, const char *word)
@@ -59,6 +60,7 @@ typedef struct saving {
     tpi_writer w;
     bool counts;   /* the bytes are only counted */
     uint64_t size; /* so many so far */
+    int as;        /* TPI_PB_F16 or TPI_PB_BF16: floats are written as such; 0: as they are */
     bool failed;   /* no memory */
 } saving;
 
@@ -79,12 +81,32 @@ static void put_kind(saving *s, uint32_t field, int kind)
     put_text(s, &text);
 }
 
+/* Floats as floats of 16 bits. False: no memory. */
+static bool put_halves(saving *s, const tp_tensor *t)
+{
+    const size_t bytes = tpi_bytes(t), n = (size_t)tpi_count(t);
+    char *copy = tpi_take(s->mem, bytes);
+    if (!copy)
+        return false;
+    tpi_copy_out(t, copy);
+    tpi_halves_of(s->as == TPI_PB_F16 ? TPI_FLOAT16 : TPI_BFLOAT16,
+                  tp_dtype_size((tp_dtype)t->dtype), n, copy);
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        tpi_swap_bytes(copy, 2 * n, 2);
+    tpi_file_put(&s->w, copy, 2 * n);
+    tpi_give_back(s->mem, copy, bytes);
+    return true;
+}
+
 /* A tensor; `field` 0: it is the whole file, else a message in another one. */
 static void put_tensor(saving *s, uint32_t field, const tp_tensor *t)
 {
-    const tpi_elements from = tpi_elements_of(t);
+    tpi_elements from = tpi_elements_of(t);
     tpi_str head = TPI_STR(s->mem), size = TPI_STR(s->mem);
-    tpi_put_tensor_head(&head, (tp_dtype)t->dtype, t->rank, t->shape);
+    const bool halves = s->as && t->dtype >= TP_F32;
+    from.size = halves ? 2 * (size_t)tpi_count(t) : from.size;
+    tpi_put_tensor_head(&head, halves ? s->as : tpi_onnx_type((tp_dtype)t->dtype), t->rank,
+                        t->shape);
     if (t->name) {
         const size_t mark = tpi_pb_begin(&head, TPI_PB_TENSOR_NAME);
         tpi_pb_escape(&head, t->name);
@@ -96,7 +118,8 @@ static void put_tensor(saving *s, uint32_t field, const tp_tensor *t)
     put_text(s, &size);
     put_text(s, &head);
     s->size += from.size;
-    if (!s->counts && !s->failed && !tpi_put_elements(s->mem, &s->w, &from))
+    if (!s->counts && !s->failed &&
+        !(halves ? put_halves(s, t) : tpi_put_elements(s->mem, &s->w, &from)))
         s->failed = true;
 }
 
@@ -114,7 +137,7 @@ static void put_optional(saving *s, bool sequence, int n, tp_tensor *const *t)
              : sequence ? TPI_PB_KIND_SEQUENCE
                         : TPI_PB_KIND_TENSOR);
     if (n >= 0 && sequence) {
-        saving count = {.mem = s->mem, .counts = true};
+        saving count = {.mem = s->mem, .counts = true, .as = s->as};
         tpi_str size = TPI_STR(s->mem);
         put_sequence(&count, n, t);
         s->failed |= count.failed;
@@ -191,7 +214,10 @@ tp_status tp_onnx_value_save_at(const char *file, int line, tp_ctx *tp, const ch
         status = check_tensor(tp, at, what, i, tensors[i]);
     if (status != TP_OK)
         return status;
-    saving s = {.mem = &tp->mem};
+    saving s = {.mem = &tp->mem,
+                .as = tpi_type_begins(&type, "float16")    ? TPI_PB_F16
+                      : tpi_type_begins(&type, "bfloat16") ? TPI_PB_BF16
+                                                           : 0};
     tpi_file_begin(&s.w, s.mem, &tp->undone, path);
     if (optional)
         put_optional(&s, sequence, n, tensors);

@@ -15,8 +15,8 @@ typedef struct tpi_elements { /* elements to be written */
 tpi_elements tpi_elements_of(const tp_tensor *t);
 /* Little-endian. False: no memory for a copy. */
 bool tpi_put_elements(tpi_mem *mem, tpi_writer *w, const tpi_elements *from);
-/* Sizes and type. */
-void tpi_put_tensor_head(tpi_str *s, tp_dtype dtype, int rank, const int64_t *shape);
+/* Sizes and type, as the format numbers it. */
+void tpi_put_tensor_head(tpi_str *s, int type, int rank, const int64_t *shape);
 
 /* Types as tp_onnx_summary tells them: takes the word from the front, if it is there. */
 bool tpi_type_begins(const char **type, const char *word);

@@ -2,6 +2,7 @@
  * is taken. */
 #include "base/file.h"
 #include "base/float_mode.h"
+#include "base/half.h"
 #include "ir/notation.h"
 #include "onnx/format/model.h"
 #include "tapir/onnx.h"
@@ -58,31 +59,9 @@ const char *tpi_onnx_type_name(int type)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static float widen_f16(uint16_t h)
+static tpi_half half_of(int type)
 {
-    const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t exponent = h >> 10 & 0x1f, fraction = h & 0x3ff, bits;
-    if (exponent == 0x1f) {
-        bits = sign | 0x7f800000 | fraction << 13;
-    } else if (exponent || !fraction) {
-        bits = sign | (exponent ? (exponent + 112) << 23 : 0) | fraction << 13;
-    } else { /* below the smallest normal number of 16 bits, a normal one of 32 */
-        exponent = 113;
-        for (; !(fraction & 0x400); exponent--)
-            fraction <<= 1;
-        bits = sign | exponent << 23 | (fraction & 0x3ff) << 13;
-    }
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static float widen_bf16(uint16_t h)
-{
-    const uint32_t bits = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return type == TPI_PB_F16 ? TPI_FLOAT16 : TPI_BFLOAT16;
 }
 
 /* The little-endian 16-bit floats lie at the end of the memory of the 32-bit ones that they
@@ -94,7 +73,7 @@ static void widen(tp_tensor *t, int type)
     float *to = (float *)(void *)t->data;
     for (int64_t i = 0; i < n; i++) {
         const uint16_t h = (uint16_t)(from[2 * i] | from[2 * i + 1] << 8);
-        to[i] = type == TPI_PB_F16 ? widen_f16(h) : widen_bf16(h);
+        to[i] = tpi_half_to_float(half_of(type), h);
     }
 }
 
@@ -116,7 +95,7 @@ static void put_number(tp_tensor *t, int type, int64_t i, uint64_t v)
     const size_t size = tp_dtype_size((tp_dtype)t->dtype);
     char *at = t->data + (size_t)i * size;
     if (type == TPI_PB_F16 || type == TPI_PB_BF16) {
-        const float f = type == TPI_PB_F16 ? widen_f16((uint16_t)v) : widen_bf16((uint16_t)v);
+        const float f = tpi_half_to_float(half_of(type), (uint16_t)v);
         memcpy(at, &f, sizeof f);
     } else if (t->dtype == TP_BOOL) {
         *at = v != 0;

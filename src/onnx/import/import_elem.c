@@ -300,28 +300,37 @@ static bool cast_to(tpi_onnx_op *o, tp_dtype dtype)
     return tpi_onnx_out(o, 0, tp_cast(tpi_onnx_in(o, 0), dtype));
 }
 
-/* x rounded to a multiple of 2^quantum, to even; |x| < 2^(quantum + 22). */
-static tp_tensor *round_fixed(tpi_onnx_op *o, tp_tensor *x, int quantum)
+/* Significant bits of x's type. */
+static int digits_of(const tp_tensor *x)
 {
-    tp_tensor *magic = tp_scalar_like(x, ldexp(1.5, quantum + 23));
-    return tp_sub(tp_add(x, magic), magic);
+    return tp_dtype_of(x) == TP_F64 ? 53 : 24;
 }
 
-/* x f32 rounded to so many bits, to even (Dekker's split); |x| * 2^(24 - bits) finite. */
+/* x rounded to a multiple of 2^quantum, to even; |x| < 2^(quantum + digits - 2). What becomes 0 keeps its sign. */
+static tp_tensor *round_fixed(tpi_onnx_op *o, tp_tensor *x, int quantum)
+{
+    tp_tensor *magic = tp_scalar_like(x, ldexp(1.5, quantum + digits_of(x) - 1));
+    tp_tensor *y = tp_sub(tp_add(x, magic), magic), *zero = tp_scalar_like(x, 0);
+    return tp_where(tp_eq(y, zero), tp_mul(x, zero), y);
+}
+
+/* x rounded to so many bits, to even (Dekker's split); |x| * 2^(digits - bits) finite. */
 static tp_tensor *round_bits(tpi_onnx_op *o, tp_tensor *x, int bits)
 {
-    tp_tensor *c = tp_mul(x, tp_scalar_like(x, ldexp(1, 24 - bits) + 1));
+    tp_tensor *c = tp_mul(x, tp_scalar_like(x, ldexp(1, digits_of(x) - bits) + 1));
     return tp_sub(c, tp_sub(c, x));
 }
 
-/* What x f32 is as a float of `bits` significant bits, whose smallest normal number is 2^least,
- * and whose numbers end below 2^(most + 1). */
+/* What x is as a float of `bits` significant bits, whose smallest normal number is 2^least, and whose numbers end below
+ * 2^(most + 1): rounded once, in x's own type, where all of them are numbers. */
 static tp_tensor *round_float(tpi_onnx_op *o, tp_tensor *x, int bits, int least, int most)
 {
-    tp_tensor *size = tp_abs(x), *down = tp_scalar_like(x, ldexp(1, -32)),
-              *up = tp_scalar_like(x, ldexp(1, 32));
+    /* What is large is rounded so many binades further down. */
+    const int away = tp_dtype_of(x) == TP_F64 ? 70 : 32;
+    tp_tensor *size = tp_abs(x), *down = tp_scalar_like(x, ldexp(1, -away)),
+              *up = tp_scalar_like(x, ldexp(1, away));
     tp_tensor *large = tp_mul(round_bits(o, tp_mul(x, down), bits), up);
-    tp_tensor *y = tp_where(tp_lt(size, tp_scalar_like(x, ldexp(1, most - 32))),
+    tp_tensor *y = tp_where(tp_lt(size, tp_scalar_like(x, ldexp(1, most - away))),
                             round_bits(o, x, bits), large);
     y = tp_where(tp_lt(size, tp_scalar_like(x, ldexp(1, least))),
                  round_fixed(o, x, least + 1 - bits), y);
@@ -343,7 +352,12 @@ bool tpi_onnx_import_cast(tpi_onnx_op *o)
     const int64_t to = tpi_onnx_int(o, "to", 0);
     if (to != TPI_PB_F16 && to != TPI_PB_BF16)
         return cast_to(o, tpi_onnx_elem_type(o, to));
-    return tpi_onnx_out(o, 0, tpi_onnx_round(o, tp_cast(tpi_onnx_in(o, 0), TP_F32), to));
+    /* From what f32 does not hold by way of f64, so that it is rounded once. */
+    tp_tensor *x = tpi_onnx_in(o, 0);
+    const tp_dtype from = tp_dtype_of(x);
+    const bool wide = from == TP_F64 || (from < TP_F32 && tp_dtype_size(from) > 2);
+    x = tpi_onnx_round(o, tp_cast(x, wide ? TP_F64 : TP_F32), to);
+    return tpi_onnx_out(o, 0, tp_cast(x, TP_F32));
 }
 
 bool tpi_onnx_import_cast_like(tpi_onnx_op *o)
