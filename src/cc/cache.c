@@ -181,7 +181,8 @@ tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_
     }
     struct stat st;
     tpi_cache_answer answer = TPI_CACHE_NONE;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        !(st.st_mode & (S_IWGRP | S_IWOTH))) /* who may write to it can do so after the look */
         answer = check_entry(fd, (uint64_t)st.st_size, pieces, n);
     if (answer == TPI_CACHE_HIT) {
         futimens(fd, NULL); /* used now: removed late */
@@ -190,7 +191,8 @@ tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_
     }
     close(fd);
     if (answer == TPI_CACHE_NONE) {
-        tpi_log(TPI_LOG_compile, "%s/%s is damaged and was removed", c->dir, name);
+        tpi_log(TPI_LOG_compile, "%s/%s is damaged, or not this user's alone, and was removed",
+                c->dir, name);
         tpi_cache_remove(c, name);
     }
     return answer;
@@ -214,7 +216,7 @@ static int write_all(int fd, const void *data, size_t size)
 int tpi_cache_seal(int fd, const tpi_piece *pieces, int n)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0)
+    if (fchmod(fd, 0700) != 0 || fstat(fd, &st) != 0) /* a linker goes by the umask */
         return errno;
     trailer t = {.object_size = (uint64_t)st.st_size, .text_size = text_size(pieces, n)};
     memcpy(t.magic, magic, sizeof magic);

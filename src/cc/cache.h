@@ -39,11 +39,12 @@ void tpi_cache_close(tpi_cache *c);
 
 /* The file name that belongs to these texts. */
 void tpi_cache_name(char name[TPI_ENTRY_NAME], const tpi_piece *pieces, int n);
-/* Looks for an entry. A damaged one is removed. On a HIT *object is the descriptor of the very file that
+/* Looks for an entry. A damaged one, or one that other users may write to, is removed. On a HIT *object is the descriptor of the very file that
  * was read, for the caller to close. */
 tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_piece *pieces,
                                 int n, int *object);
-/* Makes the object of descriptor `fd`, opened to append, an entry, where it is. 0 or an errno. */
+/* Makes the object of descriptor `fd`, opened to append, an entry, where it is, and this user's alone. 0 or
+ * an errno. */
 int tpi_cache_seal(int fd, const tpi_piece *pieces, int n);
 /* Moves a sealed object of another folder into the cache. 0 or an errno. */
 int tpi_cache_put(const tpi_cache *c, int folder, const char *object, const char *name);

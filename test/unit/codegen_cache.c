@@ -35,6 +35,53 @@ static void test_private(void **state)
     snprintf(path, sizeof path, "%s/%s", b->cache, name);
     assert_int_equal(lstat(path, &st), 0);
     assert_true(S_ISREG(st.st_mode));
+    assert_int_equal(st.st_mode & 0777, 0700);
+}
+
+/* Can another user open the file to write? */
+static bool others_write(const char *path)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (setgid(12345) != 0 || setuid(12345) != 0)
+            _exit(2);
+        _exit(open(path, O_WRONLY) >= 0 ? 1 : errno == EACCES ? 0 : 3);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+    return WEXITSTATUS(status);
+}
+
+/* In a folder that others may read, with no umask, an entry is still its owner's alone; one that others could
+ * have written to is made anew. */
+static void test_open_entry(void **state)
+{
+    bed *b = *state;
+    if (geteuid() != 0) {
+        print_message("skipped: needs to be root\n");
+        skip();
+    }
+    const char *source = SOURCE(42);
+    char name[256], path[600];
+    assert_int_equal(chmod(b->root, 0755), 0);
+    assert_int_equal(mkdir(b->cache, 0755), 0);
+    const mode_t before = umask(0);
+    expect_result(start(b, &source), 42, false);
+    assert_int_equal(count_files(b->cache, name), 1);
+    snprintf(path, sizeof path, "%s/%s", b->cache, name);
+    assert_false(others_write(path));
+    static const mode_t modes[] = {0777, 0720, 0702};
+    for (int i = 0; i < 3; i++) {
+        expect_result(start(b, &source), 42, true);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(others_write(path), modes[i] & S_IWOTH ? 1 : 0);
+        expect_result(start(b, &source), 42, false);
+        assert_false(others_write(path));
+    }
+    assert_int_equal(count_files(b->cache, NULL), 1);
+    umask(before);
 }
 
 static void test_open_folder(void **state)
@@ -728,7 +775,7 @@ int main(void)
         CASE(test_foreign),         CASE(test_no_folder),    CASE(test_read_only),
         CASE(test_choice),          CASE(test_damaged),      CASE(test_false_objects),
         CASE(test_compares),        CASE(test_new_compiler), CASE(test_at_once),
-        CASE(test_shared),          CASE(test_limit),
+        CASE(test_shared),          CASE(test_limit),        CASE(test_open_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
