@@ -267,7 +267,8 @@ void tpi_file_put(tpi_writer *w, const void *data, size_t size)
     TPI_KEEP_ERRNO;
     const char *p = data;
     while (size > 0 && w->error.status == TP_OK) {
-        const size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
+        /* A signal waits until a piece is written, and whoever is to end at once for no longer. */
+        const size_t piece = size < ((size_t)1 << 20) ? size : (size_t)1 << 20;
         const ssize_t n = write(w->fd, p, piece);
         if (n >= 0) {
             p += n;
