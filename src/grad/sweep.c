@@ -261,7 +261,7 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
     if (s->depth < MAX_DEPTH && s->left > 0 && !low)
         return true;
     tpi_fail_status(
-        s->ctx, node->file ? TPI_AT(node->file, node->line) : s->at, "gradient", TP_E_VALUE,
+        s->ctx, node->file ? TPI_AT(node->file, node->line) : s->at, "gradient", TP_E_LIMIT,
         low ? "calls are nested %d deep, which leaves too little of the thread's stack"
         : s->left > 0 ? "calls are nested more than %d deep"
                       : "calls share what is inside them",
