@@ -444,8 +444,9 @@ static inline tpi_dims *tpi_dims_of(const tp_tensor *t)
 {
     return t->graph ? *(tpi_dims *const *)(const void *)t->graph : NULL;
 }
-/* The node for a concrete t in like's graph; t itself when like is concrete (there too). */
-tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t);
+/* The node for a concrete t in like's graph; t itself when like is concrete; failed when like is of a
+ * block that has ended (there too). */
+tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t);
 #define SHAPE(t) tpi_shape_format(&(tpi_shape_text){{0}}, (t))
 
 #endif

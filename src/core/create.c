@@ -141,7 +141,7 @@ tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double va
     const tpi_at at = TPI_AT(file, line);
     if (!tpi_is_live(x) || x->status != TP_OK)
         return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
-    return tpi_lift_like(x, at,
+    return tpi_lift_like(x, at, "tp_scalar_like",
                          scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
 }
 

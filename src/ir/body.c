@@ -328,6 +328,12 @@ bool tpi_may_read(const tp_graph *g, const tp_graph *t)
     return !t || (tpi_graph_within(g, t) && !tpi_is_over(t));
 }
 
+tp_tensor *tpi_refuse_like(const tp_tensor *t, tpi_at at, const char *what)
+{
+    const tp_graph *g = t->ctx->tracing ? t->ctx->tracing : t->graph;
+    return tpi_may_read(g, t->graph) ? NULL : tpi_refuse_outside(g, at, what, t);
+}
+
 tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                               const tp_tensor *t)
 {

@@ -137,6 +137,9 @@ bool tpi_graph_within(const tp_graph *g, const tp_graph *outer);
 bool tpi_is_over(const tp_graph *g);
 /* May what is put in g read tensors of graph t (NULL: concrete ones)? */
 bool tpi_may_read(const tp_graph *g, const tp_graph *t);
+/* For what is made like t, without being an op on it: the failed tensor when such an op would be refused for
+ * where t was made, or NULL. */
+tp_tensor *tpi_refuse_like(const tp_tensor *t, tpi_at at, const char *what);
 /* The failed tensor for an operand that g may not read. */
 tp_tensor *tpi_refuse_outside(const tp_graph *g, tpi_at at, const char *what,
                               const tp_tensor *t);

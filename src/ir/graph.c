@@ -90,9 +90,12 @@ void tp_graph_free(tp_graph *g)
     graph_free(&g->owned);
 }
 
-tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, tp_tensor *t)
+tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t)
 {
-    return like->graph && t->status == TP_OK ? tpi_graph_lift(tpi_graph_here(like), at, t) : t;
+    if (!like->graph || t->status != TP_OK)
+        return t;
+    tp_tensor *failed = tpi_refuse_like(like, at, what);
+    return failed ? failed : tpi_graph_lift(tpi_graph_here(like), at, t);
 }
 
 /* A size that is none because memory is out is told now, others where they are used. */

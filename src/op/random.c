@@ -1,6 +1,6 @@
 /* Random tensors. */
 #include "base/float_mode.h"
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "kernel/text/philox.h"
 #include "kernel/text/vec.h"
 #include "op/random_position.h"
@@ -174,6 +174,7 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
 static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, double b)
 {
     tp_tensor *failed = tpi_refuse_operand(NULL, at, kind_names[kind], 0, x);
+    failed = failed ? failed : tpi_refuse_like(x, at, kind_names[kind]);
     if (failed)
         return failed;
     tpi_random_attrs r = {.kind = kind, .dtype = x->dtype, .a = a, .b = b};

@@ -1,5 +1,5 @@
 /* What a block of a graph made ends with it. Every function that takes several tensors finds such an
- * operand, whichever it is, and names it. */
+ * operand, whichever it is, and names it; so do those that make something like one. */
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 
@@ -87,7 +87,13 @@ static tp_tensor *make(tp_graph *g, const char *name, char type)
     X(tp_batch_norm, "fvvvv", x[0], x[1], x[2], x[3], x[4], 1e-5)                              \
     X(tp_linear, "fmi", x[0], x[1], tp_cast(x[2], TP_F32))                                     \
     X(tp_group, "fff", 3, x)                                                                   \
-    X(tp_grad, "ff", x[0], x[1])
+    X(tp_grad, "ff", x[0], x[1])                                                               \
+    X(tp_neg, "f", x[0])                                                                       \
+    X(tp_extent, "f", x[0], TP_ALL, TP_F32)                                                    \
+    X(tp_scalar_like, "f", x[0], 3)                                                            \
+    X(tp_uniform_like, "f", x[0], 0, 1)                                                        \
+    X(tp_normal_like, "f", x[0], 0, 1)                                                         \
+    X(tp_dropout, "f", x[0], 0.5)
 
 #define OP(f, types, ...) FAILS(f, tp_failed(f(__VA_ARGS__)))
 OPS(OP)
