@@ -71,9 +71,10 @@ TP_API const char *tp_version(void);
 /* The shared library stays in the process after dlclose, and contexts with it: opened again, it is the
  * same one. */
 
-/* A context is used by one thread at a time, by which makes no difference. An op or a run of a program that
- * finds another one computing in it does nothing but fail (TP_E_STATE); that is a help in finding the
- * mistake, no protection from it. */
+/* A context is used by one thread at a time, by which makes no difference. What makes, computes or assigns
+ * tensors, takes gradients, calls a function, runs a program, or begins or ends a scope, and finds another
+ * thread at such work in it, does nothing but fail (TP_E_STATE); a call's body is part of the call. That is a
+ * help in finding the mistake, no protection from it. */
 
 /* Results do not depend on the floating-point mode of the thread that calls (rounding, subnormals,
  * unmasked exceptions; a program linked with -ffast-math has one of its own): what computes, reads or

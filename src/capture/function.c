@@ -303,6 +303,7 @@ tp_status tp_function_call_at(const char *file, int line, tp_function *f, int n_
         return tpi_fail_status(f->ctx, at, what, TP_E_NULL, "the %s are missing",
                                n_in < 0 || (n_in && !in) ? "arguments"
                                                          : "places for the results");
+    TPI_ALONE_OR(f->ctx, at, what, fail_all((tp_tensor *)crowd, n_out, out));
     for (int i = 0; i < n_out; i++)
         out[i] = NULL;
     const tp_status status = call(f, at, n_in, in, n_out, out);

@@ -297,6 +297,38 @@ static inline bool tpi_leave(tp_ctx *ctx, uintptr_t was)
 /* Then: the error, without a look at anything that the other thread may be changing. Not NULL. */
 tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what);
 
+/* The same for a whole function, which the other thread may be found in while it runs. */
+typedef struct tpi_visit {
+    tp_ctx *ctx; /* NULL: nothing is to be left */
+    uintptr_t was;
+    tpi_at at;
+    const char *what;
+} tpi_visit;
+static inline tp_tensor *tpi_visit_begin(tpi_visit *a, tp_ctx *ctx, tpi_at at, const char *what)
+{
+    *a = (tpi_visit){NULL, 0, at, what};
+    if (!ctx)
+        return NULL;
+    if (!tpi_enter(ctx, &a->was))
+        return tpi_refuse_crowd(ctx, at, what);
+    a->ctx = ctx;
+    return NULL;
+}
+static inline void tpi_visit_end(const tpi_visit *a)
+{
+    if (a->ctx && !tpi_leave(a->ctx, a->was))
+        tpi_refuse_crowd(a->ctx, a->at, a->what);
+}
+/* At the head of a function that begins to work in ctx, which may be NULL: returns the failed tensor, or the
+ * value of `refused`, in which it is `crowd`. */
+#define TPI_ALONE_OR(ctx, at, what, refused)                                                   \
+    tpi_visit visit __attribute__((cleanup(tpi_visit_end)));                                   \
+    const tp_tensor *const crowd = tpi_visit_begin(&visit, ctx, at, what);                     \
+    if (crowd)                                                                                 \
+    return refused
+#define TPI_ALONE(ctx, at, what) TPI_ALONE_OR(ctx, at, what, (tp_tensor *)crowd)
+#define TPI_ALONE_STATUS(ctx, at, what) TPI_ALONE_OR(ctx, at, what, (tp_status)crowd->status)
+
 /* ---- capture ----------------------------------------------------------------------------- */
 
 /* Before anything but an op reads t's elements: they are computed. Afterwards t may have

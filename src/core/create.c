@@ -30,6 +30,7 @@ tp_tensor *tp_tensor_new_at(const char *file, int line, tp_ctx *tp, tp_dtype dty
                             const int64_t *shape, const void *data)
 {
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, "tp_tensor_new");
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_tensor_new", dtype, rank, shape, &t))
         return t;
@@ -60,6 +61,7 @@ tp_tensor *tp_tensor_wrap_at(const char *file, int line, tp_ctx *tp, tp_dtype dt
 {
     static const char what[] = "tp_tensor_wrap";
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, what);
     tp_tensor *t;
     if (!check_maker(tp, at, what, dtype, rank, shape, &t))
         return t;
@@ -91,6 +93,7 @@ tp_tensor *tp_full_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, in
                       const int64_t *shape, double value)
 {
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, "tp_full");
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_full", dtype, rank, shape, &t))
         return t;
@@ -128,6 +131,7 @@ static tp_tensor *scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtyp
 tp_tensor *tp_scalar_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, double value)
 {
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, "tp_scalar");
     tp_tensor *failed;
     if (!check_maker(tp, at, "tp_scalar", dtype, 0, NULL, &failed))
         return failed;
@@ -141,6 +145,7 @@ tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double va
     const tpi_at at = TPI_AT(file, line);
     if (!tpi_is_live(x) || x->status != TP_OK)
         return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
+    TPI_ALONE(x->ctx, at, "tp_scalar_like");
     return tpi_lift_like(x, at, "tp_scalar_like",
                          scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
 }
@@ -152,6 +157,7 @@ tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
 {
     TPI_DEFAULT_FLOAT_MODE;
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, "tp_arange");
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))
         return t;

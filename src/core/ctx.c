@@ -87,7 +87,8 @@ void tp_close(tp_ctx *tp)
 {
     if (!tp)
         return;
-    if (tp->frame) /* of a body that was left by longjmp */
+    __atomic_store_n(&tp->thread, 0, __ATOMIC_RELAXED); /* of a body that was left by longjmp */
+    if (tp->frame)                                      /* likewise */
         tp->frame_rules->leave(tp);
     while (tp->objects.next != &tp->objects) {
         tpi_owned *o = tp->objects.next;
@@ -224,6 +225,7 @@ tp_status tp_scope_begin(tp_ctx *tp)
 {
     if (!tp)
         return TP_E_NULL;
+    TPI_ALONE_STATUS(tp, TPI_AT(NULL, 0), "tp_scope_begin");
     if (tp->n_scopes == tp->scopes_size) {
         const int32_t size = tp->scopes_size ? tp->scopes_size * 2 : 16;
         tpi_scope *s = tpi_resize(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *s,
@@ -243,6 +245,7 @@ tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
 {
     if (!tp)
         return TP_E_NULL;
+    TPI_ALONE_STATUS(tp, TPI_AT(file, line), "tp_scope_end");
     if (tp->n_scopes == 0)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
@@ -272,6 +275,7 @@ tp_tensor *tp_keep(tp_tensor *t)
     if (!t || !t->ctx || t->refs <= 0 || t->owned_at < 0 || t->ctx->n_scopes == 0)
         return t;
     tp_ctx *ctx = t->ctx;
+    TPI_ALONE(ctx, TPI_AT(NULL, 0), "tp_keep");
     tpi_scope *s = &ctx->scopes[ctx->n_scopes - 1];
     if (t->owned_at < s->mark)
         return t;
@@ -332,6 +336,7 @@ tp_tensor *tp_retain(tp_tensor *t)
 {
     if (!t || !t->ctx || t->refs <= 0 || t == &t->ctx->nil)
         return t;
+    TPI_ALONE(t->ctx, TPI_AT(NULL, 0), "tp_retain");
     tpi_ref(t);
     t->ctx->retained_sum += tag_of(t);
     if (t->retains++ == 0) {
@@ -350,6 +355,7 @@ void tp_release(tp_tensor *t)
     if (!t || !t->ctx || t == &t->ctx->nil)
         return;
     tp_ctx *ctx = t->ctx;
+    TPI_ALONE_OR(ctx, TPI_AT(NULL, 0), "tp_release", );
     if (t->refs <= 0 || t->retains == 0) {
         tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_release", TP_E_STATE,
                         "the tensor is not retained");

@@ -329,6 +329,7 @@ tp_tensor *tp_npy_parse_at(const char *file, int line, tp_ctx *tp, const void *b
                            size_t size_bytes)
 {
     const tpi_at at = TPI_AT(file, line);
+    TPI_ALONE(tp, at, "tp_npy_parse");
     if (!bytes && size_bytes)
         return tpi_fail(tp, at, "tp_npy_parse", TP_E_NULL, "the bytes are NULL");
     return tp ? parse(tp, at, "tp_npy_parse", "", bytes ? bytes : "", size_bytes)
@@ -343,6 +344,7 @@ tp_tensor *tp_npy_load_at(const char *file, int line, tp_ctx *tp, const char *pa
     const tpi_at at = TPI_AT(file, line);
     if (!tp)
         return (tp_tensor *)&tpi_nil;
+    TPI_ALONE(tp, at, "tp_npy_load");
     tpi_file_bytes bytes;
     tpi_file_error error;
     if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))

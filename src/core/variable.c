@@ -8,6 +8,7 @@ static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, co
     if (!tpi_is_live(init) || init->status != TP_OK)
         return tpi_refuse_operand(init ? init->ctx : NULL, at, what, 0, init);
     tp_ctx *ctx = init->ctx;
+    TPI_ALONE(ctx, at, what);
     if (init->graph)
         return tpi_fail(
             ctx, at, what, TP_E_SYMBOLIC,

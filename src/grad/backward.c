@@ -102,6 +102,7 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
     if (failed || !y)
         return failed ? (tp_status)failed->status : TP_E_NULL;
     tp_ctx *ctx = y->ctx;
+    TPI_ALONE_STATUS(ctx, at, "tp_backward");
     if (y->graph)
         return tpi_fail_status(ctx, at, "tp_backward", TP_E_SYMBOLIC,
                                "y is symbolic: add gradients to its graph with tp_grad");
@@ -143,6 +144,7 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad_of", 0, t);
     if (failed || !t)
         return failed ? failed : (tp_tensor *)&tpi_nil;
+    TPI_ALONE(t->ctx, at, "tp_grad_of");
     if (!(t->flags & TPI_LEAF))
         return tpi_fail(t->ctx, at, "tp_grad_of", TP_E_STATE,
                         "the tensor is not marked: call tp_require_grad before it is used");
@@ -162,11 +164,12 @@ TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
 
 void tp_zero_grad(tp_tensor *t)
 {
-    if (tpi_is_live(t) && t->ctx) {
-        tpi_note_effect(t->ctx, t, TPI_LOOK_EFFECT);
-        tpi_unref(t->grad);
-        t->grad = NULL;
-    }
+    if (!tpi_is_live(t) || !t->ctx)
+        return;
+    TPI_ALONE_OR(t->ctx, TPI_AT(NULL, 0), "tp_zero_grad", );
+    tpi_note_effect(t->ctx, t, TPI_LOOK_EFFECT);
+    tpi_unref(t->grad);
+    t->grad = NULL;
 }
 
 tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
@@ -175,6 +178,7 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_require_grad", 0, t);
     if (failed || !t)
         return failed ? failed : (tp_tensor *)&tpi_nil;
+    TPI_ALONE(t->ctx, at, "tp_require_grad");
     if (t->graph)
         return t;
     if (t->dtype < TP_F32)
@@ -411,22 +415,29 @@ static tp_tensor *refuse_over(tpi_at at, const tp_tensor *y, const tp_tensor *dy
     return NULL;
 }
 
+/* dx[n] when there is nothing else to be had. */
+static tp_status fail_all(tp_tensor *failed, int n, tp_tensor **dx)
+{
+    for (int i = 0; i < n; i++)
+        dx[i] = failed;
+    return (tp_status)failed->status;
+}
+
 tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, int n,
                       tp_tensor *const *xs, tp_tensor **dx)
 {
     const tpi_at at = TPI_AT(file, line);
     if (n <= 0 || !dx)
         return n == 0 ? TP_OK : TP_E_NULL;
+    TPI_ALONE_OR(tpi_is_live(y) ? y->ctx : NULL, at, "tp_grad",
+                 fail_all((tp_tensor *)crowd, n, dx));
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad", 0, y);
     if (!failed && !xs)
         failed = tpi_fail(y->ctx, at, "tp_grad", TP_E_NULL, "xs is NULL");
     if (!failed && y)
         failed = refuse_over(at, y, dy, n, xs);
-    if (!y || failed || !xs) {
-        for (int i = 0; i < n; i++)
-            dx[i] = failed ? failed : (tp_tensor *)&tpi_nil;
-        return (tp_status)dx[0]->status;
-    }
+    if (!y || failed || !xs)
+        return fail_all(failed ? failed : (tp_tensor *)&tpi_nil, n, dx);
     tp_graph *tracing = y->ctx->tracing; /* what is computed is where y is */
     const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;

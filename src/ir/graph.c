@@ -249,6 +249,7 @@ tp_tensor *tp_placeholder_at(const char *file, int line, tp_graph *g, const char
     const tpi_at at = TPI_AT(file, line);
     if (!g)
         return (tp_tensor *)&tpi_nil;
+    TPI_ALONE(g->ctx, at, "placeholder");
     if (!name || !*name)
         return tpi_fail(g->ctx, at, "placeholder", TP_E_NAME, "a placeholder needs a name");
     if (!tp_dtype_size(dtype))
@@ -287,6 +288,7 @@ tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *
     const tpi_at at = TPI_AT(file, line);
     if (!g)
         return (tp_tensor *)&tpi_nil;
+    TPI_ALONE(g->ctx, at, "tp_graph_read");
     tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
     if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g))
         g = g->ctx->tracing; /* an open block of it reads */

@@ -63,7 +63,7 @@ bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
            (dtype >= TP_F32 || op->kind == TPI_EFFECT);
 }
 
-static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
+static inline tp_tensor *compute(const tpi_infer *q, bool requires)
 {
     tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
     if (!out)
@@ -75,15 +75,6 @@ static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
         out->flags |= TPI_REQUIRES;
     }
     return y;
-}
-
-static tp_tensor *compute(const tpi_infer *q, bool requires)
-{
-    uintptr_t was;
-    if (!tpi_enter(q->ctx, &was))
-        return tpi_refuse_crowd(q->ctx, q->at, q->op->name);
-    tp_tensor *y = compute_alone(q, requires);
-    return tpi_leave(q->ctx, was) ? y : tpi_refuse_crowd(q->ctx, q->at, q->op->name);
 }
 
 /* The first number among integers and sizes that arithmetic in C has made of a symbolic size. */
@@ -234,10 +225,13 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     }
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
+    uintptr_t was;
+    if (!tpi_enter(ctx, &was))
+        return tpi_refuse_crowd(ctx, at, op->name);
     tp_tensor *y = apply(ctx, at, op, n_in, in, attrs, requires, g);
     if (!g && !requires && ctx->recording && op->grad)
         tpi_note_unrecorded(n_in, in, y);
-    return y;
+    return tpi_leave(ctx, was) ? y : tpi_refuse_crowd(ctx, at, op->name);
 }
 
 /* ---- rules in common -------------------------------------------------------------------------- */

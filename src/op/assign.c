@@ -37,6 +37,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
         failed = tpi_refuse_operand(ctx, at, "assign", 1, value);
     if (failed)
         return failed;
+    TPI_ALONE(ctx, at, "assign");
     const tp_tensor *node = value->graph ? value : var;
     tp_graph *g = ctx->tracing ? ctx->tracing : node->graph;
     if (!tpi_may_read(g, node->graph))

@@ -160,6 +160,7 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
     tp_tensor *failed;
     if (!ctx)
         return (tp_tensor *)&tpi_nil;
+    TPI_ALONE(ctx, at, kind_names[kind]);
     if (!tpi_check_shape(ctx, at, kind_names[kind], rank, shape, &failed))
         return failed;
     r.shape.n = rank;
@@ -177,6 +178,7 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
     failed = failed ? failed : tpi_refuse_like(x, at, kind_names[kind]);
     if (failed)
         return failed;
+    TPI_ALONE(x->ctx, at, kind_names[kind]);
     tpi_random_attrs r = {.kind = kind, .dtype = x->dtype, .a = a, .b = b};
     r.shape.n = x->rank;
     memcpy(r.shape.v, x->shape, sizeof(int64_t) * x->rank);
