@@ -40,6 +40,33 @@ typedef struct tp_ctx tp_ctx;       /* all state; used by one thread at a time *
 typedef struct tp_tensor tp_tensor; /* a value, or a value to come */
 typedef struct tp_graph tp_graph;   /* a static graph, see graph.h */
 
+/* Around what a macro takes as a tensor, where C would also take a number other than 0, some compilers with no
+ * more than a warning: it does not compile. tp_scalar_like makes a tensor of a number. Such an argument is one of
+ * the macro's own: a comma in it stands in parentheses. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+typedef union {
+    tp_tensor *tensor;
+} __attribute__((transparent_union)) tp_operand;
+typedef union {
+    const tp_tensor *tensor;
+} __attribute__((transparent_union)) tp_read_operand;
+static inline __attribute__((always_inline, artificial)) tp_tensor *
+tp_tensor_not_number(tp_operand x)
+{
+    return x.tensor;
+}
+static inline __attribute__((always_inline, artificial)) const tp_tensor *
+tp_read_tensor_not_number(tp_read_operand x)
+{
+    return x.tensor;
+}
+#define TP_OPERAND(x) __extension__ tp_tensor_not_number(x)
+#define TP_READ_OPERAND(x) __extension__ tp_read_tensor_not_number(x) /* of a const one, too */
+#else
+#define TP_OPERAND(x) (x)
+#define TP_READ_OPERAND(x) (x)
+#endif
+
 typedef enum tp_status {
     TP_OK,
     TP_E_NULL,     /* an operand is missing */
@@ -178,9 +205,12 @@ TP_FN(tp_status, tp_scope_end, tp_ctx *tp);
 /* Hands `t` to the scope outside the open one; does nothing when `t` is older than the open
  * scope. Returns `t`. */
 TP_API tp_tensor *tp_keep(tp_tensor *t);
+#define tp_keep(t) tp_keep(TP_OPERAND(t))
 /* A handle that outlives all scopes until tp_release. Returns `t`. */
 TP_API tp_tensor *tp_retain(tp_tensor *t);
+#define tp_retain(t) tp_retain(TP_OPERAND(t))
 TP_API void tp_release(tp_tensor *t);
+#define tp_release(t) tp_release(TP_OPERAND(t))
 
 /* ---- argument lists ----------------------------------------------------------------- */
 

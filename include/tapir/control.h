@@ -57,16 +57,16 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 /* tp_if (pred, &a, ...) { } tp_else { }. pred: bool, one element. tp_else may be missing: then the
  * variables stay what they are. */
 #define tp_if(...)                                                                             \
-    for (TP_BLOCK_VAR = tp_if_begin(TP_PLACE, __VA_ARGS__, TP_BLOCK_END);                      \
-         tp_if_next(&TP_BLOCK);)                                                               \
+    for (TP_BLOCK_VAR = TP_IF_BEGIN(__VA_ARGS__, TP_BLOCK_END); tp_if_next(&TP_BLOCK);)        \
         if (tp_if_side(TP_BLOCK))
+#define TP_IF_BEGIN(pred, ...) tp_if_begin(TP_PLACE, TP_OPERAND(pred), __VA_ARGS__)
 #define tp_else else
 
 /* tp_while (pred, &a, ...) { }. At least one variable. pred is evaluated before every turn. */
 #define tp_while(pred, ...)                                                                    \
     for (TP_BLOCK_VAR =                                                                        \
              tp_while_begin(TP_PLACE, TP_LIST_A_VARIABLE(__VA_ARGS__), TP_BLOCK_END);          \
-         tp_while_next(&TP_BLOCK, (pred));)
+         tp_while_next(&TP_BLOCK, TP_OPERAND(pred));)
 
 /* tp_for (count, &a, ...) { }: `count` turns, a number or a symbolic size. At least one
  * variable. tp_for_back takes the turns from the last to the first. */
@@ -80,11 +80,11 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 /* Inside a tp_for of n turns: element [turn] of xs, whose leading size is n; it is made in the
  * innermost loop. */
 TP_FN(tp_tensor *, tp_each, tp_tensor *xs);
-#define tp_each(...) tp_each_at(TP_PLACE, __VA_ARGS__)
+#define tp_each(xs) tp_each_at(TP_PLACE, TP_OPERAND(xs))
 /* Inside any loop: y is element [turn] of what *ys is after the loop, [turns, ...]; once per turn
  * and ys. In a loop of no turns *ys is a failed tensor when y's type was never seen. */
 TP_FN(tp_status, tp_emit, tp_tensor **ys, tp_tensor *y);
-#define tp_emit(...) tp_emit_at(TP_PLACE, __VA_ARGS__)
+#define tp_emit(ys, y) tp_emit_at(TP_PLACE, ys, TP_OPERAND(y))
 /* The number of this turn of the innermost loop, an i64; `tp` names the context. */
 TP_FN(tp_tensor *, tp_turn, tp_ctx *tp);
 #define tp_turn(...) tp_turn_at(TP_PLACE, __VA_ARGS__)
@@ -115,7 +115,7 @@ typedef void (*tp_scan_body)(void *user, int n, tp_tensor **v, int n_xs, tp_tens
 /* `other` may be NULL. The variables v[n] are set to what they are after it. */
 TP_FN(tp_status, tp_cond, tp_tensor *pred, tp_block_body then, tp_block_body other, void *user,
       int n, tp_tensor **v);
-#define tp_cond(...) tp_cond_at(TP_PLACE, __VA_ARGS__)
+#define tp_cond(pred, ...) tp_cond_at(TP_PLACE, TP_OPERAND(pred), __VA_ARGS__)
 TP_FN(tp_status, tp_while_loop, tp_block_pred pred, tp_block_body body, void *user, int n,
       tp_tensor **v);
 #define tp_while_loop(...) tp_while_loop_at(TP_PLACE, __VA_ARGS__)

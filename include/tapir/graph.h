@@ -37,6 +37,7 @@ TP_FN(tp_tensor *, tp_placeholder, tp_graph *g, const char *name, tp_dtype dtype
 
 /* The graph of a symbolic tensor, also of one made in a block of it; NULL for a concrete one. */
 TP_API tp_graph *tp_graph_of(const tp_tensor *t);
+#define tp_graph_of(t) tp_graph_of(TP_READ_OPERAND(t))
 /* The node that reads a concrete tensor in g; a symbolic one comes back as it is. Ops do this by
  * themselves to concrete operands when another one is symbolic; what was recorded for such an
  * operand (because a gradient may be asked for) becomes nodes too. An expression of variables
@@ -45,7 +46,7 @@ TP_API tp_graph *tp_graph_of(const tp_tensor *t);
  * graph assigned the variable, which on concrete tensors would show: take it from a new
  * tp_graph_read of the variable. */
 TP_FN(tp_tensor *, tp_graph_read, tp_graph *g, tp_tensor *t);
-#define tp_graph_read(...) tp_graph_read_at(TP_PLACE, __VA_ARGS__)
+#define tp_graph_read(g, t) tp_graph_read_at(TP_PLACE, g, TP_OPERAND(t))
 
 /* A node that does nothing but need all the others: fetch it to run several assignments.
  * Its value is true. On concrete tensors: true. */
@@ -247,9 +248,11 @@ TP_FN(tp_status, tp_program_profile_save, tp_program *p, const char *path);
  * of memory; tp_free frees. */
 TP_API char *tp_graph_text(const tp_graph *g);
 TP_API char *tp_tape_text(const tp_tensor *y);
+#define tp_tape_text(y) tp_tape_text(TP_READ_OPERAND(y))
 /* The same as a Graphviz drawing. */
 TP_API char *tp_graph_dot(const tp_graph *g);
 TP_API char *tp_tape_dot(const tp_tensor *y);
+#define tp_tape_dot(y) tp_tape_dot(TP_READ_OPERAND(y))
 /* Reads what tp_graph_text prints: an equal graph; variables, and constants of more than 16
  * elements, are zero. NULL on error. */
 TP_FN(tp_graph *, tp_graph_parse, tp_ctx *tp, const char *text, size_t size_bytes);

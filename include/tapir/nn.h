@@ -23,7 +23,7 @@ TP_FN(tp_dense, tp_dense_new, tp_ctx *tp, const char *name, int64_t n_in, int64_
 #define tp_dense_new(...) tp_dense_new_at(TP_PLACE, __VA_ARGS__)
 /* x [..., n_in] -> [..., n_out]. */
 TP_FN(tp_tensor *, tp_dense_apply, const tp_dense *l, tp_tensor *x);
-#define tp_dense_apply(...) tp_dense_apply_at(TP_PLACE, __VA_ARGS__)
+#define tp_dense_apply(l, x) tp_dense_apply_at(TP_PLACE, l, TP_OPERAND(x))
 
 typedef struct tp_conv_layer {
     tp_tensor *w, *b; /* params [oc, c, k, k], [oc] */
@@ -36,7 +36,7 @@ TP_FN(tp_conv_layer, tp_conv_layer_new, tp_ctx *tp, const char *name, int64_t c,
 #define tp_conv_layer_new(...) tp_conv_layer_new_at(TP_PLACE, __VA_ARGS__)
 /* x [n, c, h, w] -> [n, oc, h', w'], sizes as tp_conv says. */
 TP_FN(tp_tensor *, tp_conv_layer_apply, const tp_conv_layer *l, tp_tensor *x);
-#define tp_conv_layer_apply(...) tp_conv_layer_apply_at(TP_PLACE, __VA_ARGS__)
+#define tp_conv_layer_apply(l, x) tp_conv_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
 
 /* ---- optimisers ---------------------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ TP_FN(tp_status, tp_optimizer_set_rate, tp_optimizer *o, double rate);
  * gradients and the updates to the graph; fetch the result to take a step. Result: a bool,
  * true. The bits are the same both ways. When it fails no parameter has changed. */
 TP_FN(tp_tensor *, tp_optimizer_step, tp_optimizer *o, tp_tensor *loss);
-#define tp_optimizer_step(...) tp_optimizer_step_at(TP_PLACE, __VA_ARGS__)
+#define tp_optimizer_step(o, loss) tp_optimizer_step_at(TP_PLACE, o, TP_OPERAND(loss))
 
 #ifdef __cplusplus
 }

@@ -90,7 +90,8 @@ TP_FN(tp_status, tp_onnx_value_load, tp_ctx *tp, const char *path, const char *t
 #define tp_onnx_value_load(...) tp_onnx_value_load_at(TP_PLACE, __VA_ARGS__)
 /* Writes one tensor, whole or not at all. */
 TP_FN(tp_status, tp_onnx_tensor_save, const tp_tensor *t, const char *path);
-#define tp_onnx_tensor_save(...) tp_onnx_tensor_save_at(TP_PLACE, __VA_ARGS__)
+#define tp_onnx_tensor_save(t, ...)                                                            \
+    tp_onnx_tensor_save_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 
 /* Writes a value of such a type, whole or not at all: n tensors; -1: an optional without a value. Floats of a type
  * float16 or bfloat16 are rounded to it, once. */

@@ -18,48 +18,48 @@ extern "C" {
 /* ---- elementwise, one operand: y has x's shape and type ------------------------------- */
 
 TP_FN(tp_tensor *, tp_neg, tp_tensor *x); /* -x; wraps for integers */
-#define tp_neg(...) tp_neg_at(TP_PLACE, __VA_ARGS__)
+#define tp_neg(x) tp_neg_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_abs, tp_tensor *x); /* gradient 0 at 0 */
-#define tp_abs(...) tp_abs_at(TP_PLACE, __VA_ARGS__)
+#define tp_abs(x) tp_abs_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_sign, tp_tensor *x); /* -1, 0, 1; gradient 0 */
-#define tp_sign(...) tp_sign_at(TP_PLACE, __VA_ARGS__)
+#define tp_sign(x) tp_sign_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_relu, tp_tensor *x); /* max(x, 0); gradient 0 at 0 */
-#define tp_relu(...) tp_relu_at(TP_PLACE, __VA_ARGS__)
+#define tp_relu(x) tp_relu_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_exp, tp_tensor *x); /* from here on x is float */
-#define tp_exp(...) tp_exp_at(TP_PLACE, __VA_ARGS__)
+#define tp_exp(x) tp_exp_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_log, tp_tensor *x); /* natural */
-#define tp_log(...) tp_log_at(TP_PLACE, __VA_ARGS__)
+#define tp_log(x) tp_log_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_sqrt, tp_tensor *x);
-#define tp_sqrt(...) tp_sqrt_at(TP_PLACE, __VA_ARGS__)
+#define tp_sqrt(x) tp_sqrt_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_rsqrt, tp_tensor *x); /* 1 / sqrt(x), two roundings */
-#define tp_rsqrt(...) tp_rsqrt_at(TP_PLACE, __VA_ARGS__)
+#define tp_rsqrt(x) tp_rsqrt_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_sin, tp_tensor *x);
-#define tp_sin(...) tp_sin_at(TP_PLACE, __VA_ARGS__)
+#define tp_sin(x) tp_sin_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_cos, tp_tensor *x);
-#define tp_cos(...) tp_cos_at(TP_PLACE, __VA_ARGS__)
+#define tp_cos(x) tp_cos_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_tanh, tp_tensor *x);
-#define tp_tanh(...) tp_tanh_at(TP_PLACE, __VA_ARGS__)
+#define tp_tanh(x) tp_tanh_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_sigmoid, tp_tensor *x); /* 1 / (1 + exp(-x)) */
-#define tp_sigmoid(...) tp_sigmoid_at(TP_PLACE, __VA_ARGS__)
+#define tp_sigmoid(x) tp_sigmoid_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_erf, tp_tensor *x);
-#define tp_erf(...) tp_erf_at(TP_PLACE, __VA_ARGS__)
+#define tp_erf(x) tp_erf_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_floor, tp_tensor *x); /* floor, ceil, round: gradient 0 */
-#define tp_floor(...) tp_floor_at(TP_PLACE, __VA_ARGS__)
+#define tp_floor(x) tp_floor_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_ceil, tp_tensor *x);
-#define tp_ceil(...) tp_ceil_at(TP_PLACE, __VA_ARGS__)
+#define tp_ceil(x) tp_ceil_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_round, tp_tensor *x); /* halves to even */
-#define tp_round(...) tp_round_at(TP_PLACE, __VA_ARGS__)
+#define tp_round(x) tp_round_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_not, tp_tensor *x); /* bool: not; integers: every bit */
-#define tp_not(...) tp_not_at(TP_PLACE, __VA_ARGS__)
+#define tp_not(x) tp_not_at(TP_PLACE, TP_OPERAND(x))
 
 /* To another element type. Float to integer rounds toward zero and saturates, NaN gives 0;
  * integers wrap; to bool asks "not zero". The gradient is cast back; none through integers. */
 TP_FN(tp_tensor *, tp_cast, tp_tensor *x, tp_dtype dtype);
-#define tp_cast(...) tp_cast_at(TP_PLACE, __VA_ARGS__)
+#define tp_cast(x, ...) tp_cast_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* The value of x, seen as a constant by gradients. */
 TP_FN(tp_tensor *, tp_detach, tp_tensor *x);
-#define tp_detach(...) tp_detach_at(TP_PLACE, __VA_ARGS__)
+#define tp_detach(x) tp_detach_at(TP_PLACE, TP_OPERAND(x))
 
 /* ---- elementwise, two operands: broadcast; types meet as tp_promote says --------------- */
 
@@ -108,81 +108,81 @@ TP_FN(tp_tensor *, tp_where, tp_tensor *c, tp_tensor *a, tp_tensor *b);
 
 /* Integers are summed in their own type and wrap; a bool is cast first. */
 TP_FN(tp_tensor *, tp_sum, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_sum(...) tp_sum_at(TP_PLACE, __VA_ARGS__)
+#define tp_sum(x, ...) tp_sum_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_prod, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_prod(...) tp_prod_at(TP_PLACE, __VA_ARGS__)
+#define tp_prod(x, ...) tp_prod_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Of no elements: the least value of the type (-inf for floats). Equal maxima share the
  * gradient. */
 TP_FN(tp_tensor *, tp_reduce_max, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_reduce_max(...) tp_reduce_max_at(TP_PLACE, __VA_ARGS__)
+#define tp_reduce_max(x, ...) tp_reduce_max_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_reduce_min, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_reduce_min(...) tp_reduce_min_at(TP_PLACE, __VA_ARGS__)
+#define tp_reduce_min(x, ...) tp_reduce_min_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* The sum divided by the number of elements; x float. */
 TP_FN(tp_tensor *, tp_mean, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
-#define tp_mean(...) tp_mean_at(TP_PLACE, __VA_ARGS__)
+#define tp_mean(x, ...) tp_mean_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Index of the first greatest (least) element along one axis, i64. NaN is greatest (least); 0
  * when there are no elements. */
 TP_FN(tp_tensor *, tp_argmax, tp_tensor *x, int axis, bool keep);
-#define tp_argmax(...) tp_argmax_at(TP_PLACE, __VA_ARGS__)
+#define tp_argmax(x, ...) tp_argmax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_argmin, tp_tensor *x, int axis, bool keep);
-#define tp_argmin(...) tp_argmin_at(TP_PLACE, __VA_ARGS__)
+#define tp_argmin(x, ...) tp_argmin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Places (i64) of the k greatest (least) elements along an axis, which has so many, in their order;
  * of equal ones the first, and NaN is above every number. Values: tp_take_along(x, places, axis). */
 TP_FN(tp_tensor *, tp_argtopk, tp_tensor *x, int axis, int64_t k, bool largest);
-#define tp_argtopk(...) tp_argtopk_at(TP_PLACE, __VA_ARGS__)
+#define tp_argtopk(x, ...) tp_argtopk_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* The same of the whole axis; and x in that order. */
 TP_FN(tp_tensor *, tp_argsort, tp_tensor *x, int axis, bool descending);
-#define tp_argsort(...) tp_argsort_at(TP_PLACE, __VA_ARGS__)
+#define tp_argsort(x, ...) tp_argsort_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_sort, tp_tensor *x, int axis, bool descending);
-#define tp_sort(...) tp_sort_at(TP_PLACE, __VA_ARGS__)
+#define tp_sort(x, ...) tp_sort_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Running sums along an axis, in plain order; exclusive: without the element itself;
  * reverse: from the end. */
 TP_FN(tp_tensor *, tp_cumsum, tp_tensor *x, int axis, bool exclusive, bool reverse);
-#define tp_cumsum(...) tp_cumsum_at(TP_PLACE, __VA_ARGS__)
+#define tp_cumsum(x, ...) tp_cumsum_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Linear recurrence along an axis:  y[0] = b[0],  y[i] = a[i] * y[i - 1] + b[i];  a and b of one
  * shape, types meet; reverse: from the end. Discounted sums, running products. */
 TP_FN(tp_tensor *, tp_recur, tp_tensor *a, tp_tensor *b, int axis, bool reverse);
-#define tp_recur(...) tp_recur_at(TP_PLACE, __VA_ARGS__)
+#define tp_recur(a, b, ...) tp_recur_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b), __VA_ARGS__)
 /* Product of x's sizes over the axes, as a rank-0 tensor of type `dtype`; symbolic when x is. */
 TP_FN(tp_tensor *, tp_extent, tp_tensor *x, int n_axes, const int64_t *axes, tp_dtype dtype);
-#define tp_extent(...) tp_extent_at(TP_PLACE, __VA_ARGS__)
+#define tp_extent(x, ...) tp_extent_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* ---- moving elements --------------------------------------------------------------------- */
 
 /* Same elements, row-major; one size may be -1 (what is left). [n] is made [n/2, 2] too: a run in which
  * such a division does not come out even fails. */
 TP_FN(tp_tensor *, tp_reshape, tp_tensor *x, int rank, const int64_t *shape);
-#define tp_reshape(...) tp_reshape_at(TP_PLACE, __VA_ARGS__)
+#define tp_reshape(x, ...) tp_reshape_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Axes before `axis` stay, the others become one:  [2, 3, 4], 1 -> [2, 12]. */
 TP_FN(tp_tensor *, tp_flatten, tp_tensor *x, int axis);
-#define tp_flatten(...) tp_flatten_at(TP_PLACE, __VA_ARGS__)
+#define tp_flatten(x, ...) tp_flatten_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Axis i of the result is axis perm[i] of x; no axes: reversed. */
 TP_FN(tp_tensor *, tp_transpose, tp_tensor *x, int n_axes, const int64_t *perm);
-#define tp_transpose(...) tp_transpose_at(TP_PLACE, __VA_ARGS__)
+#define tp_transpose(x, ...) tp_transpose_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_swap, tp_tensor *x, int axis_a, int axis_b); /* two axes trade places */
-#define tp_swap(...) tp_swap_at(TP_PLACE, __VA_ARGS__)
+#define tp_swap(x, ...) tp_swap_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_unsqueeze, tp_tensor *x, int axis); /* a new axis of size 1 at `axis` */
-#define tp_unsqueeze(...) tp_unsqueeze_at(TP_PLACE, __VA_ARGS__)
+#define tp_unsqueeze(x, ...) tp_unsqueeze_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_squeeze, tp_tensor *x, int axis); /* drops an axis of size 1 */
-#define tp_squeeze(...) tp_squeeze_at(TP_PLACE, __VA_ARGS__)
+#define tp_squeeze(x, ...) tp_squeeze_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_broadcast, tp_tensor *x, int rank, const int64_t *shape);
-#define tp_broadcast(...) tp_broadcast_at(TP_PLACE, __VA_ARGS__)
+#define tp_broadcast(x, ...) tp_broadcast_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Elements start, start + step, ... before `stop` of one axis. Negative start and stop count
  * from the end, both are clamped to the axis as in Python; step is not 0.
  * TP_END as stop: to the end (also backwards). A symbolic axis is not clamped: a run in which it
  * is too short fails, and a start or stop that is outside in every run is refused at once. */
 #define TP_END INT64_MAX
 TP_FN(tp_tensor *, tp_slice, tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
-#define tp_slice(...) tp_slice_at(TP_PLACE, __VA_ARGS__)
+#define tp_slice(x, ...) tp_slice_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Row `index` along an axis; the axis goes. */
 TP_FN(tp_tensor *, tp_select, tp_tensor *x, int axis, int64_t index);
-#define tp_select(...) tp_select_at(TP_PLACE, __VA_ARGS__)
+#define tp_select(x, ...) tp_select_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_flip, tp_tensor *x, int n_axes, const int64_t *axes);
-#define tp_flip(...) tp_flip_at(TP_PLACE, __VA_ARGS__)
+#define tp_flip(x, ...) tp_flip_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* lo[i] and hi[i] more elements before and after axis i (one per axis, >= 0), all `value`. */
 TP_FN(tp_tensor *, tp_pad, tp_tensor *x, int rank, const int64_t *lo, const int64_t *hi,
       double value);
-#define tp_pad(...) tp_pad_at(TP_PLACE, __VA_ARGS__)
+#define tp_pad(x, ...) tp_pad_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Joins n tensors along an axis; the other sizes are equal. n >= 1; types meet. */
 TP_FN(tp_tensor *, tp_concat, int n, tp_tensor *const *xs, int axis);
 #define tp_concat(...) tp_concat_at(TP_PLACE, __VA_ARGS__)
@@ -192,32 +192,38 @@ TP_FN(tp_tensor *, tp_stack, int n, tp_tensor *const *xs, int axis);
 /* Cuts an axis into n parts of the given sizes (NULL: n equal ones) and puts them in out[n]. */
 TP_FN(tp_status, tp_split, tp_tensor *x, int axis, int n, const int64_t *sizes,
       tp_tensor **out);
-#define tp_split(...) tp_split_at(TP_PLACE, __VA_ARGS__)
+#define tp_split(x, ...) tp_split_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* A copy without gaps; x itself when it has none. */
 TP_FN(tp_tensor *, tp_contiguous, tp_tensor *x);
-#define tp_contiguous(...) tp_contiguous_at(TP_PLACE, __VA_ARGS__)
+#define tp_contiguous(x) tp_contiguous_at(TP_PLACE, TP_OPERAND(x))
 
 /* ---- indices: integer tensors; negative ones count from the end; out of range: TP_E_VALUE - */
 
 /* Slices of x along `axis`:  y[..., i..., ...] = x[..., index[i...], ...]. */
 TP_FN(tp_tensor *, tp_gather, tp_tensor *x, tp_tensor *index, int axis);
-#define tp_gather(...) tp_gather_at(TP_PLACE, __VA_ARGS__)
+#define tp_gather(x, index, ...)                                                               \
+    tp_gather_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), __VA_ARGS__)
 /* One element each:  y[i, j] = x[index[i, j], j] for axis 0. index has x's rank, and sizes no
  * larger than x's off the axis. */
 TP_FN(tp_tensor *, tp_take_along, tp_tensor *x, tp_tensor *index, int axis);
-#define tp_take_along(...) tp_take_along_at(TP_PLACE, __VA_ARGS__)
+#define tp_take_along(x, index, ...)                                                           \
+    tp_take_along_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), __VA_ARGS__)
 /* x with src added (replaced) at the places that tp_gather(x, index, axis) reads; sources are
  * taken in row-major order. */
 TP_FN(tp_tensor *, tp_scatter_add, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_scatter_add(...) tp_scatter_add_at(TP_PLACE, __VA_ARGS__)
+#define tp_scatter_add(x, index, src, ...)                                                     \
+    tp_scatter_add_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), TP_OPERAND(src), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_scatter, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_scatter(...) tp_scatter_at(TP_PLACE, __VA_ARGS__)
+#define tp_scatter(x, index, src, ...)                                                         \
+    tp_scatter_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), TP_OPERAND(src), __VA_ARGS__)
 /* The same for the places that tp_take_along reads. */
 TP_FN(tp_tensor *, tp_put_along_add, tp_tensor *x, tp_tensor *index, tp_tensor *src, int axis);
-#define tp_put_along_add(...) tp_put_along_add_at(TP_PLACE, __VA_ARGS__)
+#define tp_put_along_add(x, index, src, ...)                                                   \
+    tp_put_along_add_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), TP_OPERAND(src),           \
+                        __VA_ARGS__)
 /* [...] integer -> [..., n] of `dtype`: 1 at the index, else 0; all 0 where out of range. */
 TP_FN(tp_tensor *, tp_one_hot, tp_tensor *index, int64_t n, tp_dtype dtype);
-#define tp_one_hot(...) tp_one_hot_at(TP_PLACE, __VA_ARGS__)
+#define tp_one_hot(index, ...) tp_one_hot_at(TP_PLACE, TP_OPERAND(index), __VA_ARGS__)
 
 /* ---- contractions and windows -------------------------------------------------------------- */
 
@@ -225,7 +231,7 @@ TP_FN(tp_tensor *, tp_one_hot, tp_tensor *index, int64_t n, tp_dtype dtype);
  *     a [..., m, k],  b [..., k, n]  ->  [..., m, n]
  * A rank-1 a is [1, k], a rank-1 b is [k, 1], and the 1 goes from the result. */
 TP_FN(tp_tensor *, tp_matmul, tp_tensor *a, tp_tensor *b);
-#define tp_matmul(...) tp_matmul_at(TP_PLACE, __VA_ARGS__)
+#define tp_matmul(a, b) tp_matmul_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
 
 /* Of convolution and pooling, one entry per spatial axis (of 1 to 3); a zeroed struct is
  * stride 1, no padding. kernel is used by pooling only, and groups by convolution only. */
@@ -244,26 +250,28 @@ typedef struct tp_window {
  *     o = (size + pad_lo + pad_hi - dilation * (k - 1) - 1) / stride + 1
  * x and w float, of one type. */
 TP_FN(tp_tensor *, tp_conv, tp_tensor *x, tp_tensor *w, const tp_window *window);
-#define tp_conv(...) tp_conv_at(TP_PLACE, __VA_ARGS__)
+#define tp_conv(x, w, ...) tp_conv_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(w), __VA_ARGS__)
 /* The transposed convolution: the gradient of tp_conv to its x, of the given spatial sizes.
  *     dy [n, oc, o...],  w [oc, c / groups, k...]  ->  [n, c, sizes...] */
 TP_FN(tp_tensor *, tp_conv_dx, tp_tensor *dy, tp_tensor *w, int n_sizes, const int64_t *sizes,
       const tp_window *window);
-#define tp_conv_dx(...) tp_conv_dx_at(TP_PLACE, __VA_ARGS__)
+#define tp_conv_dx(dy, w, ...)                                                                 \
+    tp_conv_dx_at(TP_PLACE, TP_OPERAND(dy), TP_OPERAND(w), __VA_ARGS__)
 /* The gradient of tp_conv to its w, of the given kernel sizes.
  *     x [n, c, s...],  dy [n, oc, o...]  ->  [oc, c / groups, sizes...] */
 TP_FN(tp_tensor *, tp_conv_dw, tp_tensor *x, tp_tensor *dy, int n_sizes, const int64_t *sizes,
       const tp_window *window);
-#define tp_conv_dw(...) tp_conv_dw_at(TP_PLACE, __VA_ARGS__)
+#define tp_conv_dw(x, dy, ...)                                                                 \
+    tp_conv_dw_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(dy), __VA_ARGS__)
 /* Greatest value, mean of each window; padding is never the greatest. x [n, c, s...] float. */
 TP_FN(tp_tensor *, tp_max_pool, tp_tensor *x, const tp_window *window);
-#define tp_max_pool(...) tp_max_pool_at(TP_PLACE, __VA_ARGS__)
+#define tp_max_pool(x, ...) tp_max_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Where in its plane [s...], row-major, the greatest of each window lies, i64: of equal ones the
  * first, of NaNs the first. */
 TP_FN(tp_tensor *, tp_max_pool_index, tp_tensor *x, const tp_window *window);
-#define tp_max_pool_index(...) tp_max_pool_index_at(TP_PLACE, __VA_ARGS__)
+#define tp_max_pool_index(x, ...) tp_max_pool_index_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
-#define tp_avg_pool(...) tp_avg_pool_at(TP_PLACE, __VA_ARGS__)
+#define tp_avg_pool(x, ...) tp_avg_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------
  *
@@ -279,48 +287,54 @@ TP_FN(tp_tensor *, tp_normal, tp_ctx *tp, tp_dtype dtype, int rank, const int64_
 #define tp_normal(...) tp_normal_at(TP_PLACE, __VA_ARGS__)
 /* Of x's shape and type; symbolic when x is, and then drawn anew at each run. */
 TP_FN(tp_tensor *, tp_uniform_like, tp_tensor *x, double lo, double hi);
-#define tp_uniform_like(...) tp_uniform_like_at(TP_PLACE, __VA_ARGS__)
+#define tp_uniform_like(x, ...) tp_uniform_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_normal_like, tp_tensor *x, double mean, double stddev);
-#define tp_normal_like(...) tp_normal_like_at(TP_PLACE, __VA_ARGS__)
+#define tp_normal_like(x, ...) tp_normal_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* ---- composites: plain functions over the ops above ------------------------------------------ */
 
 TP_FN(tp_tensor *, tp_square, tp_tensor *x);
-#define tp_square(...) tp_square_at(TP_PLACE, __VA_ARGS__)
+#define tp_square(x) tp_square_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) * (1 / sum) */
-#define tp_softmax(...) tp_softmax_at(TP_PLACE, __VA_ARGS__)
+#define tp_softmax(x, ...) tp_softmax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_log_softmax, tp_tensor *x, int axis); /* x - max - log(sum(exp)) */
-#define tp_log_softmax(...) tp_log_softmax_at(TP_PLACE, __VA_ARGS__)
+#define tp_log_softmax(x, ...) tp_log_softmax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Mean over the batch of -log softmax at the label:  logits [n, c], labels [n] integer -> []. A label
  * that is not in 0..c-1 is refused; one below 0 is told less c. */
 TP_FN(tp_tensor *, tp_cross_entropy, tp_tensor *logits, tp_tensor *labels);
-#define tp_cross_entropy(...) tp_cross_entropy_at(TP_PLACE, __VA_ARGS__)
+#define tp_cross_entropy(logits, labels)                                                       \
+    tp_cross_entropy_at(TP_PLACE, TP_OPERAND(logits), TP_OPERAND(labels))
 TP_FN(tp_tensor *, tp_mse, tp_tensor *y, tp_tensor *target); /* mean((y - target)^2) -> [] */
-#define tp_mse(...) tp_mse_at(TP_PLACE, __VA_ARGS__)
+#define tp_mse(y, target) tp_mse_at(TP_PLACE, TP_OPERAND(y), TP_OPERAND(target))
 TP_FN(tp_tensor *, tp_gelu, tp_tensor *x); /* x / 2 * (1 + erf(x / sqrt(2))) */
-#define tp_gelu(...) tp_gelu_at(TP_PLACE, __VA_ARGS__)
+#define tp_gelu(x) tp_gelu_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_silu, tp_tensor *x); /* x * sigmoid(x) */
-#define tp_silu(...) tp_silu_at(TP_PLACE, __VA_ARGS__)
+#define tp_silu(x) tp_silu_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_clip, tp_tensor *x, double lo, double hi); /* min(max(x, lo), hi) */
-#define tp_clip(...) tp_clip_at(TP_PLACE, __VA_ARGS__)
+#define tp_clip(x, ...) tp_clip_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* (x - mean) / sqrt(var + eps) * scale + shift over the last axis; scale and shift [c] or NULL. */
 TP_FN(tp_tensor *, tp_layer_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift, double eps);
-#define tp_layer_norm(...) tp_layer_norm_at(TP_PLACE, __VA_ARGS__)
+#define tp_layer_norm(x, scale, shift, ...)                                                    \
+    tp_layer_norm_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift), __VA_ARGS__)
 /* The same over all axes but axis 1, with the given mean and variance [c] (inference). */
 TP_FN(tp_tensor *, tp_batch_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
       tp_tensor *mean, tp_tensor *var, double eps);
-#define tp_batch_norm(...) tp_batch_norm_at(TP_PLACE, __VA_ARGS__)
+#define tp_batch_norm(x, scale, shift, mean, var, ...)                                         \
+    tp_batch_norm_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift),            \
+                     TP_OPERAND(mean), TP_OPERAND(var), __VA_ARGS__)
 /* Training: with the batch's own mean and variance; running_mean and running_var (variables,
  * or NULL) move by `momentum` of the way toward them (variance with n - 1). */
 TP_FN(tp_tensor *, tp_batch_norm_train, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
       tp_tensor *running_mean, tp_tensor *running_var, double momentum, double eps);
-#define tp_batch_norm_train(...) tp_batch_norm_train_at(TP_PLACE, __VA_ARGS__)
+#define tp_batch_norm_train(x, scale, shift, running_mean, running_var, ...)                   \
+    tp_batch_norm_train_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift),      \
+                           TP_OPERAND(running_mean), TP_OPERAND(running_var), __VA_ARGS__)
 /* Zero with probability p, else x / (1 - p). 0 <= p < 1. */
 TP_FN(tp_tensor *, tp_dropout, tp_tensor *x, double p);
-#define tp_dropout(...) tp_dropout_at(TP_PLACE, __VA_ARGS__)
+#define tp_dropout(x, ...) tp_dropout_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* x [..., k] * w [k, n] + b [n] (or NULL) -> [..., n]. */
 TP_FN(tp_tensor *, tp_linear, tp_tensor *x, tp_tensor *w, tp_tensor *b);
-#define tp_linear(...) tp_linear_at(TP_PLACE, __VA_ARGS__)
+#define tp_linear(x, w, b) tp_linear_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(w), TP_OPERAND(b))
 
 #ifdef __cplusplus
 }

@@ -12,22 +12,6 @@
 extern "C" {
 #endif
 
-/* An operand in whose place C would also take a number other than 0, some compilers with no more than
- * a warning: it does not compile. tp_scalar_like makes a tensor of a number. */
-#if defined(__GNUC__) && !defined(__cplusplus)
-typedef union {
-    tp_tensor *tensor;
-} __attribute__((transparent_union)) tp_operand;
-static inline __attribute__((always_inline, artificial)) tp_tensor *
-tp_tensor_not_number(tp_operand x)
-{
-    return x.tensor;
-}
-#define TP_OPERAND(x) __extension__ tp_tensor_not_number(x)
-#else
-#define TP_OPERAND(x) (x)
-#endif
-
 typedef enum tp_dtype {
     TP_BOOL, /* one byte, 0 or 1 */
     TP_I8,
@@ -75,7 +59,7 @@ TP_FN(tp_tensor *, tp_scalar, tp_ctx *tp, tp_dtype dtype, double value);
 
 /* The number `value` as a rank-0 tensor of x's element type; symbolic when x is. */
 TP_FN(tp_tensor *, tp_scalar_like, tp_tensor *x, double value);
-#define tp_scalar_like(...) tp_scalar_like_at(TP_PLACE, __VA_ARGS__)
+#define tp_scalar_like(x, ...) tp_scalar_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* start, start + step, ... [n]. */
 TP_FN(tp_tensor *, tp_arange, tp_ctx *tp, tp_dtype dtype, int64_t n, double start, double step);
@@ -87,11 +71,11 @@ TP_FN(tp_tensor *, tp_arange, tp_ctx *tp, tp_dtype dtype, int64_t n, double star
  * variable in graphs, texts and saved files. A graph reads it anew at each run. Not in a block of
  * tapir/control.h (TP_E_STATE): it would be new in each turn, and one for all in a graph. */
 TP_FN(tp_tensor *, tp_variable, tp_tensor *init, const char *name);
-#define tp_variable(...) tp_variable_at(TP_PLACE, __VA_ARGS__)
+#define tp_variable(init, ...) tp_variable_at(TP_PLACE, TP_OPERAND(init), __VA_ARGS__)
 
 /* A variable that gradients are asked of: tp_variable and tp_require_grad. */
 TP_FN(tp_tensor *, tp_param, tp_tensor *init, const char *name);
-#define tp_param(...) tp_param_at(TP_PLACE, __VA_ARGS__)
+#define tp_param(init, ...) tp_param_at(TP_PLACE, TP_OPERAND(init), __VA_ARGS__)
 
 /* Writes `value` (same shape; cast to var's element type must not be needed) into a variable
  * or a view of one. Returns `var`. With a symbolic `value` it adds the write to value's graph:
@@ -102,55 +86,68 @@ TP_FN(tp_tensor *, tp_assign, tp_tensor *var, tp_tensor *value);
 /* Gives a tensor a name that shows in texts and, when it is symbolic, can be fed and fetched.
  * TP_E_NAME when the graph has another node of that name. Returns `t`. */
 TP_API tp_tensor *tp_name(tp_tensor *t, const char *name);
+#define tp_name(t, ...) tp_name(TP_OPERAND(t), __VA_ARGS__)
 /* NULL when it has none. */
 TP_API const char *tp_name_of(const tp_tensor *t);
+#define tp_name_of(t) tp_name_of(TP_READ_OPERAND(t))
 
 /* ---- asking -------------------------------------------------------------------------- */
 
 TP_API bool tp_failed(const tp_tensor *t);
+#define tp_failed(t) tp_failed(TP_READ_OPERAND(t))
 TP_API tp_status tp_status_of(const tp_tensor *t);
+#define tp_status_of(t) tp_status_of(TP_READ_OPERAND(t))
 /* The text of the error that spoiled `t`, "" when it is good. Lives as long as `t`. */
 TP_API const char *tp_error_text(const tp_tensor *t);
+#define tp_error_text(t) tp_error_text(TP_READ_OPERAND(t))
 TP_API bool tp_is_symbolic(const tp_tensor *t);
+#define tp_is_symbolic(t) tp_is_symbolic(TP_READ_OPERAND(t))
 TP_API tp_ctx *tp_ctx_of(const tp_tensor *t);
+#define tp_ctx_of(t) tp_ctx_of(TP_READ_OPERAND(t))
 TP_API tp_dtype tp_dtype_of(const tp_tensor *t);
+#define tp_dtype_of(t) tp_dtype_of(TP_READ_OPERAND(t))
 TP_API int tp_rank(const tp_tensor *t);
+#define tp_rank(t) tp_rank(TP_READ_OPERAND(t))
 /* Size of an axis (negative: from the end). A symbolic size is an error (-1) that names
  * tp_dim. */
 TP_FN(int64_t, tp_size, const tp_tensor *t, int axis);
-#define tp_size(...) tp_size_at(TP_PLACE, __VA_ARGS__)
+#define tp_size(t, ...) tp_size_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 /* The same, but a symbolic size comes back as a handle, good wherever a size is taken and for
  * tp_dim_add and the like; arithmetic in C on it is caught as an error where it is used. */
 TP_API int64_t tp_dim(const tp_tensor *t, int axis);
+#define tp_dim(t, ...) tp_dim(TP_READ_OPERAND(t), __VA_ARGS__)
 /* Elements; -1 when a size is symbolic. */
 TP_API int64_t tp_count(const tp_tensor *t);
+#define tp_count(t) tp_count(TP_READ_OPERAND(t))
 
 /* ---- values out ----------------------------------------------------------------------- */
 
 /* Copies all elements, row-major, in t's own element type; `size_bytes` must be exact. */
 TP_FN(tp_status, tp_read, const tp_tensor *t, void *out, size_t size_bytes);
-#define tp_read(...) tp_read_at(TP_PLACE, __VA_ARGS__)
+#define tp_read(t, ...) tp_read_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 
 /* The elements in place: row-major, valid while `t` lives. NULL (and an error) when symbolic,
  * failed, or a view with gaps (tp_contiguous mends that). */
 TP_FN(const void *, tp_data, const tp_tensor *t);
-#define tp_data(...) tp_data_at(TP_PLACE, __VA_ARGS__)
+#define tp_data(t) tp_data_at(TP_PLACE, TP_READ_OPERAND(t))
 
 /* The only element of a one-element tensor, as a double (NaN on error) or an integer (0 on
  * error; floats as tp_cast does). */
 TP_FN(double, tp_item, const tp_tensor *t);
-#define tp_item(...) tp_item_at(TP_PLACE, __VA_ARGS__)
+#define tp_item(t) tp_item_at(TP_PLACE, TP_READ_OPERAND(t))
 TP_FN(int64_t, tp_item_i64, const tp_tensor *t);
-#define tp_item_i64(...) tp_item_i64_at(TP_PLACE, __VA_ARGS__)
+#define tp_item_i64(t) tp_item_i64_at(TP_PLACE, TP_READ_OPERAND(t))
 
 /* Is the only element not zero? False for a failed tensor. For `if (tp_truth(tp_gt(a, b)))`. */
 TP_FN(bool, tp_truth, const tp_tensor *t);
-#define tp_truth(...) tp_truth_at(TP_PLACE, __VA_ARGS__)
+#define tp_truth(t) tp_truth_at(TP_PLACE, TP_READ_OPERAND(t))
 
 /* Writes type, shape and values, large axes shortened, to `out`. */
 TP_API tp_status tp_print(const tp_tensor *t, FILE *out);
+#define tp_print(t, ...) tp_print(TP_READ_OPERAND(t), __VA_ARGS__)
 /* The same as text of at most `size` bytes, NUL included; returns the length needed. */
 TP_API size_t tp_format(const tp_tensor *t, char *out, size_t size);
+#define tp_format(t, ...) tp_format(TP_READ_OPERAND(t), __VA_ARGS__)
 
 /* ---- NumPy files ------------------------------------------------------------------------ */
 
@@ -162,10 +159,11 @@ TP_FN(tp_tensor *, tp_npy_parse, tp_ctx *tp, const void *bytes, size_t size_byte
 #define tp_npy_parse(...) tp_npy_parse_at(TP_PLACE, __VA_ARGS__)
 /* Writes a .npy file whole or not at all. */
 TP_FN(tp_status, tp_npy_save, const tp_tensor *t, const char *path);
-#define tp_npy_save(...) tp_npy_save_at(TP_PLACE, __VA_ARGS__)
+#define tp_npy_save(t, ...) tp_npy_save_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 /* The same of a float tensor, as floats of 16 bits, rounded once (TP_E_DTYPE of others). */
 TP_FN(tp_status, tp_npy_save_f16, const tp_tensor *t, const char *path);
-#define tp_npy_save_f16(...) tp_npy_save_f16_at(TP_PLACE, __VA_ARGS__)
+#define tp_npy_save_f16(t, ...)                                                                \
+    tp_npy_save_f16_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

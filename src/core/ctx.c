@@ -270,7 +270,7 @@ static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
     t->owned_at = at;
 }
 
-tp_tensor *tp_keep(tp_tensor *t)
+tp_tensor *(tp_keep)(tp_tensor *t)
 {
     if (!t || !t->ctx || t->refs <= 0 || t->owned_at < 0 || t->ctx->n_scopes == 0)
         return t;
@@ -332,7 +332,7 @@ static uint64_t tag_of(const tp_tensor *t)
     return x ^ x >> 29;
 }
 
-tp_tensor *tp_retain(tp_tensor *t)
+tp_tensor *(tp_retain)(tp_tensor *t)
 {
     if (!t || !t->ctx || t->refs <= 0 || t == &t->ctx->nil)
         return t;
@@ -350,7 +350,7 @@ tp_tensor *tp_retain(tp_tensor *t)
     return t;
 }
 
-void tp_release(tp_tensor *t)
+void(tp_release)(tp_tensor *t)
 {
     if (!t || !t->ctx || t == &t->ctx->nil)
         return;

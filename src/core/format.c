@@ -228,7 +228,7 @@ static const char *text_of(const tp_tensor *t, tpi_str *s)
     return s->failed ? "" : s->text;
 }
 
-tp_status tp_print(const tp_tensor *t, FILE *out)
+tp_status(tp_print)(const tp_tensor *t, FILE *out)
 {
     TPI_KEEP_ERRNO;
     if (!out)
@@ -248,7 +248,7 @@ tp_status tp_print(const tp_tensor *t, FILE *out)
     return status;
 }
 
-size_t tp_format(const tp_tensor *t, char *out, size_t size)
+size_t(tp_format)(const tp_tensor *t, char *out, size_t size)
 {
     tpi_str s;
     const char *text = text_of(t, &s);

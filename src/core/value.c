@@ -14,13 +14,13 @@ static void settle_errors(const tp_tensor *t)
         t->ctx->frame_rules->before_error(t->ctx);
 }
 
-bool tp_failed(const tp_tensor *t)
+bool(tp_failed)(const tp_tensor *t)
 {
     settle_errors(t);
     return !tpi_is_live(t) || t->status != TP_OK;
 }
 
-tp_status tp_status_of(const tp_tensor *t)
+tp_status(tp_status_of)(const tp_tensor *t)
 {
     if (!t)
         return TP_E_NULL;
@@ -28,7 +28,7 @@ tp_status tp_status_of(const tp_tensor *t)
     return t->refs > 0 ? (tp_status)t->status : TP_E_STATE;
 }
 
-const char *tp_error_text(const tp_tensor *t)
+const char *(tp_error_text)(const tp_tensor *t)
 {
     if (!t)
         return "the tensor is NULL";
@@ -45,23 +45,23 @@ const char *tp_error_text(const tp_tensor *t)
     return t->error ? t->error->text : "an operand is NULL, or has no context";
 }
 
-bool tp_is_symbolic(const tp_tensor *t)
+bool(tp_is_symbolic)(const tp_tensor *t)
 {
     return tpi_is_live(t) && t->graph;
 }
 
-tp_ctx *tp_ctx_of(const tp_tensor *t)
+tp_ctx *(tp_ctx_of)(const tp_tensor *t)
 {
     return tpi_is_live(t) ? t->ctx : NULL;
 }
 
-tp_dtype tp_dtype_of(const tp_tensor *t)
+tp_dtype(tp_dtype_of)(const tp_tensor *t)
 {
     settle_errors(t);
     return tpi_is_live(t) ? (tp_dtype)t->dtype : TP_F32;
 }
 
-int tp_rank(const tp_tensor *t)
+int(tp_rank)(const tp_tensor *t)
 {
     settle_errors(t);
     return tpi_is_live(t) ? t->rank : 0;
@@ -98,7 +98,7 @@ int64_t tp_size_at(const char *file, int line, const tp_tensor *t, int axis)
 
 TPI_BARE(int64_t, tp_size, (const tp_tensor *t, int axis), t, axis)
 
-int64_t tp_dim(const tp_tensor *t, int axis)
+int64_t(tp_dim)(const tp_tensor *t, int axis)
 {
     if (!good(TPI_AT(NULL, 0), "tp_dim", t))
         return TPI_NO_DIM;
@@ -111,7 +111,7 @@ int64_t tp_dim(const tp_tensor *t, int axis)
     return t->shape[i];
 }
 
-int64_t tp_count(const tp_tensor *t)
+int64_t(tp_count)(const tp_tensor *t)
 {
     settle_errors(t);
     if (!tpi_is_live(t) || t->status != TP_OK)

@@ -56,7 +56,7 @@ tp_tensor *tp_param_at(const char *file, int line, tp_tensor *init, const char *
 
 TPI_BARE(tp_tensor *, tp_param, (tp_tensor * init, const char *name), init, name)
 
-const char *tp_name_of(const tp_tensor *t)
+const char *(tp_name_of)(const tp_tensor *t)
 {
     return tpi_is_live(t) ? t->name : NULL;
 }

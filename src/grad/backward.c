@@ -162,7 +162,7 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
 
 TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
 
-void tp_zero_grad(tp_tensor *t)
+void(tp_zero_grad)(tp_tensor *t)
 {
     if (!tpi_is_live(t) || !t->ctx)
         return;
@@ -197,7 +197,7 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
 
 TPI_BARE(tp_tensor *, tp_require_grad, (tp_tensor * t), t)
 
-bool tp_requires_grad(const tp_tensor *t)
+bool(tp_requires_grad)(const tp_tensor *t)
 {
     return tpi_is_live(t) && t->status == TP_OK && (t->graph || t->flags & TPI_REQUIRES);
 }

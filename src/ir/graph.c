@@ -278,7 +278,7 @@ TPI_BARE(tp_tensor *, tp_placeholder,
          (tp_graph * g, const char *name, tp_dtype dtype, int rank, const int64_t *shape), g,
          name, dtype, rank, shape)
 
-tp_graph *tp_graph_of(const tp_tensor *t)
+tp_graph *(tp_graph_of)(const tp_tensor *t)
 {
     return tpi_is_live(t) && t->graph ? tpi_graph_root(t->graph) : NULL;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-tp_tensor *tp_name(tp_tensor *t, const char *name)
+tp_tensor *(tp_name)(tp_tensor *t, const char *name)
 {
     const tpi_at at = TPI_AT(tpi_is_live(t) ? t->file : NULL, tpi_is_live(t) ? t->line : 0);
     if (!tpi_is_live(t) || t->status != TP_OK)

@@ -374,7 +374,7 @@ char *tp_graph_text(const tp_graph *g)
     return g ? text_of(g->ctx, "tp_graph_text", g->dims, g->n_nodes, g->nodes, g) : NULL;
 }
 
-char *tp_tape_text(const tp_tensor *y)
+char *(tp_tape_text)(const tp_tensor *y)
 {
     if (tpi_is_live(y) && y->ctx) /* all that it was computed from is shown, not y alone */
         tpi_look_at_all(y->ctx, TPI_AT(NULL, 0), TPI_LOOK_SHOW);

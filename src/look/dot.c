@@ -321,7 +321,7 @@ char *tp_graph_dot(const tp_graph *g)
     return g ? dot_of(g->ctx, "tp_graph_dot", g->dims, g->n_nodes, g->nodes) : NULL;
 }
 
-char *tp_tape_dot(const tp_tensor *y)
+char *(tp_tape_dot)(const tp_tensor *y)
 {
     if (tpi_is_live(y) && y->ctx) /* all that it was computed from is shown, not y alone */
         tpi_look_at_all(y->ctx, TPI_AT(NULL, 0), TPI_LOOK_SHOW);
