@@ -379,6 +379,35 @@ static void random_body(void *user, int n_in, tp_tensor *const *in, int n_out, t
     out[1] = v[2];
 }
 
+static int more_calls,
+    refused; /* of the functions: what was done when one could not be saved at once */
+
+/* Is it refused because recordings leave it open which tensor C uses? docs/capture.md says when that may be. */
+static bool is_open(const alone *a)
+{
+    const bool open =
+        tp_function_save_c(a->f, "open.c", a->n_in, a->in, a->n_out, a->out, NULL) ==
+            TP_E_STATE &&
+        strstr(tp_error_message(a->tp), "recordings leave it open which tensor is used here");
+    tp_clear_error(a->tp);
+    return open;
+}
+
+/* What the message of such a refusal asks for: more combinations, then 64 calls that need no recording. */
+static bool call_more(const alone *a)
+{
+    enum { NEW = 40, KNOWN = 66 };
+    bool ok = true;
+    for (int i = 0; i < NEW + KNOWN && ok; i++) {
+        tp_tensor *x = i < NEW ? tp_normal(a->tp, TP_F32, TP_DIMS(WIDTH), 0, 1)
+                               : a->feeds[i % a->n_sets],
+                  *y[2];
+        ok = tp_function_call(a->f, 1, &x, 2, y) == TP_OK;
+    }
+    more_calls++;
+    return ok;
+}
+
 static bool random_one(uint64_t seed, bool pure)
 {
     char name[60];
@@ -414,6 +443,15 @@ static bool random_one(uint64_t seed, bool pure)
         .n_sets = SETS,
         .feeds = feeds
     };
+    if (ok && is_open(&a)) {
+        ok = call_more(&a);
+        if (ok && is_open(&a)) {
+            printf("refused: %s\n", name);
+            refused++;
+            tp_close(tp);
+            return true;
+        }
+    }
     ok = ok && alone_write(&a);
     for (int i = 0; i < 2 && ok; i++) /* one at each end */
         ok = !alone_has(&alone_hosts[3 * i]) || alone_try(".", name, &alone_hosts[3 * i]);
@@ -441,6 +479,12 @@ int main(int argc, char **argv)
     for (uint64_t i = seed; i < seed + count; i++) {
         ok = random_one(i, false) && ok;
         ok = random_one(i, true) && ok;
+    }
+    printf("%d functions, %d called more before they could be saved, %d refused\n",
+           2 * (int)count, more_calls, refused);
+    if (refused * 50 > 2 * (int)count) {
+        printf("FAILED: more than 2 of 100 are refused\n");
+        ok = false;
     }
     return !ok;
 }
