@@ -1,6 +1,6 @@
 /* ONNX models as the command `tapir bench` measures them, each in a process of its own like the peers:
  * a run, the way from the file to the first result, the most memory. And a Loop of many
- * turns with little to do; bench/loop_ort.js measures the same file in ONNX Runtime. */
+ * turns with little to do; bench/loop_ort.py measures the same file in ONNX Runtime. */
 #include "bench.h"
 
 #include <stdio.h>

@@ -42,10 +42,8 @@ check() {
     ldconfig -p 2>/dev/null | grep -q libpthreadpool.so.0 || want libpthreadpool0
     /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || want python3-numpy
     /usr/bin/python3 -c 'import onnx' >/dev/null 2>&1 || want python3-onnx
-    have node || { # one that is there may be of another source, and Debian's npm would replace it
-        want nodejs
-        have npm || want npm
-    }
+    /usr/bin/python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || want python3-venv
+    have node || want nodejs
 }
 
 long() {

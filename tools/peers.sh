@@ -35,7 +35,7 @@ if [ -n "$small$models" ]; then
     [ -z "$models" ] || in_chroot "./infer.sh $models"
 fi
 if [ -n "$loop" ]; then
-    runtime=$PEERS/npm/node_modules/onnxruntime-node
+    python=$PEERS/venv/bin/python
     model=$here/build/release/bench/models/loop.onnx
-    [ ! -d "$runtime" ] || [ ! -e "$model" ] || node "$here/bench/loop_ort.js" "$runtime" "$model"
+    [ ! -x "$python" ] || [ ! -e "$model" ] || "$python" "$here/bench/loop_ort.py" "$model"
 fi

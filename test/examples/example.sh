@@ -83,7 +83,7 @@ read_by_others() {
         cat "$out"
         [ $status = 0 ] || [ $status = 77 ] || fail "the checker of ONNX refuses it"
     fi
-    sh "$export/runtime.sh" "$TAPIR_BUILD/test/export/runtime" /dev/null "$work/models" >"$out" 2>&1
+    sh "$export/runtime.sh" /dev/null "$work/models" >"$out" 2>&1
     status=$?
     cat "$out"
     [ $status = 77 ] && exit 77
