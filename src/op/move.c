@@ -590,6 +590,8 @@ static tp_tensor *slice_known(tpi_at at, tp_tensor *x, int axis, int64_t start, 
 {
     const int64_t size = x->shape[axis];
     const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1;
+    start = clamp(start, -INT64_MAX, INT64_MAX);
+    stop = clamp(stop, -INT64_MAX, INT64_MAX);
     start = clamp(start < 0 ? start + size : start, least, most);
     if (stop == TP_END)
         stop = step > 0 ? size : -1;
@@ -624,12 +626,24 @@ static bool is_outside(tpi_dims *dims, int64_t size, int64_t place)
 
 static tp_tensor *refuse_place(tpi_at at, const tp_tensor *x, int axis, int64_t place)
 {
+    if (place == TPI_NO_DIM)
+        return tpi_fail(
+            x->ctx, at, "slice", TP_E_SHAPE,
+            "axis %d has size %s, and an end of the slice is no size: tp_dim_add and "
+            "the like take and give nothing below 0",
+            axis, SIZE(x->ctx, tpi_dims_of(x), x->shape[axis]));
     return tpi_fail(
         x->ctx, at, "slice", TP_E_SHAPE,
         "axis %d has size %s, and %s is outside in every run: symbolic sizes are not "
         "clamped (TP_END is the end)",
         axis, SIZE(x->ctx, tpi_dims_of(x), x->shape[axis]),
         SIZE(x->ctx, tpi_dims_of(x), place));
+}
+
+/* Is it a number that no axis reaches? One of them is what the arithmetic of sizes gives for no size. */
+static bool is_far(int64_t at)
+{
+    return !tpi_dim_is_symbolic(at) && (at > INT64_MAX / 2 || at < INT64_MIN / 2);
 }
 
 /* Of a symbolic size nothing is clamped: when it turns out too small, the run fails. */
@@ -639,6 +653,8 @@ static tp_tensor *slice_symbolic(tpi_at at, tp_tensor *x, int axis, int64_t star
     tpi_dims *dims = tpi_dims_of(x);
     const int64_t size = x->shape[axis];
     const bool plain = !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop);
+    if (is_far(start) || (is_far(stop) && stop != TP_END))
+        return refuse_place(at, x, axis, is_far(start) ? start : stop);
     if (stop != TP_END && plain && (start < 0) == (stop < 0) &&
         (step > 0 ? start >= stop : start <= stop))
         return tpi_slice(at, x, axis, 0, size, 1);
@@ -675,14 +691,8 @@ tp_tensor *tp_slice_at(const char *file, int line, tp_tensor *x, int axis, int64
     for (int i = 0; i < 3; i++)
         if (i == 2 ? tpi_is_spoilt(given[i]) : tpi_is_spoilt_size(given[i]))
             return tpi_fail_spoilt(x->ctx, at, "slice", TP_E_VALUE, given[i]);
-    const bool is_none = start == TPI_NO_DIM || stop == TPI_NO_DIM;
-    start = clamp(start, -INT64_MAX, INT64_MAX);
-    stop = clamp(stop, -INT64_MAX, INT64_MAX);
     if (x->shape[place] >= 0 && !tpi_dim_is_symbolic(start) && !tpi_dim_is_symbolic(stop))
         return slice_known(at, x, place, start, stop, step);
-    if (is_none)
-        return tpi_fail(x->ctx, at, "slice", TP_E_SHAPE,
-                        "an end is no size: a division by 0, or an operand that was none");
     return slice_symbolic(at, x, place, start, stop, step);
 }
 TPI_BARE(tp_tensor *, tp_slice,

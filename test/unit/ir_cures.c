@@ -158,6 +158,19 @@ static void slices_outside(void **state)
         tp, TP_E_SHAPE,
         "slice: axis 0 has size 4, and n+5 is outside in every run: symbolic sizes are not "
         "clamped (TP_END is the end)");
+    const int64_t far[] = {INT64_MAX - 5, -INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 3; i++) {
+        const char *says = far[i] == INT64_MIN ? "give nothing below 0" : "(TP_END is the end)";
+        tp_slice(x, 0, far[i], TP_END, 1);
+        EXPECT_ERROR(tp, TP_E_SHAPE, says);
+        tp_slice(x, 0, -1, far[i], -1);
+        EXPECT_ERROR(tp, TP_E_SHAPE, says);
+    }
+    tp_slice(x, 0, tp_dim_add(g, n, -2), TP_END, 1); /* the arithmetic gives no size */
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        "slice: axis 0 has size n, and an end of the slice is no size: tp_dim_add and the "
+        "like take and give nothing below 0");
     tp_slice(x, 0, n, TP_END, 1); /* what some run has is seen by the run */
     tp_slice(x, 0, 0, 1000, 1);
     tp_slice(four, 0, 0, n, 1);
