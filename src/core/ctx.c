@@ -270,9 +270,18 @@ static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
     t->owned_at = at;
 }
 
+/* Too late to keep it: without an error here its handle may be another tensor's when it is read. */
+static bool is_dead(const tp_tensor *t, const char *what)
+{
+    if (t->refs > 0)
+        return false;
+    tpi_refuse_operand(NULL, TPI_AT(NULL, 0), what, 0, t);
+    return true;
+}
+
 tp_tensor *(tp_keep)(tp_tensor *t)
 {
-    if (!t || !t->ctx || t->refs <= 0 || t->owned_at < 0 || t->ctx->n_scopes == 0)
+    if (!t || !t->ctx || is_dead(t, "tp_keep") || t->owned_at < 0 || t->ctx->n_scopes == 0)
         return t;
     tp_ctx *ctx = t->ctx;
     TPI_ALONE(ctx, TPI_AT(NULL, 0), "tp_keep");
@@ -334,7 +343,7 @@ static uint64_t tag_of(const tp_tensor *t)
 
 tp_tensor *(tp_retain)(tp_tensor *t)
 {
-    if (!t || !t->ctx || t->refs <= 0 || t == &t->ctx->nil)
+    if (!t || !t->ctx || t == &t->ctx->nil || is_dead(t, "tp_retain"))
         return t;
     TPI_ALONE(t->ctx, TPI_AT(NULL, 0), "tp_retain");
     tpi_ref(t);

@@ -59,8 +59,10 @@ static void noticed(void **state)
     char text[80];
     tp_format(t, text, sizeof text);
     assert_string_equal(text, "failed: the tensor was used after its scope ended");
-    tp_keep(t);
-    tp_retain(t);
+    assert_ptr_equal(tp_keep(t), t);
+    EXPECT_ERROR(tp, TP_E_STATE, after);
+    assert_ptr_equal(tp_retain(t), t);
+    EXPECT_ERROR(tp, TP_E_STATE, after);
     assert_false(tpi_is_live(t));
     tp_release(t);
     assert_int_equal(tp_error(tp), TP_E_STATE);
