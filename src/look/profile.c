@@ -237,13 +237,19 @@ static void put_ops(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
         tpi_str_printf(s, ", %d more", left);
 }
 
-/* The name of what it computes last and has one, or NULL. */
+/* The name of what it computes last and has one, of a block of its first result with one; or NULL. */
 static const char *name_of(const tpi_plan *plan, const tpi_kernel *k)
 {
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const char *name = NULL;
     for (int i = k->n_nodes ? k->n_nodes - 1 : 0; i >= 0 && !name; i--)
         name = plan->values[nodes[i]].node->name;
+    const tp_tensor *block = plan->values[k->root].node;
+    for (int i = 0; i < plan->n_values && tpi_is_block(block) && !name; i++) {
+        const tp_tensor *node = plan->values[i].node;
+        if (node->op == &tpi_op_output && node->in[0] == block)
+            name = node->name;
+    }
     return name;
 }
 

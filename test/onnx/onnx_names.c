@@ -101,9 +101,46 @@ static void products(void **state)
     }
 }
 
+/* A recurrent layer is loops, and products that they go over: profiles name them by the layer. */
+static void recurrent(void **state)
+{
+    enum { STEPS = 3, IN = 2, HIDDEN = 2, GATES = 4, DIRS = 2 };
+    static const float numbers[DIRS * GATES * HIDDEN * HIDDEN] = {1, 2, 3};
+    tp_ctx *tp = *state;
+    const int64_t x[3] = {STEPS, 1, IN}, w[3] = {DIRS, GATES * HIDDEN, IN},
+                  b[2] = {DIRS, 2 * GATES * HIDDEN}, y[4] = {STEPS, DIRS, 1, HIDDEN};
+    bytes g = {0}, layer = node("LSTM", NAMES("x", "w", "w", "b"), NAMES("y"));
+    put_message(&layer, TPI_PB_NODE_ATTRIBUTE, attr_text("direction", "bidirectional"));
+    put_message(&layer, TPI_PB_NODE_ATTRIBUTE, attr_int("hidden_size", HIDDEN));
+    put_message(&g, TPI_PB_GRAPH_INPUT, value("x", TPI_PB_F32, 3, x, NULL));
+    put_message(&g, TPI_PB_GRAPH_INITIALIZER,
+                tensor("w", TPI_PB_F32, 3, w, numbers, sizeof numbers));
+    put_message(&g, TPI_PB_GRAPH_INITIALIZER,
+                tensor("b", TPI_PB_F32, 2, b, numbers, sizeof numbers));
+    put_message(&g, TPI_PB_GRAPH_NODE, layer);
+    put_message(&g, TPI_PB_GRAPH_OUTPUT, value("y", TPI_PB_F32, 4, y, NULL));
+    bytes m = model(g);
+    tp_graph *loaded = tp_onnx_load_bytes(tp, m.at, m.size, NULL, NULL);
+    free(m.at);
+    tp_program *p = tp_graph_compile(loaded, TP_NAMES("x"), TP_NAMES("y"),
+                                     &(tp_compile_options){.engine = TP_ENGINE_TILES});
+    tp_tensor *in = tp_full(tp, TP_F32, 3, x, 1), *out;
+    assert_int_equal(tp_program_profile(p, true), TP_OK);
+    if (tp_program_run(p, &in, &out) != TP_OK)
+        fail_msg("%s", tp_error_message(tp));
+    static const char *const rows[] = {
+        "matmul  \"y.matmul\"  onnx_names.c", "loop  \"y.loop\"  onnx_names.c",
+        "matmul  \"y.matmul.2\"  onnx_names.c", "loop  \"y.loop.2\"  onnx_names.c"};
+    char *text = tp_program_profile_text(p);
+    for (int i = 0; i < 4; i++)
+        if (!text || !strstr(text, rows[i]))
+            fail_msg("no row ends with %s: %s", rows[i], text ? text : "");
+    tp_free(tp, text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(kept_or_no_memory), CASE(left_out),
-                                       CASE(products)};
+                                       CASE(products), CASE(recurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -562,23 +562,45 @@ static bool give_name(tpi_onnx_op *o, tp_tensor *t, const char *name)
     return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
 }
 
-/* The product or convolution that an operator's result was made of, of which only a bias has the name:
- * "y.conv". It is what takes the time, and profiles are to say whose it is. */
-static bool name_product(tpi_onnx_op *o, const tp_tensor *t, const char *name)
+enum { FAR = 4 }; /* nodes between a result and what it was made of */
+
+/* Names a node "y.conv", or "y.conv.2" where another one has that name. */
+static bool name_part(tpi_onnx_op *o, tp_tensor *x, const char *name, const char *what)
 {
-    enum { FAR = 4 };
-    tp_tensor *x = (tp_tensor *)t;
-    for (int i = 0; i < FAR && x->n_in && x->in[0]->graph == t->graph; i++) {
-        x = x->in[0];
-        if (x->name || x->op->kind == TPI_SOURCE)
-            return true;
-        if (x->op != &tpi_op_conv && x->op != &tpi_op_matmul)
+    const size_t size = strlen(name) + strlen(what) + 4;
+    char *own = tpi_onnx_take(o->im->m, size, 1);
+    if (own) {
+        snprintf(own, size, "%s.%s", name, what);
+        if (tpi_graph_by_name(x->graph, own, strlen(own)))
+            snprintf(own, size, "%s.%s.2", name, what);
+    }
+    return give_name(o, x, own);
+}
+
+/* The product, convolution or loop that an operator's result x was made of, of which only a bias or a
+ * change of form has the name. It is what takes the time, and profiles are to say whose it is. A loop of
+ * an operator with two directions, and the product that it goes over, are named too. */
+static bool name_parts(tpi_onnx_op *o, const tp_tensor *x, const char *name, int far)
+{
+    const int n = x->op == &tpi_op_concat ? x->n_in : x->n_in > 0;
+    for (int i = 0; i < n && far > 0; i++) {
+        tp_tensor *part = x->in[i];
+        const bool is_block = part->op == &tpi_op_output;
+        if (part->graph != x->graph || part->name || part->op->kind == TPI_SOURCE ||
+            !part->n_in)
             continue;
-        const size_t size = strlen(name) + strlen(x->op->name) + 2;
-        char *own = tpi_onnx_take(o->im->m, size, 1);
-        if (own)
-            snprintf(own, size, "%s.%s", name, x->op->name);
-        return give_name(o, x, own);
+        if (!is_block && part->op != &tpi_op_conv && part->op != &tpi_op_matmul) {
+            if (!name_parts(o, part, name, far - 1))
+                return false;
+            continue;
+        }
+        const tp_tensor *block = part->in[0];
+        if (!name_part(o, part, name, is_block ? block->op->name : part->op->name))
+            return false;
+        const tpi_loop_attrs *a = block->op == &tpi_op_loop ? block->attrs : NULL;
+        if (is_block && a && a->n_slices > 0 &&
+            !name_parts(o, block->in[a->n_carried], name, FAR))
+            return false;
     }
     return true;
 }
@@ -599,7 +621,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     if (!t->graph || t->name)
         return true;
     const char *name = tpi_onnx_cstring(o->im->m, v->name);
-    return give_name(o, t, name) && name_product(o, t, name);
+    return give_name(o, t, name) && name_parts(o, t, name, FAR);
 }
 
 bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
