@@ -294,6 +294,29 @@ static void refused(void **state)
     assert_int_equal(silent, 0);
 }
 
+/* What the arithmetic gives for no size is refused too: by all that take a size, and by itself. */
+static void no_size(void **state)
+{
+    bed b = lay(*state);
+    const int64_t n = tp_dim(b.x, 0), v = tp_dim_add(b.g, n, -2);
+    assert_true(v == tp_dim_div(b.g, n, 0) && v == tp_dim_mul(b.g, -1, n));
+    assert_true(v == tp_dim_add(b.g, v, n) && v == tp_dim_mul(b.g, v, 0) &&
+                v == tp_dim_div(b.g, n, v));
+    int taken = 0;
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        const argument *a = &arguments[i];
+        if (a->kind != SIZE || strncmp(a->name, "tp_dim_", 7) == 0)
+            continue;
+        a->size(&b, v);
+        if (tp_error(b.tp) == TP_OK) {
+            print_message("%s takes what is no size\n", a->name);
+            taken++;
+        }
+        tp_clear_error(b.tp);
+    }
+    assert_int_equal(taken, 0);
+}
+
 /* Handles of thousands of sizes, and what is made of them: all told from each other. */
 static void many_sizes(void **state)
 {
@@ -336,6 +359,7 @@ static void ends_stay(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(refused), CASE(many_sizes), CASE(ends_stay)};
+    const struct CMUnitTest tests[] = {CASE(refused), CASE(no_size), CASE(many_sizes),
+                                       CASE(ends_stay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,9 +291,8 @@ static void compiler(void **state)
 }
 
 /* Counts to n in a block, so that the number of turns is no size of the program. */
-static void runner(void **state)
+static tp_runner *counter_of(tp_ctx *tp)
 {
-    tp_ctx *tp = *state;
     static const char *const feeds[] = {"n"}, *const fetches[] = {"y"};
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *n = tp_placeholder(g, "n", TP_F64, TP_SCALAR);
@@ -309,6 +308,13 @@ static void runner(void **state)
     tp_tensor *few = number(tp, 7);
     tp_runner *r = tp_runner_new(p, &few);
     assert_non_null(r);
+    return r;
+}
+
+static void runner(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_runner *r = counter_of(tp);
     double in = 7, out = 0;
     const void *const ins[] = {&in};
     void *const outs[] = {&out};
@@ -356,6 +362,14 @@ static void limit(void **state)
         assert_true(tp_item(run(p, tp, LIMIT - 1)) == (double)LIMIT);
         expect_limit(tp, run(p, tp, LIMIT), line);
         assert_true(tp_item(run(p, tp, LIMIT - 1)) == (double)LIMIT);
+    }
+    tp_runner *r = counter_of(tp);
+    for (int more = 0; more < 2; more++) {
+        double in = LIMIT + more, out = 0;
+        const tp_status status =
+            tp_runner_run(r, (const void *const[]){&in}, (void *const[]){&out});
+        assert_int_equal(status, more ? TP_E_LIMIT : TP_OK);
+        assert_true(more || out == LIMIT);
     }
     tp_close(tp);
 }
