@@ -180,23 +180,35 @@ static void compiling(void **state)
     setenv("TAPIR_CACHE", in_root("cache"), 1);
 }
 
-/* In a loop without end, by each engine. */
+/* In a loop without end, by each engine and command. */
 static void looping(void **state)
 {
     (void)state;
-    static const char *const engines[] = {"tiles", "reference", "c"};
+    static const struct {
+        const char *command, *engine, *option, *value;
+    } all[] = {
+        {"run",     "tiles",     "--output", "out"       },
+        {"run",     "reference", "--output", "out"       },
+        {"run",     "c",         "--output", "out"       },
+        {"bench",   "tiles",     "--runs",   NULL        },
+        {"bench",   "c",         "--runs",   NULL        },
+        {"profile", "tiles",     "--trace",  "out/t.json"},
+        {"profile", "c",         "--trace",  "out/t.json"},
+    };
     unsetenv("TAPIR_CC");
     setenv("TAPIR_CACHE", "/proc/no/cache", 1);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         bool soon = false;
         for (int try = 0; try < TRIES && !soon; try++) {
-            const pid_t pid = start((const char *[]){"run", endless, "--engine", engines[i],
-                                                     "--output", in_root("out"), NULL});
-            usleep(i == 2 ? 1000000 : 100000); /* the C program takes a compiler */
+            const pid_t pid = start((const char *[]){
+                all[i].command, endless, "--engine", all[i].engine, all[i].option,
+                all[i].value ? in_root(all[i].value) : "5", NULL});
+            usleep(*all[i].engine == 'c' ? 1000000 : 100000); /* a C program takes a compiler */
             soon = end(pid, SIGINT, 0);
         }
         if (!soon)
-            fail_msg("%s: %d times it took longer than %d ms", engines[i], TRIES, SOON_MS);
+            fail_msg("%s by %s: %d times it took longer than %d ms", all[i].command,
+                     all[i].engine, TRIES, SOON_MS);
     }
     setenv("TAPIR_CACHE", in_root("cache"), 1);
 }
