@@ -63,7 +63,7 @@ bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
            (dtype >= TP_F32 || op->kind == TPI_EFFECT);
 }
 
-static inline tp_tensor *compute(const tpi_infer *q, bool requires)
+static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
 {
     tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
     if (!out)
@@ -75,6 +75,15 @@ static inline tp_tensor *compute(const tpi_infer *q, bool requires)
         out->flags |= TPI_REQUIRES;
     }
     return y;
+}
+
+static tp_tensor *compute(const tpi_infer *q, bool requires)
+{
+    uintptr_t was;
+    if (!tpi_enter(q->ctx, &was))
+        return tpi_refuse_crowd(q->ctx, q->at, q->op->name);
+    tp_tensor *y = compute_alone(q, requires);
+    return tpi_leave(q->ctx, was) ? y : tpi_refuse_crowd(q->ctx, q->at, q->op->name);
 }
 
 /* The first number among integers and sizes that arithmetic in C has made of a symbolic size. */
@@ -167,25 +176,42 @@ void tpi_note_unrecorded(int n_in, tp_tensor *const *in, tp_tensor *y)
     }
 }
 
+/* What is not computed now but put in the graph g or, with NULL, left to a captured function's frame. */
+static __attribute__((noinline)) tp_tensor *note(tp_ctx *ctx, tpi_at at, const tpi_op *op,
+                                                 int n_in, tp_tensor *const *in,
+                                                 const void *attrs, bool requires, tp_graph *g)
+{
+    TPI_ALONE(ctx, at, op->name);
+    if (!g)
+        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
+    tpi_infer q = {.op = op,
+                   .at = at,
+                   .ctx = ctx,
+                   .dims = g->dims,
+                   .n_in = n_in,
+                   .in = in,
+                   .attrs = attrs};
+    tp_tensor *failed = tpi_infer_op(&q);
+    return failed ? failed : declare(&q, g);
+}
+
 /* With good operands; g: the graph that it is put in, or NULL. */
 static inline tp_tensor *apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                                tp_tensor *const *in, const void *attrs, bool requires,
                                tp_graph *g)
 {
-    if (ctx->frame && !g)
-        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
+    if (ctx->frame || g)
+        return note(ctx, at, op, n_in, in, attrs, requires, g);
     tpi_infer q;
     q.op = op;
     q.at = at;
     q.ctx = ctx;
-    q.dims = g ? g->dims : NULL;
+    q.dims = NULL;
     q.n_in = n_in;
     q.in = in;
     q.attrs = attrs;
     tp_tensor *failed = tpi_infer_op(&q);
-    if (failed)
-        return failed;
-    return g ? declare(&q, g) : compute(&q, requires);
+    return failed ? failed : compute(&q, requires);
 }
 
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,
@@ -225,13 +251,10 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     }
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
-    uintptr_t was;
-    if (!tpi_enter(ctx, &was))
-        return tpi_refuse_crowd(ctx, at, op->name);
     tp_tensor *y = apply(ctx, at, op, n_in, in, attrs, requires, g);
     if (!g && !requires && ctx->recording && op->grad)
         tpi_note_unrecorded(n_in, in, y);
-    return tpi_leave(ctx, was) ? y : tpi_refuse_crowd(ctx, at, op->name);
+    return y;
 }
 
 /* ---- rules in common -------------------------------------------------------------------------- */
