@@ -9,12 +9,40 @@
 
 #include "tapir/base.h"
 
-#if defined TPI_STRESS || defined __SANITIZE_ADDRESS__
-#define TPI_OWN_BLOCKS
+#ifdef __SANITIZE_ADDRESS__
+#define TPI_ADDRESS_SANITIZER
 #elif defined __has_feature
 #if __has_feature(address_sanitizer)
+#define TPI_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined TPI_STRESS || defined TPI_ADDRESS_SANITIZER
 #define TPI_OWN_BLOCKS
 #endif
+
+/* Who cuts a block into pieces of its own says which bytes are nobody's: under the address sanitizer a use of
+ * them is reported. Pieces begin at multiples of 8 and are TPI_APART bytes apart. */
+#ifdef TPI_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+enum { TPI_APART = 64 };
+static inline void tpi_nobodys(const void *p, size_t size)
+{
+    __asan_poison_memory_region(p, size);
+}
+static inline void tpi_somebodys(const void *p, size_t size)
+{
+    __asan_unpoison_memory_region(p, size);
+}
+#else
+enum { TPI_APART = 0 };
+static inline void tpi_nobodys(const void *p, size_t size)
+{
+    (void)p, (void)size;
+}
+static inline void tpi_somebodys(const void *p, size_t size)
+{
+    (void)p, (void)size;
+}
 #endif
 
 enum {

@@ -46,7 +46,7 @@ static const int64_t known_for = INT64_MAX;
 enum { PER_SLAB = 256 };
 static const int64_t known_for = 4096;
 #endif
-enum { HEAD_BYTES = (sizeof(tp_tensor) + 63) / 64 * 64, SLAB_HEADER = 64 };
+enum { HEAD_BYTES = (sizeof(tp_tensor) + TPI_APART + 63) / 64 * 64, SLAB_HEADER = 64 };
 
 typedef struct tpi_slab {
     struct tpi_slab *next;
@@ -66,6 +66,7 @@ static void add_slab(tp_ctx *ctx, int64_t n)
         return;
     ctx->mem.in_use -= slab_bytes(n); /* kept for reuse; each header counts while it is used */
     *s = (tpi_slab){.n = n};
+    tpi_nobodys((char *)s + SLAB_HEADER, slab_bytes(n) - SLAB_HEADER);
     tpi_slab **end = h->open ? &h->open->next : &h->slabs;
     while (*end)
         end = &(*end)->next;
@@ -91,6 +92,7 @@ static tp_tensor *take_dead(tpi_heads *h)
     tp_tensor *t = h->dead_first;
     h->dead_first = t->retained_next;
     t->retained_next = NULL;
+    tpi_somebodys(t, sizeof *t);
     return t;
 }
 
@@ -110,7 +112,9 @@ static __attribute__((noinline)) tp_tensor *take_new(tp_ctx *ctx)
     if (!has_unused(h))
         return h->dead_first ? take_dead(h) : NULL;
     tpi_slab *s = h->open;
-    return memset((char *)s + SLAB_HEADER + s->n_used++ * HEAD_BYTES, 0, HEAD_BYTES);
+    void *const t = (char *)s + SLAB_HEADER + s->n_used++ * HEAD_BYTES;
+    tpi_somebodys(t, sizeof(tp_tensor));
+    return memset(t, 0, sizeof(tp_tensor));
 }
 
 /* Zeroed up to its shape; NULL: no memory. */
@@ -134,6 +138,7 @@ static void give_head_back(tp_ctx *ctx, tp_tensor *t)
     __asm__(""
             : "+r"(bytes)); /* the C library's memset is faster than what a constant becomes */
     memset(t, 0, bytes);
+    tpi_nobodys(t->shape, sizeof *t - offsetof(tp_tensor, shape));
     t->ctx = ctx;
     t->seq = ctx->seq;
     if (h->dead_first)
@@ -150,6 +155,7 @@ void tpi_heads_free(tp_ctx *ctx)
     for (tpi_slab *s = ctx->heads.slabs, *next; s; s = next) {
         next = s->next;
         ctx->mem.in_use += slab_bytes(s->n);
+        tpi_somebodys(s, slab_bytes(s->n));
         tpi_give_back(&ctx->mem, s, slab_bytes(s->n));
     }
 }

@@ -1,6 +1,7 @@
 /* Blocks of the allocator: aligned and apart in every build; under the address sanitizer what is done
  * past the end of one, or after it was given back, ends the process with a report. */
-#include "base/mem.h"
+#include "core/core.h"
+#include "onnx/format/model.h"
 #include "tapir/tapir.h"
 #include "unit.h"
 
@@ -36,7 +37,7 @@ static void apart(void **state)
     }
 }
 
-#if defined TPI_OWN_BLOCKS && !defined TPI_STRESS
+#ifdef TPI_ADDRESS_SANITIZER
 
 static void past_a_block(tp_ctx *tp)
 {
@@ -78,6 +79,36 @@ static void after_a_scope(tp_ctx *tp)
     p[0] = p[1];
 }
 
+static void past_a_header(tp_ctx *tp)
+{
+    volatile char *p = (char *)tp_scalar(tp, TP_F32, 1);
+    p[sizeof(tp_tensor)] = 1;
+}
+
+static void a_dead_header(tp_ctx *tp)
+{
+    tp_scope_begin(tp);
+    tp_tensor *t = tp_scalar(tp, TP_F32, 1);
+    tp_scope_end(tp);
+    assert_int_equal(tp_status_of(t), TP_E_STATE); /* this much is known of it */
+    *(volatile int64_t *)&t->shape[0] = 1;
+}
+
+static void past_a_piece_of_a_model(tp_ctx *tp)
+{
+    tpi_onnx_model m = {.ctx = tp};
+    volatile char *p = tpi_onnx_take(&m, 3, 7), *q = tpi_onnx_take(&m, 1, 64);
+    p[20] = q[63] = 1;
+    p[21] = 1;
+}
+
+static void past_all_pieces_of_a_model(tp_ctx *tp)
+{
+    tpi_onnx_model m = {.ctx = tp};
+    volatile char *p = tpi_onnx_take(&m, 1, 64);
+    p[1000] = 1;
+}
+
 /* What the sanitizer says in a child that does it. */
 static void expect_report(tp_ctx *tp, void (*wrong)(tp_ctx *tp), const char *kind)
 {
@@ -111,6 +142,10 @@ static void reported(void **state)
     expect_report(*state, after_a_block, "heap-use-after-free");
     expect_report(*state, before_a_resize, "heap-use-after-free");
     expect_report(*state, after_a_scope, "heap-use-after-free");
+    expect_report(*state, past_a_header, "use-after-poison");
+    expect_report(*state, a_dead_header, "use-after-poison");
+    expect_report(*state, past_a_piece_of_a_model, "use-after-poison");
+    expect_report(*state, past_all_pieces_of_a_model, "use-after-poison");
 }
 
 #endif
@@ -119,7 +154,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         CASE(apart),
-#if defined TPI_OWN_BLOCKS && !defined TPI_STRESS
+#ifdef TPI_ADDRESS_SANITIZER
         CASE(reported),
 #endif
     };

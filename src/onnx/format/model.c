@@ -51,7 +51,8 @@ void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size)
         tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
         return NULL;
     }
-    bytes = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    const size_t asked = bytes;
+    bytes = (bytes ? (bytes + 15) & ~(size_t)15 : 16) + TPI_APART;
     if (bytes > m->block_left) {
         const size_t head = (sizeof(tpi_onnx_chunk) + 15) & ~(size_t)15;
         const size_t block = head + (bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES);
@@ -64,11 +65,13 @@ void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size)
         m->blocks = b;
         m->block_at = (char *)b + head;
         m->block_left = block - head;
+        tpi_nobodys(m->block_at, m->block_left);
     }
     void *p = m->block_at;
     m->block_at += bytes;
     m->block_left -= bytes;
-    return memset(p, 0, bytes);
+    tpi_somebodys(p, asked);
+    return memset(p, 0, asked);
 }
 
 void tpi_onnx_model_free(tpi_onnx_model *m)
@@ -76,6 +79,7 @@ void tpi_onnx_model_free(tpi_onnx_model *m)
     tpi_external_close(&m->external);
     for (tpi_onnx_chunk *b = m->blocks, *next; b; b = next) {
         next = b->next;
+        tpi_somebodys(b, b->size);
         tpi_give_back(&m->ctx->mem, b, b->size);
     }
     m->blocks = NULL;
