@@ -307,10 +307,12 @@ static bool check_sizes(tp_program *p, const tp_graph *g, tpi_at at);
 static bool check_body(tp_program *p, const tp_graph *g, tpi_at at)
 {
     tpi_aside earlier;
+    const uint64_t failures = p->ctx->failures;
     tpi_error_aside(p->ctx, &earlier);
     bool ok = check_sizes(p, g, at);
     if (!ok && p->ctx->status != TP_E_MEMORY) {
         p->partly = ok = true;
+        p->ctx->failures = failures;
         p->ctx->status = TP_OK;
         p->ctx->error[0] = 0;
     }
