@@ -140,7 +140,12 @@ BINARY(tp_xor)
 BINARY(tp_matmul)
 BINARY(tp_mse)
 BINARY(tp_grad)
-TERNARY(tp_where)
+CALL(tp_where)
+{
+    tp_tensor *x = tensor(m), *y = fellow(m, x);
+    tp_tensor *pred = below(m, 4) ? tensor(m) : tp_ne(y, y); /* few things are bool */
+    return put(m, BOTH(m, tp_where, pred, x, y));
+}
 TERNARY(tp_linear)
 REDUCTION(tp_sum)
 REDUCTION(tp_prod)
