@@ -52,7 +52,7 @@ awk '
             text = text " " line
     }
     BEGIN {
-        errors = "[Rr]efuse|TP_E_|(^| )fails?($|[ .,:;])|(is|an) error([^a-z]|$)"
+        errors = "[Rr]efuse|TP_E_|a failed tensor|must be exact|(^| )fails?($|[ .,:;])|(is|an) error([^a-z]|$)"
         values = "NULL (when|on|for|and)|Returns|NaN|infinit|wraps|saturat|clamped|from the end|" \
             "(^|[^0-9a-z.])-?[01] (when|on|for|where|in|at|there)( |$)|" \
             "(is|are|have|gives?) (-?[01]|nothing|NULL|half|zeros?)([^0-9a-z.]|$)|" \

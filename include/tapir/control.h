@@ -82,7 +82,8 @@ typedef struct tp_block tp_block; /* an open block; the context's */
 TP_FN(tp_tensor *, tp_each, tp_tensor *xs);
 #define tp_each(xs) tp_each_at(TP_PLACE, TP_OPERAND(xs))
 /* Inside any loop: y is element [turn] of what *ys is after the loop, [turns, ...]; once per turn
- * and ys. In a loop of no turns *ys is a failed tensor when y's type was never seen. */
+ * and ys. On concrete tensors a loop of no turns changes nothing: *ys stays what it was, so let that
+ * be NULL. In a graph it has no elements. */
 TP_FN(tp_status, tp_emit, tp_tensor **ys, tp_tensor *y);
 #define tp_emit(ys, y) tp_emit_at(TP_PLACE, ys, TP_OPERAND(y))
 /* The number of this turn of the innermost loop, an i64; `tp` names the context. */
@@ -124,7 +125,8 @@ typedef struct tp_scan_options {
     bool back;       /* the turns from the last to the first */
     bool checkpoint; /* see tp_checkpoint */
 } tp_scan_options;
-/* `count` turns over xs[n_xs], each [count, ...]; ys[n_ys] are set to [count, ...]. `opt` may be NULL. */
+/* `count` turns over xs[n_xs], each [count, ...]; ys[n_ys] are set to [count, ...]; they are NULL when
+ * concrete turns are none. `opt` may be NULL. */
 TP_FN(tp_status, tp_scan, int64_t count, const tp_scan_options *opt, tp_scan_body body,
       void *user, int n, tp_tensor **v, int n_xs, tp_tensor *const *xs, int n_ys,
       tp_tensor **ys);
