@@ -444,7 +444,8 @@ static void run_block(void *user, int n, tp_tensor **v)
 {
     const body *b = user;
     tp_tensor *in[5];
-    memcpy(in, v, (size_t)n * sizeof *in);
+    for (int i = 0; i < n; i++) /* v is NULL where there are none */
+        in[i] = v[i];
     inside(b->m, b->draws, n, in, n, v);
 }
 
@@ -460,7 +461,8 @@ static void run_scan(void *user, int n, tp_tensor **v, int n_xs, tp_tensor *cons
 {
     const body *b = user;
     tp_tensor *in[5];
-    memcpy(in, v, (size_t)n * sizeof *in);
+    for (int i = 0; i < n; i++) /* v is NULL where there are none */
+        in[i] = v[i];
     inside(b->m, b->draws, n, in, n, v);
     for (int i = 0; i < n_ys; i++)
         y[i] = n_xs ? x[i % n_xs] : v[0];
