@@ -65,7 +65,7 @@ const char *cli_plain(const char *library_message, const char *file)
 
 int cli_refuse_error(const char *file, const tp_ctx *tp)
 {
-    if (!tp || tp_error(tp) == TP_E_MEMORY)
+    if (!tp)
         return cli_no_memory();
     return cli_refuse(file, "%s", cli_plain(tp_error_message(tp), file));
 }

@@ -189,6 +189,37 @@ static void folding(void **state)
         fail_msg("status %d: %s", status, text);
 }
 
+/* A run whose values do not fit says which model's it is, by each engine. */
+static void no_room(void **state)
+{
+    (void)state;
+    static const limit l = {"256 MiB of addresses", RLIMIT_AS, 256 * MIB};
+    char large[200], input[300], text[4096], says[300];
+    snprintf(large, sizeof large, "%s", in_root("large.tapir"));
+    snprintf(input, sizeof input, "x=%s/x.npy", root);
+    snprintf(says, sizeof says, "tapir: %s: out of memory\n", large);
+    tp_ctx *tp = tp_open(NULL);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(4, 64)), *h = x, *rows = NULL;
+    tp_for (1 << 20, &h) { /* a GiB of rows */
+        h = tp_neg(h);
+        tp_emit(&rows, h);
+    }
+    tp_tensor *y = tp_name(tp_cumsum(rows, 0, false, false), "y");
+    assert_int_equal(tp_graph_set_outputs(g, TP_TENSORS(y)), TP_OK);
+    assert_int_equal(tp_graph_save(g, large), TP_OK);
+    tp_close(tp);
+    for (int e = 0; e < ENGINES; e++) {
+        const int status = end(start(command,
+                                     (const char *[]){"run", large, "--engine", engines[e],
+                                                      "--input", input, NULL},
+                                     set_limit, &l),
+                               text, sizeof text);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 2 || strcmp(text, says) != 0)
+            fail_msg("%s: status %d: %s", engines[e], status, text);
+    }
+}
+
 /* ---- disks ------------------------------------------------------------------------------------ */
 
 /* A disk of its own for the cache and for temporary files, with room for `most` bytes. */
@@ -346,10 +377,11 @@ int main(void)
     make_model();
     const int status = end(start_model("reference", NULL, NULL), wanted, sizeof wanted);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),          cmocka_unit_test(folding),
-        cmocka_unit_test(disks),           cmocka_unit_test(no_cache),
-        cmocka_unit_test(killed_compiler), cmocka_unit_test(at_once),
-        cmocka_unit_test(own_memory),      cmocka_unit_test(other_rights),
+        cmocka_unit_test(limits),       cmocka_unit_test(folding),
+        cmocka_unit_test(no_room),      cmocka_unit_test(disks),
+        cmocka_unit_test(no_cache),     cmocka_unit_test(killed_compiler),
+        cmocka_unit_test(at_once),      cmocka_unit_test(own_memory),
+        cmocka_unit_test(other_rights),
     };
     const int failed = status ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
     if (status)
