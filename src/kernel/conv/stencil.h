@@ -217,16 +217,20 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     {                                                                                          \
         TPK_N(tpk_st_square)(s, x, w, y, side, step);                                          \
     }
+/* A fused multiply-add that is itself long is not worth the room, nor are 5 x 5 taps of f64. */
+#undef TPK_ST_MOST
+#if TPK_VBYTES == 16 && !defined(__aarch64__)
+#define TPK_ST_MOST 0
+#else
 TPK_ST_SQUARE(3, 1)
 TPK_ST_SQUARE(3, 2)
-/* f64 is not worth the room, nor is a fused multiply-add that is itself long. */
-#undef TPK_ST_MOST
-#if TPK_BITS == 32 && (TPK_VBYTES > 16 || defined(__aarch64__))
+#if TPK_BITS == 32
 #define TPK_ST_MOST 5
 TPK_ST_SQUARE(5, 1)
 TPK_ST_SQUARE(5, 2)
 #else
 #define TPK_ST_MOST 3
+#endif
 #endif
 
 /* Planes [from, to) of the output, counted over images and channels; w is packed. */
@@ -236,21 +240,22 @@ TPK_FN void TPK_N(tpk_st_planes)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     const tpk_conv *const c = s->c;
     const int64_t taps = c->ker[1] * c->ker[2], side = c->ker[1], step = c->stride[1];
     const int square = side == c->ker[2] && step == c->stride[2] && c->dil[1] == 1 &&
-                       c->dil[2] == 1 && c->out[1] >= TPK_ST_ROWS &&
-                       (side == 3 || side == TPK_ST_MOST);
+                       c->dil[2] == 1 && c->out[1] >= TPK_ST_ROWS && side >= 3 &&
+                       side <= TPK_ST_MOST && side % 2;
     for (int64_t p = from; p < to; p++) {
         const int64_t n = p / c->oc, o = p % c->oc, i = o / (c->oc / c->groups);
         const TPK_E *const xp = x + n * c->xs[0] + i * c->xs[1], *const wp = w + o * taps;
         TPK_E *const yp = y + n * c->ys[0] + o * c->ys[1];
-        if (!square) {
+        if (!square)
             TPK_N(tpk_st_any)(s, xp, wp, yp);
-        } else if (side == 3) {
+#if TPK_ST_MOST >= 3
+        else if (side == 3)
             (step == 1 ? TPK_N(tpk_st_3_1) : TPK_N(tpk_st_3_2))(s, xp, wp, yp);
+#endif
 #if TPK_ST_MOST == 5
-        } else {
+        else
             (step == 1 ? TPK_N(tpk_st_5_1) : TPK_N(tpk_st_5_2))(s, xp, wp, yp);
 #endif
-        }
     }
 }
 
