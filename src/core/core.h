@@ -304,21 +304,8 @@ typedef struct tpi_visit {
     tpi_at at;
     const char *what;
 } tpi_visit;
-static inline tp_tensor *tpi_visit_begin(tpi_visit *a, tp_ctx *ctx, tpi_at at, const char *what)
-{
-    *a = (tpi_visit){NULL, 0, at, what};
-    if (!ctx)
-        return NULL;
-    if (!tpi_enter(ctx, &a->was))
-        return tpi_refuse_crowd(ctx, at, what);
-    a->ctx = ctx;
-    return NULL;
-}
-static inline void tpi_visit_end(const tpi_visit *a)
-{
-    if (a->ctx && !tpi_leave(a->ctx, a->was))
-        tpi_refuse_crowd(a->ctx, a->at, a->what);
-}
+tp_tensor *tpi_visit_begin(tpi_visit *a, tp_ctx *ctx, tpi_at at, const char *what);
+void tpi_visit_end(const tpi_visit *a);
 /* At the head of a function that begins to work in ctx, which may be NULL: returns the failed tensor, or the
  * value of `refused`, in which it is `crowd`. */
 #define TPI_ALONE_OR(ctx, at, what, refused)                                                   \

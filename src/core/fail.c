@@ -184,6 +184,23 @@ tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what)
     return (tp_tensor *)&tpi_crowd;
 }
 
+tp_tensor *tpi_visit_begin(tpi_visit *a, tp_ctx *ctx, tpi_at at, const char *what)
+{
+    *a = (tpi_visit){NULL, 0, at, what};
+    if (!ctx)
+        return NULL;
+    if (!tpi_enter(ctx, &a->was))
+        return tpi_refuse_crowd(ctx, at, what);
+    a->ctx = ctx;
+    return NULL;
+}
+
+void tpi_visit_end(const tpi_visit *a)
+{
+    if (a->ctx && !tpi_leave(a->ctx, a->was))
+        tpi_refuse_crowd(a->ctx, a->at, a->what);
+}
+
 /* ---- being stopped ------------------------------------------------------------------------ */
 
 void tp_interrupt(tp_ctx *tp)
