@@ -6,6 +6,7 @@
 #include "check/validate.h"
 
 #include "base/log.h"
+#include "pass/prune.h"
 #include "run/program.h"
 
 #include <string.h>

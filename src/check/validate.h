@@ -2,7 +2,7 @@
 #ifndef TAPIR_VALIDATE_H
 #define TAPIR_VALIDATE_H
 
-#include "pass/pass.h"
+#include "pass/optimize.h"
 
 /* As tpi_optimize, each of whose passes has to keep the bits of all roots, on small random inputs by
  * the reference. One that does not: NULL and TP_E_BUG with the pass, the op and its line, and a report

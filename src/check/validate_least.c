@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "check/validate.h"
 #include "ir/notation.h"
+#include "pass/prune.h"
 #include "run/program.h"
 
 #include <inttypes.h>

@@ -5,9 +5,10 @@
  *  -> %3 = loop %n, %a {carried=1, ...}
  *
  * A constant that a block captures goes into its bodies, where passes and kernels see it. */
+#include "pass/bodies.h"
+
 #include "ir/body.h"
 #include "op/op.h"
-#include "pass/pass.h"
 
 #include <string.h>
 

@@ -9,21 +9,11 @@
 #include "op/op.h"
 #include "op/trap.h"
 #include "pass/pass.h"
+#include "pass/prune.h"
 
 static const size_t small_bytes = 1 << 16, most_added = (size_t)48 << 20;
 
 /* ---- how much ------------------------------------------------------------------------------- */
-
-size_t tpi_constant_bytes(const tp_graph *g, bool folded)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &tpi_op_const && g->nodes[i]->in[0]->buf->folded == folded)
-            bytes += tpi_bytes(g->nodes[i]);
-    for (int i = 0; i < g->n_bodies; i++)
-        bytes += tpi_constant_bytes(g->bodies[i]->graph, folded);
-    return bytes;
-}
 
 static bool count(tp_graph *g, int *n_changes)
 {

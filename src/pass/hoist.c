@@ -8,6 +8,7 @@
  * takes no more memory than what it is of. */
 #include "ir/body.h"
 #include "op/op.h"
+#include "pass/bodies.h"
 #include "pass/pass.h"
 
 #include <string.h>

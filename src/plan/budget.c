@@ -8,7 +8,9 @@
 
 #include "ir/notation.h"
 #include "look/inspect.h"
-#include "pass/pass.h"
+#include "pass/keep/rearrange.h"
+#include "pass/optimize.h"
+#include "pass/prune.h"
 #include "plan/work.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
 #include "look/profile.h"
-#include "pass/pass.h"
+#include "pass/optimize.h"
 #include "plan/budget.h"
 #include "plan/waves.h"
 #include "plan/work.h"

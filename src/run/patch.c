@@ -12,7 +12,6 @@
 #include "core/copy.h"
 #include "core/variable.h"
 #include "op/sizes.h"
-#include "pass/pass.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef TAPIR_TEST_PASS_LIST_H
 #define TAPIR_TEST_PASS_LIST_H
 
-#include "pass/pass.h"
+#include "pass/optimize.h"
 
 #include <stdio.h>
 #include <string.h>

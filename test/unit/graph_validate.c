@@ -1,6 +1,7 @@
 /* Translation validation: passes that are wrong on purpose, and what is said of them. */
 #include "check/validate.h"
 #include "op/op.h"
+#include "pass/prune.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"

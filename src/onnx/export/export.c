@@ -5,7 +5,8 @@
 #include "ir/body.h"
 #include "onnx/export/emit.h"
 #include "op/random_position.h"
-#include "pass/pass.h"
+#include "pass/optimize.h"
+#include "pass/prune.h"
 
 #include <string.h>
 

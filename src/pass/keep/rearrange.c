@@ -3,8 +3,9 @@
  *
  *     %4 = relu %3, ... much else ..., %90 = mul %89 %4
  *  -> %4 = relu %3, ... much else ..., %90 = relu %3, %91 = mul %89 %90 */
+#include "pass/keep/rearrange.h"
+
 #include "op/op.h"
-#include "pass/pass.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,9 +14,12 @@
  *
  * The graph is changed in place, one level of blocks at a time, from the outermost inwards. The copy
  * that every pass makes drops what nothing reads any more. */
+#include "pass/keep/recompute.h"
+
 #include "grad/body_copy.h"
 #include "ir/check.h"
 #include "op/op.h"
+#include "pass/bodies.h"
 #include "pass/pass.h"
 
 #include <string.h>

@@ -15,6 +15,7 @@
  * that nothing reads any more. */
 #include "grad/body_copy.h"
 #include "op/op.h"
+#include "pass/bodies.h"
 #include "pass/pass.h"
 
 #include <string.h>

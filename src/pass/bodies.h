@@ -1,0 +1,33 @@
+/* Copies of graphs, with the bodies in them. */
+#ifndef TAPIR_BODIES_H
+#define TAPIR_BODIES_H
+
+#include "ir/body.h"
+
+/* How nodes are copied to another graph. */
+typedef struct tpi_copier {
+    tp_ctx *ctx;
+    void *user;
+    /* Is the node taken without its operands? NULL: none. Only sources are, otherwise. */
+    bool (*is_leaf)(void *user, const tp_tensor *t);
+    tpi_at (*place)(void *user, const tp_tensor *t);
+    /* Sizes in the table of the copy; false: no memory. */
+    bool (*sizes)(void *user, int64_t n, const int64_t *from, int64_t *to);
+    /* What stands for a node that is no block and no output of one, over in[]. */
+    tp_tensor *(*node)(void *user, tp_graph *to, const tp_tensor *t, tp_tensor *const *in);
+    /* Around the nodes of a body; enter gives what leave gets, NULL: no memory. */
+    void *(*enter)(void *user, tp_graph *to);
+    void (*leave)(void *user, void *entered);
+    int n_changes; /* blocks that lost something */
+} tpi_copier;
+
+/* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph
+ * and these bodies take to be equal. map[], by index: the copies; what is in it already stays. False:
+ * the context's error tells, or memory is out. */
+bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
+                    tp_tensor **map);
+
+/* Outputs of a block of a graph that is not yet copied are those of one that takes its place. */
+void tpi_replace_block(tp_tensor *old, tp_tensor *made);
+
+#endif
