@@ -579,7 +579,7 @@ static void sly_names(void **state)
     if (!loaded)
         fail_msg("%s", tp_error_message(tp));
     assert_int_equal(tp_graph_verify(loaded), TP_OK);
-    tp_tensor *x = tp_tensor_new(tp, TP_F32, 1, &two, two_ones), *a, *b;
+    tp_tensor *x = tp_tensor_new(tp, TP_F32, 1, &two, two_ones), *a = NULL, *b = NULL;
     const char *const feed[] = {names[0]}, *const fetch[] = {names[n - 1]};
     const tp_compile_options ref = {.engine = TP_ENGINE_REFERENCE}, c = {.engine = TP_ENGINE_C};
     tp_program *p = tp_graph_compile(loaded, 1, feed, 1, fetch, &ref);
