@@ -105,6 +105,13 @@ struct tpk_view;
 typedef int64_t (*tpi_call)(const struct tpk_view *in, const struct tpk_view *out,
                             const int64_t *attr);
 
+/* Of one element of an elementwise op (kernel/text/elem.def). */
+typedef enum tpi_work {
+    TPI_HEAVY,
+    TPI_LIGHT, /* a few instructions */
+    TPI_CHEAP  /* costs no more to compute again than to keep */
+} tpi_work;
+
 struct tpi_op {
     const char *name;
     int n_in; /* -1: one or more */
@@ -125,8 +132,11 @@ struct tpi_op {
                                        computed by themselves: threads share them */
     bool updates;                    /* y is operand 0 but in some places, and may lie there */
     int index_in;                    /* operand of indices that a run may refuse; 0: none */
-    int call_dtype;                  /* which operand picks the instance; -1: the result */
-    int code;                        /* TPI_OP_... */
+    tpi_work work;
+    bool any_size;  /* takes operands of any sizes, once their symbols have been
+                                       found to fit; kinds of which all do need not say so */
+    int call_dtype; /* which operand picks the instance; -1: the result */
+    int code;       /* TPI_OP_... */
 };
 
 typedef enum tpi_opcode {

@@ -127,6 +127,7 @@ static void cumsum_grad(tpi_grad *g)
 static const tpi_call cumsum_calls[TP_N_DTYPES] = NUMBERS(cumsum);
 
 const tpi_op tpi_op_cumsum = {
+    .any_size = true,
     .name = "cumsum",
     .n_in = 1,
     .kind = TPI_CALL,

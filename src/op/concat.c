@@ -205,6 +205,7 @@ static const tpi_call concat_calls[TP_N_DTYPES] = {/* it only moves */
                                                    tpk_concat_u64};
 
 const tpi_op tpi_op_concat = {.name = "concat",
+                              .any_size = true,
                               .code = TPI_OP_concat,
                               .n_in = -1,
                               .kind = TPI_CALL,

@@ -197,7 +197,7 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
 tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
 {
     static const tpi_elem of[TPI_N_OPS] = {
-#define ELEM(class, n_in, name) [TPI_OP_##name] = TPI_ELEM_##name,
+#define ELEM(class, n_in, name, work) [TPI_OP_##name] = TPI_ELEM_##name,
 #include "kernel/text/elem.def"
 #undef ELEM
     };
@@ -210,16 +210,4 @@ tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
     tpi_element f = {.scalar = tpi_elem_scalar(e, from)};
     memcpy(f.row, tpi_rows_of(ctx, e, (int)from), sizeof f.row);
     return f;
-}
-
-bool tpi_is_cheap(const tpi_op *op)
-{
-    static const tpi_op *const cheap[] = {&tpi_op_add,  &tpi_op_sub, &tpi_op_mul, &tpi_op_neg,
-                                          &tpi_op_max,  &tpi_op_min, &tpi_op_gt,  &tpi_op_lt,
-                                          &tpi_op_ge,   &tpi_op_le,  &tpi_op_eq,  &tpi_op_where,
-                                          &tpi_op_relu, &tpi_op_abs, &tpi_op_cast};
-    bool is = false;
-    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
-        is |= op == cheap[i];
-    return is;
 }

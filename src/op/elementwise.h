@@ -40,6 +40,13 @@ bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
 
+/* The work of each function, as elem.def has it. */
+enum {
+#define ELEM(class, n_in, name, work) TPI_WORK_##name = work,
+#include "kernel/text/elem.def"
+#undef ELEM
+};
+
 /* Kernels and struct of an op whose scalar function is in elem.def, behind its op##_infer. The
  * gradient is `rule`; x and y: does it read their values? */
 #define TPI_ELEMENT_OP(op, operands, rule, x, y)                                               \
@@ -56,6 +63,7 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
     const tpi_op tpi_op_##op = {.name = #op,                                                   \
                                 .code = TPI_OP_##op,                                           \
                                 .kind = TPI_ELEMENT,                                           \
+                                .work = (tpi_work)TPI_WORK_##op,                               \
                                 .n_in = operands,                                              \
                                 .infer = op##_infer,                                           \
                                 .kernel = op##_kernel,                                         \

@@ -32,8 +32,8 @@ static const tpi_attr axis_table[] = {
     {0},
 };
 
-/* One of the ops on x, index and, when there are three operands, src. */
-#define INDEX(name_, n_in_, rule, isa, ...)                                                    \
+/* One of the ops on x, index and, when there are three operands, src. Gathered are slices: of any sizes. */
+#define INDEX(name_, n_in_, rule, any_size_, isa, ...)                                         \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -44,6 +44,7 @@ static const tpi_attr axis_table[] = {
                                    .infer = name_##_infer,                                     \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
+                                   .any_size = any_size_,                                      \
                                    .index_in = 1,                                              \
                                    .text = "index",                                            \
                                    .updates = n_in_ == 3,                                      \
@@ -170,7 +171,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, TPI_ISA_gather, MOVED(gather));
+INDEX(gather, 2, gather_grad, true, TPI_ISA_gather, MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -251,8 +252,8 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, 0, NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, 0, MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, false, 0, NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, false, 0, MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -314,8 +315,8 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, TPI_ISA_take_along, MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, 0, NUMBERS(put_along_add));
+INDEX(take_along, 2, take_along_grad, false, TPI_ISA_take_along, MOVED(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, false, 0, NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                             int axis)
@@ -367,6 +368,7 @@ static const tpi_call one_hot_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_one_hot_u8,
                                                     NUMBERS(one_hot)};
 
 const tpi_op tpi_op_one_hot = {.name = "one_hot",
+                               .any_size = true,
                                .code = TPI_OP_one_hot,
                                .n_in = 1,
                                .kind = TPI_CALL,

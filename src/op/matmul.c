@@ -156,6 +156,7 @@ static void matmul_grad(tpi_grad *g)
 }
 
 const tpi_op tpi_op_matmul = {.name = "matmul",
+                              .any_size = true,
                               .code = TPI_OP_matmul,
                               .n_in = 2,
                               .kind = TPI_CALL,

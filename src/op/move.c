@@ -216,7 +216,7 @@ static void reshape_grad(tpi_grad *g)
     tpi_give(g, 0, tp_reshape(g->dy, g->x[0]->rank, g->x[0]->shape));
 }
 
-MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .any_size = true);
 
 /* The size that fills the place of -1 in `shape`; TPI_NO_DIM when there is none. Equal sizes
  * are struck out first, so that what is left can mostly be divided as numbers. */
@@ -425,7 +425,7 @@ static void transpose_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), &back));
 }
 
-MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs));
+MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs), .any_size = true);
 
 tp_tensor *tp_transpose_at(const char *file, int line, tp_tensor *x, int n_axes,
                            const int64_t *perm)
@@ -496,7 +496,7 @@ static void broadcast_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
-MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .any_size = true);
 
 tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,
                            const int64_t *shape)
@@ -815,7 +815,7 @@ static void flip_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), g->attrs));
 }
 
-MOVE(flip, .attrs = axes_table, .attrs_size = sizeof(axes_attrs));
+MOVE(flip, .attrs = axes_table, .attrs_size = sizeof(axes_attrs), .any_size = true);
 
 tp_tensor *tp_flip_at(const char *file, int line, tp_tensor *x, int n_axes, const int64_t *axes)
 {
@@ -850,7 +850,7 @@ static void copy_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
-MOVE(copy, .attrs = NULL);
+MOVE(copy, .any_size = true);
 
 tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)
 {

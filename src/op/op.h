@@ -100,8 +100,6 @@ static inline bool tpi_is_loop_op(const tp_tensor *t)
 {
     return t->op->kind == TPI_ELEMENT || t->op->kind == TPI_REDUCE;
 }
-/* Does it cost no more to compute an element again than to keep it? (op/elem_fast.c) */
-bool tpi_is_cheap(const tpi_op *op);
 /* The index a kernel refused, and the size it had to be below (op/index.c). */
 typedef struct tpi_bad_index {
     int64_t index, size;

@@ -86,6 +86,7 @@ static const tpi_call calls[TP_N_DTYPES] = {
     [TP_F32] = tpk_random_f32, [TP_F64] = tpk_random_f64};
 
 const tpi_op tpi_op_random = {
+    .any_size = true,
     .name = "random",
     .n_in = 0,
     .kind = TPI_CALL,

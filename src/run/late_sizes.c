@@ -157,16 +157,9 @@ static bool is_fixed_slice(const tp_program *p, const tp_tensor *t)
 /* Ops that take operands of any size once their symbolic sizes have been found to fit. */
 static bool takes_any_size(const tp_tensor *t)
 {
-    static const tpi_op *const ops[] = {&tpi_op_transpose, &tpi_op_broadcast, &tpi_op_reshape,
-                                        &tpi_op_copy,      &tpi_op_matmul,    &tpi_op_concat,
-                                        &tpi_op_random,    &tpi_op_flip,      &tpi_op_cumsum,
-                                        &tpi_op_gather,    &tpi_op_one_hot};
     const tpi_kind kind = t->op->kind;
-    bool is = kind == TPI_SOURCE || kind == TPI_ELEMENT || kind == TPI_REDUCE ||
-              kind == TPI_SHAPE || kind == TPI_EFFECT || kind == TPI_BLOCK || kind == TPI_PORT;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        is |= t->op == ops[i];
-    return is;
+    return t->op->any_size || kind == TPI_SOURCE || kind == TPI_ELEMENT || kind == TPI_REDUCE ||
+           kind == TPI_SHAPE || kind == TPI_EFFECT || kind == TPI_BLOCK || kind == TPI_PORT;
 }
 
 static const tp_tensor *find_refuser(const tp_program *p, const tp_graph *g)

@@ -35,38 +35,8 @@ typedef struct restack {
 
 static bool is_cheap(const tp_tensor *t)
 {
-    switch (t->op->code) {
-    case TPI_OP_neg:
-    case TPI_OP_abs:
-    case TPI_OP_sign:
-    case TPI_OP_relu:
-    case TPI_OP_floor:
-    case TPI_OP_ceil:
-    case TPI_OP_round:
-    case TPI_OP_not:
-    case TPI_OP_cast:
-    case TPI_OP_detach:
-    case TPI_OP_add:
-    case TPI_OP_sub:
-    case TPI_OP_mul:
-    case TPI_OP_div:
-    case TPI_OP_min:
-    case TPI_OP_max:
-    case TPI_OP_eq:
-    case TPI_OP_ne:
-    case TPI_OP_lt:
-    case TPI_OP_le:
-    case TPI_OP_gt:
-    case TPI_OP_ge:
-    case TPI_OP_and:
-    case TPI_OP_or:
-    case TPI_OP_xor:
-    case TPI_OP_where:
-    case TPI_OP_extent:
-        return true;
-    default:
-        return t->op->kind == TPI_VIEW;
-    }
+    const tpi_kind kind = t->op->kind;
+    return kind == TPI_VIEW || kind == TPI_SHAPE || t->op->work != TPI_HEAVY;
 }
 
 /* Is it of no more elements than its operand, or known to be? */
