@@ -75,6 +75,8 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
  * operand is of another graph, or shows a variable as it was before the graph assigned it
  * (ir/outer.c). */
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t);
+/* The same of a concrete one, but in a body what is no variable is a constant of its own. */
+tp_tensor *tpi_graph_constant(tp_graph *g, tpi_at at, tp_tensor *concrete);
 /* The node that stands for a concrete tensor already; NULL: none. */
 tp_tensor *tpi_graph_lifted(const tp_graph *g, const tp_tensor *t);
 /* From now on the lifted variable is read as `node`; false: no memory. */

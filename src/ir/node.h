@@ -97,6 +97,13 @@ typedef struct tpi_view {
     int64_t offset, stride[TP_MAX_RANK]; /* answers */
 } tpi_view;
 
+/* A node that is copied to graph `to`, where in[] are its operands. */
+typedef struct tpi_simplify {
+    tp_graph *to;
+    const tp_tensor *node;
+    tp_tensor *const *in;
+} tpi_simplify;
+
 struct tpk_view;
 
 /* A kernel of src/kernel with the common signature; 0, or 1 + the flat position in operand
@@ -119,19 +126,21 @@ struct tpi_op {
     const tpi_attr *attrs; /* NULL: none */
     size_t attrs_size;
     bool (*infer)(tpi_infer *q);
-    bool (*view)(tpi_view *v);       /* kind TPI_VIEW */
-    bool (*kernel)(tpi_run *r);      /* the oracle: plain loops; NULL for kind TPI_CALL */
-    bool (*fast)(tpi_run *r);        /* for eager use, same bits; NULL: kernel */
-    void (*grad)(tpi_grad *g);       /* NULL: a constant to gradients */
-    bool grad_reads_x, grad_reads_y; /* the values, not just the shapes */
-    const char *text, *fn;           /* kind TPI_CALL: file and function in src/kernel: the
+    bool (*view)(tpi_view *v);  /* kind TPI_VIEW */
+    bool (*kernel)(tpi_run *r); /* the oracle: plain loops; NULL for kind TPI_CALL */
+    bool (*fast)(tpi_run *r);   /* for eager use, same bits; NULL: kernel */
+    tp_tensor *(*simplify)(const tpi_simplify *s); /* NULL, or what gives the same bits for
+                                       less, or NULL where nothing does */
+    void (*grad)(tpi_grad *g);                     /* NULL: a constant to gradients */
+    bool grad_reads_x, grad_reads_y;               /* the values, not just the shapes */
+    const char *text, *fn; /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
-    const tpi_call *call;            /* its instances, by element type */
-    int isa_call;                    /* TPI_ISA_...: for eager use and programs, instead */
-    bool planes;                     /* all of one type; places of the first two axes are
+    const tpi_call *call;  /* its instances, by element type */
+    int isa_call;          /* TPI_ISA_...: for eager use and programs, instead */
+    bool planes;           /* all of one type; places of the first two axes are
                                        computed by themselves: threads share them */
-    bool updates;                    /* y is operand 0 but in some places, and may lie there */
-    int index_in;                    /* operand of indices that a run may refuse; 0: none */
+    bool updates;          /* y is operand 0 but in some places, and may lie there */
+    int index_in;          /* operand of indices that a run may refuse; 0: none */
     tpi_work work;
     bool any_size;  /* takes operands of any sizes, once their symbols have been
                                        found to fit; kinds of which all do need not say so */

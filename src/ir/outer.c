@@ -286,6 +286,14 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
     return node;
 }
 
+tp_tensor *tpi_graph_constant(tp_graph *g, tpi_at at, tp_tensor *concrete)
+{
+    if (g->parent && !(concrete->flags & TPI_VARIABLE))
+        return tpi_graph_node(g, at, &tpi_op_const, 1, &concrete, NULL,
+                              (tp_dtype)concrete->dtype, concrete->rank, concrete->shape);
+    return tpi_graph_lift(g, at, concrete);
+}
+
 tp_graph *tpi_graph_here(const tp_tensor *x)
 {
     tp_graph *g = x->graph;

@@ -1,5 +1,9 @@
 /* Elementwise ops of two operands, which broadcast and meet in one type. */
+#include "ir/graph_def.h"
 #include "op/elementwise.h"
+#include "op/sizes.h"
+
+#include <string.h>
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line
@@ -15,12 +19,12 @@ static bool infer_class(tpi_infer *q, tpi_elem e, bool compares, const char *cur
     return tpi_infer_broadcast(q, compares ? TP_BOOL : t);
 }
 
-#define BINARY(op, compares, rule, x, y, cure)                                                 \
+#define BINARY(op, compares, rule, x, y, simple, cure)                                         \
     static bool op##_infer(tpi_infer *q)                                                       \
     {                                                                                          \
         return infer_class(q, TPI_ELEM_##op, compares, cure);                                  \
     }                                                                                          \
-    TPI_ELEMENT_OP(op, 2, rule, x, y)                                                          \
+    TPI_ELEMENT_OP(op, 2, rule, x, y, simple)                                                  \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a, tp_tensor *b)            \
     {                                                                                          \
         tpi_meet(TPI_AT(file, line), &a, &b);                                                  \
@@ -99,25 +103,108 @@ static void mod_grad(tpi_grad *g) /* a - floor(a / b) b */
     }
 }
 
+/* ---- the same for less ----------------------------------------------------------------------- */
+
+/* A one-element float constant of that value and sign. */
+static bool is_number(const tp_tensor *t, double value)
+{
+    if (t->op != &tpi_op_const || t->dtype < TP_F32 || tpi_count(t->in[0]) != 1)
+        return false;
+    const double x = tpi_load_f64((tp_dtype)t->dtype, t->in[0]->data);
+    return memcmp(&x, &value, sizeof x) == 0;
+}
+
+static tp_tensor *mul_one(const tpi_simplify *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (is_number(s->in[i], 1) && tpi_same_shape(s->in[1 - i], s->node))
+            return s->in[1 - i];
+    return NULL;
+}
+
+static tp_tensor *div_one(const tpi_simplify *s)
+{
+    return is_number(s->in[1], 1) && tpi_same_shape(s->in[0], s->node) ? s->in[0] : NULL;
+}
+
+static tp_tensor *sub_zero(const tpi_simplify *s)
+{
+    return is_number(s->in[1], 0) && tpi_same_shape(s->in[0], s->node) ? s->in[0] : NULL;
+}
+
+/* Values with zeros around them along one axis, in the order in which they lie there. */
+typedef struct parts {
+    int n, axis;
+    int64_t lo[16];
+    tp_tensor *x[16];
+} parts;
+
+/* Is t a sum of such values, or one? Adds them. */
+static bool gather_parts(parts *p, const tp_tensor *t)
+{
+    if (t->op == &tpi_op_add)
+        return tpi_same_shape(t->in[0], t) && tpi_same_shape(t->in[1], t) &&
+               gather_parts(p, t->in[1]) && gather_parts(p, t->in[0]);
+    int64_t lo = 0;
+    const int axis = tpi_padded_axis(t, &lo);
+    if (axis < 0 || p->n == 16 || (p->n && axis != p->axis))
+        return false;
+    p->axis = axis;
+    int i = p->n++;
+    for (; i > 0 && p->lo[i - 1] > lo; i--) {
+        p->lo[i] = p->lo[i - 1];
+        p->x[i] = p->x[i - 1];
+    }
+    p->lo[i] = lo;
+    p->x[i] = t->in[0];
+    return true;
+}
+
+/* The gradients of a split's parts. What zeros are added to is what it was, but for -0, which becomes
+ * +0. */
+static tp_tensor *add_pads(const tpi_simplify *s)
+{
+    const tp_tensor *t = s->node;
+    parts p = {0};
+    if (t->dtype < TP_F32 || !tpi_same_shape(s->in[0], t) || !tpi_same_shape(s->in[1], t) ||
+        !gather_parts(&p, s->in[1]) || !gather_parts(&p, s->in[0]))
+        return NULL;
+    int64_t end = 0;
+    for (int i = 0; i < p.n; end += p.x[i++]->shape[p.axis])
+        if (p.lo[i] != end)
+            return NULL;
+    if (end != t->shape[p.axis])
+        return NULL;
+    const tpi_at at = TPI_AT(t->file, t->line);
+    tp_tensor *zero = tpi_tensor_new(t->ctx, at, (tp_dtype)t->dtype, 0, NULL);
+    if (zero->status != TP_OK)
+        return zero;
+    memset(zero->data, 0, tpi_bytes(zero));
+    const tpi_concat_attrs attrs = {.axis = p.axis};
+    tp_tensor *sum[2] = {tpi_simplify_node(s, &tpi_op_concat, p.n, p.x, &attrs),
+                         tpi_graph_constant(s->to, at, zero)};
+    return tpi_simplify_node(s, t->op, 2, sum, NULL);
+}
+
 /* ---- ops ---------------------------------------------------------------------------------------- */
 
 #define BOOL_CURE "tp_cast it to a number first"
 #define BIT_CURE "compare floats first"
 
-BINARY(add, false, add_grad, false, false, BOOL_CURE)
-BINARY(sub, false, sub_grad, false, false, BOOL_CURE)
-BINARY(mul, false, mul_grad, true, false, BOOL_CURE)
-BINARY(div, false, div_grad, true, true, BOOL_CURE)
-BINARY(pow, false, pow_grad, true, true, BOOL_CURE)
-BINARY(min, false, extremum_grad, true, true, BOOL_CURE)
-BINARY(max, false, extremum_grad, true, true, BOOL_CURE)
-BINARY(mod, false, mod_grad, true, false, BOOL_CURE)
-BINARY(eq, true, NULL, false, false, "")
-BINARY(ne, true, NULL, false, false, "")
-BINARY(lt, true, NULL, false, false, "")
-BINARY(le, true, NULL, false, false, "")
-BINARY(gt, true, NULL, false, false, "")
-BINARY(ge, true, NULL, false, false, "")
-BINARY(and, false, NULL, false, false, BIT_CURE)
-BINARY(or, false, NULL, false, false, BIT_CURE)
-BINARY(xor, false, NULL, false, false, BIT_CURE)
+BINARY(add, false, add_grad, false, false, add_pads, BOOL_CURE)
+BINARY(sub, false, sub_grad, false, false, sub_zero, BOOL_CURE)
+BINARY(mul, false, mul_grad, true, false, mul_one, BOOL_CURE)
+BINARY(div, false, div_grad, true, true, div_one, BOOL_CURE)
+BINARY(pow, false, pow_grad, true, true, NULL, BOOL_CURE)
+BINARY(min, false, extremum_grad, true, true, NULL, BOOL_CURE)
+BINARY(max, false, extremum_grad, true, true, NULL, BOOL_CURE)
+BINARY(mod, false, mod_grad, true, false, NULL, BOOL_CURE)
+BINARY(eq, true, NULL, false, false, NULL, "")
+BINARY(ne, true, NULL, false, false, NULL, "")
+BINARY(lt, true, NULL, false, false, NULL, "")
+BINARY(le, true, NULL, false, false, NULL, "")
+BINARY(gt, true, NULL, false, false, NULL, "")
+BINARY(ge, true, NULL, false, false, NULL, "")
+BINARY(and, false, NULL, false, false, NULL, BIT_CURE)
+BINARY(or, false, NULL, false, false, NULL, BIT_CURE)
+BINARY(xor, false, NULL, false, false, NULL, BIT_CURE)

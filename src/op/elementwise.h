@@ -48,8 +48,8 @@ enum {
 };
 
 /* Kernels and struct of an op whose scalar function is in elem.def, behind its op##_infer. The
- * gradient is `rule`; x and y: does it read their values? */
-#define TPI_ELEMENT_OP(op, operands, rule, x, y)                                               \
+ * gradient is `rule`; x and y: does it read their values? `simple` is its `simplify`. */
+#define TPI_ELEMENT_OP(op, operands, rule, x, y, simple)                                       \
     static bool op##_kernel(tpi_run *r)                                                        \
     {                                                                                          \
         return tpi_elem_reference(r,                                                           \
@@ -69,6 +69,7 @@ enum {
                                 .kernel = op##_kernel,                                         \
                                 .fast = op##_fast,                                             \
                                 .grad = rule,                                                  \
+                                .simplify = simple,                                            \
                                 .grad_reads_x = x,                                             \
                                 .grad_reads_y = y};
 

@@ -216,7 +216,23 @@ static void reshape_grad(tpi_grad *g)
     tpi_give(g, 0, tp_reshape(g->dy, g->x[0]->rank, g->x[0]->shape));
 }
 
-MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .any_size = true);
+static tp_tensor *same_size_simplify(const tpi_simplify *s)
+{
+    return tpi_same_shape(s->in[0], s->node) ? s->in[0] : NULL;
+}
+
+static tp_tensor *reshape_simplify(const tpi_simplify *s)
+{
+    tp_tensor *x = s->in[0];
+    if (tpi_same_shape(x, s->node))
+        return x;
+    return x->op == &tpi_op_reshape
+               ? tpi_simplify_node(s, s->node->op, 1, x->in, s->node->attrs)
+               : NULL;
+}
+
+MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
+     .simplify = reshape_simplify, .any_size = true);
 
 /* The size that fills the place of -1 in `shape`; TPI_NO_DIM when there is none. Equal sizes
  * are struck out first, so that what is left can mostly be divided as numbers. */
@@ -425,7 +441,25 @@ static void transpose_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), &back));
 }
 
-MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs), .any_size = true);
+static tp_tensor *transpose_simplify(const tpi_simplify *s)
+{
+    const axes_attrs *a = s->node->attrs;
+    bool still = true;
+    for (int64_t i = 0; i < a->axes.n; i++)
+        still &= a->axes.v[i] == i;
+    if (still)
+        return s->in[0];
+    if (s->in[0]->op != &tpi_op_transpose)
+        return NULL;
+    const axes_attrs *first = s->in[0]->attrs;
+    axes_attrs both = {.axes.n = a->axes.n};
+    for (int64_t i = 0; i < a->axes.n; i++)
+        both.axes.v[i] = first->axes.v[a->axes.v[i]];
+    return tpi_simplify_node(s, s->node->op, 1, s->in[0]->in, &both);
+}
+
+MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs),
+     .simplify = transpose_simplify, .any_size = true);
 
 tp_tensor *tp_transpose_at(const char *file, int line, tp_tensor *x, int n_axes,
                            const int64_t *perm)
@@ -496,7 +530,8 @@ static void broadcast_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
-MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .any_size = true);
+MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
+     .simplify = same_size_simplify, .any_size = true);
 
 tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,
                            const int64_t *shape)
@@ -850,7 +885,7 @@ static void copy_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
-MOVE(copy, .any_size = true);
+MOVE(copy, .simplify = tpi_same_simplify, .any_size = true);
 
 tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)
 {

@@ -17,6 +17,7 @@ static void enter_grad(tpi_grad *g)
 }
 
 const tpi_op tpi_op_enter = {.name = "enter",
+                             .simplify = tpi_same_simplify,
                              .code = TPI_OP_enter,
                              .kind = TPI_VIEW,
                              .n_in = 1,

@@ -15,12 +15,12 @@ static bool infer_class(tpi_infer *q, tpi_elem e, const char *cure)
 
 /* The struct and the entry of an op whose scalar function is listed in elem.def; `rule` is its
  * gradient, `x` and `y` whether that reads their values. */
-#define UNARY(op, rule, x, y, cure)                                                            \
+#define UNARY(op, rule, x, y, simple, cure)                                                    \
     static bool op##_infer(tpi_infer *q)                                                       \
     {                                                                                          \
         return infer_class(q, TPI_ELEM_##op, cure);                                            \
     }                                                                                          \
-    TPI_ELEMENT_OP(op, 1, rule, x, y)                                                          \
+    TPI_ELEMENT_OP(op, 1, rule, x, y, simple)                                                  \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a)                          \
     {                                                                                          \
         return tpi_apply(TPI_AT(file, line), &tpi_op_##op, TPI_IN(a), NULL);                   \
@@ -99,25 +99,37 @@ static void erf_grad(tpi_grad *g) /* 2 / sqrt(pi) exp(-x^2) */
     tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, tp_scalar_like(e, 1.1283791670955126))));
 }
 
+/* ---- the same for less --------------------------------------------------------------------- */
+
+static tp_tensor *twice_is_none(const tpi_simplify *s)
+{
+    return s->in[0]->op == s->node->op ? s->in[0]->in[0] : NULL;
+}
+
+static tp_tensor *twice_is_once(const tpi_simplify *s)
+{
+    return s->in[0]->op == s->node->op ? s->in[0] : NULL;
+}
+
 /* ---- ops --------------------------------------------------------------------------------------- */
 
 #define CAST_CURE "tp_cast it to f32 or f64 first"
 #define BOOL_CURE "tp_cast it to a number first"
 
-UNARY(neg, neg_grad, false, false, BOOL_CURE)
-UNARY(abs, abs_grad, true, false, BOOL_CURE)
-UNARY(sign, zero_grad, false, false, BOOL_CURE)
-UNARY(relu, relu_grad, false, true, BOOL_CURE)
-UNARY(exp, exp_grad, false, true, CAST_CURE)
-UNARY(log, log_grad, true, false, CAST_CURE)
-UNARY(sqrt, sqrt_grad, false, true, CAST_CURE)
-UNARY(rsqrt, rsqrt_grad, false, true, CAST_CURE)
-UNARY(sin, sin_grad, true, false, CAST_CURE)
-UNARY(cos, cos_grad, true, false, CAST_CURE)
-UNARY(tanh, tanh_grad, false, true, CAST_CURE)
-UNARY(sigmoid, sigmoid_grad, false, true, CAST_CURE)
-UNARY(erf, erf_grad, true, false, CAST_CURE)
-UNARY(floor, zero_grad, false, false, CAST_CURE)
-UNARY(ceil, zero_grad, false, false, CAST_CURE)
-UNARY(round, zero_grad, false, false, CAST_CURE)
-UNARY(not, NULL, false, false, "compare it with 0 for a bool")
+UNARY(neg, neg_grad, false, false, twice_is_none, BOOL_CURE)
+UNARY(abs, abs_grad, true, false, twice_is_once, BOOL_CURE)
+UNARY(sign, zero_grad, false, false, NULL, BOOL_CURE)
+UNARY(relu, relu_grad, false, true, twice_is_once, BOOL_CURE)
+UNARY(exp, exp_grad, false, true, NULL, CAST_CURE)
+UNARY(log, log_grad, true, false, NULL, CAST_CURE)
+UNARY(sqrt, sqrt_grad, false, true, NULL, CAST_CURE)
+UNARY(rsqrt, rsqrt_grad, false, true, NULL, CAST_CURE)
+UNARY(sin, sin_grad, true, false, NULL, CAST_CURE)
+UNARY(cos, cos_grad, true, false, NULL, CAST_CURE)
+UNARY(tanh, tanh_grad, false, true, NULL, CAST_CURE)
+UNARY(sigmoid, sigmoid_grad, false, true, NULL, CAST_CURE)
+UNARY(erf, erf_grad, true, false, NULL, CAST_CURE)
+UNARY(floor, zero_grad, false, false, twice_is_once, CAST_CURE)
+UNARY(ceil, zero_grad, false, false, twice_is_once, CAST_CURE)
+UNARY(round, zero_grad, false, false, twice_is_once, CAST_CURE)
+UNARY(not, NULL, false, false, NULL, "compare it with 0 for a bool")

@@ -121,6 +121,7 @@ TPI_BARE(tp_tensor *, tp_cast, (tp_tensor * x, tp_dtype dtype), x, dtype)
 /* ---- detach: x, without its past ------------------------------------------------------------------ */
 
 const tpi_op tpi_op_detach = {.name = "detach",
+                              .simplify = tpi_same_simplify,
                               .code = TPI_OP_detach,
                               .kind = TPI_VIEW,
                               .n_in = 1,

@@ -8,11 +8,7 @@
 
 tp_tensor *tpi_rewrite_const(tpi_rewrite *rw, const tp_tensor *like, tp_tensor *concrete)
 {
-    if (rw->to->parent && !(concrete->flags & TPI_VARIABLE))
-        return tpi_graph_node(rw->to, TPI_AT(like->file, like->line), &tpi_op_const, 1,
-                              &concrete, NULL, (tp_dtype)concrete->dtype, concrete->rank,
-                              concrete->shape);
-    return tpi_graph_lift(rw->to, TPI_AT(like->file, like->line), concrete);
+    return tpi_graph_constant(rw->to, TPI_AT(like->file, like->line), concrete);
 }
 
 tp_tensor *tpi_rewrite_node(tpi_rewrite *rw, const tp_tensor *node, const tpi_op *op, int n_in,
