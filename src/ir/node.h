@@ -113,11 +113,11 @@ typedef int64_t (*tpi_call)(const struct tpk_view *in, const struct tpk_view *ou
                             const int64_t *attr);
 
 /* Of one element of an elementwise op (kernel/text/elem.def). */
-typedef enum tpi_work {
+typedef enum tpi_effort {
     TPI_HEAVY,
     TPI_LIGHT, /* a few instructions */
     TPI_CHEAP  /* costs no more to compute again than to keep */
-} tpi_work;
+} tpi_effort;
 
 struct tpi_op {
     const char *name;
@@ -141,7 +141,10 @@ struct tpi_op {
                                        computed by themselves: threads share them */
     bool updates;          /* y is operand 0 but in some places, and may lie there */
     int index_in;          /* operand of indices that a run may refuse; 0: none */
-    tpi_work work;
+    tpi_effort effort;
+    /* Multiply-adds of a contraction, at the sizes of its operands and of its result. */
+    double (*multiply_adds)(const tp_tensor *node, const int64_t (*in)[TP_MAX_RANK],
+                            const int64_t *out);
     bool any_size;  /* takes operands of any sizes, once their symbols have been
                                        found to fit; kinds of which all do need not say so */
     int call_dtype; /* which operand picks the instance; -1: the result */

@@ -11,6 +11,15 @@
 #define tpi_run_fail(r, status, ...)                                                           \
     ((r)->failed = tpi_fail((r)->ctx, (r)->at, (r)->op->name, (status), __VA_ARGS__), false)
 
+/* How many elements a shape without symbols has. */
+static inline double tpi_elements_at(int rank, const int64_t *shape)
+{
+    double n = 1;
+    for (int i = 0; i < rank; i++)
+        n *= (double)shape[i];
+    return n;
+}
+
 /* The result has the shape and type of operand i. */
 bool tpi_infer_like(tpi_infer *q, int i);
 /* Rules of ops that are their operand 0: enter, result, detach. */

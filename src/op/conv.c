@@ -281,6 +281,31 @@ static bool run_fast(tpi_run *r, int which)
     return true;
 }
 
+/* Each element of y takes the taps of one of w's filters, whichever of x, w and y is the result. */
+static double taps_of_all(int rank, const int64_t *y, const int64_t *w)
+{
+    return tpi_elements_at(rank, y) * tpi_elements_at(rank - 1, w + 1);
+}
+
+static double conv_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
+                                 const int64_t *out)
+{
+    return taps_of_all(t->rank, out, in[1]);
+}
+
+static double conv_dx_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
+                                    const int64_t *out)
+{
+    (void)out;
+    return taps_of_all(t->rank, in[0], in[1]);
+}
+
+static double conv_dw_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
+                                    const int64_t *out)
+{
+    return taps_of_all(t->rank, in[1], out);
+}
+
 #define CONV_OP(name_, which, table)                                                           \
     static bool name_##_kernel(tpi_run *r)                                                     \
     {                                                                                          \
@@ -294,6 +319,7 @@ static bool run_fast(tpi_run *r, int which)
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = 2,                                                  \
                                    .kind = TPI_CALL,                                           \
+                                   .multiply_adds = name_##_multiply_adds,                     \
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(conv_attrs),                           \
                                    .infer = name_##_infer,                                     \

@@ -197,7 +197,7 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
 tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
 {
     static const tpi_elem of[TPI_N_OPS] = {
-#define ELEM(class, n_in, name, work) [TPI_OP_##name] = TPI_ELEM_##name,
+#define ELEM(class, n_in, name, effort) [TPI_OP_##name] = TPI_ELEM_##name,
 #include "kernel/text/elem.def"
 #undef ELEM
     };

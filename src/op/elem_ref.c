@@ -45,7 +45,7 @@
 #define DEFINE_BIT2(name) TYPES_BIT(SCALAR2, name)
 #define DEFINE_COMPARE2(name) TYPES_COMPARE(SCALAR2_COMPARE, name)
 #define DEFINE_ANY3(name) TYPES_ANY(SCALAR3, name)
-#define ELEM(class, n_in, name, work) DEFINE_##class##n_in(name)
+#define ELEM(class, n_in, name, effort) DEFINE_##class##n_in(name)
 #include "kernel/text/elem.def"
 #undef ELEM
 
@@ -65,7 +65,7 @@ enum {
 
 #define LIST(name, t) [AT_##t] = name##_##t,
 static const tpi_scalar scalars[TPI_N_ELEMS][TP_N_DTYPES] = {
-#define ELEM(class, n_in, name, work) [TPI_ELEM_##name] = {TYPES_##class(LIST, name)},
+#define ELEM(class, n_in, name, effort) [TPI_ELEM_##name] = {TYPES_##class(LIST, name)},
 #include "kernel/text/elem.def"
 #undef ELEM
 };

@@ -40,9 +40,9 @@ bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
 
-/* The work of each function, as elem.def has it. */
+/* The effort of each function, as elem.def has it. */
 enum {
-#define ELEM(class, n_in, name, work) TPI_WORK_##name = work,
+#define ELEM(class, n_in, name, effort) TPI_EFFORT_##name = effort,
 #include "kernel/text/elem.def"
 #undef ELEM
 };
@@ -63,7 +63,7 @@ enum {
     const tpi_op tpi_op_##op = {.name = #op,                                                   \
                                 .code = TPI_OP_##op,                                           \
                                 .kind = TPI_ELEMENT,                                           \
-                                .work = (tpi_work)TPI_WORK_##op,                               \
+                                .effort = (tpi_effort)TPI_EFFORT_##op,                         \
                                 .n_in = operands,                                              \
                                 .infer = op##_infer,                                           \
                                 .kernel = op##_kernel,                                         \

@@ -155,7 +155,14 @@ static void matmul_grad(tpi_grad *g)
         tpi_give(g, 1, tp_matmul(tp_swap(g->x[0], -2, -1), g->dy));
 }
 
+static double matmul_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
+                                   const int64_t *out)
+{
+    return tpi_elements_at(t->rank, out) * (double)in[0][t->in[0]->rank - 1];
+}
+
 const tpi_op tpi_op_matmul = {.name = "matmul",
+                              .multiply_adds = matmul_multiply_adds,
                               .any_size = true,
                               .code = TPI_OP_matmul,
                               .n_in = 2,

@@ -39,7 +39,7 @@ static void where_grad(tpi_grad *g)
 }
 
 const tpi_op tpi_op_where = {.name = "where",
-                             .work = (tpi_work)TPI_WORK_where,
+                             .effort = (tpi_effort)TPI_EFFORT_where,
                              .code = TPI_OP_where,
                              .kind = TPI_ELEMENT,
                              .n_in = 3,
@@ -97,7 +97,7 @@ static void cast_grad(tpi_grad *g) /* through an integer nothing comes back */
 }
 
 const tpi_op tpi_op_cast = {.name = "cast",
-                            .work = TPI_CHEAP,
+                            .effort = TPI_CHEAP,
                             .code = TPI_OP_cast,
                             .kind = TPI_ELEMENT,
                             .n_in = 1,

@@ -7,33 +7,20 @@
 static double count_at(const tp_program *p, const tp_tensor *t)
 {
     int64_t shape[TP_MAX_RANK];
-    double n = 1;
     tpi_program_shape(p, t, shape);
-    for (int i = 0; i < t->rank; i++)
-        n *= (double)shape[i];
-    return n;
-}
-
-/* A convolution y of x and w, whichever of the three is the result: each element of y takes
- * the taps of one of w's filters. */
-static double conv_flops(const tp_program *p, const tp_tensor *y, const tp_tensor *w)
-{
-    const double filters = (double)tpi_program_size(p, w->shape[0]);
-    return filters > 0 ? 2 * count_at(p, y) * (count_at(p, w) / filters) : 0;
+    return tpi_elements_at(t->rank, shape);
 }
 
 double tpi_node_flops(const tp_program *p, const tp_tensor *t)
 {
-    if (t->op == &tpi_op_matmul)
-        return 2 * count_at(p, t) *
-               (double)tpi_program_size(p, t->in[0]->shape[t->in[0]->rank - 1]);
-    if (t->op == &tpi_op_conv)
-        return conv_flops(p, t, t->in[1]);
-    if (t->op == &tpi_op_conv_dx)
-        return conv_flops(p, t->in[0], t->in[1]);
-    if (t->op == &tpi_op_conv_dw)
-        return conv_flops(p, t->in[1], t);
-    return 0;
+    enum { MOST_OPERANDS = 2 };
+    int64_t in[MOST_OPERANDS][TP_MAX_RANK], out[TP_MAX_RANK];
+    if (!t->op->multiply_adds)
+        return 0;
+    for (int k = 0; k < MOST_OPERANDS; k++)
+        tpi_program_shape(p, t->in[k], in[k]);
+    tpi_program_shape(p, t, out);
+    return 2 * t->op->multiply_adds(t, in, out);
 }
 
 /* The turns of a loop that a condition ends are those of the last run, or, when nobody asks for them,
@@ -123,7 +110,7 @@ static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
 static double operand_bytes(const tp_program *p, const tp_tensor *t, int k)
 {
     const double all = tpi_node_bytes(p, t->in[k]), given = tpi_node_bytes(p, t);
-    const bool picks = k == 0 && (t->op == &tpi_op_gather || t->op == &tpi_op_take_along);
+    const bool picks = k == 0 && t->op->index_in && !t->op->updates;
     return picks && given < all ? given : all;
 }
 

@@ -230,7 +230,7 @@ static void close_loop(nest *n)
 
 static bool is_cheap(const nest *n, const tpi_value *v)
 {
-    bool is = v->node->op->work == TPI_CHEAP;
+    bool is = v->node->op->effort == TPI_CHEAP;
     for (int o = 0; o < v->node->n_in && is; o++) {
         const tpi_value *x = tpi_loops_inner_operand(n, v, o);
         is = !x || x->row;

@@ -12,7 +12,7 @@
 enum { TPI_N_ELEMENT_TYPES = 11 }; /* in the order of tp_dtype */
 
 typedef enum tpi_elem {
-#define ELEM(class, n_in, name, work) TPI_ELEM_##name,
+#define ELEM(class, n_in, name, effort) TPI_ELEM_##name,
 #include "kernel/text/elem.def"
 #undef ELEM
     TPI_N_ELEMS

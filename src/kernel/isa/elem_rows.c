@@ -77,7 +77,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define DEFINE_BIT2(name) TYPES_BIT(ROWS2, name)
 #define DEFINE_COMPARE2(name) TYPES_COMPARE(ROWS2_COMPARE, name)
 #define DEFINE_ANY3(name) TYPES_ANY(ROWS3, name)
-#define ELEM(class, n_in, name, work) DEFINE_##class##n_in(name)
+#define ELEM(class, n_in, name, effort) DEFINE_##class##n_in(name)
 #include "kernel/text/elem.def"
 #undef ELEM
 
@@ -85,7 +85,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define LIST2(name, t) [AT_##t] = {name##_##t, name##_##t##_sv, name##_##t##_vs},
 #define LIST3(name, t) LIST1(name, t)
 const tpi_row TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS] = {
-#define ELEM(class, n_in, name, work) [TPI_ELEM_##name] = {TYPES_##class(LIST##n_in, name)},
+#define ELEM(class, n_in, name, effort) [TPI_ELEM_##name] = {TYPES_##class(LIST##n_in, name)},
 #include "kernel/text/elem.def"
 #undef ELEM
 };

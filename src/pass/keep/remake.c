@@ -46,7 +46,7 @@ static void look(remake *r)
 static bool can_remake(const remake *r, tp_tensor *t, int level, tp_tensor **from, int *n_ops)
 {
     const int i = t->index;
-    if (t->op->kind != TPI_ELEMENT || t->op->work != TPI_CHEAP || t->op == &tpi_op_cast ||
+    if (t->op->kind != TPI_ELEMENT || t->op->effort != TPI_CHEAP || t->op == &tpi_op_cast ||
         r->kept[i] || r->level[i] >= level || t->name || ++*n_ops > MOST_OPS)
         return false;
     for (int k = 0; k < t->n_in; k++) {

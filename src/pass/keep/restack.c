@@ -36,7 +36,7 @@ typedef struct restack {
 static bool is_cheap(const tp_tensor *t)
 {
     const tpi_kind kind = t->op->kind;
-    return kind == TPI_VIEW || kind == TPI_SHAPE || t->op->work != TPI_HEAVY;
+    return kind == TPI_VIEW || kind == TPI_SHAPE || t->op->effort != TPI_HEAVY;
 }
 
 /* Is it of no more elements than its operand, or known to be? */
