@@ -71,6 +71,8 @@ struct tpi_import {
     size_t folded; /* bytes of what was computed at once */
     int depth;
     int attempt; /* how often it began */
+    /* Runs nodes in a frame, those of a branch too: import.c, which knows all operators. */
+    bool (*run_nodes)(tpi_import *im, tpi_onnx_frame *f, int n, const tpi_onnx_node *nodes);
     tpi_onnx_symbol *symbols;
 };
 
@@ -80,7 +82,7 @@ bool tpi_onnx_folds_no_more(const tpi_import *im);
 /* The whole model into im->root; false: see im->m. */
 bool tpi_onnx_import_model(tpi_import *im);
 
-/* ---- names and nodes (import.c) -------------------------------------------------------------- */
+/* ---- names (import_names.c) and nodes (import.c) -------------------------------------------------------------- */
 
 tpi_onnx_value *tpi_onnx_find(const tpi_onnx_frame *f, tpi_span name);
 /* Room for so many names. */

@@ -103,7 +103,8 @@ static tp_graph *attempt(tpi_import *im)
 /* `bytes`: of its file. */
 static tp_graph *import(const request *r, tpi_onnx_model *m, size_t bytes)
 {
-    tpi_import im = {.ctx = r->ctx, .at = r->at, .m = m, .opt = r->opt};
+    tpi_import im = {
+        .ctx = r->ctx, .at = r->at, .m = m, .opt = r->opt, .run_nodes = tpi_onnx_run_nodes};
     const size_t n_values = r->opt ? (size_t)r->opt->n_values : 0;
     tp_graph *g = NULL;
     im.fixed = tpi_onnx_take(m, n_values, sizeof *im.fixed);

@@ -82,7 +82,7 @@ bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
 bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_frame *f)
 {
     o->im->depth++;
-    const bool ok = tpi_onnx_run_nodes(o->im, f, s->g.n_nodes, s->g.nodes);
+    const bool ok = o->im->run_nodes(o->im, f, s->g.n_nodes, s->g.nodes);
     o->im->depth--;
     return ok;
 }
