@@ -219,7 +219,7 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
     }
     b->outer = ctx->blocks;
     ctx->blocks = b;
-    static const tpi_block_rules rules = {leave, free_left, refuse_variable};
+    static const tpi_block_rules rules = {leave, free_left, refuse_variable, tpi_block_assign};
     ctx->block_rules = &rules;
     b->traced = ctx->tracing;
     return b;

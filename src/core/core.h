@@ -180,6 +180,8 @@ typedef struct tpi_block_rules {
     void (*free_left)(tp_ctx *ctx);
     /* The failed tensor for a variable that is made while one is open. */
     tp_tensor *(*refuse_variable)(tp_ctx *ctx, tpi_at at, const char *what, const char *name);
+    /* An assignment in the body of one, of graph g. */
+    tp_tensor *(*assign)(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value);
 } tpi_block_rules;
 
 struct tp_ctx {
@@ -463,9 +465,9 @@ static inline tpi_dims *tpi_dims_of(const tp_tensor *t)
 {
     return t->graph ? *(tpi_dims *const *)(const void *)t->graph : NULL;
 }
-/* The node for a concrete t in like's graph; t itself when like is concrete; failed when like is of a
- * block that has ended (there too). */
-tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t);
+/* tp_scalar, for `what`: the context is fine, and may not be looked into by another thread. */
+tp_tensor *tpi_make_scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype,
+                           double value);
 #define SHAPE(t) tpi_shape_format(&(tpi_shape_text){{0}}, (t))
 
 #endif

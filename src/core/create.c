@@ -116,7 +116,8 @@ TPI_BARE(tp_tensor *, tp_full,
          (tp_ctx * tp, tp_dtype dtype, int rank, const int64_t *shape, double value), tp, dtype,
          rank, shape, value)
 
-static tp_tensor *scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, double value)
+tp_tensor *tpi_make_scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype,
+                           double value)
 {
     if (tpi_is_near_handle(value))
         return tpi_fail_near_handle(ctx, at, what, value);
@@ -135,22 +136,10 @@ tp_tensor *tp_scalar_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
     tp_tensor *failed;
     if (!check_maker(tp, at, "tp_scalar", dtype, 0, NULL, &failed))
         return failed;
-    return scalar(tp, at, "tp_scalar", dtype, value);
+    return tpi_make_scalar(tp, at, "tp_scalar", dtype, value);
 }
 
 TPI_BARE(tp_tensor *, tp_scalar, (tp_ctx * tp, tp_dtype dtype, double value), tp, dtype, value)
-
-tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double value)
-{
-    const tpi_at at = TPI_AT(file, line);
-    if (!tpi_is_live(x) || x->status != TP_OK)
-        return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
-    TPI_ALONE(x->ctx, at, "tp_scalar_like");
-    return tpi_lift_like(x, at, "tp_scalar_like",
-                         scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
-}
-
-TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)
 
 tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int64_t n,
                         double start, double step)

@@ -90,13 +90,27 @@ void tp_graph_free(tp_graph *g)
     graph_free(&g->owned);
 }
 
-tp_tensor *tpi_lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t)
+/* The node for a concrete t in like's graph; t itself when like is concrete; failed when like is of a
+ * block that has ended. */
+static tp_tensor *lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t)
 {
     if (!like->graph || t->status != TP_OK)
         return t;
     tp_tensor *failed = tpi_refuse_like(like, at, what);
     return failed ? failed : tpi_graph_lift(tpi_graph_here(like), at, t);
 }
+
+tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double value)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!tpi_is_live(x) || x->status != TP_OK)
+        return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
+    TPI_ALONE(x->ctx, at, "tp_scalar_like");
+    return lift_like(x, at, "tp_scalar_like",
+                     tpi_make_scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
+}
+
+TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)
 
 /* A size that is none because memory is out is told now, others where they are used. */
 static int64_t size_or_error(tp_graph *g, const char *what, uint64_t refused, int64_t dim)

@@ -149,25 +149,6 @@ static void put_buffer(tpi_str *s, const tpi_plan *plan, int body, int i, const 
     tpi_str_put(s, "\n");
 }
 
-static bool knows_sizes(const tp_program *p, const tp_graph *g)
-{
-    bool knows = true;
-    for (int i = 0; i < g->n_nodes && !p->checked && knows; i++) {
-        tpi_body *bodies[2];
-        const int n = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
-        for (int a = 0; a < g->nodes[i]->rank; a++)
-            knows &= !tpi_dim_is_symbolic(g->nodes[i]->shape[a]);
-        for (int k = 0; k < n && knows; k++)
-            knows = knows_sizes(p, bodies[k]->graph);
-    }
-    return knows;
-}
-
-bool tpi_knows_sizes(const tp_program *p)
-{
-    return knows_sizes(p, p->graph);
-}
-
 /* Before its first kernel: that a band may be run part by part. */
 static void put_band(tpi_str *s, const tpi_plan *plan, int indent, int kernel)
 {
@@ -208,7 +189,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
 {
     const size_t n = (size_t)plan->all_buffers;
     int64_t arena = 0, *bytes = NULL;
-    if (tpi_knows_sizes(p)) {
+    if (tpi_program_knows_sizes(p)) {
         bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *bytes);
         s->failed |= !bytes;
     }

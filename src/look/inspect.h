@@ -8,8 +8,6 @@
  * tpi_shown_plan_free frees. NULL: no memory, the context's error tells. */
 tpi_plan *tpi_shown_plan(tp_program *p);
 void tpi_shown_plan_free(const tp_program *p, tpi_plan *plan);
-/* Is every size a number, or known from the last run? */
-bool tpi_knows_sizes(const tp_program *p);
 /* "%3", or whose arena it is: ` of the bodies of %3`. `body`: the number of the body whose plan it
  * is; 0: none. */
 void tpi_put_owner(tpi_str *s, int body, const tpi_buffer *b);

@@ -197,7 +197,7 @@ static void put_memory(tpi_str *s, tp_program *p, const tpi_plan *plan)
 {
     const size_t n = (size_t)plan->all_buffers;
     int64_t arena = 0, *bytes = NULL;
-    if (tpi_knows_sizes(p)) {
+    if (tpi_program_knows_sizes(p)) {
         bytes = tpi_take(&p->ctx->mem, 2 * n * sizeof *bytes);
         s->failed |= !bytes;
     }

@@ -1,9 +1,9 @@
-#include "look/profile.h"
-
+/* Times of a program's kernels. */
 #include "base/file.h"
 #include "base/float_mode.h"
 #include "ir/notation.h"
 #include "plan/work.h"
+#include "run/program.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,13 +15,19 @@ typedef struct kernel_time {
     double all_s, best_s;   /* in all runs, in the fastest one of it */
 } kernel_time;
 
-struct tpi_profile {
+typedef struct profile {
+    tpi_watch watch;
     int n;    /* kernels */
     int open; /* the kernel that runs; -1: none */
     int64_t runs;
     double begin_s, open_s; /* of the run, of that kernel */
     kernel_time v[];
-};
+} profile;
+
+static profile *profile_of(const tp_program *p)
+{
+    return (profile *)p->watch;
+}
 
 static double now(void)
 {
@@ -30,7 +36,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void close_kernel(tpi_profile *f, double t)
+static void close_kernel(profile *f, double t)
 {
     kernel_time *k = &f->v[f->open];
     if (k->run != f->runs + 1) {
@@ -41,7 +47,7 @@ static void close_kernel(tpi_profile *f, double t)
     k->took_s += t - f->open_s;
 }
 
-static void end_run(tpi_profile *f)
+static void end_run(profile *f)
 {
     f->runs++;
     for (int i = 0; i < f->n; i++) {
@@ -52,9 +58,9 @@ static void end_run(tpi_profile *f)
     }
 }
 
-void tpi_profile_tick(void *profile, int kernel)
+static void tick(void *watch, int kernel)
 {
-    tpi_profile *f = profile;
+    profile *f = watch;
     const double t = now();
     if (kernel >= 0 && f->open >= 0)
         close_kernel(f, t);
@@ -71,13 +77,12 @@ void tpi_profile_tick(void *profile, int kernel)
 
 static size_t bytes_of(int n)
 {
-    return sizeof(tpi_profile) + (size_t)n * sizeof(kernel_time);
+    return sizeof(profile) + (size_t)n * sizeof(kernel_time);
 }
 
-void tpi_profile_free(tpi_mem *m, tpi_profile *profile)
+static void free_profile(tpi_mem *m, tpi_watch *watch)
 {
-    if (profile)
-        tpi_give_back(m, profile, bytes_of(profile->n));
+    tpi_give_back(m, watch, bytes_of(((const profile *)watch)->n));
 }
 
 tp_status tp_program_profile(tp_program *p, bool on)
@@ -85,8 +90,9 @@ tp_status tp_program_profile(tp_program *p, bool on)
     if (!p)
         return TP_E_NULL;
     const tpi_at at = TPI_AT(NULL, 0);
-    tpi_profile_free(&p->ctx->mem, p->profile);
-    p->profile = NULL;
+    if (p->watch)
+        p->watch->free(&p->ctx->mem, p->watch);
+    p->watch = NULL;
     if (!on)
         return TP_OK;
     if (!p->plan)
@@ -94,14 +100,16 @@ tp_status tp_program_profile(tp_program *p, bool on)
                                "the program is for the reference engine, which has no kernels; "
                                "compile it for TP_ENGINE_AUTO or TP_ENGINE_C");
     const int n = p->plan->n_kernels;
-    p->profile = tpi_take(&p->ctx->mem, bytes_of(n));
-    if (!p->profile) {
+    profile *f = tpi_take(&p->ctx->mem, bytes_of(n));
+    if (!f) {
         tpi_no_memory(p->ctx, at, "tp_program_profile");
         return TP_E_MEMORY;
     }
-    memset(p->profile, 0, bytes_of(n));
-    p->profile->n = n;
-    p->profile->open = -1;
+    memset(f, 0, bytes_of(n));
+    f->watch = (tpi_watch){tick, free_profile};
+    f->n = n;
+    f->open = -1;
+    p->watch = &f->watch;
     return TP_OK;
 }
 
@@ -305,9 +313,9 @@ static void put_lines(tpi_str *s, const tpi_plan *plan, const tpi_kernel *k)
 /* Is there anything to tell? */
 static bool has_runs(tp_program *p, const char *what)
 {
-    if (p && p->profile && p->profile->runs > 0)
+    if (p && p->watch && profile_of(p)->runs > 0)
         return true;
-    const bool by_node = p && p->profile && p->used && strcmp(p->used, "eager") == 0;
+    const bool by_node = p && p->watch && p->used && strcmp(p->used, "eager") == 0;
     if (p)
         tpi_fail_status(p->ctx, TPI_AT(NULL, 0), what, TP_E_STATE,
                         by_node
@@ -326,8 +334,8 @@ typedef struct figures {
 
 static figures figures_of(const tp_program *p, const limits *l, int kernel)
 {
-    const kernel_time *t = &p->profile->v[kernel];
-    figures f = {.mean_s = t->all_s / (double)p->profile->runs,
+    const kernel_time *t = &profile_of(p)->v[kernel];
+    figures f = {.mean_s = t->all_s / (double)profile_of(p)->runs,
                  .best_s = t->best_s,
                  .work = tpi_kernel_work(p, p->plan, kernel)};
     f.least_s = least_s(l, f.work);
@@ -337,7 +345,7 @@ static figures figures_of(const tp_program *p, const limits *l, int kernel)
 static figures sum_of(const tp_program *p, const limits *l)
 {
     figures sum = {0};
-    for (int i = 0; i < p->profile->n; i++) {
+    for (int i = 0; i < profile_of(p)->n; i++) {
         const figures f = figures_of(p, l, i);
         sum.mean_s += f.mean_s;
         sum.best_s += f.best_s;
@@ -365,7 +373,7 @@ static void put_table(tpi_str *s, const tp_program *p, const limits *l)
     const figures sum = sum_of(p, l);
     tpi_str_put(s,
                 "kernel    mean us      %    best us        kB     Mflop   limit  computes\n");
-    for (int i = 0; i < p->profile->n; i++) {
+    for (int i = 0; i < profile_of(p)->n; i++) {
         const tpi_kernel *k = &p->plan->kernels[i];
         const figures f = figures_of(p, l, i);
         char number[16];
@@ -379,8 +387,8 @@ static void put_table(tpi_str *s, const tp_program *p, const limits *l)
         tpi_str_put(s, "\n");
     }
     put_figures(s, "all", &sum, sum.mean_s);
-    tpi_str_printf(s, "%" PRId64 " run%s\n", p->profile->runs,
-                   p->profile->runs == 1 ? "" : "s");
+    tpi_str_printf(s, "%" PRId64 " run%s\n", profile_of(p)->runs,
+                   profile_of(p)->runs == 1 ? "" : "s");
     tpi_str_printf(s, "limits of one thread: %.0f Gflop/s; reading or copying",
                    l->flops * 1e-9);
     for (int i = 0; i < N_LEVELS; i++) {
@@ -437,7 +445,7 @@ static void put_us(tpi_str *s, const char *before, double seconds)
 
 static void put_event(tpi_str *s, const tp_program *p, const limits *l, int kernel)
 {
-    const tpi_profile *f = p->profile;
+    const profile *f = profile_of(p);
     const tpi_kernel *k = &p->plan->kernels[kernel];
     const figures v = figures_of(p, l, kernel);
     tpi_str text = TPI_STR(s->mem);
@@ -480,12 +488,12 @@ char *tp_program_profile_trace(tp_program *p)
         return NULL;
     tpi_str s = TPI_STR(&p->ctx->mem);
     tpi_str_put(&s, "{\"traceEvents\": [");
-    for (int i = 0; i < p->profile->n; i++)
+    for (int i = 0; i < profile_of(p)->n; i++)
         put_event(&s, p, &l, i);
     tpi_str_printf(&s,
                    "\n], \"displayTimeUnit\": \"ns\", \"otherData\": {\"runs\": %" PRId64
                    ", \"engine\": \"%s\"}}\n",
-                   p->profile->runs, p->used ? p->used : "none");
+                   profile_of(p)->runs, p->used ? p->used : "none");
     return tpi_str_hand_over(p->ctx, &s, what);
 }
 

@@ -1,7 +1,6 @@
 /* Makers of assign and group: what a run does to variables. */
-#include "control/open_block.h"
 #include "core/variable.h"
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "op/op.h"
 
 #include <string.h>
@@ -43,7 +42,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     if (!tpi_may_read(g, node->graph))
         return tpi_refuse_outside(g, at, "assign", node);
     if (g && g->parent)
-        return tpi_block_assign(at, g, var, value);
+        return ctx->block_rules->assign(at, g, var, value);
     if (!g && ctx->frame)
         return ctx->frame_rules->assign(at, var, value);
     return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);

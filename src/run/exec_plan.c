@@ -1,5 +1,4 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
-#include "look/profile.h"
 #include "pass/optimize.h"
 #include "plan/budget.h"
 #include "plan/waves.h"
@@ -202,9 +201,9 @@ static void set_library(tp_program *p)
 {
     const int threads = tpi_pool_threads(p->ctx->pool);
     if (p->library.team && p->library.call == p->calls && p->library.threads == threads &&
-        p->team.pool == p->ctx->pool && p->library.watch == p->profile)
+        p->team.pool == p->ctx->pool && p->library.watch == p->watch)
         return;
-    if (p->library.threads != threads || p->library.watch != p->profile)
+    if (p->library.threads != threads || p->library.watch != p->watch)
         p->sized = false; /* workspaces are by part; a profile has no waves */
     p->team = (tpi_team){
         .kernels = p->ctx->kernels, .pool = p->ctx->pool, .near_bytes = p->ctx->near_bytes};
@@ -214,8 +213,8 @@ static void set_library(tp_program *p)
     p->library.call = p->calls;
     p->library.stop = &p->ctx->interrupted;
     p->library.max_turns = p->ctx->max_turns;
-    p->library.tick = p->profile ? tpi_profile_tick : NULL;
-    p->library.watch = p->profile;
+    p->library.tick = p->watch ? p->watch->tick : NULL;
+    p->library.watch = p->watch;
 }
 
 /* Twice as many turns of the loop whose symbol it is; false: no memory for so many. */

@@ -3,8 +3,6 @@
 #include "base/float_mode.h"
 #include "check/validate.h"
 #include "ir/body.h"
-#include "look/inspect.h"
-#include "look/profile.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
 #include "plan/budget.h"
@@ -42,7 +40,8 @@ static void program_free(tpi_owned *o)
     }
     tpi_tiles_free(p->tiles);
     tpi_plan_free(p->plan);
-    tpi_profile_free(m, p->profile);
+    if (p->watch)
+        p->watch->free(m, p->watch);
     if (p->source.mem)
         tpi_str_free(&p->source);
     tpi_give_back(m, p->arena, p->arena_size);
@@ -312,7 +311,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     }
     count_nodes(p, p->graph, p->n_roots, p->roots);
     p->memory_limit = opt ? opt->memory_limit : 0;
-    if (p->memory_limit && tpi_knows_sizes(p) &&
+    if (p->memory_limit && tpi_program_knows_sizes(p) &&
         !tpi_program_fit(p, at, p->what, tpi_program_fusing(p, skip)))
         return false;
     if (p->engine == TP_ENGINE_REFERENCE)

@@ -15,6 +15,14 @@ typedef struct tpi_commit {
     int index, rest;     /* (patch.h), its rows, and these where they belong; -1: none */
 } tpi_commit;
 
+/* Who is told of each kernel that begins: a profile (look/profile.c). */
+typedef struct tpi_watch {
+    /* Kernel number `kernel` of the outermost plan begins; -1: a run begins; the number of kernels: it
+     * has ended. */
+    void (*tick)(void *watch, int kernel);
+    void (*free)(tpi_mem *m, struct tpi_watch *watch);
+} tpi_watch;
+
 struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
@@ -66,10 +74,10 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
-    bool logged;     /* by tpi_program_log */
-    double may_work; /* operations that runs by the reference may still take; 0: any number */
-    struct tpi_profile *profile; /* of tp_program_profile, or NULL */
-    struct tp_runner *runners;   /* that use its code */
+    bool logged;      /* by tpi_program_log */
+    double may_work;  /* operations that runs by the reference may still take; 0: any number */
+    tpi_watch *watch; /* of tp_program_profile, or NULL */
+    struct tp_runner *runners; /* that use its code */
 };
 
 /* As tp_graph_compile, for `what`; with `all_writes` every assignment of the graph is done. */
@@ -120,6 +128,8 @@ bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tenso
 /* Sizes of a node at the sizes of this run. */
 void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);
 int64_t tpi_program_size(const tp_program *p, int64_t dim);
+/* Is every size a number, or known from the last run? */
+bool tpi_program_knows_sizes(const tp_program *p);
 /* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
 void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
 

@@ -362,3 +362,22 @@ bool tpi_program_says_why(const tp_program *p, const tp_tensor *node)
     tpi_fail_status(p->ctx, TPI_AT(node->file, node->line), "if", TP_E_SHAPE, "%s", node->name);
     return true;
 }
+
+static bool knows_sizes(const tp_program *p, const tp_graph *g)
+{
+    bool knows = true;
+    for (int i = 0; i < g->n_nodes && !p->checked && knows; i++) {
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
+        for (int a = 0; a < g->nodes[i]->rank; a++)
+            knows &= !tpi_dim_is_symbolic(g->nodes[i]->shape[a]);
+        for (int k = 0; k < n && knows; k++)
+            knows = knows_sizes(p, bodies[k]->graph);
+    }
+    return knows;
+}
+
+bool tpi_program_knows_sizes(const tp_program *p)
+{
+    return knows_sizes(p, p->graph);
+}

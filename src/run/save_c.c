@@ -1,9 +1,9 @@
 /* tp_graph_save_c: a graph as C files that stand alone. */
 #include "base/file.h"
 #include "base/float_mode.h"
-#include "look/inspect.h"
 #include "render/standalone/c_name.h"
 #include "render/standalone/standalone.h"
+#include "run/program.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static tp_program *make_program(const tpi_saving *s)
 
 static bool refuses(const tpi_saving *s, const tp_program *p)
 {
-    if (p->memory_limit && !tpi_knows_sizes(p)) {
+    if (p->memory_limit && !tpi_program_knows_sizes(p)) {
         tpi_fail_status(p->ctx, s->at, s->what, TP_E_SHAPE,
                         "a memory limit takes sizes that are numbers");
         return true;
