@@ -99,21 +99,6 @@ const expr *tpi_dim_expr(const tpi_dims *d, int64_t dim)
     return &d->exprs[i];
 }
 
-#define BY_C_ARITHMETIC                                                                        \
-    " looks like a symbolic size after arithmetic in C: tp_dim_add and the like compute "      \
-    "with sizes, tp_extent gives one as a tensor"
-
-tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
-                           int64_t v)
-{
-    return tpi_fail(ctx, at, what, status, "%lld" BY_C_ARITHMETIC, (long long)v);
-}
-
-tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double v)
-{
-    return tpi_fail(ctx, at, what, TP_E_VALUE, "%g" BY_C_ARITHMETIC, v);
-}
-
 bool tpi_dim_is_size(const tpi_dims *table, int64_t d)
 {
     return d >= 0 || tpi_dim_expr(table, d);

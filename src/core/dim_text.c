@@ -2,6 +2,7 @@
 #include "core/dim_table.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 32 }; /* of parentheses in a text */
@@ -85,6 +86,21 @@ void tpi_dim_print(const tpi_dims *table, int64_t d, tpi_str *out)
 void tpi_dim_print_c(const tpi_dims *table, int64_t d, const char *prefix, tpi_str *out)
 {
     print_dim(table, d, prefix, out);
+}
+
+const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t)
+{
+    const size_t size = sizeof buf->text;
+    tpi_str s = TPI_STR(&t->ctx->mem);
+    tpi_str_put(&s, "[");
+    for (int i = 0; i < t->rank; i++) {
+        tpi_str_put(&s, i ? ", " : "");
+        tpi_dim_print(tpi_dims_of(t), t->shape[i], &s);
+    }
+    tpi_str_put(&s, "]");
+    snprintf(buf->text, size, "%s", s.failed ? "[...]" : s.text);
+    tpi_str_free(&s);
+    return buf->text;
 }
 
 /* ---- parsing -------------------------------------------------------------------------------- */

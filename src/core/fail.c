@@ -1,5 +1,5 @@
 #include "base/strbuf.h"
-#include "core/core.h"
+#include "core/dim.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -172,6 +172,21 @@ void tp_clear_error(tp_ctx *tp)
 /* ---- one thread at a time ------------------------------------------------------------------- */
 
 const tp_tensor tpi_crowd = {.refs = 1, .status = TP_E_STATE, .owned_at = -1};
+
+#define BY_C_ARITHMETIC                                                                        \
+    " looks like a symbolic size after arithmetic in C: tp_dim_add and the like compute "      \
+    "with sizes, tp_extent gives one as a tensor"
+
+tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
+                           int64_t v)
+{
+    return tpi_fail(ctx, at, what, status, "%lld" BY_C_ARITHMETIC, (long long)v);
+}
+
+tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double v)
+{
+    return tpi_fail(ctx, at, what, TP_E_VALUE, "%g" BY_C_ARITHMETIC, v);
+}
 
 tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what)
 {

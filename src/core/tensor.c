@@ -349,18 +349,3 @@ bool tpi_record(tp_tensor *t, const tpi_op *op, int n_in, tp_tensor *const *in,
         t->attrs = memcpy(block + attrs_at, attrs, attrs_size);
     return true;
 }
-
-const char *tpi_shape_format(tpi_shape_text *buf, const tp_tensor *t)
-{
-    const size_t size = sizeof buf->text;
-    tpi_str s = TPI_STR(&t->ctx->mem);
-    tpi_str_put(&s, "[");
-    for (int i = 0; i < t->rank; i++) {
-        tpi_str_put(&s, i ? ", " : "");
-        tpi_dim_print(tpi_dims_of(t), t->shape[i], &s);
-    }
-    tpi_str_put(&s, "]");
-    snprintf(buf->text, size, "%s", s.failed ? "[...]" : s.text);
-    tpi_str_free(&s);
-    return buf->text;
-}
