@@ -247,7 +247,7 @@ static tp_status save_npy(const port *v, int k, const char *path)
 {
     const char *type = v->type ? v->type : "";
     const char *end = strstr(type, "float16");
-    const bool half = end && (end < type + 1 || end[-1] != 'b');
+    const bool half = tp_dtype_of(v->v[k]) >= TP_F32 && end && (end == type || end[-1] != 'b');
     return half ? tp_npy_save_f16(v->v[k], path) : tp_npy_save(v->v[k], path);
 }
 

@@ -13,7 +13,9 @@ extern "C" {
 
 /* Marks a concrete float tensor that nothing was computed from yet as one gradients may be
  * asked of. What was computed from it before, while recording was on, is not recorded: where y depends on
- * it that way, tp_grad and tp_backward fail (TP_E_STATE); all else is taken. Symbolic tensors need no mark.
+ * it that way, tp_grad and tp_backward fail (TP_E_STATE); all else is taken, but for what was computed
+ * between the first use and the mark in a program that reads more than 64 tensors without one. Symbolic
+ * tensors need no mark.
  * Returns `t`. */
 TP_FN(tp_tensor *, tp_require_grad, tp_tensor *t);
 #define tp_require_grad(t) tp_require_grad_at(TP_PLACE, TP_OPERAND(t))

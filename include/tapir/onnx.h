@@ -30,8 +30,9 @@ typedef struct tp_onnx_sequence {
 typedef struct tp_onnx_load_options {
     /* Free dimensions that are fixed at these sizes, each once; others become symbols. Any axis goes
      * by "<input>_<axis>", whatever its text is; what is said so of an axis goes before what is
-     * said of its text. One without a text, or with one that stands for any size ("?", "-1", "None",
-     * "unk", "unknown"), has no other name (tp_onnx_summary tells). */
+     * said of its text. One without a text, or with one that stands for any size (without a letter,
+     * as "?" and "-1" are, or None, none, unk, unknown, Unknown), has no other name (tp_onnx_summary
+     * tells). */
     int n_dims;
     const tp_onnx_dim *dims;
     /* Values of inputs, for models in which one decides about sizes (a shape that is fed): those

@@ -75,8 +75,8 @@ static inline uint16_t tpi_half_of_float(tpi_half type, float f)
     return tpi_half_of_double(type, v);
 }
 
-/* n of them, in this machine's order, become floats. They may lie at the end of the memory of these: each is read before
- * its place is written. */
+/* n of them, in this machine's order, become floats. They may lie at the end of the memory of these: each
+ * is read before its place is written. */
 static inline void tpi_halves_to(tpi_half type, size_t n, const void *from, void *to)
 {
     for (size_t i = 0; i < n; i++) {

@@ -202,13 +202,6 @@ static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
     return true;
 }
 
-static tp_status fail_all(tp_tensor *failed, int n_out, tp_tensor **out)
-{
-    for (int i = 0; i < n_out; i++)
-        out[i] = failed;
-    return (tp_status)failed->status;
-}
-
 /* A function may call itself, or another that calls it, so deep; NULL: it may. */
 static tp_tensor *refuse_depth(tp_function *f, tpi_at at)
 {
@@ -238,7 +231,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     tp_tensor *refused = tpi_refuse_interrupted(ctx, at, f->name);
     refused = refused ? refused : refuse_depth(f, at);
     if (refused)
-        return fail_all(refused, n_out, out);
+        return tpi_fail_all(refused, n_out, out);
     tpi_dry *dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
     if (tp_scope_begin(ctx) != TP_OK) {
         tpi_dry_free(ctx, dry);
@@ -303,7 +296,7 @@ tp_status tp_function_call_at(const char *file, int line, tp_function *f, int n_
         return tpi_fail_status(f->ctx, at, what, TP_E_NULL, "the %s are missing",
                                n_in < 0 || (n_in && !in) ? "arguments"
                                                          : "places for the results");
-    TPI_ALONE_OR(f->ctx, at, what, fail_all((tp_tensor *)crowd, n_out, out));
+    TPI_ALONE_OR(f->ctx, at, what, tpi_fail_all((tp_tensor *)crowd, n_out, out));
     for (int i = 0; i < n_out; i++)
         out[i] = NULL;
     const tp_status status = call(f, at, n_in, in, n_out, out);

@@ -39,8 +39,8 @@ void tpi_cache_close(tpi_cache *c);
 
 /* The file name that belongs to these texts. */
 void tpi_cache_name(char name[TPI_ENTRY_NAME], const tpi_piece *pieces, int n);
-/* Looks for an entry. A damaged one, or one that other users may write to, is removed. On a HIT *object is the descriptor of the very file that
- * was read, for the caller to close. */
+/* Looks for an entry. A damaged one, or one that other users may write to, is removed. On a HIT *object
+ * is the descriptor of the very file that was read, for the caller to close. */
 tpi_cache_answer tpi_cache_find(const tpi_cache *c, const char *name, const tpi_piece *pieces,
                                 int n, int *object);
 /* Makes the object of descriptor `fd`, opened to append, an entry, where it is, and this user's alone. 0 or

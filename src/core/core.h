@@ -296,6 +296,8 @@ static inline bool tpi_leave(tp_ctx *ctx, uintptr_t was)
     __atomic_store_n(&ctx->thread, was, __ATOMIC_RELAXED);
     return undisturbed;
 }
+/* out[n] are this failed tensor, whose status it is. */
+tp_status tpi_fail_all(tp_tensor *failed, int n, tp_tensor **out);
 /* Then: the error, without a look at anything that the other thread may be changing. Not NULL. */
 tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what);
 

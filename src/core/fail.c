@@ -188,6 +188,13 @@ tp_tensor *tpi_fail_near_handle(tp_ctx *ctx, tpi_at at, const char *what, double
     return tpi_fail(ctx, at, what, TP_E_VALUE, "%g" BY_C_ARITHMETIC, v);
 }
 
+tp_status tpi_fail_all(tp_tensor *failed, int n, tp_tensor **out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = failed;
+    return (tp_status)failed->status;
+}
+
 tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what)
 {
     if (ctx->status == TP_OK) {

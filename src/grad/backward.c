@@ -415,14 +415,6 @@ static tp_tensor *refuse_over(tpi_at at, const tp_tensor *y, const tp_tensor *dy
     return NULL;
 }
 
-/* dx[n] when there is nothing else to be had. */
-static tp_status fail_all(tp_tensor *failed, int n, tp_tensor **dx)
-{
-    for (int i = 0; i < n; i++)
-        dx[i] = failed;
-    return (tp_status)failed->status;
-}
-
 tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, int n,
                       tp_tensor *const *xs, tp_tensor **dx)
 {
@@ -430,14 +422,14 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
     if (n <= 0 || !dx)
         return n == 0 ? TP_OK : TP_E_NULL;
     TPI_ALONE_OR(tpi_is_live(y) ? y->ctx : NULL, at, "tp_grad",
-                 fail_all((tp_tensor *)crowd, n, dx));
+                 tpi_fail_all((tp_tensor *)crowd, n, dx));
     tp_tensor *failed = tpi_refuse_operand(NULL, at, "tp_grad", 0, y);
     if (!failed && !xs)
         failed = tpi_fail(y->ctx, at, "tp_grad", TP_E_NULL, "xs is NULL");
     if (!failed && y)
         failed = refuse_over(at, y, dy, n, xs);
     if (!y || failed || !xs)
-        return fail_all(failed ? failed : (tp_tensor *)&tpi_nil, n, dx);
+        return tpi_fail_all(failed ? failed : (tp_tensor *)&tpi_nil, n, dx);
     tp_graph *tracing = y->ctx->tracing; /* what is computed is where y is */
     const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;

@@ -18,14 +18,9 @@ static bool reserve(tp_ctx *ctx)
     ctx->n_late = n;
     if (n < ctx->late_size / 2)
         return true;
-    const int size = ctx->late_size ? ctx->late_size * 2 : 8;
-    tpi_late *v = tpi_resize(&ctx->mem, ctx->late, (size_t)ctx->late_size * sizeof *v,
-                             (size_t)size * sizeof *v);
-    if (!v)
-        return false;
-    ctx->late = v;
-    ctx->late_size = size;
-    return true;
+    tpi_late *v = tpi_grow(&ctx->mem, ctx->late, n, &ctx->late_size, sizeof *v);
+    ctx->late = v ? v : ctx->late;
+    return v;
 }
 
 bool tpi_note_mark(tp_tensor *t)
@@ -53,9 +48,11 @@ static bool collect(tpi_unrecorded *u)
         return false;
     }
     int n = 0;
-    for (int i = 0; i < u->nodes.n; i++)
+    for (int i = 0; i < u->nodes.n; i++) {
+        u->from |= u->nodes.v[i]->from;
         if (u->nodes.v[i]->from)
             u->nodes.v[n++] = u->nodes.v[i];
+    }
     u->nodes.n = n;
     return true;
 }
@@ -68,11 +65,13 @@ bool tpi_misses(tpi_unrecorded *u, const tp_tensor *x)
         return false;
     if (!u->collected && !collect(u))
         return true;
-    for (int i = 0; i < u->nodes.n; i++) {
+    for (int i = 0; i < u->nodes.n && u->from & tpi_from_bit(x); i++) {
         const tp_tensor *t = u->nodes.v[i];
         /* Of a marked one `since` no longer tells what it was computed from. */
         const bool before = t->flags & TPI_LEAF || t->since < marked;
-        if (t != x && t->from & tpi_from_bit(x) && t->seq >= x->read >> 6 && before)
+        const bool lifted = t->graph && t->op && t->op->kind == TPI_SOURCE && t->n_in;
+        const uint64_t made = lifted ? t->in[0]->seq : t->seq;
+        if (t != x && t->from & tpi_from_bit(x) && made >= x->read >> 6 && before)
             return true;
     }
     return false;

@@ -10,6 +10,7 @@ typedef struct tpi_unrecorded {
     tp_ctx *ctx;
     tp_tensor *y;
     tpi_nodes nodes;
+    uint64_t from;  /* of all of them */
     bool collected; /* when first asked */
 } tpi_unrecorded;
 

@@ -4,6 +4,27 @@
 
 #include <string.h>
 
+static bool has_equation(const tp_graph *g, const tpi_equation *e)
+{
+    bool has = false;
+    for (int i = 0; i < g->n_equations && !has; i++) {
+        const tpi_equation *k = &g->equations[i];
+        has = (k->a == e->a && k->b == e->b) || (k->a == e->b && k->b == e->a);
+    }
+    return has;
+}
+
+static bool add(tp_graph *g, const tpi_equation *e)
+{
+    tpi_equation *v =
+        tpi_grow(&g->ctx->mem, g->equations, g->n_equations, &g->equations_size, sizeof *v);
+    if (!v)
+        return false;
+    g->equations = v;
+    v[g->n_equations++] = *e;
+    return true;
+}
+
 static bool intern(tp_graph *g, const char **text)
 {
     if (*text)
@@ -13,29 +34,23 @@ static bool intern(tp_graph *g, const char **text)
 
 bool tpi_graph_equate(tp_graph *g, const tpi_equation *e)
 {
-    for (int i = 0; i < g->n_equations; i++) {
-        const tpi_equation *k = &g->equations[i];
-        if ((k->a == e->a && k->b == e->b) || (k->a == e->b && k->b == e->a))
-            return true;
-    }
-    if (g->n_equations == g->equations_size) {
-        const int more = g->equations_size ? 2 * g->equations_size : 4;
-        tpi_equation *v =
-            tpi_resize(&g->ctx->mem, g->equations, (size_t)g->equations_size * sizeof *v,
-                       (size_t)more * sizeof *v);
-        if (!v)
-            return false;
-        g->equations = v;
-        g->equations_size = more;
-    }
+    if (has_equation(g, e))
+        return true;
     tp_graph *root = g;
     while (root->parent)
         root = root->parent;
     tpi_equation own = *e;
     if ((e->name && !intern(root, &own.name)) || (e->at.file && !intern(root, &own.at.file)))
         return false;
-    g->equations[g->n_equations++] = own;
-    return true;
+    return add(g, &own);
+}
+
+bool tpi_graph_equate_all(tp_graph *g, const tp_graph *from)
+{
+    bool ok = true;
+    for (int i = 0; i < from->n_equations && ok; i++)
+        ok = add(g, &from->equations[i]);
+    return ok;
 }
 
 bool tpi_graph_equation_of(const tp_tensor *t, int axis, tpi_equation *e)

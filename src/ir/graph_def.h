@@ -108,6 +108,9 @@ typedef enum tpi_way {
 
 /* Adds one, unless the graph has it; texts are kept with the outermost graph. False: no memory. */
 bool tpi_graph_equate(tp_graph *g, const tpi_equation *e);
+/* All of the list of a graph, or body, that has the same table of sizes and the same texts, to a new one
+ * that takes its place. False: no memory. */
+bool tpi_graph_equate_all(tp_graph *g, const tp_graph *from);
 /* What assume node t says of an axis; false: nothing. */
 bool tpi_graph_equation_of(const tp_tensor *t, int axis, tpi_equation *e);
 

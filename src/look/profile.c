@@ -16,7 +16,7 @@ typedef struct kernel_time {
 } kernel_time;
 
 typedef struct profile {
-    tpi_watch watch;
+    tpi_kernel_watch watch;
     int n;    /* kernels */
     int open; /* the kernel that runs; -1: none */
     int64_t runs;
@@ -80,7 +80,7 @@ static size_t bytes_of(int n)
     return sizeof(profile) + (size_t)n * sizeof(kernel_time);
 }
 
-static void free_profile(tpi_mem *m, tpi_watch *watch)
+static void free_profile(tpi_mem *m, tpi_kernel_watch *watch)
 {
     tpi_give_back(m, watch, bytes_of(((const profile *)watch)->n));
 }
@@ -106,7 +106,7 @@ tp_status tp_program_profile(tp_program *p, bool on)
         return TP_E_MEMORY;
     }
     memset(f, 0, bytes_of(n));
-    f->watch = (tpi_watch){tick, free_profile};
+    f->watch = (tpi_kernel_watch){tick, free_profile};
     f->n = n;
     f->open = -1;
     p->watch = &f->watch;

@@ -63,7 +63,7 @@ bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
            (dtype >= TP_F32 || op->kind == TPI_EFFECT);
 }
 
-static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
+static inline tp_tensor *compute(const tpi_infer *q, bool requires)
 {
     tp_tensor *out = tpi_tensor(q->ctx, q->at, q->dtype, q->rank, q->shape);
     if (!out)
@@ -75,15 +75,6 @@ static inline tp_tensor *compute_alone(const tpi_infer *q, bool requires)
         out->flags |= TPI_REQUIRES;
     }
     return y;
-}
-
-static tp_tensor *compute(const tpi_infer *q, bool requires)
-{
-    uintptr_t was;
-    if (!tpi_enter(q->ctx, &was))
-        return tpi_refuse_crowd(q->ctx, q->at, q->op->name);
-    tp_tensor *y = compute_alone(q, requires);
-    return tpi_leave(q->ctx, was) ? y : tpi_refuse_crowd(q->ctx, q->at, q->op->name);
 }
 
 /* The first number among integers and sizes that arithmetic in C has made of a symbolic size. */
@@ -210,8 +201,12 @@ static inline tp_tensor *apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_i
     q.n_in = n_in;
     q.in = in;
     q.attrs = attrs;
-    tp_tensor *failed = tpi_infer_op(&q);
-    return failed ? failed : compute(&q, requires);
+    uintptr_t was;
+    if (!tpi_enter(ctx, &was))
+        return tpi_refuse_crowd(ctx, at, op->name);
+    tp_tensor *y = tpi_infer_op(&q);
+    y = y ? y : compute(&q, requires);
+    return tpi_leave(ctx, was) ? y : tpi_refuse_crowd(ctx, at, op->name);
 }
 
 tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in,

@@ -301,13 +301,16 @@ static bool copy_equation(tpi_copier *c, const tpi_equation *e, tp_graph *to)
            tpi_graph_equate(to, &own);
 }
 
+/* A pass copies the list, in which all that its nodes say is since the graph was pruned. */
 static bool copy_equations(tpi_copier *c, const tp_graph *from, tp_graph *to)
 {
     bool ok = true;
     tpi_equation e;
+    if (!c->prunes)
+        return tpi_graph_equate_all(to, from);
     for (int i = 0; i < from->n_equations && ok; i++)
         ok = copy_equation(c, &from->equations[i], to);
-    for (int i = 0; i < from->n_nodes; i++)
+    for (int i = 0; i < from->n_nodes && ok; i++)
         for (int k = 0; k < from->nodes[i]->rank && ok; k++)
             if (tpi_graph_equation_of(from->nodes[i], k, &e))
                 ok = copy_equation(c, &e, to);

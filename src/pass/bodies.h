@@ -18,6 +18,7 @@ typedef struct tpi_copier {
     /* Around the nodes of a body; enter gives what leave gets, NULL: no memory. */
     void *(*enter)(void *user, tp_graph *to);
     void (*leave)(void *user, void *entered);
+    bool prunes;   /* from a graph that is not a program's */
     int n_changes; /* blocks that lost something */
 } tpi_copier;
 

@@ -35,10 +35,13 @@ static int64_t elements(const tp_tensor *t)
 static bool may_move(const hoist *h, const tp_tensor *t)
 {
     const tpi_loop_attrs *a = h->a;
+    const bool turns = !a->has_pred && !tpi_dim_is_symbolic(a->count) && a->count > 0;
+    if (t->op == &tpi_op_assume) /* what it says has to hold only where there is a turn */
+        return turns;
     if (t->op->kind == TPI_VIEW)
         return t->op != &tpi_op_broadcast;
-    if ((t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && t->op != &tpi_op_matmul) ||
-        a->has_pred || tpi_dim_is_symbolic(a->count) || a->count == 0)
+    if (!turns ||
+        (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && t->op != &tpi_op_matmul))
         return false;
     int64_t room = 0;
     for (int k = 0; k < t->n_in; k++) {

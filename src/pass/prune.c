@@ -172,6 +172,7 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
         return NULL;
     tpi_copier copier = {.ctx = ctx,
                          .user = &im,
+                         .prunes = true,
                          .is_leaf = is_fed,
                          .place = import_place,
                          .sizes = import_sizes,

@@ -553,7 +553,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
         tpi_no_memory(ctx, s.at, "tp_program_run");
     bool ok = s.values && tp_scope_begin(ctx) == TP_OK;
     if (ok) {
-        ok = execute(&s) && detach_values(&s);
+        ok = execute(&s) && tpi_check_late_equations(p, at) && detach_values(&s);
         tp_scope_end(ctx);
     }
     for (int i = 0; i < p->n_commits && ok; i++)
@@ -596,10 +596,7 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
         if (tpi_leave(p->ctx, was))
             return status;
     }
-    tp_tensor *failed = tpi_refuse_crowd(p->ctx, at, what);
-    for (int i = 0; i < p->n_fetches; i++)
-        out[i] = failed;
-    return (tp_status)failed->status;
+    return tpi_fail_all(tpi_refuse_crowd(p->ctx, at, what), p->n_fetches, out);
 }
 
 bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,

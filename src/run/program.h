@@ -16,12 +16,12 @@ typedef struct tpi_commit {
 } tpi_commit;
 
 /* Who is told of each kernel that begins: a profile (look/profile.c). */
-typedef struct tpi_watch {
+typedef struct tpi_kernel_watch {
     /* Kernel number `kernel` of the outermost plan begins; -1: a run begins; the number of kernels: it
      * has ended. */
     void (*tick)(void *watch, int kernel);
-    void (*free)(tpi_mem *m, struct tpi_watch *watch);
-} tpi_watch;
+    void (*free)(tpi_mem *m, struct tpi_kernel_watch *watch);
+} tpi_kernel_watch;
 
 struct tp_program {
     tpi_owned owned;
@@ -74,9 +74,9 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
-    bool logged;      /* by tpi_program_log */
-    double may_work;  /* operations that runs by the reference may still take; 0: any number */
-    tpi_watch *watch; /* of tp_program_profile, or NULL */
+    bool logged;     /* by tpi_program_log */
+    double may_work; /* operations that runs by the reference may still take; 0: any number */
+    tpi_kernel_watch *watch;   /* of tp_program_profile, or NULL */
     struct tp_runner *runners; /* that use its code */
 };
 
@@ -137,6 +137,10 @@ void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
 bool tpi_bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed);
 /* Does the program take them, partly maybe? */
 bool tpi_check_sizes(tp_program *p, tpi_at at);
+
+/* Of its own graph, are there equations with numbers of turns in them? Once the loops have run: do they hold? */
+bool tpi_has_late_equations(const tp_program *p);
+bool tpi_check_late_equations(const tp_program *p, tpi_at at);
 
 /* Is a node one that the program can take, now that its sizes are known? False: the error tells. */
 bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *node);

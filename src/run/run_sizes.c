@@ -301,6 +301,43 @@ static bool check_equations(const tp_program *p, const tp_graph *g, tpi_at at)
     return ok;
 }
 
+/* Is there a size in it that only a run tells? */
+static bool is_late_equation(const tp_program *p, const tpi_equation *e)
+{
+    return tpi_dim_is_late(p, e->a) || tpi_dim_is_late(p, e->b);
+}
+
+bool tpi_has_late_equations(const tp_program *p)
+{
+    bool has = false;
+    for (int i = 0; i < p->graph->n_equations && !has; i++)
+        has = is_late_equation(p, &p->graph->equations[i]);
+    return has;
+}
+
+/* Did the run come to the loops that tell the size? */
+static bool is_told(const tp_program *p, int64_t dim)
+{
+    bool told = true;
+    for (int i = 0; i < p->n_symbols && told; i++)
+        told = !p->late[i] || p->symbols[i] >= 0 || !names_symbol(p, dim, i);
+    return told;
+}
+
+bool tpi_check_late_equations(const tp_program *p, tpi_at at)
+{
+    bool ok = true;
+    for (int i = 0; i < p->graph->n_equations && ok && p->n_late; i++) {
+        const tpi_equation *e = &p->graph->equations[i];
+        if (!is_late_equation(p, e) || !is_told(p, e->a) || !is_told(p, e->b))
+            continue;
+        const int64_t a = tpi_dim_eval_stride(p->graph->dims, e->a, p->symbols);
+        const int64_t b = tpi_dim_eval_stride(p->graph->dims, e->b, p->symbols);
+        ok = (a == b && a != TPI_NO_DIM) || refuse_equation(p, at, e);
+    }
+    return ok;
+}
+
 static bool check_sizes(tp_program *p, const tp_graph *g, tpi_at at);
 
 /* A body may be one that this run does not enter, so what it does not take is no error yet. */

@@ -89,6 +89,12 @@ static bool refuses(const tpi_saving *s, const tp_program *p)
                         "a memory limit takes sizes that are numbers");
         return true;
     }
+    if (tpi_has_late_equations(p)) {
+        tpi_fail_status(p->ctx, s->at, s->what, TP_E_COMPILER,
+                        "sizes that have to be equal are told by a loop's run alone: no C "
+                        "program checks them");
+        return true;
+    }
     const tp_tensor *t = tpi_late_refuser(p);
     if (t)
         tpi_fail_status(p->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_COMPILER,

@@ -149,7 +149,7 @@ static void seeds(bed *b)
     EXPECT_WHY(b, f, "sets the seed");
 }
 
-/* What a body does beside its ops, by number; effects.txt has the functions. */
+/* What a body does beside its ops, by number; in_pure.txt has the functions. */
 enum {
     KEEPS,
     CLEARS_GRADIENT,

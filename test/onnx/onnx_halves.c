@@ -75,6 +75,14 @@ static void rounded_once(void **state)
         floats[i] = (double)(float)numbers[i];
     static const int32_t whole[4] = {0x1001001, -0x1001001, 2049, 65519};
     static const double wholes[4] = {0x1001001, -0x1001001, 2049, 65519};
+    /* Just above the middle of two bfloat16, by bits that f64 has not; and what they then round as. */
+    static const int64_t longs[4] = {(1LL << 60) + (1LL << 52) + 1,
+                                     -(1LL << 60) - (1LL << 52) - 1,
+                                     (1LL << 53) + (1LL << 45) + 1, INT64_MIN};
+    static const double above[4] = {0x1.018p60, -0x1.018p60, 0x1.018p53, -0x1p63};
+    static const uint64_t ulongs[4] = {(1ULL << 63) + (1ULL << 55) + 1,
+                                       (1ULL << 63) + (1ULL << 55), 7, UINT64_MAX};
+    static const double uabove[4] = {0x1.018p63, 0x1.01p63, 7, 0x1p64};
     for (int k = 0; k < 4; k++) {
         const tp_engine e = engines[k % 2];
         const int to = k / 2 ? TPI_PB_BF16 : TPI_PB_F16;
@@ -82,6 +90,10 @@ static void rounded_once(void **state)
         expect(cast(tp, TPI_PB_F32, to, narrow, e), to, floats, e);
         expect(cast(tp, TPI_PB_I32, to, tp_tensor_new(tp, TP_I32, TP_DIMS(4), whole), e), to,
                wholes, e);
+        expect(cast(tp, TPI_PB_I64, to, tp_tensor_new(tp, TP_I64, TP_DIMS(4), longs), e), to,
+               above, e);
+        expect(cast(tp, TPI_PB_U64, to, tp_tensor_new(tp, TP_U64, TP_DIMS(4), ulongs), e), to,
+               uabove, e);
     }
 }
 

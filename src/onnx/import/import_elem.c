@@ -300,6 +300,20 @@ static bool cast_to(tpi_onnx_op *o, tp_dtype dtype)
     return tpi_onnx_out(o, 0, tp_cast(tpi_onnx_in(o, 0), dtype));
 }
 
+/* Whole numbers of 64 bits that f64 would round: the last bits are made one that says that there were some,
+ * which is all that a 16-bit float needs to know of them. */
+static tp_tensor *sticky(tpi_onnx_op *o, tp_tensor *x)
+{
+    const double exact = 0x1p53;
+    tp_tensor *zero = tp_scalar_like(x, 0);
+    tp_tensor *rest = tp_mod(x, tp_scalar_like(x, 4096));
+    tp_tensor *odd = tp_add(tp_sub(x, rest), tp_scalar_like(x, 2048));
+    tp_tensor *large = tp_gt(x, tp_scalar_like(x, exact));
+    if (tp_dtype_of(x) == TP_I64)
+        large = tp_or(large, tp_lt(x, tp_scalar_like(x, -exact)));
+    return tp_where(tp_and(large, tp_ne(rest, zero)), odd, x);
+}
+
 bool tpi_onnx_import_cast(tpi_onnx_op *o)
 {
     const int64_t to = tpi_onnx_int(o, "to", 0);
@@ -309,6 +323,8 @@ bool tpi_onnx_import_cast(tpi_onnx_op *o)
     tp_tensor *x = tpi_onnx_in(o, 0);
     const tp_dtype from = tp_dtype_of(x);
     const bool wide = from == TP_F64 || (from < TP_F32 && tp_dtype_size(from) > 2);
+    if (from == TP_I64 || from == TP_U64)
+        x = sticky(o, x);
     x = tpi_onnx_round(o, tp_cast(x, wide ? TP_F64 : TP_F32), to);
     return tpi_onnx_out(o, 0, tp_cast(x, TP_F32));
 }

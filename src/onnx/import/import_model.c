@@ -73,14 +73,23 @@ static int64_t fixed_size(const tpi_import *im, tpi_span name)
     return -1;
 }
 
+/* "<input>_<axis>"? */
+static bool is_place(tpi_span text, const tpi_onnx_info *in, int axis)
+{
+    char end[16];
+    const size_t n = (size_t)snprintf(end, sizeof end, "_%d", axis), k = in->name.size;
+    return text.size == k + n && (!k || memcmp(text.at, in->name.at, k) == 0) &&
+           memcmp(text.at + k, end, n) == 0;
+}
+
 /* Is the text of a free dimension the name of an axis, too? An option of that name means the axis. */
-static bool names_axis(tpi_import *im, tpi_span text)
+static bool names_axis(const tpi_import *im, tpi_span text)
 {
     const tpi_onnx_graph *g = &im->m->graph;
-    for (int i = 0; im->opt && im->opt->n_dims && i < g->n_inputs; i++) {
+    for (int i = 0; i < g->n_inputs; i++) {
         const tpi_onnx_info *in = &g->inputs[i];
         for (int a = 0; a < in->rank && in->rank <= TP_MAX_RANK; a++)
-            if (in->dims[a].value < 0 && tpi_span_same(names_of(im, in, a).place, text))
+            if (in->dims[a].value < 0 && is_place(text, in, a))
                 return true;
     }
     return false;
@@ -96,8 +105,10 @@ static int64_t input_size(tpi_import *im, const tpi_onnx_info *info, int axis)
         return TPI_NO_DIM;
     const bool no_text = info->dims[axis].param.size == 0;
     int64_t size = fixed_size(im, names.place);
-    if (size < 0 && !no_text && !names_axis(im, names.text))
+    if (size < 0 && !no_text) { /* options are few: they are asked first */
         size = fixed_size(im, names.text);
+        size = size >= 0 && names_axis(im, names.text) ? -1 : size;
+    }
     return size < 0 ? symbol_for(im, names.text, no_text) : size;
 }
 

@@ -12,7 +12,8 @@ static int digits_of(const tp_tensor *x)
     return tp_dtype_of(x) == TP_F64 ? 53 : 24;
 }
 
-/* x rounded to a multiple of 2^quantum, to even; |x| < 2^(quantum + digits - 2). What becomes 0 keeps its sign. */
+/* x rounded to a multiple of 2^quantum, to even; |x| < 2^(quantum + digits - 2). What becomes 0 keeps its
+ * sign. */
 static tp_tensor *round_fixed(tpi_onnx_op *o, tp_tensor *x, int quantum)
 {
     tp_tensor *magic = tp_scalar_like(x, ldexp(1.5, quantum + digits_of(x) - 1));
@@ -27,8 +28,8 @@ static tp_tensor *round_bits(tpi_onnx_op *o, tp_tensor *x, int bits)
     return tp_sub(c, tp_sub(c, x));
 }
 
-/* What x is as a float of `bits` significant bits, whose smallest normal number is 2^least, and whose numbers end below
- * 2^(most + 1): rounded once, in x's own type, where all of them are numbers. */
+/* What x is as a float of `bits` significant bits, whose smallest normal number is 2^least, and whose numbers
+ * end below 2^(most + 1): rounded once, in x's own type, where all of them are numbers. */
 static tp_tensor *round_float(tpi_onnx_op *o, tp_tensor *x, int bits, int least, int most)
 {
     /* What is large is rounded so many binades further down. */

@@ -146,7 +146,7 @@ static tpi_body *copy_turns(const split *s, tp_graph *g, const tpi_body *from)
     tpi_body *to = map ? tpi_body_new(g, s->at) : NULL;
     if (map)
         memset(map, 0, bytes);
-    const bool ok = to && fill(from, to, map);
+    const bool ok = to && tpi_graph_equate_all(to->graph, from->graph) && fill(from, to, map);
     tpi_give_back(&s->ctx->mem, map, bytes);
     return ok ? to : NULL;
 }

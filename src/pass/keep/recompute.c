@@ -534,7 +534,7 @@ static bool open_sides(building *b)
         if (bytes)
             memset(s->map, 0, bytes);
         s->to = tpi_body_new(b->g, b->at);
-        if (!s->to)
+        if (!s->to || !tpi_graph_equate_all(s->to->graph, s->old->graph))
             return false;
     }
     return true;

@@ -322,7 +322,8 @@ static bool rebuild(restack *r)
     b.to = b.made.body = tpi_body_new(r->g, at);
     if (b.map)
         memset(b.map, 0, bytes);
-    bool ok = need && b.map && b.to && make_body(&b, need);
+    bool ok = need && b.map && b.to && tpi_graph_equate_all(b.to->graph, b.a->body->graph) &&
+              make_body(&b, need);
     if (ok) {
         tp_tensor *made = tpi_loop_node(r->g, at, &b.made, b.in.n, b.in.v);
         ok = made->status == TP_OK;
