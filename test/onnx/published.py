@@ -631,6 +631,35 @@ def sides_and_turns_of_one_size():
     m.gives(x, x=x, y0=y, turns=0 * turns)
 
 
+def turns_that_do_not_come():
+    """What a turn asks for is not asked of a loop without one; how many turns there were, of the run."""
+    value = helper.make_tensor_value_info
+    inputs = [("x", FLOAT, ["n"]), ("y0", FLOAT, ["m"]), ("turns", INT64, [])]
+    body = helper.make_graph(
+        [node("Add", ["was", "y0"], ["now"]), node("Identity", ["go"], ["more"])], "turn",
+        [value("i", INT64, []), value("go", BOOL, []), value("was", FLOAT, [None])],
+        [value("more", BOOL, []), value("now", FLOAT, [None])])
+    m = Model("turns_that_do_not_come",
+              [node("Loop", ["turns", "", "x"], ["y"], name="turn", body=body)], inputs)
+    x, y, turns = numbers(3), numbers(2), np.int64(2)
+    m.loads().gives(x + 2 * x, x=x, y0=x, turns=turns).refuses("sizes", x=x, y0=y, turns=turns)
+    m.gives(x, x=x, y0=y, turns=0 * turns)
+    body = helper.make_graph(
+        [node("Add", ["was", "one"], ["now"]), node("Less", ["now", "y0"], ["each"]),
+         node("Cast", ["each"], ["one_or_none"], to=INT32),
+         node("ReduceMin", ["one_or_none"], ["all"], keepdims=0), node("Cast", ["all"], ["more"], to=BOOL),
+         node("Identity", ["now"], ["kept"])], "turn",
+        [value("i", INT64, []), value("go", BOOL, []), value("was", FLOAT, [])],
+        [value("more", BOOL, []), value("now", FLOAT, []), value("kept", FLOAT, [])])
+    nodes = [node("Loop", ["", "true", "zero"], ["last", "rows"], name="rows", body=body),
+             node("Add", ["rows", "x"], ["sum"], name="add"), node("Shape", ["sum"], ["size"]),
+             node("Cast", ["size"], ["y"], to=FLOAT)]
+    m = Model("as_many_turns_as_elements", nodes, inputs[:2], one=np.float32(1), zero=np.float32(0),
+              true=np.bool_(True))
+    end = np.float32([3])
+    m.loads().gives(np.float32([3]), x=x, y0=end).refuses("have to be equal", x=y, y0=end)
+
+
 def sides_that_never_fit():
     """With fixed sizes: an error of a side is one when it is taken."""
     for name, sides in (("else", ("Relu", "Squeeze")), ("then", ("Squeeze", "Relu"))):
@@ -735,7 +764,7 @@ def divided_sizes():
 
 PATTERNS = [only_the_shape_is_used, every_equation_is_named, sides_that_do_not_fit,
             sides_that_never_fit, sizes_that_operators_ask_for,
-            sides_and_turns_of_one_size, parts_of_a_free_axis, slices_by_sizes,
+            sides_and_turns_of_one_size, turns_that_do_not_come, parts_of_a_free_axis, slices_by_sizes,
             slices_that_pass_the_end, divided_sizes, sizes_without_a_name, texts_that_name_nothing,
             one_name_for_an_axis_and_a_text, one_axis_by_its_number, ends_of_slices, slices_of_two_sides,
             the_last_n, products_of_sizes, least_and_greatest_sizes, padding_of_free_axes,
