@@ -398,7 +398,7 @@ static bool place(tpi_waves *w)
 bool tpi_waves_find(tp_program *p)
 {
     /* a profile is of one kernel at a time */
-    const bool shares = tpi_pool_threads(p->ctx->pool) > 1 && !p->profile;
+    const bool shares = tpi_pool_threads(p->ctx->pool) > 1 && !p->watch;
     tpi_waves_free(p);
     if (p->n_late || p->memory_limit || (!shares && !p->plan->n_micro))
         return true; /* what steps take is not known before the loops have run; or it is more memory */
