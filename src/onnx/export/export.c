@@ -396,7 +396,7 @@ static bool find_named(tp_graph *g, tpi_at at, int n, const char *const *names, 
 /* The graph itself, or a copy of what the nodes need that can run as it is. NULL: the error is set. */
 static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
 {
-    tpi_why why;
+    tpi_rule_error why;
     if (tpi_is_runnable(g, &why))
         return g;
     tp_graph *copy = tpi_prune(g, false, n_in, nodes, n_out, nodes + n_in);
