@@ -297,7 +297,7 @@ tpi_val tpi_ints(tpi_export *x, int64_t n, const int64_t *v)
     return tpi_constant(x, TP_I64, 1, n, v);
 }
 
-tpi_val tpi_input(tpi_export *x, tp_dtype dtype)
+tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype)
 {
     return add_value(x, "input", dtype);
 }

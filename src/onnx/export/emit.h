@@ -152,7 +152,7 @@ tpi_val tpi_ints(tpi_export *x, int64_t n, const int64_t *v);
 #define tpi_int(x, v) tpi_ints((x), 1, (const int64_t[]){(v)})
 tpi_val tpi_constant(tpi_export *x, tp_dtype dtype, int rank, int64_t n, const void *elements);
 /* An input of the model. */
-tpi_val tpi_input(tpi_export *x, tp_dtype dtype);
+tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype);
 /* An initializer of a concrete tensor. */
 tpi_val tpi_weight(tpi_export *x, const tp_tensor *t);
 

@@ -349,10 +349,10 @@ tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
         tpi_export_no_memory(x);
     if (x->status == TP_OK) {
         tpi_block_begin(x);
-        tpi_input(x, TP_BOOL); /* the value 0, of what fails */
+        tpi_model_input(x, TP_BOOL); /* the value 0, of what fails */
         for (int i = 0; i < m->n_in; i++)
             x->inputs[i] = x->value_of[m->in[i]->index] =
-                tpi_input(x, (tp_dtype)m->in[i]->dtype);
+                tpi_model_input(x, (tp_dtype)m->in[i]->dtype);
     }
     if (x->status == TP_OK) {
         mark_needed(x, m->block);
