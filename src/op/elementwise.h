@@ -6,9 +6,9 @@
 
 /* One element: *y = f(*a, *b, *c), unused operands NULL. NULL when the function is not for that
  * type. `type` is that of the data operands. */
-typedef void (*tpi_scalar)(void *y, const void *a, const void *b, const void *c);
-tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type);
-tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to);
+typedef void (*tpi_scalar_fn)(void *y, const void *a, const void *b, const void *c);
+tpi_scalar_fn tpi_elem_scalar(tpi_elem e, tp_dtype type);
+tpi_scalar_fn tpi_cast_scalar(tp_dtype from, tp_dtype to);
 
 /* The rows of this machine for an op on elements of that type; [0] is NULL when there are none. */
 static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
@@ -31,12 +31,12 @@ static inline tpi_row tpi_cast_row(const tp_ctx *ctx, int from, int to)
  * there are none; else one by one. */
 typedef struct tpi_element {
     tpi_row row[TPI_N_ROWS];
-    tpi_scalar scalar;
+    tpi_scalar_fn scalar;
 } tpi_element;
 tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node);
 
 /* Element by element, by plain loops: the oracle. */
-bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
+bool tpi_elem_reference(tpi_run *r, tpi_scalar_fn f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
 bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
 

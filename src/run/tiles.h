@@ -58,7 +58,7 @@ typedef struct tpi_tile_op {
     int64_t rows;     /* REDUCE of columns: how many rows, or one of the below */
     union {
         tpi_row row;
-        tpi_scalar scalar;
+        tpi_scalar_fn scalar;
         tpi_reduce reduce;
     };
 } tpi_tile_op;
