@@ -58,7 +58,7 @@ typedef struct tpi_out_shape { /* of an output, as far as all paths agree */
 typedef struct tpi_export {
     tp_ctx *ctx;
     tp_graph *g;
-    const tpi_onnx_model *m;
+    const tpi_onnx_saving *m;
     tp_status status;
     const tp_tensor *node; /* that is being said */
     int32_t block;

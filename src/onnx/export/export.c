@@ -286,7 +286,7 @@ static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-static bool export_begin(tpi_export *x, const tpi_onnx_model *m)
+static bool export_begin(tpi_export *x, const tpi_onnx_saving *m)
 {
     tpi_mem *mem = &m->g->ctx->mem;
     *x = (tpi_export){.ctx = m->g->ctx,
@@ -339,7 +339,7 @@ static void export_end(tpi_export *x)
     tpi_str_free(&x->names);
 }
 
-tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
+tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
 {
     tpi_export export, *x = &export;
     const tpi_stepped_out around = tpi_step_out(m->g->ctx, m->at); /* of capture */
@@ -425,15 +425,15 @@ tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *p
         find_named(g, at, n_out, outputs, nodes + n_in)) {
         const tpi_onnx_block block = {.outputs = nodes + n_in};
         tp_graph *copy = settled(g, n_in, n_out, nodes);
-        const tpi_onnx_model m = {.what = what_saves,
-                                  .at = at,
-                                  .g = copy,
-                                  .n_in = n_in,
-                                  .in = nodes,
-                                  .in_names = inputs,
-                                  .n_out = n_out,
-                                  .out_names = outputs,
-                                  .block = &block};
+        const tpi_onnx_saving m = {.what = what_saves,
+                                   .at = at,
+                                   .g = copy,
+                                   .n_in = n_in,
+                                   .in = nodes,
+                                   .in_names = inputs,
+                                   .n_out = n_out,
+                                   .out_names = outputs,
+                                   .block = &block};
         status = copy ? tpi_onnx_write(&m, path) : tp_error(g->ctx);
         if (copy != g)
             tp_graph_free(copy);

@@ -102,15 +102,15 @@ static tp_status write_model(walker *w, const char *path, int n_in, const char *
                              const char *const *outputs, tp_tensor *const *in,
                              const tpi_onnx_block *top)
 {
-    const tpi_onnx_model m = {.what = what,
-                              .at = w->walk.at,
-                              .g = w->walk.g,
-                              .n_in = n_in,
-                              .in = in,
-                              .in_names = inputs,
-                              .n_out = w->walk.n_out,
-                              .out_names = outputs,
-                              .block = top};
+    const tpi_onnx_saving m = {.what = what,
+                               .at = w->walk.at,
+                               .g = w->walk.g,
+                               .n_in = n_in,
+                               .in = in,
+                               .in_names = inputs,
+                               .n_out = w->walk.n_out,
+                               .out_names = outputs,
+                               .block = top};
     return top ? tpi_onnx_write(&m, path) : w->walk.ctx->status;
 }
 
