@@ -113,7 +113,7 @@ typedef struct tpi_heads {
 
 /* A tensor that was marked by tp_require_grad when something had been computed from it. */
 typedef struct tpi_late {
-    const tp_tensor *t; /* not held: see tpi_is_late */
+    const tp_tensor *t; /* not held: see tpi_late_is_same */
     uint64_t since;
 } tpi_late;
 
