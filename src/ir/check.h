@@ -5,6 +5,7 @@
 
 #include "ir/body.h"
 
+/* Which rule is broken, and how. */
 typedef struct tpi_rule_error {
     char text[240];
 } tpi_rule_error;
