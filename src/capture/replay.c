@@ -144,8 +144,8 @@ static void find_pointers(tpi_block *b)
                              : -1;
     for (int i = 0; i < b->n_out && b->direct; i++) {
         const tpi_value *v = &p->plan->values[p->roots[i]->index];
-        b->direct =
-            v->place == TPI_AT_OUTPUT && v->layout.root == p->roots[i]->index && v->buffer >= 0;
+        b->direct = v->storage == TPI_IN_OUTPUT && v->layout.root == p->roots[i]->index &&
+                    v->buffer >= 0;
         b->out[i].pointer = v->buffer;
         for (int k = 0; k < i && b->direct; k++)
             b->direct = b->out[k].pointer != v->buffer;
@@ -153,7 +153,7 @@ static void find_pointers(tpi_block *b)
     for (int i = 0; i < p->plan->n_buffers && b->direct; i++) {
         const tpi_buffer *x = &p->plan->buffers[i];
         const tp_tensor *node = p->graph->nodes[x->node];
-        if (x->place != TPI_AT_SOURCE)
+        if (x->storage != TPI_IN_SOURCE)
             continue;
         bool fed = false;
         for (int k = 0; k < b->n_feeds; k++)

@@ -67,7 +67,7 @@ int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *li
     memset(live, 0, (size_t)plan->n_kernels * sizeof *live);
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_buffer *b = &plan->buffers[i];
-        for (int k = b->first; b->place == TPI_AT_ARENA && k <= b->last; k++)
+        for (int k = b->first; b->storage == TPI_IN_ARENA && k <= b->last; k++)
             live[k] += (bytes[i] + 63) & ~(int64_t)63;
     }
     *at = 0;
@@ -198,7 +198,7 @@ static void find_waits(ordering *o)
 
 static bool reads_buffer(const ordering *o, int kernel, const tpi_buffer *b)
 {
-    return b->place == TPI_AT_ARENA && b->node >= 0 && b->first != kernel &&
+    return b->storage == TPI_IN_ARENA && b->node >= 0 && b->first != kernel &&
            b->last >= kernel && o->reads[(size_t)kernel * (size_t)o->n + (size_t)b->first];
 }
 
@@ -209,7 +209,7 @@ static int64_t growth(const ordering *o, int kernel)
     int64_t more = 0;
     for (int i = 0; i < v->plan->n_buffers; i++) {
         const tpi_buffer *b = &v->plan->buffers[i];
-        if (b->place == TPI_AT_ARENA && b->first == kernel && b->last > kernel)
+        if (b->storage == TPI_IN_ARENA && b->first == kernel && b->last > kernel)
             more += v->bytes[i];
         else if (reads_buffer(o, kernel, b) && o->readers[i] == 1)
             more -= v->bytes[i];
@@ -338,11 +338,11 @@ static void need(redoing *d, const tp_tensor *x)
     const version *v = &d->f->now;
     const int root = v->plan->values[x->index].layout.root;
     const tpi_value *memory = &v->plan->values[root];
-    if (memory->place == TPI_AT_INNER || root == d->target) {
+    if (memory->storage == TPI_IN_INNER || root == d->target) {
         follow(d, x, root);
         return;
     }
-    if (memory->place != TPI_AT_ARENA || memory->last >= d->until)
+    if (memory->storage != TPI_IN_ARENA || memory->last >= d->until)
         return; /* it is there */
     const int64_t bytes = v->bytes[memory->buffer];
     const bool may = memory->node->op->kind != TPI_BLOCK && memory->node->op->kind != TPI_PORT;
@@ -465,7 +465,7 @@ static bool try_value(fitting *f, const candidate *c, bool *better)
     for (int i = 0; i < plan->n_values; i++) {
         const tpi_value *v = &plan->values[i];
         const int root = v->layout.root;
-        if (v->place == TPI_AT_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
+        if (v->storage == TPI_IN_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
             f->again[i] = true;
         f->late[i] = v->kernel >= until;
         if (f->again[i])
@@ -538,7 +538,7 @@ static bool improve(fitting *f, bool *better)
         find_readers(f);
     for (int i = 0; i < n_buffers && ok; i++) {
         const tpi_buffer *b = &f->now.plan->buffers[i];
-        if (b->place != TPI_AT_ARENA || b->first > f->now.at || b->last < f->now.at)
+        if (b->storage != TPI_IN_ARENA || b->first > f->now.at || b->last < f->now.at)
             continue;
         n += as_value(f, b, &list[n]);
         n += as_loop(f, b, &list[n]);
@@ -577,14 +577,15 @@ static void put_peak(tpi_str *s, const version *v)
     int last = -1, n = 0, all = 0;
     for (int i = 0; i < v->plan->n_buffers; i++) {
         const tpi_buffer *b = &v->plan->buffers[i];
-        all += b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
+        all +=
+            b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
     }
     for (; n < MOST && n < all; n++) {
         int best = -1;
         for (int i = 0; i < v->plan->n_buffers; i++) {
             const tpi_buffer *b = &v->plan->buffers[i];
             const bool in_use =
-                b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at;
+                b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at;
             const bool later = v->bytes[i] < below || (v->bytes[i] == below && i > last);
             if (in_use && later && (best < 0 || v->bytes[i] > v->bytes[best]))
                 best = i;

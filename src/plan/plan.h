@@ -17,14 +17,14 @@
 #include "ir/body.h"
 #include "op/op.h"
 
-typedef enum tpi_place {
-    TPI_AT_SOURCE,  /* fed, constant or variable */
-    TPI_AT_LITERAL, /* in the text of loop nests; calls have no such operands */
-    TPI_AT_ALIAS,
-    TPI_AT_INNER,
-    TPI_AT_ARENA,
-    TPI_AT_OUTPUT /* memory given by the caller: fetched or assigned */
-} tpi_place;
+typedef enum tpi_storage {
+    TPI_IN_SOURCE,  /* fed, constant or variable */
+    TPI_IN_LITERAL, /* in the text of loop nests; calls have no such operands */
+    TPI_IN_ALIAS,
+    TPI_IN_INNER,
+    TPI_IN_ARENA,
+    TPI_IN_OUTPUT /* memory given by the caller: fetched or assigned */
+} tpi_storage;
 
 /* Where the elements of a value are: over its memory's first element. Entries are sizes, which
  * may be symbolic, or negative numbers. */
@@ -36,7 +36,7 @@ typedef struct tpi_layout {
 
 typedef struct tpi_value {
     const tp_tensor *node;
-    tpi_place place;
+    tpi_storage storage;
     tpi_layout layout;
     int kernel; /* that computes it; -1 */
     int buffer; /* index of its memory in the program's table; -1: none */
@@ -98,7 +98,7 @@ typedef struct tpi_section tpi_section;
 /* Has it no memory but that of the result that is written over it? */
 static inline bool tpi_lies_under(const tpi_value *v)
 {
-    return v->over >= 0 && v->place == TPI_AT_ARENA;
+    return v->over >= 0 && v->storage == TPI_IN_ARENA;
 }
 
 /* A band? Else a kernel by itself. */
@@ -112,7 +112,7 @@ typedef struct tpi_buffer {
     int node;                   /* whose memory it is; -1: a block's own */
     const tp_tensor *like;      /* its type and shape are these; NULL: */
     const tpi_section *section; /* it is the arena of this block's bodies */
-    tpi_place place;
+    tpi_storage storage;
     int first, last; /* kernels between which it is live: of whole steps */
     enum { TPI_UNTOLD, TPI_ALL_PLACES, TPI_OWN_PLACE } seen; /* by a place of a microbatch */
 } tpi_buffer;
