@@ -8,7 +8,7 @@
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static void free_block(tpi_mem *m, tpi_block *b)
+static void free_block(tpi_mem *m, tpi_basic_block *b)
 {
     for (int i = 0; i < b->n_in; i++) {
         const tpi_port *p = &b->in[i];
@@ -55,7 +55,7 @@ static bool starts_block(const tpi_flow *w, int node, const int32_t *entries)
     return entries[node] != 1 || w->nodes[node].loops;
 }
 
-static bool add_to_block(tpi_mem *m, tpi_block *b, int node)
+static bool add_to_block(tpi_mem *m, tpi_basic_block *b, int node)
 {
     int32_t *v = tpi_grow(m, b->nodes, b->n_nodes, &b->nodes_size, sizeof *v);
     if (!v)
@@ -81,7 +81,7 @@ static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
     for (int i = 1; i < w->n_nodes; i++) {
         if (!w->nodes[i].mark)
             continue;
-        tpi_block *b = &bs->v[n];
+        tpi_basic_block *b = &bs->v[n];
         b->loops = w->nodes[i].loops;
         b->limit = w->nodes[i].limit;
         for (int at = i;;) {
@@ -118,7 +118,7 @@ static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
     const bool ok = cut(w, bs, entries);
     tpi_give_back(&w->ctx->mem, entries, bytes);
     for (int i = 0; i < bs->n && ok; i++) {
-        tpi_block *b = &bs->v[i];
+        tpi_basic_block *b = &bs->v[i];
         const tpi_node *last = &w->nodes[b->nodes[b->n_nodes - 1]];
         b->edges = tpi_take(&w->ctx->mem, (size_t)last->n_edges * sizeof *b->edges);
         if (!b->edges)
@@ -202,7 +202,7 @@ static bool give_header(tpi_flow *w, tpi_reg *r)
 typedef struct making {
     tpi_flow *w;
     tpi_blocks *bs;
-    tpi_block *b;
+    tpi_basic_block *b;
     int32_t *now; /* by register: itself (as it was before), another one, or ~place of a node */
     int32_t *touched; /* registers that changed */
     int32_t n_touched;
@@ -249,7 +249,7 @@ static void ran(making *k, int node, int place)
 /* A port for the register; hard when it has to have a value. */
 static int32_t add_port(making *k, int reg, bool soft, int node, int operand)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     k->bs->regs[reg].used = true;
     for (int i = 0; i < b->n_in; i++)
         if (b->in[i].reg == reg) {
@@ -294,7 +294,7 @@ static bool end_of(making *k, int32_t value, bool soft, int node, int operand, i
 static bool add_ends(making *k, int node)
 {
     const tpi_node *n = &k->w->nodes[node];
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     if (n->kind != TPI_STEP_LOOK && n->kind != TPI_STEP_RETURN)
         return true;
     if (!b->ends)
@@ -313,7 +313,7 @@ static bool add_ends(making *k, int node)
 
 static bool go_through(making *k)
 {
-    const tpi_block *b = k->b;
+    const tpi_basic_block *b = k->b;
     for (int place = 0; place < b->n_nodes; place++) {
         const int node = b->nodes[place];
         const tpi_node *n = &k->w->nodes[node];
@@ -345,7 +345,7 @@ static bool moves(const making *k, int reg)
 /* Registers that have changed and are read by others, or are assigned. */
 static bool add_moves(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     int n = 0;
     for (int i = 0; i < k->n_touched; i++)
         n += moves(k, k->touched[i]);
@@ -367,7 +367,7 @@ static bool add_moves(making *k)
 
 static bool add_outputs(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     b->out = tpi_take(&k->w->ctx->mem, (size_t)b->n_out * sizeof *b->out);
     if (!b->out) {
         b->n_out = 0;
@@ -389,7 +389,7 @@ static bool add_outputs(making *k)
 
 static bool make_block(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     b->n_in = b->n_feeds = b->n_out = 0;
     for (int i = 0; i < b->n_nodes; i++)
         k->out_of[i] = -1;
@@ -466,7 +466,7 @@ static bool name_output(graphing *q, int i)
 static bool add_graph(graphing *q)
 {
     making *k = q->k;
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     char name[24];
     b->n_random = 0;
     for (int i = 0; i < b->n_feeds; i++) {
@@ -500,7 +500,7 @@ static bool add_graph(graphing *q)
 
 static bool make_program(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     tp_ctx *ctx = k->w->ctx;
     if (b->n_out == 0)
         return true;
@@ -537,7 +537,7 @@ static bool add_sets(tpi_flow *w, tpi_blocks *bs)
     for (int i = 0; i < w->n_vars; i++)
         for (int k = 0; k < w->vars[i].n_sets && bs->regs[w->vars[i].reg].used; k++) {
             const tpi_set *s = &w->vars[i].sets[k];
-            tpi_block *b = &bs->v[w->nodes[s->node].block];
+            tpi_basic_block *b = &bs->v[w->nodes[s->node].block];
             tpi_edge_move *v = tpi_resize(&w->ctx->mem, b->sets, (size_t)b->n_sets * sizeof *v,
                                           (size_t)(b->n_sets + 1) * sizeof *v);
             if (!v)
@@ -556,7 +556,7 @@ static bool add_sets(tpi_flow *w, tpi_blocks *bs)
 static bool use_others(making *k)
 {
     for (int i = 0; i < k->bs->n; i++) {
-        const tpi_block *b = &k->bs->v[i];
+        const tpi_basic_block *b = &k->bs->v[i];
         for (int p = 0; p < b->n_in; p++) {
             if (!tpi_may_doubt(k->w, k->bs, &b->in[p]))
                 continue;

@@ -57,7 +57,7 @@ typedef struct tpi_output {
     bool fresh;      /* not the register's */
 } tpi_output;
 
-typedef struct tpi_block {
+typedef struct tpi_basic_block {
     int32_t n_nodes, nodes_size;
     int32_t *nodes;
     int32_t n_in, in_size, n_feeds; /* those that the program reads come first */
@@ -80,11 +80,11 @@ typedef struct tpi_block {
     int64_t runs;
     tpi_shared *program; /* NULL: nothing to compute */
     bool direct;         /* it may be entered without a detour */
-} tpi_block;
+} tpi_basic_block;
 
 struct tpi_blocks {
     int32_t n;
-    tpi_block *v;
+    tpi_basic_block *v;
     int32_t n_regs;
     tpi_reg *regs;
     int32_t n_var_regs;
