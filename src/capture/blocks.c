@@ -25,9 +25,9 @@ static void free_block(tpi_mem *m, tpi_basic_block *b)
     tpi_give_back(m, b->sets, (size_t)b->n_sets * sizeof *b->sets);
 }
 
-void tpi_blocks_free(tpi_flow *w)
+void tpi_basic_blocks_free(tpi_flow *w)
 {
-    tpi_blocks *bs = w->blocks;
+    tpi_basic_blocks *bs = w->blocks;
     tpi_mem *m = &w->ctx->mem;
     if (!bs)
         return;
@@ -66,7 +66,7 @@ static bool add_to_block(tpi_mem *m, tpi_basic_block *b, int node)
 }
 
 /* Cuts the nodes into blocks. entries[node]: edges that lead there. */
-static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
+static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
 {
     tpi_mem *m = &w->ctx->mem;
     int n = 0;
@@ -100,7 +100,7 @@ static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
     return true;
 }
 
-static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
+static bool find_blocks(tpi_flow *w, tpi_basic_blocks *bs)
 {
     const size_t bytes = (size_t)w->n_nodes * sizeof(int32_t);
     int32_t *entries = tpi_take(&w->ctx->mem, bytes);
@@ -134,7 +134,7 @@ static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
 
 /* ---- registers --------------------------------------------------------------------------- */
 
-static bool make_regs(tpi_flow *w, tpi_blocks *bs)
+static bool make_regs(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
     int n = w->n_externs, ops = 0;
@@ -201,7 +201,7 @@ static bool give_header(tpi_flow *w, tpi_reg *r)
 /* While its nodes are gone through: what registers will hold. */
 typedef struct making {
     tpi_flow *w;
-    tpi_blocks *bs;
+    tpi_basic_blocks *bs;
     tpi_basic_block *b;
     int32_t *now; /* by register: itself (as it was before), another one, or ~place of a node */
     int32_t *touched; /* registers that changed */
@@ -524,7 +524,7 @@ static bool make_program(making *k)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
+static int32_t reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
 {
     return s.kind == TPI_SOURCE_EXTERN ? s.n
            : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
@@ -532,7 +532,7 @@ static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
 }
 
 /* What a variable is set to on the edges of looks. */
-static bool add_sets(tpi_flow *w, tpi_blocks *bs)
+static bool add_sets(tpi_flow *w, tpi_basic_blocks *bs)
 {
     for (int i = 0; i < w->n_vars; i++)
         for (int k = 0; k < w->vars[i].n_sets && bs->regs[w->vars[i].reg].used; k++) {
@@ -585,7 +585,7 @@ static bool use_others(making *k)
 
 static bool make_all(making *k)
 {
-    tpi_blocks *bs = k->bs;
+    tpi_basic_blocks *bs = k->bs;
     for (int pass = 0; pass < 2; pass++) {
         k->final = pass == 1;
         for (int i = 0; i < bs->n; i++) {
@@ -603,7 +603,7 @@ static bool make_all(making *k)
     return true;
 }
 
-static bool make(tpi_flow *w, tpi_blocks *bs)
+static bool make(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
     if (!find_blocks(w, bs) || bs->n > TPI_MAX_BLOCKS || !make_regs(w, bs))
@@ -635,18 +635,18 @@ static bool make(tpi_flow *w, tpi_blocks *bs)
     return ok;
 }
 
-void tpi_blocks_limit(tpi_flow *w)
+void tpi_basic_blocks_limit(tpi_flow *w)
 {
     for (int i = 0; i < w->blocks->n; i++)
         w->blocks->v[i].limit = w->nodes[w->blocks->v[i].nodes[0]].limit;
 }
 
-void tpi_blocks_make(tpi_flow *w)
+void tpi_basic_blocks_make(tpi_flow *w)
 {
     tp_ctx *ctx = w->ctx;
-    tpi_blocks_free(w);
+    tpi_basic_blocks_free(w);
     w->why = TPI_WHY_memory;
-    tpi_blocks *bs = tpi_take(&ctx->mem, sizeof *bs);
+    tpi_basic_blocks *bs = tpi_take(&ctx->mem, sizeof *bs);
     if (!bs)
         return;
     memset(bs, 0, sizeof *bs);
@@ -662,5 +662,5 @@ void tpi_blocks_make(tpi_flow *w)
     if (ok)
         w->why = TPI_WHY_none;
     else
-        tpi_blocks_free(w);
+        tpi_basic_blocks_free(w);
 }

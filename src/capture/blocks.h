@@ -82,7 +82,7 @@ typedef struct tpi_basic_block {
     bool direct;         /* it may be entered without a detour */
 } tpi_basic_block;
 
-struct tpi_blocks {
+struct tpi_basic_blocks {
     int32_t n;
     tpi_basic_block *v;
     int32_t n_regs;
@@ -94,17 +94,17 @@ struct tpi_blocks {
 };
 
 /* Makes the blocks and their programs: w->blocks, NULL when that cannot be (w->why). */
-void tpi_blocks_make(tpi_flow *w);
-void tpi_blocks_free(tpi_flow *w);
+void tpi_basic_blocks_make(tpi_flow *w);
+void tpi_basic_blocks_free(tpi_flow *w);
 /* Their loops may take as many turns as the nodes' may now. */
-void tpi_blocks_limit(tpi_flow *w);
+void tpi_basic_blocks_limit(tpi_flow *w);
 
 /* ---- doubts.c ---------------------------------------------------------------------------- */
 
 /* Finds the doubts and rivals of a port, and what stands in for it. False: memory is out. */
-bool tpi_doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p);
+bool tpi_doubt_port(tpi_flow *w, tpi_basic_blocks *bs, tpi_port *p);
 /* Can there be any? */
-bool tpi_may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p);
+bool tpi_may_doubt(const tpi_flow *w, const tpi_basic_blocks *bs, const tpi_port *p);
 /* The register of the variable that an operand is part of, and was equal to wherever it was seen; -1:
  * none, or several that differ. */
 int tpi_find_alt(const tpi_flow *w, int node, int k);

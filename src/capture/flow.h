@@ -110,7 +110,7 @@ typedef struct tpi_loop_site {
     int32_t most;  /* turns that such a loop has had behind its first */
 } tpi_loop_site;
 
-typedef struct tpi_blocks tpi_blocks; /* blocks.h */
+typedef struct tpi_basic_blocks tpi_basic_blocks; /* blocks.h */
 
 struct tpi_flow {
     tp_ctx *ctx;
@@ -135,8 +135,8 @@ struct tpi_flow {
     tpi_loop_site sites[64];
     int caution; /* 1: no loops; 2: no joins either */
     int32_t n_joins, n_loops;
-    tpi_blocks *blocks; /* NULL: not to be run */
-    tpi_why why;        /* then: why */
+    tpi_basic_blocks *blocks; /* NULL: not to be run */
+    tpi_why why;              /* then: why */
     tpi_at why_at;
     int64_t replays, calm; /* calm: since the last recording */
 };

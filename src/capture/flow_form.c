@@ -301,7 +301,7 @@ static bool find_joins(tpi_form *f, const tpi_flow *w)
 
 /* ---- what is read later ------------------------------------------------------------------ */
 
-static int reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
+static int reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
 {
     return s.kind == TPI_SOURCE_EXTERN ? s.n
            : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
@@ -309,7 +309,7 @@ static int reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
 }
 
 /* Backwards over a node: what it sets is not read before, what it reads is. */
-static void pass_node(const tpi_flow *w, const tpi_blocks *bs, int node, tpi_bits *live)
+static void pass_node(const tpi_flow *w, const tpi_basic_blocks *bs, int node, tpi_bits *live)
 {
     const tpi_node *n = &w->nodes[node];
     for (int i = 0; i < w->n_vars && n->kind == TPI_STEP_OP; i++) {

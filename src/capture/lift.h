@@ -45,7 +45,7 @@ typedef struct tpi_form_loop {
 /* Places: the blocks, then the end behind all returns, then one per loop: its next turn. */
 typedef struct tpi_form {
     tpi_mem *mem;
-    const tpi_blocks *bs;
+    const tpi_basic_blocks *bs;
     bool open; /* of a look one side may have been seen alone: then it has one way */
     int32_t n_blocks, end, n; /* n: of places */
     tpi_form_way (*ways)[2];  /* by block: of a look when it is true, when it is false */

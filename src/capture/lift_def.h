@@ -20,7 +20,7 @@ typedef struct tpi_lift_state {
 
 typedef struct tpi_lifter {
     tpi_flow *w;
-    const tpi_blocks *bs;
+    const tpi_basic_blocks *bs;
     tp_ctx *ctx;
     tp_graph *top, *g; /* g: that nodes are put in */
     tpi_form form;

@@ -16,7 +16,7 @@ typedef struct comparing {
 static bool find_nodes(comparing *c)
 {
     const tpi_flow *w = c->d->w;
-    const tpi_blocks *bs = w->blocks;
+    const tpi_basic_blocks *bs = w->blocks;
     for (int i = 0; i < c->d->n_blocks; i++)
         c->n += bs->v[c->d->blocks[i]].n_nodes;
     c->nodes = tpi_take(&c->f->ctx->mem, (size_t)c->n * sizeof *c->nodes);

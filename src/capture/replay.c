@@ -10,7 +10,7 @@
 
 typedef struct replay {
     tpi_flow *w;
-    tpi_blocks *bs;
+    tpi_basic_blocks *bs;
     tp_ctx *ctx;
     tpi_at at;
     tp_tensor *const *in;
@@ -39,7 +39,7 @@ static void set_extern(replay *r, int i)
 
 static void begin(replay *r)
 {
-    tpi_blocks *bs = r->bs;
+    tpi_basic_blocks *bs = r->bs;
     bs->base = ++bs->clock;
     for (int i = 0; i < r->w->n_externs; i++)
         set_extern(r, i);
@@ -62,7 +62,7 @@ static inline tpi_at place_of(const replay *r, const tpi_basic_block *b)
     return r->w->nodes[b->nodes[0]].at;
 }
 
-static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
+static bool is_doubtful(const tpi_basic_blocks *bs, const tpi_port *p, uint64_t stamp)
 {
     const int32_t made = bs->regs[p->now].made;
     for (int k = 0; k < p->n_doubts; k++) {
@@ -84,7 +84,7 @@ static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
 /* Which register each port is in this run; false: it is not known what C would use. */
 static inline bool choose(replay *r, tpi_basic_block *b)
 {
-    const tpi_blocks *bs = r->bs;
+    const tpi_basic_blocks *bs = r->bs;
     for (int i = 0; i < b->n_in; i++) {
         tpi_port *p = &b->in[i];
         p->now = p->reg;
@@ -562,7 +562,7 @@ static void note_block(const replay *r, const tpi_basic_block *b)
 
 static bool run(replay *r, int n_out, tp_tensor **out)
 {
-    tpi_blocks *bs = r->bs;
+    tpi_basic_blocks *bs = r->bs;
     tpi_basic_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
     (void)n_out;
     b->turns = 0;
