@@ -254,8 +254,8 @@ static bool run_otherwise(replay *r, tpi_basic_block *b)
         for (int i = 0; i < b->n_feeds && ok; i++)
             ok = (feeds[i] = feed_of(r, &b->in[i])) != NULL;
         tp_tensor **values = feeds + b->n_feeds;
-        ok = ok && tpi_program_step(p, place_of(r, b), NULL, feeds,
-                                    &(tpi_draws){b->n_random, draws}, values);
+        ok = ok && tpi_program_run_sized(p, place_of(r, b), NULL, feeds,
+                                         &(tpi_draws){b->n_random, draws}, values);
         const bool computed = ok;
         for (int i = 0; i < b->n_out; i++)
             b->out[i].buf = NULL;

@@ -603,8 +603,8 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
     return (tp_status)failed->status;
 }
 
-bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
-                      const tpi_draws *draws, tp_tensor **values)
+bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
+                           tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values)
 {
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = p->ctx;
