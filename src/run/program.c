@@ -410,7 +410,7 @@ tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, i
             return placed;
         }
     }
-    return tpi_random_place(a, s->p->ctx, count);
+    return tpi_random_position(a, s->p->ctx, count);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------- */
