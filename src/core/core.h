@@ -339,19 +339,19 @@ static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)
 }
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
-typedef struct tpi_stepped_out {
+typedef struct tpi_paused {
     struct tpi_frame *frame;
     tp_graph *tracing;
-} tpi_stepped_out;
-static inline tpi_stepped_out tpi_step_out(tp_ctx *ctx, tpi_at at)
+} tpi_paused;
+static inline tpi_paused tpi_pause(tp_ctx *ctx, tpi_at at)
 {
     tpi_look_at_all(ctx, at, TPI_LOOK_OTHER);
-    const tpi_stepped_out around = {ctx->frame, ctx->tracing};
+    const tpi_paused around = {ctx->frame, ctx->tracing};
     ctx->frame = NULL;
     ctx->tracing = NULL;
     return around;
 }
-static inline void tpi_step_back(tp_ctx *ctx, tpi_stepped_out around)
+static inline void tpi_resume(tp_ctx *ctx, tpi_paused around)
 {
     ctx->frame = around.frame;
     ctx->tracing = around.tracing;

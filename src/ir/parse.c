@@ -553,7 +553,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     }
     if (tp_scope_begin(ctx) != TP_OK)
         return NULL;
-    const tpi_stepped_out around = tpi_step_out(ctx, at);
+    const tpi_paused around = tpi_pause(ctx, at);
     const bool recording = ctx->recording;
     ctx->recording = true;
     P.g = P.root = tp_graph_new(ctx);
@@ -571,7 +571,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
         P.root = NULL;
     }
     tp_scope_end(ctx);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return P.root;
 }
 

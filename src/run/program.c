@@ -367,10 +367,10 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     p->what = what;
     p->all_writes = all_writes;
     p->used = "none";
-    const tpi_stepped_out around = tpi_step_out(p->ctx, at);
+    const tpi_paused around = tpi_pause(p->ctx, at);
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
-    tpi_step_back(p->ctx, around);
+    tpi_resume(p->ctx, around);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, what);
     if (!ok) {
@@ -543,7 +543,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
     tp_ctx *ctx = p->ctx;
     tpi_session s = {.p = p, .at = at, .feeds = feeds};
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
-    const tpi_stepped_out around = tpi_step_out(ctx, s.at);
+    const tpi_paused around = tpi_pause(ctx, s.at);
     const uint64_t random_at = ctx->random_at;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -577,7 +577,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 

@@ -342,7 +342,7 @@ static void export_end(tpi_export *x)
 tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
 {
     tpi_export export, *x = &export;
-    const tpi_stepped_out around = tpi_step_out(m->g->ctx, m->at); /* of capture */
+    const tpi_paused around = tpi_pause(m->g->ctx, m->at); /* of capture */
     const size_t bytes = (size_t)m->n_out * sizeof(tpi_val);
     tpi_val *out = tpi_take(&m->g->ctx->mem, bytes);
     if (!export_begin(x, m) || !out)
@@ -366,7 +366,7 @@ tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
     const tp_status status = x->status;
     export_end(x);
     tpi_give_back(&m->g->ctx->mem, out, bytes);
-    tpi_step_back(m->g->ctx, around);
+    tpi_resume(m->g->ctx, around);
     return status;
 }
 

@@ -154,7 +154,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     walker w = {
         .walk = {.ctx = ctx, .at = at, .what = what, .f = f, .n_out = n_out}
     };
-    const tpi_stepped_out around = tpi_step_out(ctx, at);
+    const tpi_paused around = tpi_pause(ctx, at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     const size_t bytes = (size_t)(n_in + n_out) * sizeof(tp_tensor *);
@@ -174,7 +174,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     tpi_give_back(&ctx->mem, ends, bytes);
     tpi_walk_end(&w.walk);
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 
