@@ -62,6 +62,6 @@ extern const tpi_kernels tpi_kernels_avx2, tpi_kernels_avx512;
 #endif
 
 /* The widest that this machine and its system run. Base when `base_only`. */
-const tpi_kernels *tpi_kernels_pick(bool base_only);
+const tpi_kernels *tpi_kernels_choose(bool base_only);
 
 #endif
