@@ -156,8 +156,8 @@ typedef struct tpi_frame_rules {
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);
-    /* What tp_truth of t told. */
-    void (*told)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
+    /* What tp_truth of t answered. */
+    void (*answered)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
     /* Computes what is pending if it may fail: before an error is made or asked for. */
     void (*before_error)(tp_ctx *ctx);
     /* Ends the frame of a body that never returned. */

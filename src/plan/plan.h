@@ -114,7 +114,7 @@ typedef struct tpi_buffer {
     const tpi_section *section; /* it is the arena of this block's bodies */
     tpi_storage storage;
     int first, last; /* kernels between which it is live: of whole steps */
-    enum { TPI_UNTOLD, TPI_ALL_PLACES, TPI_OWN_PLACE } seen; /* by a place of a microbatch */
+    enum { TPI_UNSEEN, TPI_ALL_PLACES, TPI_OWN_PLACE } seen; /* by a place of a microbatch */
 } tpi_buffer;
 
 /* A block. Its operands are in row-major order, or copied so first; a slice only has to be so

@@ -180,7 +180,7 @@ static bool sees(tpi_plan *p, const space *s, int root, int64_t stride)
     tpi_buffer *b = &p->buffers[v->buffer];
     const bool own =
         stride != 0 && v->node->shape[0] == s->outer[0] && v->layout.stride[0] == stride;
-    if (b->seen == TPI_UNTOLD)
+    if (b->seen == TPI_UNSEEN)
         b->seen = own ? TPI_OWN_PLACE : TPI_ALL_PLACES;
     return (own || stride == 0) && own == (b->seen == TPI_OWN_PLACE);
 }

@@ -558,15 +558,15 @@ bool tpi_onnx_import_loop(tpi_onnx_op *o)
     tpi_onnx_model *m = o->im->m;
     if (!read_loop(&l))
         return false;
-    const bool told = l.known && !l.limit && !tpi_dim_is_symbolic(l.count);
+    const bool is_known = l.known && !l.limit && !tpi_dim_is_symbolic(l.count);
     l.fold = starts_from_constants(&l);
     if (!l.listed && loop_as_node(&l))
         return true;
-    if (l.listed && !told)
+    if (l.listed && !is_known)
         tpi_onnx_refuse(o,
                         "it carries a sequence: its number of turns and its condition have to "
                         "be known when the model is loaded");
-    if (told && (m->status == TP_OK || forget(o->im)))
+    if (is_known && (m->status == TP_OK || forget(o->im)))
         return loop_written_out(&l);
     if (!o->im->again) {
         tpi_onnx_ask(o, 0);
