@@ -1,4 +1,4 @@
-/* Blocks: which nodes make one, what goes in and out, and their programs. */
+/* Basic blocks: which nodes make one, what goes in and out, and their programs. */
 #include "capture/blocks.h"
 
 #include "op/random_position.h"

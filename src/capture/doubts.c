@@ -1,4 +1,4 @@
-/* Blocks: where recordings leave it open which tensor C would use. */
+/* Basic blocks: where recordings leave it open which tensor C would use. */
 #include "capture/blocks.h"
 
 #include <string.h>

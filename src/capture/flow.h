@@ -13,7 +13,7 @@
  * maker that did not run takes the variable that it was equal to wherever it was seen. Where
  * traces leave it open which value C would use, the replay is abandoned and C tells.
  *
- * For running, nodes without a look between are a *block*: one program, with *registers* in
+ * For running, nodes without a look between are a *basic block*: one program, with *registers* in
  * and out. All sizes are exact; a flow is for one way of being called (types, sizes, aliasing,
  * recording, watched bytes). */
 #ifndef TAPIR_FLOW_H
@@ -24,7 +24,7 @@
 enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
 
 typedef struct tpi_edge {
-    int32_t to;   /* node; when blocks are made: too */
+    int32_t to;   /* node; when basic blocks are made: too */
     bool back;    /* of a loop */
     int16_t site; /* that loop's look */
     uint8_t size;

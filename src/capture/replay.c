@@ -1,4 +1,4 @@
-/* Replays of pure functions: blocks, and what is done at the end. */
+/* Replays of pure functions: basic blocks, and what is done at the end. */
 #include "base/float_mode.h"
 #include "capture/blocks.h"
 #include "op/call.h"
