@@ -401,7 +401,7 @@ tpi_val tpi_sizes(tpi_export *x, int64_t n, const int64_t *dims)
 
 /* ---- moves that many ops need ------------------------------------------------------------ */
 
-/* A size left out follows from the others (-1), one that stays in its place is said so (0). */
+/* A size left out follows from the others (-1), one that stays in its place is 0. */
 tpi_val tpi_reshape(tpi_export *x, tpi_val v, const tp_tensor *from, int64_t n,
                     const int64_t *dims)
 {

@@ -1,4 +1,4 @@
-/* A model that has been said, as bytes. What no output needs is left out. Weights go from their
+/* An exported model as bytes. What no output needs is left out. Weights go from their
  * memory to the file. */
 #include "base/hash.h"
 #include "core/dim.h"
