@@ -225,7 +225,7 @@ static int64_t growth(const ordering *o, int kernel)
     return more;
 }
 
-static int pick(const ordering *o)
+static int choose_next(const ordering *o)
 {
     int first = -1;
     for (int k = 0; k < o->n; k++) {
@@ -245,7 +245,7 @@ static void order_all(ordering *o)
         for (int k = 0; k < o->n; k++)
             o->readers[i] += reads_buffer(o, k, &plan->buffers[i]);
     for (int at = 0; at < o->n; at++) {
-        const int kernel = pick(o);
+        const int kernel = choose_next(o);
         o->place[kernel] = at;
         o->waits[kernel] = -1;
         for (int i = 0; i < plan->n_buffers; i++)
