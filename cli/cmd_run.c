@@ -70,7 +70,7 @@ static const char takes[] =
     "It takes (FILE is a .npy or .pb; a name among the sizes is one that is free):\n";
 
 /* Of a model that cannot be read without its inputs, as its file says. */
-static void say_declared(const model *m)
+static void report_declared(const model *m)
 {
     fputs(takes, stderr);
     for (int i = 0; i < m->about.n_in; i++) {
@@ -101,7 +101,7 @@ static bool is_element(const model *m, const tp_tensor *t)
     return is;
 }
 
-static int say_needs(const model *m)
+static int report_needs(const model *m)
 {
     ir v;
     int first = 0;
@@ -329,7 +329,7 @@ static int run_model(const settings *s, model *m, tp_engine engine)
     model_drop_unneeded(m);
     for (int i = 0; i < m->n_in; i++)
         if (!m->feeds[i])
-            return say_needs(m);
+            return report_needs(m);
     cli_threads(m->tp, s->threads);
     const tp_compile_options opt = {.engine = engine, .freeze = true, .memory_limit = s->limit};
     tp_program *p = model_compile(m, &opt);
@@ -356,7 +356,7 @@ static int run_file(const settings *s, const char *path, const fixed_dims *d)
     if (model_open(&m, path, d, &s->inputs, s->direct_conv))
         status = run_model(s, &m, engine);
     else if (m.unread)
-        say_declared(&m);
+        report_declared(&m);
     if (status == CLI_MISFIT)
         status = model_open_sized(&m, d, &s->inputs) ? run_model(s, &m, engine) : CLI_BAD;
     model_close(&m);

@@ -235,15 +235,15 @@ bool case_compare_random(case_rule rule, int n_in, tp_tensor *const *in, int n_o
                          tp_tensor *const *out, char *why, size_t size)
 {
     const size_t n = n_out > 0 ? (size_t)tp_count(out[0]) : 0;
-    const bool drops = rule == RULE_DROPOUT, told = drops && n_in > 1;
+    const bool drops = rule == RULE_DROPOUT, given = drops && n_in > 1;
     snprintf(why, size, "the inputs are not those of such a case, or out of memory");
     if (n_in < 1 || n_out < 1)
         return false;
-    draws d = {n, elements(in[0], n), elements(in[told], n), elements(out[0], n)};
+    draws d = {n, elements(in[0], n), elements(in[given], n), elements(out[0], n)};
     bool good = d.kept && d.chance && d.got;
     for (size_t i = 0; i < n && good; i++) {
         if (drops) {
-            d.chance[i] = 1 - (told ? d.chance[i] : 0.5);
+            d.chance[i] = 1 - (given ? d.chance[i] : 0.5);
             d.kept[i] /= d.chance[i];
         } else {
             d.kept[i] = 1;

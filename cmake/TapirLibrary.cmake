@@ -18,7 +18,7 @@ set(tapir_hot_sources
   grad/backward grad/block_grad grad/body_copy grad/cond_grad grad/loop_grad grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp
   ir/graph
-  kernel/host/band_host kernel/host/pick_host kernel/host/team_host
+  kernel/host/band_host kernel/host/choose_host kernel/host/team_host
   run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
   control/block_call control/block_trace control/control control/turn

@@ -1,6 +1,7 @@
 #!/bin/sh
 # check_docs.sh: every line of C in README.md stands in examples/quickstart.c, which is built, every
-# file that README.md or docs/ link to is there, and so is every test that SECURITY.md names.
+# file that README.md or docs/ link to is there, and so is every test that SECURITY.md names, and every file
+# and name that docs/words.md explains.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -24,6 +25,19 @@ for page in README.md SECURITY.md docs/*.md; do
             status=1
         }
     done
+done
+
+# A file below the root or src/; a name, or one and its member, in the code.
+for word in $(grep -oE '`[A-Za-z0-9_./]+`' docs/words.md | tr -d '`' | sort -u); do
+    case $word in
+        */*) [ -e "$word" ] || [ -e "src/$word" ] ;;
+        *) ! for part in $(echo "$word" | tr . ' '); do
+            grep -rqw -e "$part" src include || echo "$part"
+        done | grep -q . ;;
+    esac || {
+        echo "docs/words.md: neither a file nor a name of the code: $word"
+        status=1
+    }
 done
 
 # `file.c: case` in a table, of which each row has one at least.

@@ -28,7 +28,7 @@ bool tpi_log_on(tpi_log_kind kind)
     return false;
 }
 
-static void say(tpi_log_kind kind, const char *fmt, va_list ap)
+static void report(tpi_log_kind kind, const char *fmt, va_list ap)
 {
     const int kept = errno;
     char line[1024];
@@ -53,15 +53,15 @@ void tpi_log(tpi_log_kind kind, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    say(kind, fmt, ap);
+    report(kind, fmt, ap);
     va_end(ap);
 }
 
-static void say_text(tpi_log_kind kind, const char *fmt, ...)
+static void report_text(tpi_log_kind kind, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(kind, fmt, ap);
+    report(kind, fmt, ap);
     va_end(ap);
 }
 
@@ -69,7 +69,7 @@ void tpi_log_lines(tpi_log_kind kind, const char *text)
 {
     for (const char *p = text; *p;) {
         const size_t n = strcspn(p, "\n");
-        say_text(kind, "%.*s", (int)(n < 900 ? n : 900), p);
+        report_text(kind, "%.*s", (int)(n < 900 ? n : 900), p);
         p += n + (p[n] != 0);
     }
 }

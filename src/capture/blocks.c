@@ -1,4 +1,4 @@
-/* Blocks: which nodes make one, what goes in and out, and their programs. */
+/* Basic blocks: which nodes make one, what goes in and out, and their programs. */
 #include "capture/blocks.h"
 
 #include "op/random_position.h"
@@ -8,7 +8,7 @@
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static void free_block(tpi_mem *m, tpi_block *b)
+static void free_block(tpi_mem *m, tpi_basic_block *b)
 {
     for (int i = 0; i < b->n_in; i++) {
         const tpi_port *p = &b->in[i];
@@ -25,9 +25,9 @@ static void free_block(tpi_mem *m, tpi_block *b)
     tpi_give_back(m, b->sets, (size_t)b->n_sets * sizeof *b->sets);
 }
 
-void tpi_blocks_free(tpi_flow *w)
+void tpi_basic_blocks_free(tpi_flow *w)
 {
-    tpi_blocks *bs = w->blocks;
+    tpi_basic_blocks *bs = w->blocks;
     tpi_mem *m = &w->ctx->mem;
     if (!bs)
         return;
@@ -55,7 +55,7 @@ static bool starts_block(const tpi_flow *w, int node, const int32_t *entries)
     return entries[node] != 1 || w->nodes[node].loops;
 }
 
-static bool add_to_block(tpi_mem *m, tpi_block *b, int node)
+static bool add_to_block(tpi_mem *m, tpi_basic_block *b, int node)
 {
     int32_t *v = tpi_grow(m, b->nodes, b->n_nodes, &b->nodes_size, sizeof *v);
     if (!v)
@@ -66,7 +66,7 @@ static bool add_to_block(tpi_mem *m, tpi_block *b, int node)
 }
 
 /* Cuts the nodes into blocks. entries[node]: edges that lead there. */
-static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
+static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
 {
     tpi_mem *m = &w->ctx->mem;
     int n = 0;
@@ -81,7 +81,7 @@ static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
     for (int i = 1; i < w->n_nodes; i++) {
         if (!w->nodes[i].mark)
             continue;
-        tpi_block *b = &bs->v[n];
+        tpi_basic_block *b = &bs->v[n];
         b->loops = w->nodes[i].loops;
         b->limit = w->nodes[i].limit;
         for (int at = i;;) {
@@ -100,7 +100,7 @@ static bool cut(tpi_flow *w, tpi_blocks *bs, const int32_t *entries)
     return true;
 }
 
-static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
+static bool find_blocks(tpi_flow *w, tpi_basic_blocks *bs)
 {
     const size_t bytes = (size_t)w->n_nodes * sizeof(int32_t);
     int32_t *entries = tpi_take(&w->ctx->mem, bytes);
@@ -118,7 +118,7 @@ static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
     const bool ok = cut(w, bs, entries);
     tpi_give_back(&w->ctx->mem, entries, bytes);
     for (int i = 0; i < bs->n && ok; i++) {
-        tpi_block *b = &bs->v[i];
+        tpi_basic_block *b = &bs->v[i];
         const tpi_node *last = &w->nodes[b->nodes[b->n_nodes - 1]];
         b->edges = tpi_take(&w->ctx->mem, (size_t)last->n_edges * sizeof *b->edges);
         if (!b->edges)
@@ -134,7 +134,7 @@ static bool find_blocks(tpi_flow *w, tpi_blocks *bs)
 
 /* ---- registers --------------------------------------------------------------------------- */
 
-static bool make_regs(tpi_flow *w, tpi_blocks *bs)
+static bool make_regs(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
     int n = w->n_externs, ops = 0;
@@ -201,8 +201,8 @@ static bool give_header(tpi_flow *w, tpi_reg *r)
 /* While its nodes are gone through: what registers will hold. */
 typedef struct making {
     tpi_flow *w;
-    tpi_blocks *bs;
-    tpi_block *b;
+    tpi_basic_blocks *bs;
+    tpi_basic_block *b;
     int32_t *now; /* by register: itself (as it was before), another one, or ~place of a node */
     int32_t *touched; /* registers that changed */
     int32_t n_touched;
@@ -249,7 +249,7 @@ static void ran(making *k, int node, int place)
 /* A port for the register; hard when it has to have a value. */
 static int32_t add_port(making *k, int reg, bool soft, int node, int operand)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     k->bs->regs[reg].used = true;
     for (int i = 0; i < b->n_in; i++)
         if (b->in[i].reg == reg) {
@@ -294,7 +294,7 @@ static bool end_of(making *k, int32_t value, bool soft, int node, int operand, i
 static bool add_ends(making *k, int node)
 {
     const tpi_node *n = &k->w->nodes[node];
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     if (n->kind != TPI_STEP_LOOK && n->kind != TPI_STEP_RETURN)
         return true;
     if (!b->ends)
@@ -313,7 +313,7 @@ static bool add_ends(making *k, int node)
 
 static bool go_through(making *k)
 {
-    const tpi_block *b = k->b;
+    const tpi_basic_block *b = k->b;
     for (int place = 0; place < b->n_nodes; place++) {
         const int node = b->nodes[place];
         const tpi_node *n = &k->w->nodes[node];
@@ -345,7 +345,7 @@ static bool moves(const making *k, int reg)
 /* Registers that have changed and are read by others, or are assigned. */
 static bool add_moves(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     int n = 0;
     for (int i = 0; i < k->n_touched; i++)
         n += moves(k, k->touched[i]);
@@ -367,7 +367,7 @@ static bool add_moves(making *k)
 
 static bool add_outputs(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     b->out = tpi_take(&k->w->ctx->mem, (size_t)b->n_out * sizeof *b->out);
     if (!b->out) {
         b->n_out = 0;
@@ -389,7 +389,7 @@ static bool add_outputs(making *k)
 
 static bool make_block(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     b->n_in = b->n_feeds = b->n_out = 0;
     for (int i = 0; i < b->n_nodes; i++)
         k->out_of[i] = -1;
@@ -466,7 +466,7 @@ static bool name_output(graphing *q, int i)
 static bool add_graph(graphing *q)
 {
     making *k = q->k;
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     char name[24];
     b->n_random = 0;
     for (int i = 0; i < b->n_feeds; i++) {
@@ -500,7 +500,7 @@ static bool add_graph(graphing *q)
 
 static bool make_program(making *k)
 {
-    tpi_block *b = k->b;
+    tpi_basic_block *b = k->b;
     tp_ctx *ctx = k->w->ctx;
     if (b->n_out == 0)
         return true;
@@ -524,7 +524,7 @@ static bool make_program(making *k)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
+static int32_t reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
 {
     return s.kind == TPI_SOURCE_EXTERN ? s.n
            : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
@@ -532,12 +532,12 @@ static int32_t reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
 }
 
 /* What a variable is set to on the edges of looks. */
-static bool add_sets(tpi_flow *w, tpi_blocks *bs)
+static bool add_sets(tpi_flow *w, tpi_basic_blocks *bs)
 {
     for (int i = 0; i < w->n_vars; i++)
         for (int k = 0; k < w->vars[i].n_sets && bs->regs[w->vars[i].reg].used; k++) {
             const tpi_set *s = &w->vars[i].sets[k];
-            tpi_block *b = &bs->v[w->nodes[s->node].block];
+            tpi_basic_block *b = &bs->v[w->nodes[s->node].block];
             tpi_edge_move *v = tpi_resize(&w->ctx->mem, b->sets, (size_t)b->n_sets * sizeof *v,
                                           (size_t)(b->n_sets + 1) * sizeof *v);
             if (!v)
@@ -556,7 +556,7 @@ static bool add_sets(tpi_flow *w, tpi_blocks *bs)
 static bool use_others(making *k)
 {
     for (int i = 0; i < k->bs->n; i++) {
-        const tpi_block *b = &k->bs->v[i];
+        const tpi_basic_block *b = &k->bs->v[i];
         for (int p = 0; p < b->n_in; p++) {
             if (!tpi_may_doubt(k->w, k->bs, &b->in[p]))
                 continue;
@@ -585,7 +585,7 @@ static bool use_others(making *k)
 
 static bool make_all(making *k)
 {
-    tpi_blocks *bs = k->bs;
+    tpi_basic_blocks *bs = k->bs;
     for (int pass = 0; pass < 2; pass++) {
         k->final = pass == 1;
         for (int i = 0; i < bs->n; i++) {
@@ -603,7 +603,7 @@ static bool make_all(making *k)
     return true;
 }
 
-static bool make(tpi_flow *w, tpi_blocks *bs)
+static bool make(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
     if (!find_blocks(w, bs) || bs->n > TPI_MAX_BLOCKS || !make_regs(w, bs))
@@ -635,18 +635,18 @@ static bool make(tpi_flow *w, tpi_blocks *bs)
     return ok;
 }
 
-void tpi_blocks_limit(tpi_flow *w)
+void tpi_basic_blocks_limit(tpi_flow *w)
 {
     for (int i = 0; i < w->blocks->n; i++)
         w->blocks->v[i].limit = w->nodes[w->blocks->v[i].nodes[0]].limit;
 }
 
-void tpi_blocks_make(tpi_flow *w)
+void tpi_basic_blocks_make(tpi_flow *w)
 {
     tp_ctx *ctx = w->ctx;
-    tpi_blocks_free(w);
+    tpi_basic_blocks_free(w);
     w->why = TPI_WHY_memory;
-    tpi_blocks *bs = tpi_take(&ctx->mem, sizeof *bs);
+    tpi_basic_blocks *bs = tpi_take(&ctx->mem, sizeof *bs);
     if (!bs)
         return;
     memset(bs, 0, sizeof *bs);
@@ -662,5 +662,5 @@ void tpi_blocks_make(tpi_flow *w)
     if (ok)
         w->why = TPI_WHY_none;
     else
-        tpi_blocks_free(w);
+        tpi_basic_blocks_free(w);
 }

@@ -1,134 +1,148 @@
-/* Blocks: a flow as stretches without a look, each one program with registers in and out. */
+/* Basic blocks of a flow, and how a replay runs them.
+ *
+ * A basic block is nodes of the flow that always run one after the other: only its last node can be a look
+ * or the return, and edges lead only to its first. Its ops are one program. Values go from one basic
+ * block to another in *registers*. A replay runs the program of a basic block, moves results into registers,
+ * looks at a value, and goes on along the edge of the outcome. */
 #ifndef TAPIR_BLOCKS_H
 #define TAPIR_BLOCKS_H
 
 #include "capture/flow.h"
 #include "capture/segment_def.h"
 
-/* A value while a call is replayed. Values are never written over while somebody holds them. */
+/* A register holds the value of an extern, of a variable of the flow, or of a node. Memory that somebody else
+ * holds is never written. */
 typedef struct tpi_reg {
-    tpi_buf *buf; /* one reference; NULL: an extern's own memory, or none yet */
+    tpi_buf *buf; /* one reference; NULL: an extern in its own memory, or no value yet */
     char *data;
-    uint64_t stamp; /* when it was made; before this call began: it has none */
-    int32_t ext;    /* the extern that it is; -1 */
-    int32_t init;   /* the extern that it is at first; -1 */
-    int32_t node;   /* whose value it is; -1 */
-    int32_t made;   /* which node made what it is now; -1: it comes from outside */
-    bool used;      /* by another block than that which makes it */
-    bool dirty;     /* an extern that was assigned in this call */
+    uint64_t stamp; /* when it got its value; older than this call: it has none */
+    int32_t ext;    /* it holds this extern; -1: none */
+    int32_t init;   /* a call begins with this extern as its value; -1: with none */
+    int32_t node;   /* it holds values of this node, or of nodes like it; -1 */
+    int32_t made;   /* the node that made the value it has; -1: the value is from outside */
+    bool used;      /* another basic block reads it than the one that makes the value */
+    bool dirty;     /* it is an extern that was assigned in this call */
     size_t bytes;
-    tp_tensor *header; /* type, sizes; of an extern: the tensor */
+    tp_tensor *header; /* has its type and sizes; of an extern: the tensor itself */
 } tpi_reg;
 
-/* If that block ran, or that edge of it was taken, since a value was made, C may mean another one. */
+/* A reason why C might use another tensor than the one in a register: a basic block ran, or one of its edges was
+ * taken, after the value was made, and recordings do not show what C does then. */
 typedef struct tpi_doubt {
-    int32_t block, edge; /* edge -1: the block */
-    int32_t made;        /* when the value was made there: a node; -1: outside */
-    int32_t before;      /* 1: also when it ran before that */
+    int32_t block, edge; /* edge -1: that the basic block ran is enough */
+    int32_t made;   /* it counts for values that this node made; -1: for values from outside */
+    int32_t before; /* 1: it also counts if that was before the value was made */
 } tpi_doubt;
 
-/* What a block reads. */
+/* A register that a basic block reads. */
 typedef struct tpi_port {
-    int32_t reg, alt; /* alt: instead, when that has no value in this call; -1 */
-    int32_t now;      /* the one of them, in this run */
-    bool soft;        /* it may have none */
-    int32_t node, k;  /* an operand that it is */
+    int32_t reg;
+    int32_t alt;     /* is read instead, if `reg` has no value in this call; -1: nothing is */
+    int32_t now;     /* the one of the two that this run reads */
+    bool soft;       /* neither needs to have a value */
+    int32_t node, k; /* it is operand k of this node (and maybe of others) */
     int32_t n_doubts;
     tpi_doubt *doubts;
-    int32_t n_rivals; /* registers that C may mean as well: where they differ, it tells */
+    int32_t n_rivals; /* registers that C may mean, too: if one has another value, C runs */
     int32_t *rivals;
 } tpi_port;
 
-/* All at once, when the program has run. from: a port, or ~n for the n-th output. */
+/* After the program has run register `to` gets a value: that of port `from`, or of output ~from. All moves happen
+ * at once. */
 typedef struct tpi_move {
     int32_t to, from;
 } tpi_move;
 
-/* When the block is left by that edge. */
+/* When the basic block is left by this edge, register `to` gets the value of register `from`. */
 typedef struct tpi_edge_move {
-    int32_t edge, to, from; /* registers */
+    int32_t edge, to, from;
 } tpi_edge_move;
 
+/* A result of the program. */
 typedef struct tpi_output {
-    int32_t place, reg;
-    bool reuse;      /* its memory is free to be written while the block runs */
-    int32_t pointer; /* of the program's table */
-    tpi_buf *buf;    /* in this run */
-    bool fresh;      /* not the register's */
+    int32_t place; /* which node of the basic block has this value */
+    int32_t reg;   /* the register of that node */
+    bool reuse;    /* the register's memory can be written: the basic block does not read it */
+    int32_t pointer; /* index in the program's table of pointers */
+    tpi_buf *buf;    /* its memory in this run, */
+    bool fresh;      /* which is new, and not the register's */
 } tpi_output;
 
-typedef struct tpi_block {
+typedef struct tpi_basic_block {
     int32_t n_nodes, nodes_size;
     int32_t *nodes;
-    int32_t n_in, in_size, n_feeds; /* those that the program reads come first */
-    tpi_port *in;
-    int32_t *pointers; /* of feeds, in the program's table; -1: not read */
+    int32_t n_in, in_size, n_feeds;
+    tpi_port *in;      /* the first n_feeds of them are the program's feeds */
+    int32_t *pointers; /* by feed: index in the program's table of pointers; -1: unread */
     int32_t n_out;
     tpi_output *out;
     int32_t n_moves;
     tpi_move *moves;
-    int32_t n_ends; /* what is looked at, or the results: a port, or ~n */
+    int32_t n_ends; /* what its last node looks at or returns: a port, or ~n for output n */
     int32_t *ends;
     int32_t n_edges;
-    tpi_edge *edges; /* to: block */
+    tpi_edge *edges; /* which lead to basic blocks */
     int32_t n_sets;
     tpi_edge_move *sets;
-    int32_t limit, turns;
-    bool loops;
-    int32_t n_random;
-    uint64_t stamp; /* when it ran last */
+    int32_t limit, turns; /* turns of the loop that begins here: at most, in this call */
+    bool loops;           /* one does */
+    int32_t n_random;     /* random ops */
+    uint64_t stamp;       /* when it ran last */
     int64_t runs;
-    tpi_shared *program; /* NULL: nothing to compute */
-    bool direct;         /* it may be entered without a detour */
-} tpi_block;
+    tpi_shared *program; /* NULL: there is nothing to compute */
+    bool direct; /* its C program can be called at once, with pointers to the registers */
+} tpi_basic_block;
 
-struct tpi_blocks {
+struct tpi_basic_blocks {
     int32_t n;
-    tpi_block *v;
+    tpi_basic_block *v;
     int32_t n_regs;
     tpi_reg *regs;
     int32_t n_var_regs;
-    uint64_t clock, base; /* base: when this call began */
-    int64_t nodes_size;   /* of the flow when they were made */
-    int32_t *node_reg;    /* by node; -1 */
+    uint64_t clock;     /* stamps are its values */
+    uint64_t base;      /* its value when this call began */
+    int64_t nodes_size; /* how many nodes the flow had when these were made */
+    int32_t *node_reg;  /* by node: its register; -1: none */
 };
 
-/* Makes the blocks and their programs: w->blocks, NULL when that cannot be (w->why). */
-void tpi_blocks_make(tpi_flow *w);
-void tpi_blocks_free(tpi_flow *w);
-/* Their loops may take as many turns as the nodes' may now. */
-void tpi_blocks_limit(tpi_flow *w);
+/* Makes w->blocks, the basic blocks of the flow, and their programs. NULL if that cannot be done: w->why. */
+void tpi_basic_blocks_make(tpi_flow *w);
+void tpi_basic_blocks_free(tpi_flow *w);
+/* Takes over the limits of loops from the nodes, which a recording may have raised. */
+void tpi_basic_blocks_limit(tpi_flow *w);
 
 /* ---- doubts.c ---------------------------------------------------------------------------- */
 
-/* Finds the doubts and rivals of a port, and what stands in for it. False: memory is out. */
-bool tpi_doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p);
-/* Can there be any? */
-bool tpi_may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p);
-/* The register of the variable that an operand is part of, and was equal to wherever it was seen; -1:
- * none, or several that differ. */
+/* Finds the doubts, the rivals and `alt` of a port. False: memory is out. */
+bool tpi_doubt_port(tpi_flow *w, tpi_basic_blocks *bs, tpi_port *p);
+/* Could the port have doubts? */
+bool tpi_may_doubt(const tpi_flow *w, const tpi_basic_blocks *bs, const tpi_port *p);
+/* A variable of the flow that the operand may be: it was equal to the operand in all recordings, and the nodes that
+ * make the operand make it. Its register; -1: there is none, or several that differ. */
 int tpi_find_alt(const tpi_flow *w, int node, int k);
+/* Might C mean this variable of the flow, which is set on edges? It was equal to the operand in all recordings. */
 bool tpi_is_rival(const tpi_flow *w, const tpi_port *p, int var);
 
 /* ---- pure.c: which flow a call is for ---------------------------------------------------- */
 
-/* The flow for such a call; NULL: there is none yet. */
+/* The flow whose guards this call meets; NULL: none yet. */
 tpi_flow *tpi_flow_find(const tp_function *f, int n_in, tp_tensor *const *in);
-/* Tensors that are themselves, not what is given: are they the same ones as before? */
+/* A flow may rely on certain tensors: state, and arguments for which only one tensor was ever given. Does this call
+ * have the same ones? */
 bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in);
 
-/* ---- replay.c, purity.c: replays beside the C code --------------------------------------- */
+/* ---- replay.c, purity.c: the check mode -------------------------------------------------- */
 
-/* What a replay would have done. */
+/* What a replay would have done. The check mode compares it with what the body did. */
 struct tpi_dry {
     tpi_flow *w;
     int32_t n_blocks, blocks_size;
-    int32_t *blocks; /* that ran, in order */
+    int32_t *blocks; /* the basic blocks that ran, in order */
     bool failed;     /* memory was out */
     int n_out;
-    char **results; /* bytes; NULL: a tensor from outside */
+    char **results; /* the bytes of each; NULL: it is a tensor from outside */
     size_t *bytes;
-    char **assigned; /* by extern: bytes; NULL: not */
+    char **assigned; /* by extern: the bytes that it was assigned; NULL: it was not */
 };
 
 #endif

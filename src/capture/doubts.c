@@ -1,4 +1,4 @@
-/* Blocks: where recordings leave it open which tensor C would use. */
+/* Basic blocks: where recordings leave it open which tensor C would use. */
 #include "capture/blocks.h"
 
 #include <string.h>
@@ -139,7 +139,7 @@ int tpi_find_alt(const tpi_flow *w, int node, int k)
     return found < 0 ? -1 : w->vars[found].reg;
 }
 
-bool tpi_may_doubt(const tpi_flow *w, const tpi_blocks *bs, const tpi_port *p)
+bool tpi_may_doubt(const tpi_flow *w, const tpi_basic_blocks *bs, const tpi_port *p)
 {
     if (p->node < 0 || p->soft || bs->n == 1)
         return false;
@@ -281,12 +281,12 @@ static bool add_rivals(tpi_flow *w, tpi_port *p)
     return true;
 }
 
-static bool doubt_made(tpi_flow *w, const tpi_blocks *bs, tpi_port *p, int made)
+static bool doubt_made(tpi_flow *w, const tpi_basic_blocks *bs, tpi_port *p, int made)
 {
     return doubt_nodes(w, p, bs->regs[p->reg].header, made) && doubt_edges(w, p, made);
 }
 
-bool tpi_doubt_port(tpi_flow *w, tpi_blocks *bs, tpi_port *p)
+bool tpi_doubt_port(tpi_flow *w, tpi_basic_blocks *bs, tpi_port *p)
 {
     if (!tpi_may_doubt(w, bs, p))
         return true;

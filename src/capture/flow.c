@@ -26,7 +26,7 @@ void tpi_flow_free(tpi_flow *w)
     if (!w)
         return;
     tpi_mem *m = &w->ctx->mem;
-    tpi_blocks_free(w);
+    tpi_basic_blocks_free(w);
     drop_nodes(w);
     for (int i = 0; i < w->n_traces; i++)
         tpi_trace_free(w->traces[i]);

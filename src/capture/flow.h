@@ -13,7 +13,7 @@
  * maker that did not run takes the variable that it was equal to wherever it was seen. Where
  * traces leave it open which value C would use, the replay is abandoned and C tells.
  *
- * For running, nodes without a look between are a *block*: one program, with *registers* in
+ * For running, nodes without a look between are a *basic block*: one program, with *registers* in
  * and out. All sizes are exact; a flow is for one way of being called (types, sizes, aliasing,
  * recording, watched bytes). */
 #ifndef TAPIR_FLOW_H
@@ -24,7 +24,7 @@
 enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
 
 typedef struct tpi_edge {
-    int32_t to;   /* node; when blocks are made: too */
+    int32_t to;   /* node; when basic blocks are made: too */
     bool back;    /* of a loop */
     int16_t site; /* that loop's look */
     uint8_t size;
@@ -110,7 +110,7 @@ typedef struct tpi_loop_site {
     int32_t most;  /* turns that such a loop has had behind its first */
 } tpi_loop_site;
 
-typedef struct tpi_blocks tpi_blocks; /* blocks.h */
+typedef struct tpi_basic_blocks tpi_basic_blocks; /* blocks.h */
 
 struct tpi_flow {
     tp_ctx *ctx;
@@ -135,8 +135,8 @@ struct tpi_flow {
     tpi_loop_site sites[64];
     int caution; /* 1: no loops; 2: no joins either */
     int32_t n_joins, n_loops;
-    tpi_blocks *blocks; /* NULL: not to be run */
-    tpi_why why;        /* then: why */
+    tpi_basic_blocks *blocks; /* NULL: not to be run */
+    tpi_why why;              /* then: why */
     tpi_at why_at;
     int64_t replays, calm; /* calm: since the last recording */
 };

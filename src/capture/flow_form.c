@@ -5,7 +5,7 @@
 
 static bool refuse(tpi_form *f, const tpi_flow *w, int block, const char *why)
 {
-    const tpi_block *b = &f->bs->v[block];
+    const tpi_basic_block *b = &f->bs->v[block];
     f->why = why;
     f->where = w->nodes[b->nodes[b->n_nodes - 1]].at;
     if (!f->where.file)
@@ -54,7 +54,7 @@ int tpi_form_loop_at(const tpi_form *f, int block)
 
 /* ---- ways -------------------------------------------------------------------------------- */
 
-static const tpi_node *last_of(const tpi_flow *w, const tpi_block *b)
+static const tpi_node *last_of(const tpi_flow *w, const tpi_basic_block *b)
 {
     return &w->nodes[b->nodes[b->n_nodes - 1]];
 }
@@ -66,12 +66,13 @@ static bool same_line(tpi_at a, tpi_at b)
 
 /* A guard before a loop that has always let it begin is the same C line as the one after a turn, when it leads to the
  * same turn. Then it leads out where that one does. */
-static const tpi_block *find_twin(const tpi_flow *w, const tpi_form *f, int block, int edge)
+static const tpi_basic_block *find_twin(const tpi_flow *w, const tpi_form *f, int block,
+                                        int edge)
 {
     const tpi_edge *own = &f->bs->v[block].edges[edge];
     const tpi_node *look = last_of(w, &f->bs->v[block]);
     for (int i = 0; i < f->n_blocks; i++) {
-        const tpi_block *b = &f->bs->v[i];
+        const tpi_basic_block *b = &f->bs->v[i];
         const tpi_node *n = last_of(w, b);
         if (i == block || n->kind != TPI_STEP_LOOK || n->look != TPI_LOOK_TRUTH ||
             b->n_edges != 2 || !same_line(n->at, look->at))
@@ -86,7 +87,7 @@ static const tpi_block *find_twin(const tpi_flow *w, const tpi_form *f, int bloc
 
 static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
 {
-    const tpi_block *b = &f->bs->v[i];
+    const tpi_basic_block *b = &f->bs->v[i];
     if (last_of(w, b)->look != TPI_LOOK_TRUTH)
         return refuse(
             f, w, i, "a value is read here, and C may go on by what it is: branch on tp_truth");
@@ -97,7 +98,7 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
     if (b->n_edges == 2)
         return true;
     const int missing = b->edges[0].seen[0] ? 1 : 0;
-    const tpi_block *twin = find_twin(w, f, i, 0);
+    const tpi_basic_block *twin = find_twin(w, f, i, 0);
     for (int e = 0; twin && e < 2; e++)
         if (twin->edges[e].seen[0] != b->edges[0].seen[0]) {
             f->ways[i][missing] =
@@ -124,7 +125,7 @@ static bool find_ways(const tpi_flow *w, tpi_form *f)
     if (!f->ways || !f->n_ways)
         return false;
     for (int i = 0; i < f->n_blocks; i++) {
-        const tpi_block *b = &f->bs->v[i];
+        const tpi_basic_block *b = &f->bs->v[i];
         f->n_ways[i] = b->n_edges > 0;
         if (last_of(w, b)->kind == TPI_STEP_LOOK) {
             if (!find_sides(w, f, i))
@@ -300,7 +301,7 @@ static bool find_joins(tpi_form *f, const tpi_flow *w)
 
 /* ---- what is read later ------------------------------------------------------------------ */
 
-static int reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
+static int reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
 {
     return s.kind == TPI_SOURCE_EXTERN ? s.n
            : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
@@ -308,7 +309,7 @@ static int reg_of(const tpi_flow *w, const tpi_blocks *bs, tpi_source s)
 }
 
 /* Backwards over a node: what it sets is not read before, what it reads is. */
-static void pass_node(const tpi_flow *w, const tpi_blocks *bs, int node, tpi_bits *live)
+static void pass_node(const tpi_flow *w, const tpi_basic_blocks *bs, int node, tpi_bits *live)
 {
     const tpi_node *n = &w->nodes[node];
     for (int i = 0; i < w->n_vars && n->kind == TPI_STEP_OP; i++) {
@@ -331,7 +332,7 @@ static void pass_node(const tpi_flow *w, const tpi_blocks *bs, int node, tpi_bit
 static void pass_way(const tpi_form *f, const tpi_form_way *x, tpi_bits *live)
 {
     const tpi_bits *next = row(f->live, x->to, f->bs->n_regs);
-    const tpi_block *b = &f->bs->v[x->block];
+    const tpi_basic_block *b = &f->bs->v[x->block];
     for (int i = 0; i < f->bs->n_regs; i++) {
         if (!tpi_bit_has(next, i))
             continue;
@@ -345,7 +346,7 @@ static void pass_way(const tpi_form *f, const tpi_form_way *x, tpi_bits *live)
 
 static void pass_block(tpi_flow *w, const tpi_form *f, int i, tpi_bits *live)
 {
-    const tpi_block *b = &f->bs->v[i];
+    const tpi_basic_block *b = &f->bs->v[i];
     for (int e = 0; e < f->n_ways[i]; e++)
         pass_way(f, &f->ways[i][e], live);
     for (int k = b->n_nodes; k-- > 0;)
@@ -482,7 +483,7 @@ static unsigned pass_maker(const tour *t, int node, unsigned held, bool made)
 
 static unsigned pass_places(const tour *t, int block, int from, unsigned held)
 {
-    const tpi_block *b = &t->f->bs->v[block];
+    const tpi_basic_block *b = &t->f->bs->v[block];
     for (int k = from; k < b->n_nodes; k++)
         if (t->w->nodes[b->nodes[k]].kind == TPI_STEP_OP)
             held = pass_maker(t, b->nodes[k], held, false);
@@ -502,7 +503,7 @@ static void go_on(tour *t, int block, bool passed, unsigned held)
 {
     for (int e = 0; e < t->f->n_ways[block]; e++) {
         const tpi_form_way *x = &t->f->ways[block][e];
-        const tpi_block *b = &t->f->bs->v[x->block];
+        const tpi_basic_block *b = &t->f->bs->v[x->block];
         unsigned now = held;
         for (int k = 0; k < b->n_sets; k++) {
             const int to = holder_at(t, b->sets[k].to), from = holder_at(t, b->sets[k].from);
@@ -551,7 +552,7 @@ static bool is_made_by(const tpi_flow *w, const tpi_form *f, int reg, const tpi_
 {
     int age;
     const int var = reg < 0 ? -1 : var_of(w, reg, &age);
-    const tpi_block *b = &f->bs->v[d->block];
+    const tpi_basic_block *b = &f->bs->v[d->block];
     bool made = false;
     for (int k = 0; k < b->n_nodes && var >= 0 && d->edge < 0; k++)
         made |= tpi_var_follows(&w->vars[var], b->nodes[k]);

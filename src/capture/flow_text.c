@@ -13,7 +13,7 @@ static void put_place(tpi_at at, tpi_str *out)
 }
 
 /* The ops of a block, equal neighbours counted. */
-static void put_ops(const tpi_flow *w, const tpi_block *b, tpi_str *out)
+static void put_ops(const tpi_flow *w, const tpi_basic_block *b, tpi_str *out)
 {
     int shown = 0;
     for (int i = 0; i < b->n_nodes;) {
@@ -38,7 +38,7 @@ static void put_ops(const tpi_flow *w, const tpi_block *b, tpi_str *out)
         tpi_str_put(out, "nothing");
 }
 
-static const char *state_of(const tpi_block *b)
+static const char *state_of(const tpi_basic_block *b)
 {
     const tpi_shared *p = b->program;
     return !p          ? "nothing to compute"
@@ -48,7 +48,7 @@ static const char *state_of(const tpi_block *b)
                        : "tiles: its program is being compiled";
 }
 
-static void put_edges(const tpi_flow *w, const tpi_block *b, tpi_str *out)
+static void put_edges(const tpi_flow *w, const tpi_basic_block *b, tpi_str *out)
 {
     const tpi_node *last = &w->nodes[b->nodes[b->n_nodes - 1]];
     if (last->kind == TPI_STEP_RETURN)
@@ -70,7 +70,7 @@ static void put_edges(const tpi_flow *w, const tpi_block *b, tpi_str *out)
 
 static void put_block(const tpi_flow *w, int i, tpi_str *out)
 {
-    const tpi_block *b = &w->blocks->v[i];
+    const tpi_basic_block *b = &w->blocks->v[i];
     int ways = 0;
     for (int k = 0; k < w->blocks->n; k++)
         for (int e = 0; e < w->blocks->v[k].n_edges; e++)

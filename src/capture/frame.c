@@ -673,7 +673,7 @@ static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
         settle_for(fr, at, t, look);
 }
 
-static void frame_told(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
+static void frame_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
 {
     tpi_frame *fr = ctx->frame;
     if (fr->n_pending)
@@ -710,7 +710,7 @@ const tpi_frame_rules tpi_capture_rules = {.apply = frame_apply,
                                            .scalar = frame_scalar,
                                            .assign = frame_assign,
                                            .look = frame_look,
-                                           .told = frame_told,
+                                           .answered = frame_answered,
                                            .before_error = frame_before_error,
                                            .leave = frame_leave};
 
@@ -758,13 +758,13 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
         bool good = true;
         for (int i = 0; i < n_out; i++)
             good &= tpi_is_live(out[i]) && out[i]->status == TP_OK && !out[i]->graph;
-        const bool told = fr->trace && ctx->failures != fr->trace->failures;
+        const bool failed = fr->trace && ctx->failures != fr->trace->failures;
         tpi_call_of c = {.kind = TPI_STEP_RETURN, .at = at};
         bool same;
         if (number_all(fr, &c, &r, good ? n_out : 0, out))
             go_on(fr, &c, &same);
         numbers_done(fr, &c);
-        if (fr->trace && good && !told)
+        if (fr->trace && good && !failed)
             tpi_traced_return(fr, at, n_out, out);
         else if (fr->trace)
             fr->trace->partial = true;

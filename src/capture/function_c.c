@@ -170,7 +170,7 @@ tp_status tp_function_save_c_at(const char *file, int line, tp_function *f, cons
                                n_out);
     if (missing(&s))
         return tpi_fail_status(ctx, s.at, what, TP_E_NULL, "the %s is missing", missing(&s));
-    const tpi_stepped_out around = tpi_step_out(ctx, s.at);
+    const tpi_paused around = tpi_pause(ctx, s.at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     tp_status status = TP_E_MEMORY;
@@ -179,7 +179,7 @@ tp_status tp_function_save_c_at(const char *file, int line, tp_function *f, cons
         tp_scope_end(ctx);
     }
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 

@@ -19,7 +19,7 @@
 
 tpi_at tpi_lift_place(const tpi_lifter *u, int block)
 {
-    const tpi_block *b = &u->bs->v[block];
+    const tpi_basic_block *b = &u->bs->v[block];
     const tpi_at first = u->w->nodes[b->nodes[0]].at;
     return first.file ? first : u->w->nodes[b->nodes[b->n_nodes - 1]].at;
 }
@@ -88,7 +88,7 @@ void tpi_lift_into(tpi_lifter *u, tp_graph *g)
 
 /* ---- reading registers ------------------------------------------------------------------- */
 
-static const tpi_port *port_of(const tpi_block *b, int reg)
+static const tpi_port *port_of(const tpi_basic_block *b, int reg)
 {
     for (int i = 0; i < b->n_in; i++)
         if (b->in[i].reg == reg && !b->in[i].soft)
@@ -228,7 +228,7 @@ static bool lift_assign(tpi_lifter *u, int block, const tpi_node *n)
 
 bool tpi_lift_block(tpi_lifter *u, int block)
 {
-    const tpi_block *b = &u->bs->v[block];
+    const tpi_basic_block *b = &u->bs->v[block];
     for (int i = 0; i < b->n_nodes; i++) {
         const tpi_node *n = &u->w->nodes[b->nodes[i]];
         if (n->kind == TPI_STEP_ASSIGN && !lift_assign(u, block, n))
@@ -244,7 +244,7 @@ bool tpi_lift_block(tpi_lifter *u, int block)
 /* What variables become on a way. */
 void tpi_lift_pass(tpi_lifter *u, const tpi_form_way *x)
 {
-    const tpi_block *b = &u->bs->v[x->block];
+    const tpi_basic_block *b = &u->bs->v[x->block];
     for (int i = 0; i < b->n_sets; i++)
         if (b->sets[i].edge == x->edge)
             tpi_lift_set(u, b->sets[i].to, u->now.v[b->sets[i].from]);
@@ -252,7 +252,7 @@ void tpi_lift_pass(tpi_lifter *u, const tpi_form_way *x)
 
 const tpi_node *tpi_lift_look(const tpi_lifter *u, int block)
 {
-    const tpi_block *b = &u->bs->v[block];
+    const tpi_basic_block *b = &u->bs->v[block];
     const tpi_node *n = &u->w->nodes[b->nodes[b->n_nodes - 1]];
     return n->kind == TPI_STEP_LOOK ? n : NULL;
 }

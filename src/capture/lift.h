@@ -1,7 +1,7 @@
 /* Lifting a flow into a graph: joined branches become `cond` nodes, rolled loops `loop` nodes.
  *
- * flow_form.c finds the form: which blocks are in which loop, where the ways out of a look meet, and
- * which registers are read later. lift.c goes through the blocks in that form, with what each
+ * flow_form.c finds the form: which basic blocks are in which loop, where the ways out of a look meet, and
+ * which registers are read later. lift.c goes through the basic blocks in that form, with what each
  * register holds as nodes of the graph. What a flow may refuse at run time, a graph cannot: so
  * where recordings leave it open what C would do, it is not lifted, and a reason is given. */
 #ifndef TAPIR_LIFT_H
@@ -28,7 +28,7 @@ static inline void tpi_bit_drop(tpi_bits *v, int i)
     v[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
 
-/* A way on from a block. */
+/* A way on from a basic block. */
 typedef struct tpi_form_way {
     int32_t to;
     bool back;           /* to the next turn of the loop that begins there */
@@ -36,23 +36,23 @@ typedef struct tpi_form_way {
 } tpi_form_way;
 
 typedef struct tpi_form_loop {
-    int32_t head; /* block */
+    int32_t head; /* basic block */
     int32_t exit; /* where all ways out of it meet; -1: not found yet */
-    int32_t size; /* blocks in it */
+    int32_t size; /* basic blocks in it */
     tpi_bits *in; /* which */
 } tpi_form_loop;
 
-/* Places: the blocks, then the end behind all returns, then one per loop: its next turn. */
+/* Places: the basic blocks, then the end behind all returns, then one per loop: its next turn. */
 typedef struct tpi_form {
     tpi_mem *mem;
-    const tpi_blocks *bs;
+    const tpi_basic_blocks *bs;
     bool open; /* of a look one side may have been seen alone: then it has one way */
     int32_t n_blocks, end, n; /* n: of places */
     tpi_form_way (*ways)[2];  /* by block: of a look when it is true, when it is false */
     uint8_t *n_ways;
     int32_t n_loops;
     tpi_form_loop *loops; /* those around others come first */
-    int32_t *join;        /* by block: where all ways on from it meet */
+    int32_t *join;        /* by basic block: where all ways on from it meet */
     tpi_bits *after;      /* by place: places that all ways on from it pass */
     tpi_bits *live;  /* by block: registers that are read there or later, before they are set */
     const char *why; /* it has none; NULL: memory was out */
@@ -63,11 +63,11 @@ typedef struct tpi_form {
  * way. */
 bool tpi_form_find(tpi_flow *w, tpi_form *f);
 void tpi_form_free(tpi_form *f);
-/* The loop that begins at the block; -1: none. */
+/* The loop that begins at the basic block; -1: none. */
 int tpi_form_loop_at(const tpi_form *f, int block);
 /* Registers that are read at a place or later, added to `live`. */
 void tpi_form_live(const tpi_form *f, int place, tpi_bits *live);
-/* Those that are read behind a block. */
+/* Those that are read behind a basic block. */
 void tpi_form_live_behind(const tpi_form *f, int block, tpi_bits *live);
 
 /* ---- lift.c ------------------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, t
 
 /* ---- flow_form.c ------------------------------------------------------------------------- */
 
-/* Are there ways through the blocks on which a replay would not know what a port reads? Calls may never take
+/* Are there ways through the basic blocks on which a replay would not know what a port reads? Calls may never take
  * them. A model has to read something there. */
 typedef enum tpi_doubtful {
     TPI_NO_DOUBT,

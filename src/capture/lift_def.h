@@ -20,7 +20,7 @@ typedef struct tpi_lift_state {
 
 typedef struct tpi_lifter {
     tpi_flow *w;
-    const tpi_blocks *bs;
+    const tpi_basic_blocks *bs;
     tp_ctx *ctx;
     tp_graph *top, *g; /* g: that nodes are put in */
     tpi_form form;
@@ -39,7 +39,7 @@ static inline bool tpi_lift_good(const tp_tensor *t)
     return t && t->status == TP_OK;
 }
 
-/* Where a block begins in the user's file. */
+/* Where a basic block begins in the user's file. */
 tpi_at tpi_lift_place(const tpi_lifter *u, int block);
 /* The first reason is kept. False. */
 bool tpi_lift_refuse(tpi_lifter *u, tpi_at at, const char *why);
@@ -55,16 +55,16 @@ void tpi_lift_live_free(tpi_lifter *u, tpi_bits *v);
 /* Nodes are put in g from here on. */
 void tpi_lift_into(tpi_lifter *u, tp_graph *g);
 void tpi_lift_set(tpi_lifter *u, int i, tpi_lift_slot s);
-/* The ops of a block. */
+/* The ops of a basic block. */
 bool tpi_lift_block(tpi_lifter *u, int block);
-/* The look that a block ends with; NULL: none. */
+/* The look that a basic block ends with; NULL: none. */
 const tpi_node *tpi_lift_look(const tpi_lifter *u, int block);
 /* What it looks at, as one bool; NULL: refused. */
 tp_tensor *tpi_lift_condition(tpi_lifter *u, int block);
-/* The moves of a way from one block to the next, and where it leads. */
+/* The moves of a way from one basic block to the next, and where it leads. */
 void tpi_lift_pass(tpi_lifter *u, const tpi_form_way *x);
 int tpi_lift_behind(const tpi_lifter *u, const tpi_form_way *x);
-/* From a place up to `stop`; `in_turn`: it is the first block of the turn that is lifted. */
+/* From a place up to `stop`; `in_turn`: it is the first basic block of the turn that is lifted. */
 bool tpi_lift_on(tpi_lifter *u, int place, int stop, bool in_turn);
 /* Zeros of its type and sizes, which nothing reads. */
 tp_tensor *tpi_lift_filler(tpi_lifter *u, const tp_tensor *like);

@@ -237,7 +237,7 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
         if (w && !w->why) {
             w->why = t->why;
             w->why_at = t->why_at;
-            tpi_blocks_free(w);
+            tpi_basic_blocks_free(w);
             tpi_capture_log(f, t->why_at, "not replayed: %s", tpi_why_text(t->why));
         }
         tpi_trace_free(t);
@@ -258,11 +258,11 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
         return;
     }
     if (longer) {
-        tpi_blocks_limit(w);
+        tpi_basic_blocks_limit(w);
         tpi_capture_log(f, at, "more turns of a loop than before");
         return;
     }
-    tpi_blocks_make(w);
+    tpi_basic_blocks_make(w);
     tpi_capture_log(f, at, "recording %d: %d blocks, %d joins (%+d), %d loops (%+d)%s",
                     w->n_traces, w->blocks ? w->blocks->n : 0, w->n_joins, w->n_joins - joins,
                     w->n_loops, w->n_loops - loops,

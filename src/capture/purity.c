@@ -16,7 +16,7 @@ typedef struct comparing {
 static bool find_nodes(comparing *c)
 {
     const tpi_flow *w = c->d->w;
-    const tpi_blocks *bs = w->blocks;
+    const tpi_basic_blocks *bs = w->blocks;
     for (int i = 0; i < c->d->n_blocks; i++)
         c->n += bs->v[c->d->blocks[i]].n_nodes;
     c->nodes = tpi_take(&c->f->ctx->mem, (size_t)c->n * sizeof *c->nodes);
@@ -24,7 +24,7 @@ static bool find_nodes(comparing *c)
         return false;
     int32_t *to = c->nodes;
     for (int i = 0; i < c->d->n_blocks; i++) {
-        const tpi_block *b = &bs->v[c->d->blocks[i]];
+        const tpi_basic_block *b = &bs->v[c->d->blocks[i]];
         memcpy(to, b->nodes, (size_t)b->n_nodes * sizeof *to);
         to += b->n_nodes;
     }

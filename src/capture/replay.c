@@ -1,4 +1,4 @@
-/* Replays of pure functions: blocks, and what is done at the end. */
+/* Replays of pure functions: basic blocks, and what is done at the end. */
 #include "base/float_mode.h"
 #include "capture/blocks.h"
 #include "op/call.h"
@@ -10,7 +10,7 @@
 
 typedef struct replay {
     tpi_flow *w;
-    tpi_blocks *bs;
+    tpi_basic_blocks *bs;
     tp_ctx *ctx;
     tpi_at at;
     tp_tensor *const *in;
@@ -39,7 +39,7 @@ static void set_extern(replay *r, int i)
 
 static void begin(replay *r)
 {
-    tpi_blocks *bs = r->bs;
+    tpi_basic_blocks *bs = r->bs;
     bs->base = ++bs->clock;
     for (int i = 0; i < r->w->n_externs; i++)
         set_extern(r, i);
@@ -57,16 +57,16 @@ static void begin(replay *r)
     }
 }
 
-static inline tpi_at place_of(const replay *r, const tpi_block *b)
+static inline tpi_at place_of(const replay *r, const tpi_basic_block *b)
 {
     return r->w->nodes[b->nodes[0]].at;
 }
 
-static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
+static bool is_doubtful(const tpi_basic_blocks *bs, const tpi_port *p, uint64_t stamp)
 {
     const int32_t made = bs->regs[p->now].made;
     for (int k = 0; k < p->n_doubts; k++) {
-        const tpi_block *b = &bs->v[p->doubts[k].block];
+        const tpi_basic_block *b = &bs->v[p->doubts[k].block];
         if (p->doubts[k].made != made)
             continue;
         const uint64_t since = p->doubts[k].before ? bs->base : stamp;
@@ -82,9 +82,9 @@ static bool is_doubtful(const tpi_blocks *bs, const tpi_port *p, uint64_t stamp)
 }
 
 /* Which register each port is in this run; false: it is not known what C would use. */
-static inline bool choose(replay *r, tpi_block *b)
+static inline bool choose(replay *r, tpi_basic_block *b)
 {
-    const tpi_blocks *bs = r->bs;
+    const tpi_basic_blocks *bs = r->bs;
     for (int i = 0; i < b->n_in; i++) {
         tpi_port *p = &b->in[i];
         p->now = p->reg;
@@ -105,7 +105,7 @@ static inline bool choose(replay *r, tpi_block *b)
 /* ---- the program of a block -------------------------------------------------------------- */
 
 /* Memory for the outputs, that nobody else holds. */
-static bool take_memory(replay *r, tpi_block *b)
+static bool take_memory(replay *r, tpi_basic_block *b)
 {
     for (int i = 0; i < b->n_out; i++) {
         tpi_output *o = &b->out[i];
@@ -122,7 +122,7 @@ static bool take_memory(replay *r, tpi_block *b)
     return true;
 }
 
-static bool fail_outputs(replay *r, tpi_block *b, const char *why)
+static bool fail_outputs(replay *r, tpi_basic_block *b, const char *why)
 {
     for (int i = 0; i < b->n_out; i++)
         if (b->out[i].fresh)
@@ -131,7 +131,7 @@ static bool fail_outputs(replay *r, tpi_block *b, const char *why)
 }
 
 /* Where feeds and outputs are in the table of pointers, when the C program can be entered as it is. */
-static void find_pointers(tpi_block *b)
+static void find_pointers(tpi_basic_block *b)
 {
     const tp_program *p = b->program->program;
     b->direct = p->entry && p->sized && p->n_random == 0 && b->n_random == 0 && p->is_packed &&
@@ -144,8 +144,8 @@ static void find_pointers(tpi_block *b)
                              : -1;
     for (int i = 0; i < b->n_out && b->direct; i++) {
         const tpi_value *v = &p->plan->values[p->roots[i]->index];
-        b->direct =
-            v->place == TPI_AT_OUTPUT && v->layout.root == p->roots[i]->index && v->buffer >= 0;
+        b->direct = v->storage == TPI_IN_OUTPUT && v->layout.root == p->roots[i]->index &&
+                    v->buffer >= 0;
         b->out[i].pointer = v->buffer;
         for (int k = 0; k < i && b->direct; k++)
             b->direct = b->out[k].pointer != v->buffer;
@@ -153,7 +153,7 @@ static void find_pointers(tpi_block *b)
     for (int i = 0; i < p->plan->n_buffers && b->direct; i++) {
         const tpi_buffer *x = &p->plan->buffers[i];
         const tp_tensor *node = p->graph->nodes[x->node];
-        if (x->place != TPI_AT_SOURCE)
+        if (x->storage != TPI_IN_SOURCE)
             continue;
         bool fed = false;
         for (int k = 0; k < b->n_feeds; k++)
@@ -162,7 +162,7 @@ static void find_pointers(tpi_block *b)
     }
 }
 
-static bool run_direct(replay *r, tpi_block *b)
+static bool run_direct(replay *r, tpi_basic_block *b)
 {
     tp_program *p = b->program->program;
     if (!take_memory(r, b))
@@ -218,7 +218,7 @@ static tp_tensor *feed_of(replay *r, const tpi_port *p)
 }
 
 /* Where the random ops of a block draw (draws may be NULL); the position behind them. */
-static uint64_t draw_all(const replay *r, const tpi_block *b, struct tpi_draw *draws)
+static uint64_t draw_all(const replay *r, const tpi_basic_block *b, struct tpi_draw *draws)
 {
     uint64_t at = r->random_at;
     for (int i = 0, d = 0; i < b->n_nodes; i++) {
@@ -237,7 +237,7 @@ static uint64_t draw_all(const replay *r, const tpi_block *b, struct tpi_draw *d
 }
 
 /* By whatever runs programs. */
-static bool run_otherwise(replay *r, tpi_block *b)
+static bool run_otherwise(replay *r, tpi_basic_block *b)
 {
     enum { FEW = 32 };
     tp_ctx *ctx = r->ctx;
@@ -254,8 +254,8 @@ static bool run_otherwise(replay *r, tpi_block *b)
         for (int i = 0; i < b->n_feeds && ok; i++)
             ok = (feeds[i] = feed_of(r, &b->in[i])) != NULL;
         tp_tensor **values = feeds + b->n_feeds;
-        ok = ok && tpi_program_step(p, place_of(r, b), NULL, feeds,
-                                    &(tpi_draws){b->n_random, draws}, values);
+        ok = ok && tpi_program_run_sized(p, place_of(r, b), NULL, feeds,
+                                         &(tpi_draws){b->n_random, draws}, values);
         const bool computed = ok;
         for (int i = 0; i < b->n_out; i++)
             b->out[i].buf = NULL;
@@ -277,7 +277,7 @@ static bool run_otherwise(replay *r, tpi_block *b)
     return ok || give_up(r, place_of(r, b), "an op fails");
 }
 
-static bool compute(replay *r, tpi_block *b)
+static bool compute(replay *r, tpi_basic_block *b)
 {
     if (b->direct)
         return run_direct(r, b);
@@ -324,7 +324,7 @@ static bool hold_reg(replay *r, const tpi_reg *x, held *h)
     return true;
 }
 
-static bool hold(replay *r, const tpi_block *b, int32_t from, held *h)
+static bool hold(replay *r, const tpi_basic_block *b, int32_t from, held *h)
 {
     if (from >= 0)
         return hold_reg(r, &r->bs->regs[b->in[from].now], h);
@@ -346,7 +346,7 @@ static void put_reg(replay *r, tpi_reg *x, held h)
     x->dirty = x->ext >= 0;
 }
 
-static bool move_all(replay *r, tpi_block *b)
+static bool move_all(replay *r, tpi_basic_block *b)
 {
     enum { FEW = 24 };
     held few[FEW], *all = few;
@@ -366,7 +366,7 @@ static bool move_all(replay *r, tpi_block *b)
     return ok;
 }
 
-static bool set_all(replay *r, const tpi_block *b, int32_t edge)
+static bool set_all(replay *r, const tpi_basic_block *b, int32_t edge)
 {
     for (int i = 0; i < b->n_sets; i++) {
         held h;
@@ -380,7 +380,7 @@ static bool set_all(replay *r, const tpi_block *b, int32_t edge)
 }
 
 /* Outputs become their registers' values. */
-static void keep_outputs(replay *r, tpi_block *b)
+static void keep_outputs(replay *r, tpi_basic_block *b)
 {
     for (int i = 0; i < b->n_out; i++) {
         tpi_output *o = &b->out[i];
@@ -395,12 +395,12 @@ static void keep_outputs(replay *r, tpi_block *b)
     }
 }
 
-static const char *data_of(const replay *r, const tpi_block *b, int32_t end)
+static const char *data_of(const replay *r, const tpi_basic_block *b, int32_t end)
 {
     return end < 0 ? (const char *)b->out[~end].buf->data : r->bs->regs[b->in[end].now].data;
 }
 
-static tpi_edge *edge_taken(const replay *r, const tpi_block *b)
+static tpi_edge *edge_taken(const replay *r, const tpi_basic_block *b)
 {
     const tpi_node *last = &r->w->nodes[b->nodes[b->n_nodes - 1]];
     if (last->kind != TPI_STEP_LOOK)
@@ -420,7 +420,7 @@ static tpi_edge *edge_taken(const replay *r, const tpi_block *b)
 /* ---- the end ----------------------------------------------------------------------------- */
 
 /* A result: the tensor from outside that it is, or a new one with the memory of the value. */
-static tp_tensor *result_of(replay *r, const tpi_block *b, int k)
+static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
 {
     const int32_t end = b->ends[k];
     const tpi_reg *x = end < 0 ? &r->bs->regs[b->out[~end].reg] : &r->bs->regs[b->in[end].now];
@@ -464,7 +464,7 @@ static bool tape_result(replay *r, tp_tensor *t)
     return true;
 }
 
-static bool make_results(replay *r, const tpi_block *b, tp_tensor **out)
+static bool make_results(replay *r, const tpi_basic_block *b, tp_tensor **out)
 {
     const tpi_node *ret = &r->w->nodes[b->nodes[b->n_nodes - 1]];
     for (int i = 0; i < b->n_ends; i++) {
@@ -535,9 +535,9 @@ static void forget_assigned(replay *r)
     }
 }
 
-static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
+static bool enter(replay *r, const tpi_basic_block *from, tpi_edge *e, tpi_basic_block **to)
 {
-    tpi_block *b = &r->bs->v[e->to];
+    tpi_basic_block *b = &r->bs->v[e->to];
     if (b->loops) {
         b->turns = e->back ? b->turns + 1 : 0;
         if (b->turns > b->limit)
@@ -549,7 +549,7 @@ static bool enter(replay *r, const tpi_block *from, tpi_edge *e, tpi_block **to)
     return true;
 }
 
-static void note_block(const replay *r, const tpi_block *b)
+static void note_block(const replay *r, const tpi_basic_block *b)
 {
     tpi_dry *d = r->dry;
     int32_t *v = tpi_grow(&r->ctx->mem, d->blocks, d->n_blocks, &d->blocks_size, sizeof *v);
@@ -562,8 +562,8 @@ static void note_block(const replay *r, const tpi_block *b)
 
 static bool run(replay *r, int n_out, tp_tensor **out)
 {
-    tpi_blocks *bs = r->bs;
-    tpi_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
+    tpi_basic_blocks *bs = r->bs;
+    tpi_basic_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
     (void)n_out;
     b->turns = 0;
     for (;;) {

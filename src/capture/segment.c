@@ -475,8 +475,8 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
             }
         tpi_aside earlier; /* what fails here is computed one by one, and told then */
         tpi_error_aside(ctx, &earlier);
-        ok = tpi_program_step(p, s->step->at, symbols, feeds, &(tpi_draws){n_draws, draws},
-                              values) &&
+        ok = tpi_program_run_sized(p, s->step->at, symbols, feeds, &(tpi_draws){n_draws, draws},
+                                   values) &&
              take_results(s, fr, from, values);
         if (!ok)
             tpi_forget_error(ctx);

@@ -17,7 +17,7 @@
 enum { MOST_TRIES = 1000 };
 static const char prefix[] = "build-", temporary_prefix[] = "tapir-build-";
 
-static bool say_errno(char *why, size_t size, const char *path, int error)
+static bool report_errno(char *why, size_t size, const char *path, int error)
 {
     char text[128];
     snprintf(why, size, "%s: %s", path, tpi_errno_text(error, text, sizeof text));
@@ -49,12 +49,12 @@ static bool open_parent(tpi_scratch *s, int parent, const char *dir, char *why, 
     if (dir) {
         snprintf(s->dir, sizeof s->dir, "%s", dir);
         s->parent = fcntl(parent, F_DUPFD_CLOEXEC, 0);
-        return s->parent >= 0 || say_errno(why, size, dir, errno);
+        return s->parent >= 0 || report_errno(why, size, dir, errno);
     }
     const char *base = tpi_env_of("TMPDIR");
     base = base && *base == '/' ? base : "/tmp";
     if (strlen(base) >= sizeof s->dir)
-        return say_errno(why, size, "TMPDIR", ENAMETOOLONG);
+        return report_errno(why, size, "TMPDIR", ENAMETOOLONG);
     snprintf(s->dir, sizeof s->dir, "%s", base);
     char reason[3 * TPI_PATH];
     s->parent = tpi_folder_open(base, false, reason, sizeof reason);
@@ -104,7 +104,7 @@ bool tpi_scratch_make(tpi_scratch *s, tp_ctx *ctx, int parent, const char *dir, 
     snprintf(s->dir + n, sizeof s->dir - n, "/%s", s->name);
     if (!error)
         return true;
-    say_errno(why, size, s->dir, error);
+    report_errno(why, size, s->dir, error);
     tpi_scratch_remove(s);
     return false;
 }

@@ -72,8 +72,9 @@ bool tpi_try(const tpi_trial *t, const tpi_sample *s, tp_tensor **values)
     const bool trap = ctx->trap_nan;
     ctx->trap_nan = false;
     char nameless[] = "";
-    const bool ok = begin_trial(&p, s, nameless) &&
-                    tpi_program_step(&p, TPI_AT(NULL, 0), p.symbols, s->feeds, NULL, values);
+    const bool ok =
+        begin_trial(&p, s, nameless) &&
+        tpi_program_run_sized(&p, TPI_AT(NULL, 0), p.symbols, s->feeds, NULL, values);
     end_trial(&p);
     ctx->trap_nan = trap;
     ctx->random_at = random_at;

@@ -272,7 +272,7 @@ static void put_part(tpi_str *s, least *l, const part *p, int64_t at, const tp_t
     tpi_str_put(s, "\n");
 }
 
-static void say(least *l, int most)
+static void report(least *l, int most)
 {
     part p;
     tp_tensor *was = NULL, *is = NULL;
@@ -302,7 +302,7 @@ void tpi_report_wrong(const tpi_trial *t, const tpi_sample *s, const tpi_pass *p
         cut_each(&l);
         while (most < 64 && !is_wrong(&l, most))
             most++;
-        say(&l, most < 64 ? most : INT32_MAX);
+        report(&l, most < 64 ? most : INT32_MAX);
     }
     end(&l);
 }

@@ -113,7 +113,7 @@ typedef struct tpi_heads {
 
 /* A tensor that was marked by tp_require_grad when something had been computed from it. */
 typedef struct tpi_late {
-    const tp_tensor *t; /* not held: see tpi_is_late */
+    const tp_tensor *t; /* not held: see tpi_late_is_same */
     uint64_t since;
 } tpi_late;
 
@@ -156,8 +156,8 @@ typedef struct tpi_frame_rules {
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);
-    /* What tp_truth of t told. */
-    void (*told)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
+    /* What tp_truth of t answered. */
+    void (*answered)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
     /* Computes what is pending if it may fail: before an error is made or asked for. */
     void (*before_error)(tp_ctx *ctx);
     /* Ends the frame of a body that never returned. */
@@ -343,19 +343,19 @@ static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)
 }
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
-typedef struct tpi_stepped_out {
+typedef struct tpi_paused {
     struct tpi_frame *frame;
     tp_graph *tracing;
-} tpi_stepped_out;
-static inline tpi_stepped_out tpi_step_out(tp_ctx *ctx, tpi_at at)
+} tpi_paused;
+static inline tpi_paused tpi_pause(tp_ctx *ctx, tpi_at at)
 {
     tpi_look_at_all(ctx, at, TPI_LOOK_OTHER);
-    const tpi_stepped_out around = {ctx->frame, ctx->tracing};
+    const tpi_paused around = {ctx->frame, ctx->tracing};
     ctx->frame = NULL;
     ctx->tracing = NULL;
     return around;
 }
-static inline void tpi_step_back(tp_ctx *ctx, tpi_stepped_out around)
+static inline void tpi_resume(tp_ctx *ctx, tpi_paused around)
 {
     ctx->frame = around.frame;
     ctx->tracing = around.tracing;

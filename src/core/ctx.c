@@ -58,7 +58,7 @@ tp_ctx *tp_open(const tp_options *opt)
     c->trap_nan = trap && strcmp(trap, "nan") == 0;
     c->seed = opt ? opt->seed : 0;
     c->max_turns = opt && opt->max_turns > 0 ? opt->max_turns : INT64_MAX;
-    c->kernels = tpi_kernels_pick(false);
+    c->kernels = tpi_kernels_choose(false);
     c->near_bytes = tpi_near_bytes();
     c->far_bytes = 4 << 20;
     c->objects.next = c->objects.prev = &c->objects;

@@ -234,7 +234,7 @@ bool tp_truth_at(const char *file, int line, const tp_tensor *t)
         return false;
     const bool truth = tpi_load_f64((tp_dtype)t->dtype, t->data) != 0;
     if (t->ctx->frame)
-        t->ctx->frame_rules->told(t->ctx, at, t, truth);
+        t->ctx->frame_rules->answered(t->ctx, at, t, truth);
     return truth;
 }
 

@@ -88,7 +88,7 @@ static tp_status check_marks(tpi_at at, tp_tensor *y)
     tpi_unrecorded_start(&u, y->ctx, y);
     for (int i = 0; i < y->ctx->n_late && status == TP_OK; i++) {
         const tpi_late *l = &y->ctx->late[i];
-        if (tpi_is_late(l) && tpi_misses(&u, l->t))
+        if (tpi_late_is_same(l) && tpi_misses(&u, l->t))
             status = (tp_status)tpi_refuse_late(&u, at, "tp_backward", -1)->status;
     }
     tpi_nodes_free(&u.nodes);

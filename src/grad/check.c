@@ -139,7 +139,7 @@ tp_status tp_grad_check_at(const char *file, int line, tp_checked_function f, vo
     }
     if (tp_scope_begin(c.ctx) != TP_OK)
         return TP_E_MEMORY;
-    const tpi_stepped_out around = tpi_step_out(c.ctx, c.at);
+    const tpi_paused around = tpi_pause(c.ctx, c.at);
     const size_t bytes = (size_t)n * sizeof *xs;
     tp_tensor **work = tpi_take(&c.ctx->mem, bytes), **dx = tpi_take(&c.ctx->mem, bytes);
     tp_status status = TP_E_MEMORY;
@@ -149,7 +149,7 @@ tp_status tp_grad_check_at(const char *file, int line, tp_checked_function f, vo
         tpi_no_memory(c.ctx, c.at, "tp_grad_check");
     tpi_give_back(&c.ctx->mem, work, bytes);
     tpi_give_back(&c.ctx->mem, dx, bytes);
-    tpi_step_back(c.ctx, around);
+    tpi_resume(c.ctx, around);
     (tp_scope_end)(c.ctx);
     return status;
 }

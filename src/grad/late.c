@@ -13,7 +13,7 @@ static bool reserve(tp_ctx *ctx)
         return true;
     int n = 0;
     for (int i = 0; i < ctx->n_late; i++)
-        if (tpi_is_late(&ctx->late[i]))
+        if (tpi_late_is_same(&ctx->late[i]))
             ctx->late[n++] = ctx->late[i];
     ctx->n_late = n;
     if (n < ctx->late_size / 2)

@@ -17,7 +17,7 @@ typedef struct tpi_unrecorded {
 /* t is marked now, for the first time; false: no memory. */
 bool tpi_note_mark(tp_tensor *t);
 /* Is it the tensor that was marked, still? */
-static inline bool tpi_is_late(const tpi_late *l)
+static inline bool tpi_late_is_same(const tpi_late *l)
 {
     return tpi_is_live(l->t) && l->t->flags & TPI_LEAF && l->t->since == l->since;
 }

@@ -150,7 +150,7 @@ static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *d
         !(dx->flags & TPI_CONTIGUOUS) || dx->rank != sum->rank ||
         memcmp(dx->shape, sum->shape, sizeof(int64_t) * sum->rank) != 0)
         return false;
-    const tpi_row add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
+    const tpi_row_fn add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
     if (!add)
         return false;
     TPI_DEFAULT_FLOAT_MODE;

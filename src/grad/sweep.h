@@ -38,7 +38,7 @@ typedef struct tpi_product {
 
 /* A right matrix. What its products give it is a list, until a loop or a function with a loop in it
  * has to go on with the sum so far: then it is a state (op/add_rows.h), and a list of what came since. */
-typedef struct tpi_shared {
+typedef struct tpi_right_matrix {
     int products;             /* that depend on what is asked for */
     int users;                /* they, calls and blocks that read it, those met taken off */
     int last;                 /* of the products in the list; -1: none */
@@ -46,7 +46,7 @@ typedef struct tpi_shared {
     const tp_tensor *outside; /* the state that it began with */
     tp_tensor *sum;           /* NULL, or what all products give it, one reference */
     tp_tensor *turned;        /* NULL, or its transpose in memory of its own, one reference */
-} tpi_shared;
+} tpi_right_matrix;
 
 typedef struct tpi_sweep {
     tp_ctx *ctx;
@@ -65,8 +65,8 @@ typedef struct tpi_sweep {
     bool *wanted; /* one rule's operands */
     tp_tensor **dx;
     int max_in;
-    bool enters;        /* each slot's first contribution enters as a node of its own */
-    tpi_shared *shared; /* by slot; NULL when there is no product */
+    bool enters;              /* each slot's first contribution enters as a node of its own */
+    tpi_right_matrix *shared; /* by slot; NULL when there is no product */
     tpi_product *products;
     int n_products, max_products;
 } tpi_sweep;
@@ -135,7 +135,7 @@ static inline bool tpi_sweep_went_on(const tpi_sweep *s, int slot)
 /* Those of the sweep inside a call that are joined outside. */
 bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside);
 /* The transpose of a shared matrix, NULL where it is not worth making. */
-tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *w);
+tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_right_matrix *w);
 
 /* `value` in every element of a tensor like x. */
 tp_tensor *tpi_all(tpi_at at, tp_tensor *x, double value);

@@ -109,7 +109,7 @@ static bool take_states(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call)
         return true;
     for (int k = 0; k < call->n_in; k++) {
         const int i = call->in[k]->slot;
-        const tpi_shared *w = &in->shared[i];
+        const tpi_right_matrix *w = &in->shared[i];
         if (!in->outer[i] || w->state || w->users <= (is_turn(call) ? 0 : w->products))
             continue;
         tp_tensor *state = tpi_sweep_state(s, call, in->outside[i]);
@@ -355,7 +355,7 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
     }
     for (int k = 0; k < call->n_in && g.dx && g.slot && in->shared; k++) {
         const int i = call->in[k]->slot;
-        tpi_shared *w = &in->shared[i];
+        tpi_right_matrix *w = &in->shared[i];
         if (!in->outer[i] || !tpi_sweep_went_on(in, i))
             continue;
         g.slot[g.n] = in->outside[i];

@@ -9,7 +9,7 @@
 
 /* The transpose of a shared matrix, made once: a tpi_product of few rows would take longer to turn
  * it than to use it. NULL where it is not worth it. */
-tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_shared *w)
+tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_right_matrix *w)
 {
     enum { FEW = 8 };
     if (w->products < 2 || t->graph || s->ctx->recording || t->shape[0] > FEW)
@@ -80,7 +80,7 @@ bool tpi_sweep_find_products(tpi_sweep *s)
         return false;
     }
     for (int i = 0; i < s->nodes.n; i++)
-        s->shared[i] = (tpi_shared){.last = -1};
+        s->shared[i] = (tpi_right_matrix){.last = -1};
     for (int i = 0; i < s->nodes.n; i++) {
         const tp_tensor *t = s->nodes.v[i];
         if (!tpi_sweep_goes_through(s, i))
@@ -170,7 +170,7 @@ void tpi_sweep_set_state(tpi_sweep *s, int slot, tp_tensor *state)
 
 tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot)
 {
-    const tpi_shared *w = &s->shared[slot];
+    const tpi_right_matrix *w = &s->shared[slot];
     tp_tensor *state = w->state;
     if (!state)
         state = tpi_rows_none(TPI_AT(node->file, node->line), s->nodes.v[slot]);
@@ -188,7 +188,7 @@ tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot)
 /* What all products give the matrix, of which none is left to be met. */
 static bool sum_up(tpi_sweep *s, int slot)
 {
-    tpi_shared *w = &s->shared[slot];
+    tpi_right_matrix *w = &s->shared[slot];
     const tp_tensor *matrix = s->nodes.v[slot];
     if (w->state) {
         const tp_tensor *node = w->last >= 0 ? s->products[w->last].node : matrix;
@@ -212,7 +212,7 @@ static bool sum_up(tpi_sweep *s, int slot)
 
 static bool sum_up_unused(tpi_sweep *s, int slot)
 {
-    const tpi_shared *w = &s->shared[slot];
+    const tpi_right_matrix *w = &s->shared[slot];
     tp_ctx *ctx = s->ctx;
     if (w->users > 0 || (w->last < 0 && !w->state) || (s->outer[slot] && !w->state))
         return true;

@@ -161,7 +161,7 @@ static bool operands(tpi_reader *P)
 static bool check(tpi_reader *P, const tpi_op *op, int n_in, tp_tensor *const *in,
                   const void *attrs, const text_tail *t)
 {
-    tpi_why why;
+    tpi_rule_error why;
     if (!tpi_check_attrs(P->g->dims, op, attrs, &why))
         return tpi_read_bad(P, "%s", why.text);
     if (!op->infer)
@@ -186,7 +186,7 @@ static tp_tensor *block(tpi_reader *P, const tpi_op *op, void *attrs, const text
 static tp_tensor *computed(tpi_reader *P, const tpi_op *op, text_tail *t)
 {
     uint64_t attrs[64] = {0};
-    tpi_why why;
+    tpi_rule_error why;
     if (op->attrs_size > sizeof attrs) {
         tpi_read_bad(P, "the attributes of %s are too large", op->name);
         return NULL;
@@ -246,7 +246,7 @@ static tp_tensor *param(tpi_reader *P, text_tail *t)
 
 static tp_tensor *node_of(tpi_reader *P, const tpi_op *op, text_tail *t)
 {
-    tpi_why why;
+    tpi_rule_error why;
     if (!tpi_check_place(op, P->g->body, &why)) {
         tpi_read_bad(P, "%s", why.text);
         return NULL;
@@ -522,7 +522,7 @@ static bool lines(tpi_reader *P)
         return false;
     if (P->p < P->limit)
         return tpi_read_bad(P, "a node's line starts with %%");
-    tpi_why why;
+    tpi_rule_error why;
     if (P->n_bodies &&
         !tpi_check_turns(P->ctx, P->g->dims, P->g->n_nodes, P->g->nodes, false, &why))
         return tpi_read_bad(P, "%s", why.text);
@@ -553,7 +553,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     }
     if (tp_scope_begin(ctx) != TP_OK)
         return NULL;
-    const tpi_stepped_out around = tpi_step_out(ctx, at);
+    const tpi_paused around = tpi_pause(ctx, at);
     const bool recording = ctx->recording;
     ctx->recording = true;
     P.g = P.root = tp_graph_new(ctx);
@@ -571,7 +571,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
         P.root = NULL;
     }
     tp_scope_end(ctx);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return P.root;
 }
 

@@ -19,7 +19,7 @@ bool tpi_read_bad(tpi_reader *P, const char *fmt, ...)
         return false;
     if (P->ctx->mem.refused != P->refused) /* sizes and rules fail then too */
         return tpi_read_no_memory(P);
-    tpi_why why;
+    tpi_rule_error why;
     va_list ap;
     va_start(ap, fmt);
     tpi_vprint(why.text, sizeof why.text, fmt, ap);

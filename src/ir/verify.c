@@ -6,7 +6,8 @@
 
 /* ---- one node, as far as reading a text needs it --------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static bool because(tpi_why *why, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static bool because(tpi_rule_error *why, const char *fmt,
+                                                          ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -15,7 +16,7 @@ __attribute__((format(printf, 2, 3))) static bool because(tpi_why *why, const ch
     return false;
 }
 
-bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why)
+bool tpi_check_operands(const tpi_op *op, int n_in, tpi_rule_error *why)
 {
     if (op->n_in < 0 ? n_in >= (op != &tpi_op_loop) : n_in == op->n_in)
         return true;
@@ -24,7 +25,7 @@ bool tpi_check_operands(const tpi_op *op, int n_in, tpi_why *why)
     return because(why, "%s takes %d operands, and has %d", op->name, op->n_in, n_in);
 }
 
-bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_why *why)
+bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_rule_error *why)
 {
     if (!body)
         return op != &tpi_op_param || because(why, "only a body has params");
@@ -35,7 +36,7 @@ bool tpi_check_place(const tpi_op *op, const tpi_body *body, tpi_why *why)
     return true;
 }
 
-bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *why)
+bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_rule_error *why)
 {
     for (int i = 0; i < n_in && op != &tpi_op_output; i++)
         if (in[i]->op && tpi_is_block(in[i]))
@@ -43,7 +44,8 @@ bool tpi_check_reads(const tpi_op *op, int n_in, tp_tensor *const *in, tpi_why *
     return true;
 }
 
-bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, tpi_why *why)
+bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs,
+                     tpi_rule_error *why)
 {
     if (op->attrs && !attrs)
         return because(why, "%s has no attributes", op->name);
@@ -83,7 +85,7 @@ bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs, 
     return true;
 }
 
-tp_status tpi_infer_again(tpi_infer *q, tpi_why *why)
+tp_status tpi_infer_again(tpi_infer *q, tpi_rule_error *why)
 {
     tp_ctx *ctx = q->ctx;
     const tp_status was = ctx->status;
@@ -105,7 +107,7 @@ tp_status tpi_infer_again(tpi_infer *q, tpi_why *why)
 }
 
 bool tpi_check_answer(const tpi_infer *q, tp_dtype dtype, int rank, const int64_t *shape,
-                      tpi_why *why)
+                      tpi_rule_error *why)
 {
     if (q->dtype == dtype && q->rank == rank &&
         memcmp(q->shape, shape, (size_t)rank * sizeof *shape) == 0)
@@ -145,7 +147,7 @@ __attribute__((format(printf, 3, 4))) static tp_status broken(const verifier *v,
                                                               const char *fmt, ...)
 {
     char number[32];
-    tpi_why why;
+    tpi_rule_error why;
     va_list ap;
     if (v->ctx->mem.refused != v->refused) /* sizes and rules fail then too */
         return tpi_fail_status(v->ctx, TPI_AT(NULL, 0), "verify", TP_E_MEMORY, "out of memory");
@@ -221,7 +223,7 @@ static tp_status check_node(const verifier *v, int i)
         return t->graph || !t->buf ? broken(v, i, "a node has an op, a leaf has a value")
                                    : TP_OK;
 
-    tpi_why why;
+    tpi_rule_error why;
     if (!tpi_check_operands(t->op, t->n_in, &why))
         return broken(v, i, "%s", why.text);
     for (int k = 0; k < t->n_in; k++) {
@@ -397,7 +399,7 @@ tp_status tpi_verify(tp_ctx *ctx, const char *after, tpi_dims *dims, int n,
                         .n_bodies = &n_bodies,
                         .refused = ctx->mem.refused};
     const tp_status s = check_list(&v);
-    tpi_why why;
+    tpi_rule_error why;
     if (s != TP_OK || !n_bodies || tpi_check_turns(ctx, dims, n, nodes, false, &why))
         return s;
     const bool no_memory = ctx->mem.refused != v.refused;

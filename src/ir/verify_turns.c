@@ -66,7 +66,7 @@ typedef struct walk {
     int depth;
     bool is_side; /* the body is that of a cond */
     bool all;     /* none may be unknown, not even one that a block keeps */
-    tpi_why *why;
+    tpi_rule_error *why;
 } walk;
 
 __attribute__((format(printf, 2, 3))) static bool refuse(const walk *w, const char *fmt, ...)
@@ -248,7 +248,7 @@ static bool look(walk *w, int n, tp_tensor *const *nodes, int body)
 }
 
 bool tpi_check_turns(tp_ctx *ctx, const tpi_dims *dims, int n, tp_tensor *const *nodes,
-                     bool all, tpi_why *why)
+                     bool all, tpi_rule_error *why)
 {
     const size_t bytes = (size_t)tpi_dim_n_symbols(dims);
     walk w = {

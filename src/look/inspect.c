@@ -95,8 +95,8 @@ static void put_kernel(tpi_str *s, const tpi_plan *plan, int body, int kernel)
 
 static const char *place_name(const tpi_buffer *b, const tp_tensor *source)
 {
-    return b->place == TPI_AT_ARENA       ? "arena"
-           : b->place == TPI_AT_OUTPUT    ? "result"
+    return b->storage == TPI_IN_ARENA     ? "arena"
+           : b->storage == TPI_IN_OUTPUT  ? "result"
            : b->like->op == &tpi_op_param ? "given"
            : !source                      ? "fed"
            : source->flags & TPI_VARIABLE ? "variable"
@@ -110,7 +110,7 @@ void tpi_put_owner(tpi_str *s, int body, const tpi_buffer *b)
         tpi_put_number(s, body, b->section->node->index);
     } else if (b->node < 0) {
         tpi_str_put(s, " spare");
-    } else if (b->place != TPI_AT_SOURCE) {
+    } else if (b->storage != TPI_IN_SOURCE) {
         tpi_str_put(s, " ");
         tpi_put_number(s, body, b->node);
     }
@@ -139,7 +139,7 @@ static void put_buffer(tpi_str *s, const tpi_plan *plan, int body, int i, const 
     tpi_str_printf(s, "b%d = %s", number,
                    place_name(b, b->like ? tpi_source_of(b->like) : NULL));
     tpi_put_owner(s, body, b);
-    if (b->place == TPI_AT_ARENA) {
+    if (b->storage == TPI_IN_ARENA) {
         tpi_str_printf(s, ", k%d to k%d", plan->first_kernel + b->first,
                        plan->first_kernel + b->last);
         if (bytes)

@@ -23,7 +23,7 @@ static int count_arena(const tpi_plan *plan)
 {
     int n = 0;
     for (int i = 0; i < plan->n_buffers; i++)
-        n += plan->buffers[i].place == TPI_AT_ARENA;
+        n += plan->buffers[i].storage == TPI_IN_ARENA;
     return n;
 }
 
@@ -45,7 +45,7 @@ static void find_widths(picture *c, const tpi_plan *plan)
     enum { MOST = 32 };
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_section *section = plan->buffers[i].section;
-        for (int k = 0; k < N_CELLS && plan->buffers[i].place == TPI_AT_ARENA; k++) {
+        for (int k = 0; k < N_CELLS && plan->buffers[i].storage == TPI_IN_ARENA; k++) {
             tpi_str text = cell(c, plan->first_buffer + i, k);
             const int len = text.len < MOST ? (int)text.len : MOST;
             c->width[k] = len > c->width[k] ? len : c->width[k];
@@ -102,7 +102,7 @@ static void put_buffers(const picture *c, const tpi_plan *plan, int indent)
         tpi_str_printf(c->s, "%*s%-6s %*s %*s  %-*s value\n", indent, "", "buffer", c->width[0],
                        "bytes", c->width[1], "at", width, kernels);
     for (int i = 0; i < plan->n_buffers; i++)
-        if (plan->buffers[i].place == TPI_AT_ARENA) {
+        if (plan->buffers[i].storage == TPI_IN_ARENA) {
             tpi_str_printf(c->s, "%*s", indent, "");
             put_row(c, plan, i, width, body);
         }
@@ -180,8 +180,8 @@ static void put_rest(tpi_str *s, const tpi_plan *plan, const int64_t *bytes)
     for (int i = 0; i < plan->n_buffers && bytes; i++) {
         const tpi_buffer *b = &plan->buffers[i];
         const tp_tensor *source = b->like ? tpi_source_of(b->like) : NULL;
-        if (b->place != TPI_AT_ARENA)
-            sum[b->place == TPI_AT_OUTPUT      ? 3
+        if (b->storage != TPI_IN_ARENA)
+            sum[b->storage == TPI_IN_OUTPUT    ? 3
                 : !source                      ? 0
                 : source->flags & TPI_VARIABLE ? 2
                                                : 1] += bytes[i];

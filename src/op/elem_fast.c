@@ -50,7 +50,7 @@ static void gather(char *to, const char *from, int64_t n, int64_t stride, size_t
 }
 
 /* One innermost row in which some operand has to be gathered first. */
-static void row_in_chunks(const tpi_run *r, tpi_row f, const walk *w, char *y,
+static void row_in_chunks(const tpi_run *r, tpi_row_fn f, const walk *w, char *y,
                           const char *const *x)
 {
     _Alignas(64) char tmp[MAX_IN][CHUNK * 8];
@@ -91,7 +91,7 @@ static bool is_one_row(const tpi_run *r)
 typedef struct job {
     const tpi_run *r;
     const walk *w; /* NULL: one row */
-    tpi_row f;
+    tpi_row_fn f;
     bool direct;  /* no operand has to be gathered */
     int64_t each; /* per part: elements of the row, or places of the axis */
 } job;
@@ -154,7 +154,7 @@ static int64_t parts_of(const tpi_team *t, int64_t elements)
     return tpi_team_parts(t, 4.0 * (double)elements);
 }
 
-bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
+bool tpi_elem_rows(tpi_run *r, const tpi_row_fn row[TPI_N_ROWS])
 {
     const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
     const int64_t n = tpi_count(r->out), parts = parts_of(&team, n);
@@ -177,9 +177,9 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS])
             direct &= s == tpi_elem_size(r->in[k]) || w.n[last] == 1;
     }
     if (scalars) {
-        const tpi_row other = scalars == 1   ? row[TPI_ROW_A_SCALAR]
-                              : scalars == 2 ? row[TPI_ROW_B_SCALAR]
-                                             : NULL;
+        const tpi_row_fn other = scalars == 1   ? row[TPI_ROW_A_SCALAR]
+                                 : scalars == 2 ? row[TPI_ROW_B_SCALAR]
+                                                : NULL;
         if (direct && other)
             j.f = other;
         else

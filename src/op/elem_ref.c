@@ -64,13 +64,13 @@ enum {
 };
 
 #define LIST(name, t) [AT_##t] = name##_##t,
-static const tpi_scalar scalars[TPI_N_ELEMS][TP_N_DTYPES] = {
+static const tpi_scalar_fn scalars[TPI_N_ELEMS][TP_N_DTYPES] = {
 #define ELEM(class, n_in, name, effort) [TPI_ELEM_##name] = {TYPES_##class(LIST, name)},
 #include "kernel/text/elem.def"
 #undef ELEM
 };
 
-tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type)
+tpi_scalar_fn tpi_elem_scalar(tpi_elem e, tp_dtype type)
 {
     return scalars[e][type];
 }
@@ -87,9 +87,9 @@ CASTS_OF(CASTS)
 
 #define CAST_LIST(from, to) [AT_##to] = cast_##from##_##to,
 #define CAST_LISTS(from) [AT_##from] = {TYPES_ANY(CAST_LIST, from)},
-static const tpi_scalar casts[TP_N_DTYPES][TP_N_DTYPES] = {CASTS_OF(CAST_LISTS)};
+static const tpi_scalar_fn casts[TP_N_DTYPES][TP_N_DTYPES] = {CASTS_OF(CAST_LISTS)};
 
-tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to)
+tpi_scalar_fn tpi_cast_scalar(tp_dtype from, tp_dtype to)
 {
     return casts[from][to];
 }
@@ -104,7 +104,7 @@ static const char *element(const tp_tensor *x, int rank, const int64_t *at)
     return x->data + offset * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
 }
 
-TRUTH tpi_elem_reference(tpi_run *r, tpi_scalar f)
+TRUTH tpi_elem_reference(tpi_run *r, tpi_scalar_fn f)
 {
     const int rank = r->out->rank;
     int64_t at[TP_MAX_RANK] = {0};

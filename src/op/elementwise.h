@@ -6,12 +6,12 @@
 
 /* One element: *y = f(*a, *b, *c), unused operands NULL. NULL when the function is not for that
  * type. `type` is that of the data operands. */
-typedef void (*tpi_scalar)(void *y, const void *a, const void *b, const void *c);
-tpi_scalar tpi_elem_scalar(tpi_elem e, tp_dtype type);
-tpi_scalar tpi_cast_scalar(tp_dtype from, tp_dtype to);
+typedef void (*tpi_scalar_fn)(void *y, const void *a, const void *b, const void *c);
+tpi_scalar_fn tpi_elem_scalar(tpi_elem e, tp_dtype type);
+tpi_scalar_fn tpi_cast_scalar(tp_dtype from, tp_dtype to);
 
 /* The rows of this machine for an op on elements of that type; [0] is NULL when there are none. */
-static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
+static inline const tpi_row_fn *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
 {
     const tpi_kernels *k = ctx->kernels;
     while (!k->row[e][type][0] && k->narrower)
@@ -19,7 +19,7 @@ static inline const tpi_row *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type
     return k->row[e][type];
 }
 
-static inline tpi_row tpi_cast_row(const tp_ctx *ctx, int from, int to)
+static inline tpi_row_fn tpi_cast_row(const tp_ctx *ctx, int from, int to)
 {
     const tpi_kernels *k = ctx->kernels;
     while (!k->cast[from][to] && k->narrower)
@@ -30,15 +30,15 @@ static inline tpi_row tpi_cast_row(const tp_ctx *ctx, int from, int to)
 /* How the elements of an elementwise node are computed: by rows of this machine, row[0] NULL when
  * there are none; else one by one. */
 typedef struct tpi_element {
-    tpi_row row[TPI_N_ROWS];
-    tpi_scalar scalar;
+    tpi_row_fn row[TPI_N_ROWS];
+    tpi_scalar_fn scalar;
 } tpi_element;
 tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node);
 
 /* Element by element, by plain loops: the oracle. */
-bool tpi_elem_reference(tpi_run *r, tpi_scalar f);
+bool tpi_elem_reference(tpi_run *r, tpi_scalar_fn f);
 /* Row by row; `row` has the variants of tpi_kernels.row, of which the scalar ones may be NULL. */
-bool tpi_elem_rows(tpi_run *r, const tpi_row row[TPI_N_ROWS]);
+bool tpi_elem_rows(tpi_run *r, const tpi_row_fn row[TPI_N_ROWS]);
 
 /* The effort of each function, as elem.def has it. */
 enum {
@@ -57,7 +57,7 @@ enum {
     }                                                                                          \
     static bool op##_fast(tpi_run *r)                                                          \
     {                                                                                          \
-        const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);              \
+        const tpi_row_fn *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);           \
         return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
     }                                                                                          \
     const tpi_op tpi_op_##op = {.name = #op,                                                   \

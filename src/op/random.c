@@ -107,7 +107,7 @@ int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count)
     return count / per + (count % per != 0);
 }
 
-tpi_random_attrs tpi_random_place(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count)
+tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count)
 {
     tpi_random_attrs placed = *a;
     placed.seed = (int64_t)ctx->seed;
@@ -128,13 +128,13 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
         int64_t count = 1;
         for (int64_t i = 0; i < r->shape.n; i++)
             count *= r->shape.v[i];
-        const tpi_random_attrs placed = tpi_random_place(r, ctx, count);
+        const tpi_random_attrs placed = tpi_random_position(r, ctx, count);
         return ctx->frame_rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
     }
     y = tpi_tensor_new(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
     if (y->status != TP_OK)
         return y;
-    const tpi_random_attrs placed = tpi_random_place(r, ctx, tpi_count(y));
+    const tpi_random_attrs placed = tpi_random_position(r, ctx, tpi_count(y));
     tpi_run run = {.op = &tpi_op_random, .ctx = ctx, .at = at, .attrs = &placed, .out = y};
     return tpi_run_op(&run) ? y : run.failed;
 }

@@ -23,7 +23,7 @@ enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14 };
 /* Positions that `count` elements take. */
 int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count);
 /* Attributes for one run of the node, whose result has `count` elements; the context moves on. */
-tpi_random_attrs tpi_random_place(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count);
+tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count);
 
 /* A draw like that as a node of the graph; never NULL. */
 tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a);

@@ -9,7 +9,7 @@ enum { BLOCK = 4096, MAX_LANES = 64, MAX_BYTES = 8 };
 typedef struct oracle {
     const tpi_reduction *d;
     size_t size; /* of an element */
-    tpi_scalar step;
+    tpi_scalar_fn step;
     _Alignas(MAX_BYTES) char empty[MAX_BYTES]; /* what no element at all gives */
     int lanes;
     /* the walk over the elements of one result, in order */

@@ -25,7 +25,7 @@ static bool where_kernel(tpi_run *r)
 
 static bool where_fast(tpi_run *r)
 {
-    const tpi_row *row = tpi_rows_of(r->ctx, TPI_ELEM_where, r->in[1]->dtype);
+    const tpi_row_fn *row = tpi_rows_of(r->ctx, TPI_ELEM_where, r->in[1]->dtype);
     return row[0] ? tpi_elem_rows(r, row) : where_kernel(r);
 }
 
@@ -86,7 +86,7 @@ static bool cast_kernel(tpi_run *r)
 
 static bool cast_fast(tpi_run *r)
 {
-    const tpi_row rows[TPI_N_ROWS] = {tpi_cast_row(r->ctx, r->in[0]->dtype, r->out->dtype)};
+    const tpi_row_fn rows[TPI_N_ROWS] = {tpi_cast_row(r->ctx, r->in[0]->dtype, r->out->dtype)};
     return rows[0] ? tpi_elem_rows(r, rows) : cast_kernel(r);
 }
 

@@ -73,7 +73,7 @@ static bool keeps_rules(const tp_graph *g, const tpi_pass *pass)
 #endif
 }
 
-bool tpi_is_runnable(const tp_graph *g, tpi_why *why)
+bool tpi_is_runnable(const tp_graph *g, tpi_rule_error *why)
 {
     return tpi_check_turns(g->ctx, g->dims, g->n_nodes, g->nodes, true, why);
 }
@@ -110,7 +110,7 @@ tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_r
         if (n_changes)
             g = tpi_tidy(g, n_feeds, feeds, n_roots, roots);
     }
-    tpi_why why;
+    tpi_rule_error why;
     if (!g || tpi_is_runnable(g, &why))
         return g;
     tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_graph_compile", TP_E_STATE, "%s", why.text);

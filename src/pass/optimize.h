@@ -9,7 +9,7 @@
 tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
                             tp_tensor **roots);
 /* Is it one? No memory: `why` says that it is not. */
-bool tpi_is_runnable(const tp_graph *g, tpi_why *why);
+bool tpi_is_runnable(const tp_graph *g, tpi_rule_error *why);
 
 /* Who looks at what passes do (check/validate.c); g, feeds[] and roots[] are only looked at. */
 typedef struct tpi_witness {

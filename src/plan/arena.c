@@ -311,7 +311,7 @@ static bool find_sizes(const placing *p, const int64_t *symbols)
     bool fits = maxima;
     for (int i = 0; i < p->n && fits; i++) {
         p->size[i] = 0;
-        if (p->buffers[i].place != TPI_AT_ARENA)
+        if (p->buffers[i].storage != TPI_IN_ARENA)
             continue;
         const int64_t size = value_of(a, &p->bytes[i], symbols, maxima);
         p->size[i] = size < 0 ? 0 : size;
@@ -336,7 +336,7 @@ static bool find_order(const placing *p, int example)
     if (!find_sizes(p, p->k->example + example * p->k->n_symbols) || place_numbers(p) < 0)
         return false;
     for (int i = 0, n = 0; i < p->n; i++)
-        if (p->buffers[i].place == TPI_AT_ARENA)
+        if (p->buffers[i].storage == TPI_IN_ARENA)
             order[n++] = (spot){p->at[i], i};
     qsort(order, (size_t)p->n_order, sizeof *order, by_spot);
     return true;
@@ -371,7 +371,7 @@ static tpi_amount place_all(const placing *p)
     bool known = true;
     int n = 0;
     for (int i = 0; i < p->n; i++)
-        if (p->buffers[i].place == TPI_AT_ARENA)
+        if (p->buffers[i].storage == TPI_IN_ARENA)
             known &= tpi_amount_is_number(&p->bytes[i]);
     if (known) {
         k->a->too_large |= !find_sizes(p, k->example); /* none of them counts */
@@ -429,7 +429,7 @@ static tpi_amount place_plan(making *k, const tpi_plan *plan, const tpi_buffer *
         *bytes = bytes_of(k, &buffers[i]);
         p.bytes[i] = up(k, bytes);
         p.offset[i] = amount_of(TPI_NO_DIM);
-        p.n_order += buffers[i].place == TPI_AT_ARENA;
+        p.n_order += buffers[i].storage == TPI_IN_ARENA;
     }
     tpi_amount total = amount_of(0);
     if (!k->failed) {

@@ -1,9 +1,13 @@
-/* A program's arena is kept under a limit: in another order of kernels, by values that are computed
- * again where they are read late, or by loops that keep some turns only.
+/* Keeps the arena of a program under a memory limit.
  *
- * One change at a time, always at the kernel at which most is in use; a change stays when then less is,
- * or at fewer kernels. What it costs decides which one is tried first, and the limit only says where to
- * stop: so the least that was found, which a refusal tells, is a limit that is kept. */
+ * There are three kinds of changes to the graph: the kernels run in another order; a value is computed
+ * again where it is read late, so that it need not be kept until then; a loop keeps the values of some turns only
+ * (pass/keep/checkpoint.c).
+ *
+ * Changes are tried one at a time. Each is made at the *peak*: the kernel at which most bytes are in use. A change
+ * is kept if the peak is lower afterwards, or is reached at fewer kernels. The change that gains most bytes for what
+ * it costs is tried first. The limit does not decide what is tried, only when to stop. So a program that is refused
+ * can name the smallest arena that was found, and that number as the limit will do. */
 #include "plan/budget.h"
 
 #include "ir/notation.h"
@@ -18,25 +22,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph for the program, its plan, and what is in use while which kernel runs. */
+/* A graph of the program, its plan, and how many bytes are in use while each kernel runs. */
 typedef struct version {
     tp_graph *graph;
     tp_tensor **feeds, **roots;
     tpi_plan *plan;
     int64_t *bytes;      /* of buffers, by number */
     int64_t *live;       /* bytes, by kernel */
-    int64_t peak, arena; /* which is the peak and what lies idle in it */
-    int at, n_at;        /* the first kernel at the peak; how many there are */
+    int64_t peak, arena; /* the most of these; bytes of the arena: the peak and the gaps */
+    int at, n_at;        /* the first kernel at the peak; how many kernels are at it */
 } version;
 
 typedef struct fitting {
     tp_program *p;
     tpi_fusing fuse;
     version now;
-    int *next;  /* by node whose memory it is: the first kernel behind the peak that reads it */
-    bool *held; /* by node: does the kernel at the peak read it? */
-    bool *again, *late;
-    int64_t *key;
+    int *next;    /* by node that has memory: the first kernel after the peak that reads it; -1.
+                  After these there is room for a list of nodes that are computed again */
+    bool *held;   /* by node: the kernel at the peak reads it */
+    bool *again;  /* by node: it is computed again */
+    bool *late;   /* by node: it reads what is computed again, not the first value */
+    int64_t *key; /* by node: its position in the new order */
 } fitting;
 
 /* ---- versions ------------------------------------------------------------------------------------ */
@@ -67,7 +73,7 @@ int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *li
     memset(live, 0, (size_t)plan->n_kernels * sizeof *live);
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_buffer *b = &plan->buffers[i];
-        for (int k = b->first; b->place == TPI_AT_ARENA && k <= b->last; k++)
+        for (int k = b->first; b->storage == TPI_IN_ARENA && k <= b->last; k++)
             live[k] += (bytes[i] + 63) & ~(int64_t)63;
     }
     *at = 0;
@@ -85,7 +91,7 @@ static void find_peak(version *v)
         v->n_at += v->live[k] == v->peak;
 }
 
-/* Plans it. False: no memory, or too large for a number. */
+/* Plans the version and finds its peak. False: no memory, or a number is too large. */
 static bool measure(fitting *f, version *v)
 {
     tp_program *p = f->p;
@@ -109,7 +115,7 @@ static bool keeps_limit(const fitting *f)
     return f->now.arena <= f->p->memory_limit;
 }
 
-/* The graph of `now` again, node by node. */
+/* A copy of the graph of `now`, in which nodes have the same numbers. */
 static bool copy_version(const fitting *f, version *v)
 {
     tp_program *p = f->p;
@@ -126,7 +132,7 @@ static bool copy_version(const fitting *f, version *v)
     return v->graph && v->graph->n_nodes == p->graph->n_nodes;
 }
 
-/* Is it better than now? Then it is the program's. */
+/* If the version is better than `now`, the program takes it. */
 static bool adopt(fitting *f, version *v)
 {
     tp_program *p = f->p;
@@ -150,17 +156,19 @@ static bool adopt(fitting *f, version *v)
 
 /* ---- another order -------------------------------------------------------------------------------- */
 
-/* Which kernels run in turn: in their order, but first those that leave less in use than before. */
+/* Another order of kernels: of those that could run next, the first one that does not raise the bytes in use; if
+ * there is none, the first. */
 typedef struct ordering {
     const fitting *f;
     int n;
-    int *waits;   /* by kernel: for how many others; -1: it has run */
-    int *readers; /* by buffer: kernels that still read it */
-    bool *reads;  /* kernel * n + other: does it wait for the other? */
-    int *place;   /* by kernel: its number from now on */
+    int *waits;   /* by kernel: how many kernels have to run before it; -1: it has run */
+    int *readers; /* by buffer: how many kernels still read it */
+    bool *reads;  /* [kernel * n + other]: the other one has to run before it */
+    int *place;   /* by kernel: its number in the new order */
 } ordering;
 
-/* Random numbers are drawn in the order in which they were; blocks may draw too. */
+/* Does the kernel keep its order among its like? Random numbers are drawn in the order of the graph, and blocks
+ * may draw, too. */
 static bool keeps_place(const tpi_plan *plan, int kernel)
 {
     const tp_tensor *t = plan->values[plan->kernels[kernel].root].node;
@@ -198,18 +206,18 @@ static void find_waits(ordering *o)
 
 static bool reads_buffer(const ordering *o, int kernel, const tpi_buffer *b)
 {
-    return b->place == TPI_AT_ARENA && b->node >= 0 && b->first != kernel &&
+    return b->storage == TPI_IN_ARENA && b->node >= 0 && b->first != kernel &&
            b->last >= kernel && o->reads[(size_t)kernel * (size_t)o->n + (size_t)b->first];
 }
 
-/* Bytes in use behind it less those before it. */
+/* By how many bytes more memory is in use after the kernel than before it. */
 static int64_t growth(const ordering *o, int kernel)
 {
     const version *v = &o->f->now;
     int64_t more = 0;
     for (int i = 0; i < v->plan->n_buffers; i++) {
         const tpi_buffer *b = &v->plan->buffers[i];
-        if (b->place == TPI_AT_ARENA && b->first == kernel && b->last > kernel)
+        if (b->storage == TPI_IN_ARENA && b->first == kernel && b->last > kernel)
             more += v->bytes[i];
         else if (reads_buffer(o, kernel, b) && o->readers[i] == 1)
             more -= v->bytes[i];
@@ -217,7 +225,7 @@ static int64_t growth(const ordering *o, int kernel)
     return more;
 }
 
-static int pick(const ordering *o)
+static int choose_next(const ordering *o)
 {
     int first = -1;
     for (int k = 0; k < o->n; k++) {
@@ -237,7 +245,7 @@ static void order_all(ordering *o)
         for (int k = 0; k < o->n; k++)
             o->readers[i] += reads_buffer(o, k, &plan->buffers[i]);
     for (int at = 0; at < o->n; at++) {
-        const int kernel = pick(o);
+        const int kernel = choose_next(o);
         o->place[kernel] = at;
         o->waits[kernel] = -1;
         for (int i = 0; i < plan->n_buffers; i++)
@@ -247,7 +255,8 @@ static void order_all(ordering *o)
     }
 }
 
-/* Where nodes stand: those of a kernel with it, others behind what they read. `place` NULL: as now. */
+/* Sets the nodes' positions: those of a kernel are together, other nodes follow what they read. `place`: the new
+ * numbers of the kernels; NULL: the old ones. */
 static void set_keys(const fitting *f, const int *place)
 {
     const tpi_plan *plan = f->now.plan;
@@ -264,7 +273,7 @@ static void set_keys(const fitting *f, const int *place)
     }
 }
 
-/* A version with these changes; false: none, no memory. */
+/* Makes a version with this change; *better: the program took it. False: no memory. */
 static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
 {
     tp_program *p = f->p;
@@ -281,7 +290,7 @@ static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
 
 static bool reorder(fitting *f)
 {
-    enum { MOST = 4096 }; /* there is a byte for each two */
+    enum { MOST = 4096 }; /* kernels: o.reads has a byte for each pair */
     tpi_mem *m = &f->p->ctx->mem;
     const tpi_plan *plan = f->now.plan;
     const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
@@ -311,19 +320,19 @@ static bool reorder(fitting *f)
 
 /* ---- values that are computed again ---------------------------------------------------------------- */
 
-/* What it takes to have a value again at kernel `until`. */
+/* What has to be computed to have the value of node `target` again at kernel `until`. */
 typedef struct redoing {
     fitting *f;
     int target, until;
-    bool all;       /* contractions too */
-    int64_t longer; /* bytes that are in use at the peak because of it */
+    bool all;       /* contractions may be computed again, too */
+    int64_t longer; /* bytes that are kept longer for it, and so are in use at the peak */
     double cost;
     bool failed;
 } redoing;
 
 static void compute_again(redoing *d, int node);
 
-/* The root of the memory that operand x reads is computed again, and so are the views of it. */
+/* Computes again the node whose memory operand x reads, and the views that lead from there to x. */
 static void follow(redoing *d, const tp_tensor *x, int root)
 {
     for (const tp_tensor *t = x; t->index != root && !d->failed; t = t->in[0]) {
@@ -338,12 +347,12 @@ static void need(redoing *d, const tp_tensor *x)
     const version *v = &d->f->now;
     const int root = v->plan->values[x->index].layout.root;
     const tpi_value *memory = &v->plan->values[root];
-    if (memory->place == TPI_AT_INNER || root == d->target) {
+    if (memory->storage == TPI_IN_INNER || root == d->target) {
         follow(d, x, root);
         return;
     }
-    if (memory->place != TPI_AT_ARENA || memory->last >= d->until)
-        return; /* it is there */
+    if (memory->storage != TPI_IN_ARENA || memory->last >= d->until)
+        return; /* it is still in memory */
     const int64_t bytes = v->bytes[memory->buffer];
     const bool may = memory->node->op->kind != TPI_BLOCK && memory->node->op->kind != TPI_PORT;
     if (may && bytes > v->bytes[v->plan->values[d->target].buffer] / 4)
@@ -371,7 +380,7 @@ static void compute_again(redoing *d, int node)
         need(d, t->in[k]);
 }
 
-/* f->again; the bytes that are gained at the peak, 0: it cannot be. */
+/* Sets f->again. Returns how many bytes are gained at the peak; 0: none, or it cannot be done. */
 static int64_t redo(fitting *f, int target, int until, bool all, double *cost)
 {
     const version *v = &f->now;
@@ -383,7 +392,7 @@ static int64_t redo(fitting *f, int target, int until, bool all, double *cost)
     return d.failed || gain < 0 ? 0 : gain;
 }
 
-/* Who reads what, from the peak on. */
+/* Sets f->next and f->held: which kernels read what, from the peak on. */
 static void find_readers(fitting *f)
 {
     const tpi_plan *plan = f->now.plan;
@@ -407,9 +416,10 @@ static void find_readers(fitting *f)
 }
 
 typedef struct candidate {
-    int node; /* whose value is computed again, or a loop */
-    bool all, loop;
-    double worth; /* bytes gained, by what it costs */
+    int node;  /* its value is computed again; or it is a loop, which keeps some turns only */
+    bool all;  /* contractions are computed again, too */
+    bool loop; /* node is a loop */
+    double worth; /* bytes that are gained, divided by the cost */
 } candidate;
 
 static int by_worth(const void *a, const void *b)
@@ -420,7 +430,7 @@ static int by_worth(const void *a, const void *b)
     return x->node - y->node;
 }
 
-/* A loop that keeps all its turns while the kernel runs. */
+/* Is the buffer what a loop keeps of all its turns? Then that loop is a candidate. */
 static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
 {
     const version *v = &f->now;
@@ -465,7 +475,7 @@ static bool try_value(fitting *f, const candidate *c, bool *better)
     for (int i = 0; i < plan->n_values; i++) {
         const tpi_value *v = &plan->values[i];
         const int root = v->layout.root;
-        if (v->place == TPI_AT_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
+        if (v->storage == TPI_IN_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
             f->again[i] = true;
         f->late[i] = v->kernel >= until;
         if (f->again[i])
@@ -526,7 +536,7 @@ static bool try_all(fitting *f, int n, const candidate *c, bool *better)
     return ok;
 }
 
-/* One change at the peak; false: no memory. */
+/* Tries changes at the peak until one is better. False: no memory. */
 static bool improve(fitting *f, bool *better)
 {
     tpi_mem *m = &f->p->ctx->mem;
@@ -538,7 +548,7 @@ static bool improve(fitting *f, bool *better)
         find_readers(f);
     for (int i = 0; i < n_buffers && ok; i++) {
         const tpi_buffer *b = &f->now.plan->buffers[i];
-        if (b->place != TPI_AT_ARENA || b->first > f->now.at || b->last < f->now.at)
+        if (b->storage != TPI_IN_ARENA || b->first > f->now.at || b->last < f->now.at)
             continue;
         n += as_value(f, b, &list[n]);
         n += as_loop(f, b, &list[n]);
@@ -569,7 +579,7 @@ static void put_buffer(tpi_str *s, const version *v, int i)
         tpi_str_printf(s, " (%s:%d)", slash ? slash + 1 : t->file, t->line);
 }
 
-/* The largest first, as many as the message has room for. */
+/* The buffers in use at the peak, the largest first, as many as the message has room for. */
 static void put_peak(tpi_str *s, const version *v)
 {
     enum { MOST = 3 };
@@ -577,14 +587,15 @@ static void put_peak(tpi_str *s, const version *v)
     int last = -1, n = 0, all = 0;
     for (int i = 0; i < v->plan->n_buffers; i++) {
         const tpi_buffer *b = &v->plan->buffers[i];
-        all += b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
+        all +=
+            b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
     }
     for (; n < MOST && n < all; n++) {
         int best = -1;
         for (int i = 0; i < v->plan->n_buffers; i++) {
             const tpi_buffer *b = &v->plan->buffers[i];
             const bool in_use =
-                b->place == TPI_AT_ARENA && b->first <= v->at && b->last >= v->at;
+                b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at;
             const bool later = v->bytes[i] < below || (v->bytes[i] == below && i > last);
             if (in_use && later && (best < 0 || v->bytes[i] > v->bytes[best]))
                 best = i;

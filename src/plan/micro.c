@@ -109,7 +109,7 @@ int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *room)
 bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b)
 {
     const tpi_plan_step *first = &plan->steps[m->first], *last = first + m->n - 1;
-    return b->place == TPI_AT_ARENA && b->seen == TPI_OWN_PLACE && b->first >= first->first &&
+    return b->storage == TPI_IN_ARENA && b->seen == TPI_OWN_PLACE && b->first >= first->first &&
            b->last < last->first + last->n;
 }
 

@@ -47,7 +47,7 @@ static bool may_hold(const tpi_plan *p, int x, const tp_tensor *t, const int *re
 {
     const tpi_value *v = &p->values[x];
     const int kernel = p->values[t->index].kernel;
-    return v->place == TPI_AT_ARENA && v->kernel >= 0 && v->kernel != kernel &&
+    return v->storage == TPI_IN_ARENA && v->kernel >= 0 && v->kernel != kernel &&
            reader[x] == kernel && v->node->dtype == t->dtype && tpi_same_shape(v->node, t) &&
            v->node->op->kind != TPI_PORT;
 }

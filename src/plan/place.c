@@ -186,7 +186,7 @@ static int64_t place_all(placing *p, int (*order)(const void *, const void *))
 static void fill(placing *p, int n, const tpi_buffer *buffers, const int64_t *bytes)
 {
     for (int i = 0; i < n; i++)
-        if (buffers[i].place == TPI_AT_ARENA)
+        if (buffers[i].storage == TPI_IN_ARENA)
             p->items[p->n++] = (item){.buffer = i,
                                       .first = buffers[i].first,
                                       .last = buffers[i].last,

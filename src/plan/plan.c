@@ -80,18 +80,18 @@ static bool lay_out(tpi_plan *p)
         v->layout.root = i;
         if (row_major(p->graph->dims, t, v->layout.stride) == TPI_NO_DIM)
             return no_memory(p);
-        v->place = t->op->kind == TPI_SOURCE ? TPI_AT_SOURCE : TPI_AT_ARENA;
+        v->storage = t->op->kind == TPI_SOURCE ? TPI_IN_SOURCE : TPI_IN_ARENA;
         if (t->op->kind == TPI_VIEW && follow_view(p, v))
-            v->place = TPI_AT_ALIAS;
+            v->storage = TPI_IN_ALIAS;
         else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
             return too_large(p, t); /* a copy in row-major order is another thing */
         else if (t->op == &tpi_op_assign) {
             v->layout = p->values[t->in[1]->index].layout;
-            v->place = TPI_AT_ALIAS;
+            v->storage = TPI_IN_ALIAS;
         } else if (t->op->kind == TPI_PORT && tpi_plan_port(p, t) >= 0 &&
                    tpi_plan_port(p, t) != i) { /* read under two names */
             v->layout = p->values[tpi_plan_port(p, t)].layout;
-            v->place = TPI_AT_ALIAS;
+            v->storage = TPI_IN_ALIAS;
         }
     }
     return true;
@@ -140,7 +140,7 @@ static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
         for (int i = 0; i < p->n_values; i++) {
             const tp_tensor *t = p->graph->nodes[i];
             if (t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE ||
-                t->op->kind == TPI_PORT || p->values[i].place == TPI_AT_ALIAS || !r->live[i])
+                t->op->kind == TPI_PORT || p->values[i].storage == TPI_IN_ALIAS || !r->live[i])
                 continue;
             for (int k = 0; k < t->n_in; k++) {
                 const int root = p->values[t->in[k]->index].layout.root;
@@ -485,14 +485,14 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
         if (p->sections && p->sections[i]) {
             ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
             if (!read)
-                v->place = TPI_AT_INNER; /* the token itself is nothing */
+                v->storage = TPI_IN_INNER; /* the token itself is nothing */
             continue;
         }
-        if (v->place == TPI_AT_SOURCE || v->place == TPI_AT_ALIAS || !read ||
+        if (v->storage == TPI_IN_SOURCE || v->storage == TPI_IN_ALIAS || !read ||
             t->op->kind == TPI_PORT)
             continue;
         if (is_literal(t) && !r.pinned[i]) {
-            v->place = TPI_AT_LITERAL;
+            v->storage = TPI_IN_LITERAL;
             continue;
         }
         if (!tpi_is_loop_op(t)) {
@@ -504,16 +504,16 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
         if (nest >= 0 && (only || !belongs_to_rows(&p->kernels[nest], t)) &&
             joins(p, &p->kernels[nest], i, &r, !only)) {
             v->kernel = nest;
-            v->place = only ? TPI_AT_INNER : TPI_AT_ARENA;
+            v->storage = only ? TPI_IN_INNER : TPI_IN_ARENA;
             ok = add_node(p, &p->kernels[nest], i);
         } else {
             ok = start_nest(p, i);
         }
     }
     for (int i = 0; i < p->n_values && ok; i++)
-        if (p->values[i].place == TPI_AT_SOURCE && is_literal(p->values[i].node) &&
+        if (p->values[i].storage == TPI_IN_SOURCE && is_literal(p->values[i].node) &&
             !r.pinned[i])
-            p->values[i].place = TPI_AT_LITERAL;
+            p->values[i].storage = TPI_IN_LITERAL;
     free_readers(p, &r);
     return ok;
 }
@@ -543,7 +543,7 @@ static void order_kernels(tpi_plan *p)
     }
     for (int i = 0; i < p->n_values && p->sections; i++) {
         const tp_tensor *t = p->graph->nodes[i];
-        if (t->op->kind == TPI_PORT && p->values[i].place != TPI_AT_ALIAS &&
+        if (t->op->kind == TPI_PORT && p->values[i].storage != TPI_IN_ALIAS &&
             p->sections[t->in[0]->index])
             p->values[i].kernel = p->values[t->in[0]->index].kernel;
     }
@@ -589,7 +589,7 @@ static int add_buffer(tpi_plan *p, int node)
     const tpi_value *v = &p->values[node];
     return tpi_plan_buffer(p, (tpi_buffer){.node = node,
                                            .like = v->node,
-                                           .place = v->place,
+                                           .storage = v->storage,
                                            .first = v->kernel,
                                            .last = v->last > v->kernel ? v->last : v->kernel});
 }
@@ -598,8 +598,8 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
 {
     for (int i = 0; i < roots->n; i++) {
         tpi_value *v = &p->values[p->values[roots->v[i]->index].layout.root];
-        if (v->place == TPI_AT_ARENA)
-            v->place = TPI_AT_OUTPUT;
+        if (v->storage == TPI_IN_ARENA)
+            v->storage = TPI_IN_OUTPUT;
     }
     for (int i = 0; i < p->n_values; i++) {
         const tpi_value *v = &p->values[i];
@@ -612,9 +612,9 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
     }
     for (int i = 0; i < p->n_values; i++) {
         tpi_value *v = &p->values[i];
-        const bool used = v->kernel >= 0 || v->last >= 0 || v->place == TPI_AT_SOURCE;
-        if (!used || v->place == TPI_AT_INNER || v->place == TPI_AT_ALIAS ||
-            v->place == TPI_AT_LITERAL || tpi_lies_under(v))
+        const bool used = v->kernel >= 0 || v->last >= 0 || v->storage == TPI_IN_SOURCE;
+        if (!used || v->storage == TPI_IN_INNER || v->storage == TPI_IN_ALIAS ||
+            v->storage == TPI_IN_LITERAL || tpi_lies_under(v))
             continue;
         v->buffer = add_buffer(p, i);
         if (v->buffer < 0)

@@ -215,7 +215,7 @@ static int own_buffer(tpi_plan *p, const tpi_section *s, const tp_tensor *like,
     return tpi_plan_buffer(p, (tpi_buffer){.node = -1,
                                            .like = like,
                                            .section = arena,
-                                           .place = TPI_AT_ARENA,
+                                           .storage = TPI_IN_ARENA,
                                            .first = kernel,
                                            .last = kernel});
 }

@@ -180,7 +180,7 @@ static bool sees(tpi_plan *p, const space *s, int root, int64_t stride)
     tpi_buffer *b = &p->buffers[v->buffer];
     const bool own =
         stride != 0 && v->node->shape[0] == s->outer[0] && v->layout.stride[0] == stride;
-    if (b->seen == TPI_UNTOLD)
+    if (b->seen == TPI_UNSEEN)
         b->seen = own ? TPI_OWN_PLACE : TPI_ALL_PLACES;
     return (own || stride == 0) && own == (b->seen == TPI_OWN_PLACE);
 }
@@ -211,7 +211,7 @@ static bool takes_nodes(tpi_plan *p, const space *s, int first, tpi_kernel *k)
             access read = {.rank = k->rank, .row = s->whole ? -1 : k->row};
             tpi_operand_layout(p, v->node, o, &l);
             if (p->values[l.root].kernel == v->kernel ||
-                p->values[l.root].place == TPI_AT_LITERAL)
+                p->values[l.root].storage == TPI_IN_LITERAL)
                 continue;
             read.offset = l.offset;
             memcpy(read.size, k->shape, sizeof read.size);
@@ -385,7 +385,7 @@ void tpi_plan_whole_steps(tpi_plan *p)
 {
     for (int i = 0; i < p->n_buffers; i++) {
         tpi_buffer *b = &p->buffers[i];
-        if (b->place == TPI_AT_SOURCE)
+        if (b->storage == TPI_IN_SOURCE)
             continue;
         const tpi_plan_step *last = &p->steps[p->kernels[b->last].step];
         b->first = p->steps[p->kernels[b->first].step].first;

@@ -382,7 +382,7 @@ static bool place(tpi_waves *w)
         return false;
     memcpy(to, plan->buffers, bytes);
     for (int i = 0; i < plan->n_buffers; i++) {
-        if (to[i].place == TPI_AT_SOURCE)
+        if (to[i].storage == TPI_IN_SOURCE)
             continue;
         for (int k = 0; k < w->n; k++)
             live_through(plan, w->waves[k].first, w->waves[k].n, &to[i]);

@@ -124,7 +124,7 @@ static bool is_near(const tpi_plan *plan, int kernel, const tpi_value *v, bool r
     if (read)
         return plan->kernels[v->kernel].step == k->step;
     const bool over = k->since < kernel && plan->kernels[k->since].step == k->step;
-    return over || (v->place == TPI_AT_ARENA &&
+    return over || (v->storage == TPI_IN_ARENA &&
                     plan->kernels[plan->buffers[v->buffer].last].step == k->step);
 }
 

@@ -125,7 +125,7 @@ static void put_near(tpi_render *r, const tpi_plan_step *step, int at)
     const int since = k->since - step->first;
     const int64_t outer = step->n_outer ? v->layout.stride[step->n_outer - 1] : 0;
     int64_t row = 0;
-    if (v->place != TPI_AT_ARENA || v->over >= 0 || since < 0 ||
+    if (v->storage != TPI_IN_ARENA || v->over >= 0 || since < 0 ||
         v->last >= step->first + step->n)
         return;
     for (int i = 0; i < v->node->rank; i++) {

@@ -71,7 +71,7 @@ static inline const tpi_value *tpi_loops_value_at(const tpi_loops *n, int i)
 /* Has the value memory? Others than this nest read it. */
 static inline bool tpi_loops_is_kept(const tpi_loops *n, int i)
 {
-    return tpi_loops_value_at(n, i)->place != TPI_AT_INNER;
+    return tpi_loops_value_at(n, i)->storage != TPI_IN_INNER;
 }
 
 /* The value operand o of v is made of, when it is computed in this nest; else NULL. */
@@ -86,7 +86,7 @@ static inline const tpi_value *tpi_loops_inner_operand(const tpi_loops *n, const
 static inline bool tpi_loops_is_literal(const tpi_loops *n, const tpi_value *v, int o)
 {
     const tpi_value *x = &n->plan->values[v->node->in[o]->index];
-    return n->plan->values[x->layout.root].place == TPI_AT_LITERAL;
+    return n->plan->values[x->layout.root].storage == TPI_IN_LITERAL;
 }
 
 /* e^(x - max x), whose argument is at most 0 or NaN. */

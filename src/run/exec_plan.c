@@ -109,7 +109,7 @@ static tp_tensor *view_root(const tp_program *p, const tp_tensor *root, tp_tenso
     const tpi_layout *l = &p->plan->values[root->index].layout;
     int64_t shape[TP_MAX_RANK];
     tpi_program_shape(p, root, shape);
-    if (l->root == root->index && p->plan->values[root->index].place == TPI_AT_OUTPUT &&
+    if (l->root == root->index && p->plan->values[root->index].storage == TPI_IN_OUTPUT &&
         memory->owned_at >= 0 &&
         memcmp(shape, memory->shape, sizeof(int64_t) * root->rank) == 0) {
         tpi_disown(memory);
@@ -150,9 +150,9 @@ static bool set_inner_pointers(tpi_session *s, const tpi_plan *plan, char *arena
         const tpi_buffer *b = &plan->buffers[i];
         void **pointer = &p->pointers[plan->first_buffer + i];
         *pointer = NULL;
-        if (b->place == TPI_AT_ARENA) {
+        if (b->storage == TPI_IN_ARENA) {
             *pointer = arena + p->offsets[plan->first_buffer + i];
-        } else if (b->place == TPI_AT_SOURCE && b->like->op != &tpi_op_param) {
+        } else if (b->storage == TPI_IN_SOURCE && b->like->op != &tpi_op_param) {
             tp_tensor *t = flat_source(s, b->like);
             ok = t;
             *pointer = t ? t->data : NULL;
@@ -170,7 +170,7 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
     for (int i = 0; i < p->plan->n_buffers; i++) {
         const tpi_buffer *b = &p->plan->buffers[i];
         outputs[i] = NULL;
-        if (b->place == TPI_AT_ARENA) {
+        if (b->storage == TPI_IN_ARENA) {
             p->pointers[i] = p->arena + p->offsets[i];
             for (int k = 0; b->section && k < b->section->n_bodies; k++)
                 if (!set_inner_pointers(s, b->section->plan[k], p->pointers[i]))
@@ -178,7 +178,7 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
             continue;
         }
         tp_tensor *t = NULL;
-        if (b->place == TPI_AT_SOURCE) {
+        if (b->storage == TPI_IN_SOURCE) {
             t = flat_source(s, b->like);
         } else {
             int64_t shape[TP_MAX_RANK];

@@ -366,10 +366,10 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     p->what = what;
     p->all_writes = all_writes;
     p->used = "none";
-    const tpi_stepped_out around = tpi_step_out(p->ctx, at);
+    const tpi_paused around = tpi_pause(p->ctx, at);
     const tp_status before = p->ctx->status;
     const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
-    tpi_step_back(p->ctx, around);
+    tpi_resume(p->ctx, around);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, what);
     if (!ok) {
@@ -409,7 +409,7 @@ tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, i
             return placed;
         }
     }
-    return tpi_random_place(a, s->p->ctx, count);
+    return tpi_random_position(a, s->p->ctx, count);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------- */
@@ -542,7 +542,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
     tp_ctx *ctx = p->ctx;
     tpi_session s = {.p = p, .at = at, .feeds = feeds};
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
-    const tpi_stepped_out around = tpi_step_out(ctx, s.at);
+    const tpi_paused around = tpi_pause(ctx, s.at);
     const uint64_t random_at = ctx->random_at;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -576,7 +576,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 
@@ -599,8 +599,8 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
     return tpi_fail_all(tpi_refuse_crowd(p->ctx, at, what), p->n_fetches, out);
 }
 
-bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
-                      const tpi_draws *draws, tp_tensor **values)
+bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
+                           tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values)
 {
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = p->ctx;

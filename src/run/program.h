@@ -122,8 +122,8 @@ tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, i
 /* One run of a program without assignments, of the C program if it is loaded, for who knows the
  * sizes already: `symbols` by number, in sizes that every op takes. values[n_roots] get one
  * reference each, none of them memory of a feed. False: the context's error tells. */
-bool tpi_program_step(tp_program *p, tpi_at at, const int64_t *symbols, tp_tensor *const *feeds,
-                      const tpi_draws *draws, tp_tensor **values);
+bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
+                           tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values);
 
 /* Sizes of a node at the sizes of this run. */
 void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);

@@ -118,9 +118,9 @@ static bool place(tp_runner *r, const tpi_plan *plan, char *arena, char **output
         const tpi_buffer *b = &plan->buffers[i];
         const int number = plan->first_buffer + i;
         r->pointers[number] = NULL;
-        if (b->place == TPI_AT_ARENA) {
+        if (b->storage == TPI_IN_ARENA) {
             r->pointers[number] = arena + r->p->offsets[number];
-        } else if (b->place == TPI_AT_SOURCE) {
+        } else if (b->storage == TPI_IN_SOURCE) {
             const int feed = plan == r->p->plan ? feed_number(r->p, b->like) : -1;
             if (feed >= 0)
                 r->feed[feed] = number;
@@ -168,7 +168,7 @@ static tp_runner *make(tp_program *p)
         .p = p, .entry = p->entry, .n_feeds = p->n_feeds, .n_results = p->n_fetches};
     const size_t n = n_buffers(r);
     for (int i = 0; i < p->plan->n_buffers; i++)
-        if (p->plan->buffers[i].place == TPI_AT_OUTPUT)
+        if (p->plan->buffers[i].storage == TPI_IN_OUTPUT)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
     r->team = (tpi_team){.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes};
     tpi_team_library(&r->team, &r->library);

@@ -175,7 +175,7 @@ tp_status tpi_save_c(const tpi_saving *s)
     if (!ends_in_c(s->path))
         return tpi_fail_status(ctx, s->at, s->what, TP_E_VALUE,
                                "the path does not end in \".c\": %s", s->path);
-    const tpi_stepped_out around = tpi_step_out(ctx, s->at);
+    const tpi_paused around = tpi_pause(ctx, s->at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     tp_program *p = make_program(s);
@@ -184,7 +184,7 @@ tp_status tpi_save_c(const tpi_saving *s)
         status = refuses(s, p) ? ctx->status : save_program(s, p);
     tp_program_free(p);
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 

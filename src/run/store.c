@@ -236,9 +236,9 @@ tp_status tp_graph_save_at(const char *file, int line, const tp_graph *g, const 
             g->ctx, at, what_saves, TP_E_STATE,
             "the graph is the body of a block: save the graph that the block "
             "is in");
-    const tpi_stepped_out around = tpi_step_out(g->ctx, at);
+    const tpi_paused around = tpi_pause(g->ctx, at);
     const tp_status status = save(g, at, path);
-    tpi_step_back(g->ctx, around);
+    tpi_resume(g->ctx, around);
     return status;
 }
 

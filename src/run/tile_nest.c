@@ -311,7 +311,7 @@ static void store_late(builder *b, int i)
 }
 
 /* A row kernel takes one number at most, and only as its first or second operand. */
-static tpi_row choose_row(const tpi_element *f, int n_in, const operand *x, int *keep)
+static tpi_row_fn choose_row(const tpi_element *f, int n_in, const operand *x, int *keep)
 {
     static const int variant[2] = {TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR};
     *keep = -1;
@@ -460,7 +460,7 @@ static void put_reduction(builder *b, int i, int first)
         y = result_slot(b, i);
     const int sum = put_plain(b, i, first, mean ? -1 : y);
     if (mean) {
-        const tpi_row *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
+        const tpi_row_fn *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
         *add_op(b, phase_of(b, false)) = (tpi_tile_op){.kind = TPI_TILE_ROW,
                                                        .row = row[TPI_ROW_B_SCALAR],
                                                        .y = y,

@@ -53,7 +53,7 @@ static void read_operand(builder *b, const tpi_value *v, int o)
     int64_t over[TP_MAX_RANK];
     *r = (reading){.root = tpi_tile_memory(b, v, o),
                    .wide = !v->row || v->node->op->kind == TPI_REDUCE};
-    if (tpi_tile_inner(b, v, o) >= 0 || r->root->place == TPI_AT_LITERAL) {
+    if (tpi_tile_inner(b, v, o) >= 0 || r->root->storage == TPI_IN_LITERAL) {
         r->root = NULL;
         return;
     }

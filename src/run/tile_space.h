@@ -42,7 +42,7 @@ static inline const tpi_value *tpi_tile_value(const tpi_tile_builder *b, int i)
 /* Has it memory? Others than the nest read it. */
 static inline bool tpi_tile_kept(const tpi_tile_builder *b, int i)
 {
-    return tpi_tile_value(b, i)->place != TPI_AT_INNER;
+    return tpi_tile_value(b, i)->storage != TPI_IN_INNER;
 }
 
 /* The value in whose memory operand o of v lies. */

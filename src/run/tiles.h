@@ -57,8 +57,8 @@ typedef struct tpi_tile_op {
     int64_t stride;   /* REDUCE: elements between rows of a */
     int64_t rows;     /* REDUCE of columns: how many rows, or one of the below */
     union {
-        tpi_row row;
-        tpi_scalar scalar;
+        tpi_row_fn row;
+        tpi_scalar_fn scalar;
         tpi_reduce reduce;
     };
 } tpi_tile_op;

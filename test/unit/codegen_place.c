@@ -17,7 +17,7 @@ static void fill(int n, int n_kernels, int longest, tpi_buffer *buffers, int64_t
     for (int i = 0; i < n; i++) {
         const int first = draw(n_kernels), last = first + draw(longest);
         const bool here = draw(8) != 0;
-        buffers[i] = (tpi_buffer){.place = here ? TPI_AT_ARENA : TPI_AT_SOURCE,
+        buffers[i] = (tpi_buffer){.storage = here ? TPI_IN_ARENA : TPI_IN_SOURCE,
                                   .first = first,
                                   .last = last < n_kernels ? last : n_kernels - 1};
         bytes[i] = draw(5) ? 4 * draw(100) : 256 * draw(4); /* many are equal, some are empty */
@@ -39,7 +39,7 @@ static int64_t plain(int n, const tpi_buffer *buffers, const int64_t *bytes, int
     for (;;) {
         int next = -1;
         for (int i = 0; i < n; i++)
-            if (offset[i] < 0 && buffers[i].place == TPI_AT_ARENA &&
+            if (offset[i] < 0 && buffers[i].storage == TPI_IN_ARENA &&
                 (next < 0 || bytes[i] > bytes[next] || (turned && bytes[i] == bytes[next])))
                 next = i;
         if (next < 0)
@@ -102,7 +102,7 @@ static void test_all_living(void **state)
     tpi_buffer *buffers = calloc(N, sizeof *buffers);
     int64_t *bytes = calloc(N, sizeof *bytes), *offset = calloc(N, sizeof *offset);
     for (int i = 0; i < N; i++) {
-        buffers[i] = (tpi_buffer){.place = TPI_AT_ARENA, .first = i, .last = 2 * N - i};
+        buffers[i] = (tpi_buffer){.storage = TPI_IN_ARENA, .first = i, .last = 2 * N - i};
         bytes[i] = BYTES;
     }
     assert_int_equal(tpi_place_buffers(&tp->mem, N, buffers, bytes, offset), N * ROOM);
@@ -125,7 +125,7 @@ static void test_many(void **state)
     const int64_t total = tpi_place_buffers(&tp->mem, N, buffers, bytes, offset);
     assert_in_range(total, 1, 64 * 1024);
     for (int i = 0; i < N; i++)
-        assert_true(buffers[i].place == TPI_AT_ARENA
+        assert_true(buffers[i].storage == TPI_IN_ARENA
                         ? offset[i] >= 0 && offset[i] + bytes[i] <= total
                         : offset[i] == -1);
     free(buffers);
@@ -161,12 +161,12 @@ static int64_t check_places(const tpi_plan *plan, const int64_t *bytes, const in
     offset += plan->first_buffer;
     for (int i = 0; i < plan->n_buffers; i++) {
         const int64_t end = offset[i] + (bytes[i] + 63) / 64 * 64;
-        if (b[i].place != TPI_AT_ARENA)
+        if (b[i].storage != TPI_IN_ARENA)
             continue;
         assert_true(offset[i] >= 0 && offset[i] % 64 == 0);
         highest = end > highest ? end : highest;
         for (int k = 0; k < i; k++)
-            if (b[k].place == TPI_AT_ARENA && together(&b[i], &b[k]))
+            if (b[k].storage == TPI_IN_ARENA && together(&b[i], &b[k]))
                 assert_true(offset[i] >= offset[k] + bytes[k] || offset[k] >= end);
         for (int k = 0; b[i].section && k < b[i].section->n_bodies; k++)
             assert_true(check_places(b[i].section->plan[k], bytes - plan->first_buffer,
@@ -254,7 +254,7 @@ static tpi_plan *draw_plan(nest *s, int depth)
             continue;
         tpi_section *section = &s->section[s->n_sections++];
         *section = (tpi_section){0};
-        b[i].place = TPI_AT_ARENA;
+        b[i].storage = TPI_IN_ARENA;
         b[i].like = NULL;
         b[i].section = section;
         for (int k = draw(2); k < MOST_BODIES && s->n_plans < MOST_PLANS; k++)

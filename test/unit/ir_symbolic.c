@@ -99,7 +99,7 @@ static void check_at(const tpi_infer *q, int64_t a, int64_t b, uint64_t at, long
                        .n_in = q->n_in,
                        .in = in,
                        .attrs = q->op->attrs_size ? attrs : NULL};
-    tpi_why why;
+    tpi_rule_error why;
     const tp_status s = tpi_infer_again(&known, &why);
     if (s == TP_OK && tpi_check_answer(&known, q->dtype, q->rank, shape, &why)) {
         ++*compared;
@@ -144,7 +144,7 @@ static void symbolic(void **state)
         fill_attrs(op, attrs);
         if (n_in)
             fit_attrs(op, g->dims, in[0], attrs);
-        tpi_why why;
+        tpi_rule_error why;
         if (is_plain(op) && op->infer && tpi_check_attrs(g->dims, op, attrs, &why)) {
             tpi_infer q = {.op = op,
                            .ctx = tp,

@@ -85,7 +85,7 @@ static void products_have_the_defined_bits(void **state)
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         uint64_t s = seed * 131;
         tp_scope_begin(tp);
-        tp->kernels = random_int(&s, 0, 2) ? widest : tpi_kernels_pick(true);
+        tp->kernels = random_int(&s, 0, 2) ? widest : tpi_kernels_choose(true);
         const bool f64 = random_int(&s, 0, 1);
         const tp_dtype t = f64 ? TP_F64 : TP_F32;
         int64_t batch[4] = {1, 1, 1, 1}, n_batch = 1;

@@ -110,7 +110,7 @@ static void same_bits(void **state)
         for (tp_dtype t = TP_F32; t <= TP_F64; t++) {
             const void *v[2];
             for (int base = 0; base < 2; base++) {
-                tp->kernels = tpi_kernels_pick(base);
+                tp->kernels = tpi_kernels_choose(base);
                 tp_seed(tp, 77);
                 tp_tensor *y = kind == TPI_RANDOM_UNIFORM ? tp_uniform(tp, t, 1, &n, -2, 0.3)
                                                           : tp_normal(tp, t, 1, &n, -2, 0.3);

@@ -96,7 +96,7 @@ static bool same(tp_dtype t, const char *a, const char *b)
 static void fast_is_reference(void **state)
 {
     tp_ctx *tp = *state;
-    const tpi_kernels *best = tpi_kernels_pick(false), *sets[3] = {&tpi_kernels_base, best};
+    const tpi_kernels *best = tpi_kernels_choose(false), *sets[3] = {&tpi_kernels_base, best};
     int n_sets = best == &tpi_kernels_base ? 1 : 2;
 #if defined(__x86_64__)
     if (best == &tpi_kernels_avx512)

@@ -1,6 +1,7 @@
-/* Kernels of one instruction set as a table, for programs that are compiled at run time and call
- * them in place of carrying their text. The functions are those of reduce.h, gemm.h
- * and conv.h. */
+/* What a program that is compiled at run time calls: a table of functions.
+ *
+ * The table has the kernels of one instruction set (reduce.h, gemm.h, conv.h), so that programs need not
+ * contain their text, and the functions that share work among threads. */
 #ifndef TPK_LIBRARY_H
 #define TPK_LIBRARY_H
 
@@ -41,61 +42,64 @@
 
 struct tpk_library;
 
-/* A box of a space of outer places and rows, computed by one thread; or else, without the rest, so many
- * of the first places with all of their rows, shared out as all would be. `keep` is the end of memory that is the same for all parts
- * of one thread, and `fresh` says that the last one was not of this outer place. */
+/* A part of a kernel's work. The work is a space: outer places, each with rows.
+ *
+ * If `places` is 0 the part is a box, outer places o0 to o1 and rows r0 to r1, which one thread computes.
+ * Otherwise it is the first `places` outer places with all of their rows, which the threads share like the
+ * whole; the other members are not used then. */
 typedef struct tpk_part {
-    int64_t places; /* 0: it is a box */
-    int64_t place;  /* number among those that run side by side */
+    int64_t places;
+    int64_t place; /* this part's number among those that run side by side */
     int64_t o0, o1, r0, r1;
-    int64_t outer; /* of the whole space */
-    char *keep;
-    int fresh;
+    int64_t outer; /* how many outer places the whole space has */
+    char *keep;    /* the end of memory that stays the same for all parts of one thread */
+    int fresh;     /* that thread's last part was not of this outer place */
 } tpk_part;
 
-/* A kernel of a program; of a space it does a part, or all: NULL. */
+/* A kernel of a program. It computes the part; if that is NULL, all of its space. */
 typedef int64_t (*tpk_kernel)(void **p, int64_t *s, int64_t *random, const char *packed,
                               void *scratch, int64_t *fail, const int64_t *a,
                               const struct tpk_library *library, tpk_part *part);
 
-/* One of the kernels of a band. */
+/* One of the kernels of a band. A row is one row of the band's space. */
 typedef struct tpk_member {
     tpk_kernel kernel;
     const int64_t *a;
-    double work;      /* multiply-adds, or what takes as long */
+    double work;      /* multiply-adds, or other work that takes as long */
     double made;      /* bytes of its result, per row */
-    double shared;    /* bytes that every part reads again, */
-    double per_outer; /* and those of them that only parts of the same outer place do */
-    int64_t least;    /* rows that a part should have at least, */
-    int64_t step;     /* and a multiple of which; of a convolution as few as it may have */
-    int64_t grain;    /* what parts have to be a multiple of; 0: nothing */
-    int under;        /* has its result no memory but that of one that is written over it? */
-    uint32_t reads;   /* members whose results it reads, as bits */
-    /* Its result, where that has memory of its own that none but members from `since` to `until` see: */
-    int until, since;             /* until 0: it has not */
-    int64_t buffer;               /* which of p */
-    int64_t outer_step, row_step; /* bytes */
+    double shared;    /* bytes that every part reads again */
+    double per_outer; /* of these, the bytes that only parts of one outer place read again */
+    int64_t least;    /* how many rows a part should have at least */
+    int64_t step;     /* and of which its rows are a multiple; a convolution has no fewer */
+    int64_t grain; /* the rows of a part have to be a multiple of this; 0: any number will do */
+    int under;     /* another result is written over its own, and has the memory */
+    uint32_t reads; /* the members whose results it reads, as bits */
+    /* If its result has memory of its own, which only the members from `since` to `until` use: */
+    int until, since;             /* until 0: it has none */
+    int64_t buffer;               /* index in p */
+    int64_t outer_step, row_step; /* bytes from one outer place, one row, to the next */
 } tpk_member;
 
-/* Kernels that are run together over parts of a space that all of them share. */
+/* Kernels, the members, that run together over parts of one space. */
 typedef struct tpk_band {
     int n;
-    int64_t first; /* its number, for the profile; -1: is not told */
+    int64_t first; /* the number of its first kernel, for the profile; -1: it is not measured */
     int64_t outer, rows;
-    int64_t buffers; /* how many p has */
+    int64_t buffers; /* how many pointers p has */
     const tpk_member *v;
 } tpk_band;
 
-/* A step of a program: its function, where its arguments begin, and the number of its first kernel. */
+/* A step of a program: one kernel, or a band. */
 typedef struct tpk_step {
     tpk_kernel run;
-    int64_t at, kernel;
+    int64_t at;     /* where its arguments begin in the table of arguments */
+    int64_t kernel; /* the number of its first kernel */
 } tpk_step;
 
-/* Which steps do not simply run one after the other. */
+/* Which steps do not simply run one after the other: waves and microbatches (plan/waves.h). */
 typedef struct tpk_waves {
-    const int32_t *steps; /* by step: how many from it on; 0: none */
-    /* Runs those; returns what the entry of a program does. */
+    const int32_t *steps; /* by step: how many steps begin with it that `run` takes; 0: none */
+    /* Runs these; returns what the entry of a program returns. */
     int64_t (*run)(const struct tpk_waves *waves, const tpk_step *steps, int64_t first,
                    const int64_t *args, void **p, int64_t *s, int64_t *random,
                    const char *packed, void *scratch, int64_t *fail);
@@ -104,31 +108,34 @@ typedef struct tpk_waves {
 typedef struct tpk_library {
     TPK_LIBRARY_OF(f32);
     TPK_LIBRARY_OF(f64);
-    /* The same spread over the threads of a team, with workspaces of so many bytes. */
+    /* Products and convolutions that the threads of `team` share. Each takes a workspace, whose bytes the
+     * function ..._ws tells. */
     const void *team;
     size_t (*products_ws)(const void *team, const tpk_products *p);
     void (*products)(const void *team, const tpk_products *p, void *ws, tpk_part *part);
     size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
     void (*convolution)(const void *team, const tpk_convolution *c, void *ws,
                         const tpk_part *part);
-    /* Channels of a conv of one group of which its parts have multiples, but for the last one. */
+    /* For parts of a conv of one group along its channels: the channels of every part but the last are a
+     * multiple of this. */
     int64_t (*channel_step)(const void *team, const tpk_convolution *c);
     int (*conv_taps)(const tpk_conv *c);           /* TPK_TAPS_TOGETHER or TPK_TAPS_APART */
     tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
     tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
-    /* A kernel that is called, for each place of the first two axes, of elements of so many bytes. */
+    /* Calls a kernel for each place of the first two axes. An element has `size` bytes. */
     void (*planes)(const void *team,
                    int64_t (*call)(const tpk_view *in, const tpk_view *out,
                                    const int64_t *attr),
                    int n_in, const tpk_view *in, const tpk_view *out, const int64_t *attr,
                    int64_t size);
-    /* Runs a kernel for parts of its space: as many as `work` of its ops are worth, at most
-     * `threads`; of outer places each but the last takes a multiple of `step`, or of few ones, rows. */
+    /* Runs a kernel as parts of its space: as many as `work` of its ops are worth, at most `threads`. Each
+     * part but the last has a multiple of `step` outer places; if there are few of these, parts are
+     * cut along the rows. */
     void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work,
                    int64_t outer, int64_t rows, int64_t step, void **p, int64_t *s,
                    void *scratch, const int64_t *a);
-    /* A band, and the scratch memory that a thread needs for its member `i`: a workspace, and what it
-     * keeps. */
+    /* Runs a band. The two functions after it tell how much scratch memory a thread needs for member `i`,
+     * as a workspace; band_products_ws adds to *keeps the bytes that the thread keeps from part to part. */
     void (*band)(const struct tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
                  int64_t *s, int64_t *random, const char *packed, void *scratch, int64_t *fail);
     int64_t (*band_products_ws)(const struct tpk_library *library, const tpk_band *b, int i,
@@ -136,15 +143,15 @@ typedef struct tpk_library {
     int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,
                                    const tpk_convolution *c);
     int64_t threads;
-    int64_t scratch;              /* bytes that a run has of it */
+    int64_t scratch;              /* bytes of scratch memory that a run has */
     const tpk_waves *waves;       /* NULL: none */
-    const volatile int32_t *stop; /* loops give up before their next turn: it is not 0, */
-    int64_t max_turns;            /* or they have had so many */
-    /* Unless NULL told which kernel begins: its number; -1 before the first, behind the last one
-     * their number. */
+    const volatile int32_t *stop; /* not 0: loops end with an error before their next turn */
+    int64_t max_turns;            /* a loop that would take more turns ends with an error */
+    /* Called before each kernel with its number, before the first one with -1, and after the last one with
+     * the number of kernels. NULL: no profile is taken. */
     void (*tick)(void *watch, int kernel);
     void *watch;
-    /* By kernel of the program: the kernel of an op that is called, of its element type. */
+    /* By kernel of the program that is a call: the op's kernel for the element type. */
     int64_t (*const *call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 } tpk_library;
 

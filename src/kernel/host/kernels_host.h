@@ -19,7 +19,7 @@ typedef enum tpi_elem {
 } tpi_elem;
 
 /* y[i] = f(a[i], b[i], c[i]) for n contiguous elements; unused operands are NULL. */
-typedef void (*tpi_row)(int64_t n, void *y, const void *a, const void *b, const void *c);
+typedef void (*tpi_row_fn)(int64_t n, void *y, const void *a, const void *b, const void *c);
 enum { TPI_ROW_VECTORS, TPI_ROW_A_SCALAR, TPI_ROW_B_SCALAR, TPI_N_ROWS };
 
 /* Reductions of docs/numerics.md. rows: y[i] = reduction of the n contiguous elements at
@@ -47,9 +47,9 @@ typedef struct tpi_kernels {
     const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
     /* By op, type of the first data operand, and which operand is one element used n times.
      * NULL: ask the narrower set, at last the reference. */
-    const tpi_row (*row)[TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
-    const tpi_row (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
-    const tpi_reduce (*reduce_rows)[2];         /* [TPI_REDUCE_...]; f32, f64 */
+    const tpi_row_fn (*row)[TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+    const tpi_row_fn (*cast)[TPI_N_ELEMENT_TYPES]; /* [from][to]; NULL as above */
+    const tpi_reduce (*reduce_rows)[2];            /* [TPI_REDUCE_...]; f32, f64 */
     const tpi_reduce (*reduce_columns)[2];
     const tpi_reduce (*reduce_more)[2];
     const tpk_library *library;            /* contractions, convolutions, single reductions */
@@ -62,6 +62,6 @@ extern const tpi_kernels tpi_kernels_avx2, tpi_kernels_avx512;
 #endif
 
 /* The widest that this machine and its system run. Base when `base_only`. */
-const tpi_kernels *tpi_kernels_pick(bool base_only);
+const tpi_kernels *tpi_kernels_choose(bool base_only);
 
 #endif

@@ -1,6 +1,8 @@
-/* Kernels spread over threads. Each part computes outputs of its own with the kernels of
- * kernels_host.h, in the order that docs/numerics.md fixes for each output: so any number of
- * threads gives the same bits. */
+/* A team: threads that share the work of one kernel.
+ *
+ * The work is cut into parts. A part computes some of the outputs, by the kernels of kernels_host.h, and no
+ * output is in two parts. Each output is computed in the order that docs/numerics.md fixes, so the bits
+ * do not depend on the number of threads. */
 #ifndef TAPIR_TEAM_HOST_H
 #define TAPIR_TEAM_HOST_H
 
@@ -10,37 +12,39 @@
 typedef struct tpi_team {
     const tpi_kernels *kernels;
     tpi_pool *pool;     /* NULL: one thread */
-    int64_t near_bytes; /* what a part of a band should make at most */
+    int64_t near_bytes; /* how many bytes a part of a band should compute at most */
 } tpi_team;
 
-/* Multiply-adds of a product below which a part (a microsecond or two) is not worth the waking of a thread
- * (half of one) and what it reads from another one: a job of less than two of them is not shared. An op of
- * a nest takes as long as some of them. */
+/* How many multiply-adds a part has at least: they take one or two microseconds. To wake a thread takes half a
+ * microsecond, and it reads what another one has in its cache, so smaller parts do not pay. Work for fewer
+ * than two parts is not shared. */
 #define TPI_PART_WORK 100e3
+/* An op on one element in a loop nest takes as long as so many multiply-adds. */
 #define TPI_NEST_OP 4.0
 
-/* How many parts a job of `work` multiply-adds is worth: 1 to the number of threads. */
+/* Into how many parts `work` multiply-adds are cut: 1 to the number of threads. */
 int64_t tpi_team_parts(const tpi_team *t, double work);
 
-/* Bytes of workspace, aligned to 64. */
+/* Bytes of the workspace `ws`, which is aligned to 64. */
 size_t tpi_team_products_ws(const tpi_team *t, const tpk_products *p);
 void tpi_team_products(const tpi_team *t, const tpk_products *p, void *ws);
-/* The operand that is computed is written. */
+/* Writes that one of x, w, y which c->which computes. */
 size_t tpi_team_convolution_ws(const tpi_team *t, const tpk_convolution *c);
 void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws);
 
-/* A called kernel that computes each place of the first two axes by itself; elements have so many bytes. */
+/* Calls a kernel that computes each place of the first two axes by itself. An element has `size` bytes. */
 void tpi_team_planes(const tpi_team *t, tpi_isa_call call, int n_in, const tpk_view *in,
                      const tpk_view *out, const int64_t *attr, int64_t size);
 
-/* How many products it is, and bytes of a B that is packed for parts of so many rows: 0, when it is not. */
+/* How many products the batch has. */
 int64_t tpi_products_count(const tpk_products *p);
+/* Bytes of B in packed form, if parts of so many rows read it so; 0: they do not. */
 size_t tpi_products_kept(const tpk_library *l, const tpk_products *p, int64_t rows);
-/* Workspace of a part of images and rows. */
+/* Bytes of workspace for one part: some images, some rows. */
 size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
                                const tpk_part *p);
 
-/* The library of t->kernels with the functions above in it. It refers to the team. */
+/* Fills the library with t->kernels and the functions above. The team has to live as long as it is used. */
 void tpi_team_library(const tpi_team *t, tpk_library *library);
 
 #endif

@@ -11,8 +11,9 @@
 #define TPI_ISA_TEXT(isa) TPI_ISA_TEXT_(isa)
 
 /* elem_rows.c */
-extern const tpi_row TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
-extern const tpi_row TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES];
+extern const tpi_row_fn
+    TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+extern const tpi_row_fn TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES];
 /* reduce_rows.c */
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2];
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_columns)[TPI_N_REDUCES][2];

@@ -297,7 +297,7 @@ tpi_val tpi_ints(tpi_export *x, int64_t n, const int64_t *v)
     return tpi_constant(x, TP_I64, 1, n, v);
 }
 
-tpi_val tpi_input(tpi_export *x, tp_dtype dtype)
+tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype)
 {
     return add_value(x, "input", dtype);
 }
@@ -401,7 +401,7 @@ tpi_val tpi_sizes(tpi_export *x, int64_t n, const int64_t *dims)
 
 /* ---- moves that many ops need ------------------------------------------------------------ */
 
-/* A size left out follows from the others (-1), one that stays in its place is said so (0). */
+/* A size left out follows from the others (-1), one that stays in its place is 0. */
 tpi_val tpi_reshape(tpi_export *x, tpi_val v, const tp_tensor *from, int64_t n,
                     const int64_t *dims)
 {

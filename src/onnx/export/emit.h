@@ -1,6 +1,6 @@
 /* A model in the making: values, the operators that give them, and the blocks these are in.
  *
- * Ops of the graph are said in operators of ONNX by the functions in export_*.c. A value is a
+ * Ops of the graph are exported as operators of ONNX by the functions in export_*.c. A value is a
  * number; 0 is what comes after a failure, and may be an operand like any other, so that nobody
  * has to look before the end. */
 #ifndef TAPIR_ONNX_EMIT_H
@@ -58,9 +58,9 @@ typedef struct tpi_out_shape { /* of an output, as far as all paths agree */
 typedef struct tpi_export {
     tp_ctx *ctx;
     tp_graph *g;
-    const tpi_onnx_model *m;
+    const tpi_onnx_saving *m;
     tp_status status;
-    const tp_tensor *node; /* that is being said */
+    const tp_tensor *node; /* that is being exported */
     int32_t block;
     tpi_out_value *values;
     int32_t n_values, values_size;
@@ -78,9 +78,9 @@ typedef struct tpi_export {
     int32_t *undo; /* nodes of the graph whose value is of a block that ends */
     int32_t n_undo, undo_size;
     tpi_val *inputs; /* of the model */
-    /* of the graph that is being said: the model's, or the body of a block */
+    /* of the graph that is being exported: the model's, or the body of a block */
     tpi_val *value_of;  /* by the index of the graph's nodes */
-    int32_t *mark;      /* likewise: what is being said */
+    int32_t *mark;      /* likewise: what is being exported */
     int32_t *needed;    /* likewise: by some path */
     int64_t *place;     /* of random nodes: a size, where their numbers begin; -1: not known */
     int32_t n_graph;    /* nodes of the graph */
@@ -94,7 +94,7 @@ typedef struct tpi_export {
 
 /* ---- failing ----------------------------------------------------------------------------- */
 
-/* Refuses the node that is being said: "net.c:41: recur: ..." */
+/* Refuses the node that is being exported: "net.c:41: recur: ..." */
 #define tpi_export_refuse(x, ...) tpi_export_fail((x), TP_E_VALUE, __VA_ARGS__)
 tpi_val tpi_export_fail(tpi_export *x, tp_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -152,7 +152,7 @@ tpi_val tpi_ints(tpi_export *x, int64_t n, const int64_t *v);
 #define tpi_int(x, v) tpi_ints((x), 1, (const int64_t[]){(v)})
 tpi_val tpi_constant(tpi_export *x, tp_dtype dtype, int rank, int64_t n, const void *elements);
 /* An input of the model. */
-tpi_val tpi_input(tpi_export *x, tp_dtype dtype);
+tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype);
 /* An initializer of a concrete tensor. */
 tpi_val tpi_weight(tpi_export *x, const tp_tensor *t);
 
@@ -182,20 +182,20 @@ tpi_val tpi_note_size(tpi_export *x, int64_t dim, tpi_val v);
 
 /* ---- the ops ----------------------------------------------------------------------------- */
 
-/* The value of a node whose operands are there; refuses what ONNX cannot say. */
-tpi_val tpi_say(tpi_export *x, const tp_tensor *t);
-#define SAY(op, name) tpi_val tpi_say_##name(tpi_export *x, const tp_tensor *t);
-#include "onnx/export/say.def"
-#undef SAY
+/* The value of a node whose operands are there; refuses what ONNX has no operators for. */
+tpi_val tpi_export_node(tpi_export *x, const tp_tensor *t);
+#define EXPORT(op, name) tpi_val tpi_export_##name(tpi_export *x, const tp_tensor *t);
+#include "onnx/export/exports.def"
+#undef EXPORT
 
 /* What stands for a node from here on to the end of the block. */
 void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v);
 /* Says what some nodes of the graph are computed from, and them. */
-void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes);
+void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes);
 /* The position of the generator after so many draws, a size: i64[1] (export_random.c). */
 tpi_val tpi_random_at(tpi_export *x, int64_t drawn);
 /* A cond or a loop: its outputs have values then (export_block.c). */
-void tpi_say_block(tpi_export *x, const tp_tensor *t);
+void tpi_export_block(tpi_export *x, const tp_tensor *t);
 /* Blocks in blocks, as many as files can hold: each is three messages deep, and readers of the wire
  * format follow a hundred. */
 enum { TPI_EXPORT_DEEPEST = 30 };

@@ -65,7 +65,7 @@ static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int 
     return ok;
 }
 
-/* ---- saying nodes ------------------------------------------------------------------------ */
+/* ---- exporting nodes ------------------------------------------------------------------------ */
 
 void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
 {
@@ -94,7 +94,7 @@ static void place_random(tpi_export *x, const tp_tensor *t)
 }
 
 /* Small constants without a name are one when they are equal. */
-static tpi_val say_source(tpi_export *x, const tp_tensor *t)
+static tpi_val export_source(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *v = t->in[0];
     const bool small = v->rank <= 1 && tpi_count(v) <= 16 && v->flags & TPI_CONTIGUOUS;
@@ -103,17 +103,17 @@ static tpi_val say_source(tpi_export *x, const tp_tensor *t)
     return tpi_constant(x, (tp_dtype)v->dtype, v->rank, tpi_count(v), v->data);
 }
 
-tpi_val tpi_say(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_node(tpi_export *x, const tp_tensor *t)
 {
     switch (t->op->code) {
-#define SAY(op, name)                                                                          \
+#define EXPORT(op, name)                                                                       \
     case TPI_OP_##op:                                                                          \
-        return tpi_say_##name(x, t);
-#include "onnx/export/say.def"
-#undef SAY
+        return tpi_export_##name(x, t);
+#include "onnx/export/exports.def"
+#undef EXPORT
     case TPI_OP_variable:
     case TPI_OP_const:
-        return say_source(x, t);
+        return export_source(x, t);
     case TPI_OP_placeholder:
         return tpi_export_fail(
             x, TP_E_NAME,
@@ -132,7 +132,7 @@ tpi_val tpi_say(tpi_export *x, const tp_tensor *t)
 enum { TAKES_PLACE = 2 }; /* a mark: it draws, but nothing reads it */
 
 /* What is marked, in the order of the graph. */
-static void say_marked(tpi_export *x)
+static void export_marked(tpi_export *x)
 {
     for (int i = 0; i < x->n_graph && x->status == TP_OK; i++) {
         const tp_tensor *t = x->g->nodes[i];
@@ -143,9 +143,9 @@ static void say_marked(tpi_export *x)
         if (x->mark[i] == TAKES_PLACE)
             continue;
         if (tpi_is_block(t))
-            tpi_say_block(x, t);
+            tpi_export_block(x, t);
         else
-            tpi_set_value(x, t, tpi_say(x, t));
+            tpi_set_value(x, t, tpi_export_node(x, t));
     }
     x->node = NULL;
 }
@@ -159,7 +159,7 @@ static void mark_draws(tpi_export *x)
     close_set(x, x->mark);
 }
 
-void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes)
+void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes)
 {
     memset(x->mark, 0, (size_t)x->n_graph * sizeof *x->mark);
     for (int i = 0; i < n; i++)
@@ -167,10 +167,10 @@ void tpi_say_needed(tpi_export *x, int n, tp_tensor *const *nodes)
     close_set(x, x->mark);
     mark_draws(x);
     memcpy(x->needed, x->mark, (size_t)x->n_graph * sizeof *x->needed);
-    say_marked(x);
+    export_marked(x);
 }
 
-static void say_block(tpi_export *x, const tpi_onnx_block *b)
+static void export_block(tpi_export *x, const tpi_onnx_block *b)
 {
     if (!find_sure(x, b, x->mark, 0))
         return;
@@ -182,7 +182,7 @@ static void say_block(tpi_export *x, const tpi_onnx_block *b)
         draws = x->mark[i] && !x->value_of[i] && tpi_node_draws(x->g->nodes[i]);
     if (draws)
         mark_draws(x);
-    say_marked(x);
+    export_marked(x);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------- */
@@ -226,15 +226,15 @@ static void join_shape(tpi_export *x, int k, const tp_tensor *t)
             s->dims[i] = TPI_NO_DIM;
 }
 
-static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
+static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
 
-static int32_t say_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
+static int32_t export_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
     const int64_t drawn = x->drawn;
     const tpi_val drawn_from = x->drawn_from;
     const int32_t block = tpi_block_begin(x);
     x->depth++; /* blocks in it are deeper */
-    say_path(x, b, out);
+    export_path(x, b, out);
     x->depth--;
     if (x->status == TP_OK)
         tpi_block_end(x, x->m->n_out, out);
@@ -244,10 +244,10 @@ static int32_t say_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 }
 
 /* The outputs of a block and all below it. */
-static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
+static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
     const int n_out = x->m->n_out;
-    say_block(x, b);
+    export_block(x, b);
     if (x->status != TP_OK)
         return;
     if (!b->condition) {
@@ -258,8 +258,8 @@ static void say_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
         return;
     }
     const tpi_val condition = tpi_as(x, tpi_value_of(x, b->condition), TP_BOOL);
-    const int32_t then_block = say_branch(x, b->then_block, out);
-    const int32_t else_block = say_branch(x, b->else_block, out);
+    const int32_t then_block = export_branch(x, b->then_block, out);
+    const int32_t else_block = export_branch(x, b->else_block, out);
     if (x->status != TP_OK)
         return;
     x->node = b->condition;
@@ -286,7 +286,7 @@ static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-static bool export_begin(tpi_export *x, const tpi_onnx_model *m)
+static bool export_begin(tpi_export *x, const tpi_onnx_saving *m)
 {
     tpi_mem *mem = &m->g->ctx->mem;
     *x = (tpi_export){.ctx = m->g->ctx,
@@ -339,25 +339,25 @@ static void export_end(tpi_export *x)
     tpi_str_free(&x->names);
 }
 
-tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
+tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
 {
     tpi_export export, *x = &export;
-    const tpi_stepped_out around = tpi_step_out(m->g->ctx, m->at); /* of capture */
+    const tpi_paused around = tpi_pause(m->g->ctx, m->at); /* of capture */
     const size_t bytes = (size_t)m->n_out * sizeof(tpi_val);
     tpi_val *out = tpi_take(&m->g->ctx->mem, bytes);
     if (!export_begin(x, m) || !out)
         tpi_export_no_memory(x);
     if (x->status == TP_OK) {
         tpi_block_begin(x);
-        tpi_input(x, TP_BOOL); /* the value 0, of what fails */
+        tpi_model_input(x, TP_BOOL); /* the value 0, of what fails */
         for (int i = 0; i < m->n_in; i++)
             x->inputs[i] = x->value_of[m->in[i]->index] =
-                tpi_input(x, (tp_dtype)m->in[i]->dtype);
+                tpi_model_input(x, (tp_dtype)m->in[i]->dtype);
     }
     if (x->status == TP_OK) {
         mark_needed(x, m->block);
         close_set(x, x->needed);
-        say_path(x, m->block, out);
+        export_path(x, m->block, out);
     }
     if (x->status == TP_OK)
         tpi_block_end(x, m->n_out, out);
@@ -366,7 +366,7 @@ tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path)
     const tp_status status = x->status;
     export_end(x);
     tpi_give_back(&m->g->ctx->mem, out, bytes);
-    tpi_step_back(m->g->ctx, around);
+    tpi_resume(m->g->ctx, around);
     return status;
 }
 
@@ -396,7 +396,7 @@ static bool find_named(tp_graph *g, tpi_at at, int n, const char *const *names, 
 /* The graph itself, or a copy of what the nodes need that can run as it is. NULL: the error is set. */
 static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
 {
-    tpi_why why;
+    tpi_rule_error why;
     if (tpi_is_runnable(g, &why))
         return g;
     tp_graph *copy = tpi_prune(g, false, n_in, nodes, n_out, nodes + n_in);
@@ -425,15 +425,15 @@ tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *p
         find_named(g, at, n_out, outputs, nodes + n_in)) {
         const tpi_onnx_block block = {.outputs = nodes + n_in};
         tp_graph *copy = settled(g, n_in, n_out, nodes);
-        const tpi_onnx_model m = {.what = what_saves,
-                                  .at = at,
-                                  .g = copy,
-                                  .n_in = n_in,
-                                  .in = nodes,
-                                  .in_names = inputs,
-                                  .n_out = n_out,
-                                  .out_names = outputs,
-                                  .block = &block};
+        const tpi_onnx_saving m = {.what = what_saves,
+                                   .at = at,
+                                   .g = copy,
+                                   .n_in = n_in,
+                                   .in = nodes,
+                                   .in_names = inputs,
+                                   .n_out = n_out,
+                                   .out_names = outputs,
+                                   .block = &block};
         status = copy ? tpi_onnx_write(&m, path) : tp_error(g->ctx);
         if (copy != g)
             tp_graph_free(copy);

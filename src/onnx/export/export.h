@@ -21,7 +21,7 @@ typedef struct tpi_onnx_block {
     tp_tensor *const *outputs; /* of a leaf: n_out nodes, in the order of the model's names */
 } tpi_onnx_block;
 
-typedef struct tpi_onnx_model {
+typedef struct tpi_onnx_saving {
     const char *what; /* for errors: "tp_onnx_save" */
     tpi_at at;
     tp_graph *g;
@@ -32,9 +32,9 @@ typedef struct tpi_onnx_model {
     const char *const *out_names;
     const tpi_onnx_block *block;
     int64_t inline_bytes; /* weights of more bytes go to a file beside; 0: 2^30 */
-} tpi_onnx_model;
+} tpi_onnx_saving;
 
 /* Writes it to `path`, whole or not at all (with weights beside, to "<path>.data" too). */
-tp_status tpi_onnx_write(const tpi_onnx_model *m, const char *path);
+tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path);
 
 #endif

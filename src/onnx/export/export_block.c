@@ -123,8 +123,8 @@ tp_dtype tpi_port_type(const tp_tensor *t, int index)
 /* ---- cond ---------------------------------------------------------------------------------------- */
 
 /* A side as a block; with `drawn` its last output is where the random numbers go on. */
-static int32_t say_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
-                        const tpi_ports *p, bool drawn)
+static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
+                           const tpi_ports *p, bool drawn)
 {
     const size_t bytes = ((size_t)p->n + 1) * sizeof(void *);
     tp_tensor **asked = tpi_take(&x->ctx->mem, bytes);
@@ -140,7 +140,7 @@ static int32_t say_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
         for (int i = 0; i < p->n; i++)
             if (p->used[i])
                 asked[n++] = b->outputs[i];
-        tpi_say_needed(x, n, asked);
+        tpi_export_needed(x, n, asked);
         for (int i = 0; i < n && x->status == TP_OK; i++)
             out[i] = tpi_own_output(x, tpi_value_of(x, asked[i]), i, out);
         if (drawn && x->status == TP_OK)
@@ -156,12 +156,12 @@ static int32_t say_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
     return block;
 }
 
-static void say_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
+static void export_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
     const tpi_cond_attrs *a = t->attrs;
     const bool drawn = tpi_node_draws(t);
-    const int32_t then = say_side(x, t, a->then, p, drawn);
-    const int32_t other = x->status == TP_OK ? say_side(x, t, a->other, p, drawn) : 0;
+    const int32_t then = export_side(x, t, a->then, p, drawn);
+    const int32_t other = x->status == TP_OK ? export_side(x, t, a->other, p, drawn) : 0;
     bool first = true;
     for (int i = 0; i < p->n + drawn && x->status == TP_OK; i++) {
         const tp_dtype type = i < p->n ? tpi_port_type(t, i) : TP_I64;
@@ -183,14 +183,14 @@ static void say_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
     }
 }
 
-void tpi_say_block(tpi_export *x, const tp_tensor *t)
+void tpi_export_block(tpi_export *x, const tp_tensor *t)
 {
     tpi_ports p;
     if (ports_begin(x, t, &p)) {
         if (t->op == &tpi_op_cond)
-            say_cond(x, t, &p);
+            export_cond(x, t, &p);
         else
-            tpi_say_loop(x, t, &p);
+            tpi_export_loop(x, t, &p);
     }
     ports_end(x, t, &p);
 }

@@ -17,7 +17,7 @@ static const char *const names[TPI_N_OPS] = {
     [TPI_OP_ne] = "Equal",   [TPI_OP_lt] = "Less",          [TPI_OP_le] = "LessOrEqual",
     [TPI_OP_gt] = "Greater", [TPI_OP_ge] = "GreaterOrEqual"};
 
-tpi_val tpi_say_unary(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_unary(tpi_export *x, const tp_tensor *t)
 {
     return tpi_native(x, names[t->op->code], TPI_V(tpi_in(x, t, 0)));
 }
@@ -45,7 +45,7 @@ static tpi_val maximum(tpi_export *x, const tp_tensor *t)
 }
 
 /* Bools are numbers to comparisons. */
-tpi_val tpi_say_binary(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_binary(tpi_export *x, const tp_tensor *t)
 {
     const char *name = names[t->op->code];
     tpi_val a = tpi_in(x, t, 0), b = tpi_in(x, t, 1);
@@ -61,35 +61,36 @@ tpi_val tpi_say_binary(tpi_export *x, const tp_tensor *t)
     return t->op->code == TPI_OP_ne ? tpi_put(x, "Not", TPI_V(y)) : y;
 }
 
-tpi_val tpi_say_same(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_same(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val v = tpi_in(x, t, 0);
     return t->name ? tpi_put(x, "Identity", TPI_V(v)) : v;
 }
 
-tpi_val tpi_say_cast(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_cast(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val v = tpi_in(x, t, 0);
-    return tpi_type(x, v) == t->dtype ? tpi_say_same(x, t) : tpi_as(x, v, (tp_dtype)t->dtype);
+    return tpi_type(x, v) == t->dtype ? tpi_export_same(x, t)
+                                      : tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
-tpi_val tpi_say_relu(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_relu(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val v = tpi_in(x, t, 0), zero = tpi_scalar(x, (tp_dtype)t->dtype, 0);
     if (t->dtype >= TP_U8 && t->dtype <= TP_U64)
-        return tpi_say_same(x, t);
+        return tpi_export_same(x, t);
     if (t->dtype != TP_I64)
         return tpi_native(x, "Relu", TPI_V(v));
     return tpi_choose(x, tpi_put_typed(x, "Greater", TP_BOOL, TPI_V(v, zero)), v, zero);
 }
 
-tpi_val tpi_say_rsqrt(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_rsqrt(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val root = tpi_put(x, "Sqrt", TPI_V(tpi_in(x, t, 0)));
     return tpi_put(x, "Reciprocal", TPI_V(root));
 }
 
-tpi_val tpi_say_where(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_where(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val a = tpi_in(x, t, 1), b = tpi_in(x, t, 2);
     return tpi_choose(x, tpi_in(x, t, 0), a, b);
@@ -149,7 +150,7 @@ static tpi_val divide_integers(tpi_export *x, const tp_tensor *t, const char *op
                       tpi_choose(x, by_minus, tpi_native(x, "Neg", TPI_V(a)), y));
 }
 
-tpi_val tpi_say_div(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_div(tpi_export *x, const tp_tensor *t)
 {
     if (t->dtype >= TP_F32)
         return tpi_put(x, "Div", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1)));
@@ -157,7 +158,7 @@ tpi_val tpi_say_div(tpi_export *x, const tp_tensor *t)
 }
 
 /* ONNX's remainder of floats has the sign of a; ours has that of b. */
-tpi_val tpi_say_mod(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_mod(tpi_export *x, const tp_tensor *t)
 {
     if (t->dtype < TP_F32)
         return divide_integers(x, t, "Mod");
@@ -176,7 +177,7 @@ tpi_val tpi_say_mod(tpi_export *x, const tp_tensor *t)
 /* ---- bits -------------------------------------------------------------------------------- */
 
 /* -1 - v, or of unsigned types the greatest number - v. */
-tpi_val tpi_say_not(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_not(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val v = tpi_in(x, t, 0);
     const uint64_t ones = UINT64_MAX;
@@ -216,7 +217,7 @@ static tpi_val odd(tpi_export *x, tpi_val v)
 }
 
 /* ONNX has bitwise operators from opset 18 on: here bits become numbers. */
-tpi_val tpi_say_bits(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_bits(tpi_export *x, const tp_tensor *t)
 {
     static const char *const of_bools[] = {"And", "Or", "Xor"};
     const int which = t->op->code - TPI_OP_and;

@@ -102,15 +102,15 @@ static tp_status write_model(walker *w, const char *path, int n_in, const char *
                              const char *const *outputs, tp_tensor *const *in,
                              const tpi_onnx_block *top)
 {
-    const tpi_onnx_model m = {.what = what,
-                              .at = w->walk.at,
-                              .g = w->walk.g,
-                              .n_in = n_in,
-                              .in = in,
-                              .in_names = inputs,
-                              .n_out = w->walk.n_out,
-                              .out_names = outputs,
-                              .block = top};
+    const tpi_onnx_saving m = {.what = what,
+                               .at = w->walk.at,
+                               .g = w->walk.g,
+                               .n_in = n_in,
+                               .in = in,
+                               .in_names = inputs,
+                               .n_out = w->walk.n_out,
+                               .out_names = outputs,
+                               .block = top};
     return top ? tpi_onnx_write(&m, path) : w->walk.ctx->status;
 }
 
@@ -154,7 +154,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     walker w = {
         .walk = {.ctx = ctx, .at = at, .what = what, .f = f, .n_out = n_out}
     };
-    const tpi_stepped_out around = tpi_step_out(ctx, at);
+    const tpi_paused around = tpi_pause(ctx, at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     const size_t bytes = (size_t)(n_in + n_out) * sizeof(tp_tensor *);
@@ -174,7 +174,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     tpi_give_back(&ctx->mem, ends, bytes);
     tpi_walk_end(&w.walk);
     tpi_error_back(ctx, &earlier);
-    tpi_step_back(ctx, around);
+    tpi_resume(ctx, around);
     return status;
 }
 

@@ -1,11 +1,11 @@
-/* What the files share that say blocks: bodies and the outputs of blocks. */
+/* What the files share that export blocks: bodies and the outputs of blocks. */
 #ifndef TAPIR_ONNX_EXPORT_INNER_H
 #define TAPIR_ONNX_EXPORT_INNER_H
 
 #include "ir/body.h"
 #include "onnx/export/emit.h"
 
-/* What is kept of the graph around while its body is said. */
+/* What is kept of the graph around while its body is exported. */
 typedef struct tpi_around {
     tp_graph *g;
     tpi_val *value_of;
@@ -17,7 +17,7 @@ typedef struct tpi_around {
     tpi_val drawn_from;
 } tpi_around;
 
-/* From now on the body is what is being said; false: the error is set. And back: the caller says
+/* From now on the body is what is being exported; false: the error is set. And back: the caller says
  * where random numbers go on. */
 bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was);
 void tpi_export_leave(tpi_export *x, const tpi_around *was);
@@ -33,6 +33,6 @@ typedef struct tpi_ports {
 
 tp_dtype tpi_port_type(const tp_tensor *block, int index);
 /* A loop: those that are asked for get their values (export_loop.c). */
-void tpi_say_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p);
+void tpi_export_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p);
 
 #endif

@@ -87,7 +87,7 @@ static void add_output(tpi_export *x, looping *l, tpi_val v)
 }
 
 /* A Loop's condition, all that is carried, and what is stacked and asked for. */
-static void say_outputs(tpi_export *x, looping *l)
+static void export_outputs(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
     const int first = (int)l->a->has_pred, stacked = first + (int)l->a->n_carried;
@@ -101,7 +101,7 @@ static void say_outputs(tpi_export *x, looping *l)
     for (int i = 0; i < b->n_outputs; i++)
         if (i < stacked || l->p->used[i - first])
             asked[n++] = b->outputs[i];
-    tpi_say_needed(x, n, asked);
+    tpi_export_needed(x, n, asked);
     if (!l->scan)
         add_output(x, l, first ? tpi_value_of(x, asked[0]) : l->go_on);
     for (int i = first; i < stacked; i++)
@@ -120,7 +120,7 @@ static void say_outputs(tpi_export *x, looping *l)
 }
 
 /* The body as a block. */
-static int32_t say_body(tpi_export *x, looping *l)
+static int32_t export_body(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
     const size_t bytes = ((size_t)b->n_outputs + 3) * sizeof *l->out;
@@ -132,7 +132,7 @@ static int32_t say_body(tpi_export *x, looping *l)
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
         take_inputs(x, l);
         set_params(x, l, &was);
-        say_outputs(x, l);
+        export_outputs(x, l);
         if (x->status == TP_OK)
             tpi_block_end(x, l->n_out, l->out);
         tpi_export_leave(x, &was);
@@ -282,9 +282,9 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
             p->value[i] = stacked_result(x, l, i, p->value[i]);
 }
 
-static void say_turns(tpi_export *x, looping *l)
+static void export_turns(tpi_export *x, looping *l)
 {
-    const int32_t body = say_body(x, l);
+    const int32_t body = export_body(x, l);
     const size_t bytes =
         ((size_t)l->a->n_carried + (size_t)l->a->n_slices + 4) * sizeof(tpi_val);
     tpi_val *in = tpi_take(&x->ctx->mem, bytes);
@@ -316,16 +316,16 @@ static int32_t end_side(tpi_export *x, const looping *l, int32_t block, tpi_val 
     return block;
 }
 
-static int32_t say_some_turns(tpi_export *x, looping *l, tpi_val *out)
+static int32_t export_some_turns(tpi_export *x, looping *l, tpi_val *out)
 {
     const int32_t block = tpi_block_begin(x);
     x->depth++; /* blocks in it are deeper */
-    say_turns(x, l);
+    export_turns(x, l);
     x->depth--;
     return end_side(x, l, block, out);
 }
 
-static int32_t say_no_turns(tpi_export *x, looping *l, tpi_val *out)
+static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 {
     const int32_t block = tpi_block_begin(x);
     for (int i = 0; i < l->p->n && x->status == TP_OK; i++) {
@@ -342,7 +342,7 @@ static int32_t say_no_turns(tpi_export *x, looping *l, tpi_val *out)
     return end_side(x, l, block, out);
 }
 
-static void say_guarded(tpi_export *x, looping *l)
+static void export_guarded(tpi_export *x, looping *l)
 {
     tpi_ports *p = l->p;
     const size_t bytes = ((size_t)p->n + 1) * sizeof(tpi_val);
@@ -354,10 +354,10 @@ static void say_guarded(tpi_export *x, looping *l)
                                       TPI_V(scalar_of(x, tpi_size(x, l->a->count)), zero));
     if (!out)
         tpi_export_no_memory(x);
-    const int32_t some = x->status == TP_OK ? say_some_turns(x, l, out) : 0;
+    const int32_t some = x->status == TP_OK ? export_some_turns(x, l, out) : 0;
     x->drawn = drawn;
     x->drawn_from = drawn_from;
-    const int32_t none = x->status == TP_OK ? say_no_turns(x, l, out) : 0;
+    const int32_t none = x->status == TP_OK ? export_no_turns(x, l, out) : 0;
     results r = {"If", 0, 1, &any};
     for (int i = 0; i < p->n && x->status == TP_OK; i++)
         if (p->used[i])
@@ -387,7 +387,7 @@ static bool reads_turn(const tpi_body *b)
     return any;
 }
 
-void tpi_say_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p)
+void tpi_export_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
     looping l = {.t = t, .a = t->attrs, .p = p};
     bool stacks = false;
@@ -398,7 +398,7 @@ void tpi_say_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p)
     l.numbers = l.scan && (l.a->n_slices == 0 || reads_turn(l.a->body));
     l.counts = tpi_dim_is_symbolic(l.a->length) && l.a->has_pred && !stacks;
     if (l.scan && tpi_dim_is_symbolic(l.a->count))
-        say_guarded(x, &l);
+        export_guarded(x, &l);
     else
-        say_turns(x, &l);
+        export_turns(x, &l);
 }

@@ -25,7 +25,7 @@ static const tp_tensor *stack_of(const tpi_export *x, const tp_tensor *t)
     return same ? stack : NULL;
 }
 
-tpi_val tpi_say_reshape(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_reshape(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *stack = stack_of(x, t);
     if (stack) {
@@ -35,23 +35,23 @@ tpi_val tpi_say_reshape(tpi_export *x, const tp_tensor *t)
     return tpi_reshape(x, tpi_in(x, t, 0), t->in[0], t->rank, t->shape);
 }
 
-tpi_val tpi_say_transpose(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_transpose(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *axes = tpi_attr_list(t, "axes");
     if (axes->n == 0)
-        return tpi_say_same(x, t);
+        return tpi_export_same(x, t);
     const tpi_val y = tpi_put(x, "Transpose", TPI_V(tpi_in(x, t, 0)));
     tpi_put_ints(x, "perm", axes->n, axes->v);
     return y;
 }
 
-tpi_val tpi_say_broadcast(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_broadcast(tpi_export *x, const tp_tensor *t)
 {
     return tpi_expand(x, tpi_in(x, t, 0), t->rank, t->shape);
 }
 
 /* Up to the end, up to so many from the end, or to a place that is computed. */
-tpi_val tpi_say_slice(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_slice(tpi_export *x, const tp_tensor *t)
 {
     const int64_t axis = tpi_attr_int(t, "axis"), step = tpi_attr_int(t, "step");
     const int64_t lo = tpi_attr_int(t, "lo"), hi = tpi_attr_int(t, "hi");
@@ -65,13 +65,13 @@ tpi_val tpi_say_slice(tpi_export *x, const tp_tensor *t)
 }
 
 /* One element of the first axis. */
-tpi_val tpi_say_row(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_row(tpi_export *x, const tp_tensor *t)
 {
     const int64_t index = tpi_attr_int(t, "index");
     return tpi_put(x, "Gather", TPI_V(tpi_in(x, t, 0), tpi_constant(x, TP_I64, 0, 1, &index)));
 }
 
-tpi_val tpi_say_stack(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_stack(tpi_export *x, const tp_tensor *t)
 {
     tpi_val *part = tpi_take(&x->ctx->mem, (size_t)t->n_in * sizeof *part);
     if (!part)
@@ -84,7 +84,7 @@ tpi_val tpi_say_stack(tpi_export *x, const tp_tensor *t)
     return y;
 }
 
-tpi_val tpi_say_flip(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_flip(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *axes = tpi_attr_list(t, "axes");
     int64_t from[TP_MAX_RANK], end[TP_MAX_RANK], step[TP_MAX_RANK];
@@ -93,7 +93,7 @@ tpi_val tpi_say_flip(tpi_export *x, const tp_tensor *t)
         end[i] = INT64_MIN;
     }
     if (axes->n == 0)
-        return tpi_say_same(x, t);
+        return tpi_export_same(x, t);
     return tpi_put(x, "Slice",
                    TPI_V(tpi_in(x, t, 0), tpi_ints(x, axes->n, from), tpi_ints(x, axes->n, end),
                          tpi_ints(x, axes->n, axes->v), tpi_ints(x, axes->n, step)));
@@ -143,7 +143,7 @@ static tpi_val spread(tpi_export *x, const tp_tensor *t)
 }
 
 /* The last inner ones are a negative padding. */
-tpi_val tpi_say_pad(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *hi = tpi_attr_list(t, "hi"), *inner = tpi_attr_list(t, "inner");
     int64_t end[TP_MAX_RANK];
@@ -157,7 +157,7 @@ tpi_val tpi_say_pad(tpi_export *x, const tp_tensor *t)
     return pad(x, spread(x, t), t, end);
 }
 
-tpi_val tpi_say_concat(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_concat(tpi_export *x, const tp_tensor *t)
 {
     const size_t bytes = (size_t)t->n_in * sizeof(tpi_val);
     tpi_val *in = tpi_take(&x->ctx->mem, bytes);
@@ -173,14 +173,14 @@ tpi_val tpi_say_concat(tpi_export *x, const tp_tensor *t)
 
 /* ---- indices ----------------------------------------------------------------------------- */
 
-tpi_val tpi_say_gather(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_gather(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val y = tpi_put(x, "Gather", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1)));
     tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
     return y;
 }
 
-tpi_val tpi_say_take_along(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_take_along(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val y = tpi_put(x, "GatherElements", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1)));
     tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
@@ -188,7 +188,7 @@ tpi_val tpi_say_take_along(tpi_export *x, const tp_tensor *t)
 }
 
 /* ScatterND writes along the first axes: the axis goes there and back. */
-tpi_val tpi_say_scatter(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_scatter(tpi_export *x, const tp_tensor *t)
 {
     const int axis = (int)tpi_attr_int(t, "axis"), n = t->in[1]->rank;
     int64_t to_front[TP_MAX_RANK], back[TP_MAX_RANK], src_to_front[TP_MAX_RANK];
@@ -207,7 +207,7 @@ tpi_val tpi_say_scatter(tpi_export *x, const tp_tensor *t)
     return tpi_permute(x, y, t->rank, back);
 }
 
-tpi_val tpi_say_put_along(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_put_along(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val y =
         tpi_put(x, "ScatterElements", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1), tpi_in(x, t, 2)));
@@ -216,7 +216,7 @@ tpi_val tpi_say_put_along(tpi_export *x, const tp_tensor *t)
     return y;
 }
 
-tpi_val tpi_say_one_hot(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_one_hot(tpi_export *x, const tp_tensor *t)
 {
     static const float off_on_f32[] = {0, 1};
     static const int64_t off_on_i64[] = {0, 1};

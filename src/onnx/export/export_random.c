@@ -137,7 +137,7 @@ tpi_val tpi_random_at(tpi_export *x, int64_t drawn)
     return tpi_size(x, tpi_dim_add(x->g->dims, drawn, (int64_t)x->ctx->random_at));
 }
 
-tpi_val tpi_say_random(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
     const bool is_f32 = type == TP_F32,

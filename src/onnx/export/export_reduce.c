@@ -24,7 +24,7 @@ static bool is_extremum(const tp_tensor *t)
     return t->op->code == TPI_OP_reduce_max || t->op->code == TPI_OP_reduce_min;
 }
 
-tpi_val tpi_say_reduce(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t)
 {
     static const char *const names[TPI_N_OPS] = {[TPI_OP_sum] = "ReduceSum",
                                                  [TPI_OP_prod] = "ReduceProd",
@@ -35,7 +35,7 @@ tpi_val tpi_say_reduce(tpi_export *x, const tp_tensor *t)
     const tpi_list *axes = tpi_attr_list(t, "axes");
     tpi_val v = tpi_in(x, t, 0);
     if (axes->n == 0)
-        return tpi_say_same(x, t);
+        return tpi_export_same(x, t);
     const bool turned = is_extremum(t) && tpi_type(x, v) == TP_U64;
     if (turned)
         v = tpi_ordered(x, v);
@@ -53,7 +53,7 @@ tpi_val tpi_say_reduce(tpi_export *x, const tp_tensor *t)
     return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
-tpi_val tpi_say_arg(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t)
 {
     const char *name = t->op->code == TPI_OP_argmax ? "ArgMax" : "ArgMin";
     const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
@@ -65,7 +65,7 @@ tpi_val tpi_say_arg(tpi_export *x, const tp_tensor *t)
 }
 
 /* The places are the second result. */
-tpi_val tpi_say_argtopk(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_argtopk(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val k = tpi_size(x, tpi_attr_int(t, "k"));
     const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
@@ -76,7 +76,7 @@ tpi_val tpi_say_argtopk(tpi_export *x, const tp_tensor *t)
     return y;
 }
 
-tpi_val tpi_say_cumsum(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_cumsum(tpi_export *x, const tp_tensor *t)
 {
     const int64_t axis = tpi_attr_int(t, "axis");
     const tpi_val place = tpi_constant(x, TP_I64, 0, 1, &axis);
@@ -102,7 +102,7 @@ static tpi_val one_more(tpi_export *x, tpi_val v, int rank, const int64_t *row, 
 /* A Scan that carries y, from 0: its body says y = a y + b. The axis is brought to the front by
  * us: along another one, of no elements, ONNX Runtime divides by 0. Nor does it run a Scan without
  * turns: where that may be there is one turn more, whose result is cut off. */
-tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_recur(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
     const int64_t axis = tpi_attr_int(t, "axis"), reverse = tpi_attr_int(t, "reverse");
@@ -142,7 +142,7 @@ tpi_val tpi_say_recur(tpi_export *x, const tp_tensor *t)
     return tpi_permute(x, y, t->rank, back);
 }
 
-tpi_val tpi_say_extent(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_extent(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *axes = tpi_attr_list(t, "axes");
     int64_t n = 1;

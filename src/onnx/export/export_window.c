@@ -22,7 +22,7 @@ static const tp_tensor *unstretched(const tpi_export *x, const tp_tensor *t,
     return from;
 }
 
-tpi_val tpi_say_matmul(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_matmul(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *a = unstretched(x, t->in[0], t->in[1]),
                     *b = unstretched(x, t->in[1], t->in[0]);
@@ -30,7 +30,7 @@ tpi_val tpi_say_matmul(tpi_export *x, const tp_tensor *t)
 }
 
 /* All rows are added to the open chain, which is never closed: the order is the runtime's anyway. */
-tpi_val tpi_say_add_rows(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_add_rows(tpi_export *x, const tp_tensor *t)
 {
     static const int64_t turn[] = {1, 0};
     tpi_dims *dims = tpi_dims_of(t);
@@ -65,7 +65,7 @@ static void put_window(tpi_export *x, const tp_tensor *t)
     tpi_put_ints(x, "dilations", lo->n, tpi_attr_list(t, "dilation")->v);
 }
 
-tpi_val tpi_say_conv(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_conv(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype work = tpi_work_type("Conv", (tp_dtype)t->dtype);
     const tpi_val y = tpi_put(
@@ -119,7 +119,7 @@ static bool known_kernel(tpi_export *x, const int64_t *kernel, int n)
     return true;
 }
 
-tpi_val tpi_say_conv_dx(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_conv_dx(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype work = tpi_work_type("ConvTranspose", (tp_dtype)t->dtype);
     const tp_tensor *y = t->in[0], *w = t->in[1];
@@ -134,7 +134,7 @@ tpi_val tpi_say_conv_dx(tpi_export *x, const tp_tensor *t)
 /* A convolution of x by dy, with batch and channels in each other's places, and steps and gaps of
  * the window too:  x [n, g c, s...] -> [c, g n, s...],  dy [n, oc, o...] -> [oc, n, o...],
  * giving [c, oc, k...]. What x has behind the last window gives taps that are none. */
-tpi_val tpi_say_conv_dw(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_conv_dw(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *from = t->in[0], *dy = t->in[1];
     const tp_dtype work = tpi_work_type("Conv", (tp_dtype)t->dtype);
@@ -203,13 +203,13 @@ static tpi_val max_pool(tpi_export *x, const tp_tensor *t, bool places)
     return y;
 }
 
-tpi_val tpi_say_max_pool(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_max_pool(tpi_export *x, const tp_tensor *t)
 {
     return max_pool(x, t, false);
 }
 
 /* Within a plane of x. */
-tpi_val tpi_say_max_pool_index(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_max_pool_index(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *from = t->in[0];
     int64_t plane = 1;
@@ -219,7 +219,7 @@ tpi_val tpi_say_max_pool_index(tpi_export *x, const tp_tensor *t)
 }
 
 /* Each dy goes to the place its window's greatest has. */
-tpi_val tpi_say_max_pool_dx(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_max_pool_dx(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val flat = tpi_int(x, -1);
     int64_t count = 1;
@@ -286,7 +286,7 @@ static bool is_dilated(const tp_tensor *t)
 }
 
 /* A window with gaps is a convolution by ones: AveragePool has none before opset 19. */
-tpi_val tpi_say_avg_pool(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_avg_pool(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *from = t->in[0];
     const tpi_list *kernel = tpi_attr_list(t, "kernel");
@@ -311,7 +311,7 @@ tpi_val tpi_say_avg_pool(tpi_export *x, const tp_tensor *t)
 }
 
 /* Each window's share to all its taps: the transpose of a convolution by ones. */
-tpi_val tpi_say_avg_pool_dx(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_avg_pool_dx(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *dy = t->in[0];
     const tpi_list *kernel = tpi_attr_list(t, "kernel");

@@ -1,4 +1,4 @@
-/* A model that has been said, as bytes. What no output needs is left out. Weights go from their
+/* An exported model as bytes. What no output needs is left out. Weights go from their
  * memory to the file. */
 #include "base/hash.h"
 #include "core/dim.h"
@@ -116,7 +116,7 @@ static bool refuse_name(tpi_export *x, const char *kind, const char *name)
 
 static bool give_names(tpi_export *x)
 {
-    const tpi_onnx_model *m = x->m;
+    const tpi_onnx_saving *m = x->m;
     const tpi_out_block *top = &x->blocks[0];
     for (int i = 0; i < m->n_in; i++)
         if (!give_name(x, x->inputs[i], m->in_names[i], false))
@@ -335,7 +335,7 @@ static void put_head(image *im)
 static void put_ends(image *im)
 {
     const tpi_export *x = im->x;
-    const tpi_onnx_model *m = x->m;
+    const tpi_onnx_saving *m = x->m;
     tpi_str *s = &im->ends;
     for (int i = 0; i < m->n_in; i++) {
         tpi_out_shape shape = {.rank = m->in[i]->rank};

@@ -18,19 +18,19 @@ typedef struct reason {
     const char *location;
 } reason;
 
-static tp_status say(const reason *r, tp_status status, const char *what)
+static tp_status report(const reason *r, tp_status status, const char *what)
 {
     snprintf(r->text, r->size, "external data \"%.100s\" %s", r->location, what);
     return status;
 }
 
-static tp_status say_errno(const reason *r, int error)
+static tp_status report_errno(const reason *r, int error)
 {
     char buf[80];
     if (error == ELOOP || error == EMLINK || error == ENOTDIR)
-        return say(r, TP_E_IO,
-                   "is, or goes through, a symbolic link: only files and folders within the "
-                   "model's folder are read");
+        return report(r, TP_E_IO,
+                      "is, or goes through, a symbolic link: only files and folders within the "
+                      "model's folder are read");
     snprintf(r->text, r->size, "external data \"%.100s\": %s%s", r->location,
              tpi_errno_text(error, buf, sizeof buf),
              error == ENOENT ? " (it has to lie in the folder of the model)" : "");
@@ -75,11 +75,11 @@ static tp_status open_file(tpi_external *e, tpi_span location, const reason *r)
     path[location.size] = 0;
     const int fd = open_below(e->folder, path, &error);
     if (fd < 0)
-        return say_errno(r, error);
+        return report_errno(r, error);
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return say(r, TP_E_IO, "is no regular file");
+        return report(r, TP_E_IO, "is no regular file");
     }
     tpi_external_close(e);
     e->fd = fd;
@@ -91,17 +91,19 @@ static tp_status open_file(tpi_external *e, tpi_span location, const reason *r)
 static tp_status check_location(const tpi_external *e, tpi_span location, const reason *r)
 {
     if (!e->folder)
-        return say(r, TP_E_IO, "lies in no folder: the model was given as bytes without one");
+        return report(r, TP_E_IO,
+                      "lies in no folder: the model was given as bytes without one");
     if (location.size == 0 || location.size >= MAX_LOCATION ||
         memchr(location.at, 0, location.size))
-        return say(r, TP_E_FORMAT, "is no path");
+        return report(r, TP_E_FORMAT, "is no path");
     for (size_t at = 0; at <= location.size;) {
         const char *slash = memchr(location.at + at, '/', location.size - at);
         const size_t end = slash ? (size_t)(slash - location.at) : location.size;
         if (!is_part(location.at + at, end - at))
-            return say(r, TP_E_FORMAT,
-                       "is refused: the path is to be relative and to go down from the model's "
-                       "folder");
+            return report(
+                r, TP_E_FORMAT,
+                "is refused: the path is to be relative and to go down from the model's "
+                "folder");
         at = end + 1;
     }
     return TP_OK;
@@ -123,7 +125,7 @@ tp_status tpi_external_read(tpi_external *e, tpi_span location, int64_t offset, 
     if (status != TP_OK)
         return status;
     if (offset < 0 || bytes < 0 || offset > e->size || bytes > e->size - offset)
-        return say(&r, TP_E_FORMAT, "is too short for what the model says is in it");
+        return report(&r, TP_E_FORMAT, "is too short for what the model says is in it");
     for (char *p = out; p && bytes > 0;) {
         const ssize_t n =
             pread(e->fd, p, bytes < 1 << 30 ? (size_t)bytes : (size_t)1 << 30, (off_t)offset);
@@ -132,9 +134,9 @@ tp_status tpi_external_read(tpi_external *e, tpi_span location, int64_t offset, 
             offset += n;
             bytes -= n;
         } else if (n == 0) {
-            return say(&r, TP_E_IO, "became shorter while it was read");
+            return report(&r, TP_E_IO, "became shorter while it was read");
         } else if (errno != EINTR) {
-            return say_errno(&r, errno);
+            return report_errno(&r, errno);
         }
     }
     return TP_OK;

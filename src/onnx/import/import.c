@@ -79,7 +79,7 @@ static bool is_too_large(tpi_import *im, const tpi_onnx_op *o)
     bool large = tpi_onnx_folds_no_more(im);
     for (int i = 0; i < o->n_in && !large; i++) {
         const tpi_onnx_value *v =
-            tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+            tpi_onnx_has(o, i) ? tpi_onnx_find(o->env, o->node->in[i]) : NULL;
         if (!v || (v->tensor && v->tensor->graph))
             continue;
         const int64_t n = v->tensor ? tpi_count(v->tensor) : v->data ? v->data->count : 1;
@@ -105,7 +105,7 @@ static bool undefined(tpi_import *im, const tpi_onnx_node *n, int i, int n_later
                         TPI_SPAN(n->op), TPI_SPAN(n->name), TPI_SPAN(n->in[i]));
 }
 
-static bool unsupported(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_node *n)
+static bool unsupported(tpi_import *im, const tpi_onnx_env *f, const tpi_onnx_node *n)
 {
     return tpi_onnx_bad(im->m, TP_E_VALUE,
                         "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported",
@@ -116,7 +116,7 @@ static bool unsupported(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_
 static bool call_function(tpi_onnx_op *o, const tpi_onnx_function *fn)
 {
     tpi_import *im = o->im;
-    tpi_onnx_frame f = {.caller = o, .function = fn, .opset = o->opset};
+    tpi_onnx_env f = {.caller = o, .function = fn, .opset = o->opset};
     for (int i = 0; i < fn->n_opsets; i++)
         if (fn->opsets[i].domain.size == 0) {
             if (!tpi_onnx_opset_known(im, fn->opsets[i].version))
@@ -126,11 +126,11 @@ static bool call_function(tpi_onnx_op *o, const tpi_onnx_function *fn)
     size_t n_names = (size_t)fn->n_in;
     for (int i = 0; i < fn->n_nodes; i++)
         n_names += (size_t)fn->nodes[i].n_out;
-    if (!tpi_onnx_spend(o, (int64_t)n_names) || !tpi_onnx_frame_open(im, &f, n_names))
+    if (!tpi_onnx_spend(o, (int64_t)n_names) || !tpi_onnx_env_open(im, &f, n_names))
         return false;
     for (int i = 0; i < fn->n_in; i++)
         if (tpi_onnx_has(o, i)) {
-            tpi_onnx_value *given = tpi_onnx_find(o->frame, o->node->in[i]);
+            tpi_onnx_value *given = tpi_onnx_find(o->env, o->node->in[i]);
             if (given->data && !given->tensor && tpi_onnx_dtype(given->data->type) >= TP_F32 &&
                 !tpi_onnx_tensor_of(im, given, true))
                 return false; /* a weight is one variable under all its names */
@@ -145,7 +145,7 @@ static bool call_function(tpi_onnx_op *o, const tpi_onnx_function *fn)
             continue;
         if (!v)
             return tpi_onnx_refuse(o, "its function gives no \"%.*s\"", TPI_SPAN(fn->out[i]));
-        if (!tpi_onnx_alias(im, o->frame, o->node->out[i], v))
+        if (!tpi_onnx_alias(im, o->env, o->node->out[i], v))
             return false;
     }
     return true;
@@ -171,7 +171,7 @@ static memory memory_now(const tpi_import *im)
 
 /* Of a node with constants for results what it has taken counts, but for constants that it was the first
  * to read, and so does what it made on the way, which lives as long as the import. */
-static void count_folded(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx_node *n,
+static void count_folded(tpi_import *im, const tpi_onnx_env *f, const tpi_onnx_node *n,
                          const memory *before)
 {
     const memory now = memory_now(im);
@@ -190,7 +190,7 @@ static void count_folded(tpi_import *im, const tpi_onnx_frame *f, const tpi_onnx
 }
 
 /* Inputs that the node names and the function does not are left alone by it. */
-static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, int n_later)
+static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, int n_later)
 {
     const tpi_onnx_function *fn = find_function(im, n);
     for (int i = 0; i < n->n_in && (!fn || i < fn->n_in); i++)
@@ -204,7 +204,7 @@ static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, 
                      .opset = f->opset,
                      .n_in = n->n_in,
                      .n_out = n->n_out,
-                     .frame = f};
+                     .env = f};
     const int row = fn ? -1 : find_operator(n);
     if (!fn && row < 0)
         return unsupported(im, f, n);
@@ -232,7 +232,7 @@ static bool run_node(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_node *n, 
     return true;
 }
 
-bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_frame *f, int n, const tpi_onnx_node *nodes)
+bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_env *f, int n, const tpi_onnx_node *nodes)
 {
     for (int i = 0; i < n; i++)
         if (!run_node(im, f, &nodes[i], n - 1 - i))

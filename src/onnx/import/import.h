@@ -13,7 +13,7 @@
 
 typedef struct tpi_import tpi_import;
 typedef struct tpi_onnx_value tpi_onnx_value;
-typedef struct tpi_onnx_frame tpi_onnx_frame;
+typedef struct tpi_onnx_env tpi_onnx_env;
 
 /* One node that is being imported. */
 typedef struct tpi_onnx_op {
@@ -25,7 +25,7 @@ typedef struct tpi_onnx_op {
     const char *name; /* of the operator */
     int opset;        /* version of the default domain */
     int n_in, n_out;  /* as the node lists them; some may be left out */
-    tpi_onnx_frame *frame;
+    tpi_onnx_env *env;
     bool lift; /* the operands are too large to compute with now: nodes instead */
 } tpi_onnx_op;
 

@@ -9,10 +9,10 @@
 #undef TP_PLACE
 #define TP_PLACE o->at.file, o->at.line
 
-/* A value of o's frame that is one of a frame inside. */
+/* A value of o's environment that is one of an environment inside. */
 static bool hand_out(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
 {
-    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->frame, o->node->out[k], v);
+    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->env, o->node->out[k], v);
 }
 
 /* What was refused is tried in another way. False: nothing else would help. */
@@ -47,7 +47,7 @@ static tp_tensor *condition_in(tpi_onnx_op *o, int i)
 
 /* ---- If ------------------------------------------------------------------------------------------- */
 
-static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
+static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
 {
     if (!tpi_onnx_sub_begin(o, s, f))
         return false;
@@ -60,7 +60,7 @@ static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
 /* The branch that is taken, in place. */
 static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
 {
-    tpi_onnx_frame f;
+    tpi_onnx_env f;
     bool ok = run_branch(o, s, &f);
     for (int k = 0; k < o->n_out && ok; k++) {
         const tpi_onnx_value *v = tpi_onnx_sub_output(o, s, &f, k);
@@ -72,7 +72,7 @@ static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
 /* A side as a body; its outputs are all that the results consist of. */
 static tpi_body *run_side(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_value **out)
 {
-    tpi_onnx_frame f;
+    tpi_onnx_env f;
     tpi_body *b = tpi_onnx_new_body(o);
     if (!b)
         return NULL;
@@ -244,8 +244,8 @@ static bool find_passed_on(looping *l)
 {
     tpi_import *im = l->o->im;
     const tpi_onnx_graph *g = &l->sub->g;
-    tpi_onnx_frame f = {0};
-    if (!tpi_onnx_frame_open(im, &f, (size_t)g->n_inputs + (size_t)g->n_nodes))
+    tpi_onnx_env f = {0};
+    if (!tpi_onnx_env_open(im, &f, (size_t)g->n_inputs + (size_t)g->n_nodes))
         return false;
     for (int i = 0; i < g->n_inputs; i++)
         if (!tpi_onnx_define(im, &f, g->inputs[i].name))
@@ -277,7 +277,7 @@ static bool read_carried(looping *l)
     for (int k = 0; k < l->n_carried; k++) {
         if (!tpi_onnx_has(o, 2 + k))
             return tpi_onnx_refuse(o, "input %d is missing", 2 + k);
-        tpi_onnx_value *v = tpi_onnx_find(o->frame, o->node->in[2 + k]);
+        tpi_onnx_value *v = tpi_onnx_find(o->env, o->node->in[2 + k]);
         if (!tpi_onnx_settle(o->im, v)) /* one weight under all its names */
             return false;
         l->now[k] = v;
@@ -308,7 +308,7 @@ static bool read_loop(looping *l)
 }
 
 /* A turn: number and condition are tensors; the carried values by the names the body has for them. */
-static bool run_turn(looping *l, tpi_onnx_frame *f, tp_tensor *turn)
+static bool run_turn(looping *l, tpi_onnx_env *f, tp_tensor *turn)
 {
     tpi_onnx_op *o = l->o;
     tpi_import *im = o->im;
@@ -329,7 +329,7 @@ static bool run_turn(looping *l, tpi_onnx_frame *f, tp_tensor *turn)
 }
 
 /* The condition after a turn: known (*is), or a tensor. */
-static bool condition_after(looping *l, const tpi_onnx_frame *f, bool *known, bool *is,
+static bool condition_after(looping *l, const tpi_onnx_env *f, bool *known, bool *is,
                             tp_tensor **t)
 {
     tpi_onnx_op *o = l->o;
@@ -351,7 +351,7 @@ static bool condition_after(looping *l, const tpi_onnx_frame *f, bool *known, bo
 /* ---- as a loop of the graph ------------------------------------------------------------------------- */
 
 /* The condition of going on, and that of beginning; both NULL when turns are just counted. */
-static bool conditions_of(looping *l, tpi_onnx_loop *node, const tpi_onnx_frame *f,
+static bool conditions_of(looping *l, tpi_onnx_loop *node, const tpi_onnx_env *f,
                           tp_tensor **first, tp_tensor **pred)
 {
     tpi_onnx_op *o = l->o;
@@ -382,7 +382,7 @@ static bool conditions_of(looping *l, tpi_onnx_loop *node, const tpi_onnx_frame 
 }
 
 /* The carried values that change, and the stacked ones that somebody wants, after a turn. */
-static bool outputs_of(looping *l, const tpi_onnx_frame *f, tp_tensor **out, int *n_stacked)
+static bool outputs_of(looping *l, const tpi_onnx_env *f, tp_tensor **out, int *n_stacked)
 {
     tpi_onnx_op *o = l->o;
     int n = 0;
@@ -417,7 +417,7 @@ static bool trace_turn(looping *l, tpi_onnx_loop *node, tp_tensor **out, int *n_
 {
     tpi_onnx_op *o = l->o;
     tpi_import *im = o->im;
-    tpi_onnx_frame f;
+    tpi_onnx_env f;
     for (int k = 0, n = 0; k < l->n_carried; k++) {
         if (l->passed_on[k])
             continue;
@@ -474,7 +474,7 @@ typedef struct stacks {
     int n, size;     /* turns so far, and room for so many */
 } stacks;
 
-static bool push_stacked(looping *l, stacks *s, const tpi_onnx_frame *f)
+static bool push_stacked(looping *l, stacks *s, const tpi_onnx_env *f)
 {
     tpi_onnx_op *o = l->o;
     const int size = s->size ? 2 * s->size : 16;
@@ -503,7 +503,7 @@ static bool run_turns(looping *l, stacks *s)
     tpi_onnx_op *o = l->o;
     bool known = true, is = l->condition;
     for (int64_t t = 0; is && (l->count == TPI_NO_DIM || t < l->count); t++) {
-        tpi_onnx_frame f;
+        tpi_onnx_env f;
         tp_tensor *after;
         if (t == MOST_TURNS)
             return tpi_onnx_refuse(o, "more than %d turns are not written out", MOST_TURNS);
@@ -558,15 +558,15 @@ bool tpi_onnx_import_loop(tpi_onnx_op *o)
     tpi_onnx_model *m = o->im->m;
     if (!read_loop(&l))
         return false;
-    const bool told = l.known && !l.limit && !tpi_dim_is_symbolic(l.count);
+    const bool is_known = l.known && !l.limit && !tpi_dim_is_symbolic(l.count);
     l.fold = starts_from_constants(&l);
     if (!l.listed && loop_as_node(&l))
         return true;
-    if (l.listed && !told)
+    if (l.listed && !is_known)
         tpi_onnx_refuse(o,
                         "it carries a sequence: its number of turns and its condition have to "
                         "be known when the model is loaded");
-    if (told && (m->status == TP_OK || forget(o->im)))
+    if (is_known && (m->status == TP_OK || forget(o->im)))
         return loop_written_out(&l);
     if (!o->im->again) {
         tpi_onnx_ask(o, 0);

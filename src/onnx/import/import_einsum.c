@@ -155,7 +155,7 @@ static void arrange(tpi_onnx_op *o, factor *f, int n, const char *want)
 /* ---- two factors -------------------------------------------------------------------------------------- */
 
 /* The labels of f that are in `some`, behind those that are in `out` already. */
-static int pick(const factor *f, labels some, char *out, int n)
+static int select_labels(const factor *f, labels some, char *out, int n)
 {
     for (int i = 0; i < f->n; i++)
         if (some & bit(f->label[i]))
@@ -210,13 +210,13 @@ static bool join(tpi_onnx_op *o, factor *a, factor *b, labels later)
     stretch(o, b, a);
     const labels both = in_a & in_b, batch = both & later, inner = both & ~later;
     char left[TP_MAX_RANK] = {0}, right[TP_MAX_RANK] = {0};
-    const int n_batch = pick(a, batch, left, 0);
-    const int n_rows = pick(a, ~both, left, n_batch) - n_batch;
-    const int n_left = pick(a, inner, left, n_batch + n_rows);
+    const int n_batch = select_labels(a, batch, left, 0);
+    const int n_rows = select_labels(a, ~both, left, n_batch) - n_batch;
+    const int n_left = select_labels(a, inner, left, n_batch + n_rows);
     const int n_inner = n_left - n_batch - n_rows;
     for (int i = 0; i < n_batch + n_inner; i++)
         right[i] = left[i < n_batch ? i : i + n_rows];
-    const int n_right = pick(b, ~both, right, n_batch + n_inner);
+    const int n_right = select_labels(b, ~both, right, n_batch + n_inner);
     const int n_columns = n_right - n_batch - n_inner;
     arrange(o, a, n_left, left);
     arrange(o, b, n_right, right);

@@ -39,8 +39,8 @@ struct tpi_onnx_sequence {
 };
 
 /* Names and what they stand for: of the model's graph, of a branch, or of a call of a function. */
-struct tpi_onnx_frame {
-    tpi_onnx_frame *outer;     /* whose names are seen too; NULL: none */
+struct tpi_onnx_env {
+    tpi_onnx_env *outer;       /* whose names are seen too; NULL: none */
     const tpi_onnx_op *caller; /* of a function */
     const tpi_onnx_function *function;
     int opset;
@@ -72,7 +72,7 @@ struct tpi_import {
     int depth;
     int attempt; /* how often it began */
     /* Runs nodes in a frame, those of a branch too: import.c, which knows all operators. */
-    bool (*run_nodes)(tpi_import *im, tpi_onnx_frame *f, int n, const tpi_onnx_node *nodes);
+    bool (*run_nodes)(tpi_import *im, tpi_onnx_env *f, int n, const tpi_onnx_node *nodes);
     tpi_onnx_symbol *symbols;
 };
 
@@ -84,16 +84,16 @@ bool tpi_onnx_import_model(tpi_import *im);
 
 /* ---- names (import_names.c) and nodes (import.c) -------------------------------------------------------------- */
 
-tpi_onnx_value *tpi_onnx_find(const tpi_onnx_frame *f, tpi_span name);
+tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name);
 /* Room for so many names. */
-bool tpi_onnx_frame_open(tpi_import *im, tpi_onnx_frame *f, size_t n_names);
-/* A new value in the frame; NULL when memory is out or the name is taken (m->status). */
-tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_frame *f, tpi_span name);
-/* A value of the frame that is another one by a new name. */
-bool tpi_onnx_alias(tpi_import *im, tpi_onnx_frame *f, tpi_span name, const tpi_onnx_value *is);
+bool tpi_onnx_env_open(tpi_import *im, tpi_onnx_env *f, size_t n_names);
+/* A new value in the environment; NULL when memory is out or the name is taken (m->status). */
+tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name);
+/* A value of the environment that is another one by a new name. */
+bool tpi_onnx_alias(tpi_import *im, tpi_onnx_env *f, tpi_span name, const tpi_onnx_value *is);
 /* The very value, under its own name. */
-bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_frame *f, tpi_onnx_value *v);
-bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_frame *f, int n, const tpi_onnx_node *nodes);
+bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v);
+bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_env *f, int n, const tpi_onnx_node *nodes);
 bool tpi_onnx_opset_known(tpi_import *im, int64_t opset);
 /* Sorts the functions, and refuses operators that are missing, in one message: the first few. */
 bool tpi_onnx_check_operators(tpi_import *im, int opset);
@@ -142,15 +142,15 @@ struct tpi_onnx_sub {
 
 /* That of an attribute; NULL after an error. */
 tpi_onnx_sub *tpi_onnx_sub_of(tpi_onnx_op *o, const char *attr);
-/* A frame inside o's with its weights; what it takes is to be defined by the caller. */
-bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f);
+/* An environment inside o's with its weights; what it takes is to be defined by the caller. */
+bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f);
 /* Its nodes, in im->g. */
-bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_frame *f);
+bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_env *f);
 /* What it gives; NULL after an error. */
 tpi_onnx_value *tpi_onnx_sub_output(tpi_onnx_op *o, const tpi_onnx_sub *s,
-                                    const tpi_onnx_frame *f, int k);
-/* A graph's weights; `inside`: in a frame that is inside another one. */
-bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_graph *g);
+                                    const tpi_onnx_env *f, int k);
+/* A graph's weights; `inside`: in an environment that is inside another one. */
+bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_graph *g);
 
 /* ---- blocks (import_block.c) ------------------------------------------------------------------- */
 

@@ -134,7 +134,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     TPI_DEFAULT_FLOAT_MODE;
     tpi_onnx_model m;
     tpi_aside earlier;
-    const tpi_stepped_out around = tpi_step_out(r->ctx, r->at); /* of capture */
+    const tpi_paused around = tpi_pause(r->ctx, r->at); /* of capture */
     tpi_error_aside(r->ctx, &earlier);
     tp_graph *g = NULL;
     const uint64_t refused = r->ctx->mem.refused;
@@ -150,7 +150,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
         refuse(r, m.status, m.why);
     tpi_onnx_model_free(&m);
     tpi_error_back(r->ctx, &earlier);
-    tpi_step_back(r->ctx, around);
+    tpi_resume(r->ctx, around);
     return g;
 }
 

@@ -149,7 +149,7 @@ static void add_name(names *n, tpi_span name)
     n->last = name;
 }
 
-static bool check_dim(tpi_import *im, const tpi_onnx_frame *f, int which)
+static bool check_dim(tpi_import *im, const tpi_onnx_env *f, int which)
 {
     const tpi_onnx_graph *g = &im->m->graph;
     const tp_onnx_dim *dims = im->opt->dims;
@@ -178,7 +178,7 @@ static bool check_dim(tpi_import *im, const tpi_onnx_frame *f, int which)
                         there.text);
 }
 
-static bool check_value(tpi_import *im, const tpi_onnx_frame *f, int which)
+static bool check_value(tpi_import *im, const tpi_onnx_env *f, int which)
 {
     const tpi_onnx_graph *g = &im->m->graph;
     const char *name = im->opt->values[which].name;
@@ -230,7 +230,7 @@ static bool check_sequence(tpi_import *im, int which)
 }
 
 /* Before the inputs are there: only initializers have names. */
-static bool check_options(tpi_import *im, const tpi_onnx_frame *f)
+static bool check_options(tpi_import *im, const tpi_onnx_env *f)
 {
     for (int i = 0; im->opt && i < im->opt->n_dims; i++)
         if (!check_dim(im, f, i))
@@ -288,7 +288,7 @@ static const tp_onnx_sequence *sequence_for(const tpi_import *im, tpi_span name)
 }
 
 /* An input that is a sequence or an optional is as the options say. */
-static bool add_list(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *info)
+static bool add_list(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info)
 {
     const tp_onnx_sequence *said = sequence_for(im, info->name);
     if (!said)
@@ -321,7 +321,7 @@ static bool add_list(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *inf
     return ok;
 }
 
-static bool add_input(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_info *info)
+static bool add_input(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info)
 {
     if (tpi_onnx_find(f, info->name))
         return true; /* it has an initializer, as files of IR version 3 list them */
@@ -404,7 +404,7 @@ static bool add_output(tpi_import *im, tpi_onnx_value *v, const char *name, tp_t
 }
 
 /* The tensors that outputs consist of; NULL after an error. */
-static tpi_onnx_value **find_outputs(tpi_import *im, const tpi_onnx_frame *f,
+static tpi_onnx_value **find_outputs(tpi_import *im, const tpi_onnx_env *f,
                                      const tpi_onnx_graph *g, int *n)
 {
     tpi_onnx_value **v = tpi_onnx_take(im->m, (size_t)g->n_outputs, sizeof(tpi_onnx_value *));
@@ -428,7 +428,7 @@ static tpi_onnx_value **find_outputs(tpi_import *im, const tpi_onnx_frame *f,
 }
 
 /* An output that is a sequence is an output for each element, an optional what is in it. */
-static bool set_outputs(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_graph *g)
+static bool set_outputs(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_graph *g)
 {
     int n = 0, at = 0;
     tpi_onnx_value **v = find_outputs(im, f, g, &n);
@@ -450,7 +450,7 @@ static bool set_outputs(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_graph 
 bool tpi_onnx_import_model(tpi_import *im)
 {
     const tpi_onnx_graph *g = &im->m->graph;
-    tpi_onnx_frame f = {0};
+    tpi_onnx_env f = {0};
     for (int i = 0; i < im->m->n_opsets; i++)
         if (im->m->opsets[i].domain.size == 0) {
             if (!tpi_onnx_opset_known(im, im->m->opsets[i].version))

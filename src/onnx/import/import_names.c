@@ -2,7 +2,7 @@
 #include "base/hash.h"
 #include "onnx/import/import_inner.h"
 
-static tpi_onnx_value **slot_of(const tpi_onnx_frame *f, tpi_span name)
+static tpi_onnx_value **slot_of(const tpi_onnx_env *f, tpi_span name)
 {
     size_t i = (size_t)tpi_hash64(name.at, name.size);
     for (;; i++) {
@@ -12,7 +12,7 @@ static tpi_onnx_value **slot_of(const tpi_onnx_frame *f, tpi_span name)
     }
 }
 
-bool tpi_onnx_frame_open(tpi_import *im, tpi_onnx_frame *f, size_t n_names)
+bool tpi_onnx_env_open(tpi_import *im, tpi_onnx_env *f, size_t n_names)
 {
     f->n_slots = 16;
     while (f->n_slots < 2 * n_names)
@@ -21,7 +21,7 @@ bool tpi_onnx_frame_open(tpi_import *im, tpi_onnx_frame *f, size_t n_names)
     return f->slots;
 }
 
-tpi_onnx_value *tpi_onnx_find(const tpi_onnx_frame *f, tpi_span name)
+tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name)
 {
     for (; f; f = f->outer) {
         tpi_onnx_value *v = *slot_of(f, name);
@@ -31,7 +31,7 @@ tpi_onnx_value *tpi_onnx_find(const tpi_onnx_frame *f, tpi_span name)
     return NULL;
 }
 
-tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_frame *f, tpi_span name)
+tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name)
 {
     tpi_onnx_value **s = slot_of(f, name);
     if (*s) {
@@ -47,7 +47,7 @@ tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_frame *f, tpi_span name
     return *s = v;
 }
 
-bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_frame *f, tpi_onnx_value *v)
+bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v)
 {
     tpi_onnx_value **s = slot_of(f, v->name);
     if (*s)
@@ -57,7 +57,7 @@ bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_frame *f, tpi_onnx_value *v)
     return true;
 }
 
-bool tpi_onnx_alias(tpi_import *im, tpi_onnx_frame *f, tpi_span name, const tpi_onnx_value *is)
+bool tpi_onnx_alias(tpi_import *im, tpi_onnx_env *f, tpi_span name, const tpi_onnx_value *is)
 {
     tpi_onnx_value *v = tpi_onnx_define(im, f, name);
     if (!v)

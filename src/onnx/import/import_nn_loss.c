@@ -5,7 +5,7 @@
 #define TP_PLACE o->at.file, o->at.line
 
 /* Of logs [n, c, d...] and labels [n, d...]; operand 2 are weights of the classes. */
-static tp_tensor *pick(tpi_onnx_op *o, tp_tensor *logs, tp_tensor *labels)
+static tp_tensor *take_label(tpi_onnx_op *o, tp_tensor *logs, tp_tensor *labels)
 {
     const tpi_onnx_attr *ignore = tpi_onnx_attr_of(o, "ignore_index");
     tp_tensor *counts = NULL, *weight = NULL;
@@ -49,7 +49,7 @@ static bool read_scores(tpi_onnx_op *o, tp_tensor **x, tp_tensor **labels)
 bool tpi_onnx_import_nll_loss(tpi_onnx_op *o)
 {
     tp_tensor *x, *labels;
-    return read_scores(o, &x, &labels) && tpi_onnx_out(o, 0, pick(o, x, labels));
+    return read_scores(o, &x, &labels) && tpi_onnx_out(o, 0, take_label(o, x, labels));
 }
 
 bool tpi_onnx_import_softmax_loss(tpi_onnx_op *o)
@@ -58,6 +58,6 @@ bool tpi_onnx_import_softmax_loss(tpi_onnx_op *o)
     if (!read_scores(o, &x, &labels))
         return false;
     tp_tensor *logs = tp_log_softmax(x, 1);
-    return tpi_onnx_out(o, 0, pick(o, logs, labels)) &&
+    return tpi_onnx_out(o, 0, take_label(o, logs, labels)) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, logs));
 }

@@ -232,7 +232,7 @@ static tp_tensor *resize_axes(const resize *r, tp_tensor *x, int n, const line *
 }
 
 /* Nothing is computed between the axes, so they may be read together. */
-static tp_tensor *pick_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
+static tp_tensor *gather_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
 {
     tp_tensor *places[TP_MAX_RANK];
     int axes[TP_MAX_RANK], n_axes = 0;
@@ -377,7 +377,7 @@ static bool run(resize *r, int si)
         l->start = n_roi ? roi[i] : 0;
         l->end = n_roi ? roi[n + i] : 1;
     }
-    x = r->mode == NEAREST && !r->crop ? pick_nearest(r, x, n, lines)
+    x = r->mode == NEAREST && !r->crop ? gather_nearest(r, x, n, lines)
                                        : resize_axes(r, x, n, lines);
     if (!x)
         return false;

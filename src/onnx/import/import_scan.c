@@ -143,7 +143,7 @@ static void hold(scanning *s, const tpi_onnx_loop *l, tp_tensor **out)
 static bool run_body(scanning *s, tpi_onnx_loop *l, tp_tensor **out)
 {
     tpi_onnx_op *o = s->o;
-    tpi_onnx_frame f;
+    tpi_onnx_env f;
     if (!tpi_onnx_sub_begin(o, s->sub, &f))
         return false;
     for (int i = 0; i < s->n_states + s->n_xs; i++) {

@@ -42,7 +42,7 @@ static tpi_onnx_sequence *new_sequence(tpi_onnx_op *o, int n, tp_dtype dtype)
 static bool out_sequence(tpi_onnx_op *o, int k, const tpi_onnx_sequence *s)
 {
     tpi_onnx_value *v =
-        s && tpi_onnx_wants(o, k) ? tpi_onnx_define(o->im, o->frame, o->node->out[k]) : NULL;
+        s && tpi_onnx_wants(o, k) ? tpi_onnx_define(o->im, o->env, o->node->out[k]) : NULL;
     if (v)
         v->list = s;
     return s && (v || !tpi_onnx_wants(o, k));
@@ -50,14 +50,14 @@ static bool out_sequence(tpi_onnx_op *o, int k, const tpi_onnx_sequence *s)
 
 static bool out_value(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
 {
-    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->frame, o->node->out[k], v);
+    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->env, o->node->out[k], v);
 }
 
 /* Operand i, whatever it is; NULL after an error. */
 static tpi_onnx_value *value_in(tpi_onnx_op *o, int i)
 {
     if (tpi_onnx_has(o, i)) {
-        tpi_onnx_value *v = tpi_onnx_find(o->frame, o->node->in[i]);
+        tpi_onnx_value *v = tpi_onnx_find(o->env, o->node->in[i]);
         return tpi_onnx_settle(o->im, v) ? v : NULL;
     }
     tpi_onnx_refuse(o, "input %d is missing", i);
@@ -274,7 +274,7 @@ bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
 /* The body once for element i of the sequences. */
 static bool map_one(tpi_onnx_op *o, tpi_onnx_sub *sub, int i, tpi_onnx_sequence *const *out)
 {
-    tpi_onnx_frame f;
+    tpi_onnx_env f;
     bool ok = tpi_onnx_sub_begin(o, sub, &f);
     for (int k = 0; k < o->n_in && ok; k++) {
         const tpi_onnx_value *v = value_in(o, k);

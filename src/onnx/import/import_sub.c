@@ -34,11 +34,11 @@ static size_t n_names(const tpi_onnx_graph *g)
     return n;
 }
 
-bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_graph *g)
+bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_graph *g)
 {
     if (g->n_sparse)
         return tpi_onnx_bad(im->m, TP_E_VALUE, "sparse initializers are not supported");
-    if (!tpi_onnx_frame_open(im, f, n_names(g)))
+    if (!tpi_onnx_env_open(im, f, n_names(g)))
         return false;
     for (int i = 0; i < g->n_inits; i++) {
         tpi_onnx_value *v = tpi_onnx_define(im, f, g->inits[i].name);
@@ -50,7 +50,7 @@ bool tpi_onnx_begin_graph(tpi_import *im, tpi_onnx_frame *f, const tpi_onnx_grap
 }
 
 /* Notes the weights, so that the next run has the very same. */
-static bool keep_weights(tpi_import *im, tpi_onnx_sub *s, const tpi_onnx_frame *f)
+static bool keep_weights(tpi_import *im, tpi_onnx_sub *s, const tpi_onnx_env *f)
 {
     const size_t n = (size_t)s->g.n_inits;
     s->weights = tpi_onnx_take(im->m, n, sizeof(tpi_onnx_value *));
@@ -60,10 +60,10 @@ static bool keep_weights(tpi_import *im, tpi_onnx_sub *s, const tpi_onnx_frame *
     return s->weights;
 }
 
-bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
+bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
 {
     tpi_import *im = o->im;
-    *f = (tpi_onnx_frame){.outer = o->frame, .opset = o->opset};
+    *f = (tpi_onnx_env){.outer = o->env, .opset = o->opset};
     if (im->depth == TPI_ONNX_MAX_DEPTH)
         return tpi_onnx_refuse(o, "branches lie in branches more than %d deep",
                                TPI_ONNX_MAX_DEPTH);
@@ -71,7 +71,7 @@ bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
         return false;
     if (s->attempt != im->attempt)
         return tpi_onnx_begin_graph(im, f, &s->g) && keep_weights(im, s, f);
-    if (!tpi_onnx_frame_open(im, f, n_names(&s->g)))
+    if (!tpi_onnx_env_open(im, f, n_names(&s->g)))
         return false;
     for (int i = 0; i < s->g.n_inits; i++)
         if (!tpi_onnx_adopt(im, f, s->weights[i]))
@@ -79,7 +79,7 @@ bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_frame *f)
     return true;
 }
 
-bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_frame *f)
+bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_env *f)
 {
     o->im->depth++;
     const bool ok = o->im->run_nodes(o->im, f, s->g.n_nodes, s->g.nodes);
@@ -88,7 +88,7 @@ bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_frame *f)
 }
 
 tpi_onnx_value *tpi_onnx_sub_output(tpi_onnx_op *o, const tpi_onnx_sub *s,
-                                    const tpi_onnx_frame *f, int k)
+                                    const tpi_onnx_env *f, int k)
 {
     tpi_onnx_value *v = tpi_onnx_find(f, s->g.outputs[k].name);
     if (!v)

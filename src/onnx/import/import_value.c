@@ -145,7 +145,7 @@ static tpi_onnx_value *operand(tpi_onnx_op *o, int i)
     tpi_onnx_value *v = NULL;
     if (!tpi_onnx_has(o, i))
         tpi_onnx_refuse(o, "input %d is missing", i);
-    else if ((v = tpi_onnx_find(o->frame, o->node->in[i])) && !tpi_onnx_is_tensor(v))
+    else if ((v = tpi_onnx_find(o->env, o->node->in[i])) && !tpi_onnx_is_tensor(v))
         tpi_onnx_refuse(o, "input %d (\"%.*s\") is %s, not a tensor", i, TPI_SPAN(v->name),
                         v->list ? "a sequence" : "an optional without a value");
     else
@@ -211,8 +211,7 @@ tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
 
 bool tpi_onnx_is_known(tpi_onnx_op *o, int i)
 {
-    const tpi_onnx_value *v =
-        tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    const tpi_onnx_value *v = tpi_onnx_has(o, i) ? tpi_onnx_find(o->env, o->node->in[i]) : NULL;
     return v && tpi_onnx_is_constant(v);
 }
 
@@ -235,8 +234,7 @@ static void fix_offered(tpi_import *im, const tpi_nodes *past, tpi_nodes *next)
 bool tpi_onnx_ask(tpi_onnx_op *o, int i)
 {
     tpi_import *im = o->im;
-    const tpi_onnx_value *v =
-        tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+    const tpi_onnx_value *v = tpi_onnx_has(o, i) ? tpi_onnx_find(o->env, o->node->in[i]) : NULL;
     tpi_nodes roots = {.ctx = im->ctx};
     if (im->opt && im->opt->n_values > 0 && v && v->tensor && v->tensor->graph)
         tpi_nodes_push(&roots, v->tensor);
@@ -320,7 +318,7 @@ static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
 {
     *out = (tpi_onnx_ints){.dtype = TP_I64};
     tpi_onnx_value *v =
-        quiet && tpi_onnx_has(o, i) ? tpi_onnx_find(o->frame, o->node->in[i]) : NULL;
+        quiet && tpi_onnx_has(o, i) ? tpi_onnx_find(o->env, o->node->in[i]) : NULL;
     if (quiet && (!v || !tpi_onnx_is_tensor(v)))
         return false;
     v = v ? v : operand(o, i);
@@ -454,7 +452,7 @@ static const tpi_onnx_attr *find_attr(int n, const tpi_onnx_attr *attrs, tpi_spa
 }
 
 /* An attribute of a node in a function may stand for one of the call. */
-static const tpi_onnx_attr *resolve(const tpi_onnx_frame *f, const tpi_onnx_attr *a)
+static const tpi_onnx_attr *resolve(const tpi_onnx_env *f, const tpi_onnx_attr *a)
 {
     for (int depth = 0; a && a->ref.size && depth <= TPI_ONNX_MAX_DEPTH; depth++) {
         while (f && !f->function)
@@ -464,7 +462,7 @@ static const tpi_onnx_attr *resolve(const tpi_onnx_frame *f, const tpi_onnx_attr
         const tpi_onnx_attr *given =
             find_attr(f->caller->node->n_attrs, f->caller->node->attrs, a->ref);
         a = given ? given : find_attr(f->function->n_attrs, f->function->attrs, a->ref);
-        f = f->caller->frame;
+        f = f->caller->env;
     }
     return a && a->ref.size ? NULL : a;
 }
@@ -472,7 +470,7 @@ static const tpi_onnx_attr *resolve(const tpi_onnx_frame *f, const tpi_onnx_attr
 const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name)
 {
     const tpi_span key = {name, strlen(name)};
-    return resolve(o->frame, find_attr(o->node->n_attrs, o->node->attrs, key));
+    return resolve(o->env, find_attr(o->node->n_attrs, o->node->attrs, key));
 }
 
 int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name, int64_t otherwise)
@@ -546,7 +544,7 @@ static bool is_taken(tpi_onnx_op *o, int k)
 static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
 {
     const tpi_onnx_graph *g = &o->im->m->graph;
-    if (tp_dtype_of(t) != TP_F32 || o->frame->outer || o->frame->function)
+    if (tp_dtype_of(t) != TP_F32 || o->env->outer || o->env->function)
         return t;
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i].name.size == o->node->out[k].size &&
@@ -614,7 +612,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     t = as_declared(o, k, t);
     if (t->status != TP_OK)
         return tpi_onnx_bad(o->im->m, (tp_status)t->status, "%s", tpi_onnx_error_text(o->im));
-    tpi_onnx_value *v = tpi_onnx_define(o->im, o->frame, o->node->out[k]);
+    tpi_onnx_value *v = tpi_onnx_define(o->im, o->env, o->node->out[k]);
     if (!v)
         return false;
     v->tensor = t;
@@ -633,7 +631,7 @@ bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
         plain &= !tpi_dim_is_symbolic(known->v[i]);
     if (plain)
         return tpi_onnx_out(o, k, stack_ints(o->im, known));
-    tpi_onnx_value *v = tpi_onnx_define(o->im, o->frame, o->node->out[k]);
+    tpi_onnx_value *v = tpi_onnx_define(o->im, o->env, o->node->out[k]);
     tpi_onnx_ints *copy = tpi_onnx_take(o->im->m, 1, sizeof *copy);
     if (!v || !copy)
         return false;

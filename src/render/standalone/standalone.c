@@ -364,7 +364,7 @@ static void put_memory_of_caller(const tpi_alone *a, tpi_str *out)
                        a->plan->values[q->roots[i]->index].buffer, a->out[i].text);
     for (int i = 0; i < a->plan->n_buffers; i++) {
         const tpi_buffer *b = &a->plan->buffers[i];
-        if (b->place == TPI_AT_SOURCE && b->like && b->like->op == &tpi_op_variable)
+        if (b->storage == TPI_IN_SOURCE && b->like && b->like->op == &tpi_op_variable)
             tpi_str_printf(out, "    h->p[%d] = state->%s;\n", i,
                            a->variables[variable_of(a, b->like->in[0])].name.text);
     }
@@ -451,9 +451,9 @@ static void keep_writes(tpi_alone *a)
         bool fetched = false;
         for (int k = 0; k < a->q->n_out; k++)
             fetched |= a->plan->values[a->q->roots[k]->index].buffer == i;
-        if (b->place != TPI_AT_OUTPUT || fetched)
+        if (b->storage != TPI_IN_OUTPUT || fetched)
             continue;
-        b->place = TPI_AT_ARENA;
+        b->storage = TPI_IN_ARENA;
         b->last = a->plan->n_kernels;
     }
 }

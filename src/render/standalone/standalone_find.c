@@ -71,7 +71,7 @@ static bool add_variable(tpi_alone *a, const tp_tensor *node, const tp_tensor *t
 
 static bool find_in_buffer(tpi_alone *a, const tpi_buffer *b, int number)
 {
-    if (b->place != TPI_AT_SOURCE || !b->like)
+    if (b->storage != TPI_IN_SOURCE || !b->like)
         return true;
     if (b->like->op == &tpi_op_const) {
         a->weight_of[number] = add_weight(a, b->like->in[0], b->like->name);

@@ -22,7 +22,7 @@ static void put_pointers(const tpi_alone *a, const tpi_plan *plan, const char *b
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_buffer *b = &plan->buffers[i];
         const int number = plan->first_buffer + i;
-        if (b->place != TPI_AT_ARENA)
+        if (b->storage != TPI_IN_ARENA)
             continue;
         tpi_str at = TPI_STR(&a->ctx->mem);
         tpi_str_put(&at, base);

@@ -11,7 +11,7 @@ static uint64_t enabled_state(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-const tpi_kernels *tpi_kernels_pick(bool base_only)
+const tpi_kernels *tpi_kernels_choose(bool base_only)
 {
     enum { XCR0_AVX = 0x6, XCR0_AVX512 = 0xe6 };
     unsigned a, b, c, d, a7, b7, c7, d7;
@@ -29,7 +29,7 @@ const tpi_kernels *tpi_kernels_pick(bool base_only)
 
 #else
 
-const tpi_kernels *tpi_kernels_pick(bool base_only)
+const tpi_kernels *tpi_kernels_choose(bool base_only)
 {
     (void)base_only;
     return &tpi_kernels_base;
