@@ -137,15 +137,15 @@ static tp_status save_net(tp_ctx *tp, tp_graph *g, int64_t inline_bytes)
 {
     tp_tensor *x = tp_graph_find(g, "x"), *y = tp_graph_find(g, "y");
     const tpi_onnx_block block = {.outputs = &y};
-    const tpi_onnx_model m = {.what = "export_file",
-                              .g = g,
-                              .n_in = 1,
-                              .in = &x,
-                              .in_names = (const char *const[]){"x"},
-                              .n_out = 1,
-                              .out_names = (const char *const[]){"y"},
-                              .block = &block,
-                              .inline_bytes = inline_bytes};
+    const tpi_onnx_saving m = {.what = "export_file",
+                               .g = g,
+                               .n_in = 1,
+                               .in = &x,
+                               .in_names = (const char *const[]){"x"},
+                               .n_out = 1,
+                               .out_names = (const char *const[]){"y"},
+                               .block = &block,
+                               .inline_bytes = inline_bytes};
     return tp_error(tp) == TP_OK ? tpi_onnx_write(&m, path) : tp_error(tp);
 }
 
@@ -222,14 +222,14 @@ static void memory_runs_out(void **state)
 
 static tp_status save_block(tp_graph *g, tp_tensor *x, const tpi_onnx_block *block)
 {
-    const tpi_onnx_model m = {.what = "export_file",
-                              .g = g,
-                              .n_in = 1,
-                              .in = &x,
-                              .in_names = (const char *const[]){"x"},
-                              .n_out = 1,
-                              .out_names = (const char *const[]){"y"},
-                              .block = block};
+    const tpi_onnx_saving m = {.what = "export_file",
+                               .g = g,
+                               .n_in = 1,
+                               .in = &x,
+                               .in_names = (const char *const[]){"x"},
+                               .n_out = 1,
+                               .out_names = (const char *const[]){"y"},
+                               .block = block};
     return tpi_onnx_write(&m, path);
 }
 

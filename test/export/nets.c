@@ -371,15 +371,15 @@ static void write_blocks(net *n, const tpi_onnx_block *block, int64_t inline_byt
     tp_tensor *in[MOST];
     for (int k = 0; k < n->n_in; k++)
         in[k] = tp_graph_find(n->g, n->in[k]);
-    const tpi_onnx_model m = {.what = "export_nets",
-                              .g = n->g,
-                              .n_in = n->n_in,
-                              .in = in,
-                              .in_names = n->in,
-                              .n_out = n->n_out,
-                              .out_names = n->out,
-                              .block = block,
-                              .inline_bytes = inline_bytes};
+    const tpi_onnx_saving m = {.what = "export_nets",
+                               .g = n->g,
+                               .n_in = n->n_in,
+                               .in = in,
+                               .in_names = n->in,
+                               .n_out = n->n_out,
+                               .out_names = n->out,
+                               .block = block,
+                               .inline_bytes = inline_bytes};
     model_path(n, path, sizeof path);
     if (tpi_onnx_write(&m, path) != TP_OK)
         net_fail(n, "writing");
