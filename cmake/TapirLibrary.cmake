@@ -12,10 +12,10 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 # other files run once per program, or as an oracle, and are compiled to be small.
 set(tapir_hot_sources
   base/mem base/stack base/strbuf base/undone base/workers
-  capture/flow capture/flow_values capture/frame capture/function capture/pure capture/replay
+  capture/frame capture/function capture/pure capture/replay
   capture/rules capture/segment capture/settle capture/trace capture/tree
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
-  grad/backward grad/block_grad grad/body_copy grad/cond_grad grad/loop_grad grad/sweep
+  grad/backward grad/block_grad grad/body_copy grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp
   ir/graph
   kernel/host/band_host kernel/host/choose_host kernel/host/team_host

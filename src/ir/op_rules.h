@@ -27,9 +27,6 @@ bool tpi_same_infer(tpi_infer *q);
 bool tpi_same_view(tpi_view *v);
 bool tpi_same_kernel(tpi_run *r);
 tp_tensor *tpi_same_simplify(const tpi_simplify *s);
-/* In `simplify`: a node of s->to in place of s->node, of its type and shape. */
-tp_tensor *tpi_simplify_node(const tpi_simplify *s, const tpi_op *op, int n_in,
-                             tp_tensor *const *in, const void *attrs);
 /* Gradients pass, and the sweep itself knows how (grad/sweep.c). */
 void tpi_grad_by_sweep(tpi_grad *g);
 /* Of ops with tpi_index_attrs (ir/body.h). */

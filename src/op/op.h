@@ -58,6 +58,9 @@ bool tpi_infer_met(tpi_infer *q, int i, int j);
 /* Casts both to the type in which they meet, in place (a failed operand stays as it is). */
 void tpi_meet(tpi_at at, tp_tensor **a, tp_tensor **b);
 
+/* In `simplify`: a node of s->to in place of s->node, of its type and shape. */
+tp_tensor *tpi_simplify_node(const tpi_simplify *s, const tpi_op *op, int n_in,
+                             tp_tensor *const *in, const void *attrs);
 /* Is the gradient of operand i asked for? */
 static inline bool tpi_wants(const tpi_grad *g, int i)
 {

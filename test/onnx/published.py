@@ -653,7 +653,8 @@ def turns_that_do_not_come():
         [value("more", BOOL, []), value("now", FLOAT, []), value("kept", FLOAT, [])])
     nodes = [node("Loop", ["", "true", "zero"], ["last", "rows"], name="rows", body=body),
              node("Add", ["rows", "x"], ["sum"], name="add"), node("Shape", ["sum"], ["size"]),
-             node("Cast", ["size"], ["y"], to=FLOAT)]
+             node("Cast", ["size"], ["turns"], to=FLOAT), node("Mul", ["last", "zero"], ["none"]),
+             node("Add", ["turns", "none"], ["y"])]
     m = Model("as_many_turns_as_elements", nodes, inputs[:2], one=np.float32(1), zero=np.float32(0),
               true=np.bool_(True))
     end = np.float32([3])
