@@ -241,6 +241,60 @@ TP_API char *tp_program_profile_trace(tp_program *p);
 TP_FN(tp_status, tp_program_profile_save, tp_program *p, const char *path);
 #define tp_program_profile_save(...) tp_program_profile_save_at(TP_PLACE, __VA_ARGS__)
 
+/* ---- nodes -------------------------------------------------------------------------------------- */
+
+/* A node as it is now, what stands in its line of tp_graph_text (docs/ir.md). Its texts and tensors
+ * are the graph's, and live as long as that. */
+typedef struct tp_node {
+    const char *op;   /* "matmul", "placeholder", "const", ...; NULL: there is no such node */
+    const char *name; /* NULL: it has none */
+    const char *file; /* the user's line; NULL: it is not known */
+    int line;
+    tp_dtype dtype;
+    int rank;
+    int64_t shape[TP_MAX_RANK]; /* as of tp_dim */
+    int n_operands, n_attributes, n_bodies;
+    bool constant;          /* to gradients: it was made while recording was off */
+    const tp_tensor *value; /* concrete, of a variable or a const; NULL: it is none */
+    /* Of a view of a variable: the node of the variable itself or, where none reads that, of the first
+     * view of it; -1: it is none. */
+    int view_of;
+    /* Of a param of a body: "turn", "carried", "slice", or "" for a node as it is; NULL: it is none. And
+     * that node, the first that is carried, or what is sliced, in the graph around; -1: none. */
+    const char *takes;
+    int from;
+} tp_node;
+
+/* How many nodes it has, without those of bodies. They are numbered in program order, operands
+ * before what reads them. */
+TP_API int tp_graph_n_nodes(const tp_graph *g);
+/* Node number i, %i in the text. When there is no such node, `view_of` and `from` are -1, all else is zero. */
+TP_API tp_node tp_graph_node(const tp_graph *g, int i);
+/* The number of operand k of node i; -1 when there is none. */
+TP_API int tp_node_operand(const tp_graph *g, int i, int k);
+/* Attribute k of node i, in the order of the text and as it stands there; `*name` (which may be
+ * NULL) is set to its name, static storage. Bodies are none; a const of up to 16 elements has one,
+ * "value". NULL when there is none, and when out of memory; tp_free frees. */
+TP_API char *tp_node_attribute(const tp_graph *g, int i, int k, const char **name);
+
+/* A body: a graph for the functions of this part, tp_graph_n_outputs, tp_graph_text and
+ * tp_graph_dot. It lives as long as the one around it. */
+typedef struct tp_node_body {
+    const tp_graph *graph; /* NULL: there is no such body */
+    const char *word;      /* "then" and "other" of a cond, "body" of a loop */
+    const char *file;      /* the user's line; NULL: it is not known */
+    int line;
+} tp_node_body;
+/* Body k of block i. */
+TP_API tp_node_body tp_node_body_of(const tp_graph *g, int i, int k);
+/* The number of the node that is output k of a graph (tp_graph_n_outputs tells how many there are);
+ * -1 when there is none. Outputs of a body are what it gives: of a loop the condition for the next
+ * turn, where its attribute pred is true, then what is carried, then what goes into the stacks. */
+TP_API int tp_node_of_output(const tp_graph *g, int k);
+/* A size of the graph, a number or a symbolic one, as it stands in texts: "12", "2*batch+1". NULL
+ * on error: TP_E_SHAPE for what is no size of it; tp_free frees. */
+TP_API char *tp_dim_text(const tp_graph *g, int64_t size);
+
 /* ---- texts and files ----------------------------------------------------------------------- */
 
 /* A line per node:  %3 = mul %1, %2 : f32[batch,10] ; net.c:8, below a block's those of its

@@ -27,6 +27,8 @@ void tpi_swap_bytes(char *p, size_t bytes, size_t elem);
 
 /* ---- values that a text names by number ------------------------------------------------------ */
 
+enum { TPI_INLINE_MAX = 16 }; /* elements of a constant written into the text */
+
 /* A line `@k = ...`: memory of variables, or a view of such memory. */
 typedef struct tpi_cell {
     const tp_tensor *t; /* the variable or view; NULL: memory only views of which are read */
@@ -72,6 +74,10 @@ void tpi_put_type(tpi_str *s, const tpi_dims *dims, tp_dtype dtype, int rank,
  * "(body)", "(body + 1)". */
 void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
                    int body);
+/* Attribute number k of those that are written and are no bodies; NULL: there are not so many. */
+const tpi_attr *tpi_written_attr(const tpi_op *op, const void *attrs, int k);
+/* The value of attribute `a`. */
+void tpi_put_attr(tpi_str *s, const tpi_dims *dims, const tpi_attr *a, const void *attrs);
 /* The number that a text of `root` gives a body of its blocks; 0: it is none of them. */
 int tpi_body_number(const tp_graph *root, const tp_graph *body);
 /* "%3", or "%2.3" in body 2. */

@@ -54,6 +54,8 @@ TPI_BARE(tp_tensor *, tp_graph_nth_variable, (tp_graph * g, int i), g, i)
 
 int tp_graph_n_outputs(const tp_graph *g)
 {
+    if (g && g->body)
+        return g->body->n_outputs;
     return g ? g->n_outputs : 0;
 }
 

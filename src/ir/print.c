@@ -31,12 +31,13 @@ static void put_list(tpi_str *s, int64_t n, const int64_t *v)
     tpi_str_put(s, "]");
 }
 
-static void put_attr(tpi_str *s, const tpi_dims *dims, tpi_attr_type type, const void *p)
+void tpi_put_attr(tpi_str *s, const tpi_dims *dims, const tpi_attr *a, const void *attrs)
 {
+    const void *p = (const char *)attrs + a->offset;
     const int64_t *i = p;
     const tpi_list *list = p;
     double f;
-    switch (type) {
+    switch (a->type) {
     case TPI_ATTR_INT:
         tpi_str_printf(s, "%" PRId64, *i);
         break;
@@ -72,6 +73,14 @@ static bool is_left_out(const tpi_op *op, const tpi_attr *a, const void *attrs)
     return op->kind == TPI_BLOCK && v == 0;
 }
 
+const tpi_attr *tpi_written_attr(const tpi_op *op, const void *attrs, int k)
+{
+    for (const tpi_attr *a = attrs ? op->attrs : NULL; a && a->name; a++)
+        if (a->type != TPI_ATTR_BODY && !is_left_out(op, a, attrs) && k-- == 0)
+            return a;
+    return NULL;
+}
+
 void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const void *attrs,
                    int body)
 {
@@ -85,7 +94,7 @@ void tpi_put_attrs(tpi_str *s, const tpi_dims *dims, const tpi_op *op, const voi
         if (a->type == TPI_ATTR_BODY)
             tpi_str_printf(s, "(%d)", body++);
         else
-            put_attr(s, dims, a->type, (const char *)attrs + a->offset);
+            tpi_put_attr(s, dims, a, attrs);
     }
     tpi_str_put(s, "}");
 }

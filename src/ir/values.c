@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INLINE_MAX = 16 }; /* elements of a constant written into the text */
-
 const tp_tensor *tpi_source_of(const tp_tensor *node)
 {
     if (!node->op)
@@ -195,7 +193,7 @@ bool tpi_values_collect(tpi_values *v, tp_ctx *ctx, int n_nodes, tp_tensor *cons
     ok = ok && number_cells(v, r, n_variables);
     for (int i = 0; i < n && ok; i++) {
         const tp_tensor *t = tpi_source_of(v->all.v[i]);
-        if (t && !(t->flags & TPI_VARIABLE) && tpi_count(t) > INLINE_MAX) {
+        if (t && !(t->flags & TPI_VARIABLE) && tpi_count(t) > TPI_INLINE_MAX) {
             v->number[i] = v->data.n;
             tpi_nodes_push(&v->data, (tp_tensor *)t);
             ok = !v->data.failed;

@@ -154,6 +154,21 @@ void blocks(tp_ctx *tp)
     tp_clear_error(tp);
 }
 
+void walks(tp_ctx *tp)
+{
+    tp_graph *g = tp_graph_new(tp);
+    tp_sum(tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"))), TP_ALL, false);
+    CHECK(tp_graph_n_nodes(g) == 2);
+    const tp_node sum = tp_graph_node(g, 1);
+    const tp_node x = tp_graph_node(g, tp_node_operand(g, 1, 0));
+    CHECK(std::string(sum.op) == "sum" && sum.n_operands == 1 && x.rank == 1);
+    char *size = tp_dim_text(g, x.shape[0]);
+    CHECK(size && std::string(size) == "n");
+    tp_free(tp, size);
+    CHECK(tp_node_body_of(g, 1, 0).graph == nullptr);
+    tp_graph_free(g);
+}
+
 } // namespace
 
 int main()
@@ -166,6 +181,7 @@ int main()
     sizes(c);
     function_of(c);
     blocks(c);
+    walks(c);
     CHECK(tp_error(c) == TP_OK);
     if (tp_error(c) != TP_OK)
         std::fprintf(stderr, "%s\n", tp_error_message(c));

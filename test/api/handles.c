@@ -92,6 +92,7 @@ static void set_rate(bed *b, double v)
     SIZE(tp_dim_mul, b, tp_dim_mul(b->g, 1, v))                                                \
     SIZE(tp_dim_div, a, tp_dim_div(b->g, v, 1))                                                \
     SIZE(tp_dim_div, b, tp_dim_div(b->g, 1, v))                                                \
+    SIZE(tp_dim_text, size, tp_free(b->tp, tp_dim_text(b->g, v)))                              \
     SIZE(tp_placeholder, shape, tp_placeholder(b->g, "p", TP_F32, TP_DIMS(v)))                 \
     PLAIN(tp_dense_new, n_in, tp_dense_new(b->tp, "l", v, 2))                                  \
     PLAIN(tp_dense_new, n_out, tp_dense_new(b->tp, "l", 2, v))                                 \

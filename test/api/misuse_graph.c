@@ -146,6 +146,105 @@ MISUSE(tp_graph_input)
     BAD(b, TP_E_VALUE, tp_graph_input(b->g, -1));
 }
 
+MISUSE(tp_graph_n_nodes)
+{
+    (void)what;
+    assert_int_equal(tp_graph_n_nodes(NULL), 0);
+    assert_int_equal(tp_graph_n_nodes(b->g), 2);
+    tp_neg(b->node);
+    assert_int_equal(tp_graph_n_nodes(b->g), 3);
+}
+
+MISUSE(tp_graph_node)
+{
+    (void)what;
+    tp_graph *const graphs[] = {NULL, b->g, b->g, b->g};
+    const int numbers[] = {0, -1, tp_graph_n_nodes(b->g), INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        const tp_node n = tp_graph_node(graphs[i], numbers[i]);
+        assert_true(!n.op && !n.name && !n.value && !n.takes && n.rank == 0);
+        assert_true(n.view_of == -1 && n.from == -1);
+        assert_int_equal(n.n_operands + n.n_attributes + n.n_bodies, 0);
+    }
+    assert_string_equal(tp_graph_node(b->g, 0).op, "placeholder");
+}
+
+MISUSE(tp_node_operand)
+{
+    (void)what;
+    tp_neg(b->node);
+    const int last = tp_graph_n_nodes(b->g) - 1;
+    assert_true(tp_node_operand(b->g, last, 0) >= 0);
+    assert_int_equal(tp_node_operand(NULL, 0, 0), -1);
+    assert_int_equal(tp_node_operand(b->g, -1, 0), -1);
+    assert_int_equal(tp_node_operand(b->g, last + 1, 0), -1);
+    assert_int_equal(tp_node_operand(b->g, last, 1), -1);
+    assert_int_equal(tp_node_operand(b->g, last, -1), -1);
+}
+
+MISUSE(tp_node_attribute)
+{
+    (void)what;
+    tp_cast(b->node, TP_F64);
+    const int last = tp_graph_n_nodes(b->g) - 1;
+    const char *name = "unchanged";
+    assert_null(tp_node_attribute(NULL, 0, 0, &name));
+    assert_null(tp_node_attribute(b->g, -1, 0, &name));
+    assert_null(tp_node_attribute(b->g, last + 1, 0, &name));
+    assert_null(tp_node_attribute(b->g, last, 1, &name));
+    assert_null(tp_node_attribute(b->g, last, -1, &name));
+    assert_string_equal(name, "unchanged");
+    char *to = tp_node_attribute(b->g, last, 0, &name);
+    assert_string_equal(name, "to");
+    assert_string_equal(to, "f64");
+    tp_free(b->tp, to);
+}
+
+MISUSE(tp_node_body_of)
+{
+    (void)what;
+    tp_tensor *h = b->node;
+    tp_for (3, &h)
+        h = tp_neg(h);
+    int i = tp_graph_n_nodes(b->g) - 1;
+    while (i > 0 && !tp_graph_node(b->g, i).n_bodies)
+        i--;
+    const tp_graph *body = tp_node_body_of(b->g, i, 0).graph;
+    assert_int_equal(tp_graph_n_outputs(body), 1);
+    assert_int_equal(tp_node_of_output(body, 0), tp_graph_n_nodes(body) - 1);
+    assert_int_equal(tp_node_of_output(body, 1), -1);
+    assert_null(tp_node_body_of(NULL, i, 0).graph);
+    assert_null(tp_node_body_of(b->g, i, 1).graph);
+    assert_null(tp_node_body_of(b->g, i, -1).graph);
+    assert_null(tp_node_body_of(b->g, 0, 0).graph);
+    assert_null(tp_node_body_of(b->g, -1, 0).graph);
+    assert_null(tp_node_body_of(b->g, INT32_MAX, 0).word);
+}
+
+MISUSE(tp_node_of_output)
+{
+    (void)what;
+    assert_int_equal(tp_node_of_output(NULL, 0), -1);
+    assert_int_equal(tp_node_of_output(b->g, 0), -1);
+    tp_graph_set_outputs(b->g, 1, &b->node);
+    assert_string_equal(tp_graph_node(b->g, tp_node_of_output(b->g, 0)).name,
+                        tp_name_of(b->node));
+    assert_int_equal(tp_node_of_output(b->g, -1), -1);
+    assert_int_equal(tp_node_of_output(b->g, 1), -1);
+}
+
+MISUSE(tp_dim_text)
+{
+    tp_graph *other = tp_graph_new(b->tp);
+    char *text = tp_dim_text(b->g, tp_dim_add(b->g, tp_symbol(b->g, "n"), 3));
+    assert_string_equal(text, "n+3");
+    tp_free(b->tp, text);
+    assert_null(tp_dim_text(NULL, 3));
+    BAD_BARE(b, TP_E_SHAPE, tp_dim_text(b->g, -1));
+    BAD_BARE(b, TP_E_SHAPE, tp_dim_text(b->g, INT64_MIN));
+    BAD_BARE(b, TP_E_SHAPE, tp_dim_text(other, tp_symbol(b->g, "n")));
+}
+
 MISUSE(tp_graph_n_outputs)
 {
     (void)what;
@@ -535,6 +634,13 @@ const misuse misuse_graph[] = {
     LISTED(tp_program_profile_trace),
     LISTED(tp_program_profile_save),
     LISTED(tp_program_stats_of),
+    LISTED(tp_graph_n_nodes),
+    LISTED(tp_graph_node),
+    LISTED(tp_node_operand),
+    LISTED(tp_node_attribute),
+    LISTED(tp_node_body_of),
+    LISTED(tp_node_of_output),
+    LISTED(tp_dim_text),
     LISTED(tp_graph_text),
     LISTED(tp_graph_dot),
     LISTED(tp_tape_text),
