@@ -4,6 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
+}
+
+/* A quoted string, decoded in place; *p moves from its first quote to behind its last one. */
+static char *unquote(char **p)
+{
+    char *const text = ++*p, *to = text, *from = text;
+    while (*from && *from != '"') {
+        char c = *from++;
+        if (c == '\\' && *from) {
+            c = *from++;
+            if (c == 'n') {
+                c = '\n';
+            } else if (c == 'x' && from[0] && from[1]) {
+                c = (char)(hex_digit(from[0]) * 16 + hex_digit(from[1]));
+                from += 2;
+            }
+        }
+        *to++ = c;
+    }
+    *p = *from ? from + 1 : from;
+    *to = 0;
+    return text;
+}
+
 static bool skip(char **p, const char *word)
 {
     const size_t n = strlen(word);
@@ -18,15 +45,15 @@ static counted read_counted(char *p)
 {
     counted c = {.n = (int)strtol(p, &p, 10), .domain = "", .op = ""};
     if (skip(&p, " "))
-        c.domain = cli_unquote(&p);
+        c.domain = unquote(&p);
     if (skip(&p, " "))
-        c.op = cli_unquote(&p);
+        c.op = unquote(&p);
     return c;
 }
 
 static declared read_declared(char *p)
 {
-    declared d = {.name = cli_unquote(&p)};
+    declared d = {.name = unquote(&p)};
     skip(&p, " ");
     d.type = p;
     p += strcspn(p, " ");
@@ -37,7 +64,7 @@ static declared read_declared(char *p)
     while (d.rank >= 0 && d.rank < TP_MAX_RANK && *p) {
         d.size[d.rank] = -1;
         if (*p == '"')
-            d.free[d.rank] = cli_unquote(&p);
+            d.free[d.rank] = unquote(&p);
         else
             d.size[d.rank] = strtoll(p, &p, 10);
         d.rank++;

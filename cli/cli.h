@@ -251,31 +251,23 @@ void model_wait(model *m, tp_program *p);
 bool values_given(model *m, const texts *inputs, int n, const char *const *names,
                   const char *const *types);
 
-/* A quoted string of the library's texts, decoded in place; *p moves from its first quote to
- * behind its last one. */
-char *cli_unquote(char **p);
+/* ---- graphs ------------------------------------------------------------------------------------- */
 
-/* ---- graphs, as their text says ----------------------------------------------------------------- */
-
-typedef struct ir_cell { /* memory of a variable */
-    const char *name;    /* NULL: none */
-    const char *kind;    /* "param", "state", "view" */
-    const char *dtype, *dims;
-} ir_cell;
+typedef struct ir_attr {
+    const char *name, *value;
+} ir_attr;
 
 typedef struct ir_node {
-    const char *name;         /* NULL: none */
-    const char *op;           /* "matmul", "placeholder", "variable", "const" */
-    const char *value;        /* of a const: "0.5", "[1, 2]", "#0"; else NULL */
-    const char *attrs;        /* "axes=[1], keep=false"; "" when there are none */
-    const char *dtype, *dims; /* "f32", "batch,10" */
-    const char *place;        /* "net.c:8"; "" */
-    const char *from;         /* of a param: "turn", "carried", "slice", ""; else NULL */
-    int from_node;            /* its operand, a node of the block's graph; -1: none */
-    int cell;                 /* of a variable; -1 */
-    int n_in;
-    int *in;            /* numbers of nodes */
-    int body, n_bodies; /* of a block: bodies[body] .. of its ir; 0, 0 */
+    tp_node is;         /* what the library tells of it */
+    const char *value;  /* of a const: "0.5", "[1, 2]", or "#0" where it is long; else NULL */
+    const char **sizes; /* by axis: "batch", "10" */
+    const char *dims;   /* "batch,10" */
+    const char *place;  /* "net.c:8"; "" */
+    const char *attrs;  /* "axes=[1], keep=false"; "" when there are none */
+    const ir_attr *attr;
+    int n_attrs; /* bodies come first: "then", "(2)" */
+    int *in;     /* numbers of nodes */
+    int body;    /* of a block: bodies[body] .. of its ir are its own; 0 */
 } ir_node;
 
 typedef struct ir_result { /* what a body gives */
@@ -291,24 +283,29 @@ typedef struct ir_body {
     ir_result *results;
 } ir_body;
 
+/* A graph with all of its bodies in a row, numbered as in its text (docs/ir.md). */
 typedef struct ir {
-    int n_cells, n_nodes, n_bodies; /* n_nodes: outside of bodies; n_bodies: with number 0 */
-    ir_cell *cells;
-    ir_node *nodes;
+    tp_ctx *tp;
+    const tp_graph *graph;
+    int n_bodies, n_all; /* with number 0; all nodes */
+    int n_long;          /* constants that a text has no room for */
     ir_body *bodies;
-    char *text; /* all strings above point into it */
-    int *operands;
-    ir_node *all; /* nodes, those of bodies too */
-    int n_all;
-    ir_result *results;
+    bool failed; /* out of memory */
 } ir;
 
-/* Takes tp_graph_text apart (docs/ir.md). False when memory is out; ir_free frees in any case. */
+/* False when memory is out. All of it is memory of the context, and freed with that. */
 bool ir_read(ir *v, tp_ctx *tp, const tp_graph *g);
-void ir_free(ir *v);
+/* Outside of bodies; NULL: there is none. */
 const ir_node *ir_find(const ir *v, const char *name);
-/* Number of the axis's size, or its text in `word` and -1. False behind the last axis. */
-bool ir_axis(const char *dims, int axis, int64_t *size, char *word, size_t word_size);
+/* What it is and its sizes, without the rest; false: there is none of that name, or memory is out. */
+bool ir_port(ir_node *n, tp_ctx *tp, const tp_graph *g, const char *name);
+/* NULL: it has no such attribute. */
+const char *ir_attr_of(const ir_node *n, const char *name);
+/* The node's, or that of the variable that it reads; NULL: neither has one. */
+static inline const char *ir_name_of(const ir_node *n)
+{
+    return n->is.name || n->value || !n->is.value ? n->is.name : tp_name_of(n->is.value);
+}
 
 /* ---- output ----------------------------------------------------------------------------------------- */
 

@@ -53,13 +53,13 @@ static void put_option_for(const char *name, const char *type)
     fputs("\n", stderr);
 }
 
-static void put_port(const ir *v, const char *name, bool input)
+static void put_port(const model *m, const char *name, bool input)
 {
-    const ir_node *n = ir_find(v, name);
+    ir_node n;
     fputs("  ", stderr);
     put_plain_text(stderr, name);
-    if (n)
-        fprintf(stderr, "  %s[%s]", n->dtype, n->dims);
+    if (ir_port(&n, m->tp, m->graph, name))
+        fprintf(stderr, "  %s[%s]", tp_dtype_name(n.is.dtype), n.dims);
     if (input)
         put_option_for(name, NULL);
     else
@@ -103,23 +103,17 @@ static bool is_element(const model *m, const tp_tensor *t)
 
 static int report_needs(const model *m)
 {
-    ir v;
     int first = 0;
     while (m->feeds[first])
         first++;
     cli_refuse(m->path, "input \"%s\" is missing", m->in[first]);
-    if (!ir_read(&v, m->tp, m->graph)) {
-        ir_free(&v);
-        return cli_no_memory();
-    }
     fputs(takes, stderr);
     for (int i = 0; i < m->n_in; i++)
         if (!is_element(m, m->feeds[i]))
-            put_port(&v, m->in[i], true);
+            put_port(m, m->in[i], true);
     fputs("It gives:\n", stderr);
     for (int i = 0; i < m->n_out; i++)
-        put_port(&v, m->out[i], false);
-    ir_free(&v);
+        put_port(m, m->out[i], false);
     return CLI_BAD;
 }
 

@@ -86,48 +86,54 @@ typedef struct shown {
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
-static double count_of(const char *dims)
+static int64_t bytes_of(const tp_tensor *t)
 {
-    double n = 1;
-    int64_t size;
-    char word[8];
-    for (int i = 0; ir_axis(dims, i, &size, word, sizeof word); i++)
-        n *= (double)size;
-    return n;
-}
-
-static size_t dtype_size(const char *name)
-{
-    for (tp_dtype t = TP_BOOL; t < TP_N_DTYPES; t++)
-        if (strcmp(tp_dtype_name(t), name) == 0)
-            return tp_dtype_size(t);
-    return 0;
+    return tp_count(t) * (int64_t)tp_dtype_size(tp_dtype_of(t));
 }
 
 static void count_weights(shown *w)
 {
-    for (int i = 0; i < w->imported.n_cells; i++) {
-        const ir_cell *c = &w->imported.cells[i];
-        if (strcmp(c->kind, "view") == 0)
+    tp_graph *g = w->m->graph;
+    w->n_weights = tp_graph_n_variables(g);
+    for (int i = 0; i < w->n_weights; i++) {
+        const tp_tensor *v = tp_graph_nth_variable(g, i);
+        w->n_params += tp_requires_grad(v) ? tp_count(v) : 0;
+        w->weight_bytes += bytes_of(v);
+    }
+    const ir_body *all = w->imported.bodies;
+    for (int i = 0; i < all->n_nodes; i++) { /* of some only views are read */
+        const tp_node *n = &all->nodes[i].is;
+        if (n->view_of < 0 || all->nodes[n->view_of].is.view_of < 0)
             continue;
-        const double n = count_of(c->dims);
-        w->n_weights++;
-        w->n_params += strcmp(c->kind, "param") == 0 ? (int64_t)n : 0;
-        w->weight_bytes += (int64_t)(n * (double)dtype_size(c->dtype));
+        w->n_weights += n->view_of == i;
+        w->weight_bytes += bytes_of(n->value);
     }
 }
 
 /* Does it compute? What goes in and out of a block does not. */
 static bool is_op(const ir_node *n)
 {
-    return n->cell < 0 && !n->value && strcmp(n->op, "placeholder") != 0 &&
-           strcmp(n->op, "param") != 0 && strcmp(n->op, "output") != 0;
+    return !n->is.value && !n->is.takes && strcmp(n->is.op, "placeholder") != 0 &&
+           strcmp(n->is.op, "output") != 0;
 }
 
 static int by_count(const void *a, const void *b)
 {
     const op_count *x = a, *y = b;
     return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->op, y->op);
+}
+
+/* How many of counts[] are in use when the node is counted, too. */
+static int count_op(const ir_node *node, int n, op_count *counts)
+{
+    if (!is_op(node))
+        return n;
+    int k = 0;
+    while (k < n && strcmp(counts[k].op, node->is.op) != 0)
+        k++;
+    counts[k].op = node->is.op;
+    counts[k].n++;
+    return k < n ? n : n + 1;
 }
 
 /* The ops of a graph and its bodies, the most frequent first; their number, -1 when memory is
@@ -138,16 +144,9 @@ static int count_ops(const ir *v, op_count **counts)
     *counts = calloc((size_t)v->n_all + 1, sizeof **counts);
     if (!*counts)
         return -1;
-    for (int i = 0; i < v->n_all; i++) {
-        if (!is_op(&v->all[i]))
-            continue;
-        int k = 0;
-        while (k < n && strcmp((*counts)[k].op, v->all[i].op) != 0)
-            k++;
-        if (k == n)
-            (*counts)[n++].op = v->all[i].op;
-        (*counts)[k].n++;
-    }
+    for (int b = 0; b < v->n_bodies; b++)
+        for (int i = 0; i < v->bodies[b].n_nodes; i++)
+            n = count_op(&v->bodies[b].nodes[i], n, *counts);
     qsort(*counts, (size_t)n, sizeof **counts, by_count);
     return n;
 }
@@ -159,7 +158,7 @@ static void put_port(FILE *out, const ir *v, const char *name, bool first)
     fprintf(out, "%s", first ? "" : "\n");
     put_plain_text(out, name);
     if (n)
-        fprintf(out, " %s[%s]", n->dtype, n->dims);
+        fprintf(out, " %s[%s]", tp_dtype_name(n->is.dtype), n->dims);
 }
 
 static void put_file(const shown *w, FILE *out)
@@ -213,7 +212,7 @@ static void put_ops(const shown *w, FILE *out)
 
 /* Sizes that are taken to be equal: what a node that assumes has, where its operand has others. */
 typedef struct equation {
-    char own[200], taken[200];
+    const char *own, *taken;
     const char *name; /* of the node, or NULL */
 } equation;
 
@@ -225,18 +224,15 @@ static void each_equation(const shown *w, void (*put)(FILE *out, const equation 
         const ir_body *b = &w->imported.bodies[i];
         for (int k = 0; k < b->n_nodes; k++) {
             const ir_node *n = &b->nodes[k];
-            equation e = {.name = n->name};
-            int64_t size;
-            if (strcmp(n->op, "assume") != 0)
-                continue;
-            for (int axis = 0;
-                 ir_axis(b->nodes[n->in[0]].dims, axis, &size, e.own, sizeof e.own) &&
-                 ir_axis(n->dims, axis, &size, e.taken, sizeof e.taken);
-                 axis++)
-                if (strcmp(e.own, e.taken) != 0) {
-                    put(out, &e, first);
-                    first = false;
-                }
+            const bool assumes = strcmp(n->is.op, "assume") == 0;
+            for (int axis = 0; axis < n->is.rank && assumes; axis++) {
+                const ir_node *of = &b->nodes[n->in[0]];
+                const equation e = {of->sizes[axis], n->sizes[axis], n->is.name};
+                if (of->is.shape[axis] == n->is.shape[axis])
+                    continue;
+                put(out, &e, first);
+                first = false;
+            }
         }
     }
 }
@@ -268,9 +264,9 @@ static void put_stage(const shown *w, FILE *out)
     char name[MOST_NAME];
     stage_name(w->s->after, name);
     fprintf(out, "after %s: %d nodes", is_last(w->s->after) ? "all passes" : name,
-            w->v.n_nodes);
+            w->v.bodies->n_nodes);
     if (w->v.n_bodies > 1)
-        fprintf(out, ", %d in bodies of blocks", w->v.n_all - w->v.n_nodes);
+        fprintf(out, ", %d in bodies of blocks", w->v.n_all - w->v.bodies->n_nodes);
 }
 
 typedef struct fact {
@@ -371,17 +367,15 @@ static int show_dot(const shown *w)
     return CLI_GOOD;
 }
 
-static void put_json_type(const char *dtype, const char *dims)
+static void put_json_type(const ir_node *n)
 {
-    int64_t size;
-    char word[200];
-    printf("\"dtype\": \"%s\", \"shape\": [", dtype);
-    for (int i = 0; ir_axis(dims, i, &size, word, sizeof word); i++) {
+    printf("\"dtype\": \"%s\", \"shape\": [", tp_dtype_name(n->is.dtype));
+    for (int i = 0; i < n->is.rank; i++) {
         printf("%s", i ? ", " : "");
-        if (size >= 0)
-            printf("%lld", (long long)size);
+        if (n->is.shape[i] >= 0)
+            printf("%s", n->sizes[i]);
         else
-            put_json_text(stdout, word);
+            put_json_text(stdout, n->sizes[i]);
     }
     printf("]");
 }
@@ -395,7 +389,7 @@ static void put_json_ports(const shown *w, const char *key, int n, const char *c
         put_json_text(stdout, names[i]);
         printf(", ");
         if (node)
-            put_json_type(node->dtype, node->dims);
+            put_json_type(node);
         printf("}");
     }
     printf("],\n");
@@ -406,7 +400,7 @@ static void put_json_nodes(const ir *v, const ir_body *b, int depth);
 static void put_json_bodies(const ir *v, const ir_node *n, int depth)
 {
     printf("\"bodies\": [");
-    for (int k = 0; k < n->n_bodies; k++) {
+    for (int k = 0; k < n->is.n_bodies; k++) {
         const ir_body *b = &v->bodies[n->body + k];
         printf("%s{\"body\": \"%s\", ", k ? ", " : "", b->word);
         if (*b->place) {
@@ -433,23 +427,23 @@ static void put_json_bodies(const ir *v, const ir_node *n, int depth)
 static void put_json_node(const ir *v, const ir_body *b, int i, int depth)
 {
     const ir_node *n = &b->nodes[i];
-    const char *name = n->name ? n->name : n->cell >= 0 ? v->cells[n->cell].name : NULL;
-    printf("%s\n%*s{\"id\": %d, \"op\": \"%s\", ", i ? "," : "", depth + 1, "", i, n->op);
+    const char *name = ir_name_of(n);
+    printf("%s\n%*s{\"id\": %d, \"op\": \"%s\", ", i ? "," : "", depth + 1, "", i, n->is.op);
     if (name) {
         printf("\"name\": ");
         put_json_text(stdout, name);
         printf(", ");
     }
-    if (n->n_in) {
+    if (n->is.n_operands) {
         printf("\"inputs\": [");
-        for (int k = 0; k < n->n_in; k++)
+        for (int k = 0; k < n->is.n_operands; k++)
             printf("%s%d", k ? ", " : "", n->in[k]);
         printf("], ");
     }
-    if (n->from)
-        printf("\"takes\": \"%s\", ", *n->from ? n->from : "captured");
-    if (n->from_node >= 0)
-        printf("\"from\": %d, ", n->from_node);
+    if (n->is.takes)
+        printf("\"takes\": \"%s\", ", *n->is.takes ? n->is.takes : "captured");
+    if (n->is.from >= 0)
+        printf("\"from\": %d, ", n->is.from);
     const char *const more[][2] = {
         {"value",      n->value},
         {"attributes", n->attrs},
@@ -461,9 +455,9 @@ static void put_json_node(const ir *v, const ir_body *b, int i, int depth)
             put_json_text(stdout, more[k][1]);
             printf(", ");
         }
-    if (n->n_bodies)
+    if (n->is.n_bodies)
         put_json_bodies(v, n, depth + 1);
-    put_json_type(n->dtype, n->dims);
+    put_json_type(n);
     printf("}");
 }
 
@@ -582,8 +576,6 @@ static int show_model(const settings *s, model *m)
         status = formats[s->format](&w);
     }
     free(w.ops);
-    ir_free(&w.imported);
-    ir_free(&w.v);
     return status;
 }
 

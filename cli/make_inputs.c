@@ -13,14 +13,12 @@ static uint32_t next_random(uint64_t *state) /* splitmix64, its upper half */
 }
 
 /* Sizes of an input; false: one is free, which is refused. */
-static bool sizes_of(const model *m, const fixed_dims *d, const char *name, const ir_node *n,
-                     int *rank, int64_t *shape)
+static bool sizes_of(const model *m, const fixed_dims *d, const ir_node *n, int64_t *shape)
 {
-    char word[100];
-    for (*rank = 0; *rank < TP_MAX_RANK; ++*rank) {
-        int64_t *size = &shape[*rank];
-        if (!ir_axis(n->dims, *rank, size, word, sizeof word))
-            return true;
+    for (int axis = 0; axis < n->is.rank; axis++) {
+        const char *word = n->sizes[axis];
+        int64_t *size = &shape[axis];
+        *size = n->is.shape[axis];
         for (int i = 0; i < d->n && *size < 0; i++)
             if (strcmp(d->v[i].name, word) == 0)
                 *size = d->v[i].size;
@@ -29,24 +27,26 @@ static bool sizes_of(const model *m, const fixed_dims *d, const char *name, cons
                 m->path,
                 "the dimension \"%s\" of input \"%s\" %s[%s] is free: give it a size, as in "
                 "--dim %s=1",
-                word, name, n->dtype, n->dims, word);
+                word, n->is.name, tp_dtype_name(n->is.dtype), n->dims, word);
             return false;
         }
     }
     return true;
 }
 
-static tp_tensor *make_input(model *m, const fixed_dims *d, const char *name, const ir *v)
+static tp_tensor *make_input(model *m, const fixed_dims *d, const char *name)
 {
     int64_t shape[TP_MAX_RANK];
-    int rank;
-    const ir_node *n = ir_find(v, name);
-    if (!n || !sizes_of(m, d, name, n, &rank, shape))
+    ir_node n;
+    if (!ir_port(&n, m->tp, m->graph, name)) {
+        cli_no_memory();
         return NULL;
-    const bool is_f64 = strcmp(n->dtype, "f64") == 0, is_float = n->dtype[0] == 'f';
-    tp_dtype dtype = TP_BOOL;
-    while (dtype < TP_N_DTYPES && strcmp(tp_dtype_name(dtype), n->dtype) != 0)
-        dtype++;
+    }
+    if (!sizes_of(m, d, &n, shape))
+        return NULL;
+    const int rank = n.is.rank;
+    const tp_dtype dtype = n.is.dtype;
+    const bool is_f64 = dtype == TP_F64, is_float = is_f64 || dtype == TP_F32;
     tp_tensor *t = tp_tensor_new(m->tp, is_float ? TP_F64 : dtype, rank, shape, NULL);
     const int64_t count = tp_count(t);
     double *values =
@@ -70,15 +70,11 @@ static tp_tensor *make_input(model *m, const fixed_dims *d, const char *name, co
 
 bool model_make_inputs(model *m, const fixed_dims *d)
 {
-    ir v;
-    bool ok = ir_read(&v, m->tp, m->graph);
-    if (!ok)
-        cli_no_memory();
+    bool ok = true;
     for (int i = 0; i < m->n_in && ok; i++)
         if (!m->feeds[i]) {
-            m->feeds[i] = make_input(m, d, m->in[i], &v);
+            m->feeds[i] = make_input(m, d, m->in[i]);
             ok = m->feeds[i];
         }
-    ir_free(&v);
     return ok;
 }

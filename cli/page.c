@@ -90,7 +90,7 @@ static const char script[] =
 
 static bool is_value(const ir_node *n)
 {
-    return n->cell >= 0 || n->value;
+    return n->is.value;
 }
 
 /* Weights, constants, what only moves one of them (a bias that is reshaped), and what a body takes
@@ -102,10 +102,10 @@ static void find_parts(drawing *d)
     for (int i = 0; i < d->b->n_nodes; i++) {
         const ir_node *n = &nodes[i];
         d->part[i] = is_value(n);
-        for (size_t k = 0; k < sizeof moves / sizeof *moves && n->n_in == 1; k++)
-            d->part[i] |= d->part[n->in[0]] && strcmp(n->op, moves[k]) == 0;
-        if (n->from && !*n->from && n->from_node >= 0 && d->outer)
-            d->part[i] = d->outer->part[n->from_node];
+        for (size_t k = 0; k < sizeof moves / sizeof *moves && n->is.n_operands == 1; k++)
+            d->part[i] |= d->part[n->in[0]] && strcmp(n->is.op, moves[k]) == 0;
+        if (n->is.takes && !*n->is.takes && n->is.from >= 0 && d->outer)
+            d->part[i] = d->outer->part[n->is.from];
     }
     for (int i = 0; i < d->b->n_results; i++) /* a result is seen */
         d->part[d->b->results[i].node] = false;
@@ -118,7 +118,7 @@ static void find_parts(drawing *d)
 
 static bool is_input(const ir_node *n)
 {
-    return n->from || strcmp(n->op, "placeholder") == 0;
+    return n->is.takes || strcmp(n->is.op, "placeholder") == 0;
 }
 
 static const char *colour_of(const ir_node *n)
@@ -127,16 +127,16 @@ static const char *colour_of(const ir_node *n)
     static const char *const moves[] = {"reshape", "transpose", "broadcast", "slice", "flip",
                                         "copy",    "pad",       "concat",    "gather"};
     for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++)
-        if (strcmp(n->op, heavy[i]) == 0)
+        if (strcmp(n->is.op, heavy[i]) == 0)
             return "#ffd8a8";
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (strcmp(n->op, moves[i]) == 0)
+        if (strcmp(n->is.op, moves[i]) == 0)
             return "#e9ecef";
     if (is_input(n))
-        return n->from ? "#d0ebff" : "#a5d8ff";
-    if (n->n_bodies)
+        return n->is.takes ? "#d0ebff" : "#a5d8ff";
+    if (n->is.n_bodies)
         return "#fff5f5";
-    return strcmp(n->op, "assign") == 0 ? "#ffc9c9" : "#ffffff";
+    return strcmp(n->is.op, "assign") == 0 ? "#ffc9c9" : "#ffffff";
 }
 
 typedef struct lines {
@@ -169,17 +169,18 @@ static void add_line(lines *l, const char *fmt, ...)
 }
 
 /* Broken where they fit. */
-static void add_attrs(lines *l, const char *attrs)
+static void add_attrs(lines *l, const ir_node *n)
 {
-    enum { FITS = 40 };
-    for (const char *p = attrs, *end; *p; p = end + strspn(end, ", ")) {
-        end = p;
-        do { /* one more: up to the comma behind its list */
-            end += strspn(end, ", ");
-            end += strcspn(end, "[,");
-            end += *end == '[' ? strcspn(end, "]") + 1 : 0;
-        } while (*end && end - p < FITS - 12);
-        add_line(l, "%.*s", (int)(end - p), p);
+    enum { FITS = 28 };
+    char line[200] = "";
+    for (int k = 0; k < n->n_attrs; k++) {
+        const size_t used = strlen(line);
+        snprintf(line + used, sizeof line - used, "%s%s=%s", used ? ", " : "", n->attr[k].name,
+                 n->attr[k].value);
+        if (strlen(line) < FITS && k + 1 < n->n_attrs)
+            continue;
+        add_line(l, "%s", line);
+        *line = 0;
     }
 }
 
@@ -189,79 +190,61 @@ static void add_part(lines *l, const drawing *d, int operand, const ir_node *n)
     const ir_node *x = n;
     while (!is_value(x)) {
         const size_t used = strlen(moves);
-        if (x->from) {
+        if (x->is.takes) {
             d = d->outer;
-            x = &d->b->nodes[x->from_node];
+            x = &d->b->nodes[x->is.from];
             continue;
         }
-        snprintf(moves + used, sizeof moves - used, "%s ", x->op);
+        snprintf(moves + used, sizeof moves - used, "%s ", x->is.op);
         x = &d->b->nodes[x->in[0]];
     }
-    const char *name = x->cell >= 0 ? d->p->v->cells[x->cell].name : x->name;
+    const char *name = x->value ? x->is.name : tp_name_of(x->is.value);
     if (x->value && *x->value != '#')
         add_line(l, "%d: %s%s", operand, moves, x->value);
     else
         add_line(l, "%d: %s%s %s[%s]", operand, moves,
-                 name           ? name
-                 : x->cell >= 0 ? "variable"
-                                : "constant",
-                 n->dtype, n->dims);
-}
-
-/* Does the list of attributes have this one ("count=")? Then what stands behind. */
-static bool find_attr(const char *attrs, const char *key, const char **value, int *length)
-{
-    const char *at = strstr(attrs, key);
-    *value = at ? at + strlen(key) : "";
-    *length = (int)strcspn(*value, ",");
-    return at;
-}
-
-static bool is_true(const char *attrs, const char *key)
-{
-    const char *value;
-    int length;
-    return find_attr(attrs, key, &value, &length) && strncmp(value, "true", 4) == 0;
+                 name       ? name
+                 : x->value ? "constant"
+                            : "variable",
+                 tp_dtype_name(n->is.dtype), n->dims);
 }
 
 /* "if"; "for n, while" */
 static void add_block(lines *l, const ir_node *n)
 {
-    const char *count;
-    int length;
-    if (strcmp(n->op, "cond") == 0) {
+    if (strcmp(n->is.op, "cond") == 0) {
         add_line(l, "if");
         return;
     }
-    const bool pred = is_true(n->attrs, " pred="), fixed = is_true(n->attrs, " counted=");
-    if (!find_attr(n->attrs, " count=", &count, &length)) {
-        count = "0";
-        length = 1;
-    }
-    add_line(l, "%s%.*s%s%s", fixed ? "for " : "", fixed ? length : 0, count,
-             is_true(n->attrs, " back=") ? ", backwards"
-             : fixed && pred             ? ", "
-                                         : "",
+    /* Those that are 0 or false are left out. */
+    const char *count = ir_attr_of(n, "count");
+    const bool pred = ir_attr_of(n, "pred"), fixed = ir_attr_of(n, "counted");
+    add_line(l, "%s%s%s%s", fixed ? "for " : "",
+             !fixed  ? ""
+             : count ? count
+                     : "0",
+             ir_attr_of(n, "back") ? ", backwards"
+             : fixed && pred       ? ", "
+                                   : "",
              pred ? "while" : "");
-    if (is_true(n->attrs, " checkpoint="))
+    if (ir_attr_of(n, "checkpoint"))
         add_line(l, "checkpoint");
 }
 
 /* "carried 0" comes back as "carry 0"; else what it takes. */
 static void add_param(lines *l, const drawing *d, const ir_node *n)
 {
-    const char *word = *n->from ? n->from : "captured";
-    const ir_node *of =
-        d->outer && n->from_node >= 0 ? &d->outer->b->nodes[n->from_node] : NULL;
+    const char *word = *n->is.takes ? n->is.takes : "captured";
+    const ir_node *of = d->outer && n->is.from >= 0 ? &d->outer->b->nodes[n->is.from] : NULL;
     const int body = d->outer ? (int)(d->outer->b - d->p->v->bodies) : 0;
     if (strcmp(word, "carried") == 0)
-        add_line(l, "%s %d", word, atoi(n->attrs + strcspn(n->attrs, "0123456789")) - 1);
-    else if (of && of->name)
-        add_line(l, "%s of %s", word, of->name);
+        add_line(l, "%s %d", word, atoi(ir_attr_of(n, "index")) - 1);
+    else if (of && of->is.name)
+        add_line(l, "%s of %s", word, of->is.name);
     else if (of && body)
-        add_line(l, "%s of %%%d.%d", word, body, n->from_node);
+        add_line(l, "%s of %%%d.%d", word, body, n->is.from);
     else if (of)
-        add_line(l, "%s of %%%d", word, n->from_node);
+        add_line(l, "%s of %%%d", word, n->is.from);
     else
         add_line(l, "%s", word);
 }
@@ -270,25 +253,25 @@ static void add_param(lines *l, const drawing *d, const ir_node *n)
 static void lines_of(const drawing *d, const ir_node *n, lines *l)
 {
     l->n = 0;
-    if (n->n_bodies)
+    if (n->is.n_bodies)
         add_block(l, n);
-    else if (n->from)
+    else if (n->is.takes)
         add_param(l, d, n);
-    else if (strcmp(n->op, "output") == 0)
-        add_line(l, "output %s", n->attrs + strcspn(n->attrs, "0123456789"));
+    else if (strcmp(n->is.op, "output") == 0)
+        add_line(l, "output %s", ir_attr_of(n, "index"));
     else
-        add_line(l, "%s", is_input(n) ? "input" : n->op);
-    if (n->name)
-        add_line(l, "%s", n->name);
+        add_line(l, "%s", is_input(n) ? "input" : n->is.op);
+    if (n->is.name)
+        add_line(l, "%s", n->is.name);
     if (n->value)
         add_line(l, "%s", n->value);
-    if (!n->n_bodies && !n->from && strcmp(n->op, "output") != 0)
-        add_attrs(l, n->attrs);
-    for (int k = 0; k < n->n_in; k++)
+    if (!n->is.n_bodies && !n->is.takes && strcmp(n->is.op, "output") != 0)
+        add_attrs(l, n);
+    for (int k = 0; k < n->is.n_operands; k++)
         if (d->part[n->in[k]])
             add_part(l, d, k, &d->b->nodes[n->in[k]]);
-    if (!n->n_bodies)
-        add_line(l, "%s[%s]", n->dtype, n->dims);
+    if (!n->is.n_bodies)
+        add_line(l, "%s[%s]", tp_dtype_name(n->is.dtype), n->dims);
 }
 
 static double width_of(const lines *l)
@@ -313,7 +296,7 @@ static bool make(drawing *d);
 static bool make_inner(drawing *d, const ir_node *n, box *b)
 {
     double width = inner_gap, height = 0;
-    for (int k = 0; k < n->n_bodies; k++) {
+    for (int k = 0; k < n->is.n_bodies; k++) {
         drawing *in = &d->inner[d->n_inner++];
         *in = (drawing){.p = d->p, .b = &d->p->v->bodies[n->body + k], .outer = d};
         if (!make(in))
@@ -344,8 +327,8 @@ static bool make_boxes(drawing *d)
     const size_t room = (size_t)b->n_nodes + n_results + 1;
     size_t n_operands = n_results + 1, n_inner = 1;
     for (int i = 0; i < b->n_nodes; i++) {
-        n_operands += (size_t)b->nodes[i].n_in;
-        n_inner += (size_t)b->nodes[i].n_bodies;
+        n_operands += (size_t)b->nodes[i].is.n_operands;
+        n_inner += (size_t)b->nodes[i].is.n_bodies;
     }
     d->boxes = calloc(room, sizeof *d->boxes);
     d->node = calloc(room, sizeof *d->node);
@@ -370,13 +353,13 @@ static bool make_boxes(drawing *d)
         box *to = &d->boxes[d->n];
         *to = (box){.width = width_of(&l), .height = l.n * LINE_HEIGHT + 8, .in = p};
         to->late = !is_input(n);
-        for (int k = 0; k < n->n_in; k++)
+        for (int k = 0; k < n->is.n_operands; k++)
             if (!d->part[n->in[k]]) {
                 *p++ = d->box_of[n->in[k]];
                 to->late &= d->boxes[p[-1]].late;
                 to->n_in++;
             }
-        if (n->n_bodies && !make_inner(d, n, to))
+        if (n->is.n_bodies && !make_inner(d, n, to))
             return false;
         d->box_of[i] = d->n;
         d->node[d->n++] = i;
@@ -432,20 +415,20 @@ static void put_title(const drawing *d, int node)
     printf("<title>");
     put_number(d, node);
     printf(" ");
-    put_html_text(stdout, n->name ? n->name : "");
-    printf("\n%s", n->op);
-    for (int k = 0; k < n->n_in; k++) {
+    put_html_text(stdout, n->is.name ? n->is.name : "");
+    printf("\n%s", n->is.op);
+    for (int k = 0; k < n->is.n_operands; k++) {
         printf("%s", k ? ", " : " ");
         put_number(d, n->in[k]);
     }
-    if (n->from && d->outer) {
-        printf(" &lt;- %s ", n->from);
-        if (n->from_node >= 0)
-            put_number(d->outer, n->from_node);
+    if (n->is.takes && d->outer) {
+        printf(" &lt;- %s ", n->is.takes);
+        if (n->is.from >= 0)
+            put_number(d->outer, n->is.from);
     }
     printf("\n");
     put_html_text(stdout, n->attrs);
-    printf("\n%s[", n->dtype);
+    printf("\n%s[", tp_dtype_name(n->is.dtype));
     put_html_text(stdout, n->dims);
     printf("]\n");
     put_html_text(stdout, n->place);
@@ -500,16 +483,16 @@ static void put_box(const drawing *d, int i, drawing *inner)
            result ? "#b2f2bb" : colour_of(n));
     for (int k = 0; k < l.n; k++) {
         printf("<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">",
-               k == 0                         ? "op"
-               : k == l.n - 1 && !n->n_bodies ? "dim"
-                                              : "",
+               k == 0                            ? "op"
+               : k == l.n - 1 && !n->is.n_bodies ? "dim"
+                                                 : "",
                x + 8, y + LINE_HEIGHT * (k + 1));
         put_html_text(stdout, l.text[k]);
         printf("</text>");
     }
     printf("</g>\n");
-    if (!result && n->n_bodies)
-        put_inner(d, b, inner, n->n_bodies, y + l.n * LINE_HEIGHT + 8);
+    if (!result && n->is.n_bodies)
+        put_inner(d, b, inner, n->is.n_bodies, y + l.n * LINE_HEIGHT + 8);
 }
 
 /* A curve that leaves and arrives straight down. */
@@ -546,7 +529,7 @@ static void put_all(const drawing *d)
             put_edge(d, d->boxes[i].in[k], i);
     for (int i = 0, inner = 0; i < d->n; i++) {
         put_box(d, i, d->inner + inner);
-        inner += i < d->n_nodes ? d->b->nodes[d->node[i]].n_bodies : 0;
+        inner += i < d->n_nodes ? d->b->nodes[d->node[i]].is.n_bodies : 0;
     }
 }
 
