@@ -171,6 +171,8 @@ typedef struct tpi_pure {
     tpi_why why;          /* it is no longer replayed */
     tpi_at why_at;
     int64_t replays, abandoned;
+    int64_t crowded_out; /* calls in ways for which there was no room among the flows */
+    tpi_at crowded_at;   /* the last of them */
 } tpi_pure;
 
 struct tp_function {

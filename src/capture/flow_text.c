@@ -109,6 +109,11 @@ void tpi_pure_text(const tp_function *f, tpi_str *out)
         put_place(p->why_at, out);
         tpi_str_printf(out, ": %s\n", tpi_why_text(p->why));
     }
+    if (p->crowded_out) {
+        tpi_str_printf(out, "  %" PRId64 " calls not replayed, the last from ", p->crowded_out);
+        put_place(p->crowded_at, out);
+        tpi_str_printf(out, ": %s\n", tpi_why_text(TPI_WHY_kinds));
+    }
     for (int i = 0; i < p->n_flows; i++) {
         const tpi_flow *w = p->flows[i];
         tpi_str_put(out, "  called with");

@@ -142,14 +142,24 @@ static tpi_why why_not_argument(const tp_tensor *x)
     return tpi_is_wrapped(x) && x->flags & TPI_VARIABLE ? TPI_WHY_wrapped : TPI_WHY_none;
 }
 
+/* It is told once, and counted: such calls may be all that come. */
+static void note_crowded(tp_function *f, tpi_at at)
+{
+    f->pure.crowded_at = at;
+    if (f->pure.crowded_out++ == 0)
+        tpi_capture_log(f, at, "not replayed: %s", tpi_why_text(TPI_WHY_kinds));
+}
+
 tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in)
 {
     tpi_pure *p = &f->pure;
     if (p->why)
         return NULL;
     const tpi_flow *w = tpi_flow_find(f, n_in, in);
-    if (!w && p->n_flows == TPI_MAX_FLOWS)
+    if (!w && p->n_flows == TPI_MAX_FLOWS) {
+        note_crowded(f, at);
         return NULL;
+    }
     if (w && w->why && w->why != TPI_WHY_memory)
         return NULL;
     tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);

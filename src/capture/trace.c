@@ -115,7 +115,8 @@ void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why)
     if (t->why)
         return;
     t->why = why;
-    t->why_at = at;
+    t->why_at =
+        at.file ? at : fr->at->at; /* not every function has a line: the step before it */
 }
 
 /* ---- operands ---------------------------------------------------------------------------- */
