@@ -603,10 +603,21 @@ static bool make_all(making *k)
     return true;
 }
 
+static bool give_up(tpi_flow *w, const tpi_basic_block *b, tpi_why why)
+{
+    w->why = why;
+    w->why_at = w->nodes[b->nodes[0]].at;
+    return false;
+}
+
 static bool make(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
-    if (!find_blocks(w, bs) || bs->n > TPI_MAX_BLOCKS || !make_regs(w, bs))
+    if (!find_blocks(w, bs))
+        return false;
+    if (bs->n > TPI_MAX_BLOCKS)
+        return give_up(w, &bs->v[TPI_MAX_BLOCKS], TPI_WHY_length);
+    if (!make_regs(w, bs))
         return false;
     int longest = 0;
     for (int i = 0; i < bs->n; i++)
@@ -623,11 +634,7 @@ static bool make(tpi_flow *w, tpi_basic_blocks *bs)
     ok = ok && make_all(&k);
     for (int i = 0; i < bs->n && ok; i++) {
         k.b = &bs->v[i];
-        ok = make_program(&k);
-        if (!ok) {
-            w->why = TPI_WHY_program;
-            w->why_at = w->nodes[k.b->nodes[0]].at;
-        }
+        ok = make_program(&k) || give_up(w, k.b, TPI_WHY_program);
     }
     tpi_give_back(m, k.now, regs);
     tpi_give_back(m, k.touched, regs);
@@ -646,6 +653,7 @@ void tpi_basic_blocks_make(tpi_flow *w)
     tp_ctx *ctx = w->ctx;
     tpi_basic_blocks_free(w);
     w->why = TPI_WHY_memory;
+    w->why_at = w->f->at;
     tpi_basic_blocks *bs = tpi_take(&ctx->mem, sizeof *bs);
     if (!bs)
         return;

@@ -280,6 +280,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
                     : w->caution == 0 ? ""
                     : w->caution == 1 ? "; no loops, which would contradict"
                                       : "; no joins, which would contradict");
+    if (w->why)
+        tpi_capture_log(f, w->why_at, "not replayed: %s", tpi_why_text(w->why));
     tpi_at where;
     if (is_number(w, &where))
         stop(f, TPI_WHY_read, where);

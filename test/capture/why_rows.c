@@ -112,6 +112,17 @@ BODY(long_one)
 static void raise_length(world *s)
 {
     call_twice(s, false, long_one);
+#ifndef TPI_STRESS /* there trees are full before */
+    static const int most[] = {TPI_MAX_ITEMS, TPI_MAX_BLOCKS};
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_told(s, "it has too many steps"));
+        log_begin();
+        look(s, true, most[i]);
+        char *text = log_end();
+        assert_non_null(strstr(text, "not replayed: it has too many steps"));
+        free(text);
+    }
+#endif
 }
 
 /* Another of its values is used in each call. */
