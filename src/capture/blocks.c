@@ -667,8 +667,10 @@ void tpi_basic_blocks_make(tpi_flow *w)
     ctx->recording = recording;
     tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
-    if (ok)
-        w->why = TPI_WHY_none;
-    else
+    if (!ok) {
         tpi_basic_blocks_free(w);
+        return;
+    }
+    w->why = TPI_WHY_none;
+    w->why_at = TPI_AT(NULL, 0);
 }
