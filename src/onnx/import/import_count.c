@@ -28,7 +28,7 @@ static bool whole_in(const tp_tensor *t, int64_t *v)
     const bool held =
         t->graph && (t->op->code == TPI_OP_const || t->op->code == TPI_OP_variable);
     const tp_tensor *c = held ? t->in[0] : t;
-    if (c->graph || tpi_count(c) != 1)
+    if (c->graph || c->status != TP_OK || tpi_count(c) != 1) /* it may have failed */
         return false;
     const double number = tpi_load_f64((tp_dtype)c->dtype, c->data);
     if (!(number > -1e9 && number < 1e9) || number != (double)(int64_t)number)
@@ -173,6 +173,7 @@ int64_t tpi_onnx_turns(const tpi_import *im, const tpi_onnx_loop *l, const tp_te
     if (turns == TPI_NO_DIM)
         return TPI_NO_DIM;
     const bool begins = first->graph ? least_turns(im, first, NULL, NULL) == turns
-                                     : turns >= 1 && tpi_load_i64(TP_BOOL, first->data) != 0;
+                                     : turns >= 1 && first->status == TP_OK &&
+                                           tpi_load_i64(TP_BOOL, first->data) != 0;
     return begins && (l->count == TPI_NO_DIM || l->count == turns) ? turns : TPI_NO_DIM;
 }

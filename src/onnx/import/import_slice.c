@@ -8,7 +8,7 @@
 bool tpi_onnx_number_in(const tp_tensor *t, int64_t *v)
 {
     const tp_tensor *c = t->graph && t->op->code == TPI_OP_const ? t->in[0] : t;
-    if (c->graph || tpi_count(c) != 1 || c->dtype > TP_U64)
+    if (c->graph || c->status != TP_OK || tpi_count(c) != 1 || c->dtype > TP_U64)
         return false;
     *v = tpi_load_i64((tp_dtype)c->dtype, c->data);
     return true;
