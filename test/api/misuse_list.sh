@@ -5,10 +5,7 @@ set -eu
 cd "$1"
 declared=$(mktemp) && covered=$(mktemp)
 trap 'rm -f "$declared" "$covered"' EXIT
-# TP_FN(type, name, ...) and TP_API ... name(...)
-cat include/tapir/*.h | sed -n \
-    -e 's/^TP_FN([^,]*, *\(tp_[a-z0-9_]*\),.*/\1/p' \
-    -e 's/^TP_API [^(]*[ *]\(tp_[a-z0-9_]*\)(.*/\1/p' | sort -u > "$declared"
+test/declared.sh >"$declared"
 sed -n 's/^ *LISTED(\(tp_[a-z0-9_]*\)),*$/\1/p' test/api/misuse_*.c | sort -u > "$covered"
 n=$(wc -l < "$declared")
 [ "$n" -gt 150 ] || { echo "misuse_list: only $n functions found in the headers"; exit 1; }

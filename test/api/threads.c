@@ -166,8 +166,10 @@ static void number_is_true(void **unused)
     (void)unused;
     static const int asked[] = {2, 3, 64, 256, 1};
     const int others = threads_of_process() - 1;
-    if (others < 0)
+    if (others < 0) {
+        print_message("skipped: /proc does not tell the threads of a process\n");
         skip();
+    }
     tp_ctx *tp = tp_open(NULL);
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         const int told = tp_threads(tp, asked[i]);

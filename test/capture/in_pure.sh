@@ -5,10 +5,7 @@ set -eu
 cd "$1"
 declared=$(mktemp) && listed=$(mktemp)
 trap 'rm -f "$declared" "$listed"' EXIT
-# TP_FN(type, name, ...) and TP_API ... name(...)
-cat include/tapir/*.h | sed -n \
-    -e 's/^TP_FN([^,]*, *\(tp_[a-z0-9_]*\),.*/\1/p' \
-    -e 's/^TP_API [^(]*[ *]\(tp_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$declared"
+test/declared.sh >"$declared"
 grep '^tp_' test/capture/in_pure.txt | tr ' ' '\n' | sort >"$listed"
 diff "$declared" "$listed" || { echo "in_pure: < has no place in in_pure.txt, > is not declared, or is twice"; exit 1; }
 missing=

@@ -5,10 +5,7 @@ set -eu
 cd "$1"
 declared=$(mktemp) && called=$(mktemp)
 trap 'rm -f "$declared" "$called"' EXIT
-# TP_FN(type, name, ...) and TP_API ... name(...)
-cat include/tapir/*.h | sed -n \
-    -e 's/^TP_FN([^,]*, *\(tp_[a-z0-9_]*\),.*/\1/p' \
-    -e 's/^TP_API [^(]*[ *]\(tp_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$declared"
+test/declared.sh >"$declared"
 "$2" --list | sort -u >"$called"
 diff "$declared" "$called" || { echo "monkey_list: < is not called, > is not declared"; exit 1; }
 echo "monkey_list: all $(wc -l <"$declared") functions are called"
