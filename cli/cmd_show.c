@@ -9,7 +9,7 @@ typedef struct settings {
     texts inputs, dims;
     int64_t limit;
     int format, after;
-    bool graph, kernels, memory, source, direct_conv;
+    bool graph, kernels, loops, memory, source, direct_conv;
 } settings;
 
 enum { AS_TEXT, AS_DOT, AS_JSON, AS_HTML };
@@ -52,6 +52,9 @@ static const option options[] = {
     CLI_SWITCH(kernels, "kernels",
                "text: the kernels of the compiled program and the plan\nof its memory, too; "
                "--after all is meant"),
+    CLI_SWITCH(loops, "loops",
+               "text: instead of the graph, the kernels, and below each\n"
+               "loop nest its loop program"),
     CLI_SWITCH(memory, "memory",
                "text: instead of the graph, what lies where in the\n"
                "program's memory, and while which kernels run"),
@@ -331,7 +334,7 @@ static int show_text(const shown *w)
     if (status != CLI_GOOD)
         return status;
     const settings *s = w->s;
-    const bool other = s->memory || s->source;
+    const bool other = s->loops || s->memory || s->source;
     const bool asked = s->graph || s->kernels || s->after != AFTER_IMPORT;
     const bool graph = s->kernels || (!other && (asked || !isatty(STDOUT_FILENO)));
     if (!graph && !other)
@@ -340,10 +343,12 @@ static int show_text(const shown *w)
     char *const all[] = {
         graph ? tp_graph_text(w->graph) : NULL,
         s->kernels ? tp_program_text(w->program) : NULL,
+        s->loops ? tp_program_loops_text(w->program) : NULL,
         s->memory ? tp_program_memory_text(w->program) : NULL,
     };
-    const bool ok = (all[0] || !graph) && (all[1] || !s->kernels) && (all[2] || !s->memory);
-    for (int i = 0; i < 3; i++) {
+    const bool ok = (all[0] || !graph) && (all[1] || !s->kernels) && (all[2] || !s->loops) &&
+                    (all[3] || !s->memory);
+    for (int i = 0; i < 4; i++) {
         if (all[i] && ok)
             printf("\n%s", all[i]);
         tp_free(w->m->tp, all[i]);
@@ -588,6 +593,7 @@ static int run(int argc, char **argv)
     if (cli_parse(&cli_show, argc, argv, &s, &operands, &status)) {
         status = CLI_BAD;
         const char *planned = s.kernels  ? "kernels"
+                              : s.loops  ? "loops"
                               : s.memory ? "memory"
                               : s.source ? "source"
                                          : NULL;
@@ -629,6 +635,7 @@ const command cli_show = {
         "  tapir show model.onnx --format html >model.html\n"
         "  tapir show model.onnx --after all --format dot | dot -Tsvg >model.svg\n"
         "  tapir show model.onnx --kernels --dim batch=1\n"
+        "  tapir show model.onnx --loops\n"
         "  tapir show model.onnx --memory\n",
     .options = options,
     .least_operands = 1,

@@ -175,6 +175,15 @@ TP_API const tp_graph *tp_program_graph(const tp_program *p);
  * text of the program's graph; ! marks a reduced axis), what it writes and reads; then its
  * buffers: where each lies, and between which kernels. NULL when out of memory; tp_free frees. */
 TP_API char *tp_program_text(tp_program *p);
+/* The same kernels, and below each loop nest its *loop program*: what tiles interpret and C is printed from. A line is
+ * a statement, behind it the place it was made for:
+ *
+ *     each i0 < batch, i1 < 10 {      a loop over each axis: its points in any order
+ *       x4 = v0[i0*10 + i1]           an element of memory v0
+ *       x5 = sum lanes x4             one value of all points of the loop, there when it has ended
+ *
+ * What a fold's order (lanes, blocks) means, docs/numerics.md says. NULL when out of memory; tp_free frees. */
+TP_API char *tp_program_loops_text(tp_program *p);
 /* The memory between the kernels: a line per buffer of the arena with its bytes, its place and the
  * kernels in which it is in use (a mark for each; for some, where there are many), bodies of blocks
  * below; then what the arena takes. Sizes that are symbols give formulas, and when a run has told

@@ -3,6 +3,8 @@
 
 #include "base/float_mode.h"
 #include "ir/notation.h"
+#include "lower/loop_text.h"
+#include "lower/nest.h"
 #include "plan/work.h"
 
 #include <inttypes.h>
@@ -158,17 +160,34 @@ static void put_band(tpi_str *s, const tpi_plan *plan, int indent, int kernel)
                        plan->first_kernel + kernel, plan->first_kernel + kernel + step->n - 1);
 }
 
-/* Kernels, then buffers; those of bodies behind the block they are of, further in. */
+/* The program of a loop nest. */
+static void put_loops(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
+{
+    tpi_loop l;
+    if (k->kind != TPI_KERNEL_LOOP)
+        return;
+    if (!tpi_lower_nest(plan, k, NULL, NULL, &l)) {
+        s->failed = true;
+        return;
+    }
+    tpi_loop_print(&l, indent, s);
+    tpi_loop_free(&l);
+}
+
+/* Kernels, then buffers; those of bodies behind the block they are of, further in. With `loops`, the program of each
+ * loop nest, and no buffers. */
 static void put_plan(tpi_str *s, const tpi_plan *root, const tpi_plan *plan, int indent,
-                     const int64_t *bytes, const int64_t *offset)
+                     bool loops, const int64_t *bytes, const int64_t *offset)
 {
     const int body = tpi_body_number(root->graph, plan->graph);
     for (int i = 0; i < plan->n_kernels; i++) {
         put_band(s, plan, indent, i);
         tpi_str_printf(s, "%*s", indent, "");
         put_kernel(s, plan, body, i);
+        if (loops)
+            put_loops(s, plan, indent + 2, &plan->kernels[i]);
     }
-    for (int i = 0; i < plan->n_buffers; i++) {
+    for (int i = 0; i < plan->n_buffers && !loops; i++) {
         tpi_str_printf(s, "%*s", indent, "");
         put_buffer(s, plan, body, i, bytes, offset);
     }
@@ -180,7 +199,7 @@ static void put_plan(tpi_str *s, const tpi_plan *root, const tpi_plan *plan, int
             tpi_str_printf(s, "%*sbody (%d) of k%d\n", indent, "",
                            tpi_body_number(root->graph, section->plan[k]->graph),
                            plan->first_kernel + i);
-            put_plan(s, root, section->plan[k], indent + 2, bytes, offset);
+            put_plan(s, root, section->plan[k], indent + 2, loops, bytes, offset);
         }
     }
 }
@@ -194,7 +213,7 @@ static void put_program(tpi_str *s, const tp_program *p, const tpi_plan *plan)
         s->failed |= !bytes;
     }
     const bool placed = bytes && tpi_program_place(p, plan, bytes, bytes + n, &arena);
-    put_plan(s, plan, plan, 0, placed ? bytes : NULL, placed ? bytes + n : NULL);
+    put_plan(s, plan, plan, 0, false, placed ? bytes : NULL, placed ? bytes + n : NULL);
     if (placed)
         tpi_str_printf(s, "arena %" PRId64 " bytes\n", arena);
     tpi_give_back(&p->ctx->mem, bytes, 2 * n * sizeof *bytes);
@@ -228,4 +247,15 @@ char *tp_program_text(tp_program *p)
     put_program(&s, p, plan);
     tpi_shown_plan_free(p, plan);
     return tpi_str_hand_over(p->ctx, &s, "tp_program_text");
+}
+
+char *tp_program_loops_text(tp_program *p)
+{
+    tpi_plan *plan = p ? tpi_shown_plan(p) : NULL;
+    if (!plan)
+        return NULL;
+    tpi_str s = TPI_STR(&p->ctx->mem);
+    put_plan(&s, plan, plan, 0, true, NULL, NULL);
+    tpi_shown_plan_free(p, plan);
+    return tpi_str_hand_over(p->ctx, &s, "tp_program_loops_text");
 }

@@ -194,18 +194,16 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row_fn row[TPI_N_ROWS])
     return true;
 }
 
-tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node)
+tpi_element tpi_element_of(const tp_ctx *ctx, const tpi_op *op, tp_dtype from, tp_dtype to)
 {
     static const tpi_elem of[TPI_N_OPS] = {
 #define ELEM(class, n_in, name, effort) [TPI_OP_##name] = TPI_ELEM_##name,
 #include "kernel/text/elem.def"
 #undef ELEM
     };
-    const tpi_op *op = node->op;
-    const tp_dtype from = (tp_dtype)node->in[op == &tpi_op_where]->dtype;
     if (op == &tpi_op_cast)
-        return (tpi_element){.row = {tpi_cast_row(ctx, (int)from, node->dtype)},
-                             .scalar = tpi_cast_scalar(from, (tp_dtype)node->dtype)};
+        return (tpi_element){.row = {tpi_cast_row(ctx, (int)from, (int)to)},
+                             .scalar = tpi_cast_scalar(from, to)};
     const tpi_elem e = of[op->code];
     tpi_element f = {.scalar = tpi_elem_scalar(e, from)};
     memcpy(f.row, tpi_rows_of(ctx, e, (int)from), sizeof f.row);

@@ -27,13 +27,13 @@ static inline tpi_row_fn tpi_cast_row(const tp_ctx *ctx, int from, int to)
     return k->cast[from][to];
 }
 
-/* How the elements of an elementwise node are computed: by rows of this machine, row[0] NULL when
- * there are none; else one by one. */
+/* How the elements of an elementwise op are computed: by rows of this machine, row[0] NULL when
+ * there are none; else one by one. `from`: the type of its last operand, `to`: of its result. */
 typedef struct tpi_element {
     tpi_row_fn row[TPI_N_ROWS];
     tpi_scalar_fn scalar;
 } tpi_element;
-tpi_element tpi_element_of(const tp_ctx *ctx, const tp_tensor *node);
+tpi_element tpi_element_of(const tp_ctx *ctx, const tpi_op *op, tp_dtype from, tp_dtype to);
 
 /* Element by element, by plain loops: the oracle. */
 bool tpi_elem_reference(tpi_run *r, tpi_scalar_fn f);

@@ -144,6 +144,26 @@ void tpi_render_memory(tpi_render *r, int root, bool write)
                    NUMBER(tpi_render_buffer(r, v->buffer)));
 }
 
+void tpi_render_constant(tpi_render *r, tp_dtype type, const void *element)
+{
+    if (type >= TP_F32) {
+        uint64_t bits = 0;
+        int64_t value;
+        memcpy(&bits, element, tp_dtype_size(type));
+        memcpy(&value, &bits, sizeof value);
+        tpi_str_put(&r->body, tpi_render_slot(r, type == TP_F32 ? TPI_SLOT_F32 : TPI_SLOT_F64,
+                                              value, (char[TPI_SLOT_MARK]){0}));
+        return;
+    }
+    const int64_t x = tpi_load_i64(type, element);
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (type == TP_U64)
+        memcpy(&bits, element, sizeof bits);
+    tpi_str_printf(&r->body, "(tpk_%s)0x%llxull", tp_dtype_name(type),
+                   (unsigned long long)bits);
+}
+
 void tpi_render_literal(tpi_render *r, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
@@ -156,21 +176,8 @@ void tpi_render_literal(tpi_render *r, const tp_tensor *t)
             tpi_str_put(&r->body, ")");
         }
         tpi_str_put(&r->body, ")");
-    } else if (type >= TP_F32) {
-        uint64_t bits = 0;
-        int64_t value;
-        memcpy(&bits, t->in[0]->data, tp_dtype_size(type));
-        memcpy(&value, &bits, sizeof value);
-        tpi_str_put(&r->body, tpi_render_slot(r, type == TP_F32 ? TPI_SLOT_F32 : TPI_SLOT_F64,
-                                              value, (char[TPI_SLOT_MARK]){0}));
     } else {
-        const int64_t x = tpi_load_i64(type, t->in[0]->data);
-        uint64_t bits;
-        memcpy(&bits, &x, sizeof bits);
-        if (type == TP_U64)
-            memcpy(&bits, t->in[0]->data, sizeof bits);
-        tpi_str_printf(&r->body, "(tpk_%s)0x%llxull", tp_dtype_name(type),
-                       (unsigned long long)bits);
+        tpi_render_constant(r, type, t->in[0]->data);
     }
 }
 
@@ -432,7 +439,7 @@ static void render_kernel(tpi_render *r, int i)
     const tpi_kernel_kind kind = r->plan->kernels[i].kind;
     begin_function(r);
     if (kind == TPI_KERNEL_LOOP)
-        tpi_render_loop(r, i);
+        tpi_render_nest(r, i);
     else if (kind == TPI_KERNEL_COPY)
         tpi_render_copy(r, i);
     else if (kind == TPI_KERNEL_BLOCK)

@@ -133,7 +133,7 @@ void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
 /* Of a call, the operand that is read where it was packed; -1: none. */
 int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t);
 /* One kernel of r->plan, number `n`, to r->body. */
-void tpi_render_loop(tpi_render *r, int n);
+void tpi_render_nest(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
 /* Opens a block, in which q is the convolution that kernel n is, without addresses. */
 void tpi_render_conv_query(tpi_render *r, int n);
@@ -170,7 +170,8 @@ const char *tpi_render_last_args(const tpi_render *r);
 void tpi_render_place(tpi_render *r, const tp_tensor *t);
 /* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */
 void tpi_render_memory(tpi_render *r, int root, bool write);
-/* A one-element constant, or a size, as C. */
+/* An element; a one-element constant, or a size, as C. */
+void tpi_render_constant(tpi_render *r, tp_dtype type, const void *element);
 void tpi_render_literal(tpi_render *r, const tp_tensor *t);
 
 #endif

@@ -1,9 +1,11 @@
-/* From a loop nest of the plan to instructions over its tiles (tile_space.c).
+/* From a loop program to instructions over its tiles (tile_space.c).
  *
- * A full value is an array of the tile's shape, a row value one of its kept part. Every node becomes
- * an instruction in program order, which is an order in which all that it reads is there. Operands
- * in memory are read where they lie when that is an array of the tile's shape, taken as one number
- * when they are the same all over it, and gathered otherwise. */
+ * A full value, of an inner region, is an array of the tile's shape, a row value one of its kept part. Every
+ * statement becomes an instruction, one that computes once more what is there already becomes none: a
+ * tile has all its values at once, so there are no rows of scratch. Operands in memory are read where they
+ * lie when that is an array of the tile's shape, taken as one number when they are the same all over it, and
+ * gathered otherwise. */
+#include "lower/nest.h"
 #include "op/reduction.h"
 #include "run/tile_space.h"
 
@@ -12,18 +14,22 @@
 enum { MAX_ALIGN = 64 };
 
 typedef tpi_tile_builder builder;
-typedef tpi_tile_reading reading;
 
-/* A value of the nest: where it is, and what will still read it. */
+/* The value of a statement: where it is, and what will still read it. */
 typedef struct held {
+    int same;         /* the first statement that gives this value */
+    bool wide;        /* a full value */
+    bool kept;        /* others than the nest read it; */
+    int memory;       /* at this address, -1 */
     int slot, spread; /* of a row value: spread over the tile; 0: not yet */
+    bool scalar;      /* of an operand: one number */
     int uses, wide_uses;
     bool in_memory; /* it is computed there; else a kept one is moved there at the end */
 } held;
 
-static size_t size_of(const tp_tensor *t)
+static size_t size_of(const tpi_loop_stmt *s)
 {
-    return tp_dtype_size((tp_dtype)t->dtype);
+    return tp_dtype_size((tp_dtype)s->type);
 }
 
 /* ---- slots ---------------------------------------------------------------------------------------------- */
@@ -39,20 +45,20 @@ static int fixed_slot(builder *b, const void *p)
     return new_slot(b, (tpi_tile_slot){.buffer = TPI_TILE_FIXED, .fixed = p});
 }
 
-/* Memory of a node of the plan, at strides over the axes. */
-static int memory_slot(builder *b, const tpi_value *root, int64_t offset, const int64_t *stride)
+static int memory_slot(builder *b, int address)
 {
-    const tpi_value *holder = root->over < 0 ? root : &b->plan->values[root->over];
-    const int64_t size = (int64_t)size_of(root->node);
-    tpi_tile_slot s = {.buffer = b->plan->first_buffer + holder->buffer,
-                       .offset = offset * size};
+    const tpi_loop_at *at = &b->l->at[address];
+    const tpi_loop_mem *mem = &b->l->mem[at->mem];
+    const int64_t size = (int64_t)tp_dtype_size((tp_dtype)mem->type);
+    tpi_tile_slot s = {.buffer = b->plan->first_buffer + b->plan->values[mem->node].buffer,
+                       .offset = at->offset * size};
     bool moves = false;
     for (int a = 0; a < b->n->n_outer; a++) {
-        s.step[a] = stride[a] * size;
+        s.step[a] = at->stride[a] * size;
         moves |= s.step[a] != 0;
     }
-    s.chunk = b->n->n_chunk > b->n->chunk ? stride[b->chunk_axis] * size : 0;
-    s.part = b->n->n_part > b->n->part ? stride[b->kept] * size : 0;
+    s.chunk = b->n->n_chunk > b->n->chunk ? at->stride[b->chunk_axis] * size : 0;
+    s.part = b->n->n_part > b->n->part ? at->stride[b->l->kept] * size : 0;
     if (moves || s.chunk != 0 || s.part != 0)
         b->n->moving[b->n->n_moving++] = b->n->n_slots;
     return new_slot(b, s);
@@ -125,17 +131,14 @@ typedef struct operand {
     bool scalar, owned, made;
 } operand;
 
-/* A number of the text. */
-static int literal_slot(builder *b, const tpi_value *v)
+/* A number of the text, or a size as an element. */
+static int number_slot(builder *b, const tpi_loop_stmt *s)
 {
-    const tp_tensor *t = v->node;
-    if (t->op->kind != TPI_SHAPE)
-        return fixed_slot(b, t->in[0]->data);
-    const tpi_list *axes = t->attrs;
-    int64_t count = 1, *number = &b->n->numbers[b->n->n_numbers++];
-    for (int64_t i = 0; i < axes->n; i++)
-        count *= tpi_program_size(b->p, t->in[0]->shape[axes->v[i]]);
-    tpi_cast_scalar(TP_I64, (tp_dtype)t->dtype)(number, &count, NULL, NULL);
+    int64_t *number = &b->n->numbers[b->n->n_numbers++];
+    if (s->kind == TPI_LOOP_CONST)
+        *number = s->size;
+    else
+        tpi_cast_scalar(TP_I64, (tp_dtype)s->type)(number, &s->size, NULL, NULL);
     return fixed_slot(b, number);
 }
 
@@ -172,70 +175,62 @@ static int add_box(builder *b, bool wide, const int64_t *stride)
     return b->n->n_boxes++;
 }
 
-static bool same_reading(const builder *b, const reading *x, const reading *y)
+/* Brings an operand in memory into the form in which instructions take it. Gathered ones stay to the end. */
+static void load(builder *b, int at)
 {
-    return x->root == y->root && x->wide == y->wide && x->offset == y->offset &&
-           memcmp(x->stride, y->stride, sizeof(int64_t) * (size_t)b->rank) == 0;
-}
-
-/* Brings a reading into the form in which instructions take it. Gathered ones stay to the end. */
-static operand load(builder *b, int number)
-{
-    reading *r = &b->reads[number];
-    for (int i = 0; i < number && !r->slot; i++)
-        if (b->reads[i].slot && same_reading(b, r, &b->reads[i])) {
-            r->slot = b->reads[i].slot;
-            r->scalar = b->reads[i].scalar;
-        }
-    if (r->slot)
-        return (operand){r->slot, r->scalar, false, false};
+    const tpi_loop_stmt *s = &b->l->stmt[at];
+    held *h = &b->held[at];
     bool flat, same;
-    look_at_box(b, r->wide, r->stride, &flat, &same);
-    r->slot = memory_slot(b, r->root, r->offset, r->stride);
-    r->scalar = same && !flat;
+    look_at_box(b, h->wide, b->l->at[s->number].stride, &flat, &same);
+    h->slot = memory_slot(b, s->number);
+    h->scalar = same && !flat;
     if (flat || same)
-        return (operand){r->slot, r->scalar, false, false};
-    const size_t size = size_of(r->root->node);
-    const int from = r->slot;
-    const bool once = stands_still(b, from) && !(r->wide && has_narrower(b));
-    r->slot = take_scratch(b, once, r->wide, size);
-    *add_op(b, once ? TPI_TILE_ONCE : phase_of(b, r->wide)) =
+        return;
+    const int from = h->slot;
+    const bool once = stands_still(b, from) && !(h->wide && has_narrower(b));
+    h->slot = take_scratch(b, once, h->wide, size_of(s));
+    *add_op(b, once ? TPI_TILE_ONCE : phase_of(b, h->wide)) =
         (tpi_tile_op){.kind = TPI_TILE_GATHER,
-                      .wide = r->wide,
-                      .size = (uint8_t)size,
-                      .y = r->slot,
+                      .wide = h->wide,
+                      .size = (uint8_t)size_of(s),
+                      .y = h->slot,
                       .a = from,
-                      .box = add_box(b, r->wide, r->stride)};
-    return (operand){r->slot, false, false, false};
+                      .box = add_box(b, h->wide, b->l->at[s->number].stride)};
 }
 
 /* A row value as an operand of full ones. */
 static operand spread(builder *b, int at)
 {
     held *h = &b->held[at];
-    const tp_tensor *t = tpi_tile_value(b, at)->node;
+    const size_t size = size_of(&b->l->stmt[at]);
     if (b->n->chunk * b->n->per_chunk == 1)
         return (operand){h->slot, b->n->per_full != 1, false, true};
     if (!h->spread) {
-        h->spread = take_scratch(b, false, true, size_of(t));
+        h->spread = take_scratch(b, false, true, size);
         *add_op(b, TPI_TILE_PART) = (tpi_tile_op){
-            .kind = TPI_TILE_SPREAD, .size = (uint8_t)size_of(t), .y = h->spread, .a = h->slot};
+            .kind = TPI_TILE_SPREAD, .size = (uint8_t)size, .y = h->spread, .a = h->slot};
     }
     return (operand){h->spread, false, false, true};
 }
 
-/* `number`: of the operand among all of the nest. */
-static operand take_operand(builder *b, const tpi_value *v, int o, int number)
+static bool is_made(const tpi_loop_stmt *s)
 {
-    const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
-    const int inner = tpi_tile_inner(b, v, o);
-    if (inner >= 0)
-        return wide && tpi_tile_value(b, inner)->row
-                   ? spread(b, inner)
-                   : (operand){b->held[inner].slot, false, false, true};
-    if (b->reads[number].root)
-        return load(b, number);
-    return (operand){literal_slot(b, tpi_tile_memory(b, v, o)), true, false, false};
+    return s->kind == TPI_LOOP_OP || s->kind == TPI_LOOP_FOLD;
+}
+
+/* The value of statement `at` as an operand. */
+static operand take_operand(builder *b, int at, bool wide)
+{
+    const int from = b->held[at].same;
+    const tpi_loop_stmt *s = &b->l->stmt[from];
+    held *h = &b->held[from];
+    if (is_made(s))
+        return wide && !h->wide ? spread(b, from) : (operand){h->slot, false, false, true};
+    if (!h->slot && s->kind == TPI_LOOP_LOAD)
+        load(b, from);
+    else if (!h->slot)
+        h->slot = number_slot(b, s), h->scalar = true;
+    return (operand){h->slot, h->scalar, false, false};
 }
 
 /* The one number as an array of the tile's shape. */
@@ -251,63 +246,112 @@ static operand filled(builder *b, operand x, bool wide, size_t size)
 
 /* ---- nodes ---------------------------------------------------------------------------------------------------- */
 
-static void count_uses(builder *b)
+/* Do two statements give one value? A load does where something was stored. */
+static bool are_same(const builder *b, const tpi_loop_stmt *x, const tpi_loop_stmt *y)
 {
-    for (int i = 0; i < b->k->n_nodes; i++) {
-        const tpi_value *v = tpi_tile_value(b, i);
-        const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
-        for (int o = 0; o < v->node->n_in; o++) {
-            const int x = tpi_tile_inner(b, v, o);
-            if (x < 0)
-                continue;
-            b->held[x].uses++;
-            b->held[x].wide_uses += wide && tpi_tile_value(b, x)->row;
-        }
+    bool same = x->kind == y->kind && x->type == y->type && x->op == y->op &&
+                x->number == y->number && x->size == y->size;
+    for (int o = 0; o < 3 && same && x->kind == TPI_LOOP_OP; o++)
+        same = x->in[o] < 0 || y->in[o] < 0 ? x->in[o] == y->in[o]
+                                            : b->held[x->in[o]].same == b->held[y->in[o]].same;
+    return same;
+}
+
+static int first_same(const builder *b, int at)
+{
+    const tpi_loop_stmt *s = &b->l->stmt[at];
+    for (int i = 1; i < at && s->kind != TPI_LOOP_FOLD; i++) {
+        const tpi_loop_stmt *x = &b->l->stmt[i];
+        if (s->kind == TPI_LOOP_LOAD && x->kind == TPI_LOOP_STORE && x->number == s->number)
+            return b->held[x->in[0]].same;
+        if (b->held[i].wide == b->held[at].wide && are_same(b, x, s))
+            return b->held[i].same;
+    }
+    return at;
+}
+
+/* Which statements give one value, which are full, and which are stored. */
+static void find_values(builder *b)
+{
+    const tpi_loop *l = b->l;
+    const bool stages = tpi_loop_has_stages(l);
+    int inner = 0; /* where the inner region ends */
+    for (int i = 1; i < l->n_stmts; i++) {
+        const tpi_loop_stmt *s = &l->stmt[i];
+        held *h = &b->held[i];
+        inner = s->kind == TPI_LOOP_EACH ? s->end : inner;
+        h->memory = -1;
+        h->wide = (!stages || i < inner) && s->kind != TPI_LOOP_FOLD;
+        h->same = tpi_loop_is_value(s) ? first_same(b, i) : i;
+        b->aliased |=
+            s->kind == TPI_LOOP_LOAD && h->same == i && l->mem[l->at[s->number].mem].written;
+        if (s->kind != TPI_LOOP_STORE || l->mem[l->at[s->number].mem].row)
+            continue;
+        held *x = &b->held[b->held[s->in[0]].same];
+        x->memory = x->kept ? x->memory : s->number;
+        x->kept = true;
     }
 }
 
-/* What v was the last to read is free again. */
-static void release_operands(builder *b, const tpi_value *v)
+/* Is statement i an instruction? `wide`: of full values. */
+static bool is_done(const builder *b, int i, bool *wide)
 {
-    const bool wide = !v->row || v->node->op->kind == TPI_REDUCE;
-    for (int o = 0; o < v->node->n_in; o++) {
-        const int at = tpi_tile_inner(b, v, o);
-        if (at < 0)
-            continue;
+    *wide = b->held[i].wide || b->l->stmt[i].kind == TPI_LOOP_FOLD;
+    return is_made(&b->l->stmt[i]) && b->held[i].same == i;
+}
+
+static void count_uses(builder *b)
+{
+    bool wide;
+    for (int i = 1; i < b->l->n_stmts; i++)
+        for (int o = 0; o < 3 && b->l->stmt[i].in[o] >= 0 && is_done(b, i, &wide); o++) {
+            held *x = &b->held[b->held[b->l->stmt[i].in[o]].same];
+            x->uses++;
+            x->wide_uses += wide && !x->wide;
+        }
+}
+
+/* What statement i was the last to read is free again. */
+static void release_operands(builder *b, int i, bool wide)
+{
+    const tpi_loop_stmt *s = &b->l->stmt[i];
+    for (int o = 0; o < 3 && s->in[o] >= 0; o++) {
+        const int at = b->held[s->in[o]].same;
         held *h = &b->held[at];
-        const tpi_value *x = tpi_tile_value(b, at);
-        const size_t size = size_of(x->node);
-        if (--h->uses == 0 && !tpi_tile_kept(b, at))
-            free_scratch(b, h->slot, !x->row, size);
-        if (wide && x->row && --h->wide_uses == 0 && h->spread)
+        const size_t size = size_of(&b->l->stmt[at]);
+        if (!is_made(&b->l->stmt[at]))
+            continue;
+        if (--h->uses == 0 && !h->kept)
+            free_scratch(b, h->slot, h->wide, size);
+        if (wide && !h->wide && --h->wide_uses == 0 && h->spread)
             free_scratch(b, h->spread, true, size);
     }
 }
 
-/* Where the value of a node goes. */
+/* Where the value of statement i goes. */
 static int result_slot(builder *b, int i)
 {
-    const tpi_value *v = tpi_tile_value(b, i);
+    held *h = &b->held[i];
     bool flat = false, same;
-    if (tpi_tile_kept(b, i) && !b->aliased)
-        look_at_box(b, !v->row, b->out_stride[i], &flat, &same);
-    b->held[i].in_memory = flat;
-    return flat ? memory_slot(b, v, 0, b->out_stride[i])
-                : take_scratch(b, false, !v->row, size_of(v->node));
+    if (h->kept && !b->aliased)
+        look_at_box(b, h->wide, b->l->at[h->memory].stride, &flat, &same);
+    h->in_memory = flat;
+    return flat ? memory_slot(b, h->memory)
+                : take_scratch(b, false, h->wide, size_of(&b->l->stmt[i]));
 }
 
 /* At the end, when nothing reads any more what may lie there. */
-static void store_late(builder *b, int i)
+static void store_late(builder *b, const tpi_loop_stmt *s)
 {
-    const tpi_value *v = tpi_tile_value(b, i);
-    const int to = memory_slot(b, v, 0, b->out_stride[i]);
-    *add_op(b, phase_of(b, !v->row)) =
+    const held *h = &b->held[b->held[s->in[0]].same];
+    const int to = memory_slot(b, s->number);
+    *add_op(b, phase_of(b, h->wide)) =
         (tpi_tile_op){.kind = TPI_TILE_SCATTER,
-                      .wide = !v->row,
-                      .size = (uint8_t)size_of(v->node),
+                      .wide = h->wide,
+                      .size = (uint8_t)size_of(s),
                       .y = to,
-                      .a = b->held[i].slot,
-                      .box = add_box(b, !v->row, b->out_stride[i])};
+                      .a = h->slot,
+                      .box = add_box(b, h->wide, b->l->at[s->number].stride)};
 }
 
 /* A row kernel takes one number at most, and only as its first or second operand. */
@@ -321,69 +365,66 @@ static tpi_row_fn choose_row(const tpi_element *f, int n_in, const operand *x, i
     return f->row[*keep < 0 ? TPI_ROW_VECTORS : variant[*keep]];
 }
 
-static void put_element(builder *b, int i, int first)
+static void put_element(builder *b, int i)
 {
-    const tpi_value *v = tpi_tile_value(b, i);
-    const tp_tensor *t = v->node;
-    const tpi_element f = tpi_element_of(b->p->ctx, t);
+    const tpi_loop_stmt *s = &b->l->stmt[i];
+    const bool wide = b->held[i].wide;
     operand x[3] = {{0}};
-    int keep;
-    for (int o = 0; o < t->n_in; o++)
-        x[o] = take_operand(b, v, o, first + o);
-    tpi_tile_op op = {.kind = f.row[0] ? TPI_TILE_ROW : TPI_TILE_EACH, .wide = !v->row};
+    size_t size[3];
+    int n_in = 0, keep;
+    for (; n_in < 3 && s->in[n_in] >= 0; n_in++) {
+        x[n_in] = take_operand(b, s->in[n_in], wide);
+        size[n_in] = size_of(&b->l->stmt[s->in[n_in]]);
+    }
+    const tpi_element f = tpi_element_of(
+        b->p->ctx, s->op, (tp_dtype)b->l->stmt[s->in[n_in - 1]].type, (tp_dtype)s->type);
+    tpi_tile_op op = {.kind = f.row[0] ? TPI_TILE_ROW : TPI_TILE_EACH, .wide = wide};
     if (f.row[0]) {
-        op.row = choose_row(&f, t->n_in, x, &keep);
-        for (int o = 0; o < t->n_in; o++)
+        op.row = choose_row(&f, n_in, x, &keep);
+        for (int o = 0; o < n_in; o++)
             if (x[o].scalar && o != keep)
-                x[o] = filled(b, x[o], op.wide, size_of(t->in[o]));
+                x[o] = filled(b, x[o], wide, size[o]);
     } else {
         op.scalar = f.scalar;
-        op.pitch[0] = (uint8_t)size_of(t);
-        for (int o = 0; o < t->n_in; o++)
-            op.pitch[1 + o] = (uint8_t)(x[o].scalar ? 0 : size_of(t->in[o]));
+        op.pitch[0] = (uint8_t)size_of(s);
+        for (int o = 0; o < n_in; o++)
+            op.pitch[1 + o] = (uint8_t)(x[o].scalar ? 0 : size[o]);
     }
     op.a = x[0].slot, op.b = x[1].slot, op.c = x[2].slot;
     op.y = b->held[i].slot = result_slot(b, i);
-    *add_op(b, phase_of(b, op.wide)) = op;
-    for (int o = 0; o < t->n_in; o++)
+    *add_op(b, phase_of(b, wide)) = op;
+    for (int o = 0; o < n_in; o++)
         if (x[o].owned)
-            free_scratch(b, x[o].slot, op.wide, size_of(t->in[o]));
+            free_scratch(b, x[o].slot, wide, size[o]);
 }
 
 /* May the kernel read the operand where it lies? Then it is not gathered. */
-static bool reads_in_place(const builder *b, const reading *r, int64_t *stride)
+static bool reads_in_place(const builder *b, int at, int64_t *stride)
 {
     const tpi_nest *n = b->n;
+    const tpi_loop_stmt *x = &b->l->stmt[b->held[at].same];
     int64_t s[TP_MAX_RANK], step = 1;
-    if (!r->root)
+    if (x->kind != TPI_LOOP_LOAD)
         return false;
-    tpi_tile_strides(b, true, r->stride, s);
-    const int reduced = b->rank - b->kept;
+    tpi_tile_strides(b, true, b->l->at[x->number].stride, s);
+    const int folded = b->l->rank - b->l->kept;
     const tpi_tile_box *box = &n->box[1];
-    if (n->columns) { /* [reduced][chunk, inner] */
-        bool flat = reduced == 1;
-        for (int i = box->rank - 1; i >= reduced && flat; i--) {
+    if (n->columns) { /* [folded][chunk, inner] */
+        bool flat = folded == 1;
+        for (int i = box->rank - 1; i >= folded && flat; i--) {
             flat = box->n[i] == 1 || s[i] == step;
             step *= box->n[i];
         }
         *stride = s[0];
         return flat;
     }
-    bool flat = box->rank - reduced <= 1; /* [chunk][reduced] */
-    for (int i = box->rank - 1; i >= box->rank - reduced && flat; i--) {
+    bool flat = box->rank - folded <= 1; /* [chunk][folded] */
+    for (int i = box->rank - 1; i >= box->rank - folded && flat; i--) {
         flat = box->n[i] == 1 || s[i] == step;
         step *= box->n[i];
     }
-    *stride = box->rank > reduced ? s[0] : n->per_full;
+    *stride = box->rank > folded ? s[0] : n->per_full;
     return flat;
-}
-
-/* What it divides by: the number of elements of one mean. */
-static int count_slot(builder *b, tp_dtype t)
-{
-    int64_t *number = &b->n->numbers[b->n->n_numbers++];
-    tpi_cast_scalar(TP_I64, t)(number, &b->n->per_full, NULL, NULL);
-    return fixed_slot(b, number);
 }
 
 /* y = what no row at all gives. */
@@ -416,30 +457,28 @@ static int put_parts(builder *b, const tpi_reducers *by, tpi_tile_op op, size_t 
     return total;
 }
 
-/* The plain reduction into `y`, or (y < 0, or it adds up) into scratch memory; returns where. */
-static int put_plain(builder *b, int i, int first, int y)
+static void put_fold(builder *b, int i)
 {
-    const tpi_value *v = tpi_tile_value(b, i);
-    const tp_tensor *t = v->node;
-    const size_t size = size_of(t);
-    const tpi_reducers by =
-        tpi_reducers_of(b->p->ctx, tpi_reduction_code(t->op), (tp_dtype)t->dtype);
+    const tpi_loop_stmt *s = &b->l->stmt[i];
+    const bool parts = b->n->n_part > b->n->part; /* it adds up in scratch memory */
+    const size_t size = size_of(s);
+    const tpi_reducers by = tpi_reducers_of(b->p->ctx, s->fold, (tp_dtype)s->type);
     tpi_tile_op op = {.kind = TPI_TILE_REDUCE,
                       .reduce = b->n->columns ? by.columns : by.rows,
                       .rows = TPI_TILE_ALL_ROWS};
     operand x = {0};
-    const bool in_place = reads_in_place(b, &b->reads[first], &op.stride);
+    int y = parts ? -1 : result_slot(b, i);
+    const bool in_place = reads_in_place(b, s->in[0], &op.stride);
     if (in_place) {
-        x.slot = memory_slot(b, b->reads[first].root, b->reads[first].offset,
-                             b->reads[first].stride);
+        x.slot = memory_slot(b, b->l->stmt[b->held[s->in[0]].same].number);
     } else {
-        x = take_operand(b, v, 0, first);
+        x = take_operand(b, s->in[0], true);
         if (x.scalar)
             x = filled(b, x, true, size);
         op.stride = TPI_TILE_COMPACT;
     }
     op.a = x.slot;
-    if (!in_place && b->n->n_part > b->n->part) {
+    if (!in_place && parts) {
         y = put_parts(b, &by, op, size);
     } else {
         op.y = y = y < 0 ? take_scratch(b, false, false, size) : y;
@@ -447,80 +486,78 @@ static int put_plain(builder *b, int i, int first, int y)
     }
     if (x.owned)
         free_scratch(b, x.slot, true, size);
-    return y;
-}
-
-static void put_reduction(builder *b, int i, int first)
-{
-    const tpi_value *v = tpi_tile_value(b, i);
-    const tp_dtype type = (tp_dtype)v->node->dtype;
-    const bool mean = v->node->op == &tpi_op_mean;
-    int y = -1;
-    if (mean || b->n->n_part == b->n->part) /* else it adds up in scratch memory */
-        y = result_slot(b, i);
-    const int sum = put_plain(b, i, first, mean ? -1 : y);
-    if (mean) {
-        const tpi_row_fn *row = tpi_rows_of(b->p->ctx, TPI_ELEM_div, (int)type);
-        *add_op(b, phase_of(b, false)) = (tpi_tile_op){.kind = TPI_TILE_ROW,
-                                                       .row = row[TPI_ROW_B_SCALAR],
-                                                       .y = y,
-                                                       .a = sum,
-                                                       .b = count_slot(b, type)};
-        free_scratch(b, sum, false, size_of(v->node));
-    } else {
-        y = sum;
-    }
     b->held[i].slot = y;
 }
 
-static void put_nodes(builder *b)
+static void put_statements(builder *b)
 {
-    int first = 0;
+    bool wide;
+    int n = 0;
     count_uses(b);
-    b->n->work = (double)b->k->n_nodes * (double)b->n->per_full;
-    for (int a = 0; a < b->kept; a++)
-        b->n->work *= (double)b->size[a];
-    for (int i = 0; i < b->k->n_nodes; i++) {
-        const tpi_value *v = tpi_tile_value(b, i);
-        if (v->node->op->kind == TPI_REDUCE)
-            put_reduction(b, i, first);
+    for (int i = 1; i < b->l->n_stmts; i++) {
+        if (!is_done(b, i, &wide))
+            continue;
+        if (b->l->stmt[i].kind == TPI_LOOP_FOLD)
+            put_fold(b, i);
         else
-            put_element(b, i, first);
-        release_operands(b, v);
-        first += v->node->n_in;
+            put_element(b, i);
+        release_operands(b, i, wide);
+        n++;
     }
-    for (int i = 0; i < b->k->n_nodes; i++)
-        if (tpi_tile_kept(b, i) && !b->held[i].in_memory)
-            store_late(b, i);
+    b->n->work = (double)n * (double)b->n->per_full;
+    for (int a = 0; a < b->l->kept; a++)
+        b->n->work *= (double)b->l->size[a];
+    for (int i = 1; i < b->l->n_stmts; i++) {
+        const tpi_loop_stmt *s = &b->l->stmt[i];
+        if (s->kind != TPI_LOOP_STORE || b->l->mem[b->l->at[s->number].mem].row)
+            continue;
+        const held *x = &b->held[b->held[s->in[0]].same];
+        if (!x->in_memory || x->memory != s->number)
+            store_late(b, s);
+    }
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------- */
 
-static size_t slots_of(const tpi_kernel *k)
+/* At most so many of each, so that one block of memory does. */
+typedef struct room {
+    size_t slots, ops, boxes, numbers;
+} room;
+
+static room room_for(const tpi_loop *l)
 {
-    return 3 + 5 * (size_t)k->n_nodes + 3 * (size_t)k->n_operands + 2 * (size_t)k->n_reductions;
+    static const room of[TPI_LOOP_KINDS] = {
+        [TPI_LOOP_CONST] = {1, 0, 0, 1},
+          [TPI_LOOP_COUNT] = {1, 0, 0, 1},
+        [TPI_LOOP_LOAD] = {2, 1, 1, 0},
+          [TPI_LOOP_STORE] = {1, 1, 1, 0},
+        [TPI_LOOP_OP] = {5, 5, 0, 0},
+          [TPI_LOOP_FOLD] = {5, 7, 0, 0}
+    };
+    room r = {1, 0, 0, 0};
+    for (int i = 0; i < l->n_stmts; i++) {
+        const room *one = &of[l->stmt[i].kind];
+        r.slots += one->slots, r.ops += one->ops;
+        r.boxes += one->boxes, r.numbers += one->numbers;
+    }
+    return r;
 }
 
-/* At most so many of each, so that one block of memory does. */
-static tpi_nest *nest_alloc(tpi_mem *m, const tpi_kernel *k)
+static tpi_nest *nest_alloc(tpi_mem *m, const room *r)
 {
-    const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
-    const size_t slots = slots_of(k),
-                 ops = 2 + 3 * nodes + 2 * operands + 5 * (size_t)k->n_reductions,
-                 boxes = nodes + operands, numbers = nodes + operands;
-    const size_t bytes = sizeof(tpi_nest) + slots * (sizeof(tpi_tile_slot) + sizeof(int)) +
-                         ops * sizeof(tpi_tile_op) + boxes * sizeof(int64_t[TP_MAX_RANK]) +
-                         numbers * sizeof(int64_t);
+    const size_t bytes = sizeof(tpi_nest) + r->slots * (sizeof(tpi_tile_slot) + sizeof(int)) +
+                         r->ops * sizeof(tpi_tile_op) +
+                         r->boxes * sizeof(int64_t[TP_MAX_RANK]) + r->numbers * sizeof(int64_t);
     tpi_nest *n = tpi_take(m, bytes);
     if (!n)
         return NULL;
     memset(n, 0, sizeof *n);
     n->bytes = bytes;
     n->slots = (tpi_tile_slot *)(n + 1);
-    n->ops = (tpi_tile_op *)(n->slots + slots);
-    n->boxes = (int64_t(*)[TP_MAX_RANK])(n->ops + ops);
-    n->numbers = (int64_t *)(n->boxes + boxes);
-    n->moving = (int *)(n->numbers + numbers);
+    n->ops = (tpi_tile_op *)(n->slots + r->slots);
+    n->boxes = (int64_t(*)[TP_MAX_RANK])(n->ops + r->ops);
+    n->numbers = (int64_t *)(n->boxes + r->boxes);
+    n->moving = (int *)(n->numbers + r->numbers);
     return n;
 }
 
@@ -530,29 +567,37 @@ void tpi_nest_free(tpi_mem *m, tpi_nest *n)
         tpi_give_back(m, n, n->bytes);
 }
 
-tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+static tpi_nest *nest_of(const tp_program *p, const tpi_plan *plan, const tpi_loop *l)
 {
     tpi_mem *m = &p->ctx->mem;
-    const size_t nodes = (size_t)k->n_nodes, operands = (size_t)k->n_operands;
-    const size_t slots = slots_of(k);
-    const size_t bytes = operands * sizeof(reading) + nodes * sizeof(int64_t[TP_MAX_RANK]) +
-                         nodes * sizeof(held) + slots * (sizeof(size_t) + sizeof(int));
-    builder b = {.p = p, .plan = plan, .k = k, .n = nest_alloc(m, k)};
-    b.reads = tpi_take(m, bytes);
-    if (b.n && b.reads) {
-        b.out_stride = (int64_t(*)[TP_MAX_RANK])(b.reads + operands);
-        b.free_bytes = (size_t *)(b.out_stride + nodes);
-        b.held = (held *)(b.free_bytes + slots);
-        b.free = (int *)(b.held + nodes);
-        memset(b.held, 0, nodes * sizeof *b.held);
+    const room r = room_for(l);
+    const size_t stmts = (size_t)l->n_stmts;
+    const size_t bytes = stmts * sizeof(held) + r.slots * (sizeof(size_t) + sizeof(int));
+    builder b = {.p = p, .plan = plan, .l = l, .n = nest_alloc(m, &r)};
+    b.held = tpi_take(m, bytes);
+    if (b.n && b.held) {
+        memset(b.held, 0, bytes);
+        b.free_bytes = (size_t *)(b.held + stmts);
+        b.free = (int *)(b.free_bytes + r.slots);
         fixed_slot(&b, b.n);
         tpi_tile_space(&b);
+        find_values(&b);
         if (!b.n->empty)
-            put_nodes(&b);
+            put_statements(&b);
     } else {
         tpi_nest_free(m, b.n);
         b.n = NULL;
     }
-    tpi_give_back(m, b.reads, bytes);
+    tpi_give_back(m, b.held, bytes);
     return b.n;
+}
+
+tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
+{
+    tpi_loop l;
+    if (!tpi_lower_nest(plan, k, p->symbols, NULL, &l))
+        return NULL;
+    tpi_nest *n = nest_of(p, plan, &l);
+    tpi_loop_free(&l);
+    return n;
 }

@@ -453,6 +453,15 @@ MISUSE(tp_program_profile_save)
     tp_clear_error(b->tp);
 }
 
+MISUSE(tp_program_loops_text)
+{
+    (void)what;
+    assert_null(tp_program_loops_text(NULL));
+    char *text = tp_program_loops_text(compile(b));
+    assert_non_null(text);
+    tp_free(b->tp, text);
+}
+
 MISUSE(tp_program_memory_text)
 {
     (void)what;
@@ -628,6 +637,7 @@ const misuse misuse_graph[] = {
     LISTED(tp_runner_new),
     LISTED(tp_runner_free),
     LISTED(tp_runner_run),
+    LISTED(tp_program_loops_text),
     LISTED(tp_program_memory_text),
     LISTED(tp_program_profile),
     LISTED(tp_program_profile_text),

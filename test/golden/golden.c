@@ -102,6 +102,7 @@ static bool write_case(const golden_case *c, const char *dir)
     FILE *f = p ? fopen(path, "w") : NULL;
     bool ok = f && put(f, tp, "graph", tp_graph_text(tp_program_graph(p))) &&
               put(f, tp, "kernels", tp_program_text(p)) &&
+              put(f, tp, "loops", tp_program_loops_text(p)) &&
               put(f, tp, "memory", tp_program_memory_text(p)) && put_source(f, p) &&
               put_alone(f, c, g, dir);
     if (f)

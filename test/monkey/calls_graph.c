@@ -339,6 +339,11 @@ CALL(tp_program_text)
     return text(m, tp_program_text(a_program(m)->p));
 }
 
+CALL(tp_program_loops_text)
+{
+    return text(m, tp_program_loops_text(a_program(m)->p));
+}
+
 CALL(tp_program_memory_text)
 {
     return text(m, tp_program_memory_text(a_program(m)->p));

@@ -1,0 +1,22 @@
+/* From a loop nest of the plan to its loop program. */
+#ifndef TAPIR_NEST_H
+#define TAPIR_NEST_H
+
+#include "lower/loop.h"
+#include "plan/plan.h"
+
+/* What of a nest is computed at a time: boxes of outer places and rows, whose axes stay apart. Before: axes of the
+ * plan's space. After: of the program. */
+typedef struct tpi_nest_box {
+    int n_outer; /* the first so many axes; */
+    int row;     /* one behind them; -1: none */
+    int64_t
+        per_row; /* after: elements of the row's axis for each row, since other axes joined it */
+} tpi_nest_box;
+
+/* The program of kernel k, a loop nest. `symbols`: their values, and all sizes are numbers; NULL: they stay symbolic.
+ * `box`: NULL, or what is computed at a time. False: no memory. */
+bool tpi_lower_nest(const tpi_plan *plan, const tpi_kernel *k, const int64_t *symbols,
+                    tpi_nest_box *box, tpi_loop *out);
+
+#endif

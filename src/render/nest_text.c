@@ -1,0 +1,357 @@
+#include "render/nest_text.h"
+
+#include "kernel/host/team_host.h"
+#include "op/op.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the box ------------------------------------------------------------------------------------------------- */
+
+static bool by_place(const tpi_nest_text *n)
+{
+    return !n->r->alone && n->k->by_place;
+}
+
+/* Is it too little to share, whatever the sizes of a run? */
+static bool is_small(const tpi_nest_text *n)
+{
+    double work = TPI_NEST_OP * n->k->n_nodes;
+    for (int a = 0; a < n->l->rank; a++) {
+        if (tpi_dim_is_symbolic(n->l->size[a]))
+            return false;
+        work *= (double)n->l->size[a];
+    }
+    return work < 2 * TPI_PART_WORK;
+}
+
+/* In a band or microbatch its outer places, and rows; else the outermost axis, if there is enough to share. */
+bool tpi_nest_text_begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l)
+{
+    *n = (tpi_nest_text){.r = r, .l = l, .k = k, .depth = 1, .box.row = -1, .outer = -1};
+    const bool band = tpi_nest_in_band(n);
+    n->box.n_outer = band ? r->plan->steps[k->step].n_outer : by_place(n);
+    n->box.row = band ? k->row : -1;
+    if (!tpi_lower_nest(r->plan, k, NULL, &n->box, l))
+        return false;
+    if (band || by_place(n))
+        n->outer = n->box.n_outer == 1 ? 0 : -1;
+    else if (!r->alone && l->kept > 0 && !is_small(n))
+        n->outer = 0, n->box.n_outer = 1;
+    n->any_size = l->rank <= 1 && !k->reduced && !r->alone;
+    return true;
+}
+
+/* The number of outer places. */
+static void put_places(tpi_nest_text *n)
+{
+    if (n->box.n_outer == 0)
+        PUT("1");
+    for (int a = 0; a < n->box.n_outer; a++) {
+        PUT("%s", a ? " * " : "");
+        tpi_nest_put_size(n, n->l->size[a]);
+    }
+}
+
+void tpi_nest_put_box(tpi_nest_text *n, int least)
+{
+    const int row = n->box.row;
+    PUT("    int64_t place = 0, o0 = 0, o1 = ");
+    put_places(n);
+    if (row >= 0) {
+        PUT(", r0 = 0, r1 = ");
+        tpi_nest_put_size(n, n->l->size[row]);
+    }
+    PUT(";\n    (void)place, (void)o0, (void)o1;\n");
+    if (by_place(n))
+        PUT("    if (part && part->places)\n        o1 = part->places, part = 0;\n");
+    PUT("    if (part) {\n"
+        "        place = part->place, o0 = part->o0, o1 = part->o1;\n");
+    if (row >= 0) {
+        PUT("        r0 = part->r0 * ");
+        tpi_nest_put_size(n, n->box.per_row);
+        PUT(", r1 = part->r1 * ");
+        tpi_nest_put_size(n, n->box.per_row);
+        PUT(";\n");
+    }
+    PUT("    } else if (library->threads > 1) {\n"
+        "        library->spread(library, " TPI_ALIKE_SELF ", %d.0",
+        n->k->n_nodes);
+    for (int a = 0; a < n->l->rank; a++) {
+        PUT(" * (double)");
+        if (a == 0 && by_place(n))
+            PUT("o1");
+        else
+            tpi_nest_put_size(n, n->l->size[a]);
+    }
+    PUT(", o1, ");
+    if (row >= 0)
+        tpi_nest_put_size(n, n->k->shape[n->k->row]);
+    else
+        PUT("1");
+    PUT(", %d, p, s, scratch, a);\n        return 0;\n    }\n", least);
+}
+
+void tpi_nest_put_memories(tpi_nest_text *n)
+{
+    for (int i = 0; i < n->l->n_mems; i++) {
+        const tpi_loop_mem *m = &n->l->mem[i];
+        if (m->row)
+            continue;
+        LINE("%stpk_%s *restrict v%d = p[", m->written ? "" : "const ",
+             tp_dtype_name((tp_dtype)m->type), i);
+        tpi_render_number(n->r, tpi_render_buffer(n->r, n->r->plan->values[m->node].buffer));
+        PUT("];\n");
+    }
+}
+
+/* ---- expressions --------------------------------------------------------------------------------------------- */
+
+void tpi_nest_put_size(tpi_nest_text *n, int64_t size)
+{
+    const bool plain = !tpi_dim_is_symbolic(size);
+    const int64_t factor = plain || !n->any_size ? 0 : tpi_dim_factor(n->l->dims, size);
+    const int64_t rest = factor > 0 ? tpi_dim_div(n->l->dims, size, factor) : TPI_NO_DIM;
+    if (plain && n->any_size) {
+        tpi_render_number(n->r, size);
+        return;
+    }
+    if (rest != TPI_NO_DIM) {
+        PUT("(");
+        tpi_render_number(n->r, factor);
+        PUT(" * (");
+        tpi_render_size(n->r, rest);
+        PUT("))");
+        return;
+    }
+    PUT("%s", plain ? "" : "(");
+    tpi_render_size(n->r, size);
+    PUT("%s", plain ? "" : ")");
+}
+
+/* "40 + i0 * 8": where an element lies, by the axes up to `end`; `first` comes before it if it is not 0. */
+static bool put_place(tpi_nest_text *n, const tpi_loop_at *at, int end, const char *first)
+{
+    bool any = at->offset != 0;
+    if (any) {
+        PUT("%s", first);
+        tpi_nest_put_size(n, at->offset);
+    }
+    for (int a = 0; a < end; a++) {
+        if (at->stride[a] == 0)
+            continue;
+        PUT("%si%d", any ? " + " : first, a);
+        any = true;
+        if (at->stride[a] != 1) {
+            PUT(" * ");
+            tpi_nest_put_size(n, at->stride[a]);
+        }
+    }
+    return any;
+}
+
+static void put_memory_name(tpi_nest_text *n, int mem)
+{
+    PUT("%c%d", n->l->mem[mem].row ? 't' : 'v', mem);
+}
+
+void tpi_nest_put_element(tpi_nest_text *n, int address)
+{
+    const tpi_loop_at *at = &n->l->at[address];
+    put_memory_name(n, at->mem);
+    PUT("[");
+    PUT("%s]", put_place(n, at, n->l->rank, "") ? "" : "0");
+}
+
+void tpi_nest_put_row(tpi_nest_text *n, int address)
+{
+    const tpi_loop_at *at = &n->l->at[address];
+    put_memory_name(n, at->mem);
+    put_place(n, at, n->l->kept, " + ");
+}
+
+static void put_constant(tpi_nest_text *n, const tpi_loop_stmt *s)
+{
+    tpi_render_constant(n->r, (tp_dtype)s->type, &s->size);
+}
+
+void tpi_nest_put_value(tpi_nest_text *n, int at)
+{
+    const tpi_loop_stmt *s = &n->l->stmt[at];
+    switch ((tpi_loop_kind)s->kind) {
+    case TPI_LOOP_LOAD:
+        tpi_nest_put_element(n, s->number);
+        break;
+    case TPI_LOOP_CONST:
+        put_constant(n, s);
+        break;
+    case TPI_LOOP_COUNT:
+        PUT("tpk_cast_i64_%s(", tpi_nest_type(s));
+        tpi_nest_put_size(n, s->size);
+        PUT(")");
+        break;
+    default:
+        PUT("x%d", at);
+    }
+}
+
+/* Of a max or min of floats, the operand that is a number for which there is a shorter way; -1. */
+static int bound_of(const tpi_nest_text *n, const tpi_loop_stmt *s)
+{
+    int found = -1;
+    for (int o = 0; o < 2 && (s->op == &tpi_op_max || s->op == &tpi_op_min); o++) {
+        const tpi_loop_stmt *c = &n->l->stmt[s->in[o]];
+        if (s->type < TP_F32 || c->kind != TPI_LOOP_CONST)
+            continue;
+        const double b = tpi_load_f64((tp_dtype)c->type, &c->size);
+        const bool wrong_zero = b == 0 && !signbit(b) != (s->op == &tpi_op_max);
+        if (!isnan(b) && !wrong_zero)
+            found = o;
+    }
+    return found;
+}
+
+/* e^(x - max x), whose argument is at most 0 or NaN. */
+static bool is_exp_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
+{
+    const tpi_loop_stmt *stmt = n->l->stmt;
+    const tpi_loop_stmt *x = s->op == &tpi_op_exp && s->type == TP_F32 ? &stmt[s->in[0]] : NULL;
+    const tpi_loop_stmt *most =
+        x && x->kind == TPI_LOOP_OP && x->op == &tpi_op_sub ? &stmt[x->in[1]] : NULL;
+    return most && most->kind == TPI_LOOP_FOLD && most->fold == TPI_REDUCE_MAX &&
+           stmt[most->in[0]].node && stmt[most->in[0]].node == stmt[x->in[0]].node;
+}
+
+static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
+{
+    int last = 2;
+    while (s->in[last] < 0)
+        last--;
+    const char *from = tpi_nest_type(&n->l->stmt[s->in[last]]);
+    if (s->op == &tpi_op_cast)
+        PUT("tpk_cast_%s_%s(", from, tpi_nest_type(s));
+    else if (bound >= 0)
+        PUT("tpk_%s_%s(", s->op == &tpi_op_max ? "at_least" : "at_most", from);
+    else
+        PUT("tpk_%s%s_%s(", s->op->name, is_exp_down(n, s) ? "_down" : "", from);
+}
+
+void tpi_nest_put_op(tpi_nest_text *n, int at)
+{
+    const tpi_loop_stmt *s = &n->l->stmt[at];
+    const int bound = bound_of(n, s);
+    if (s->node)
+        tpi_render_place(n->r, s->node);
+    LINE("const tpk_%s x%d = ", tpi_nest_type(s), at);
+    put_name(n, s, bound);
+    for (int o = 0; o < 3 && s->in[o] >= 0; o++) {
+        PUT("%s", o ? ", " : "");
+        tpi_nest_put_value(n, s->in[bound == 0 ? 1 - o : o]);
+    }
+    PUT(");\n");
+}
+
+void tpi_nest_put_store(tpi_nest_text *n, int at)
+{
+    const tpi_loop_stmt *s = &n->l->stmt[at];
+    if (s->node)
+        tpi_render_place(n->r, s->node);
+    LINE("%s", "");
+    tpi_nest_put_element(n, s->number);
+    PUT(" = ");
+    tpi_nest_put_value(n, s->in[0]);
+    PUT(";\n");
+}
+
+const char *tpi_nest_fold(const tpi_loop_stmt *s)
+{
+    static const char *const name[TPI_N_REDUCES] = {"sum", "prod", "max", "min"};
+    return name[s->fold];
+}
+
+const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s)
+{
+    return s->type >= TP_F32 ? n->r->called : "tpk_";
+}
+
+int64_t tpi_nest_count(const tpi_nest_text *n)
+{
+    int64_t count = 1;
+    for (int a = n->l->kept; a < n->l->rank; a++)
+        count = tpi_dim_mul(n->l->dims, count, n->l->size[a]);
+    return count;
+}
+
+/* ---- loops --------------------------------------------------------------------------------------------------- */
+
+void tpi_nest_open(tpi_nest_text *n, int axis)
+{
+    LINE("for (int64_t i%d = ", axis);
+    if (axis == n->outer || axis == n->box.row) {
+        const char c = axis == n->box.row ? 'r' : 'o';
+        PUT("%c0; i%d < %c1", c, axis, c);
+    } else {
+        PUT("0; i%d < ", axis);
+        tpi_nest_put_size(n, n->l->size[axis]);
+    }
+    PUT("; i%d++) {\n", axis);
+    n->depth++;
+}
+
+void tpi_nest_independent(tpi_nest_text *n)
+{
+    LINE("TPK_INDEPENDENT\n");
+}
+
+void tpi_nest_open_places(tpi_nest_text *n)
+{
+    LINE("for (int64_t o = o0; o < o1; o++) {\n");
+    n->depth++;
+    for (int a = 0; a < n->box.n_outer; a++) {
+        LINE("const int64_t i%d = o", a);
+        for (int b = a + 1; b < n->box.n_outer; b++) {
+            PUT(" / ");
+            tpi_nest_put_size(n, n->l->size[b]);
+        }
+        if (a > 0) {
+            PUT(" %% ");
+            tpi_nest_put_size(n, n->l->size[a]);
+        }
+        PUT(";\n");
+        LINE("(void)i%d;\n", a);
+    }
+}
+
+void tpi_nest_close(tpi_nest_text *n)
+{
+    n->depth--;
+    LINE("}\n");
+}
+
+/* ---- a nest -------------------------------------------------------------------------------------------------- */
+
+void tpi_render_nest(tpi_render *r, int number)
+{
+    tpi_nest_text state, *n = &state;
+    tpi_loop l;
+    if (!tpi_nest_text_begin(n, r, &r->plan->kernels[number], &l)) {
+        r->body.failed = true;
+        return;
+    }
+    const int fold = tpi_loop_first_fold(&l);
+    const bool columns = fold >= 0 && l.stmt[fold].order == TPI_ORDER_blocks;
+    for (int i = 0; i < l.n_stmts; i++)
+        if (l.stmt[i].kind == TPI_LOOP_FOLD)
+            r->texts |=
+                1u << (l.stmt[i].type >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
+    tpi_render_head(r, number);
+    if (tpi_nest_has_box(n))
+        tpi_nest_put_box(n, columns || l.rank == 1 ? TPI_NEST_COLUMNS : 1);
+    tpi_nest_put_memories(n);
+    if (columns)
+        tpi_render_columns(n);
+    else
+        tpi_render_rows(n);
+    PUT("    return 0;\n}\n");
+    tpi_loop_free(&l);
+}

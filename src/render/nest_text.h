@@ -1,0 +1,74 @@
+/* A loop program on its way to C: what rows (render_rows.c) and columns (render_columns.c) share. */
+#ifndef TAPIR_NEST_TEXT_H
+#define TAPIR_NEST_TEXT_H
+
+#include "lower/nest.h"
+#include "render/render.h"
+
+typedef struct tpi_nest_text {
+    tpi_render *r;
+    const tpi_loop *l;
+    const tpi_kernel *k;
+    int depth; /* of indentation */
+    tpi_nest_box
+        box; /* a nest that threads share, or that is part of a band, computes a box: */
+    int outer; /* axis of outer places o0..o1; -1: they are one place number, o, of box.n_outer axes */
+    bool any_size; /* one loop: nests that differ in its size only are one function */
+    int n_rows;    /* of scratch */
+} tpi_nest_text;
+
+#define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
+#define LINE(...) (PUT("%*s", 4 * n->depth, ""), PUT(__VA_ARGS__))
+
+/* The program in n->l, which has memory for it, and the box of kernel n->k. False: no memory. */
+bool tpi_nest_text_begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l);
+
+static inline bool tpi_nest_has_box(const tpi_nest_text *n)
+{
+    return n->outer >= 0 || n->box.n_outer > 0 || n->box.row >= 0;
+}
+
+/* Is it part of a band of a program that calls the library? */
+static inline bool tpi_nest_in_band(const tpi_nest_text *n)
+{
+    return !n->r->alone && tpi_is_band(&n->r->plan->steps[n->k->step]);
+}
+
+static inline const char *tpi_nest_type(const tpi_loop_stmt *s)
+{
+    return tp_dtype_name((tp_dtype)s->type);
+}
+
+/* What of it is computed: all, by whatever threads there are, or the part that a thread is given; parts of `least`
+ * outer places at least. */
+enum { TPI_NEST_COLUMNS = 1024 }; /* are added up at a time */
+void tpi_nest_put_box(tpi_nest_text *n, int least);
+void tpi_nest_put_memories(tpi_nest_text *n);
+
+void tpi_nest_put_size(tpi_nest_text *n, int64_t size);
+/* "v3[i0 * 40 + i1]"; "v3 + i0 * 40", where the row begins. */
+void tpi_nest_put_element(tpi_nest_text *n, int address);
+void tpi_nest_put_row(tpi_nest_text *n, int address);
+/* The value of a statement. */
+void tpi_nest_put_value(tpi_nest_text *n, int at);
+/* A line for an operation, a store. */
+void tpi_nest_put_op(tpi_nest_text *n, int at);
+void tpi_nest_put_store(tpi_nest_text *n, int at);
+/* "sum_f32", and before the name of a function that the library has, what its calls begin with. */
+const char *tpi_nest_fold(const tpi_loop_stmt *s);
+const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s);
+/* Points of a fold. */
+int64_t tpi_nest_count(const tpi_nest_text *n);
+
+/* "for (int64_t i1 = 0; i1 < 40; i1++) {" over an axis, or the part of it that is computed. */
+void tpi_nest_open(tpi_nest_text *n, int axis);
+/* Over outer places, whose axes do not run on. */
+void tpi_nest_open_places(tpi_nest_text *n);
+/* Before a loop of which each turn writes elements of its own and reads none of another turn's. */
+void tpi_nest_independent(tpi_nest_text *n);
+void tpi_nest_close(tpi_nest_text *n);
+
+void tpi_render_rows(tpi_nest_text *n);
+void tpi_render_columns(tpi_nest_text *n);
+
+#endif

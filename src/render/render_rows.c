@@ -1,0 +1,462 @@
+/* Rows: folds by lanes, or none. Loops over the kept axes around the stages of one row; a stage is a region, a loop
+ * over the folded axes, and then its folds by src/kernel/text/reduce.h: of the memory that they read, of a row, or else
+ * of a block buffer of 4096 elements that the loop fills.
+ *
+ * The last of three stages is done late if it can be: beside the second one of the next row. Softmax: a row is divided
+ * by its sum while the exponentials of the next one are computed, which need the multipliers all the time, but memory
+ * hardly. */
+#include "render/nest_text.h"
+
+enum { BLOCK = 4096, PIECE = 128, MAX_STAGES = TPI_MAX_NEST_REDUCTIONS + 1 };
+
+typedef tpi_nest_text nest;
+
+/* ---- where folds find what they add up ----------------------------------------------------------------------- */
+
+/* Do the elements of a row lie there one after the other, in the order in which they are folded? */
+static bool is_whole(const nest *n, int address)
+{
+    const tpi_loop_at *at = &n->l->at[address];
+    return n->l->mem[at->mem].row ||
+           (n->l->rank == n->l->kept + 1 && at->stride[n->l->kept] == 1);
+}
+
+/* Where all that fold i adds up lies when its stage has run; -1: nowhere. */
+static int whole_row(const nest *n, int stage, int i)
+{
+    const tpi_loop_stmt *s = n->l->stmt;
+    const int x = s[i].in[0];
+    if (s[x].kind == TPI_LOOP_LOAD)
+        return is_whole(n, s[x].number) ? s[x].number : -1;
+    for (int k = stage; k < s[stage].end; k++)
+        if (s[k].kind == TPI_LOOP_STORE && s[k].in[0] == x && is_whole(n, s[k].number))
+            return s[k].number;
+    return -1;
+}
+
+static bool is_blocked(const nest *n, int stage, int i)
+{
+    return n->l->stmt[i].kind == TPI_LOOP_FOLD && whole_row(n, stage, i) < 0;
+}
+
+static bool has_blocks(const nest *n, int stage)
+{
+    bool has = false;
+    for (int i = stage; i < n->l->stmt[stage].end; i++)
+        has |= is_blocked(n, stage, i);
+    return has;
+}
+
+static void put_whole_folds(nest *n, int stage)
+{
+    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        if (s->kind != TPI_LOOP_FOLD || is_blocked(n, stage, i))
+            continue;
+        if (s->node)
+            tpi_render_place(n->r, s->node);
+        LINE("const tpk_%s x%d = %sreduce_%s_%s(", tpi_nest_type(s), i, tpi_nest_called(n, s),
+             tpi_nest_fold(s), tpi_nest_type(s));
+        tpi_nest_put_row(n, whole_row(n, stage, i));
+        PUT(", ");
+        tpi_nest_put_size(n, tpi_nest_count(n));
+        PUT(");\n");
+    }
+}
+
+/* ---- stages -------------------------------------------------------------------------------------------------- */
+
+/* Operations and stores from statement `from` on; the block buffers' elements. */
+static void put_statements(nest *n, int from, int to, int stage)
+{
+    for (int i = from; i < to; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        if (s->kind == TPI_LOOP_OP) {
+            tpi_nest_put_op(n, i);
+        } else if (s->kind == TPI_LOOP_STORE) {
+            tpi_nest_put_store(n, i);
+        } else if (stage >= 0 && is_blocked(n, stage, i)) {
+            LINE("b%d[q + j] = ", i);
+            tpi_nest_put_value(n, s->in[0]);
+            PUT(";\n");
+        }
+    }
+}
+
+static void put_elements(nest *n, int stage)
+{
+    put_statements(n, tpi_loop_inside(n->l, stage), n->l->stmt[stage].end, stage);
+}
+
+/* The results of `count` elements of each block buffer join those of the blocks before. */
+static void put_push(nest *n, int i, const char *count)
+{
+    const tpi_loop_stmt *s = &n->l->stmt[i];
+    const char *fold = tpi_nest_fold(s), *type = tpi_nest_type(s);
+    LINE("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %s, TPK_LANES(", fold, type,
+         i, tpi_nest_called(n, s), fold, type, i, count);
+}
+
+static void put_full_blocks(nest *n, int stage)
+{
+    LINE("if (q == %d) {\n", BLOCK);
+    for (int i = stage; i < n->l->stmt[stage].end; i++)
+        if (is_blocked(n, stage, i)) {
+            put_push(n, i, "4096");
+            PUT("%d)));\n", BLOCK);
+        }
+    LINE("    q = 0;\n");
+    LINE("}\n");
+}
+
+/* What is left of the last block; the fold's value. */
+static void put_last_blocks(nest *n, int stage)
+{
+    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        if (!is_blocked(n, stage, i))
+            continue;
+        LINE("if (q || !a%d.count)\n", i);
+        put_push(n, i, "q");
+        tpi_nest_put_size(n, tpi_nest_count(n));
+        PUT(")));\n");
+        LINE("x%d = tpk_reduce_%s_end_%s(&a%d);\n", i, tpi_nest_fold(s), tpi_nest_type(s), i);
+    }
+}
+
+/* A stage with folds: blocks of 4096 elements in their order. */
+static void put_blocked_stage(nest *n, int stage)
+{
+    const int inner = n->l->rank > n->l->kept ? n->l->rank - 1 : -1;
+    for (int i = stage; i < n->l->stmt[stage].end; i++)
+        if (is_blocked(n, stage, i))
+            LINE("tpk_%s x%d;\n", tpi_nest_type(&n->l->stmt[i]), i);
+    LINE("{\n");
+    n->depth++;
+    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        if (!is_blocked(n, stage, i))
+            continue;
+        LINE("tpk_%s b%d[%d];\n", tpi_nest_type(s), i, BLOCK);
+        LINE("tpk_reduce_%s_acc_%s a%d;\n", tpi_nest_fold(s), tpi_nest_type(s), i);
+        LINE("a%d.count = 0;\n", i);
+    }
+    LINE("int64_t q = 0;\n");
+    for (int a = n->l->kept; a < inner; a++)
+        tpi_nest_open(n, a);
+    if (inner < 0) {
+        LINE("const int64_t m = 1, j = 0;\n");
+        put_elements(n, stage);
+    } else {
+        LINE("for (int64_t base = 0, m; base < ");
+        tpi_nest_put_size(n, n->l->size[inner]);
+        PUT("; base += m) {\n");
+        n->depth++;
+        LINE("m = ");
+        tpi_nest_put_size(n, n->l->size[inner]);
+        PUT(" - base < %d - q ? ", BLOCK);
+        tpi_nest_put_size(n, n->l->size[inner]);
+        PUT(" - base : %d - q;\n", BLOCK);
+        tpi_nest_independent(n);
+        LINE("for (int64_t j = 0; j < m; j++) {\n");
+        n->depth++;
+        LINE("const int64_t i%d = base + j;\n", inner);
+        LINE("(void)i%d;\n", inner);
+        put_elements(n, stage);
+        tpi_nest_close(n);
+    }
+    LINE("q += m;\n");
+    put_full_blocks(n, stage);
+    for (int a = n->l->kept; a < n->l->rank; a++)
+        tpi_nest_close(n);
+    put_last_blocks(n, stage);
+    tpi_nest_close(n);
+}
+
+/* The memory of which the first stage folds a row, which the second has then in the first cache: while that computes,
+ * the next row can be fetched. An address; -1: none, or rows are short. */
+static int row_ahead(const nest *n, const int *stage)
+{
+    const tpi_loop_stmt *s = n->l->stmt;
+    const int64_t count = tpi_nest_count(n);
+    for (int i = stage[0]; i < s[stage[0]].end && n->l->kept > 0; i++) {
+        const tpi_loop_stmt *x = s[i].kind == TPI_LOOP_FOLD ? &s[s[i].in[0]] : NULL;
+        if (x && x->kind == TPI_LOOP_LOAD && is_whole(n, x->number) &&
+            n->l->at[x->number].stride[n->l->kept - 1] != 0 &&
+            (tpi_dim_is_symbolic(count) || count >= 2 * PIECE))
+            return x->number;
+    }
+    return -1;
+}
+
+/* The row that the last stage writes; -1: none, or it is not whole. */
+static int last_row(const nest *n, int stage)
+{
+    for (int i = n->l->stmt[stage].end - 1; i > stage; i--)
+        if (n->l->stmt[i].kind == TPI_LOOP_STORE)
+            return is_whole(n, n->l->stmt[i].number) ? n->l->stmt[i].number : -1;
+    return -1;
+}
+
+/* The loop in pieces, before each of which its part of the next row is fetched, and of the row that is written. */
+static void open_pieces(nest *n, int ahead, int written)
+{
+    const int axis = n->l->kept;
+    LINE("for (int64_t from = 0, to; from < ");
+    tpi_nest_put_size(n, n->l->size[axis]);
+    PUT("; from = to) {\n");
+    n->depth++;
+    LINE("to = ");
+    tpi_nest_put_size(n, n->l->size[axis]);
+    PUT(" - from < %d ? ", PIECE);
+    tpi_nest_put_size(n, n->l->size[axis]);
+    PUT(" : from + %d;\n", PIECE);
+    LINE("for (int64_t i = from; i < to; i += 64 / (int64_t)sizeof *v%d) {\n",
+         n->l->at[ahead].mem);
+    LINE("    __builtin_prefetch(");
+    tpi_nest_put_row(n, ahead);
+    PUT(" + ");
+    tpi_nest_put_size(n, n->l->at[ahead].stride[axis - 1]);
+    PUT(" + i);\n");
+    if (written >= 0) {
+        LINE("    __builtin_prefetch(");
+        tpi_nest_put_row(n, written);
+        PUT(" + i, 1);\n");
+    }
+    LINE("}\n");
+    tpi_nest_independent(n);
+    LINE("for (int64_t i%d = from; i%d < to; i%d++) {\n", axis, axis, axis);
+    n->depth++;
+}
+
+static void open_stage(nest *n)
+{
+    for (int a = n->l->kept; a < n->l->rank; a++) {
+        if (a == n->l->rank - 1)
+            tpi_nest_independent(n);
+        tpi_nest_open(n, a);
+    }
+}
+
+static bool computes(const nest *n, int stage)
+{
+    bool any = false;
+    for (int i = stage; i < n->l->stmt[stage].end; i++)
+        any |= n->l->stmt[i].kind == TPI_LOOP_OP || n->l->stmt[i].kind == TPI_LOOP_STORE;
+    return any;
+}
+
+/* ---- the late stage ------------------------------------------------------------------------------------------ */
+
+/* Does the last stage read rows of the second and values of its row, and nothing else? */
+static bool is_late(const nest *n, const int *stage, int n_stages)
+{
+    const tpi_loop_stmt *s = n->l->stmt;
+    if (n_stages != 3 || row_ahead(n, stage) < 0 || has_blocks(n, stage[1]) ||
+        !computes(n, stage[2]))
+        return false;
+    for (int i = 0; i < n->l->n_stmts; i++) {
+        const tpi_loop_mem *m =
+            s[i].kind == TPI_LOOP_LOAD ? &n->l->mem[n->l->at[s[i].number].mem] : NULL;
+        if (m && m->written && !m->row) /* it is written over, and would be read too late */
+            return false;
+        if (i < stage[2] || i >= s[stage[2]].end)
+            continue;
+        bool second = false;
+        for (int k = stage[1]; m && m->row && k < s[stage[1]].end; k++)
+            second |= s[k].kind == TPI_LOOP_STORE && s[k].number == s[i].number;
+        if ((m && !second) || s[i].kind == TPI_LOOP_FOLD)
+            return false;
+    }
+    return true;
+}
+
+/* Does the stage read the value of statement x, which is one of its row? */
+static bool reads_value(const nest *n, int stage, int x)
+{
+    const tpi_loop_stmt *s = n->l->stmt;
+    bool reads = false;
+    for (int i = stage; i < s[stage].end; i++)
+        for (int o = 0; o < 3 && s[i].in[o] >= 0; o++)
+            reads |= s[i].in[o] == x;
+    return reads && x < stage && (s[x].kind == TPI_LOOP_OP || s[x].kind == TPI_LOOP_FOLD);
+}
+
+/* Before all loops: what says which row is late. */
+static void put_late_begin(nest *n, int stage)
+{
+    LINE("int late = 0;\n");
+    for (int a = 0; a < n->l->kept; a++)
+        LINE("int64_t l%d = 0;\n", a);
+    for (int x = 0; x < stage; x++)
+        if (reads_value(n, stage, x))
+            LINE("tpk_%s y%d = 0;\n", tpi_nest_type(&n->l->stmt[x]), x);
+}
+
+static void put_late_places(nest *n)
+{
+    for (int a = 0; a < n->l->kept; a++)
+        LINE("l%d = i%d;\n", a, a);
+}
+
+/* Before the loop that the late row joins: the first row has none before it, and gets what it does not keep. */
+static void put_late_first(nest *n)
+{
+    LINE("if (!late) {\n");
+    n->depth++;
+    put_late_places(n);
+    tpi_nest_close(n);
+}
+
+/* The stage's elements, with the late row's places and values by the names of the current one's. */
+static void put_late_elements(nest *n, int stage)
+{
+    for (int a = 0; a < n->l->kept; a++)
+        LINE("const int64_t i%d = l%d;\n", a, a), LINE("(void)i%d;\n", a);
+    for (int x = 0; x < stage; x++)
+        if (reads_value(n, stage, x))
+            LINE("const tpk_%s x%d = y%d;\n", tpi_nest_type(&n->l->stmt[x]), x, x);
+    put_elements(n, stage);
+}
+
+/* This row is the late one from now on. */
+static void put_late_keep(nest *n, int stage)
+{
+    LINE("late = 1;\n");
+    put_late_places(n);
+    for (int x = 0; x < stage; x++)
+        if (reads_value(n, stage, x))
+            LINE("y%d = x%d;\n", x, x);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+/* "8 * 40" bytes and more: what a row of scratch takes. */
+static void put_row_bytes(nest *n)
+{
+    PUT("((");
+    tpi_nest_put_size(n, tpi_nest_count(n));
+    PUT(" * 8 + 63) & ~(int64_t)63)");
+}
+
+/* The kernel's need of scratch memory, and of one part of it. */
+static void put_need(nest *n)
+{
+    const tpi_str body = n->r->body;
+    n->r->body = n->r->scratch;
+    PUT("    need = %s%d * ", tpi_nest_has_box(n) ? "library->threads * " : "", n->n_rows);
+    put_row_bytes(n);
+    PUT(";\n    most = need > most ? need : most;\n");
+    n->r->scratch = n->r->body;
+    n->r->body = n->r->near;
+    if (tpi_nest_in_band(n)) {
+        PUT("    one = %d * ", n->n_rows);
+        put_row_bytes(n);
+        PUT(";\n    each = one > each ? one : each;\n");
+    }
+    n->r->near = n->r->body;
+    n->r->body = body;
+}
+
+static void put_scratch_rows(nest *n)
+{
+    int row = 0;
+    for (int i = 0; i < n->l->n_stmts; i++)
+        n->n_rows += n->l->stmt[i].kind == TPI_LOOP_ROW;
+    for (int i = 0; i < n->l->n_stmts; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        if (s->kind != TPI_LOOP_ROW)
+            continue;
+        LINE("tpk_%s *restrict t%d = (tpk_%s *)((char *)scratch + (", tpi_nest_type(s),
+             s->number, tpi_nest_type(s));
+        if (tpi_nest_has_box(n))
+            PUT("place * %d + ", n->n_rows);
+        PUT("%d) * ", row++);
+        put_row_bytes(n);
+        PUT(");\n");
+    }
+    if (row)
+        put_need(n);
+}
+
+/* How many loops over the kept axes were opened; the innermost one of a nest without stages is one too. */
+static int open_kept(nest *n, bool stages)
+{
+    const bool places = n->box.n_outer > 0 && n->outer < 0;
+    int opened = places;
+    if (places)
+        tpi_nest_open_places(n);
+    for (int a = places ? n->box.n_outer : 0; a < n->l->kept; a++, opened++) {
+        if (!stages && a == n->l->kept - 1)
+            tpi_nest_independent(n);
+        tpi_nest_open(n, a);
+    }
+    return opened;
+}
+
+/* With `late`, the last stage of the row before comes first in each turn. */
+static void put_stage(nest *n, const int *stage, int k, int n_stages, bool late)
+{
+    const int at = stage[k], ahead = k == 1 ? row_ahead(n, stage) : -1;
+    if (!computes(n, at))
+        return;
+    if (ahead >= 0)
+        open_pieces(n, ahead, n_stages > 2 ? last_row(n, stage[n_stages - 1]) : -1);
+    else
+        open_stage(n);
+    if (late) {
+        LINE("{\n");
+        n->depth++;
+        put_late_elements(n, stage[2]);
+        tpi_nest_close(n);
+    }
+    put_elements(n, at);
+    for (int a = n->l->kept + (ahead < 0); a <= n->l->rank; a++)
+        tpi_nest_close(n);
+}
+
+static int find_stages(const nest *n, int *stage)
+{
+    int found = 0;
+    for (int i = 1; i < n->l->n_stmts; i++)
+        if (n->l->stmt[i].kind == TPI_LOOP_EACH)
+            stage[found++] = i;
+    return found;
+}
+
+void tpi_render_rows(nest *n)
+{
+    int stage[MAX_STAGES];
+    const int n_stages = find_stages(n, stage);
+    const bool late = is_late(n, stage, n_stages);
+    put_scratch_rows(n);
+    if (late)
+        put_late_begin(n, stage[2]);
+    int opened = open_kept(n, n_stages > 0);
+    int from = tpi_loop_inside(n->l, 0);
+    for (int k = 0; k < n_stages; k++) {
+        put_statements(n, from, stage[k], -1);
+        from = n->l->stmt[stage[k]].end;
+        if (late && k == 1)
+            put_late_first(n);
+        if (late && k == 2)
+            put_late_keep(n, stage[2]);
+        else if (has_blocks(n, stage[k]))
+            put_blocked_stage(n, stage[k]);
+        else
+            put_stage(n, stage, k, n_stages, late && k == 1);
+        put_whole_folds(n, stage[k]);
+    }
+    put_statements(n, from, n->l->n_stmts, -1);
+    while (opened--)
+        tpi_nest_close(n);
+    if (late) {
+        LINE("if (late) {\n");
+        n->depth++;
+        open_stage(n);
+        put_late_elements(n, stage[2]);
+        for (int a = n->l->kept; a < n->l->rank; a++)
+            tpi_nest_close(n);
+        tpi_nest_close(n);
+    }
+}
