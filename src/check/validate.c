@@ -1,23 +1,22 @@
 /* What a pass made computes what was there before.
  *
- * Before the first pass the graph is run on a few small inputs, by the reference. After each pass that
+ * Before the first pass the graph is run on a few small inputs. After each pass that
  * changed something it is run again. When a root has other bits the passes before are done once more,
  * on a copy, and what they give is made smaller (validate_least.c). */
 #include "check/validate.h"
 
 #include "base/log.h"
 #include "pass/prune.h"
-#include "run/program.h"
 
 #include <string.h>
 
 enum { N_SAMPLES = 3, MOST_ELEMENTS = 1 << 16 };
-static const double most_work = 3e6; /* operations of one run: some 10 ms */
 
 typedef struct validation {
     tpi_witness witness; /* first: it is handed around as one */
     tp_ctx *ctx;
     const tpi_optimizing *how;
+    tpi_trial_run run;
     int n_feeds, n_roots;
     tp_graph *first;            /* a copy of what the passes begin with */
     tp_tensor **feeds, **roots; /* its; then room for others */
@@ -27,55 +26,15 @@ typedef struct validation {
 
 /* ---- runs ------------------------------------------------------------------------------------- */
 
-/* Symbols that passes have added are of turns, which the run tells. `name`: of every feed. */
-static bool begin_trial(tp_program *p, const tpi_sample *s, char *name)
-{
-    tpi_mem *m = &p->ctx->mem;
-    p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
-    p->symbols = tpi_take(m, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
-    p->feed_names = tpi_take(m, (size_t)p->n_feeds * sizeof *p->feed_names);
-    if (!p->symbols || !p->feed_names)
-        return false;
-    for (int i = 0; i < p->n_feeds; i++)
-        p->feed_names[i] = name;
-    p->capacity = p->symbols + p->n_symbols;
-    for (int i = 0; i < p->n_symbols; i++)
-        p->symbols[i] = p->capacity[i] = i < s->n_symbols ? s->symbols[i] : 1;
-    return tpi_find_late(p);
-}
-
-static void end_trial(tp_program *p)
-{
-    tpi_mem *m = &p->ctx->mem;
-    tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
-    tpi_give_back(m, p->feed_names, (size_t)p->n_feeds * sizeof *p->feed_names);
-    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 2 * sizeof *p->symbols);
-}
-
 bool tpi_try(const tpi_trial *t, const tpi_sample *s, tp_tensor **values)
 {
     tp_ctx *ctx = t->g->ctx;
-    tp_program p = {.ctx = ctx,
-                    .what = "validate",
-                    .graph = t->g,
-                    .n_feeds = t->n_feeds,
-                    .n_fetches = t->n_roots,
-                    .n_roots = t->n_roots,
-                    .feeds = (tp_tensor **)t->feeds,
-                    .roots = (tp_tensor **)t->roots,
-                    .engine = TP_ENGINE_REFERENCE,
-                    .used = "none",
-                    .may_work = most_work};
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
     const uint64_t random_at = ctx->random_at;
     const bool trap = ctx->trap_nan;
     ctx->trap_nan = false;
-    char nameless[] = "";
-    const bool ok =
-        begin_trial(&p, s, nameless) &&
-        tpi_program_run_sized(&p, TPI_AT(NULL, 0), p.symbols, s->feeds, NULL, values);
-    end_trial(&p);
+    const bool ok = t->run(t, s, values);
     ctx->trap_nan = trap;
     ctx->random_at = random_at;
     if (!ok)
@@ -209,7 +168,7 @@ static bool find_sample(validation *v, int number_of, tp_graph *g, tp_tensor *co
         {16, 1},
         {32, 1}
     };
-    const tpi_trial t = {g, v->n_feeds, v->n_roots, feeds, roots};
+    const tpi_trial t = {v->run, g, v->n_feeds, v->n_roots, feeds, roots};
     tpi_sample *s = &v->samples[number_of];
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         if (fill_sample(v, s, g, feeds, number_of, tries[i].size, tries[i].whole) &&
@@ -287,7 +246,7 @@ static void report(validation *v, const tpi_pass *pass, int run, const tpi_sampl
         g = tpi_optimize(g, &how, v->n_feeds, v->feeds, v->n_roots, v->roots);
     if (!g)
         return;
-    const tpi_trial t = {g, v->n_feeds, v->n_roots, v->feeds, v->roots};
+    const tpi_trial t = {v->run, g, v->n_feeds, v->n_roots, v->feeds, v->roots};
     tpi_report_wrong(&t, s, pass);
     tp_graph_free(g);
 }
@@ -309,7 +268,7 @@ static bool after(tpi_witness *w, const tpi_pass *pass, int run, tp_graph *g,
                   tp_tensor *const *feeds, tp_tensor *const *roots)
 {
     validation *v = (validation *)w;
-    const tpi_trial t = {g, v->n_feeds, v->n_roots, feeds, roots};
+    const tpi_trial t = {v->run, g, v->n_feeds, v->n_roots, feeds, roots};
     const size_t bytes = (size_t)v->n_roots * sizeof(tp_tensor *);
     tp_tensor **got = tpi_take(&v->ctx->mem, bytes);
     int bad = -1;
@@ -326,13 +285,14 @@ static bool after(tpi_witness *w, const tpi_pass *pass, int run, tp_graph *g,
     return false;
 }
 
-tp_graph *tpi_optimize_validated(tp_graph *g, const tpi_optimizing *how, int n_feeds,
-                                 tp_tensor **feeds, int n_roots, tp_tensor **roots)
+tp_graph *tpi_optimize_validated(tp_graph *g, const tpi_optimizing *how, tpi_trial_run run,
+                                 int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     validation v = {
         .witness = {begin, after},
         .ctx = g->ctx,
         .how = how,
+        .run = run,
         .n_feeds = n_feeds,
         .n_roots = n_roots
     };

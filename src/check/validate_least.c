@@ -8,7 +8,6 @@
 #include "check/validate.h"
 #include "ir/notation.h"
 #include "pass/prune.h"
-#include "run/program.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -101,10 +100,10 @@ static bool part_make(least *l, part *p, int most)
 }
 
 /* The first element of the root that differs; -1: none, or it cannot be run. */
-static int64_t part_differs(const part *p, tp_tensor **was, tp_tensor **is)
+static int64_t part_differs(const least *l, const part *p, tp_tensor **was, tp_tensor **is)
 {
-    const tpi_trial a = {p->before, p->n_feeds, 1, p->feeds, &p->root};
-    const tpi_trial b = {p->after, p->n_feeds, 1, p->after_feeds, &p->after_root};
+    const tpi_trial a = {l->t->run, p->before, p->n_feeds, 1, p->feeds, &p->root};
+    const tpi_trial b = {l->t->run, p->after, p->n_feeds, 1, p->after_feeds, &p->after_root};
     *was = *is = NULL;
     return tpi_try(&a, &p->sample, was) && tpi_try(&b, &p->sample, is)
                ? tpi_first_other(*was, *is)
@@ -117,7 +116,7 @@ static bool is_wrong(least *l, int most)
     tp_tensor *was = NULL, *is = NULL;
     if (l->tries++ > MOST_TRIES)
         return false;
-    const bool wrong = part_make(l, &p, most) && part_differs(&p, &was, &is) >= 0;
+    const bool wrong = part_make(l, &p, most) && part_differs(l, &p, &was, &is) >= 0;
     tpi_unref(was);
     tpi_unref(is);
     part_free(l, &p);
@@ -143,7 +142,8 @@ static bool begin(least *l)
     memset(l->value, 0, (size_t)l->all.n * sizeof *l->value);
     for (int i = 0; i < l->all.n; i++)
         l->place[l->all.v[i]->index] = i;
-    const tpi_trial whole = {l->t->g, l->t->n_feeds, l->all.n, l->t->feeds, l->all.v};
+    const tpi_trial whole = {l->t->run, l->t->g,     l->t->n_feeds,
+                             l->all.n,  l->t->feeds, l->all.v};
     return tpi_try(&whole, l->s, l->value);
 }
 
@@ -277,7 +277,7 @@ static void report(least *l, int most)
     part p;
     tp_tensor *was = NULL, *is = NULL;
     tpi_str s = TPI_STR(&l->ctx->mem);
-    const int64_t at = part_make(l, &p, most) ? part_differs(&p, &was, &is) : -1;
+    const int64_t at = part_make(l, &p, most) ? part_differs(l, &p, &was, &is) : -1;
     if (at >= 0) {
         put_part(&s, l, &p, at, was, is);
         tpi_log_lines(TPI_LOG_validate, s.text ? s.text : "");

@@ -18,8 +18,9 @@ tp_program_stats tp_program_stats_of(const tp_program *p)
     if (!p)
         return (tp_program_stats){0};
     tp_program_stats stats = p->stats;
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
     if (p->checked)
-        stats.flops = tpi_graph_flops(p, p->graph);
+        stats.flops = tpi_graph_flops(&sizes, p->graph);
     return stats;
 }
 

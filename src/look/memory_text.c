@@ -162,7 +162,7 @@ static void put_sum(tpi_str *s, const picture *c, int64_t all)
         return;
     int64_t *live = tpi_take(s->mem, n);
     s->failed |= !live;
-    const int64_t peak = live ? tpi_program_peak(plan, bytes, live, &at) : 0;
+    const int64_t peak = live ? tpi_budget_peak(plan, bytes, live, &at) : 0;
     tpi_give_back(s->mem, live, n);
     tpi_str_printf(s, "arena %" PRId64 " bytes", all);
     if (peak == all && peak)

@@ -335,9 +335,10 @@ typedef struct figures {
 static figures figures_of(const tp_program *p, const limits *l, int kernel)
 {
     const kernel_time *t = &profile_of(p)->v[kernel];
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
     figures f = {.mean_s = t->all_s / (double)profile_of(p)->runs,
                  .best_s = t->best_s,
-                 .work = tpi_kernel_work(p, p->plan, kernel)};
+                 .work = tpi_kernel_work(&sizes, p->plan, kernel)};
     f.least_s = least_s(l, f.work);
     return f;
 }

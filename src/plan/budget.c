@@ -11,7 +11,6 @@
 #include "plan/budget.h"
 
 #include "ir/notation.h"
-#include "look/inspect.h"
 #include "pass/keep/rearrange.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
@@ -34,8 +33,10 @@ typedef struct version {
 } version;
 
 typedef struct fitting {
-    tp_program *p;
+    tp_ctx *ctx;
+    const tpi_budget *budget;
     tpi_fusing fuse;
+    int n_feeds, n_roots;
     version now;
     int *next;    /* by node that has memory: the first kernel after the peak that reads it; -1.
                   After these there is room for a list of nodes that are computed again */
@@ -47,9 +48,8 @@ typedef struct fitting {
 
 /* ---- versions ------------------------------------------------------------------------------------ */
 
-static void forget_plan(const tp_program *p, version *v)
+static void forget_plan(tpi_mem *m, version *v)
 {
-    tpi_mem *m = &p->ctx->mem;
     if (!v->plan)
         return;
     const size_t n = (size_t)v->plan->all_buffers;
@@ -59,16 +59,16 @@ static void forget_plan(const tp_program *p, version *v)
     v->plan = NULL;
 }
 
-static void free_version(const tp_program *p, version *v)
+static void free_version(const fitting *f, version *v)
 {
-    tpi_mem *m = &p->ctx->mem;
-    forget_plan(p, v);
+    tpi_mem *m = &f->ctx->mem;
+    forget_plan(m, v);
     tp_graph_free(v->graph);
-    tpi_give_back(m, v->feeds, (size_t)p->n_feeds * sizeof(tp_tensor *));
-    tpi_give_back(m, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
+    tpi_give_back(m, v->feeds, (size_t)f->n_feeds * sizeof(tp_tensor *));
+    tpi_give_back(m, v->roots, (size_t)f->n_roots * sizeof(tp_tensor *));
 }
 
-int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
+int64_t tpi_budget_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
 {
     memset(live, 0, (size_t)plan->n_kernels * sizeof *live);
     for (int i = 0; i < plan->n_buffers; i++) {
@@ -85,7 +85,7 @@ int64_t tpi_program_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *li
 
 static void find_peak(version *v)
 {
-    v->peak = tpi_program_peak(v->plan, v->bytes, v->live, &v->at);
+    v->peak = tpi_budget_peak(v->plan, v->bytes, v->live, &v->at);
     v->n_at = 0;
     for (int k = 0; k < v->plan->n_kernels; k++)
         v->n_at += v->live[k] == v->peak;
@@ -94,61 +94,64 @@ static void find_peak(version *v)
 /* Plans the version and finds its peak. False: no memory, or a number is too large. */
 static bool measure(fitting *f, version *v)
 {
-    tp_program *p = f->p;
-    const tpi_roots roots = {.n = p->n_roots, .v = v->roots};
+    tpi_mem *m = &f->ctx->mem;
+    const tpi_roots roots = {.n = f->n_roots, .v = v->roots};
     v->plan = tpi_plan_new(v->graph, &roots, f->fuse);
     if (!v->plan || !tpi_plan_arena(v->plan))
         return false;
     const size_t n = (size_t)v->plan->all_buffers;
-    v->bytes = tpi_take(&p->ctx->mem, n * sizeof *v->bytes);
-    v->live = tpi_take(&p->ctx->mem, (size_t)v->plan->n_kernels * sizeof *v->live);
+    v->bytes = tpi_take(m, n * sizeof *v->bytes);
+    v->live = tpi_take(m, (size_t)v->plan->n_kernels * sizeof *v->live);
     if (!v->bytes || !v->live)
         return false;
-    if (!tpi_arena_at(v->plan->arena, p->symbols, v->bytes, NULL, &v->arena))
+    if (!tpi_arena_at(v->plan->arena, f->budget->symbols, v->bytes, NULL, &v->arena))
         return false;
     find_peak(v);
     return true;
 }
 
+static tpi_run_sizes sizes_of(const fitting *f)
+{
+    return (tpi_run_sizes){f->now.graph->dims, f->budget->symbols};
+}
+
 static bool keeps_limit(const fitting *f)
 {
-    return f->now.arena <= f->p->memory_limit;
+    return f->now.arena <= f->budget->limit;
 }
 
 /* A copy of the graph of `now`, in which nodes have the same numbers. */
 static bool copy_version(const fitting *f, version *v)
 {
-    tp_program *p = f->p;
-    const size_t feeds = (size_t)p->n_feeds * sizeof(tp_tensor *),
-                 roots = (size_t)p->n_roots * sizeof(tp_tensor *);
-    *v = (version){.feeds = tpi_take(&p->ctx->mem, feeds),
-                   .roots = tpi_take(&p->ctx->mem, roots)};
+    const size_t feeds = (size_t)f->n_feeds * sizeof(tp_tensor *),
+                 roots = (size_t)f->n_roots * sizeof(tp_tensor *);
+    *v = (version){.feeds = tpi_take(&f->ctx->mem, feeds),
+                   .roots = tpi_take(&f->ctx->mem, roots)};
     if (!v->feeds || !v->roots)
         return false;
     if (feeds)
-        memcpy(v->feeds, p->feeds, feeds);
-    memcpy(v->roots, p->roots, roots);
-    v->graph = tpi_prune(p->graph, false, p->n_feeds, v->feeds, p->n_roots, v->roots);
-    return v->graph && v->graph->n_nodes == p->graph->n_nodes;
+        memcpy(v->feeds, f->now.feeds, feeds);
+    memcpy(v->roots, f->now.roots, roots);
+    v->graph = tpi_prune(f->now.graph, false, f->n_feeds, v->feeds, f->n_roots, v->roots);
+    return v->graph && v->graph->n_nodes == f->now.graph->n_nodes;
 }
 
-/* If the version is better than `now`, the program takes it. */
+/* If the version is better than `now`, it takes its place. */
 static bool adopt(fitting *f, version *v)
 {
-    tp_program *p = f->p;
     const bool better =
         v->peak < f->now.peak || (v->peak == f->now.peak && v->n_at < f->now.n_at);
     if (!better)
         return false;
-    forget_plan(p, &f->now); /* which looks at its graph */
-    tp_graph_free(p->graph);
-    p->graph = v->graph;
-    if (p->n_feeds)
-        memcpy(p->feeds, v->feeds, (size_t)p->n_feeds * sizeof(tp_tensor *));
-    memcpy(p->roots, v->roots, (size_t)p->n_roots * sizeof(tp_tensor *));
+    tp_tensor **const feeds = f->now.feeds, **const roots = f->now.roots;
+    if (f->n_feeds)
+        memcpy(feeds, v->feeds, (size_t)f->n_feeds * sizeof *feeds);
+    memcpy(roots, v->roots, (size_t)f->n_roots * sizeof *roots);
+    forget_plan(&f->ctx->mem, &f->now); /* which looks at its graph */
+    tp_graph_free(f->now.graph);
     f->now = *v;
-    f->now.feeds = p->feeds;
-    f->now.roots = p->roots;
+    f->now.feeds = feeds;
+    f->now.roots = roots;
     v->graph = NULL;
     v->plan = NULL;
     return true;
@@ -273,25 +276,24 @@ static void set_keys(const fitting *f, const int *place)
     }
 }
 
-/* Makes a version with this change; *better: the program took it. False: no memory. */
+/* Makes a version with this change; *better: it was taken. False: no memory. */
 static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
 {
-    tp_program *p = f->p;
     version v;
     bool ok = copy_version(f, &v) && tpi_rearrange(v.graph, r);
     if (ok) {
-        v.graph = tpi_tidy(v.graph, p->n_feeds, v.feeds, p->n_roots, v.roots);
+        v.graph = tpi_tidy(v.graph, f->n_feeds, v.feeds, f->n_roots, v.roots);
         ok = v.graph && measure(f, &v);
     }
     *better = ok && adopt(f, &v);
-    free_version(p, &v);
+    free_version(f, &v);
     return ok;
 }
 
 static bool reorder(fitting *f)
 {
     enum { MOST = 4096 }; /* kernels: o.reads has a byte for each pair */
-    tpi_mem *m = &f->p->ctx->mem;
+    tpi_mem *m = &f->ctx->mem;
     const tpi_plan *plan = f->now.plan;
     const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
     if (n > MOST)
@@ -366,7 +368,8 @@ static void compute_again(redoing *d, int node)
     const double flops_per_byte = 8, per_node = 1024;
     const tp_tensor *t = d->f->now.plan->values[node].node;
     const tpi_kind kind = t->op->kind;
-    const double flops = tpi_node_flops(d->f->p, t);
+    const tpi_run_sizes sizes = sizes_of(d->f);
+    const double flops = tpi_node_flops(&sizes, t);
     if (d->f->again[node])
         return;
     if (d->failed || t->op == &tpi_op_random || kind == TPI_SOURCE || kind == TPI_EFFECT ||
@@ -375,7 +378,7 @@ static void compute_again(redoing *d, int node)
         return;
     }
     d->f->again[node] = true;
-    d->cost += tpi_node_bytes(d->f->p, t) + flops / flops_per_byte + per_node;
+    d->cost += tpi_node_bytes(&sizes, t) + flops / flops_per_byte + per_node;
     for (int k = 0; k < t->n_in && kind != TPI_SHAPE; k++)
         need(d, t->in[k]);
 }
@@ -438,10 +441,11 @@ static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
     if (!t || t->op != &tpi_op_output || t->in[0]->op != &tpi_op_loop)
         return false;
     const tpi_loop_attrs *a = t->in[0]->attrs;
-    const int64_t turns = tpi_program_size(f->p, a->count);
+    const tpi_run_sizes sizes = sizes_of(f);
+    const int64_t turns = tpi_size_at(&sizes, a->count);
     if (a->checkpoint || a->has_pred || turns < 4)
         return false;
-    const tpi_work w = tpi_kernel_work(f->p, v->plan, b->first);
+    const tpi_work w = tpi_kernel_work(&sizes, v->plan, b->first);
     const double kept = (double)v->bytes[v->plan->values[b->node].buffer];
     *c = (candidate){.node = t->in[0]->index,
                      .loop = true,
@@ -492,22 +496,21 @@ static bool try_value(fitting *f, const candidate *c, bool *better)
 
 static bool try_loop(fitting *f, int loop, bool *better)
 {
-    tp_program *p = f->p;
     version v;
     bool ok = copy_version(f, &v);
     if (ok) {
-        v.graph = tpi_split_loop(v.graph, v.graph->nodes[loop], p->n_feeds, v.feeds, p->n_roots,
+        v.graph = tpi_split_loop(v.graph, v.graph->nodes[loop], f->n_feeds, v.feeds, f->n_roots,
                                  v.roots);
         ok = v.graph && measure(f, &v);
     }
     *better = ok && adopt(f, &v);
-    free_version(p, &v);
+    free_version(f, &v);
     return ok;
 }
 
 static bool take_lists(fitting *f)
 {
-    tpi_mem *m = &f->p->ctx->mem;
+    tpi_mem *m = &f->ctx->mem;
     const size_t n = (size_t)f->now.plan->n_values;
     f->next = tpi_take(m, 2 * n * sizeof *f->next);
     f->held = tpi_take(m, n);
@@ -519,7 +522,7 @@ static bool take_lists(fitting *f)
 
 static void give_lists(fitting *f, size_t n)
 {
-    tpi_mem *m = &f->p->ctx->mem;
+    tpi_mem *m = &f->ctx->mem;
     tpi_give_back(m, f->next, 2 * n * sizeof *f->next);
     tpi_give_back(m, f->held, n);
     tpi_give_back(m, f->again, n);
@@ -539,7 +542,7 @@ static bool try_all(fitting *f, int n, const candidate *c, bool *better)
 /* Tries changes at the peak until one is better. False: no memory. */
 static bool improve(fitting *f, bool *better)
 {
-    tpi_mem *m = &f->p->ctx->mem;
+    tpi_mem *m = &f->ctx->mem;
     const int n_values = f->now.plan->n_values, n_buffers = f->now.plan->n_buffers;
     candidate *list = tpi_take(m, 2 * (size_t)n_buffers * sizeof *list);
     bool ok = take_lists(f) && list;
@@ -609,29 +612,29 @@ static void put_peak(tpi_str *s, const version *v)
         tpi_str_printf(s, " and %d more", all - n);
 }
 
-static void refuse(const tp_program *p, const version *v, tpi_at at, const char *what,
-                   const char *say, int64_t bytes)
+static void refuse(const tpi_budget *b, const version *v, const char *say)
 {
+    tp_ctx *ctx = v->graph->ctx;
     const tp_tensor *t = v->plan->values[v->plan->kernels[v->at].root].node;
-    tpi_str s = TPI_STR(&p->ctx->mem);
+    tpi_str s = TPI_STR(&ctx->mem);
     put_peak(&s, v);
-    tpi_fail_status(p->ctx, at, what, TP_E_LIMIT,
+    tpi_fail_status(ctx, b->at, b->what, TP_E_LIMIT,
                     "the limit is %" PRId64 " bytes, and %s %" PRId64
                     ": most are in use at %s%s",
-                    p->memory_limit, say, bytes, t->op->name, s.text ? s.text : "");
+                    b->limit, say, v->arena, t->op->name, s.text ? s.text : "");
     tpi_str_free(&s);
 }
 
-void tpi_program_refuse(tp_program *p, tpi_at at, const char *what)
+void tpi_budget_refuse(const tpi_budget *b, const tpi_plan *plan, const tpi_arena *arena)
 {
-    tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_kernels, n_buffers = (size_t)p->plan->all_buffers;
-    version v = {.graph = p->graph, .plan = p->plan};
+    tpi_mem *m = &plan->graph->ctx->mem;
+    const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->all_buffers;
+    version v = {.graph = plan->graph, .plan = (tpi_plan *)plan};
     v.live = tpi_take(m, n * sizeof *v.live);
     v.bytes = tpi_take(m, n_buffers * sizeof *v.bytes);
-    if (v.live && v.bytes && tpi_program_place(p, p->plan, v.bytes, NULL, &v.arena)) {
+    if (v.live && v.bytes && tpi_arena_at(arena, b->symbols, v.bytes, NULL, &v.arena)) {
         find_peak(&v);
-        refuse(p, &v, at, what, "these sizes take", v.arena);
+        refuse(b, &v, "these sizes take");
     }
     tpi_give_back(m, v.bytes, n_buffers * sizeof *v.bytes);
     tpi_give_back(m, v.live, n * sizeof *v.live);
@@ -639,29 +642,39 @@ void tpi_program_refuse(tp_program *p, tpi_at at, const char *what)
 
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
-bool tpi_program_fit(tp_program *p, tpi_at at, const char *what, tpi_fusing fuse)
+tp_graph *tpi_budget_fit(const tpi_budget *b, tp_graph *g, tpi_fusing fuse, int n_feeds,
+                         tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {
     enum { MOST_GROWTH = 3 }; /* from there on much is computed for little */
+    tp_ctx *ctx = g->ctx;
+    g = tpi_tidy(g, n_feeds, feeds, n_roots, roots);
     fitting f = {
-        .p = p, .fuse = fuse, .now = {.graph = p->graph, .roots = p->roots}
+        .ctx = ctx,
+        .budget = b,
+        .fuse = fuse,
+        .n_feeds = n_feeds,
+        .n_roots = n_roots,
+        .now = {.graph = g, .feeds = feeds, .roots = roots}
     };
-    p->graph = f.now.graph = tpi_tidy(p->graph, p->n_feeds, p->feeds, p->n_roots, p->roots);
-    bool better = true, ok = p->graph && measure(&f, &f.now);
+    bool better = true, ok = g && measure(&f, &f.now);
     if (ok && !keeps_limit(&f)) {
         const size_t n = (size_t)f.now.plan->n_values;
         ok = take_lists(&f) && reorder(&f);
         give_lists(&f, n);
     }
-    const int most_nodes = ok ? MOST_GROWTH * p->graph->n_nodes : 0;
-    while (ok && better && !keeps_limit(&f) && p->graph->n_nodes < most_nodes) {
+    const int most_nodes = ok ? MOST_GROWTH * f.now.graph->n_nodes : 0;
+    while (ok && better && !keeps_limit(&f) && f.now.graph->n_nodes < most_nodes) {
         better = false;
         ok = improve(&f, &better);
     }
     const bool keeps = ok && keeps_limit(&f);
     if (!ok)
-        tpi_no_memory(p->ctx, at, what); /* unless another error was first */
+        tpi_no_memory(ctx, b->at, b->what); /* unless another error was first */
     else if (!keeps)
-        refuse(p, &f.now, at, what, "the least between kernels is", f.now.arena);
-    forget_plan(p, &f.now);
-    return keeps;
+        refuse(b, &f.now, "the least between kernels is");
+    forget_plan(&ctx->mem, &f.now);
+    if (keeps)
+        return f.now.graph;
+    tp_graph_free(f.now.graph);
+    return NULL;
 }

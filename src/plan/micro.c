@@ -4,19 +4,14 @@
 
 #include <string.h>
 
-int64_t tpi_micro_places(const tp_program *p, const tpi_microbatch *m)
+static int64_t bytes_of(const tpi_waves *w, const tpi_buffer *b)
 {
-    return tpi_program_size(p, m->places);
-}
-
-static int64_t bytes_of(const tp_program *p, const tpi_buffer *b)
-{
-    return b->like ? (int64_t)tpi_node_bytes(p, b->like) : 0;
+    return b->like ? (int64_t)tpi_node_bytes(&w->sizes, b->like) : 0;
 }
 
 /* Looks at steps, some of them more than once. */
 typedef struct search {
-    const tp_program *p;
+    const tpi_waves *w;
     int64_t looks, *look; /* by buffer: the last one that counted it */
 } search;
 
@@ -27,17 +22,17 @@ typedef struct traffic {
 
 static void add(const search *f, int root, traffic *t)
 {
-    const int number = f->p->plan->values[root].buffer;
+    const int number = f->w->plan->values[root].buffer;
     if (number < 0 || f->look[number] == f->looks)
         return;
-    const tpi_buffer *b = &f->p->plan->buffers[number];
-    *(b->seen == TPI_OWN_PLACE ? &t->own : &t->shared) += (double)bytes_of(f->p, b);
+    const tpi_buffer *b = &f->w->plan->buffers[number];
+    *(b->seen == TPI_OWN_PLACE ? &t->own : &t->shared) += (double)bytes_of(f->w, b);
     f->look[number] = f->looks;
 }
 
 static traffic traffic_of(search *f, int step)
 {
-    const tpi_plan *plan = f->p->plan;
+    const tpi_plan *plan = f->w->plan;
     const tpi_plan_step *s = &plan->steps[step];
     traffic t = {0, 0};
     f->looks++;
@@ -58,7 +53,7 @@ static traffic traffic_of(search *f, int step)
  * from that cache, and what kernels cost that are called once for each. */
 static double saved(search *f, int step, double places)
 {
-    const tp_ctx *ctx = f->p->ctx;
+    const tp_ctx *ctx = f->w->ctx;
     const double near = (double)ctx->near_bytes, call = near / 256;
     const traffic t = traffic_of(f, step);
     const bool far = t.own > (double)ctx->far_bytes, small = t.own < places * near / 4;
@@ -68,7 +63,7 @@ static double saved(search *f, int step, double places)
 /* Of the steps of m those that save most together, from `from` on. */
 static tpi_microbatch best_of(search *f, const tpi_microbatch *m, int from)
 {
-    const double places = (double)tpi_micro_places(f->p, m);
+    const double places = (double)tpi_size_at(&f->w->sizes, m->places);
     tpi_microbatch best = {.first = from, .places = m->places}, now = best;
     double sum = 0, most = 0;
     for (int i = from; i < m->first + m->n && places > 1; i++) {
@@ -88,22 +83,19 @@ static tpi_microbatch best_of(search *f, const tpi_microbatch *m, int from)
     return best;
 }
 
-int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *room)
+static void find(tpi_waves *w)
 {
-    const tpi_plan *plan = p->plan;
-    search f = {.p = p, .look = room};
-    int n = 0;
-    memset(room, 0, (size_t)plan->n_buffers * sizeof *room);
-    for (int i = 0; i < plan->n_micro && p->entry; i++)
+    const tpi_plan *plan = w->plan;
+    search f = {.w = w, .look = w->shift};
+    for (int i = 0; i < plan->n_micro; i++)
         for (int at = plan->micro[i].first;;) {
             const tpi_microbatch m = best_of(&f, &plan->micro[i], at);
             if (m.n == 0)
                 break;
             at = m.first + m.n;
             if (m.n > 1)
-                found[n++] = m;
+                w->micro[w->n_micro++] = m;
         }
-    return n;
 }
 
 bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b)
@@ -113,9 +105,11 @@ bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_bu
            b->last < last->first + last->n;
 }
 
-void tpi_micro_shifts(tpi_waves *w)
+void tpi_micro_find(tpi_waves *w)
 {
-    const tpi_plan *plan = w->p->plan;
+    const tpi_plan *plan = w->plan;
+    memset(w->shift, 0, (size_t)plan->all_buffers * sizeof *w->shift);
+    find(w);
     memset(w->shift, 0, (size_t)plan->all_buffers * sizeof *w->shift);
     for (int i = 0; i < plan->n_buffers; i++) {
         const tpi_buffer *b = &plan->buffers[i];
@@ -123,8 +117,8 @@ void tpi_micro_shifts(tpi_waves *w)
         for (int k = 0; k < w->n_micro; k++)
             kept |= tpi_micro_keeps(plan, &w->micro[k], b);
         const int64_t places =
-            b->seen == TPI_OWN_PLACE ? tpi_program_size(w->p, b->like->shape[0]) : 0;
+            b->seen == TPI_OWN_PLACE ? tpi_size_at(&w->sizes, b->like->shape[0]) : 0;
         if (!kept && places > 0)
-            w->shift[i] = bytes_of(w->p, b) / places;
+            w->shift[i] = bytes_of(w, b) / places;
     }
 }

@@ -9,9 +9,9 @@
 /* ---- what steps take ----------------------------------------------------------------------------------- */
 
 /* Nanoseconds of one thread. They decide what is worth it, and nothing else. */
-static double time_of(const tp_program *p, const tpi_kernel *k, const tpi_work *w)
+static double time_of(const tpi_plan *plan, const tpi_kernel *k, const tpi_work *w)
 {
-    const tp_tensor *t = p->graph->nodes[k->root];
+    const tp_tensor *t = plan->graph->nodes[k->root];
     if (k->kind == TPI_KERNEL_LOOP) {
         const double compute = 0.1 * w->flops, move = 0.05 * w->bytes;
         return compute > move ? compute : move;
@@ -25,23 +25,23 @@ typedef struct cost {
     bool apart; /* it is part of no wave */
 } cost;
 
-static cost cost_of(const tp_program *p, const tpi_plan_step *s)
+static cost cost_of(const tpi_waves_for *f, const tpi_plan_step *s)
 {
     cost c = {0, 0, false};
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
-        const tpi_kernel *k = &p->plan->kernels[i];
+        const tpi_kernel *k = &f->plan->kernels[i];
         /* random numbers are drawn in program order */
         c.apart =
-            k->kind == TPI_KERNEL_BLOCK || p->plan->graph->nodes[k->root]->op == &tpi_op_random;
+            k->kind == TPI_KERNEL_BLOCK || f->plan->graph->nodes[k->root]->op == &tpi_op_random;
         if (c.apart)
             break;
-        const tpi_work w = tpi_kernel_work(p, p->plan, i);
-        const double ns = 200 + time_of(p, k, &w);
+        const tpi_work w = tpi_kernel_work(&f->sizes, f->plan, i);
+        const double ns = 200 + time_of(f->plan, k, &w);
         /* as the library counts: a product's sums, a nest's ops */
         const double work = k->kind == TPI_KERNEL_LOOP ? TPI_NEST_OP * w.flops : w.flops / 2;
-        const int64_t parts = tpi_team_parts(&p->team, work);
+        const int64_t parts = tpi_team_parts(f->team, work);
         c.alone += ns;
-        c.cut += parts > 1 ? ns / (double)parts + p->wave_ns : ns;
+        c.cut += parts > 1 ? ns / (double)parts + f->wave_ns : ns;
     }
     return c;
 }
@@ -66,16 +66,15 @@ typedef struct waits {
     size_t bytes; /* of all of this, in one block */
 } waits;
 
-static bool waits_alloc(tp_program *p, waits *x)
+static bool waits_alloc(tpi_mem *m, const tpi_plan *plan, waits *x)
 {
-    const tpi_plan *plan = p->plan;
     for (int i = 0; i < plan->n_values; i++)
         x->n_operands += plan->values[i].kernel >= 0 ? plan->values[i].node->n_in : 0;
     const size_t steps = (size_t)plan->n_steps + 1, buffers = (size_t)plan->n_buffers,
                  operands = (size_t)x->n_operands,
                  list = 2 * operands + (size_t)plan->n_buffers;
     x->bytes = (steps + list + 2 * buffers) * sizeof(int) + operands * sizeof(use);
-    x->start = tpi_take(&p->ctx->mem, x->bytes);
+    x->start = tpi_take(m, x->bytes);
     if (!x->start)
         return false;
     x->list = x->start + steps;
@@ -123,9 +122,8 @@ static void note_kernel(waits *x, const tpi_plan *plan, int step, int kernel)
         note_result(x, step, plan->values[nodes[i]].buffer);
 }
 
-static void find_waits(const tp_program *p, const cost *costs, waits *x)
+static void find_waits(const tpi_plan *plan, const cost *costs, waits *x)
 {
-    const tpi_plan *plan = p->plan;
     for (int i = 0; i < plan->n_steps; i++) {
         x->start[i] = x->n;
         const tpi_plan_step *s = &plan->steps[i];
@@ -189,10 +187,10 @@ typedef struct way {
 /* A wave has to be clearly faster: what it may take is an estimate. */
 static const double gain = 1.1;
 
-static void find_ways(const tp_program *p, const cost *costs, const waits *x, way *ways)
+static void find_ways(const tpi_waves_for *f, const cost *costs, const waits *x, way *ways)
 {
-    const int n = p->plan->n_steps;
-    const double threads = tpi_pool_threads(p->ctx->pool);
+    const int n = f->plan->n_steps;
+    const double threads = tpi_pool_threads(f->ctx->pool);
     ways[0] = (way){0, 0};
     for (int i = 1; i <= n; i++)
         ways[i].ns = -1;
@@ -205,7 +203,7 @@ static void find_ways(const tp_program *p, const cost *costs, const waits *x, wa
             join(&j, x, &costs[k]);
             const double least = j.all / threads;
             const double ns =
-                ways[i].ns + gain * (least > j.longest ? least : j.longest) + p->wave_ns;
+                ways[i].ns + gain * (least > j.longest ? least : j.longest) + f->wave_ns;
             if (j.n_tasks > 1 && (ways[k + 1].ns < 0 || ns < ways[k + 1].ns))
                 ways[k + 1] = (way){ns, j.n};
         }
@@ -221,7 +219,7 @@ static int by_time(const void *a, const void *b)
 /* The steps of a task, as bits, if there are calls among them. */
 static uint64_t steps_with_calls(const tpi_waves *w, const tpi_wave *wave, const tpi_task *t)
 {
-    const tpi_plan *plan = w->p->plan;
+    const tpi_plan *plan = w->plan;
     uint64_t steps = 0;
     bool calls = false;
     for (int i = t->first; i < t->first + t->n; i++) {
@@ -260,15 +258,19 @@ static void add_wave(tpi_waves *w, const cost *costs, const waits *x, int first,
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static tpi_waves *waves_new(tp_program *p)
+static tpi_waves *waves_new(const tpi_waves_for *f)
 {
-    tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_steps, buffers = (size_t)p->plan->all_buffers;
+    tpi_mem *m = &f->ctx->mem;
+    const size_t n = (size_t)f->plan->n_steps, buffers = (size_t)f->plan->all_buffers;
     tpi_waves *w = tpi_take(m, sizeof *w);
     if (!w)
         return NULL;
     *w = (tpi_waves){
-        .p = p, .team = {.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes}
+        .p = f->p,
+        .ctx = f->ctx,
+        .plan = f->plan,
+        .sizes = f->sizes,
+        .team = {.kernels = f->ctx->kernels, .near_bytes = f->ctx->near_bytes}
     };
     w->micro = tpi_take(m, n * sizeof *w->micro);
     w->pointers = tpi_take(m, buffers * sizeof *w->pointers);
@@ -277,24 +279,21 @@ static tpi_waves *waves_new(tp_program *p)
     w->tasks = tpi_take(m, n * sizeof *w->tasks);
     w->order = tpi_take(m, n * sizeof *w->order);
     w->length = tpi_take(m, n * sizeof *w->length);
-    p->waves = w;
     if (!w->micro || !w->pointers || !w->shift || !w->waves || !w->tasks || !w->order ||
         !w->length) {
-        tpi_waves_free(p);
+        tpi_waves_free(w);
         return NULL;
     }
     memset(w->length, 0, n * sizeof *w->length);
-    tpi_waves_ready(w);
     return w;
 }
 
-void tpi_waves_free(tp_program *p)
+void tpi_waves_free(tpi_waves *w)
 {
-    tpi_waves *w = p->waves;
     if (!w)
         return;
-    tpi_mem *m = &p->ctx->mem;
-    const size_t n = (size_t)p->plan->n_steps, buffers = (size_t)p->plan->all_buffers;
+    tpi_mem *m = &w->ctx->mem;
+    const size_t n = (size_t)w->plan->n_steps, buffers = (size_t)w->plan->all_buffers;
     tpi_give_back(m, w->micro, n * sizeof *w->micro);
     tpi_give_back(m, w->pointers, buffers * sizeof *w->pointers);
     tpi_give_back(m, w->shift, buffers * sizeof *w->shift);
@@ -304,7 +303,6 @@ void tpi_waves_free(tp_program *p)
     tpi_give_back(m, w->order, n * sizeof *w->order);
     tpi_give_back(m, w->length, n * sizeof *w->length);
     tpi_give_back(m, w, sizeof *w);
-    p->waves = NULL;
 }
 
 static bool in_microbatch(const tpi_waves *w, int step)
@@ -315,36 +313,35 @@ static bool in_microbatch(const tpi_waves *w, int step)
     return is;
 }
 
-static bool find_waves(tpi_waves *w, cost *costs, way *ways)
+static bool find_waves(tpi_waves *w, const tpi_waves_for *f, cost *costs, way *ways)
 {
-    tp_program *p = w->p;
-    const int n = p->plan->n_steps;
+    const int n = w->plan->n_steps;
     waits x = {0};
-    if (!waits_alloc(p, &x))
+    if (!waits_alloc(&w->ctx->mem, w->plan, &x))
         return false;
     for (int i = 0; i < n; i++) {
-        costs[i] = cost_of(p, &p->plan->steps[i]);
+        costs[i] = cost_of(f, &w->plan->steps[i]);
         costs[i].apart |= in_microbatch(w, i);
     }
-    find_waits(p, costs, &x);
-    find_ways(p, costs, &x, ways);
+    find_waits(w->plan, costs, &x);
+    find_ways(f, costs, &x, ways);
     for (int i = n; i > 0; i -= ways[i].wave ? ways[i].wave : 1)
         if (ways[i].wave)
             add_wave(w, costs, &x, i - ways[i].wave, ways[i].wave);
     for (int i = w->n - 1; i >= 0; i--)
         tpi_log(TPI_LOG_threads, "steps %d to %d are %d tasks side by side", w->waves[i].first,
                 w->waves[i].first + w->waves[i].n - 1, w->waves[i].n_tasks);
-    tpi_give_back(&p->ctx->mem, x.start, x.bytes);
+    tpi_give_back(&w->ctx->mem, x.start, x.bytes);
     return true;
 }
 
-static bool find_with_room(tpi_waves *w)
+static bool find_with_room(tpi_waves *w, const tpi_waves_for *f)
 {
-    tpi_mem *m = &w->p->ctx->mem;
-    const size_t n = (size_t)w->p->plan->n_steps + 1;
+    tpi_mem *m = &w->ctx->mem;
+    const size_t n = (size_t)w->plan->n_steps + 1;
     cost *costs = tpi_take(m, n * sizeof *costs);
     way *ways = tpi_take(m, n * sizeof *ways);
-    const bool ok = costs && ways && find_waves(w, costs, ways);
+    const bool ok = costs && ways && find_waves(w, f, costs, ways);
     tpi_give_back(m, costs, n * sizeof *costs);
     tpi_give_back(m, ways, n * sizeof *ways);
     return ok;
@@ -352,8 +349,7 @@ static bool find_with_room(tpi_waves *w)
 
 static void find_microbatches(tpi_waves *w)
 {
-    w->n_micro = tpi_micro_find(w->p, w->micro, w->shift);
-    tpi_micro_shifts(w);
+    tpi_micro_find(w);
     for (int i = 0; i < w->n_micro; i++) {
         w->length[w->micro[i].first] = w->micro[i].n;
         tpi_log(TPI_LOG_program, "steps %d to %d run place by place", w->micro[i].first,
@@ -375,9 +371,9 @@ static void live_through(const tpi_plan *plan, int step, int n, tpi_buffer *b)
  * no memory. */
 static bool place(tpi_waves *w)
 {
-    const tpi_plan *plan = w->p->plan;
+    const tpi_plan *plan = w->plan;
     const size_t bytes = (size_t)plan->n_buffers * sizeof(tpi_buffer);
-    tpi_buffer *to = tpi_take(&w->p->ctx->mem, bytes);
+    tpi_buffer *to = tpi_take(&w->ctx->mem, bytes);
     if (!to)
         return false;
     memcpy(to, plan->buffers, bytes);
@@ -391,26 +387,27 @@ static bool place(tpi_waves *w)
                 live_through(plan, w->micro[k].first, w->micro[k].n, &to[i]);
     }
     w->arena = tpi_arena_new(plan, to);
-    tpi_give_back(&w->p->ctx->mem, to, bytes);
+    tpi_give_back(&w->ctx->mem, to, bytes);
     return w->arena;
 }
 
-bool tpi_waves_find(tp_program *p)
+bool tpi_waves_find(const tpi_waves_for *what, tpi_waves **found)
 {
-    /* a profile is of one kernel at a time */
-    const bool shares = tpi_pool_threads(p->ctx->pool) > 1 && !p->watch;
-    tpi_waves_free(p);
-    if (p->n_late || p->memory_limit || (!shares && !p->plan->n_micro))
-        return true; /* what steps take is not known before the loops have run; or it is more memory */
-    tpi_waves *w = waves_new(p);
+    *found = NULL;
+    if (!what->waves && !what->microbatches)
+        return true;
+    tpi_waves *w = waves_new(what);
     if (!w)
         return false;
-    find_microbatches(w);
-    bool ok = !shares || find_with_room(w);
+    if (what->microbatches)
+        find_microbatches(w);
+    bool ok = !what->waves || find_with_room(w, what);
     const bool any = w->n || w->n_micro;
     ok = ok && (!any || place(w));
-    if (!ok || !any)
-        tpi_waves_free(p);
+    if (ok && any)
+        *found = w;
+    else
+        tpi_waves_free(w);
     return ok;
 }
 
@@ -418,7 +415,7 @@ bool tpi_waves_find(tp_program *p)
 
 int tpi_waves_lanes(const tpi_waves *w)
 {
-    const int threads = tpi_pool_threads(w->p->ctx->pool);
+    const int threads = tpi_pool_threads(w->ctx->pool);
     return threads < w->most_tasks ? threads : w->most_tasks;
 }
 
@@ -454,6 +451,6 @@ void tpi_wave_run(const tpi_waves *w, const tpi_wave *wave,
 {
     running r = {w, wave, run, env, 0};
     const int lanes = tpi_waves_lanes(w);
-    tpi_pool_run(w->p->ctx->pool, run_lane, &r,
+    tpi_pool_run(w->ctx->pool, run_lane, &r,
                  (size_t)(lanes < wave->n_tasks ? lanes : wave->n_tasks));
 }

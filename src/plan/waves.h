@@ -11,7 +11,9 @@
 #ifndef TAPIR_WAVES_H
 #define TAPIR_WAVES_H
 
-#include "run/program.h"
+#include "ir/sizes_at.h"
+#include "kernel/host/team_host.h"
+#include "plan/arena.h"
 
 /* Steps order[first] to order[first + n], and how long they may take. */
 typedef struct tpi_task {
@@ -27,7 +29,10 @@ typedef struct tpi_wave {
 
 typedef struct tpi_waves {
     tpk_waves face; /* for the C program */
-    tp_program *p;
+    tp_program *p;  /* whose runs they are, for who calls them */
+    tp_ctx *ctx;
+    const tpi_plan *plan;
+    tpi_run_sizes sizes;
     tpi_microbatch *micro;
     int n_micro;
     void **pointers; /* by buffer: of the place that is computed; */
@@ -46,24 +51,29 @@ typedef struct tpi_waves {
 /* What handing out a wave costs: less is not worth it. */
 #define TPI_WAVE_NS 2000.0
 
-/* Finds the waves of p->plan for the sizes and the threads of this run; where there are none p->waves is
- * NULL. False: no memory. */
-bool tpi_waves_find(tp_program *p);
-void tpi_waves_free(tp_program *p);
-/* How the C program runs them (exec_c.c). */
-void tpi_waves_ready(tpi_waves *w);
+/* For what they are found. */
+typedef struct tpi_waves_for {
+    tp_program *p;
+    tp_ctx *ctx; /* whose threads run them */
+    const tpi_plan *plan;
+    tpi_run_sizes sizes;
+    const tpi_team *team;     /* that cuts the kernels of a step which is in no wave */
+    double wave_ns;           /* what handing out a wave costs */
+    bool waves, microbatches; /* which are asked for */
+} tpi_waves_for;
+
+/* Where there are none *found is NULL. False: no memory. */
+bool tpi_waves_find(const tpi_waves_for *what, tpi_waves **found);
+void tpi_waves_free(tpi_waves *w);
 /* So many threads run the tasks of a wave. */
 int tpi_waves_lanes(const tpi_waves *w);
 /* The wave that begins with this step; NULL: none. */
 const tpi_wave *tpi_wave_at(const tpi_waves *w, int step);
-/* How many places a microbatch has in this run. */
-int64_t tpi_micro_places(const tp_program *p, const tpi_microbatch *m);
-/* Writes to `found`, in order, what of the plan's microbatches is worth it at these sizes; returns how
- * many. `room` is by buffer, and overwritten. */
-int tpi_micro_find(const tp_program *p, tpi_microbatch *found, int64_t *room);
+/* Finds those of the plan's microbatches that are worth it at these sizes, in order, and what the pointers
+ * of buffers are shifted by from place to place. */
+void tpi_micro_find(tpi_waves *w);
 /* Does only the microbatch see the buffer? */
 bool tpi_micro_keeps(const tpi_plan *plan, const tpi_microbatch *m, const tpi_buffer *b);
-void tpi_micro_shifts(tpi_waves *w);
 /* run(env, lane, task) for every task of a wave, some side by side, a lane's one after the other;
  * lanes are counted from 0. */
 void tpi_wave_run(const tpi_waves *w, const tpi_wave *wave,

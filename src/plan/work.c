@@ -1,66 +1,62 @@
 #include "plan/work.h"
 
-#include "base/log.h"
-
-#include <inttypes.h>
-
-static double count_at(const tp_program *p, const tp_tensor *t)
+static double count_at(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
     int64_t shape[TP_MAX_RANK];
-    tpi_program_shape(p, t, shape);
+    tpi_shape_at(sizes, t, shape);
     return tpi_elements_at(t->rank, shape);
 }
 
-double tpi_node_flops(const tp_program *p, const tp_tensor *t)
+double tpi_node_flops(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
     enum { MOST_OPERANDS = 2 };
     int64_t in[MOST_OPERANDS][TP_MAX_RANK], out[TP_MAX_RANK];
     if (!t->op->multiply_adds)
         return 0;
     for (int k = 0; k < MOST_OPERANDS; k++)
-        tpi_program_shape(p, t->in[k], in[k]);
-    tpi_program_shape(p, t, out);
+        tpi_shape_at(sizes, t->in[k], in[k]);
+    tpi_shape_at(sizes, t, out);
     return 2 * t->op->multiply_adds(t, in, out);
 }
 
 /* The turns of a loop that a condition ends are those of the last run, or, when nobody asks for them,
  * counted as one. */
-static double turns_of(const tp_program *p, const tp_tensor *loop)
+static double turns_of(const tpi_run_sizes *sizes, const tp_tensor *loop)
 {
     const tpi_loop_attrs *a = loop->attrs;
-    const int64_t turns = tpi_program_size(p, a->has_pred && a->length ? a->length
-                                              : a->counted             ? a->count
-                                                                       : 1);
+    const int64_t turns = tpi_size_at(sizes, a->has_pred && a->length ? a->length
+                                             : a->counted             ? a->count
+                                                                      : 1);
     return turns > 0 ? (double)turns : 0;
 }
 
 /* Of a block: its body's, once per turn; of a cond the side that has more to do. */
-static double block_flops(const tp_program *p, const tp_tensor *t)
+static double block_flops(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
     if (t->op == &tpi_op_cond) {
         const tpi_cond_attrs *a = t->attrs;
-        const double then = tpi_graph_flops(p, a->then->graph),
-                     other = tpi_graph_flops(p, a->other->graph);
+        const double then = tpi_graph_flops(sizes, a->then->graph),
+                     other = tpi_graph_flops(sizes, a->other->graph);
         return then > other ? then : other;
     }
     const tpi_loop_attrs *a = t->attrs;
-    return turns_of(p, t) * tpi_graph_flops(p, a->body->graph);
+    return turns_of(sizes, t) * tpi_graph_flops(sizes, a->body->graph);
 }
 
-double tpi_graph_flops(const tp_program *p, const tp_graph *g)
+double tpi_graph_flops(const tpi_run_sizes *sizes, const tp_graph *g)
 {
     double flops = 0;
     for (int i = 0; i < g->n_nodes; i++)
-        flops += tpi_is_block(g->nodes[i]) ? block_flops(p, g->nodes[i])
-                                           : tpi_node_flops(p, g->nodes[i]);
+        flops += tpi_is_block(g->nodes[i]) ? block_flops(sizes, g->nodes[i])
+                                           : tpi_node_flops(sizes, g->nodes[i]);
     return flops;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-double tpi_node_bytes(const tp_program *p, const tp_tensor *t)
+double tpi_node_bytes(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
-    return count_at(p, t) * (double)tp_dtype_size((tp_dtype)t->dtype);
+    return count_at(sizes, t) * (double)tp_dtype_size((tp_dtype)t->dtype);
 }
 
 /* What a kernel's nodes read of other memory, each node once. */
@@ -89,12 +85,12 @@ static void add_read(reads *r, const tp_tensor *t, int root, double bytes)
 }
 
 /* Views of one memory are together no more than it is. */
-static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
+static double bytes_read(const tpi_run_sizes *sizes, const tpi_plan *plan, reads *r)
 {
     double all = r->more;
     for (int i = 0; i < r->n; i++) {
         const int root = r->v[i].root;
-        const double most = tpi_node_bytes(p, plan->values[root].node);
+        const double most = tpi_node_bytes(sizes, plan->values[root].node);
         double sum = 0;
         for (int k = i; k < r->n; k++)
             if (r->v[k].root == root) {
@@ -107,9 +103,9 @@ static double bytes_read(const tp_program *p, const tpi_plan *plan, reads *r)
 }
 
 /* A gather reads as much of its table as it gives. */
-static double operand_bytes(const tp_program *p, const tp_tensor *t, int k)
+static double operand_bytes(const tpi_run_sizes *sizes, const tp_tensor *t, int k)
 {
-    const double all = tpi_node_bytes(p, t->in[k]), given = tpi_node_bytes(p, t);
+    const double all = tpi_node_bytes(sizes, t->in[k]), given = tpi_node_bytes(sizes, t);
     const bool picks = k == 0 && t->op->index_in && !t->op->updates;
     return picks && given < all ? given : all;
 }
@@ -129,8 +125,8 @@ static bool is_near(const tpi_plan *plan, int kernel, const tpi_value *v, bool r
 }
 
 /* What it reads of other kernels: `near`, or not. */
-static double read_of(const tp_program *p, const tpi_plan *plan, int kernel, const int *nodes,
-                      int n, bool near)
+static double read_of(const tpi_run_sizes *sizes, const tpi_plan *plan, int kernel,
+                      const int *nodes, int n, bool near)
 {
     reads r;
     r.n = 0;
@@ -142,20 +138,20 @@ static double read_of(const tp_program *p, const tpi_plan *plan, int kernel, con
             const tpi_value *memory = &plan->values[root];
             if (memory->buffer >= 0 && memory->kernel != kernel &&
                 is_near(plan, kernel, memory, true) == near)
-                add_read(&r, t->in[k], root, operand_bytes(p, t, k));
+                add_read(&r, t->in[k], root, operand_bytes(sizes, t, k));
         }
     }
-    return bytes_read(p, plan, &r);
+    return bytes_read(sizes, plan, &r);
 }
 
-static tpi_work bytes_moved(const tp_program *p, const tpi_plan *plan, int kernel,
+static tpi_work bytes_moved(const tpi_run_sizes *sizes, const tpi_plan *plan, int kernel,
                             const int *nodes, int n)
 {
-    tpi_work w = {.near = read_of(p, plan, kernel, nodes, n, true)};
-    w.bytes = w.near + read_of(p, plan, kernel, nodes, n, false);
+    tpi_work w = {.near = read_of(sizes, plan, kernel, nodes, n, true)};
+    w.bytes = w.near + read_of(sizes, plan, kernel, nodes, n, false);
     for (int i = 0; i < n; i++) { /* a nest leaves several results */
         const tpi_value *to = &plan->values[nodes[i]];
-        const double bytes = to->buffer >= 0 ? tpi_node_bytes(p, to->node) : 0;
+        const double bytes = to->buffer >= 0 ? tpi_node_bytes(sizes, to->node) : 0;
         w.bytes += bytes;
         w.near += to->buffer >= 0 && is_near(plan, kernel, to, false) ? bytes : 0;
     }
@@ -164,60 +160,38 @@ static tpi_work bytes_moved(const tp_program *p, const tpi_plan *plan, int kerne
 }
 
 /* Of the kernels of its bodies, in every turn; of a cond, of the side that moves more. */
-static tpi_work block_work(const tp_program *p, const tpi_section *block)
+static tpi_work block_work(const tpi_run_sizes *sizes, const tpi_section *block)
 {
     tpi_work w = {0};
     for (int i = 0; i < block->n_bodies; i++) {
         tpi_work body = {0};
         for (int k = 0; k < block->plan[i]->n_kernels; k++) {
-            const tpi_work one = tpi_kernel_work(p, block->plan[i], k);
+            const tpi_work one = tpi_kernel_work(sizes, block->plan[i], k);
             body.flops += one.flops;
             body.bytes += one.bytes;
         }
         if (i == 0 || body.bytes > w.bytes)
             w = body;
     }
-    const double turns = block->node->op == &tpi_op_cond ? 1 : turns_of(p, block->node);
+    const double turns = block->node->op == &tpi_op_cond ? 1 : turns_of(sizes, block->node);
     return (tpi_work){.flops = turns * w.flops, .bytes = turns * w.bytes, .span = w.bytes};
 }
 
-tpi_work tpi_kernel_work(const tp_program *p, const tpi_plan *plan, int kernel)
+tpi_work tpi_kernel_work(const tpi_run_sizes *sizes, const tpi_plan *plan, int kernel)
 {
     const tpi_kernel *k = &plan->kernels[kernel];
     const int *nodes = k->n_nodes ? k->nodes : &k->root;
     const int n = k->n_nodes ? k->n_nodes : 1;
     if (k->kind == TPI_KERNEL_BLOCK)
-        return block_work(p, plan->sections[k->root]);
-    tpi_work w = bytes_moved(p, plan, kernel, nodes, n);
+        return block_work(sizes, plan->sections[k->root]);
+    tpi_work w = bytes_moved(sizes, plan, kernel, nodes, n);
     for (int i = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
         const bool is_reduction = t->op->kind == TPI_REDUCE;
         if (t->op->kind == TPI_ELEMENT || is_reduction)
-            w.flops += count_at(p, is_reduction ? t->in[0] : t);
+            w.flops += count_at(sizes, is_reduction ? t->in[0] : t);
         else
-            w.flops += tpi_node_flops(p, t);
+            w.flops += tpi_node_flops(sizes, t);
     }
     return w;
-}
-
-tpi_work tpi_program_work(const tp_program *p)
-{
-    tpi_work all = {0};
-    for (int i = 0; i < p->plan->n_kernels; i++) {
-        const tpi_work one = tpi_kernel_work(p, p->plan, i);
-        all.flops += one.flops;
-        all.bytes += one.bytes;
-        all.span += one.span;
-    }
-    return all;
-}
-
-void tpi_program_log(const tp_program *p)
-{
-    if (!tpi_log_on(TPI_LOG_program))
-        return;
-    const tpi_work w = tpi_program_work(p);
-    tpi_log(TPI_LOG_program,
-            "%d nodes, %d kernels, %.0f bytes moved, %" PRId64 " bytes of arena, %.0f flops",
-            p->stats.nodes, p->stats.kernels, w.bytes, p->arena_bytes, w.flops);
 }

@@ -220,7 +220,7 @@ static void call_microbatch(const wave_call *c, const tpi_microbatch *m, int64_t
     const tpk_library *l = &program->library;
     tpk_part one = {.places = 1};
     memcpy(c->w->pointers, c->p, (size_t)program->plan->all_buffers * sizeof *c->p);
-    for (int64_t n = tpi_micro_places(program, m); n > 0; n--) {
+    for (int64_t n = tpi_program_size(program, m->places); n > 0; n--) {
         for (int i = m->first; i < m->first + m->n; i++) {
             if (l->tick)
                 l->tick(l->watch, (int)c->steps[i].kernel);
@@ -248,10 +248,11 @@ static int64_t call_steps(const tpk_waves *waves, const tpk_step *steps, int64_t
     return TPI_RUN_OK;
 }
 
-void tpi_waves_ready(tpi_waves *w)
+void tpi_waves_ready(tp_program *p)
 {
+    tpi_waves *w = p->waves;
     tpi_team_library(&w->team, &w->library);
-    w->library.call = w->p->calls;
+    w->library.call = p->calls;
     w->face = (tpk_waves){w->length, call_steps};
 }
 

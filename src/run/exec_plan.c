@@ -1,10 +1,12 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
+#include "base/log.h"
 #include "pass/optimize.h"
 #include "plan/budget.h"
 #include "plan/waves.h"
 #include "plan/work.h"
 #include "run/tiles.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip)
@@ -72,13 +74,36 @@ static size_t scratch_bytes(tp_program *p)
     return lanes > need ? lanes : need;
 }
 
+/* The waves of this run. False: no memory. */
+static bool find_waves(tp_program *p)
+{
+    tpi_waves_free(p->waves);
+    p->waves = NULL;
+    if (p->n_late || p->memory_limit)
+        return true; /* what steps take is not known before the loops have run; or it is more memory */
+    const tpi_waves_for what = {.p = p,
+                                .ctx = p->ctx,
+                                .plan = p->plan,
+                                .sizes = tpi_program_sizes(p),
+                                .team = &p->team,
+                                .wave_ns = p->wave_ns,
+                                .waves = tpi_pool_threads(p->ctx->pool) > 1 &&
+                                         !p->watch, /* it is of one kernel at a time */
+                                .microbatches = p->plan->n_micro && p->entry};
+    const bool ok = tpi_waves_find(&what, &p->waves);
+    if (p->waves)
+        tpi_waves_ready(p);
+    return ok;
+}
+
 bool tpi_program_resize(tp_program *p, tpi_at at)
 {
     tpi_mem *m = &p->ctx->mem;
-    if (!tpi_waves_find(p) || !tpi_program_place(p, p->plan, NULL, p->offsets, &p->arena_bytes))
+    if (!find_waves(p) || !tpi_program_place(p, p->plan, NULL, p->offsets, &p->arena_bytes))
         return false;
     if (p->memory_limit && p->arena_bytes > p->memory_limit) {
-        tpi_program_refuse(p, at, "tp_program_run");
+        const tpi_budget budget = {at, "tp_program_run", p->memory_limit, p->symbols};
+        tpi_budget_refuse(&budget, p->plan, tpi_program_arena(p, p->plan));
         return false;
     }
     const size_t scratch = p->entry ? scratch_bytes(p) : 0;
@@ -251,6 +276,23 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
     }
 }
 
+/* A line of the log: how much there is to do (base/log.def). */
+static void log_work(const tp_program *p)
+{
+    if (!tpi_log_on(TPI_LOG_program))
+        return;
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    tpi_work all = {0};
+    for (int i = 0; i < p->plan->n_kernels; i++) {
+        const tpi_work one = tpi_kernel_work(&sizes, p->plan, i);
+        all.flops += one.flops;
+        all.bytes += one.bytes;
+    }
+    tpi_log(TPI_LOG_program,
+            "%d nodes, %d kernels, %.0f bytes moved, %" PRId64 " bytes of arena, %.0f flops",
+            p->stats.nodes, p->stats.kernels, all.bytes, p->arena_bytes, all.flops);
+}
+
 bool tpi_execute_plan(tpi_session *s, bool c)
 {
     tp_program *p = s->p;
@@ -270,7 +312,7 @@ bool tpi_execute_plan(tpi_session *s, bool c)
     }
     tpi_give_back(&p->ctx->mem, outputs, n * sizeof *outputs);
     if (ok && !p->logged)
-        tpi_program_log(p);
+        log_work(p);
     p->logged |= ok;
     return ok;
 }

@@ -4,6 +4,7 @@
 #include "ir/body.h"
 #include "op/random_position.h"
 #include "plan/work.h"
+#include "run/program.h"
 
 #include <string.h>
 
@@ -45,7 +46,9 @@ static bool may_go_on(tp_program *p, const tp_tensor *node, const int64_t *shape
 {
     if (p->may_work == 0)
         return true;
-    double work = 50 + tpi_node_flops(p, node), count = 1; /* 50: what a node takes in itself */
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    double work = 50 + tpi_node_flops(&sizes, node),
+           count = 1; /* 50: what a node takes in itself */
     for (int i = 0; i < node->rank; i++)
         count *= (double)shape[i];
     work += count;

@@ -1,7 +1,6 @@
 /* Programs: made of a graph for given names, and run. */
 #include "base/env.h"
 #include "base/float_mode.h"
-#include "check/validate.h"
 #include "ir/body.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
@@ -9,6 +8,7 @@
 #include "plan/waves.h"
 #include "run/patch.h"
 #include "run/tiles.h"
+#include "run/trial.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
-        tpi_waves_free(p);
+        tpi_waves_free(p->waves);
         tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
@@ -251,8 +251,10 @@ static void count_nodes(tp_program *p, const tp_graph *g, int n_roots, tp_tensor
 static tp_graph *optimize(const tp_program *p, const char *skip, const char *stop_after)
 {
     const tpi_optimizing how = {.skip = skip, .stop_after = stop_after};
-    return (tpi_env(TPI_ENV_VALIDATE) ? tpi_optimize_validated : tpi_optimize)(
-        p->graph, &how, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (tpi_env(TPI_ENV_VALIDATE))
+        return tpi_optimize_validated(p->graph, &how, tpi_trial_by_reference, p->n_feeds,
+                                      p->feeds, p->n_roots, p->roots);
+    return tpi_optimize(p->graph, &how, p->n_feeds, p->feeds, p->n_roots, p->roots);
 }
 
 static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char *const *feeds,
@@ -311,9 +313,13 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     }
     count_nodes(p, p->graph, p->n_roots, p->roots);
     p->memory_limit = opt ? opt->memory_limit : 0;
-    if (p->memory_limit && tpi_program_knows_sizes(p) &&
-        !tpi_program_fit(p, at, p->what, tpi_program_fusing(p, skip)))
-        return false;
+    if (p->memory_limit && tpi_program_knows_sizes(p)) {
+        const tpi_budget budget = {at, p->what, p->memory_limit, p->symbols};
+        p->graph = tpi_budget_fit(&budget, p->graph, tpi_program_fusing(p, skip), p->n_feeds,
+                                  p->feeds, p->n_roots, p->roots);
+        if (!p->graph)
+            return false;
+    }
     if (p->engine == TP_ENGINE_REFERENCE)
         return true;
     return tpi_program_plan(p, skip) &&
@@ -393,23 +399,6 @@ tp_program *(tp_graph_compile)(tp_graph *g, int n_feeds, const char *const *feed
                                const char *const *fetches, const tp_compile_options *opt)
 {
     return tp_graph_compile_at(NULL, 0, g, n_feeds, feeds, n, fetches, opt);
-}
-
-/* ---- draws ------------------------------------------------------------------------------------------- */
-
-tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, int64_t count)
-{
-    const tpi_random_attrs *a = node->attrs;
-    for (int i = 0; s->draws && i < s->draws->n; i++) {
-        const struct tpi_draw *d = &s->draws->v[i];
-        if (d->node == a->at) {
-            tpi_random_attrs placed = *a;
-            placed.seed = d->seed;
-            placed.at = d->at;
-            return placed;
-        }
-    }
-    return tpi_random_position(a, s->p->ctx, count);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------- */

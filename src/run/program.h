@@ -3,6 +3,7 @@
 #define TAPIR_PROGRAM_H
 
 #include "cc/build.h"
+#include "ir/sizes_at.h"
 #include "kernel/host/team_host.h"
 #include "op/random_position.h"
 #include "plan/arena.h"
@@ -74,7 +75,7 @@ struct tp_program {
     int n_random;
     int64_t *random;
     tp_program_stats stats;
-    bool logged;     /* by tpi_program_log */
+    bool logged;     /* what there is to do */
     double may_work; /* operations that runs by the reference may still take; 0: any number */
     tpi_kernel_watch *watch;   /* of tp_program_profile, or NULL */
     struct tp_runner *runners; /* that use its code */
@@ -125,9 +126,21 @@ tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, i
 bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
                            tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values);
 
-/* Sizes of a node at the sizes of this run. */
-void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape);
-int64_t tpi_program_size(const tp_program *p, int64_t dim);
+/* Sizes at those of this run. */
+static inline tpi_run_sizes tpi_program_sizes(const tp_program *p)
+{
+    return (tpi_run_sizes){p->graph->dims, p->symbols};
+}
+static inline void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape)
+{
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    tpi_shape_at(&sizes, node, shape);
+}
+static inline int64_t tpi_program_size(const tp_program *p, int64_t dim)
+{
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    return tpi_size_at(&sizes, dim);
+}
 /* Is every size a number, or known from the last run? */
 bool tpi_program_knows_sizes(const tp_program *p);
 /* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
@@ -176,6 +189,8 @@ tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip);
 bool tpi_program_plan(tp_program *p, const char *skip);
 /* Renders the plan and starts its compiler; false when memory is out. */
 bool tpi_program_start_c(tp_program *p);
+/* How the C program runs its waves. */
+void tpi_waves_ready(tp_program *p);
 /* The kernels, run by the loaded program or by tiles. False: the context's error tells, or *full is
  * the symbol whose loop takes more turns than there is memory for. */
 bool tpi_program_call(tpi_session *s, int *full);

@@ -7,17 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t tpi_program_size(const tp_program *p, int64_t dim)
-{
-    return tpi_dim_is_symbolic(dim) ? tpi_dim_eval(p->graph->dims, dim, p->symbols) : dim;
-}
-
-void tpi_program_shape(const tp_program *p, const tp_tensor *node, int64_t *shape)
-{
-    for (int i = 0; i < node->rank; i++)
-        shape[i] = tpi_program_size(p, node->shape[i]);
-}
-
 void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
 {
     if (node->op->attrs_size)

@@ -2,9 +2,9 @@
  * dashes between them. The pass alone is run until it changes nothing more; placeholders are fed, and all
  * other named nodes are fetched. What comes out has to be the second text, and to have the bits of the
  * first graph (check/validate.h). With --write the second text is what comes out from now on. */
-#include "check/validate.h"
 #include "ir/body.h"
 #include "pass/prune.h"
+#include "run/trial.h"
 #include "tapir/tapir.h"
 
 #include <dirent.h>
@@ -58,7 +58,9 @@ static char *rewritten(tp_ctx *tp, const pass_file *f, const tpi_pass *pass)
     tp_graph *g = from ? tpi_prune(from, false, n_feeds, feeds, n_roots, roots) : NULL;
     const tpi_pass *const passes[] = {pass, NULL};
     const tpi_optimizing how = {.passes = passes};
-    g = g ? tpi_optimize_validated(g, &how, n_feeds, feeds, n_roots, roots) : NULL;
+    g = g ? tpi_optimize_validated(g, &how, tpi_trial_by_reference, n_feeds, feeds, n_roots,
+                                   roots)
+          : NULL;
     char *text = g ? tp_graph_text(g) : NULL;
     tp_graph_free(g);
     tp_graph_free(from);

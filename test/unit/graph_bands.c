@@ -2,6 +2,7 @@
  * reference: contractions with what comes before and after them, attention, gradients. Parts are made small, so that there are many; sizes
  * are symbols, of one program for two sets, and divide by nothing; any number of threads. */
 #include "plan/waves.h"
+#include "run/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
 

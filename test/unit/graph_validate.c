@@ -1,7 +1,7 @@
 /* Translation validation: passes that are wrong on purpose, and what is said of them. */
-#include "check/validate.h"
 #include "op/op.h"
 #include "pass/prune.h"
+#include "run/trial.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
@@ -86,7 +86,7 @@ static told run(tp_ctx *tp, const tpi_pass *const *passes, tp_tensor *x, tp_tens
     tp_graph *g = tpi_prune(tp_graph_of(y), false, 1, feeds, 1, roots);
     const tpi_optimizing how = {.passes = passes};
     if (g)
-        g = tpi_optimize_validated(g, &how, 1, feeds, 1, roots);
+        g = tpi_optimize_validated(g, &how, tpi_trial_by_reference, 1, feeds, 1, roots);
     catch_end(c, t.text, sizeof t.text);
     t.status = tp_error(tp);
     snprintf(t.error, sizeof t.error, "%s", tp_error_message(tp));
