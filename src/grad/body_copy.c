@@ -51,6 +51,19 @@ tp_tensor *tpi_copy_node(tp_ctx *ctx, tp_graph *to, const tp_tensor *t, tp_tenso
     return made;
 }
 
+tp_tensor *tpi_copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map)
+{
+    if (t->op == &tpi_op_result)
+        return map[t->in[0]->index];
+    tpi_nodes in = {.ctx = to->ctx};
+    for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
+        tpi_nodes_push(&in, map[t->in[k]->index]);
+    tp_tensor *made = in.failed ? tpi_no_memory(to->ctx, TPI_AT(t->file, t->line), t->op->name)
+                                : tpi_copy_node(to->ctx, to, t, in.v);
+    tpi_nodes_free(&in);
+    return made;
+}
+
 /* Nodes first.. of one body to another, whose node i is the copy of node i. */
 static bool copy_nodes(const tp_graph *from, int first, tp_graph *to)
 {

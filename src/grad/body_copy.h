@@ -6,6 +6,8 @@
 
 /* t's op over in[] in graph `to`, blocks with bodies of their own. Never NULL. */
 tp_tensor *tpi_copy_node(tp_ctx *ctx, tp_graph *to, const tp_tensor *t, tp_tensor *const *in);
+/* The same over what map[] has for its operands, by index; a `result` is its value. */
+tp_tensor *tpi_copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map);
 /* All of `from` into an empty body: node i becomes node i. False: the error is set. */
 bool tpi_copy_body(const tpi_body *from, tpi_body *to);
 /* What was appended to the bodies of a copied block since is appended to those of the original. */

@@ -15,20 +15,16 @@
  * that nothing reads any more. */
 #include "grad/body_copy.h"
 #include "op/op.h"
-#include "pass/bodies.h"
+#include "pass/keep/rebuild.h"
 #include "pass/pass.h"
 
 #include <string.h>
 
 typedef struct restack {
-    tp_ctx *ctx;
-    tp_graph *g;
     tp_tensor *reader, *source; /* the loops: source gives stacks to reader */
-    tpi_body *from;             /* of source */
-    uint64_t place;             /* in program order, of an output of the source */
+    const tp_graph *from;       /* the body of source */
     bool *kept, *asked;         /* by node of it: has a stack; its value is wanted */
-    tp_tensor **made;           /* by node of it: what stands for it in the new body */
-    tp_tensor **stack;          /* by node of it: an output of the source, or NULL */
+    bool *can;                  /* kept, or there, or cheap to compute from what is */
 } restack;
 
 /* ---- what can be computed again ------------------------------------------------------------------ */
@@ -51,20 +47,6 @@ static bool is_view(const tp_tensor *t)
     return t->op->kind == TPI_VIEW || t->op == &tpi_op_cast;
 }
 
-static int64_t param_of(const tp_tensor *t)
-{
-    return ((const tpi_index_attrs *)t->attrs)->index;
-}
-
-/* Operand of the source for a param; NULL: the turn, or a carried value. */
-static tp_tensor *outer_of(const restack *r, const tp_tensor *param, bool *slice)
-{
-    const tpi_loop_attrs *a = tpi_loop_of(r->source);
-    const int64_t p = param_of(param);
-    *slice = p > a->n_carried && p <= a->n_carried + a->n_slices;
-    return p > a->n_carried ? r->source->in[a->has_pred + p - 1] : NULL;
-}
-
 /* Is the value of a source's node there in the reader without a stack of its own? */
 static bool is_given(const restack *r, const tp_tensor *t)
 {
@@ -72,288 +54,74 @@ static bool is_given(const restack *r, const tp_tensor *t)
         return true;
     if (t->op != &tpi_op_param)
         return false;
-    if (param_of(t) == 0)
+    const tpi_loop_attrs *a = tpi_loop_of(r->source);
+    const int64_t p = tpi_index_of(t);
+    if (p == 0 || p > a->n_carried + a->n_slices)
         return true;
-    bool slice;
-    const tp_tensor *outer = outer_of(r, t, &slice);
-    return outer && (!slice || outer->shape[0] == tpi_loop_of(r->reader)->count);
+    return p > a->n_carried &&
+           r->source->in[a->has_pred + p - 1]->shape[0] == tpi_loop_of(r->reader)->count;
 }
 
-/* can[i], for nodes from .. to: is it kept, given, or cheap to compute from such? */
-static void find_possible(const restack *r, int from, int to, bool *can)
+static void find_possible(const restack *r, int from, int to)
 {
     for (int i = from; i <= to; i++) {
-        const tp_tensor *t = r->from->graph->nodes[i];
-        can[i] = r->kept[i] || is_given(r, t);
-        if (can[i] || t->op->kind == TPI_SOURCE || !is_cheap(t))
-            continue;
+        const tp_tensor *t = r->from->nodes[i];
         const int end = tpi_way_end(TPI_WAY_VALUES, t);
-        can[i] = true;
-        for (int k = 0; k < end && can[i]; k++)
-            can[i] = can[t->in[k]->index];
+        const bool made = t->op->kind != TPI_SOURCE && is_cheap(t);
+        r->can[i] = r->kept[i] || is_given(r, t) || made;
+        for (int k = 0; k < end && made && !r->kept[i] && r->can[i]; k++)
+            r->can[i] = r->can[t->in[k]->index];
     }
 }
 
 /* Decides what is kept, of all that is asked for. */
-static bool decide(restack *r)
+static void decide(restack *r)
 {
-    const tp_graph *g = r->from->graph;
-    bool *can = tpi_take(&r->ctx->mem, (size_t)g->n_nodes);
-    if (!can)
-        return false;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const tp_tensor *t = g->nodes[i];
+    for (int i = 0; i < r->from->n_nodes; i++) {
+        const tp_tensor *t = r->from->nodes[i];
         r->kept[i] = r->asked[i] && !is_given(r, t) && !is_cheap(t);
-        find_possible(r, i, i, can);
-        if (!r->asked[i] || can[i])
+        find_possible(r, i, i);
+        if (!r->asked[i] || r->can[i])
             continue;
-        while (!can[t->index] && is_view(t) && !is_part(t))
+        while (!r->can[t->index] && is_view(t) && !is_part(t))
             t = t->in[0];
-        r->kept[t->index] |= !can[t->index];
-        find_possible(r, t->index, i, can);
+        r->kept[t->index] |= !r->can[t->index];
+        find_possible(r, t->index, i);
     }
-    tpi_give_back(&r->ctx->mem, can, (size_t)g->n_nodes);
-    return true;
-}
-
-/* ---- the new reader -------------------------------------------------------------------------------- */
-
-/* Which slices of the reader are stacks of the source: the node of its body; else NULL. */
-static const tp_tensor *stacked_node(const restack *r, const tp_tensor *operand)
-{
-    if (operand->op != &tpi_op_output || operand->in[0] != r->source)
-        return NULL;
-    const tpi_loop_attrs *a = tpi_loop_of(r->source);
-    const int64_t i = param_of(operand);
-    return i >= a->n_carried ? r->from->outputs[a->has_pred + i] : NULL;
-}
-
-typedef struct building {
-    restack *r;
-    tpi_body *to;
-    const tpi_loop_attrs *a; /* of the old reader */
-    tpi_loop_attrs made;
-    tpi_nodes in;    /* operands */
-    tp_tensor **map; /* by node of the old body */
-} building;
-
-static tp_tensor *new_param(building *b, tp_tensor *outer, bool lead)
-{
-    tp_tensor *p =
-        tpi_body_param(b->to, TPI_AT(b->r->reader->file, b->r->reader->line),
-                       (tp_dtype)outer->dtype, outer->rank - lead, outer->shape + lead, NULL);
-    tpi_nodes_push(&b->in, outer);
-    return p;
-}
-
-static tp_tensor *find_operand(const building *b, const tp_tensor *outer, int64_t from,
-                               int64_t to)
-{
-    for (int64_t i = from; i < to; i++)
-        if (b->in.v[i] == outer)
-            return b->to->params[1 + i];
-    return NULL;
-}
-
-/* The first stacked output that is this node of the source's body; -1: none. */
-static int64_t find_stack(const restack *r, const tp_tensor *t)
-{
-    const tpi_loop_attrs *a = tpi_loop_of(r->source);
-    for (int64_t i = a->n_carried; i < a->n_carried + a->n_stacked; i++)
-        if (r->from->outputs[a->has_pred + i] == t)
-            return i;
-    return -1;
-}
-
-/* The stack of a source's node, an output that is there or a new one. */
-static tp_tensor *stack_of(restack *r, const tp_tensor *t)
-{
-    tp_tensor **known = &r->stack[t->index];
-    tpi_loop_attrs *a = tpi_loop_of(r->source);
-    if (*known)
-        return *known;
-    int64_t i = find_stack(r, t);
-    if (i < 0) {
-        if (!tpi_body_output(r->from, (tp_tensor *)t))
-            return &r->ctx->nil;
-        i = a->n_carried + a->n_stacked++;
-    }
-    *known = tpi_output_node(r->g, TPI_AT(r->source->file, r->source->line), r->source, i);
-    if ((*known)->status == TP_OK)
-        (*known)->seq = r->place; /* after the source, before what reads it */
-    return *known;
-}
-
-static bool old_params(building *b, int64_t first, int64_t n, bool slices)
-{
-    const tpi_body *old = b->a->body;
-    bool ok = true;
-    for (int64_t p = first; p < first + n && ok; p++) {
-        tp_tensor *outer = b->r->reader->in[p - 1];
-        if (slices && stacked_node(b->r, outer))
-            continue; /* made below */
-        tp_tensor *made = b->map[old->params[p]->index] = new_param(b, outer, slices);
-        ok = made->status == TP_OK;
-    }
-    return ok;
-}
-
-/* Slices and captures of the source that what is computed again reads: by node, in made[]. */
-static bool source_params(building *b, const bool *need, bool slices)
-{
-    restack *r = b->r;
-    const int64_t first = b->a->n_carried;
-    bool ok = true;
-    for (int i = 0; i < r->from->graph->n_nodes && ok; i++) {
-        const tp_tensor *t = r->from->graph->nodes[i];
-        bool slice = true;
-        tp_tensor *outer = NULL;
-        if (!need[i])
-            continue;
-        if (r->kept[i])
-            outer = slices ? stack_of(r, t) : NULL;
-        else if (t->op == &tpi_op_param && param_of(t) > 0)
-            outer = outer_of(r, t, &slice);
-        if (!outer || slice != slices)
-            continue;
-        if (outer->status != TP_OK)
-            return false;
-        const int64_t from = slices ? first : first + b->made.n_slices;
-        tp_tensor *p = find_operand(b, outer, from, b->in.n);
-        r->made[i] = p ? p : new_param(b, outer, slices);
-        ok = r->made[i]->status == TP_OK;
-    }
-    return ok;
-}
-
-/* need[]: by node of the source, what the reader's new body has of it. */
-static void find_needed(const restack *r, bool *need)
-{
-    const tp_graph *g = r->from->graph;
-    memcpy(need, r->asked, (size_t)g->n_nodes);
-    for (int i = g->n_nodes - 1; i >= 0; i--) {
-        const tp_tensor *t = g->nodes[i];
-        if (!need[i] || r->kept[i] || t->op->kind == TPI_SOURCE)
-            continue;
-        for (int k = 0; k < tpi_way_end(TPI_WAY_VALUES, t); k++)
-            need[t->in[k]->index] = true;
-    }
-}
-
-/* Node t of another body over what map[] has for its operands. */
-static tp_tensor *copy_over(building *b, const tp_tensor *t, tp_tensor *const *map)
-{
-    tpi_nodes in = {.ctx = b->r->ctx};
-    const int end = t->op->kind == TPI_SOURCE ? 0 : tpi_way_end(TPI_WAY_VALUES, t);
-    if (t->op == &tpi_op_result) /* the value itself */
-        return map[t->in[0]->index];
-    for (int k = 0; k < end; k++)
-        tpi_nodes_push(&in, map[t->in[k]->index]);
-    tp_tensor *made =
-        in.failed ? &b->r->ctx->nil : tpi_copy_node(b->r->ctx, b->to->graph, t, in.v);
-    tpi_nodes_free(&in);
-    return made;
-}
-
-static bool compute_again(building *b, const bool *need)
-{
-    restack *r = b->r;
-    bool ok = true;
-    for (int i = 0; i < r->from->graph->n_nodes && ok; i++) {
-        const tp_tensor *t = r->from->graph->nodes[i];
-        if (!need[i] || r->made[i])
-            continue;
-        r->made[i] = t->op == &tpi_op_param ? b->to->params[0] : copy_over(b, t, r->made);
-        ok = r->made[i]->status == TP_OK;
-    }
-    return ok;
-}
-
-static bool copy_rest(building *b)
-{
-    const tpi_body *old = b->a->body;
-    bool ok = true;
-    for (int64_t p = 1; p < old->n_params; p++) {
-        tp_tensor **made = &b->map[old->params[p]->index];
-        if (!*made)
-            *made = b->r->made[stacked_node(b->r, b->r->reader->in[p - 1])->index];
-    }
-    for (int i = 0; i < old->graph->n_nodes && ok; i++) {
-        if (b->map[i])
-            continue;
-        b->map[i] = copy_over(b, old->graph->nodes[i], b->map);
-        ok = b->map[i]->status == TP_OK;
-    }
-    for (int i = 0; i < old->n_outputs && ok; i++)
-        ok = tpi_body_output(b->to, b->map[old->outputs[i]->index]);
-    return ok;
-}
-
-static bool make_body(building *b, bool *need)
-{
-    const tpi_loop_attrs *a = b->a;
-    const tpi_at at = TPI_AT(b->r->reader->file, b->r->reader->line);
-    const int64_t carried = a->n_carried, slices = a->n_slices;
-    find_needed(b->r, need);
-    tp_tensor *turn = tpi_body_param(b->to, at, TP_I64, 0, NULL, NULL);
-    if (turn->status != TP_OK)
-        return false;
-    b->map[a->body->params[0]->index] = turn;
-    if (!old_params(b, 1, carried, false) || !old_params(b, 1 + carried, slices, true) ||
-        !source_params(b, need, true))
-        return false;
-    b->made.n_slices = b->in.n - carried;
-    const int64_t captures = a->body->n_params - 1 - carried - slices;
-    return old_params(b, 1 + carried + slices, captures, false) &&
-           source_params(b, need, false) && compute_again(b, need) && copy_rest(b) &&
-           !b->in.failed;
-}
-
-static bool rebuild(restack *r)
-{
-    tpi_mem *m = &r->ctx->mem;
-    const tpi_at at = TPI_AT(r->reader->file, r->reader->line);
-    building b = {.r = r, .a = tpi_loop_of(r->reader), .in = {.ctx = r->ctx}};
-    const size_t n = (size_t)r->from->graph->n_nodes,
-                 bytes = (size_t)b.a->body->graph->n_nodes * sizeof *b.map;
-    b.made = *b.a;
-    bool *need = tpi_take(m, n);
-    b.map = tpi_take(m, bytes);
-    b.to = b.made.body = tpi_body_new(r->g, at);
-    if (b.map)
-        memset(b.map, 0, bytes);
-    bool ok = need && b.map && b.to && tpi_graph_equate_all(b.to->graph, b.a->body->graph) &&
-              make_body(&b, need);
-    if (ok) {
-        tp_tensor *made = tpi_loop_node(r->g, at, &b.made, b.in.n, b.in.v);
-        ok = made->status == TP_OK;
-        if (ok)
-            tpi_replace_block(r->reader, made);
-    }
-    tpi_give_back(m, b.map, bytes);
-    tpi_give_back(m, need, n);
-    tpi_nodes_free(&b.in);
-    return ok;
 }
 
 /* ---- where there is something to do ------------------------------------------------------------------ */
 
+/* Is it a stack of the source? */
+static bool is_stack(void *user, const tp_tensor *x)
+{
+    const restack *r = user;
+    return x->op == &tpi_op_output && x->in[0] == r->source &&
+           tpi_index_of(x) >= tpi_loop_of(r->source)->n_carried;
+}
+
+static bool is_kept(void *user, const tp_tensor *x)
+{
+    const restack *r = user;
+    return r->kept[x->index];
+}
+
 /* Marks what the reader asks of the source; true when one thing is asked for twice. */
 static bool mark_asked(restack *r)
 {
-    const tpi_loop_attrs *a = tpi_loop_of(r->reader);
+    const tpi_loop_attrs *a = tpi_loop_of(r->reader), *from = tpi_loop_of(r->source);
     bool twice = false;
     for (int64_t p = a->n_carried; p < a->n_carried + a->n_slices; p++) {
-        tp_tensor *operand = r->reader->in[p];
-        const tp_tensor *t = stacked_node(r, operand);
-        if (!t)
+        const tp_tensor *x = r->reader->in[p];
+        if (!is_stack(r, x))
             continue;
-        r->asked[t->index] = true;
-        r->place = operand->seq;
-        if (find_stack(r, t) == param_of(operand) && !r->stack[t->index])
-            r->stack[t->index] = operand;
-        else
-            twice = true;
+        tp_tensor *const *outputs = from->body->outputs + from->has_pred;
+        const tp_tensor *node = outputs[tpi_index_of(x)];
+        int64_t first = from->n_carried;
+        while (outputs[first] != node)
+            first++;
+        twice |= r->asked[node->index] || first != tpi_index_of(x);
+        r->asked[node->index] = true;
     }
     return twice;
 }
@@ -361,29 +129,27 @@ static bool mark_asked(restack *r)
 /* 1: changed, 0: nothing to do, -1: no memory. */
 static int restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source)
 {
-    restack r = {.ctx = g->ctx, .g = g, .reader = reader, .source = source};
-    r.from = tpi_loop_of(source)->body;
-    tpi_mem *m = &g->ctx->mem;
-    const size_t n = (size_t)r.from->graph->n_nodes;
-    const size_t bytes = 2 * n * sizeof(tp_tensor *) + 2 * n;
-    void *memory = tpi_take(m, bytes);
-    if (!memory)
+    restack r = {.reader = reader, .source = source, .from = tpi_loop_of(source)->body->graph};
+    const size_t n = (size_t)r.from->n_nodes;
+    r.kept = tpi_take(&g->ctx->mem, 3 * n);
+    if (!r.kept)
         return -1;
-    memset(memory, 0, bytes);
-    r.made = memory;
-    r.stack = r.made + n;
-    r.kept = (bool *)(r.stack + n);
+    memset(r.kept, 0, 3 * n);
     r.asked = r.kept + n;
+    r.can = r.asked + n;
     bool worth = mark_asked(&r), some = !tpi_loop_of(source)->has_pred;
-    int done = decide(&r) ? 0 : -1;
+    decide(&r);
     for (size_t i = 0; i < n; i++) {
         worth |= r.asked[i] && !r.kept[i];
         some |= r.kept[i];
     }
-    worth &= some; /* turns that a condition ends are known when the source has run */
-    if (done == 0 && worth)
-        done = rebuild(&r) ? 1 : -1;
-    tpi_give_back(m, memory, bytes);
+    int done = 0;
+    if (worth && some) /* turns that a condition ends are known when the source has run */
+        done =
+            tpi_rebuild_reader(&(tpi_keeping){&r, is_stack, is_kept, .must = false}, g, reader)
+                ? 1
+                : -1;
+    tpi_give_back(&g->ctx->mem, r.kept, 3 * n);
     return done;
 }
 
@@ -394,7 +160,7 @@ static tp_tensor *next_source(const tp_tensor *reader, int64_t *k)
     for (; *k < a->n_slices; (*k)++) {
         const tp_tensor *t = reader->in[a->n_carried + *k];
         if (t->op == &tpi_op_output && t->in[0]->op == &tpi_op_loop &&
-            param_of(t) >= tpi_loop_of(t->in[0])->n_carried)
+            tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried)
             return t->in[0];
     }
     return NULL;
