@@ -38,9 +38,8 @@ typedef struct fitting {
     tpi_fusing fuse;
     int n_feeds, n_roots;
     version now;
-    int *next;    /* by node that has memory: the first kernel after the peak that reads it; -1.
-                  After these there is room for a list of nodes that are computed again */
-    bool *held;   /* by node: the kernel at the peak reads it */
+    int *next;  /* by node that has memory: the first kernel after the peak that reads it; -1 */
+    bool *held; /* by node: the kernel at the peak reads it */
     bool *again;  /* by node: it is computed again */
     bool *late;   /* by node: it reads what is computed again, not the first value */
     int64_t *key; /* by node: its position in the new order */
@@ -298,26 +297,21 @@ static bool reorder(fitting *f)
     const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
     if (n > MOST)
         return true;
-    ordering o = {.f = f, .n = plan->n_kernels};
-    o.waits = tpi_take(m, n * sizeof *o.waits);
-    o.place = tpi_take(m, n * sizeof *o.place);
-    o.readers = tpi_take(m, n_buffers * sizeof *o.readers);
-    o.reads = tpi_take(m, n * n);
-    bool ok = o.waits && o.place && o.readers && o.reads, better;
-    if (ok) {
-        memset(o.waits, 0, n * sizeof *o.waits);
-        memset(o.readers, 0, n_buffers * sizeof *o.readers);
-        memset(o.reads, 0, n * n);
-        memset(f->late, 0, (size_t)plan->n_values);
-        find_waits(&o);
-        order_all(&o);
-        set_keys(f, o.place);
-    }
-    tpi_give_back(m, o.waits, n * sizeof *o.waits);
-    tpi_give_back(m, o.place, n * sizeof *o.place);
-    tpi_give_back(m, o.readers, n_buffers * sizeof *o.readers);
-    tpi_give_back(m, o.reads, n * n);
-    return ok && try_change(f, &(tpi_rearrangement){.late = f->late, .key = f->key}, &better);
+    const size_t bytes = (2 * n + n_buffers) * sizeof(int) + n * n;
+    ordering o = {.f = f, .n = plan->n_kernels, .waits = tpi_take(m, bytes)};
+    if (!o.waits)
+        return false;
+    memset(o.waits, 0, bytes);
+    memset(f->late, 0, (size_t)plan->n_values);
+    o.place = o.waits + n;
+    o.readers = o.place + n;
+    o.reads = (bool *)(o.readers + n_buffers);
+    find_waits(&o);
+    order_all(&o);
+    set_keys(f, o.place);
+    tpi_give_back(m, o.waits, bytes);
+    bool better;
+    return try_change(f, &(tpi_rearrangement){.late = f->late, .key = f->key}, &better);
 }
 
 /* ---- values that are computed again ---------------------------------------------------------------- */
@@ -475,22 +469,16 @@ static bool try_value(fitting *f, const candidate *c, bool *better)
     const int until = f->next[c->node];
     double cost;
     redo(f, c->node, until, c->all, &cost);
-    int n = 0, *again = f->next + plan->n_values;
     for (int i = 0; i < plan->n_values; i++) {
         const tpi_value *v = &plan->values[i];
         const int root = v->layout.root;
         if (v->storage == TPI_IN_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
             f->again[i] = true;
         f->late[i] = v->kernel >= until;
-        if (f->again[i])
-            again[n++] = i;
     }
     set_keys(f, NULL);
-    const tpi_rearrangement r = {.n_again = n,
-                                 .again = again,
-                                 .late = f->late,
-                                 .key = f->key,
-                                 .again_key = 2 * (int64_t)until + 1};
+    const tpi_rearrangement r = {
+        .again = f->again, .late = f->late, .key = f->key, .again_key = 2 * (int64_t)until + 1};
     return try_change(f, &r, better);
 }
 
@@ -508,26 +496,27 @@ static bool try_loop(fitting *f, int loop, bool *better)
     return ok;
 }
 
+static size_t lists_bytes(size_t n)
+{
+    return n * (sizeof(int64_t) + sizeof(int) + 3 * sizeof(bool));
+}
+
 static bool take_lists(fitting *f)
 {
-    tpi_mem *m = &f->ctx->mem;
     const size_t n = (size_t)f->now.plan->n_values;
-    f->next = tpi_take(m, 2 * n * sizeof *f->next);
-    f->held = tpi_take(m, n);
-    f->again = tpi_take(m, n);
-    f->late = tpi_take(m, n);
-    f->key = tpi_take(m, n * sizeof *f->key);
-    return f->next && f->held && f->again && f->late && f->key;
+    f->key = tpi_take(&f->ctx->mem, lists_bytes(n));
+    if (!f->key)
+        return false;
+    f->next = (int *)(f->key + n);
+    f->held = (bool *)(f->next + n);
+    f->again = f->held + n;
+    f->late = f->again + n;
+    return true;
 }
 
 static void give_lists(fitting *f, size_t n)
 {
-    tpi_mem *m = &f->ctx->mem;
-    tpi_give_back(m, f->next, 2 * n * sizeof *f->next);
-    tpi_give_back(m, f->held, n);
-    tpi_give_back(m, f->again, n);
-    tpi_give_back(m, f->late, n);
-    tpi_give_back(m, f->key, n * sizeof *f->key);
+    tpi_give_back(&f->ctx->mem, f->key, lists_bytes(n));
 }
 
 static bool try_all(fitting *f, int n, const candidate *c, bool *better)

@@ -8,6 +8,9 @@
  *     %9 = loop n%k turns back %t.. {dz = f'(dz, t)}
  *          loop n/k chunks back %z.. {loop k turns {... stacked: t}; loop k turns back {...}}
  *
+ * Both loops are cut into chunks in the same way. Then the reader's loop of chunks computes again what a turn of the
+ * forward one keeps (rebuild.c), from what that began with.
+ *
  * k is the root of n, rounded up, or 16 when n is not known. Turns are the same ops on the same values
  * in the same order. Loops that draw random numbers, and those that a condition ends, are left
  * as they are, and so is what more than one gradient reads.
@@ -16,37 +19,37 @@
  * any more. */
 #include "grad/body_copy.h"
 #include "op/sizes.h"
+#include "pass/keep/rebuild.h"
 #include "pass/pass.h"
 
 #include <string.h>
 
 enum { LEAST_TURNS = 4, UNKNOWN_ROOT = 16 };
 
+/* A loop in two: one of chunks, with a loop of turns in it, and one of the rest of the turns. */
+typedef struct halves {
+    tp_tensor *loop, *chunks; /* what it was; the loop of chunks */
+    tpi_loop_attrs a;         /* of the former */
+    tpi_nodes of_chunks;      /* outputs: carried.., stacked.. [m, k, ...] */
+    tpi_nodes of_rest;        /* and of the rest */
+    tpi_nodes values;         /* what the outputs of the loop become */
+} halves;
+
 typedef struct split {
     tp_ctx *ctx;
     tp_graph *g;
     tpi_at at;
-    tp_tensor *loop, *reader; /* forward, and its gradient */
-    tpi_loop_attrs a, b;      /* theirs */
+    halves forward, reader;   /* a loop and its gradient */
     int64_t k, m, main, rest; /* turns of a chunk, chunks, m * k, n - m * k */
-    tpi_nodes values;         /* forward: what its outputs are; then those of the reader */
-    tpi_nodes keep;           /* carried values before each chunk, [m, ...] */
-    tpi_nodes tail;           /* outputs of the rest of the forward turns */
 } split;
 
 /* ---- is it one ------------------------------------------------------------------------------------- */
 
-static int64_t param_of(const tp_tensor *t)
+/* Is the operand a stacked output of the loop? Its number among the outputs; else -1. */
+static int64_t stack_number(const split *s, const tp_tensor *x)
 {
-    return ((const tpi_index_attrs *)t->attrs)->index;
-}
-
-/* Is the operand a stacked output of the loop? Its number among these; else -1. */
-static int64_t stack_number(const split *s, const tp_tensor *operand)
-{
-    if (operand->op != &tpi_op_output || operand->in[0] != s->loop)
-        return -1;
-    return param_of(operand) < s->a.n_carried ? -1 : param_of(operand) - s->a.n_carried;
+    const bool is = x->op == &tpi_op_output && x->in[0] == s->forward.loop;
+    return is && tpi_index_of(x) >= s->forward.a.n_carried ? tpi_index_of(x) : -1;
 }
 
 static bool ranks_fit(const tp_tensor *loop, const tpi_loop_attrs *a)
@@ -59,9 +62,10 @@ static bool ranks_fit(const tp_tensor *loop, const tpi_loop_attrs *a)
     return fit;
 }
 
-/* The one loop that goes back over the turns of s->loop; NULL: none. */
-static tp_tensor *find_reader(split *s)
+/* The one loop that goes back over the turns of the forward one; NULL: none. */
+static tp_tensor *find_reader(const split *s)
 {
+    const tpi_loop_attrs *a = &s->forward.a;
     tp_tensor *found = NULL;
     for (int i = 0; i < s->g->n_nodes && !found; i++) {
         tp_tensor *t = s->g->nodes[i];
@@ -71,7 +75,7 @@ static tp_tensor *find_reader(split *s)
         bool reads = false;
         for (int64_t k = 0; k < b->n_slices && !reads && !b->has_pred; k++)
             reads = stack_number(s, t->in[b->n_carried + k]) >= 0;
-        if (reads && b->back != s->a.back && b->count == s->a.count && ranks_fit(t, b))
+        if (reads && b->back != a->back && b->count == a->count && ranks_fit(t, b))
             found = t;
     }
     return found;
@@ -88,7 +92,7 @@ static int64_t root_of(int64_t n)
 static bool find_sizes(split *s)
 {
     tpi_dims *dims = s->g->dims;
-    const int64_t n = s->a.count;
+    const int64_t n = s->forward.a.count;
     const bool known = !tpi_dim_is_symbolic(n);
     if (known && n < LEAST_TURNS)
         return false;
@@ -101,35 +105,21 @@ static bool find_sizes(split *s)
 
 /* ---- parts of turns ---------------------------------------------------------------------------------- */
 
-static tp_tensor *copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map)
+/* A copy of a body whose turns are counted from what its last param says. */
+static bool copy_turns(const tpi_body *from, tpi_body *to, tp_tensor **map)
 {
-    tp_ctx *ctx = to->ctx;
-    tpi_nodes in = {.ctx = ctx};
-    for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
-        tpi_nodes_push(&in, map[t->in[k]->index]);
-    tp_tensor *made = in.failed ? &ctx->nil : tpi_copy_node(ctx, to, t, in.v);
-    tpi_nodes_free(&in);
-    return made;
-}
-
-static bool fill(const tpi_body *from, tpi_body *to, tp_tensor **map)
-{
-    bool ok = true;
-    for (int i = 0; i < from->n_params && ok; i++) {
+    const tpi_at at = to->at;
+    for (int i = 0; i < from->n_params; i++) {
         const tp_tensor *p = from->params[i];
-        tp_tensor *made = map[p->index] =
-            tpi_body_param(to, to->at, (tp_dtype)p->dtype, p->rank, p->shape, NULL);
-        ok = made->status == TP_OK;
+        map[p->index] = tpi_body_param(to, at, (tp_dtype)p->dtype, p->rank, p->shape, NULL);
     }
-    const tp_tensor *first = ok ? tpi_body_param(to, to->at, TP_I64, 0, NULL, NULL) : NULL;
-    if (!first || first->status != TP_OK)
-        return false;
+    tp_tensor *first = tpi_body_param(to, at, TP_I64, 0, NULL, NULL);
     tp_tensor **turn = &map[from->params[0]->index];
-    *turn = tp_add_at(to->at.file, to->at.line, *turn, (tp_tensor *)first);
-    ok = (*turn)->status == TP_OK;
+    *turn = tp_add_at(at.file, at.line, *turn, first);
+    bool ok = (*turn)->status == TP_OK;
     for (int i = 0; i < from->graph->n_nodes && ok; i++) {
         if (!map[i])
-            map[i] = copy_over(to->graph, from->graph->nodes[i], map);
+            map[i] = tpi_copy_over(to->graph, from->graph->nodes[i], map);
         ok = map[i]->status == TP_OK;
     }
     for (int i = 0; i < from->n_outputs && ok; i++)
@@ -138,32 +128,32 @@ static bool fill(const tpi_body *from, tpi_body *to, tp_tensor **map)
     return ok;
 }
 
-/* A copy of a body whose turns are counted from what its last param says. NULL: no memory. */
-static tpi_body *copy_turns(const split *s, tp_graph *g, const tpi_body *from)
+static bool push_good(tpi_nodes *l, tp_tensor *t)
 {
-    const size_t bytes = (size_t)from->graph->n_nodes * sizeof(tp_tensor *);
-    tp_tensor **map = tpi_take(&s->ctx->mem, bytes);
-    tpi_body *to = map ? tpi_body_new(g, s->at) : NULL;
-    if (map)
-        memset(map, 0, bytes);
-    const bool ok = to && tpi_graph_equate_all(to->graph, from->graph) && fill(from, to, map);
-    tpi_give_back(&s->ctx->mem, map, bytes);
-    return ok ? to : NULL;
+    if (!t || t->status != TP_OK)
+        return false;
+    tpi_nodes_push(l, t);
+    return !l->failed;
 }
 
 /* `count` of the turns that `a` is about, from turn `first`, over the operands in[]. NULL: failed. */
 static tp_tensor *some_turns(const split *s, tp_graph *g, const tpi_loop_attrs *a,
                              int64_t count, tpi_nodes *in, tp_tensor *first)
 {
+    const size_t bytes = (size_t)a->body->graph->n_nodes * sizeof(tp_tensor *);
+    tp_tensor **map = tpi_take(&s->ctx->mem, bytes);
     tpi_loop_attrs made = *a;
-    made.body = copy_turns(s, g, a->body);
+    made.body = map ? tpi_body_new(g, s->at) : NULL;
     made.count = made.length = count;
     made.checkpoint = 0;
-    tpi_nodes_push(in, first);
-    if (!made.body || in->failed)
-        return NULL;
-    tp_tensor *t = tpi_loop_node(g, s->at, &made, in->n, in->v);
-    return t->status == TP_OK ? t : NULL;
+    if (map)
+        memset(map, 0, bytes);
+    bool ok = push_good(in, first) && made.body &&
+              tpi_graph_equate_all(made.body->graph, a->body->graph) &&
+              copy_turns(a->body, made.body, map);
+    tpi_give_back(&s->ctx->mem, map, bytes);
+    tp_tensor *t = ok ? tpi_loop_node(g, s->at, &made, in->n, in->v) : NULL;
+    return t && t->status == TP_OK ? t : NULL;
 }
 
 static tp_tensor *number(const split *s, tp_graph *g, int64_t n)
@@ -202,250 +192,138 @@ static tp_tensor *joined(const split *s, tp_tensor *chunks, tp_tensor *rest)
     return rest ? tp_concat_at(s->at.file, s->at.line, 2, both, 0) : both[0];
 }
 
-static bool push_good(tpi_nodes *l, tp_tensor *t)
+/* ---- one loop ------------------------------------------------------------------------------------------ */
+
+/* Operand i of a loop, for its chunks or for the rest, which begin with carried[]. */
+static tp_tensor *operand(const split *s, const halves *h, int i, tp_tensor *const *carried,
+                          bool rest)
 {
-    if (!t || t->status != TP_OK)
-        return false;
-    tpi_nodes_push(l, t);
-    return !l->failed;
+    tp_tensor *x = h->loop->in[i];
+    const int64_t stack = stack_number(s, x);
+    if (i < h->a.n_carried)
+        return carried[i];
+    if (i >= h->a.n_carried + h->a.n_slices)
+        return x;
+    if (stack >= 0)
+        return (rest ? &s->forward.of_rest : &s->forward.of_chunks)->v[stack];
+    return rest ? for_rest(s, x) : for_chunks(s, x);
 }
 
-/* A param of an outer body for `outer`, which becomes an operand of its loop. */
-static tp_tensor *take(tpi_body *to, tpi_nodes *in, tp_tensor *outer, bool lead)
+static bool push_outputs(const split *s, const halves *h, tp_tensor *loop, tpi_nodes *out)
 {
-    tp_tensor *p = NULL;
-    if (outer->status == TP_OK)
-        p = tpi_body_param(to, to->at, (tp_dtype)outer->dtype, outer->rank - lead,
-                           outer->shape + lead, NULL);
-    return p && push_good(in, outer) ? p : &outer->ctx->nil;
+    bool ok = loop;
+    for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
+        ok = push_good(out, tpi_output_node(s->g, s->at, loop, i));
+    return ok;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------ */
-
-/* The operands of a loop: its own slices and captures, over carried values given. */
-static bool operands(const split *s, const tp_tensor *loop, const tpi_loop_attrs *a,
-                     tp_tensor *const *carried, tpi_nodes *in)
+/* The turns that come after the chunks, or before them. */
+static bool rest_of_turns(const split *s, halves *h, tp_tensor *const *carried)
 {
+    tpi_nodes in = {.ctx = s->ctx};
     bool ok = true;
-    for (int64_t i = 0; i < a->n_carried && ok; i++)
-        ok = push_good(in, carried[i]);
-    for (int64_t i = a->n_carried; i < loop->n_in && ok; i++) {
-        tp_tensor *x = loop->in[i];
-        const bool slice = i < a->n_carried + a->n_slices;
-        const int64_t stack = slice && loop == s->reader ? stack_number(s, x) : -1;
-        ok = push_good(in, stack >= 0 ? s->tail.v[s->a.n_carried + stack]
-                           : slice    ? for_rest(s, x)
-                                      : x);
-    }
-    return ok;
-}
-
-/* What comes after (or before) the chunks: out gets its outputs. */
-static bool rest_of_turns(const split *s, const tp_tensor *loop, const tpi_loop_attrs *a,
-                          tp_tensor *const *carried, tpi_nodes *out)
-{
-    tpi_nodes in = {.ctx = s->ctx};
-    tp_tensor *t = operands(s, loop, a, carried, &in)
-                       ? some_turns(s, s->g, a, s->rest, &in, number(s, s->g, s->main))
-                       : NULL;
-    bool ok = t != NULL;
-    for (int64_t i = 0; i < a->n_carried + a->n_stacked && ok; i++)
-        ok = push_good(out, tpi_output_node(s->g, s->at, t, i));
+    for (int i = 0; i < h->loop->n_in && ok; i++)
+        ok = push_good(&in, operand(s, h, i, carried, true));
+    ok = ok &&
+         push_outputs(s, h, some_turns(s, s->g, &h->a, s->rest, &in, number(s, s->g, s->main)),
+                      &h->of_rest);
     tpi_nodes_free(&in);
     return ok;
 }
 
-/* The number of the first turn of the chunk. */
-static tp_tensor *chunk_start(const split *s, tpi_body *o)
+/* The body of the loop of chunks, whose operands are in[]. */
+static bool fill_chunk(const split *s, const halves *h, tpi_body *o, const tpi_nodes *in)
 {
-    return tp_mul_at(s->at.file, s->at.line, o->params[0], number(s, o->graph, s->k));
-}
-
-/* The body of the chunks; in[] gets the operands of the loop over it. */
-static bool forward_chunk(const split *s, tpi_body *o, tp_tensor *const *carried, tpi_nodes *in)
-{
-    const tpi_loop_attrs *a = &s->a;
     tpi_nodes inner = {.ctx = s->ctx};
-    bool ok = tpi_body_param(o, s->at, TP_I64, 0, NULL, NULL)->status == TP_OK;
-    for (int64_t i = 0; i < s->loop->n_in && ok; i++) {
-        const bool slice = i >= a->n_carried && i < a->n_carried + a->n_slices;
-        tp_tensor *x = s->loop->in[i];
-        ok = push_good(&inner, take(o, in,
-                                    i < a->n_carried ? carried[i]
-                                    : slice          ? for_chunks(s, x)
-                                                     : x,
-                                    slice));
+    tp_tensor *turn = tpi_body_param(o, s->at, TP_I64, 0, NULL, NULL);
+    bool ok = turn->status == TP_OK;
+    for (int i = 0; i < in->n && ok; i++) {
+        const tp_tensor *x = in->v[i];
+        const bool lead = i >= h->a.n_carried && i < h->a.n_carried + h->a.n_slices;
+        ok = push_good(&inner, tpi_body_param(o, s->at, (tp_dtype)x->dtype, x->rank - lead,
+                                              x->shape + lead, NULL));
     }
-    tp_tensor *t = ok ? some_turns(s, o->graph, a, s->k, &inner, chunk_start(s, o)) : NULL;
-    ok = t != NULL;
-    for (int64_t i = 0; i < a->n_carried && ok; i++)
+    tp_tensor *first =
+        ok ? tp_mul_at(s->at.file, s->at.line, turn, number(s, o->graph, s->k)) : NULL;
+    tp_tensor *t = ok ? some_turns(s, o->graph, &h->a, s->k, &inner, first) : NULL;
+    ok = t;
+    for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
         ok = tpi_body_output(o, tpi_output_node(o->graph, s->at, t, i));
-    for (int64_t i = 0; i < a->n_carried && ok; i++)
-        ok = tpi_body_output(o, o->params[1 + i]);
-    for (int64_t i = 0; i < a->n_stacked && ok; i++)
-        ok = tpi_body_output(o, tpi_output_node(o->graph, s->at, t, a->n_carried + i));
     o->closed = true;
     tpi_nodes_free(&inner);
     return ok;
 }
 
-/* out: the carried values after it; s->keep; the stacked outputs, [m, k, ...]. */
-static bool forward_chunks(split *s, tp_tensor *const *carried, tpi_nodes *out)
+/* Is it what the loop of chunks keeps of all its turns? The reader computes it again, and nothing is kept but what
+ * chunks begin with. */
+static bool is_again(void *user, const tp_tensor *x)
 {
-    const tpi_loop_attrs *a = &s->a;
-    tpi_loop_attrs made = {.n_carried = a->n_carried,
-                           .n_slices = a->n_slices,
-                           .n_stacked = a->n_carried + a->n_stacked,
-                           .counted = true,
-                           .back = a->back,
-                           .count = s->m,
-                           .length = s->m};
-    tpi_nodes in = {.ctx = s->ctx};
-    made.body = tpi_body_new(s->g, s->at);
-    bool ok = made.body && forward_chunk(s, made.body, carried, &in);
-    tp_tensor *t = ok ? tpi_loop_node(s->g, s->at, &made, in.n, in.v) : NULL;
-    ok = t && t->status == TP_OK;
-    for (int64_t i = 0; i < a->n_carried + made.n_stacked && ok; i++) {
-        const bool before = i >= a->n_carried && i < 2 * a->n_carried;
-        ok = push_good(before ? &s->keep : out, tpi_output_node(s->g, s->at, t, i));
-    }
-    tpi_nodes_free(&in);
-    return ok;
+    const halves *h = &((const split *)user)->forward;
+    return x->op == &tpi_op_output && x->in[0] == h->chunks &&
+           tpi_index_of(x) >= h->a.n_carried;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------ */
-
-/* Of the reader's slice i: the param for its chunk; &nil when it is a stack of the loop. */
-static tp_tensor *take_slice(const split *s, tpi_body *o, int64_t i, tpi_nodes *in)
+static bool is_kept(void *user, const tp_tensor *x)
 {
-    tp_tensor *x = s->reader->in[s->b.n_carried + i];
-    return stack_number(s, x) >= 0 ? &s->ctx->nil : take(o, in, for_chunks(s, x), true);
+    (void)user, (void)x;
+    return false;
 }
 
-/* Runs the chunk again: its node, in the body o; NULL: failed. first[]: params of the loop's operands. */
-static tp_tensor *run_again(const split *s, tpi_body *o, const tpi_nodes *params)
+static bool chunks_of_turns(split *s, halves *h, tp_tensor *const *carried)
 {
-    tpi_nodes inner = {.ctx = s->ctx};
-    for (int i = 0; i < params->n; i++)
-        tpi_nodes_push(&inner, params->v[i]);
-    tp_tensor *t = some_turns(s, o->graph, &s->a, s->k, &inner, chunk_start(s, o));
-    tpi_nodes_free(&inner);
-    return t;
-}
-
-/* Params of the outer body: `own` those of the reader's operands (slices that are stacks: nil), `loops`
- * those of the loop's, in their orders; in[] are the operands. */
-static bool take_all(const split *s, tpi_body *o, tp_tensor *const *carried, tpi_nodes *in,
-                     tpi_nodes *own, tpi_nodes *loops)
-{
-    const tpi_loop_attrs *a = &s->a, *b = &s->b;
-    bool ok = tpi_body_param(o, s->at, TP_I64, 0, NULL, NULL)->status == TP_OK;
-    for (int64_t i = 0; i < b->n_carried && ok; i++)
-        ok = push_good(own, take(o, in, carried[i], false));
-    for (int64_t i = 0; i < a->n_carried && ok; i++)
-        ok = push_good(loops, take(o, in, s->keep.v[i], true));
-    for (int64_t i = a->n_carried; i < a->n_carried + a->n_slices && ok; i++)
-        ok = push_good(loops, take(o, in, for_chunks(s, s->loop->in[i]), true));
-    for (int64_t i = 0; i < b->n_slices && ok; i++) {
-        tp_tensor *p = take_slice(s, o, i, in);
-        ok = p->status == TP_OK || stack_number(s, s->reader->in[b->n_carried + i]) >= 0;
-        tpi_nodes_push(own, p);
-    }
-    for (int64_t i = a->n_carried + a->n_slices; i < s->loop->n_in && ok; i++)
-        ok = push_good(loops, take(o, in, s->loop->in[i], false));
-    for (int64_t i = b->n_carried + b->n_slices; i < s->reader->n_in && ok; i++)
-        ok = push_good(own, take(o, in, s->reader->in[i], false));
-    return ok && !own->failed;
-}
-
-static bool backward_chunk(const split *s, tpi_body *o, tp_tensor *const *carried,
-                           tpi_nodes *in)
-{
-    const tpi_loop_attrs *b = &s->b;
-    tpi_nodes own = {.ctx = s->ctx}, loops = {.ctx = s->ctx};
-    tp_tensor *again =
-        take_all(s, o, carried, in, &own, &loops) ? run_again(s, o, &loops) : NULL;
-    bool ok = again != NULL;
-    for (int64_t i = 0; i < b->n_slices && ok; i++) {
-        const int64_t stack = stack_number(s, s->reader->in[b->n_carried + i]);
-        tp_tensor **slot = &own.v[b->n_carried + i];
-        if (stack >= 0)
-            *slot = tpi_output_node(o->graph, s->at, again, s->a.n_carried + stack);
-        ok = (*slot)->status == TP_OK;
-    }
-    tp_tensor *t = ok ? some_turns(s, o->graph, b, s->k, &own, chunk_start(s, o)) : NULL;
-    ok = t != NULL;
-    for (int64_t i = 0; i < b->n_carried + b->n_stacked && ok; i++)
-        ok = tpi_body_output(o, tpi_output_node(o->graph, s->at, t, i));
-    o->closed = true;
-    tpi_nodes_free(&own);
-    tpi_nodes_free(&loops);
-    return ok;
-}
-
-static bool backward_chunks(split *s, tp_tensor *const *carried, tpi_nodes *out)
-{
-    const tpi_loop_attrs *b = &s->b;
-    tpi_nodes in = {.ctx = s->ctx};
-    tpi_loop_attrs made = *b;
+    tpi_loop_attrs made = h->a;
     made.count = made.length = s->m;
+    made.checkpoint = 0;
     made.body = tpi_body_new(s->g, s->at);
-    bool ok = made.body && backward_chunk(s, made.body, carried, &in);
-    /* stacks are made inside; the loop's slices and carried values are slices */
-    int64_t stacks = 0;
-    for (int64_t i = 0; i < b->n_slices; i++)
-        stacks += stack_number(s, s->reader->in[b->n_carried + i]) >= 0;
-    made.n_slices = b->n_slices - stacks + s->a.n_carried + s->a.n_slices;
-    tp_tensor *t = ok ? tpi_loop_node(s->g, s->at, &made, in.n, in.v) : NULL;
-    ok = t && t->status == TP_OK;
-    for (int64_t i = 0; i < b->n_carried + b->n_stacked && ok; i++)
-        ok = push_good(out, tpi_output_node(s->g, s->at, t, i));
+    tpi_nodes in = {.ctx = s->ctx};
+    bool ok = made.body;
+    for (int i = 0; i < h->loop->n_in && ok; i++)
+        ok = push_good(&in, operand(s, h, i, carried, false));
+    ok = ok && fill_chunk(s, h, made.body, &in);
+    h->chunks = ok ? tpi_loop_node(s->g, s->at, &made, in.n, in.v) : NULL;
+    ok = ok && h->chunks->status == TP_OK;
+    if (ok && h == &s->reader) {
+        ok = tpi_rebuild_reader(&(tpi_keeping){s, is_again, is_kept, .must = false}, s->g,
+                                h->chunks);
+        h->chunks = s->g->nodes[s->g->n_nodes - 1];
+    }
     tpi_nodes_free(&in);
+    return ok && push_outputs(s, h, h->chunks, &h->of_chunks);
+}
+
+/* All turns of a loop, in chunks and the rest, in the order of time. */
+static bool all_turns(split *s, halves *h)
+{
+    const bool some = s->rest != 0;
+    tp_tensor *const *carried = h->loop->in;
+    bool ok = true;
+    if (some && h->a.back) { /* turns with the highest numbers */
+        ok = rest_of_turns(s, h, carried);
+        carried = h->of_rest.v;
+    }
+    ok = ok && chunks_of_turns(s, h, carried);
+    carried = h->of_chunks.v;
+    if (some && !h->a.back && ok) {
+        ok = rest_of_turns(s, h, carried);
+        carried = h->of_rest.v;
+    }
+    for (int64_t i = 0; i < h->a.n_carried && ok; i++)
+        ok = push_good(&h->values, carried[i]);
+    for (int64_t i = h->a.n_carried; i < h->a.n_carried + h->a.n_stacked && ok; i++)
+        ok = push_good(&h->values, joined(s, h->of_chunks.v[i], some ? h->of_rest.v[i] : NULL));
     return ok;
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------- */
 
-/* All turns of one of the loops, in chunks and the rest, in the order of time: out gets what its
- * outputs are. */
-static bool all_turns(split *s, tp_tensor *loop, tpi_nodes *out)
-{
-    const bool forward = loop == s->loop;
-    const tpi_loop_attrs *a = forward ? &s->a : &s->b;
-    const bool some = s->rest != 0;
-    tpi_nodes chunks = {.ctx = s->ctx}, own = {.ctx = s->ctx},
-              *rest = forward ? &s->tail : &own;
-    tp_tensor *const *carried = loop->in;
-    bool ok = true;
-    if (some && a->back) { /* turns with the highest numbers */
-        ok = rest_of_turns(s, loop, a, carried, rest);
-        carried = rest->v;
-    }
-    if (ok)
-        ok = forward ? forward_chunks(s, carried, &chunks)
-                     : backward_chunks(s, carried, &chunks);
-    carried = chunks.v;
-    if (some && !a->back && ok) {
-        ok = rest_of_turns(s, loop, a, carried, rest);
-        carried = rest->v;
-    }
-    for (int64_t i = 0; i < a->n_carried && ok && carried; i++)
-        ok = push_good(out, carried[i]);
-    for (int64_t i = a->n_carried; i < a->n_carried + a->n_stacked && ok; i++)
-        ok = push_good(out, joined(s, chunks.v[i], some ? rest->v[i] : NULL));
-    tpi_nodes_free(&chunks);
-    tpi_nodes_free(&own);
-    return ok;
-}
-
 /* Outputs of the old loop become what stands for them. */
-static void hand_over(const split *s, const tp_tensor *loop, const tpi_nodes *values, int n)
+static void hand_over(const split *s, const halves *h, int n)
 {
     for (int i = 0; i < n; i++) {
         tp_tensor *t = s->g->nodes[i];
-        if (t->op != &tpi_op_output || t->in[0] != loop)
+        if (t->op != &tpi_op_output || t->in[0] != h->loop)
             continue;
-        tp_tensor *value = values->v[param_of(t)];
+        tp_tensor *value = h->values.v[tpi_index_of(t)];
         tpi_ref(value);
         tpi_unref(t->in[0]);
         t->in[0] = value;
@@ -453,15 +331,15 @@ static void hand_over(const split *s, const tp_tensor *loop, const tpi_nodes *va
     }
 }
 
-/* Numbers the nodes anew: those from `made` on come after `loop`, those from `later` on after `reader`. */
+/* Numbers the nodes anew: those from `made` on come after the loop, those from `later` on after its reader. */
 static void put_in_order(const split *s, int made, int later, const tpi_nodes *by_seq)
 {
     uint64_t *seq = &s->ctx->seq;
     for (int i = 0; i < by_seq->n; i++) {
         tp_tensor *t = by_seq->v[i];
         t->seq = (*seq)++;
-        const int from = t == s->loop ? made : t == s->reader ? later : 0;
-        const int to = t == s->loop ? later : t == s->reader ? s->g->n_nodes : 0;
+        const int from = t == s->forward.loop ? made : t == s->reader.loop ? later : 0;
+        const int to = t == s->forward.loop ? later : t == s->reader.loop ? s->g->n_nodes : 0;
         for (int k = from; k < to; k++)
             s->g->nodes[k]->seq = (*seq)++;
     }
@@ -469,24 +347,33 @@ static void put_in_order(const split *s, int made, int later, const tpi_nodes *b
 
 static bool split_turns(split *s)
 {
-    tpi_nodes all = {.ctx = s->ctx}, forward = {.ctx = s->ctx}, backward = {.ctx = s->ctx};
+    tpi_nodes all = {.ctx = s->ctx};
     const int made = s->g->n_nodes;
     for (int i = 0; i < made; i++) /* a copy that a pass made: in program order */
         tpi_nodes_push(&all, s->g->nodes[i]);
-    bool ok = !all.failed && all_turns(s, s->loop, &forward);
+    bool ok = !all.failed && all_turns(s, &s->forward);
     const int later = s->g->n_nodes;
-    ok = ok && all_turns(s, s->reader, &backward);
+    ok = ok && all_turns(s, &s->reader);
     if (ok) {
-        hand_over(s, s->loop, &forward, made);
-        hand_over(s, s->reader, &backward, made);
+        hand_over(s, &s->forward, made);
+        hand_over(s, &s->reader, made);
         put_in_order(s, made, later, &all);
     }
     tpi_nodes_free(&all);
-    tpi_nodes_free(&forward);
-    tpi_nodes_free(&backward);
-    tpi_nodes_free(&s->keep);
-    tpi_nodes_free(&s->tail);
     return ok;
+}
+
+static void begin(const split *s, halves *h, tp_tensor *loop)
+{
+    *h = (halves){.loop = loop, .a = *tpi_loop_of(loop)};
+    h->of_chunks.ctx = h->of_rest.ctx = h->values.ctx = s->ctx;
+}
+
+static void end(halves *h)
+{
+    tpi_nodes_free(&h->of_chunks);
+    tpi_nodes_free(&h->of_rest);
+    tpi_nodes_free(&h->values);
 }
 
 /* One loop at a time: the next round finds the next. */
@@ -495,20 +382,19 @@ static bool split_graph(tp_graph *g, int *n_changes)
     const int n = g->n_nodes;
     bool done = false, ok = true;
     for (int i = 0; i < n && ok && !done; i++) {
-        tp_tensor *t = g->nodes[i];
+        tp_tensor *t = g->nodes[i], *reader;
         if (t->op != &tpi_op_loop)
             continue;
-        split s = {.ctx = g->ctx, .g = g, .at = TPI_AT(t->file, t->line), .loop = t};
-        s.keep.ctx = s.tail.ctx = g->ctx;
-        s.a = *tpi_loop_of(t);
-        if (!s.a.checkpoint || s.a.has_pred || tpi_graph_draws(s.a.body->graph) ||
-            !ranks_fit(t, &s.a) || !find_sizes(&s))
+        split s = {.ctx = g->ctx, .g = g, .at = TPI_AT(t->file, t->line)};
+        begin(&s, &s.forward, t);
+        const tpi_loop_attrs *a = &s.forward.a;
+        if (!a->checkpoint || a->has_pred || tpi_graph_draws(a->body->graph) ||
+            !ranks_fit(t, a) || !find_sizes(&s) || !(reader = find_reader(&s)))
             continue;
-        s.reader = find_reader(&s);
-        if (!s.reader)
-            continue;
-        s.b = *tpi_loop_of(s.reader);
+        begin(&s, &s.reader, reader);
         ok = split_turns(&s);
+        end(&s.forward);
+        end(&s.reader);
         done = true;
         ++*n_changes;
     }

@@ -7,147 +7,101 @@
 
 #include "op/op.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Nodes and copies, in an order in which operands come first: by index, copies behind what they are
- * of. */
-typedef struct item {
-    int node, copy; /* -1: it is the node itself */
-    int64_t key;
-} item;
 
 typedef struct rearranging {
     const tpi_rearrangement *r;
     tp_graph *g;
-    int n;        /* nodes that there were */
-    int *copy_of; /* by node: which of r->again it is; -1 */
-    int *place;   /* items by node; copies behind the nodes */
-    item *items;
-    int n_items;
+    int n;            /* nodes that there were; the copies are behind them */
+    tp_tensor **copy; /* by node: NULL: none */
+    int64_t *key;     /* by node, copies among them */
 } rearranging;
 
-static int by_key(const void *a, const void *b)
-{
-    const item *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    if (x->node != y->node)
-        return x->node - y->node;
-    return (x->copy >= 0) - (y->copy >= 0);
-}
-
-/* The item that `t`, or its copy, reads as operand k. */
-static int item_read(const rearranging *a, const item *reader, int k)
-{
-    const tp_tensor *t = a->g->nodes[reader->node];
-    const int x = t->in[k]->index, copy = a->copy_of[x];
-    const bool late = reader->copy >= 0 || a->r->late[reader->node];
-    return a->place[copy >= 0 && late ? a->n + copy : x];
-}
-
-/* What is read comes before who reads it, whatever the keys say. */
-static void keep_order(rearranging *a)
-{
-    for (int i = a->n_items - 1; i >= 0; i--) {
-        const item *reader = &a->items[i];
-        const tp_tensor *t = a->g->nodes[reader->node];
-        for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++) {
-            item *x = &a->items[item_read(a, reader, k)];
-            x->key = x->key < reader->key ? x->key : reader->key;
-        }
-    }
-}
-
-static void make_items(rearranging *a)
-{
-    for (int i = 0; i < a->n; i++) {
-        a->place[i] = a->n_items;
-        a->items[a->n_items++] = (item){.node = i, .copy = -1, .key = a->r->key[i]};
-        const int copy = a->copy_of[i];
-        if (copy < 0)
-            continue;
-        a->place[a->n + copy] = a->n_items;
-        a->items[a->n_items++] = (item){.node = i, .copy = copy, .key = a->r->again_key};
-    }
-    keep_order(a);
-}
-
-static bool copy_nodes(const rearranging *a, tp_tensor **copies)
+static bool copy_nodes(const rearranging *a)
 {
     bool ok = true;
-    for (int c = 0; c < a->r->n_again && ok; c++) {
-        const tp_tensor *t = a->g->nodes[a->r->again[c]];
+    for (int i = 0; i < a->n && ok; i++) {
+        const tp_tensor *t = a->g->nodes[i];
         tpi_nodes in = {.ctx = a->g->ctx};
+        if (!a->r->again || !a->r->again[i])
+            continue;
         for (int k = 0; k < t->n_in; k++) {
-            const int other = a->copy_of[t->in[k]->index];
-            tpi_nodes_push(&in, other >= 0 ? copies[other] : t->in[k]);
+            tp_tensor *copy = a->copy[t->in[k]->index];
+            tpi_nodes_push(&in, copy ? copy : t->in[k]);
         }
-        copies[c] = in.failed
-                        ? NULL
-                        : tpi_graph_node(a->g, TPI_AT(t->file, t->line), t->op, t->n_in, in.v,
-                                         t->attrs, (tp_dtype)t->dtype, t->rank, t->shape);
-        ok = copies[c] && copies[c]->status == TP_OK;
+        tp_tensor *made =
+            in.failed ? &a->g->ctx->nil
+                      : tpi_graph_node(a->g, TPI_AT(t->file, t->line), t->op, t->n_in, in.v,
+                                       t->attrs, (tp_dtype)t->dtype, t->rank, t->shape);
+        ok = made->status == TP_OK;
+        a->copy[i] = made;
         tpi_nodes_free(&in);
     }
     return ok;
 }
 
 /* Late readers take the copies. */
-static void redirect(const rearranging *a, tp_tensor *const *copies)
+static void redirect(const rearranging *a)
 {
     for (int i = 0; i < a->n; i++) {
         tp_tensor *t = a->g->nodes[i];
         for (int k = 0; k < t->n_in && a->r->late[i] && t->op->kind != TPI_SOURCE; k++) {
-            const int c = a->copy_of[t->in[k]->index];
-            if (c < 0)
+            tp_tensor *copy = a->copy[t->in[k]->index];
+            if (!copy)
                 continue;
-            tpi_ref(copies[c]);
+            tpi_ref(copy);
             tpi_unref(t->in[k]);
-            t->in[k] = copies[c];
+            t->in[k] = copy;
         }
     }
 }
 
-static bool change(rearranging *a)
+/* What is read comes before who reads it, whatever the keys say. */
+static void keep_order(const rearranging *a, const tp_tensor *reader)
 {
-    tpi_mem *m = &a->g->ctx->mem;
-    const size_t bytes = (size_t)a->r->n_again * sizeof(tp_tensor *);
-    tp_tensor **copies = tpi_take(m, bytes);
-    make_items(a);
-    const bool ok = copies && copy_nodes(a, copies);
-    if (ok) {
-        redirect(a, copies);
-        qsort(a->items, (size_t)a->n_items, sizeof *a->items, by_key);
-        for (int i = 0; i < a->n_items; i++) {
-            const item *x = &a->items[i];
-            tp_tensor *t = x->copy >= 0 ? copies[x->copy] : a->g->nodes[x->node];
-            t->seq = a->g->ctx->seq++;
-        }
+    for (int k = 0; k < reader->n_in && reader->op->kind != TPI_SOURCE; k++) {
+        int64_t *key = &a->key[reader->in[k]->index];
+        *key = *key < a->key[reader->index] ? *key : a->key[reader->index];
     }
-    tpi_give_back(m, copies, bytes);
-    return ok;
+}
+
+/* By key, then as the nodes were, a copy behind what it is of. */
+static void put_in_order(const rearranging *a)
+{
+    const uint64_t first = a->g->ctx->seq, each = 2 * (uint64_t)a->n;
+    for (int i = a->n - 1; i >= 0; i--) {
+        if (a->copy[i])
+            keep_order(a, a->copy[i]);
+        keep_order(a, a->g->nodes[i]);
+    }
+    for (int i = 0; i < 2 * a->n; i++) {
+        tp_tensor *t = i % 2 ? a->copy[i / 2] : a->g->nodes[i / 2];
+        if (!t)
+            continue;
+        t->seq = first + (uint64_t)a->key[t->index] * each + (uint64_t)i;
+        a->g->ctx->seq = t->seq >= a->g->ctx->seq ? t->seq + 1 : a->g->ctx->seq;
+    }
 }
 
 bool tpi_rearrange(tp_graph *g, const tpi_rearrangement *r)
 {
     tpi_mem *m = &g->ctx->mem;
-    const size_t n = (size_t)g->n_nodes, all = n + (size_t)r->n_again;
-    rearranging a = {.r = r, .g = g, .n = g->n_nodes};
-    a.copy_of = tpi_take(m, n * sizeof *a.copy_of);
-    a.place = tpi_take(m, all * sizeof *a.place);
-    a.items = tpi_take(m, all * sizeof *a.items);
-    bool ok = a.copy_of && a.place && a.items && tp_scope_begin(g->ctx) == TP_OK;
+    const size_t n = (size_t)g->n_nodes,
+                 bytes = n * (sizeof(tp_tensor *) + 2 * sizeof(int64_t));
+    rearranging a = {.r = r, .g = g, .n = g->n_nodes, .copy = tpi_take(m, bytes)};
+    bool ok = a.copy && tp_scope_begin(g->ctx) == TP_OK;
     if (ok) {
-        for (size_t i = 0; i < n; i++)
-            a.copy_of[i] = -1;
-        for (int c = 0; c < r->n_again; c++)
-            a.copy_of[r->again[c]] = c;
-        ok = change(&a);
+        memset(a.copy, 0, n * sizeof *a.copy);
+        a.key = (int64_t *)(a.copy + n);
+        for (size_t i = 0; i < 2 * n; i++)
+            a.key[i] = i < n ? r->key[i] : r->again_key;
+        ok = copy_nodes(&a);
+        if (ok) {
+            redirect(&a);
+            put_in_order(&a);
+        }
         tp_scope_end(g->ctx);
     }
-    tpi_give_back(m, a.copy_of, n * sizeof *a.copy_of);
-    tpi_give_back(m, a.place, all * sizeof *a.place);
-    tpi_give_back(m, a.items, all * sizeof *a.items);
+    tpi_give_back(m, a.copy, bytes);
     return ok;
 }

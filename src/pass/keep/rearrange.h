@@ -5,9 +5,9 @@
 #include "ir/graph_def.h"
 
 typedef struct tpi_rearrangement {
-    int n_again;
-    const int *again; /* nodes that are computed once more, ascending: no sources, no blocks */
-    const bool *late; /* by node: it reads them where they are computed again */
+    const bool
+        *again; /* by node: it is computed once more; no source, no block. NULL: none is */
+    const bool *late;   /* by node: it reads what is computed once more, not the first value */
     const int64_t *key; /* by node: where it stands, as far as its operands allow */
     int64_t again_key;  /* where the copies stand */
 } tpi_rearrangement;

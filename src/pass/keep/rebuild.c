@@ -53,13 +53,13 @@ static bool no_memory(const building *b)
     return false;
 }
 
-static bool refuse(const building *b, const tp_tensor *t)
+static tp_tensor *refuse(const building *b, const tp_tensor *t)
 {
     tpi_fail_status(b->ctx, b->at, b->reader->op->name, TP_E_STATE,
                     "%s reads a value of sizes that are known only inside of the block that "
                     "computes it (%s)",
                     b->reader->op->name, t->op->name);
-    return false;
+    return NULL;
 }
 
 static bool is_loop(const building *b)
@@ -179,8 +179,7 @@ static tp_tensor *whole(building *b, int group, tp_tensor *outer)
 {
     if (!b->k->must || !is_again(b, outer))
         return operand(b, 0, group, outer);
-    refuse(b, outer);
-    return NULL;
+    return refuse(b, outer);
 }
 
 /* What stands for a param of the source's body. */
@@ -216,7 +215,8 @@ static void mark_wanted(const building *b, const source *s, const tp_graph *g)
 {
     for (int i = s->n - 1; i >= 0; i--) {
         const tp_tensor *x = g->nodes[i];
-        for (int k = 0; k < x->n_in && s->wanted[i] && !s->made[i] && is_made(b, x); k++)
+        const bool follow = s->wanted[i] && !s->made[i] && is_made(b, x);
+        for (int k = 0; k < x->n_in && follow; k++)
             s->wanted[x->in[k]->index] = true;
     }
 }
@@ -236,10 +236,8 @@ static tp_tensor *make(building *b, source *s, tp_tensor *x)
 /* Node t of the source's body, in the reader, and all that is wanted of it. */
 static tp_tensor *again(building *b, source *s, const tpi_body *from, const tp_tensor *t)
 {
-    if (t->index >= s->n) {
-        refuse(b, t);
-        return NULL;
-    }
+    if (t->index >= s->n)
+        return refuse(b, t);
     s->wanted[t->index] = true;
     mark_wanted(b, s, from->graph);
     for (int i = 0; i < s->n; i++) {
@@ -251,42 +249,33 @@ static tp_tensor *again(building *b, source *s, const tpi_body *from, const tp_t
     return s->made[t->index];
 }
 
-static void free_source(building *b, source *s)
+/* A source with its lists behind it, of n nodes. */
+static size_t source_bytes(int n)
 {
-    tpi_mem *m = &b->ctx->mem;
-    tpi_give_back(m, s->wanted, (size_t)s->n);
-    tpi_give_back(m, s->made, (size_t)s->n * sizeof *s->made);
-    tpi_give_back(m, s, sizeof *s);
+    return sizeof(source) + (size_t)n * (sizeof(tp_tensor *) + sizeof(bool));
 }
 
 /* Side j of the block that output x is of; NULL: no memory. */
 static source *source_of(building *b, int j, const tp_tensor *x)
 {
-    tpi_mem *m = &b->ctx->mem;
     tp_tensor *block = x->in[0];
     source *s = b->sources;
     while (s && (s->block != block || s->side != j))
         s = s->next;
     if (s)
         return s;
-    s = tpi_take(m, sizeof *s);
+    tpi_body *bodies[2];
+    tpi_bodies_of(block, bodies);
+    const int n = bodies[j]->graph->n_nodes;
+    s = tpi_take(&b->ctx->mem, source_bytes(n));
     if (!s) {
         no_memory(b);
         return NULL;
     }
-    tpi_body *bodies[2];
-    tpi_bodies_of(block, bodies);
-    const int n = bodies[j]->graph->n_nodes;
+    memset(s, 0, source_bytes(n));
     *s = (source){.block = block, .side = j, .place = x->seq, .n = n, .next = b->sources};
-    s->wanted = tpi_take(m, (size_t)n);
-    s->made = tpi_take(m, (size_t)n * sizeof *s->made);
-    if (!s->wanted || !s->made) {
-        free_source(b, s);
-        no_memory(b);
-        return NULL;
-    }
-    memset(s->wanted, 0, (size_t)n);
-    memset(s->made, 0, (size_t)n * sizeof(tp_tensor *));
+    s->made = (tp_tensor **)(s + 1);
+    s->wanted = (bool *)(s->made + n);
     return b->sources = s;
 }
 
@@ -307,10 +296,8 @@ static bool fits(const building *b, const tp_tensor *x)
 
 static tp_tensor *output_again(building *b, int j, tp_tensor *x)
 {
-    if (!fits(b, x)) {
-        refuse(b, x);
-        return NULL;
-    }
+    if (!fits(b, x))
+        return refuse(b, x);
     source *s = source_of(b, j, x);
     tpi_body *bodies[2];
     tpi_bodies_of(x->in[0], bodies);
@@ -342,10 +329,8 @@ static tp_tensor *value_in(building *b, int j, tp_tensor *x)
     const bool is_output = x->op == &tpi_op_output;
     const bool is_sum =
         x->op->code == TPI_OP_add && is_again(b, x->in[0]) && is_again(b, x->in[1]);
-    if ((!is_output && !is_sum) || b->depth >= DEEPEST) {
-        refuse(b, x);
-        return NULL;
-    }
+    if ((!is_output && !is_sum) || b->depth >= DEEPEST)
+        return refuse(b, x);
     b->depth++;
     tp_tensor *made = is_output ? output_again(b, j, x) : sum_again(b, j, x);
     b->depth--;
@@ -511,7 +496,7 @@ static void done(building *b)
         tpi_nodes_free(&b->in[k]);
     for (source *s = b->sources, *next; s; s = next) {
         next = s->next;
-        free_source(b, s);
+        tpi_give_back(m, s, source_bytes(s->n));
     }
 }
 
