@@ -173,8 +173,8 @@ static bool run_direct(replay *r, tpi_basic_block *b)
     for (int i = 0; i < b->n_out; i++)
         p->pointers[b->out[i].pointer] = b->out[i].buf->data;
     int64_t fail[3] = {0, 0, 0};
-    if (p->entry(p->pointers, p->symbols, p->random, p->packed, p->arena + p->arena_bytes, fail,
-                 &p->library) == 0)
+    if (p->entry(p->pointers, p->symbols, p->random, p->packed->data, p->arena + p->arena_bytes,
+                 fail, &p->library) == 0)
         return true;
     return fail_outputs(r, b, "an op fails");
 }

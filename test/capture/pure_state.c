@@ -90,6 +90,35 @@ static void abandoned(bed *b)
     EXPECT_RAN(&s, 8);
 }
 
+/* ---- constants --------------------------------------------------------------------------------- */
+
+/* A product with a matrix that is known when the program is made, and so is packed for it. */
+BODY(weighs)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *n = tp_arange(s->b->tp, TP_F32, 3 * 40, 0, 1);
+    out[0] = tp_matmul(in[0], tp_sin(tp_reshape(n, TP_DIMS(3, 40))));
+}
+
+static void constants(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_recording(b->tp, false);
+    tp_function *f = make_pure(b, "weighs", weighs, &s);
+    for (int i = 0; i < 20; i++) {
+        tp_scope_begin(b->tp);
+        tp_tensor *x = input(b, 4, 0.1), *y;
+        tp_function_call(f, 1, &x, 1, &y);
+        note(b, "y", y);
+        tp_scope_end(b->tp);
+        if (i % 5 == 4)
+            settle(b);
+    }
+    EXPECT_RAN(&s, 8);
+}
+
 /* ---- training ------------------------------------------------------------------------------------ */
 
 BODY(training)
@@ -503,19 +532,13 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ATTACK(abandoned),
-        ATTACK(steps),
-        ATTACK(gradients),
-        ATTACK(assigned_before),
-        ATTACK(left_gradients),
-        ATTACK(watched),
-        ATTACK(aliases),
-        ATTACK(kinds),
-        ATTACK(results),
-        ATTACK(failures),
-        ATTACK(mistakes),
-        ATTACK(prints),
-        cmocka_unit_test(out_of_memory),
+        ATTACK(abandoned),       ATTACK(constants),
+        ATTACK(steps),           ATTACK(gradients),
+        ATTACK(assigned_before), ATTACK(left_gradients),
+        ATTACK(watched),         ATTACK(aliases),
+        ATTACK(kinds),           ATTACK(results),
+        ATTACK(failures),        ATTACK(mistakes),
+        ATTACK(prints),          cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
