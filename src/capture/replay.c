@@ -134,8 +134,8 @@ static bool fail_outputs(replay *r, tpi_basic_block *b, const char *why)
 static void find_pointers(tpi_basic_block *b)
 {
     const tp_program *p = b->program->program;
-    b->direct = p->entry && p->sized && p->n_random == 0 && b->n_random == 0 && p->is_packed &&
-                p->n_roots == b->n_out && p->n_feeds == b->n_feeds;
+    b->direct = p->c.entry && p->sized && p->n_random == 0 && b->n_random == 0 &&
+                p->constants.is_packed && p->n_roots == b->n_out && p->n_feeds == b->n_feeds;
     if (!b->direct)
         return;
     for (int i = 0; i < b->n_feeds && b->direct; i++)
@@ -173,8 +173,8 @@ static bool run_direct(replay *r, tpi_basic_block *b)
     for (int i = 0; i < b->n_out; i++)
         p->pointers[b->out[i].pointer] = b->out[i].buf->data;
     int64_t fail[3] = {0, 0, 0};
-    if (p->entry(p->pointers, p->symbols, p->random, p->packed->data, p->arena + p->arena_bytes,
-                 fail, &p->library) == 0)
+    if (p->c.entry(p->pointers, p->symbols, p->random, p->constants.packed->data,
+                   p->memory.arena + p->memory.arena_bytes, fail, &p->library) == 0)
         return true;
     return fail_outputs(r, b, "an op fails");
 }
@@ -288,7 +288,7 @@ static bool compute(replay *r, tpi_basic_block *b)
     const bool ready = tpi_shared_ready(r->w->f, b->program);
     if (!run_otherwise(r, b))
         return false;
-    if (ready && b->program->program->entry)
+    if (ready && b->program->program->c.entry)
         find_pointers(b);
     return true;
 }

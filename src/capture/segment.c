@@ -392,7 +392,7 @@ static void settle(tp_function *f, tpi_shared *p, bool wait)
                         p->program->stats.compile_ms);
     } else if ((wait && !tpi_is_interrupted(f->ctx)) || tpi_program_broken(p->program)) {
         p->failed = true;
-        tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->build));
+        tpi_capture_log(f, f->at, "no program: %s", tpi_build_message(p->program->c.build));
     }
 }
 
@@ -630,8 +630,9 @@ tpi_segment_state tpi_segment_state_of(const tpi_segment *s)
     else if (s->known && s->n_outputs == 0)
         state.program = "none: nothing of it is used";
     else if (p && p->failed)
-        state.program = p->program && p->program->build ? tpi_build_message(p->program->build)
-                                                        : "the graph was not taken";
+        state.program = p->program && p->program->c.build
+                            ? tpi_build_message(p->program->c.build)
+                            : "the graph was not taken";
     else if (p)
         state.program = p->ready ? "ready" : "is being compiled";
     if (p && p->ready) {

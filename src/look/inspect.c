@@ -31,7 +31,7 @@ const tp_graph *tp_program_graph(const tp_program *p)
     if (!p)
         return NULL;
     tp_program *shown = (tp_program *)p;
-    shown->keeps = true;
+    shown->constants.keeps = true;
     if (tpi_program_unpack(shown))
         return p->graph;
     tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "tp_program_graph");

@@ -13,7 +13,7 @@ static void find_calls(tp_program *p, const tpi_plan *plan)
     for (int i = 0; i < plan->n_kernels; i++) {
         const int root = plan->kernels[i].root;
         const tp_tensor *t = plan->graph->nodes[root];
-        tpi_call *call = &p->calls[plan->first_kernel + i];
+        tpi_call *call = &p->c.calls[plan->first_kernel + i];
         *call = t->op->call
                     ? tpi_called_kernel(p->ctx, t->op, tpi_call_key(t->op, t->in, t)->dtype)
                     : NULL;
@@ -33,52 +33,52 @@ bool tpi_program_start_c(tp_program *p)
     if (p->plan->draws)
         p->n_random = 1;
     p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
-    p->calls = tpi_take(m, (size_t)p->plan->all_kernels * sizeof *p->calls);
-    if (!p->random || !p->calls) {
+    p->c.calls = tpi_take(m, (size_t)p->plan->all_kernels * sizeof *p->c.calls);
+    if (!p->random || !p->c.calls) {
         p->n_random = p->random ? p->n_random : 0;
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
     find_calls(p, p->plan);
-    p->source = TPI_STR(m);
-    const int n = tpi_render_program(p->plan, false, tpi_build_cpus(), &p->source);
+    p->c.source = TPI_STR(m);
+    const int n = tpi_render_program(p->plan, false, tpi_build_cpus(), &p->c.source);
     if (!n)
         return false;
     for (int i = 0; i < n; i++)
-        p->units[i] = i ? tpi_unit_texts[i] : p->source.text;
+        p->c.units[i] = i ? tpi_unit_texts[i] : p->c.source.text;
     static const char *const for_debugger[] = {"-g", "-Og", NULL};
     const tpi_build_spec spec = {.n_sources = n,
-                                 .sources = p->units,
+                                 .sources = p->c.units,
                                  .entry = TPI_ENTRY_SYMBOL,
                                  .second = p->engine == TP_ENGINE_AUTO,
                                  .flags = tpi_env(TPI_ENV_DEBUG_C) ? for_debugger : NULL};
-    p->build = tpi_build_start(p->ctx, &spec);
-    if (!p->build)
+    p->c.build = tpi_build_start(p->ctx, &spec);
+    if (!p->c.build)
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
-    return p->build;
+    return p->c.build;
 }
 
 bool tpi_program_has_c(tp_program *p, int wait_ms)
 {
-    if (p->entry || !p->build)
-        return p->entry;
-    if (tpi_build_poll(p->build, wait_ms) != TPI_BUILD_READY)
+    if (p->c.entry || !p->c.build)
+        return p->c.entry;
+    if (tpi_build_poll(p->c.build, wait_ms) != TPI_BUILD_READY)
         return false;
-    void *entry = tpi_build_symbol(p->build, TPI_ENTRY_SYMBOL);
-    void *scratch = tpi_build_symbol(p->build, TPI_SCRATCH_SYMBOL);
-    void *packed = tpi_build_symbol(p->build, TPI_PACKED_SYMBOL);
-    void *layout = tpi_build_symbol(p->build, TPI_LAYOUT_SYMBOL);
-    void *pack = tpi_build_symbol(p->build, TPI_PACK_SYMBOL);
+    void *entry = tpi_build_symbol(p->c.build, TPI_ENTRY_SYMBOL);
+    void *scratch = tpi_build_symbol(p->c.build, TPI_SCRATCH_SYMBOL);
+    void *packed = tpi_build_symbol(p->c.build, TPI_PACKED_SYMBOL);
+    void *layout = tpi_build_symbol(p->c.build, TPI_LAYOUT_SYMBOL);
+    void *pack = tpi_build_symbol(p->c.build, TPI_PACK_SYMBOL);
     if (!entry || !scratch || !packed || !layout || !pack)
         return false;
     /* ISO C has no cast from an object's address to a function's */
-    memcpy(&p->entry, &entry, sizeof entry);
-    memcpy(&p->scratch_bytes, &scratch, sizeof scratch);
-    memcpy(&p->packed_bytes, &packed, sizeof packed);
-    memcpy(&p->pack_layout, &layout, sizeof layout);
-    memcpy(&p->pack, &pack, sizeof pack);
-    p->stats.compile_ms = tpi_build_ms(p->build);
-    p->stats.from_cache = tpi_build_from_cache(p->build);
+    memcpy(&p->c.entry, &entry, sizeof entry);
+    memcpy(&p->c.scratch_bytes, &scratch, sizeof scratch);
+    memcpy(&p->c.packed_bytes, &packed, sizeof packed);
+    memcpy(&p->c.pack_layout, &layout, sizeof layout);
+    memcpy(&p->c.pack, &pack, sizeof pack);
+    p->stats.compile_ms = tpi_build_ms(p->c.build);
+    p->stats.from_cache = tpi_build_from_cache(p->c.build);
     p->sized = false;
     tpi_tiles_free(p->tiles);
     p->tiles = NULL;
@@ -87,7 +87,7 @@ bool tpi_program_has_c(tp_program *p, int wait_ms)
 
 bool tpi_program_broken(const tp_program *p)
 {
-    return !p->build || tpi_build_failed(p->build);
+    return !p->c.build || tpi_build_failed(p->c.build);
 }
 
 static void set_random(const tpi_session *s)
@@ -252,7 +252,7 @@ void tpi_waves_ready(tp_program *p)
 {
     tpi_waves *w = p->waves;
     tpi_team_library(&w->team, &w->library);
-    w->library.call = p->calls;
+    w->library.call = p->c.calls;
     w->face = (tpk_waves){w->length, call_steps};
 }
 
@@ -262,10 +262,10 @@ bool tpi_program_call(tpi_session *s, int *full)
     int64_t fail[3] = {0, 0, 0};
     if (p->n_random)
         set_random(s);
-    char *scratch = p->arena + p->arena_bytes;
+    char *scratch = p->memory.arena + p->memory.arena_bytes;
     tpi_program_pack(p, scratch);
-    const int64_t e = p->entry(p->pointers, p->symbols, p->random, p->packed->data, scratch,
-                               fail, &p->library);
+    const int64_t e = p->c.entry(p->pointers, p->symbols, p->random, p->constants.packed->data,
+                                 scratch, fail, &p->library);
     if (e == TPI_RUN_INDEX)
         fail_at(p, fail);
     if (e == TPI_RUN_STOPPED)

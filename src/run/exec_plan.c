@@ -26,9 +26,9 @@ bool tpi_program_plan(tp_program *p, const char *skip)
         return false;
     const size_t n = (size_t)p->plan->all_buffers;
     p->stats.kernels = p->plan->all_kernels;
-    p->offsets = tpi_take(m, n * sizeof *p->offsets);
+    p->memory.offsets = tpi_take(m, n * sizeof *p->memory.offsets);
     p->pointers = tpi_take(m, n * sizeof *p->pointers);
-    bool ok = p->offsets && p->pointers;
+    bool ok = p->memory.offsets && p->pointers;
     if (ok && p->engine != TP_ENGINE_C && !tpi_late_refuser(p))
         ok = tpi_tiles_new(p);
     if (!ok)
@@ -64,11 +64,11 @@ static bool make_room(tpi_mem *m, char **p, size_t *size, size_t need)
 /* Scratch memory behind the arena, for kernels one after the other or side by side. */
 static size_t scratch_bytes(tp_program *p)
 {
-    const size_t need = (size_t)p->scratch_bytes(p->symbols, &p->library);
+    const size_t need = (size_t)p->c.scratch_bytes(p->symbols, &p->library);
     tpi_waves *w = p->waves;
     if (!w)
         return need;
-    w->room = ((size_t)p->scratch_bytes(p->symbols, &w->library) + 63) / 64 * 64;
+    w->room = ((size_t)p->c.scratch_bytes(p->symbols, &w->library) + 63) / 64 * 64;
     w->library.scratch = (int64_t)w->room;
     const size_t lanes = w->room * (size_t)tpi_waves_lanes(w);
     return lanes > need ? lanes : need;
@@ -89,7 +89,7 @@ static bool find_waves(tp_program *p)
                                 .wave_ns = p->wave_ns,
                                 .waves = tpi_pool_threads(p->ctx->pool) > 1 &&
                                          !p->watch, /* it is of one kernel at a time */
-                                .microbatches = p->plan->n_micro && p->entry};
+                                .microbatches = p->plan->n_micro && p->c.entry};
     const bool ok = tpi_waves_find(&what, &p->waves);
     if (p->waves)
         tpi_waves_ready(p);
@@ -99,21 +99,23 @@ static bool find_waves(tp_program *p)
 bool tpi_program_resize(tp_program *p, tpi_at at)
 {
     tpi_mem *m = &p->ctx->mem;
-    if (!find_waves(p) || !tpi_program_place(p, p->plan, NULL, p->offsets, &p->arena_bytes))
+    if (!find_waves(p) ||
+        !tpi_program_place(p, p->plan, NULL, p->memory.offsets, &p->memory.arena_bytes))
         return false;
-    if (p->memory_limit && p->arena_bytes > p->memory_limit) {
+    if (p->memory_limit && p->memory.arena_bytes > p->memory_limit) {
         const tpi_budget budget = {at, "tp_program_run", p->memory_limit, p->symbols};
         tpi_budget_refuse(&budget, p->plan, tpi_program_arena(p, p->plan));
         return false;
     }
-    const size_t scratch = p->entry ? scratch_bytes(p) : 0;
+    const size_t scratch = p->c.entry ? scratch_bytes(p) : 0;
     p->library.scratch = (int64_t)scratch;
-    if (!make_room(m, &p->arena, &p->arena_size, (size_t)p->arena_bytes + scratch) ||
-        (p->entry && !tpi_program_pack_room(p)))
+    if (!make_room(m, &p->memory.arena, &p->memory.arena_size,
+                   (size_t)p->memory.arena_bytes + scratch) ||
+        (p->c.entry && !tpi_program_pack_room(p)))
         return false;
     if (p->tiles)
         p->tiles->sized++;
-    p->stats.arena_bytes = p->arena_bytes;
+    p->stats.arena_bytes = p->memory.arena_bytes;
     p->stats.scratch_bytes = (int64_t)scratch;
     p->sized = true;
     return true;
@@ -176,7 +178,7 @@ static bool set_inner_pointers(tpi_session *s, const tpi_plan *plan, char *arena
         void **pointer = &p->pointers[plan->first_buffer + i];
         *pointer = NULL;
         if (b->storage == TPI_IN_ARENA) {
-            *pointer = arena + p->offsets[plan->first_buffer + i];
+            *pointer = arena + p->memory.offsets[plan->first_buffer + i];
         } else if (b->storage == TPI_IN_SOURCE && b->like->op != &tpi_op_param) {
             tp_tensor *t = flat_source(s, b->like);
             ok = t;
@@ -196,7 +198,7 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
         const tpi_buffer *b = &p->plan->buffers[i];
         outputs[i] = NULL;
         if (b->storage == TPI_IN_ARENA) {
-            p->pointers[i] = p->arena + p->offsets[i];
+            p->pointers[i] = p->memory.arena + p->memory.offsets[i];
             for (int k = 0; b->section && k < b->section->n_bodies; k++)
                 if (!set_inner_pointers(s, b->section->plan[k], p->pointers[i]))
                     return false;
@@ -225,7 +227,7 @@ static bool set_pointers(tpi_session *s, tp_tensor **outputs)
 static void set_library(tp_program *p)
 {
     const int threads = tpi_pool_threads(p->ctx->pool);
-    if (p->library.team && p->library.call == p->calls && p->library.threads == threads &&
+    if (p->library.team && p->library.call == p->c.calls && p->library.threads == threads &&
         p->team.pool == p->ctx->pool && p->library.watch == p->watch)
         return;
     if (p->library.threads != threads || p->library.watch != p->watch)
@@ -235,7 +237,7 @@ static void set_library(tp_program *p)
     const int64_t scratch = p->library.scratch;
     tpi_team_library(&p->team, &p->library);
     p->library.scratch = scratch;
-    p->library.call = p->calls;
+    p->library.call = p->c.calls;
     p->library.stop = &p->ctx->interrupted;
     p->library.max_turns = p->ctx->max_turns;
     p->library.tick = p->watch ? p->watch->tick : NULL;
@@ -290,7 +292,7 @@ static void log_work(const tp_program *p)
     }
     tpi_log(TPI_LOG_program,
             "%d nodes, %d kernels, %.0f bytes moved, %" PRId64 " bytes of arena, %.0f flops",
-            p->stats.nodes, p->stats.kernels, all.bytes, p->arena_bytes, all.flops);
+            p->stats.nodes, p->stats.kernels, all.bytes, p->memory.arena_bytes, all.flops);
 }
 
 bool tpi_execute_plan(tpi_session *s, bool c)

@@ -60,7 +60,7 @@ static void let_go(tp_program *p, int i)
     t->buf = NULL;
     t->data = NULL;
     p->pointers[i] = NULL;
-    p->n_gone++;
+    p->constants.n_gone++;
 }
 
 /* Those that go one by one; what they leave room for serves the next. False: no memory for lists. */
@@ -81,7 +81,7 @@ static bool pack_and_let_go(tp_program *p, char *scratch)
                 continue;
             numbers -= tpi_count(constant_of(p, i));
             of[i] = p->pointers[i];
-            p->pack(of, p->packed_for, p->packed->data, scratch, &p->library);
+            p->c.pack(of, p->constants.sizes, p->constants.packed->data, scratch, &p->library);
             of[i] = NULL;
             let_go(p, i);
         }
@@ -93,13 +93,13 @@ static bool pack_and_let_go(tp_program *p, char *scratch)
 
 void tpi_program_pack(tp_program *p, char *scratch)
 {
-    if (p->is_packed)
+    if (p->constants.is_packed)
         return;
-    memcpy(p->packed_for, p->symbols, (size_t)p->n_symbols * sizeof *p->packed_for);
-    if (!p->keeps)
+    memcpy(p->constants.sizes, p->symbols, (size_t)p->n_symbols * sizeof *p->constants.sizes);
+    if (!p->constants.keeps)
         pack_and_let_go(p, scratch);
-    p->pack(p->pointers, p->packed_for, p->packed->data, scratch, &p->library);
-    p->is_packed = true;
+    p->c.pack(p->pointers, p->constants.sizes, p->constants.packed->data, scratch, &p->library);
+    p->constants.is_packed = true;
 }
 
 /* ---- the elements again ------------------------------------------------------------------------------ */
@@ -125,8 +125,8 @@ static bool number_elements(tp_program *p, void **of)
 /* Each packed element goes where the number in its place says. */
 static void unpack(const tp_program *p, void *const *of, const char *numbers)
 {
-    const int64_t *at = p->packed->data;
-    const char *packed = p->packed->data;
+    const int64_t *at = p->constants.packed->data;
+    const char *packed = p->constants.packed->data;
     const size_t end = (size_t)p->stats.packed_bytes;
     uint32_t first = 1, last = 1; /* of the constant that is being filled */
     char *to = NULL;
@@ -151,10 +151,10 @@ static void unpack(const tp_program *p, void *const *of, const char *numbers)
 bool tpi_program_unpack(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
-    if (!p->n_gone)
+    if (!p->constants.n_gone)
         return true;
     const size_t all = (size_t)p->plan->all_buffers, size = (size_t)p->stats.packed_bytes;
-    const size_t room = (size_t)p->scratch_bytes(p->packed_for, &p->library);
+    const size_t room = (size_t)p->c.scratch_bytes(p->constants.sizes, &p->library);
     void **of = tpi_take(m, all * sizeof *of);
     char *numbers = tpi_take(m, size), *scratch = tpi_take(m, room);
     bool ok = of && numbers && scratch;
@@ -164,9 +164,9 @@ bool tpi_program_unpack(tp_program *p)
         ok = number_elements(p, of);
     }
     if (ok) {
-        p->pack(of, p->packed_for, numbers, scratch, &p->library);
+        p->c.pack(of, p->constants.sizes, numbers, scratch, &p->library);
         unpack(p, of, numbers);
-        p->n_gone = 0;
+        p->constants.n_gone = 0;
     }
     for (int i = 0; i < p->plan->n_buffers && of && !ok; i++)
         if (of[i]) {
@@ -187,24 +187,24 @@ bool tpi_program_unpack(tp_program *p)
 static bool is_same(const tp_program *p, size_t need, bool *same)
 {
     tpi_mem *m = &p->ctx->mem;
-    *same = p->is_packed && need == (size_t)p->stats.packed_bytes;
+    *same = p->constants.is_packed && need == (size_t)p->stats.packed_bytes;
     if (!*same || !need)
         return true;
-    const size_t bytes = (size_t) * (const int64_t *)p->packed->data;
+    const size_t bytes = (size_t) * (const int64_t *)p->constants.packed->data;
     int64_t *at = tpi_take(m, bytes);
     if (!at)
         return false;
-    memcpy(at, p->packed->data,
+    memcpy(at, p->constants.packed->data,
            bytes); /* for what lies between its numbers and the first one */
-    p->pack_layout(p->symbols, at, &p->library);
-    *same = memcmp(at, p->packed->data, bytes) == 0;
+    p->c.pack_layout(p->symbols, at, &p->library);
+    *same = memcmp(at, p->constants.packed->data, bytes) == 0;
     tpi_give_back(m, at, bytes);
     return true;
 }
 
 bool tpi_program_pack_room(tp_program *p)
 {
-    const size_t need = (size_t)p->packed_bytes(p->symbols, &p->library);
+    const size_t need = (size_t)p->c.packed_bytes(p->symbols, &p->library);
     bool same;
     if (!is_same(p, need, &same))
         return false;
@@ -212,9 +212,9 @@ bool tpi_program_pack_room(tp_program *p)
         return true;
     if (!tpi_program_unpack(p))
         return false;
-    tpi_buf_unref(p->ctx, p->packed);
-    p->is_packed = false;
-    p->packed = tpi_buf_new(p->ctx, need);
-    p->stats.packed_bytes = p->packed ? (int64_t)need : 0;
-    return p->packed;
+    tpi_buf_unref(p->ctx, p->constants.packed);
+    p->constants.is_packed = false;
+    p->constants.packed = tpi_buf_new(p->ctx, need);
+    p->stats.packed_bytes = p->constants.packed ? (int64_t)need : 0;
+    return p->constants.packed;
 }

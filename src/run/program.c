@@ -20,7 +20,7 @@ static void program_free(tpi_owned *o)
     tpi_mem *m = &p->ctx->mem;
     while (p->runners)
         tp_runner_free(p->runners);
-    tpi_build_free(p->build);
+    tpi_build_free(p->c.build);
     for (int i = 0; p->feed_names && i < p->n_feeds; i++)
         tpi_strfree(p->ctx, p->feed_names[i]);
     for (int i = 0; i < p->n_commits; i++)
@@ -33,19 +33,20 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
         tpi_waves_free(p->waves);
-        tpi_give_back(m, p->offsets, (size_t)p->plan->all_buffers * sizeof *p->offsets);
+        tpi_give_back(m, p->memory.offsets,
+                      (size_t)p->plan->all_buffers * sizeof *p->memory.offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
         tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
-        tpi_give_back(m, p->calls, (size_t)p->plan->all_kernels * sizeof *p->calls);
+        tpi_give_back(m, p->c.calls, (size_t)p->plan->all_kernels * sizeof *p->c.calls);
     }
     tpi_tiles_free(p->tiles);
     tpi_plan_free(p->plan);
     if (p->watch)
         p->watch->free(m, p->watch);
-    if (p->source.mem)
-        tpi_str_free(&p->source);
-    tpi_give_back(m, p->arena, p->arena_size);
-    tpi_buf_unref(p->ctx, p->packed);
+    if (p->c.source.mem)
+        tpi_str_free(&p->c.source);
+    tpi_give_back(m, p->memory.arena, p->memory.arena_size);
+    tpi_buf_unref(p->ctx, p->constants.packed);
     tp_graph_free(p->graph);
     tpi_give_back(m, p, sizeof *p);
 }
@@ -301,7 +302,7 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
     p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
     p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
-    p->packed_for = p->symbols ? p->capacity + p->n_symbols : NULL;
+    p->constants.sizes = p->symbols ? p->capacity + p->n_symbols : NULL;
     if (!p->symbols || !tpi_find_late(p)) {
         tpi_no_memory(p->ctx, at, p->what);
         return false;
@@ -469,7 +470,7 @@ static bool execute_by(tpi_session *s, bool c)
     c = c && !p->partly;
     const bool tiles = !c && p->tiles && !p->ctx->trap_nan && !p->partly;
     const bool plain = p->engine == TP_ENGINE_REFERENCE ||
-                       (p->engine == TP_ENGINE_C && p->build && !p->partly);
+                       (p->engine == TP_ENGINE_C && p->c.build && !p->partly);
     p->used = c ? "c" : tiles ? "tiles" : plain ? "reference" : "eager";
     if (!c && !tpi_program_unpack(p)) {
         tpi_no_memory(p->ctx, s->at, "tp_program_run");
@@ -494,12 +495,12 @@ static bool execute(tpi_session *s)
             return false;
     }
     const bool trap = p->ctx->trap_nan; /* it looks at every node */
-    const bool wait = p->engine == TP_ENGINE_C && p->build && !trap;
+    const bool wait = p->engine == TP_ENGINE_C && p->c.build && !trap;
     const bool c = !trap && tpi_program_has_c(p, wait ? -1 : 0);
     if (wait && !c) {
         if (!tpi_refuse_interrupted(p->ctx, s->at, "tp_program_run"))
-            tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->build), "%s",
-                            tpi_build_message(p->build));
+            tpi_fail_status(p->ctx, s->at, "tp_program_run", tpi_build_error(p->c.build), "%s",
+                            tpi_build_message(p->c.build));
         return false;
     }
     return execute_by(s, c);
@@ -607,7 +608,7 @@ bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
         return false;
     if (tp_scope_begin(ctx) != TP_OK)
         return false;
-    const bool ok = execute_by(&s, p->entry) && detach_values(&s);
+    const bool ok = execute_by(&s, p->c.entry) && detach_values(&s);
     tp_scope_end(ctx);
     for (int i = 0; i < p->n_roots && !ok; i++) {
         tpi_unref(values[i]);
@@ -636,10 +637,10 @@ tp_status tp_program_wait(tp_program *p)
                                "it may refuse sizes that only a loop's run tells: the program "
                                "is run node by node");
     return tpi_fail_status(p->ctx, TPI_AT(NULL, 0), "tp_program_wait",
-                           p->build ? tpi_build_error(p->build) : TP_E_COMPILER, "%s",
-                           p->build  ? tpi_build_message(p->build)
-                           : p->plan ? "the program is for the tile engine"
-                                     : "the program is for the reference engine");
+                           p->c.build ? tpi_build_error(p->c.build) : TP_E_COMPILER, "%s",
+                           p->c.build ? tpi_build_message(p->c.build)
+                           : p->plan  ? "the program is for the tile engine"
+                                      : "the program is for the reference engine");
 }
 
 const char *tp_program_engine(const tp_program *p)
@@ -649,5 +650,5 @@ const char *tp_program_engine(const tp_program *p)
 
 const char *tp_program_source(tp_program *p)
 {
-    return p ? p->source.text : NULL;
+    return p ? p->c.source.text : NULL;
 }

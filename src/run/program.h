@@ -24,6 +24,35 @@ typedef struct tpi_kernel_watch {
     void (*free)(tpi_mem *m, struct tpi_kernel_watch *watch);
 } tpi_kernel_watch;
 
+/* The C program: made by render and cc, called by exec_c.c. */
+typedef struct tpi_c_program {
+    tpi_str source;
+    const char *units[TPI_MAX_UNITS]; /* the texts that are compiled */
+    tpi_build *build;
+    tpi_entry entry; /* NULL until it is loaded */
+    tpi_call *calls; /* library.call, by kernel */
+    tpi_program_bytes scratch_bytes, packed_bytes;
+    tpi_pack_layout pack_layout;
+    tpi_pack pack;
+} tpi_c_program;
+
+/* Memory of the plan's buffers, at the sizes of the last run. */
+typedef struct tpi_program_memory {
+    int64_t *offsets; /* in their plan's arena */
+    int64_t arena_bytes;
+    char *arena; /* with the scratch memory behind it */
+    size_t arena_size;
+} tpi_program_memory;
+
+/* Constants in the layout of contractions (packed.c). */
+typedef struct tpi_packed {
+    tpi_buf *packed; /* runners have it, too */
+    bool is_packed;  /* for sizes that pack like these: */
+    int64_t *sizes;  /* by symbol */
+    int n_gone;      /* constants of which only the packed elements are there */
+    bool keeps;      /* none is to go: the graph is shown */
+} tpi_packed;
+
 struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
@@ -40,19 +69,11 @@ struct tp_program {
     const char *used;        /* by the last run */
     tpi_plan *plan;          /* NULL: it is run node by node */
     struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
-    /* the C program */
-    tpi_str source;
-    const char *units[TPI_MAX_UNITS]; /* the texts that are compiled */
-    tpi_build *build;
-    tpi_entry entry;         /* NULL until it is loaded */
+    tpi_c_program c;
     tpi_team team;           /* who computes */
     tpk_library library;     /* what it calls of us */
     struct tpi_waves *waves; /* steps side by side; NULL: none */
     double wave_ns;          /* what handing out work costs; tests lower it */
-    tpi_call *calls;         /* library.call, by kernel */
-    tpi_program_bytes scratch_bytes, packed_bytes;
-    tpi_pack_layout pack_layout;
-    tpi_pack pack;
     /* at the sizes of the last run */
     bool checked; /* every op takes these sizes, but for those in bodies when it is partly: */
     bool partly;  /* a body does not. It is run node by node, and fails where it enters that */
@@ -62,16 +83,9 @@ struct tp_program {
     int64_t *capacity; /* of late symbols: turns that there is memory for */
     bool *late;        /* by symbol: bound when its loop has run (late_sizes.c) */
     int n_late;
-    int64_t *offsets; /* of the buffers in their plan's arena */
-    int64_t arena_bytes;
-    char *arena; /* with the scratch memory behind it */
-    size_t arena_size;
-    tpi_buf *packed;     /* constants in the layout of contractions; runners have it, too */
-    bool is_packed;      /* for sizes that pack like these: */
-    int64_t *packed_for; /* by symbol */
-    int n_gone;          /* constants of which only the packed elements are there */
-    bool keeps;          /* none is to go: the graph is shown */
-    void **pointers;     /* by buffer */
+    tpi_program_memory memory;
+    tpi_packed constants;
+    void **pointers; /* by buffer */
     int n_random;
     int64_t *random;
     tp_program_stats stats;

@@ -119,7 +119,7 @@ static bool place(tp_runner *r, const tpi_plan *plan, char *arena, char **output
         const int number = plan->first_buffer + i;
         r->pointers[number] = NULL;
         if (b->storage == TPI_IN_ARENA) {
-            r->pointers[number] = arena + r->p->offsets[number];
+            r->pointers[number] = arena + r->p->memory.offsets[number];
         } else if (b->storage == TPI_IN_SOURCE) {
             const int feed = plan == r->p->plan ? feed_number(r->p, b->like) : -1;
             if (feed >= 0)
@@ -165,14 +165,14 @@ static tp_runner *make(tp_program *p)
     if (!r)
         return NULL;
     *r = (tp_runner){
-        .p = p, .entry = p->entry, .n_feeds = p->n_feeds, .n_results = p->n_fetches};
+        .p = p, .entry = p->c.entry, .n_feeds = p->n_feeds, .n_results = p->n_fetches};
     const size_t n = n_buffers(r);
     for (int i = 0; i < p->plan->n_buffers; i++)
         if (p->plan->buffers[i].storage == TPI_IN_OUTPUT)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
     r->team = (tpi_team){.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes};
     tpi_team_library(&r->team, &r->library);
-    r->library.call = p->calls;
+    r->library.call = p->c.calls;
     r->library.stop = &p->ctx->interrupted;
     r->library.max_turns = p->ctx->max_turns;
     r->feed = tpi_take(m, (size_t)r->n_feeds * sizeof *r->feed);
@@ -180,10 +180,11 @@ static tp_runner *make(tp_program *p)
     r->held = tpi_take(m, n * sizeof *r->held);
     r->pointers = tpi_take(m, n * sizeof *r->pointers);
     r->symbols = tpi_take(m, (size_t)p->n_symbols * 2 * sizeof *r->symbols);
-    r->arena_size = (size_t)p->arena_bytes + (size_t)p->scratch_bytes(p->symbols, &r->library);
-    r->library.scratch = (int64_t)r->arena_size - p->arena_bytes;
+    r->arena_size =
+        (size_t)p->memory.arena_bytes + (size_t)p->c.scratch_bytes(p->symbols, &r->library);
+    r->library.scratch = (int64_t)r->arena_size - p->memory.arena_bytes;
     r->arena = tpi_take(m, r->arena_size);
-    r->packed = p->packed;
+    r->packed = p->constants.packed;
     r->packed->refs++;
     r->outputs = tpi_take(m, r->outputs_size);
     if (r->held)
@@ -210,7 +211,7 @@ static bool fill(tp_runner *r)
     if (!ok)
         return false;
     find_results(r);
-    r->scratch = r->arena + p->arena_bytes;
+    r->scratch = r->arena + p->memory.arena_bytes;
     return true;
 }
 

@@ -139,7 +139,7 @@ static void weights_once(void **state)
     tp_program *p = compile(n.g, TP_ENGINE_C);
     assert_true(tp_memory_bytes(tp) < all + weights / 4);
     assert_true(run(tp, p, &a, 0, "beside the variables"));
-    assert_int_equal(p->n_gone, 0);
+    assert_int_equal(p->constants.n_gone, 0);
     forget(&n);
     tp_program_free(p);
 
@@ -147,7 +147,7 @@ static void weights_once(void **state)
     p = compile(n.g, TP_ENGINE_C);
     forget(&n);
     assert_true(run(tp, p, &a, 0, "alone"));
-    assert_int_equal(p->n_gone, 2);
+    assert_int_equal(p->constants.n_gone, 2);
     const tp_program_stats s = tp_program_stats_of(p);
     assert_true(tp_memory_bytes(tp) < all - weights + table + (size_t)s.packed_bytes +
                                           (size_t)s.arena_bytes + (size_t)s.scratch_bytes +
@@ -163,7 +163,7 @@ static void tiled_weights(void **state)
     tp_program *p = compile(n.g, TP_ENGINE_C);
     forget(&n);
     assert_true(run(tp, p, &a, 0, "tiled"));
-    assert_int_equal(p->n_gone, 1);
+    assert_int_equal(p->constants.n_gone, 1);
 }
 
 static void at_sizes(tp_ctx *tp, bool direct)
@@ -174,15 +174,15 @@ static void at_sizes(tp_ctx *tp, bool direct)
     tp_program *p = compile(n.g, TP_ENGINE_C);
     forget(&n);
     assert_true(run(tp, p, &a, 0, "first"));
-    const tpi_buf *packed = p->packed;
+    const tpi_buf *packed = p->constants.packed;
     assert_true(run(tp, p, &a, 1, "another batch"));
-    assert_ptr_equal(p->packed, packed);
+    assert_ptr_equal(p->constants.packed, packed);
     for (int i = 0; i < 3 * N_SIZES; i++)
         assert_true(run(tp, p, &a, i * 7 % N_SIZES, "in turn"));
     tp_trap_nan(tp, true);
     assert_true(run(tp, p, &a, SMALL, "node by node"));
     assert_string_equal(tp_program_engine(p), "reference");
-    assert_int_equal(p->n_gone, 0);
+    assert_int_equal(p->constants.n_gone, 0);
     tp_trap_nan(tp, false);
     for (int i = 0; i < N_SIZES; i++)
         assert_true(run(tp, p, &a, i, "by C again"));
@@ -190,10 +190,10 @@ static void at_sizes(tp_ctx *tp, bool direct)
     char *text = tp_graph_text(tp_program_graph(p));
     assert_non_null(text);
     tp_free(tp, text);
-    assert_int_equal(p->n_gone, 0);
+    assert_int_equal(p->constants.n_gone, 0);
     for (int i = 0; i < N_SIZES; i++)
         assert_true(run(tp, p, &a, i, "shown"));
-    assert_int_equal(p->n_gone, 0);
+    assert_int_equal(p->constants.n_gone, 0);
 }
 
 static void at_all_sizes(void **state)
