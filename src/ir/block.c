@@ -88,6 +88,7 @@ const tpi_op tpi_op_cond = {.name = "cond",
                             .attrs = cond_table,
                             .attrs_size = sizeof(tpi_cond_attrs),
                             .infer = cond_infer,
+                            .factors = tpi_whole_factors,
                             .grad = tpi_grad_by_sweep};
 
 /* ---- loop ---------------------------------------------------------------------------------- */
@@ -171,6 +172,7 @@ const tpi_op tpi_op_loop = {.name = "loop",
                             .attrs = loop_table,
                             .attrs_size = sizeof(tpi_loop_attrs),
                             .infer = loop_infer,
+                            .factors = tpi_whole_factors,
                             .grad = tpi_grad_by_sweep};
 
 /* ---- output --------------------------------------------------------------------------------- */
@@ -198,4 +200,5 @@ const tpi_op tpi_op_output = {.name = "output",
                               .attrs = tpi_index_table,
                               .attrs_size = sizeof(tpi_index_attrs),
                               .infer = output_infer,
+                              .factors = tpi_whole_factors,
                               .grad = tpi_grad_by_sweep};

@@ -31,6 +31,7 @@ const tpi_op tpi_op_call = {.name = "call",
                             .attrs_size = sizeof(tpi_call_attrs),
                             .infer = call_infer,
                             .kernel = call_kernel,
+                            .factors = tpi_whole_factors,
                             .grad = tpi_grad_by_sweep};
 
 /* ---- result: a value computed inside, and its call --------------------------------------------- */
@@ -49,6 +50,7 @@ const tpi_op tpi_op_result = {.name = "result",
                               .infer = result_infer,
                               .view = tpi_same_view,
                               .kernel = tpi_same_kernel,
+                              .factors = tpi_same_factors,
                               .grad = tpi_grad_by_sweep};
 
 /* ---- assign: the value of v from here on is x ---------------------------------------------- */
@@ -80,6 +82,7 @@ const tpi_op tpi_op_assign = {.name = "assign",
                               .kind = TPI_EFFECT,
                               .n_in = 2,
                               .infer = assign_infer,
+                              .factors = tpi_same_factors,
                               .kernel = assign_kernel};
 
 /* ---- group ------------------------------------------------------------------------------------- */
@@ -102,4 +105,5 @@ const tpi_op tpi_op_group = {.name = "group",
                              .kind = TPI_EFFECT,
                              .n_in = -1,
                              .infer = group_infer,
+                             .factors = tpi_whole_factors,
                              .kernel = group_kernel};

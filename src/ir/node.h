@@ -112,6 +112,25 @@ struct tpk_view;
 typedef int64_t (*tpi_call)(const struct tpk_view *in, const struct tpk_view *out,
                             const int64_t *attr);
 
+/* ---- axis factors ---------------------------------------------------------------------------
+ *
+ * Which axis of which operand goes with which axis of the result. Axes that go together have one factor:
+ * those of the result are numbered by its axes, factors that it does not have from TP_MAX_RANK on. */
+typedef enum tpi_axis_use {
+    TPI_AXIS_WHOLE,     /* in no way of those below */
+    TPI_AXIS_PASSED,    /* a position of it makes that position of the result, and no other */
+    TPI_AXIS_STRETCHED, /* its only position is read for all positions of the result */
+    TPI_AXIS_WINDOWED,  /* positions that are near each other make one of the result */
+    TPI_AXIS_REDUCED    /* all positions are combined in an order that the op fixes */
+} tpi_axis_use;
+
+enum { TPI_NO_FACTOR = -1 }; /* an axis that goes with no other */
+
+typedef struct tpi_factor {
+    int8_t use; /* TPI_AXIS_... */
+    int8_t id;
+} tpi_factor;
+
 /* Of one element of an elementwise op (kernel/text/elem.def). */
 typedef enum tpi_effort {
     TPI_HEAVY,
@@ -126,7 +145,10 @@ struct tpi_op {
     const tpi_attr *attrs; /* NULL: none */
     size_t attrs_size;
     bool (*infer)(tpi_infer *q);
-    bool (*view)(tpi_view *v);  /* kind TPI_VIEW */
+    bool (*view)(tpi_view *v); /* kind TPI_VIEW */
+    /* Fills f[], by axis of operand k, where that is not TPI_AXIS_WHOLE without a factor. NULL: what the
+     * kinds TPI_ELEMENT and TPI_REDUCE have in common (op/factors.h). */
+    void (*factors)(const tp_tensor *node, int k, tpi_factor *f);
     bool (*kernel)(tpi_run *r); /* the oracle: plain loops; NULL for kind TPI_CALL */
     bool (*fast)(tpi_run *r);   /* for eager use, same bits; NULL: kernel */
     tp_tensor *(*simplify)(const tpi_simplify *s); /* NULL, or what gives the same bits for

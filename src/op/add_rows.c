@@ -39,6 +39,15 @@ static bool add_rows_infer(tpi_infer *q)
     return tpi_infer_like(q, 0);
 }
 
+/* Columns of state and dy are by themselves. */
+static void add_rows_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    (void)t;
+    f[0] = k ? (tpi_factor){TPI_AXIS_REDUCED, TP_MAX_RANK} : (tpi_factor){TPI_AXIS_WHOLE, 0};
+    if (k != 1)
+        tpi_pass_axes(f, 1, 2, 0);
+}
+
 /* The closed part's gradient is the open one's: both are terms of the sum. */
 static void add_rows_grad(tpi_grad *g)
 {
@@ -60,6 +69,7 @@ const tpi_op tpi_op_add_rows = {.name = "add_rows",
                                 .n_in = 3,
                                 .kind = TPI_CALL,
                                 .infer = add_rows_infer,
+                                .factors = add_rows_factors,
                                 .text = "addrows",
                                 .fn = "add_rows",
                                 .call = add_rows_calls,

@@ -3,6 +3,7 @@
 
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -53,6 +54,15 @@ static bool arg_infer(tpi_infer *q)
     return true;
 }
 
+static void arg_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const arg_attrs *a = t->attrs;
+    const int axis = (int)a->axis;
+    tpi_pass_axes(f, 0, axis, 0);
+    f[axis] = (tpi_factor){TPI_AXIS_REDUCED, TP_MAX_RANK};
+    tpi_pass_axes(f, axis + 1, t->in[k]->rank, a->keep ? 0 : -1);
+}
+
 #define ARG(name_)                                                                             \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
         [TP_BOOL] = tpk_##name_##_bool, [TP_I8] = tpk_##name_##_i8,                            \
@@ -67,6 +77,7 @@ static bool arg_infer(tpi_infer *q)
                                    .attrs = arg_table,                                         \
                                    .attrs_size = sizeof(arg_attrs),                            \
                                    .infer = arg_infer,                                         \
+                                   .factors = arg_factors,                                     \
                                    .text = "arg",                                              \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \
@@ -134,6 +145,7 @@ const tpi_op tpi_op_cumsum = {
     .attrs = cumsum_table,
     .attrs_size = sizeof(cumsum_attrs),
     .infer = cumsum_infer,
+    .factors = tpi_along_factors,
     .grad = cumsum_grad,
     .text = "cumulative",
     .fn = "cumsum",
@@ -210,6 +222,7 @@ const tpi_op tpi_op_recur = {
     .attrs = recur_table,
     .attrs_size = sizeof(recur_attrs),
     .infer = recur_infer,
+    .factors = tpi_along_factors,
     .grad = recur_grad,
     .grad_reads_x = true,
     .grad_reads_y = true,

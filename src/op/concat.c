@@ -2,6 +2,7 @@
 #include "ir/body.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <math.h>
@@ -64,6 +65,15 @@ static bool pad_infer(tpi_infer *q)
     return true;
 }
 
+static void pad_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const pad_attrs *a = t->attrs;
+    tpi_same_factors(t, k, f);
+    for (int i = 0; i < t->rank; i++)
+        if (a->lo.v[i] || a->hi.v[i] || a->inner.v[i])
+            f[i].use = TPI_AXIS_WINDOWED;
+}
+
 static void pad_grad(tpi_grad *g)
 {
     const pad_attrs *a = g->attrs;
@@ -83,6 +93,7 @@ const tpi_op tpi_op_pad = {.name = "pad",
                            .attrs = pad_table,
                            .attrs_size = sizeof(pad_attrs),
                            .infer = pad_infer,
+                           .factors = pad_factors,
                            .grad = pad_grad,
                            .text = "move",
                            .fn = "pad",
@@ -212,6 +223,7 @@ const tpi_op tpi_op_concat = {.name = "concat",
                               .attrs = axis_table,
                               .attrs_size = sizeof(tpi_concat_attrs),
                               .infer = concat_infer,
+                              .factors = tpi_along_factors,
                               .grad = concat_grad,
                               .text = "move",
                               .fn = "concat",
@@ -236,6 +248,11 @@ static bool stack_infer(tpi_infer *q)
     return true;
 }
 
+static void stack_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    tpi_pass_axes(f, 0, t->in[k]->rank, 1);
+}
+
 static void stack_grad(tpi_grad *g)
 {
     tp_tensor *rows = tpi_apply(g->at, &tpi_op_enter, TPI_IN(g->dy), NULL);
@@ -257,6 +274,7 @@ const tpi_op tpi_op_stack = {.name = "stack",
                              .n_in = -1,
                              .kind = TPI_CALL,
                              .infer = stack_infer,
+                             .factors = stack_factors,
                              .grad = stack_grad,
                              .text = "move",
                              .fn = "stack",

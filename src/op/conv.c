@@ -237,6 +237,57 @@ bool tpi_may_be_apart(const tp_tensor *t)
     return tpk_conv_is_apart(&c);
 }
 
+/* The first axes of x, w and y. Where each channel is a group of its own, x and y have one axis of channels,
+ * which is w's first. */
+enum { IMAGE = 1, IN_CHANNEL, OUT_CHANNEL, GROUP };
+static const int8_t first_axes[2][3][2] = {
+    {{IMAGE, IN_CHANNEL}, {OUT_CHANNEL, IN_CHANNEL}, {IMAGE, OUT_CHANNEL}},
+    {{IMAGE, GROUP},      {GROUP, 0},                {IMAGE, GROUP}      },
+};
+
+/* Which of x, w and y is operand k; operand 2 is the result. */
+static int role_of(int which, int k)
+{
+    static const int8_t role[3][3] = {
+        {0, 1, 2},
+        {2, 1, 0},
+        {0, 2, 1}
+    };
+    return role[which][k];
+}
+
+/* Along axis i windows have one tap, and each position has one. */
+static bool has_one_tap(const conv_attrs *a, const tp_tensor *w, int i)
+{
+    return w->shape[i] == 1 && a->window.stride.v[i - 2] == 1 && !a->window.pad_lo.v[i - 2] &&
+           !a->window.pad_hi.v[i - 2];
+}
+
+static void conv_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const conv_attrs *a = t->attrs;
+    const int which = which_of(t->op);
+    const tp_tensor *of[3];
+    of[role_of(which, 0)] = t->in[0];
+    of[role_of(which, 1)] = t->in[1];
+    of[role_of(which, 2)] = t;
+    const bool apart = a->groups == of[0]->shape[1] && a->groups == of[2]->shape[1];
+    const int8_t(*axes)[2] = first_axes[apart];
+    const int8_t *own = axes[role_of(which, k)], *result = axes[role_of(which, 2)];
+    for (int i = 0; i < 2; i++) {
+        const int to = own[i] == result[0] ? 0 : own[i] == result[1] ? 1 : TP_MAX_RANK + own[i];
+        const bool grouped = own[i] != IMAGE && !apart && a->groups != 1;
+        if (own[i])
+            f[i] = (tpi_factor){grouped            ? TPI_AXIS_WHOLE
+                                : to < TP_MAX_RANK ? TPI_AXIS_PASSED
+                                                   : TPI_AXIS_REDUCED,
+                                (int8_t)to};
+    }
+    for (int i = 2; i < t->rank && which != CONV_DW && k == 0; i++)
+        f[i] = (tpi_factor){has_one_tap(a, of[1], i) ? TPI_AXIS_PASSED : TPI_AXIS_WINDOWED,
+                            (int8_t)i};
+}
+
 static bool run_reference(tpi_run *r, int which)
 {
     const roles t = roles_of(r, which);
@@ -323,6 +374,7 @@ static double conv_dw_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_M
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(conv_attrs),                           \
                                    .infer = name_##_infer,                                     \
+                                   .factors = conv_factors,                                    \
                                    .kernel = name_##_kernel,                                   \
                                    .fast = name_##_fast,                                       \
                                    .grad = name_##_grad,                                       \

@@ -33,7 +33,7 @@ static const tpi_attr axis_table[] = {
 };
 
 /* One of the ops on x, index and, when there are three operands, src. Gathered are slices: of any sizes. */
-#define INDEX(name_, n_in_, rule, any_size_, isa, ...)                                         \
+#define INDEX(name_, n_in_, rule, factors_, any_size_, isa, ...)                               \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -42,6 +42,7 @@ static const tpi_attr axis_table[] = {
                                    .attrs = axis_table,                                        \
                                    .attrs_size = sizeof(axis_attrs),                           \
                                    .infer = name_##_infer,                                     \
+                                   .factors = factors_,                                        \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
                                    .any_size = any_size_,                                      \
@@ -137,6 +138,41 @@ bool tpi_indices_in_range(tp_tensor *const *in, const void *attrs)
     return true;
 }
 
+/* Of gather, scatter_add and scatter, by slices of x [a..., axis, b...] and src [a..., index..., b...]: the
+ * first reads one for each index, the others combine those that go to one place. */
+static void slice_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const int axis = (int)((const axis_attrs *)t->attrs)->axis;
+    const int n = t->in[1]->rank, first = k == 1 ? 0 : axis, width = k == 0 ? 1 : n;
+    const bool reads = t->n_in == 2;
+    for (int i = 0; i < t->in[k]->rank; i++) {
+        const bool indexed = i >= first && i < first + width;
+        const int to = i < first ? i : i - width + (reads ? n : 1);
+        if (!indexed)
+            f[i] = (tpi_factor){TPI_AXIS_PASSED, (int8_t)to};
+        else if (k == 0 && !reads)
+            f[i] = (tpi_factor){TPI_AXIS_WHOLE, (int8_t)axis};
+        else if (k > 0)
+            f[i] = reads ? (tpi_factor){TPI_AXIS_PASSED, (int8_t)(axis + i)}
+                         : (tpi_factor){TPI_AXIS_REDUCED, (int8_t)(TP_MAX_RANK + i - first)};
+    }
+}
+
+/* Of take_along and put_along_add. Along other axes the index may have fewer places than x. */
+static void element_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const int axis = (int)((const axis_attrs *)t->attrs)->axis;
+    const bool reads = t->n_in == 2;
+    tpi_same_factors(t, k, f);
+    for (int i = 0; i < t->rank; i++)
+        if (i != axis && t->in[0]->shape[i] != t->in[1]->shape[i])
+            f[i].use = TPI_AXIS_WHOLE;
+    if (k == 0)
+        f[axis] = (tpi_factor){TPI_AXIS_WHOLE, reads ? TPI_NO_FACTOR : (int8_t)axis};
+    else if (!reads)
+        f[axis] = (tpi_factor){TPI_AXIS_REDUCED, TP_MAX_RANK};
+}
+
 /* ---- gather: y[a..., i..., b...] = x[a..., index[i...], b...] ---------------------------------- */
 
 static bool gather_infer(tpi_infer *q)
@@ -171,7 +207,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, true, TPI_ISA_gather, MOVED(gather));
+INDEX(gather, 2, gather_grad, slice_factors, true, TPI_ISA_gather, MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -252,8 +288,8 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, false, 0, NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, false, 0, MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, slice_factors, false, 0, NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, slice_factors, false, 0, MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -315,8 +351,9 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, false, TPI_ISA_take_along, MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, false, 0, NUMBERS(put_along_add));
+INDEX(take_along, 2, take_along_grad, element_factors, false, TPI_ISA_take_along,
+      MOVED(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, element_factors, false, 0, NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                             int axis)
@@ -375,6 +412,7 @@ const tpi_op tpi_op_one_hot = {.name = "one_hot",
                                .attrs = one_hot_table,
                                .attrs_size = sizeof(one_hot_attrs),
                                .infer = one_hot_infer,
+                               .factors = tpi_same_factors,
                                .text = "index",
                                .fn = "one_hot",
                                .call = one_hot_calls,

@@ -155,6 +155,13 @@ static void matmul_grad(tpi_grad *g)
         tpi_give(g, 1, tp_matmul(tp_swap(g->x[0], -2, -1), g->dy));
 }
 
+static void matmul_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const int summed = t->rank - 1 - k;
+    tpi_same_factors(t, k, f);
+    f[summed] = (tpi_factor){TPI_AXIS_REDUCED, TP_MAX_RANK};
+}
+
 static double matmul_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
                                    const int64_t *out)
 {
@@ -168,6 +175,7 @@ const tpi_op tpi_op_matmul = {.name = "matmul",
                               .n_in = 2,
                               .kind = TPI_CALL,
                               .infer = matmul_infer,
+                              .factors = matmul_factors,
                               .kernel = matmul_kernel,
                               .fast = matmul_fast,
                               .grad = matmul_grad,

@@ -1,5 +1,6 @@
 /* Moves: the same elements at other places. Each op has a view rule, so that nothing is copied
  * where strides can say it; sizes and strides in these rules may be symbolic. */
+#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -58,6 +59,7 @@ static bool move_kernel(tpi_run *r)
                                    .kind = TPI_VIEW,                                           \
                                    .infer = name_##_infer,                                     \
                                    .view = name_##_view,                                       \
+                                   .factors = name_##_factors,                                 \
                                    .kernel = move_kernel,                                      \
                                    .grad = name_##_grad,                                       \
                                    .code = TPI_OP_##name_,                                     \
@@ -209,6 +211,21 @@ static bool reshape_view(tpi_view *v)
                                ? 1
                                : tpi_stride_mul(v->dims, y->shape[k + 1], v->stride[k + 1]);
     return true;
+}
+
+/* An axis that is matched by one axis alone goes there as it is. */
+static void reshape_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const tp_tensor *x = t->in[k];
+    int xa[TP_MAX_RANK], ya[TP_MAX_RANK], i, j;
+    const int nx = real_axes(x, xa), ny = real_axes(t, ya);
+    for (int x0 = 0, y0 = 0; x0 < nx && y0 < ny; x0 += i, y0 += j) {
+        if (x->shape[xa[x0]] == 0 ||
+            !match_axes(tpi_dims_of(t), x, xa + x0, nx - x0, t, ya + y0, ny - y0, &i, &j))
+            return;
+        if (i == 1 && j == 1)
+            f[xa[x0]] = (tpi_factor){TPI_AXIS_PASSED, (int8_t)ya[y0]};
+    }
 }
 
 static void reshape_grad(tpi_grad *g)
@@ -389,6 +406,7 @@ static void assume_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_assume(g->at, g->dy, g->x[0]->shape));
 }
 
+#define assume_factors tpi_same_factors
 MOVE(assume, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
 
 tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape)
@@ -430,6 +448,14 @@ static bool transpose_view(tpi_view *v)
     for (int i = 0; i < v->out->rank; i++)
         v->stride[i] = v->in_stride[a->axes.v[i]];
     return true;
+}
+
+static void transpose_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const axes_attrs *a = t->attrs;
+    (void)k;
+    for (int i = 0; i < t->rank; i++)
+        f[a->axes.v[i]] = (tpi_factor){TPI_AXIS_PASSED, (int8_t)i};
 }
 
 static void transpose_grad(tpi_grad *g)
@@ -530,6 +556,7 @@ static void broadcast_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
+#define broadcast_factors tpi_stretch_factors
 MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
      .simplify = same_size_simplify, .any_size = true);
 
@@ -596,6 +623,14 @@ static bool slice_view(tpi_view *v)
         v->stride[a->axis] = tpi_stride_mul(v->dims, a->step, v->in_stride[a->axis]);
     v->offset = tpi_stride_mul(v->dims, a->lo, v->in_stride[a->axis]);
     return v->offset != TPI_NO_DIM && v->stride[a->axis] != TPI_NO_DIM;
+}
+
+static void slice_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const slice_attrs *a = t->attrs;
+    tpi_same_factors(t, k, f);
+    if (a->lo || a->hi || a->step != 1)
+        f[a->axis].use = TPI_AXIS_WINDOWED;
 }
 
 static void slice_grad(tpi_grad *g)
@@ -845,6 +880,14 @@ static bool flip_view(tpi_view *v)
     return true;
 }
 
+static void flip_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    const axes_attrs *a = t->attrs;
+    tpi_same_factors(t, k, f);
+    for (int i = 0; i < a->axes.n; i++)
+        f[a->axes.v[i]].use = TPI_AXIS_WHOLE;
+}
+
 static void flip_grad(tpi_grad *g)
 {
     tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), g->attrs));
@@ -885,6 +928,7 @@ static void copy_grad(tpi_grad *g)
     tpi_give(g, 0, g->dy);
 }
 
+#define copy_factors tpi_same_factors
 MOVE(copy, .simplify = tpi_same_simplify, .any_size = true);
 
 tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)

@@ -141,6 +141,13 @@ static bool dx_infer(tpi_infer *q)
                              SIZES(q->ctx, q->dims, a->sizes.n, a->sizes.v), SHAPE(y));
 }
 
+static void pool_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    tpi_same_factors(t, k, f);
+    for (int i = 2; i < t->rank; i++)
+        f[i].use = TPI_AXIS_WINDOWED;
+}
+
 /* ---- gradients ---------------------------------------------------------------------------------- */
 
 static void max_pool_grad(tpi_grad *g)
@@ -187,6 +194,7 @@ static void avg_pool_dx_grad(tpi_grad *g)
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(pool_attrs),                           \
                                    .infer = infer_,                                            \
+                                   .factors = pool_factors,                                    \
                                    .text = "pooling",                                          \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \

@@ -346,6 +346,7 @@ const tpi_op tpi_op_extent = {
     .attrs_size = sizeof(extent_attrs),
     .infer = extent_infer,
     .kernel = extent_kernel,
+    .factors = tpi_whole_factors,
     .code = TPI_OP_extent,
 };
 

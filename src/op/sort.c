@@ -2,6 +2,7 @@
  * gradient. */
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -51,6 +52,7 @@ const tpi_op tpi_op_argtopk = {
     .attrs = argtopk_table,
     .attrs_size = sizeof(argtopk_attrs),
     .infer = argtopk_infer,
+    .factors = tpi_along_factors,
     .text = "sort",
     .fn = "argtopk",
     .call = argtopk_calls,

@@ -23,6 +23,7 @@ const tpi_op tpi_op_enter = {.name = "enter",
                              .n_in = 1,
                              .infer = tpi_same_infer,
                              .view = tpi_same_view,
+                             .factors = tpi_same_factors,
                              .kernel = tpi_same_kernel,
                              .grad = enter_grad};
 
@@ -49,6 +50,11 @@ static bool row_view(tpi_view *v)
     return true;
 }
 
+static void row_factors(const tp_tensor *t, int k, tpi_factor *f)
+{
+    tpi_pass_axes(f, 1, t->in[k]->rank, -1);
+}
+
 static bool row_kernel(tpi_run *r)
 {
     const tpi_index_attrs *a = r->attrs;
@@ -70,4 +76,5 @@ const tpi_op tpi_op_row = {.name = "row",
                            .infer = row_infer,
                            .view = row_view,
                            .kernel = row_kernel,
+                           .factors = row_factors,
                            .grad = tpi_grad_by_sweep /* which joins them */};

@@ -127,6 +127,7 @@ const tpi_op tpi_op_detach = {.name = "detach",
                               .n_in = 1,
                               .infer = tpi_same_infer,
                               .view = tpi_same_view,
+                              .factors = tpi_same_factors,
                               .kernel = tpi_same_kernel};
 
 tp_tensor *tp_detach_at(const char *file, int line, tp_tensor *x)

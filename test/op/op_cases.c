@@ -7,6 +7,7 @@
  *       grad    first and second gradient in f64 against differences
  *       fail    failed and missing operands; refusals
  *       cover   every op of ops.def and every function of ops.h has a case
+ *       factors  axis factors: parts of a result are those of parts of the operands
  *       dump    operands and results as .npy files into DIR, for numpy.py
  *       onnx    models with operands and results into DIR, for test/export
  *       validate  graphs are compiled for the reference: with TAPIR_VALIDATE=1 each pass is looked at
@@ -126,14 +127,15 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const case_options *o, op_case *cases, int n);
     } modes[] = {
-        {"graph",    case_mode_graph},
-        {"grad",     case_mode_grad },
-        {"fail",     case_mode_fail },
-        {"cover",    case_mode_cover},
-        {"dump",     case_mode_dump },
-        {"onnx",     case_mode_onnx },
-        {"alone",    case_mode_graph},
-        {"validate", case_mode_graph}
+        {"graph",    case_mode_graph  },
+        {"grad",     case_mode_grad   },
+        {"fail",     case_mode_fail   },
+        {"cover",    case_mode_cover  },
+        {"factors",  case_mode_factors},
+        {"dump",     case_mode_dump   },
+        {"onnx",     case_mode_onnx   },
+        {"alone",    case_mode_graph  },
+        {"validate", case_mode_graph  }
     };
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
@@ -160,6 +162,6 @@ int main(int argc, char **argv)
         }
     fprintf(stderr, "usage: op_cases MODE [--case OP or OP/N] [--seed N] [--all] "
                     "[--dump DIR]\n"
-                    "MODE: graph, grad, fail, cover, dump, onnx, validate or alone\n");
+                    "MODE: graph, grad, fail, cover, factors, dump, onnx, validate or alone\n");
     return 2;
 }
