@@ -1,7 +1,7 @@
 /* Blocks: the statements of tapir/control.h, and their run on concrete tensors. */
 #include "control/open_block.h"
 #include "op/call.h"
-#include "op/op.h"
+#include "op/turn_values.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -356,7 +356,7 @@ static bool enter_all(tp_block *b)
         tp_tensor *t = *b->vars[i];
         if (!b->ctx->recording || t->graph || t->dtype < TP_F32 || !(t->flags & TPI_REQUIRES))
             continue;
-        *b->vars[i] = tpi_apply(b->at, &tpi_op_enter, TPI_IN(t), NULL);
+        *b->vars[i] = tpi_enter_turns(b->at, t);
         if ((*b->vars[i])->status != TP_OK)
             return false;
     }

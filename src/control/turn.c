@@ -1,6 +1,6 @@
 /* What is called inside a turn: tp_each, tp_emit, tp_turn, tp_checkpoint. */
 #include "control/open_block.h"
-#include "op/op.h"
+#include "op/turn_values.h"
 
 /* The innermost open loop, or the failed tensor. */
 static tp_block *find_loop(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor **failed)
@@ -68,15 +68,14 @@ tp_tensor *tp_each_at(const char *file, int line, tp_tensor *xs)
     if (xs->flags & TPI_VARIABLE && xs->buf->version != e->version)
         return tpi_refuse_each(b);
     if (!e->rows) {
-        tp_tensor *rows = tpi_apply(at, &tpi_op_enter, TPI_IN(xs), NULL);
+        tp_tensor *rows = tpi_enter_turns(at, xs);
         if (rows->status != TP_OK)
             return rows;
         tpi_ref(rows);
         e->rows = rows;
     }
     if (!e->row) { /* once per turn: one node, as in a graph */
-        const tpi_index_attrs attrs = {.index = number_of(b)};
-        tp_tensor *row = tpi_apply(at, &tpi_op_row, TPI_IN(e->rows), &attrs);
+        tp_tensor *row = tpi_turn_row(at, e->rows, number_of(b));
         if (row->status != TP_OK)
             return row;
         tpi_ref(row);

@@ -308,8 +308,8 @@ static answer comes_from(tp_tensor *t, tp_tensor *x, bool through_own)
         const bool reads = node->op->kind == TPI_SOURCE && node->n_in && node->in[0] == x;
         if (node == own || reads) {
             is = through_own ? YES : NO;
-        } else if (node->op == &tpi_op_param && node->dtype >= TP_F32) {
-            tp_tensor *outer = g->body->outers[((const tpi_index_attrs *)node->attrs)->index];
+        } else if (tpi_param_of(node) && node->dtype >= TP_F32) {
+            tp_tensor *outer = g->body->outers[tpi_index_of(node)];
             const bool carried =
                 !outer || (outer->op == &tpi_op_enter && outer->rank == node->rank);
             is = carried ? YES : comes_from(outer, x, true);

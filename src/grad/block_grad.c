@@ -1,5 +1,6 @@
 /* Blocks in a sweep: what reached their outputs, and who builds the gradient. */
 #include "grad/vjp.h"
+#include "op/turn_values.h"
 
 #include <string.h>
 
@@ -8,7 +9,7 @@ static void gather(const tpi_sweep *s, const tp_tensor *block, int slot, tp_tens
 {
     for (int i = s->met[slot]; i >= 0; i = s->met[i]) {
         const tp_tensor *t = s->nodes.v[i];
-        tp_tensor **sum = &cot[((const tpi_index_attrs *)t->attrs)->index];
+        tp_tensor **sum = &cot[tpi_index_of(t)];
         tp_tensor *dy =
             *sum ? tp_add_at(block->file, block->line, *sum, s->grad[i]) : s->grad[i];
         tpi_ref(dy);
@@ -24,8 +25,7 @@ static bool enter_all(const tp_tensor *block, int n, tp_tensor **cot)
     for (int i = 0; i < n && ok; i++) {
         if (!cot[i])
             continue;
-        tp_tensor *t =
-            tpi_apply(TPI_AT(block->file, block->line), &tpi_op_enter, TPI_IN(cot[i]), NULL);
+        tp_tensor *t = tpi_enter_turns(TPI_AT(block->file, block->line), cot[i]);
         t = t->status == TP_OK
                 ? tpi_graph_lift(block->graph, TPI_AT(block->file, block->line), t)
                 : t;
@@ -50,7 +50,7 @@ bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot)
         memset(cot, 0, bytes);
         gather(s, block, slot, cot);
         ok = enter_all(block, n, cot) &&
-             (block->op == &tpi_op_cond ? tpi_cond_back : tpi_loop_back)(s, block, cot);
+             (tpi_loop_of(block) ? tpi_loop_back : tpi_cond_back)(s, block, cot);
         for (int i = 0; i < n; i++)
             tpi_unref(cot[i]);
     } else {

@@ -6,13 +6,6 @@
 
 /* ---- copies ------------------------------------------------------------------------------------- */
 
-tpi_loop_attrs *tpi_loop_of(const tp_tensor *loop)
-{
-    tpi_loop_attrs *a;
-    memcpy(&a, &loop->attrs, sizeof a);
-    return a;
-}
-
 static bool copy_bodies(tp_graph *to, const tp_tensor *block, void *attrs)
 {
     for (const tpi_attr *a = block->op->attrs; a && a->name; a++) {
@@ -40,7 +33,7 @@ tp_tensor *tpi_copy_node(tp_ctx *ctx, tp_graph *to, const tp_tensor *t, tp_tenso
     if (!copy_bodies(to, t, attrs))
         return tpi_no_memory(ctx, at, t->op->name);
     tp_tensor *made =
-        t->op == &tpi_op_param
+        tpi_param_of(t)
             ? tpi_body_param(to->body, at, (tp_dtype)t->dtype, t->rank, t->shape, NULL)
             : tpi_graph_node(to, at, t->op, t->n_in, t->op->kind == TPI_SOURCE ? t->in : in,
                              attrs, (tp_dtype)t->dtype, t->rank, t->shape);
@@ -128,9 +121,10 @@ bool tpi_mirror_block(const tp_tensor *copy, tp_tensor *original)
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
         ok = mirror_body(from[i], to[i]);
-    if (copy->op == &tpi_op_loop) {
-        tpi_loop_of(original)->n_stacked = tpi_loop_of(copy)->n_stacked;
-        tpi_loop_of(original)->length = tpi_loop_of(copy)->length;
+    const tpi_loop_attrs *loop = tpi_loop_of(copy);
+    if (loop) {
+        tpi_loop_of(original)->n_stacked = loop->n_stacked;
+        tpi_loop_of(original)->length = loop->length;
     }
     return ok;
 }

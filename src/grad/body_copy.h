@@ -14,7 +14,5 @@ bool tpi_copy_body(const tpi_body *from, tpi_body *to);
 bool tpi_mirror_block(const tp_tensor *copy, tp_tensor *original);
 /* Zeros like a tensor, in a body that takes no more captures. Never NULL. */
 tp_tensor *tpi_zeros_in(tp_graph *body, tpi_at at, const tp_tensor *like);
-/* The attributes of a loop, to be changed in place. */
-tpi_loop_attrs *tpi_loop_of(const tp_tensor *loop);
 
 #endif

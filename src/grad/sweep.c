@@ -2,6 +2,7 @@
 #include "grad/sweep.h"
 
 #include "base/float_mode.h"
+#include "op/turn_values.h"
 
 #include <string.h>
 
@@ -44,7 +45,7 @@ static bool no_memory(tpi_sweep *s)
 /* Do other nodes wait for t's place in the sweep? */
 static bool gathers(const tp_tensor *t)
 {
-    return t->op == &tpi_op_row || tpi_has_inside(t);
+    return t->op && (t->op->awaits || tpi_has_inside(t));
 }
 
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
@@ -173,7 +174,7 @@ static tp_tensor *entered(const tpi_sweep *s, const tp_tensor *node, tp_tensor *
 {
     if (!s->enters || dx->status != TP_OK)
         return dx;
-    tp_tensor *t = tpi_apply(TPI_AT(node->file, node->line), &tpi_op_enter, TPI_IN(dx), NULL);
+    tp_tensor *t = tpi_enter_turns(TPI_AT(node->file, node->line), dx);
     tpi_ref(t);
     tpi_unref(dx);
     return t;
@@ -272,24 +273,21 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
 /* One node, which depends on what is asked for. */
 static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
 {
-    if (t->op == &tpi_op_call)
-        return !s->met || s->met[i] < 0 || tpi_sweep_call(s, t, i);
-    if (tpi_is_block(t))
-        return !s->met || s->met[i] < 0 || tpi_sweep_block(s, t, i);
+    if (tpi_has_inside(t) && (!s->met || s->met[i] < 0))
+        return true;
+    if (tpi_has_inside(t))
+        return tpi_is_block(t) ? tpi_sweep_block(s, t, i) : tpi_sweep_call(s, t, i);
     if (!s->grad[i])
         return true;
-    if (t->op == &tpi_op_result)
-        wait_for(s, t, t->in[1]->slot);
-    else if (t->op == &tpi_op_output || t->op == &tpi_op_row)
-        wait_for(s, t, t->in[0]->slot);
-    else
+    if (!t->op->awaits)
         return step_back(s, t);
+    wait_for(s, t, t->in[t->op->awaits - 1]->slot);
     return true;
 }
 
 static bool waits_for_rows(const tpi_sweep *s, int i)
 {
-    return s->met && s->met[i] >= 0 && s->nodes.v[s->met[i]]->op == &tpi_op_row;
+    return s->met && s->met[i] >= 0 && !tpi_has_inside(s->nodes.v[i]);
 }
 
 bool tpi_sweep_go(tpi_sweep *s)

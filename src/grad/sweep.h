@@ -76,11 +76,6 @@ typedef struct tpi_sweep {
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
                      int n_ends, tp_tensor *const *ends, bool inside);
 void tpi_sweep_done(tpi_sweep *s);
-/* Do other nodes wait for t's place in the sweep, and have products inside? */
-static inline bool tpi_has_inside(const tp_tensor *t)
-{
-    return t->op == &tpi_op_call || (t->op && tpi_is_block(t));
-}
 /* Does the gradient of node i depend on what is asked for, through the node? */
 bool tpi_sweep_goes_through(const tpi_sweep *s, int i);
 /* And is it a product of matrices? */
@@ -98,7 +93,7 @@ void tpi_sweep_seed(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy
 static inline bool tpi_passes_gradient(const tp_tensor *t)
 {
     return t->in && t->op->kind != TPI_SOURCE && t->op->grad && !(t->flags & TPI_CONSTANT) &&
-           (t->dtype >= TP_F32 || t->op == &tpi_op_call || tpi_is_block(t));
+           (t->dtype >= TP_F32 || tpi_has_inside(t));
 }
 static inline bool tpi_in_sweep(const tpi_sweep *s, const tp_tensor *t)
 {

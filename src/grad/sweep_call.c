@@ -1,6 +1,7 @@
 /* Calls in a sweep: one node to gradients, with a sweep inside. */
 #include "grad/sweep.h"
 #include "op/call.h"
+#include "op/turn_values.h"
 
 #include <string.h>
 
@@ -37,10 +38,8 @@ static bool is_operand(const tp_tensor *call, const tp_tensor *t)
 static tp_tensor *inner_of(const tp_tensor *call, int k)
 {
     const tp_tensor *t = call->in[k];
-    return function_of(call) == TPI_CALL_SWEEP && t->op == &tpi_op_result &&
-                   !is_operand(call, t->in[0])
-               ? t->in[0]
-               : NULL;
+    tp_tensor *x = function_of(call) == TPI_CALL_SWEEP ? tpi_inside_of(t) : NULL;
+    return x && !is_operand(call, x) ? x : NULL;
 }
 
 /* The operands, and what is read instead of them; NULL: no memory. */
@@ -60,7 +59,7 @@ static tp_tensor **ends_inside(const tpi_sweep *s, const tp_tensor *call, int *n
  * gradients too? */
 static bool is_turn(const tp_tensor *call)
 {
-    const int64_t function = function_of(call);
+    const int64_t function = tpi_is_block(call) ? TPI_CALL_BLOCK : function_of(call);
     return function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP;
 }
 
@@ -91,8 +90,7 @@ static bool enter_all(tpi_sweep *s, const tp_tensor *call, int slot)
 {
     bool ok = true;
     for (int i = s->met[slot]; i >= 0 && ok; i = s->met[i]) {
-        tp_tensor *t =
-            tpi_apply(TPI_AT(call->file, call->line), &tpi_op_enter, TPI_IN(s->grad[i]), NULL);
+        tp_tensor *t = tpi_enter_turns(TPI_AT(call->file, call->line), s->grad[i]);
         ok = t->status == TP_OK;
         tpi_ref(t);
         tpi_unref(s->grad[i]);
@@ -166,7 +164,8 @@ static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int
 /* Where t is: results are where their calls are, outputs where their blocks are. */
 static const tp_tensor *place_of(const tp_tensor *t)
 {
-    return t->op == &tpi_op_result ? t->in[1] : t->op == &tpi_op_output ? t->in[0] : t;
+    const tp_tensor *token = tpi_token_of(t);
+    return token ? token : t;
 }
 
 /* Was t there before the sweep began? */
@@ -184,7 +183,7 @@ static bool find_inside(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor
     *out = (tpi_nodes){.ctx = s->ctx};
     bool some = false; /* functions; else the sweep has seen all */
     for (int i = 0; i < in->nodes.n && !some; i++)
-        some = in->nodes.v[i]->op == &tpi_op_call && !is_turn(in->nodes.v[i]);
+        some = tpi_has_inside(in->nodes.v[i]) && !is_turn(in->nodes.v[i]);
     if (!some)
         return true;
     tp_tensor **ends = ends_inside(s, call, &n_ends), **roots = roots_inside(s, slot, &n_roots);
@@ -225,7 +224,7 @@ static tp_tensor *operand_for(const tpi_sweep *in, const tpi_nodes *all, tpi_at 
         if (call->in[k]->in && call->in[k]->in[0] == t && inner_of(call, k) == t)
             return call->in[k];
     const tp_tensor *where = tpi_in_sweep(in, t) ? t : place_of(t);
-    return is_inside(in, all, where) ? tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL) : t;
+    return is_inside(in, all, where) ? tpi_call_result(at, t, call) : t;
 }
 
 static bool asks(const tp_tensor *t)
@@ -255,14 +254,13 @@ static bool find_operands(const tpi_sweep *in, const tpi_nodes *inside, tpi_at a
 /* Each dx[i] that gradients go through becomes a result of one call. */
 static bool tie_results(tpi_at at, const tpi_nodes *operands, int n, tp_tensor **dx)
 {
-    const tpi_call_attrs attrs = {.function = TPI_CALL_SWEEP};
     tp_tensor *token = NULL;
     for (int i = 0; i < n; i++) {
         if (!asks(dx[i]))
             continue;
         if (!token)
-            token = tpi_apply(at, &tpi_op_call, operands->n, operands->v, &attrs);
-        tp_tensor *t = tpi_apply(at, &tpi_op_result, TPI_IN(dx[i], token), NULL);
+            token = tpi_call_new(at, TPI_CALL_SWEEP, operands->n, operands->v);
+        tp_tensor *t = tpi_call_result(at, dx[i], token);
         if (t->status != TP_OK)
             return false;
         tpi_ref(t);

@@ -49,8 +49,9 @@ static bool multiplies_inside(const tp_tensor *t, int k)
     if (!tpi_is_block(t))
         return true;
     tpi_body *bodies[2];
-    const int n = tpi_bodies_of(t, bodies), turn = t->op == &tpi_op_loop;
-    const int param = k - (turn ? (int)tpi_loop_of(t)->has_pred : 1) + turn;
+    const tpi_loop_attrs *loop = tpi_loop_of(t);
+    const int n = tpi_bodies_of(t, bodies), turn = loop != NULL;
+    const int param = k - (loop ? (int)loop->has_pred : 1) + turn;
     bool is = false;
     for (int j = 0; j < n && param >= turn && !is; j++)
         is = multiplies(bodies[j], bodies[j]->params[param]);
@@ -251,7 +252,7 @@ static void gather_rows(const tpi_sweep *s, int slot, tp_tensor **by_index)
     }
     for (int i = newest; i >= 0; i = s->met[i]) {
         const tp_tensor *row = s->nodes.v[i];
-        tp_tensor **sum = &by_index[((const tpi_index_attrs *)row->attrs)->index];
+        tp_tensor **sum = &by_index[tpi_index_of(row)];
         tp_tensor *dx = *sum ? tp_add_at(row->file, row->line, *sum, s->grad[i]) : s->grad[i];
         tpi_ref(dx);
         tpi_unref(*sum);

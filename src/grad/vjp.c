@@ -1,6 +1,7 @@
 #include "grad/vjp.h"
 
 #include "op/add_rows.h"
+#include "op/turn_values.h"
 
 #include <string.h>
 
@@ -177,7 +178,7 @@ bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, const bool *outer, int n,
     const bool found = tpi_sweep_find_products(&in) && take_states(v, &in);
     for (int i = 0; i < n; i++) {
         const tp_tensor *root = v->work->outputs[seeds[i].output];
-        tp_tensor *dy = tpi_apply(v->at, &tpi_op_enter, TPI_IN(seeds[i].dy), NULL);
+        tp_tensor *dy = tpi_enter_turns(v->at, seeds[i].dy);
         tpi_ref(dy);
         tpi_sweep_seed(&in, root, root->slot, dy);
     }
@@ -197,12 +198,12 @@ static bool is_forward(const tpi_vjp *v, const tp_tensor *t)
 /* What a gradient inside made of the forward part: one more result of a call, or output of a block. */
 static bool is_made_result(const tpi_vjp *v, const tp_tensor *t)
 {
-    return t->op == &tpi_op_result && !is_forward(v, t) && is_forward(v, t->in[1]);
+    return tpi_inside_of(t) && !is_forward(v, t) && is_forward(v, tpi_token_of(t));
 }
 
 static bool is_port(const tpi_vjp *v, const tp_tensor *t)
 {
-    return (t->op == &tpi_op_output && is_forward(v, t->in[0])) || is_made_result(v, t);
+    return (tpi_block_of(t) && is_forward(v, tpi_block_of(t))) || is_made_result(v, t);
 }
 
 /* What the call's sweep reads, the value inside, is what the call of that sweep is over, its result:
@@ -217,9 +218,8 @@ void tpi_vjp_set(tpi_vjp *v, const tp_tensor *t, tp_tensor *node)
 /* One node that is needed: a tap, or something to be made again in the backward body. */
 static void need_one(tpi_vjp *v, const bool *kept, tp_tensor *t)
 {
-    if (t->op == &tpi_op_param) {
-        const tpi_index_attrs *a = t->attrs;
-        if (is_forward(v, t) && kept[a->index])
+    if (tpi_param_of(t)) {
+        if (is_forward(v, t) && kept[tpi_index_of(t)])
             tpi_nodes_push(&v->taps, t);
         return;
     }
@@ -278,9 +278,8 @@ static tp_tensor *origin_of(tpi_vjp *v, const tp_tensor *t)
     const tpi_at at = TPI_AT(t->file, t->line);
     if (is_forward(v, t))
         return g->nodes[t->index];
-    if (t->op == &tpi_op_output)
-        return tpi_output_node(g, at, g->nodes[t->in[0]->index],
-                               ((const tpi_index_attrs *)t->attrs)->index);
+    if (tpi_block_of(t))
+        return tpi_output_node(g, at, g->nodes[t->in[0]->index], tpi_index_of(t));
     tp_tensor *const first = origin_of(v, t->in[0]);
     tp_tensor *const in[] = {first, g->nodes[t->in[1]->index]};
     return first->status == TP_OK ? tpi_graph_node(g, at, t->op, 2, in, NULL,

@@ -1,5 +1,6 @@
 /* param, cond, loop, output: see ir/body.h. The shape rules hold what comes from texts to it. */
 #include "ir/body.h"
+#include "ir/factors.h"
 #include "ir/op_rules.h"
 
 #include <string.h>
@@ -196,6 +197,7 @@ static bool output_infer(tpi_infer *q)
 const tpi_op tpi_op_output = {.name = "output",
                               .code = TPI_OP_output,
                               .kind = TPI_PORT,
+                              .awaits = 1,
                               .n_in = 1,
                               .attrs = tpi_index_table,
                               .attrs_size = sizeof(tpi_index_attrs),

@@ -27,6 +27,8 @@
 
 #include "ir/graph_def.h"
 
+#include <string.h>
+
 enum { TPI_MAX_NESTING = 64 }; /* of bodies in bodies */
 
 typedef struct tpi_body {
@@ -73,6 +75,40 @@ extern const tpi_op tpi_op_param, tpi_op_cond, tpi_op_loop, tpi_op_output;
 static inline bool tpi_is_block(const tp_tensor *t)
 {
     return t->op == &tpi_op_cond || t->op == &tpi_op_loop;
+}
+/* Does it stand for nodes inside of it, a call or a block? */
+static inline bool tpi_has_inside(const tp_tensor *t)
+{
+    return t->op && (t->op == &tpi_op_call || tpi_is_block(t));
+}
+/* What a node is to a block, or NULL when it is not: */
+/* the attributes of a loop; they may be changed in place; */
+static inline tpi_loop_attrs *tpi_loop_of(const tp_tensor *t)
+{
+    tpi_loop_attrs *a;
+    memcpy(&a, &t->attrs, sizeof a);
+    return t->op == &tpi_op_loop ? a : NULL;
+}
+/* the block of which it is an output; */
+static inline tp_tensor *tpi_block_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_output ? t->in[0] : NULL;
+}
+/* the body of which it is a param; */
+static inline tpi_body *tpi_param_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_param ? t->graph->body : NULL;
+}
+/* the call or block of which it is a result or an output. */
+static inline tp_tensor *tpi_token_of(const tp_tensor *t)
+{
+    tp_tensor *x = t->op && t->op->awaits ? t->in[t->op->awaits - 1] : NULL;
+    return x && tpi_has_inside(x) ? x : NULL;
+}
+/* The number of a param, output or row among its like. */
+static inline int64_t tpi_index_of(const tp_tensor *t)
+{
+    return ((const tpi_index_attrs *)t->attrs)->index;
 }
 /* The bodies of a block: 1 or 2 in out[]. */
 int tpi_bodies_of(const tp_tensor *block, tpi_body **out);

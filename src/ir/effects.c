@@ -1,6 +1,7 @@
 /* call, result, assign, group: see effects.h. */
 #include "ir/effects.h"
 
+#include "ir/factors.h"
 #include "ir/op_rules.h"
 
 /* ---- call: true, and stands for what was computed inside -------------------------------- */
@@ -51,6 +52,7 @@ const tpi_op tpi_op_result = {.name = "result",
                               .view = tpi_same_view,
                               .kernel = tpi_same_kernel,
                               .factors = tpi_same_factors,
+                              .awaits = 2,
                               .grad = tpi_grad_by_sweep};
 
 /* ---- assign: the value of v from here on is x ---------------------------------------------- */

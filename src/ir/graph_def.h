@@ -99,6 +99,23 @@ const char *tpi_graph_intern(tp_graph *g, const char *text, size_t len);
 extern const tpi_op tpi_op_placeholder, tpi_op_variable, tpi_op_const, tpi_op_assign,
     tpi_op_group, tpi_op_call, tpi_op_result;
 
+/* What nodes stand for, NULL when a node is none of these: */
+/* the concrete tensor that a constant is; */
+static inline tp_tensor *tpi_constant_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_const ? t->in[0] : NULL;
+}
+/* what a variable is assigned; */
+static inline tp_tensor *tpi_assigned_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_assign ? t->in[1] : NULL;
+}
+/* the value inside the call, of its result. */
+static inline tp_tensor *tpi_inside_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_result ? t->in[0] : NULL;
+}
+
 /* Which operands of a `result` a walk enters. */
 typedef enum tpi_way {
     TPI_WAY_ALL,
@@ -136,11 +153,11 @@ bool tpi_collect_from(tpi_nodes *out, int n_roots, tp_tensor *const *roots, int 
 /* The operands of t that a walk enters are in[first] .. in[end - 1]. */
 static inline int tpi_way_first(tpi_way way, const tp_tensor *t)
 {
-    return way == TPI_WAY_CALLS && t->op == &tpi_op_result;
+    return way == TPI_WAY_CALLS && tpi_inside_of(t);
 }
 static inline int tpi_way_end(tpi_way way, const tp_tensor *t)
 {
-    return way == TPI_WAY_VALUES && t->op == &tpi_op_result ? 1 : t->n_in;
+    return way == TPI_WAY_VALUES && tpi_inside_of(t) ? 1 : t->n_in;
 }
 
 #endif

@@ -147,7 +147,7 @@ struct tpi_op {
     bool (*infer)(tpi_infer *q);
     bool (*view)(tpi_view *v); /* kind TPI_VIEW */
     /* Fills f[], by axis of operand k, where that is not TPI_AXIS_WHOLE without a factor. NULL: what the
-     * kinds TPI_ELEMENT and TPI_REDUCE have in common (op/factors.h). */
+     * kinds TPI_ELEMENT and TPI_REDUCE have in common (ir/factors.h). */
     void (*factors)(const tp_tensor *node, int k, tpi_factor *f);
     bool (*kernel)(tpi_run *r); /* the oracle: plain loops; NULL for kind TPI_CALL */
     bool (*fast)(tpi_run *r);   /* for eager use, same bits; NULL: kernel */
@@ -170,7 +170,11 @@ struct tpi_op {
     bool any_size;  /* takes operands of any sizes, once their symbols have been
                                        found to fit; kinds of which all do need not say so */
     int call_dtype; /* which operand picks the instance; -1: the result */
-    int code;       /* TPI_OP_... */
+    bool draws; /* numbers of the context's stream: a run gives what the next one does not */
+    int8_t
+        awaits; /* 1 + the operand at whose place in a sweep its gradient waits, for those of its like; 0:
+                       its own rule has it at once */
+    int code; /* TPI_OP_... */
 };
 
 typedef enum tpi_opcode {

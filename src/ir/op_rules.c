@@ -26,22 +26,6 @@ bool tpi_same_view(tpi_view *v)
     return true;
 }
 
-void tpi_pass_axes(tpi_factor *f, int first, int end, int by)
-{
-    for (int i = first; i < end; i++)
-        f[i] = (tpi_factor){TPI_AXIS_PASSED, (int8_t)(i + by)};
-}
-
-void tpi_whole_factors(const tp_tensor *node, int k, tpi_factor *f)
-{
-    (void)node, (void)k, (void)f;
-}
-
-void tpi_same_factors(const tp_tensor *node, int k, tpi_factor *f)
-{
-    tpi_pass_axes(f, 0, node->in[k]->rank, 0);
-}
-
 bool tpi_same_kernel(tpi_run *r)
 {
     tpi_copy_out(r->in[0], r->out->data);

@@ -22,14 +22,9 @@ static inline double tpi_elements_at(int rank, const int64_t *shape)
 
 /* The result has the shape and type of operand i. */
 bool tpi_infer_like(tpi_infer *q, int i);
-/* Axis factors: the axes of an operand from `first` to `end` - 1 are passed to those `by` further on. */
-void tpi_pass_axes(tpi_factor *f, int first, int end, int by);
-/* Those of ops that need each operand whole. */
-void tpi_whole_factors(const tp_tensor *node, int k, tpi_factor *f);
 /* Rules of ops that are their operand 0: enter, result, detach. */
 bool tpi_same_infer(tpi_infer *q);
 bool tpi_same_view(tpi_view *v);
-void tpi_same_factors(const tp_tensor *node, int k, tpi_factor *f);
 bool tpi_same_kernel(tpi_run *r);
 tp_tensor *tpi_same_simplify(const tpi_simplify *s);
 /* Gradients pass, and the sweep itself knows how (grad/sweep.c). */

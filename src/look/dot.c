@@ -16,15 +16,15 @@ static look look_of(const tp_tensor *t)
                                         : (look){"cylinder", "#ffec99"};
     if (source)
         return (look){"box", "#e9ecef"};
-    if (t->op == &tpi_op_placeholder || t->op == &tpi_op_param)
-        return (look){"ellipse", t->op == &tpi_op_param ? "#d0ebff" : "#a5d8ff"};
+    if (t->op == &tpi_op_placeholder || tpi_param_of(t))
+        return (look){"ellipse", tpi_param_of(t) ? "#d0ebff" : "#a5d8ff"};
     if (tpi_is_block(t))
-        return (look){t->op == &tpi_op_cond ? "diamond" : "hexagon", "#ffe3e3"};
-    if (t->op == &tpi_op_output)
+        return (look){tpi_loop_of(t) ? "hexagon" : "diamond", "#ffe3e3"};
+    if (tpi_block_of(t))
         return (look){"box", "#e6fcf5"};
-    if (t->op == &tpi_op_assign)
+    if (tpi_assigned_of(t))
         return (look){"box", "#ffc9c9"};
-    if (t->op == &tpi_op_call)
+    if (tpi_has_inside(t))
         return (look){"component", "#d3f9d8"};
     return t->flags & TPI_CONSTANT ? (look){"box", "#f3f0ff"} : (look){"box", "#ffffff"};
 }
@@ -113,15 +113,15 @@ static void put_words(const canvas *c, const tp_tensor *t)
     const tp_tensor *source = tpi_source_of(t);
     if (!t->op) {
         tpi_str_put(c->s, source->flags & TPI_VARIABLE ? "variable" : "const");
-    } else if (t->op == &tpi_op_cond) {
-        tpi_str_put(c->s, "if");
-        return;
-    } else if (t->op == &tpi_op_loop) {
+    } else if (tpi_loop_of(t)) {
         put_turns(c->s, c->dims, t->attrs);
         return;
-    } else if (t->op == &tpi_op_param || t->op == &tpi_op_output) {
-        const int64_t index = ((const tpi_index_attrs *)t->attrs)->index;
-        if (t->op == &tpi_op_param && c->block) {
+    } else if (tpi_is_block(t)) {
+        tpi_str_put(c->s, "if");
+        return;
+    } else if (tpi_param_of(t) || tpi_block_of(t)) {
+        const int64_t index = tpi_index_of(t);
+        if (tpi_param_of(t) && c->block) {
             const char *word = tpi_param_role(c->block->op, c->block->attrs, index).word;
             tpi_str_put(c->s, *word ? word : "captured");
         } else {
@@ -162,9 +162,8 @@ static void put_output_edges(const canvas *c, const tp_tensor *t)
 {
     const tp_tensor *block = t->in[0];
     tpi_body *bodies[2];
-    const int64_t pred =
-        block->op == &tpi_op_loop ? ((const tpi_loop_attrs *)block->attrs)->has_pred : 0;
-    const int64_t index = ((const tpi_index_attrs *)t->attrs)->index + pred;
+    const tpi_loop_attrs *loop = tpi_loop_of(block);
+    const int64_t index = tpi_index_of(t) + (loop ? loop->has_pred : 0);
     for (int k = 0, n = tpi_bodies_of(block, bodies); k < n; k++)
         if (index < bodies[k]->n_outputs)
             put_edge(c, bodies[k]->outputs[index], t, "");
@@ -175,7 +174,7 @@ static void put_block_edges(const canvas *c, const tp_tensor *t)
 {
     tpi_body *bodies[2];
     const int n_bodies = tpi_bodies_of(t, bodies);
-    const tpi_loop_attrs *loop = t->op == &tpi_op_loop ? t->attrs : NULL;
+    const tpi_loop_attrs *loop = tpi_loop_of(t);
     if (t->n_in && (!loop || loop->has_pred))
         put_edge(c, t->in[0], t, "");
     for (int k = 0; k < n_bodies; k++)
@@ -200,11 +199,11 @@ static void put_edges(const canvas *c, const tp_tensor *t)
 {
     if (t->op && tpi_is_block(t)) {
         put_block_edges(c, t);
-    } else if (t->op == &tpi_op_output) {
+    } else if (tpi_block_of(t)) {
         put_output_edges(c, t);
     } else if (!tpi_source_of(t)) {
         for (int k = 0; k < t->n_in; k++) {
-            const bool tie = t->op == &tpi_op_call || (t->op == &tpi_op_result && k == 1);
+            const bool tie = tpi_has_inside(t) || t->in[k] == tpi_token_of(t);
             put_edge(c, t->in[k], t, tie ? "style=dashed, " : "");
         }
     }
@@ -283,7 +282,7 @@ static void put_ends(const canvas *c)
     for (int i = 0; i < c->v->all.n; i++) {
         tp_tensor *t = c->v->all.v[i];
         const bool used =
-            t->flags & TPI_MARK || (t->op && (tpi_is_block(t) || t->op == &tpi_op_param));
+            t->flags & TPI_MARK || (t->op && (tpi_is_block(t) || tpi_param_of(t)));
         t->flags &= (uint8_t)~TPI_MARK;
         if (used)
             continue;

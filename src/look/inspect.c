@@ -100,7 +100,7 @@ static const char *place_name(const tpi_buffer *b, const tp_tensor *source)
 {
     return b->storage == TPI_IN_ARENA     ? "arena"
            : b->storage == TPI_IN_OUTPUT  ? "result"
-           : b->like->op == &tpi_op_param ? "given"
+           : tpi_param_of(b->like)        ? "given"
            : !source                      ? "fed"
            : source->flags & TPI_VARIABLE ? "variable"
                                           : "constant";

@@ -56,8 +56,7 @@ static void tell_origin(tp_node *n, const tp_tensor *param, const tp_graph *body
         const tp_tensor *block = around->nodes[i];
         if (!has_body(block, body))
             continue;
-        const tpi_role role = tpi_param_role(block->op, block->attrs,
-                                             ((const tpi_index_attrs *)param->attrs)->index);
+        const tpi_role role = tpi_param_role(block->op, block->attrs, tpi_index_of(param));
         n->takes = role.word;
         if (role.operand >= 0 && role.operand < block->n_in)
             n->from = block->in[role.operand]->index;
@@ -86,7 +85,7 @@ tp_node tp_graph_node(const tp_graph *g, int i)
         n.n_attributes++;
     tpi_body *bodies[2];
     n.n_bodies = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
-    if (t->op == &tpi_op_param)
+    if (tpi_param_of(t))
         tell_origin(&n, t, g);
     return n;
 }

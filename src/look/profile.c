@@ -255,7 +255,7 @@ static const char *name_of(const tpi_plan *plan, const tpi_kernel *k)
     const tp_tensor *block = plan->values[k->root].node;
     for (int i = 0; i < plan->n_values && tpi_is_block(block) && !name; i++) {
         const tp_tensor *node = plan->values[i].node;
-        if (node->op == &tpi_op_output && node->in[0] == block)
+        if (tpi_block_of(node) == block)
             name = node->name;
     }
     return name;

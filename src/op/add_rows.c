@@ -1,5 +1,6 @@
 #include "op/add_rows.h"
 
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/sizes.h"

@@ -1,9 +1,9 @@
 /* Along one axis: places of extremes, running sums, linear recurrences. */
 #include "op/along_axis.h"
 
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>

@@ -4,6 +4,17 @@
 #include "ir/graph_def.h"
 #include "op/op.h"
 
+tp_tensor *tpi_call_new(tpi_at at, int64_t function, int n, tp_tensor *const *operands)
+{
+    const tpi_call_attrs attrs = {.function = function};
+    return tpi_apply(at, &tpi_op_call, n, operands, &attrs);
+}
+
+tp_tensor *tpi_call_result(tpi_at at, tp_tensor *inside, tp_tensor *call)
+{
+    return tpi_apply(at, &tpi_op_result, TPI_IN(inside, call), NULL);
+}
+
 static bool asks(const tp_tensor *t)
 {
     return tpi_is_live(t) && t->status == TP_OK && t->dtype >= TP_F32 &&
@@ -38,7 +49,6 @@ static tp_tensor *find_result(const tp_tensor *inner, const tp_tensor *call, int
 bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
                   tp_tensor *const *operands, int n, tp_tensor *const *inner, tp_tensor **out)
 {
-    const tpi_call_attrs attrs = {.function = function};
     tp_tensor *call = NULL;
     bool asked = false, ok = true;
     for (int i = 0; i < n_operands && !asked; i++)
@@ -49,10 +59,10 @@ bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
         if (!asked || !ctx->recording || !carries(t) || is_among(t, n_operands, operands))
             continue;
         if (!call)
-            call = tpi_apply(at, &tpi_op_call, n_operands, operands, &attrs);
+            call = tpi_call_new(at, function, n_operands, operands);
         out[i] = find_result(t, call, i, out);
         if (!out[i])
-            out[i] = tpi_apply(at, &tpi_op_result, TPI_IN(t, call), NULL);
+            out[i] = tpi_call_result(at, t, call);
         ok &= out[i]->status == TP_OK;
     }
     return ok;
@@ -80,14 +90,13 @@ bool tpi_call_operands(tpi_nodes *operands, int n, tp_tensor *const *out,
 bool tpi_call_tie_turn(tp_ctx *ctx, tpi_at at, bool (*stop)(void *user, const tp_tensor *t),
                        void *user, int n, tp_tensor **out)
 {
-    const tpi_call_attrs attrs = {.function = TPI_CALL_BLOCK};
     tpi_nodes operands = {.ctx = ctx};
     const bool ok = tpi_call_operands(&operands, n, out, stop, user);
     if (ok && operands.n) {
-        tp_tensor *call = tpi_apply(at, &tpi_op_call, operands.n, operands.v, &attrs);
+        tp_tensor *call = tpi_call_new(at, TPI_CALL_BLOCK, operands.n, operands.v);
         for (int i = 0; i < n; i++)
             if (asks(out[i]))
-                out[i] = tpi_apply(at, &tpi_op_result, TPI_IN(out[i], call), NULL);
+                out[i] = tpi_call_result(at, out[i], call);
     }
     for (int i = 0; i < n && !ok; i++)
         out[i] = tpi_no_memory(ctx, at, NULL);

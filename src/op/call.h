@@ -12,6 +12,10 @@
 
 #include "ir/effects.h"
 
+/* A call of that number over operands; a value inside, as one of the results of a call. */
+tp_tensor *tpi_call_new(tpi_at at, int64_t function, int n, tp_tensor *const *operands);
+tp_tensor *tpi_call_result(tpi_at at, tp_tensor *inside, tp_tensor *call);
+
 /* Ties n values computed inside a call to it. out[i] is a `result` of one `call` over the
  * operands; or inner[i] itself when nothing is recorded, when it is no computed float that requires
  * a gradient, or when it is an operand. Equal inner[i] have equal out[i]; the arrays may be one.

@@ -1,9 +1,10 @@
 /* Joins: pad, concat, stack. */
 #include "ir/body.h"
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/factors.h"
 #include "op/sizes.h"
+#include "op/turn_values.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -255,12 +256,10 @@ static void stack_factors(const tp_tensor *t, int k, tpi_factor *f)
 
 static void stack_grad(tpi_grad *g)
 {
-    tp_tensor *rows = tpi_apply(g->at, &tpi_op_enter, TPI_IN(g->dy), NULL);
-    for (int i = 0; i < g->n_in; i++) {
-        const tpi_index_attrs a = {.index = i};
+    tp_tensor *rows = tpi_enter_turns(g->at, g->dy);
+    for (int i = 0; i < g->n_in; i++)
         if (tpi_wants(g, i))
-            tpi_give(g, i, tpi_apply(g->at, &tpi_op_row, TPI_IN(rows), &a));
-    }
+            tpi_give(g, i, tpi_turn_row(g->at, rows, i));
 }
 
 static const tpi_call stack_calls[TP_N_DTYPES] = {/* it only moves */

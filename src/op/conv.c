@@ -1,6 +1,7 @@
 /* Convolutions. One trilinear form of x, w and y; each op takes two of them and gives the third,
  * so each gradient is another of the three:
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
+#include "ir/factors.h"
 #include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
 #include "op/window.h"

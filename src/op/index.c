@@ -1,4 +1,5 @@
 /* Indices: reading and writing at places that are themselves values. */
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/sizes.h"

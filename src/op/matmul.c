@@ -1,5 +1,6 @@
 /* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
+#include "ir/factors.h"
 #include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
 #include "op/sizes.h"

@@ -1,6 +1,6 @@
 /* Moves: the same elements at other places. Each op has a view rule, so that nothing is copied
  * where strides can say it; sizes and strides in these rules may be symbolic. */
-#include "op/factors.h"
+#include "ir/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* Pooling: windows that slide over the spatial axes of [n, c, s...]. */
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/window.h"

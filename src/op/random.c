@@ -97,6 +97,7 @@ const tpi_op tpi_op_random = {
     .fn = "random",
     .call = calls,
     .isa_call = TPI_ISA_random,
+    .draws = true,
     .call_dtype = -1,
     .code = TPI_OP_random,
 };

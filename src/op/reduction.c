@@ -1,6 +1,7 @@
 /* Reductions over axes, and the sizes of axes. */
 #include "op/reduction.h"
 
+#include "ir/factors.h"
 #include "op/along_axis.h"
 #include "op/elementwise.h"
 #include "op/sizes.h"

@@ -1,8 +1,8 @@
 /* Order along an axis. One op finds places; values are taken along by them, and so have their
  * gradient. */
+#include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/factors.h"
 #include "op/sizes.h"
 
 #include <stddef.h>

@@ -1,12 +1,7 @@
-/* enter, row, stack: what goes into the turns of a loop, and what comes out, so that gradients add
- * up in one order in tapes and graphs.
- *
- * enter is x itself: every tensor that a loop carries or goes over passes one, made before the
- * first turn. row is one element of it, and stack makes one tensor of the elements of all turns.
- * The contributions of all rows to the gradient of what they are of are joined (grad/sweep.c):
- * one tensor, where a padded one for each would take the square of the time. */
+#include "op/turn_values.h"
+
 #include "ir/body.h"
-#include "op/op.h"
+#include "ir/factors.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -77,4 +72,16 @@ const tpi_op tpi_op_row = {.name = "row",
                            .view = row_view,
                            .kernel = row_kernel,
                            .factors = row_factors,
+                           .awaits = 1,
                            .grad = tpi_grad_by_sweep /* which joins them */};
+
+tp_tensor *tpi_enter_turns(tpi_at at, tp_tensor *x)
+{
+    return tpi_apply(at, &tpi_op_enter, TPI_IN(x), NULL);
+}
+
+tp_tensor *tpi_turn_row(tpi_at at, tp_tensor *xs, int64_t index)
+{
+    const tpi_index_attrs a = {.index = index};
+    return tpi_apply(at, &tpi_op_row, TPI_IN(xs), &a);
+}

@@ -1,4 +1,5 @@
 /* where, cast, detach. */
+#include "ir/factors.h"
 #include "op/elementwise.h"
 
 #include <string.h>

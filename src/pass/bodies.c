@@ -76,14 +76,13 @@ static bool push_needed(const use *u, const tpi_body *b, tpi_nodes *roots)
 static bool mark_params(use *u, const tp_tensor *block, const tpi_nodes *nodes)
 {
     bool more = false;
-    const int64_t carried =
-        block->op == &tpi_op_loop ? ((const tpi_loop_attrs *)block->attrs)->n_carried : 0;
+    const tpi_loop_attrs *loop = tpi_loop_of(block);
     for (int i = 0; i < nodes->n; i++) {
-        if (nodes->v[i]->op != &tpi_op_param)
+        if (!tpi_param_of(nodes->v[i]))
             continue;
-        const int64_t k = ((const tpi_index_attrs *)nodes->v[i]->attrs)->index;
+        const int64_t k = tpi_index_of(nodes->v[i]);
         u->param[k] = true;
-        if (block->op != &tpi_op_loop || k < 1 || k > carried || u->output[k - 1])
+        if (!loop || k < 1 || k > loop->n_carried || u->output[k - 1])
             continue;
         u->output[k - 1] = true;
         more = true;
@@ -120,11 +119,11 @@ static bool close_needs(use *u, const tp_tensor *block)
             tpi_nodes_free(&nodes);
         }
     }
-    if (block->op == &tpi_op_loop) {
-        const int64_t carried = ((const tpi_loop_attrs *)block->attrs)->n_carried;
+    const tpi_loop_attrs *loop = tpi_loop_of(block);
+    if (loop) {
         keep_count(u, block);
         u->param[0] = true;
-        for (int64_t i = 0; i < carried; i++)
+        for (int64_t i = 0; i < loop->n_carried; i++)
             u->param[1 + i] = u->output[i];
     }
     u->n_made = 0;
@@ -154,7 +153,7 @@ static use **find_uses(const tpi_copier *c, const tpi_nodes *nodes, int n)
         if (tpi_is_block(t))
             ok = (uses[t->index] = use_new(c->ctx, t)) != NULL;
         else if (t->op->kind == TPI_PORT)
-            uses[t->in[0]->index]->output[((const tpi_index_attrs *)t->attrs)->index] = true;
+            uses[t->in[0]->index]->output[tpi_index_of(t)] = true;
     }
     for (int i = 0; i < nodes->n && ok; i++)
         if (uses[nodes->v[i]->index])
@@ -170,9 +169,9 @@ static use **find_uses(const tpi_copier *c, const tpi_nodes *nodes, int n)
 /* Is operand k of the block, of param i, a constant that goes inside? */
 static bool goes_inside(const tp_tensor *block, int i, const tp_tensor *operand)
 {
-    const tpi_loop_attrs *a = block->attrs;
-    const bool capture = block->op == &tpi_op_cond || i > a->n_carried + a->n_slices;
-    return capture && operand->op == &tpi_op_const;
+    const tpi_loop_attrs *a = tpi_loop_of(block);
+    const bool capture = !a || i > a->n_carried + a->n_slices;
+    return capture && tpi_constant_of(operand);
 }
 
 /* Params of the copy, or what stands for them; those that are not needed have none. */
@@ -190,8 +189,7 @@ static bool copy_params(tpi_copier *c, const use *u, const tp_tensor *block,
             return false;
         tp_tensor *made;
         if (i >= first && goes_inside(block, i, in[i - first]))
-            made = tpi_graph_node(to->graph, at, &tpi_op_const, 1, in[i - first]->in, NULL,
-                                  (tp_dtype)param->dtype, param->rank, shape);
+            made = tpi_graph_constant(to->graph, at, in[i - first]->in[0]);
         else
             made = tpi_body_param(to, at, (tp_dtype)param->dtype, param->rank, shape, NULL);
         made = tpi_graph_named(to->graph, made, param->name);
@@ -246,14 +244,14 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
 {
     const tpi_at at = c->place(c->user, block);
     tp_tensor *few[32], **kept = few, *made = NULL;
-    const bool is_loop = block->op == &tpi_op_loop;
+    const tpi_loop_attrs *is_loop = tpi_loop_of(block);
     tpi_body *bodies[2], *copies[2] = {NULL, NULL};
     const int n = tpi_bodies_of(block, bodies);
     tpi_loop_attrs loop = {0};
     if (is_loop)
-        memcpy(&loop, block->attrs, sizeof loop);
+        loop = *is_loop;
     /* operands begin with a condition; params of a loop with the turn */
-    const int lead = !is_loop || loop.has_pred, skip = is_loop;
+    const int lead = !is_loop || loop.has_pred, skip = is_loop != NULL;
     if (block->n_in > 32)
         kept = tpi_take(&c->ctx->mem, (size_t)block->n_in * sizeof(tp_tensor *));
     bool ok = kept;
@@ -288,7 +286,7 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
 static tp_tensor *copy_output(tpi_copier *c, use *u, const tp_tensor *t, tp_tensor *block,
                               tp_graph *to)
 {
-    const int place = u->place[((const tpi_index_attrs *)t->attrs)->index];
+    const int place = u->place[tpi_index_of(t)];
     if (!u->made[place])
         u->made[place] = tpi_output_node(to, c->place(c->user, t), block, place);
     return tpi_graph_named(to, u->made[place], t->name);
@@ -358,7 +356,7 @@ void tpi_replace_block(tp_tensor *old, tp_tensor *made)
     old->flags |= TPI_REPLACED;
     for (int i = 0; i < g->n_nodes; i++) {
         tp_tensor *t = g->nodes[i];
-        if (t->op != &tpi_op_output || t->in[0] != old)
+        if (tpi_block_of(t) != old)
             continue;
         tpi_ref(made);
         tpi_unref(t->in[0]);

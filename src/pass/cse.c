@@ -17,7 +17,7 @@ enum { SMALL_CONST = 64 };
 
 static bool is_small_const(const tp_tensor *t)
 {
-    return t->op == &tpi_op_const && tpi_bytes(t->in[0]) <= SMALL_CONST &&
+    return tpi_constant_of(t) && tpi_bytes(t->in[0]) <= SMALL_CONST &&
            (t->in[0]->flags & TPI_CONTIGUOUS);
 }
 
@@ -30,7 +30,7 @@ static uint64_t hash_node(const tp_tensor *t, tp_tensor *const *in)
 {
     const uint64_t h =
         more((uint64_t)t->op->code << 8 | t->dtype, t->shape, sizeof(int64_t) * t->rank);
-    if (t->op == &tpi_op_const)
+    if (tpi_constant_of(t))
         return more(h, t->in[0]->data, tpi_bytes(t->in[0]));
     return more(more(h, t->attrs, t->op->attrs_size), in, sizeof *in * (size_t)t->n_in);
 }
@@ -40,7 +40,7 @@ static bool equal(const tp_tensor *a, tp_tensor *const *a_in, const tp_tensor *b
     if (a->op != b->op || a->dtype != b->dtype || a->rank != b->rank || a->n_in != b->n_in ||
         memcmp(a->shape, b->shape, sizeof(int64_t) * a->rank) != 0)
         return false;
-    if (a->op == &tpi_op_const)
+    if (tpi_constant_of(a))
         return memcmp(a->in[0]->data, b->in[0]->data, tpi_bytes(a->in[0])) == 0;
     return memcmp(a_in, b->in, sizeof *a_in * (size_t)a->n_in) == 0 &&
            (!a->op->attrs_size || memcmp(a->attrs, b->attrs, a->op->attrs_size) == 0);
@@ -77,8 +77,8 @@ static tp_tensor *cse(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *
 {
     cse_state *s = rw->state;
     const bool small = is_small_const(node);
-    if (!small && (node->op->kind == TPI_SOURCE || node->op->kind == TPI_EFFECT ||
-                   node->op == &tpi_op_random))
+    if (!small &&
+        (node->op->kind == TPI_SOURCE || node->op->kind == TPI_EFFECT || node->op->draws))
         return NULL;
     if (!reserve(rw, s))
         return tpi_no_memory(rw->ctx, TPI_AT(node->file, node->line), "cse");

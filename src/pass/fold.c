@@ -94,12 +94,12 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
     const tpi_kind kind = node->op->kind;
     if (kind == TPI_SHAPE && node->n_in == 1)
         return fold_shape(rw, node, in[0]);
-    if (kind == TPI_SOURCE || kind == TPI_EFFECT || node->op == &tpi_op_random || !node->n_in ||
+    if (kind == TPI_SOURCE || kind == TPI_EFFECT || node->op->draws || !node->n_in ||
         !is_known(node) || !attrs_are_known(node))
         return NULL;
     size_t in_bytes = 0;
     for (int i = 0; i < node->n_in; i++) {
-        if (in[i]->op != &tpi_op_const)
+        if (!tpi_constant_of(in[i]))
             return NULL;
         in_bytes += tpi_bytes(in[i]);
     }

@@ -41,7 +41,7 @@ static bool may_move(const hoist *h, const tp_tensor *t)
     if (t->op->kind == TPI_VIEW)
         return t->op != &tpi_op_broadcast;
     if (!turns ||
-        (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && t->op != &tpi_op_matmul))
+        (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && !t->op->multiply_adds))
         return false;
     int64_t room = 0;
     for (int k = 0; k < t->n_in; k++) {
@@ -93,7 +93,7 @@ static bool find_outer(hoist *h, int n)
 static bool replace(hoist *h, tp_tensor **t)
 {
     tp_tensor *old = *t, *outer = h->outer[old->index], **p = &h->param[old->index];
-    if (!outer || old->op == &tpi_op_param ||
+    if (!outer || tpi_param_of(old) ||
         (old->op->kind == TPI_VIEW && old->op != &tpi_op_transpose))
         return true;
     if (!*p) {
@@ -166,7 +166,7 @@ static bool hoist_graph(tp_graph *g, int *n_changes)
     const int n = g->n_nodes;
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
-        if (g->nodes[i]->op == &tpi_op_loop)
+        if (tpi_loop_of(g->nodes[i]))
             ok = hoist_loop(g, g->nodes[i], n_changes);
     return ok && tpi_each_body(g, n, hoist_graph, n_changes);
 }

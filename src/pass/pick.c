@@ -86,7 +86,7 @@ static bool puts_one(const tp_tensor *t)
         t->in[0]->op != &tpi_op_broadcast)
         return false;
     const tp_tensor *rest = t->in[0]->in[0];
-    return rest->op == &tpi_op_const && tpi_count(rest->in[0]) == 1 &&
+    return tpi_constant_of(rest) && tpi_count(rest->in[0]) == 1 &&
            memcmp(rest->in[0]->data, &zero, tp_dtype_size((tp_dtype)rest->dtype)) == 0;
 }
 

@@ -96,7 +96,7 @@ static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
         return frozen(to, at, node);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
         return tpi_rewrite_source(to, at, node);
-    if (!fed && node->op == &tpi_op_result) /* calls are for gradients, which have been taken */
+    if (!fed && tpi_inside_of(node)) /* calls are for gradients, which have been taken */
         return tpi_graph_named(to, in[0], node->name);
     int64_t shape[TP_MAX_RANK];
     _Alignas(8) char attrs[1024];
@@ -155,7 +155,7 @@ size_t tpi_constant_bytes(const tp_graph *g, bool folded)
 {
     size_t bytes = 0;
     for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &tpi_op_const && g->nodes[i]->in[0]->buf->folded == folded)
+        if (tpi_constant_of(g->nodes[i]) && g->nodes[i]->in[0]->buf->folded == folded)
             bytes += tpi_bytes(g->nodes[i]);
     for (int i = 0; i < g->n_bodies; i++)
         bytes += tpi_constant_bytes(g->bodies[i]->graph, folded);

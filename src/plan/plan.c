@@ -44,7 +44,7 @@ static bool is_literal(const tp_tensor *t)
 {
     if (t->op->kind == TPI_SHAPE)
         return true;
-    return t->op == &tpi_op_const && tpi_count(t->in[0]) == 1;
+    return tpi_constant_of(t) && tpi_count(t->in[0]) == 1;
 }
 
 /* ---- values -------------------------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ static bool lay_out(tpi_plan *p)
             v->storage = TPI_IN_ALIAS;
         else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
             return too_large(p, t); /* a copy in row-major order is another thing */
-        else if (t->op == &tpi_op_assign) {
-            v->layout = p->values[t->in[1]->index].layout;
+        else if (tpi_assigned_of(t)) {
+            v->layout = p->values[tpi_assigned_of(t)->index].layout;
             v->storage = TPI_IN_ALIAS;
         } else if (t->op->kind == TPI_PORT && tpi_plan_port(p, t) >= 0 &&
                    tpi_plan_port(p, t) != i) { /* read under two names */
@@ -480,7 +480,7 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
     for (int i = p->n_values - 1; i >= 0 && ok; i--) {
         tpi_value *v = &p->values[i];
         const tp_tensor *t = v->node;
-        const bool draws = live[i] && t->op == &tpi_op_random;
+        const bool draws = live[i] && t->op->draws;
         const bool read = r.start[i + 1] > r.start[i] || r.pinned[i] || draws;
         if (p->sections && p->sections[i]) {
             ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
@@ -636,7 +636,7 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
 
 bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
 {
-    return p->graph->nodes[p->values[x->index].layout.root]->op == &tpi_op_const;
+    return tpi_constant_of(p->graph->nodes[p->values[x->index].layout.root]);
 }
 
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)

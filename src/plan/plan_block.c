@@ -17,7 +17,7 @@ static bool is_own(int n, tp_tensor *const *roots)
 {
     const tp_tensor *t = roots[n];
     bool own = t->op->kind != TPI_SOURCE && t->op->kind != TPI_VIEW &&
-               t->op->kind != TPI_BLOCK && t->op != &tpi_op_assign;
+               t->op->kind != TPI_BLOCK && !tpi_assigned_of(t);
     for (int i = 0; i < n && own; i++)
         own = roots[i] != t;
     return own || t->op == &tpi_op_copy;
@@ -143,7 +143,7 @@ static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, tpi_fusing f
         s->plan[i] = ok ? tpi_plan_graph(s->body[i]->graph, &roots, fuse) : NULL;
         ok = s->plan[i];
     }
-    if (ok && node->op == &tpi_op_loop)
+    if (ok && tpi_loop_of(node))
         find_stays(s);
     if (ok)
         return s;
@@ -154,7 +154,7 @@ static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, tpi_fusing f
 int tpi_plan_port(const tpi_plan *p, const tp_tensor *t)
 {
     const tpi_section *s = p->sections ? p->sections[t->in[0]->index] : NULL;
-    return s ? s->port[((const tpi_index_attrs *)t->attrs)->index] : -1;
+    return s ? s->port[tpi_index_of(t)] : -1;
 }
 
 bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse)
@@ -162,8 +162,7 @@ bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse)
     for (int i = 0; i < p->n_values; i++) {
         const tp_tensor *t = p->graph->nodes[i];
         if (t->op->kind == TPI_PORT && live[i]) {
-            int *port =
-                &p->sections[t->in[0]->index]->port[((const tpi_index_attrs *)t->attrs)->index];
+            int *port = &p->sections[t->in[0]->index]->port[tpi_index_of(t)];
             *port = *port < 0 ? i : *port;
         }
         if (!tpi_is_block(t) || !live[i])
@@ -200,9 +199,9 @@ bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first)
 static void find_slices(const tp_tensor *node, int *first, int *end)
 {
     *first = *end = 0;
-    if (node->op != &tpi_op_loop)
+    const tpi_loop_attrs *a = tpi_loop_of(node);
+    if (!a)
         return;
-    const tpi_loop_attrs *a = node->attrs;
     *first = (int)(a->has_pred + a->n_carried);
     *end = *first + (int)a->n_slices;
 }
@@ -222,7 +221,7 @@ static int own_buffer(tpi_plan *p, const tpi_section *s, const tp_tensor *like,
 
 static bool section_buffers(tpi_plan *p, tpi_section *s)
 {
-    const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
+    const tpi_loop_attrs *a = tpi_loop_of(s->node);
     const int n = tpi_n_outputs_of(s->node), pred = s->body[0]->n_outputs - n;
     int first, end;
     find_slices(s->node, &first, &end);
@@ -271,8 +270,7 @@ static void number(tpi_plan *p, tpi_plan *outer)
             outer->all_steps += inner->n_steps;
             outer->all_buffers += inner->n_buffers;
             for (int n = 0; n < inner->n_kernels; n++)
-                outer->draws |=
-                    inner->values[inner->kernels[n].root].node->op == &tpi_op_random;
+                outer->draws |= inner->values[inner->kernels[n].root].node->op->draws;
             number(inner, outer);
         }
 }

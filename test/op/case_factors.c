@@ -3,8 +3,8 @@
  * node is looked at that the cases make, and their gradients; ops that only blocks make have nodes made here. */
 #include "case.h"
 #include "ir/body.h"
+#include "ir/factors.h"
 #include "op/add_rows.h"
-#include "op/factors.h"
 #include "same.h"
 
 #include <stdlib.h>

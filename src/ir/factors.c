@@ -1,6 +1,20 @@
-#include "op/factors.h"
+#include "ir/factors.h"
 
-#include <string.h>
+void tpi_pass_axes(tpi_factor *f, int first, int end, int by)
+{
+    for (int i = first; i < end; i++)
+        f[i] = (tpi_factor){TPI_AXIS_PASSED, (int8_t)(i + by)};
+}
+
+void tpi_whole_factors(const tp_tensor *node, int k, tpi_factor *f)
+{
+    (void)node, (void)k, (void)f;
+}
+
+void tpi_same_factors(const tp_tensor *node, int k, tpi_factor *f)
+{
+    tpi_pass_axes(f, 0, node->in[k]->rank, 0);
+}
 
 void tpi_stretch_factors(const tp_tensor *t, int k, tpi_factor *f)
 {
