@@ -76,7 +76,7 @@ static void put_comment(tpi_render *r, const tpi_kernel *k)
     tpi_str *out = &r->comment;
     for (int i = 0; i < k->n_nodes - 1; i++)
         tpi_str_printf(out, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
-    if (root->op == &tpi_op_loop) {
+    if (tpi_loop_of(root)) {
         const tpi_loop_attrs *a = root->attrs;
         tpi_str_printf(out, "loop%s: %d carried, %d slices, %d stacked",
                        a->back ? ", backwards" : "", (int)a->n_carried, (int)a->n_slices,

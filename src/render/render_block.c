@@ -90,7 +90,7 @@ static void put_copies(tpi_render *r, const tpi_section *s)
 static int inner_buffer(const tpi_plan *plan, const tp_tensor *t)
 {
     const tpi_value *v = &plan->values[t->index];
-    const bool idle = t->op == &tpi_op_param && v->last < 0;
+    const bool idle = tpi_param_of(t) && v->last < 0;
     return v->buffer < 0 || idle ? -1 : plan->first_buffer + v->buffer;
 }
 
@@ -107,7 +107,7 @@ static bool bodies_can_fail(const tpi_render *r, const tpi_section *s)
 /* A library's loops are stopped from outside. */
 static bool section_can_fail(const tpi_render *r, const tpi_section *s)
 {
-    const tpi_loop_attrs *a = s->node->op == &tpi_op_loop ? s->node->attrs : NULL;
+    const tpi_loop_attrs *a = tpi_loop_of(s->node);
     return (a && !r->alone) || (a && a->has_pred && tpi_dim_is_symbolic(a->length)) ||
            bodies_can_fail(r, s);
 }
@@ -383,7 +383,7 @@ void tpi_render_block(tpi_render *r, int n)
     const tpi_section *s = r->plan->sections[r->plan->kernels[n].root];
     tpi_render_head(r, n);
     put_copies(r, s);
-    if (s->node->op == &tpi_op_cond)
+    if (!tpi_loop_of(s->node))
         put_cond(r, s);
     else
         put_loop(r, s, n);

@@ -138,7 +138,7 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
     put_view(r, t, t);
     tpi_str_printf(&r->body, ";\n    const int64_t attr[%d] = {", n ? n : 1);
     for (int i = 0; i < n; i++) {
-        const bool random = t->op == &tpi_op_random;
+        const bool random = t->op->draws;
         tpi_str_put(&r->body, i ? ", " : "");
         if (random && i == TPI_RANDOM_SEED)
             tpi_str_printf(&r->body, "random[%s]", NUMBER(2 * r->n_random));
@@ -150,10 +150,10 @@ static void put_function_call(tpi_render *r, int kernel, const tp_tensor *t)
             put_attr(r, attr[i]);
     }
     tpi_str_printf(&r->body, "%s};\n", n ? "" : "0");
-    if (t->op == &tpi_op_random && r->whole->draws)
+    if (t->op->draws && r->whole->draws)
         put_moving_on(r, t); /* random[0] and [1] are of all draws */
     else
-        r->n_random += t->op == &tpi_op_random;
+        r->n_random += t->op->draws;
     if (r->alone)
         tpi_str_printf(&r->body, "    return tpk_%s_%s(in, &out, attr);\n}\n", t->op->fn,
                        type_of(key));

@@ -270,7 +270,7 @@ static void put_random(const tpi_alone *a, tpi_str *out)
         tpi_str_printf(out, "    const int64_t s%d = h->s[%d];\n    (void)s%d;\n", i, i, i);
     for (int i = 0, n = 0; i < a->plan->n_kernels; i++) {
         const tp_tensor *t = a->plan->graph->nodes[a->plan->kernels[i].root];
-        if (t->op != &tpi_op_random)
+        if (!t->op->draws)
             continue;
         int64_t count = 1;
         for (int k = 0; k < t->rank; k++)
@@ -318,7 +318,7 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
         const tpi_section *s = plan->sections ? plan->sections[t->index] : NULL;
         for (int k = 0; s && k < s->n_bodies; k++)
             put_ops(a, s->plan[k], out);
-        if (!t->op->index_in && t->op != &tpi_op_loop && !a->refuses[plan->first_kernel + i])
+        if (!t->op->index_in && !tpi_loop_of(t) && !a->refuses[plan->first_kernel + i])
             continue;
         tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i,
                        is_unseen(t) ? "tp_truth" : t->op->name);

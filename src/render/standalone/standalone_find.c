@@ -73,7 +73,7 @@ static bool find_in_buffer(tpi_alone *a, const tpi_buffer *b, int number)
 {
     if (b->storage != TPI_IN_SOURCE || !b->like)
         return true;
-    if (b->like->op == &tpi_op_const) {
+    if (tpi_constant_of(b->like)) {
         a->weight_of[number] = add_weight(a, b->like->in[0], b->like->name);
         return a->weight_of[number] >= 0;
     }
@@ -151,7 +151,7 @@ static void find_loops(tpi_alone *a, const tpi_plan *plan)
         for (int k = 0; k < s->n_bodies; k++)
             find_loops(a, s->plan[k]);
         const tpi_loop_attrs *loop = s->node->attrs;
-        if (s->node->op == &tpi_op_loop && loop->has_pred &&
+        if (tpi_loop_of(s->node) && loop->has_pred &&
             tpi_dim_as_symbol(a->dims, loop->length, &symbol))
             a->symbols[symbol].loop = plan->first_kernel + plan->values[i].kernel;
     }
@@ -223,7 +223,7 @@ bool tpi_alone_find(tpi_alone *a)
         a->sized |= a->symbols[i].used;
     }
     for (int i = 0; i < a->plan->n_kernels; i++)
-        a->n_random += a->plan->graph->nodes[a->plan->kernels[i].root]->op == &tpi_op_random;
+        a->n_random += a->plan->graph->nodes[a->plan->kernels[i].root]->op->draws;
     a->state = a->n_variables || a->n_random || a->plan->draws;
     return name_ports(a);
 }
