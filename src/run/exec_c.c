@@ -29,7 +29,7 @@ bool tpi_program_start_c(tp_program *p)
     if (tpi_late_refuser(p))
         return true;
     for (int i = 0; i < p->plan->n_kernels; i++)
-        p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op == &tpi_op_random;
+        p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op->draws;
     if (p->plan->draws)
         p->n_random = 1;
     p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
@@ -101,7 +101,7 @@ static void set_random(const tpi_session *s)
     }
     for (int i = 0; i < p->plan->n_kernels; i++) {
         const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
-        if (t->op != &tpi_op_random)
+        if (!t->op->draws)
             continue;
         int64_t shape[TP_MAX_RANK], n = 1;
         tpi_program_shape(p, t, shape);

@@ -179,7 +179,7 @@ static bool set_inner_pointers(tpi_session *s, const tpi_plan *plan, char *arena
         *pointer = NULL;
         if (b->storage == TPI_IN_ARENA) {
             *pointer = arena + p->memory.offsets[plan->first_buffer + i];
-        } else if (b->storage == TPI_IN_SOURCE && b->like->op != &tpi_op_param) {
+        } else if (b->storage == TPI_IN_SOURCE && !tpi_param_of(b->like)) {
             tp_tensor *t = flat_source(s, b->like);
             ok = t;
             *pointer = t ? t->data : NULL;

@@ -76,7 +76,7 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
     if (!may_go_on(p, node, shape))
         return NULL;
     tpi_program_attrs(p, node, attrs);
-    if (node->op == &tpi_op_random) {
+    if (node->op->draws) {
         int64_t n = 1;
         for (int i = 0; i < node->rank; i++)
             n *= shape[i];
@@ -162,16 +162,16 @@ static bool take_value(walk *w, int i)
     tp_tensor *v;
     if (node->op == &tpi_op_placeholder)
         v = fed(w, node);
-    else if (node->op == &tpi_op_param)
-        v = w->params[((const tpi_index_attrs *)node->attrs)->index];
+    else if (tpi_param_of(node))
+        v = w->params[tpi_index_of(node)];
     else if (node->op->kind == TPI_SOURCE)
         v = node->in[0];
-    else if (node->op == &tpi_op_assign)
+    else if (tpi_assigned_of(node))
         v = w->value[node->in[1]->index];
     else if (node->op->kind == TPI_BLOCK)
         return take_block(w, node);
     else if (node->op->kind == TPI_PORT)
-        v = w->outputs[node->in[0]->index][((const tpi_index_attrs *)node->attrs)->index];
+        v = w->outputs[node->in[0]->index][tpi_index_of(node)];
     else
         return (w->value[i] = compute(w, node)) != NULL;
     tpi_ref(v);
@@ -471,8 +471,7 @@ static bool run_block(walk *w, const tp_tensor *node, tp_tensor **out)
     }
     for (int i = 0; i < node->n_in; i++)
         in[i] = w->value[node->in[i]->index];
-    const bool ok =
-        node->op == &tpi_op_cond ? run_cond(w, node, in, out) : run_loop(w, node, in, out);
+    const bool ok = tpi_loop_of(node) ? run_loop(w, node, in, out) : run_cond(w, node, in, out);
     tpi_give_back(m, in, bytes);
     return ok;
 }

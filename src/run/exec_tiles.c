@@ -98,7 +98,7 @@ static bool run_call(const tpi_session *s, tpi_tile_call *c)
         tpi_copy_out(&c->views[0], out->data);
         return true;
     }
-    if (t->op == &tpi_op_random) {
+    if (t->op->draws) {
         const tpi_random_attrs placed = tpi_session_draw(s, t, tpi_count(out));
         tpi_random_attrs *own = c->attrs;
         own->seed = placed.seed;

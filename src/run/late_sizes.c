@@ -23,7 +23,7 @@ static void find_in(tp_program *p, const tp_graph *g)
             find_in(p, bodies[k]->graph);
         const tpi_loop_attrs *a = t->attrs;
         int symbol;
-        if (t->op != &tpi_op_loop || !a->has_pred ||
+        if (!tpi_loop_of(t) || !a->has_pred ||
             !tpi_dim_as_symbol(g->dims, a->length, &symbol) || p->late[symbol])
             continue;
         p->late[symbol] = true;

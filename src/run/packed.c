@@ -38,7 +38,7 @@ static void note_reads(const tp_program *p, bool *read)
 static tp_tensor *constant_of(const tp_program *p, int i)
 {
     const tpi_buffer *b = &p->plan->buffers[i];
-    const bool is = b->storage == TPI_IN_SOURCE && b->like->op == &tpi_op_const;
+    const bool is = b->storage == TPI_IN_SOURCE && tpi_constant_of(b->like);
     return is ? b->like->in[0] : NULL;
 }
 

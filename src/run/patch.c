@@ -35,8 +35,8 @@ static const tp_tensor *index_of(const tp_tensor *t)
 static bool has_form(const tp_program *p, const tpi_commit *c, patch *found)
 {
     tp_tensor *assign = p->roots[c->root], *scatter = assign->in[1];
-    if (assign->op != &tpi_op_assign || scatter->op != &tpi_op_scatter ||
-        !is_along_rows(scatter) || scatter->in[1]->rank != 1)
+    if (!tpi_assigned_of(assign) || scatter->op != &tpi_op_scatter || !is_along_rows(scatter) ||
+        scatter->in[1]->rank != 1)
         return false;
     tp_tensor *base = scatter->in[0], *rest = NULL;
     if (base->op == &tpi_op_sub && base->dtype >= TP_F32 && tpi_is_number(base->in[1])) {

@@ -87,7 +87,7 @@ static bool move_constants(tp_graph *g, tpi_buf *from, tpi_buf **copy)
         const int n = tpi_is_block(node) ? tpi_bodies_of(node, bodies) : 0;
         for (int k = 0; k < n && ok; k++)
             ok = move_constants(bodies[k]->graph, from, copy);
-        if (node->op != &tpi_op_const || node->in[0]->buf != from)
+        if (!tpi_constant_of(node) || node->in[0]->buf != from)
             continue;
         *copy = *copy ? *copy : tpi_buf_copy(g->ctx, from);
         ok = *copy;
@@ -122,7 +122,7 @@ static bool is_among(const tpi_nodes *l, const tp_tensor *t)
 /* Does `t` assign what a block assigned? Then it is done whenever the block is run. */
 static bool goes_with(const tpi_nodes *needed, const tp_tensor *t)
 {
-    if (t->op != &tpi_op_assign || t->in[1]->op != &tpi_op_output)
+    if (!tpi_assigned_of(t) || !tpi_block_of(t->in[1]))
         return false;
     const tpi_index_attrs *a = t->in[1]->attrs;
     return a->index < tpi_n_writes_of(t->in[1]->in[0]) && is_among(needed, t->in[1]->in[0]);
@@ -149,8 +149,7 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
         roots->n = n;
         for (int i = 0; i < g->n_nodes && ok; i++) {
             tp_tensor *t = g->nodes[i];
-            const bool needs =
-                t->op == &tpi_op_assign && (p->all_writes || is_among(&needed, t));
+            const bool needs = tpi_assigned_of(t) && (p->all_writes || is_among(&needed, t));
             if ((needs || goes_with(&needed, t)) && !is_fed(p, t))
                 tpi_nodes_push(roots, t);
         }
@@ -171,7 +170,7 @@ static bool find_commits(tp_program *p, const tpi_nodes *roots)
     }
     for (int i = 0; i < p->n_commits; i++) {
         const tp_tensor *v = roots->v[p->n_fetches + i];
-        while (v->op == &tpi_op_assign)
+        while (tpi_assigned_of(v))
             v = v->in[0];
         p->commits[i] = (tpi_commit){
             .variable = v->in[0], .root = p->n_fetches + i, .index = -1, .rest = -1};

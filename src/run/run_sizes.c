@@ -233,8 +233,7 @@ bool tpi_program_check(const tp_program *p, tpi_at at, const tp_tensor *t)
     for (const tpi_attr *a = t->op->attrs; a && a->name; a++) {
         const int64_t *v = (const int64_t *)(const void *)((const char *)t->attrs + a->offset);
         const int64_t n = a->type == TPI_ATTR_DIMS ? *v++ : a->type == TPI_ATTR_DIM;
-        const bool length =
-            t->op == &tpi_op_loop && a->offset == offsetof(tpi_loop_attrs, length);
+        const bool length = tpi_loop_of(t) && a->offset == offsetof(tpi_loop_attrs, length);
         for (int64_t k = 0; k < n && !length; k++)
             if (tpi_program_size(p, v[k]) < 0)
                 return refuse_size(p, at, t, v[k]);
@@ -375,7 +374,7 @@ bool tpi_check_sizes(tp_program *p, tpi_at at)
 
 static bool is_one(const tp_tensor *t, int64_t number)
 {
-    return t->op == &tpi_op_const && t->dtype == TP_I64 && tpi_count(t->in[0]) == 1 &&
+    return tpi_constant_of(t) && t->dtype == TP_I64 && tpi_count(t->in[0]) == 1 &&
            tpi_load_i64(TP_I64, t->in[0]->data) == number;
 }
 

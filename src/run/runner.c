@@ -92,7 +92,7 @@ static bool hold(tp_runner *r, int number, const tp_tensor *node)
     if (!source->buf)
         return true; /* its packed elements are enough */
     const bool lent = source->buf->lent && source->buf->refs > 1;
-    if (source->flags & TPI_CONTIGUOUS && node->op == &tpi_op_const && !lent) {
+    if (source->flags & TPI_CONTIGUOUS && tpi_constant_of(node) && !lent) {
         t = tpi_tensor(r->p->ctx, at, (tp_dtype)source->dtype, source->rank, source->shape);
         if (!t)
             return false;
@@ -124,7 +124,7 @@ static bool place(tp_runner *r, const tpi_plan *plan, char *arena, char **output
             const int feed = plan == r->p->plan ? feed_number(r->p, b->like) : -1;
             if (feed >= 0)
                 r->feed[feed] = number;
-            else if (b->like->op != &tpi_op_param)
+            else if (!tpi_param_of(b->like))
                 ok = hold(r, number, b->like);
         } else if (plan == r->p->plan) {
             r->pointers[number] = *output;

@@ -64,7 +64,7 @@ static void copy_operand(const block *b, int i, void *to)
 static int inner_buffer(const tpi_plan *plan, const tp_tensor *t)
 {
     const tpi_value *v = &plan->values[t->index];
-    const bool idle = t->op == &tpi_op_param && v->last < 0;
+    const bool idle = tpi_param_of(t) && v->last < 0;
     return v->buffer < 0 || idle ? -1 : plan->first_buffer + v->buffer;
 }
 
@@ -276,7 +276,7 @@ bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_section *se
     for (int i = 0; i < section->node->n_in; i++)
         if (section->copy[i] >= 0)
             copy_operand(&b, i, b.p[plan->first_buffer + section->copy[i]]);
-    const bool ok = section->node->op == &tpi_op_cond ? run_cond(&b) : run_loop(&b);
+    const bool ok = tpi_loop_of(section->node) ? run_loop(&b) : run_cond(&b);
     const int token = plan->values[section->node->index].buffer;
     if (ok && token >= 0)
         *(bool *)b.p[plan->first_buffer + token] = true;
