@@ -174,7 +174,7 @@ typedef struct ordering {
 static bool keeps_place(const tpi_plan *plan, int kernel)
 {
     const tp_tensor *t = plan->values[plan->kernels[kernel].root].node;
-    return t->op == &tpi_op_random || plan->kernels[kernel].kind == TPI_KERNEL_BLOCK;
+    return t->op->draws || plan->kernels[kernel].kind == TPI_KERNEL_BLOCK;
 }
 
 static void note_wait(ordering *o, int kernel, int other)
@@ -366,7 +366,7 @@ static void compute_again(redoing *d, int node)
     const double flops = tpi_node_flops(&sizes, t);
     if (d->f->again[node])
         return;
-    if (d->failed || t->op == &tpi_op_random || kind == TPI_SOURCE || kind == TPI_EFFECT ||
+    if (d->failed || t->op->draws || kind == TPI_SOURCE || kind == TPI_EFFECT ||
         kind == TPI_BLOCK || kind == TPI_PORT || (flops > 0 && !d->all)) {
         d->failed = true;
         return;
@@ -432,7 +432,7 @@ static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
 {
     const version *v = &f->now;
     const tp_tensor *t = b->node >= 0 ? v->plan->values[b->node].node : NULL;
-    if (!t || t->op != &tpi_op_output || t->in[0]->op != &tpi_op_loop)
+    if (!t || !tpi_block_of(t) || !tpi_loop_of(t->in[0]))
         return false;
     const tpi_loop_attrs *a = t->in[0]->attrs;
     const tpi_run_sizes sizes = sizes_of(f);
@@ -562,7 +562,7 @@ static void put_buffer(tpi_str *s, const version *v, int i)
     const tp_tensor *t = b->section ? b->section->node : b->like;
     const char *slash = t->file ? strrchr(t->file, '/') : NULL;
     tpi_str_put(s, b->section ? "inside " : "");
-    tpi_str_put(s, t->op == &tpi_op_output ? t->in[0]->op->name : t->op->name);
+    tpi_str_put(s, tpi_block_of(t) ? t->in[0]->op->name : t->op->name);
     tpi_str_put(s, " ");
     if (!b->section)
         tpi_put_type(s, v->graph->dims, (tp_dtype)t->dtype, t->rank, t->shape);

@@ -31,8 +31,7 @@ static cost cost_of(const tpi_waves_for *f, const tpi_plan_step *s)
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
         const tpi_kernel *k = &f->plan->kernels[i];
         /* random numbers are drawn in program order */
-        c.apart =
-            k->kind == TPI_KERNEL_BLOCK || f->plan->graph->nodes[k->root]->op == &tpi_op_random;
+        c.apart = k->kind == TPI_KERNEL_BLOCK || f->plan->graph->nodes[k->root]->op->draws;
         if (c.apart)
             break;
         const tpi_work w = tpi_kernel_work(&f->sizes, f->plan, i);

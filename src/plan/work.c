@@ -33,7 +33,7 @@ static double turns_of(const tpi_run_sizes *sizes, const tp_tensor *loop)
 /* Of a block: its body's, once per turn; of a cond the side that has more to do. */
 static double block_flops(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
-    if (t->op == &tpi_op_cond) {
+    if (!tpi_loop_of(t)) {
         const tpi_cond_attrs *a = t->attrs;
         const double then = tpi_graph_flops(sizes, a->then->graph),
                      other = tpi_graph_flops(sizes, a->other->graph);
@@ -173,7 +173,7 @@ static tpi_work block_work(const tpi_run_sizes *sizes, const tpi_section *block)
         if (i == 0 || body.bytes > w.bytes)
             w = body;
     }
-    const double turns = block->node->op == &tpi_op_cond ? 1 : turns_of(sizes, block->node);
+    const double turns = tpi_loop_of(block->node) ? turns_of(sizes, block->node) : 1;
     return (tpi_work){.flops = turns * w.flops, .bytes = turns * w.bytes, .span = w.bytes};
 }
 

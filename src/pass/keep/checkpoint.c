@@ -48,7 +48,7 @@ typedef struct split {
 /* Is the operand a stacked output of the loop? Its number among the outputs; else -1. */
 static int64_t stack_number(const split *s, const tp_tensor *x)
 {
-    const bool is = x->op == &tpi_op_output && x->in[0] == s->forward.loop;
+    const bool is = tpi_block_of(x) == s->forward.loop;
     return is && tpi_index_of(x) >= s->forward.a.n_carried ? tpi_index_of(x) : -1;
 }
 
@@ -69,7 +69,7 @@ static tp_tensor *find_reader(const split *s)
     tp_tensor *found = NULL;
     for (int i = 0; i < s->g->n_nodes && !found; i++) {
         tp_tensor *t = s->g->nodes[i];
-        if (t->op != &tpi_op_loop)
+        if (!tpi_loop_of(t))
             continue;
         const tpi_loop_attrs *b = tpi_loop_of(t);
         bool reads = false;
@@ -259,8 +259,7 @@ static bool fill_chunk(const split *s, const halves *h, tpi_body *o, const tpi_n
 static bool is_again(void *user, const tp_tensor *x)
 {
     const halves *h = &((const split *)user)->forward;
-    return x->op == &tpi_op_output && x->in[0] == h->chunks &&
-           tpi_index_of(x) >= h->a.n_carried;
+    return tpi_block_of(x) == h->chunks && tpi_index_of(x) >= h->a.n_carried;
 }
 
 static bool is_kept(void *user, const tp_tensor *x)
@@ -321,7 +320,7 @@ static void hand_over(const split *s, const halves *h, int n)
 {
     for (int i = 0; i < n; i++) {
         tp_tensor *t = s->g->nodes[i];
-        if (t->op != &tpi_op_output || t->in[0] != h->loop)
+        if (tpi_block_of(t) != h->loop)
             continue;
         tp_tensor *value = h->values.v[tpi_index_of(t)];
         tpi_ref(value);
@@ -383,7 +382,7 @@ static bool split_graph(tp_graph *g, int *n_changes)
     bool done = false, ok = true;
     for (int i = 0; i < n && ok && !done; i++) {
         tp_tensor *t = g->nodes[i], *reader;
-        if (t->op != &tpi_op_loop)
+        if (!tpi_loop_of(t))
             continue;
         split s = {.ctx = g->ctx, .g = g, .at = TPI_AT(t->file, t->line)};
         begin(&s, &s.forward, t);

@@ -64,7 +64,7 @@ static tp_tensor *refuse(const building *b, const tp_tensor *t)
 
 static bool is_loop(const building *b)
 {
-    return b->reader->op == &tpi_op_loop;
+    return tpi_loop_of(b->reader);
 }
 
 /* ---- operands ------------------------------------------------------------------------------------- */
@@ -74,14 +74,14 @@ static tp_tensor *node_of(const tp_tensor *t, int j)
 {
     tpi_body *bodies[2];
     const int n = tpi_bodies_of(t->in[0], bodies);
-    const int64_t pred = t->in[0]->op == &tpi_op_loop && tpi_loop_of(t->in[0])->has_pred;
+    const int64_t pred = tpi_loop_of(t->in[0]) && tpi_loop_of(t->in[0])->has_pred;
     return bodies[j < n ? j : 0]->outputs[pred + tpi_index_of(t)];
 }
 
 static bool is_stack(const tp_tensor *t)
 {
-    return t->op == &tpi_op_output && (t->in[0]->op == &tpi_op_cond ||
-                                       tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried);
+    return tpi_block_of(t) &&
+           (!tpi_loop_of(t->in[0]) || tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried);
 }
 
 /* Are these one value, of which a block has two outputs? */
@@ -140,7 +140,7 @@ static tp_tensor *output_for(building *b, const source *s, tp_tensor *t)
     }
     for (int k = 0; k < b->reader->n_in; k++) {
         tp_tensor *x = b->reader->in[k];
-        if (x->op == &tpi_op_output && x->in[0] == s->block && tpi_index_of(x) == i)
+        if (tpi_block_of(x) == s->block && tpi_index_of(x) == i)
             return x;
     }
     tp_tensor *made =
@@ -207,7 +207,7 @@ static bool is_constant(const tp_tensor *t)
 /* Is the node made of its operands? If not, it is a param, a constant, or kept. */
 static bool is_made(const building *b, const tp_tensor *x)
 {
-    return x->op != &tpi_op_param && !is_constant(x) && !b->k->is_kept(b->k->user, x);
+    return !tpi_param_of(x) && !is_constant(x) && !b->k->is_kept(b->k->user, x);
 }
 
 /* What the wanted nodes are made of is wanted. */
@@ -223,7 +223,7 @@ static void mark_wanted(const building *b, const source *s, const tp_graph *g)
 
 static tp_tensor *make(building *b, source *s, tp_tensor *x)
 {
-    if (x->op == &tpi_op_param)
+    if (tpi_param_of(x))
         return param_again(b, s, x);
     if (!is_constant(x) && !is_made(b, x))
         return kept(b, s, x);
@@ -289,7 +289,7 @@ static bool takes_turns(building *b, const source *s)
 /* Is it an output of a block that has the sides or turns of the reader? */
 static bool fits(const building *b, const tp_tensor *x)
 {
-    return x->op == &tpi_op_output && x->in[0]->op == b->reader->op && is_stack(x) &&
+    return tpi_block_of(x) && x->in[0]->op == b->reader->op && is_stack(x) &&
            (!b->k->must || !is_loop(b) ||
             tpi_loop_of(x->in[0])->length == tpi_loop_of(b->reader)->count);
 }
@@ -326,7 +326,7 @@ static tp_tensor *value_in(building *b, int j, tp_tensor *x)
     if (!is_again(b, x))
         return operand(b, j, is_loop(b) ? SLICES : CAPTURES, x);
     x = behind_enter(x);
-    const bool is_output = x->op == &tpi_op_output;
+    const bool is_output = tpi_block_of(x);
     const bool is_sum =
         x->op->code == TPI_OP_add && is_again(b, x->in[0]) && is_again(b, x->in[1]);
     if ((!is_output && !is_sum) || b->depth >= DEEPEST)
@@ -411,7 +411,7 @@ static bool copy_rest(side *s)
     const tp_graph *g = s->old->graph;
     bool ok = true;
     for (int i = 0; i < g->n_nodes && ok; i++) {
-        if (s->map[i] || g->nodes[i]->op == &tpi_op_param)
+        if (s->map[i] || tpi_param_of(g->nodes[i]))
             continue;
         s->map[i] = tpi_copy_over(s->to->graph, g->nodes[i], s->map);
         ok = s->map[i]->status == TP_OK;

@@ -52,7 +52,7 @@ static bool is_given(const restack *r, const tp_tensor *t)
 {
     if (t->op->kind == TPI_SOURCE && t->n_in)
         return true;
-    if (t->op != &tpi_op_param)
+    if (!tpi_param_of(t))
         return false;
     const tpi_loop_attrs *a = tpi_loop_of(r->source);
     const int64_t p = tpi_index_of(t);
@@ -96,8 +96,7 @@ static void decide(restack *r)
 static bool is_stack(void *user, const tp_tensor *x)
 {
     const restack *r = user;
-    return x->op == &tpi_op_output && x->in[0] == r->source &&
-           tpi_index_of(x) >= tpi_loop_of(r->source)->n_carried;
+    return tpi_block_of(x) == r->source && tpi_index_of(x) >= tpi_loop_of(r->source)->n_carried;
 }
 
 static bool is_kept(void *user, const tp_tensor *x)
@@ -159,7 +158,7 @@ static tp_tensor *next_source(const tp_tensor *reader, int64_t *k)
     const tpi_loop_attrs *a = tpi_loop_of(reader);
     for (; *k < a->n_slices; (*k)++) {
         const tp_tensor *t = reader->in[a->n_carried + *k];
-        if (t->op == &tpi_op_output && t->in[0]->op == &tpi_op_loop &&
+        if (tpi_block_of(t) && tpi_loop_of(t->in[0]) &&
             tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried)
             return t->in[0];
     }
@@ -193,7 +192,7 @@ static bool restack_graph(tp_graph *g, int *n_changes)
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         tp_tensor *t = g->nodes[i];
-        if (t->op == &tpi_op_loop && tpi_loop_of(t)->n_slices && !tpi_loop_of(t)->has_pred)
+        if (tpi_loop_of(t) && tpi_loop_of(t)->n_slices && !tpi_loop_of(t)->has_pred)
             ok = restack_reader(g, t, n_changes);
     }
     return ok && tpi_each_body(g, g->n_nodes, restack_graph, n_changes);
