@@ -432,7 +432,7 @@ static tp_tensor *op_node(graphing *q, int place)
     tp_ctx *ctx = k->w->ctx;
     const tpi_node *n = &k->w->nodes[k->b->nodes[place]];
     tp_tensor *few[FEW], **in = few, *y = NULL;
-    if (n->op == &tpi_op_random) {
+    if (tpi_is_draw(n->op)) {
         tpi_random_attrs r = *(const tpi_random_attrs *)n->attrs;
         r.seed = 0;
         r.at = -1 - k->b->n_random++;

@@ -18,6 +18,12 @@
 #include "run/program.h"
 #include "tapir/capture.h"
 
+/* Does a step's op, NULL of other steps, draw random numbers? */
+static inline bool tpi_is_draw(const tpi_op *op)
+{
+    return op && op->draws;
+}
+
 /* Limits. In the stress build some are met all the time. */
 #ifdef TPI_STRESS
 enum { TPI_MAX_STEPS = 300, TPI_MAX_TURNS = 4, TPI_MAX_PROGRAM_STEPS = 24 };

@@ -233,7 +233,7 @@ static bool same_place(tpi_at a, tpi_at b)
 
 static bool same_attrs(const tpi_op *op, const void *a, const void *b)
 {
-    if (op != &tpi_op_random)
+    if (!tpi_is_draw(op))
         return !op->attrs_size || memcmp(a, b, op->attrs_size) == 0;
     tpi_random_attrs x = *(const tpi_random_attrs *)a; /* drawn from where the context is */
     const tpi_random_attrs *y = b;

@@ -294,8 +294,7 @@ static tp_tensor *out_of_frame(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_i
     struct tpi_frame *frame = ctx->frame;
     ctx->frame = NULL;
     tp_tensor *y;
-    if (op ==
-        &tpi_op_random) { /* it has no operand to find the context by, and has its position */
+    if (tpi_is_draw(op)) { /* it has no operand to find the context by, and has its position */
         const tpi_random_attrs *r = attrs;
         const tpi_infer q = {.op = op, .at = at, .ctx = ctx, .attrs = attrs};
         y = tpi_tensor(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
@@ -312,7 +311,7 @@ static tp_tensor *out_of_frame(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_i
 static tpi_step *find_op(tpi_frame *fr, tpi_infer *q, tpi_call_of *c, bool *same,
                          tp_tensor **failed)
 {
-    if (fr->as_recorded && q->op != &tpi_op_random) { /* as before: then its sizes are too */
+    if (fr->as_recorded && !tpi_is_draw(q->op)) { /* as before: then its sizes are too */
         tpi_step *s = tpi_step_find(fr->at, c, same);
         if (s)
             meet(fr, s, c);
@@ -335,7 +334,7 @@ static tpi_step *find_op(tpi_frame *fr, tpi_infer *q, tpi_call_of *c, bool *same
         s->rank = (uint8_t)q->rank;
         memcpy(s->shape, q->shape, sizeof(int64_t) * (size_t)q->rank);
     }
-    if (!*same && q->op != &tpi_op_random) {
+    if (!*same && !tpi_is_draw(q->op)) {
         fr->as_recorded = false;
         s->varied = true;
     }
@@ -374,7 +373,7 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
             return tpi_no_memory(ctx, q->at, q->op->name);
         y->flags |= TPI_REQUIRES;
     }
-    const bool own_attrs = !same || q->op == &tpi_op_random;
+    const bool own_attrs = !same || tpi_is_draw(q->op);
     if (!push(fr, s, y, own_attrs ? q->attrs : NULL, q->n_in, q->in, assigned))
         return tpi_no_memory(ctx, q->at, q->op->name);
     fr->pending[fr->n_pending - 1].view = view;

@@ -55,7 +55,7 @@ static bool keep_draws(const tpi_saving *s, tp_graph *g, tp_tensor **out)
     tp_tensor *seen = tpi_seen_all(s->at, g);
     for (int i = n - 1; i >= 0; i--) {
         tp_tensor *t = g->nodes[i];
-        const bool idle = t->op == &tpi_op_random && !live[i];
+        const bool idle = tpi_is_draw(t->op) && !live[i];
         if (idle)
             seen = tpi_drawn(TPI_AT(t->file, t->line), seen, t);
         any |= idle;

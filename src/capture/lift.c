@@ -171,7 +171,7 @@ static bool lift_op(tpi_lifter *u, int block, int node)
     enum { FEW = 32 };
     const tpi_node *n = &u->w->nodes[node];
     tp_tensor *few[FEW], **in = few;
-    if (n->op == &tpi_op_random && !u->whole)
+    if (tpi_is_draw(n->op) && !u->whole)
         return tpi_lift_refuse(u, n->at, "random numbers are drawn here");
     const size_t bytes = (size_t)n->n_in * sizeof *in;
     if (n->n_in > FEW && !(in = tpi_take(&u->ctx->mem, bytes)))
@@ -179,13 +179,12 @@ static bool lift_op(tpi_lifter *u, int block, int node)
     bool ok = true;
     for (int i = 0; i < n->n_in && ok; i++)
         ok = (in[i] = read_slot(u, block, reg_of(u, n->in[i].source), n->at)) != NULL;
-    const tp_tensor *y = !ok ? NULL
-                         : n->op == &tpi_op_random
-                             ? tpi_random_node(u->g, n->at, n->attrs)
-                             : tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
+    const tp_tensor *y = !ok                  ? NULL
+                         : tpi_is_draw(n->op) ? tpi_random_node(u->g, n->at, n->attrs)
+                                              : tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
     if (in != few)
         tpi_give_back(&u->ctx->mem, in, bytes);
-    if (!tpi_lift_good(y) || (n->op == &tpi_op_random && !lift_draw(u, n, (tp_tensor *)y)))
+    if (!tpi_lift_good(y) || (tpi_is_draw(n->op) && !lift_draw(u, n, (tp_tensor *)y)))
         return false;
     if (y->dtype != n->dtype || y->rank != n->rank ||
         memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)

@@ -223,7 +223,7 @@ static uint64_t draw_all(const replay *r, const tpi_basic_block *b, struct tpi_d
     uint64_t at = r->random_at;
     for (int i = 0, d = 0; i < b->n_nodes; i++) {
         const tpi_node *node = &r->w->nodes[b->nodes[i]];
-        if (node->op != &tpi_op_random)
+        if (!tpi_is_draw(node->op))
             continue;
         if (draws)
             draws[d] = (struct tpi_draw){-1 - d, (int64_t)r->ctx->seed, (int64_t)at};

@@ -451,7 +451,7 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
     int64_t few_symbols[16], *symbols = few_symbols;
     int n_draws = 0;
     for (int i = 0; i < s->n_steps; i++)
-        n_draws += fr->pending[from + i].step->op == &tpi_op_random;
+        n_draws += tpi_is_draw(fr->pending[from + i].step->op);
     const size_t n = (size_t)(s->n_inputs + s->n_outputs);
     if (n > FEW)
         feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
@@ -469,7 +469,7 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
                 if (s->quantities[k].symbol == s->program->symbol_of[i])
                     symbols[i] = s->values[k];
         for (int i = 0, d = 0; i < s->n_steps && n_draws; i++)
-            if (fr->pending[from + i].step->op == &tpi_op_random) {
+            if (tpi_is_draw(fr->pending[from + i].step->op)) {
                 const tpi_random_attrs *r = tpi_attrs_of(&fr->pending[from + i]);
                 draws[d++] = (struct tpi_draw){-1 - i, r->seed, r->at};
             }

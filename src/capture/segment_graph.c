@@ -95,7 +95,7 @@ static tp_tensor *op_node(const building *b, int i, const site *p)
         in[k] = operand_node(b, t->in[k]);
     symbolic_attrs(b, i, p, attrs);
     tp_tensor *y;
-    if (t->op == &tpi_op_random) {
+    if (tpi_is_draw(t->op)) {
         tpi_random_attrs *r = (tpi_random_attrs *)(void *)attrs;
         if (b->others)
             return tpi_random_node(b->g, t->at, r);

@@ -24,8 +24,7 @@ static bool alike(const tpi_op *op, const void *a, const void *b)
         size_t bytes = sizeof(int64_t);
         if (t->type == TPI_ATTR_DIM)
             continue;
-        if (op == &tpi_op_random &&
-            (strcmp(t->name, "seed") == 0 || strcmp(t->name, "at") == 0))
+        if (tpi_is_draw(op) && (strcmp(t->name, "seed") == 0 || strcmp(t->name, "at") == 0))
             continue;
         if (t->type == TPI_ATTR_LIST)
             bytes = sizeof(tpi_list);

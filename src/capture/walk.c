@@ -330,7 +330,7 @@ static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor 
         s = next;
         if (!is_truth(s) && !tpi_walk_declare(w, first, s))
             return false;
-        if (s->op == &tpi_op_random) {
+        if (tpi_is_draw(s->op)) {
             *seen = tpi_drawn(s->at, *seen, w->steps[s->number]);
             w->seen_used = true;
         }
