@@ -9,6 +9,7 @@
  * The first two leave nothing to do but for the elements that are named; by the last, a few elements of
  * what a nest computes are changed where they lie, and no zeros are. An element is added to once, so
  * the order of the two additions to it is that of one: %y + 0 is %y, and %y + %e is %e + %y. */
+#include "ir/factors.h"
 #include "op/op.h"
 #include "op/sizes.h"
 #include "pass/pass.h"
@@ -32,8 +33,7 @@ static tp_tensor *source_of(tp_tensor *t, int64_t axis, int depth)
         return t;
     for (int k = 0; k < t->n_in; k++) {
         tp_tensor *x = t->in[k];
-        const int64_t own = axis - (t->rank - x->rank);
-        if (own < 0 || x->shape[own] == 1)
+        if (tpi_passed_from(t, k, (int)axis) < 0)
             continue;
         tp_tensor *one =
             depth > 0 && tpi_same_shape(x, t) ? source_of(x, axis, depth - 1) : NULL;
@@ -50,11 +50,9 @@ static tp_tensor *made_of(tp_tensor *t, int64_t axis, const tp_tensor *source, t
     tp_tensor *in[3];
     if (t == source)
         return taken;
-    for (int k = 0; k < t->n_in; k++) {
-        const int64_t own = axis - (t->rank - t->in[k]->rank);
-        in[k] = own < 0 || t->in[k]->shape[own] == 1 ? t->in[k]
+    for (int k = 0; k < t->n_in; k++)
+        in[k] = tpi_passed_from(t, k, (int)axis) < 0 ? t->in[k]
                                                      : made_of(t->in[k], axis, source, taken);
-    }
     return tpi_apply(TPI_AT(t->file, t->line), t->op, t->n_in, in, t->attrs);
 }
 

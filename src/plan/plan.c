@@ -10,6 +10,7 @@
  *
  * is one nest over x's shape with the last axis reduced, in three stages per row: max; sub, exp
  * and sum; div. */
+#include "ir/factors.h"
 #include "kernel/host/team_host.h"
 #include "op/sizes.h"
 #include "plan/arena.h"
@@ -217,25 +218,20 @@ static bool same_space(const tpi_kernel *k, const tp_tensor *t)
            memcmp(k->shape, t->shape, sizeof(int64_t) * (size_t)k->rank) == 0;
 }
 
-static unsigned axes_of(const tp_tensor *reduction)
+/* The axes that a reduction combines; for its own axes, which are those of the space; -1 where it has none. */
+static unsigned reduction_axes(const tp_tensor *t, int *axis_of)
 {
-    const tpi_reduce_attrs *a = reduction->attrs;
-    unsigned bits = 0;
-    for (int64_t i = 0; i < a->axes.n; i++)
-        bits |= 1u << a->axes.v[i];
-    return bits;
-}
-
-/* Axes of the space that `t`, a row value, has; -1 where its size is 1. */
-static void reduction_axes(const tp_tensor *t, int space_rank, int *axis_of)
-{
-    const tpi_reduce_attrs *a = t->attrs;
-    const unsigned reduced = axes_of(t);
-    for (int i = 0, at = 0; i < space_rank; i++) {
-        const bool gone = (reduced >> i) & 1;
-        if (!gone || a->keep)
-            axis_of[at++] = gone ? -1 : i;
-    }
+    tpi_factor f[TP_MAX_RANK];
+    unsigned reduced = 0;
+    tpi_factors_of(t, 0, f);
+    for (int i = 0; i < t->rank; i++)
+        axis_of[i] = -1;
+    for (int i = 0; i < t->in[0]->rank; i++)
+        if (f[i].use == TPI_AXIS_PASSED)
+            axis_of[f[i].id] = i;
+        else
+            reduced |= 1u << i;
+    return reduced;
 }
 
 /* Strides of reader t's operand k over the axes of the space. */
@@ -373,8 +369,7 @@ static bool joins(tpi_plan *p, tpi_kernel *k, int node, const readers *r, bool k
         if (!same_space(k, t->in[0]))
             return false;
         as.row = true;
-        reduced = axes_of(t);
-        reduction_axes(t, k->rank, as.axis_of);
+        reduced = reduction_axes(t, as.axis_of);
     } else if (same_space(k, t)) {
         if (has_row_readers(p, k, node, r))
             return false;
@@ -462,10 +457,9 @@ static bool start_nest(tpi_plan *p, int node)
     k->rank = space->rank;
     memcpy(k->shape, space->shape, sizeof(int64_t) * (size_t)k->rank);
     if (t->op->kind == TPI_REDUCE) {
-        k->reduced = axes_of(t);
+        k->reduced = reduction_axes(t, v->axis_of);
         k->has_reduced = true;
         v->row = true;
-        reduction_axes(t, k->rank, v->axis_of);
     } else {
         for (int i = 0; i < t->rank; i++)
             v->axis_of[i] = t->shape[i] == 1 ? -1 : i;

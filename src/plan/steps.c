@@ -10,6 +10,7 @@
  *
  * How much of a band is worth running together depends on sizes, which a run knows
  * (kernel/host/band_host.c). */
+#include "ir/factors.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -41,8 +42,7 @@ static bool is_conv(const tp_tensor *t)
 /* Is channel i of the result made of channel i of the operand? */
 static bool keeps_channels(const tp_tensor *t)
 {
-    return t->op == &tpi_op_conv && tpi_attr_int(t, "groups") == t->shape[1] &&
-           t->in[0]->shape[1] == t->shape[1];
+    return t->op == &tpi_op_conv && tpi_passed_from(t, 0, 1) == 1;
 }
 
 /* Can it compute some of its channels? */
@@ -228,8 +228,7 @@ static bool takes_nodes(tpi_plan *p, const space *s, int first, tpi_kernel *k)
 /* Is row i of the result made of row i of the operand? */
 static bool keeps_rows(const tp_tensor *conv)
 {
-    return conv->in[1]->shape[2] == 1 && tpi_attr_list(conv, "stride")->v[0] == 1 &&
-           tpi_attr_list(conv, "pad_lo")->v[0] == 0 && conv->in[0]->shape[2] == conv->shape[2];
+    return tpi_passed_from(conv, 0, 2) == 2;
 }
 
 /* The left operand may be of the band, the right one is read whole. */
