@@ -60,10 +60,7 @@ const tpi_op tpi_op_result = {.name = "result",
 static bool assign_infer(tpi_infer *q)
 {
     const tp_tensor *v = q->in[0], *x = q->in[1];
-    bool equal = v->rank == x->rank;
-    for (int i = 0; i < v->rank && equal; i++)
-        equal = v->shape[i] == x->shape[i];
-    if (!equal)
+    if (!tpi_same_shape(v, x))
         return tpi_refuse(q, TP_E_SHAPE, "the variable is %s, the value %s", SHAPE(v),
                           SHAPE(x));
     if (v->dtype != x->dtype)

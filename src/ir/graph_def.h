@@ -105,6 +105,11 @@ static inline tp_tensor *tpi_constant_of(const tp_tensor *t)
 {
     return t->op == &tpi_op_const ? t->in[0] : NULL;
 }
+/* the variable, or view of one, that is read; */
+static inline tp_tensor *tpi_variable_of(const tp_tensor *t)
+{
+    return t->op == &tpi_op_variable ? t->in[0] : NULL;
+}
 /* what a variable is assigned; */
 static inline tp_tensor *tpi_assigned_of(const tp_tensor *t)
 {

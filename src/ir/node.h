@@ -164,6 +164,10 @@ struct tpi_op {
     bool updates;          /* y is operand 0 but in some places, and may lie there */
     int index_in;          /* operand of indices that a run may refuse; 0: none */
     tpi_effort effort;
+    int8_t
+        elem; /* kind TPI_ELEMENT: TPI_ELEM_..., its function for elements of operand call_dtype */
+    int8_t fold; /* kind TPI_REDUCE: TPI_REDUCE_..., */
+    bool mean;   /* and then over how many there are */
     /* Multiply-adds of a contraction, at the sizes of its operands and of its result. */
     double (*multiply_adds)(const tp_tensor *node, const int64_t (*in)[TP_MAX_RANK],
                             const int64_t *out);

@@ -16,7 +16,7 @@ static look look_of(const tp_tensor *t)
                                         : (look){"cylinder", "#ffec99"};
     if (source)
         return (look){"box", "#e9ecef"};
-    if (t->op == &tpi_op_placeholder || tpi_param_of(t))
+    if (t->op->kind == TPI_SOURCE)
         return (look){"ellipse", tpi_param_of(t) ? "#d0ebff" : "#a5d8ff"};
     if (tpi_is_block(t))
         return (look){tpi_loop_of(t) ? "hexagon" : "diamond", "#ffe3e3"};

@@ -6,8 +6,6 @@
  * value that a later stage needs is computed again when that is cheap, else it is taken from its memory, or from a row. */
 #include "lower/nest.h"
 
-#include "op/reduction.h"
-
 #include <string.h>
 
 enum { MAX_ADDRESSES = TPI_MAX_NEST_OPERANDS + 2 * TPI_MAX_NEST_NODES };
@@ -375,7 +373,7 @@ static void add_fold(builder *b, int i)
     const tpi_loop_stmt s = {
         .kind = TPI_LOOP_FOLD,
         .type = t->dtype,
-        .fold = (uint8_t)tpi_reduction_code(t->op),
+        .fold = (uint8_t)t->op->fold,
         .order = last ? TPI_ORDER_lanes : TPI_ORDER_blocks,
         .in = {operand(b, i, 0), -1, -1},
         .node = t
@@ -428,7 +426,7 @@ static void add_row_values(builder *b, int at)
 {
     for (int i = 0; i < b->k->n_nodes; i++) {
         const tpi_value *v = value_at(b, i);
-        if (folds_in(b, i, at) && v->node->op == &tpi_op_mean)
+        if (folds_in(b, i, at) && v->node->op->mean)
             add_mean(b, i);
         else if (v->row && v->node->op->kind == TPI_ELEMENT && v->stage == at)
             add_op(b, i);

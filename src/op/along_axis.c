@@ -17,15 +17,6 @@
 #define TPI_TEXT "kernel/text/cumulative.h"
 #include "op/instances.h"
 
-/* Integers of one width wrap alike: one instance serves both. */
-#define NUMBERS(name)                                                                          \
-    {                                                                                          \
-        [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,   \
-        [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,   \
-        [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64, [TP_F32] = tpk_##name##_f32, \
-        [TP_F64] = tpk_##name##_f64,                                                           \
-    }
-
 /* ---- argmax, argmin: the place of the first greatest, least ---------------------------------- */
 
 typedef struct arg_attrs {
@@ -135,7 +126,7 @@ static void cumsum_grad(tpi_grad *g)
     tpi_give(g, 0, tp_cumsum(g->dy, (int)a->axis, a->exclusive, !a->reverse));
 }
 
-static const tpi_call cumsum_calls[TP_N_DTYPES] = NUMBERS(cumsum);
+static const tpi_call cumsum_calls[TP_N_DTYPES] = {TPI_NUMBERS(cumsum)};
 
 const tpi_op tpi_op_cumsum = {
     .any_size = true,
@@ -184,10 +175,7 @@ static bool recur_infer(tpi_infer *q)
     if (a->dtype != b->dtype)
         return tpi_refuse(q, TP_E_DTYPE, "a is %s, b is %s", tp_dtype_name((tp_dtype)a->dtype),
                           tp_dtype_name((tp_dtype)b->dtype));
-    bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->shape[i] == b->shape[i];
-    if (!same)
+    if (!tpi_same_shape(a, b))
         return tpi_refuse(q, TP_E_SHAPE, "shapes differ: a %s, b %s", SHAPE(a), SHAPE(b));
     return tpi_infer_like(q, 0);
 }
@@ -213,7 +201,7 @@ static void recur_grad(tpi_grad *g)
         tpi_give(g, 1, db);
 }
 
-static const tpi_call recur_calls[TP_N_DTYPES] = NUMBERS(recur);
+static const tpi_call recur_calls[TP_N_DTYPES] = {TPI_NUMBERS(recur)};
 
 const tpi_op tpi_op_recur = {
     .name = "recur",

@@ -8,22 +8,7 @@
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line
 
-static bool infer_class(tpi_infer *q, tpi_elem e, bool compares, const char *cure)
-{
-    const tp_dtype t = (tp_dtype)q->in[0]->dtype;
-    if (!tpi_elem_scalar(e, t))
-        return tpi_refuse(q, TP_E_DTYPE, "not for elements of type %s: %s", tp_dtype_name(t),
-                          cure);
-    if (!tpi_infer_met(q, 0, 1))
-        return false;
-    return tpi_infer_broadcast(q, compares ? TP_BOOL : t);
-}
-
-#define BINARY(op, compares, rule, x, y, simple, cure)                                         \
-    static bool op##_infer(tpi_infer *q)                                                       \
-    {                                                                                          \
-        return infer_class(q, TPI_ELEM_##op, compares, cure);                                  \
-    }                                                                                          \
+#define BINARY(op, rule, x, y, simple)                                                         \
     TPI_ELEMENT_OP(op, 2, rule, x, y, simple)                                                  \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a, tp_tensor *b)            \
     {                                                                                          \
@@ -188,23 +173,20 @@ static tp_tensor *add_pads(const tpi_simplify *s)
 
 /* ---- ops ---------------------------------------------------------------------------------------- */
 
-#define BOOL_CURE "tp_cast it to a number first"
-#define BIT_CURE "compare floats first"
-
-BINARY(add, false, add_grad, false, false, add_pads, BOOL_CURE)
-BINARY(sub, false, sub_grad, false, false, sub_zero, BOOL_CURE)
-BINARY(mul, false, mul_grad, true, false, mul_one, BOOL_CURE)
-BINARY(div, false, div_grad, true, true, div_one, BOOL_CURE)
-BINARY(pow, false, pow_grad, true, true, NULL, BOOL_CURE)
-BINARY(min, false, extremum_grad, true, true, NULL, BOOL_CURE)
-BINARY(max, false, extremum_grad, true, true, NULL, BOOL_CURE)
-BINARY(mod, false, mod_grad, true, false, NULL, BOOL_CURE)
-BINARY(eq, true, NULL, false, false, NULL, "")
-BINARY(ne, true, NULL, false, false, NULL, "")
-BINARY(lt, true, NULL, false, false, NULL, "")
-BINARY(le, true, NULL, false, false, NULL, "")
-BINARY(gt, true, NULL, false, false, NULL, "")
-BINARY(ge, true, NULL, false, false, NULL, "")
-BINARY(and, false, NULL, false, false, NULL, BIT_CURE)
-BINARY(or, false, NULL, false, false, NULL, BIT_CURE)
-BINARY(xor, false, NULL, false, false, NULL, BIT_CURE)
+BINARY(add, add_grad, false, false, add_pads)
+BINARY(sub, sub_grad, false, false, sub_zero)
+BINARY(mul, mul_grad, true, false, mul_one)
+BINARY(div, div_grad, true, true, div_one)
+BINARY(pow, pow_grad, true, true, NULL)
+BINARY(min, extremum_grad, true, true, NULL)
+BINARY(max, extremum_grad, true, true, NULL)
+BINARY(mod, mod_grad, true, false, NULL)
+BINARY(eq, NULL, false, false, NULL)
+BINARY(ne, NULL, false, false, NULL)
+BINARY(lt, NULL, false, false, NULL)
+BINARY(le, NULL, false, false, NULL)
+BINARY(gt, NULL, false, false, NULL)
+BINARY(ge, NULL, false, false, NULL)
+BINARY(and, NULL, false, false, NULL)
+BINARY(or, NULL, false, false, NULL)
+BINARY(xor, NULL, false, false, NULL)

@@ -208,13 +208,7 @@ static void concat_grad(tpi_grad *g)
     }
 }
 
-static const tpi_call concat_calls[TP_N_DTYPES] = {/* it only moves */
-                                                   tpk_concat_u8,  tpk_concat_u8,
-                                                   tpk_concat_u16, tpk_concat_u32,
-                                                   tpk_concat_u64, tpk_concat_u8,
-                                                   tpk_concat_u16, tpk_concat_u32,
-                                                   tpk_concat_u64, tpk_concat_u32,
-                                                   tpk_concat_u64};
+static const tpi_call concat_calls[TP_N_DTYPES] = {TPI_MOVED(concat)};
 
 const tpi_op tpi_op_concat = {.name = "concat",
                               .any_size = true,
@@ -262,11 +256,7 @@ static void stack_grad(tpi_grad *g)
             tpi_give(g, i, tpi_turn_row(g->at, rows, i));
 }
 
-static const tpi_call stack_calls[TP_N_DTYPES] = {/* it only moves */
-                                                  tpk_stack_u8,  tpk_stack_u8,  tpk_stack_u16,
-                                                  tpk_stack_u32, tpk_stack_u64, tpk_stack_u8,
-                                                  tpk_stack_u16, tpk_stack_u32, tpk_stack_u64,
-                                                  tpk_stack_u32, tpk_stack_u64};
+static const tpi_call stack_calls[TP_N_DTYPES] = {TPI_MOVED(stack)};
 
 const tpi_op tpi_op_stack = {.name = "stack",
                              .code = TPI_OP_stack,

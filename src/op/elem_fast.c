@@ -194,18 +194,50 @@ bool tpi_elem_rows(tpi_run *r, const tpi_row_fn row[TPI_N_ROWS])
     return true;
 }
 
+bool tpi_elem_fast(tpi_run *r)
+{
+    const tpi_row_fn *row =
+        tpi_rows_of(r->ctx, (tpi_elem)r->op->elem, r->in[r->op->call_dtype]->dtype);
+    return row[0] ? tpi_elem_rows(r, row) : tpi_elem_kernel(r);
+}
+
 tpi_element tpi_element_of(const tp_ctx *ctx, const tpi_op *op, tp_dtype from, tp_dtype to)
 {
-    static const tpi_elem of[TPI_N_OPS] = {
-#define ELEM(class, n_in, name, effort) [TPI_OP_##name] = TPI_ELEM_##name,
-#include "kernel/text/elem.def"
-#undef ELEM
-    };
     if (op == &tpi_op_cast)
         return (tpi_element){.row = {tpi_cast_row(ctx, (int)from, (int)to)},
                              .scalar = tpi_cast_scalar(from, to)};
-    const tpi_elem e = of[op->code];
+    const tpi_elem e = (tpi_elem)op->elem;
     tpi_element f = {.scalar = tpi_elem_scalar(e, from)};
     memcpy(f.row, tpi_rows_of(ctx, e, (int)from), sizeof f.row);
     return f;
+}
+
+/* ---- shapes and types ------------------------------------------------------------------------- */
+
+typedef enum class { FLOAT, NUM, BIT, COMPARE, ANY } class;
+
+static const uint8_t class_of[TPI_N_ELEMS] = {
+#define ELEM(class, n_in, name, effort) [TPI_ELEM_##name] = class,
+#include "kernel/text/elem.def"
+#undef ELEM
+};
+
+static const char *cure_of(class c, int n_in)
+{
+    return c == FLOAT  ? "tp_cast it to f32 or f64 first"
+           : c == NUM  ? "tp_cast it to a number first"
+           : n_in == 1 ? "compare it with 0 for a bool"
+                       : "compare floats first";
+}
+
+bool tpi_elem_infer(tpi_infer *q)
+{
+    const class c = (class)class_of[q->op->elem];
+    const tp_dtype t = (tp_dtype)q->in[0]->dtype;
+    if (!tpi_elem_scalar((tpi_elem)q->op->elem, t))
+        return tpi_refuse(q, TP_E_DTYPE, "not for elements of type %s: %s", tp_dtype_name(t),
+                          cure_of(c, q->n_in));
+    if (q->n_in == 1)
+        return tpi_infer_like(q, 0);
+    return tpi_infer_met(q, 0, 1) && tpi_infer_broadcast(q, c == COMPARE ? TP_BOOL : t);
 }

@@ -120,3 +120,9 @@ TRUTH tpi_elem_reference(tpi_run *r, tpi_scalar_fn f)
     }
     return 1;
 }
+
+TRUTH tpi_elem_kernel(tpi_run *r)
+{
+    const tp_tensor *x = r->in[r->op->call_dtype];
+    return tpi_elem_reference(r, tpi_elem_scalar((tpi_elem)r->op->elem, (tp_dtype)x->dtype));
+}

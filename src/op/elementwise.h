@@ -47,27 +47,23 @@ enum {
 #undef ELEM
 };
 
-/* Kernels and struct of an op whose scalar function is in elem.def, behind its op##_infer. The
- * gradient is `rule`; x and y: does it read their values? `simple` is its `simplify`. */
+/* Rules of ops whose function is in elem.def: what elements they take, and the kernels. */
+bool tpi_elem_infer(tpi_infer *q);
+bool tpi_elem_kernel(tpi_run *r);
+bool tpi_elem_fast(tpi_run *r);
+
+/* The struct of such an op. The gradient is `rule`; x and y: does it read their values? `simple` is its
+ * `simplify`. */
 #define TPI_ELEMENT_OP(op, operands, rule, x, y, simple)                                       \
-    static bool op##_kernel(tpi_run *r)                                                        \
-    {                                                                                          \
-        return tpi_elem_reference(r,                                                           \
-                                  tpi_elem_scalar(TPI_ELEM_##op, (tp_dtype)r->in[0]->dtype));  \
-    }                                                                                          \
-    static bool op##_fast(tpi_run *r)                                                          \
-    {                                                                                          \
-        const tpi_row_fn *row = tpi_rows_of(r->ctx, TPI_ELEM_##op, r->in[0]->dtype);           \
-        return row[0] ? tpi_elem_rows(r, row) : op##_kernel(r);                                \
-    }                                                                                          \
     const tpi_op tpi_op_##op = {.name = #op,                                                   \
                                 .code = TPI_OP_##op,                                           \
                                 .kind = TPI_ELEMENT,                                           \
                                 .effort = (tpi_effort)TPI_EFFORT_##op,                         \
+                                .elem = TPI_ELEM_##op,                                         \
                                 .n_in = operands,                                              \
-                                .infer = op##_infer,                                           \
-                                .kernel = op##_kernel,                                         \
-                                .fast = op##_fast,                                             \
+                                .infer = tpi_elem_infer,                                       \
+                                .kernel = tpi_elem_kernel,                                     \
+                                .fast = tpi_elem_fast,                                         \
                                 .grad = rule,                                                  \
                                 .simplify = simple,                                            \
                                 .grad_reads_x = x,                                             \

@@ -5,6 +5,7 @@
 #include "op/sizes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
@@ -12,17 +13,6 @@
 #define TPI_TEXT "kernel/text/index.h"
 #define TPI_TEXT_BOOL
 #include "op/instances.h"
-
-/* Integers of one width wrap alike, and what only moves is alike for all types of one width: one
- * instance serves them. */
-#define INTEGERS(name)                                                                         \
-    [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,       \
-    [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
-    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64
-#define NUMBERS(name) INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
-#define MOVED(name)                                                                            \
-    INTEGERS(name), [TP_BOOL] = tpk_##name##_u8, [TP_F32] = tpk_##name##_u32,                  \
-                    [TP_F64] = tpk_##name##_u64
 
 typedef struct axis_attrs {
     int64_t axis;
@@ -73,14 +63,6 @@ static bool refuse_index(tpi_infer *q, int i)
                             tp_dtype_name((tp_dtype)q->in[i]->dtype));
 }
 
-static bool is_shape(const tp_tensor *t, int rank, const int64_t *shape)
-{
-    bool same = t->rank == rank;
-    for (int i = 0; i < rank && same; i++)
-        same = t->shape[i] == shape[i];
-    return same;
-}
-
 /* The operand src is of x's type and of the given shape; `add`: of a type that can be added. */
 static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, bool add)
 {
@@ -91,7 +73,7 @@ static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, bool add)
                           tp_dtype_name((tp_dtype)src->dtype));
     if (add && x->dtype == TP_BOOL)
         return tpi_refuse(q, TP_E_DTYPE, "x is bool, which has no sum");
-    if (!is_shape(src, rank, shape))
+    if (src->rank != rank || memcmp(src->shape, shape, sizeof *shape * (size_t)rank) != 0)
         return tpi_refuse(q, TP_E_SHAPE, "src is %s where x %s and index %s ask for %s",
                           SHAPE(src), SHAPE(x), SHAPE(q->in[1]),
                           SIZES(q->ctx, q->dims, rank, shape));
@@ -208,7 +190,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, slice_factors, true, TPI_ISA_gather, MOVED(gather));
+INDEX(gather, 2, gather_grad, slice_factors, true, TPI_ISA_gather, TPI_MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -289,8 +271,8 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, slice_factors, false, 0, NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, slice_factors, false, 0, MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, slice_factors, false, 0, TPI_NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, slice_factors, false, 0, TPI_MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -353,8 +335,9 @@ static void put_along_add_grad(tpi_grad *g)
 }
 
 INDEX(take_along, 2, take_along_grad, element_factors, false, TPI_ISA_take_along,
-      MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, element_factors, false, 0, NUMBERS(put_along_add));
+      TPI_MOVED(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, element_factors, false, 0,
+      TPI_NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                             int axis)
@@ -403,7 +386,7 @@ static bool one_hot_infer(tpi_infer *q)
 }
 
 static const tpi_call one_hot_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_one_hot_u8,
-                                                    NUMBERS(one_hot)};
+                                                    TPI_NUMBERS(one_hot)};
 
 const tpi_op tpi_op_one_hot = {.name = "one_hot",
                                .any_size = true,

@@ -74,6 +74,18 @@ void tpi_give(tpi_grad *g, int i, tp_tensor *dx);
 bool tpi_run_op(tpi_run *r);
 bool tpi_run_reference(tpi_run *r);
 
+/* Kernels by element type, of a text. Integers of one width wrap alike, and what only moves is alike for all
+ * types of one width: one instance serves them. */
+#define TPI_INTEGERS(name)                                                                     \
+    [TP_I8] = tpk_##name##_u8, [TP_I16] = tpk_##name##_u16, [TP_I32] = tpk_##name##_u32,       \
+    [TP_I64] = tpk_##name##_u64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
+    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64
+#define TPI_NUMBERS(name)                                                                      \
+    TPI_INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
+#define TPI_MOVED(name)                                                                        \
+    TPI_INTEGERS(name), [TP_BOOL] = tpk_##name##_u8, [TP_F32] = tpk_##name##_u32,              \
+                        [TP_F64] = tpk_##name##_u64
+
 /* What called kernels get (see tpi_call). */
 enum { TPI_MAX_FLAT_ATTRS = 80 };
 int tpi_flatten_attrs(const tpi_op *op, const void *attrs, int64_t *out);

@@ -61,14 +61,6 @@ tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype)
                           ctx->kernels->reduce_more[code][f]};
 }
 
-int tpi_reduction_code(const tpi_op *op)
-{
-    return op == &tpi_op_prod         ? TPI_REDUCE_PROD
-           : op == &tpi_op_reduce_max ? TPI_REDUCE_MAX
-           : op == &tpi_op_reduce_min ? TPI_REDUCE_MIN
-                                      : TPI_REDUCE_SUM;
-}
-
 /* ---- layouts -------------------------------------------------------------------------------------- */
 
 enum {

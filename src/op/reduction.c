@@ -133,18 +133,31 @@ static bool float_infer(tpi_infer *q)
     return reduce_infer(q);
 }
 
-static void run_reference(tpi_run *r, int code)
+/* A mean is the sum over how many there are. */
+static bool finish(const tpi_run *r, const tpi_reduction *d)
 {
-    tpi_reduction d;
-    tpi_reduction_of(&d, code, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
-    tpi_reduce_reference(&d, r->in[0]->data, r->out->data);
+    for (int64_t i = 0; r->op->mean && i < d->n_out; i++)
+        if (r->out->dtype == TP_F32)
+            ((float *)r->out->data)[i] /= (float)d->count;
+        else
+            ((double *)r->out->data)[i] /= (double)d->count;
+    return true;
 }
 
-static void run_fast(tpi_run *r, int code)
+static bool reduce_kernel(tpi_run *r)
 {
     tpi_reduction d;
-    tpi_reduction_of(&d, code, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
+    tpi_reduction_of(&d, r->op->fold, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
+    tpi_reduce_reference(&d, r->in[0]->data, r->out->data);
+    return finish(r, &d);
+}
+
+static bool reduce_fast(tpi_run *r)
+{
+    tpi_reduction d;
+    tpi_reduction_of(&d, r->op->fold, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
     tpi_reduce_fast(&d, r->ctx, r->in[0]->data, r->out->data);
+    return finish(r, &d);
 }
 
 /* ---- gradients -------------------------------------------------------------------------------------- */
@@ -245,18 +258,7 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
     return tpi_apply(at, op, TPI_IN(x), &a);
 }
 
-/* `finish` is done to the results, which hold the plain reduction. */
-#define REDUCE(op, kind_of, infer_rule, rule, x_read, y_read, finish)                          \
-    static bool op##_kernel(tpi_run *r)                                                        \
-    {                                                                                          \
-        run_reference(r, kind_of);                                                             \
-        return finish(r);                                                                      \
-    }                                                                                          \
-    static bool op##_fast(tpi_run *r)                                                          \
-    {                                                                                          \
-        run_fast(r, kind_of);                                                                  \
-        return finish(r);                                                                      \
-    }                                                                                          \
+#define REDUCE(op, infer_rule, rule, x_read, y_read, ...)                                      \
     const tpi_op tpi_op_##op = {.name = #op,                                                   \
                                 .code = TPI_OP_##op,                                           \
                                 .kind = TPI_REDUCE,                                            \
@@ -264,11 +266,12 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
                                 .attrs = reduce_table,                                         \
                                 .attrs_size = sizeof(tpi_reduce_attrs),                        \
                                 .infer = infer_rule,                                           \
-                                .kernel = op##_kernel,                                         \
-                                .fast = op##_fast,                                             \
+                                .kernel = reduce_kernel,                                       \
+                                .fast = reduce_fast,                                           \
                                 .grad = rule,                                                  \
                                 .grad_reads_x = x_read,                                        \
-                                .grad_reads_y = y_read};                                       \
+                                .grad_reads_y = y_read,                                        \
+                                __VA_ARGS__};                                                  \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *x, int n_axes,              \
                             const int64_t *axes, bool keep)                                    \
     {                                                                                          \
@@ -278,30 +281,11 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
              (tp_tensor * x, int n_axes, const int64_t *axes, bool keep), x, n_axes, axes,     \
              keep)
 
-static bool leave(tpi_run *r)
-{
-    (void)r;
-    return true;
-}
-
-static bool divide(tpi_run *r)
-{
-    tpi_reduction d;
-    tpi_reduction_of(&d, TPI_REDUCE_SUM, r->in[0], &((const tpi_reduce_attrs *)r->attrs)->axes);
-    if (r->out->dtype == TP_F32)
-        for (int64_t i = 0; i < d.n_out; i++)
-            ((float *)r->out->data)[i] /= (float)d.count;
-    else
-        for (int64_t i = 0; i < d.n_out; i++)
-            ((double *)r->out->data)[i] /= (double)d.count;
-    return true;
-}
-
-REDUCE(sum, TPI_REDUCE_SUM, number_infer, sum_grad, false, false, leave)
-REDUCE(prod, TPI_REDUCE_PROD, number_infer, prod_grad, true, false, leave)
-REDUCE(reduce_max, TPI_REDUCE_MAX, reduce_infer, extremum_grad, true, true, leave)
-REDUCE(reduce_min, TPI_REDUCE_MIN, reduce_infer, extremum_grad, true, true, leave)
-REDUCE(mean, TPI_REDUCE_SUM, float_infer, mean_grad, false, false, divide)
+REDUCE(sum, number_infer, sum_grad, false, false, .fold = TPI_REDUCE_SUM)
+REDUCE(prod, number_infer, prod_grad, true, false, .fold = TPI_REDUCE_PROD)
+REDUCE(reduce_max, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MAX)
+REDUCE(reduce_min, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MIN)
+REDUCE(mean, float_infer, mean_grad, false, false, .fold = TPI_REDUCE_SUM, .mean = true)
 
 /* ---- extent: the product of sizes ----------------------------------------------------------------------- */
 

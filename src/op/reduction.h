@@ -30,6 +30,5 @@ typedef struct tpi_reducers {
     tpi_reduce rows, columns, more; /* more: floats only */
 } tpi_reducers;
 tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype);
-int tpi_reduction_code(const tpi_op *op); /* TPI_REDUCE_... */
 
 #endif

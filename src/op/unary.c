@@ -4,22 +4,9 @@
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
 
-static bool infer_class(tpi_infer *q, tpi_elem e, const char *cure)
-{
-    const tp_dtype t = (tp_dtype)q->in[0]->dtype;
-    if (!tpi_elem_scalar(e, t))
-        return tpi_refuse(q, TP_E_DTYPE, "not for elements of type %s: %s", tp_dtype_name(t),
-                          cure);
-    return tpi_infer_like(q, 0);
-}
-
 /* The struct and the entry of an op whose scalar function is listed in elem.def; `rule` is its
  * gradient, `x` and `y` whether that reads their values. */
-#define UNARY(op, rule, x, y, simple, cure)                                                    \
-    static bool op##_infer(tpi_infer *q)                                                       \
-    {                                                                                          \
-        return infer_class(q, TPI_ELEM_##op, cure);                                            \
-    }                                                                                          \
+#define UNARY(op, rule, x, y, simple)                                                          \
     TPI_ELEMENT_OP(op, 1, rule, x, y, simple)                                                  \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a)                          \
     {                                                                                          \
@@ -113,23 +100,20 @@ static tp_tensor *twice_is_once(const tpi_simplify *s)
 
 /* ---- ops --------------------------------------------------------------------------------------- */
 
-#define CAST_CURE "tp_cast it to f32 or f64 first"
-#define BOOL_CURE "tp_cast it to a number first"
-
-UNARY(neg, neg_grad, false, false, twice_is_none, BOOL_CURE)
-UNARY(abs, abs_grad, true, false, twice_is_once, BOOL_CURE)
-UNARY(sign, zero_grad, false, false, NULL, BOOL_CURE)
-UNARY(relu, relu_grad, false, true, twice_is_once, BOOL_CURE)
-UNARY(exp, exp_grad, false, true, NULL, CAST_CURE)
-UNARY(log, log_grad, true, false, NULL, CAST_CURE)
-UNARY(sqrt, sqrt_grad, false, true, NULL, CAST_CURE)
-UNARY(rsqrt, rsqrt_grad, false, true, NULL, CAST_CURE)
-UNARY(sin, sin_grad, true, false, NULL, CAST_CURE)
-UNARY(cos, cos_grad, true, false, NULL, CAST_CURE)
-UNARY(tanh, tanh_grad, false, true, NULL, CAST_CURE)
-UNARY(sigmoid, sigmoid_grad, false, true, NULL, CAST_CURE)
-UNARY(erf, erf_grad, true, false, NULL, CAST_CURE)
-UNARY(floor, zero_grad, false, false, twice_is_once, CAST_CURE)
-UNARY(ceil, zero_grad, false, false, twice_is_once, CAST_CURE)
-UNARY(round, zero_grad, false, false, twice_is_once, CAST_CURE)
-UNARY(not, NULL, false, false, NULL, "compare it with 0 for a bool")
+UNARY(neg, neg_grad, false, false, twice_is_none)
+UNARY(abs, abs_grad, true, false, twice_is_once)
+UNARY(sign, zero_grad, false, false, NULL)
+UNARY(relu, relu_grad, false, true, twice_is_once)
+UNARY(exp, exp_grad, false, true, NULL)
+UNARY(log, log_grad, true, false, NULL)
+UNARY(sqrt, sqrt_grad, false, true, NULL)
+UNARY(rsqrt, rsqrt_grad, false, true, NULL)
+UNARY(sin, sin_grad, true, false, NULL)
+UNARY(cos, cos_grad, true, false, NULL)
+UNARY(tanh, tanh_grad, false, true, NULL)
+UNARY(sigmoid, sigmoid_grad, false, true, NULL)
+UNARY(erf, erf_grad, true, false, NULL)
+UNARY(floor, zero_grad, false, false, twice_is_once)
+UNARY(ceil, zero_grad, false, false, twice_is_once)
+UNARY(round, zero_grad, false, false, twice_is_once)
+UNARY(not, NULL, false, false, NULL)

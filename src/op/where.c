@@ -19,17 +19,6 @@ static bool where_infer(tpi_infer *q)
     return tpi_infer_broadcast(q, (tp_dtype)q->in[1]->dtype);
 }
 
-static bool where_kernel(tpi_run *r)
-{
-    return tpi_elem_reference(r, tpi_elem_scalar(TPI_ELEM_where, (tp_dtype)r->in[1]->dtype));
-}
-
-static bool where_fast(tpi_run *r)
-{
-    const tpi_row_fn *row = tpi_rows_of(r->ctx, TPI_ELEM_where, r->in[1]->dtype);
-    return row[0] ? tpi_elem_rows(r, row) : where_kernel(r);
-}
-
 static void where_grad(tpi_grad *g)
 {
     tp_tensor *zero = tp_scalar_like(g->dy, 0);
@@ -45,8 +34,10 @@ const tpi_op tpi_op_where = {.name = "where",
                              .kind = TPI_ELEMENT,
                              .n_in = 3,
                              .infer = where_infer,
-                             .kernel = where_kernel,
-                             .fast = where_fast,
+                             .elem = TPI_ELEM_where,
+                             .call_dtype = 1,
+                             .kernel = tpi_elem_kernel,
+                             .fast = tpi_elem_fast,
                              .grad = where_grad,
                              .grad_reads_x = true};
 

@@ -92,7 +92,7 @@ static tp_tensor *import_node(void *user, tp_graph *to, const tp_tensor *node,
     tp_ctx *ctx = to->ctx;
     const tpi_at at = import_place(im, node);
     const bool fed = is_fed(im, node);
-    if (!fed && node->op == &tpi_op_variable && im->freeze)
+    if (!fed && tpi_variable_of(node) && im->freeze)
         return frozen(to, at, node);
     if (!fed && node->op->kind == TPI_SOURCE && node->n_in)
         return tpi_rewrite_source(to, at, node);

@@ -44,8 +44,7 @@ static bool has_form(const tp_program *p, const tpi_commit *c, patch *found)
         base = base->in[0];
     }
     *found = (patch){assign, scatter, base, rest};
-    return base->op == &tpi_op_variable && base->in[0] == c->variable &&
-           c->variable->flags & TPI_CONTIGUOUS;
+    return tpi_variable_of(base) == c->variable && c->variable->flags & TPI_CONTIGUOUS;
 }
 
 /* Who reads the nodes: the new value nobody but its assignment, and that only groups. */

@@ -364,7 +364,7 @@ static void put_memory_of_caller(const tpi_alone *a, tpi_str *out)
                        a->plan->values[q->roots[i]->index].buffer, a->out[i].text);
     for (int i = 0; i < a->plan->n_buffers; i++) {
         const tpi_buffer *b = &a->plan->buffers[i];
-        if (b->storage == TPI_IN_SOURCE && b->like && b->like->op == &tpi_op_variable)
+        if (b->storage == TPI_IN_SOURCE && b->like && tpi_variable_of(b->like))
             tpi_str_printf(out, "    h->p[%d] = state->%s;\n", i,
                            a->variables[variable_of(a, b->like->in[0])].name.text);
     }

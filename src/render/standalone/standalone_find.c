@@ -77,7 +77,7 @@ static bool find_in_buffer(tpi_alone *a, const tpi_buffer *b, int number)
         a->weight_of[number] = add_weight(a, b->like->in[0], b->like->name);
         return a->weight_of[number] >= 0;
     }
-    return b->like->op != &tpi_op_variable || add_variable(a, b->like, b->like->in[0]);
+    return !tpi_variable_of(b->like) || add_variable(a, b->like, b->like->in[0]);
 }
 
 static bool find_in_plan(tpi_alone *a, const tpi_plan *plan)
