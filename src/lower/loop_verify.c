@@ -114,11 +114,12 @@ static bool check_op(const verifier *v, int i)
         n++;
     if (!s->op || s->op->kind != TPI_ELEMENT || n != s->op->n_in)
         return bad(v, "it is no elementwise op of %d operands", n);
-    if (s->in[n - 1] >= i)
-        return bad(v, "x%d is no value that comes before it", s->in[n - 1]);
-    const uint8_t type = v->l->stmt[s->in[n - 1]].type;
+    const int data = s->in[s->op->call_dtype];
+    if (data >= i)
+        return bad(v, "x%d is no value that comes before it", data);
     for (int o = 0; o < n; o++)
-        if (!check_value(v, i, s->in[o], o == 0 && n == 3 ? TP_BOOL : type))
+        if (!check_value(v, i, s->in[o],
+                         o < s->op->call_dtype ? TP_BOOL : v->l->stmt[data].type))
             return false;
     return true;
 }

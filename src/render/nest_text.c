@@ -224,10 +224,7 @@ static bool is_exp_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
 
 static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
 {
-    int last = 2;
-    while (s->in[last] < 0)
-        last--;
-    const char *from = tpi_nest_type(&n->l->stmt[s->in[last]]);
+    const char *from = tpi_nest_type(&n->l->stmt[s->in[s->op->call_dtype]]);
     if (s->op == &tpi_op_cast)
         PUT("tpk_cast_%s_%s(", from, tpi_nest_type(s));
     else if (bound >= 0)

@@ -376,8 +376,9 @@ static void put_element(builder *b, int i)
         x[n_in] = take_operand(b, s->in[n_in], wide);
         size[n_in] = size_of(&b->l->stmt[s->in[n_in]]);
     }
-    const tpi_element f = tpi_element_of(
-        b->p->ctx, s->op, (tp_dtype)b->l->stmt[s->in[n_in - 1]].type, (tp_dtype)s->type);
+    const tpi_element f =
+        tpi_element_of(b->p->ctx, s->op, (tp_dtype)b->l->stmt[s->in[s->op->call_dtype]].type,
+                       (tp_dtype)s->type);
     tpi_tile_op op = {.kind = f.row[0] ? TPI_TILE_ROW : TPI_TILE_EACH, .wide = wide};
     if (f.row[0]) {
         op.row = choose_row(&f, n_in, x, &keep);

@@ -52,7 +52,7 @@ static bool run_op(const machine *m, int i)
     int n = 0;
     for (; n < 3 && s->in[n] >= 0; n++)
         in[n] = &m->value[s->in[n]];
-    const tp_dtype from = (tp_dtype)m->l->stmt[s->in[n - 1]].type;
+    const tp_dtype from = (tp_dtype)m->l->stmt[s->in[s->op->call_dtype]].type;
     const tpi_element f = tpi_element_of(m->tp, s->op, from, (tp_dtype)s->type);
     if (!f.scalar)
         snprintf(m->why, LOOP_RUN_WHY, "statement %d: there is no %s of %s", i, s->op->name,
