@@ -160,12 +160,10 @@ static bool take_value(walk *w, int i)
 {
     const tp_tensor *node = w->g->nodes[i];
     tp_tensor *v;
-    if (node->op == &tpi_op_placeholder)
-        v = fed(w, node);
-    else if (tpi_param_of(node))
+    if (tpi_param_of(node))
         v = w->params[tpi_index_of(node)];
     else if (node->op->kind == TPI_SOURCE)
-        v = node->in[0];
+        v = node->n_in ? node->in[0] : fed(w, node);
     else if (tpi_assigned_of(node))
         v = w->value[node->in[1]->index];
     else if (node->op->kind == TPI_BLOCK)

@@ -218,7 +218,7 @@ static bool all_fed(const tp_program *p, tpi_at at)
         tpi_no_memory(p->ctx, at, p->what);
     for (int i = 0; i < needed.n && ok; i++) {
         const tp_tensor *t = needed.v[i];
-        bool fed = t->op != &tpi_op_placeholder;
+        bool fed = t->op->kind != TPI_SOURCE || t->n_in;
         for (int k = 0; k < p->n_feeds; k++)
             fed |= p->feeds[k] == t;
         if (!fed) {
