@@ -65,11 +65,6 @@ typedef struct tpi_index_attrs { /* of param, output and row */
     int64_t index;
 } tpi_index_attrs;
 
-static inline int64_t tpi_index_of(const tp_tensor *t)
-{
-    return ((const tpi_index_attrs *)t->attrs)->index;
-}
-
 extern const tpi_op tpi_op_param, tpi_op_cond, tpi_op_loop, tpi_op_output;
 
 static inline bool tpi_is_block(const tp_tensor *t)

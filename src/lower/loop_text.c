@@ -100,7 +100,7 @@ static void put_statement(const tpi_loop *l, int i, tpi_str *out)
         break;
     case TPI_LOOP_OP:
         tpi_str_put(out, s->op->name);
-        if (s->op == &tpi_op_cast)
+        if (s->op->attrs) /* the type */
             tpi_str_printf(out, " %s", type_name(s->type));
         put_values(s, out);
         break;

@@ -225,7 +225,7 @@ static bool is_exp_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
 static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
 {
     const char *from = tpi_nest_type(&n->l->stmt[s->in[s->op->call_dtype]]);
-    if (s->op == &tpi_op_cast)
+    if (s->op->attrs) /* the type */
         PUT("tpk_cast_%s_%s(", from, tpi_nest_type(s));
     else if (bound >= 0)
         PUT("tpk_%s_%s(", s->op == &tpi_op_max ? "at_least" : "at_most", from);
