@@ -19,4 +19,7 @@ typedef struct tpi_nest_box {
 bool tpi_lower_nest(const tpi_plan *plan, const tpi_kernel *k, const int64_t *symbols,
                     tpi_nest_box *box, tpi_loop *out);
 
+/* The program of each nest keeps the rules (lower/loop_verify.h). False: TP_E_BUG with the program, or no memory. */
+bool tpi_verify_nests(const tpi_plan *plan);
+
 #endif

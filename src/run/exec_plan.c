@@ -1,5 +1,7 @@
 /* A run of a plan, by the C program or by tiles: where its buffers are, and what its results are. */
+#include "base/env.h"
 #include "base/log.h"
+#include "lower/nest.h"
 #include "pass/optimize.h"
 #include "plan/budget.h"
 #include "plan/waves.h"
@@ -22,7 +24,8 @@ bool tpi_program_plan(tp_program *p, const char *skip)
     tpi_mem *m = &p->ctx->mem;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
     p->plan = tpi_plan_new(p->graph, &roots, tpi_program_fusing(p, skip));
-    if (!p->plan || !tpi_plan_arena(p->plan))
+    if (!p->plan || !tpi_plan_arena(p->plan) ||
+        (tpi_env(TPI_ENV_VALIDATE) && !tpi_verify_nests(p->plan)))
         return false;
     const size_t n = (size_t)p->plan->all_buffers;
     p->stats.kernels = p->plan->all_kernels;

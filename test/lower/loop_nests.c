@@ -21,6 +21,7 @@ typedef struct net {
     tp_ctx *tp;
     uint64_t seed;
     const char *what; /* the graph */
+    bool orders;      /* also at the sizes around what their orders take together */
     int n_programs, n_bad;
 } net;
 
@@ -159,6 +160,12 @@ static void check_run(net *n, tp_program *p, const tpi_plan *plan, const tpi_ker
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
+/* Sizes around the blocks and lanes of the orders. */
+static const int64_t orders[] = {0,    0,    1,    1,     15,       15,   16,   16,
+                                 17,   17,   255,  255,   256,      256,  257,  257,
+                                 4095, 4095, 4096, 4096,  4097,     4097, 8191, 8191,
+                                 8192, 8192, 8193, 12289, 3 * 4096, 12289};
+
 static void check_nest(net *n, tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
 {
     char why[TPI_LOOP_WHY];
@@ -170,9 +177,15 @@ static void check_nest(net *n, tp_program *p, const tpi_plan *plan, const tpi_ke
         complain(n, &l, why);
     check_text(n, p->graph, &l);
     tpi_loop_free(&l);
-    for (int i = 0; i < 2; i++) {
-        for (int s = 0; s < tpi_dim_n_symbols(p->graph->dims); s++)
-            p->symbols[s] = 4 + (int64_t)(loop_random(&n->seed) % (i ? 300 : 9));
+    const int n_symbols = tpi_dim_n_symbols(p->graph->dims);
+    for (int i = 0; i <= n_symbols && i < 3; i++) { /* one of them large, or none */
+        for (int s = 0; s < n_symbols; s++)
+            p->symbols[s] = 4 + (int64_t)(loop_random(&n->seed) % (s + 1 == i ? 300 : 5));
+        check_run(n, p, plan, k);
+    }
+    for (size_t i = 0; i < sizeof orders / sizeof *orders && n->orders; i++) {
+        p->symbols[i % 2] = orders[i];
+        p->symbols[1 - i % 2] = 3;
         check_run(n, p, plan, k);
     }
 }
@@ -190,7 +203,7 @@ static void check_plan(net *n, tp_program *p, const tpi_plan *plan)
 
 static void check_graph(net *n, tp_graph *g)
 {
-    enum { MOST = 8 };
+    enum { MOST = 10 };
     const char *in[MOST], *out[MOST];
     const int n_in = tp_graph_n_inputs(g), n_out = tp_graph_n_outputs(g);
     for (int i = 0; i < n_in; i++)
@@ -274,6 +287,23 @@ static void draw(net *n, tp_graph *g)
     tp_tensor *out[3] = {tp_name(x[11], "p"), tp_name(tp_neg(x[10]), "q"),
                          tp_name(tp_exp(reduced(n, x[9])), "r")};
     tp_graph_set_outputs(g, 3, out);
+}
+
+/* Every fold, of each axis. */
+static void draw_orders(tp_ctx *tp, tp_graph *g)
+{
+    static tp_tensor *(*const all[])(tp_tensor *, int, const int64_t *, bool) = {
+        (tp_sum), (tp_mean), (tp_reduce_max), (tp_reduce_min), (tp_prod)};
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    tp_tensor *x =
+        tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "rows"), tp_symbol(g, "columns")));
+    tp_tensor *out[10];
+    (void)tp;
+    for (int i = 0; i < 10; i++) {
+        const int64_t axis = i / 5;
+        out[i] = tp_name(all[i % 5](i % 2 ? tp_tanh(x) : x, 1, &axis, true), names[i]);
+    }
+    tp_graph_set_outputs(g, 10, out);
 }
 
 static void check_drawn(net *n, void (*corpus)(tp_ctx *, tp_graph *))
@@ -369,7 +399,7 @@ static void check_rules(net *n, const char *dir)
 int main(int argc, char **argv)
 {
     net n = {.seed = 1};
-    int count = 100;
+    int count = 40;
     const char *rules = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--count") == 0)
@@ -385,6 +415,11 @@ int main(int argc, char **argv)
         n.what = c->name;
         check_drawn(&n, c->draw);
     }
+    n.what = "orders";
+    n.orders = true;
+    if (!rules)
+        check_drawn(&n, draw_orders);
+    n.orders = false;
     for (int i = 0; i < count && !rules; i++) {
         char what[60];
         snprintf(what, sizeof what, "random graph of seed %llu", (unsigned long long)n.seed);
