@@ -62,7 +62,7 @@ void tpi_nest_put_box(tpi_nest_text *n, int least)
         PUT(", r0 = 0, r1 = ");
         tpi_nest_put_size(n, n->l->size[row]);
     }
-    PUT(";\n    (void)place, (void)o0, (void)o1;\n");
+    PUT(";\n");
     if (by_place(n))
         PUT("    if (part && part->places)\n        o1 = part->places, part = 0;\n");
     PUT("    if (part) {\n"
@@ -124,9 +124,11 @@ void tpi_nest_put_size(tpi_nest_text *n, int64_t size)
         PUT("))");
         return;
     }
-    PUT("%s", plain ? "" : "(");
+    int symbol;
+    const bool simple = plain || tpi_dim_as_symbol(n->l->dims, size, &symbol);
+    PUT("%s", simple ? "" : "(");
     tpi_render_size(n->r, size);
-    PUT("%s", plain ? "" : ")");
+    PUT("%s", simple ? "" : ")");
 }
 
 /* "40 + i0 * 8": where an element lies, by the axes up to `end`; `first` comes before it if it is not 0. */
@@ -279,6 +281,17 @@ int64_t tpi_nest_count(const tpi_nest_text *n)
     return count;
 }
 
+bool tpi_nest_uses(const tpi_nest_text *n, int from, int to, int axis)
+{
+    bool uses = false;
+    for (int i = from; i < to; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        uses |= (s->kind == TPI_LOOP_LOAD || s->kind == TPI_LOOP_STORE) &&
+                n->l->at[s->number].stride[axis] != 0;
+    }
+    return uses;
+}
+
 /* ---- loops --------------------------------------------------------------------------------------------------- */
 
 void tpi_nest_open(tpi_nest_text *n, int axis)
@@ -305,6 +318,8 @@ void tpi_nest_open_places(tpi_nest_text *n)
     LINE("for (int64_t o = o0; o < o1; o++) {\n");
     n->depth++;
     for (int a = 0; a < n->box.n_outer; a++) {
+        if (!tpi_nest_uses(n, 0, n->l->n_stmts, a))
+            continue;
         LINE("const int64_t i%d = o", a);
         for (int b = a + 1; b < n->box.n_outer; b++) {
             PUT(" / ");
@@ -315,7 +330,6 @@ void tpi_nest_open_places(tpi_nest_text *n)
             tpi_nest_put_size(n, n->l->size[a]);
         }
         PUT(";\n");
-        LINE("(void)i%d;\n", a);
     }
 }
 

@@ -60,6 +60,9 @@ const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s);
 /* Points of a fold. */
 int64_t tpi_nest_count(const tpi_nest_text *n);
 
+/* Does a statement of these address memory by the axis? Else its loop variable need not be there. */
+bool tpi_nest_uses(const tpi_nest_text *n, int from, int to, int axis);
+
 /* "for (int64_t i1 = 0; i1 < 40; i1++) {" over an axis, or the part of it that is computed. */
 void tpi_nest_open(tpi_nest_text *n, int axis);
 /* Over outer places, whose axes do not run on. */

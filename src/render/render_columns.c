@@ -63,16 +63,14 @@ static void put_begin(tpi_nest_text *n, int column)
     }
 }
 
-/* The loop over a block's columns, up to its body. */
-static void open_columns(tpi_nest_text *n, int column)
+/* The loop over a block's columns, up to its body: these statements. */
+static void open_columns(tpi_nest_text *n, int from, int to, int column)
 {
     tpi_nest_independent(n);
     LINE("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
-    if (column < 0)
-        return;
-    LINE("const int64_t i%d = base + j;\n", column);
-    LINE("(void)i%d;\n", column);
+    if (column >= 0 && tpi_nest_uses(n, from, to, column))
+        LINE("const int64_t i%d = base + j;\n", column);
 }
 
 /* A row of a block: a step of each sum, and what is stored. */
@@ -116,7 +114,7 @@ static void put_results(tpi_nest_text *n, int stage, int column)
     put_folds(n);
     tpi_nest_close(n);
     n->depth--;
-    open_columns(n, column);
+    open_columns(n, n->l->stmt[stage].end, n->l->n_stmts, column);
     for (int i = tpi_loop_inside(n->l, 0); i < n->l->n_stmts; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
         if (s->kind == TPI_LOOP_FOLD)
@@ -131,7 +129,7 @@ static void put_results(tpi_nest_text *n, int stage, int column)
 
 static void put_one_row(tpi_nest_text *n, int stage, int column)
 {
-    open_columns(n, column);
+    open_columns(n, stage, n->l->stmt[stage].end, column);
     put_row(n, stage);
     tpi_nest_close(n);
     put_block(n, 1);
@@ -156,12 +154,12 @@ static void put_together(tpi_nest_text *n, int stage, int column)
     tpi_nest_put_size(n, n->l->size[axis]);
     PUT("; q += %d) {\n", TOGETHER);
     n->depth++;
-    open_columns(n, column);
+    open_columns(n, stage, n->l->stmt[stage].end, column);
     for (int i = 0; i < TOGETHER; i++) {
         LINE("{\n");
         n->depth++;
-        LINE("const int64_t i%d = q + %d;\n", axis, i);
-        LINE("(void)i%d;\n", axis);
+        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, axis))
+            LINE("const int64_t i%d = q + %d;\n", axis, i);
         put_row(n, stage);
         tpi_nest_close(n);
     }

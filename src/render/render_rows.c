@@ -160,8 +160,8 @@ static void put_blocked_stage(nest *n, int stage)
         tpi_nest_independent(n);
         LINE("for (int64_t j = 0; j < m; j++) {\n");
         n->depth++;
-        LINE("const int64_t i%d = base + j;\n", inner);
-        LINE("(void)i%d;\n", inner);
+        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, inner))
+            LINE("const int64_t i%d = base + j;\n", inner);
         put_elements(n, stage);
         tpi_nest_close(n);
     }
@@ -312,7 +312,8 @@ static void put_late_first(nest *n)
 static void put_late_elements(nest *n, int stage)
 {
     for (int a = 0; a < n->l->kept; a++)
-        LINE("const int64_t i%d = l%d;\n", a, a), LINE("(void)i%d;\n", a);
+        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, a))
+            LINE("const int64_t i%d = l%d;\n", a, a);
     for (int x = 0; x < stage; x++)
         if (reads_value(n, stage, x))
             LINE("const tpk_%s x%d = y%d;\n", tpi_nest_type(&n->l->stmt[x]), x, x);
