@@ -75,7 +75,7 @@ void tpi_nest_put_box(tpi_nest_text *n, int least)
         PUT(";\n");
     }
     PUT("    } else if (library->threads > 1) {\n"
-        "        library->spread(library, " TPI_ALIKE_SELF ", %d.0",
+        "        library->spread(env, " TPI_ALIKE_SELF ", %d.0",
         n->k->n_nodes);
     for (int a = 0; a < n->l->rank; a++) {
         PUT(" * (double)");
@@ -89,7 +89,7 @@ void tpi_nest_put_box(tpi_nest_text *n, int least)
         tpi_nest_put_size(n, n->k->shape[n->k->row]);
     else
         PUT("1");
-    PUT(", %d, p, s, scratch, a);\n        return 0;\n    }\n", least);
+    PUT(", %d, a);\n        return 0;\n    }\n", least);
 }
 
 void tpi_nest_put_memories(tpi_nest_text *n)

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- pieces ------------------------------------------------------------------------------------ */
@@ -112,27 +113,9 @@ void tpi_render_place(tpi_render *r, const tp_tensor *t)
     tpi_str_put(&r->body, "\n");
 }
 
-/* The function's number is known when the kernel's text is. */
-void tpi_render_signature(tpi_render *r)
-{
-    const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
-    tpi_str_printf(&r->body,
-                   "%s\n{\n    (void)p, (void)s, (void)random, (void)packed, (void)scratch, "
-                   "(void)fail, (void)a%s;\n" TPI_ALIKE_HEAD,
-                   r->params, r->alone ? "" : ", (void)library, (void)part");
-    for (int i = 0; i < symbols; i++)
-        tpi_str_printf(&r->body, "    const int64_t s%d = s[%d];\n", i, i);
-    if (symbols) {
-        tpi_str_put(&r->body, "    ");
-        for (int i = 0; i < symbols; i++)
-            tpi_str_printf(&r->body, "(void)s%d%s", i, i + 1 < symbols ? ", " : ";\n");
-    }
-}
-
 void tpi_render_head(tpi_render *r, int n)
 {
     put_comment(r, &r->plan->kernels[n]);
-    tpi_render_signature(r);
     tpi_render_place(r, r->plan->graph->nodes[r->plan->kernels[n].root]);
 }
 
@@ -306,7 +289,7 @@ static const char *library_arg(const tpi_render *r)
 
 const char *tpi_render_last_args(const tpi_render *r)
 {
-    return r->alone ? "" : ", library, 0";
+    return r->alone ? "" : ", 0";
 }
 
 /* A function with the symbols in scope; `head` ends before the last parameter. */
@@ -359,7 +342,7 @@ static void put_wave(const tpi_render *r, tpi_str *out)
     if (!r->alone)
         tpi_str_put(out, "        if (library->waves && library->waves->steps[i]) {\n"
                          "            const int64_t e = library->waves->run(library->waves, "
-                         "steps, i, args, p, s, random, packed, scratch, fail);\n"
+                         "steps, i, args, &env);\n"
                          "            if (e)\n                return e;\n"
                          "            i += library->waves->steps[i] - 1;\n"
                          "            continue;\n        }\n");
@@ -384,15 +367,16 @@ static void put_entry(const tpi_render *r, tpi_str *out)
     tpi_str_printf(out,
                    "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
                    "(void **p, int64_t *s, int64_t *random, const void *packed, "
-                   "void *scratch, int64_t *fail%s)\n{\n    int i = 0;\n",
-                   linkage(r), library_param(r));
+                   "void *scratch, int64_t *fail%s)\n{\n"
+                   "    const tpk_env env = {p, s, random, packed, scratch, fail%s};\n"
+                   "    int i = 0;\n",
+                   linkage(r), library_param(r), library_arg(r));
     put_tick(r, out, "    ", "-1");
     tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
     put_wave(r, out);
     put_tick(r, out, "        ", "steps[i].kernel");
     tpi_str_printf(out,
-                   "        const int64_t e = steps[i].run(p, s, random, packed, scratch, "
-                   "fail, args + steps[i].at%s);\n"
+                   "        const int64_t e = steps[i].run(&env, args + steps[i].at%s);\n"
                    "        if (e > 0) {\n            fail[0] = steps[i].kernel, fail[1] = e;\n"
                    "            return 1;\n        }\n"
                    "        if (e)\n            return fail[2];\n    }\n",
@@ -424,12 +408,77 @@ static void begin_function(tpi_render *r)
     r->has_slots = true;
 }
 
+/* What a kernel reads of the run, by the names that its text has. */
+typedef struct env_name {
+    const char *name, *declared;
+} env_name;
+static const env_name env_names[] = {
+    {"p",       "void **p = env->p"                        },
+    {"s",       "int64_t *s = env->s"                      },
+    {"random",  "int64_t *random = env->random"            },
+    {"packed",  "const char *packed = env->packed"         },
+    {"scratch", "void *scratch = env->scratch"             },
+    {"fail",    "int64_t *fail = env->fail"                },
+    {"library", "const tpk_library *library = env->library"},
+};
+enum { N_ENV_NAMES = sizeof env_names / sizeof *env_names };
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_';
+}
+
+/* Which names of the run the text uses, as bits; r->uses_symbol too. A member of something is no such name. */
+static unsigned find_names(tpi_render *r, const tpi_str *body)
+{
+    const int symbols = r->n_symbols;
+    unsigned found = 0;
+    memset(r->uses_symbol, 0, (size_t)symbols + 1);
+    const char *const end = body->text + body->len;
+    for (const char *c = body->text; c && c < end;) {
+        const char *word = c;
+        while (c < end && is_word(*c))
+            c++;
+        const size_t n = (size_t)(c - word);
+        const bool member =
+            word > body->text && (word[-1] == '.' || (word[-1] == '>' && word[-2] == '-'));
+        for (int i = 0; i < N_ENV_NAMES && n && !member; i++)
+            if (strlen(env_names[i].name) == n && memcmp(env_names[i].name, word, n) == 0)
+                found |= 1u << i;
+        if (n > 1 && *word == 's' && word[1] >= '0' && word[1] <= '9' && !member) {
+            const int i = atoi(word + 1);
+            r->uses_symbol[i < symbols ? i : symbols] = true;
+        }
+        c += n == 0;
+    }
+    return found;
+}
+
+/* The signature and the names that the text uses, then the text. */
+static void put_function(tpi_render *r)
+{
+    tpi_str *out = &r->function;
+    const unsigned found = find_names(r, &r->body);
+    out->len = 0;
+    tpi_str_printf(out, "%s\n{\n" TPI_ALIKE_HEAD, r->params);
+    for (int i = 0; i < N_ENV_NAMES; i++)
+        if ((found >> i) & 1)
+            tpi_str_printf(out, "    %s;\n", env_names[i].declared);
+    for (int i = 0; i < r->n_symbols; i++)
+        if (r->uses_symbol[i])
+            tpi_str_printf(out, "    const int64_t s%d = env->s[%d];\n", i, i);
+    tpi_str_add(out, r->body.text ? r->body.text : "", r->body.len);
+}
+
 static void end_function(tpi_render *r, int row)
 {
     r->has_slots = false;
     if (r->lines)
         tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
-    tpi_alike_kernel(&r->alike, row, &r->body, r->comment.text, r->comment.len);
+    put_function(r);
+    r->function.failed |= r->body.failed;
+    tpi_alike_kernel(&r->alike, row, &r->function, r->comment.text, r->comment.len);
     if (r->scratch.len)
         tpi_alike_kernel(&r->rooms, row, &r->scratch, "", 0);
 }
@@ -489,26 +538,24 @@ static int most_values(const tpi_plan *plan)
     return most;
 }
 
-#define PARAMS                                                                                 \
-    "(void **restrict p, int64_t *restrict s, int64_t *restrict random, "                      \
-    "const char *restrict packed, void *restrict scratch, int64_t *restrict fail, "            \
-    "const int64_t *restrict a"
-
 static bool begin(tpi_render *r, tpi_mem *m)
 {
-    r->body = r->scratch = r->near = r->packed = r->pack = r->comment = r->helpers = TPI_STR(m);
-    r->params =
-        r->alone ? PARAMS ")" : PARAMS ", const tpk_library *restrict library, tpk_part *part)";
+    r->body = r->function = r->scratch = r->near = r->packed = r->pack = r->comment =
+        r->helpers = TPI_STR(m);
+    r->params = r->alone ? "(const tpk_env *env, const int64_t *a)"
+                         : "(const tpk_env *env, const int64_t *a, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
     r->texts = NEEDS(elem) | (r->alone ? NEEDS(rounding) : NEEDS(library));
     r->names_size = most_values(r->plan);
     r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
     r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
     r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    r->n_symbols = tpi_dim_n_symbols(r->plan->graph->dims);
+    r->uses_symbol = tpi_take(m, (size_t)r->n_symbols + 1);
     const int functions = r->plan->all_kernels + r->plan->all_steps;
     const bool ok = tpi_alike_begin(&r->alike, m, functions);
     if (!tpi_alike_begin(&r->rooms, m, functions) || !ok || !r->name || !r->named_by ||
-        !r->packed_of)
+        !r->packed_of || !r->uses_symbol)
         return false;
     memset(r->named_by, 0, (size_t)r->names_size * sizeof *r->named_by);
     memset(r->packed_of, 0, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
@@ -518,8 +565,8 @@ static bool begin(tpi_render *r, tpi_mem *m)
 /* False when out of memory in between. */
 static bool end(tpi_render *r, tpi_mem *m)
 {
-    tpi_str *const all[] = {&r->body, &r->scratch, &r->near,   &r->packed,
-                            &r->pack, &r->comment, &r->helpers};
+    tpi_str *const all[] = {&r->body,   &r->function, &r->scratch, &r->near,
+                            &r->packed, &r->pack,     &r->comment, &r->helpers};
     bool ok = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ok = ok && !all[i]->failed;
@@ -528,6 +575,7 @@ static bool end(tpi_render *r, tpi_mem *m)
     tpi_give_back(m, r->name, (size_t)r->names_size * sizeof *r->name);
     tpi_give_back(m, r->named_by, (size_t)r->names_size * sizeof *r->named_by);
     tpi_give_back(m, r->packed_of, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    tpi_give_back(m, r->uses_symbol, (size_t)r->n_symbols + 1);
     tpi_alike_end(&r->alike);
     tpi_alike_end(&r->rooms);
     return ok;
@@ -558,6 +606,13 @@ static void put_functions(const tpi_render *r, tpi_str *out)
                               ? "static __attribute__((hot, noinline))"
                               : "__attribute__((visibility(\"hidden\"), hot, noinline))";
     size_t all = 0, done = 0;
+    if (r->alone)
+        tpi_str_put(out, "\n/* What a run hands to each kernel. */\n"
+                         "typedef struct tpk_env {\n    void **p; /* buffers by number */\n"
+                         "    int64_t *s; /* sizes */\n    int64_t *random;\n"
+                         "    const char *packed;\n    void *scratch;\n    int64_t *fail;\n"
+                         "} tpk_env;\n"
+                         "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n");
     tpi_str_put(out, "\n/* What kernels of the same text differ in. */\n");
     if (r->units > 1)
         tpi_str_put(out,

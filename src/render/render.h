@@ -52,11 +52,14 @@ typedef struct tpi_render {
     const char *called; /* before the name of a kernel of src/kernel/abi/library.h */
     tpi_alike alike;    /* the kernels */
     tpi_str body;       /* the one that is rendered */
-    bool has_slots;     /* is it? What is written elsewhere has no slots */
-    tpi_str comment;    /* of that kernel */
-    tpi_str helpers;    /* functions that kernels call */
-    int *name;          /* by node of the kernel: its number there; see tpi_render_name */
-    int *named_by;      /* and the kernel that gave it */
+    tpi_str function;   /* with its head */
+    int n_symbols;
+    bool *uses_symbol; /* by symbol: does its text? */
+    bool has_slots;    /* is it? What is written elsewhere has no slots */
+    tpi_str comment;   /* of that kernel */
+    tpi_str helpers;   /* functions that kernels call */
+    int *name;         /* by node of the kernel: its number there; see tpi_render_name */
+    int *named_by;     /* and the kernel that gave it */
     int names_size, n_names, naming;
     tpi_alike rooms; /* how much scratch memory kernels need */
     tpi_str scratch; /* of the one that is rendered: "need = ...; most = ..." */
@@ -159,9 +162,9 @@ void tpi_render_size(tpi_render *r, int64_t size);
 void tpi_render_quoted(tpi_str *s, const char *text);
 /* "  mnist.c:41", nothing when it is not known. */
 void tpi_render_at(tpi_str *s, const tp_tensor *t);
-/* Head of a kernel: comment, signature, symbols; of any function of a kernel's type. */
+/* Begins a kernel: its comment, its line. The signature, and the names of the run that its text uses, come when it is
+ * done. */
 void tpi_render_head(tpi_render *r, int n);
-void tpi_render_signature(tpi_render *r);
 /* A size; one that is a number may differ between kernels of a function. */
 void tpi_render_any_size(tpi_render *r, int64_t size);
 /* What a kernel that calls another one hands on behind the table's row. */

@@ -209,9 +209,8 @@ void tpi_render_band(tpi_render *r, int number)
 {
     const tpi_plan_step *step = &r->plan->steps[number];
     put_comment(r, step);
-    tpi_render_signature(r);
     put_band(r, step, true);
-    PUT("    library->band(library, &b, part, p, s, random, packed, scratch, fail);\n"
+    PUT("    library->band(env, &b, part);\n"
         "    return 0;\n}\n");
     const tpi_str body = r->body;
     r->body = r->scratch;

@@ -134,8 +134,7 @@ static void put_calls(tpi_render *r, const tpi_plan *plan)
     for (int i = 0; i < tpi_render_n_calls(r, plan); i++) {
         const int n = tpi_render_row(r, plan, i), kernel = tpi_render_called(r, plan, i);
         const bool can = kernel_can_fail(r, plan, kernel);
-        PUT("        %sk%d(p, s, random, packed, scratch, fail, args + %s%s);\n",
-            can ? "e = " : "", r->alike.rows[n].function,
+        PUT("        %sk%d(env, args + %s%s);\n", can ? "e = " : "", r->alike.rows[n].function,
             tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
             tpi_render_last_args(r));
         if (can)

@@ -166,10 +166,7 @@ typedef struct wave_call {
     const tpi_waves *w;
     const tpk_step *steps;
     const int64_t *args;
-    void **p;
-    int64_t *s, *random;
-    const char *packed;
-    char *scratch;
+    const tpk_env *env;
     struct {
         int step; /* -1: none */
         int64_t e;
@@ -179,13 +176,15 @@ typedef struct wave_call {
 static void call_task(void *env, int lane, const tpi_task *task)
 {
     wave_call *c = env;
-    char *scratch = c->scratch + (size_t)lane * c->w->room;
     int64_t fail[3] = {0, 0, 0};
+    tpk_env own = *c->env;
+    own.scratch = (char *)own.scratch + (size_t)lane * c->w->room;
+    own.fail = fail;
+    own.library = &c->w->library;
     for (int i = 0; i < task->n; i++) {
         const int number = c->w->order[task->first + i];
         const tpk_step *step = &c->steps[number];
-        const int64_t e = step->run(c->p, c->s, c->random, c->packed, scratch, fail,
-                                    c->args + step->at, &c->w->library, NULL);
+        const int64_t e = step->run(&own, c->args + step->at, NULL);
         if (!e)
             continue;
         if (c->failed[lane].step < 0 || number < c->failed[lane].step) {
@@ -197,7 +196,7 @@ static void call_task(void *env, int lane, const tpi_task *task)
 }
 
 /* Whoever is first in the program's order is told of. */
-static int64_t call_wave(wave_call *c, const tpi_wave *wave, int64_t *fail)
+static int64_t call_wave(wave_call *c, const tpi_wave *wave)
 {
     const int lanes = tpi_waves_lanes(c->w);
     for (int i = 0; i < lanes; i++)
@@ -208,24 +207,26 @@ static int64_t call_wave(wave_call *c, const tpi_wave *wave, int64_t *fail)
         if (c->failed[i].step >= 0 && c->failed[i].step < least) {
             least = c->failed[i].step;
             e = c->failed[i].e;
-            fail[0] = c->steps[least].kernel, fail[1] = e;
+            c->env->fail[0] = c->steps[least].kernel, c->env->fail[1] = e;
         }
     return e ? TPI_RUN_INDEX : TPI_RUN_OK;
 }
 
 /* Its kernels, nests and convolutions, do not fail. */
-static void call_microbatch(const wave_call *c, const tpi_microbatch *m, int64_t *fail)
+static void call_microbatch(const wave_call *c, const tpi_microbatch *m)
 {
     const tp_program *program = c->w->p;
     const tpk_library *l = &program->library;
+    tpk_env own = *c->env;
+    own.p = c->w->pointers;
+    own.library = l;
     tpk_part one = {.places = 1};
-    memcpy(c->w->pointers, c->p, (size_t)program->plan->all_buffers * sizeof *c->p);
+    memcpy(own.p, c->env->p, (size_t)program->plan->all_buffers * sizeof *own.p);
     for (int64_t n = tpi_program_size(program, m->places); n > 0; n--) {
         for (int i = m->first; i < m->first + m->n; i++) {
             if (l->tick)
                 l->tick(l->watch, (int)c->steps[i].kernel);
-            c->steps[i].run(c->w->pointers, c->s, c->random, c->packed, c->scratch, fail,
-                            c->args + c->steps[i].at, l, &one);
+            c->steps[i].run(&own, c->args + c->steps[i].at, &one);
         }
         for (int i = 0; i < program->plan->n_buffers; i++)
             if (c->w->shift[i])
@@ -234,17 +235,16 @@ static void call_microbatch(const wave_call *c, const tpi_microbatch *m, int64_t
 }
 
 static int64_t call_steps(const tpk_waves *waves, const tpk_step *steps, int64_t first,
-                          const int64_t *args, void **p, int64_t *s, int64_t *random,
-                          const char *packed, void *scratch, int64_t *fail)
+                          const int64_t *args, const tpk_env *env)
 {
     const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
-    wave_call c = {w, steps, args, p, s, random, packed, scratch, {{0, 0}}};
+    wave_call c = {w, steps, args, env, {{0, 0}}};
     const tpi_wave *wave = tpi_wave_at(w, (int)first);
     if (wave)
-        return call_wave(&c, wave, fail);
+        return call_wave(&c, wave);
     for (int i = 0; i < w->n_micro; i++)
         if (w->micro[i].first == first)
-            call_microbatch(&c, &w->micro[i], fail);
+            call_microbatch(&c, &w->micro[i]);
     return TPI_RUN_OK;
 }
 

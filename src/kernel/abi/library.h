@@ -56,10 +56,20 @@ typedef struct tpk_part {
     int fresh;     /* that thread's last part was not of this outer place */
 } tpk_part;
 
-/* A kernel of a program. It computes the part; if that is NULL, all of its space. */
-typedef int64_t (*tpk_kernel)(void **p, int64_t *s, int64_t *random, const char *packed,
-                              void *scratch, int64_t *fail, const int64_t *a,
-                              const struct tpk_library *library, tpk_part *part);
+/* What a run hands to each kernel of the program. */
+typedef struct tpk_env {
+    void **p;           /* buffers by number */
+    int64_t *s;         /* the symbols' values */
+    int64_t *random;    /* seed and position of each draw */
+    const char *packed; /* constants */
+    void *scratch;
+    int64_t *fail; /* three numbers */
+    const struct tpk_library *library;
+} tpk_env;
+
+/* A kernel of a program, and its row of the table of arguments. It computes the part; if that is NULL, all of its
+ * space. */
+typedef int64_t (*tpk_kernel)(const tpk_env *env, const int64_t *a, tpk_part *part);
 
 /* One of the kernels of a band. A row is one row of the band's space. */
 typedef struct tpk_member {
@@ -101,8 +111,7 @@ typedef struct tpk_waves {
     const int32_t *steps; /* by step: how many steps begin with it that `run` takes; 0: none */
     /* Runs these; returns what the entry of a program returns. */
     int64_t (*run)(const struct tpk_waves *waves, const tpk_step *steps, int64_t first,
-                   const int64_t *args, void **p, int64_t *s, int64_t *random,
-                   const char *packed, void *scratch, int64_t *fail);
+                   const int64_t *args, const tpk_env *env);
 } tpk_waves;
 
 typedef struct tpk_library {
@@ -131,13 +140,11 @@ typedef struct tpk_library {
     /* Runs a kernel as parts of its space: as many as `work` of its ops are worth, at most `threads`. Each
      * part but the last has a multiple of `step` outer places; if there are few of these, parts are
      * cut along the rows. */
-    void (*spread)(const struct tpk_library *library, tpk_kernel kernel, double work,
-                   int64_t outer, int64_t rows, int64_t step, void **p, int64_t *s,
-                   void *scratch, const int64_t *a);
+    void (*spread)(const tpk_env *env, tpk_kernel kernel, double work, int64_t outer,
+                   int64_t rows, int64_t step, const int64_t *a);
     /* Runs a band. The two functions after it tell how much scratch memory a thread needs for member `i`,
      * as a workspace; band_products_ws adds to *keeps the bytes that the thread keeps from part to part. */
-    void (*band)(const struct tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
-                 int64_t *s, int64_t *random, const char *packed, void *scratch, int64_t *fail);
+    void (*band)(const tpk_env *env, const tpk_band *b, tpk_part *part);
     int64_t (*band_products_ws)(const struct tpk_library *library, const tpk_band *b, int i,
                                 const tpk_products *p, int64_t *keeps);
     int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,

@@ -158,16 +158,12 @@ tpk_part tpi_band_part(const tpk_band *b, const tpi_band_cut *c, int64_t number)
 /* ---- a run ------------------------------------------------------------------------------------ */
 
 typedef struct band_run {
-    const tpk_library *library;
+    const tpk_env *env;
     const tpk_band *b;
     int first;
     tpi_band_cut cut;
     atomic_llong next; /* part that nobody has taken */
-    void **p;
-    int64_t *s, *random, *fail;
-    const char *packed;
-    char *scratch;
-    size_t each; /* bytes of scratch memory of a thread */
+    size_t each;       /* bytes of scratch memory of a thread */
 } band_run;
 
 static void tick(const tpk_library *l, const tpk_band *b, int member)
@@ -192,7 +188,7 @@ static void fold(const band_run *r, const tpk_part *part, size_t place, void **p
     for (int k = r->first; k < r->first + r->cut.n && r->cut.folds; k++) {
         const tpk_member *m = &r->b->v[k];
         if (is_near(r, m))
-            p[m->buffer] = (void *)((intptr_t)r->p[m->buffer] -
+            p[m->buffer] = (void *)((intptr_t)r->env->p[m->buffer] -
                                     (intptr_t)(o * m->outer_step + row * m->row_step));
     }
 }
@@ -204,10 +200,14 @@ static void run_parts(void *env, size_t place)
     const int64_t parts = r->cut.outers * r->cut.row_parts;
     const size_t pointers = (size_t)r->b->buffers * sizeof(void *);
     int64_t o = -1;
-    char *const ws = r->scratch + place * r->each, *const end =
-                                                       ws + r->each - pointers / 64 * 64 - 64;
+    char *const ws = (char *)r->env->scratch + place * r->each, *const end =
+                                                                    ws + r->each -
+                                                                    pointers / 64 * 64 - 64;
     void **const p = (void **)(void *)end;
-    memcpy(p, r->p, pointers);
+    memcpy(p, r->env->p, pointers);
+    tpk_env own = *r->env;
+    own.p = p;
+    own.scratch = ws;
     for (;;) {
         const int64_t i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
         if (i >= parts)
@@ -220,32 +220,25 @@ static void run_parts(void *env, size_t place)
         for (int k = r->first; k < r->first + r->cut.n; k++) {
             const tpk_member *m = &r->b->v[k];
             if (place == 0)
-                tick(r->library, r->b, k);
-            m->kernel(p, r->s, r->random, r->packed, ws, r->fail, m->a, r->library, &part);
+                tick(own.library, r->b, k);
+            m->kernel(&own, m->a, &part);
         }
     }
 }
 
 static void run_group(band_run *r)
 {
-    const tpi_team *t = r->library->team;
+    const tpi_team *t = r->env->library->team;
     const int64_t threads = r->cut.threads, most = places(r->b, &r->cut);
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     tpi_pool_run(t->pool, run_parts, r, (size_t)(threads < most ? threads : most));
 }
 
-void tpi_band_run(const tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
-                  int64_t *s, int64_t *random, const char *packed, void *scratch, int64_t *fail)
+void tpi_band_run(const tpk_env *env, const tpk_band *b, tpk_part *part)
 {
-    band_run r = {.library = library,
-                  .b = b,
-                  .p = p,
-                  .s = s,
-                  .random = random,
-                  .fail = fail,
-                  .packed = packed,
-                  .scratch = scratch,
-                  .each = (size_t)(library->scratch / library->threads) / 64 * 64};
+    const tpk_library *library = env->library;
+    band_run r = {
+        .env = env, .b = b, .each = (size_t)(library->scratch / library->threads) / 64 * 64};
     for (; r.first < b->n; r.first += r.cut.n) {
         const tpk_member *m = &b->v[r.first];
         r.cut = tpi_band_next(library->team, b, r.first);
@@ -254,7 +247,7 @@ void tpi_band_run(const tpk_library *library, const tpk_band *b, tpk_part *part,
             continue;
         }
         tick(library, b, r.first);
-        m->kernel(p, s, random, packed, scratch, fail, m->a, library, part);
+        m->kernel(env, m->a, part);
     }
 }
 

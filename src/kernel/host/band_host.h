@@ -23,9 +23,7 @@ tpk_part tpi_band_part(const tpk_band *b, const tpi_band_cut *c, int64_t number)
 
 /* The functions of tpk_library. `part` is the band's outer places where these are not all that its kernels
  * have. */
-void tpi_band_run(const tpk_library *library, const tpk_band *b, tpk_part *part, void **p,
-                  int64_t *s, int64_t *random, const char *packed, void *scratch,
-                  int64_t *fail);
+void tpi_band_run(const tpk_env *env, const tpk_band *b, tpk_part *part);
 int64_t tpi_band_products_ws(const tpk_library *library, const tpk_band *b, int i,
                              const tpk_products *p, int64_t *keeps);
 int64_t tpi_band_convolution_ws(const tpk_library *library, const tpk_band *b, int i,

@@ -600,12 +600,9 @@ void tpi_team_planes(const tpi_team *t, tpi_isa_call call, int n_in, const tpk_v
 /* ---- loops ---------------------------------------------------------------------------------------- */
 
 typedef struct loop {
-    const tpk_library *library;
+    const tpk_env *env;
     tpk_kernel kernel;
     int64_t outer, rows, parts, row_parts, step;
-    void **p;
-    int64_t *s;
-    void *scratch;
     const int64_t *a;
 } loop;
 
@@ -621,16 +618,15 @@ static void loop_part(void *env, size_t part)
                     .r1 = r.at + r.n,
                     .outer = l->outer};
     if (o.n > 0 && r.n > 0)
-        l->kernel(l->p, l->s, NULL, NULL, l->scratch, NULL, l->a, l->library, &box);
+        l->kernel(l->env, l->a, &box);
 }
 
-static void spread(const tpk_library *library, tpk_kernel kernel, double work, int64_t outer,
-                   int64_t rows, int64_t step, void **p, int64_t *s, void *scratch,
-                   const int64_t *a)
+static void spread(const tpk_env *env, tpk_kernel kernel, double work, int64_t outer,
+                   int64_t rows, int64_t step, const int64_t *a)
 {
-    const tpi_team *t = library->team;
+    const tpi_team *t = env->library->team;
     const int64_t parts = tpi_team_parts(t, TPI_NEST_OP * work);
-    loop l = {library, kernel, outer, rows, parts, 1, step, p, s, scratch, a};
+    loop l = {env, kernel, outer, rows, parts, 1, step, a};
     if (outer < parts && rows > 1) {
         l.parts = full_parts(outer, parts);
         l.row_parts = full_parts(rows, parts / l.parts);
