@@ -15,7 +15,7 @@ enum { CARRIED, SLICES, CAPTURES, N_GROUPS, DEEPEST = 200 };
 typedef struct source {
     tp_tensor *block;
     int side;
-    uint64_t place; /* in program order, of outputs of the block */
+    uint64_t seq; /* in program order, of outputs of the block */
     int n;
     bool *wanted;     /* by node */
     tp_tensor **made; /* by node: what stands for it */
@@ -146,7 +146,7 @@ static tp_tensor *output_for(building *b, const source *s, tp_tensor *t)
     tp_tensor *made =
         tpi_output_node(b->g, TPI_AT(s->block->file, s->block->line), s->block, i);
     if (made->status == TP_OK)
-        made->seq = s->place;
+        made->seq = s->seq;
     return made;
 }
 
@@ -238,6 +238,8 @@ static tp_tensor *again(building *b, source *s, const tpi_body *from, const tp_t
 {
     if (t->index >= s->n)
         return refuse(b, t);
+    if (s->made[t->index])
+        return s->made[t->index];
     s->wanted[t->index] = true;
     mark_wanted(b, s, from->graph);
     for (int i = 0; i < s->n; i++) {
@@ -273,7 +275,7 @@ static source *source_of(building *b, int j, const tp_tensor *x)
         return NULL;
     }
     memset(s, 0, source_bytes(n));
-    *s = (source){.block = block, .side = j, .place = x->seq, .n = n, .next = b->sources};
+    *s = (source){.block = block, .side = j, .seq = x->seq, .n = n, .next = b->sources};
     s->made = (tp_tensor **)(s + 1);
     s->wanted = (bool *)(s->made + n);
     return b->sources = s;
@@ -364,7 +366,7 @@ static bool ask(building *b, int j, tp_tensor *x)
     if (s && node->index < s->n)
         s->wanted[node->index] = true;
     if (s)
-        s->place = x->seq;
+        s->seq = x->seq;
     return s;
 }
 
