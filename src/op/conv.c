@@ -162,16 +162,23 @@ typedef struct roles {
     const tp_tensor *x, *w, *y;
 } roles;
 
-static roles roles_of(const tpi_run *r, int which)
+/* Which of x, w and y is operand k; operand 2 is the result. */
+static int role_of(int which, int k)
 {
-    switch (which) {
-    case CONV:
-        return (roles){r->in[0], r->in[1], r->out};
-    case CONV_DX:
-        return (roles){r->out, r->in[1], r->in[0]};
-    default:
-        return (roles){r->in[0], r->out, r->in[1]};
-    }
+    static const int8_t role[3][3] = {
+        {0, 1, 2},
+        {2, 1, 0},
+        {0, 2, 1}
+    };
+    return role[which][k];
+}
+
+static roles roles_of(tp_tensor *const *in, const tp_tensor *out, int which)
+{
+    const tp_tensor *of[3];
+    for (int k = 0; k < 3; k++)
+        of[role_of(which, k)] = k < 2 ? in[k] : out;
+    return (roles){of[0], of[1], of[2]};
 }
 
 static tpk_conv spec_of(const conv_attrs *a, const roles *t)
@@ -229,8 +236,7 @@ bool tpi_may_be_apart(const tp_tensor *t)
 {
     if (t->dtype != TP_F32)
         return false;
-    const tpi_run r = {.in = t->in, .out = (tp_tensor *)t};
-    const roles of = roles_of(&r, which_of(t->op));
+    const roles of = roles_of(t->in, t, which_of(t->op));
     tpk_conv c = spec_of(t->attrs, &of);
     if (!is_sized(of.x) || !is_sized(of.w))
         return true;
@@ -246,17 +252,6 @@ static const int8_t first_axes[2][3][2] = {
     {{IMAGE, GROUP},      {GROUP, 0},                {IMAGE, GROUP}      },
 };
 
-/* Which of x, w and y is operand k; operand 2 is the result. */
-static int role_of(int which, int k)
-{
-    static const int8_t role[3][3] = {
-        {0, 1, 2},
-        {2, 1, 0},
-        {0, 2, 1}
-    };
-    return role[which][k];
-}
-
 /* Along axis i windows have one tap, and each position has one. */
 static bool has_one_tap(const conv_attrs *a, const tp_tensor *w, int i)
 {
@@ -268,11 +263,8 @@ static void conv_factors(const tp_tensor *t, int k, tpi_factor *f)
 {
     const conv_attrs *a = t->attrs;
     const int which = which_of(t->op);
-    const tp_tensor *of[3];
-    of[role_of(which, 0)] = t->in[0];
-    of[role_of(which, 1)] = t->in[1];
-    of[role_of(which, 2)] = t;
-    const bool apart = a->groups == of[0]->shape[1] && a->groups == of[2]->shape[1];
+    const roles of = roles_of(t->in, t, which);
+    const bool apart = a->groups == of.x->shape[1] && a->groups == of.y->shape[1];
     const int8_t(*axes)[2] = first_axes[apart];
     const int8_t *own = axes[role_of(which, k)], *result = axes[role_of(which, 2)];
     for (int i = 0; i < 2; i++) {
@@ -285,13 +277,13 @@ static void conv_factors(const tp_tensor *t, int k, tpi_factor *f)
                                 (int8_t)to};
     }
     for (int i = 2; i < t->rank && which != CONV_DW && k == 0; i++)
-        f[i] = (tpi_factor){has_one_tap(a, of[1], i) ? TPI_AXIS_PASSED : TPI_AXIS_WINDOWED,
+        f[i] = (tpi_factor){has_one_tap(a, of.w, i) ? TPI_AXIS_PASSED : TPI_AXIS_WINDOWED,
                             (int8_t)i};
 }
 
 static bool run_reference(tpi_run *r, int which)
 {
-    const roles t = roles_of(r, which);
+    const roles t = roles_of(r->in, r->out, which);
     const tpk_conv c = spec_of(r->attrs, &t);
     void *const x = t.x->data, *const w = t.w->data, *const y = t.y->data;
     const bool f64 = r->out->dtype == TP_F64;
@@ -312,7 +304,7 @@ static bool run_reference(tpi_run *r, int which)
 
 static bool run_fast(tpi_run *r, int which)
 {
-    const roles t = roles_of(r, which);
+    const roles t = roles_of(r->in, r->out, which);
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
     const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
