@@ -10,8 +10,8 @@
 set -u
 cd "$(dirname "$0")/.."
 
-most_names=91
-most_one_op=166
+most_names=90
+most_one_op=165
 one_op='tpi_(constant|variable|assigned|inside|loop|block|param)_of\(|->draws\b|->mean\b'
 
 files() {

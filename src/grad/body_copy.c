@@ -46,7 +46,7 @@ tp_tensor *tpi_copy_node(tp_ctx *ctx, tp_graph *to, const tp_tensor *t, tp_tenso
 
 tp_tensor *tpi_copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map)
 {
-    if (t->op == &tpi_op_result)
+    if (tpi_inside_of(t))
         return map[t->in[0]->index];
     tpi_nodes in = {.ctx = to->ctx};
     for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
