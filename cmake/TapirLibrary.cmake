@@ -12,8 +12,8 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 # other files run once per program, or as an oracle, and are compiled to be small.
 set(tapir_hot_sources
   base/mem base/stack base/strbuf base/undone base/workers
-  capture/frame capture/function capture/pure capture/replay
-  capture/rules capture/segment capture/settle capture/trace capture/tree
+  capture/run/frame capture/function capture/replay/pure capture/replay/replay
+  capture/record/rules capture/run/segment capture/run/settle capture/record/trace capture/record/tree
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
   grad/backward grad/block_grad grad/body_copy grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp

@@ -2,7 +2,8 @@
 # check_symbols.sh BUILD: what the objects of the library need of each other, beside what check_includes.sh
 # sees. A file leans on another when its object uses a name (but for tp_) that the other's object defines.
 #
-#   up       no file leans on one of a folder that comes later in the order of check_includes.sh
+#   up       no file leans on one of a folder that comes later in the order of check_includes.sh, or of a room
+#            (a folder in a folder) that comes later in the order of `rooms`
 #   circles  files that lean on each other in a circle are of one folder, and at most three
 #
 # tools/upward.txt has what is excepted. It only gets shorter: what is no longer needed fails too.
@@ -10,22 +11,27 @@ set -u
 cd "$(dirname "$0")/.."
 
 order=$(sed -n "s/^order='\(.*\)'/\1/p" tools/check_includes.sh)
+rooms='capture/record capture/run capture/replay capture/lift capture'
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 find src -name '*.c' >"$work/files"
 nm -A "$1/libtapir.a" 2>/dev/null >"$work/names"
-awk -v order="$order" '
+awk -v order="$order" -v rooms="$rooms" '
     function fail(text) { print text; bad = 1 }
     function folder(file,  p) { split(file, p, "/"); return p[2] }
     BEGIN {
         most = 3
         n = split(order, names, " ")
         for (i = 1; i <= n; i++) place[names[i]] = i
+        n_rooms = split(rooms, names_of_rooms, " ")
+        for (i = 1; i <= n_rooms; i++) room_place[names_of_rooms[i]] = i
         while ((getline text < "tools/upward.txt") > 0)
             if (text ~ /^circle /) circle[text] = 1
             else if (text !~ /^#/ && text !~ /\.h$/) up[text] = 1
     }
+    # The folders below src that a file is in.
+    function room(file) { sub(/^src\//, "", file); sub(/\/[^\/]*$/, "", file); return file }
     FNR == NR { base = $0; sub(/.*\//, "", base); path[base] = $0; next }
     {
         # ARCHIVE:OBJECT.o: [ADDRESS] TYPE NAME
@@ -60,6 +66,8 @@ awk -v order="$order" '
                 lean[from, to]
                 leans[from, ++n_leans[from]] = to
             }
+            if (folder(to) == folder(from) && room_place[room(to)] > room_place[room(from)] && room(from) in room_place)
+                fail(from ": uses " name " of " to ", a room that comes after its own")
             if (place[folder(to)] <= place[folder(from)]) continue
             if (use in up) up[use] = 2
             else fail(from ": uses " name " of " to ": " folder(to) " comes after " folder(from) \

@@ -145,7 +145,6 @@ typedef struct tpi_frame {
     bool new_steps;          /* this run added some */
     bool lost;               /* it goes on eagerly */
     struct tpi_trace *trace; /* of a pure function: what this run does; NULL: not kept */
-    struct tpi_dry *dry;     /* to be compared with it; NULL: nothing */
     tpi_pending *pending;
     int32_t n_pending, pending_size;
     int32_t base;         /* number of the first pending step */
@@ -179,6 +178,8 @@ typedef struct tpi_pure {
     int64_t replays, abandoned;
     int64_t crowded_out; /* calls in ways for which there was no room among the flows */
     tpi_at crowded_at;   /* the last of them */
+    struct tpi_dry
+        *dry; /* of the call under way: to be compared with what the body does; NULL */
 } tpi_pure;
 
 struct tp_function {
@@ -230,6 +231,7 @@ void tpi_cut_long(tp_ctx *ctx, tpi_step *s, int n);
 /* The next step in program order, NULL at the end: depth first. */
 tpi_step *tpi_tree_walk(const tpi_tree *tree, const tpi_step *s);
 void tpi_tree_free(tpi_tree *tree, tp_ctx *ctx);
+void tpi_segment_free(tp_ctx *ctx, tpi_segment *s);
 /* Is this integer of the attributes (counted as flattened) a size, which may vary? */
 bool tpi_attr_is_size(const tpi_op *op, int flat);
 
@@ -260,6 +262,17 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out);
 /* It cannot be replayed. */
 void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why);
 
+/* ---- watch.c: what a pure function watches -------------------------------------------------- */
+
+/* g is called in the call that the frame records. */
+void tpi_traced_call(tpi_frame *fr, tpi_at at, tp_function *g);
+/* Where in the list of what f's calls call; -1: nowhere. */
+int tpi_find_called(const tp_function *f, const tp_function *g);
+/* The bytes that f watches, and those that what it calls watches: how many, a copy, are they as in that? */
+size_t tpi_watched_bytes(const tp_function *f);
+void tpi_watched_copy(const tp_function *f, char *out);
+bool tpi_watched_same(const tp_function *f, const char *copy);
+
 /* ---- replay.c: calls of pure functions ---------------------------------------------------------- */
 
 /* Computes a call without the body. False: nothing has happened, the body is to run. */
@@ -273,25 +286,15 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
                   tp_tensor **out);
 
 void tpi_pure_reset(tp_function *f);
-/* g is called in the call that the frame records. */
-void tpi_traced_call(tpi_frame *fr, tpi_at at, tp_function *g);
-/* Where in the list of what f's calls call; -1: nowhere. */
-int tpi_find_called(const tp_function *f, const tp_function *g);
-/* The bytes that f watches, and those that what it calls watches: how many, a copy, are they as in that? */
-size_t tpi_watched_bytes(const tp_function *f);
-void tpi_watched_copy(const tp_function *f, char *out);
-bool tpi_watched_same(const tp_function *f, const char *copy);
-
 /* ---- purity.c: the check mode ------------------------------------------------------------------- */
 
 typedef struct tpi_dry tpi_dry; /* blocks.h */
 /* Runs a call's replay, and leaves no trace of it; NULL: it was abandoned. */
 tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out);
 void tpi_dry_free(tp_ctx *ctx, tpi_dry *d);
-/* Compares what the body has done with what the replay would have; where they differ the results become
- * failed tensors. Takes the dry run; the trace stays. */
-void tpi_check_purity(tp_function *f, tpi_at at, tpi_dry *d, tpi_trace *t, int n_out,
-                      tp_tensor **out);
+/* Compares what the body has done with what the replay would have (f->pure.dry); where they differ the results
+ * become failed tensors. Takes the dry run and the trace. */
+void tpi_check_purity(tp_function *f, tpi_at at, tpi_trace *t, int n_out, tp_tensor **out);
 
 /* ---- settle.c ------------------------------------------------------------------------------- */
 
@@ -311,7 +314,6 @@ static inline const void *tpi_attrs_of(const tpi_pending *p)
 
 /* Runs pending steps [from, to) by the segment's program. False: compute them one by one. */
 bool tpi_segment_run(tpi_frame *fr, int from, int to);
-void tpi_segment_free(tp_ctx *ctx, tpi_segment *s);
 void tpi_shared_free(tp_function *f);
 /* Waits for all compilers; false: one failed. */
 bool tpi_shared_wait(tp_function *f);
@@ -355,16 +357,17 @@ bool tpi_rule_holds(const tpi_quantity *q, int i, const int64_t *values);
 /* The same as a size expression. */
 int64_t tpi_rule_dim(tpi_dims *dims, const tpi_quantity *q, int i, const int64_t *symbols);
 
-/* ---- function.c ----------------------------------------------------------------------------- */
+/* ---- why.c ---------------------------------------------------------------------------------- */
 
-void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why);
-
-/* ---- tree_text.c ------------------------------------------------------------------------------ */
-
-const char *tpi_why_text(tpi_why why);                         /* for people */
-void tpi_pure_text(const tp_function *f, struct tpi_str *out); /* flow_text.c */
+const char *tpi_why_text(tpi_why why); /* for people */
 void tpi_capture_log(const tp_function *f, tpi_at at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The call goes on eagerly. */
+void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why);
+
+/* ---- flow_text.c ---------------------------------------------------------------------------- */
+
+void tpi_pure_text(const tp_function *f, struct tpi_str *out);
 
 /* For who writes a function to a file (arguments.c): how it was called most often with so many
  * arguments, NULL (and an error) when it was not; these arguments as placeholders of g, sizes that varied as

@@ -1,6 +1,6 @@
 /* Looking at flows. */
 #include "base/strbuf.h"
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 
 #include <inttypes.h>
 

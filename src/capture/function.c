@@ -1,6 +1,6 @@
 /* Captured functions: calls. */
 #include "base/env.h"
-#include "capture/trace.h"
+#include "capture/record/trace.h"
 #include "op/call.h"
 
 #include <string.h>
@@ -36,6 +36,7 @@ static void function_free(tpi_owned *o)
     tp_function *f = (tp_function *)o;
     tp_ctx *ctx = f->ctx;
     tpi_frame *fr = &f->frame;
+    tpi_dry_free(ctx, f->pure.dry);
     tpi_pure_reset(f);
     forget_called(f);
     tpi_give_back(&ctx->mem, f->pure.called,
@@ -137,14 +138,6 @@ void tp_function_free(tp_function *f)
     }
     tpi_object_remove(&f->owned);
     function_free(&f->owned);
-}
-
-void tpi_function_lost(tp_function *f, tpi_at at, tpi_why why)
-{
-    f->lost++;
-    f->why_lost = why;
-    f->lost_at = at;
-    tpi_capture_log(f, at, "eager from here on: %s", tpi_why_text(why));
 }
 
 /* ---- one node to gradients ------------------------------------------------------------------------- */
@@ -250,10 +243,10 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     ctx->function = f->name;
     const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
     tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
-    if (captured) {
+    if (captured)
         f->frame.trace = trace;
-        f->frame.dry = dry;
-    }
+    if (dry)
+        f->pure.dry = dry;
     f->stats.user_calls++;
     f->body(f->user, n_in, in, n_out, out);
     while (ctx->blocks != blocks)
@@ -268,10 +261,9 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     if (captured) {
         tpi_frame_close(&f->frame, at, n_out, out);
         f->frame.trace = NULL;
-        f->frame.dry = NULL;
     }
     if (dry)
-        tpi_check_purity(f, at, dry, trace, n_out, out);
+        tpi_check_purity(f, at, trace, n_out, out);
     else if (trace)
         tpi_pure_end(f, at, trace, in, n_out, out);
     for (int i = 0; i < n_out; i++)

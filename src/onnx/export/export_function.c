@@ -2,7 +2,7 @@
  * that join are If, rolled loops Loop. Any other function's tree of steps becomes one graph and a
  * tree of blocks, which are If in If. */
 #include "base/float_mode.h"
-#include "capture/walk.h"
+#include "capture/lift/walk.h"
 #include "onnx/export/export.h"
 
 #include <string.h>

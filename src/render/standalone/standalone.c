@@ -288,7 +288,7 @@ static void put_random(const tpi_alone *a, tpi_str *out)
 
 /* ---- ops by number --------------------------------------------------------------------------------- */
 
-/* Is it a guard of a function's way that no call took (capture/seen.c)? It reads element 0 of 1, or none. */
+/* Is it a guard of a function's way that no call took (capture/lift/seen.c)? It reads element 0 of 1, or none. */
 static bool is_unseen(const tp_tensor *t)
 {
     return t->op == &tpi_op_gather && t->in[0]->dtype == TP_I64 && t->in[0]->rank == 1 &&

@@ -1,5 +1,5 @@
 /* The check mode of pure functions: the C code beside its replay. */
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -129,10 +129,9 @@ static tp_tensor *compare_bits(const comparing *c, tpi_at at, tp_tensor *const *
     return NULL;
 }
 
-void tpi_check_purity(tp_function *f, tpi_at at, tpi_dry *d, tpi_trace *t, int n_out,
-                      tp_tensor **out)
+void tpi_check_purity(tp_function *f, tpi_at at, tpi_trace *t, int n_out, tp_tensor **out)
 {
-    comparing c = {.f = f, .d = d, .t = t};
+    comparing c = {.f = f, .d = f->pure.dry, .t = t};
     tp_tensor *failed = NULL;
     if (t && !t->partial && (t->why || t->n) && find_nodes(&c)) {
         take_externs(&c, t);
@@ -143,7 +142,8 @@ void tpi_check_purity(tp_function *f, tpi_at at, tpi_dry *d, tpi_trace *t, int n
         failed = failed ? failed : compare_bits(&c, at, out);
     }
     tpi_give_back(&f->ctx->mem, c.nodes, (size_t)c.n * sizeof *c.nodes);
-    tpi_dry_free(f->ctx, d);
+    tpi_dry_free(f->ctx, f->pure.dry);
+    f->pure.dry = NULL;
     tpi_trace_free(t);
     for (int i = 0; i < n_out && failed; i++) {
         tpi_ref(failed);

@@ -7,7 +7,7 @@
  * edges that were taken. An edge may be the one that sets the variable to a source when, wherever a
  * trace has taken it, the operand is that source's value of then when it is read the next time. It has to be
  * seen to do so alone; where several do, or it is left open, nothing is found. */
-#include "capture/flow.h"
+#include "capture/record/flow.h"
 
 #include <string.h>
 

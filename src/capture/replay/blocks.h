@@ -7,8 +7,8 @@
 #ifndef TAPIR_BLOCKS_H
 #define TAPIR_BLOCKS_H
 
-#include "capture/flow.h"
-#include "capture/segment_def.h"
+#include "capture/record/flow.h"
+#include "capture/record/segment_def.h"
 
 /* A register holds the value of an extern, of a variable of the flow, or of a node. Memory that somebody else
  * holds is never written. */

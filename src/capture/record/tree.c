@@ -1,5 +1,5 @@
 /* The tree of steps. */
-#include "capture/capture_def.h"
+#include "capture/record/segment_def.h"
 
 #include <string.h>
 
@@ -79,6 +79,20 @@ tpi_step *tpi_step_find(const tpi_step *above, const tpi_call_of *c, bool *same)
         if (is_call(s, c, same))
             return s;
     return NULL;
+}
+
+void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
+{
+    tpi_mem *m = &ctx->mem;
+    const size_t n = (size_t)s->n_steps, k = (size_t)s->varying_size;
+    tpi_give_back(m, s->inputs, (size_t)s->inputs_size * sizeof *s->inputs);
+    tpi_give_back(m, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
+    tpi_give_back(m, s->varying, k * sizeof *s->varying);
+    tpi_give_back(m, s->quantities, k * sizeof *s->quantities);
+    tpi_give_back(m, s->values, k * sizeof *s->values);
+    tpi_give_back(m, s->number_varies, n * sizeof *s->number_varies);
+    tpi_give_back(m, s->output_of, n * sizeof *s->output_of);
+    tpi_give_back(m, s, sizeof *s);
 }
 
 void tpi_step_cut(tp_ctx *ctx, tpi_step *s)

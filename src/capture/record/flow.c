@@ -1,7 +1,6 @@
 /* Flows: nodes and edges, made from traces. */
-#include "capture/flow.h"
+#include "capture/record/flow.h"
 
-#include "capture/blocks.h"
 #include "op/random_position.h"
 
 #include <string.h>
@@ -26,7 +25,6 @@ void tpi_flow_free(tpi_flow *w)
     if (!w)
         return;
     tpi_mem *m = &w->ctx->mem;
-    tpi_basic_blocks_free(w);
     drop_nodes(w);
     for (int i = 0; i < w->n_traces; i++)
         tpi_trace_free(w->traces[i]);

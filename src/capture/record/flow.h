@@ -19,7 +19,7 @@
 #ifndef TAPIR_FLOW_H
 #define TAPIR_FLOW_H
 
-#include "capture/trace.h"
+#include "capture/record/trace.h"
 
 enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
 

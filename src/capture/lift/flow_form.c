@@ -1,5 +1,5 @@
 /* The form of a flow: loops in loops, where ways meet, what is read later. */
-#include "capture/lift.h"
+#include "capture/lift/lift.h"
 
 #include <string.h>
 

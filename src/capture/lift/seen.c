@@ -1,6 +1,6 @@
 /* What tp_truth tells as nodes, and ways that no recording took: an index that is out of range fails the run
  * there. */
-#include "capture/lift.h"
+#include "capture/lift/lift.h"
 
 tp_tensor *tpi_truth_of(tpi_at at, tp_tensor *t)
 {

@@ -3,7 +3,7 @@
 #ifndef TAPIR_WALK_H
 #define TAPIR_WALK_H
 
-#include "capture/lift.h"
+#include "capture/lift/lift.h"
 
 /* A path down the tree: nodes by number of the step, and of tensors from outside. */
 typedef struct tpi_walk {

@@ -7,7 +7,7 @@
 #ifndef TAPIR_LIFT_H
 #define TAPIR_LIFT_H
 
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 
 /* Sets of numbers below some n. */
 typedef uint64_t tpi_bits;

@@ -1,6 +1,6 @@
 /* Replays of pure functions: basic blocks, and what is done at the end. */
 #include "base/float_mode.h"
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 #include "op/call.h"
 #include "op/random_position.h"
 

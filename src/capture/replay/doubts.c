@@ -1,5 +1,5 @@
 /* Basic blocks: where recordings leave it open which tensor C would use. */
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 
 #include <string.h>
 

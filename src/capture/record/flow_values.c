@@ -1,5 +1,5 @@
 /* Flows: what operands are. */
-#include "capture/flow.h"
+#include "capture/record/flow.h"
 
 #include <string.h>
 

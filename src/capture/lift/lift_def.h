@@ -2,7 +2,7 @@
 #ifndef TAPIR_LIFT_DEF_H
 #define TAPIR_LIFT_DEF_H
 
-#include "capture/lift.h"
+#include "capture/lift/lift.h"
 #include "ir/body.h"
 
 enum { TPI_TO_NEXT = 1, TPI_OUT = 2, TPI_BOTH = TPI_TO_NEXT | TPI_OUT };

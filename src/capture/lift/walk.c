@@ -1,4 +1,4 @@
-#include "capture/walk.h"
+#include "capture/lift/walk.h"
 
 #include "control/open_block.h"
 #include "op/call.h"

@@ -1,5 +1,5 @@
 /* Basic blocks: which nodes make one, what goes in and out, and their programs. */
-#include "capture/blocks.h"
+#include "capture/replay/blocks.h"
 
 #include "op/random_position.h"
 

@@ -1,6 +1,6 @@
 /* Lifting of branches: both sides are lifted, each in a body; where a register then holds different
  * nodes, it becomes an output of the cond. */
-#include "capture/lift_def.h"
+#include "capture/lift/lift_def.h"
 
 #include <string.h>
 

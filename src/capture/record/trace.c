@@ -1,5 +1,5 @@
 /* Traces: what one run of a pure function's body did. */
-#include "capture/trace.h"
+#include "capture/record/trace.h"
 
 #include "control/open_block.h"
 #include "op/call.h"

@@ -10,7 +10,7 @@
  * A register may hold nothing on some way (`bad`). Then its stand-in (the port's alt) is read, if it
  * is the same node wherever the register holds one. Of a turn two ways are told apart: to the next
  * one, and out. */
-#include "capture/lift_def.h"
+#include "capture/lift/lift_def.h"
 #include "op/random_position.h"
 
 #include <string.h>

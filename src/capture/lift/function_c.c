@@ -1,5 +1,5 @@
 /* tp_function_save_c: a captured function as C files that stand alone. */
-#include "capture/walk.h"
+#include "capture/lift/walk.h"
 
 #include <stdio.h>
 #include <string.h>

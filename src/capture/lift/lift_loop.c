@@ -1,5 +1,5 @@
 /* Lifting of loops: see lift.c. */
-#include "capture/lift_def.h"
+#include "capture/lift/lift_def.h"
 
 #include <string.h>
 

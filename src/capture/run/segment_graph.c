@@ -1,5 +1,5 @@
 /* The program of a segment: its steps as a static graph. */
-#include "capture/segment_def.h"
+#include "capture/record/segment_def.h"
 #include "op/call.h"
 
 #include <stdio.h>

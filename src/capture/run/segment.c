@@ -4,26 +4,12 @@
  * differs from all earlier runs becomes a symbol, a number in C an input; a value that is wanted
  * and was not so far, an output: then the program is made anew. It is never used for anything
  * but what it was made for; when in doubt the steps are computed one by one. */
-#include "capture/segment_def.h"
+#include "capture/record/segment_def.h"
 #include "op/call.h"
 
 #include <string.h>
 
 /* ---- memory ------------------------------------------------------------------------------------- */
-
-void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
-{
-    tpi_mem *m = &ctx->mem;
-    const size_t n = (size_t)s->n_steps, k = (size_t)s->varying_size;
-    tpi_give_back(m, s->inputs, (size_t)s->inputs_size * sizeof *s->inputs);
-    tpi_give_back(m, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
-    tpi_give_back(m, s->varying, k * sizeof *s->varying);
-    tpi_give_back(m, s->quantities, k * sizeof *s->quantities);
-    tpi_give_back(m, s->values, k * sizeof *s->values);
-    tpi_give_back(m, s->number_varies, n * sizeof *s->number_varies);
-    tpi_give_back(m, s->output_of, n * sizeof *s->output_of);
-    tpi_give_back(m, s, sizeof *s);
-}
 
 static tpi_segment *segment_new(tp_ctx *ctx, tpi_step *step, int n_steps)
 {

@@ -1,5 +1,5 @@
 /* A run of the body: what its op calls become. */
-#include "capture/trace.h"
+#include "capture/record/trace.h"
 #include "control/open_block.h"
 
 #include <string.h>
@@ -700,9 +700,7 @@ static void frame_leave(tp_ctx *ctx)
     tpi_settle(fr);
     ctx->frame = NULL;
     tpi_trace_free(fr->trace);
-    tpi_dry_free(ctx, fr->dry);
     fr->trace = NULL;
-    fr->dry = NULL;
 }
 
 const tpi_frame_rules tpi_capture_rules = {.apply = frame_apply,
