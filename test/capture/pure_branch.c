@@ -191,16 +191,16 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"nested",        nested,        1, 1, 4,        3,    NULL                     },
-    {"sequence",      sequence,      1, 1, 5,        4,    NULL                     },
-    {"sequence_open", sequence_open, 1, 1, 16,       4,    NULL                     },
-    {"many",          many,          2, 1, MANY + 1, MANY, NULL                     },
-    {"crossed",       crossed,       1, 1, 4,        2,    NULL                     },
-    {"dangling",      dangling,      1, 1, 4,        2,    NULL                     },
-    {"silent",        silent,        1, 1, 4,        2,    NULL                     },
-    {"best",          best,          1, 1, 16,       0,    "tp_truth was never true"},
-    {"chosen",        chosen,        1, 1, 8,        0,    "a value is read here"   },
-    {"returns",       returns,       1, 2, 4,        2,    NULL                     },
+    {"nested",        nested,        1, 1, 4,        3,    NULL                  },
+    {"sequence",      sequence,      1, 1, 5,        4,    NULL                  },
+    {"sequence_open", sequence_open, 1, 1, 16,       4,    NULL                  },
+    {"many",          many,          2, 1, MANY + 1, MANY, NULL                  },
+    {"crossed",       crossed,       1, 1, 4,        2,    NULL                  },
+    {"dangling",      dangling,      1, 1, 4,        2,    NULL                  },
+    {"silent",        silent,        1, 1, 4,        2,    NULL                  },
+    {"best",          best,          1, 1, 16,       4,    NULL                  },
+    {"chosen",        chosen,        1, 1, 8,        0,    "a value is read here"},
+    {"returns",       returns,       1, 2, 4,        2,    NULL                  },
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

@@ -93,7 +93,7 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
             f, w, i, "a value is read here, and C may go on by what it is: branch on tp_truth");
     for (int e = 0; e < b->n_edges; e++)
         f->ways[i][!b->edges[e].seen[0]] =
-            (tpi_form_way){b->edges[e].to, b->edges[e].back, i, e};
+            (tpi_form_way){b->edges[e].to, b->edges[e].back, i, e, -1};
     f->n_ways[i] = 2;
     if (b->n_edges == 2)
         return true;
@@ -102,7 +102,7 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
     for (int e = 0; twin && e < 2; e++)
         if (twin->edges[e].seen[0] != b->edges[0].seen[0]) {
             f->ways[i][missing] =
-                (tpi_form_way){twin->edges[e].to, false, (int32_t)(twin - f->bs->v), e};
+                (tpi_form_way){twin->edges[e].to, false, (int32_t)(twin - f->bs->v), e, i};
             return true;
         }
     if (f->open) {
@@ -131,7 +131,7 @@ static bool find_ways(const tpi_flow *w, tpi_form *f)
             if (!find_sides(w, f, i))
                 return false;
         } else if (b->n_edges) {
-            f->ways[i][0] = (tpi_form_way){b->edges[0].to, b->edges[0].back, i, 0};
+            f->ways[i][0] = (tpi_form_way){b->edges[0].to, b->edges[0].back, i, 0, -1};
         }
     }
     return true;
@@ -301,64 +301,54 @@ static bool find_joins(tpi_form *f, const tpi_flow *w)
 
 /* ---- what is read later ------------------------------------------------------------------ */
 
-static int reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
+/* What the register becomes on an edge of a block. */
+static int set_on(const tpi_form *f, int block, int edge, int reg)
 {
-    return s.kind == TPI_SOURCE_EXTERN ? s.n
-           : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
-                                       : w->vars[s.n].reg + w->vars[s.n].age;
+    const tpi_basic_block *b = &f->bs->v[block];
+    int from = reg;
+    for (int i = 0; i < b->n_sets; i++)
+        if (b->sets[i].edge == edge && b->sets[i].to == reg &&
+            !(b->sets[i].from < 0 && f->calm))
+            from = b->sets[i].from;
+    return from;
 }
 
-/* Backwards over a node: what it sets is not read before, what it reads is. */
-static void pass_node(const tpi_flow *w, const tpi_basic_blocks *bs, int node, tpi_bits *live)
+int tpi_form_from(const tpi_form *f, const tpi_form_way *x, int reg)
 {
-    const tpi_node *n = &w->nodes[node];
-    for (int i = 0; i < w->n_vars && n->kind == TPI_STEP_OP; i++) {
-        const tpi_var *v = &w->vars[i];
-        if (!tpi_var_follows(v, node))
-            continue;
-        tpi_bit_drop(live, v->reg);
-        if (v->age && tpi_bit_has(live, v->reg + 1)) {
-            tpi_bit_drop(live, v->reg + 1);
-            tpi_bit_add(live, v->reg);
-        }
-    }
-    if (n->kind == TPI_STEP_OP)
-        tpi_bit_drop(live, bs->node_reg[node]);
-    for (int k = 0; k < n->n_in; k++)
-        tpi_bit_add(live, reg_of(w, bs, n->in[k].source));
+    const int from = set_on(f, x->block, x->edge, reg);
+    const int first = f->bs->first_phi, behind = first + f->bs->n_phi_regs;
+    if (x->guard < 0 || from < behind)
+        return from;
+    /* A node of the turn made it: before the first turn it is what that would begin with in its place. */
+    for (int i = first; i < behind; i++)
+        if (set_on(f, x->block, !x->edge, i) == from)
+            return set_on(f, x->guard, 0, i);
+    return -1;
 }
 
 /* What is read behind a way, before what is set on it is set. */
 static void pass_way(const tpi_form *f, const tpi_form_way *x, tpi_bits *live)
 {
     const tpi_bits *next = row(f->live, x->to, f->bs->n_regs);
-    const tpi_basic_block *b = &f->bs->v[x->block];
     for (int i = 0; i < f->bs->n_regs; i++) {
-        if (!tpi_bit_has(next, i))
-            continue;
-        int reg = i;
-        for (int k = 0; k < b->n_sets; k++)
-            if (b->sets[k].edge == x->edge && b->sets[k].to == i)
-                reg = b->sets[k].from;
-        tpi_bit_add(live, reg);
+        const int from = tpi_bit_has(next, i) ? tpi_form_from(f, x, i) : -1;
+        if (from >= 0)
+            tpi_bit_add(live, from);
     }
 }
 
-static void pass_block(tpi_flow *w, const tpi_form *f, int i, tpi_bits *live)
+/* Backwards over a block: what its nodes make is not read before, what they read is. */
+static void pass_block(const tpi_flow *w, const tpi_form *f, int i, tpi_bits *live)
 {
     const tpi_basic_block *b = &f->bs->v[i];
     for (int e = 0; e < f->n_ways[i]; e++)
         pass_way(f, &f->ways[i][e], live);
-    for (int k = b->n_nodes; k-- > 0;)
-        pass_node(w, f->bs, b->nodes[k], live);
-    for (int p = 0; p < b->n_in; p++) {
-        const tpi_port *port = &b->in[p];
-        if (!port->soft)
-            tpi_bit_add(live, port->reg);
-        if (!port->soft && port->alt >= 0)
-            tpi_bit_add(live, port->alt);
-        for (int k = 0; k < port->n_rivals; k++)
-            tpi_bit_add(live, port->rivals[k]);
+    for (int k = b->n_nodes; k-- > 0;) {
+        const tpi_node *n = &w->nodes[b->nodes[k]];
+        if (n->kind == TPI_STEP_OP)
+            tpi_bit_drop(live, f->bs->node_reg[b->nodes[k]]);
+        for (int x = 0; x < n->n_in; x++)
+            tpi_bit_add(live, tpi_block_reg(f->bs, w, n->in[x].source));
     }
 }
 
@@ -404,180 +394,4 @@ bool tpi_form_find(tpi_flow *w, tpi_form *f)
     f->bs = w->blocks;
     f->n_blocks = w->blocks->n;
     return find_ways(w, f) && find_loops(f, w) && find_joins(f, w) && find_live(w, f);
-}
-
-/* ---- doubts ------------------------------------------------------------------------------ */
-
-enum { MOST_HOLDERS = 8 };
-
-/* Ways through the blocks from where a value is made: which registers hold it, and has what makes it
- * doubtful been passed? The holders are the port's register and those it is set from. */
-typedef struct tour {
-    const tpi_flow *w;
-    const tpi_form *f;
-    const tpi_doubt *d;
-    int target;
-    int n_holders;
-    int32_t holder[MOST_HOLDERS], var[MOST_HOLDERS]; /* var: of age 0 there; -1 */
-    tpi_bits *seen;
-    int32_t *list; /* states that were reached */
-    int n;
-} tour;
-
-static int var_of(const tpi_flow *w, int reg, int *age)
-{
-    for (int i = 0; i < w->n_vars; i++) {
-        *age = reg - w->vars[i].reg;
-        if (*age >= 0 && *age <= w->vars[i].age)
-            return i;
-    }
-    return -1;
-}
-
-static void add_holder(tour *t, int reg)
-{
-    int age;
-    for (int i = 0; i < t->n_holders; i++)
-        if (t->holder[i] == reg)
-            return;
-    if (t->n_holders == MOST_HOLDERS)
-        return; /* sources of sets are fewer */
-    const int var = var_of(t->w, reg, &age);
-    t->holder[t->n_holders] = reg;
-    t->var[t->n_holders++] = var >= 0 && age == 0 ? var : -1;
-    if (var >= 0 && age == 1)
-        add_holder(t, t->w->vars[var].reg);
-}
-
-static void add_holders(tour *t, int reg)
-{
-    add_holder(t, reg);
-    for (int i = 0; i < t->f->n_blocks; i++)
-        for (int k = 0; k < t->f->bs->v[i].n_sets; k++)
-            if (t->f->bs->v[i].sets[k].to == reg)
-                add_holder(t, t->f->bs->v[i].sets[k].from);
-}
-
-static int holder_at(const tour *t, int reg)
-{
-    for (int i = 0; i < t->n_holders; i++)
-        if (t->holder[i] == reg)
-            return i;
-    return -1;
-}
-
-/* Who holds it behind node k of a block; `made`: that node makes it. */
-static unsigned pass_maker(const tour *t, int node, unsigned held, bool made)
-{
-    unsigned now = held;
-    for (int i = 0; i < t->n_holders; i++) {
-        const bool follows = t->var[i] >= 0 && tpi_var_follows(&t->w->vars[t->var[i]], node);
-        const int older = follows ? holder_at(t, t->holder[i] + 1) : -1;
-        if (older >= 0 && t->w->vars[t->var[i]].age)
-            now = (now & ~(1u << older)) | (held >> i & 1) << older;
-        if (follows || t->f->bs->node_reg[node] == t->holder[i])
-            now = (now & ~(1u << i)) | (unsigned)made << i;
-    }
-    return now;
-}
-
-static unsigned pass_places(const tour *t, int block, int from, unsigned held)
-{
-    const tpi_basic_block *b = &t->f->bs->v[block];
-    for (int k = from; k < b->n_nodes; k++)
-        if (t->w->nodes[b->nodes[k]].kind == TPI_STEP_OP)
-            held = pass_maker(t, b->nodes[k], held, false);
-    return held;
-}
-
-static void visit(tour *t, int block, bool passed, unsigned held)
-{
-    const int state = ((block << t->n_holders) + (int)held) * 2 + passed;
-    if (!held || tpi_bit_has(t->seen, state))
-        return;
-    tpi_bit_add(t->seen, state);
-    t->list[t->n++] = state;
-}
-
-static void go_on(tour *t, int block, bool passed, unsigned held)
-{
-    for (int e = 0; e < t->f->n_ways[block]; e++) {
-        const tpi_form_way *x = &t->f->ways[block][e];
-        const tpi_basic_block *b = &t->f->bs->v[x->block];
-        unsigned now = held;
-        for (int k = 0; k < b->n_sets; k++) {
-            const int to = holder_at(t, b->sets[k].to), from = holder_at(t, b->sets[k].from);
-            if (b->sets[k].edge == x->edge && to >= 0)
-                now = (now & ~(1u << to)) | (from >= 0 ? held >> from & 1 : 0) << to;
-        }
-        const bool here = t->d->block == x->block && t->d->edge == x->edge;
-        visit(t, x->to, passed || here, now);
-    }
-}
-
-static void set_out(tour *t)
-{
-    const tpi_flow *w = t->w;
-    if (t->d->made >= 0) {
-        const tpi_node *n = &w->nodes[t->d->made];
-        const unsigned held = pass_maker(t, t->d->made, 0, true);
-        go_on(t, n->block, false, pass_places(t, n->block, n->place + 1, held));
-        return;
-    }
-    unsigned held = 0;
-    for (int i = 0; i < t->n_holders; i++) {
-        const tpi_reg *r = &t->f->bs->regs[t->holder[i]];
-        held |= (unsigned)(r->ext >= 0 || r->init >= 0) << i;
-    }
-    visit(t, w->nodes[w->nodes[TPI_ENTRY_NODE].edges[0].to].block, false, held);
-}
-
-static bool may_happen(tour *t)
-{
-    set_out(t);
-    for (int done = 0; done < t->n; done++) {
-        const int state = t->list[done] / 2, block = state >> t->n_holders;
-        const bool passed = t->list[done] % 2;
-        const unsigned held = (unsigned)state & ((1u << t->n_holders) - 1);
-        if (block == t->target && passed && held & 1)
-            return true;
-        go_on(t, block, passed || (t->d->block == block && t->d->edge < 0),
-              pass_places(t, block, 0, held));
-    }
-    return false;
-}
-
-/* Is what makes it doubtful the stand-in's value from then on? */
-static bool is_made_by(const tpi_flow *w, const tpi_form *f, int reg, const tpi_doubt *d)
-{
-    int age;
-    const int var = reg < 0 ? -1 : var_of(w, reg, &age);
-    const tpi_basic_block *b = &f->bs->v[d->block];
-    bool made = false;
-    for (int k = 0; k < b->n_nodes && var >= 0 && d->edge < 0; k++)
-        made |= tpi_var_follows(&w->vars[var], b->nodes[k]);
-    return made;
-}
-
-tpi_doubtful tpi_form_doubtful(tpi_flow *w, const tpi_form *f, int block, const tpi_port *p)
-{
-    tour t = {.w = w, .f = f, .target = block};
-    add_holders(&t, p->reg);
-    const size_t states = (size_t)f->n_blocks << (t.n_holders + 1),
-                 bytes = (size_t)tpi_bit_words((int)states) * sizeof(tpi_bits);
-    tpi_doubtful found = TPI_NO_DOUBT;
-    t.seen = tpi_take(f->mem, bytes);
-    t.list = tpi_take(f->mem, states * sizeof *t.list);
-    if (!t.seen || !t.list)
-        found = TPI_NOT_FOUND;
-    for (int i = 0; i < p->n_doubts && found < TPI_AS_IT_IS; i++) {
-        t.d = &p->doubts[i];
-        t.n = 0;
-        memset(t.seen, 0, bytes);
-        if (may_happen(&t))
-            found = is_made_by(w, f, p->alt, t.d) ? TPI_STAND_IN : TPI_AS_IT_IS;
-    }
-    tpi_give_back(f->mem, t.seen, bytes);
-    tpi_give_back(f->mem, t.list, states * sizeof *t.list);
-    return found;
 }

@@ -7,9 +7,8 @@
  *            each turn, are carried as one. A loop that begins with its guard is run as
  *            guard, { turn, guard }; any other turn ends with `again`: does it go on?
  *
- * A register may hold nothing on some way (`bad`). Then its stand-in (the port's alt) is read, if it
- * is the same node wherever the register holds one. Of a turn two ways are told apart: to the next
- * one, and out. */
+ * A register may hold nothing on some way (`bad`): then it is not read. Of a turn two ways are told apart: to the
+ * next one, and out. */
 #include "capture/lift/lift_def.h"
 #include "op/random_position.h"
 
@@ -88,63 +87,21 @@ void tpi_lift_into(tpi_lifter *u, tp_graph *g)
 
 /* ---- reading registers ------------------------------------------------------------------- */
 
-static const tpi_port *port_of(const tpi_basic_block *b, int reg)
-{
-    for (int i = 0; i < b->n_in; i++)
-        if (b->in[i].reg == reg && !b->in[i].soft)
-            return &b->in[i];
-    return NULL;
-}
-
-/* What the stand-in of a port holds, if it has one. */
-static tp_tensor *held_by_other(const tpi_lifter *u, const tpi_port *p)
-{
-    const tpi_lift_slot *alt = p && p->alt >= 0 ? &u->now.v[p->alt] : NULL;
-    return alt && !alt->bad ? alt->t : NULL;
-}
-
 /* What C uses there; NULL: that is not known, and said. */
-static tp_tensor *read_slot(tpi_lifter *u, int block, int reg, tpi_at at)
+static tp_tensor *read_source(tpi_lifter *u, tpi_source s, tpi_at at)
 {
-    const tpi_port *p = port_of(&u->bs->v[block], reg);
-    const tpi_doubtful doubt =
-        p && p->n_doubts ? tpi_form_doubtful(u->w, &u->form, block, p) : TPI_NO_DOUBT;
-    if (doubt == TPI_NOT_FOUND) {
-        tpi_lift_no_memory(u);
-        return NULL;
-    }
-    if (doubt != TPI_NO_DOUBT && u->w->calm < TPI_CALM) {
-        tpi_lift_refuse(
-            u, at,
-            "recordings leave it open which tensor is used here on some ways: call the "
-            "function until 64 calls in a row need no recording");
-        return NULL;
-    }
-    const tpi_lift_slot *x = &u->now.v[reg];
-    tp_tensor *t = x->t;
-    if (doubt == TPI_STAND_IN) {
-        t = held_by_other(u, p);
-    } else if (!t || x->bad) {
-        tp_tensor *other = held_by_other(u, p);
-        t = !t || t == other ? other : NULL;
-    }
-    for (int i = 0; p && t && i < p->n_rivals; i++) {
-        const tp_tensor *rival = u->now.v[p->rivals[i]].t;
-        t = rival && rival != t ? NULL : t;
-    }
-    if (!t)
-        tpi_lift_refuse(
-            u, at,
-            "recordings leave it open which tensor is used here: call the function so that "
-            "more combinations of its branches, and loops of other numbers of turns, are "
-            "seen, or make it a graph with tp_if and tp_while");
-    return t;
-}
-
-static int reg_of(const tpi_lifter *u, tpi_source s)
-{
-    const tpi_var *v = s.kind == TPI_SOURCE_VAR ? &u->w->vars[s.n] : NULL;
-    return v ? v->reg + v->age : s.kind == TPI_SOURCE_NODE ? u->bs->node_reg[s.n] : s.n;
+    const tpi_lift_slot *x = &u->now.v[tpi_block_reg(u->bs, u->w, s)];
+    if (x->t && !x->bad)
+        return x->t;
+    tpi_lift_refuse(
+        u, at,
+        u->form.calm
+            ? "recordings leave it open which tensor is used here: call the function so that "
+              "more combinations of its branches, and loops of other numbers of turns, are "
+              "seen, or make it a graph with tp_if and tp_while"
+            : "recordings leave it open which tensor is used here on some ways: call the "
+              "function until 64 calls in a row need no recording");
+    return NULL;
 }
 
 /* ---- one block --------------------------------------------------------------------------- */
@@ -166,7 +123,7 @@ static bool lift_draw(tpi_lifter *u, const tpi_node *n, tp_tensor *y)
     return set_seen(u, tpi_drawn(n->at, u->now.v[u->seen].t, y));
 }
 
-static bool lift_op(tpi_lifter *u, int block, int node)
+static bool lift_op(tpi_lifter *u, int node)
 {
     enum { FEW = 32 };
     const tpi_node *n = &u->w->nodes[node];
@@ -178,7 +135,7 @@ static bool lift_op(tpi_lifter *u, int block, int node)
         return tpi_lift_no_memory(u);
     bool ok = true;
     for (int i = 0; i < n->n_in && ok; i++)
-        ok = (in[i] = read_slot(u, block, reg_of(u, n->in[i].source), n->at)) != NULL;
+        ok = (in[i] = read_source(u, n->in[i].source, n->at)) != NULL;
     const tp_tensor *y = !ok                  ? NULL
                          : tpi_is_draw(n->op) ? tpi_random_node(u->g, n->at, n->attrs)
                                               : tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
@@ -189,14 +146,6 @@ static bool lift_op(tpi_lifter *u, int block, int node)
     if (y->dtype != n->dtype || y->rank != n->rank ||
         memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)
         return tpi_lift_refuse(u, n->at, "a size differs from what was recorded");
-    for (int i = 0; i < u->w->n_vars; i++) {
-        const tpi_var *v = &u->w->vars[i];
-        if (!tpi_var_follows(v, node))
-            continue;
-        if (v->age)
-            tpi_lift_set(u, v->reg + 1, u->now.v[v->reg]);
-        tpi_lift_set(u, v->reg, (tpi_lift_slot){(tp_tensor *)y, 0});
-    }
     tpi_lift_set(u, u->bs->node_reg[node], (tpi_lift_slot){(tp_tensor *)y, 0});
     return true;
 }
@@ -204,9 +153,7 @@ static bool lift_op(tpi_lifter *u, int block, int node)
 static bool lift_return(tpi_lifter *u, int block, const tpi_node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
-        const tpi_source s = n->in[i].source;
-        const int reg = s.kind == TPI_SOURCE_EXTERN ? s.n : reg_of(u, s);
-        tp_tensor *t = read_slot(u, block, reg, tpi_lift_place(u, block));
+        tp_tensor *t = read_source(u, n->in[i].source, tpi_lift_place(u, block));
         if (!t)
             return false;
         tpi_lift_set(u, u->results + i, (tpi_lift_slot){t, 0});
@@ -215,11 +162,11 @@ static bool lift_return(tpi_lifter *u, int block, const tpi_node *n)
 }
 
 /* The variable is its new value from there on; it is assigned at the end. */
-static bool lift_assign(tpi_lifter *u, int block, const tpi_node *n)
+static bool lift_assign(tpi_lifter *u, const tpi_node *n)
 {
     if (!u->whole)
         return tpi_lift_refuse(u, n->at, "a variable is assigned, which a model cannot say");
-    tp_tensor *t = read_slot(u, block, reg_of(u, n->in[1].source), n->at);
+    tp_tensor *t = read_source(u, n->in[1].source, n->at);
     if (t)
         tpi_lift_set(u, n->in[0].source.n, (tpi_lift_slot){t, 0});
     return t;
@@ -230,9 +177,9 @@ bool tpi_lift_block(tpi_lifter *u, int block)
     const tpi_basic_block *b = &u->bs->v[block];
     for (int i = 0; i < b->n_nodes; i++) {
         const tpi_node *n = &u->w->nodes[b->nodes[i]];
-        if (n->kind == TPI_STEP_ASSIGN && !lift_assign(u, block, n))
+        if (n->kind == TPI_STEP_ASSIGN && !lift_assign(u, n))
             return false;
-        if (n->kind == TPI_STEP_OP && !lift_op(u, block, b->nodes[i]))
+        if (n->kind == TPI_STEP_OP && !lift_op(u, b->nodes[i]))
             return false;
         if (n->kind == TPI_STEP_RETURN && !lift_return(u, block, n))
             return false;
@@ -240,13 +187,15 @@ bool tpi_lift_block(tpi_lifter *u, int block)
     return true;
 }
 
-/* What variables become on a way. */
+/* What phis become on a way, all at once. */
 void tpi_lift_pass(tpi_lifter *u, const tpi_form_way *x)
 {
-    const tpi_basic_block *b = &u->bs->v[x->block];
-    for (int i = 0; i < b->n_sets; i++)
-        if (b->sets[i].edge == x->edge)
-            tpi_lift_set(u, b->sets[i].to, u->now.v[b->sets[i].from]);
+    const int first = u->bs->first_phi;
+    for (int i = 0; i < u->bs->n_phi_regs; i++) {
+        const int from = tpi_form_from(&u->form, x, first + i);
+        u->phis[i] = from < 0 ? (tpi_lift_slot){NULL, TPI_BOTH} : u->now.v[from];
+    }
+    memcpy(u->now.v + first, u->phis, (size_t)u->bs->n_phi_regs * sizeof *u->phis);
 }
 
 const tpi_node *tpi_lift_look(const tpi_lifter *u, int block)
@@ -260,7 +209,7 @@ const tpi_node *tpi_lift_look(const tpi_lifter *u, int block)
 tp_tensor *tpi_lift_condition(tpi_lifter *u, int block)
 {
     const tpi_node *n = tpi_lift_look(u, block);
-    tp_tensor *t = read_slot(u, block, reg_of(u, n->in[0].source), n->at);
+    tp_tensor *t = read_source(u, n->in[0].source, n->at);
     t = t ? tpi_truth_of(n->at, t) : NULL;
     return tpi_lift_good(t) ? t : NULL;
 }
@@ -300,10 +249,7 @@ static bool lift_only_way(tpi_lifter *u, int block, const tpi_form_way *x)
     tp_tensor *truth = tpi_lift_condition(u, block);
     const bool was = u->bs->v[x->block].edges[x->edge].seen[0];
     tp_tensor *t = truth ? tpi_seen(at, u->now.v[u->seen].t, truth, was) : NULL;
-    if (!t || !set_seen(u, t))
-        return false;
-    tpi_lift_pass(u, x);
-    return true;
+    return t && set_seen(u, t);
 }
 
 /* A place, and on to the next one: -1 when it cannot be. */
@@ -322,9 +268,13 @@ static int lift_place(tpi_lifter *u, int place)
         return -1;
     if (f->n_ways[place] == 2)
         return tpi_lift_cond(u, place, f->join[place]) ? f->join[place] : -1;
-    if (tpi_lift_look(u, place) && !lift_only_way(u, place, &f->ways[place][0]))
+    if (!f->n_ways[place])
+        return f->end;
+    const tpi_form_way *way = &f->ways[place][0];
+    if (tpi_lift_look(u, place) && !lift_only_way(u, place, way))
         return -1;
-    return f->n_ways[place] ? tpi_lift_behind(u, &f->ways[place][0]) : f->end;
+    tpi_lift_pass(u, way);
+    return tpi_lift_behind(u, way);
 }
 
 bool tpi_lift_on(tpi_lifter *u, int place, int stop, bool in_turn)
@@ -390,6 +340,7 @@ static bool lift(tpi_lifter *u, tp_tensor *const *in, tp_tensor **out)
 {
     const tpi_flow *w = u->w;
     u->form.open = u->whole;
+    u->form.calm = u->w->calm >= TPI_CALM;
     if (!tpi_form_find(u->w, &u->form)) {
         if (u->form.why)
             return tpi_lift_refuse(u, u->form.where, u->form.why);
@@ -425,10 +376,13 @@ bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, t
     const size_t bytes = (size_t)u.n_slots * sizeof *u.now.v;
     tpi_lift_slot *slots = u.now.v = tpi_take(&ctx->mem, bytes);
     u.now.ways = TPI_BOTH;
-    const bool ok = slots ? lift(&u, in, out) : tpi_lift_no_memory(&u);
-    if (slots)
+    const size_t phis = (size_t)u.bs->n_phi_regs * sizeof *u.phis;
+    u.phis = tpi_take(&ctx->mem, phis);
+    const bool ok = slots && u.phis ? lift(&u, in, out) : tpi_lift_no_memory(&u);
+    if (slots && u.phis)
         tpi_form_free(&u.form);
     tpi_give_back(&ctx->mem, slots, bytes);
+    tpi_give_back(&ctx->mem, u.phis, phis);
     ctx->recording = recording;
     ctx->tracing = tracing;
     *why = u.why;

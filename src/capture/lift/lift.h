@@ -33,6 +33,8 @@ typedef struct tpi_form_way {
     int32_t to;
     bool back;           /* to the next turn of the loop that begins there */
     int32_t block, edge; /* what is set on it: as on this edge */
+    int32_t
+        guard; /* it was not seen: this block's other way leads to the turn from which that edge leads out; -1 */
 } tpi_form_way;
 
 typedef struct tpi_form_loop {
@@ -47,6 +49,7 @@ typedef struct tpi_form {
     tpi_mem *mem;
     const tpi_basic_blocks *bs;
     bool open; /* of a look one side may have been seen alone: then it has one way */
+    bool calm; /* what recordings leave open stays as it is */
     int32_t n_blocks, end, n; /* n: of places */
     tpi_form_way (*ways)[2];  /* by block: of a look when it is true, when it is false */
     uint8_t *n_ways;
@@ -67,6 +70,8 @@ void tpi_form_free(tpi_form *f);
 int tpi_form_loop_at(const tpi_form *f, int block);
 /* Registers that are read at a place or later, added to `live`. */
 void tpi_form_live(const tpi_form *f, int place, tpi_bits *live);
+/* What a register becomes on a way: the one whose value it gets; -1: that is open. */
+int tpi_form_from(const tpi_form *f, const tpi_form_way *x, int reg);
 /* Those that are read behind a basic block. */
 void tpi_form_live_behind(const tpi_form *f, int block, tpi_bits *live);
 
@@ -77,18 +82,6 @@ void tpi_form_live_behind(const tpi_form *f, int block, tpi_bits *live);
  * cannot be said (*why, *where), or memory is out (*why NULL, the context has the error). */
 bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, tp_tensor **out,
                    const char **why, tpi_at *where);
-
-/* ---- flow_form.c ------------------------------------------------------------------------- */
-
-/* Are there ways through the basic blocks on which a replay would not know what a port reads? Calls may never take
- * them. A model has to read something there. */
-typedef enum tpi_doubtful {
-    TPI_NO_DOUBT,
-    TPI_STAND_IN, /* its stand-in is what was made last on them */
-    TPI_AS_IT_IS,
-    TPI_NOT_FOUND /* memory is out */
-} tpi_doubtful;
-tpi_doubtful tpi_form_doubtful(tpi_flow *w, const tpi_form *f, int block, const tpi_port *p);
 
 /* ---- seen.c: ways that were not seen ----------------------------------------------------- */
 

@@ -19,18 +19,6 @@ tp_tensor *tpi_lift_filler(tpi_lifter *u, const tp_tensor *like)
     return tpi_lift_good(zero) ? zero : NULL;
 }
 
-/* The stand-in of a register that holds nothing. */
-tp_tensor *tpi_lift_stand_in(const tpi_lifter *u, const tpi_lift_state *s, int reg)
-{
-    for (int i = 0; i < u->bs->n && reg < u->results; i++)
-        for (int p = 0; p < u->bs->v[i].n_in; p++) {
-            const tpi_port *x = &u->bs->v[i].in[p];
-            if (x->reg == reg && x->alt >= 0 && s->v[x->alt].t && !s->v[x->alt].bad)
-                return s->v[x->alt].t;
-        }
-    return NULL;
-}
-
 static int find_pair(pairs *p, tp_tensor *a, tp_tensor *b)
 {
     for (int i = 0; i < p->n; i++)
@@ -52,8 +40,7 @@ static bool join_slot(tpi_lifter *u, const tpi_lift_state *s, int i, pairs *p, i
         to->bad |= t[k] ? s[k].v[i].bad : s[k].ways;
     }
     for (int k = 0; k < 2 && (t[0] || t[1]); k++)
-        if (!t[k] && !(t[k] = tpi_lift_stand_in(u, &s[k], i)) &&
-            !(t[k] = tpi_lift_filler(u, t[!k])))
+        if (!t[k] && !(t[k] = tpi_lift_filler(u, t[!k])))
             return false;
     pair[i] = -1;
     to->t = t[0];

@@ -25,6 +25,7 @@ typedef struct tpi_lifter {
     tp_graph *top, *g; /* g: that nodes are put in */
     tpi_form form;
     tpi_lift_state now;
+    tpi_lift_slot *phis; /* scratch, by phi */
     int n_slots, results, again, seen;
     bool whole;          /* as of tpi_flow_lift */
     bool seen_used;      /* the last slot says more than it did at first */
@@ -68,8 +69,6 @@ int tpi_lift_behind(const tpi_lifter *u, const tpi_form_way *x);
 bool tpi_lift_on(tpi_lifter *u, int place, int stop, bool in_turn);
 /* Zeros of its type and sizes, which nothing reads. */
 tp_tensor *tpi_lift_filler(tpi_lifter *u, const tp_tensor *like);
-/* The node that is read where a register may hold nothing; NULL: there is none. */
-tp_tensor *tpi_lift_stand_in(const tpi_lifter *u, const tpi_lift_state *s, int reg);
 /* A branch, up to where its sides meet. */
 bool tpi_lift_cond(tpi_lifter *u, int block, int join);
 /* All turns of a loop. */

@@ -146,8 +146,6 @@ static bool refine(tpi_lifter *u, looping *x, bool *ok)
             continue;
         again = true;
         tp_tensor *init = x->of[i] >= 0 ? x->init[x->of[i]] : x->before.v[i].t;
-        if (!init)
-            init = tpi_lift_stand_in(u, &x->before, i);
         int k = 0; /* with others that become the same now, or are it */
         while (k < x->n_carried &&
                (x->init[k] != init || (k < before && end_of(u, x, k) != end->t)))

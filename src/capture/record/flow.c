@@ -31,7 +31,7 @@ void tpi_flow_free(tpi_flow *w)
     for (int i = 0; i < w->n_externs; i++)
         tpi_unref(w->externs[i].tensor);
     tpi_give_back(m, w->nodes, (size_t)w->nodes_size * sizeof *w->nodes);
-    tpi_give_back(m, w->vars, (size_t)w->vars_size * sizeof *w->vars);
+    tpi_give_back(m, w->phis, (size_t)w->phis_size * sizeof *w->phis);
     tpi_give_back(m, w->externs, (size_t)w->externs_size * sizeof *w->externs);
     tpi_give_back(m, w->args, (size_t)w->n_in * sizeof *w->args);
     tpi_give_back(m, w->watched, w->n_watched);
@@ -214,8 +214,7 @@ static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, int site)
     return true;
 }
 
-/* The edge that a trace takes behind its item i. */
-static tpi_edge *edge_behind(const tpi_flow *w, int node, const tpi_trace *t, int i)
+tpi_edge *tpi_flow_edge_behind(const tpi_flow *w, int node, const tpi_trace *t, int i)
 {
     const tpi_node *n = &w->nodes[node];
     if (n->kind != TPI_STEP_LOOK)
@@ -240,22 +239,21 @@ static bool same_attrs(const tpi_op *op, const void *a, const void *b)
     return memcmp(&x, y, sizeof x) == 0;
 }
 
-/* Element type, rank and sizes of an operand of a trace that is put in. */
-typedef struct form {
-    uint8_t dtype, rank;
-    const int64_t *shape;
-} form;
-
-static form form_of(const tpi_flow *w, const tpi_trace *t, tpi_code c)
+static tpi_value_form form_of(const tpi_flow *w, const tpi_trace *t, tpi_code c)
 {
     if (c >= 0)
-        return (form){t->items[c].dtype, t->items[c].rank, t->items[c].shape};
+        return (tpi_value_form){t->items[c].dtype, t->items[c].rank, t->items[c].shape};
     const tp_tensor *x = w->externs[~c].tensor;
-    return (form){x->dtype, x->rank, x->shape};
+    return (tpi_value_form){x->dtype, x->rank, x->shape};
+}
+
+tpi_value_form tpi_flow_operand_form(const tpi_flow *w, const tpi_node *n, int k)
+{
+    return form_of(w, n->trace, tpi_item_in(n->trace, n->item)[k]);
 }
 
 /* A program is made for the sizes of its operands, which those of its results do not tell (a sum). */
-static bool same_form(form a, form b)
+bool tpi_same_form(tpi_value_form a, tpi_value_form b)
 {
     return a.dtype == b.dtype && a.rank == b.rank &&
            memcmp(a.shape, b.shape, sizeof(int64_t) * a.rank) == 0;
@@ -272,8 +270,7 @@ bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, con
         const tpi_code c = tpi_item_in(t, x)[k];
         if (c < 0 && n->in[k].outside != TPI_NO_EXTERN && n->in[k].outside != ~c)
             return false;
-        if (!same_form(form_of(w, n->trace, tpi_item_in(n->trace, n->item)[k]),
-                       form_of(w, t, c)))
+        if (!tpi_same_form(tpi_flow_operand_form(w, n, k), form_of(w, t, c)))
             return false;
     }
     if (x->kind == TPI_STEP_RETURN)
@@ -312,7 +309,7 @@ static follows follow(const putting *u, int m, bool *passed)
             return FOLLOWS_NOT;
         if (x->kind == TPI_STEP_RETURN)
             return FOLLOWS;
-        const tpi_edge *e = edge_behind(w, m, u->t, i);
+        const tpi_edge *e = tpi_flow_edge_behind(w, m, u->t, i);
         *passed |= x->kind == TPI_STEP_LOOK;
         if (e)
             m = e->to;
@@ -356,13 +353,24 @@ static bool look_ahead(putting *u, int look)
     }
 }
 
+/* Does the node just before it do the same? Then either could be meant. */
+static bool is_repeated(const tpi_flow *w, int node)
+{
+    for (int i = 0; i < w->n_nodes; i++)
+        if (w->nodes[i].kind == TPI_STEP_OP && w->nodes[i].n_edges &&
+            w->nodes[i].edges[0].to == node && w->nodes[i].hash == w->nodes[node].hash)
+            return true;
+    return false;
+}
+
 /* Where there have been contradictions, to the return only. */
 static int find_join(const putting *u)
 {
     bool passed = false;
     for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++) {
         const follows how = follow(u, u->ahead[i], &passed);
-        if (how == FOLLOWS || (how == FOLLOWS_TO_NEW && u->w->caution == 0))
+        if ((how == FOLLOWS || (how == FOLLOWS_TO_NEW && u->w->caution == 0)) &&
+            !is_repeated(u->w, u->ahead[i]))
             return u->ahead[i];
     }
     return -1;
@@ -451,7 +459,7 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
     bool ok = true, along = true;
     for (u.p = 0; u.p < t->n && ok; u.p++) {
         tpi_item *x = &t->items[u.p];
-        const tpi_edge *e = edge_behind(w, u.tail, t, u.p - 1);
+        const tpi_edge *e = tpi_flow_edge_behind(w, u.tail, t, u.p - 1);
         int to = e ? e->to : -1;
         if (e && !tpi_flow_same(w, &w->nodes[to], t, x)) {
             *impure = true;
@@ -497,7 +505,7 @@ static void count_turns(tpi_flow *w)
     for (int k = 0; k < w->n_traces; k++) {
         const tpi_trace *t = w->traces[k];
         for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
-            count_turn(w, edge_behind(w, from, t, i - 1));
+            count_turn(w, tpi_flow_edge_behind(w, from, t, i - 1));
     }
     for (int i = 0; i < w->n_nodes; i++)
         w->nodes[i].limit = 0;
@@ -524,7 +532,7 @@ static bool is_known(const tpi_flow *w, tpi_trace *t)
                 c != tpi_item_in(t, x)[k])
                 return false;
         }
-        e = edge_behind(w, x->node, t, i);
+        e = tpi_flow_edge_behind(w, x->node, t, i);
     }
     return true;
 }
@@ -536,7 +544,7 @@ static bool is_longer(tpi_flow *w, tpi_trace *t)
         return false;
     bool longer = false;
     for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node) {
-        const tpi_edge *e = edge_behind(w, from, t, i - 1);
+        const tpi_edge *e = tpi_flow_edge_behind(w, from, t, i - 1);
         count_turn(w, e);
         longer |= e->back && w->nodes[e->to].turns > w->nodes[e->to].limit;
     }
@@ -646,7 +654,7 @@ static int find_counted(const tpi_flow *w)
     for (int k = 0; k < w->n_traces && w->n_loops; k++) {
         const tpi_trace *t = w->traces[k];
         for (int i = 1; i < t->n; i++) {
-            const tpi_edge *e = edge_behind(w, t->items[i - 1].node, t, i - 1);
+            const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
             if (e && e->back && is_counted(w, t, i))
                 return e->site;
         }

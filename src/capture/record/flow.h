@@ -8,10 +8,9 @@
  * is made only at a look that traces have passed a different number of times, and it never runs more
  * turns than a trace had: C may count them.
  *
- * What an operand is follows from all traces: of the nodes that have made it (its *makers*) the one
- * that ran last, or the last but one (`age`). That is a *variable* of the flow. An operand of one
- * maker that did not run takes the variable that it was equal to wherever it was seen. Where
- * traces leave it open which value C would use, the replay is abandoned and C tells.
+ * What an operand is follows from all traces. One that does not come from its own basic block, nor always
+ * from outside, is a *phi*: on each edge it stays as it is or becomes what agrees with all traces that
+ * took it (flow_values.c). Where traces leave it open which value C would use, the replay is abandoned and C tells.
  *
  * For running, nodes without a look between are a *basic block*: one program, with *registers* in
  * and out. All sizes are exact; a flow is for one way of being called (types, sizes, aliasing,
@@ -21,7 +20,7 @@
 
 #include "capture/record/trace.h"
 
-enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0 };
+enum { TPI_NO_EXTERN = -1, TPI_ENTRY_NODE = 0, TPI_ANY_MAKER = -2 };
 
 typedef struct tpi_edge {
     int32_t to;   /* node; when basic blocks are made: too */
@@ -29,7 +28,6 @@ typedef struct tpi_edge {
     int16_t site; /* that loop's look */
     uint8_t size;
     int64_t taken;
-    uint64_t stamp;          /* when it was taken last, in a replay */
     char seen[TPI_MAX_READ]; /* the outcome */
 } tpi_edge;
 
@@ -37,7 +35,8 @@ typedef struct tpi_edge {
 typedef enum tpi_source_kind {
     TPI_SOURCE_EXTERN, /* n: extern */
     TPI_SOURCE_NODE,   /* n: node, its last value */
-    TPI_SOURCE_VAR     /* n: variable */
+    TPI_SOURCE_PHI,    /* n: phi */
+    TPI_SOURCE_OPEN    /* it is not known */
 } tpi_source_kind;
 
 typedef struct tpi_source {
@@ -46,17 +45,18 @@ typedef struct tpi_source {
 } tpi_source;
 
 typedef struct tpi_operand_of {
-    int32_t outside;   /* extern that it has been; TPI_NO_EXTERN: none */
-    int32_t maker;     /* node that made it; -1: none yet; -2: several */
-    bool late;         /* it was not the maker's last value */
-    tpi_source source; /* found when all traces are in */
+    int32_t outside; /* extern that it has been; TPI_NO_EXTERN: none */
+    tpi_source
+        source; /* found when all traces are in; of a node: one of the same basic block */
 } tpi_operand_of;
 
 typedef struct tpi_node {
     tpi_step_kind kind; /* TPI_STEP_ENTRY: the first */
     uint8_t dtype, rank, look;
-    bool unused; /* in some trace nothing was computed from it */
-    bool loops;  /* a back edge leads here */
+    bool starts;  /* a basic block begins with it */
+    bool unused;  /* in some trace nothing was computed from it */
+    bool crosses; /* a phi becomes its value */
+    bool loops;   /* a back edge leads here */
     uint32_t hash;
     const tpi_op *op;
     const void *attrs; /* of the trace that added it, as its item */
@@ -84,24 +84,27 @@ typedef struct tpi_extern {
     uint8_t flags; /* that are guarded */
 } tpi_extern;
 
-/* On this edge of a look a variable becomes what the source is then: C's `if (c) best = score`. */
+/* On this edge a phi becomes what the source is then; that of other phis is what they were before. */
 typedef struct tpi_set {
     int32_t node, edge;
+    int32_t after; /* only when this node has run; -1: in any case */
+    int32_t made;  /* only a value that this node made; -1: one from outside; TPI_ANY_MAKER */
     tpi_source from;
 } tpi_set;
 
-/* A value that changes its maker: the last of them that ran, or the last but `age`; or, of age 0, what
- * one of its sets made it since. */
-typedef struct tpi_var {
-    int32_t age;
-    int32_t init[2]; /* externs that it is at first: by how many makers have run */
-    int32_t n, size;
-    int32_t *makers; /* nodes, ascending */
-    bool *quiet;     /* by maker: that it runs changes nothing, a set does; NULL: none is */
+/* A value that depends on the way: behind an edge on which it is not set it is what it was. */
+typedef struct tpi_phi {
+    int32_t node, k; /* it is operand k of this node, and of others */
     int32_t n_sets;
-    tpi_set *sets;
-    int32_t reg; /* of age 0; that of age 1 is the next one; -1: none */
-} tpi_var;
+    tpi_set *sets; /* by edge */
+    int32_t reg;   /* -1: none */
+} tpi_phi;
+
+/* Element type, rank and sizes of a value. */
+typedef struct tpi_value_form {
+    uint8_t dtype, rank;
+    const int64_t *shape;
+} tpi_value_form;
 
 /* A look that traces pass a different number of times: of a loop that values end. */
 typedef struct tpi_loop_site {
@@ -129,8 +132,8 @@ struct tpi_flow {
     tpi_trace *traces[TPI_MAX_TRACES];
     int32_t n_nodes, nodes_size;
     tpi_node *nodes;
-    int32_t n_vars, vars_size;
-    tpi_var *vars;
+    int32_t n_phis, phis_size;
+    tpi_phi *phis;
     int n_sites;
     tpi_loop_site sites[64];
     int caution; /* 1: no loops; 2: no joins either */
@@ -150,6 +153,11 @@ void tpi_flow_free(tpi_flow *w);
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer);
 /* The edge for this outcome (of anything but a look: the only one); NULL: none. */
 tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);
+/* The edge that a trace takes from the node that its item i is; NULL: none. */
+tpi_edge *tpi_flow_edge_behind(const tpi_flow *w, int node, const tpi_trace *t, int i);
+/* Of what form operand k of the node is. */
+tpi_value_form tpi_flow_operand_form(const tpi_flow *w, const tpi_node *n, int k);
+bool tpi_same_form(tpi_value_form a, tpi_value_form b);
 /* Does the item do what the node does, operands from outside included? */
 bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x);
 
@@ -161,18 +169,7 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 /* Finds the source of each operand; false: memory is out, or none fits (*misfit). */
 bool tpi_flow_values(tpi_flow *w, bool *misfit);
 void tpi_flow_forget_values(tpi_flow *w);
-/* Is the variable, before item i of a trace, what the operand is? */
-bool tpi_var_is(const tpi_flow *w, const tpi_var *v, const tpi_trace *t, int i, tpi_code c);
-bool tpi_var_has(const tpi_var *v, int32_t node);
-/* Does it change when the node runs? */
-bool tpi_var_follows(const tpi_var *v, int32_t node);
-/* What a source is before item i; false: nothing yet. */
+/* What the source of an operand of item i is in a trace; false: it is open. */
 bool tpi_source_value(const tpi_flow *w, tpi_source s, const tpi_trace *t, int i, tpi_code *c);
-
-/* ---- flow_sets.c: variables that are set on the edges of looks --------------------------- */
-
-/* Finds sets by which `v`, whose makers are known, is operand k of the node in all traces. False: there
- * are none, or they are not told apart yet; or memory is out. */
-bool tpi_find_sets(tpi_flow *w, tpi_var *v, int node, int k);
 
 #endif

@@ -10,19 +10,14 @@
 
 static void free_block(tpi_mem *m, tpi_basic_block *b)
 {
-    for (int i = 0; i < b->n_in; i++) {
-        const tpi_port *p = &b->in[i];
-        tpi_give_back(m, p->doubts, (size_t)p->n_doubts * sizeof *p->doubts);
-        tpi_give_back(m, p->rivals, (size_t)p->n_rivals * sizeof *p->rivals);
-    }
     tpi_give_back(m, b->nodes, (size_t)b->nodes_size * sizeof *b->nodes);
     tpi_give_back(m, b->in, (size_t)b->in_size * sizeof *b->in);
     tpi_give_back(m, b->pointers, (size_t)b->n_feeds * sizeof *b->pointers);
     tpi_give_back(m, b->out, (size_t)b->n_out * sizeof *b->out);
-    tpi_give_back(m, b->moves, (size_t)b->n_moves * sizeof *b->moves);
+    tpi_give_back(m, b->moves, (size_t)b->moves_size * sizeof *b->moves);
     tpi_give_back(m, b->ends, (size_t)b->n_ends * sizeof *b->ends);
     tpi_give_back(m, b->edges, (size_t)b->n_edges * sizeof *b->edges);
-    tpi_give_back(m, b->sets, (size_t)b->n_sets * sizeof *b->sets);
+    tpi_give_back(m, b->sets, (size_t)b->sets_size * sizeof *b->sets);
 }
 
 void tpi_basic_blocks_free(tpi_flow *w)
@@ -41,6 +36,7 @@ void tpi_basic_blocks_free(tpi_flow *w)
             tpi_unref(r->header);
         }
     }
+    tpi_give_back(m, bs->held, (size_t)bs->most_sets * sizeof *bs->held);
     tpi_give_back(m, bs->v, (size_t)bs->n * sizeof *bs->v);
     tpi_give_back(m, bs->regs, (size_t)bs->n_regs * sizeof *bs->regs);
     tpi_give_back(m, bs->node_reg, (size_t)bs->nodes_size * sizeof *bs->node_reg);
@@ -49,11 +45,6 @@ void tpi_basic_blocks_free(tpi_flow *w)
 }
 
 /* ---- which nodes ------------------------------------------------------------------------- */
-
-static bool starts_block(const tpi_flow *w, int node, const int32_t *entries)
-{
-    return entries[node] != 1 || w->nodes[node].loops;
-}
 
 static bool add_to_block(tpi_mem *m, tpi_basic_block *b, int node)
 {
@@ -65,13 +56,13 @@ static bool add_to_block(tpi_mem *m, tpi_basic_block *b, int node)
     return true;
 }
 
-/* Cuts the nodes into blocks. entries[node]: edges that lead there. */
-static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
+/* Cuts the nodes into blocks. */
+static bool cut(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
     int n = 0;
     for (int i = 1; i < w->n_nodes; i++)
-        n += w->nodes[i].mark;
+        n += w->nodes[i].starts;
     bs->v = tpi_take(m, (size_t)n * sizeof *bs->v);
     if (!bs->v)
         return false;
@@ -79,7 +70,7 @@ static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
     bs->n = n;
     n = 0;
     for (int i = 1; i < w->n_nodes; i++) {
-        if (!w->nodes[i].mark)
+        if (!w->nodes[i].starts)
             continue;
         tpi_basic_block *b = &bs->v[n];
         b->loops = w->nodes[i].loops;
@@ -91,7 +82,7 @@ static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
             if (!add_to_block(m, b, at))
                 return false;
             if (t->kind == TPI_STEP_LOOK || t->kind == TPI_STEP_RETURN ||
-                starts_block(w, t->edges[0].to, entries))
+                w->nodes[t->edges[0].to].starts)
                 break;
             at = t->edges[0].to;
         }
@@ -102,21 +93,7 @@ static bool cut(tpi_flow *w, tpi_basic_blocks *bs, const int32_t *entries)
 
 static bool find_blocks(tpi_flow *w, tpi_basic_blocks *bs)
 {
-    const size_t bytes = (size_t)w->n_nodes * sizeof(int32_t);
-    int32_t *entries = tpi_take(&w->ctx->mem, bytes);
-    if (!entries)
-        return false;
-    memset(entries, 0, bytes);
-    for (int i = 0; i < w->n_nodes; i++)
-        for (int k = 0; k < w->nodes[i].n_edges; k++) {
-            const bool look =
-                w->nodes[i].kind == TPI_STEP_LOOK || w->nodes[i].kind == TPI_STEP_ENTRY;
-            entries[w->nodes[i].edges[k].to] += look ? 2 : 1;
-        }
-    for (int i = 0; i < w->n_nodes; i++)
-        w->nodes[i].mark = i > 0 && starts_block(w, i, entries);
-    const bool ok = cut(w, bs, entries);
-    tpi_give_back(&w->ctx->mem, entries, bytes);
+    const bool ok = cut(w, bs);
     for (int i = 0; i < bs->n && ok; i++) {
         tpi_basic_block *b = &bs->v[i];
         const tpi_node *last = &w->nodes[b->nodes[b->n_nodes - 1]];
@@ -134,65 +111,64 @@ static bool find_blocks(tpi_flow *w, tpi_basic_blocks *bs)
 
 /* ---- registers --------------------------------------------------------------------------- */
 
-static bool make_regs(tpi_flow *w, tpi_basic_blocks *bs)
+/* Of this type and sizes; it holds nothing between runs. */
+static bool give_header(tpi_flow *w, tpi_reg *r, tpi_at at, tpi_value_form f)
 {
-    tpi_mem *m = &w->ctx->mem;
-    int n = w->n_externs, ops = 0;
-    for (int i = 0; i < w->n_vars; i++)
-        n += 1 + w->vars[i].age;
-    for (int i = 0; i < w->n_nodes; i++)
-        ops += w->nodes[i].kind == TPI_STEP_OP;
-    const size_t all = (size_t)(n + ops), nodes = (size_t)w->n_nodes;
-    bs->regs = tpi_take(m, all * sizeof *bs->regs);
-    bs->node_reg = tpi_take(m, nodes * sizeof *bs->node_reg);
-    bs->nodes_size = bs->node_reg ? w->n_nodes : 0;
-    if (!bs->regs || !bs->node_reg) {
-        tpi_give_back(m, bs->regs, all * sizeof *bs->regs);
-        bs->regs = NULL;
-        return false;
-    }
-    bs->n_regs = (int32_t)all;
-    for (int i = 0; i < bs->n_regs; i++)
-        bs->regs[i] = (tpi_reg){.ext = -1, .init = -1, .node = -1, .made = -1};
-    for (int i = 0; i < w->n_externs; i++) {
-        bs->regs[i].ext = i;
-        bs->regs[i].header = w->externs[i].tensor;
-        bs->regs[i].bytes = tpi_bytes(w->externs[i].tensor);
-    }
-    int at = w->n_externs;
-    for (int i = 0; i < w->n_vars; i++) {
-        tpi_var *v = &w->vars[i];
-        v->reg = at;
-        for (int age = 0; age <= v->age; age++) { /* of age 1 the next one */
-            bs->regs[at + age].node = v->makers[0];
-            bs->regs[at + age].init = v->init[v->age - age];
-        }
-        at += 1 + v->age;
-    }
-    bs->n_var_regs = at - w->n_externs;
-    for (int i = 0; i < w->n_nodes; i++) {
-        bs->node_reg[i] = -1;
-        if (w->nodes[i].kind != TPI_STEP_OP)
-            continue;
-        bs->regs[at].node = i;
-        bs->node_reg[i] = at++;
-    }
-    return true;
-}
-
-/* Type and sizes, once it is known that a register is used. */
-static bool give_header(tpi_flow *w, tpi_reg *r)
-{
-    if (r->header)
-        return true;
-    const tpi_node *n = &w->nodes[r->node];
-    tp_tensor *t = tpi_tensor(w->ctx, n->at, (tp_dtype)n->dtype, n->rank, n->item->shape);
+    tp_tensor *t = tpi_tensor(w->ctx, at, (tp_dtype)f.dtype, f.rank, f.shape);
     if (!t)
         return false;
     tpi_set_strides(t);
     tpi_disown(t);
     r->header = t;
     r->bytes = tpi_bytes(t);
+    return true;
+}
+
+/* What the phi is when a call begins: an extern; -1: none. */
+static int32_t init_of(const tpi_phi *p)
+{
+    for (int i = 0; i < p->n_sets; i++)
+        if (p->sets[i].node == TPI_ENTRY_NODE && p->sets[i].from.kind == TPI_SOURCE_EXTERN)
+            return p->sets[i].from.n;
+    return -1;
+}
+
+static bool make_regs(tpi_flow *w, tpi_basic_blocks *bs)
+{
+    tpi_mem *m = &w->ctx->mem;
+    int ops = 0;
+    for (int i = 0; i < w->n_nodes; i++)
+        ops += w->nodes[i].kind == TPI_STEP_OP;
+    const size_t all = (size_t)(w->n_externs + w->n_phis + ops), nodes = (size_t)w->n_nodes;
+    bs->first_phi = w->n_externs;
+    bs->n_phi_regs = w->n_phis;
+    bs->regs = tpi_take(m, all * sizeof *bs->regs);
+    bs->node_reg = tpi_take(m, nodes * sizeof *bs->node_reg);
+    bs->nodes_size = bs->node_reg ? w->n_nodes : 0;
+    bs->n_regs = bs->regs ? (int32_t)all : 0;
+    if (!bs->regs || !bs->node_reg)
+        return false;
+    for (int i = 0; i < bs->n_regs; i++)
+        bs->regs[i] = (tpi_reg){.ext = -1, .init = -1, .made = -1};
+    for (int i = 0; i < w->n_externs; i++) {
+        bs->regs[i].ext = i;
+        bs->regs[i].header = w->externs[i].tensor;
+        bs->regs[i].bytes = tpi_bytes(w->externs[i].tensor);
+    }
+    int at = w->n_externs;
+    for (int i = 0; i < w->n_phis; i++, at++) {
+        tpi_phi *p = &w->phis[i];
+        const tpi_node *n = &w->nodes[p->node];
+        p->reg = at;
+        bs->regs[at].init = init_of(p);
+        if (!give_header(w, &bs->regs[at], n->at, tpi_flow_operand_form(w, n, p->k)))
+            return false;
+    }
+    for (int i = 0; i < w->n_nodes; i++) {
+        bs->node_reg[i] = -1;
+        if (w->nodes[i].kind == TPI_STEP_OP)
+            bs->node_reg[i] = at++;
+    }
     return true;
 }
 
@@ -207,7 +183,6 @@ typedef struct making {
     int32_t *touched; /* registers that changed */
     int32_t n_touched;
     int32_t *out_of; /* by place: the output; -1 */
-    bool final;      /* the second time: it is known which registers are used */
 } making;
 
 static void touch(making *k, int reg, int32_t value)
@@ -220,51 +195,21 @@ static void touch(making *k, int reg, int32_t value)
 /* What an operand is: a register as it was before the block, or ~place. */
 static int32_t resolve(const making *k, tpi_source s)
 {
-    const tpi_var *v;
-    switch (s.kind) {
-    case TPI_SOURCE_EXTERN:
-        return k->now[s.n];
-    case TPI_SOURCE_VAR:
-        v = &k->w->vars[s.n];
-        return k->now[v->reg + v->age];
-    default:
-        return k->now[k->bs->node_reg[s.n]];
-    }
+    return k->now[tpi_block_reg(k->bs, k->w, s)];
 }
 
-/* A node has run: it is the last one of its variables. */
-static void ran(making *k, int node, int place)
-{
-    for (int i = 0; i < k->w->n_vars; i++) {
-        const tpi_var *v = &k->w->vars[i];
-        if (!tpi_var_follows(v, node))
-            continue;
-        if (v->age)
-            touch(k, v->reg + 1, k->now[v->reg]);
-        touch(k, v->reg, ~place);
-    }
-    touch(k, k->bs->node_reg[node], ~place);
-}
-
-/* A port for the register; hard when it has to have a value. */
-static int32_t add_port(making *k, int reg, bool soft, int node, int operand)
+/* A port for the register; -1: memory is out. */
+static int32_t add_port(making *k, int reg)
 {
     tpi_basic_block *b = k->b;
-    k->bs->regs[reg].used = true;
     for (int i = 0; i < b->n_in; i++)
-        if (b->in[i].reg == reg) {
-            if (b->in[i].soft && !soft) {
-                b->in[i].node = node;
-                b->in[i].k = operand;
-            }
-            b->in[i].soft &= soft;
+        if (b->in[i] == reg)
             return i;
-        }
-    tpi_port *v = tpi_grow(&k->w->ctx->mem, b->in, b->n_in, &b->in_size, sizeof *v);
+    int32_t *v = tpi_grow(&k->w->ctx->mem, b->in, b->n_in, &b->in_size, sizeof *v);
     if (!v)
         return -1;
     b->in = v;
-    v[b->n_in] = (tpi_port){.reg = reg, .alt = -1, .soft = soft, .node = node, .k = operand};
+    v[b->n_in] = reg;
     return b->n_in++;
 }
 
@@ -281,13 +226,13 @@ static int32_t want_output(making *k, int place)
 }
 
 /* A port or ~output for something that is read when the program has run. */
-static bool end_of(making *k, int32_t value, bool soft, int node, int operand, int32_t *end)
+static bool end_of(making *k, int32_t value, int32_t *end)
 {
     if (value < 0) {
         *end = ~want_output(k, ~value);
         return true;
     }
-    *end = add_port(k, value, soft, node, operand);
+    *end = add_port(k, value);
     return *end >= 0;
 }
 
@@ -297,15 +242,14 @@ static bool add_ends(making *k, int node)
     tpi_basic_block *b = k->b;
     if (n->kind != TPI_STEP_LOOK && n->kind != TPI_STEP_RETURN)
         return true;
-    if (!b->ends)
-        b->ends = tpi_take(&k->w->ctx->mem, (size_t)n->n_in * sizeof *b->ends);
+    b->ends = tpi_take(&k->w->ctx->mem, (size_t)n->n_in * sizeof *b->ends);
     if (!b->ends)
         return false;
     b->n_ends = n->n_in;
     for (int i = 0; i < n->n_in; i++) {
         const tpi_source s = n->in[i].source;
         const bool itself = n->kind == TPI_STEP_RETURN && s.kind == TPI_SOURCE_EXTERN;
-        if (!end_of(k, itself ? s.n : resolve(k, s), false, node, i, &b->ends[i]))
+        if (!end_of(k, itself ? s.n : resolve(k, s), &b->ends[i]))
             return false;
     }
     return true;
@@ -320,49 +264,40 @@ static bool go_through(making *k)
         if (n->kind == TPI_STEP_ASSIGN) {
             const int32_t value = resolve(k, n->in[1].source);
             touch(k, n->in[0].source.n, value);
-            if (value >= 0 && add_port(k, value, false, node, 1) < 0)
+            if (value >= 0 && add_port(k, value) < 0)
                 return false;
             continue;
         }
         for (int i = 0; i < n->n_in && n->kind == TPI_STEP_OP; i++) {
             const int32_t value = resolve(k, n->in[i].source);
-            if (value >= 0 && !is_constant(k, value) && add_port(k, value, false, node, i) < 0)
+            if (value >= 0 && !is_constant(k, value) && add_port(k, value) < 0)
                 return false;
         }
         if (n->kind == TPI_STEP_OP)
-            ran(k, node, place);
+            touch(k, k->bs->node_reg[node], ~place);
+        if (n->crosses)
+            want_output(k, place);
     }
     k->b->n_feeds = k->b->n_in;
     return add_ends(k, b->nodes[b->n_nodes - 1]);
 }
 
-/* Has it changed for others, who read it, or as a variable? */
-static bool moves(const making *k, int reg)
-{
-    return k->bs->regs[reg].used || k->bs->regs[reg].ext >= 0;
-}
-
-/* Registers that have changed and are read by others, or are assigned. */
+/* Externs that are assigned. */
 static bool add_moves(making *k)
 {
     tpi_basic_block *b = k->b;
-    int n = 0;
-    for (int i = 0; i < k->n_touched; i++)
-        n += moves(k, k->touched[i]);
-    b->moves = tpi_take(&k->w->ctx->mem, (size_t)n * sizeof *b->moves);
-    if (!b->moves)
-        return false;
-    b->n_moves = n;
-    n = 0;
-    for (int i = 0; i < k->n_touched; i++) {
-        const int reg = k->touched[i];
-        if (!moves(k, reg))
+    b->moves = tpi_take(&k->w->ctx->mem, (size_t)k->n_touched * sizeof *b->moves);
+    b->moves_size = b->moves ? k->n_touched : 0;
+    for (int i = 0; i < k->n_touched && b->moves; i++) {
+        tpi_move *x = &b->moves[b->n_moves];
+        x->to = k->touched[i];
+        if (k->bs->regs[x->to].ext < 0)
             continue;
-        b->moves[n].to = reg;
-        if (!end_of(k, k->now[reg], k->bs->regs[reg].ext < 0, -1, 0, &b->moves[n++].from))
+        b->n_moves++;
+        if (!end_of(k, k->now[x->to], &x->from))
             return false;
     }
-    return true;
+    return b->moves;
 }
 
 static bool add_outputs(making *k)
@@ -378,10 +313,10 @@ static bool add_outputs(making *k)
         if (i < 0)
             continue;
         const int reg = k->bs->node_reg[b->nodes[place]];
-        b->out[i] = (tpi_output){.place = place, .reg = reg, .reuse = true};
-        for (int p = 0; p < b->n_in; p++)
-            b->out[i].reuse &= b->in[p].reg != reg;
-        if (!give_header(k->w, &k->bs->regs[reg]))
+        const tpi_node *n = &k->w->nodes[b->nodes[place]];
+        b->out[i] = (tpi_output){.place = place, .reg = reg};
+        if (!give_header(k->w, &k->bs->regs[reg], n->at,
+                         (tpi_value_form){n->dtype, n->rank, n->item->shape}))
             return false;
     }
     return true;
@@ -390,14 +325,9 @@ static bool add_outputs(making *k)
 static bool make_block(making *k)
 {
     tpi_basic_block *b = k->b;
-    b->n_in = b->n_feeds = b->n_out = 0;
     for (int i = 0; i < b->n_nodes; i++)
         k->out_of[i] = -1;
-    bool ok = go_through(k);
-    if (ok && k->final)
-        ok = add_moves(k) && add_outputs(k);
-    for (int i = 0; i < b->n_in && ok; i++)
-        ok = give_header(k->w, &k->bs->regs[b->in[i].reg]);
+    const bool ok = go_through(k) && add_moves(k) && add_outputs(k);
     for (int i = 0; i < k->n_touched; i++)
         k->now[k->touched[i]] = k->touched[i];
     k->n_touched = 0;
@@ -420,7 +350,7 @@ static tp_tensor *operand_node(graphing *q, int32_t value)
     if (is_constant(k, value))
         return tpi_graph_lift(q->g, TPI_AT(NULL, 0), k->w->externs[value].tensor);
     for (int i = 0; i < k->b->n_feeds; i++)
-        if (k->b->in[i].reg == value)
+        if (k->b->in[i] == value)
             return q->feeds[i];
     return NULL;
 }
@@ -470,7 +400,7 @@ static bool add_graph(graphing *q)
     char name[24];
     b->n_random = 0;
     for (int i = 0; i < b->n_feeds; i++) {
-        const tp_tensor *h = k->bs->regs[b->in[i].reg].header;
+        const tp_tensor *h = k->bs->regs[b->in[i]].header;
         snprintf(name, sizeof name, "i%d", i);
         q->feeds[i] = tp_placeholder(q->g, name, (tp_dtype)h->dtype, h->rank, h->shape);
         if (q->feeds[i]->status != TP_OK)
@@ -487,7 +417,7 @@ static bool add_graph(graphing *q)
         if (!y || y->status != TP_OK || y->dtype != n->dtype || y->rank != n->rank ||
             memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)
             return false;
-        ran(k, node, place);
+        touch(k, k->bs->node_reg[node], ~place);
     }
     bool ok = true;
     for (int i = 0; i < b->n_out && ok; i++)
@@ -524,83 +454,37 @@ static bool make_program(making *k)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static int32_t reg_of(const tpi_flow *w, const tpi_basic_blocks *bs, tpi_source s)
-{
-    return s.kind == TPI_SOURCE_EXTERN ? s.n
-           : s.kind == TPI_SOURCE_NODE ? bs->node_reg[s.n]
-                                       : w->vars[s.n].reg;
-}
-
-/* What a variable is set to on the edges of looks. */
+/* What phis become on the edges of blocks. */
 static bool add_sets(tpi_flow *w, tpi_basic_blocks *bs)
 {
-    for (int i = 0; i < w->n_vars; i++)
-        for (int k = 0; k < w->vars[i].n_sets && bs->regs[w->vars[i].reg].used; k++) {
-            const tpi_set *s = &w->vars[i].sets[k];
+    for (int i = 0; i < w->n_phis; i++)
+        for (int k = 0; k < w->phis[i].n_sets; k++) {
+            const tpi_set *s = &w->phis[i].sets[k];
+            if (s->node == TPI_ENTRY_NODE)
+                continue;
             tpi_basic_block *b = &bs->v[w->nodes[s->node].block];
-            tpi_edge_move *v = tpi_resize(&w->ctx->mem, b->sets, (size_t)b->n_sets * sizeof *v,
-                                          (size_t)(b->n_sets + 1) * sizeof *v);
+            tpi_edge_move *v =
+                tpi_grow(&w->ctx->mem, b->sets, b->n_sets, &b->sets_size, sizeof *v);
             if (!v)
                 return false;
             b->sets = v;
-            const int32_t from = reg_of(w, bs, s->from);
-            v[b->n_sets++] = (tpi_edge_move){s->edge, w->vars[i].reg, from};
-            bs->regs[from].used = true;
-            if (!give_header(w, &bs->regs[from]))
-                return false;
+            v[b->n_sets++] =
+                (tpi_edge_move){s->edge, w->phis[i].reg, tpi_block_reg(bs, w, s->from),
+                                s->after < 0 ? -1 : w->nodes[s->after].block, s->made};
+            bs->most_sets = b->n_sets > bs->most_sets ? b->n_sets : bs->most_sets;
         }
-    return true;
-}
-
-/* What stands in for a port is used too, and so is what a variable of age 1 gets its value from. */
-static bool use_others(making *k)
-{
-    for (int i = 0; i < k->bs->n; i++) {
-        const tpi_basic_block *b = &k->bs->v[i];
-        for (int p = 0; p < b->n_in; p++) {
-            if (!tpi_may_doubt(k->w, k->bs, &b->in[p]))
-                continue;
-            for (int v = 0; v < k->w->n_vars; v++)
-                if (tpi_is_rival(k->w, &b->in[p], v)) {
-                    tpi_reg *r = &k->bs->regs[k->w->vars[v].reg];
-                    r->used = true;
-                    if (!give_header(k->w, r))
-                        return false;
-                }
-            const int alt = tpi_find_alt(k->w, b->in[p].node, b->in[p].k);
-            if (alt < 0)
-                continue;
-            k->bs->regs[alt].used = true;
-            if (!give_header(k->w, &k->bs->regs[alt]))
-                return false;
-        }
-    }
-    for (int i = 0; i < k->w->n_vars; i++) {
-        const tpi_var *v = &k->w->vars[i];
-        if (v->age && k->bs->regs[v->reg + 1].used)
-            k->bs->regs[v->reg].used = true;
-    }
-    return add_sets(k->w, k->bs);
+    bs->held = tpi_take(&w->ctx->mem, (size_t)bs->most_sets * sizeof *bs->held);
+    return bs->held;
 }
 
 static bool make_all(making *k)
 {
-    tpi_basic_blocks *bs = k->bs;
-    for (int pass = 0; pass < 2; pass++) {
-        k->final = pass == 1;
-        for (int i = 0; i < bs->n; i++) {
-            k->b = &bs->v[i];
-            if (!make_block(k))
-                return false;
-        }
-        if (pass == 0 && !use_others(k))
+    for (int i = 0; i < k->bs->n; i++) {
+        k->b = &k->bs->v[i];
+        if (!make_block(k))
             return false;
     }
-    for (int i = 0; i < bs->n; i++)
-        for (int p = 0; p < bs->v[i].n_in; p++)
-            if (!tpi_doubt_port(k->w, bs, &bs->v[i].in[p]))
-                return false;
-    return true;
+    return add_sets(k->w, k->bs);
 }
 
 static bool give_up(tpi_flow *w, const tpi_basic_block *b, tpi_why why)

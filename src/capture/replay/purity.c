@@ -47,9 +47,7 @@ static void take_externs(const comparing *c, tpi_trace *t)
 static bool is_operand(const comparing *c, tpi_source s, int i, tpi_code code)
 {
     tpi_code value;
-    if (!tpi_source_value(c->d->w, s, c->t, i, &value))
-        return true; /* another variable stood in */
-    return value == code;
+    return tpi_source_value(c->d->w, s, c->t, i, &value) && value == code;
 }
 
 static const char *name_of(tpi_step_kind kind, const tpi_op *op, char *room, size_t size)

@@ -33,26 +33,25 @@ static void set_extern(replay *r, int i)
     tpi_reg *x = &r->bs->regs[i];
     x->header = e->from == TPI_FROM_ARG ? r->in[e->arg] : e->tensor;
     x->data = x->header->data;
-    x->stamp = r->bs->base;
-    x->made = -1;
+    x->stamp = r->bs->call;
 }
 
 static void begin(replay *r)
 {
     tpi_basic_blocks *bs = r->bs;
-    bs->base = ++bs->clock;
+    bs->call++;
     for (int i = 0; i < r->w->n_externs; i++)
         set_extern(r, i);
-    for (int i = r->w->n_externs; i < r->w->n_externs + bs->n_var_regs; i++) {
+    for (int i = r->w->n_externs; i < r->w->n_externs + bs->n_phi_regs; i++) {
         tpi_reg *x = &bs->regs[i];
-        if (x->init < 0 || !x->used)
+        if (x->init < 0)
             continue;
         const tp_tensor *t = bs->regs[x->init].header;
         t->buf->refs++;
         tpi_buf_unref(r->ctx, x->buf);
         x->buf = t->buf;
         x->data = t->data;
-        x->stamp = bs->base;
+        x->stamp = bs->call;
         x->made = -1;
     }
 }
@@ -62,43 +61,13 @@ static inline tpi_at place_of(const replay *r, const tpi_basic_block *b)
     return r->w->nodes[b->nodes[0]].at;
 }
 
-static bool is_doubtful(const tpi_basic_blocks *bs, const tpi_port *p, uint64_t stamp)
+/* Is what the block reads known in this run? */
+static inline bool is_known(replay *r, const tpi_basic_block *b)
 {
-    const int32_t made = bs->regs[p->now].made;
-    for (int k = 0; k < p->n_doubts; k++) {
-        const tpi_basic_block *b = &bs->v[p->doubts[k].block];
-        if (p->doubts[k].made != made)
-            continue;
-        const uint64_t since = p->doubts[k].before ? bs->base : stamp;
-        if ((p->doubts[k].edge < 0 ? b->stamp : b->edges[p->doubts[k].edge].stamp) > since)
-            return true;
-    }
-    for (int k = 0; k < p->n_rivals; k++) {
-        const tpi_reg *x = &bs->regs[p->rivals[k]];
-        if (x->stamp >= bs->base && x->data != bs->regs[p->now].data)
-            return true;
-    }
-    return false;
-}
-
-/* Which register each port is in this run; false: it is not known what C would use. */
-static inline bool choose(replay *r, tpi_basic_block *b)
-{
-    const tpi_basic_blocks *bs = r->bs;
-    for (int i = 0; i < b->n_in; i++) {
-        tpi_port *p = &b->in[i];
-        p->now = p->reg;
-        uint64_t stamp = bs->regs[p->reg].stamp;
-        if (__builtin_expect(stamp < bs->base, 0) && !p->soft) {
-            p->now = p->alt;
-            stamp = p->alt < 0 ? 0 : bs->regs[p->alt].stamp;
-            if (stamp < bs->base)
-                return give_up(r, place_of(r, b), "a tensor that was not made on this way");
-        }
-        if (p->n_doubts + p->n_rivals && is_doubtful(bs, p, stamp))
+    for (int i = 0; i < b->n_in; i++)
+        if (__builtin_expect(r->bs->regs[b->in[i]].stamp != r->bs->call, 0))
             return give_up(r, place_of(r, b),
                            "which tensor is used has not been seen on this way");
-    }
     return true;
 }
 
@@ -110,7 +79,7 @@ static bool take_memory(replay *r, tpi_basic_block *b)
     for (int i = 0; i < b->n_out; i++) {
         tpi_output *o = &b->out[i];
         tpi_reg *x = &r->bs->regs[o->reg];
-        o->fresh = !(o->reuse && x->buf && x->buf->refs == 1);
+        o->fresh = !(x->buf && x->buf->refs == 1);
         o->buf = o->fresh ? tpi_buf_new(r->ctx, x->bytes) : x->buf;
         if (o->buf)
             continue;
@@ -169,7 +138,7 @@ static bool run_direct(replay *r, tpi_basic_block *b)
         return false;
     for (int i = 0; i < b->n_feeds; i++)
         if (b->pointers[i] >= 0)
-            p->pointers[b->pointers[i]] = r->bs->regs[b->in[i].now].data;
+            p->pointers[b->pointers[i]] = r->bs->regs[b->in[i]].data;
     for (int i = 0; i < b->n_out; i++)
         p->pointers[b->out[i].pointer] = b->out[i].buf->data;
     int64_t fail[3] = {0, 0, 0};
@@ -195,14 +164,12 @@ static bool take_value(replay *r, tpi_output *o, const tp_tensor *v)
     return o->buf;
 }
 
-static tp_tensor *feed_of(replay *r, const tpi_port *p)
+static tp_tensor *feed_of(replay *r, tpi_reg *x)
 {
-    tpi_reg *x = &r->bs->regs[p->now];
     if (x->ext >= 0 && !x->buf)
         return x->header;
-    tp_tensor *t = r->bs->regs[p->reg].header;
+    tp_tensor *t = x->header;
     if (x->ext >= 0) { /* assigned in this call: not the variable itself */
-        t = x->header;
         tp_tensor *copy = tpi_tensor(r->ctx, r->at, (tp_dtype)t->dtype, t->rank, t->shape);
         if (!copy)
             return NULL;
@@ -252,7 +219,7 @@ static bool run_otherwise(replay *r, tpi_basic_block *b)
     if (ok) {
         const uint64_t at = draw_all(r, b, draws);
         for (int i = 0; i < b->n_feeds && ok; i++)
-            ok = (feeds[i] = feed_of(r, &b->in[i])) != NULL;
+            ok = (feeds[i] = feed_of(r, &r->bs->regs[b->in[i]])) != NULL;
         tp_tensor **values = feeds + b->n_feeds;
         ok = ok && tpi_program_run_sized(p, place_of(r, b), NULL, feeds,
                                          &(tpi_draws){b->n_random, draws}, values);
@@ -295,19 +262,11 @@ static bool compute(replay *r, tpi_basic_block *b)
 
 /* ---- what is left of it ------------------------------------------------------------------ */
 
-/* A value while moves are under way. */
-typedef struct held {
-    tpi_buf *buf; /* one reference; NULL: a tensor's own memory */
-    char *data;
-    uint64_t stamp;
-    int32_t made;
-} held;
-
 /* Memory of a variable that is assigned later is copied: it will change. */
-static bool hold_reg(replay *r, const tpi_reg *x, held *h)
+static bool hold_reg(replay *r, const tpi_reg *x, tpi_held *h)
 {
-    *h = (held){.buf = x->buf, .data = x->data, .stamp = x->stamp, .made = x->made};
-    if (x->stamp < r->bs->base) {
+    *h = (tpi_held){.buf = x->buf, .data = x->data, .stamp = x->stamp, .made = x->made};
+    if (x->stamp != r->bs->call) {
         h->buf = NULL;
         return true;
     }
@@ -324,19 +283,19 @@ static bool hold_reg(replay *r, const tpi_reg *x, held *h)
     return true;
 }
 
-static bool hold(replay *r, const tpi_basic_block *b, int32_t from, held *h)
+static bool hold(replay *r, const tpi_basic_block *b, int32_t from, tpi_held *h)
 {
     if (from >= 0)
-        return hold_reg(r, &r->bs->regs[b->in[from].now], h);
+        return hold_reg(r, &r->bs->regs[b->in[from]], h);
     h->buf = b->out[~from].buf;
     h->buf->refs++;
     h->data = h->buf->data;
-    h->stamp = b->stamp;
+    h->stamp = r->bs->call;
     h->made = b->nodes[b->out[~from].place];
     return true;
 }
 
-static void put_reg(replay *r, tpi_reg *x, held h)
+static void put_reg(replay *r, tpi_reg *x, tpi_held h)
 {
     tpi_buf_unref(r->ctx, x->buf);
     x->buf = h.buf;
@@ -349,7 +308,7 @@ static void put_reg(replay *r, tpi_reg *x, held h)
 static bool move_all(replay *r, tpi_basic_block *b)
 {
     enum { FEW = 24 };
-    held few[FEW], *all = few;
+    tpi_held few[FEW], *all = few;
     if (b->n_moves > FEW)
         all = tpi_take(&r->ctx->mem, (size_t)b->n_moves * sizeof *all);
     bool ok = all;
@@ -366,17 +325,34 @@ static bool move_all(replay *r, tpi_basic_block *b)
     return ok;
 }
 
+static inline bool is_set(const replay *r, const tpi_edge_move *s, int32_t edge)
+{
+    return s->edge == edge && (s->after < 0 || r->bs->v[s->after].call == r->bs->call) &&
+           (s->made == TPI_ANY_MAKER || s->made == r->bs->regs[s->to].made);
+}
+
+/* Phis become what they are behind the edge, all at once. */
 static bool set_all(replay *r, const tpi_basic_block *b, int32_t edge)
 {
+    tpi_held *v = r->bs->held;
+    int n = 0;
     for (int i = 0; i < b->n_sets; i++) {
-        held h;
-        if (b->sets[i].edge != edge)
+        if (!is_set(r, &b->sets[i], edge))
             continue;
-        if (!hold_reg(r, &r->bs->regs[b->sets[i].from], &h))
-            return false;
-        put_reg(r, &r->bs->regs[b->sets[i].to], h);
+        v[n] = (tpi_held){NULL, NULL, 0, TPI_ANY_MAKER};
+        if (b->sets[i].from >= 0 && !hold_reg(r, &r->bs->regs[b->sets[i].from], &v[n]))
+            break;
+        n++;
     }
-    return true;
+    int done = 0;
+    bool ok = true;
+    for (int i = 0; i < b->n_sets && ok; i++)
+        if (is_set(r, &b->sets[i], edge)) {
+            ok = done < n;
+            if (ok)
+                put_reg(r, &r->bs->regs[b->sets[i].to], v[done++]);
+        }
+    return ok;
 }
 
 /* Outputs become their registers' values. */
@@ -390,14 +366,14 @@ static void keep_outputs(replay *r, tpi_basic_block *b)
             x->buf = o->buf;
         }
         x->data = x->buf->data;
-        x->stamp = b->stamp;
+        x->stamp = r->bs->call;
         x->made = b->nodes[o->place];
     }
 }
 
 static const char *data_of(const replay *r, const tpi_basic_block *b, int32_t end)
 {
-    return end < 0 ? (const char *)b->out[~end].buf->data : r->bs->regs[b->in[end].now].data;
+    return end < 0 ? (const char *)b->out[~end].buf->data : r->bs->regs[b->in[end]].data;
 }
 
 static tpi_edge *edge_taken(const replay *r, const tpi_basic_block *b)
@@ -423,7 +399,7 @@ static tpi_edge *edge_taken(const replay *r, const tpi_basic_block *b)
 static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
 {
     const int32_t end = b->ends[k];
-    const tpi_reg *x = end < 0 ? &r->bs->regs[b->out[~end].reg] : &r->bs->regs[b->in[end].now];
+    const tpi_reg *x = end < 0 ? &r->bs->regs[b->out[~end].reg] : &r->bs->regs[b->in[end]];
     if (x->ext >= 0 && r->w->externs[x->ext].from != TPI_FROM_MADE)
         return x->header;
     const tp_tensor *h = x->header;
@@ -515,7 +491,7 @@ static void commit(replay *r)
  * is free when it is written the next time. */
 static void let_go(replay *r)
 {
-    const int first = r->w->n_externs, n = first + r->bs->n_var_regs;
+    const int first = r->w->n_externs, n = first + r->bs->n_phi_regs;
     for (int i = first; i < n; i++) {
         tpi_reg *x = &r->bs->regs[i];
         tpi_buf_unref(r->ctx, x->buf);
@@ -544,7 +520,6 @@ static bool enter(replay *r, const tpi_basic_block *from, tpi_edge *e, tpi_basic
             return give_up(r, place_of(r, from), "more turns of a loop than ever before");
     }
     e->taken++;
-    e->stamp = ++r->bs->clock;
     *to = b;
     return true;
 }
@@ -569,10 +544,10 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     for (;;) {
         if (tpi_is_interrupted(r->ctx))
             return give_up(r, place_of(r, b), "stopped by tp_interrupt");
-        if (!choose(r, b) || !compute(r, b))
+        if (!is_known(r, b) || !compute(r, b))
             return false;
-        b->stamp = ++bs->clock;
         b->runs++;
+        b->call = bs->call;
         if (r->dry)
             note_block(r, b);
         if (!b->n_edges) {
@@ -618,7 +593,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
     if (ok)
         commit(&r);
-    if (w->blocks->n_var_regs)
+    if (w->blocks->n_phi_regs)
         let_go(&r);
     if (ok)
         return true;
@@ -764,7 +739,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         if (!d->failed)
             note_results(&r, out);
         forget_assigned(&r);
-        if (w->blocks->n_var_regs)
+        if (w->blocks->n_phi_regs)
             let_go(&r);
         drop_results(&r, mark, n_out, out);
         tpi_forget_error(ctx);
