@@ -137,6 +137,16 @@ BODY(keeping_another)
     }
 }
 
+enum { BITS = 9 }; /* of which more numbers are made than a pure function may have recordings */
+
+/* Ops without a line, which are not joined. */
+BODY(asking)
+{
+    for (int i = 0; i < n_in; i++)
+        tp_truth_at(NULL, 0, in[i]);
+    out[0] = in[0];
+}
+
 static void raise_changes(world *s)
 {
     make_function(s, false, keeping_another);
@@ -144,6 +154,18 @@ static void raise_changes(world *s)
         call(s->f, numbers(s, 3, 0.001));
         tp_release(s->other);
     }
+#ifndef TPI_STRESS /* there trees are full before */
+    assert_true(is_told(s, "it differed from call to call too often"));
+    make_function(s, true, asking);
+    for (s->n = 0; s->n < 1 << BITS; s->n++) {
+        tp_tensor *in[BITS], *y;
+        tp_scope_begin(s->tp);
+        for (int i = 0; i < BITS; i++)
+            in[i] = tp_scalar(s->tp, TP_F32, s->n >> i & 1);
+        assert_int_equal(tp_function_call(s->f, BITS, in, 1, &y), TP_OK);
+        tp_scope_end(s->tp);
+    }
+#endif
 }
 
 /* ---- what pure functions may not do ----------------------------------------------------------- */

@@ -707,8 +707,9 @@ static bool is_to_be_put(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
     if (!take_origins(w, t, impure))
         return false;
     *longer = w->n_nodes && is_longer(w, t);
-    *impure |= !*longer && w->n_traces == TPI_MAX_TRACES;
-    return !*longer && !*impure;
+    if (!*longer && w->n_traces == TPI_MAX_TRACES)
+        w->why = TPI_WHY_changes;
+    return !*longer && w->why != TPI_WHY_changes;
 }
 
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)

@@ -148,8 +148,8 @@ struct tpi_flow {
 
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
-/* Takes the trace; false: memory is out, or it contradicts others (*impure, then the flow is as it was
- * before). *longer: nothing is new but the number of turns that loops may take. */
+/* Takes the trace; false: memory is out, it contradicts others (*impure, then the flow is as it was
+ * before), or there are too many (w->why). *longer: nothing is new but the number of turns that loops may take. */
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer);
 /* The edge for this outcome (of anything but a look: the only one); NULL: none. */
 tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);

@@ -137,6 +137,15 @@ static void stop(tp_function *f, tpi_why why, tpi_at at)
     tpi_pure_reset(f);
 }
 
+/* Such calls are replayed no longer. */
+static void leave_matched(tpi_flow *w, tpi_why why, tpi_at at)
+{
+    w->why = why;
+    w->why_at = at;
+    tpi_basic_blocks_free(w);
+    tpi_capture_log(w->f, at, "not replayed: %s", tpi_why_text(why));
+}
+
 /* Did a read have too many values to be a choice? */
 static bool is_number(const tpi_flow *w, tpi_at *at)
 {
@@ -184,18 +193,18 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
             p->flows[p->n_flows++] = w;
     }
     if (!w || t->why) {
-        if (w && !w->why) {
-            w->why = t->why;
-            w->why_at = t->why_at;
-            tpi_basic_blocks_free(w);
-            tpi_capture_log(f, t->why_at, "not replayed: %s", tpi_why_text(t->why));
-        }
+        if (w && !w->why)
+            leave_matched(w, t->why, t->why_at);
         tpi_trace_free(t);
         return;
     }
     const int joins = w->n_joins, loops = w->n_loops;
     bool impure, longer;
     if (!tpi_flow_add(w, t, &impure, &longer)) {
+        if (w->why == TPI_WHY_changes) {
+            leave_matched(w, w->why, at);
+            return;
+        }
         const tpi_at where = w->why_at.file ? w->why_at : at;
         const bool proven = impure && w->why == TPI_WHY_impure;
         drop_flow(f, w);
