@@ -12,8 +12,9 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 # other files run once per program, or as an oracle, and are compiled to be small.
 set(tapir_hot_sources
   base/mem base/stack base/strbuf base/undone base/workers
-  capture/run/frame capture/function capture/replay/pure capture/replay/replay
-  capture/record/rules capture/run/segment capture/run/settle capture/record/trace capture/record/tree
+  capture/function capture/record/rules capture/record/trace capture/record/tree
+  capture/replay/pure capture/replay/replay capture/run/frame capture/run/segment
+  capture/run/settle
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
   grad/backward grad/block_grad grad/body_copy grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp

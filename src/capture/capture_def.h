@@ -268,10 +268,14 @@ void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why);
 void tpi_traced_call(tpi_frame *fr, tpi_at at, tp_function *g);
 /* Where in the list of what f's calls call; -1: nowhere. */
 int tpi_find_called(const tp_function *f, const tp_function *g);
-/* The bytes that f watches, and those that what it calls watches: how many, a copy, are they as in that? */
+/* Of f itself, -1, or of one that it calls. */
+static inline const tpi_pure *tpi_watcher(const tp_function *f, int i)
+{
+    return i < 0 ? &f->pure : &f->pure.called[i]->pure;
+}
+/* The bytes that f watches, and those that what it calls watches: how many, a copy. */
 size_t tpi_watched_bytes(const tp_function *f);
 void tpi_watched_copy(const tp_function *f, char *out);
-bool tpi_watched_same(const tp_function *f, const char *copy);
 
 /* ---- replay.c: calls of pure functions ---------------------------------------------------------- */
 

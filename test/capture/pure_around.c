@@ -277,6 +277,45 @@ static void keeps(bed *b)
     }
 }
 
+/* On each side another weight. */
+BODY(choosing)
+{
+    world *s = user;
+    s->ran++;
+    const bool high = tp_truth(tp_gt(tp_sum(in[0], TP_ALL, false), tp_scalar_like(in[0], 0)));
+    tp_tensor *h = tp_mul(in[0], high ? s->kept : s->w);
+    out[0] = tp_exp(h);
+    out[1] = tp_neg(in[1]);
+}
+
+/* Marked when a call has been made, a tensor is refused a gradient through the results that were computed from it, and
+ * through no others. */
+static void marks_late(bed *b)
+{
+    for (int marked = 0; marked < 4; marked++) {
+        world s;
+        prepare(&s, b);
+        tp_tensor *x[2] = {0}, *y[2];
+        s.w = pattern(b->tp, TP_DIMS(2, 3), 0.2);
+        s.kept = pattern(b->tp, TP_DIMS(2, 3), 0.3);
+        tp_recording(b->tp, true);
+        tp_function *f = make_pure(b, "choosing", choosing, &s);
+        for (int i = 0; i < 12; i++) {
+            x[0] = pattern(b->tp, TP_DIMS(2, 3), i % 2 ? -0.1 * i : 0.1 * i);
+            x[1] = pattern(b->tp, TP_DIMS(2, 3), 0.1);
+            tp_function_call(f, 2, x, 2, y);
+        }
+        EXPECT_RAN(&s, 2, 4);
+        tp_tensor *t[] = {s.w, s.kept, x[0], x[1]};
+        tp_require_grad(t[marked]);
+        for (int i = 0; i < 2; i++) {
+            tp_tensor *z = tp_sum(tp_mul(y[i], t[marked]), TP_ALL, false);
+            note(b, "dt", tp_grad(z, t[marked]));
+            tp_clear_error(b->tp);
+        }
+    }
+}
+
 /* Held in the body only. */
 BODY(holding)
 {
@@ -422,9 +461,9 @@ static void refused(bed *b)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ATTACK(inner_watch),  ATTACK(two_levels),   ATTACK(seeds),
-        ATTACK(keeps),        ATTACK(acts),         ATTACK(holds),
-        ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),
+        ATTACK(inner_watch),  ATTACK(two_levels), ATTACK(seeds), ATTACK(keeps),
+        ATTACK(acts),         ATTACK(marks_late), ATTACK(holds), ATTACK(wrapped_anew),
+        ATTACK(wrapped_once), ATTACK(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,38 +3,21 @@
 
 #include <string.h>
 
-/* Of f itself, -1, or of one that it calls. */
-static inline const tpi_pure *watcher(const tp_function *f, int i)
-{
-    return i < 0 ? &f->pure : &f->pure.called[i]->pure;
-}
-
 size_t tpi_watched_bytes(const tp_function *f)
 {
     size_t n = 0;
     for (int k = -1; k < f->pure.n_called; k++)
-        n += watcher(f, k)->n_watched;
+        n += tpi_watcher(f, k)->n_watched;
     return n;
 }
 
 void tpi_watched_copy(const tp_function *f, char *out)
 {
     for (int k = -1; k < f->pure.n_called; k++) {
-        const tpi_pure *p = watcher(f, k);
+        const tpi_pure *p = tpi_watcher(f, k);
         for (int i = 0; i < p->n_watches; out += p->watches[i++].n)
             memcpy(out, p->watches[i].bytes, p->watches[i].n);
     }
-}
-
-bool tpi_watched_same(const tp_function *f, const char *copy)
-{
-    for (int k = -1; k < f->pure.n_called; k++) {
-        const tpi_pure *p = watcher(f, k);
-        for (int i = 0; i < p->n_watches; copy += p->watches[i++].n)
-            if (memcmp(copy, p->watches[i].bytes, p->watches[i].n) != 0)
-                return false;
-    }
-    return true;
 }
 
 int tpi_find_called(const tp_function *f, const tp_function *g)

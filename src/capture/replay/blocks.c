@@ -183,6 +183,7 @@ typedef struct making {
     int32_t *touched; /* registers that changed */
     int32_t n_touched;
     int32_t *out_of; /* by place: the output; -1 */
+    uint64_t *reads; /* by place: as of tpi_output */
 } making;
 
 static void touch(making *k, int reg, int32_t value)
@@ -255,6 +256,25 @@ static bool add_ends(making *k, int node)
     return true;
 }
 
+/* The ports of an op's operands, and what its gradient would be asked of. */
+static bool read_operands(making *k, const tpi_node *n, int place)
+{
+    uint64_t reads = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        const int32_t value = resolve(k, n->in[i].source);
+        if (value < 0)
+            reads |= k->reads[~value];
+        if (value < 0 || is_constant(k, value))
+            continue;
+        const int port = add_port(k, value);
+        if (port < 0)
+            return false;
+        reads |= UINT64_C(1) << (port < 63 ? port : 63);
+    }
+    k->reads[place] = n->op->grad && n->dtype >= TP_F32 && !n->item->requires ? reads : 0;
+    return true;
+}
+
 static bool go_through(making *k)
 {
     const tpi_basic_block *b = k->b;
@@ -268,11 +288,8 @@ static bool go_through(making *k)
                 return false;
             continue;
         }
-        for (int i = 0; i < n->n_in && n->kind == TPI_STEP_OP; i++) {
-            const int32_t value = resolve(k, n->in[i].source);
-            if (value >= 0 && !is_constant(k, value) && add_port(k, value) < 0)
-                return false;
-        }
+        if (n->kind == TPI_STEP_OP && !read_operands(k, n, place))
+            return false;
         if (n->kind == TPI_STEP_OP)
             touch(k, k->bs->node_reg[node], ~place);
         if (n->crosses)
@@ -314,7 +331,7 @@ static bool add_outputs(making *k)
             continue;
         const int reg = k->bs->node_reg[b->nodes[place]];
         const tpi_node *n = &k->w->nodes[b->nodes[place]];
-        b->out[i] = (tpi_output){.place = place, .reg = reg};
+        b->out[i] = (tpi_output){.place = place, .reg = reg, .reads = k->reads[place]};
         if (!give_header(k->w, &k->bs->regs[reg], n->at,
                          (tpi_value_form){n->dtype, n->rank, n->item->shape}))
             return false;
@@ -512,7 +529,8 @@ static bool make(tpi_flow *w, tpi_basic_blocks *bs)
     k.now = tpi_take(m, regs);
     k.touched = tpi_take(m, regs);
     k.out_of = tpi_take(m, places);
-    bool ok = k.now && k.touched && k.out_of;
+    k.reads = tpi_take(m, 2 * places);
+    bool ok = k.now && k.touched && k.out_of && k.reads;
     for (int i = 0; i < bs->n_regs && ok; i++)
         k.now[i] = i;
     ok = ok && make_all(&k);
@@ -523,6 +541,7 @@ static bool make(tpi_flow *w, tpi_basic_blocks *bs)
     tpi_give_back(m, k.now, regs);
     tpi_give_back(m, k.touched, regs);
     tpi_give_back(m, k.out_of, places);
+    tpi_give_back(m, k.reads, 2 * places);
     return ok;
 }
 

@@ -10,16 +10,23 @@
 #include "capture/record/flow.h"
 #include "capture/record/segment_def.h"
 
+/* What a value was computed from while nothing required a gradient, as core.h has it of a tensor: for a mark that comes
+ * later. */
+typedef struct tpi_unmarked {
+    uint64_t from, since;
+} tpi_unmarked;
+
 /* A register holds the value of an extern, of a phi, or of a node. Memory that somebody else holds is never
  * written. */
 typedef struct tpi_reg {
     tpi_buf *buf; /* one reference; NULL: an extern in its own memory, or no value yet */
     char *data;
-    uint64_t stamp; /* the call in which it got its value; an older one: it has none */
-    int32_t ext;    /* it holds this extern; -1: none */
-    int32_t init;   /* a call begins with this extern as its value; -1: with none */
-    int32_t made;   /* the node that made its value; -1: it is from outside */
-    bool dirty;     /* it is an extern that was assigned in this call */
+    uint64_t stamp;  /* the call in which it got its value; an older one: it has none */
+    int32_t ext;     /* it holds this extern; -1: none */
+    int32_t init;    /* a call begins with this extern as its value; -1: with none */
+    int32_t made;    /* the node that made its value; -1: it is from outside */
+    tpi_unmarked of; /* kept while ops are recorded */
+    bool dirty;      /* it is an extern that was assigned in this call */
     size_t bytes;
     tp_tensor *header; /* has its type and sizes; of an extern: the tensor itself */
 } tpi_reg;
@@ -44,12 +51,15 @@ typedef struct tpi_held {
     char *data;
     uint64_t stamp;
     int32_t made;
+    tpi_unmarked of;
 } tpi_held;
 
 /* A result of the program. */
 typedef struct tpi_output {
-    int32_t place;   /* which node of the basic block has this value */
-    int32_t reg;     /* the register of that node */
+    int32_t place; /* which node of the basic block has this value */
+    int32_t reg;   /* the register of that node */
+    uint64_t
+        reads; /* ports that a gradient of it would go to, as bits; the last one: from there on */
     int32_t pointer; /* index in the program's table of pointers */
     tpi_buf *buf;    /* its memory in this run, */
     bool fresh;      /* which is new, and not the register's */

@@ -5,6 +5,18 @@
 
 /* ---- guards ------------------------------------------------------------------------------ */
 
+/* Are the watched bytes as in the copy? */
+static bool same_watched(const tp_function *f, const char *copy)
+{
+    for (int k = -1; k < f->pure.n_called; k++) {
+        const tpi_pure *p = tpi_watcher(f, k);
+        for (int i = 0; i < p->n_watches; copy += p->watches[i++].n)
+            if (memcmp(copy, p->watches[i].bytes, p->watches[i].n) != 0)
+                return false;
+    }
+    return true;
+}
+
 enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
 
 /* Type, sizes, what a gradient may be asked of. */
@@ -42,7 +54,7 @@ static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
     for (int i = 0; i < n_in; i++)
         if (!is_like(in[i], &w->externs[w->args[i]]))
             return false;
-    return tpi_watched_same(w->f, w->watched) && same_aliases(w, in);
+    return same_watched(w->f, w->watched) && same_aliases(w, in);
 }
 
 /* Tensors that are themselves, not what is given: the same ones as before. */

@@ -14,8 +14,8 @@ typedef struct replay {
     tp_ctx *ctx;
     tpi_at at;
     tp_tensor *const *in;
-    uint64_t random_at;
-    const char *why; /* it was abandoned */
+    uint64_t random_at, seq; /* seq: of the context, at the beginning */
+    const char *why;         /* it was abandoned */
     tpi_at why_at;
     tpi_dry *dry; /* it is only to be looked at; or NULL */
 } replay;
@@ -36,6 +36,20 @@ static void set_extern(replay *r, int i)
     x->stamp = r->bs->call;
 }
 
+/* What the value of a register was computed from; an extern itself is noted as read. */
+static tpi_unmarked origin_of(const replay *r, const tpi_reg *x)
+{
+    tp_tensor *t = x->header;
+    if (x->ext < 0 || !r->ctx->recording)
+        return x->of;
+    if (t->dtype < TP_F32 || t->flags & TPI_REQUIRES ||
+        r->w->externs[x->ext].from == TPI_FROM_MADE)
+        return (tpi_unmarked){0, 0};
+    if (!t->read)
+        t->read = r->seq << 6 | (r->ctx->n_read++ & 63);
+    return (tpi_unmarked){t->from | tpi_from_bit(t), t->since};
+}
+
 static void begin(replay *r)
 {
     tpi_basic_blocks *bs = r->bs;
@@ -53,6 +67,7 @@ static void begin(replay *r)
         x->data = t->data;
         x->stamp = bs->call;
         x->made = -1;
+        x->of = origin_of(r, &bs->regs[x->init]);
     }
 }
 
@@ -265,7 +280,7 @@ static bool compute(replay *r, tpi_basic_block *b)
 /* Memory of a variable that is assigned later is copied: it will change. */
 static bool hold_reg(replay *r, const tpi_reg *x, tpi_held *h)
 {
-    *h = (tpi_held){.buf = x->buf, .data = x->data, .stamp = x->stamp, .made = x->made};
+    *h = (tpi_held){x->buf, x->data, x->stamp, x->made, origin_of(r, x)};
     if (x->stamp != r->bs->call) {
         h->buf = NULL;
         return true;
@@ -302,6 +317,7 @@ static void put_reg(replay *r, tpi_reg *x, tpi_held h)
     x->data = h.data;
     x->stamp = h.stamp;
     x->made = h.made;
+    x->of = h.of;
     x->dirty = x->ext >= 0;
 }
 
@@ -339,7 +355,7 @@ static bool set_all(replay *r, const tpi_basic_block *b, int32_t edge)
     for (int i = 0; i < b->n_sets; i++) {
         if (!is_set(r, &b->sets[i], edge))
             continue;
-        v[n] = (tpi_held){NULL, NULL, 0, TPI_ANY_MAKER};
+        v[n] = (tpi_held){.made = TPI_ANY_MAKER};
         if (b->sets[i].from >= 0 && !hold_reg(r, &r->bs->regs[b->sets[i].from], &v[n]))
             break;
         n++;
@@ -355,6 +371,21 @@ static bool set_all(replay *r, const tpi_basic_block *b, int32_t edge)
     return ok;
 }
 
+/* What an output was computed from. */
+static tpi_unmarked join_origins(const replay *r, const tpi_basic_block *b, uint64_t reads)
+{
+    tpi_unmarked all = {0, 0};
+    for (int i = 0; i < b->n_in && reads; i++) {
+        if (!(reads >> (i < 63 ? i : 63) & 1))
+            continue;
+        const tpi_unmarked of = origin_of(r, &r->bs->regs[b->in[i]]);
+        all.from |= of.from;
+        if (of.since && (!all.since || of.since < all.since))
+            all.since = of.since;
+    }
+    return all;
+}
+
 /* Outputs become their registers' values. */
 static void keep_outputs(replay *r, tpi_basic_block *b)
 {
@@ -368,6 +399,8 @@ static void keep_outputs(replay *r, tpi_basic_block *b)
         x->data = x->buf->data;
         x->stamp = r->bs->call;
         x->made = b->nodes[o->place];
+        if (r->ctx->recording && b->n_edges)
+            x->of = join_origins(r, b, o->reads);
     }
 }
 
@@ -407,6 +440,12 @@ static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
     if (!t)
         return NULL;
     tpi_set_strides(t);
+    if (r->ctx->recording && t->dtype >= TP_F32) {
+        const tpi_unmarked of =
+            end < 0 ? join_origins(r, b, b->out[~end].reads) : origin_of(r, x);
+        t->from = of.from;
+        t->since = of.since && of.since < t->seq ? of.since : t->seq;
+    }
     if (end < 0)
         t->buf = b->out[~end].buf;
     else
@@ -435,6 +474,7 @@ static bool tape_result(replay *r, tp_tensor *t)
         if (!tpi_record(t, &tpi_op_mul, 2, in, NULL, 0))
             return false;
         t->flags |= TPI_REQUIRES;
+        t->from = t->since = 0;
         break;
     }
     return true;
@@ -586,8 +626,13 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
 {
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = w->ctx;
-    replay r = {
-        .w = w, .bs = w->blocks, .ctx = ctx, .at = at, .in = in, .random_at = ctx->random_at};
+    replay r = {.w = w,
+                .bs = w->blocks,
+                .ctx = ctx,
+                .at = at,
+                .in = in,
+                .random_at = ctx->random_at,
+                .seq = ctx->seq};
     const int32_t mark = ctx->n_owned;
     begin(&r);
     const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
@@ -612,19 +657,6 @@ static tpi_flow *flow_to_run(tp_function *f, int n_in, tp_tensor *const *in, int
     return w && w->blocks && w->n_out == n_out && tpi_flow_same_tensors(w, in) ? w : NULL;
 }
 
-/* What the body would have left: results, made since `entry`, that no gradient will be found through. */
-static void note_unrecorded(const tpi_flow *w, uint64_t entry, tp_tensor *const *in, int n_out,
-                            tp_tensor **out)
-{
-    for (int k = 0; k < w->n_externs; k++) {
-        const tpi_extern *e = &w->externs[k];
-        tp_tensor *x = e->from == TPI_FROM_ARG ? in[e->arg] : e->tensor;
-        for (int i = 0; i < n_out && !(x->flags & TPI_REQUIRES); i++)
-            if (out[i]->seq >= entry)
-                tpi_note_unrecorded(1, &x, out[i]);
-    }
-}
-
 bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                 tp_tensor **out)
 {
@@ -633,15 +665,12 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
     if (!w)
         return false;
     tpi_aside earlier;
-    const uint64_t entry = ctx->seq;
     const bool spoiled = ctx->status != TP_OK;
     if (spoiled)
         tpi_error_aside(ctx, &earlier);
     const bool ok = replay_in(w, at, in, n_out, out);
     if (spoiled)
         tpi_error_back(ctx, &earlier);
-    if (ok && ctx->recording)
-        note_unrecorded(w, entry, in, n_out, out);
     if (ok && w->replays++ == 0)
         tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
                         w->n_joins, w->n_loops);
@@ -731,6 +760,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
                     .at = at,
                     .in = in,
                     .random_at = ctx->random_at,
+                    .seq = ctx->seq,
                     .dry = d};
         const int32_t mark = ctx->n_owned;
         memset(out, 0, bytes);
