@@ -10,6 +10,7 @@
  * A register may hold nothing on some way (`bad`): then it is not read. Of a turn two ways are told apart: to the
  * next one, and out. */
 #include "capture/lift/lift_def.h"
+#include "capture/run/step_nodes.h"
 #include "op/random_position.h"
 
 #include <string.h>
@@ -123,24 +124,24 @@ static bool lift_draw(tpi_lifter *u, const tpi_node *n, tp_tensor *y)
     return set_seen(u, tpi_drawn(n->at, u->now.v[u->seen].t, y));
 }
 
+typedef struct reading {
+    tpi_lifter *u;
+    const tpi_node *node;
+} reading;
+
+static tp_tensor *operand_of(void *user, int k)
+{
+    const reading *r = user;
+    return read_source(r->u, r->node->in[k].source, r->node->at);
+}
+
 static bool lift_op(tpi_lifter *u, int node)
 {
-    enum { FEW = 32 };
     const tpi_node *n = &u->w->nodes[node];
-    tp_tensor *few[FEW], **in = few;
     if (tpi_is_draw(n->op) && !u->whole)
         return tpi_lift_refuse(u, n->at, "random numbers are drawn here");
-    const size_t bytes = (size_t)n->n_in * sizeof *in;
-    if (n->n_in > FEW && !(in = tpi_take(&u->ctx->mem, bytes)))
-        return tpi_lift_no_memory(u);
-    bool ok = true;
-    for (int i = 0; i < n->n_in && ok; i++)
-        ok = (in[i] = read_source(u, n->in[i].source, n->at)) != NULL;
-    const tp_tensor *y = !ok                  ? NULL
-                         : tpi_is_draw(n->op) ? tpi_random_node(u->g, n->at, n->attrs)
-                                              : tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
-    if (in != few)
-        tpi_give_back(&u->ctx->mem, in, bytes);
+    const tp_tensor *y = tpi_op_node(u->g, n->at, n->op, n->attrs, n->n_in, operand_of,
+                                     &(reading){u, n}, TPI_OWN_DRAW);
     if (!tpi_lift_good(y) || (tpi_is_draw(n->op) && !lift_draw(u, n, (tp_tensor *)y)))
         return false;
     if (y->dtype != n->dtype || y->rank != n->rank ||

@@ -1,9 +1,9 @@
 /* Basic blocks: which nodes make one, what goes in and out, and their programs. */
 #include "capture/replay/blocks.h"
 
+#include "capture/run/step_nodes.h"
 #include "op/random_position.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -355,11 +355,12 @@ static bool make_block(making *k)
 
 typedef struct graphing {
     making *k;
+    const tpi_node *node; /* whose operands are looked for */
     tp_graph *g;
     tp_tensor **feeds, **nodes;
 } graphing;
 
-static tp_tensor *operand_node(graphing *q, int32_t value)
+static tp_tensor *operand_node(const graphing *q, int32_t value)
 {
     const making *k = q->k;
     if (value < 0)
@@ -372,54 +373,20 @@ static tp_tensor *operand_node(graphing *q, int32_t value)
     return NULL;
 }
 
-static tp_tensor *op_node(graphing *q, int place)
+static tp_tensor *operand_of(void *user, int i)
 {
-    enum { FEW = 32 };
-    making *k = q->k;
-    tp_ctx *ctx = k->w->ctx;
-    const tpi_node *n = &k->w->nodes[k->b->nodes[place]];
-    tp_tensor *few[FEW], **in = few, *y = NULL;
-    if (tpi_is_draw(n->op)) {
-        tpi_random_attrs r = *(const tpi_random_attrs *)n->attrs;
-        r.seed = 0;
-        r.at = -1 - k->b->n_random++;
-        return tpi_graph_node(q->g, n->at, n->op, 0, NULL, &r, (tp_dtype)r.dtype,
-                              (int)r.shape.n, r.shape.v);
-    }
-    if (n->n_in > FEW)
-        in = tpi_take(&ctx->mem, (size_t)n->n_in * sizeof *in);
-    bool ok = in;
-    for (int i = 0; i < n->n_in && ok; i++) {
-        in[i] = operand_node(q, resolve(k, n->in[i].source));
-        ok = in[i];
-    }
-    if (ok)
-        y = tpi_apply(n->at, n->op, n->n_in, in, n->attrs);
-    if (in != few)
-        tpi_give_back(&ctx->mem, in, (size_t)n->n_in * sizeof *in);
-    return y;
-}
-
-static bool name_output(graphing *q, int i)
-{
-    char name[24];
-    tp_tensor *y = q->nodes[q->k->b->out[i].place];
-    snprintf(name, sizeof name, "o%d", i);
-    if (y->name)
-        y = tpi_apply(TPI_AT(y->file, y->line), &tpi_op_copy, 1, &y, NULL);
-    return y->status == TP_OK && tpi_graph_name(q->g, y, name) == TP_OK;
+    const graphing *q = user;
+    return operand_node(q, resolve(q->k, q->node->in[i].source));
 }
 
 static bool add_graph(graphing *q)
 {
     making *k = q->k;
     tpi_basic_block *b = k->b;
-    char name[24];
     b->n_random = 0;
     for (int i = 0; i < b->n_feeds; i++) {
         const tp_tensor *h = k->bs->regs[b->in[i]].header;
-        snprintf(name, sizeof name, "i%d", i);
-        q->feeds[i] = tp_placeholder(q->g, name, (tp_dtype)h->dtype, h->rank, h->shape);
+        q->feeds[i] = tpi_program_input(q->g, i, (tp_dtype)h->dtype, h->rank, h->shape);
         if (q->feeds[i]->status != TP_OK)
             return false;
     }
@@ -430,7 +397,10 @@ static bool add_graph(graphing *q)
             touch(k, n->in[0].source.n, resolve(k, n->in[1].source));
         if (n->kind != TPI_STEP_OP)
             continue;
-        const tp_tensor *y = q->nodes[place] = op_node(q, place);
+        q->node = n;
+        const tp_tensor *y = q->nodes[place] =
+            tpi_op_node(q->g, n->at, n->op, n->attrs, n->n_in, operand_of, q, b->n_random);
+        b->n_random += tpi_is_draw(n->op);
         if (!y || y->status != TP_OK || y->dtype != n->dtype || y->rank != n->rank ||
             memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)
             return false;
@@ -438,7 +408,7 @@ static bool add_graph(graphing *q)
     }
     bool ok = true;
     for (int i = 0; i < b->n_out && ok; i++)
-        ok = name_output(q, i);
+        ok = tpi_program_output(q->g, i, q->nodes[b->out[i].place]);
     for (int i = 0; i < k->n_touched; i++)
         k->now[k->touched[i]] = k->touched[i];
     k->n_touched = 0;

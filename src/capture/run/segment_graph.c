@@ -1,5 +1,6 @@
 /* The program of a segment: its steps as a static graph. */
 #include "capture/record/segment_def.h"
+#include "capture/run/step_nodes.h"
 #include "op/call.h"
 
 #include <stdio.h>
@@ -76,39 +77,28 @@ static void symbolic_attrs(const building *b, int i, const site *p, void *attrs)
     tpi_unflatten_attrs(t->op, out, attrs);
 }
 
+typedef struct reading {
+    const building *b;
+    const tpi_step *step;
+} reading;
+
+static tp_tensor *operand_of(void *user, int k)
+{
+    const reading *r = user;
+    return operand_node(r->b, r->step->in[k]);
+}
+
 static tp_tensor *op_node(const building *b, int i, const site *p)
 {
-    enum { FEW = 32 };
-    tp_ctx *ctx = b->g->ctx;
     const tpi_step *t = p->step;
-    tp_tensor *few[FEW], **in = few;
     _Alignas(8) char attrs[1024];
     if (t->op == &tpi_op_result)
         return operand_node(b, t->in[0]);
     if (t->op == &tpi_op_call)
         return NULL;
-    if (t->n_in > FEW)
-        in = tpi_take(&ctx->mem, (size_t)t->n_in * sizeof *in);
-    if (!in)
-        return tpi_no_memory(ctx, t->at, t->op->name);
-    for (int k = 0; k < t->n_in; k++)
-        in[k] = operand_node(b, t->in[k]);
     symbolic_attrs(b, i, p, attrs);
-    tp_tensor *y;
-    if (tpi_is_draw(t->op)) {
-        tpi_random_attrs *r = (tpi_random_attrs *)(void *)attrs;
-        if (b->others)
-            return tpi_random_node(b->g, t->at, r);
-        r->seed = 0;
-        r->at = -1 - i;
-        y = tpi_graph_node(b->g, t->at, t->op, 0, NULL, r, (tp_dtype)r->dtype, (int)r->shape.n,
-                           r->shape.v);
-    } else {
-        y = tpi_apply(t->at, t->op, t->n_in, in, attrs);
-    }
-    if (in != few)
-        tpi_give_back(&ctx->mem, in, (size_t)t->n_in * sizeof *in);
-    return y;
+    return tpi_op_node(b->g, t->at, t->op, attrs, t->n_in, operand_of, &(reading){b, t},
+                       b->others ? TPI_OWN_DRAW : i);
 }
 
 static bool add_nodes(building *b)
@@ -124,8 +114,7 @@ static bool add_nodes(building *b)
         int64_t shape[TP_MAX_RANK];
         for (int a = 0; a < x->rank; a++)
             shape[a] = dim_of(b, (tpi_varying){-1, i, a}, x->shape[a]);
-        snprintf(name, sizeof name, "i%d", i);
-        b->inputs[i] = tp_placeholder(b->g, name, (tp_dtype)x->dtype, x->rank, shape);
+        b->inputs[i] = tpi_program_input(b->g, i, (tp_dtype)x->dtype, x->rank, shape);
         if (b->inputs[i]->status != TP_OK)
             return false;
     }
@@ -142,13 +131,8 @@ static bool add_nodes(building *b)
             return false;
     }
     for (int i = 0; i < s->n_steps; i++) {
-        if (s->output_of[i] < 0)
-            continue;
-        snprintf(name, sizeof name, "o%d", s->output_of[i]);
-        tp_tensor *y = b->nodes[i];
-        if (y->name)
-            y = tpi_apply(TPI_AT(y->file, y->line), &tpi_op_copy, 1, &y, NULL);
-        if (y->status != TP_OK || tpi_graph_name(b->g, y, name) != TP_OK)
+        if (s->output_of[i] >= 0 &&
+            (!b->nodes[i] || !tpi_program_output(b->g, s->output_of[i], b->nodes[i])))
             return false;
     }
     return true;
