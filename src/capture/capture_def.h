@@ -141,6 +141,7 @@ typedef struct tpi_frame {
     bool as_recorded; /* so far every size is what it was when it was recorded */
     bool may_fail;    /* one of the pending */
     bool has_turns;   /* of blocks: gradients make results of what was recorded in them */
+    bool has_views;   /* among the pending */
     bool settling;
     bool new_steps;          /* this run added some */
     bool lost;               /* it goes on eagerly */

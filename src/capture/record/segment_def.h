@@ -62,7 +62,10 @@ struct tpi_segment {
     int64_t *values;     /* by varying size: its value in this run */
     bool *number_varies; /* by step: it is a SCALAR whose number varies */
     int32_t *output_of;  /* by step: which output of the program it is; -1: none */
+    int32_t *outputs;    /* by output: its step */
     int n_outputs;
+    int n_draws;      /* steps that draw random numbers */
+    bool has_numbers; /* a step is a SCALAR */
     tpi_shared *program;
     int programs;        /* how many were made for it */
     const char *why_new; /* why the next one is made, for the log */

@@ -92,6 +92,7 @@ void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
     tpi_give_back(m, s->values, k * sizeof *s->values);
     tpi_give_back(m, s->number_varies, n * sizeof *s->number_varies);
     tpi_give_back(m, s->output_of, n * sizeof *s->output_of);
+    tpi_give_back(m, s->outputs, n * sizeof *s->outputs);
     tpi_give_back(m, s, sizeof *s);
 }
 

@@ -377,6 +377,7 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
     if (!push(fr, s, y, own_attrs ? q->attrs : NULL, q->n_in, q->in, assigned))
         return tpi_no_memory(ctx, q->at, q->op->name);
     fr->pending[fr->n_pending - 1].view = view;
+    fr->has_views |= view;
     if (fr->trace)
         tpi_traced_op(fr, s, y, q->attrs, q->in, tape, assigned);
     return y;
@@ -726,7 +727,8 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
     fr->serial = ctx->frames;
     fr->n_outside = 0;
     fr->as_recorded = true;
-    fr->may_fail = fr->settling = fr->new_steps = fr->lost = fr->has_turns = false;
+    fr->may_fail = fr->settling = fr->new_steps = fr->lost = fr->has_turns = fr->has_views =
+        false;
     fr->trace = NULL;
     fr->base = 1;
     room r;

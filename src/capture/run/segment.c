@@ -21,13 +21,17 @@ static tpi_segment *segment_new(tp_ctx *ctx, tpi_step *step, int n_steps)
     const size_t n = (size_t)n_steps;
     s->number_varies = tpi_take(&ctx->mem, n * sizeof *s->number_varies);
     s->output_of = tpi_take(&ctx->mem, n * sizeof *s->output_of);
-    if (!s->number_varies || !s->output_of) {
+    s->outputs = tpi_take(&ctx->mem, n * sizeof *s->outputs);
+    if (!s->number_varies || !s->output_of || !s->outputs) {
         tpi_segment_free(ctx, s);
         return NULL;
     }
     memset(s->number_varies, 0, n * sizeof *s->number_varies);
-    for (int i = 0; i < n_steps; i++)
+    for (int i = 0; i < n_steps; i++, step = step->first) { /* the only ones that follow */
         s->output_of[i] = -1;
+        s->has_numbers |= step->kind == TPI_STEP_SCALAR;
+        s->n_draws += tpi_is_draw(step->op);
+    }
     return s;
 }
 
@@ -243,7 +247,7 @@ static bool compare_sizes(tpi_segment *s, const tpi_frame *fr, int from, bool *c
 
 static void compare_numbers(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
 {
-    for (int i = 0; i < s->n_steps; i++) {
+    for (int i = 0; i < s->n_steps && s->has_numbers; i++) {
         const tpi_pending *p = &fr->pending[from + i];
         const tpi_step *t = p->step;
         if (t->kind != TPI_STEP_SCALAR || s->number_varies[i] || p->value == t->scalar)
@@ -339,7 +343,8 @@ static bool is_output(const tpi_pending *p)
 static void compare_outputs(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
 {
     for (int i = 0; i < s->n_steps; i++)
-        if (is_output(&fr->pending[from + i]) && s->output_of[i] < 0) {
+        if (s->output_of[i] < 0 && is_output(&fr->pending[from + i])) {
+            s->outputs[s->n_outputs] = i;
             s->output_of[i] = s->n_outputs++;
             *changed = true;
         }
@@ -417,13 +422,12 @@ static bool take_result(tp_tensor *y, const tp_tensor *v)
 static bool take_results(const tpi_segment *s, tpi_frame *fr, int from, tp_tensor **values)
 {
     bool ok = true;
-    for (int i = 0; i < s->n_steps; i++) {
-        const tpi_pending *p = &fr->pending[from + i];
-        if (s->output_of[i] >= 0 && is_output(p))
-            ok = ok && take_result(p->value, values[s->output_of[i]]);
-    }
-    for (int i = 0; i < s->n_outputs; i++)
+    for (int i = 0; i < s->n_outputs; i++) {
+        const tpi_pending *p = &fr->pending[from + s->outputs[i]];
+        if (is_output(p))
+            ok = ok && take_result(p->value, values[i]);
         tpi_unref(values[i]);
+    }
     return ok;
 }
 
@@ -435,9 +439,7 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
     tp_tensor *few[FEW], **feeds = few;
     struct tpi_draw few_draws[8], *draws = few_draws;
     int64_t few_symbols[16], *symbols = few_symbols;
-    int n_draws = 0;
-    for (int i = 0; i < s->n_steps; i++)
-        n_draws += tpi_is_draw(fr->pending[from + i].step->op);
+    const int n_draws = s->n_draws;
     const size_t n = (size_t)(s->n_inputs + s->n_outputs);
     if (n > FEW)
         feeds = tpi_take(&ctx->mem, n * sizeof *feeds);

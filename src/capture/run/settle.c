@@ -25,14 +25,16 @@ static void count_one(tpi_frame *fr, const tp_tensor *t)
 
 /* Counts the references of a pending value that the frame itself and the tape hold; those beyond
  * are somebody's handles. (Not in the tensors' slots: a gradient may be under way.) True: there are
- * assignments. */
-static bool count_references(tpi_frame *fr)
+ * assignments. *crossing: there are several segments. */
+static bool count_references(tpi_frame *fr, bool *crossing)
 {
     bool assigns = false;
-    for (int i = 0; i < fr->n_pending; i++)
-        fr->pending[i].counted = 1;
-    for (int i = 0; i < fr->n_pending; i++) {
-        const tpi_pending *p = &fr->pending[i];
+    *crossing = false;
+    for (int i = 0; i < fr->n_pending; i++) { /* operands come before what is made of them */
+        tpi_pending *p = &fr->pending[i];
+        p->counted = 1;
+        p->need = p->alive = false;
+        *crossing |= p->step->cut && i + 1 < fr->n_pending;
         for (int k = 0; k < p->step->n_in; k++)
             count_one(fr, tpi_operand(fr, p, k));
         if (p->step->kind ==
@@ -81,14 +83,6 @@ static void mark_crossing(tpi_frame *fr)
 static void mark_needed(tpi_frame *fr)
 {
     const bool turns = fr->has_turns || fr->f->ctx->blocks;
-    bool crossing = false;
-    for (int i = 0; i < fr->n_pending; i++) {
-        tpi_pending *p = &fr->pending[i];
-        p->need = p->alive = p->step->kind != TPI_STEP_ASSIGN && p->value->refs > p->counted;
-        crossing |= p->step->cut && i + 1 < fr->n_pending;
-    }
-    if (crossing)
-        mark_crossing(fr);
     for (int i = fr->n_pending - 1; i >= 0; i--) {
         tpi_pending *p = &fr->pending[i];
         if (p->step->kind == TPI_STEP_ASSIGN) {
@@ -96,6 +90,9 @@ static void mark_needed(tpi_frame *fr)
             continue;
         }
         const tpi_op *op = p->step->op;
+        const bool held = p->value->refs > p->counted;
+        p->alive |= held;
+        p->need |= held;
         if (p->alive && p->value->n_in) {
             for (int k = 0; k < p->value->n_in; k++) {
                 const int x = pending_of(fr, p->value->in[k]);
@@ -108,6 +105,7 @@ static void mark_needed(tpi_frame *fr)
         }
         if (p->need && p->view)
             want(fr, tpi_operand(fr, p, 0)); /* whose memory it will share */
+        p->step->needed |= p->need;
     }
 }
 
@@ -275,16 +273,22 @@ static void compute_all(tpi_frame *fr, int from, int to)
     }
 }
 
-static void run(tpi_frame *fr)
+/* The end of the segment that begins at `from`. */
+static int end_of_segment(const tpi_frame *fr, int from)
+{
+    int to = from + 1;
+    while (to < fr->n_pending && !fr->pending[to - 1].step->cut)
+        to++;
+    return to;
+}
+
+static void run(tpi_frame *fr, bool crossing)
 {
     for (int from = 0, to; from < fr->n_pending; from = to) {
-        for (to = from + 1; to < fr->n_pending && !fr->pending[to - 1].step->cut;)
-            to++;
-        for (int i = from; i < to; i++)
-            fr->pending[i].step->needed |= fr->pending[i].need;
+        to = crossing ? end_of_segment(fr, from) : fr->n_pending;
         if (!tpi_segment_run(fr, from, to))
             compute_all(fr, from, to);
-        for (int i = from; i < to; i++) {
+        for (int i = from; i < to && (fr->has_views || fr->has_turns); i++) {
             const tpi_pending *p = &fr->pending[i];
             if (!p->value)
                 continue;
@@ -299,8 +303,7 @@ static void run(tpi_frame *fr)
 static void cut_long(tpi_frame *fr)
 {
     for (int from = 0, to; from < fr->n_pending; from = to) {
-        for (to = from + 1; to < fr->n_pending && !fr->pending[to - 1].step->cut;)
-            to++;
+        to = end_of_segment(fr, from);
         if (to - from > TPI_MAX_PROGRAM_STEPS && fr->pending[from].step->taken == 1)
             tpi_cut_long(fr->ctx, fr->pending[to - 1].step, to - from);
     }
@@ -315,10 +318,14 @@ void tpi_settle(tpi_frame *fr)
         fr->settling = true;
         ctx->frame = NULL;
         tpi_step_cut(ctx, fr->at);
-        cut_long(fr);
-        const bool assigns = count_references(fr);
+        if (fr->n_pending > TPI_MAX_PROGRAM_STEPS)
+            cut_long(fr);
+        bool crossing;
+        const bool assigns = count_references(fr, &crossing);
+        if (crossing)
+            mark_crossing(fr);
         mark_needed(fr);
-        run(fr);
+        run(fr, crossing);
         if (assigns)
             commit_all(fr);
         for (int i = 0; i < fr->n_pending; i++)
@@ -330,5 +337,5 @@ void tpi_settle(tpi_frame *fr)
     }
     fr->n_pending = fr->n_operands = 0;
     fr->base = fr->at->number + 1;
-    fr->may_fail = false;
+    fr->may_fail = fr->has_views = false;
 }
