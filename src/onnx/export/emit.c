@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "core/dim.h"
 #include "onnx/format/write.h"
+#include "onnx/operators.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -211,40 +212,15 @@ int tpi_onnx_type(tp_dtype dtype)
     return of[dtype];
 }
 
-enum { /* sets of types, added where kernels.def names several */
-       BOOL = 1u << TP_BOOL,
-       I8 = 1u << TP_I8,
-       I16 = 1u << TP_I16,
-       I32 = 1u << TP_I32,
-       I64 = 1u << TP_I64,
-       U8 = 1u << TP_U8,
-       U16 = 1u << TP_U16,
-       U32 = 1u << TP_U32,
-       U64 = 1u << TP_U64,
-       F32 = 1u << TP_F32,
-       F64 = 1u << TP_F64,
-       NUMBERS = I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | F32 | F64
-};
-
 tp_dtype tpi_work_type(const char *op, tp_dtype dtype)
 {
-    static const struct {
-        char op[14];
-        uint16_t types;
-    } kernels[] = {
-#define KERNEL(op, types) {#op, types},
-#include "onnx/export/kernels.def"
-#undef KERNEL
-    };
-    unsigned types = BOOL | NUMBERS;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].op, op) == 0)
-            types = kernels[i].types;
-    if (types >> dtype & 1)
+    const int row = tpi_onnx_operator_of(op, strlen(op));
+    const unsigned types = row < 0 ? 0 : tpi_onnx_operators[row].types;
+    if (!types || types >> dtype & 1)
         return dtype;
     if (dtype >= TP_F32)
         return TP_F32;
-    return tp_dtype_size(dtype) <= 2 && types & I32 ? TP_I32 : TP_I64;
+    return tp_dtype_size(dtype) <= 2 && types >> TP_I32 & 1 ? TP_I32 : TP_I64;
 }
 
 tpi_val tpi_native(tpi_export *x, const char *op, int n, const tpi_val *in)

@@ -290,7 +290,8 @@ static void put_weight_head(image *im, const tpi_out_weight *w, const tpi_elemen
     tpi_str *s = &im->weight;
     const tp_tensor *t = w->t;
     s->len = 0;
-    tpi_put_tensor_head(s, tpi_onnx_type(tpi_type(im->x, w->value)), w->rank, t ? t->shape : &w->n);
+    tpi_put_tensor_head(s, tpi_onnx_type(tpi_type(im->x, w->value)), w->rank,
+                        t ? t->shape : &w->n);
     put_name(im->x, s, TPI_PB_TENSOR_NAME, w->value);
     if (!is_beside(im, w, from)) {
         tpi_pb_put_size(s, TPI_PB_TENSOR_RAW_DATA, from->size);

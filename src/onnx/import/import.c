@@ -7,23 +7,40 @@
 
 /* ---- one node ------------------------------------------------------------------------------------ */
 
-typedef bool (*import_function)(tpi_onnx_op *o);
-
-static const struct {
-    const char *name;
-    import_function function;
-} map[] = {
-#define MAP(op, fn) {#op, tpi_onnx_import_##fn},
-#include "onnx/import/map.def"
-#undef MAP
-};
-
 static int find_operator(const tpi_onnx_node *n)
 {
-    for (int i = 0; n->domain.size == 0 && i < (int)(sizeof map / sizeof *map); i++)
-        if (tpi_span_is(n->op, map[i].name))
-            return i;
-    return -1;
+    return n->domain.size == 0 ? tpi_onnx_operator_of(n->op.size ? n->op.at : "", n->op.size)
+                               : -1;
+}
+
+/* Makes the results of an operator whose operands are there; false after an error. */
+static bool run_operator(tpi_onnx_op *o, int row)
+{
+    tp_tensor *y = NULL, *const x = o->x[0];
+    switch (row) {
+#define OP(name, fn, ...)                                                                      \
+    case TPI_OPERATOR_##name:                                                                  \
+        y = tpi_onnx_import_##fn(o, x);                                                        \
+        break;
+#define SOURCE(name, fn)                                                                       \
+    case TPI_OPERATOR_##name:                                                                  \
+        y = tpi_onnx_import_##fn(o);                                                           \
+        break;
+#define OPS(name, fn, ...)                                                                     \
+    case TPI_OPERATOR_##name:                                                                  \
+        return tpi_onnx_import_##fn(o);
+#define UNARY(name, op, ...)                                                                   \
+    case TPI_OPERATOR_##name:                                                                  \
+        y = tp_##op(x);                                                                        \
+        break;
+#define BINARY(name, op)                                                                       \
+    case TPI_OPERATOR_##name:                                                                  \
+        tpi_onnx_agree_pair(o);                                                                \
+        y = tp_##op(o->x[0], o->x[1]);                                                         \
+        break;
+#include "onnx/operators.def"
+    }
+    return y && tpi_onnx_out(o, 0, y);
 }
 
 static int compare_spans(tpi_span a, tpi_span b)
@@ -208,7 +225,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
     const int row = fn ? -1 : find_operator(n);
     if (!fn && row < 0)
         return unsupported(im, f, n);
-    o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : map[row].name;
+    o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : tpi_onnx_operators[row].name;
     if (!o.name || !tpi_onnx_spend(&o, cost_of(n)))
         return false;
     if (fn) {
@@ -222,7 +239,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
     }
     o.lift = is_too_large(im, &o);
     const memory before = memory_now(im);
-    if (!map[row].function(&o))
+    if (!tpi_onnx_take_operands(&o, &tpi_onnx_operators[row]) || !run_operator(&o, row))
         return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
                             TPI_SPAN(n->name));
     for (int k = 0; k < n->n_out; k++)

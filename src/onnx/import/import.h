@@ -1,6 +1,6 @@
 /* What the functions that import operators are written with.
  *
- * Each is named in map.def, is given one node of the model, and answers with tensors. What they
+ * Each is named in operators.def, is given one node of the model, and answers with tensors. What they
  * are made of is the public ops: on concrete tensors they compute at once (so constants fold by
  * themselves), on symbolic ones they add to the graph. Small integers that say shapes are kept
  * apart, because they may be sizes that are known only at run time: see tpi_onnx_ints. */
@@ -15,6 +15,12 @@ typedef struct tpi_import tpi_import;
 typedef struct tpi_onnx_value tpi_onnx_value;
 typedef struct tpi_onnx_env tpi_onnx_env;
 
+/* What is called in here comes from the line that loads the model. */
+#undef TP_PLACE
+#define TP_PLACE o->at.file, o->at.line
+
+enum { TPI_ONNX_OPERANDS = 9 };
+
 /* One node that is being imported. */
 typedef struct tpi_onnx_op {
     tpi_import *im;
@@ -27,21 +33,32 @@ typedef struct tpi_onnx_op {
     int n_in, n_out;  /* as the node lists them; some may be left out */
     tpi_onnx_env *env;
     bool lift; /* the operands are too large to compute with now: nodes instead */
+    tp_tensor *x
+        [TPI_ONNX_OPERANDS]; /* those that the table asks for; NULL: left out, or not asked for */
+    int axis;                /* likewise */
 } tpi_onnx_op;
 
-/* Every operator function; false after an error (tpi_onnx_refuse, or a failed tensor given to
- * tpi_onnx_out). */
-#define MAP(op, fn) bool tpi_onnx_import_##fn(tpi_onnx_op *o);
-#include "onnx/import/map.def"
-#undef MAP
+/* Every operator function (operators.def). Those that make the one result, of the first operand x, return NULL
+ * after an error (tpi_onnx_refuse); those that give results false, also when one had failed. */
+#define OP(name, fn, ...) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o, tp_tensor *x);
+#define OPS(name, fn, ...) bool tpi_onnx_import_##fn(tpi_onnx_op *o);
+#define SOURCE(name, fn) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o);
+#define UNARY(name, ...)
+#define BINARY(name, ...)
+#include "onnx/operators.def"
+#undef OP
+#undef OPS
+#undef SOURCE
+#undef UNARY
+#undef BINARY
 
 /* The error of an operator: the fact, and what would be supported. The operator's and the
- * node's name come before it. False. */
-bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+ * node's name come before it. NULL, which is false, too. */
+tp_tensor *tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The same of sizes that do not fit, TP_E_SHAPE: on a side of an If it matters when that is taken. */
-bool tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
+tp_tensor *tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The end of a refusal of a size that is not known. */
@@ -86,6 +103,10 @@ bool tpi_onnx_plain_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 bool tpi_onnx_int_of(tpi_onnx_op *o, int i, int64_t *out);
 /* A single number that is known, as a double. */
 bool tpi_onnx_number_of(tpi_onnx_op *o, int i, double *out);
+
+/* x * k and x + k, each element. */
+tp_tensor *tpi_onnx_times(tpi_onnx_op *o, tp_tensor *x, double k);
+tp_tensor *tpi_onnx_plus(tpi_onnx_op *o, tp_tensor *x, double k);
 
 /* Axes of x as positive numbers, none twice, sorted; from the attribute `name`, or from operand i
  * when `from_input`. `*given` tells whether there were any. */
@@ -134,6 +155,8 @@ tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *ax
 /* Makes sizes of operands equal that have to be, but for those that are 1, and that are not known to be:
  * a run checks them. Without the last `spared` axes. What is certainly wrong the op itself tells. */
 void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
+/* The same of o->x[0] and [1], which before operator set 7 said where its axes belong. */
+void tpi_onnx_agree_pair(tpi_onnx_op *o);
 /* An op of two operands whose sizes go with each other. */
 tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
                            tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),

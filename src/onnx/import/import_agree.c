@@ -15,7 +15,7 @@ static int64_t simpler(const tpi_onnx_op *o, int64_t a, int64_t b)
 
 tp_tensor *tpi_onnx_assumed(tpi_onnx_op *o, tp_tensor *x, const int64_t *shape)
 {
-    tp_tensor *t = tpi_assume(o->at, tp_graph_read_at(o->at.file, o->at.line, o->g, x), shape);
+    tp_tensor *t = tpi_assume(o->at, tp_graph_read(o->g, x), shape);
     const tpi_span of = o->node->name.size ? o->node->name : o->node->out[0];
     const size_t size = of.size + 24;
     char *name = tpi_onnx_take(o->im->m, size, 1);
@@ -39,9 +39,9 @@ tp_tensor *tpi_onnx_with_size(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t si
 
 bool tpi_onnx_demand(tpi_onnx_op *o, int64_t a, int64_t b)
 {
-    tp_tensor *zero = tp_scalar_at(o->at.file, o->at.line, o->ctx, TP_BOOL, 0);
-    zero = tp_graph_read_at(o->at.file, o->at.line, o->g, zero);
-    zero = tp_broadcast_at(o->at.file, o->at.line, zero, 1, &a);
+    tp_tensor *zero = tp_scalar(o->ctx, TP_BOOL, 0);
+    zero = tp_graph_read(o->g, zero);
+    zero = tp_broadcast(zero, 1, &a);
     return tpi_onnx_good(o, zero) && tpi_onnx_good(o, tpi_onnx_assumed(o, zero, &b));
 }
 
@@ -87,6 +87,16 @@ void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared)
     }
 }
 
+void tpi_onnx_agree_pair(tpi_onnx_op *o)
+{
+    tp_tensor **x = o->x;
+    const int64_t axis = tpi_onnx_int(o, "axis", -1);
+    if (o->opset < 7 && axis >= 0 && axis < tp_rank(x[0]))
+        for (int64_t more = tp_rank(x[0]) - axis - tp_rank(x[1]); more > 0; more--)
+            x[1] = tp_unsqueeze(x[1], tp_rank(x[1]));
+    tpi_onnx_agree(o, 2, x, 0);
+}
+
 tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
                            tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),
                            tp_tensor *a, tp_tensor *b)
@@ -126,14 +136,14 @@ static tp_tensor *with_count(tpi_onnx_op *o, tp_tensor *x, int64_t count)
             return tpi_onnx_with_size(o, x, i, size);
     }
     const int64_t have = product(o, x->rank, x->shape, -1);
-    x = tp_reshape_at(o->at.file, o->at.line, x, 1, &have);
+    x = tp_reshape(x, 1, &have);
     return tpi_onnx_assumed(o, x, &count);
 }
 
 tp_tensor *tpi_onnx_reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape)
 {
     int64_t want[TP_MAX_RANK];
-    tp_tensor *y = tp_reshape_at(o->at.file, o->at.line, x, rank, shape);
+    tp_tensor *y = tp_reshape(x, rank, shape);
     if (y->status != TP_E_SHAPE || tp_failed(x))
         return y;
     int hole = -1;
@@ -148,6 +158,6 @@ tp_tensor *tpi_onnx_reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64
     if (!tpi_sizes_may_agree(o->g->dims, have, count))
         return y;
     tpi_forget_error(o->ctx);
-    x = with_count(o, tp_graph_read_at(o->at.file, o->at.line, o->g, x), count);
-    return tp_reshape_at(o->at.file, o->at.line, x, rank, want);
+    x = with_count(o, tp_graph_read(o->g, x), count);
+    return tp_reshape(x, rank, want);
 }

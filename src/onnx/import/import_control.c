@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* A value of o's environment that is one of an environment inside. */
 static bool hand_out(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
 {
@@ -535,9 +532,9 @@ static bool loop_written_out(looping *l)
         ok = hand_out(o, k, l->now[k]);
     for (int k = 0; k < l->n_stacked && ok; k++)
         if (tpi_onnx_wants(o, l->n_carried + k))
-            ok = s.n ? tpi_onnx_out(o, l->n_carried + k, tp_stack(s.n, s.of[k], 0))
-                     : tpi_onnx_refuse(o, "without a turn the type of output %d is not known",
-                                       l->n_carried + k);
+            ok = (s.n || tpi_onnx_refuse(o, "without a turn the type of output %d is not known",
+                                         l->n_carried + k)) &&
+                 tpi_onnx_out(o, l->n_carried + k, tp_stack(s.n, s.of[k], 0));
     return ok;
 }
 

@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 enum {
     N_LABELS = 64,
     FIRST_DOT = 52
@@ -283,14 +280,14 @@ static bool read_equation(tpi_onnx_op *o, factor *in, factor *out)
     return read_term(o, (tpi_span){right.at + 1, right.size - 1}, -1, &n_dots, out);
 }
 
-bool tpi_onnx_import_einsum(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_einsum(tpi_onnx_op *o)
 {
     enum { MAX_FACTORS = 16 };
     factor in[MAX_FACTORS] = {0}, out = {0};
     if (o->n_in < 1 || o->n_in > MAX_FACTORS)
         return tpi_onnx_refuse(o, "%d inputs: 1 to %d are supported", o->n_in, MAX_FACTORS);
     if (!read_equation(o, in, &out))
-        return false;
+        return NULL;
     for (int i = 0; i < o->n_in; i++)
         take_diagonals(o, &in[i]);
     for (int i = 1; i < o->n_in; i++) {
@@ -298,12 +295,13 @@ bool tpi_onnx_import_einsum(tpi_onnx_op *o)
         for (int k = i + 1; k < o->n_in; k++)
             later |= set_of(&in[k]);
         if (!join(o, &in[0], &in[i], later))
-            return false;
+            return NULL;
     }
     sum_out(o, &in[0], set_of(&out));
     if (in[0].n != out.n)
         return tpi_onnx_refuse(o, "the result has a label that is in no input, or one twice");
     arrange(o, &in[0], out.n, out.label);
-    return in[0].t ? tpi_onnx_out(o, 0, in[0].t)
-                   : tpi_onnx_refuse(o, "the result has a label that is in no input");
+    if (!in[0].t)
+        return tpi_onnx_refuse(o, "the result has a label that is in no input");
+    return in[0].t;
 }

@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* Some of a list of known integers. */
 static bool gather_ints(tpi_onnx_op *o)
 {
@@ -93,22 +90,17 @@ tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *ax
     return x;
 }
 
-bool tpi_onnx_import_gather_elements(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_gather_elements(tpi_onnx_op *o, tp_tensor *x)
 {
-    int axis;
-    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
-    if (tp_failed(x))
-        return tpi_onnx_out(o, 0, x);
-    if (!tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis))
-        return false;
+    tp_tensor *index = o->x[1];
     for (int i = 0; i < tp_rank(x) && tp_rank(index) == x->rank && !tp_failed(index); i++) {
         const int64_t many = index->shape[i];
         const bool numbers = !tpi_dim_is_symbolic(many) && !tpi_dim_is_symbolic(x->shape[i]);
-        if (i != axis && many != x->shape[i] &&
+        if (i != o->axis && many != x->shape[i] &&
             !numbers) /* as many as are read; a run sees it */
             x = tp_slice(tp_graph_read(o->g, x), i, 0, many, 1);
     }
-    return tpi_onnx_out(o, 0, tp_take_along(x, index, axis));
+    return tp_take_along(x, index, o->axis);
 }
 
 /* Places counted from the end are counted from the start, and those out of range refused when it runs:
@@ -169,20 +161,18 @@ static tp_tensor *for_sizes(tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *
     return symbolic ? tp_graph_read(o->g, x) : x;
 }
 
-bool tpi_onnx_import_gather_nd(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_gather_nd(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
+    tp_tensor *index = o->x[1];
     const int64_t batch = tpi_onnx_int(o, "batch_dims", 0);
     places p;
-    if (tp_failed(x) || tp_failed(index))
-        return tpi_onnx_out(o, 0, tp_failed(x) ? x : index);
     if (batch < 0 || batch > x->rank)
         return tpi_onnx_refuse(o, "batch_dims %lld", (long long)batch);
     for (int i = 0; i < batch && i < tp_rank(index) && !tp_failed(x); i++)
         tpi_onnx_agree_on(o, &x, i, &index, i);
     if (!tpi_onnx_good(o, x) || !tpi_onnx_good(o, index) ||
         !flat_places(o, x, index, (int)batch, &p))
-        return false;
+        return NULL;
     int64_t shape[2 * TP_MAX_RANK];
     int rank = p.rank;
     memcpy(shape, p.shape, sizeof p.shape);
@@ -193,7 +183,7 @@ bool tpi_onnx_import_gather_nd(tpi_onnx_op *o)
                                TP_MAX_RANK);
     x = for_sizes(o, x, rank, shape);
     x = tp_gather(tp_reshape(x, TP_DIMS(p.n, p.rest)), p.flat, 0);
-    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+    return tp_reshape(x, rank, shape);
 }
 
 /* The greatest, least or product of x's row and all sources that go there: each row looks at every
@@ -229,14 +219,12 @@ static tp_tensor *scattered(tpi_onnx_op *o, tp_tensor *x, tp_tensor *index, tp_t
     return NULL;
 }
 
-bool tpi_onnx_import_scatter_nd(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_scatter_nd(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1), *src = tpi_onnx_in(o, 2);
+    tp_tensor *index = o->x[1], *src = o->x[2];
     places p;
-    if (tp_failed(x) || tp_failed(index) || tp_failed(src))
-        return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_failed(index) ? index : src);
     if (!flat_places(o, x, index, 0, &p))
-        return false;
+        return NULL;
     for (int i = 0; i < tp_rank(src) && tp_rank(src) == p.rank + x->rank - p.k; i++)
         src = tpi_onnx_fitted(o, src, i, i < p.rank ? p.shape[i] : x->shape[p.k + i - p.rank]);
     int64_t many = 1;
@@ -247,18 +235,13 @@ bool tpi_onnx_import_scatter_nd(tpi_onnx_op *o)
     src = tp_reshape(for_sizes(o, src, 3, sizes), TP_DIMS(many, p.rest));
     tp_tensor *flat = tp_reshape(for_sizes(o, p.flat, 3, sizes), 1, &many);
     tp_tensor *y = scattered(o, rows, flat, src);
-    return y && tpi_onnx_out(o, 0, tp_reshape(y, x->rank, x->shape));
+    return y ? tp_reshape(y, x->rank, x->shape) : NULL;
 }
 
 /* Every source has its own place in the row of all elements of x. */
-bool tpi_onnx_import_scatter_elements(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_scatter_elements(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1), *src = tpi_onnx_in(o, 2);
-    int axis;
-    if (tp_failed(x) || tp_failed(index) || tp_failed(src))
-        return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_failed(index) ? index : src);
-    if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
-        return false;
+    tp_tensor *index = o->x[1], *src = o->x[2];
     if (index->rank != x->rank || src->rank != x->rank)
         return tpi_onnx_refuse(o, "%s, indices %s and updates %s have different ranks",
                                SHAPE(x), SHAPE(index), SHAPE(src));
@@ -267,11 +250,11 @@ bool tpi_onnx_import_scatter_elements(tpi_onnx_op *o)
     for (int i = 0; i < x->rank && !tp_failed(index) && !tp_failed(src); i++)
         tpi_onnx_agree_on(o, &index, i, &src, i);
     if (!tpi_onnx_good(o, index) || !tpi_onnx_good(o, src))
-        return false;
+        return NULL;
     for (int i = 0; i < x->rank; i++) {
-        tp_tensor *at = i == axis ? positive(o, index, x->shape[i])
-                                  : tpi_onnx_iota(o, index->shape[i], TP_I64);
-        for (int k = i + 1; k < x->rank && i != axis; k++)
+        tp_tensor *at = i == o->axis ? positive(o, index, x->shape[i])
+                                     : tpi_onnx_iota(o, index->shape[i], TP_I64);
+        for (int k = i + 1; k < x->rank && i != o->axis; k++)
             at = tp_unsqueeze(at, tp_rank(at));
         flat = flat ? tp_add(tp_mul(flat, tpi_onnx_size_of(o, x->shape[i], TP_I64)), at) : at;
         n = tpi_onnx_dim_mul(o, n, x->shape[i]);
@@ -283,25 +266,23 @@ bool tpi_onnx_import_scatter_elements(tpi_onnx_op *o)
     flat = tp_reshape(for_sizes(o, flat, 2, sizes), 1, &many);
     src = tp_reshape(for_sizes(o, src, 2, sizes), 1, &many);
     tp_tensor *y = scattered(o, tp_reshape(for_sizes(o, x, 2, sizes), 1, &n), flat, src);
-    return y && tpi_onnx_out(o, 0, tp_reshape(y, x->rank, x->shape));
+    return y ? tp_reshape(y, x->rank, x->shape) : NULL;
 }
 
 /* ---- one-hot --------------------------------------------------------------------------------------- */
 
-bool tpi_onnx_import_one_hot(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_one_hot(tpi_onnx_op *o, tp_tensor *index)
 {
-    tp_tensor *index = tpi_onnx_in(o, 0), *values = tpi_onnx_in(o, 2);
+    tp_tensor *values = o->x[2];
     double depth;
-    if (tp_failed(index) || tp_failed(values))
-        return tpi_onnx_out(o, 0, tp_failed(index) ? index : values);
     if (!tpi_onnx_number_of(o, 1, &depth))
-        return false;
+        return NULL;
     if (!(depth >= 1 && depth < 1e15) || index->rank == TP_MAX_RANK)
         return tpi_onnx_refuse(o, "depth %g, indices %s", depth, SHAPE(index));
     const int rank = index->rank + 1;
     int axis;
     if (!tpi_onnx_axis(o, "axis", -1, rank, &axis))
-        return false;
+        return NULL;
     const int64_t n = (int64_t)depth;
     int64_t shape[TP_MAX_RANK], perm[TP_MAX_RANK];
     memcpy(shape, index->shape, sizeof shape);
@@ -311,5 +292,5 @@ bool tpi_onnx_import_one_hot(tpi_onnx_op *o)
     for (int i = 0; i < rank; i++)
         perm[i] = i < axis ? i : i == axis ? rank - 1 : i - 1;
     tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);
-    return tpi_onnx_out(o, 0, tp_where(tp_transpose(hot, rank, perm), on, off));
+    return tp_where(tp_transpose(hot, rank, perm), on, off);
 }

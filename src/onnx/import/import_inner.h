@@ -4,6 +4,7 @@
 
 #include "ir/body.h"
 #include "onnx/import/import.h"
+#include "onnx/operators.h"
 
 enum {
     TPI_ONNX_MAX_OPS = 1 << 20,     /* of one model, functions and branches written out */
@@ -97,6 +98,9 @@ bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_env *f, int n, const tpi_onnx_n
 bool tpi_onnx_opset_known(tpi_import *im, int64_t opset);
 /* Sorts the functions, and refuses operators that are missing, in one message: the first few. */
 bool tpi_onnx_check_operators(tpi_import *im, int opset);
+
+/* The operands and the axis that the table asks for, into o->x and o->axis. */
+bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row);
 
 /* The tensor a value stands for, made if need be; NULL after an error. */
 tp_tensor *tpi_onnx_tensor_of(tpi_import *im, tpi_onnx_value *v, bool param);

@@ -92,7 +92,7 @@ static tp_graph *attempt(tpi_import *im)
         if (!tpi_onnx_import_model(im))
             tpi_onnx_bad(im->m, TP_E_BUG, "no reason was given");
         tp_recording(im->ctx, recording);
-        tp_scope_end(im->ctx);
+        tp_scope_end_at(im->at.file, im->at.line, im->ctx);
     }
     if (im->m->status == TP_OK)
         return im->root;

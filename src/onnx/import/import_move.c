@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- concat, split ------------------------------------------------------------------------------ */
 
 /* Lists of known integers, one after the other. */
@@ -80,11 +77,9 @@ static bool equal_parts(tpi_onnx_op *o, tp_tensor **x, int axis, int64_t n, int6
 
 bool tpi_onnx_import_split(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
+    tp_tensor *x = o->x[0];
     tpi_onnx_ints sizes = {0};
-    int axis;
-    if (!x || !tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
-        return false;
+    const int axis = o->axis;
     const bool from_input = o->opset >= 13 && tpi_onnx_has(o, 1);
     if (from_input ? !tpi_onnx_ints_of(o, 1, &sizes) : !tpi_onnx_int_list(o, "split", &sizes))
         return false;
@@ -417,18 +412,15 @@ static bool read_pads(tpi_onnx_op *o, const tp_tensor *x, bool adds, int64_t *lo
     return true;
 }
 
-bool tpi_onnx_import_pad(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0}, shape[TP_MAX_RANK];
     double value = tpi_onnx_float(o, "value", 0);
-    if (!x)
-        return false;
     const tpi_span mode = tpi_onnx_text(o, "mode", "constant");
     const bool adds = tpi_span_is(mode, "constant");
     if (!read_pads(o, x, adds, lo, hi) ||
         (o->opset >= 11 && tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &value)))
-        return false;
+        return NULL;
     x = cropped(o, x, lo, hi);
     bool any = false;
     for (int i = 0; i < x->rank; i++) {
@@ -436,10 +428,10 @@ bool tpi_onnx_import_pad(tpi_onnx_op *o)
         shape[i] = tpi_onnx_dim_add(o, tpi_onnx_dim_add(o, x->shape[i], lo[i]), hi[i]);
     }
     if (!any)
-        return tpi_onnx_out(o, 0, x);
+        return x;
     x = tpi_onnx_for_shape(o, x, x->rank, shape);
     if (adds)
-        return tpi_onnx_out(o, 0, tp_pad(x, x->rank, lo, hi, value));
+        return tp_pad(x, x->rank, lo, hi, value);
     if (!tpi_span_is(mode, "edge") && !tpi_span_is(mode, "reflect") &&
         !tpi_span_is(mode, "wrap"))
         return tpi_onnx_refuse(o, "mode %.*s is unknown", TPI_SPAN(mode));
@@ -454,9 +446,9 @@ bool tpi_onnx_import_pad(tpi_onnx_op *o)
             axes[n] = i;
             places[n] = padded_places(o, x, i, lo[i], hi[i], mode);
             if (!places[n++])
-                return false;
+                return NULL;
         }
-    return tpi_onnx_out(o, 0, tpi_onnx_at_places(o, x, n, axes, places));
+    return tpi_onnx_at_places(o, x, n, axes, places);
 }
 
 /* ---- reverse sequence -------------------------------------------------------------------------------- */
@@ -480,17 +472,15 @@ tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int t
     return tp_take_along(x, index, time);
 }
 
-bool tpi_onnx_import_reverse_sequence(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_reverse_sequence(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0), *len = tpi_onnx_in(o, 1);
+    tp_tensor *len = o->x[1];
     int time, batch;
-    if (tp_failed(x) || tp_failed(len))
-        return tpi_onnx_out(o, 0, tp_failed(x) ? x : len);
     if (!tpi_onnx_axis(o, "time_axis", 0, x->rank, &time) ||
         !tpi_onnx_axis(o, "batch_axis", 1, x->rank, &batch))
-        return false;
+        return NULL;
     if (len->rank != 1 || time == batch)
         return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
                                SHAPE(len), time, batch);
-    return tpi_onnx_out(o, 0, tpi_onnx_reversed(o, x, len, time, batch));
+    return tpi_onnx_reversed(o, x, len, time, batch);
 }

@@ -1,34 +1,10 @@
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
-tp_tensor *tpi_nn_in(tpi_onnx_op *o, int i)
-{
-    tp_tensor *t = tpi_onnx_in(o, i);
-    return tpi_nn_ok(o, t) ? t : NULL;
-}
-
-tp_tensor *tpi_nn_float_in(tpi_onnx_op *o, int i)
-{
-    tp_tensor *t = tpi_nn_in(o, i);
-    if (!t || t->dtype >= TP_F32)
-        return t;
-    tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
-                    tp_dtype_name((tp_dtype)t->dtype));
-    return NULL;
-}
-
 tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
                        double value)
 {
     tp_tensor *one = tp_scalar(o->ctx, dtype, value);
     return tp_broadcast(tpi_onnx_for_shape(o, one, rank, shape), rank, shape);
-}
-
-tp_tensor *tpi_nn_range(tpi_onnx_op *o, int64_t size)
-{
-    return tp_cumsum(tpi_nn_full(o, TP_I64, 1, &size, 1), 0, true, false);
 }
 
 tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)

@@ -5,19 +5,6 @@
 #include "core/dim.h"
 #include "onnx/import/import.h"
 
-/* Is t good? When it is not, the operator has failed. */
-static inline bool tpi_nn_ok(tpi_onnx_op *o, tp_tensor *t)
-{
-    return t->status == TP_OK || tpi_onnx_out(o, 0, t);
-}
-
-/* Operand i, good; NULL after an error. */
-tp_tensor *tpi_nn_in(tpi_onnx_op *o, int i);
-/* The same for an operand of a float type. */
-tp_tensor *tpi_nn_float_in(tpi_onnx_op *o, int i);
-
-/* 0, 1, ... size - 1 as i64 [size]; the size may be symbolic. */
-tp_tensor *tpi_nn_range(tpi_onnx_op *o, int64_t size);
 /* `value` in every element; sizes may be symbolic. */
 tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
                        double value);

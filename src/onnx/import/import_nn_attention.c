@@ -3,9 +3,6 @@
 
 #include <math.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* [b, s, n * d] as [b, n, s, d]. */
 static tp_tensor *by_head(tpi_onnx_op *o, tp_tensor *x, int64_t n)
 {
@@ -37,7 +34,7 @@ static tp_tensor *bias_of(tpi_onnx_op *o, tp_tensor *good, tp_dtype dtype)
     return tp_where(good, tp_scalar(o->ctx, dtype, 0), tp_scalar(o->ctx, dtype, -INFINITY));
 }
 
-static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
+static tp_tensor *biased(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
 {
     return a ? tp_add(a, b) : b;
 }
@@ -47,9 +44,9 @@ static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
 static bool read_bias(tpi_onnx_op *o, int64_t s, int64_t t, tp_dtype dtype, tp_tensor **bias)
 {
     *bias = NULL;
-    tp_tensor *column = tpi_nn_range(o, t), *ends = NULL;
+    tp_tensor *column = tpi_onnx_iota(o, t, TP_I64), *ends = NULL;
     if (tpi_onnx_has(o, 3)) {
-        tp_tensor *mask = tpi_nn_in(o, 3);
+        tp_tensor *mask = tpi_onnx_good_in(o, 3);
         if (!mask)
             return false;
         mask = mask->dtype == TP_BOOL ? bias_of(o, mask, dtype) : tp_cast(mask, dtype);
@@ -65,16 +62,16 @@ static bool read_bias(tpi_onnx_op *o, int64_t s, int64_t t, tp_dtype dtype, tp_t
     if (o->n_in > 6 && tpi_onnx_has(o, 6))
         ends = tp_reshape(tp_cast(tpi_onnx_in(o, 6), TP_I64), 4, (int64_t[]){-1, 1, 1, 1});
     if (tpi_onnx_int(o, "is_causal", 0)) {
-        tp_tensor *row = tp_unsqueeze(tpi_nn_range(o, s), 1);
+        tp_tensor *row = tp_unsqueeze(tpi_onnx_iota(o, s, TP_I64), 1);
         tp_tensor *size = tpi_onnx_size_of(o, s, TP_I64);
         if (ends)
             row = tp_add(row, tp_sub(ends, size));
         else if (tpi_onnx_has(o, 4)) /* the keys that were there before */
             row = tp_add(row, tpi_onnx_size_of(o, tp_dim(tpi_onnx_in(o, 4), 2), TP_I64));
-        *bias = plus(o, *bias, bias_of(o, tp_ge(row, column), dtype));
+        *bias = biased(o, *bias, bias_of(o, tp_ge(row, column), dtype));
     }
     if (ends)
-        *bias = plus(o, *bias, bias_of(o, tp_lt(column, ends), dtype));
+        *bias = biased(o, *bias, bias_of(o, tp_lt(column, ends), dtype));
     return true;
 }
 
@@ -83,11 +80,9 @@ static bool read_heads(tpi_onnx_op *o, tp_tensor **q, tp_tensor **k, tp_tensor *
 {
     const int64_t hq = tpi_onnx_int(o, "q_num_heads", 0),
                   hk = tpi_onnx_int(o, "kv_num_heads", 0);
-    *q = tpi_nn_float_in(o, 0);
-    *k = *q ? tpi_nn_float_in(o, 1) : NULL;
-    *v = *k ? tpi_nn_float_in(o, 2) : NULL;
-    if (!*v)
-        return false;
+    *q = o->x[0];
+    *k = o->x[1];
+    *v = o->x[2];
     const int rank = (*q)->rank;
     if ((rank != 3 && rank != 4) || (*k)->rank != rank || (*v)->rank != rank ||
         (rank == 3 && (hq < 1 || hk < 1)))
@@ -102,15 +97,14 @@ static bool read_heads(tpi_onnx_op *o, tp_tensor **q, tp_tensor **k, tp_tensor *
         *k = tp_concat(2, (tp_tensor *[]){tpi_onnx_in(o, 4), *k}, 2);
     if (tpi_onnx_has(o, 5))
         *v = tp_concat(2, (tp_tensor *[]){tpi_onnx_in(o, 5), *v}, 2);
-    if (!tpi_nn_ok(o, *q) || !tpi_nn_ok(o, *k) || !tpi_nn_ok(o, *v))
+    if (!tpi_onnx_good(o, *q) || !tpi_onnx_good(o, *k) || !tpi_onnx_good(o, *v))
         return false;
     const int64_t heads = (*q)->shape[1], given = (*k)->shape[1];
     if (heads == given)
         return true;
-    if (heads < 0 || given < 1 || heads % given != 0)
-        return tpi_onnx_refuse(o, "%lld heads of queries and %lld of keys", (long long)heads,
-                               (long long)given);
-    return true;
+    return (heads >= 0 && given >= 1 && heads % given == 0) ||
+           tpi_onnx_refuse(o, "%lld heads of queries and %lld of keys", (long long)heads,
+                           (long long)given);
 }
 
 bool tpi_onnx_import_attention(tpi_onnx_op *o)
@@ -149,7 +143,7 @@ bool tpi_onnx_import_attention(tpi_onnx_op *o)
         share = tp_where(none, tp_scalar(o->ctx, dtype, 0), share);
     }
     results[3] = share;
-    tp_tensor *y = tp_matmul(share, repeat_heads(o, v, group)), *given = tpi_onnx_in(o, 0);
+    tp_tensor *y = tp_matmul(share, repeat_heads(o, v, group)), *given = o->x[0];
     if (given->rank == 3)
         y = join_heads(o, y, given);
     return tpi_onnx_out(o, 0, y) &&
@@ -161,25 +155,20 @@ bool tpi_onnx_import_attention(tpi_onnx_op *o)
 /* Of each position: cosines or sines, operand i, [b, 1, s, r]. */
 static tp_tensor *turn_in(tpi_onnx_op *o, int i)
 {
-    tp_tensor *cache = tpi_onnx_in(o, i);
-    if (tpi_onnx_has(o, 3))
-        cache = tp_gather(cache, tpi_onnx_in(o, 3), 0);
-    return tp_unsqueeze(cache, 1);
+    return tp_unsqueeze(o->x[3] ? tp_gather(o->x[i], o->x[3], 0) : o->x[i], 1);
 }
 
 /* Pairs of elements, halves of each head or neighbours, turned by an angle of their position. */
-bool tpi_onnx_import_rotary_embedding(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_rotary_embedding(tpi_onnx_op *o, tp_tensor *given)
 {
-    tp_tensor *given = tpi_nn_float_in(o, 0), *x = given, *a, *b;
-    if (!given)
-        return false;
+    tp_tensor *x = given, *a, *b;
     const int64_t heads = tpi_onnx_int(o, "num_heads", 0);
     if (given->rank != 4 && (given->rank != 3 || heads < 1))
         return tpi_onnx_refuse(o, "x is %s with %lld heads", SHAPE(given), (long long)heads);
     if (given->rank == 3)
         x = by_head(o, given, heads);
-    if (!tpi_nn_ok(o, x))
-        return false;
+    if (!tpi_onnx_good(o, x))
+        return NULL;
     const int64_t size = x->shape[3], said = tpi_onnx_int(o, "rotary_embedding_dim", 0);
     const int64_t turned = said ? said : size;
     if (size < 2 || turned < 2 || turned > size || turned % 2 != 0)
@@ -195,5 +184,5 @@ bool tpi_onnx_import_rotary_embedding(tpi_onnx_op *o)
         mixed ? tp_reshape(tp_stack(2, both, 4), 4, part->shape) : tp_concat(2, both, 3);
     if (turned < size)
         y = tp_concat(2, (tp_tensor *[]){y, tp_slice(x, 3, turned, TP_END, 1)}, 3);
-    return tpi_onnx_out(o, 0, given->rank == 3 ? join_heads(o, y, given) : y);
+    return given->rank == 3 ? join_heads(o, y, given) : y;
 }

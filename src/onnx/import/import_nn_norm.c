@@ -2,9 +2,6 @@
 #include "onnx/import/import_nn.h"
 #include "op/op.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- parts -------------------------------------------------------------------------------------- */
 
 typedef struct standard {
@@ -47,10 +44,7 @@ static bool out_running(tpi_onnx_op *o, int k, tp_tensor *was, tp_tensor *now)
 
 bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return false;
-    tp_tensor *scale = tpi_onnx_in(o, 1), *shift = tpi_onnx_in(o, 2);
+    tp_tensor *x = o->x[0], *scale = o->x[1], *shift = o->x[2];
     tp_tensor *mean = tpi_onnx_state(o, 3), *var = tpi_onnx_state(o, 4);
     const bool train = o->opset >= 14 && tpi_onnx_int(o, "training_mode", 0) != 0;
     if (o->opset < 9 && !tpi_onnx_int(o, "spatial", 1))
@@ -81,96 +75,76 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 
 /* ---- of what is there ----------------------------------------------------------------------------- */
 
-bool tpi_onnx_import_instance_norm(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_instance_norm(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return false;
     if (x->rank < 3)
         return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
     const int n = tpi_nn_axes_from(2, x->rank, axes);
     tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
-    tp_tensor *scale = tpi_nn_per_channel(o, tpi_onnx_in(o, 1), x->rank);
-    tp_tensor *shift = tpi_nn_per_channel(o, tpi_onnx_in(o, 2), x->rank);
+    tp_tensor *scale = tpi_nn_per_channel(o, o->x[1], x->rank);
+    tp_tensor *shift = tpi_nn_per_channel(o, o->x[2], x->rank);
     y = tpi_onnx_joined(o, tp_mul_at, y, scale);
-    return tpi_onnx_out(o, 0, tpi_onnx_joined(o, tp_add_at, y, shift));
+    return tpi_onnx_joined(o, tp_add_at, y, shift);
 }
 
 bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
 {
-    int first;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &first))
-        return false;
-    const int n = tpi_nn_axes_from(first, x->rank, axes);
-    const standard s = standardise(o, x, n, axes, epsilon(o));
-    tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, tpi_onnx_in(o, 1));
-    y = tpi_onnx_has(o, 2) ? tpi_onnx_joined(o, tp_add_at, y, tpi_onnx_in(o, 2)) : y;
+    const int n = tpi_nn_axes_from(o->axis, o->x[0]->rank, axes);
+    const standard s = standardise(o, o->x[0], n, axes, epsilon(o));
+    tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, o->x[1]);
+    y = o->x[2] ? tpi_onnx_joined(o, tp_add_at, y, o->x[2]) : y;
     const tp_dtype stash = tpi_onnx_elem_type(o, tpi_onnx_int(o, "stash_type", TPI_PB_FLOAT));
     return stash != TP_N_DTYPES && tpi_onnx_out(o, 0, y) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
            (!tpi_onnx_wants(o, 2) || tpi_onnx_out(o, 2, tp_cast(s.factor, stash)));
 }
 
-bool tpi_onnx_import_rms_norm(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_rms_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    int first;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &first))
-        return false;
-    const int n = tpi_nn_axes_from(first, x->rank, axes);
+    const int n = tpi_nn_axes_from(o->axis, x->rank, axes);
     tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
     tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
-    return tpi_onnx_out(o, 0,
-                        tpi_onnx_joined(o, tp_mul_at, tp_mul(x, factor), tpi_onnx_in(o, 1)));
+    return tpi_onnx_joined(o, tp_mul_at, tp_mul(x, factor), o->x[1]);
 }
 
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
-bool tpi_onnx_import_group_norm(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return false;
     const int64_t groups = tpi_onnx_int(o, "num_groups", 0), axis = 2;
     if (x->rank < 2 || groups < 1)
         return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
     const int64_t grouped[3] = {x->shape[0], groups, -1};
     tp_tensor *y = standardise(o, tp_reshape(x, 3, grouped), 1, &axis, epsilon(o)).y;
-    tp_tensor *scale = tpi_onnx_in(o, 1), *shift = tpi_onnx_in(o, 2);
+    tp_tensor *scale = o->x[1], *shift = o->x[2];
     if (o->opset >= 21)
         y = tp_reshape(y, x->rank, x->shape);
     const int rank = o->opset >= 21 ? x->rank : 3;
     y = tpi_onnx_joined(o, tp_mul_at, y, tpi_nn_per_channel(o, scale, rank));
     y = tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, shift, rank));
-    return tpi_onnx_out(o, 0, o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape));
+    return o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape);
 }
 
-bool tpi_onnx_import_lp_norm(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    int axis;
-    tp_tensor *x = tpi_nn_float_in(o, 0);
     const int64_t p = tpi_onnx_int(o, "p", 2);
-    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &axis))
-        return false;
     if (p != 1 && p != 2)
         return tpi_onnx_refuse(o, "p is %lld, not 1 or 2", (long long)p);
-    const int64_t along = axis;
+    const int64_t along = o->axis;
     tp_tensor *sum = tp_sum(p == 1 ? tp_abs(x) : tp_square(x), 1, &along, true);
     sum = p == 1 ? sum : tp_sqrt(sum);
     tp_tensor *zero = tp_scalar_like(sum, 0), *one = tp_scalar_like(sum, 1);
-    return tpi_onnx_out(o, 0, tp_div(x, tp_where(tp_eq(sum, zero), one, sum)));
+    return tp_div(x, tp_where(tp_eq(sum, zero), one, sum));
 }
 
-bool tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)
 {
     bool given;
     tpi_onnx_ints axes;
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x || !tpi_onnx_axes(o, "axes", 0, false, x->rank, &axes, &given))
-        return false;
+    if (!tpi_onnx_axes(o, "axes", 0, false, x->rank, &axes, &given))
+        return NULL;
     if (!given) {
         if (x->rank != 4)
             return tpi_onnx_refuse(o, "x is %s, and no axes are named", SHAPE(x));
@@ -180,22 +154,20 @@ bool tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o)
     }
     tp_tensor *away = tpi_centred(o->at, x, axes.n, axes.v, NULL);
     tp_tensor *spread = tp_sqrt(tp_mean(tp_square(away), axes.n, axes.v, true));
-    return tpi_onnx_out(o, 0, tp_div(away, tp_add(spread, tp_scalar_like(spread, 1e-9))));
+    return tp_div(away, tp_add(spread, tp_scalar_like(spread, 1e-9)));
 }
 
 /* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
-bool tpi_onnx_import_lrn(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_lrn(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0), *sum = NULL;
-    if (!x)
-        return false;
+    tp_tensor *sum = NULL;
     const int64_t size = tpi_onnx_int(o, "size", 0);
     const double alpha = tpi_onnx_float(o, "alpha", (double)1e-4f),
                  beta = tpi_onnx_float(o, "beta", 0.75), bias = tpi_onnx_float(o, "bias", 1);
     if (size < 1 || size > 1 << 16 || x->rank < 2)
         return tpi_onnx_refuse(o, "size is %lld for %s", (long long)size, SHAPE(x));
     if (!tpi_onnx_spend(o, 2 * size))
-        return false;
+        return NULL;
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
     lo[1] = (size - 1) / 2;
     hi[1] = size - 1 - lo[1];
@@ -206,64 +178,58 @@ bool tpi_onnx_import_lrn(tpi_onnx_op *o)
     }
     tp_tensor *base = tp_mul(sum, tp_scalar_like(sum, alpha / (double)size));
     base = tp_add(base, tp_scalar_like(base, bias));
-    return tpi_onnx_out(o, 0, tp_div(x, tp_pow(base, tp_scalar_like(base, beta))));
+    return tp_div(x, tp_pow(base, tp_scalar_like(base, beta)));
 }
 
 /* ---- softmax --------------------------------------------------------------------------------------- */
 
 /* Before opset 13 all axes from `axis` on are one. */
-static tp_tensor *soft_in(tpi_onnx_op *o, int *n, int64_t *axes)
+static bool soft_axes(tpi_onnx_op *o, const tp_tensor *x, int *n, int64_t *axes)
 {
     int axis = 0;
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return NULL;
     const int64_t named = tpi_onnx_int(o, "axis", o->opset < 13 ? 1 : -1);
     if (o->opset < 13 && named == x->rank) { /* lines of one element each */
         *n = 0;
-        return x;
+        return true;
     }
     if (!tpi_onnx_axis(o, "axis", named, x->rank, &axis))
-        return NULL;
+        return false;
     *n = tpi_nn_axes_from(axis, o->opset < 13 ? x->rank : axis + 1, axes);
-    return x;
+    return true;
 }
 
-bool tpi_onnx_import_softmax(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_softmax(tpi_onnx_op *o, tp_tensor *x)
 {
     int n;
     int64_t axes[TP_MAX_RANK];
     const bool logs = o->name[0] == 'L';
-    tp_tensor *x = soft_in(o, &n, axes);
-    if (!x)
-        return false;
+    if (!soft_axes(o, x, &n, axes))
+        return NULL;
     if (n == 0)
-        return tpi_onnx_out(o, 0, tp_add(tp_sub(x, x), tp_scalar_like(x, !logs)));
+        return tp_add(tp_sub(x, x), tp_scalar_like(x, !logs));
     if (n == 1)
-        return tpi_onnx_out(
-            o, 0, logs ? tp_log_softmax(x, (int)axes[0]) : tp_softmax(x, (int)axes[0]));
+        return logs ? tp_log_softmax(x, (int)axes[0]) : tp_softmax(x, (int)axes[0]);
     tp_tensor *below = tp_sub(x, tp_detach(tp_reduce_max(x, n, axes, true)));
     tp_tensor *e = tp_exp(below), *sum = tp_sum(e, n, axes, true);
-    return tpi_onnx_out(o, 0, logs ? tp_sub(below, tp_log(sum)) : tp_div(e, sum));
+    return logs ? tp_sub(below, tp_log(sum)) : tp_div(e, sum);
 }
 
-bool tpi_onnx_import_hardmax(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_hardmax(tpi_onnx_op *o, tp_tensor *x)
 {
     int n;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = soft_in(o, &n, axes);
-    if (!x)
-        return false;
+    if (!soft_axes(o, x, &n, axes))
+        return NULL;
     const tp_dtype dtype = (tp_dtype)x->dtype;
     if (n == 0)
-        return tpi_onnx_out(o, 0, tp_add(tp_sub(x, x), tp_scalar_like(x, 1)));
+        return tp_add(tp_sub(x, x), tp_scalar_like(x, 1));
     if (n == 1) {
         const int axis = (int)axes[0];
         tp_tensor *hot = tp_one_hot(tp_argmax(x, axis, false), x->shape[axis], dtype);
-        return tpi_onnx_out(o, 0, tpi_nn_move_axis(o, hot, x->rank - 1, axis));
+        return tpi_nn_move_axis(o, hot, x->rank - 1, axis);
     }
     tp_tensor *flat = tp_flatten(x, (int)axes[0]);
     const int last = tp_rank(flat) - 1;
     tp_tensor *hot = tp_one_hot(tp_argmax(flat, last, false), tp_dim(flat, last), dtype);
-    return tpi_onnx_out(o, 0, tp_reshape(hot, x->rank, x->shape));
+    return tp_reshape(hot, x->rank, x->shape);
 }

@@ -2,9 +2,6 @@
  * is loaded. */
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* The places of x [count], row-major, that are not zero, as a tensor [n] of i64; x is known. */
 static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
 {
@@ -25,33 +22,33 @@ static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
     return t;
 }
 
-bool tpi_onnx_import_compress(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_compress(tpi_onnx_op *o, tp_tensor *x)
 {
     int axis = 0;
-    tp_tensor *x = tpi_nn_in(o, 0), *chosen = x ? tpi_onnx_known(o, 1) : NULL;
+    tp_tensor *chosen = tpi_onnx_known(o, 1);
     if (!chosen)
-        return false;
+        return NULL;
     if (!tpi_onnx_attr_of(o, "axis"))
         x = tp_flatten(x, 0);
     else if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
-        return false;
-    return tpi_onnx_out(o, 0, tp_gather(x, places_of(o, chosen), axis));
+        return NULL;
+    return tp_gather(x, places_of(o, chosen), axis);
 }
 
-bool tpi_onnx_import_non_zero(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_non_zero(tpi_onnx_op *o)
 {
     tp_tensor *x = tpi_onnx_known(o, 0), *rows[TP_MAX_RANK];
     if (!x)
-        return false;
+        return NULL;
     tp_tensor *left = places_of(o, x);
     if (x->rank == 0)
-        return tpi_onnx_out(o, 0, tp_slice(tp_unsqueeze(left, 0), 0, 0, 0, 1));
+        return tp_slice(tp_unsqueeze(left, 0), 0, 0, 0, 1);
     for (int i = x->rank - 1; i >= 0; i--) {
         tp_tensor *size = tp_scalar(o->ctx, TP_I64, (double)x->shape[i]);
         rows[i] = tp_mod(left, size);
         left = tp_div(left, size);
     }
-    return tpi_onnx_out(o, 0, tp_stack(x->rank, rows, 0));
+    return tp_stack(x->rank, rows, 0);
 }
 
 /* ---- Unique ------------------------------------------------------------------------------------- */
@@ -225,7 +222,7 @@ static int64_t choose(const boxes *s, int64_t b, int64_t c, bool *gone, int64_t 
     return n;
 }
 
-static bool out_boxes(tpi_onnx_op *o, const boxes *s)
+static tp_tensor *boxes_of(tpi_onnx_op *o, const boxes *s)
 {
     const int64_t per_class = s->most < s->n ? s->most : s->n;
     const size_t flags = (size_t)s->n + 1;
@@ -242,10 +239,10 @@ static bool out_boxes(tpi_onnx_op *o, const boxes *s)
         tpi_give_back(&o->ctx->mem, chosen, bytes);
     if (gone)
         tpi_give_back(&o->ctx->mem, gone, flags);
-    return tpi_onnx_out(o, 0, y);
+    return y;
 }
 
-bool tpi_onnx_import_non_max_suppression(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_non_max_suppression(tpi_onnx_op *o)
 {
     boxes s = {.centred = tpi_onnx_int(o, "center_point_box", 0) != 0,
                .has_least = tpi_onnx_has(o, 4)};
@@ -253,7 +250,7 @@ bool tpi_onnx_import_non_max_suppression(tpi_onnx_op *o)
     if (!score || (tpi_onnx_has(o, 2) && !tpi_onnx_int_of(o, 2, &s.most)) ||
         (tpi_onnx_has(o, 3) && !tpi_onnx_number_of(o, 3, &s.overlap)) ||
         (s.has_least && !tpi_onnx_number_of(o, 4, &s.least)))
-        return false;
+        return NULL;
     if (box->rank != 3 || score->rank != 3 || box->shape[2] != 4 ||
         box->shape[0] != score->shape[0] || box->shape[1] != score->shape[2] || s.most < 0)
         return tpi_onnx_refuse(o, "boxes are %s, scores %s", SHAPE(box), SHAPE(score));
@@ -269,5 +266,5 @@ bool tpi_onnx_import_non_max_suppression(tpi_onnx_op *o)
     score = tp_contiguous(tp_cast(score, TP_F64));
     s.box = tp_data(box);
     s.score = tp_data(score);
-    return s.box && s.score ? out_boxes(o, &s) : tpi_onnx_out(o, 0, s.box ? score : box);
+    return !s.box ? box : s.score ? boxes_of(o, &s) : score;
 }

@@ -1,9 +1,6 @@
 /* Quantised numbers: small integers that stand for (q - zero point) * scale. */
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- scales and zero points ---------------------------------------------------------------------- */
 
 /* A scale or zero point as it meets x: one number, one for each place of the axis, or one for each
@@ -18,7 +15,7 @@ static tp_tensor *beside(tpi_onnx_op *o, tp_tensor *p, const tp_tensor *x)
     if (!tpi_onnx_axis(o, "axis", 1, x->rank, &axis))
         return NULL;
     if (block > 0 && p->rank == x->rank) {
-        tp_tensor *at = tpi_nn_range(o, x->shape[axis]);
+        tp_tensor *at = tpi_onnx_iota(o, x->shape[axis], TP_I64);
         return tp_gather(p, tp_div(at, tpi_onnx_size_of(o, block, TP_I64)), axis);
     }
     for (int i = 0; i < x->rank; i++)
@@ -29,9 +26,7 @@ static tp_tensor *beside(tpi_onnx_op *o, tp_tensor *p, const tp_tensor *x)
 /* Operand i as above, of type `dtype`; NULL when it is left out, or after an error. */
 static tp_tensor *beside_in(tpi_onnx_op *o, int i, const tp_tensor *x, tp_dtype dtype)
 {
-    if (!tpi_onnx_has(o, i))
-        return NULL;
-    tp_tensor *p = beside(o, tpi_onnx_in(o, i), x);
+    tp_tensor *p = o->x[i] ? beside(o, o->x[i], x) : NULL;
     return p ? tp_cast(p, dtype) : NULL;
 }
 
@@ -64,53 +59,45 @@ static tp_tensor *quantise(tpi_onnx_op *o, tp_tensor *x, tp_tensor *zero, tp_dty
 
 /* ---- one way and back ----------------------------------------------------------------------------- */
 
-bool tpi_onnx_import_quantize(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_quantize(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x)
-        return false;
     if (x->dtype < TP_F32)
         x = tp_cast(x, TP_F32);
     tp_dtype dtype = TP_U8;
-    if (tpi_onnx_has(o, 2))
-        dtype = tp_dtype_of(tpi_onnx_in(o, 2));
+    if (o->x[2])
+        dtype = tp_dtype_of(o->x[2]);
     else if (tpi_onnx_int(o, "output_dtype", 0))
         dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_dtype", 0));
-    if (dtype == TP_N_DTYPES || !tpi_nn_ok(o, x))
-        return false;
+    if (dtype == TP_N_DTYPES || !tpi_onnx_good(o, x))
+        return NULL;
     tp_tensor *scale = beside_in(o, 1, x, (tp_dtype)x->dtype);
     tp_tensor *zero = beside_in(o, 2, x, (tp_dtype)x->dtype);
-    if (!scale || (!zero && tpi_onnx_has(o, 2)))
+    if (!scale || (!zero && o->x[2]))
         return tpi_onnx_refuse(o, "it has no scale");
     tp_tensor *y = quantise(o, tpi_onnx_joined(o, tp_div_at, x, scale), zero, dtype);
-    return y && tpi_onnx_out(o, 0, y);
+    return y;
 }
 
-bool tpi_onnx_import_dequantize(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_dequantize(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_nn_in(o, 0), *scale = x ? tpi_nn_float_in(o, 1) : NULL;
-    if (!scale)
-        return false;
+    tp_tensor *scale = o->x[1];
     tp_dtype dtype = (tp_dtype)scale->dtype;
     if (tpi_onnx_int(o, "output_dtype", 0))
         dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_dtype", 0));
     scale = beside(o, scale, x);
     tp_tensor *zero = beside_in(o, 2, x, TP_I32);
-    if (dtype == TP_N_DTYPES || !scale || (!zero && tpi_onnx_has(o, 2)))
-        return false;
+    if (dtype == TP_N_DTYPES || !scale || (!zero && o->x[2]))
+        return NULL;
     tp_tensor *whole = tp_cast(x, TP_I32);
     whole = zero ? tpi_onnx_joined(o, tp_sub_at, whole, zero) : whole;
     whole = tp_cast(whole, tp_dtype_of(scale));
-    return tpi_onnx_out(o, 0, tp_cast(tpi_onnx_joined(o, tp_mul_at, whole, scale), dtype));
+    return tp_cast(tpi_onnx_joined(o, tp_mul_at, whole, scale), dtype);
 }
 
 /* To u8, the scale taken from x's range, which has 0 in it. */
 bool tpi_onnx_import_dynamic_quantize(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return false;
-    tp_tensor *none = tp_scalar_like(x, 0), *steps = tp_scalar_like(x, UINT8_MAX);
+    tp_tensor *x = o->x[0], *none = tp_scalar_like(x, 0), *steps = tp_scalar_like(x, UINT8_MAX);
     tp_tensor *lo = tp_min(tp_reduce_min(x, TP_ALL, false), none);
     tp_tensor *hi = tp_max(tp_reduce_max(x, TP_ALL, false), none);
     tp_tensor *scale = tp_div(tp_sub(hi, lo), steps);
@@ -121,14 +108,14 @@ bool tpi_onnx_import_dynamic_quantize(tpi_onnx_op *o)
 
 /* ---- products ----------------------------------------------------------------------------------------- */
 
-/* Operand i less its zero point, operand `zero`, as `dtype`; a list of those goes with the axis that
+/* x less its zero point, operand `zero`, as `dtype`; a list of those goes with the axis that
  * `after` axes follow. */
-static tp_tensor *centred(tpi_onnx_op *o, int i, int zero, int after, tp_dtype dtype)
+static tp_tensor *centred(tpi_onnx_op *o, tp_tensor *x, int zero, int after, tp_dtype dtype)
 {
-    tp_tensor *x = tp_cast(tpi_onnx_in(o, i), dtype);
-    if (!tpi_onnx_has(o, zero))
+    x = tp_cast(x, dtype);
+    if (!o->x[zero])
         return x;
-    tp_tensor *z = tp_cast(tpi_onnx_in(o, zero), dtype);
+    tp_tensor *z = tp_cast(o->x[zero], dtype);
     for (int k = 0; k < after && tp_rank(z) > 0; k++)
         z = tp_unsqueeze(z, -1);
     return tpi_onnx_joined(o, tp_sub_at, x, z);
@@ -162,24 +149,24 @@ static tp_tensor *whole_product(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
     return sum;
 }
 
-bool tpi_onnx_import_matmul_integer(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_matmul_integer(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *a = centred(o, 0, 2, 1, TP_F32);
-    return tpi_onnx_out(o, 0, whole_product(o, a, centred(o, 1, 3, 0, TP_F32)));
+    tp_tensor *a = centred(o, x, 2, 1, TP_F32);
+    return whole_product(o, a, centred(o, o->x[1], 3, 0, TP_F32));
 }
 
 /* Sums of products are whole numbers, exact in f64. */
-bool tpi_onnx_import_conv_integer(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_conv_integer(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *w = tpi_nn_in(o, 1), *x = w ? centred(o, 0, 2, 0, TP_F64) : NULL;
-    tp_tensor *y = x ? tpi_nn_conv(o, x, centred(o, 1, 3, w->rank - 1, TP_F64)) : NULL;
-    return y && tpi_onnx_out(o, 0, tp_cast(y, TP_I32));
+    x = centred(o, x, 2, 0, TP_F64);
+    tp_tensor *y = tpi_nn_conv(o, x, centred(o, o->x[1], 3, o->x[1]->rank - 1, TP_F64));
+    return y ? tp_cast(y, TP_I32) : NULL;
 }
 
 /* A scale, operand i; a list of those goes with the axis that `after` axes follow. */
 static tp_tensor *scale_in(tpi_onnx_op *o, int i, int after)
 {
-    tp_tensor *s = tp_cast(tpi_onnx_in(o, i), TP_F32);
+    tp_tensor *s = tp_cast(o->x[i], TP_F32);
     if (s->status == TP_OK && s->rank == 1 && s->shape[0] == 1)
         return tp_squeeze(s, 0);
     for (int k = 0; k < after && tp_rank(s) > 0; k++)
@@ -188,31 +175,29 @@ static tp_tensor *scale_in(tpi_onnx_op *o, int i, int after)
 }
 
 /* y times the product of two scales over that of operand 6, to the type of operand 7. */
-static bool out_requantised(tpi_onnx_op *o, tp_tensor *y, tp_tensor *a, tp_tensor *b)
+static tp_tensor *requantised(tpi_onnx_op *o, tp_tensor *y, tp_tensor *a, tp_tensor *b)
 {
-    tp_tensor *zero = tpi_nn_in(o, 7), *scale = tp_div(tp_mul(a, b), scale_in(o, 6, 0));
-    if (!zero)
-        return false;
-    y = quantise(o, tpi_onnx_joined(o, tp_mul_at, tp_cast(y, TP_F32), scale), zero,
-                 (tp_dtype)zero->dtype);
-    return y && tpi_onnx_out(o, 0, y);
+    tp_tensor *scale = tp_div(tp_mul(a, b), scale_in(o, 6, 0));
+    return quantise(o, tpi_onnx_joined(o, tp_mul_at, tp_cast(y, TP_F32), scale), o->x[7],
+                    (tp_dtype)o->x[7]->dtype);
 }
 
-bool tpi_onnx_import_qlinear_matmul(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_qlinear_matmul(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *a = centred(o, 0, 2, 1, TP_F32);
-    tp_tensor *y = whole_product(o, a, centred(o, 3, 5, 0, TP_F32));
-    return out_requantised(o, y, scale_in(o, 1, 1), scale_in(o, 4, 0));
+    tp_tensor *a = centred(o, x, 2, 1, TP_F32);
+    tp_tensor *y = whole_product(o, a, centred(o, o->x[3], 5, 0, TP_F32));
+    return requantised(o, y, scale_in(o, 1, 1), scale_in(o, 4, 0));
 }
 
-bool tpi_onnx_import_qlinear_conv(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_qlinear_conv(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *w = tpi_nn_in(o, 3), *x = w ? centred(o, 0, 2, 0, TP_F64) : NULL;
-    tp_tensor *y = x ? tpi_nn_conv(o, x, centred(o, 3, 5, w->rank - 1, TP_F64)) : NULL;
+    const tp_tensor *w = o->x[3];
+    x = centred(o, x, 2, 0, TP_F64);
+    tp_tensor *y = tpi_nn_conv(o, x, centred(o, o->x[3], 5, w->rank - 1, TP_F64));
     if (!y)
-        return false;
-    if (tpi_onnx_has(o, 8))
+        return NULL;
+    if (o->x[8])
         y = tpi_onnx_joined(o, tp_add_at, y,
-                            tpi_nn_per_channel(o, tp_cast(tpi_onnx_in(o, 8), TP_F64), w->rank));
-    return out_requantised(o, y, scale_in(o, 1, 0), scale_in(o, 4, w->rank - 2));
+                            tpi_nn_per_channel(o, tp_cast(o->x[8], TP_F64), w->rank));
+    return requantised(o, y, scale_in(o, 1, 0), scale_in(o, 4, w->rank - 2));
 }

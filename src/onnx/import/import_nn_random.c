@@ -2,9 +2,6 @@
  * heeded: other numbers come from it anyway. */
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* Draws of like's shape and type. */
 static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)
 {
@@ -15,14 +12,14 @@ static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)
                                     tpi_onnx_float(o, "high", 1));
 }
 
-bool tpi_onnx_import_random(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_random(tpi_onnx_op *o)
 {
     tpi_onnx_ints shape;
     const tp_dtype dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", TPI_PB_FLOAT));
     if (dtype == TP_N_DTYPES || !tpi_onnx_int_list(o, "shape", &shape))
-        return false;
+        return NULL;
     tp_tensor *one = tp_graph_read(o->g, tp_scalar(o->ctx, dtype, 0));
-    return tpi_onnx_out(o, 0, draw(o, tp_broadcast(one, shape.n, shape.v)));
+    return draw(o, tp_broadcast(one, shape.n, shape.v));
 }
 
 /* The type that the node names, or x's; TP_N_DTYPES after an error. */
@@ -32,22 +29,17 @@ static tp_dtype dtype_or(tpi_onnx_op *o, tp_dtype own)
                                         : own;
 }
 
-bool tpi_onnx_import_random_like(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_random_like(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_node_in(o, 0);
-    if (!tpi_nn_ok(o, x))
-        return false;
     const tp_dtype dtype = dtype_or(o, (tp_dtype)x->dtype);
-    return dtype != TP_N_DTYPES && tpi_onnx_out(o, 0, draw(o, tp_cast(x, dtype)));
+    x = tp_graph_read(o->g, x);
+    return dtype != TP_N_DTYPES ? draw(o, tp_cast(x, dtype)) : NULL;
 }
 
 /* 1 with probability x. */
-bool tpi_onnx_import_bernoulli(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_bernoulli(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_node_in(o, 0);
-    if (!tpi_nn_ok(o, x))
-        return false;
     const tp_dtype dtype = dtype_or(o, (tp_dtype)x->dtype);
-    return dtype != TP_N_DTYPES &&
-           tpi_onnx_out(o, 0, tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype));
+    x = tp_graph_read(o->g, x);
+    return dtype != TP_N_DTYPES ? tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype) : NULL;
 }

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
 /* Axes to reduce; none: x is left as it is. */
@@ -122,7 +119,7 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
     int64_t all[TP_MAX_RANK];
     while (strcmp(reductions[k].name, o->name) != 0)
         k++;
-    tp_tensor *x = tpi_nn_in(o, 0);
+    tp_tensor *x = tpi_onnx_good_in(o, 0);
     if (!x ||
         !tpi_onnx_axes(o, "axes", 1, o->opset >= (k == 0 ? 13 : 18), x->rank, &axes, &given))
         return false;
@@ -139,35 +136,28 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
 
 /* ---- places ---------------------------------------------------------------------------------------- */
 
-bool tpi_onnx_import_arg(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_arg(tpi_onnx_op *o, tp_tensor *x)
 {
-    int axis;
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x || !tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
-        return false;
     const bool keep = tpi_onnx_int(o, "keepdims", 1) != 0;
     const bool last = tpi_onnx_int(o, "select_last_index", 0) != 0;
-    const int64_t along = axis;
+    const int64_t along = o->axis;
     tp_tensor *from = last ? tp_flip(x, 1, &along) : x;
-    tp_tensor *place = strcmp(o->name, "ArgMax") == 0 ? tp_argmax(from, axis, keep)
-                                                      : tp_argmin(from, axis, keep);
+    tp_tensor *place = strcmp(o->name, "ArgMax") == 0 ? tp_argmax(from, o->axis, keep)
+                                                      : tp_argmin(from, o->axis, keep);
     if (last) {
-        const int64_t end = tpi_onnx_dim_sub(o, x->shape[axis], 1);
+        const int64_t end = tpi_onnx_dim_sub(o, x->shape[o->axis], 1);
         place = tp_sub(tpi_onnx_size_of(o, end, TP_I64), place);
     }
-    return tpi_onnx_out(o, 0, place);
+    return place;
 }
 
 bool tpi_onnx_import_top_k(tpi_onnx_op *o)
 {
-    int axis;
     int64_t k = tpi_onnx_int(o, "k", -1);
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x || !tpi_onnx_axis(o, "axis", -1, x->rank, &axis) ||
-        (o->opset >= 10 && !tpi_onnx_int_of(o, 1, &k)))
+    if (o->opset >= 10 && !tpi_onnx_int_of(o, 1, &k))
         return false;
-    tp_tensor *places = tp_argtopk(x, axis, k, tpi_onnx_int(o, "largest", 1) != 0);
-    return tpi_onnx_out(o, 0, tp_take_along(x, places, axis)) &&
+    tp_tensor *places = tp_argtopk(o->x[0], o->axis, k, tpi_onnx_int(o, "largest", 1) != 0);
+    return tpi_onnx_out(o, 0, tp_take_along(o->x[0], places, o->axis)) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, places));
 }
 
@@ -184,24 +174,21 @@ static bool axis_in(tpi_onnx_op *o, const tp_tensor *x, int *axis)
            tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)named, SHAPE(x));
 }
 
-bool tpi_onnx_import_cum_sum(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_cum_sum(tpi_onnx_op *o, tp_tensor *x)
 {
     int axis;
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x || !axis_in(o, x, &axis))
-        return false;
-    return tpi_onnx_out(o, 0,
-                        tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive", 0) != 0,
-                                  tpi_onnx_int(o, "reverse", 0) != 0));
+    if (!axis_in(o, x, &axis))
+        return NULL;
+    return tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive", 0) != 0,
+                     tpi_onnx_int(o, "reverse", 0) != 0);
 }
 
 /* y[i] = x[i] * y[i - 1], from y[0] = x[0]; exclusive: of what is moved on by one behind a 1. */
-bool tpi_onnx_import_cum_prod(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_cum_prod(tpi_onnx_op *o, tp_tensor *x)
 {
     int axis;
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x || !axis_in(o, x, &axis))
-        return false;
+    if (!axis_in(o, x, &axis))
+        return NULL;
     const bool reverse = tpi_onnx_int(o, "reverse", 0) != 0;
     const int64_t size = x->shape[axis];
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
@@ -213,6 +200,5 @@ bool tpi_onnx_import_cum_prod(tpi_onnx_op *o)
     tp_tensor *start = tp_slice(x, axis, reverse ? -1 : 0, reverse ? TP_END : 1, 1);
     (reverse ? hi : lo)[axis] = 0;
     (reverse ? lo : hi)[axis] = tpi_onnx_dim_sub(o, size, 1);
-    return tpi_onnx_out(o, 0,
-                        tp_recur(x, tp_pad(start, tp_rank(start), lo, hi, 0), axis, reverse));
+    return tp_recur(x, tp_pad(start, tp_rank(start), lo, hi, 0), axis, reverse);
 }

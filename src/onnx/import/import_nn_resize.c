@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 typedef enum mode { NEAREST, LINEAR, CUBIC } mode;
 
 typedef struct resize {
@@ -35,16 +32,6 @@ static tp_tensor *num(tpi_onnx_op *o, double v)
     return tp_scalar(o->ctx, TP_F64, v);
 }
 
-static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *x, double v)
-{
-    return tp_add(x, num(o, v));
-}
-
-static tp_tensor *times(tpi_onnx_op *o, tp_tensor *x, double v)
-{
-    return tp_mul(x, num(o, v));
-}
-
 static tp_tensor *size_of(tpi_onnx_op *o, int64_t size)
 {
     return tpi_onnx_size_of(o, size, TP_F64);
@@ -54,15 +41,16 @@ static tp_tensor *size_of(tpi_onnx_op *o, int64_t size)
 
 static tp_tensor *half_pixel(tpi_onnx_op *o, tp_tensor *i, tp_tensor *scale)
 {
-    return plus(o, tp_div(plus(o, i, 0.5), scale), -0.5);
+    return tpi_onnx_plus(o, tp_div(tpi_onnx_plus(o, i, 0.5), scale), -0.5);
 }
 
 static tp_tensor *coordinates(const resize *r, const line *l, tp_tensor *scale)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *i = tp_cast(tpi_nn_range(o, l->out), TP_F64);
+    tp_tensor *i = tp_cast(tpi_onnx_iota(o, l->out, TP_I64), TP_F64);
     tp_tensor *in = size_of(o, l->in), *out = size_of(o, l->out), *zero = num(o, 0);
-    tp_tensor *gaps = tp_max(plus(o, out, -1), num(o, 1)), *last = plus(o, in, -1);
+    tp_tensor *gaps = tp_max(tpi_onnx_plus(o, out, -1), num(o, 1)),
+              *last = tpi_onnx_plus(o, in, -1);
     tp_tensor *many = tp_gt(out, num(o, 1));
     if (tpi_span_is(r->where, "asymmetric"))
         return tp_div(i, scale);
@@ -71,21 +59,21 @@ static tp_tensor *coordinates(const resize *r, const line *l, tp_tensor *scale)
     if (tpi_span_is(r->where, "pytorch_half_pixel"))
         return tp_where(many, half_pixel(o, i, scale), zero);
     if (tpi_span_is(r->where, "tf_half_pixel_for_nn"))
-        return tp_div(plus(o, i, 0.5), scale);
+        return tp_div(tpi_onnx_plus(o, i, 0.5), scale);
     if (tpi_span_is(r->where, "align_corners")) {
         if (l->scale > 0) /* of the size before it is rounded */
-            gaps = plus(o, tp_mul(in, scale), -1);
+            gaps = tpi_onnx_plus(o, tp_mul(in, scale), -1);
         return tp_where(many, tp_div(tp_mul(i, last), gaps), zero);
     }
     if (tpi_span_is(r->where, "half_pixel_symmetric")) {
         tp_tensor *ratio = tp_div(out, tp_mul(in, scale));
-        tp_tensor *offset = tp_mul(times(o, in, 0.5), tp_sub(num(o, 1), ratio));
+        tp_tensor *offset = tp_mul(tpi_onnx_times(o, in, 0.5), tp_sub(num(o, 1), ratio));
         return tp_add(offset, half_pixel(o, i, scale));
     }
     if (r->crop) {
-        tp_tensor *step = tp_div(times(o, last, l->end - l->start), gaps);
-        return tp_where(many, tp_add(times(o, last, l->start), tp_mul(i, step)),
-                        times(o, last, 0.5 * (l->start + l->end)));
+        tp_tensor *step = tp_div(tpi_onnx_times(o, last, l->end - l->start), gaps);
+        return tp_where(many, tp_add(tpi_onnx_times(o, last, l->start), tp_mul(i, step)),
+                        tpi_onnx_times(o, last, 0.5 * (l->start + l->end)));
     }
     tpi_onnx_refuse(o, "coordinate_transformation_mode \"%.*s\" is not supported",
                     TPI_SPAN(r->where));
@@ -102,29 +90,29 @@ static tp_tensor *weigh(const resize *r, tp_tensor *d)
     if (r->mode == LINEAR)
         return tp_max(tp_sub(one, d), zero);
     const double a = r->a;
-    tp_tensor *near = plus(o, times(o, d, a + 2), -(a + 3));
-    near = plus(o, tp_mul(tp_mul(near, d), d), 1);
-    tp_tensor *far = plus(o, times(o, d, a), -5 * a);
-    far = plus(o, times(o, tp_mul(plus(o, tp_mul(far, d), 8 * a), d), 1), -4 * a);
+    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
+    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
+    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
+    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
     return tp_where(tp_le(d, one), near, tp_where(tp_lt(d, num(o, 2)), far, zero));
 }
 
 /* Neighbour k of each result: its place, inside or not. */
 static tp_tensor *place(tpi_onnx_op *o, tp_tensor *base, int64_t k)
 {
-    return plus(o, base, (double)k);
+    return tpi_onnx_plus(o, base, (double)k);
 }
 
 static tp_tensor *inside(tpi_onnx_op *o, tp_tensor *at, int64_t size)
 {
-    tp_tensor *last = plus(o, size_of(o, size), -1);
+    tp_tensor *last = tpi_onnx_plus(o, size_of(o, size), -1);
     return tp_and(tp_ge(at, num(o, 0)), tp_le(at, last));
 }
 
 /* Places `at` along the axis as an index; of those outside the nearest inside. */
 static tp_tensor *index_of(tpi_onnx_op *o, const line *l, tp_tensor *at)
 {
-    tp_tensor *last = plus(o, size_of(o, l->in), -1);
+    tp_tensor *last = tpi_onnx_plus(o, size_of(o, l->in), -1);
     return tp_cast(tp_max(tp_min(at, last), num(o, 0)), TP_I64);
 }
 
@@ -145,9 +133,9 @@ static tp_tensor *nearest(const resize *r, const line *l, tp_tensor *at)
     else if (tpi_span_is(r->nearest, "ceil"))
         at = tp_ceil(at);
     else if (tpi_span_is(r->nearest, "round_prefer_ceil"))
-        at = tp_floor(plus(o, at, 0.5));
+        at = tp_floor(tpi_onnx_plus(o, at, 0.5));
     else
-        at = tp_ceil(plus(o, at, -0.5));
+        at = tp_ceil(tpi_onnx_plus(o, at, -0.5));
     return index_of(o, l, at);
 }
 
@@ -167,7 +155,7 @@ static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tens
     for (int pass = 0; pass < 2; pass++) /* the sum of weights first */
         for (int64_t k = first; k < first + n; k++) {
             tp_tensor *p = place(o, base, k);
-            tp_tensor *w = weigh(r, times(o, tp_abs(tp_sub(p, at)), narrow));
+            tp_tensor *w = weigh(r, tpi_onnx_times(o, tp_abs(tp_sub(p, at)), narrow));
             if (r->exclude)
                 w = tp_where(inside(o, p, l->in), w, num(o, 0));
             if (pass == 0) {
@@ -357,15 +345,14 @@ static bool read_mode(tpi_onnx_op *o, mode *m)
            tpi_onnx_refuse(o, "mode \"%.*s\" is not supported", TPI_SPAN(text));
 }
 
-static bool run(resize *r, int si)
+static tp_tensor *resized(resize *r, tp_tensor *x, int si)
 {
     tpi_onnx_op *o = r->o;
     line lines[TP_MAX_RANK] = {0};
     double roi[2 * TP_MAX_RANK];
     int n, n_roi = 0;
-    tp_tensor *x = tpi_nn_in(o, 0);
-    if (!x || !read_mode(o, &r->mode) || !read_lines(o, x, si, &n, lines))
-        return false;
+    if (!read_mode(o, &r->mode) || !read_lines(o, x, si, &n, lines))
+        return NULL;
     r->crop = tpi_span_is(r->where, "tf_crop_and_resize");
     if (r->crop && (!tpi_nn_known_floats(o, 1, 2 * TP_MAX_RANK, &n_roi, roi) || n_roi != 2 * n))
         return tpi_onnx_refuse(o, "roi has %d numbers for %d axes", n_roi, n);
@@ -380,13 +367,13 @@ static bool run(resize *r, int si)
     x = r->mode == NEAREST && !r->crop ? gather_nearest(r, x, n, lines)
                                        : resize_axes(r, x, n, lines);
     if (!x)
-        return false;
+        return NULL;
     if (dtype < TP_F32 && r->mode != NEAREST)
         x = tp_round(x);
-    return tpi_onnx_out(o, 0, tp_cast(x, dtype));
+    return tp_cast(x, dtype);
 }
 
-bool tpi_onnx_import_resize(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_resize(tpi_onnx_op *o, tp_tensor *x)
 {
     const bool old = o->opset < 11;
     resize r = {.o = o,
@@ -398,14 +385,14 @@ bool tpi_onnx_import_resize(tpi_onnx_op *o)
                     tpi_onnx_text(o, "nearest_mode", old ? "floor" : "round_prefer_floor"),
                 .a = tpi_onnx_float(o, "cubic_coeff_a", -0.75),
                 .outside = tpi_onnx_float(o, "extrapolation_value", 0)};
-    return run(&r, old ? 1 : 2);
+    return resized(&r, x, old ? 1 : 2);
 }
 
 /* Scales are an attribute in opset 7, an operand in 9. */
-bool tpi_onnx_import_upsample(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_upsample(tpi_onnx_op *o, tp_tensor *x)
 {
     resize r = {.o = o,
                 .where = tpi_onnx_text(o, "coordinate_transformation_mode", "asymmetric"),
                 .nearest = tpi_onnx_text(o, "nearest_mode", "floor")};
-    return run(&r, o->opset < 9 ? 0 : 1);
+    return resized(&r, x, o->opset < 9 ? 0 : 1);
 }

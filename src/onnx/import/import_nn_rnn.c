@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- activations ---------------------------------------------------------------------------------- */
 
 enum { MOST_ACTIVATIONS = 6 };
@@ -338,7 +335,7 @@ static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_t
                           int n_states, tp_tensor **out)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *w = tp_swap(tp_select(tpi_onnx_in(o, 1), 0, d), 0, 1), *in[3];
+    tp_tensor *w = tp_swap(tp_select(o->x[1], 0, d), 0, 1), *in[3];
     r->recurrent = tp_swap(tp_select(tpi_onnx_in(o, 2), 0, d), 0, 1);
     r->recurrent_bias = NULL;
     r->peephole = of_direction(r, 7, d, false);
@@ -381,7 +378,7 @@ static bool read_lengths(cell *r, tp_tensor **lens)
         if (all)
             return true;
     }
-    tp_tensor *t = tpi_nn_in(o, 4);
+    tp_tensor *t = tpi_onnx_good_in(o, 4);
     *lens = t ? tp_unsqueeze(tpi_onnx_fitted(o, t, 0, r->batch), 1) : NULL;
     return t;
 }
@@ -389,9 +386,8 @@ static bool read_lengths(cell *r, tp_tensor **lens)
 static bool run_cell(cell *r, step_function step, int n_states)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *x = tpi_nn_float_in(o, 0), *w = x ? tpi_nn_in(o, 1) : NULL;
-    tp_tensor *lens, *out[2][3], *of[3][2];
-    if (!w || !read_cell(r, x, w) || !read_lengths(r, &lens))
+    tp_tensor *x = o->x[0], *lens, *out[2][3], *of[3][2];
+    if (!read_cell(r, x, o->x[1]) || !read_lengths(r, &lens))
         return false;
     for (int d = 0; d < r->n_dirs; d++) {
         if (!run_direction(r, x, d, step, lens, n_states, out[d]))

@@ -1,30 +1,16 @@
 /* Grids of places, and what lies at them. */
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
-static tp_tensor *plus(tpi_onnx_op *o, tp_tensor *x, double v)
-{
-    return tp_add(x, tp_scalar(o->ctx, tp_dtype_of(x), v));
-}
-
-static tp_tensor *times(tpi_onnx_op *o, tp_tensor *x, double v)
-{
-    return tp_mul(x, tp_scalar(o->ctx, tp_dtype_of(x), v));
-}
-
 /* ---- AffineGrid ----------------------------------------------------------------------------------- */
 
 /* Sums, over the axes x, y (and z), of a column of theta times the place along the axis, from -1 to
  * 1, and the last column. */
-bool tpi_onnx_import_affine_grid(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_affine_grid(tpi_onnx_op *o, tp_tensor *theta)
 {
     tpi_onnx_ints size;
-    tp_tensor *theta = tpi_nn_float_in(o, 0);
     const bool corners = tpi_onnx_int(o, "align_corners", 0) != 0;
-    if (!theta || !tpi_onnx_ints_of(o, 1, &size))
-        return false;
+    if (!tpi_onnx_ints_of(o, 1, &size))
+        return NULL;
     const int n = size.n - 2;
     const tp_dtype dtype = (tp_dtype)theta->dtype;
     if (n < 2 || n > 3 || theta->rank != 3 || theta->shape[1] != n || theta->shape[2] != n + 1)
@@ -37,16 +23,16 @@ bool tpi_onnx_import_affine_grid(tpi_onnx_op *o)
     y = tp_broadcast(y, n + 2, shape);
     for (int k = 0; k < n; k++) {
         const int64_t length = size.v[size.n - 1 - k];
-        tp_tensor *at = tp_cast(tpi_nn_range(o, length), dtype);
+        tp_tensor *at = tp_cast(tpi_onnx_iota(o, length, TP_I64), dtype);
         tp_tensor *all = tpi_onnx_size_of(o, length, dtype);
-        at = plus(o, times(o, at, 2), corners ? 0 : 1);
-        at = plus(o, tp_div(at, corners ? plus(o, all, -1) : all), -1);
+        at = tpi_onnx_plus(o, tpi_onnx_times(o, at, 2), corners ? 0 : 1);
+        at = tpi_onnx_plus(o, tp_div(at, corners ? tpi_onnx_plus(o, all, -1) : all), -1);
         for (int i = 0; i < n + 2; i++)
             line[i] = i == n - k ? length : 1;
         at = tp_reshape(at, n + 2, line);
         y = tp_add(y, tp_mul(at, tp_reshape(tp_select(theta, 2, k), n + 2, column)));
     }
-    return tpi_onnx_out(o, 0, y);
+    return y;
 }
 
 /* ---- GridSample -------------------------------------------------------------------------------------- */
@@ -70,7 +56,7 @@ typedef struct sampling {
 /* Within [lo, hi], thrown back at both ends as often as need be. */
 static tp_tensor *reflect(tpi_onnx_op *o, tp_tensor *x, tp_tensor *lo, tp_tensor *hi)
 {
-    tp_tensor *span = tp_sub(hi, lo), *twice = times(o, span, 2);
+    tp_tensor *span = tp_sub(hi, lo), *twice = tpi_onnx_times(o, span, 2);
     tp_tensor *safe = tp_max(twice, tp_scalar_like(twice, 1e-9));
     tp_tensor *off = tp_mod(tp_sub(x, lo), safe);
     return tp_add(lo, tp_min(off, tp_sub(twice, off)));
@@ -79,11 +65,12 @@ static tp_tensor *reflect(tpi_onnx_op *o, tp_tensor *x, tp_tensor *lo, tp_tensor
 static tp_tensor *put_inside(const sampling *s, int axis, tp_tensor *x)
 {
     tpi_onnx_op *o = s->o;
-    tp_tensor *size = s->size[axis], *last = plus(o, size, -1);
+    tp_tensor *size = s->size[axis], *last = tpi_onnx_plus(o, size, -1);
     tp_tensor *zero = tp_scalar(o->ctx, s->dtype, 0);
     if (s->padding == REFLECTION)
-        x = s->corners ? reflect(o, x, zero, last)
-                       : reflect(o, x, plus(o, zero, -0.5), plus(o, size, -0.5));
+        x = s->corners
+                ? reflect(o, x, zero, last)
+                : reflect(o, x, tpi_onnx_plus(o, zero, -0.5), tpi_onnx_plus(o, size, -0.5));
     return s->padding == ZEROS ? x : tp_max(tp_min(x, last), zero);
 }
 
@@ -91,21 +78,22 @@ static tp_tensor *put_inside(const sampling *s, int axis, tp_tensor *x)
 static tp_tensor *cubic(tpi_onnx_op *o, tp_tensor *d)
 {
     const double a = -0.75;
-    tp_tensor *near = plus(o, times(o, d, a + 2), -(a + 3));
-    near = plus(o, tp_mul(tp_mul(near, d), d), 1);
-    tp_tensor *far = plus(o, times(o, d, a), -5 * a);
-    far = plus(o, tp_mul(plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
+    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
+    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
+    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
+    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
     return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
 }
 
 static void find_neighbours(sampling *s, int axis)
 {
     tpi_onnx_op *o = s->o;
-    tp_tensor *at = s->at[axis], *last = plus(o, s->size[axis], -1);
+    tp_tensor *at = s->at[axis], *last = tpi_onnx_plus(o, s->size[axis], -1);
     tp_tensor *zero = tp_scalar(o->ctx, s->dtype, 0), *base = tp_floor(at);
     const int first = 1 - s->taps / 2;
     for (int k = 0; k < s->taps; k++) {
-        tp_tensor *p = s->taps == 1 ? tp_round(at) : plus(o, base, first + k), *w = NULL;
+        tp_tensor *p = s->taps == 1 ? tp_round(at) : tpi_onnx_plus(o, base, first + k),
+                  *w = NULL;
         if (s->taps > 1) {
             tp_tensor *d = tp_abs(tp_sub(p, at));
             w = s->taps == 4 ? cubic(o, d) : tp_sub(tp_scalar_like(d, 1), d);
@@ -163,13 +151,13 @@ static bool read_sampling(sampling *s)
     return true;
 }
 
-bool tpi_onnx_import_grid_sample(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_grid_sample(tpi_onnx_op *o, tp_tensor *x)
 {
     sampling s = {.o = o, .places = 1};
-    tp_tensor *x = tpi_nn_float_in(o, 0), *grid = x ? tpi_nn_float_in(o, 1) : NULL;
+    tp_tensor *grid = o->x[1];
     int64_t shape[TP_MAX_RANK];
-    if (!grid || !read_sampling(&s))
-        return false;
+    if (!read_sampling(&s))
+        return NULL;
     s.n = x->rank - 2;
     s.dtype = (tp_dtype)grid->dtype;
     if (s.n < 1 || s.n > 3 || grid->rank != x->rank || grid->shape[grid->rank - 1] != s.n)
@@ -184,25 +172,24 @@ bool tpi_onnx_import_grid_sample(tpi_onnx_op *o)
     for (int i = 0; i < s.n; i++) { /* the grid has the last axis first */
         tp_tensor *size = s.size[i] = tpi_onnx_size_of(o, x->shape[i + 2], s.dtype);
         tp_tensor *g = tp_reshape(tp_select(grid, s.n + 1, s.n - 1 - i), 2, flat);
-        g = plus(o, g, 1);
-        g = s.corners ? tp_mul(g, times(o, plus(o, size, -1), 0.5))
-                      : times(o, plus(o, tp_mul(g, size), -1), 0.5);
+        g = tpi_onnx_plus(o, g, 1);
+        g = s.corners ? tp_mul(g, tpi_onnx_times(o, tpi_onnx_plus(o, size, -1), 0.5))
+                      : tpi_onnx_times(o, tpi_onnx_plus(o, tp_mul(g, size), -1), 0.5);
         s.at[i] = s.taps == 4 ? g : put_inside(&s, i, g);
         find_neighbours(&s, i);
     }
     tp_tensor *y = combine(&s, tp_flatten(x, 2));
-    return tpi_onnx_out(o, 0, tp_cast(tp_reshape(y, x->rank, shape), (tp_dtype)x->dtype));
+    return tp_cast(tp_reshape(y, x->rank, shape), (tp_dtype)x->dtype);
 }
 
 /* ---- CenterCropPad ------------------------------------------------------------------------------------ */
 
-bool tpi_onnx_import_center_crop_pad(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_center_crop_pad(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints shape, axes;
-    tp_tensor *x = tpi_nn_in(o, 0);
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    if (!x || !tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
-        return false;
+    if (!tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
+        return NULL;
     if (shape.n > x->rank || shape.n != (axes.n ? axes.n : x->rank))
         return tpi_onnx_refuse(o, "%d sizes for %s", shape.n, SHAPE(x));
     tp_tensor *y = x;
@@ -217,13 +204,13 @@ bool tpi_onnx_import_center_crop_pad(tpi_onnx_op *o)
         lo[axis] = size < want ? (want - size) / 2 : 0;
         hi[axis] = size < want ? want - size - lo[axis] : 0;
     }
-    return tpi_onnx_out(o, 0, tp_pad(y, x->rank, lo, hi, 0));
+    return tp_pad(y, x->rank, lo, hi, 0);
 }
 
 /* ---- windows of signals --------------------------------------------------------------------------------- */
 
 /* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
-bool tpi_onnx_import_signal_window(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_signal_window(tpi_onnx_op *o)
 {
     int64_t size;
     const char kind = o->name[2]; /* Hann, Hamming, Blackman */
@@ -232,14 +219,15 @@ bool tpi_onnx_import_signal_window(tpi_onnx_op *o)
     const tp_dtype dtype =
         tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
     if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))
-        return false;
+        return NULL;
     tp_tensor *n = tpi_onnx_size_of(o, size, TP_F64);
-    n = tpi_onnx_int(o, "periodic", 1) ? n : plus(o, n, -1);
-    tp_tensor *turn = times(o, tp_cast(tpi_nn_range(o, size), TP_F64), 6.283185307179586477);
+    n = tpi_onnx_int(o, "periodic", 1) ? n : tpi_onnx_plus(o, n, -1);
+    tp_tensor *turn = tpi_onnx_times(o, tp_cast(tpi_onnx_iota(o, size, TP_I64), TP_F64),
+                                     6.283185307179586477);
     turn = tp_div(turn, n);
-    tp_tensor *y = plus(o, times(o, tp_cos(turn), -b), a);
-    y = tp_add(y, times(o, tp_cos(times(o, turn, 2)), c));
-    return tpi_onnx_out(o, 0, tp_cast(y, dtype));
+    tp_tensor *y = tpi_onnx_plus(o, tpi_onnx_times(o, tp_cos(turn), -b), a);
+    y = tp_add(y, tpi_onnx_times(o, tp_cos(tpi_onnx_times(o, turn, 2)), c));
+    return tp_cast(y, dtype);
 }
 
 /* ---- determinants ------------------------------------------------------------------------------------------ */
@@ -266,14 +254,11 @@ static tp_tensor *determinant(tpi_onnx_op *o, tp_tensor *m, int64_t n)
     return y;
 }
 
-bool tpi_onnx_import_det(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_det(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return false;
     const int64_t n = x->rank < 2 ? 0 : x->shape[x->rank - 1];
     if (n < 1 || n > MOST_ROWS || x->shape[x->rank - 2] != n)
         return tpi_onnx_refuse(o, "x is %s: square matrices of at most %d rows are supported",
                                SHAPE(x), MOST_ROWS);
-    return tpi_onnx_out(o, 0, determinant(o, x, n));
+    return determinant(o, x, n);
 }

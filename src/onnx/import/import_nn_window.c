@@ -1,9 +1,6 @@
 /* Convolutions and poolings. */
 #include "onnx/import/import_nn.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- where windows lie ------------------------------------------------------------------------- */
 
 /* Attribute `name` as n numbers of least, ..., 2^31 - 1; all `otherwise` when it is not there. */
@@ -86,13 +83,6 @@ static bool is_spatial(tpi_onnx_op *o, const tp_tensor *x)
            tpi_onnx_refuse(o, "x is %s, not [n, c, ...] with 1 to 3 spatial axes", SHAPE(x));
 }
 
-/* Operand 0, [n, c, s...]; NULL after an error. */
-static tp_tensor *spatial_in(tpi_onnx_op *o)
-{
-    tp_tensor *x = tpi_nn_in(o, 0);
-    return x && is_spatial(o, x) ? x : NULL;
-}
-
 /* ---- convolutions ------------------------------------------------------------------------------- */
 
 /* The sizes of the kernel w, which are those of its weights. */
@@ -117,27 +107,26 @@ static bool read_kernel(tpi_onnx_op *o, const tp_tensor *x, const tp_tensor *wei
            tpi_onnx_refuse(o, "%lld groups are not supported", (long long)w->groups);
 }
 
-static bool out_with_bias(tpi_onnx_op *o, tp_tensor *y)
+static tp_tensor *with_bias(tpi_onnx_op *o, tp_tensor *y)
 {
-    if (tpi_onnx_has(o, 2) && y->status == TP_OK)
-        y = tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, tpi_onnx_in(o, 2), y->rank));
-    return tpi_onnx_out(o, 0, y);
+    return o->x[2] && y && y->status == TP_OK
+               ? tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, o->x[2], y->rank))
+               : y;
 }
 
 tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
 {
     tp_window w = {.groups = 1};
-    if (!tpi_nn_ok(o, x) || !tpi_nn_ok(o, weights) || !is_spatial(o, x) ||
+    if (!tpi_onnx_good(o, x) || !tpi_onnx_good(o, weights) || !is_spatial(o, x) ||
         !read_kernel(o, x, weights, &w) || !read_window(o, x, &w))
         return NULL;
     x = tpi_onnx_fitted(o, x, 1, tpi_onnx_dim_mul(o, weights->shape[1], w.groups));
     return tp_conv(x, weights, &w);
 }
 
-bool tpi_onnx_import_conv(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_conv(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *y = tpi_nn_conv(o, tpi_onnx_in(o, 0), tpi_onnx_in(o, 1));
-    return y && out_with_bias(o, y);
+    return with_bias(o, tpi_nn_conv(o, x, o->x[1]));
 }
 
 /* The region of the whole transposed convolution that is the result, along one axis. */
@@ -174,33 +163,33 @@ static bool read_region(tpi_onnx_op *o, const tp_tensor *x, int i, const tp_wind
     return true;
 }
 
-bool tpi_onnx_import_conv_transpose(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_conv_transpose(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = spatial_in(o), *weights = x ? tpi_nn_in(o, 1) : NULL;
+    tp_tensor *weights = o->x[1];
     tp_window w = {.groups = 1};
     tpi_onnx_ints wanted;
     int64_t more[3] = {0}, sizes[3] = {0}, behind[TP_MAX_RANK] = {0}, none[TP_MAX_RANK] = {0};
-    if (!weights || !read_kernel(o, x, weights, &w))
-        return false;
+    if (!is_spatial(o, x) || !read_kernel(o, x, weights, &w))
+        return NULL;
     x = tpi_onnx_fitted(o, x, 1, weights->shape[0]);
-    if (!tpi_nn_ok(o, x))
-        return false;
+    if (!tpi_onnx_good(o, x))
+        return NULL;
     const int n = x->rank - 2;
     if (!read_list(o, "output_padding", n, 0, 0, more) ||
         !tpi_onnx_int_list(o, "output_shape", &wanted))
-        return false;
+        return NULL;
     if (wanted.n != 0 && wanted.n != n && wanted.n != n + 2)
         return tpi_onnx_refuse(o, "attribute output_shape has %d numbers for %d axes", wanted.n,
                                n);
     tp_window plain = {0};
     if (!read_list(o, "strides", n, 1, 1, w.stride) ||
         !read_list(o, "dilations", n, 1, 1, w.dilation))
-        return false;
+        return NULL;
     const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
     if (tpi_span_is(same, "NOTSET")) {
         plain = w;
         if (!read_window(o, x, &plain))
-            return false;
+            return NULL;
     }
     bool longer = false;
     for (int i = 0; i < n; i++) {
@@ -208,7 +197,7 @@ bool tpi_onnx_import_conv_transpose(tpi_onnx_op *o)
         w.pad_lo[i] = plain.pad_lo[i];
         w.pad_hi[i] = plain.pad_hi[i];
         if (!read_region(o, x, i, &w, more[i], &wanted, &r))
-            return false;
+            return NULL;
         w.pad_lo[i] = r.lo;
         w.pad_hi[i] = r.hi < 0 ? 0 : r.hi;
         /* the convolution reaches less than a stride beyond its last tap; zeros do the rest */
@@ -217,7 +206,7 @@ bool tpi_onnx_import_conv_transpose(tpi_onnx_op *o)
         longer |= behind[i + 2] > 0;
     }
     tp_tensor *y = tp_conv_dx(x, weights, n, sizes, &w);
-    return out_with_bias(o, longer ? tp_pad(y, x->rank, none, behind, 0) : y);
+    return with_bias(o, longer ? tp_pad(y, x->rank, none, behind, 0) : y);
 }
 
 /* ---- poolings ----------------------------------------------------------------------------------- */
@@ -251,20 +240,18 @@ static bool read_ceil(tpi_onnx_op *o, const tp_tensor *x, const tp_window *w, in
 /* The operand of a pooling as floats, its windows, and what ceil_mode adds to them. */
 static tp_tensor *pool_in(tpi_onnx_op *o, tp_window *w, int64_t *extra)
 {
-    tp_tensor *x = spatial_in(o);
-    if (!x)
-        return NULL;
+    tp_tensor *x = o->x[0];
     *w = (tp_window){0};
-    if (!tpi_onnx_attr_of(o, "kernel_shape")) {
-        tpi_onnx_refuse(o, "attribute kernel_shape is missing");
+    if (!is_spatial(o, x))
         return NULL;
-    }
+    if (!tpi_onnx_attr_of(o, "kernel_shape"))
+        return tpi_onnx_refuse(o, "attribute kernel_shape is missing");
     if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, w->kernel) || !read_window(o, x, w) ||
         !read_ceil(o, x, w, extra))
         return NULL;
     if (x->dtype < TP_F32)
         x = tp_cast(x, x->dtype == TP_I8 || x->dtype == TP_U8 ? TP_F32 : TP_F64);
-    return tpi_nn_ok(o, x) ? x : NULL;
+    return tpi_onnx_good(o, x) ? x : NULL;
 }
 
 static void widen(tp_window *w, int n, const int64_t *extra)
@@ -294,7 +281,7 @@ static tp_tensor *whole_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *pl
             left = tp_div(left, size);
         }
     }
-    tp_tensor *number = tpi_nn_range(o, tpi_onnx_dim_mul(o, planes[0], planes[1]));
+    tp_tensor *number = tpi_onnx_iota(o, tpi_onnx_dim_mul(o, planes[0], planes[1]), TP_I64);
     number = tp_mul(tp_reshape(number, x->rank, planes), tpi_onnx_size_of(o, plane, TP_I64));
     return tp_add(places, number);
 }
@@ -307,7 +294,7 @@ bool tpi_onnx_import_max_pool(tpi_onnx_op *o)
     if (!x)
         return false;
     widen(&w, x->rank - 2, extra);
-    tp_dtype dtype = (tp_dtype)tpi_onnx_in(o, 0)->dtype;
+    const tp_dtype dtype = (tp_dtype)o->x[0]->dtype;
     if (!tpi_onnx_out(o, 0, tp_cast(tp_max_pool(x, &w), dtype)))
         return false;
     if (!tpi_onnx_wants(o, 1))
@@ -317,13 +304,12 @@ bool tpi_onnx_import_max_pool(tpi_onnx_op *o)
                         whole_places(o, x, places, tpi_onnx_int(o, "storage_order", 0) != 0));
 }
 
-bool tpi_onnx_import_average_pool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_average_pool(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_window w;
     int64_t extra[3] = {0}, lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    tp_tensor *x = pool_in(o, &w, extra);
-    if (!x)
-        return false;
+    if (!(x = pool_in(o, &w, extra)))
+        return NULL;
     const bool all = tpi_onnx_int(o, "count_include_pad", 0) != 0;
     bool any = false;
     for (int i = 0; i < x->rank - 2; i++)
@@ -338,17 +324,16 @@ bool tpi_onnx_import_average_pool(tpi_onnx_op *o)
     }
     w.count_pad = all && !any;
     widen(&w, tp_rank(x) - 2, extra);
-    return tpi_onnx_out(o, 0, tp_avg_pool(x, &w));
+    return tp_avg_pool(x, &w);
 }
 
 /* (sum over the window of |x|^p)^(1/p), from a mean in which padding counts. */
-bool tpi_onnx_import_lp_pool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_lp_pool(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_window w;
     int64_t extra[3] = {0}, taps = 1;
-    tp_tensor *x = pool_in(o, &w, extra);
-    if (!x)
-        return false;
+    if (!(x = pool_in(o, &w, extra)))
+        return NULL;
     const int64_t p = tpi_onnx_int(o, "p", 2);
     if (p < 1)
         return tpi_onnx_refuse(o, "p is %lld, not at least 1", (long long)p);
@@ -362,64 +347,53 @@ bool tpi_onnx_import_lp_pool(tpi_onnx_op *o)
                                 : tp_pow(tp_abs(x), tp_scalar_like(x, (double)p));
     tp_tensor *sum = tp_avg_pool(power, &w);
     sum = tp_mul(sum, tp_scalar_like(sum, (double)taps));
-    return tpi_onnx_out(o, 0,
-                        p == 1   ? sum
-                        : p == 2 ? tp_sqrt(sum)
-                                 : tp_pow(sum, tp_scalar_like(sum, 1 / (double)p)));
+    return p == 1   ? sum
+           : p == 2 ? tp_sqrt(sum)
+                    : tp_pow(sum, tp_scalar_like(sum, 1 / (double)p));
 }
 
-/* Over all spatial axes at once. */
-static tp_tensor *global_in(tpi_onnx_op *o, int *n, int64_t *axes)
+/* All spatial axes; 0: there are none. */
+static int spatial_axes(tpi_onnx_op *o, const tp_tensor *x, int64_t *axes)
 {
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x)
-        return NULL;
-    if (x->rank < 3) {
+    if (x->rank < 3)
         tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
-        return NULL;
-    }
-    *n = tpi_nn_axes_from(2, x->rank, axes);
-    return x;
+    return tpi_nn_axes_from(2, x->rank, axes);
 }
 
-bool tpi_onnx_import_global_average_pool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_global_average_pool(tpi_onnx_op *o, tp_tensor *x)
 {
-    int n;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = global_in(o, &n, axes);
-    return x && tpi_onnx_out(o, 0, tp_mean(x, n, axes, true));
+    const int n = spatial_axes(o, x, axes);
+    return n ? tp_mean(x, n, axes, true) : NULL;
 }
 
-bool tpi_onnx_import_global_max_pool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_global_max_pool(tpi_onnx_op *o, tp_tensor *x)
 {
-    int n;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = global_in(o, &n, axes);
-    return x && tpi_onnx_out(o, 0, tp_reduce_max(x, n, axes, true));
+    const int n = spatial_axes(o, x, axes);
+    return n ? tp_reduce_max(x, n, axes, true) : NULL;
 }
 
-bool tpi_onnx_import_global_lp_pool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_global_lp_pool(tpi_onnx_op *o, tp_tensor *x)
 {
-    int n;
     int64_t axes[TP_MAX_RANK];
-    tp_tensor *x = global_in(o, &n, axes);
+    const int n = spatial_axes(o, x, axes);
     const double p = (double)tpi_onnx_int(o, "p", 2);
-    if (!x)
-        return false;
+    if (!n)
+        return NULL;
     tp_tensor *sum = tp_sum(tp_pow(tp_abs(x), tp_scalar_like(x, p)), n, axes, true);
-    return tpi_onnx_out(o, 0, tp_pow(sum, tp_scalar_like(sum, 1 / p)));
+    return tp_pow(sum, tp_scalar_like(sum, 1 / p));
 }
 
 /* Zeros, and x at the places that MaxPool gave. Those are places in a tensor of the sizes that
  * kernel, strides and pads tell; one that is asked for may be larger. */
-bool tpi_onnx_import_max_unpool(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = spatial_in(o), *places = x ? tpi_nn_in(o, 1) : NULL;
-    if (!places)
-        return false;
+    tp_tensor *places = o->x[1];
     tp_window w = {0};
-    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, w.kernel) || !read_window(o, x, &w))
-        return false;
+    if (!is_spatial(o, x) || !read_list(o, "kernel_shape", x->rank - 2, 1, 1, w.kernel) ||
+        !read_window(o, x, &w))
+        return NULL;
     int64_t shape[TP_MAX_RANK], hi[TP_MAX_RANK] = {0}, lo[TP_MAX_RANK] = {0}, count = 1;
     bool larger = false;
     for (int i = 0; i < x->rank; i++) {
@@ -434,7 +408,7 @@ bool tpi_onnx_import_max_unpool(tpi_onnx_op *o)
     if (tpi_onnx_has(o, 2)) {
         tpi_onnx_ints asked;
         if (!tpi_onnx_plain_ints(o, 2, &asked))
-            return false;
+            return NULL;
         for (int i = 0; i < x->rank && asked.n == x->rank; i++) {
             hi[i] = asked.v[i] - shape[i];
             larger |= hi[i] != 0;
@@ -447,17 +421,16 @@ bool tpi_onnx_import_max_unpool(tpi_onnx_op *o)
     tp_tensor *zeros = tpi_nn_full(o, (tp_dtype)x->dtype, 1, &count, 0);
     tp_tensor *y = tp_scatter(zeros, tp_flatten(places, 0), tp_flatten(x, 0), 0);
     y = tp_reshape(y, x->rank, shape);
-    return tpi_onnx_out(o, 0, larger ? tp_pad(y, x->rank, lo, hi, 0) : y);
+    return larger ? tp_pad(y, x->rank, lo, hi, 0) : y;
 }
 
 /* Columns back to an image, which is what a transposed convolution does: each column's element
  * goes to its own tap. */
-bool tpi_onnx_import_col2im(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_col2im(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints image, block;
-    tp_tensor *x = tpi_nn_float_in(o, 0);
-    if (!x || !tpi_onnx_plain_ints(o, 1, &image) || !tpi_onnx_plain_ints(o, 2, &block))
-        return false;
+    if (!tpi_onnx_plain_ints(o, 1, &image) || !tpi_onnx_plain_ints(o, 2, &block))
+        return NULL;
     const int n = image.n;
     tp_tensor like = {.rank = (uint8_t)(n + 2)}; /* only its sizes are looked at */
     tp_window w = {0};
@@ -475,7 +448,7 @@ bool tpi_onnx_import_col2im(tpi_onnx_op *o)
         taps *= block.v[i];
     }
     if (!read_window(o, &like, &w))
-        return false;
+        return NULL;
     w.groups = tpi_onnx_dim_div(o, x->shape[1], taps);
     if (w.groups < 1)
         return tpi_onnx_refuse(o, "x is %s, for blocks of %lld", SHAPE(x), (long long)taps);
@@ -484,9 +457,9 @@ bool tpi_onnx_import_col2im(tpi_onnx_op *o)
     for (int i = 0; i < n; i++)
         shape[i + 2] =
             (image.v[i] + w.pad_lo[i] + w.pad_hi[i] - reach_of(&w, i)) / stride_of(&w, i) + 1;
-    tp_tensor *tap = tp_mod(tpi_nn_range(o, x->shape[1]), tpi_onnx_size_of(o, taps, TP_I64));
+    tp_tensor *tap =
+        tp_mod(tpi_onnx_iota(o, x->shape[1], TP_I64), tpi_onnx_size_of(o, taps, TP_I64));
     tp_tensor *weights = tp_one_hot(tap, taps, (tp_dtype)x->dtype);
-    return tpi_onnx_out(o, 0,
-                        tp_conv_dx(tp_reshape(x, n + 2, shape),
-                                   tp_reshape(weights, n + 2, kernel), n, image.v, &w));
+    return tp_conv_dx(tp_reshape(x, n + 2, shape), tp_reshape(weights, n + 2, kernel), n,
+                      image.v, &w);
 }

@@ -3,9 +3,6 @@
 
 #include <math.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* Significant bits of x's type. */
 static int digits_of(const tp_tensor *x)
 {

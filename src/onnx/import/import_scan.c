@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 typedef struct scanning {
     tpi_onnx_op *o;
     tpi_onnx_sub *sub;
@@ -168,9 +165,10 @@ static bool run_body(scanning *s, tpi_onnx_loop *l, tp_tensor **out)
 static bool run_turns(scanning *s, tp_tensor *const *in, tp_tensor **out)
 {
     const tp_tensor *x = in[s->n_states];
-    if (tp_failed(x) || x->rank == 0)
-        return tp_failed(x) ? tpi_onnx_good(s->o, x)
-                            : tpi_onnx_refuse(s->o, "a scalar has no axis to go over");
+    if (!tpi_onnx_good(s->o, x))
+        return false;
+    if (x->rank == 0)
+        return tpi_onnx_refuse(s->o, "a scalar has no axis to go over");
     tpi_onnx_loop l = {
         .n_carried = s->n_states, .n_slices = s->n_xs, .count = x->shape[0], .back = s->back};
     const bool ok = tpi_onnx_loop_begin(s->o, &l, in) && run_body(s, &l, out);

@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- values ------------------------------------------------------------------------------------ */
 
 bool tpi_onnx_settle(tpi_import *im, tpi_onnx_value *v)
@@ -189,7 +186,7 @@ bool tpi_onnx_import_sequence_at(tpi_onnx_op *o)
     int at;
     if (!s || !place_in(o, 1, s->n, s->n - 1, &at))
         return false;
-    return s->n ? out_value(o, 0, s->v[at]) : tpi_onnx_refuse(o, "the sequence is empty");
+    return (s->n || tpi_onnx_refuse(o, "the sequence is empty")) && out_value(o, 0, s->v[at]);
 }
 
 bool tpi_onnx_import_sequence_length(tpi_onnx_op *o)
@@ -248,10 +245,9 @@ static int64_t *ends_of(tpi_onnx_op *o, int64_t size, int *n)
 
 bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
-    int axis, n = 0;
-    if (!tpi_onnx_good(o, x) || !tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis))
-        return false;
+    tp_tensor *x = o->x[0];
+    const int axis = o->axis;
+    int n = 0;
     if (x->shape[axis] < 0)
         return tpi_onnx_refuse(o, "axis %d of %s is " TPI_ONNX_FREE_DIM, axis, SHAPE(x));
     const int64_t *ends = ends_of(o, x->shape[axis], &n);

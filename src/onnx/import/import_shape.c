@@ -4,12 +4,9 @@
 
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- constants --------------------------------------------------------------------------------- */
 
-static bool constant_floats(tpi_onnx_op *o, const tpi_onnx_attr *a)
+static tp_tensor *constant_floats(tpi_onnx_op *o, const tpi_onnx_attr *a)
 {
     tpi_onnx_list l = tpi_onnx_list_open(a);
     float v;
@@ -20,10 +17,10 @@ static bool constant_floats(tpi_onnx_op *o, const tpi_onnx_attr *a)
     l = tpi_onnx_list_open(a);
     for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_float(&l, &v); i++)
         memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
-    return tpi_onnx_out(o, 0, t);
+    return t;
 }
 
-static bool constant_ints(tpi_onnx_op *o, const tpi_onnx_attr *a)
+static tp_tensor *constant_ints(tpi_onnx_op *o, const tpi_onnx_attr *a)
 {
     tpi_onnx_list l = tpi_onnx_list_open(a);
     int64_t v, n = 0;
@@ -33,22 +30,20 @@ static bool constant_ints(tpi_onnx_op *o, const tpi_onnx_attr *a)
     l = tpi_onnx_list_open(a);
     for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_int(&l, &v); i++)
         memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
-    return tpi_onnx_out(o, 0, t);
+    return t;
 }
 
-bool tpi_onnx_import_constant(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_constant(tpi_onnx_op *o)
 {
     const tpi_onnx_attr *a;
-    if ((a = tpi_onnx_attr_of(o, "value")) != NULL && a->type == TPI_PB_TENSOR) {
-        tp_tensor *t = tpi_onnx_tensor_in(o, a);
-        return t && tpi_onnx_out(o, 0, t);
-    }
+    if ((a = tpi_onnx_attr_of(o, "value")) != NULL && a->type == TPI_PB_TENSOR)
+        return tpi_onnx_tensor_in(o, a);
     if ((a = tpi_onnx_attr_of(o, "value_float")) != NULL)
-        return tpi_onnx_out(o, 0, tp_scalar(o->ctx, TP_F32, (double)a->f));
+        return tp_scalar(o->ctx, TP_F32, (double)a->f);
     if ((a = tpi_onnx_attr_of(o, "value_floats")) != NULL)
         return constant_floats(o, a);
     if ((a = tpi_onnx_attr_of(o, "value_int")) != NULL)
-        return tpi_onnx_out(o, 0, tp_tensor_new(o->ctx, TP_I64, 0, NULL, &a->i));
+        return tp_tensor_new(o->ctx, TP_I64, 0, NULL, &a->i);
     if ((a = tpi_onnx_attr_of(o, "value_ints")) != NULL)
         return constant_ints(o, a);
     return tpi_onnx_refuse(o, "its value is neither numbers nor a dense tensor");
@@ -72,18 +67,18 @@ static bool is_shape(tpi_onnx_op *o, const tpi_onnx_ints *shape)
     return true;
 }
 
-bool tpi_onnx_import_constant_of_shape(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_constant_of_shape(tpi_onnx_op *o)
 {
     tpi_onnx_ints shape;
     const tpi_onnx_attr *a = tpi_onnx_attr_of(o, "value");
     tp_tensor *value = a ? tpi_onnx_tensor_in(o, a) : tp_scalar(o->ctx, TP_F32, 0);
     if (!value || !shape_of(o, 0, &shape) || !is_shape(o, &shape))
-        return false;
+        return NULL;
     if (tp_count(value) != 1)
         return tpi_onnx_refuse(o, "its value has %lld elements", (long long)tp_count(value));
     tp_tensor *one = tp_reshape(value, TP_SCALAR);
     one = tpi_onnx_for_shape(o, one, shape.n, shape.v);
-    return tpi_onnx_out(o, 0, tp_broadcast(one, shape.n, shape.v));
+    return tp_broadcast(one, shape.n, shape.v);
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------- */
@@ -119,19 +114,16 @@ bool tpi_onnx_import_shape(tpi_onnx_op *o)
 bool tpi_onnx_import_size(tpi_onnx_op *o)
 {
     tpi_onnx_ints out = {.n = 1, .rank = 0, .dtype = TP_I64, .v = {1}};
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x)
-        return false;
-    for (int i = 0; i < x->rank; i++)
-        out.v[0] = tpi_onnx_dim_mul(o, out.v[0], x->shape[i]);
-    return out.v[0] == TPI_NO_DIM
-               ? tpi_onnx_refuse(o, "the sizes multiply beyond what is counted")
-               : tpi_onnx_out_ints(o, 0, &out);
+    for (int i = 0; i < o->x[0]->rank; i++)
+        out.v[0] = tpi_onnx_dim_mul(o, out.v[0], o->x[0]->shape[i]);
+    if (out.v[0] == TPI_NO_DIM)
+        return tpi_onnx_refuse(o, "the sizes multiply beyond what is counted");
+    return tpi_onnx_out_ints(o, 0, &out);
 }
 
 /* start, start + step, ... of known integers: elements that may be many. */
-static bool range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t delta,
-                           tp_dtype dtype)
+static tp_tensor *range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t delta,
+                                 tp_dtype dtype)
 {
     const bool up = delta > 0;
     const int64_t step = up ? delta : -delta;
@@ -149,7 +141,7 @@ static bool range_of_sizes(tpi_onnx_op *o, int64_t start, int64_t limit, int64_t
         y = tp_mul(y, tpi_onnx_size_of(o, delta, TP_I64));
     if (start != 0)
         y = tp_add(y, tpi_onnx_size_of(o, start, TP_I64));
-    return tpi_onnx_out(o, 0, dtype == TP_I64 ? y : tp_cast(y, dtype));
+    return dtype == TP_I64 ? y : tp_cast(y, dtype);
 }
 
 /* A size, or a whole number. */
@@ -180,14 +172,14 @@ static bool is_range_of_sizes(tpi_onnx_op *o, int64_t *v)
     return symbolic && v[2] != 0 && !tpi_dim_is_symbolic(v[2]);
 }
 
-bool tpi_onnx_import_range(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_range(tpi_onnx_op *o)
 {
     int64_t start, limit, delta, v[3];
     const tp_dtype dtype = tpi_onnx_in_dtype(o, 0);
     if (dtype < TP_F32) {
         if (!tpi_onnx_int_of(o, 0, &start) || !tpi_onnx_int_of(o, 1, &limit) ||
             !tpi_onnx_int_of(o, 2, &delta))
-            return false;
+            return NULL;
         if (delta == 0 || tpi_dim_is_symbolic(delta) || delta == INT64_MIN)
             return tpi_onnx_refuse(o, "delta is 0, or no number");
         return range_of_sizes(o, start, limit, delta, dtype);
@@ -197,7 +189,7 @@ bool tpi_onnx_import_range(tpi_onnx_op *o)
     double from, to, step;
     if (!tpi_onnx_number_of(o, 0, &from) || !tpi_onnx_number_of(o, 1, &to) ||
         !tpi_onnx_number_of(o, 2, &step))
-        return false;
+        return NULL;
     const double count = (to - from) / step;
     if (!(count < 1e15))
         return tpi_onnx_refuse(o, "it has %g elements", count);
@@ -205,7 +197,7 @@ bool tpi_onnx_import_range(tpi_onnx_op *o)
     n += (double)n < count;
     tp_tensor *y = tpi_onnx_iota(o, n, TP_I64);
     y = tp_mul(tp_cast(y, dtype), tp_scalar(o->ctx, dtype, step));
-    return tpi_onnx_out(o, 0, tp_add(y, tp_scalar(o->ctx, dtype, from)));
+    return tp_add(y, tp_scalar(o->ctx, dtype, from));
 }
 
 /* ---- reshape and the like ------------------------------------------------------------------------- */
@@ -251,11 +243,8 @@ bool tpi_onnx_import_reshape(tpi_onnx_op *o)
     return tpi_onnx_out(o, 0, reshaped(o, x, shape.n, shape.v));
 }
 
-bool tpi_onnx_import_flatten(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x)
-        return false;
     int64_t axis = tpi_onnx_int(o, "axis", 1), shape[2] = {1, 1};
     axis = axis < 0 ? axis + x->rank : axis;
     if (axis < 0 || axis > x->rank)
@@ -263,7 +252,7 @@ bool tpi_onnx_import_flatten(tpi_onnx_op *o)
                                x->rank);
     for (int i = 0; i < x->rank; i++)
         shape[i >= axis] = tpi_onnx_dim_mul(o, shape[i >= axis], x->shape[i]);
-    return tpi_onnx_out(o, 0, tp_reshape(x, 2, shape));
+    return tp_reshape(x, 2, shape);
 }
 
 bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
@@ -318,23 +307,22 @@ bool tpi_onnx_import_unsqueeze(tpi_onnx_op *o)
     return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
 }
 
-bool tpi_onnx_import_transpose(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_transpose(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints perm;
     if (!tpi_onnx_int_list(o, "perm", &perm))
-        return false;
-    return tpi_onnx_out(o, 0, tp_transpose(tpi_onnx_in(o, 0), perm.n, perm.n ? perm.v : NULL));
+        return NULL;
+    return tp_transpose(x, perm.n, perm.n ? perm.v : NULL);
 }
 
 /* ---- more of the same elements ----------------------------------------------------------------------- */
 
 /* The shape and x's stretch to each other. */
-bool tpi_onnx_import_expand(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_expand(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints want;
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x || !shape_of(o, 1, &want) || !is_shape(o, &want))
-        return false;
+    if (!shape_of(o, 1, &want) || !is_shape(o, &want))
+        return NULL;
     int64_t shape[TP_MAX_RANK], from[TP_MAX_RANK];
     bool assumed = false;
     memcpy(from, x->shape, sizeof from);
@@ -355,16 +343,15 @@ bool tpi_onnx_import_expand(tpi_onnx_op *o)
     if (assumed)
         x = tpi_onnx_assumed(o, x, from);
     x = tpi_onnx_for_shape(o, x, rank, shape);
-    return tpi_onnx_out(o, 0, tp_broadcast(x, rank, shape));
+    return tp_broadcast(x, rank, shape);
 }
 
 /* Each axis becomes one more of as many repeats, and both one axis again. */
-bool tpi_onnx_import_tile(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints repeats;
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x || !tpi_onnx_ints_of(o, 1, &repeats) || !is_shape(o, &repeats))
-        return false;
+    if (!tpi_onnx_ints_of(o, 1, &repeats) || !is_shape(o, &repeats))
+        return NULL;
     if (repeats.n != x->rank)
         return tpi_onnx_refuse(o, "%d repeats for %s", repeats.n, SHAPE(x));
     int64_t shape[TP_MAX_RANK] = {0};
@@ -386,7 +373,7 @@ bool tpi_onnx_import_tile(tpi_onnx_op *o)
         if (tp_failed(x))
             break;
     }
-    return tpi_onnx_out(o, 0, x);
+    return x;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
@@ -399,12 +386,11 @@ static bool block_size(tpi_onnx_op *o, const tp_tensor *x, int64_t *b)
     return x->rank == 4 || tpi_onnx_refuse(o, "the input is %s, not of 4 axes", SHAPE(x));
 }
 
-bool tpi_onnx_import_depth_to_space(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_depth_to_space(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t b;
-    if (!x || !block_size(o, x, &b))
-        return false;
+    if (!block_size(o, x, &b))
+        return NULL;
     const int64_t n = x->shape[0], h = x->shape[2], w = x->shape[3];
     const int64_t c = tpi_onnx_dim_div(o, x->shape[1], b * b);
     const bool dcr = tpi_onnx_text_is(o, "mode", "DCR", "DCR");
@@ -412,23 +398,20 @@ bool tpi_onnx_import_depth_to_space(tpi_onnx_op *o)
             : tp_reshape(x, TP_DIMS(n, c, b, b, h, w));
     x = dcr ? tp_transpose(x, TP_DIMS(0, 3, 4, 1, 5, 2))
             : tp_transpose(x, TP_DIMS(0, 1, 4, 2, 5, 3));
-    return tpi_onnx_out(
-        o, 0,
-        tp_reshape(x, TP_DIMS(n, c, tpi_onnx_dim_mul(o, h, b), tpi_onnx_dim_mul(o, w, b))));
+    return tp_reshape(x, TP_DIMS(n, c, tpi_onnx_dim_mul(o, h, b), tpi_onnx_dim_mul(o, w, b)));
 }
 
-bool tpi_onnx_import_space_to_depth(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_space_to_depth(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t b;
-    if (!x || !block_size(o, x, &b))
-        return false;
+    if (!block_size(o, x, &b))
+        return NULL;
     const int64_t n = x->shape[0], c = x->shape[1];
     const int64_t h = tpi_onnx_dim_div(o, x->shape[2], b),
                   w = tpi_onnx_dim_div(o, x->shape[3], b);
     x = tp_reshape(x, TP_DIMS(n, c, h, b, w, b));
     x = tp_transpose(x, TP_DIMS(0, 3, 5, 1, 2, 4));
-    return tpi_onnx_out(o, 0, tp_reshape(x, TP_DIMS(n, tpi_onnx_dim_mul(o, c, b * b), h, w)));
+    return tp_reshape(x, TP_DIMS(n, tpi_onnx_dim_mul(o, c, b * b), h, w));
 }
 
 /* ---- masks of places --------------------------------------------------------------------------------- */
@@ -442,36 +425,31 @@ static tp_tensor *diagonals(tpi_onnx_op *o, int64_t rows, int64_t columns)
     return tp_sub(c, tp_unsqueeze(r, 1));
 }
 
-bool tpi_onnx_import_trilu(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_trilu(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
     int64_t k = 0;
-    if (!x || (tpi_onnx_has(o, 1) && !tpi_onnx_int_of(o, 1, &k)))
-        return false;
+    if ((tpi_onnx_has(o, 1) && !tpi_onnx_int_of(o, 1, &k)))
+        return NULL;
     if (x->rank < 2)
         return tpi_onnx_refuse(o, "the input is %s, and has to be a matrix at least", SHAPE(x));
     tp_tensor *d = diagonals(o, x->shape[x->rank - 2], x->shape[x->rank - 1]);
     tp_tensor *at = tpi_onnx_size_of(o, k, TP_I64);
     tp_tensor *kept = tpi_onnx_int(o, "upper", 1) ? tp_ge(d, at) : tp_le(d, at);
-    return tpi_onnx_out(
-        o, 0, tp_where(kept, x, tp_cast(tp_scalar(o->ctx, TP_I64, 0), tp_dtype_of(x))));
+    return tp_where(kept, x, tp_cast(tp_scalar(o->ctx, TP_I64, 0), tp_dtype_of(x)));
 }
 
-bool tpi_onnx_import_eye_like(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_eye_like(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x)
-        return false;
     tp_dtype dtype = tp_dtype_of(x);
     if (tpi_onnx_attr_of(o, "dtype"))
         dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", 0));
     if (dtype == TP_N_DTYPES)
-        return false;
+        return NULL;
     if (x->rank != 2)
         return tpi_onnx_refuse(o, "the input is %s, not a matrix", SHAPE(x));
     tp_tensor *d = diagonals(o, x->shape[0], x->shape[1]);
     tp_tensor *at = tpi_onnx_size_of(o, tpi_onnx_int(o, "k", 0), TP_I64);
-    return tpi_onnx_out(o, 0, tp_cast(tp_eq(d, at), dtype));
+    return tp_cast(tp_eq(d, at), dtype);
 }
 
 /* ---- what does nothing here ----------------------------------------------------------------------------- */
@@ -479,7 +457,7 @@ bool tpi_onnx_import_eye_like(tpi_onnx_op *o)
 /* The mask is all true unless the model says, known at load, that it is being trained. */
 bool tpi_onnx_import_dropout(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *x = o->x[0];
     double ratio = tpi_onnx_float(o, "ratio", 0.5), training = 0;
     if (o->opset >= 12) {
         ratio = 0.5;

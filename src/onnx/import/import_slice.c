@@ -2,9 +2,6 @@
  * has to follow from how its ends are computed. */
 #include "onnx/import/import_inner.h"
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 bool tpi_onnx_number_in(const tp_tensor *t, int64_t *v)
 {
     const tp_tensor *c = t->graph && t->op->code == TPI_OP_const ? t->in[0] : t;

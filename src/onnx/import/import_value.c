@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef TP_PLACE
-#define TP_PLACE o->at.file, o->at.line
-
 /* ---- errors ------------------------------------------------------------------------------------ */
 
 static bool refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap)
@@ -21,22 +18,22 @@ static bool refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap
                         TPI_SPAN(o->node->name), o->opset, text);
 }
 
-bool tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
+tp_tensor *tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     refuse(o, TP_E_VALUE, fmt, ap);
     va_end(ap);
-    return false;
+    return NULL;
 }
 
-bool tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
+tp_tensor *tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     refuse(o, TP_E_SHAPE, fmt, ap);
     va_end(ap);
-    return false;
+    return NULL;
 }
 
 const char *tpi_onnx_error_text(const tpi_import *im)
@@ -186,6 +183,26 @@ tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i)
 {
     tp_tensor *t = tpi_onnx_in(o, i);
     return tpi_onnx_good(o, t) ? t : NULL;
+}
+
+/* An operand that the table asks for, as `what` (t, f, T, F); false after an error. */
+static bool take_operand(tpi_onnx_op *o, int i, char what)
+{
+    const bool spared = (what == 'T' || what == 'F') && !tpi_onnx_has(o, i);
+    if (what == '-' || spared)
+        return true;
+    const tp_tensor *t = o->x[i] = tpi_onnx_good_in(o, i);
+    return t && (what == 't' || what == 'T' || t->dtype >= TP_F32 ||
+                 tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
+                                 tp_dtype_name((tp_dtype)t->dtype)));
+}
+
+bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
+{
+    bool ok = true;
+    for (int i = 0; row->operands[i] && ok; i++)
+        ok = take_operand(o, i, row->operands[i]);
+    return ok && (!row->along || tpi_onnx_axis(o, "axis", row->axis, o->x[0]->rank, &o->axis));
 }
 
 tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i)
@@ -647,6 +664,16 @@ tp_tensor *tpi_onnx_size_of(tpi_onnx_op *o, int64_t size, tp_dtype dtype)
     const tpi_onnx_ints one = {.n = 1, .dtype = dtype == TP_I32 ? TP_I32 : TP_I64, .v = {size}};
     tp_tensor *t = stack_ints(o->im, &one);
     return one.dtype == dtype ? t : tp_cast(t, dtype);
+}
+
+tp_tensor *tpi_onnx_times(tpi_onnx_op *o, tp_tensor *x, double k)
+{
+    return k == 1 ? x : tp_mul(x, tp_scalar_like(x, k));
+}
+
+tp_tensor *tpi_onnx_plus(tpi_onnx_op *o, tp_tensor *x, double k)
+{
+    return tp_add(x, tp_scalar_like(x, k));
 }
 
 tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype)
