@@ -38,22 +38,23 @@ tpi_val tpi_export_no_memory(tpi_export *x)
 
 /* ---- values and nodes -------------------------------------------------------------------- */
 
+void *tpi_export_take(tpi_export *x, size_t count, size_t size)
+{
+    void *p = tpi_bump_take(&x->memory, count, size);
+    if (!p)
+        tpi_export_no_memory(x);
+    return p;
+}
+
 bool tpi_export_room(tpi_export *x, void *array_ptr, int32_t n, int32_t *size, size_t elem)
 {
     void **array = array_ptr;
-    if (n < *size)
-        return true;
-    const int32_t more = *size ? *size * 2 : 64;
-    void *p = x->status == TP_OK && n < INT32_MAX / 2
-                  ? tpi_resize(&x->ctx->mem, *array, (size_t)*size * elem, (size_t)more * elem)
-                  : NULL;
-    if (!p) {
+    void *p = x->status == TP_OK ? tpi_bump_grow(&x->memory, *array, n, size, elem) : NULL;
+    if (!p)
         tpi_export_no_memory(x);
-        return false;
-    }
-    *array = p;
-    *size = more;
-    return true;
+    else
+        *array = p;
+    return p;
 }
 
 #define ROOM(x, list, n, size)                                                                 \

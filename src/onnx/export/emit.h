@@ -6,6 +6,7 @@
 #ifndef TAPIR_ONNX_EMIT_H
 #define TAPIR_ONNX_EMIT_H
 
+#include "base/bump.h"
 #include "base/strbuf.h"
 #include "onnx/export/export.h"
 #include "op/op.h"
@@ -90,6 +91,7 @@ typedef struct tpi_export {
     tpi_str attrs, constants, names;
     int32_t *slots; /* of names: open addressing */
     int32_t n_names, slots_size;
+    tpi_bump memory; /* of all lists */
 } tpi_export;
 
 /* ---- failing ----------------------------------------------------------------------------- */
@@ -102,6 +104,8 @@ tpi_val tpi_export_no_memory(tpi_export *x);
 
 /* ---- values ------------------------------------------------------------------------------ */
 
+/* Memory that lives as long as the export, zeroed; NULL: the error is set. */
+void *tpi_export_take(tpi_export *x, size_t count, size_t size);
 /* Room for one more element of an array; false: no memory. */
 bool tpi_export_room(tpi_export *x, void *array_ptr, int32_t n, int32_t *size, size_t elem);
 
@@ -190,6 +194,8 @@ tpi_val tpi_export_node(tpi_export *x, const tp_tensor *t);
 
 /* What stands for a node from here on to the end of the block. */
 void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v);
+/* From now on the nodes of g are exported; false: the error is set. */
+bool tpi_export_begin_graph(tpi_export *x, tp_graph *g);
 /* Says what some nodes of the graph are computed from, and them. */
 void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes);
 /* The position of the generator after so many draws, a size: i64[1] (export_random.c). */

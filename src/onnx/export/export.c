@@ -49,17 +49,15 @@ static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int 
                           TPI_EXPORT_DEEPEST);
         return false;
     }
-    const size_t bytes = (size_t)x->n_graph * sizeof *set;
-    int32_t *other = tpi_take(&x->ctx->mem, bytes);
-    if (!other) {
-        tpi_export_no_memory(x);
+    const tpi_bump mark = x->memory;
+    int32_t *other = tpi_export_take(x, (size_t)x->n_graph, sizeof *other);
+    if (!other)
         return false;
-    }
     const bool ok = find_sure(x, b->then_block, set, depth + 1) &&
                     find_sure(x, b->else_block, other, depth + 1);
     for (int i = 0; i < x->n_graph; i++)
         set[i] &= other[i];
-    tpi_give_back(&x->ctx->mem, other, bytes);
+    tpi_bump_release(&x->memory, &mark);
     set[b->condition->index] = 1;
     close_set(x, set);
     return ok;
@@ -286,88 +284,71 @@ static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-static bool export_begin(tpi_export *x, const tpi_onnx_saving *m)
+bool tpi_export_begin_graph(tpi_export *x, tp_graph *g)
 {
-    tpi_mem *mem = &m->g->ctx->mem;
-    *x = (tpi_export){.ctx = m->g->ctx,
-                      .g = m->g,
-                      .m = m,
-                      .n_graph = m->g->n_nodes,
-                      .attrs = TPI_STR(mem),
-                      .constants = TPI_STR(mem),
-                      .names = TPI_STR(mem)};
-    const size_t n = (size_t)x->n_graph;
-    x->value_of = tpi_take(mem, n * sizeof *x->value_of);
-    x->inputs = tpi_take(mem, (size_t)m->n_in * sizeof *x->inputs);
-    x->mark = tpi_take(mem, n * sizeof *x->mark);
-    x->needed = tpi_take(mem, n * sizeof *x->needed);
-    x->place = tpi_take(mem, n * sizeof *x->place);
-    x->out_shapes = tpi_take(mem, (size_t)m->n_out * sizeof *x->out_shapes);
-    if (!x->value_of || !x->inputs || !x->mark || !x->needed || !x->place || !x->out_shapes) {
-        tpi_export_no_memory(x);
+    const size_t n = (size_t)g->n_nodes;
+    tpi_val *value_of = tpi_export_take(x, n, sizeof *value_of);
+    int32_t *mark = tpi_export_take(x, n, sizeof *mark);
+    int32_t *needed = tpi_export_take(x, n, sizeof *needed);
+    int64_t *place = tpi_export_take(x, n, sizeof *place);
+    if (x->status != TP_OK)
         return false;
-    }
-    memset(x->needed, 0, n * sizeof *x->needed);
-    memset(x->value_of, 0, n * sizeof *x->value_of);
     for (size_t i = 0; i < n; i++)
-        x->place[i] = -1;
-    for (int k = 0; k < m->n_out; k++)
-        x->out_shapes[k].rank = -1;
+        place[i] = -1;
+    x->g = g;
+    x->n_graph = g->n_nodes;
+    x->value_of = value_of;
+    x->mark = mark;
+    x->needed = needed;
+    x->place = place;
     return true;
 }
 
-static void export_end(tpi_export *x)
+/* The inputs, all that computes the outputs, and the file. */
+static void export_model(tpi_export *x, const char *path)
 {
-    tpi_mem *mem = &x->ctx->mem;
-    const size_t n = (size_t)x->n_graph;
-    tpi_give_back(mem, x->value_of, n * sizeof *x->value_of);
-    tpi_give_back(mem, x->inputs, (size_t)x->m->n_in * sizeof *x->inputs);
-    tpi_give_back(mem, x->mark, n * sizeof *x->mark);
-    tpi_give_back(mem, x->needed, n * sizeof *x->needed);
-    tpi_give_back(mem, x->place, n * sizeof *x->place);
-    tpi_give_back(mem, x->out_shapes, (size_t)x->m->n_out * sizeof *x->out_shapes);
-    tpi_give_back(mem, x->values, (size_t)x->values_size * sizeof *x->values);
-    tpi_give_back(mem, x->nodes, (size_t)x->nodes_size * sizeof *x->nodes);
-    tpi_give_back(mem, x->blocks, (size_t)x->blocks_size * sizeof *x->blocks);
-    tpi_give_back(mem, x->weights, (size_t)x->weights_size * sizeof *x->weights);
-    tpi_give_back(mem, x->sizes, (size_t)x->sizes_size * sizeof *x->sizes);
-    tpi_give_back(mem, x->operands, (size_t)x->operands_size * sizeof *x->operands);
-    tpi_give_back(mem, x->undo, (size_t)x->undo_size * sizeof *x->undo);
-    tpi_give_back(mem, x->slots, (size_t)x->slots_size * sizeof *x->slots);
-    tpi_str_free(&x->attrs);
-    tpi_str_free(&x->constants);
-    tpi_str_free(&x->names);
-}
-
-tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
-{
-    tpi_export export, *x = &export;
-    const tpi_paused around = tpi_pause(m->g->ctx, m->at); /* of capture */
-    const size_t bytes = (size_t)m->n_out * sizeof(tpi_val);
-    tpi_val *out = tpi_take(&m->g->ctx->mem, bytes);
-    if (!export_begin(x, m) || !out)
-        tpi_export_no_memory(x);
-    if (x->status == TP_OK) {
-        tpi_block_begin(x);
-        tpi_model_input(x, TP_BOOL); /* the value 0, of what fails */
-        for (int i = 0; i < m->n_in; i++)
-            x->inputs[i] = x->value_of[m->in[i]->index] =
-                tpi_model_input(x, (tp_dtype)m->in[i]->dtype);
-    }
-    if (x->status == TP_OK) {
-        mark_needed(x, m->block);
-        close_set(x, x->needed);
-        export_path(x, m->block, out);
-    }
+    const tpi_onnx_saving *m = x->m;
+    tpi_val *out = tpi_export_take(x, (size_t)m->n_out, sizeof *out);
+    x->inputs = tpi_export_take(x, (size_t)m->n_in, sizeof *x->inputs);
+    x->out_shapes = tpi_export_take(x, (size_t)m->n_out, sizeof *x->out_shapes);
+    if (!tpi_export_begin_graph(x, m->g))
+        return;
+    for (int k = 0; k < m->n_out; k++)
+        x->out_shapes[k].rank = -1;
+    tpi_block_begin(x);
+    tpi_model_input(x, TP_BOOL); /* the value 0, of what fails */
+    for (int i = 0; i < m->n_in; i++)
+        x->inputs[i] = x->value_of[m->in[i]->index] =
+            tpi_model_input(x, (tp_dtype)m->in[i]->dtype);
+    if (x->status != TP_OK)
+        return;
+    mark_needed(x, m->block);
+    close_set(x, x->needed);
+    export_path(x, m->block, out);
     if (x->status == TP_OK)
         tpi_block_end(x, m->n_out, out);
     if (x->status == TP_OK)
         tpi_export_write(x, path);
-    const tp_status status = x->status;
-    export_end(x);
-    tpi_give_back(&m->g->ctx->mem, out, bytes);
-    tpi_resume(m->g->ctx, around);
-    return status;
+}
+
+tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
+{
+    tp_ctx *ctx = m->g->ctx;
+    tpi_mem *mem = &ctx->mem;
+    tpi_export x = {.ctx = ctx,
+                    .m = m,
+                    .attrs = TPI_STR(mem),
+                    .constants = TPI_STR(mem),
+                    .names = TPI_STR(mem),
+                    .memory = TPI_BUMP(mem)};
+    const tpi_paused around = tpi_pause(ctx, m->at); /* of capture */
+    export_model(&x, path);
+    tpi_bump_free(&x.memory);
+    tpi_str_free(&x.attrs);
+    tpi_str_free(&x.constants);
+    tpi_str_free(&x.names);
+    tpi_resume(ctx, around);
+    return x.status;
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */

@@ -9,48 +9,19 @@
 
 bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was)
 {
-    tpi_mem *mem = &x->ctx->mem;
     *was = (tpi_around){x->g,       x->value_of, x->mark,  x->needed,    x->place,
                         x->n_graph, x->node,     x->drawn, x->drawn_from};
-    if (x->depth >= TPI_EXPORT_DEEPEST) {
+    if (x->depth >= TPI_EXPORT_DEEPEST)
         tpi_export_refuse(x, "blocks lie in blocks more than %d deep, more than files can hold",
                           TPI_EXPORT_DEEPEST);
+    if (x->status != TP_OK || !tpi_export_begin_graph(x, b->graph))
         return false;
-    }
-    const size_t n = (size_t)b->graph->n_nodes;
-    tpi_val *value_of = tpi_take(mem, n * sizeof *value_of);
-    int32_t *mark = tpi_take(mem, n * sizeof *mark),
-            *needed = tpi_take(mem, n * sizeof *needed);
-    int64_t *place = tpi_take(mem, n * sizeof *place);
-    if (!value_of || !mark || !needed || !place) {
-        tpi_give_back(mem, value_of, n * sizeof *value_of);
-        tpi_give_back(mem, mark, n * sizeof *mark);
-        tpi_give_back(mem, needed, n * sizeof *needed);
-        tpi_give_back(mem, place, n * sizeof *place);
-        tpi_export_no_memory(x);
-        return false;
-    }
-    memset(value_of, 0, n * sizeof *value_of);
-    for (size_t i = 0; i < n; i++)
-        place[i] = -1;
-    x->g = b->graph;
-    x->value_of = value_of;
-    x->mark = mark;
-    x->needed = needed;
-    x->place = place;
-    x->n_graph = (int32_t)n;
     x->depth++;
     return true;
 }
 
 void tpi_export_leave(tpi_export *x, const tpi_around *was)
 {
-    tpi_mem *mem = &x->ctx->mem;
-    const size_t n = (size_t)x->n_graph;
-    tpi_give_back(mem, x->value_of, n * sizeof *x->value_of);
-    tpi_give_back(mem, x->mark, n * sizeof *x->mark);
-    tpi_give_back(mem, x->needed, n * sizeof *x->needed);
-    tpi_give_back(mem, x->place, n * sizeof *x->place);
     x->g = was->g;
     x->value_of = was->value_of;
     x->mark = was->mark;
@@ -58,6 +29,8 @@ void tpi_export_leave(tpi_export *x, const tpi_around *was)
     x->place = was->place;
     x->n_graph = was->n_graph;
     x->node = was->node;
+    x->drawn = was->drawn;
+    x->drawn_from = was->drawn_from;
     x->depth--;
 }
 
@@ -81,16 +54,11 @@ tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before)
 
 static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
-    tpi_mem *mem = &x->ctx->mem;
     const size_t n = (size_t)tpi_n_outputs_of(t);
-    *p = (tpi_ports){(int)n, tpi_take(mem, n * sizeof *p->used),
-                     tpi_take(mem, n * sizeof *p->value)};
-    if (!p->used || !p->value) {
-        tpi_export_no_memory(x);
+    *p = (tpi_ports){(int)n, tpi_export_take(x, n, sizeof *p->used),
+                     tpi_export_take(x, n, sizeof *p->value)};
+    if (!p->used || !p->value)
         return false;
-    }
-    memset(p->used, 0, n * sizeof *p->used);
-    memset(p->value, 0, n * sizeof *p->value);
     for (int i = t->index + 1; i < x->n_graph; i++) {
         const tp_tensor *y = x->g->nodes[i];
         if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
@@ -107,8 +75,6 @@ static void ports_end(tpi_export *x, const tp_tensor *t, tpi_ports *p)
         if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
             tpi_set_value(x, y, p->value[tpi_attr_int(y, "index")]);
     }
-    tpi_give_back(&x->ctx->mem, p->used, (size_t)p->n * sizeof *p->used);
-    tpi_give_back(&x->ctx->mem, p->value, (size_t)p->n * sizeof *p->value);
 }
 
 tp_dtype tpi_port_type(const tp_tensor *t, int index)
@@ -126,14 +92,11 @@ tp_dtype tpi_port_type(const tp_tensor *t, int index)
 static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
                            const tpi_ports *p, bool drawn)
 {
-    const size_t bytes = ((size_t)p->n + 1) * sizeof(void *);
-    tp_tensor **asked = tpi_take(&x->ctx->mem, bytes);
-    tpi_val *out = tpi_take(&x->ctx->mem, bytes);
+    tp_tensor **asked = tpi_export_take(x, (size_t)p->n, sizeof *asked);
+    tpi_val *out = tpi_export_take(x, (size_t)p->n + 1, sizeof *out);
     tpi_around was;
     const int32_t block = tpi_block_begin(x);
     int n = 0;
-    if (!asked || !out)
-        tpi_export_no_memory(x);
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
         for (int i = 0; i < b->n_params; i++)
             x->value_of[b->params[i]->index] = was.value_of[t->in[1 + i]->index];
@@ -148,11 +111,7 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
         if (x->status == TP_OK)
             tpi_block_end(x, n + drawn, out);
         tpi_export_leave(x, &was);
-        x->drawn = was.drawn;
-        x->drawn_from = was.drawn_from;
     }
-    tpi_give_back(&x->ctx->mem, asked, bytes);
-    tpi_give_back(&x->ctx->mem, out, bytes);
     return block;
 }
 
@@ -191,6 +150,6 @@ void tpi_export_block(tpi_export *x, const tp_tensor *t)
             export_cond(x, t, &p);
         else
             tpi_export_loop(x, t, &p);
+        ports_end(x, t, &p);
     }
-    ports_end(x, t, &p);
 }

@@ -1,6 +1,7 @@
 /* Captured functions as ONNX models. The flow of a pure function becomes a graph with blocks: branches
  * that join are If, rolled loops Loop. Any other function's tree of steps becomes one graph and a
  * tree of blocks, which are If in If. */
+#include "base/bump.h"
 #include "base/float_mode.h"
 #include "capture/lift/walk.h"
 #include "onnx/export/export.h"
@@ -14,31 +15,16 @@ enum { MAX_DEPTH = 30 }; /* as models are written */
 /* The blocks of a model while it is made. */
 typedef struct walker {
     tpi_walk walk;
-    int depth; /* branches in branches */
-    struct owned {
-        struct owned *next;
-        tpi_onnx_block block;
-        tp_tensor *outputs[];
-    } * own;
+    int depth;       /* branches in branches */
+    tpi_bump memory; /* of them */
 } walker;
 
-static tpi_onnx_block *new_block(walker *w)
+static void *take(walker *w, size_t count, size_t size)
 {
-    const size_t n = (size_t)w->walk.n_out;
-    struct owned *o = tpi_take(&w->walk.ctx->mem, sizeof *o + n * sizeof *o->outputs);
-    if (!o) {
+    void *p = tpi_bump_take(&w->memory, count, size);
+    if (!p)
         tpi_no_memory(w->walk.ctx, w->walk.at, what);
-        return NULL;
-    }
-    memset(o, 0, sizeof *o);
-    o->next = w->own;
-    w->own = o;
-    return &o->block;
-}
-
-static tp_tensor **outputs_of(tpi_onnx_block *b)
-{
-    return ((struct owned *)(void *)((char *)b - offsetof(struct owned, block)))->outputs;
+    return p;
 }
 
 static tpi_onnx_block *no_block(const walker *w, const tpi_step *s, const char *text)
@@ -75,7 +61,7 @@ static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
 /* What follows s, to the end of the block. */
 static tpi_onnx_block *walk(walker *w, const tpi_step *s)
 {
-    tpi_onnx_block *b = new_block(w);
+    tpi_onnx_block *b = take(w, 1, sizeof *b);
     const tpi_step *first = NULL;
     while (b) {
         int n;
@@ -92,9 +78,10 @@ static tpi_onnx_block *walk(walker *w, const tpi_step *s)
         if (!tpi_walk_declare(&w->walk, first, s))
             return NULL;
     }
-    if (!b || !tpi_walk_give(&w->walk, s, outputs_of(b)))
+    tp_tensor **outputs = b ? take(w, (size_t)w->walk.n_out, sizeof *outputs) : NULL;
+    if (!outputs || !tpi_walk_give(&w->walk, s, outputs))
         return NULL;
-    b->outputs = outputs_of(b);
+    b->outputs = outputs;
     return b;
 }
 
@@ -152,13 +139,13 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
             return tpi_fail_status(ctx, at, what, TP_E_NULL, "the name of an %s is NULL",
                                    i < n_in ? "input" : "output");
     walker w = {
-        .walk = {.ctx = ctx, .at = at, .what = what, .f = f, .n_out = n_out}
+        .walk = {.ctx = ctx, .at = at, .what = what, .f = f, .n_out = n_out},
+        .memory = TPI_BUMP(&ctx->mem)
     };
     const tpi_paused around = tpi_pause(ctx, at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    const size_t bytes = (size_t)(n_in + n_out) * sizeof(tp_tensor *);
-    tp_tensor **ends = tpi_take(&ctx->mem, bytes);
+    tp_tensor **ends = take(&w, (size_t)(n_in + n_out), sizeof *ends);
     tp_status status = TP_E_MEMORY;
     if (ends && tpi_walk_begin(&w.walk) && tp_scope_begin(ctx) == TP_OK) {
         status = save(&w, path, n_in, inputs, outputs, ends);
@@ -166,12 +153,7 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     } else {
         tpi_no_memory(ctx, at, what);
     }
-    while (w.own) {
-        struct owned *o = w.own;
-        w.own = o->next;
-        tpi_give_back(&ctx->mem, o, sizeof *o + (size_t)n_out * sizeof *o->outputs);
-    }
-    tpi_give_back(&ctx->mem, ends, bytes);
+    tpi_bump_free(&w.memory);
     tpi_walk_end(&w.walk);
     tpi_error_back(ctx, &earlier);
     tpi_resume(ctx, around);

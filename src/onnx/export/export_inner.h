@@ -17,8 +17,8 @@ typedef struct tpi_around {
     tpi_val drawn_from;
 } tpi_around;
 
-/* From now on the body is what is being exported; false: the error is set. And back: the caller says
- * where random numbers go on. */
+/* From now on the body is what is being exported; false: the error is set. And back, to where random numbers
+ * went on before. */
 bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was);
 void tpi_export_leave(tpi_export *x, const tpi_around *was);
 /* A value that the open block gives as output n: computed in it, and no other output. */

@@ -91,13 +91,10 @@ static void export_outputs(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
     const int first = (int)l->a->has_pred, stacked = first + (int)l->a->n_carried;
-    const size_t bytes = (size_t)b->n_outputs * sizeof(tp_tensor *);
-    tp_tensor **asked = tpi_take(&x->ctx->mem, bytes);
-    if (!asked) {
-        tpi_export_no_memory(x);
-        return;
-    }
+    tp_tensor **asked = tpi_export_take(x, (size_t)b->n_outputs, sizeof *asked);
     int n = 0;
+    if (!asked)
+        return;
     for (int i = 0; i < b->n_outputs; i++)
         if (i < stacked || l->p->used[i - first])
             asked[n++] = b->outputs[i];
@@ -116,19 +113,15 @@ static void export_outputs(tpi_export *x, looping *l)
     }
     for (int i = stacked; i < n; i++)
         add_output(x, l, tpi_value_of(x, asked[i]));
-    tpi_give_back(&x->ctx->mem, asked, bytes);
 }
 
 /* The body as a block. */
 static int32_t export_body(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
-    const size_t bytes = ((size_t)b->n_outputs + 3) * sizeof *l->out;
     tpi_around was;
-    l->out = tpi_take(&x->ctx->mem, bytes);
+    l->out = tpi_export_take(x, (size_t)b->n_outputs + 3, sizeof *l->out);
     const int32_t block = tpi_block_begin(x);
-    if (!l->out)
-        tpi_export_no_memory(x);
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
         take_inputs(x, l);
         set_params(x, l, &was);
@@ -136,10 +129,7 @@ static int32_t export_body(tpi_export *x, looping *l)
         if (x->status == TP_OK)
             tpi_block_end(x, l->n_out, l->out);
         tpi_export_leave(x, &was);
-        x->drawn = was.drawn;
-        x->drawn_from = was.drawn_from;
     }
-    tpi_give_back(&x->ctx->mem, l->out, bytes);
     return block;
 }
 
@@ -178,15 +168,11 @@ static int operands_of(tpi_export *x, const looping *l, tpi_val *in)
 /* A list of equal numbers. */
 static void put_ways(tpi_export *x, const char *name, int64_t n)
 {
-    int64_t *ways = tpi_take(&x->ctx->mem, (size_t)n * sizeof *ways);
-    if (!ways) {
-        tpi_export_no_memory(x);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
+    int64_t *ways = tpi_export_take(x, (size_t)n, sizeof *ways);
+    for (int64_t i = 0; ways && i < n; i++)
         ways[i] = 1;
-    tpi_put_ints(x, name, n, ways);
-    tpi_give_back(&x->ctx->mem, ways, (size_t)n * sizeof *ways);
+    if (ways)
+        tpi_put_ints(x, name, n, ways);
 }
 
 static void put_attrs(tpi_export *x, const looping *l, int32_t body, int n_stacked)
@@ -285,14 +271,10 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
 static void export_turns(tpi_export *x, looping *l)
 {
     const int32_t body = export_body(x, l);
-    const size_t bytes =
-        ((size_t)l->a->n_carried + (size_t)l->a->n_slices + 4) * sizeof(tpi_val);
-    tpi_val *in = tpi_take(&x->ctx->mem, bytes);
-    if (!in)
-        tpi_export_no_memory(x);
+    const size_t most = (size_t)l->a->n_carried + (size_t)l->a->n_slices + 4;
+    tpi_val *in = tpi_export_take(x, most, sizeof *in);
     if (x->status == TP_OK)
         put_results(x, l, body, operands_of(x, l, in), in);
-    tpi_give_back(&x->ctx->mem, in, bytes);
 }
 
 /* ---- a Scan that may have no turns --------------------------------------------------------------- */
@@ -345,15 +327,12 @@ static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 static void export_guarded(tpi_export *x, looping *l)
 {
     tpi_ports *p = l->p;
-    const size_t bytes = ((size_t)p->n + 1) * sizeof(tpi_val);
-    tpi_val *out = tpi_take(&x->ctx->mem, bytes);
+    tpi_val *out = tpi_export_take(x, (size_t)p->n + 1, sizeof *out);
     const int64_t drawn = x->drawn;
     const tpi_val drawn_from = x->drawn_from;
     const tpi_val zero = tpi_scalar(x, TP_I64, 0);
     const tpi_val any = tpi_put_typed(x, "Greater", TP_BOOL,
                                       TPI_V(scalar_of(x, tpi_size(x, l->a->count)), zero));
-    if (!out)
-        tpi_export_no_memory(x);
     const int32_t some = x->status == TP_OK ? export_some_turns(x, l, out) : 0;
     x->drawn = drawn;
     x->drawn_from = drawn_from;
@@ -370,7 +349,6 @@ static void export_guarded(tpi_export *x, looping *l)
         tpi_put_body(x, 0, some);
         tpi_put_body(x, 1, none);
     }
-    tpi_give_back(&x->ctx->mem, out, bytes);
 }
 
 /* ---- which operator -------------------------------------------------------------------------------- */

@@ -73,14 +73,13 @@ tpi_val tpi_export_row(tpi_export *x, const tp_tensor *t)
 
 tpi_val tpi_export_stack(tpi_export *x, const tp_tensor *t)
 {
-    tpi_val *part = tpi_take(&x->ctx->mem, (size_t)t->n_in * sizeof *part);
+    tpi_val *part = tpi_export_take(x, (size_t)t->n_in, sizeof *part);
     if (!part)
-        return tpi_export_no_memory(x);
+        return 0;
     for (int i = 0; i < t->n_in; i++)
         part[i] = tpi_put(x, "Unsqueeze", TPI_V(tpi_in(x, t, i), tpi_int(x, 0)));
     const tpi_val y = tpi_put(x, "Concat", t->n_in, part);
     tpi_put_int(x, "axis", 0);
-    tpi_give_back(&x->ctx->mem, part, (size_t)t->n_in * sizeof *part);
     return y;
 }
 
@@ -159,15 +158,13 @@ tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
 
 tpi_val tpi_export_concat(tpi_export *x, const tp_tensor *t)
 {
-    const size_t bytes = (size_t)t->n_in * sizeof(tpi_val);
-    tpi_val *in = tpi_take(&x->ctx->mem, bytes);
+    tpi_val *in = tpi_export_take(x, (size_t)t->n_in, sizeof *in);
     if (!in)
-        return tpi_export_no_memory(x);
+        return 0;
     for (int i = 0; i < t->n_in; i++)
         in[i] = tpi_in(x, t, i);
     const tpi_val y = tpi_put(x, "Concat", t->n_in, in);
     tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    tpi_give_back(&x->ctx->mem, in, bytes);
     return y;
 }
 

@@ -62,16 +62,13 @@ static bool slots_reserve(tpi_export *x)
     if (x->n_names * 2 < x->slots_size)
         return true;
     const int32_t size = x->slots_size ? x->slots_size * 2 : 128;
-    int32_t *slots = tpi_take(&x->ctx->mem, (size_t)size * sizeof *slots);
-    if (!slots) {
-        tpi_export_no_memory(x);
+    int32_t *slots = tpi_export_take(x, (size_t)size, sizeof *slots);
+    if (!slots)
         return false;
-    }
     memset(slots, -1, (size_t)size * sizeof *slots);
     for (int i = 0; i < x->slots_size; i++)
         if (x->slots[i] >= 0)
             *slot_of(x, slots, size, name_at(x, x->slots[i])) = x->slots[i];
-    tpi_give_back(&x->ctx->mem, x->slots, (size_t)x->slots_size * sizeof *slots);
     x->slots = slots;
     x->slots_size = size;
     return true;

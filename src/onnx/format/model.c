@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 32 << 10 };
-
-struct tpi_onnx_chunk {
-    tpi_onnx_chunk *next;
-    size_t size;
-};
-
 /* ---- memory and errors ------------------------------------------------------------------------ */
 
 bool tpi_onnx_bad(tpi_onnx_model *m, tp_status status, const char *fmt, ...)
@@ -46,43 +39,23 @@ static bool malformed(tpi_onnx_model *m, const char *what)
 
 void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size)
 {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
+    void *p = tpi_bump_take(&m->memory, count, size);
+    if (!p)
         tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
-        return NULL;
-    }
-    const size_t asked = bytes;
-    bytes = (bytes ? (bytes + 15) & ~(size_t)15 : 16) + TPI_APART;
-    if (bytes > m->block_left) {
-        const size_t head = (sizeof(tpi_onnx_chunk) + 15) & ~(size_t)15;
-        const size_t block = head + (bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES);
-        tpi_onnx_chunk *b = tpi_take(&m->ctx->mem, block);
-        if (!b) {
-            tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
-            return NULL;
-        }
-        *b = (tpi_onnx_chunk){.next = m->blocks, .size = block};
-        m->blocks = b;
-        m->block_at = (char *)b + head;
-        m->block_left = block - head;
-        tpi_nobodys(m->block_at, m->block_left);
-    }
-    void *p = m->block_at;
-    m->block_at += bytes;
-    m->block_left -= bytes;
-    tpi_somebodys(p, asked);
-    return memset(p, 0, asked);
+    return p;
+}
+
+tpi_onnx_model tpi_onnx_model_begin(tp_ctx *ctx, const char *folder)
+{
+    return (tpi_onnx_model){
+        .ctx = ctx, .memory = TPI_BUMP(&ctx->mem), .external = {.folder = folder, .fd = -1}
+    };
 }
 
 void tpi_onnx_model_free(tpi_onnx_model *m)
 {
     tpi_external_close(&m->external);
-    for (tpi_onnx_chunk *b = m->blocks, *next; b; b = next) {
-        next = b->next;
-        tpi_somebodys(b, b->size);
-        tpi_give_back(&m->ctx->mem, b, b->size);
-    }
-    m->blocks = NULL;
+    tpi_bump_free(&m->memory);
 }
 
 /* ---- fields ------------------------------------------------------------------------------------ */
@@ -639,9 +612,7 @@ static bool read_model(tpi_onnx_model *m, tpi_span message)
 
 bool tpi_onnx_model_read(tpi_onnx_model *m, tp_ctx *ctx, tpi_span bytes, const char *folder)
 {
-    *m = (tpi_onnx_model){
-        .ctx = ctx, .external = {.folder = folder, .fd = -1}
-    };
+    *m = tpi_onnx_model_begin(ctx, folder);
     if (!read_model(m, bytes))
         return false;
     if (!m->has_graph || m->n_opsets == 0)

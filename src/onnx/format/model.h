@@ -3,6 +3,7 @@
 #ifndef TAPIR_ONNX_MODEL_H
 #define TAPIR_ONNX_MODEL_H
 
+#include "base/bump.h"
 #include "base/file.h"
 #include "core/core.h"
 #include "onnx/format/external.h"
@@ -76,13 +77,9 @@ typedef struct tpi_onnx_function {
     tpi_onnx_opset *opsets;
 } tpi_onnx_function;
 
-typedef struct tpi_onnx_chunk tpi_onnx_chunk;
-
 typedef struct tpi_onnx_model {
     tp_ctx *ctx;
-    tpi_onnx_chunk *blocks; /* memory of all that is below, and of what the importer notes */
-    size_t block_left;
-    char *block_at;
+    tpi_bump memory; /* of all that is below, and of what the importer notes */
     tpi_external external;
     const tpi_file_map *map; /* NULL, or the file that its bytes are in */
     size_t own_bytes;        /* of the file, and of what was read beside it so far */
@@ -100,6 +97,8 @@ typedef struct tpi_onnx_model {
 /* `folder` is where external data lies; NULL: there is none. The bytes and the folder's name
  * stay where they are until the model is freed. False: m->status and m->why; free it then too. */
 bool tpi_onnx_model_read(tpi_onnx_model *m, tp_ctx *ctx, tpi_span bytes, const char *folder);
+/* One without a graph, for what is in files by itself. */
+tpi_onnx_model tpi_onnx_model_begin(tp_ctx *ctx, const char *folder);
 void tpi_onnx_model_free(tpi_onnx_model *m);
 /* The graph in an attribute, and a tensor by itself. */
 bool tpi_onnx_graph_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_graph *g);

@@ -111,7 +111,7 @@ tp_status tp_onnx_value_load_at(const char *file, int line, tp_ctx *tp, const ch
     *n = 0;
     if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
         return tpi_fail_status(tp, at, what, error.status, "%s", error.text);
-    tpi_onnx_model m = {.ctx = tp, .external = {.fd = -1}};
+    tpi_onnx_model m = tpi_onnx_model_begin(tp, NULL);
     reading r = {.m = &m, .at = at, .most = most, .out = out};
     tp_status status = TP_OK;
     if (read_value(&r, type, (tpi_span){bytes.data, bytes.size}))

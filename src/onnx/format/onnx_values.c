@@ -216,7 +216,7 @@ tp_tensor *tp_onnx_tensor_load_at(const char *file, int line, tp_ctx *tp, const 
         return tpi_fail(tp, at, what, TP_E_NULL, "the path is NULL");
     if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
         return tpi_fail(tp, at, what, error.status, "%s", error.text);
-    tpi_onnx_model m = {.ctx = tp, .external = {.fd = -1}};
+    tpi_onnx_model m = tpi_onnx_model_begin(tp, NULL);
     tpi_onnx_tensor t;
     tp_tensor *out = NULL;
     if (tpi_onnx_tensor_read(&m, (tpi_span){bytes.data, bytes.size}, &t))

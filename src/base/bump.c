@@ -1,0 +1,77 @@
+#include "base/bump.h"
+
+#include <string.h>
+
+enum { BLOCK_BYTES = 32 << 10, HEAD_BYTES = 16 };
+
+typedef struct tpi_bump_block {
+    struct tpi_bump_block *next;
+    size_t size;
+} block;
+
+_Static_assert(sizeof(block) <= HEAD_BYTES, "the head of a block");
+
+static bool add_block(tpi_bump *b, size_t bytes)
+{
+    const size_t size = HEAD_BYTES + (bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES);
+    block *new = tpi_take(b->mem, size);
+    if (!new)
+        return false;
+    *new = (block){.next = b->blocks, .size = size};
+    b->blocks = new;
+    b->at = (char *)new + HEAD_BYTES;
+    b->left = size - HEAD_BYTES;
+    tpi_nobodys(b->at, b->left);
+    return true;
+}
+
+void *tpi_bump_take(tpi_bump *b, size_t count, size_t size)
+{
+    size_t asked;
+    const bool fits = !__builtin_mul_overflow(count, size, &asked) && asked <= SIZE_MAX / 2;
+    const size_t bytes = fits ? (asked ? (asked + 15) & ~(size_t)15 : 16) + TPI_APART : 0;
+    if (!fits || (bytes > b->left && !add_block(b, bytes))) {
+        b->failed = true;
+        return NULL;
+    }
+    void *p = b->at;
+    b->at += bytes;
+    b->left -= bytes;
+    tpi_somebodys(p, asked);
+    return memset(p, 0, asked);
+}
+
+void *tpi_bump_grow(tpi_bump *b, void *list, int32_t n, int32_t *size, size_t each)
+{
+    if (n < *size)
+        return list;
+    const int32_t half = *size ? *size : 32;
+    void *longer = half <= INT32_MAX / 2 ? tpi_bump_take(b, 2 * (size_t)half, each) : NULL;
+    if (!longer) {
+        b->failed = true;
+        return NULL;
+    }
+    if (n)
+        memcpy(longer, list, (size_t)n * each);
+    *size = 2 * half;
+    return longer;
+}
+
+void tpi_bump_release(tpi_bump *b, const tpi_bump *mark)
+{
+    while (b->blocks != mark->blocks) {
+        block *old = b->blocks;
+        b->blocks = old->next;
+        tpi_somebodys(old, old->size);
+        tpi_give_back(b->mem, old, old->size);
+    }
+    b->at = mark->at;
+    b->left = mark->left;
+    if (b->left)
+        tpi_nobodys(b->at, b->left);
+}
+
+void tpi_bump_free(tpi_bump *b)
+{
+    tpi_bump_release(b, &TPI_BUMP(b->mem));
+}
