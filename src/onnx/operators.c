@@ -20,23 +20,47 @@ enum { /* sets of types */
        NUMBERS = I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | F32 | F64
 };
 
+/* Name and operands of each row. No pointers: the table is small that way. */
+static const char texts[] =
+#define FIRST(operands, ...) operands
+#define OP(name, function, ...) #name "\0" FIRST(__VA_ARGS__, ) "\0"
+#define OPS OP
+#define SOURCE(name, function) #name "\0\0"
+#define UNARY(name, op, ...) #name "\0t\0"
+#define BINARY(name, op) #name "\0tt\0"
+#include "onnx/operators.def"
+#undef OP
+#undef SOURCE
+#undef UNARY
+#undef BINARY
+    ;
+
 #define AXIS(k) .along = true, .axis = (k)
 #define RUNS(set) .types = (set)
-
-const tpi_onnx_operator tpi_onnx_operators[] = {
-#define OP(title, function, ...) {.name = #title, .operands = __VA_ARGS__},
-#define OPS OP
-#define SOURCE(title, function) {.name = #title},
-#define UNARY(title, op, ...) {.name = #title, .operands = "t", __VA_ARGS__},
-#define BINARY(title, op) {.name = #title, .operands = "tt"},
+#define FACTS(name, operands, ...)                                                             \
+    {.name_size = sizeof #name, .operands_size = sizeof operands "", __VA_ARGS__},
+static const struct {
+    uint8_t name_size, operands_size; /* with their NUL */
+    bool along;
+    int8_t axis;
+    uint16_t types;
+} facts[] = {
+#define OP(name, function, ...) FACTS(name, __VA_ARGS__, )
+#define SOURCE(name, function) FACTS(name, , )
+#define UNARY(name, op, ...) FACTS(name, "t", __VA_ARGS__)
+#define BINARY(name, op) FACTS(name, "tt", )
 #include "onnx/operators.def"
 };
 
-int tpi_onnx_operator_of(const char *name, size_t size)
+tpi_onnx_operator tpi_onnx_operator_of(const char *name, size_t size)
 {
-    for (int i = 0; i < TPI_N_OPERATORS; i++)
-        if (strlen(tpi_onnx_operators[i].name) == size &&
-            memcmp(tpi_onnx_operators[i].name, name, size) == 0)
-            return i;
-    return -1;
+    const char *at = texts;
+    for (int i = 0; i < TPI_N_OPERATORS; i++) {
+        const char *operands = at + facts[i].name_size;
+        if (facts[i].name_size == size + 1 && memcmp(at, name, size) == 0)
+            return (tpi_onnx_operator){
+                i, at, operands, facts[i].along, facts[i].axis, facts[i].types};
+        at = operands + facts[i].operands_size;
+    }
+    return (tpi_onnx_operator){.row = -1, .name = "", .operands = ""};
 }

@@ -6,15 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct tpi_onnx_operator {
-    char name[26];
-    char operands[10]; /* t, f, T, F or - each */
-    bool along;        /* it has an axis, */
-    int8_t axis;       /* which is this one when it is not said */
-    uint16_t types;    /* a bit for each tp_dtype; 0: all */
-} tpi_onnx_operator;
-
-enum {
+enum { /* rows */
 #define OP(name, ...) TPI_OPERATOR_##name,
 #define OPS OP
 #define SOURCE OP
@@ -26,12 +18,18 @@ enum {
 #undef SOURCE
 #undef UNARY
 #undef BINARY
-    TPI_N_OPERATORS
+       TPI_N_OPERATORS
 };
 
-extern const tpi_onnx_operator tpi_onnx_operators[TPI_N_OPERATORS];
+typedef struct tpi_onnx_operator {
+    int row; /* -1: there is none of that name */
+    const char *name;
+    const char *operands; /* t, f, T, F or - each */
+    bool along;           /* it has an axis, */
+    int axis;             /* which is this one when it is not said */
+    unsigned types;       /* a bit for each tp_dtype; 0: all */
+} tpi_onnx_operator;
 
-/* The row of a name; -1: there is none. */
-int tpi_onnx_operator_of(const char *name, size_t size);
+tpi_onnx_operator tpi_onnx_operator_of(const char *name, size_t size);
 
 #endif

@@ -215,8 +215,7 @@ int tpi_onnx_type(tp_dtype dtype)
 
 tp_dtype tpi_work_type(const char *op, tp_dtype dtype)
 {
-    const int row = tpi_onnx_operator_of(op, strlen(op));
-    const unsigned types = row < 0 ? 0 : tpi_onnx_operators[row].types;
+    const unsigned types = tpi_onnx_operator_of(op, strlen(op)).types;
     if (!types || types >> dtype & 1)
         return dtype;
     if (dtype >= TP_F32)

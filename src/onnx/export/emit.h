@@ -188,9 +188,12 @@ tpi_val tpi_note_size(tpi_export *x, int64_t dim, tpi_val v);
 
 /* The value of a node whose operands are there; refuses what ONNX has no operators for. */
 tpi_val tpi_export_node(tpi_export *x, const tp_tensor *t);
-#define EXPORT(op, name) tpi_val tpi_export_##name(tpi_export *x, const tp_tensor *t);
+#define EXPORT(op, function) tpi_val tpi_export_##function(tpi_export *x, const tp_tensor *t);
+#define NAMED(op, function, operator)                                                          \
+    tpi_val tpi_export_##function(tpi_export *x, const tp_tensor *t, const char *name);
 #include "onnx/export/exports.def"
 #undef EXPORT
+#undef NAMED
 
 /* What stands for a node from here on to the end of the block. */
 void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v);

@@ -104,11 +104,15 @@ static tpi_val export_source(tpi_export *x, const tp_tensor *t)
 tpi_val tpi_export_node(tpi_export *x, const tp_tensor *t)
 {
     switch (t->op->code) {
-#define EXPORT(op, name)                                                                       \
+#define EXPORT(op, function)                                                                   \
     case TPI_OP_##op:                                                                          \
-        return tpi_export_##name(x, t);
+        return tpi_export_##function(x, t);
+#define NAMED(op, function, operator)                                                          \
+    case TPI_OP_##op:                                                                          \
+        return tpi_export_##function(x, t, #operator);
 #include "onnx/export/exports.def"
 #undef EXPORT
+#undef NAMED
     case TPI_OP_variable:
     case TPI_OP_const:
         return export_source(x, t);

@@ -6,20 +6,11 @@
 
 /* ---- one to one -------------------------------------------------------------------------- */
 
-static const char *const names[TPI_N_OPS] = {
-    [TPI_OP_neg] = "Neg",    [TPI_OP_abs] = "Abs",          [TPI_OP_sign] = "Sign",
-    [TPI_OP_exp] = "Exp",    [TPI_OP_log] = "Log",          [TPI_OP_sqrt] = "Sqrt",
-    [TPI_OP_sin] = "Sin",    [TPI_OP_cos] = "Cos",          [TPI_OP_tanh] = "Tanh",
-    [TPI_OP_erf] = "Erf",    [TPI_OP_sigmoid] = "Sigmoid",  [TPI_OP_floor] = "Floor",
-    [TPI_OP_ceil] = "Ceil",  [TPI_OP_round] = "Round",      [TPI_OP_add] = "Add",
-    [TPI_OP_sub] = "Sub",    [TPI_OP_mul] = "Mul",          [TPI_OP_pow] = "Pow",
-    [TPI_OP_min] = "Min",    [TPI_OP_max] = "Max",          [TPI_OP_eq] = "Equal",
-    [TPI_OP_ne] = "Equal",   [TPI_OP_lt] = "Less",          [TPI_OP_le] = "LessOrEqual",
-    [TPI_OP_gt] = "Greater", [TPI_OP_ge] = "GreaterOrEqual"};
-
-tpi_val tpi_export_unary(tpi_export *x, const tp_tensor *t)
+/* Of one operand or two. */
+tpi_val tpi_export_plain(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    return tpi_native(x, names[t->op->code], TPI_V(tpi_in(x, t, 0)));
+    const tpi_val in[2] = {tpi_in(x, t, 0), t->n_in > 1 ? tpi_in(x, t, 1) : 0};
+    return tpi_native(x, name, t->n_in, in);
 }
 
 /* A constant or variable, maybe behind views; or NULL. */
@@ -34,7 +25,7 @@ static const tp_tensor *source_of(const tpi_export *x, const tp_tensor *t)
 }
 
 /* ONNX Runtime makes Relu of the maximum with 0, also of types for which it has none. */
-static tpi_val maximum(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_max(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val a = tpi_in(x, t, 0), b = tpi_in(x, t, 1);
     const tp_dtype work = tpi_work_type("Max", (tp_dtype)t->dtype);
@@ -45,14 +36,9 @@ static tpi_val maximum(tpi_export *x, const tp_tensor *t)
 }
 
 /* Bools are numbers to comparisons. */
-tpi_val tpi_export_binary(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_compare(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    const char *name = names[t->op->code];
     tpi_val a = tpi_in(x, t, 0), b = tpi_in(x, t, 1);
-    if (t->op->code == TPI_OP_max)
-        return maximum(x, t);
-    if (t->op->code < TPI_OP_eq || t->op->code > TPI_OP_ge)
-        return tpi_native(x, name, TPI_V(a, b));
     if (tpi_type(x, a) == TP_BOOL && t->op->code > TPI_OP_ne) {
         a = tpi_as(x, a, TP_I32);
         b = tpi_as(x, b, TP_I32);
@@ -217,13 +203,12 @@ static tpi_val odd(tpi_export *x, tpi_val v)
 }
 
 /* ONNX has bitwise operators from opset 18 on: here bits become numbers. */
-tpi_val tpi_export_bits(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_bits(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    static const char *const of_bools[] = {"And", "Or", "Xor"};
     const int which = t->op->code - TPI_OP_and;
     const tpi_val a = tpi_in(x, t, 0), b = tpi_in(x, t, 1);
     if (t->dtype == TP_BOOL)
-        return tpi_put(x, of_bools[which], TPI_V(a, b));
+        return tpi_put(x, name, TPI_V(a, b));
     const int n_bits = 8 * (int)tp_dtype_size((tp_dtype)t->dtype);
     const tpi_val p = tpi_shifts_of(x, a, n_bits), q = tpi_shifts_of(x, b, n_bits);
     const tpi_val y = which == 0   ? tpi_put(x, "Mul", TPI_V(odd(x, p), odd(x, q)))

@@ -24,14 +24,8 @@ static bool is_extremum(const tp_tensor *t)
     return t->op->code == TPI_OP_reduce_max || t->op->code == TPI_OP_reduce_min;
 }
 
-tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    static const char *const names[TPI_N_OPS] = {[TPI_OP_sum] = "ReduceSum",
-                                                 [TPI_OP_prod] = "ReduceProd",
-                                                 [TPI_OP_mean] = "ReduceMean",
-                                                 [TPI_OP_reduce_max] = "ReduceMax",
-                                                 [TPI_OP_reduce_min] = "ReduceMin"};
-    const char *name = names[t->op->code];
     const tpi_list *axes = tpi_attr_list(t, "axes");
     tpi_val v = tpi_in(x, t, 0);
     if (axes->n == 0)
@@ -53,9 +47,8 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t)
     return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
-tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t)
+tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    const char *name = t->op->code == TPI_OP_argmax ? "ArgMax" : "ArgMin";
     const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
     const tpi_val work = tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
     const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(work));

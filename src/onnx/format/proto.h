@@ -16,13 +16,8 @@ enum {
     TPI_PB_MODEL_IR_VERSION = 1,
     TPI_PB_MODEL_PRODUCER_NAME = 2,
     TPI_PB_MODEL_PRODUCER_VERSION = 3,
-    TPI_PB_MODEL_DOMAIN = 4,
-    TPI_PB_MODEL_MODEL_VERSION = 5,
-    TPI_PB_MODEL_DOC_STRING = 6,
     TPI_PB_MODEL_GRAPH = 7,
     TPI_PB_MODEL_OPSET_IMPORT = 8,
-    TPI_PB_MODEL_METADATA_PROPS = 14,
-    TPI_PB_MODEL_TRAINING_INFO = 20,
     TPI_PB_MODEL_FUNCTIONS = 25
 };
 
@@ -34,13 +29,9 @@ enum {
     TPI_PB_GRAPH_NODE = 1,
     TPI_PB_GRAPH_NAME = 2,
     TPI_PB_GRAPH_INITIALIZER = 5,
-    TPI_PB_GRAPH_DOC_STRING = 10,
     TPI_PB_GRAPH_INPUT = 11,
     TPI_PB_GRAPH_OUTPUT = 12,
-    TPI_PB_GRAPH_VALUE_INFO = 13,
-    TPI_PB_GRAPH_QUANTIZATION_ANNOTATION = 14,
     TPI_PB_GRAPH_SPARSE_INITIALIZER = 15,
-    TPI_PB_GRAPH_METADATA_PROPS = 16
 };
 
 enum {
@@ -52,7 +43,6 @@ enum {
     TPI_PB_NODE_DOC_STRING = 6,
     TPI_PB_NODE_DOMAIN = 7,
     TPI_PB_NODE_OVERLOAD = 8,
-    TPI_PB_NODE_METADATA_PROPS = 9
 };
 
 enum {
@@ -65,15 +55,8 @@ enum {
     TPI_PB_ATTRIBUTE_FLOATS = 7,
     TPI_PB_ATTRIBUTE_INTS = 8,
     TPI_PB_ATTRIBUTE_STRINGS = 9,
-    TPI_PB_ATTRIBUTE_TENSORS = 10,
-    TPI_PB_ATTRIBUTE_GRAPHS = 11,
-    TPI_PB_ATTRIBUTE_DOC_STRING = 13,
-    TPI_PB_ATTRIBUTE_TP = 14,
-    TPI_PB_ATTRIBUTE_TYPE_PROTOS = 15,
     TPI_PB_ATTRIBUTE_TYPE = 20,
     TPI_PB_ATTRIBUTE_REF_ATTR_NAME = 21,
-    TPI_PB_ATTRIBUTE_SPARSE_TENSOR = 22,
-    TPI_PB_ATTRIBUTE_SPARSE_TENSORS = 23
 };
 
 typedef enum tpi_pb_attribute_type { /* values of ATTRIBUTE_TYPE */
@@ -86,35 +69,24 @@ typedef enum tpi_pb_attribute_type { /* values of ATTRIBUTE_TYPE */
                                      TPI_PB_FLOATS = 6,
                                      TPI_PB_INTS = 7,
                                      TPI_PB_STRINGS = 8,
-                                     TPI_PB_TENSORS = 9,
-                                     TPI_PB_GRAPHS = 10,
-                                     TPI_PB_SPARSE_TENSOR = 11,
-                                     TPI_PB_SPARSE_TENSORS = 12,
-                                     TPI_PB_TYPE_PROTO = 13,
-                                     TPI_PB_TYPE_PROTOS = 14
 } tpi_pb_attribute_type;
 
 enum {
     TPI_PB_VALUE_INFO_NAME = 1,
     TPI_PB_VALUE_INFO_TYPE = 2,
-    TPI_PB_VALUE_INFO_DOC_STRING = 3
 };
 
 enum {
     TPI_PB_TYPE_TENSOR = 1,
     TPI_PB_TYPE_SEQUENCE = 4,
     TPI_PB_TYPE_INNER_ELEM_TYPE = 1, /* of TypeProto.Sequence and TypeProto.Optional */
-    TPI_PB_TYPE_MAP = 5,
     TPI_PB_TYPE_DENOTATION = 6,
-    TPI_PB_TYPE_OPAQUE = 7,
-    TPI_PB_TYPE_SPARSE_TENSOR = 8,
     TPI_PB_TYPE_OPTIONAL = 9,
     TPI_PB_TENSOR_TYPE_ELEM_TYPE = 1,
     TPI_PB_TENSOR_TYPE_SHAPE = 2,
     TPI_PB_SHAPE_DIM = 1,
     TPI_PB_DIM_VALUE = 1,
     TPI_PB_DIM_PARAM = 2,
-    TPI_PB_DIM_DENOTATION = 3
 };
 
 enum {
@@ -123,18 +95,16 @@ enum {
     TPI_PB_TENSOR_SEGMENT = 3,
     TPI_PB_TENSOR_FLOAT_DATA = 4,
     TPI_PB_TENSOR_INT32_DATA = 5,
-    TPI_PB_TENSOR_STRING_DATA = 6,
     TPI_PB_TENSOR_INT64_DATA = 7,
     TPI_PB_TENSOR_NAME = 8,
     TPI_PB_TENSOR_RAW_DATA = 9,
     TPI_PB_TENSOR_DOUBLE_DATA = 10,
     TPI_PB_TENSOR_UINT64_DATA = 11,
-    TPI_PB_TENSOR_DOC_STRING = 12,
     TPI_PB_TENSOR_EXTERNAL_DATA = 13,
     TPI_PB_TENSOR_DATA_LOCATION = 14
 };
 
-enum { TPI_PB_LOCATION_DEFAULT = 0, TPI_PB_LOCATION_EXTERNAL = 1 };
+enum { TPI_PB_LOCATION_EXTERNAL = 1 };
 
 enum { /* of SequenceProto and OptionalProto, outside of models */
        TPI_PB_SEQUENCE_ELEM_TYPE = 2,
@@ -176,7 +146,6 @@ enum {
     TPI_PB_FUNCTION_OUTPUT = 5,
     TPI_PB_FUNCTION_ATTRIBUTE = 6,
     TPI_PB_FUNCTION_NODE = 7,
-    TPI_PB_FUNCTION_DOC_STRING = 8,
     TPI_PB_FUNCTION_OPSET_IMPORT = 9,
     TPI_PB_FUNCTION_DOMAIN = 10,
     TPI_PB_FUNCTION_ATTRIBUTE_PROTO = 11,

@@ -1,5 +1,7 @@
 #include "onnx/format/write.h"
 
+#include "ir/notation.h"
+
 #include <string.h>
 
 static void put_varint(tpi_str *s, uint64_t v)
@@ -63,32 +65,15 @@ void tpi_pb_end(tpi_str *s, size_t mark)
     memcpy(s->text + mark, length, n);
 }
 
-/* Bytes of the character at p, 0 when it is none: too long a form, a surrogate, beyond 10FFFF. */
-static size_t character(const unsigned char *p)
-{
-    if (p[0] < 0x80)
-        return 1;
-    const size_t n = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
-                     : (p[0] & 0xf0) == 0xe0       ? 3
-                     : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                                   : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 void tpi_pb_escape(tpi_str *s, const char *text)
 {
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const size_t n = character(p);
+    const char *limit = text + strlen(text);
+    for (const char *p = text; p < limit;) {
+        const int n = tpi_utf8_length(p, limit);
         if (n)
-            tpi_str_add(s, (const char *)p, n);
+            tpi_str_add(s, p, (size_t)n);
         else
-            tpi_str_printf(s, "%%%02X", *p);
+            tpi_str_printf(s, "%%%02X", (unsigned char)*p);
         p += n ? n : 1;
     }
 }

@@ -7,17 +7,17 @@
 
 /* ---- one node ------------------------------------------------------------------------------------ */
 
-static int find_operator(const tpi_onnx_node *n)
+static tpi_onnx_operator find_operator(const tpi_onnx_node *n)
 {
-    return n->domain.size == 0 ? tpi_onnx_operator_of(n->op.size ? n->op.at : "", n->op.size)
-                               : -1;
+    const bool own = n->domain.size == 0 && n->op.size;
+    return tpi_onnx_operator_of(own ? n->op.at : "", own ? n->op.size : 0);
 }
 
 /* Makes the results of an operator whose operands are there; false after an error. */
-static bool run_operator(tpi_onnx_op *o, int row)
+static bool run_operator(tpi_onnx_op *o)
 {
     tp_tensor *y = NULL, *const x = o->x[0];
-    switch (row) {
+    switch (o->row) {
 #define OP(name, fn, ...)                                                                      \
     case TPI_OPERATOR_##name:                                                                  \
         y = tpi_onnx_import_##fn(o, x);                                                        \
@@ -103,7 +103,7 @@ static bool is_too_large(tpi_import *im, const tpi_onnx_op *o)
         large = __builtin_mul_overflow(product, n > 0 ? n : 1, &product) ||
                 __builtin_add_overflow(sum, n, &sum);
     }
-    const bool joins = tpi_span_is(o->node->op, "Concat");
+    const bool joins = o->row == TPI_OPERATOR_Concat;
     return large || (joins ? sum > TPI_ONNX_FOLD_RESULT : product > TPI_ONNX_FOLD_WORK);
 }
 
@@ -222,10 +222,11 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
                      .n_in = n->n_in,
                      .n_out = n->n_out,
                      .env = f};
-    const int row = fn ? -1 : find_operator(n);
-    if (!fn && row < 0)
+    const tpi_onnx_operator row = find_operator(n);
+    if (!fn && row.row < 0)
         return unsupported(im, f, n);
-    o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : tpi_onnx_operators[row].name;
+    o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : row.name;
+    o.row = row.row;
     if (!o.name || !tpi_onnx_spend(&o, cost_of(n)))
         return false;
     if (fn) {
@@ -239,7 +240,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
     }
     o.lift = is_too_large(im, &o);
     const memory before = memory_now(im);
-    if (!tpi_onnx_take_operands(&o, &tpi_onnx_operators[row]) || !run_operator(&o, row))
+    if (!tpi_onnx_take_operands(&o, &row) || !run_operator(&o))
         return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
                             TPI_SPAN(n->name));
     for (int k = 0; k < n->n_out; k++)
@@ -272,7 +273,7 @@ bool tpi_onnx_check_operators(tpi_import *im, int opset)
                             TPI_ONNX_MAX_OPS);
     for (int i = 0; i < g->n_nodes && n_missing < MOST; i++) {
         const tpi_onnx_node *n = &g->nodes[i];
-        if (find_function(im, n) || find_operator(n) >= 0)
+        if (find_function(im, n) || find_operator(n).row >= 0)
             continue;
         int k = 0;
         while (k < n_missing && !(tpi_span_same(missing[k]->op, n->op) &&

@@ -9,6 +9,7 @@
 
 #include "ir/graph_def.h"
 #include "onnx/format/model.h"
+#include "onnx/operators.h"
 #include "tapir/onnx.h"
 
 typedef struct tpi_import tpi_import;
@@ -29,6 +30,7 @@ typedef struct tpi_onnx_op {
     tpi_at at;
     const tpi_onnx_node *node;
     const char *name; /* of the operator */
+    int row;          /* and its number in the table */
     int opset;        /* version of the default domain */
     int n_in, n_out;  /* as the node lists them; some may be left out */
     tpi_onnx_env *env;

@@ -4,7 +4,6 @@
 
 #include "ir/body.h"
 #include "onnx/import/import.h"
-#include "onnx/operators.h"
 
 enum {
     TPI_ONNX_MAX_OPS = 1 << 20,     /* of one model, functions and branches written out */

@@ -357,11 +357,10 @@ static tp_tensor *padded_places(tpi_onnx_op *o, const tp_tensor *x, int axis, in
     const int64_t n = x->shape[axis];
     int64_t size;
     if (__builtin_add_overflow(n, lo, &size) || __builtin_add_overflow(size, hi, &size) ||
-        size > 1 << 26 || n < 1) {
-        tpi_onnx_refuse(o, "padding %lld and %lld of axis %d, whose size is %s", (long long)lo,
-                        (long long)hi, axis, n < 0 ? "not known" : "too large or 0");
-        return NULL;
-    }
+        size > 1 << 26 || n < 1)
+        return tpi_onnx_refuse(o, "padding %lld and %lld of axis %d, whose size is %s",
+                               (long long)lo, (long long)hi, axis,
+                               n < 0 ? "not known" : "too large or 0");
     tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, &size, NULL);
     for (int64_t i = 0; i < size && !tp_failed(index); i++)
         ((int64_t *)(void *)index->data)[i] = source_of(mode, i - lo, n);

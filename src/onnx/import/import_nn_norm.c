@@ -202,7 +202,7 @@ tp_tensor *tpi_onnx_import_softmax(tpi_onnx_op *o, tp_tensor *x)
 {
     int n;
     int64_t axes[TP_MAX_RANK];
-    const bool logs = o->name[0] == 'L';
+    const bool logs = o->row == TPI_OPERATOR_LogSoftmax;
     if (!soft_axes(o, x, &n, axes))
         return NULL;
     if (n == 0)

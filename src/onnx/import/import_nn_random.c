@@ -5,7 +5,8 @@
 /* Draws of like's shape and type. */
 static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)
 {
-    const bool normal = o->name[6] == 'N';
+    const bool normal =
+        o->row == TPI_OPERATOR_RandomNormal || o->row == TPI_OPERATOR_RandomNormalLike;
     return normal ? tp_normal_like(like, tpi_onnx_float(o, "mean", 0),
                                    tpi_onnx_float(o, "scale", 1))
                   : tp_uniform_like(like, tpi_onnx_float(o, "low", 0),

@@ -1,8 +1,6 @@
 /* Reductions, places of extremes, order, running sums. */
 #include "onnx/import/import_nn.h"
 
-#include <string.h>
-
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
 /* Axes to reduce; none: x is left as it is. */
@@ -17,21 +15,6 @@ static tp_tensor *sum_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
     return r->n ? tp_sum(x, r->n, r->axes, r->keep) : x;
 }
 
-static tp_tensor *max_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return r->n ? tp_reduce_max(x, r->n, r->axes, r->keep) : x;
-}
-
-static tp_tensor *min_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return r->n ? tp_reduce_min(x, r->n, r->axes, r->keep) : x;
-}
-
-static tp_tensor *prod_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return r->n ? tp_prod(x, r->n, r->axes, r->keep) : x;
-}
-
 static tp_tensor *mean_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
 {
     if (r->n == 0)
@@ -39,26 +22,6 @@ static tp_tensor *mean_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
     if (tp_dtype_of(x) >= TP_F32)
         return tp_mean(x, r->n, r->axes, r->keep);
     return tp_div(sum_of(o, x, r), tp_extent(x, r->n, r->axes, tp_dtype_of(x)));
-}
-
-static tp_tensor *l1_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return sum_of(o, tp_abs(x), r);
-}
-
-static tp_tensor *l2_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return tp_sqrt(sum_of(o, tp_square(x), r));
-}
-
-static tp_tensor *sum_square_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return sum_of(o, tp_square(x), r);
-}
-
-static tp_tensor *log_sum_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return tp_log(sum_of(o, x, r));
 }
 
 /* The greatest is taken out of the exponents, unless it is infinite. */
@@ -73,29 +36,45 @@ static tp_tensor *log_sum_exp_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
     return tp_add(logs, r->keep ? top : tp_reshape(top, tp_rank(logs), logs->shape));
 }
 
-static const struct {
-    const char *name;
-    tp_tensor *(*reduce)(tpi_onnx_op *o, tp_tensor *x, const over *r);
-    bool real; /* has roots or logarithms: integers become floats */
-} reductions[] = {
-    {"ReduceSum",       sum_of,         false},
-    {"ReduceMean",      mean_of,        false},
-    {"ReduceMax",       max_of,         false},
-    {"ReduceMin",       min_of,         false},
-    {"ReduceProd",      prod_of,        false},
-    {"ReduceL1",        l1_of,          false},
-    {"ReduceL2",        l2_of,          true },
-    {"ReduceSumSquare", sum_square_of,  false},
-    {"ReduceLogSum",    log_sum_of,     true },
-    {"ReduceLogSumExp", log_sum_exp_of, true },
-};
+static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    switch (o->row) {
+    case TPI_OPERATOR_ReduceMean:
+        return mean_of(o, x, r);
+    case TPI_OPERATOR_ReduceMax:
+        return r->n ? tp_reduce_max(x, r->n, r->axes, r->keep) : x;
+    case TPI_OPERATOR_ReduceMin:
+        return r->n ? tp_reduce_min(x, r->n, r->axes, r->keep) : x;
+    case TPI_OPERATOR_ReduceProd:
+        return r->n ? tp_prod(x, r->n, r->axes, r->keep) : x;
+    case TPI_OPERATOR_ReduceL1:
+        return sum_of(o, tp_abs(x), r);
+    case TPI_OPERATOR_ReduceL2:
+        return tp_sqrt(sum_of(o, tp_square(x), r));
+    case TPI_OPERATOR_ReduceSumSquare:
+        return sum_of(o, tp_square(x), r);
+    case TPI_OPERATOR_ReduceLogSum:
+        return tp_log(sum_of(o, x, r));
+    case TPI_OPERATOR_ReduceLogSumExp:
+        return log_sum_exp_of(o, x, r);
+    default:
+        return sum_of(o, x, r);
+    }
+}
+
+/* Has it roots or logarithms? Then integers become floats. */
+static bool is_real(const tpi_onnx_op *o)
+{
+    return o->row == TPI_OPERATOR_ReduceL2 || o->row == TPI_OPERATOR_ReduceLogSum ||
+           o->row == TPI_OPERATOR_ReduceLogSumExp;
+}
 
 /* The product of sizes that are listed in one axis: how many elements there are. */
 static bool product_of_sizes(tpi_onnx_op *o)
 {
     tpi_onnx_ints k;
     bool symbolic = false;
-    if (strcmp(o->name, "ReduceProd") != 0 || tpi_onnx_int(o, "noop_with_empty_axes", 0) ||
+    if (o->row != TPI_OPERATOR_ReduceProd || tpi_onnx_int(o, "noop_with_empty_axes", 0) ||
         !tpi_onnx_try_sizes(o, 0, &k) || k.rank != 1)
         return false;
     int64_t all = 1;
@@ -113,15 +92,12 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
 {
     if (product_of_sizes(o))
         return true;
-    size_t k = 0;
     bool given;
     tpi_onnx_ints axes;
     int64_t all[TP_MAX_RANK];
-    while (strcmp(reductions[k].name, o->name) != 0)
-        k++;
+    const int from_input = o->row == TPI_OPERATOR_ReduceSum ? 13 : 18;
     tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x ||
-        !tpi_onnx_axes(o, "axes", 1, o->opset >= (k == 0 ? 13 : 18), x->rank, &axes, &given))
+    if (!x || !tpi_onnx_axes(o, "axes", 1, o->opset >= from_input, x->rank, &axes, &given))
         return false;
     over r = {.n = axes.n, .axes = axes.v, .keep = tpi_onnx_int(o, "keepdims", 1) != 0};
     if (r.n == 0 && !tpi_onnx_int(o, "noop_with_empty_axes", 0)) {
@@ -129,9 +105,9 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
         r.axes = all;
     }
     const tp_dtype dtype = (tp_dtype)x->dtype;
-    if (reductions[k].real && dtype < TP_F32)
+    if (is_real(o) && dtype < TP_F32)
         x = tp_cast(x, TP_F64);
-    return tpi_onnx_out(o, 0, tp_cast(reductions[k].reduce(o, x, &r), dtype));
+    return tpi_onnx_out(o, 0, tp_cast(reduced(o, x, &r), dtype));
 }
 
 /* ---- places ---------------------------------------------------------------------------------------- */
@@ -142,8 +118,8 @@ tp_tensor *tpi_onnx_import_arg(tpi_onnx_op *o, tp_tensor *x)
     const bool last = tpi_onnx_int(o, "select_last_index", 0) != 0;
     const int64_t along = o->axis;
     tp_tensor *from = last ? tp_flip(x, 1, &along) : x;
-    tp_tensor *place = strcmp(o->name, "ArgMax") == 0 ? tp_argmax(from, o->axis, keep)
-                                                      : tp_argmin(from, o->axis, keep);
+    tp_tensor *place = o->row == TPI_OPERATOR_ArgMax ? tp_argmax(from, o->axis, keep)
+                                                     : tp_argmin(from, o->axis, keep);
     if (last) {
         const int64_t end = tpi_onnx_dim_sub(o, x->shape[o->axis], 1);
         place = tp_sub(tpi_onnx_size_of(o, end, TP_I64), place);

@@ -8,102 +8,66 @@
 
 enum { MOST_ACTIVATIONS = 6 };
 
+enum { SIGMOID, TANH, RELU, AFFINE, LEAKY, THRESHOLDED, SCALED, HARD, ELU, SIGN, PLUS };
+
 typedef struct activation {
     int row; /* of the table */
     double alpha, beta;
 } activation;
 
-static tp_tensor *number(tpi_onnx_op *o, const tp_tensor *x, double v)
-{
-    return tp_scalar(o->ctx, (tp_dtype)x->dtype, v);
-}
-
-static tp_tensor *affine(tpi_onnx_op *o, tp_tensor *x, double alpha, double beta)
-{
-    return tp_add(tp_mul(x, number(o, x, alpha)), number(o, x, beta));
-}
-
-static tp_tensor *act_sigmoid(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    (void)a;
-    return tp_sigmoid(x);
-}
-
-static tp_tensor *act_tanh(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    (void)a;
-    return tp_tanh(x);
-}
-
-static tp_tensor *act_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    (void)a;
-    return tp_relu(x);
-}
-
-static tp_tensor *act_affine(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    return affine(o, x, a->alpha, a->beta);
-}
-
-static tp_tensor *act_leaky_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    return tp_where(tp_ge(x, number(o, x, 0)), x, tp_mul(x, number(o, x, a->alpha)));
-}
-
-static tp_tensor *act_thresholded_relu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    return tp_where(tp_gt(x, number(o, x, a->alpha)), x, number(o, x, 0));
-}
-
-static tp_tensor *act_scaled_tanh(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    return affine(o, tp_tanh(affine(o, x, a->beta, 0)), a->alpha, 0);
-}
-
-static tp_tensor *act_hard_sigmoid(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    return tp_clip(affine(o, x, a->alpha, a->beta), 0, 1);
-}
-
-static tp_tensor *act_elu(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    tp_tensor *below = affine(o, tp_exp(tp_min(x, number(o, x, 0))), a->alpha, -a->alpha);
-    return tp_where(tp_ge(x, number(o, x, 0)), x, below);
-}
-
-static tp_tensor *act_softsign(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    (void)a;
-    return tp_div(x, affine(o, tp_abs(x), 1, 1));
-}
-
-/* max(x, 0) + log(1 + exp(-|x|)) */
-static tp_tensor *act_softplus(tpi_onnx_op *o, tp_tensor *x, const activation *a)
-{
-    (void)a;
-    return tp_add(tp_relu(x), tp_log(affine(o, tp_exp(tp_neg(tp_abs(x))), 1, 1)));
-}
-
 static const struct {
-    const char *name;
-    tp_tensor *(*apply)(tpi_onnx_op *o, tp_tensor *x, const activation *a);
+    char name[16];
     int n_numbers;
     double alpha, beta; /* unless they are given */
 } activations[] = {
-    {"Sigmoid",         act_sigmoid,          0, 0,    0  },
-    {"Tanh",            act_tanh,             0, 0,    0  },
-    {"Relu",            act_relu,             0, 0,    0  },
-    {"Affine",          act_affine,           2, 1,    0  },
-    {"LeakyRelu",       act_leaky_relu,       1, 0.01, 0  },
-    {"ThresholdedRelu", act_thresholded_relu, 1, 1,    0  },
-    {"ScaledTanh",      act_scaled_tanh,      2, 1,    1  },
-    {"HardSigmoid",     act_hard_sigmoid,     2, 0.2,  0.5},
-    {"Elu",             act_elu,              1, 1,    0  },
-    {"Softsign",        act_softsign,         0, 0,    0  },
-    {"Softplus",        act_softplus,         0, 0,    0  },
+    {"Sigmoid",         0, 0,    0  },
+    {"Tanh",            0, 0,    0  },
+    {"Relu",            0, 0,    0  },
+    {"Affine",          2, 1,    0  },
+    {"LeakyRelu",       1, 0.01, 0  },
+    {"ThresholdedRelu", 1, 1,    0  },
+    {"ScaledTanh",      2, 1,    1  },
+    {"HardSigmoid",     2, 0.2,  0.5},
+    {"Elu",             1, 1,    0  },
+    {"Softsign",        0, 0,    0  },
+    {"Softplus",        0, 0,    0  },
 };
 enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+static tp_tensor *affine(tpi_onnx_op *o, tp_tensor *x, double alpha, double beta)
+{
+    return tpi_onnx_plus(o, tpi_onnx_times(o, x, alpha), beta);
+}
+
+static tp_tensor *activated(tpi_onnx_op *o, tp_tensor *x, const activation *a)
+{
+    const double alpha = a->alpha, beta = a->beta;
+    tp_tensor *zero = tp_scalar_like(x, 0);
+    switch (a->row) {
+    case SIGMOID:
+        return tp_sigmoid(x);
+    case TANH:
+        return tp_tanh(x);
+    case RELU:
+        return tp_relu(x);
+    case AFFINE:
+        return affine(o, x, alpha, beta);
+    case LEAKY:
+        return tp_where(tp_ge(x, zero), x, tpi_onnx_times(o, x, alpha));
+    case THRESHOLDED:
+        return tp_where(tp_gt(x, tp_scalar_like(x, alpha)), x, zero);
+    case SCALED:
+        return affine(o, tp_tanh(affine(o, x, beta, 0)), alpha, 0);
+    case HARD:
+        return tp_clip(affine(o, x, alpha, beta), 0, 1);
+    case ELU:
+        return tp_where(tp_ge(x, zero), x, affine(o, tp_exp(tp_min(x, zero)), alpha, -alpha));
+    case SIGN:
+        return tpi_onnx_import_softsign(o, x);
+    default:
+        return tpi_onnx_import_softplus(o, x);
+    }
+}
 
 /* Names differ in case from writer to writer. */
 static bool is_name(tpi_span s, const char *name)
@@ -138,7 +102,7 @@ static tp_tensor *activate(const cell *r, int k, tp_tensor *x)
     tpi_onnx_op *o = r->o;
     if (r->clip > 0)
         x = tp_clip(x, -r->clip, r->clip);
-    return activations[r->act[k].row].apply(o, x, &r->act[k]);
+    return activated(o, x, &r->act[k]);
 }
 
 /* Gates from `first` on, n of them, of [batch, gates * hidden]. */
@@ -306,13 +270,14 @@ static tp_tensor *unless_ended(tpi_onnx_op *o, tp_tensor *goes_on, tp_tensor *no
 typedef state (*step_function)(const cell *r, tp_tensor *x, state was);
 
 /* A state before the first step: what is given, or zeros. */
-static tp_tensor *first_state(const cell *r, int i, int d, const tp_tensor *x)
+static tp_tensor *first_state(const cell *r, int i, int d, tp_tensor *x)
 {
     tpi_onnx_op *o = r->o;
     const int64_t shape[2] = {r->batch, r->hidden};
     tp_tensor *given = of_direction(r, i, d, true);
-    return given ? tpi_onnx_fitted(o, given, 0, r->batch)
-                 : tp_broadcast(tpi_onnx_for_shape(o, number(o, x, 0), 2, shape), 2, shape);
+    return given
+               ? tpi_onnx_fitted(o, given, 0, r->batch)
+               : tp_broadcast(tpi_onnx_for_shape(o, tp_scalar_like(x, 0), 2, shape), 2, shape);
 }
 
 /* A turn of the loop; out[]: the states, and h where the sequence has not ended. */

@@ -213,9 +213,10 @@ tp_tensor *tpi_onnx_import_center_crop_pad(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_signal_window(tpi_onnx_op *o)
 {
     int64_t size;
-    const char kind = o->name[2]; /* Hann, Hamming, Blackman */
-    const double a = kind == 'n' ? 0.5 : kind == 'm' ? 25.0 / 46 : 0.42;
-    const double b = kind == 'm' ? 21.0 / 46 : 0.5, c = kind == 'a' ? 0.08 : 0;
+    const bool hamming = o->row == TPI_OPERATOR_HammingWindow;
+    const bool blackman = o->row == TPI_OPERATOR_BlackmanWindow;
+    const double a = hamming ? 25.0 / 46 : blackman ? 0.42 : 0.5;
+    const double b = hamming ? 21.0 / 46 : 0.5, c = blackman ? 0.08 : 0;
     const tp_dtype dtype =
         tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
     if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))

@@ -204,10 +204,8 @@ static tp_tensor *read_batch(scanning *s, int i)
     tp_tensor *x = tpi_onnx_node_in(o, s->first + s->n_states + i);
     if (!tpi_onnx_good(o, x))
         return NULL;
-    if (x->rank < 2) {
-        tpi_onnx_refuse(o, "%s has no batch and sequence", SHAPE(x));
-        return NULL;
-    }
+    if (x->rank < 2)
+        return tpi_onnx_refuse(o, "%s has no batch and sequence", SHAPE(x));
     if (!of_list(&s->x_ways, i))
         return x;
     return s->lengths ? tpi_onnx_reversed(o, x, s->lengths, 1, 0) : tp_flip(x, TP_DIMS(1));

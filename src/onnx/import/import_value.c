@@ -537,10 +537,8 @@ bool tpi_onnx_int_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
 tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const tpi_onnx_attr *a)
 {
     tpi_onnx_tensor t;
-    if (a->type != TPI_PB_TENSOR) {
-        tpi_onnx_refuse(o, "attribute %.*s is no tensor", TPI_SPAN(a->name));
-        return NULL;
-    }
+    if (a->type != TPI_PB_TENSOR)
+        return tpi_onnx_refuse(o, "attribute %.*s is no tensor", TPI_SPAN(a->name));
     return tpi_onnx_tensor_read(o->im->m, a->t, &t) ? tpi_onnx_tensor_make(o->im->m, &t, o->at)
                                                     : NULL;
 }
