@@ -27,12 +27,9 @@ static const char texts[] =
 #define OPS OP
 #define SOURCE(name, function) #name "\0\0"
 #define UNARY(name, op, ...) #name "\0t\0"
+#define ARITHMETIC OP
 #define BINARY(name, op) #name "\0tt\0"
 #include "onnx/operators.def"
-#undef OP
-#undef SOURCE
-#undef UNARY
-#undef BINARY
     ;
 
 #define AXIS(k) .along = true, .axis = (k)
@@ -45,9 +42,11 @@ static const struct {
     int8_t axis;
     uint16_t types;
 } facts[] = {
+#define OPS OP
 #define OP(name, function, ...) FACTS(name, __VA_ARGS__, )
 #define SOURCE(name, function) FACTS(name, , )
 #define UNARY(name, op, ...) FACTS(name, "t", __VA_ARGS__)
+#define ARITHMETIC OP
 #define BINARY(name, op) FACTS(name, "tt", )
 #include "onnx/operators.def"
 };

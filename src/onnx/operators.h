@@ -12,19 +12,15 @@ enum { /* rows */
 #define SOURCE OP
 #define UNARY OP
 #define BINARY OP
+#define ARITHMETIC OP
 #include "onnx/operators.def"
-#undef OP
-#undef OPS
-#undef SOURCE
-#undef UNARY
-#undef BINARY
        TPI_N_OPERATORS
 };
 
 typedef struct tpi_onnx_operator {
     int row; /* -1: there is none of that name */
     const char *name;
-    const char *operands; /* t, f, T, F or - each */
+    const char *operands; /* t, f, T, F, m, M or - each */
     bool along;           /* it has an axis, */
     int axis;             /* which is this one when it is not said */
     unsigned types;       /* a bit for each tp_dtype; 0: all */

@@ -54,7 +54,7 @@ tpi_val tpi_export_add_rows(tpi_export *x, const tp_tensor *t)
 
 enum { SPATIAL = TP_MAX_RANK - 2 };
 
-static void put_window(tpi_export *x, const tp_tensor *t)
+static void put_strides(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *lo = tpi_attr_list(t, "pad_lo"), *hi = tpi_attr_list(t, "pad_hi");
     int64_t pads[2 * SPATIAL];
@@ -62,7 +62,13 @@ static void put_window(tpi_export *x, const tp_tensor *t)
     memcpy(pads + lo->n, hi->v, sizeof(int64_t) * (size_t)lo->n);
     tpi_put_ints(x, "pads", 2 * lo->n, pads);
     tpi_put_ints(x, "strides", lo->n, tpi_attr_list(t, "stride")->v);
-    tpi_put_ints(x, "dilations", lo->n, tpi_attr_list(t, "dilation")->v);
+}
+
+static void put_window(tpi_export *x, const tp_tensor *t)
+{
+    put_strides(x, t);
+    tpi_put_ints(x, "dilations", tpi_attr_list(t, "dilation")->n,
+                 tpi_attr_list(t, "dilation")->v);
 }
 
 tpi_val tpi_export_conv(tpi_export *x, const tp_tensor *t)
@@ -297,15 +303,10 @@ tpi_val tpi_export_avg_pool(tpi_export *x, const tp_tensor *t)
         y = tpi_put(x, "Div", TPI_V(y, shares(x, t, from->shape + 2)));
         return tpi_as(x, tpi_reshape(x, y, NULL, t->rank, t->shape), (tp_dtype)t->dtype);
     }
-    const tpi_list *lo = tpi_attr_list(t, "pad_lo"), *hi = tpi_attr_list(t, "pad_hi");
-    int64_t pads[2 * SPATIAL];
-    memcpy(pads, lo->v, sizeof(int64_t) * (size_t)lo->n);
-    memcpy(pads + lo->n, hi->v, sizeof(int64_t) * (size_t)lo->n);
     const tp_dtype work = tpi_work_type("AveragePool", (tp_dtype)t->dtype);
     const tpi_val y = tpi_put(x, "AveragePool", TPI_V(tpi_as(x, tpi_in(x, t, 0), work)));
     tpi_put_ints(x, "kernel_shape", kernel->n, kernel->v);
-    tpi_put_ints(x, "pads", 2 * lo->n, pads);
-    tpi_put_ints(x, "strides", lo->n, tpi_attr_list(t, "stride")->v);
+    put_strides(x, t);
     tpi_put_int(x, "count_include_pad", tpi_attr_int(t, "count_pad"));
     return tpi_as(x, y, (tp_dtype)t->dtype);
 }

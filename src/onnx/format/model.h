@@ -145,6 +145,13 @@ static inline bool tpi_span_same(tpi_span a, tpi_span b)
 {
     return a.size == b.size && (a.size == 0 || __builtin_memcmp(a.at, b.at, a.size) == 0);
 }
+/* An order: shorter ones first. */
+static inline int tpi_span_compare(tpi_span a, tpi_span b)
+{
+    if (a.size != b.size)
+        return a.size < b.size ? -1 : 1;
+    return a.size ? __builtin_memcmp(a.at, b.at, a.size) : 0;
+}
 /* For "%.*s" in messages: a name's beginning, whole characters. */
 static inline int tpi_span_shown(tpi_span s)
 {

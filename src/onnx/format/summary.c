@@ -15,10 +15,7 @@ static void put_quoted(tpi_str *s, tpi_span text)
 
 static int by_name(const void *a, const void *b)
 {
-    const tpi_span *x = a, *y = b;
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    return x->size ? memcmp(x->at, y->at, x->size) : 0;
+    return tpi_span_compare(*(const tpi_span *)a, *(const tpi_span *)b);
 }
 
 /* A free dimension goes by the name that tp_onnx_load_options takes. */

@@ -13,50 +13,63 @@ static tpi_onnx_operator find_operator(const tpi_onnx_node *n)
     return tpi_onnx_operator_of(own ? n->op.at : "", own ? n->op.size : 0);
 }
 
-/* Makes the results of an operator whose operands are there; false after an error. */
-static bool run_operator(tpi_onnx_op *o)
+/* What an operator makes whose operands are there; NULL: an error, or results are *given. */
+static tp_tensor *result_of(tpi_onnx_op *o, bool *given)
 {
-    tp_tensor *y = NULL, *const x = o->x[0];
+    tp_tensor *const x = o->x[0];
     switch (o->row) {
 #define OP(name, fn, ...)                                                                      \
     case TPI_OPERATOR_##name:                                                                  \
-        y = tpi_onnx_import_##fn(o, x);                                                        \
-        break;
+        return tpi_onnx_import_##fn(o, x);
 #define SOURCE(name, fn)                                                                       \
     case TPI_OPERATOR_##name:                                                                  \
-        y = tpi_onnx_import_##fn(o);                                                           \
-        break;
+        return tpi_onnx_import_##fn(o);
 #define OPS(name, fn, ...)                                                                     \
     case TPI_OPERATOR_##name:                                                                  \
-        return tpi_onnx_import_##fn(o);
+        *given = tpi_onnx_import_##fn(o);                                                      \
+        return NULL;
+#define ARITHMETIC(name, op, ...)                                                              \
+    case TPI_OPERATOR_##name:                                                                  \
+        *given = tpi_onnx_arithmetic(o, tpi_onnx_dim_##op, tp_##op##_at);                      \
+        return NULL;
 #define UNARY(name, op, ...)                                                                   \
     case TPI_OPERATOR_##name:                                                                  \
-        y = tp_##op(x);                                                                        \
-        break;
+        return tp_##op(x);
 #define BINARY(name, op)                                                                       \
     case TPI_OPERATOR_##name:                                                                  \
         tpi_onnx_agree_pair(o);                                                                \
-        y = tp_##op(o->x[0], o->x[1]);                                                         \
-        break;
+        return tp_##op(o->x[0], o->x[1]);
 #include "onnx/operators.def"
     }
-    return y && tpi_onnx_out(o, 0, y);
+    return NULL;
 }
 
-static int compare_spans(tpi_span a, tpi_span b)
+static bool run_operator(tpi_onnx_op *o, const tpi_onnx_operator *row)
 {
-    if (a.size != b.size)
-        return a.size < b.size ? -1 : 1;
-    return a.size ? memcmp(a.at, b.at, a.size) : 0;
+    tp_dtype dtype = TP_I64;
+    tp_tensor *y;
+    bool given = false;
+    const bool lift = o->lift;
+    if (tpi_onnx_begin_moves(o, row, &dtype)) {
+        o->lift = false;
+        y = tpi_onnx_take_operands(o, row) ? result_of(o, &given) : NULL;
+        if (tpi_onnx_end_moves(o, y, dtype))
+            return true;
+        o->lift = lift;
+    }
+    if (o->im->m->status != TP_OK || !tpi_onnx_take_operands(o, row))
+        return false;
+    y = result_of(o, &given);
+    return y ? tpi_onnx_out(o, 0, y) : given;
 }
 
 static int compare_functions(const void *a, const void *b)
 {
     const tpi_onnx_function *x = *(const tpi_onnx_function *const *)a,
                             *y = *(const tpi_onnx_function *const *)b;
-    const int by_name = compare_spans(x->name, y->name);
-    const int by_domain = by_name ? by_name : compare_spans(x->domain, y->domain);
-    return by_domain ? by_domain : compare_spans(x->overload, y->overload);
+    const int by_name = tpi_span_compare(x->name, y->name);
+    const int by_domain = by_name ? by_name : tpi_span_compare(x->domain, y->domain);
+    return by_domain ? by_domain : tpi_span_compare(x->overload, y->overload);
 }
 
 static bool sort_functions(tpi_import *im)
@@ -122,12 +135,13 @@ static bool undefined(tpi_import *im, const tpi_onnx_node *n, int i, int n_later
                         TPI_SPAN(n->op), TPI_SPAN(n->name), TPI_SPAN(n->in[i]));
 }
 
-static bool unsupported(tpi_import *im, const tpi_onnx_env *f, const tpi_onnx_node *n)
+/* `more`: what else is not, or "". */
+static bool unsupported(tpi_import *im, int opset, const tpi_onnx_node *n, const char *more)
 {
     return tpi_onnx_bad(im->m, TP_E_VALUE,
-                        "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported",
+                        "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported%s",
                         TPI_SPAN(n->domain), n->domain.size ? "::" : "", TPI_SPAN(n->op),
-                        TPI_SPAN(n->name), f->opset);
+                        TPI_SPAN(n->name), opset, more);
 }
 
 static bool call_function(tpi_onnx_op *o, const tpi_onnx_function *fn)
@@ -224,7 +238,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
                      .env = f};
     const tpi_onnx_operator row = find_operator(n);
     if (!fn && row.row < 0)
-        return unsupported(im, f, n);
+        return unsupported(im, f->opset, n, "");
     o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : row.name;
     o.row = row.row;
     if (!o.name || !tpi_onnx_spend(&o, cost_of(n)))
@@ -240,7 +254,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
     }
     o.lift = is_too_large(im, &o);
     const memory before = memory_now(im);
-    if (!tpi_onnx_take_operands(&o, &row) || !run_operator(&o))
+    if (!run_operator(&o, &row))
         return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
                             TPI_SPAN(n->name));
     for (int k = 0; k < n->n_out; k++)
@@ -293,8 +307,5 @@ bool tpi_onnx_check_operators(tpi_import *im, int opset)
                                    n->domain.size ? "::" : "", TPI_SPAN(n->op));
         len += wrote > 0 ? (size_t)wrote : 0;
     }
-    return tpi_onnx_bad(im->m, TP_E_VALUE,
-                        "operator %.*s%s%.*s (node \"%.*s\", opset %d) is not supported%s",
-                        TPI_SPAN(missing[0]->domain), missing[0]->domain.size ? "::" : "",
-                        TPI_SPAN(missing[0]->op), TPI_SPAN(missing[0]->name), opset, text);
+    return unsupported(im, opset, missing[0], text);
 }

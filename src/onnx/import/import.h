@@ -38,6 +38,7 @@ typedef struct tpi_onnx_op {
     tp_tensor *x
         [TPI_ONNX_OPERANDS]; /* those that the table asks for; NULL: left out, or not asked for */
     int axis;                /* likewise */
+    int n_moved; /* so many are lists of sizes, and what is asked for are their handles */
 } tpi_onnx_op;
 
 /* Every operator function (operators.def). Those that make the one result, of the first operand x, return NULL
@@ -47,12 +48,8 @@ typedef struct tpi_onnx_op {
 #define SOURCE(name, fn) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o);
 #define UNARY(name, ...)
 #define BINARY(name, ...)
+#define ARITHMETIC(name, ...)
 #include "onnx/operators.def"
-#undef OP
-#undef OPS
-#undef SOURCE
-#undef UNARY
-#undef BINARY
 
 /* The error of an operator: the fact, and what would be supported. The operator's and the
  * node's name come before it. NULL, which is false, too. */
@@ -160,9 +157,10 @@ void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
 /* The same of o->x[0] and [1], which before operator set 7 said where its axes belong. */
 void tpi_onnx_agree_pair(tpi_onnx_op *o);
 /* An op of two operands whose sizes go with each other. */
-tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
-                           tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),
-                           tp_tensor *a, tp_tensor *b);
+typedef tp_tensor *(*tpi_onnx_binary_function)(const char *file, int line, tp_tensor *a,
+                                               tp_tensor *b);
+tp_tensor *tpi_onnx_joined(tpi_onnx_op *o, tpi_onnx_binary_function op, tp_tensor *a,
+                           tp_tensor *b);
 /* x with an axis of that size, when it may be; else x, which the op itself refuses. */
 tp_tensor *tpi_onnx_fitted(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size);
 /* The same of one axis of each; false: they certainly differ. */
@@ -205,8 +203,8 @@ bool tpi_onnx_loop_end(tpi_onnx_loop *l, tp_tensor *first, tp_tensor *pred, int 
 /* x, the first len[b] elements of whose axis `time`, at place b of its axis `batch`, are turned around:
  * len is of integers, [size of batch]. */
 tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch);
-/* A Slice that begins where only a run knows, by a length that is known: *done, or it is none. */
-bool tpi_onnx_slice_at(tpi_onnx_op *o, bool *done);
+/* A Slice of x that begins where only a run knows, by a length that is known; NULL: it is none. */
+tp_tensor *tpi_onnx_slice_at(tpi_onnx_op *o, tp_tensor *x);
 /* Counts n more nodes against the limit of one model; false after an error. Before unrolling. */
 bool tpi_onnx_spend(tpi_onnx_op *o, int64_t n);
 /* The element type of an attribute or model, or TP_N_DTYPES after an error. */
@@ -217,5 +215,11 @@ int64_t tpi_onnx_dim_add(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_sub(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b); /* toward zero */
+int64_t tpi_onnx_dim_min(tpi_onnx_op *o, int64_t a, int64_t b);
+int64_t tpi_onnx_dim_max(tpi_onnx_op *o, int64_t a, int64_t b);
+/* An op as the operator's result: of two lists of sizes, or of all operands, one after the other. */
+typedef int64_t (*tpi_onnx_size_function)(tpi_onnx_op *o, int64_t a, int64_t b);
+bool tpi_onnx_arithmetic(tpi_onnx_op *o, tpi_onnx_size_function sizes,
+                         tpi_onnx_binary_function op);
 
 #endif

@@ -97,9 +97,8 @@ void tpi_onnx_agree_pair(tpi_onnx_op *o)
     tpi_onnx_agree(o, 2, x, 0);
 }
 
-tp_tensor *tpi_onnx_joined(tpi_onnx_op *o,
-                           tp_tensor *(*op)(const char *, int, tp_tensor *, tp_tensor *),
-                           tp_tensor *a, tp_tensor *b)
+tp_tensor *tpi_onnx_joined(tpi_onnx_op *o, tpi_onnx_binary_function op, tp_tensor *a,
+                           tp_tensor *b)
 {
     tp_tensor *in[2] = {a, b};
     tpi_onnx_agree(o, 2, in, 0);

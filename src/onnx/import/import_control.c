@@ -6,24 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value of o's environment that is one of an environment inside. */
-static bool hand_out(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
-{
-    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->env, o->node->out[k], v);
-}
-
-/* What was refused is tried in another way. False: nothing else would help. */
-static bool forget(tpi_import *im)
-{
-    const tp_status s = im->m->status;
-    if (im->again || (s != TP_E_VALUE && s != TP_E_SHAPE && s != TP_E_DTYPE))
-        return false;
-    im->m->status = TP_OK;
-    im->m->why[0] = 0;
-    tpi_forget_error(im->ctx);
-    return true;
-}
-
 static tp_tensor *scalar(tpi_onnx_op *o, tp_tensor *t)
 {
     return tp_rank(t) == 0 ? t : tp_reshape(t, TP_SCALAR);
@@ -61,7 +43,7 @@ static bool run_taken(tpi_onnx_op *o, tpi_onnx_sub *s)
     bool ok = run_branch(o, s, &f);
     for (int k = 0; k < o->n_out && ok; k++) {
         const tpi_onnx_value *v = tpi_onnx_sub_output(o, s, &f, k);
-        ok = v && hand_out(o, k, v);
+        ok = v && tpi_onnx_out_value(o, k, v);
     }
     return ok;
 }
@@ -128,7 +110,7 @@ static bool run_sides(tpi_onnx_op *o, tpi_onnx_sub *const *subs, tpi_onnx_value 
             return false;
         bad = i;
         why = tpi_onnx_cstring(m, (tpi_span){m->why, strlen(m->why)});
-        if (!why || !forget(o->im))
+        if (!why || !tpi_onnx_forget(o->im))
             return false;
     }
     if (bad < 0)
@@ -402,7 +384,7 @@ static bool give_results(looping *l, tp_tensor *const *out)
     bool ok = true;
     for (int k = 0, n = 0; k < l->n_carried + l->n_stacked && ok; k++)
         if (k < l->n_carried && l->passed_on[k])
-            ok = hand_out(o, k, l->now[k]);
+            ok = tpi_onnx_out_value(o, k, l->now[k]);
         else if (k < l->n_carried || tpi_onnx_wants(o, k))
             ok = tpi_onnx_out(o, k, out[n++]);
     return ok;
@@ -418,12 +400,10 @@ static bool trace_turn(looping *l, tpi_onnx_loop *node, tp_tensor **out, int *n_
     for (int k = 0, n = 0; k < l->n_carried; k++) {
         if (l->passed_on[k])
             continue;
-        tpi_onnx_value *v = tpi_onnx_take(im->m, 1, sizeof *v);
+        tpi_onnx_value *v = l->now[k] = tpi_onnx_new_value(im);
         if (!v)
             return false;
-        v->graph = im->g;
         v->tensor = node->carried[n++];
-        l->now[k] = v;
     }
     return run_turn(l, &f, node->turn) && outputs_of(l, &f, out, n_stacked) &&
            conditions_of(l, node, &f, first, pred);
@@ -529,7 +509,7 @@ static bool loop_written_out(looping *l)
     stacks s = {.of = tpi_onnx_take(o->im->m, (size_t)l->n_stacked, sizeof(tp_tensor **))};
     bool ok = s.of && run_turns(l, &s);
     for (int k = 0; k < l->n_carried && ok; k++)
-        ok = hand_out(o, k, l->now[k]);
+        ok = tpi_onnx_out_value(o, k, l->now[k]);
     for (int k = 0; k < l->n_stacked && ok; k++)
         if (tpi_onnx_wants(o, l->n_carried + k))
             ok = (s.n || tpi_onnx_refuse(o, "without a turn the type of output %d is not known",
@@ -563,7 +543,7 @@ bool tpi_onnx_import_loop(tpi_onnx_op *o)
         tpi_onnx_refuse(o,
                         "it carries a sequence: its number of turns and its condition have to "
                         "be known when the model is loaded");
-    if (is_known && (m->status == TP_OK || forget(o->im)))
+    if (is_known && (m->status == TP_OK || tpi_onnx_forget(o->im)))
         return loop_written_out(&l);
     if (!o->im->again) {
         tpi_onnx_ask(o, 0);

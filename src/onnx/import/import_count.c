@@ -4,13 +4,19 @@
 
 enum { MOST_TERMS = 8 }; /* comparisons that are joined by "and" */
 
+/* Another type, other axes, or it joins the loop. */
+static bool is_same(const tp_tensor *t)
+{
+    return t->op->code == TPI_OP_cast || t->op->code == TPI_OP_reshape ||
+           t->op->code == TPI_OP_enter;
+}
+
 /* What a value is but for its type and its axes. */
 static const tp_tensor *bare(const tp_tensor *t)
 {
     for (int i = 0; i < 64 && t->graph; i++) {
-        const int code = t->op->code;
-        tp_tensor *outer = code == TPI_OP_param ? tpi_onnx_outer_of(t) : NULL;
-        if (code == TPI_OP_cast || code == TPI_OP_reshape || code == TPI_OP_enter)
+        tp_tensor *outer = t->op->code == TPI_OP_param ? tpi_onnx_outer_of(t) : NULL;
+        if (is_same(t))
             t = t->in[0];
         else if (outer)
             t = outer;
@@ -56,24 +62,7 @@ static int64_t size_in(const tpi_import *im, const tp_tensor *t)
 /* A number of any type as base + offset: what a loop counts by, floats too. */
 static tpi_onnx_place place_of(const tp_tensor *t)
 {
-    tpi_onnx_place p = {.base = t};
-    int64_t v;
-    for (int i = 0; i < 64 && p.base->graph; i++) {
-        const tp_tensor *b = p.base;
-        const int code = b->op->code;
-        if (code == TPI_OP_cast || code == TPI_OP_reshape || code == TPI_OP_enter) {
-            p.base = b->in[0];
-        } else if ((code == TPI_OP_add || code == TPI_OP_sub) && whole_in(b->in[1], &v)) {
-            p.base = b->in[0];
-            p.offset += code == TPI_OP_add ? v : -v;
-        } else if (code == TPI_OP_add && whole_in(b->in[0], &v)) {
-            p.base = b->in[1];
-            p.offset += v;
-        } else {
-            break;
-        }
-    }
-    return p;
+    return tpi_onnx_place_of(t, is_same, whole_in);
 }
 
 /* Is it the turn's number, or a carried value that counts the turns? Then it is the turn's plus *more. */

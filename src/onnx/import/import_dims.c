@@ -68,3 +68,14 @@ int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b)
     const int64_t down = tpi_dim_div(o->g->dims, a, b);
     return !sb && down != TPI_NO_DIM && !demand_positive(o, a, b, down) ? TPI_NO_DIM : down;
 }
+
+int64_t tpi_onnx_dim_min(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    return tpi_dim_min(o->g->dims, a, b);
+}
+
+int64_t tpi_onnx_dim_max(tpi_onnx_op *o, int64_t a, int64_t b)
+{
+    const int64_t least = tpi_onnx_dim_min(o, a, b);
+    return least == TPI_NO_DIM ? least : tpi_onnx_dim_sub(o, tpi_onnx_dim_add(o, a, b), least);
+}

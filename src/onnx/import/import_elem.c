@@ -50,40 +50,28 @@ static tp_tensor **pair_of(tpi_onnx_op *o)
     return o->x;
 }
 
-/* Of lists of sizes, or of tensors. */
-static bool out_pair(tpi_onnx_op *o, int64_t (*sizes)(tpi_onnx_op *o, int64_t a, int64_t b),
-                     tp_tensor *(*op)(const char *file, int line, tp_tensor *a, tp_tensor *b))
+/* All operands, one after the other. */
+static tp_tensor *folded(tpi_onnx_op *o, tpi_onnx_binary_function op)
+{
+    tp_tensor *y = tpi_onnx_in(o, 0);
+    for (int i = 1; i < o->n_in; i++)
+        y = tpi_onnx_joined(o, op, y, tpi_onnx_in(o, i));
+    return y;
+}
+
+bool tpi_onnx_arithmetic(tpi_onnx_op *o, tpi_onnx_size_function sizes,
+                         tpi_onnx_binary_function op)
 {
     tpi_onnx_ints a, b;
-    bool known = pair_ints(o, 0, &a, &b);
+    bool known = o->n_in == 2 && pair_ints(o, 0, &a, &b);
     for (int i = 0; known && i < a.n; i++) {
         a.v[i] = sizes(o, a.v[i], b.v[i]);
         known = a.v[i] != TPI_NO_DIM;
     }
     if (known)
         return tpi_onnx_out_ints(o, 0, &a);
-    tp_tensor **in = pair_of(o);
-    return tpi_onnx_out(o, 0, op(TP_PLACE, in[0], in[1]));
-}
-
-bool tpi_onnx_import_add(tpi_onnx_op *o)
-{
-    return out_pair(o, tpi_onnx_dim_add, tp_add_at);
-}
-
-bool tpi_onnx_import_sub(tpi_onnx_op *o)
-{
-    return out_pair(o, tpi_onnx_dim_sub, tp_sub_at);
-}
-
-bool tpi_onnx_import_mul(tpi_onnx_op *o)
-{
-    return out_pair(o, tpi_onnx_dim_mul, tp_mul_at);
-}
-
-bool tpi_onnx_import_div(tpi_onnx_op *o)
-{
-    return out_pair(o, tpi_onnx_dim_div, tp_div_at);
+    tp_tensor **in = o->n_in == 2 ? pair_of(o) : NULL;
+    return tpi_onnx_out(o, 0, in ? op(TP_PLACE, in[0], in[1]) : folded(o, op));
 }
 
 /* A size is never negative, and equal to itself; more is not known of a symbolic one. */
@@ -120,39 +108,6 @@ bool tpi_onnx_import_where(tpi_onnx_op *o)
         in[i] = tpi_onnx_in(o, i);
     tpi_onnx_agree(o, 3, in, 0);
     return tpi_onnx_out(o, 0, tp_where(in[0], in[1], in[2]));
-}
-
-/* All operands, one after the other. */
-static tp_tensor *folded(tpi_onnx_op *o, tp_tensor *(*op)(const char *file, int line,
-                                                          tp_tensor *a, tp_tensor *b))
-{
-    tp_tensor *y = tpi_onnx_in(o, 0);
-    for (int i = 1; i < o->n_in; i++)
-        y = tpi_onnx_joined(o, op, y, tpi_onnx_in(o, i));
-    return y;
-}
-
-static int64_t least_size(tpi_onnx_op *o, int64_t a, int64_t b)
-{
-    return tpi_dim_min(o->g->dims, a, b);
-}
-
-static int64_t greatest_size(tpi_onnx_op *o, int64_t a, int64_t b)
-{
-    const int64_t least = least_size(o, a, b);
-    return least == TPI_NO_DIM ? least : tpi_onnx_dim_sub(o, tpi_onnx_dim_add(o, a, b), least);
-}
-
-bool tpi_onnx_import_max(tpi_onnx_op *o)
-{
-    return o->n_in == 2 ? out_pair(o, greatest_size, tp_max_at)
-                        : tpi_onnx_out(o, 0, folded(o, tp_max_at));
-}
-
-bool tpi_onnx_import_min(tpi_onnx_op *o)
-{
-    return o->n_in == 2 ? out_pair(o, least_size, tp_min_at)
-                        : tpi_onnx_out(o, 0, folded(o, tp_min_at));
 }
 
 tp_tensor *tpi_onnx_import_sum(tpi_onnx_op *o)

@@ -1,35 +1,12 @@
 /* Operators with indices: gather, scatter, one-hot. */
 #include "core/dim.h"
-#include "onnx/import/import.h"
+#include "onnx/import/import_nn.h"
 
 #include <string.h>
 
-/* Some of a list of known integers. */
-static bool gather_ints(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_gather(tpi_onnx_op *o, tp_tensor *x)
 {
-    tpi_onnx_ints x, at, y = {0};
-    if (!tpi_onnx_try_ints(o, 0, &x) || x.rank != 1 || !tpi_onnx_try_ints(o, 1, &at) ||
-        (x.dtype != TP_I64 && x.dtype != TP_I32))
-        return false;
-    y = (tpi_onnx_ints){.n = at.n, .rank = at.rank, .dtype = x.dtype};
-    for (int i = 0; i < at.n; i++) {
-        const int64_t k = at.v[i] < 0 ? at.v[i] + x.n : at.v[i];
-        if (k < 0 || k >= x.n)
-            return false; /* the op itself tells */
-        y.v[i] = x.v[k];
-    }
-    return tpi_onnx_out_ints(o, 0, &y);
-}
-
-bool tpi_onnx_import_gather(tpi_onnx_op *o)
-{
-    int axis = 0;
-    if (gather_ints(o))
-        return true;
-    tp_tensor *x = tpi_onnx_in(o, 0), *index = tpi_onnx_in(o, 1);
-    if (!tp_failed(x) && !tpi_onnx_axis(o, "axis", 0, tp_rank(x), &axis))
-        return false;
-    return tpi_onnx_out(o, 0, tp_failed(x) ? x : tp_gather(x, index, axis));
+    return tp_gather(x, o->x[1], o->axis);
 }
 
 /* Along several axes at once there is a place for each combination: is that little beside x? */
@@ -284,13 +261,11 @@ tp_tensor *tpi_onnx_import_one_hot(tpi_onnx_op *o, tp_tensor *index)
     if (!tpi_onnx_axis(o, "axis", -1, rank, &axis))
         return NULL;
     const int64_t n = (int64_t)depth;
-    int64_t shape[TP_MAX_RANK], perm[TP_MAX_RANK];
+    int64_t shape[TP_MAX_RANK];
     memcpy(shape, index->shape, sizeof shape);
     shape[rank - 1] = n;
     index = tpi_onnx_for_shape(o, index, rank, shape);
     tp_tensor *hot = tp_one_hot(tp_cast(index, TP_I64), n, TP_BOOL);
-    for (int i = 0; i < rank; i++)
-        perm[i] = i < axis ? i : i == axis ? rank - 1 : i - 1;
     tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);
-    return tp_where(tp_transpose(hot, rank, perm), on, off);
+    return tp_where(tpi_nn_move_axis(o, hot, rank - 1, axis), on, off);
 }

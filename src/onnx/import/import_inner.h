@@ -85,12 +85,16 @@ bool tpi_onnx_import_model(tpi_import *im);
 /* ---- names (import_names.c) and nodes (import.c) -------------------------------------------------------------- */
 
 tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name);
+/* One that has no name yet; NULL: no memory. */
+tpi_onnx_value *tpi_onnx_new_value(tpi_import *im);
 /* Room for so many names. */
 bool tpi_onnx_env_open(tpi_import *im, tpi_onnx_env *f, size_t n_names);
 /* A new value in the environment; NULL when memory is out or the name is taken (m->status). */
 tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name);
 /* A value of the environment that is another one by a new name. */
 bool tpi_onnx_alias(tpi_import *im, tpi_onnx_env *f, tpi_span name, const tpi_onnx_value *is);
+/* Result k, as the value of some environment. */
+bool tpi_onnx_out_value(tpi_onnx_op *o, int k, const tpi_onnx_value *v);
 /* The very value, under its own name. */
 bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v);
 bool tpi_onnx_run_nodes(tpi_import *im, tpi_onnx_env *f, int n, const tpi_onnx_node *nodes);
@@ -100,6 +104,14 @@ bool tpi_onnx_check_operators(tpi_import *im, int opset);
 
 /* The operands and the axis that the table asks for, into o->x and o->axis. */
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row);
+
+/* What was refused is tried in another way. False: nothing else would help. */
+bool tpi_onnx_forget(tpi_import *im);
+/* An operator that moves elements moves the handles of sizes, too: are its operands lists of sizes and numbers
+ * (and what it asks for besides known)? Then those are what it is given, until it gave y: the list of its result.
+ * False when that is none, and tensors have to do. */
+bool tpi_onnx_begin_moves(tpi_onnx_op *o, const tpi_onnx_operator *row, tp_dtype *dtype);
+bool tpi_onnx_end_moves(tpi_onnx_op *o, const tp_tensor *y, tp_dtype dtype);
 
 /* The tensor a value stands for, made if need be; NULL after an error. */
 tp_tensor *tpi_onnx_tensor_of(tpi_import *im, tpi_onnx_value *v, bool param);
@@ -176,9 +188,9 @@ typedef struct tpi_onnx_place {
     const tp_tensor *base;
     int64_t offset;
 } tpi_onnx_place;
-tpi_onnx_place tpi_onnx_place_of(const tp_tensor *t);
-/* The number of a constant of one element. */
-bool tpi_onnx_number_in(const tp_tensor *t, int64_t *v);
+/* `same`: a node that hands its operand on; `number`: whether a value is a number that is known. */
+tpi_onnx_place tpi_onnx_place_of(const tp_tensor *t, bool (*same)(const tp_tensor *t),
+                                 bool (*number)(const tp_tensor *t, int64_t *v));
 /* What a param of a body stands for; NULL: what a turn brings. */
 static inline tp_tensor *tpi_onnx_outer_of(const tp_tensor *param)
 {

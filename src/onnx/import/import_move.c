@@ -6,21 +6,6 @@
 
 /* ---- concat, split ------------------------------------------------------------------------------ */
 
-/* Lists of known integers, one after the other. */
-static bool concat_ints(tpi_onnx_op *o)
-{
-    tpi_onnx_ints all = {.rank = 1, .dtype = TP_I64}, k;
-    for (int i = 0; i < o->n_in; i++) {
-        if (!tpi_onnx_try_ints(o, i, &k) || k.rank != 1 || all.n + k.n > TPI_ONNX_INTS)
-            return false;
-        memcpy(all.v + all.n, k.v, (size_t)k.n * sizeof *k.v);
-        all.n += k.n;
-        all.dtype = k.dtype;
-    }
-    const bool wide = all.dtype == TP_I64 || all.dtype == TP_I32;
-    return wide && o->n_in > 0 && tpi_onnx_out_ints(o, 0, &all);
-}
-
 /* The sizes of what is joined, but for those of the axis. */
 static void agree_beside(tpi_onnx_op *o, int n, tp_tensor **in, int axis)
 {
@@ -30,22 +15,16 @@ static void agree_beside(tpi_onnx_op *o, int n, tp_tensor **in, int axis)
                 tpi_onnx_agree_on(o, &in[0], a, &in[i], a);
 }
 
-bool tpi_onnx_import_concat(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_concat(tpi_onnx_op *o, tp_tensor *x)
 {
-    if (concat_ints(o))
-        return true;
     tp_tensor **in = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)o->n_in, sizeof *in);
-    if (!in)
-        return false;
     int axis = 0;
-    for (int i = 0; i < o->n_in; i++)
-        in[i] = tpi_onnx_in(o, i);
-    if (o->n_in == 0)
-        return tpi_onnx_refuse(o, "it has no inputs");
-    if (!tp_failed(in[0]) && !tpi_onnx_axis(o, "axis", 1, tp_rank(in[0]), &axis))
-        return false;
+    for (int i = 0; in && i < o->n_in; i++)
+        in[i] = i ? tpi_onnx_in(o, i) : x;
+    if (!in || !tpi_onnx_axis(o, "axis", x->rank > 1, x->rank, &axis))
+        return NULL;
     agree_beside(o, o->n_in, in, axis);
-    return tpi_onnx_out(o, 0, tp_concat(o->n_in, in, axis));
+    return tp_concat(o->n_in, in, axis);
 }
 
 /* Equal parts. From operator set 18 on the last one may be smaller; before, the axis has to come out
@@ -135,33 +114,6 @@ static bool check_cuts(tpi_onnx_op *o, const cuts *c)
     return (c->ends.n == c->starts.n && (!c->axes.n || c->axes.n == c->starts.n) &&
             (!c->steps.n || c->steps.n == c->starts.n)) ||
            tpi_onnx_refuse(o, "starts, ends, axes and steps are of different lengths");
-}
-
-/* A list of known integers, of which some are wanted. */
-static bool slice_ints(tpi_onnx_op *o, const cuts *c)
-{
-    tpi_onnx_ints k, y = {.rank = 1};
-    if (!tpi_onnx_try_ints(o, 0, &k) || k.rank != 1 || c->starts.n != 1 ||
-        tpi_dim_is_symbolic(c->starts.v[0]) || tpi_dim_is_symbolic(c->ends.v[0]) ||
-        (k.dtype != TP_I64 && k.dtype != TP_I32))
-        return false;
-    const int64_t step = c->steps.n ? c->steps.v[0] : 1;
-    if (step == 0 || step == INT64_MIN)
-        return false;
-    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? k.n : k.n - 1;
-    int64_t ends[2] = {c->starts.v[0], c->ends.v[0]};
-    for (int i = 0; i < 2; i++) {
-        ends[i] += ends[i] < 0 ? k.n : 0;
-        ends[i] = ends[i] < least ? least : ends[i] > most ? most : ends[i];
-    }
-    y.dtype = k.dtype;
-    for (int64_t i = ends[0]; step > 0 ? i < ends[1] : i > ends[1];) {
-        y.v[y.n++] = k.v[i];
-        if (step > k.n || step < -k.n)
-            break;
-        i += step;
-    }
-    return tpi_onnx_out_ints(o, 0, &y);
 }
 
 enum { BEYOND = 1000000000 }; /* exporters write it, or the last of a type, for "the end" */
@@ -267,17 +219,12 @@ static tp_tensor *sliced(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t start, 
     return tp_slice(x, axis, from, to, step);
 }
 
-bool tpi_onnx_import_slice(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_slice(tpi_onnx_op *o, tp_tensor *x)
 {
     cuts c;
-    bool done;
-    if (!tpi_onnx_slice_at(o, &done) || done)
-        return done;
-    if (!read_cuts(o, &c) || !check_cuts(o, &c))
-        return false;
-    if (slice_ints(o, &c))
-        return true;
-    tp_tensor *x = tpi_onnx_in(o, 0);
+    tp_tensor *y = tpi_onnx_slice_at(o, x);
+    if (y || !read_cuts(o, &c) || !check_cuts(o, &c))
+        return y;
     for (int i = 0; i < c.starts.n && !tp_failed(x); i++) {
         const int64_t step = c.steps.n ? c.steps.v[i] : 1;
         const int64_t axis = c.axes.n ? c.axes.v[i] : i;
@@ -291,9 +238,9 @@ bool tpi_onnx_import_slice(tpi_onnx_op *o)
             continue;
         x = sliced(o, x, place, start, end, step);
         if (!tpi_onnx_good(o, x))
-            return false;
+            return NULL;
     }
-    return tpi_onnx_out(o, 0, x);
+    return x;
 }
 
 /* ---- pad ------------------------------------------------------------------------------------------- */

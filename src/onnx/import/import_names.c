@@ -31,20 +31,12 @@ tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name)
     return NULL;
 }
 
-tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name)
+tpi_onnx_value *tpi_onnx_new_value(tpi_import *im)
 {
-    tpi_onnx_value **s = slot_of(f, name);
-    if (*s) {
-        tpi_onnx_bad(im->m, TP_E_FORMAT, "the name \"%.*s\" is given to two values",
-                     TPI_SPAN(name));
-        return NULL;
-    }
     tpi_onnx_value *v = tpi_onnx_take(im->m, 1, sizeof *v);
-    if (v) {
-        v->name = name;
+    if (v)
         v->graph = im->g;
-    }
-    return *s = v;
+    return v;
 }
 
 bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v)
@@ -55,6 +47,20 @@ bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v)
                             TPI_SPAN(v->name));
     *s = v;
     return true;
+}
+
+tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name)
+{
+    tpi_onnx_value *v = tpi_onnx_new_value(im);
+    if (!v)
+        return NULL;
+    v->name = name;
+    return tpi_onnx_adopt(im, f, v) ? v : NULL;
+}
+
+bool tpi_onnx_out_value(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
+{
+    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->env, o->node->out[k], v);
 }
 
 bool tpi_onnx_alias(tpi_import *im, tpi_onnx_env *f, tpi_span name, const tpi_onnx_value *is)

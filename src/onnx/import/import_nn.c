@@ -13,6 +13,15 @@ tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)
     return rank <= 2 ? p : tp_reshape(p, rank - 1, shape);
 }
 
+tp_tensor *tpi_nn_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
+{
+    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
+    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
+    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
+    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
+    return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
+}
+
 tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
 {
     int64_t perm[TP_MAX_RANK];

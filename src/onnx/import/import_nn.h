@@ -10,6 +10,8 @@ tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *
                        double value);
 /* p [c] as [c, 1, ...], which broadcasts along axis 1 of something of the given rank. */
 tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank);
+/* What a neighbour at the distance d, 0 to 2, weighs in a cubic interpolation. */
+tp_tensor *tpi_nn_cubic(tpi_onnx_op *o, tp_tensor *d, double a);
 /* x with axis `from` put at `to`. */
 tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to);
 /* The attribute's numbers as f64, at most `most`; n 0 when it is not there. False after an error. */

@@ -10,15 +10,15 @@ static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
     if (!given)
         return x;
     const int64_t count = tpi_count(x);
-    const size_t bytes = ((size_t)count + 1) * sizeof(int64_t);
-    int64_t *places = tpi_take(&o->ctx->mem, bytes), n = 0;
+    const tpi_bump mark = tpi_onnx_model_of(o)->memory;
+    int64_t *places = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)count, sizeof *places), n = 0;
     if (!places)
         return tpi_no_memory(o->ctx, o->at, o->name);
     for (int64_t i = 0; i < count; i++)
         if (given[i])
             places[n++] = i;
     tp_tensor *t = tp_tensor_new(o->ctx, TP_I64, 1, &n, places);
-    tpi_give_back(&o->ctx->mem, places, bytes);
+    tpi_bump_release(&tpi_onnx_model_of(o)->memory, &mark);
     return t;
 }
 
@@ -225,20 +225,17 @@ static int64_t choose(const boxes *s, int64_t b, int64_t c, bool *gone, int64_t 
 static tp_tensor *boxes_of(tpi_onnx_op *o, const boxes *s)
 {
     const int64_t per_class = s->most < s->n ? s->most : s->n;
-    const size_t flags = (size_t)s->n + 1;
-    const size_t bytes =
-        ((size_t)(s->batch * s->classes * per_class) * 3 + 1) * sizeof(int64_t);
-    bool *gone = tpi_take(&o->ctx->mem, flags);
-    int64_t *chosen = gone ? tpi_take(&o->ctx->mem, bytes) : NULL, n = 0;
-    for (int64_t k = 0; chosen && k < s->batch * s->classes; k++)
+    tpi_onnx_model *m = tpi_onnx_model_of(o);
+    const tpi_bump mark = m->memory;
+    bool *gone = tpi_onnx_take(m, (size_t)s->n, sizeof *gone);
+    int64_t *chosen =
+        tpi_onnx_take(m, (size_t)(s->batch * s->classes * per_class), 3 * sizeof *chosen);
+    int64_t n = 0;
+    for (int64_t k = 0; gone && chosen && k < s->batch * s->classes; k++)
         n += choose(s, k / s->classes, k % s->classes, gone, chosen + 3 * n);
     const int64_t shape[2] = {n, 3};
-    tp_tensor *y = chosen ? tp_tensor_new(o->ctx, TP_I64, 2, shape, chosen)
-                          : tpi_no_memory(o->ctx, o->at, o->name);
-    if (chosen)
-        tpi_give_back(&o->ctx->mem, chosen, bytes);
-    if (gone)
-        tpi_give_back(&o->ctx->mem, gone, flags);
+    tp_tensor *y = gone && chosen ? tp_tensor_new(o->ctx, TP_I64, 2, shape, chosen) : NULL;
+    tpi_bump_release(&m->memory, &mark);
     return y;
 }
 

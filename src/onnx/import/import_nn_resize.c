@@ -86,15 +86,10 @@ static tp_tensor *coordinates(const resize *r, const line *l, tp_tensor *scale)
 static tp_tensor *weigh(const resize *r, tp_tensor *d)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *zero = num(o, 0), *one = num(o, 1);
+    tp_tensor *zero = num(o, 0);
     if (r->mode == LINEAR)
-        return tp_max(tp_sub(one, d), zero);
-    const double a = r->a;
-    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
-    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
-    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
-    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
-    return tp_where(tp_le(d, one), near, tp_where(tp_lt(d, num(o, 2)), far, zero));
+        return tp_max(tp_sub(num(o, 1), d), zero);
+    return tp_where(tp_lt(d, num(o, 2)), tpi_nn_cubic(o, d, r->a), zero);
 }
 
 /* Neighbour k of each result: its place, inside or not. */

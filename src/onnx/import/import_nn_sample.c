@@ -74,17 +74,6 @@ static tp_tensor *put_inside(const sampling *s, int axis, tp_tensor *x)
     return s->padding == ZEROS ? x : tp_max(tp_min(x, last), zero);
 }
 
-/* A cubic with a = -0.75, at the distance d. */
-static tp_tensor *cubic(tpi_onnx_op *o, tp_tensor *d)
-{
-    const double a = -0.75;
-    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
-    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
-    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
-    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
-    return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
-}
-
 static void find_neighbours(sampling *s, int axis)
 {
     tpi_onnx_op *o = s->o;
@@ -96,7 +85,7 @@ static void find_neighbours(sampling *s, int axis)
                   *w = NULL;
         if (s->taps > 1) {
             tp_tensor *d = tp_abs(tp_sub(p, at));
-            w = s->taps == 4 ? cubic(o, d) : tp_sub(tp_scalar_like(d, 1), d);
+            w = s->taps == 4 ? tpi_nn_cubic(o, d, -0.75) : tp_sub(tp_scalar_like(d, 1), d);
         }
         if (s->padding == ZEROS) {
             tp_tensor *good = tp_cast(tp_and(tp_ge(p, zero), tp_le(p, last)), s->dtype);

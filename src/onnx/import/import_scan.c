@@ -2,6 +2,7 @@
  * over that, too; one that goes back begins at the end of each sequence. */
 #include "core/dim.h"
 #include "onnx/import/import_inner.h"
+#include "onnx/import/import_nn.h"
 
 #include <string.h>
 
@@ -69,18 +70,6 @@ static bool read_scan(scanning *s)
 
 /* ---- axes and ways ----------------------------------------------------------------------------- */
 
-/* An axis becomes the first one, or the first one goes to its place. */
-static tp_tensor *move_axis(tpi_onnx_op *o, tp_tensor *x, int axis, bool to_front)
-{
-    int64_t perm[TP_MAX_RANK];
-    for (int i = 0; i < x->rank; i++)
-        if (to_front)
-            perm[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
-        else
-            perm[i] = i < axis ? i + 1 : i == axis ? 0 : i;
-    return axis ? tp_transpose(x, x->rank, perm) : x;
-}
-
 static tp_tensor *turned(tpi_onnx_op *o, tp_tensor *x, bool turn)
 {
     return turn ? tp_flip(x, TP_DIMS(0)) : x;
@@ -106,7 +95,7 @@ static tp_tensor *read_x(scanning *s, int i)
     if (axis < 0)
         return tpi_fail(o->ctx, o->at, NULL, TP_E_VALUE, "axis %lld is out of range for %s",
                         (long long)of_list(&s->x_axes, i), SHAPE(x));
-    return turned(o, move_axis(o, x, axis, true), of_list(&s->x_ways, i) != s->back);
+    return turned(o, tpi_nn_move_axis(o, x, axis, 0), of_list(&s->x_ways, i) != s->back);
 }
 
 static bool give_y(scanning *s, int i, tp_tensor *y)
@@ -117,7 +106,7 @@ static bool give_y(scanning *s, int i, tp_tensor *y)
         return tpi_onnx_refuse(o, "axis %lld is out of range for %s",
                                (long long)of_list(&s->y_axes, i), SHAPE(y));
     y = turned(o, y, of_list(&s->y_ways, i) != s->back);
-    return tpi_onnx_out(o, s->n_states + i, move_axis(o, y, axis, false));
+    return tpi_onnx_out(o, s->n_states + i, tpi_nn_move_axis(o, y, 0, axis));
 }
 
 /* ---- turns --------------------------------------------------------------------------------------- */

@@ -13,14 +13,6 @@ bool tpi_onnx_settle(tpi_import *im, tpi_onnx_value *v)
     return !weight || tpi_onnx_tensor_of(im, v, true);
 }
 
-static tpi_onnx_value *new_value(tpi_onnx_op *o)
-{
-    tpi_onnx_value *v = tpi_onnx_take(o->im->m, 1, sizeof *v);
-    if (v)
-        v->graph = o->im->g;
-    return v;
-}
-
 tpi_onnx_sequence *tpi_onnx_new_sequence(tpi_import *im, int n, tp_dtype dtype)
 {
     tpi_onnx_sequence *s = tpi_onnx_take(im->m, 1, sizeof *s);
@@ -38,16 +30,8 @@ static tpi_onnx_sequence *new_sequence(tpi_onnx_op *o, int n, tp_dtype dtype)
 
 static bool out_sequence(tpi_onnx_op *o, int k, const tpi_onnx_sequence *s)
 {
-    tpi_onnx_value *v =
-        s && tpi_onnx_wants(o, k) ? tpi_onnx_define(o->im, o->env, o->node->out[k]) : NULL;
-    if (v)
-        v->list = s;
-    return s && (v || !tpi_onnx_wants(o, k));
-}
-
-static bool out_value(tpi_onnx_op *o, int k, const tpi_onnx_value *v)
-{
-    return !tpi_onnx_wants(o, k) || tpi_onnx_alias(o->im, o->env, o->node->out[k], v);
+    const tpi_onnx_value v = {.graph = o->im->g, .list = s};
+    return s && tpi_onnx_out_value(o, k, &v);
 }
 
 /* Operand i, whatever it is; NULL after an error. */
@@ -117,10 +101,10 @@ bool tpi_onnx_out_of(tpi_onnx_op *o, int k, const tpi_onnx_value *like, tp_tenso
     if (tpi_onnx_is_tensor(like))
         return tpi_onnx_out(o, k, tpi_output_node(o->g, o->at, block, (*index)++));
     if (!like->list)
-        return out_value(o, k, like);
+        return tpi_onnx_out_value(o, k, like);
     tpi_onnx_sequence *s = new_sequence(o, like->list->n, like->list->dtype);
     for (int i = 0; s && i < s->n; i++) {
-        tpi_onnx_value *v = s->v[i] = new_value(o);
+        tpi_onnx_value *v = s->v[i] = tpi_onnx_new_value(o->im);
         if (!v)
             return false;
         v->tensor = tpi_output_node(o->g, o->at, block, (*index)++);
@@ -186,7 +170,8 @@ bool tpi_onnx_import_sequence_at(tpi_onnx_op *o)
     int at;
     if (!s || !place_in(o, 1, s->n, s->n - 1, &at))
         return false;
-    return (s->n || tpi_onnx_refuse(o, "the sequence is empty")) && out_value(o, 0, s->v[at]);
+    return (s->n || tpi_onnx_refuse(o, "the sequence is empty")) &&
+           tpi_onnx_out_value(o, 0, s->v[at]);
 }
 
 bool tpi_onnx_import_sequence_length(tpi_onnx_op *o)
@@ -255,7 +240,7 @@ bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
     const bool drops = !tpi_onnx_has(o, 1) && !tpi_onnx_int(o, "keepdims", 1);
     for (int i = 0; s && i < n; i++) {
         const int64_t from = i ? ends[i - 1] : 0;
-        tpi_onnx_value *v = s->v[i] = new_value(o);
+        tpi_onnx_value *v = s->v[i] = tpi_onnx_new_value(o->im);
         if (!v)
             return false;
         v->tensor = drops ? tp_select(x, axis, from) : tp_slice(x, axis, from, ends[i], 1);
@@ -315,18 +300,18 @@ bool tpi_onnx_import_identity(tpi_onnx_op *o)
 {
     const tpi_onnx_value *v = value_in(o, 0);
     if (v && (v->ints || !tpi_onnx_is_tensor(v)))
-        return out_value(o, 0, v);
+        return tpi_onnx_out_value(o, 0, v);
     return v && tpi_onnx_out(o, 0, tpi_onnx_in(o, 0));
 }
 
 bool tpi_onnx_import_optional(tpi_onnx_op *o)
 {
-    const tpi_onnx_value *v = tpi_onnx_has(o, 0) ? value_in(o, 0) : new_value(o);
+    const tpi_onnx_value *v = tpi_onnx_has(o, 0) ? value_in(o, 0) : tpi_onnx_new_value(o->im);
     if (!v)
         return false;
     tpi_onnx_value none = *v;
     none.absent = !tpi_onnx_has(o, 0);
-    return out_value(o, 0, &none);
+    return tpi_onnx_out_value(o, 0, &none);
 }
 
 bool tpi_onnx_import_optional_has_element(tpi_onnx_op *o)
@@ -342,5 +327,5 @@ bool tpi_onnx_import_optional_get_element(tpi_onnx_op *o)
     const tpi_onnx_value *v = value_in(o, 0);
     if (v && v->absent)
         return tpi_onnx_refuse(o, "the optional \"%.*s\" has no value", TPI_SPAN(v->name));
-    return v && out_value(o, 0, v);
+    return v && tpi_onnx_out_value(o, 0, v);
 }

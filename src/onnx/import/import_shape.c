@@ -210,29 +210,13 @@ static tp_tensor *reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t
     return tpi_onnx_reshaped(o, x, rank, shape);
 }
 
-/* Known integers stay so when their list only gets or loses its axis. */
-static bool reshape_ints(tpi_onnx_op *o, int rank)
-{
-    tpi_onnx_ints k;
-    if (rank > 1 || !tpi_onnx_try_ints(o, 0, &k) || (rank == 0 && k.n != 1))
-        return false;
-    k.rank = rank;
-    return tpi_onnx_out_ints(o, 0, &k);
-}
-
-bool tpi_onnx_import_reshape(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_reshape(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints shape;
     if (o->opset < 5 ? !tpi_onnx_int_list(o, "shape", &shape) : !shape_of(o, 1, &shape))
-        return false;
-    const bool fits = shape.n == 0 || shape.v[0] == -1 || (shape.n == 1 && shape.v[0] == 1);
-    tpi_onnx_ints k;
-    if (fits && tpi_onnx_try_ints(o, 0, &k) &&
-        (shape.n == 1 && shape.v[0] == 1 ? k.n == 1 : true) && reshape_ints(o, shape.n))
-        return true;
-    tp_tensor *x = tpi_onnx_in(o, 0);
+        return NULL;
     const bool zero = tpi_onnx_int(o, "allowzero", 0) != 0;
-    for (int i = 0; i < shape.n && !tp_failed(x); i++) {
+    for (int i = 0; i < shape.n; i++) {
         if (shape.v[i] != 0 || zero)
             continue;
         if (i >= x->rank)
@@ -240,7 +224,7 @@ bool tpi_onnx_import_reshape(tpi_onnx_op *o)
                 o, "size 0 of axis %d stands for one of the input, which has %d", i, x->rank);
         shape.v[i] = x->shape[i];
     }
-    return tpi_onnx_out(o, 0, reshaped(o, x, shape.n, shape.v));
+    return reshaped(o, x, shape.n, shape.v);
 }
 
 tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
@@ -255,56 +239,47 @@ tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
     return tp_reshape(x, 2, shape);
 }
 
-bool tpi_onnx_import_squeeze(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_squeeze(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints axes;
     bool given;
-    tpi_onnx_ints k;
-    if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 1 && k.n == 1 && reshape_ints(o, 0))
-        return true;
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x || !tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
-        return false;
+    if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
+        return NULL;
     int64_t shape[TP_MAX_RANK];
     int rank = 0, next = 0;
     for (int i = 0; i < x->rank; i++) {
         const bool named = next < axes.n && axes.v[next] == i;
         next += named;
         if (named && !tpi_onnx_good(o, x = tpi_onnx_fitted(o, x, i, 1)))
-            return false;
+            return NULL;
         if (named && x->shape[i] != 1)
             return tpi_onnx_misfit(o, "axis %d of %s is not of size 1", i, SHAPE(x));
         if (given ? !named : x->shape[i] != 1)
             shape[rank++] = x->shape[i];
     }
-    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+    return tp_reshape(x, rank, shape);
 }
 
-bool tpi_onnx_import_unsqueeze(tpi_onnx_op *o)
+tp_tensor *tpi_onnx_import_unsqueeze(tpi_onnx_op *o, tp_tensor *x)
 {
-    tpi_onnx_ints axes, k;
+    tpi_onnx_ints axes;
     bool given;
-    if (tpi_onnx_try_ints(o, 0, &k) && k.rank == 0 && reshape_ints(o, 1))
-        return true;
-    tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x)
-        return false;
     if (o->opset >= 13 ? !tpi_onnx_plain_ints(o, 1, &axes)
                        : !tpi_onnx_int_list(o, "axes", &axes))
-        return false;
+        return NULL;
     const int rank = x->rank + axes.n;
     if (rank > TP_MAX_RANK)
         return tpi_onnx_refuse(o, "the result has %d axes: at most %d are supported", rank,
                                TP_MAX_RANK);
     if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, rank, &axes, &given))
-        return false;
+        return NULL;
     int64_t shape[TP_MAX_RANK];
     for (int i = 0, next = 0, from = 0; i < rank; i++) {
         const bool made = next < axes.n && axes.v[next] == i;
         next += made;
         shape[i] = made ? 1 : x->shape[from++];
     }
-    return tpi_onnx_out(o, 0, tp_reshape(x, rank, shape));
+    return tp_reshape(x, rank, shape);
 }
 
 tp_tensor *tpi_onnx_import_transpose(tpi_onnx_op *o, tp_tensor *x)

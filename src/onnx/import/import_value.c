@@ -10,30 +10,36 @@
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-static bool refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap)
+static bool report(tpi_onnx_op *o, tp_status status, const char *text)
+{
+    return tpi_onnx_bad(o->im->m, status, "%s (node \"%.*s\", opset %d): %s", o->name,
+                        TPI_SPAN(o->node->name), o->opset, text);
+}
+
+static tp_tensor *refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap)
 {
     char text[240];
     tpi_vprint(text, sizeof text, fmt, ap);
-    return tpi_onnx_bad(o->im->m, status, "%s (node \"%.*s\", opset %d): %s", o->name,
-                        TPI_SPAN(o->node->name), o->opset, text);
+    report(o, status, text);
+    return NULL;
 }
 
 tp_tensor *tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    refuse(o, TP_E_VALUE, fmt, ap);
+    tp_tensor *none = refuse(o, TP_E_VALUE, fmt, ap);
     va_end(ap);
-    return NULL;
+    return none;
 }
 
 tp_tensor *tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    refuse(o, TP_E_SHAPE, fmt, ap);
+    tp_tensor *none = refuse(o, TP_E_SHAPE, fmt, ap);
     va_end(ap);
-    return NULL;
+    return none;
 }
 
 const char *tpi_onnx_error_text(const tpi_import *im)
@@ -46,6 +52,17 @@ const char *tpi_onnx_error_text(const tpi_import *im)
             text += n;
     }
     return text;
+}
+
+bool tpi_onnx_forget(tpi_import *im)
+{
+    const tp_status s = im->m->status;
+    if (im->again || (s != TP_OK && s != TP_E_VALUE && s != TP_E_SHAPE && s != TP_E_DTYPE))
+        return false;
+    im->m->status = TP_OK;
+    im->m->why[0] = 0;
+    tpi_forget_error(im->ctx);
+    return true;
 }
 
 tpi_onnx_model *tpi_onnx_model_of(const tpi_onnx_op *o)
@@ -158,6 +175,9 @@ static tp_tensor *failed(tpi_onnx_op *o)
 
 static tp_tensor *tensor_in(tpi_onnx_op *o, int i, bool param)
 {
+    tpi_onnx_ints k;
+    if (i < o->n_moved && tpi_onnx_try_ints(o, i, &k))
+        return tp_tensor_new(o->ctx, TP_I64, k.rank, &(int64_t){k.n}, k.v);
     tpi_onnx_value *v = operand(o, i);
     tp_tensor *t = v ? tpi_onnx_tensor_of(o->im, v, param) : NULL;
     if (!t)
@@ -172,11 +192,9 @@ tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i)
 
 bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t)
 {
-    if (t && t->status == TP_OK)
-        return true;
-    return tpi_onnx_bad(o->im->m, t ? (tp_status)t->status : TP_E_MEMORY,
-                        "%s (node \"%.*s\", opset %d): %s", o->name, TPI_SPAN(o->node->name),
-                        o->opset, t ? tpi_onnx_error_text(o->im) : "out of memory");
+    return (t && t->status == TP_OK) ||
+           report(o, t ? (tp_status)t->status : TP_E_MEMORY,
+                  t ? tpi_onnx_error_text(o->im) : "out of memory");
 }
 
 tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i)
@@ -185,14 +203,14 @@ tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i)
     return tpi_onnx_good(o, t) ? t : NULL;
 }
 
-/* An operand that the table asks for, as `what` (t, f, T, F); false after an error. */
+/* An operand as the table asks for it; false after an error. */
 static bool take_operand(tpi_onnx_op *o, int i, char what)
 {
-    const bool spared = (what == 'T' || what == 'F') && !tpi_onnx_has(o, i);
-    if (what == '-' || spared)
-        return true;
+    const bool floats = what == 'f' || what == 'F', spared = what == 'T' || what == 'F';
+    if (what == '-' || (spared && !tpi_onnx_has(o, i)))
+        return spared || tpi_onnx_has(o, i) || tpi_onnx_refuse(o, "input %d is missing", i);
     const tp_tensor *t = o->x[i] = tpi_onnx_good_in(o, i);
-    return t && (what == 't' || what == 'T' || t->dtype >= TP_F32 ||
+    return t && (!floats || t->dtype >= TP_F32 ||
                  tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
                                  tp_dtype_name((tp_dtype)t->dtype)));
 }
@@ -331,6 +349,17 @@ tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i)
     return NULL;
 }
 
+/* The elements of a tensor of at most TPI_ONNX_INTS integers in one axis at most. */
+static tpi_onnx_ints ints_in(const tp_tensor *t)
+{
+    tpi_onnx_ints k = {.n = (int)tpi_count(t), .rank = t->rank, .dtype = (tp_dtype)t->dtype};
+    for (int i = 0; i < k.n; i++) {
+        const int64_t at = t->rank ? i * t->stride[0] : 0;
+        k.v[i] = tpi_load_i64(k.dtype, t->data + at * (int64_t)tp_dtype_size(k.dtype));
+    }
+    return k;
+}
+
 static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
 {
     *out = (tpi_onnx_ints){.dtype = TP_I64};
@@ -362,19 +391,40 @@ static bool take_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out, bool quiet)
                    : tpi_onnx_refuse(o, "input %d has to be at most %d integers, and is %s %s",
                                      i, TPI_ONNX_INTS, tp_dtype_name((tp_dtype)t->dtype),
                                      SHAPE(t));
-    out->rank = t->rank;
-    out->n = (int)tpi_count(t);
-    out->dtype = (tp_dtype)t->dtype;
-    for (int k = 0; k < out->n; k++) {
-        const int64_t at = t->rank ? k * t->stride[0] : 0;
-        out->v[k] = tpi_load_i64((tp_dtype)t->dtype,
-                                 t->data + at * (int64_t)tp_dtype_size((tp_dtype)t->dtype));
+    *out = ints_in(t);
+    for (int k = 0; k < out->n; k++)
         if (tpi_dim_is_symbolic(out->v[k])) /* a number that looks like a size's handle */
             return quiet ? false
                          : tpi_onnx_refuse(o, "input %d has the number %lld in it", i,
                                            (long long)out->v[k]);
-    }
     return true;
+}
+
+bool tpi_onnx_begin_moves(tpi_onnx_op *o, const tpi_onnx_operator *row, tp_dtype *dtype)
+{
+    tpi_onnx_ints k;
+    const bool all = row->operands[0] == 'M';
+    if (row->operands[0] != 'm' && !all)
+        return false;
+    for (int i = 0; i < o->n_in; i++) {
+        if (i > 0 && !all
+                ? tpi_onnx_has(o, i) && !tpi_onnx_is_known(o, i)
+                : !tpi_onnx_try_ints(o, i, &k) || (k.dtype != TP_I64 && k.dtype != TP_I32))
+            return false;
+        *dtype = i == 0 || all ? k.dtype : *dtype;
+    }
+    o->n_moved = all ? o->n_in : 1;
+    return o->n_in > 0;
+}
+
+bool tpi_onnx_end_moves(tpi_onnx_op *o, const tp_tensor *y, tp_dtype dtype)
+{
+    o->n_moved = 0;
+    if (!y || y->status != TP_OK || y->graph || y->rank > 1 || tpi_count(y) > TPI_ONNX_INTS)
+        return tpi_onnx_forget(o->im) && false;
+    tpi_onnx_ints k = ints_in(y);
+    k.dtype = dtype;
+    return tpi_onnx_out_ints(o, 0, &k);
 }
 
 bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out)
