@@ -136,7 +136,7 @@ int tpi_onnx_type(tp_dtype dtype);
 
 /* The same value as elements of another type. */
 tpi_val tpi_as(tpi_export *x, tpi_val v, tp_dtype dtype);
-/* The type in which runtimes compute `op` of elements of this type (kernels.def). */
+/* The type in which runtimes compute `op` of elements of this type (operators.def). */
 tp_dtype tpi_work_type(const char *op, tp_dtype dtype);
 /* tpi_put of operands of one type, cast there and back where runtimes lack the kernel. */
 tpi_val tpi_native(tpi_export *x, const char *op, int n, const tpi_val *in);

@@ -145,7 +145,7 @@ bool tpi_onnx_give(tpi_onnx_op *o, tpi_body *b, tpi_onnx_value *v);
 bool tpi_onnx_out_of(tpi_onnx_op *o, int k, const tpi_onnx_value *like, tp_tensor *block,
                      int *index);
 
-/* ---- graphs in attributes (import_sub.c) ----------------------------------------------------- */
+/* ---- graphs in attributes (import_subgraph.c) ----------------------------------------------------- */
 
 /* A branch or a body. It is read once, and its weights are made once, however often it is run. */
 struct tpi_onnx_sub {
@@ -181,7 +181,7 @@ typedef struct tpi_onnx_outside {
 tpi_onnx_outside tpi_onnx_enter(tpi_import *im, tpi_body *b);
 void tpi_onnx_leave(tpi_import *im, tpi_onnx_outside was);
 
-/* ---- what numbers are made of (import_slice.c, import_count.c) ---------------------------------- */
+/* ---- what numbers are made of (import_slice_at.c, import_trip_count.c) ---------------------------------- */
 
 /* A number of one element as base + offset. */
 typedef struct tpi_onnx_place {

@@ -1,8 +1,8 @@
 /* Scan: a loop over axes of its inputs. Up to operator set 8 it has a batch in front, and is a loop
  * over that, too; one that goes back begins at the end of each sequence. */
 #include "core/dim.h"
+#include "onnx/import/import_common.h"
 #include "onnx/import/import_inner.h"
-#include "onnx/import/import_nn.h"
 
 #include <string.h>
 
@@ -95,7 +95,7 @@ static tp_tensor *read_x(scanning *s, int i)
     if (axis < 0)
         return tpi_fail(o->ctx, o->at, NULL, TP_E_VALUE, "axis %lld is out of range for %s",
                         (long long)of_list(&s->x_axes, i), SHAPE(x));
-    return turned(o, tpi_nn_move_axis(o, x, axis, 0), of_list(&s->x_ways, i) != s->back);
+    return turned(o, tpi_onnx_move_axis(o, x, axis, 0), of_list(&s->x_ways, i) != s->back);
 }
 
 static bool give_y(scanning *s, int i, tp_tensor *y)
@@ -106,7 +106,7 @@ static bool give_y(scanning *s, int i, tp_tensor *y)
         return tpi_onnx_refuse(o, "axis %lld is out of range for %s",
                                (long long)of_list(&s->y_axes, i), SHAPE(y));
     y = turned(o, y, of_list(&s->y_ways, i) != s->back);
-    return tpi_onnx_out(o, s->n_states + i, tpi_nn_move_axis(o, y, 0, axis));
+    return tpi_onnx_out(o, s->n_states + i, tpi_onnx_move_axis(o, y, 0, axis));
 }
 
 /* ---- turns --------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Grids of places, and what lies at them. */
-#include "onnx/import/import_nn.h"
+/* AffineGrid, GridSample: grids of places, and what lies at them. */
+#include "onnx/import/import_common.h"
 
 /* ---- AffineGrid ----------------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ static void find_neighbours(sampling *s, int axis)
                   *w = NULL;
         if (s->taps > 1) {
             tp_tensor *d = tp_abs(tp_sub(p, at));
-            w = s->taps == 4 ? tpi_nn_cubic(o, d, -0.75) : tp_sub(tp_scalar_like(d, 1), d);
+            w = s->taps == 4 ? tpi_onnx_cubic(o, d, -0.75) : tp_sub(tp_scalar_like(d, 1), d);
         }
         if (s->padding == ZEROS) {
             tp_tensor *good = tp_cast(tp_and(tp_ge(p, zero), tp_le(p, last)), s->dtype);
@@ -169,86 +169,4 @@ tp_tensor *tpi_onnx_import_grid_sample(tpi_onnx_op *o, tp_tensor *x)
     }
     tp_tensor *y = combine(&s, tp_flatten(x, 2));
     return tp_cast(tp_reshape(y, x->rank, shape), (tp_dtype)x->dtype);
-}
-
-/* ---- CenterCropPad ------------------------------------------------------------------------------------ */
-
-tp_tensor *tpi_onnx_import_center_crop_pad(tpi_onnx_op *o, tp_tensor *x)
-{
-    tpi_onnx_ints shape, axes;
-    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    if (!tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
-        return NULL;
-    if (shape.n > x->rank || shape.n != (axes.n ? axes.n : x->rank))
-        return tpi_onnx_refuse(o, "%d sizes for %s", shape.n, SHAPE(x));
-    tp_tensor *y = x;
-    for (int i = 0; i < shape.n; i++) {
-        const int axis = axes.n ? tpi_axis(axes.v[i], x->rank) : i;
-        const int64_t want = shape.v[i], size = axis < 0 ? -1 : x->shape[axis];
-        if (size < 0 || want < 0)
-            return tpi_onnx_refuse(o, "axis %d of %s, or its new size, is " TPI_ONNX_FREE_DIM,
-                                   axis, SHAPE(x));
-        if (size > want)
-            y = tp_slice(y, axis, (size - want) / 2, (size - want) / 2 + want, 1);
-        lo[axis] = size < want ? (want - size) / 2 : 0;
-        hi[axis] = size < want ? want - size - lo[axis] : 0;
-    }
-    return tp_pad(y, x->rank, lo, hi, 0);
-}
-
-/* ---- windows of signals --------------------------------------------------------------------------------- */
-
-/* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
-tp_tensor *tpi_onnx_import_signal_window(tpi_onnx_op *o)
-{
-    int64_t size;
-    const bool hamming = o->row == TPI_OPERATOR_HammingWindow;
-    const bool blackman = o->row == TPI_OPERATOR_BlackmanWindow;
-    const double a = hamming ? 25.0 / 46 : blackman ? 0.42 : 0.5;
-    const double b = hamming ? 21.0 / 46 : 0.5, c = blackman ? 0.08 : 0;
-    const tp_dtype dtype =
-        tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
-    if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))
-        return NULL;
-    tp_tensor *n = tpi_onnx_size_of(o, size, TP_F64);
-    n = tpi_onnx_int(o, "periodic", 1) ? n : tpi_onnx_plus(o, n, -1);
-    tp_tensor *turn = tpi_onnx_times(o, tp_cast(tpi_onnx_iota(o, size, TP_I64), TP_F64),
-                                     6.283185307179586477);
-    turn = tp_div(turn, n);
-    tp_tensor *y = tpi_onnx_plus(o, tpi_onnx_times(o, tp_cos(turn), -b), a);
-    y = tp_add(y, tpi_onnx_times(o, tp_cos(tpi_onnx_times(o, turn, 2)), c));
-    return tp_cast(y, dtype);
-}
-
-/* ---- determinants ------------------------------------------------------------------------------------------ */
-
-enum { MOST_ROWS = 5 };
-
-/* Along the first row, with the determinants of what is left without its column. */
-static tp_tensor *determinant(tpi_onnx_op *o, tp_tensor *m, int64_t n)
-{
-    tp_tensor *row = tp_select(m, -2, 0), *y = NULL;
-    if (n == 1)
-        return tp_select(row, -1, 0);
-    tp_tensor *below = tp_slice(m, -2, 1, n, 1);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t columns[MOST_ROWS];
-        for (int64_t k = 0, c = 0; c < n; c++)
-            if (c != i)
-                columns[k++] = c;
-        tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, (int64_t[]){n - 1}, columns);
-        tp_tensor *part = determinant(o, tp_gather(below, index, -1), n - 1);
-        part = tp_mul(tp_select(row, -1, i), part);
-        y = !y ? part : i % 2 ? tp_sub(y, part) : tp_add(y, part);
-    }
-    return y;
-}
-
-tp_tensor *tpi_onnx_import_det(tpi_onnx_op *o, tp_tensor *x)
-{
-    const int64_t n = x->rank < 2 ? 0 : x->shape[x->rank - 1];
-    if (n < 1 || n > MOST_ROWS || x->shape[x->rank - 2] != n)
-        return tpi_onnx_refuse(o, "x is %s: square matrices of at most %d rows are supported",
-                               SHAPE(x), MOST_ROWS);
-    return determinant(o, x, n);
 }

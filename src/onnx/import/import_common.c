@@ -1,19 +1,19 @@
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
-tp_tensor *tpi_nn_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
-                       double value)
+tp_tensor *tpi_onnx_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
+                         double value)
 {
     tp_tensor *one = tp_scalar(o->ctx, dtype, value);
     return tp_broadcast(tpi_onnx_for_shape(o, one, rank, shape), rank, shape);
 }
 
-tp_tensor *tpi_nn_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)
+tp_tensor *tpi_onnx_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)
 {
     const int64_t shape[TP_MAX_RANK] = {-1, 1, 1, 1, 1, 1, 1, 1};
     return rank <= 2 ? p : tp_reshape(p, rank - 1, shape);
 }
 
-tp_tensor *tpi_nn_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
+tp_tensor *tpi_onnx_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
 {
     tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
     near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
@@ -22,7 +22,7 @@ tp_tensor *tpi_nn_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
     return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
 }
 
-tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
+tp_tensor *tpi_onnx_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
 {
     int64_t perm[TP_MAX_RANK];
     const int rank = tp_rank(x);
@@ -31,7 +31,7 @@ tp_tensor *tpi_nn_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
     return from == to ? x : tp_transpose(x, rank, perm);
 }
 
-bool tpi_nn_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v)
+bool tpi_onnx_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v)
 {
     *n = 0;
     const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
@@ -48,7 +48,7 @@ bool tpi_nn_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v
     return true;
 }
 
-bool tpi_nn_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v)
+bool tpi_onnx_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v)
 {
     tp_tensor *t = tpi_onnx_known(o, i);
     if (!t)

@@ -1,5 +1,5 @@
 /* Losses. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 /* Of logs [n, c, d...] and labels [n, d...], operand 1; operand 2 are weights of the classes. */
 static tp_tensor *take_label(tpi_onnx_op *o, tp_tensor *logs)

@@ -1,6 +1,6 @@
 /* RNN, GRU, LSTM as loops. The products with the inputs are one product for all steps; a step itself
  * only has those with the state. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 #include <string.h>
 
@@ -177,8 +177,8 @@ static bool read_activations(cell *r)
     double alpha[MOST_ACTIVATIONS], beta[MOST_ACTIVATIONS];
     int n_alpha, n_beta, n = 0, row = 0;
     const int wanted = r->n_acts * r->n_dirs;
-    if (!tpi_nn_floats(o, "activation_alpha", MOST_ACTIVATIONS, &n_alpha, alpha) ||
-        !tpi_nn_floats(o, "activation_beta", MOST_ACTIVATIONS, &n_beta, beta))
+    if (!tpi_onnx_floats(o, "activation_alpha", MOST_ACTIVATIONS, &n_alpha, alpha) ||
+        !tpi_onnx_floats(o, "activation_beta", MOST_ACTIVATIONS, &n_beta, beta))
         return false;
     for (int i = 0; i < wanted; i++) /* Sigmoid, Tanh, Tanh; RNN: Tanh */
         r->acts[i].row = r->n_acts == 1 || i % r->n_acts > 0;
@@ -306,7 +306,7 @@ static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_t
     r->peephole = of_direction(r, 7, d, false);
     r->act = r->acts + d * r->n_acts;
     tp_tensor *product[2] = {x, w};
-    tpi_nn_agree_product(o, product);
+    tpi_onnx_agree_product(o, product);
     tp_tensor *xw =
         add_bias(r, tp_matmul(product[0], product[1]), of_direction(r, 3, d, false));
     for (int i = 0; i < n_states; i++)

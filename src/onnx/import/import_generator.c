@@ -1,6 +1,6 @@
-/* Random numbers: drawn anew at each run, from the context's generator. A seed in the model is not
- * heeded: other numbers come from it anyway. */
-#include "onnx/import/import_nn.h"
+/* What is made of a shape alone: random numbers and windows of signals. Random numbers are drawn anew at each run,
+ * from the context's generator. A seed in the model is not heeded: other numbers come from it anyway. */
+#include "onnx/import/import_common.h"
 
 /* Draws of like's shape and type. */
 static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)
@@ -43,4 +43,28 @@ tp_tensor *tpi_onnx_import_bernoulli(tpi_onnx_op *o, tp_tensor *x)
     const tp_dtype dtype = dtype_or(o, (tp_dtype)x->dtype);
     x = tp_graph_read(o->g, x);
     return dtype != TP_N_DTYPES ? tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype) : NULL;
+}
+
+/* ---- windows of signals --------------------------------------------------------------------------------- */
+
+/* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
+tp_tensor *tpi_onnx_import_signal_window(tpi_onnx_op *o)
+{
+    int64_t size;
+    const bool hamming = o->row == TPI_OPERATOR_HammingWindow;
+    const bool blackman = o->row == TPI_OPERATOR_BlackmanWindow;
+    const double a = hamming ? 25.0 / 46 : blackman ? 0.42 : 0.5;
+    const double b = hamming ? 21.0 / 46 : 0.5, c = blackman ? 0.08 : 0;
+    const tp_dtype dtype =
+        tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
+    if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))
+        return NULL;
+    tp_tensor *n = tpi_onnx_size_of(o, size, TP_F64);
+    n = tpi_onnx_int(o, "periodic", 1) ? n : tpi_onnx_plus(o, n, -1);
+    tp_tensor *turn = tpi_onnx_times(o, tp_cast(tpi_onnx_iota(o, size, TP_I64), TP_F64),
+                                     6.283185307179586477);
+    turn = tp_div(turn, n);
+    tp_tensor *y = tpi_onnx_plus(o, tpi_onnx_times(o, tp_cos(turn), -b), a);
+    y = tp_add(y, tpi_onnx_times(o, tp_cos(tpi_onnx_times(o, turn, 2)), c));
+    return tp_cast(y, dtype);
 }

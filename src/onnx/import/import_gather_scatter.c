@@ -1,6 +1,6 @@
 /* Operators with indices: gather, scatter, one-hot. */
 #include "core/dim.h"
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 #include <string.h>
 
@@ -267,5 +267,5 @@ tp_tensor *tpi_onnx_import_one_hot(tpi_onnx_op *o, tp_tensor *index)
     index = tpi_onnx_for_shape(o, index, rank, shape);
     tp_tensor *hot = tp_one_hot(tp_cast(index, TP_I64), n, TP_BOOL);
     tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);
-    return tp_where(tpi_nn_move_axis(o, hot, rank - 1, axis), on, off);
+    return tp_where(tpi_onnx_move_axis(o, hot, rank - 1, axis), on, off);
 }

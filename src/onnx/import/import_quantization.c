@@ -1,5 +1,5 @@
 /* Quantised numbers: small integers that stand for (q - zero point) * scale. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 /* ---- scales and zero points ---------------------------------------------------------------------- */
 
@@ -129,7 +129,7 @@ static tp_tensor *whole_product(tpi_onnx_op *o, tp_tensor *a, tp_tensor *b)
 {
     enum { EXACT = 256, MOST_PARTS = 32 };
     tp_tensor *in[2] = {a, b};
-    tpi_nn_agree_product(o, in);
+    tpi_onnx_agree_product(o, in);
     a = in[0];
     b = in[1];
     if (a->status != TP_OK || b->status != TP_OK || a->rank < 1 || b->rank < 1)
@@ -159,7 +159,7 @@ tp_tensor *tpi_onnx_import_matmul_integer(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_conv_integer(tpi_onnx_op *o, tp_tensor *x)
 {
     x = centred(o, x, 2, 0, TP_F64);
-    tp_tensor *y = tpi_nn_conv(o, x, centred(o, o->x[1], 3, o->x[1]->rank - 1, TP_F64));
+    tp_tensor *y = tpi_onnx_conv(o, x, centred(o, o->x[1], 3, o->x[1]->rank - 1, TP_F64));
     return y ? tp_cast(y, TP_I32) : NULL;
 }
 
@@ -193,11 +193,11 @@ tp_tensor *tpi_onnx_import_qlinear_conv(tpi_onnx_op *o, tp_tensor *x)
 {
     const tp_tensor *w = o->x[3];
     x = centred(o, x, 2, 0, TP_F64);
-    tp_tensor *y = tpi_nn_conv(o, x, centred(o, o->x[3], 5, w->rank - 1, TP_F64));
+    tp_tensor *y = tpi_onnx_conv(o, x, centred(o, o->x[3], 5, w->rank - 1, TP_F64));
     if (!y)
         return NULL;
     if (o->x[8])
         y = tpi_onnx_joined(o, tp_add_at, y,
-                            tpi_nn_per_channel(o, tp_cast(o->x[8], TP_F64), w->rank));
+                            tpi_onnx_per_channel(o, tp_cast(o->x[8], TP_F64), w->rank));
     return requantised(o, y, scale_in(o, 1, 0), scale_in(o, 4, w->rank - 2));
 }

@@ -1,5 +1,5 @@
 /* Reductions, places of extremes, order, running sums. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
@@ -101,7 +101,7 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
         return false;
     over r = {.n = axes.n, .axes = axes.v, .keep = tpi_onnx_int(o, "keepdims", 1) != 0};
     if (r.n == 0 && !tpi_onnx_int(o, "noop_with_empty_axes", 0)) {
-        r.n = tpi_nn_axes_from(0, x->rank, all);
+        r.n = tpi_onnx_axes_from(0, x->rank, all);
         r.axes = all;
     }
     const tp_dtype dtype = (tp_dtype)x->dtype;

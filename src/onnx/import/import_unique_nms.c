@@ -1,6 +1,6 @@
-/* Operators whose result is as large as the values say: the values have to be known when the model
- * is loaded. */
-#include "onnx/import/import_nn.h"
+/* Compress, NonZero, Unique, NonMaxSuppression: their result is as large as the values say, which have to be known
+ * when the model is loaded. */
+#include "onnx/import/import_common.h"
 
 /* The places of x [count], row-major, that are not zero, as a tensor [n] of i64; x is known. */
 static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
@@ -143,7 +143,7 @@ bool tpi_onnx_import_unique(tpi_onnx_op *o)
     else if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
         return false;
     const bool is_float = tp_dtype_of(x) >= TP_F32;
-    tp_tensor *rows = tp_flatten(tpi_nn_move_axis(o, x, axis, 0), 1);
+    tp_tensor *rows = tp_flatten(tpi_onnx_move_axis(o, x, axis, 0), 1);
     rows = tp_contiguous(tp_cast(rows, is_float ? TP_F64 : TP_I64));
     const void *data = tp_data(rows);
     if (!data)

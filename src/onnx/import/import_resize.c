@@ -1,7 +1,7 @@
 /* Resize and Upsample: along one axis after the other, each result is a sum of a few weighted
  * neighbours (one, two, four; more when it makes smaller and smooths). Where they lie and what
  * they weigh is computed with ops too, in f64: for known sizes at once. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 #include <math.h>
 
@@ -89,7 +89,7 @@ static tp_tensor *weigh(const resize *r, tp_tensor *d)
     tp_tensor *zero = num(o, 0);
     if (r->mode == LINEAR)
         return tp_max(tp_sub(num(o, 1), d), zero);
-    return tp_where(tp_lt(d, num(o, 2)), tpi_nn_cubic(o, d, r->a), zero);
+    return tp_where(tp_lt(d, num(o, 2)), tpi_onnx_cubic(o, d, r->a), zero);
 }
 
 /* Neighbour k of each result: its place, inside or not. */
@@ -302,10 +302,10 @@ static bool read_lines(tpi_onnx_op *o, const tp_tensor *x, int si, int *n, line 
         lines[i].in = x->shape[lines[i].axis];
     }
     if (si == 0) {
-        if (!tpi_nn_floats(o, "scales", TP_MAX_RANK, &n_scales, scales))
+        if (!tpi_onnx_floats(o, "scales", TP_MAX_RANK, &n_scales, scales))
             return false;
     } else if (tpi_onnx_has(o, si) &&
-               !tpi_nn_known_floats(o, si, TP_MAX_RANK, &n_scales, scales)) {
+               !tpi_onnx_known_floats(o, si, TP_MAX_RANK, &n_scales, scales)) {
         return false;
     }
     if (n_scales == 0) { /* an empty list of scales stands for none */
@@ -349,7 +349,8 @@ static tp_tensor *resized(resize *r, tp_tensor *x, int si)
     if (!read_mode(o, &r->mode) || !read_lines(o, x, si, &n, lines))
         return NULL;
     r->crop = tpi_span_is(r->where, "tf_crop_and_resize");
-    if (r->crop && (!tpi_nn_known_floats(o, 1, 2 * TP_MAX_RANK, &n_roi, roi) || n_roi != 2 * n))
+    if (r->crop &&
+        (!tpi_onnx_known_floats(o, 1, 2 * TP_MAX_RANK, &n_roi, roi) || n_roi != 2 * n))
         return tpi_onnx_refuse(o, "roi has %d numbers for %d axes", n_roi, n);
     const tp_dtype dtype = (tp_dtype)x->dtype;
     if (dtype < TP_F32 && r->mode != NEAREST)

@@ -1,5 +1,5 @@
 /* Normalisations, and softmax. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 #include "op/op.h"
 
 /* ---- parts -------------------------------------------------------------------------------------- */
@@ -66,8 +66,8 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
         if (i != 1)
             axes[n++] = i;
     const standard now = standardise(o, x, n, axes, epsilon(o));
-    tp_tensor *y = tp_mul(now.y, tpi_nn_per_channel(o, scale, x->rank));
-    y = tp_add(y, tpi_nn_per_channel(o, shift, x->rank));
+    tp_tensor *y = tp_mul(now.y, tpi_onnx_per_channel(o, scale, x->rank));
+    y = tp_add(y, tpi_onnx_per_channel(o, shift, x->rank));
     return tpi_onnx_out(o, 0, as_type_of(o, y, x)) &&
            (!tpi_onnx_wants(o, 1) || out_running(o, 1, mean, now.mean)) &&
            (!tpi_onnx_wants(o, 2) || out_running(o, 2, var, now.var));
@@ -80,10 +80,10 @@ tp_tensor *tpi_onnx_import_instance_norm(tpi_onnx_op *o, tp_tensor *x)
     int64_t axes[TP_MAX_RANK];
     if (x->rank < 3)
         return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
-    const int n = tpi_nn_axes_from(2, x->rank, axes);
+    const int n = tpi_onnx_axes_from(2, x->rank, axes);
     tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
-    tp_tensor *scale = tpi_nn_per_channel(o, o->x[1], x->rank);
-    tp_tensor *shift = tpi_nn_per_channel(o, o->x[2], x->rank);
+    tp_tensor *scale = tpi_onnx_per_channel(o, o->x[1], x->rank);
+    tp_tensor *shift = tpi_onnx_per_channel(o, o->x[2], x->rank);
     y = tpi_onnx_joined(o, tp_mul_at, y, scale);
     return tpi_onnx_joined(o, tp_add_at, y, shift);
 }
@@ -91,7 +91,7 @@ tp_tensor *tpi_onnx_import_instance_norm(tpi_onnx_op *o, tp_tensor *x)
 bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
 {
     int64_t axes[TP_MAX_RANK];
-    const int n = tpi_nn_axes_from(o->axis, o->x[0]->rank, axes);
+    const int n = tpi_onnx_axes_from(o->axis, o->x[0]->rank, axes);
     const standard s = standardise(o, o->x[0], n, axes, epsilon(o));
     tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, o->x[1]);
     y = o->x[2] ? tpi_onnx_joined(o, tp_add_at, y, o->x[2]) : y;
@@ -104,7 +104,7 @@ bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
 tp_tensor *tpi_onnx_import_rms_norm(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t axes[TP_MAX_RANK];
-    const int n = tpi_nn_axes_from(o->axis, x->rank, axes);
+    const int n = tpi_onnx_axes_from(o->axis, x->rank, axes);
     tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
     tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
     return tpi_onnx_joined(o, tp_mul_at, tp_mul(x, factor), o->x[1]);
@@ -122,8 +122,8 @@ tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
     if (o->opset >= 21)
         y = tp_reshape(y, x->rank, x->shape);
     const int rank = o->opset >= 21 ? x->rank : 3;
-    y = tpi_onnx_joined(o, tp_mul_at, y, tpi_nn_per_channel(o, scale, rank));
-    y = tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, shift, rank));
+    y = tpi_onnx_joined(o, tp_mul_at, y, tpi_onnx_per_channel(o, scale, rank));
+    y = tpi_onnx_joined(o, tp_add_at, y, tpi_onnx_per_channel(o, shift, rank));
     return o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape);
 }
 
@@ -194,7 +194,7 @@ static bool soft_axes(tpi_onnx_op *o, const tp_tensor *x, int *n, int64_t *axes)
     }
     if (!tpi_onnx_axis(o, "axis", named, x->rank, &axis))
         return false;
-    *n = tpi_nn_axes_from(axis, o->opset < 13 ? x->rank : axis + 1, axes);
+    *n = tpi_onnx_axes_from(axis, o->opset < 13 ? x->rank : axis + 1, axes);
     return true;
 }
 
@@ -226,7 +226,7 @@ tp_tensor *tpi_onnx_import_hardmax(tpi_onnx_op *o, tp_tensor *x)
     if (n == 1) {
         const int axis = (int)axes[0];
         tp_tensor *hot = tp_one_hot(tp_argmax(x, axis, false), x->shape[axis], dtype);
-        return tpi_nn_move_axis(o, hot, x->rank - 1, axis);
+        return tpi_onnx_move_axis(o, hot, x->rank - 1, axis);
     }
     tp_tensor *flat = tp_flatten(x, (int)axes[0]);
     const int last = tp_rank(flat) - 1;

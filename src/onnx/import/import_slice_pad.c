@@ -1,4 +1,4 @@
-/* Operators that cut, join and pad. */
+/* Operators that cut, join and pad: Concat, Split, Slice, Pad, ReverseSequence, CenterCropPad. */
 #include "onnx/import/import.h"
 #include "op/sizes.h"
 
@@ -429,4 +429,29 @@ tp_tensor *tpi_onnx_import_reverse_sequence(tpi_onnx_op *o, tp_tensor *x)
         return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
                                SHAPE(len), time, batch);
     return tpi_onnx_reversed(o, x, len, time, batch);
+}
+
+/* ---- CenterCropPad ------------------------------------------------------------------------------------ */
+
+tp_tensor *tpi_onnx_import_center_crop_pad(tpi_onnx_op *o, tp_tensor *x)
+{
+    tpi_onnx_ints shape, axes;
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    if (!tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
+        return NULL;
+    if (shape.n > x->rank || shape.n != (axes.n ? axes.n : x->rank))
+        return tpi_onnx_refuse(o, "%d sizes for %s", shape.n, SHAPE(x));
+    tp_tensor *y = x;
+    for (int i = 0; i < shape.n; i++) {
+        const int axis = axes.n ? tpi_axis(axes.v[i], x->rank) : i;
+        const int64_t want = shape.v[i], size = axis < 0 ? -1 : x->shape[axis];
+        if (size < 0 || want < 0)
+            return tpi_onnx_refuse(o, "axis %d of %s, or its new size, is " TPI_ONNX_FREE_DIM,
+                                   axis, SHAPE(x));
+        if (size > want)
+            y = tp_slice(y, axis, (size - want) / 2, (size - want) / 2 + want, 1);
+        lo[axis] = size < want ? (want - size) / 2 : 0;
+        hi[axis] = size < want ? want - size - lo[axis] : 0;
+    }
+    return tp_pad(y, x->rank, lo, hi, 0);
 }

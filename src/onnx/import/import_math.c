@@ -1,4 +1,4 @@
-/* Elementwise operators. */
+/* Operators of math and logic that go element by element. */
 #include "onnx/import/import.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Convolutions and poolings. */
-#include "onnx/import/import_nn.h"
+#include "onnx/import/import_common.h"
 
 /* ---- where windows lie ------------------------------------------------------------------------- */
 
@@ -110,11 +110,11 @@ static bool read_kernel(tpi_onnx_op *o, const tp_tensor *x, const tp_tensor *wei
 static tp_tensor *with_bias(tpi_onnx_op *o, tp_tensor *y)
 {
     return o->x[2] && y && y->status == TP_OK
-               ? tpi_onnx_joined(o, tp_add_at, y, tpi_nn_per_channel(o, o->x[2], y->rank))
+               ? tpi_onnx_joined(o, tp_add_at, y, tpi_onnx_per_channel(o, o->x[2], y->rank))
                : y;
 }
 
-tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
+tp_tensor *tpi_onnx_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
 {
     tp_window w = {.groups = 1};
     if (!tpi_onnx_good(o, x) || !tpi_onnx_good(o, weights) || !is_spatial(o, x) ||
@@ -126,7 +126,7 @@ tp_tensor *tpi_nn_conv(tpi_onnx_op *o, tp_tensor *x, tp_tensor *weights)
 
 tp_tensor *tpi_onnx_import_conv(tpi_onnx_op *o, tp_tensor *x)
 {
-    return with_bias(o, tpi_nn_conv(o, x, o->x[1]));
+    return with_bias(o, tpi_onnx_conv(o, x, o->x[1]));
 }
 
 /* The region of the whole transposed convolution that is the result, along one axis. */
@@ -357,7 +357,7 @@ static int spatial_axes(tpi_onnx_op *o, const tp_tensor *x, int64_t *axes)
 {
     if (x->rank < 3)
         tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
-    return tpi_nn_axes_from(2, x->rank, axes);
+    return tpi_onnx_axes_from(2, x->rank, axes);
 }
 
 tp_tensor *tpi_onnx_import_global_average_pool(tpi_onnx_op *o, tp_tensor *x)
@@ -418,7 +418,7 @@ tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
         if (asked.n != x->rank)
             return tpi_onnx_refuse(o, "output_shape has %d sizes for %s", asked.n, SHAPE(x));
     }
-    tp_tensor *zeros = tpi_nn_full(o, (tp_dtype)x->dtype, 1, &count, 0);
+    tp_tensor *zeros = tpi_onnx_full(o, (tp_dtype)x->dtype, 1, &count, 0);
     tp_tensor *y = tp_scatter(zeros, tp_flatten(places, 0), tp_flatten(x, 0), 0);
     y = tp_reshape(y, x->rank, shape);
     return larger ? tp_pad(y, x->rank, lo, hi, 0) : y;
