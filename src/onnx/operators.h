@@ -20,7 +20,7 @@ enum { /* rows */
 typedef struct tpi_onnx_operator {
     int row; /* -1: there is none of that name */
     const char *name;
-    const char *operands; /* t, f, T, F, m, M or - each */
+    const char *operands; /* t, f, T, F, s, m, M or - each */
     bool along;           /* it has an axis, */
     int axis;             /* which is this one when it is not said */
     unsigned types;       /* a bit for each tp_dtype; 0: all */

@@ -86,6 +86,11 @@ tp_dtype tpi_port_type(const tp_tensor *t, int index)
     return dtype;
 }
 
+tpi_val tpi_next_result(tpi_export *x, tpi_results *r, tp_dtype type)
+{
+    return r->n++ ? tpi_put_result(x, type) : tpi_put_typed(x, r->op, type, r->n_in, r->in);
+}
+
 /* ---- cond ---------------------------------------------------------------------------------------- */
 
 /* A side as a block; with `drawn` its last output is where the random numbers go on. */
@@ -115,31 +120,29 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
     return block;
 }
 
+void tpi_export_if(tpi_export *x, tpi_val condition, int32_t then, int32_t other,
+                   const tp_tensor *block, tpi_ports *p, bool drawn)
+{
+    tpi_results r = {"If", 0, 1, &condition};
+    for (int i = 0; i < p->n; i++)
+        if (p->used[i])
+            p->value[i] = tpi_next_result(x, &r, tpi_port_type(block, i));
+    if (drawn) {
+        x->drawn_from = tpi_next_result(x, &r, TP_I64);
+        x->drawn = 0;
+    }
+    tpi_put_body(x, 0, then);
+    tpi_put_body(x, 1, other);
+}
+
 static void export_cond(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
     const tpi_cond_attrs *a = t->attrs;
     const bool drawn = tpi_node_draws(t);
     const int32_t then = export_side(x, t, a->then, p, drawn);
     const int32_t other = x->status == TP_OK ? export_side(x, t, a->other, p, drawn) : 0;
-    bool first = true;
-    for (int i = 0; i < p->n + drawn && x->status == TP_OK; i++) {
-        const tp_dtype type = i < p->n ? tpi_port_type(t, i) : TP_I64;
-        if (i < p->n && !p->used[i])
-            continue;
-        const tpi_val v = first ? tpi_put_typed(x, "If", type, TPI_V(tpi_in(x, t, 0)))
-                                : tpi_put_result(x, type);
-        first = false;
-        if (i < p->n) {
-            p->value[i] = v;
-        } else {
-            x->drawn_from = v;
-            x->drawn = 0;
-        }
-    }
-    if (x->status == TP_OK) {
-        tpi_put_body(x, 0, then);
-        tpi_put_body(x, 1, other);
-    }
+    if (x->status == TP_OK)
+        tpi_export_if(x, tpi_in(x, t, 0), then, other, t, p, drawn);
 }
 
 void tpi_export_block(tpi_export *x, const tp_tensor *t)

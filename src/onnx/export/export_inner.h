@@ -32,6 +32,19 @@ typedef struct tpi_ports {
 } tpi_ports;
 
 tp_dtype tpi_port_type(const tp_tensor *block, int index);
+
+/* The results of an operator being put, in its order. */
+typedef struct tpi_results {
+    const char *op;
+    int n, n_in;
+    const tpi_val *in;
+} tpi_results;
+
+tpi_val tpi_next_result(tpi_export *x, tpi_results *r, tp_dtype type);
+/* An If of two blocks that give those outputs of a block that are asked for and, when it draws, where random
+ * numbers go on. */
+void tpi_export_if(tpi_export *x, tpi_val condition, int32_t then, int32_t other,
+                   const tp_tensor *block, tpi_ports *p, bool drawn);
 /* A loop: those that are asked for get their values (export_loop.c). */
 void tpi_export_loop(tpi_export *x, const tp_tensor *t, tpi_ports *p);
 

@@ -224,36 +224,24 @@ static void note_length(tpi_export *x, const looping *l, tpi_val stacked, tpi_va
     tpi_note_size(x, l->a->length, v);
 }
 
-/* The results of an operator being put, in its order. */
-typedef struct results {
-    const char *op;
-    int n, n_in;
-    const tpi_val *in;
-} results;
-
-static tpi_val next_result(tpi_export *x, results *r, tp_dtype type)
-{
-    return r->n++ ? tpi_put_result(x, type) : tpi_put_typed(x, r->op, type, r->n_in, r->in);
-}
-
 /* What is carried, where random numbers go on, the number of turns, what is stacked. What a Loop
  * stacked is made of its results when all of them have been named. */
 static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const tpi_val *in)
 {
     tpi_ports *p = l->p;
     const int carried = (int)l->a->n_carried;
-    results r = {l->scan ? "Scan" : "Loop", 0, n_in, in};
+    tpi_results r = {l->scan ? "Scan" : "Loop", 0, n_in, in};
     tpi_val drawn = 0, counted = 0, stacked = 0;
     int n_stacked = 0;
     for (int i = 0; i < carried; i++)
-        p->value[i] = next_result(x, &r, tpi_port_type(l->t, i));
+        p->value[i] = tpi_next_result(x, &r, tpi_port_type(l->t, i));
     if (l->drawn)
-        drawn = next_result(x, &r, TP_I64);
+        drawn = tpi_next_result(x, &r, TP_I64);
     if (l->counts)
-        counted = next_result(x, &r, TP_I64);
+        counted = tpi_next_result(x, &r, TP_I64);
     for (int i = carried; i < p->n; i++)
         if (p->used[i]) {
-            stacked = p->value[i] = next_result(x, &r, tpi_port_type(l->t, i));
+            stacked = p->value[i] = tpi_next_result(x, &r, tpi_port_type(l->t, i));
             n_stacked++;
         }
     put_attrs(x, l, body, n_stacked);
@@ -326,8 +314,7 @@ static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 
 static void export_guarded(tpi_export *x, looping *l)
 {
-    tpi_ports *p = l->p;
-    tpi_val *out = tpi_export_take(x, (size_t)p->n + 1, sizeof *out);
+    tpi_val *out = tpi_export_take(x, (size_t)l->p->n + 1, sizeof *out);
     const int64_t drawn = x->drawn;
     const tpi_val drawn_from = x->drawn_from;
     const tpi_val zero = tpi_scalar(x, TP_I64, 0);
@@ -337,18 +324,8 @@ static void export_guarded(tpi_export *x, looping *l)
     x->drawn = drawn;
     x->drawn_from = drawn_from;
     const int32_t none = x->status == TP_OK ? export_no_turns(x, l, out) : 0;
-    results r = {"If", 0, 1, &any};
-    for (int i = 0; i < p->n && x->status == TP_OK; i++)
-        if (p->used[i])
-            p->value[i] = next_result(x, &r, tpi_port_type(l->t, i));
-    if (l->drawn && x->status == TP_OK) {
-        x->drawn_from = next_result(x, &r, TP_I64);
-        x->drawn = 0;
-    }
-    if (x->status == TP_OK) {
-        tpi_put_body(x, 0, some);
-        tpi_put_body(x, 1, none);
-    }
+    if (x->status == TP_OK)
+        tpi_export_if(x, any, some, none, l->t, l->p, l->drawn);
 }
 
 /* ---- which operator -------------------------------------------------------------------------------- */

@@ -71,16 +71,28 @@ tpi_val tpi_export_row(tpi_export *x, const tp_tensor *t)
     return tpi_put(x, "Gather", TPI_V(tpi_in(x, t, 0), tpi_constant(x, TP_I64, 0, 1, &index)));
 }
 
-tpi_val tpi_export_stack(tpi_export *x, const tp_tensor *t)
+/* The operands along an axis, each with one more axis in front when `stacked`. */
+static tpi_val joined(tpi_export *x, const tp_tensor *t, bool stacked, int64_t axis)
 {
     tpi_val *part = tpi_export_take(x, (size_t)t->n_in, sizeof *part);
     if (!part)
         return 0;
     for (int i = 0; i < t->n_in; i++)
-        part[i] = tpi_put(x, "Unsqueeze", TPI_V(tpi_in(x, t, i), tpi_int(x, 0)));
+        part[i] = stacked ? tpi_put(x, "Unsqueeze", TPI_V(tpi_in(x, t, i), tpi_int(x, 0)))
+                          : tpi_in(x, t, i);
     const tpi_val y = tpi_put(x, "Concat", t->n_in, part);
-    tpi_put_int(x, "axis", 0);
+    tpi_put_int(x, "axis", axis);
     return y;
+}
+
+tpi_val tpi_export_stack(tpi_export *x, const tp_tensor *t)
+{
+    return joined(x, t, true, 0);
+}
+
+tpi_val tpi_export_concat(tpi_export *x, const tp_tensor *t)
+{
+    return joined(x, t, false, tpi_attr_int(t, "axis"));
 }
 
 tpi_val tpi_export_flip(tpi_export *x, const tp_tensor *t)
@@ -154,18 +166,6 @@ tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
             end[i] -= inner->v[i];
     }
     return pad(x, spread(x, t), t, end);
-}
-
-tpi_val tpi_export_concat(tpi_export *x, const tp_tensor *t)
-{
-    tpi_val *in = tpi_export_take(x, (size_t)t->n_in, sizeof *in);
-    if (!in)
-        return 0;
-    for (int i = 0; i < t->n_in; i++)
-        in[i] = tpi_in(x, t, i);
-    const tpi_val y = tpi_put(x, "Concat", t->n_in, in);
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    return y;
 }
 
 /* ---- indices ----------------------------------------------------------------------------- */

@@ -254,7 +254,6 @@ typedef struct image {
     const char *path, *base; /* its last part */
     bool beside;             /* are large weights? */
     tpi_str head, nodes, weight, ends;
-    uint64_t beside_bytes;
 } image;
 
 static tpi_elements weight_source(const tpi_export *x, const tpi_out_weight *w)
@@ -360,13 +359,12 @@ static uint64_t weights_size(image *im)
         const uint64_t inside = im->weight.len + (is_beside(im, w, &from) ? 0 : from.size);
         size += varint_size(TPI_PB_GRAPH_INITIALIZER << 3) + varint_size(inside) + inside;
     }
-    im->beside_bytes = at;
     return size;
 }
 
 static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
 {
-    static const char zeros[BESIDE_ALIGN];
+    const char zeros[BESIDE_ALIGN] = {0};
     tpi_export *x = im->x;
     uint64_t at = 0;
     for (int i = 0; i < x->n_weights; i++) {

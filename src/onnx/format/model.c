@@ -6,6 +6,33 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- text ------------------------------------------------------------------------------------- */
+
+int tpi_span_compare(tpi_span a, tpi_span b)
+{
+    if (a.size != b.size)
+        return a.size < b.size ? -1 : 1;
+    return a.size ? memcmp(a.at, b.at, a.size) : 0;
+}
+
+bool tpi_span_same(tpi_span a, tpi_span b)
+{
+    return tpi_span_compare(a, b) == 0;
+}
+
+bool tpi_span_is(tpi_span s, const char *text)
+{
+    return tpi_span_same(s, (tpi_span){text, strlen(text)});
+}
+
+int tpi_span_shown(tpi_span s)
+{
+    size_t n = s.size < 60 ? s.size : 60;
+    while (n > 0 && n < s.size && (s.at[n] & 0xc0) == 0x80)
+        n--;
+    return (int)n;
+}
+
 /* ---- memory and errors ------------------------------------------------------------------------ */
 
 bool tpi_onnx_bad(tpi_onnx_model *m, tp_status status, const char *fmt, ...)
@@ -107,7 +134,10 @@ typedef enum row_kind {
     ROW_NAME,  /* tpi_span */
     ROW_INT,   /* int64_t */
     ROW_SMALL, /* int */
+    ROW_FLOAT, /* float */
+    ROW_BYTES, /* tpi_span, of any bytes */
     ROW_PART,  /* a message, read into what the table is for */
+    ROW_FIELD, /* likewise any field */
     ROW_COUNT, /* int: how many there are */
     ROW_NAMES, /* a list of tpi_span */
     ROW_PARTS  /* a list of messages */
@@ -119,27 +149,35 @@ typedef struct row {
     size_t at;          /* offset of its place */
     size_t count, each; /* of a list: offset of its length, size of an element */
     bool (*read)(tpi_onnx_model *m, tpi_span message, void *to);
+    bool (*field)(tpi_onnx_model *m, const tpi_field *f, void *to);
 } row;
 
-#define AT(number, kind, type, field)                                                          \
+#define AT(row_kind, key, type, member)                                                        \
     {                                                                                          \
-        number, kind, offsetof(type, field), 0, 0, NULL                                        \
+        .number = (key), .kind = (row_kind), .at = offsetof(type, member)                      \
     }
-#define NAME(number, type, field) AT(number, ROW_NAME, type, field)
-#define INT(number, type, field) AT(number, ROW_INT, type, field)
-#define SMALL(number, type, field) AT(number, ROW_SMALL, type, field)
-#define COUNT(number, type, field) AT(number, ROW_COUNT, type, field)
-#define PART(number, read)                                                                     \
+#define NAME(key, type, member) AT(ROW_NAME, key, type, member)
+#define INT(key, type, member) AT(ROW_INT, key, type, member)
+#define SMALL(key, type, member) AT(ROW_SMALL, key, type, member)
+#define FLOAT(key, type, member) AT(ROW_FLOAT, key, type, member)
+#define BYTES(key, type, member) AT(ROW_BYTES, key, type, member)
+#define COUNT(key, type, member) AT(ROW_COUNT, key, type, member)
+#define PART(key, reads)                                                                       \
     {                                                                                          \
-        number, ROW_PART, 0, 0, 0, read                                                        \
+        .number = (key), .kind = ROW_PART, .read = (reads)                                     \
     }
-#define LIST(number, kind, type, field, read)                                                  \
+#define FIELD(key, reads)                                                                      \
     {                                                                                          \
-        number, kind, offsetof(type, field), offsetof(type, n_##field),                        \
-            sizeof *((type *)NULL)->field, read                                                \
+        .number = (key), .kind = ROW_FIELD, .field = (reads)                                   \
     }
-#define NAMES(number, type, field) LIST(number, ROW_NAMES, type, field, NULL)
-#define PARTS(number, type, field, read) LIST(number, ROW_PARTS, type, field, read)
+#define LIST(row_kind, key, type, member, reads)                                               \
+    {                                                                                          \
+        .number = (key), .kind = (row_kind), .at = offsetof(type, member),                     \
+        .count = offsetof(type, n_##member), .each = sizeof *((type *)NULL)->member,           \
+        .read = (reads)                                                                        \
+    }
+#define NAMES(key, type, member) LIST(ROW_NAMES, key, type, member, NULL)
+#define PARTS(key, type, member, reads) LIST(ROW_PARTS, key, type, member, reads)
 #define ROWS(table) (int)(sizeof(table) / sizeof *(table)), table
 enum { MOST_ROWS = 10 };
 
@@ -192,6 +230,13 @@ static bool read_field(tpi_onnx_model *m, const tpi_field *f, const char *what, 
         return get_int(m, f, what, (void *)(to + r->at));
     case ROW_SMALL:
         return get_small(m, f, what, (void *)(to + r->at));
+    case ROW_FLOAT:
+        memcpy(to + r->at, &(uint32_t){(uint32_t)f->value}, sizeof(float));
+        return f->kind == TPI_PB_FIXED32 || malformed(m, what);
+    case ROW_BYTES:
+        return get_bytes(m, f, what, (void *)(to + r->at));
+    case ROW_FIELD:
+        return r->field(m, f, to);
     case ROW_PART:
         return get_bytes(m, f, what, &part) && r->read(m, part, to);
     case ROW_COUNT:
@@ -235,8 +280,9 @@ static bool get_decimal(tpi_span s, int64_t *out)
     return s.size > 0;
 }
 
-static bool read_external_entry(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t)
+static bool read_external_entry(tpi_onnx_model *m, tpi_span message, void *to)
 {
+    tpi_onnx_tensor *t = to;
     static const char what[] = "an entry of external data";
     typedef struct entry {
         tpi_span key, value;
@@ -256,8 +302,9 @@ static bool read_external_entry(tpi_onnx_model *m, tpi_span message, tpi_onnx_te
     return ok ? true : malformed(m, what);
 }
 
-static bool read_dims(tpi_onnx_model *m, const tpi_field *f, tpi_onnx_tensor *t)
+static bool read_dims(tpi_onnx_model *m, const tpi_field *f, void *to)
 {
+    tpi_onnx_tensor *t = to;
     tpi_numbers n = tpi_numbers_open(f, TPI_PB_VARINT);
     uint64_t v;
     while (tpi_numbers_next(&n, &v)) {
@@ -269,34 +316,27 @@ static bool read_dims(tpi_onnx_model *m, const tpi_field *f, tpi_onnx_tensor *t)
     return n.rest.bad ? malformed(m, "the shape of a tensor") : true;
 }
 
+static bool refuse_segment(tpi_onnx_model *m, const tpi_field *f, void *to)
+{
+    (void)f, (void)to;
+    return tpi_onnx_bad(m, TP_E_VALUE, "a tensor in segments is not supported");
+}
+
 bool tpi_onnx_tensor_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t)
 {
-    static const char what[] = "a tensor";
+    static const row rows[] = {
+        NAME(TPI_PB_TENSOR_NAME, tpi_onnx_tensor, name),
+        FIELD(TPI_PB_TENSOR_DIMS, read_dims),
+        SMALL(TPI_PB_TENSOR_DATA_TYPE, tpi_onnx_tensor, type),
+        BYTES(TPI_PB_TENSOR_RAW_DATA, tpi_onnx_tensor, raw),
+        SMALL(TPI_PB_TENSOR_DATA_LOCATION, tpi_onnx_tensor, where),
+        PART(TPI_PB_TENSOR_EXTERNAL_DATA, read_external_entry),
+        FIELD(TPI_PB_TENSOR_SEGMENT, refuse_segment),
+    };
     *t = (tpi_onnx_tensor){.message = message, .length = -1};
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    bool ok = true;
-    int location = 0;
-    while (ok && tpi_wire_next(&w, &f)) {
-        tpi_span entry = {0};
-        if (f.number == TPI_PB_TENSOR_NAME)
-            ok = get_name(m, &f, what, &t->name);
-        else if (f.number == TPI_PB_TENSOR_DIMS)
-            ok = read_dims(m, &f, t);
-        else if (f.number == TPI_PB_TENSOR_DATA_TYPE)
-            ok = get_small(m, &f, what, &t->type);
-        else if (f.number == TPI_PB_TENSOR_RAW_DATA)
-            ok = t->has_raw = get_bytes(m, &f, what, &t->raw);
-        else if (f.number == TPI_PB_TENSOR_DATA_LOCATION)
-            ok = get_small(m, &f, what, &location);
-        else if (f.number == TPI_PB_TENSOR_EXTERNAL_DATA)
-            ok = get_bytes(m, &f, what, &entry) && read_external_entry(m, entry, t);
-        else if (f.number == TPI_PB_TENSOR_SEGMENT)
-            ok = tpi_onnx_bad(m, TP_E_VALUE, "a tensor in segments is not supported");
-    }
-    if (ok && w.bad)
-        ok = malformed(m, what);
-    t->external = location == TPI_PB_LOCATION_EXTERNAL;
+    bool ok = read_message(m, message, "a tensor", ROWS(rows), t);
+    t->has_raw = t->raw.at != NULL;
+    t->external = t->where == TPI_PB_LOCATION_EXTERNAL;
     t->count = 1;
     int64_t bytes = 8; /* of the widest element; an empty axis must not hide an absurd one */
     for (int i = 0; i < t->rank && ok; i++) {
@@ -314,64 +354,36 @@ bool tpi_onnx_tensor_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *
 /* Old files do not say which field it is that an attribute has. */
 static int type_of_field(uint32_t number)
 {
-    switch (number) {
-    case TPI_PB_ATTRIBUTE_F:
-        return TPI_PB_FLOAT;
-    case TPI_PB_ATTRIBUTE_I:
-        return TPI_PB_INT;
-    case TPI_PB_ATTRIBUTE_S:
-        return TPI_PB_STRING;
-    case TPI_PB_ATTRIBUTE_T:
-        return TPI_PB_TENSOR;
-    case TPI_PB_ATTRIBUTE_G:
-        return TPI_PB_GRAPH;
-    case TPI_PB_ATTRIBUTE_FLOATS:
-        return TPI_PB_FLOATS;
-    case TPI_PB_ATTRIBUTE_INTS:
-        return TPI_PB_INTS;
-    case TPI_PB_ATTRIBUTE_STRINGS:
-        return TPI_PB_STRINGS;
-    default:
-        return TPI_PB_UNDEFINED;
-    }
+    static const uint8_t types[] = {
+        [TPI_PB_ATTRIBUTE_F] = TPI_PB_FLOAT,   [TPI_PB_ATTRIBUTE_I] = TPI_PB_INT,
+        [TPI_PB_ATTRIBUTE_S] = TPI_PB_STRING,  [TPI_PB_ATTRIBUTE_T] = TPI_PB_TENSOR,
+        [TPI_PB_ATTRIBUTE_G] = TPI_PB_GRAPH,   [TPI_PB_ATTRIBUTE_FLOATS] = TPI_PB_FLOATS,
+        [TPI_PB_ATTRIBUTE_INTS] = TPI_PB_INTS, [TPI_PB_ATTRIBUTE_STRINGS] = TPI_PB_STRINGS};
+    return number < sizeof types ? types[number] : TPI_PB_UNDEFINED;
 }
 
 static bool read_attr(tpi_onnx_model *m, tpi_span message, void *to)
 {
+    static const row rows[] = {
+        NAME(TPI_PB_ATTRIBUTE_NAME, tpi_onnx_attr, name),
+        NAME(TPI_PB_ATTRIBUTE_REF_ATTR_NAME, tpi_onnx_attr, ref),
+        SMALL(TPI_PB_ATTRIBUTE_TYPE, tpi_onnx_attr, type),
+        INT(TPI_PB_ATTRIBUTE_I, tpi_onnx_attr, i),
+        FLOAT(TPI_PB_ATTRIBUTE_F, tpi_onnx_attr, f),
+        BYTES(TPI_PB_ATTRIBUTE_S, tpi_onnx_attr, s),
+        BYTES(TPI_PB_ATTRIBUTE_T, tpi_onnx_attr, t),
+        BYTES(TPI_PB_ATTRIBUTE_G, tpi_onnx_attr, g),
+    };
     tpi_onnx_attr *a = to;
-    static const char what[] = "an attribute";
     *a = (tpi_onnx_attr){.message = message};
+    bool ok = read_message(m, message, "an attribute", ROWS(rows), a);
     tpi_wire w = tpi_wire_open(message);
     tpi_field f;
-    int guess = TPI_PB_UNDEFINED;
-    bool ok = true;
-    while (ok && tpi_wire_next(&w, &f)) {
-        guess = guess ? guess : type_of_field(f.number);
-        if (f.number == TPI_PB_ATTRIBUTE_NAME) {
-            ok = get_name(m, &f, what, &a->name);
-        } else if (f.number == TPI_PB_ATTRIBUTE_REF_ATTR_NAME) {
-            ok = get_name(m, &f, what, &a->ref);
-        } else if (f.number == TPI_PB_ATTRIBUTE_TYPE) {
-            ok = get_small(m, &f, what, &a->type);
-        } else if (f.number == TPI_PB_ATTRIBUTE_I) {
-            ok = get_int(m, &f, what, &a->i);
-        } else if (f.number == TPI_PB_ATTRIBUTE_F) {
-            const uint32_t bits = (uint32_t)f.value;
-            memcpy(&a->f, &bits, sizeof bits);
-            ok = f.kind == TPI_PB_FIXED32 || malformed(m, what);
-        } else if (f.number == TPI_PB_ATTRIBUTE_S) {
-            ok = get_bytes(m, &f, what, &a->s);
-        } else if (f.number == TPI_PB_ATTRIBUTE_T) {
-            ok = get_bytes(m, &f, what, &a->t);
-        } else if (f.number == TPI_PB_ATTRIBUTE_G) {
-            a->sub = a->sub ? a->sub : tpi_onnx_take(m, 1, sizeof *a->sub);
-            ok = a->sub && get_bytes(m, &f, what, &a->g);
-        }
-    }
-    if (ok && w.bad)
-        ok = malformed(m, what);
-    a->type = a->type ? a->type : guess;
-    return ok;
+    while (ok && !a->type && tpi_wire_next(&w, &f))
+        a->type = type_of_field(f.number);
+    if (ok && a->g.at)
+        a->sub = tpi_onnx_take(m, 1, sizeof *a->sub);
+    return ok && (a->sub || !a->g.at);
 }
 
 /* The default domain has two names. */

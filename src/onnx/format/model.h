@@ -15,6 +15,7 @@ typedef struct tpi_onnx_tensor { /* TensorProto */
     int rank;
     int64_t dims[TP_MAX_RANK], count;
     tpi_span raw;
+    int where; /* the elements are: TPI_PB_LOCATION_ */
     bool has_raw, external;
     tpi_span location;      /* of external data, in the folder of the model */
     int64_t offset, length; /* length -1: to be told from the shape */
@@ -136,30 +137,12 @@ tpi_onnx_path tpi_onnx_shown(const char *path);
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-static inline bool tpi_span_is(tpi_span s, const char *text)
-{
-    return s.size == __builtin_strlen(text) &&
-           (s.size == 0 || __builtin_memcmp(s.at, text, s.size) == 0);
-}
-static inline bool tpi_span_same(tpi_span a, tpi_span b)
-{
-    return a.size == b.size && (a.size == 0 || __builtin_memcmp(a.at, b.at, a.size) == 0);
-}
+bool tpi_span_is(tpi_span s, const char *text);
+bool tpi_span_same(tpi_span a, tpi_span b);
 /* An order: shorter ones first. */
-static inline int tpi_span_compare(tpi_span a, tpi_span b)
-{
-    if (a.size != b.size)
-        return a.size < b.size ? -1 : 1;
-    return a.size ? __builtin_memcmp(a.at, b.at, a.size) : 0;
-}
+int tpi_span_compare(tpi_span a, tpi_span b);
 /* For "%.*s" in messages: a name's beginning, whole characters. */
-static inline int tpi_span_shown(tpi_span s)
-{
-    size_t n = s.size < 60 ? s.size : 60;
-    while (n > 0 && n < s.size && (s.at[n] & 0xc0) == 0x80)
-        n--;
-    return (int)n;
-}
+int tpi_span_shown(tpi_span s);
 #define TPI_SPAN(s) tpi_span_shown(s), (s).size ? (s).at : ""
 
 #endif

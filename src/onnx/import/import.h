@@ -20,7 +20,7 @@ typedef struct tpi_onnx_env tpi_onnx_env;
 #undef TP_PLACE
 #define TP_PLACE o->at.file, o->at.line
 
-enum { TPI_ONNX_OPERANDS = 9 };
+enum { TPI_ONNX_OPERANDS = 9 }; /* the most that a row of the table asks for */
 
 /* One node that is being imported. */
 typedef struct tpi_onnx_op {
@@ -34,11 +34,11 @@ typedef struct tpi_onnx_op {
     int opset;        /* version of the default domain */
     int n_in, n_out;  /* as the node lists them; some may be left out */
     tpi_onnx_env *env;
-    bool lift; /* the operands are too large to compute with now: nodes instead */
-    tp_tensor *x
-        [TPI_ONNX_OPERANDS]; /* those that the table asks for; NULL: left out, or not asked for */
-    int axis;                /* likewise */
+    bool lift;   /* the operands are too large to compute with now: nodes instead */
     int n_moved; /* so many are lists of sizes, and what is asked for are their handles */
+    /* The operands and the axis that the table asks for; NULL: left out, or not asked for. */
+    tp_tensor *x[TPI_ONNX_OPERANDS];
+    int axis;
 } tpi_onnx_op;
 
 /* Every operator function (operators.def). Those that make the one result, of the first operand x, return NULL
@@ -74,10 +74,6 @@ tp_tensor *tpi_onnx_in(tpi_onnx_op *o, int i);
 tp_tensor *tpi_onnx_good_in(tpi_onnx_op *o, int i);
 /* Notes the failure of a tensor that has failed, or is NULL; else true. */
 bool tpi_onnx_good(tpi_onnx_op *o, const tp_tensor *t);
-/* The same as a value that gradients are not asked of, when it is a weight: a running mean. */
-tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i);
-/* Operand i as a node of the graph, whatever it is: for a call with symbolic sizes. */
-tp_tensor *tpi_onnx_node_in(tpi_onnx_op *o, int i);
 /* Its element type, without making anything of it; TP_N_DTYPES after an error. */
 tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i);
 /* The value of operand i, concrete; NULL after an error when the model leaves it to the run. */

@@ -45,7 +45,7 @@ static bool out_running(tpi_onnx_op *o, int k, tp_tensor *was, tp_tensor *now)
 bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 {
     tp_tensor *x = o->x[0], *scale = o->x[1], *shift = o->x[2];
-    tp_tensor *mean = tpi_onnx_state(o, 3), *var = tpi_onnx_state(o, 4);
+    tp_tensor *mean = o->x[3], *var = o->x[4];
     const bool train = o->opset >= 14 && tpi_onnx_int(o, "training_mode", 0) != 0;
     if (o->opset < 9 && !tpi_onnx_int(o, "spatial", 1))
         return tpi_onnx_refuse(o, "spatial 0 is not supported");

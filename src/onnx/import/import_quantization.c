@@ -33,25 +33,13 @@ static tp_tensor *beside_in(tpi_onnx_op *o, int i, const tp_tensor *x, tp_dtype 
 /* To a type of at most 16 bits: rounded, moved, and held in its range. */
 static tp_tensor *quantise(tpi_onnx_op *o, tp_tensor *x, tp_tensor *zero, tp_dtype dtype)
 {
-    double lo, hi;
-    switch (dtype) {
-    case TP_U8:
-        lo = 0, hi = UINT8_MAX;
-        break;
-    case TP_I8:
-        lo = INT8_MIN, hi = INT8_MAX;
-        break;
-    case TP_U16:
-        lo = 0, hi = UINT16_MAX;
-        break;
-    case TP_I16:
-        lo = INT16_MIN, hi = INT16_MAX;
-        break;
-    default:
-        tpi_onnx_refuse(o, "quantised numbers of type %s are not supported",
-                        tp_dtype_name(dtype));
-        return NULL;
-    }
+    const bool whole = dtype == TP_U8 || dtype == TP_U16;
+    const int bits = 8 * (int)tp_dtype_size(dtype);
+    if (!whole && dtype != TP_I8 && dtype != TP_I16)
+        return tpi_onnx_refuse(o, "quantised numbers of type %s are not supported",
+                               tp_dtype_name(dtype));
+    const double lo = whole ? 0 : -(double)(1 << (bits - 1)),
+                 hi = lo + (double)((1 << bits) - 1);
     tp_tensor *q = tp_round(x);
     q = zero ? tpi_onnx_joined(o, tp_add_at, q, tp_cast(zero, tp_dtype_of(q))) : q;
     return tp_cast(tp_clip(q, lo, hi), dtype);

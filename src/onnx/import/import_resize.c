@@ -92,12 +92,7 @@ static tp_tensor *weigh(const resize *r, tp_tensor *d)
     return tp_where(tp_lt(d, num(o, 2)), tpi_onnx_cubic(o, d, r->a), zero);
 }
 
-/* Neighbour k of each result: its place, inside or not. */
-static tp_tensor *place(tpi_onnx_op *o, tp_tensor *base, int64_t k)
-{
-    return tpi_onnx_plus(o, base, (double)k);
-}
-
+/* Is a place inside? */
 static tp_tensor *inside(tpi_onnx_op *o, tp_tensor *at, int64_t size)
 {
     tp_tensor *last = tpi_onnx_plus(o, size_of(o, size), -1);
@@ -149,7 +144,7 @@ static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tens
     tp_tensor *base = tp_floor(at), *total = NULL, *y = NULL;
     for (int pass = 0; pass < 2; pass++) /* the sum of weights first */
         for (int64_t k = first; k < first + n; k++) {
-            tp_tensor *p = place(o, base, k);
+            tp_tensor *p = tpi_onnx_plus(o, base, (double)k);
             tp_tensor *w = weigh(r, tpi_onnx_times(o, tp_abs(tp_sub(p, at)), narrow));
             if (r->exclude)
                 w = tp_where(inside(o, p, l->in), w, num(o, 0));

@@ -88,7 +88,7 @@ static bool goes_back(const scanning *s)
 static tp_tensor *read_x(scanning *s, int i)
 {
     tpi_onnx_op *o = s->o;
-    tp_tensor *x = tpi_onnx_node_in(o, s->first + s->n_states + i);
+    tp_tensor *x = tp_graph_read(o->g, tpi_onnx_in(o, s->first + s->n_states + i));
     if (tp_failed(x))
         return x;
     const int axis = x->rank ? tpi_axis(of_list(&s->x_axes, i), x->rank) : -1;
@@ -190,7 +190,7 @@ static bool run_batch(scanning *s, tp_tensor *const *in, tp_tensor **out)
 static tp_tensor *read_batch(scanning *s, int i)
 {
     tpi_onnx_op *o = s->o;
-    tp_tensor *x = tpi_onnx_node_in(o, s->first + s->n_states + i);
+    tp_tensor *x = tp_graph_read(o->g, tpi_onnx_in(o, s->first + s->n_states + i));
     if (!tpi_onnx_good(o, x))
         return NULL;
     if (x->rank < 2)

@@ -6,30 +6,24 @@
 
 /* ---- constants --------------------------------------------------------------------------------- */
 
-static tp_tensor *constant_floats(tpi_onnx_op *o, const tpi_onnx_attr *a)
+/* The next number of a list of floats, or of integers, as it is in memory. */
+static bool next_number(tpi_onnx_list *l, bool floats, void *v)
 {
-    tpi_onnx_list l = tpi_onnx_list_open(a);
-    float v;
-    int64_t n = 0;
-    while (tpi_onnx_next_float(&l, &v))
-        n++;
-    tp_tensor *t = tp_tensor_new(o->ctx, TP_F32, 1, &n, NULL);
-    l = tpi_onnx_list_open(a);
-    for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_float(&l, &v); i++)
-        memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
-    return t;
+    return floats ? tpi_onnx_next_float(l, v) : tpi_onnx_next_int(l, v);
 }
 
-static tp_tensor *constant_ints(tpi_onnx_op *o, const tpi_onnx_attr *a)
+static tp_tensor *constant_list(tpi_onnx_op *o, const tpi_onnx_attr *a, tp_dtype dtype)
 {
+    const bool floats = dtype == TP_F32;
     tpi_onnx_list l = tpi_onnx_list_open(a);
     int64_t v, n = 0;
-    while (tpi_onnx_next_int(&l, &v))
+    while (next_number(&l, floats, &v))
         n++;
-    tp_tensor *t = tp_tensor_new(o->ctx, TP_I64, 1, &n, NULL);
+    tp_tensor *t = tp_tensor_new(o->ctx, dtype, 1, &n, NULL);
+    const size_t size = tp_dtype_size(dtype);
     l = tpi_onnx_list_open(a);
-    for (int64_t i = 0; !tp_failed(t) && tpi_onnx_next_int(&l, &v); i++)
-        memcpy(t->data + (size_t)i * sizeof v, &v, sizeof v);
+    for (size_t i = 0; !tp_failed(t) && next_number(&l, floats, &v); i++)
+        memcpy(t->data + i * size, &v, size);
     return t;
 }
 
@@ -41,11 +35,11 @@ tp_tensor *tpi_onnx_import_constant(tpi_onnx_op *o)
     if ((a = tpi_onnx_attr_of(o, "value_float")) != NULL)
         return tp_scalar(o->ctx, TP_F32, (double)a->f);
     if ((a = tpi_onnx_attr_of(o, "value_floats")) != NULL)
-        return constant_floats(o, a);
+        return constant_list(o, a, TP_F32);
     if ((a = tpi_onnx_attr_of(o, "value_int")) != NULL)
         return tp_tensor_new(o->ctx, TP_I64, 0, NULL, &a->i);
     if ((a = tpi_onnx_attr_of(o, "value_ints")) != NULL)
-        return constant_ints(o, a);
+        return constant_list(o, a, TP_I64);
     return tpi_onnx_refuse(o, "its value is neither numbers nor a dense tensor");
 }
 

@@ -22,15 +22,22 @@ static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
     return t;
 }
 
+/* The axis that is named; else x becomes one of its own. */
+static bool read_axis(tpi_onnx_op *o, tp_tensor **x, int *axis)
+{
+    if (tpi_onnx_attr_of(o, "axis"))
+        return tpi_onnx_axis(o, "axis", 0, (*x)->rank, axis);
+    *x = tp_flatten(*x, 0);
+    return true;
+}
+
 tp_tensor *tpi_onnx_import_compress(tpi_onnx_op *o, tp_tensor *x)
 {
     int axis = 0;
     tp_tensor *chosen = tpi_onnx_known(o, 1);
     if (!chosen)
         return NULL;
-    if (!tpi_onnx_attr_of(o, "axis"))
-        x = tp_flatten(x, 0);
-    else if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+    if (!read_axis(o, &x, &axis))
         return NULL;
     return tp_gather(x, places_of(o, chosen), axis);
 }
@@ -138,9 +145,7 @@ bool tpi_onnx_import_unique(tpi_onnx_op *o)
     tp_tensor *x = tpi_onnx_known(o, 0);
     if (!x)
         return false;
-    if (!tpi_onnx_attr_of(o, "axis"))
-        x = tp_flatten(x, 0);
-    else if (!tpi_onnx_axis(o, "axis", 0, x->rank, &axis))
+    if (!read_axis(o, &x, &axis))
         return false;
     const bool is_float = tp_dtype_of(x) >= TP_F32;
     tp_tensor *rows = tp_flatten(tpi_onnx_move_axis(o, x, axis, 0), 1);

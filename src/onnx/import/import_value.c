@@ -209,10 +209,11 @@ static bool take_operand(tpi_onnx_op *o, int i, char what)
     const bool floats = what == 'f' || what == 'F', spared = what == 'T' || what == 'F';
     if (what == '-' || (spared && !tpi_onnx_has(o, i)))
         return spared || tpi_onnx_has(o, i) || tpi_onnx_refuse(o, "input %d is missing", i);
-    const tp_tensor *t = o->x[i] = tpi_onnx_good_in(o, i);
-    return t && (!floats || t->dtype >= TP_F32 ||
-                 tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
-                                 tp_dtype_name((tp_dtype)t->dtype)));
+    const tp_tensor *t = o->x[i] = tensor_in(o, i, what != 's');
+    return tpi_onnx_good(o, t) &&
+           (!floats || t->dtype >= TP_F32 ||
+            tpi_onnx_refuse(o, "input %d has elements of type %s, not float", i,
+                            tp_dtype_name((tp_dtype)t->dtype)));
 }
 
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
@@ -221,17 +222,6 @@ bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
     for (int i = 0; row->operands[i] && ok; i++)
         ok = take_operand(o, i, row->operands[i]);
     return ok && (!row->along || tpi_onnx_axis(o, "axis", row->axis, o->x[0]->rank, &o->axis));
-}
-
-tp_tensor *tpi_onnx_state(tpi_onnx_op *o, int i)
-{
-    return tensor_in(o, i, false);
-}
-
-tp_tensor *tpi_onnx_node_in(tpi_onnx_op *o, int i)
-{
-    tp_tensor *t = tpi_onnx_in(o, i);
-    return tp_graph_read(o->g, t);
 }
 
 tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
@@ -600,11 +590,6 @@ bool tpi_onnx_wants(const tpi_onnx_op *o, int k)
     return k < o->n_out && o->node->out[k].size > 0;
 }
 
-static bool is_taken(tpi_onnx_op *o, int k)
-{
-    return !tpi_onnx_wants(o, k);
-}
-
 /* An output of the model that is said to be of 16-bit floats is rounded to such. */
 static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
 {
@@ -612,8 +597,7 @@ static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
     if (tp_dtype_of(t) != TP_F32 || o->env->outer || o->env->function)
         return t;
     for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].name.size == o->node->out[k].size &&
-            memcmp(g->outputs[i].name.at, o->node->out[k].at, o->node->out[k].size) == 0)
+        if (tpi_span_same(g->outputs[i].name, o->node->out[k]))
             return tpi_onnx_round(o, t, g->outputs[i].type);
     return t;
 }
@@ -672,7 +656,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
 {
     if (!tpi_onnx_good(o, t))
         return false;
-    if (is_taken(o, k))
+    if (!tpi_onnx_wants(o, k))
         return true;
     t = as_declared(o, k, t);
     if (t->status != TP_OK)
@@ -689,7 +673,7 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
 
 bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
 {
-    if (is_taken(o, k))
+    if (!tpi_onnx_wants(o, k))
         return true;
     bool plain = true;
     for (int i = 0; i < known->n; i++)
