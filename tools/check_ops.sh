@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-most_names=90
+most_names=89
 most_one_op=165
 one_op='tpi_(constant|variable|assigned|inside|loop|block|param)_of\(|->draws\b|->mean\b'
 

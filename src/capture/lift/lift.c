@@ -140,8 +140,8 @@ static bool lift_op(tpi_lifter *u, int node)
     const tpi_node *n = &u->w->nodes[node];
     if (tpi_is_draw(n->op) && !u->whole)
         return tpi_lift_refuse(u, n->at, "random numbers are drawn here");
-    const tp_tensor *y = tpi_op_node(u->g, n->at, n->op, n->attrs, n->n_in, operand_of,
-                                     &(reading){u, n}, TPI_OWN_DRAW);
+    const tp_tensor *y = tpi_step_node(u->g, n->at, n->op, n->attrs, n->n_in, operand_of,
+                                       &(reading){u, n}, TPI_OWN_DRAW);
     if (!tpi_lift_good(y) || (tpi_is_draw(n->op) && !lift_draw(u, n, (tp_tensor *)y)))
         return false;
     if (y->dtype != n->dtype || y->rank != n->rank ||

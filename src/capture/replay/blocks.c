@@ -399,7 +399,7 @@ static bool add_graph(graphing *q)
             continue;
         q->node = n;
         const tp_tensor *y = q->nodes[place] =
-            tpi_op_node(q->g, n->at, n->op, n->attrs, n->n_in, operand_of, q, b->n_random);
+            tpi_step_node(q->g, n->at, n->op, n->attrs, n->n_in, operand_of, q, b->n_random);
         b->n_random += tpi_is_draw(n->op);
         if (!y || y->status != TP_OK || y->dtype != n->dtype || y->rank != n->rank ||
             memcmp(y->shape, n->item->shape, sizeof(int64_t) * n->rank) != 0)

@@ -97,8 +97,8 @@ static tp_tensor *op_node(const building *b, int i, const site *p)
     if (t->op == &tpi_op_call)
         return NULL;
     symbolic_attrs(b, i, p, attrs);
-    return tpi_op_node(b->g, t->at, t->op, attrs, t->n_in, operand_of, &(reading){b, t},
-                       b->others ? TPI_OWN_DRAW : i);
+    return tpi_step_node(b->g, t->at, t->op, attrs, t->n_in, operand_of, &(reading){b, t},
+                         b->others ? TPI_OWN_DRAW : i);
 }
 
 static bool add_nodes(building *b)

@@ -14,8 +14,8 @@ static tp_tensor *draw_node(tp_graph *g, tpi_at at, const tpi_op *op, const void
     return tpi_graph_node(g, at, op, 0, NULL, &r, (tp_dtype)r.dtype, (int)r.shape.n, r.shape.v);
 }
 
-tp_tensor *tpi_op_node(tp_graph *g, tpi_at at, const tpi_op *op, const void *attrs, int n_in,
-                       tpi_operand_fn operand, void *user, int draw)
+tp_tensor *tpi_step_node(tp_graph *g, tpi_at at, const tpi_op *op, const void *attrs, int n_in,
+                         tpi_operand_fn operand, void *user, int draw)
 {
     enum { FEW = 32 };
     tpi_mem *m = &g->ctx->mem;
