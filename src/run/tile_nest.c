@@ -575,11 +575,11 @@ static tpi_nest *nest_of(const tp_program *p, const tpi_plan *plan, const tpi_lo
     const size_t stmts = (size_t)l->n_stmts;
     const size_t bytes = stmts * sizeof(held) + r.slots * (sizeof(size_t) + sizeof(int));
     builder b = {.p = p, .plan = plan, .l = l, .n = nest_alloc(m, &r)};
-    b.held = tpi_take(m, bytes);
-    if (b.n && b.held) {
-        memset(b.held, 0, bytes);
-        b.free_bytes = (size_t *)(b.held + stmts);
-        b.free = (int *)(b.free_bytes + r.slots);
+    b.free_bytes = tpi_take(m, bytes);
+    if (b.n && b.free_bytes) {
+        memset(b.free_bytes, 0, bytes);
+        b.held = (held *)(b.free_bytes + r.slots);
+        b.free = (int *)(b.held + stmts);
         fixed_slot(&b, b.n);
         tpi_tile_space(&b);
         find_values(&b);
@@ -589,7 +589,7 @@ static tpi_nest *nest_of(const tp_program *p, const tpi_plan *plan, const tpi_lo
         tpi_nest_free(m, b.n);
         b.n = NULL;
     }
-    tpi_give_back(m, b.held, bytes);
+    tpi_give_back(m, b.free_bytes, bytes);
     return b.n;
 }
 
