@@ -1,28 +1,28 @@
 /* A loop program says how a kernel computes: one array of statements in program order, with regions.
  *
- *     kernel softmax(v0 in f32[n, m], v1 out f32[n, m]) {
+ *     kernel (v0 in f32, v1 out f32) {
  *       each i0 < n {
- *         row t0 f32[m]
+ *         row t2 f32[m]
  *         each i1 < m {
- *           x4 = v0[i0 * m + i1]
- *           x5 = max lanes x4
+ *           x5 = v0[i0*(m) + i1]
+ *           x6 = max lanes x5
  *         }
  *         each i1 < m {
- *           x8 = v0[i0 * m + i1]
- *           x9 = sub x8, x5
- *           x10 = exp x9
- *           t0[i1] = x10
- *           x12 = sum lanes x10
+ *           x9 = v0[i0*(m) + i1]
+ *           x10 = sub x9, x6
+ *           x11 = exp x10
+ *           t2[i1] = x11
+ *           x13 = sum lanes x11
  *         }
  *         each i1 < m {
- *           x15 = t0[i1]
- *           x16 = div x15, x12
- *           v1[i0 * m + i1] = x16
+ *           x16 = t2[i1]
+ *           x17 = div x16, x13
+ *           v1[i0*(m) + i1] = x17
  *         }
  *       }
  *     }
  *
- * A value is the number of its statement. `each` is a region: its statements are done at all points of its axes, in
+ * A value is the number of its statement; `each` and its axes are statements, too. `each` is a region: its statements are done at all points of its axes, in
  * any order, since no point reads what another one writes. A *fold* (sum, prod, max, min) makes one value of those that
  * an operand has at the points of its region, in an order that docs/numerics.md defines (lower/order.def); the value is
  * there when the region has ended. A `row` is scratch memory of its region. An address is an offset and a stride
@@ -91,6 +91,7 @@ typedef struct tpi_loop {
     int rank,
         kept; /* axes: the first `kept` ones are of all results, the others of what is folded */
     int64_t size[TP_MAX_RANK]; /* by axis */
+    int64_t count;             /* points of a fold */
     bool failed;               /* no memory: sticks */
 } tpi_loop;
 

@@ -1,4 +1,4 @@
-/* The rules, each with its message. `test/lower/verify/` has a program that breaks it. */
+/* The rules, each with its message; `test/lower/verify/` has programs that break those that text can break. */
 #include "lower/loop_verify.h"
 
 #include "base/strbuf.h"
@@ -129,9 +129,6 @@ static bool check_op(const verifier *v, int i)
 static bool check_address(const verifier *v, const tpi_loop_stmt *s)
 {
     const tpi_loop *l = v->l;
-    if (s->number < 0 || s->number >= l->n_ats || l->at[s->number].mem < 0 ||
-        l->at[s->number].mem >= l->n_mems)
-        return bad(v, "there is no such address");
     const tpi_loop_at *at = &l->at[s->number];
     if (l->mem[at->mem].type != s->type)
         return bad(v, "the memory is %s, not %s", tp_dtype_name((tp_dtype)l->mem[at->mem].type),
@@ -259,16 +256,32 @@ static bool check(verifier *v, int i)
     return bad(v, "there is no such statement");
 }
 
+/* Loads look at stores behind them, so all addresses are looked at first. */
+static int first_without_address(const tpi_loop *l)
+{
+    for (int i = 0; i < l->n_stmts; i++) {
+        const tpi_loop_stmt *s = &l->stmt[i];
+        const bool has = s->kind == TPI_LOOP_LOAD || s->kind == TPI_LOOP_STORE;
+        if (has && (s->number < 0 || s->number >= l->n_ats || l->at[s->number].mem < 0 ||
+                    l->at[s->number].mem >= l->n_mems))
+            return i;
+    }
+    return -1;
+}
+
 int tpi_loop_verify(const tpi_loop *l, char why[TPI_LOOP_WHY])
 {
     verifier v = {.l = l, .why = why};
+    const int lost = first_without_address(l);
+    if (lost >= 0 || l->n_stmts == 0 || l->stmt[0].kind != TPI_LOOP_EACH) {
+        bad(&v, lost >= 0 ? "there is no such address" : "a program begins with a region");
+        return lost >= 0 ? lost : 0;
+    }
     for (int i = 0; i < l->n_stmts; i++) {
         close_regions(&v, i);
-        if (v.n_open == 0 && i > 0) {
+        if (v.n_open == 0 && i > 0)
             bad(&v, "it is outside of the outermost region");
-            return i;
-        }
-        if (!check(&v, i))
+        if ((v.n_open == 0 && i > 0) || !check(&v, i))
             return i;
     }
     return -1;

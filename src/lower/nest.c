@@ -73,10 +73,11 @@ static int64_t now(const builder *b, int64_t size)
     return b->symbols ? tpi_dim_eval_stride(b->plan->graph->dims, size, b->symbols) : size;
 }
 
-/* The memory of a node: that of the result which is written over it, if one is. */
+/* The memory of a node: that of the result of this nest which is written over it, if one is. */
 static int memory_of(builder *b, const tpi_value *root, bool written)
 {
-    const int node = root->over < 0 ? (int)(root - b->plan->values) : root->over;
+    const bool under = !written && root->over >= 0;
+    const int node = under ? root->over : (int)(root - b->plan->values);
     int i = 0;
     while (i < b->l->n_mems && b->l->mem[i].node != node)
         i++;
@@ -87,7 +88,6 @@ static int memory_of(builder *b, const tpi_value *root, bool written)
     return i;
 }
 
-/* Addresses are put one behind the other, so that all can be joined; equal ones fall together after that. */
 static int put_address(builder *b, int mem, int64_t offset, const int64_t *stride)
 {
     tpi_loop *l = b->l;
@@ -170,9 +170,12 @@ static bool may_join(const builder *b, int a)
     return a + 1 != b->l->kept && !(boxed && a + 1 == x->n_outer) && !(x && a + 1 == x->row);
 }
 
-static int64_t times(const builder *b, int64_t x, int64_t y)
+/* Of sizes that come out as none, since memory is out or the expression is too long, no program is made. */
+static int64_t times(builder *b, int64_t x, int64_t y)
 {
-    return tpi_dim_mul(b->l->dims, x, y);
+    const int64_t product = tpi_dim_mul(b->l->dims, x, y);
+    b->l->failed |= product == TPI_NO_DIM;
+    return product;
 }
 
 /* Does the axis behind `a` end where the next step along `a` begins? */
@@ -182,7 +185,7 @@ static bool runs_on(const builder *b, int a, const int64_t *stride)
     if (step == 0 || stride[a] == 0)
         return step == stride[a];
     if (tpi_dim_is_symbolic(step) || tpi_dim_is_symbolic(n))
-        return times(b, step, n) == stride[a];
+        return tpi_dim_mul(b->l->dims, step, n) == stride[a];
     return step * n == stride[a];
 }
 
@@ -277,11 +280,11 @@ static int open_region(builder *b, int from, int to)
 static void add_rows(builder *b)
 {
     tpi_loop_at at = {0};
-    int64_t n = 1;
     stage s;
+    b->l->count = 1;
     for (int a = b->l->rank - 1; a >= b->l->kept; a--) {
-        at.stride[a] = n;
-        n = times(b, n, b->l->size[a]);
+        at.stride[a] = b->l->count;
+        b->l->count = times(b, b->l->count, b->l->size[a]);
     }
     for (int k = 0; k < b->n_stages; k++) {
         find_stage(b, k, &s);
@@ -290,7 +293,8 @@ static void add_rows(builder *b)
             if (!s.taken[i] || b->node[i].row >= 0 || is_kept(b, i))
                 continue;
             at.mem = tpi_loop_add_mem(
-                b->l, (tpi_loop_mem){.type = t->dtype, .row = true, .node = -1, .size = n});
+                b->l,
+                (tpi_loop_mem){.type = t->dtype, .row = true, .node = -1, .size = b->l->count});
             b->node[i].row = tpi_loop_add_at(b->l, &at);
             add(b, (tpi_loop_stmt){.kind = TPI_LOOP_ROW, .type = t->dtype, .number = at.mem});
         }
@@ -385,11 +389,8 @@ static void add_fold(builder *b, int i)
 static void add_mean(builder *b, int i)
 {
     const tp_tensor *t = value_at(b, i)->node;
-    int64_t n = 1;
-    for (int a = b->l->kept; a < b->l->rank; a++)
-        n = times(b, n, b->l->size[a]);
     const int count =
-        add(b, (tpi_loop_stmt){.kind = TPI_LOOP_COUNT, .type = t->dtype, .size = n});
+        add(b, (tpi_loop_stmt){.kind = TPI_LOOP_COUNT, .type = t->dtype, .size = b->l->count});
     b->node[i].value = add(b, (tpi_loop_stmt){
                                   .kind = TPI_LOOP_OP,
                                   .type = t->dtype,
@@ -444,7 +445,7 @@ static void add_statements(builder *b)
         add_rows(b);
         add_row_values(b, -1);
     }
-    for (int k = 0; k < b->n_stages; k++) {
+    for (int k = 0; k < b->n_stages && !b->l->failed; k++) {
         const int each = folds ? open_region(b, b->l->kept, b->l->rank) : whole;
         add_full(b, k);
         tpi_loop_end(b->l, each);

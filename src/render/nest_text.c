@@ -273,14 +273,6 @@ const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s)
     return s->type >= TP_F32 ? n->r->called : "tpk_";
 }
 
-int64_t tpi_nest_count(const tpi_nest_text *n)
-{
-    int64_t count = 1;
-    for (int a = n->l->kept; a < n->l->rank; a++)
-        count = tpi_dim_mul(n->l->dims, count, n->l->size[a]);
-    return count;
-}
-
 bool tpi_nest_uses(const tpi_nest_text *n, int from, int to, int axis)
 {
     bool uses = false;

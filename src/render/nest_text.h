@@ -57,8 +57,6 @@ void tpi_nest_put_store(tpi_nest_text *n, int at);
 /* "sum_f32", and before the name of a function that the library has, what its calls begin with. */
 const char *tpi_nest_fold(const tpi_loop_stmt *s);
 const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s);
-/* Points of a fold. */
-int64_t tpi_nest_count(const tpi_nest_text *n);
 
 /* Does a statement of these address memory by the axis? Else its loop variable need not be there. */
 bool tpi_nest_uses(const tpi_nest_text *n, int from, int to, int axis);

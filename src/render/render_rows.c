@@ -59,7 +59,7 @@ static void put_whole_folds(nest *n, int stage)
              tpi_nest_fold(s), tpi_nest_type(s));
         tpi_nest_put_row(n, whole_row(n, stage, i));
         PUT(", ");
-        tpi_nest_put_size(n, tpi_nest_count(n));
+        tpi_nest_put_size(n, n->l->count);
         PUT(");\n");
     }
 }
@@ -118,7 +118,7 @@ static void put_last_blocks(nest *n, int stage)
             continue;
         LINE("if (q || !a%d.count)\n", i);
         put_push(n, i, "q");
-        tpi_nest_put_size(n, tpi_nest_count(n));
+        tpi_nest_put_size(n, n->l->count);
         PUT(")));\n");
         LINE("x%d = tpk_reduce_%s_end_%s(&a%d);\n", i, tpi_nest_fold(s), tpi_nest_type(s), i);
     }
@@ -178,7 +178,7 @@ static void put_blocked_stage(nest *n, int stage)
 static int row_ahead(const nest *n, const int *stage)
 {
     const tpi_loop_stmt *s = n->l->stmt;
-    const int64_t count = tpi_nest_count(n);
+    const int64_t count = n->l->count;
     for (int i = stage[0]; i < s[stage[0]].end && n->l->kept > 0; i++) {
         const tpi_loop_stmt *x = s[i].kind == TPI_LOOP_FOLD ? &s[s[i].in[0]] : NULL;
         if (x && x->kind == TPI_LOOP_LOAD && is_whole(n, x->number) &&
@@ -336,7 +336,7 @@ static void put_late_keep(nest *n, int stage)
 static void put_row_bytes(nest *n)
 {
     PUT("((");
-    tpi_nest_put_size(n, tpi_nest_count(n));
+    tpi_nest_put_size(n, n->l->count);
     PUT(" * 8 + 63) & ~(int64_t)63)");
 }
 

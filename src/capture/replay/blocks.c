@@ -146,10 +146,10 @@ static bool make_regs(tpi_flow *w, tpi_basic_blocks *bs)
     bs->node_reg = tpi_take(m, nodes * sizeof *bs->node_reg);
     bs->nodes_size = bs->node_reg ? w->n_nodes : 0;
     bs->n_regs = bs->regs ? (int32_t)all : 0;
-    if (!bs->regs || !bs->node_reg)
-        return false;
     for (int i = 0; i < bs->n_regs; i++)
         bs->regs[i] = (tpi_reg){.ext = -1, .init = -1, .made = -1};
+    if (!bs->regs || !bs->node_reg)
+        return false;
     for (int i = 0; i < w->n_externs; i++) {
         bs->regs[i].ext = i;
         bs->regs[i].header = w->externs[i].tensor;
