@@ -137,6 +137,7 @@ BODY(keeping_another)
     }
 }
 
+#ifndef TPI_STRESS
 enum { BITS = 9 }; /* of which more numbers are made than a pure function may have recordings */
 
 /* Ops without a line, which are not joined. */
@@ -146,6 +147,7 @@ BODY(asking)
         tp_truth_at(NULL, 0, in[i]);
     out[0] = in[0];
 }
+#endif
 
 static void raise_changes(world *s)
 {
