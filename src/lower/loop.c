@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+const char *const tpi_fold_name[TPI_N_REDUCES] = {"sum", "prod", "max", "min"};
+
 void tpi_loop_free(tpi_loop *l)
 {
     tpi_give_back(l->memory, l->stmt, (size_t)l->stmts_size * sizeof *l->stmt);

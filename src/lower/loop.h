@@ -104,6 +104,9 @@ int tpi_loop_add_at(tpi_loop *l, const tpi_loop_at *at);
 /* Ends the innermost open region, which is `each`. */
 void tpi_loop_end(tpi_loop *l, int each);
 
+/* By TPI_REDUCE_...: sum, prod, max, min. */
+extern const char *const tpi_fold_name[TPI_N_REDUCES];
+
 static inline bool tpi_loop_is_value(const tpi_loop_stmt *s)
 {
     return s->kind >= TPI_LOOP_CONST && s->kind != TPI_LOOP_STORE;

@@ -8,8 +8,6 @@ static const char *const order_name[TPI_N_ORDERS] = {
 #undef ORDER
 };
 
-static const char *const fold_name[TPI_N_REDUCES] = {"sum", "prod", "max", "min"};
-
 static const char *type_name(uint8_t type)
 {
     return tp_dtype_name((tp_dtype)type);
@@ -105,7 +103,7 @@ static void put_statement(const tpi_loop *l, int i, tpi_str *out)
         put_values(s, out);
         break;
     case TPI_LOOP_FOLD:
-        tpi_str_printf(out, "%s %s", fold_name[s->fold], order_name[s->order]);
+        tpi_str_printf(out, "%s %s", tpi_fold_name[s->fold], order_name[s->order]);
         put_values(s, out);
         break;
     case TPI_LOOP_AXIS:

@@ -226,6 +226,8 @@ static bool check_fold(const verifier *v, int i)
         return bad(v, "a fold is of an inner region");
     if (s->fold >= TPI_N_REDUCES || s->order >= TPI_N_ORDERS)
         return bad(v, "there is no such fold or order");
+    if (s->order != v->l->stmt[tpi_loop_first_fold(v->l)].order)
+        return bad(v, "the folds of a program have one order");
     return check_value(v, i, s->in[0], s->type);
 }
 

@@ -25,8 +25,9 @@ static bool is_small(const tpi_nest_text *n)
     return work < 2 * TPI_PART_WORK;
 }
 
-/* In a band or microbatch its outer places, and rows; else the outermost axis, if there is enough to share. */
-bool tpi_nest_text_begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l)
+/* The program in *l, and what of it is computed at a time: in a band or microbatch its outer places, and rows; else
+ * parts of the outermost axis, if there is enough to share. False: no memory. */
+static bool begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l)
 {
     *n = (tpi_nest_text){.r = r, .l = l, .k = k, .depth = 1, .box.row = -1, .outer = -1};
     const bool band = tpi_nest_in_band(n);
@@ -53,7 +54,9 @@ static void put_places(tpi_nest_text *n)
     }
 }
 
-void tpi_nest_put_box(tpi_nest_text *n, int least)
+/* All of it is computed, by whatever threads there are, or the part that a thread is given; parts have `least` outer
+ * places at least. */
+static void put_box(tpi_nest_text *n, int least)
 {
     const int row = n->box.row;
     PUT("    int64_t place = 0, o0 = 0, o1 = ");
@@ -92,7 +95,7 @@ void tpi_nest_put_box(tpi_nest_text *n, int least)
     PUT(", %d, a);\n        return 0;\n    }\n", least);
 }
 
-void tpi_nest_put_memories(tpi_nest_text *n)
+static void put_memories(tpi_nest_text *n)
 {
     for (int i = 0; i < n->l->n_mems; i++) {
         const tpi_loop_mem *m = &n->l->mem[i];
@@ -157,7 +160,8 @@ static void put_memory_name(tpi_nest_text *n, int mem)
     PUT("%c%d", n->l->mem[mem].row ? 't' : 'v', mem);
 }
 
-void tpi_nest_put_element(tpi_nest_text *n, int address)
+/* "v3[i0 * 40 + i1]" */
+static void put_element(tpi_nest_text *n, int address)
 {
     const tpi_loop_at *at = &n->l->at[address];
     put_memory_name(n, at->mem);
@@ -182,7 +186,7 @@ void tpi_nest_put_value(tpi_nest_text *n, int at)
     const tpi_loop_stmt *s = &n->l->stmt[at];
     switch ((tpi_loop_kind)s->kind) {
     case TPI_LOOP_LOAD:
-        tpi_nest_put_element(n, s->number);
+        put_element(n, s->number);
         break;
     case TPI_LOOP_CONST:
         put_constant(n, s);
@@ -256,16 +260,10 @@ void tpi_nest_put_store(tpi_nest_text *n, int at)
     if (s->node)
         tpi_render_place(n->r, s->node);
     LINE("%s", "");
-    tpi_nest_put_element(n, s->number);
+    put_element(n, s->number);
     PUT(" = ");
     tpi_nest_put_value(n, s->in[0]);
     PUT(";\n");
-}
-
-const char *tpi_nest_fold(const tpi_loop_stmt *s)
-{
-    static const char *const name[TPI_N_REDUCES] = {"sum", "prod", "max", "min"};
-    return name[s->fold];
 }
 
 const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s)
@@ -337,7 +335,7 @@ void tpi_render_nest(tpi_render *r, int number)
 {
     tpi_nest_text state, *n = &state;
     tpi_loop l;
-    if (!tpi_nest_text_begin(n, r, &r->plan->kernels[number], &l)) {
+    if (!begin(n, r, &r->plan->kernels[number], &l)) {
         r->body.failed = true;
         return;
     }
@@ -349,8 +347,8 @@ void tpi_render_nest(tpi_render *r, int number)
                 1u << (l.stmt[i].type >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     tpi_render_head(r, number);
     if (tpi_nest_has_box(n))
-        tpi_nest_put_box(n, columns || l.rank == 1 ? TPI_NEST_COLUMNS : 1);
-    tpi_nest_put_memories(n);
+        put_box(n, columns || l.rank == 1 ? TPI_NEST_COLUMNS : 1);
+    put_memories(n);
     if (columns)
         tpi_render_columns(n);
     else

@@ -20,9 +20,6 @@ typedef struct tpi_nest_text {
 #define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
 #define LINE(...) (PUT("%*s", 4 * n->depth, ""), PUT(__VA_ARGS__))
 
-/* The program in n->l, which has memory for it, and the box of kernel n->k. False: no memory. */
-bool tpi_nest_text_begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l);
-
 static inline bool tpi_nest_has_box(const tpi_nest_text *n)
 {
     return n->outer >= 0 || n->box.n_outer > 0 || n->box.row >= 0;
@@ -34,28 +31,27 @@ static inline bool tpi_nest_in_band(const tpi_nest_text *n)
     return !n->r->alone && tpi_is_band(&n->r->plan->steps[n->k->step]);
 }
 
+static inline const char *tpi_nest_fold(const tpi_loop_stmt *s)
+{
+    return tpi_fold_name[s->fold];
+}
+
 static inline const char *tpi_nest_type(const tpi_loop_stmt *s)
 {
     return tp_dtype_name((tp_dtype)s->type);
 }
 
-/* What of it is computed: all, by whatever threads there are, or the part that a thread is given; parts of `least`
- * outer places at least. */
-enum { TPI_NEST_COLUMNS = 1024 }; /* are added up at a time */
-void tpi_nest_put_box(tpi_nest_text *n, int least);
-void tpi_nest_put_memories(tpi_nest_text *n);
+enum { TPI_NEST_COLUMNS = 1024 }; /* so many are added up at a time */
 
 void tpi_nest_put_size(tpi_nest_text *n, int64_t size);
-/* "v3[i0 * 40 + i1]"; "v3 + i0 * 40", where the row begins. */
-void tpi_nest_put_element(tpi_nest_text *n, int address);
+/* "v3 + i0 * 40", where the row begins. */
 void tpi_nest_put_row(tpi_nest_text *n, int address);
 /* The value of a statement. */
 void tpi_nest_put_value(tpi_nest_text *n, int at);
 /* A line for an operation, a store. */
 void tpi_nest_put_op(tpi_nest_text *n, int at);
 void tpi_nest_put_store(tpi_nest_text *n, int at);
-/* "sum_f32", and before the name of a function that the library has, what its calls begin with. */
-const char *tpi_nest_fold(const tpi_loop_stmt *s);
+/* Before the name of a fold's function that the library has, what its calls begin with. */
 const char *tpi_nest_called(const tpi_nest_text *n, const tpi_loop_stmt *s);
 
 /* Does a statement of these address memory by the axis? Else its loop variable need not be there. */

@@ -364,13 +364,15 @@ static void put_entry(const tpi_render *r, tpi_str *out)
     for (int i = 0; i < tpi_render_n_calls(r, r->plan); i++)
         tpi_alike_put_row(&r->alike, tpi_render_row(r, r->plan, i),
                           tpi_render_called(r, r->plan, i), out);
-    tpi_str_printf(out,
-                   "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
-                   "(void **p, int64_t *s, int64_t *random, const void *packed, "
-                   "void *scratch, int64_t *fail%s)\n{\n"
-                   "    const tpk_env env = {p, s, random, packed, scratch, fail%s};\n"
-                   "    int i = 0;\n",
-                   linkage(r), library_param(r), library_arg(r));
+    tpi_str_printf(
+        out,
+        "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+        "(void **p, int64_t *s, int64_t *random, const void *packed, "
+        "void *scratch, int64_t *fail%s)\n{\n"
+        "    const tpk_env env = {.p = p, .s = s, .random = random, .packed = packed, "
+        ".scratch = scratch, .fail = fail%s};\n"
+        "    int i = 0;\n",
+        linkage(r), library_param(r), r->alone ? "" : ", .library = library");
     put_tick(r, out, "    ", "-1");
     tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
     put_wave(r, out);

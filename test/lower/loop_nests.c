@@ -161,6 +161,27 @@ static void check_run(net *n, tp_program *p, const tpi_plan *plan, const tpi_ker
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
+/* The program that C is printed from, where a band or microbatch computes parts of the nest: outer places, rows. */
+static void check_boxes(net *n, const tpi_plan *plan, const tpi_kernel *k)
+{
+    char why[TPI_LOOP_WHY];
+    for (int outer = 0; outer < k->rank && !((k->reduced >> outer) & 1); outer++)
+        for (int row = -1; row < k->rank; row++) {
+            tpi_nest_box box = {.n_outer = outer, .row = row};
+            tpi_loop l;
+            if (row >= 0 && (row < outer || (k->reduced >> row) & 1))
+                continue;
+            if (!tpi_lower_nest(plan, k, NULL, &box, &l))
+                abort();
+            if (tpi_loop_verify(&l, why) >= 0)
+                complain(n, &l, why);
+            if (box.n_outer > l.kept || box.row >= l.kept ||
+                (row >= 0 && box.row < box.n_outer))
+                complain(n, &l, "outer places or rows are no kept axes");
+            tpi_loop_free(&l);
+        }
+}
+
 /* Sizes around the blocks and lanes of the orders. */
 static const int64_t orders[] = {0,    0,    1,    1,     15,       15,   16,   16,
                                  17,   17,   255,  255,   256,      256,  257,  257,
@@ -177,6 +198,7 @@ static void check_nest(net *n, tp_program *p, const tpi_plan *plan, const tpi_ke
     if (tpi_loop_verify(&l, why) >= 0)
         complain(n, &l, why);
     check_text(n, p->graph, &l);
+    check_boxes(n, plan, k);
     tpi_loop_free(&l);
     const int n_symbols = tpi_dim_n_symbols(p->graph->dims);
     for (int i = 0; i <= n_symbols && i < 3; i++) { /* one of them large, or none */

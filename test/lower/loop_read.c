@@ -245,14 +245,14 @@ static void literal(reader *r, tpi_loop_stmt *s)
 /* "sum lanes x4" */
 static bool fold(reader *r, tpi_loop_stmt *s)
 {
-    static const char *const folds[] = {"sum", "prod", "max", "min"};
     static const char *const orders[] = {
 #define ORDER(name) #name,
 #include "lower/order.def"
 #undef ORDER
     };
     const char *const from = r->p;
-    const int kind = find(r, 4, folds), order = find(r, TPI_N_ORDERS, orders);
+    const int kind = find(r, TPI_N_REDUCES, tpi_fold_name),
+              order = find(r, TPI_N_ORDERS, orders);
     if (kind < 0 || order < 0) {
         r->p = from;
         return false;
