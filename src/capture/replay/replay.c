@@ -622,17 +622,22 @@ static void drop_results(const replay *r, int32_t mark, int n_out, tp_tensor **o
         out[i] = NULL;
 }
 
+static replay replay_of(tpi_flow *w, tpi_at at, tp_tensor *const *in)
+{
+    return (replay){.w = w,
+                    .bs = w->blocks,
+                    .ctx = w->ctx,
+                    .at = at,
+                    .in = in,
+                    .random_at = w->ctx->random_at,
+                    .seq = w->ctx->seq};
+}
+
 static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = w->ctx;
-    replay r = {.w = w,
-                .bs = w->blocks,
-                .ctx = ctx,
-                .at = at,
-                .in = in,
-                .random_at = ctx->random_at,
-                .seq = ctx->seq};
+    replay r = replay_of(w, at, in);
     const int32_t mark = ctx->n_owned;
     begin(&r);
     const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
@@ -754,14 +759,8 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
     if (d) {
         tpi_aside earlier;
         tpi_error_aside(ctx, &earlier);
-        replay r = {.w = w,
-                    .bs = w->blocks,
-                    .ctx = ctx,
-                    .at = at,
-                    .in = in,
-                    .random_at = ctx->random_at,
-                    .seq = ctx->seq,
-                    .dry = d};
+        replay r = replay_of(w, at, in);
+        r.dry = d;
         const int32_t mark = ctx->n_owned;
         memset(out, 0, bytes);
         begin(&r);
