@@ -18,6 +18,14 @@ function(tapir_test_environment)
     "UBSAN_OPTIONS=print_stacktrace=1")
 endfunction()
 
+# The seed of `each` random programs that were not run on another day: slow tests see new ones whenever a build is
+# configured, and what fails prints its seed.
+function(tapir_seed_of_day seed first each)
+  string(TIMESTAMP seconds "%s" UTC)
+  math(EXPR value "${first} + ${seconds} / 86400 % 1000 * ${each}")
+  set(${seed} ${value} PARENT_SCOPE)
+endfunction()
+
 function(tapir_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 t "INTERNAL" "" "LIBS")
   add_executable(${name} ${t_UNPARSED_ARGUMENTS})

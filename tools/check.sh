@@ -9,7 +9,7 @@
 #
 #   the three above
 #   random    random programs labelled `long`, but not those of diff_random
-#   diff-1    half of diff_random's 100,000 programs
+#   diff-1    half of diff_random's 20,000 programs of the day
 #   diff-2    the other half
 #   ops       every case of every op, in all ways
 #   rest      all other tests labelled `long`
