@@ -138,6 +138,8 @@ static void put_blocked_stage(nest *n, int stage)
         if (!is_blocked(n, stage, i))
             continue;
         LINE("tpk_%s b%d[%d];\n", tpi_nest_type(s), i, BLOCK);
+        LINE("b%d[0] = 0;\n",
+             i); /* else compilers warn of what is passed on when there is no element */
         LINE("tpk_reduce_%s_acc_%s a%d;\n", tpi_nest_fold(s), tpi_nest_type(s), i);
         LINE("a%d.count = 0;\n", i);
     }

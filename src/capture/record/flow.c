@@ -1,8 +1,6 @@
 /* Flows: nodes and edges, made from traces. */
 #include "capture/record/flow.h"
 
-#include "op/random_position.h"
-
 #include <string.h>
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -18,6 +16,7 @@ static void drop_nodes(tpi_flow *w)
     w->n_nodes = 0;
     w->n_joins = w->n_loops = 0;
     tpi_flow_forget_values(w);
+    tpi_flow_forget_merges(w);
 }
 
 void tpi_flow_free(tpi_flow *w)
@@ -32,6 +31,7 @@ void tpi_flow_free(tpi_flow *w)
         tpi_unref(w->externs[i].tensor);
     tpi_give_back(m, w->nodes, (size_t)w->nodes_size * sizeof *w->nodes);
     tpi_give_back(m, w->phis, (size_t)w->phis_size * sizeof *w->phis);
+    tpi_give_back(m, w->exits, (size_t)w->exits_size * sizeof *w->exits);
     tpi_give_back(m, w->externs, (size_t)w->externs_size * sizeof *w->externs);
     tpi_give_back(m, w->args, (size_t)w->n_in * sizeof *w->args);
     tpi_give_back(m, w->watched, w->n_watched);
@@ -93,26 +93,6 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
 }
 
 /* ---- tensors from outside ---------------------------------------------------------------- */
-
-static bool same_bytes(const tp_tensor *a, const tp_tensor *b)
-{
-    return a->dtype == b->dtype && tpi_same_shape(a, b) &&
-           memcmp(a->data, b->data, tpi_bytes(a)) == 0;
-}
-
-int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o)
-{
-    for (int i = 0; i < w->n_externs; i++) {
-        const tpi_extern *e = &w->externs[i];
-        if (e->from != o->from)
-            continue;
-        if (e->from == TPI_FROM_ARG     ? e->arg == o->arg
-            : e->from == TPI_FROM_STATE ? e->tensor == o->tensor
-                                        : same_bytes(e->tensor, o->tensor))
-            return i;
-    }
-    return -1;
-}
 
 /* Was what comes as state now an argument before, of which no other was seen? Then which uses meant
  * the argument is not known. */
@@ -187,14 +167,6 @@ static int add_node(tpi_flow *w, const tpi_trace *t, const tpi_item *x)
     return w->n_nodes++;
 }
 
-tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size)
-{
-    for (int i = 0; i < n->n_edges; i++)
-        if (n->edges[i].size == size && memcmp(n->edges[i].seen, seen, (size_t)size) == 0)
-            return &n->edges[i];
-    return NULL;
-}
-
 static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, int site)
 {
     const bool back = site >= 0;
@@ -212,70 +184,6 @@ static bool add_edge(tpi_flow *w, int from, int to, const tpi_item *x, int site)
     }
     w->nodes[to].loops |= back;
     return true;
-}
-
-tpi_edge *tpi_flow_edge_behind(const tpi_flow *w, int node, const tpi_trace *t, int i)
-{
-    const tpi_node *n = &w->nodes[node];
-    if (n->kind != TPI_STEP_LOOK)
-        return n->n_edges ? &n->edges[0] : NULL;
-    return tpi_flow_edge(n, t->items[i].seen, t->items[i].size);
-}
-
-static bool same_place(tpi_at a, tpi_at b)
-{
-    return a.line == b.line &&
-           (a.file == b.file || (a.file && b.file && strcmp(a.file, b.file) == 0));
-}
-
-static bool same_attrs(const tpi_op *op, const void *a, const void *b)
-{
-    if (!tpi_is_draw(op))
-        return !op->attrs_size || memcmp(a, b, op->attrs_size) == 0;
-    tpi_random_attrs x = *(const tpi_random_attrs *)a; /* drawn from where the context is */
-    const tpi_random_attrs *y = b;
-    x.seed = y->seed;
-    x.at = y->at;
-    return memcmp(&x, y, sizeof x) == 0;
-}
-
-static tpi_value_form form_of(const tpi_flow *w, const tpi_trace *t, tpi_code c)
-{
-    if (c >= 0)
-        return (tpi_value_form){t->items[c].dtype, t->items[c].rank, t->items[c].shape};
-    const tp_tensor *x = w->externs[~c].tensor;
-    return (tpi_value_form){x->dtype, x->rank, x->shape};
-}
-
-tpi_value_form tpi_flow_operand_form(const tpi_flow *w, const tpi_node *n, int k)
-{
-    return form_of(w, n->trace, tpi_item_in(n->trace, n->item)[k]);
-}
-
-/* A program is made for the sizes of its operands, which those of its results do not tell (a sum). */
-bool tpi_same_form(tpi_value_form a, tpi_value_form b)
-{
-    return a.dtype == b.dtype && a.rank == b.rank &&
-           memcmp(a.shape, b.shape, sizeof(int64_t) * a.rank) == 0;
-}
-
-bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x)
-{
-    if (n->hash != x->hash || n->kind != x->kind || n->op != x->op || n->n_in != x->n_in ||
-        n->look != x->look || n->dtype != x->dtype || n->rank != x->rank ||
-        !same_place(n->at, x->at) ||
-        memcmp(n->item->shape, x->shape, sizeof(int64_t) * x->rank) != 0)
-        return false;
-    for (int k = 0; k < n->n_in; k++) {
-        const tpi_code c = tpi_item_in(t, x)[k];
-        if (c < 0 && n->in[k].outside != TPI_NO_EXTERN && n->in[k].outside != ~c)
-            return false;
-        if (!tpi_same_form(tpi_flow_operand_form(w, n, k), form_of(w, t, c)))
-            return false;
-    }
-    if (x->kind == TPI_STEP_RETURN)
-        return memcmp(n->item->seen, x->seen, (size_t)x->n_in) == 0;
-    return x->kind != TPI_STEP_OP || same_attrs(x->op, n->attrs, x->attrs);
 }
 
 /* ---- joins and loops --------------------------------------------------------------------- */
@@ -401,7 +309,13 @@ static int find_again(const putting *u, int *site)
     return -1;
 }
 
-/* A node of this run, before the last look of a loop. */
+/* Is more than a look the same? */
+static bool has_begun(const putting *u, int m)
+{
+    return u->w->nodes[m].kind != TPI_STEP_LOOK || tpi_flow_edge_behind(u->w, m, u->t, u->p);
+}
+
+/* A node of this run, before the last look of a loop. That a look has another outcome now says nothing. */
 static int find_loop(const putting *u, int *site)
 {
     enum { FAR = 1 << 14 };
@@ -411,7 +325,7 @@ static int find_loop(const putting *u, int *site)
         const tpi_item *x = &u->t->items[j];
         *site = *site >= 0 ? *site : site_of(w, x);
         bool passed = false;
-        if (*site >= 0 && x->hash == u->t->items[u->p].hash &&
+        if (*site >= 0 && x->hash == u->t->items[u->p].hash && has_begun(u, x->node) &&
             follow(u, x->node, &passed) != FOLLOWS_NOT && passed)
             return x->node;
     }
@@ -490,178 +404,6 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
     return ok;
 }
 
-/* A trace goes on to item i; the turns of the loop that begins there, if one does. */
-static void count_turn(tpi_flow *w, const tpi_edge *e)
-{
-    tpi_node *to = &w->nodes[e->to];
-    to->turns = e->back ? to->turns + 1 : 0;
-    if (e->back && to->turns > w->sites[e->site].most)
-        w->sites[e->site].most = to->turns;
-}
-
-/* Turns that loops have had, at most. */
-static void count_turns(tpi_flow *w)
-{
-    for (int k = 0; k < w->n_traces; k++) {
-        const tpi_trace *t = w->traces[k];
-        for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
-            count_turn(w, tpi_flow_edge_behind(w, from, t, i - 1));
-    }
-    for (int i = 0; i < w->n_nodes; i++)
-        w->nodes[i].limit = 0;
-    for (int i = 0; i < w->n_nodes; i++)
-        for (int k = 0; k < w->nodes[i].n_edges; k++) {
-            const tpi_edge *e = &w->nodes[i].edges[k];
-            if (e->back && w->sites[e->site].most > w->nodes[e->to].limit)
-                w->nodes[e->to].limit = w->sites[e->site].most;
-        }
-}
-
-/* Does the trace take known edges only, with the operands that are expected? */
-static bool is_known(const tpi_flow *w, tpi_trace *t)
-{
-    const tpi_edge *e = &w->nodes[TPI_ENTRY_NODE].edges[0];
-    for (int i = 0; i < t->n; i++) {
-        tpi_item *x = &t->items[i];
-        if (!e || !tpi_flow_same(w, &w->nodes[e->to], t, x))
-            return false;
-        x->node = e->to;
-        for (int k = 0; k < x->n_in; k++) {
-            tpi_code c;
-            if (!tpi_source_value(w, w->nodes[x->node].in[k].source, t, i, &c) ||
-                c != tpi_item_in(t, x)[k])
-                return false;
-        }
-        e = tpi_flow_edge_behind(w, x->node, t, i);
-    }
-    return true;
-}
-
-/* Is it known, but for a number of turns? Then that is kept, and not the trace. */
-static bool is_longer(tpi_flow *w, tpi_trace *t)
-{
-    if (w->caution || !w->blocks || !is_known(w, t))
-        return false;
-    bool longer = false;
-    for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node) {
-        const tpi_edge *e = tpi_flow_edge_behind(w, from, t, i - 1);
-        count_turn(w, e);
-        longer |= e->back && w->nodes[e->to].turns > w->nodes[e->to].limit;
-    }
-    if (longer)
-        count_turns(w);
-    return longer;
-}
-
-static int count_visits(const tpi_trace *t, uint32_t site)
-{
-    int n = 0;
-    for (int i = 0; i < t->n; i++)
-        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].site == site;
-    return n;
-}
-
-static bool is_known_site(const tpi_flow *w, uint32_t site)
-{
-    for (int i = 0; i < w->n_sites; i++)
-        if (w->sites[i].site == site)
-            return true;
-    return false;
-}
-
-static bool was_before(const tpi_trace *t, int i)
-{
-    for (int j = i - 1; j >= 0; j--)
-        if (t->items[j].kind == TPI_STEP_LOOK && t->items[j].site == t->items[i].site)
-            return true;
-    return false;
-}
-
-/* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
-static bool find_sites(tpi_flow *w)
-{
-    const int most = (int)(sizeof w->sites / sizeof *w->sites), before = w->n_sites;
-    const tpi_trace *last = w->traces[w->n_traces - 1];
-    for (int i = 0; i < last->n && w->n_sites < most; i++) {
-        const tpi_item *x = &last->items[i];
-        if (x->kind != TPI_STEP_LOOK || is_known_site(w, x->site) || was_before(last, i))
-            continue;
-        const int visits = count_visits(last, x->site);
-        for (int k = 0; k + 1 < w->n_traces; k++) {
-            const int others = count_visits(w->traces[k], x->site);
-            if (others == 0 || others == visits)
-                continue;
-            w->sites[w->n_sites++] = (tpi_loop_site){.site = x->site};
-            break;
-        }
-    }
-    return w->n_sites > before;
-}
-
-/* ---- loops that C counts --------------------------------------------------------------------- */
-
-static bool same_seen(const tpi_item *x, const tpi_item *y)
-{
-    return x->kind != TPI_STEP_LOOK ||
-           (x->size == y->size && memcmp(x->seen, y->seen, x->size) == 0);
-}
-
-/* What was done from item i of t on was done at another time, after the same values, from item j of o
- * on: until one of them begins another turn, and the other does something else? */
-static bool goes_on_once(const tpi_trace *t, int i, const tpi_trace *o, int j)
-{
-    const uint32_t turn = t->items[i].hash;
-    const tpi_item *x = &t->items[i - 1], *y = &o->items[j - 1];
-    const tpi_item *end = t->items + t->n, *other_end = o->items + o->n;
-    while (x < end && y < other_end && x->hash == y->hash && same_seen(x, y))
-        x++, y++;
-    return x < end && y < other_end && x->hash != y->hash && x > &t->items[i] &&
-           (x->hash == turn || y->hash == turn);
-}
-
-/* Is it done in the turn that ends with item i - 1? */
-static bool is_in_turn(const tpi_trace *t, int i, uint32_t hash)
-{
-    bool found = false;
-    int j = i - 1;
-    for (; j >= 0 && t->items[j].node != t->items[i].node && !found; j--)
-        found = t->items[j].hash == hash;
-    return found || hash == t->items[i].hash;
-}
-
-/* A turn of a rolled loop begins at item i. Is what ended the one before, or that turn itself, at another
- * time what ended the loop? */
-static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
-{
-    for (int a = 0; a < w->n_traces; a++) {
-        const tpi_trace *o = w->traces[a];
-        for (int j = 1; j < o->n; j++) {
-            if (o->items[j - 1].hash != t->items[i - 1].hash ||
-                !same_seen(&o->items[j - 1], &t->items[i - 1]))
-                continue;
-            if (!is_in_turn(t, i, o->items[j].hash) ||
-                (o->items[j].hash == t->items[i].hash && goes_on_once(t, i, o, j)))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
- * -1: none. */
-static int find_counted(const tpi_flow *w)
-{
-    for (int k = 0; k < w->n_traces && w->n_loops; k++) {
-        const tpi_trace *t = w->traces[k];
-        for (int i = 1; i < t->n; i++) {
-            const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
-            if (e && e->back && is_counted(w, t, i))
-                return e->site;
-        }
-    }
-    return -1;
-}
-
 /* All traces anew. */
 static bool rebuild_once(tpi_flow *w, bool *impure, bool *misfit, int *bounded)
 {
@@ -702,23 +444,23 @@ static int least_caution(const tpi_flow *w)
 }
 
 /* False: it is not to be put in. */
-static bool is_to_be_put(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
+static bool is_to_be_put(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
 {
     if (!take_origins(w, t, impure))
         return false;
-    *longer = w->n_nodes && is_longer(w, t);
-    if (!*longer && w->n_traces == TPI_MAX_TRACES)
+    *known = w->n_nodes && tpi_flow_confirms(w, t);
+    if (!*known && w->n_traces == TPI_MAX_TRACES)
         w->why = TPI_WHY_changes;
-    return !*longer && w->why != TPI_WHY_changes;
+    return !*known && w->why != TPI_WHY_changes;
 }
 
-bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
 {
-    *impure = *longer = false;
+    *impure = *known = false;
     bool misfit = false;
-    if (!is_to_be_put(w, t, impure, longer)) {
+    if (!is_to_be_put(w, t, impure, known)) {
         tpi_trace_free(t);
-        return *longer;
+        return *known;
     }
     w->calm = 0;
     w->n_out = t->items[t->n - 1].n_in;
@@ -736,16 +478,14 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer)
     }
     if (!ok && *impure && bounded >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
-    if (ok && !w->caution && find_sites(w))
+    if (ok && !w->caution && tpi_flow_find_sites(w))
         ok = rebuild(w, impure, &misfit, -1);
-    while (ok && !w->caution && (bounded = find_counted(w)) >= 0)
+    while (ok && !w->caution && (bounded = tpi_flow_find_counted(w)) >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
     while (!ok && (*impure || misfit) && w->caution < 2) {
         w->caution++;
         ok = rebuild(w, impure, &misfit, -1);
     }
     *impure |= misfit;
-    if (ok)
-        count_turns(w);
-    return ok;
+    return ok && tpi_flow_gather(w);
 }

@@ -28,6 +28,12 @@ typedef struct tpi_edge {
     int16_t site; /* that loop's look */
     uint8_t size;
     int64_t taken;
+    int32_t exit;  /* the first loop that is left by it; -1: none */
+    int32_t merge; /* its number, when other edges lead there too; -1 */
+    int32_t rank;  /* which of the edges that lead there it is */
+    int32_t
+        outcome; /* behind a look, the first of its numbers: one for each merge that can be the last one
+                        before it, by rank; -1 */
     char seen[TPI_MAX_READ]; /* the outcome */
 } tpi_edge;
 
@@ -68,7 +74,8 @@ typedef struct tpi_node {
     int32_t n_edges;
     tpi_edge *edges;
     int32_t block, place; /* in which it is, and where */
-    int32_t limit, turns; /* of a loop that begins here: at most; scratch of a walk */
+    int32_t limit, turns; /* of a loop that begins here: at most; scratch of a walk, */
+    uint64_t way;         /* and so is by which way it was entered */
     int32_t mark;         /* scratch */
 } tpi_node;
 
@@ -113,6 +120,18 @@ typedef struct tpi_loop_site {
     int32_t most;  /* turns that such a loop has had behind its first */
 } tpi_loop_site;
 
+/* By an edge recordings left a loop. Was it a value that ended it, or had C counted enough turns? A value, when
+ * the loop was entered by one way, with the same outcomes before, and was left after different numbers of turns. */
+enum { TPI_MAX_WAYS = 8 };
+typedef struct tpi_loop_exit {
+    int32_t next; /* the next loop that this edge leaves; -1: none */
+    int32_t head; /* the node that the loop begins with */
+    bool by_value;
+    int32_t n; /* ways by which it was entered, and after how many turns it was left then */
+    int32_t turns[TPI_MAX_WAYS];
+    uint64_t ways[TPI_MAX_WAYS];
+} tpi_loop_exit;
+
 typedef struct tpi_basic_blocks tpi_basic_blocks; /* blocks.h */
 
 struct tpi_flow {
@@ -134,6 +153,11 @@ struct tpi_flow {
     tpi_node *nodes;
     int32_t n_phis, phis_size;
     tpi_phi *phis;
+    int32_t n_exits, exits_size;
+    tpi_loop_exit *exits;
+    int32_t n_outcomes, n_merges, n_words;
+    uint64_t *
+        followed; /* by merge, and one more as scratch: the outcomes that recordings had behind it, as bits */
     int n_sites;
     tpi_loop_site sites[64];
     int caution; /* 1: no loops; 2: no joins either */
@@ -144,13 +168,16 @@ struct tpi_flow {
     int64_t replays, calm; /* calm: since the last recording */
 };
 
-/* ---- flow.c: nodes and edges ------------------------------------------------------------- */
+/* ---- flow.c: traces become nodes and edges ----------------------------------------------- */
 
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
 /* Takes the trace; false: memory is out, it contradicts others (*impure, then the flow is as it was
- * before), or there are too many (w->why). *longer: nothing is new but the number of turns that loops may take. */
-bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *longer);
+ * before), or there are too many (w->why). *known: nothing is new but numbers of turns and combinations of ways. */
+bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known);
+
+/* ---- flow_nodes.c: nodes, edges, and what a trace does beside them ------------------------- */
+
 /* The edge for this outcome (of anything but a look: the only one); NULL: none. */
 tpi_edge *tpi_flow_edge(const tpi_node *n, const char *seen, int size);
 /* The edge that a trace takes from the node that its item i is; NULL: none. */
@@ -160,9 +187,39 @@ tpi_value_form tpi_flow_operand_form(const tpi_flow *w, const tpi_node *n, int k
 bool tpi_same_form(tpi_value_form a, tpi_value_form b);
 /* Does the item do what the node does, operands from outside included? */
 bool tpi_flow_same(const tpi_flow *w, const tpi_node *n, const tpi_trace *t, const tpi_item *x);
-
 /* Which extern a tensor of a trace is; -1: none. */
 int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
+
+/* ---- flow_loops.c: loops ----------------------------------------------------------------- */
+
+/* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
+bool tpi_flow_find_sites(tpi_flow *w);
+/* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
+ * -1: none. */
+int tpi_flow_find_counted(const tpi_flow *w);
+/* Turns that loops have had, how they were left, and which outcomes came behind which merge. False: memory
+ * is out. */
+bool tpi_flow_gather(tpi_flow *w);
+void tpi_flow_forget_merges(tpi_flow *w);
+/* Is each step of the trace known? Then only its turns and combinations are noted, and it is not kept. */
+bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t);
+static inline uint64_t *tpi_flow_followed(const tpi_flow *w, int merge)
+{
+    return w->followed + (size_t)merge * (size_t)w->n_words;
+}
+static inline size_t tpi_flow_merge_bytes(const tpi_flow *w)
+{
+    return ((size_t)w->n_merges + 1) * (size_t)w->n_words * sizeof *w->followed;
+}
+/* Is it known that C leaves a loop by this edge, after so many turns, when it was entered by this way? */
+bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns);
+/* A way is all outcomes since the call began, as a hash. */
+static inline uint64_t tpi_way_behind(const tpi_flow *w, uint64_t way, int node, int edge)
+{
+    if (w->nodes[node].kind != TPI_STEP_LOOK)
+        return way;
+    return (way ^ ((uint64_t)node << 16 | (uint64_t)edge)) * 0x9E3779B97F4A7C15u;
+}
 
 /* ---- flow_values.c: what operands are ---------------------------------------------------- */
 

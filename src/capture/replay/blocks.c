@@ -39,6 +39,7 @@ void tpi_basic_blocks_free(tpi_flow *w)
     tpi_give_back(m, bs->held, (size_t)bs->most_sets * sizeof *bs->held);
     tpi_give_back(m, bs->v, (size_t)bs->n * sizeof *bs->v);
     tpi_give_back(m, bs->regs, (size_t)bs->n_regs * sizeof *bs->regs);
+    tpi_give_back(m, bs->open, (size_t)bs->n_words * sizeof *bs->open);
     tpi_give_back(m, bs->node_reg, (size_t)bs->nodes_size * sizeof *bs->node_reg);
     tpi_give_back(m, bs, sizeof *bs);
     w->blocks = NULL;
@@ -461,7 +462,9 @@ static bool add_sets(tpi_flow *w, tpi_basic_blocks *bs)
             bs->most_sets = b->n_sets > bs->most_sets ? b->n_sets : bs->most_sets;
         }
     bs->held = tpi_take(&w->ctx->mem, (size_t)bs->most_sets * sizeof *bs->held);
-    return bs->held;
+    bs->open = tpi_take(&w->ctx->mem, (size_t)w->n_words * sizeof *bs->open);
+    bs->n_words = bs->open ? w->n_words : 0;
+    return bs->held && bs->open;
 }
 
 static bool make_all(making *k)

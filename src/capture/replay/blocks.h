@@ -83,6 +83,7 @@ typedef struct tpi_basic_block {
     int32_t n_sets, sets_size;
     tpi_edge_move *sets;  /* what phis become when it is left */
     int32_t limit, turns; /* turns of the loop that begins here: at most, in this call */
+    uint64_t way;         /* by which that loop was entered */
     bool loops;           /* one does */
     int32_t n_random;     /* random ops */
     int64_t runs;
@@ -97,7 +98,10 @@ struct tpi_basic_blocks {
     int32_t n_regs;
     tpi_reg *regs;
     int32_t first_phi, n_phi_regs; /* registers of phis, behind those of externs */
-    uint64_t call;      /* how many replays there were: the stamp of values of this one */
+    uint64_t call; /* how many replays there were: the stamp of values of this one */
+    int32_t n_words;
+    uint64_t
+        *open; /* outcomes, as bits: behind all merges of this replay recordings had them */
     int64_t nodes_size; /* how many nodes the flow had when these were made */
     int32_t *node_reg;  /* by node: its register; -1: none */
     int32_t most_sets;  /* of one block */

@@ -211,8 +211,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
         return;
     }
     const int joins = w->n_joins, loops = w->n_loops;
-    bool impure, longer;
-    if (!tpi_flow_add(w, t, &impure, &longer)) {
+    bool impure, known;
+    if (!tpi_flow_add(w, t, &impure, &known)) {
         if (w->why == TPI_WHY_changes) {
             leave_matched(w, w->why, at);
             return;
@@ -228,9 +228,9 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
             fail_impure(f, where, n_out, out);
         return;
     }
-    if (longer) {
+    if (known) {
         tpi_basic_blocks_limit(w);
-        tpi_capture_log(f, at, "more turns of a loop than before");
+        tpi_capture_log(f, at, "ways that are known, in a new combination");
         return;
     }
     tpi_basic_blocks_make(w);

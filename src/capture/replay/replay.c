@@ -15,6 +15,8 @@ typedef struct replay {
     tpi_at at;
     tp_tensor *const *in;
     uint64_t random_at, seq; /* seq: of the context, at the beginning */
+    uint64_t way;            /* outcomes so far (flow.h) */
+    int32_t rank;            /* of the last merge */
     const char *why;         /* it was abandoned */
     tpi_at why_at;
     tpi_dry *dry; /* it is only to be looked at; or NULL */
@@ -50,10 +52,28 @@ static tpi_unmarked origin_of(const replay *r, const tpi_reg *x)
     return (tpi_unmarked){t->from | tpi_from_bit(t), t->since};
 }
 
+/* What recordings had behind this edge stays open. */
+static inline void take_merge(replay *r, const tpi_edge *e)
+{
+    if (e->merge < 0)
+        return;
+    const uint64_t *followed = tpi_flow_followed(r->w, e->merge);
+    for (int i = 0; i < r->bs->n_words; i++)
+        r->bs->open[i] &= followed[i];
+    r->rank = e->rank;
+}
+
 static void begin(replay *r)
 {
     tpi_basic_blocks *bs = r->bs;
     bs->call++;
+    for (int i = 0; i < r->w->n_exits; i++) {
+        tpi_basic_block *head = &bs->v[r->w->nodes[r->w->exits[i].head].block];
+        head->turns = 0;
+        head->way = 0;
+    }
+    memset(bs->open, 0xff, (size_t)bs->n_words * sizeof *bs->open);
+    take_merge(r, &r->w->nodes[TPI_ENTRY_NODE].edges[0]);
     for (int i = 0; i < r->w->n_externs; i++)
         set_extern(r, i);
     for (int i = r->w->n_externs; i < r->w->n_externs + bs->n_phi_regs; i++) {
@@ -551,10 +571,38 @@ static void forget_assigned(replay *r)
     }
 }
 
+/* Behind all merges that were taken, has this outcome been seen? */
+static bool is_open(replay *r, const tpi_basic_block *from, const tpi_edge *e)
+{
+    const int32_t outcome = e->outcome + r->rank;
+    if (e->outcome >= 0 && !(r->bs->open[outcome / 64] >> (outcome % 64) & 1))
+        return give_up(r, place_of(r, from), "an outcome that has not been seen on this way");
+    take_merge(r, e);
+    return true;
+}
+
+/* Are loops left as C leaves them? */
+static bool leave(replay *r, const tpi_basic_block *from, const tpi_edge *e)
+{
+    for (int i = e->exit; i >= 0; i = r->w->exits[i].next) {
+        const tpi_loop_exit *x = &r->w->exits[i];
+        const tpi_basic_block *head = &r->bs->v[r->w->nodes[x->head].block];
+        if (!x->by_value && !tpi_may_leave(x, head->way, head->turns))
+            return give_up(r, place_of(r, from),
+                           "a loop ends, and C may have counted its turns when it did before");
+    }
+    return true;
+}
+
 static bool enter(replay *r, const tpi_basic_block *from, tpi_edge *e, tpi_basic_block **to)
 {
     tpi_basic_block *b = &r->bs->v[e->to];
+    if (!is_open(r, from, e) || !leave(r, from, e))
+        return false;
+    r->way =
+        tpi_way_behind(r->w, r->way, from->nodes[from->n_nodes - 1], (int)(e - from->edges));
     if (b->loops) {
+        b->way = e->back ? b->way : r->way;
         b->turns = e->back ? b->turns + 1 : 0;
         if (b->turns > b->limit)
             return give_up(r, place_of(r, from), "more turns of a loop than ever before");
@@ -580,7 +628,6 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     tpi_basic_blocks *bs = r->bs;
     tpi_basic_block *b = &bs->v[r->w->nodes[r->w->nodes[TPI_ENTRY_NODE].edges[0].to].block];
     (void)n_out;
-    b->turns = 0;
     for (;;) {
         if (tpi_is_interrupted(r->ctx))
             return give_up(r, place_of(r, b), "stopped by tp_interrupt");

@@ -1,0 +1,350 @@
+/* Flows: loops, their turns, and what ends them; and which ways have been gone. */
+#include "capture/record/flow.h"
+
+#include <string.h>
+
+/* ---- looks of loops ---------------------------------------------------------------------- */
+
+static int count_visits(const tpi_trace *t, uint32_t site)
+{
+    int n = 0;
+    for (int i = 0; i < t->n; i++)
+        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].site == site;
+    return n;
+}
+
+static bool is_known_site(const tpi_flow *w, uint32_t site)
+{
+    for (int i = 0; i < w->n_sites; i++)
+        if (w->sites[i].site == site)
+            return true;
+    return false;
+}
+
+static bool was_before(const tpi_trace *t, int i)
+{
+    for (int j = i - 1; j >= 0; j--)
+        if (t->items[j].kind == TPI_STEP_LOOK && t->items[j].site == t->items[i].site)
+            return true;
+    return false;
+}
+
+bool tpi_flow_find_sites(tpi_flow *w)
+{
+    const int most = (int)(sizeof w->sites / sizeof *w->sites), before = w->n_sites;
+    const tpi_trace *last = w->traces[w->n_traces - 1];
+    for (int i = 0; i < last->n && w->n_sites < most; i++) {
+        const tpi_item *x = &last->items[i];
+        if (x->kind != TPI_STEP_LOOK || is_known_site(w, x->site) || was_before(last, i))
+            continue;
+        const int visits = count_visits(last, x->site);
+        for (int k = 0; k + 1 < w->n_traces; k++) {
+            const int others = count_visits(w->traces[k], x->site);
+            if (others == 0 || others == visits)
+                continue;
+            w->sites[w->n_sites++] = (tpi_loop_site){.site = x->site};
+            break;
+        }
+    }
+    return w->n_sites > before;
+}
+
+/* ---- loops that C counts ----------------------------------------------------------------- */
+
+static bool same_seen(const tpi_item *x, const tpi_item *y)
+{
+    return x->kind != TPI_STEP_LOOK ||
+           (x->size == y->size && memcmp(x->seen, y->seen, x->size) == 0);
+}
+
+/* What was done from item i of t on was done at another time, after the same values, from item j of o
+ * on: until one of them begins another turn, and the other does something else? */
+static bool goes_on_once(const tpi_trace *t, int i, const tpi_trace *o, int j)
+{
+    const uint32_t turn = t->items[i].hash;
+    const tpi_item *x = &t->items[i - 1], *y = &o->items[j - 1];
+    const tpi_item *end = t->items + t->n, *other_end = o->items + o->n;
+    while (x < end && y < other_end && x->hash == y->hash && same_seen(x, y))
+        x++, y++;
+    return x < end && y < other_end && x->hash != y->hash && x > &t->items[i] &&
+           (x->hash == turn || y->hash == turn);
+}
+
+/* Is it done in the turn that ends with item i - 1? */
+static bool is_in_turn(const tpi_trace *t, int i, uint32_t hash)
+{
+    bool found = false;
+    int j = i - 1;
+    for (; j >= 0 && t->items[j].node != t->items[i].node && !found; j--)
+        found = t->items[j].hash == hash;
+    return found || hash == t->items[i].hash;
+}
+
+/* A turn of a rolled loop begins at item i. Is what ended the one before, or that turn itself, at another
+ * time what ended the loop? */
+static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
+{
+    for (int a = 0; a < w->n_traces; a++) {
+        const tpi_trace *o = w->traces[a];
+        for (int j = 1; j < o->n; j++) {
+            if (o->items[j - 1].hash != t->items[i - 1].hash ||
+                !same_seen(&o->items[j - 1], &t->items[i - 1]))
+                continue;
+            if (!is_in_turn(t, i, o->items[j].hash) ||
+                (o->items[j].hash == t->items[i].hash && goes_on_once(t, i, o, j)))
+                return true;
+        }
+    }
+    return false;
+}
+
+int tpi_flow_find_counted(const tpi_flow *w)
+{
+    for (int k = 0; k < w->n_traces && w->n_loops; k++) {
+        const tpi_trace *t = w->traces[k];
+        for (int i = 1; i < t->n; i++) {
+            const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
+            if (e && e->back && is_counted(w, t, i))
+                return e->site;
+        }
+    }
+    return -1;
+}
+
+/* ---- which edges leave a loop ------------------------------------------------------------ */
+
+/* Marks the nodes of the loop that begins at `head`: those from which an edge leads back to it. */
+static void mark_loop(tpi_flow *w, int head)
+{
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].mark = i == head;
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = w->n_nodes - 1; i >= 0; i--) {
+            tpi_node *n = &w->nodes[i];
+            for (int k = 0; k < n->n_edges && !n->mark; k++) {
+                const tpi_edge *e = &n->edges[k];
+                n->mark = e->to == head ? e->back : w->nodes[e->to].mark;
+                more |= n->mark;
+            }
+        }
+    }
+}
+
+static bool add_exit(tpi_flow *w, tpi_edge *e, int head)
+{
+    tpi_loop_exit *v = tpi_grow(&w->ctx->mem, w->exits, w->n_exits, &w->exits_size, sizeof *v);
+    if (!v)
+        return false;
+    w->exits = v;
+    v[w->n_exits] = (tpi_loop_exit){.next = e->exit, .head = head};
+    e->exit = w->n_exits++;
+    return true;
+}
+
+static bool add_exits(tpi_flow *w, int head)
+{
+    mark_loop(w, head);
+    bool ok = true;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges && ok && w->nodes[i].mark; k++) {
+            tpi_edge *e = &w->nodes[i].edges[k];
+            ok = w->nodes[e->to].mark || add_exit(w, e, head);
+        }
+    return ok;
+}
+
+static bool find_exits(tpi_flow *w)
+{
+    w->n_exits = 0;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++)
+            w->nodes[i].edges[k].exit = -1;
+    bool ok = true;
+    for (int i = 0; i < w->n_nodes && ok; i++)
+        ok = !w->nodes[i].loops || add_exits(w, i);
+    return ok;
+}
+
+/* ---- which edges lead to what others lead to, too ---------------------------------------- */
+
+/* Numbers them. A node to which one edge leads is a newer one than the node that the edge comes from, and merges that can
+ * be the last ones before it are the same. */
+static void number_edges(tpi_flow *w)
+{
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].mark = w->nodes[i].turns = 0;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++)
+            w->nodes[w->nodes[i].edges[k].to].mark++;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++) {
+            tpi_edge *e = &w->nodes[i].edges[k];
+            tpi_node *to = &w->nodes[e->to];
+            e->merge = w->n_sites && to->mark > 1 ? w->n_merges++ : -1;
+            e->rank = to->turns++;
+        }
+    w->nodes[TPI_ENTRY_NODE].mark = 1;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++) {
+            tpi_edge *e = &w->nodes[i].edges[k];
+            e->outcome = -1;
+            if (w->n_sites && w->nodes[i].kind == TPI_STEP_LOOK) {
+                e->outcome = w->n_outcomes;
+                w->n_outcomes += w->nodes[i].mark;
+            }
+            if (e->merge < 0)
+                w->nodes[e->to].mark = w->nodes[i].mark;
+        }
+}
+
+static bool find_merges(tpi_flow *w)
+{
+    tpi_flow_forget_merges(w);
+    number_edges(w);
+    w->n_words = (w->n_outcomes + 63) / 64;
+    w->followed = tpi_take(&w->ctx->mem, tpi_flow_merge_bytes(w));
+    if (!w->followed)
+        return false;
+    memset(w->followed, 0, tpi_flow_merge_bytes(w));
+    return true;
+}
+
+void tpi_flow_forget_merges(tpi_flow *w)
+{
+    tpi_give_back(&w->ctx->mem, w->followed, w->followed ? tpi_flow_merge_bytes(w) : 0);
+    w->followed = NULL;
+    w->n_outcomes = w->n_merges = w->n_words = 0;
+}
+
+/* ---- what is known of all that -------------------------------------------------------------- */
+
+static void note_exit(tpi_loop_exit *x, uint64_t way, int32_t turns)
+{
+    for (int i = 0; i < x->n; i++)
+        if (x->ways[i] == way) {
+            x->by_value |= x->turns[i] != turns;
+            return;
+        }
+    if (x->n == TPI_MAX_WAYS)
+        return;
+    x->ways[x->n] = way;
+    x->turns[x->n++] = turns;
+}
+
+bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns)
+{
+    bool alike = true, seen = false;
+    for (int i = 0; i < x->n; i++)
+        alike &= x->turns[i] == x->turns[0];
+    for (int i = 0; i < x->n; i++)
+        seen |= x->turns[i] == turns && (alike || x->ways[i] == way);
+    return seen || x->by_value;
+}
+
+/* A trace goes along an edge. */
+static void go_on(tpi_flow *w, int from, const tpi_edge *e, uint64_t *way)
+{
+    for (int i = e->exit; i >= 0; i = w->exits[i].next) {
+        const tpi_node *head = &w->nodes[w->exits[i].head];
+        note_exit(&w->exits[i], head->way, head->turns);
+    }
+    *way = tpi_way_behind(w, *way, from, (int)(e - w->nodes[from].edges));
+    tpi_node *to = &w->nodes[e->to];
+    if (!e->back)
+        to->way = *way;
+    to->turns = e->back ? to->turns + 1 : 0;
+    if (e->back && to->turns > w->sites[e->site].most)
+        w->sites[e->site].most = to->turns;
+}
+
+static void note_turns(tpi_flow *w, const tpi_trace *t)
+{
+    for (int i = 0; i < w->n_exits; i++) {
+        tpi_node *head = &w->nodes[w->exits[i].head];
+        head->turns = 0;
+        head->way = 0;
+    }
+    uint64_t way = 0;
+    for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
+        go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
+}
+
+static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)
+{
+    return tpi_flow_edge_behind(w, i ? t->items[i - 1].node : TPI_ENTRY_NODE, t, i - 1);
+}
+
+/* From the end: the last row of w->followed gathers the outcomes. */
+static void note_merges(tpi_flow *w, const tpi_trace *t)
+{
+    uint64_t *later = tpi_flow_followed(w, w->n_merges);
+    memset(later, 0, (size_t)w->n_words * sizeof *later);
+    for (int i = t->n - 1, next = i; i >= 0; i--) {
+        const tpi_edge *e = edge_to(w, t, i);
+        if (e->merge < 0)
+            continue;
+        for (int k = i + 1; k <= next; k++) {
+            const int32_t outcome = edge_to(w, t, k)->outcome;
+            if (outcome >= 0)
+                later[(outcome + e->rank) / 64] |= 1ull << ((outcome + e->rank) % 64);
+        }
+        for (int k = 0; k < w->n_words; k++)
+            tpi_flow_followed(w, e->merge)[k] |= later[k];
+        next = i;
+    }
+}
+
+static void set_limits(tpi_flow *w)
+{
+    for (int i = 0; i < w->n_nodes; i++)
+        w->nodes[i].limit = 0;
+    for (int i = 0; i < w->n_nodes; i++)
+        for (int k = 0; k < w->nodes[i].n_edges; k++) {
+            const tpi_edge *e = &w->nodes[i].edges[k];
+            if (e->back && w->sites[e->site].most > w->nodes[e->to].limit)
+                w->nodes[e->to].limit = w->sites[e->site].most;
+        }
+}
+
+bool tpi_flow_gather(tpi_flow *w)
+{
+    if (!find_exits(w) || !find_merges(w))
+        return false;
+    for (int k = 0; k < w->n_traces; k++) {
+        note_turns(w, w->traces[k]);
+        note_merges(w, w->traces[k]);
+    }
+    set_limits(w);
+    return true;
+}
+
+/* Does the trace take known edges only, with the operands that are expected? */
+static bool is_known(const tpi_flow *w, tpi_trace *t)
+{
+    const tpi_edge *e = &w->nodes[TPI_ENTRY_NODE].edges[0];
+    for (int i = 0; i < t->n; i++) {
+        tpi_item *x = &t->items[i];
+        if (!e || !tpi_flow_same(w, &w->nodes[e->to], t, x))
+            return false;
+        x->node = e->to;
+        for (int k = 0; k < x->n_in; k++) {
+            tpi_code c;
+            if (!tpi_source_value(w, w->nodes[x->node].in[k].source, t, i, &c) ||
+                c != tpi_item_in(t, x)[k])
+                return false;
+        }
+        e = tpi_flow_edge_behind(w, x->node, t, i);
+    }
+    return true;
+}
+
+bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t)
+{
+    if (!w->blocks || !is_known(w, t))
+        return false;
+    note_turns(w, t);
+    note_merges(w, t);
+    set_limits(w);
+    return true;
+}
