@@ -185,6 +185,9 @@ void tpi_tiles_free(tpi_tiles *t)
     for (int i = 0; i < n; i++) {
         tpi_nest_free(m, t->kernels[i].nest);
         call_free(m, t->kernels[i].call);
+        if (t->kernels[i].block)
+            tpi_block_free(t->kernels[i].block);
+        tpi_give_back(m, t->kernels[i].block, sizeof(tpi_block));
     }
     tpi_give_back(m, t->kernels, (size_t)n * sizeof *t->kernels);
     tpi_give_back(m, t->scratch, t->scratch_size);
@@ -231,14 +234,28 @@ static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
         p->library.tick(p->library.watch, kernel);
 }
 
-/* Is what the kernel is made ready for the sizes of this run? Not of a block, which is none. */
+static bool make_block(tpi_mem *m, tpi_tile_kernel *made, const tpi_plan *plan, int i)
+{
+    if (made->block)
+        return true;
+    tpi_block *b = tpi_take(m, sizeof *b);
+    if (b && tpi_lower_block(plan, plan->sections[plan->kernels[i].root], b)) {
+        made->block = b;
+        return true;
+    }
+    tpi_give_back(m, b, sizeof *b);
+    return false;
+}
+
+/* Is what the kernel is made ready for the sizes of this run? */
 static bool make_ready(tpi_session *s, const tpi_plan *plan, int i)
 {
     tpi_tiles *t = s->p->tiles;
     tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
-    if (plan->kernels[i].kind == TPI_KERNEL_BLOCK ||
-        made->epoch == (made->late ? t->bound : t->sized) ||
-        make_kernel(t, made, plan, &plan->kernels[i]))
+    if (plan->kernels[i].kind == TPI_KERNEL_BLOCK
+            ? make_block(&s->p->ctx->mem, made, plan, i)
+            : made->epoch == (made->late ? t->bound : t->sized) ||
+                  make_kernel(t, made, plan, &plan->kernels[i]))
         return true;
     tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
     return false;
@@ -254,7 +271,7 @@ static bool run_kernel(tpi_session *s, const tpi_plan *plan, int i)
     if (!make_ready(s, plan, i))
         return false;
     if (k->kind == TPI_KERNEL_BLOCK)
-        return tpi_tiles_block(s, plan, plan->sections[k->root]);
+        return tpi_tiles_block(s, plan, made->block);
     if (!made->nest)
         return run_call(s, made->call);
     tpi_nest_run(made->nest, &p->team, p->pointers, t->scratch);

@@ -7,6 +7,7 @@
 #ifndef TAPIR_TILES_H
 #define TAPIR_TILES_H
 
+#include "lower/block_code.h"
 #include "op/elementwise.h"
 #include "run/program.h"
 
@@ -106,6 +107,7 @@ typedef struct tpi_tile_kernel {
     uint64_t epoch; /* of the sizes that it is for */
     tpi_nest *nest;
     struct tpi_tile_call *call;
+    tpi_block *block; /* for all sizes */
 } tpi_tile_kernel;
 
 typedef struct tpi_tiles {
@@ -123,6 +125,6 @@ void tpi_tiles_free(tpi_tiles *t);
 /* The kernels of a plan in their order. False: t->full is set, or the context's error tells. */
 bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan);
 /* A block: its bodies' kernels as often as its run says. */
-bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_section *section);
+bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_block *b);
 
 #endif
