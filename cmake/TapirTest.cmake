@@ -38,6 +38,7 @@ function(tapir_test_program name)
     target_link_libraries(${name} PRIVATE tapir)
   endif()
   target_link_libraries(${name} PRIVATE tapir_flags tapir_numeric ${t_LIBS} cmocka m)
+  target_compile_options(${name} PRIVATE -O1) # their time is the library's
 endfunction()
 
 function(tapir_test name)

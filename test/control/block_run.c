@@ -240,31 +240,30 @@ static both_way base_of(const way *w)
     };
 }
 
-/* In this process. */
-static int differs(const job *j)
+static const char *program_name;
+
+/* Is it wrong by this way, in this process? */
+static int differs(const job *j, const char *want)
 {
-    const job oracle = {j->c, &eager, j->order};
-    const both_way plain = base_of(&eager), base = base_of(j->w);
+    const both_way base = base_of(j->w);
     char why[2000];
-    char *want = both_transcript(&plain, scenario, &oracle);
-    if (getenv("CONTROL_SHOW"))
-        printf("%s", want);
     char *got = both_transcript(&base, scenario, j);
     const bool wrong = both_differ(&base, want, got, why, sizeof why);
     if (wrong)
         printf("%s\n", why);
-    free(want);
     free(got);
     return wrong;
 }
 
-static bool differs_apart(const job *j, const char *program)
+/* What a process of its own, which ends when it hangs, says of the job: how much of it is wrong. */
+static int count_apart(int (*count)(const job *, const char *), const job *j, const char *want,
+                       int seconds)
 {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-        alarm(120);
-        const int wrong = differs(j);
+        alarm((unsigned)seconds);
+        const int wrong = count(j, want);
         fflush(stdout);
         _exit(wrong);
     }
@@ -273,20 +272,54 @@ static bool differs_apart(const job *j, const char *program)
         perror("block_run: a process of its own");
         exit(2);
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return false;
+    if (WIFEXITED(status) && (want == NULL || WEXITSTATUS(status) == 0))
+        return WEXITSTATUS(status); /* each way has told of itself */
     if (WIFSIGNALED(status))
         printf("signal %d\n", WTERMSIG(status));
     printf("FAILED %s, derivatives of order %d, by %s\n"
            "repeat: %s --case %s --order %d --way '%s'\n",
-           j->c->name, j->order, j->w->name, program, j->c->name, j->order, j->w->name);
-    return true;
+           j->c->name, j->order, j->w->name, program_name, j->c->name, j->order, j->w->name);
+    return 1;
+}
+
+static bool chosen[N_WAYS];
+
+/* All ways that are chosen, beside what the eager run gives. */
+static int all_ways(const job *oracle, const char *nothing)
+{
+    (void)nothing;
+    const both_way plain = base_of(&eager);
+    char *want = both_transcript(&plain, scenario, oracle);
+    if (getenv("CONTROL_SHOW"))
+        printf("%s", want);
+    int wrong = 0;
+    for (int w = 0; w < N_WAYS; w++) {
+        const job j = {oracle->c, &ways[w], oracle->order};
+        wrong += chosen[w] && count_apart(differs, &j, want, 120);
+    }
+    free(want);
+    return wrong;
+}
+
+static int choose(const char *only_way, int only_c, bool compiler)
+{
+    int n = 0;
+    for (int w = 0; w < N_WAYS; w++) {
+        const bool compiles =
+            (ways[w].engine == TP_ENGINE_AUTO || ways[w].engine == TP_ENGINE_C) &&
+            !ways[w].compiler;
+        chosen[w] = (!only_way || strcmp(only_way, ways[w].name) == 0) &&
+                    (only_c < 0 || compiles == only_c) && (!compiles || compiler);
+        n += chosen[w];
+    }
+    return n;
 }
 
 int main(int argc, char **argv)
 {
     const char *only_way = NULL, *only_case = NULL;
     int only_order = -1, only_c = -1, n = 0, n_failed = 0;
+    program_name = argv[0];
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--way") == 0)
             only_way = argv[i + 1];
@@ -298,26 +331,21 @@ int main(int argc, char **argv)
             only_c = atoi(argv[i + 1]);
     }
     const bool compiler = system("cc --version > /dev/null 2>&1") == 0;
-    const int n_programs = n_block_cases + n_state_cases;
-    for (int c = 0; c < n_programs; c++)
-        for (int w = 0; w < N_WAYS; w++) {
-            const block_case *program =
-                c < n_block_cases ? &block_cases[c] : &state_cases[c - n_block_cases];
-            const bool compiles =
-                (ways[w].engine == TP_ENGINE_AUTO || ways[w].engine == TP_ENGINE_C) &&
-                !ways[w].compiler;
-            if ((only_case && strcmp(only_case, program->name) != 0) ||
-                (only_way && strcmp(only_way, ways[w].name) != 0) ||
-                (only_c >= 0 && compiles != only_c) || (compiles && !compiler))
+    const int n_programs = n_block_cases + n_state_cases,
+              n_ways = choose(only_way, only_c, compiler);
+    for (int c = 0; c < n_programs; c++) {
+        const block_case *program =
+            c < n_block_cases ? &block_cases[c] : &state_cases[c - n_block_cases];
+        if (only_case && strcmp(only_case, program->name) != 0)
+            continue;
+        for (int order = 0; order <= (program->gradients ? 2 : 0); order++) {
+            if (only_order >= 0 && order != only_order)
                 continue;
-            for (int order = 0; order <= (program->gradients ? 2 : 0); order++) {
-                if (only_order >= 0 && order != only_order)
-                    continue;
-                const job j = {program, &ways[w], order};
-                n++;
-                n_failed += differs_apart(&j, argv[0]);
-            }
+            const job oracle = {program, &eager, order};
+            n += n_ways;
+            n_failed += count_apart(all_ways, &oracle, NULL, 120 * N_WAYS);
         }
+    }
     printf("%d runs of %d programs, %d failed\n", n, n_programs, n_failed);
     if (n == 0 && !compiler)
         return 77;
