@@ -175,8 +175,9 @@ TP_API const tp_graph *tp_program_graph(const tp_program *p);
  * text of the program's graph; ! marks a reduced axis), what it writes and reads; then its
  * buffers: where each lies, and between which kernels. NULL when out of memory; tp_free frees. */
 TP_API char *tp_program_text(tp_program *p);
-/* The same kernels, and below each loop nest its *loop program*: what tiles interpret and C is printed from. A line is
- * a statement, behind it the place it was made for:
+/* The same kernels, below each block what it does around the kernels of its bodies (c0 is where these read carried
+ * value 0, n0 where they write it), and below each loop nest its *loop program*: what tiles interpret and C is printed
+ * from. A line is a statement, behind it the place it was made for:
  *
  *     each i0 < batch, i1 < 10 {      a loop over each axis: its points in any order
  *       x4 = v0[i0*10 + i1]           an element of memory v0

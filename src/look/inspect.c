@@ -3,6 +3,7 @@
 
 #include "base/float_mode.h"
 #include "ir/notation.h"
+#include "lower/block_code.h"
 #include "lower/loop_text.h"
 #include "lower/nest.h"
 #include "plan/work.h"
@@ -161,10 +162,23 @@ static void put_band(tpi_str *s, const tpi_plan *plan, int indent, int kernel)
                        plan->first_kernel + kernel, plan->first_kernel + kernel + step->n - 1);
 }
 
-/* The program of a loop nest. */
+static void put_block(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
+{
+    tpi_block b;
+    if (!tpi_lower_block(plan, plan->sections[k->root], &b)) {
+        s->failed = true;
+        return;
+    }
+    tpi_block_print(&b, indent, s);
+    tpi_block_free(&b);
+}
+
+/* The program of a loop nest, or of a block. */
 static void put_loops(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
 {
     tpi_loop l;
+    if (k->kind == TPI_KERNEL_BLOCK)
+        put_block(s, plan, indent, k);
     if (k->kind != TPI_KERNEL_LOOP)
         return;
     if (!tpi_lower_nest(plan, k, NULL, NULL, &l)) {
@@ -176,7 +190,7 @@ static void put_loops(tpi_str *s, const tpi_plan *plan, int indent, const tpi_ke
 }
 
 /* Kernels, then buffers; those of bodies behind the block they are of, further in. With `loops`, the program of each
- * loop nest, and no buffers. */
+ * loop nest and block, and no buffers. */
 static void put_plan(tpi_str *s, const tpi_plan *root, const tpi_plan *plan, int indent,
                      bool loops, const int64_t *bytes, const int64_t *offset)
 {

@@ -8,7 +8,7 @@
 
 #include "plan/plan.h"
 
-/* What a pointer of the block is for; its name in C begins with the letter. */
+/* What a pointer of the block is for; its name begins with the letter. */
 typedef enum tpi_block_pointer {
     TPI_POINTER_NOW,   /* c */
     TPI_POINTER_NEXT,  /* n */
@@ -76,6 +76,10 @@ typedef struct tpi_block {
 /* False: no memory. */
 bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out);
 void tpi_block_free(tpi_block *b);
+
+/* block_text.c: its statements, part by part. */
+void tpi_block_print(const tpi_block *b, int indent, tpi_str *out);
+extern const char tpi_pointer_letter[TPI_N_POINTERS];
 
 static inline int tpi_block_first(const tpi_block *b, tpi_block_part part)
 {

@@ -26,15 +26,13 @@ static void put_bytes(tpi_render *r, const tp_tensor *t)
     }
 }
 
-static const char letter[TPI_N_POINTERS + 1] = "cnoxy";
-
 /* "p[3]", "(char *)p[3] + 8 * (s0)" */
 static void put_at(tpi_render *r, tpi_block_at a)
 {
     if (a.kind == TPI_AT_BUFFER && a.offset)
         PUT("(char *)");
     if (a.kind == TPI_AT_POINTER)
-        PUT("%c%d", letter[a.pointer], a.n);
+        PUT("%c%d", tpi_pointer_letter[a.pointer], a.n);
     else if (a.kind != TPI_AT_BUFFER)
         PUT("%s", a.kind == TPI_AT_GO ? "&go" : "&number");
     else if (a.even >= 0)
@@ -104,7 +102,7 @@ static void put_stmt(tpi_render *r, const char *in, const tpi_block *b, const tp
         put_move(r, in, x);
         break;
     case TPI_BLOCK_SET:
-        PUT("%schar *%c%d = ", in, letter[x->to.pointer], i);
+        PUT("%schar *%c%d = ", in, tpi_pointer_letter[x->to.pointer], i);
         put_at(r, x->from);
         PUT(";\n");
         break;

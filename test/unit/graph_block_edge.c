@@ -244,6 +244,13 @@ static void tells_of_itself(void **state)
     assert_non_null(strstr(text, "body"));
     assert_non_null(strstr(text, "matmul"));
     tp_free(tp, text);
+    text = tp_program_loops_text(p);
+    assert_non_null(strstr(text, "or b"));
+    assert_non_null(strstr(text, " when the turns are even"));
+    assert_non_null(strstr(text, "before each turn\n"));
+    assert_non_null(strstr(text, " lies at x0 + number*4*16\n"));
+    assert_non_null(strstr(text, "after each turn\n    c0, n0, o0 = n0, o0, n0\n"));
+    tp_free(tp, text);
 }
 
 /* Captured variables that are frozen go inside, and are packed there. */
