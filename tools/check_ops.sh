@@ -11,7 +11,7 @@ set -u
 cd "$(dirname "$0")/.."
 
 most_names=89
-most_one_op=165
+most_one_op=163
 one_op='tpi_(constant|variable|assigned|inside|loop|block|param)_of\(|->draws\b|->mean\b'
 
 files() {

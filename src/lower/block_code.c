@@ -233,6 +233,7 @@ bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out)
     builder u = {.b = out, .plan = plan, .s = s, .a = tpi_loop_of(s->node)};
     *out = (tpi_block){.memory = &plan->graph->ctx->mem,
                        .section = s,
+                       .loop = u.a,
                        .token = token < 0 ? -1 : plan->first_buffer + token,
                        .symbol = -1};
     if (!u.a || u.a->has_pred)

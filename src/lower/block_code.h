@@ -64,9 +64,10 @@ typedef enum tpi_block_part {
 typedef struct tpi_block {
     tpi_mem *memory;
     const tpi_section *section;
+    const tpi_loop_attrs *loop; /* NULL: a cond */
     tpi_block_stmt *stmt;
     int n, size, end[TPI_BLOCK_PARTS]; /* by part: the first statement behind it */
-    tpi_block_at pred;                 /* of a cond, and of a loop with attrs->has_pred */
+    tpi_block_at pred;                 /* of a cond, and of a loop with loop->has_pred */
     int token;                         /* buffer of the block's token; -1 */
     int symbol;                        /* of the number of turns it takes; -1: nobody asks */
     bool numbered;                     /* the number of the turn is used */

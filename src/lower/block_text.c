@@ -1,5 +1,4 @@
 /* Blocks as text. */
-#include "ir/body.h"
 #include "lower/block_code.h"
 
 const char tpi_pointer_letter[TPI_N_POINTERS] = {'c', 'n', 'o', 'x', 'y'};
@@ -55,9 +54,9 @@ static void put_stmt(const tpi_dims *dims, const tpi_block_stmt *x, tpi_str *out
 
 void tpi_block_print(const tpi_block *b, int indent, tpi_str *out)
 {
-    const bool loop = tpi_loop_of(b->section->node);
-    const char *const names[TPI_BLOCK_PARTS] = {"before", loop ? "before each turn" : "if so",
-                                                loop ? "after each turn" : "if not", "after"};
+    const char *const names[TPI_BLOCK_PARTS] = {
+        "before", b->loop ? "before each turn" : "if so",
+        b->loop ? "after each turn" : "if not", "after"};
     const tpi_dims *dims = b->section->node->graph->dims;
     for (int part = 0; part < TPI_BLOCK_PARTS; part++) {
         const int first = tpi_block_first(b, (tpi_block_part)part);

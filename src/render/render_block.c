@@ -234,7 +234,7 @@ static void put_stop(tpi_render *r, int n)
 
 static void put_loop(tpi_render *r, const tpi_block *b, int n)
 {
-    const tpi_loop_attrs *a = b->section->node->attrs;
+    const tpi_loop_attrs *a = b->loop;
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     put_variables(r, b, a);
     put_part(r, "    ", b, TPI_BLOCK_BEFORE);
@@ -274,7 +274,7 @@ void tpi_render_block(tpi_render *r, int n)
     tpi_render_head(r, n);
     if (bodies_can_fail(r, s))
         PUT("    int64_t e;\n");
-    if (tpi_loop_of(s->node)) {
+    if (b.loop) {
         put_loop(r, &b, n);
     } else {
         put_part(r, "    ", &b, TPI_BLOCK_BEFORE);

@@ -160,8 +160,7 @@ static bool run_loop(running *r, const tpi_loop_attrs *a)
 bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_block *b)
 {
     tp_program *p = s->p;
-    const tp_tensor *node = b->section->node;
-    const tpi_loop_attrs *a = tpi_loop_of(node);
+    const tpi_loop_attrs *a = b->loop;
     const size_t bytes = (size_t)(a ? a->n_carried + a->n_slices + a->n_stacked : 0) *
                          TPI_N_POINTERS * sizeof(char *);
     running r = {.s = s,
