@@ -360,3 +360,14 @@ bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_
     end_line(&r);
     return true;
 }
+
+char *loop_read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = calloc(1, 1 << 16);
+    if (!f || fread(text, 1, (1 << 16) - 1, f) == 0)
+        text[0] = 0;
+    if (f)
+        fclose(f);
+    return text;
+}

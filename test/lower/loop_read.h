@@ -10,4 +10,7 @@
 enum { LOOP_READ_WHY = 200 };
 bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_WHY]);
 
+/* The text of a file of less than 64 KB, which the caller frees; an empty one when there is none. */
+char *loop_read_file(const char *path);
+
 #endif
