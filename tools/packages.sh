@@ -39,6 +39,8 @@ check() {
     have arm-none-eabi-gcc || want gcc-arm-none-eabi
     have arm-none-eabi-gcc || want libnewlib-arm-none-eabi
     header mpfr.h || want libmpfr-dev
+    header CL/cl.h || want ocl-icd-opencl-dev
+    ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1 || want pocl-opencl-icd
     ldconfig -p 2>/dev/null | grep -q libpthreadpool.so.0 || want libpthreadpool0
     /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || want python3-numpy
     /usr/bin/python3 -c 'import onnx' >/dev/null 2>&1 || want python3-onnx
