@@ -34,6 +34,8 @@
 
 #include "op/op.h"
 
+enum { TPI_LOOP_DEPTH = TP_MAX_RANK + 1 }; /* regions that may be open at a time */
+
 typedef enum tpi_loop_kind {
     TPI_LOOP_EACH,  /* a region, up to `end`; then come its axes */
     TPI_LOOP_AXIS,  /* `number`: of the axis; `size`: its extent */

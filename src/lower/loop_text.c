@@ -125,7 +125,7 @@ static void put_operands(const tpi_loop *l, tpi_str *out)
 
 void tpi_loop_print(const tpi_loop *l, int indent, tpi_str *out)
 {
-    int end[1 + TP_MAX_RANK], open = 0; /* where the open regions end */
+    int end[TPI_LOOP_DEPTH + 1], open = 0; /* where regions end, one that is too deep, too */
     tpi_str_printf(out, "%*skernel (", indent, "");
     put_operands(l, out);
     tpi_str_put(out, ") {\n");
@@ -140,7 +140,7 @@ void tpi_loop_print(const tpi_loop *l, int indent, tpi_str *out)
         if (s->node)
             tpi_put_place(out, s->node->file, s->node->line);
         tpi_str_put(out, "\n");
-        if (s->kind == TPI_LOOP_EACH)
+        if (s->kind == TPI_LOOP_EACH && open <= TPI_LOOP_DEPTH)
             end[open++] = s->end;
     }
     tpi_str_printf(out, "%*s}\n", indent, "");

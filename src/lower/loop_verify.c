@@ -1,14 +1,15 @@
-/* The rules, each with its message; `test/lower/verify/` has programs that break those that text can break. */
+/* The rules, each with its message; `test/lower/loop_rules.c` breaks them all, and looks here for what they are. */
 #include "lower/loop_verify.h"
 
 #include "base/strbuf.h"
-#include "op/elementwise.h"
+#include "ir/check.h"
 
 typedef struct verifier {
+    tp_ctx *ctx;
     const tpi_loop *l;
     char *why;
-    int end[TP_MAX_RANK + 1], region[TP_MAX_RANK + 1], n_open; /* the open regions */
-    unsigned axes, own[TP_MAX_RANK + 1]; /* open axes, and those of each region, as bits */
+    int end[TPI_LOOP_DEPTH], region[TPI_LOOP_DEPTH], n_open; /* the open regions */
+    unsigned axes, own[TPI_LOOP_DEPTH]; /* open axes, and those of each region, as bits */
 } verifier;
 
 static bool bad(const verifier *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -27,11 +28,9 @@ static bool open_region(verifier *v, int i)
 {
     const tpi_loop_stmt *s = &v->l->stmt[i];
     const int limit = v->n_open ? v->end[v->n_open - 1] : v->l->n_stmts;
-    if (v->n_open == 0 && i != 0)
-        return bad(v, "it is outside of the outermost region");
     if (s->end <= i || s->end > limit || (i == 0 && s->end != v->l->n_stmts))
         return bad(v, "the region does not end in the one around it");
-    if (v->n_open > TP_MAX_RANK)
+    if (v->n_open == TPI_LOOP_DEPTH)
         return bad(v, "regions are nested too deep");
     v->region[v->n_open] = i;
     v->own[v->n_open] = 0;
@@ -42,14 +41,14 @@ static bool open_region(verifier *v, int i)
 static bool open_axis(verifier *v, int i)
 {
     const tpi_loop_stmt *s = &v->l->stmt[i];
+    if (v->l->stmt[i - 1].kind != TPI_LOOP_AXIS && v->l->stmt[i - 1].kind != TPI_LOOP_EACH)
+        return bad(v, "an axis does not come first in its region");
     if (s->number < 0 || s->number >= v->l->rank)
         return bad(v, "there is no axis i%d", s->number);
     if ((v->axes >> s->number) & 1)
         return bad(v, "axis i%d is open already", s->number);
     if (s->size != v->l->size[s->number])
         return bad(v, "axis i%d has another size elsewhere", s->number);
-    if (v->l->stmt[i - 1].kind != TPI_LOOP_AXIS && v->l->stmt[i - 1].kind != TPI_LOOP_EACH)
-        return bad(v, "an axis does not come first in its region");
     v->axes |= 1u << s->number;
     v->own[v->n_open - 1] |= 1u << s->number;
     return true;
@@ -90,7 +89,7 @@ static int region_of(const tpi_loop *l, int x)
     return found;
 }
 
-static bool check_value(const verifier *v, int i, int x, uint8_t type)
+static bool check_value(const verifier *v, int i, int x)
 {
     const tpi_loop_stmt *s = x >= 0 && x < i ? &v->l->stmt[x] : NULL;
     if (!s || !tpi_loop_is_value(s))
@@ -99,13 +98,42 @@ static bool check_value(const verifier *v, int i, int x, uint8_t type)
         return bad(v, "x%d is there when its region has ended", x);
     if (s->kind != TPI_LOOP_FOLD && open_region_of(v, x) < 0)
         return bad(v, "x%d is of a region that has ended", x);
-    if (s->type != type)
-        return bad(v, "x%d is %s, not %s", x, tp_dtype_name((tp_dtype)s->type),
-                   tp_dtype_name((tp_dtype)type));
     return true;
 }
 
-/* All operands have one type, but the condition of a `where`, which is bool; a cast and a comparison give another. */
+/* The operand of a store or a fold, which has its type. */
+static bool check_own_value(const verifier *v, int i)
+{
+    const tpi_loop_stmt *s = &v->l->stmt[i];
+    const int x = s->in[0];
+    if (!check_value(v, i, x))
+        return false;
+    return v->l->stmt[x].type == s->type ||
+           bad(v, "x%d is %s, not %s", x, tp_dtype_name((tp_dtype)v->l->stmt[x].type),
+               tp_dtype_name((tp_dtype)s->type));
+}
+
+/* The types are those that the op's rule takes and gives, told of one element each. Its attribute is the type. */
+static bool check_types(const verifier *v, const tpi_loop_stmt *s)
+{
+    const int64_t type = s->type;
+    tp_tensor element[3], *in[3];
+    tpi_rule_error why;
+    for (int o = 0; o < s->op->n_in; o++) {
+        element[o] = (tp_tensor){.ctx = v->ctx, .dtype = v->l->stmt[s->in[o]].type};
+        in[o] = &element[o];
+    }
+    tpi_infer q = {.op = s->op, .ctx = v->ctx, .n_in = s->op->n_in, .in = in, .attrs = &type};
+    const tp_status status = tpi_infer_again(&q, &why);
+    if (status == TP_E_MEMORY) /* nothing is known of the program */
+        return true;
+    if (status != TP_OK)
+        return bad(v, "by its rule, %s", why.text);
+    return q.dtype == (tp_dtype)s->type ||
+           bad(v, "its rule gives %s, not %s", tp_dtype_name(q.dtype),
+               tp_dtype_name((tp_dtype)s->type));
+}
+
 static bool check_op(const verifier *v, int i)
 {
     const tpi_loop_stmt *s = &v->l->stmt[i];
@@ -114,14 +142,10 @@ static bool check_op(const verifier *v, int i)
         n++;
     if (!s->op || s->op->kind != TPI_ELEMENT || n != s->op->n_in)
         return bad(v, "it is no elementwise op of %d operands", n);
-    const int data = s->in[s->op->call_dtype];
-    if (data >= i)
-        return bad(v, "x%d is no value that comes before it", data);
     for (int o = 0; o < n; o++)
-        if (!check_value(v, i, s->in[o],
-                         o < s->op->call_dtype ? TP_BOOL : v->l->stmt[data].type))
+        if (!check_value(v, i, s->in[o]))
             return false;
-    return true;
+    return check_types(v, s);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
@@ -187,7 +211,7 @@ static bool check_store(const verifier *v, int i)
     const tpi_loop *l = v->l;
     const tpi_loop_stmt *s = &l->stmt[i];
     unsigned axes = v->axes;
-    if (!check_value(v, i, s->in[0], s->type) || !check_address(v, s))
+    if (!check_own_value(v, i) || !check_address(v, s))
         return false;
     const tpi_loop_at *at = &l->at[s->number];
     if (!l->mem[at->mem].written && !l->mem[at->mem].row)
@@ -228,7 +252,7 @@ static bool check_fold(const verifier *v, int i)
         return bad(v, "there is no such fold or order");
     if (s->order != v->l->stmt[tpi_loop_first_fold(v->l)].order)
         return bad(v, "the folds of a program have one order");
-    return check_value(v, i, s->in[0], s->type);
+    return check_own_value(v, i);
 }
 
 static bool check(verifier *v, int i)
@@ -271,19 +295,17 @@ static int first_without_address(const tpi_loop *l)
     return -1;
 }
 
-int tpi_loop_verify(const tpi_loop *l, char why[TPI_LOOP_WHY])
+int tpi_loop_verify(tp_ctx *ctx, const tpi_loop *l, char why[TPI_LOOP_WHY])
 {
-    verifier v = {.l = l, .why = why};
+    verifier v = {.ctx = ctx, .l = l, .why = why};
     const int lost = first_without_address(l);
     if (lost >= 0 || l->n_stmts == 0 || l->stmt[0].kind != TPI_LOOP_EACH) {
         bad(&v, lost >= 0 ? "there is no such address" : "a program begins with a region");
         return lost >= 0 ? lost : 0;
     }
-    for (int i = 0; i < l->n_stmts; i++) {
+    for (int i = 0; i < l->n_stmts; i++) { /* the outermost region, 0, ends behind them all */
         close_regions(&v, i);
-        if (v.n_open == 0 && i > 0)
-            bad(&v, "it is outside of the outermost region");
-        if ((v.n_open == 0 && i > 0) || !check(&v, i))
+        if (!check(&v, i))
             return i;
     }
     return -1;

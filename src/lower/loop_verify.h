@@ -6,6 +6,6 @@
 
 /* Of a program that breaks a rule: the statement that does, and in `why` which rule; -1: it is fine. */
 enum { TPI_LOOP_WHY = 120 };
-int tpi_loop_verify(const tpi_loop *l, char why[TPI_LOOP_WHY]);
+int tpi_loop_verify(tp_ctx *ctx, const tpi_loop *l, char why[TPI_LOOP_WHY]);
 
 #endif

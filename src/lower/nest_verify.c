@@ -23,7 +23,7 @@ static bool is_good(const tpi_plan *plan, int i)
         tpi_no_memory(plan->graph->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
-    const int bad = tpi_loop_verify(&l, why);
+    const int bad = tpi_loop_verify(plan->graph->ctx, &l, why);
     const bool good =
         bad < 0 || says_bad(plan->graph->ctx, &l, plan->first_kernel + i, bad, why);
     tpi_loop_free(&l);

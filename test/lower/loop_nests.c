@@ -2,8 +2,7 @@
  * is printed and read again, and a plain interpreter and tiles leave the same bits in all memory, symbols being any
  * sizes.
  *
- *     loop_nests [--count N] [--seed S]
- *     loop_nests --verify DIR      each DIR/NAME.loop breaks the rule that its line with "; error: " names */
+ *     loop_nests [--count N] [--seed S] */
 #include "loop_corpus.h"
 #include "loop_read.h"
 #include "lower/loop_text.h"
@@ -11,7 +10,6 @@
 #include "run/program.h"
 #include "run/tiles.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +100,7 @@ static void check_boxes(net *n, const loop_case *c)
                 continue;
             if (!tpi_lower_nest(c->plan, k, NULL, &box, &l))
                 abort();
-            if (tpi_loop_verify(&l, why) >= 0)
+            if (tpi_loop_verify(c->tp, &l, why) >= 0)
                 complain(n, c, &l, why);
             if (box.n_outer > l.kept || box.row >= l.kept ||
                 (row >= 0 && box.row < box.n_outer))
@@ -119,7 +117,7 @@ static void check_nest(void *user, const loop_case *c)
     if (!tpi_lower_nest(c->plan, c->nest, NULL, NULL, &l))
         abort();
     n->n_programs++;
-    if (tpi_loop_verify(&l, why) >= 0)
+    if (tpi_loop_verify(c->tp, &l, why) >= 0)
         complain(n, c, &l, why);
     check_text(n, c, &l);
     check_boxes(n, c);
@@ -128,88 +126,17 @@ static void check_nest(void *user, const loop_case *c)
         check_run(n, c);
 }
 
-/* ---- the rules ----------------------------------------------------------------------------------------------- */
-
-/* The statement of the line with "; error: ", and what it says. */
-static int expected(const char *text, char why[TPI_LOOP_WHY])
-{
-    const char *mark = strstr(text, "; error: ");
-    int line = 0;
-    for (const char *c = text; mark && c < mark; c++)
-        line += *c == '\n';
-    if (mark)
-        snprintf(why, TPI_LOOP_WHY, "%.*s", (int)strcspn(mark + 9, "\n"), mark + 9);
-    return line;
-}
-
-/* The line of a statement: each has one, but axes, which are in that of their region; a region's end has one too. */
-static int line_of(const tpi_loop *l, int statement)
-{
-    int line = 0;
-    for (int i = 0; i <= statement; i++) {
-        for (int k = 0; k < i; k++)
-            line += l->stmt[k].kind == TPI_LOOP_EACH && l->stmt[k].end == i;
-        line += l->stmt[i].kind != TPI_LOOP_AXIS;
-    }
-    return line;
-}
-
-static void check_rule(net *n, const char *path)
-{
-    char want[TPI_LOOP_WHY] = "", why[LOOP_READ_WHY] = "";
-    tpi_loop l;
-    char *text = loop_read_file(path);
-    const int line = expected(text, want);
-    n->n_programs++;
-    tp_ctx *tp = tp_open(NULL);
-    tp_graph *g = tp_graph_new(tp);
-    if (!loop_read(g, text, &l, why)) {
-        printf("%s: %s\n", path, why);
-        n->n_bad++;
-    } else {
-        const int got = tpi_loop_verify(&l, why);
-        if (got < 0 ? *want : !*want || strcmp(want, why) != 0 || line_of(&l, got) != line) {
-            printf("%s: statement %d: \"%s\", not line %d: \"%s\"\n", path, got,
-                   got < 0 ? "fine" : why, line + 1, want);
-            n->n_bad++;
-        }
-        tpi_loop_free(&l);
-    }
-    tp_close(tp);
-    free(text);
-}
-
-static void check_rules(net *n, const char *dir)
-{
-    char path[1000];
-    DIR *d = opendir(dir);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        if (!strstr(e->d_name, ".loop"))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        check_rule(n, path);
-    }
-    if (d)
-        closedir(d);
-}
-
 int main(int argc, char **argv)
 {
     net n = {.seed = 1};
     int count = 40;
-    const char *rules = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--count") == 0)
             count = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--seed") == 0)
-            n.seed = strtoull(argv[i + 1], NULL, 10);
         else
-            rules = argv[i + 1];
+            n.seed = strtoull(argv[i + 1], NULL, 10);
     }
-    if (rules)
-        check_rules(&n, rules);
-    else
-        n.n_bad += loop_corpus(count, n.seed, check_nest, &n);
+    n.n_bad += loop_corpus(count, n.seed, check_nest, &n);
     printf("%d programs, %d runs, %d wrong\n", n.n_programs, n.n_runs, n.n_bad);
-    return n.n_bad != 0 || n.n_programs == 0 || (!rules && n.n_runs < n.n_programs);
+    return n.n_bad != 0 || n.n_programs == 0 || n.n_runs < n.n_programs;
 }

@@ -5,11 +5,13 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
+enum { MOST_REGIONS = TPI_LOOP_DEPTH + 1 }; /* one more than may be open */
+
 typedef struct reader {
     tpi_loop *l;
     const char *p, *limit;
     char *why;
-    int line, open[2 + TP_MAX_RANK], n_open;
+    int line, open[MOST_REGIONS], n_open;
     jmp_buf out;
 } reader;
 
@@ -158,7 +160,7 @@ static void operands(reader *r)
 
 static void each(reader *r)
 {
-    if (r->n_open == 1 + TP_MAX_RANK)
+    if (r->n_open == MOST_REGIONS)
         bad(r, "fewer regions");
     const int at = tpi_loop_add(r->l, (tpi_loop_stmt){.kind = TPI_LOOP_EACH});
     while (!eat(r, "{")) {
