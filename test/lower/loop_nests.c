@@ -1,6 +1,6 @@
 /* Loop programs of nests: those of the golden corpus, and of random graphs. Each keeps the rules, is the same when it
- * is printed and read again, and a plain interpreter and tiles leave the same bits in all memory, symbols being any
- * sizes.
+ * is printed and read again, and a plain interpreter, tiles and the interpreter box by box leave the same bits in all
+ * memory, symbols being any sizes.
  *
  *     loop_nests [--count N] [--seed S] */
 #include "loop_corpus.h"
@@ -67,18 +67,46 @@ static void run_tiles(const loop_case *c, const tpi_loop *l, const loop_memories
     free(buffers);
 }
 
+/* The program that C is printed from, where threads, a band or a microbatch compute parts of the nest; a way to cut it
+ * that is drawn. */
+static bool run_boxes(net *n, const loop_case *c, loop_memories *m, char why[LOOP_RUN_WHY])
+{
+    const tpi_kernel *k = c->nest;
+    tpi_loop l;
+    int outer = 0; /* kept axes that come first */
+    while (outer < k->rank && !((k->reduced >> outer) & 1))
+        outer++;
+    outer = (int)(loop_random(&n->seed) % (uint64_t)(outer + 1));
+    const int row = outer + (int)(loop_random(&n->seed) % (uint64_t)(k->rank - outer + 1));
+    tpi_nest_box box = {.n_outer = outer, .row = row};
+    if (row == k->rank || ((k->reduced >> row) & 1))
+        box.row = -1;
+    if (!tpi_lower_nest(c->plan, k, c->program->symbols, &box, &l))
+        abort();
+    const bool ok = loop_run_boxes(&l, c->tp, &box, m->copy, m->elements, &n->seed, why) &&
+                    loop_compare(&l, m, "boxes", why);
+    tpi_loop_free(&l);
+    return ok;
+}
+
 static void check_run(net *n, const loop_case *c)
 {
     char why[LOOP_RUN_WHY];
     tpi_loop l;
     loop_memories m;
+    uint64_t start = n->seed; /* so that boxes begin with the same elements */
     if (!tpi_lower_nest(c->plan, c->nest, c->program->symbols, NULL, &l))
         abort();
     if (loop_take(c, &l, &n->seed, &m)) {
         n->n_runs++;
         run_tiles(c, &l, &m);
-        if (!loop_run(&l, c->tp, m.of, m.elements, &n->seed, why) ||
+        if (!loop_run(&l, c->tp, NULL, m.of, m.elements, &n->seed, why) ||
             !loop_compare(&l, &m, "tiles", why))
+            complain(n, c, &l, why);
+        loop_release(&m);
+        loop_take(c, &l, &start, &m);
+        if (!loop_run(&l, c->tp, NULL, m.of, m.elements, &n->seed, why) ||
+            !run_boxes(n, c, &m, why))
             complain(n, c, &l, why);
     }
     loop_release(&m);
@@ -87,7 +115,7 @@ static void check_run(net *n, const loop_case *c)
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
-/* The program that C is printed from, where a band or microbatch computes parts of the nest: outer places, rows. */
+/* The programs for parts of the nest, with outer places and rows of all kinds, whose sizes are symbols. */
 static void check_boxes(net *n, const loop_case *c)
 {
     const tpi_kernel *k = c->nest;

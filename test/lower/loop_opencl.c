@@ -150,7 +150,7 @@ static void check_run(net *n, const loop_case *c, const tpi_loop *l, int kernel)
         abort();
     if (loop_take(c, l, &n->seed, &m)) {
         n->n_runs++;
-        if (!loop_run(&bound, c->tp, m.of, m.elements, &n->seed, why) ||
+        if (!loop_run(&bound, c->tp, NULL, m.of, m.elements, &n->seed, why) ||
             !run_opencl(n, c, l, kernel, &m, why) || !loop_compare(l, &m, "OpenCL", why))
             complain(n, c, n->text[kernel], why);
     }

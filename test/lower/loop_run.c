@@ -16,6 +16,7 @@ typedef union element {
 typedef struct machine {
     const tpi_loop *l;
     tp_ctx *tp;
+    loop_box box;
     char **memory;
     int64_t *elements;
     uint64_t *seed;
@@ -122,8 +123,7 @@ static void fold(const tpi_loop_stmt *s, int64_t n, const char *x, element *y)
     tpi_reduce_reference(&d, x, y->bytes);
 }
 
-/* A permutation of the numbers below n. */
-static void shuffle(uint64_t *seed, int64_t n, int64_t *order)
+void loop_shuffle(uint64_t *seed, int64_t n, int64_t *order)
 {
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
@@ -134,12 +134,23 @@ static void shuffle(uint64_t *seed, int64_t n, int64_t *order)
     }
 }
 
+/* Point number k, in row-major order, of the region, up to its first statement. */
+static void go_to(machine *m, int each, int inside, int64_t k)
+{
+    for (int i = inside - 1; i > each; i--) {
+        const int a = m->l->stmt[i].number;
+        const int64_t n = m->box.end[a] - m->box.from[a];
+        m->index[a] = m->box.from[a] + k % n;
+        k /= n;
+    }
+}
+
 static bool run_region(machine *m, int each)
 {
     const int from = tpi_loop_inside(m->l, each), end = m->l->stmt[each].end;
     int64_t n = 1;
     for (int i = each + 1; i < from; i++)
-        n *= m->l->stmt[i].size;
+        n *= m->box.end[m->l->stmt[i].number] - m->box.from[m->l->stmt[i].number];
     int64_t *order = malloc(((size_t)n + 1) * sizeof *order);
     char **x = calloc((size_t)end, sizeof *x);
     bool ok = order && x;
@@ -147,13 +158,9 @@ static bool run_region(machine *m, int each)
         if (m->l->stmt[i].kind == TPI_LOOP_FOLD)
             ok = (x[i] = malloc(8 * ((size_t)n + 1)));
     if (ok)
-        shuffle(m->seed, n, order);
+        loop_shuffle(m->seed, n, order);
     for (int64_t k = 0; k < n && ok; k++) {
-        int64_t rest = order[k];
-        for (int i = from - 1; i > each; i--) {
-            m->index[m->l->stmt[i].number] = rest % m->l->stmt[i].size;
-            rest /= m->l->stmt[i].size;
-        }
+        go_to(m, each, from, order[k]);
         ok = run_point(m, from, end);
         for (int i = from; i < end && ok; i++) {
             const size_t size = tp_dtype_size((tp_dtype)m->l->stmt[i].type);
@@ -171,11 +178,18 @@ static bool run_region(machine *m, int each)
     return ok;
 }
 
-bool loop_run(const tpi_loop *l, tp_ctx *tp, char *const *memory, const int64_t *elements,
-              uint64_t *seed, char why[LOOP_RUN_WHY])
+static loop_box whole(const tpi_loop *l)
+{
+    loop_box box = {{0}, {0}};
+    memcpy(box.end, l->size, sizeof box.end);
+    return box;
+}
+
+bool loop_run(const tpi_loop *l, tp_ctx *tp, const loop_box *box, char *const *memory,
+              const int64_t *elements, uint64_t *seed, char why[LOOP_RUN_WHY])
 {
     const size_t n = (size_t)l->n_mems + 1;
-    machine m = {.l = l, .tp = tp, .seed = seed, .why = why};
+    machine m = {.l = l, .tp = tp, .box = box ? *box : whole(l), .seed = seed, .why = why};
     snprintf(why, LOOP_RUN_WHY, "no memory");
     m.memory = calloc(n, sizeof *m.memory);
     m.elements = calloc(n, sizeof *m.elements);
@@ -193,5 +207,54 @@ bool loop_run(const tpi_loop *l, tp_ctx *tp, char *const *memory, const int64_t 
     free(m.memory);
     free(m.elements);
     free(m.value);
+    return ok;
+}
+
+/* ---- boxes --------------------------------------------------------------------------------------------------- */
+
+/* All of the rows in a random number of pieces: where each begins, and where the last ends. Returns how many. */
+static int64_t cut(uint64_t *seed, int64_t rows, int64_t *at)
+{
+    int64_t n = 0;
+    at[0] = 0;
+    while (at[n] < rows) {
+        const int64_t most = rows - at[n] < 40 ? rows - at[n] : 40;
+        at[n + 1] = at[n] + 1 + (int64_t)(loop_random(seed) % (uint64_t)most);
+        n++;
+    }
+    return n;
+}
+
+bool loop_run_boxes(const tpi_loop *l, tp_ctx *tp, const tpi_nest_box *cuts,
+                    char *const *memory, const int64_t *elements, uint64_t *seed,
+                    char why[LOOP_RUN_WHY])
+{
+    const int64_t rows = cuts->row < 0 ? 1 : l->size[cuts->row] / cuts->per_row;
+    int64_t n_outer = 1;
+    for (int a = 0; a < cuts->n_outer; a++)
+        n_outer *= l->size[a];
+    int64_t *at = malloc(((size_t)rows + 1) * sizeof *at);
+    const int64_t n_pieces = at ? cut(seed, rows, at) : 0;
+    int64_t *order = malloc(((size_t)(n_outer * n_pieces) + 1) * sizeof *order);
+    bool ok = at && order;
+    if (ok)
+        loop_shuffle(seed, n_outer * n_pieces, order);
+    for (int64_t i = 0; i < n_outer * n_pieces && ok; i++) {
+        loop_box box = whole(l);
+        int64_t outer = order[i] / n_pieces;
+        const int64_t piece = order[i] % n_pieces;
+        for (int a = cuts->n_outer - 1; a >= 0; a--) {
+            box.from[a] = outer % l->size[a];
+            box.end[a] = box.from[a] + 1;
+            outer /= l->size[a];
+        }
+        if (cuts->row >= 0) {
+            box.from[cuts->row] = at[piece] * cuts->per_row;
+            box.end[cuts->row] = at[piece + 1] * cuts->per_row;
+        }
+        ok = loop_run(l, tp, &box, memory, elements, seed, why);
+    }
+    free(at);
+    free(order);
     return ok;
 }
