@@ -22,11 +22,17 @@
  *       }
  *     }
  *
- * A value is the number of its statement; `each` and its axes are statements, too. `each` is a region: its statements are done at all points of its axes, in
- * any order, since no point reads what another one writes. A *fold* (sum, prod, max, min) makes one value of those that
- * an operand has at the points of its region, in an order that docs/numerics.md defines (lower/order.def); the value is
- * there when the region has ended. A `row` is scratch memory of its region. An address is an offset and a stride
- * per axis, so there is no division, and nothing outside what is addressed is read: regions have no tails.
+ * A value is the number of its statement; `each` and its axes are statements, too. `each` is a region: its statements
+ * are done at all points of its axes, in any order, since no point reads what another one writes. A *fold* (sum, prod,
+ * max, min) makes one value of those that an operand has at the points of its region, in an order that docs/numerics.md
+ * defines (lower/order.def); the value is there when the region has ended. A `row` is scratch memory of its region. An
+ * address is an offset and a stride per axis, so there is no division, and nothing outside what is addressed is read:
+ * regions have no tails.
+ *
+ * Lowering makes these forms, and back ends take no others: the outermost region has all kept axes, and each region in
+ * it, which has none in it, all folded ones. It reads loads of its own, and what ops and folds made around it; when
+ * folds go by blocks, there is one inner region, and it reads nothing of what is around it. What is stored was made by
+ * an op or a fold.
  *
  * Sizes and strides are those of the plan (ir/dim.h): maybe symbolic, or numbers when they were bound. */
 #ifndef TAPIR_LOOP_H

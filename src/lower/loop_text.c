@@ -2,6 +2,8 @@
 
 #include "ir/notation.h"
 
+#include <inttypes.h>
+
 static const char *const order_name[TPI_N_ORDERS] = {
 #define ORDER(name) #name,
 #include "lower/order.def"
@@ -18,13 +20,16 @@ static void put_mem(const tpi_loop *l, int mem, tpi_str *out)
     tpi_str_printf(out, "%c%d", l->mem[mem].row ? 't' : 'v', mem);
 }
 
-/* "8", or "(2*n+1)". */
+/* "8", "-1", or "(2*n+1)". */
 static void put_factor(const tpi_loop *l, int64_t size, tpi_str *out)
 {
-    const bool symbolic = tpi_dim_is_symbolic(size);
-    tpi_str_put(out, symbolic ? "(" : "");
+    if (!tpi_dim_is_symbolic(size)) {
+        tpi_str_printf(out, "%" PRId64, size);
+        return;
+    }
+    tpi_str_put(out, "(");
     tpi_dim_print(l->dims, size, out);
-    tpi_str_put(out, symbolic ? ")" : "");
+    tpi_str_put(out, ")");
 }
 
 static void put_address(const tpi_loop *l, const tpi_loop_at *at, tpi_str *out)

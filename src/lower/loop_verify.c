@@ -181,6 +181,14 @@ static bool find_row(const verifier *v, int i, int mem, unsigned *axes)
     return false;
 }
 
+static bool is_written(const tpi_loop *l, int before, int mem)
+{
+    bool written = false;
+    for (int i = 1; i < before && !written; i++)
+        written = l->stmt[i].kind == TPI_LOOP_STORE && l->at[l->stmt[i].number].mem == mem;
+    return written;
+}
+
 /* A row is written before it is read, by a statement that is done. What is written over is read where it is written. */
 static bool check_load(const verifier *v, int i)
 {
@@ -192,20 +200,17 @@ static bool check_load(const verifier *v, int i)
     const int mem = l->at[s->number].mem;
     if (l->mem[mem].row && !find_row(v, i, mem, &axes))
         return bad(v, "there is no row t%d here", mem);
-    bool written = false, same = true;
-    for (int x = 1; x < l->n_stmts; x++) {
-        if (l->stmt[x].kind != TPI_LOOP_STORE || l->at[l->stmt[x].number].mem != mem)
-            continue;
-        written |= x < i;
-        same &= l->stmt[x].number == s->number;
-    }
-    if (l->mem[mem].row && !written)
+    bool same = true;
+    for (int x = 1; x < l->n_stmts; x++)
+        if (l->stmt[x].kind == TPI_LOOP_STORE && l->at[l->stmt[x].number].mem == mem)
+            same &= l->stmt[x].number == s->number;
+    if (l->mem[mem].row && !is_written(l, i, mem))
         return bad(v, "row t%d was not written yet", mem);
     return same || bad(v, "it reads what another point may have written");
 }
 
-/* Each point of the axes that are open writes an element of its own: strides are not 0, and where they are numbers, a
- * larger one goes over all that the smaller ones reach. */
+/* Each point of the axes that are open writes an element of its own, once: strides are not 0, and where they are
+ * numbers, a larger one goes over all that the smaller ones reach. */
 static bool check_store(const verifier *v, int i)
 {
     const tpi_loop *l = v->l;
@@ -216,8 +221,13 @@ static bool check_store(const verifier *v, int i)
     const tpi_loop_at *at = &l->at[s->number];
     if (!l->mem[at->mem].written && !l->mem[at->mem].row)
         return bad(v, "v%d is not to be written", at->mem);
+    if (is_written(l, i, at->mem))
+        return bad(v, "the memory is written already");
     if (l->mem[at->mem].row && !find_row(v, i, at->mem, &axes))
         return bad(v, "there is no row t%d here", at->mem);
+    for (int a = 0; a < l->rank; a++)
+        if (((axes >> a) & 1) && l->size[a] == 0) /* nothing is written */
+            return true;
     for (int a = 0; a < l->rank; a++) {
         int64_t reach = 0;
         const int64_t step = at->stride[a];

@@ -246,7 +246,7 @@ static operand filled(builder *b, operand x, bool wide, size_t size)
 
 /* ---- nodes ---------------------------------------------------------------------------------------------------- */
 
-/* Do two statements give one value? A load does where something was stored. */
+/* Do two statements give one value? A load gives what was stored there last. */
 static bool are_same(const builder *b, const tpi_loop_stmt *x, const tpi_loop_stmt *y)
 {
     bool same = x->kind == y->kind && x->type == y->type && x->op == y->op &&
@@ -260,7 +260,7 @@ static bool are_same(const builder *b, const tpi_loop_stmt *x, const tpi_loop_st
 static int first_same(const builder *b, int at)
 {
     const tpi_loop_stmt *s = &b->l->stmt[at];
-    for (int i = 1; i < at && s->kind != TPI_LOOP_FOLD; i++) {
+    for (int i = at - 1; i > 0 && s->kind != TPI_LOOP_FOLD; i--) {
         const tpi_loop_stmt *x = &b->l->stmt[i];
         if (s->kind == TPI_LOOP_LOAD && x->kind == TPI_LOOP_STORE && x->number == s->number)
             return b->held[x->in[0]].same;
@@ -376,9 +376,8 @@ static void put_element(builder *b, int i)
         x[n_in] = take_operand(b, s->in[n_in], wide);
         size[n_in] = size_of(&b->l->stmt[s->in[n_in]]);
     }
-    const tpi_element f =
-        tpi_element_of(b->p->ctx, s->op, (tp_dtype)b->l->stmt[s->in[s->op->call_dtype]].type,
-                       (tp_dtype)s->type);
+    const tpi_element f = tpi_element_of(
+        b->ctx, s->op, (tp_dtype)b->l->stmt[s->in[s->op->call_dtype]].type, (tp_dtype)s->type);
     tpi_tile_op op = {.kind = f.row[0] ? TPI_TILE_ROW : TPI_TILE_EACH, .wide = wide};
     if (f.row[0]) {
         op.row = choose_row(&f, n_in, x, &keep);
@@ -463,7 +462,7 @@ static void put_fold(builder *b, int i)
     const tpi_loop_stmt *s = &b->l->stmt[i];
     const bool parts = b->n->n_part > b->n->part; /* it adds up in scratch memory */
     const size_t size = size_of(s);
-    const tpi_reducers by = tpi_reducers_of(b->p->ctx, s->fold, (tp_dtype)s->type);
+    const tpi_reducers by = tpi_reducers_of(b->ctx, s->fold, (tp_dtype)s->type);
     tpi_tile_op op = {.kind = TPI_TILE_REDUCE,
                       .reduce = b->n->columns ? by.columns : by.rows,
                       .rows = TPI_TILE_ALL_ROWS};
@@ -568,13 +567,13 @@ void tpi_nest_free(tpi_mem *m, tpi_nest *n)
         tpi_give_back(m, n, n->bytes);
 }
 
-static tpi_nest *nest_of(const tp_program *p, const tpi_plan *plan, const tpi_loop *l)
+tpi_nest *tpi_nest_of_loop(tp_ctx *ctx, const tpi_plan *plan, const tpi_loop *l)
 {
-    tpi_mem *m = &p->ctx->mem;
+    tpi_mem *m = &ctx->mem;
     const room r = room_for(l);
     const size_t stmts = (size_t)l->n_stmts;
     const size_t bytes = stmts * sizeof(held) + r.slots * (sizeof(size_t) + sizeof(int));
-    builder b = {.p = p, .plan = plan, .l = l, .n = nest_alloc(m, &r)};
+    builder b = {.ctx = ctx, .plan = plan, .l = l, .n = nest_alloc(m, &r)};
     b.free_bytes = tpi_take(m, bytes);
     if (b.n && b.free_bytes) {
         memset(b.free_bytes, 0, bytes);
@@ -598,7 +597,7 @@ tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kern
     tpi_loop l;
     if (!tpi_lower_nest(plan, k, p->symbols, NULL, &l))
         return NULL;
-    tpi_nest *n = nest_of(p, plan, &l);
+    tpi_nest *n = tpi_nest_of_loop(p->ctx, plan, &l);
     tpi_loop_free(&l);
     return n;
 }

@@ -7,7 +7,7 @@
 #include "run/tiles.h"
 
 typedef struct tpi_tile_builder {
-    const tp_program *p;
+    tp_ctx *ctx;
     const tpi_plan *plan;
     const tpi_loop *l;
     tpi_nest *n;

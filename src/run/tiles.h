@@ -8,6 +8,7 @@
 #define TAPIR_TILES_H
 
 #include "lower/block_code.h"
+#include "lower/loop.h"
 #include "op/elementwise.h"
 #include "run/program.h"
 
@@ -94,6 +95,8 @@ typedef struct tpi_nest {
 
 /* The instructions of a loop nest at the sizes of this run; NULL when out of memory. */
 tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k);
+/* Those of a loop program whose memories are the buffers of these of the plan's values. */
+tpi_nest *tpi_nest_of_loop(tp_ctx *ctx, const tpi_plan *plan, const tpi_loop *l);
 void tpi_nest_free(tpi_mem *m, tpi_nest *n);
 /* Bytes that a run by so many threads at most needs. */
 size_t tpi_nest_scratch(const tpi_nest *n, int threads);

@@ -276,16 +276,16 @@ static double corner(uint64_t *seed)
     return all[loop_random(seed) % (sizeof all / sizeof *all)];
 }
 
-static void fill(const loop_case *c, tp_dtype t, uint64_t *seed, int64_t count, char *to)
+static void fill(bool corners, tp_dtype t, uint64_t *seed, int64_t count, char *to)
 {
     const size_t size = tp_dtype_size(t);
     for (int64_t i = 0; i < count; i++, to += size) {
         const double v = small_number(seed);
         const int64_t whole = t == TP_BOOL || t >= TP_U8 ? v > 0 : (int64_t)(v * 3);
         const uint64_t any = loop_random(seed);
-        if (c->corners && t != TP_BOOL && any >> 63)
+        if (corners && t != TP_BOOL && any >> 63)
             memcpy(to, &any, size);
-        else if (c->corners && t >= TP_F32 && (any >> 62 & 1))
+        else if (corners && t >= TP_F32 && (any >> 62 & 1))
             tpi_store_f64(t, to, corner(seed));
         else if (t >= TP_F32)
             tpi_store_f64(t, to, v);
@@ -307,23 +307,47 @@ static int64_t elements_of(const tp_program *p, const tp_tensor *t)
     return n > 1000000 ? -1 : n;
 }
 
+/* Memory of m->elements each. */
+static void take(const tpi_loop *l, bool corners, uint64_t *seed, loop_memories *m)
+{
+    for (int i = 0; i < l->n_mems; i++) {
+        const tp_dtype t = (tp_dtype)l->mem[i].type;
+        if (l->mem[i].row)
+            continue;
+        m->bytes[i] = (size_t)m->elements[i] * tp_dtype_size(t);
+        m->of[i] = malloc(m->bytes[i] + !m->bytes[i]);
+        m->copy[i] = malloc(m->bytes[i] + !m->bytes[i]);
+        fill(corners, t, seed, m->elements[i], m->of[i]);
+        memcpy(m->copy[i], m->of[i], m->bytes[i]);
+    }
+}
+
 bool loop_take(const loop_case *c, const tpi_loop *l, uint64_t *seed, loop_memories *m)
 {
     *m = (loop_memories){0};
     for (int i = 0; i < l->n_mems; i++) {
         if (l->mem[i].row)
             continue;
-        const tp_dtype t = (tp_dtype)l->mem[i].type;
         m->elements[i] = elements_of(c->program, c->plan->values[l->mem[i].node].node);
         if (m->elements[i] < 0)
             return false;
-        m->bytes[i] = (size_t)m->elements[i] * tp_dtype_size(t);
-        m->of[i] = malloc(m->bytes[i] + !m->bytes[i]);
-        m->copy[i] = malloc(m->bytes[i] + !m->bytes[i]);
-        fill(c, t, seed, m->elements[i], m->of[i]);
-        memcpy(m->copy[i], m->of[i], m->bytes[i]);
     }
+    take(l, c->corners, seed, m);
     return true;
+}
+
+void loop_take_reached(const tpi_loop *l, uint64_t *seed, loop_memories *m)
+{
+    *m = (loop_memories){0};
+    for (int i = 0; i < l->n_ats; i++) {
+        const tpi_loop_at *at = &l->at[i];
+        int64_t n = at->offset + 1;
+        for (int a = 0; a < l->rank; a++)
+            n += at->stride[a] > 0 && l->size[a] > 0 ? at->stride[a] * (l->size[a] - 1) : 0;
+        if (!l->mem[at->mem].row && n > m->elements[at->mem])
+            m->elements[at->mem] = n;
+    }
+    take(l, false, seed, m);
 }
 
 bool loop_compare(const tpi_loop *l, const loop_memories *m, const char *by,

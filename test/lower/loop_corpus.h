@@ -35,6 +35,8 @@ typedef struct loop_memories {
 
 /* False: it is too much, or sizes are none. Either way loop_release frees it. */
 bool loop_take(const loop_case *c, const tpi_loop *l, uint64_t *seed, loop_memories *m);
+/* As many elements as the addresses of a program reach whose sizes are numbers. */
+void loop_take_reached(const tpi_loop *l, uint64_t *seed, loop_memories *m);
 void loop_release(loop_memories *m);
 /* False: `why` says which element is another one `by` what made the copy. */
 bool loop_compare(const tpi_loop *l, const loop_memories *m, const char *by,

@@ -1,6 +1,7 @@
 #include "loop_read.h"
 
 #include "ir/notation.h"
+#include "lower/loop_text.h"
 
 #include <setjmp.h>
 #include <stdlib.h>
@@ -361,6 +362,26 @@ bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_
     expect(&r, "}");
     end_line(&r);
     return true;
+}
+
+bool loop_same_text(tp_graph *g, const tpi_loop *l, char why[LOOP_READ_WHY])
+{
+    tpi_loop again;
+    tpi_str first = TPI_STR(&g->ctx->mem), second = TPI_STR(&g->ctx->mem);
+    tpi_loop_print(l, 0, &first);
+    bool same = loop_read(g, first.text, &again, why);
+    if (same) {
+        for (int i = 0; i < l->n_stmts && i < again.n_stmts; i++)
+            again.stmt[i].node = l->stmt[i].node; /* places are no part of it */
+        tpi_loop_print(&again, 0, &second);
+        same = strcmp(first.text, second.text) == 0;
+        if (!same)
+            snprintf(why, LOOP_READ_WHY, "it reads as another program");
+        tpi_loop_free(&again);
+    }
+    tpi_str_free(&first);
+    tpi_str_free(&second);
+    return same;
 }
 
 char *loop_read_file(const char *path)

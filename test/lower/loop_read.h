@@ -10,6 +10,9 @@
 enum { LOOP_READ_WHY = 200 };
 bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_WHY]);
 
+/* Is it the same when it is printed and read again? False: `why`. */
+bool loop_same_text(tp_graph *g, const tpi_loop *l, char why[LOOP_READ_WHY]);
+
 /* The text of a file of less than 64 KB, which the caller frees; an empty one when there is none. */
 char *loop_read_file(const char *path);
 

@@ -127,8 +127,8 @@ static void check(rules *r, const char *what, const char *want, int statement)
 
 /* ---- of text --------------------------------------------------------------------------------------------------- */
 
-/* The statement of the line with "; error: ", and what it says; -1: there is no such line. Each statement but axes has a
- * line, and the end of a region. */
+/* The statement of the line with "; error: ", and what it says; -1: there is no such line. A line is a statement and
+ * its axes, or the end of a region. */
 static int expected(const tpi_loop *l, const char *text, char why[TPI_LOOP_WHY])
 {
     const char *mark = strstr(text, "; error: ");
