@@ -88,8 +88,12 @@ static int64_t size(reader *r)
 
 static int64_t factor(reader *r)
 {
-    if (!eat(r, "("))
-        return number(r);
+    if (!eat(r, "(")) {
+        const int64_t v = number(r);
+        if (tpi_is_spoilt(v) || v == TPI_NO_DIM)
+            bad(r, "a number that is no symbol's handle");
+        return v;
+    }
     const int64_t d = size(r);
     expect(r, ")");
     return d;
@@ -361,6 +365,8 @@ bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_
     while (r.n_open > 0);
     expect(&r, "}");
     end_line(&r);
+    if (out->failed)
+        bad(&r, "memory");
     return true;
 }
 
