@@ -13,8 +13,6 @@
 
 enum { MAX_ALIGN = 64 };
 
-typedef tpi_tile_builder builder;
-
 /* The value of a statement: where it is, and what will still read it. */
 typedef struct held {
     int same;         /* the first statement that gives this value */
@@ -26,6 +24,18 @@ typedef struct held {
     int uses, wide_uses;
     bool in_memory; /* it is computed there; else a kept one is moved there at the end */
 } held;
+
+typedef struct builder {
+    tp_ctx *ctx;
+    const tpi_plan *plan;
+    const tpi_loop *l;
+    tpi_nest *n;
+    bool aliased; /* a result is written over an operand */
+    held *held;   /* by statement */
+    int *free;    /* slots of scratch that nothing reads any more */
+    size_t *free_bytes;
+    int n_free;
+} builder;
 
 static size_t size_of(const tpi_loop_stmt *s)
 {
@@ -57,7 +67,7 @@ static int memory_slot(builder *b, int address)
         s.step[a] = at->stride[a] * size;
         moves |= s.step[a] != 0;
     }
-    s.chunk = b->n->n_chunk > b->n->chunk ? at->stride[b->chunk_axis] * size : 0;
+    s.chunk = b->n->n_chunk > b->n->chunk ? at->stride[b->n->n_outer] * size : 0;
     s.part = b->n->n_part > b->n->part ? at->stride[b->l->kept] * size : 0;
     if (moves || s.chunk != 0 || s.part != 0)
         b->n->moving[b->n->n_moving++] = b->n->n_slots;
@@ -156,7 +166,7 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
 {
     int64_t s[TP_MAX_RANK], step = 1;
     const tpi_tile_box *box = &b->n->box[wide];
-    tpi_tile_strides(b, wide, stride, s);
+    tpi_tile_strides(b->l, b->n, wide, stride, s);
     *flat = *same = true;
     for (int i = box->rank - 1; i >= 0; i--) {
         if (box->n[i] == 1)
@@ -171,7 +181,7 @@ static void look_at_box(const builder *b, bool wide, const int64_t *stride, bool
 
 static int add_box(builder *b, bool wide, const int64_t *stride)
 {
-    tpi_tile_strides(b, wide, stride, b->n->boxes[b->n->n_boxes]);
+    tpi_tile_strides(b->l, b->n, wide, stride, b->n->boxes[b->n->n_boxes]);
     return b->n->n_boxes++;
 }
 
@@ -406,7 +416,7 @@ static bool reads_in_place(const builder *b, int at, int64_t *stride)
     int64_t s[TP_MAX_RANK], step = 1;
     if (x->kind != TPI_LOOP_LOAD)
         return false;
-    tpi_tile_strides(b, true, b->l->at[x->number].stride, s);
+    tpi_tile_strides(b->l, b->n, true, b->l->at[x->number].stride, s);
     const int folded = b->l->rank - b->l->kept;
     const tpi_tile_box *box = &n->box[1];
     if (n->columns) { /* [folded][chunk, inner] */
@@ -580,7 +590,7 @@ tpi_nest *tpi_nest_of_loop(tp_ctx *ctx, const tpi_plan *plan, const tpi_loop *l)
         b.held = (held *)(b.free_bytes + r.slots);
         b.free = (int *)(b.held + stmts);
         fixed_slot(&b, b.n);
-        tpi_tile_space(&b);
+        tpi_tile_space(l, b.n);
         find_values(&b);
         if (!b.n->empty)
             put_statements(&b);

@@ -16,7 +16,11 @@ enum {
     BLOCK = 4096      /* rows that are added up before they are folded */
 };
 
-typedef tpi_tile_builder builder;
+typedef struct builder {
+    const tpi_loop *l;
+    tpi_nest *n;
+    int chunk_axis; /* -1: none */
+} builder;
 
 static void add_axes(const builder *b, tpi_tile_box *box, int from, int end)
 {
@@ -77,13 +81,13 @@ static void choose_columns(builder *b)
     }
 }
 
-void tpi_tile_space(builder *b)
+void tpi_tile_space(const tpi_loop *l, tpi_nest *n)
 {
-    tpi_nest *n = b->n;
+    builder b = {.l = l, .n = n};
     n->per_full = 1;
-    for (int a = 0; a < b->l->rank; a++) {
-        n->empty |= a < b->l->kept && b->l->size[a] == 0;
-        n->per_full *= a < b->l->kept ? 1 : b->l->size[a];
+    for (int a = 0; a < l->rank; a++) {
+        n->empty |= a < l->kept && l->size[a] == 0;
+        n->per_full *= a < l->kept ? 1 : l->size[a];
     }
     for (int i = 0; i < 2; i++)
         n->box[i].chunked = n->box[i].parted = -1;
@@ -91,29 +95,30 @@ void tpi_tile_space(builder *b)
     n->per_part = n->per_full;
     if (n->empty)
         return;
-    const int fold = tpi_loop_first_fold(b->l);
-    const int64_t row = b->l->rank > 0 ? b->l->size[b->l->rank - 1] : 1;
-    if (fold >= 0 && b->l->stmt[fold].order == TPI_ORDER_blocks)
-        choose_columns(b);
-    else if (tpi_loop_has_stages(b->l))
-        choose_chunk(b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, b->l->kept - 1);
+    const int fold = tpi_loop_first_fold(l);
+    const int64_t row = l->rank > 0 ? l->size[l->rank - 1] : 1;
+    if (fold >= 0 && l->stmt[fold].order == TPI_ORDER_blocks)
+        choose_columns(&b);
+    else if (tpi_loop_has_stages(l))
+        choose_chunk(&b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, l->kept - 1);
     else
-        choose_chunk(b, 1, row >= LONG_ROW && row < TILE ? row : TILE, 0);
-    const int first = b->chunk_axis < 0 ? 0 : b->chunk_axis;
-    add_axes(b, &n->box[0], first, b->l->kept);
-    add_axes(b, &n->box[1], first, n->columns ? b->l->kept : b->l->rank);
+        choose_chunk(&b, 1, row >= LONG_ROW && row < TILE ? row : TILE, 0);
+    const int first = b.chunk_axis < 0 ? 0 : b.chunk_axis;
+    add_axes(&b, &n->box[0], first, l->kept);
+    add_axes(&b, &n->box[1], first, n->columns ? l->kept : l->rank);
     n->n_outer = first;
-    memcpy(n->outer, b->l->size, sizeof(int64_t) * (size_t)first);
+    memcpy(n->outer, l->size, sizeof(int64_t) * (size_t)first);
 }
 
-void tpi_tile_strides(const builder *b, bool wide, const int64_t *stride, int64_t *out)
+void tpi_tile_strides(const tpi_loop *l, const tpi_nest *n, bool wide, const int64_t *stride,
+                      int64_t *out)
 {
-    const int first = b->n->n_outer;
+    const int first = n->n_outer;
     int at = 0;
-    for (int a = b->l->kept; a < b->l->rank && wide && b->n->columns; a++)
+    for (int a = l->kept; a < l->rank && wide && n->columns; a++)
         out[at++] = stride[a];
-    for (int a = first; a < b->l->kept; a++)
+    for (int a = first; a < l->kept; a++)
         out[at++] = stride[a];
-    for (int a = b->l->kept; a < b->l->rank && wide && !b->n->columns; a++)
+    for (int a = l->kept; a < l->rank && wide && !n->columns; a++)
         out[at++] = stride[a];
 }
