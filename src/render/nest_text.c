@@ -1,6 +1,7 @@
 #include "render/nest_text.h"
 
 #include "kernel/host/team_host.h"
+#include "kernel/text/reduce.h"
 #include "op/op.h"
 
 #include <math.h>
@@ -347,7 +348,7 @@ void tpi_render_nest(tpi_render *r, int number)
                 1u << (l.stmt[i].type >= TP_F32 ? TPI_TEXT_reduce : TPI_TEXT_reduce_int);
     tpi_render_head(r, number);
     if (tpi_nest_has_box(n))
-        put_box(n, columns || l.rank == 1 ? TPI_NEST_COLUMNS : 1);
+        put_box(n, columns || l.rank == 1 ? TPK_COLUMNS : 1);
     put_memories(n);
     if (columns)
         tpi_render_columns(n);

@@ -41,8 +41,6 @@ static inline const char *tpi_nest_type(const tpi_loop_stmt *s)
     return tp_dtype_name((tp_dtype)s->type);
 }
 
-enum { TPI_NEST_COLUMNS = 1024 }; /* so many are added up at a time */
-
 void tpi_nest_put_size(tpi_nest_text *n, int64_t size);
 /* "v3 + i0 * 40", where the row begins. */
 void tpi_nest_put_row(tpi_nest_text *n, int address);

@@ -1,8 +1,7 @@
-/* Columns: folds by blocks. Rows of up to 1024 columns run over the folded axes, and add to accumulators beside each
- * other; each 4096 rows what was added up is folded into the totals. */
+/* Columns: folds by blocks. Rows of up to TPK_COLUMNS columns run over the folded axes, and add to accumulators beside each
+ * other; each TPK_BLOCK rows what was added up is folded into the totals. */
+#include "kernel/text/reduce.h"
 #include "render/nest_text.h"
-
-enum { BLOCK = 4096, COLUMNS = TPI_NEST_COLUMNS };
 
 /* The inner region. */
 static int stage_of(const tpi_nest_text *n)
@@ -16,7 +15,7 @@ static const tpi_loop_stmt *fold_at(const tpi_nest_text *n, int i)
     return n->l->stmt[i].kind == TPI_LOOP_FOLD ? &n->l->stmt[i] : NULL;
 }
 
-/* Folds the accumulators of up to 4096 rows into the totals. */
+/* Folds the accumulators of up to TPK_BLOCK rows into the totals. */
 static void put_folds(tpi_nest_text *n)
 {
     for (int i = 0; i < n->l->n_stmts; i++) {
@@ -45,18 +44,18 @@ static void put_begin(tpi_nest_text *n, int column)
 {
     LINE("for (int64_t base = %s; base < ", column >= 0 && column == n->outer ? "o0" : "0");
     put_end(n, column);
-    PUT("; base += %d) {\n", COLUMNS);
+    PUT("; base += %d) {\n", TPK_COLUMNS);
     n->depth++;
     LINE("int64_t m = ");
     put_end(n, column);
     PUT(" - base, rows = 0;\n");
     LINE("int first = 1;\n");
-    LINE("m = m < %d ? m : %d;\n", COLUMNS, COLUMNS);
+    LINE("m = m < %d ? m : %d;\n", TPK_COLUMNS, TPK_COLUMNS);
     for (int i = 0; i < n->l->n_stmts; i++) {
         const tpi_loop_stmt *s = fold_at(n, i);
         if (!s)
             continue;
-        LINE("tpk_%s a%d[%d], y%d[%d];\n", tpi_nest_type(s), i, COLUMNS, i, COLUMNS);
+        LINE("tpk_%s a%d[%d], y%d[%d];\n", tpi_nest_type(s), i, TPK_COLUMNS, i, TPK_COLUMNS);
         LINE("for (int64_t j = 0; j < m; j++)\n");
         LINE("    a%d[j] = y%d[j] = tpk_reduce_%s_empty_%s;\n", i, i, tpi_nest_fold(s),
              tpi_nest_type(s));
@@ -91,10 +90,10 @@ static void put_row(tpi_nest_text *n, int stage)
     }
 }
 
-/* Each BLOCK rows are a block of the sums. */
+/* Each TPK_BLOCK rows are a block of the sums. */
 static void put_block(tpi_nest_text *n, int more)
 {
-    LINE("if ((rows += %d) == %d) {\n", more, BLOCK);
+    LINE("if ((rows += %d) == %d) {\n", more, TPK_BLOCK);
     n->depth++;
     LINE("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;

@@ -1,13 +1,14 @@
 /* Rows: folds by lanes, or none. Loops over the kept axes around the stages of one row; a stage is a region, a loop
  * over the folded axes, and then its folds by src/kernel/text/reduce.h: of the memory that they read, of a row, or else
- * of a block buffer of 4096 elements that the loop fills.
+ * of a block buffer of TPK_BLOCK elements that the loop fills.
  *
  * The last of three stages is done late if it can be: beside the second one of the next row. Softmax: a row is divided
  * by its sum while the exponentials of the next one are computed, which need the multipliers all the time, but memory
  * hardly. */
+#include "kernel/text/reduce.h"
 #include "render/nest_text.h"
 
-enum { BLOCK = 4096, PIECE = 128, MAX_STAGES = TPI_MAX_NEST_REDUCTIONS + 1 };
+enum { PIECE = 128, MAX_STAGES = TPI_MAX_NEST_REDUCTIONS + 1 };
 
 typedef tpi_nest_text nest;
 
@@ -88,22 +89,26 @@ static void put_elements(nest *n, int stage)
     put_statements(n, tpi_loop_inside(n->l, stage), n->l->stmt[stage].end, stage);
 }
 
-/* The results of `count` elements of each block buffer join those of the blocks before. */
-static void put_push(nest *n, int i, const char *count)
+/* The result of a block buffer, a full one or of q elements, joins those of the blocks before. */
+static void put_push(nest *n, int i, bool full)
 {
     const tpi_loop_stmt *s = &n->l->stmt[i];
     const char *fold = tpi_nest_fold(s), *type = tpi_nest_type(s);
-    LINE("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, %s, TPK_LANES(", fold, type,
-         i, tpi_nest_called(n, s), fold, type, i, count);
+    LINE("    tpk_reduce_%s_push_%s(&a%d, %sreduce_%s_block_%s(b%d, ", fold, type, i,
+         tpi_nest_called(n, s), fold, type, i);
+    if (full)
+        PUT("%d, TPK_LANES(", TPK_BLOCK);
+    else
+        PUT("q, TPK_LANES(");
 }
 
 static void put_full_blocks(nest *n, int stage)
 {
-    LINE("if (q == %d) {\n", BLOCK);
+    LINE("if (q == %d) {\n", TPK_BLOCK);
     for (int i = stage; i < n->l->stmt[stage].end; i++)
         if (is_blocked(n, stage, i)) {
-            put_push(n, i, "4096");
-            PUT("%d)));\n", BLOCK);
+            put_push(n, i, true);
+            PUT("%d)));\n", TPK_BLOCK);
         }
     LINE("    q = 0;\n");
     LINE("}\n");
@@ -117,14 +122,14 @@ static void put_last_blocks(nest *n, int stage)
         if (!is_blocked(n, stage, i))
             continue;
         LINE("if (q || !a%d.count)\n", i);
-        put_push(n, i, "q");
+        put_push(n, i, false);
         tpi_nest_put_size(n, n->l->count);
         PUT(")));\n");
         LINE("x%d = tpk_reduce_%s_end_%s(&a%d);\n", i, tpi_nest_fold(s), tpi_nest_type(s), i);
     }
 }
 
-/* A stage with folds: blocks of 4096 elements in their order. */
+/* A stage with folds: blocks of TPK_BLOCK elements in their order. */
 static void put_blocked_stage(nest *n, int stage)
 {
     const int inner = n->l->rank > n->l->kept ? n->l->rank - 1 : -1;
@@ -137,7 +142,7 @@ static void put_blocked_stage(nest *n, int stage)
         const tpi_loop_stmt *s = &n->l->stmt[i];
         if (!is_blocked(n, stage, i))
             continue;
-        LINE("tpk_%s b%d[%d];\n", tpi_nest_type(s), i, BLOCK);
+        LINE("tpk_%s b%d[%d];\n", tpi_nest_type(s), i, TPK_BLOCK);
         LINE("b%d[0] = 0;\n",
              i); /* else compilers warn of what is passed on when there is no element */
         LINE("tpk_reduce_%s_acc_%s a%d;\n", tpi_nest_fold(s), tpi_nest_type(s), i);
@@ -156,9 +161,9 @@ static void put_blocked_stage(nest *n, int stage)
         n->depth++;
         LINE("m = ");
         tpi_nest_put_size(n, n->l->size[inner]);
-        PUT(" - base < %d - q ? ", BLOCK);
+        PUT(" - base < %d - q ? ", TPK_BLOCK);
         tpi_nest_put_size(n, n->l->size[inner]);
-        PUT(" - base : %d - q;\n", BLOCK);
+        PUT(" - base : %d - q;\n", TPK_BLOCK);
         tpi_nest_independent(n);
         LINE("for (int64_t j = 0; j < m; j++) {\n");
         n->depth++;

@@ -1,5 +1,6 @@
 /* Runs the instructions of a loop nest, tile by tile. Threads take tiles of their own. */
 #include "core/copy.h"
+#include "kernel/text/reduce.h"
 #include "run/tiles.h"
 
 #include <string.h>
@@ -158,7 +159,6 @@ static void move_to(tpi_nest *n, int64_t chunk, int64_t part)
 /* One tile, part by part: most have one. */
 static void run_parts(tpi_nest *n, int64_t at, extent e)
 {
-    enum { BLOCK = 4096 };
     int64_t rows = 0;
     for (int64_t i = 0; i < n->n_part && n->end[TPI_TILE_PART] > n->end[TPI_TILE_BEFORE];
          i += n->part) {
@@ -167,7 +167,7 @@ static void run_parts(tpi_nest *n, int64_t at, extent e)
             move_to(n, at, i);
         run_phase(n, TPI_TILE_PART, e);
         rows += e.part;
-        if (n->folds && (rows == BLOCK || i + e.part == n->n_part)) {
+        if (n->folds && (rows == TPK_BLOCK || i + e.part == n->n_part)) {
             run_phase(n, TPI_TILE_FOLD, e);
             rows = 0;
         }

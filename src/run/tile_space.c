@@ -5,15 +5,15 @@
  *     columns       [folded axes, chunk, inner]     folds by blocks */
 #include "run/tile_space.h"
 
+#include "kernel/text/reduce.h"
+
 #include <string.h>
 
 enum {
     TILE = 2048,      /* elements of a tile, when nothing asks for more */
     LONG_ROW = 512,   /* rows from this length on are tiles of their own */
-    COLUMNS = 1024,   /* of a tile at most, */
-    FEW_COLUMNS = 64, /* and at least, when they are not cut into parts */
-    PARTS = 8192,     /* elements of a part */
-    BLOCK = 4096      /* rows that are added up before they are folded */
+    FEW_COLUMNS = 64, /* of a tile at least, when they are not cut into parts */
+    PARTS = 8192      /* elements of a part */
 };
 
 typedef struct builder {
@@ -51,19 +51,19 @@ static bool choose_parts(builder *b)
 {
     tpi_nest *n = b->n;
     bool adds = n->per_full > 0 && b->l->rank > b->l->kept &&
-                (n->per_full <= BLOCK || b->l->rank == b->l->kept + 1);
+                (n->per_full <= TPK_BLOCK || b->l->rank == b->l->kept + 1);
     for (int i = 0; i < b->l->n_stmts && adds; i++)
         adds = b->l->stmt[i].kind != TPI_LOOP_FOLD || b->l->stmt[i].type >= TP_F32;
     if (!adds)
         return false;
     n->n_part = b->l->size[b->l->kept];
     n->per_part = n->per_full / n->n_part;
-    choose_chunk(b, n->per_part, n->per_part == 1 ? COLUMNS : PARTS, 0);
+    choose_chunk(b, n->per_part, n->per_part == 1 ? TPK_COLUMNS : PARTS, 0);
     const int64_t row = n->chunk * n->per_chunk * n->per_part;
-    while (n->part * 2 * row <= PARTS && n->part < n->n_part && n->part < BLOCK)
+    while (n->part * 2 * row <= PARTS && n->part < n->n_part && n->part < TPK_BLOCK)
         n->part *= 2;
     n->part = n->part < n->n_part ? n->part : n->n_part;
-    n->folds = n->per_full > BLOCK;
+    n->folds = n->per_full > TPK_BLOCK;
     return true;
 }
 

@@ -39,7 +39,7 @@ typedef enum tpi_tile_kind {
 } tpi_tile_kind;
 
 /* When an instruction is done. Columns with a prologue are computed part by part, some rows at a time,
- * and added up; every 4096 rows what has been added up is folded into the results. */
+ * and added up; every TPK_BLOCK rows what has been added up is folded into the results. */
 typedef enum tpi_tile_phase {
     TPI_TILE_ONCE,   /* per run */
     TPI_TILE_BEFORE, /* the parts of a tile */
@@ -79,7 +79,7 @@ typedef struct tpi_nest {
     int64_t per_chunk, per_full; /* row elements per step of it; full ones per row element */
     int64_t n_part, part; /* size of the outermost reduced axis, what a part takes of it; */
     int64_t per_part;     /* full elements per step of it and row element */
-    bool folds;           /* there are more than 4096 rows */
+    bool folds;           /* there are more than TPK_BLOCK rows */
     tpi_tile_box box[2];  /* of row values, of full ones */
     int n_slots, n_moving, n_boxes, end[TPI_TILE_PHASES];
     tpi_tile_slot *slots; /* the first one stands for no operand */
