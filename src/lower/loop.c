@@ -72,7 +72,7 @@ static int first_of(const tpi_loop *l, tpi_loop_kind kind, int from)
     return -1;
 }
 
-bool tpi_loop_has_stages(const tpi_loop *l)
+bool tpi_loop_has_phases(const tpi_loop *l)
 {
     return first_of(l, TPI_LOOP_EACH, 1) >= 0;
 }

@@ -121,7 +121,7 @@ static inline bool tpi_loop_is_value(const tpi_loop_stmt *s)
 }
 
 /* Is there a region in the outermost one? */
-bool tpi_loop_has_stages(const tpi_loop *l);
+bool tpi_loop_has_phases(const tpi_loop *l);
 /* The first fold; -1: there is none. All folds of a program have one order. */
 int tpi_loop_first_fold(const tpi_loop *l);
 

@@ -1,9 +1,9 @@
-/* Loop nests: axes, then the statements of each stage.
+/* Loop nests: axes, then the statements of each phase.
  *
  * The axes of the plan's space are put in the order kept, folded. One of size 1 goes, and one joins its outer
- * neighbour where both run on in every operand. The program is a region over the kept axes, and in it, stage by stage,
- * a region over the folded ones: what is new in the stage, its folds, and after it what is made of them per row. A full
- * value that a later stage needs is computed again when that is cheap, else it is taken from its memory, or from a row. */
+ * neighbour where both run on in every operand. The program is a region over the kept axes, and in it, phase by phase,
+ * a region over the folded ones: what is new in the phase, its folds, and after it what is made of them per row. A full
+ * value that a later phase needs is computed again when that is cheap, else it is taken from its memory, or a row. */
 #include "lower/nest.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ enum { MAX_ADDRESSES = TPI_MAX_NEST_OPERANDS + 2 * TPI_MAX_NEST_NODES };
 typedef struct made {
     int value;  /* its statement, in the region that is written; -1 */
     int memory; /* the address of what others read of it; -1 */
-    int home;   /* of a full value: the stage that computes it first; -1: none yet */
+    int home;   /* of a full value: the phase that computes it first; -1: none yet */
     int row;    /* the address of its row; -1: none */
     int first;  /* its first operand, among all */
 } made;
@@ -26,7 +26,7 @@ typedef struct builder {
     const int64_t *symbols;
     tpi_nest_box *box;
     int order[TP_MAX_RANK]; /* by axis: that of the plan's space */
-    int n_stages;
+    int n_phases;
     int region; /* the one that is written */
     made node[TPI_MAX_NEST_NODES];
     int address[TPI_MAX_NEST_OPERANDS]; /* by operand; -1: it is not read from memory */
@@ -126,7 +126,7 @@ static void find_addresses(builder *b)
             tpi_domain_strides(b->k, v, v->layout.stride, stride);
             b->node[i].memory = put_address(b, memory_of(b, v, true), 0, stride);
         }
-        b->n_stages = v->stage + 1 > b->n_stages ? v->stage + 1 : b->n_stages;
+        b->n_phases = v->phase + 1 > b->n_phases ? v->phase + 1 : b->n_phases;
     }
 }
 
@@ -210,12 +210,12 @@ static void join_axes(builder *b)
     }
 }
 
-/* ---- what a stage computes ------------------------------------------------------------------------------- */
+/* ---- what a phase computes ------------------------------------------------------------------------------- */
 
-/* Each full value of a stage is computed in it, or taken from where an earlier stage left it. */
-typedef struct stage {
+/* Each full value of a phase is computed in it, or taken from where an earlier phase left it. */
+typedef struct phase {
     bool computed[TPI_MAX_NEST_NODES], taken[TPI_MAX_NEST_NODES];
-} stage;
+} phase;
 
 /* Is it as cheap to compute again as to keep? */
 static bool is_cheap(const builder *b, const tpi_value *v)
@@ -228,16 +228,16 @@ static bool is_cheap(const builder *b, const tpi_value *v)
     return is;
 }
 
-/* Is full value i needed in stage `at`: by a fold or the store of that stage, or by a full value that is computed in
+/* Is full value i needed in phase `at`: by a fold or the store of that phase, or by a full value that is computed in
  * it? */
-static bool is_needed(const builder *b, int i, int at, const stage *s)
+static bool is_needed(const builder *b, int i, int at, const phase *s)
 {
     if (b->k->nodes[i] == b->k->root)
-        return at == b->n_stages - 1;
+        return at == b->n_phases - 1;
     for (int k = i + 1; k < b->k->n_nodes; k++) {
         const tpi_value *v = value_at(b, k);
         const bool reads =
-            v->node->op->kind == TPI_REDUCE ? v->stage == at : !v->row && s->computed[k];
+            v->node->op->kind == TPI_REDUCE ? v->phase == at : !v->row && s->computed[k];
         for (int o = 0; o < v->node->n_in && reads; o++)
             if (inner(b, v, o) == i)
                 return true;
@@ -246,12 +246,12 @@ static bool is_needed(const builder *b, int i, int at, const stage *s)
 }
 
 /* Later nodes first, since they say what they need. */
-static void find_stage(builder *b, int at, stage *s)
+static void find_phase(builder *b, int at, phase *s)
 {
     for (int i = b->k->n_nodes - 1; i >= 0; i--) {
         const tpi_value *v = value_at(b, i);
         s->computed[i] = s->taken[i] = false;
-        if (v->row || v->stage > at || !is_needed(b, i, at, s))
+        if (v->row || v->phase > at || !is_needed(b, i, at, s))
             continue;
         if (b->node[i].home < 0)
             b->node[i].home = at;
@@ -276,18 +276,18 @@ static int open_region(builder *b, int from, int to)
     return each;
 }
 
-/* Rows for what a later stage takes, if it has no memory. */
+/* Rows for what a later phase takes, if it has no memory. */
 static void add_rows(builder *b)
 {
     tpi_loop_at at = {0};
-    stage s;
+    phase s;
     b->l->count = 1;
     for (int a = b->l->rank - 1; a >= b->l->kept; a--) {
         at.stride[a] = b->l->count;
         b->l->count = times(b, b->l->count, b->l->size[a]);
     }
-    for (int k = 0; k < b->n_stages; k++) {
-        find_stage(b, k, &s);
+    for (int k = 0; k < b->n_phases; k++) {
+        find_phase(b, k, &s);
         for (int i = 0; i < b->k->n_nodes && !b->l->failed; i++) {
             const tp_tensor *t = value_at(b, i)->node;
             if (!s.taken[i] || b->node[i].row >= 0 || is_kept(b, i))
@@ -363,11 +363,11 @@ static void add_store(builder *b, int i, int address)
     });
 }
 
-/* Reductions of stage `at`. */
+/* Reductions of phase `at`. */
 static bool folds_in(const builder *b, int i, int at)
 {
     const tpi_value *v = value_at(b, i);
-    return v->node->op->kind == TPI_REDUCE && v->stage == at;
+    return v->node->op->kind == TPI_REDUCE && v->phase == at;
 }
 
 static void add_fold(builder *b, int i)
@@ -403,8 +403,8 @@ static void add_mean(builder *b, int i)
 /* What is stored is stored at the end: it may be written over what is read. */
 static void add_full(builder *b, int at)
 {
-    stage s;
-    find_stage(b, at, &s);
+    phase s;
+    find_phase(b, at, &s);
     for (int i = 0; i < b->k->n_nodes; i++) {
         made *m = &b->node[i];
         if (s.taken[i])
@@ -422,18 +422,18 @@ static void add_full(builder *b, int at)
             add_store(b, i, b->node[i].memory);
 }
 
-/* Values of the row that are there after stage `at`, -1: before all. */
+/* Values of the row that are there after phase `at`, -1: before all. */
 static void add_row_values(builder *b, int at)
 {
     for (int i = 0; i < b->k->n_nodes; i++) {
         const tpi_value *v = value_at(b, i);
         if (folds_in(b, i, at) && v->node->op->mean)
             add_mean(b, i);
-        else if (v->row && v->node->op->kind == TPI_ELEMENT && v->stage == at)
+        else if (v->row && v->node->op->kind == TPI_ELEMENT && v->phase == at)
             add_op(b, i);
     }
     for (int i = 0; i < b->k->n_nodes; i++)
-        if (value_at(b, i)->row && value_at(b, i)->stage == at && is_kept(b, i))
+        if (value_at(b, i)->row && value_at(b, i)->phase == at && is_kept(b, i))
             add_store(b, i, b->node[i].memory);
 }
 
@@ -445,7 +445,7 @@ static void add_statements(builder *b)
         add_rows(b);
         add_row_values(b, -1);
     }
-    for (int k = 0; k < b->n_stages && !b->l->failed; k++) {
+    for (int k = 0; k < b->n_phases && !b->l->failed; k++) {
         const int each = folds ? open_region(b, b->l->kept, b->l->rank) : whole;
         add_full(b, k);
         tpi_loop_end(b->l, each);

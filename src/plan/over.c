@@ -3,7 +3,7 @@
  *     k0 = matmul x w, k1 = gelu (k0 + b)          k0's memory is k1's
  *
  * A loop nest writes its root over memory that nothing else reads, when all of it reads the element that
- * it writes, in the stage in which it writes it or before. A scatter leaves what it does not write. */
+ * it writes, in the phase in which it writes it or before. A scatter leaves what it does not write. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -21,9 +21,9 @@ static bool reads_same(const tpi_plan *p, const tpi_kernel *k, const tpi_value *
     if (v->node->op->kind != TPI_REDUCE)
         tpi_domain_strides(k, v, l.stride, read);
     tpi_domain_strides(k, root, root->layout.stride, written);
-    /* It is written in the loop of the root's stage, behind which come that stage's reductions. */
-    bool same = l.offset == 0 && (v->node->op->kind != TPI_REDUCE || v->stage < root->stage) &&
-                v->stage <= root->stage;
+    /* It is written in the loop of the root's phase, behind which come that phase's reductions. */
+    bool same = l.offset == 0 && (v->node->op->kind != TPI_REDUCE || v->phase < root->phase) &&
+                v->phase <= root->phase;
     for (int a = 0; a < k->rank && same; a++)
         same = k->shape[a] == 1 || read[a] == written[a];
     return same;

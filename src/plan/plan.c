@@ -8,7 +8,7 @@
  *
  *     %1 = max x, %2 = sub x %1, %3 = exp %2, %4 = sum %3, %5 = div %3 %4     (softmax)
  *
- * is one nest over x's shape with the last axis reduced, in three stages per row: max; sub, exp
+ * is one nest over x's shape with the last axis reduced, in three phases per row: max; sub, exp
  * and sum; div. */
 #include "ir/factors.h"
 #include "kernel/host/team_host.h"
@@ -512,7 +512,7 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
     return ok;
 }
 
-/* ---- order, stages, buffers ------------------------------------------------------------------------------ */
+/* ---- order, phases, buffers ------------------------------------------------------------------------------ */
 
 /* A nest runs where its root stands in program order: all that it reads from outside is made by
  * nests whose roots are older. */
@@ -543,19 +543,19 @@ static void order_kernels(tpi_plan *p)
     }
 }
 
-/* A row value is there after its stage; a full one can be had in any stage from its own on. */
-static void set_stages(tpi_plan *p, const tpi_kernel *k)
+/* A row value is there after its phase; a full one can be had in any phase from its own on. */
+static void set_phases(tpi_plan *p, const tpi_kernel *k)
 {
     for (int a = 0; a < k->n_nodes; a++) {
         tpi_value *v = &p->values[k->nodes[a]];
-        v->stage = v->row && v->node->op->kind == TPI_ELEMENT ? -1 : 0;
+        v->phase = v->row && v->node->op->kind == TPI_ELEMENT ? -1 : 0;
         for (int o = 0; o < v->node->n_in; o++) {
             const tpi_value *x = &p->values[p->values[v->node->in[o]->index].layout.root];
             if (x->kernel < 0 || x->kernel != v->kernel)
                 continue;
             const bool in_loop = !v->row || v->node->op->kind == TPI_REDUCE;
-            const int from = x->row && in_loop ? x->stage + 1 : x->stage;
-            v->stage = from > v->stage ? from : v->stage;
+            const int from = x->row && in_loop ? x->phase + 1 : x->phase;
+            v->phase = from > v->phase ? from : v->phase;
         }
     }
 }
@@ -668,7 +668,7 @@ tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
     }
     order_kernels(p);
     for (int i = 0; i < p->n_kernels; i++)
-        set_stages(p, &p->kernels[i]);
+        set_phases(p, &p->kernels[i]);
     if (!tpi_plan_steps(p, fuse.bands) || (fuse.over && !tpi_plan_over(p, roots)) ||
         !assign_buffers(p, roots)) {
         tpi_plan_free(p);

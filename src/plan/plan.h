@@ -50,7 +50,7 @@ typedef struct tpi_value {
     int over; /* the node whose value is written over it, by the only kernel that reads it; -1 */
     /* if a loop nest computes it: */
     bool row;
-    int stage;
+    int phase;
     int axis_of[TP_MAX_RANK]; /* by axis: the axis of the iteration space; -1: of size 1 */
 } tpi_value;
 

@@ -1,10 +1,10 @@
-/* Columns: folds by blocks. Rows of up to TPK_COLUMNS columns run over the folded axes, and add to accumulators beside each
- * other; each TPK_BLOCK rows what was added up is folded into the totals. */
+/* Columns: folds by blocks. Rows of up to TPK_COLUMNS columns run over the folded axes, and add to accumulators beside
+ * each other; each TPK_BLOCK rows what was added up is folded into the totals. */
 #include "kernel/text/reduce.h"
 #include "render/nest_text.h"
 
 /* The inner region. */
-static int stage_of(const tpi_nest_text *n)
+static int phase_of(const tpi_nest_text *n)
 {
     return tpi_loop_inside(n->l, 0);
 }
@@ -73,9 +73,9 @@ static void open_columns(tpi_nest_text *n, int from, int to, int column)
 }
 
 /* A row of a block: a step of each sum, and what is stored. */
-static void put_row(tpi_nest_text *n, int stage)
+static void put_row(tpi_nest_text *n, int phase)
 {
-    for (int i = tpi_loop_inside(n->l, stage); i < n->l->stmt[stage].end; i++) {
+    for (int i = tpi_loop_inside(n->l, phase); i < n->l->stmt[phase].end; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
         if (s->kind == TPI_LOOP_OP) {
             tpi_nest_put_op(n, i);
@@ -104,7 +104,7 @@ static void put_block(tpi_nest_text *n, int more)
 }
 
 /* What is left of the last block; then the sums, and what is computed from them. */
-static void put_results(tpi_nest_text *n, int stage, int column)
+static void put_results(tpi_nest_text *n, int phase, int column)
 {
     LINE("if (rows || first)\n");
     n->depth++;
@@ -113,23 +113,23 @@ static void put_results(tpi_nest_text *n, int stage, int column)
     put_folds(n);
     tpi_nest_close(n);
     n->depth--;
-    open_columns(n, n->l->stmt[stage].end, n->l->n_stmts, column);
+    open_columns(n, n->l->stmt[phase].end, n->l->n_stmts, column);
     for (int i = tpi_loop_inside(n->l, 0); i < n->l->n_stmts; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
         if (s->kind == TPI_LOOP_FOLD)
             LINE("const tpk_%s x%d = y%d[j];\n", tpi_nest_type(s), i, i);
-        else if (s->kind == TPI_LOOP_OP && i >= n->l->stmt[stage].end)
+        else if (s->kind == TPI_LOOP_OP && i >= n->l->stmt[phase].end)
             tpi_nest_put_op(n, i);
-        else if (s->kind == TPI_LOOP_STORE && i >= n->l->stmt[stage].end)
+        else if (s->kind == TPI_LOOP_STORE && i >= n->l->stmt[phase].end)
             tpi_nest_put_store(n, i);
     }
     tpi_nest_close(n);
 }
 
-static void put_one_row(tpi_nest_text *n, int stage, int column)
+static void put_one_row(tpi_nest_text *n, int phase, int column)
 {
-    open_columns(n, stage, n->l->stmt[stage].end, column);
-    put_row(n, stage);
+    open_columns(n, phase, n->l->stmt[phase].end, column);
+    put_row(n, phase);
     tpi_nest_close(n);
     put_block(n, 1);
 }
@@ -137,15 +137,15 @@ static void put_one_row(tpi_nest_text *n, int stage, int column)
 /* Rows together, in order: sums are read and written less often, and memory in longer pieces. */
 enum { TOGETHER = 4 };
 
-static bool takes_rows_together(const tpi_nest_text *n, int stage)
+static bool takes_rows_together(const tpi_nest_text *n, int phase)
 {
     bool stores = false;
-    for (int i = stage; i < n->l->stmt[stage].end; i++)
+    for (int i = phase; i < n->l->stmt[phase].end; i++)
         stores |= n->l->stmt[i].kind == TPI_LOOP_STORE;
     return n->l->rank == n->l->kept + 1 && n->k->n_nodes <= 4 && !stores;
 }
 
-static void put_together(tpi_nest_text *n, int stage, int column)
+static void put_together(tpi_nest_text *n, int phase, int column)
 {
     const int axis = n->l->kept;
     LINE("int64_t q = 0;\n");
@@ -153,13 +153,13 @@ static void put_together(tpi_nest_text *n, int stage, int column)
     tpi_nest_put_size(n, n->l->size[axis]);
     PUT("; q += %d) {\n", TOGETHER);
     n->depth++;
-    open_columns(n, stage, n->l->stmt[stage].end, column);
+    open_columns(n, phase, n->l->stmt[phase].end, column);
     for (int i = 0; i < TOGETHER; i++) {
         LINE("{\n");
         n->depth++;
-        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, axis))
+        if (tpi_nest_uses(n, phase, n->l->stmt[phase].end, axis))
             LINE("const int64_t i%d = q + %d;\n", axis, i);
-        put_row(n, stage);
+        put_row(n, phase);
         tpi_nest_close(n);
     }
     tpi_nest_close(n);
@@ -169,26 +169,26 @@ static void put_together(tpi_nest_text *n, int stage, int column)
     tpi_nest_put_size(n, n->l->size[axis]);
     PUT("; i%d++) {\n", axis);
     n->depth++;
-    put_one_row(n, stage, column);
+    put_one_row(n, phase, column);
     tpi_nest_close(n);
 }
 
 void tpi_render_columns(tpi_nest_text *n)
 {
-    const int stage = stage_of(n), column = n->l->kept - 1;
+    const int phase = phase_of(n), column = n->l->kept - 1;
     for (int a = 0; a < column; a++)
         tpi_nest_open(n, a);
     put_begin(n, column);
-    if (takes_rows_together(n, stage)) {
-        put_together(n, stage, column);
+    if (takes_rows_together(n, phase)) {
+        put_together(n, phase, column);
     } else {
         for (int a = n->l->kept; a < n->l->rank; a++)
             tpi_nest_open(n, a);
-        put_one_row(n, stage, column);
+        put_one_row(n, phase, column);
         for (int a = n->l->kept; a < n->l->rank; a++)
             tpi_nest_close(n);
     }
-    put_results(n, stage, column);
+    put_results(n, phase, column);
     tpi_nest_close(n);
     for (int a = 0; a < column; a++)
         tpi_nest_close(n);

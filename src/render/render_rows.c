@@ -1,14 +1,14 @@
-/* Rows: folds by lanes, or none. Loops over the kept axes around the stages of one row; a stage is a region, a loop
+/* Rows: folds by lanes, or none. Loops over the kept axes around the phases of one row; a phase is a region, a loop
  * over the folded axes, and then its folds by src/kernel/text/reduce.h: of the memory that they read, of a row, or else
  * of a block buffer of TPK_BLOCK elements that the loop fills.
  *
- * The last of three stages is done late if it can be: beside the second one of the next row. Softmax: a row is divided
+ * The last of three phases is done late if it can be: beside the second one of the next row. Softmax: a row is divided
  * by its sum while the exponentials of the next one are computed, which need the multipliers all the time, but memory
  * hardly. */
 #include "kernel/text/reduce.h"
 #include "render/nest_text.h"
 
-enum { PIECE = 128, MAX_STAGES = TPI_MAX_NEST_REDUCTIONS + 1 };
+enum { PIECE = 128, MAX_PHASES = TPI_MAX_NEST_REDUCTIONS + 1 };
 
 typedef tpi_nest_text nest;
 
@@ -22,53 +22,53 @@ static bool is_whole(const nest *n, int address)
            (n->l->rank == n->l->kept + 1 && at->stride[n->l->kept] == 1);
 }
 
-/* Where all that fold i adds up lies when its stage has run; -1: nowhere. */
-static int whole_row(const nest *n, int stage, int i)
+/* Where all that fold i adds up lies when its phase has run; -1: nowhere. */
+static int whole_row(const nest *n, int phase, int i)
 {
     const tpi_loop_stmt *s = n->l->stmt;
     const int x = s[i].in[0];
     if (s[x].kind == TPI_LOOP_LOAD)
         return is_whole(n, s[x].number) ? s[x].number : -1;
-    for (int k = stage; k < s[stage].end; k++)
+    for (int k = phase; k < s[phase].end; k++)
         if (s[k].kind == TPI_LOOP_STORE && s[k].in[0] == x && is_whole(n, s[k].number))
             return s[k].number;
     return -1;
 }
 
-static bool is_blocked(const nest *n, int stage, int i)
+static bool is_blocked(const nest *n, int phase, int i)
 {
-    return n->l->stmt[i].kind == TPI_LOOP_FOLD && whole_row(n, stage, i) < 0;
+    return n->l->stmt[i].kind == TPI_LOOP_FOLD && whole_row(n, phase, i) < 0;
 }
 
-static bool has_blocks(const nest *n, int stage)
+static bool has_blocks(const nest *n, int phase)
 {
     bool has = false;
-    for (int i = stage; i < n->l->stmt[stage].end; i++)
-        has |= is_blocked(n, stage, i);
+    for (int i = phase; i < n->l->stmt[phase].end; i++)
+        has |= is_blocked(n, phase, i);
     return has;
 }
 
-static void put_whole_folds(nest *n, int stage)
+static void put_whole_folds(nest *n, int phase)
 {
-    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+    for (int i = phase; i < n->l->stmt[phase].end; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
-        if (s->kind != TPI_LOOP_FOLD || is_blocked(n, stage, i))
+        if (s->kind != TPI_LOOP_FOLD || is_blocked(n, phase, i))
             continue;
         if (s->node)
             tpi_render_place(n->r, s->node);
         LINE("const tpk_%s x%d = %sreduce_%s_%s(", tpi_nest_type(s), i, tpi_nest_called(n, s),
              tpi_nest_fold(s), tpi_nest_type(s));
-        tpi_nest_put_row(n, whole_row(n, stage, i));
+        tpi_nest_put_row(n, whole_row(n, phase, i));
         PUT(", ");
         tpi_nest_put_size(n, n->l->count);
         PUT(");\n");
     }
 }
 
-/* ---- stages -------------------------------------------------------------------------------------------------- */
+/* ---- phases -------------------------------------------------------------------------------------------------- */
 
 /* Operations and stores from statement `from` on; the block buffers' elements. */
-static void put_statements(nest *n, int from, int to, int stage)
+static void put_statements(nest *n, int from, int to, int phase)
 {
     for (int i = from; i < to; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
@@ -76,7 +76,7 @@ static void put_statements(nest *n, int from, int to, int stage)
             tpi_nest_put_op(n, i);
         } else if (s->kind == TPI_LOOP_STORE) {
             tpi_nest_put_store(n, i);
-        } else if (stage >= 0 && is_blocked(n, stage, i)) {
+        } else if (phase >= 0 && is_blocked(n, phase, i)) {
             LINE("b%d[q + j] = ", i);
             tpi_nest_put_value(n, s->in[0]);
             PUT(";\n");
@@ -84,9 +84,9 @@ static void put_statements(nest *n, int from, int to, int stage)
     }
 }
 
-static void put_elements(nest *n, int stage)
+static void put_elements(nest *n, int phase)
 {
-    put_statements(n, tpi_loop_inside(n->l, stage), n->l->stmt[stage].end, stage);
+    put_statements(n, tpi_loop_inside(n->l, phase), n->l->stmt[phase].end, phase);
 }
 
 /* The result of a block buffer, a full one or of q elements, joins those of the blocks before. */
@@ -102,11 +102,11 @@ static void put_push(nest *n, int i, bool full)
         PUT("q, TPK_LANES(");
 }
 
-static void put_full_blocks(nest *n, int stage)
+static void put_full_blocks(nest *n, int phase)
 {
     LINE("if (q == %d) {\n", TPK_BLOCK);
-    for (int i = stage; i < n->l->stmt[stage].end; i++)
-        if (is_blocked(n, stage, i)) {
+    for (int i = phase; i < n->l->stmt[phase].end; i++)
+        if (is_blocked(n, phase, i)) {
             put_push(n, i, true);
             PUT("%d)));\n", TPK_BLOCK);
         }
@@ -115,11 +115,11 @@ static void put_full_blocks(nest *n, int stage)
 }
 
 /* What is left of the last block; the fold's value. */
-static void put_last_blocks(nest *n, int stage)
+static void put_last_blocks(nest *n, int phase)
 {
-    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+    for (int i = phase; i < n->l->stmt[phase].end; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
-        if (!is_blocked(n, stage, i))
+        if (!is_blocked(n, phase, i))
             continue;
         LINE("if (q || !a%d.count)\n", i);
         put_push(n, i, false);
@@ -129,18 +129,18 @@ static void put_last_blocks(nest *n, int stage)
     }
 }
 
-/* A stage with folds: blocks of TPK_BLOCK elements in their order. */
-static void put_blocked_stage(nest *n, int stage)
+/* A phase with folds: blocks of TPK_BLOCK elements in their order. */
+static void put_blocked_phase(nest *n, int phase)
 {
     const int inner = n->l->rank > n->l->kept ? n->l->rank - 1 : -1;
-    for (int i = stage; i < n->l->stmt[stage].end; i++)
-        if (is_blocked(n, stage, i))
+    for (int i = phase; i < n->l->stmt[phase].end; i++)
+        if (is_blocked(n, phase, i))
             LINE("tpk_%s x%d;\n", tpi_nest_type(&n->l->stmt[i]), i);
     LINE("{\n");
     n->depth++;
-    for (int i = stage; i < n->l->stmt[stage].end; i++) {
+    for (int i = phase; i < n->l->stmt[phase].end; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
-        if (!is_blocked(n, stage, i))
+        if (!is_blocked(n, phase, i))
             continue;
         LINE("tpk_%s b%d[%d];\n", tpi_nest_type(s), i, TPK_BLOCK);
         LINE("b%d[0] = 0;\n",
@@ -153,7 +153,7 @@ static void put_blocked_stage(nest *n, int stage)
         tpi_nest_open(n, a);
     if (inner < 0) {
         LINE("const int64_t m = 1, j = 0;\n");
-        put_elements(n, stage);
+        put_elements(n, phase);
     } else {
         LINE("for (int64_t base = 0, m; base < ");
         tpi_nest_put_size(n, n->l->size[inner]);
@@ -167,26 +167,26 @@ static void put_blocked_stage(nest *n, int stage)
         tpi_nest_independent(n);
         LINE("for (int64_t j = 0; j < m; j++) {\n");
         n->depth++;
-        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, inner))
+        if (tpi_nest_uses(n, phase, n->l->stmt[phase].end, inner))
             LINE("const int64_t i%d = base + j;\n", inner);
-        put_elements(n, stage);
+        put_elements(n, phase);
         tpi_nest_close(n);
     }
     LINE("q += m;\n");
-    put_full_blocks(n, stage);
+    put_full_blocks(n, phase);
     for (int a = n->l->kept; a < n->l->rank; a++)
         tpi_nest_close(n);
-    put_last_blocks(n, stage);
+    put_last_blocks(n, phase);
     tpi_nest_close(n);
 }
 
-/* The memory of which the first stage folds a row, which the second has then in the first cache: while that computes,
+/* The memory of which the first phase folds a row, which the second has then in the first cache: while that computes,
  * the next row can be fetched. An address; -1: none, or rows are short. */
-static int row_ahead(const nest *n, const int *stage)
+static int row_ahead(const nest *n, const int *phase)
 {
     const tpi_loop_stmt *s = n->l->stmt;
     const int64_t count = n->l->count;
-    for (int i = stage[0]; i < s[stage[0]].end && n->l->kept > 0; i++) {
+    for (int i = phase[0]; i < s[phase[0]].end && n->l->kept > 0; i++) {
         const tpi_loop_stmt *x = s[i].kind == TPI_LOOP_FOLD ? &s[s[i].in[0]] : NULL;
         if (x && x->kind == TPI_LOOP_LOAD && is_whole(n, x->number) &&
             n->l->at[x->number].stride[n->l->kept - 1] != 0 &&
@@ -196,10 +196,10 @@ static int row_ahead(const nest *n, const int *stage)
     return -1;
 }
 
-/* The row that the last stage writes; -1: none, or it is not whole. */
-static int last_row(const nest *n, int stage)
+/* The row that the last phase writes; -1: none, or it is not whole. */
+static int last_row(const nest *n, int phase)
 {
-    for (int i = n->l->stmt[stage].end - 1; i > stage; i--)
+    for (int i = n->l->stmt[phase].end - 1; i > phase; i--)
         if (n->l->stmt[i].kind == TPI_LOOP_STORE)
             return is_whole(n, n->l->stmt[i].number) ? n->l->stmt[i].number : -1;
     return -1;
@@ -236,7 +236,7 @@ static void open_pieces(nest *n, int ahead, int written)
     n->depth++;
 }
 
-static void open_stage(nest *n)
+static void open_phase(nest *n)
 {
     for (int a = n->l->kept; a < n->l->rank; a++) {
         if (a == n->l->rank - 1)
@@ -245,32 +245,32 @@ static void open_stage(nest *n)
     }
 }
 
-static bool computes(const nest *n, int stage)
+static bool computes(const nest *n, int phase)
 {
     bool any = false;
-    for (int i = stage; i < n->l->stmt[stage].end; i++)
+    for (int i = phase; i < n->l->stmt[phase].end; i++)
         any |= n->l->stmt[i].kind == TPI_LOOP_OP || n->l->stmt[i].kind == TPI_LOOP_STORE;
     return any;
 }
 
-/* ---- the late stage ------------------------------------------------------------------------------------------ */
+/* ---- the late phase ------------------------------------------------------------------------------------------ */
 
-/* Does the last stage read rows of the second and values of its row, and nothing else? */
-static bool is_late(const nest *n, const int *stage, int n_stages)
+/* Does the last phase read rows of the second and values of its row, and nothing else? */
+static bool is_late(const nest *n, const int *phase, int n_phases)
 {
     const tpi_loop_stmt *s = n->l->stmt;
-    if (n_stages != 3 || row_ahead(n, stage) < 0 || has_blocks(n, stage[1]) ||
-        !computes(n, stage[2]))
+    if (n_phases != 3 || row_ahead(n, phase) < 0 || has_blocks(n, phase[1]) ||
+        !computes(n, phase[2]))
         return false;
     for (int i = 0; i < n->l->n_stmts; i++) {
         const tpi_loop_mem *m =
             s[i].kind == TPI_LOOP_LOAD ? &n->l->mem[n->l->at[s[i].number].mem] : NULL;
         if (m && m->written && !m->row) /* it is written over, and would be read too late */
             return false;
-        if (i < stage[2] || i >= s[stage[2]].end)
+        if (i < phase[2] || i >= s[phase[2]].end)
             continue;
         bool second = false;
-        for (int k = stage[1]; m && m->row && k < s[stage[1]].end; k++)
+        for (int k = phase[1]; m && m->row && k < s[phase[1]].end; k++)
             second |= s[k].kind == TPI_LOOP_STORE && s[k].number == s[i].number;
         if ((m && !second) || s[i].kind == TPI_LOOP_FOLD)
             return false;
@@ -278,25 +278,25 @@ static bool is_late(const nest *n, const int *stage, int n_stages)
     return true;
 }
 
-/* Does the stage read the value of statement x, which is one of its row? */
-static bool reads_value(const nest *n, int stage, int x)
+/* Does the phase read the value of statement x, which is one of its row? */
+static bool reads_value(const nest *n, int phase, int x)
 {
     const tpi_loop_stmt *s = n->l->stmt;
     bool reads = false;
-    for (int i = stage; i < s[stage].end; i++)
+    for (int i = phase; i < s[phase].end; i++)
         for (int o = 0; o < 3 && s[i].in[o] >= 0; o++)
             reads |= s[i].in[o] == x;
-    return reads && x < stage && (s[x].kind == TPI_LOOP_OP || s[x].kind == TPI_LOOP_FOLD);
+    return reads && x < phase && (s[x].kind == TPI_LOOP_OP || s[x].kind == TPI_LOOP_FOLD);
 }
 
 /* Before all loops: what says which row is late. */
-static void put_late_begin(nest *n, int stage)
+static void put_late_begin(nest *n, int phase)
 {
     LINE("int late = 0;\n");
     for (int a = 0; a < n->l->kept; a++)
         LINE("int64_t l%d = 0;\n", a);
-    for (int x = 0; x < stage; x++)
-        if (reads_value(n, stage, x))
+    for (int x = 0; x < phase; x++)
+        if (reads_value(n, phase, x))
             LINE("tpk_%s y%d = 0;\n", tpi_nest_type(&n->l->stmt[x]), x);
 }
 
@@ -315,25 +315,25 @@ static void put_late_first(nest *n)
     tpi_nest_close(n);
 }
 
-/* The stage's elements, with the late row's places and values by the names of the current one's. */
-static void put_late_elements(nest *n, int stage)
+/* The phase's elements, with the late row's places and values by the names of the current one's. */
+static void put_late_elements(nest *n, int phase)
 {
     for (int a = 0; a < n->l->kept; a++)
-        if (tpi_nest_uses(n, stage, n->l->stmt[stage].end, a))
+        if (tpi_nest_uses(n, phase, n->l->stmt[phase].end, a))
             LINE("const int64_t i%d = l%d;\n", a, a);
-    for (int x = 0; x < stage; x++)
-        if (reads_value(n, stage, x))
+    for (int x = 0; x < phase; x++)
+        if (reads_value(n, phase, x))
             LINE("const tpk_%s x%d = y%d;\n", tpi_nest_type(&n->l->stmt[x]), x, x);
-    put_elements(n, stage);
+    put_elements(n, phase);
 }
 
 /* This row is the late one from now on. */
-static void put_late_keep(nest *n, int stage)
+static void put_late_keep(nest *n, int phase)
 {
     LINE("late = 1;\n");
     put_late_places(n);
-    for (int x = 0; x < stage; x++)
-        if (reads_value(n, stage, x))
+    for (int x = 0; x < phase; x++)
+        if (reads_value(n, phase, x))
             LINE("y%d = x%d;\n", x, x);
 }
 
@@ -387,35 +387,35 @@ static void put_scratch_rows(nest *n)
         put_need(n);
 }
 
-/* How many loops over the kept axes were opened; the innermost one of a nest without stages is one too. */
-static int open_kept(nest *n, bool stages)
+/* How many loops over the kept axes were opened; the innermost one of a nest without phases is one too. */
+static int open_kept(nest *n, bool phases)
 {
     const bool places = n->box.n_outer > 0 && n->outer < 0;
     int opened = places;
     if (places)
         tpi_nest_open_places(n);
     for (int a = places ? n->box.n_outer : 0; a < n->l->kept; a++, opened++) {
-        if (!stages && a == n->l->kept - 1)
+        if (!phases && a == n->l->kept - 1)
             tpi_nest_independent(n);
         tpi_nest_open(n, a);
     }
     return opened;
 }
 
-/* With `late`, the last stage of the row before comes first in each turn. */
-static void put_stage(nest *n, const int *stage, int k, int n_stages, bool late)
+/* With `late`, the last phase of the row before comes first in each turn. */
+static void put_phase(nest *n, const int *phase, int k, int n_phases, bool late)
 {
-    const int at = stage[k], ahead = k == 1 ? row_ahead(n, stage) : -1;
+    const int at = phase[k], ahead = k == 1 ? row_ahead(n, phase) : -1;
     if (!computes(n, at))
         return;
     if (ahead >= 0)
-        open_pieces(n, ahead, n_stages > 2 ? last_row(n, stage[n_stages - 1]) : -1);
+        open_pieces(n, ahead, n_phases > 2 ? last_row(n, phase[n_phases - 1]) : -1);
     else
-        open_stage(n);
+        open_phase(n);
     if (late) {
         LINE("{\n");
         n->depth++;
-        put_late_elements(n, stage[2]);
+        put_late_elements(n, phase[2]);
         tpi_nest_close(n);
     }
     put_elements(n, at);
@@ -423,37 +423,37 @@ static void put_stage(nest *n, const int *stage, int k, int n_stages, bool late)
         tpi_nest_close(n);
 }
 
-static int find_stages(const nest *n, int *stage)
+static int find_phases(const nest *n, int *phase)
 {
     int found = 0;
     for (int i = 1; i < n->l->n_stmts; i++)
         if (n->l->stmt[i].kind == TPI_LOOP_EACH)
-            stage[found++] = i;
+            phase[found++] = i;
     return found;
 }
 
 void tpi_render_rows(nest *n)
 {
-    int stage[MAX_STAGES];
-    const int n_stages = find_stages(n, stage);
-    const bool late = is_late(n, stage, n_stages);
+    int phase[MAX_PHASES];
+    const int n_phases = find_phases(n, phase);
+    const bool late = is_late(n, phase, n_phases);
     put_scratch_rows(n);
     if (late)
-        put_late_begin(n, stage[2]);
-    int opened = open_kept(n, n_stages > 0);
+        put_late_begin(n, phase[2]);
+    int opened = open_kept(n, n_phases > 0);
     int from = tpi_loop_inside(n->l, 0);
-    for (int k = 0; k < n_stages; k++) {
-        put_statements(n, from, stage[k], -1);
-        from = n->l->stmt[stage[k]].end;
+    for (int k = 0; k < n_phases; k++) {
+        put_statements(n, from, phase[k], -1);
+        from = n->l->stmt[phase[k]].end;
         if (late && k == 1)
             put_late_first(n);
         if (late && k == 2)
-            put_late_keep(n, stage[2]);
-        else if (has_blocks(n, stage[k]))
-            put_blocked_stage(n, stage[k]);
+            put_late_keep(n, phase[2]);
+        else if (has_blocks(n, phase[k]))
+            put_blocked_phase(n, phase[k]);
         else
-            put_stage(n, stage, k, n_stages, late && k == 1);
-        put_whole_folds(n, stage[k]);
+            put_phase(n, phase, k, n_phases, late && k == 1);
+        put_whole_folds(n, phase[k]);
     }
     put_statements(n, from, n->l->n_stmts, -1);
     while (opened--)
@@ -461,8 +461,8 @@ void tpi_render_rows(nest *n)
     if (late) {
         LINE("if (late) {\n");
         n->depth++;
-        open_stage(n);
-        put_late_elements(n, stage[2]);
+        open_phase(n);
+        put_late_elements(n, phase[2]);
         for (int a = n->l->kept; a < n->l->rank; a++)
             tpi_nest_close(n);
         tpi_nest_close(n);

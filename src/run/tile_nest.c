@@ -116,19 +116,19 @@ static void free_scratch(builder *b, int slot, bool wide, size_t size)
     b->free_bytes[b->n_free++] = scratch_bytes(b, wide, size);
 }
 
-/* The next instruction of a phase. */
-static tpi_tile_op *add_op(builder *b, tpi_tile_phase phase)
+/* The next instruction of a moment. */
+static tpi_tile_op *add_op(builder *b, tpi_tile_moment moment)
 {
     tpi_nest *n = b->n;
-    const int at = n->end[phase], end = n->end[TPI_TILE_PHASES - 1];
+    const int at = n->end[moment], end = n->end[TPI_TILE_MOMENTS - 1];
     memmove(n->ops + at + 1, n->ops + at, (size_t)(end - at) * sizeof *n->ops);
-    for (int i = (int)phase; i < TPI_TILE_PHASES; i++)
+    for (int i = (int)moment; i < TPI_TILE_MOMENTS; i++)
         n->end[i]++;
     return &n->ops[at];
 }
 
 /* When a value is computed. */
-static tpi_tile_phase phase_of(const builder *b, bool wide)
+static tpi_tile_moment moment_of(const builder *b, bool wide)
 {
     return b->n->columns && !wide ? TPI_TILE_AFTER : TPI_TILE_PART;
 }
@@ -199,7 +199,7 @@ static void load(builder *b, int at)
     const int from = h->slot;
     const bool once = stands_still(b, from) && !(h->wide && has_narrower(b));
     h->slot = take_scratch(b, once, h->wide, size_of(s));
-    *add_op(b, once ? TPI_TILE_ONCE : phase_of(b, h->wide)) =
+    *add_op(b, once ? TPI_TILE_ONCE : moment_of(b, h->wide)) =
         (tpi_tile_op){.kind = TPI_TILE_GATHER,
                       .wide = h->wide,
                       .size = (uint8_t)size_of(s),
@@ -249,7 +249,7 @@ static operand filled(builder *b, operand x, bool wide, size_t size)
     const bool fixed =
         !x.made && b->n->slots[x.slot].buffer != TPI_TILE_SCRATCH && stands_still(b, x.slot);
     const operand y = {take_scratch(b, fixed, wide, size), false, !fixed, true};
-    *add_op(b, fixed ? TPI_TILE_ONCE : phase_of(b, wide)) = (tpi_tile_op){
+    *add_op(b, fixed ? TPI_TILE_ONCE : moment_of(b, wide)) = (tpi_tile_op){
         .kind = TPI_TILE_FILL, .wide = wide, .size = (uint8_t)size, .y = y.slot, .a = x.slot};
     return y;
 }
@@ -284,14 +284,14 @@ static int first_same(const builder *b, int at)
 static void find_values(builder *b)
 {
     const tpi_loop *l = b->l;
-    const bool stages = tpi_loop_has_stages(l);
+    const bool phases = tpi_loop_has_phases(l);
     int inner = 0; /* where the inner region ends */
     for (int i = 1; i < l->n_stmts; i++) {
         const tpi_loop_stmt *s = &l->stmt[i];
         held *h = &b->held[i];
         inner = s->kind == TPI_LOOP_EACH ? s->end : inner;
         h->memory = -1;
-        h->wide = (!stages || i < inner) && s->kind != TPI_LOOP_FOLD;
+        h->wide = (!phases || i < inner) && s->kind != TPI_LOOP_FOLD;
         h->same = tpi_loop_is_value(s) ? first_same(b, i) : i;
         b->aliased |=
             s->kind == TPI_LOOP_LOAD && h->same == i && l->mem[l->at[s->number].mem].written;
@@ -355,7 +355,7 @@ static void store_late(builder *b, const tpi_loop_stmt *s)
 {
     const held *h = &b->held[b->held[s->in[0]].same];
     const int to = memory_slot(b, s->number);
-    *add_op(b, phase_of(b, h->wide)) =
+    *add_op(b, moment_of(b, h->wide)) =
         (tpi_tile_op){.kind = TPI_TILE_SCATTER,
                       .wide = h->wide,
                       .size = (uint8_t)size_of(s),
@@ -402,7 +402,7 @@ static void put_element(builder *b, int i)
     }
     op.a = x[0].slot, op.b = x[1].slot, op.c = x[2].slot;
     op.y = b->held[i].slot = result_slot(b, i);
-    *add_op(b, phase_of(b, wide)) = op;
+    *add_op(b, moment_of(b, wide)) = op;
     for (int o = 0; o < n_in; o++)
         if (x[o].owned)
             free_scratch(b, x[o].slot, wide, size[o]);
@@ -438,9 +438,9 @@ static bool reads_in_place(const builder *b, int at, int64_t *stride)
 }
 
 /* y = what no row at all gives. */
-static void put_empty(builder *b, tpi_tile_phase phase, const tpi_reducers *by, int y)
+static void put_empty(builder *b, tpi_tile_moment moment, const tpi_reducers *by, int y)
 {
-    *add_op(b, phase) =
+    *add_op(b, moment) =
         (tpi_tile_op){.kind = TPI_TILE_REDUCE, .reduce = by->columns, .y = y, .a = y};
 }
 

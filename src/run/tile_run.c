@@ -135,7 +135,7 @@ static void run_op(const tpi_nest *n, const tpi_tile_op *op, int64_t cells, int6
     }
 }
 
-static void run_phase(tpi_nest *n, tpi_tile_phase phase, extent e)
+static void run_moment(tpi_nest *n, tpi_tile_moment moment, extent e)
 {
     const int64_t cells = e.chunk * n->per_chunk, per = e.part * n->per_part;
     for (int i = 0; i < 2; i++) {
@@ -144,7 +144,7 @@ static void run_phase(tpi_nest *n, tpi_tile_phase phase, extent e)
         if (n->box[i].parted >= 0)
             n->box[i].n[n->box[i].parted] = e.part;
     }
-    for (int i = phase ? n->end[phase - 1] : 0; i < n->end[phase]; i++)
+    for (int i = moment ? n->end[moment - 1] : 0; i < n->end[moment]; i++)
         run_op(n, &n->ops[i], cells, per);
 }
 
@@ -165,14 +165,14 @@ static void run_parts(tpi_nest *n, int64_t at, extent e)
         e.part = n->n_part - i < n->part ? n->n_part - i : n->part;
         if (i > 0)
             move_to(n, at, i);
-        run_phase(n, TPI_TILE_PART, e);
+        run_moment(n, TPI_TILE_PART, e);
         rows += e.part;
         if (n->folds && (rows == TPK_BLOCK || i + e.part == n->n_part)) {
-            run_phase(n, TPI_TILE_FOLD, e);
+            run_moment(n, TPI_TILE_FOLD, e);
             rows = 0;
         }
     }
-    run_phase(n, TPI_TILE_AFTER, e);
+    run_moment(n, TPI_TILE_AFTER, e);
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
@@ -223,14 +223,14 @@ static void run_tiles(tpi_nest *n, void *const *buffers, char *scratch, int64_t 
     int64_t at[TP_MAX_RANK] = {0};
     const int64_t per_line = tiles_of_line(n);
     begin_line(n, buffers, scratch, first / per_line, at);
-    run_phase(n, TPI_TILE_ONCE, (extent){n->chunk, n->part});
+    run_moment(n, TPI_TILE_ONCE, (extent){n->chunk, n->part});
     for (int64_t tile = first; tile < end; tile++) {
         const int64_t i = tile % per_line * n->chunk;
         const extent e = {n->n_chunk - i < n->chunk ? n->n_chunk - i : n->chunk, n->part};
         if (i == 0 && tile > first)
             step_outer(n, at);
         move_to(n, i, 0);
-        run_phase(n, TPI_TILE_BEFORE, e);
+        run_moment(n, TPI_TILE_BEFORE, e);
         run_parts(n, i, e);
     }
 }

@@ -99,7 +99,7 @@ void tpi_tile_space(const tpi_loop *l, tpi_nest *n)
     const int64_t row = l->rank > 0 ? l->size[l->rank - 1] : 1;
     if (fold >= 0 && l->stmt[fold].order == TPI_ORDER_blocks)
         choose_columns(&b);
-    else if (tpi_loop_has_stages(l))
+    else if (tpi_loop_has_phases(l))
         choose_chunk(&b, n->per_full, n->per_full >= LONG_ROW ? 1 : TILE, l->kept - 1);
     else
         choose_chunk(&b, 1, row >= LONG_ROW && row < TILE ? row : TILE, 0);

@@ -40,14 +40,14 @@ typedef enum tpi_tile_kind {
 
 /* When an instruction is done. Columns with a prologue are computed part by part, some rows at a time,
  * and added up; every TPK_BLOCK rows what has been added up is folded into the results. */
-typedef enum tpi_tile_phase {
+typedef enum tpi_tile_moment {
     TPI_TILE_ONCE,   /* per run */
     TPI_TILE_BEFORE, /* the parts of a tile */
     TPI_TILE_PART,   /* all, when there are no parts */
     TPI_TILE_FOLD,
     TPI_TILE_AFTER,
-    TPI_TILE_PHASES
-} tpi_tile_phase;
+    TPI_TILE_MOMENTS
+} tpi_tile_moment;
 
 typedef struct tpi_tile_op {
     tpi_tile_kind kind;
@@ -81,10 +81,10 @@ typedef struct tpi_nest {
     int64_t per_part;     /* full elements per step of it and row element */
     bool folds;           /* there are more than TPK_BLOCK rows */
     tpi_tile_box box[2];  /* of row values, of full ones */
-    int n_slots, n_moving, n_boxes, end[TPI_TILE_PHASES];
+    int n_slots, n_moving, n_boxes, end[TPI_TILE_MOMENTS];
     tpi_tile_slot *slots; /* the first one stands for no operand */
     int *moving;          /* slots that are elsewhere in every tile */
-    tpi_tile_op *ops;     /* phase by phase */
+    tpi_tile_op *ops;     /* moment by moment */
     int64_t (*boxes)[TP_MAX_RANK];
     int64_t *numbers; /* literals that no constant holds */
     int n_numbers;

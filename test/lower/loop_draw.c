@@ -136,7 +136,7 @@ static int add_load(drawing *d, int address)
     });
 }
 
-/* May a load be at that address here? Where something was stored, it may be where there can be stages. */
+/* May a load be at that address here? Where something was stored, it may be where there can be phases. */
 static bool may_load(const drawing *d, int address, unsigned axes)
 {
     const int mem = d->l->at[address].mem;
@@ -323,8 +323,8 @@ static void draw_rows(drawing *d)
     }
 }
 
-/* What a stage folds is there behind its region, so folds join the row's values when it has ended. */
-static void draw_stage(drawing *d, bool folds)
+/* What a phase folds is there behind its region, so folds join the row's values when it has ended. */
+static void draw_phase(drawing *d, bool folds)
 {
     const unsigned axes = axes_between(0, d->l->rank);
     const int each = open_region(d, d->l->kept, d->l->rank);
@@ -339,17 +339,17 @@ static void draw_stage(drawing *d, bool folds)
     tpi_loop_end(d->l, each);
 }
 
-static void draw_stages(drawing *d)
+static void draw_phases(drawing *d)
 {
     const unsigned axes = axes_between(0, d->l->kept);
-    const int stages = d->order == TPI_ORDER_lanes ? 1 + below(d, 4) : 1;
+    const int phases = d->order == TPI_ORDER_lanes ? 1 + below(d, 4) : 1;
     draw_rows(d);
     if (once_in(d, 2))
         draw_values(d, axes, 1 + below(d, 4), &d->row, &d->made);
-    for (int k = 0; k < stages; k++) {
-        draw_stage(d, k + 1 < stages || d->order == TPI_ORDER_blocks || once_in(d, 2));
+    for (int k = 0; k < phases; k++) {
+        draw_phase(d, k + 1 < phases || d->order == TPI_ORDER_blocks || once_in(d, 2));
         draw_values(d, axes, below(d, 4), &d->row, &d->made);
-        if (k + 1 == stages || once_in(d, 3))
+        if (k + 1 == phases || once_in(d, 3))
             draw_stores(d, &d->made, axes, 1 + below(d, 2));
     }
 }
@@ -360,10 +360,10 @@ bool loop_draw(tp_graph *g, uint64_t *seed, tpi_loop *out)
     *out = (tpi_loop){.memory = &g->ctx->mem, .dims = g->dims};
     draw_sizes(&d);
     d.order = out->kept < out->rank ? below(&d, TPI_N_ORDERS) : TPI_ORDER_lanes;
-    const bool stages = out->kept < out->rank || once_in(&d, 8);
+    const bool phases = out->kept < out->rank || once_in(&d, 8);
     const int each = open_region(&d, 0, out->kept);
-    if (stages) {
-        draw_stages(&d);
+    if (phases) {
+        draw_phases(&d);
     } else {
         draw_values(&d, axes_between(0, out->kept), 4 + below(&d, 12), &d.row, &d.made);
         draw_stores(&d, &d.made, axes_between(0, out->kept), 1 + below(&d, 3));

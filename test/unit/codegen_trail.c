@@ -1,4 +1,4 @@
-/* The last stage of a softmax is done beside the next row's: rows of any number and length have the bits of
+/* The last phase of a softmax is done beside the next row's: rows of any number and length have the bits of
  * the eager op, with NaNs, infinities and -0, read from turned memory, on any number of threads. */
 #include "unit.h"
 #include <tapir/tapir.h>
