@@ -20,47 +20,48 @@ static void add(builder *u, tpi_block_stmt x)
         return;
     b->stmt = v;
     v[b->n++] = x;
-    b->numbered |= x.from.kind == TPI_AT_NUMBER || x.from.step || x.from.each;
+    b->numbered |= x.from.kind == TPI_ADDRESS_NUMBER || x.from.step || x.from.each;
 }
 
-static void end(builder *u, tpi_block_part part)
+static void end(builder *u, tpi_block_moment moment)
 {
-    u->b->end[part] = u->b->n;
+    u->b->end[moment] = u->b->n;
 }
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
 /* By the number that it has in its plan. */
-static tpi_block_at buffer_at(const builder *u, int buffer)
+static tpi_block_address buffer_at(const builder *u, int buffer)
 {
-    return (tpi_block_at){.n = u->plan->first_buffer + buffer, .even = -1};
+    return (tpi_block_address){.n = u->plan->first_buffer + buffer, .even = -1};
 }
 
-static tpi_block_at pointer(tpi_block_pointer name, int i)
+static tpi_block_address pointer(tpi_block_pointer name, int i)
 {
-    return (tpi_block_at){.kind = TPI_AT_POINTER, .pointer = name, .n = i, .even = -1};
+    return (tpi_block_address){
+        .kind = TPI_ADDRESS_POINTER, .pointer = name, .n = i, .even = -1};
 }
 
-static tpi_block_at variable(tpi_address_kind kind)
+static tpi_block_address variable(tpi_block_address_kind kind)
 {
-    return (tpi_block_at){.kind = kind, .even = -1};
+    return (tpi_block_address){.kind = kind, .even = -1};
 }
 
 /* Where operand i of the block begins. */
-static tpi_block_at operand_at(const builder *u, int i)
+static tpi_block_address operand_at(const builder *u, int i)
 {
     const tp_tensor *x = u->s->node->in[i];
     const tpi_layout *l = &u->plan->values[x->index].layout;
     if (u->s->copy[i] >= 0)
         return buffer_at(u, u->s->copy[i]);
-    tpi_block_at p = buffer_at(u, u->plan->values[l->root].buffer);
+    tpi_block_address p = buffer_at(u, u->plan->values[l->root].buffer);
     p.width = (int)tp_dtype_size((tp_dtype)x->dtype);
     p.offset = l->offset;
     return p;
 }
 
 /* Output i of the block, or what stands for it when nothing reads it. */
-static tpi_block_at output_at(const builder *u, int i)
+static tpi_block_address output_at(const builder *u, int i)
 {
     const tpi_section *s = u->s;
     return buffer_at(u, s->port[i] >= 0 ? u->plan->values[s->port[i]].buffer : s->spare[i]);
@@ -68,17 +69,18 @@ static tpi_block_at output_at(const builder *u, int i)
 
 /* ---- statements -------------------------------------------------------------------------- */
 
-static void copy(builder *u, int operand, tpi_block_at to)
+static void copy(builder *u, int operand, tpi_block_address to)
 {
     add(u, (tpi_block_stmt){.kind = TPI_BLOCK_COPY, .to = to, .operand = operand});
 }
 
-static void move(builder *u, const tp_tensor *like, tpi_block_at to, tpi_block_at from)
+static void move(builder *u, const tp_tensor *like, tpi_block_address to,
+                 tpi_block_address from)
 {
     add(u, (tpi_block_stmt){.kind = TPI_BLOCK_MOVE, .to = to, .from = from, .like = like});
 }
 
-static void set(builder *u, tpi_block_pointer name, int i, tpi_block_at from)
+static void set(builder *u, tpi_block_pointer name, int i, tpi_block_address from)
 {
     add(u, (tpi_block_stmt){.kind = TPI_BLOCK_SET, .to = pointer(name, i), .from = from});
 }
@@ -91,7 +93,7 @@ static bool is_used(const builder *u, int side, const tp_tensor *t)
 }
 
 /* They find it at `from`. */
-static void point(builder *u, int side, const tp_tensor *t, tpi_block_at from)
+static void point(builder *u, int side, const tp_tensor *t, tpi_block_address from)
 {
     const tpi_plan *plan = u->s->plan[side];
     if (is_used(u, side, t))
@@ -125,7 +127,7 @@ static bool runs_on(const builder *u, int i)
 static void begin_staying(builder *u, int i)
 {
     const tpi_body *b = u->s->body[0];
-    const tpi_block_at out = output_at(u, i);
+    const tpi_block_address out = output_at(u, i);
     if (runs_on(u, i))
         move(u, b->params[1 + i], out, operand_at(u, u->first + i));
     else
@@ -137,8 +139,8 @@ static void begin_staying(builder *u, int i)
 static void begin_carried(builder *u, int i)
 {
     const tpi_section *s = u->s;
-    const tpi_block_at out = output_at(u, i);
-    tpi_block_at next = out, other = buffer_at(u, s->spare[i]);
+    const tpi_block_address out = output_at(u, i);
+    tpi_block_address next = out, other = buffer_at(u, s->spare[i]);
     if (s->port[i] < 0) {
         other = buffer_at(u, s->second[i]);
     } else if (!u->a->has_pred) {
@@ -166,18 +168,18 @@ static void lower_before(builder *u)
             set(u, TPI_POINTER_SLICE, i, operand_at(u, u->first + carried + i));
     for (int i = 0; i < (int)a->n_stacked; i++)
         set(u, TPI_POINTER_STACK, i, output_at(u, carried + i));
-    point(u, 0, b->params[0], variable(TPI_AT_NUMBER));
+    point(u, 0, b->params[0], variable(TPI_ADDRESS_NUMBER));
     if (a->has_pred)
-        point(u, 0, b->outputs[0], variable(TPI_AT_GO));
+        point(u, 0, b->outputs[0], variable(TPI_ADDRESS_GO));
     for (int i = 1 + carried + slices; i < b->n_params; i++)
         point(u, 0, b->params[i], operand_at(u, u->first + i - 1));
     end(u, TPI_BLOCK_BEFORE);
 }
 
 /* The element of this turn. */
-static tpi_block_at element(tpi_block_pointer name, int i, const tp_tensor *like)
+static tpi_block_address element(tpi_block_pointer name, int i, const tp_tensor *like)
 {
-    tpi_block_at p = pointer(name, i);
+    tpi_block_address p = pointer(name, i);
     p.width = (int)tp_dtype_size((tp_dtype)like->dtype);
     p.each = like;
     return p;
@@ -197,7 +199,7 @@ static void lower_turn(builder *u)
     for (int i = 0; i < (int)a->n_slices; i++) {
         const int operand = u->first + carried + i;
         const tp_tensor *x = s->node->in[operand], *param = b->params[1 + carried + i];
-        tpi_block_at from = element(TPI_POINTER_SLICE, i, param);
+        tpi_block_address from = element(TPI_POINTER_SLICE, i, param);
         if (s->copy[operand] < 0) {
             from.each = NULL;
             from.step = u->plan->values[x->index].layout.stride[0];

@@ -19,15 +19,15 @@ typedef enum tpi_block_pointer {
 } tpi_block_pointer;
 
 /* An address in memory. */
-typedef enum tpi_address_kind {
-    TPI_AT_BUFFER,  /* the buffer n, as numbered in the program */
-    TPI_AT_POINTER, /* pointer n of that name */
-    TPI_AT_NUMBER,  /* the variable that has the number of the turn */
-    TPI_AT_GO       /* the one that says whether there is a next turn */
-} tpi_address_kind;
+typedef enum tpi_block_address_kind {
+    TPI_ADDRESS_BUFFER,  /* the buffer n, as numbered in the program */
+    TPI_ADDRESS_POINTER, /* pointer n of that name */
+    TPI_ADDRESS_NUMBER,  /* the variable that has the number of the turn */
+    TPI_ADDRESS_GO       /* the one that says whether there is a next turn */
+} tpi_block_address_kind;
 
-typedef struct tpi_block_at {
-    tpi_address_kind kind;
+typedef struct tpi_block_address {
+    tpi_block_address_kind kind;
     tpi_block_pointer pointer;
     int n;
     int even;              /* another buffer, for an even number of turns; -1 */
@@ -35,7 +35,7 @@ typedef struct tpi_block_at {
     int64_t offset;        /* a size */
     int64_t step;          /* a size: for each number of the turn; */
     const tp_tensor *each; /* or this, all elements of something like it; NULL */
-} tpi_block_at;
+} tpi_block_address;
 
 typedef enum tpi_block_kind {
     TPI_BLOCK_COPY, /* the elements of the block's operand `operand`, in row-major order, to `to` */
@@ -47,44 +47,44 @@ typedef enum tpi_block_kind {
 
 typedef struct tpi_block_stmt {
     tpi_block_kind kind;
-    tpi_block_at to, from;
+    tpi_block_address to, from;
     int operand;
     const tp_tensor *like;
 } tpi_block_stmt;
 
 /* When a statement is done. */
-typedef enum tpi_block_part {
+typedef enum tpi_block_moment {
     TPI_BLOCK_BEFORE, /* once */
     TPI_BLOCK_BODY,   /* of a loop: before each turn; of a cond: before the first body */
     TPI_BLOCK_NEXT,   /* after each turn; before the second body */
     TPI_BLOCK_AFTER,  /* once */
-    TPI_BLOCK_PARTS
-} tpi_block_part;
+    TPI_BLOCK_MOMENTS
+} tpi_block_moment;
 
 typedef struct tpi_block {
     tpi_mem *memory;
     const tpi_section *section;
     const tpi_loop_attrs *loop; /* NULL: a cond */
     tpi_block_stmt *stmt;
-    int n, size, end[TPI_BLOCK_PARTS]; /* by part: the first statement behind it */
-    tpi_block_at pred;                 /* of a cond, and of a loop with loop->has_pred */
-    int token;                         /* buffer of the block's token; -1 */
-    int symbol;                        /* of the number of turns it takes; -1: nobody asks */
-    bool numbered;                     /* the number of the turn is used */
-    bool failed;                       /* no memory */
+    int n, size, end[TPI_BLOCK_MOMENTS]; /* by moment: the first statement behind it */
+    tpi_block_address pred;              /* of a cond, and of a loop with loop->has_pred */
+    int token;                           /* buffer of the block's token; -1 */
+    int symbol;                          /* of the number of turns it takes; -1: nobody asks */
+    bool numbered;                       /* the number of the turn is used */
+    bool failed;                         /* no memory */
 } tpi_block;
 
 /* False: no memory. */
 bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out);
 void tpi_block_free(tpi_block *b);
 
-/* block_text.c: its statements, part by part. */
+/* block_text.c: its statements, moment by moment. */
 void tpi_block_print(const tpi_block *b, int indent, tpi_str *out);
 extern const char tpi_pointer_letter[TPI_N_POINTERS];
 
-static inline int tpi_block_first(const tpi_block *b, tpi_block_part part)
+static inline int tpi_block_first(const tpi_block *b, tpi_block_moment moment)
 {
-    return part == TPI_BLOCK_BEFORE ? 0 : b->end[part - 1];
+    return moment == TPI_BLOCK_BEFORE ? 0 : b->end[moment - 1];
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 const char tpi_pointer_letter[TPI_N_POINTERS] = {'c', 'n', 'o', 'x', 'y'};
 
-static void put_step(const tpi_dims *dims, tpi_block_at a, tpi_str *out)
+static void put_step(const tpi_dims *dims, tpi_block_address a, tpi_str *out)
 {
     tpi_str_printf(out, " + number*%d", a.width);
     for (int i = 0; a.each && i < a.each->rank; i++) {
@@ -16,14 +16,14 @@ static void put_step(const tpi_dims *dims, tpi_block_at a, tpi_str *out)
     }
 }
 
-static void put_address(const tpi_dims *dims, tpi_block_at a, tpi_str *out)
+static void put_address(const tpi_dims *dims, tpi_block_address a, tpi_str *out)
 {
-    if (a.kind == TPI_AT_BUFFER)
+    if (a.kind == TPI_ADDRESS_BUFFER)
         tpi_str_printf(out, "b%d", a.n);
-    else if (a.kind == TPI_AT_POINTER)
+    else if (a.kind == TPI_ADDRESS_POINTER)
         tpi_str_printf(out, "%c%d", tpi_pointer_letter[a.pointer], a.n);
     else
-        tpi_str_put(out, a.kind == TPI_AT_GO ? "&go" : "&number");
+        tpi_str_put(out, a.kind == TPI_ADDRESS_GO ? "&go" : "&number");
     if (a.even >= 0)
         tpi_str_printf(out, ", or b%d when the turns are even", a.even);
     if (a.offset) {
@@ -54,15 +54,15 @@ static void put_stmt(const tpi_dims *dims, const tpi_block_stmt *x, tpi_str *out
 
 void tpi_block_print(const tpi_block *b, int indent, tpi_str *out)
 {
-    const char *const names[TPI_BLOCK_PARTS] = {
+    const char *const names[TPI_BLOCK_MOMENTS] = {
         "before", b->loop ? "before each turn" : "if so",
         b->loop ? "after each turn" : "if not", "after"};
     const tpi_dims *dims = b->section->node->graph->dims;
-    for (int part = 0; part < TPI_BLOCK_PARTS; part++) {
-        const int first = tpi_block_first(b, (tpi_block_part)part);
-        if (first < b->end[part])
-            tpi_str_printf(out, "%*s%s\n", indent, "", names[part]);
-        for (int i = first; i < b->end[part]; i++) {
+    for (int moment = 0; moment < TPI_BLOCK_MOMENTS; moment++) {
+        const int first = tpi_block_first(b, (tpi_block_moment)moment);
+        if (first < b->end[moment])
+            tpi_str_printf(out, "%*s%s\n", indent, "", names[moment]);
+        for (int i = first; i < b->end[moment]; i++) {
             tpi_str_printf(out, "%*s", indent + 2, "");
             put_stmt(dims, &b->stmt[i], out);
             tpi_str_put(out, "\n");

@@ -209,6 +209,30 @@ static bool check_load(const verifier *v, int i)
     return same || bad(v, "it reads what another point may have written");
 }
 
+/* Of a stride that is a number, whatever its sign; 0: it is none. */
+static int64_t step_of(const tpi_loop_at *at, int a)
+{
+    const int64_t stride = at->stride[a];
+    return tpi_dim_is_symbolic(stride) ? 0 : stride < 0 ? -stride : stride;
+}
+
+/* Do smaller strides together reach as far as that of axis a? */
+static bool smaller_reach(const tpi_loop *l, const tpi_loop_at *at, int a)
+{
+    const int64_t step = step_of(at, a);
+    int64_t reach = 0, more;
+    for (int k = 0; k < l->rank; k++) {
+        const int64_t other = step_of(at, k);
+        if (k == a || other == 0 || other > step || (other == step && k > a) ||
+            tpi_dim_is_symbolic(l->size[k]))
+            continue;
+        if (__builtin_mul_overflow(other, l->size[k] - 1, &more) ||
+            __builtin_add_overflow(reach, more, &reach))
+            return true;
+    }
+    return step > 0 && reach >= step;
+}
+
 /* Each point of the axes that are open writes an element of its own, once: strides are not 0, and where they are
  * numbers, a larger one goes over all that the smaller ones reach. */
 static bool check_store(const verifier *v, int i)
@@ -229,17 +253,11 @@ static bool check_store(const verifier *v, int i)
         if (((axes >> a) & 1) && l->size[a] == 0) /* nothing is written */
             return true;
     for (int a = 0; a < l->rank; a++) {
-        int64_t reach = 0;
-        const int64_t step = at->stride[a];
         if (!((axes >> a) & 1) || l->size[a] == 1)
             continue;
-        if (step == 0)
+        if (at->stride[a] == 0)
             return bad(v, "points along i%d write one element", a);
-        for (int k = 0; k < l->rank; k++)
-            if (k != a && at->stride[k] > 0 && at->stride[k] <= step &&
-                !tpi_dim_is_symbolic(l->size[k]) && (at->stride[k] < step || k < a))
-                reach += at->stride[k] * (l->size[k] - 1);
-        if (step > 0 && reach >= step)
+        if (smaller_reach(l, at, a))
             return bad(v, "points along i%d write what others write", a);
     }
     return true;

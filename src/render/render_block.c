@@ -27,14 +27,14 @@ static void put_bytes(tpi_render *r, const tp_tensor *t)
 }
 
 /* "p[3]", "(char *)p[3] + 8 * (s0)" */
-static void put_at(tpi_render *r, tpi_block_at a)
+static void put_at(tpi_render *r, tpi_block_address a)
 {
-    if (a.kind == TPI_AT_BUFFER && a.offset)
+    if (a.kind == TPI_ADDRESS_BUFFER && a.offset)
         PUT("(char *)");
-    if (a.kind == TPI_AT_POINTER)
+    if (a.kind == TPI_ADDRESS_POINTER)
         PUT("%c%d", tpi_pointer_letter[a.pointer], a.n);
-    else if (a.kind != TPI_AT_BUFFER)
-        PUT("%s", a.kind == TPI_AT_GO ? "&go" : "&number");
+    else if (a.kind != TPI_ADDRESS_BUFFER)
+        PUT("%s", a.kind == TPI_ADDRESS_GO ? "&go" : "&number");
     else if (a.even >= 0)
         PUT("p[count & 1 ? %s : %s]", NUMBER(a.n), NUMBER(a.even));
     else
@@ -54,7 +54,7 @@ static void put_at(tpi_render *r, tpi_block_at a)
 }
 
 /* The elements of an operand in row-major order. */
-static void put_copy(tpi_render *r, const char *in, const tp_tensor *x, tpi_block_at to)
+static void put_copy(tpi_render *r, const char *in, const tp_tensor *x, tpi_block_address to)
 {
     const tpi_layout *l = &r->plan->values[x->index].layout;
     PUT("%s{\n%s    const tpk_%s *restrict from = p[%s];\n", in, in, type_of(x),
@@ -118,9 +118,10 @@ static void put_stmt(tpi_render *r, const char *in, const tpi_block *b, const tp
 }
 
 /* `in`: spaces before each line. */
-static void put_part(tpi_render *r, const char *in, const tpi_block *b, tpi_block_part part)
+static void put_moment(tpi_render *r, const char *in, const tpi_block *b,
+                       tpi_block_moment moment)
 {
-    for (int i = tpi_block_first(b, part); i < b->end[part]; i++)
+    for (int i = tpi_block_first(b, moment); i < b->end[moment]; i++)
         put_stmt(r, in, b, &b->stmt[i]);
 }
 
@@ -191,10 +192,10 @@ static void put_cond(tpi_render *r, const tpi_block *b)
     PUT("    if (");
     put_pred(r, b);
     PUT(") {\n");
-    put_part(r, "        ", b, TPI_BLOCK_BODY);
+    put_moment(r, "        ", b, TPI_BLOCK_BODY);
     put_calls(r, b->section->plan[0]);
     PUT("    } else {\n");
-    put_part(r, "        ", b, TPI_BLOCK_NEXT);
+    put_moment(r, "        ", b, TPI_BLOCK_NEXT);
     put_calls(r, b->section->plan[1]);
     PUT("    }\n");
 }
@@ -218,7 +219,7 @@ static void put_forget(tpi_render *r, const tpi_block *b)
 {
     for (int i = 0; i < b->end[TPI_BLOCK_BEFORE]; i++) {
         const tpi_block_stmt *x = &b->stmt[i];
-        if (x->kind == TPI_BLOCK_POINT && x->from.kind >= TPI_AT_NUMBER)
+        if (x->kind == TPI_BLOCK_POINT && x->from.kind >= TPI_ADDRESS_NUMBER)
             PUT("    p[%s] = 0;\n", NUMBER(x->to.n));
     }
 }
@@ -237,7 +238,7 @@ static void put_loop(tpi_render *r, const tpi_block *b, int n)
     const tpi_loop_attrs *a = b->loop;
     const int symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     put_variables(r, b, a);
-    put_part(r, "    ", b, TPI_BLOCK_BEFORE);
+    put_moment(r, "    ", b, TPI_BLOCK_BEFORE);
     if (a->has_pred) {
         PUT("    go = ");
         put_pred(r, b);
@@ -253,12 +254,12 @@ static void put_loop(tpi_render *r, const tpi_block *b, int n)
     put_stop(r, n);
     if (b->numbered)
         PUT(a->back ? "        number = count - 1 - turn;\n" : "        number = turn;\n");
-    put_part(r, "        ", b, TPI_BLOCK_BODY);
+    put_moment(r, "        ", b, TPI_BLOCK_BODY);
     put_calls(r, b->section->plan[0]);
-    put_part(r, "        ", b, TPI_BLOCK_NEXT);
+    put_moment(r, "        ", b, TPI_BLOCK_NEXT);
     PUT("    }\n");
     put_forget(r, b);
-    put_part(r, "    ", b, TPI_BLOCK_AFTER);
+    put_moment(r, "    ", b, TPI_BLOCK_AFTER);
     if (b->symbol >= 0)
         PUT("    s[%d] = turn;\n", b->symbol);
 }
@@ -277,7 +278,7 @@ void tpi_render_block(tpi_render *r, int n)
     if (b.loop) {
         put_loop(r, &b, n);
     } else {
-        put_part(r, "    ", &b, TPI_BLOCK_BEFORE);
+        put_moment(r, "    ", &b, TPI_BLOCK_BEFORE);
         put_cond(r, &b);
     }
     if (b.token >= 0)

@@ -24,31 +24,31 @@ static int64_t bytes_of(const tp_program *p, const tp_tensor *t)
     return n;
 }
 
-static char **pointer(const running *r, tpi_block_at a)
+static char **pointer(const running *r, tpi_block_address a)
 {
     return &r->pointers[a.n * TPI_N_POINTERS + (int)a.pointer];
 }
 
-static char *base_of(running *r, tpi_block_at a)
+static char *base_of(running *r, tpi_block_address a)
 {
     switch (a.kind) {
-    case TPI_AT_BUFFER:
+    case TPI_ADDRESS_BUFFER:
         return r->p->pointers[a.even >= 0 && r->count % 2 == 0 ? a.even : a.n];
-    case TPI_AT_POINTER:
+    case TPI_ADDRESS_POINTER:
         return *pointer(r, a);
-    case TPI_AT_NUMBER:
+    case TPI_ADDRESS_NUMBER:
         return (char *)&r->number;
     default:
         return (char *)&r->go;
     }
 }
 
-static int64_t stride_bytes(const tp_program *p, tpi_block_at a, int64_t stride)
+static int64_t stride_bytes(const tp_program *p, tpi_block_address a, int64_t stride)
 {
     return a.width * tpi_dim_eval_stride(p->graph->dims, stride, p->symbols);
 }
 
-static char *address(running *r, tpi_block_at a)
+static char *address(running *r, tpi_block_address a)
 {
     char *at = base_of(r, a);
     if (a.offset)
@@ -78,9 +78,9 @@ static void copy_operand(const running *r, int operand, char *to)
     tpi_copy_strided(size, x->rank, shape, to, flat, from, stride);
 }
 
-static void turn(const running *r, tpi_block_at carried)
+static void turn(const running *r, tpi_block_address carried)
 {
-    tpi_block_at next = carried, other = carried;
+    tpi_block_address next = carried, other = carried;
     next.pointer = TPI_POINTER_NEXT;
     other.pointer = TPI_POINTER_OTHER;
     *pointer(r, carried) = *pointer(r, next);
@@ -112,16 +112,16 @@ static void run_stmt(running *r, const tpi_block_stmt *x)
     }
 }
 
-static void run_part(running *r, tpi_block_part part)
+static void run_moment(running *r, tpi_block_moment moment)
 {
-    for (int i = tpi_block_first(r->b, part); i < r->b->end[part]; i++)
+    for (int i = tpi_block_first(r->b, moment); i < r->b->end[moment]; i++)
         run_stmt(r, &r->b->stmt[i]);
 }
 
 static bool run_cond(running *r)
 {
     const int side = *(const bool *)address(r, r->b->pred) ? 0 : 1;
-    run_part(r, side == 0 ? TPI_BLOCK_BODY : TPI_BLOCK_NEXT);
+    run_moment(r, side == 0 ? TPI_BLOCK_BODY : TPI_BLOCK_NEXT);
     return tpi_tiles_run(r->s, r->b->section->plan[side]);
 }
 
@@ -144,12 +144,12 @@ static bool run_loop(running *r, const tpi_loop_attrs *a)
         if (!may_turn(r))
             return false;
         r->number = a->back ? r->count - 1 - r->turn : r->turn;
-        run_part(r, TPI_BLOCK_BODY);
+        run_moment(r, TPI_BLOCK_BODY);
         if (!tpi_tiles_run(r->s, r->b->section->plan[0]))
             return false;
-        run_part(r, TPI_BLOCK_NEXT);
+        run_moment(r, TPI_BLOCK_NEXT);
     }
-    run_part(r, TPI_BLOCK_AFTER);
+    run_moment(r, TPI_BLOCK_AFTER);
     if (r->b->symbol >= 0) {
         r->p->symbols[r->b->symbol] = r->turn;
         r->p->tiles->bound++;
@@ -173,7 +173,7 @@ bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_block *b)
         tpi_no_memory(p->ctx, s->at, "loop");
         return false;
     }
-    run_part(&r, TPI_BLOCK_BEFORE);
+    run_moment(&r, TPI_BLOCK_BEFORE);
     const bool ok = a ? run_loop(&r, a) : run_cond(&r);
     tpi_give_back(&p->ctx->mem, r.pointers, bytes);
     if (ok && b->token >= 0)

@@ -164,7 +164,7 @@ static float draw_number(uint64_t *seed)
 }
 
 /* False: a call gave something else. */
-static bool try_calls(int which, uint64_t number, int64_t *ran)
+static bool try_calls(int which, uint64_t number, int64_t *called, int64_t *ran)
 {
     uint64_t seed = number;
     tp_ctx *tp = tp_open(&(tp_options){.compiler = "/nonexistent/cc"});
@@ -187,6 +187,7 @@ static bool try_calls(int which, uint64_t number, int64_t *ran)
         ok = ok && y == expected;
         tp_scope_end(tp);
     }
+    *called += tp_function_stats_of(f).calls;
     *ran += tp_function_stats_of(f).user_calls;
     tp_close(tp);
     return ok;
@@ -199,15 +200,19 @@ int main(int argc, char **argv)
         *(strcmp(argv[i], "--seed") == 0 ? &seed : &count) = strtoull(argv[i + 1], NULL, 10);
     int failed = 0;
     for (int k = 0; k < N_FUNCTIONS; k++) {
-        int64_t ran = 0;
+        int64_t called = 0, ran = 0;
         for (uint64_t i = 0; i < count; i++)
-            if (!try_calls(k, seed + i, &ran)) {
+            if (!try_calls(k, seed + i, &called, &ran)) {
                 printf("repeat: %s --seed %llu --count 1\n", argv[0],
                        (unsigned long long)(seed + i));
                 failed++;
             }
-        printf("%s: %llu sequences of calls, the body ran %lld times\n", functions[k].name,
-               (unsigned long long)count, (long long)ran);
+        printf("%s: %llu sequences of calls, the body ran in %lld of %lld\n", functions[k].name,
+               (unsigned long long)count, (long long)ran, (long long)called);
+        if (count >= 100 && ran > called * 3 / 4) {
+            printf("%s: hardly any call is replayed\n", functions[k].name);
+            failed++;
+        }
     }
     printf("%d failed\n", failed);
     return failed != 0;

@@ -2,12 +2,14 @@
  *
  *     ulp [--long | --fifth N] [FUNCTION_TYPE]      exits 1 when an error is above its limit
  *
+ * --fifth is --long for pow and every fifth other function: other ones for each N.
+ *
  * A float function is compared with the double function of the C library, whose own error is
  * 2^-28 ULP of a float, on floats taken at equal distances over all bit patterns (--long: on
  * every float); its worst argument and a sample are then taken to MPFR. The arguments of a double
  * function are searched: random ones, then what is worse near the worst of these. The search asks the
  * long double function of the C library; what it ends with is taken to MPFR, and so is what longer
- * searches have found (`found`). --fifth is --long for every fifth function, other ones for each N. Results next to overflow, and subnormal ones, which are rounded twice,
+ * searches have found (`found`). Results next to overflow, and subnormal ones, which are rounded twice,
  * are searched apart. */
 #include "kernel/text/elem.h"
 

@@ -443,24 +443,29 @@ static int least_caution(const tpi_flow *w)
     return 0;
 }
 
-/* False: it is not to be put in. */
-static bool is_to_be_put(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
+/* A trace of which each step is known is kept for its combinations, when it has new ones and there is room. */
+static bool keep_known(tpi_flow *w, tpi_trace *t, bool combines)
 {
-    if (!take_origins(w, t, impure))
-        return false;
-    *known = w->n_nodes && tpi_flow_confirms(w, t);
-    if (!*known && w->n_traces == TPI_MAX_TRACES)
-        w->why = TPI_WHY_changes;
-    return !*known && w->why != TPI_WHY_changes;
+    if (combines && w->n_traces < TPI_MAX_TRACES / 2)
+        w->traces[w->n_traces++] = t;
+    else
+        tpi_trace_free(t);
+    return true;
 }
 
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
 {
     *impure = *known = false;
-    bool misfit = false;
-    if (!is_to_be_put(w, t, impure, known)) {
+    bool misfit = false, combines = false;
+    const bool taken = take_origins(w, t, impure);
+    *known = taken && w->n_nodes && tpi_flow_confirms(w, t, &combines);
+    if (*known)
+        return keep_known(w, t, combines);
+    if (taken && w->n_traces == TPI_MAX_TRACES)
+        w->why = TPI_WHY_changes;
+    if (!taken || w->why == TPI_WHY_changes) {
         tpi_trace_free(t);
-        return *known;
+        return false;
     }
     w->calm = 0;
     w->n_out = t->items[t->n - 1].n_in;

@@ -28,12 +28,12 @@ typedef struct tpi_edge {
     int16_t site; /* that loop's look */
     uint8_t size;
     int64_t taken;
-    int32_t exit;  /* the first loop that is left by it; -1: none */
-    int32_t merge; /* its number, when other edges lead there too; -1 */
-    int32_t rank;  /* which of the edges that lead there it is */
+    int32_t exit;     /* the first loop that is left by it; -1: none */
+    int32_t merge;    /* its number, when other edges lead there too; -1 */
+    int32_t entrance; /* which of the edges that lead there it is */
     int32_t
         outcome; /* behind a look, the first of its numbers: one for each merge that can be the last one
-                        before it, by rank; -1 */
+                        before it, by entrance; -1 */
     char seen[TPI_MAX_READ]; /* the outcome */
 } tpi_edge;
 
@@ -75,7 +75,7 @@ typedef struct tpi_node {
     tpi_edge *edges;
     int32_t block, place; /* in which it is, and where */
     int32_t limit, turns; /* of a loop that begins here: at most; scratch of a walk, */
-    uint64_t way;         /* and so is by which way it was entered */
+    uint64_t way, reads;  /* and so are by which way it was entered, and numbers read before */
     int32_t mark;         /* scratch */
 } tpi_node;
 
@@ -121,15 +121,17 @@ typedef struct tpi_loop_site {
 } tpi_loop_site;
 
 /* By an edge recordings left a loop. Was it a value that ended it, or had C counted enough turns? A value, when
- * the loop was entered by one way, with the same outcomes before, and was left after different numbers of turns. */
+ * two that had the same outcomes before the loop left it after different numbers of turns; or, when no two of
+ * TPI_MAX_WAYS recordings had, two that read the same numbers: a truth before a loop sets no bound (the promise). */
 enum { TPI_MAX_WAYS = 8 };
 typedef struct tpi_loop_exit {
     int32_t next; /* the next loop that this edge leaves; -1: none */
     int32_t head; /* the node that the loop begins with */
     bool by_value;
-    int32_t n; /* ways by which it was entered, and after how many turns it was left then */
+    bool differs; /* not all took the same number of turns */
+    int32_t n;    /* ways by which it was entered, and after how many turns it was left then */
     int32_t turns[TPI_MAX_WAYS];
-    uint64_t ways[TPI_MAX_WAYS];
+    uint64_t ways[TPI_MAX_WAYS], reads[TPI_MAX_WAYS];
 } tpi_loop_exit;
 
 typedef struct tpi_basic_blocks tpi_basic_blocks; /* blocks.h */
@@ -201,8 +203,8 @@ int tpi_flow_find_counted(const tpi_flow *w);
  * is out. */
 bool tpi_flow_gather(tpi_flow *w);
 void tpi_flow_forget_merges(tpi_flow *w);
-/* Is each step of the trace known? Then only its turns and combinations are noted, and it is not kept. */
-bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t);
+/* Is each step of the trace known? Then its turns and combinations are noted; *combines: one of these is new. */
+bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t, bool *combines);
 static inline uint64_t *tpi_flow_followed(const tpi_flow *w, int merge)
 {
     return w->followed + (size_t)merge * (size_t)w->n_words;

@@ -168,8 +168,8 @@ static bool find_exits(tpi_flow *w)
 
 /* ---- which edges lead to what others lead to, too ---------------------------------------- */
 
-/* Numbers them. A node to which one edge leads is a newer one than the node that the edge comes from, and merges that can
- * be the last ones before it are the same. */
+/* Numbers them. A node to which one edge leads has the same possible last merges as the node before it, which has a
+ * smaller number, so that one pass does. */
 static void number_edges(tpi_flow *w)
 {
     for (int i = 0; i < w->n_nodes; i++)
@@ -182,7 +182,7 @@ static void number_edges(tpi_flow *w)
             tpi_edge *e = &w->nodes[i].edges[k];
             tpi_node *to = &w->nodes[e->to];
             e->merge = w->n_sites && to->mark > 1 ? w->n_merges++ : -1;
-            e->rank = to->turns++;
+            e->entrance = to->turns++;
         }
     w->nodes[TPI_ENTRY_NODE].mark = 1;
     for (int i = 0; i < w->n_nodes; i++)
@@ -219,55 +219,72 @@ void tpi_flow_forget_merges(tpi_flow *w)
 
 /* ---- what is known of all that -------------------------------------------------------------- */
 
-static void note_exit(tpi_loop_exit *x, uint64_t way, int32_t turns)
+/* False: nothing new. */
+static bool note_exit(tpi_loop_exit *x, const tpi_node *head)
 {
-    for (int i = 0; i < x->n; i++)
-        if (x->ways[i] == way) {
-            x->by_value |= x->turns[i] != turns;
-            return;
-        }
+    const bool before = x->by_value, new_turns = x->n && head->turns != x->turns[0];
+    const bool differs = x->differs || new_turns, told = differs != x->differs;
+    x->differs = differs;
+    for (int i = 0; i < x->n; i++) {
+        const bool full = x->n == TPI_MAX_WAYS && x->reads[i] == head->reads;
+        x->by_value |= (full || x->ways[i] == head->way) && x->turns[i] != head->turns;
+        if (x->ways[i] == head->way)
+            return told || x->by_value != before;
+    }
     if (x->n == TPI_MAX_WAYS)
-        return;
-    x->ways[x->n] = way;
-    x->turns[x->n++] = turns;
+        return told || x->by_value != before;
+    x->ways[x->n] = head->way;
+    x->reads[x->n] = head->reads;
+    x->turns[x->n++] = head->turns;
+    return true;
 }
 
 bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns)
 {
-    bool alike = true, seen = false;
+    bool seen = false;
     for (int i = 0; i < x->n; i++)
-        alike &= x->turns[i] == x->turns[0];
-    for (int i = 0; i < x->n; i++)
-        seen |= x->turns[i] == turns && (alike || x->ways[i] == way);
+        seen |= x->turns[i] == turns && (!x->differs || x->ways[i] == way);
     return seen || x->by_value;
 }
 
-/* A trace goes along an edge. */
-static void go_on(tpi_flow *w, int from, const tpi_edge *e, uint64_t *way)
+/* Outcomes so far: all, and those that are numbers. */
+typedef struct ways {
+    uint64_t all, reads;
+} ways;
+
+/* A trace goes along an edge. False: that says nothing new of how loops are left. */
+static bool go_on(tpi_flow *w, int from, const tpi_edge *e, ways *way)
 {
-    for (int i = e->exit; i >= 0; i = w->exits[i].next) {
-        const tpi_node *head = &w->nodes[w->exits[i].head];
-        note_exit(&w->exits[i], head->way, head->turns);
-    }
-    *way = tpi_way_behind(w, *way, from, (int)(e - w->nodes[from].edges));
+    bool told = false;
+    for (int i = e->exit; i >= 0; i = w->exits[i].next)
+        told |= note_exit(&w->exits[i], &w->nodes[w->exits[i].head]);
+    const int edge = (int)(e - w->nodes[from].edges);
+    way->all = tpi_way_behind(w, way->all, from, edge);
+    if (w->nodes[from].look != TPI_LOOK_TRUTH)
+        way->reads = tpi_way_behind(w, way->reads, from, edge);
     tpi_node *to = &w->nodes[e->to];
-    if (!e->back)
-        to->way = *way;
+    if (!e->back) {
+        to->way = way->all;
+        to->reads = way->reads;
+    }
     to->turns = e->back ? to->turns + 1 : 0;
     if (e->back && to->turns > w->sites[e->site].most)
         w->sites[e->site].most = to->turns;
+    return told;
 }
 
-static void note_turns(tpi_flow *w, const tpi_trace *t)
+static bool note_turns(tpi_flow *w, const tpi_trace *t)
 {
     for (int i = 0; i < w->n_exits; i++) {
         tpi_node *head = &w->nodes[w->exits[i].head];
         head->turns = 0;
-        head->way = 0;
+        head->way = head->reads = 0;
     }
-    uint64_t way = 0;
+    ways way = {0, 0};
+    bool told = false;
     for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
-        go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
+        told |= go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
+    return told;
 }
 
 static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)
@@ -275,10 +292,11 @@ static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)
     return tpi_flow_edge_behind(w, i ? t->items[i - 1].node : TPI_ENTRY_NODE, t, i - 1);
 }
 
-/* From the end: the last row of w->followed gathers the outcomes. */
-static void note_merges(tpi_flow *w, const tpi_trace *t)
+/* From the end: the last row of w->followed gathers the outcomes. False: nothing new. */
+static bool note_merges(tpi_flow *w, const tpi_trace *t)
 {
     uint64_t *later = tpi_flow_followed(w, w->n_merges);
+    bool told = false;
     memset(later, 0, (size_t)w->n_words * sizeof *later);
     for (int i = t->n - 1, next = i; i >= 0; i--) {
         const tpi_edge *e = edge_to(w, t, i);
@@ -287,12 +305,16 @@ static void note_merges(tpi_flow *w, const tpi_trace *t)
         for (int k = i + 1; k <= next; k++) {
             const int32_t outcome = edge_to(w, t, k)->outcome;
             if (outcome >= 0)
-                later[(outcome + e->rank) / 64] |= 1ull << ((outcome + e->rank) % 64);
+                later[(outcome + e->entrance) / 64] |= 1ull << ((outcome + e->entrance) % 64);
         }
-        for (int k = 0; k < w->n_words; k++)
-            tpi_flow_followed(w, e->merge)[k] |= later[k];
+        uint64_t *followed = tpi_flow_followed(w, e->merge);
+        for (int k = 0; k < w->n_words; k++) {
+            told |= later[k] & ~followed[k];
+            followed[k] |= later[k];
+        }
         next = i;
     }
+    return told;
 }
 
 static void set_limits(tpi_flow *w)
@@ -339,12 +361,23 @@ static bool is_known(const tpi_flow *w, tpi_trace *t)
     return true;
 }
 
-bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t)
+/* Does it show that C counts a loop that was rolled? */
+static bool shows_counting(const tpi_flow *w, const tpi_trace *t)
 {
-    if (!w->blocks || !is_known(w, t))
+    bool shown = false;
+    for (int i = 1; i < t->n && !shown && w->n_loops; i++) {
+        const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
+        shown = e->back && is_counted(w, t, i);
+    }
+    return shown;
+}
+
+bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t, bool *combines)
+{
+    if (!w->blocks || !is_known(w, t) || shows_counting(w, t))
         return false;
-    note_turns(w, t);
-    note_merges(w, t);
+    const bool left = note_turns(w, t), merged = note_merges(w, t);
+    *combines = left || merged;
     set_limits(w);
     return true;
 }

@@ -155,6 +155,7 @@ static void leave_matched(tpi_flow *w, tpi_why why, tpi_at at)
     w->why = why;
     w->why_at = at;
     tpi_basic_blocks_free(w);
+    tpi_flow_forget_merges(w);
     tpi_capture_log(w->f, at, "not replayed: %s", tpi_why_text(why));
 }
 
@@ -230,7 +231,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
     }
     if (known) {
         tpi_basic_blocks_limit(w);
-        tpi_capture_log(f, at, "ways that are known, in a new combination");
+        tpi_capture_log(f, at,
+                        "each step is known: a new number of turns, or combination of ways");
         return;
     }
     tpi_basic_blocks_make(w);

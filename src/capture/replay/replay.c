@@ -16,7 +16,7 @@ typedef struct replay {
     tp_tensor *const *in;
     uint64_t random_at, seq; /* seq: of the context, at the beginning */
     uint64_t way;            /* outcomes so far (flow.h) */
-    int32_t rank;            /* of the last merge */
+    int32_t entrance;        /* of the last merge */
     const char *why;         /* it was abandoned */
     tpi_at why_at;
     tpi_dry *dry; /* it is only to be looked at; or NULL */
@@ -60,7 +60,7 @@ static inline void take_merge(replay *r, const tpi_edge *e)
     const uint64_t *followed = tpi_flow_followed(r->w, e->merge);
     for (int i = 0; i < r->bs->n_words; i++)
         r->bs->open[i] &= followed[i];
-    r->rank = e->rank;
+    r->entrance = e->entrance;
 }
 
 static void begin(replay *r)
@@ -574,11 +574,9 @@ static void forget_assigned(replay *r)
 /* Behind all merges that were taken, has this outcome been seen? */
 static bool is_open(replay *r, const tpi_basic_block *from, const tpi_edge *e)
 {
-    const int32_t outcome = e->outcome + r->rank;
-    if (e->outcome >= 0 && !(r->bs->open[outcome / 64] >> (outcome % 64) & 1))
-        return give_up(r, place_of(r, from), "an outcome that has not been seen on this way");
-    take_merge(r, e);
-    return true;
+    const int32_t outcome = e->outcome + r->entrance;
+    return e->outcome < 0 || (r->bs->open[outcome / 64] >> (outcome % 64) & 1) ||
+           give_up(r, place_of(r, from), "an outcome that has not been seen on this way");
 }
 
 /* Are loops left as C leaves them? */
@@ -587,7 +585,7 @@ static bool leave(replay *r, const tpi_basic_block *from, const tpi_edge *e)
     for (int i = e->exit; i >= 0; i = r->w->exits[i].next) {
         const tpi_loop_exit *x = &r->w->exits[i];
         const tpi_basic_block *head = &r->bs->v[r->w->nodes[x->head].block];
-        if (!x->by_value && !tpi_may_leave(x, head->way, head->turns))
+        if (!tpi_may_leave(x, head->way, head->turns))
             return give_up(r, place_of(r, from),
                            "a loop ends, and C may have counted its turns when it did before");
     }
@@ -599,6 +597,7 @@ static bool enter(replay *r, const tpi_basic_block *from, tpi_edge *e, tpi_basic
     tpi_basic_block *b = &r->bs->v[e->to];
     if (!is_open(r, from, e) || !leave(r, from, e))
         return false;
+    take_merge(r, e);
     r->way =
         tpi_way_behind(r->w, r->way, from->nodes[from->n_nodes - 1], (int)(e - from->edges));
     if (b->loops) {
