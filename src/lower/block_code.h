@@ -1,8 +1,8 @@
 /* A block as a list of what is done around the kernels of its bodies: where these find their operands, and leave their
  * results, turn by turn. Nothing else is done per turn.
  *
- * Carried value i is read at pointer `now` i, and written to `next` i; `other` i is where it was read before, and will be
- * written next. */
+ * Carried value i is read at pointer `now` i, and written to `next` i; `other` i is where it was read before, and will
+ * be written next. */
 #ifndef TAPIR_BLOCK_CODE_H
 #define TAPIR_BLOCK_CODE_H
 
