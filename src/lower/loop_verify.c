@@ -213,7 +213,9 @@ static bool check_load(const verifier *v, int i)
 static int64_t step_of(const tpi_loop_at *at, int a)
 {
     const int64_t stride = at->stride[a];
-    return tpi_dim_is_symbolic(stride) ? 0 : stride < 0 ? -stride : stride;
+    if (tpi_dim_is_symbolic(stride))
+        return 0;
+    return stride >= 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
 }
 
 /* Do smaller strides together reach as far as that of axis a? */

@@ -170,7 +170,7 @@ bool tpi_tiles_block(tpi_session *s, const tpi_plan *plan, const tpi_block *b)
                  .count = a && a->counted ? tpi_program_size(p, a->count) : INT64_MAX,
                  .pointers = tpi_take(&p->ctx->mem, bytes)};
     if (!r.pointers) {
-        tpi_no_memory(p->ctx, s->at, "loop");
+        tpi_no_memory(p->ctx, s->at, b->section->node->op->name);
         return false;
     }
     run_moment(&r, TPI_BLOCK_BEFORE);

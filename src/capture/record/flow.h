@@ -31,9 +31,9 @@ typedef struct tpi_edge {
     int32_t exit;     /* the first loop that is left by it; -1: none */
     int32_t merge;    /* its number, when other edges lead there too; -1 */
     int32_t entrance; /* which of the edges that lead there it is */
-    int32_t
-        outcome; /* behind a look, the first of its numbers: one for each merge that can be the last one
-                        before it, by entrance; -1 */
+    /* Behind a look, the first of its numbers: one for each merge that can be the last one before it, by
+     * entrance; else -1. */
+    int32_t outcome;
     char seen[TPI_MAX_READ]; /* the outcome */
 } tpi_edge;
 
@@ -158,8 +158,8 @@ struct tpi_flow {
     int32_t n_exits, exits_size;
     tpi_loop_exit *exits;
     int32_t n_outcomes, n_merges, n_words;
-    uint64_t *
-        followed; /* by merge, and one more as scratch: the outcomes that recordings had behind it, as bits */
+    /* By merge, and one more as scratch: the outcomes that recordings had behind it, as bits. */
+    uint64_t *followed;
     int n_sites;
     tpi_loop_site sites[64];
     int caution; /* 1: no loops; 2: no joins either */

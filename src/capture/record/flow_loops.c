@@ -29,23 +29,36 @@ static bool was_before(const tpi_trace *t, int i)
     return false;
 }
 
+/* Does another trace pass the look that item i is, but not as often? */
+static bool is_passed_differently(const tpi_flow *w, const tpi_trace *t, int i)
+{
+    const uint32_t site = t->items[i].site;
+    const int visits = count_visits(t, site);
+    for (int k = 0; k < w->n_traces; k++) {
+        const int others = count_visits(w->traces[k], site);
+        if (others != 0 && others != visits)
+            return true;
+    }
+    return false;
+}
+
+/* The first item from i on that is a new site; t->n: none. */
+static int next_site(const tpi_flow *w, const tpi_trace *t, int i)
+{
+    for (; i < t->n; i++)
+        if (t->items[i].kind == TPI_STEP_LOOK && !is_known_site(w, t->items[i].site) &&
+            !was_before(t, i) && is_passed_differently(w, t, i))
+            break;
+    return i;
+}
+
 bool tpi_flow_find_sites(tpi_flow *w)
 {
     const int most = (int)(sizeof w->sites / sizeof *w->sites), before = w->n_sites;
     const tpi_trace *last = w->traces[w->n_traces - 1];
-    for (int i = 0; i < last->n && w->n_sites < most; i++) {
-        const tpi_item *x = &last->items[i];
-        if (x->kind != TPI_STEP_LOOK || is_known_site(w, x->site) || was_before(last, i))
-            continue;
-        const int visits = count_visits(last, x->site);
-        for (int k = 0; k + 1 < w->n_traces; k++) {
-            const int others = count_visits(w->traces[k], x->site);
-            if (others == 0 || others == visits)
-                continue;
-            w->sites[w->n_sites++] = (tpi_loop_site){.site = x->site};
-            break;
-        }
-    }
+    for (int i = next_site(w, last, 0); i < last->n && w->n_sites < most;
+         i = next_site(w, last, i + 1))
+        w->sites[w->n_sites++] = (tpi_loop_site){.site = last->items[i].site};
     return w->n_sites > before;
 }
 
@@ -98,17 +111,23 @@ static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
     return false;
 }
 
-int tpi_flow_find_counted(const tpi_flow *w)
+/* The site of a rolled loop which the trace shows to be counted; -1: none. */
+static int counted_in(const tpi_flow *w, const tpi_trace *t)
 {
-    for (int k = 0; k < w->n_traces && w->n_loops; k++) {
-        const tpi_trace *t = w->traces[k];
-        for (int i = 1; i < t->n; i++) {
-            const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
-            if (e && e->back && is_counted(w, t, i))
-                return e->site;
-        }
+    for (int i = 1; i < t->n && w->n_loops; i++) {
+        const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
+        if (e && e->back && is_counted(w, t, i))
+            return e->site;
     }
     return -1;
+}
+
+int tpi_flow_find_counted(const tpi_flow *w)
+{
+    int site = -1;
+    for (int k = 0; k < w->n_traces && site < 0; k++)
+        site = counted_in(w, w->traces[k]);
+    return site;
 }
 
 /* ---- which edges leave a loop ------------------------------------------------------------ */
@@ -241,10 +260,10 @@ static bool note_exit(tpi_loop_exit *x, const tpi_node *head)
 
 bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns)
 {
-    bool seen = false;
-    for (int i = 0; i < x->n; i++)
-        seen |= x->turns[i] == turns && (!x->differs || x->ways[i] == way);
-    return seen || x->by_value;
+    bool seen = x->by_value;
+    for (int i = 0; i < x->n && !seen; i++)
+        seen = x->turns[i] == turns && (!x->differs || x->ways[i] == way);
+    return seen;
 }
 
 /* Outcomes so far: all, and those that are numbers. */
@@ -273,6 +292,7 @@ static bool go_on(tpi_flow *w, int from, const tpi_edge *e, ways *way)
     return told;
 }
 
+/* False: nothing new of how loops are left. */
 static bool note_turns(tpi_flow *w, const tpi_trace *t)
 {
     for (int i = 0; i < w->n_exits; i++) {
@@ -361,20 +381,10 @@ static bool is_known(const tpi_flow *w, tpi_trace *t)
     return true;
 }
 
-/* Does it show that C counts a loop that was rolled? */
-static bool shows_counting(const tpi_flow *w, const tpi_trace *t)
-{
-    bool shown = false;
-    for (int i = 1; i < t->n && !shown && w->n_loops; i++) {
-        const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
-        shown = e->back && is_counted(w, t, i);
-    }
-    return shown;
-}
-
 bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t, bool *combines)
 {
-    if (!w->blocks || !is_known(w, t) || shows_counting(w, t))
+    if (!w->blocks || !is_known(w, t) || counted_in(w, t) >= 0 ||
+        (!w->caution && next_site(w, t, 0) < t->n))
         return false;
     const bool left = note_turns(w, t), merged = note_merges(w, t);
     *combines = left || merged;

@@ -99,9 +99,9 @@ struct tpi_basic_blocks {
     tpi_reg *regs;
     int32_t first_phi, n_phi_regs; /* registers of phis, behind those of externs */
     uint64_t call; /* how many replays there were: the stamp of values of this one */
-    int32_t n_words;
-    uint64_t
-        *open; /* outcomes, as bits: behind all merges of this replay recordings had them */
+    int32_t
+        n_words; /* of `open`: the outcomes that recordings had behind all merges of this replay, as bits */
+    uint64_t *open;
     int64_t nodes_size; /* how many nodes the flow had when these were made */
     int32_t *node_reg;  /* by node: its register; -1: none */
     int32_t most_sets;  /* of one block */
