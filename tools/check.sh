@@ -13,7 +13,8 @@
 #   diff-2    the other half
 #   ops       every case of every op, in all ways
 #   rest      all other tests labelled `long`
-#   asan-long the tests labelled `long`, under the sanitizers, with fewer random programs
+#   asan-long the tests labelled `long`, but not those of ops, under the sanitizers, with fewer
+#             random programs
 #   clang     those labelled `fast`, in a release build by clang
 #   tsan      those labelled `threads`, under the thread sanitizer
 #   debian    all of check.sh in Debian 13, whose compilers are newer (tools/debian.sh)
@@ -108,7 +109,7 @@ part() {
     diff-2) run release -L '^long_diff_2$' ;;
     ops) run release -L '^long_ops$' ;;
     rest) run release -L '^long$' -LE '^long_' ;;
-    asan-long) run asan -L '^long$' ;;
+    asan-long) run asan -L '^long$' -LE '^long_ops$' ;;
     clang) run clang -L '^fast$' ;;
     tsan) run tsan -L '^threads$' ;;
     debian) debian ;;
