@@ -58,9 +58,6 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
       -finline-functions "SHELL:--param max-inline-insns-single=200"
       "SHELL:--param max-inline-insns-auto=30" "SHELL:--param inline-min-speedup=15"
       "SHELL:--param early-inlining-insns=14")
-    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i.86)$") # -Os copies rows by rep movsb, byte by byte
-      target_compile_options(tapir_small INTERFACE -mstringop-strategy=libcall)
-    endif()
   endif()
 endif()
 target_link_libraries(tapir_lean_op INTERFACE tapir_lean)

@@ -92,6 +92,7 @@ typedef enum tpi_text_id {
     TPI_TEXT_stencil_64,
     TPI_TEXT_convout_32,
     TPI_TEXT_convout_64,
+    TPI_TEXT_convblocks_32,
     TPI_TEXT_conv_32,
     TPI_TEXT_conv_64,
     TPI_TEXT_convtaps_32,

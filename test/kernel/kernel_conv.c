@@ -203,6 +203,36 @@ static int apart_case(int64_t work)
     return run_case(&c, sizes, test_int(0, 3) ? TEST_PLAIN : TEST_WILD);
 }
 
+#if TPK_BITS == 32
+/* Windows that do not overlap: each element of y is a block of x, of which the first may be cut. */
+static int blocks_case(int64_t work)
+{
+    tpk_conv c = {.nd = (int)test_int(1, 3)}, d;
+    int64_t cost = 0, sizes[3];
+    do {
+        c.batch = test_int(1, 3);
+        c.groups = test_int(0, 2) ? 1 : test_int(2, 3);
+        c.ic = c.groups * test_int(1, 40);
+        c.oc = c.groups * test_int(8, test_int(0, 3) ? 40 : 300);
+        cost = c.batch * c.ic / c.groups * c.oc;
+        for (int i = 0; i < c.nd; i++) {
+            c.ker[i] = c.stride[i] = test_int(1, 4);
+            c.dil[i] = 1;
+            c.out[i] = test_int(1, c.nd == 1 ? 200 : c.nd == 2 ? 40 : 12);
+            const int64_t all = c.out[i] * c.stride[i];
+            c.pad[i] = i == c.nd - 1 || test_int(0, 1) ? 0 : test_int(0, all - 1);
+            c.in[i] = i == c.nd - 1 ? all : test_int(1, all - c.pad[i]);
+            cost *= c.ker[i] * c.out[i];
+        }
+        sizes[0] = lay_out(c.nd, c.batch, c.ic, c.in, c.xs);
+        sizes[1] = lay_out(c.nd, c.oc, c.ic / c.groups, c.ker, c.ws);
+        sizes[2] = lay_out(c.nd, c.batch, c.oc, c.out, c.ys);
+        d = tpk_conv_3d(&c);
+    } while (cost > work || !tpk_conv_has_blocks(&d));
+    return run_case(&c, sizes, test_int(0, 3) ? TEST_PLAIN : TEST_WILD);
+}
+#endif
+
 static int fixed_case(int64_t batch, int64_t groups, int64_t ic, int64_t oc, int64_t in,
                       int64_t ker, int64_t stride, int64_t pad)
 {
@@ -258,6 +288,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < rounds && !bad; i++) {
         bad = random_case(small ? 150000 : 2000000);
         bad = bad || (i % 4 == 0 && apart_case(small ? 150000 : 2000000));
+#if TPK_BITS == 32
+        bad = bad || (i % 4 == 1 && blocks_case(small ? 150000 : 2000000));
+#endif
     }
     if (!bad) {
         printf("passed\n");

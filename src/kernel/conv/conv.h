@@ -16,7 +16,9 @@
  * where each k lies ("direct"; rows of the output are not joined, so their ends are lost lanes).
  * With many, either vectors are output channels (convout.h, "across"), or gemm.h does the work and
  * asks for its panels of B, which are filled with pieces of rows; windows of several small images
- * are then joined. Depthwise convolutions have a way of their own (stencil.h). */
+ * are then joined. Depthwise convolutions have a way of their own (stencil.h), and so has conv_dx of
+ * windows that do not overlap (convblocks.h). */
+#include "kernel/conv/convblocks.h"
 #include "kernel/conv/convout.h"
 #include "kernel/conv/convspec.h"
 #include "kernel/conv/stencil.h"
@@ -747,6 +749,11 @@ TPK_COLD size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
     if (tpk_conv_dx_empty(&c)) {
         return 0;
     }
+#if TPK_BITS == 32
+    if (tpk_conv_has_blocks(&c)) {
+        return (size_t)tpk_blocks_make(&c).size;
+    }
+#endif
     do {
         const int64_t size = TPK_N(tpk_conv_dx_make)(&c, r).size;
         most = size > most ? size : most;
@@ -762,6 +769,12 @@ TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK
     if (tpk_conv_dx_empty(&c)) {
         return;
     }
+#if TPK_BITS == 32
+    if (tpk_conv_has_blocks(&c)) {
+        tpk_blocks_run(&c, y, w, x, ws);
+        return;
+    }
+#endif
     do {
         const TPK_N(tpk_cv) v = TPK_N(tpk_conv_dx_make)(&c, r);
         tpk_conv_dx_tables(&c, &v.p, r, (int64_t *)(void *)((char *)ws + v.at_ko),
