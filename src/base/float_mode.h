@@ -99,4 +99,8 @@ static inline void tpi_float_mode_end(const tpi_float_mode *was)
     const tpi_float_mode host_float_mode                                                       \
         __attribute__((cleanup(tpi_float_mode_end), unused)) = tpi_float_mode_begin()
 
+/* What is computed from v stays behind this, and what v is computed by before it: compilers move arithmetic over a change
+ * of the mode, which is no use of numbers to them. */
+#define TPI_FLOAT_PIN(v) __asm__ volatile("" : "+m"(v))
+
 #endif

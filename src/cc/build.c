@@ -65,7 +65,10 @@ static int64_t now(void)
 static double ms_of(int64_t ns)
 {
     TPI_DEFAULT_FLOAT_MODE;
-    return (double)ns / NS_PER_MS;
+    TPI_FLOAT_PIN(ns);
+    double ms = (double)ns / (double)NS_PER_MS;
+    TPI_FLOAT_PIN(ms);
+    return ms;
 }
 
 int tpi_build_cpus(void)

@@ -120,8 +120,8 @@ static tp_tensor *sparse(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *
     tp_tensor *rest =
         tp_sub_at(at.file, at.line, in[0], made_of(in[1], sum, sum->in[0]->in[0]));
     tp_tensor *table = tp_gather_at(at.file, at.line, in[0], index, 0);
-    tp_tensor *rows = tp_sub_at(at.file, at.line, in_rows(at, table, t, flat),
-                                made_of(in[1], sum, summed(sum, flat)));
+    tp_tensor *steps = made_of(in[1], sum, summed(sum, flat));
+    tp_tensor *rows = tp_sub_at(at.file, at.line, in_rows(at, table, t, flat), steps);
     return tp_scatter_at(at.file, at.line, rest, flat, rows, 0);
 }
 

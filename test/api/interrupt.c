@@ -369,7 +369,7 @@ static void limit(void **state)
         const tp_status status =
             tp_runner_run(r, (const void *const[]){&in}, (void *const[]){&out});
         assert_int_equal(status, more ? TP_E_LIMIT : TP_OK);
-        assert_true(more || out == LIMIT);
+        assert_true(more || out == (double)LIMIT);
     }
     tp_close(tp);
 }

@@ -134,7 +134,7 @@ static bool end(pid_t pid, int sig, int n_compilers)
     if (count_files(in_root("cache")) + count_files(in_root("tmp")) +
         count_files(in_root("out")))
         fail_msg("%s: files are left below %s", strsignal(sig), root);
-    return took <= SOON_MS;
+    return took <= (double)SOON_MS;
 }
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGXCPU, SIGPIPE};

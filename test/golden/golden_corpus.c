@@ -96,11 +96,12 @@ static void attention(tp_ctx *tp, tp_graph *g)
                    v = tp_dense_new(tp, "value", 64, 64);
     tp_tensor *x = input(g, "x", TP_DIMS(seq, 64)), *dx[1];
     tp_tensor *mask = tp_placeholder(g, "mask", TP_BOOL, TP_DIMS(seq, seq));
-    tp_tensor *scores = tp_matmul(heads(tp_dense_apply(&q, x), seq),
-                                  tp_swap(heads(tp_dense_apply(&k, x), seq), -1, -2));
+    tp_tensor *keys = tp_swap(heads(tp_dense_apply(&k, x), seq), -1, -2);
+    tp_tensor *scores = tp_matmul(heads(tp_dense_apply(&q, x), seq), keys);
     scores = tp_mul(scores, tp_scalar_like(scores, 0.25));
     scores = tp_where(mask, scores, tp_scalar_like(scores, -1e9));
-    tp_tensor *y = tp_matmul(tp_softmax(scores, -1), heads(tp_dense_apply(&v, x), seq));
+    tp_tensor *values = heads(tp_dense_apply(&v, x), seq);
+    tp_tensor *y = tp_matmul(tp_softmax(scores, -1), values);
     y = tp_add(x, tp_reshape(tp_contiguous(tp_swap(y, 0, 1)), TP_DIMS(seq, 64)));
     tp_grads(tp_sum(y, TP_ALL, false), NULL, 1, &x, dx);
     OUTPUTS(g, y, dx[0]);

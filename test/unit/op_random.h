@@ -91,7 +91,7 @@ static inline void check_once(tp_ctx *tp, const char *what, tp_checked_function 
                               int n, tp_tensor *const *xs)
 {
     const double h = 0x1p-13;
-    tp_tensor *leaf[8], *dx[8];
+    tp_tensor *leaf[8] = {NULL}, *dx[8];
     for (int i = 0; i < n; i++)
         leaf[i] = tp_require_grad(tp_add(xs[i], tp_scalar_like(xs[i], 0)));
     tp_tensor *y = weighed(tp, f(user, n, leaf));

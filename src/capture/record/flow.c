@@ -205,15 +205,26 @@ typedef struct putting {
     int ahead_size;
 } putting;
 
+/* Is the look that an item is the same turn's as that of the node? Traces that pass it equally often have as many
+ * turns left behind both, which a join of different turns would not. */
+static bool same_turn(const tpi_flow *w, const tpi_node *n, const tpi_trace *t,
+                      const tpi_item *x)
+{
+    return x->kind != TPI_STEP_LOOK || n->item->visit == x->visit ||
+           tpi_flow_is_site(w, x->site) ||
+           tpi_trace_looks(n->trace, x->hash) != tpi_trace_looks(t, x->hash);
+}
+
 /* Does the rest of the trace do what node `m` and those behind it do? The edge that is to be
  * made leads to it too. */
-static follows follow(const putting *u, int m, bool *passed)
+static follows follow(const putting *u, int m, bool joins, bool *passed)
 {
     const tpi_flow *w = u->w;
     const int first = m;
     for (int i = u->p; i < u->t->n; i++) {
         const tpi_item *x = &u->t->items[i];
-        if (!tpi_flow_same(w, &w->nodes[m], u->t, x))
+        if (!tpi_flow_same(w, &w->nodes[m], u->t, x) ||
+            (joins && !same_turn(w, &w->nodes[m], u->t, x)))
             return FOLLOWS_NOT;
         if (x->kind == TPI_STEP_RETURN)
             return FOLLOWS;
@@ -276,7 +287,7 @@ static int find_join(const putting *u)
 {
     bool passed = false;
     for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++) {
-        const follows how = follow(u, u->ahead[i], &passed);
+        const follows how = follow(u, u->ahead[i], true, &passed);
         if ((how == FOLLOWS || (how == FOLLOWS_TO_NEW && u->w->caution == 0)) &&
             !is_repeated(u->w, u->ahead[i]))
             return u->ahead[i];
@@ -303,7 +314,7 @@ static int find_again(const putting *u, int *site)
         bool passed = false;
         if (x->kind == TPI_STEP_LOOK && x->site == look->site && x->size == look->size &&
             memcmp(x->seen, look->seen, x->size) == 0 &&
-            follow(u, x[1].node, &passed) != FOLLOWS_NOT && passed)
+            follow(u, x[1].node, false, &passed) != FOLLOWS_NOT && passed)
             return x[1].node;
     }
     return -1;
@@ -326,7 +337,7 @@ static int find_loop(const putting *u, int *site)
         *site = *site >= 0 ? *site : site_of(w, x);
         bool passed = false;
         if (*site >= 0 && x->hash == u->t->items[u->p].hash && has_begun(u, x->node) &&
-            follow(u, x->node, &passed) != FOLLOWS_NOT && passed)
+            follow(u, x->node, false, &passed) != FOLLOWS_NOT && passed)
             return x->node;
     }
     return -1;

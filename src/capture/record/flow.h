@@ -196,6 +196,7 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 
 /* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
 bool tpi_flow_find_sites(tpi_flow *w);
+bool tpi_flow_is_site(const tpi_flow *w, uint32_t site);
 /* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
  * -1: none. */
 int tpi_flow_find_counted(const tpi_flow *w);

@@ -13,7 +13,7 @@ static int count_visits(const tpi_trace *t, uint32_t site)
     return n;
 }
 
-static bool is_known_site(const tpi_flow *w, uint32_t site)
+bool tpi_flow_is_site(const tpi_flow *w, uint32_t site)
 {
     for (int i = 0; i < w->n_sites; i++)
         if (w->sites[i].site == site)
@@ -46,7 +46,7 @@ static bool is_passed_differently(const tpi_flow *w, const tpi_trace *t, int i)
 static int next_site(const tpi_flow *w, const tpi_trace *t, int i)
 {
     for (; i < t->n; i++)
-        if (t->items[i].kind == TPI_STEP_LOOK && !is_known_site(w, t->items[i].site) &&
+        if (t->items[i].kind == TPI_STEP_LOOK && !tpi_flow_is_site(w, t->items[i].site) &&
             !was_before(t, i) && is_passed_differently(w, t, i))
             break;
     return i;

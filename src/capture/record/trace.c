@@ -218,7 +218,16 @@ static void item_done(tpi_trace *t, tpi_item *x)
     x->site = x->hash;
     for (int i = t->n - 1; i >= 0 && i >= t->n - BEFORE; i--)
         x->site = mix(x->site, t->items[i].hash);
+    x->visit = x->kind == TPI_STEP_LOOK ? tpi_trace_looks(t, x->hash) : 0;
     t->n++;
+}
+
+int32_t tpi_trace_looks(const tpi_trace *t, uint32_t look)
+{
+    for (int i = t->n - 1; i >= 0; i--)
+        if (t->items[i].kind == TPI_STEP_LOOK && t->items[i].hash == look)
+            return t->items[i].visit + 1;
+    return 0;
 }
 
 void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,

@@ -16,6 +16,7 @@ typedef struct tpi_item {
     int32_t node;     /* of the flow it was put into */
     uint32_t hash;    /* of what it does, sizes and line included, which operands not */
     uint32_t site;    /* LOOK: that, and what was done just before */
+    int32_t visit;    /* LOOK: how many with this hash were before it */
     const tpi_op *op;
     const void *attrs; /* of the step, or owned */
     tpi_at at;
@@ -63,6 +64,8 @@ struct tpi_trace {
 };
 
 tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const *in);
+/* How many looks with this hash there are. */
+int32_t tpi_trace_looks(const tpi_trace *t, uint32_t look);
 void tpi_trace_free(tpi_trace *t);
 /* Elements of arguments are held no longer, only what these were like: the caller may have wrapped its own
  * memory. False: memory is out. */

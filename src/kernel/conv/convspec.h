@@ -195,7 +195,7 @@ TPK_COLD int tpk_conv_tiles_pay(const tpk_conv *c)
     const double tiles =
         (double)(tpk_i_ceil(c->out[1], TPK_WG_R) * tpk_i_ceil(c->out[2], TPK_WG_R));
     const double ic = (double)c->ic, oc = (double)c->oc;
-    const double cost = TPK_WG_POINTS * (tiles < 16 ? 16 : tiles) * (ic + 8) * oc +
+    const double cost = (double)TPK_WG_POINTS * (tiles < 16 ? 16 : tiles) * (ic + 8) * oc +
                         tiles * (160 * ic + 90 * oc);
     return cost < 0.9 * 9 * (double)c->out[1] * (double)c->out[2] * ic * oc;
 }
