@@ -107,13 +107,13 @@ static tp_tensor *in_f64(const step *s, tp_tensor *a, tp_tensor *b)
 }
 
 /* Places along an axis, by sorting, and what is there. */
-static tp_tensor *along(const step *s, tp_tensor *a, tp_tensor *c, int axis)
+static tp_tensor *along(const step *s, tp_tensor *a, int axis)
 {
     tp_tensor *places = tp_argsort(s->i & 8 ? a : tp_sin(a), axis, s->j & 1);
     if (s->j & 4)
         places = tp_argtopk(a, axis, 1 + (s->i & 1), s->j & 8);
     tp_tensor *taken = tp_take_along(a, places, axis);
-    return s->j & 2 ? tp_put_along_add(s->j & 16 ? c : a, places, taken, axis) : taken;
+    return s->j & 2 ? tp_put_along_add(s->j & 16 ? tp_neg(a) : a, places, taken, axis) : taken;
 }
 
 static tp_tensor *drawn(const step *s, tp_tensor *a)
@@ -242,7 +242,7 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
     case SORT:
         return rank ? tp_sort(a, axis, back) : NULL;
     case ALONG:
-        return rank ? along(s, a, c, axis) : NULL;
+        return rank ? along(s, a, axis) : NULL;
     case RECUR:
         return rank ? tp_recur(tp_sigmoid(a), tp_tanh(a), axis, back) : NULL;
     case AS_F64:

@@ -63,6 +63,25 @@ TPK_FN void tpk_blocks_put(int64_t width, int64_t n, const float *from, int64_t 
     }
 }
 
+/* The rows of one place of the outer axes, w beginning with that place's taps, in gemm.h's panels. */
+TPK_OUT void tpk_blocks_pack(const tpk_conv *c, const tpk_blocks *b, const float *w, float *a)
+{
+    const tpk_rows cut = tpk_rows_cut(b->m, TPK_MR);
+    for (int64_t p = 0; p < cut.parts; p++) {
+        const int64_t row = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - row;
+        int64_t at[TPK_MR];
+        for (int64_t i = 0; i < rows; i++) {
+            at[i] = (row + i) / c->stride[2] * c->ws[1] + (row + i) % c->stride[2] * c->ws[4];
+        }
+        float *to = a + row * b->k;
+        for (int64_t o = 0; o < b->k; o++, to += rows) {
+            for (int64_t i = 0; i < rows; i++) {
+                to[i] = w[o * c->ws[0] + at[i]];
+            }
+        }
+    }
+}
+
 /* One residue of the outer axes, of one group. */
 TPK_OUT void tpk_blocks_residue(const tpk_conv *c, const tpk_blocks *b, const int64_t r[3],
                                 const float *y, const float *w, float *x, char *ws)
@@ -76,20 +95,7 @@ TPK_OUT void tpk_blocks_residue(const tpk_conv *c, const tpk_blocks *b, const in
         x += r[i] * c->xs[i + 2];
         places[i] = (c->in[i] - r[i] - 1) / c->stride[i] + 1;
     }
-    const tpk_rows cut = tpk_rows_cut(b->m, TPK_MR);
-    for (int64_t p = 0; p < cut.parts; p++) {
-        const int64_t row = tpk_rows_at(&cut, p), rows = tpk_rows_at(&cut, p + 1) - row;
-        int64_t at[TPK_MR];
-        for (int64_t i = 0; i < rows; i++) {
-            at[i] = (row + i) / width * c->ws[1] + (row + i) % width * c->ws[4];
-        }
-        float *to = a + row * b->k;
-        for (int64_t o = 0; o < b->k; o++, to += rows) {
-            for (int64_t i = 0; i < rows; i++) {
-                to[i] = w[o * c->ws[0] + at[i]];
-            }
-        }
-    }
+    tpk_blocks_pack(c, b, w, a);
     for (int64_t at = 0; at < c->batch * places[0]; at++) {
         const int64_t image = at / places[0], d = at % places[0];
         for (int64_t h = 0; h < places[1]; h += b->rows) {
