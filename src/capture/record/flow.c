@@ -282,13 +282,23 @@ static bool is_repeated(const tpi_flow *w, int node)
     return false;
 }
 
-/* Where there have been contradictions, to the return only. */
+/* Does C end a loop that values end too? */
+static bool has_bounded(const tpi_flow *w)
+{
+    for (int i = 0; i < w->n_sites; i++)
+        if (w->sites[i].bounded)
+            return true;
+    return false;
+}
+
+/* Where there have been contradictions, or C counts turns that recordings do not show, to the return only. */
 static int find_join(const putting *u)
 {
     bool passed = false;
+    const bool to_return = u->w->caution || has_bounded(u->w);
     for (int i = 0; i < u->n_ahead && u->w->caution < 2; i++) {
         const follows how = follow(u, u->ahead[i], true, &passed);
-        if ((how == FOLLOWS || (how == FOLLOWS_TO_NEW && u->w->caution == 0)) &&
+        if ((how == FOLLOWS || (how == FOLLOWS_TO_NEW && !to_return)) &&
             !is_repeated(u->w, u->ahead[i]))
             return u->ahead[i];
     }

@@ -547,15 +547,34 @@ static void add_doubt(const finder *f, const rule *r, int32_t after, int32_t mad
     ++*n;
 }
 
-/* A node that does what other makers of the operand do, in another turn, may be meant although this one runs later.
- * Where no recording shows that it is not, the set is not known once that has run. */
+/* Was the value of the maker d read although node `made` had run since? */
+static bool is_seen_before(const finder *f, const use *u, int made, int d)
+{
+    reading r = {0};
+    for (int i = 0; i < count_readings(f, u); i++) {
+        r = read_at(f, u, i, &r);
+        if (r.value >= 0 && tpi_node_run(&f->p, r.trace, r.value) == d &&
+            tpi_last_run(&f->p, made, f->p.runs[f->p.first_run[u->node] + i]) > r.value)
+            return true;
+    }
+    return false;
+}
+
+/* May the value of d be meant although node `made` runs later? One that does what makers of the operand do may be one in
+ * another turn; one that is a maker was meant once. */
+static bool competes(const finder *f, const use *u, int made, int d)
+{
+    const tpi_node *nodes = f->w->nodes;
+    return nodes[d].kind == TPI_STEP_OP && nodes[d].hash != nodes[made].hash &&
+           (makes(f, u, d, false) ? is_seen_before(f, u, made, d) : makes(f, u, d, true));
+}
+
+/* Where no recording shows that such a node is not meant, the set is not known once that has run. */
 static void doubt_set(const finder *f, const use *u, const rule *r, tpi_set *sets, int *n)
 {
-    const tpi_flow *w = f->w;
     bool marked = false;
-    for (int d = 1; d < w->n_nodes; d++) {
-        if (w->nodes[d].kind != TPI_STEP_OP || w->nodes[d].hash == w->nodes[r->from.n].hash ||
-            makes(f, u, d, false) || !makes(f, u, d, true))
+    for (int d = 1; d < f->w->n_nodes; d++) {
+        if (!competes(f, u, r->from.n, d))
             continue;
         if (!marked)
             mark_origin(f, r->from.n);
