@@ -116,6 +116,59 @@ static void copy_tiles(size_t size, const axis *a, const axis *b, char *dst, con
     }
 }
 
+/* ---- repeating --------------------------------------------------------------------------------- */
+
+/* Each element `times` times, one after the other. */
+#define REPEAT(type)                                                                           \
+    for (int64_t i = first; i < n; i++) {                                                      \
+        type v;                                                                                \
+        memcpy(&v, src + i * step * (int64_t)sizeof v, sizeof v);                              \
+        for (int64_t k = 0; k < times; k++)                                                    \
+            memcpy(dst + (i * times + k) * (int64_t)sizeof v, &v, sizeof v);                   \
+    }                                                                                          \
+    break;
+
+static int64_t repeat_words(int64_t n, int64_t times, char *dst, const char *src)
+{
+    int64_t i = 0;
+    for (; times == 2 && i + 4 <= n; i += 4) {
+        const words a = load(src + 4 * i);
+        const words y[2] = {PICK(a, a, 0, 0, 1, 1), PICK(a, a, 2, 2, 3, 3)};
+        memcpy(dst + 8 * i, y, sizeof y);
+    }
+    for (; times == 4 && i + 4 <= n; i += 4) {
+        const words a = load(src + 4 * i);
+        const words y[4] = {PICK(a, a, 0, 0, 0, 0), PICK(a, a, 1, 1, 1, 1),
+                            PICK(a, a, 2, 2, 2, 2), PICK(a, a, 3, 3, 3, 3)};
+        memcpy(dst + 16 * i, y, sizeof y);
+    }
+    return i;
+}
+
+static void repeat_row(size_t size, const axis *a, int64_t times, char *dst, const char *src)
+{
+    const int64_t n = a->n, step = a->src;
+    const int64_t first = size == 4 && step == 1 ? repeat_words(n, times, dst, src) : 0;
+    switch (size) {
+    case 1:
+        REPEAT(uint8_t)
+    case 2:
+        REPEAT(uint16_t)
+    case 4:
+        REPEAT(uint32_t)
+    default:
+        REPEAT(uint64_t)
+    }
+}
+
+/* Is the last axis that of repetitions, of elements that follow one another in dst? */
+static bool repeats(int n, const axis *axes)
+{
+    enum { MOST = 16 }; /* longer rows are as fast by themselves */
+    const axis *row = &axes[n - 1];
+    return n > 1 && row->src == 0 && row->dst == 1 && row->n <= MOST && row[-1].dst == row->n;
+}
+
 /* Which axis before the last has the smallest step through src, when the last has a large one
  * there: it goes second to last. */
 static bool pair_for_tiles(int n, axis *axes)
@@ -144,14 +197,16 @@ void tpi_copy_strided(size_t size, int rank, const int64_t *shape, void *dst,
     axis axes[TP_MAX_RANK];
     int n = simplify(rank, shape, dst_stride, src_stride, axes);
     const axis *row = &axes[n - 1];
-    const bool tiles = pair_for_tiles(n, axes);
-    n -= tiles ? 2 : 1; /* the outer axes */
+    const bool repeated = repeats(n, axes), tiles = !repeated && pair_for_tiles(n, axes);
+    n -= repeated || tiles ? 2 : 1; /* the outer axes */
     int64_t at[TP_MAX_RANK] = {0};
     char *d = dst;
     const char *s = src;
     for (;;) {
         if (tiles)
             copy_tiles(size, row - 1, row, d, s);
+        else if (repeated)
+            repeat_row(size, row - 1, row->n, d, s);
         else
             copy_row(size, row, d, s);
         int i = n - 1;

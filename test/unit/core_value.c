@@ -147,11 +147,14 @@ static void layouts(void **state)
             order[i] = order[j];
             order[j] = i;
         }
-        const int mode = (int)(unit_random(&seed) >> 60) % 4; /* 0: as it comes, row-major */
+        const int mode =
+            (int)(unit_random(&seed) >> 60) % 5; /* 0: row-major; 4: each element repeated */
         for (int k = rank - 1; k >= 0; k--) {
-            const int i = mode ? order[k] : k;
+            const int i = mode % 4 ? order[k] : k;
             const bool back = mode == 2 && unit_random(&seed) >> 63;
-            const bool repeat = mode == 3 && (unit_random(&seed) >> 61) == 0;
+            const bool repeat = mode == 3   ? (unit_random(&seed) >> 61) == 0
+                                : mode == 4 ? k == rank - 1
+                                            : false;
             stride[i] = repeat ? 0 : back ? -step : step;
             first += back ? step * (shape[i] ? shape[i] - 1 : 0) : 0;
             step *= repeat ? 1 : shape[i] ? shape[i] : 1;
@@ -184,7 +187,7 @@ static void layouts(void **state)
         memcpy(before, base->data, (size_t)(step + 64) * size);
         tpi_copy_in(t, out);
         assert_memory_equal(before, base->data, (size_t)(step + 64) * size);
-        if (mode != 3 && n > 0) {
+        if (mode < 3 && n > 0) {
             for (size_t i = 0; i < (size_t)n * size; i++)
                 out[i] = (char)~out[i];
             tpi_copy_in(t, out);

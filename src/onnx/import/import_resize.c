@@ -228,6 +228,64 @@ static tp_tensor *gather_nearest(const resize *r, tp_tensor *x, int n, const lin
     return tpi_onnx_at_places(r->o, x, n_axes, axes, places);
 }
 
+/* How often an element comes one after the other along the axis, where nothing else is done; 0: other things are. */
+static int64_t repeats(const resize *r, const line *l)
+{
+    const bool known = l->in > 0 && l->out >= 0;
+    const double scale = l->scale != 0 ? l->scale : known ? (double)l->out / (double)l->in : 0;
+    const bool whole = scale >= 1 && scale <= 1024 && scale == (double)(int64_t)scale;
+    const bool floors =
+        tpi_span_is(r->where, "asymmetric") || tpi_span_is(r->where, "tf_half_pixel_for_nn");
+    const bool rounds =
+        tpi_span_is(r->where, "half_pixel") || tpi_span_is(r->where, "pytorch_half_pixel");
+    if (!whole || (known && l->out != l->in * (int64_t)scale) ||
+        !(tpi_span_is(r->nearest, "floor")  ? floors
+          : tpi_span_is(r->nearest, "ceil") ? false
+                                            : rounds))
+        return 0;
+    return (int64_t)scale;
+}
+
+/* Each element as often as `times` says along its axis; NULL: an axis more for each would be too many. */
+static tp_tensor *repeat(tpi_onnx_op *o, tp_tensor *x, const int64_t *times)
+{
+    int64_t apart[2 * TP_MAX_RANK], many[2 * TP_MAX_RANK], shape[TP_MAX_RANK];
+    int rank = 0;
+    for (int axis = 0; axis < x->rank; axis++) {
+        shape[axis] = tpi_onnx_dim_mul(o, x->shape[axis], times[axis]);
+        apart[rank] = many[rank] = x->shape[axis];
+        rank++;
+        if (times[axis] == 1)
+            continue;
+        apart[rank] = 1;
+        many[rank++] = times[axis];
+    }
+    if (rank > TP_MAX_RANK)
+        return NULL;
+    if (rank == x->rank)
+        return x;
+    return tp_reshape(tp_broadcast(tp_reshape(x, rank, apart), rank, many), x->rank, shape);
+}
+
+/* By whole numbers no places are read. NULL: others are among them. */
+static tp_tensor *repeat_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    int64_t times[TP_MAX_RANK];
+    for (int axis = 0; axis < x->rank; axis++)
+        times[axis] = 1;
+    for (int i = 0; i < n; i++)
+        if (!stays(r, &lines[i]) && (times[lines[i].axis] = repeats(r, &lines[i])) == 0)
+            return NULL;
+    return repeat(r->o, x, times);
+}
+
+/* Of nearest neighbours nothing is computed, along no axis. */
+static tp_tensor *resize_nearest(const resize *r, tp_tensor *x, int n, const line *lines)
+{
+    tp_tensor *repeated = repeat_nearest(r, x, n, lines);
+    return repeated ? repeated : gather_nearest(r, x, n, lines);
+}
+
 /* ---- sizes ---------------------------------------------------------------------------------------------- */
 
 /* floor(in * scale); a free size by a fraction of small numbers. */
@@ -355,7 +413,7 @@ static tp_tensor *resized(resize *r, tp_tensor *x, int si)
         l->start = n_roi ? roi[i] : 0;
         l->end = n_roi ? roi[n + i] : 1;
     }
-    x = r->mode == NEAREST && !r->crop ? gather_nearest(r, x, n, lines)
+    x = r->mode == NEAREST && !r->crop ? resize_nearest(r, x, n, lines)
                                        : resize_axes(r, x, n, lines);
     if (!x)
         return NULL;
