@@ -177,6 +177,7 @@ typedef struct tpi_pure {
     tpi_why why;          /* it is no longer replayed */
     tpi_at why_at;
     int64_t replays, abandoned;
+    bool combined; /* a replay went a way that no recording had: the tree may not have it */
     int64_t crowded_out; /* calls in ways for which there was no room among the flows */
     tpi_at crowded_at;   /* the last of them */
     struct tpi_dry

@@ -319,6 +319,55 @@ static bool refusing(void)
     return ok;
 }
 
+/* ---- ways that only replays went ----------------------------------------------------------------- */
+
+/* Two branches, one after the other. */
+static void two_branches(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user;
+    if (n_in != 1 || n_out != 1)
+        return;
+    tp_tensor *x = tp_mean(in[0], TP_ALL, false), *y = tp_mul(x, x);
+    if (tp_truth(tp_lt(x, tp_scalar_like(x, 0))))
+        y = tp_exp(y);
+    refused_line = __LINE__ + 1;
+    if (tp_truth(tp_gt(tp_abs(x), tp_scalar_like(x, 1))))
+        y = tp_neg(y);
+    out[0] = tp_add(y, y);
+}
+
+/* A tree, as calls are of two sizes: it has what runs of the body did. One of two negative and large numbers is the
+ * call that is replayed by what these had shown. */
+static tp_status save_two(tp_ctx *tp, int n_calls)
+{
+    static const double values[] = {0.5, -0.5, 2, 0.25, -0.25, 3, -2};
+    tp_function *f =
+        tp_function_new(tp, "two", two_branches, NULL, &(tp_function_options){.pure = true});
+    for (int i = 0; i < 2 * n_calls; i++) {
+        tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(1 + i / n_calls), values[i % n_calls]);
+        if (tp_failed(tp_function_apply(f, 1, &x)))
+            return TP_E_BUG;
+    }
+    return tp_function_save_c(f, "two.c", 1, (const char *const[]){"x"}, 1,
+                              (const char *const[]){"y"}, NULL);
+}
+
+static bool combining(void)
+{
+    tp_ctx *tp = tp_open(NULL);
+    char line[40];
+    const bool whole = save_two(tp, 6) == TP_OK, lacks = save_two(tp, 7) == TP_E_STATE;
+    snprintf(line, sizeof line, "standalone_branches.c:%d", refused_line);
+    const bool ok = whole && lacks &&
+                    strstr(tp_error_message(tp), "replays may have gone another way") &&
+                    strstr(tp_error_message(tp), line);
+    if (!ok)
+        printf("FAILED two: %d, %d, line %d: %s\n", whole, lacks, refused_line,
+               tp_error_message(tp));
+    tp_close(tp);
+    return ok;
+}
+
 /* ---- random functions ----------------------------------------------------------------------------- */
 
 enum { WIDTH = 4, SLOTS = 3 };
@@ -475,6 +524,7 @@ int main(int argc, char **argv)
         ok = unseen(false) && ok;
         ok = unseen(true) && ok;
         ok = refusing() && ok;
+        ok = combining() && ok;
     }
     for (uint64_t i = seed; i < seed + count; i++) {
         ok = random_one(i, false) && ok;

@@ -110,12 +110,7 @@ static bool find_sides(const tpi_flow *w, tpi_form *f, int i)
         f->n_ways[i] = 1;
         return true;
     }
-    return refuse(f, w, i,
-                  missing == 0
-                      ? "tp_truth was never true here: call the function so that both "
-                        "sides are seen, or make it a graph with tp_if and tp_while"
-                      : "tp_truth was never false here: call the function so that both "
-                        "sides are seen, or make it a graph with tp_if and tp_while");
+    return refuse(f, w, i, tpi_never_seen(missing == 0));
 }
 
 static bool find_ways(const tpi_flow *w, tpi_form *f)

@@ -42,7 +42,8 @@ bool tpi_lift_no_memory(tpi_lifter *u)
 bool tpi_lift_copy(tpi_lifter *u, const tpi_lift_state *from, tpi_lift_state *to)
 {
     const size_t bytes = (size_t)u->n_slots * sizeof *to->v;
-    *to = (tpi_lift_state){.v = tpi_take(&u->ctx->mem, bytes), .ways = from->ways};
+    *to = (tpi_lift_state){
+        .v = tpi_take(&u->ctx->mem, bytes), .ways = from->ways, .ended = from->ended};
     if (!to->v)
         return tpi_lift_no_memory(u);
     memcpy(to->v, from->v, bytes);
@@ -226,8 +227,9 @@ int tpi_lift_behind(const tpi_lifter *u, const tpi_form_way *x)
 /* A turn ends: by these ways alone. */
 static void end_turn(tpi_lifter *u, int way)
 {
-    if (u->now.ways != TPI_BOTH || u->loop < 0)
+    if (u->now.ended || u->loop < 0)
         return;
+    u->now.ended = true;
     u->now.ways = (uint8_t)way;
     for (int i = 0; i < u->n_slots; i++)
         u->now.v[i].bad &= (uint8_t)way;

@@ -93,6 +93,8 @@ tp_tensor *tpi_seen(tpi_at at, tp_tensor *seen, tp_tensor *truth, bool was);
 tp_tensor *tpi_drawn(tpi_at at, tp_tensor *seen, tp_tensor *draw);
 /* y, which cannot be had when such a way was taken. */
 tp_tensor *tpi_if_seen(tpi_at at, tp_tensor *seen, tp_tensor *y);
+/* Why a model cannot have a look that was never this. */
+const char *tpi_never_seen(bool truth);
 /* tp_truth of t as one bool; never NULL. */
 tp_tensor *tpi_truth_of(tpi_at at, tp_tensor *t);
 

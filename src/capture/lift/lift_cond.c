@@ -131,6 +131,7 @@ static bool join_sides(tpi_lifter *u, tpi_at at, tp_tensor *pred, tpi_body *cons
               .out = nodes + 4 * n
         };
         u->now.ways = s[0].ways | s[1].ways;
+        u->now.ended = s[0].ended && s[1].ended;
         for (int i = 0; i < u->n_slots && ok; i++) {
             pair[i] = -1;
             if (tpi_bit_has(live, i))
@@ -158,10 +159,7 @@ bool tpi_lift_cond(tpi_lifter *u, int block, int join)
         return false;
     tp_graph *g = u->g;
     tpi_body *body[2] = {NULL, NULL};
-    tpi_lift_state before = u->now, s[2] = {
-                                        {NULL, 0},
-                                        {NULL, 0}
-    };
+    tpi_lift_state before = u->now, s[2] = {{.v = NULL}, {.v = NULL}};
     bool ok = true;
     for (int k = 0; k < 2 && ok; k++) {
         body[k] = tpi_body_new(g, at);

@@ -16,6 +16,7 @@ typedef struct tpi_lift_slot {
 typedef struct tpi_lift_state {
     tpi_lift_slot *v;
     uint8_t ways; /* that lead here: TPI_BOTH while a turn has not ended */
+    bool ended;   /* it has; when some ways went on and some out, they are TPI_BOTH again */
 } tpi_lift_state;
 
 typedef struct tpi_lifter {

@@ -76,6 +76,7 @@ static tpi_body *lift_turn(tpi_lifter *u, looping *x, tpi_at at, tp_tensor **pre
     if (!ok)
         return NULL;
     u->now.ways = TPI_BOTH;
+    u->now.ended = false;
     for (int i = 0; i < u->n_slots; i++) {
         tpi_lift_set(u, i, x->before.v[i]);
         u->now.v[i].bad |= x->bad[i];
@@ -106,10 +107,13 @@ static bool matters(const tpi_lifter *u, const looping *x, int i)
     return i != u->again && tpi_bit_has(x->live, i);
 }
 
-/* Has slot i of the value that it is carried with (or that does not change) become another one? */
+/* Has slot i of the value that it is carried with (or that does not change) become another one? Where it holds nothing
+ * after a turn, nothing is carried. */
 static bool is_new(const tpi_lifter *u, const looping *x, int i)
 {
     const tp_tensor *end = u->now.v[i].t;
+    if (!end)
+        return false;
     if (x->of[i] < 0)
         return end != x->before.v[i].t;
     for (int k = 0; k < i; k++)
@@ -223,6 +227,7 @@ static bool finish(tpi_lifter *u, looping *x, tpi_at at, tpi_body *body, tp_tens
         to->bad = x->guarded ? x->bad[i] : last.bad & TPI_OUT ? TPI_BOTH : 0;
     }
     u->now.ways = x->before.ways;
+    u->now.ended = x->before.ended;
     tpi_give_back(&u->ctx->mem, end, bytes);
     if (ok && x->guarded)
         tpi_lift_pass(u, &x->out);

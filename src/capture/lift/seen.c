@@ -9,6 +9,14 @@ tp_tensor *tpi_truth_of(tpi_at at, tp_tensor *t)
     return t->status == TP_OK && t->rank > 0 ? tp_reshape_at(at.file, at.line, t, 0, NULL) : t;
 }
 
+const char *tpi_never_seen(bool truth)
+{
+    return truth ? "tp_truth was never true here: call the function so that both sides are "
+                   "seen, or make it a graph with tp_if and tp_while"
+                 : "tp_truth was never false here: call the function so that both sides are "
+                   "seen, or make it a graph with tp_if and tp_while";
+}
+
 tp_tensor *tpi_seen_all(tpi_at at, tp_graph *g)
 {
     return tpi_graph_lift(g, at, tp_scalar_at(at.file, at.line, g->ctx, TP_I64, 0));

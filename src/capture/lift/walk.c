@@ -301,6 +301,19 @@ static bool branch(tpi_walk *w, const tpi_step *const *side, tp_tensor *truth, t
     return ok && (*seen)->status == TP_OK;
 }
 
+/* A look of which the body took one side: the other one fails the run. It must not, when a call may have taken it,
+ * in a replay that joined what runs of the body had done. */
+static bool only_side(tpi_walk *w, const tpi_step *look, tp_tensor *truth, tp_tensor **seen)
+{
+    if (w->f->pure.combined)
+        return tpi_walk_refuse(w, look,
+                               "replays may have gone another way here than the body: call the "
+                               "function with one type and size, or save one that is not pure");
+    *seen = tpi_seen(look->at, *seen, truth, look->truth);
+    w->seen_used = true;
+    return (*seen)->status == TP_OK;
+}
+
 /* What follows s, to the return. */
 static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor **out)
 {
@@ -319,9 +332,7 @@ static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor 
             tp_tensor *truth = tpi_truth_of(next->at, tpi_walk_node(w, next->at, next->in[0]));
             if (side[0] && side[1])
                 return truth->status == TP_OK && branch(w, side, truth, seen, out);
-            *seen = tpi_seen(next->at, *seen, truth, next->truth);
-            w->seen_used = true;
-            if ((*seen)->status != TP_OK)
+            if (!only_side(w, next, truth, seen))
                 return false;
         } else if (next->kind == TPI_STEP_RETURN) {
             return tpi_walk_give(w, next, out);

@@ -216,6 +216,8 @@ static inline size_t tpi_flow_merge_bytes(const tpi_flow *w)
 }
 /* Is it known that C leaves a loop by this edge, after so many turns, when it was entered by this way? */
 bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns);
+/* Has a recording had these outcomes, and no others? */
+bool tpi_flow_recorded(const tpi_flow *w, uint64_t way);
 /* A way is all outcomes since the call began, as a hash. */
 static inline uint64_t tpi_way_behind(const tpi_flow *w, uint64_t way, int node, int edge)
 {

@@ -452,7 +452,8 @@ static bool add_use(finder *f, int node, int k)
     return true;
 }
 
-/* Made in its own basic block, from outside, or neither. *misfit: now the one, now the other. */
+/* Made in its own basic block, from outside, or neither. *misfit: now the one, now the other, or made there by now this
+ * node, now that one: such recordings are no ways of one basic block. */
 static bool sort_out(finder *f, int node, int k, bool *misfit)
 {
     tpi_operand_of *o = &f->w->nodes[node].in[k];
@@ -465,8 +466,9 @@ static bool sort_out(finder *f, int node, int k, bool *misfit)
         n_outside += v < 0;
         if (v < 0 || f->p.visit_of[v] != f->p.visit_of[item])
             continue;
-        n_here++;
-        o->source = (tpi_source){TPI_SOURCE_NODE, tpi_node_run(&f->p, trace, v)};
+        const int maker = tpi_node_run(&f->p, trace, v);
+        *misfit |= n_here++ > 0 && o->source.n != maker;
+        o->source = (tpi_source){TPI_SOURCE_NODE, maker};
     }
     *misfit |= n_here > 0 && n_here < n;
     const tpi_extern *e = n_outside == n ? &f->w->externs[o->outside] : NULL;

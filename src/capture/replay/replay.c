@@ -687,8 +687,10 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     const int32_t mark = ctx->n_owned;
     begin(&r);
     const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
-    if (ok)
+    if (ok) {
         commit(&r);
+        w->f->pure.combined = w->f->pure.combined || !tpi_flow_recorded(w, r.way);
+    }
     if (w->blocks->n_phi_regs)
         let_go(&r);
     if (ok)

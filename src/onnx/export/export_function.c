@@ -42,11 +42,7 @@ static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
         return false;
     const tpi_step *one = side[side[0] == NULL];
     if (!side[0] || !side[1])
-        return tpi_walk_refuse(&w->walk, one,
-                               side[0] ? "tp_truth was never false here: call the function so "
-                                         "that both sides are seen"
-                                       : "tp_truth was never true here: call the function so "
-                                         "that both sides are seen");
+        return tpi_walk_refuse(&w->walk, one, tpi_never_seen(!side[0]));
     if (++w->depth > MAX_DEPTH)
         return tpi_walk_refuse(&w->walk, one, "branches lie in branches more than 30 deep");
     if (!tpi_walk_meet(&w->walk, one))
