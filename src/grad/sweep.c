@@ -28,7 +28,7 @@ void tpi_sweep_done(tpi_sweep *s)
     tpi_give_back(m, s->outside, n * sizeof *s->outside);
     tpi_give_back(m, s->met, n * sizeof *s->met);
     tpi_give_back(m, s->grad, n * sizeof *s->grad);
-    tpi_give_back(m, s->depends, 3 * n);
+    tpi_give_back(m, s->depends, 4 * n);
     tpi_give_back(m, s->wanted, k);
     tpi_give_back(m, s->dx, k * sizeof *s->dx);
     tpi_nodes_free(&s->nodes);
@@ -45,7 +45,7 @@ static bool no_memory(tpi_sweep *s)
 /* Do other nodes wait for t's place in the sweep? */
 static bool gathers(const tp_tensor *t)
 {
-    return t->op && (t->op->awaits || tpi_has_inside(t));
+    return t->op && (t->op->awaits || t->op->range || tpi_has_inside(t));
 }
 
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
@@ -68,7 +68,7 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     s->grad = tpi_take(m, n * sizeof *s->grad);
     if (s->grad)
         memset(s->grad, 0, n * sizeof *s->grad);
-    s->depends = tpi_take(m, 3 * n);
+    s->depends = tpi_take(m, 4 * n);
     s->wanted = tpi_take(m, k);
     s->dx = tpi_take(m, k * sizeof *s->dx);
     s->met = some ? tpi_take(m, n * sizeof *s->met) : NULL;
@@ -77,9 +77,10 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     int32_t *outside = inside ? tpi_take(m, n * sizeof *outside) : NULL;
     if (inside && !outside)
         return no_memory(s);
-    memset(s->depends, 0, 3 * n);
+    memset(s->depends, 0, 4 * n);
     s->ends = s->depends + n;
     s->outer = s->ends + n;
+    s->ranged = (int8_t *)(s->outer + n);
     s->outside = outside;
     for (int i = 0; i < s->nodes.n; i++) {
         if (outside)
@@ -206,7 +207,7 @@ void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx
     *sum = more;
 }
 
-static bool step_back(tpi_sweep *s, tp_tensor *t)
+bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
 {
     tp_ctx *ctx = s->ctx;
     if (tp_scope_begin(ctx) != TP_OK)
@@ -279,13 +280,16 @@ static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
         return tpi_is_block(t) ? tpi_sweep_block(s, t, i) : tpi_sweep_call(s, t, i);
     if (!s->grad[i])
         return true;
-    if (!t->op->awaits)
-        return step_back(s, t);
-    wait_for(s, t, t->in[t->op->awaits - 1]->slot);
+    if (t->op->awaits)
+        wait_for(s, t, t->in[t->op->awaits - 1]->slot);
+    else if (t->op->range && s->ranged[t->in[0]->slot] > 0)
+        wait_for(s, t, t->in[0]->slot);
+    else
+        return tpi_sweep_rule(s, t);
     return true;
 }
 
-static bool waits_for_rows(const tpi_sweep *s, int i)
+static bool has_ranges(const tpi_sweep *s, int i)
 {
     return s->met && s->met[i] >= 0 && !tpi_has_inside(s->nodes.v[i]);
 }
@@ -294,13 +298,14 @@ bool tpi_sweep_go(tpi_sweep *s)
 {
     if (!s->shared && !tpi_sweep_find_products(s))
         return false;
+    tpi_sweep_find_ranges(s);
     for (int i = s->nodes.n - 1; i >= 0; i--) {
         tp_tensor *t = s->nodes.v[i];
         if (s->shared && s->shared[i].sum) {
             tpi_sweep_fold(s, t, i, s->shared[i].sum);
             s->shared[i].sum = NULL;
         }
-        if (waits_for_rows(s, i) && !tpi_sweep_rows(s, t, i))
+        if (has_ranges(s, i) && !tpi_sweep_ranges(s, t, i))
             return false;
         if (!tpi_sweep_goes_through(s, i))
             continue;

@@ -5,8 +5,9 @@
  * result into contributions to its operands. Contributions add up as a left fold in that order
  * (newest node first, operands from first to last), which fixes the bits. The products with a
  * right matrix give it one contribution, the last, of all their rows joined, the newest product first: a
- * recursive network would add up a matrix as large as its weights at each node. The `row`s of one
- * `rows` are joined likewise.
+ * recursive network would add up a matrix as large as its weights at each node. What only ranges along one axis
+ * are read of, slices or the rows that a loop goes over, gets them joined likewise, not a sum of as many
+ * tensors of its size: the bits are those of the sum.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
@@ -59,8 +60,12 @@ typedef struct tpi_sweep {
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
-    int *met; /* by slot; of a call, a block or rows: the last of its results, outputs or row
-                     nodes met so far; of one of these: the one met before it; -1: none. NULL when
+    int8_t
+        *ranged; /* by slot: 1 + the axis along which all that reads it reads ranges; 0: nothing
+                       reads it; -1: other things read it too */
+    int *
+        met; /* by slot; of a call, a block or what has ranges: the last of its results, outputs or
+                     ranges met so far; of one of these: the one met before it; -1: none. NULL when
                      there are none */
     bool *wanted; /* one rule's operands */
     tp_tensor **dx;
@@ -105,7 +110,11 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
 /* What the sweep comes to (sweep_call.c, sweep_join.c, block_grad.c). False: the error is set. */
 bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot);
 bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot);
-bool tpi_sweep_rows(tpi_sweep *s, const tp_tensor *rows, int slot);
+bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot);
+/* What the rule of node t gives its operands is added to theirs. */
+bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t);
+/* Fills `ranged`. */
+void tpi_sweep_find_ranges(tpi_sweep *s);
 /* Finds the right matrices; false: no memory. */
 bool tpi_sweep_find_products(tpi_sweep *s);
 /* A product: keeps what its right matrix's gradient will be made of, and takes dy's reference over. */

@@ -1,10 +1,11 @@
 /* What several nodes contribute to one operand as one tensor: the products that share a right
- * matrix, and the elements that a loop went over. */
+ * matrix, and ranges along an axis. */
 #include "grad/body_copy.h"
 #include "grad/sweep.h"
 #include "op/add_rows.h"
 #include "op/sizes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The transpose of a shared matrix, made once: a tpi_product of few rows would take longer to turn
@@ -238,64 +239,158 @@ bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t)
     return ok;
 }
 
-/* ---- elements of what a loop went over --------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------------------------- */
 
-/* The gradients of the row nodes met, by index; the newest first where one element has several.
- * A reference each. */
-static void gather_rows(const tpi_sweep *s, int slot, tp_tensor **by_index)
+void tpi_sweep_find_ranges(tpi_sweep *s)
 {
-    int newest = -1;
-    for (int i = s->met[slot], next; i >= 0; i = next) { /* the chain, turned */
-        next = s->met[i];
-        s->met[i] = newest;
-        newest = i;
+    memset(s->ranged, 0, (size_t)s->nodes.n);
+    for (int i = 0; i < s->nodes.n && !s->enters; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        if (!tpi_sweep_goes_through(s, i))
+            continue;
+        for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in; k++) {
+            int8_t *ranged = &s->ranged[t->in[k]->slot];
+            tpi_range r = {0};
+            const bool is = t->op->range && !t->op->awaits && t->op->range(t, &r) &&
+                            (*ranged == 0 || *ranged == 1 + r.axis);
+            *ranged = is ? (int8_t)(1 + r.axis) : -1;
+        }
     }
-    for (int i = newest; i >= 0; i = s->met[i]) {
-        const tp_tensor *row = s->nodes.v[i];
-        tp_tensor **sum = &by_index[tpi_index_of(row)];
-        tp_tensor *dx = *sum ? tp_add_at(row->file, row->line, *sum, s->grad[i]) : s->grad[i];
-        tpi_ref(dx);
-        tpi_unref(*sum);
-        *sum = dx;
-    }
-    s->met[slot] = -1;
 }
 
-/* All rows of this slot have been met: one contribution, with zeros where no row gave one. */
-bool tpi_sweep_rows(tpi_sweep *s, const tp_tensor *rows, int slot)
+/* What one of them gives. */
+typedef struct part {
+    tpi_range at;
+    int slot;
+    tp_tensor *dx;
+} part;
+
+static int newest_first(const void *a, const void *b)
 {
-    tp_ctx *ctx = s->ctx;
-    const tp_tensor *row = s->nodes.v[s->met[slot]];
-    const int64_t n = rows->shape[0];
-    if (tpi_dim_is_symbolic(n)) {
-        tpi_fail_status(
-            ctx, s->at, "gradient", TP_E_SYMBOLIC,
-            "the elements of %s, of which the number is not known, cannot be joined",
-            SHAPE(rows));
-        return false;
+    return ((const part *)b)->slot - ((const part *)a)->slot;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const tpi_range *x = &((const part *)a)->at, *y = &((const part *)b)->at;
+    if (x->lo != y->lo)
+        return x->lo < y->lo ? -1 : 1;
+    return x->hi != y->hi ? (x->hi < y->hi ? -1 : 1) : newest_first(a, b);
+}
+
+/* In order, what the same range gets added up: how many are left; -1: some overlap. */
+static int sort_parts(const tpi_sweep *s, int n, part *v)
+{
+    int left = 0;
+    qsort(v, (size_t)n, sizeof *v, by_place);
+    for (int i = 0; i < n; i++) {
+        part *last = left ? &v[left - 1] : NULL;
+        const bool same = last && last->at.lo == v[i].at.lo && last->at.hi == v[i].at.hi;
+        if (last && !same && v[i].at.lo < last->at.hi)
+            return -1;
+        const tp_tensor *t = s->nodes.v[v[i].slot];
+        if (same)
+            last->dx = tp_add_at(t->file, t->line, last->dx, v[i].dx);
+        else
+            v[left++] = v[i];
     }
-    const size_t bytes = (size_t)n * sizeof(tp_tensor *);
-    tp_tensor **v = tpi_take(&ctx->mem, bytes);
-    if (!v || tp_scope_begin(ctx) != TP_OK) {
-        tpi_give_back(&ctx->mem, v, bytes);
-        tpi_no_memory(ctx, s->at, "gradient");
-        return false;
-    }
-    memset(v, 0, bytes);
-    tp_tensor *like = s->grad[s->met[slot]], *zero = NULL;
-    gather_rows(s, slot, v);
-    for (int64_t i = 0; i < n; i++)
-        if (!v[i]) {
-            zero = zero ? zero : tpi_all(TPI_AT(row->file, row->line), like, 0);
-            tpi_ref(zero);
-            v[i] = zero;
+    return left;
+}
+
+/* n zeros along the axis where x has more. */
+static tp_tensor *zeros(tpi_at at, tp_tensor *like, const tp_tensor *x, int axis, int64_t n)
+{
+    int64_t shape[TP_MAX_RANK];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = n;
+    tp_tensor *zero = tp_scalar_like_at(at.file, at.line, like, 0);
+    return tp_broadcast_at(at.file, at.line, zero, x->rank, shape);
+}
+
+/* The parts one after the other, zeros between them; NULL: no memory. Those of rows lack the axis. */
+static tp_tensor *put_together(tpi_at at, const tp_tensor *x, int n, const part *v)
+{
+    tpi_mem *m = &x->ctx->mem;
+    const int axis = v[0].at.axis;
+    const int64_t size = x->shape[axis];
+    const bool rows = v[0].dx->rank < x->rank;
+    const size_t bytes = (size_t)(rows ? size : 2 * n + 1) * sizeof(tp_tensor *);
+    tp_tensor **pieces = tpi_take(m, bytes), *zero = NULL;
+    int n_pieces = 0;
+    int64_t end = 0;
+    for (int k = 0; pieces && (end < size || k < n);) {
+        const int64_t next = k < n ? v[k].at.lo : size;
+        if (next == end) {
+            end = v[k].at.hi;
+            pieces[n_pieces++] = v[k++].dx;
+            continue;
         }
-    tp_tensor *dx = tp_stack_at(row->file, row->line, (int)n, v, 0);
+        if (rows)
+            zero = zero ? zero : tpi_all(at, v[0].dx, 0);
+        else
+            zero = zeros(at, v[0].dx, x, axis, next - end);
+        pieces[n_pieces++] = zero;
+        end = rows ? end + 1 : next;
+    }
+    tp_tensor *y = !pieces ? NULL
+                   : rows  ? tp_stack_at(at.file, at.line, n_pieces, pieces, 0)
+                           : tp_concat_at(at.file, at.line, n_pieces, pieces, axis);
+    tpi_give_back(m, pieces, bytes);
+    return y;
+}
+
+/* One contribution of all. A sum of several with zeros around them has no -0. */
+static bool give_parts(tpi_sweep *s, const tp_tensor *x, int slot, int n, part *v)
+{
+    const tp_tensor *oldest = s->nodes.v[s->met[slot]];
+    const tpi_at at = TPI_AT(oldest->file, oldest->line);
+    const int left = sort_parts(s, n, v);
+    const bool rows = oldest->op->awaits;
+    if (left < 0 || (n == 1 && !rows)) { /* each by its rule */
+        bool ok = true;
+        qsort(v, (size_t)n, sizeof *v, newest_first);
+        for (int i = 0; i < n && ok; i++)
+            ok = tpi_sweep_rule(s, s->nodes.v[v[i].slot]);
+        return ok;
+    }
+    tp_tensor *dx = put_together(at, x, left, v);
+    if (!dx) {
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    if (!rows && n > 1)
+        dx = tp_add_at(at.file, at.line, dx, tp_scalar_like_at(at.file, at.line, dx, 0));
     tpi_ref(dx);
-    tpi_sweep_fold(s, row, slot, dx);
-    for (int64_t i = 0; i < n; i++)
-        tpi_unref(v[i]);
-    tpi_give_back(&ctx->mem, v, bytes);
-    tp_scope_end(ctx);
+    tpi_sweep_fold(s, oldest, slot, dx);
     return true;
+}
+
+bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot)
+{
+    int n = 0;
+    for (int i = s->met[slot]; i >= 0; i = s->met[i])
+        n++;
+    const size_t bytes = (size_t)n * sizeof(part);
+    part *v = tpi_take(&s->ctx->mem, bytes);
+    if (!v || tp_scope_begin(s->ctx) != TP_OK) {
+        tpi_give_back(&s->ctx->mem, v, bytes);
+        tpi_no_memory(s->ctx, s->at, "gradient");
+        return false;
+    }
+    for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i], k++) {
+        const tp_tensor *t = s->nodes.v[i];
+        v[k] = (part){.slot = i, .dx = s->grad[i]};
+        t->op->range(t, &v[k].at);
+    }
+    bool ok = !tpi_dim_is_symbolic(x->shape[v[0].at.axis]);
+    if (ok)
+        ok = give_parts(s, x, slot, n, v);
+    else
+        tpi_fail_status(
+            s->ctx, s->at, "gradient", TP_E_SYMBOLIC,
+            "the elements of %s, of which the number is not known, cannot be joined", SHAPE(x));
+    s->met[slot] = -1;
+    tp_scope_end(s->ctx);
+    tpi_give_back(&s->ctx->mem, v, bytes);
+    return ok;
 }

@@ -131,6 +131,12 @@ typedef struct tpi_factor {
     int8_t id;
 } tpi_factor;
 
+/* What lies from lo up to hi along one axis of operand 0. */
+typedef struct tpi_range {
+    int axis;
+    int64_t lo, hi;
+} tpi_range;
+
 /* Of one element of an elementwise op (kernel/text/elem.def). */
 typedef enum tpi_effort {
     TPI_HEAVY,
@@ -149,6 +155,8 @@ struct tpi_op {
     /* Fills f[], by axis of operand k, where that is not TPI_AXIS_WHOLE without a factor. NULL: what the
      * kinds TPI_ELEMENT and TPI_REDUCE have in common (ir/factors.h). */
     void (*factors)(const tp_tensor *node, int k, tpi_factor *f);
+    /* The range that the result is, with or without its axis; false: not one, or a run tells. NULL: it is none. */
+    bool (*range)(const tp_tensor *node, tpi_range *r);
     bool (*kernel)(tpi_run *r); /* the oracle: plain loops; NULL for kind TPI_CALL */
     bool (*fast)(tpi_run *r);   /* for eager use, same bits; NULL: kernel */
     tp_tensor *(*simplify)(const tpi_simplify *s); /* NULL, or what gives the same bits for

@@ -633,6 +633,14 @@ static void slice_factors(const tp_tensor *t, int k, tpi_factor *f)
         f[a->axis].use = TPI_AXIS_WINDOWED;
 }
 
+static bool slice_range(const tp_tensor *t, tpi_range *r)
+{
+    const slice_attrs *a = t->attrs;
+    *r = (tpi_range){(int)a->axis, a->lo, a->lo + t->shape[a->axis]};
+    return a->step == 1 && !tpi_dim_is_symbolic(a->lo) && !tpi_dim_is_symbolic(a->hi) &&
+           !tpi_dim_is_symbolic(t->shape[a->axis]);
+}
+
 static void slice_grad(tpi_grad *g)
 {
     const slice_attrs *a = g->attrs;
@@ -641,7 +649,7 @@ static void slice_grad(tpi_grad *g)
         tpi_pad_slice(g->at, g->dy, (int)a->axis, a->lo, a->step, g->x[0]->shape[a->axis]));
 }
 
-MOVE(slice, .attrs = slice_table, .attrs_size = sizeof(slice_attrs));
+MOVE(slice, .attrs = slice_table, .attrs_size = sizeof(slice_attrs), .range = slice_range);
 
 tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step)
 {

@@ -50,6 +50,13 @@ static void row_factors(const tp_tensor *t, int k, tpi_factor *f)
     tpi_pass_axes(f, 1, t->in[k]->rank, -1);
 }
 
+static bool row_range(const tp_tensor *t, tpi_range *r)
+{
+    const int64_t index = tpi_index_of(t);
+    *r = (tpi_range){0, index, index + 1};
+    return true;
+}
+
 static bool row_kernel(tpi_run *r)
 {
     const tpi_index_attrs *a = r->attrs;
@@ -70,6 +77,7 @@ const tpi_op tpi_op_row = {.name = "row",
                            .attrs_size = sizeof(tpi_index_attrs),
                            .infer = row_infer,
                            .view = row_view,
+                           .range = row_range,
                            .kernel = row_kernel,
                            .factors = row_factors,
                            .awaits = 1,
