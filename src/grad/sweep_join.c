@@ -278,18 +278,29 @@ static int by_place(const void *a, const void *b)
     return x->hi != y->hi ? (x->hi < y->hi ? -1 : 1) : newest_first(a, b);
 }
 
-/* In order, what the same range gets added up: how many are left; -1: some overlap. */
-static int sort_parts(const tpi_sweep *s, int n, part *v)
+static bool same_range(const part *a, const part *b)
 {
-    int left = 0;
+    return a->at.lo == b->at.lo && a->at.hi == b->at.hi;
+}
+
+/* Puts them in order; false: some overlap. */
+static bool sort_parts(int n, part *v)
+{
+    bool apart = true;
     qsort(v, (size_t)n, sizeof *v, by_place);
-    for (int i = 0; i < n; i++) {
-        part *last = left ? &v[left - 1] : NULL;
-        const bool same = last && last->at.lo == v[i].at.lo && last->at.hi == v[i].at.hi;
-        if (last && !same && v[i].at.lo < last->at.hi)
-            return -1;
+    for (int i = 1; i < n && apart; i++)
+        apart = v[i].at.lo >= v[i - 1].at.hi || same_range(&v[i], &v[i - 1]);
+    return apart;
+}
+
+/* What the same range gets is added up: how many are left. */
+static int merge_parts(const tpi_sweep *s, int n, part *v)
+{
+    int left = 1;
+    for (int i = 1; i < n; i++) {
         const tp_tensor *t = s->nodes.v[v[i].slot];
-        if (same)
+        part *last = &v[left - 1];
+        if (same_range(&v[i], last))
             last->dx = tp_add_at(t->file, t->line, last->dx, v[i].dx);
         else
             v[left++] = v[i];
@@ -344,16 +355,15 @@ static bool give_parts(tpi_sweep *s, const tp_tensor *x, int slot, int n, part *
 {
     const tp_tensor *oldest = s->nodes.v[s->met[slot]];
     const tpi_at at = TPI_AT(oldest->file, oldest->line);
-    const int left = sort_parts(s, n, v);
     const bool rows = oldest->op->awaits;
-    if (left < 0 || (n == 1 && !rows)) { /* each by its rule */
+    if (!sort_parts(n, v) || (n == 1 && !rows)) { /* each by its rule */
         bool ok = true;
         qsort(v, (size_t)n, sizeof *v, newest_first);
         for (int i = 0; i < n && ok; i++)
             ok = tpi_sweep_rule(s, s->nodes.v[v[i].slot]);
         return ok;
     }
-    tp_tensor *dx = put_together(at, x, left, v);
+    tp_tensor *dx = put_together(at, x, merge_parts(s, n, v), v);
     if (!dx) {
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
