@@ -91,13 +91,13 @@ typedef struct {
         left = tpk_i_min(k, TPK_CHAIN);                                                        \
         k -= left;
 #define TPK_CV_CLOSE(most, vectors)                                                            \
+    if (more) {                                                                                \
+        TPK_R##most(TPK_ADD##vectors)                                                          \
+    }                                                                                          \
     if (k == 0) {                                                                              \
-        if (more) {                                                                            \
-            TPK_R##most(TPK_ADD##vectors)                                                      \
-        }                                                                                      \
         TPK_R##most(TPK_CV_PUT##vectors) return;                                               \
     }                                                                                          \
-    TPK_SUM_UP(most, vectors)                                                                  \
+    TPK_R##most(TPK_PUT##vectors)                                                              \
     }
 
 #define TPK_CV_TILE2(most)                                                                     \

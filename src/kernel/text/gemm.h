@@ -94,21 +94,16 @@
 #define TPK_P14(X) X(4, 12) TPK_P12(X)
 
 #define TPK_APTR(p, row) const TPK_E *a##p = a + (row)*a_rs;
-#define TPK_CPTR(p, row) TPK_E *const c##p = c + (row)*c_rs;
+#define TPK_CPTR(p, row) TPK_E *c##p = c + (row)*c_rs;
+#define TPK_OPENPTR(p, row) c##p = s->open + (row)*TPK_NC;
 #define TPK_ASTEP(p, row) a##p += a_cs;
 #define TPK_ZERO2(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
 #define TPK_OPEN2(i, p, r, row)                                                                \
     c##i##_0 = TPK_LOAD(s->open + (row)*TPK_NC);                                               \
     c##i##_1 = TPK_LOAD(s->open + (row)*TPK_NC + TPK_VL);
-#define TPK_KEEP2(i, p, r, row)                                                                \
-    TPK_STORE(s->open + (row)*TPK_NC, c##i##_0);                                               \
-    TPK_STORE(s->open + (row)*TPK_NC + TPK_VL, c##i##_1);
 #define TPK_ADD2(i, p, r, row)                                                                 \
     c##i##_0 = sums[2 * (i)] + c##i##_0;                                                       \
     c##i##_1 = sums[2 * (i) + 1] + c##i##_1;
-#define TPK_INTO2(i, p, r, row)                                                                \
-    sums[2 * (i)] += c##i##_0;                                                                 \
-    sums[2 * (i) + 1] += c##i##_1;
 #define TPK_PUT2(i, p, r, row)                                                                 \
     sums[2 * (i)] = c##i##_0;                                                                  \
     sums[2 * (i) + 1] = c##i##_1;
@@ -168,12 +163,6 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
     }
 }
 
-#define TPK_SUM_UP(most, vectors)                                                              \
-    if (more) {                                                                                \
-        TPK_R##most(TPK_INTO##vectors)                                                         \
-    } else {                                                                                   \
-        TPK_R##most(TPK_PUT##vectors)                                                          \
-    }
 /* A tile goes over k by chains: TPK_EACH_CHAIN { the loop over `left` k } TPK_CLOSE. A row that is
  * there twice is read twice before it is written. */
 #define TPK_EACH_CHAIN(most, vectors)                                                          \
@@ -190,21 +179,25 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
             TPK_R##most(TPK_OPEN##vectors)                                                     \
         }                                                                                      \
         k -= left;
+/* A tile's code is mostly this, not its loop, so nothing of it is there twice: what was closed is added
+ * in registers, wherever it goes from there, and a chain that stays open is stored as if its place was C. */
+#define TPK_WHOLE2 m0 = m1 = TPK_MASK(TPK_VL);
 #define TPK_CLOSE(most, vectors)                                                               \
     if (k == 0 && s->stays) {                                                                  \
-        TPK_R##most(TPK_KEEP##vectors);                                                        \
         if (more) {                                                                            \
             TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, 1);                         \
         }                                                                                      \
-        return;                                                                                \
+        more = 0;                                                                              \
+        c_rs = TPK_NC;                                                                         \
+        TPK_P##most(TPK_OPENPTR) TPK_WHOLE##vectors                                            \
+    }                                                                                          \
+    if (more) {                                                                                \
+        TPK_R##most(TPK_ADD##vectors)                                                          \
     }                                                                                          \
     if (k == 0) {                                                                              \
-        if (more) {                                                                            \
-            TPK_R##most(TPK_ADD##vectors)                                                      \
-        }                                                                                      \
         TPK_R##most(TPK_DONE##vectors) return;                                                 \
     }                                                                                          \
-    TPK_SUM_UP(most, vectors)                                                                  \
+    TPK_R##most(TPK_PUT##vectors)                                                              \
     }
 
 /* C[rows][n <= NR] = A B over k. The second vector of B lies at b + b_gs. */
@@ -214,7 +207,7 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
                                        int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
                                        const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
-        const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
+        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
         TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
         const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
         const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
@@ -260,7 +253,7 @@ TPK_EACH_ROWS(TPK_TILE)
                                         const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,  \
                                         int64_t c_rs, int64_t n, const TPK_N(tpk_chains) * s)  \
     {                                                                                          \
-        const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
+        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
         TPK_P##most(TPK_CPTR);                                                                 \
         const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
         TPK_R##most(TPK_AHEAD2);                                                               \
@@ -317,25 +310,17 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     TPK_OPEN2(i, p, r, row)                                                                    \
     c##i##_2 = TPK_LOAD(s->open + (row)*TPK_NC + 2 * TPK_VL);                                  \
     c##i##_3 = TPK_LOAD(s->open + (row)*TPK_NC + 3 * TPK_VL);
-#define TPK_KEEP4(i, p, r, row)                                                                \
-    TPK_KEEP2(i, p, r, row)                                                                    \
-    TPK_STORE(s->open + (row)*TPK_NC + 2 * TPK_VL, c##i##_2);                                  \
-    TPK_STORE(s->open + (row)*TPK_NC + 3 * TPK_VL, c##i##_3);
 #define TPK_ADD4(i, p, r, row)                                                                 \
     c##i##_0 = sums[4 * (i)] + c##i##_0;                                                       \
     c##i##_1 = sums[4 * (i) + 1] + c##i##_1;                                                   \
     c##i##_2 = sums[4 * (i) + 2] + c##i##_2;                                                   \
     c##i##_3 = sums[4 * (i) + 3] + c##i##_3;
-#define TPK_INTO4(i, p, r, row)                                                                \
-    sums[4 * (i)] += c##i##_0;                                                                 \
-    sums[4 * (i) + 1] += c##i##_1;                                                             \
-    sums[4 * (i) + 2] += c##i##_2;                                                             \
-    sums[4 * (i) + 3] += c##i##_3;
 #define TPK_PUT4(i, p, r, row)                                                                 \
     sums[4 * (i)] = c##i##_0;                                                                  \
     sums[4 * (i) + 1] = c##i##_1;                                                              \
     sums[4 * (i) + 2] = c##i##_2;                                                              \
     sums[4 * (i) + 3] = c##i##_3;
+#define TPK_WHOLE4 TPK_WHOLE2 m2 = m3 = TPK_MASK(TPK_VL);
 #define TPK_STEP4(i, p, r, row)                                                                \
     {                                                                                          \
         const TPK_E e = a##p[(r)*a_rs];                                                        \
@@ -369,8 +354,8 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                                        int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
                                        const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
-        const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                               \
-        const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);              \
+        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
+        TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);                    \
         TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
         TPK_EACH_CHAIN(most, 4)                                                                \
         for (; TPK_WIDE_BY_FOUR && left >= 4; left -= 4) {                                     \
