@@ -2,9 +2,10 @@
  *
  *     embed OUT.c OUT.h NAME.h...
  *
- * OUT.c defines `const unsigned char tpi_text_NAME[]` for each header, which tpi_unsqueeze of
- * src/base/squeeze.h reads, OUT.h declares them. Comments, needless blanks and empty lines are left out: a generated program compiles faster without them. So are the lines that include a
- * sibling, since the program carries that text before it. All else stays, include guards too. */
+ * OUT.c defines `const unsigned char tpi_text_NAME[]` for each header and `tpi_text_codes`, with which
+ * tpi_unsqueeze of src/base/squeeze.h reads them, OUT.h declares them. Comments, needless blanks and empty lines
+ * are left out: a generated program compiles faster without them. So are the lines that include a sibling,
+ * since the program carries that text before it. All else stays, include guards too. */
 #include "../src/base/squeeze.h"
 
 #include <ctype.h>
@@ -116,78 +117,219 @@ static size_t keep_lines(const char *path, char *text)
 
 /* ---- squeezing: see src/base/squeeze.h ------------------------------------------------------------ */
 
-enum { SHORTEST = 4, FARTHEST = 65535 };
+enum { FARTHEST = 65535 }; /* match, and the longest */
 
-static unsigned char *put_count(unsigned char *out, size_t n)
+typedef struct header {
+    const char *path, *name;
+    int name_len;
+    char *text;
+    size_t size;
+    size_t *before;               /* [i]: where the characters at i were last, + 1 */
+    size_t *length, *from, *cost; /* [i]: the best match, none if 1, and bits from there on */
+} header;
+
+typedef struct code {
+    size_t uses[TPI_SQUEEZE_WORDS];
+    unsigned bits[TPI_SQUEEZE_WORDS]; /* 0: has no use */
+    unsigned value[TPI_SQUEEZE_WORDS];
+} code;
+
+typedef struct codes {
+    code next, back;
+} codes;
+
+static unsigned top_bit(size_t v)
 {
-    if (n < 15)
-        return out;
-    for (n -= 15; n >= 255; n -= 255)
-        *out++ = 255;
-    *out++ = (unsigned char)n;
-    return out;
+    unsigned b = 0;
+    while (v >> b > 1)
+        b++;
+    return b;
 }
 
-static unsigned char *put_literals(unsigned char *out, const char *text, size_t n, size_t match)
+static unsigned count_word(size_t v)
 {
-    *out++ = (unsigned char)((n < 15 ? n : 15) << 4 | (match < 15 ? match : 15));
-    out = put_count(out, n);
-    memcpy(out, text, n);
-    return out + n;
+    const unsigned b = top_bit(v);
+    return b == 0 ? 0 : 2 * b - 1 + (unsigned)(v >> (b - 1) & 1);
 }
 
-/* The longest match for what is at `i`, 0: none is long enough. before[k]: where the characters at k
- * were last, + 1. */
-static size_t longest(const char *text, size_t size, const size_t *before, size_t i,
-                      size_t *from)
+static unsigned length_word(size_t length)
 {
-    size_t most = 0;
-    for (size_t k = before[i]; k && i - (k - 1) <= FARTHEST; k = before[k - 1]) {
-        size_t n = 0;
-        while (i + n < size && text[k - 1 + n] == text[i + n])
-            n++;
-        if (n > most && n >= SHORTEST) {
-            most = n;
-            *from = k - 1;
-        }
-    }
-    return most;
+    return TPI_SQUEEZE_MATCH + count_word(length - TPI_SQUEEZE_SHORTEST + 1);
 }
 
-/* How many bytes it has become. `before` has room for `size` numbers, `out` for 5 bytes more than
- * twice the text. */
-static size_t squeeze(const char *text, size_t size, size_t *before, unsigned char *const out)
+/* Bits of a count after its word. */
+static unsigned count_rest(size_t v)
+{
+    const unsigned b = top_bit(v);
+    return b == 0 ? 0 : b - 1;
+}
+
+static size_t word_cost(const code *c, unsigned word)
+{
+    return c->bits[word] ? c->bits[word] : TPI_SQUEEZE_LONGEST + 1;
+}
+
+static void find_before(header *h)
 {
     static size_t last[1 << 16];
     memset(last, 0, sizeof last);
-    for (size_t i = 0; i < size; i++) {
-        unsigned word = 0;
-        memcpy(&word, text + i, size - i < SHORTEST ? size - i : SHORTEST);
-        size_t *const place = &last[(word * 2654435761u >> 16) & 0xffff];
-        before[i] = *place;
+    for (size_t i = 0; i + TPI_SQUEEZE_SHORTEST <= h->size; i++) {
+        const unsigned char *t = (const unsigned char *)h->text + i;
+        size_t *const place = &last[(t[0] | t[1] << 6 | t[2] << 12) & 0xffff];
+        h->before[i] = *place;
         *place = i + 1;
     }
-    unsigned char *to = out;
-    for (int byte = 0; byte < 4; byte++)
-        *to++ = (unsigned char)(size >> 8 * byte);
-    size_t done = 0;
-    for (size_t i = 0, from = 0, later; i < size;) {
-        const size_t n = longest(text, size, before, i, &from);
-        if (!n || (i + 1 < size && longest(text, size, before, i + 1, &later) > n + 1)) {
-            i++;
-            continue;
-        }
-        to = put_literals(to, text + done, i - done, n - SHORTEST);
-        *to++ = (unsigned char)(i - from);
-        *to++ = (unsigned char)((i - from) >> 8);
-        to = put_count(to, n - SHORTEST);
-        i += n;
-        done = i;
-    }
-    return (size_t)(put_literals(to, text + done, size - done, 0) - out);
 }
 
-/* ---- one header --------------------------------------------------------------------------------- */
+/* A match at i that is longer than those before it may be worth its distance at any of its lengths. */
+static void try_match(header *h, const codes *c, size_t i, size_t from, size_t *most)
+{
+    const size_t far = i - from;
+    const size_t cost = word_cost(&c->back, count_word(far)) + count_rest(far);
+    size_t n = 0;
+    while (n < FARTHEST && i + n < h->size && h->text[from + n] == h->text[i + n])
+        n++;
+    for (size_t k = *most + 1; k <= n; k++) {
+        const size_t all = cost + word_cost(&c->next, length_word(k)) +
+                           count_rest(k - TPI_SQUEEZE_SHORTEST + 1) + h->cost[i + k];
+        if (all < h->cost[i]) {
+            h->cost[i] = all;
+            h->length[i] = k;
+            h->from[i] = from;
+        }
+    }
+    *most = n > *most ? n : *most;
+}
+
+/* The cheapest way through a text, with the words' costs as they are. */
+static void find_way(header *h, const codes *c)
+{
+    h->cost[h->size] = 0;
+    for (size_t i = h->size; i-- > 0;) {
+        size_t most = TPI_SQUEEZE_SHORTEST - 1;
+        h->length[i] = 1;
+        h->cost[i] = h->cost[i + 1] + word_cost(&c->next, (unsigned char)h->text[i]);
+        for (size_t k = h->before[i]; k && i - (k - 1) <= FARTHEST; k = h->before[k - 1])
+            try_match(h, c, i, k - 1, &most);
+    }
+}
+
+static void count_uses(const header *h, codes *c)
+{
+    for (size_t i = 0; i < h->size; i += h->length[i]) {
+        if (h->length[i] == 1) {
+            c->next.uses[(unsigned char)h->text[i]]++;
+            continue;
+        }
+        c->next.uses[length_word(h->length[i])]++;
+        c->back.uses[count_word(i - h->from[i])]++;
+    }
+}
+
+/* The two rarest of n nodes that have no parent yet; false if there is but one. */
+static int rarest(const size_t *uses, const int *parent, int n, int two[2])
+{
+    two[0] = two[1] = -1;
+    for (int i = 0; i < n; i++) {
+        if (!uses[i] || parent[i])
+            continue;
+        if (two[0] < 0 || uses[i] < uses[two[0]]) {
+            two[1] = two[0];
+            two[0] = i;
+        } else if (two[1] < 0 || uses[i] < uses[two[1]]) {
+            two[1] = i;
+        }
+    }
+    return two[1] >= 0;
+}
+
+/* Huffman's tree; the bits of the longest word. */
+static unsigned build_tree(code *c)
+{
+    size_t uses[2 * TPI_SQUEEZE_WORDS] = {0};
+    int parent[2 * TPI_SQUEEZE_WORDS] = {0}, n = TPI_SQUEEZE_WORDS, two[2];
+    memcpy(uses, c->uses, sizeof c->uses);
+    for (; rarest(uses, parent, n, two); n++) {
+        uses[n] = uses[two[0]] + uses[two[1]];
+        parent[two[0]] = parent[two[1]] = n;
+    }
+    unsigned longest = 0;
+    for (int i = 0; i < TPI_SQUEEZE_WORDS; i++) {
+        c->bits[i] = uses[i] && !parent[i]; /* the only one */
+        for (int k = i; parent[k]; k = parent[k])
+            c->bits[i]++;
+        longest = c->bits[i] > longest ? c->bits[i] : longest;
+    }
+    return longest;
+}
+
+static void make_code(code *c)
+{
+    while (build_tree(c) > TPI_SQUEEZE_LONGEST)
+        for (int i = 0; i < TPI_SQUEEZE_WORDS; i++)
+            c->uses[i] = (c->uses[i] + 1) / 2;
+    unsigned value = 0;
+    for (unsigned n = 1; n <= TPI_SQUEEZE_LONGEST; n++, value *= 2)
+        for (int i = 0; i < TPI_SQUEEZE_WORDS; i++)
+            if (c->bits[i] == n)
+                c->value[i] = value++;
+}
+
+/* What words cost depends on the ways, and these on the costs: a few rounds settle both. */
+static void make_codes(header *headers, int n, codes *c)
+{
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < n; i++)
+            find_way(&headers[i], c);
+        memset(c, 0, sizeof *c);
+        for (int i = 0; i < n; i++)
+            count_uses(&headers[i], c);
+        make_code(&c->next);
+        make_code(&c->back);
+    }
+}
+
+typedef struct bits {
+    unsigned char *out;
+    size_t n; /* bits */
+} bits;
+
+static void put_bits(bits *b, size_t value, unsigned n)
+{
+    while (n-- > 0) {
+        unsigned char *const byte = &b->out[b->n / 8];
+        *byte = (unsigned char)((b->n % 8 ? *byte : 0) | (value >> n & 1) << (7 - b->n % 8));
+        b->n++;
+    }
+}
+
+static void put_word(bits *b, const code *c, unsigned word)
+{
+    put_bits(b, c->value[word], c->bits[word]);
+}
+
+/* How many bytes it has become. */
+static size_t squeeze(const header *h, const codes *c, unsigned char *out)
+{
+    bits b = {out + 4, 0};
+    for (int byte = 0; byte < 4; byte++)
+        out[byte] = (unsigned char)(h->size >> 8 * byte);
+    for (size_t i = 0; i < h->size; i += h->length[i]) {
+        if (h->length[i] == 1) {
+            put_word(&b, &c->next, (unsigned char)h->text[i]);
+            continue;
+        }
+        const size_t n = h->length[i] - TPI_SQUEEZE_SHORTEST + 1, far = i - h->from[i];
+        put_word(&b, &c->next, length_word(h->length[i]));
+        put_bits(&b, n, count_rest(n));
+        put_word(&b, &c->back, count_word(far));
+        put_bits(&b, far, count_rest(far));
+    }
+    put_bits(&b, 0, 16); /* may be read */
+    return 4 + (b.n + 7) / 8;
+}
+
+/* ---- what is written ---------------------------------------------------------------------------- */
 
 static void write_bytes(FILE *c, const unsigned char *bytes, size_t n)
 {
@@ -195,37 +337,94 @@ static void write_bytes(FILE *c, const unsigned char *bytes, size_t n)
         fprintf(c, "%s%d,", i % 24 == 0 ? "\n    " : " ", bytes[i]);
 }
 
-static void embed(FILE *c, FILE *h, const char *path)
+static void write_code(FILE *c, const char *name, const code *from, tpi_squeeze_code *to)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    const int len = (int)strcspn(name, ".");
-    for (int i = 0; i < len; i++)
-        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            die(path, "the name is no C identifier");
+    int words = 0;
+    for (unsigned n = 1; n <= TPI_SQUEEZE_LONGEST; n++)
+        for (int i = 0; i < TPI_SQUEEZE_WORDS; i++)
+            if (from->bits[i] == n) {
+                to->with[n]++;
+                to->word[words++] = (unsigned char)i;
+            }
+    fprintf(c, ".%s = {.with = {", name);
+    write_bytes(c, to->with, sizeof to->with);
+    fputs("\n}, .word = {", c);
+    write_bytes(c, to->word, sizeof to->word);
+    fputs("\n}},\n", c);
+}
 
-    size_t size;
-    char *text = read_file(path, &size);
-    strip_comments(path, text);
-    size = keep_lines(path, text);
-    size_t *before = calloc(size + 1, sizeof *before);
-    unsigned char *bytes = malloc(2 * size + 5);
-    char *back = malloc(size + 1);
-    if (!before || !bytes || !back)
-        die(path, "out of memory");
-    const size_t n = squeeze(text, size, before, bytes);
-    tpi_unsqueeze(bytes, back);
-    if (tpi_squeezed_size(bytes) != size || memcmp(back, text, size) != 0)
-        die(path, "comes back as another text");
+static void write_codes(FILE *c, FILE *h, const codes *from, tpi_squeeze_codes *to)
+{
+    fputs("\nextern const struct tpi_squeeze_codes tpi_text_codes;\n", h);
+    fputs("\nconst tpi_squeeze_codes tpi_text_codes = {\n", c);
+    write_code(c, "next", &from->next, &to->next);
+    write_code(c, "back", &from->back, &to->back);
+    fputs("};\n", c);
+}
 
-    fprintf(h, "extern const unsigned char tpi_text_%.*s[];\n", len, name);
-    fprintf(c, "\nconst unsigned char tpi_text_%.*s[] = {", len, name);
+static void write_header(FILE *c, FILE *h, const header *x, const codes *made,
+                         const tpi_squeeze_codes *given)
+{
+    unsigned char *bytes = malloc(4 * x->size + 10);
+    char *back = calloc(x->size + 1, 1);
+    if (!bytes || !back)
+        die(x->path, "out of memory");
+    const size_t n = squeeze(x, made, bytes);
+    tpi_unsqueeze(given, bytes, back);
+    if (tpi_squeezed_size(bytes) != x->size || memcmp(back, x->text, x->size) != 0)
+        die(x->path, "comes back as another text");
+    fprintf(h, "extern const unsigned char tpi_text_%.*s[];\n", x->name_len, x->name);
+    fprintf(c, "\nconst unsigned char tpi_text_%.*s[] = {", x->name_len, x->name);
     write_bytes(c, bytes, n);
     fputs("\n};\n", c);
-    free(text);
-    free(before);
     free(bytes);
     free(back);
+}
+
+/* ---- headers ------------------------------------------------------------------------------------ */
+
+static void read_header(header *x, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    x->path = path;
+    x->name = slash ? slash + 1 : path;
+    x->name_len = (int)strcspn(x->name, ".");
+    for (int i = 0; i < x->name_len; i++)
+        if (!isalnum((unsigned char)x->name[i]) && x->name[i] != '_')
+            die(path, "the name is no C identifier");
+    x->text = read_file(path, &x->size);
+    strip_comments(path, x->text);
+    x->size = keep_lines(path, x->text);
+    for (size_t i = 0; i < x->size; i++)
+        if ((unsigned char)x->text[i] >= TPI_SQUEEZE_MATCH)
+            die(path, "has a character that is not ASCII");
+    size_t *const room = calloc(4 * (x->size + 1), sizeof *room);
+    if (!room)
+        die(path, "out of memory");
+    x->before = room;
+    x->length = x->before + x->size + 1;
+    x->from = x->length + x->size + 1;
+    x->cost = x->from + x->size + 1;
+    find_before(x);
+}
+
+static void embed(FILE *c, FILE *h, char **paths, int n)
+{
+    static codes made;
+    static tpi_squeeze_codes given;
+    header *const headers = calloc((size_t)n + 1, sizeof *headers);
+    if (!headers)
+        die("headers", "out of memory");
+    for (int i = 0; i < n; i++)
+        read_header(&headers[i], paths[i]);
+    make_codes(headers, n, &made);
+    write_codes(c, h, &made, &given);
+    for (int i = 0; i < n; i++) {
+        write_header(c, h, &headers[i], &made, &given);
+        free(headers[i].text);
+        free(headers[i].before);
+    }
+    free(headers);
 }
 
 int main(int argc, char **argv)
@@ -238,13 +437,12 @@ int main(int argc, char **argv)
     if (!c || !h)
         die(argv[c ? 2 : 1], "cannot be written");
     fputs("/* Made by tools/embed.c from the headers of src/kernel. */\n", c);
-    fputs("#include \"kernel/kernel_text.h\"\n", c);
+    fputs("#include \"kernel/kernel_text.h\"\n#include \"base/squeeze.h\"\n", c);
     fputs("/* The text of the headers of src/kernel, without comments, squeezed. Made by "
           "tools/embed.c. */\n",
           h);
     fputs("#ifndef TPI_KERNEL_TEXT_H\n#define TPI_KERNEL_TEXT_H\n\n\n", h);
-    for (int i = 3; i < argc; i++)
-        embed(c, h, argv[i]);
+    embed(c, h, argv + 3, argc - 3);
     fputs("\n#endif\n", h);
     if (fclose(c) || fclose(h))
         die(argv[1], "cannot be written");

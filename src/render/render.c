@@ -245,7 +245,7 @@ static void put_text(tpi_str *out, const unsigned char *from)
 {
     char *const room = tpi_str_room(out, tpi_squeezed_size(from));
     if (room)
-        tpi_unsqueeze(from, room);
+        tpi_unsqueeze(&tpi_text_codes, from, room);
 }
 
 static void put_texts(tpi_render *r, tpi_str *out)

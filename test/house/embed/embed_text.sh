@@ -15,17 +15,17 @@ headers=$(find src/kernel/text src/kernel/conv src/kernel/abi -name '*.h' | sort
 "$embed" "$work/text.c" "$work/kernel/kernel_text.h" $headers test/house/embed/nasty.in
 
 {
-    printf '#include "kernel/kernel_text.h"\n#include "squeeze.h"\n#include <stdio.h>\n'
+    printf '#include "kernel/kernel_text.h"\n#include "base/squeeze.h"\n#include <stdio.h>\n'
     printf 'static char text[1 << 20];\n'
     printf 'static void put(const char *path, const unsigned char *from)\n'
-    printf '{ FILE *f = fopen(path, "w"); tpi_unsqueeze(from, text);\n'
+    printf '{ FILE *f = fopen(path, "w"); tpi_unsqueeze(&tpi_text_codes, from, text);\n'
     printf '  if (f) { fwrite(text, 1, tpi_squeezed_size(from), f); fclose(f); } }\n'
     printf 'int main(void)\n{\n'
     sed -n 's/^extern const unsigned char tpi_text_\(.*\)\[\];/put("out\/\1", tpi_text_\1);/p' \
         "$work/kernel/kernel_text.h"
     printf 'return 0;\n}\n'
 } >"$work/main.c"
-cc -w -I"$work" -Isrc/base "$work/main.c" "$work/text.c" -o "$work/dump"
+cc -w -I"$work" -Isrc "$work/main.c" "$work/text.c" -o "$work/dump"
 (cd "$work" && ./dump)
 
 status=0
