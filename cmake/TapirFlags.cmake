@@ -43,13 +43,18 @@ target_link_options(tapir_hardened_link INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z
 #   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3
 #   tapir_small      small above all: what is seldom run, and src/kernel/isa for x86-64 without
 #                    AVX2, before 2013
-foreach(part IN ITEMS lean lean_op lean_isa small)
+#   tapir_smallest   smaller still: what runs once per program and is no loop over elements. What
+#                    gcc moves out of loops there takes registers that have to be saved
+foreach(part IN ITEMS lean lean_op lean_isa small smallest)
   add_library(tapir_${part} INTERFACE)
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tapir_lean INTERFACE -O2 -fno-asynchronous-unwind-tables)
   target_compile_options(tapir_small INTERFACE -Os -fno-asynchronous-unwind-tables)
+  target_compile_options(tapir_smallest INTERFACE -Oz -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(tapir_smallest INTERFACE
+      -fno-move-loop-invariants -fno-ipa-sra -fno-inline-functions-called-once)
     target_compile_options(tapir_lean INTERFACE
       -ftree-vectorize -fvect-cost-model=dynamic "SHELL:--param vect-epilogues-nomask=0"
       -falign-functions=1 -falign-loops=1 -falign-jumps=1)

@@ -36,6 +36,10 @@ foreach(list IN ITEMS tapir_hot_sources tapir_hot_op_sources)
 endforeach()
 set(tapir_small_sources ${tapir_sources})
 list(REMOVE_ITEM tapir_small_sources ${tapir_hot_sources} ${tapir_hot_op_sources})
+# Those of src/op go over elements.
+set(tapir_smallest_sources ${tapir_small_sources})
+list(FILTER tapir_small_sources INCLUDE REGEX "/src/op/")
+list(REMOVE_ITEM tapir_smallest_sources ${tapir_small_sources})
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i.86)$")
   # It copies rows, which -Os does by rep movsb, a quarter slower.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/op/concat.c"
@@ -90,8 +94,9 @@ endfunction()
 tapir_object_library(tapir_objects tapir_lean ${tapir_hot_sources} "${tapir_generated}/kernel_text.c")
 tapir_object_library(tapir_op_objects tapir_lean_op ${tapir_hot_op_sources})
 tapir_object_library(tapir_small_objects tapir_small ${tapir_small_sources})
+tapir_object_library(tapir_smallest_objects tapir_smallest ${tapir_smallest_sources})
 set(tapir_objects $<TARGET_OBJECTS:tapir_objects> $<TARGET_OBJECTS:tapir_op_objects>
-  $<TARGET_OBJECTS:tapir_small_objects>)
+  $<TARGET_OBJECTS:tapir_small_objects> $<TARGET_OBJECTS:tapir_smallest_objects>)
 
 # src/kernel/isa/*.c are compiled once per instruction set; which one runs is chosen at run
 # time. The flags allow instructions, they never allow another result.
