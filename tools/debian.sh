@@ -38,5 +38,6 @@ exec unshare --mount sh -c '
     set -eu
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
+    mount --rbind /sys "$root/sys" # OpenCL for processors asks it how much memory there is
     [ ! -d ../shared ] || mount --bind ../shared "$root/shared"
     exec chroot "$root" sh -c "cd /tapir && exec \"\$@\"" sh "$@"' sh "$@"
