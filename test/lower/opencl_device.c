@@ -95,6 +95,16 @@ void opencl_name(const opencl_device *d, char *name, size_t size)
 
 /* ---- programs and runs --------------------------------------------------------------------------------------- */
 
+/* PoCL 6 knows the language of OpenCL 3 and not that of 2; with PoCL 3 our programs are built as those of 2 only. */
+static cl_int build(const opencl_device *d, cl_program p)
+{
+    static const char *const options[] = {
+        "-cl-std=CL2.0 -cl-fp32-correctly-rounded-divide-sqrt",
+        "-cl-std=CL3.0 -cl-fp32-correctly-rounded-divide-sqrt"};
+    const cl_int code = clBuildProgram(p, 1, &d->id, options[0], NULL, NULL);
+    return code == CL_SUCCESS ? code : clBuildProgram(p, 1, &d->id, options[1], NULL, NULL);
+}
+
 bool opencl_add(opencl_device *d, const char *source, char why[OPENCL_WHY])
 {
     cl_int code = CL_SUCCESS;
@@ -105,8 +115,7 @@ bool opencl_add(opencl_device *d, const char *source, char why[OPENCL_WHY])
     if (failed(code, "clCreateProgramWithSource", why))
         return false;
     d->program[d->n_programs++] = p;
-    code = clBuildProgram(p, 1, &d->id, "-cl-std=CL2.0 -cl-fp32-correctly-rounded-divide-sqrt",
-                          NULL, NULL);
+    code = build(d, p);
     if (!failed(code, "clBuildProgram", why))
         return true;
     clGetProgramBuildInfo(p, d->id, CL_PROGRAM_BUILD_LOG, OPENCL_WHY - 1, why, NULL);
