@@ -42,8 +42,8 @@ static bool no_memory(tpi_sweep *s)
     return false;
 }
 
-/* Do other nodes wait for t's place in the sweep? */
-static bool gathers(const tp_tensor *t)
+/* May it wait for another node's place in the sweep, or others for its? */
+static bool waits(const tp_tensor *t)
 {
     return t->op && (t->op->awaits || t->op->range || tpi_has_inside(t));
 }
@@ -61,7 +61,7 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     for (int i = 0; i < s->nodes.n; i++) {
         const tp_tensor *t = s->nodes.v[i];
         s->max_in = t->n_in > s->max_in ? t->n_in : s->max_in;
-        some |= gathers(t);
+        some |= waits(t);
     }
     tpi_mem *m = &ctx->mem;
     const size_t n = (size_t)s->nodes.n, k = (size_t)s->max_in;
@@ -246,7 +246,7 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
     return !stale && kept;
 }
 
-/* The gradient of one of several results waits for what they are the results of. */
+/* The gradient of one of several results, or ranges, waits for what they are of. */
 static void wait_for(tpi_sweep *s, const tp_tensor *t, int slot)
 {
     if (s->met && s->depends[slot]) {

@@ -7,7 +7,8 @@
  * right matrix give it one contribution, the last, of all their rows joined, the newest product first: a
  * recursive network would add up a matrix as large as its weights at each node. What only ranges along one axis
  * are read of, slices or the rows that a loop goes over, gets them joined likewise, not a sum of as many
- * tensors of its size: the bits are those of the sum.
+ * tensors of its size: the bits are those of the sum. Where ranges overlap
+ * it is that sum.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
@@ -60,13 +61,12 @@ typedef struct tpi_sweep {
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
-    int8_t
-        *ranged; /* by slot: 1 + the axis along which all that reads it reads ranges; 0: nothing
-                       reads it; -1: other things read it too */
-    int *
-        met; /* by slot; of a call, a block or what has ranges: the last of its results, outputs or
-                     ranges met so far; of one of these: the one met before it; -1: none. NULL when
-                     there are none */
+    /* By slot: 1 + the axis along which all that reads it reads ranges, which are joined when they do not overlap;
+     * 0: nothing reads it; -1: other things do, or along several axes. */
+    int8_t *ranged;
+    /* By slot; of a call, a block or what has ranges: the last of its results, outputs or ranges met so far; of one of
+     * these: the one met before it; -1: none. NULL when there are none. */
+    int *met;
     bool *wanted; /* one rule's operands */
     tp_tensor **dx;
     int max_in;

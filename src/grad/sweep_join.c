@@ -241,6 +241,8 @@ bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t)
 
 /* ---- ranges ---------------------------------------------------------------------------------------- */
 
+/* What a recorded turn contributes enters as nodes of its own, in the order of the nodes: there none are joined, so
+ * joining may never change a bit. */
 void tpi_sweep_find_ranges(tpi_sweep *s)
 {
     memset(s->ranged, 0, (size_t)s->nodes.n);
@@ -283,14 +285,14 @@ static bool same_range(const part *a, const part *b)
     return a->at.lo == b->at.lo && a->at.hi == b->at.hi;
 }
 
-/* Puts them in order; false: some overlap. */
-static bool sort_parts(int n, part *v)
+/* Puts them in order. False: some overlap, or are equal and `first`, what comes before them in the sum, is there. */
+static bool sort_parts(int n, part *v, const tp_tensor *first)
 {
-    bool apart = true;
+    bool ok = true;
     qsort(v, (size_t)n, sizeof *v, by_place);
-    for (int i = 1; i < n && apart; i++)
-        apart = v[i].at.lo >= v[i - 1].at.hi || same_range(&v[i], &v[i - 1]);
-    return apart;
+    for (int i = 1; i < n && ok; i++)
+        ok = same_range(&v[i], &v[i - 1]) ? !first : v[i].at.lo >= v[i - 1].at.hi;
+    return ok;
 }
 
 /* What the same range gets is added up: how many are left. */
@@ -308,27 +310,20 @@ static int merge_parts(const tpi_sweep *s, int n, part *v)
     return left;
 }
 
-/* n zeros along the axis where x has more. */
-static tp_tensor *zeros(tpi_at at, tp_tensor *like, const tp_tensor *x, int axis, int64_t n)
-{
-    int64_t shape[TP_MAX_RANK];
-    memcpy(shape, x->shape, sizeof shape);
-    shape[axis] = n;
-    tp_tensor *zero = tp_scalar_like_at(at.file, at.line, like, 0);
-    return tp_broadcast_at(at.file, at.line, zero, x->rank, shape);
-}
-
-/* The parts one after the other, zeros between them; NULL: no memory. Those of rows lack the axis. */
-static tp_tensor *put_together(tpi_at at, const tp_tensor *x, int n, const part *v)
+/* The parts one after the other along the axis of x, or of `rows`, which lack it, at their places; zeros between them.
+ * NULL: no memory. */
+static tp_tensor *put_together(tpi_at at, const tp_tensor *x, bool rows, int n, const part *v)
 {
     tpi_mem *m = &x->ctx->mem;
     const int axis = v[0].at.axis;
     const int64_t size = x->shape[axis];
-    const bool rows = v[0].dx->rank < x->rank;
-    const size_t bytes = (size_t)(rows ? size : 2 * n + 1) * sizeof(tp_tensor *);
-    tp_tensor **pieces = tpi_take(m, bytes), *zero = NULL;
+    const size_t bytes = (size_t)(rows ? size : 2 * (int64_t)n + 1) * sizeof(tp_tensor *);
+    tp_tensor **pieces = tpi_take(m, bytes);
+    tp_tensor *zero =
+        rows ? tpi_all(at, v[0].dx, 0) : tp_scalar_like_at(at.file, at.line, v[0].dx, 0);
+    int64_t shape[TP_MAX_RANK], end = 0;
+    memcpy(shape, x->shape, sizeof shape);
     int n_pieces = 0;
-    int64_t end = 0;
     for (int k = 0; pieces && (end < size || k < n);) {
         const int64_t next = k < n ? v[k].at.lo : size;
         if (next == end) {
@@ -336,11 +331,9 @@ static tp_tensor *put_together(tpi_at at, const tp_tensor *x, int n, const part 
             pieces[n_pieces++] = v[k++].dx;
             continue;
         }
-        if (rows)
-            zero = zero ? zero : tpi_all(at, v[0].dx, 0);
-        else
-            zero = zeros(at, v[0].dx, x, axis, next - end);
-        pieces[n_pieces++] = zero;
+        shape[axis] = next - end;
+        pieces[n_pieces++] =
+            rows ? zero : tp_broadcast_at(at.file, at.line, zero, x->rank, shape);
         end = rows ? end + 1 : next;
     }
     tp_tensor *y = !pieces ? NULL
@@ -350,25 +343,30 @@ static tp_tensor *put_together(tpi_at at, const tp_tensor *x, int n, const part 
     return y;
 }
 
-/* One contribution of all. A sum of several with zeros around them has no -0. */
+static bool give_by_rule(tpi_sweep *s, int n, part *v)
+{
+    bool ok = true;
+    qsort(v, (size_t)n, sizeof *v, newest_first);
+    for (int i = 0; i < n && ok; i++)
+        ok = tpi_sweep_rule(s, s->nodes.v[v[i].slot]);
+    return ok;
+}
+
+/* One contribution of all. */
 static bool give_parts(tpi_sweep *s, const tp_tensor *x, int slot, int n, part *v)
 {
     const tp_tensor *oldest = s->nodes.v[s->met[slot]];
     const tpi_at at = TPI_AT(oldest->file, oldest->line);
     const bool rows = oldest->op->awaits;
-    if (!sort_parts(n, v) || (n == 1 && !rows)) { /* each by its rule */
-        bool ok = true;
-        qsort(v, (size_t)n, sizeof *v, newest_first);
-        for (int i = 0; i < n && ok; i++)
-            ok = tpi_sweep_rule(s, s->nodes.v[v[i].slot]);
-        return ok;
-    }
-    tp_tensor *dx = put_together(at, x, merge_parts(s, n, v), v);
+    if (!sort_parts(n, v, rows ? NULL : s->grad[slot]) || (n == 1 && !rows))
+        return give_by_rule(s, n, v);
+    const int left = merge_parts(s, n, v);
+    tp_tensor *dx = put_together(at, x, rows, left, v);
     if (!dx) {
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
     }
-    if (!rows && n > 1)
+    if (!rows && left > 1) /* each element gets +0 from the other ranges, so no -0 is left */
         dx = tp_add_at(at.file, at.line, dx, tp_scalar_like_at(at.file, at.line, dx, 0));
     tpi_ref(dx);
     tpi_sweep_fold(s, oldest, slot, dx);
