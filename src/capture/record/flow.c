@@ -13,7 +13,7 @@ static void drop_nodes(tpi_flow *w)
         tpi_give_back(m, n->in, (size_t)n->n_in * sizeof *n->in);
         tpi_give_back(m, n->edges, (size_t)n->n_edges * sizeof *n->edges);
     }
-    w->n_nodes = 0;
+    w->n_nodes = w->n_ways = 0;
     w->n_joins = w->n_loops = 0;
     tpi_flow_forget_values(w);
     tpi_flow_forget_merges(w);
@@ -31,6 +31,7 @@ void tpi_flow_free(tpi_flow *w)
         tpi_unref(w->externs[i].tensor);
     tpi_give_back(m, w->nodes, (size_t)w->nodes_size * sizeof *w->nodes);
     tpi_give_back(m, w->phis, (size_t)w->phis_size * sizeof *w->phis);
+    tpi_give_back(m, w->ways, (size_t)w->ways_size * sizeof *w->ways);
     tpi_give_back(m, w->exits, (size_t)w->exits_size * sizeof *w->exits);
     tpi_give_back(m, w->externs, (size_t)w->externs_size * sizeof *w->externs);
     tpi_give_back(m, w->args, (size_t)w->n_in * sizeof *w->args);

@@ -162,6 +162,9 @@ struct tpi_flow {
     uint64_t *followed;
     int n_sites;
     tpi_loop_site sites[64];
+    int32_t n_ways, ways_size;
+    uint64_t
+        *ways; /* that the body went (tpi_way_behind), also in recordings that were not kept */
     int caution; /* 1: no loops; 2: no joins either */
     int32_t n_joins, n_loops;
     tpi_basic_blocks *blocks; /* NULL: not to be run */
@@ -216,7 +219,7 @@ static inline size_t tpi_flow_merge_bytes(const tpi_flow *w)
 }
 /* Is it known that C leaves a loop by this edge, after so many turns, when it was entered by this way? */
 bool tpi_may_leave(const tpi_loop_exit *x, uint64_t way, int32_t turns);
-/* Has a recording had these outcomes, and no others? */
+/* Has the body gone this way? */
 bool tpi_flow_recorded(const tpi_flow *w, uint64_t way);
 /* A way is all outcomes since the call began, as a hash. */
 static inline uint64_t tpi_way_behind(const tpi_flow *w, uint64_t way, int node, int edge)

@@ -292,8 +292,28 @@ static bool go_on(tpi_flow *w, int from, const tpi_edge *e, ways *way)
     return told;
 }
 
+bool tpi_flow_recorded(const tpi_flow *w, uint64_t way)
+{
+    bool is = false;
+    for (int i = 0; i < w->n_ways && !is; i++)
+        is = w->ways[i] == way;
+    return is;
+}
+
+/* When memory is out it is as if the body had not gone it. */
+static void note_way(tpi_flow *w, uint64_t way)
+{
+    uint64_t *v = tpi_flow_recorded(w, way)
+                      ? NULL
+                      : tpi_grow(&w->ctx->mem, w->ways, w->n_ways, &w->ways_size, sizeof *v);
+    if (!v)
+        return;
+    w->ways = v;
+    v[w->n_ways++] = way;
+}
+
 /* False: nothing new of how loops are left. */
-static bool note_turns(tpi_flow *w, tpi_trace *t)
+static bool note_turns(tpi_flow *w, const tpi_trace *t)
 {
     for (int i = 0; i < w->n_exits; i++) {
         tpi_node *head = &w->nodes[w->exits[i].head];
@@ -304,16 +324,8 @@ static bool note_turns(tpi_flow *w, tpi_trace *t)
     bool told = false;
     for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
         told |= go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
-    t->way = way.all;
+    note_way(w, way.all);
     return told;
-}
-
-bool tpi_flow_recorded(const tpi_flow *w, uint64_t way)
-{
-    for (int i = 0; i < w->n_traces; i++)
-        if (w->traces[i]->way == way)
-            return true;
-    return false;
 }
 
 static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)

@@ -61,7 +61,6 @@ struct tpi_trace {
     tpi_code *codes; /* by the frame's numbers */
     int32_t n_args;
     tpi_code *args; /* which origin each argument is */
-    uint64_t way;   /* all its outcomes, in the flow that it was put into (flow.h) */
 };
 
 tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const *in);
