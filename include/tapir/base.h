@@ -175,8 +175,9 @@ TP_FN(tp_tensor *, tp_fail, tp_ctx *tp, tp_status status, const char *text);
  * any time until tp_close. Loops of control.h, eager ones and those of graphs in every engine, end
  * before their next turn, nobody waits for a compiler, and until tp_clear_error calls of functions,
  * runs of programs, tp_truth and tp_item fail too, with TP_E_STOPPED; the context is usable
- * afterwards. A run that fails leaves variables as they were. A kernel is not cut short, and a loop
- * of C that asks neither for values nor for errors goes on. NULL is fine. */
+ * afterwards. A run that fails leaves variables as they were. A function whose body was under way
+ * fails when that returns; what the body assigned stays. A kernel is not cut short, and a loop of C
+ * that asks neither for values nor for errors goes on. NULL is fine. */
 TP_API void tp_interrupt(tp_ctx *tp);
 
 /* Ends what the context has under way outside of its memory: kills the compilers that it started, removes

@@ -252,6 +252,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     while (ctx->blocks != blocks)
         ctx->block_rules->leave(ctx, NULL);
     check_results(f, at, n_out, out);
+    tp_tensor *stopped = tpi_refuse_interrupted(ctx, at, f->name);
+    tp_status status = stopped ? tpi_fail_all(stopped, n_out, out) : TP_OK;
     for (int i = 0; i < n_out; i++)
         tpi_ref(out[i]);
     ctx->scope_floor = floor;
@@ -271,7 +273,6 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     tie(f, at, entry, n_out, out);
     f->running--;
     ctx->calls--;
-    tp_status status = TP_OK;
     for (int i = 0; i < n_out && status == TP_OK; i++)
         status = (tp_status)out[i]->status;
     return status;

@@ -183,6 +183,35 @@ static void function_of(tp_ctx *tp, bool pure)
     }
 }
 
+/* A loop of C that is ended by tp_truth alone, and nothing behind it that would fail. */
+static void looping(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    tp_tensor *h = tp_scalar_like(in[0], 0);
+    while (tp_truth(tp_not(tp_gt(h, in[0]))))
+        h = tp_add(h, tp_scalar_like(h, 1));
+    out[0] = h;
+}
+
+static void function_that_returns(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int way = 0; way < 3; way++) {
+        const tp_function_options opt = {.eager = way == 1, .pure = way == 2};
+        tp_function *f = tp_function_new(tp, "looping", looping, NULL, &opt);
+        tp_tensor *in = number(tp, NAN), *out;
+        pthread_t thread = begin(tp);
+        const tp_status status = tp_function_call(f, 1, &in, 1, &out);
+        assert_int_equal(tp_status_of(out), TP_E_STOPPED);
+        pthread_join(thread, NULL);
+        alarm(0);
+        assert_int_equal(status, TP_E_STOPPED);
+        tp_clear_error(tp);
+        in = number(tp, 3);
+        assert_true(tp_item(tp_function_apply(f, 1, &in)) == 4);
+    }
+}
+
 static void captured_function(void **state)
 {
     function_of(*state, false);
@@ -381,6 +410,7 @@ int main(void)
         CASE(nested_loops),
         CASE(loop_of_c),
         CASE(from_a_signal),
+        CASE(function_that_returns),
         CASE(captured_function),
         CASE(pure_function),
         CASE(program_by_reference),
