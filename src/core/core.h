@@ -196,6 +196,8 @@ struct tp_ctx {
     uintptr_t thread;    /* that computes; 0: none */
     int32_t interrupted; /* by tp_interrupt, from whatever thread; until tp_clear_error */
     int64_t max_turns;   /* of a loop */
+    bool has_symbols;    /* C has been given handles of sizes, maybe */
+    bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
     bool recording;
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */

@@ -97,7 +97,7 @@ tp_tensor *tp_full_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, in
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_full", dtype, rank, shape, &t))
         return t;
-    if (tpi_is_near_handle(value))
+    if (tpi_is_near_handle(tp, value))
         return tpi_fail_near_handle(tp, at, "tp_full", value);
     t = make(tp, at, "tp_full", dtype, rank, shape);
     const size_t size = tp_dtype_size(dtype), bytes = t->status == TP_OK ? tpi_bytes(t) : 0;
@@ -119,7 +119,7 @@ TPI_BARE(tp_tensor *, tp_full,
 tp_tensor *tpi_make_scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype,
                            double value)
 {
-    if (tpi_is_near_handle(value))
+    if (tpi_is_near_handle(ctx, value))
         return tpi_fail_near_handle(ctx, at, what, value);
     if (ctx->frame)
         return ctx->frame_rules->scalar(ctx, at, dtype, value);
@@ -150,9 +150,9 @@ tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
     tp_tensor *t;
     if (!check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))
         return t;
-    if (tpi_is_near_handle(start) || tpi_is_near_handle(step))
+    if (tpi_is_near_handle(tp, start) || tpi_is_near_handle(tp, step))
         return tpi_fail_near_handle(tp, at, "tp_arange",
-                                    tpi_is_near_handle(start) ? start : step);
+                                    tpi_is_near_handle(tp, start) ? start : step);
     t = make(tp, at, "tp_arange", dtype, 1, &n);
     if (t->status != TP_OK)
         return t;

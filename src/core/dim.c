@@ -341,6 +341,7 @@ int64_t tpi_dim_symbol_of(tpi_dims *d, const char *name, size_t len)
         return TPI_NO_DIM;
     d->atoms[d->n_atoms] = (atom){.name = kept, .symbol = d->n_symbols, .weight = 1};
     d->symbols[d->n_symbols++] = d->n_atoms++;
+    d->ctx->has_symbols = true;
     return intern_atom(d, d->n_atoms - 1);
 }
 

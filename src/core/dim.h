@@ -35,19 +35,20 @@ static inline bool tpi_is_spoilt_size(int64_t v)
 {
     return tpi_is_spoilt(v) && !tpi_dim_is_symbolic(v);
 }
-/* Is it a handle, a number near one, twice or half of that, 1 / one of these, or with the other sign? The
- * least and the greatest int64 are none. By the bits, since a host may have floating-point exceptions
+/* Is it a handle, a number near one, twice or half of that, 1 / one of these, or with the other sign, where C
+ * may have a handle? The least and the greatest int64 are none. By the bits, since a host may have floating-point exceptions
  * unmasked, which a comparison would raise. */
-static inline bool tpi_is_near_handle(double v)
+static inline bool tpi_is_near_handle(const tp_ctx *ctx, double v)
 {
     uint64_t size; /* of numbers without a sign it has their order */
     memcpy(&size, &v, sizeof size);
     size &= INT64_MAX;
-    return (size - 0x43ae000000000000 <=
-                0x43e1000000000000 - 0x43ae000000000000 /* 0x1.ep59, 0x1.1p63 */
-            && size != 0x43e0000000000000 /* 0x1p63 */) ||
-           size - 0x3bfe000000000000 <=
-               0x3c22000000000000 - 0x3bfe000000000000; /* 0x1.ep-64, 0x1.2p-61 */
+    const bool is = (size - 0x43ae000000000000 <=
+                         0x43e1000000000000 - 0x43ae000000000000 /* 0x1.ep59, 0x1.1p63 */
+                     && size != 0x43e0000000000000 /* 0x1p63 */) ||
+                    size - 0x3bfe000000000000 <=
+                        0x3c22000000000000 - 0x3bfe000000000000; /* 0x1.ep-64, 0x1.2p-61 */
+    return is && ctx->has_symbols && !ctx->reads_file;
 }
 /* The errors of such numbers. */
 tp_tensor *tpi_fail_spoilt(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,

@@ -96,7 +96,8 @@ static bool refuse_spoilt(tpi_infer *q)
     for (const tpi_attr *a = q->op->attrs; a && a->name; a++) {
         const char *p = (const char *)q->attrs + a->offset;
         const int64_t *v = NULL;
-        if (a->type == TPI_ATTR_F64 && tpi_is_near_handle(*(const double *)(const void *)p))
+        if (a->type == TPI_ATTR_F64 &&
+            tpi_is_near_handle(q->ctx, *(const double *)(const void *)p))
             q->failed = tpi_fail_near_handle(q->ctx, q->at, q->op->name,
                                              *(const double *)(const void *)p);
         else if (a->type != TPI_ATTR_F64 && a->type != TPI_ATTR_BODY)

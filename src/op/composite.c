@@ -41,7 +41,7 @@ static tp_tensor *refuse_eps(const char *file, int line, const char *what, const
                              double eps)
 {
     TPI_DEFAULT_FLOAT_MODE;
-    if (tpi_is_near_handle(eps))
+    if (tpi_is_near_handle(x->ctx, eps))
         return tpi_fail_near_handle(x->ctx, TPI_AT(file, line), what, eps);
     if (eps >= 0 && eps < 1e300)
         return NULL;
@@ -95,7 +95,7 @@ tp_tensor *tp_dropout_at(const char *file, int line, tp_tensor *x, double p)
     tp_tensor *failed = refuse_float(file, line, "dropout", TPI_IN(x));
     if (failed)
         return failed;
-    if (tpi_is_near_handle(p))
+    if (tpi_is_near_handle(x->ctx, p))
         return tpi_fail_near_handle(x->ctx, TPI_AT(file, line), "dropout", p);
     if (!(p >= 0 && p < 1))
         return tpi_fail(x->ctx, TPI_AT(file, line), "dropout", TP_E_VALUE,

@@ -41,8 +41,9 @@ static bool refuse_numbers(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r,
     const char *what = kind_names[r->kind];
     *failed = NULL;
     const bool is_f32 = r->dtype == TP_F32;
-    if (tpi_is_near_handle(r->a) || tpi_is_near_handle(r->b)) {
-        *failed = tpi_fail_near_handle(ctx, at, what, tpi_is_near_handle(r->a) ? r->a : r->b);
+    if (tpi_is_near_handle(ctx, r->a) || tpi_is_near_handle(ctx, r->b)) {
+        *failed =
+            tpi_fail_near_handle(ctx, at, what, tpi_is_near_handle(ctx, r->a) ? r->a : r->b);
         return true;
     }
     if (!is_f32 && r->dtype != TP_F64) {

@@ -348,9 +348,11 @@ static tp_graph *load(loader *l)
     if (ok && end != l->size)
         ok = malformed(l, "there is more than the values");
     tp_graph *g = NULL;
+    l->ctx->reads_file = true;
     if (ok)
         g = tpi_parse(l->ctx, l->at, what_loads, l->data + text_at, (size_t)l->text_size,
                       (int)l->n, blobs);
+    l->ctx->reads_file = false;
     tpi_give_back(&l->ctx->mem, blobs, bytes);
     return g;
 }

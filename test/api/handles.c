@@ -358,9 +358,38 @@ static void ends_stay(void **state)
     assert_int_equal(tp_error(b.tp), TP_OK);
 }
 
+/* Where C has no handle, and where a file says them, such numbers are numbers. */
+static void numbers_stay(void **state)
+{
+    (void)state;
+    static const double near[] = {1.602176634e-19, -3e-19, 0x1p62, -0x1.8p61};
+    const char *path = "handles_numbers.tapir";
+    tp_ctx *tp = tp_open(NULL);
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        tp_scope_begin(tp);
+        assert_true(tp_item(tp_scalar(tp, TP_F64, near[i])) == near[i]);
+        assert_true(tp_item(tp_full(tp, TP_F64, TP_DIMS(1), near[i])) == near[i]);
+        assert_true(tp_item(tp_arange(tp, TP_F64, 1, near[i], 1)) == near[i]);
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *x = tp_placeholder(g, "x", TP_F64, TP_DIMS(2));
+        tp_name(tp_clip(x, near[i] < 0 ? near[i] : 0, near[i] < 0 ? 0 : near[i]), "y");
+        assert_int_equal(tp_graph_save(g, path), TP_OK);
+        tp_ctx *other = tp_open(NULL);
+        tp_symbol(tp_graph_new(other), "n");
+        assert_non_null(tp_graph_load(other, path));
+        assert_int_equal(tp_error(other), TP_OK);
+        assert_true(tp_failed(tp_scalar(other, TP_F64, near[i])));
+        tp_close(other);
+        tp_scope_end(tp);
+    }
+    assert_int_equal(tp_error(tp), TP_OK);
+    tp_close(tp);
+    remove(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {CASE(refused), CASE(no_size), CASE(many_sizes),
-                                       CASE(ends_stay)};
+                                       CASE(ends_stay), cmocka_unit_test(numbers_stay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     tpi_aside earlier;
     const tpi_paused around = tpi_pause(r->ctx, r->at); /* of capture */
     tpi_error_aside(r->ctx, &earlier);
+    r->ctx->reads_file = true;
     tp_graph *g = NULL;
     const uint64_t refused = r->ctx->mem.refused;
     if (tpi_onnx_model_read(&m, r->ctx, bytes, folder)) {
@@ -149,6 +150,7 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     else if (!g)
         refuse(r, m.status, m.why);
     tpi_onnx_model_free(&m);
+    r->ctx->reads_file = false;
     tpi_error_back(r->ctx, &earlier);
     tpi_resume(r->ctx, around);
     return g;
