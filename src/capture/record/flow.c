@@ -493,22 +493,29 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
     w->n_out = t->items[t->n - 1].n_in;
     w->traces[w->n_traces++] = t;
     bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
-    int bounded = -1;
+    int bounded = -1, known_until = w->n_traces - 1; /* traces that were compared before */
     const int least = least_caution(w);
     if (w->caution != least) { /* with one trace more there may be joins again */
         w->caution = least;
+        known_until = 0;
         ok = rebuild(w, impure, &misfit, -1);
     } else {
         ok = ok && put(w, t, impure, &bounded);
         if (ok)
             ok = tpi_flow_values(w, &misfit);
     }
-    if (!ok && *impure && bounded >= 0)
+    if (!ok && *impure && bounded >= 0) {
+        known_until = 0;
         ok = rebuild(w, impure, &misfit, bounded);
-    if (ok && !w->caution && tpi_flow_find_sites(w))
+    }
+    if (ok && !w->caution && tpi_flow_find_sites(w)) {
+        known_until = 0;
         ok = rebuild(w, impure, &misfit, -1);
-    while (ok && !w->caution && (bounded = tpi_flow_find_counted(w)) >= 0)
+    }
+    while (ok && !w->caution && (bounded = tpi_flow_find_counted(w, known_until)) >= 0) {
+        known_until = 0;
         ok = rebuild(w, impure, &misfit, bounded);
+    }
     while (!ok && (*impure || misfit) && w->caution < 2) {
         w->caution++;
         ok = rebuild(w, impure, &misfit, -1);

@@ -201,8 +201,8 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 bool tpi_flow_find_sites(tpi_flow *w);
 bool tpi_flow_is_site(const tpi_flow *w, uint32_t site);
 /* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
- * -1: none. */
-int tpi_flow_find_counted(const tpi_flow *w);
+ * -1: none. Traces before `first` are not compared with each other. */
+int tpi_flow_find_counted(const tpi_flow *w, int first);
 /* Turns that loops have had, how they were left, and which outcomes came behind which merge. False: memory
  * is out. */
 bool tpi_flow_gather(tpi_flow *w);

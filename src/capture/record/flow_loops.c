@@ -1,4 +1,5 @@
 /* Flows: loops, their turns, and what ends them; and which ways have been gone. */
+#include "base/hash.h"
 #include "capture/record/flow.h"
 
 #include <string.h>
@@ -71,14 +72,18 @@ static bool same_seen(const tpi_item *x, const tpi_item *y)
 }
 
 /* What was done from item i of t on was done at another time, after the same values, from item j of o
- * on: until one of them begins another turn, and the other does something else? */
+ * on: until one of them begins another turn, and the other does something else? When both begin one, that is asked
+ * of these turns. */
 static bool goes_on_once(const tpi_trace *t, int i, const tpi_trace *o, int j)
 {
     const uint32_t turn = t->items[i].hash;
     const tpi_item *x = &t->items[i - 1], *y = &o->items[j - 1];
     const tpi_item *end = t->items + t->n, *other_end = o->items + o->n;
-    while (x < end && y < other_end && x->hash == y->hash && same_seen(x, y))
+    while (x < end && y < other_end && x->hash == y->hash && same_seen(x, y)) {
+        if (x > &t->items[i] && x->hash == turn)
+            return false;
         x++, y++;
+    }
     return x < end && y < other_end && x->hash != y->hash && x > &t->items[i] &&
            (x->hash == turn || y->hash == turn);
 }
@@ -94,10 +99,10 @@ static bool is_in_turn(const tpi_trace *t, int i, uint32_t hash)
 }
 
 /* A turn of a rolled loop begins at item i. Is what ended the one before, or that turn itself, at another
- * time what ended the loop? */
-static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
+ * time, in traces from `first` on, what ended the loop? */
+static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i, int first)
 {
-    for (int a = 0; a < w->n_traces; a++) {
+    for (int a = first; a < w->n_traces; a++) {
         const tpi_trace *o = w->traces[a];
         for (int j = 1; j < o->n; j++) {
             if (o->items[j - 1].hash != t->items[i - 1].hash ||
@@ -111,22 +116,48 @@ static bool is_counted(const tpi_flow *w, const tpi_trace *t, int i)
     return false;
 }
 
-/* The site of a rolled loop which the trace shows to be counted; -1: none. */
-static int counted_in(const tpi_flow *w, const tpi_trace *t)
+static uint64_t hash_item(uint64_t hash, const tpi_item *x)
 {
+    hash = tpi_hash_step(hash, x->hash);
+    return x->kind == TPI_STEP_LOOK ? tpi_hash_step(hash, tpi_hash64(x->seen, x->size)) : hash;
+}
+
+/* All that is_counted asks of a turn: what the one before did, and what is done from its begin to that of the next. */
+static uint64_t hash_turn(const tpi_trace *t, int i)
+{
+    uint64_t hash = hash_item(hash_item(0, &t->items[i]), &t->items[i - 1]);
+    for (int j = i - 1; j >= 0 && t->items[j].node != t->items[i].node; j--)
+        hash = hash_item(hash, &t->items[j]);
+    int end = i + 1;
+    for (; end < t->n && t->items[end].hash != t->items[i].hash; end++)
+        hash = hash_item(hash, &t->items[end]);
+    return tpi_hash_step(hash, end < t->n);
+}
+
+/* The site of a rolled loop which the trace, beside those from `first` on, shows to be counted; -1: none. */
+static int counted_in(const tpi_flow *w, const tpi_trace *t, int first)
+{
+    enum { KNOWN = 256 };
+    uint64_t known[KNOWN] = {0}; /* turns that are not: most are like some before */
     for (int i = 1; i < t->n && w->n_loops; i++) {
         const tpi_edge *e = tpi_flow_edge_behind(w, t->items[i - 1].node, t, i - 1);
-        if (e && e->back && is_counted(w, t, i))
+        if (!e || !e->back)
+            continue;
+        const uint64_t hash = hash_turn(t, i);
+        if (known[hash % KNOWN] == hash)
+            continue;
+        if (is_counted(w, t, i, first))
             return e->site;
+        known[hash % KNOWN] = hash;
     }
     return -1;
 }
 
-int tpi_flow_find_counted(const tpi_flow *w)
+int tpi_flow_find_counted(const tpi_flow *w, int first)
 {
     int site = -1;
     for (int k = 0; k < w->n_traces && site < 0; k++)
-        site = counted_in(w, w->traces[k]);
+        site = counted_in(w, w->traces[k], k < first ? first : 0);
     return site;
 }
 
@@ -404,7 +435,7 @@ static bool is_known(const tpi_flow *w, tpi_trace *t)
 
 bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t, bool *combines)
 {
-    if (!w->blocks || !is_known(w, t) || counted_in(w, t) >= 0 ||
+    if (!w->blocks || !is_known(w, t) || counted_in(w, t, 0) >= 0 ||
         (!w->caution && next_site(w, t, 0) < t->n))
         return false;
     const bool left = note_turns(w, t), merged = note_merges(w, t);
