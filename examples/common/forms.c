@@ -181,6 +181,7 @@ static void run_graph(const work *w, tp_engine engine, tp_ctx *tp, void *user, o
 {
     tp_graph *g = tp_graph_new(tp);
     tp_program *p = build(w, engine, tp, user, g);
+    bool compiled = engine != TP_ENGINE_TILES;
     o->stats.user_calls = 1;
     o->stats.recordings = 1;
     o->stats.segments = p != NULL;
@@ -189,12 +190,11 @@ static void run_graph(const work *w, tp_engine engine, tp_ctx *tp, void *user, o
         o->good = run_once(w, tp, p, i, o);
         o->stats.calls++;
         if (i == w->calls / 2 && engine == TP_ENGINE_AUTO)
-            o->good = tp_program_wait(p) == TP_OK && o->good;
+            compiled = tp_program_wait(p) == TP_OK; /* without a compiler it stays with tiles */
     }
     if (o->good && engine != TP_ENGINE_REFERENCE) {
-        const char *used = engine == TP_ENGINE_TILES ? "tiles" : "c";
-        o->good = strcmp(tp_program_engine(p), used) == 0;
-        o->stats.compilations = o->good && engine != TP_ENGINE_TILES;
+        o->good = strcmp(tp_program_engine(p), compiled ? "c" : "tiles") == 0;
+        o->stats.compilations = o->good && compiled;
         if (!o->good)
             fprintf(stderr, "%s: the program ran by %s\n", w->name, tp_program_engine(p));
     }

@@ -15,7 +15,8 @@
  * part of the graph: a `cond` or a `loop` node. The bits are the same, those of gradients too.
  *
  * A block is a scope, once per turn: only the listed variables (at most 64, tensors' addresses)
- * leave it; anything else that was made in it and is used later is an error. A listed variable
+ * leave it; anything else that was made in it and is used later is an error. What a listed variable
+ * was at the end of a turn of an eager loop lives as long as the scope outside. A listed variable
  * keeps type and sizes from turn to turn, and has the same on both sides of a tp_if. What a
  * block assigns (tp_assign) stays assigned. What goes into a loop, or leaves a block, or is stacked
  * by tp_emit, is a value: of a tp_variable, or a view of one, what it is then, whatever is assigned

@@ -39,8 +39,7 @@ static tp_status report_errno(const reason *r, int error)
 
 static bool is_part(const char *part, size_t len)
 {
-    return len > 0 && !(len == 1 && part[0] == '.') &&
-           !(len == 2 && part[0] == '.' && part[1] == '.');
+    return len > 0 && !(len == 2 && part[0] == '.' && part[1] == '.');
 }
 
 /* Goes down from the folder, one part of the path after the other. `path` is cut at its slashes
