@@ -365,7 +365,7 @@ static void write_codes(FILE *c, FILE *h, const codes *from, tpi_squeeze_codes *
 static void write_header(FILE *c, FILE *h, const header *x, const codes *made,
                          const tpi_squeeze_codes *given)
 {
-    unsigned char *bytes = malloc(4 * x->size + 10);
+    unsigned char *bytes = malloc(4 * x->size + 10); /* a character takes two bytes at most */
     char *back = calloc(x->size + 1, 1);
     if (!bytes || !back)
         die(x->path, "out of memory");

@@ -37,7 +37,8 @@ static inline size_t tpi_squeezed_size(const unsigned char *from)
 
 typedef struct tpi_squeezed_bits {
     const unsigned char *from;
-    unsigned bits, left; /* read before `from`, and how many of them are left, the lowest */
+    /* The lowest `left` of `bits` are still to be used; then comes *from. */
+    unsigned bits, left;
 } tpi_squeezed_bits;
 
 /* Most words are short: these are looked up by the bits that come. */
@@ -75,7 +76,7 @@ static inline unsigned tpi_squeezed_long_word(tpi_squeezed_bits *b,
                                               const tpi_squeeze_code *code, unsigned ahead)
 {
     const unsigned char *word = code->word;
-    unsigned at = 0; /* less the first word of as many bits */
+    unsigned at = 0; /* the place among the words of n bits, in order */
     int n = 0;
     do {
         word += code->with[n];

@@ -161,17 +161,20 @@ static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tens
     return y;
 }
 
+/* 0: only a run knows it. */
+static double known_scale(const line *l)
+{
+    const bool known = l->in > 0 && l->out >= 0;
+    return l->scale != 0 ? l->scale : known ? (double)l->out / (double)l->in : 0;
+}
+
 /* Where the results along an axis lie in the operand; *scale is what it is, 0: not known. NULL: refused. */
 static tp_tensor *find(const resize *r, const line *l, double *scale)
 {
     tpi_onnx_op *o = r->o;
-    const bool known = l->in > 0 && l->out >= 0;
-    *scale = l->scale;
-    tp_tensor *by = num(o, *scale);
-    if (*scale == 0 && known)
-        by = num(o, *scale = (double)l->out / (double)l->in);
-    else if (*scale == 0)
-        by = tp_div(size_of(o, l->out), size_of(o, l->in));
+    *scale = known_scale(l);
+    tp_tensor *by =
+        *scale != 0 ? num(o, *scale) : tp_div(size_of(o, l->out), size_of(o, l->in));
     if (r->smooth && *scale == 0)
         return tpi_fail(o->ctx, o->at, o->name, TP_E_VALUE,
                         "antialias needs sizes that are known when the model is loaded");
@@ -228,22 +231,24 @@ static tp_tensor *gather_nearest(const resize *r, tp_tensor *x, int n, const lin
     return tpi_onnx_at_places(r->o, x, n_axes, axes, places);
 }
 
-/* How often an element comes one after the other along the axis, where nothing else is done; 0: other things are. */
+/* How often each element is repeated along the axis, where nearest neighbours are that; 0: they are not. With a
+ * whole scale s, result q * s + r lies at q + r / s (asymmetric) or q + (r + 0.5) / s, of which the floor is q; at
+ * q + (r + 0.5) / s - 0.5 (half_pixel) it is less than 0.5 from q, to which both ways of rounding then lead. */
 static int64_t repeats(const resize *r, const line *l)
 {
-    const bool known = l->in > 0 && l->out >= 0;
-    const double scale = l->scale != 0 ? l->scale : known ? (double)l->out / (double)l->in : 0;
-    const bool whole = scale >= 1 && scale <= 1024 && scale == (double)(int64_t)scale;
+    enum { MOST = 1024 }; /* beyond it positions need not be exact */
+    const double scale = known_scale(l);
     const bool floors =
         tpi_span_is(r->where, "asymmetric") || tpi_span_is(r->where, "tf_half_pixel_for_nn");
     const bool rounds =
         tpi_span_is(r->where, "half_pixel") || tpi_span_is(r->where, "pytorch_half_pixel");
-    if (!whole || (known && l->out != l->in * (int64_t)scale) ||
-        !(tpi_span_is(r->nearest, "floor")  ? floors
-          : tpi_span_is(r->nearest, "ceil") ? false
-                                            : rounds))
+    if (!(scale >= 1 && scale <= MOST) || scale != (double)(int64_t)scale)
         return 0;
-    return (int64_t)scale;
+    const int64_t times = (int64_t)scale;
+    if (tpi_span_is(r->nearest, "ceil") ||
+        (l->in > 0 && l->out >= 0 && l->out != l->in * times))
+        return 0;
+    return (tpi_span_is(r->nearest, "floor") ? floors : rounds) ? times : 0;
 }
 
 /* Each element as often as `times` says along its axis; NULL: an axis more for each would be too many. */
