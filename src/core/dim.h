@@ -35,9 +35,9 @@ static inline bool tpi_is_spoilt_size(int64_t v)
 {
     return tpi_is_spoilt(v) && !tpi_dim_is_symbolic(v);
 }
-/* Is it a handle, a number near one, twice or half of that, 1 / one of these, or with the other sign, where C
- * may have a handle? The least and the greatest int64 are none. By the bits, since a host may have floating-point exceptions
- * unmasked, which a comparison would raise. */
+/* Is it a handle, a number near one, twice or half of that, 1 / one of these, or with the other sign,
+ * where C may have a handle? The least and the greatest int64 are none. By the bits, since a host may
+ * have floating-point exceptions unmasked, which a comparison would raise. */
 static inline bool tpi_is_near_handle(const tp_ctx *ctx, double v)
 {
     uint64_t size; /* of numbers without a sign it has their order */

@@ -298,7 +298,8 @@ bool tpi_sweep_go(tpi_sweep *s)
 {
     if (!s->shared && !tpi_sweep_find_products(s))
         return false;
-    tpi_sweep_find_ranges(s);
+    if (s->met)
+        tpi_sweep_find_ranges(s);
     for (int i = s->nodes.n - 1; i >= 0; i--) {
         tp_tensor *t = s->nodes.v[i];
         if (s->shared && s->shared[i].sum) {

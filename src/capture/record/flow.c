@@ -13,7 +13,7 @@ static void drop_nodes(tpi_flow *w)
         tpi_give_back(m, n->in, (size_t)n->n_in * sizeof *n->in);
         tpi_give_back(m, n->edges, (size_t)n->n_edges * sizeof *n->edges);
     }
-    w->n_nodes = w->n_ways = 0;
+    w->n_nodes = w->n_ways = w->n_compared = 0;
     w->n_joins = w->n_loops = 0;
     tpi_flow_forget_values(w);
     tpi_flow_forget_merges(w);
@@ -493,29 +493,22 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
     w->n_out = t->items[t->n - 1].n_in;
     w->traces[w->n_traces++] = t;
     bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
-    int bounded = -1, known_until = w->n_traces - 1; /* traces that were compared before */
+    int bounded = -1;
     const int least = least_caution(w);
     if (w->caution != least) { /* with one trace more there may be joins again */
         w->caution = least;
-        known_until = 0;
         ok = rebuild(w, impure, &misfit, -1);
     } else {
         ok = ok && put(w, t, impure, &bounded);
         if (ok)
             ok = tpi_flow_values(w, &misfit);
     }
-    if (!ok && *impure && bounded >= 0) {
-        known_until = 0;
+    if (!ok && *impure && bounded >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
-    }
-    if (ok && !w->caution && tpi_flow_find_sites(w)) {
-        known_until = 0;
+    if (ok && !w->caution && tpi_flow_find_sites(w))
         ok = rebuild(w, impure, &misfit, -1);
-    }
-    while (ok && !w->caution && (bounded = tpi_flow_find_counted(w, known_until)) >= 0) {
-        known_until = 0;
+    while (ok && !w->caution && (bounded = tpi_flow_find_counted(w)) >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
-    }
     while (!ok && (*impure || misfit) && w->caution < 2) {
         w->caution++;
         ok = rebuild(w, impure, &misfit, -1);

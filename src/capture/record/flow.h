@@ -162,9 +162,10 @@ struct tpi_flow {
     uint64_t *followed;
     int n_sites;
     tpi_loop_site sites[64];
+    int n_compared; /* the first traces, of which no two show a loop that C ends too */
     int32_t n_ways, ways_size;
-    uint64_t
-        *ways; /* that the body went (tpi_way_behind), also in recordings that were not kept */
+    /* That the body went (tpi_way_behind), also in recordings that were not kept. */
+    uint64_t *ways;
     int caution; /* 1: no loops; 2: no joins either */
     int32_t n_joins, n_loops;
     tpi_basic_blocks *blocks; /* NULL: not to be run */
@@ -201,8 +202,8 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 bool tpi_flow_find_sites(tpi_flow *w);
 bool tpi_flow_is_site(const tpi_flow *w, uint32_t site);
 /* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
- * -1: none. Traces before `first` are not compared with each other. */
-int tpi_flow_find_counted(const tpi_flow *w, int first);
+ * -1: none. */
+int tpi_flow_find_counted(tpi_flow *w);
 /* Turns that loops have had, how they were left, and which outcomes came behind which merge. False: memory
  * is out. */
 bool tpi_flow_gather(tpi_flow *w);

@@ -153,11 +153,12 @@ static int counted_in(const tpi_flow *w, const tpi_trace *t, int first)
     return -1;
 }
 
-int tpi_flow_find_counted(const tpi_flow *w, int first)
+int tpi_flow_find_counted(tpi_flow *w)
 {
     int site = -1;
     for (int k = 0; k < w->n_traces && site < 0; k++)
-        site = counted_in(w, w->traces[k], k < first ? first : 0);
+        site = counted_in(w, w->traces[k], k < w->n_compared ? w->n_compared : 0);
+    w->n_compared = site < 0 ? w->n_traces : 0;
     return site;
 }
 
@@ -331,10 +332,11 @@ bool tpi_flow_recorded(const tpi_flow *w, uint64_t way)
     return is;
 }
 
-/* When memory is out it is as if the body had not gone it. */
+/* When memory is out, or there are too many, it is as if the body had not gone it. */
 static void note_way(tpi_flow *w, uint64_t way)
 {
-    uint64_t *v = tpi_flow_recorded(w, way)
+    enum { MOST = 4 * TPI_MAX_TRACES };
+    uint64_t *v = w->n_ways == MOST || tpi_flow_recorded(w, way)
                       ? NULL
                       : tpi_grow(&w->ctx->mem, w->ways, w->n_ways, &w->ways_size, sizeof *v);
     if (!v)
