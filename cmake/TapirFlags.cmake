@@ -43,7 +43,7 @@ target_link_options(tapir_hardened_link INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z
 #   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3
 #   tapir_small      small above all: what is seldom run, and src/kernel/isa for x86-64 without
 #                    AVX2, before 2013
-#   tapir_smallest   smaller still: what runs once per program and is no loop over elements. What
+#   tapir_smallest   smaller still: what is neither part of a step or a run nor a loop over elements. What
 #                    gcc moves out of loops there takes registers that have to be saved
 foreach(part IN ITEMS lean lean_op lean_isa small smallest)
   add_library(tapir_${part} INTERFACE)
@@ -51,7 +51,8 @@ endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tapir_lean INTERFACE -O2 -fno-asynchronous-unwind-tables)
   target_compile_options(tapir_small INTERFACE -Os -fno-asynchronous-unwind-tables)
-  target_compile_options(tapir_smallest INTERFACE -Oz -fno-asynchronous-unwind-tables)
+  target_compile_options(tapir_smallest INTERFACE
+    $<IF:$<AND:$<C_COMPILER_ID:GNU>,$<VERSION_LESS:$<C_COMPILER_VERSION>,12>>,-Os,-Oz> -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tapir_smallest INTERFACE
       -fno-move-loop-invariants -fno-ipa-sra -fno-inline-functions-called-once)

@@ -36,9 +36,9 @@ foreach(list IN ITEMS tapir_hot_sources tapir_hot_op_sources)
 endforeach()
 set(tapir_small_sources ${tapir_sources})
 list(REMOVE_ITEM tapir_small_sources ${tapir_hot_sources} ${tapir_hot_op_sources})
-# Those of src/op go over elements.
+# Those of src/op go over elements; the others here are part of each step or run.
 set(tapir_smallest_sources ${tapir_small_sources})
-list(FILTER tapir_small_sources INCLUDE REGEX "/src/op/")
+list(FILTER tapir_small_sources INCLUDE REGEX "/src/(op/|nn/|core/variable|run/run|run/exec)")
 list(REMOVE_ITEM tapir_smallest_sources ${tapir_small_sources})
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i.86)$")
   # It copies rows, which -Os does by rep movsb, a quarter slower.
