@@ -164,9 +164,8 @@ static void repeat_row(size_t size, const axis *a, int64_t times, char *dst, con
 /* Is the last axis that of repetitions, of elements that follow one another in dst? */
 static bool repeats(int n, const axis *axes)
 {
-    enum { MOST = 16 }; /* longer rows are as fast by themselves */
     const axis *row = &axes[n - 1];
-    return n > 1 && row->src == 0 && row->dst == 1 && row->n <= MOST && row[-1].dst == row->n;
+    return n > 1 && row->src == 0 && row->dst == 1 && row[-1].dst == row->n;
 }
 
 /* Which axis before the last has the smallest step through src, when the last has a large one
