@@ -113,6 +113,7 @@ void *tpi_take(tpi_mem *m, size_t size)
         tpi_free_block *p = m->free[(size - 1) / 64];
         if (p) {
             m->free[(size - 1) / 64] = p->next;
+            __builtin_prefetch(p->next); /* where the one behind it is written */
             m->in_use += size;
             return p;
         }

@@ -9,8 +9,9 @@
  * and whenever something does not fit, its ops are computed one by one, as they would have been
  * eagerly. So a program is a matter of speed only.
  *
- * Tensors a frame has met carry its number, and what they are in it: the number of the step that
- * makes them, or ~n for the n-th tensor from outside. That is all that operands are compared by. */
+ * Operands are compared by what they are in their segment: the number of the step in it that makes them, or ~n
+ * for the n-th tensor that comes in (tp_tensor.code). So a segment does not depend on where it stands, and the turns of a
+ * loop that C writes out are one: its end leads back to its beginning. */
 #ifndef TAPIR_CAPTURE_DEF_H
 #define TAPIR_CAPTURE_DEF_H
 
@@ -72,16 +73,19 @@ typedef enum tpi_step_kind {
     TPI_STEP_RETURN  /* in: the results */
 } tpi_step_kind;
 
-/* A tensor from outside where a step meets it first. */
-typedef struct tpi_outside {
+/* What comes into a segment, where a step of it meets it first. */
+typedef struct tpi_incoming {
     uint8_t dtype, rank;
-    uint8_t varied;             /* axes, as bits */
-    bool swapped;               /* the tensor was not always one of the same elements */
-    tp_tensor *tensor;          /* the last one, one reference; NULL: an argument, or wrapped */
+    uint8_t varied; /* axes, as bits */
+    bool swapped;   /* the tensor was not always one of the same elements */
+    bool moved;     /* it was not always `source` */
+    int32_t source; /* what it was in the call (tp_tensor.number) when it was recorded */
+    tp_tensor *
+        tensor; /* the last one, one reference; NULL: the call made it, or it is an argument, or wrapped */
     int64_t shape[TP_MAX_RANK]; /* when it was recorded */
     int n_seen; /* of an argument: other calls whose sizes are kept, the last one among them */
-    int64_t seen[TPI_MAX_OBSERVED][TP_MAX_RANK];
-} tpi_outside;
+    int64_t (*seen)[TP_MAX_RANK]; /* so many as TPI_MAX_OBSERVED */
+} tpi_incoming;
 
 typedef struct tpi_segment tpi_segment;
 typedef struct tpi_step tpi_step;
@@ -93,13 +97,13 @@ struct tpi_step {
     int32_t few[2];
     uint8_t kind, dtype, rank;
     bool cut;            /* a segment ends behind it */
-    int32_t n_in, n_new; /* operands; those met here for the first time */
-    int32_t number;      /* of steps above it */
+    int32_t n_in, n_new; /* operands; those that come in here */
+    int32_t number;      /* of steps above it, in the call that added it */
     uint32_t taken;
-    bool as_recorded;           /* added in a run whose sizes were those of the steps above */
     int64_t shape[TP_MAX_RANK]; /* of the value, when it was recorded: the next line */
+    tpi_step *again;            /* the first step of its segment, if it may follow; NULL */
     void *attrs;
-    tpi_outside *new;
+    tpi_incoming *new;
     double value;      /* of a SCALAR */
     tp_tensor *scalar; /* one reference */
     uint8_t look;      /* tpi_look */
@@ -108,7 +112,9 @@ struct tpi_step {
     bool reads;        /* behind it C read a value */
     bool varied;       /* the value of a SCALAR, or sizes among the attributes, did */
     bool needed;       /* its value was needed outside its segment */
-    int32_t period;    /* its segment is one turn of a loop of so many steps; 0: no */
+    bool any_number;   /* of operands, which are not told: a segment of its own */
+    bool splits;       /* a cut behind it is being made */
+    bool gone;         /* it was rolled into `first`, an equal step of the turn before */
     tpi_at at;
     tpi_step *above;
     tpi_segment *segment; /* that begins here */
@@ -118,27 +124,35 @@ struct tpi_step {
 typedef struct tpi_tree {
     tpi_step top; /* above the entries */
     int64_t n_steps;
+    tpi_step *gone; /* steps to be freed, by `next` */
 } tpi_tree;
 
 typedef struct tpi_pending {
     tpi_step *step;
-    tp_tensor *value;  /* one reference; of an assignment: the variable */
-    void *attrs;       /* of this run, when not the step's; else NULL */
-    int32_t operands;  /* first of its own in the frame's list */
-    int32_t counted;   /* scratch of settling: references of its value */
-    uint64_t assigned; /* operands that stand for a variable, by bits */
-    bool view;         /* it will share its operand's memory */
-    bool alive, need;  /* while settling: somebody holds it; its elements are wanted */
+    tp_tensor *value;       /* one reference; of an assignment: the variable */
+    void *attrs;            /* of this run, when not the step's; else NULL */
+    int32_t operands, n_in; /* first of its own in the frame's list, how many */
+    int32_t counted;        /* scratch of settling: references of its value */
+    uint64_t assigned;      /* operands that stand for a variable, by bits */
+    bool view;              /* it will share its operand's memory */
+    bool resized;           /* its shape is not the step's */
+    bool alive, need;       /* while settling: somebody holds it; its elements are wanted */
 } tpi_pending;
 
 typedef struct tpi_frame {
     tp_ctx *ctx;
     tp_function *f;
     tpi_tree *tree;
-    tpi_step *at; /* the last step */
-    uint32_t serial;
-    int32_t n_outside;
-    bool as_recorded; /* so far every size is what it was when it was recorded */
+    tpi_step *at;       /* the last step */
+    int32_t position;   /* its number in this call */
+    uint32_t serial;    /* tensors that carry a number from here */
+    uint32_t visit;     /* to here were met; the last one is of the segment that is run */
+    bool ended;         /* which has ended */
+    int32_t start;      /* the number of its first step in this call */
+    int32_t n_incoming; /* tensors that came into it */
+    int32_t n_arguments,
+        n_outside;    /* tensors from outside that the call met, the arguments first */
+    bool as_recorded; /* every size of what is pending is what it was when it was recorded */
     bool may_fail;    /* one of the pending */
     bool has_turns;   /* of blocks: gradients make results of what was recorded in them */
     bool has_views;   /* among the pending */
@@ -212,8 +226,10 @@ typedef struct tpi_call_of {
     tpi_at at;
     const tpi_op *op;
     int32_t n_in, n_new;
-    const int32_t *in;
-    const tp_tensor *const *new;
+    tp_tensor *const *operands;
+    int32_t *in;       /* what they are */
+    tp_tensor **new;   /* those that come in */
+    int32_t n_outside; /* of the frame, before it */
     const void *attrs;
     double value;
     uint8_t dtype, look;
@@ -226,16 +242,34 @@ tpi_step *tpi_step_find(const tpi_step *above, const tpi_call_of *c, bool *same)
 /* Adds one; NULL when memory is out, or a limit is reached (*why). */
 tpi_step *tpi_step_add(tpi_tree *tree, tp_ctx *ctx, tpi_step *above, const tpi_call_of *c,
                        tpi_why *why);
-/* From here on a segment ends behind this step. */
-void tpi_step_cut(tp_ctx *ctx, tpi_step *s);
-/* Cuts loops in the long stretch that ends at s, of n steps. */
-void tpi_cut_long(tp_ctx *ctx, tpi_step *s, int n);
+/* From here on a segment ends behind this step. False: memory is out, nothing has changed. */
+bool tpi_step_cut(tp_ctx *ctx, tpi_step *s);
+/* The first step of its segment. */
+tpi_step *tpi_step_head(tpi_step *s);
+/* Cuts the segment that begins at `head` behind each step in it that `splits`, which is taken back. False:
+ * memory is out, nothing else has changed. */
+bool tpi_segment_split(tp_ctx *ctx, tpi_step *head);
+/* Equal attributes, but for sizes, and for where a random op draws? */
+bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b);
 /* The next step in program order, NULL at the end: depth first. */
 tpi_step *tpi_tree_walk(const tpi_tree *tree, const tpi_step *s);
 void tpi_tree_free(tpi_tree *tree, tp_ctx *ctx);
+/* One step, which no other leads to or holds. */
+void tpi_step_free(tp_ctx *ctx, tpi_step *s);
+/* Nothing comes in there. */
+void tpi_incoming_free(tp_ctx *ctx, tpi_step *s);
 void tpi_segment_free(tp_ctx *ctx, tpi_segment *s);
 /* Is this integer of the attributes (counted as flattened) a size, which may vary? */
 bool tpi_attr_is_size(const tpi_op *op, int flat);
+
+/* ---- turns.c: loops that C wrote out -------------------------------------------------------- */
+
+/* The run goes on behind its last step by a call that did not follow before, so a segment ends there. When it is the
+ * first time, a loop that ends there is cut at its turns, and those that are equal are rolled into one. An op that was called
+ * with another number of operands becomes one of any number. The frame stands where it stood. False: memory is out. */
+bool tpi_turn_off(tpi_frame *fr, const tpi_call_of *c);
+/* Does so with the loops of many turns in the segment of `last`. */
+bool tpi_roll_long(tpi_frame *fr, tpi_step *last);
 
 /* ---- frame.c -------------------------------------------------------------------------------- */
 
@@ -252,11 +286,28 @@ static inline bool tpi_is_wrapped(const tp_tensor *t)
     return t->buf && !t->buf->size;
 }
 
+/* Is a tensor's number that in the frame's call? */
+static inline bool tpi_has_number(const tpi_frame *fr, const tp_tensor *t)
+{
+    return t->frame - fr->serial <= fr->visit + 1 - fr->serial; /* they may pass 2^32 */
+}
+
+/* Which pending step makes t; -1: none. */
+static inline int tpi_pending_of(const tpi_frame *fr, const tp_tensor *t)
+{
+    const int64_t i = (int64_t)t->number - fr->base;
+    return i >= 0 && i < fr->n_pending && fr->pending[i].value == t &&
+                   fr->pending[i].step->kind != TPI_STEP_ASSIGN
+               ? (int)i
+               : -1;
+}
+
 /* ---- trace.c: what a run does, kept for replays ----------------------------------------------- */
 
-void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
-                   tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned);
-void tpi_traced_number(tpi_frame *fr, const tpi_step *s, tp_tensor *t, double value);
+/* `in` as C gave them: a variable is its own name, whatever it will be. */
+void tpi_traced_op(tpi_frame *fr, const tp_tensor *y, const tpi_op *op, const void *attrs,
+                   int n_in, tp_tensor *const *in);
+void tpi_traced_number(tpi_frame *fr, tp_tensor *t);
 /* Where the variable is assigned, now or later. */
 void tpi_traced_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value);
 void tpi_traced_look(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look, bool truth);
@@ -324,9 +375,9 @@ void tpi_shared_free(tp_function *f);
 /* Waits for all compilers; false: one failed. */
 bool tpi_shared_wait(tp_function *f);
 /* Declares step t, the i-th of the segment that begins at `first`, in a graph in which operands
- * are found by number; sizes that varied are what they followed from. */
+ * are found by what they are in it; sizes that varied are what they followed from. */
 typedef struct tpi_nodes_of {
-    tp_tensor *(*node)(void *user, int32_t number);
+    tp_tensor *(*node)(void *user, int32_t code);
     void *user;
 } tpi_nodes_of;
 tp_tensor *tpi_segment_declare(tp_graph *g, const tpi_step *first, int i, const tpi_step *t,

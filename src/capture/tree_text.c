@@ -40,6 +40,8 @@ static const tpi_step *put_segment(const tpi_step *s, int depth, int number, tpi
         tpi_str_printf(out, ", %.0f ms", state.compile_ms);
     if (state.programs > 1)
         tpi_str_printf(out, ", made %d times", state.programs);
+    if (last->again)
+        tpi_str_put(out, "; as often as its loop turns");
     tpi_str_put(out, "\n");
     indent(depth + 1, out);
     int shown = 0;

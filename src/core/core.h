@@ -86,10 +86,15 @@ struct tp_tensor {
     char *name;       /* taken from mem, strlen + 1 bytes */
     int32_t owned_at; /* index in ctx->owned; -1 when no scope owns it */
     int32_t retains;  /* references through tp_retain */
-    int32_t index;    /* position in its graph's list of nodes */
-    int32_t slot;     /* scratch of one walk; sweeps nest, and put it back */
-    uint32_t frame;   /* of capture, in which `number` says what it is; 0: none */
-    int32_t number;
+    union {
+        int32_t index; /* of a symbolic one: position in its graph's list of nodes */
+        int32_t code;  /* of another: what it is in the captured segment `frame` */
+    };
+    int32_t slot; /* scratch of one walk; sweeps nest, and put it back */
+    uint32_t
+        frame; /* the captured segment in which it was last met, an even number, and 1 more if its shape is
+                       not the one that was recorded there; 0: none */
+    int32_t number; /* what it is in the captured call that this segment is part of */
     tp_tensor *retained_next, *retained_prev;
     /* What is computed while recording is on and no operand requires a gradient is unrecorded. Should
      * a gradient be asked of what it was computed from, these tell (grad/late.c): */

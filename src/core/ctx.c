@@ -253,8 +253,11 @@ tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "the body of \"%s\" ends a scope that it did not begin",
                                tp->function);
+    enum { AHEAD = 8 };
     const int32_t mark = tp->scopes[--tp->n_scopes].mark;
     while (tp->n_owned > mark) {
+        if (tp->n_owned > mark + AHEAD)
+            __builtin_prefetch(tp->owned[tp->n_owned - 1 - AHEAD], 1);
         tp_tensor *t = tp->owned[--tp->n_owned];
         t->owned_at = -1;
         tpi_unref(t);

@@ -87,15 +87,16 @@ void tpi_heads_reserve(tp_ctx *ctx)
         add_slab(ctx, h->n_least - h->n_free + PER_SLAB);
 }
 
-/* The next dead header has not been touched for 4,096 tensors: fetched now, it is in the cache when it is taken. */
+/* A dead header has not been touched for 4,096 tensors: the one behind the next is fetched now, so that it is in the
+ * cache when it is taken. */
 static tp_tensor *take_dead(tpi_heads *h)
 {
     enum { LINE = 64 };
     tp_tensor *t = h->dead_first;
     h->dead_first = t->retained_next;
-    const char *next = (const char *)h->dead_first;
-    for (size_t i = 0; next && i < sizeof *t; i += LINE)
-        __builtin_prefetch(next + i, 1);
+    const char *ahead = (const char *)(h->dead_first ? h->dead_first->retained_next : NULL);
+    for (size_t i = 0; ahead && i < sizeof *t; i += LINE)
+        __builtin_prefetch(ahead + i, 1);
     t->retained_next = NULL;
     tpi_somebodys(t, sizeof *t);
     return t;

@@ -48,6 +48,19 @@ BODY(training)
     out[0] = tp_failed(done) ? done : loss;
 }
 
+/* A loop of other numbers of turns, and as many operands. */
+BODY(turning)
+{
+    const world *s = user;
+    const int turns[] = {4, 9, 6, 5, 11};
+    tp_tensor *h = tp_linear(in[0], s->w, s->v), *parts[11];
+    for (int i = 0; i < turns[s->n]; i++) {
+        h = tp_sub(tp_tanh(tp_add(tp_mul(h, s->v), h)), s->v);
+        parts[i] = h;
+    }
+    out[0] = tp_mean(tp_square(tp_concat(turns[s->n], parts, 0)), TP_ALL, false);
+}
+
 /* ---- the sweep --------------------------------------------------------------------------- */
 
 static long number(const char *name, long otherwise)
@@ -189,6 +202,12 @@ static void out_of_memory_gradient(void **unused)
 {
     (void)unused;
     sweep((job){.name = "gradient", .body = branching, .gradient = true});
+}
+
+static void out_of_memory_turning(void **unused)
+{
+    (void)unused;
+    sweep((job){.name = "turning", .body = turning});
 }
 
 static void out_of_memory_training(void **unused)
@@ -413,10 +432,15 @@ static void no_compiler(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(out_of_memory_branching), cmocka_unit_test(out_of_memory_gradient),
-        cmocka_unit_test(out_of_memory_training),  ATTACK(calls_keep_nothing),
-        ATTACK(functions_leave_nothing),           ATTACK(results_outlive_the_function),
-        cmocka_unit_test(compilers_that_fail),     cmocka_unit_test(no_compiler),
+        cmocka_unit_test(out_of_memory_branching),
+        cmocka_unit_test(out_of_memory_gradient),
+        cmocka_unit_test(out_of_memory_training),
+        cmocka_unit_test(out_of_memory_turning),
+        ATTACK(calls_keep_nothing),
+        ATTACK(functions_leave_nothing),
+        ATTACK(results_outlive_the_function),
+        cmocka_unit_test(compilers_that_fail),
+        cmocka_unit_test(no_compiler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,22 +82,26 @@ static void raise_steps(world *s)
     look(s, false, TPI_MAX_STEPS);
 }
 
-enum { SOME = 17 }; /* of which more pairs are made than a step may have next ones */
-
-BODY(of_two)
+/* Another order of its axes in each call. */
+BODY(in_order)
 {
     const world *s = user;
-    out[0] = tp_add(in[s->n / SOME], in[s->n % SOME]);
+    int64_t axes[TP_MAX_RANK];
+    for (int i = 0, n = s->n; i < TP_MAX_RANK; i++) { /* the n-th order */
+        const int at = i - n % (i + 1);
+        n /= i + 1;
+        axes[i] = axes[at];
+        axes[at] = i;
+    }
+    out[0] = tp_transpose(in[0], TP_MAX_RANK, axes);
 }
 
 static void raise_turns(world *s)
 {
-    tp_tensor *in[SOME], *y;
-    for (int i = 0; i < SOME; i++)
-        in[i] = numbers(s, 1, i);
-    make_function(s, false, of_two);
+    tp_tensor *x = tp_full(s->tp, TP_F32, TP_DIMS(1, 1, 1, 1, 1, 1, 1, 1), 0);
+    make_function(s, false, in_order);
     for (s->n = 0; s->n <= TPI_MAX_TURNS; s->n++)
-        tp_function_call(s->f, SOME, in, 1, &y);
+        call(s->f, x);
 }
 
 /* No loop: that would be cut at its turns. */
@@ -123,6 +127,18 @@ static void raise_length(world *s)
         free(text);
     }
 #endif
+}
+
+/* More of its values are joined in each call. */
+BODY(joining_more)
+{
+    const world *s = user;
+    out[0] = tp_concat(2 + s->n, (tp_tensor *[]){in[0], in[0], in[0]}, 0);
+}
+
+static void raise_operands(world *s)
+{
+    call_twice(s, false, joining_more);
 }
 
 /* Another of its values is used in each call. */

@@ -25,7 +25,7 @@ static int64_t symbol_for(tp_graph *g, const char *input, int axis)
 }
 
 /* Were these two sizes that varied equal in all calls that are remembered? */
-static bool were_equal(const tpi_outside *x, int a, const tpi_outside *y, int b)
+static bool were_equal(const tpi_incoming *x, int a, const tpi_incoming *y, int b)
 {
     bool equal = x->varied >> a & 1 && x->shape[a] == y->shape[b];
     for (int i = 0; i < x->n_seen && equal; i++)
@@ -39,7 +39,7 @@ bool tpi_function_arguments(const tp_function *f, const tpi_step *entry, tpi_at 
                             tp_tensor **in)
 {
     for (int i = 0; i < entry->n_in; i++) {
-        const tpi_outside *o = &entry->new[~entry->in[i]];
+        const tpi_incoming *o = &entry->new[~entry->in[i]];
         int64_t shape[TP_MAX_RANK];
         if (i > ~entry->in[i]) {
             tpi_fail_status(f->ctx, entry->at.file ? entry->at : at, what, TP_E_STATE,

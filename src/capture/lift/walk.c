@@ -12,13 +12,17 @@ bool tpi_walk_begin(tpi_walk *w)
     tpi_mem *m = &w->ctx->mem;
     for (const tpi_step *s = w->f->forward.top.first; s; s = tpi_tree_walk(&w->f->forward, s)) {
         w->n_steps = s->number >= w->n_steps ? s->number + 1 : w->n_steps;
-        w->n_outside += s->n_new;
+        w->incoming_size += s->n_new;
+        for (int i = 0; i < s->n_new; i++)
+            if (~s->new[i].source >= w->n_outside)
+                w->n_outside = ~s->new[i].source + 1;
     }
     w->steps = tpi_take(m, (size_t)w->n_steps * sizeof *w->steps);
     w->outside = tpi_take(m, (size_t)w->n_outside * sizeof *w->outside);
-    if (!w->steps || !w->outside)
+    w->incoming = tpi_take(m, (size_t)w->incoming_size * sizeof *w->incoming);
+    if (!w->steps || !w->outside || !w->incoming)
         tpi_no_memory(w->ctx, w->at, w->what);
-    w->g = w->steps && w->outside ? tp_graph_new(w->ctx) : NULL;
+    w->g = w->steps && w->outside && w->incoming ? tp_graph_new(w->ctx) : NULL;
     return w->g;
 }
 
@@ -26,6 +30,7 @@ void tpi_walk_end(tpi_walk *w)
 {
     tpi_give_back(&w->ctx->mem, w->steps, (size_t)w->n_steps * sizeof *w->steps);
     tpi_give_back(&w->ctx->mem, w->outside, (size_t)w->n_outside * sizeof *w->outside);
+    tpi_give_back(&w->ctx->mem, w->incoming, (size_t)w->incoming_size * sizeof *w->incoming);
     tp_graph_free(w->g);
 }
 
@@ -47,46 +52,78 @@ static tp_graph *graph_here(const tpi_walk *w)
     return w->ctx->tracing ? w->ctx->tracing : w->g;
 }
 
-tp_tensor *tpi_walk_node(const tpi_walk *w, tpi_at at, int32_t number)
+/* What operand `code` of the segment was in the call. */
+static int32_t number_of(const tpi_walk *w, int32_t code)
 {
+    return code < 0 ? w->incoming[~code] : w->head->number + code;
+}
+
+static tp_tensor *node_of(const tpi_walk *w, tpi_at at, int32_t code)
+{
+    const int32_t number = number_of(w, code);
     return number < 0 ? tpi_graph_lift(graph_here(w), at, w->outside[~number])
                       : w->steps[number];
 }
 
-static tp_tensor *operand(void *user, int32_t number)
+tp_tensor *tpi_walk_node(const tpi_walk *w, const tpi_step *s, int k)
 {
-    const tpi_walk *w = user;
-    return tpi_walk_node(w, w->at, number);
+    return node_of(w, s->at, s->in[k]);
 }
 
-/* The numbers that outside tensors get on a path follow from the steps above. */
-static int first_outside(const tpi_step *s)
+static tp_tensor *operand(void *user, int32_t code)
 {
-    int n = 0;
-    for (const tpi_step *t = s->above; t; t = t->above)
-        n += t->n_new;
-    return n;
+    const tpi_walk *w = user;
+    return node_of(w, w->at, code);
+}
+
+/* A tensor from outside that is no argument. */
+static bool meet_outside(tpi_walk *w, const tpi_step *s, const tpi_incoming *o)
+{
+    if (!o->tensor)
+        return tpi_walk_refuse(w, s,
+                               "this reads memory that was wrapped: copy it into a variable");
+    if (o->swapped)
+        return tpi_walk_refuse(
+            w, s,
+            "a tensor that is no argument was not the same in all calls: pass "
+            "it as an argument");
+    if (o->varied && !(o->tensor->flags & TPI_STATE))
+        return tpi_walk_refuse(w, s,
+                               "a tensor that is no argument had other sizes in other calls: "
+                               "pass it as an argument");
+    w->outside[~o->source] = o->tensor;
+    return true;
+}
+
+static const char of_turns[] =
+    "a loop of C had other numbers of turns in other calls: write it as tp_for, or save the "
+    "function before that";
+
+static bool refuse_moved(const tpi_walk *w, const tpi_step *s)
+{
+    const tpi_step *end = s;
+    while (!end->cut && end->first)
+        end = end->first;
+    return tpi_walk_refuse(w, s,
+                           end->again
+                               ? of_turns
+                               : "what this reads was another tensor in other calls, for "
+                                 "a reason that is no tensor: branch on tp_truth");
 }
 
 bool tpi_walk_meet(tpi_walk *w, const tpi_step *s)
 {
-    int number = s->n_new ? first_outside(s) : 0;
-    for (int i = 0; i < s->n_new; i++, number++) {
-        tp_tensor *t = s->new[i].tensor;
-        if (!t)
-            return tpi_walk_refuse(
-                w, s, "this reads memory that was wrapped: copy it into a variable");
-        if (s->new[i].swapped)
-            return tpi_walk_refuse(
-                w, s,
-                "a tensor that is no argument was not the same in all calls: pass "
-                "it as an argument");
-        if (s->new[i].varied && !(t->flags & TPI_STATE))
-            return tpi_walk_refuse(
-                w, s,
-                "a tensor that is no argument had other sizes in other calls: "
-                "pass it as an argument");
-        w->outside[number] = t;
+    if (s->above->cut) {
+        w->head = s;
+        w->n_incoming = 0;
+    }
+    for (int i = 0; i < s->n_new; i++) {
+        const tpi_incoming *o = &s->new[i];
+        w->incoming[w->n_incoming++] = o->source;
+        if (~o->source >= w->n_arguments && !meet_outside(w, s, o))
+            return false;
+        if (o->moved)
+            return refuse_moved(w, s);
     }
     return true;
 }
@@ -99,12 +136,12 @@ static bool declare_assign(tpi_walk *w, const tpi_step *s)
         return tpi_walk_refuse(w, s,
                                "a part of a variable, or what was known before, is assigned "
                                "here: assign a computed value to the variable itself");
-    const tp_tensor *y = tp_assign_at(s->at.file, s->at.line, w->outside[~s->in[0]],
-                                      tpi_walk_node(w, s->at, s->in[1]));
+    tp_tensor *var = w->outside[~number_of(w, s->in[0])];
+    const tp_tensor *y = tp_assign_at(s->at.file, s->at.line, var, tpi_walk_node(w, s, 1));
     return y->status == TP_OK;
 }
 
-bool tpi_walk_declare(tpi_walk *w, const tpi_step *first, const tpi_step *s)
+bool tpi_walk_declare(tpi_walk *w, const tpi_step *s)
 {
     const tpi_nodes_of nodes = {.node = operand, .user = w};
     tp_tensor *y = NULL;
@@ -116,6 +153,8 @@ bool tpi_walk_declare(tpi_walk *w, const tpi_step *first, const tpi_step *s)
                                "branch on tp_truth");
     if (s->kind == TPI_STEP_ASSIGN || (s->kind == TPI_STEP_LOOK && s->look == TPI_LOOK_ASSIGN))
         return declare_assign(w, s);
+    if (s->any_number)
+        return tpi_walk_refuse(w, s, "this had another number of operands in other calls");
     if (s->kind == TPI_STEP_SCALAR && s->varied)
         return tpi_walk_refuse(
             w, s,
@@ -126,7 +165,7 @@ bool tpi_walk_declare(tpi_walk *w, const tpi_step *first, const tpi_step *s)
             w->g, s->at,
             tp_scalar_at(s->at.file, s->at.line, w->ctx, (tp_dtype)s->dtype, s->value));
     else if (s->kind == TPI_STEP_OP && s->op != &tpi_op_call)
-        y = tpi_segment_declare(graph_here(w), first, s->number - first->number, s, &nodes);
+        y = tpi_segment_declare(graph_here(w), w->head, s->number - w->head->number, s, &nodes);
     else
         return true;
     w->steps[s->number] = y;
@@ -141,7 +180,7 @@ bool tpi_walk_give(tpi_walk *w, const tpi_step *s, tp_tensor **out)
         return tpi_walk_refuse(
             w, s, "a call failed, or gave another number of results than are named");
     for (int i = 0; i < w->n_out; i++) {
-        out[i] = tpi_walk_node(w, s->at, s->in[i]);
+        out[i] = tpi_walk_node(w, s, i);
         if (out[i]->status != TP_OK)
             return false;
     }
@@ -172,7 +211,7 @@ const tpi_step *tpi_walk_next(const tpi_walk *w, const tpi_step *s, int *n)
 {
     const tpi_step *found = NULL;
     *n = 0;
-    if (s->first && !s->first->next) { /* the usual case */
+    if (!s->again && s->first && !s->first->next) { /* the usual case */
         *n = 1;
         return s->first;
     }
@@ -181,6 +220,7 @@ const tpi_step *tpi_walk_next(const tpi_walk *w, const tpi_step *s, int *n)
             found = t;
             ++*n;
         }
+    *n += s->again != NULL;
     return *n == 1 ? found : NULL;
 }
 
@@ -194,6 +234,8 @@ bool tpi_walk_sides(const tpi_walk *w, const tpi_step *s, const tpi_step *side[2
     static const char other[] = "runs went different ways here for a reason that is no "
                                 "tensor: branch on tp_truth, or fix what differs";
     side[0] = side[1] = NULL;
+    if (s->again)
+        return tpi_walk_refuse(w, s, of_turns);
     for (const tpi_step *t = s->first; t; t = t->next)
         if (is_truth(t) && !side[!t->truth] && comes_to_its_end(w, t))
             side[!t->truth] = t;
@@ -202,7 +244,7 @@ bool tpi_walk_sides(const tpi_walk *w, const tpi_step *s, const tpi_step *side[2
     for (const tpi_step *t = s->first; t; t = t->next)
         if (t != side[0] && t != side[1] && comes_to_its_end(w, t))
             return tpi_walk_refuse(w, t, other);
-    if (side[0] && side[1] && side[0]->in[0] != side[1]->in[0])
+    if (side[0] && side[1] && side[0]->new[0].source != side[1]->new[0].source)
         return tpi_walk_refuse(w, side[0], "different tensors are asked");
     return true;
 }
@@ -214,6 +256,7 @@ bool tpi_walk_arguments(tpi_walk *w, const tpi_step *entry, const char *const *n
         return false;
     for (int i = 0; i < entry->n_in; i++)
         w->outside[i] = in[i];
+    w->n_arguments = entry->n_in; /* each is another one */
     return true;
 }
 
@@ -317,7 +360,7 @@ static bool only_side(tpi_walk *w, const tpi_step *look, tp_tensor *truth, tp_te
 /* What follows s, to the return. */
 static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor **out)
 {
-    const tpi_step *first = NULL, *side[2];
+    const tpi_step *side[2];
     for (;;) {
         int n;
         const tpi_step *next = tpi_walk_next(w, s, &n);
@@ -329,7 +372,7 @@ static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor 
             next = side[side[0] == NULL];
             if (!tpi_walk_meet(w, next))
                 return false;
-            tp_tensor *truth = tpi_truth_of(next->at, tpi_walk_node(w, next->at, next->in[0]));
+            tp_tensor *truth = tpi_truth_of(next->at, tpi_walk_node(w, next, 0));
             if (side[0] && side[1])
                 return truth->status == TP_OK && branch(w, side, truth, seen, out);
             if (!only_side(w, next, truth, seen))
@@ -337,9 +380,8 @@ static bool go_down(tpi_walk *w, const tpi_step *s, tp_tensor **seen, tp_tensor 
         } else if (next->kind == TPI_STEP_RETURN) {
             return tpi_walk_give(w, next, out);
         }
-        first = s->cut || !first ? next : first;
         s = next;
-        if (!is_truth(s) && !tpi_walk_declare(w, first, s))
+        if (!is_truth(s) && !tpi_walk_declare(w, s))
             return false;
         if (tpi_is_draw(s->op)) {
             *seen = tpi_drawn(s->at, *seen, w->steps[s->number]);

@@ -5,7 +5,8 @@
 
 #include "capture/lift/lift.h"
 
-/* A path down the tree: nodes by number of the step, and of tensors from outside. */
+/* A path down the tree: nodes by number of the step, tensors from outside by theirs, and which of both came into the
+ * segment. */
 typedef struct tpi_walk {
     tp_ctx *ctx;
     tpi_at at;
@@ -16,9 +17,11 @@ typedef struct tpi_walk {
         whole; /* assignments are done, random numbers drawn; ways that were not seen fail the run */
     int n_out;
     tp_tensor **steps, **outside; /* entries are set on the way down, and set anew beside it */
-    int n_steps, n_outside;
-    bool seen_used;      /* there are ways that were not seen, or draws */
-    const char *no_flow; /* why a pure function's flow was no graph; NULL: none was tried */
+    int32_t *incoming;
+    int n_steps, n_arguments, n_outside, incoming_size, n_incoming;
+    const tpi_step *head; /* of the segment */
+    bool seen_used;       /* there are ways that were not seen, or draws */
+    const char *no_flow;  /* why a pure function's flow was no graph; NULL: none was tried */
     tpi_at no_flow_at;
 } tpi_walk;
 
@@ -27,12 +30,12 @@ bool tpi_walk_begin(tpi_walk *w);
 void tpi_walk_end(tpi_walk *w);
 /* False, and an error at the step; what was tried before says more. */
 bool tpi_walk_refuse(const tpi_walk *w, const tpi_step *s, const char *text);
-/* The node of an operand, in the body that is open. */
-tp_tensor *tpi_walk_node(const tpi_walk *w, tpi_at at, int32_t number);
-/* Tensors from outside that a step meets first. */
+/* The node of operand k of the step that was met last, in the body that is open. */
+tp_tensor *tpi_walk_node(const tpi_walk *w, const tpi_step *s, int k);
+/* Goes on to a step: what comes in there is known. */
 bool tpi_walk_meet(tpi_walk *w, const tpi_step *s);
-/* What an op, a number or an assignment does, as nodes; `first`: where its segment begins. */
-bool tpi_walk_declare(tpi_walk *w, const tpi_step *first, const tpi_step *s);
+/* What an op, a number or an assignment does, as nodes. */
+bool tpi_walk_declare(tpi_walk *w, const tpi_step *s);
 /* The results of the return that s is. */
 bool tpi_walk_give(tpi_walk *w, const tpi_step *s, tp_tensor **out);
 /* The step that followed s in good calls; NULL: there were several, or none (*n). */

@@ -2,31 +2,12 @@
  *
  * The tree has a segment for each way that leads there: what follows four branches in a row is there
  * sixteen times. Those that do the same are one: the same steps with the same attributes, sizes and
- * numbers, whose operands come from the same places inside, or are the same ones from outside. */
+ * numbers, whose operands are made by the same steps, or come in where the others do. */
 #include "base/hash.h"
 #include "capture/capture_def.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { REMEMBERED = 256 };
-
-/* Operands that come in, named by the order in which the segment meets them. Of very many the
- * latest are remembered, which is as good a name. */
-typedef struct names {
-    uint64_t n;
-    int32_t code[REMEMBERED];
-} names;
-
-static uint64_t name_of(names *v, int32_t code)
-{
-    const uint64_t oldest = v->n > REMEMBERED ? v->n - REMEMBERED : 0;
-    for (uint64_t i = v->n; i-- > oldest;)
-        if (v->code[i % REMEMBERED] == code)
-            return i;
-    v->code[v->n % REMEMBERED] = code;
-    return v->n++;
-}
 
 static uint64_t hash_attrs(uint64_t h, const tpi_step *s)
 {
@@ -37,7 +18,7 @@ static uint64_t hash_attrs(uint64_t h, const tpi_step *s)
     return tpi_hash_step(h, tpi_hash64(flat, (size_t)n * sizeof *flat));
 }
 
-static uint64_t hash_step(uint64_t h, names *v, const tpi_step *s, int32_t first)
+static uint64_t hash_step(uint64_t h, const tpi_step *s)
 {
     uint64_t value;
     h = tpi_hash_step(h, (uint64_t)s->kind << 16 | (uint64_t)s->dtype << 8 | s->rank);
@@ -48,20 +29,16 @@ static uint64_t hash_step(uint64_t h, names *v, const tpi_step *s, int32_t first
         memcpy(&value, &s->value, sizeof value);
         h = tpi_hash_step(h, value);
     }
-    for (int k = 0; k < s->n_in; k++) {
-        const int32_t c = s->in[k];
-        h = tpi_hash_step(h, c >= first ? (uint64_t)(c - first) << 1 : name_of(v, c) << 1 | 1);
-    }
+    for (int k = 0; k < s->n_in; k++)
+        h = tpi_hash_step(h, (uint64_t)s->in[k]);
     return h;
 }
 
 static uint64_t hash_segment(const tpi_step *s)
 {
-    names v;
-    v.n = 0;
     uint64_t h = 0;
     for (const tpi_step *t = s; t; t = t->cut ? NULL : t->first)
-        h = hash_step(h, &v, t, s->number);
+        h = hash_step(h, t);
     return h;
 }
 

@@ -33,10 +33,10 @@ static inline bool tpi_has_compiler(const tp_function *f)
 
 /* A tensor that a segment reads and does not make. */
 typedef struct tpi_input {
-    int32_t code;          /* its number among operands (capture_def.h) */
+    int32_t code;          /* what it is in the segment (capture_def.h) */
     int32_t step, operand; /* where it is read first; operand -1: it is a SCALAR's number */
     uint8_t dtype, rank;
-    int64_t shape[TP_MAX_RANK]; /* in the first run */
+    int64_t shape[TP_MAX_RANK]; /* when the segment was recorded */
 } tpi_input;
 
 /* A size that varies from run to run. Either an axis of an input: `step` is -1, `index` the input, `at` the axis.
@@ -53,9 +53,6 @@ struct tpi_segment {
     int64_t call;               /* the last call that ran it */
     int n_inputs, inputs_size;
     tpi_input *inputs;
-    int n_sizes;
-    int64_t *sizes;   /* those among the attributes in the first run, in order */
-    bool as_recorded; /* in that run every size was what it was when the steps were recorded */
     int n_varying, varying_size, n_seen, n_symbols;
     tpi_varying *varying;
     tpi_quantity *quantities;

@@ -31,8 +31,8 @@ void tpi_trace_free(tpi_trace *t)
         return;
     tpi_mem *m = &t->ctx->mem;
     for (int i = 0; i < t->n; i++)
-        if (t->items[i].own_attrs)
-            tpi_give_back(m, (void *)t->items[i].attrs, t->items[i].op->attrs_size);
+        if (t->items[i].attrs)
+            tpi_give_back(m, t->items[i].attrs, t->items[i].op->attrs_size);
     for (int i = 0; i < t->n_origins; i++)
         tpi_unref(t->origins[i].tensor);
     tpi_give_back(m, t->items, (size_t)t->size * sizeof *t->items);
@@ -124,7 +124,7 @@ void tpi_traced_stop(tpi_frame *fr, tpi_at at, tpi_why why)
 static tpi_code code_of(tpi_frame *fr, tpi_at at, tp_tensor *x)
 {
     tpi_trace *t = fr->trace;
-    if (x->frame == fr->serial && x->number >= 0) {
+    if (tpi_has_number(fr, x) && x->number >= 0) {
         if (x->number < t->n_codes)
             return t->codes[x->number];
         t->partial = true;
@@ -230,60 +230,56 @@ int32_t tpi_trace_looks(const tpi_trace *t, uint32_t look)
     return 0;
 }
 
-void tpi_traced_op(tpi_frame *fr, const tpi_step *s, const tp_tensor *y, const void *attrs,
-                   tp_tensor *const *in, tp_tensor *const *tape, uint64_t assigned)
+void tpi_traced_op(tpi_frame *fr, const tp_tensor *y, const tpi_op *op, const void *attrs,
+                   int n_in, tp_tensor *const *in)
 {
     const tp_block *b = fr->f->ctx->blocks;
-    if (s->op == &tpi_op_stack && b && b->is_loop && !b->counted) {
-        tpi_traced_stop(fr, TPI_AT(y->file, y->line), TPI_WHY_emits);
+    const tpi_at at = TPI_AT(y->file, y->line);
+    if (op == &tpi_op_stack && b && b->is_loop && !b->counted) {
+        tpi_traced_stop(fr, at, TPI_WHY_emits);
         return;
     }
     tpi_trace *t = fr->trace;
-    (void)in, (void)assigned;      /* a variable is its own name, whatever it will be */
-    if (s->op == &tpi_op_result) { /* of a call inside: what was computed there */
-        name_number(t, s->number, code_of(fr, s->at, tape[0]));
+    if (op == &tpi_op_result) { /* of a call inside: what was computed there */
+        name_number(t, y->number, code_of(fr, at, in[0]));
         return;
     }
-    if (s->op == &tpi_op_call)
+    if (op == &tpi_op_call)
         return;
-    tpi_item *x = add_item(fr, TPI_AT(y->file, y->line), TPI_STEP_OP);
+    tpi_item *x = add_item(fr, at, TPI_STEP_OP);
     if (!x)
         return;
-    x->op = s->op;
+    x->op = op;
     x->dtype = y->dtype;
     x->rank = y->rank;
     x->requires = y->flags & TPI_REQUIRES;
     memcpy(x->shape, y->shape, sizeof(int64_t) * y->rank);
-    for (int k = 0; k < s->n_in; k++)
-        if (!add_operand(fr, x->at, tape[k]))
+    for (int k = 0; k < n_in; k++)
+        if (!add_operand(fr, at, in[k]))
             return;
-    x->attrs = s->attrs;
-    const size_t bytes = s->op->attrs_size;
-    if (bytes && memcmp(s->attrs, attrs, bytes) != 0) {
-        void *own = tpi_take(&t->ctx->mem, bytes);
+    if (op->attrs_size) {
+        void *own = tpi_take(&t->ctx->mem, op->attrs_size);
         t->partial |= !own;
         if (!own)
             return;
-        x->attrs = memcpy(own, attrs, bytes);
-        x->own_attrs = true;
+        x->attrs = memcpy(own, attrs, op->attrs_size);
     }
-    name_number(t, s->number, t->n);
+    name_number(t, y->number, t->n);
     item_done(t, x);
 }
 
-void tpi_traced_number(tpi_frame *fr, const tpi_step *s, tp_tensor *n, double value)
+void tpi_traced_number(tpi_frame *fr, tp_tensor *n)
 {
     tpi_trace *t = fr->trace;
-    (void)value;
     for (int i = 0; i < t->n_origins; i++) {
         const tp_tensor *o = t->origins[i].tensor;
         if (t->origins[i].from == TPI_FROM_MADE && o->rank == 0 && o->dtype == n->dtype &&
             memcmp(o->data, n->data, tp_dtype_size((tp_dtype)n->dtype)) == 0) {
-            name_number(t, s->number, ~i);
+            name_number(t, n->number, ~i);
             return;
         }
     }
-    name_number(t, s->number, add_origin(t, n, TPI_FROM_MADE, -1));
+    name_number(t, n->number, add_origin(t, n, TPI_FROM_MADE, -1));
 }
 
 void tpi_traced_assign(tpi_frame *fr, tpi_at at, tp_tensor *var, tp_tensor *value)

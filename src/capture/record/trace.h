@@ -18,9 +18,8 @@ typedef struct tpi_item {
     uint32_t site;    /* LOOK: that, and what was done just before */
     int32_t visit;    /* LOOK: how many with this hash were before it */
     const tpi_op *op;
-    const void *attrs; /* of the step, or owned */
+    void *attrs; /* owned; NULL: none */
     tpi_at at;
-    bool own_attrs;
     int64_t shape[TP_MAX_RANK];
     char seen[TPI_MAX_READ]; /* LOOK: the bits; RETURN: which results require a gradient */
 } tpi_item;

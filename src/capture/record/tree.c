@@ -16,8 +16,7 @@ bool tpi_attr_is_size(const tpi_op *op, int flat)
     return false;
 }
 
-/* Equal but for sizes, and for where a random op draws? */
-static bool alike(const tpi_op *op, const void *a, const void *b)
+bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b)
 {
     for (const tpi_attr *t = op->attrs; t && t->name; t++) {
         const char *x = (const char *)a + t->offset, *y = (const char *)b + t->offset;
@@ -44,6 +43,8 @@ static bool meets_same(const tpi_step *s, const tpi_call_of *c)
 
 static inline bool same_operands(const tpi_step *s, const tpi_call_of *c)
 {
+    if (s->any_number)
+        return true;
     if (s->n_in != c->n_in)
         return false;
     for (int i = 0; i < c->n_in; i++)
@@ -62,7 +63,7 @@ static inline bool is_call(const tpi_step *s, const tpi_call_of *c, bool *same)
         if (!c->op->attrs_size || memcmp(s->attrs, c->attrs, c->op->attrs_size) == 0)
             return true;
         *same = false;
-        return alike(c->op, s->attrs, c->attrs);
+        return tpi_attrs_alike(c->op, s->attrs, c->attrs);
     case TPI_STEP_SCALAR:
         *same = memcmp(&s->value, &c->value, sizeof c->value) == 0;
         return s->dtype == c->dtype;
@@ -75,6 +76,8 @@ static inline bool is_call(const tpi_step *s, const tpi_call_of *c, bool *same)
 
 tpi_step *tpi_step_find(const tpi_step *above, const tpi_call_of *c, bool *same)
 {
+    if (above->again && is_call(above->again, c, same))
+        return above->again;
     for (tpi_step *s = above->first; s; s = s->next)
         if (is_call(s, c, same))
             return s;
@@ -83,10 +86,11 @@ tpi_step *tpi_step_find(const tpi_step *above, const tpi_call_of *c, bool *same)
 
 void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
 {
+    if (!s)
+        return;
     tpi_mem *m = &ctx->mem;
     const size_t n = (size_t)s->n_steps, k = (size_t)s->varying_size;
     tpi_give_back(m, s->inputs, (size_t)s->inputs_size * sizeof *s->inputs);
-    tpi_give_back(m, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
     tpi_give_back(m, s->varying, k * sizeof *s->varying);
     tpi_give_back(m, s->quantities, k * sizeof *s->quantities);
     tpi_give_back(m, s->values, k * sizeof *s->values);
@@ -96,21 +100,194 @@ void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
     tpi_give_back(m, s, sizeof *s);
 }
 
-void tpi_step_cut(tp_ctx *ctx, tpi_step *s)
+/* ---- segments that are split ----------------------------------------------------------------- */
+
+tpi_step *tpi_step_head(tpi_step *s)
 {
-    if (s->cut)
-        return;
-    s->cut = true;
-    for (tpi_step *t = s; t; t = t->above) { /* it had been part of a longer segment */
-        if (t->segment) {
-            tpi_segment_free(ctx, t->segment);
-            t->segment = NULL;
-            return;
-        }
-        if (t->above && t->above->cut)
-            return;
+    while (!s->above->cut)
+        s = s->above;
+    return s;
+}
+
+/* What operands are in a segment becomes what they are in the parts that it is split into. */
+typedef struct splitting {
+    int n, n_incoming;   /* of the segment: steps, tensors that come in */
+    tpi_step **step;     /* by step */
+    tpi_incoming **new;  /* by step: its new list; NULL: it keeps the old one */
+    tpi_incoming **came; /* by tensor that comes in: where it stands now */
+    int32_t *part,
+        *code; /* by tensor that comes in, then by step: the last part into which it came, and
+                             what it is there */
+    int32_t number; /* of the part, from 1 on */
+    int start;      /* the step that it begins with */
+    int32_t n_part; /* tensors that came into it */
+} splitting;
+
+static size_t splitting_bytes(const splitting *p)
+{
+    const size_t n = (size_t)p->n, in = (size_t)p->n_incoming;
+    return n * (sizeof *p->step + sizeof *p->new) + in * sizeof *p->came +
+           (n + in) * 2 * sizeof(int32_t);
+}
+
+static bool splitting_begin(splitting *p, tpi_mem *m, tpi_step *head)
+{
+    *p = (splitting){.n = 1, .n_incoming = head->n_new};
+    for (tpi_step *s = head; !s->cut && s->first; p->n++) {
+        s = s->first;
+        p->n_incoming += s->n_new;
+    }
+    p->step = tpi_take(m, splitting_bytes(p));
+    if (!p->step)
+        return false;
+    memset(p->step, 0, splitting_bytes(p));
+    p->new = (tpi_incoming **)(void *)(p->step + p->n);
+    p->came = p->new + p->n;
+    p->part = (int32_t *)(void *)(p->came + p->n_incoming);
+    p->code = p->part + p->n_incoming + p->n;
+    int came = 0;
+    for (int i = 0; i < p->n; i++, head = head->first) {
+        p->step[i] = head;
+        for (int k = 0; k < head->n_new; k++)
+            p->came[came++] = &head->new[k];
+    }
+    return true;
+}
+
+static void begin_part(splitting *p, int start)
+{
+    p->number++;
+    p->start = start;
+    p->n_part = 0;
+}
+
+/* What operand `code` of the segment is in the part. */
+static int32_t code_in_part(splitting *p, int32_t code)
+{
+    if (code >= p->start)
+        return code - p->start;
+    const int i = code < 0 ? ~code : p->n_incoming + code;
+    if (p->part[i] != p->number) {
+        p->part[i] = p->number;
+        p->code[i] = ~p->n_part++;
+    }
+    return p->code[i];
+}
+
+/* Room for what comes into the parts behind the first one. */
+static bool take_lists(splitting *p, tpi_mem *m)
+{
+    begin_part(p, 0);
+    for (int i = 0; i < p->n; i++) {
+        const tpi_step *s = p->step[i];
+        const int32_t before = p->n_part;
+        for (int k = 0; k < s->n_in; k++)
+            code_in_part(p, s->in[k]);
+        const size_t n = (size_t)(p->n_part - before);
+        if (p->start > 0 && n && !(p->new[i] = tpi_take(m, n * sizeof **p->new)))
+            return false;
+        if (s->splits)
+            begin_part(p, i + 1);
+    }
+    return true;
+}
+
+static void give_lists(splitting *p, tpi_mem *m)
+{
+    begin_part(p, 0);
+    for (int i = 0; i < p->n; i++) {
+        const int32_t before = p->n_part;
+        for (int k = 0; k < p->step[i]->n_in; k++)
+            code_in_part(p, p->step[i]->in[k]);
+        tpi_give_back(m, p->new[i], (size_t)(p->n_part - before) * sizeof **p->new);
+        if (p->step[i]->splits)
+            begin_part(p, i + 1);
     }
 }
+
+/* As the segment met it, or made it. */
+static tpi_incoming incoming_of(const splitting *p, int32_t code)
+{
+    if (code < 0) {
+        tpi_ref(p->came[~code]->tensor);
+        return *p->came[~code];
+    }
+    const tpi_step *maker = p->step[code];
+    tpi_incoming o = {.dtype = maker->dtype, .rank = maker->rank, .source = maker->number};
+    memcpy(o.shape, maker->shape, sizeof o.shape);
+    return o;
+}
+
+void tpi_incoming_free(tp_ctx *ctx, tpi_step *s)
+{
+    for (int i = 0; i < s->n_new; i++)
+        tpi_unref(s->new[i].tensor);
+    tpi_give_back(&ctx->mem, s->new, (size_t)s->n_new * sizeof *s->new);
+    s->new = NULL;
+    s->n_new = 0;
+}
+
+/* The i-th step in its part. */
+static void move_step(splitting *p, tp_ctx *ctx, int i)
+{
+    tpi_step *s = p->step[i];
+    int32_t n = 0;
+    for (int k = 0; k < s->n_in; k++) {
+        const int32_t code = s->in[k], before = p->n_part;
+        s->in[k] = code_in_part(p, code);
+        if (p->n_part == before)
+            continue;
+        p->new[i][n] = incoming_of(p, code);
+        if (code < 0)
+            p->came[~code] = &p->new[i][n];
+        n++;
+    }
+    tpi_incoming_free(ctx, s);
+    s->new = p->new[i];
+    s->n_new = n;
+}
+
+static void split(splitting *p, tp_ctx *ctx)
+{
+    begin_part(p, 0);
+    for (int i = 0; i < p->n; i++) {
+        tpi_step *s = p->step[i];
+        if (p->start > 0)
+            move_step(p, ctx, i);
+        if (!s->splits)
+            continue;
+        s->cut = true;
+        begin_part(p, i + 1);
+    }
+    tpi_segment_free(ctx, p->step[0]->segment);
+    p->step[0]->segment = NULL;
+}
+
+bool tpi_segment_split(tp_ctx *ctx, tpi_step *head)
+{
+    splitting p;
+    const bool begun = splitting_begin(&p, &ctx->mem, head);
+    const bool ok = begun && take_lists(&p, &ctx->mem);
+    if (ok)
+        split(&p, ctx);
+    else if (begun)
+        give_lists(&p, &ctx->mem);
+    for (int i = 0; i < p.n; i++, head = head->first)
+        head->splits = false;
+    if (begun)
+        tpi_give_back(&ctx->mem, p.step, splitting_bytes(&p));
+    return ok;
+}
+
+bool tpi_step_cut(tp_ctx *ctx, tpi_step *s)
+{
+    if (s->cut)
+        return true;
+    s->splits = true;
+    return tpi_segment_split(ctx, tpi_step_head(s));
+}
+
+/* ---- steps that come and go ------------------------------------------------------------------ */
 
 static bool ends_segment(tpi_step_kind kind)
 {
@@ -126,7 +303,26 @@ static void link(tpi_step *above, tpi_step *s)
     s->above = above;
 }
 
-static void cut_turns(tp_ctx *ctx, tpi_step *s);
+/* Sizes of arguments in other calls. */
+typedef int64_t seen_sizes[TPI_MAX_OBSERVED][TP_MAX_RANK];
+
+static tpi_incoming *new_incoming(tpi_mem *m, const tpi_call_of *c, seen_sizes *seen)
+{
+    const size_t bytes = (size_t)c->n_new * sizeof(tpi_incoming);
+    tpi_incoming *v = tpi_take(m, bytes);
+    if (!v)
+        return NULL;
+    memset(v, 0, bytes);
+    for (int i = 0; i < c->n_new; i++) {
+        const tp_tensor *t = c->new[i];
+        v[i].dtype = t->dtype;
+        v[i].rank = t->rank;
+        v[i].source = t->number;
+        v[i].seen = seen ? seen[i] : NULL;
+        memcpy(v[i].shape, t->shape, sizeof(int64_t) * t->rank);
+    }
+    return v;
+}
 
 tpi_step *tpi_step_add(tpi_tree *tree, tp_ctx *ctx, tpi_step *above, const tpi_call_of *c,
                        tpi_why *why)
@@ -141,13 +337,20 @@ tpi_step *tpi_step_add(tpi_tree *tree, tp_ctx *ctx, tpi_step *above, const tpi_c
     if (turns >= TPI_MAX_TURNS)
         return NULL;
     *why = TPI_WHY_memory;
-    const size_t attrs = c->op ? c->op->attrs_size : 0;
+    const size_t attrs = c->op ? (c->op->attrs_size + 7) & ~(size_t)7 : 0;
     const size_t in = c->n_in > 2 ? ((size_t)c->n_in * sizeof *c->in + 7) & ~(size_t)7 : 0;
-    const size_t bytes = sizeof(tpi_step) + in + attrs + (size_t)c->n_new * sizeof(tpi_outside);
+    const size_t seen = c->kind == TPI_STEP_ENTRY ? (size_t)c->n_new * sizeof(seen_sizes) : 0;
+    const size_t bytes = sizeof(tpi_step) + in + attrs + seen;
     tpi_step *s = tpi_take(&ctx->mem, bytes);
     if (!s)
         return NULL;
     memset(s, 0, bytes);
+    char *p = (char *)(s + 1);
+    if (c->n_new &&
+        !(s->new = new_incoming(&ctx->mem, c, seen ? (void *)(p + in + attrs) : NULL))) {
+        tpi_give_back(&ctx->mem, s, bytes);
+        return NULL;
+    }
     s->bytes = bytes;
     s->kind = (uint8_t)c->kind;
     s->op = c->op;
@@ -160,148 +363,23 @@ tpi_step *tpi_step_add(tpi_tree *tree, tp_ctx *ctx, tpi_step *above, const tpi_c
     s->n_new = c->n_new;
     s->number = above->number + 1;
     s->cut = ends_segment(c->kind);
-    char *p = (char *)(s + 1);
     s->in = in ? (int32_t *)(void *)p : s->few;
     if (c->n_in)
         memcpy(s->in, c->in, (size_t)c->n_in * sizeof *c->in);
     s->attrs = p + in;
-    if (attrs)
-        memcpy(s->attrs, c->attrs, attrs);
-    s->new = (tpi_outside *)(void *)(p + in + attrs);
-    for (int i = 0; i < c->n_new; i++) { /* zeroed above */
-        s->new[i].dtype = c->new[i]->dtype;
-        s->new[i].rank = c->new[i]->rank;
-        memcpy(s->new[i].shape, c->new[i]->shape, sizeof(int64_t) * c->new[i]->rank);
-    }
+    if (c->op && c->op->attrs_size)
+        memcpy(s->attrs, c->attrs, c->op->attrs_size);
     link(above, s);
     tree->n_steps++;
-    if (turns > 0) {
-        tpi_step_cut(ctx, above);
-        if (turns == 1)
-            cut_turns(ctx, above);
-    }
     return s;
 }
 
-/* ---- loops that C unrolled ------------------------------------------------------------------- */
-
-/* Could a and b be the same step of two turns of a loop `period` steps long? Operands are made as
- * many steps ago, or outside, or before the loop. */
-static bool same_turn(const tpi_step *a, const tpi_step *b, int period)
+void tpi_step_free(tp_ctx *ctx, tpi_step *s)
 {
-    if (a->kind != b->kind || a->op != b->op || a->n_in != b->n_in || a->dtype != b->dtype ||
-        a->rank != b->rank || (a->kind != TPI_STEP_OP && a->kind != TPI_STEP_SCALAR))
-        return false;
-    for (int k = 0; k < a->n_in; k++) {
-        const int32_t x = a->in[k], y = b->in[k];
-        if (x == y || (x >= 0 && y >= 0 && y - x == period))
-            continue;
-        if (x >= 0 && x >= a->number - period)
-            return false;
-    }
-    return a->kind != TPI_STEP_OP || alike(a->op, a->attrs, b->attrs);
-}
-
-/* The length of the turn that ends at s; 0: no loop ends there. */
-static int find_period(const tpi_step *s)
-{
-    enum { LONGEST = 512 };
-    const tpi_step *b = s;
-    for (int period = 1; period <= LONGEST; period++) {
-        b = b->above;
-        if (!b || b->kind == TPI_STEP_ENTRY || !b->above)
-            return 0;
-        if (b->op != s->op)
-            continue;
-        const tpi_step *x = b, *y = s;
-        int n = 0;
-        while (n < period && x->above && same_turn(x, y, period)) {
-            x = x->above;
-            y = y->above;
-            n++;
-        }
-        if (n == period)
-            return period;
-    }
-    return 0;
-}
-
-static tpi_step *steps_above(tpi_step *s, int n)
-{
-    while (s && n-- > 0)
-        s = s->above;
-    return s;
-}
-
-/* Is the stretch of `period` steps that ends at s a turn like the one before it? */
-static bool is_turn(tpi_step *s, int period)
-{
-    tpi_step *before = steps_above(s, period);
-    for (int n = 0; n < period; n++) {
-        if (!before || !before->above || !same_turn(before, s, period))
-            return false;
-        s = s->above;
-        before = before->above;
-    }
-    return true;
-}
-
-/* A turn begins behind s. */
-static void cut_turn(tp_ctx *ctx, tpi_step *s, int period)
-{
-    tpi_step_cut(ctx, s);
-    s->first->period = period;
-}
-
-/* Cuts a loop that C unrolled at each turn, when its trip count has been seen to differ at s. */
-static void cut_turns(tp_ctx *ctx, tpi_step *s)
-{
-    const int period = find_period(s);
-    if (period < 3)
-        return;
-    tpi_step *t = s;
-    while (is_turn(t, period)) {
-        t = steps_above(t, period);
-        cut_turn(ctx, t, period);
-    }
-    cut_turn(ctx, steps_above(t, period), period);
-    for (t = s;;) { /* on along the longer run */
-        for (int n = 0; n < period && t; n++)
-            t = t->first;
-        if (!t || !is_turn(t, period))
-            return;
-        tpi_step_cut(ctx, t);
-        steps_above(t, period)->first->period = period;
-    }
-}
-
-/* Of how many turns is the loop that ends at s? */
-static int count_turns(tpi_step *s, int period)
-{
-    int turns = 1;
-    for (; is_turn(s, period); s = steps_above(s, period))
-        turns++;
-    return turns;
-}
-
-void tpi_cut_long(tp_ctx *ctx, tpi_step *s, int n)
-{
-    enum { MANY = 8 };
-    while (n > 0 && s->above) {
-        const int period = find_period(s);
-        const int turns = period < 3 ? 0 : count_turns(s, period);
-        if (turns < MANY) {
-            s = s->above;
-            n--;
-            continue;
-        }
-        tpi_step_cut(ctx, s);
-        for (int i = 0; i < turns; i++) {
-            s = steps_above(s, period);
-            cut_turn(ctx, s, period);
-        }
-        n -= turns * period;
-    }
+    tpi_segment_free(ctx, s->segment);
+    tpi_unref(s->scalar);
+    tpi_incoming_free(ctx, s);
+    tpi_give_back(&ctx->mem, s, s->bytes);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------ */
@@ -326,12 +404,7 @@ void tpi_tree_free(tpi_tree *tree, tp_ctx *ctx)
             continue;
         }
         tpi_step *then = s->next ? s->next : s->above == &tree->top ? NULL : s->above;
-        if (s->segment)
-            tpi_segment_free(ctx, s->segment);
-        tpi_unref(s->scalar);
-        for (int i = 0; i < s->n_new; i++)
-            tpi_unref(s->new[i].tensor);
-        tpi_give_back(&ctx->mem, s, s->bytes);
+        tpi_step_free(ctx, s);
         s = then;
     }
     tree->top.first = NULL;

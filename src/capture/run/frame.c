@@ -44,6 +44,7 @@ static inline bool push(tpi_frame *fr, tpi_step *step, tp_tensor *value, const v
                                                  .value = value,
                                                  .attrs = own,
                                                  .operands = fr->n_operands,
+                                                 .n_in = n_in,
                                                  .assigned = assigned};
     value->refs++;
     tp_tensor **operands = fr->operands + fr->n_operands;
@@ -57,61 +58,98 @@ static inline bool push(tpi_frame *fr, tpi_step *step, tp_tensor *value, const v
 
 /* ---- finding the step ------------------------------------------------------------------------------ */
 
-static inline int32_t number_of(tpi_frame *fr, tp_tensor *t)
+/* A segment has ended: the next one. */
+static inline void begin_segment(tpi_frame *fr)
 {
-    if (t->frame != fr->serial) {
-        t->frame = fr->serial;
-        t->number = ~fr->n_outside++;
-    }
-    return t->number;
+    tp_ctx *ctx = fr->ctx;
+    fr->ended = false;
+    fr->start = fr->position + 1;
+    fr->n_incoming = 0;
+    ctx->frames += 2; /* after 2^31 of them a number may meet an old one */
+    if (!ctx->frames)
+        ctx->frames += 2;
+    fr->visit = ctx->frames;
 }
 
-/* Room for the numbers of a call's operands. */
+/* What t is in the segment. */
+static inline int32_t code_of(tpi_frame *fr, tp_tensor *t)
+{
+    if ((t->frame & ~1u) != fr->visit) {
+        if (!tpi_has_number(fr, t))
+            t->number = ~fr->n_outside++;
+        t->frame = fr->visit;
+        t->code = ~fr->n_incoming++;
+    }
+    return t->code;
+}
+
+/* Of the step that was just arrived at. */
+static inline void give_number(const tpi_frame *fr, tp_tensor *t)
+{
+    t->frame = fr->visit;
+    t->number = fr->position;
+    t->code = fr->position - fr->start;
+}
+
+/* Room for the codes of a call's operands. */
 typedef struct room {
     int32_t in[FEW];
-    const tp_tensor *new[FEW];
+    tp_tensor *new[FEW];
 } room;
 
-/* What tensors are in this frame, and those that are met for the first time; false when memory is
- * out. */
+static void find_codes(tpi_frame *fr, tpi_call_of *c)
+{
+    if (fr->ended)
+        begin_segment(fr);
+    c->n_new = 0;
+    c->n_outside = fr->n_outside;
+    for (int i = 0; i < c->n_in; i++) {
+        const int32_t before = fr->n_incoming;
+        c->in[i] = code_of(fr, c->operands[i]);
+        if (fr->n_incoming != before)
+            c->new[c->n_new++] = c->operands[i];
+    }
+}
+
+/* What the operands are, and which of them come in; false when memory is out. */
 static inline bool number_all(tpi_frame *fr, tpi_call_of *c, room *r, int n,
                               tp_tensor *const *in)
 {
-    int32_t *v = r->in;
-    const tp_tensor **new = r->new;
-    if (n > FEW) {
-        v = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *v);
-        new = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *new);
-    }
-    int n_new = 0;
-    for (int i = 0; i < n && v && new; i++) {
-        const int32_t before = fr->n_outside;
-        v[i] = number_of(fr, in[i]);
-        if (fr->n_outside != before)
-            new[n_new++] = in[i];
-    }
     c->n_in = n;
-    c->in = v;
-    c->n_new = n_new;
-    c->new = new;
-    return v && new;
+    c->operands = in;
+    c->in = r->in;
+    c->new = r->new;
+    c->n_outside = fr->n_outside;
+    if (n > FEW) {
+        c->in = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *c->in);
+        c->new = tpi_take(&fr->ctx->mem, (size_t)n * sizeof(tp_tensor *));
+    }
+    if (!c->in || !c->new)
+        return false;
+    find_codes(fr, c);
+    return true;
 }
 
 static inline void numbers_done(tpi_frame *fr, const tpi_call_of *c)
 {
     if (c->n_in > FEW) {
         const size_t n = (size_t)c->n_in;
-        tpi_give_back(&fr->ctx->mem, (void *)c->in, n * sizeof *c->in);
-        tpi_give_back(&fr->ctx->mem, (void *)c->new, n * sizeof *c->new);
+        tpi_give_back(&fr->ctx->mem, c->in, n * sizeof *c->in);
+        tpi_give_back(&fr->ctx->mem, c->new, n * sizeof(tp_tensor *));
     }
 }
 
 /* The call comes to nothing: what it met first has not been met. */
-static void take_back(tpi_frame *fr, const tpi_call_of *c)
+static void take_back(tpi_frame *fr, tpi_call_of *c)
 {
-    for (int i = 0; i < c->n_new; i++)
-        ((tp_tensor *)c->new[i])->frame = 0;
-    fr->n_outside -= c->n_new;
+    for (int i = 0; i < c->n_new; i++) {
+        tp_tensor *t = c->new[i];
+        const bool has_number = t->number >= 0 || ~t->number < c->n_outside;
+        t->frame = has_number ? fr->serial : 0;
+    }
+    fr->n_incoming -= c->n_new;
+    fr->n_outside = c->n_outside;
+    c->n_new = 0;
 }
 
 /* For a model that is written, in which it would be a constant. A long one is not looked through. */
@@ -122,18 +160,45 @@ static bool same_elements(const tp_tensor *a, const tp_tensor *b)
            tpi_bytes(a) <= LONG && memcmp(a->data, b->data, tpi_bytes(a)) == 0;
 }
 
-/* What is met here in this run: its sizes, and the tensor, which is kept until the next one. */
+/* Is it an argument, or did the call make it? */
+static inline bool is_passed_on(const tpi_frame *fr, const tp_tensor *t)
+{
+    return tpi_has_number(fr, t) && t->number >= -fr->n_arguments;
+}
+
+/* Has one of the operands another shape than when the step was recorded? */
+static bool is_resized(const tpi_call_of *c)
+{
+    for (int i = 0; i < c->n_in; i++)
+        if (c->operands[i]->frame & 1)
+            return true;
+    return false;
+}
+
+/* The sizes of a call's arguments, when they differ from those it was recorded with. */
+static void keep_seen(const tpi_step *s, const tpi_call_of *c)
+{
+    for (int i = 0; i < s->n_new; i++) {
+        tpi_incoming *o = &s->new[i];
+        o->n_seen += o->n_seen < TPI_MAX_OBSERVED;
+        memcpy(o->seen[o->n_seen - 1], c->new[i]->shape, sizeof(int64_t) * o->rank);
+    }
+}
+
+/* What comes in here in this run: its sizes, and a tensor from outside, which is kept until the next one. */
 static inline void meet(tpi_frame *fr, const tpi_step *s, const tpi_call_of *c)
 {
     for (int i = 0; i < s->n_new; i++) {
-        tpi_outside *o = &s->new[i];
-        tp_tensor *t = (tp_tensor *)c->new[i];
+        tpi_incoming *o = &s->new[i];
+        tp_tensor *t = c->new[i];
         for (int a = 0; a < o->rank; a++)
             if (o->shape[a] != t->shape[a]) {
+                t->frame |= 1;
                 fr->as_recorded = false;
                 o->varied |= (uint8_t)(1 << a);
             }
-        if (o->tensor == t || s->kind == TPI_STEP_ENTRY)
+        o->moved |= o->source != t->number;
+        if (o->tensor == t || s->kind == TPI_STEP_ENTRY || is_passed_on(fr, t))
             continue;
         if (!o->swapped && o->tensor)
             o->swapped = !same_elements(o->tensor, t);
@@ -141,12 +206,8 @@ static inline void meet(tpi_frame *fr, const tpi_step *s, const tpi_call_of *c)
         o->tensor = t->buf && t->buf->size ? t : NULL;
         tpi_ref(o->tensor);
     }
-    if (s->kind == TPI_STEP_ENTRY && !fr->as_recorded)
-        for (int i = 0; i < s->n_new; i++) {
-            tpi_outside *o = &s->new[i];
-            o->n_seen += o->n_seen < TPI_MAX_OBSERVED;
-            memcpy(o->seen[o->n_seen - 1], c->new[i]->shape, sizeof(int64_t) * o->rank);
-        }
+    if (s->kind == TPI_STEP_ENTRY && is_resized(c))
+        keep_seen(s, c);
 }
 
 /* The next call will ask for the step behind this one: after a program has run, it is in no cache
@@ -158,6 +219,8 @@ static inline tpi_step *arrive(tpi_frame *fr, tpi_step *s)
     __builtin_prefetch(next + 64);
     __builtin_prefetch(next + 128);
     s->taken++;
+    fr->position++;
+    fr->ended = s->cut;
     return fr->at = s;
 }
 
@@ -180,32 +243,50 @@ static const char *name_of(tpi_step_kind kind, const tpi_op *op)
     return kind == TPI_STEP_OP ? op->name : names[kind];
 }
 
-/* Goes on to the step that is this call, adding it when it is new; NULL: the frame is lost. */
-static tpi_step *go_on(tpi_frame *fr, const tpi_call_of *c, bool *same)
+/* The run goes on as none did before, so its segment ends; the operands are now what they are in the next one. False:
+ * memory is out. */
+static bool end_segment(tpi_frame *fr, tpi_call_of *c)
 {
+    take_back(fr, c);
+    if (!tpi_turn_off(fr, c))
+        return false;
+    fr->ended = true;
+    find_codes(fr, c);
+    return true;
+}
+
+static void log_branch(const tpi_frame *fr, const tpi_call_of *c, const tpi_step *other)
+{
+    if (c->kind == TPI_STEP_LOOK && c->look == TPI_LOOK_TRUTH)
+        tpi_capture_log(fr->f, c->at, "branch: tp_truth is %s for the first time",
+                        c->truth ? "true" : "false");
+    else
+        tpi_capture_log(fr->f, c->at, "branch: %s, where %s followed before",
+                        name_of(c->kind, c->op),
+                        name_of((tpi_step_kind)other->kind, other->op));
+}
+
+/* Goes on to the step that is this call, adding it when it is new; NULL: the frame is lost. */
+static tpi_step *go_on(tpi_frame *fr, tpi_call_of *c, bool *same)
+{
+    tpi_why why = TPI_WHY_memory;
     tpi_step *s = tpi_step_find(fr->at, c, same);
-    if (s) {
-        meet(fr, s, c);
-    } else {
-        tpi_why why;
-        const bool turn = fr->at->first != NULL;
+    const bool ok = s || !fr->at->first || end_segment(fr, c);
+    if (!s && ok) /* loops may have been rolled, and then it is there */
+        s = tpi_step_find(fr->at, c, same);
+    if (!s && ok) {
+        const tpi_step *other = fr->at->first ? fr->at->first : fr->at->again;
         s = tpi_step_add(fr->tree, fr->ctx, fr->at, c, &why);
-        if (!s) {
-            lose(fr, c->at, why);
-            return NULL;
-        }
+        fr->new_steps |= s != NULL;
         *same = true;
-        fr->new_steps = true;
-        s->as_recorded = fr->as_recorded;
-        meet(fr, s, c);
-        if (turn && c->kind == TPI_STEP_LOOK && c->look == TPI_LOOK_TRUTH)
-            tpi_capture_log(fr->f, c->at, "branch: tp_truth is %s for the first time",
-                            c->truth ? "true" : "false");
-        else if (turn)
-            tpi_capture_log(fr->f, c->at, "branch: %s, where %s followed before",
-                            name_of(c->kind, c->op),
-                            name_of((tpi_step_kind)fr->at->first->kind, fr->at->first->op));
+        if (s && other)
+            log_branch(fr, c, other);
     }
+    if (!s) {
+        lose(fr, c->at, why);
+        return NULL;
+    }
+    meet(fr, s, c);
     return arrive(fr, s);
 }
 
@@ -261,7 +342,7 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
 
 static bool is_hollow(const tpi_frame *fr, const tp_tensor *t)
 {
-    return t->flags & TPI_LAZY && (t->frame != fr->serial || t->number < fr->base);
+    return t->flags & TPI_LAZY && tpi_pending_of(fr, t) < 0;
 }
 
 static void settle_for(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look);
@@ -311,23 +392,22 @@ static tp_tensor *out_of_frame(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_i
 static tpi_step *find_op(tpi_frame *fr, tpi_infer *q, tpi_call_of *c, bool *same,
                          tp_tensor **failed)
 {
-    if (fr->as_recorded && !tpi_is_draw(q->op)) { /* as before: then its sizes are too */
-        tpi_step *s = tpi_step_find(fr->at, c, same);
-        if (s)
-            meet(fr, s, c);
-        if (s && *same && fr->as_recorded && s->as_recorded) {
-            q->dtype = (tp_dtype)s->dtype;
-            q->rank = s->rank;
-            for (int i = 0; i < s->rank; i++)
-                q->shape[i] = s->shape[i];
-            return arrive(fr, s);
-        }
+    tpi_step *s = tpi_is_draw(q->op) ? NULL : tpi_step_find(fr->at, c, same);
+    if (s)
+        meet(fr, s, c);
+    if (s && *same && !s->any_number &&
+        !is_resized(c)) { /* then its result is as it was, too */
+        q->dtype = (tp_dtype)s->dtype;
+        q->rank = s->rank;
+        for (int i = 0; i < s->rank; i++)
+            q->shape[i] = s->shape[i];
+        return arrive(fr, s);
     }
     *failed = tpi_infer_op(q);
     if (*failed)
         return NULL;
     c->dtype = (uint8_t)q->dtype;
-    tpi_step *s = go_on(fr, c, same);
+    s = go_on(fr, c, same);
     if (!s)
         return NULL;
     if (s->taken == 1) {
@@ -338,9 +418,18 @@ static tpi_step *find_op(tpi_frame *fr, tpi_infer *q, tpi_call_of *c, bool *same
         fr->as_recorded = false;
         s->varied = true;
     }
-    for (int a = 0; a < q->rank; a++)
-        fr->as_recorded &= q->shape[a] == s->shape[a];
     return s;
+}
+
+/* The last pending value, whose step is s. */
+static void note_shape(tpi_frame *fr, const tpi_step *s, tp_tensor *y)
+{
+    bool resized = false;
+    for (int a = 0; a < y->rank; a++)
+        resized |= y->shape[a] != s->shape[a];
+    y->frame |= resized;
+    fr->pending[fr->n_pending - 1].resized = resized;
+    fr->as_recorded &= !resized;
 }
 
 /* An index out of range is told now, when it can be known. */
@@ -366,8 +455,7 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
     tp_tensor *y = declare(fr, q, &view);
     if (y->status != TP_OK)
         return y;
-    y->frame = fr->serial;
-    y->number = s->number;
+    give_number(fr, y);
     if (tpi_records(ctx, q->op, (int)q->dtype, requires)) {
         if (!tpi_record(y, q->op, q->n_in, tape, q->attrs, q->op->attrs_size))
             return tpi_no_memory(ctx, q->at, q->op->name);
@@ -379,14 +467,15 @@ static tp_tensor *add_pending(tpi_frame *fr, const tpi_infer *q, tpi_step *s, bo
     fr->pending[fr->n_pending - 1].view = view;
     fr->has_views |= view;
     if (fr->trace)
-        tpi_traced_op(fr, s, y, q->attrs, q->in, tape, assigned);
+        tpi_traced_op(fr, y, q->op, q->attrs, q->n_in, tape);
     return y;
 }
 
-/* The tensor that was met there in the last run, with its first sizes. */
-static inline bool is_met_again(const tpi_outside *o, const tp_tensor *t)
+/* The tensor that was met there in the last run, or one of this call, with the first sizes. */
+static inline bool is_met_again(const tpi_frame *fr, const tpi_incoming *o, const tp_tensor *t)
 {
-    bool same = o->tensor == t;
+    bool same =
+        o->tensor == t || (is_passed_on(fr, t) && o->dtype == t->dtype && o->rank == t->rank);
     for (int a = 0; a < o->rank && same; a++)
         same = o->shape[a] == t->shape[a];
     return same;
@@ -396,28 +485,40 @@ static inline bool is_met_again(const tpi_outside *o, const tp_tensor *t)
  * NULL: something is different. */
 static inline tp_tensor *match(tpi_frame *fr, tpi_infer *q, bool requires)
 {
-    tpi_step *s = fr->at->first;
+    if (fr->ended)
+        begin_segment(fr);
+    tpi_step *s = fr->at->again ? fr->at->again : fr->at->first;
     const tpi_op *op = q->op;
-    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || !s->as_recorded ||
-        !fr->as_recorded || op->index_in)
+    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || op->index_in ||
+        q->n_in > FEW)
         return NULL;
     int n_new = 0;
     for (int i = 0; i < q->n_in; i++) {
         const tp_tensor *t = q->in[i];
-        const bool met = t->frame == fr->serial;
-        if (met ? t->number != s->in[i]
-                : n_new == s->n_new || s->in[i] != ~(fr->n_outside + n_new) ||
-                      !is_met_again(&s->new[n_new], t))
+        const bool met = t->frame == fr->visit; /* with the recorded shape */
+        if (met ? t->code != s->in[i]
+                : n_new == s->n_new || s->in[i] != ~(fr->n_incoming + n_new) ||
+                      !is_met_again(fr, &s->new[n_new], t))
             return NULL;
-        if (t->flags & TPI_LAZY ? !met || t->number < fr->base : !t->buf || t->buf->assigned)
+        if (t->frame == (fr->visit | 1) ||
+            (t->flags & TPI_LAZY ? tpi_pending_of(fr, t) < 0 : !t->buf || t->buf->assigned))
             return NULL;
+        for (int k = 0; k < i && n_new; k++)
+            if (!met && q->in[k] == t) /* it comes in once */
+                return NULL;
         n_new += !met;
     }
     if (n_new != s->n_new ||
         (op->attrs_size && memcmp(s->attrs, q->attrs, op->attrs_size) != 0))
         return NULL;
-    for (int i = 0; i < q->n_in && n_new; i++)
-        number_of(fr, q->in[i]);
+    for (int i = 0, k = 0; k < n_new; i++) {
+        tp_tensor *t = q->in[i];
+        if (t->frame == fr->visit)
+            continue;
+        code_of(fr, t);
+        s->new[k].moved |= s->new[k].source != t->number;
+        k++;
+    }
     q->dtype = (tp_dtype)s->dtype;
     q->rank = s->rank;
     for (int i = 0; i < s->rank; i++)
@@ -449,7 +550,9 @@ static tp_tensor *apply_resolved(tpi_frame *fr, tpi_infer *q, tpi_call_of *c,
     if (!s)
         return out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
     y = add_pending(fr, q, s, same, tape, assigned, requires);
-    if (y->status != TP_OK) /* its step is without it: what is pending would be shifted */
+    if (y->status == TP_OK)
+        note_shape(fr, s, y);
+    else /* its step is without it: what is pending would be shifted */
         lose(fr, q->at, TPI_WHY_memory);
     return y;
 }
@@ -490,14 +593,13 @@ static tp_tensor *frame_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double va
         if (!tpi_own(t))
             return tpi_no_memory(ctx, at, NULL);
     }
-    t->frame = fr->serial;
-    t->number = s->number;
+    give_number(fr, t);
     if (!push(fr, s, t, NULL, 0, NULL, 0)) {
         lose(fr, at, TPI_WHY_memory);
         return tpi_no_memory(ctx, at, NULL);
     }
     if (fr->trace)
-        tpi_traced_number(fr, s, t, value);
+        tpi_traced_number(fr, t);
     return t;
 }
 
@@ -559,8 +661,8 @@ static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
 static bool can_wait(const tpi_frame *fr, const tp_tensor *var, const tp_tensor *value)
 {
     return var->flags & TPI_STATE && var->buf->size && !var->buf->exposed && !var->buf->lent &&
-           tpi_count(var) > 0 && value->flags & TPI_LAZY && value->frame == fr->serial &&
-           !fr->may_fail && fr->n_pending > 0;
+           tpi_count(var) > 0 && value->flags & TPI_LAZY && tpi_pending_of(fr, value) >= 0 &&
+           !fr->may_fail;
 }
 
 static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
@@ -614,7 +716,7 @@ static void add_look(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look
     number_all(fr, &c, &r, t ? 1 : 0, in);
     bool same;
     if (go_on(fr, &c, &same))
-        fr->base = fr->at->number + 1;
+        fr->base = fr->position + 1;
 }
 
 static void settle_for(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look)
@@ -718,14 +820,15 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
 {
     tp_ctx *ctx = f->ctx;
     tpi_frame *fr = &f->frame;
-    if (!++ctx->frames) /* after 2^32 of them a number may meet an old one */
-        ++ctx->frames;
     fr->ctx = ctx;
     fr->f = f;
     fr->tree = tree;
     fr->at = &tree->top;
-    fr->serial = ctx->frames;
-    fr->n_outside = 0;
+    fr->position = -1;
+    begin_segment(fr); /* its number is of no segment */
+    fr->serial = fr->visit;
+    fr->ended = true;
+    fr->n_arguments = fr->n_outside = 0;
     fr->as_recorded = true;
     fr->may_fail = fr->settling = fr->new_steps = fr->lost = fr->has_turns = fr->has_views =
         false;
@@ -737,6 +840,7 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
         numbers_done(fr, &c);
         return false;
     }
+    fr->n_arguments = fr->n_outside;
     ctx->frame_rules = &tpi_capture_rules;
     ctx->frame = fr;
     if (!tree->top.first)

@@ -16,8 +16,11 @@ static tpi_segment *segment_new(tp_ctx *ctx, tpi_step *step, int n_steps)
     tpi_segment *s = tpi_take(&ctx->mem, sizeof *s);
     if (!s)
         return NULL;
-    *s = (tpi_segment){
-        .step = step, .n_steps = n_steps, .n_seen = 1, .why_new = "it runs again"};
+    *s = (tpi_segment){.step = step,
+                       .n_steps = n_steps,
+                       .n_seen = 1,
+                       .why_new = "it runs again",
+                       .why_eager = step->any_number ? TPI_WHY_operands : TPI_WHY_none};
     const size_t n = (size_t)n_steps;
     s->number_varies = tpi_take(&ctx->mem, n * sizeof *s->number_varies);
     s->output_of = tpi_take(&ctx->mem, n * sizeof *s->output_of);
@@ -80,6 +83,17 @@ int tpi_segment_input(const tpi_segment *s, int32_t code)
     return -1;
 }
 
+/* The shape that what comes in had when the segment was recorded. */
+static const int64_t *recorded_shape(const tpi_segment *s, int32_t code)
+{
+    if (code >= 0)
+        return NULL;
+    const tpi_step *t = s->step;
+    for (code = ~code; code >= t->n_new; t = t->first)
+        code -= t->n_new;
+    return t->new[code].shape;
+}
+
 static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x)
 {
     if (tpi_segment_input(s, x.code) >= 0)
@@ -91,15 +105,15 @@ static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x
     const tp_tensor *t = tensor_of(fr, from, &x);
     x.dtype = t->dtype;
     x.rank = t->rank;
-    memcpy(x.shape, t->shape, sizeof(int64_t) * t->rank);
+    if (x.rank) /* a number has none */
+        memcpy(x.shape, recorded_shape(s, x.code), sizeof x.shape);
     s->inputs[s->n_inputs++] = x;
     return true;
 }
 
 int tpi_segment_maker(const tpi_segment *s, int32_t code)
 {
-    const int64_t i = (int64_t)code - s->step->number;
-    return code >= 0 && i >= 0 && i < s->n_steps && !s->number_varies[i] ? (int)i : -1;
+    return code >= 0 && !s->number_varies[code] ? code : -1;
 }
 
 static bool find_inputs(tpi_segment *s, const tpi_frame *fr, int from)
@@ -108,7 +122,7 @@ static bool find_inputs(tpi_segment *s, const tpi_frame *fr, int from)
     for (int i = 0; i < s->n_steps; i++) {
         const tpi_step *t = fr->pending[from + i].step;
         if (s->number_varies[i] &&
-            !add_input(s, fr, from, (tpi_input){.code = t->number, .step = i, .operand = -1}))
+            !add_input(s, fr, from, (tpi_input){.code = i, .step = i, .operand = -1}))
             return false;
         const int first = t->kind == TPI_STEP_ASSIGN; /* not the variable */
         for (int k = first; k < t->n_in; k++)
@@ -193,54 +207,36 @@ static bool compare_inputs(tpi_segment *s, const tpi_frame *fr, int from, bool *
     return true;
 }
 
-/* Sizes of a pending step's attributes, n of them. */
-static int sizes_of(const tpi_pending *p, int64_t *out, int32_t *at)
+/* Sizes among attributes, and where they are; how many. */
+static int sizes_of(const tpi_op *op, const void *attrs, const int64_t *shape, int64_t *out,
+                    int32_t *at)
 {
     int64_t flat[TPI_MAX_FLAT_ATTRS];
-    const tpi_op *op = p->step->op;
-    if (!op || !op->attrs_size)
-        return 0;
-    const int n = tpi_flatten_attrs(op, tpi_attrs_of(p), flat);
+    const int n = tpi_flatten_attrs(op, attrs, flat);
     int count = 0;
     for (int k = 0; k < n; k++)
         if (tpi_is_size(op, flat, k)) {
-            out[count] = tpi_size_value(op, flat, p->value->shape, k);
+            out[count] = tpi_size_value(op, flat, shape, k);
             at[count++] = k;
         }
     return count;
 }
 
-/* The sizes of this run are those that others are compared with. */
-static bool keep_sizes(tpi_segment *s, const tpi_frame *fr, int from)
-{
-    int64_t sizes[TPI_MAX_FLAT_ATTRS];
-    int32_t at[TPI_MAX_FLAT_ATTRS];
-    int n = 0;
-    for (int i = 0; i < s->n_steps; i++)
-        n += sizes_of(&fr->pending[from + i], sizes, at);
-    s->sizes = tpi_take(&fr->ctx->mem, (size_t)n * sizeof *s->sizes);
-    if (!s->sizes)
-        return false;
-    s->n_sizes = n;
-    n = 0;
-    for (int i = 0; i < s->n_steps; i++)
-        n += sizes_of(&fr->pending[from + i], s->sizes + n, at);
-    s->as_recorded = fr->as_recorded;
-    return true;
-}
-
 static bool compare_sizes(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
 {
-    int64_t sizes[TPI_MAX_FLAT_ATTRS];
+    int64_t now[TPI_MAX_FLAT_ATTRS], was[TPI_MAX_FLAT_ATTRS];
     int32_t at[TPI_MAX_FLAT_ATTRS];
-    const int64_t *first = s->sizes;
     for (int i = 0; i < s->n_steps; i++) {
-        const int n = sizes_of(&fr->pending[from + i], sizes, at);
+        const tpi_pending *p = &fr->pending[from + i];
+        const tpi_step *t = p->step;
+        if ((!p->attrs && !p->resized) || !t->op->attrs_size)
+            continue;
+        sizes_of(t->op, t->attrs, t->shape, was, at);
+        const int n = sizes_of(t->op, tpi_attrs_of(p), p->value->shape, now, at);
         for (int k = 0; k < n; k++)
-            if (sizes[k] != first[k] &&
-                !add_varying(fr->ctx, s, (tpi_varying){i, 0, at[k]}, first[k], changed))
+            if (now[k] != was[k] &&
+                !add_varying(fr->ctx, s, (tpi_varying){i, 0, at[k]}, was[k], changed))
                 return false;
-        first += n;
     }
     return true;
 }
@@ -257,46 +253,6 @@ static void compare_numbers(tpi_segment *s, const tpi_frame *fr, int from, bool 
         if (memcmp(cast, p->value->data, tp_dtype_size((tp_dtype)t->dtype)) != 0)
             *changed = s->number_varies[i] = true;
     }
-}
-
-/* The step n steps further from the call, where runs mostly went. */
-static const tpi_step *steps_on(const tpi_step *t, int n)
-{
-    while (t && n-- > 0)
-        t = t->first;
-    return t;
-}
-
-/* In a turn of a loop, what differs from the turn beside it varies: then all turns are equal, and
- * share a program. */
-static bool compare_turns(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
-{
-    const int period = s->step->period;
-    const tpi_step *other = steps_on(s->step, period);
-    if (period != s->n_steps)
-        return true;
-    if (!other || other->period != period)
-        for (other = s->step; other && s->step->number - other->number < period;)
-            other = other->above;
-    const int64_t *first = s->sizes;
-    for (int i = 0; i < period && other; i++, other = other->first) {
-        const tpi_pending *p = &fr->pending[from + i];
-        int64_t here[TPI_MAX_FLAT_ATTRS], there[TPI_MAX_FLAT_ATTRS];
-        int32_t at[TPI_MAX_FLAT_ATTRS];
-        const int n = sizes_of(p, here, at);
-        if (other->op != p->step->op)
-            return true;
-        tp_tensor like = {.rank = other->rank};
-        memcpy(like.shape, other->shape, sizeof like.shape);
-        if (n)
-            sizes_of(&(tpi_pending){.step = (tpi_step *)other, .value = &like}, there, at);
-        for (int k = 0; k < n; k++)
-            if (here[k] != there[k] &&
-                !add_varying(fr->ctx, s, (tpi_varying){i, 0, at[k]}, first[k], changed))
-                return false;
-        first += n;
-    }
-    return true;
 }
 
 static void take_values(tpi_segment *s, const tpi_frame *fr, int from)
@@ -491,20 +447,11 @@ static bool all_good(const tpi_segment *s, const tpi_frame *fr, int from)
     return true;
 }
 
-/* What comes in, and the sizes of this run. */
-static bool learn(tpi_segment *s, tpi_frame *fr, int from)
-{
-    tpi_give_back(&fr->ctx->mem, s->sizes, (size_t)s->n_sizes * sizeof *s->sizes);
-    s->sizes = NULL;
-    s->n_sizes = 0;
-    return find_inputs(s, fr, from) && keep_sizes(s, fr, from);
-}
-
 /* Is what is pending of a kind with what came before? What differs is taken note of. */
 static bool compare(tpi_segment *s, tpi_frame *fr, int from)
 {
     bool numbers = false, changed = !s->known;
-    if (!s->known && (!learn(s, fr, from) || !compare_turns(s, fr, from, &changed)))
+    if (!s->known && !find_inputs(s, fr, from))
         return false;
     s->known = true;
     compare_numbers(s, fr, from, &numbers);
@@ -512,10 +459,10 @@ static bool compare(tpi_segment *s, tpi_frame *fr, int from)
         s->n_varying = 0;
         s->n_seen = 1;
         changed = true;
-        if (!learn(s, fr, from))
+        if (!find_inputs(s, fr, from))
             return false;
     }
-    if ((numbers || !s->as_recorded || !fr->as_recorded) &&
+    if (!fr->as_recorded &&
         (!compare_inputs(s, fr, from, &changed) || !compare_sizes(s, fr, from, &changed)))
         return false;
     if (changed && s->program)
@@ -583,13 +530,8 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to)
         return false;
     if (s->why_eager)
         return false;
-    if (!prepare(s, fr, from)) {
-        if (!s->sizes) { /* memory ran out: it begins anew */
-            tpi_segment_free(ctx, s);
-            first->segment = NULL;
-        }
+    if (!prepare(s, fr, from))
         return false;
-    }
     if (s->n_outputs == 0)
         return !may_fail(fr, from, to);
     if (!s->program && due) {

@@ -2,25 +2,28 @@
 #include "capture/capture_def.h"
 #include "op/op.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* ---- whose elements are wanted ----------------------------------------------------------------- */
 
-/* The pending step that makes t, -1: none. */
-static int pending_of(const tpi_frame *fr, const tp_tensor *t)
-{
-    const int64_t i = (int64_t)t->number - fr->base;
-    return t->frame == fr->serial && t->number >= 0 && i >= 0 && i < fr->n_pending &&
-                   fr->pending[i].step->kind != TPI_STEP_ASSIGN
-               ? (int)i
-               : -1;
-}
-
 static void count_one(tpi_frame *fr, const tp_tensor *t)
 {
-    const int i = pending_of(fr, t);
+    const int i = tpi_pending_of(fr, t);
     if (i >= 0)
         fr->pending[i].counted++;
+}
+
+/* When a body is long, what is pending lies in no near cache any more: what the i-th step after next will be asked. */
+static inline void fetch_ahead(const tpi_frame *fr, int i, size_t what)
+{
+    enum { AHEAD = 8 };
+    if (i + AHEAD >= fr->n_pending)
+        return;
+    const tpi_pending *p = &fr->pending[i + AHEAD];
+    __builtin_prefetch(p->value);
+    for (int k = 0; k < p->n_in && k < 3; k++)
+        __builtin_prefetch((const char *)tpi_operand(fr, p, k) + what);
 }
 
 /* Counts the references of a pending value that the frame itself and the tape hold; those beyond
@@ -32,10 +35,11 @@ static bool count_references(tpi_frame *fr, bool *crossing)
     *crossing = false;
     for (int i = 0; i < fr->n_pending; i++) { /* operands come before what is made of them */
         tpi_pending *p = &fr->pending[i];
+        fetch_ahead(fr, i, offsetof(tp_tensor, number));
         p->counted = 1;
         p->need = p->alive = false;
         *crossing |= p->step->cut && i + 1 < fr->n_pending;
-        for (int k = 0; k < p->step->n_in; k++)
+        for (int k = 0; k < p->n_in; k++)
             count_one(fr, tpi_operand(fr, p, k));
         if (p->step->kind ==
             TPI_STEP_ASSIGN) { /* one reference, however often it was assigned */
@@ -58,7 +62,7 @@ static bool count_references(tpi_frame *fr, bool *crossing)
 
 static void want(tpi_frame *fr, const tp_tensor *t)
 {
-    const int i = pending_of(fr, t);
+    const int i = tpi_pending_of(fr, t);
     if (i >= 0)
         fr->pending[i].need = true;
 }
@@ -69,8 +73,8 @@ static void mark_crossing(tpi_frame *fr)
     int start = 0;
     for (int i = 0; i < fr->n_pending; i++) {
         const tpi_pending *p = &fr->pending[i];
-        for (int k = 0; k < p->step->n_in && start; k++) {
-            const int x = pending_of(fr, tpi_operand(fr, p, k));
+        for (int k = 0; k < p->n_in && start; k++) {
+            const int x = tpi_pending_of(fr, tpi_operand(fr, p, k));
             if (x >= 0 && x < start)
                 fr->pending[x].need = true;
         }
@@ -95,7 +99,7 @@ static void mark_needed(tpi_frame *fr)
         p->need |= held;
         if (p->alive && p->value->n_in) {
             for (int k = 0; k < p->value->n_in; k++) {
-                const int x = pending_of(fr, p->value->in[k]);
+                const int x = tpi_pending_of(fr, p->value->in[k]);
                 if (x < 0)
                     continue;
                 fr->pending[x].alive = true;
@@ -162,21 +166,21 @@ static void compute_one(tpi_frame *fr, int i)
     const tpi_step *s = p->step;
     if (s->kind != TPI_STEP_OP || !(y->flags & TPI_LAZY))
         return;
-    const size_t bytes = (size_t)s->n_in * sizeof *in;
+    const size_t bytes = (size_t)p->n_in * sizeof *in;
     const tpi_at at = TPI_AT(y->file, y->line);
-    if (s->n_in > FEW)
+    if (p->n_in > FEW)
         in = tpi_take(&ctx->mem, bytes);
     if (!in) {
         fail_like(y, tpi_no_memory(ctx, at, s->op->name));
         return;
     }
     const tp_tensor *failed = NULL;
-    for (int k = 0; k < s->n_in; k++) {
+    for (int k = 0; k < p->n_in; k++) {
         in[k] = operand_now(fr, i, k);
         failed = failed || in[k]->status == TP_OK ? failed : in[k];
     }
     tpi_infer q = {
-        .op = s->op, .at = at, .ctx = ctx, .n_in = s->n_in, .in = in, .attrs = tpi_attrs_of(p)};
+        .op = s->op, .at = at, .ctx = ctx, .n_in = p->n_in, .in = in, .attrs = tpi_attrs_of(p)};
     if (!failed) {
         y->flags &= (uint8_t) ~(TPI_LAZY | TPI_CONTIGUOUS);
         const tp_tensor *done = tpi_compute(&q, y);
@@ -211,7 +215,7 @@ static void share_one(const tpi_frame *fr, const tpi_pending *p)
 /* Counted are the assignments of a value that are still to be done: the last one may exchange. */
 static void move_in(tpi_frame *fr, tp_tensor *var, tp_tensor *value)
 {
-    const int i = pending_of(fr, value);
+    const int i = tpi_pending_of(fr, value);
     tpi_move_in(var, value, i >= 0 && !fr->pending[i].alive && !fr->pending[i].counted);
 }
 
@@ -219,7 +223,7 @@ static void commit(tpi_frame *fr, int i, bool none)
 {
     const tpi_pending *p = &fr->pending[i];
     tp_tensor *var = tpi_operand(fr, p, 0), *value = tpi_operand(fr, p, 1);
-    const int maker = pending_of(fr, value);
+    const int maker = tpi_pending_of(fr, value);
     if (maker >= 0)
         fr->pending[maker].counted--;
     if (var->buf->assigned != value)
@@ -253,7 +257,7 @@ static void commit_all(tpi_frame *fr)
 static void release(tpi_frame *fr, int i)
 {
     tpi_pending *p = &fr->pending[i];
-    for (int k = 0; k < p->step->n_in; k++) {
+    for (int k = 0; k < p->n_in; k++) {
         tpi_unref(tpi_operand(fr, p, k));
         fr->operands[p->operands + k] = NULL;
     }
@@ -299,13 +303,14 @@ static void run(tpi_frame *fr, bool crossing)
     }
 }
 
-/* What is too long for a program is cut at the turns of its loops, the first time. */
-static void cut_long(tpi_frame *fr)
+/* In what is too long for a program loops are cut at their turns, the first time. */
+static void roll_long(tpi_frame *fr)
 {
     for (int from = 0, to; from < fr->n_pending; from = to) {
         to = end_of_segment(fr, from);
-        if (to - from > TPI_MAX_PROGRAM_STEPS && fr->pending[from].step->taken == 1)
-            tpi_cut_long(fr->ctx, fr->pending[to - 1].step, to - from);
+        tpi_step *last = fr->pending[to - 1].step;
+        if (to - from > TPI_MAX_PROGRAM_STEPS && last->taken == 1)
+            tpi_roll_long(fr, last);
     }
 }
 
@@ -317,9 +322,9 @@ void tpi_settle(tpi_frame *fr)
         const bool recording = ctx->recording;
         fr->settling = true;
         ctx->frame = NULL;
-        tpi_step_cut(ctx, fr->at);
+        fr->ended = tpi_step_cut(ctx, fr->at);
         if (fr->n_pending > TPI_MAX_PROGRAM_STEPS)
-            cut_long(fr);
+            roll_long(fr);
         bool crossing;
         const bool assigns = count_references(fr, &crossing);
         if (crossing)
@@ -328,14 +333,17 @@ void tpi_settle(tpi_frame *fr)
         run(fr, crossing);
         if (assigns)
             commit_all(fr);
-        for (int i = 0; i < fr->n_pending; i++)
+        for (int i = 0; i < fr->n_pending; i++) {
+            fetch_ahead(fr, i, offsetof(tp_tensor, refs));
             if (fr->pending[i].value)
                 release(fr, i);
+        }
         ctx->recording = recording;
         ctx->frame = frame;
         fr->settling = false;
     }
     fr->n_pending = fr->n_operands = 0;
-    fr->base = fr->at->number + 1;
+    fr->base = fr->position + 1;
+    fr->as_recorded = true;
     fr->may_fail = fr->has_views = false;
 }

@@ -47,7 +47,7 @@ static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
         return tpi_walk_refuse(&w->walk, one, "branches lie in branches more than 30 deep");
     if (!tpi_walk_meet(&w->walk, one))
         return false;
-    b->condition = tpi_walk_node(&w->walk, one->at, one->in[0]);
+    b->condition = tpi_walk_node(&w->walk, one, 0);
     b->then_block = walk(w, side[0]);
     b->else_block = b->then_block ? walk(w, side[1]) : NULL;
     w->depth--;
@@ -58,7 +58,6 @@ static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
 static tpi_onnx_block *walk(walker *w, const tpi_step *s)
 {
     tpi_onnx_block *b = take(w, 1, sizeof *b);
-    const tpi_step *first = NULL;
     while (b) {
         int n;
         const tpi_step *next = tpi_walk_next(&w->walk, s, &n);
@@ -66,12 +65,10 @@ static tpi_onnx_block *walk(walker *w, const tpi_step *s)
             return no_block(w, s, "no call came to a good end from here");
         if (n > 1 || (next->kind == TPI_STEP_LOOK && next->look == TPI_LOOK_TRUTH))
             return branch(w, s, b) ? b : NULL;
-        first = s->cut ? next : first;
         s = next;
-        first = first ? first : s;
         if (s->kind == TPI_STEP_RETURN)
             break;
-        if (!tpi_walk_declare(&w->walk, first, s))
+        if (!tpi_walk_declare(&w->walk, s))
             return NULL;
     }
     tp_tensor **outputs = b ? take(w, (size_t)w->walk.n_out, sizeof *outputs) : NULL;
