@@ -95,7 +95,7 @@ tp_graph *tpi_split_loop(tp_graph *g, tp_tensor *loop, int n_feeds, tp_tensor **
     ((tpi_loop_attrs *)loop->attrs)->checkpoint = 1;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && g; i++)
         g = tpi_run_pass(g, needed[i], NULL, n_feeds, feeds, n_roots, roots, &unused);
-    return g;
+    return g ? tpi_tidy(g, n_feeds, feeds, n_roots, roots) : NULL;
 }
 
 tp_graph *tpi_make_runnable(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots,
