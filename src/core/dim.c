@@ -776,6 +776,36 @@ int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, 
     return sum;
 }
 
+typedef struct asking {
+    int (*of)(void *user, int symbol);
+    void *user;
+} asking;
+
+static int ask_number(void *user, int64_t n)
+{
+    (void)user, (void)n;
+    return 0;
+}
+
+static int ask_symbol(void *user, int i)
+{
+    const asking *a = user;
+    return a->of(a->user, i);
+}
+
+static int first_said(void *user, char op, int a, int b)
+{
+    (void)user, (void)op;
+    return a ? a : b;
+}
+
+int tpi_dim_ask(const tpi_dims *table, int64_t d, int (*of)(void *user, int symbol), void *user)
+{
+    static const tpi_dim_steps steps = {ask_number, ask_symbol, first_said};
+    asking a = {of, user};
+    return tpi_dim_is_symbolic(d) ? tpi_dim_build(table, d, &steps, &a) : 0;
+}
+
 /* ---- other tables --------------------------------------------------------------------------- */
 
 static int64_t import_atom(tpi_dims *to, const tpi_dims *from, const atom *a)

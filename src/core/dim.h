@@ -105,6 +105,10 @@ typedef struct tpi_dim_steps {
     int (*apply)(void *user, char op, int a, int b);
 } tpi_dim_steps;
 int tpi_dim_build(const tpi_dims *table, int64_t d, const tpi_dim_steps *steps, void *user);
+/* Asks of() about every symbol of a size. What it says of the first of them of which it does not say 0; 0: of
+ * none, or the size is a number. */
+int tpi_dim_ask(const tpi_dims *table, int64_t d, int (*of)(void *user, int symbol),
+                void *user);
 /* The handle of an equal expression in another table. */
 int64_t tpi_dim_import(tpi_dims *to, const tpi_dims *from, int64_t d);
 

@@ -106,31 +106,16 @@ static void mark_all(walk *w, int n, tp_tensor *const *nodes)
 
 /* ---- an unbound symbol of a size: its number + 1, or 0 ------------------------------------------ */
 
-static int see_number(void *user, int64_t n)
-{
-    (void)user, (void)n;
-    return 0;
-}
-
-static int see_symbol(void *user, int i)
+static int unbound(void *user, int i)
 {
     const walk *w = user;
     return w->state[i] == UNBOUND ? i + 1 : 0;
 }
 
-static int see_both(void *user, char op, int a, int b)
-{
-    (void)user, (void)op;
-    return a ? a : b;
-}
-
 static bool sizes_known(walk *w, int64_t n, const int64_t *sizes)
 {
-    static const tpi_dim_steps steps = {see_number, see_symbol, see_both};
     for (int64_t i = 0; i < n; i++) {
-        const int symbol = tpi_dim_is_symbolic(sizes[i])
-                               ? tpi_dim_build(w->dims, sizes[i], &steps, w) - 1
-                               : -1;
+        const int symbol = tpi_dim_ask(w->dims, sizes[i], unbound, w) - 1;
         if (symbol >= 0)
             return refuse(w,
                           "size %.60s is not known here: the loop that binds it is not before",
@@ -188,12 +173,10 @@ static int set_symbol(void *user, int i)
 /* The symbols in the sizes of the params among nodes[]. */
 static void set_params(walk *w, int n, tp_tensor *const *nodes, char from, char to)
 {
-    static const tpi_dim_steps steps = {see_number, set_symbol, see_both};
     param_sizes p = {w, from, to};
     for (int i = 0; i < n && !w->all; i++)
         for (int k = 0; k < nodes[i]->rank && nodes[i]->op == &tpi_op_param; k++)
-            if (tpi_dim_is_symbolic(nodes[i]->shape[k]))
-                tpi_dim_build(w->dims, nodes[i]->shape[k], &steps, &p);
+            tpi_dim_ask(w->dims, nodes[i]->shape[k], set_symbol, &p);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */

@@ -22,67 +22,40 @@
 #include <string.h>
 
 typedef struct level {
-    tp_ctx *ctx;
-    bool *known; /* by symbol */
-    int n_symbols;
-    int n_changes;
+    bool *
+        inner; /* by symbol: a loop binds it that is inside of a block of the graph that is looked at */
+    int n_symbols, n_changes;
 } level;
 
 /* ---- what is known ------------------------------------------------------------------------------ */
 
-static int see_number(void *user, int64_t n)
+/* Notes what loops inside of the blocks of g bind; and its own, when g is inside of one. */
+static void note_inner(level *l, const tp_graph *g, bool inside)
 {
-    (void)user, (void)n;
-    return 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        tpi_body *bodies[2];
+        const int symbol = inside ? tpi_binds(g->dims, g->nodes[i]) : -1;
+        if (symbol >= 0)
+            l->inner[symbol] = true;
+        const int n = tpi_is_block(g->nodes[i]) ? tpi_bodies_of(g->nodes[i], bodies) : 0;
+        for (int k = 0; k < n; k++)
+            note_inner(l, bodies[k]->graph, true);
+    }
 }
 
-static int see_symbol(void *user, int i)
+static int is_inner_symbol(void *user, int i)
 {
     const level *l = user;
-    return i >= l->n_symbols || !l->known[i];
-}
-
-static int see_both(void *user, char op, int a, int b)
-{
-    (void)user, (void)op;
-    return a | b;
+    return i >= l->n_symbols || l->inner[i];
 }
 
 /* Has t a size that is not known in the graph that is looked at? */
 static bool is_inner(void *user, const tp_tensor *t)
 {
-    level *l = user;
-    static const tpi_dim_steps steps = {see_number, see_symbol, see_both};
     bool is = false;
     for (int i = 0; i < t->rank && !is; i++)
-        is = tpi_dim_is_symbolic(t->shape[i]) &&
-             tpi_dim_build(t->graph->dims, t->shape[i], &steps, l);
+        is = tpi_dim_ask(t->graph->dims, t->shape[i], is_inner_symbol, user);
     return is;
-}
-
-/* The symbols that loops of g bind, at any depth, are not known. */
-static void forget(level *l, const tp_graph *g)
-{
-    for (int i = 0; i < g->n_nodes; i++) {
-        tpi_body *bodies[2];
-        if (!tpi_is_block(g->nodes[i]))
-            continue;
-        const int symbol = tpi_binds(g->dims, g->nodes[i]);
-        if (symbol >= 0)
-            l->known[symbol] = false;
-        for (int k = tpi_bodies_of(g->nodes[i], bodies) - 1; k >= 0; k--)
-            forget(l, bodies[k]->graph);
-    }
-}
-
-/* Those that loops of g itself bind are, in it. */
-static void know(level *l, const tp_graph *g, bool known)
-{
-    for (int i = 0; i < g->n_nodes; i++) {
-        const int symbol = tpi_binds(g->dims, g->nodes[i]);
-        if (symbol >= 0)
-            l->known[symbol] = known;
-    }
 }
 
 /* ---- where there is something to do ------------------------------------------------------------------- */
@@ -107,7 +80,8 @@ static bool settle(level *l, tp_graph *g)
     const tpi_keeping keeping = {l, is_inner, is_kept, .must = true};
     const int n = g->n_nodes, before = l->n_changes;
     bool ok = true;
-    know(l, g, true);
+    memset(l->inner, 0, (size_t)l->n_symbols);
+    note_inner(l, g, false);
     for (int i = n - 1; i >= 0 && ok; i--)
         if (tpi_is_block(g->nodes[i]) && reads_inner(l, g->nodes[i])) {
             ok = tpi_rebuild_reader(&keeping, g, g->nodes[i]);
@@ -119,24 +93,20 @@ static bool settle(level *l, tp_graph *g)
         for (int k = 0; k < n_bodies && ok; k++)
             ok = settle(l, bodies[k]->graph);
     }
-    know(l, g, false);
     return ok;
 }
 
 bool tpi_again(tp_graph *g, int *n_changes)
 {
     const size_t n = (size_t)tpi_dim_n_symbols(g->dims);
-    level l = {.ctx = g->ctx, .known = tpi_take(&g->ctx->mem, n), .n_symbols = (int)n};
-    if (!l.known)
+    level l = {.inner = tpi_take(&g->ctx->mem, n), .n_symbols = (int)n};
+    if (!l.inner)
         return false;
-    if (n)
-        memset(l.known, true, n);
-    forget(&l, g);
     const bool sweeps = g->ctx->sweeps;
     g->ctx->sweeps = true; /* bodies are added to */
     const bool ok = settle(&l, g);
     g->ctx->sweeps = sweeps;
     *n_changes += l.n_changes;
-    tpi_give_back(&g->ctx->mem, l.known, n);
+    tpi_give_back(&g->ctx->mem, l.inner, n);
     return ok;
 }
