@@ -349,6 +349,13 @@ bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from,
     return ok;
 }
 
+void tpi_replace_operand(tp_tensor *t, int k, tp_tensor *x)
+{
+    tpi_ref(x);
+    tpi_unref(t->in[k]);
+    t->in[k] = x;
+}
+
 void tpi_replace_block(tp_tensor *old, tp_tensor *made)
 {
     const tp_graph *g = old->graph;
@@ -356,10 +363,7 @@ void tpi_replace_block(tp_tensor *old, tp_tensor *made)
     old->flags |= TPI_REPLACED;
     for (int i = 0; i < g->n_nodes; i++) {
         tp_tensor *t = g->nodes[i];
-        if (tpi_block_of(t) != old)
-            continue;
-        tpi_ref(made);
-        tpi_unref(t->in[0]);
-        t->in[0] = made;
+        if (tpi_block_of(t) == old)
+            tpi_replace_operand(t, 0, made);
     }
 }

@@ -28,6 +28,8 @@ typedef struct tpi_copier {
 bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
                     tp_tensor **map);
 
+/* Operand k of t is x from now on. */
+void tpi_replace_operand(tp_tensor *t, int k, tp_tensor *x);
 /* Outputs of a block of a graph that is not yet copied are those of one that takes its place. */
 void tpi_replace_block(tp_tensor *old, tp_tensor *made);
 

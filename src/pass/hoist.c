@@ -113,17 +113,13 @@ static bool rewire(hoist *h, int n)
     const tpi_body *b = h->a->body;
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
-        const tp_tensor *t = b->graph->nodes[i];
+        tp_tensor *t = b->graph->nodes[i];
         if (h->outer[i] || t->op->kind == TPI_SOURCE)
             continue;
         for (int k = 0; k < t->n_in && ok; k++) {
             tp_tensor *x = t->in[k];
             ok = replace(h, &x);
-            if (x == t->in[k])
-                continue;
-            tpi_ref(x);
-            tpi_unref(t->in[k]);
-            t->in[k] = x;
+            tpi_replace_operand(t, k, x);
         }
     }
     for (int i = 0; i < b->n_outputs && ok; i++)

@@ -11,12 +11,13 @@
 #include "plan/budget.h"
 
 #include "ir/notation.h"
-#include "pass/keep/rearrange.h"
+#include "pass/keep/again.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
 #include "plan/work.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,16 @@
 /* A graph of the program, its plan, and how many bytes are in use while each kernel runs. */
 typedef struct version {
     tp_graph *graph;
-    tp_tensor **feeds, **roots;
+    tp_tensor **ends; /* nodes of it: what is fed, then what is asked for */
     tpi_plan *plan;
     int64_t *bytes;      /* of buffers, by number */
     int64_t *live;       /* bytes, by kernel */
     int64_t peak, arena; /* the most of these; bytes of the arena: the peak and the gaps */
     int at, n_at;        /* the first kernel at the peak; how many kernels are at it */
+    int64_t *key;        /* by node, and then by copy of one: its position in a new order */
+    int *
+        next; /* by node that has memory: the first kernel from the peak on that reads it; -1 */
+    bool *again; /* by node: it is computed again */
 } version;
 
 typedef struct fitting {
@@ -38,33 +43,37 @@ typedef struct fitting {
     tpi_fusing fuse;
     int n_feeds, n_roots;
     version now;
-    int *next;  /* by node that has memory: the first kernel after the peak that reads it; -1 */
-    bool *held; /* by node: the kernel at the peak reads it */
-    bool *again;  /* by node: it is computed again */
-    bool *late;   /* by node: it reads what is computed again, not the first value */
-    int64_t *key; /* by node: its position in the new order */
 } fitting;
 
 /* ---- versions ------------------------------------------------------------------------------------ */
 
-static void forget_plan(tpi_mem *m, version *v)
+static size_t ends_bytes(const fitting *f)
 {
-    if (!v->plan)
-        return;
-    const size_t n = (size_t)v->plan->all_buffers;
-    tpi_give_back(m, v->bytes, n * sizeof *v->bytes);
+    return (size_t)(f->n_feeds + f->n_roots) * sizeof(tp_tensor *);
+}
+
+static size_t lists_bytes(const version *v)
+{
+    return (size_t)v->plan->n_values *
+           (2 * sizeof *v->key + sizeof *v->next + sizeof *v->again);
+}
+
+/* What is known of a version beside its graph and plan. */
+static void forget(tpi_mem *m, version *v)
+{
+    tpi_give_back(m, v->bytes, (size_t)v->plan->all_buffers * sizeof *v->bytes);
     tpi_give_back(m, v->live, (size_t)v->plan->n_kernels * sizeof *v->live);
-    tpi_plan_free(v->plan);
-    v->plan = NULL;
+    tpi_give_back(m, v->key, lists_bytes(v));
 }
 
 static void free_version(const fitting *f, version *v)
 {
     tpi_mem *m = &f->ctx->mem;
-    forget_plan(m, v);
+    if (v->plan)
+        forget(m, v);
+    tpi_plan_free(v->plan); /* which looks at its graph */
     tp_graph_free(v->graph);
-    tpi_give_back(m, v->feeds, (size_t)f->n_feeds * sizeof(tp_tensor *));
-    tpi_give_back(m, v->roots, (size_t)f->n_roots * sizeof(tp_tensor *));
+    tpi_give_back(m, v->ends, ends_bytes(f));
 }
 
 int64_t tpi_budget_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
@@ -82,31 +91,32 @@ int64_t tpi_budget_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *liv
     return plan->n_kernels ? live[*at] : 0;
 }
 
-static void find_peak(version *v)
+/* Finds the peak of a version that has a plan. False: no memory, or a number is too large. */
+static bool find_peak(tpi_mem *m, version *v, const tpi_arena *arena, const int64_t *symbols)
 {
+    v->bytes = tpi_take(m, (size_t)v->plan->all_buffers * sizeof *v->bytes);
+    v->live = tpi_take(m, (size_t)v->plan->n_kernels * sizeof *v->live);
+    if (!v->bytes || !v->live || !tpi_arena_at(arena, symbols, v->bytes, NULL, &v->arena))
+        return false;
     v->peak = tpi_budget_peak(v->plan, v->bytes, v->live, &v->at);
-    v->n_at = 0;
     for (int k = 0; k < v->plan->n_kernels; k++)
         v->n_at += v->live[k] == v->peak;
+    return true;
 }
 
-/* Plans the version and finds its peak. False: no memory, or a number is too large. */
-static bool measure(fitting *f, version *v)
+static bool measure(const fitting *f, version *v)
 {
-    tpi_mem *m = &f->ctx->mem;
-    const tpi_roots roots = {.n = f->n_roots, .v = v->roots};
+    const tpi_roots roots = {.n = f->n_roots, .v = v->ends + f->n_feeds};
     v->plan = tpi_plan_new(v->graph, &roots, f->fuse);
     if (!v->plan || !tpi_plan_arena(v->plan))
         return false;
-    const size_t n = (size_t)v->plan->all_buffers;
-    v->bytes = tpi_take(m, n * sizeof *v->bytes);
-    v->live = tpi_take(m, (size_t)v->plan->n_kernels * sizeof *v->live);
-    if (!v->bytes || !v->live)
+    const size_t n = (size_t)v->plan->n_values;
+    v->key = tpi_take(&f->ctx->mem, lists_bytes(v));
+    if (!v->key)
         return false;
-    if (!tpi_arena_at(v->plan->arena, f->budget->symbols, v->bytes, NULL, &v->arena))
-        return false;
-    find_peak(v);
-    return true;
+    v->next = (int *)(v->key + 2 * n);
+    v->again = (bool *)(v->next + n);
+    return find_peak(&f->ctx->mem, v, v->plan->arena, f->budget->symbols);
 }
 
 static tpi_run_sizes sizes_of(const fitting *f)
@@ -119,41 +129,143 @@ static bool keeps_limit(const fitting *f)
     return f->now.arena <= f->budget->limit;
 }
 
+/* Is it in the arena, and does it lie there while the kernel at the peak runs? */
+static bool is_live(const version *v, const tpi_buffer *b)
+{
+    return b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at;
+}
+
 /* A copy of the graph of `now`, in which nodes have the same numbers. */
 static bool copy_version(const fitting *f, version *v)
 {
-    const size_t feeds = (size_t)f->n_feeds * sizeof(tp_tensor *),
-                 roots = (size_t)f->n_roots * sizeof(tp_tensor *);
-    *v = (version){.feeds = tpi_take(&f->ctx->mem, feeds),
-                   .roots = tpi_take(&f->ctx->mem, roots)};
-    if (!v->feeds || !v->roots)
+    *v = (version){.ends = tpi_take(&f->ctx->mem, ends_bytes(f))};
+    if (!v->ends)
         return false;
-    if (feeds)
-        memcpy(v->feeds, f->now.feeds, feeds);
-    memcpy(v->roots, f->now.roots, roots);
-    v->graph = tpi_prune(f->now.graph, false, f->n_feeds, v->feeds, f->n_roots, v->roots);
+    memcpy(v->ends, f->now.ends, ends_bytes(f));
+    v->graph =
+        tpi_prune(f->now.graph, false, f->n_feeds, v->ends, f->n_roots, v->ends + f->n_feeds);
     return v->graph && v->graph->n_nodes == f->now.graph->n_nodes;
 }
 
-/* If the version is better than `now`, it takes its place. */
-static bool adopt(fitting *f, version *v)
+/* ---- the order of nodes ------------------------------------------------------------------------------ */
+
+/* Sets the nodes' positions: those of a kernel are together, other nodes follow what they read. `place`: the new
+ * numbers of the kernels; NULL: the old ones. */
+static void set_keys(const version *v, const int *place)
 {
-    const bool better =
-        v->peak < f->now.peak || (v->peak == f->now.peak && v->n_at < f->now.n_at);
-    if (!better)
+    for (int i = 0; i < v->plan->n_values; i++) {
+        const tpi_value *x = &v->plan->values[i];
+        int64_t key = 0;
+        for (int k = 0; k < x->node->n_in && x->node->op->kind != TPI_SOURCE; k++) {
+            const int64_t of = v->key[x->node->in[k]->index];
+            key = of > key ? of : key;
+        }
+        if (x->kernel >= 0)
+            key = 2 * (int64_t)(place ? place[x->kernel] : x->kernel) + 2;
+        v->key[i] = key;
+    }
+}
+
+/* What is read comes before who reads it, whatever the keys say. */
+static void keep_order(const version *v, const tp_tensor *reader)
+{
+    for (int k = 0; k < reader->n_in && reader->op->kind != TPI_SOURCE; k++) {
+        int64_t *key = &v->key[reader->in[k]->index];
+        *key = *key < v->key[reader->index] ? *key : v->key[reader->index];
+    }
+}
+
+/* By key, then as the nodes were, a copy behind what it is of. */
+static void put_in_order(const version *v, const tpi_again *a)
+{
+    tp_ctx *ctx = a->g->ctx;
+    const uint64_t first = ctx->seq, each = 2 * (uint64_t)a->n;
+    for (int i = a->n - 1; i >= 0; i--) {
+        if (a->made[i])
+            keep_order(v, a->made[i]);
+        keep_order(v, a->g->nodes[i]);
+    }
+    for (int i = 0; i < 2 * a->n; i++) {
+        tp_tensor *t = i % 2 ? a->made[i / 2] : a->g->nodes[i / 2];
+        if (!t)
+            continue;
+        t->seq = first + (uint64_t)v->key[t->index] * each + (uint64_t)i;
+        ctx->seq = t->seq >= ctx->seq ? t->seq + 1 : ctx->seq;
+    }
+}
+
+/* ---- changes ----------------------------------------------------------------------------------------- */
+
+/* What is tried: a loop keeps some turns only, or kernels from one on read values that are computed again before
+ * it; nodes stand where the keys of `now` say. */
+typedef struct change {
+    const version *now;
+    int node; /* the loop; or whose value is computed again, and what that is made of */
+    bool is_loop;
+    bool all;     /* contractions are computed again, too */
+    int until;    /* the first kernel that reads what is computed again */
+    double worth; /* bytes that are gained, divided by the cost */
+} change;
+
+static int is_late(void *user, const tp_tensor *t)
+{
+    const change *c = user;
+    return c->now->plan->values[t->index].kernel >= c->until;
+}
+
+static bool reads_again(void *user, const tp_tensor *reader, const tp_tensor *x, int late)
+{
+    (void)reader;
+    return late && ((const change *)user)->now->again[x->index];
+}
+
+static bool rearrange(tp_graph *g, change *c)
+{
+    const version *v = c->now;
+    tpi_again a = {.g = g, .user = c, .part = is_late, .wants = reads_again};
+    int unused = 0;
+    bool ok = tp_scope_begin(g->ctx) == TP_OK;
+    if (!ok)
         return false;
-    tp_tensor **const feeds = f->now.feeds, **const roots = f->now.roots;
-    if (f->n_feeds)
-        memcpy(feeds, v->feeds, (size_t)f->n_feeds * sizeof *feeds);
-    memcpy(roots, v->roots, (size_t)f->n_roots * sizeof *roots);
-    forget_plan(&f->ctx->mem, &f->now); /* which looks at its graph */
-    tp_graph_free(f->now.graph);
-    f->now = *v;
-    f->now.feeds = feeds;
-    f->now.roots = roots;
-    v->graph = NULL;
-    v->plan = NULL;
-    return true;
+    for (int i = 0; i < v->plan->n_values; i++)
+        v->key[v->plan->n_values + i] = 2 * (int64_t)c->until + 1;
+    ok = tpi_again_copy(&a, &unused);
+    if (ok)
+        put_in_order(v, &a);
+    tpi_again_free(&a);
+    tp_scope_end(g->ctx);
+    return ok;
+}
+
+/* The graph with the change, instead of it; NULL: no memory. */
+static tp_graph *changed(const fitting *f, const version *v, change *c)
+{
+    tp_tensor **feeds = v->ends, **roots = v->ends + f->n_feeds;
+    if (c->is_loop)
+        return tpi_split_loop(v->graph, v->graph->nodes[c->node], f->n_feeds, feeds, f->n_roots,
+                              roots);
+    if (rearrange(v->graph, c))
+        return tpi_tidy(v->graph, f->n_feeds, feeds, f->n_roots, roots);
+    tp_graph_free(v->graph);
+    return NULL;
+}
+
+/* Makes a version with the change, which becomes `now` if it is better. False: no memory. */
+static bool try_change(fitting *f, change *c, bool *better)
+{
+    version v;
+    bool ok = copy_version(f, &v);
+    if (ok)
+        v.graph = changed(f, &v, c);
+    ok = ok && v.graph && measure(f, &v);
+    *better = ok && (v.peak < f->now.peak || (v.peak == f->now.peak && v.n_at < f->now.n_at));
+    if (*better) {
+        const version was = f->now;
+        f->now = v;
+        v = was;
+    }
+    free_version(f, &v);
+    return ok;
 }
 
 /* ---- another order -------------------------------------------------------------------------------- */
@@ -161,7 +273,7 @@ static bool adopt(fitting *f, version *v)
 /* Another order of kernels: of those that could run next, the first one that does not raise the bytes in use; if
  * there is none, the first. */
 typedef struct ordering {
-    const fitting *f;
+    const version *v;
     int n;
     int *waits;   /* by kernel: how many kernels have to run before it; -1: it has run */
     int *readers; /* by buffer: how many kernels still read it */
@@ -187,7 +299,7 @@ static void note_wait(ordering *o, int kernel, int other)
 
 static void find_waits(ordering *o)
 {
-    const tpi_plan *plan = o->f->now.plan;
+    const tpi_plan *plan = o->v->plan;
     for (int i = 0, last = -1; i < o->n; i++) {
         if (!keeps_place(plan, i))
             continue;
@@ -215,7 +327,7 @@ static bool reads_buffer(const ordering *o, int kernel, const tpi_buffer *b)
 /* By how many bytes more memory is in use after the kernel than before it. */
 static int64_t growth(const ordering *o, int kernel)
 {
-    const version *v = &o->f->now;
+    const version *v = o->v;
     int64_t more = 0;
     for (int i = 0; i < v->plan->n_buffers; i++) {
         const tpi_buffer *b = &v->plan->buffers[i];
@@ -242,7 +354,7 @@ static int choose_next(const ordering *o)
 
 static void order_all(ordering *o)
 {
-    const tpi_plan *plan = o->f->now.plan;
+    const tpi_plan *plan = o->v->plan;
     for (int i = 0; i < plan->n_buffers; i++)
         for (int k = 0; k < o->n; k++)
             o->readers[i] += reads_buffer(o, k, &plan->buffers[i]);
@@ -257,38 +369,6 @@ static void order_all(ordering *o)
     }
 }
 
-/* Sets the nodes' positions: those of a kernel are together, other nodes follow what they read. `place`: the new
- * numbers of the kernels; NULL: the old ones. */
-static void set_keys(const fitting *f, const int *place)
-{
-    const tpi_plan *plan = f->now.plan;
-    for (int i = 0; i < plan->n_values; i++) {
-        const tpi_value *v = &plan->values[i];
-        int64_t key = 0;
-        for (int k = 0; k < v->node->n_in && v->node->op->kind != TPI_SOURCE; k++) {
-            const int64_t of = f->key[v->node->in[k]->index];
-            key = of > key ? of : key;
-        }
-        if (v->kernel >= 0)
-            key = 2 * (int64_t)(place ? place[v->kernel] : v->kernel) + 2;
-        f->key[i] = key;
-    }
-}
-
-/* Makes a version with this change; *better: it was taken. False: no memory. */
-static bool try_change(fitting *f, const tpi_rearrangement *r, bool *better)
-{
-    version v;
-    bool ok = copy_version(f, &v) && tpi_rearrange(v.graph, r);
-    if (ok) {
-        v.graph = tpi_tidy(v.graph, f->n_feeds, v.feeds, f->n_roots, v.roots);
-        ok = v.graph && measure(f, &v);
-    }
-    *better = ok && adopt(f, &v);
-    free_version(f, &v);
-    return ok;
-}
-
 static bool reorder(fitting *f)
 {
     enum { MOST = 4096 }; /* kernels: o.reads has a byte for each pair */
@@ -298,29 +378,27 @@ static bool reorder(fitting *f)
     if (n > MOST)
         return true;
     const size_t bytes = (2 * n + n_buffers) * sizeof(int) + n * n;
-    ordering o = {.f = f, .n = plan->n_kernels, .waits = tpi_take(m, bytes)};
+    ordering o = {.v = &f->now, .n = plan->n_kernels, .waits = tpi_take(m, bytes)};
     if (!o.waits)
         return false;
     memset(o.waits, 0, bytes);
-    memset(f->late, 0, (size_t)plan->n_values);
     o.place = o.waits + n;
     o.readers = o.place + n;
     o.reads = (bool *)(o.readers + n_buffers);
     find_waits(&o);
     order_all(&o);
-    set_keys(f, o.place);
+    set_keys(&f->now, o.place);
     tpi_give_back(m, o.waits, bytes);
     bool better;
-    return try_change(f, &(tpi_rearrangement){.late = f->late, .key = f->key}, &better);
+    return try_change(f, &(change){.now = &f->now, .until = INT_MAX}, &better);
 }
 
 /* ---- values that are computed again ---------------------------------------------------------------- */
 
-/* What has to be computed to have the value of node `target` again at kernel `until`. */
+/* What has to be computed to have a value again. */
 typedef struct redoing {
-    fitting *f;
-    int target, until;
-    bool all;       /* contractions may be computed again, too */
+    const fitting *f;
+    const change *c;
     int64_t longer; /* bytes that are kept longer for it, and so are in use at the peak */
     double cost;
     bool failed;
@@ -333,7 +411,7 @@ static void follow(redoing *d, const tp_tensor *x, int root)
 {
     for (const tp_tensor *t = x; t->index != root && !d->failed; t = t->in[0]) {
         d->failed = t->op->kind != TPI_VIEW;
-        d->f->again[t->index] = true;
+        d->f->now.again[t->index] = true;
     }
     compute_again(d, root);
 }
@@ -343,15 +421,15 @@ static void need(redoing *d, const tp_tensor *x)
     const version *v = &d->f->now;
     const int root = v->plan->values[x->index].layout.root;
     const tpi_value *memory = &v->plan->values[root];
-    if (memory->storage == TPI_IN_INNER || root == d->target) {
+    if (memory->storage == TPI_IN_INNER || root == d->c->node) {
         follow(d, x, root);
         return;
     }
-    if (memory->storage != TPI_IN_ARENA || memory->last >= d->until)
+    if (memory->storage != TPI_IN_ARENA || memory->last >= d->c->until)
         return; /* it is still in memory */
     const int64_t bytes = v->bytes[memory->buffer];
     const bool may = memory->node->op->kind != TPI_BLOCK && memory->node->op->kind != TPI_PORT;
-    if (may && bytes > v->bytes[v->plan->values[d->target].buffer] / 4)
+    if (may && bytes > v->bytes[v->plan->values[d->c->node].buffer] / 4)
         follow(d, x, root);
     else if (memory->last < v->at)
         d->longer += bytes;
@@ -364,71 +442,66 @@ static void compute_again(redoing *d, int node)
     const tpi_kind kind = t->op->kind;
     const tpi_run_sizes sizes = sizes_of(d->f);
     const double flops = tpi_node_flops(&sizes, t);
-    if (d->f->again[node])
+    if (d->f->now.again[node])
         return;
     if (d->failed || t->op->draws || kind == TPI_SOURCE || kind == TPI_EFFECT ||
-        kind == TPI_BLOCK || kind == TPI_PORT || (flops > 0 && !d->all)) {
+        kind == TPI_BLOCK || kind == TPI_PORT || (flops > 0 && !d->c->all)) {
         d->failed = true;
         return;
     }
-    d->f->again[node] = true;
+    d->f->now.again[node] = true;
     d->cost += tpi_node_bytes(&sizes, t) + flops / flops_per_byte + per_node;
     for (int k = 0; k < t->n_in && kind != TPI_SHAPE; k++)
         need(d, t->in[k]);
 }
 
-/* Sets f->again. Returns how many bytes are gained at the peak; 0: none, or it cannot be done. */
-static int64_t redo(fitting *f, int target, int until, bool all, double *cost)
+/* Sets now.again and the worth of the change. False: nothing is gained, or it cannot be done. */
+static bool redo(const fitting *f, change *c)
 {
     const version *v = &f->now;
-    memset(f->again, 0, (size_t)v->plan->n_values);
-    redoing d = {.f = f, .target = target, .until = until, .all = all};
-    compute_again(&d, target);
-    const int64_t gain = v->bytes[v->plan->values[target].buffer] - d.longer;
-    *cost = d.cost;
-    return d.failed || gain < 0 ? 0 : gain;
+    memset(v->again, 0, (size_t)v->plan->n_values);
+    redoing d = {.f = f, .c = c};
+    compute_again(&d, c->node);
+    const int64_t gain = v->bytes[v->plan->values[c->node].buffer] - d.longer;
+    c->worth = (double)gain / d.cost;
+    return !d.failed && gain > 0;
 }
 
-/* Sets f->next and f->held: which kernels read what, from the peak on. */
-static void find_readers(fitting *f)
+/* Sets now.next. */
+static void find_readers(const version *v)
 {
-    const tpi_plan *plan = f->now.plan;
-    for (int i = 0; i < plan->n_values; i++) {
-        f->next[i] = -1;
-        f->held[i] = false;
-    }
-    for (int i = 0; i < plan->n_values; i++) {
-        const tpi_value *v = &plan->values[i];
-        const tpi_kind kind = v->node->op->kind;
-        if (v->kernel < f->now.at || kind == TPI_SOURCE || kind == TPI_SHAPE)
+    for (int i = 0; i < v->plan->n_values; i++)
+        v->next[i] = -1;
+    for (int i = 0; i < v->plan->n_values; i++) {
+        const tpi_value *x = &v->plan->values[i];
+        const tpi_kind kind = x->node->op->kind;
+        if (x->kernel < v->at || kind == TPI_SOURCE || kind == TPI_SHAPE)
             continue;
-        for (int k = 0; k < v->node->n_in; k++) {
-            const int root = plan->values[v->node->in[k]->index].layout.root;
-            if (v->kernel == f->now.at)
-                f->held[root] = true;
-            else if (f->next[root] < 0 || v->kernel < f->next[root])
-                f->next[root] = v->kernel;
+        for (int k = 0; k < x->node->n_in; k++) {
+            int *next = &v->next[v->plan->values[x->node->in[k]->index].layout.root];
+            *next = *next < 0 || x->kernel < *next ? x->kernel : *next;
         }
     }
 }
 
-typedef struct candidate {
-    int node;  /* its value is computed again; or it is a loop, which keeps some turns only */
-    bool all;  /* contractions are computed again, too */
-    bool loop; /* node is a loop */
-    double worth; /* bytes that are gained, divided by the cost */
-} candidate;
-
-static int by_worth(const void *a, const void *b)
+/* May the buffer's value be computed again where it is read next? */
+static bool as_value(const fitting *f, const tpi_buffer *b, change *c)
 {
-    const candidate *x = a, *y = b;
-    if (x->worth != y->worth)
-        return x->worth > y->worth ? -1 : 1;
-    return x->node - y->node;
+    const version *v = &f->now;
+    const int node = b->node;
+    if (node < 0 || b->first >= v->at || b->last <= v->at || v->next[node] <= v->at)
+        return false;
+    *c = (change){.now = v, .node = node, .until = v->next[node]};
+    bool can = redo(f, c);
+    if (!can) {
+        c->all = true;
+        can = redo(f, c);
+    }
+    return can;
 }
 
-/* Is the buffer what a loop keeps of all its turns? Then that loop is a candidate. */
-static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
+/* Is the buffer what a loop keeps of all its turns, which may be some? */
+static bool as_loop(const fitting *f, const tpi_buffer *b, change *c)
 {
     const version *v = &f->now;
     const tp_tensor *t = b->node >= 0 ? v->plan->values[b->node].node : NULL;
@@ -441,115 +514,62 @@ static bool as_loop(const fitting *f, const tpi_buffer *b, candidate *c)
         return false;
     const tpi_work w = tpi_kernel_work(&sizes, v->plan, b->first);
     const double kept = (double)v->bytes[v->plan->values[b->node].buffer];
-    *c = (candidate){.node = t->in[0]->index,
-                     .loop = true,
-                     .worth = kept * (1 - 2 / sqrt((double)turns)) / (w.bytes + w.flops)};
+    *c = (change){.now = v,
+                  .node = t->in[0]->index,
+                  .is_loop = true,
+                  .worth = kept * (1 - 2 / sqrt((double)turns)) / (w.bytes + w.flops)};
     return c->worth > 0;
 }
 
-static bool as_value(fitting *f, const tpi_buffer *b, candidate *c)
+/* Sets what else a change is told by. */
+static void prepare(const fitting *f, change *c)
 {
-    const int at = f->now.at, node = b->node;
-    if (node < 0 || b->first >= at || b->last <= at || f->held[node] || f->next[node] < 0)
-        return false;
-    double cost;
-    int64_t gain = redo(f, node, f->next[node], false, &cost);
-    *c = (candidate){.node = node};
-    if (!gain) {
-        gain = redo(f, node, f->next[node], true, &cost);
-        c->all = true;
+    const version *v = &f->now;
+    if (c->is_loop)
+        return;
+    redo(f, c);
+    for (int i = 0; i < v->plan->n_values; i++) {
+        const tpi_value *x = &v->plan->values[i];
+        if (x->storage == TPI_IN_ALIAS && x->node->op->kind == TPI_VIEW &&
+            v->again[x->layout.root])
+            v->again[i] = true;
     }
-    c->worth = (double)gain / cost;
-    return gain > 0;
+    set_keys(v, NULL);
 }
 
-static bool try_value(fitting *f, const candidate *c, bool *better)
+static int by_worth(const void *a, const void *b)
 {
-    const tpi_plan *plan = f->now.plan;
-    const int until = f->next[c->node];
-    double cost;
-    redo(f, c->node, until, c->all, &cost);
-    for (int i = 0; i < plan->n_values; i++) {
-        const tpi_value *v = &plan->values[i];
-        const int root = v->layout.root;
-        if (v->storage == TPI_IN_ALIAS && v->node->op->kind == TPI_VIEW && f->again[root])
-            f->again[i] = true;
-        f->late[i] = v->kernel >= until;
-    }
-    set_keys(f, NULL);
-    const tpi_rearrangement r = {
-        .again = f->again, .late = f->late, .key = f->key, .again_key = 2 * (int64_t)until + 1};
-    return try_change(f, &r, better);
-}
-
-static bool try_loop(fitting *f, int loop, bool *better)
-{
-    version v;
-    bool ok = copy_version(f, &v);
-    if (ok) {
-        v.graph = tpi_split_loop(v.graph, v.graph->nodes[loop], f->n_feeds, v.feeds, f->n_roots,
-                                 v.roots);
-        ok = v.graph && measure(f, &v);
-    }
-    *better = ok && adopt(f, &v);
-    free_version(f, &v);
-    return ok;
-}
-
-static size_t lists_bytes(size_t n)
-{
-    return n * (sizeof(int64_t) + sizeof(int) + 3 * sizeof(bool));
-}
-
-static bool take_lists(fitting *f)
-{
-    const size_t n = (size_t)f->now.plan->n_values;
-    f->key = tpi_take(&f->ctx->mem, lists_bytes(n));
-    if (!f->key)
-        return false;
-    f->next = (int *)(f->key + n);
-    f->held = (bool *)(f->next + n);
-    f->again = f->held + n;
-    f->late = f->again + n;
-    return true;
-}
-
-static void give_lists(fitting *f, size_t n)
-{
-    tpi_give_back(&f->ctx->mem, f->key, lists_bytes(n));
-}
-
-static bool try_all(fitting *f, int n, const candidate *c, bool *better)
-{
-    enum { MOST_TRIES = 24 };
-    bool ok = true;
-    for (int i = 0; i < n && i < MOST_TRIES && ok && !*better; i++)
-        ok = c[i].loop ? try_loop(f, c[i].node, better) : try_value(f, &c[i], better);
-    return ok;
+    const change *x = a, *y = b;
+    if (x->worth != y->worth)
+        return x->worth > y->worth ? -1 : 1;
+    return x->node - y->node;
 }
 
 /* Tries changes at the peak until one is better. False: no memory. */
 static bool improve(fitting *f, bool *better)
 {
+    enum { MOST_TRIES = 24 };
     tpi_mem *m = &f->ctx->mem;
-    const int n_values = f->now.plan->n_values, n_buffers = f->now.plan->n_buffers;
-    candidate *list = tpi_take(m, 2 * (size_t)n_buffers * sizeof *list);
-    bool ok = take_lists(f) && list;
+    const tpi_plan *plan = f->now.plan;
+    const size_t bytes = 2 * (size_t)plan->n_buffers * sizeof(change);
+    change *list = tpi_take(m, bytes);
+    bool ok = list;
     int n = 0;
-    if (ok)
-        find_readers(f);
-    for (int i = 0; i < n_buffers && ok; i++) {
-        const tpi_buffer *b = &f->now.plan->buffers[i];
-        if (b->storage != TPI_IN_ARENA || b->first > f->now.at || b->last < f->now.at)
+    find_readers(&f->now);
+    for (int i = 0; i < plan->n_buffers && ok; i++) {
+        const tpi_buffer *b = &plan->buffers[i];
+        if (!is_live(&f->now, b))
             continue;
         n += as_value(f, b, &list[n]);
         n += as_loop(f, b, &list[n]);
     }
     if (n)
         qsort(list, (size_t)n, sizeof *list, by_worth);
-    ok = ok && try_all(f, n, list, better);
-    tpi_give_back(m, list, 2 * (size_t)n_buffers * sizeof *list);
-    give_lists(f, (size_t)n_values);
+    for (int i = 0; i < n && i < MOST_TRIES && ok && !*better; i++) {
+        prepare(f, &list[i]);
+        ok = try_change(f, &list[i], better);
+    }
+    tpi_give_back(m, list, bytes);
     return ok;
 }
 
@@ -571,34 +591,34 @@ static void put_buffer(tpi_str *s, const version *v, int i)
         tpi_str_printf(s, " (%s:%d)", slash ? slash + 1 : t->file, t->line);
 }
 
+/* The largest buffer in use at the peak of those that are smaller than buffer `after`, or as large and behind it;
+ * -1: none. Of all for -1. */
+static int next_largest(const version *v, int after)
+{
+    int best = -1;
+    for (int i = 0; i < v->plan->n_buffers; i++) {
+        const bool later = after < 0 || v->bytes[i] < v->bytes[after] ||
+                           (v->bytes[i] == v->bytes[after] && i > after);
+        if (is_live(v, &v->plan->buffers[i]) && v->bytes[i] && later &&
+            (best < 0 || v->bytes[i] > v->bytes[best]))
+            best = i;
+    }
+    return best;
+}
+
 /* The buffers in use at the peak, the largest first, as many as the message has room for. */
 static void put_peak(tpi_str *s, const version *v)
 {
     enum { MOST = 3 };
-    int64_t below = INT64_MAX;
-    int last = -1, n = 0, all = 0;
-    for (int i = 0; i < v->plan->n_buffers; i++) {
-        const tpi_buffer *b = &v->plan->buffers[i];
-        all +=
-            b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at && v->bytes[i];
+    int n = 0;
+    for (int i = next_largest(v, -1); i >= 0; i = next_largest(v, i), n++) {
+        if (n < MOST)
+            tpi_str_put(s, n ? ", " : ": ");
+        if (n < MOST)
+            put_buffer(s, v, i);
     }
-    for (; n < MOST && n < all; n++) {
-        int best = -1;
-        for (int i = 0; i < v->plan->n_buffers; i++) {
-            const tpi_buffer *b = &v->plan->buffers[i];
-            const bool in_use =
-                b->storage == TPI_IN_ARENA && b->first <= v->at && b->last >= v->at;
-            const bool later = v->bytes[i] < below || (v->bytes[i] == below && i > last);
-            if (in_use && later && (best < 0 || v->bytes[i] > v->bytes[best]))
-                best = i;
-        }
-        tpi_str_put(s, n ? ", " : ": ");
-        put_buffer(s, v, best);
-        below = v->bytes[best];
-        last = best;
-    }
-    if (all > n)
-        tpi_str_printf(s, " and %d more", all - n);
+    if (n > MOST)
+        tpi_str_printf(s, " and %d more", n - MOST);
 }
 
 static void refuse(const tpi_budget *b, const version *v, const char *say)
@@ -617,16 +637,10 @@ static void refuse(const tpi_budget *b, const version *v, const char *say)
 void tpi_budget_refuse(const tpi_budget *b, const tpi_plan *plan, const tpi_arena *arena)
 {
     tpi_mem *m = &plan->graph->ctx->mem;
-    const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->all_buffers;
     version v = {.graph = plan->graph, .plan = (tpi_plan *)plan};
-    v.live = tpi_take(m, n * sizeof *v.live);
-    v.bytes = tpi_take(m, n_buffers * sizeof *v.bytes);
-    if (v.live && v.bytes && tpi_arena_at(arena, b->symbols, v.bytes, NULL, &v.arena)) {
-        find_peak(&v);
+    if (find_peak(m, &v, arena, b->symbols))
         refuse(b, &v, "these sizes take");
-    }
-    tpi_give_back(m, v.bytes, n_buffers * sizeof *v.bytes);
-    tpi_give_back(m, v.live, n * sizeof *v.live);
+    forget(m, &v);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------- */
@@ -637,22 +651,18 @@ tp_graph *tpi_budget_fit(const tpi_budget *b, tp_graph *g, tpi_fusing fuse, int 
     enum { MOST_GROWTH = 3 }; /* from there on much is computed for little */
     tp_ctx *ctx = g->ctx;
     g = tpi_tidy(g, n_feeds, feeds, n_roots, roots);
-    fitting f = {
-        .ctx = ctx,
-        .budget = b,
-        .fuse = fuse,
-        .n_feeds = n_feeds,
-        .n_roots = n_roots,
-        .now = {.graph = g, .feeds = feeds, .roots = roots}
-    };
-    bool better = true, ok = g && measure(&f, &f.now);
-    if (ok && !keeps_limit(&f)) {
-        const size_t n = (size_t)f.now.plan->n_values;
-        ok = take_lists(&f) && reorder(&f);
-        give_lists(&f, n);
-    }
-    const int most_nodes = ok ? MOST_GROWTH * f.now.graph->n_nodes : 0;
-    while (ok && better && !keeps_limit(&f) && f.now.graph->n_nodes < most_nodes) {
+    fitting f = {.ctx = ctx, .budget = b, .fuse = fuse, .n_feeds = n_feeds, .n_roots = n_roots};
+    f.now = (version){.graph = g, .ends = tpi_take(&ctx->mem, ends_bytes(&f))};
+    version *now = &f.now;
+    bool better = true, ok = g && now->ends;
+    if (ok && n_feeds)
+        memcpy(now->ends, feeds, (size_t)n_feeds * sizeof *feeds);
+    if (ok)
+        memcpy(now->ends + n_feeds, roots, (size_t)n_roots * sizeof *roots);
+    ok = ok && measure(&f, now);
+    ok = ok && (keeps_limit(&f) || reorder(&f));
+    const int most_nodes = ok ? MOST_GROWTH * now->graph->n_nodes : 0;
+    while (ok && better && !keeps_limit(&f) && now->graph->n_nodes < most_nodes) {
         better = false;
         ok = improve(&f, &better);
     }
@@ -660,10 +670,14 @@ tp_graph *tpi_budget_fit(const tpi_budget *b, tp_graph *g, tpi_fusing fuse, int 
     if (!ok)
         tpi_no_memory(ctx, b->at, b->what); /* unless another error was first */
     else if (!keeps)
-        refuse(b, &f.now, "the least between kernels is");
-    forget_plan(&ctx->mem, &f.now);
-    if (keeps)
-        return f.now.graph;
-    tp_graph_free(f.now.graph);
-    return NULL;
+        refuse(b, now, "the least between kernels is");
+    if (keeps) {
+        g = now->graph;
+        now->graph = NULL;
+        if (n_feeds)
+            memcpy(feeds, now->ends, (size_t)n_feeds * sizeof *feeds);
+        memcpy(roots, now->ends + n_feeds, (size_t)n_roots * sizeof *roots);
+    }
+    free_version(&f, now);
+    return keeps ? g : NULL;
 }

@@ -12,6 +12,7 @@
  * are on the way to them. */
 #include "ir/body.h"
 #include "op/op.h"
+#include "pass/keep/again.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -19,18 +20,15 @@
 enum { MOST_OPS = 8 };
 
 typedef struct remake {
-    tp_graph *g;
-    int n; /* nodes of g, before any is added */
-    int *level;
-    bool *kept;       /* has memory: an operand of what is no loop nest */
-    tp_tensor **made; /* what a node is at the level of `at` */
-    int *at;
+    const tp_graph *g;
+    int *level; /* by node */
+    bool *kept; /* by node: has memory, as an operand of what is no loop nest */
 } remake;
 
 /* Levels, and what has memory however it is read. */
 static void look(remake *r)
 {
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->g->n_nodes; i++) {
         const tp_tensor *t = r->g->nodes[i];
         const bool loop = tpi_is_loop_op(t), moves = t->op->kind == TPI_VIEW;
         for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++) {
@@ -43,14 +41,15 @@ static void look(remake *r)
 }
 
 /* Can it be made of one value in memory? *from: that one; *n_ops counts. */
-static bool can_remake(const remake *r, tp_tensor *t, int level, tp_tensor **from, int *n_ops)
+static bool can_remake(const remake *r, const tp_tensor *t, int level, const tp_tensor **from,
+                       int *n_ops)
 {
     const int i = t->index;
     if (t->op->kind != TPI_ELEMENT || t->op->effort != TPI_CHEAP || t->op == &tpi_op_cast ||
         r->kept[i] || r->level[i] >= level || t->name || ++*n_ops > MOST_OPS)
         return false;
     for (int k = 0; k < t->n_in; k++) {
-        tp_tensor *x = t->in[k], *before = *from;
+        const tp_tensor *x = t->in[k], *before = *from;
         const int ops = *n_ops;
         if (!tpi_same_shape(x, t) || can_remake(r, x, level, from, n_ops))
             continue;
@@ -63,66 +62,39 @@ static bool can_remake(const remake *r, tp_tensor *t, int level, tp_tensor **fro
     return true;
 }
 
-static tp_tensor *remade(remake *r, tp_tensor *t, int level)
+static int level_of(void *user, const tp_tensor *t)
 {
-    const int i = t->index;
-    tp_tensor *from = NULL, *in[3];
-    int n_ops = 0;
-    if (i >= r->n || !can_remake(r, t, level, &from, &n_ops))
-        return t;
-    if (r->made[i] && r->at[i] == level)
-        return r->made[i];
-    for (int k = 0; k < t->n_in; k++)
-        in[k] = tpi_same_shape(t->in[k], t) ? remade(r, t->in[k], level) : t->in[k];
-    tpi_rewrite rw = {.ctx = r->g->ctx, .to = r->g};
-    tp_tensor *made = tpi_rewrite_node(&rw, t, t->op, t->n_in, in, t->attrs);
-    if (made->status == TP_OK) {
-        made->seq = t->seq;
-        r->made[i] = made;
-        r->at[i] = level;
-    }
-    return made;
+    return ((const remake *)user)->level[t->index];
 }
 
-static bool remake_nodes(remake *r, int *n_changes)
+/* What is made again reads what is of its own shape. */
+static bool wants(void *user, const tp_tensor *reader, const tp_tensor *x, int level)
 {
-    look(r);
-    for (int i = r->n - 1; i >= 0; i--) { /* what is made again reads nothing that is */
-        tp_tensor *t = r->g->nodes[i];
-        for (int k = 0; k < t->n_in && tpi_is_loop_op(t); k++) {
-            tp_tensor *x = remade(r, t->in[k], r->level[i]);
-            if (x->status != TP_OK)
-                return false;
-            if (x == t->in[k])
-                continue;
-            tpi_ref(x);
-            tpi_unref(t->in[k]);
-            t->in[k] = x;
-            ++*n_changes;
-        }
-    }
-    return true;
+    const remake *r = user;
+    const tp_tensor *from = NULL;
+    int n_ops = 0;
+    return tpi_is_loop_op(reader) &&
+           (r->level[reader->index] == level || tpi_same_shape(x, reader)) &&
+           can_remake(r, x, level, &from, &n_ops);
 }
 
 /* Bodies last, as in restack.c. */
 static bool remake_graph(tp_graph *g, int *n_changes)
 {
-    if (!g->n_nodes)
-        return true;
-    tpi_mem *m = &g->ctx->mem;
-    const size_t n = (size_t)g->n_nodes;
-    const size_t bytes = n * (sizeof(tp_tensor *) + 2 * sizeof(int) + sizeof(bool));
-    remake r = {.g = g, .n = g->n_nodes, .made = tpi_take(m, bytes)};
-    bool ok = r.made;
+    const int n = g->n_nodes;
+    const size_t bytes = (size_t)n * (sizeof(int) + sizeof(bool));
+    remake r = {.g = g, .level = tpi_take(&g->ctx->mem, bytes)};
+    bool ok = r.level;
     if (ok) {
-        memset(r.made, 0, bytes);
-        r.level = (int *)(r.made + n);
-        r.at = r.level + n;
-        r.kept = (bool *)(r.at + n);
-        ok = remake_nodes(&r, n_changes);
+        memset(r.level, 0, bytes);
+        r.kept = (bool *)(r.level + n);
+        look(&r);
+        tpi_again a = {.g = g, .user = &r, .part = level_of, .wants = wants};
+        ok = tpi_again_copy(&a, n_changes);
+        tpi_again_free(&a);
     }
-    tpi_give_back(m, r.made, bytes);
-    return ok && tpi_each_body(g, (int)n, remake_graph, n_changes);
+    tpi_give_back(&g->ctx->mem, r.level, bytes);
+    return ok && tpi_each_body(g, n, remake_graph, n_changes);
 }
 
 const tpi_pass tpi_pass_remake = {.name = "remake",

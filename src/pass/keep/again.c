@@ -1,0 +1,67 @@
+#include "pass/keep/again.h"
+
+#include "pass/bodies.h"
+
+#include <string.h>
+
+static bool read_copies(tpi_again *a, const tp_tensor *reader, tp_tensor *t, int part,
+                        int *n_changes);
+
+/* What the reader reads instead of x; NULL: failed. */
+static tp_tensor *copy_for(tpi_again *a, const tp_tensor *reader, tp_tensor *x, int part)
+{
+    const int i = x->index;
+    if (i >= a->n || !a->wants(a->user, reader, x, part))
+        return x;
+    if (a->made[i] && a->made_in[i] == part)
+        return a->made[i];
+    tp_tensor *made = tpi_graph_node(a->g, TPI_AT(x->file, x->line), x->op, x->n_in, x->in,
+                                     x->attrs, (tp_dtype)x->dtype, x->rank, x->shape);
+    if (made->status != TP_OK)
+        return NULL;
+    made->seq = x->seq;
+    a->made[i] = made;
+    a->made_in[i] = part;
+    int unused = 0;
+    return read_copies(a, x, made, part, &unused) ? made : NULL;
+}
+
+/* t, which is the reader or a copy of it, reads copies where it can. */
+static bool read_copies(tpi_again *a, const tp_tensor *reader, tp_tensor *t, int part,
+                        int *n_changes)
+{
+    for (int k = 0; k < t->n_in; k++) {
+        tp_tensor *x = copy_for(a, reader, t->in[k], part);
+        if (!x)
+            return false;
+        *n_changes += x != t->in[k];
+        tpi_replace_operand(t, k, x);
+    }
+    return true;
+}
+
+static size_t lists_bytes(int n)
+{
+    return (size_t)n * (sizeof(tp_tensor *) + sizeof(int));
+}
+
+bool tpi_again_copy(tpi_again *a, int *n_changes)
+{
+    a->n = a->g->n_nodes;
+    a->made = tpi_take(&a->g->ctx->mem, lists_bytes(a->n));
+    if (!a->made)
+        return false;
+    memset(a->made, 0, lists_bytes(a->n));
+    a->made_in = (int *)(a->made + a->n);
+    bool ok = true;
+    for (int i = a->n - 1; i >= 0 && ok; i--) { /* what is copied reads no copies yet */
+        tp_tensor *t = a->g->nodes[i];
+        ok = t->op->kind == TPI_SOURCE || read_copies(a, t, t, a->part(a->user, t), n_changes);
+    }
+    return ok;
+}
+
+void tpi_again_free(tpi_again *a)
+{
+    tpi_give_back(&a->g->ctx->mem, a->made, lists_bytes(a->n));
+}
