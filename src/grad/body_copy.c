@@ -103,6 +103,22 @@ bool tpi_copy_body(const tpi_body *from, tpi_body *to)
     return ok;
 }
 
+bool tpi_copy_rest(const tpi_body *from, tpi_body *to, tp_tensor **map)
+{
+    const tp_graph *g = from->graph;
+    bool ok = tpi_graph_equate_all(to->graph, g);
+    for (int i = 0; i < g->n_nodes && ok; i++) {
+        if (map[i] || tpi_param_of(g->nodes[i]))
+            continue;
+        map[i] = tpi_copy_over(to->graph, g->nodes[i], map);
+        ok = map[i]->status == TP_OK;
+    }
+    for (int i = 0; i < from->n_outputs && ok; i++)
+        ok = tpi_body_output(to, map[from->outputs[i]->index]);
+    to->closed = true;
+    return ok;
+}
+
 static bool mirror_body(const tpi_body *copy, tpi_body *original)
 {
     const int n = original->graph->n_nodes;

@@ -10,6 +10,9 @@ tp_tensor *tpi_copy_node(tp_ctx *ctx, tp_graph *to, const tp_tensor *t, tp_tenso
 tp_tensor *tpi_copy_over(tp_graph *to, const tp_tensor *t, tp_tensor *const *map);
 /* All of `from` into an empty body: node i becomes node i. False: the error is set. */
 bool tpi_copy_body(const tpi_body *from, tpi_body *to);
+/* What map[] has nothing for of a body, but for params, and all its outputs: copies go to a body that is new but for
+ * params, and to map[]; what is taken to be equal, too. False: the error is set. */
+bool tpi_copy_rest(const tpi_body *from, tpi_body *to, tp_tensor **map);
 /* What was appended to the bodies of a copied block since is appended to those of the original. */
 bool tpi_mirror_block(const tp_tensor *copy, tp_tensor *original);
 /* Zeros like a tensor, in a body that takes no more captures. Never NULL. */

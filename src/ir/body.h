@@ -89,6 +89,13 @@ static inline tp_tensor *tpi_block_of(const tp_tensor *t)
 {
     return t->op == &tpi_op_output ? t->in[0] : NULL;
 }
+/* the block that keeps it, an element for each turn of a loop, or for the side of a cond that ran; */
+static inline tp_tensor *tpi_keeper_of(const tp_tensor *t)
+{
+    tp_tensor *block = tpi_block_of(t);
+    const tpi_loop_attrs *loop = block ? tpi_loop_of(block) : NULL;
+    return loop && ((const tpi_index_attrs *)t->attrs)->index < loop->n_carried ? NULL : block;
+}
 /* the body of which it is a param; */
 static inline tpi_body *tpi_param_of(const tp_tensor *t)
 {

@@ -349,6 +349,18 @@ bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from,
     return ok;
 }
 
+void tpi_put_before(tp_graph *g, const tp_tensor *t, int first, int end)
+{
+    const uint64_t at = t->seq, n = (uint64_t)(end - first);
+    for (int i = 0; i < g->n_nodes; i++) {
+        uint64_t *seq = &g->nodes[i]->seq;
+        if (i >= first && i < end)
+            *seq = at + (uint64_t)(i - first);
+        else if (*seq >= at)
+            *seq += n;
+    }
+}
+
 void tpi_replace_operand(tp_tensor *t, int k, tp_tensor *x)
 {
     tpi_ref(x);

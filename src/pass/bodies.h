@@ -28,6 +28,8 @@ typedef struct tpi_copier {
 bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
                     tp_tensor **map);
 
+/* Nodes first.. of g, before number `end`, stand before node t, which is none of them. */
+void tpi_put_before(tp_graph *g, const tp_tensor *t, int first, int end);
 /* Operand k of t is x from now on. */
 void tpi_replace_operand(tp_tensor *t, int k, tp_tensor *x);
 /* Outputs of a block of a graph that is not yet copied are those of one that takes its place. */

@@ -62,16 +62,6 @@ static tp_tensor *move(hoist *h, const tp_tensor *t)
     return tpi_rewrite_node(&rw, t, t->op, t->n_in, in, t->attrs);
 }
 
-/* The last nodes of the graph, from number `first` on, stand before the loop. */
-static void put_before(tp_graph *g, const tp_tensor *loop, int first)
-{
-    const uint64_t at = loop->seq, n = (uint64_t)(g->n_nodes - first);
-    for (int i = 0; i < first; i++)
-        g->nodes[i]->seq += g->nodes[i]->seq >= at ? n : 0;
-    for (int i = first; i < g->n_nodes; i++)
-        g->nodes[i]->seq = at + (uint64_t)(i - first);
-}
-
 static bool find_outer(hoist *h, int n)
 {
     const tpi_body *b = h->a->body;
@@ -142,7 +132,7 @@ static bool hoist_loop(tp_graph *g, tp_tensor *loop, int *n_changes)
         tpi_nodes_push(&h.in, loop->in[i]);
     const int first = g->n_nodes;
     bool ok = !h.in.failed && find_outer(&h, (int)n);
-    put_before(g, loop, first);
+    tpi_put_before(g, loop, first, g->n_nodes);
     ok = ok && rewire(&h, (int)n);
     if (ok && h.in.n > loop->n_in) {
         *n_changes += h.in.n - loop->n_in;

@@ -19,20 +19,21 @@
  * any more. */
 #include "grad/body_copy.h"
 #include "op/sizes.h"
+#include "pass/bodies.h"
 #include "pass/keep/rebuild.h"
 #include "pass/pass.h"
 
 #include <string.h>
 
 enum { LEAST_TURNS = 4, UNKNOWN_ROOT = 16 };
+enum { CHUNKS, REST, ALL, N_PARTS };
 
 /* A loop in two: one of chunks, with a loop of turns in it, and one of the rest of the turns. */
 typedef struct halves {
     tp_tensor *loop, *chunks; /* what it was; the loop of chunks */
     tpi_loop_attrs a;         /* of the former */
-    tpi_nodes of_chunks;      /* outputs: carried.., stacked.. [m, k, ...] */
-    tpi_nodes of_rest;        /* and of the rest */
-    tpi_nodes values;         /* what the outputs of the loop become */
+    /* Outputs, carried.., stacked..: of chunks [m, k, ...], of the rest, and what those of the loop become. */
+    tpi_nodes of[N_PARTS];
 } halves;
 
 typedef struct split {
@@ -45,11 +46,10 @@ typedef struct split {
 
 /* ---- is it one ------------------------------------------------------------------------------------- */
 
-/* Is the operand a stacked output of the loop? Its number among the outputs; else -1. */
-static int64_t stack_number(const split *s, const tp_tensor *x)
+/* Is x what the forward loop keeps of its turns? */
+static bool is_stack(const split *s, const tp_tensor *x)
 {
-    const bool is = tpi_block_of(x) == s->forward.loop;
-    return is && tpi_index_of(x) >= s->forward.a.n_carried ? tpi_index_of(x) : -1;
+    return tpi_keeper_of(x) == s->forward.loop;
 }
 
 static bool ranks_fit(const tp_tensor *loop, const tpi_loop_attrs *a)
@@ -74,7 +74,7 @@ static tp_tensor *find_reader(const split *s)
         const tpi_loop_attrs *b = tpi_loop_of(t);
         bool reads = false;
         for (int64_t k = 0; k < b->n_slices && !reads && !b->has_pred; k++)
-            reads = stack_number(s, t->in[b->n_carried + k]) >= 0;
+            reads = is_stack(s, t->in[b->n_carried + k]);
         if (reads && b->back != a->back && b->count == a->count && ranks_fit(t, b))
             found = t;
     }
@@ -116,16 +116,7 @@ static bool copy_turns(const tpi_body *from, tpi_body *to, tp_tensor **map)
     tp_tensor *first = tpi_body_param(to, at, TP_I64, 0, NULL, NULL);
     tp_tensor **turn = &map[from->params[0]->index];
     *turn = tp_add_at(at.file, at.line, *turn, first);
-    bool ok = (*turn)->status == TP_OK;
-    for (int i = 0; i < from->graph->n_nodes && ok; i++) {
-        if (!map[i])
-            map[i] = tpi_copy_over(to->graph, from->graph->nodes[i], map);
-        ok = map[i]->status == TP_OK;
-    }
-    for (int i = 0; i < from->n_outputs && ok; i++)
-        ok = tpi_body_output(to, map[from->outputs[i]->index]);
-    to->closed = true;
-    return ok;
+    return (*turn)->status == TP_OK && tpi_copy_rest(from, to, map);
 }
 
 static bool push_good(tpi_nodes *l, tp_tensor *t)
@@ -148,23 +139,22 @@ static tp_tensor *some_turns(const split *s, tp_graph *g, const tpi_loop_attrs *
     made.checkpoint = 0;
     if (map)
         memset(map, 0, bytes);
-    bool ok = push_good(in, first) && made.body &&
-              tpi_graph_equate_all(made.body->graph, a->body->graph) &&
-              copy_turns(a->body, made.body, map);
+    const bool ok = push_good(in, first) && made.body && copy_turns(a->body, made.body, map);
     tpi_give_back(&s->ctx->mem, map, bytes);
     tp_tensor *t = ok ? tpi_loop_node(g, s->at, &made, in->n, in->v) : NULL;
     return t && t->status == TP_OK ? t : NULL;
 }
 
+/* A size as a value. */
 static tp_tensor *number(const split *s, tp_graph *g, int64_t n)
 {
-    tp_tensor *zero =
-        tpi_graph_lift(g, s->at, tp_scalar_at(s->at.file, s->at.line, s->ctx, TP_I64, 0));
-    if (!tpi_dim_is_symbolic(n))
-        return tpi_graph_lift(g, s->at,
-                              tp_scalar_at(s->at.file, s->at.line, s->ctx, TP_I64, (double)n));
+    const bool known = !tpi_dim_is_symbolic(n);
     const int64_t axis = 0;
-    tp_tensor *row = tp_broadcast_at(s->at.file, s->at.line, zero, 1, &n);
+    tp_tensor *t = tpi_graph_lift(
+        g, s->at, tp_scalar_at(s->at.file, s->at.line, s->ctx, TP_I64, known ? (double)n : 0));
+    if (known)
+        return t;
+    tp_tensor *row = tp_broadcast_at(s->at.file, s->at.line, t, 1, &n);
     return tp_extent_at(s->at.file, s->at.line, row, 1, &axis, TP_I64);
 }
 
@@ -182,53 +172,33 @@ static tp_tensor *for_rest(const split *s, tp_tensor *x)
     return tpi_slice(s->at, x, 0, s->main, 0, 1);
 }
 
-/* [m, k, ...] and the rest as one [n, ...]. */
-static tp_tensor *joined(const split *s, tp_tensor *chunks, tp_tensor *rest)
+/* A stacked output of both parts, [m, k, ...] and [r, ...], as one [n, ...]. */
+static tp_tensor *joined(const split *s, const halves *h, int64_t output)
 {
+    tp_tensor *chunks = h->of[CHUNKS].v[output];
     int64_t shape[TP_MAX_RANK] = {s->main};
     memcpy(shape + 1, chunks->shape + 2, sizeof(int64_t) * (size_t)(chunks->rank - 2));
-    tp_tensor *both[2] = {
-        tp_reshape_at(s->at.file, s->at.line, chunks, chunks->rank - 1, shape), rest};
-    return rest ? tp_concat_at(s->at.file, s->at.line, 2, both, 0) : both[0];
+    chunks = tp_reshape_at(s->at.file, s->at.line, chunks, chunks->rank - 1, shape);
+    if (s->rest == 0)
+        return chunks;
+    return tp_concat_at(s->at.file, s->at.line, 2,
+                        (tp_tensor *[]){chunks, h->of[REST].v[output]}, 0);
 }
 
 /* ---- one loop ------------------------------------------------------------------------------------------ */
 
-/* Operand i of a loop, for its chunks or for the rest, which begin with carried[]. */
-static tp_tensor *operand(const split *s, const halves *h, int i, tp_tensor *const *carried,
-                          bool rest)
+/* Operand i of a loop for one part of it, which begins with carried[]. */
+static tp_tensor *operand(const split *s, const halves *h, int part, int i,
+                          tp_tensor *const *carried)
 {
     tp_tensor *x = h->loop->in[i];
-    const int64_t stack = stack_number(s, x);
     if (i < h->a.n_carried)
         return carried[i];
     if (i >= h->a.n_carried + h->a.n_slices)
         return x;
-    if (stack >= 0)
-        return (rest ? &s->forward.of_rest : &s->forward.of_chunks)->v[stack];
-    return rest ? for_rest(s, x) : for_chunks(s, x);
-}
-
-static bool push_outputs(const split *s, const halves *h, tp_tensor *loop, tpi_nodes *out)
-{
-    bool ok = loop;
-    for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
-        ok = push_good(out, tpi_output_node(s->g, s->at, loop, i));
-    return ok;
-}
-
-/* The turns that come after the chunks, or before them. */
-static bool rest_of_turns(const split *s, halves *h, tp_tensor *const *carried)
-{
-    tpi_nodes in = {.ctx = s->ctx};
-    bool ok = true;
-    for (int i = 0; i < h->loop->n_in && ok; i++)
-        ok = push_good(&in, operand(s, h, i, carried, true));
-    ok = ok &&
-         push_outputs(s, h, some_turns(s, s->g, &h->a, s->rest, &in, number(s, s->g, s->main)),
-                      &h->of_rest);
-    tpi_nodes_free(&in);
-    return ok;
+    if (is_stack(s, x))
+        return s->forward.of[part].v[tpi_index_of(x)];
+    return part == REST ? for_rest(s, x) : for_chunks(s, x);
 }
 
 /* The body of the loop of chunks, whose operands are in[]. */
@@ -258,121 +228,103 @@ static bool fill_chunk(const split *s, const halves *h, tpi_body *o, const tpi_n
  * chunks begin with. */
 static bool is_again(void *user, const tp_tensor *x)
 {
-    const halves *h = &((const split *)user)->forward;
-    return tpi_block_of(x) == h->chunks && tpi_index_of(x) >= h->a.n_carried;
+    return tpi_keeper_of(x) == ((const split *)user)->forward.chunks;
 }
 
-static bool is_kept(void *user, const tp_tensor *x)
-{
-    (void)user, (void)x;
-    return false;
-}
-
-static bool chunks_of_turns(split *s, halves *h, tp_tensor *const *carried)
+/* The loop of chunks over in[]; NULL: failed. */
+static tp_tensor *chunks_of_turns(split *s, const halves *h, const tpi_nodes *in)
 {
     tpi_loop_attrs made = h->a;
     made.count = made.length = s->m;
     made.checkpoint = 0;
     made.body = tpi_body_new(s->g, s->at);
+    const bool ok = made.body && fill_chunk(s, h, made.body, in);
+    tp_tensor *t = ok ? tpi_loop_node(s->g, s->at, &made, in->n, in->v) : NULL;
+    if (!t || t->status != TP_OK)
+        return NULL;
+    if (h == &s->forward)
+        return t;
+    const tpi_keeping none = {s, .is_again = is_again};
+    return tpi_rebuild_reader(&none, s->g, t) ? s->g->nodes[s->g->n_nodes - 1] : NULL;
+}
+
+/* One part of a loop, which begins with carried[]. */
+static bool part_of_turns(split *s, halves *h, int part, tp_tensor *const *carried)
+{
     tpi_nodes in = {.ctx = s->ctx};
-    bool ok = made.body;
+    bool ok = true;
     for (int i = 0; i < h->loop->n_in && ok; i++)
-        ok = push_good(&in, operand(s, h, i, carried, false));
-    ok = ok && fill_chunk(s, h, made.body, &in);
-    h->chunks = ok ? tpi_loop_node(s->g, s->at, &made, in.n, in.v) : NULL;
-    ok = ok && h->chunks->status == TP_OK;
-    if (ok && h == &s->reader) {
-        ok = tpi_rebuild_reader(&(tpi_keeping){s, is_again, is_kept, .must = false}, s->g,
-                                h->chunks);
-        h->chunks = s->g->nodes[s->g->n_nodes - 1];
-    }
+        ok = push_good(&in, operand(s, h, part, i, carried));
+    tp_tensor *t = NULL;
+    if (ok && part == CHUNKS)
+        h->chunks = t = chunks_of_turns(s, h, &in);
+    else if (ok)
+        t = some_turns(s, s->g, &h->a, s->rest, &in, number(s, s->g, s->main));
+    ok = t;
+    for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
+        ok = push_good(&h->of[part], tpi_output_node(s->g, s->at, t, i));
     tpi_nodes_free(&in);
-    return ok && push_outputs(s, h, h->chunks, &h->of_chunks);
+    return ok;
 }
 
 /* All turns of a loop, in chunks and the rest, in the order of time. */
 static bool all_turns(split *s, halves *h)
 {
-    const bool some = s->rest != 0;
+    const int first =
+        h->a.back ? REST : CHUNKS; /* turns with the highest numbers are the rest */
     tp_tensor *const *carried = h->loop->in;
     bool ok = true;
-    if (some && h->a.back) { /* turns with the highest numbers */
-        ok = rest_of_turns(s, h, carried);
-        carried = h->of_rest.v;
+    for (int i = 0; i < 2 && ok; i++) {
+        const int part = i ? !first : first;
+        if (part == REST && s->rest == 0)
+            continue;
+        ok = part_of_turns(s, h, part, carried);
+        carried = h->of[part].v;
     }
-    ok = ok && chunks_of_turns(s, h, carried);
-    carried = h->of_chunks.v;
-    if (some && !h->a.back && ok) {
-        ok = rest_of_turns(s, h, carried);
-        carried = h->of_rest.v;
-    }
-    for (int64_t i = 0; i < h->a.n_carried && ok; i++)
-        ok = push_good(&h->values, carried[i]);
-    for (int64_t i = h->a.n_carried; i < h->a.n_carried + h->a.n_stacked && ok; i++)
-        ok = push_good(&h->values, joined(s, h->of_chunks.v[i], some ? h->of_rest.v[i] : NULL));
+    for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
+        ok = push_good(&h->of[ALL], i < h->a.n_carried ? carried[i] : joined(s, h, i));
     return ok;
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------- */
 
-/* Outputs of the old loop become what stands for them. */
-static void hand_over(const split *s, const halves *h, int n)
+/* What the loop was gives way: its outputs become what stands for them, which stands where it stood. */
+static void hand_over(const split *s, const halves *h, int made, int end)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < made; i++) {
         tp_tensor *t = s->g->nodes[i];
         if (tpi_block_of(t) != h->loop)
             continue;
-        tp_tensor *value = h->values.v[tpi_index_of(t)];
-        tpi_ref(value);
-        tpi_unref(t->in[0]);
-        t->in[0] = value;
+        tpi_replace_operand(t, 0, h->of[ALL].v[tpi_index_of(t)]);
         t->op = &tpi_op_enter;
     }
-}
-
-/* Numbers the nodes anew: those from `made` on come after the loop, those from `later` on after its reader. */
-static void put_in_order(const split *s, int made, int later, const tpi_nodes *by_seq)
-{
-    uint64_t *seq = &s->ctx->seq;
-    for (int i = 0; i < by_seq->n; i++) {
-        tp_tensor *t = by_seq->v[i];
-        t->seq = (*seq)++;
-        const int from = t == s->forward.loop ? made : t == s->reader.loop ? later : 0;
-        const int to = t == s->forward.loop ? later : t == s->reader.loop ? s->g->n_nodes : 0;
-        for (int k = from; k < to; k++)
-            s->g->nodes[k]->seq = (*seq)++;
-    }
+    tpi_put_before(s->g, h->loop, made, end);
 }
 
 static bool split_turns(split *s)
 {
-    tpi_nodes all = {.ctx = s->ctx};
     const int made = s->g->n_nodes;
-    for (int i = 0; i < made; i++) /* a copy that a pass made: in program order */
-        tpi_nodes_push(&all, s->g->nodes[i]);
-    bool ok = !all.failed && all_turns(s, &s->forward);
+    bool ok = all_turns(s, &s->forward);
     const int later = s->g->n_nodes;
     ok = ok && all_turns(s, &s->reader);
     if (ok) {
-        hand_over(s, &s->forward, made);
-        hand_over(s, &s->reader, made);
-        put_in_order(s, made, later, &all);
+        hand_over(s, &s->reader, later, s->g->n_nodes);
+        hand_over(s, &s->forward, made, later);
     }
-    tpi_nodes_free(&all);
     return ok;
 }
 
 static void begin(const split *s, halves *h, tp_tensor *loop)
 {
     *h = (halves){.loop = loop, .a = *tpi_loop_of(loop)};
-    h->of_chunks.ctx = h->of_rest.ctx = h->values.ctx = s->ctx;
+    for (int part = 0; part < N_PARTS; part++)
+        h->of[part].ctx = s->ctx;
 }
 
 static void end(halves *h)
 {
-    tpi_nodes_free(&h->of_chunks);
-    tpi_nodes_free(&h->of_rest);
-    tpi_nodes_free(&h->values);
+    for (int part = 0; part < N_PARTS; part++)
+        tpi_nodes_free(&h->of[part]);
 }
 
 /* One loop at a time: the next round finds the next. */

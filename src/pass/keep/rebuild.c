@@ -1,6 +1,6 @@
-/* A reader is built anew, body by body. Its operands are gathered in groups; each new one gets a param. A node
- * of another block's body that the reader needs is made in it, from the params and nodes that stand for its
- * operands, unless the block keeps it. What those in turn read of blocks before is found in the same way. */
+/* A reader is built anew, body by body, over operands of its own, each of which has a param. A node of another
+ * block's body that the reader needs is made in it, from the params and nodes that stand for its operands, unless
+ * the block keeps it. What those in turn read of blocks before is found in the same way. */
 #include "pass/keep/rebuild.h"
 
 #include "grad/body_copy.h"
@@ -11,12 +11,19 @@
 
 enum { CARRIED, SLICES, CAPTURES, N_GROUPS, DEEPEST = 200 };
 
+/* An operand of the new reader, which is no condition, and by side the param for it. */
+typedef struct operand {
+    int group;
+    tp_tensor *outer, *param[2];
+} operand;
+
 /* A body whose nodes are made again in a side of the reader. */
 typedef struct source {
     tp_tensor *block;
     int side;
     uint64_t seq; /* in program order, of outputs of the block */
-    int n;
+    const tp_graph *from;
+    int n;            /* nodes of it that there were */
     bool *wanted;     /* by node */
     tp_tensor **made; /* by node: what stands for it */
     struct source *next;
@@ -25,8 +32,7 @@ typedef struct source {
 typedef struct side {
     const tpi_body *old;
     tpi_body *to;
-    tp_tensor **map;            /* by node of the old body */
-    tpi_nodes params[N_GROUPS]; /* by operand */
+    tp_tensor **map; /* by node of the old body */
 } side;
 
 typedef struct building {
@@ -34,10 +40,12 @@ typedef struct building {
     tp_ctx *ctx;
     tp_graph *g;
     tp_tensor *reader;
+    const tpi_loop_attrs *loop; /* the reader's; NULL: it is a cond */
     tpi_at at;
     int n_sides;
     side side[2];
-    tpi_nodes in[N_GROUPS]; /* operands without the condition */
+    operand *operands;
+    int n_operands, operands_size;
     source *sources;
     int depth; /* of values that the one that is asked for is made of */
 } building;
@@ -62,104 +70,122 @@ static tp_tensor *refuse(const building *b, const tp_tensor *t)
     return NULL;
 }
 
-static bool is_loop(const building *b)
-{
-    return tpi_loop_of(b->reader);
-}
+/* ---- what blocks keep ------------------------------------------------------------------------------- */
 
-/* ---- operands ------------------------------------------------------------------------------------- */
+/* The number of outputs of a body that are none of its block. */
+static int64_t n_inner(const tp_tensor *block)
+{
+    return tpi_loop_of(block) && tpi_loop_of(block)->has_pred;
+}
 
 /* The node of side `j` of a block's body that output t of the block is of. */
 static tp_tensor *node_of(const tp_tensor *t, int j)
 {
     tpi_body *bodies[2];
     const int n = tpi_bodies_of(t->in[0], bodies);
-    const int64_t pred = tpi_loop_of(t->in[0]) && tpi_loop_of(t->in[0])->has_pred;
-    return bodies[j < n ? j : 0]->outputs[pred + tpi_index_of(t)];
-}
-
-static bool is_stack(const tp_tensor *t)
-{
-    return tpi_block_of(t) &&
-           (!tpi_loop_of(t->in[0]) || tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried);
+    return bodies[j < n ? j : 0]->outputs[n_inner(t->in[0]) + tpi_index_of(t)];
 }
 
 /* Are these one value, of which a block has two outputs? */
 static bool is_same(const tp_tensor *a, const tp_tensor *b)
 {
-    return a == b || (is_stack(a) && is_stack(b) && a->in[0] == b->in[0] &&
-                      node_of(a, 0) == node_of(b, 0) && node_of(a, 1) == node_of(b, 1));
+    const tp_tensor *block = tpi_keeper_of(a);
+    return a == b || (block && block == tpi_keeper_of(b) && node_of(a, 0) == node_of(b, 0) &&
+                      node_of(a, 1) == node_of(b, 1));
 }
 
-/* The param of side j for an operand, an old one or a new one; NULL: failed. */
-static tp_tensor *operand(building *b, int j, int group, tp_tensor *outer)
-{
-    tpi_nodes *in = &b->in[group];
-    for (int i = 0; i < in->n && group != CARRIED; i++)
-        if (is_same(in->v[i], outer))
-            return b->side[j].params[group].v[i];
-    const int lead = group == SLICES;
-    if (outer->status != TP_OK)
-        return NULL;
-    tpi_nodes_push(in, outer);
-    for (int k = 0; k < b->n_sides; k++) {
-        side *s = &b->side[k];
-        tp_tensor *p = tpi_body_param(s->to, b->at, (tp_dtype)outer->dtype, outer->rank - lead,
-                                      outer->shape + lead, NULL);
-        if (p->status != TP_OK)
-            return NULL;
-        tpi_nodes_push(&s->params[group], p);
-        if (in->failed || s->params[group].failed) {
-            no_memory(b);
-            return NULL;
-        }
-    }
-    return b->side[j].params[group].v[in->n - 1];
-}
-
-/* The output of the source's block that is node t of its body: one that the reader has, or a new one. */
-static tp_tensor *output_for(building *b, const source *s, tp_tensor *t)
+/* The number of the output of the source's block that is node t of its body, one that it keeps, or now does: the
+ * other side then keeps zeros. -1: failed. */
+static int64_t output_of(const building *b, const source *s, tp_tensor *t)
 {
     tpi_body *bodies[2];
     const int n = tpi_bodies_of(s->block, bodies);
-    tpi_loop_attrs *a = n == 1 ? tpi_loop_of(s->block) : NULL;
-    const int64_t pred = a && a->has_pred, first = a ? a->n_carried : 0;
-    int64_t i = first;
-    while (pred + i < bodies[s->side]->n_outputs && bodies[s->side]->outputs[pred + i] != t)
+    tpi_body *to = bodies[s->side], *other = n == 2 ? bodies[!s->side] : NULL;
+    tpi_loop_attrs *a = tpi_loop_of(s->block);
+    int64_t i = a ? a->has_pred + a->n_carried : 0;
+    while (i < to->n_outputs && to->outputs[i] != t)
         i++;
-    if (pred + i == bodies[s->side]->n_outputs) {
-        tp_tensor *zeros = n == 2 ? tpi_zeros_in(bodies[!s->side]->graph, b->at, t) : NULL;
-        if ((zeros && zeros->status != TP_OK) || !tpi_body_output(bodies[s->side], t))
-            return &b->ctx->nil;
-        if (zeros && !tpi_body_output(bodies[!s->side], zeros)) {
-            bodies[s->side]->n_outputs--; /* both or none */
-            return &b->ctx->nil;
-        }
-        if (a)
-            a->n_stacked++;
+    if (i < to->n_outputs)
+        return i - n_inner(s->block);
+    tp_tensor *zeros = other ? tpi_zeros_in(other->graph, b->at, t) : NULL;
+    if ((zeros && zeros->status != TP_OK) || !tpi_body_output(to, t))
+        return -1;
+    if (zeros && !tpi_body_output(other, zeros)) {
+        to->n_outputs--; /* both or none */
+        return -1;
     }
-    for (int k = 0; k < b->reader->n_in; k++) {
-        tp_tensor *x = b->reader->in[k];
-        if (tpi_block_of(x) == s->block && tpi_index_of(x) == i)
-            return x;
+    if (a)
+        a->n_stacked++;
+    return i - n_inner(s->block);
+}
+
+/* ---- operands ------------------------------------------------------------------------------------- */
+
+/* The group of what has an element, or one value, for each time that a body runs. */
+static int each(const building *b)
+{
+    return b->loop ? SLICES : CAPTURES;
+}
+
+static bool add_operand(building *b, int group, tp_tensor *outer)
+{
+    const int lead = group == SLICES;
+    operand *o =
+        tpi_grow(&b->ctx->mem, b->operands, b->n_operands, &b->operands_size, sizeof *o);
+    if (!o)
+        return no_memory(b);
+    b->operands = o;
+    o += b->n_operands;
+    *o = (operand){.group = group, .outer = outer};
+    bool ok = outer->status == TP_OK;
+    for (int j = 0; j < b->n_sides && ok; j++) {
+        o->param[j] = tpi_body_param(b->side[j].to, b->at, (tp_dtype)outer->dtype,
+                                     outer->rank - lead, outer->shape + lead, NULL);
+        ok = o->param[j]->status == TP_OK;
     }
-    tp_tensor *made =
-        tpi_output_node(b->g, TPI_AT(s->block->file, s->block->line), s->block, i);
-    if (made->status == TP_OK)
-        made->seq = s->seq;
-    return made;
+    b->n_operands += ok;
+    return ok;
+}
+
+/* The param of side j for an operand, an old one or a new one; NULL: failed. */
+static tp_tensor *param_for(building *b, int j, int group, tp_tensor *outer)
+{
+    for (int i = 0; i < b->n_operands && group != CARRIED; i++)
+        if (b->operands[i].group == group && is_same(b->operands[i].outer, outer))
+            return b->operands[i].param[j];
+    return add_operand(b, group, outer) ? b->operands[b->n_operands - 1].param[j] : NULL;
+}
+
+/* What loops carry, or read whole at every turn, is of no turn. */
+static tp_tensor *whole(building *b, int j, int group, tp_tensor *outer)
+{
+    if (b->loop && b->k->must && is_again(b, outer))
+        return refuse(b, outer);
+    return param_for(b, j, group, outer);
 }
 
 /* The param for node t of a source's body, which is kept. */
 static tp_tensor *kept(building *b, const source *s, tp_tensor *t)
 {
-    const int group = is_loop(b) ? SLICES : CAPTURES;
-    for (int i = 0; i < b->in[group].n; i++) {
-        const tp_tensor *x = b->in[group].v[i];
-        if (is_stack(x) && x->in[0] == s->block && node_of(x, s->side) == t)
-            return b->side[s->side].params[group].v[i];
+    for (int i = 0; i < b->n_operands; i++) {
+        const operand *o = &b->operands[i];
+        if (o->group == each(b) && tpi_keeper_of(o->outer) == s->block &&
+            node_of(o->outer, s->side) == t)
+            return o->param[s->side];
     }
-    return operand(b, s->side, group, output_for(b, s, t));
+    const int64_t number = output_of(b, s, t);
+    if (number < 0)
+        return NULL;
+    for (int k = 0; k < b->reader->n_in; k++) {
+        tp_tensor *x = b->reader->in[k];
+        if (tpi_block_of(x) == s->block && tpi_index_of(x) == number)
+            return param_for(b, s->side, each(b), x);
+    }
+    tp_tensor *made =
+        tpi_output_node(b->g, TPI_AT(s->block->file, s->block->line), s->block, number);
+    if (made->status == TP_OK)
+        made->seq = s->seq;
+    return param_for(b, s->side, each(b), made);
 }
 
 /* ---- computing again -------------------------------------------------------------------------------- */
@@ -174,27 +200,19 @@ static tp_tensor *refuse_draw(const building *b, const tp_tensor *t)
     return NULL;
 }
 
-/* What loops carry, or read whole at every turn, is of no turn. */
-static tp_tensor *whole(building *b, int group, tp_tensor *outer)
-{
-    if (!b->k->must || !is_again(b, outer))
-        return operand(b, 0, group, outer);
-    return refuse(b, outer);
-}
-
 /* What stands for a param of the source's body. */
 static tp_tensor *param_again(building *b, source *s, tp_tensor *t)
 {
     const int64_t p = tpi_index_of(t);
-    if (!is_loop(b))
+    if (!b->loop)
         return value_in(b, s->side, s->block->in[1 + p]);
     const tpi_loop_attrs *a = tpi_loop_of(s->block);
     if (p == 0)
         return b->side[0].to->params[0];
     tp_tensor *outer = s->block->in[a->has_pred + p - 1];
     if (p > a->n_carried + a->n_slices)
-        return whole(b, CAPTURES, outer);
-    if (p > a->n_carried && outer->shape[0] == tpi_loop_of(b->reader)->count)
+        return whole(b, 0, CAPTURES, outer);
+    if (p > a->n_carried && outer->shape[0] == b->loop->count)
         return value_in(b, 0, outer);
     return kept(b, s, t);
 }
@@ -207,14 +225,15 @@ static bool is_constant(const tp_tensor *t)
 /* Is the node made of its operands? If not, it is a param, a constant, or kept. */
 static bool is_made(const building *b, const tp_tensor *x)
 {
-    return !tpi_param_of(x) && !is_constant(x) && !b->k->is_kept(b->k->user, x);
+    return !tpi_param_of(x) && !is_constant(x) &&
+           !(b->k->is_kept && b->k->is_kept(b->k->user, x));
 }
 
 /* What the wanted nodes are made of is wanted. */
-static void mark_wanted(const building *b, const source *s, const tp_graph *g)
+static void mark_wanted(const building *b, const source *s)
 {
     for (int i = s->n - 1; i >= 0; i--) {
-        const tp_tensor *x = g->nodes[i];
+        const tp_tensor *x = s->from->nodes[i];
         const bool follow = s->wanted[i] && !s->made[i] && is_made(b, x);
         for (int k = 0; k < x->n_in && follow; k++)
             s->wanted[x->in[k]->index] = true;
@@ -234,17 +253,17 @@ static tp_tensor *make(building *b, source *s, tp_tensor *x)
 }
 
 /* Node t of the source's body, in the reader, and all that is wanted of it. */
-static tp_tensor *again(building *b, source *s, const tpi_body *from, const tp_tensor *t)
+static tp_tensor *again(building *b, source *s, const tp_tensor *t)
 {
     if (t->index >= s->n)
         return refuse(b, t);
     if (s->made[t->index])
         return s->made[t->index];
     s->wanted[t->index] = true;
-    mark_wanted(b, s, from->graph);
+    mark_wanted(b, s);
     for (int i = 0; i < s->n; i++) {
         if (s->wanted[i] && !s->made[i])
-            s->made[i] = make(b, s, from->graph->nodes[i]);
+            s->made[i] = make(b, s, s->from->nodes[i]);
         if (s->wanted[i] && !s->made[i])
             return NULL;
     }
@@ -268,14 +287,16 @@ static source *source_of(building *b, int j, const tp_tensor *x)
         return s;
     tpi_body *bodies[2];
     tpi_bodies_of(block, bodies);
-    const int n = bodies[j]->graph->n_nodes;
+    const tp_graph *from = bodies[j]->graph;
+    const int n = from->n_nodes;
     s = tpi_take(&b->ctx->mem, source_bytes(n));
     if (!s) {
         no_memory(b);
         return NULL;
     }
     memset(s, 0, source_bytes(n));
-    *s = (source){.block = block, .side = j, .seq = x->seq, .n = n, .next = b->sources};
+    *s = (source){
+        .block = block, .side = j, .seq = x->seq, .from = from, .n = n, .next = b->sources};
     s->made = (tp_tensor **)(s + 1);
     s->wanted = (bool *)(s->made + n);
     return b->sources = s;
@@ -291,9 +312,9 @@ static bool takes_turns(building *b, const source *s)
 /* Is it an output of a block that has the sides or turns of the reader? */
 static bool fits(const building *b, const tp_tensor *x)
 {
-    return tpi_block_of(x) && x->in[0]->op == b->reader->op && is_stack(x) &&
-           (!b->k->must || !is_loop(b) ||
-            tpi_loop_of(x->in[0])->length == tpi_loop_of(b->reader)->count);
+    const tp_tensor *block = tpi_keeper_of(x);
+    return block && block->op == b->reader->op &&
+           (!b->k->must || !b->loop || tpi_loop_of(block)->length == b->loop->count);
 }
 
 static tp_tensor *output_again(building *b, int j, tp_tensor *x)
@@ -301,11 +322,9 @@ static tp_tensor *output_again(building *b, int j, tp_tensor *x)
     if (!fits(b, x))
         return refuse(b, x);
     source *s = source_of(b, j, x);
-    tpi_body *bodies[2];
-    tpi_bodies_of(x->in[0], bodies);
-    if (!s || (is_loop(b) && !takes_turns(b, s)))
+    if (!s || (b->loop && !takes_turns(b, s)))
         return NULL;
-    return again(b, s, bodies[j], node_of(x, j));
+    return again(b, s, node_of(x, j));
 }
 
 static tp_tensor *sum_again(building *b, int j, const tp_tensor *x)
@@ -326,7 +345,7 @@ static tp_tensor *behind_enter(tp_tensor *x)
 static tp_tensor *value_in(building *b, int j, tp_tensor *x)
 {
     if (!is_again(b, x))
-        return operand(b, j, is_loop(b) ? SLICES : CAPTURES, x);
+        return param_for(b, j, each(b), x);
     x = behind_enter(x);
     const bool is_output = tpi_block_of(x);
     const bool is_sum =
@@ -370,22 +389,27 @@ static bool ask(building *b, int j, tp_tensor *x)
     return s;
 }
 
+static int group_of(const building *b, int param)
+{
+    if (!b->loop || param > b->loop->n_carried + b->loop->n_slices)
+        return CAPTURES;
+    return param > b->loop->n_carried ? SLICES : CARRIED;
+}
+
 /* What stands for param p of side j, which becomes operand `outer`: if it is computed again, in the second round. */
 static bool map_param(building *b, int j, int p, tp_tensor *outer, bool second)
 {
     side *s = &b->side[j];
-    const tpi_loop_attrs *a = is_loop(b) ? tpi_loop_of(b->reader) : NULL;
-    const bool carried = a && p <= a->n_carried, capture = a && p > a->n_carried + a->n_slices,
-               remade = !carried && !capture && is_again(b, outer);
     const tp_tensor *param = s->old->params[p];
+    const int group = group_of(b, p);
+    const bool remade = group == each(b) && is_again(b, outer);
     if (remade && b->k->must && !is_read(s->old, param))
         return true;
     if (remade && !second)
         return ask(b, j, outer);
     if (remade != second)
         return true;
-    tp_tensor *made = carried || capture ? whole(b, carried ? CARRIED : CAPTURES, outer)
-                                         : value_in(b, j, outer);
+    tp_tensor *made = remade ? value_in(b, j, outer) : whole(b, j, group, outer);
     s->map[param->index] = made;
     return made;
 }
@@ -394,10 +418,9 @@ static bool map_param(building *b, int j, int p, tp_tensor *outer, bool second)
 static bool map_params(building *b, int j)
 {
     side *s = &b->side[j];
-    const tpi_loop_attrs *a = is_loop(b) ? tpi_loop_of(b->reader) : NULL;
-    const int first = a != NULL, lead = a ? (int)a->has_pred : 1;
+    const int first = b->loop != NULL, lead = b->loop ? (int)b->loop->has_pred : 1;
     bool ok = true;
-    if (a) {
+    if (b->loop) {
         tp_tensor *turn = tpi_body_param(s->to, b->at, TP_I64, 0, NULL, NULL);
         s->map[s->old->params[0]->index] = turn;
         ok = turn->status == TP_OK;
@@ -408,34 +431,26 @@ static bool map_params(building *b, int j)
     return ok;
 }
 
-static bool copy_rest(side *s)
+/* Operands, or their params of a side: carried values, slices, captures, as a block takes them. */
+static void push_all(const building *b, const side *s, tpi_nodes *l)
 {
-    const tp_graph *g = s->old->graph;
-    bool ok = true;
-    for (int i = 0; i < g->n_nodes && ok; i++) {
-        if (s->map[i] || tpi_param_of(g->nodes[i]))
-            continue;
-        s->map[i] = tpi_copy_over(s->to->graph, g->nodes[i], s->map);
-        ok = s->map[i]->status == TP_OK;
-    }
-    for (int i = 0; i < s->old->n_outputs && ok; i++)
-        ok = tpi_body_output(s->to, s->map[s->old->outputs[i]->index]);
-    return ok;
+    for (int group = 0; group < N_GROUPS; group++)
+        for (int i = 0; i < b->n_operands; i++) {
+            const operand *o = &b->operands[i];
+            if (o->group == group)
+                tpi_nodes_push(l, s ? o->param[s - b->side] : o->outer);
+        }
 }
 
-/* Params as operands are: carried values, slices, captures. */
 static bool order_params(building *b, side *s)
 {
     tpi_nodes all = {.ctx = b->ctx};
-    if (is_loop(b))
+    if (b->loop)
         tpi_nodes_push(&all, s->to->params[0]);
-    for (int k = 0; k < N_GROUPS; k++)
-        for (int i = 0; i < s->params[k].n; i++)
-            tpi_nodes_push(&all, s->params[k].v[i]);
+    push_all(b, s, &all);
     const bool ok = !all.failed || no_memory(b);
     if (ok)
         tpi_body_order(s->to, all.v);
-    s->to->closed = true;
     tpi_nodes_free(&all);
     return ok;
 }
@@ -444,17 +459,17 @@ static tp_tensor *make_node(building *b)
 {
     tpi_nodes in = {.ctx = b->ctx};
     tp_tensor *made = &b->ctx->nil;
-    if (!is_loop(b) || tpi_loop_of(b->reader)->has_pred)
+    if (!b->loop || b->loop->has_pred)
         tpi_nodes_push(&in, b->reader->in[0]);
-    for (int k = 0; k < N_GROUPS; k++)
-        for (int i = 0; i < b->in[k].n; i++)
-            tpi_nodes_push(&in, b->in[k].v[i]);
+    push_all(b, NULL, &in);
     if (in.failed) {
         no_memory(b);
-    } else if (is_loop(b)) {
-        tpi_loop_attrs a = *tpi_loop_of(b->reader);
+    } else if (b->loop) {
+        tpi_loop_attrs a = *b->loop;
         a.body = b->side[0].to;
-        a.n_slices = b->in[SLICES].n;
+        a.n_slices = 0;
+        for (int i = 0; i < b->n_operands; i++)
+            a.n_slices += b->operands[i].group == SLICES;
         made = tpi_loop_node(b->g, b->at, &a, in.n, in.v);
     } else {
         const tpi_cond_attrs a = {.then = b->side[0].to, .other = b->side[1].to};
@@ -464,21 +479,25 @@ static tp_tensor *make_node(building *b)
     return made;
 }
 
+static size_t map_bytes(const side *s)
+{
+    return (size_t)s->old->graph->n_nodes * sizeof *s->map;
+}
+
 static bool open_sides(building *b)
 {
     tpi_body *old[2];
-    b->n_sides = tpi_bodies_of(b->reader, old);
-    for (int j = 0; j < b->n_sides; j++) {
-        side *s = &b->side[j];
-        const size_t bytes = (size_t)old[j]->graph->n_nodes * sizeof *s->map;
+    const int n = tpi_bodies_of(b->reader, old);
+    for (int j = 0; j < n; j++) {
+        side *s = &b->side[b->n_sides++];
         s->old = old[j];
-        s->map = tpi_take(&b->ctx->mem, bytes);
+        s->map = tpi_take(&b->ctx->mem, map_bytes(s));
         if (!s->map)
             return no_memory(b);
-        if (bytes)
-            memset(s->map, 0, bytes);
+        if (map_bytes(s))
+            memset(s->map, 0, map_bytes(s));
         s->to = tpi_body_new(b->g, b->at);
-        if (!s->to || !tpi_graph_equate_all(s->to->graph, s->old->graph))
+        if (!s->to)
             return false;
     }
     return true;
@@ -487,15 +506,9 @@ static bool open_sides(building *b)
 static void done(building *b)
 {
     tpi_mem *m = &b->ctx->mem;
-    for (int j = 0; j < b->n_sides; j++) {
-        side *s = &b->side[j];
-        if (s->old)
-            tpi_give_back(m, s->map, (size_t)s->old->graph->n_nodes * sizeof *s->map);
-        for (int k = 0; k < N_GROUPS; k++)
-            tpi_nodes_free(&s->params[k]);
-    }
-    for (int k = 0; k < N_GROUPS; k++)
-        tpi_nodes_free(&b->in[k]);
+    for (int j = 0; j < b->n_sides; j++)
+        tpi_give_back(m, b->side[j].map, map_bytes(&b->side[j]));
+    tpi_give_back(m, b->operands, (size_t)b->operands_size * sizeof *b->operands);
     for (source *s = b->sources, *next; s; s = next) {
         next = s->next;
         tpi_give_back(m, s, source_bytes(s->n));
@@ -508,14 +521,15 @@ bool tpi_rebuild_reader(const tpi_keeping *keeping, tp_graph *g, tp_tensor *read
                   .ctx = g->ctx,
                   .g = g,
                   .reader = reader,
+                  .loop = tpi_loop_of(reader),
                   .at = TPI_AT(reader->file, reader->line)};
-    for (int k = 0; k < N_GROUPS; k++)
-        b.in[k] = b.side[0].params[k] = b.side[1].params[k] = (tpi_nodes){.ctx = b.ctx};
     bool ok = open_sides(&b);
     for (int j = 0; j < b.n_sides && ok; j++)
         ok = map_params(&b, j);
-    for (int j = 0; j < b.n_sides && ok; j++)
-        ok = copy_rest(&b.side[j]) && order_params(&b, &b.side[j]);
+    for (int j = 0; j < b.n_sides && ok; j++) {
+        side *s = &b.side[j];
+        ok = tpi_copy_rest(s->old, s->to, s->map) && order_params(&b, s);
+    }
     if (ok) {
         tp_tensor *made = make_node(&b);
         ok = made->status == TP_OK;

@@ -9,7 +9,7 @@ typedef struct tpi_keeping {
     void *user;
     /* Is x, an operand of the reader or of a block that it reads, a value that is computed again? */
     bool (*is_again)(void *user, const tp_tensor *x);
-    /* Does a block keep this node of its body? Else it is made again of its operands. */
+    /* Does a block keep this node of its body? Else it is made again of its operands. NULL: no block does. */
     bool (*is_kept)(void *user, const tp_tensor *x);
     bool must; /* blocks cannot keep the others, so what else reads them is refused */
 } tpi_keeping;

@@ -92,11 +92,10 @@ static void decide(restack *r)
 
 /* ---- where there is something to do ------------------------------------------------------------------ */
 
-/* Is it a stack of the source? */
 static bool is_stack(void *user, const tp_tensor *x)
 {
     const restack *r = user;
-    return tpi_block_of(x) == r->source && tpi_index_of(x) >= tpi_loop_of(r->source)->n_carried;
+    return tpi_keeper_of(x) == r->source;
 }
 
 static bool is_kept(void *user, const tp_tensor *x)
@@ -109,12 +108,12 @@ static bool is_kept(void *user, const tp_tensor *x)
 static bool mark_asked(restack *r)
 {
     const tpi_loop_attrs *a = tpi_loop_of(r->reader), *from = tpi_loop_of(r->source);
+    tp_tensor *const *outputs = from->body->outputs + from->has_pred;
     bool twice = false;
     for (int64_t p = a->n_carried; p < a->n_carried + a->n_slices; p++) {
         const tp_tensor *x = r->reader->in[p];
         if (!is_stack(r, x))
             continue;
-        tp_tensor *const *outputs = from->body->outputs + from->has_pred;
         const tp_tensor *node = outputs[tpi_index_of(x)];
         int64_t first = from->n_carried;
         while (outputs[first] != node)
@@ -125,14 +124,14 @@ static bool mark_asked(restack *r)
     return twice;
 }
 
-/* 1: changed, 0: nothing to do, -1: no memory. */
-static int restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source)
+/* Sets *done: was something changed? False: no memory. */
+static bool restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source, bool *done)
 {
     restack r = {.reader = reader, .source = source, .from = tpi_loop_of(source)->body->graph};
     const size_t n = (size_t)r.from->n_nodes;
     r.kept = tpi_take(&g->ctx->mem, 3 * n);
     if (!r.kept)
-        return -1;
+        return false;
     memset(r.kept, 0, 3 * n);
     r.asked = r.kept + n;
     r.can = r.asked + n;
@@ -142,47 +141,32 @@ static int restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source)
         worth |= r.asked[i] && !r.kept[i];
         some |= r.kept[i];
     }
-    int done = 0;
-    if (worth && some) /* turns that a condition ends are known when the source has run */
-        done =
-            tpi_rebuild_reader(&(tpi_keeping){&r, is_stack, is_kept, .must = false}, g, reader)
-                ? 1
-                : -1;
+    *done = worth && some; /* turns that a condition ends are known when the source has run */
+    const bool ok =
+        !*done ||
+        tpi_rebuild_reader(&(tpi_keeping){&r, is_stack, is_kept, .must = false}, g, reader);
     tpi_give_back(&g->ctx->mem, r.kept, 3 * n);
-    return done;
-}
-
-/* A loop that the reader takes stacks of, the next one after slice `*k`; NULL: none. */
-static tp_tensor *next_source(const tp_tensor *reader, int64_t *k)
-{
-    const tpi_loop_attrs *a = tpi_loop_of(reader);
-    for (; *k < a->n_slices; (*k)++) {
-        const tp_tensor *t = reader->in[a->n_carried + *k];
-        if (tpi_block_of(t) && tpi_loop_of(t->in[0]) &&
-            tpi_index_of(t) >= tpi_loop_of(t->in[0])->n_carried)
-            return t->in[0];
-    }
-    return NULL;
+    return ok;
 }
 
 /* One loop, and those that come in its place; false: no memory. */
 static bool restack_reader(tp_graph *g, tp_tensor *reader, int *n_changes)
 {
-    int64_t k = 0;
-    for (tp_tensor *source; (source = next_source(reader, &k)) != NULL;) {
-        const int done = restack_one(g, reader, source);
-        if (done < 0)
-            return false;
-        if (done > 0) {
-            ++*n_changes;
-            reader = g->nodes[g->n_nodes - 1]; /* all over: its slices are others */
-            k = 0;
-        } else {
-            while (next_source(reader, &k) == source)
-                k++;
-        }
+    const tp_tensor *before = NULL; /* the source of the slice before */
+    bool ok = true, done;
+    for (int64_t k = 0; ok && k < tpi_loop_of(reader)->n_slices; k++) {
+        tp_tensor *source = tpi_keeper_of(reader->in[tpi_loop_of(reader)->n_carried + k]);
+        done = false;
+        if (source && source != before && tpi_loop_of(source))
+            ok = restack_one(g, reader, source, &done);
+        before = done ? NULL : source;
+        if (!done)
+            continue;
+        ++*n_changes;
+        reader = g->nodes[g->n_nodes - 1]; /* all over: its slices are others */
+        k = -1;
     }
-    return true;
+    return ok;
 }
 
 /* Bodies last: until they are copied, the nodes of a graph that this has changed are in no order. */
