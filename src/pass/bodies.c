@@ -15,47 +15,34 @@
 /* What of a block is copied: by its old outputs and params. */
 typedef struct use {
     tp_ctx *ctx;
+    size_t bytes; /* of this with its lists behind it */
     int n_outputs, n_params, n_made;
-    bool *output, *param; /* needed? */
-    int *place;           /* of an output among those of the copy */
     tp_tensor **made;     /* `output` nodes of the copy, by place; NULL: not yet */
+    int *place;           /* of an output among those of the copy */
+    bool *output, *param; /* needed? */
 } use;
 
 static void use_free(use *u)
 {
-    if (!u)
-        return;
-    tpi_mem *m = &u->ctx->mem;
-    tpi_give_back(m, u->output, (size_t)u->n_outputs * sizeof *u->output);
-    tpi_give_back(m, u->param, (size_t)u->n_params * sizeof *u->param);
-    tpi_give_back(m, u->place, (size_t)u->n_outputs * sizeof *u->place);
-    tpi_give_back(m, u->made, (size_t)u->n_outputs * sizeof *u->made);
-    tpi_give_back(m, u, sizeof *u);
+    if (u)
+        tpi_give_back(&u->ctx->mem, u, u->bytes);
 }
 
 static use *use_new(tp_ctx *ctx, const tp_tensor *block)
 {
-    tpi_mem *m = &ctx->mem;
     tpi_body *bodies[2];
     tpi_bodies_of(block, bodies);
-    use *u = tpi_take(m, sizeof *u);
+    const size_t n = (size_t)tpi_n_outputs_of(block), n_params = (size_t)bodies[0]->n_params,
+                 bytes = sizeof(use) + n * (sizeof(tp_tensor *) + sizeof(int) + 1) + n_params;
+    use *u = tpi_take(&ctx->mem, bytes);
     if (!u)
         return NULL;
-    const size_t n = (size_t)tpi_n_outputs_of(block), n_params = (size_t)bodies[0]->n_params;
-    *u = (use){.ctx = ctx,
-               .n_outputs = (int)n,
-               .n_params = (int)n_params,
-               .output = tpi_take(m, n * sizeof *u->output),
-               .param = tpi_take(m, n_params * sizeof *u->param),
-               .place = tpi_take(m, n * sizeof *u->place),
-               .made = tpi_take(m, n * sizeof *u->made)};
-    if (!u->output || !u->param || !u->place || !u->made) {
-        use_free(u);
-        return NULL;
-    }
-    memset(u->output, 0, n * sizeof *u->output);
-    memset(u->param, 0, n_params * sizeof *u->param);
-    memset(u->made, 0, n * sizeof(tp_tensor *));
+    memset(u, 0, bytes);
+    *u = (use){.ctx = ctx, .bytes = bytes, .n_outputs = (int)n, .n_params = (int)n_params};
+    u->made = (tp_tensor **)(u + 1);
+    u->place = (int *)(u->made + n);
+    u->output = (bool *)(u->place + n);
+    u->param = u->output + n;
     return u;
 }
 
@@ -200,6 +187,9 @@ static bool copy_params(tpi_copier *c, const use *u, const tp_tensor *block,
     return true;
 }
 
+static bool copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from,
+                       tp_graph *to, tp_tensor **map);
+
 /* A copy of the body over in[], operands of the copied block from `first` params on. */
 static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
                            tp_tensor *const *in, int first, const tpi_body *from, tp_graph *to)
@@ -216,7 +206,7 @@ static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
         memset(map, 0, bytes);
     void *entered = ok ? c->enter(c->user, b->graph) : NULL;
     ok = entered && copy_params(c, u, block, in, first, from, b, map) &&
-         tpi_copy_nodes(c, &nodes, from->graph, b->graph, map);
+         copy_nodes(c, &nodes, from->graph, b->graph, map);
     for (int i = 0; i < from->n_outputs && ok; i++)
         if (i < pred || u->output[i - pred])
             ok = tpi_body_output(b, map[from->outputs[i]->index]);
@@ -243,7 +233,7 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
                              tp_tensor *const *in, tp_graph *to)
 {
     const tpi_at at = c->place(c->user, block);
-    tp_tensor *few[32], **kept = few, *made = NULL;
+    tp_tensor *made = NULL;
     const tpi_loop_attrs *is_loop = tpi_loop_of(block);
     tpi_body *bodies[2], *copies[2] = {NULL, NULL};
     const int n = tpi_bodies_of(block, bodies);
@@ -252,16 +242,15 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
         loop = *is_loop;
     /* operands begin with a condition; params of a loop with the turn */
     const int lead = !is_loop || loop.has_pred, skip = is_loop != NULL;
-    if (block->n_in > 32)
-        kept = tpi_take(&c->ctx->mem, (size_t)block->n_in * sizeof(tp_tensor *));
-    bool ok = kept;
+    tpi_nodes kept = {.ctx = c->ctx};
+    bool ok = true;
     for (int i = 0; i < n && ok; i++)
         ok = (copies[i] = copy_body(c, u, block, in + lead, skip, bodies[i], to)) != NULL;
-    int n_kept = 0;
     for (int i = 0; i < block->n_in && ok; i++) {
         const int param = i - lead + skip;
         if (i < lead || (u->param[param] && !goes_inside(block, param, in[i])))
-            kept[n_kept++] = in[i];
+            tpi_nodes_push(&kept, in[i]);
+        ok = !kept.failed;
     }
     if (ok && is_loop) {
         const int64_t carried = loop.n_carried, slices = loop.n_slices;
@@ -272,14 +261,13 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
         loop.n_stacked = count_true(u->output + carried, loop.n_stacked);
         ok = c->sizes(c->user, 1, &loop.count, &loop.count) &&
              c->sizes(c->user, 1, &loop.length, &loop.length);
-        made = ok ? tpi_loop_node(to, at, &loop, n_kept, kept) : NULL;
+        made = ok ? tpi_loop_node(to, at, &loop, kept.n, kept.v) : NULL;
     } else if (ok) {
         const tpi_cond_attrs a = {.then = copies[0], .other = copies[1]};
-        made = tpi_cond_node(to, at, &a, n_kept, kept);
+        made = tpi_cond_node(to, at, &a, kept.n, kept.v);
     }
-    c->n_changes += ok && n_kept != block->n_in;
-    if (kept != few)
-        tpi_give_back(&c->ctx->mem, kept, (size_t)block->n_in * sizeof(tp_tensor *));
+    c->n_changes += ok && kept.n != block->n_in;
+    tpi_nodes_free(&kept);
     return made ? made : tpi_no_memory(c->ctx, at, block->op->name);
 }
 
@@ -315,37 +303,71 @@ static bool copy_equations(tpi_copier *c, const tp_graph *from, tp_graph *to)
     return ok;
 }
 
-bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
-                    tp_tensor **map)
+/* The copy of one node over what map[] has for its operands, by way of the list in[]. */
+static tp_tensor *copy_one(tpi_copier *c, const tp_tensor *t, use *const *uses, tpi_way way,
+                           tp_graph *to, tp_tensor *const *map, tpi_nodes *in)
 {
-    const int n = from->n_nodes;
-    use **uses = find_uses(c, nodes, n);
+    const bool leaf = t->op->kind == TPI_SOURCE || (c->is_leaf && c->is_leaf(c->user, t));
+    const int n_in = leaf ? 0 : tpi_way_end(way, t);
+    in->n = 0;
+    for (int k = 0; k < n_in; k++)
+        tpi_nodes_push(in, map[t->in[k]->index]);
+    if (in->failed)
+        return tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
+    if (!leaf && tpi_is_block(t))
+        return copy_block(c, uses[t->index], t, in->v, to);
+    if (!leaf && t->op->kind == TPI_PORT)
+        return copy_output(c, uses[t->in[0]->index], t, in->v[0], to);
+    return c->node(c->user, to, t, in->v);
+}
+
+/* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph and
+ * these bodies take to be equal. map[], by index: the copies; what is in it already stays. False: the context's
+ * error tells, or memory is out. */
+static bool copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from,
+                       tp_graph *to, tp_tensor **map)
+{
+    use **uses = find_uses(c, nodes, from->n_nodes);
+    tpi_nodes in = {.ctx = c->ctx};
     bool ok = uses && copy_equations(c, from, to);
     for (int i = 0; i < nodes->n && ok; i++) {
         const tp_tensor *t = nodes->v[i];
-        tp_tensor *few[32], **in = few, *made;
-        const bool leaf = t->op->kind == TPI_SOURCE || (c->is_leaf && c->is_leaf(c->user, t));
-        const int n_in = leaf ? 0 : tpi_way_end(nodes->way, t);
         if (map[t->index])
             continue;
-        if (n_in > 32)
-            in = tpi_take(&c->ctx->mem, (size_t)n_in * sizeof(tp_tensor *));
-        for (int k = 0; k < n_in && in; k++)
-            in[k] = map[t->in[k]->index];
-        if (!in)
-            made = tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
-        else if (!leaf && tpi_is_block(t))
-            made = copy_block(c, uses[t->index], t, in, to);
-        else if (!leaf && t->op->kind == TPI_PORT)
-            made = copy_output(c, uses[t->in[0]->index], t, in[0], to);
-        else
-            made = c->node(c->user, to, t, in);
-        if (in != few)
-            tpi_give_back(&c->ctx->mem, in, (size_t)n_in * sizeof(tp_tensor *));
-        map[t->index] = made;
-        ok = made->status == TP_OK;
+        map[t->index] = copy_one(c, t, uses, nodes->way, to, map, &in);
+        ok = map[t->index]->status == TP_OK;
     }
-    free_uses(c, nodes, uses, n);
+    tpi_nodes_free(&in);
+    free_uses(c, nodes, uses, from->n_nodes);
+    return ok;
+}
+
+bool tpi_copy_graph(tpi_copier *c, const char *what, const tpi_nodes *nodes,
+                    const tp_graph *from, tp_graph *to, int n_feeds, tp_tensor **feeds,
+                    int n_roots, tp_tensor **roots)
+{
+    tp_ctx *ctx = c->ctx;
+    const size_t bytes = (size_t)from->n_nodes * sizeof(tp_tensor *);
+    tp_tensor **map = tpi_take(&ctx->mem, bytes);
+    const bool scope = map && tp_scope_begin(ctx) == TP_OK;
+    if (map)
+        memset(map, 0, bytes);
+    bool ok = scope && copy_nodes(c, nodes, from, to, map);
+    for (int i = 0; i < n_feeds && ok; i++) { /* sizes are read from every feed */
+        tp_tensor **made = &map[feeds[i]->index];
+        if (!*made)
+            *made = c->node(c->user, to, feeds[i], NULL);
+        ok = (*made)->status == TP_OK;
+    }
+    for (int i = 0; i < n_roots && ok; i++)
+        roots[i] = map[roots[i]->index];
+    for (int i = 0; i < n_feeds && ok; i++)
+        feeds[i] = map[feeds[i]->index];
+    if (!ok && ctx->status == TP_OK)
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), what);
+    if (scope)
+        tp_scope_end(ctx);
+    tpi_give_back(&ctx->mem, map, bytes);
     return ok;
 }
 

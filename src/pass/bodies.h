@@ -23,10 +23,11 @@ typedef struct tpi_copier {
 } tpi_copier;
 
 /* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph
- * and these bodies take to be equal. map[], by index: the copies; what is in it already stays. False:
- * the context's error tells, or memory is out. */
-bool tpi_copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *from, tp_graph *to,
-                    tp_tensor **map);
+ * and these bodies take to be equal. feeds[] and roots[] become nodes of `to`, also feeds that are not among
+ * nodes[]. False: the context's error is set; under that name when memory is out. */
+bool tpi_copy_graph(tpi_copier *c, const char *what, const tpi_nodes *nodes,
+                    const tp_graph *from, tp_graph *to, int n_feeds, tp_tensor **feeds,
+                    int n_roots, tp_tensor **roots);
 
 /* Nodes first.. of g, before number `end`, stand before node t, which is none of them. */
 void tpi_put_before(tp_graph *g, const tp_tensor *t, int first, int end);

@@ -206,34 +206,14 @@ tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites
                          .node = rewrite_one,
                          .enter = enter_body,
                          .leave = leave_body};
-    const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
-    tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
     tpi_nodes nodes = {.ctx = ctx};
-    bool ok = map && begin_rewrite(&rw, pass, rw.to) &&
-              tpi_collect_run(&nodes, g, n_roots, roots) && tp_scope_begin(ctx) == TP_OK;
+    bool ok = begin_rewrite(&rw, pass, rw.to) && tpi_collect_run(&nodes, g, n_roots, roots);
     if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
-    if (map)
-        memset(map, 0, map_bytes);
-    const bool scope = ok;
-    ok = ok && tpi_copy_nodes(&copier, &nodes, g, rw.to, map);
-    for (int i = 0; i < n_feeds && ok; i++) {
-        tp_tensor **made = &map[feeds[i]->index];
-        if (!*made)
-            *made = rewrite_one(&r, rw.to, feeds[i], NULL);
-        ok = (*made)->status == TP_OK;
-    }
-    for (int i = 0; i < n_roots && ok; i++)
-        roots[i] = map[roots[i]->index];
-    for (int i = 0; i < n_feeds && ok; i++)
-        feeds[i] = map[feeds[i]->index];
-    if (!ok && ctx->status == TP_OK)
-        tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
+    ok = ok &&
+         tpi_copy_graph(&copier, pass->name, &nodes, g, rw.to, n_feeds, feeds, n_roots, roots);
     end_rewrite(&rw, pass);
-    tpi_give_back(&ctx->mem, map, map_bytes);
     tpi_nodes_free(&nodes);
-    if (scope)
-        tp_scope_end(ctx);
     tp_graph_free(g);
     *n_changes += rw.n_changes + r.n_changes + copier.n_changes;
     if (ok)

@@ -179,32 +179,14 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
                          .node = import_node,
                          .enter = import_enter,
                          .leave = import_leave};
-    const size_t map_bytes = (size_t)g->n_nodes * sizeof(tp_tensor *);
-    tp_tensor **map = tpi_take(&ctx->mem, map_bytes);
     tpi_nodes nodes = {.ctx = ctx, .way = TPI_WAY_VALUES};
-    bool ok = map && import_symbols(&im) && collect_needed(&im, n_roots, roots, &nodes) &&
-              tp_scope_begin(ctx) == TP_OK;
-    const bool scope = ok;
-    if (map)
-        memset(map, 0, map_bytes);
-    ok = ok && tpi_copy_nodes(&copier, &nodes, g, im.to, map);
-    for (int i = 0; i < n_roots && ok; i++)
-        roots[i] = map[roots[i]->index];
-    for (int i = 0; i < n_feeds && ok; i++) { /* sizes are read from every feed */
-        tp_tensor **made = &map[feeds[i]->index];
-        if (!*made)
-            *made = import_node(&im, im.to, feeds[i], NULL);
-        ok = (*made)->status == TP_OK;
-    }
-    for (int i = 0; i < n_feeds && ok; i++)
-        feeds[i] = map[feeds[i]->index];
-    im.to->own_bytes = tpi_constant_bytes(im.to, false);
-    if (!ok && ctx->status == TP_OK)
+    bool ok = import_symbols(&im) && collect_needed(&im, n_roots, roots, &nodes);
+    if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
+    ok = ok &&
+         tpi_copy_graph(&copier, "compile", &nodes, g, im.to, n_feeds, feeds, n_roots, roots);
+    im.to->own_bytes = tpi_constant_bytes(im.to, false);
     tpi_nodes_free(&nodes);
-    tpi_give_back(&ctx->mem, map, map_bytes);
-    if (scope)
-        tp_scope_end(ctx);
     if (ok)
         return im.to;
     tp_graph_free(im.to);

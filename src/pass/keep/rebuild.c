@@ -17,14 +17,12 @@ typedef struct operand {
     tp_tensor *outer, *param[2];
 } operand;
 
-/* A body whose nodes are made again in a side of the reader. */
+/* A body of which nodes are made again in a side of the reader. */
 typedef struct source {
     tp_tensor *block;
-    int side;
-    uint64_t seq; /* in program order, of outputs of the block */
-    const tp_graph *from;
-    int n;            /* nodes of it that there were */
-    bool *wanted;     /* by node */
+    int side, n;      /* nodes of the body that there were */
+    uint64_t seq;     /* in program order, of outputs of the block */
+    tpi_nodes asked;  /* nodes of it */
     tp_tensor **made; /* by node: what stands for it */
     struct source *next;
 } source;
@@ -217,89 +215,84 @@ static tp_tensor *param_again(building *b, source *s, tp_tensor *t)
     return kept(b, s, t);
 }
 
-static bool is_constant(const tp_tensor *t)
+static bool is_kept(const building *b, const tp_tensor *t)
 {
-    return t->op->kind == TPI_SOURCE && t->n_in;
+    const bool constant = t->op->kind == TPI_SOURCE && t->n_in;
+    return !constant && b->k->is_kept && b->k->is_kept(b->k->user, t);
 }
 
-/* Is the node made of its operands? If not, it is a param, a constant, or kept. */
-static bool is_made(const building *b, const tp_tensor *x)
+/* Is node t of a source's body made of no others? */
+static bool is_end(void *user, const tp_tensor *t)
 {
-    return !tpi_param_of(x) && !is_constant(x) &&
-           !(b->k->is_kept && b->k->is_kept(b->k->user, x));
+    return tpi_param_of(t) || is_kept(user, t);
 }
 
-/* What the wanted nodes are made of is wanted. */
-static void mark_wanted(const building *b, const source *s)
+static tp_tensor *make(building *b, source *s, tp_tensor *t)
 {
-    for (int i = s->n - 1; i >= 0; i--) {
-        const tp_tensor *x = s->from->nodes[i];
-        const bool follow = s->wanted[i] && !s->made[i] && is_made(b, x);
-        for (int k = 0; k < x->n_in && follow; k++)
-            s->wanted[x->in[k]->index] = true;
-    }
-}
-
-static tp_tensor *make(building *b, source *s, tp_tensor *x)
-{
-    if (tpi_param_of(x))
-        return param_again(b, s, x);
-    if (!is_constant(x) && !is_made(b, x))
-        return kept(b, s, x);
-    if (tpi_node_draws(x))
-        return refuse_draw(b, x);
-    tp_tensor *made = tpi_copy_over(b->side[s->side].to->graph, x, s->made);
+    if (tpi_param_of(t))
+        return param_again(b, s, t);
+    if (is_kept(b, t))
+        return kept(b, s, t);
+    if (tpi_node_draws(t))
+        return refuse_draw(b, t);
+    tp_tensor *made = tpi_copy_over(b->side[s->side].to->graph, t, s->made);
     return made->status == TP_OK ? made : NULL;
 }
 
-/* Node t of the source's body, in the reader, and all that is wanted of it. */
-static tp_tensor *again(building *b, source *s, const tp_tensor *t)
+/* Node t of the source's body, in the reader, and all that is asked for of it. */
+static tp_tensor *again(building *b, source *s, tp_tensor *t)
 {
+    tpi_nodes nodes = {.ctx = b->ctx};
     if (t->index >= s->n)
         return refuse(b, t);
     if (s->made[t->index])
         return s->made[t->index];
-    s->wanted[t->index] = true;
-    mark_wanted(b, s);
-    for (int i = 0; i < s->n; i++) {
-        if (s->wanted[i] && !s->made[i])
-            s->made[i] = make(b, s, s->from->nodes[i]);
-        if (s->wanted[i] && !s->made[i])
-            return NULL;
+    tpi_nodes_push(&s->asked, t);
+    bool ok = (!s->asked.failed && tpi_collect(&nodes, s->asked.n, s->asked.v, is_end, b)) ||
+              no_memory(b);
+    for (int i = 0; i < nodes.n && ok; i++) {
+        tp_tensor **made = &s->made[nodes.v[i]->index];
+        *made = *made ? *made : make(b, s, nodes.v[i]);
+        ok = *made;
     }
-    return s->made[t->index];
+    tpi_nodes_free(&nodes);
+    return ok ? s->made[t->index] : NULL;
 }
 
-/* A source with its lists behind it, of n nodes. */
-static size_t source_bytes(int n)
+static size_t made_bytes(const source *s)
 {
-    return sizeof(source) + (size_t)n * (sizeof(tp_tensor *) + sizeof(bool));
+    return (size_t)s->n * sizeof *s->made;
 }
 
 /* Side j of the block that output x is of; NULL: no memory. */
 static source *source_of(building *b, int j, const tp_tensor *x)
 {
-    tp_tensor *block = x->in[0];
+    tpi_body *bodies[2];
     source *s = b->sources;
-    while (s && (s->block != block || s->side != j))
+    while (s && (s->block != x->in[0] || s->side != j))
         s = s->next;
     if (s)
         return s;
-    tpi_body *bodies[2];
-    tpi_bodies_of(block, bodies);
-    const tp_graph *from = bodies[j]->graph;
-    const int n = from->n_nodes;
-    s = tpi_take(&b->ctx->mem, source_bytes(n));
+    s = tpi_take(&b->ctx->mem, sizeof *s);
     if (!s) {
         no_memory(b);
         return NULL;
     }
-    memset(s, 0, source_bytes(n));
-    *s = (source){
-        .block = block, .side = j, .seq = x->seq, .from = from, .n = n, .next = b->sources};
-    s->made = (tp_tensor **)(s + 1);
-    s->wanted = (bool *)(s->made + n);
-    return b->sources = s;
+    tpi_bodies_of(x->in[0], bodies);
+    *s = (source){.block = x->in[0],
+                  .side = j,
+                  .n = bodies[j]->graph->n_nodes,
+                  .seq = x->seq,
+                  .asked = {.ctx = b->ctx},
+                  .next = b->sources};
+    b->sources = s;
+    s->made = tpi_take(&b->ctx->mem, made_bytes(s));
+    if (!s->made) {
+        no_memory(b);
+        return NULL;
+    }
+    memset(s->made, 0, made_bytes(s));
+    return s;
 }
 
 /* The loop's turns are known where it has run: the reader takes one thing that it keeps. */
@@ -381,12 +374,12 @@ static bool ask(building *b, int j, tp_tensor *x)
     if (!fits(b, x))
         return true;
     source *s = source_of(b, j, x);
-    const tp_tensor *node = node_of(x, j);
-    if (s && node->index < s->n)
-        s->wanted[node->index] = true;
-    if (s)
-        s->seq = x->seq;
-    return s;
+    if (!s)
+        return false;
+    s->seq = x->seq;
+    if (node_of(x, j)->index < s->n)
+        tpi_nodes_push(&s->asked, node_of(x, j));
+    return !s->asked.failed || no_memory(b);
 }
 
 static int group_of(const building *b, int param)
@@ -511,7 +504,9 @@ static void done(building *b)
     tpi_give_back(m, b->operands, (size_t)b->operands_size * sizeof *b->operands);
     for (source *s = b->sources, *next; s; s = next) {
         next = s->next;
-        tpi_give_back(m, s, source_bytes(s->n));
+        tpi_nodes_free(&s->asked);
+        tpi_give_back(m, s->made, made_bytes(s));
+        tpi_give_back(m, s, sizeof *s);
     }
 }
 
