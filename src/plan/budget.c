@@ -11,7 +11,7 @@
 #include "plan/budget.h"
 
 #include "ir/notation.h"
-#include "pass/keep/again.h"
+#include "pass/keep/copies.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
 #include "plan/work.h"
@@ -176,7 +176,7 @@ static void keep_order(const version *v, const tp_tensor *reader)
 }
 
 /* By key, then as the nodes were, a copy behind what it is of. */
-static void put_in_order(const version *v, const tpi_again *a)
+static void put_in_order(const version *v, const tpi_copies *a)
 {
     tp_ctx *ctx = a->g->ctx;
     const uint64_t first = ctx->seq, each = 2 * (uint64_t)a->n;
@@ -222,17 +222,16 @@ static bool reads_again(void *user, const tp_tensor *reader, const tp_tensor *x,
 static bool rearrange(tp_graph *g, change *c)
 {
     const version *v = c->now;
-    tpi_again a = {.g = g, .user = c, .part = is_late, .wants = reads_again};
+    tpi_copies a = {.g = g, .user = c, .part = is_late, .wants = reads_again};
     int unused = 0;
-    bool ok = tp_scope_begin(g->ctx) == TP_OK;
-    if (!ok)
+    if (tp_scope_begin(g->ctx) != TP_OK)
         return false;
     for (int i = 0; i < v->plan->n_values; i++)
         v->key[v->plan->n_values + i] = 2 * (int64_t)c->until + 1;
-    ok = tpi_again_copy(&a, &unused);
+    const bool ok = tpi_copies_make(&a, &unused);
     if (ok)
         put_in_order(v, &a);
-    tpi_again_free(&a);
+    tpi_copies_free(&a);
     tp_scope_end(g->ctx);
     return ok;
 }
@@ -492,12 +491,10 @@ static bool as_value(const fitting *f, const tpi_buffer *b, change *c)
     if (node < 0 || b->first >= v->at || b->last <= v->at || v->next[node] <= v->at)
         return false;
     *c = (change){.now = v, .node = node, .until = v->next[node]};
-    bool can = redo(f, c);
-    if (!can) {
-        c->all = true;
-        can = redo(f, c);
-    }
-    return can;
+    if (redo(f, c))
+        return true;
+    c->all = true;
+    return redo(f, c);
 }
 
 /* Is the buffer what a loop keeps of all its turns, which may be some? */
@@ -521,7 +518,7 @@ static bool as_loop(const fitting *f, const tpi_buffer *b, change *c)
     return c->worth > 0;
 }
 
-/* Sets what else a change is told by. */
+/* Sets what of `now` the change goes by: now.again and now.key. */
 static void prepare(const fitting *f, change *c)
 {
     const version *v = &f->now;
@@ -610,15 +607,17 @@ static int next_largest(const version *v, int after)
 static void put_peak(tpi_str *s, const version *v)
 {
     enum { MOST = 3 };
-    int n = 0;
-    for (int i = next_largest(v, -1); i >= 0; i = next_largest(v, i), n++) {
-        if (n < MOST)
-            tpi_str_put(s, n ? ", " : ": ");
-        if (n < MOST)
-            put_buffer(s, v, i);
+    int n = 0, more = 0;
+    for (int i = next_largest(v, -1); i >= 0; i = next_largest(v, i)) {
+        if (n == MOST) {
+            more++;
+            continue;
+        }
+        tpi_str_put(s, n++ ? ", " : ": ");
+        put_buffer(s, v, i);
     }
-    if (n > MOST)
-        tpi_str_printf(s, " and %d more", n - MOST);
+    if (more)
+        tpi_str_printf(s, " and %d more", more);
 }
 
 static void refuse(const tpi_budget *b, const version *v, const char *say)

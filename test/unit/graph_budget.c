@@ -215,8 +215,7 @@ static void steps_under_less(void **state)
     lstm(&s);
     falls(&s, "lstm",
           0.7); /* what carries a weight's gradient through a loop is twice its size */
-    s = (step){.tp = *state,
-               .skip = "algebra,cse"}; /* which would leave nothing for a split loop's */
+    s = (step){.tp = *state, .skip = "algebra,cse"}; /* what a split loop leaves is dead then */
     lstm(&s);
     falls(&s, "lstm, not simplified", 0.7);
     s = (step){.tp = *state};

@@ -12,7 +12,7 @@
  * are on the way to them. */
 #include "ir/body.h"
 #include "op/op.h"
-#include "pass/keep/again.h"
+#include "pass/keep/copies.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -89,9 +89,9 @@ static bool remake_graph(tp_graph *g, int *n_changes)
         memset(r.level, 0, bytes);
         r.kept = (bool *)(r.level + n);
         look(&r);
-        tpi_again a = {.g = g, .user = &r, .part = level_of, .wants = wants};
-        ok = tpi_again_copy(&a, n_changes);
-        tpi_again_free(&a);
+        tpi_copies a = {.g = g, .user = &r, .part = level_of, .wants = wants};
+        ok = tpi_copies_make(&a, n_changes);
+        tpi_copies_free(&a);
     }
     tpi_give_back(&g->ctx->mem, r.level, bytes);
     return ok && tpi_each_body(g, n, remake_graph, n_changes);

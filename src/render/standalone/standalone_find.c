@@ -94,12 +94,6 @@ static bool find_in_plan(tpi_alone *a, const tpi_plan *plan)
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
-static int no_number(void *user, int64_t n)
-{
-    (void)user, (void)n;
-    return 0;
-}
-
 static int mark_symbol(void *user, int i)
 {
     tpi_alone *a = user;
@@ -107,17 +101,9 @@ static int mark_symbol(void *user, int i)
     return 0;
 }
 
-static int no_step(void *user, char op, int x, int y)
-{
-    (void)user, (void)op, (void)x, (void)y;
-    return 0;
-}
-
 static void mark_size(tpi_alone *a, int64_t size)
 {
-    static const tpi_dim_steps steps = {no_number, mark_symbol, no_step};
-    if (tpi_dim_is_symbolic(size))
-        tpi_dim_build(a->dims, size, &steps, a);
+    tpi_dim_ask(a->dims, size, mark_symbol, a);
 }
 
 static void mark_sizes(tpi_alone *a, const tp_graph *g)

@@ -25,7 +25,6 @@ typedef struct checking {
     const tp_tensor *node; /* for which they are */
     const tpi_plan *plan;  /* of it */
     int equation;          /* for which they are, by number; -1: for the node */
-    bool late;             /* depends on the number of turns: only memory counts */
 } checking;
 
 /* ---- expressions --------------------------------------------------------------------------------- */
@@ -166,32 +165,15 @@ static void check(checking *c, int64_t size)
 
 /* ---- nodes ----------------------------------------------------------------------------------------- */
 
-static int late_number(void *user, int64_t n)
+static int is_late_symbol(void *user, int i)
 {
-    (void)user, (void)n;
-    return 0;
+    return ((const checking *)user)->a->symbols[i].late;
 }
 
-static int late_symbol(void *user, int i)
-{
-    checking *c = user;
-    c->late |= c->a->symbols[i].late;
-    return 0;
-}
-
-static int late_step(void *user, char op, int x, int y)
-{
-    (void)user, (void)op, (void)x, (void)y;
-    return 0;
-}
-
+/* Does it depend on a number of turns? Then only memory counts. */
 static bool is_late(checking *c, int64_t size)
 {
-    static const tpi_dim_steps steps = {late_number, late_symbol, late_step};
-    c->late = false;
-    if (tpi_dim_is_symbolic(size))
-        tpi_dim_build(c->a->dims, size, &steps, c);
-    return c->late;
+    return tpi_dim_ask(c->a->dims, size, is_late_symbol, c);
 }
 
 static void note(void *user, int64_t size)
@@ -257,25 +239,16 @@ static void check_plan(checking *c, const tpi_plan *plan)
 
 /* ---- equations ------------------------------------------------------------------------------------- */
 
-typedef struct known {
-    const tpi_alone *a;
-    bool all; /* are all symbols of the size told by the caller? */
-} known;
-
-static int known_symbol(void *user, int i)
+static int is_unknown_symbol(void *user, int i)
 {
-    known *k = user;
-    k->all &= k->a->symbols[i].used && !k->a->symbols[i].late;
-    return 0;
+    const tpi_alone *a = user;
+    return !a->symbols[i].used || a->symbols[i].late;
 }
 
+/* Are all symbols of the size told by the caller? */
 static bool is_known(const tpi_alone *a, int64_t size)
 {
-    static const tpi_dim_steps steps = {late_number, known_symbol, late_step};
-    known k = {a, true};
-    if (tpi_dim_is_symbolic(size))
-        tpi_dim_build(a->dims, size, &steps, &k);
-    return k.all;
+    return !tpi_dim_ask(a->dims, size, is_unknown_symbol, (void *)a);
 }
 
 void tpi_alone_equations(const tpi_alone *a, const tpi_plan *plan, int *number,

@@ -2,12 +2,12 @@
  *
  *     %4 = relu %3, ... much else ..., %90 = mul %89 %4
  *  -> %4 = relu %3, ... much else ..., %90 = relu %3, %91 = mul %89 %90 */
-#ifndef TAPIR_AGAIN_H
-#define TAPIR_AGAIN_H
+#ifndef TAPIR_COPIES_H
+#define TAPIR_COPIES_H
 
 #include "ir/graph_def.h"
 
-typedef struct tpi_again {
+typedef struct tpi_copies {
     tp_graph *g;
     void *user;
     /* In which part of the graph does the node stand? */
@@ -17,10 +17,10 @@ typedef struct tpi_again {
     int n;            /* nodes that there were; the copies are behind them */
     tp_tensor **made; /* by node: its last copy; NULL: none */
     int *made_in;     /* by node: the part in which that stands */
-} tpi_again;
+} tpi_copies;
 
 /* Makes the copies, in place and in time where the nodes are. Counts changes; false: no memory. */
-bool tpi_again_copy(tpi_again *a, int *n_changes);
-void tpi_again_free(tpi_again *a);
+bool tpi_copies_make(tpi_copies *a, int *n_changes);
+void tpi_copies_free(tpi_copies *a);
 
 #endif

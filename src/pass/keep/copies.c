@@ -1,14 +1,14 @@
-#include "pass/keep/again.h"
+#include "pass/keep/copies.h"
 
 #include "pass/bodies.h"
 
 #include <string.h>
 
-static bool read_copies(tpi_again *a, const tp_tensor *reader, tp_tensor *t, int part,
+static bool read_copies(tpi_copies *a, const tp_tensor *reader, tp_tensor *t, int part,
                         int *n_changes);
 
 /* What the reader reads instead of x; NULL: failed. */
-static tp_tensor *copy_for(tpi_again *a, const tp_tensor *reader, tp_tensor *x, int part)
+static tp_tensor *copy_for(tpi_copies *a, const tp_tensor *reader, tp_tensor *x, int part)
 {
     const int i = x->index;
     if (i >= a->n || !a->wants(a->user, reader, x, part))
@@ -27,7 +27,7 @@ static tp_tensor *copy_for(tpi_again *a, const tp_tensor *reader, tp_tensor *x, 
 }
 
 /* t, which is the reader or a copy of it, reads copies where it can. */
-static bool read_copies(tpi_again *a, const tp_tensor *reader, tp_tensor *t, int part,
+static bool read_copies(tpi_copies *a, const tp_tensor *reader, tp_tensor *t, int part,
                         int *n_changes)
 {
     for (int k = 0; k < t->n_in; k++) {
@@ -45,7 +45,7 @@ static size_t lists_bytes(int n)
     return (size_t)n * (sizeof(tp_tensor *) + sizeof(int));
 }
 
-bool tpi_again_copy(tpi_again *a, int *n_changes)
+bool tpi_copies_make(tpi_copies *a, int *n_changes)
 {
     a->n = a->g->n_nodes;
     a->made = tpi_take(&a->g->ctx->mem, lists_bytes(a->n));
@@ -61,7 +61,7 @@ bool tpi_again_copy(tpi_again *a, int *n_changes)
     return ok;
 }
 
-void tpi_again_free(tpi_again *a)
+void tpi_copies_free(tpi_copies *a)
 {
     tpi_give_back(&a->g->ctx->mem, a->made, lists_bytes(a->n));
 }
