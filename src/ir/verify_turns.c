@@ -19,7 +19,8 @@ int tpi_binds(const tpi_dims *dims, const tp_tensor *t)
 static bool binds_inside(const tp_graph *g, int symbol)
 {
     bool is = false;
-    for (int i = 0; i < g->n_nodes && !is; i++) {
+    const int n = g->n_bodies ? g->n_nodes : 0; /* without a body there is no block */
+    for (int i = 0; i < n && !is; i++) {
         tpi_body *bodies[2];
         if (!tpi_is_block(g->nodes[i]))
             continue;

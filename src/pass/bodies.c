@@ -303,22 +303,28 @@ static bool copy_equations(tpi_copier *c, const tp_graph *from, tp_graph *to)
     return ok;
 }
 
-/* The copy of one node over what map[] has for its operands, by way of the list in[]. */
+/* The copy of one node over what map[] has for its operands. */
 static tp_tensor *copy_one(tpi_copier *c, const tp_tensor *t, use *const *uses, tpi_way way,
-                           tp_graph *to, tp_tensor *const *map, tpi_nodes *in)
+                           tp_graph *to, tp_tensor *const *map)
 {
     const bool leaf = t->op->kind == TPI_SOURCE || (c->is_leaf && c->is_leaf(c->user, t));
     const int n_in = leaf ? 0 : tpi_way_end(way, t);
-    in->n = 0;
-    for (int k = 0; k < n_in; k++)
-        tpi_nodes_push(in, map[t->in[k]->index]);
-    if (in->failed)
-        return tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
-    if (!leaf && tpi_is_block(t))
-        return copy_block(c, uses[t->index], t, in->v, to);
-    if (!leaf && t->op->kind == TPI_PORT)
-        return copy_output(c, uses[t->in[0]->index], t, in->v[0], to);
-    return c->node(c->user, to, t, in->v);
+    tp_tensor *few[32], **in = few, *made;
+    if (n_in > 32)
+        in = tpi_take(&c->ctx->mem, (size_t)n_in * sizeof(tp_tensor *));
+    for (int k = 0; k < n_in && in; k++)
+        in[k] = map[t->in[k]->index];
+    if (!in)
+        made = tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
+    else if (!leaf && tpi_is_block(t))
+        made = copy_block(c, uses[t->index], t, in, to);
+    else if (!leaf && t->op->kind == TPI_PORT)
+        made = copy_output(c, uses[t->in[0]->index], t, in[0], to);
+    else
+        made = c->node(c->user, to, t, in);
+    if (in != few)
+        tpi_give_back(&c->ctx->mem, in, (size_t)n_in * sizeof(tp_tensor *));
+    return made;
 }
 
 /* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph and
@@ -328,16 +334,14 @@ static bool copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *fr
                        tp_graph *to, tp_tensor **map)
 {
     use **uses = find_uses(c, nodes, from->n_nodes);
-    tpi_nodes in = {.ctx = c->ctx};
     bool ok = uses && copy_equations(c, from, to);
     for (int i = 0; i < nodes->n && ok; i++) {
         const tp_tensor *t = nodes->v[i];
         if (map[t->index])
             continue;
-        map[t->index] = copy_one(c, t, uses, nodes->way, to, map, &in);
+        map[t->index] = copy_one(c, t, uses, nodes->way, to, map);
         ok = map[t->index]->status == TP_OK;
     }
-    tpi_nodes_free(&in);
     free_uses(c, nodes, uses, from->n_nodes);
     return ok;
 }

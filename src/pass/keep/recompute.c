@@ -32,7 +32,8 @@ typedef struct level {
 /* Notes what loops inside of the blocks of g bind; and its own, when g is inside of one. */
 static void note_inner(level *l, const tp_graph *g, bool inside)
 {
-    for (int i = 0; i < g->n_nodes; i++) {
+    const int n_nodes = g->n_bodies ? g->n_nodes : 0; /* without a body there is no block */
+    for (int i = 0; i < n_nodes; i++) {
         tpi_body *bodies[2];
         const int symbol = inside ? tpi_binds(g->dims, g->nodes[i]) : -1;
         if (symbol >= 0)
