@@ -20,34 +20,31 @@ enum { /* sets of types */
        NUMBERS = I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | F32 | F64
 };
 
-/* Name and operands of each row. No pointers: the table is small that way. */
+#define PAIR "axis:int=-1<7 broadcast:int<7" /* where the axes of operand 1 belong */
+
+/* Name, operands and attributes of each row. No pointers: the table is small that way. */
 static const char texts[] =
-#define FIRST(operands, ...) operands
-#define OP(name, function, ...) #name "\0" FIRST(__VA_ARGS__, ) "\0"
+#define OP(name, function, operands, attributes, ...) #name "\0" operands "\0" attributes "\0"
 #define OPS OP
-#define SOURCE(name, function) #name "\0\0"
-#define UNARY(name, op, ...) #name "\0t\0"
-#define ARITHMETIC OP
-#define BINARY(name, op) #name "\0tt\0"
+#define SOURCE(name, function, attributes) #name "\0\0" attributes "\0"
+#define UNARY(name, op, ...) #name "\0t\0\0"
+#define BINARY(name, op) #name "\0tt\0" PAIR "\0"
+#define ARITHMETIC(name, op, operands, ...) #name "\0" operands "\0" PAIR "\0"
 #include "onnx/operators.def"
     ;
 
-#define AXIS(k) .along = true, .axis = (k)
 #define RUNS(set) .types = (set)
-#define FACTS(name, operands, ...)                                                             \
-    {.name_size = sizeof #name, .operands_size = sizeof operands "", __VA_ARGS__},
 static const struct {
-    uint8_t name_size, operands_size; /* with their NUL */
-    bool along;
-    int8_t axis;
-    uint16_t types;
+    uint8_t name, operands; /* how long each is, with its NUL */
+    uint16_t attributes, types;
 } facts[] = {
+#define OP(key, function, asked, options, ...)                                                 \
+    {.name = sizeof #key, .operands = sizeof asked, .attributes = sizeof options, __VA_ARGS__},
 #define OPS OP
-#define OP(name, function, ...) FACTS(name, __VA_ARGS__, )
-#define SOURCE(name, function) FACTS(name, , )
-#define UNARY(name, op, ...) FACTS(name, "t", __VA_ARGS__)
-#define ARITHMETIC OP
-#define BINARY(name, op) FACTS(name, "tt", )
+#define SOURCE(name, function, attributes) OP(name, function, "", attributes, )
+#define UNARY(name, op, ...) OP(name, op, "t", "", __VA_ARGS__)
+#define BINARY(name, op) OP(name, op, "tt", PAIR, )
+#define ARITHMETIC(name, op, operands, ...) OP(name, op, operands, PAIR, __VA_ARGS__)
 #include "onnx/operators.def"
 };
 
@@ -55,11 +52,79 @@ tpi_onnx_operator tpi_onnx_operator_of(const char *name, size_t size)
 {
     const char *at = texts;
     for (int i = 0; i < TPI_N_OPERATORS; i++) {
-        const char *operands = at + facts[i].name_size;
-        if (facts[i].name_size == size + 1 && memcmp(at, name, size) == 0)
-            return (tpi_onnx_operator){
-                i, at, operands, facts[i].along, facts[i].axis, facts[i].types};
-        at = operands + facts[i].operands_size;
+        const char *operands = at + facts[i].name, *attributes = operands + facts[i].operands;
+        if (facts[i].name == size + 1 && memcmp(at, name, size) == 0)
+            return (tpi_onnx_operator){i, at, operands, attributes, facts[i].types};
+        at = attributes + facts[i].attributes;
     }
-    return (tpi_onnx_operator){.row = -1, .name = "", .operands = ""};
+    return (tpi_onnx_operator){.row = -1, .name = "", .operands = "", .attributes = ""};
+}
+
+/* ---- attributes --------------------------------------------------------------------------------- */
+
+/* What follows up to one of the ends, which stays. */
+static tpi_span cut(const char **at, const char *ends)
+{
+    const tpi_span s = {*at, strcspn(*at, ends)};
+    *at += s.size;
+    return s;
+}
+
+/* A number behind a sign; without the sign `otherwise`. */
+static int number_behind(const char **at, char sign, int otherwise)
+{
+    if (**at != sign)
+        return otherwise;
+    int n = 0;
+    for (++*at; **at >= '0' && **at <= '9'; ++*at)
+        n = 10 * n + (**at - '0');
+    return n;
+}
+
+/* The rest of an attribute, behind its name: ":type=default<set@operand". */
+static void read_attribute(const char **at, int opset, tpi_onnx_attribute *a)
+{
+    ++*at;
+    a->type = cut(at, "=< ");
+    a->otherwise = (tpi_span){0};
+    if (**at == '=') {
+        ++*at;
+        a->otherwise = cut(at, "< ");
+    }
+    a->is_over = opset >= number_behind(at, '<', INT32_MAX);
+    const int operand = number_behind(at, '@', 0);
+    a->operand = a->is_over ? operand : 0;
+}
+
+bool tpi_onnx_next_attribute(const char **text, int opset, tpi_onnx_attribute *a)
+{
+    *text += strspn(*text, " ");
+    if (!**text)
+        return false;
+    a->name = cut(text, ":");
+    read_attribute(text, opset, a);
+    return true;
+}
+
+bool tpi_onnx_attribute_of(const char *text, int opset, tpi_span name, tpi_onnx_attribute *a)
+{
+    bool found = false;
+    for (tpi_onnx_attribute next; tpi_onnx_next_attribute(&text, opset, &next);)
+        if ((!found || (a->is_over && !a->operand)) && next.name.size == name.size &&
+            memcmp(next.name.at, name.at, name.size) == 0) {
+            *a = next;
+            found = true;
+        }
+    return found;
+}
+
+bool tpi_onnx_next_word(tpi_span *words, tpi_span *word)
+{
+    const char *bar = words->size ? memchr(words->at, '|', words->size) : NULL;
+    if (!words->size)
+        return false;
+    *word = (tpi_span){words->at, bar ? (size_t)(bar - words->at) : words->size};
+    const size_t taken = word->size + (bar != NULL);
+    *words = (tpi_span){words->at + taken, words->size - taken};
+    return true;
 }

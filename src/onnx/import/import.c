@@ -21,7 +21,7 @@ static tp_tensor *result_of(tpi_onnx_op *o, bool *given)
 #define OP(name, fn, ...)                                                                      \
     case TPI_OPERATOR_##name:                                                                  \
         return tpi_onnx_import_##fn(o, x);
-#define SOURCE(name, fn)                                                                       \
+#define SOURCE(name, fn, ...)                                                                  \
     case TPI_OPERATOR_##name:                                                                  \
         return tpi_onnx_import_##fn(o);
 #define OPS(name, fn, ...)                                                                     \
@@ -241,6 +241,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
         return unsupported(im, f->opset, n, "");
     o.name = fn ? tpi_onnx_cstring(im->m, fn->name) : row.name;
     o.row = row.row;
+    o.attributes = row.attributes;
     if (!o.name || !tpi_onnx_spend(&o, cost_of(n)))
         return false;
     if (fn) {
@@ -254,7 +255,7 @@ static bool run_node(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_node *n, in
     }
     o.lift = is_too_large(im, &o);
     const memory before = memory_now(im);
-    if (!run_operator(&o, &row))
+    if (!tpi_onnx_check_attributes(&o) || !run_operator(&o, &row))
         return tpi_onnx_bad(im->m, TP_E_BUG, "%s (node \"%.*s\") gave no reason", o.name,
                             TPI_SPAN(n->name));
     for (int k = 0; k < n->n_out; k++)

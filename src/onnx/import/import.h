@@ -29,10 +29,11 @@ typedef struct tpi_onnx_op {
     tp_graph *g;
     tpi_at at;
     const tpi_onnx_node *node;
-    const char *name; /* of the operator */
-    int row;          /* and its number in the table */
-    int opset;        /* version of the default domain */
-    int n_in, n_out;  /* as the node lists them; some may be left out */
+    const char *name;       /* of the operator */
+    int row;                /* its number in the table, */
+    const char *attributes; /* and what that says of them */
+    int opset;              /* version of the default domain */
+    int n_in, n_out;        /* as the node lists them; some may be left out */
     tpi_onnx_env *env;
     bool lift;   /* the operands are too large to compute with now: nodes instead */
     int n_moved; /* so many are lists of sizes, and what is asked for are their handles */
@@ -45,7 +46,7 @@ typedef struct tpi_onnx_op {
  * after an error (tpi_onnx_refuse); those that give results false, also when one had failed. */
 #define OP(name, fn, ...) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o, tp_tensor *x);
 #define OPS(name, fn, ...) bool tpi_onnx_import_##fn(tpi_onnx_op *o);
-#define SOURCE(name, fn) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o);
+#define SOURCE(name, fn, ...) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o);
 #define UNARY(name, ...)
 #define BINARY(name, ...)
 #define ARITHMETIC(name, ...)
@@ -103,26 +104,34 @@ bool tpi_onnx_number_of(tpi_onnx_op *o, int i, double *out);
 tp_tensor *tpi_onnx_times(tpi_onnx_op *o, tp_tensor *x, double k);
 tp_tensor *tpi_onnx_plus(tpi_onnx_op *o, tp_tensor *x, double k);
 
-/* Axes of x as positive numbers, none twice, sorted; from the attribute `name`, or from operand i
- * when `from_input`. `*given` tells whether there were any. */
-bool tpi_onnx_axes(tpi_onnx_op *o, const char *name, int i, bool from_input, int rank,
-                   tpi_onnx_ints *out, bool *given);
-/* One axis from attribute `name` made positive. */
-bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int64_t otherwise, int rank, int *out);
+/* ---- attributes (import_attributes.c) ---------------------------------------------------------- */
 
-/* ---- attributes ------------------------------------------------------------------------------ */
-
+/* They are in the table (operators.def), and were looked at before the operator's function is called. Those that
+ * are operands in the node's operator set are read from there. */
+bool tpi_onnx_given(const tpi_onnx_op *o, const char *name); /* does the node say it? */
 const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name); /* or NULL */
-int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name, int64_t otherwise);
-double tpi_onnx_float(const tpi_onnx_op *o, const char *name, double otherwise);
-bool tpi_onnx_text_is(const tpi_onnx_op *o, const char *name, const char *text,
-                      const char *otherwise);
-tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name, const char *otherwise);
-/* A list of integers; n 0 when it is not there. False after an error: more than TPI_ONNX_INTS. */
-bool tpi_onnx_int_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out);
-
-/* The value of a tensor attribute, concrete; NULL after an error. */
-tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const tpi_onnx_attr *a);
+int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name);
+double tpi_onnx_float(const tpi_onnx_op *o, const char *name);
+tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name);
+/* Which of its words a text is, counted from 0, which is the default. */
+int tpi_onnx_choice(const tpi_onnx_op *o, const char *name);
+/* An element type; `otherwise` when it is not given and has no default. */
+tp_dtype tpi_onnx_type_or(const tpi_onnx_op *o, const char *name, tp_dtype otherwise);
+/* A number, known; false after an error. */
+bool tpi_onnx_number(tpi_onnx_op *o, const char *name, double *out);
+/* A list of integers; n 0 when it is not there. An operand may have sizes among them, but for plain ones. False
+ * after an error: more than TPI_ONNX_INTS. */
+bool tpi_onnx_read_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out);
+bool tpi_onnx_read_plain_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out);
+/* n numbers, of which none is below the default, nor above 2^31 - 1. */
+bool tpi_onnx_read_list_of(tpi_onnx_op *o, const char *name, int n, int64_t *v);
+/* The list "axes" as positive numbers, none twice, sorted. */
+bool tpi_onnx_axes(tpi_onnx_op *o, int rank, tpi_onnx_ints *out);
+/* One axis made positive: a number, or the attribute `name`. */
+bool tpi_onnx_positive(tpi_onnx_op *o, int64_t axis, int rank, int *out);
+bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int rank, int *out);
+/* The value of a tensor that is given, concrete; NULL after an error. */
+tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const char *name);
 
 /* ---- results --------------------------------------------------------------------------------- */
 

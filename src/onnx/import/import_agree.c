@@ -90,8 +90,8 @@ void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared)
 void tpi_onnx_agree_pair(tpi_onnx_op *o)
 {
     tp_tensor **x = o->x;
-    const int64_t axis = tpi_onnx_int(o, "axis", -1);
-    if (o->opset < 7 && axis >= 0 && axis < tp_rank(x[0]))
+    const int64_t axis = tpi_onnx_int(o, "axis");
+    if (axis >= 0 && axis < tp_rank(x[0]))
         for (int64_t more = tp_rank(x[0]) - axis - tp_rank(x[1]); more > 0; more--)
             x[1] = tp_unsqueeze(x[1], tp_rank(x[1]));
     tpi_onnx_agree(o, 2, x, 0);

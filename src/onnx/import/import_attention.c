@@ -61,7 +61,7 @@ static bool read_bias(tpi_onnx_op *o, int64_t s, int64_t t, tp_dtype dtype, tp_t
     }
     if (o->n_in > 6 && tpi_onnx_has(o, 6))
         ends = tp_reshape(tp_cast(tpi_onnx_in(o, 6), TP_I64), 4, (int64_t[]){-1, 1, 1, 1});
-    if (tpi_onnx_int(o, "is_causal", 0)) {
+    if (tpi_onnx_int(o, "is_causal")) {
         tp_tensor *row = tp_unsqueeze(tpi_onnx_iota(o, s, TP_I64), 1);
         tp_tensor *size = tpi_onnx_size_of(o, s, TP_I64);
         if (ends)
@@ -78,8 +78,7 @@ static bool read_bias(tpi_onnx_op *o, int64_t s, int64_t t, tp_dtype dtype, tp_t
 /* Queries, keys and values by heads, the past before what is new. */
 static bool read_heads(tpi_onnx_op *o, tp_tensor **q, tp_tensor **k, tp_tensor **v)
 {
-    const int64_t hq = tpi_onnx_int(o, "q_num_heads", 0),
-                  hk = tpi_onnx_int(o, "kv_num_heads", 0);
+    const int64_t hq = tpi_onnx_int(o, "q_num_heads"), hk = tpi_onnx_int(o, "kv_num_heads");
     *q = o->x[0];
     *k = o->x[1];
     *v = o->x[2];
@@ -110,26 +109,25 @@ static bool read_heads(tpi_onnx_op *o, tp_tensor **q, tp_tensor **k, tp_tensor *
 bool tpi_onnx_import_attention(tpi_onnx_op *o)
 {
     tp_tensor *q, *k, *v, *bias, *results[4];
-    if (tpi_onnx_int(o, "left_window_size", -1) >= 0 ||
-        tpi_onnx_int(o, "right_window_size", -1) >= 0)
+    if (tpi_onnx_int(o, "left_window_size") >= 0 || tpi_onnx_int(o, "right_window_size") >= 0)
         return tpi_onnx_refuse(o, "windows are not supported");
-    const int64_t mode = tpi_onnx_int(o, "qk_matmul_output_mode", 0);
-    if (mode < 0 || mode > 3 || !read_heads(o, &q, &k, &v))
-        return mode >= 0 && mode <= 3
-                   ? false
-                   : tpi_onnx_refuse(o, "qk_matmul_output_mode is %lld", (long long)mode);
+    const int64_t mode = tpi_onnx_int(o, "qk_matmul_output_mode");
+    if (mode < 0 || mode > 3)
+        return tpi_onnx_refuse(o, "qk_matmul_output_mode is %lld", (long long)mode);
+    if (!read_heads(o, &q, &k, &v))
+        return false;
     const tp_dtype dtype = (tp_dtype)q->dtype;
     if (!read_bias(o, q->shape[2], k->shape[2], dtype, &bias) ||
         (tpi_onnx_wants(o, 1) && !tpi_onnx_out(o, 1, k)) ||
         (tpi_onnx_wants(o, 2) && !tpi_onnx_out(o, 2, v)))
         return false;
     const int64_t group = q->shape[1] == k->shape[1] ? 1 : q->shape[1] / k->shape[1];
-    tp_tensor *scale = tp_scalar(o->ctx, dtype, tpi_onnx_float(o, "scale", 0));
-    if (!tpi_onnx_attr_of(o, "scale"))
+    tp_tensor *scale = tp_scalar(o->ctx, dtype, tpi_onnx_float(o, "scale"));
+    if (!tpi_onnx_given(o, "scale"))
         scale = tp_rsqrt(tpi_onnx_size_of(o, q->shape[3], dtype));
     tp_tensor *turned = tp_swap(repeat_heads(o, k, group), -1, -2);
     tp_tensor *score = results[0] = results[1] = tp_matmul(tp_mul(q, scale), turned);
-    const double cap = tpi_onnx_float(o, "softcap", 0);
+    const double cap = tpi_onnx_float(o, "softcap");
     if (cap > 0) {
         tp_tensor *c = tp_scalar(o->ctx, dtype, cap);
         score = results[1] = tp_mul(tp_tanh(tp_div(score, c)), c);
@@ -162,18 +160,18 @@ static tp_tensor *turn_in(tpi_onnx_op *o, int i)
 tp_tensor *tpi_onnx_import_rotary_embedding(tpi_onnx_op *o, tp_tensor *given)
 {
     tp_tensor *x = given, *a, *b;
-    const int64_t heads = tpi_onnx_int(o, "num_heads", 0);
+    const int64_t heads = tpi_onnx_int(o, "num_heads");
     if (given->rank != 4 && (given->rank != 3 || heads < 1))
         return tpi_onnx_refuse(o, "x is %s with %lld heads", SHAPE(given), (long long)heads);
     if (given->rank == 3)
         x = by_head(o, given, heads);
     if (!tpi_onnx_good(o, x))
         return NULL;
-    const int64_t size = x->shape[3], said = tpi_onnx_int(o, "rotary_embedding_dim", 0);
+    const int64_t size = x->shape[3], said = tpi_onnx_int(o, "rotary_embedding_dim");
     const int64_t turned = said ? said : size;
     if (size < 2 || turned < 2 || turned > size || turned % 2 != 0)
         return tpi_onnx_refuse(o, "%lld elements of %s to turn", (long long)turned, SHAPE(x));
-    const bool mixed = tpi_onnx_int(o, "interleaved", 0) != 0;
+    const bool mixed = tpi_onnx_int(o, "interleaved") != 0;
     tp_tensor *part = tp_slice(x, 3, 0, turned, 1);
     a = mixed ? tp_slice(part, 3, 0, TP_END, 2) : tp_slice(part, 3, 0, turned / 2, 1);
     b = mixed ? tp_slice(part, 3, 1, TP_END, 2) : tp_slice(part, 3, turned / 2, TP_END, 1);

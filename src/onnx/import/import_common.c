@@ -31,23 +31,6 @@ tp_tensor *tpi_onnx_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
     return from == to ? x : tp_transpose(x, rank, perm);
 }
 
-bool tpi_onnx_floats(tpi_onnx_op *o, const char *name, int most, int *n, double *v)
-{
-    *n = 0;
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
-    if (!a)
-        return true;
-    if (a->type != TPI_PB_FLOATS)
-        return tpi_onnx_refuse(o, "attribute %s is no list of numbers", name);
-    tpi_onnx_list l = tpi_onnx_list_open(a);
-    for (float f; tpi_onnx_next_float(&l, &f);) {
-        if (*n == most)
-            return tpi_onnx_refuse(o, "attribute %s has more than %d numbers", name, most);
-        v[(*n)++] = (double)f;
-    }
-    return true;
-}
-
 bool tpi_onnx_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v)
 {
     tp_tensor *t = tpi_onnx_known(o, i);

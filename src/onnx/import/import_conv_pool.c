@@ -3,25 +3,6 @@
 
 /* ---- where windows lie ------------------------------------------------------------------------- */
 
-/* Attribute `name` as n numbers of least, ..., 2^31 - 1; all `otherwise` when it is not there. */
-static bool read_list(tpi_onnx_op *o, const char *name, int n, int64_t least, int64_t otherwise,
-                      int64_t *v)
-{
-    tpi_onnx_ints l;
-    if (!tpi_onnx_int_list(o, name, &l))
-        return false;
-    if (l.n != 0 && l.n != n)
-        return tpi_onnx_refuse(o, "attribute %s has %d numbers where %d are needed", name, l.n,
-                               n);
-    for (int i = 0; i < n; i++) {
-        v[i] = l.n ? l.v[i] : otherwise;
-        if (v[i] < least || v[i] > INT32_MAX)
-            return tpi_onnx_refuse(o, "%lld in attribute %s is not at least %d",
-                                   (long long)v[i], name, (int)least);
-    }
-    return true;
-}
-
 /* In a window 0 stands for a stride of 1. */
 static int64_t stride_of(const tp_window *w, int i)
 {
@@ -52,29 +33,31 @@ static bool pad_same(tpi_onnx_op *o, const tp_tensor *x, int i, bool more_behind
     return true;
 }
 
+typedef enum auto_pad {
+    EXPLICIT,
+    SAME_UPPER,
+    SAME_LOWER,
+    VALID
+} auto_pad; /* as the table has them */
+
 /* Strides, dilations and padding of windows over x; w->kernel is there already. */
 static bool read_window(tpi_onnx_op *o, const tp_tensor *x, tp_window *w)
 {
     const int n = x->rank - 2;
     int64_t pads[6] = {0};
-    if (!read_list(o, "strides", n, 1, 1, w->stride) ||
-        !read_list(o, "dilations", n, 1, 1, w->dilation) ||
-        !read_list(o, "pads", 2 * n, 0, 0, pads))
+    if (!tpi_onnx_read_list_of(o, "strides", n, w->stride) ||
+        !tpi_onnx_read_list_of(o, "dilations", n, w->dilation) ||
+        !tpi_onnx_read_list_of(o, "pads", 2 * n, pads))
         return false;
-    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
-    const bool upper = tpi_span_is(same, "SAME_UPPER");
-    for (int i = 0; i < n; i++) {
-        if (upper || tpi_span_is(same, "SAME_LOWER")) {
-            if (!pad_same(o, x, i, upper, w))
-                return false;
-        } else if (tpi_span_is(same, "NOTSET")) {
-            w->pad_lo[i] = pads[i];
-            w->pad_hi[i] = pads[n + i];
-        } else if (!tpi_span_is(same, "VALID")) {
-            return tpi_onnx_refuse(o, "auto_pad \"%.*s\" is not known", TPI_SPAN(same));
-        }
+    const auto_pad pad = (auto_pad)tpi_onnx_choice(o, "auto_pad");
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        w->pad_lo[i] = pad == EXPLICIT ? pads[i] : 0;
+        w->pad_hi[i] = pad == EXPLICIT ? pads[n + i] : 0;
+        if (pad == SAME_UPPER || pad == SAME_LOWER)
+            ok = pad_same(o, x, i, pad == SAME_UPPER, w);
     }
-    return true;
+    return ok;
 }
 
 static bool is_spatial(tpi_onnx_op *o, const tp_tensor *x)
@@ -93,16 +76,16 @@ static bool read_kernel(tpi_onnx_op *o, const tp_tensor *x, const tp_tensor *wei
     if (weights->rank != x->rank)
         return tpi_onnx_refuse(o, "x is %s, w is %s: not of one rank", SHAPE(x),
                                SHAPE(weights));
-    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, said))
+    if (!tpi_onnx_read_list_of(o, "kernel_shape", x->rank - 2, said))
         return false;
     for (int i = 0; i < x->rank - 2; i++) {
         w->kernel[i] = weights->shape[i + 2];
         if (w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
-            (tpi_onnx_attr_of(o, "kernel_shape") && said[i] != w->kernel[i]))
+            (tpi_onnx_given(o, "kernel_shape") && said[i] != w->kernel[i]))
             return tpi_onnx_refuse(o, "w is %s, which is not of the kernel's shape",
                                    SHAPE(weights));
     }
-    w->groups = tpi_onnx_int(o, "group", 1);
+    w->groups = tpi_onnx_int(o, "group");
     return w->groups >= 1 ||
            tpi_onnx_refuse(o, "%lld groups are not supported", (long long)w->groups);
 }
@@ -140,11 +123,10 @@ static bool read_region(tpi_onnx_op *o, const tp_tensor *x, int i, const tp_wind
 {
     const int n = x->rank - 2;
     const int64_t in = x->shape[i + 2], stride = stride_of(w, i);
-    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
-    const bool upper = tpi_span_is(same, "SAME_UPPER"), lower = tpi_span_is(same, "SAME_LOWER");
+    const auto_pad pad = (auto_pad)tpi_onnx_choice(o, "auto_pad");
     const int64_t whole = tpi_onnx_dim_add(
         o, tpi_onnx_dim_mul(o, tpi_onnx_dim_sub(o, in, 1), stride), reach_of(w, i) + more);
-    if (wanted->n == 0 && !upper && !lower) {
+    if (wanted->n == 0 && pad != SAME_UPPER && pad != SAME_LOWER) {
         r->lo = w->pad_lo[i];
         r->hi = w->pad_hi[i] - more;
         r->size = tpi_onnx_dim_sub(o, whole, w->pad_lo[i] + w->pad_hi[i]);
@@ -158,7 +140,7 @@ static bool read_region(tpi_onnx_op *o, const tp_tensor *x, int i, const tp_wind
         return tpi_onnx_refuse(o, "%lld in attribute output_shape is no size",
                                (long long)r->size);
     const int64_t pads = whole > r->size ? whole - r->size : 0;
-    r->lo = upper ? pads / 2 : pads - pads / 2;
+    r->lo = pad == SAME_UPPER ? pads / 2 : pads - pads / 2;
     r->hi = whole - more - r->lo - r->size;
     return true;
 }
@@ -175,27 +157,17 @@ tp_tensor *tpi_onnx_import_conv_transpose(tpi_onnx_op *o, tp_tensor *x)
     if (!tpi_onnx_good(o, x))
         return NULL;
     const int n = x->rank - 2;
-    if (!read_list(o, "output_padding", n, 0, 0, more) ||
-        !tpi_onnx_int_list(o, "output_shape", &wanted))
+    if (!tpi_onnx_read_list_of(o, "output_padding", n, more) ||
+        !tpi_onnx_read_list(o, "output_shape", &wanted))
         return NULL;
     if (wanted.n != 0 && wanted.n != n && wanted.n != n + 2)
         return tpi_onnx_refuse(o, "attribute output_shape has %d numbers for %d axes", wanted.n,
                                n);
-    tp_window plain = {0};
-    if (!read_list(o, "strides", n, 1, 1, w.stride) ||
-        !read_list(o, "dilations", n, 1, 1, w.dilation))
+    if (!read_window(o, x, &w))
         return NULL;
-    const tpi_span same = tpi_onnx_text(o, "auto_pad", "NOTSET");
-    if (tpi_span_is(same, "NOTSET")) {
-        plain = w;
-        if (!read_window(o, x, &plain))
-            return NULL;
-    }
     bool longer = false;
     for (int i = 0; i < n; i++) {
         region r = {0};
-        w.pad_lo[i] = plain.pad_lo[i];
-        w.pad_hi[i] = plain.pad_hi[i];
         if (!read_region(o, x, i, &w, more[i], &wanted, &r))
             return NULL;
         w.pad_lo[i] = r.lo;
@@ -215,7 +187,7 @@ tp_tensor *tpi_onnx_import_conv_transpose(tpi_onnx_op *o, tp_tensor *x)
  * begin before the padding behind. */
 static bool read_ceil(tpi_onnx_op *o, const tp_tensor *x, const tp_window *w, int64_t *extra)
 {
-    const bool ceil_mode = tpi_onnx_int(o, "ceil_mode", 0) != 0;
+    const bool ceil_mode = tpi_onnx_int(o, "ceil_mode") != 0;
     for (int i = 0; i < x->rank - 2; i++) {
         const int64_t size = x->shape[i + 2], stride = stride_of(w, i), reach = reach_of(w, i);
         extra[i] = 0;
@@ -244,10 +216,10 @@ static tp_tensor *pool_in(tpi_onnx_op *o, tp_window *w, int64_t *extra)
     *w = (tp_window){0};
     if (!is_spatial(o, x))
         return NULL;
-    if (!tpi_onnx_attr_of(o, "kernel_shape"))
+    if (!tpi_onnx_given(o, "kernel_shape"))
         return tpi_onnx_refuse(o, "attribute kernel_shape is missing");
-    if (!read_list(o, "kernel_shape", x->rank - 2, 1, 1, w->kernel) || !read_window(o, x, w) ||
-        !read_ceil(o, x, w, extra))
+    if (!tpi_onnx_read_list_of(o, "kernel_shape", x->rank - 2, w->kernel) ||
+        !read_window(o, x, w) || !read_ceil(o, x, w, extra))
         return NULL;
     if (x->dtype < TP_F32)
         x = tp_cast(x, x->dtype == TP_I8 || x->dtype == TP_U8 ? TP_F32 : TP_F64);
@@ -301,7 +273,7 @@ bool tpi_onnx_import_max_pool(tpi_onnx_op *o)
         return true;
     tp_tensor *places = tp_max_pool_index(x, &w);
     return tpi_onnx_out(o, 1,
-                        whole_places(o, x, places, tpi_onnx_int(o, "storage_order", 0) != 0));
+                        whole_places(o, x, places, tpi_onnx_int(o, "storage_order") != 0));
 }
 
 tp_tensor *tpi_onnx_import_average_pool(tpi_onnx_op *o, tp_tensor *x)
@@ -310,7 +282,7 @@ tp_tensor *tpi_onnx_import_average_pool(tpi_onnx_op *o, tp_tensor *x)
     int64_t extra[3] = {0}, lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
     if (!(x = pool_in(o, &w, extra)))
         return NULL;
-    const bool all = tpi_onnx_int(o, "count_include_pad", 0) != 0;
+    const bool all = tpi_onnx_int(o, "count_include_pad") != 0;
     bool any = false;
     for (int i = 0; i < x->rank - 2; i++)
         any |= extra[i] > 0;
@@ -334,7 +306,7 @@ tp_tensor *tpi_onnx_import_lp_pool(tpi_onnx_op *o, tp_tensor *x)
     int64_t extra[3] = {0}, taps = 1;
     if (!(x = pool_in(o, &w, extra)))
         return NULL;
-    const int64_t p = tpi_onnx_int(o, "p", 2);
+    const int64_t p = tpi_onnx_int(o, "p");
     if (p < 1)
         return tpi_onnx_refuse(o, "p is %lld, not at least 1", (long long)p);
     for (int i = 0; i < x->rank - 2; i++)
@@ -378,7 +350,7 @@ tp_tensor *tpi_onnx_import_global_lp_pool(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t axes[TP_MAX_RANK];
     const int n = spatial_axes(o, x, axes);
-    const double p = (double)tpi_onnx_int(o, "p", 2);
+    const double p = (double)tpi_onnx_int(o, "p");
     if (!n)
         return NULL;
     tp_tensor *sum = tp_sum(tp_pow(tp_abs(x), tp_scalar_like(x, p)), n, axes, true);
@@ -391,7 +363,7 @@ tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *places = o->x[1];
     tp_window w = {0};
-    if (!is_spatial(o, x) || !read_list(o, "kernel_shape", x->rank - 2, 1, 1, w.kernel) ||
+    if (!is_spatial(o, x) || !tpi_onnx_read_list_of(o, "kernel_shape", x->rank - 2, w.kernel) ||
         !read_window(o, x, &w))
         return NULL;
     int64_t shape[TP_MAX_RANK], hi[TP_MAX_RANK] = {0}, lo[TP_MAX_RANK] = {0}, count = 1;

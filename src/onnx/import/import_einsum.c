@@ -259,7 +259,7 @@ static tpi_span cut(tpi_span *rest, char at)
 
 static bool read_equation(tpi_onnx_op *o, factor *in, factor *out)
 {
-    tpi_span right = tpi_onnx_text(o, "equation", ""), left = cut(&right, '-');
+    tpi_span right = tpi_onnx_text(o, "equation"), left = cut(&right, '-');
     const bool arrow = right.at != left.at || right.size;
     int n_dots = 0;
     for (int i = 0; i < o->n_in; i++) {

@@ -141,7 +141,7 @@ static tp_tensor *for_sizes(tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *
 tp_tensor *tpi_onnx_import_gather_nd(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *index = o->x[1];
-    const int64_t batch = tpi_onnx_int(o, "batch_dims", 0);
+    const int64_t batch = tpi_onnx_int(o, "batch_dims");
     places p;
     if (batch < 0 || batch > x->rank)
         return tpi_onnx_refuse(o, "batch_dims %lld", (long long)batch);
@@ -163,37 +163,34 @@ tp_tensor *tpi_onnx_import_gather_nd(tpi_onnx_op *o, tp_tensor *x)
     return tp_reshape(x, rank, shape);
 }
 
+typedef enum reduction { NONE, ADD, MUL, MAX, MIN } reduction; /* as the table has them */
+
 /* The greatest, least or product of x's row and all sources that go there: each row looks at every
  * source, so the work is a product of their numbers. x [n, rest], index [m], src [m, rest]. */
 static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, tp_tensor *index, tp_tensor *src,
-                          const tpi_span how)
+                          reduction how)
 {
     tp_tensor *row = tpi_onnx_iota(o, x->shape[0], TP_I64);
     tp_tensor *here = tp_eq(tp_unsqueeze(row, 1), tp_unsqueeze(index, 0));
     tp_tensor *all = tp_unsqueeze(src, 0), *each = tp_unsqueeze(x, 1);
     for (int i = 1; i < x->rank; i++)
         here = tp_unsqueeze(here, 2);
-    if (tpi_span_is(how, "mul")) {
+    if (how == MUL) {
         tp_tensor *one = tp_scalar_like(src, 1);
         return tp_mul(x, tp_prod(tp_where(here, all, one), TP_DIMS(1), false));
     }
     all = tp_where(here, all, each); /* others count as the row itself */
-    return tpi_span_is(how, "max") ? tp_max(x, tp_reduce_max(all, TP_DIMS(1), false))
-                                   : tp_min(x, tp_reduce_min(all, TP_DIMS(1), false));
+    return how == MAX ? tp_max(x, tp_reduce_max(all, TP_DIMS(1), false))
+                      : tp_min(x, tp_reduce_min(all, TP_DIMS(1), false));
 }
 
 /* Sources that meet x's elements. */
 static tp_tensor *scattered(tpi_onnx_op *o, tp_tensor *x, tp_tensor *index, tp_tensor *src)
 {
-    const tpi_span how = tpi_onnx_text(o, "reduction", "none");
-    if (tpi_span_is(how, "none"))
-        return tp_scatter(x, index, src, 0);
-    if (tpi_span_is(how, "add"))
-        return tp_scatter_add(x, index, src, 0);
-    if (tpi_span_is(how, "mul") || tpi_span_is(how, "max") || tpi_span_is(how, "min"))
-        return reduced(o, x, index, src, how);
-    tpi_onnx_refuse(o, "reduction %.*s is unknown", TPI_SPAN(how));
-    return NULL;
+    const reduction how = (reduction)tpi_onnx_choice(o, "reduction");
+    return how == NONE  ? tp_scatter(x, index, src, 0)
+           : how == ADD ? tp_scatter_add(x, index, src, 0)
+                        : reduced(o, x, index, src, how);
 }
 
 tp_tensor *tpi_onnx_import_scatter_nd(tpi_onnx_op *o, tp_tensor *x)
@@ -212,7 +209,7 @@ tp_tensor *tpi_onnx_import_scatter_nd(tpi_onnx_op *o, tp_tensor *x)
     src = tp_reshape(for_sizes(o, src, 3, sizes), TP_DIMS(many, p.rest));
     tp_tensor *flat = tp_reshape(for_sizes(o, p.flat, 3, sizes), 1, &many);
     tp_tensor *y = scattered(o, rows, flat, src);
-    return y ? tp_reshape(y, x->rank, x->shape) : NULL;
+    return tp_reshape(y, x->rank, x->shape);
 }
 
 /* Every source has its own place in the row of all elements of x. */
@@ -243,7 +240,7 @@ tp_tensor *tpi_onnx_import_scatter_elements(tpi_onnx_op *o, tp_tensor *x)
     flat = tp_reshape(for_sizes(o, flat, 2, sizes), 1, &many);
     src = tp_reshape(for_sizes(o, src, 2, sizes), 1, &many);
     tp_tensor *y = scattered(o, tp_reshape(for_sizes(o, x, 2, sizes), 1, &n), flat, src);
-    return y ? tp_reshape(y, x->rank, x->shape) : NULL;
+    return tp_reshape(y, x->rank, x->shape);
 }
 
 /* ---- one-hot --------------------------------------------------------------------------------------- */
@@ -258,7 +255,7 @@ tp_tensor *tpi_onnx_import_one_hot(tpi_onnx_op *o, tp_tensor *index)
         return tpi_onnx_refuse(o, "depth %g, indices %s", depth, SHAPE(index));
     const int rank = index->rank + 1;
     int axis;
-    if (!tpi_onnx_axis(o, "axis", -1, rank, &axis))
+    if (!tpi_onnx_axis(o, "axis", rank, &axis))
         return NULL;
     const int64_t n = (int64_t)depth;
     int64_t shape[TP_MAX_RANK];

@@ -7,42 +7,32 @@ static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)
 {
     const bool normal =
         o->row == TPI_OPERATOR_RandomNormal || o->row == TPI_OPERATOR_RandomNormalLike;
-    return normal ? tp_normal_like(like, tpi_onnx_float(o, "mean", 0),
-                                   tpi_onnx_float(o, "scale", 1))
-                  : tp_uniform_like(like, tpi_onnx_float(o, "low", 0),
-                                    tpi_onnx_float(o, "high", 1));
+    return normal ? tp_normal_like(like, tpi_onnx_float(o, "mean"), tpi_onnx_float(o, "scale"))
+                  : tp_uniform_like(like, tpi_onnx_float(o, "low"), tpi_onnx_float(o, "high"));
 }
 
 tp_tensor *tpi_onnx_import_random(tpi_onnx_op *o)
 {
     tpi_onnx_ints shape;
-    const tp_dtype dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", TPI_PB_FLOAT));
-    if (dtype == TP_N_DTYPES || !tpi_onnx_int_list(o, "shape", &shape))
+    const tp_dtype dtype = tpi_onnx_type_or(o, "dtype", TP_F32);
+    if (!tpi_onnx_read_list(o, "shape", &shape))
         return NULL;
     tp_tensor *one = tp_graph_read(o->g, tp_scalar(o->ctx, dtype, 0));
     return draw(o, tp_broadcast(one, shape.n, shape.v));
 }
 
-/* The type that the node names, or x's; TP_N_DTYPES after an error. */
-static tp_dtype dtype_or(tpi_onnx_op *o, tp_dtype own)
-{
-    return tpi_onnx_attr_of(o, "dtype") ? tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", 0))
-                                        : own;
-}
-
 tp_tensor *tpi_onnx_import_random_like(tpi_onnx_op *o, tp_tensor *x)
 {
-    const tp_dtype dtype = dtype_or(o, (tp_dtype)x->dtype);
-    x = tp_graph_read(o->g, x);
-    return dtype != TP_N_DTYPES ? draw(o, tp_cast(x, dtype)) : NULL;
+    return draw(o,
+                tp_cast(tp_graph_read(o->g, x), tpi_onnx_type_or(o, "dtype", tp_dtype_of(x))));
 }
 
 /* 1 with probability x. */
 tp_tensor *tpi_onnx_import_bernoulli(tpi_onnx_op *o, tp_tensor *x)
 {
-    const tp_dtype dtype = dtype_or(o, (tp_dtype)x->dtype);
+    const tp_dtype dtype = tpi_onnx_type_or(o, "dtype", tp_dtype_of(x));
     x = tp_graph_read(o->g, x);
-    return dtype != TP_N_DTYPES ? tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype) : NULL;
+    return tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype);
 }
 
 /* ---- windows of signals --------------------------------------------------------------------------------- */
@@ -55,16 +45,14 @@ tp_tensor *tpi_onnx_import_signal_window(tpi_onnx_op *o)
     const bool blackman = o->row == TPI_OPERATOR_BlackmanWindow;
     const double a = hamming ? 25.0 / 46 : blackman ? 0.42 : 0.5;
     const double b = hamming ? 21.0 / 46 : 0.5, c = blackman ? 0.08 : 0;
-    const tp_dtype dtype =
-        tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_datatype", TPI_PB_FLOAT));
-    if (dtype == TP_N_DTYPES || !tpi_onnx_int_of(o, 0, &size))
+    if (!tpi_onnx_int_of(o, 0, &size))
         return NULL;
     tp_tensor *n = tpi_onnx_size_of(o, size, TP_F64);
-    n = tpi_onnx_int(o, "periodic", 1) ? n : tpi_onnx_plus(o, n, -1);
+    n = tpi_onnx_int(o, "periodic") ? n : tpi_onnx_plus(o, n, -1);
     tp_tensor *turn = tpi_onnx_times(o, tp_cast(tpi_onnx_iota(o, size, TP_I64), TP_F64),
                                      6.283185307179586477);
     turn = tp_div(turn, n);
     tp_tensor *y = tpi_onnx_plus(o, tpi_onnx_times(o, tp_cos(turn), -b), a);
     y = tp_add(y, tpi_onnx_times(o, tp_cos(tpi_onnx_times(o, turn, 2)), c));
-    return tp_cast(y, dtype);
+    return tp_cast(y, tpi_onnx_type_or(o, "output_datatype", TP_F32));
 }

@@ -8,7 +8,7 @@
 tp_tensor *tpi_onnx_import_affine_grid(tpi_onnx_op *o, tp_tensor *theta)
 {
     tpi_onnx_ints size;
-    const bool corners = tpi_onnx_int(o, "align_corners", 0) != 0;
+    const bool corners = tpi_onnx_int(o, "align_corners") != 0;
     if (!tpi_onnx_ints_of(o, 1, &size))
         return NULL;
     const int n = size.n - 2;
@@ -37,7 +37,7 @@ tp_tensor *tpi_onnx_import_affine_grid(tpi_onnx_op *o, tp_tensor *theta)
 
 /* ---- GridSample -------------------------------------------------------------------------------------- */
 
-typedef enum padding { ZEROS, BORDER, REFLECTION } padding;
+typedef enum padding { ZEROS, BORDER, REFLECTION } padding; /* as the table has them */
 
 typedef struct sampling {
     tpi_onnx_op *o;
@@ -121,32 +121,17 @@ static tp_tensor *combine(const sampling *s, tp_tensor *x)
     return y;
 }
 
-static bool read_sampling(sampling *s)
-{
-    tpi_onnx_op *o = s->o;
-    const tpi_span mode = tpi_onnx_text(o, "mode", "linear"),
-                   pad = tpi_onnx_text(o, "padding_mode", "zeros");
-    s->corners = tpi_onnx_int(o, "align_corners", 0) != 0;
-    s->taps = tpi_span_is(mode, "nearest")                                   ? 1
-              : tpi_span_is(mode, "linear") || tpi_span_is(mode, "bilinear") ? 2
-                                                                             : 4;
-    s->padding = tpi_span_is(pad, "border")       ? BORDER
-                 : tpi_span_is(pad, "reflection") ? REFLECTION
-                                                  : ZEROS;
-    if (s->taps == 4 && !tpi_span_is(mode, "cubic") && !tpi_span_is(mode, "bicubic"))
-        return tpi_onnx_refuse(o, "mode \"%.*s\" is not supported", TPI_SPAN(mode));
-    if (s->padding == ZEROS && !tpi_span_is(pad, "zeros"))
-        return tpi_onnx_refuse(o, "padding_mode \"%.*s\" is not supported", TPI_SPAN(pad));
-    return true;
-}
-
 tp_tensor *tpi_onnx_import_grid_sample(tpi_onnx_op *o, tp_tensor *x)
 {
-    sampling s = {.o = o, .places = 1};
+    static const int taps[] = {2, 1, 4, 2,
+                               4}; /* linear, nearest, cubic, and what they were called */
+    sampling s = {.o = o,
+                  .taps = taps[tpi_onnx_choice(o, "mode")],
+                  .padding = (padding)tpi_onnx_choice(o, "padding_mode"),
+                  .corners = tpi_onnx_int(o, "align_corners") != 0,
+                  .places = 1};
     tp_tensor *grid = o->x[1];
     int64_t shape[TP_MAX_RANK];
-    if (!read_sampling(&s))
-        return NULL;
     s.n = x->rank - 2;
     s.dtype = (tp_dtype)grid->dtype;
     if (s.n < 1 || s.n > 3 || grid->rank != x->rank || grid->shape[grid->rank - 1] != s.n)

@@ -102,6 +102,8 @@ bool tpi_onnx_opset_known(tpi_import *im, int64_t opset);
 /* Sorts the functions, and refuses operators that are missing, in one message: the first few. */
 bool tpi_onnx_check_operators(tpi_import *im, int opset);
 
+/* Are the node's attributes such as the table lists? False after an error. */
+bool tpi_onnx_check_attributes(tpi_onnx_op *o);
 /* The operands and the axis that the table asks for, into o->x and o->axis. */
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row);
 

@@ -1,6 +1,8 @@
 /* Losses. */
 #include "onnx/import/import_common.h"
 
+enum { MEAN, NONE }; /* reductions, as the table has them */
+
 /* Of logs [n, c, d...] and labels [n, d...], operand 1; operand 2 are weights of the classes. */
 static tp_tensor *take_label(tpi_onnx_op *o, tp_tensor *logs)
 {
@@ -21,13 +23,13 @@ static tp_tensor *take_label(tpi_onnx_op *o, tp_tensor *logs)
         tp_tensor *weighted = tp_mul(loss, weight);
         loss = counts ? tp_where(counts, weighted, tp_scalar_like(weighted, 0)) : weighted;
     }
-    const tpi_span how = tpi_onnx_text(o, "reduction", "mean");
-    if (tpi_span_is(how, "none"))
+    const int how = tpi_onnx_choice(o, "reduction");
+    if (how == NONE)
         return loss;
-    if (tpi_span_is(how, "mean") && !weight)
+    if (how == MEAN && !weight)
         return tp_mean(loss, TP_ALL, false);
     tp_tensor *sum = tp_sum(loss, TP_ALL, false);
-    return tpi_span_is(how, "mean") ? tp_div(sum, tp_sum(weight, TP_ALL, false)) : sum;
+    return how == MEAN ? tp_div(sum, tp_sum(weight, TP_ALL, false)) : sum;
 }
 
 /* x and the labels with sizes that go with each other; NULL after an error. */

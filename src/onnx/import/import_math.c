@@ -135,10 +135,10 @@ tp_tensor *tpi_onnx_import_pow(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_mod(tpi_onnx_op *o, tp_tensor *a)
 {
-    tpi_onnx_agree_pair(o);
+    tpi_onnx_agree(o, 2, o->x, 0);
     tp_tensor *b = o->x[1];
     a = o->x[0];
-    if (tpi_onnx_int(o, "fmod", 0) == 0)
+    if (tpi_onnx_int(o, "fmod") == 0)
         return tp_mod(a, b);
     if (tp_dtype_of(a) >= TP_F32) /* the sign of a */
         return tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b)));
@@ -148,15 +148,11 @@ tp_tensor *tpi_onnx_import_mod(tpi_onnx_op *o, tp_tensor *a)
 /* Powers of 2 wrap to 0 where a shift leaves nothing, and x / 0 is 0. */
 tp_tensor *tpi_onnx_import_bit_shift(tpi_onnx_op *o, tp_tensor *x)
 {
-    tpi_onnx_agree_pair(o);
+    tpi_onnx_agree(o, 2, o->x, 0);
     tp_tensor *by = o->x[1];
     x = o->x[0];
     tp_tensor *power = tp_pow(tp_scalar_like(by, 2), by);
-    if (tpi_onnx_text_is(o, "direction", "LEFT", ""))
-        return tp_mul(x, power);
-    if (tpi_onnx_text_is(o, "direction", "RIGHT", ""))
-        return tp_div(x, power);
-    return tpi_onnx_refuse(o, "direction is neither LEFT nor RIGHT");
+    return tpi_onnx_choice(o, "direction") ? tp_div(x, power) : tp_mul(x, power);
 }
 
 /* ---- types ---------------------------------------------------------------------------------------- */
@@ -190,7 +186,7 @@ static tp_tensor *sticky(tpi_onnx_op *o, tp_tensor *x)
 
 bool tpi_onnx_import_cast(tpi_onnx_op *o)
 {
-    const int64_t to = tpi_onnx_int(o, "to", 0);
+    const int64_t to = tpi_onnx_int(o, "to");
     if (to != TPI_PB_F16 && to != TPI_PB_BF16)
         return cast_to(o, tpi_onnx_elem_type(o, to));
     /* From what f32 does not hold by way of f64, so that it is rounded once. */
@@ -215,8 +211,8 @@ tp_tensor *tpi_onnx_import_is_nan(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_is_inf(tpi_onnx_op *o, tp_tensor *x)
 {
-    const bool above = tpi_onnx_int(o, "detect_positive", 1) != 0;
-    const bool below = tpi_onnx_int(o, "detect_negative", 1) != 0;
+    const bool above = tpi_onnx_int(o, "detect_positive") != 0;
+    const bool below = tpi_onnx_int(o, "detect_negative") != 0;
     tp_tensor *y = tp_eq(above && below ? tp_abs(x) : x,
                          tp_scalar_like(x, above ? (double)INFINITY : -(double)INFINITY));
     return above || below ? y : tp_ne(y, y);
@@ -243,20 +239,19 @@ tp_tensor *tpi_onnx_import_softplus(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_celu(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double a = tpi_onnx_float(o, "alpha", 1);
+    const double a = tpi_onnx_float(o, "alpha");
     return below_zero(o, x,
                       tpi_onnx_times(o, exp_less_one(o, tp_div(x, tp_scalar_like(x, a))), a));
 }
 
 tp_tensor *tpi_onnx_import_elu(tpi_onnx_op *o, tp_tensor *x)
 {
-    return below_zero(o, x,
-                      tpi_onnx_times(o, exp_less_one(o, x), tpi_onnx_float(o, "alpha", 1)));
+    return below_zero(o, x, tpi_onnx_times(o, exp_less_one(o, x), tpi_onnx_float(o, "alpha")));
 }
 
 tp_tensor *tpi_onnx_import_gelu(tpi_onnx_op *o, tp_tensor *x)
 {
-    if (!tpi_onnx_text_is(o, "approximate", "tanh", "none"))
+    if (!tpi_onnx_choice(o, "approximate"))
         return tp_gelu(x);
     tp_tensor *cube = tpi_onnx_times(o, tp_mul(x, tp_mul(x, x)), 0.044715);
     tp_tensor *t = tp_tanh(tpi_onnx_times(o, tp_add(x, cube), 0.7978845608028654));
@@ -265,9 +260,8 @@ tp_tensor *tpi_onnx_import_gelu(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_hard_sigmoid(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double a = tpi_onnx_float(o, "alpha", (double)0.2f);
-    return tp_clip(tpi_onnx_plus(o, tpi_onnx_times(o, x, a), tpi_onnx_float(o, "beta", 0.5)), 0,
-                   1);
+    const double a = tpi_onnx_float(o, "alpha");
+    return tp_clip(tpi_onnx_plus(o, tpi_onnx_times(o, x, a), tpi_onnx_float(o, "beta")), 0, 1);
 }
 
 tp_tensor *tpi_onnx_import_hard_swish(tpi_onnx_op *o, tp_tensor *x)
@@ -277,7 +271,7 @@ tp_tensor *tpi_onnx_import_hard_swish(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_leaky_relu(tpi_onnx_op *o, tp_tensor *x)
 {
-    return below_zero(o, x, tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha", (double)0.01f)));
+    return below_zero(o, x, tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha")));
 }
 
 tp_tensor *tpi_onnx_import_mish(tpi_onnx_op *o, tp_tensor *x)
@@ -292,14 +286,14 @@ tp_tensor *tpi_onnx_import_reciprocal(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_selu(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double a = tpi_onnx_float(o, "alpha", 1.67326319217681884765625);
-    const double gamma = tpi_onnx_float(o, "gamma", 1.05070102214813232421875);
+    const double a = tpi_onnx_float(o, "alpha");
+    const double gamma = tpi_onnx_float(o, "gamma");
     return tpi_onnx_times(o, below_zero(o, x, tpi_onnx_times(o, exp_less_one(o, x), a)), gamma);
 }
 
 tp_tensor *tpi_onnx_import_shrink(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double lambd = tpi_onnx_float(o, "lambd", 0.5), bias = tpi_onnx_float(o, "bias", 0);
+    const double lambd = tpi_onnx_float(o, "lambd"), bias = tpi_onnx_float(o, "bias");
     tp_tensor *zero = tp_scalar_like(x, 0);
     tp_tensor *high =
         tp_where(tp_gt(x, tp_scalar_like(x, lambd)), tpi_onnx_plus(o, x, -bias), zero);
@@ -313,12 +307,12 @@ tp_tensor *tpi_onnx_import_softsign(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_swish(tpi_onnx_op *o, tp_tensor *x)
 {
-    return tp_mul(x, tp_sigmoid(tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha", 1))));
+    return tp_mul(x, tp_sigmoid(tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha"))));
 }
 
 tp_tensor *tpi_onnx_import_thresholded_relu(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *alpha = tp_scalar_like(x, tpi_onnx_float(o, "alpha", 1));
+    tp_tensor *alpha = tp_scalar_like(x, tpi_onnx_float(o, "alpha"));
     return tp_where(tp_gt(x, alpha), x, tp_scalar_like(x, 0));
 }
 
@@ -334,20 +328,15 @@ tp_tensor *tpi_onnx_import_prelu(tpi_onnx_op *o, tp_tensor *x)
     return below_zero(o, in[1], tp_mul(in[0], in[1]));
 }
 
-/* A bound: an attribute before operator set 11, then an operand, of which one number is read when
- * it is known. NULL: none. */
+/* A bound: one number when it is known. NULL: none, or an error. */
 static tp_tensor *bound(tpi_onnx_op *o, tp_tensor *x, const char *name, int i, bool *ok)
 {
     double v;
-    if (o->opset < 11 && !tpi_onnx_attr_of(o, name))
+    if (!tpi_onnx_given(o, name))
         return NULL;
-    if (o->opset < 11)
-        return tp_scalar_like(x, tpi_onnx_float(o, name, 0));
-    if (!tpi_onnx_has(o, i))
-        return NULL;
-    if (!tpi_onnx_is_known(o, i) || tp_dtype_of(x) < TP_F32)
+    if (o->opset >= 11 && (!tpi_onnx_is_known(o, i) || tp_dtype_of(x) < TP_F32))
         return tpi_onnx_in(o, i);
-    *ok &= tpi_onnx_number_of(o, i, &v);
+    *ok = tpi_onnx_number(o, name, &v);
     return *ok ? tp_scalar_like(x, v) : NULL;
 }
 

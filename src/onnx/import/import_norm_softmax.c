@@ -22,7 +22,7 @@ static standard standardise(const tpi_onnx_op *o, tp_tensor *x, int n, const int
 
 static double epsilon(const tpi_onnx_op *o)
 {
-    return tpi_onnx_float(o, "epsilon", (double)1e-5f);
+    return tpi_onnx_float(o, "epsilon");
 }
 
 static tp_tensor *as_type_of(tpi_onnx_op *o, tp_tensor *t, const tp_tensor *like)
@@ -35,7 +35,7 @@ static tp_tensor *as_type_of(tpi_onnx_op *o, tp_tensor *t, const tp_tensor *like
 /* now, by `momentum` still what it was. */
 static bool out_running(tpi_onnx_op *o, int k, tp_tensor *was, tp_tensor *now)
 {
-    const double momentum = tpi_onnx_float(o, "momentum", (double)0.9f);
+    const double momentum = tpi_onnx_float(o, "momentum");
     now = as_type_of(o, tp_reshape(now, 1, (const int64_t[]){-1}), was);
     return tpi_onnx_out(o, k,
                         tp_add(tp_mul(was, tp_scalar_like(was, momentum)),
@@ -46,8 +46,8 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 {
     tp_tensor *x = o->x[0], *scale = o->x[1], *shift = o->x[2];
     tp_tensor *mean = o->x[3], *var = o->x[4];
-    const bool train = o->opset >= 14 && tpi_onnx_int(o, "training_mode", 0) != 0;
-    if (o->opset < 9 && !tpi_onnx_int(o, "spatial", 1))
+    const bool train = o->opset >= 14 && tpi_onnx_int(o, "training_mode") != 0;
+    if (!tpi_onnx_int(o, "spatial"))
         return tpi_onnx_refuse(o, "spatial 0 is not supported");
     for (int k = 1; k < o->n_out && !train; k++)
         if (tpi_onnx_wants(o, k))
@@ -95,8 +95,8 @@ bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
     const standard s = standardise(o, o->x[0], n, axes, epsilon(o));
     tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, o->x[1]);
     y = o->x[2] ? tpi_onnx_joined(o, tp_add_at, y, o->x[2]) : y;
-    const tp_dtype stash = tpi_onnx_elem_type(o, tpi_onnx_int(o, "stash_type", TPI_PB_FLOAT));
-    return stash != TP_N_DTYPES && tpi_onnx_out(o, 0, y) &&
+    const tp_dtype stash = tpi_onnx_type_or(o, "stash_type", TP_F32);
+    return tpi_onnx_out(o, 0, y) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
            (!tpi_onnx_wants(o, 2) || tpi_onnx_out(o, 2, tp_cast(s.factor, stash)));
 }
@@ -113,7 +113,7 @@ tp_tensor *tpi_onnx_import_rms_norm(tpi_onnx_op *o, tp_tensor *x)
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
 tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    const int64_t groups = tpi_onnx_int(o, "num_groups", 0), axis = 2;
+    const int64_t groups = tpi_onnx_int(o, "num_groups"), axis = 2;
     if (x->rank < 2 || groups < 1)
         return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
     const int64_t grouped[3] = {x->shape[0], groups, -1};
@@ -129,7 +129,7 @@ tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    const int64_t p = tpi_onnx_int(o, "p", 2);
+    const int64_t p = tpi_onnx_int(o, "p");
     if (p != 1 && p != 2)
         return tpi_onnx_refuse(o, "p is %lld, not 1 or 2", (long long)p);
     const int64_t along = o->axis;
@@ -141,11 +141,10 @@ tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    bool given;
     tpi_onnx_ints axes;
-    if (!tpi_onnx_axes(o, "axes", 0, false, x->rank, &axes, &given))
+    if (!tpi_onnx_axes(o, x->rank, &axes))
         return NULL;
-    if (!given) {
+    if (!tpi_onnx_given(o, "axes")) {
         if (x->rank != 4)
             return tpi_onnx_refuse(o, "x is %s, and no axes are named", SHAPE(x));
         axes = (tpi_onnx_ints){
@@ -161,9 +160,9 @@ tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_lrn(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *sum = NULL;
-    const int64_t size = tpi_onnx_int(o, "size", 0);
-    const double alpha = tpi_onnx_float(o, "alpha", (double)1e-4f),
-                 beta = tpi_onnx_float(o, "beta", 0.75), bias = tpi_onnx_float(o, "bias", 1);
+    const int64_t size = tpi_onnx_int(o, "size");
+    const double alpha = tpi_onnx_float(o, "alpha"), beta = tpi_onnx_float(o, "beta"),
+                 bias = tpi_onnx_float(o, "bias");
     if (size < 1 || size > 1 << 16 || x->rank < 2)
         return tpi_onnx_refuse(o, "size is %lld for %s", (long long)size, SHAPE(x));
     if (!tpi_onnx_spend(o, 2 * size))
@@ -187,12 +186,12 @@ tp_tensor *tpi_onnx_import_lrn(tpi_onnx_op *o, tp_tensor *x)
 static bool soft_axes(tpi_onnx_op *o, const tp_tensor *x, int *n, int64_t *axes)
 {
     int axis = 0;
-    const int64_t named = tpi_onnx_int(o, "axis", o->opset < 13 ? 1 : -1);
+    const int64_t named = tpi_onnx_int(o, "axis");
     if (o->opset < 13 && named == x->rank) { /* lines of one element each */
         *n = 0;
         return true;
     }
-    if (!tpi_onnx_axis(o, "axis", named, x->rank, &axis))
+    if (!tpi_onnx_positive(o, named, x->rank, &axis))
         return false;
     *n = tpi_onnx_axes_from(axis, o->opset < 13 ? x->rank : axis + 1, axes);
     return true;

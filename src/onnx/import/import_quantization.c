@@ -8,11 +8,11 @@
 static tp_tensor *beside(tpi_onnx_op *o, tp_tensor *p, const tp_tensor *x)
 {
     int64_t shape[TP_MAX_RANK];
-    const int64_t block = tpi_onnx_int(o, "block_size", 0);
+    const int64_t block = tpi_onnx_int(o, "block_size");
     int axis;
     if (p->status != TP_OK || p->rank == 0 || (p->rank == 1 && p->shape[0] == 1))
         return p->status == TP_OK && p->rank == 1 ? tp_squeeze(p, 0) : p;
-    if (!tpi_onnx_axis(o, "axis", 1, x->rank, &axis))
+    if (!tpi_onnx_axis(o, "axis", x->rank, &axis))
         return NULL;
     if (block > 0 && p->rank == x->rank) {
         tp_tensor *at = tpi_onnx_iota(o, x->shape[axis], TP_I64);
@@ -51,12 +51,9 @@ tp_tensor *tpi_onnx_import_quantize(tpi_onnx_op *o, tp_tensor *x)
 {
     if (x->dtype < TP_F32)
         x = tp_cast(x, TP_F32);
-    tp_dtype dtype = TP_U8;
-    if (o->x[2])
-        dtype = tp_dtype_of(o->x[2]);
-    else if (tpi_onnx_int(o, "output_dtype", 0))
-        dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_dtype", 0));
-    if (dtype == TP_N_DTYPES || !tpi_onnx_good(o, x))
+    const tp_dtype dtype =
+        o->x[2] ? tp_dtype_of(o->x[2]) : tpi_onnx_type_or(o, "output_dtype", TP_U8);
+    if (!tpi_onnx_good(o, x))
         return NULL;
     tp_tensor *scale = beside_in(o, 1, x, (tp_dtype)x->dtype);
     tp_tensor *zero = beside_in(o, 2, x, (tp_dtype)x->dtype);
@@ -69,12 +66,10 @@ tp_tensor *tpi_onnx_import_quantize(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_dequantize(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *scale = o->x[1];
-    tp_dtype dtype = (tp_dtype)scale->dtype;
-    if (tpi_onnx_int(o, "output_dtype", 0))
-        dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "output_dtype", 0));
+    const tp_dtype dtype = tpi_onnx_type_or(o, "output_dtype", tp_dtype_of(scale));
     scale = beside(o, scale, x);
     tp_tensor *zero = beside_in(o, 2, x, TP_I32);
-    if (dtype == TP_N_DTYPES || !scale || (!zero && o->x[2]))
+    if (!scale || (!zero && o->x[2]))
         return NULL;
     tp_tensor *whole = tp_cast(x, TP_I32);
     whole = zero ? tpi_onnx_joined(o, tp_sub_at, whole, zero) : whole;

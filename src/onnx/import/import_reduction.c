@@ -74,7 +74,7 @@ static bool product_of_sizes(tpi_onnx_op *o)
 {
     tpi_onnx_ints k;
     bool symbolic = false;
-    if (o->row != TPI_OPERATOR_ReduceProd || tpi_onnx_int(o, "noop_with_empty_axes", 0) ||
+    if (o->row != TPI_OPERATOR_ReduceProd || tpi_onnx_int(o, "noop_with_empty_axes") ||
         !tpi_onnx_try_sizes(o, 0, &k) || k.rank != 1)
         return false;
     int64_t all = 1;
@@ -84,7 +84,7 @@ static bool product_of_sizes(tpi_onnx_op *o)
     }
     k.n = 1;
     k.v[0] = all;
-    k.rank = tpi_onnx_int(o, "keepdims", 1) != 0;
+    k.rank = tpi_onnx_int(o, "keepdims") != 0;
     return symbolic && all != TPI_NO_DIM && tpi_onnx_out_ints(o, 0, &k);
 }
 
@@ -92,15 +92,13 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
 {
     if (product_of_sizes(o))
         return true;
-    bool given;
     tpi_onnx_ints axes;
     int64_t all[TP_MAX_RANK];
-    const int from_input = o->row == TPI_OPERATOR_ReduceSum ? 13 : 18;
     tp_tensor *x = tpi_onnx_good_in(o, 0);
-    if (!x || !tpi_onnx_axes(o, "axes", 1, o->opset >= from_input, x->rank, &axes, &given))
+    if (!x || !tpi_onnx_axes(o, x->rank, &axes))
         return false;
-    over r = {.n = axes.n, .axes = axes.v, .keep = tpi_onnx_int(o, "keepdims", 1) != 0};
-    if (r.n == 0 && !tpi_onnx_int(o, "noop_with_empty_axes", 0)) {
+    over r = {.n = axes.n, .axes = axes.v, .keep = tpi_onnx_int(o, "keepdims") != 0};
+    if (r.n == 0 && !tpi_onnx_int(o, "noop_with_empty_axes")) {
         r.n = tpi_onnx_axes_from(0, x->rank, all);
         r.axes = all;
     }
@@ -114,8 +112,8 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
 
 tp_tensor *tpi_onnx_import_arg(tpi_onnx_op *o, tp_tensor *x)
 {
-    const bool keep = tpi_onnx_int(o, "keepdims", 1) != 0;
-    const bool last = tpi_onnx_int(o, "select_last_index", 0) != 0;
+    const bool keep = tpi_onnx_int(o, "keepdims") != 0;
+    const bool last = tpi_onnx_int(o, "select_last_index") != 0;
     const int64_t along = o->axis;
     tp_tensor *from = last ? tp_flip(x, 1, &along) : x;
     tp_tensor *place = o->row == TPI_OPERATOR_ArgMax ? tp_argmax(from, o->axis, keep)
@@ -129,10 +127,10 @@ tp_tensor *tpi_onnx_import_arg(tpi_onnx_op *o, tp_tensor *x)
 
 bool tpi_onnx_import_top_k(tpi_onnx_op *o)
 {
-    int64_t k = tpi_onnx_int(o, "k", -1);
+    int64_t k = tpi_onnx_int(o, "k");
     if (o->opset >= 10 && !tpi_onnx_int_of(o, 1, &k))
         return false;
-    tp_tensor *places = tp_argtopk(o->x[0], o->axis, k, tpi_onnx_int(o, "largest", 1) != 0);
+    tp_tensor *places = tp_argtopk(o->x[0], o->axis, k, tpi_onnx_int(o, "largest") != 0);
     return tpi_onnx_out(o, 0, tp_take_along(o->x[0], places, o->axis)) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, places));
 }
@@ -143,11 +141,7 @@ bool tpi_onnx_import_top_k(tpi_onnx_op *o)
 static bool axis_in(tpi_onnx_op *o, const tp_tensor *x, int *axis)
 {
     int64_t named;
-    if (!tpi_onnx_int_of(o, 1, &named))
-        return false;
-    *axis = tpi_axis(named, x->rank);
-    return *axis >= 0 ||
-           tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)named, SHAPE(x));
+    return tpi_onnx_int_of(o, 1, &named) && tpi_onnx_positive(o, named, x->rank, axis);
 }
 
 tp_tensor *tpi_onnx_import_cum_sum(tpi_onnx_op *o, tp_tensor *x)
@@ -155,8 +149,8 @@ tp_tensor *tpi_onnx_import_cum_sum(tpi_onnx_op *o, tp_tensor *x)
     int axis;
     if (!axis_in(o, x, &axis))
         return NULL;
-    return tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive", 0) != 0,
-                     tpi_onnx_int(o, "reverse", 0) != 0);
+    return tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive") != 0,
+                     tpi_onnx_int(o, "reverse") != 0);
 }
 
 /* y[i] = x[i] * y[i - 1], from y[0] = x[0]; exclusive: of what is moved on by one behind a 1. */
@@ -165,11 +159,11 @@ tp_tensor *tpi_onnx_import_cum_prod(tpi_onnx_op *o, tp_tensor *x)
     int axis;
     if (!axis_in(o, x, &axis))
         return NULL;
-    const bool reverse = tpi_onnx_int(o, "reverse", 0) != 0;
+    const bool reverse = tpi_onnx_int(o, "reverse") != 0;
     const int64_t size = x->shape[axis];
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
     (reverse ? hi : lo)[axis] = 1;
-    if (tpi_onnx_int(o, "exclusive", 0)) {
+    if (tpi_onnx_int(o, "exclusive")) {
         tp_tensor *longer = tp_pad(x, x->rank, lo, hi, 1);
         x = reverse ? tp_slice(longer, axis, 1, TP_END, 1) : tp_slice(longer, axis, 0, size, 1);
     }

@@ -5,15 +5,27 @@
 
 #include <math.h>
 
-typedef enum mode { NEAREST, LINEAR, CUBIC } mode;
+/* As the table has them; linear has another name, too. */
+typedef enum mode { NEAREST, LINEAR, CUBIC, BILINEAR } mode;
+typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding;
+typedef enum coordinate {
+    HALF_PIXEL,
+    ASYMMETRIC,
+    PYTORCH_HALF_PIXEL,
+    TF_HALF_PIXEL,
+    ALIGN_CORNERS,
+    SYMMETRIC,
+    CROP
+} coordinate;
+enum { STRETCH, NOT_LARGER };
 
 typedef struct resize {
     tpi_onnx_op *o;
     mode mode;
     bool smooth;  /* antialias */
     bool exclude; /* neighbours outside count nothing */
-    bool crop;    /* tf_crop_and_resize */
-    tpi_span where, nearest;
+    coordinate where;
+    rounding nearest;
     double a, outside;
 } resize;
 
@@ -52,32 +64,29 @@ static tp_tensor *coordinates(const resize *r, const line *l, tp_tensor *scale)
     tp_tensor *gaps = tp_max(tpi_onnx_plus(o, out, -1), num(o, 1)),
               *last = tpi_onnx_plus(o, in, -1);
     tp_tensor *many = tp_gt(out, num(o, 1));
-    if (tpi_span_is(r->where, "asymmetric"))
-        return tp_div(i, scale);
-    if (tpi_span_is(r->where, "half_pixel"))
+    tp_tensor *part;
+    switch (r->where) {
+    case HALF_PIXEL:
         return half_pixel(o, i, scale);
-    if (tpi_span_is(r->where, "pytorch_half_pixel"))
+    case ASYMMETRIC:
+        return tp_div(i, scale);
+    case PYTORCH_HALF_PIXEL:
         return tp_where(many, half_pixel(o, i, scale), zero);
-    if (tpi_span_is(r->where, "tf_half_pixel_for_nn"))
+    case TF_HALF_PIXEL:
         return tp_div(tpi_onnx_plus(o, i, 0.5), scale);
-    if (tpi_span_is(r->where, "align_corners")) {
+    case ALIGN_CORNERS:
         if (l->scale > 0) /* of the size before it is rounded */
             gaps = tpi_onnx_plus(o, tp_mul(in, scale), -1);
         return tp_where(many, tp_div(tp_mul(i, last), gaps), zero);
-    }
-    if (tpi_span_is(r->where, "half_pixel_symmetric")) {
-        tp_tensor *ratio = tp_div(out, tp_mul(in, scale));
-        tp_tensor *offset = tp_mul(tpi_onnx_times(o, in, 0.5), tp_sub(num(o, 1), ratio));
-        return tp_add(offset, half_pixel(o, i, scale));
-    }
-    if (r->crop) {
-        tp_tensor *step = tp_div(tpi_onnx_times(o, last, l->end - l->start), gaps);
-        return tp_where(many, tp_add(tpi_onnx_times(o, last, l->start), tp_mul(i, step)),
+    case SYMMETRIC:
+        part = tp_div(out, tp_mul(in, scale));
+        part = tp_mul(tpi_onnx_times(o, in, 0.5), tp_sub(num(o, 1), part));
+        return tp_add(part, half_pixel(o, i, scale));
+    default:
+        part = tp_div(tpi_onnx_times(o, last, l->end - l->start), gaps);
+        return tp_where(many, tp_add(tpi_onnx_times(o, last, l->start), tp_mul(i, part)),
                         tpi_onnx_times(o, last, 0.5 * (l->start + l->end)));
     }
-    tpi_onnx_refuse(o, "coordinate_transformation_mode \"%.*s\" is not supported",
-                    TPI_SPAN(r->where));
-    return NULL;
 }
 
 /* ---- what neighbours weigh --------------------------------------------------------------------------- */
@@ -118,15 +127,12 @@ static tp_tensor *along(tpi_onnx_op *o, tp_tensor *v, const tp_tensor *x, int ax
 static tp_tensor *nearest(const resize *r, const line *l, tp_tensor *at)
 {
     tpi_onnx_op *o = r->o;
-    if (tpi_span_is(r->nearest, "floor"))
-        at = tp_floor(at);
-    else if (tpi_span_is(r->nearest, "ceil"))
-        at = tp_ceil(at);
-    else if (tpi_span_is(r->nearest, "round_prefer_ceil"))
-        at = tp_floor(tpi_onnx_plus(o, at, 0.5));
-    else
-        at = tp_ceil(tpi_onnx_plus(o, at, -0.5));
-    return index_of(o, l, at);
+    if (r->nearest == PREFER_CEIL)
+        at = tpi_onnx_plus(o, at, 0.5);
+    if (r->nearest == PREFER_FLOOR)
+        at = tpi_onnx_plus(o, at, -0.5);
+    const bool down = r->nearest == FLOOR || r->nearest == PREFER_CEIL;
+    return index_of(o, l, down ? tp_floor(at) : tp_ceil(at));
 }
 
 static tp_tensor *weighted(const resize *r, tp_tensor *x, const line *l, tp_tensor *at,
@@ -190,7 +196,7 @@ static tp_tensor *resize_axis(const resize *r, tp_tensor *x, const line *l)
         return at;
     tp_tensor *y = r->mode == NEAREST ? tp_gather(x, nearest(r, l, at), l->axis)
                                       : weighted(r, x, l, at, scale);
-    if (!r->crop || y->status != TP_OK)
+    if (r->where != CROP || y->status != TP_OK)
         return y;
     tp_tensor *good =
         tp_cast(along(o, tp_cast(inside(o, at, l->in), TP_U8), x, l->axis), TP_BOOL);
@@ -201,7 +207,7 @@ static tp_tensor *resize_axis(const resize *r, tp_tensor *x, const line *l)
 static bool stays(const resize *r, const line *l)
 {
     const bool same = l->in == l->out && (l->scale == 0 || l->scale == 1);
-    return same && !(r->crop && (l->start != 0 || l->end != 1));
+    return same && !(r->where == CROP && (l->start != 0 || l->end != 1));
 }
 
 static tp_tensor *resize_axes(const resize *r, tp_tensor *x, int n, const line *lines)
@@ -238,17 +244,14 @@ static int64_t repeats(const resize *r, const line *l)
 {
     enum { MOST = 1024 }; /* beyond it positions need not be exact */
     const double scale = known_scale(l);
-    const bool floors =
-        tpi_span_is(r->where, "asymmetric") || tpi_span_is(r->where, "tf_half_pixel_for_nn");
-    const bool rounds =
-        tpi_span_is(r->where, "half_pixel") || tpi_span_is(r->where, "pytorch_half_pixel");
+    const bool floors = r->where == ASYMMETRIC || r->where == TF_HALF_PIXEL;
+    const bool rounds = r->where == HALF_PIXEL || r->where == PYTORCH_HALF_PIXEL;
     if (!(scale >= 1 && scale <= MOST) || scale != (double)(int64_t)scale)
         return 0;
     const int64_t times = (int64_t)scale;
-    if (tpi_span_is(r->nearest, "ceil") ||
-        (l->in > 0 && l->out >= 0 && l->out != l->in * times))
+    if (r->nearest == CEIL || (l->in > 0 && l->out >= 0 && l->out != l->in * times))
         return 0;
-    return (tpi_span_is(r->nearest, "floor") ? floors : rounds) ? times : 0;
+    return (r->nearest == FLOOR ? floors : rounds) ? times : 0;
 }
 
 /* Each element as often as `times` says along its axis; NULL: an axis more for each would be too many. */
@@ -316,13 +319,9 @@ static bool scaled_size(tpi_onnx_op *o, int64_t in, double scale, int64_t *out)
 }
 
 /* The factor that all axes are scaled by, so that none is larger (smaller) than asked for. */
-static bool keep_aspect(tpi_onnx_op *o, tpi_span policy, const tp_tensor *x, int n, line *lines)
+static bool keep_aspect(tpi_onnx_op *o, bool larger, const tp_tensor *x, int n, line *lines)
 {
-    const bool larger = tpi_span_is(policy, "not_smaller");
     double scale = larger ? 0 : INFINITY;
-    if (!larger && !tpi_span_is(policy, "not_larger"))
-        return tpi_onnx_refuse(o, "keep_aspect_ratio_policy \"%.*s\" is not supported",
-                               TPI_SPAN(policy));
     for (int i = 0; i < n; i++) {
         const double s = (double)lines[i].out / (double)lines[i].in;
         if (lines[i].in <= 0 || lines[i].out < 0)
@@ -339,35 +338,29 @@ static bool keep_aspect(tpi_onnx_op *o, tpi_span policy, const tp_tensor *x, int
     return true;
 }
 
-/* The axes that are resized, and to what: by scales, operand `si`, or sizes, the one after it. */
+/* The axes that are resized, and to what: by scales, operand `si`, or sizes, the one after it; 0: by those of
+ * Upsample. */
 static bool read_lines(tpi_onnx_op *o, const tp_tensor *x, int si, int *n, line *lines)
 {
-    bool given;
-    tpi_onnx_ints axes, sizes;
+    tpi_onnx_ints axes = {0}, sizes;
     double scales[TP_MAX_RANK];
     int n_scales = 0;
-    if (!tpi_onnx_int_list(o, "axes", &axes))
+    if (si && !tpi_onnx_read_list(o, "axes", &axes))
         return false;
-    given = axes.n > 0;
-    *n = given ? axes.n : x->rank;
+    *n = axes.n > 0 ? axes.n : x->rank;
     if (*n > x->rank)
         return tpi_onnx_refuse(o, "%d axes of %s", *n, SHAPE(x));
     for (int i = 0; i < *n; i++) {
-        lines[i].axis = given ? tpi_axis(axes.v[i], x->rank) : i;
-        if (lines[i].axis < 0)
-            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axes.v[i],
-                                   SHAPE(x));
+        if (!tpi_onnx_positive(o, axes.n > 0 ? axes.v[i] : i, x->rank, &lines[i].axis))
+            return false;
         lines[i].in = x->shape[lines[i].axis];
     }
-    if (si == 0) {
-        if (!tpi_onnx_floats(o, "scales", TP_MAX_RANK, &n_scales, scales))
-            return false;
-    } else if (tpi_onnx_has(o, si) &&
-               !tpi_onnx_known_floats(o, si, TP_MAX_RANK, &n_scales, scales)) {
+    if (!si ? !tpi_onnx_floats(o, "scales", TP_MAX_RANK, &n_scales, scales)
+            : tpi_onnx_has(o, si) &&
+                  !tpi_onnx_known_floats(o, si, TP_MAX_RANK, &n_scales, scales))
         return false;
-    }
     if (n_scales == 0) { /* an empty list of scales stands for none */
-        if (si == 0 || !tpi_onnx_has(o, si + 1))
+        if (!si || !tpi_onnx_has(o, si + 1))
             return tpi_onnx_refuse(o, "neither scales nor sizes are given");
         if (!tpi_onnx_ints_of(o, si + 1, &sizes))
             return false;
@@ -382,21 +375,11 @@ static bool read_lines(tpi_onnx_op *o, const tp_tensor *x, int si, int *n, line 
         else if (!scaled_size(o, lines[i].in, scales[i], &lines[i].out))
             return false;
     }
-    const tpi_span policy = tpi_onnx_text(o, "keep_aspect_ratio_policy", "stretch");
-    return n_scales || tpi_span_is(policy, "stretch") || keep_aspect(o, policy, x, *n, lines);
+    const int policy = n_scales ? STRETCH : tpi_onnx_choice(o, "keep_aspect_ratio_policy");
+    return policy == STRETCH || keep_aspect(o, policy != NOT_LARGER, x, *n, lines);
 }
 
 /* ---- the operators ------------------------------------------------------------------------------------------ */
-
-static bool read_mode(tpi_onnx_op *o, mode *m)
-{
-    const tpi_span text = tpi_onnx_text(o, "mode", "nearest");
-    *m = tpi_span_is(text, "nearest")                                   ? NEAREST
-         : tpi_span_is(text, "linear") || tpi_span_is(text, "bilinear") ? LINEAR
-                                                                        : CUBIC;
-    return *m != CUBIC || tpi_span_is(text, "cubic") ||
-           tpi_onnx_refuse(o, "mode \"%.*s\" is not supported", TPI_SPAN(text));
-}
 
 static tp_tensor *resized(resize *r, tp_tensor *x, int si)
 {
@@ -404,10 +387,11 @@ static tp_tensor *resized(resize *r, tp_tensor *x, int si)
     line lines[TP_MAX_RANK] = {0};
     double roi[2 * TP_MAX_RANK];
     int n, n_roi = 0;
-    if (!read_mode(o, &r->mode) || !read_lines(o, x, si, &n, lines))
+    r->mode = (mode)tpi_onnx_choice(o, "mode");
+    r->mode = r->mode == BILINEAR ? LINEAR : r->mode;
+    if (!read_lines(o, x, si, &n, lines))
         return NULL;
-    r->crop = tpi_span_is(r->where, "tf_crop_and_resize");
-    if (r->crop &&
+    if (r->where == CROP &&
         (!tpi_onnx_known_floats(o, 1, 2 * TP_MAX_RANK, &n_roi, roi) || n_roi != 2 * n))
         return tpi_onnx_refuse(o, "roi has %d numbers for %d axes", n_roi, n);
     const tp_dtype dtype = (tp_dtype)x->dtype;
@@ -418,8 +402,8 @@ static tp_tensor *resized(resize *r, tp_tensor *x, int si)
         l->start = n_roi ? roi[i] : 0;
         l->end = n_roi ? roi[n + i] : 1;
     }
-    x = r->mode == NEAREST && !r->crop ? resize_nearest(r, x, n, lines)
-                                       : resize_axes(r, x, n, lines);
+    x = r->mode == NEAREST && r->where != CROP ? resize_nearest(r, x, n, lines)
+                                               : resize_axes(r, x, n, lines);
     if (!x)
         return NULL;
     if (dtype < TP_F32 && r->mode != NEAREST)
@@ -431,22 +415,18 @@ tp_tensor *tpi_onnx_import_resize(tpi_onnx_op *o, tp_tensor *x)
 {
     const bool old = o->opset < 11;
     resize r = {.o = o,
-                .smooth = tpi_onnx_int(o, "antialias", 0) != 0,
-                .exclude = tpi_onnx_int(o, "exclude_outside", 0) != 0,
-                .where = tpi_onnx_text(o, "coordinate_transformation_mode",
-                                       old ? "asymmetric" : "half_pixel"),
-                .nearest =
-                    tpi_onnx_text(o, "nearest_mode", old ? "floor" : "round_prefer_floor"),
-                .a = tpi_onnx_float(o, "cubic_coeff_a", -0.75),
-                .outside = tpi_onnx_float(o, "extrapolation_value", 0)};
+                .smooth = tpi_onnx_int(o, "antialias") != 0,
+                .exclude = tpi_onnx_int(o, "exclude_outside") != 0,
+                .where = old ? ASYMMETRIC
+                             : (coordinate)tpi_onnx_choice(o, "coordinate_transformation_mode"),
+                .nearest = old ? FLOOR : (rounding)tpi_onnx_choice(o, "nearest_mode"),
+                .a = tpi_onnx_float(o, "cubic_coeff_a"),
+                .outside = tpi_onnx_float(o, "extrapolation_value")};
     return resized(&r, x, old ? 1 : 2);
 }
 
-/* Scales are an attribute in opset 7, an operand in 9. */
 tp_tensor *tpi_onnx_import_upsample(tpi_onnx_op *o, tp_tensor *x)
 {
-    resize r = {.o = o,
-                .where = tpi_onnx_text(o, "coordinate_transformation_mode", "asymmetric"),
-                .nearest = tpi_onnx_text(o, "nearest_mode", "floor")};
-    return resized(&r, x, o->opset < 9 ? 0 : 1);
+    resize r = {.o = o, .where = ASYMMETRIC, .nearest = FLOOR};
+    return resized(&r, x, 0);
 }

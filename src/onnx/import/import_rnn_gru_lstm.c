@@ -183,7 +183,7 @@ static bool read_activations(cell *r)
     for (int i = 0; i < wanted; i++) /* Sigmoid, Tanh, Tanh; RNN: Tanh */
         r->acts[i].row = r->n_acts == 1 || i % r->n_acts > 0;
     const tpi_onnx_attr *a = tpi_onnx_attr_of(o, "activations");
-    if (a && a->type == TPI_PB_STRINGS) {
+    if (a) {
         tpi_onnx_list l = tpi_onnx_list_open(a);
         for (tpi_span name; tpi_onnx_next_text(&l, &name); n++) {
             for (row = 0; row < N_ACTIVATIONS && !is_name(name, activations[row].name);)
@@ -206,24 +206,25 @@ static bool read_activations(cell *r)
     return true;
 }
 
+enum { FORWARD, REVERSE, BIDIRECTIONAL }; /* as the table has them */
+
 static bool read_cell(cell *r, tp_tensor *x, tp_tensor *w)
 {
     tpi_onnx_op *o = r->o;
-    const tpi_span way = tpi_onnx_text(o, "direction", "forward");
-    r->n_dirs = tpi_span_is(way, "bidirectional") ? 2 : 1;
-    r->first_reverse = tpi_span_is(way, "reverse");
-    r->batch_first = tpi_onnx_int(o, "layout", 0) != 0;
-    r->reset_after = tpi_onnx_int(o, "linear_before_reset", 0) != 0;
-    r->couple = tpi_onnx_int(o, "input_forget", 0) != 0;
-    r->clip = tpi_onnx_float(o, "clip", 0);
-    if (r->n_dirs == 1 && !r->first_reverse && !tpi_span_is(way, "forward"))
-        return tpi_onnx_refuse(o, "direction \"%.*s\" is not known", TPI_SPAN(way));
+    const int way = tpi_onnx_choice(o, "direction");
+    r->n_dirs = way == BIDIRECTIONAL ? 2 : 1;
+    r->first_reverse = way == REVERSE;
+    r->batch_first = tpi_onnx_int(o, "layout") != 0;
+    r->reset_after = r->n_gates == 3 && tpi_onnx_int(o, "linear_before_reset") != 0;
+    r->couple = r->n_gates == 4 && tpi_onnx_int(o, "input_forget") != 0;
+    r->clip = tpi_onnx_float(o, "clip");
     if (x->rank != 3 || w->rank != 3)
         return tpi_onnx_refuse(o, "x is %s, w is %s: three axes are needed", SHAPE(x),
                                SHAPE(w));
     r->steps = x->shape[r->batch_first];
     r->batch = x->shape[!r->batch_first];
-    r->hidden = tpi_onnx_int(o, "hidden_size", w->shape[1] / r->n_gates);
+    r->hidden = tpi_onnx_given(o, "hidden_size") ? tpi_onnx_int(o, "hidden_size")
+                                                 : w->shape[1] / r->n_gates;
     if (r->hidden < 1 || w->shape[0] != r->n_dirs || r->hidden > INT32_MAX ||
         w->shape[1] != r->hidden * r->n_gates)
         return tpi_onnx_refuse(o,

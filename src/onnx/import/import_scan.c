@@ -25,7 +25,7 @@ static int64_t of_list(const tpi_onnx_ints *list, int i)
 /* A list of so many numbers, or none. */
 static bool read_list(tpi_onnx_op *o, const char *name, int n, tpi_onnx_ints *out)
 {
-    return tpi_onnx_int_list(o, name, out) &&
+    return tpi_onnx_read_list(o, name, out) &&
            (out->n == 0 || out->n == n ||
             tpi_onnx_refuse(o, "%s has %d numbers for %d values", name, out->n, n));
 }
@@ -44,7 +44,7 @@ static bool read_scan(scanning *s)
 {
     tpi_onnx_op *o = s->o;
     const bool batch = o->opset < 9;
-    const int64_t n_xs = tpi_onnx_int(o, "num_scan_inputs", 0);
+    const int64_t n_xs = tpi_onnx_int(o, "num_scan_inputs");
     s->first = batch;
     s->sub = tpi_onnx_sub_of(o, "body");
     if (!s->sub)

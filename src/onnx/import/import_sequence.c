@@ -118,8 +118,7 @@ bool tpi_onnx_out_of(tpi_onnx_op *o, int k, const tpi_onnx_value *like, tp_tenso
 
 bool tpi_onnx_import_sequence_empty(tpi_onnx_op *o)
 {
-    const tp_dtype dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", TPI_PB_FLOAT));
-    return dtype != TP_N_DTYPES && out_sequence(o, 0, new_sequence(o, 0, dtype));
+    return out_sequence(o, 0, new_sequence(o, 0, tpi_onnx_type_or(o, "dtype", TP_F32)));
 }
 
 bool tpi_onnx_import_sequence_construct(tpi_onnx_op *o)
@@ -192,9 +191,9 @@ bool tpi_onnx_import_concat_from_sequence(tpi_onnx_op *o)
     for (int i = 0; x && i < s->n; i++)
         if (!(x[i] = tpi_onnx_tensor_of(o->im, s->v[i], true)))
             return false;
-    const bool stacks = tpi_onnx_int(o, "new_axis", 0) != 0;
+    const bool stacks = tpi_onnx_int(o, "new_axis") != 0;
     int axis;
-    return x && tpi_onnx_axis(o, "axis", 0, tp_rank(x[0]) + stacks, &axis) &&
+    return x && tpi_onnx_axis(o, "axis", tp_rank(x[0]) + stacks, &axis) &&
            tpi_onnx_out(o, 0, stacks ? tp_stack(s->n, x, axis) : tp_concat(s->n, x, axis));
 }
 
@@ -237,7 +236,7 @@ bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
         return tpi_onnx_refuse(o, "axis %d of %s is " TPI_ONNX_FREE_DIM, axis, SHAPE(x));
     const int64_t *ends = ends_of(o, x->shape[axis], &n);
     tpi_onnx_sequence *s = ends ? new_sequence(o, n, (tp_dtype)x->dtype) : NULL;
-    const bool drops = !tpi_onnx_has(o, 1) && !tpi_onnx_int(o, "keepdims", 1);
+    const bool drops = !tpi_onnx_has(o, 1) && !tpi_onnx_int(o, "keepdims");
     for (int i = 0; s && i < n; i++) {
         const int64_t from = i ? ends[i - 1] : 0;
         tpi_onnx_value *v = s->v[i] = tpi_onnx_new_value(o->im);

@@ -30,8 +30,8 @@ static tp_tensor *constant_list(tpi_onnx_op *o, const tpi_onnx_attr *a, tp_dtype
 tp_tensor *tpi_onnx_import_constant(tpi_onnx_op *o)
 {
     const tpi_onnx_attr *a;
-    if ((a = tpi_onnx_attr_of(o, "value")) != NULL && a->type == TPI_PB_TENSOR)
-        return tpi_onnx_tensor_in(o, a);
+    if (tpi_onnx_given(o, "value"))
+        return tpi_onnx_tensor_in(o, "value");
     if ((a = tpi_onnx_attr_of(o, "value_float")) != NULL)
         return tp_scalar(o->ctx, TP_F32, (double)a->f);
     if ((a = tpi_onnx_attr_of(o, "value_floats")) != NULL)
@@ -43,11 +43,9 @@ tp_tensor *tpi_onnx_import_constant(tpi_onnx_op *o)
     return tpi_onnx_refuse(o, "its value is neither numbers nor a dense tensor");
 }
 
-/* A shape given as integers; false after an error. */
-static bool shape_of(tpi_onnx_op *o, int i, tpi_onnx_ints *shape)
+/* A shape given as integers that were read; false after an error. */
+static bool few_axes(tpi_onnx_op *o, const tpi_onnx_ints *shape)
 {
-    if (!tpi_onnx_ints_of(o, i, shape))
-        return false;
     return shape->n <= TP_MAX_RANK ||
            tpi_onnx_refuse(o, "a shape of %d axes: at most %d are supported", shape->n,
                            TP_MAX_RANK);
@@ -64,9 +62,10 @@ static bool is_shape(tpi_onnx_op *o, const tpi_onnx_ints *shape)
 tp_tensor *tpi_onnx_import_constant_of_shape(tpi_onnx_op *o)
 {
     tpi_onnx_ints shape;
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, "value");
-    tp_tensor *value = a ? tpi_onnx_tensor_in(o, a) : tp_scalar(o->ctx, TP_F32, 0);
-    if (!value || !shape_of(o, 0, &shape) || !is_shape(o, &shape))
+    tp_tensor *value = tpi_onnx_given(o, "value") ? tpi_onnx_tensor_in(o, "value")
+                                                  : tp_scalar(o->ctx, TP_F32, 0);
+    if (!value || !tpi_onnx_ints_of(o, 0, &shape) || !few_axes(o, &shape) ||
+        !is_shape(o, &shape))
         return NULL;
     if (tp_count(value) != 1)
         return tpi_onnx_refuse(o, "its value has %lld elements", (long long)tp_count(value));
@@ -98,8 +97,9 @@ bool tpi_onnx_import_shape(tpi_onnx_op *o)
         if (tp_failed(x))
             return tpi_onnx_out(o, 0, (tp_tensor *)x);
     }
-    const int64_t start = clamp_axis(tpi_onnx_int(o, "start", 0), rank);
-    const int64_t end = clamp_axis(tpi_onnx_int(o, "end", rank), rank);
+    const int64_t start = clamp_axis(tpi_onnx_int(o, "start"), rank);
+    const int64_t end =
+        tpi_onnx_given(o, "end") ? clamp_axis(tpi_onnx_int(o, "end"), rank) : rank;
     for (int64_t i = start; i < end; i++)
         out.v[out.n++] = shape[i];
     return tpi_onnx_out_ints(o, 0, &out);
@@ -207,9 +207,9 @@ static tp_tensor *reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t
 tp_tensor *tpi_onnx_import_reshape(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints shape;
-    if (o->opset < 5 ? !tpi_onnx_int_list(o, "shape", &shape) : !shape_of(o, 1, &shape))
+    if (!tpi_onnx_ints_of(o, 1, &shape) || !few_axes(o, &shape))
         return NULL;
-    const bool zero = tpi_onnx_int(o, "allowzero", 0) != 0;
+    const bool zero = tpi_onnx_int(o, "allowzero") != 0;
     for (int i = 0; i < shape.n; i++) {
         if (shape.v[i] != 0 || zero)
             continue;
@@ -223,7 +223,7 @@ tp_tensor *tpi_onnx_import_reshape(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
 {
-    int64_t axis = tpi_onnx_int(o, "axis", 1), shape[2] = {1, 1};
+    int64_t axis = tpi_onnx_int(o, "axis"), shape[2] = {1, 1};
     axis = axis < 0 ? axis + x->rank : axis;
     if (axis < 0 || axis > x->rank)
         return tpi_onnx_refuse(o, "axis %lld is out of range for rank %d", (long long)axis,
@@ -236,8 +236,8 @@ tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_squeeze(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints axes;
-    bool given;
-    if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, x->rank, &axes, &given))
+    const bool given = tpi_onnx_given(o, "axes");
+    if (!tpi_onnx_axes(o, x->rank, &axes))
         return NULL;
     int64_t shape[TP_MAX_RANK];
     int rank = 0, next = 0;
@@ -257,15 +257,15 @@ tp_tensor *tpi_onnx_import_squeeze(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_unsqueeze(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints axes;
-    bool given;
-    if (o->opset >= 13 ? !tpi_onnx_plain_ints(o, 1, &axes)
-                       : !tpi_onnx_int_list(o, "axes", &axes))
+    if (!tpi_onnx_given(o, "axes"))
+        return tpi_onnx_refuse(o, "it has no axes");
+    if (!tpi_onnx_read_plain_list(o, "axes", &axes))
         return NULL;
     const int rank = x->rank + axes.n;
     if (rank > TP_MAX_RANK)
         return tpi_onnx_refuse(o, "the result has %d axes: at most %d are supported", rank,
                                TP_MAX_RANK);
-    if (!tpi_onnx_axes(o, "axes", 1, o->opset >= 13, rank, &axes, &given))
+    if (!tpi_onnx_axes(o, rank, &axes))
         return NULL;
     int64_t shape[TP_MAX_RANK];
     for (int i = 0, next = 0, from = 0; i < rank; i++) {
@@ -279,7 +279,7 @@ tp_tensor *tpi_onnx_import_unsqueeze(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_transpose(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints perm;
-    if (!tpi_onnx_int_list(o, "perm", &perm))
+    if (!tpi_onnx_read_list(o, "perm", &perm))
         return NULL;
     return tp_transpose(x, perm.n, perm.n ? perm.v : NULL);
 }
@@ -290,7 +290,7 @@ tp_tensor *tpi_onnx_import_transpose(tpi_onnx_op *o, tp_tensor *x)
 tp_tensor *tpi_onnx_import_expand(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints want;
-    if (!shape_of(o, 1, &want) || !is_shape(o, &want))
+    if (!tpi_onnx_ints_of(o, 1, &want) || !few_axes(o, &want) || !is_shape(o, &want))
         return NULL;
     int64_t shape[TP_MAX_RANK], from[TP_MAX_RANK];
     bool assumed = false;
@@ -349,7 +349,7 @@ tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
 
 static bool block_size(tpi_onnx_op *o, const tp_tensor *x, int64_t *b)
 {
-    *b = tpi_onnx_int(o, "blocksize", 0);
+    *b = tpi_onnx_int(o, "blocksize");
     if (*b < 1 || *b > 1 << 20)
         return tpi_onnx_refuse(o, "blocksize %lld", (long long)*b);
     return x->rank == 4 || tpi_onnx_refuse(o, "the input is %s, not of 4 axes", SHAPE(x));
@@ -362,7 +362,7 @@ tp_tensor *tpi_onnx_import_depth_to_space(tpi_onnx_op *o, tp_tensor *x)
         return NULL;
     const int64_t n = x->shape[0], h = x->shape[2], w = x->shape[3];
     const int64_t c = tpi_onnx_dim_div(o, x->shape[1], b * b);
-    const bool dcr = tpi_onnx_text_is(o, "mode", "DCR", "DCR");
+    const bool dcr = tpi_onnx_choice(o, "mode") == 0;
     x = dcr ? tp_reshape(x, TP_DIMS(n, b, b, c, h, w))
             : tp_reshape(x, TP_DIMS(n, c, b, b, h, w));
     x = dcr ? tp_transpose(x, TP_DIMS(0, 3, 4, 1, 5, 2))
@@ -403,22 +403,17 @@ tp_tensor *tpi_onnx_import_trilu(tpi_onnx_op *o, tp_tensor *x)
         return tpi_onnx_refuse(o, "the input is %s, and has to be a matrix at least", SHAPE(x));
     tp_tensor *d = diagonals(o, x->shape[x->rank - 2], x->shape[x->rank - 1]);
     tp_tensor *at = tpi_onnx_size_of(o, k, TP_I64);
-    tp_tensor *kept = tpi_onnx_int(o, "upper", 1) ? tp_ge(d, at) : tp_le(d, at);
+    tp_tensor *kept = tpi_onnx_int(o, "upper") ? tp_ge(d, at) : tp_le(d, at);
     return tp_where(kept, x, tp_cast(tp_scalar(o->ctx, TP_I64, 0), tp_dtype_of(x)));
 }
 
 tp_tensor *tpi_onnx_import_eye_like(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_dtype dtype = tp_dtype_of(x);
-    if (tpi_onnx_attr_of(o, "dtype"))
-        dtype = tpi_onnx_elem_type(o, tpi_onnx_int(o, "dtype", 0));
-    if (dtype == TP_N_DTYPES)
-        return NULL;
     if (x->rank != 2)
         return tpi_onnx_refuse(o, "the input is %s, not a matrix", SHAPE(x));
     tp_tensor *d = diagonals(o, x->shape[0], x->shape[1]);
-    tp_tensor *at = tpi_onnx_size_of(o, tpi_onnx_int(o, "k", 0), TP_I64);
-    return tp_cast(tp_eq(d, at), dtype);
+    tp_tensor *at = tpi_onnx_size_of(o, tpi_onnx_int(o, "k"), TP_I64);
+    return tp_cast(tp_eq(d, at), tpi_onnx_type_or(o, "dtype", tp_dtype_of(x)));
 }
 
 /* ---- what does nothing here ----------------------------------------------------------------------------- */
@@ -427,15 +422,10 @@ tp_tensor *tpi_onnx_import_eye_like(tpi_onnx_op *o, tp_tensor *x)
 bool tpi_onnx_import_dropout(tpi_onnx_op *o)
 {
     tp_tensor *x = o->x[0];
-    double ratio = tpi_onnx_float(o, "ratio", 0.5), training = 0;
-    if (o->opset >= 12) {
-        ratio = 0.5;
-        if ((tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &training)) ||
-            (training != 0 && tpi_onnx_has(o, 1) && !tpi_onnx_number_of(o, 1, &ratio)))
-            return false;
-    } else if (o->opset < 7) {
-        training = !tpi_onnx_int(o, "is_test", 0);
-    }
+    double ratio = 0, training = o->opset < 7 && !tpi_onnx_int(o, "is_test");
+    if ((o->opset >= 12 && tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &training)) ||
+        (training != 0 && !tpi_onnx_number(o, "ratio", &ratio)))
+        return false;
     tp_tensor *mask = NULL, *y = x;
     const bool draws = training != 0 && ratio != 0;
     if (draws && !(ratio > 0 && ratio < 1))

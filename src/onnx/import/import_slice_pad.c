@@ -18,13 +18,12 @@ static void agree_beside(tpi_onnx_op *o, int n, tp_tensor **in, int axis)
 tp_tensor *tpi_onnx_import_concat(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor **in = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)o->n_in, sizeof *in);
-    int axis = 0;
     for (int i = 0; in && i < o->n_in; i++)
         in[i] = i ? tpi_onnx_in(o, i) : x;
-    if (!in || !tpi_onnx_axis(o, "axis", x->rank > 1, x->rank, &axis))
+    if (!in)
         return NULL;
-    agree_beside(o, o->n_in, in, axis);
-    return tp_concat(o->n_in, in, axis);
+    agree_beside(o, o->n_in, in, o->axis);
+    return tp_concat(o->n_in, in, o->axis);
 }
 
 /* Equal parts. From operator set 18 on the last one may be smaller; before, the axis has to come out
@@ -59,8 +58,7 @@ bool tpi_onnx_import_split(tpi_onnx_op *o)
     tp_tensor *x = o->x[0];
     tpi_onnx_ints sizes = {0};
     const int axis = o->axis;
-    const bool from_input = o->opset >= 13 && tpi_onnx_has(o, 1);
-    if (from_input ? !tpi_onnx_ints_of(o, 1, &sizes) : !tpi_onnx_int_list(o, "split", &sizes))
+    if (!tpi_onnx_read_list(o, "split", &sizes))
         return false;
     if (o->n_out < 1 || o->n_out > TPI_ONNX_INTS)
         return tpi_onnx_refuse(o, "it has %d outputs: 1 to %d are supported", o->n_out,
@@ -100,13 +98,12 @@ typedef struct cuts {
 
 static bool read_cuts(tpi_onnx_op *o, cuts *c)
 {
-    *c = (cuts){0};
-    if (o->opset < 10)
-        return tpi_onnx_int_list(o, "starts", &c->starts) &&
-               tpi_onnx_int_list(o, "ends", &c->ends) && tpi_onnx_int_list(o, "axes", &c->axes);
-    return tpi_onnx_ints_of(o, 1, &c->starts) && tpi_onnx_ints_of(o, 2, &c->ends) &&
-           (!tpi_onnx_has(o, 3) || tpi_onnx_plain_ints(o, 3, &c->axes)) &&
-           (!tpi_onnx_has(o, 4) || tpi_onnx_plain_ints(o, 4, &c->steps));
+    if (!tpi_onnx_given(o, "starts") || !tpi_onnx_given(o, "ends"))
+        return tpi_onnx_refuse(o, "it has no starts, or no ends");
+    return tpi_onnx_read_list(o, "starts", &c->starts) &&
+           tpi_onnx_read_list(o, "ends", &c->ends) &&
+           tpi_onnx_read_plain_list(o, "axes", &c->axes) &&
+           tpi_onnx_read_plain_list(o, "steps", &c->steps);
 }
 
 static bool check_cuts(tpi_onnx_op *o, const cuts *c)
@@ -227,13 +224,11 @@ tp_tensor *tpi_onnx_import_slice(tpi_onnx_op *o, tp_tensor *x)
         return y;
     for (int i = 0; i < c.starts.n && !tp_failed(x); i++) {
         const int64_t step = c.steps.n ? c.steps.v[i] : 1;
-        const int64_t axis = c.axes.n ? c.axes.v[i] : i;
         const int64_t start = c.starts.v[i];
         const int64_t end = end_of(c.ends.v[i], step);
-        const int place = tpi_axis(axis, x->rank);
-        if (place < 0)
-            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axis,
-                                   SHAPE(x));
+        int place;
+        if (!tpi_onnx_positive(o, c.axes.n ? c.axes.v[i] : i, x->rank, &place))
+            return NULL;
         if (step > 0 && start == 0 && (end == TP_END || end == x->shape[place]) && step == 1)
             continue;
         x = sliced(o, x, place, start, end, step);
@@ -245,12 +240,14 @@ tp_tensor *tpi_onnx_import_slice(tpi_onnx_op *o, tp_tensor *x)
 
 /* ---- pad ------------------------------------------------------------------------------------------- */
 
+typedef enum filling { CONSTANT, EDGE, REFLECT, WRAP } filling; /* as the table has them */
+
 /* Where elements of the padded axis come from; -1: out of the axis. */
-static int64_t source_of(tpi_span mode, int64_t i, int64_t n)
+static int64_t source_of(filling mode, int64_t i, int64_t n)
 {
-    if (tpi_span_is(mode, "edge"))
+    if (mode == EDGE)
         return i < 0 ? 0 : i >= n ? n - 1 : i;
-    if (tpi_span_is(mode, "wrap"))
+    if (mode == WRAP)
         return (i % n + n) % n;
     if (n == 1)
         return 0;
@@ -280,9 +277,9 @@ static tp_tensor *repeated(tpi_onnx_op *o, tp_tensor *x, int axis, bool last, in
 
 /* Of a free axis: joined of its parts. A run sees to it that it is long enough. */
 static tp_tensor *pad_by_parts(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t lo, int64_t hi,
-                               tpi_span mode)
+                               filling mode)
 {
-    const bool edge = tpi_span_is(mode, "edge"), wrap = tpi_span_is(mode, "wrap");
+    const bool edge = mode == EDGE, wrap = mode == WRAP;
     tp_tensor *parts[3];
     int n = 0;
     if (lo)
@@ -299,7 +296,7 @@ static tp_tensor *pad_by_parts(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t l
 
 /* Where the elements along a padded axis come from; NULL: refused. */
 static tp_tensor *padded_places(tpi_onnx_op *o, const tp_tensor *x, int axis, int64_t lo,
-                                int64_t hi, tpi_span mode)
+                                int64_t hi, filling mode)
 {
     const int64_t n = x->shape[axis];
     int64_t size;
@@ -333,22 +330,19 @@ static tp_tensor *cropped(tpi_onnx_op *o, tp_tensor *x, int64_t *lo, int64_t *hi
 
 static bool read_pads(tpi_onnx_op *o, const tp_tensor *x, bool adds, int64_t *lo, int64_t *hi)
 {
-    tpi_onnx_ints pads, axes = {0};
-    const char *name = o->opset < 2 ? "paddings" : "pads";
-    if (o->opset < 11 ? !tpi_onnx_int_list(o, name, &pads)
-        : adds ? !tpi_onnx_ints_of(o, 1, &pads) /* sizes, or numbers that may be negative */
-               : !tpi_onnx_plain_ints(o, 1, &pads))
+    tpi_onnx_ints pads, axes;
+    if (!(adds ? tpi_onnx_read_list(o, "pads", &pads) /* sizes, or numbers, maybe negative */
+               : tpi_onnx_read_plain_list(o, "pads", &pads)) ||
+        !tpi_onnx_read_plain_list(o, "axes", &axes))
         return false;
-    if (tpi_onnx_has(o, 3) && !tpi_onnx_plain_ints(o, 3, &axes))
-        return false;
-    const int n = tpi_onnx_has(o, 3) ? axes.n : x->rank;
+    const bool given = tpi_onnx_given(o, "axes");
+    const int n = given ? axes.n : x->rank;
     if (pads.n != 2 * n)
         return tpi_onnx_refuse(o, "%d paddings for %d axes", pads.n, n);
     for (int i = 0; i < n; i++) {
-        const int axis = tpi_onnx_has(o, 3) ? tpi_axis(axes.v[i], x->rank) : i;
-        if (axis < 0)
-            return tpi_onnx_refuse(o, "axis %lld is out of range for %s", (long long)axes.v[i],
-                                   SHAPE(x));
+        int axis;
+        if (!tpi_onnx_positive(o, given ? axes.v[i] : i, x->rank, &axis))
+            return false;
         for (int k = i; k < 2 * n; k += n)
             if (pads.v[k] < -INT32_MAX && !tpi_dim_is_symbolic(pads.v[k]))
                 return tpi_onnx_refuse(o, "padding %lld", (long long)pads.v[k]);
@@ -361,11 +355,9 @@ static bool read_pads(tpi_onnx_op *o, const tp_tensor *x, bool adds, int64_t *lo
 tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0}, shape[TP_MAX_RANK];
-    double value = tpi_onnx_float(o, "value", 0);
-    const tpi_span mode = tpi_onnx_text(o, "mode", "constant");
-    const bool adds = tpi_span_is(mode, "constant");
-    if (!read_pads(o, x, adds, lo, hi) ||
-        (o->opset >= 11 && tpi_onnx_has(o, 2) && !tpi_onnx_number_of(o, 2, &value)))
+    double value;
+    const filling mode = (filling)tpi_onnx_choice(o, "mode");
+    if (!read_pads(o, x, mode == CONSTANT, lo, hi) || !tpi_onnx_number(o, "value", &value))
         return NULL;
     x = cropped(o, x, lo, hi);
     bool any = false;
@@ -376,11 +368,8 @@ tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
     if (!any)
         return x;
     x = tpi_onnx_for_shape(o, x, x->rank, shape);
-    if (adds)
+    if (mode == CONSTANT)
         return tp_pad(x, x->rank, lo, hi, value);
-    if (!tpi_span_is(mode, "edge") && !tpi_span_is(mode, "reflect") &&
-        !tpi_span_is(mode, "wrap"))
-        return tpi_onnx_refuse(o, "mode %.*s is unknown", TPI_SPAN(mode));
     tp_tensor *places[TP_MAX_RANK];
     int axes[TP_MAX_RANK], n = 0;
     for (int i = 0; i < x->rank && !tp_failed(x); i++)
@@ -422,8 +411,8 @@ tp_tensor *tpi_onnx_import_reverse_sequence(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *len = o->x[1];
     int time, batch;
-    if (!tpi_onnx_axis(o, "time_axis", 0, x->rank, &time) ||
-        !tpi_onnx_axis(o, "batch_axis", 1, x->rank, &batch))
+    if (!tpi_onnx_axis(o, "time_axis", x->rank, &time) ||
+        !tpi_onnx_axis(o, "batch_axis", x->rank, &batch))
         return NULL;
     if (len->rank != 1 || time == batch)
         return tpi_onnx_refuse(o, "sequence_lens is %s, time axis %d, batch axis %d",
@@ -437,7 +426,7 @@ tp_tensor *tpi_onnx_import_center_crop_pad(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints shape, axes;
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    if (!tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_int_list(o, "axes", &axes))
+    if (!tpi_onnx_plain_ints(o, 1, &shape) || !tpi_onnx_read_list(o, "axes", &axes))
         return NULL;
     if (shape.n > x->rank || shape.n != (axes.n ? axes.n : x->rank))
         return tpi_onnx_refuse(o, "%d sizes for %s", shape.n, SHAPE(x));

@@ -25,8 +25,8 @@ static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
 /* The axis that is named; else x becomes one of its own. */
 static bool read_axis(tpi_onnx_op *o, tp_tensor **x, int *axis)
 {
-    if (tpi_onnx_attr_of(o, "axis"))
-        return tpi_onnx_axis(o, "axis", 0, (*x)->rank, axis);
+    if (tpi_onnx_given(o, "axis"))
+        return tpi_onnx_axis(o, "axis", (*x)->rank, axis);
     *x = tp_flatten(*x, 0);
     return true;
 }
@@ -132,7 +132,7 @@ static bool out_kinds(tpi_onnx_op *o, tp_tensor *x, int axis, const items *s, in
     for (int64_t i = 0; i < s->n; i++)
         order[i] = i;
     sort_items(s, order, spare);
-    find_kinds(s, order, spare, !tpi_onnx_int(o, "sorted", 1), &k);
+    find_kinds(s, order, spare, !tpi_onnx_int(o, "sorted"), &k);
     tp_tensor *first = tp_tensor_new(o->ctx, TP_I64, 1, &k.n, k.first);
     return tpi_onnx_out(o, 0, tp_gather(x, first, axis)) && tpi_onnx_out(o, 1, first) &&
            tpi_onnx_out(o, 2, tp_tensor_new(o->ctx, TP_I64, 1, &s->n, k.kind)) &&
@@ -246,7 +246,7 @@ static tp_tensor *boxes_of(tpi_onnx_op *o, const boxes *s)
 
 tp_tensor *tpi_onnx_import_non_max_suppression(tpi_onnx_op *o)
 {
-    boxes s = {.centred = tpi_onnx_int(o, "center_point_box", 0) != 0,
+    boxes s = {.centred = tpi_onnx_int(o, "center_point_box") != 0,
                .has_least = tpi_onnx_has(o, 4)};
     tp_tensor *box = tpi_onnx_known(o, 0), *score = box ? tpi_onnx_known(o, 1) : NULL;
     if (!score || (tpi_onnx_has(o, 2) && !tpi_onnx_int_of(o, 2, &s.most)) ||

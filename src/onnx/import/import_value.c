@@ -218,10 +218,14 @@ static bool take_operand(tpi_onnx_op *o, int i, char what)
 
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
 {
+    const char *row_attributes = row->attributes;
     bool ok = true;
     for (int i = 0; row->operands[i] && ok; i++)
         ok = take_operand(o, i, row->operands[i]);
-    return ok && (!row->along || tpi_onnx_axis(o, "axis", row->axis, o->x[0]->rank, &o->axis));
+    for (tpi_onnx_attribute a; ok && tpi_onnx_next_attribute(&row_attributes, o->opset, &a);)
+        if (tpi_span_is(a.type, "axis"))
+            ok = tpi_onnx_axis(o, "axis", o->x[0]->rank, &o->axis);
+    return ok;
 }
 
 tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
@@ -462,125 +466,6 @@ bool tpi_onnx_number_of(tpi_onnx_op *o, int i, double *out)
         return tpi_onnx_refuse(o, "input %d has to be one number, and is %s", i, SHAPE(t));
     *out = tpi_load_f64((tp_dtype)t->dtype, t->data);
     return true;
-}
-
-/* ---- axes ---------------------------------------------------------------------------------------- */
-
-bool tpi_onnx_axes(tpi_onnx_op *o, const char *name, int i, bool from_input, int rank,
-                   tpi_onnx_ints *out, bool *given)
-{
-    *out = (tpi_onnx_ints){.rank = 1, .dtype = TP_I64};
-    *given = from_input ? tpi_onnx_has(o, i) : tpi_onnx_attr_of(o, name) != NULL;
-    if (*given &&
-        !(from_input ? tpi_onnx_plain_ints(o, i, out) : tpi_onnx_int_list(o, name, out)))
-        return false;
-    for (int k = 0; k < out->n; k++) {
-        const int axis = tpi_axis(out->v[k], rank);
-        if (axis < 0)
-            return tpi_onnx_refuse(o, "axis %lld is out of range for rank %d",
-                                   (long long)out->v[k], rank);
-        int at = k;
-        for (; at > 0 && out->v[at - 1] >= axis; at--) {
-            if (out->v[at - 1] == axis)
-                return tpi_onnx_refuse(o, "axis %d is named twice", axis);
-            out->v[at] = out->v[at - 1];
-        }
-        out->v[at] = axis;
-    }
-    return true;
-}
-
-bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int64_t otherwise, int rank, int *out)
-{
-    const int64_t axis = tpi_onnx_int(o, name, otherwise);
-    *out = tpi_axis(axis, rank);
-    return *out >= 0 ||
-           tpi_onnx_refuse(o, "axis %lld is out of range for rank %d", (long long)axis, rank);
-}
-
-/* ---- attributes ------------------------------------------------------------------------------------ */
-
-static const tpi_onnx_attr *find_attr(int n, const tpi_onnx_attr *attrs, tpi_span name)
-{
-    for (int i = 0; i < n; i++)
-        if (tpi_span_same(attrs[i].name, name))
-            return &attrs[i];
-    return NULL;
-}
-
-/* An attribute of a node in a function may stand for one of the call. */
-static const tpi_onnx_attr *resolve(const tpi_onnx_env *f, const tpi_onnx_attr *a)
-{
-    for (int depth = 0; a && a->ref.size && depth <= TPI_ONNX_MAX_DEPTH; depth++) {
-        while (f && !f->function)
-            f = f->outer;
-        if (!f)
-            return NULL;
-        const tpi_onnx_attr *given =
-            find_attr(f->caller->node->n_attrs, f->caller->node->attrs, a->ref);
-        a = given ? given : find_attr(f->function->n_attrs, f->function->attrs, a->ref);
-        f = f->caller->env;
-    }
-    return a && a->ref.size ? NULL : a;
-}
-
-const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name)
-{
-    const tpi_span key = {name, strlen(name)};
-    return resolve(o->env, find_attr(o->node->n_attrs, o->node->attrs, key));
-}
-
-int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name, int64_t otherwise)
-{
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
-    return a && a->type == TPI_PB_INT ? a->i : otherwise;
-}
-
-double tpi_onnx_float(const tpi_onnx_op *o, const char *name, double otherwise)
-{
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
-    return a && a->type == TPI_PB_FLOAT ? (double)a->f : otherwise;
-}
-
-tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name, const char *otherwise)
-{
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
-    return a && a->type == TPI_PB_STRING ? a->s : (tpi_span){otherwise, strlen(otherwise)};
-}
-
-bool tpi_onnx_text_is(const tpi_onnx_op *o, const char *name, const char *text,
-                      const char *otherwise)
-{
-    return tpi_span_is(tpi_onnx_text(o, name, otherwise), text);
-}
-
-bool tpi_onnx_int_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
-{
-    *out = (tpi_onnx_ints){.rank = 1, .dtype = TP_I64};
-    const tpi_onnx_attr *a = tpi_onnx_attr_of(o, name);
-    if (!a)
-        return true;
-    if (a->type != TPI_PB_INTS)
-        return tpi_onnx_refuse(o, "attribute %s is no list of integers", name);
-    tpi_onnx_list l = tpi_onnx_list_open(a);
-    int64_t v;
-    while (tpi_onnx_next_int(&l, &v)) {
-        if (out->n == TPI_ONNX_INTS || tpi_dim_is_symbolic(v))
-            return tpi_onnx_refuse(o,
-                                   "attribute %s has more than %d numbers, or too large ones",
-                                   name, TPI_ONNX_INTS);
-        out->v[out->n++] = v;
-    }
-    return true;
-}
-
-tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const tpi_onnx_attr *a)
-{
-    tpi_onnx_tensor t;
-    if (a->type != TPI_PB_TENSOR)
-        return tpi_onnx_refuse(o, "attribute %.*s is no tensor", TPI_SPAN(a->name));
-    return tpi_onnx_tensor_read(o->im->m, a->t, &t) ? tpi_onnx_tensor_make(o->im->m, &t, o->at)
-                                                    : NULL;
 }
 
 /* ---- results --------------------------------------------------------------------------------------- */
