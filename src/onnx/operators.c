@@ -81,16 +81,17 @@ static int number_behind(const char **at, char sign, int otherwise)
     return n;
 }
 
-/* The rest of an attribute, behind its name: ":type=default<set@operand". */
+/* The rest of an attribute, behind its name: ":type=default>set<set@operand". */
 static void read_attribute(const char **at, int opset, tpi_onnx_attribute *a)
 {
     ++*at;
-    a->type = cut(at, "=< ");
+    a->type = cut(at, "=<> ");
     a->otherwise = (tpi_span){0};
     if (**at == '=') {
         ++*at;
-        a->otherwise = cut(at, "< ");
+        a->otherwise = cut(at, "<> ");
     }
+    a->since = number_behind(at, '>', 0) + 1;
     a->is_over = opset >= number_behind(at, '<', INT32_MAX);
     const int operand = number_behind(at, '@', 0);
     a->operand = a->is_over ? operand : 0;

@@ -30,7 +30,8 @@ typedef struct tpi_onnx_attribute {
     tpi_span name, type;
     tpi_span otherwise; /* its default; empty: there is none */
     int operand;        /* it is this operand instead; 0: it is none */
-    bool is_over;       /* it is an attribute of older sets only */
+    bool is_over;       /* it is an attribute of older sets only, */
+    int since;          /* or from this one on */
 } tpi_onnx_attribute;
 
 /* The next one of a text of attributes; false at its end. */

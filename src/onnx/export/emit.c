@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "core/dim.h"
+#include "onnx/format/model.h"
 #include "onnx/format/write.h"
 #include "onnx/operators.h"
 
@@ -169,6 +170,74 @@ void tpi_put_body(tpi_export *x, int which, int32_t block)
         x->nodes[x->n_nodes - 1].body[which] = block;
 }
 
+/* ---- attributes that an op has, too ------------------------------------------------------- */
+
+/* The op's attribute that the operator has by this name, or NULL. */
+static const tpi_attr *own_attr(const tp_tensor *t, tpi_span name)
+{
+    static const char others[][2][20] = {
+        {"count_include_pad", "count_pad"},
+        {"dilations",         "dilation" },
+        {"group",             "groups"   },
+        {"keepdims",          "keep"     },
+        {"kernel_shape",      "kernel"   },
+        {"perm",              "axes"     },
+        {"strides",           "stride"   },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (tpi_span_is(name, others[i][0]))
+            name = (tpi_span){others[i][1], strlen(others[i][1])};
+    for (const tpi_attr *a = t->op->attrs; a && a->name; a++)
+        if (tpi_span_is(name, a->name))
+            return a;
+    return NULL;
+}
+
+/* In front of all axes, then behind them. */
+static void put_pads(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_list *lo = tpi_attr_list(t, "pad_lo"), *hi = tpi_attr_list(t, "pad_hi");
+    int64_t pads[2 * TP_MAX_RANK];
+    memcpy(pads, lo->v, sizeof(int64_t) * (size_t)lo->n);
+    memcpy(pads + lo->n, hi->v, sizeof(int64_t) * (size_t)lo->n);
+    tpi_put_ints(x, "pads", 2 * lo->n, pads);
+}
+
+static tpi_onnx_operator operator_of(const char *name)
+{
+    return tpi_onnx_operator_of(name, strlen(name));
+}
+
+void tpi_put_shared(tpi_export *x, const tp_tensor *t)
+{
+    if (x->status != TP_OK)
+        return;
+    const char *all = operator_of(x->nodes[x->n_nodes - 1].op).attributes;
+    const tpi_span pad_lo = {"pad_lo", 6};
+    for (tpi_onnx_attribute a; tpi_onnx_next_attribute(&all, TPI_EXPORT_OPSET, &a);) {
+        const tpi_attr *own = own_attr(t, a.name);
+        char name[24];
+        snprintf(name, sizeof name, "%.*s", (int)a.name.size, a.name.at);
+        if (a.is_over || a.since > TPI_EXPORT_OPSET)
+            continue;
+        if (tpi_span_is(a.name, "pads") && own_attr(t, pad_lo))
+            put_pads(x, t);
+        else if (own && own->type == TPI_ATTR_LIST)
+            tpi_put_ints(x, name, tpi_attr_list(t, own->name)->n,
+                         tpi_attr_list(t, own->name)->v);
+        else if (own && own->type <= TPI_ATTR_BOOL)
+            tpi_put_int(x, name, tpi_attr_int(t, own->name));
+    }
+}
+
+tpi_val tpi_put_alike(tpi_export *x, const char *op, const tp_tensor *t, int n,
+                      const tpi_val *in)
+{
+    const tpi_val y = tpi_put(x, op, n, in);
+    tpi_put_shared(x, t);
+    return y;
+}
+
 /* ---- operands and types ------------------------------------------------------------------ */
 
 tpi_val tpi_value_of(const tpi_export *x, const tp_tensor *node)
@@ -215,7 +284,7 @@ int tpi_onnx_type(tp_dtype dtype)
 
 tp_dtype tpi_work_type(const char *op, tp_dtype dtype)
 {
-    const unsigned types = tpi_onnx_operator_of(op, strlen(op)).types;
+    const unsigned types = operator_of(op).types;
     if (!types || types >> dtype & 1)
         return dtype;
     if (dtype >= TP_F32)

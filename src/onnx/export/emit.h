@@ -11,6 +11,8 @@
 #include "onnx/export/export.h"
 #include "op/op.h"
 
+enum { TPI_EXPORT_OPSET = 17 };
+
 typedef int tpi_val;
 
 typedef struct tpi_out_value {
@@ -123,6 +125,11 @@ tpi_val tpi_put_result(tpi_export *x, tp_dtype dtype);
 void tpi_put_int(tpi_export *x, const char *name, int64_t v);
 void tpi_put_ints(tpi_export *x, const char *name, int64_t n, const int64_t *v);
 void tpi_put_text(tpi_export *x, const char *name, const char *text);
+/* Those that operator and op share, maybe by other names, as the table has them (operators.def). */
+void tpi_put_shared(tpi_export *x, const tp_tensor *t);
+/* An operator with what it shares with t. */
+tpi_val tpi_put_alike(tpi_export *x, const char *op, const tp_tensor *t, int n,
+                      const tpi_val *in);
 /* A block in it: 0 is then_branch of If, 1 else_branch; or 0, the body of Scan. */
 void tpi_put_body(tpi_export *x, int which, int32_t block);
 

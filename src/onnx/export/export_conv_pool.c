@@ -54,39 +54,11 @@ tpi_val tpi_export_add_rows(tpi_export *x, const tp_tensor *t)
 
 enum { SPATIAL = TP_MAX_RANK - 2 };
 
-static void put_strides(tpi_export *x, const tp_tensor *t)
-{
-    const tpi_list *lo = tpi_attr_list(t, "pad_lo"), *hi = tpi_attr_list(t, "pad_hi");
-    int64_t pads[2 * SPATIAL];
-    memcpy(pads, lo->v, sizeof(int64_t) * (size_t)lo->n);
-    memcpy(pads + lo->n, hi->v, sizeof(int64_t) * (size_t)lo->n);
-    tpi_put_ints(x, "pads", 2 * lo->n, pads);
-    tpi_put_ints(x, "strides", lo->n, tpi_attr_list(t, "stride")->v);
-}
-
-static void put_window(tpi_export *x, const tp_tensor *t)
-{
-    put_strides(x, t);
-    tpi_put_ints(x, "dilations", tpi_attr_list(t, "dilation")->n,
-                 tpi_attr_list(t, "dilation")->v);
-}
-
-tpi_val tpi_export_conv(tpi_export *x, const tp_tensor *t)
-{
-    const tp_dtype work = tpi_work_type("Conv", (tp_dtype)t->dtype);
-    const tpi_val y = tpi_put(
-        x, "Conv", TPI_V(tpi_as(x, tpi_in(x, t, 0), work), tpi_as(x, tpi_in(x, t, 1), work)));
-    put_window(x, t);
-    tpi_put_int(x, "group", tpi_attr_int(t, "groups"));
-    return tpi_as(x, y, (tp_dtype)t->dtype);
-}
-
 /* The transpose of a convolution of a window: what y [n, c, o...] came from, [n, c', s...], and
  * w. From the least size that leads to o an axis is `stride - 1` longer at most; so much is made
  * where the size is not a number, and cut. */
 static tpi_val transposed(tpi_export *x, const tp_tensor *t, tpi_val y, tpi_val w,
-                          const int64_t *out, const int64_t *kernel, const int64_t *sizes,
-                          int64_t groups)
+                          const int64_t *out, const int64_t *kernel, const int64_t *sizes)
 {
     const tpi_list *stride = tpi_attr_list(t, "stride");
     int64_t more[SPATIAL], cut[SPATIAL], axes[SPATIAL], zeros[SPATIAL] = {0};
@@ -104,9 +76,7 @@ static tpi_val transposed(tpi_export *x, const tp_tensor *t, tpi_val y, tpi_val 
             axes[n_cut++] = i + 2;
         }
     }
-    tpi_val v = tpi_put(x, "ConvTranspose", TPI_V(y, w));
-    put_window(x, t);
-    tpi_put_int(x, "group", groups);
+    tpi_val v = tpi_put_alike(x, "ConvTranspose", t, TPI_V(y, w));
     tpi_put_ints(x, "output_padding", n, more);
     if (n_cut > 0)
         v = tpi_put(x, "Slice",
@@ -133,7 +103,7 @@ tpi_val tpi_export_conv_dx(tpi_export *x, const tp_tensor *t)
         return 0;
     const tpi_val v =
         transposed(x, t, tpi_as(x, tpi_in(x, t, 0), work), tpi_as(x, tpi_in(x, t, 1), work),
-                   y->shape + 2, w->shape + 2, t->shape + 2, tpi_attr_int(t, "groups"));
+                   y->shape + 2, w->shape + 2, t->shape + 2);
     return tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
@@ -197,21 +167,13 @@ tpi_val tpi_export_conv_dw(tpi_export *x, const tp_tensor *t)
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-/* The greatest elements, or their places among all of x in a row. */
-static tpi_val max_pool(tpi_export *x, const tp_tensor *t, bool places)
+/* The places of the greatest elements among all of x in a row. */
+static tpi_val max_places(tpi_export *x, const tp_tensor *t)
 {
-    tpi_val y = tpi_put(x, "MaxPool", TPI_V(tpi_in(x, t, 0)));
-    if (places)
-        y = tpi_put_result(x, TP_I64);
-    tpi_put_ints(x, "kernel_shape", tpi_attr_list(t, "kernel")->n,
-                 tpi_attr_list(t, "kernel")->v);
-    put_window(x, t);
+    tpi_put(x, "MaxPool", TPI_V(tpi_in(x, t, 0)));
+    const tpi_val y = tpi_put_result(x, TP_I64);
+    tpi_put_shared(x, t);
     return y;
-}
-
-tpi_val tpi_export_max_pool(tpi_export *x, const tp_tensor *t)
-{
-    return max_pool(x, t, false);
 }
 
 /* Within a plane of x. */
@@ -221,7 +183,7 @@ tpi_val tpi_export_max_pool_index(tpi_export *x, const tp_tensor *t)
     int64_t plane = 1;
     for (int i = 2; i < from->rank; i++)
         plane = tpi_dim_mul(x->g->dims, plane, from->shape[i]);
-    return tpi_put(x, "Mod", TPI_V(max_pool(x, t, true), tpi_size(x, plane)));
+    return tpi_put(x, "Mod", TPI_V(max_places(x, t), tpi_size(x, plane)));
 }
 
 /* Each dy goes to the place its window's greatest has. */
@@ -231,7 +193,7 @@ tpi_val tpi_export_max_pool_dx(tpi_export *x, const tp_tensor *t)
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
         count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
-    const tpi_val places = tpi_put(x, "Reshape", TPI_V(max_pool(x, t, true), flat));
+    const tpi_val places = tpi_put(x, "Reshape", TPI_V(max_places(x, t), flat));
     const tpi_val dy = tpi_put(x, "Reshape", TPI_V(tpi_in(x, t, 1), flat));
     const tpi_val zeros = tpi_expand(x, tpi_scalar(x, (tp_dtype)t->dtype, 0), 1, &count);
     const tpi_val dx = tpi_put(x, "ScatterElements", TPI_V(zeros, places, dy));
@@ -266,6 +228,14 @@ static tpi_val ones(tpi_export *x, int n, const int64_t *sizes)
     return tpi_expand(x, tpi_scalar(x, TP_F32, 1), n + 2, shape);
 }
 
+/* A convolution of planes by ones. */
+static tpi_val window_sums(tpi_export *x, const tp_tensor *t, tpi_val planes)
+{
+    const tpi_list *kernel = tpi_attr_list(t, "kernel");
+    const tpi_val weights = ones(x, (int)kernel->n, kernel->v);
+    return tpi_put_alike(x, "Conv", t, TPI_V(planes, weights));
+}
+
 /* By how many elements each window's sum is divided: [1, 1, o...], or a scalar. */
 static tpi_val shares(tpi_export *x, const tp_tensor *t, const int64_t *sizes)
 {
@@ -277,9 +247,7 @@ static tpi_val shares(tpi_export *x, const tp_tensor *t, const int64_t *sizes)
     if (!padded || tpi_attr_int(t, "count_pad"))
         return tpi_scalar(x, TP_F32, (double)window_taps(t));
     const tpi_val plane = ones(x, (int)kernel->n, sizes);
-    const tpi_val y = tpi_put(x, "Conv", TPI_V(plane, ones(x, (int)kernel->n, kernel->v)));
-    put_window(x, t);
-    return y;
+    return window_sums(x, t, plane);
 }
 
 static bool is_dilated(const tp_tensor *t)
@@ -295,20 +263,11 @@ static bool is_dilated(const tp_tensor *t)
 tpi_val tpi_export_avg_pool(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *from = t->in[0];
-    const tpi_list *kernel = tpi_attr_list(t, "kernel");
-    if (is_dilated(t)) {
-        const tpi_val planes = as_planes(x, from, tpi_in(x, t, 0));
-        tpi_val y = tpi_put(x, "Conv", TPI_V(planes, ones(x, (int)kernel->n, kernel->v)));
-        put_window(x, t);
-        y = tpi_put(x, "Div", TPI_V(y, shares(x, t, from->shape + 2)));
-        return tpi_as(x, tpi_reshape(x, y, NULL, t->rank, t->shape), (tp_dtype)t->dtype);
-    }
-    const tp_dtype work = tpi_work_type("AveragePool", (tp_dtype)t->dtype);
-    const tpi_val y = tpi_put(x, "AveragePool", TPI_V(tpi_as(x, tpi_in(x, t, 0), work)));
-    tpi_put_ints(x, "kernel_shape", kernel->n, kernel->v);
-    put_strides(x, t);
-    tpi_put_int(x, "count_include_pad", tpi_attr_int(t, "count_pad"));
-    return tpi_as(x, y, (tp_dtype)t->dtype);
+    if (!is_dilated(t))
+        return tpi_export_plain(x, t, "AveragePool");
+    const tpi_val sums = window_sums(x, t, as_planes(x, from, tpi_in(x, t, 0)));
+    const tpi_val y = tpi_put(x, "Div", TPI_V(sums, shares(x, t, from->shape + 2)));
+    return tpi_as(x, tpi_reshape(x, y, NULL, t->rank, t->shape), (tp_dtype)t->dtype);
 }
 
 /* Each window's share to all its taps: the transpose of a convolution by ones. */
@@ -319,6 +278,6 @@ tpi_val tpi_export_avg_pool_dx(tpi_export *x, const tp_tensor *t)
     const tpi_val share =
         tpi_put(x, "Div", TPI_V(as_planes(x, dy, tpi_in(x, t, 0)), shares(x, t, t->shape + 2)));
     const tpi_val dx = transposed(x, t, share, ones(x, (int)kernel->n, kernel->v),
-                                  dy->shape + 2, kernel->v, t->shape + 2, 1);
+                                  dy->shape + 2, kernel->v, t->shape + 2);
     return tpi_as(x, tpi_reshape(x, dx, NULL, t->rank, t->shape), (tp_dtype)t->dtype);
 }

@@ -6,11 +6,15 @@
 
 /* ---- one to one -------------------------------------------------------------------------- */
 
-/* Of one operand or two. */
+/* An operator of the op's operands, two at the most, and attributes. */
 tpi_val tpi_export_plain(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    const tpi_val in[2] = {tpi_in(x, t, 0), t->n_in > 1 ? tpi_in(x, t, 1) : 0};
-    return tpi_native(x, name, t->n_in, in);
+    const tp_dtype type = tpi_type(x, tpi_in(x, t, 0)), work = tpi_work_type(name, type);
+    tpi_val in[2] = {0};
+    for (int i = 0; i < t->n_in; i++)
+        in[i] = tpi_type(x, tpi_in(x, t, i)) == type ? tpi_as(x, tpi_in(x, t, i), work)
+                                                     : tpi_in(x, t, i);
+    return tpi_as(x, tpi_put_alike(x, name, t, t->n_in, in), type);
 }
 
 /* A constant or variable, maybe behind views; or NULL. */

@@ -37,12 +37,7 @@ tpi_val tpi_export_reshape(tpi_export *x, const tp_tensor *t)
 
 tpi_val tpi_export_transpose(tpi_export *x, const tp_tensor *t)
 {
-    const tpi_list *axes = tpi_attr_list(t, "axes");
-    if (axes->n == 0)
-        return tpi_export_same(x, t);
-    const tpi_val y = tpi_put(x, "Transpose", TPI_V(tpi_in(x, t, 0)));
-    tpi_put_ints(x, "perm", axes->n, axes->v);
-    return y;
+    return t->rank ? tpi_export_plain(x, t, "Transpose") : tpi_export_same(x, t);
 }
 
 tpi_val tpi_export_broadcast(tpi_export *x, const tp_tensor *t)
@@ -170,20 +165,6 @@ tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
 
 /* ---- indices ----------------------------------------------------------------------------- */
 
-tpi_val tpi_export_gather(tpi_export *x, const tp_tensor *t)
-{
-    const tpi_val y = tpi_put(x, "Gather", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1)));
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    return y;
-}
-
-tpi_val tpi_export_take_along(tpi_export *x, const tp_tensor *t)
-{
-    const tpi_val y = tpi_put(x, "GatherElements", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1)));
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    return y;
-}
-
 /* ScatterND writes along the first axes: the axis goes there and back. */
 tpi_val tpi_export_scatter(tpi_export *x, const tp_tensor *t)
 {
@@ -206,9 +187,8 @@ tpi_val tpi_export_scatter(tpi_export *x, const tp_tensor *t)
 
 tpi_val tpi_export_put_along(tpi_export *x, const tp_tensor *t)
 {
-    const tpi_val y =
-        tpi_put(x, "ScatterElements", TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1), tpi_in(x, t, 2)));
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
+    const tpi_val y = tpi_put_alike(x, "ScatterElements", t,
+                                    TPI_V(tpi_in(x, t, 0), tpi_in(x, t, 1), tpi_in(x, t, 2)));
     tpi_put_text(x, "reduction", "add");
     return y;
 }

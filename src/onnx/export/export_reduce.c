@@ -36,14 +36,9 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
     tp_dtype work = tpi_work_type(name, tpi_type(x, v));
     if (t->dtype == TP_U32 && is_extremum(t)) /* the order of i64 is wrong in ONNX Runtime */
         work = TP_F64;
-    v = tpi_as(x, v, work);
-    if (t->op->code == TPI_OP_sum) {
-        v = tpi_put(x, name, TPI_V(v, tpi_ints(x, axes->n, axes->v)));
-    } else {
-        v = tpi_put(x, name, TPI_V(v));
-        tpi_put_ints(x, "axes", axes->n, axes->v);
-    }
-    tpi_put_int(x, "keepdims", tpi_attr_int(t, "keep"));
+    const bool listed = t->op->code == TPI_OP_sum; /* its axes are an operand */
+    const tpi_val in[] = {tpi_as(x, v, work), listed ? tpi_ints(x, axes->n, axes->v) : 0};
+    v = tpi_put_alike(x, name, t, 1 + listed, in);
     return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
@@ -52,8 +47,7 @@ tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
     const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
     const tpi_val work = tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
     const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(work));
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    tpi_put_int(x, "keepdims", tpi_attr_int(t, "keep"));
+    tpi_put_shared(x, t);
     return y;
 }
 
@@ -64,8 +58,7 @@ tpi_val tpi_export_argtopk(tpi_export *x, const tp_tensor *t)
     const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
     tpi_put(x, "TopK", TPI_V(tpi_as(x, v, tpi_work_type("TopK", tpi_type(x, v))), k));
     const tpi_val y = tpi_put_result(x, TP_I64);
-    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
-    tpi_put_int(x, "largest", tpi_attr_int(t, "largest"));
+    tpi_put_shared(x, t);
     return y;
 }
 
@@ -75,10 +68,7 @@ tpi_val tpi_export_cumsum(tpi_export *x, const tp_tensor *t)
     const tpi_val place = tpi_constant(x, TP_I64, 0, 1, &axis);
     const tpi_val v = tpi_in(x, t, 0);
     const tpi_val work = tpi_as(x, v, tpi_work_type("CumSum", tpi_type(x, v)));
-    const tpi_val y = tpi_put(x, "CumSum", TPI_V(work, place));
-    tpi_put_int(x, "exclusive", tpi_attr_int(t, "exclusive"));
-    tpi_put_int(x, "reverse", tpi_attr_int(t, "reverse"));
-    return tpi_as(x, y, (tp_dtype)t->dtype);
+    return tpi_as(x, tpi_put_alike(x, "CumSum", t, TPI_V(work, place)), (tp_dtype)t->dtype);
 }
 
 /* v with a row of zeros that is taken last. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPSET = 17, IR_VERSION = 8, LEAST_BESIDE = 1024, BESIDE_ALIGN = 4096 };
+enum { IR_VERSION = 8, LEAST_BESIDE = 1024, BESIDE_ALIGN = 4096 };
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
@@ -325,7 +325,7 @@ static void put_head(image *im)
     tpi_pb_put_text(s, TPI_PB_MODEL_PRODUCER_VERSION, tp_version());
     const size_t mark = tpi_pb_begin(s, TPI_PB_MODEL_OPSET_IMPORT);
     tpi_pb_put_text(s, TPI_PB_OPSET_DOMAIN, "");
-    tpi_pb_put_int(s, TPI_PB_OPSET_VERSION, OPSET);
+    tpi_pb_put_int(s, TPI_PB_OPSET_VERSION, TPI_EXPORT_OPSET);
     tpi_pb_end(s, mark);
 }
 
