@@ -27,7 +27,7 @@ static const char texts[] =
 #define OP(name, function, operands, attributes, ...) #name "\0" operands "\0" attributes "\0"
 #define OPS OP
 #define SOURCE(name, function, attributes) #name "\0\0" attributes "\0"
-#define UNARY(name, op, ...) #name "\0t\0\0"
+#define EXPRESSION(name, attributes, ...) #name "\0t\0" attributes "\0"
 #define BINARY(name, op) #name "\0tt\0" PAIR "\0"
 #define ARITHMETIC(name, op, operands, ...) #name "\0" operands "\0" PAIR "\0"
 #include "onnx/operators.def"
@@ -42,7 +42,7 @@ static const struct {
     {.name = sizeof #key, .operands = sizeof asked, .attributes = sizeof options, __VA_ARGS__},
 #define OPS OP
 #define SOURCE(name, function, attributes) OP(name, function, "", attributes, )
-#define UNARY(name, op, ...) OP(name, op, "t", "", __VA_ARGS__)
+#define EXPRESSION(name, attributes, expression, ...) OP(name, , "t", attributes, __VA_ARGS__)
 #define BINARY(name, op) OP(name, op, "tt", PAIR, )
 #define ARITHMETIC(name, op, operands, ...) OP(name, op, operands, PAIR, __VA_ARGS__)
 #include "onnx/operators.def"

@@ -8,7 +8,7 @@ enum { /* rows */
 #define OP(name, ...) TPI_OPERATOR_##name,
 #define OPS OP
 #define SOURCE OP
-#define UNARY OP
+#define EXPRESSION OP
 #define BINARY OP
 #define ARITHMETIC OP
 #include "onnx/operators.def"

@@ -32,9 +32,9 @@ static tp_tensor *result_of(tpi_onnx_op *o, bool *given)
     case TPI_OPERATOR_##name:                                                                  \
         *given = tpi_onnx_arithmetic(o, tpi_onnx_dim_##op, tp_##op##_at);                      \
         return NULL;
-#define UNARY(name, op, ...)                                                                   \
+#define EXPRESSION(name, ...)                                                                  \
     case TPI_OPERATOR_##name:                                                                  \
-        return tp_##op(x);
+        return tpi_onnx_expression(o, x);
 #define BINARY(name, op)                                                                       \
     case TPI_OPERATOR_##name:                                                                  \
         tpi_onnx_agree_pair(o);                                                                \

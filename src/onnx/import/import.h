@@ -47,10 +47,13 @@ typedef struct tpi_onnx_op {
 #define OP(name, fn, ...) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o, tp_tensor *x);
 #define OPS(name, fn, ...) bool tpi_onnx_import_##fn(tpi_onnx_op *o);
 #define SOURCE(name, fn, ...) tp_tensor *tpi_onnx_import_##fn(tpi_onnx_op *o);
-#define UNARY(name, ...)
+#define EXPRESSION(name, ...)
 #define BINARY(name, ...)
 #define ARITHMETIC(name, ...)
 #include "onnx/operators.def"
+
+/* What an operator is that is an expression of x, its operand (import_math.c). */
+tp_tensor *tpi_onnx_expression(tpi_onnx_op *o, tp_tensor *x);
 
 /* The error of an operator: the fact, and what would be supported. The operator's and the
  * node's name come before it. NULL, which is false, too. */

@@ -32,29 +32,6 @@ static const tpi_onnx_attr *resolve(const tpi_onnx_env *f, const tpi_onnx_attr *
 
 /* ---- checked before an operator is imported -------------------------------------------------------- */
 
-static bool has_type(const tpi_onnx_attr *a, tpi_span type)
-{
-    static const struct {
-        char name[8];
-        uint8_t type;
-    } types[] = {
-        {"int",    TPI_PB_INT    },
-        {"axis",   TPI_PB_INT    },
-        {"type",   TPI_PB_INT    },
-        {"ints",   TPI_PB_INTS   },
-        {"float",  TPI_PB_FLOAT  },
-        {"floats", TPI_PB_FLOATS },
-        {"text",   TPI_PB_STRING },
-        {"texts",  TPI_PB_STRINGS},
-        {"tensor", TPI_PB_TENSOR },
-        {"graph",  TPI_PB_GRAPH  },
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (tpi_span_is(type, types[i].name))
-            return a->type == types[i].type;
-    return true;
-}
-
 /* Which of the words it is; -1: none of them. */
 static int place_among(tpi_span words, tpi_span text)
 {
@@ -63,6 +40,14 @@ static int place_among(tpi_span words, tpi_span text)
         if (tpi_span_same(word, text))
             return i;
     return -1;
+}
+
+static bool has_type(const tpi_onnx_attr *a, tpi_span type)
+{
+    /* by the number that the format has for each; `axis` and `type` are ints */
+    static const char names[] = "any|float|int|text|tensor|graph|floats|ints|texts";
+    const int is = place_among((tpi_span){names, sizeof names - 1}, type);
+    return is == 0 || a->type == (is < 0 ? TPI_PB_INT : is);
 }
 
 static bool check_attribute(tpi_onnx_op *o, const tpi_onnx_attr *named)

@@ -1,5 +1,5 @@
 /* Operators of math and logic that go element by element. */
-#include "onnx/import/import.h"
+#include "onnx/import/import_common.h"
 
 #include <math.h>
 #include <string.h>
@@ -204,11 +204,6 @@ bool tpi_onnx_import_cast_like(tpi_onnx_op *o)
     return cast_to(o, tpi_onnx_in_dtype(o, 1));
 }
 
-tp_tensor *tpi_onnx_import_is_nan(tpi_onnx_op *o, tp_tensor *x)
-{
-    return tp_ne(x, x);
-}
-
 tp_tensor *tpi_onnx_import_is_inf(tpi_onnx_op *o, tp_tensor *x)
 {
     const bool above = tpi_onnx_int(o, "detect_positive") != 0;
@@ -226,27 +221,10 @@ static tp_tensor *below_zero(tpi_onnx_op *o, tp_tensor *x, tp_tensor *y)
     return tp_where(tp_lt(x, tp_scalar_like(x, 0)), y, x);
 }
 
-static tp_tensor *exp_less_one(tpi_onnx_op *o, tp_tensor *x)
-{
-    return tp_sub(tp_exp(x), tp_scalar_like(x, 1));
-}
-
 /* log(1 + exp(x)) that does not overflow. */
-tp_tensor *tpi_onnx_import_softplus(tpi_onnx_op *o, tp_tensor *x)
+tp_tensor *tpi_onnx_softplus(tpi_onnx_op *o, tp_tensor *x)
 {
     return tp_add(tp_relu(x), tp_log(tpi_onnx_plus(o, tp_exp(tp_neg(tp_abs(x))), 1)));
-}
-
-tp_tensor *tpi_onnx_import_celu(tpi_onnx_op *o, tp_tensor *x)
-{
-    const double a = tpi_onnx_float(o, "alpha");
-    return below_zero(o, x,
-                      tpi_onnx_times(o, exp_less_one(o, tp_div(x, tp_scalar_like(x, a))), a));
-}
-
-tp_tensor *tpi_onnx_import_elu(tpi_onnx_op *o, tp_tensor *x)
-{
-    return below_zero(o, x, tpi_onnx_times(o, exp_less_one(o, x), tpi_onnx_float(o, "alpha")));
 }
 
 tp_tensor *tpi_onnx_import_gelu(tpi_onnx_op *o, tp_tensor *x)
@@ -258,63 +236,90 @@ tp_tensor *tpi_onnx_import_gelu(tpi_onnx_op *o, tp_tensor *x)
     return tp_mul(tpi_onnx_times(o, x, 0.5), tpi_onnx_plus(o, t, 1));
 }
 
-tp_tensor *tpi_onnx_import_hard_sigmoid(tpi_onnx_op *o, tp_tensor *x)
+/* ---- trigonometric and hyperbolic functions ------------------------------------------------------ */
+
+/* They are no ops of ours, but made of such. Both sides of a tp_where are finite wherever the other one is taken,
+ * so that gradients are too. */
+
+/* log(1 + x): what 1 + x rounds off is made up for. */
+static tp_tensor *log_1p(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double a = tpi_onnx_float(o, "alpha");
-    return tp_clip(tpi_onnx_plus(o, tpi_onnx_times(o, x, a), tpi_onnx_float(o, "beta")), 0, 1);
+    tp_tensor *one = tp_scalar_like(x, 1), *u = tp_add(one, x);
+    tp_tensor *lost = tp_sub(u, one);
+    tp_tensor *none = tp_eq(lost, tp_scalar_like(x, 0));
+    tp_tensor *y = tp_div(tp_mul(tp_log(u), x), tp_where(none, one, lost));
+    return tp_where(none, x, y);
 }
 
-tp_tensor *tpi_onnx_import_hard_swish(tpi_onnx_op *o, tp_tensor *x)
+/* The angle of |x| <= 1 is halved twice, to at most pi / 16; then a power series. */
+static tp_tensor *atan_of(tpi_onnx_op *o, tp_tensor *x)
 {
-    return tp_mul(x, tp_clip(tpi_onnx_plus(o, tpi_onnx_times(o, x, 1.0 / 6), 0.5), 0, 1));
+    tp_tensor *one = tp_scalar_like(x, 1), *size = tp_abs(x);
+    tp_tensor *large = tp_gt(size, one);
+    tp_tensor *t = tp_where(large, tp_div(one, tp_where(large, size, one)), size);
+    for (int i = 0; i < 2; i++)
+        t = tp_div(t, tp_add(one, tp_sqrt(tp_add(one, tp_mul(t, t)))));
+    tp_tensor *square = tp_mul(t, t);
+    const int last = tp_dtype_of(x) == TP_F64 ? 11 : 5;
+    tp_tensor *sum = tp_scalar_like(x, 1.0 / (2 * last + 1));
+    for (int k = last - 1; k >= 0; k--)
+        sum = tp_sub(tp_scalar_like(x, 1.0 / (2 * k + 1)), tp_mul(square, sum));
+    tp_tensor *angle = tpi_onnx_times(o, tp_mul(t, sum), 4);
+    angle = tp_where(large, tp_sub(tp_scalar_like(x, 1.5707963267948966), angle), angle);
+    return tp_where(tp_lt(x, tp_scalar_like(x, 0)), tp_neg(angle), angle);
 }
 
-tp_tensor *tpi_onnx_import_leaky_relu(tpi_onnx_op *o, tp_tensor *x)
+tp_tensor *tpi_onnx_import_asinh(tpi_onnx_op *o, tp_tensor *x)
 {
-    return below_zero(o, x, tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha")));
+    tp_tensor *one = tp_scalar_like(x, 1), *size = tp_abs(x), *square = tp_mul(x, x);
+    tp_tensor *rest = tp_div(square, tp_add(one, tp_sqrt(tp_add(one, square))));
+    tp_tensor *y = log_1p(o, tp_add(size, rest));
+    return tp_where(tp_lt(x, tp_scalar_like(x, 0)), tp_neg(y), y);
 }
 
-tp_tensor *tpi_onnx_import_mish(tpi_onnx_op *o, tp_tensor *x)
+tp_tensor *tpi_onnx_import_acosh(tpi_onnx_op *o, tp_tensor *x)
 {
-    return tp_mul(x, tp_tanh(tpi_onnx_import_softplus(o, x)));
+    tp_tensor *t = tp_sub(x, tp_scalar_like(x, 1));
+    return log_1p(o, tp_add(t, tp_sqrt(tp_add(tp_mul(t, t), tpi_onnx_times(o, t, 2)))));
 }
 
-tp_tensor *tpi_onnx_import_reciprocal(tpi_onnx_op *o, tp_tensor *x)
+/* For small x by way of tanh(x / 2), where the difference of two powers would lose digits. */
+tp_tensor *tpi_onnx_import_sinh(tpi_onnx_op *o, tp_tensor *x)
 {
-    return tp_div(tp_scalar_like(x, 1), x);
+    tp_tensor *one = tp_scalar_like(x, 1);
+    tp_tensor *small = tp_lt(tp_abs(x), one);
+    tp_tensor *t = tp_tanh(tpi_onnx_times(o, tp_where(small, x, one), 0.5));
+    tp_tensor *near = tp_div(tpi_onnx_times(o, t, 2), tp_mul(tp_sub(one, t), tp_add(one, t)));
+    return tp_where(small, near, tpi_onnx_times(o, tp_sub(tp_exp(x), tp_exp(tp_neg(x))), 0.5));
 }
 
-tp_tensor *tpi_onnx_import_selu(tpi_onnx_op *o, tp_tensor *x)
+/* ---- expressions ----------------------------------------------------------------------------------- */
+
+/* What the expressions of the table are written with. */
+#define A(name) tpi_onnx_float(o, #name) /* an attribute, */
+#define N(v) tp_scalar_like(x, v)        /* a number */
+#define TIMES(t, k) tpi_onnx_times(o, t, k)
+#define PLUS(t, k) tpi_onnx_plus(o, t, k)
+#define BELOW_0(y) below_zero(o, x, y)
+#define EXP_LESS_1(t) tp_sub(tp_exp(t), N(1))
+
+tp_tensor *tpi_onnx_expression(tpi_onnx_op *o, tp_tensor *x)
 {
-    const double a = tpi_onnx_float(o, "alpha");
-    const double gamma = tpi_onnx_float(o, "gamma");
-    return tpi_onnx_times(o, below_zero(o, x, tpi_onnx_times(o, exp_less_one(o, x), a)), gamma);
+    switch (o->row) {
+#define EXPRESSION(name, attributes, expression, ...)                                          \
+    case TPI_OPERATOR_##name:                                                                  \
+        return expression;
+#define OP(name, ...)
+#define OPS OP
+#define SOURCE OP
+#define BINARY OP
+#define ARITHMETIC OP
+#include "onnx/operators.def"
+    }
+    return NULL;
 }
 
-tp_tensor *tpi_onnx_import_shrink(tpi_onnx_op *o, tp_tensor *x)
-{
-    const double lambd = tpi_onnx_float(o, "lambd"), bias = tpi_onnx_float(o, "bias");
-    tp_tensor *zero = tp_scalar_like(x, 0);
-    tp_tensor *high =
-        tp_where(tp_gt(x, tp_scalar_like(x, lambd)), tpi_onnx_plus(o, x, -bias), zero);
-    return tp_where(tp_lt(x, tp_scalar_like(x, -lambd)), tpi_onnx_plus(o, x, bias), high);
-}
-
-tp_tensor *tpi_onnx_import_softsign(tpi_onnx_op *o, tp_tensor *x)
-{
-    return tp_div(x, tpi_onnx_plus(o, tp_abs(x), 1));
-}
-
-tp_tensor *tpi_onnx_import_swish(tpi_onnx_op *o, tp_tensor *x)
-{
-    return tp_mul(x, tp_sigmoid(tpi_onnx_times(o, x, tpi_onnx_float(o, "alpha"))));
-}
-
-tp_tensor *tpi_onnx_import_thresholded_relu(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *alpha = tp_scalar_like(x, tpi_onnx_float(o, "alpha"));
-    return tp_where(tp_gt(x, alpha), x, tp_scalar_like(x, 0));
-}
+/* ---- others ---------------------------------------------------------------------------------------- */
 
 /* The slope broadcasts to x; before operator set 7 it was one per channel, axis 1. */
 tp_tensor *tpi_onnx_import_prelu(tpi_onnx_op *o, tp_tensor *x)

@@ -63,9 +63,9 @@ static tp_tensor *activated(tpi_onnx_op *o, tp_tensor *x, const activation *a)
     case ELU:
         return tp_where(tp_ge(x, zero), x, affine(o, tp_exp(tp_min(x, zero)), alpha, -alpha));
     case SIGN:
-        return tpi_onnx_import_softsign(o, x);
+        return tp_div(x, tpi_onnx_plus(o, tp_abs(x), 1));
     default:
-        return tpi_onnx_import_softplus(o, x);
+        return tpi_onnx_softplus(o, x);
     }
 }
 
