@@ -21,7 +21,7 @@ tpi_val tpi_export_fail(tpi_export *x, tp_status status, const char *fmt, ...)
     va_start(ap, fmt);
     tpi_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
-    const tp_tensor *t = x->node;
+    const tp_tensor *t = x->now.node;
     const bool place = t && t->file;
     x->status = tpi_fail_status(x->ctx, place ? TPI_AT(t->file, t->line) : x->m->at,
                                 t ? t->op->name : x->m->what, status, "%s", text);
@@ -91,7 +91,7 @@ tpi_val tpi_put_typed(tpi_export *x, const char *op, tp_dtype dtype, int n, cons
         .first = first,
         .n_in = n,
         .attrs = x->attrs.len,
-        .node = x->node,
+        .node = x->now.node,
         .next = -1,
         .body = {-1, -1}
     };
@@ -242,7 +242,7 @@ tpi_val tpi_put_alike(tpi_export *x, const char *op, const tp_tensor *t, int n,
 
 tpi_val tpi_value_of(const tpi_export *x, const tp_tensor *node)
 {
-    return x->value_of[node->index];
+    return x->now.value_of[node->index];
 }
 
 tpi_val tpi_in(const tpi_export *x, const tp_tensor *t, int i)
@@ -380,7 +380,8 @@ tpi_val tpi_note_size(tpi_export *x, int64_t dim, tpi_val v)
 static int size_symbol(void *user, int symbol)
 {
     tpi_export *x = user;
-    const int64_t own = tpi_dim_symbol(x->g->dims, tpi_dim_symbol_name(x->g->dims, symbol));
+    const int64_t own =
+        tpi_dim_symbol(x->now.g->dims, tpi_dim_symbol_name(x->now.g->dims, symbol));
     const tpi_val noted = known_size(x, own);
     if (noted)
         return noted;
@@ -388,7 +389,7 @@ static int size_symbol(void *user, int symbol)
         const tp_tensor *t = x->m->in[i];
         for (int k = 0; k < t->rank; k++) {
             int found;
-            if (!tpi_dim_as_symbol(x->g->dims, t->shape[k], &found) || found != symbol)
+            if (!tpi_dim_as_symbol(x->now.g->dims, t->shape[k], &found) || found != symbol)
                 continue;
             const tpi_val v = tpi_put_typed(x, "Shape", TP_I64, TPI_V(x->inputs[i]));
             tpi_put_int(x, "start", k);
@@ -399,7 +400,7 @@ static int size_symbol(void *user, int symbol)
     return tpi_export_fail(x, TP_E_NAME,
                            "the size \"%s\" is needed, but no input has an axis of just that "
                            "size: name one among the inputs",
-                           tpi_dim_symbol_name(x->g->dims, symbol));
+                           tpi_dim_symbol_name(x->now.g->dims, symbol));
 }
 
 static int size_step(void *user, char op, int a, int b)
@@ -420,7 +421,7 @@ tpi_val tpi_size(tpi_export *x, int64_t dim)
     const tpi_val known = known_size(x, dim);
     if (known)
         return known;
-    const tpi_val v = tpi_dim_build(x->g->dims, dim, &steps, x);
+    const tpi_val v = tpi_dim_build(x->now.g->dims, dim, &steps, x);
     return known_size(x, dim) ? v : tpi_note_size(x, dim, v);
 }
 
@@ -532,7 +533,7 @@ void tpi_block_end(tpi_export *x, int n, const tpi_val *outputs)
         if (add_operand(x, outputs[i]))
             b->n_outputs++;
     while (x->n_undo > b->undo)
-        x->value_of[x->undo[--x->n_undo]] = 0;
+        x->now.value_of[x->undo[--x->n_undo]] = 0;
     x->n_sizes = b->sizes;
     x->block = b->parent;
 }

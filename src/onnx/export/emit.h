@@ -58,12 +58,25 @@ typedef struct tpi_out_shape { /* of an output, as far as all paths agree */
     int64_t dims[TP_MAX_RANK]; /* TPI_NO_DIM: they do not */
 } tpi_out_shape;
 
+/* The graph that is being exported: the model's, or the body of a block. */
+typedef struct tpi_exported {
+    tp_graph *g;
+    const tp_tensor *node; /* that is being exported */
+    tpi_val *value_of;     /* by the index of the graph's nodes */
+    int32_t *mark;         /* likewise: what is being exported */
+    int32_t *needed;       /* likewise: by some path */
+    int64_t *place;     /* of random nodes: a size, where their numbers begin; -1: not known */
+    int32_t n_graph;    /* nodes of the graph */
+    int64_t drawn;      /* a size: where the numbers of the next random node begin, */
+    tpi_val drawn_from; /* counted from there (i64[1]); 0: from where the context is */
+} tpi_exported;
+
 typedef struct tpi_export {
     tp_ctx *ctx;
-    tp_graph *g;
     const tpi_onnx_saving *m;
     tp_status status;
-    const tp_tensor *node; /* that is being exported */
+    tpi_exported now;
+    int32_t depth; /* bodies around it */
     int32_t block;
     tpi_out_value *values;
     int32_t n_values, values_size;
@@ -81,15 +94,6 @@ typedef struct tpi_export {
     int32_t *undo; /* nodes of the graph whose value is of a block that ends */
     int32_t n_undo, undo_size;
     tpi_val *inputs; /* of the model */
-    /* of the graph that is being exported: the model's, or the body of a block */
-    tpi_val *value_of;  /* by the index of the graph's nodes */
-    int32_t *mark;      /* likewise: what is being exported */
-    int32_t *needed;    /* likewise: by some path */
-    int64_t *place;     /* of random nodes: a size, where their numbers begin; -1: not known */
-    int32_t n_graph;    /* nodes of the graph */
-    int32_t depth;      /* bodies around it */
-    int64_t drawn;      /* a size: where the numbers of the next random node begin, */
-    tpi_val drawn_from; /* counted from there (i64[1]); 0: from where the context is */
     tpi_str attrs, constants, names;
     int32_t *slots; /* of names: open addressing */
     int32_t n_names, slots_size;

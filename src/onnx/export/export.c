@@ -3,7 +3,7 @@
 #include "base/float_mode.h"
 #include "core/dim.h"
 #include "ir/body.h"
-#include "onnx/export/emit.h"
+#include "onnx/export/export_inner.h"
 #include "op/random_position.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
@@ -24,9 +24,9 @@ static int value_operands(const tp_tensor *t)
  * older, so one walk back finds all. */
 static void close_set(tpi_export *x, int32_t *set)
 {
-    for (int i = x->n_graph - 1; i >= 0; i--) {
-        const tp_tensor *t = x->g->nodes[i];
-        if (!set[i] || x->value_of[i])
+    for (int i = x->now.n_graph - 1; i >= 0; i--) {
+        const tp_tensor *t = x->now.g->nodes[i];
+        if (!set[i] || x->now.value_of[i])
             continue;
         for (int k = 0; k < value_operands(t); k++)
             set[t->in[k]->index] = 1;
@@ -36,7 +36,7 @@ static void close_set(tpi_export *x, int32_t *set)
 /* Into set[n_graph]: what is computed whichever path is taken from this block on. */
 static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int depth)
 {
-    memset(set, 0, (size_t)x->n_graph * sizeof *set);
+    memset(set, 0, (size_t)x->now.n_graph * sizeof *set);
     if (!b->condition) {
         for (int i = 0; i < x->m->n_out; i++)
             set[b->outputs[i]->index] = 1;
@@ -44,18 +44,18 @@ static bool find_sure(tpi_export *x, const tpi_onnx_block *b, int32_t *set, int 
         return true;
     }
     if (depth == TPI_EXPORT_DEEPEST) {
-        x->node = b->condition;
+        x->now.node = b->condition;
         tpi_export_refuse(x, "the condition is below %d others, more than files can hold",
                           TPI_EXPORT_DEEPEST);
         return false;
     }
     const tpi_bump mark = x->memory;
-    int32_t *other = tpi_export_take(x, (size_t)x->n_graph, sizeof *other);
+    int32_t *other = tpi_export_take(x, (size_t)x->now.n_graph, sizeof *other);
     if (!other)
         return false;
     const bool ok = find_sure(x, b->then_block, set, depth + 1) &&
                     find_sure(x, b->else_block, other, depth + 1);
-    for (int i = 0; i < x->n_graph; i++)
+    for (int i = 0; i < x->now.n_graph; i++)
         set[i] &= other[i];
     tpi_bump_release(&x->memory, &mark);
     set[b->condition->index] = 1;
@@ -72,7 +72,7 @@ void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
             return;
         x->undo[x->n_undo++] = t->index;
     }
-    x->value_of[t->index] = v;
+    x->now.value_of[t->index] = v;
     if (v && !x->values[v].node)
         x->values[v].node = t;
 }
@@ -80,15 +80,15 @@ void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v)
 /* The numbers of a random node begin where those drawn before it end. */
 static void place_random(tpi_export *x, const tp_tensor *t)
 {
-    if (t->op->code != TPI_OP_random || x->place[t->index] != -1)
+    if (t->op->code != TPI_OP_random || x->now.place[t->index] != -1)
         return;
     const int64_t per = t->dtype == TP_F32 ? 4 : 2;
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
-        count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
-    count = tpi_dim_div(x->g->dims, tpi_dim_add(x->g->dims, count, per - 1), per);
-    x->place[t->index] = x->drawn;
-    x->drawn = tpi_dim_add(x->g->dims, x->drawn, count);
+        count = tpi_dim_mul(x->now.g->dims, count, t->shape[i]);
+    count = tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
+    x->now.place[t->index] = x->now.drawn;
+    x->now.drawn = tpi_dim_add(x->now.g->dims, x->now.drawn, count);
 }
 
 /* Small constants without a name are one when they are equal. */
@@ -136,74 +136,58 @@ enum { TAKES_PLACE = 2 }; /* a mark: it draws, but nothing reads it */
 /* What is marked, in the order of the graph. */
 static void export_marked(tpi_export *x)
 {
-    for (int i = 0; i < x->n_graph && x->status == TP_OK; i++) {
-        const tp_tensor *t = x->g->nodes[i];
-        if (!x->mark[i] || x->value_of[i])
+    for (int i = 0; i < x->now.n_graph && x->status == TP_OK; i++) {
+        const tp_tensor *t = x->now.g->nodes[i];
+        if (!x->now.mark[i] || x->now.value_of[i])
             continue;
-        x->node = t;
+        x->now.node = t;
         place_random(x, t);
-        if (x->mark[i] == TAKES_PLACE)
+        if (x->now.mark[i] == TAKES_PLACE)
             continue;
         if (tpi_is_block(t))
             tpi_export_block(x, t);
         else
             tpi_set_value(x, t, tpi_export_node(x, t));
     }
-    x->node = NULL;
+    x->now.node = NULL;
 }
 
 /* A run makes all draws of its graph: what is drawn before, and blocks that draw, move the others on. */
 static void mark_draws(tpi_export *x)
 {
-    for (int i = 0; i < x->n_graph; i++)
-        if (!x->mark[i] && tpi_node_draws(x->g->nodes[i]))
-            x->mark[i] = tpi_is_block(x->g->nodes[i]) ? 1 : TAKES_PLACE;
-    close_set(x, x->mark);
+    for (int i = 0; i < x->now.n_graph; i++)
+        if (!x->now.mark[i] && tpi_node_draws(x->now.g->nodes[i]))
+            x->now.mark[i] = tpi_is_block(x->now.g->nodes[i]) ? 1 : TAKES_PLACE;
+    close_set(x, x->now.mark);
 }
 
 void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes)
 {
-    memset(x->mark, 0, (size_t)x->n_graph * sizeof *x->mark);
+    memset(x->now.mark, 0, (size_t)x->now.n_graph * sizeof *x->now.mark);
     for (int i = 0; i < n; i++)
-        x->mark[nodes[i]->index] = 1;
-    close_set(x, x->mark);
+        x->now.mark[nodes[i]->index] = 1;
+    close_set(x, x->now.mark);
     mark_draws(x);
-    memcpy(x->needed, x->mark, (size_t)x->n_graph * sizeof *x->needed);
+    memcpy(x->now.needed, x->now.mark, (size_t)x->now.n_graph * sizeof *x->now.needed);
     export_marked(x);
 }
 
 static void export_block(tpi_export *x, const tpi_onnx_block *b)
 {
-    if (!find_sure(x, b, x->mark, 0))
+    if (!find_sure(x, b, x->now.mark, 0))
         return;
     for (int i = 0; i < b->n_nodes; i++)
         place_random(x, b->nodes[i]);
     bool draws = false;
     const bool whole = b == x->m->block && !b->nodes && !b->condition;
-    for (int i = 0; i < x->n_graph && whole && !draws; i++)
-        draws = x->mark[i] && !x->value_of[i] && tpi_node_draws(x->g->nodes[i]);
+    for (int i = 0; i < x->now.n_graph && whole && !draws; i++)
+        draws = x->now.mark[i] && !x->now.value_of[i] && tpi_node_draws(x->now.g->nodes[i]);
     if (draws)
         mark_draws(x);
     export_marked(x);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------- */
-
-/* A value that the open block gives as output k: computed in it, and no other output of it. */
-static tpi_val own_output(tpi_export *x, tpi_val v, const tpi_val *before, int k)
-{
-    bool own = v && x->values[v].block == x->block;
-    for (int i = 0; i < k && own; i++)
-        own = before[i] != v;
-    for (int i = 0; i < x->n_weights && own; i++)
-        own = x->weights[i].value != v;
-    for (int i = 0; i < x->m->n_in && own; i++) {
-        const bool is_input = x->inputs[i] == v;
-        own =
-            !is_input || (x->block == 0 && strcmp(x->m->in_names[i], x->m->out_names[k]) == 0);
-    }
-    return own ? v : tpi_put(x, "Identity", TPI_V(v));
-}
 
 /* Shape and type of output k, as far as the leaves so far agree. */
 static void join_shape(tpi_export *x, int k, const tp_tensor *t)
@@ -214,7 +198,7 @@ static void join_shape(tpi_export *x, int k, const tp_tensor *t)
         memcpy(s->dims, t->shape, sizeof(int64_t) * t->rank);
         return;
     }
-    x->node = t;
+    x->now.node = t;
     if (s->dtype != t->dtype || s->rank != t->rank)
         tpi_export_refuse(
             x,
@@ -222,7 +206,7 @@ static void join_shape(tpi_export *x, int k, const tp_tensor *t)
             "%d on another",
             x->m->out_names[k], tp_dtype_name(s->dtype), s->rank,
             tp_dtype_name((tp_dtype)t->dtype), t->rank);
-    x->node = NULL;
+    x->now.node = NULL;
     for (int i = 0; i < s->rank && x->status == TP_OK; i++)
         if (s->dims[i] != t->shape[i])
             s->dims[i] = TPI_NO_DIM;
@@ -232,16 +216,16 @@ static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
 
 static int32_t export_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
-    const int64_t drawn = x->drawn;
-    const tpi_val drawn_from = x->drawn_from;
+    const int64_t drawn = x->now.drawn;
+    const tpi_val drawn_from = x->now.drawn_from;
     const int32_t block = tpi_block_begin(x);
     x->depth++; /* blocks in it are deeper */
     export_path(x, b, out);
     x->depth--;
     if (x->status == TP_OK)
         tpi_block_end(x, x->m->n_out, out);
-    x->drawn = drawn;
-    x->drawn_from = drawn_from;
+    x->now.drawn = drawn;
+    x->now.drawn_from = drawn_from;
     return block;
 }
 
@@ -255,7 +239,7 @@ static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
     if (!b->condition) {
         for (int k = 0; k < n_out; k++) {
             join_shape(x, k, b->outputs[k]);
-            out[k] = own_output(x, tpi_value_of(x, b->outputs[k]), out, k);
+            out[k] = tpi_own_output(x, tpi_value_of(x, b->outputs[k]), k, out);
         }
         return;
     }
@@ -264,13 +248,13 @@ static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
     const int32_t else_block = export_branch(x, b->else_block, out);
     if (x->status != TP_OK)
         return;
-    x->node = b->condition;
+    x->now.node = b->condition;
     for (int k = 0; k < n_out; k++)
         out[k] = k ? tpi_put_result(x, x->out_shapes[k].dtype)
                    : tpi_put_typed(x, "If", x->out_shapes[k].dtype, TPI_V(condition));
     tpi_put_body(x, 0, then_block);
     tpi_put_body(x, 1, else_block);
-    x->node = NULL;
+    x->now.node = NULL;
 }
 
 /* What any path asks for. */
@@ -278,9 +262,9 @@ static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
 {
     for (; b; b = b->condition ? b->else_block : NULL) {
         for (int k = 0; k < x->m->n_out && !b->condition; k++)
-            x->needed[b->outputs[k]->index] = 1;
+            x->now.needed[b->outputs[k]->index] = 1;
         if (b->condition) {
-            x->needed[b->condition->index] = 1;
+            x->now.needed[b->condition->index] = 1;
             mark_needed(x, b->then_block);
         }
     }
@@ -291,20 +275,18 @@ static void mark_needed(tpi_export *x, const tpi_onnx_block *b)
 bool tpi_export_begin_graph(tpi_export *x, tp_graph *g)
 {
     const size_t n = (size_t)g->n_nodes;
-    tpi_val *value_of = tpi_export_take(x, n, sizeof *value_of);
-    int32_t *mark = tpi_export_take(x, n, sizeof *mark);
-    int32_t *needed = tpi_export_take(x, n, sizeof *needed);
-    int64_t *place = tpi_export_take(x, n, sizeof *place);
+    tpi_exported now = x->now;
+    now.g = g;
+    now.n_graph = g->n_nodes;
+    now.value_of = tpi_export_take(x, n, sizeof *now.value_of);
+    now.mark = tpi_export_take(x, n, sizeof *now.mark);
+    now.needed = tpi_export_take(x, n, sizeof *now.needed);
+    now.place = tpi_export_take(x, n, sizeof *now.place);
     if (x->status != TP_OK)
         return false;
     for (size_t i = 0; i < n; i++)
-        place[i] = -1;
-    x->g = g;
-    x->n_graph = g->n_nodes;
-    x->value_of = value_of;
-    x->mark = mark;
-    x->needed = needed;
-    x->place = place;
+        now.place[i] = -1;
+    x->now = now;
     return true;
 }
 
@@ -322,12 +304,12 @@ static void export_model(tpi_export *x, const char *path)
     tpi_block_begin(x);
     tpi_model_input(x, TP_BOOL); /* the value 0, of what fails */
     for (int i = 0; i < m->n_in; i++)
-        x->inputs[i] = x->value_of[m->in[i]->index] =
+        x->inputs[i] = x->now.value_of[m->in[i]->index] =
             tpi_model_input(x, (tp_dtype)m->in[i]->dtype);
     if (x->status != TP_OK)
         return;
     mark_needed(x, m->block);
-    close_set(x, x->needed);
+    close_set(x, x->now.needed);
     export_path(x, m->block, out);
     if (x->status == TP_OK)
         tpi_block_end(x, m->n_out, out);

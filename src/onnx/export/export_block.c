@@ -7,10 +7,9 @@
 
 /* ---- bodies ------------------------------------------------------------------------------------ */
 
-bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was)
+bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_exported *was)
 {
-    *was = (tpi_around){x->g,       x->value_of, x->mark,  x->needed,    x->place,
-                        x->n_graph, x->node,     x->drawn, x->drawn_from};
+    *was = x->now;
     if (x->depth >= TPI_EXPORT_DEEPEST)
         tpi_export_refuse(x, "blocks lie in blocks more than %d deep, more than files can hold",
                           TPI_EXPORT_DEEPEST);
@@ -20,17 +19,9 @@ bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was)
     return true;
 }
 
-void tpi_export_leave(tpi_export *x, const tpi_around *was)
+void tpi_export_leave(tpi_export *x, const tpi_exported *was)
 {
-    x->g = was->g;
-    x->value_of = was->value_of;
-    x->mark = was->mark;
-    x->needed = was->needed;
-    x->place = was->place;
-    x->n_graph = was->n_graph;
-    x->node = was->node;
-    x->drawn = was->drawn;
-    x->drawn_from = was->drawn_from;
+    x->now = *was;
     x->depth--;
 }
 
@@ -42,6 +33,10 @@ tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before)
         own = x->operands[b->inputs + i] != v;
     for (int i = 0; i < n && own; i++)
         own = before[i] != v;
+    for (int i = 0; i < x->n_weights && own; i++)
+        own = x->weights[i].value != v;
+    for (int i = 0; i < x->m->n_in && own; i++)
+        own = x->inputs[i] != v || strcmp(x->m->in_names[i], x->m->out_names[n]) == 0;
     if (own)
         return v;
     const tpi_val y = tpi_put(x, "Identity", TPI_V(v));
@@ -59,9 +54,9 @@ static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
                      tpi_export_take(x, n, sizeof *p->value)};
     if (!p->used || !p->value)
         return false;
-    for (int i = t->index + 1; i < x->n_graph; i++) {
-        const tp_tensor *y = x->g->nodes[i];
-        if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
+    for (int i = t->index + 1; i < x->now.n_graph; i++) {
+        const tp_tensor *y = x->now.g->nodes[i];
+        if (x->now.needed[i] && y->op == &tpi_op_output && y->in[0] == t)
             p->used[tpi_attr_int(y, "index")] = true;
     }
     return true;
@@ -70,9 +65,9 @@ static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 /* The nodes that stand for them get their values. */
 static void ports_end(tpi_export *x, const tp_tensor *t, tpi_ports *p)
 {
-    for (int i = t->index + 1; i < x->n_graph && x->status == TP_OK; i++) {
-        const tp_tensor *y = x->g->nodes[i];
-        if (x->needed[i] && y->op == &tpi_op_output && y->in[0] == t)
+    for (int i = t->index + 1; i < x->now.n_graph && x->status == TP_OK; i++) {
+        const tp_tensor *y = x->now.g->nodes[i];
+        if (x->now.needed[i] && y->op == &tpi_op_output && y->in[0] == t)
             tpi_set_value(x, y, p->value[tpi_attr_int(y, "index")]);
     }
 }
@@ -99,12 +94,12 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
 {
     tp_tensor **asked = tpi_export_take(x, (size_t)p->n, sizeof *asked);
     tpi_val *out = tpi_export_take(x, (size_t)p->n + 1, sizeof *out);
-    tpi_around was;
+    tpi_exported was;
     const int32_t block = tpi_block_begin(x);
     int n = 0;
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
         for (int i = 0; i < b->n_params; i++)
-            x->value_of[b->params[i]->index] = was.value_of[t->in[1 + i]->index];
+            x->now.value_of[b->params[i]->index] = was.value_of[t->in[1 + i]->index];
         for (int i = 0; i < p->n; i++)
             if (p->used[i])
                 asked[n++] = b->outputs[i];
@@ -112,7 +107,7 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
         for (int i = 0; i < n && x->status == TP_OK; i++)
             out[i] = tpi_own_output(x, tpi_value_of(x, asked[i]), i, out);
         if (drawn && x->status == TP_OK)
-            out[n] = tpi_own_output(x, tpi_random_at(x, x->drawn), n, out);
+            out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
         if (x->status == TP_OK)
             tpi_block_end(x, n + drawn, out);
         tpi_export_leave(x, &was);
@@ -128,8 +123,8 @@ void tpi_export_if(tpi_export *x, tpi_val condition, int32_t then, int32_t other
         if (p->used[i])
             p->value[i] = tpi_next_result(x, &r, tpi_port_type(block, i));
     if (drawn) {
-        x->drawn_from = tpi_next_result(x, &r, TP_I64);
-        x->drawn = 0;
+        x->now.drawn_from = tpi_next_result(x, &r, TP_I64);
+        x->now.drawn = 0;
     }
     tpi_put_body(x, 0, then);
     tpi_put_body(x, 1, other);

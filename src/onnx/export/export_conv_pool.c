@@ -130,7 +130,7 @@ tpi_val tpi_export_conv_dw(tpi_export *x, const tp_tensor *t)
         swap[2] = 0;
         a = tpi_permute(x, a, rank + 1, swap);
         shape[0] = t->shape[1];
-        shape[1] = tpi_dim_mul(x->g->dims, groups, from->shape[0]);
+        shape[1] = tpi_dim_mul(x->now.g->dims, groups, from->shape[0]);
         memcpy(shape + 2, from->shape + 2, sizeof(int64_t) * (size_t)(rank - 2));
         a = tpi_reshape(x, a, NULL, rank, shape);
         swap[2] = 2;
@@ -182,7 +182,7 @@ tpi_val tpi_export_max_pool_index(tpi_export *x, const tp_tensor *t)
     const tp_tensor *from = t->in[0];
     int64_t plane = 1;
     for (int i = 2; i < from->rank; i++)
-        plane = tpi_dim_mul(x->g->dims, plane, from->shape[i]);
+        plane = tpi_dim_mul(x->now.g->dims, plane, from->shape[i]);
     return tpi_put(x, "Mod", TPI_V(max_places(x, t), tpi_size(x, plane)));
 }
 
@@ -192,7 +192,7 @@ tpi_val tpi_export_max_pool_dx(tpi_export *x, const tp_tensor *t)
     const tpi_val flat = tpi_int(x, -1);
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
-        count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
+        count = tpi_dim_mul(x->now.g->dims, count, t->shape[i]);
     const tpi_val places = tpi_put(x, "Reshape", TPI_V(max_places(x, t), flat));
     const tpi_val dy = tpi_put(x, "Reshape", TPI_V(tpi_in(x, t, 1), flat));
     const tpi_val zeros = tpi_expand(x, tpi_scalar(x, (tp_dtype)t->dtype, 0), 1, &count);
@@ -215,7 +215,7 @@ static tpi_val as_planes(tpi_export *x, const tp_tensor *t, tpi_val v)
 {
     int64_t shape[TP_MAX_RANK];
     memcpy(shape, t->shape, sizeof(int64_t) * t->rank);
-    shape[0] = tpi_dim_mul(x->g->dims, t->shape[0], t->shape[1]);
+    shape[0] = tpi_dim_mul(x->now.g->dims, t->shape[0], t->shape[1]);
     shape[1] = 1;
     return tpi_reshape(x, tpi_as(x, v, TP_F32), NULL, t->rank, shape);
 }

@@ -5,23 +5,12 @@
 #include "ir/body.h"
 #include "onnx/export/emit.h"
 
-/* What is kept of the graph around while its body is exported. */
-typedef struct tpi_around {
-    tp_graph *g;
-    tpi_val *value_of;
-    int32_t *mark, *needed;
-    int64_t *place;
-    int32_t n_graph;
-    const tp_tensor *node;
-    int64_t drawn;
-    tpi_val drawn_from;
-} tpi_around;
-
 /* From now on the body is what is being exported; false: the error is set. And back, to where random numbers
  * went on before. */
-bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_around *was);
-void tpi_export_leave(tpi_export *x, const tpi_around *was);
-/* A value that the open block gives as output n: computed in it, and no other output. */
+bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_exported *was);
+void tpi_export_leave(tpi_export *x, const tpi_exported *was);
+/* A value that the open block gives as output n: computed in it, and no other output. An output of the model may also be an
+ * input of its name. */
 tpi_val tpi_own_output(tpi_export *x, tpi_val v, int n, const tpi_val *before);
 
 /* The outputs of a block, by index: which are asked for, and their values. */

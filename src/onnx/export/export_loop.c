@@ -33,7 +33,7 @@ static tpi_val scalar_of(tpi_export *x, tpi_val v)
 static void take_params(tpi_export *x, tp_tensor *const *params, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
-        x->value_of[params[k]->index] =
+        x->now.value_of[params[k]->index] =
             tpi_block_input(x, (tp_dtype)params[k]->dtype, params[k]);
 }
 
@@ -47,8 +47,8 @@ static void take_inputs(tpi_export *x, looping *l)
     }
     take_params(x, params, l->a->n_carried);
     if (l->drawn) {
-        x->drawn_from = tpi_block_input(x, TP_I64, NULL);
-        x->drawn = 0;
+        x->now.drawn_from = tpi_block_input(x, TP_I64, NULL);
+        x->now.drawn = 0;
     }
     if (l->counts)
         tpi_block_input(x, TP_I64, NULL);
@@ -60,7 +60,7 @@ static void take_inputs(tpi_export *x, looping *l)
 
 /* The number of the turn, and what the params stand for that are no inputs: operands are values of
  * the graph around. */
-static void set_params(tpi_export *x, const looping *l, const tpi_around *was)
+static void set_params(tpi_export *x, const looping *l, const tpi_exported *was)
 {
     const tpi_body *b = l->a->body;
     const int first = (int)l->a->has_pred, carried = (int)l->a->n_carried;
@@ -70,10 +70,10 @@ static void set_params(tpi_export *x, const looping *l, const tpi_around *was)
         const tpi_val last = tpi_put(x, "Sub", TPI_V(tpi_size(x, l->a->count), tpi_int(x, 1)));
         turn = tpi_put(x, "Sub", TPI_V(scalar_of(x, last), turn));
     }
-    x->value_of[b->params[0]->index] = turn;
+    x->now.value_of[b->params[0]->index] = turn;
     for (int k = carried + (l->scan ? slices : 0); k < b->n_params - 1; k++) {
         const tpi_val outer = was->value_of[l->t->in[first + k]->index];
-        x->value_of[b->params[1 + k]->index] =
+        x->now.value_of[b->params[1 + k]->index] =
             k < carried + slices ? tpi_put(x, "Gather", TPI_V(outer, turn)) : outer;
     }
 }
@@ -104,7 +104,7 @@ static void export_outputs(tpi_export *x, looping *l)
     for (int i = first; i < stacked; i++)
         add_output(x, l, tpi_value_of(x, asked[i]));
     if (l->drawn)
-        add_output(x, l, tpi_random_at(x, x->drawn));
+        add_output(x, l, tpi_random_at(x, x->now.drawn));
     if (l->counts) {
         const int64_t one = 1;
         const tpi_val turns =
@@ -119,7 +119,7 @@ static void export_outputs(tpi_export *x, looping *l)
 static int32_t export_body(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
-    tpi_around was;
+    tpi_exported was;
     l->out = tpi_export_take(x, (size_t)b->n_outputs + 3, sizeof *l->out);
     const int32_t block = tpi_block_begin(x);
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
@@ -155,7 +155,7 @@ static int operands_of(tpi_export *x, const looping *l, tpi_val *in)
     for (int k = 0; k < carried; k++)
         in[n++] = tpi_in(x, l->t, first + k);
     if (l->drawn)
-        in[n++] = tpi_random_at(x, x->drawn);
+        in[n++] = tpi_random_at(x, x->now.drawn);
     if (l->counts)
         in[n++] = tpi_int(x, 0);
     for (int k = 0; k < a->n_slices && l->scan; k++)
@@ -246,8 +246,8 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
         }
     put_attrs(x, l, body, n_stacked);
     if (drawn) {
-        x->drawn_from = drawn;
-        x->drawn = 0;
+        x->now.drawn_from = drawn;
+        x->now.drawn = 0;
     }
     if (x->status == TP_OK && l->a->length && (stacked || counted))
         note_length(x, l, stacked, counted);
@@ -278,7 +278,7 @@ static int32_t end_side(tpi_export *x, const looping *l, int32_t block, tpi_val 
             n++;
         }
     if (l->drawn) {
-        out[n] = tpi_own_output(x, tpi_random_at(x, x->drawn), n, out);
+        out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
         n++;
     }
     if (x->status == TP_OK)
@@ -315,14 +315,14 @@ static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 static void export_guarded(tpi_export *x, looping *l)
 {
     tpi_val *out = tpi_export_take(x, (size_t)l->p->n + 1, sizeof *out);
-    const int64_t drawn = x->drawn;
-    const tpi_val drawn_from = x->drawn_from;
+    const int64_t drawn = x->now.drawn;
+    const tpi_val drawn_from = x->now.drawn_from;
     const tpi_val zero = tpi_scalar(x, TP_I64, 0);
     const tpi_val any = tpi_put_typed(x, "Greater", TP_BOOL,
                                       TPI_V(scalar_of(x, tpi_size(x, l->a->count)), zero));
     const int32_t some = x->status == TP_OK ? export_some_turns(x, l, out) : 0;
-    x->drawn = drawn;
-    x->drawn_from = drawn_from;
+    x->now.drawn = drawn;
+    x->now.drawn_from = drawn_from;
     const int32_t none = x->status == TP_OK ? export_no_turns(x, l, out) : 0;
     if (x->status == TP_OK)
         tpi_export_if(x, any, some, none, l->t, l->p, l->drawn);

@@ -53,7 +53,7 @@ tpi_val tpi_export_slice(tpi_export *x, const tp_tensor *t)
     const int64_t size = t->in[0]->shape[axis];
     int64_t end = hi == 0 ? INT64_MAX : -hi;
     if (hi != 0 && (tpi_dim_is_symbolic(hi) || size >= 0))
-        end = tpi_dim_sub(x->g->dims, size, hi);
+        end = tpi_dim_sub(x->now.g->dims, size, hi);
     const bool known = !tpi_dim_is_symbolic(end) && end != TPI_NO_DIM;
     const tpi_val stop = known ? tpi_int(x, end) : tpi_size(x, end);
     return tpi_cut(x, tpi_in(x, t, 0), axis, tpi_size(x, lo), stop, step);
@@ -142,7 +142,7 @@ static tpi_val spread(tpi_export *x, const tp_tensor *t)
         v = tpi_put(x, "Pad",
                     TPI_V(tpi_as(x, v, work), tpi_ints(x, 2 * t->rank + 2, pads), value));
         v = tpi_as(x, v, type);
-        shape[i] = tpi_dim_mul(x->g->dims, shape[i], inner->v[i] + 1);
+        shape[i] = tpi_dim_mul(x->now.g->dims, shape[i], inner->v[i] + 1);
         v = tpi_reshape(x, v, NULL, t->rank, shape);
     }
     return v;
@@ -156,7 +156,7 @@ tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
     for (int i = 0; i < t->rank; i++) {
         end[i] = hi->v[i];
         if (inner->v[i] > 0 && tpi_dim_is_symbolic(end[i]))
-            end[i] = tpi_dim_sub(x->g->dims, end[i], inner->v[i]);
+            end[i] = tpi_dim_sub(x->now.g->dims, end[i], inner->v[i]);
         else
             end[i] -= inner->v[i];
     }

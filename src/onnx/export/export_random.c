@@ -132,9 +132,9 @@ static tpi_val normal(tpi_export *x, tpi_val w, bool is_f32)
 
 tpi_val tpi_random_at(tpi_export *x, int64_t drawn)
 {
-    if (x->drawn_from)
-        return tpi_put(x, "Add", TPI_V(x->drawn_from, tpi_size(x, drawn)));
-    return tpi_size(x, tpi_dim_add(x->g->dims, drawn, (int64_t)x->ctx->random_at));
+    if (x->now.drawn_from)
+        return tpi_put(x, "Add", TPI_V(x->now.drawn_from, tpi_size(x, drawn)));
+    return tpi_size(x, tpi_dim_add(x->now.g->dims, drawn, (int64_t)x->ctx->random_at));
 }
 
 tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
@@ -146,9 +146,10 @@ tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
     const int64_t per = is_f32 ? 4 : 2;
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
-        count = tpi_dim_mul(x->g->dims, count, t->shape[i]);
-    const int64_t n = tpi_dim_div(x->g->dims, tpi_dim_add(x->g->dims, count, per - 1), per);
-    const tpi_val first = tpi_random_at(x, x->place[t->index]);
+        count = tpi_dim_mul(x->now.g->dims, count, t->shape[i]);
+    const int64_t n =
+        tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
+    const tpi_val first = tpi_random_at(x, x->now.place[t->index]);
     const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed);
 
     tpi_val y; /* in f64, before it is scaled: one rounding more than an fma, at most */

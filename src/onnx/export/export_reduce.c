@@ -130,7 +130,7 @@ tpi_val tpi_export_extent(tpi_export *x, const tp_tensor *t)
     const tpi_list *axes = tpi_attr_list(t, "axes");
     int64_t n = 1;
     for (int i = 0; i < axes->n; i++)
-        n = tpi_dim_mul(x->g->dims, n, t->in[0]->shape[axes->v[i]]);
+        n = tpi_dim_mul(x->now.g->dims, n, t->in[0]->shape[axes->v[i]]);
     if (!tpi_dim_is_symbolic(n))
         return tpi_as(x, tpi_constant(x, TP_I64, 0, 1, &n), (tp_dtype)t->dtype);
     return tpi_as(x, tpi_reshape(x, tpi_size(x, n), NULL, 0, NULL), (tp_dtype)t->dtype);

@@ -106,7 +106,7 @@ static bool give_name(tpi_export *x, tpi_val v, const char *name, bool or_like)
 
 static bool refuse_name(tpi_export *x, const char *kind, const char *name)
 {
-    x->node = NULL;
+    x->now.node = NULL;
     tpi_export_fail(x, TP_E_NAME, "two inputs or outputs are called \"%s\" (%s)", name, kind);
     return false;
 }
@@ -177,7 +177,7 @@ static void put_value_info(const tpi_export *x, tpi_str *s, uint32_t field, tpi_
                 tpi_pb_put_int(s, TPI_PB_DIM_VALUE, size);
             } else if (size != TPI_NO_DIM) {
                 const size_t text = tpi_pb_begin(s, TPI_PB_DIM_PARAM);
-                tpi_dim_print(x->g->dims, size, s);
+                tpi_dim_print(x->now.g->dims, size, s);
                 tpi_pb_end(s, text);
             }
             tpi_pb_end(s, dim);
@@ -392,7 +392,7 @@ static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
 
 static bool refuse_file(tpi_export *x, const tpi_writer *w)
 {
-    x->node = NULL;
+    x->now.node = NULL;
     tpi_export_fail(x, w->error.status, "%s", w->error.text);
     return false;
 }
