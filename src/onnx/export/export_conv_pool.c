@@ -54,6 +54,16 @@ tpi_val tpi_export_add_rows(tpi_export *x, const tp_tensor *t)
 
 enum { SPATIAL = TP_MAX_RANK - 2 };
 
+/* The first elements of some axes, so many of each. */
+static tpi_val shortened(tpi_export *x, tpi_val v, int n, const int64_t *sizes,
+                         const int64_t *axes)
+{
+    const int64_t zeros[SPATIAL] = {0};
+    return tpi_put(
+        x, "Slice",
+        TPI_V(v, tpi_ints(x, n, zeros), tpi_sizes(x, n, sizes), tpi_ints(x, n, axes)));
+}
+
 /* The transpose of a convolution of a window: what y [n, c, o...] came from, [n, c', s...], and
  * w. From the least size that leads to o an axis is `stride - 1` longer at most; so much is made
  * where the size is not a number, and cut. */
@@ -61,7 +71,7 @@ static tpi_val transposed(tpi_export *x, const tp_tensor *t, tpi_val y, tpi_val 
                           const int64_t *out, const int64_t *kernel, const int64_t *sizes)
 {
     const tpi_list *stride = tpi_attr_list(t, "stride");
-    int64_t more[SPATIAL], cut[SPATIAL], axes[SPATIAL], zeros[SPATIAL] = {0};
+    int64_t more[SPATIAL], cut[SPATIAL], axes[SPATIAL];
     int n_cut = 0;
     const int n = (int)stride->n;
     for (int i = 0; i < n; i++) {
@@ -78,11 +88,7 @@ static tpi_val transposed(tpi_export *x, const tp_tensor *t, tpi_val y, tpi_val 
     }
     tpi_val v = tpi_put_alike(x, "ConvTranspose", t, TPI_V(y, w));
     tpi_put_ints(x, "output_padding", n, more);
-    if (n_cut > 0)
-        v = tpi_put(x, "Slice",
-                    TPI_V(v, tpi_ints(x, n_cut, zeros), tpi_sizes(x, n_cut, cut),
-                          tpi_ints(x, n_cut, axes)));
-    return v;
+    return n_cut > 0 ? shortened(x, v, n_cut, cut, axes) : v;
 }
 
 static bool known_kernel(tpi_export *x, const int64_t *kernel, int n)
@@ -142,7 +148,7 @@ tpi_val tpi_export_conv_dw(tpi_export *x, const tp_tensor *t)
     b = tpi_permute(x, b, rank, swap);
     tpi_val v = tpi_put(x, "Conv", TPI_V(a, b));
     const tpi_list *lo = tpi_attr_list(t, "pad_lo"), *hi = tpi_attr_list(t, "pad_hi");
-    int64_t pads[2 * SPATIAL], axes[SPATIAL], zeros[SPATIAL] = {0};
+    int64_t pads[2 * SPATIAL], axes[SPATIAL];
     bool even = true; /* no rest behind the last window */
     for (int i = 0; i < rank - 2; i++) {
         const int64_t stride = tpi_attr_list(t, "stride")->v[i];
@@ -159,9 +165,7 @@ tpi_val tpi_export_conv_dw(tpi_export *x, const tp_tensor *t)
     tpi_put_ints(x, "dilations", rank - 2, tpi_attr_list(t, "stride")->v);
     tpi_put_int(x, "group", groups);
     if (!even)
-        v = tpi_put(x, "Slice",
-                    TPI_V(v, tpi_ints(x, rank - 2, zeros), tpi_sizes(x, rank - 2, t->shape + 2),
-                          tpi_ints(x, rank - 2, axes)));
+        v = shortened(x, v, rank - 2, t->shape + 2, axes);
     return tpi_as(x, tpi_permute(x, v, rank, swap), (tp_dtype)t->dtype);
 }
 

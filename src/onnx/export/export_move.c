@@ -105,22 +105,12 @@ tpi_val tpi_export_flip(tpi_export *x, const tp_tensor *t)
                          tpi_ints(x, axes->n, axes->v), tpi_ints(x, axes->n, step)));
 }
 
-/* lo and hi elements in front and behind; both may be negative numbers. */
-static tpi_val pad(tpi_export *x, tpi_val v, const tp_tensor *t, const int64_t *hi)
+/* By what the op's value is, and as many elements as `pads` says. */
+static tpi_val padded(tpi_export *x, tpi_val v, const tp_tensor *t, tpi_val pads)
 {
-    const tpi_list *lo = tpi_attr_list(t, "lo");
     const tp_dtype type = tpi_type(x, v), work = tpi_work_type("Pad", type);
-    int64_t pads[2 * TP_MAX_RANK];
-    bool known = true;
-    for (int i = 0; i < t->rank; i++) {
-        pads[i] = lo->v[i];
-        pads[t->rank + i] = hi[i];
-        known &= !tpi_dim_is_symbolic(lo->v[i]) && !tpi_dim_is_symbolic(hi[i]);
-    }
-    const tpi_val sizes =
-        known ? tpi_ints(x, 2 * t->rank, pads) : tpi_sizes(x, 2 * t->rank, pads);
     const tpi_val value = tpi_as(x, tpi_scalar(x, type, tpi_attr_f64(t, "value")), work);
-    return tpi_as(x, tpi_put(x, "Pad", TPI_V(tpi_as(x, v, work), sizes, value)), type);
+    return tpi_as(x, tpi_put(x, "Pad", TPI_V(tpi_as(x, v, work), pads, value)), type);
 }
 
 /* x[0] + inner + x[1] + inner ...: an axis of 1 behind each, padded to inner + 1, and joined; the
@@ -135,13 +125,9 @@ static tpi_val spread(tpi_export *x, const tp_tensor *t)
         int64_t pads[2 * TP_MAX_RANK + 2] = {0};
         if (inner->v[i] == 0)
             continue;
-        const tp_dtype type = tpi_type(x, v), work = tpi_work_type("Pad", type);
-        const tpi_val value = tpi_as(x, tpi_scalar(x, type, tpi_attr_f64(t, "value")), work);
         v = tpi_put(x, "Unsqueeze", TPI_V(v, tpi_int(x, i + 1)));
         pads[t->rank + 1 + i + 1] = inner->v[i];
-        v = tpi_put(x, "Pad",
-                    TPI_V(tpi_as(x, v, work), tpi_ints(x, 2 * t->rank + 2, pads), value));
-        v = tpi_as(x, v, type);
+        v = padded(x, v, t, tpi_ints(x, 2 * t->rank + 2, pads));
         shape[i] = tpi_dim_mul(x->now.g->dims, shape[i], inner->v[i] + 1);
         v = tpi_reshape(x, v, NULL, t->rank, shape);
     }
@@ -152,15 +138,13 @@ static tpi_val spread(tpi_export *x, const tp_tensor *t)
 tpi_val tpi_export_pad(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *hi = tpi_attr_list(t, "hi"), *inner = tpi_attr_list(t, "inner");
-    int64_t end[TP_MAX_RANK];
-    for (int i = 0; i < t->rank; i++) {
-        end[i] = hi->v[i];
-        if (inner->v[i] > 0 && tpi_dim_is_symbolic(end[i]))
-            end[i] = tpi_dim_sub(x->now.g->dims, end[i], inner->v[i]);
-        else
-            end[i] -= inner->v[i];
-    }
-    return pad(x, spread(x, t), t, end);
+    int64_t pads[2 * TP_MAX_RANK];
+    memcpy(pads, tpi_attr_list(t, "lo")->v, sizeof(int64_t) * t->rank);
+    for (int i = 0; i < t->rank; i++)
+        pads[t->rank + i] = inner->v[i] > 0 && tpi_dim_is_symbolic(hi->v[i])
+                                ? tpi_dim_sub(x->now.g->dims, hi->v[i], inner->v[i])
+                                : hi->v[i] - inner->v[i];
+    return padded(x, spread(x, t), t, tpi_sizes(x, 2 * t->rank, pads));
 }
 
 /* ---- indices ----------------------------------------------------------------------------- */

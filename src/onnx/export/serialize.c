@@ -309,14 +309,6 @@ static void put_weight_head(image *im, const tpi_out_weight *w, const tpi_elemen
     *at += from->size;
 }
 
-static size_t varint_size(uint64_t v)
-{
-    size_t n = 1;
-    while (v >>= 7)
-        n++;
-    return n;
-}
-
 static void put_head(image *im)
 {
     tpi_str *s = &im->head;
@@ -345,29 +337,14 @@ static void put_ends(image *im)
     tpi_pb_put_text(s, TPI_PB_GRAPH_NAME, "tapir");
 }
 
-/* Bytes of the initializers in the model, and of those beside it. */
-static uint64_t weights_size(image *im)
-{
-    const tpi_export *x = im->x;
-    uint64_t size = 0, at = 0;
-    for (int i = 0; i < x->n_weights; i++) {
-        const tpi_out_weight *w = &x->weights[i];
-        if (!x->values[w->value].live)
-            continue;
-        const tpi_elements from = weight_source(x, w);
-        put_weight_head(im, w, &from, &at);
-        const uint64_t inside = im->weight.len + (is_beside(im, w, &from) ? 0 : from.size);
-        size += varint_size(TPI_PB_GRAPH_INITIALIZER << 3) + varint_size(inside) + inside;
-    }
-    return size;
-}
-
-static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
+/* The initializers; model NULL: they are only counted. *size: so many bytes of the model. */
+static bool put_weights(image *im, tpi_writer *model, tpi_writer *data, uint64_t *size)
 {
     const char zeros[BESIDE_ALIGN] = {0};
     tpi_export *x = im->x;
     uint64_t at = 0;
-    for (int i = 0; i < x->n_weights; i++) {
+    *size = 0;
+    for (int i = 0; i < x->n_weights && !im->weight.failed; i++) {
         const tpi_out_weight *w = &x->weights[i];
         if (!x->values[w->value].live)
             continue;
@@ -375,11 +352,11 @@ static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
         const bool beside = is_beside(im, w, &from);
         const uint64_t before = at;
         put_weight_head(im, w, &from, &at);
-        const size_t head = im->weight.len;
-        tpi_pb_put_size(&im->weight, TPI_PB_GRAPH_INITIALIZER,
-                        head + (beside ? 0 : from.size)); /* written first */
-        if (im->weight.failed)
-            return false;
+        const size_t head = im->weight.len, inside = beside ? 0 : from.size;
+        tpi_pb_put_size(&im->weight, TPI_PB_GRAPH_INITIALIZER, head + inside); /* goes first */
+        *size += im->weight.len + inside;
+        if (!model || im->weight.failed)
+            continue;
         tpi_file_put(model, im->weight.text + head, im->weight.len - head);
         tpi_file_put(model, im->weight.text, head);
         if (beside)
@@ -387,7 +364,7 @@ static bool write_weights(image *im, tpi_writer *model, tpi_writer *data)
         if (!tpi_put_elements(&x->ctx->mem, beside ? data : model, &from))
             return false;
     }
-    return true;
+    return !im->weight.failed;
 }
 
 static bool refuse_file(tpi_export *x, const tpi_writer *w)
@@ -402,6 +379,7 @@ static bool write_files(image *im, uint64_t graph_size, const char *data_path)
     tpi_export *x = im->x;
     tp_ctx *ctx = x->ctx;
     tpi_writer model, data = {.fd = -1};
+    uint64_t weights;
     tpi_file_begin(&model, &ctx->mem, &ctx->undone, im->path);
     if (im->beside)
         tpi_file_begin(&data, &ctx->mem, &ctx->undone, data_path);
@@ -410,7 +388,7 @@ static bool write_files(image *im, uint64_t graph_size, const char *data_path)
     if (ok) {
         tpi_file_put(&model, im->head.text, im->head.len);
         tpi_file_put(&model, im->nodes.text, im->nodes.len);
-        ok = write_weights(im, &model, &data);
+        ok = put_weights(im, &model, &data, &weights);
         tpi_file_put(&model, im->ends.text, im->ends.len);
     }
     const bool good =
@@ -462,10 +440,11 @@ bool tpi_export_write(tpi_export *x, const char *path)
     put_head(&im);
     put_nodes(x, &im.nodes, &x->blocks[0]);
     put_ends(&im);
-    const uint64_t size = im.nodes.len + weights_size(&im) + im.ends.len;
-    if (im.head.failed || im.nodes.failed || im.weight.failed || im.ends.failed ||
-        data_path.failed)
+    uint64_t weights;
+    if (!put_weights(&im, NULL, NULL, &weights) || im.head.failed || im.nodes.failed ||
+        im.ends.failed || data_path.failed)
         tpi_export_no_memory(x);
+    const uint64_t size = im.nodes.len + weights + im.ends.len;
     const bool ok = x->status == TP_OK && write_files(&im, size, data_path.text);
     tpi_str_free(&im.head);
     tpi_str_free(&im.nodes);

@@ -110,23 +110,6 @@ static bool get_name(tpi_onnx_model *m, const tpi_field *f, const char *what, tp
     return true;
 }
 
-static bool get_int(tpi_onnx_model *m, const tpi_field *f, const char *what, int64_t *out)
-{
-    if (f->kind != TPI_PB_VARINT)
-        return malformed(m, what);
-    *out = (int64_t)f->value;
-    return true;
-}
-
-static bool get_small(tpi_onnx_model *m, const tpi_field *f, const char *what, int *out)
-{
-    int64_t v = 0;
-    if (!get_int(m, f, what, &v))
-        return false;
-    *out = v < 0 || v > 1000 ? 1000 : (int)v; /* an enumeration; 1000 is in none */
-    return true;
-}
-
 /* ---- messages ---------------------------------------------------------------------------------- */
 
 /* A message is read by a table: what becomes of the fields of a number. Others are passed over. */
@@ -227,9 +210,11 @@ static bool read_field(tpi_onnx_model *m, const tpi_field *f, const char *what, 
     case ROW_NAME:
         return get_name(m, f, what, (void *)(to + r->at));
     case ROW_INT:
-        return get_int(m, f, what, (void *)(to + r->at));
-    case ROW_SMALL:
-        return get_small(m, f, what, (void *)(to + r->at));
+        memcpy(to + r->at, &f->value, sizeof f->value);
+        return f->kind == TPI_PB_VARINT || malformed(m, what);
+    case ROW_SMALL: /* an enumeration; 1000 is in none */
+        memcpy(to + r->at, &(int){f->value > 1000 ? 1000 : (int)f->value}, sizeof(int));
+        return f->kind == TPI_PB_VARINT || malformed(m, what);
     case ROW_FLOAT:
         memcpy(to + r->at, &(uint32_t){(uint32_t)f->value}, sizeof(float));
         return f->kind == TPI_PB_FIXED32 || malformed(m, what);

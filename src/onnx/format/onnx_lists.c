@@ -1,4 +1,4 @@
-/* tp_onnx_value_load: a tensor, a sequence or an optional in a file by itself. */
+/* tp_onnx_tensor_load, tp_onnx_value_load: a tensor, a sequence or an optional in a file by itself. */
 #include "onnx/format/elements.h"
 #include "onnx/format/model.h"
 #include "tapir/onnx.h"
@@ -39,47 +39,37 @@ static bool read_tensor(reading *r, tpi_span message)
     return r->out[r->n++];
 }
 
-/* The fields of that number, each of which is a message. */
+/* The fields of that number, each of which is a message; *kind is what ELEM_TYPE says. */
 static bool read_parts(reading *r, tpi_span message, uint32_t number,
-                       bool (*part)(reading *r, tpi_span message))
+                       bool (*part)(reading *r, tpi_span message), uint64_t *kind)
 {
     tpi_wire w = tpi_wire_open(message);
     tpi_field f;
     bool ok = true;
-    while (ok && tpi_wire_next(&w, &f))
+    while (ok && tpi_wire_next(&w, &f)) {
+        if (f.number == TPI_PB_OPTIONAL_ELEM_TYPE && f.kind == TPI_PB_VARINT)
+            *kind = f.value;
         if (f.number == number)
             ok = f.kind == TPI_PB_BYTES ? part(r, f.bytes)
                                         : tpi_onnx_bad(r->m, TP_E_FORMAT, "it is malformed");
+    }
     return ok && (!w.bad || tpi_onnx_bad(r->m, TP_E_FORMAT, "it is malformed"));
 }
 
 static bool read_sequence(reading *r, tpi_span message)
 {
-    return read_parts(r, message, TPI_PB_SEQUENCE_TENSORS, read_tensor);
-}
-
-static bool read_kind(reading *r, tpi_span message, uint64_t *kind)
-{
-    tpi_wire w = tpi_wire_open(message);
-    tpi_field f;
-    *kind = 0;
-    while (tpi_wire_next(&w, &f))
-        if (f.number == TPI_PB_OPTIONAL_ELEM_TYPE && f.kind == TPI_PB_VARINT)
-            *kind = f.value;
-    return !w.bad || tpi_onnx_bad(r->m, TP_E_FORMAT, "it is malformed");
+    uint64_t kind;
+    return read_parts(r, message, TPI_PB_SEQUENCE_TENSORS, read_tensor, &kind);
 }
 
 static bool read_optional(reading *r, tpi_span message, bool sequence)
 {
-    uint64_t kind;
-    if (!read_kind(r, message, &kind))
-        return false;
-    if (kind == TPI_PB_KIND_NONE) {
-        r->n = -1;
-        return true;
-    }
-    return sequence ? read_parts(r, message, TPI_PB_OPTIONAL_SEQUENCE, read_sequence)
-                    : read_parts(r, message, TPI_PB_OPTIONAL_TENSOR, read_tensor);
+    uint64_t kind = TPI_PB_KIND_NONE;
+    const bool ok = sequence
+                        ? read_parts(r, message, TPI_PB_OPTIONAL_SEQUENCE, read_sequence, &kind)
+                        : read_parts(r, message, TPI_PB_OPTIONAL_TENSOR, read_tensor, &kind);
+    r->n = kind == TPI_PB_KIND_NONE ? -1 : r->n;
+    return ok;
 }
 
 static bool read_value(reading *r, const char *type, tpi_span bytes)
@@ -94,13 +84,31 @@ static bool read_value(reading *r, const char *type, tpi_span bytes)
     return sequence ? read_sequence(r, bytes) : read_tensor(r, bytes);
 }
 
+/* NULL, or the failed tensor that says why not. */
+static tp_tensor *load(tp_ctx *tp, tpi_at at, const char *what, const char *path,
+                       const char *type, int most, tp_tensor **out, int *n)
+{
+    tpi_file_bytes bytes;
+    tpi_file_error error;
+    if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
+        return tpi_fail(tp, at, what, error.status, "%s", error.text);
+    tpi_onnx_model m = tpi_onnx_model_begin(tp, NULL);
+    reading r = {.m = &m, .at = at, .most = most, .out = out};
+    tp_tensor *failed = NULL;
+    if (read_value(&r, type, (tpi_span){bytes.data, bytes.size}))
+        *n = r.n;
+    else
+        failed = tpi_fail(tp, at, what, m.status, "%s: %s", tpi_onnx_shown(path).text, m.why);
+    tpi_onnx_model_free(&m);
+    tpi_file_free(&tp->mem, &bytes);
+    return failed;
+}
+
 tp_status tp_onnx_value_load_at(const char *file, int line, tp_ctx *tp, const char *path,
                                 const char *type, int most, tp_tensor **out, int *n)
 {
     static const char what[] = "tp_onnx_value_load";
     const tpi_at at = TPI_AT(file, line);
-    tpi_file_bytes bytes;
-    tpi_file_error error;
     if (!tp)
         return TP_E_NULL;
     if (!path || !type || !out || !n)
@@ -109,21 +117,26 @@ tp_status tp_onnx_value_load_at(const char *file, int line, tp_ctx *tp, const ch
                                : !type ? "type"
                                        : "place of the result");
     *n = 0;
-    if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
-        return tpi_fail_status(tp, at, what, error.status, "%s", error.text);
-    tpi_onnx_model m = tpi_onnx_model_begin(tp, NULL);
-    reading r = {.m = &m, .at = at, .most = most, .out = out};
-    tp_status status = TP_OK;
-    if (read_value(&r, type, (tpi_span){bytes.data, bytes.size}))
-        *n = r.n;
-    else
-        status =
-            tpi_fail_status(tp, at, what, m.status, "%s: %s", tpi_onnx_shown(path).text, m.why);
-    tpi_onnx_model_free(&m);
-    tpi_file_free(&tp->mem, &bytes);
-    return status;
+    const tp_tensor *failed = load(tp, at, what, path, type, most, out, n);
+    return failed ? (tp_status)failed->status : TP_OK;
 }
 
 TPI_BARE(tp_status, tp_onnx_value_load,
          (tp_ctx * tp, const char *path, const char *type, int most, tp_tensor **out, int *n),
          tp, path, type, most, out, n)
+
+tp_tensor *tp_onnx_tensor_load_at(const char *file, int line, tp_ctx *tp, const char *path)
+{
+    static const char what[] = "tp_onnx_tensor_load";
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *out;
+    int n;
+    if (!tp)
+        return (tp_tensor *)&tpi_nil;
+    if (!path)
+        return tpi_fail(tp, at, what, TP_E_NULL, "the path is NULL");
+    tp_tensor *failed = load(tp, at, what, path, "?", 1, &out, &n);
+    return failed ? failed : out;
+}
+
+TPI_BARE(tp_tensor *, tp_onnx_tensor_load, (tp_ctx * tp, const char *path), tp, path)

@@ -90,26 +90,6 @@ static void settle(tp_tensor *t, int type)
     }
 }
 
-static void put_number(tp_tensor *t, int type, int64_t i, uint64_t v)
-{
-    const size_t size = tp_dtype_size((tp_dtype)t->dtype);
-    char *at = t->data + (size_t)i * size;
-    if (type == TPI_PB_F16 || type == TPI_PB_BF16) {
-        const float f = tpi_half_to_float(half_of(type), (uint16_t)v);
-        memcpy(at, &f, sizeof f);
-    } else if (t->dtype == TP_BOOL) {
-        *at = v != 0;
-    } else if (size == 8) {
-        memcpy(at, &v, size);
-    } else if (size == 4) {
-        memcpy(at, &(uint32_t){(uint32_t)v}, size);
-    } else if (size == 2) {
-        memcpy(at, &(uint16_t){(uint16_t)v}, size);
-    } else {
-        *(unsigned char *)at = (unsigned char)v;
-    }
-}
-
 static bool wrong_count(tpi_onnx_model *m, const tpi_onnx_tensor *t)
 {
     return tpi_onnx_bad(m, TP_E_FORMAT,
@@ -117,8 +97,8 @@ static bool wrong_count(tpi_onnx_model *m, const tpi_onnx_tensor *t)
                         TPI_SPAN(t->name), (long long)t->count);
 }
 
-/* From the repeated field of its type. */
-static bool read_numbers(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor *out)
+/* From the repeated field of its type, as bytes that are raw. */
+static bool read_numbers(tpi_onnx_model *m, const tpi_onnx_tensor *t, char *at)
 {
     const type_row *row = &types[t->type];
     tpi_wire w = tpi_wire_open(t->message);
@@ -128,38 +108,44 @@ static bool read_numbers(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor 
         if (f.number != (uint32_t)row->field)
             continue;
         tpi_numbers numbers = tpi_numbers_open(&f, row->kind);
-        uint64_t v;
-        for (; tpi_numbers_next(&numbers, &v); n++)
-            if (n < t->count)
-                put_number(out, t->type, n, v);
-            else
+        for (uint64_t v; tpi_numbers_next(&numbers, &v); n++) {
+            if (n == t->count)
                 return wrong_count(m, t);
+            for (int k = 0; k < row->bytes; k++, v >>= 8)
+                *at++ = (char)(unsigned char)(v & 255);
+        }
         if (numbers.rest.bad)
             return wrong_count(m, t);
     }
     return n == t->count ? true : wrong_count(m, t);
 }
 
+static int64_t raw_size(const tpi_onnx_tensor *t)
+{
+    return t->count * types[t->type].bytes;
+}
+
+/* `at` NULL: are they there? */
+static bool read_external(tpi_onnx_model *m, const tpi_onnx_tensor *t, char *at)
+{
+    char why[200];
+    const tp_status s = tpi_external_read(&m->external, t->location, t->offset, raw_size(t), at,
+                                          why, sizeof why);
+    return s == TP_OK || tpi_onnx_bad(m, s, "tensor \"%.*s\": %s", TPI_SPAN(t->name), why);
+}
+
 static bool fill(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor *out)
 {
-    const int64_t raw = t->count * types[t->type].bytes;
+    const size_t raw = (size_t)raw_size(t);
     const bool wide = t->type == TPI_PB_F16 || t->type == TPI_PB_BF16;
     char *at = wide ? out->data + raw : out->data;
-    if (t->external) {
-        char why[200];
-        const tp_status s =
-            tpi_external_read(&m->external, t->location, t->offset, raw, at, why, sizeof why);
-        if (s != TP_OK)
-            return tpi_onnx_bad(m, s, "tensor \"%.*s\": %s", TPI_SPAN(t->name), why);
-        m->own_bytes += (size_t)raw;
-    } else if (t->has_raw) {
-        if (raw && m->map)
-            tpi_file_map_copy(m->map, at, t->raw.at, (size_t)raw);
-        else if (raw)
-            memcpy(at, t->raw.at, (size_t)raw);
-    } else {
-        return read_numbers(m, t, out);
-    }
+    if (t->external ? !read_external(m, t, at) : !t->has_raw && !read_numbers(m, t, at))
+        return false;
+    m->own_bytes += t->external ? raw : 0;
+    if (t->has_raw && !t->external && raw && m->map)
+        tpi_file_map_copy(m->map, at, t->raw.at, raw);
+    else if (t->has_raw && !t->external && raw)
+        memcpy(at, t->raw.at, raw);
     settle(out, t->type);
     return true;
 }
@@ -167,18 +153,13 @@ static bool fill(tpi_onnx_model *m, const tpi_onnx_tensor *t, tp_tensor *out)
 /* Are there as many bytes as the elements need? */
 static bool check_bytes(tpi_onnx_model *m, const tpi_onnx_tensor *t)
 {
-    const int64_t raw = t->count * types[t->type].bytes;
-    if (t->external) {
-        char why[200];
-        if (t->length >= 0 && t->length != raw)
-            return wrong_count(m, t);
-        const tp_status s =
-            tpi_external_read(&m->external, t->location, t->offset, raw, NULL, why, sizeof why);
-        return s == TP_OK || tpi_onnx_bad(m, s, "tensor \"%.*s\": %s", TPI_SPAN(t->name), why);
-    }
-    if (t->has_raw ? (uint64_t)raw != t->raw.size : (uint64_t)t->count > t->message.size)
-        return wrong_count(m, t);
-    return true;
+    const int64_t raw = raw_size(t);
+    if (t->external)
+        return t->length >= 0 && t->length != raw ? wrong_count(m, t)
+                                                  : read_external(m, t, NULL);
+    return (t->has_raw ? (uint64_t)raw == t->raw.size
+                       : (uint64_t)t->count <= t->message.size) ||
+           wrong_count(m, t);
 }
 
 tp_tensor *tpi_onnx_tensor_make(tpi_onnx_model *m, const tpi_onnx_tensor *t, tpi_at at)
@@ -201,31 +182,3 @@ tp_tensor *tpi_onnx_tensor_make(tpi_onnx_model *m, const tpi_onnx_tensor *t, tpi
     m->read_bytes += tpi_bytes(out);
     return fill(m, t, out) ? out : NULL;
 }
-
-/* ---- a tensor by itself ------------------------------------------------------------------------ */
-
-tp_tensor *tp_onnx_tensor_load_at(const char *file, int line, tp_ctx *tp, const char *path)
-{
-    static const char what[] = "tp_onnx_tensor_load";
-    const tpi_at at = TPI_AT(file, line);
-    tpi_file_bytes bytes;
-    tpi_file_error error;
-    if (!tp)
-        return (tp_tensor *)&tpi_nil;
-    if (!path)
-        return tpi_fail(tp, at, what, TP_E_NULL, "the path is NULL");
-    if (!tpi_file_read(&tp->mem, path, SIZE_MAX, &bytes, &error))
-        return tpi_fail(tp, at, what, error.status, "%s", error.text);
-    tpi_onnx_model m = tpi_onnx_model_begin(tp, NULL);
-    tpi_onnx_tensor t;
-    tp_tensor *out = NULL;
-    if (tpi_onnx_tensor_read(&m, (tpi_span){bytes.data, bytes.size}, &t))
-        out = tpi_onnx_tensor_make(&m, &t, at);
-    if (!out)
-        out = tpi_fail(tp, at, what, m.status, "%s: %s", tpi_onnx_shown(path).text, m.why);
-    tpi_onnx_model_free(&m);
-    tpi_file_free(&tp->mem, &bytes);
-    return out;
-}
-
-TPI_BARE(tp_tensor *, tp_onnx_tensor_load, (tp_ctx * tp, const char *path), tp, path)

@@ -57,12 +57,11 @@ tp_tensor *tpi_onnx_expression(tpi_onnx_op *o, tp_tensor *x);
 
 /* The error of an operator: the fact, and what would be supported. The operator's and the
  * node's name come before it. NULL, which is false, too. */
-tp_tensor *tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* The same of sizes that do not fit, TP_E_SHAPE: on a side of an If it matters when that is taken. */
-tp_tensor *tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+tp_tensor *tpi_onnx_fail(tpi_onnx_op *o, tp_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+#define tpi_onnx_refuse(o, ...) tpi_onnx_fail((o), TP_E_VALUE, __VA_ARGS__)
+/* Sizes that do not fit: on a side of an If it matters when that is taken. */
+#define tpi_onnx_misfit(o, ...) tpi_onnx_fail((o), TP_E_SHAPE, __VA_ARGS__)
 
 /* The end of a refusal of a size that is not known. */
 #define TPI_ONNX_FREE_DIM                                                                      \
@@ -120,7 +119,8 @@ tpi_span tpi_onnx_text(const tpi_onnx_op *o, const char *name);
 int tpi_onnx_choice(const tpi_onnx_op *o, const char *name);
 /* An element type; `otherwise` when it is not given and has no default. */
 tp_dtype tpi_onnx_type_or(const tpi_onnx_op *o, const char *name, tp_dtype otherwise);
-/* A number, known; false after an error. */
+/* An int, or the size or number that an operand has to be; a number that is known. False after an error. */
+bool tpi_onnx_integer(tpi_onnx_op *o, const char *name, int64_t *out);
 bool tpi_onnx_number(tpi_onnx_op *o, const char *name, double *out);
 /* A list of integers; n 0 when it is not there. An operand may have sizes among them, but for plain ones. False
  * after an error: more than TPI_ONNX_INTS. */

@@ -131,6 +131,15 @@ double tpi_onnx_float(const tpi_onnx_op *o, const char *name)
     return s.given ? (double)s.given->f : (double)(float)default_of(&s);
 }
 
+bool tpi_onnx_integer(tpi_onnx_op *o, const char *name, int64_t *out)
+{
+    const setting s = setting_of(o, name);
+    if (s.row.operand)
+        return tpi_onnx_int_of(o, s.row.operand, out);
+    *out = tpi_onnx_int(o, name);
+    return true;
+}
+
 bool tpi_onnx_number(tpi_onnx_op *o, const char *name, double *out)
 {
     const setting s = setting_of(o, name);
@@ -253,7 +262,8 @@ bool tpi_onnx_positive(tpi_onnx_op *o, int64_t axis, int rank, int *out)
 
 bool tpi_onnx_axis(tpi_onnx_op *o, const char *name, int rank, int *out)
 {
-    return tpi_onnx_positive(o, tpi_onnx_int(o, name), rank, out);
+    int64_t axis;
+    return tpi_onnx_integer(o, name, &axis) && tpi_onnx_positive(o, axis, rank, out);
 }
 
 tp_tensor *tpi_onnx_tensor_in(tpi_onnx_op *o, const char *name)

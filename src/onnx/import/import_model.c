@@ -257,26 +257,32 @@ static const char *element_name(tpi_import *im, tpi_span name, int i)
     return text;
 }
 
+#define REFUSE_INPUT(im, info, text, ...)                                                      \
+    tpi_onnx_bad((im)->m, TP_E_VALUE, "input \"%.*s\" " text, TPI_SPAN((info)->name),          \
+                 __VA_ARGS__)
+
+static bool add_placeholder(tpi_import *im, const char *name, tp_dtype dtype, int rank,
+                            const int64_t *shape, tpi_onnx_value *v)
+{
+    if (!name)
+        return false;
+    v->graph = im->g;
+    v->tensor = tp_placeholder_at(im->at.file, im->at.line, im->g, name, dtype, rank, shape);
+    return v->tensor->status == TP_OK ||
+           tpi_onnx_bad(im->m, (tp_status)v->tensor->status, "%s", tpi_onnx_error_text(im));
+}
+
 /* An input that is a tensor of a sequence or an optional, of like's sizes. */
 static bool add_element(tpi_import *im, const tpi_onnx_info *info, int i, const tp_tensor *like,
                         tpi_onnx_value *v)
 {
     const tp_dtype dtype = tpi_onnx_dtype(info->type);
-    const char *name = element_name(im, info->name, i);
     if (dtype == TP_N_DTYPES || (tp_dtype)like->dtype != dtype)
-        return tpi_onnx_bad(
-            im->m, TP_E_VALUE,
-            "input \"%.*s\" has elements of type %s, its tensors in the options "
-            "are %s",
-            TPI_SPAN(info->name), tpi_onnx_type_name(info->type),
-            tp_dtype_name((tp_dtype)like->dtype));
-    if (!name)
-        return false;
-    v->graph = im->g;
-    v->tensor = tp_placeholder_at(im->at.file, im->at.line, im->g, name, dtype, like->rank,
-                                  like->shape);
-    return v->tensor->status == TP_OK ||
-           tpi_onnx_bad(im->m, (tp_status)v->tensor->status, "%s", tpi_onnx_error_text(im));
+        return REFUSE_INPUT(
+            im, info, "has elements of type %s, its tensors in the options are %s",
+            tpi_onnx_type_name(info->type), tp_dtype_name((tp_dtype)like->dtype));
+    return add_placeholder(im, element_name(im, info->name, i), dtype, like->rank, like->shape,
+                           v);
 }
 
 static const tp_onnx_sequence *sequence_for(const tpi_import *im, tpi_span name)
@@ -292,11 +298,10 @@ static bool add_list(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info)
 {
     const tp_onnx_sequence *said = sequence_for(im, info->name);
     if (!said)
-        return tpi_onnx_bad(
-            im->m, TP_E_VALUE,
-            "input \"%.*s\" is a%s: say in sequences of tp_onnx_load_options how "
-            "many tensors it has",
-            TPI_SPAN(info->name), info->optional ? "n optional" : " sequence");
+        return REFUSE_INPUT(
+            im, info,
+            "is a%s: say in sequences of tp_onnx_load_options how many tensors it has",
+            info->optional ? "n optional" : " sequence");
     const bool fits = info->optional && said->n < 0 ? true
                       : info->sequence              ? said->n >= 0
                                                     : said->n == 1;
@@ -304,8 +309,7 @@ static bool add_list(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info)
     if (!v)
         return false;
     if (!fits)
-        return tpi_onnx_bad(im->m, TP_E_VALUE, "input \"%.*s\" cannot have %d tensors",
-                            TPI_SPAN(info->name), said->n);
+        return REFUSE_INPUT(im, info, "cannot have %d tensors", said->n);
     v->absent = said->n < 0;
     if (v->absent)
         return true;
@@ -326,24 +330,19 @@ static bool add_input(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info
     if (tpi_onnx_find(f, info->name))
         return true; /* it has an initializer, as files of IR version 3 list them */
     if (info->kind != TPI_PB_TYPE_TENSOR)
-        return tpi_onnx_bad(im->m, TP_E_VALUE,
-                            "input \"%.*s\" is no tensor: that is not supported",
-                            TPI_SPAN(info->name));
+        return REFUSE_INPUT(im, info, "is no %s: that is not supported", "tensor");
     if (info->optional || info->sequence) {
         im->n_inputs++; /* it has its place */
         return add_list(im, f, info);
     }
     const tp_dtype dtype = tpi_onnx_dtype(info->type);
     if (dtype == TP_N_DTYPES)
-        return tpi_onnx_bad(im->m, TP_E_VALUE,
-                            "input \"%.*s\" has elements of type %s, which is not supported",
-                            TPI_SPAN(info->name), tpi_onnx_type_name(info->type));
+        return REFUSE_INPUT(im, info, "has elements of type %s, which is not supported",
+                            tpi_onnx_type_name(info->type));
     if (!info->has_shape)
-        return tpi_onnx_bad(im->m, TP_E_VALUE, "input \"%.*s\" has no declared rank",
-                            TPI_SPAN(info->name));
+        return REFUSE_INPUT(im, info, "has no declared %s", "rank");
     if (info->rank > TP_MAX_RANK)
-        return tpi_onnx_bad(im->m, TP_E_VALUE, "input \"%.*s\" has more than %d axes",
-                            TPI_SPAN(info->name), TP_MAX_RANK);
+        return REFUSE_INPUT(im, info, "has more than %d axes", TP_MAX_RANK);
     const int fixed = fixed_value(im, info->name);
     tpi_onnx_value *v = tpi_onnx_define(im, f, info->name);
     if (!v)
@@ -363,13 +362,8 @@ static bool add_input(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info
         if (shape[i] == TPI_NO_DIM)
             return tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
     }
-    const char *name = tpi_onnx_cstring(im->m, info->name);
-    if (!name)
-        return false;
-    v->tensor =
-        tp_placeholder_at(im->at.file, im->at.line, im->g, name, dtype, info->rank, shape);
-    return v->tensor->status == TP_OK ||
-           tpi_onnx_bad(im->m, (tp_status)v->tensor->status, "%s", tpi_onnx_error_text(im));
+    return add_placeholder(im, tpi_onnx_cstring(im->m, info->name), dtype, info->rank, shape,
+                           v);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------------- */

@@ -127,8 +127,8 @@ tp_tensor *tpi_onnx_import_arg(tpi_onnx_op *o, tp_tensor *x)
 
 bool tpi_onnx_import_top_k(tpi_onnx_op *o)
 {
-    int64_t k = tpi_onnx_int(o, "k");
-    if (o->opset >= 10 && !tpi_onnx_int_of(o, 1, &k))
+    int64_t k;
+    if (!tpi_onnx_integer(o, "k", &k))
         return false;
     tp_tensor *places = tp_argtopk(o->x[0], o->axis, k, tpi_onnx_int(o, "largest") != 0);
     return tpi_onnx_out(o, 0, tp_take_along(o->x[0], places, o->axis)) &&
@@ -137,28 +137,16 @@ bool tpi_onnx_import_top_k(tpi_onnx_op *o)
 
 /* ---- along an axis ----------------------------------------------------------------------------------- */
 
-/* The axis of operand 1. */
-static bool axis_in(tpi_onnx_op *o, const tp_tensor *x, int *axis)
-{
-    int64_t named;
-    return tpi_onnx_int_of(o, 1, &named) && tpi_onnx_positive(o, named, x->rank, axis);
-}
-
 tp_tensor *tpi_onnx_import_cum_sum(tpi_onnx_op *o, tp_tensor *x)
 {
-    int axis;
-    if (!axis_in(o, x, &axis))
-        return NULL;
-    return tp_cumsum(x, axis, tpi_onnx_int(o, "exclusive") != 0,
+    return tp_cumsum(x, o->axis, tpi_onnx_int(o, "exclusive") != 0,
                      tpi_onnx_int(o, "reverse") != 0);
 }
 
 /* y[i] = x[i] * y[i - 1], from y[0] = x[0]; exclusive: of what is moved on by one behind a 1. */
 tp_tensor *tpi_onnx_import_cum_prod(tpi_onnx_op *o, tp_tensor *x)
 {
-    int axis;
-    if (!axis_in(o, x, &axis))
-        return NULL;
+    const int axis = o->axis;
     const bool reverse = tpi_onnx_int(o, "reverse") != 0;
     const int64_t size = x->shape[axis];
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};

@@ -8,7 +8,22 @@
 
 enum { MOST_ACTIVATIONS = 6 };
 
-enum { SIGMOID, TANH, RELU, AFFINE, LEAKY, THRESHOLDED, SCALED, HARD, ELU, SIGN, PLUS };
+/* Name, how many numbers it takes, alpha and beta unless they are given, and what becomes of x. */
+#define ACTIVATIONS(A)                                                                         \
+    A(Sigmoid, 0, 0, 0, tp_sigmoid(x))                                                         \
+    A(Tanh, 0, 0, 0, tp_tanh(x))                                                               \
+    A(Relu, 0, 0, 0, tp_relu(x))                                                               \
+    A(Affine, 2, 1, 0, affine(o, x, alpha, beta))                                              \
+    A(LeakyRelu, 1, 0.01, 0, tp_where(tp_ge(x, zero), x, tpi_onnx_times(o, x, alpha)))         \
+    A(ThresholdedRelu, 1, 1, 0, tp_where(tp_gt(x, tp_scalar_like(x, alpha)), x, zero))         \
+    A(ScaledTanh, 2, 1, 1, affine(o, tp_tanh(affine(o, x, beta, 0)), alpha, 0))                \
+    A(HardSigmoid, 2, 0.2, 0.5, tp_clip(affine(o, x, alpha, beta), 0, 1))                      \
+    A(Elu, 1, 1, 0, tp_where(tp_ge(x, zero), x, elu_below(o, x, alpha)))                       \
+    A(Softsign, 0, 0, 0, tp_div(x, tpi_onnx_plus(o, tp_abs(x), 1)))                            \
+    A(Softplus, 0, 0, 0, tpi_onnx_softplus(o, x))
+
+#define ROW(name, ...) ROW_##name,
+enum { ACTIVATIONS(ROW) N_ACTIVATIONS };
 
 typedef struct activation {
     int row; /* of the table */
@@ -18,25 +33,19 @@ typedef struct activation {
 static const struct {
     char name[16];
     int n_numbers;
-    double alpha, beta; /* unless they are given */
+    double alpha, beta;
 } activations[] = {
-    {"Sigmoid",         0, 0,    0  },
-    {"Tanh",            0, 0,    0  },
-    {"Relu",            0, 0,    0  },
-    {"Affine",          2, 1,    0  },
-    {"LeakyRelu",       1, 0.01, 0  },
-    {"ThresholdedRelu", 1, 1,    0  },
-    {"ScaledTanh",      2, 1,    1  },
-    {"HardSigmoid",     2, 0.2,  0.5},
-    {"Elu",             1, 1,    0  },
-    {"Softsign",        0, 0,    0  },
-    {"Softplus",        0, 0,    0  },
-};
-enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+#define FACTS(name, n, alpha, beta, x) {#name, n, alpha, beta},
+    ACTIVATIONS(FACTS)};
 
 static tp_tensor *affine(tpi_onnx_op *o, tp_tensor *x, double alpha, double beta)
 {
     return tpi_onnx_plus(o, tpi_onnx_times(o, x, alpha), beta);
+}
+
+static tp_tensor *elu_below(tpi_onnx_op *o, tp_tensor *x, double alpha)
+{
+    return affine(o, tp_exp(tp_min(x, tp_scalar_like(x, 0))), alpha, -alpha);
 }
 
 static tp_tensor *activated(tpi_onnx_op *o, tp_tensor *x, const activation *a)
@@ -44,29 +53,12 @@ static tp_tensor *activated(tpi_onnx_op *o, tp_tensor *x, const activation *a)
     const double alpha = a->alpha, beta = a->beta;
     tp_tensor *zero = tp_scalar_like(x, 0);
     switch (a->row) {
-    case SIGMOID:
-        return tp_sigmoid(x);
-    case TANH:
-        return tp_tanh(x);
-    case RELU:
-        return tp_relu(x);
-    case AFFINE:
-        return affine(o, x, alpha, beta);
-    case LEAKY:
-        return tp_where(tp_ge(x, zero), x, tpi_onnx_times(o, x, alpha));
-    case THRESHOLDED:
-        return tp_where(tp_gt(x, tp_scalar_like(x, alpha)), x, zero);
-    case SCALED:
-        return affine(o, tp_tanh(affine(o, x, beta, 0)), alpha, 0);
-    case HARD:
-        return tp_clip(affine(o, x, alpha, beta), 0, 1);
-    case ELU:
-        return tp_where(tp_ge(x, zero), x, affine(o, tp_exp(tp_min(x, zero)), alpha, -alpha));
-    case SIGN:
-        return tp_div(x, tpi_onnx_plus(o, tp_abs(x), 1));
-    default:
-        return tpi_onnx_softplus(o, x);
+#define RESULT(name, n, a, b, result)                                                          \
+    case ROW_##name:                                                                           \
+        return result;
+        ACTIVATIONS(RESULT)
     }
+    return NULL;
 }
 
 /* Names differ in case from writer to writer. */

@@ -16,30 +16,15 @@ static bool report(tpi_onnx_op *o, tp_status status, const char *text)
                         TPI_SPAN(o->node->name), o->opset, text);
 }
 
-static tp_tensor *refuse(tpi_onnx_op *o, tp_status status, const char *fmt, va_list ap)
+tp_tensor *tpi_onnx_fail(tpi_onnx_op *o, tp_status status, const char *fmt, ...)
 {
     char text[240];
+    va_list ap;
+    va_start(ap, fmt);
     tpi_vprint(text, sizeof text, fmt, ap);
+    va_end(ap);
     report(o, status, text);
     return NULL;
-}
-
-tp_tensor *tpi_onnx_refuse(tpi_onnx_op *o, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    tp_tensor *none = refuse(o, TP_E_VALUE, fmt, ap);
-    va_end(ap);
-    return none;
-}
-
-tp_tensor *tpi_onnx_misfit(tpi_onnx_op *o, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    tp_tensor *none = refuse(o, TP_E_SHAPE, fmt, ap);
-    va_end(ap);
-    return none;
 }
 
 const char *tpi_onnx_error_text(const tpi_import *im)
