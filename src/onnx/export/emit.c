@@ -355,6 +355,14 @@ tpi_val tpi_weight(tpi_export *x, const tp_tensor *t)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
+int64_t tpi_product(const tpi_export *x, int n, const int64_t *sizes)
+{
+    int64_t product = 1;
+    for (int i = 0; i < n; i++)
+        product = tpi_dim_mul(x->now.g->dims, product, sizes[i]);
+    return product;
+}
+
 static int size_number(void *user, int64_t n)
 {
     return tpi_int(user, n);

@@ -154,8 +154,6 @@ tpi_val tpi_native(tpi_export *x, const char *op, int n, const tpi_val *in);
 
 /* c ? a : b. */
 tpi_val tpi_choose(tpi_export *x, tpi_val c, tpi_val a, tpi_val b);
-/* A value of u64 as i64 in the same order; others as they are. */
-tpi_val tpi_ordered(tpi_export *x, tpi_val v);
 /* v >> 0, v >> 1, ... along a new last axis, as u64, whose lowest bits are those of v; and the u64
  * of bits. */
 tpi_val tpi_shifts_of(tpi_export *x, tpi_val v, int n_bits);
@@ -171,6 +169,8 @@ tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype);
 /* An initializer of a concrete tensor. */
 tpi_val tpi_weight(tpi_export *x, const tp_tensor *t);
 
+/* Their product, a size. */
+int64_t tpi_product(const tpi_export *x, int n, const int64_t *sizes);
 /* Sizes, maybe symbolic: as i64[1], and several as i64[n]. */
 tpi_val tpi_size(tpi_export *x, int64_t dim);
 tpi_val tpi_sizes(tpi_export *x, int64_t n, const int64_t *dims);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Runtimes order no u64: with its top bit turned it is ordered like i64. */
-tpi_val tpi_ordered(tpi_export *x, tpi_val v)
+/* Runtimes order no u64: with its top bit turned it is ordered like i64. Others stay as they are. */
+static tpi_val ordered(tpi_export *x, tpi_val v)
 {
     if (tpi_type(x, v) != TP_U64)
         return v;
@@ -32,7 +32,7 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
         return tpi_export_same(x, t);
     const bool turned = is_extremum(t) && tpi_type(x, v) == TP_U64;
     if (turned)
-        v = tpi_ordered(x, v);
+        v = ordered(x, v);
     tp_dtype work = tpi_work_type(name, tpi_type(x, v));
     if (t->dtype == TP_U32 && is_extremum(t)) /* the order of i64 is wrong in ONNX Runtime */
         work = TP_F64;
@@ -44,7 +44,7 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
 
 tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
 {
-    const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
+    const tpi_val v = ordered(x, tpi_in(x, t, 0));
     const tpi_val work = tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
     const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(work));
     tpi_put_shared(x, t);
@@ -55,7 +55,7 @@ tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
 tpi_val tpi_export_argtopk(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val k = tpi_size(x, tpi_attr_int(t, "k"));
-    const tpi_val v = tpi_ordered(x, tpi_in(x, t, 0));
+    const tpi_val v = ordered(x, tpi_in(x, t, 0));
     tpi_put(x, "TopK", TPI_V(tpi_as(x, v, tpi_work_type("TopK", tpi_type(x, v))), k));
     const tpi_val y = tpi_put_result(x, TP_I64);
     tpi_put_shared(x, t);

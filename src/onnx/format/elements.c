@@ -24,17 +24,22 @@ bool tpi_put_elements(tpi_mem *mem, tpi_writer *w, const tpi_elements *from)
         tpi_file_put(w, from->bytes, from->size);
         return true;
     }
-    char *copy = tpi_take(mem, from->size);
+    const size_t room = from->t ? tpi_bytes(from->t) : from->size;
+    char *copy = tpi_take(mem, room);
     if (!copy)
         return false;
     if (from->t)
         tpi_copy_out(from->t, copy);
     else
         memcpy(copy, from->bytes, from->size);
+    if (from->half)
+        tpi_halves_of(from->half == TPI_PB_F16 ? TPI_FLOAT16 : TPI_BFLOAT16,
+                      tp_dtype_size((tp_dtype)from->t->dtype), (size_t)tpi_count(from->t),
+                      copy);
     if (swap)
         tpi_swap_bytes(copy, from->size, from->element);
     tpi_file_put(w, copy, from->size);
-    tpi_give_back(mem, copy, from->size);
+    tpi_give_back(mem, copy, room);
     return true;
 }
 
@@ -81,30 +86,15 @@ static void put_kind(saving *s, uint32_t field, int kind)
     put_text(s, &text);
 }
 
-/* Floats as floats of 16 bits. False: no memory. */
-static bool put_halves(saving *s, const tp_tensor *t)
-{
-    const size_t bytes = tpi_bytes(t), n = (size_t)tpi_count(t);
-    char *copy = tpi_take(s->mem, bytes);
-    if (!copy)
-        return false;
-    tpi_copy_out(t, copy);
-    tpi_halves_of(s->as == TPI_PB_F16 ? TPI_FLOAT16 : TPI_BFLOAT16,
-                  tp_dtype_size((tp_dtype)t->dtype), n, copy);
-    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-        tpi_swap_bytes(copy, 2 * n, 2);
-    tpi_file_put(&s->w, copy, 2 * n);
-    tpi_give_back(s->mem, copy, bytes);
-    return true;
-}
-
 /* A tensor; `field` 0: it is the whole file, else a message in another one. */
 static void put_tensor(saving *s, uint32_t field, const tp_tensor *t)
 {
     tpi_elements from = tpi_elements_of(t);
     tpi_str head = TPI_STR(s->mem), size = TPI_STR(s->mem);
     const bool halves = s->as && t->dtype >= TP_F32;
-    from.size = halves ? 2 * (size_t)tpi_count(t) : from.size;
+    if (halves)
+        from = (tpi_elements){
+            .t = t, .size = 2 * (size_t)tpi_count(t), .element = 2, .half = s->as};
     tpi_put_tensor_head(&head, halves ? s->as : tpi_onnx_type((tp_dtype)t->dtype), t->rank,
                         t->shape);
     if (t->name) {
@@ -118,9 +108,8 @@ static void put_tensor(saving *s, uint32_t field, const tp_tensor *t)
     put_text(s, &size);
     put_text(s, &head);
     s->size += from.size;
-    if (!s->counts && !s->failed &&
-        !(halves ? put_halves(s, t) : tpi_put_elements(s->mem, &s->w, &from)))
-        s->failed = true;
+    if (!s->counts && !s->failed)
+        s->failed = !tpi_put_elements(s->mem, &s->w, &from);
 }
 
 static void put_sequence(saving *s, int n, tp_tensor *const *t)

@@ -10,6 +10,7 @@ typedef struct tpi_elements { /* elements to be written */
     const tp_tensor *t;       /* strided, or NULL */
     const char *bytes;        /* in a row */
     size_t size, element;
+    int half; /* TPI_PB_F16 or TPI_PB_BF16: the floats of t become such; 0: they stay */
 } tpi_elements;
 
 tpi_elements tpi_elements_of(const tp_tensor *t);

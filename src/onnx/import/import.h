@@ -97,6 +97,12 @@ bool tpi_onnx_try_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 bool tpi_onnx_try_sizes(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
 /* The same when all are plain numbers. */
 bool tpi_onnx_plain_ints(tpi_onnx_op *o, int i, tpi_onnx_ints *out);
+/* Element i of a concrete tensor of one axis at most. */
+static inline const char *tpi_onnx_element(const tp_tensor *t, int64_t i)
+{
+    const int64_t at = t->rank ? i * t->stride[0] : 0;
+    return t->data + at * (int64_t)tp_dtype_size((tp_dtype)t->dtype);
+}
 /* A single number or symbolic size. */
 bool tpi_onnx_int_of(tpi_onnx_op *o, int i, int64_t *out);
 /* A single number that is known, as a double. */
@@ -222,6 +228,7 @@ tp_dtype tpi_onnx_elem_type(tpi_onnx_op *o, int64_t onnx_type);
 int64_t tpi_onnx_dim_add(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_sub(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b);
+int64_t tpi_onnx_dim_product(tpi_onnx_op *o, int n, const int64_t *sizes);
 int64_t tpi_onnx_dim_div(tpi_onnx_op *o, int64_t a, int64_t b); /* toward zero */
 int64_t tpi_onnx_dim_min(tpi_onnx_op *o, int64_t a, int64_t b);
 int64_t tpi_onnx_dim_max(tpi_onnx_op *o, int64_t a, int64_t b);

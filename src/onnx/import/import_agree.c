@@ -115,26 +115,19 @@ tp_tensor *tpi_onnx_fitted(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t size)
 
 /* ---- reshape -------------------------------------------------------------------------------------- */
 
-static int64_t product(tpi_onnx_op *o, int n, const int64_t *sizes, int but)
-{
-    int64_t all = 1;
-    for (int i = 0; i < n; i++)
-        if (i != but)
-            all = tpi_onnx_dim_mul(o, all, sizes[i]);
-    return all;
-}
-
 /* x with one size such that there are `count` elements; else in one axis of so many. */
 static tp_tensor *with_count(tpi_onnx_op *o, tp_tensor *x, int64_t count)
 {
     for (int i = 0; i < x->rank; i++) {
-        const int64_t rest = product(o, x->rank, x->shape, i);
+        const int64_t rest =
+            tpi_onnx_dim_mul(o, tpi_onnx_dim_product(o, i, x->shape),
+                             tpi_onnx_dim_product(o, x->rank - i - 1, x->shape + i + 1));
         const int64_t size = tpi_onnx_dim_div(o, count, rest);
         if (tpi_sizes_may_agree(o->g->dims, x->shape[i], size) &&
             tpi_onnx_dim_mul(o, size, rest) == count)
             return tpi_onnx_with_size(o, x, i, size);
     }
-    const int64_t have = product(o, x->rank, x->shape, -1);
+    const int64_t have = tpi_onnx_dim_product(o, x->rank, x->shape);
     x = tp_reshape(x, 1, &have);
     return tpi_onnx_assumed(o, x, &count);
 }
@@ -147,13 +140,13 @@ tp_tensor *tpi_onnx_reshaped(tpi_onnx_op *o, tp_tensor *x, int rank, const int64
         return y;
     int hole = -1;
     for (int i = 0; i < rank; i++) {
-        want[i] = shape[i];
         hole = shape[i] == -1 ? i : hole;
+        want[i] = shape[i] == -1 ? 1 : shape[i];
     }
-    const int64_t have = product(o, x->rank, x->shape, -1), rest = product(o, rank, want, hole);
+    const int64_t have = tpi_onnx_dim_product(o, x->rank, x->shape);
     if (hole >= 0)
-        want[hole] = tpi_onnx_dim_div(o, have, rest);
-    const int64_t count = product(o, rank, want, -1);
+        want[hole] = tpi_onnx_dim_div(o, have, tpi_onnx_dim_product(o, rank, want));
+    const int64_t count = tpi_onnx_dim_product(o, rank, want);
     if (!tpi_sizes_may_agree(o->g->dims, have, count))
         return y;
     tpi_forget_error(o->ctx);

@@ -13,6 +13,14 @@ tp_tensor *tpi_onnx_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank)
     return rank <= 2 ? p : tp_reshape(p, rank - 1, shape);
 }
 
+tp_tensor *tpi_onnx_along(tpi_onnx_op *o, tp_tensor *v, int rank, int axis)
+{
+    int64_t shape[TP_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        shape[i] = i == axis ? -1 : 1;
+    return tp_reshape(v, rank, shape);
+}
+
 tp_tensor *tpi_onnx_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
 {
     tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
@@ -40,10 +48,8 @@ bool tpi_onnx_known_floats(tpi_onnx_op *o, int i, int most, int *n, double *v)
     if (t->rank > 1 || count > most)
         return tpi_onnx_refuse(o, "input %d is %s where at most %d numbers are needed", i,
                                SHAPE(t), most);
-    t = tp_contiguous(tp_cast(t, TP_F64));
-    const double *from = tp_data(t);
-    for (int64_t k = 0; from && k < count; k++)
-        v[k] = from[k];
+    for (int64_t k = 0; k < count; k++)
+        v[k] = tpi_load_f64((tp_dtype)t->dtype, tpi_onnx_element(t, k));
     *n = (int)count;
-    return from || tpi_onnx_out(o, 0, t);
+    return true;
 }

@@ -237,10 +237,9 @@ static void widen(tp_window *w, int n, const int64_t *extra)
 static tp_tensor *whole_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *places,
                                bool turned)
 {
-    int64_t plane = 1, planes[TP_MAX_RANK] = {x->shape[0], x->shape[1], 1, 1, 1, 1, 1, 1};
+    const int64_t plane = tpi_onnx_dim_product(o, x->rank - 2, x->shape + 2),
+                  planes[TP_MAX_RANK] = {x->shape[0], x->shape[1], 1, 1, 1, 1, 1, 1};
     tp_tensor *left = places;
-    for (int i = 2; i < x->rank; i++)
-        plane = tpi_onnx_dim_mul(o, plane, x->shape[i]);
     if (turned) {
         int64_t before = plane;
         places = NULL;
@@ -366,7 +365,7 @@ tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
     if (!is_spatial(o, x) || !tpi_onnx_read_list_of(o, "kernel_shape", x->rank - 2, w.kernel) ||
         !read_window(o, x, &w))
         return NULL;
-    int64_t shape[TP_MAX_RANK], hi[TP_MAX_RANK] = {0}, lo[TP_MAX_RANK] = {0}, count = 1;
+    int64_t shape[TP_MAX_RANK], hi[TP_MAX_RANK] = {0}, lo[TP_MAX_RANK] = {0};
     bool larger = false;
     for (int i = 0; i < x->rank; i++) {
         shape[i] = x->shape[i];
@@ -375,8 +374,8 @@ tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
             shape[i] = tpi_onnx_dim_add(o, tpi_onnx_dim_mul(o, last, w.stride[i - 2]),
                                         w.kernel[i - 2] - w.pad_lo[i - 2] - w.pad_hi[i - 2]);
         }
-        count = tpi_onnx_dim_mul(o, count, shape[i]);
     }
+    const int64_t count = tpi_onnx_dim_product(o, x->rank, shape);
     if (tpi_onnx_has(o, 2)) {
         tpi_onnx_ints asked;
         if (!tpi_onnx_plain_ints(o, 2, &asked))

@@ -39,6 +39,14 @@ int64_t tpi_onnx_dim_mul(tpi_onnx_op *o, int64_t a, int64_t b)
                           : tpi_dim_sub(o->g->dims, 0, tpi_dim_mul(o->g->dims, a, -b));
 }
 
+int64_t tpi_onnx_dim_product(tpi_onnx_op *o, int n, const int64_t *sizes)
+{
+    int64_t product = 1;
+    for (int i = 0; i < n; i++)
+        product = tpi_onnx_dim_mul(o, product, sizes[i]);
+    return product;
+}
+
 /* A table of sizes rounds down, and what is divided may be negative when the symbols are small. Where the
  * quotient is a division the run refuses that; 2*n-1 over 2 is none, but n-1. */
 static bool demand_positive(tpi_onnx_op *o, int64_t a, int64_t b, int64_t down)

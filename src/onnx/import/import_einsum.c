@@ -1,6 +1,6 @@
 /* Einsum: operands are joined one after the other, each time by a matrix product whose rows,
  * columns and inner axis are several axes taken together. */
-#include "onnx/import/import.h"
+#include "onnx/import/import_common.h"
 
 #include <string.h>
 
@@ -105,14 +105,10 @@ static void take_diagonals(tpi_onnx_op *o, factor *f)
         const int i = place_of(f, f->label[j]);
         if (i == j || tp_failed(f->t))
             continue;
-        int64_t shape[TP_MAX_RANK];
         tp_tensor *at[2];
         for (int k = 0; k < 2; k++) {
             const int axis = k ? j : i;
-            for (int a = 0; a < f->n; a++)
-                shape[a] = 1;
-            shape[axis] = f->t->shape[axis];
-            at[k] = tp_reshape(tpi_onnx_iota(o, shape[axis], TP_I64), f->n, shape);
+            at[k] = tpi_onnx_along(o, tpi_onnx_iota(o, f->t->shape[axis], TP_I64), f->n, axis);
         }
         tp_tensor *zero = tp_scalar_like(f->t, 0);
         f->t = tp_sum(tp_where(tp_eq(at[0], at[1]), f->t, zero), TP_DIMS(j), false);
@@ -189,14 +185,6 @@ static void agree(tpi_onnx_op *o, factor *a, factor *b)
     }
 }
 
-static int64_t product(tpi_onnx_op *o, const factor *f, int from, int to)
-{
-    int64_t p = 1;
-    for (int i = from; i < to; i++)
-        p = tpi_onnx_dim_mul(o, p, f->t->shape[i]);
-    return p;
-}
-
 static bool join(tpi_onnx_op *o, factor *a, factor *b, labels later)
 {
     const labels in_a = set_of(a), in_b = set_of(b);
@@ -229,10 +217,10 @@ static bool join(tpi_onnx_op *o, factor *a, factor *b, labels later)
     }
     for (int i = 0; i < rank; i++)
         sy[i] = i < n_batch + n_rows ? a->t->shape[i] : b->t->shape[i - n_rows + n_inner];
-    sa[n_batch] = product(o, a, n_batch, n_batch + n_rows);
-    sa[n_batch + 1] = product(o, a, n_batch + n_rows, n_left);
-    sb[n_batch] = product(o, b, n_batch, n_batch + n_inner);
-    sb[n_batch + 1] = product(o, b, n_batch + n_inner, n_right);
+    sa[n_batch] = tpi_onnx_dim_product(o, n_rows, a->t->shape + n_batch);
+    sa[n_batch + 1] = tpi_onnx_dim_product(o, n_inner, a->t->shape + n_batch + n_rows);
+    sb[n_batch] = tpi_onnx_dim_product(o, n_inner, b->t->shape + n_batch);
+    sb[n_batch + 1] = tpi_onnx_dim_product(o, n_columns, b->t->shape + n_batch + n_inner);
     tp_tensor *y =
         tp_matmul(tp_reshape(a->t, n_batch + 2, sa), tp_reshape(b->t, n_batch + 2, sb));
     a->t = tp_reshape(y, rank, sy);

@@ -87,6 +87,21 @@ static tp_tensor *positive(tpi_onnx_op *o, tp_tensor *index, int64_t size)
     return tp_gather(tpi_onnx_iota(o, size, TP_I64), index, 0);
 }
 
+/* 0, 1, ... below a size, along the first of so many axes. */
+static tp_tensor *own_places(tpi_onnx_op *o, int64_t size, int rank)
+{
+    tp_tensor *at = tpi_onnx_iota(o, size, TP_I64);
+    for (int k = 1; k < rank; k++)
+        at = tp_unsqueeze(at, tp_rank(at));
+    return at;
+}
+
+/* Places along one more axis, which is the fastest then; `flat` NULL: along the first one. */
+static tp_tensor *next_places(tpi_onnx_op *o, tp_tensor *flat, int64_t size, tp_tensor *at)
+{
+    return flat ? tp_add(tp_mul(flat, tpi_onnx_size_of(o, size, TP_I64)), at) : at;
+}
+
 /* ---- places told by several coordinates ------------------------------------------------------------ */
 
 typedef struct places {
@@ -102,7 +117,7 @@ typedef struct places {
 static bool flat_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *index, int batch,
                         places *p)
 {
-    *p = (places){.n = 1, .rest = 1};
+    *p = (places){0};
     if (index->rank < 1 || index->rank - 1 < batch ||
         tpi_dim_is_symbolic(index->shape[index->rank - 1]))
         return tpi_onnx_refuse(o, "the indices %s do not fit %s", SHAPE(index), SHAPE(x));
@@ -111,21 +126,13 @@ static bool flat_places(tpi_onnx_op *o, const tp_tensor *x, tp_tensor *index, in
         return tpi_onnx_refuse(o, "the indices %s do not fit %s", SHAPE(index), SHAPE(x));
     p->rank = index->rank - 1;
     memcpy(p->shape, index->shape, (size_t)p->rank * sizeof *p->shape);
-    for (int i = 0; i < x->rank; i++)
-        *(i < batch + p->k ? &p->n : &p->rest) =
-            tpi_onnx_dim_mul(o, i < batch + p->k ? p->n : p->rest, x->shape[i]);
-    for (int i = 0; i < batch + p->k; i++) {
-        tp_tensor *at;
-        if (i < batch) {
-            at = tpi_onnx_iota(o, x->shape[i], TP_I64);
-            for (int j = i + 1; j < p->rank; j++)
-                at = tp_unsqueeze(at, tp_rank(at));
-        } else {
-            at = positive(o, tp_select(index, -1, i - batch), x->shape[i]);
-        }
-        p->flat = p->flat
-                      ? tp_add(tp_mul(p->flat, tpi_onnx_size_of(o, x->shape[i], TP_I64)), at)
-                      : at;
+    const int n = batch + p->k;
+    p->n = tpi_onnx_dim_product(o, n, x->shape);
+    p->rest = tpi_onnx_dim_product(o, x->rank - n, x->shape + n);
+    for (int i = 0; i < n; i++) {
+        tp_tensor *at = i < batch ? own_places(o, x->shape[i], p->rank - i)
+                                  : positive(o, tp_select(index, -1, i - batch), x->shape[i]);
+        p->flat = next_places(o, p->flat, x->shape[i], at);
     }
     return true;
 }
@@ -201,9 +208,7 @@ tp_tensor *tpi_onnx_import_scatter_nd(tpi_onnx_op *o, tp_tensor *x)
         return NULL;
     for (int i = 0; i < tp_rank(src) && tp_rank(src) == p.rank + x->rank - p.k; i++)
         src = tpi_onnx_fitted(o, src, i, i < p.rank ? p.shape[i] : x->shape[p.k + i - p.rank]);
-    int64_t many = 1;
-    for (int i = 0; i < p.rank; i++)
-        many = tpi_onnx_dim_mul(o, many, p.shape[i]);
+    const int64_t many = tpi_onnx_dim_product(o, p.rank, p.shape);
     const int64_t sizes[3] = {p.n, p.rest, many};
     tp_tensor *rows = tp_reshape(for_sizes(o, x, 3, sizes), TP_DIMS(p.n, p.rest));
     src = tp_reshape(for_sizes(o, src, 3, sizes), TP_DIMS(many, p.rest));
@@ -219,7 +224,6 @@ tp_tensor *tpi_onnx_import_scatter_elements(tpi_onnx_op *o, tp_tensor *x)
     if (index->rank != x->rank || src->rank != x->rank)
         return tpi_onnx_refuse(o, "%s, indices %s and updates %s have different ranks",
                                SHAPE(x), SHAPE(index), SHAPE(src));
-    int64_t n = 1, many = 1;
     tp_tensor *flat = NULL;
     for (int i = 0; i < x->rank && !tp_failed(index) && !tp_failed(src); i++)
         tpi_onnx_agree_on(o, &index, i, &src, i);
@@ -227,15 +231,13 @@ tp_tensor *tpi_onnx_import_scatter_elements(tpi_onnx_op *o, tp_tensor *x)
         return NULL;
     for (int i = 0; i < x->rank; i++) {
         tp_tensor *at = i == o->axis ? positive(o, index, x->shape[i])
-                                     : tpi_onnx_iota(o, index->shape[i], TP_I64);
-        for (int k = i + 1; k < x->rank && i != o->axis; k++)
-            at = tp_unsqueeze(at, tp_rank(at));
-        flat = flat ? tp_add(tp_mul(flat, tpi_onnx_size_of(o, x->shape[i], TP_I64)), at) : at;
-        n = tpi_onnx_dim_mul(o, n, x->shape[i]);
-        many = tpi_onnx_dim_mul(o, many, index->shape[i]);
+                                     : own_places(o, index->shape[i], x->rank - i);
+        flat = next_places(o, flat, x->shape[i], at);
     }
     if (!flat)
         return tpi_onnx_refuse(o, "the input has no axis");
+    const int64_t n = tpi_onnx_dim_product(o, x->rank, x->shape),
+                  many = tpi_onnx_dim_product(o, x->rank, index->shape);
     const int64_t sizes[2] = {n, many};
     flat = tp_reshape(for_sizes(o, flat, 2, sizes), 1, &many);
     src = tp_reshape(for_sizes(o, src, 2, sizes), 1, &many);

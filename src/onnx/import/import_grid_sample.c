@@ -15,7 +15,7 @@ tp_tensor *tpi_onnx_import_affine_grid(tpi_onnx_op *o, tp_tensor *theta)
     const tp_dtype dtype = (tp_dtype)theta->dtype;
     if (n < 2 || n > 3 || theta->rank != 3 || theta->shape[1] != n || theta->shape[2] != n + 1)
         return tpi_onnx_refuse(o, "theta is %s for %d spatial axes", SHAPE(theta), n);
-    int64_t column[5] = {size.v[0], 1, 1, 1, 1}, shape[5] = {size.v[0]}, line[5];
+    int64_t column[5] = {size.v[0], 1, 1, 1, 1}, shape[5] = {size.v[0]};
     column[n + 1] = shape[n + 1] = n;
     for (int i = 0; i < n; i++)
         shape[i + 1] = size.v[i + 2];
@@ -27,9 +27,7 @@ tp_tensor *tpi_onnx_import_affine_grid(tpi_onnx_op *o, tp_tensor *theta)
         tp_tensor *all = tpi_onnx_size_of(o, length, dtype);
         at = tpi_onnx_plus(o, tpi_onnx_times(o, at, 2), corners ? 0 : 1);
         at = tpi_onnx_plus(o, tp_div(at, corners ? tpi_onnx_plus(o, all, -1) : all), -1);
-        for (int i = 0; i < n + 2; i++)
-            line[i] = i == n - k ? length : 1;
-        at = tp_reshape(at, n + 2, line);
+        at = tpi_onnx_along(o, at, n + 2, n - k);
         y = tp_add(y, tp_mul(at, tp_reshape(tp_select(theta, 2, k), n + 2, column)));
     }
     return y;
@@ -128,8 +126,7 @@ tp_tensor *tpi_onnx_import_grid_sample(tpi_onnx_op *o, tp_tensor *x)
     sampling s = {.o = o,
                   .taps = taps[tpi_onnx_choice(o, "mode")],
                   .padding = (padding)tpi_onnx_choice(o, "padding_mode"),
-                  .corners = tpi_onnx_int(o, "align_corners") != 0,
-                  .places = 1};
+                  .corners = tpi_onnx_int(o, "align_corners") != 0};
     tp_tensor *grid = o->x[1];
     int64_t shape[TP_MAX_RANK];
     s.n = x->rank - 2;
@@ -138,10 +135,9 @@ tp_tensor *tpi_onnx_import_grid_sample(tpi_onnx_op *o, tp_tensor *x)
         return tpi_onnx_refuse(o, "x is %s, the grid is %s", SHAPE(x), SHAPE(grid));
     shape[0] = x->shape[0];
     shape[1] = x->shape[1];
-    for (int i = 0; i < s.n; i++) {
+    for (int i = 0; i < s.n; i++)
         shape[i + 2] = grid->shape[i + 1];
-        s.places = tpi_onnx_dim_mul(o, s.places, grid->shape[i + 1]);
-    }
+    s.places = tpi_onnx_dim_product(o, s.n, grid->shape + 1);
     const int64_t flat[2] = {x->shape[0], s.places};
     for (int i = 0; i < s.n; i++) { /* the grid has the last axis first */
         tp_tensor *size = s.size[i] = tpi_onnx_size_of(o, x->shape[i + 2], s.dtype);

@@ -25,6 +25,20 @@ static double epsilon(const tpi_onnx_op *o)
     return tpi_onnx_float(o, "epsilon");
 }
 
+/* y * scale + shift; what is not there is left out. */
+static tp_tensor *scaled(tpi_onnx_op *o, tp_tensor *y, tp_tensor *scale, tp_tensor *shift)
+{
+    y = tpi_onnx_joined(o, tp_mul_at, y, scale);
+    return shift ? tpi_onnx_joined(o, tp_add_at, y, shift) : y;
+}
+
+/* The same of channels. */
+static tp_tensor *scaled_channels(tpi_onnx_op *o, tp_tensor *y, int rank)
+{
+    tp_tensor *scale = tpi_onnx_per_channel(o, o->x[1], rank);
+    return scaled(o, y, scale, tpi_onnx_per_channel(o, o->x[2], rank));
+}
+
 static tp_tensor *as_type_of(tpi_onnx_op *o, tp_tensor *t, const tp_tensor *like)
 {
     return tp_cast(t, (tp_dtype)like->dtype);
@@ -81,11 +95,7 @@ tp_tensor *tpi_onnx_import_instance_norm(tpi_onnx_op *o, tp_tensor *x)
     if (x->rank < 3)
         return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
     const int n = tpi_onnx_axes_from(2, x->rank, axes);
-    tp_tensor *y = standardise(o, x, n, axes, epsilon(o)).y;
-    tp_tensor *scale = tpi_onnx_per_channel(o, o->x[1], x->rank);
-    tp_tensor *shift = tpi_onnx_per_channel(o, o->x[2], x->rank);
-    y = tpi_onnx_joined(o, tp_mul_at, y, scale);
-    return tpi_onnx_joined(o, tp_add_at, y, shift);
+    return scaled_channels(o, standardise(o, x, n, axes, epsilon(o)).y, x->rank);
 }
 
 bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
@@ -93,8 +103,7 @@ bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
     int64_t axes[TP_MAX_RANK];
     const int n = tpi_onnx_axes_from(o->axis, o->x[0]->rank, axes);
     const standard s = standardise(o, o->x[0], n, axes, epsilon(o));
-    tp_tensor *y = tpi_onnx_joined(o, tp_mul_at, s.y, o->x[1]);
-    y = o->x[2] ? tpi_onnx_joined(o, tp_add_at, y, o->x[2]) : y;
+    tp_tensor *y = scaled(o, s.y, o->x[1], o->x[2]);
     const tp_dtype stash = tpi_onnx_type_or(o, "stash_type", TP_F32);
     return tpi_onnx_out(o, 0, y) &&
            (!tpi_onnx_wants(o, 1) || tpi_onnx_out(o, 1, tp_cast(s.mean, stash))) &&
@@ -107,7 +116,7 @@ tp_tensor *tpi_onnx_import_rms_norm(tpi_onnx_op *o, tp_tensor *x)
     const int n = tpi_onnx_axes_from(o->axis, x->rank, axes);
     tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
     tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
-    return tpi_onnx_joined(o, tp_mul_at, tp_mul(x, factor), o->x[1]);
+    return scaled(o, tp_mul(x, factor), o->x[1], NULL);
 }
 
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
@@ -118,13 +127,9 @@ tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
         return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
     const int64_t grouped[3] = {x->shape[0], groups, -1};
     tp_tensor *y = standardise(o, tp_reshape(x, 3, grouped), 1, &axis, epsilon(o)).y;
-    tp_tensor *scale = o->x[1], *shift = o->x[2];
     if (o->opset >= 21)
-        y = tp_reshape(y, x->rank, x->shape);
-    const int rank = o->opset >= 21 ? x->rank : 3;
-    y = tpi_onnx_joined(o, tp_mul_at, y, tpi_onnx_per_channel(o, scale, rank));
-    y = tpi_onnx_joined(o, tp_add_at, y, tpi_onnx_per_channel(o, shift, rank));
-    return o->opset >= 21 ? y : tp_reshape(y, x->rank, x->shape);
+        return scaled_channels(o, tp_reshape(y, x->rank, x->shape), x->rank);
+    return tp_reshape(scaled_channels(o, y, 3), x->rank, x->shape);
 }
 
 tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)

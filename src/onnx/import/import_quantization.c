@@ -7,7 +7,6 @@
  * block of an axis. */
 static tp_tensor *beside(tpi_onnx_op *o, tp_tensor *p, const tp_tensor *x)
 {
-    int64_t shape[TP_MAX_RANK];
     const int64_t block = tpi_onnx_int(o, "block_size");
     int axis;
     if (p->status != TP_OK || p->rank == 0 || (p->rank == 1 && p->shape[0] == 1))
@@ -18,9 +17,7 @@ static tp_tensor *beside(tpi_onnx_op *o, tp_tensor *p, const tp_tensor *x)
         tp_tensor *at = tpi_onnx_iota(o, x->shape[axis], TP_I64);
         return tp_gather(p, tp_div(at, tpi_onnx_size_of(o, block, TP_I64)), axis);
     }
-    for (int i = 0; i < x->rank; i++)
-        shape[i] = i == axis ? -1 : 1;
-    return tp_reshape(p, x->rank, shape);
+    return tpi_onnx_along(o, p, x->rank, axis);
 }
 
 /* Operand i as above, of type `dtype`; NULL when it is left out, or after an error. */

@@ -77,11 +77,9 @@ static bool product_of_sizes(tpi_onnx_op *o)
     if (o->row != TPI_OPERATOR_ReduceProd || tpi_onnx_int(o, "noop_with_empty_axes") ||
         !tpi_onnx_try_sizes(o, 0, &k) || k.rank != 1)
         return false;
-    int64_t all = 1;
-    for (int i = 0; i < k.n; i++) {
+    for (int i = 0; i < k.n; i++)
         symbolic |= tpi_dim_is_symbolic(k.v[i]);
-        all = tpi_onnx_dim_mul(o, all, k.v[i]);
-    }
+    const int64_t all = tpi_onnx_dim_product(o, k.n, k.v);
     k.n = 1;
     k.v[0] = all;
     k.rank = tpi_onnx_int(o, "keepdims") != 0;

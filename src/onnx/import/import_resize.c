@@ -118,10 +118,7 @@ static tp_tensor *index_of(tpi_onnx_op *o, const line *l, tp_tensor *at)
 /* v [out] along the axis of something of x's rank and type. */
 static tp_tensor *along(tpi_onnx_op *o, tp_tensor *v, const tp_tensor *x, int axis)
 {
-    int64_t shape[TP_MAX_RANK];
-    for (int i = 0; i < x->rank; i++)
-        shape[i] = i == axis ? -1 : 1;
-    return tp_cast(tp_reshape(v, x->rank, shape), (tp_dtype)x->dtype);
+    return tp_cast(tpi_onnx_along(o, v, x->rank, axis), (tp_dtype)x->dtype);
 }
 
 static tp_tensor *nearest(const resize *r, const line *l, tp_tensor *at)

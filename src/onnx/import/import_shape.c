@@ -107,10 +107,9 @@ bool tpi_onnx_import_shape(tpi_onnx_op *o)
 
 bool tpi_onnx_import_size(tpi_onnx_op *o)
 {
-    tpi_onnx_ints out = {.n = 1, .rank = 0, .dtype = TP_I64, .v = {1}};
-    for (int i = 0; i < o->x[0]->rank; i++)
-        out.v[0] = tpi_onnx_dim_mul(o, out.v[0], o->x[0]->shape[i]);
-    if (out.v[0] == TPI_NO_DIM)
+    const int64_t count = tpi_onnx_dim_product(o, o->x[0]->rank, o->x[0]->shape);
+    const tpi_onnx_ints out = {.n = 1, .dtype = TP_I64, .v = {count}};
+    if (count == TPI_NO_DIM)
         return tpi_onnx_refuse(o, "the sizes multiply beyond what is counted");
     return tpi_onnx_out_ints(o, 0, &out);
 }
@@ -223,13 +222,13 @@ tp_tensor *tpi_onnx_import_reshape(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_import_flatten(tpi_onnx_op *o, tp_tensor *x)
 {
-    int64_t axis = tpi_onnx_int(o, "axis"), shape[2] = {1, 1};
+    int64_t axis = tpi_onnx_int(o, "axis");
     axis = axis < 0 ? axis + x->rank : axis;
     if (axis < 0 || axis > x->rank)
         return tpi_onnx_refuse(o, "axis %lld is out of range for rank %d", (long long)axis,
                                x->rank);
-    for (int i = 0; i < x->rank; i++)
-        shape[i >= axis] = tpi_onnx_dim_mul(o, shape[i >= axis], x->shape[i]);
+    const int64_t shape[2] = {tpi_onnx_dim_product(o, (int)axis, x->shape),
+                              tpi_onnx_dim_product(o, x->rank - (int)axis, x->shape + axis)};
     return tp_reshape(x, 2, shape);
 }
 
@@ -333,8 +332,8 @@ tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
             continue;
         int64_t apart[3] = {1, 1, 1}, now[TP_MAX_RANK];
         memcpy(now, x->shape, sizeof now);
-        for (int k = 0; k < rank; k++)
-            apart[k < i ? 0 : 2] = tpi_onnx_dim_mul(o, apart[k < i ? 0 : 2], now[k]);
+        apart[0] = tpi_onnx_dim_product(o, i, now);
+        apart[2] = tpi_onnx_dim_product(o, rank - i, now + i);
         now[i] = shape[i];
         x = tp_reshape(x, 3, apart);
         apart[1] = repeats.v[i];

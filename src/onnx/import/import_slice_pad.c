@@ -1,5 +1,5 @@
 /* Operators that cut, join and pad: Concat, Split, Slice, Pad, ReverseSequence, CenterCropPad. */
-#include "onnx/import/import.h"
+#include "onnx/import/import_common.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -390,16 +390,10 @@ tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
 
 tp_tensor *tpi_onnx_reversed(tpi_onnx_op *o, tp_tensor *x, tp_tensor *len, int time, int batch)
 {
-    int64_t shape[TP_MAX_RANK];
-    for (int i = 0; i < x->rank; i++)
-        shape[i] = 1;
-    shape[time] = x->shape[time];
-    tp_tensor *t = tp_reshape(tpi_onnx_iota(o, x->shape[time], TP_I64), x->rank, shape);
-    shape[time] = 1;
-    shape[batch] = x->shape[batch];
-    if (tpi_dim_is_symbolic(shape[batch]))
+    tp_tensor *t = tpi_onnx_along(o, tpi_onnx_iota(o, x->shape[time], TP_I64), x->rank, time);
+    if (tpi_dim_is_symbolic(x->shape[batch]))
         len = tp_graph_read(o->g, len);
-    len = tp_reshape(tp_cast(len, TP_I64), x->rank, shape);
+    len = tpi_onnx_along(o, tp_cast(len, TP_I64), x->rank, batch);
     tp_tensor *back = tp_sub(tp_sub(len, tp_scalar(o->ctx, TP_I64, 1)), t);
     tp_tensor *index = tp_where(tp_lt(t, len), back, t);
     index = tpi_onnx_for_shape(o, index, x->rank, x->shape);

@@ -332,10 +332,8 @@ tp_tensor *tpi_onnx_known(tpi_onnx_op *o, int i)
 static tpi_onnx_ints ints_in(const tp_tensor *t)
 {
     tpi_onnx_ints k = {.n = (int)tpi_count(t), .rank = t->rank, .dtype = (tp_dtype)t->dtype};
-    for (int i = 0; i < k.n; i++) {
-        const int64_t at = t->rank ? i * t->stride[0] : 0;
-        k.v[i] = tpi_load_i64(k.dtype, t->data + at * (int64_t)tp_dtype_size(k.dtype));
-    }
+    for (int i = 0; i < k.n; i++)
+        k.v[i] = tpi_load_i64(k.dtype, tpi_onnx_element(t, i));
     return k;
 }
 
