@@ -28,12 +28,10 @@ static tp_tensor *condition_in(tpi_onnx_op *o, int i)
 
 static bool run_branch(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
 {
-    if (!tpi_onnx_sub_begin(o, s, f))
-        return false;
     if (s->g.n_inputs || s->g.n_outputs != o->n_out)
         return tpi_onnx_refuse(o, "its branch has %d inputs and %d outputs", s->g.n_inputs,
                                s->g.n_outputs);
-    return tpi_onnx_sub_run(o, s, f);
+    return tpi_onnx_sub_run(o, s, f, 0, NULL);
 }
 
 /* The branch that is taken, in place. */
@@ -177,6 +175,7 @@ typedef struct looping {
     bool listed;              /* a carried value is a sequence, or an optional without one */
     bool fold;                /* it is computed now when its body reads nothing of outside */
     bool *passed_on;          /* [n_carried]: the body hands on what it is given */
+    tpi_onnx_value **taken;   /* what the body takes: number of the turn, condition, and */
     tpi_onnx_value **now;     /* [n_carried]: before the turn at hand */
 } looping;
 
@@ -281,30 +280,21 @@ static bool read_loop(looping *l)
                                g->n_inputs, g->n_outputs, l->n_carried, o->n_out);
     const size_t n = (size_t)l->n_carried;
     l->passed_on = tpi_onnx_take(o->im->m, n, sizeof *l->passed_on);
-    l->now = tpi_onnx_take(o->im->m, n, sizeof(tpi_onnx_value *));
+    l->taken = tpi_onnx_take(o->im->m, n + 2, sizeof(tpi_onnx_value *));
+    l->now = l->taken ? l->taken + 2 : NULL;
     return l->passed_on && l->now && find_passed_on(l) && read_carried(l) && read_count(l) &&
            read_condition(l);
 }
 
-/* A turn: number and condition are tensors; the carried values by the names the body has for them. */
+/* A turn: its number, the condition, without which it would not run, and the carried values. */
 static bool run_turn(looping *l, tpi_onnx_env *f, tp_tensor *turn)
 {
     tpi_onnx_op *o = l->o;
-    tpi_import *im = o->im;
-    const tpi_onnx_info *in = l->sub->g.inputs;
-    if (!tpi_onnx_sub_begin(o, l->sub, f))
-        return false;
-    tpi_onnx_value *number = tpi_onnx_define(im, f, in[0].name),
-                   *condition = number ? tpi_onnx_define(im, f, in[1].name) : NULL;
-    if (!condition)
-        return false;
-    number->tensor = turn;
-    condition->tensor = tp_scalar(o->ctx, TP_BOOL, 1); /* or it would not run */
-    for (int k = 0; k < l->n_carried; k++)
-        if (!tpi_onnx_alias(im, f, in[2 + k].name, l->now[k]))
-            return false;
-    return tp_failed(turn) || tp_failed(condition->tensor) ? tpi_onnx_good(o, turn)
-                                                           : tpi_onnx_sub_run(o, l->sub, f);
+    tp_tensor *go_on = tp_scalar(o->ctx, TP_BOOL, 1);
+    l->taken[0] = tpi_onnx_new_value(o->im, turn);
+    l->taken[1] = tpi_onnx_new_value(o->im, go_on);
+    return tpi_onnx_good(o, turn) && tpi_onnx_good(o, go_on) &&
+           tpi_onnx_sub_run(o, l->sub, f, 2 + l->n_carried, l->taken);
 }
 
 /* The condition after a turn: known (*is), or a tensor. */
@@ -400,10 +390,8 @@ static bool trace_turn(looping *l, tpi_onnx_loop *node, tp_tensor **out, int *n_
     for (int k = 0, n = 0; k < l->n_carried; k++) {
         if (l->passed_on[k])
             continue;
-        tpi_onnx_value *v = l->now[k] = tpi_onnx_new_value(im);
-        if (!v)
+        if (!(l->now[k] = tpi_onnx_new_value(im, node->carried[n++])))
             return false;
-        v->tensor = node->carried[n++];
     }
     return run_turn(l, &f, node->turn) && outputs_of(l, &f, out, n_stacked) &&
            conditions_of(l, node, &f, first, pred);

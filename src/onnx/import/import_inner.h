@@ -85,8 +85,8 @@ bool tpi_onnx_import_model(tpi_import *im);
 /* ---- names (import_names.c) and nodes (import.c) -------------------------------------------------------------- */
 
 tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name);
-/* One that has no name yet; NULL: no memory. */
-tpi_onnx_value *tpi_onnx_new_value(tpi_import *im);
+/* One that has no name yet, of a tensor or NULL; NULL: no memory. */
+tpi_onnx_value *tpi_onnx_new_value(tpi_import *im, tp_tensor *tensor);
 /* Room for so many names. */
 bool tpi_onnx_env_open(tpi_import *im, tpi_onnx_env *f, size_t n_names);
 /* A new value in the environment; NULL when memory is out or the name is taken (m->status). */
@@ -159,10 +159,9 @@ struct tpi_onnx_sub {
 
 /* That of an attribute; NULL after an error. */
 tpi_onnx_sub *tpi_onnx_sub_of(tpi_onnx_op *o, const char *attr);
-/* An environment inside o's with its weights; what it takes is to be defined by the caller. */
-bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f);
-/* Its nodes, in im->g. */
-bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_env *f);
+/* Its nodes in im->g, of so many values that it takes: in an environment of its own inside o's. */
+bool tpi_onnx_sub_run(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f, int n,
+                      tpi_onnx_value *const *in);
 /* What it gives; NULL after an error. */
 tpi_onnx_value *tpi_onnx_sub_output(tpi_onnx_op *o, const tpi_onnx_sub *s,
                                     const tpi_onnx_env *f, int k);

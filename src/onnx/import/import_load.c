@@ -76,25 +76,19 @@ static bool check_options(const request *r)
     return !*wrong;
 }
 
-/* One attempt. False: why is in the model; or im->again. */
+/* One attempt. NULL: why is in the model; or im->again, or memory is out, which load() sees. */
 static tp_graph *attempt(tpi_import *im)
 {
+    bool ok = false;
     im->root = im->g = tp_graph_new(im->ctx);
     im->attempt++;
-    if (!im->root) {
-        tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
-        return NULL;
-    }
-    if (tp_scope_begin(im->ctx) != TP_OK) {
-        tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
-    } else {
+    if (im->root && tp_scope_begin(im->ctx) == TP_OK) {
         const bool recording = tp_recording(im->ctx, true);
-        if (!tpi_onnx_import_model(im))
-            tpi_onnx_bad(im->m, TP_E_BUG, "no reason was given");
+        ok = tpi_onnx_import_model(im) || tpi_onnx_bad(im->m, TP_E_BUG, "no reason was given");
         tp_recording(im->ctx, recording);
         tp_scope_end_at(im->at.file, im->at.line, im->ctx);
     }
-    if (im->m->status == TP_OK)
+    if (ok && im->m->status == TP_OK)
         return im->root;
     tp_graph_free(im->root);
     return NULL;

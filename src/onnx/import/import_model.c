@@ -360,7 +360,7 @@ static bool add_input(tpi_import *im, tpi_onnx_env *f, const tpi_onnx_info *info
     for (int i = 0; i < info->rank; i++) {
         shape[i] = input_size(im, info, i);
         if (shape[i] == TPI_NO_DIM)
-            return tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
+            return false;
     }
     return add_placeholder(im, tpi_onnx_cstring(im->m, info->name), dtype, info->rank, shape,
                            v);

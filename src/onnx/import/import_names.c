@@ -31,11 +31,13 @@ tpi_onnx_value *tpi_onnx_find(const tpi_onnx_env *f, tpi_span name)
     return NULL;
 }
 
-tpi_onnx_value *tpi_onnx_new_value(tpi_import *im)
+tpi_onnx_value *tpi_onnx_new_value(tpi_import *im, tp_tensor *tensor)
 {
     tpi_onnx_value *v = tpi_onnx_take(im->m, 1, sizeof *v);
-    if (v)
+    if (v) {
         v->graph = im->g;
+        v->tensor = tensor;
+    }
     return v;
 }
 
@@ -51,7 +53,7 @@ bool tpi_onnx_adopt(tpi_import *im, tpi_onnx_env *f, tpi_onnx_value *v)
 
 tpi_onnx_value *tpi_onnx_define(tpi_import *im, tpi_onnx_env *f, tpi_span name)
 {
-    tpi_onnx_value *v = tpi_onnx_new_value(im);
+    tpi_onnx_value *v = tpi_onnx_new_value(im, NULL);
     if (!v)
         return NULL;
     v->name = name;

@@ -130,15 +130,11 @@ static bool run_body(scanning *s, tpi_onnx_loop *l, tp_tensor **out)
 {
     tpi_onnx_op *o = s->o;
     tpi_onnx_env f;
-    if (!tpi_onnx_sub_begin(o, s->sub, &f))
-        return false;
-    for (int i = 0; i < s->n_states + s->n_xs; i++) {
-        tpi_onnx_value *v = tpi_onnx_define(o->im, &f, s->sub->g.inputs[i].name);
-        if (!v)
-            return false;
-        v->tensor = l->carried[i]; /* slices are behind */
-    }
-    if (!tpi_onnx_sub_run(o, s->sub, &f))
+    const int n = s->n_states + s->n_xs;
+    tpi_onnx_value **in = tpi_onnx_take(o->im->m, (size_t)n, sizeof(tpi_onnx_value *));
+    for (int i = 0; i < n && in; i++) /* slices are behind what is carried */
+        in[i] = tpi_onnx_new_value(o->im, l->carried[i]);
+    if (!in || !tpi_onnx_sub_run(o, s->sub, &f, n, in))
         return false;
     for (int i = 0; i < s->n_states + s->n_ys; i++) {
         tpi_onnx_value *v = tpi_onnx_sub_output(o, s->sub, &f, i);

@@ -104,11 +104,8 @@ bool tpi_onnx_out_of(tpi_onnx_op *o, int k, const tpi_onnx_value *like, tp_tenso
         return tpi_onnx_out_value(o, k, like);
     tpi_onnx_sequence *s = new_sequence(o, like->list->n, like->list->dtype);
     for (int i = 0; s && i < s->n; i++) {
-        tpi_onnx_value *v = s->v[i] = tpi_onnx_new_value(o->im);
-        if (!v)
-            return false;
-        v->tensor = tpi_output_node(o->g, o->at, block, (*index)++);
-        if (!tpi_onnx_good(o, v->tensor))
+        tp_tensor *t = tpi_output_node(o->g, o->at, block, (*index)++);
+        if (!tpi_onnx_good(o, t) || !(s->v[i] = tpi_onnx_new_value(o->im, t)))
             return false;
     }
     return out_sequence(o, k, s);
@@ -239,11 +236,8 @@ bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
     const bool drops = !tpi_onnx_has(o, 1) && !tpi_onnx_int(o, "keepdims");
     for (int i = 0; s && i < n; i++) {
         const int64_t from = i ? ends[i - 1] : 0;
-        tpi_onnx_value *v = s->v[i] = tpi_onnx_new_value(o->im);
-        if (!v)
-            return false;
-        v->tensor = drops ? tp_select(x, axis, from) : tp_slice(x, axis, from, ends[i], 1);
-        if (!tpi_onnx_good(o, v->tensor))
+        tp_tensor *t = drops ? tp_select(x, axis, from) : tp_slice(x, axis, from, ends[i], 1);
+        if (!tpi_onnx_good(o, t) || !(s->v[i] = tpi_onnx_new_value(o->im, t)))
             return false;
     }
     return out_sequence(o, 0, s);
@@ -255,14 +249,14 @@ bool tpi_onnx_import_split_to_sequence(tpi_onnx_op *o)
 static bool map_one(tpi_onnx_op *o, tpi_onnx_sub *sub, int i, tpi_onnx_sequence *const *out)
 {
     tpi_onnx_env f;
-    bool ok = tpi_onnx_sub_begin(o, sub, &f);
-    for (int k = 0; k < o->n_in && ok; k++) {
-        const tpi_onnx_value *v = value_in(o, k);
+    tpi_onnx_value **in = tpi_onnx_take(o->im->m, (size_t)o->n_in, sizeof(tpi_onnx_value *));
+    for (int k = 0; k < o->n_in && in; k++) {
+        tpi_onnx_value *v = value_in(o, k);
         if (v && v->list && i >= v->list->n)
             return tpi_onnx_refuse(o, "sequence %d is shorter than the first one", k);
-        ok = v && tpi_onnx_alias(o->im, &f, sub->g.inputs[k].name, v->list ? v->list->v[i] : v);
+        in[k] = v && v->list ? v->list->v[i] : v;
     }
-    ok = ok && tpi_onnx_sub_run(o, sub, &f);
+    bool ok = in && tpi_onnx_sub_run(o, sub, &f, o->n_in, in);
     for (int k = 0; k < o->n_out && ok; k++) {
         tpi_onnx_value *v = tpi_onnx_sub_output(o, sub, &f, k);
         ok = v && tpi_onnx_settle(o->im, v);
@@ -305,7 +299,8 @@ bool tpi_onnx_import_identity(tpi_onnx_op *o)
 
 bool tpi_onnx_import_optional(tpi_onnx_op *o)
 {
-    const tpi_onnx_value *v = tpi_onnx_has(o, 0) ? value_in(o, 0) : tpi_onnx_new_value(o->im);
+    const tpi_onnx_value *v =
+        tpi_onnx_has(o, 0) ? value_in(o, 0) : tpi_onnx_new_value(o->im, NULL);
     if (!v)
         return false;
     tpi_onnx_value none = *v;

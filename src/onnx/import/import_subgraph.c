@@ -60,7 +60,7 @@ static bool keep_weights(tpi_import *im, tpi_onnx_sub *s, const tpi_onnx_env *f)
     return s->weights;
 }
 
-bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
+static bool begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
 {
     tpi_import *im = o->im;
     *f = (tpi_onnx_env){.outer = o->env, .opset = o->opset};
@@ -79,10 +79,14 @@ bool tpi_onnx_sub_begin(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f)
     return true;
 }
 
-bool tpi_onnx_sub_run(tpi_onnx_op *o, const tpi_onnx_sub *s, tpi_onnx_env *f)
+bool tpi_onnx_sub_run(tpi_onnx_op *o, tpi_onnx_sub *s, tpi_onnx_env *f, int n,
+                      tpi_onnx_value *const *in)
 {
+    bool ok = begin(o, s, f);
+    for (int k = 0; k < n && ok; k++)
+        ok = in[k] && tpi_onnx_alias(o->im, f, s->g.inputs[k].name, in[k]);
     o->im->depth++;
-    const bool ok = o->im->run_nodes(o->im, f, s->g.n_nodes, s->g.nodes);
+    ok = ok && o->im->run_nodes(o->im, f, s->g.n_nodes, s->g.nodes);
     o->im->depth--;
     return ok;
 }
