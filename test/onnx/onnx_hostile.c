@@ -226,6 +226,38 @@ static void each_byte_changed(void **state)
     change_each_byte(*state, block_model());
 }
 
+/* ---- attributes ------------------------------------------------------------------------------------ */
+
+/* What an operator does not have, or not so, is refused; what the writer of a model notes for itself is not. */
+static void attributes(void **state)
+{
+    static const struct {
+        const char *op, *name, *text; /* text NULL: an int, 8 */
+        const char *refusal;          /* NULL: none */
+    } tries[] = {
+        {"LeakyRelu",    "beta",   NULL,  "LeakyRelu (node \"\", opset 17): attribute \"beta\""},
+        {"LeakyRelu",    "alpha",  NULL,  "attribute alpha is no float"                        },
+        {"LeakyRelu",    "_alpha", NULL,  NULL                                                 },
+        {"DepthToSpace", "mode",   "ABC", "mode \"ABC\" is not supported"                      },
+        {"Squeeze",      "axes",   NULL,  "attribute axes is operand 1 in this operator set"   },
+        {"Cast",         "to",     NULL,  "element type string is not supported"               },
+        {"EyeLike",      "dtype",  NULL,  "element type string is not supported"               },
+        {"Softmax",      "axis",   NULL,  "axis 8 is out of range for rank 1"                  },
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        bytes n = node(tries[i].op, NAMES("x"), NAMES("z")), g = relu_graph();
+        put_message(&n, TPI_PB_NODE_ATTRIBUTE,
+                    tries[i].text ? attr_text(tries[i].name, tries[i].text)
+                                  : attr_int(tries[i].name, 8));
+        put_message(&g, TPI_PB_GRAPH_NODE, n);
+        if (tries[i].refusal)
+            refused(*state, model(g), NULL, TP_E_VALUE, tries[i].refusal);
+        else
+            tp_graph_free(load(*state, model(g), NULL));
+    }
+    assert_int_equal(tp_error(*state), TP_OK);
+}
+
 /* ---- graphs that are none -------------------------------------------------------------------------- */
 
 static void cycles_and_missing(void **state)
@@ -937,13 +969,14 @@ static void no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(rich_model_runs),    CASE(truncated),         CASE(each_byte_changed),
-        CASE(cycles_and_missing), CASE(deep_functions),    CASE(deep_branches),
-        CASE(absurd_sizes),       CASE(much_from_little),  CASE(external_paths),
-        CASE(sly_names),          CASE(values_at_load),    CASE(fixed_dimensions),
-        CASE(no_memory),          CASE(large_files),       CASE(names_in_options),
-        CASE(fed_condition),      CASE(long_paths),        CASE(block_model_runs),
-        CASE(deep_blocks),        CASE(turns_written_out), CASE(sequences_in_options),
+        CASE(rich_model_runs),      CASE(truncated),          CASE(each_byte_changed),
+        CASE(attributes),           CASE(cycles_and_missing), CASE(deep_functions),
+        CASE(deep_branches),        CASE(absurd_sizes),       CASE(much_from_little),
+        CASE(external_paths),       CASE(sly_names),          CASE(values_at_load),
+        CASE(fixed_dimensions),     CASE(no_memory),          CASE(large_files),
+        CASE(names_in_options),     CASE(fed_condition),      CASE(long_paths),
+        CASE(block_model_runs),     CASE(deep_blocks),        CASE(turns_written_out),
+        CASE(sequences_in_options),
     };
     strcpy(folder, "onnx_hostile_XXXXXX");
     if (!mkdtemp(folder))

@@ -355,7 +355,7 @@ tpi_val tpi_weight(tpi_export *x, const tp_tensor *t)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-int64_t tpi_product(const tpi_export *x, int n, const int64_t *sizes)
+int64_t tpi_size_product(const tpi_export *x, int n, const int64_t *sizes)
 {
     int64_t product = 1;
     for (int i = 0; i < n; i++)

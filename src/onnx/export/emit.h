@@ -170,7 +170,7 @@ tpi_val tpi_model_input(tpi_export *x, tp_dtype dtype);
 tpi_val tpi_weight(tpi_export *x, const tp_tensor *t);
 
 /* Their product, a size. */
-int64_t tpi_product(const tpi_export *x, int n, const int64_t *sizes);
+int64_t tpi_size_product(const tpi_export *x, int n, const int64_t *sizes);
 /* Sizes, maybe symbolic: as i64[1], and several as i64[n]. */
 tpi_val tpi_size(tpi_export *x, int64_t dim);
 tpi_val tpi_sizes(tpi_export *x, int64_t n, const int64_t *dims);

@@ -184,7 +184,7 @@ static tpi_val max_places(tpi_export *x, const tp_tensor *t)
 tpi_val tpi_export_max_pool_index(tpi_export *x, const tp_tensor *t)
 {
     const tp_tensor *from = t->in[0];
-    const int64_t plane = tpi_product(x, from->rank - 2, from->shape + 2);
+    const int64_t plane = tpi_size_product(x, from->rank - 2, from->shape + 2);
     return tpi_put(x, "Mod", TPI_V(max_places(x, t), tpi_size(x, plane)));
 }
 
@@ -192,7 +192,7 @@ tpi_val tpi_export_max_pool_index(tpi_export *x, const tp_tensor *t)
 tpi_val tpi_export_max_pool_dx(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val flat = tpi_int(x, -1);
-    const int64_t count = tpi_product(x, t->rank, t->shape);
+    const int64_t count = tpi_size_product(x, t->rank, t->shape);
     const tpi_val places = tpi_put(x, "Reshape", TPI_V(max_places(x, t), flat));
     const tpi_val dy = tpi_put(x, "Reshape", TPI_V(tpi_in(x, t, 1), flat));
     const tpi_val zeros = tpi_expand(x, tpi_scalar(x, (tp_dtype)t->dtype, 0), 1, &count);

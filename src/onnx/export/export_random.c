@@ -144,7 +144,7 @@ tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
                is_normal = tpi_attr_int(t, "kind") == TPI_RANDOM_NORMAL;
     const double a = tpi_attr_f64(t, "a"), b = tpi_attr_f64(t, "b");
     const int64_t per = is_f32 ? 4 : 2;
-    const int64_t count = tpi_product(x, t->rank, t->shape);
+    const int64_t count = tpi_size_product(x, t->rank, t->shape);
     const int64_t n =
         tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
     const tpi_val first = tpi_random_at(x, x->now.place[t->index]);
