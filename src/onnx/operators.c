@@ -62,12 +62,18 @@ tpi_onnx_operator tpi_onnx_operator_of(const char *name, size_t size)
 
 /* ---- attributes --------------------------------------------------------------------------------- */
 
-/* What follows up to one of the ends, which stays. */
-static tpi_span cut(const char **at, const char *ends)
+static bool is_sign(char c)
 {
-    const tpi_span s = {*at, strcspn(*at, ends)};
-    *at += s.size;
-    return s;
+    return c == ' ' || c == ':' || c == '=' || c == '<' || c == '>' || c == '@';
+}
+
+/* What follows up to a sign, which stays. */
+static tpi_span cut(const char **at)
+{
+    const char *from = *at;
+    while (**at && !is_sign(**at))
+        ++*at;
+    return (tpi_span){from, (size_t)(*at - from)};
 }
 
 /* A number behind a sign; without the sign `otherwise`. */
@@ -81,41 +87,50 @@ static int number_behind(const char **at, char sign, int otherwise)
     return n;
 }
 
-/* The rest of an attribute, behind its name: ":type=default>set<set@operand". */
-static void read_attribute(const char **at, int opset, tpi_onnx_attribute *a)
+/* What is behind the name: ":type=default>set<set@operand". */
+static void read_attribute(const char *at, int opset, tpi_onnx_attribute *a)
 {
-    ++*at;
-    a->type = cut(at, "=<> ");
+    ++at;
+    a->type = cut(&at);
     a->otherwise = (tpi_span){0};
-    if (**at == '=') {
-        ++*at;
-        a->otherwise = cut(at, "<> ");
+    if (*at == '=') {
+        ++at;
+        a->otherwise = cut(&at);
     }
-    a->since = number_behind(at, '>', 0) + 1;
-    a->is_over = opset >= number_behind(at, '<', INT32_MAX);
-    const int operand = number_behind(at, '@', 0);
+    a->since = number_behind(&at, '>', 0) + 1;
+    a->is_over = opset >= number_behind(&at, '<', INT32_MAX);
+    const int operand = number_behind(&at, '@', 0);
     a->operand = a->is_over ? operand : 0;
+}
+
+/* Where the next attribute begins. */
+static const char *behind(const char *text)
+{
+    const char *space = strchr(text, ' ');
+    return space ? space + 1 : "";
 }
 
 bool tpi_onnx_next_attribute(const char **text, int opset, tpi_onnx_attribute *a)
 {
-    *text += strspn(*text, " ");
-    if (!**text)
+    const char *at = *text;
+    if (!*at)
         return false;
-    a->name = cut(text, ":");
-    read_attribute(text, opset, a);
+    a->name = cut(&at);
+    read_attribute(at, opset, a);
+    *text = behind(at);
     return true;
 }
 
 bool tpi_onnx_attribute_of(const char *text, int opset, tpi_span name, tpi_onnx_attribute *a)
 {
     bool found = false;
-    for (tpi_onnx_attribute next; tpi_onnx_next_attribute(&text, opset, &next);)
-        if ((!found || (a->is_over && !a->operand)) && next.name.size == name.size &&
-            memcmp(next.name.at, name.at, name.size) == 0) {
-            *a = next;
-            found = true;
-        }
+    for (; *text && (!found || (a->is_over && !a->operand)); text = behind(text)) {
+        if (strncmp(text, name.at, name.size) != 0 || text[name.size] != ':')
+            continue;
+        a->name = (tpi_span){text, name.size};
+        read_attribute(text + name.size, opset, a);
+        found = true;
+    }
     return found;
 }
 

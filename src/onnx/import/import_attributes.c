@@ -101,11 +101,18 @@ static setting setting_of(const tpi_onnx_op *o, const char *name)
     return s;
 }
 
-static double default_of(const setting *s)
+static int64_t default_int(const setting *s)
+{
+    int64_t v = 0;
+    tpi_scan_i64(s->row.otherwise.at, s->row.otherwise.at + s->row.otherwise.size, &v);
+    return v;
+}
+
+static double default_float(const setting *s)
 {
     double v = 0;
     tpi_scan_f64(s->row.otherwise.at, s->row.otherwise.at + s->row.otherwise.size, &v);
-    return v;
+    return (double)(float)v;
 }
 
 const tpi_onnx_attr *tpi_onnx_attr_of(const tpi_onnx_op *o, const char *name)
@@ -122,13 +129,13 @@ bool tpi_onnx_given(const tpi_onnx_op *o, const char *name)
 int64_t tpi_onnx_int(const tpi_onnx_op *o, const char *name)
 {
     const setting s = setting_of(o, name);
-    return s.given ? s.given->i : (int64_t)default_of(&s);
+    return s.given ? s.given->i : default_int(&s);
 }
 
 double tpi_onnx_float(const tpi_onnx_op *o, const char *name)
 {
     const setting s = setting_of(o, name);
-    return s.given ? (double)s.given->f : (double)(float)default_of(&s);
+    return s.given ? (double)s.given->f : default_float(&s);
 }
 
 bool tpi_onnx_integer(tpi_onnx_op *o, const char *name, int64_t *out)
@@ -169,15 +176,14 @@ tp_dtype tpi_onnx_type_or(const tpi_onnx_op *o, const char *name, tp_dtype other
 
 /* ---- lists ----------------------------------------------------------------------------------------- */
 
-bool tpi_onnx_read_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
+static bool read_ints(tpi_onnx_op *o, const char *name, const setting *s, tpi_onnx_ints *out)
 {
-    const setting s = setting_of(o, name);
     *out = (tpi_onnx_ints){.rank = 1, .dtype = TP_I64};
-    if (s.row.operand && tpi_onnx_has(o, s.row.operand))
-        return tpi_onnx_ints_of(o, s.row.operand, out);
-    if (!s.given)
+    if (s->row.operand && tpi_onnx_has(o, s->row.operand))
+        return tpi_onnx_ints_of(o, s->row.operand, out);
+    if (!s->given)
         return true;
-    tpi_onnx_list l = tpi_onnx_list_open(s.given);
+    tpi_onnx_list l = tpi_onnx_list_open(s->given);
     int64_t v;
     while (tpi_onnx_next_int(&l, &v)) {
         if (out->n == TPI_ONNX_INTS || tpi_dim_is_symbolic(v))
@@ -189,20 +195,26 @@ bool tpi_onnx_read_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
     return true;
 }
 
+bool tpi_onnx_read_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
+{
+    const setting s = setting_of(o, name);
+    return read_ints(o, name, &s, out);
+}
+
 bool tpi_onnx_read_plain_list(tpi_onnx_op *o, const char *name, tpi_onnx_ints *out)
 {
     const setting s = setting_of(o, name);
     return s.row.operand && tpi_onnx_has(o, s.row.operand)
                ? tpi_onnx_plain_ints(o, s.row.operand, out)
-               : tpi_onnx_read_list(o, name, out);
+               : read_ints(o, name, &s, out);
 }
 
 bool tpi_onnx_read_list_of(tpi_onnx_op *o, const char *name, int n, int64_t *v)
 {
     const setting s = setting_of(o, name);
-    const int64_t least = (int64_t)default_of(&s);
+    const int64_t least = default_int(&s);
     tpi_onnx_ints l;
-    if (!tpi_onnx_read_list(o, name, &l))
+    if (!read_ints(o, name, &s, &l))
         return false;
     if (l.n != 0 && l.n != n)
         return tpi_onnx_refuse(o, "attribute %s has %d numbers where %d are needed", name, l.n,

@@ -203,14 +203,11 @@ static bool take_operand(tpi_onnx_op *o, int i, char what)
 
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
 {
-    const char *row_attributes = row->attributes;
     bool ok = true;
     for (int i = 0; row->operands[i] && ok; i++)
         ok = take_operand(o, i, row->operands[i]);
-    for (tpi_onnx_attribute a; ok && tpi_onnx_next_attribute(&row_attributes, o->opset, &a);)
-        if (tpi_span_is(a.type, "axis"))
-            ok = tpi_onnx_axis(o, "axis", o->x[0]->rank, &o->axis);
-    return ok;
+    const bool along = strstr(row->attributes, ":axis") != NULL;
+    return ok && (!along || tpi_onnx_axis(o, "axis", o->x[0]->rank, &o->axis));
 }
 
 tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
