@@ -1,5 +1,5 @@
 /* Attention, and the turning of positions that goes with it. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <math.h>
 

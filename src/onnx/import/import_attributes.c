@@ -1,7 +1,6 @@
 /* What a node says beside its operands, as the table of operators has it: attributes, and those of them that later
  * operator sets made operands of. */
 #include "ir/notation.h"
-#include "onnx/import/import_common.h"
 #include "onnx/import/import_inner.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 tp_tensor *tpi_onnx_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t *shape,
                          double value)

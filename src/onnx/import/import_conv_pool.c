@@ -1,5 +1,5 @@
 /* Convolutions and poolings. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* ---- where windows lie ------------------------------------------------------------------------- */
 
@@ -323,35 +323,18 @@ tp_tensor *tpi_onnx_import_lp_pool(tpi_onnx_op *o, tp_tensor *x)
                     : tp_pow(sum, tp_scalar_like(sum, 1 / (double)p));
 }
 
-/* All spatial axes; 0: there are none. */
-static int spatial_axes(tpi_onnx_op *o, const tp_tensor *x, int64_t *axes)
-{
-    if (x->rank < 3)
-        tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
-    return tpi_onnx_axes_from(2, x->rank, axes);
-}
-
-tp_tensor *tpi_onnx_import_global_average_pool(tpi_onnx_op *o, tp_tensor *x)
+/* Over all spatial axes. */
+tp_tensor *tpi_onnx_import_global_pool(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t axes[TP_MAX_RANK];
-    const int n = spatial_axes(o, x, axes);
-    return n ? tp_mean(x, n, axes, true) : NULL;
-}
-
-tp_tensor *tpi_onnx_import_global_max_pool(tpi_onnx_op *o, tp_tensor *x)
-{
-    int64_t axes[TP_MAX_RANK];
-    const int n = spatial_axes(o, x, axes);
-    return n ? tp_reduce_max(x, n, axes, true) : NULL;
-}
-
-tp_tensor *tpi_onnx_import_global_lp_pool(tpi_onnx_op *o, tp_tensor *x)
-{
-    int64_t axes[TP_MAX_RANK];
-    const int n = spatial_axes(o, x, axes);
+    const int n = tpi_onnx_axes_from(2, x->rank, axes);
+    if (n == 0)
+        return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
+    if (o->row == TPI_OPERATOR_GlobalAveragePool)
+        return tp_mean(x, n, axes, true);
+    if (o->row == TPI_OPERATOR_GlobalMaxPool)
+        return tp_reduce_max(x, n, axes, true);
     const double p = (double)tpi_onnx_int(o, "p");
-    if (!n)
-        return NULL;
     tp_tensor *sum = tp_sum(tp_pow(tp_abs(x), tp_scalar_like(x, p)), n, axes, true);
     return tp_pow(sum, tp_scalar_like(sum, 1 / p));
 }

@@ -1,6 +1,6 @@
 /* Einsum: operands are joined one after the other, each time by a matrix product whose rows,
  * columns and inner axis are several axes taken together. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Operators with indices: gather, scatter, one-hot. */
-#include "core/dim.h"
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What is made of a shape alone: random numbers and windows of signals. Random numbers are drawn anew at each run,
  * from the context's generator. A seed in the model is not heeded: other numbers come from it anyway. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* Draws of like's shape and type. */
 static tp_tensor *draw(tpi_onnx_op *o, tp_tensor *like)

@@ -1,5 +1,5 @@
 /* AffineGrid, GridSample: grids of places, and what lies at them. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* ---- AffineGrid ----------------------------------------------------------------------------------- */
 

@@ -1,5 +1,4 @@
 /* If, Loop, Scan. What is known at load is decided at load; the rest becomes blocks of the graph. */
-#include "core/dim.h"
 #include "ir/body.h"
 #include "onnx/import/import_inner.h"
 

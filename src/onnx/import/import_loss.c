@@ -1,5 +1,5 @@
 /* Losses. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 enum { MEAN, NONE }; /* reductions, as the table has them */
 

@@ -1,5 +1,5 @@
 /* Operators of math and logic that go element by element. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Matrix products and determinants: MatMul, Gemm, SwiGLU, Det. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 void tpi_onnx_agree_product(tpi_onnx_op *o, tp_tensor **in)
 {

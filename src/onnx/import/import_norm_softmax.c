@@ -1,5 +1,5 @@
 /* Normalisations, and softmax. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 #include "op/op.h"
 
 /* ---- parts -------------------------------------------------------------------------------------- */

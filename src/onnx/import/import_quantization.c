@@ -1,5 +1,5 @@
 /* Quantised numbers: small integers that stand for (q - zero point) * scale. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* ---- scales and zero points ---------------------------------------------------------------------- */
 

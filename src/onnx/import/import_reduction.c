@@ -1,5 +1,5 @@
 /* Reductions, places of extremes, order, running sums. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* ---- reductions ---------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Resize and Upsample: along one axis after the other, each result is a sum of a few weighted
  * neighbours (one, two, four; more when it makes smaller and smooths). Where they lie and what
  * they weigh is computed with ops too, in f64: for known sizes at once. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <math.h>
 

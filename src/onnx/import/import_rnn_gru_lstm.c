@@ -1,6 +1,6 @@
 /* RNN, GRU, LSTM as loops. The products with the inputs are one product for all steps; a step itself
  * only has those with the state. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 #include <string.h>
 

@@ -1,7 +1,5 @@
 /* Scan: a loop over axes of its inputs. Up to operator set 8 it has a batch in front, and is a loop
  * over that, too; one that goes back begins at the end of each sequence. */
-#include "core/dim.h"
-#include "onnx/import/import_common.h"
 #include "onnx/import/import_inner.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Operators that cut, join and pad: Concat, Split, Slice, Pad, ReverseSequence, CenterCropPad. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 #include "op/sizes.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Compress, NonZero, Unique, NonMaxSuppression: their result is as large as the values say, which have to be known
  * when the model is loaded. */
-#include "onnx/import/import_common.h"
+#include "onnx/import/import.h"
 
 /* The places of x [count], row-major, that are not zero, as a tensor [n] of i64; x is known. */
 static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
@@ -10,15 +10,16 @@ static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
     if (!given)
         return x;
     const int64_t count = tpi_count(x);
-    const tpi_bump mark = tpi_onnx_model_of(o)->memory;
-    int64_t *places = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)count, sizeof *places), n = 0;
+    tpi_onnx_model *m = tpi_onnx_model_of(o);
+    const tpi_bump mark = m->memory;
+    int64_t *places = tpi_onnx_take(m, (size_t)count, sizeof *places), n = 0;
     if (!places)
         return tpi_no_memory(o->ctx, o->at, o->name);
     for (int64_t i = 0; i < count; i++)
         if (given[i])
             places[n++] = i;
     tp_tensor *t = tp_tensor_new(o->ctx, TP_I64, 1, &n, places);
-    tpi_bump_release(&tpi_onnx_model_of(o)->memory, &mark);
+    tpi_bump_release(&m->memory, &mark);
     return t;
 }
 
@@ -157,13 +158,8 @@ bool tpi_onnx_import_unique(tpi_onnx_op *o)
                      .whole = is_float ? NULL : data,
                      .n = tp_size(rows, 0),
                      .width = tp_size(rows, 1)};
-    const size_t bytes = ((size_t)s.n * 5 + 1) * sizeof(int64_t);
-    int64_t *room = tpi_take(&o->ctx->mem, bytes);
-    if (!room)
-        return tpi_onnx_out(o, 0, tpi_no_memory(o->ctx, o->at, o->name));
-    const bool ok = out_kinds(o, x, axis, &s, room);
-    tpi_give_back(&o->ctx->mem, room, bytes);
-    return ok;
+    int64_t *room = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)s.n, 5 * sizeof *room);
+    return room && out_kinds(o, x, axis, &s, room);
 }
 
 /* ---- NonMaxSuppression ------------------------------------------------------------------------------ */
