@@ -42,11 +42,16 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
     return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
 }
 
-tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
+/* The operand in a type in which the operator orders it. */
+static tpi_val in_order(tpi_export *x, const tp_tensor *t, const char *name)
 {
     const tpi_val v = ordered(x, tpi_in(x, t, 0));
-    const tpi_val work = tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
-    const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(work));
+    return tpi_as(x, v, tpi_work_type(name, tpi_type(x, v)));
+}
+
+tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
+{
+    const tpi_val y = tpi_put_typed(x, name, TP_I64, TPI_V(in_order(x, t, name)));
     tpi_put_shared(x, t);
     return y;
 }
@@ -55,8 +60,7 @@ tpi_val tpi_export_arg(tpi_export *x, const tp_tensor *t, const char *name)
 tpi_val tpi_export_argtopk(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val k = tpi_size(x, tpi_attr_int(t, "k"));
-    const tpi_val v = ordered(x, tpi_in(x, t, 0));
-    tpi_put(x, "TopK", TPI_V(tpi_as(x, v, tpi_work_type("TopK", tpi_type(x, v))), k));
+    tpi_put(x, "TopK", TPI_V(in_order(x, t, "TopK"), k));
     const tpi_val y = tpi_put_result(x, TP_I64);
     tpi_put_shared(x, t);
     return y;

@@ -3,36 +3,28 @@
 
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
-/* Axes to reduce; none: x is left as it is. */
+/* Axes to reduce, one at least. */
 typedef struct over {
     int n;
     const int64_t *axes;
     bool keep;
 } over;
 
-static tp_tensor *sum_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    return r->n ? tp_sum(x, r->n, r->axes, r->keep) : x;
-}
-
 static tp_tensor *mean_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
 {
-    if (r->n == 0)
-        return x;
     if (tp_dtype_of(x) >= TP_F32)
         return tp_mean(x, r->n, r->axes, r->keep);
-    return tp_div(sum_of(o, x, r), tp_extent(x, r->n, r->axes, tp_dtype_of(x)));
+    return tp_div(tp_sum(x, r->n, r->axes, r->keep),
+                  tp_extent(x, r->n, r->axes, tp_dtype_of(x)));
 }
 
 /* The greatest is taken out of the exponents, unless it is infinite. */
 static tp_tensor *log_sum_exp_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
 {
-    if (r->n == 0)
-        return x;
     tp_tensor *top = tp_detach(tp_reduce_max(x, r->n, r->axes, true));
     tp_tensor *zero = tp_sub(top, top); /* 0, or NaN of an infinity */
     top = tp_where(tp_eq(zero, zero), top, tp_scalar_like(top, 0));
-    tp_tensor *logs = tp_log(sum_of(o, tp_exp(tp_sub(x, top)), r));
+    tp_tensor *logs = tp_log(tp_sum(tp_exp(tp_sub(x, top)), r->n, r->axes, r->keep));
     return tp_add(logs, r->keep ? top : tp_reshape(top, tp_rank(logs), logs->shape));
 }
 
@@ -42,24 +34,28 @@ static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, const over *r)
     case TPI_OPERATOR_ReduceMean:
         return mean_of(o, x, r);
     case TPI_OPERATOR_ReduceMax:
-        return r->n ? tp_reduce_max(x, r->n, r->axes, r->keep) : x;
+        return tp_reduce_max(x, r->n, r->axes, r->keep);
     case TPI_OPERATOR_ReduceMin:
-        return r->n ? tp_reduce_min(x, r->n, r->axes, r->keep) : x;
+        return tp_reduce_min(x, r->n, r->axes, r->keep);
     case TPI_OPERATOR_ReduceProd:
-        return r->n ? tp_prod(x, r->n, r->axes, r->keep) : x;
-    case TPI_OPERATOR_ReduceL1:
-        return sum_of(o, tp_abs(x), r);
-    case TPI_OPERATOR_ReduceL2:
-        return tp_sqrt(sum_of(o, tp_square(x), r));
-    case TPI_OPERATOR_ReduceSumSquare:
-        return sum_of(o, tp_square(x), r);
-    case TPI_OPERATOR_ReduceLogSum:
-        return tp_log(sum_of(o, x, r));
+        return tp_prod(x, r->n, r->axes, r->keep);
     case TPI_OPERATOR_ReduceLogSumExp:
         return log_sum_exp_of(o, x, r);
     default:
-        return sum_of(o, x, r);
+        return tp_sum(x, r->n, r->axes, r->keep);
     }
+}
+
+/* Of elements that become others before, and after. Over no axes only these do. */
+static tp_tensor *reduce(tpi_onnx_op *o, tp_tensor *x, const over *r)
+{
+    const bool root = o->row == TPI_OPERATOR_ReduceL2;
+    if (o->row == TPI_OPERATOR_ReduceL1)
+        x = tp_abs(x);
+    else if (root || o->row == TPI_OPERATOR_ReduceSumSquare)
+        x = tp_square(x);
+    x = r->n ? reduced(o, x, r) : x;
+    return root ? tp_sqrt(x) : o->row == TPI_OPERATOR_ReduceLogSum ? tp_log(x) : x;
 }
 
 /* Has it roots or logarithms? Then integers become floats. */
@@ -103,7 +99,7 @@ bool tpi_onnx_import_reduce(tpi_onnx_op *o)
     const tp_dtype dtype = (tp_dtype)x->dtype;
     if (is_real(o) && dtype < TP_F32)
         x = tp_cast(x, TP_F64);
-    return tpi_onnx_out(o, 0, tp_cast(reduced(o, x, &r), dtype));
+    return tpi_onnx_out(o, 0, tp_cast(reduce(o, x, &r), dtype));
 }
 
 /* ---- places ---------------------------------------------------------------------------------------- */
