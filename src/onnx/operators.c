@@ -124,6 +124,8 @@ bool tpi_onnx_next_attribute(const char **text, int opset, tpi_onnx_attribute *a
 bool tpi_onnx_attribute_of(const char *text, int opset, tpi_span name, tpi_onnx_attribute *a)
 {
     bool found = false;
+    if (!name.size || memchr(name.at, ':', name.size))
+        return false;
     for (; *text && (!found || (a->is_over && !a->operand)); text = behind(text)) {
         if (strncmp(text, name.at, name.size) != 0 || text[name.size] != ':')
             continue;

@@ -119,11 +119,11 @@ static bool put_ops(tpi_str *s, tpi_onnx_model *m)
 }
 
 /* Inputs without an initializer: others need not be fed. */
-static void put_inputs(tpi_str *s, const tpi_onnx_model *m)
+static void put_inputs(tpi_str *s, tpi_onnx_model *m)
 {
     const tpi_onnx_graph *g = &m->graph;
-    const size_t n = (size_t)g->n_inits, bytes = n * sizeof(tpi_span);
-    tpi_span *names = tpi_take(s->mem, bytes);
+    const size_t n = (size_t)g->n_inits;
+    tpi_span *names = tpi_onnx_take(m, n, sizeof *names);
     if (!names) {
         s->failed = true;
         return;
@@ -134,7 +134,6 @@ static void put_inputs(tpi_str *s, const tpi_onnx_model *m)
     for (int i = 0; i < g->n_inputs; i++)
         if (!bsearch(&g->inputs[i].name, names, n, sizeof *names, by_name))
             put_info(s, "input", &g->inputs[i]);
-    tpi_give_back(s->mem, names, bytes);
 }
 
 static bool put_model(tpi_str *s, tpi_onnx_model *m)

@@ -44,6 +44,14 @@ static tp_tensor *result_of(tpi_onnx_op *o, bool *given)
     return NULL;
 }
 
+/* What the table asks for. */
+static bool take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
+{
+    const bool along = strstr(row->attributes, ":axis") != NULL;
+    return tpi_onnx_take_operands(o, row) &&
+           (!along || tpi_onnx_axis(o, "axis", o->x[0]->rank, &o->axis));
+}
+
 static bool run_operator(tpi_onnx_op *o, const tpi_onnx_operator *row)
 {
     tp_dtype dtype = TP_I64;
@@ -52,12 +60,12 @@ static bool run_operator(tpi_onnx_op *o, const tpi_onnx_operator *row)
     const bool lift = o->lift;
     if (tpi_onnx_begin_moves(o, row, &dtype)) {
         o->lift = false;
-        y = tpi_onnx_take_operands(o, row) ? result_of(o, &given) : NULL;
+        y = take_operands(o, row) ? result_of(o, &given) : NULL;
         if (tpi_onnx_end_moves(o, y, dtype))
             return true;
         o->lift = lift;
     }
-    if (o->im->m->status != TP_OK || !tpi_onnx_take_operands(o, row))
+    if (o->im->m->status != TP_OK || !take_operands(o, row))
         return false;
     y = result_of(o, &given);
     return y ? tpi_onnx_out(o, 0, y) : given;

@@ -104,7 +104,7 @@ bool tpi_onnx_check_operators(tpi_import *im, int opset);
 
 /* Are the node's attributes such as the table lists? False after an error. */
 bool tpi_onnx_check_attributes(tpi_onnx_op *o);
-/* The operands and the axis that the table asks for, into o->x and o->axis. */
+/* The operands that the table asks for, into o->x. */
 bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row);
 
 /* What was refused is tried in another way. False: nothing else would help. */

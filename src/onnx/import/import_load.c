@@ -121,7 +121,14 @@ static tp_graph *import(const request *r, tpi_onnx_model *m, size_t bytes)
     return g;
 }
 
-/* `map`: the file that the bytes are in, or NULL. */
+/* That of a file, with its slash; empty: it is where the program is. NULL: no memory. */
+static const char *folder_of(tpi_onnx_model *m, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return tpi_onnx_cstring(m, (tpi_span){path, slash ? (size_t)(slash - path) + 1 : 0});
+}
+
+/* `map`: the file that the bytes are in; NULL: they are in none, and other files lie in the folder. */
 static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
                       const tpi_file_map *map)
 {
@@ -135,6 +142,8 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     const uint64_t refused = r->ctx->mem.refused;
     if (tpi_onnx_model_read(&m, r->ctx, bytes, folder)) {
         m.map = map;
+        if (map)
+            m.external.folder = folder_of(&m, r->path);
         g = import(r, &m, bytes.size);
     }
     tpi_forget_error(r->ctx);
@@ -185,18 +194,7 @@ tp_graph *tp_onnx_load_at(const char *file, int line, tp_ctx *tp, const char *pa
         tpi_fail_status(tp, r.at, r.what, error.status, "%s", error.text);
         return NULL;
     }
-    const char *slash = strrchr(path, '/');
-    const size_t len = slash ? (size_t)(slash - path) + 1 : 0;
-    char *folder = tpi_take(&tp->mem, len + 1);
-    tp_graph *g = NULL;
-    if (folder) {
-        memcpy(folder, path, len);
-        folder[len] = 0;
-        g = load(&r, (tpi_span){map.data, map.size}, folder, &map);
-        tpi_give_back(&tp->mem, folder, len + 1);
-    } else {
-        tpi_no_memory(tp, r.at, r.what);
-    }
+    tp_graph *g = load(&r, (tpi_span){map.data, map.size}, NULL, &map);
     tpi_file_map_close(&tp->mem, &map);
     return g;
 }

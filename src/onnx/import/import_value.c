@@ -206,8 +206,7 @@ bool tpi_onnx_take_operands(tpi_onnx_op *o, const tpi_onnx_operator *row)
     bool ok = true;
     for (int i = 0; row->operands[i] && ok; i++)
         ok = take_operand(o, i, row->operands[i]);
-    const bool along = strstr(row->attributes, ":axis") != NULL;
-    return ok && (!along || tpi_onnx_axis(o, "axis", o->x[0]->rank, &o->axis));
+    return ok;
 }
 
 tp_dtype tpi_onnx_in_dtype(tpi_onnx_op *o, int i)
