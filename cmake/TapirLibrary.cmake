@@ -19,8 +19,8 @@ set(tapir_hot_sources
   grad/backward grad/block_grad grad/body_copy grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp
   ir/graph
-  kernel/host/band_host kernel/host/choose_host kernel/host/team_host
-  run/exec_tiles run/tile_block run/tile_run)
+  kernel/host/choose_host kernel/host/team_host
+  run/cut_run run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
   control/block_call control/block_trace control/control control/turn
   ir/block ir/op_rules op/add_rows op/apply op/binary op/elem_fast op/give op/turn_values

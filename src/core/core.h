@@ -210,7 +210,8 @@ struct tp_ctx {
     struct tpi_pool *pool;             /* threads; NULL: one */
     bool direct_conv;                  /* as of tp_options */
     int64_t near_bytes;                /* half of the second cache; tests make it less, */
-    int64_t far_bytes;                 /* and so what of the third one a thread can count on */
+    int64_t far_bytes;                 /* and so what of the third one a thread can count on; */
+    uint64_t chance;                   /* not 0: they cut kernels by chance (plan/cut.h) */
     uint64_t n_read;                   /* tensors whose `read` was set */
     tpi_late *late;                    /* dead ones among them go when it is full */
     int32_t n_late, late_size;

@@ -4,6 +4,7 @@
 #include "ir/factors.h"
 #include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
+#include "op/contraction.h"
 #include "op/window.h"
 
 #include <stddef.h>
@@ -302,18 +303,25 @@ static bool run_reference(tpi_run *r, int which)
     return true;
 }
 
+tpk_convolution tpi_convolution_of(const tpi_run *r)
+{
+    const int which = which_of(r->op);
+    const roles t = roles_of(r->in, r->out, which);
+    return (tpk_convolution){.which = which,
+                             .f64 = r->out->dtype == TP_F64,
+                             .spec = spec_of(r->attrs, &t),
+                             .x = t.x->data,
+                             .w = t.w->data,
+                             .y = t.y->data};
+}
+
 static bool run_fast(tpi_run *r, int which)
 {
     const roles t = roles_of(r->in, r->out, which);
     if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
         return run_reference(r, which);
     const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
-    tpk_convolution c = {.which = which,
-                         .f64 = r->out->dtype == TP_F64,
-                         .spec = spec_of(r->attrs, &t),
-                         .x = t.x->data,
-                         .w = t.w->data,
-                         .y = t.y->data};
+    const tpk_convolution c = tpi_convolution_of(r);
     const size_t bytes = tpi_team_convolution_ws(&team, &c);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {

@@ -3,6 +3,7 @@
 #include "ir/factors.h"
 #include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
+#include "op/contraction.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static bool matmul_infer(tpi_infer *q)
     return true;
 }
 
-static tpk_products products_of(const tpi_run *r)
+tpk_products tpi_products_of(const tpi_run *r)
 {
     const tp_tensor *a = r->in[0], *b = r->in[1];
     const int lead = a->rank - 2;
@@ -96,7 +97,7 @@ static void multiply_f64(const tpk_products *p)
 
 static void each_product(tpi_run *r, void (*multiply)(const tpk_products *p))
 {
-    tpk_products p = products_of(r);
+    tpk_products p = tpi_products_of(r);
     const int64_t size = (int64_t)tp_dtype_size((tp_dtype)r->out->dtype);
     const char *a = p.a, *b = p.b;
     char *c = p.c;
@@ -136,7 +137,7 @@ static bool matmul_fast(tpi_run *r)
     if (r->out->dtype < TP_F32)
         return matmul_kernel(r);
     const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
-    const tpk_products p = products_of(r);
+    const tpk_products p = tpi_products_of(r);
     const size_t bytes = tpi_team_products_ws(&team, &p);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {

@@ -633,13 +633,28 @@ bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
     return tpi_constant_of(p->graph->nodes[p->values[x->index].layout.root]);
 }
 
+/* b is the same constant for the whole batch. */
+static bool packs_b(const tpi_plan *p, const tp_tensor *b)
+{
+    const int64_t *stride = p->values[b->index].layout.stride;
+    bool once = tpi_plan_is_constant(p, b) && b->dtype >= TP_F32;
+    for (int i = 0; i < b->rank - 2; i++)
+        once &= stride[i] == 0 || b->shape[i] == 1;
+    return once;
+}
+
+int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t)
+{
+    const bool packed = (t->op == &tpi_op_matmul && packs_b(p, t->in[1])) ||
+                        (t->op == &tpi_op_conv && tpi_plan_is_constant(p, t->in[1]));
+    return packed ? 1 : -1;
+}
+
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
 {
     tpi_plan *p = tpi_plan_graph(g, roots, fuse);
-    if (p && fuse.bands && !tpi_plan_microbatches(p)) {
-        tpi_plan_free(p);
-        return NULL;
-    }
+    if (p && fuse.bands)
+        tpi_plan_microbatches(p);
     if (p)
         tpi_plan_number(p);
     return p;
@@ -697,7 +712,6 @@ void tpi_plan_free(tpi_plan *p)
                       (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
     tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
     tpi_give_back(m, p->steps, (size_t)p->steps_size * sizeof *p->steps);
-    tpi_give_back(m, p->micro, (size_t)p->micro_size * sizeof *p->micro);
     tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
     tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
     tpi_give_back(m, p, sizeof *p);

@@ -68,7 +68,6 @@ typedef struct tpi_kernel {
     int since; /* the first kernel that writes the memory of its result: an earlier one, if the result
                   is written over that kernel's */
     int row;        /* in a band: the axis of rows, in its iteration space or its result */
-    bool by_place;  /* it is part of a microbatch */
     unsigned reads; /* in a band: the members whose results it reads, as bits */
     /* the iteration space: */
     int rank;
@@ -88,22 +87,26 @@ enum { TPI_MAX_NEST_NODES = 128, TPI_MAX_NEST_OPERANDS = 256, TPI_MAX_NEST_REDUC
  *
  * A band is some kernels in a row, its members, that can run together part by part. All members have the
  * same outer axes (their first ones) and an axis of rows after them. To compute a box of outer places and
- * rows, a member needs only this box of what the members before it compute. */
+ * rows, a member needs only this box of what the members before it compute.
+ *
+ * A *microbatch* is some steps in a row that can run for one image of a batch after the other. In general: for
+ * one place of the first axis. To compute a place, a step needs only this place of what those before it
+ * compute. How much of both is run together a run decides (plan/cut.h). */
 typedef struct tpi_plan_step {
     int first, n; /* kernels */
     int n_outer;  /* of a band: how many outer axes */
+    int images;   /* 1 + the first step of its microbatch; 0: it is part of none */
 } tpi_plan_step;
 enum { TPI_MAX_BAND = 32 };
 
-/* Steps in a row that can run for one image of a batch after the other. In general: for one place of the
- * first axis. To compute a place, a step needs only this place of what the steps before it compute. */
-typedef struct tpi_microbatch {
-    int first, n; /* steps */
-    int64_t places;
-} tpi_microbatch;
-
 typedef struct tpi_plan tpi_plan;
 typedef struct tpi_section tpi_section;
+
+/* The axis of a kernel's iteration space, or of its result, that axis i of a value which it leaves lies along. */
+static inline int tpi_space_axis(const tpi_kernel *k, const tpi_value *v, int i)
+{
+    return k->kind == TPI_KERNEL_LOOP ? v->axis_of[i] : i;
+}
 
 /* Is its memory that of the result which is written over it, so that it has no buffer of its own? */
 static inline bool tpi_lies_under(const tpi_value *v)
@@ -124,8 +127,6 @@ typedef struct tpi_buffer {
     const tpi_section *section; /* which is this block */
     tpi_storage storage;
     int first, last; /* its live range, in kernels: of whole steps */
-    /* What a place of a microbatch reads or writes of it: */
-    enum { TPI_UNSEEN, TPI_ALL_PLACES, TPI_OWN_PLACE } seen;
 } tpi_buffer;
 
 /* A block, the plans of its bodies, and the memory between these and the plan that the block is in.
@@ -155,21 +156,20 @@ struct tpi_plan {
     int n_values;
     tpi_kernel *kernels; /* in the order in which they run */
     int n_kernels, kernels_size;
-    tpi_plan_step *steps; /* each kernel is part of one */
+    tpi_plan_step
+        *steps; /* each kernel is part of one; only the outermost plan has microbatches */
     int n_steps, steps_size;
-    tpi_microbatch *micro; /* only the outermost plan has any */
-    int n_micro, micro_size;
     tpi_buffer *buffers;
     int n_buffers, buffers_size;
     tpi_section *
         *sections; /* by node; NULL: no block that is run. NULL if there are none at all */
-    /* In the program kernels, steps and buffers are numbered through. The numbers of this plan's begin
+    /* In the program kernels and buffers are numbered through. The numbers of this plan's begin
      * here; those of the outermost plan with 0. */
-    int first_kernel, first_step, first_buffer;
+    int first_kernel, first_buffer;
     /* of the outermost plan: */
-    int all_kernels, all_steps, all_buffers; /* how many, those of bodies included */
-    struct tpi_arena *arena;                 /* NULL until tpi_plan_arena */
-    bool draws;                              /* a body draws random numbers */
+    int all_kernels, all_buffers; /* how many, those of bodies included */
+    struct tpi_arena *arena;      /* NULL until tpi_plan_arena */
+    bool draws;                   /* a body draws random numbers */
 };
 
 /* Values that the caller needs, each in memory of its own: what is fetched or assigned. */
@@ -197,14 +197,17 @@ bool tpi_plan_arena(tpi_plan *p);
  * memory of its own. False: no memory. */
 bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots);
 
-/* Which kernels make a step (steps.c). False: no memory. */
+/* Which kernels make a step (parts.c). False: no memory. */
 bool tpi_plan_steps(tpi_plan *p, bool bands);
 /* Which results are written over operands (over.c). False: no memory. */
 bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots);
 /* After buffers were made: live ranges begin and end with whole steps. */
 void tpi_plan_whole_steps(tpi_plan *p);
-/* After that: which steps make microbatches. False: no memory. */
-bool tpi_plan_microbatches(tpi_plan *p);
+/* The axis of the memory of v's operand o that goes with `axis` of the space of kernel k, which computes v; -1: none
+ * does. */
+int tpi_axis_read(const tpi_plan *p, const tpi_kernel *k, const tpi_value *v, int o, int axis);
+/* After that, of the outermost plan: which steps make microbatches. */
+void tpi_plan_microbatches(tpi_plan *p);
 
 /* What plan.c and plan_block.c share. A plan of a body, whose kernels have no numbers yet: */
 tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
@@ -219,13 +222,15 @@ void tpi_plan_free_sections(tpi_plan *p);
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
 /* Are the elements of t in row-major order, without gaps, along the axes from `first` on? */
 bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first);
-/* Numbers the kernels, steps and buffers of all bodies. */
+/* Numbers the kernels and buffers of all bodies. */
 void tpi_plan_number(tpi_plan *p);
 /* The plan that has the kernel of this number. */
 const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel);
 
 /* Is the memory that x reads that of a constant? */
 bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x);
+/* Of a call, the operand that is read where it was packed; -1: none. */
+int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t);
 /* How node t reads operand k: its layout over the axes of t, where broadcast axes have stride 0. */
 void tpi_operand_layout(const tpi_plan *p, const tp_tensor *t, int k, tpi_layout *out);
 /* Puts strides over v's own axes onto the axes of the iteration space of its kernel, 0 along the others. */

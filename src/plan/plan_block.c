@@ -264,10 +264,8 @@ static void number(tpi_plan *p, tpi_plan *outer)
         for (int k = 0; p->sections[i] && k < p->sections[i]->n_bodies; k++) {
             tpi_plan *inner = p->sections[i]->plan[k];
             inner->first_kernel = outer->all_kernels;
-            inner->first_step = outer->all_steps;
             inner->first_buffer = outer->all_buffers;
             outer->all_kernels += inner->n_kernels;
-            outer->all_steps += inner->n_steps;
             outer->all_buffers += inner->n_buffers;
             for (int n = 0; n < inner->n_kernels; n++)
                 outer->draws |= inner->values[inner->kernels[n].root].node->op->draws;
@@ -278,7 +276,6 @@ static void number(tpi_plan *p, tpi_plan *outer)
 void tpi_plan_number(tpi_plan *p)
 {
     p->all_kernels = p->n_kernels;
-    p->all_steps = p->n_steps;
     p->all_buffers = p->n_buffers;
     number(p, p);
 }

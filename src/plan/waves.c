@@ -1,6 +1,7 @@
-#include "plan/waves.h"
-
+/* Waves: steps in a row of which not all depend on each other. What depends on each other, directly or not, is
+ * a task. That is for branches, and for what is done to many parameters: steps too small to be cut themselves. */
 #include "base/log.h"
+#include "plan/cut.h"
 #include "plan/work.h"
 
 #include <stdlib.h>
@@ -25,9 +26,10 @@ typedef struct cost {
     bool apart; /* it is part of no wave */
 } cost;
 
-static cost cost_of(const tpi_waves_for *f, const tpi_plan_step *s)
+static cost cost_of(const tpi_cuts *cuts, const tpi_plan_step *s)
 {
-    cost c = {0, 0, false};
+    const tpi_cuts_for *f = &cuts->what;
+    cost c = {0, 0, cuts->in[s->first]};
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
         const tpi_kernel *k = &f->plan->kernels[i];
         /* random numbers are drawn in program order */
@@ -47,64 +49,32 @@ static cost cost_of(const tpi_waves_for *f, const tpi_plan_step *s)
 
 /* ---- who waits for whom -------------------------------------------------------------------------------- */
 
-/* A wave has at most so many steps, of which tpi_wave.calls has a bit each. */
+/* A wave has at most so many steps. */
 enum { MOST = 64 };
 
+/* Who used a buffer: the last step that wrote it, and of those before step `at`, or itself, who read it since, as
+ * bits: bit i is the step i before that. */
 typedef struct use {
-    int step, next; /* of the same buffer; -1: none */
+    int writer, at; /* -1 */
+    uint64_t readers;
 } use;
 
-/* Steps that a step has to wait for, those that are far off left out. */
-typedef struct waits {
-    int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
-    int n;
-    int *writer,
-        *reader; /* by buffer: who wrote it last, and the first of who read it since; -1 */
-    use *uses;
-    int n_uses, n_operands;
-    size_t bytes; /* of all of this, in one block */
-} waits;
-
-static bool waits_alloc(tpi_mem *m, const tpi_plan *plan, waits *x)
-{
-    for (int i = 0; i < plan->n_values; i++)
-        x->n_operands += plan->values[i].kernel >= 0 ? plan->values[i].node->n_in : 0;
-    const size_t steps = (size_t)plan->n_steps + 1, buffers = (size_t)plan->n_buffers,
-                 operands = (size_t)x->n_operands,
-                 list = 2 * operands + (size_t)plan->n_buffers;
-    x->bytes = (steps + list + 2 * buffers) * sizeof(int) + operands * sizeof(use);
-    x->start = tpi_take(m, x->bytes);
-    if (!x->start)
-        return false;
-    x->list = x->start + steps;
-    x->writer = x->list + list;
-    x->reader = x->writer + buffers;
-    x->uses = (use *)(x->reader + buffers);
-    for (size_t i = 0; i < 2 * buffers; i++)
-        x->writer[i] = -1;
-    return true;
-}
-
-static void wait_for(waits *x, int step, int before)
+/* Bit i: it has to wait for the step i + 1 before it. What is far off is left out. */
+static void wait_for(uint64_t *waits, int step, int before)
 {
     if (before >= 0 && before != step && step - before < MOST)
-        x->list[x->n++] = before;
+        waits[step] |= UINT64_C(1) << (step - before - 1);
 }
 
-static void note_result(waits *x, int step, int to)
+static void note_read(use *u, int step)
 {
-    if (to < 0)
-        return;
-    wait_for(x, step, x->writer[to]);
-    for (int u = x->reader[to]; u >= 0; u = x->uses[u].next)
-        wait_for(x, step, x->uses[u].step);
-    x->reader[to] = -1;
-    x->writer[to] = step;
+    u->readers = step - u->at < MOST ? u->readers << (step - u->at) : 0;
+    u->at = step;
 }
 
-static void note_kernel(waits *x, const tpi_plan *plan, int step, int kernel)
+static void note_kernel(const tpi_plan *plan, int step, const tpi_kernel *k, use *uses,
+                        uint64_t *waits)
 {
-    const tpi_kernel *k = &plan->kernels[kernel];
     const int *nodes = k->n_nodes ? k->nodes : &k->root, n = k->n_nodes ? k->n_nodes : 1;
     for (int i = 0; i < n; i++) {
         const tp_tensor *t = plan->values[nodes[i]].node;
@@ -112,24 +82,20 @@ static void note_kernel(waits *x, const tpi_plan *plan, int step, int kernel)
             const int from = plan->values[plan->values[t->in[o]->index].layout.root].buffer;
             if (from < 0)
                 continue;
-            wait_for(x, step, x->writer[from]);
-            x->uses[x->n_uses] = (use){step, x->reader[from]};
-            x->reader[from] = x->n_uses++;
+            wait_for(waits, step, uses[from].writer);
+            note_read(&uses[from], step);
+            uses[from].readers |= 1;
         }
     }
-    for (int i = 0; i < n; i++)
-        note_result(x, step, plan->values[nodes[i]].buffer);
-}
-
-static void find_waits(const tpi_plan *plan, const cost *costs, waits *x)
-{
-    for (int i = 0; i < plan->n_steps; i++) {
-        x->start[i] = x->n;
-        const tpi_plan_step *s = &plan->steps[i];
-        for (int k = s->first; k < s->first + s->n && !costs[i].apart; k++)
-            note_kernel(x, plan, i, k);
+    for (int i = 0; i < n; i++) {
+        const int to = plan->values[nodes[i]].buffer;
+        if (to < 0)
+            continue;
+        wait_for(waits, step, uses[to].writer);
+        note_read(&uses[to], step);
+        waits[step] |= uses[to].readers >> 1;
+        uses[to] = (use){step, step, 0};
     }
-    x->start[plan->n_steps] = x->n;
 }
 
 /* ---- tasks of a wave ----------------------------------------------------------------------------------- */
@@ -149,26 +115,22 @@ static int task_of(joined *j, int i)
     return i;
 }
 
-static void join(joined *j, const waits *x, const cost *c)
+static void join(joined *j, uint64_t waits, const cost *c)
 {
     const int i = j->n++;
     j->task[i] = i;
     j->ns[i] = c->alone;
     j->all += c->alone;
     j->n_tasks++;
-    for (int e = x->start[j->first + i]; e < x->start[j->first + i + 1]; e++) {
-        const int before = x->list[e] - j->first;
-        if (before < 0)
+    for (int before = i - 1; before >= 0 && waits; before--, waits >>= 1) {
+        if (!(waits & 1))
             continue;
-        int a = task_of(j, before), b = task_of(j, i);
+        const int a = task_of(j, before), b = task_of(j, i);
         if (a == b)
             continue;
-        if (a > b) {
-            const int t = a;
-            a = b, b = t;
-        }
-        j->task[b] = a;
-        j->ns[a] += j->ns[b];
+        const int to = a < b ? a : b, from = a < b ? b : a;
+        j->task[from] = to;
+        j->ns[to] += j->ns[from];
         j->n_tasks--;
     }
     const double ns = j->ns[task_of(j, i)];
@@ -183,28 +145,34 @@ typedef struct way {
     int wave;
 } way;
 
-/* A wave has to be clearly faster: what it may take is an estimate. */
-static const double gain = 1.1;
+/* What is known of the steps. */
+typedef struct search {
+    tpi_cuts *c;
+    int n; /* steps */
+    cost *costs;
+    uint64_t *waits;
+    way *ways; /* to the beginning of each step, and to the end */
+} search;
 
-static void find_ways(const tpi_waves_for *f, const cost *costs, const waits *x, way *ways)
+static void find_ways(const search *s)
 {
-    const int n = f->plan->n_steps;
-    const double threads = tpi_pool_threads(f->ctx->pool);
-    ways[0] = (way){0, 0};
-    for (int i = 1; i <= n; i++)
-        ways[i].ns = -1;
-    for (int i = 0; i < n; i++) {
-        const double next = ways[i].ns + costs[i].cut;
-        if (ways[i + 1].ns < 0 || next < ways[i + 1].ns)
-            ways[i + 1] = (way){next, 0};
+    /* A wave has to be clearly faster: what it may take is an estimate. */
+    const double gain = 1.1, threads = tpi_pool_threads(s->c->what.ctx->pool);
+    for (int i = 1; i <= s->n; i++)
+        s->ways[i].ns = -1;
+    for (int i = 0; i < s->n; i++) {
+        way *to = &s->ways[i + 1];
+        const double here = s->ways[i].ns, next = here + s->costs[i].cut;
         joined j = {.first = i};
-        for (int k = i; k < n && k < i + MOST && !costs[k].apart; k++) {
-            join(&j, x, &costs[k]);
+        if (to->ns < 0 || next < to->ns)
+            *to = (way){next, 0};
+        for (int k = i; k < s->n && k < i + MOST && !s->costs[k].apart; k++, to++) {
+            join(&j, s->waits[k], &s->costs[k]);
             const double least = j.all / threads;
             const double ns =
-                ways[i].ns + gain * (least > j.longest ? least : j.longest) + f->wave_ns;
-            if (j.n_tasks > 1 && (ways[k + 1].ns < 0 || ns < ways[k + 1].ns))
-                ways[k + 1] = (way){ns, j.n};
+                here + gain * (least > j.longest ? least : j.longest) + s->c->what.wave_ns;
+            if (j.n_tasks > 1 && (to->ns < 0 || ns < to->ns))
+                *to = (way){ns, j.n};
         }
     }
 }
@@ -215,241 +183,89 @@ static int by_time(const void *a, const void *b)
     return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->first - y->first;
 }
 
-/* The steps of a task, as bits, if there are calls among them. */
-static uint64_t steps_with_calls(const tpi_waves *w, const tpi_wave *wave, const tpi_task *t)
+/* The kernels of a task, of which `root` is the first step. */
+static tpi_task add_task(const search *s, joined *j, int root, int at)
 {
-    const tpi_plan *plan = w->plan;
-    uint64_t steps = 0;
+    const tpi_plan *plan = s->c->what.plan;
+    tpi_task t = {at, 0, j->ns[root]};
     bool calls = false;
-    for (int i = t->first; i < t->first + t->n; i++) {
-        const tpi_plan_step *s = &plan->steps[w->order[i]];
-        steps |= UINT64_C(1) << (w->order[i] - wave->first);
-        for (int k = s->first; k < s->first + s->n; k++)
-            calls |= plan->kernels[k].kind != TPI_KERNEL_LOOP;
+    for (int i = root; i < j->n; i++) {
+        const tpi_plan_step *step = &plan->steps[j->first + i];
+        for (int k = 0; k < step->n && task_of(j, i) == root; k++) {
+            calls |= plan->kernels[step->first + k].kind != TPI_KERNEL_LOOP;
+            s->c->order[at + t.n++] = step->first + k;
+        }
     }
-    return calls ? steps : 0;
+    for (int i = 0; i < t.n; i++)
+        s->c->calls[s->c->order[at + i]] = calls;
+    return t;
 }
 
-static void add_wave(tpi_waves *w, const cost *costs, const waits *x, int first, int n)
+static bool add_wave(const search *s, int first, int n)
 {
+    tpi_cuts *c = s->c;
+    const tpi_plan_step *begin = &c->what.plan->steps[first], *last = begin + n - 1;
     joined j = {.first = first};
     for (int i = 0; i < n; i++)
-        join(&j, x, &costs[first + i]);
-    tpi_wave *wave = &w->waves[w->n++];
-    *wave = (tpi_wave){first, n, w->n_tasks, j.n_tasks, 0};
-    int at = first; /* in the order */
-    for (int i = 0; i < n; i++) {
-        if (j.task[i] != i)
-            continue;
-        tpi_task *t = &w->tasks[w->n_tasks++];
-        *t = (tpi_task){at, 0, j.ns[i]};
-        for (int k = i; k < n; k++)
-            if (task_of(&j, k) == i) {
-                w->order[at++] = first + k;
-                t->n++;
-            }
-        wave->calls |= steps_with_calls(w, wave, t);
-    }
-    qsort(&w->tasks[wave->first_task], (size_t)wave->n_tasks, sizeof *w->tasks, by_time);
-    w->length[first] = n;
-    w->most_tasks = wave->n_tasks > w->most_tasks ? wave->n_tasks : w->most_tasks;
-}
-
-/* ---- all ----------------------------------------------------------------------------------------------- */
-
-static tpi_waves *waves_new(const tpi_waves_for *f)
-{
-    tpi_mem *m = &f->ctx->mem;
-    const size_t n = (size_t)f->plan->n_steps, buffers = (size_t)f->plan->all_buffers;
-    tpi_waves *w = tpi_take(m, sizeof *w);
-    if (!w)
-        return NULL;
-    *w = (tpi_waves){
-        .p = f->p,
-        .ctx = f->ctx,
-        .plan = f->plan,
-        .sizes = f->sizes,
-        .team = {.kernels = f->ctx->kernels, .near_bytes = f->ctx->near_bytes}
-    };
-    w->micro = tpi_take(m, n * sizeof *w->micro);
-    w->pointers = tpi_take(m, buffers * sizeof *w->pointers);
-    w->shift = tpi_take(m, buffers * sizeof *w->shift);
-    w->waves = tpi_take(m, n * sizeof *w->waves);
-    w->tasks = tpi_take(m, n * sizeof *w->tasks);
-    w->order = tpi_take(m, n * sizeof *w->order);
-    w->length = tpi_take(m, n * sizeof *w->length);
-    if (!w->micro || !w->pointers || !w->shift || !w->waves || !w->tasks || !w->order ||
-        !w->length) {
-        tpi_waves_free(w);
-        return NULL;
-    }
-    memset(w->length, 0, n * sizeof *w->length);
-    return w;
-}
-
-void tpi_waves_free(tpi_waves *w)
-{
-    if (!w)
-        return;
-    tpi_mem *m = &w->ctx->mem;
-    const size_t n = (size_t)w->plan->n_steps, buffers = (size_t)w->plan->all_buffers;
-    tpi_give_back(m, w->micro, n * sizeof *w->micro);
-    tpi_give_back(m, w->pointers, buffers * sizeof *w->pointers);
-    tpi_give_back(m, w->shift, buffers * sizeof *w->shift);
-    tpi_arena_free(w->arena);
-    tpi_give_back(m, w->waves, n * sizeof *w->waves);
-    tpi_give_back(m, w->tasks, n * sizeof *w->tasks);
-    tpi_give_back(m, w->order, n * sizeof *w->order);
-    tpi_give_back(m, w->length, n * sizeof *w->length);
-    tpi_give_back(m, w, sizeof *w);
-}
-
-static bool in_microbatch(const tpi_waves *w, int step)
-{
-    bool is = false;
-    for (int i = 0; i < w->n_micro; i++)
-        is |= step >= w->micro[i].first && step < w->micro[i].first + w->micro[i].n;
-    return is;
-}
-
-static bool find_waves(tpi_waves *w, const tpi_waves_for *f, cost *costs, way *ways)
-{
-    const int n = w->plan->n_steps;
-    waits x = {0};
-    if (!waits_alloc(&w->ctx->mem, w->plan, &x))
+        join(&j, s->waits[first + i], &s->costs[first + i]);
+    tpi_plan_cut *cut = tpi_bump_take(&c->mem, 1, sizeof *cut);
+    tpi_task *tasks = tpi_bump_take(&c->mem, (size_t)j.n_tasks, sizeof *tasks);
+    if (!cut || !tasks)
         return false;
-    for (int i = 0; i < n; i++) {
-        costs[i] = cost_of(f, &w->plan->steps[i]);
-        costs[i].apart |= in_microbatch(w, i);
-    }
-    find_waits(w->plan, costs, &x);
-    find_ways(f, costs, &x, ways);
-    for (int i = n; i > 0; i -= ways[i].wave ? ways[i].wave : 1)
-        if (ways[i].wave)
-            add_wave(w, costs, &x, i - ways[i].wave, ways[i].wave);
-    for (int i = w->n - 1; i >= 0; i--)
-        tpi_log(TPI_LOG_threads, "steps %d to %d are %d tasks side by side", w->waves[i].first,
-                w->waves[i].first + w->waves[i].n - 1, w->waves[i].n_tasks);
-    tpi_give_back(&w->ctx->mem, x.start, x.bytes);
+    const int threads = tpi_pool_threads(c->what.ctx->pool);
+    *cut = (tpi_plan_cut){.first = begin->first,
+                          .n = last->first + last->n - begin->first,
+                          .stride = tpi_cuts_stride(c, j.n_tasks),
+                          .threads = threads < j.n_tasks ? threads : j.n_tasks,
+                          .tasks = tasks};
+    int at = begin->first; /* in the order */
+    for (int i = 0; i < n; i++)
+        if (j.task[i] == i) {
+            tasks[cut->jobs] = add_task(s, &j, i, at);
+            at += tasks[cut->jobs++].n;
+        }
+    qsort(tasks, (size_t)cut->jobs, sizeof *tasks, by_time);
+    for (int k = cut->first; k < cut->first + cut->n; k++)
+        c->in[k] = cut;
+    c->most_threads = cut->threads > c->most_threads ? cut->threads : c->most_threads;
+    c->n_waves++;
+    tpi_log(TPI_LOG_threads, "steps %d to %d are %d tasks side by side", first, first + n - 1,
+            j.n_tasks);
     return true;
 }
 
-static bool find_with_room(tpi_waves *w, const tpi_waves_for *f)
+static bool add_waves(const search *s, use *uses)
 {
-    tpi_mem *m = &w->ctx->mem;
-    const size_t n = (size_t)w->plan->n_steps + 1;
-    cost *costs = tpi_take(m, n * sizeof *costs);
-    way *ways = tpi_take(m, n * sizeof *ways);
-    const bool ok = costs && ways && find_waves(w, f, costs, ways);
-    tpi_give_back(m, costs, n * sizeof *costs);
-    tpi_give_back(m, ways, n * sizeof *ways);
+    const tpi_plan *plan = s->c->what.plan;
+    bool ok = true;
+    for (int i = 0; i < plan->n_buffers; i++)
+        uses[i] = (use){-1, -1, 0};
+    for (int i = 0; i < s->n; i++) {
+        const tpi_plan_step *step = &plan->steps[i];
+        s->costs[i] = cost_of(s->c, step);
+        for (int k = step->first; k < step->first + step->n && !s->costs[i].apart; k++)
+            note_kernel(plan, i, &plan->kernels[k], uses, s->waits);
+    }
+    find_ways(s);
+    for (int i = s->n; i > 0 && ok; i -= s->ways[i].wave ? s->ways[i].wave : 1)
+        ok = !s->ways[i].wave || add_wave(s, i - s->ways[i].wave, s->ways[i].wave);
     return ok;
 }
 
-static void find_microbatches(tpi_waves *w)
+bool tpi_cuts_waves(tpi_cuts *c)
 {
-    tpi_micro_find(w);
-    for (int i = 0; i < w->n_micro; i++) {
-        w->length[w->micro[i].first] = w->micro[i].n;
-        tpi_log(TPI_LOG_program, "steps %d to %d run place by place", w->micro[i].first,
-                w->micro[i].first + w->micro[i].n - 1);
-    }
-}
-
-static void live_through(const tpi_plan *plan, int step, int n, tpi_buffer *b)
-{
-    const tpi_plan_step *end = &plan->steps[step + n - 1];
-    const int first = plan->steps[step].first, last = end->first + end->n - 1;
-    if (b->first >= first && b->first <= last)
-        b->first = first;
-    if (b->last >= first && b->last <= last)
-        b->last = last;
-}
-
-/* Buffers live as long as the waves that they are part of, or as the microbatch that does not keep them. False:
- * no memory. */
-static bool place(tpi_waves *w)
-{
-    const tpi_plan *plan = w->plan;
-    const size_t bytes = (size_t)plan->n_buffers * sizeof(tpi_buffer);
-    tpi_buffer *to = tpi_take(&w->ctx->mem, bytes);
-    if (!to)
-        return false;
-    memcpy(to, plan->buffers, bytes);
-    for (int i = 0; i < plan->n_buffers; i++) {
-        if (to[i].storage == TPI_IN_SOURCE)
-            continue;
-        for (int k = 0; k < w->n; k++)
-            live_through(plan, w->waves[k].first, w->waves[k].n, &to[i]);
-        for (int k = 0; k < w->n_micro; k++)
-            if (!tpi_micro_keeps(plan, &w->micro[k], &plan->buffers[i]))
-                live_through(plan, w->micro[k].first, w->micro[k].n, &to[i]);
-    }
-    w->arena = tpi_arena_new(plan, to);
-    tpi_give_back(&w->ctx->mem, to, bytes);
-    return w->arena;
-}
-
-bool tpi_waves_find(const tpi_waves_for *what, tpi_waves **found)
-{
-    *found = NULL;
-    if (!what->waves && !what->microbatches)
-        return true;
-    tpi_waves *w = waves_new(what);
-    if (!w)
-        return false;
-    if (what->microbatches)
-        find_microbatches(w);
-    bool ok = !what->waves || find_with_room(w, what);
-    const bool any = w->n || w->n_micro;
-    ok = ok && (!any || place(w));
-    if (ok && any)
-        *found = w;
-    else
-        tpi_waves_free(w);
+    const tpi_plan *plan = c->what.plan;
+    const size_t steps = (size_t)plan->n_steps, kernels = (size_t)plan->n_kernels;
+    tpi_bump room = TPI_BUMP(&c->what.ctx->mem);
+    const search s = {.c = c,
+                      .n = plan->n_steps,
+                      .costs = tpi_bump_take(&room, steps, sizeof(cost)),
+                      .waits = tpi_bump_take(&room, steps, sizeof(uint64_t)),
+                      .ways = tpi_bump_take(&room, steps + 1, sizeof(way))};
+    use *uses = tpi_bump_take(&room, (size_t)plan->n_buffers, sizeof *uses);
+    c->order = tpi_bump_take(&c->mem, kernels, sizeof *c->order);
+    c->calls = tpi_bump_take(&c->mem, kernels, sizeof *c->calls);
+    const bool ok = !room.failed && !c->mem.failed && add_waves(&s, uses);
+    tpi_bump_free(&room);
     return ok;
-}
-
-/* ---- runs ---------------------------------------------------------------------------------------------- */
-
-int tpi_waves_lanes(const tpi_waves *w)
-{
-    const int threads = tpi_pool_threads(w->ctx->pool);
-    return threads < w->most_tasks ? threads : w->most_tasks;
-}
-
-const tpi_wave *tpi_wave_at(const tpi_waves *w, int step)
-{
-    for (int i = 0; i < w->n && w->length[step]; i++)
-        if (w->waves[i].first == step)
-            return &w->waves[i];
-    return NULL;
-}
-
-typedef struct running {
-    const tpi_waves *w;
-    const tpi_wave *wave;
-    void (*run)(void *env, int lane, const tpi_task *task);
-    void *env;
-    int next; /* task that nobody has taken */
-} running;
-
-static void run_lane(void *env, size_t lane)
-{
-    running *r = env;
-    for (;;) {
-        const int i = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED);
-        if (i >= r->wave->n_tasks)
-            return;
-        r->run(r->env, (int)lane, &r->w->tasks[r->wave->first_task + i]);
-    }
-}
-
-void tpi_wave_run(const tpi_waves *w, const tpi_wave *wave,
-                  void (*run)(void *env, int lane, const tpi_task *task), void *env)
-{
-    running r = {w, wave, run, env, 0};
-    const int lanes = tpi_waves_lanes(w);
-    tpi_pool_run(w->ctx->pool, run_lane, &r,
-                 (size_t)(lanes < wave->n_tasks ? lanes : wave->n_tasks));
 }

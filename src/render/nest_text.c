@@ -11,7 +11,7 @@
 
 static bool by_place(const tpi_nest_text *n)
 {
-    return !n->r->alone && n->k->by_place;
+    return !n->r->alone && n->r->plan->steps[n->k->step].images;
 }
 
 /* Is it too little to share, whatever the sizes of a run? */
@@ -68,7 +68,8 @@ static void put_box(tpi_nest_text *n, int least)
     }
     PUT(";\n");
     if (by_place(n))
-        PUT("    if (part && part->places)\n        o1 = part->places, part = 0;\n");
+        PUT("    if (part && part->shared)\n"
+            "        o0 = part->o0, o1 = part->o1, part = 0;\n");
     PUT("    if (part) {\n"
         "        place = part->place, o0 = part->o0, o1 = part->o1;\n");
     if (row >= 0) {
@@ -84,11 +85,11 @@ static void put_box(tpi_nest_text *n, int least)
     for (int a = 0; a < n->l->rank; a++) {
         PUT(" * (double)");
         if (a == 0 && by_place(n))
-            PUT("o1");
+            PUT("(o1 - o0)");
         else
             tpi_nest_put_size(n, n->l->size[a]);
     }
-    PUT(", o1, ");
+    PUT(", o0, o1, ");
     if (row >= 0)
         tpi_nest_put_size(n, n->k->shape[n->k->row]);
     else

@@ -330,63 +330,46 @@ static void put_packing(const tpi_render *r, tpi_str *out)
     tpi_str_free(&first);
 }
 
-/* Tells the profile, if there is one, what begins. */
-static void put_tick(const tpi_render *r, tpi_str *out, const char *indent, const char *kernel)
+/* Kernels are called through a table: in a row of calls with early returns between them gcc takes the later
+ * ones for cold and does not vectorise them. */
+static void put_table(const tpi_render *r, tpi_str *out)
 {
-    if (!r->alone)
-        tpi_str_printf(out, "%sif (library->tick)\n%s    library->tick(library->watch, %s);\n",
-                       indent, indent, kernel);
-}
-
-static void put_wave(const tpi_render *r, tpi_str *out)
-{
-    if (!r->alone)
-        tpi_str_put(out, "        if (library->waves && library->waves->steps[i]) {\n"
-                         "            const int64_t e = library->waves->run(library->waves, "
-                         "steps, i, args, &env);\n"
-                         "            if (e)\n                return e;\n"
-                         "            i += library->waves->steps[i] - 1;\n"
-                         "            continue;\n        }\n");
-}
-
-/* The steps are called through a table: in a row of calls with early returns between them gcc
- * takes the later ones for cold and does not vectorise them. */
-static void put_entry(const tpi_render *r, tpi_str *out)
-{
-    char end[16];
     if (r->alone)
         tpi_str_printf(
             out,
-            "\nstatic const struct {\n    int64_t (*run)%s;\n    int64_t at; /* of its "
-            "arguments */\n    int64_t kernel;\n} steps[] = {",
+            "\nstatic const struct {\n    int64_t (*kernel)%s;\n    int64_t at; /* of "
+            "its arguments */\n} kernels[] = {",
             r->params);
     else
-        tpi_str_put(out, "\nstatic const tpk_step steps[] = {");
-    for (int i = 0; i < tpi_render_n_calls(r, r->plan); i++)
-        tpi_alike_put_row(&r->alike, tpi_render_row(r, r->plan, i),
-                          tpi_render_called(r, r->plan, i), out);
+        tpi_str_put(out, "\nstatic const tpk_called kernels[] = {");
+    for (int i = 0; i < (r->alone ? r->plan->n_kernels : r->plan->all_kernels); i++)
+        tpi_alike_put_row(&r->alike, i, out);
+    tpi_str_put(out, "\n    {0, 0}};\n\n");
+}
+
+/* A file that stands alone calls one after the other. */
+static void put_entry(const tpi_render *r, tpi_str *out)
+{
+    put_table(r, out);
     tpi_str_printf(
         out,
-        "\n    {0, 0, 0}};\n\n%sint64_t " TPI_ENTRY_SYMBOL
+        "%sint64_t " TPI_ENTRY_SYMBOL
         "(void **p, int64_t *s, int64_t *random, const void *packed, "
         "void *scratch, int64_t *fail%s)\n{\n"
         "    const tpk_env env = {.p = p, .s = s, .random = random, .packed = packed, "
-        ".scratch = scratch, .fail = fail%s};\n"
-        "    int i = 0;\n",
-        linkage(r), library_param(r), r->alone ? "" : ", .library = library");
-    put_tick(r, out, "    ", "-1");
-    tpi_str_put(out, "    for (; steps[i].run; i++) {\n");
-    put_wave(r, out);
-    put_tick(r, out, "        ", "steps[i].kernel");
-    tpi_str_printf(out,
-                   "        const int64_t e = steps[i].run(&env, args + steps[i].at%s);\n"
-                   "        if (e > 0) {\n            fail[0] = steps[i].kernel, fail[1] = e;\n"
-                   "            return 1;\n        }\n"
-                   "        if (e)\n            return fail[2];\n    }\n",
-                   tpi_render_last_args(r));
-    snprintf(end, sizeof end, "%d", r->plan->n_kernels);
-    put_tick(r, out, "    ", end);
-    tpi_str_put(out, "    return 0;\n}\n");
+        ".scratch = scratch, .fail = fail%s};\n",
+        linkage(r), library_param(r),
+        r->alone ? "" : ", .kernels = kernels, .args = args, .library = library");
+    if (r->alone)
+        tpi_str_put(out, "    for (int i = 0; kernels[i].kernel; i++) {\n"
+                         "        const int64_t e = kernels[i].kernel(&env, args + "
+                         "kernels[i].at);\n"
+                         "        if (e > 0) {\n            fail[0] = i, fail[1] = e;\n"
+                         "            return 1;\n        }\n"
+                         "        if (e)\n            return fail[2];\n    }\n"
+                         "    return 0;\n}\n");
+    else
+        tpi_str_printf(out, "    return library->run(&env, %d);\n}\n", r->plan->n_kernels);
 }
 
 /* ---- the program ------------------------------------------------------------------------------------ */
@@ -501,11 +484,10 @@ static void render_kernel(tpi_render *r, int i)
     end_function(r, r->plan->first_kernel + i);
 }
 
-static void render_step(tpi_render *r, const tpi_plan *plan, int step)
+void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
 {
-    const tpi_plan_step *s = &plan->steps[step];
-    r->near.len = 0;
-    for (int i = s->first; i < s->first + s->n; i++) {
+    const tpi_plan *outer = r->plan;
+    for (int i = 0; i < plan->n_kernels; i++) {
         const tpi_section *block = plan->kernels[i].kind == TPI_KERNEL_BLOCK
                                        ? plan->sections[plan->kernels[i].root]
                                        : NULL;
@@ -514,18 +496,6 @@ static void render_step(tpi_render *r, const tpi_plan *plan, int step)
         r->plan = plan;
         render_kernel(r, i);
     }
-    if (r->alone || !tpi_is_band(s))
-        return;
-    begin_function(r);
-    tpi_render_band(r, step);
-    end_function(r, tpi_render_row(r, plan, step));
-}
-
-void tpi_render_plan(tpi_render *r, const tpi_plan *plan)
-{
-    const tpi_plan *outer = r->plan;
-    for (int i = 0; i < plan->n_steps; i++)
-        render_step(r, plan, i);
     r->plan = outer;
 }
 
@@ -543,8 +513,8 @@ static int most_values(const tpi_plan *plan)
 
 static bool begin(tpi_render *r, tpi_mem *m)
 {
-    r->body = r->function = r->scratch = r->near = r->packed = r->pack = r->comment =
-        r->helpers = TPI_STR(m);
+    r->body = r->function = r->scratch = r->packed = r->pack = r->comment = r->helpers =
+        TPI_STR(m);
     r->params = r->alone ? "(const tpk_env *env, const int64_t *a)"
                          : "(const tpk_env *env, const int64_t *a, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
@@ -555,7 +525,7 @@ static bool begin(tpi_render *r, tpi_mem *m)
     r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
     r->n_symbols = tpi_dim_n_symbols(r->plan->graph->dims);
     r->uses_symbol = tpi_take(m, (size_t)r->n_symbols + 1);
-    const int functions = r->plan->all_kernels + r->plan->all_steps;
+    const int functions = r->plan->all_kernels;
     const bool ok = tpi_alike_begin(&r->alike, m, functions);
     if (!tpi_alike_begin(&r->rooms, m, functions) || !ok || !r->name || !r->named_by ||
         !r->packed_of || !r->uses_symbol)
@@ -568,8 +538,8 @@ static bool begin(tpi_render *r, tpi_mem *m)
 /* False when out of memory in between. */
 static bool end(tpi_render *r, tpi_mem *m)
 {
-    tpi_str *const all[] = {&r->body,   &r->function, &r->scratch, &r->near,
-                            &r->packed, &r->pack,     &r->comment, &r->helpers};
+    tpi_str *const all[] = {&r->body, &r->function, &r->scratch, &r->packed,
+                            &r->pack, &r->comment,  &r->helpers};
     bool ok = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ok = ok && !all[i]->failed;

@@ -63,9 +63,8 @@ typedef struct tpi_render {
     int names_size, n_names, naming;
     tpi_alike rooms; /* how much scratch memory kernels need */
     tpi_str scratch; /* of the one that is rendered: "need = ...; most = ..." */
-    tpi_str near; /* what a thread needs for its parts of the band whose members are rendered */
-    tpi_str packed; /* one line per constant that is packed: where it goes */
-    tpi_str pack;   /* and how it is packed */
+    tpi_str packed;  /* one line per constant that is packed: where it goes */
+    tpi_str pack;    /* and how it is packed */
     int n_packed;
     int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
     unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
@@ -116,34 +115,13 @@ static inline bool tpi_render_in_band(const tpi_render *r, int n)
 {
     return !r->alone && tpi_is_band(&r->plan->steps[r->plan->kernels[n].step]);
 }
-/* What the program calls in order: steps, or, where there are no bands, kernels. */
-static inline int tpi_render_n_calls(const tpi_render *r, const tpi_plan *plan)
-{
-    return r->alone ? plan->n_kernels : plan->n_steps;
-}
-/* The first kernel of call i, and the row of r->alike of its function. */
-static inline int tpi_render_called(const tpi_render *r, const tpi_plan *plan, int i)
-{
-    return r->alone ? i : plan->steps[i].first;
-}
-static inline int tpi_render_row(const tpi_render *r, const tpi_plan *plan, int i)
-{
-    if (!r->alone && tpi_is_band(&plan->steps[i]))
-        return r->whole->all_kernels + plan->first_step + i;
-    return plan->first_kernel + tpi_render_called(r, plan, i);
-}
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
-/* Of a call, the operand that is read where it was packed; -1: none. */
-int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t);
 /* One kernel of r->plan, number `n`, to r->body. */
 void tpi_render_nest(tpi_render *r, int n);
 void tpi_render_call(tpi_render *r, int n);
-/* Opens a block, in which q is the convolution that kernel n is, without addresses. */
-void tpi_render_conv_query(tpi_render *r, int n);
 void tpi_render_copy(tpi_render *r, int n);
-void tpi_render_block(tpi_render *r, int n);   /* those of its bodies are rendered */
-void tpi_render_band(tpi_render *r, int step); /* its members are rendered */
+void tpi_render_block(tpi_render *r, int n); /* those of its bodies are rendered */
 
 /* The number in the program of a buffer of r->plan. */
 static inline int tpi_render_buffer(const tpi_render *r, int buffer)

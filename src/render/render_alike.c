@@ -255,10 +255,10 @@ void tpi_alike_put_function(const tpi_alike *s, int number, const char *linkage,
     }
 }
 
-void tpi_alike_put_row(const tpi_alike *s, int kernel, int number, tpi_str *out)
+void tpi_alike_put_row(const tpi_alike *s, int kernel, tpi_str *out)
 {
-    tpi_str_printf(out, "\n    {k%d, %lld, %d}, /* ", s->rows[kernel].function,
-                   (long long)s->rows[kernel].at, number);
+    tpi_str_printf(out, "\n    {k%d, %lld}, /* ", s->rows[kernel].function,
+                   (long long)s->rows[kernel].at);
     put_comment(s, kernel, out);
     tpi_str_put(out, " */");
 }

@@ -76,6 +76,6 @@ void tpi_alike_put_arguments(const tpi_alike *s, tpi_str *out);
 /* The text of a function, whose name is k<number>, behind a comment; `linkage` is before its type. */
 void tpi_alike_put_function(const tpi_alike *s, int number, const char *linkage, tpi_str *out);
 /* "{k3, 17, 5}, / * comment * /": function and arguments of a kernel, and a number. */
-void tpi_alike_put_row(const tpi_alike *s, int kernel, int number, tpi_str *out);
+void tpi_alike_put_row(const tpi_alike *s, int kernel, tpi_str *out);
 
 #endif

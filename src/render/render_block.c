@@ -162,18 +162,29 @@ static bool can_fail(const tpi_render *r, const tpi_plan *plan)
 }
 
 /* Those that cannot fail are not asked, so that nothing looks like the end to the compiler. */
+static void put_call(tpi_render *r, const tpi_plan *plan, int kernel)
+{
+    const int row = plan->first_kernel + kernel;
+    const bool can = kernel_can_fail(r, plan, kernel);
+    PUT("        %sk%d(env, args + %s%s);\n", can ? "e = " : "", r->alike.rows[row].function,
+        tpi_render_slot(r, TPI_SLOT_ROW, row, (char[TPI_SLOT_MARK]){0}),
+        tpi_render_last_args(r));
+    if (can)
+        PUT("        if (__builtin_expect(e != 0, 0))\n"
+            "            return blame(fail, %s, e);\n",
+            NUMBER(row));
+}
+
 static void put_calls(tpi_render *r, const tpi_plan *plan)
 {
-    for (int i = 0; i < tpi_render_n_calls(r, plan); i++) {
-        const int n = tpi_render_row(r, plan, i), kernel = tpi_render_called(r, plan, i);
-        const bool can = kernel_can_fail(r, plan, kernel);
-        PUT("        %sk%d(env, args + %s%s);\n", can ? "e = " : "", r->alike.rows[n].function,
-            tpi_render_slot(r, TPI_SLOT_ROW, n, (char[TPI_SLOT_MARK]){0}),
-            tpi_render_last_args(r));
-        if (can)
-            PUT("        if (__builtin_expect(e != 0, 0))\n"
-                "            return blame(fail, %s, e);\n",
-                NUMBER(plan->first_kernel + kernel));
+    for (int i = 0; i < plan->n_steps; i++) {
+        const tpi_plan_step *step = &plan->steps[i];
+        if (!r->alone && tpi_is_band(step))
+            PUT("        library->band(env, %s, %d);\n",
+                NUMBER(plan->first_kernel + step->first), step->n);
+        else
+            for (int k = 0; k < step->n; k++)
+                put_call(r, plan, step->first + k);
     }
 }
 

@@ -42,23 +42,6 @@ static void put_address(tpi_render *r, const tpi_layout *l)
     }
 }
 
-/* b is the same constant for the whole batch. */
-static bool packs_b(const tpi_plan *p, const tp_tensor *b)
-{
-    const int64_t *stride = p->values[b->index].layout.stride;
-    bool once = tpi_plan_is_constant(p, b) && b->dtype >= TP_F32;
-    for (int i = 0; i < b->rank - 2; i++)
-        once &= stride[i] == 0 || b->shape[i] == 1;
-    return once;
-}
-
-int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t)
-{
-    const bool packed = (t->op == &tpi_op_matmul && packs_b(p, t->in[1])) ||
-                        (t->op == &tpi_op_conv && tpi_plan_is_constant(p, t->in[1]));
-    return packed ? 1 : -1;
-}
-
 /* The name of an operand's memory: t's, where that is written over it. */
 static int memory_of(const tpi_render *r, const tp_tensor *t, const tp_tensor *x)
 {
@@ -359,18 +342,8 @@ static void put_matmul_loops(tpi_render *r, const tp_tensor *t, bool packed, int
     tpi_str_put(&r->body, t->dtype >= TP_F32 ? ", scratch);\n" : ");\n");
 }
 
-/* In a band, what a thread needs for its parts, of the member that is rendered. */
-static void put_band_ws(tpi_render *r, int n, const char *call, const char *more)
-{
-    const tpi_plan_step *step = &r->plan->steps[r->plan->kernels[n].step];
-    tpi_str_printf(&r->body,
-                   "        one = library->%s(library, &b, %d, &q%s);\n"
-                   "        each = one > each ? one : each;\n    }\n",
-                   call, n - step->first, more);
-}
-
 /* The workspace of a product of floats. */
-static void put_matmul_scratch(tpi_render *r, int n, const tp_tensor *t, bool packed)
+static void put_matmul_scratch(tpi_render *r, const tp_tensor *t)
 {
     const int lead = t->rank - 2;
     tpi_str body = write_to(r, &r->scratch);
@@ -388,20 +361,12 @@ static void put_matmul_scratch(tpi_render *r, int n, const tp_tensor *t, bool pa
                     "        most = need > most ? need : most;\n    }\n");
     }
     write_back(r, &r->scratch, body);
-    if (!tpi_render_in_band(r, n))
-        return;
-    body = write_to(r, &r->near);
-    tpi_str_put(&r->body, "    {\n    ");
-    put_products(r, t);
-    tpi_str_put(&r->body, packed ? ", .packed_b = s};\n" : "};\n");
-    put_band_ws(r, n, "band_products_ws", ", &keeps");
-    write_back(r, &r->near, body);
 }
 
 static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
 {
     const tp_tensor *b = t->in[1];
-    const bool is_float = t->dtype >= TP_F32, packed = packs_b(r->plan, b);
+    const bool is_float = t->dtype >= TP_F32, packed = tpi_packed_operand(r->plan, t) == 1;
     const int place = packed ? place_packed_b(r, n, b) : 0;
     if (is_float && !r->alone)
         put_library_matmul(r, t, packed, place);
@@ -411,7 +376,7 @@ static void put_matmul(tpi_render *r, int n, const tp_tensor *t)
     if (packed)
         r->packed_of[r->plan->first_kernel + n] = place + 1;
     if (is_float)
-        put_matmul_scratch(r, n, t, packed);
+        put_matmul_scratch(r, t);
     if (packed && place == r->n_packed) {
         put_pack_b(r, b);
         r->n_packed++;
@@ -542,7 +507,8 @@ static conv_nodes nodes_of(const tpi_render *r, const tp_tensor *t)
                         .packed = tpi_packed_operand(r->plan, t) == 1};
 }
 
-void tpi_render_conv_query(tpi_render *r, int n)
+/* Opens a block, in which q is the convolution that kernel n is, without addresses. */
+static void put_conv_query(tpi_render *r, int n)
 {
     const tp_tensor *t = r->plan->graph->nodes[r->plan->kernels[n].root];
     const conv_nodes c = nodes_of(r, t);
@@ -562,7 +528,7 @@ void tpi_render_conv_query(tpi_render *r, int n)
 static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
 {
     tpi_str body = write_to(r, &r->scratch);
-    tpi_render_conv_query(r, n);
+    put_conv_query(r, n);
     if (r->alone)
         tpi_str_printf(&r->body, "        need = (int64_t)tpk_%s%s_ws_%s(&c);\n",
                        conv_prefix(r, t), t->op->name, type_of(t));
@@ -571,12 +537,6 @@ static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
                     "        need = (int64_t)library->convolution_ws(library->team, &q);\n");
     tpi_str_put(&r->body, "        most = need > most ? need : most;\n    }\n");
     write_back(r, &r->scratch, body);
-    if (!tpi_render_in_band(r, n))
-        return;
-    body = write_to(r, &r->near);
-    tpi_render_conv_query(r, n);
-    put_band_ws(r, n, "band_convolution_ws", "");
-    write_back(r, &r->near, body);
 }
 
 static void put_conv_pack(tpi_render *r, const tp_tensor *t, const conv_nodes *c)

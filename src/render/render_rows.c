@@ -347,7 +347,7 @@ static void put_row_bytes(nest *n)
     PUT(" * 8 + 63) & ~(int64_t)63)");
 }
 
-/* The kernel's need of scratch memory, and of one part of it. */
+/* The kernel's need of scratch memory. */
 static void put_need(nest *n)
 {
     const tpi_str body = n->r->body;
@@ -356,13 +356,6 @@ static void put_need(nest *n)
     put_row_bytes(n);
     PUT(";\n    most = need > most ? need : most;\n");
     n->r->scratch = n->r->body;
-    n->r->body = n->r->near;
-    if (tpi_nest_in_band(n)) {
-        PUT("    one = %d * ", n->n_rows);
-        put_row_bytes(n);
-        PUT(";\n    each = one > each ? one : each;\n");
-    }
-    n->r->near = n->r->body;
     n->r->body = body;
 }
 

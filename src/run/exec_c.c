@@ -1,10 +1,8 @@
 /* The C executor: the plan's program, rendered, compiled and called. */
 #include "base/env.h"
 #include "op/random_position.h"
-#include "plan/waves.h"
 #include "run/tiles.h"
 
-#include <limits.h>
 #include <string.h>
 
 /* The kernels of src/op that the plan's program calls. */
@@ -159,101 +157,6 @@ static void fail_at(const tp_program *p, const int64_t *fail)
     tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
                     "index %lld at position %lld is out of range for size %lld",
                     (long long)b.index, position, (long long)b.size);
-}
-
-/* What the entry hands a wave, and by lane the first step that failed. */
-typedef struct wave_call {
-    const tpi_waves *w;
-    const tpk_step *steps;
-    const int64_t *args;
-    const tpk_env *env;
-    struct {
-        int step; /* -1: none */
-        int64_t e;
-    } failed[TPI_MAX_THREADS];
-} wave_call;
-
-static void call_task(void *env, int lane, const tpi_task *task)
-{
-    wave_call *c = env;
-    int64_t fail[3] = {0, 0, 0};
-    tpk_env own = *c->env;
-    own.scratch = (char *)own.scratch + (size_t)lane * c->w->room;
-    own.fail = fail;
-    own.library = &c->w->library;
-    for (int i = 0; i < task->n; i++) {
-        const int number = c->w->order[task->first + i];
-        const tpk_step *step = &c->steps[number];
-        const int64_t e = step->run(&own, c->args + step->at, NULL);
-        if (!e)
-            continue;
-        if (c->failed[lane].step < 0 || number < c->failed[lane].step) {
-            c->failed[lane].step = number;
-            c->failed[lane].e = e;
-        }
-        return;
-    }
-}
-
-/* Whoever is first in the program's order is told of. */
-static int64_t call_wave(wave_call *c, const tpi_wave *wave)
-{
-    const int lanes = tpi_waves_lanes(c->w);
-    for (int i = 0; i < lanes; i++)
-        c->failed[i].step = -1;
-    tpi_wave_run(c->w, wave, call_task, c);
-    int64_t e = 0;
-    for (int i = 0, least = INT_MAX; i < lanes; i++)
-        if (c->failed[i].step >= 0 && c->failed[i].step < least) {
-            least = c->failed[i].step;
-            e = c->failed[i].e;
-            c->env->fail[0] = c->steps[least].kernel, c->env->fail[1] = e;
-        }
-    return e ? TPI_RUN_INDEX : TPI_RUN_OK;
-}
-
-/* Its kernels, nests and convolutions, do not fail. */
-static void call_microbatch(const wave_call *c, const tpi_microbatch *m)
-{
-    const tp_program *program = c->w->p;
-    const tpk_library *l = &program->library;
-    tpk_env own = *c->env;
-    own.p = c->w->pointers;
-    own.library = l;
-    tpk_part one = {.places = 1};
-    memcpy(own.p, c->env->p, (size_t)program->plan->all_buffers * sizeof *own.p);
-    for (int64_t n = tpi_program_size(program, m->places); n > 0; n--) {
-        for (int i = m->first; i < m->first + m->n; i++) {
-            if (l->tick)
-                l->tick(l->watch, (int)c->steps[i].kernel);
-            c->steps[i].run(&own, c->args + c->steps[i].at, &one);
-        }
-        for (int i = 0; i < program->plan->n_buffers; i++)
-            if (c->w->shift[i])
-                c->w->pointers[i] = (char *)c->w->pointers[i] + c->w->shift[i];
-    }
-}
-
-static int64_t call_steps(const tpk_waves *waves, const tpk_step *steps, int64_t first,
-                          const int64_t *args, const tpk_env *env)
-{
-    const tpi_waves *w = (const tpi_waves *)waves; /* it is its first member */
-    wave_call c = {w, steps, args, env, {{0, 0}}};
-    const tpi_wave *wave = tpi_wave_at(w, (int)first);
-    if (wave)
-        return call_wave(&c, wave);
-    for (int i = 0; i < w->n_micro; i++)
-        if (w->micro[i].first == first)
-            call_microbatch(&c, &w->micro[i]);
-    return TPI_RUN_OK;
-}
-
-void tpi_waves_ready(tp_program *p)
-{
-    tpi_waves *w = p->waves;
-    tpi_team_library(&w->team, &w->library);
-    w->library.call = p->c.calls;
-    w->face = (tpk_waves){w->length, call_steps};
 }
 
 bool tpi_program_call(tpi_session *s, int *full)

@@ -4,8 +4,8 @@
 #include "lower/nest.h"
 #include "pass/optimize.h"
 #include "plan/budget.h"
-#include "plan/waves.h"
 #include "plan/work.h"
+#include "run/cut_run.h"
 #include "run/tiles.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ bool tpi_program_plan(tp_program *p, const char *skip)
 
 const tpi_arena *tpi_program_arena(const tp_program *p, const tpi_plan *plan)
 {
-    return plan == p->plan && p->waves ? p->waves->arena : plan->arena;
+    return plan == p->plan && p->cuts && p->cuts->arena ? p->cuts->arena : plan->arena;
 }
 
 bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes,
@@ -64,45 +64,64 @@ static bool make_room(tpi_mem *m, char **p, size_t *size, size_t need)
     return *p;
 }
 
-/* Scratch memory behind the arena, for kernels one after the other or side by side. */
-static size_t scratch_bytes(tp_program *p)
+size_t tpi_program_nest_room(const tp_program *p)
 {
-    const size_t need = (size_t)p->c.scratch_bytes(p->symbols, &p->library);
-    tpi_waves *w = p->waves;
-    if (!w)
-        return need;
-    w->room = ((size_t)p->c.scratch_bytes(p->symbols, &w->library) + 63) / 64 * 64;
-    w->library.scratch = (int64_t)w->room;
-    const size_t lanes = w->room * (size_t)tpi_waves_lanes(w);
-    return lanes > need ? lanes : need;
+    tpk_library only_nests = p->library;
+    only_nests.team = NULL;
+    only_nests.threads = 1;
+    return (size_t)p->c.scratch_bytes(p->symbols, &only_nests);
 }
 
-/* The waves of this run. False: no memory. */
-static bool find_waves(tp_program *p)
+size_t tpi_program_scratch(const tp_program *p, const tpk_library *l)
 {
-    tpi_waves_free(p->waves);
-    p->waves = NULL;
-    if (p->n_late || p->memory_limit)
-        return true; /* what steps take is not known before the loops have run; or it is more memory */
-    const tpi_waves_for what = {.p = p,
-                                .ctx = p->ctx,
-                                .plan = p->plan,
-                                .sizes = tpi_program_sizes(p),
-                                .team = &p->team,
-                                .wave_ns = p->wave_ns,
-                                .waves = tpi_pool_threads(p->ctx->pool) > 1 &&
-                                         !p->watch, /* it is of one kernel at a time */
-                                .microbatches = p->plan->n_micro && p->c.entry};
-    const bool ok = tpi_waves_find(&what, &p->waves);
-    if (p->waves)
-        tpi_waves_ready(p);
-    return ok;
+    const size_t kernels = (size_t)p->c.scratch_bytes(p->symbols, l);
+    const tpi_cuts *c = l->cuts;
+    const size_t need = c && c->scratch > kernels ? c->scratch : kernels;
+    return (need + 63) / 64 * 64;
+}
+
+/* Scratch memory behind the arena, for kernels one after the other or in parts. */
+static size_t scratch_bytes(tp_program *p)
+{
+    tpi_cuts *c = p->cuts;
+    const size_t need = tpi_program_scratch(p, &p->library) + (c->n_images ? c->pointers : 0);
+    c->room = c->n_waves ? tpi_program_scratch(p, &c->library) : 0;
+    const size_t tasks = c->room * (size_t)c->most_threads;
+    return tasks > need ? tasks : need;
+}
+
+/* How kernels run together at these sizes. False: no memory. */
+static bool find_cuts(tp_program *p)
+{
+    tpi_cuts_free(p->cuts);
+    p->cuts = NULL;
+    /* what steps take is not known before the loops have run; or it is more memory */
+    const bool known = !p->n_late && !p->memory_limit, c = p->c.entry;
+    const tpi_cuts_for what = {.ctx = p->ctx,
+                               .plan = p->plan,
+                               .sizes = tpi_program_sizes(p),
+                               .team = &p->team,
+                               .bands = c,
+                               .images = known && c,
+                               .waves = known && tpi_pool_threads(p->ctx->pool) > 1 &&
+                                        !p->watch, /* it is of one kernel at a time */
+                               .late = p->n_late,
+                               .nest_room = c ? tpi_program_nest_room(p) : 0,
+                               .wave_ns = p->wave_ns,
+                               .chance = p->ctx->chance};
+    p->cuts = what.bands || what.waves ? tpi_cuts_new(&what) : NULL;
+    tpi_library_runs(&p->library, p->cuts);
+    if (p->cuts && p->cuts->n_waves) {
+        tpi_library_runs(&p->cuts->library, p->cuts->alone);
+        p->cuts->library.call = p->c.calls;
+    }
+    return p->cuts || !(what.bands || what.waves);
 }
 
 bool tpi_program_resize(tp_program *p, tpi_at at)
 {
     tpi_mem *m = &p->ctx->mem;
-    if (!find_waves(p) ||
+    if (!find_cuts(p) ||
         !tpi_program_place(p, p->plan, NULL, p->memory.offsets, &p->memory.arena_bytes))
         return false;
     if (p->memory_limit && p->memory.arena_bytes > p->memory_limit) {
@@ -111,7 +130,6 @@ bool tpi_program_resize(tp_program *p, tpi_at at)
         return false;
     }
     const size_t scratch = p->c.entry ? scratch_bytes(p) : 0;
-    p->library.scratch = (int64_t)scratch;
     if (!make_room(m, &p->memory.arena, &p->memory.arena_size,
                    (size_t)p->memory.arena_bytes + scratch) ||
         (p->c.entry && !tpi_program_pack_room(p)))
@@ -235,11 +253,9 @@ static void set_library(tp_program *p)
         return;
     if (p->library.threads != threads || p->library.watch != p->watch)
         p->sized = false; /* workspaces are by part; a profile has no waves */
-    p->team = (tpi_team){
-        .kernels = p->ctx->kernels, .pool = p->ctx->pool, .near_bytes = p->ctx->near_bytes};
-    const int64_t scratch = p->library.scratch;
+    p->team = (tpi_team){.kernels = p->ctx->kernels, .pool = p->ctx->pool};
     tpi_team_library(&p->team, &p->library);
-    p->library.scratch = scratch;
+    tpi_library_runs(&p->library, p->cuts);
     p->library.call = p->c.calls;
     p->library.stop = &p->ctx->interrupted;
     p->library.max_turns = p->ctx->max_turns;
@@ -270,7 +286,6 @@ static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
             return false;
         }
-        p->library.waves = p->waves ? &p->waves->face : NULL;
         const bool ok = c ? tpi_program_call(s, &symbol) : tpi_tiles_call(s, &symbol);
         if (ok || symbol < 0)
             return ok;

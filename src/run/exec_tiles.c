@@ -1,7 +1,7 @@
 /* The tile executor: kernels, each made ready for the sizes of the run when it is first reached. */
 #include "core/copy.h"
 #include "op/random_position.h"
-#include "plan/waves.h"
+#include "run/cut_run.h"
 #include "run/tiles.h"
 
 #include <string.h>
@@ -278,89 +278,69 @@ static bool run_kernel(tpi_session *s, const tpi_plan *plan, int i)
     return true;
 }
 
-static bool run_steps(tpi_session *s, const tpi_plan *plan, int first, int n)
-{
-    bool ok = true;
-    for (int i = first; i < first + n && ok; i++) {
-        const tpi_plan_step *step = &plan->steps[i];
-        for (int k = step->first; k < step->first + step->n && ok; k++)
-            ok = run_kernel(s, plan, k);
-    }
-    return ok;
-}
-
 /* ---- waves ----------------------------------------------------------------------------------------------- */
 
-/* Is it part of a task with calls? These take memory of the context, which is one thread's. */
-static bool has_calls(const tpi_wave *wave, int step)
-{
-    return (wave->calls >> (step - wave->first)) & 1;
-}
-
-/* Makes the nests of a wave ready, and the room that each lane needs. */
-static bool prepare_wave(tpi_session *s, const tpi_wave *wave, size_t *room)
+/* Makes the nests of a wave ready, and the room that each thread needs. */
+static bool prepare_wave(tpi_session *s, const tpi_plan_cut *wave, size_t *room)
 {
     const tp_program *p = s->p;
-    const tpi_plan_step *steps = p->plan->steps;
-    const int end = steps[wave->first + wave->n - 1].first + steps[wave->first + wave->n - 1].n;
     *room = 0;
-    for (int k = steps[wave->first].first; k < end; k++) {
+    for (int k = wave->first; k < wave->first + wave->n; k++) {
         if (!make_ready(s, p->plan, k))
             return false;
         const tpi_nest *nest = p->tiles->kernels[k].nest;
         const size_t need = nest ? (tpi_nest_scratch(nest, 1) + 63) / 64 * 64 : 0;
         *room = need > *room ? need : *room;
     }
-    if (grow_scratch(p->tiles, *room * (size_t)tpi_waves_lanes(p->waves)))
+    if (grow_scratch(p->tiles, *room * (size_t)wave->threads))
         return true;
     tpi_no_memory(p->ctx, s->at, "tp_program_run");
     return false;
 }
 
 typedef struct tile_wave {
-    const tpi_waves *w;
-    const tpi_wave *wave;
-    size_t room; /* scratch memory of a lane */
+    const tp_program *p;
+    const tpi_plan_cut *wave;
+    size_t room; /* scratch memory of a thread */
 } tile_wave;
 
-static void run_nests(void *env, int lane, const tpi_task *task)
+static void run_nests(void *env, int thread, int64_t job, int64_t before)
 {
     const tile_wave *v = env;
-    const tp_program *p = v->w->p;
-    const tpi_plan_step *steps = p->plan->steps;
-    char *scratch = p->tiles->scratch + (size_t)lane * v->room;
-    if (has_calls(v->wave, v->w->order[task->first]))
-        return;
-    for (int i = 0; i < task->n; i++) {
-        const tpi_plan_step *step = &steps[v->w->order[task->first + i]];
-        for (int k = step->first; k < step->first + step->n; k++)
-            tpi_nest_run(p->tiles->kernels[k].nest, &v->w->team, p->pointers, scratch);
-    }
+    const tpi_cuts *cuts = v->p->cuts;
+    const tpi_task *task = &v->wave->tasks[job];
+    const int *kernels = cuts->order + task->first;
+    char *scratch = v->p->tiles->scratch + (size_t)thread * v->room;
+    (void)before;
+    for (int i = 0; i < task->n && !cuts->calls[kernels[i]]; i++)
+        tpi_nest_run(v->p->tiles->kernels[kernels[i]].nest, &cuts->team, v->p->pointers,
+                     scratch);
 }
 
-/* The tasks that have calls in the program's order, as the first that fails is told of; then the others
- * side by side. */
-static bool run_wave(tpi_session *s, const tpi_wave *wave)
+/* The tasks that have calls, which take memory of the context, which is one thread's, in the program's order, as
+ * the first that fails is told of; then the others side by side. */
+static bool run_wave(tpi_session *s, const tpi_plan_cut *wave)
 {
-    tile_wave v = {.w = s->p->waves, .wave = wave};
+    const tp_program *p = s->p;
+    tile_wave v = {.p = p, .wave = wave};
     bool ok = true;
-    for (int i = wave->first; i < wave->first + wave->n && ok; i++)
-        ok = !has_calls(wave, i) || run_steps(s, s->p->plan, i, 1);
+    for (int k = wave->first; k < wave->first + wave->n && ok; k++)
+        ok = !p->cuts->calls[k] || run_kernel(s, p->plan, k);
     ok = ok && prepare_wave(s, wave, &v.room);
     if (ok)
-        tpi_wave_run(v.w, wave, run_nests, &v);
+        tpi_cut_run(wave, p->ctx->pool, run_nests, &v);
     return ok;
 }
 
 bool tpi_tiles_run(tpi_session *s, const tpi_plan *plan)
 {
     const tp_program *p = s->p;
-    const tpi_waves *w = plan == p->plan && p->library.waves ? p->waves : NULL;
+    tpi_plan_cut *const *in = plan == p->plan && p->cuts ? p->cuts->in : NULL;
     bool ok = true;
-    for (int i = 0; i < plan->n_steps && ok;) {
-        const tpi_wave *wave = w ? tpi_wave_at(w, i) : NULL;
-        ok = wave ? run_wave(s, wave) : run_steps(s, plan, i, 1);
-        i += wave ? wave->n : 1;
+    for (int k = 0; k < plan->n_kernels && ok;) {
+        const tpi_plan_cut *wave = in ? in[k] : NULL;
+        ok = wave ? run_wave(s, wave) : run_kernel(s, plan, k);
+        k += wave ? wave->n : 1;
     }
     return ok;
 }

@@ -5,7 +5,7 @@
 #include "pass/optimize.h"
 #include "pass/prune.h"
 #include "plan/budget.h"
-#include "plan/waves.h"
+#include "plan/cut.h"
 #include "run/patch.h"
 #include "run/tiles.h"
 #include "run/trial.h"
@@ -32,7 +32,7 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
     tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
     if (p->plan) {
-        tpi_waves_free(p->waves);
+        tpi_cuts_free(p->cuts);
         tpi_give_back(m, p->memory.offsets,
                       (size_t)p->plan->all_buffers * sizeof *p->memory.offsets);
         tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);

@@ -70,10 +70,10 @@ struct tp_program {
     tpi_plan *plan;          /* NULL: it is run node by node */
     struct tpi_tiles *tiles; /* NULL: not run by tiles, or no longer */
     tpi_c_program c;
-    tpi_team team;           /* who computes */
-    tpk_library library;     /* what it calls of us */
-    struct tpi_waves *waves; /* steps side by side; NULL: none */
-    double wave_ns;          /* what handing out work costs; tests lower it */
+    tpi_team team;         /* who computes */
+    tpk_library library;   /* what it calls of us */
+    struct tpi_cuts *cuts; /* how kernels run together, at these sizes; NULL: they do not */
+    double wave_ns;        /* what handing out work costs; tests lower it */
     /* at the sizes of the last run */
     bool checked; /* every op takes these sizes, but for those in bodies when it is partly: */
     bool partly;  /* a body does not. It is run node by node, and fails where it enters that */
@@ -203,8 +203,9 @@ tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip);
 bool tpi_program_plan(tp_program *p, const char *skip);
 /* Renders the plan and starts its compiler; false when memory is out. */
 bool tpi_program_start_c(tp_program *p);
-/* How the C program runs its waves. */
-void tpi_waves_ready(tp_program *p);
+/* Bytes of scratch memory for a run by this library and its cuts, but for waves; of a nest, for one thread. */
+size_t tpi_program_scratch(const tp_program *p, const tpk_library *l);
+size_t tpi_program_nest_room(const tp_program *p);
 /* The kernels, run by the loaded program or by tiles. False: the context's error tells, or *full is
  * the symbol whose loop takes more turns than there is memory for. */
 bool tpi_program_call(tpi_session *s, int *full);

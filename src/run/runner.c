@@ -1,6 +1,7 @@
 /* A program run beside others: its code with memory of its own, and no context. */
 #include "base/float_mode.h"
 #include "core/copy.h"
+#include "run/cut_run.h"
 #include "run/program.h"
 
 #include <string.h>
@@ -25,6 +26,7 @@ struct tp_runner {
     int64_t *symbols;
     tpi_team team;
     tpk_library library;
+    tpi_cuts *cuts;
     tpi_buf *packed; /* the program's */
     char *arena, *scratch, *outputs;
     size_t arena_size, outputs_size;
@@ -48,6 +50,7 @@ static void drop(tp_runner *r)
     tpi_give_back(m, r->pointers, n * sizeof *r->pointers);
     tpi_give_back(m, r->symbols, (size_t)r->p->n_symbols * 2 * sizeof *r->symbols);
     tpi_give_back(m, r->arena, r->arena_size);
+    tpi_cuts_free(r->cuts);
     tpi_buf_unref(r->p->ctx, r->packed);
     tpi_give_back(m, r->outputs, r->outputs_size);
     tpi_give_back(m, r, sizeof *r);
@@ -170,7 +173,7 @@ static tp_runner *make(tp_program *p)
     for (int i = 0; i < p->plan->n_buffers; i++)
         if (p->plan->buffers[i].storage == TPI_IN_OUTPUT)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
-    r->team = (tpi_team){.kernels = p->ctx->kernels, .near_bytes = p->ctx->near_bytes};
+    r->team = (tpi_team){.kernels = p->ctx->kernels};
     tpi_team_library(&r->team, &r->library);
     r->library.call = p->c.calls;
     r->library.stop = &p->ctx->interrupted;
@@ -180,17 +183,22 @@ static tp_runner *make(tp_program *p)
     r->held = tpi_take(m, n * sizeof *r->held);
     r->pointers = tpi_take(m, n * sizeof *r->pointers);
     r->symbols = tpi_take(m, (size_t)p->n_symbols * 2 * sizeof *r->symbols);
-    r->arena_size =
-        (size_t)p->memory.arena_bytes + (size_t)p->c.scratch_bytes(p->symbols, &r->library);
-    r->library.scratch = (int64_t)r->arena_size - p->memory.arena_bytes;
+    r->cuts = tpi_cuts_new(&(tpi_cuts_for){.ctx = p->ctx,
+                                           .plan = p->plan,
+                                           .sizes = tpi_program_sizes(p),
+                                           .team = &r->team,
+                                           .bands = true,
+                                           .nest_room = tpi_program_nest_room(p)});
+    tpi_library_runs(&r->library, r->cuts);
+    r->arena_size = (size_t)p->memory.arena_bytes + tpi_program_scratch(p, &r->library);
     r->arena = tpi_take(m, r->arena_size);
     r->packed = p->constants.packed;
     r->packed->refs++;
     r->outputs = tpi_take(m, r->outputs_size);
     if (r->held)
         memset(r->held, 0, n * sizeof *r->held);
-    if (!r->feed || !r->results || !r->held || !r->pointers || !r->symbols || !r->arena ||
-        !r->outputs) {
+    if (!r->cuts || !r->feed || !r->results || !r->held || !r->pointers || !r->symbols ||
+        !r->arena || !r->outputs) {
         drop(r);
         return NULL;
     }

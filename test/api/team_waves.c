@@ -1,7 +1,7 @@
 /* Steps side by side give the bits of one thread: branches of a graph, the updates of many parameters,
  * graphs drawn by chance; by tiles and compiled, by any number of threads. Handing out work costs
  * nothing here, so that all that can be a wave is one. */
-#include "plan/waves.h"
+#include "plan/cut.h"
 #include "run/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
@@ -203,8 +203,9 @@ static void run(const job *j, unsigned seed, tp_engine engine, int threads, said
         for (int k = 0; k < m.n_fetches; k++)
             if (tp_failed(out[k]) || tp_dtype_of(out[k]) == TP_F32)
                 take(to, tp, out[k]);
-        if ((p->waves != NULL) != (threads > 1) && !j->none)
-            fail_msg("%s, %d threads: %s waves", j->name, threads, p->waves ? "with" : "no");
+        const bool waves = p->cuts && p->cuts->n_waves;
+        if (waves != (threads > 1) && !j->none)
+            fail_msg("%s, %d threads: %s waves", j->name, threads, waves ? "with" : "no");
     }
     tp_optimizer_free(m.adam);
     tp_close(tp);

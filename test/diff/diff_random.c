@@ -53,7 +53,8 @@ typedef struct way {
 typedef struct run {
     uint64_t seed;
     int count, batch, threads, only_threads, c_share, alone_share;
-    int near, only_near; /* bytes of the second cache; 0: the machine's, -1: by turns */
+    int near,
+        only_near; /* bytes of the second cache; 0: the machine's, 1: kernels are cut by chance, -1: by turns */
     const char *only, *dir, *program;
     way ways[MAX_WAYS];
     int n_ways, n_failed, n_steps;
@@ -226,6 +227,7 @@ static bed *open_bed(const run *r)
     b->tp = tp_open(&(tp_options){.threads = r->threads, .seed = SEED});
     if (r->near)
         b->tp->near_bytes = b->tp->far_bytes = r->near;
+    b->tp->chance = r->near == 1;
     b->g = tp_graph_new(b->tp);
     tp_scope_begin(b->tp);
     return b;
@@ -453,7 +455,7 @@ static bool has_turn(const run *r, const way *w, int number)
 
 static void run_batch(run *r, int number, int n, const program *programs)
 {
-    static const int threads[] = {1, 2, 1, 3, 1, 7}, nears[] = {0, 100, 3000, 400, 0};
+    static const int threads[] = {1, 2, 1, 3, 1, 7}, nears[] = {0, 100, 3000, 400, 1};
     r->threads = r->only_threads ? r->only_threads : threads[number % 6];
     r->near = r->only_near >= 0 ? r->only_near : nears[number % 5];
     bed *b = open_bed(r);

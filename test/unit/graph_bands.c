@@ -1,7 +1,8 @@
 /* Kernels that run together part by part, and steps that run image by image, give the bits of the
  * reference: contractions with what comes before and after them, attention, gradients. Parts are made small, so that there are many; sizes
- * are symbols, of one program for two sets, and divide by nothing; any number of threads. */
-#include "plan/waves.h"
+ * are symbols, of one program for two sets, and divide by nothing; any number of threads. They do however they
+ * are cut, and in any order. */
+#include "plan/cut.h"
 #include "run/program.h"
 #include "tapir/tapir.h"
 #include "unit/unit.h"
@@ -143,7 +144,7 @@ static tp_tensor *alone(tp_tensor *x)
 static const net nets[] = {
     {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 4, 3},
     {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   4, 3},
-    {"images",             images,         4, {{5, 5, 40, 24}, {5, 5, 31, 18}},   0xc, 2, 4},
+    {"images",             images,         4, {{5, 5, 40, 24}, {5, 5, 31, 18}},   0xc, 2, 7},
     {"windows",            windows,        4, {{3, 32, 30, 26}, {1, 32, 41, 57}}, 0xd, 2, 2},
     {"conv, three axes",   conv_3d,        4, {{3, 5, 60, 23}, {2, 5, 60, 23}},   1,   2, 0},
     {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2, 5},
@@ -167,10 +168,7 @@ static int longest_band(const tp_program *p)
 
 static int placed_steps(const tp_program *p)
 {
-    int n = 0;
-    for (int i = 0; p->waves && i < p->waves->n_micro; i++)
-        n += p->waves->micro[i].n;
-    return n;
+    return p->cuts ? p->cuts->n_images : 0;
 }
 
 static tp_program *program(tp_ctx *tp, const net *n, tp_engine engine, const char *skip)
@@ -196,11 +194,13 @@ typedef struct results {
     tp_tensor *y[2];
 } results;
 
-static results run(const net *n, tp_engine engine, const char *skip, int threads, int64_t near)
+static results run(const net *n, tp_engine engine, const char *skip, int threads, int64_t near,
+                   uint64_t chance)
 {
     results r = {.tp = tp_open(&(tp_options){.threads = threads})};
     if (near)
         r.tp->near_bytes = r.tp->far_bytes = near;
+    r.tp->chance = chance;
     tp_program *p = program(r.tp, n, engine, skip);
     if (engine != TP_ENGINE_REFERENCE && (longest_band(p) >= n->longest) != !skip)
         fail_msg("%s: the longest band has %d kernels", n->name, longest_band(p));
@@ -212,7 +212,7 @@ static results run(const net *n, tp_engine engine, const char *skip, int threads
         tp_tensor *x = tp_normal(r.tp, TP_F32, n->rank, n->sets[i], 0, 1);
         if (tp_program_run(p, &x, &r.y[i]) != TP_OK)
             fail_msg("%s: %s", n->name, tp_error_message(r.tp));
-        if (engine == TP_ENGINE_C && run == 0 && near == 7000 &&
+        if (engine == TP_ENGINE_C && run == 0 && near == 7000 && !chance &&
             placed_steps(p) != (skip ? 0 : n->micro))
             fail_msg("%s: %d steps run image by image", n->name, placed_steps(p));
     }
@@ -237,9 +237,44 @@ static void check(const net *n, const results *be, tp_engine engine, const char 
     char how[100];
     snprintf(how, sizeof how, "engine %d, %s, %d threads, %lld bytes", (int)engine,
              skip ? skip : "all passes", threads, (long long)near);
-    const results is = run(n, engine, skip, threads, near);
+    const results is = run(n, engine, skip, threads, near, 0);
     compare(n, &is, be, how);
     tp_close(is.tp);
+}
+
+static bool has_threads(void)
+{
+    tp_ctx *probe = tp_open(NULL);
+    const bool more = tp_threads(probe, 2) && probe->pool;
+    tp_close(probe);
+    return more;
+}
+
+/* Kernels in boxes of any size, runs of any steps image by image, all in any order. */
+static void check_chance(const net *n, const results *be, int threads)
+{
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        char how[100];
+        snprintf(how, sizeof how, "cut by chance %d, %d threads", (int)seed, threads);
+        const results is = run(n, TP_ENGINE_C, NULL, threads, 0, seed);
+        compare(n, &is, be, how);
+        tp_close(is.tp);
+    }
+}
+
+static void same_bits_by_chance(void **unused)
+{
+    (void)unused;
+    const bool more = has_threads();
+    for (int i = 0; i < N_NETS; i++) {
+        const results be = run(&nets[i], TP_ENGINE_REFERENCE, NULL, 1, 0, 0);
+        check_chance(&nets[i], &be, 1);
+        if (more) {
+            check_chance(&nets[i], &be, 2);
+            check_chance(&nets[i], &be, 7);
+        }
+        tp_close(be.tp);
+    }
 }
 
 static void same_bits(void **unused)
@@ -248,7 +283,7 @@ static void same_bits(void **unused)
     static const int64_t nears[] = {1, 7000, 60000, 0};
     for (int i = 0; i < N_NETS; i++) {
         const net *n = &nets[i];
-        const results be = run(n, TP_ENGINE_REFERENCE, NULL, 1, 0);
+        const results be = run(n, TP_ENGINE_REFERENCE, NULL, 1, 0, 0);
         for (size_t k = 0; k < sizeof nears / sizeof *nears; k++)
             check(n, &be, TP_ENGINE_C, NULL, 1, nears[k]);
         check(n, &be, TP_ENGINE_C, "bands", 1, 7000);
@@ -261,16 +296,13 @@ static void same_bits_on_threads(void **unused)
 {
     (void)unused;
     static const int threads[] = {2, 7, 64};
-    tp_ctx *probe = tp_open(NULL);
-    const bool more = tp_threads(probe, 2) && probe->pool;
-    tp_close(probe);
-    if (!more) {
+    if (!has_threads()) {
         print_message("skipped: libpthreadpool is not installed\n");
         skip();
     }
     for (int i = 0; i < N_NETS; i++) {
         const net *n = &nets[i];
-        const results be = run(n, TP_ENGINE_REFERENCE, NULL, 1, 0);
+        const results be = run(n, TP_ENGINE_REFERENCE, NULL, 1, 0, 0);
         for (size_t k = 0; k < sizeof threads / sizeof *threads; k++)
             for (int near = 0; near < 2; near++) /* many parts, and one for each thread */
                 check(n, &be, TP_ENGINE_C, NULL, threads[k], near ? 7000 : 0);
@@ -283,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits),
         cmocka_unit_test(same_bits_on_threads),
+        cmocka_unit_test(same_bits_by_chance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

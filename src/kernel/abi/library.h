@@ -42,19 +42,18 @@
 
 struct tpk_library;
 
-/* A part of a kernel's work. The work is a space: outer places, each with rows.
- *
- * If `places` is 0 the part is a box, outer places o0 to o1 and rows r0 to r1, which one thread computes.
- * Otherwise it is the first `places` outer places with all of their rows, which the threads share like the
- * whole; the other members are not used then. */
+/* A part of a kernel's work, which is a space: outer places, each with rows. It is the box of outer places o0 to o1 and
+ * rows r0 to r1, which one thread computes; or, `shared`, the threads share all rows of these places like the whole. */
 typedef struct tpk_part {
-    int64_t places;
+    int shared;
     int64_t place; /* this part's number among those that run side by side */
     int64_t o0, o1, r0, r1;
     int64_t outer; /* how many outer places the whole space has */
     char *keep;    /* the end of memory that stays the same for all parts of one thread */
     int fresh;     /* that thread's last part was not of this outer place */
 } tpk_part;
+
+struct tpk_called;
 
 /* What a run hands to each kernel of the program. */
 typedef struct tpk_env {
@@ -63,7 +62,9 @@ typedef struct tpk_env {
     int64_t *random;    /* seed and position of each draw */
     const char *packed; /* constants */
     void *scratch;
-    int64_t *fail; /* three numbers */
+    int64_t *fail;                    /* three numbers */
+    const struct tpk_called *kernels; /* by number */
+    const int64_t *args;              /* the table of arguments */
     const struct tpk_library *library;
 } tpk_env;
 
@@ -71,63 +72,23 @@ typedef struct tpk_env {
  * space. */
 typedef int64_t (*tpk_kernel)(const tpk_env *env, const int64_t *a, tpk_part *part);
 
-/* One of the kernels of a band. A row is one row of the band's space. */
-typedef struct tpk_member {
+/* A kernel, and where its row of the table of arguments begins. */
+typedef struct tpk_called {
     tpk_kernel kernel;
-    const int64_t *a;
-    double work;      /* multiply-adds, or other work that takes as long */
-    double made;      /* bytes of its result, per row */
-    double shared;    /* bytes that every part reads again */
-    double per_outer; /* of these, the bytes that only parts of one outer place read again */
-    int64_t least;    /* how many rows a part should have at least */
-    int64_t step;     /* and of which its rows are a multiple; a convolution has no fewer */
-    int64_t grain; /* the rows of a part have to be a multiple of this; 0: any number will do */
-    int under;     /* another result is written over its own, and has the memory */
-    uint32_t reads; /* the members whose results it reads, as bits */
-    /* If its result has memory of its own, which only the members from `since` to `until` use: */
-    int until, since;             /* until 0: it has none */
-    int64_t buffer;               /* index in p */
-    int64_t outer_step, row_step; /* bytes from one outer place, one row, to the next */
-} tpk_member;
-
-/* Kernels, the members, that run together over parts of one space. */
-typedef struct tpk_band {
-    int n;
-    int64_t first; /* the number of its first kernel, for the profile; -1: it is not measured */
-    int64_t outer, rows;
-    int64_t buffers; /* how many pointers p has */
-    const tpk_member *v;
-} tpk_band;
-
-/* A step of a program: one kernel, or a band. */
-typedef struct tpk_step {
-    tpk_kernel run;
-    int64_t at;     /* where its arguments begin in the table of arguments */
-    int64_t kernel; /* the number of its first kernel */
-} tpk_step;
-
-/* Which steps do not simply run one after the other: waves and microbatches (plan/waves.h). */
-typedef struct tpk_waves {
-    const int32_t *steps; /* by step: how many steps begin with it that `run` takes; 0: none */
-    /* Runs these; returns what the entry of a program returns. */
-    int64_t (*run)(const struct tpk_waves *waves, const tpk_step *steps, int64_t first,
-                   const int64_t *args, const tpk_env *env);
-} tpk_waves;
+    int64_t at;
+} tpk_called;
 
 typedef struct tpk_library {
     TPK_LIBRARY_OF(f32);
     TPK_LIBRARY_OF(f64);
     /* Products and convolutions that the threads of `team` share. Each takes a workspace, whose bytes the
-     * function ..._ws tells. */
+     * function ..._ws tells; for a team that is NULL, none. */
     const void *team;
     size_t (*products_ws)(const void *team, const tpk_products *p);
     void (*products)(const void *team, const tpk_products *p, void *ws, tpk_part *part);
     size_t (*convolution_ws)(const void *team, const tpk_convolution *c);
     void (*convolution)(const void *team, const tpk_convolution *c, void *ws,
                         const tpk_part *part);
-    /* For parts of a conv of one group along its channels: the channels of every part but the last are a
-     * multiple of this. */
-    int64_t (*channel_step)(const void *team, const tpk_convolution *c);
     int (*conv_taps)(const tpk_conv *c);           /* TPK_TAPS_TOGETHER or TPK_TAPS_APART */
     tpk_tiles (*conv_tiles)(const tpk_conv *c);    /* of an f32 conv */
     tpk_tiles (*conv_dx_tiles)(const tpk_conv *c); /* and of a conv_dx */
@@ -137,21 +98,17 @@ typedef struct tpk_library {
                                    const int64_t *attr),
                    int n_in, const tpk_view *in, const tpk_view *out, const int64_t *attr,
                    int64_t size);
-    /* Runs a kernel as parts of its space: as many as `work` of its ops are worth, at most `threads`. Each
-     * part but the last has a multiple of `step` outer places; if there are few of these, parts are
-     * cut along the rows. */
-    void (*spread)(const tpk_env *env, tpk_kernel kernel, double work, int64_t outer,
+    /* Runs a kernel as parts of its outer places o0 to o1: as many as `work` of its ops are worth, at most
+     * `threads`. Each part but the last has a multiple of `step` outer places; if there are few of these, parts
+     * are cut along the rows. */
+    void (*spread)(const tpk_env *env, tpk_kernel kernel, double work, int64_t o0, int64_t o1,
                    int64_t rows, int64_t step, const int64_t *a);
-    /* Runs a band. The two functions after it tell how much scratch memory a thread needs for member `i`,
-     * as a workspace; band_products_ws adds to *keeps the bytes that the thread keeps from part to part. */
-    void (*band)(const tpk_env *env, const tpk_band *b, tpk_part *part);
-    int64_t (*band_products_ws)(const struct tpk_library *library, const tpk_band *b, int i,
-                                const tpk_products *p, int64_t *keeps);
-    int64_t (*band_convolution_ws)(const struct tpk_library *library, const tpk_band *b, int i,
-                                   const tpk_convolution *c);
+    /* Runs the program, whose kernels are numbered from 0 to n - 1, and returns what its entry does; kernels of
+     * a body in a row that do not fail. The run has decided which run together in parts. */
+    int64_t (*run)(const tpk_env *env, int64_t n);
+    void (*band)(const tpk_env *env, int64_t first, int64_t n);
+    const void *cuts; /* how it decided (plan/cut.h); NULL: each kernel runs by itself */
     int64_t threads;
-    int64_t scratch;              /* bytes of scratch memory that a run has */
-    const tpk_waves *waves;       /* NULL: none */
     const volatile int32_t *stop; /* not 0: loops end with an error before their next turn */
     int64_t max_turns;            /* a loop that would take more turns ends with an error */
     /* Called before each kernel with its number, before the first one with -1, and after the last one with

@@ -1,7 +1,5 @@
 #include "kernel/host/team_host.h"
 
-#include "kernel/host/band_host.h"
-
 int64_t tpi_team_parts(const tpi_team *t, double work)
 {
     const int threads = tpi_pool_threads(t->pool);
@@ -514,10 +512,9 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
     return conv_box(&c, way, part_images(p), (range){0, c.spec.out[0]});
 }
 
-static int64_t channel_step(const void *team, const tpk_convolution *c)
+int64_t tpi_channel_step(const tpk_library *l, const tpk_convolution *c)
 {
     enum { FEW = 6 }; /* are computed together */
-    const tpk_library *l = ((const tpi_team *)team)->kernels->library;
     const int way = tiles_of(l, c).way ? TPK_WAY_DENSE : way_of(l, c);
     return way == TPK_WAY_DENSE                           ? c->spec.oc
            : way == TPK_WAY_ACROSS || way == TPK_WAY_TAPS ? CHANNEL_STEP
@@ -531,12 +528,13 @@ size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
     return round_up(conv_ws(l, &part));
 }
 
-static tpk_convolution conv_places(const tpk_library *l, const tpk_convolution *c, int64_t n)
+static tpk_convolution conv_places(const tpk_library *l, const tpk_convolution *c, int64_t o0,
+                                   int64_t o1)
 {
     tpk_convolution all = *c;
+    const int64_t rows = c->which ? c->spec.in[0] : c->spec.out[0];
     all.by_channels = 0;
-    return conv_part_of(l, &all,
-                        &(tpk_part){.o1 = n, .r1 = c->which ? c->spec.in[0] : c->spec.out[0]});
+    return conv_part_of(l, &all, &(tpk_part){.o0 = o0, .o1 = o1, .r1 = rows});
 }
 
 /* By this thread. */
@@ -602,31 +600,31 @@ void tpi_team_planes(const tpi_team *t, tpi_isa_call call, int n_in, const tpk_v
 typedef struct loop {
     const tpk_env *env;
     tpk_kernel kernel;
-    int64_t outer, rows, parts, row_parts, step;
+    int64_t o0, o1, rows, parts, row_parts, step;
     const int64_t *a;
 } loop;
 
 static void loop_part(void *env, size_t part)
 {
     const loop *l = env;
-    const range o = cut(l->outer, l->parts, l->step, (int64_t)part / l->row_parts),
+    const range o = cut(l->o1 - l->o0, l->parts, l->step, (int64_t)part / l->row_parts),
                 r = cut(l->rows, l->row_parts, 1, (int64_t)part % l->row_parts);
     tpk_part box = {.place = (int64_t)part,
-                    .o0 = o.at,
-                    .o1 = o.at + o.n,
+                    .o0 = l->o0 + o.at,
+                    .o1 = l->o0 + o.at + o.n,
                     .r0 = r.at,
-                    .r1 = r.at + r.n,
-                    .outer = l->outer};
+                    .r1 = r.at + r.n};
     if (o.n > 0 && r.n > 0)
         l->kernel(l->env, l->a, &box);
 }
 
-static void spread(const tpk_env *env, tpk_kernel kernel, double work, int64_t outer,
+static void spread(const tpk_env *env, tpk_kernel kernel, double work, int64_t o0, int64_t o1,
                    int64_t rows, int64_t step, const int64_t *a)
 {
+    const int64_t outer = o1 - o0;
     const tpi_team *t = env->library->team;
     const int64_t parts = tpi_team_parts(t, TPI_NEST_OP * work);
-    loop l = {env, kernel, outer, rows, parts, 1, step, a};
+    loop l = {env, kernel, o0, o1, rows, parts, 1, step, a};
     if (outer < parts && rows > 1) {
         l.parts = full_parts(outer, parts);
         l.row_parts = full_parts(rows, parts / l.parts);
@@ -638,7 +636,7 @@ static void spread(const tpk_env *env, tpk_kernel kernel, double work, int64_t o
 
 static size_t products_ws(const void *team, const tpk_products *p)
 {
-    return tpi_team_products_ws(team, p);
+    return team ? tpi_team_products_ws(team, p) : 0;
 }
 
 static void products(const void *team, const tpk_products *p, void *ws, tpk_part *part)
@@ -660,10 +658,10 @@ static void planes(const void *team, tpi_isa_call call, int n_in, const tpk_view
 static size_t convolution_ws(const void *team, const tpk_convolution *c)
 {
     const tpi_team *t = team;
-    const size_t all = tpi_team_convolution_ws(t, c);
-    if (c->which == 2 || c->spec.batch < 2)
+    const size_t all = t ? tpi_team_convolution_ws(t, c) : 0;
+    if (!t || c->which == 2 || c->spec.batch < 2)
         return all;
-    const tpk_convolution one = conv_places(t->kernels->library, c, 1);
+    const tpk_convolution one = conv_places(t->kernels->library, c, 0, 1);
     const size_t each = tpi_team_convolution_ws(t, &one);
     return all > each ? all : each;
 }
@@ -674,8 +672,8 @@ static void convolution(const void *team, const tpk_convolution *c, void *ws,
     const tpi_team *t = team;
     if (!part) {
         tpi_team_convolution(t, c, ws);
-    } else if (part->places) {
-        const tpk_convolution some = conv_places(t->kernels->library, c, part->places);
+    } else if (part->shared) {
+        const tpk_convolution some = conv_places(t->kernels->library, c, part->o0, part->o1);
         tpi_team_convolution(t, &some, ws);
     } else {
         convolution_part(t->kernels->library, c, ws, part);
@@ -690,11 +688,7 @@ void tpi_team_library(const tpi_team *t, tpk_library *library)
     library->products = products;
     library->convolution_ws = convolution_ws;
     library->convolution = convolution;
-    library->channel_step = channel_step;
     library->planes = planes;
     library->spread = spread;
-    library->band = tpi_band_run;
-    library->band_products_ws = tpi_band_products_ws;
-    library->band_convolution_ws = tpi_band_convolution_ws;
     library->threads = tpi_pool_threads(t->pool);
 }

@@ -11,8 +11,7 @@
 
 typedef struct tpi_team {
     const tpi_kernels *kernels;
-    tpi_pool *pool;     /* NULL: one thread */
-    int64_t near_bytes; /* how many bytes a part of a band should compute at most */
+    tpi_pool *pool; /* NULL: one thread */
 } tpi_team;
 
 /* How many multiply-adds a part has at least: they take one or two microseconds. To wake a thread takes half a
@@ -43,6 +42,10 @@ size_t tpi_products_kept(const tpk_library *l, const tpk_products *p, int64_t ro
 /* Bytes of workspace for one part: some images, some rows. */
 size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
                                const tpk_part *p);
+
+/* For parts of a conv of one group along its channels: the channels of every part but the last are a
+ * multiple of this. */
+int64_t tpi_channel_step(const tpk_library *l, const tpk_convolution *c);
 
 /* Fills the library with t->kernels and the functions above. The team has to live as long as it is used. */
 void tpi_team_library(const tpi_team *t, tpk_library *library);

@@ -218,7 +218,7 @@ static void put_prepare(const tpi_alone *a, tpi_str *out)
     put_constants(a, out);
     tpi_str_printf(out,
                    "    " TPI_PACK_SYMBOL "(h->p, h->s, h->packed, h->scratch);\n"
-                   "    h->made_by = steps;\n    return %s_ok;\n}\n",
+                   "    h->made_by = kernels;\n    return %s_ok;\n}\n",
                    p);
 }
 
@@ -426,7 +426,7 @@ static void put_run(const tpi_alone *a, tpi_str *out)
     tpi_str_printf(out,
                    "\n{\n    head *const h = head_of(memory);\n"
                    "    int64_t fail[3] = {0, 0, 0};\n"
-                   "    if (!memory || h->made_by != steps)\n"
+                   "    if (!memory || h->made_by != kernels)\n"
                    "        return fail_with(%s_e_prepared, -1, 0, fault);\n",
                    a->prefix);
     for (int i = 0; i < a->n_symbols; i++)
