@@ -18,6 +18,7 @@ typedef struct band {
     const tpi_plan_step *step;
     tpi_run_sizes sizes;
     int64_t outer, rows;
+    bool channels; /* rows are those of convolutions */
 } band;
 
 /* One of its kernels. A row is one row of the band's space. */
@@ -58,12 +59,6 @@ static bool is_conv(const tp_tensor *t)
     return t->op != &tpi_op_matmul;
 }
 
-/* Of a kernel that is called: a convolution whose boxes are channels? */
-static bool by_channels(const tpi_kernel *k, const tp_tensor *t)
-{
-    return is_conv(t) && k->row == 1;
-}
-
 /* t without elements, at the sizes of the run. */
 static tp_tensor view_at(const band *b, const tp_tensor *t)
 {
@@ -100,7 +95,6 @@ static contraction contraction_at(const band *b, const tpi_kernel *k)
     } else {
         c.convolution = tpi_convolution_of(&run);
         c.convolution.packed_w = packed;
-        c.convolution.by_channels = by_channels(k, t);
         if (packed && tpi_is_winograd(t))
             c.convolution.spec.winograd = TPK_WINOGRAD_PACKED;
     }
@@ -147,7 +141,7 @@ static void note_least(const band *b, const tpi_kernel *k, member *m)
     const tp_tensor *t = root_of(b, k);
     if (!is_conv(t)) {
         m->least = ROWS;
-    } else if (!by_channels(k, t)) {
+    } else if (!b->channels) {
         m->step = t->in[1]->shape[2] != 1 ? TOGETHER : 1;
         m->least = m->step + PIXELS / (1 + tpi_size_at(&b->sizes, t->shape[t->rank - 1]));
         m->grain = tpi_is_winograd(t) ? TOGETHER : 0; /* whole tiles */
@@ -241,6 +235,7 @@ static tpi_boxes one_box(const band *b)
 {
     return (tpi_boxes){.all_outer = b->outer,
                        .all_rows = b->rows,
+                       .channels = b->channels,
                        .outers = 1,
                        .row_parts = 1,
                        .outer = b->outer,
@@ -377,7 +372,8 @@ tpk_part tpi_box_part(const tpi_boxes *x, int64_t number)
                       .o1 = o + x->outer < x->all_outer ? o + x->outer : x->all_outer,
                       .r0 = r * x->step,
                       .r1 = r + 1 < x->row_parts ? (r + 1) * x->step : x->all_rows,
-                      .outer = x->all_outer};
+                      .outer = x->all_outer,
+                      .channels = x->channels};
 }
 
 /* ---- a band ----------------------------------------------------------------------------------------------------- */
@@ -489,6 +485,9 @@ static void cut_band(tpi_cuts *c, const tpi_plan *plan, const tpi_plan_step *ste
     for (int a = 0; a < step->n_outer && !c->in[plan->first_kernel + step->first]; a++)
         b.outer *= tpi_size_at(&b.sizes, shape[a]);
     b.rows = tpi_size_at(&b.sizes, shape[k->row]);
+    for (int i = step->first; i < step->first + step->n; i++)
+        b.channels |= plan->kernels[i].kind == TPI_KERNEL_CALL && plan->kernels[i].row == 1 &&
+                      is_conv(root_of(&b, &plan->kernels[i]));
     for (int i = 0; i < step->n; i++)
         v[i] = member_at(&b, i);
     tpi_buffer_move *moves = (tpi_buffer_move *)(cuts[0] + step->n);
@@ -503,20 +502,6 @@ static void cut_band(tpi_cuts *c, const tpi_plan *plan, const tpi_plan_step *ste
     }
 }
 
-/* Has what the kernels compute a size that is a symbol? */
-static bool has_symbols(const tpi_plan *plan, const tpi_plan_step *step)
-{
-    bool has = false;
-    for (int i = step->first; i < step->first + step->n; i++) {
-        const tpi_kernel *k = &plan->kernels[i];
-        const int rank =
-            k->kind == TPI_KERNEL_LOOP ? k->rank : plan->values[k->root].node->rank;
-        for (int a = 0; a < rank; a++)
-            has |= tpi_dim_is_symbolic(shape_of(plan, k)[a]);
-    }
-    return has;
-}
-
 /* Cuts, and room for all moves that they can have. */
 static tpi_plan_cut *take_cuts(tpi_cuts *c, const tpi_plan *plan, int first, int n, size_t cuts)
 {
@@ -527,6 +512,11 @@ static tpi_plan_cut *take_cuts(tpi_cuts *c, const tpi_plan *plan, int first, int
                          cuts * sizeof(tpi_plan_cut) + moves * sizeof(tpi_buffer_move));
 }
 
+static size_t symbol_bytes(const tpi_cuts *c)
+{
+    return (size_t)tpi_dim_n_symbols(c->what.sizes.dims) * sizeof(int64_t);
+}
+
 /* The bands of a plan and of its bodies. */
 static bool cut_bands(tpi_cuts *c, const tpi_plan *plan)
 {
@@ -535,11 +525,12 @@ static bool cut_bands(tpi_cuts *c, const tpi_plan *plan)
         if (!tpi_is_band(step))
             continue;
         tpi_plan_cut *v = take_cuts(c, plan, step->first, step->n, (size_t)step->n);
-        for (int k = 0; k < step->n && v; k++)
-            c->band[plan->first_kernel + step->first + k] = v + k;
-        if (!v)
+        int64_t *late = c->what.late ? tpi_bump_take(&c->mem, 1, symbol_bytes(c)) : NULL;
+        if (c->mem.failed)
             return false;
-        v->late = c->what.late && has_symbols(plan, step);
+        for (int k = 0; k < step->n; k++)
+            c->band[plan->first_kernel + step->first + k] = v + k;
+        v->late = late ? memcpy(late, c->what.sizes.symbols, symbol_bytes(c)) : NULL;
         cut_band(c, plan, step, c->what.sizes.symbols, false);
     }
     bool ok = true;
@@ -553,6 +544,9 @@ void tpi_cuts_again(tpi_cuts *c, int kernel, const int64_t *symbols)
 {
     const tpi_plan *plan = tpi_plan_of_kernel(c->what.plan, kernel);
     const int step = plan->kernels[kernel - plan->first_kernel].step;
+    if (memcmp(c->band[kernel]->late, symbols, symbol_bytes(c)) == 0)
+        return;
+    memcpy(c->band[kernel]->late, symbols, symbol_bytes(c));
     cut_band(c, plan, &plan->steps[step], symbols, true);
 }
 

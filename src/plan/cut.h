@@ -31,8 +31,9 @@ typedef struct tpi_boxes {
     int64_t all_outer, all_rows; /* of the space */
     int64_t outers, row_parts;   /* how many boxes along each */
     int64_t outer, rows;         /* of the largest box */
-    int64_t step; /* rows of all boxes of an outer place but the last, the largest */
-    bool folds;   /* what is gone when a box is done has one place in all boxes of a thread */
+    int64_t step;  /* rows of all boxes of an outer place but the last, the largest */
+    bool channels; /* of convolutions, rows are output channels */
+    bool folds;    /* what is gone when a box is done has one place in all boxes of a thread */
 } tpi_boxes;
 
 /* Kernels order[first] to order[first + n], and how long they may take. */
@@ -56,8 +57,8 @@ typedef struct tpi_plan_cut {
     bool images;
     int n_moves;
     tpi_buffer_move *moves;
-    size_t room; /* scratch memory of a thread, in bytes, for boxes */
-    bool late;   /* it depends on sizes that only the run knows: tpi_cuts_again */
+    size_t room;   /* scratch memory of a thread, in bytes, for boxes */
+    int64_t *late; /* if sizes change in a run: the values of symbols that it is for; NULL */
 } tpi_plan_cut;
 
 /* For what they are made. */
@@ -100,7 +101,7 @@ typedef struct tpi_cuts {
 /* NULL: no memory. */
 tpi_cuts *tpi_cuts_new(const tpi_cuts_for *what);
 void tpi_cuts_free(tpi_cuts *c);
-/* Cuts the band that begins with this kernel for the sizes that are known now. */
+/* Cuts the band that begins with this kernel for these values, if it is for others. */
 void tpi_cuts_again(tpi_cuts *c, int kernel, const int64_t *symbols);
 /* Waves, where they are faster than one step after the other. False: no memory. */
 bool tpi_cuts_waves(tpi_cuts *c);

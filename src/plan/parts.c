@@ -307,23 +307,25 @@ static int images_from(tpi_plan *p, int at)
     return n;
 }
 
-/* Is there a convolution in these steps? Only then it is worth looking at them. */
-static bool has_conv(const tpi_plan *p, int first, int n)
+static bool has_conv(const tpi_plan *p, const tpi_plan_step *s)
 {
-    const tpi_plan_step *last = &p->steps[first + n - 1];
     bool any = false;
-    for (int k = p->steps[first].first; k < last->first + last->n && n > 1; k++)
+    for (int k = s->first; k < s->first + s->n; k++)
         any |= is_conv(root_of(p, &p->kernels[k]));
     return any;
 }
 
+/* Only with a convolution it is worth looking at. */
 void tpi_plan_microbatches(tpi_plan *p)
 {
-    int at = 0;
-    while (at < p->n_steps) {
-        const int n = images_from(p, at), end = at + (n > 1 ? n : 1), first = at + 1;
-        const bool worth = has_conv(p, at, n);
-        for (; at < end; at++)
-            p->steps[at].images = worth ? first : 0;
+    int end = 0;
+    for (int first = 0; first < p->n_steps; first = end) {
+        const int n = images_from(p, first);
+        bool worth = false;
+        end = first + (n > 1 ? n : 1);
+        for (int i = first; i < end && n > 1; i++)
+            worth |= has_conv(p, &p->steps[i]);
+        for (int i = first; i < end && worth; i++)
+            p->steps[i].images = first + 1;
     }
 }

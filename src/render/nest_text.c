@@ -31,7 +31,7 @@ static bool is_small(const tpi_nest_text *n)
 static bool begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop *l)
 {
     *n = (tpi_nest_text){.r = r, .l = l, .k = k, .depth = 1, .box.row = -1, .outer = -1};
-    const bool band = tpi_nest_in_band(n);
+    const bool band = !r->alone && tpi_is_band(&r->plan->steps[k->step]);
     n->box.n_outer = band ? r->plan->steps[k->step].n_outer : by_place(n);
     n->box.row = band ? k->row : -1;
     if (!tpi_lower_nest(r->plan, k, NULL, &n->box, l))

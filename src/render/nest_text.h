@@ -25,12 +25,6 @@ static inline bool tpi_nest_has_box(const tpi_nest_text *n)
     return n->outer >= 0 || n->box.n_outer > 0 || n->box.row >= 0;
 }
 
-/* Is it part of a band of a program that calls the library? */
-static inline bool tpi_nest_in_band(const tpi_nest_text *n)
-{
-    return !n->r->alone && tpi_is_band(&n->r->plan->steps[n->k->step]);
-}
-
 static inline const char *tpi_nest_fold(const tpi_loop_stmt *s)
 {
     return tpi_fold_name[s->fold];

@@ -110,11 +110,6 @@ extern const char *const tpi_unit_texts[TPI_MAX_UNITS];
 /* The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
 
-/* Is the kernel one of a band that runs part by part? */
-static inline bool tpi_render_in_band(const tpi_render *r, int n)
-{
-    return !r->alone && tpi_is_band(&r->plan->steps[r->plan->kernels[n].step]);
-}
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
 /* One kernel of r->plan, number `n`, to r->body. */

@@ -458,13 +458,7 @@ static void put_conv_call(tpi_render *r, const tp_tensor *t, bool packed)
     tpi_str_put(&r->body, ", scratch);\n    return 0;\n}\n");
 }
 
-/* In a band over channels? */
-static bool by_channels(const tpi_render *r, int n)
-{
-    return tpi_render_in_band(r, n) && r->plan->kernels[n].row == 1;
-}
-
-static void put_library_conv(tpi_render *r, int n, const tp_tensor *t, const tp_tensor *x,
+static void put_library_conv(tpi_render *r, const tp_tensor *t, const tp_tensor *x,
                              const tp_tensor *w, const tp_tensor *y, bool packed)
 {
     const tp_tensor *of[] = {x, w, y};
@@ -484,10 +478,8 @@ static void put_library_conv(tpi_render *r, int n, const tp_tensor *t, const tp_
     if (packed)
         tpi_str_printf(&r->body, ", .packed_w = packed + ((const int64_t *)packed)[%s]",
                        NUMBER(r->n_packed));
-    tpi_str_printf(&r->body,
-                   "%s};\n    library->convolution(library->team, &q, scratch, part);\n"
-                   "    return 0;\n}\n",
-                   by_channels(r, n) ? ", .by_channels = 1" : "");
+    tpi_str_printf(&r->body, "};\n    library->convolution(library->team, &q, scratch, part);\n"
+                             "    return 0;\n}\n");
 }
 
 /* The operands of all three convolutions. */
@@ -517,12 +509,11 @@ static void put_conv_query(tpi_render *r, int n)
     if (!r->alone)
         tpi_str_printf(
             &r->body,
-            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c%s%s};\n",
+            "        const tpk_convolution q = {.which = %d, .f64 = %d, .spec = c%s};\n",
             t == c.x   ? 1
             : t == c.w ? 2
                        : 0,
-            t->dtype == TP_F64, c.packed ? ", .packed_w = s" : "",
-            by_channels(r, n) ? ", .by_channels = 1" : "");
+            t->dtype == TP_F64, c.packed ? ", .packed_w = s" : "");
 }
 
 static void put_conv_scratch(tpi_render *r, int n, const tp_tensor *t)
@@ -586,7 +577,7 @@ static void put_conv(tpi_render *r, int n, const tp_tensor *t)
     if (r->alone)
         put_conv_call(r, t, c.packed);
     else
-        put_library_conv(r, n, t, c.x, c.w, c.y, c.packed);
+        put_library_conv(r, t, c.x, c.w, c.y, c.packed);
     put_conv_scratch(r, n, t);
     if (c.packed)
         put_conv_pack(r, t, &c);

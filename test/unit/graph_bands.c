@@ -141,6 +141,19 @@ static tp_tensor *alone(tp_tensor *x)
     return tp_sum(tp_div(s, tp_sum(s, TP_DIMS(2), true)), TP_DIMS(2), false);
 }
 
+/* As many turns as the sum of x says: bands of a loop's body, and of the rows that its turns left. */
+static tp_tensor *turns(tp_tensor *x)
+{
+    tp_tensor *ys = NULL, *h = x, *square = weights(x, TP_DIMS(48, 48));
+    tp_tensor *left = tp_add(tp_abs(tp_sum(x, TP_DIMS(0, 1), false)), number(x, 40));
+    tp_while (tp_gt(left, number(x, 0)), &left, &h) {
+        h = tp_tanh(tp_matmul(tp_gelu(tp_matmul(norm(h), square)), square));
+        left = tp_sub(left, number(x, 7));
+        tp_emit(&ys, h);
+    }
+    return tp_add(mlp(tp_reshape(ys, TP_DIMS(-1, 48))), tp_sum(h, TP_DIMS(0, 1), false));
+}
+
 static const net nets[] = {
     {"convs",              convs,          4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 4, 3},
     {"convs, fixed sizes", convs,          4, {{2, 5, 61, 23}, {2, 5, 61, 23}},   0,   4, 3},
@@ -150,6 +163,7 @@ static const net nets[] = {
     {"convs, backwards",   conv_back,      4, {{3, 5, 61, 23}, {1, 5, 40, 9}},    0xd, 2, 5},
     {"mlp",                mlp,            2, {{342, 48}, {111, 48}},             1,   5, 0},
     {"mlp, fixed sizes",   mlp,            2, {{342, 48}, {342, 48}},             0,   5, 0},
+    {"turns",              turns,          2, {{342, 48}, {111, 48}},             1,   5, 0},
     {"attention",          attention,      3, {{2, 171, 48}, {3, 37, 48}},        3,   3, 0},
     {"attention, back",    attention_back, 3, {{2, 171, 48}, {3, 37, 48}},        3,   2, 0},
     {"alone",              alone,          3, {{2, 171, 48}, {3, 37, 48}},        3,   2, 0},

@@ -46,6 +46,7 @@ struct tpk_library;
  * rows r0 to r1, which one thread computes; or, `shared`, the threads share all rows of these places like the whole. */
 typedef struct tpk_part {
     int shared;
+    int channels;  /* of a convolution, the rows are output channels */
     int64_t place; /* this part's number among those that run side by side */
     int64_t o0, o1, r0, r1;
     int64_t outer; /* how many outer places the whole space has */

@@ -64,7 +64,6 @@ typedef struct tpk_convolution {
     tpk_conv spec;
     void *x, *w, *y;
     const void *packed_w; /* by conv_pack_w; NULL: w is read */
-    int by_channels;      /* the rows of a part are output channels */
 } tpk_convolution;
 
 #endif

@@ -503,7 +503,7 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
     c.spec.winograd = t.way ? c.spec.winograd : TPK_DIRECT;
     c.spec.taps = l->conv_taps(&whole->spec);
     const int way = t.way ? t.way : way_of(l, &c);
-    if (!c.by_channels)
+    if (!p->channels)
         return conv_box(&c, way, part_images(p), part_rows(p));
     if (c.spec.groups > 1)
         sub_groups(l, &c, part_rows(p));
@@ -531,10 +531,8 @@ size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
 static tpk_convolution conv_places(const tpk_library *l, const tpk_convolution *c, int64_t o0,
                                    int64_t o1)
 {
-    tpk_convolution all = *c;
     const int64_t rows = c->which ? c->spec.in[0] : c->spec.out[0];
-    all.by_channels = 0;
-    return conv_part_of(l, &all, &(tpk_part){.o0 = o0, .o1 = o1, .r1 = rows});
+    return conv_part_of(l, c, &(tpk_part){.o0 = o0, .o1 = o1, .r1 = rows});
 }
 
 /* By this thread. */
