@@ -44,6 +44,9 @@ enum {
     TPI_MAX_OBSERVED = 4,  /* values of a size by which its rule is found */
     /* of functions declared pure: */
     TPI_MAX_FLOWS = 16, /* ways of being called that are replayed: each has memory of its own */
+    TPI_FLOWS_AT_ONCE =
+        4, /* so many ways are recorded when they come first, others when they come often */
+    TPI_MAX_RARE = 64,      /* ways of which it is counted how often they come */
     TPI_MAX_TRACES = 256,   /* recordings of one: each is looked through at the next */
     TPI_MAX_ITEMS = 65536,  /* steps of a recording that is kept */
     TPI_MAX_READ = 64,      /* bytes of a value that is read and compared at each replay */
@@ -192,6 +195,11 @@ typedef struct tpi_pure {
     tpi_at why_at;
     int64_t replays, abandoned;
     bool combined; /* a replay went a way that no recording had: the tree may not have it */
+    int64_t rare_calls; /* calls of sizes that do not come often */
+    struct tpi_rare {
+        uint64_t sizes; /* a hash */
+        int64_t calls;
+    } rare[TPI_MAX_RARE];
     int64_t crowded_out; /* calls in ways for which there was no room among the flows */
     tpi_at crowded_at;   /* the last of them */
     struct tpi_dry

@@ -129,6 +129,7 @@ static void begin_box(const cut_call *k, int thread, int64_t before, caller *r)
     r->part->o0 += image ? image->o0 : 0;
     r->part->o1 += image ? image->o0 : 0;
     r->kind = c->images ? IN_IMAGE_OR_TASK : IN_BOX;
+    r->order = NULL; /* that of a task that the band is in */
     r->tells &= thread == 0;
 }
 

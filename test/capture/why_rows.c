@@ -312,7 +312,7 @@ static void raise_kinds(world *s)
 {
     make_function(s, true, negating);
     for (s->n = 1; s->n <= TPI_MAX_FLOWS; s->n++)
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 3; i++)
             call(s->f, numbers(s, s->n, i + 1));
     assert_false(is_told(s, "as many ways"));
     log_begin();

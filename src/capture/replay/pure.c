@@ -1,4 +1,5 @@
 /* Calls of pure functions: which flow they are for, and what becomes of recordings. */
+#include "base/hash.h"
 #include "capture/replay/blocks.h"
 
 #include <string.h>
@@ -19,14 +20,19 @@ static bool same_watched(const tp_function *f, const char *copy)
 
 enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
 
-/* Type, sizes, what a gradient may be asked of. */
-static inline bool is_like(const tp_tensor *t, const tpi_extern *e)
+/* Type, rank, what a gradient may be asked of. */
+static inline bool is_of_kind(const tp_tensor *t, const tpi_extern *e)
 {
     const tp_tensor *x = e->tensor;
-    bool same = t->dtype == x->dtype && t->rank == x->rank && t->buf && t->status == TP_OK &&
-                ((t->flags ^ e->flags) & GUARDED) == 0;
+    return t->dtype == x->dtype && t->rank == x->rank && t->buf && t->status == TP_OK &&
+           ((t->flags ^ e->flags) & GUARDED) == 0;
+}
+
+static inline bool is_like(const tp_tensor *t, const tpi_extern *e)
+{
+    bool same = is_of_kind(t, e);
     for (int a = 0; a < t->rank && same; a++)
-        same = t->shape[a] == x->shape[a];
+        same = t->shape[a] == e->tensor->shape[a];
     return same;
 }
 
@@ -55,6 +61,17 @@ static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
         if (!is_like(in[i], &w->externs[w->args[i]]))
             return false;
     return same_watched(w->f, w->watched) && same_aliases(w, in);
+}
+
+/* But for sizes? */
+static bool is_for_such(const tpi_flow *w, int n_in, tp_tensor *const *in)
+{
+    if (w->n_in != n_in || w->recording != w->ctx->recording)
+        return false;
+    for (int i = 0; i < n_in; i++)
+        if (!is_of_kind(in[i], &w->externs[w->args[i]]))
+            return false;
+    return same_watched(w->f, w->watched);
 }
 
 /* Tensors that are themselves, not what is given: the same ones as before. */
@@ -101,6 +118,38 @@ static void note_crowded(tp_function *f, tpi_at at)
         tpi_capture_log(f, at, "not replayed: %s", tpi_why_text(TPI_WHY_kinds));
 }
 
+static uint64_t hash_sizes(int n_in, tp_tensor *const *in)
+{
+    uint64_t h = (uint64_t)n_in;
+    for (int i = 0; i < n_in; i++)
+        h = tpi_hash_step(h, tpi_hash64(in[i]->shape, sizeof(int64_t) * in[i]->rank));
+    return h;
+}
+
+/* Are there sizes enough, of which others come more often? Of sequences of hundreds of lengths each would get programs of
+ * its own, and hardly come again. Counts the call. */
+static bool is_rare(tp_function *f, int n_in, tp_tensor *const *in)
+{
+    tpi_pure *p = &f->pure;
+    int such = 0;
+    for (int i = 0; i < p->n_flows; i++)
+        such += is_for_such(p->flows[i], n_in, in);
+    if (such < TPI_FLOWS_AT_ONCE)
+        return false;
+    const uint64_t sizes = hash_sizes(n_in, in);
+    struct tpi_rare *r = p->rare;
+    for (int i = 0; i < TPI_MAX_RARE; i++) {
+        struct tpi_rare *x = &p->rare[i];
+        if (x->sizes == sizes || (r->sizes != sizes && x->calls < r->calls))
+            r = x;
+    }
+    if (r->sizes != sizes)
+        *r = (struct tpi_rare){.sizes = sizes};
+    r->calls++;
+    p->rare_calls++;
+    return r->calls == 1 || r->calls * TPI_MAX_FLOWS < p->rare_calls;
+}
+
 tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in)
 {
     tpi_pure *p = &f->pure;
@@ -111,6 +160,8 @@ tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const 
         note_crowded(f, at);
         return NULL;
     }
+    if (!w && is_rare(f, n_in, in))
+        return NULL;
     if (w && w->why && w->why != TPI_WHY_memory)
         return NULL;
     tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
@@ -138,6 +189,8 @@ void tpi_pure_reset(tp_function *f)
 {
     while (f->pure.n_flows)
         drop_flow(f, f->pure.flows[0]);
+    memset(f->pure.rare, 0, sizeof f->pure.rare);
+    f->pure.rare_calls = 0;
     f->pure.stale = false;
 }
 
