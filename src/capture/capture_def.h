@@ -104,7 +104,7 @@ struct tpi_step {
     int32_t number;      /* of steps above it, in the call that added it */
     uint32_t taken;
     int64_t shape[TP_MAX_RANK]; /* of the value, when it was recorded: the next line */
-    tpi_step *again;            /* the first step of its segment, if it may follow; NULL */
+    tpi_step *again;            /* where a loop begins that may turn here; NULL */
     void *attrs;
     tpi_incoming *new;
     double value;      /* of a SCALAR */

@@ -355,6 +355,23 @@ static void kinds(bed *b)
     }
 }
 
+/* More sizes that come once than a function is replayed for, then one that comes again between others. */
+static void sizes_that_come_once(bed *b)
+{
+    enum { ONCE = 30, CALLS = 120, AGAIN = 3, BEFORE_IT_IS_REPLAYED = 5 };
+    world s;
+    prepare(&s, b);
+    tp_recording(b->tp, false);
+    tp_function *f = make_pure(b, "given", given, &s);
+    for (int i = 0; i < CALLS; i++) {
+        const bool again = i >= ONCE && i % AGAIN == 0;
+        tp_scope_begin(b->tp);
+        note(b, "y", call1(f, input(b, again ? CALLS + 1 : 1 + i, 0.5)));
+        tp_scope_end(b->tp);
+    }
+    EXPECT_RAN(&s, CALLS - (CALLS - ONCE) / AGAIN + BEFORE_IT_IS_REPLAYED);
+}
+
 /* Results that outlive the next call, the function, and are given again. */
 BODY(chained)
 {
@@ -532,13 +549,21 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ATTACK(abandoned),       ATTACK(constants),
-        ATTACK(steps),           ATTACK(gradients),
-        ATTACK(assigned_before), ATTACK(left_gradients),
-        ATTACK(watched),         ATTACK(aliases),
-        ATTACK(kinds),           ATTACK(results),
-        ATTACK(failures),        ATTACK(mistakes),
-        ATTACK(prints),          cmocka_unit_test(out_of_memory),
+        ATTACK(abandoned),
+        ATTACK(constants),
+        ATTACK(steps),
+        ATTACK(gradients),
+        ATTACK(assigned_before),
+        ATTACK(left_gradients),
+        ATTACK(watched),
+        ATTACK(aliases),
+        ATTACK(kinds),
+        ATTACK(sizes_that_come_once),
+        ATTACK(results),
+        ATTACK(failures),
+        ATTACK(mistakes),
+        ATTACK(prints),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,74 +23,85 @@ static bool same_turn(const tpi_step *a, const tpi_step *b, int a_place, int per
     return a->kind != TPI_STEP_OP || tpi_attrs_alike(a->op, a->attrs, b->attrs);
 }
 
-/* The step n steps above s; NULL: not in this segment. */
+/* A segment in which turns are looked for, by its first step. In it numbers follow each other. */
+static int place_of(const tpi_step *head, const tpi_step *s)
+{
+    return s->number - head->number;
+}
+
+/* The step n steps above s, which are in the segment. */
 static tpi_step *steps_above(tpi_step *s, int n)
 {
-    for (; n > 0; n--, s = s->above)
-        if (s->above->cut)
-            return NULL;
+    while (n-- > 0)
+        s = s->above;
     return s;
 }
 
-/* Is the stretch of `period` steps that ends at s, the i-th step of its segment, a turn like the one before it? */
-static bool is_turn(const tpi_step *s, int i, int period)
+/* Is the stretch of `period` steps that ends at s a turn like the one that ends at `before`? */
+static bool alike_turns(const tpi_step *head, const tpi_step *before, const tpi_step *s,
+                        int period)
 {
-    const tpi_step *before = i >= 2 * period - 1 ? steps_above((tpi_step *)s, period) : NULL;
-    for (int n = 0; n < period && before; n++, s = s->above, before = before->above)
-        if (!same_turn(before, s, i - period - n, period))
+    int place = place_of(head, before);
+    for (int n = 0; n < period; n++, before = before->above, s = s->above)
+        if (!same_turn(before, s, place - n, period))
             return false;
-    return before;
+    return true;
 }
 
-static int place_of(tpi_step *s)
+/* Is it one like the turn before it? */
+static bool is_turn(const tpi_step *head, tpi_step *s, int period)
 {
-    return s->number - tpi_step_head(s)->number; /* in a segment they follow each other */
+    return place_of(head, s) + 1 >= 2 * period &&
+           alike_turns(head, steps_above(s, period), s, period);
 }
 
 /* The length of the turn that ends at s; 0: no loop ends there, or it is so short that a turn is no segment. */
-static int find_period(tpi_step *s)
+static int find_period(const tpi_step *head, const tpi_step *s)
 {
     enum { SHORTEST = 3, LONGEST = 512 };
-    const int i = place_of(s);
-    int period = 1;
-    while (period <= LONGEST && 2 * period <= i + 1 && !is_turn(s, i, period))
-        period++;
-    return period >= SHORTEST && period <= LONGEST && 2 * period <= i + 1 ? period : 0;
+    const int most = (place_of(head, s) + 1) / 2;
+    const tpi_step *before = s;
+    for (int period = 1; period <= LONGEST && period <= most; period++) {
+        before = before->above;
+        if (alike_turns(head, before, s, period))
+            return period < SHORTEST ? 0 : period;
+    }
+    return 0;
 }
 
 /* Of how many turns is the loop that ends at s? */
-static int count_turns(tpi_step *s, int period)
+static int count_turns(const tpi_step *head, tpi_step *s, int period)
 {
     int turns = 1;
-    for (int i = place_of(s); is_turn(s, i, period); i -= period, turns++)
+    for (; is_turn(head, s, period); turns++)
         s = steps_above(s, period);
     return turns;
 }
 
 /* Marks where turns of the loop end, up to the one that ends at s; the first step of the first one. */
-static tpi_step *mark_turns_above(tpi_step *s, int period)
+static tpi_step *mark_turns_above(const tpi_step *head, tpi_step *s, int period)
 {
-    int i = place_of(s);
     s->splits = true;
-    for (; is_turn(s, i, period); i -= period) {
+    while (is_turn(head, s, period)) {
         s = steps_above(s, period);
         s->splits = true;
     }
     tpi_step *begin = steps_above(s, period - 1);
-    begin->above->splits = !begin->above->cut;
+    if (begin != head)
+        begin->above->splits = true;
     return begin;
 }
 
 /* And behind s. */
-static void mark_turns_below(tpi_step *s, int period)
+static void mark_turns_below(const tpi_step *head, tpi_step *s, int period)
 {
-    for (int i = place_of(s) + period;; i += period) {
+    for (;;) {
         for (int n = 0; n < period; n++) {
             if (s->cut || !s->first)
                 return;
             s = s->first;
         }
-        if (!is_turn(s, i, period))
+        if (!is_turn(head, s, period))
             return;
         s->splits = true;
     }
@@ -206,7 +217,7 @@ static bool split_and_roll(tpi_frame *fr, tpi_step *head)
     for (n -= length_of(head); n > 0;) {
         tpi_step *const next = end_of(head)->first;
         n -= length_of(next);
-        if (same_segment(head, next))
+        if (!end_of(next)->again && same_segment(head, next)) /* that of a loop around it stays */
             roll_next(fr->tree, head);
         else
             head = next;
@@ -238,17 +249,18 @@ static bool take_any_number(tp_ctx *ctx, tpi_step *s)
 
 bool tpi_turn_off(tpi_frame *fr, const tpi_call_of *c)
 {
-    tpi_step *const s = fr->at;
-    const bool first = s->above && !s->again && s->first && !s->first->next;
-    tpi_step *other = of_other_number(s, c);
+    tpi_step *const s = fr->at, *const other = of_other_number(s, c);
     if (other)
         return tpi_step_cut(fr->ctx, s) && take_any_number(fr->ctx, other);
-    const int period = first ? find_period(s) : 0;
+    if (!s->above || s->again || !s->first || s->first->next) /* not the first time */
+        return tpi_step_cut(fr->ctx, s);
+    tpi_step *const head = tpi_step_head(s);
+    const int period = find_period(head, s);
     if (!period)
         return tpi_step_cut(fr->ctx, s);
-    mark_turns_above(s, period);
-    mark_turns_below(s, period);
-    return split_and_roll(fr, tpi_step_head(s));
+    mark_turns_above(head, s, period);
+    mark_turns_below(head, s, period);
+    return split_and_roll(fr, head);
 }
 
 bool tpi_roll_long(tpi_frame *fr, tpi_step *last)
@@ -257,11 +269,11 @@ bool tpi_roll_long(tpi_frame *fr, tpi_step *last)
     tpi_step *const head = tpi_step_head(last);
     bool any = false;
     for (tpi_step *s = last; s;) {
-        const int period = find_period(s);
-        const bool loop = period && count_turns(s, period) >= MANY;
-        if (loop)
-            s = mark_turns_above(s, period);
-        any |= loop;
+        const int period = find_period(head, s);
+        if (period && count_turns(head, s, period) >= MANY) {
+            s = mark_turns_above(head, s, period);
+            any = true;
+        }
         s = s == head ? NULL : s->above;
     }
     return !any || split_and_roll(fr, head);

@@ -53,18 +53,8 @@ static bool same_aliases(const tpi_flow *w, tp_tensor *const *in)
     return true;
 }
 
-static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
-{
-    if (w->n_in != n_in || w->recording != w->ctx->recording)
-        return false;
-    for (int i = 0; i < n_in; i++)
-        if (!is_like(in[i], &w->externs[w->args[i]]))
-            return false;
-    return same_watched(w->f, w->watched) && same_aliases(w, in);
-}
-
-/* But for sizes? */
-static bool is_for_such(const tpi_flow *w, int n_in, tp_tensor *const *in)
+/* Is it for such arguments, but for their sizes? */
+static bool is_for_kinds(const tpi_flow *w, int n_in, tp_tensor *const *in)
 {
     if (w->n_in != n_in || w->recording != w->ctx->recording)
         return false;
@@ -72,6 +62,14 @@ static bool is_for_such(const tpi_flow *w, int n_in, tp_tensor *const *in)
         if (!is_of_kind(in[i], &w->externs[w->args[i]]))
             return false;
     return same_watched(w->f, w->watched);
+}
+
+static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
+{
+    bool same = w->n_in == n_in;
+    for (int i = 0; i < n_in && same; i++)
+        same = tpi_same_shape(in[i], w->externs[w->args[i]].tensor);
+    return same && is_for_kinds(w, n_in, in) && same_aliases(w, in);
 }
 
 /* Tensors that are themselves, not what is given: the same ones as before. */
@@ -133,7 +131,7 @@ static bool is_rare(tp_function *f, int n_in, tp_tensor *const *in)
     tpi_pure *p = &f->pure;
     int such = 0;
     for (int i = 0; i < p->n_flows; i++)
-        such += is_for_such(p->flows[i], n_in, in);
+        such += is_for_kinds(p->flows[i], n_in, in);
     if (such < TPI_FLOWS_AT_ONCE)
         return false;
     const uint64_t sizes = hash_sizes(n_in, in);
