@@ -54,7 +54,7 @@ static const option options[] = {
                "--after all is meant"),
     CLI_SWITCH(loops, "loops",
                "text: instead of the graph, the kernels, and below each\n"
-               "loop nest and block its program"),
+               "its program, or what it calls"),
     CLI_SWITCH(memory, "memory",
                "text: instead of the graph, what lies where in the\n"
                "program's memory, and while which kernels run"),

@@ -183,6 +183,11 @@ TP_API char *tp_program_text(tp_program *p);
  *       x4 = v0[i0*10 + i1]           an element of memory v0
  *       x5 = sum lanes x4             one value of all points of the loop, there when it has ended
  *
+ * Below a call or a copy is what is called, with its operands and its result: where each begins in which buffer, and its
+ * sizes with their strides:
+ *
+ *     sort(b0[0](batch:10, 10:1)) {axis=1, descending=false} -> b1[0](batch:10, 10:1)
+ *
  * What a fold's order (lanes, blocks) means, docs/numerics.md says. NULL when out of memory; tp_free frees. */
 TP_API char *tp_program_loops_text(tp_program *p);
 /* The memory between the kernels: a line per buffer of the arena with its bytes, its place and the

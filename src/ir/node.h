@@ -105,6 +105,7 @@ typedef struct tpi_simplify {
 } tpi_simplify;
 
 struct tpk_view;
+typedef struct tpi_contraction tpi_contraction;
 
 /* A kernel of src/kernel with the common signature; 0, or 1 + the flat position in operand
  * `bad` of an index out of range. attr: the attributes flattened in table order: a list is its
@@ -176,9 +177,9 @@ struct tpi_op {
         elem; /* kind TPI_ELEMENT: TPI_ELEM_..., its function for elements of operand call_dtype */
     int8_t fold; /* kind TPI_REDUCE: TPI_REDUCE_..., */
     bool mean;   /* and then over how many there are */
-    /* Multiply-adds of a contraction, at the sizes of its operands and of its result. */
-    double (*multiply_adds)(const tp_tensor *node, const int64_t (*in)[TP_MAX_RANK],
-                            const int64_t *out);
+    /* kind TPI_CALL, for types that `call` has no instance of: what a contraction of src/kernel is handed
+     * (op/contractions.h). Sizes and strides may be symbolic. */
+    void (*contract)(const tpi_run *r, tpi_contraction *c);
     bool any_size;  /* takes operands of any sizes, once their symbols have been
                                        found to fit; kinds of which all do need not say so */
     int call_dtype; /* which operand picks the instance; -1: the result */

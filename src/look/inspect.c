@@ -4,6 +4,7 @@
 #include "base/float_mode.h"
 #include "ir/notation.h"
 #include "lower/block_code.h"
+#include "lower/call_code.h"
 #include "lower/loop_text.h"
 #include "lower/nest.h"
 #include "plan/work.h"
@@ -173,12 +174,23 @@ static void put_block(tpi_str *s, const tpi_plan *plan, int indent, const tpi_ke
     tpi_block_free(&b);
 }
 
-/* The program of a loop nest, or of a block. */
+static void put_call(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
+{
+    tpi_call_code *c = tpi_lower_call(plan, k, NULL);
+    if (c)
+        tpi_call_print(c, plan->graph->dims, indent, s);
+    s->failed |= !c;
+    tpi_call_free(c);
+}
+
+/* The program of a loop nest, or of a block, or a call in full. */
 static void put_loops(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
 {
     tpi_loop l;
     if (k->kind == TPI_KERNEL_BLOCK)
         put_block(s, plan, indent, k);
+    if (k->kind == TPI_KERNEL_CALL || k->kind == TPI_KERNEL_COPY)
+        put_call(s, plan, indent, k);
     if (k->kind != TPI_KERNEL_LOOP)
         return;
     if (!tpi_lower_nest(plan, k, NULL, NULL, &l)) {

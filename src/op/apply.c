@@ -406,6 +406,11 @@ static bool run_call(tpi_run *r, bool fast)
     return ok;
 }
 
+bool tpi_run_called(tpi_run *r)
+{
+    return run_call(r, true);
+}
+
 static bool run_oracle(tpi_run *r)
 {
     return r->op->kernel ? r->op->kernel(r) : run_call(r, false);

@@ -2,9 +2,8 @@
  * so each gradient is another of the three:
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
 #include "ir/factors.h"
-#include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
-#include "op/contraction.h"
+#include "op/contractions.h"
 #include "op/window.h"
 
 #include <stddef.h>
@@ -182,6 +181,16 @@ static roles roles_of(tp_tensor *const *in, const tp_tensor *out, int which)
     return (roles){of[0], of[1], of[2]};
 }
 
+/* 3 by 3, of stride 1, without dilation and groups. */
+static bool is_winograd(const conv_attrs *a, const roles *t)
+{
+    bool is = a->winograd && t->x->dtype == TP_F32 && a->groups == 1 && t->x->rank == 4;
+    for (int i = 0; i < 2 && is; i++)
+        is = a->window.stride.v[i] == 1 && a->window.dilation.v[i] == 1 &&
+             (t->w->shape[i + 2] == 3 || tpi_dim_is_symbolic(t->w->shape[i + 2]));
+    return is;
+}
+
 static tpk_conv spec_of(const conv_attrs *a, const roles *t)
 {
     tpk_conv c = {.nd = t->x->rank - 2,
@@ -189,7 +198,7 @@ static tpk_conv spec_of(const conv_attrs *a, const roles *t)
                   .groups = a->groups,
                   .ic = t->x->shape[1],
                   .oc = t->w->shape[0],
-                  .winograd = a->winograd && t->x->dtype == TP_F32 ? TPK_WINOGRAD : TPK_DIRECT,
+                  .winograd = is_winograd(a, t) ? TPK_WINOGRAD : TPK_DIRECT,
                   .taps = t->x->dtype == TP_F32 ? TPK_TAPS_BY_SIZE : TPK_TAPS_TOGETHER};
     for (int i = 0; i < c.nd; i++) {
         c.in[i] = t->x->shape[i + 2];
@@ -207,42 +216,24 @@ static tpk_conv spec_of(const conv_attrs *a, const roles *t)
     return c;
 }
 
-bool tpi_is_winograd(const tp_tensor *t)
-{
-    if ((t->op != &tpi_op_conv && t->op != &tpi_op_conv_dx) || t->dtype != TP_F32)
-        return false;
-    const conv_attrs *a = t->attrs;
-    const tp_tensor *w = t->in[1];
-    bool is = a->winograd && a->groups == 1 && t->rank == 4;
-    for (int i = 0; i < 2 && is; i++)
-        is = a->window.stride.v[i] == 1 && a->window.dilation.v[i] == 1 &&
-             (w->shape[i + 2] == 3 || tpi_dim_is_symbolic(w->shape[i + 2]));
-    return is;
-}
-
 static int which_of(const tpi_op *op)
 {
     return op == &tpi_op_conv ? CONV : op == &tpi_op_conv_dx ? CONV_DX : CONV_DW;
 }
 
-static bool is_sized(const tp_tensor *t)
+static void conv_contract(const tpi_run *r, tpi_contraction *c)
 {
-    for (int i = 0; i < t->rank; i++)
-        if (tpi_dim_is_symbolic(t->shape[i]))
-            return false;
-    return true;
-}
-
-bool tpi_may_be_apart(const tp_tensor *t)
-{
-    if (t->dtype != TP_F32)
-        return false;
-    const roles of = roles_of(t->in, t, which_of(t->op));
-    tpk_conv c = spec_of(t->attrs, &of);
-    if (!is_sized(of.x) || !is_sized(of.w))
-        return true;
-    c = tpk_conv_3d(&c);
-    return tpk_conv_is_apart(&c);
+    const int which = which_of(r->op);
+    const roles t = roles_of(r->in, r->out, which);
+    c->is_conv = true;
+    c->conv = (tpk_convolution){.which = which,
+                                .f64 = r->out->dtype == TP_F64,
+                                .spec = spec_of(r->attrs, &t),
+                                .x = t.x->data,
+                                .w = t.w->data,
+                                .y = t.y->data};
+    if (which == CONV_DW)
+        c->conv.spec.winograd = TPK_DIRECT;
 }
 
 /* The first axes of x, w and y. Where each channel is a group of its own, x and y have one axis of channels,
@@ -282,102 +273,39 @@ static void conv_factors(const tp_tensor *t, int k, tpi_factor *f)
                             (int8_t)i};
 }
 
-static bool run_reference(tpi_run *r, int which)
+static bool conv_kernel(tpi_run *r)
 {
-    const roles t = roles_of(r->in, r->out, which);
-    const tpk_conv c = spec_of(r->attrs, &t);
-    void *const x = t.x->data, *const w = t.w->data, *const y = t.y->data;
-    const bool f64 = r->out->dtype == TP_F64;
-    if (which == CONV && f64)
-        tpk_conv_ref_f64(&c, x, w, y);
-    else if (which == CONV)
-        tpk_conv_ref_f32(&c, x, w, y);
-    else if (which == CONV_DX && f64)
-        tpk_conv_dx_ref_f64(&c, y, w, x);
-    else if (which == CONV_DX)
-        tpk_conv_dx_ref_f32(&c, y, w, x);
-    else if (f64)
-        tpk_conv_dw_ref_f64(&c, x, y, w);
+    tpi_contraction contraction;
+    conv_contract(r, &contraction);
+    const tpk_convolution *q = &contraction.conv;
+    const tpk_conv *c = &q->spec;
+    if (q->which == CONV && q->f64)
+        tpk_conv_ref_f64(c, q->x, q->w, q->y);
+    else if (q->which == CONV)
+        tpk_conv_ref_f32(c, q->x, q->w, q->y);
+    else if (q->which == CONV_DX && q->f64)
+        tpk_conv_dx_ref_f64(c, q->y, q->w, q->x);
+    else if (q->which == CONV_DX)
+        tpk_conv_dx_ref_f32(c, q->y, q->w, q->x);
+    else if (q->f64)
+        tpk_conv_dw_ref_f64(c, q->x, q->y, q->w);
     else
-        tpk_conv_dw_ref_f32(&c, x, y, w);
+        tpk_conv_dw_ref_f32(c, q->x, q->y, q->w);
     return true;
 }
 
-tpk_convolution tpi_convolution_of(const tpi_run *r)
-{
-    const int which = which_of(r->op);
-    const roles t = roles_of(r->in, r->out, which);
-    return (tpk_convolution){.which = which,
-                             .f64 = r->out->dtype == TP_F64,
-                             .spec = spec_of(r->attrs, &t),
-                             .x = t.x->data,
-                             .w = t.w->data,
-                             .y = t.y->data};
-}
-
-static bool run_fast(tpi_run *r, int which)
-{
-    const roles t = roles_of(r->in, r->out, which);
-    if (tpi_count(t.x) == 0 || tpi_count(t.w) == 0 || tpi_count(t.y) == 0)
-        return run_reference(r, which);
-    const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
-    const tpk_convolution c = tpi_convolution_of(r);
-    const size_t bytes = tpi_team_convolution_ws(&team, &c);
-    void *ws = tpi_take(&r->ctx->mem, bytes);
-    if (!ws) {
-        r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
-        return false;
-    }
-    tpi_team_convolution(&team, &c, ws);
-    tpi_give_back(&r->ctx->mem, ws, bytes);
-    return true;
-}
-
-/* Each element of y takes the taps of one of w's filters, whichever of x, w and y is the result. */
-static double taps_of_all(int rank, const int64_t *y, const int64_t *w)
-{
-    return tpi_elements_at(rank, y) * tpi_elements_at(rank - 1, w + 1);
-}
-
-static double conv_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
-                                 const int64_t *out)
-{
-    return taps_of_all(t->rank, out, in[1]);
-}
-
-static double conv_dx_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
-                                    const int64_t *out)
-{
-    (void)out;
-    return taps_of_all(t->rank, in[0], in[1]);
-}
-
-static double conv_dw_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
-                                    const int64_t *out)
-{
-    return taps_of_all(t->rank, in[1], out);
-}
-
-#define CONV_OP(name_, which, table)                                                           \
-    static bool name_##_kernel(tpi_run *r)                                                     \
-    {                                                                                          \
-        return run_reference(r, which);                                                        \
-    }                                                                                          \
-    static bool name_##_fast(tpi_run *r)                                                       \
-    {                                                                                          \
-        return run_fast(r, which);                                                             \
-    }                                                                                          \
+#define CONV_OP(name_, table)                                                                  \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = 2,                                                  \
                                    .kind = TPI_CALL,                                           \
-                                   .multiply_adds = name_##_multiply_adds,                     \
+                                   .contract = conv_contract,                                  \
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(conv_attrs),                           \
                                    .infer = name_##_infer,                                     \
                                    .factors = conv_factors,                                    \
-                                   .kernel = name_##_kernel,                                   \
-                                   .fast = name_##_fast,                                       \
+                                   .kernel = conv_kernel,                                      \
+                                   .fast = tpi_contraction_run,                                \
                                    .grad = name_##_grad,                                       \
                                    .grad_reads_x = true}
 
@@ -424,9 +352,9 @@ static void conv_dw_grad(tpi_grad *g)
         tpi_give(g, 1, other(g, &tpi_op_conv, x, g->dy, NULL));
 }
 
-CONV_OP(conv, CONV, conv_table);
-CONV_OP(conv_dx, CONV_DX, sized_table);
-CONV_OP(conv_dw, CONV_DW, sized_table);
+CONV_OP(conv, conv_table);
+CONV_OP(conv_dx, sized_table);
+CONV_OP(conv_dw, sized_table);
 
 /* ---- what the user calls ------------------------------------------------------------------------ */
 

@@ -1,9 +1,8 @@
 /* Matrix products. The op multiplies [..., m, k] by [..., k, n] with equal leading axes; vectors
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
 #include "ir/factors.h"
-#include "kernel/host/team_host.h"
 #include "kernel/text/vec.h"
-#include "op/contraction.h"
+#include "op/contractions.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -17,6 +16,9 @@
 #define TPK_BITS 64
 #include "kernel/conv/convref.h"
 #undef TPK_BITS
+
+#define TPI_TEXT "kernel/text/products.h"
+#include "op/instances.h"
 
 static bool matmul_infer(tpi_infer *q)
 {
@@ -35,53 +37,34 @@ static bool matmul_infer(tpi_infer *q)
     return true;
 }
 
-tpk_products tpi_products_of(const tpi_run *r)
+static void matmul_contract(const tpi_run *r, tpi_contraction *c)
 {
     const tp_tensor *a = r->in[0], *b = r->in[1];
     const int lead = a->rank - 2;
-    tpk_products p = {.f64 = a->dtype == TP_F64,
-                      .lead = lead,
-                      .m = a->shape[lead],
-                      .n = b->shape[lead + 1],
-                      .k = a->shape[lead + 1],
-                      .a_rs = a->stride[lead],
-                      .a_cs = a->stride[lead + 1],
-                      .b_rs = b->stride[lead],
-                      .b_cs = b->stride[lead + 1],
-                      .c_rs = b->shape[lead + 1],
-                      .a = a->data,
-                      .b = b->data,
-                      .c = r->out->data};
+    tpk_products *p = &c->products;
+    c->is_conv = false;
+    *p = (tpk_products){.f64 = a->dtype == TP_F64,
+                        .lead = lead,
+                        .m = a->shape[lead],
+                        .n = b->shape[lead + 1],
+                        .k = a->shape[lead + 1],
+                        .a_rs = a->stride[lead],
+                        .a_cs = a->stride[lead + 1],
+                        .b_rs = b->stride[lead],
+                        .b_cs = b->stride[lead + 1],
+                        .c_rs = r->out->stride[lead],
+                        .a = a->data,
+                        .b = b->data,
+                        .c = r->out->data};
     for (int i = 0; i < lead; i++) {
-        p.batch[i] = a->shape[i];
-        p.a_bs[i] = a->stride[i];
-        p.b_bs[i] = b->stride[i];
-        p.c_bs[i] = r->out->stride[i];
+        p->batch[i] = a->shape[i];
+        p->a_bs[i] = a->stride[i];
+        p->b_bs[i] = b->stride[i];
+        p->c_bs[i] = r->out->stride[i];
     }
-    return p;
 }
 
 /* ---- the oracle: one product of the batch at a time --------------------------------------------- */
-
-/* Integers, as their bits: sums and products of two's complement wrap. */
-#define INTEGER(bits)                                                                          \
-    static void multiply_##bits(const tpk_products *p)                                         \
-    {                                                                                          \
-        const uint##bits##_t *a = (const void *)p->a, *b = (const void *)p->b;                 \
-        uint##bits##_t *c = (void *)p->c;                                                      \
-        for (int64_t i = 0; i < p->m; i++)                                                     \
-            for (int64_t j = 0; j < p->n; j++) {                                               \
-                uint64_t sum = 0;                                                              \
-                for (int64_t k = 0; k < p->k; k++)                                             \
-                    sum +=                                                                     \
-                        (uint64_t)a[i * p->a_rs + k * p->a_cs] * b[k * p->b_rs + j * p->b_cs]; \
-                c[i * p->n + j] = (uint##bits##_t)sum;                                         \
-            }                                                                                  \
-    }
-INTEGER(8)
-INTEGER(16)
-INTEGER(32)
-INTEGER(64)
 
 static void multiply_f32(const tpk_products *p)
 {
@@ -97,7 +80,9 @@ static void multiply_f64(const tpk_products *p)
 
 static void each_product(tpi_run *r, void (*multiply)(const tpk_products *p))
 {
-    tpk_products p = tpi_products_of(r);
+    tpi_contraction contraction;
+    matmul_contract(r, &contraction);
+    tpk_products p = contraction.products;
     const int64_t size = (int64_t)tp_dtype_size((tp_dtype)r->out->dtype);
     const char *a = p.a, *b = p.b;
     char *c = p.c;
@@ -123,30 +108,15 @@ static void each_product(tpi_run *r, void (*multiply)(const tpk_products *p))
 
 static bool matmul_kernel(tpi_run *r)
 {
-    static void (*const by_size[9])(const tpk_products *) = {
-        [1] = multiply_8, [2] = multiply_16, [4] = multiply_32, [8] = multiply_64};
-    const tp_dtype t = (tp_dtype)r->out->dtype;
-    each_product(r, t == TP_F32   ? multiply_f32
-                    : t == TP_F64 ? multiply_f64
-                                  : by_size[tp_dtype_size(t)]);
-    return true;
+    const bool is_float = r->out->dtype >= TP_F32;
+    if (is_float)
+        each_product(r, r->out->dtype == TP_F32 ? multiply_f32 : multiply_f64);
+    return is_float || tpi_run_called(r);
 }
 
 static bool matmul_fast(tpi_run *r)
 {
-    if (r->out->dtype < TP_F32)
-        return matmul_kernel(r);
-    const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
-    const tpk_products p = tpi_products_of(r);
-    const size_t bytes = tpi_team_products_ws(&team, &p);
-    void *ws = tpi_take(&r->ctx->mem, bytes);
-    if (!ws) {
-        r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
-        return false;
-    }
-    tpi_team_products(&team, &p, ws);
-    tpi_give_back(&r->ctx->mem, ws, bytes);
-    return true;
+    return r->out->dtype < TP_F32 ? tpi_run_called(r) : tpi_contraction_run(r);
 }
 
 static void matmul_grad(tpi_grad *g)
@@ -164,14 +134,13 @@ static void matmul_factors(const tp_tensor *t, int k, tpi_factor *f)
     f[summed] = (tpi_factor){TPI_AXIS_REDUCED, TP_MAX_RANK};
 }
 
-static double matmul_multiply_adds(const tp_tensor *t, const int64_t (*in)[TP_MAX_RANK],
-                                   const int64_t *out)
-{
-    return tpi_elements_at(t->rank, out) * (double)in[0][t->in[0]->rank - 1];
-}
+static const tpi_call matmul_calls[TP_N_DTYPES] = {TPI_INTEGERS(matmul)};
 
 const tpi_op tpi_op_matmul = {.name = "matmul",
-                              .multiply_adds = matmul_multiply_adds,
+                              .contract = matmul_contract,
+                              .text = "products", /* of integers */
+                              .fn = "matmul",
+                              .call = matmul_calls,
                               .any_size = true,
                               .code = TPI_OP_matmul,
                               .n_in = 2,

@@ -73,6 +73,8 @@ void tpi_give(tpi_grad *g, int i, tp_tensor *dx);
  * r->failed says why. */
 bool tpi_run_op(tpi_run *r);
 bool tpi_run_reference(tpi_run *r);
+/* In rules: the one of op->call. */
+bool tpi_run_called(tpi_run *r);
 
 /* Kernels by element type, of a text. Integers of one width wrap alike, and what only moves is alike for all
  * types of one width: one instance serves them. */

@@ -38,6 +38,21 @@ bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *str
     return step != TPI_NO_DIM;
 }
 
+void tpi_attrs_at(const tpi_run_sizes *r, const tp_tensor *node, void *out)
+{
+    if (node->op->attrs_size)
+        memcpy(out, node->attrs, node->op->attrs_size);
+    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
+        int64_t n = 1, *v = (int64_t *)(void *)((char *)out + a->offset);
+        if (a->type == TPI_ATTR_DIMS)
+            n = *v++;
+        else if (a->type != TPI_ATTR_DIM)
+            continue;
+        for (int64_t i = 0; i < n; i++)
+            v[i] = tpi_size_at(r, v[i]);
+    }
+}
+
 bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b)
 {
     return dims && tpi_dim_is_symbolic(tpi_dim_sub(dims, a, b)) &&

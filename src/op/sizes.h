@@ -2,6 +2,7 @@
 #ifndef TAPIR_SIZES_H
 #define TAPIR_SIZES_H
 
+#include "ir/sizes_at.h"
 #include "op/op.h"
 
 typedef struct tpi_sizes_text {
@@ -22,6 +23,9 @@ bool tpi_sizes_strides(tpi_dims *dims, int64_t n, const int64_t *v, int64_t *str
  * negative (move.c). TPI_NO_DIM: out of memory, or too large. */
 int64_t tpi_stride_add(tpi_dims *dims, int64_t a, int64_t b);
 int64_t tpi_stride_mul(tpi_dims *dims, int64_t size, int64_t stride);
+
+/* Attributes of a node with the sizes of a run; `out` has op->attrs_size bytes. */
+void tpi_attrs_at(const tpi_run_sizes *r, const tp_tensor *node, void *out);
 
 /* May two sizes be equal in a run although they are not the same expression? */
 bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b);

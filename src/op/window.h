@@ -36,9 +36,5 @@ bool tpi_refuse_window(tpi_infer *q, const tpi_window *w);
  * or one of both is no size. */
 int64_t tpi_window_places(tpi_dims *dims, const tpi_window *w, int i, int64_t size,
                           int64_t kernel);
-/* May the convolution go by the tiles of kernel/conv/winograd.h, if the run's sizes make that pay? */
-bool tpi_is_winograd(const tp_tensor *t);
-/* May its taps be computed one by one (kernel/conv/convtaps.h)? */
-bool tpi_may_be_apart(const tp_tensor *t);
 
 #endif

@@ -40,8 +40,7 @@ static bool may_move(const hoist *h, const tp_tensor *t)
         return turns;
     if (t->op->kind == TPI_VIEW)
         return t->op != &tpi_op_broadcast;
-    if (!turns ||
-        (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && !t->op->multiply_adds))
+    if (!turns || (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && !t->op->contract))
         return false;
     int64_t room = 0;
     for (int k = 0; k < t->n_in; k++) {

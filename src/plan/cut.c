@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "ir/factors.h"
-#include "op/contraction.h"
+#include "op/contractions.h"
 #include "op/window.h"
 #include "plan/work.h"
 
@@ -54,11 +54,6 @@ static const int64_t *shape_of(const tpi_plan *plan, const tpi_kernel *k)
     return k->kind == TPI_KERNEL_LOOP ? k->shape : plan->values[k->root].node->shape;
 }
 
-static bool is_conv(const tp_tensor *t)
-{
-    return t->op != &tpi_op_matmul;
-}
-
 /* t without elements, at the sizes of the run. */
 static tp_tensor view_at(const band *b, const tp_tensor *t)
 {
@@ -70,13 +65,8 @@ static tp_tensor view_at(const band *b, const tp_tensor *t)
     return view;
 }
 
-/* What a contraction or convolution is told, at the sizes of the run. */
-typedef struct contraction {
-    tpk_products products;
-    tpk_convolution convolution;
-} contraction;
-
-static contraction contraction_at(const band *b, const tpi_kernel *k)
+/* What a contraction is handed, at the sizes of the run. */
+static tpi_contraction contraction_at(const band *b, const tpi_kernel *k)
 {
     const tp_tensor *t = root_of(b, k);
     tp_tensor in[2] = {view_at(b, t->in[0]), view_at(b, t->in[1])}, out = view_at(b, t);
@@ -88,15 +78,14 @@ static contraction contraction_at(const band *b, const tpi_kernel *k)
         .out = &out
     };
     const void *packed = tpi_packed_operand(b->plan, t) == 1 ? b : NULL; /* somewhere */
-    contraction c = {0};
-    if (!is_conv(t)) {
-        c.products = tpi_products_of(&run);
+    tpi_contraction c;
+    t->op->contract(&run, &c);
+    if (!c.is_conv) {
         c.products.packed_b = packed;
     } else {
-        c.convolution = tpi_convolution_of(&run);
-        c.convolution.packed_w = packed;
-        if (packed && tpi_is_winograd(t))
-            c.convolution.spec.winograd = TPK_WINOGRAD_PACKED;
+        c.conv.packed_w = packed;
+        if (packed && c.conv.spec.winograd)
+            c.conv.spec.winograd = TPK_WINOGRAD_PACKED;
     }
     return c;
 }
@@ -139,15 +128,15 @@ static void note_least(const band *b, const tpi_kernel *k, member *m)
 {
     enum { ROWS = 32, PIXELS = 512, TOGETHER = 4 };
     const tp_tensor *t = root_of(b, k);
-    if (!is_conv(t)) {
+    const tpi_contraction c = contraction_at(b, k);
+    if (!c.is_conv) {
         m->least = ROWS;
     } else if (!b->channels) {
         m->step = t->in[1]->shape[2] != 1 ? TOGETHER : 1;
         m->least = m->step + PIXELS / (1 + tpi_size_at(&b->sizes, t->shape[t->rank - 1]));
-        m->grain = tpi_is_winograd(t) ? TOGETHER : 0; /* whole tiles */
-    } else if (tpi_passed_from(t, 0, 1) != 1) {       /* it reads all channels */
-        const contraction c = contraction_at(b, k);
-        m->step = tpi_channel_step(b->c->what.team->kernels->library, &c.convolution);
+        m->grain = c.conv.spec.winograd ? TOGETHER : 0; /* whole tiles */
+    } else if (tpi_passed_from(t, 0, 1) != 1) {         /* it reads all channels */
+        m->step = tpi_channel_step(b->c->what.team->kernels->library, &c.conv);
         m->least = m->grain = m->step;
     }
 }
@@ -390,15 +379,15 @@ static size_t box_room(const band *b, const tpi_kernel *k, const tpi_boxes *x, s
     size_t most = 0;
     if (k->kind == TPI_KERNEL_LOOP)
         return b->c->what.nest_room;
-    const contraction c = contraction_at(b, k);
-    if (!is_conv(root_of(b, k))) {
+    const tpi_contraction c = contraction_at(b, k);
+    if (!c.is_conv) {
         const tpk_products *p = &c.products;
         *keeps += tpi_products_kept(l, p, x->rows) * (size_t)(tpi_products_count(p) / b->outer);
         return (p->f64 ? l->gemm_ws_f64 : l->gemm_ws_f32)(x->rows, p->n, p->k);
     }
     for (int64_t i = 0; i < x->outers * x->row_parts; i++) {
         const tpk_part part = tpi_box_part(x, i);
-        const size_t ws = tpi_convolution_part_ws(l, &c.convolution, &part);
+        const size_t ws = tpi_convolution_part_ws(l, &c.conv, &part);
         most = ws > most ? ws : most;
     }
     return most;
@@ -487,7 +476,7 @@ static void cut_band(tpi_cuts *c, const tpi_plan *plan, const tpi_plan_step *ste
     b.rows = tpi_size_at(&b.sizes, shape[k->row]);
     for (int i = step->first; i < step->first + step->n; i++)
         b.channels |= plan->kernels[i].kind == TPI_KERNEL_CALL && plan->kernels[i].row == 1 &&
-                      is_conv(root_of(&b, &plan->kernels[i]));
+                      contraction_at(&b, &plan->kernels[i]).is_conv;
     for (int i = 0; i < step->n; i++)
         v[i] = member_at(&b, i);
     tpi_buffer_move *moves = (tpi_buffer_move *)(cuts[0] + step->n);

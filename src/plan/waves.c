@@ -17,7 +17,7 @@ static double time_of(const tpi_plan *plan, const tpi_kernel *k, const tpi_work 
         const double compute = 0.1 * w->flops, move = 0.05 * w->bytes;
         return compute > move ? compute : move;
     }
-    return t->op->multiply_adds ? 0.02 * w->flops + 0.05 * w->bytes : 0.2 * w->bytes;
+    return t->op->contract ? 0.02 * w->flops + 0.05 * w->bytes : 0.2 * w->bytes;
 }
 
 /* How long a step takes on one thread, and when the team cuts it. */

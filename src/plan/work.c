@@ -1,5 +1,7 @@
 #include "plan/work.h"
 
+#include "op/contractions.h"
+
 static double count_at(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
     int64_t shape[TP_MAX_RANK];
@@ -9,14 +11,21 @@ static double count_at(const tpi_run_sizes *sizes, const tp_tensor *t)
 
 double tpi_node_flops(const tpi_run_sizes *sizes, const tp_tensor *t)
 {
-    enum { MOST_OPERANDS = 2 };
-    int64_t in[MOST_OPERANDS][TP_MAX_RANK], out[TP_MAX_RANK];
-    if (!t->op->multiply_adds)
+    tpi_contraction c;
+    if (!t->op->contract)
         return 0;
-    for (int k = 0; k < MOST_OPERANDS; k++)
-        tpi_shape_at(sizes, t->in[k], in[k]);
-    tpi_shape_at(sizes, t, out);
-    return 2 * t->op->multiply_adds(t, in, out);
+    tp_tensor sized[] = {*t->in[0], *t->in[1], *t};
+    for (int k = 0; k < 3; k++)
+        tpi_shape_at(sizes, &sized[k], sized[k].shape);
+    const tpi_run r = {
+        .op = t->op,
+        .n_in = 2,
+        .in = (tp_tensor *[]){&sized[0], &sized[1]},
+        .attrs = t->attrs,
+        .out = &sized[2]
+    };
+    t->op->contract(&r, &c);
+    return 2 * tpi_contraction_multiply_adds(&c);
 }
 
 /* The turns of a loop that a condition ends are those of the last run, or, when nobody asks for them,

@@ -1,275 +1,11 @@
 #include "render/render.h"
 
 #include "base/env.h"
-#include "base/squeeze.h"
-#include "ir/notation.h"
-#include "kernel/kernel_text.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- pieces ------------------------------------------------------------------------------------ */
-
-const char *tpi_render_slot(tpi_render *r, tpi_slot_kind kind, int64_t value, char *mark)
-{
-    if (r->has_slots)
-        return tpi_alike_slot(&r->alike, kind, value, mark);
-    snprintf(mark, TPI_SLOT_MARK, "%lld", (long long)value);
-    return mark;
-}
-
-void tpi_render_number(tpi_render *r, int64_t value)
-{
-    tpi_str_put(&r->body, NUMBER(value));
-}
-
-int tpi_render_name(tpi_render *r, int node)
-{
-    if (node >= r->names_size)
-        return node; /* no memory */
-    if (r->named_by[node] != r->naming) {
-        r->named_by[node] = r->naming;
-        r->name[node] = r->n_names++;
-    }
-    return r->name[node];
-}
-
-void tpi_render_size(tpi_render *r, int64_t size)
-{
-    if (size < 0 && !tpi_dim_is_symbolic(size)) /* a stride */
-        tpi_str_printf(&r->body, "(%lld)", (long long)size);
-    else
-        tpi_dim_print_c(r->plan->graph->dims, size, "s", &r->body);
-}
-
-void tpi_render_quoted(tpi_str *s, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        const bool plain = *c >= ' ' && *c < 127 && *c != '/' && *c != '*' && *c != '\\';
-        if (plain || (*c == '/' && c > text && c[-1] != '*'))
-            tpi_str_add(s, c, 1);
-        else
-            tpi_str_put(s, "?");
-    }
-}
-
-static const char *base_name(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    return slash ? slash + 1 : file;
-}
-
-void tpi_render_at(tpi_str *s, const tp_tensor *t)
-{
-    if (!t->file)
-        return;
-    tpi_str_put(s, "  ");
-    tpi_render_quoted(s, base_name(t->file));
-    tpi_str_printf(s, ":%d", t->line);
-}
-
-/* "add, mul  [batch, 10]  mnist.c:41" */
-static void put_comment(tpi_render *r, const tpi_kernel *k)
-{
-    const tp_tensor *root = r->plan->graph->nodes[k->root];
-    tpi_str *out = &r->comment;
-    for (int i = 0; i < k->n_nodes - 1; i++)
-        tpi_str_printf(out, "%s, ", r->plan->values[k->nodes[i]].node->op->name);
-    if (tpi_loop_of(root)) {
-        const tpi_loop_attrs *a = root->attrs;
-        tpi_str_printf(out, "loop%s: %d carried, %d slices, %d stacked",
-                       a->back ? ", backwards" : "", (int)a->n_carried, (int)a->n_slices,
-                       (int)a->n_stacked);
-    } else {
-        tpi_str_printf(out, "%s  %s", root->op->name, SHAPE(root));
-    }
-    if (root->name) {
-        tpi_str_put(out, "  ");
-        tpi_render_quoted(out, root->name);
-    }
-    tpi_render_at(out, root);
-}
-
-/* A file name as a string of C: names come from files too. */
-static void put_string(tpi_str *s, const char *text)
-{
-    tpi_str_put(s, "\"");
-    for (const char *c = text; *c; c++)
-        if (*c > ' ' && *c < 127 && *c != '"' && *c != '\\')
-            tpi_str_add(s, c, 1);
-        else
-            tpi_str_printf(s, "\\%03o", (unsigned)(unsigned char)*c);
-    tpi_str_put(s, "\"");
-}
-
-void tpi_render_place(tpi_render *r, const tp_tensor *t)
-{
-    if (!r->lines || !t->file || t->line < 1)
-        return;
-    tpi_str_printf(&r->body, "#line %d ", t->line);
-    put_string(&r->body, t->file);
-    tpi_str_put(&r->body, "\n");
-}
-
-void tpi_render_head(tpi_render *r, int n)
-{
-    put_comment(r, &r->plan->kernels[n]);
-    tpi_render_place(r, r->plan->graph->nodes[r->plan->kernels[n].root]);
-}
-
-void tpi_render_memory(tpi_render *r, int root, bool write)
-{
-    const tpi_value *v = &r->plan->values[root];
-    tpi_str_printf(&r->body, "    %stpk_%s *restrict v%d = p[%s];\n", write ? "" : "const ",
-                   tp_dtype_name((tp_dtype)v->node->dtype), tpi_render_name(r, root),
-                   NUMBER(tpi_render_buffer(r, v->buffer)));
-}
-
-void tpi_render_constant(tpi_render *r, tp_dtype type, const void *element)
-{
-    if (type >= TP_F32) {
-        uint64_t bits = 0;
-        int64_t value;
-        memcpy(&bits, element, tp_dtype_size(type));
-        memcpy(&value, &bits, sizeof value);
-        tpi_str_put(&r->body, tpi_render_slot(r, type == TP_F32 ? TPI_SLOT_F32 : TPI_SLOT_F64,
-                                              value, (char[TPI_SLOT_MARK]){0}));
-        return;
-    }
-    const int64_t x = tpi_load_i64(type, element);
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (type == TP_U64)
-        memcpy(&bits, element, sizeof bits);
-    tpi_str_printf(&r->body, "(tpk_%s)0x%llxull", tp_dtype_name(type),
-                   (unsigned long long)bits);
-}
-
-void tpi_render_literal(tpi_render *r, const tp_tensor *t)
-{
-    const tp_dtype type = (tp_dtype)t->dtype;
-    if (t->op->kind == TPI_SHAPE) { /* the product of some sizes of its operand */
-        const tpi_list *axes = t->attrs;
-        tpi_str_printf(&r->body, "tpk_cast_i64_%s(1", tp_dtype_name(type));
-        for (int64_t i = 0; i < axes->n; i++) {
-            tpi_str_put(&r->body, " * (int64_t)(");
-            tpi_render_size(r, t->in[0]->shape[axes->v[i]]);
-            tpi_str_put(&r->body, ")");
-        }
-        tpi_str_put(&r->body, ")");
-    } else {
-        tpi_render_constant(r, type, t->in[0]->data);
-    }
-}
-
-/* ---- the kernel text a program is made with --------------------------------------------------------- */
-
-typedef struct text {
-    const unsigned char *text; /* squeezed */
-    unsigned needs;            /* texts before it */
-    const char *before, *after;
-} text;
-
-#define NEEDS(id) (1u << TPI_TEXT_##id)
-#define TEXT(id, name, ...) [TPI_TEXT_##id] = {tpi_text_##name, __VA_ARGS__}
-#define BITS(n) "#define TPK_BITS " #n "\n", "#undef TPK_BITS\n"
-
-/* A loop over elements stays one over numbers, however much text there is: gcc stops inlining in
- * large units. */
-#define SCALARS                                                                                \
-    "#pragma push_macro(\"TPK_INLINE\")\n#undef TPK_INLINE\n"                                  \
-    "#define TPK_INLINE static inline __attribute__((unused, always_inline))\n",               \
-        "#pragma pop_macro(\"TPK_INLINE\")\n"
-
-static const text texts[] = {
-    TEXT(target, target, 0, "", ""),
-    TEXT(rounding, rounding, NEEDS(target), "", ""),
-    TEXT(math_f32, math_f32, NEEDS(target), SCALARS),
-    TEXT(math_f64, math_f64, NEEDS(math_f32), SCALARS),
-    TEXT(elem, elem, NEEDS(math_f32) | NEEDS(math_f64), SCALARS),
-    TEXT(reduce, reduce, NEEDS(elem), "", ""),
-    TEXT(reduce_int, reduce_int, NEEDS(reduce), "", ""),
-    TEXT(view, view, NEEDS(target), "", ""),
-    TEXT(library, library, NEEDS(view), "", ""),
-    TEXT(vec, vec, NEEDS(target), "", ""),
-    TEXT(philox, philox, NEEDS(elem), "", ""),
-    TEXT(convspec, convspec, NEEDS(vec) | NEEDS(view), "", ""),
-    TEXT(gemm_32, gemm, NEEDS(vec), BITS(32)),
-    TEXT(gemm_64, gemm, NEEDS(vec), BITS(64)),
-    TEXT(stencil_32, stencil, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
-    TEXT(stencil_64, stencil, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
-    TEXT(convout_32, convout, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
-    TEXT(convout_64, convout, NEEDS(gemm_64) | NEEDS(convspec), BITS(64)),
-    TEXT(convblocks_32, convblocks, NEEDS(gemm_32) | NEEDS(convspec), BITS(32)),
-    TEXT(conv_32, conv, NEEDS(stencil_32) | NEEDS(convout_32) | NEEDS(convblocks_32), BITS(32)),
-    TEXT(conv_64, conv, NEEDS(stencil_64) | NEEDS(convout_64), BITS(64)),
-    TEXT(convtaps_32, convtaps, NEEDS(conv_32), BITS(32)),
-    TEXT(convdw_32, convdw, NEEDS(convtaps_32), BITS(32)),
-    TEXT(convdw_64, convdw, NEEDS(conv_64), BITS(64)),
-    TEXT(winograd_32, winograd, NEEDS(convtaps_32), BITS(32)),
-};
-enum { N_TEXTS = sizeof texts / sizeof *texts };
-
-/* Texts that are pasted once per element type, with T, S and FN defined. */
-static const struct {
-    const char *name;
-    const unsigned char *text;
-    unsigned needs;
-} templates[] = {
-#define TEMPLATE(name, needs)                                                                  \
-    {                                                                                          \
-#name, tpi_text_##name, needs                                                          \
-    }
-    TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(cumulative, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(addrows, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec)),
-};
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
-
-int tpi_template_index(const char *name)
-{
-    for (int i = 0; i < N_TEMPLATES; i++)
-        if (strcmp(templates[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static void put_text(tpi_str *out, const unsigned char *from)
-{
-    char *const room = tpi_str_room(out, tpi_squeezed_size(from));
-    if (room)
-        tpi_unsqueeze(&tpi_text_codes, from, room);
-}
-
-static void put_texts(tpi_render *r, tpi_str *out)
-{
-    for (int i = 0; i < N_TEMPLATES; i++)
-        r->texts |= r->instances[i] ? templates[i].needs : 0;
-    for (int i = N_TEXTS - 1; i >= 0; i--)
-        r->texts |= (r->texts >> i) & 1 ? texts[i].needs : 0;
-    for (int i = 0; i < N_TEXTS; i++)
-        if ((r->texts >> i) & 1) {
-            tpi_str_put(out, texts[i].before);
-            put_text(out, texts[i].text);
-            tpi_str_put(out, texts[i].after);
-        }
-    tpi_str_put(out, "#define FN(name) TPK_CAT(tpk_##name##_, S)\n");
-    for (int i = 0; i < N_TEMPLATES; i++)
-        for (int t = 0; t < TP_N_DTYPES; t++)
-            if ((r->instances[i] >> t) & 1) {
-                const char *name = tp_dtype_name((tp_dtype)t);
-                tpi_str_printf(out, "#define T tpk_%s\n#define S %s\n", name, name);
-                put_text(out, templates[i].text);
-                tpi_str_put(out, "#undef T\n#undef S\n");
-            }
-}
 
 /* Of what a loaded object is asked for; in a file that stands alone nothing else sees it. */
 static const char *linkage(const tpi_render *r)
@@ -286,11 +22,6 @@ static const char *library_param(const tpi_render *r)
 static const char *library_arg(const tpi_render *r)
 {
     return r->alone ? "" : ", library";
-}
-
-const char *tpi_render_last_args(const tpi_render *r)
-{
-    return r->alone ? "" : ", 0";
 }
 
 /* A function with the symbols in scope; `head` ends before the last parameter. */
@@ -475,8 +206,6 @@ static void render_kernel(tpi_render *r, int i)
     begin_function(r);
     if (kind == TPI_KERNEL_LOOP)
         tpi_render_nest(r, i);
-    else if (kind == TPI_KERNEL_COPY)
-        tpi_render_copy(r, i);
     else if (kind == TPI_KERNEL_BLOCK)
         tpi_render_block(r, i);
     else
@@ -518,7 +247,7 @@ static bool begin(tpi_render *r, tpi_mem *m)
     r->params = r->alone ? "(const tpk_env *env, const int64_t *a)"
                          : "(const tpk_env *env, const int64_t *a, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
-    r->texts = NEEDS(elem) | (r->alone ? NEEDS(rounding) : NEEDS(library));
+    r->texts = 1u << TPI_TEXT_elem | 1u << (r->alone ? TPI_TEXT_rounding : TPI_TEXT_library);
     r->names_size = most_values(r->plan);
     r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
     r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
@@ -619,7 +348,7 @@ static void put_program(tpi_render *r, tpi_str *out)
         tpi_str_printf(out, "/* Made by tapir %s. */\n", tp_version());
     if (r->units > 1)
         tpi_str_put(out, "#ifndef UNIT\n#define UNIT 0\n#endif\n");
-    put_texts(r, out);
+    tpi_render_texts(r, out);
     if (r->plan->all_kernels > r->plan->n_kernels)
         put_blame(out);
     tpi_str_add(out, r->helpers.text ? r->helpers.text : "", r->helpers.len);

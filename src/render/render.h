@@ -66,9 +66,9 @@ typedef struct tpi_render {
     tpi_str packed;  /* one line per constant that is packed: where it goes */
     tpi_str pack;    /* and how it is packed */
     int n_packed;
-    int *packed_of;        /* by kernel of the program: which of them it reads, + 1; 0: none */
-    unsigned texts;        /* which files of src/kernel it needs, as bits of tpi_text_id */
-    unsigned instances[8]; /* of the templates: element types, as bits */
+    int *packed_of; /* by kernel of the program: which shared one it reads, + 1; 0: none */
+    unsigned texts; /* which files of src/kernel it needs, as bits of tpi_text_id */
+    unsigned instances[9]; /* of the templates: element types, as bits */
     int n_random;
 } tpi_render;
 
@@ -107,15 +107,16 @@ int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out);
 enum { TPI_MAX_UNITS = 8 };
 extern const char *const tpi_unit_texts[TPI_MAX_UNITS];
 
-/* The template of src/kernel of that name; -1: there is none. */
+/* render_texts.c. The template of src/kernel of that name; -1: there is none. */
 int tpi_template_index(const char *name);
+/* Those that r->texts and r->instances say. */
+void tpi_render_texts(tpi_render *r, tpi_str *out);
 
 /* All kernels of a plan. */
 void tpi_render_plan(tpi_render *r, const tpi_plan *plan);
 /* One kernel of r->plan, number `n`, to r->body. */
 void tpi_render_nest(tpi_render *r, int n);
-void tpi_render_call(tpi_render *r, int n);
-void tpi_render_copy(tpi_render *r, int n);
+void tpi_render_call(tpi_render *r, int n);  /* or a copy */
 void tpi_render_block(tpi_render *r, int n); /* those of its bodies are rendered */
 
 /* The number in the program of a buffer of r->plan. */
@@ -141,8 +142,13 @@ void tpi_render_at(tpi_str *s, const tp_tensor *t);
 void tpi_render_head(tpi_render *r, int n);
 /* A size; one that is a number may differ between kernels of a function. */
 void tpi_render_any_size(tpi_render *r, int64_t size);
+/* "{10, 20}" */
+void tpi_render_sizes(tpi_render *r, int n, const int64_t *v);
 /* What a kernel that calls another one hands on behind the table's row. */
-const char *tpi_render_last_args(const tpi_render *r);
+static inline const char *tpi_render_last_args(const tpi_render *r)
+{
+    return r->alone ? "" : ", 0";
+}
 /* What follows in r->body is for the line of this node: `#line`, if r->lines. At a line's start. */
 void tpi_render_place(tpi_render *r, const tp_tensor *t);
 /* `const tpk_f32 *restrict v3 = p[1];` for the memory of a node. */

@@ -8,97 +8,18 @@
 
 /* ---- calls and copies ---------------------------------------------------------------------------------- */
 
-/* Views of the operands and of the result (the last), and the attributes behind them. */
-typedef struct tpi_tile_call {
-    const tp_tensor *node;
-    size_t bytes; /* of all of this, in one block */
-    int n_in;
-    tp_tensor *views, **in;
-    int *buffer; /* by view; -1: only its sizes are read */
-    int64_t *offset;
-    void *attrs;
-} tpi_tile_call;
-
-static size_t up(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
-static tpi_tile_call *call_alloc(tpi_mem *m, const tp_tensor *node)
-{
-    const size_t n = (size_t)node->n_in + 1;
-    const size_t views = up(sizeof(tpi_tile_call)), in = views + up(n * sizeof(tp_tensor)),
-                 buffer = in + up(n * sizeof(tp_tensor *)),
-                 offset = buffer + up(n * sizeof(int)),
-                 attrs = offset + up(n * sizeof(int64_t)),
-                 bytes = attrs + up(node->op->attrs_size);
-    char *p = tpi_take(m, bytes);
-    if (!p)
-        return NULL;
-    tpi_tile_call *c = (tpi_tile_call *)(void *)p;
-    *c = (tpi_tile_call){.node = node,
-                         .bytes = bytes,
-                         .n_in = node->n_in,
-                         .views = (tp_tensor *)(void *)(p + views),
-                         .in = (tp_tensor **)(void *)(p + in),
-                         .buffer = (int *)(void *)(p + buffer),
-                         .offset = (int64_t *)(void *)(p + offset),
-                         .attrs = p + attrs};
-    memset(c->views, 0, n * sizeof *c->views);
-    return c;
-}
-
-static void call_free(tpi_mem *m, tpi_tile_call *c)
-{
-    if (c)
-        tpi_give_back(m, c, c->bytes);
-}
-
-static void set_view(const tp_program *p, const tpi_plan *plan, tpi_tile_call *c, int i,
-                     const tp_tensor *t)
-{
-    const tpi_layout *l = &plan->values[t->index].layout;
-    const tpi_value *root = &plan->values[l->root];
-    const int buffer = root->over < 0 ? root->buffer : plan->values[root->over].buffer;
-    tp_tensor *v = &c->views[i];
-    v->ctx = p->ctx;
-    v->refs = 1;
-    v->dtype = t->dtype;
-    v->rank = t->rank;
-    v->owned_at = -1;
-    tpi_program_shape(p, t, v->shape);
-    for (int a = 0; a < t->rank; a++)
-        v->stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
-    tpi_note_contiguous(v);
-    c->buffer[i] = buffer < 0 ? -1 : plan->first_buffer + buffer;
-    c->offset[i] = tpi_dim_eval_stride(p->graph->dims, l->offset, p->symbols) *
-                   (int64_t)tp_dtype_size((tp_dtype)t->dtype);
-    c->in[i] = v;
-}
-
-static tpi_tile_call *call_new(const tp_program *p, const tpi_plan *plan, const tp_tensor *node)
-{
-    tpi_tile_call *c = call_alloc(&p->ctx->mem, node);
-    for (int i = 0; c && i <= node->n_in; i++)
-        set_view(p, plan, c, i, i < node->n_in ? node->in[i] : node);
-    if (c)
-        tpi_program_attrs(p, node, c->attrs);
-    return c;
-}
-
-static bool run_call(const tpi_session *s, tpi_tile_call *c)
+static bool run_call(const tpi_session *s, tpi_call_code *c)
 {
     const tp_program *p = s->p;
     const tp_tensor *t = c->node;
-    tp_tensor *out = &c->views[c->n_in];
+    tp_tensor *out = &tpi_call_out(c)->view;
     for (int i = 0; i <= c->n_in; i++)
-        c->views[i].data =
-            c->buffer[i] < 0 ? NULL : (char *)p->pointers[c->buffer[i]] + c->offset[i];
-    if (t->op->kind == TPI_VIEW) {
-        tpi_copy_out(&c->views[0], out->data);
+        tpi_call_find(&c->operand[i], p->pointers);
+    if (c->form == TPI_CALL_COPY) {
+        tpi_copy_out(c->in[0], out->data);
         return true;
     }
-    if (t->op->draws) {
+    if (c->draws_next) {
         const tpi_random_attrs placed = tpi_session_draw(s, t, tpi_count(out));
         tpi_random_attrs *own = c->attrs;
         own->seed = placed.seed;
@@ -184,7 +105,7 @@ void tpi_tiles_free(tpi_tiles *t)
     const int n = t->p->plan->all_kernels;
     for (int i = 0; i < n; i++) {
         tpi_nest_free(m, t->kernels[i].nest);
-        call_free(m, t->kernels[i].call);
+        tpi_call_free(t->kernels[i].call);
         if (t->kernels[i].block)
             tpi_block_free(t->kernels[i].block);
         tpi_give_back(m, t->kernels[i].block, sizeof(tpi_block));
@@ -211,15 +132,15 @@ static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *pla
                         const tpi_kernel *k)
 {
     tp_program *p = t->p;
-    tpi_mem *m = &p->ctx->mem;
-    tpi_nest_free(m, made->nest);
-    call_free(m, made->call);
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    tpi_nest_free(&p->ctx->mem, made->nest);
+    tpi_call_free(made->call);
     made->nest = NULL;
     made->call = NULL;
     if (k->kind == TPI_KERNEL_LOOP)
         made->nest = tpi_nest_new(p, plan, k);
     else
-        made->call = call_new(p, plan, plan->graph->nodes[k->root]);
+        made->call = tpi_lower_call(plan, k, &sizes);
     const size_t scratch =
         made->nest ? tpi_nest_scratch(made->nest, tpi_pool_threads(p->ctx->pool)) : 0;
     const bool ok = grow_scratch(t, scratch) && (made->call || made->nest);

@@ -3,7 +3,7 @@
  * once. They come back from the packed ones where they are needed again: for sizes at which they are
  * packed in another way, and for a run node by node. */
 #include "ir/body.h"
-#include "op/window.h"
+#include "op/contractions.h"
 #include "run/program.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void note_reads(const tp_program *p, bool *read)
         const int packed = call ? tpi_packed_operand(p->plan, t) : -1;
         for (int k = 0; k < t->n_in && kernel >= 0; k++) {
             const int buffer = values[values[t->in[k]->index].layout.root].buffer;
-            if (buffer >= 0 && (k != packed || tpi_is_winograd(t)))
+            if (buffer >= 0 && (k != packed || tpi_contraction_may_be_tiled(t)))
                 read[buffer] = true;
         }
     }

@@ -3,9 +3,9 @@
 #define TAPIR_PROGRAM_H
 
 #include "cc/build.h"
-#include "ir/sizes_at.h"
 #include "kernel/host/team_host.h"
 #include "op/random_position.h"
+#include "op/sizes.h"
 #include "plan/arena.h"
 #include "render/render.h"
 
@@ -155,10 +155,13 @@ static inline int64_t tpi_program_size(const tp_program *p, int64_t dim)
     const tpi_run_sizes sizes = tpi_program_sizes(p);
     return tpi_size_at(&sizes, dim);
 }
+static inline void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
+{
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    tpi_attrs_at(&sizes, node, out);
+}
 /* Is every size a number, or known from the last run? */
 bool tpi_program_knows_sizes(const tp_program *p);
-/* Attributes with the sizes of this run; `out` has op->attrs_size bytes. */
-void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out);
 
 /* Values of the symbols from the fed shapes; *changed when one is not what it was. False: the error tells. */
 bool tpi_bind_sizes(tp_program *p, tpi_at at, tp_tensor *const *feeds, bool *changed);

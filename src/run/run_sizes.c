@@ -7,35 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void tpi_program_attrs(const tp_program *p, const tp_tensor *node, void *out)
+static int is_it(void *user, int symbol)
 {
-    if (node->op->attrs_size)
-        memcpy(out, node->attrs, node->op->attrs_size);
-    for (const tpi_attr *a = node->op->attrs; a && a->name; a++) {
-        int64_t n = 1, *v = (int64_t *)(void *)((char *)out + a->offset);
-        if (a->type == TPI_ATTR_DIMS)
-            n = *v++;
-        else if (a->type != TPI_ATTR_DIM)
-            continue;
-        for (int64_t i = 0; i < n; i++)
-            v[i] = tpi_program_size(p, v[i]);
-    }
+    return symbol == *(const int *)user;
 }
 
 static bool names_symbol(const tp_program *p, int64_t dim, int symbol)
 {
-    int found;
-    if (tpi_dim_as_symbol(p->graph->dims, dim, &found))
-        return found == symbol;
-    if (!tpi_dim_is_symbolic(dim))
-        return false;
-    tpi_str s = TPI_STR(&p->ctx->mem); /* in an expression: by its name among other words */
-    tpi_dim_print_c(p->graph->dims, dim, "s", &s);
-    bool names = false;
-    for (const char *c = s.text; c && !names && (c = strchr(c, 's')) != NULL; c++)
-        names = atoi(c + 1) == symbol;
-    tpi_str_free(&s);
-    return names;
+    return tpi_dim_ask(p->graph->dims, dim, is_it, &symbol);
 }
 
 /* The fed axis that gives a symbol its value: the first that is it alone. */

@@ -63,19 +63,11 @@ static char *address(running *r, tpi_block_address a)
 static void copy_operand(const running *r, int operand, char *to)
 {
     const tp_program *p = r->p;
-    const tp_tensor *x = r->b->section->node->in[operand];
-    const tpi_layout *l = &r->plan->values[x->index].layout;
-    const char *from = p->pointers[r->plan->first_buffer + r->plan->values[l->root].buffer];
-    const size_t size = tp_dtype_size((tp_dtype)x->dtype);
-    int64_t shape[TP_MAX_RANK], stride[TP_MAX_RANK], flat[TP_MAX_RANK], step = 1;
-    tpi_program_shape(p, x, shape);
-    for (int a = x->rank - 1; a >= 0; a--) {
-        stride[a] = tpi_dim_eval_stride(p->graph->dims, l->stride[a], p->symbols);
-        flat[a] = step;
-        step *= shape[a];
-    }
-    from += (int64_t)size * tpi_dim_eval_stride(p->graph->dims, l->offset, p->symbols);
-    tpi_copy_strided(size, x->rank, shape, to, flat, from, stride);
+    const tp_tensor *block = r->b->section->node;
+    const tpi_run_sizes sizes = tpi_program_sizes(p);
+    tpi_call_operand x = tpi_lower_operand(r->plan, block->index, block->in[operand], &sizes);
+    tpi_call_find(&x, p->pointers);
+    tpi_copy_out(&x.view, to);
 }
 
 static void turn(const running *r, tpi_block_address carried)

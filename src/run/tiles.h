@@ -8,6 +8,7 @@
 #define TAPIR_TILES_H
 
 #include "lower/block_code.h"
+#include "lower/call_code.h"
 #include "lower/loop.h"
 #include "op/elementwise.h"
 #include "run/program.h"
@@ -109,7 +110,7 @@ typedef struct tpi_tile_kernel {
     bool late;      /* its sizes depend on how many turns a loop took */
     uint64_t epoch; /* of the sizes that it is for */
     tpi_nest *nest;
-    struct tpi_tile_call *call;
+    tpi_call_code *call;
     tpi_block *block; /* for all sizes */
 } tpi_tile_kernel;
 

@@ -277,6 +277,31 @@ static void gradients_match_differences(void **state)
     check_gradients(tp, "avg_pool in space", mean_of, &space, 1, &x);
 }
 
+/* ---- engines ---------------------------------------------------------------------------------------- */
+
+/* Images are taken by tiles, volumes are not, be they one plane deep: by nobody. */
+static void a_volume_of_one_plane_is_no_image(void **state)
+{
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    tp_ctx *tp = *state;
+    uint64_t s = 7;
+    tp_tensor *in[] = {random_float(tp, &s, TP_F32, TP_DIMS(1, 32, 1, 10, 10)),
+                       random_float(tp, &s, TP_F32, TP_DIMS(32, 32, 1, 3, 3))};
+    const float *want = tp_data(tp_conv(in[0], in[1], NULL));
+    for (int e = 0; e < 3; e++) {
+        const tp_compile_options options = {.engine = engines[e]};
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *x = tp_placeholder(g, "x", TP_F32, 5, in[0]->shape);
+        tp_name(tp_conv(x, tp_placeholder(g, "w", TP_F32, 5, in[1]->shape), NULL), "y");
+        tp_program *p = tp_graph_compile(g, TP_NAMES("x", "w"), TP_NAMES("y"), &options);
+        tp_tensor *y;
+        assert_int_equal(tp_program_run(p, in, &y), TP_OK);
+        assert_memory_equal(tp_data(y), want, 32 * 64 * sizeof *want);
+        tp_program_free(p);
+        tp_graph_free(g);
+    }
+}
+
 /* ---- shapes and errors ------------------------------------------------------------------------------ */
 
 static void symbols_stay_symbols(void **state)
@@ -387,6 +412,7 @@ int main(void)
         CASE(pooling_matches_the_definition),
         CASE(pooling_keeps_what_is_no_number),
         CASE(gradients_match_differences),
+        CASE(a_volume_of_one_plane_is_no_image),
         CASE(symbols_stay_symbols),
         CASE(what_does_not_fit_is_refused),
     };

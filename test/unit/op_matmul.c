@@ -134,6 +134,36 @@ static void products_have_the_defined_bits(void **state)
     tp->kernels = widest;
 }
 
+/* Of every type, in batches, transposed and broadcast: sums of 64 bits, of which the low ones are left. */
+static void integers_wrap(void **state)
+{
+    enum { BATCH = 3, M = 5, K = 7, N = 6 };
+    tp_ctx *tp = *state;
+    int64_t a[2 * M * K], b[BATCH * N * K], want[2 * BATCH * M * N], *to = want;
+    for (int i = 0; i < 2 * M * K; i++)
+        a[i] = (int64_t)i * i * 7919 - 31 * i;
+    for (int i = 0; i < BATCH * N * K; i++)
+        b[i] = 1000003 - (int64_t)i * 104729;
+    for (int i = 0; i < 2; i++)
+        for (int l = 0; l < BATCH; l++)
+            for (int row = 0; row < M; row++)
+                for (int column = 0; column < N; column++, to++) {
+                    *to = 0;
+                    for (int k = 0; k < K; k++)
+                        *to += a[(i * M + row) * K + k] * b[(l * N + column) * K + k];
+                }
+    tp_tensor *x = tp_tensor_new(tp, TP_I64, TP_DIMS(2, 1, M, K), a);
+    tp_tensor *w = tp_swap(tp_tensor_new(tp, TP_I64, TP_DIMS(BATCH, N, K), b), 1, 2);
+    tp_tensor *all = tp_tensor_new(tp, TP_I64, TP_DIMS(2, BATCH, M, N), want);
+    for (int t = TP_I8; t <= TP_U64; t++) {
+        tp_tensor *y = tp_matmul(tp_cast(x, (tp_dtype)t), tp_cast(w, (tp_dtype)t));
+        tp_tensor *sums = tp_cast(all, (tp_dtype)t);
+        assert_int_equal(tp_dtype_of(y), t);
+        assert_string_equal(SHAPE(y), "[2, 3, 5, 6]");
+        assert_memory_equal(tp_data(y), tp_data(sums), tpi_bytes(sums));
+    }
+}
+
 static void vectors_and_integers(void **state)
 {
     tp_ctx *tp = *state;
@@ -221,8 +251,11 @@ static void symbols_stay_symbols(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(products_have_the_defined_bits), CASE(vectors_and_integers),
-        CASE(gradients_match_differences),    CASE(what_does_not_fit_is_refused),
+        CASE(products_have_the_defined_bits),
+        CASE(vectors_and_integers),
+        CASE(integers_wrap),
+        CASE(gradients_match_differences),
+        CASE(what_does_not_fit_is_refused),
         CASE(symbols_stay_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

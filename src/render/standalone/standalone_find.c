@@ -10,20 +10,6 @@ static bool no_memory(const tpi_alone *a)
     return false;
 }
 
-/* Room for one more in a list of `elem` bytes each. */
-static void *room(tpi_alone *a, void *list, int n, int *size, size_t elem)
-{
-    if (n < *size)
-        return list;
-    const int more = *size ? *size * 2 : 16;
-    void *v = tpi_resize(&a->ctx->mem, list, (size_t)*size * elem, (size_t)more * elem);
-    if (v)
-        *size = more;
-    else
-        no_memory(a);
-    return v;
-}
-
 /* ---- weights and variables --------------------------------------------------------------------- */
 
 /* Its number; -1: no memory. */
@@ -33,9 +19,11 @@ static int add_weight(tpi_alone *a, const tp_tensor *t, const char *name)
         if (a->weights[i].t == t)
             return i;
     tpi_alone_weight *v =
-        room(a, a->weights, a->n_weights, &a->weights_size, sizeof *a->weights);
-    if (!v)
+        tpi_grow(&a->ctx->mem, a->weights, a->n_weights, &a->weights_size, sizeof *v);
+    if (!v) {
+        no_memory(a);
         return -1;
+    }
     a->weights = v;
     int64_t at = 0;
     if (a->n_weights) {
@@ -59,9 +47,9 @@ static bool add_variable(tpi_alone *a, const tp_tensor *node, const tp_tensor *t
         return false;
     }
     tpi_alone_variable *v =
-        room(a, a->variables, a->n_variables, &a->variables_size, sizeof *a->variables);
+        tpi_grow(&a->ctx->mem, a->variables, a->n_variables, &a->variables_size, sizeof *v);
     if (!v)
-        return false;
+        return no_memory(a);
     a->variables = v;
     const int weight = add_weight(a, t, t->name);
     v[a->n_variables] = (tpi_alone_variable){.t = t, .weight = weight};
