@@ -241,7 +241,7 @@ static int attempt(place at, const result *want, bool *reached)
     result got = {.n = 0};
     fail_malloc_at(at.n);
     tp_ctx *tp = open_context();
-    const bool ok = tp && take(tp, at.offset) && at.s->run(tp, &got);
+    const bool ok = tp && take(tp, at.offset) && at.s->run(tp, &got) && tp_error(tp) == TP_OK;
     *reached = fail_malloc_reached();
     fail_malloc_at(0);
     int bad = 0;
