@@ -7,7 +7,7 @@
  *
  * All give the same bits.
  *
- *     branch [--engine reference|tiles|auto|c] */
+ *     branch [--engine reference|tiles|auto|c] [--times] */
 #include "forms.h"
 
 #include <stdio.h>
@@ -169,7 +169,8 @@ static bool same_values(const char *what, tp_body plain, tp_body blocks)
     return same;
 }
 
-static bool run(const char *what, tp_body plain, tp_body blocks, int outcomes, tp_engine engine)
+static bool run(const char *what, tp_body plain, tp_body blocks, int outcomes,
+                const options *how)
 {
     static const form matched[] = {FORM_MATCHED}, pure[] = {FORM_PURE},
                       block_forms[] = {FORM_MATCHED, FORM_PURE, FORM_GRAPH};
@@ -181,17 +182,17 @@ static bool run(const char *what, tp_body plain, tp_body blocks, int outcomes, t
                b = work_of(names[0], plain, 1, outcomes + FURTHER),
                c = work_of(names[1], blocks, 1, CALLS), d = work_of(names[2], blocks, 2, CALLS);
     bool good = same_values(what, plain, blocks);
-    good = work_show(&a, 1, matched, engine, NULL) && good;
-    good = work_show(&b, 1, pure, engine, NULL) && good;
-    good = work_show(&c, 3, block_forms, engine, NULL) && good;
-    return work_show(&d, 3, block_forms, engine, NULL) && good;
+    good = work_show(&a, 1, matched, how, NULL) && good;
+    good = work_show(&b, 1, pure, how, NULL) && good;
+    good = work_show(&c, 3, block_forms, how, NULL) && good;
+    return work_show(&d, 3, block_forms, how, NULL) && good;
 }
 
 int main(int argc, char **argv)
 {
-    tp_engine engine;
-    if (!parse_engine(argc, argv, &engine))
+    options how;
+    if (!parse_options(argc, argv, &how))
         return 2;
-    bool good = run("three nested branches", nested_plain_body, nested_blocks_body, 4, engine);
-    return !(run("four branches in a row", row_plain_body, row_blocks_body, 5, engine) && good);
+    bool good = run("three nested branches", nested_plain_body, nested_blocks_body, 4, &how);
+    return !(run("four branches in a row", row_plain_body, row_blocks_body, 5, &how) && good);
 }

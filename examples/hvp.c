@@ -12,7 +12,7 @@
  * one for each number of turns), and as a static graph (but for loops of C): the bits are the same.
  * The derivatives are held against differences of what they are derivatives of.
  *
- *     hvp [--engine reference|tiles|auto|c] */
+ *     hvp [--engine reference|tiles|auto|c] [--times] */
 #include "forms.h"
 
 #include <math.h>
@@ -278,7 +278,7 @@ static double laplacian_error(const outcome *o)
     return worst;
 }
 
-static bool run(const problem *p, tp_engine engine)
+static bool run(const problem *p, const options *how)
 {
     form forms[3];
     int n_forms = 0;
@@ -295,7 +295,7 @@ static bool run(const problem *p, tp_engine engine)
                     .inputs = p->inputs,
                     .varies = p->varies};
     outcome o;
-    bool good = work_show(&w, n_forms, forms, engine, &o);
+    bool good = work_show(&w, n_forms, forms, how, &o);
     good = show_error("off from differences by", worst_of(p, &o), 1e-5) && good;
     if (p->body == pinn)
         good = show_error("the Laplacian is off by", laplacian_error(&o), 1e-12) && good;
@@ -305,11 +305,11 @@ static bool run(const problem *p, tp_engine engine)
 
 int main(int argc, char **argv)
 {
-    tp_engine engine;
-    if (!parse_engine(argc, argv, &engine))
+    options how;
+    if (!parse_options(argc, argv, &how))
         return 2;
     bool good = true;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        good = run(&problems[i], engine) && good;
+        good = run(&problems[i], &how) && good;
     return !good;
 }

@@ -10,7 +10,7 @@
  * function, and in a static graph, where the loop, and the gradient's loop back, are compiled with
  * a number of turns that only a run knows. Values and gradients are held against closed forms.
  *
- *     loops [--engine reference|tiles|auto|c] */
+ *     loops [--engine reference|tiles|auto|c] [--times] */
 #include "forms.h"
 
 #include <math.h>
@@ -544,7 +544,7 @@ static bool equal_values(const loop *l, const outcome *a, const outcome *b)
 
 /* The plain form, and the one with blocks: with gradients, and without, which is where a function that
  * is declared pure becomes a loop itself. */
-static bool run(const loop *l, tp_engine engine)
+static bool run(const loop *l, const options *how)
 {
     static const form matched[] = {FORM_MATCHED}, pure[] = {FORM_PURE},
                       block_forms[] = {FORM_MATCHED, FORM_GRAPH};
@@ -557,15 +557,15 @@ static bool run(const loop *l, tp_engine engine)
               .inputs = l->inputs};
     outcome plain, blocks;
     snprintf(name, sizeof name, "%s, plain C while", l->name);
-    bool good = work_show(&w, 1, matched, engine, &plain);
+    bool good = work_show(&w, 1, matched, how, &plain);
     good = show_error("off by", worst_of(l, &plain), l->bound) && good;
     work values = w;
     values.n_out = l->n_values;
     values.calls = 4 * l->calls;
-    good = work_show(&values, 1, pure, engine, NULL) && good;
+    good = work_show(&values, 1, pure, how, NULL) && good;
     snprintf(name, sizeof name, "%s, tp_while", l->name);
     w.body = l->blocks;
-    good = work_show(&w, 2, block_forms, engine, &blocks) && good;
+    good = work_show(&w, 2, block_forms, how, &blocks) && good;
     good = show_error("off by", worst_of(l, &blocks), l->bound) && good;
     const bool equal = equal_values(l, &plain, &blocks);
     printf("%s, plain C and blocks: %s values\n", l->name, equal ? "equal" : "DIFFERENT");
@@ -576,11 +576,11 @@ static bool run(const loop *l, tp_engine engine)
 
 int main(int argc, char **argv)
 {
-    tp_engine engine;
-    if (!parse_engine(argc, argv, &engine))
+    options how;
+    if (!parse_options(argc, argv, &how))
         return 2;
     bool good = true;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
-        good = run(&loops[i], engine) && good;
+        good = run(&loops[i], &how) && good;
     return !good;
 }

@@ -8,7 +8,7 @@
  * One whole outer step is one body. It is written with C loops and with tp_for, and runs eagerly,
  * captured, declared pure, and as a static graph; each way the training gives the same bits.
  *
- *     maml [--engine reference|tiles|auto|c] */
+ *     maml [--engine reference|tiles|auto|c] [--times] */
 #include "dice.h"
 #include "forms.h"
 
@@ -125,7 +125,7 @@ static double mean_loss(const outcome *o, int64_t first, int64_t last)
     return sum / (double)(last - first);
 }
 
-static bool run(const char *name, tp_body body, tp_engine engine)
+static bool run(const char *name, tp_body body, const options *how)
 {
     static const form forms[] = {FORM_MATCHED, FORM_PURE, FORM_GRAPH};
     const work w = {.name = name,
@@ -136,7 +136,7 @@ static bool run(const char *name, tp_body body, tp_engine engine)
                     .make = model_new,
                     .inputs = inputs};
     outcome o;
-    bool good = work_show(&w, 3, forms, engine, &o);
+    bool good = work_show(&w, 3, forms, how, &o);
     const double first = mean_loss(&o, 0, 10), last = mean_loss(&o, CALLS - 10, CALLS);
     printf("  loss after %d inner steps: %.4f at first, %.4f after %d outer steps\n", INNER,
            first, last, CALLS);
@@ -147,9 +147,9 @@ static bool run(const char *name, tp_body body, tp_engine engine)
 
 int main(int argc, char **argv)
 {
-    tp_engine engine;
-    if (!parse_engine(argc, argv, &engine))
+    options how;
+    if (!parse_options(argc, argv, &how))
         return 2;
-    const bool good = run("outer step, plain C for", step_plain, engine);
-    return !(run("outer step, tp_for", step_blocks, engine) && good);
+    const bool good = run("outer step, plain C for", step_plain, &how);
+    return !(run("outer step, tp_for", step_blocks, &how) && good);
 }

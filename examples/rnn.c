@@ -18,7 +18,7 @@
  * and the gradient past a row's end is exactly zero.
  *
  *     rnn [--steps N] [--hidden N] [--batch N] [--longest N] [--seed N]
- *         [--engine reference|tiles|auto|c] */
+ *         [--engine reference|tiles|auto|c] [--times] */
 #include "dice.h"
 #include "forms.h"
 #include "show.h"
@@ -32,7 +32,7 @@ enum { SHORTEST = 5, N_PARAMS = 5 };
 
 typedef struct settings {
     int64_t steps, hidden, batch, longest, seed;
-    tp_engine engine;
+    options how;
 } settings;
 
 typedef struct model {
@@ -148,7 +148,7 @@ static void train(const settings *s, form how, training *o)
     uint64_t state = (uint64_t)s->seed;
     model m = model_new(tp, s);
     const tp_function_options opt = {
-        .engine = s->engine, .eager = how == FORM_EAGER, .pure = how == FORM_PURE};
+        .engine = s->how.engine, .eager = how == FORM_EAGER, .pure = how == FORM_PURE};
     tp_function *f = tp_function_new(tp, "step", step, &m, &opt);
     o->losses = calloc((size_t)s->steps, sizeof *o->losses);
     const double start = seconds_now();
@@ -197,6 +197,38 @@ static bool train_as(const settings *s, form how, const training *eager)
     free(t.losses);
     free(t.params);
     return same;
+}
+
+/* ---- how long a step takes ---------------------------------------------------------------- */
+
+static const settings standard = {
+    .steps = 1500, .hidden = 16, .batch = 16, .longest = 200, .seed = 1};
+
+static void *standard_model(tp_ctx *tp)
+{
+    model *m = tp_alloc(tp, sizeof *m);
+    if (m)
+        *m = model_new(tp, &standard);
+    return m;
+}
+
+static void sequences_of_call(tp_ctx *tp, int64_t call, tp_tensor **in)
+{
+    uint64_t state = (uint64_t)call * 31 + 7;
+    sequences(tp, &standard, &state, &in[0], &in[1]);
+}
+
+static bool time_training(const options *how)
+{
+    static const form forms[] = {FORM_MATCHED, FORM_PURE};
+    const work w = {.name = "LSTM step over 5 to 200 turns, plain C for",
+                    .body = step,
+                    .n_in = 2,
+                    .n_out = 1,
+                    .calls = standard.steps,
+                    .make = standard_model,
+                    .inputs = sequences_of_call};
+    return work_show(&w, 2, forms, how, NULL);
 }
 
 /* ---- rows of different lengths, both directions ----------------------------------------------- */
@@ -334,7 +366,7 @@ static bool zero_past_ends(const outcome *o)
     return zero && some;
 }
 
-static bool run_both_ways(tp_engine engine)
+static bool run_both_ways(const options *how)
 {
     static const form forms[] = {FORM_MATCHED, FORM_PURE, FORM_GRAPH};
     work w = {.name = "rows of their own lengths, tp_for and tp_for_back",
@@ -346,10 +378,10 @@ static bool run_both_ways(tp_engine engine)
               .inputs = quiet_rows,
               .varies = "n  "};
     outcome quiet;
-    bool good = work_show(&w, 3, forms, engine, &quiet);
+    bool good = work_show(&w, 3, forms, how, &quiet);
     good = zero_past_ends(&quiet) && good;
     w.inputs = noisy_rows;
-    outcome noisy = work_run(&w, FORM_EAGER, engine);
+    outcome noisy = work_run(&w, FORM_EAGER, how->engine);
     const bool frozen = noisy.good && noisy.n_bytes == quiet.n_bytes &&
                         memcmp(noisy.bytes, quiet.bytes, quiet.n_bytes) == 0;
     printf("  what lies past the end of a row %s\n", frozen ? "changes nothing" : "MATTERS");
@@ -367,8 +399,13 @@ static bool parse(int argc, char **argv, settings *s)
     int64_t *const values[] = {&s->steps, &s->hidden, &s->batch, &s->longest, &s->seed};
     static const int64_t least[] = {5, 1, 1, SHORTEST, 0};
     for (int i = 1; i < argc; i += 2) {
+        if (strcmp(argv[i], "--times") == 0) {
+            s->how.times = true;
+            i--;
+            continue;
+        }
         bool good = i + 1 < argc && strcmp(argv[i], "--engine") == 0 &&
-                    engine_named(argv[i + 1], &s->engine);
+                    engine_named(argv[i + 1], &s->how.engine);
         for (int k = 0; k < 5 && i + 1 < argc; k++) {
             if (strcmp(argv[i], names[k]) != 0)
                 continue;
@@ -379,7 +416,7 @@ static bool parse(int argc, char **argv, settings *s)
         }
         if (!good) {
             fprintf(stderr, "usage: rnn [--steps N] [--hidden N] [--batch N] [--longest N] "
-                            "[--seed N] [--engine reference|tiles|auto|c]\n");
+                            "[--seed N] [--engine reference|tiles|auto|c] [--times]\n");
             return false;
         }
     }
@@ -388,14 +425,16 @@ static bool parse(int argc, char **argv, settings *s)
 
 int main(int argc, char **argv)
 {
-    settings s = {.steps = 1500, .hidden = 16, .batch = 16, .longest = 200, .seed = 1};
+    settings s = standard;
     if (!parse(argc, argv, &s))
         return 2;
+    if (s.how.times)
+        return !(time_training(&s.how) && run_both_ways(&s.how));
     training eager = {.good = false};
     train(&s, FORM_EAGER, &eager);
     bool good = train_as(&s, FORM_MATCHED, &eager);
     good = train_as(&s, FORM_PURE, &eager) && good;
     free(eager.losses);
     free(eager.params);
-    return !(run_both_ways(s.engine) && good);
+    return !(run_both_ways(&s.how) && good);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, and with onnx_ops, where PYTHON
+# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, with the examples, and with onnx_ops, where PYTHON
 # (or python3) has the package onnx. Where PEERS is set and PEERS_RUN, a command that measures other
 # systems, is not, that is tools/peers.sh.
 set -eu
@@ -10,6 +10,10 @@ if [ -n "${PEERS:-}" ] && [ -z "${PEERS_RUN:-}" ]; then
 fi
 "$1/bench" --threads 1
 [ "$(nproc 2>/dev/null || echo 1)" = 1 ] || "$1/bench" --threads 2
+# The examples: a call of each form over an eager one's time (goal: 1 at most).
+for example in branch hvp maml loops rnn; do
+    [ ! -x "$1/../examples/$example" ] || "$1/../examples/$example" --times | grep ' eagerly '
+done
 if [ -x "$1/onnx_ops" ]; then
     "${PYTHON:-python3}" "$(dirname "$0")/../bench/onnx_ops.py" "$1/onnx_ops" || [ $? = 77 ]
 fi

@@ -97,67 +97,36 @@ static bool outcome_equal(const outcome *a, const outcome *b)
     return a->n_bytes == 0 || memcmp(a->bytes, b->bytes, a->n_bytes) == 0;
 }
 
-/* What a body is called through: its results are values and no more. A result that a gradient may be
- * asked of from outside would have to be recorded, and a pure function is not replayed for that. */
-typedef struct caller {
-    const work *w;
-    void *user;
-} caller;
+/* ---- a form of a work in a context of its own --------------------------------------------- */
 
+typedef struct runner {
+    const work *w;
+    form how;
+    tp_engine engine;
+    tp_ctx *tp;
+    void *user;
+    tp_function *f; /* or, of a graph: */
+    tp_program *p;
+} runner;
+
+/* Its results are values and no more: one that a gradient may be asked of from outside would have to be
+ * recorded, and a pure function is not replayed for that. */
 static void call_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
-    const caller *c = user;
-    c->w->body(c->user, n_in, in, n_out, out);
+    const runner *r = user;
+    r->w->body(r->user, n_in, in, n_out, out);
     for (int i = 0; i < n_out; i++)
         out[i] = tp_detach(out[i]);
 }
 
-/* ---- a captured function, or an eager one ------------------------------------------------ */
-
-static bool call_function(const work *w, tp_ctx *tp, tp_function *f, int64_t i, outcome *o)
-{
-    tp_tensor *in[FORMS_MOST], *out[FORMS_MOST];
-    tp_scope_begin(tp);
-    w->inputs(tp, i, in);
-    bool good = tp_function_call(f, w->n_in, in, w->n_out, out) == TP_OK;
-    for (int k = 0; good && k < w->n_out; k++)
-        good = outcome_add(o, out[k]);
-    tp_scope_end(tp);
-    return good && tp_error(tp) == TP_OK;
-}
-
-/* Is all well after a wait for compilers? Where there is none, what computes without goes on. */
-static bool went_well(tp_ctx *tp, tp_status waited)
-{
-    if (waited == TP_E_COMPILER)
-        tp_clear_error(tp);
-    return waited == TP_OK || waited == TP_E_COMPILER;
-}
-
-static void run_function(const work *w, form how, tp_engine engine, tp_ctx *tp, void *user,
-                         outcome *o)
-{
-    const tp_function_options opt = {
-        .engine = engine, .eager = how == FORM_EAGER, .pure = how == FORM_PURE};
-    caller c = {w, user};
-    tp_function *f = tp_function_new(tp, w->name, call_body, &c, &opt);
-    for (int64_t i = 0; i < w->calls && o->good; i++) {
-        o->good = call_function(w, tp, f, i, o);
-        if (i == w->calls / 2 && engine == TP_ENGINE_AUTO) /* the compiled programs at last */
-            o->good = went_well(tp, tp_function_wait(f)) && o->good;
-    }
-    o->stats = tp_function_stats_of(f);
-    tp_function_free(f); /* it must not outlive `c` */
-}
-
-/* ---- a graph ----------------------------------------------------------------------------- */
-
-static tp_program *build(const work *w, tp_engine engine, tp_ctx *tp, void *user, tp_graph *g)
+static tp_program *build(const runner *r)
 {
     static const char *const x[FORMS_MOST] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
     static const char *const y[FORMS_MOST] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
+    const work *w = r->w;
+    tp_graph *g = tp_graph_new(r->tp);
     tp_tensor *in[FORMS_MOST], *places[FORMS_MOST], *out[FORMS_MOST];
-    w->inputs(tp, 0, in);
+    w->inputs(r->tp, 0, in);
     for (int i = 0; i < w->n_in; i++) {
         int64_t sizes[TP_MAX_RANK];
         for (int k = 0; k < tp_rank(in[i]); k++)
@@ -166,87 +135,218 @@ static tp_program *build(const work *w, tp_engine engine, tp_ctx *tp, void *user
             sizes[0] = tp_symbol(g, (const char[]){w->varies[i], 0});
         places[i] = tp_placeholder(g, x[i], tp_dtype_of(in[i]), tp_rank(in[i]), sizes);
     }
-    w->body(user, w->n_in, places, w->n_out, out);
+    w->body(r->user, w->n_in, places, w->n_out, out);
     for (int i = 0; i < w->n_out; i++)
         tp_name(tp_graph_read(g, out[i]), y[i]);
     return tp_graph_compile(g, w->n_in, x, w->n_out, y,
-                            &(tp_compile_options){.engine = engine});
+                            &(tp_compile_options){.engine = r->engine});
 }
 
-static bool run_once(const work *w, tp_ctx *tp, tp_program *p, int64_t i, outcome *o)
+/* False: it was said why. It is closed in any case. */
+static bool runner_open(runner *r, const work *w, form how, tp_engine engine)
 {
-    tp_tensor *in[FORMS_MOST], *out[FORMS_MOST];
-    tp_scope_begin(tp);
-    w->inputs(tp, i, in);
-    bool good = tp_program_run(p, in, out) == TP_OK;
-    for (int k = 0; good && k < w->n_out; k++)
-        good = outcome_add(o, out[k]);
-    tp_scope_end(tp);
+    *r =
+        (runner){.w = w, .how = how, .engine = engine, .tp = tp_open(&(tp_options){.seed = 7})};
+    if (!r->tp) {
+        fprintf(stderr, "%s: out of memory\n", w->name);
+        return false;
+    }
+    r->user = w->make ? w->make(r->tp) : NULL;
+    const tp_function_options opt = {
+        .engine = engine, .eager = how == FORM_EAGER, .pure = how == FORM_PURE};
+    if (how == FORM_GRAPH)
+        r->p = build(r);
+    else
+        r->f = tp_function_new(r->tp, w->name, call_body, r, &opt);
+    return tp_error(r->tp) == TP_OK;
+}
+
+static bool runner_call(const runner *r, tp_tensor *const *in, tp_tensor **out)
+{
+    const work *w = r->w;
+    return (r->p ? tp_program_run(r->p, in, out)
+                 : tp_function_call(r->f, w->n_in, in, w->n_out, out)) == TP_OK;
+}
+
+/* For the compiled programs. Where there is no compiler, what computes without goes on. */
+static bool runner_wait(const runner *r)
+{
+    const tp_status waited = r->p ? tp_program_wait(r->p) : tp_function_wait(r->f);
+    if (waited == TP_E_COMPILER)
+        tp_clear_error(r->tp);
+    return waited == TP_OK || waited == TP_E_COMPILER;
+}
+
+static bool runner_close(runner *r)
+{
+    const bool good = r->tp && tp_error(r->tp) == TP_OK;
+    if (!good && r->tp)
+        fprintf(stderr, "%s, %s: %s\n", r->w->name, form_name(r->how), tp_error_message(r->tp));
+    tp_close(r->tp);
     return good;
 }
 
-static void run_graph(const work *w, tp_engine engine, tp_ctx *tp, void *user, outcome *o)
+/* ---- what all forms give ------------------------------------------------------------------ */
+
+static bool call_once(const runner *r, int64_t i, outcome *o)
 {
-    tp_graph *g = tp_graph_new(tp);
-    tp_program *p = build(w, engine, tp, user, g);
-    bool compiled = engine != TP_ENGINE_TILES;
-    o->stats.user_calls = 1;
-    o->stats.recordings = 1;
-    o->stats.segments = p != NULL;
-    o->good = p != NULL;
-    for (int64_t i = 0; i < w->calls && o->good; i++) {
-        o->good = run_once(w, tp, p, i, o);
-        o->stats.calls++;
-        if (i == w->calls / 2 && engine == TP_ENGINE_AUTO) {
-            const tp_status waited = tp_program_wait(p);
-            o->good = went_well(tp, waited) && o->good;
-            compiled = waited == TP_OK;
-        }
-    }
-    if (o->good && engine != TP_ENGINE_REFERENCE) {
-        o->good = strcmp(tp_program_engine(p), compiled ? "c" : "tiles") == 0;
-        o->stats.compilations = o->good && compiled;
-        if (!o->good)
-            fprintf(stderr, "%s: the program ran by %s\n", w->name, tp_program_engine(p));
-    }
+    tp_tensor *in[FORMS_MOST], *out[FORMS_MOST];
+    tp_scope_begin(r->tp);
+    r->w->inputs(r->tp, i, in);
+    bool good = runner_call(r, in, out);
+    for (int k = 0; good && k < r->w->n_out; k++)
+        good = outcome_add(o, out[k]);
+    tp_scope_end(r->tp);
+    return good && tp_error(r->tp) == TP_OK;
 }
 
-/* ---- all forms --------------------------------------------------------------------------- */
+/* What a graph is built and compiled for, in the terms of a function. */
+static tp_function_stats stats_of_graph(const runner *r, outcome *o)
+{
+    const char *engine = tp_program_engine(r->p);
+    const bool compiled = strcmp(engine, "c") == 0;
+    const bool wanted = r->engine == TP_ENGINE_REFERENCE || strcmp(engine, "tiles") == 0 ||
+                        (compiled && r->engine != TP_ENGINE_TILES);
+    if (!wanted)
+        fprintf(stderr, "%s: the program ran by %s\n", r->w->name, engine);
+    o->good = o->good && wanted;
+    return (tp_function_stats){.calls = r->w->calls,
+                               .user_calls = 1,
+                               .recordings = 1,
+                               .segments = 1,
+                               .compilations = compiled};
+}
 
 outcome work_run(const work *w, form f, tp_engine engine)
 {
     outcome o;
-    tp_ctx *tp = tp_open(&(tp_options){.seed = 7});
-    if (!tp || !outcome_begin(&o, w)) {
+    runner r;
+    if (!outcome_begin(&o, w)) {
         fprintf(stderr, "%s: out of memory\n", w->name);
         exit(1);
     }
-    void *user = w->make ? w->make(tp) : NULL;
-    const double start = seconds_now();
-    if (f == FORM_GRAPH)
-        run_graph(w, engine, tp, user, &o);
-    else
-        run_function(w, f, engine, tp, user, &o);
-    o.seconds = seconds_now() - start;
-    if (!o.good || tp_error(tp) != TP_OK)
-        fprintf(stderr, "%s, %s: %s\n", w->name, form_name(f), tp_error_message(tp));
-    o.good = o.good && tp_error(tp) == TP_OK;
-    tp_close(tp);
+    o.good = runner_open(&r, w, f, engine);
+    for (int64_t i = 0; i < w->calls && o.good; i++) {
+        o.good = call_once(&r, i, &o);
+        if (i == w->calls / 2 && engine == TP_ENGINE_AUTO) /* the compiled programs at last */
+            o.good = runner_wait(&r) && o.good;
+    }
+    if (o.good)
+        o.stats = r.p ? stats_of_graph(&r, &o) : tp_function_stats_of(r.f);
+    o.good = runner_close(&r) && o.good;
     return o;
 }
 
-bool work_show(const work *w, int n_forms, const form *forms, tp_engine engine, outcome *eager)
+/* ---- how long they take ------------------------------------------------------------------- */
+
+enum { TIMED = 400, WARM = 800, ROUNDS = 7 };
+#define ROUND_S 20e-3
+
+static int64_t timed_calls(const work *w)
 {
-    outcome oracle = work_run(w, FORM_EAGER, engine);
-    bool good = oracle.good;
+    return w->calls < TIMED ? w->calls : TIMED;
+}
+
+/* Seconds of a call, its arguments made before and all results read; < 0: it failed. */
+static double time_call(const runner *r, int64_t i)
+{
+    tp_tensor *in[FORMS_MOST], *out[FORMS_MOST];
+    tp_scope_begin(r->tp);
+    r->w->inputs(r->tp, i, in);
+    const double start = seconds_now();
+    bool good = runner_call(r, in, out);
+    for (int k = 0; good && k < r->w->n_out; k++)
+        good = tp_data(out[k]) != NULL;
+    const double seconds = seconds_now() - start;
+    tp_scope_end(r->tp);
+    return good ? seconds : -1;
+}
+
+/* Seconds of a call on average, over all the calls as often as takes at_least. */
+static double time_round(const runner *r, double at_least)
+{
+    double sum = 0;
+    int64_t times = 0;
+    do {
+        for (int64_t i = 0; i < timed_calls(r->w); i++) {
+            const double seconds = time_call(r, i);
+            if (seconds < 0)
+                return -1;
+            sum += seconds;
+        }
+        times++;
+    } while (sum < at_least);
+    return sum / (double)(times * timed_calls(r->w));
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Until all is recorded and compiled, and it is chosen what is faster. */
+static bool warm_up(const runner *r)
+{
+    bool good = true;
+    for (int64_t calls = 0; calls < WARM && good; calls += timed_calls(r->w))
+        good = time_round(r, 0) >= 0 && runner_wait(r);
+    return good;
+}
+
+/* The forms take turns; medians of the rounds. */
+static bool show_times(const work *w, int n, const form *forms, tp_engine engine)
+{
+    runner r[FORMS_MOST];
+    double seconds[FORMS_MOST][ROUNDS];
+    bool good = true;
+    for (int i = 0; i < n; i++)
+        good = runner_open(&r[i], w, forms[i], engine) && good && warm_up(&r[i]);
+    for (int k = 0; k < ROUNDS; k++)
+        for (int i = 0; i < n && good; i++) {
+            seconds[i][k] = time_round(&r[i], ROUND_S);
+            good = seconds[i][k] >= 0;
+        }
+    for (int i = 0; i < n; i++) {
+        good = runner_close(&r[i]) && good;
+        qsort(seconds[i], good ? ROUNDS : 0, sizeof **seconds, compare_doubles);
+    }
+    if (good)
+        printf("%-50s %s %8.1f us", w->name, form_name(forms[0]), 1e6 * seconds[0][ROUNDS / 2]);
+    for (int i = 1; i < n && good; i++)
+        printf("   %s %5.2f", form_name(forms[i]),
+               seconds[i][ROUNDS / 2] / seconds[0][ROUNDS / 2]);
+    printf("\n");
+    fflush(stdout);
+    return good;
+}
+
+/* ---- all forms --------------------------------------------------------------------------- */
+
+static bool show_stats(const work *w, int n_forms, const form *forms, tp_engine engine,
+                       const outcome *oracle)
+{
+    bool good = true;
     for (int i = 0; i < n_forms; i++) {
         outcome o = work_run(w, forms[i], engine);
-        const bool same = o.good && outcome_equal(&oracle, &o);
+        const bool same = o.good && outcome_equal(oracle, &o);
         printf("%s, %s:\n", w->name, form_name(forms[i]));
         show_counts(&o.stats, same);
         good = good && same;
         outcome_free(&o);
     }
+    return good;
+}
+
+bool work_show(const work *w, int n_forms, const form *forms, const options *how,
+               outcome *eager)
+{
+    outcome oracle = work_run(w, FORM_EAGER, how->engine);
+    form all[FORMS_MOST] = {FORM_EAGER};
+    memcpy(all + 1, forms, (size_t)n_forms * sizeof *forms);
+    const bool good = (how->times ? show_times(w, n_forms + 1, all, how->engine)
+                                  : show_stats(w, n_forms, forms, how->engine, &oracle)) &&
+                      oracle.good;
     if (eager)
         *eager = oracle;
     else
@@ -302,12 +402,17 @@ bool engine_named(const char *name, tp_engine *engine)
     return false;
 }
 
-bool parse_engine(int argc, char **argv, tp_engine *engine)
+bool parse_options(int argc, char **argv, options *o)
 {
-    *engine = TP_ENGINE_AUTO;
-    const bool good = argc == 1 || (argc == 3 && strcmp(argv[1], "--engine") == 0 &&
-                                    engine_named(argv[2], engine));
-    if (!good)
-        fprintf(stderr, "usage: %s [--engine reference|tiles|auto|c]\n", argv[0]);
-    return good;
+    *o = (options){.engine = TP_ENGINE_AUTO};
+    for (int i = 1; i < argc; i++) {
+        const bool times = strcmp(argv[i], "--times") == 0;
+        o->times = o->times || times;
+        if (times || (strcmp(argv[i], "--engine") == 0 && i + 1 < argc &&
+                      engine_named(argv[++i], &o->engine)))
+            continue;
+        fprintf(stderr, "usage: %s [--engine reference|tiles|auto|c] [--times]\n", argv[0]);
+        return false;
+    }
+    return true;
 }

@@ -40,9 +40,15 @@ typedef struct outcome {
     int n_out;
     int64_t n_results;
     tp_function_stats stats; /* of a graph: runs, and what was built for them */
-    double seconds;
     bool good;
 } outcome;
+
+/* What the command line of an example asks for. */
+typedef struct options {
+    tp_engine engine;
+    bool
+        times; /* how long a call of each form takes once all is compiled, beside the eager one */
+} options;
 
 /* "eagerly", "matched", "pure", "as a graph". */
 const char *form_name(form f);
@@ -56,8 +62,11 @@ int64_t outcome_read(const outcome *o, int64_t call, int at, double *to, int64_t
 /* Runs forms beside the eager one, prints a line of counts for each:
  *     NAME, pure:
  *     calls N user_calls N recordings N segments N compilations N bits_equal yes
- * `eager` gets the oracle, to be freed, when it is not NULL. False: something failed or differs. */
-bool work_show(const work *w, int n_forms, const form *forms, tp_engine engine, outcome *eager);
+ * or, where times are asked for, one line for all:
+ *     NAME      eagerly N us   matched N   pure N
+ * the form's time over the eager one's. `eager` gets the oracle, to be freed, when it is not NULL. False:
+ * something failed or differs. */
+bool work_show(const work *w, int n_forms, const form *forms, const options *o, outcome *eager);
 
 /* Numbers in [lo, hi) that depend on `seed` alone; f32 or f64. */
 tp_tensor *drawn(tp_ctx *tp, uint64_t seed, tp_dtype dtype, int rank, const int64_t *shape,
@@ -70,7 +79,7 @@ bool show_error(const char *what, double worst, double bound);
 
 /* "reference", "auto" or "c"; false: it is none of them. */
 bool engine_named(const char *name, tp_engine *engine);
-/* `--engine reference|tiles|auto|c` of a command line; false, and said, when there is anything else. */
-bool parse_engine(int argc, char **argv, tp_engine *engine);
+/* `--engine reference|tiles|auto|c` and `--times`; false, and said, when there is anything else. */
+bool parse_options(int argc, char **argv, options *o);
 
 #endif

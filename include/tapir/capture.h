@@ -23,7 +23,8 @@ typedef void (*tp_body)(void *user, int n_in, tp_tensor *const *in, int n_out, t
 
 typedef struct tp_function_options {
     tp_engine
-        engine; /* of the segments. AUTO: the eager kernels until the C program is there; C:
+        engine; /* of the segments. AUTO: the eager kernels until the C program is there, and for
+                         whole calls where they are measured to be faster (docs/capture.md); C:
                          a segment that has one waits for its compiler, and stays eager when that
                          fails (tp_function_wait tells); REFERENCE, TILES: those */
     bool eager; /* the body runs eagerly, as with TAPIR_EAGER=1 */

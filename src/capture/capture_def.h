@@ -15,6 +15,7 @@
 #ifndef TAPIR_CAPTURE_DEF_H
 #define TAPIR_CAPTURE_DEF_H
 
+#include "capture/pace.h"
 #include "core/variable.h"
 #include "run/program.h"
 #include "tapir/capture.h"
@@ -221,6 +222,7 @@ struct tp_function {
     tpi_shared *programs;
     tp_function_stats stats;
     tpi_pure pure;
+    tpi_pace pace;
     int64_t lost; /* calls that went on eagerly */
     tpi_why why_lost;
     tpi_at lost_at;
@@ -382,6 +384,8 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to);
 void tpi_shared_free(tp_function *f);
 /* Waits for all compilers; false: one failed. */
 bool tpi_shared_wait(tp_function *f);
+/* Is none under way, or about to be? */
+bool tpi_shared_done(const tp_function *f);
 /* Declares step t, the i-th of the segment that begins at `first`, in a graph in which operands
  * are found by what they are in it; sizes that varied are what they followed from. */
 typedef struct tpi_nodes_of {

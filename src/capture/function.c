@@ -241,7 +241,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const struct tp_block *blocks = ctx->blocks;
     const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = f->name;
-    const bool captured = can && tpi_frame_open(f, &f->forward, at, n_in, in);
+    const bool captured =
+        can && !tpi_pace_begin(f) && tpi_frame_open(f, &f->forward, at, n_in, in);
     tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
     if (captured)
         f->frame.trace = trace;
@@ -271,6 +272,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     for (int i = 0; i < n_out; i++)
         out[i] = hand_out(out[i], at);
     tie(f, at, entry, n_out, out);
+    if (can)
+        tpi_pace_end(f, captured);
     f->running--;
     ctx->calls--;
     for (int i = 0; i < n_out && status == TP_OK; i++)

@@ -121,6 +121,7 @@ char *tp_function_text(const tp_function *f)
         tpi_str_printf(&s, "  %" PRId64 " calls went on eagerly, the last from %s:%d: %s\n",
                        f->lost, f->lost_at.file ? f->lost_at.file : "?", f->lost_at.line,
                        tpi_why_text(f->why_lost));
+    tpi_pace_text(f, &s);
     tpi_pure_text(f, &s);
     put_tree(&f->forward, "body", &s);
     put_tree(&f->backward, "gradient", &s);

@@ -2,6 +2,7 @@
  * prints. */
 #include "both.h"
 
+#include <string.h>
 #include <unistd.h>
 
 typedef struct world {
@@ -553,6 +554,55 @@ static void loop_until_a_value(bed *b)
     EXPECT_RECORDINGS(b, f, 12);
 }
 
+/* ---- so many calls that it is measured what is faster --------------------------------------- */
+
+BODY(changing)
+{
+    world *s = user;
+    tp_tensor *h = tp_add(in[0], tp_normal_like(in[0], 0, 0.01));
+    for (int i = 0; i < 40; i++) {
+        h = tp_tanh(tp_add(tp_matmul(h, s->w), s->v));
+        if (i % 16 == 15 && tp_truth(tp_gt(tp_sum(h, TP_ALL, false), tp_scalar_like(h, 0))))
+            h = tp_neg(h);
+    }
+    tp_assign(s->old,
+              tp_mul(tp_add(s->old, tp_mean(h, TP_DIMS(0), false)), tp_scalar_like(h, 0.5)));
+    tp_assign(s->w, tp_sub(s->w, tp_mul(tp_grad(tp_mean(h, TP_ALL, false), s->w),
+                                        tp_scalar_like(h, s->rate))));
+    out[0] = tp_mul(h, s->old);
+    out[1] = s->n % 50 == 49 ? tp_matmul(h, h) : tp_relu(out[0]); /* which fails */
+}
+
+static void as_fast_as_eager(bed *b)
+{
+    enum { CALLS = 400 };
+    world s = {.b = b, .rate = 0.5};
+    s.w = tp_param(pattern(b->tp, TP_DIMS(2, 2), 0.05), "w");
+    s.v = tp_param(pattern(b->tp, TP_DIMS(2), 0.02), "v");
+    s.old = tp_variable(pattern(b->tp, TP_DIMS(2), 0.1), "old");
+    tp_function *f = make(b, "changing", changing, &s);
+    for (s.n = 0; s.n < CALLS; s.n++) {
+        tp_scope_begin(b->tp);
+        tp_tensor *x = pattern(b->tp, TP_DIMS(3, 2), 0.1 * (s.n % 7 - 3)), *out[2];
+        tp_function_call(f, TP_TENSORS(x), 2, out);
+        note(b, "y", out[0]);
+        note(b, "z", out[1]);
+        note(b, "dv", tp_grad(tp_mean(out[0], TP_ALL, false), s.v));
+        note_error(b, "error");
+        tp_scope_end(b->tp);
+        if (s.n % 50 == 10)
+            settle(b);
+    }
+    note(b, "old", s.old);
+    note(b, "w", s.w);
+    char *text = tp_function_text(f);
+    if (b->way->opt.engine == TP_ENGINE_AUTO && !b->eager)
+        assert_non_null(strstr(text, " ns eagerly"));
+    else
+        assert_null(strstr(text, " ns eagerly"));
+    tp_free(b->tp, text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -569,6 +619,7 @@ int main(void)
         ATTACK(symbolic_arguments),
         ATTACK(reads_inside),
         ATTACK(loop_until_a_value),
+        ATTACK(as_fast_as_eager),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -572,6 +572,14 @@ tpi_segment_state tpi_segment_state_of(const tpi_segment *s)
     return state;
 }
 
+bool tpi_shared_done(const tp_function *f)
+{
+    bool done = true;
+    for (const tpi_shared *p = f->programs; p; p = p->next)
+        done &= p->ready || p->failed;
+    return done;
+}
+
 bool tpi_shared_wait(tp_function *f)
 {
     bool ok = true;
