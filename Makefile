@@ -30,7 +30,7 @@ check-long:
 golden:
 	@tools/packages.sh build check
 	@tools/build.sh release golden_write -DTAPIR_TESTS=ON
-	@git diff --stat -- test/golden 2>/dev/null || true
+	@git diff --stat -- test/text 2>/dev/null || true
 
 bench:
 	@tools/packages.sh build

@@ -12,8 +12,8 @@ prefix=$work/prefix
 DESTDIR='' cmake --install "$build" --prefix "$prefix" >/dev/null
 
 # As a user has it: no path into this tree.
-cp test/house/user/user.c test/house/user/CMakeLists.txt "$work"
-cp test/house/user/user.c "$work/user.cpp"
+cp test/outside/user/user.c test/outside/user/CMakeLists.txt "$work"
+cp test/outside/user/user.c "$work/user.cpp"
 cd "$work"
 
 if command -v pkg-config >/dev/null 2>&1; then

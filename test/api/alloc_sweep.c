@@ -5,10 +5,10 @@
  * from chunks that are there already, and few are.
  *
  * ALLOC_SWEEP_STEP=k in the environment takes every k-th n only; ALLOC_SWEEP_AT=n that one. */
+#include "common/unit.h"
 #include "plan/cut.h"
 #include "run/program.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

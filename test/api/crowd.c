@@ -1,7 +1,7 @@
 /* One context used by two threads at once is noticed. Which of them is where is certain here: the second
  * one comes while the first is asking for memory in the middle of an op, or of a run. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* A process that forks: the child goes on with the context, with threads of its own, and so does its
  * child; the parent is not disturbed. Eager ops, tiles and C. */
 #include "base/workers.h"
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

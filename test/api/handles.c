@@ -7,8 +7,8 @@
  *     WINDOW(tp_conv, window, tp_conv(b->image, b->kernel, v))      takes several numbers
  *
  * `v` is the argument's value. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* What is the host's: text and files are the same in a locale with a decimal comma, and calls that succeed
  * leave errno as it was. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -1,7 +1,7 @@
 /* Endless loops are stopped by tp_interrupt, from another thread and from a signal handler, and by a limit
  * of turns; the context is usable afterwards. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <math.h>
 #include <pthread.h>

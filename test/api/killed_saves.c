@@ -1,7 +1,7 @@
 /* A process is killed while it saves, again and again, by every function that writes a file: a file is there
  * as it was before or as it is to be, and what was left over is gone after the next save. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <dirent.h>
 #include <signal.h>

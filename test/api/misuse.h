@@ -11,8 +11,8 @@
 #ifndef TAPIR_MISUSE_H
 #define TAPIR_MISUSE_H
 
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 typedef struct bed {
     tp_ctx *tp, *other; /* two contexts */

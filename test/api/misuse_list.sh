@@ -5,7 +5,7 @@ set -eu
 cd "$1"
 declared=$(mktemp) && covered=$(mktemp)
 trap 'rm -f "$declared" "$covered"' EXIT
-test/declared.sh >"$declared"
+test/common/declared.sh >"$declared"
 sed -n 's/^ *LISTED(\(tp_[a-z0-9_]*\)),*$/\1/p' test/api/misuse_*.c | sort -u > "$covered"
 n=$(wc -l < "$declared")
 [ "$n" -gt 150 ] || { echo "misuse_list: only $n functions found in the headers"; exit 1; }

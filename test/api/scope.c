@@ -1,6 +1,6 @@
 /* Scopes, tapes of a million nodes, and what gradients mean. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static tp_tensor *number(tp_ctx *tp, double v)
 {

@@ -1,7 +1,7 @@
 /* Contexts in several threads at once, eager and compiled, one cache for all: each gives the
  * bits that one thread alone gives. For ThreadSanitizer, mostly. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <dirent.h>
 #include <pthread.h>

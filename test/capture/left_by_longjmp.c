@@ -1,6 +1,6 @@
 /* Bodies of functions and blocks that are left by longjmp: tp_close returns, and nothing stays. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <setjmp.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Each row of src/capture/why.def is what somebody reads: the function of its name, below, makes a function stay
  * eager for that reason. A row without one does not compile, and one that its function does not raise fails. */
-#include "both.h"
 #include "capture/capture_def.h"
+#include "common/both.h"
 #include "tapir/control.h"
 
 typedef struct world {

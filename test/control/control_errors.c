@@ -1,8 +1,8 @@
 /* What blocks refuse, on concrete and on symbolic tensors: the error names the line and the cure, and
  * what comes after it works. */
+#include "common/unit.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* What a block of a graph made ends with it. Every function that takes several tensors finds such an
  * operand, whichever it is, and names it; so do those that make something like one. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <string.h>
 

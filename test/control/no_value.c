@@ -1,6 +1,6 @@
 /* A side of a tp_if that leaves a variable without a value. */
+#include "common/unit.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static void no_value(void **state)
 {

@@ -1,9 +1,9 @@
 /* What a block of a graph refuses to read: a view of a variable that shows what was assigned since on
  * concrete tensors, and would not here; the value of a variable in C; other graphs. Each error names
  * the line and the cure, and nothing stays behind. */
+#include "common/unit.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 /* A graph over x [4] and yes, and a variable q [4]. */
 typedef struct bed {

@@ -1,10 +1,10 @@
 #include "loop_corpus.h"
 
-#include "golden/golden_corpus.h"
+#include "common/golden_corpus.h"
+#include "common/same.h"
 #include "loop_run.h"
 #include "op/elementwise.h"
 #include "run/program.h"
-#include "same.h"
 
 #include <math.h>
 #include <stdlib.h>

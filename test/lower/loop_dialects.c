@@ -2,8 +2,8 @@
  *
  *     loop_dialects DIR [--write]      DIR/NAME.loop is DIR/NAME.cl in OpenCL C, DIR/NAME.txt in pseudo-code; --write
  *                                      makes these what they are now */
+#include "common/loop_read.h"
 #include "loop_dialect.h"
-#include "loop_read.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * memory, symbols being any sizes.
  *
  *     loop_nests [--count N] [--seed S] */
+#include "common/loop_read.h"
 #include "loop_corpus.h"
-#include "loop_read.h"
 #include "lower/loop_text.h"
 #include "lower/loop_verify.h"
 #include "run/program.h"

@@ -3,9 +3,9 @@
  * of it, and as tiles.
  *
  *     loop_random [--count N] [--seed S] [--run DIR]      random ones are of seeds S, S + 1, ... */
+#include "common/loop_read.h"
 #include "loop_corpus.h"
 #include "loop_draw.h"
-#include "loop_read.h"
 #include "lower/loop_text.h"
 #include "lower/loop_verify.h"
 #include "run/tiles.h"

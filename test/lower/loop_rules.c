@@ -2,7 +2,7 @@
  * damages below break those that no text can. Together they raise every message of lower/loop_verify.c.
  *
  *     loop_rules DIR */
-#include "loop_read.h"
+#include "common/loop_read.h"
 #include "lower/loop_verify.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /* Small models whose constants would become large ones: what is computed from constants, when a model is
  * read and when it is compiled, takes at most its own bytes and 64 MiB. */
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static const int64_t two = 2;
 

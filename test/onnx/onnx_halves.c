@@ -1,9 +1,9 @@
 /* What is said to be of 16-bit floats is rounded to such once, from f32, f64 and integers, and written as such. */
 #include "base/half.h"
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* Models from anyone: what is cut, wrong, cyclic, absurd or sly is an error and nothing else. */
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

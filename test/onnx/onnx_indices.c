@@ -1,9 +1,9 @@
 /* Indices of ONNX are in [-size, size - 1] of their axis: each coordinate is held to its own, by every
  * engine, and where one out of range is not refused (OneHot) it is nowhere. */
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
 enum { N_ENGINES = 3 };

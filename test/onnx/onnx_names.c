@@ -1,10 +1,10 @@
 /* Names of a model's values: kept when it is loaded, or the load says that memory is out; and models
  * that leave names out. */
+#include "common/unit.h"
 #include "ir/graph_def.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 enum { N_NODES = 3 };
 

@@ -1,9 +1,9 @@
 /* Shapes that a model computes from a free dimension become sizes: one graph serves every batch, with
  * both executors. The idioms are those that exporters write. */
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static void put_ints(bytes *g, const char *name, int n, const int64_t *v)
 {

@@ -1,8 +1,8 @@
 /* Sequences and optionals in files: read, cut anywhere, of another type than is said. */
+#include "common/unit.h"
 #include "onnx_bytes.h"
 #include "tapir/onnx.h"
 #include "tapir/tapir.h"
-#include "unit/unit.h"
 
 static const char file_name[] = "onnx_value_files.pb";
 

@@ -1,6 +1,6 @@
 /* Elementary functions of float. Branch-free (selects and integer operations), so that loops over
  * arrays vectorise; every step is an IEEE operation or a fused multiply-add, so every compiler and
- * target gives the same bits. Coefficients: test/numerics/coef.py. Errors: docs/numerics.md. */
+ * target gives the same bits. Coefficients: test/kernel/numerics/coef.py. Errors: docs/numerics.md. */
 #ifndef TPK_MATH_F32_H
 #define TPK_MATH_F32_H
 

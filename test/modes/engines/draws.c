@@ -1,0 +1,131 @@
+/* Which random numbers a node has is decided by the graph: whatever is fetched with it, by every engine,
+ * they are those of the eager calls, and the next run goes on where these ended. */
+#include "common/unit.h"
+#include "tapir/tapir.h"
+
+enum { N = 5 }; /* of what can be fetched, each alone and all together */
+static const char *const names[N] = {"a", "b", "loop", "side", "plain"};
+typedef void build(tp_tensor *x, tp_tensor **out);
+
+/* All at the top: a and b of different sizes, and one that nothing reads. */
+static void straight(tp_tensor *x, tp_tensor **out)
+{
+    out[0] = tp_uniform_like(tp_select(x, 0, 0), 0, 1);
+    tp_normal_like(x, 0, 1);
+    out[1] = tp_add(tp_dropout(x, 0.5), out[0]);
+    out[2] = tp_sum(tp_normal_like(x, 0, 1), TP_ALL, false);
+    out[3] = tp_uniform_like(x, 0, 1);
+    out[4] = tp_neg(x);
+}
+
+static void blocks(tp_tensor *x, tp_tensor **out)
+{
+    tp_tensor *h = x, *kept = x, *s = x;
+    out[0] = tp_normal_like(x, 0, 1);
+    tp_for (3, &h, &kept) {
+        tp_uniform_like(x, 0, 1);
+        h = tp_add(h, tp_normal_like(h, 0, 1));
+        tp_tensor *inner = kept;
+        tp_if (tp_gt(tp_sum(h, TP_ALL, false), tp_scalar_like(h, 0)), &inner) {
+            inner = tp_mul(inner, tp_uniform_like(inner, 0, 1));
+        }
+        kept = tp_add(kept, inner);
+    }
+    tp_if (tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0)), &s) {
+        tp_tensor *least = tp_scalar_like(x, 3);
+        tp_while (tp_lt(tp_sum(s, TP_ALL, false), least), &s) {
+            s = tp_add(s, tp_uniform_like(s, 0, 1));
+        }
+    }
+    out[1] = tp_add(x, tp_uniform_like(x, 0, 1));
+    out[2] = h;
+    out[3] = s;
+    out[4] = tp_neg(x);
+}
+
+static void expect_same(const tp_tensor *got, const tp_tensor *want, const char *name,
+                        int engine, int together)
+{
+    float a[8], b[8];
+    const size_t n = (size_t)tp_count(want) * sizeof *a;
+    assert_int_equal(tp_read(got, a, n), TP_OK);
+    assert_int_equal(tp_read(want, b, n), TP_OK);
+    if (memcmp(a, b, n) != 0)
+        fail_msg("%s by engine %d, %d fetched: %g instead of %g", name, engine, together,
+                 (double)a[0], (double)b[0]);
+}
+
+/* Two runs each: of one that draws nothing the second one begins at the start again. */
+static void fetch(tp_ctx *tp, tp_program *p, tp_tensor *x, int n, int first, tp_tensor **want,
+                  int engine)
+{
+    tp_tensor *got[N];
+    assert_non_null(p);
+    tp_seed(tp, 7);
+    for (int run = 0; run < 2; run++) {
+        assert_int_equal(tp_program_run(p, &x, got), TP_OK);
+        for (int i = 0; i < n; i++)
+            expect_same(got[i], want[run * N + first + i], names[first + i], engine, n);
+    }
+}
+
+static void try_fetches(tp_ctx *tp, build *f)
+{
+    static const char *const feeds[] = {"x"};
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    static const float v[] = {0.5f, -0.25f, 1};
+    tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(3), v), *want[2 * N], *out[N];
+    tp_seed(tp, 7);
+    f(x, want);
+    f(x, want + N);
+    tp_graph *g = tp_graph_new(tp);
+    f(tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"))), out);
+    for (int i = 0; i < N; i++)
+        tp_name(out[i], names[i]);
+    assert_int_equal(tp_error(tp), TP_OK);
+    for (int e = 0; e < 3; e++)
+        for (int i = 0; i <= N; i++) {
+            const int n = i < N ? 1 : N, first = i < N ? i : 0;
+            tp_program *p = tp_graph_compile(g, 1, feeds, n, names + first,
+                                             &(tp_compile_options){.engine = engines[e]});
+            fetch(tp, p, x, n, first, want, e);
+            tp_program_free(p);
+        }
+}
+
+static void at_the_top(void **state)
+{
+    try_fetches(*state, straight);
+}
+
+static void in_blocks(void **state)
+{
+    try_fetches(*state, blocks);
+}
+
+/* What is fetched draws nothing: nothing is drawn, and no placeholder of a draw has to be fed. */
+static void none(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2));
+    tp_tensor *y = tp_placeholder(g, "y", TP_F32, TP_DIMS(2)), *h = y;
+    tp_for (2, &h) {
+        h = tp_add(h, tp_uniform_like(h, 0, 1));
+    }
+    tp_name(h, "h");
+    tp_name(tp_neg(x), "plain");
+    tp_tensor *one = tp_full(tp, TP_F32, TP_DIMS(2), 1), *out;
+    tp_seed(tp, 3);
+    tp_tensor *want = tp_uniform(tp, TP_F32, TP_DIMS(2), 0, 1);
+    tp_seed(tp, 3);
+    assert_int_equal(
+        tp_graph_run(g, 1, &(tp_feed){"x", one}, 1, (const char *[]){"plain"}, &out), TP_OK);
+    expect_same(tp_uniform(tp, TP_F32, TP_DIMS(2), 0, 1), want, "after it", 0, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CASE(at_the_top), CASE(in_blocks), CASE(none)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

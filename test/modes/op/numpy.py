@@ -1,0 +1,690 @@
+#!/usr/bin/python3
+"""Op cases against NumPy.
+
+    numpy.py OP_CASES [--case OP or OP/N] [--seed N]
+
+OP_CASES is the program; it writes operands and results as .npy files. Each case's call, as it is
+written in cases.def, is evaluated here as Python, over functions of the same names in NumPy with
+f64 (or long double) arithmetic; integers are compared exactly, floats with tolerance.def.
+Exit code 77: NumPy is missing."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path = [p for p in sys.path if os.path.abspath(p or ".") != os.path.dirname(os.path.abspath(__file__))]
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is missing")
+    sys.exit(77)
+
+np.seterr(all="ignore")
+HERE = os.path.dirname(os.path.abspath(__file__))
+NOT_COMPUTED = {"uniform": "random", "normal": "random", "uniform_like": "random",
+                "normal_like": "random", "dropout": "random", "assign": "state",
+                "call": "gradients"}
+
+# ---- arguments as cases.def writes them --------------------------------------------------------
+
+DTYPES = {"TP_BOOL": np.bool_, "TP_I8": np.int8, "TP_I16": np.int16, "TP_I32": np.int32,
+          "TP_I64": np.int64, "TP_U8": np.uint8, "TP_U16": np.uint16, "TP_U32": np.uint32,
+          "TP_U64": np.uint64, "TP_F32": np.float32, "TP_F64": np.float64}
+END = 2 ** 63 - 1
+
+
+def as_list(*v):
+    return list(v)
+
+
+def window(*parts):
+    w = {"kernel": [], "stride": [], "pad_lo": [], "pad_hi": [], "dilation": [], "groups": 1,
+         "count_pad": False}
+    w.update(dict(parts))
+    return w
+
+
+def part(name):
+    return lambda *v: (name, list(v))
+
+
+# ---- types: floats are computed as long double, and compared in the type they should have -------
+
+class T:
+    """Values and the element type the result has to have."""
+
+    def __init__(self, v, dtype=None):
+        v = np.asarray(v)
+        self.dtype = np.dtype(dtype if dtype is not None else v.dtype)
+        self.v = v.astype(np.longdouble) if self.dtype.kind == "f" else v.astype(self.dtype)
+
+
+def is_float(t):
+    return t.dtype.kind == "f"
+
+
+def promote(a, b):
+    """Float over integer over bool, then the wider; signed and unsigned: the next wider signed."""
+    if is_float(a) or is_float(b):
+        return max([t.dtype for t in (a, b) if is_float(t)], key=lambda d: d.itemsize)
+    if a.dtype.kind == b.dtype.kind:
+        return a.dtype if a.dtype.itemsize >= b.dtype.itemsize else b.dtype
+    if "b" in (a.dtype.kind, b.dtype.kind):
+        return b.dtype if a.dtype.kind == "b" else a.dtype
+    s, u = (a, b) if a.dtype.kind == "i" else (b, a)
+    size = s.dtype.itemsize if s.dtype.itemsize > u.dtype.itemsize else min(8, 2 * u.dtype.itemsize)
+    return np.dtype("i%d" % size)
+
+
+def cast(t, dtype):
+    dtype = np.dtype(dtype)
+    v = t.v
+    if dtype.kind == "b":
+        return T(v != 0, dtype)
+    if is_float(t) and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        clean = np.where(np.isnan(v), 0, np.trunc(v))
+        most, least = np.longdouble(info.max), np.longdouble(info.min)
+        out = np.zeros(v.shape, dtype)
+        flat, to = clean.reshape(-1), out.reshape(-1)
+        for i in range(flat.size):
+            x = flat[i]
+            to[i] = info.max if x >= most else info.min if x <= least else int(x)
+        return T(out, dtype)
+    if is_float(t) and dtype == np.float32:
+        return T(v.astype(np.float64).astype(np.float32), dtype)
+    if dtype.kind == "f" and not is_float(t):
+        return T(v.astype(dtype), dtype)
+    return T(v.astype(dtype), dtype)
+
+
+def meet(a, b):
+    d = promote(a, b)
+    return cast(a, d), cast(b, d)
+
+
+# ---- elementwise --------------------------------------------------------------------------------
+
+def unary(f):
+    return lambda a: T(f(a.v), a.dtype)
+
+
+def erf(v):
+    from math import erf as one
+    return np.vectorize(lambda x: one(float(x)), otypes=[np.longdouble])(v) if v.size else v
+
+
+def sign(v):
+    if v.dtype.kind == "f":
+        return np.where(v > 0, 1, np.where(v < 0, -1, v))
+    return np.sign(v)
+
+
+def sigmoid(v):
+    e = np.exp(-np.abs(v))
+    return np.where(v < 0, e, 1) / (1 + e)
+
+
+def binary(f):
+    def run(a, b):
+        a, b = meet(a, b)
+        return T(f(a.v, b.v), a.dtype)
+    return run
+
+
+def compare(f):
+    def run(a, b):
+        a, b = meet(a, b)
+        return T(f(a.v, b.v), np.bool_)
+    return run
+
+
+def each_int(f):
+    """Over Python's integers, wrapped back to the type."""
+    def run(x, y):
+        x, y = np.broadcast_arrays(x, y)
+        bits = 8 * x.dtype.itemsize
+        out = np.zeros(x.shape, x.dtype)
+        for i in np.ndindex(x.shape):
+            v = f(int(x[i]), int(y[i])) % (1 << bits)
+            signed = x.dtype.kind == "i" and v >= 1 << (bits - 1)
+            out[i] = v - (1 << bits) if signed else v
+        return out
+    return run
+
+
+def int_div(a, b):
+    if b == 0:
+        return 0
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def int_pow(a, b):
+    if b >= 0:
+        return pow(a, b, 1 << 64)
+    return {1: 1, -1: -1 if b % 2 else 1}.get(a, 0)
+
+
+def either(of_float, of_int):
+    def run(x, y):
+        return of_float(x, y) if x.dtype.kind == "f" else each_int(of_int)(x, y)
+    return run
+
+
+def float_mod(x, y):
+    """In exact arithmetic: the remainder of the floored quotient."""
+    x, y = np.broadcast_arrays(x, y)
+    r = np.fmod(x, y)
+    r = np.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
+    return np.where(r == 0, np.copysign(0, y), r)
+
+
+def float_pow(x, y):
+    r = np.power(x, y)
+    return np.where((x < 0) & np.isfinite(x) & np.isfinite(y) & (np.floor(y) != y), np.nan, r)
+
+
+def where(c, a, b):
+    a, b = meet(a, b)
+    return T(np.where(c.v, a.v, b.v), a.dtype)
+
+
+# ---- reductions and scans -----------------------------------------------------------------------
+
+def axes_of(x, axes):
+    return tuple(a % x.v.ndim for a in axes) if axes else tuple(range(x.v.ndim))
+
+
+def reduction(f):
+    def run(x, axes, keep):
+        with_dtype = {} if f in (np.max, np.min) else {"dtype": x.v.dtype}
+        if f in (np.max, np.min) and is_float(x):
+            with_dtype["initial"] = -np.inf if f is np.max else np.inf
+        elif f in (np.max, np.min) and x.dtype.kind in "iu":
+            info = np.iinfo(x.dtype)
+            with_dtype["initial"] = info.min if f is np.max else info.max
+        return T(f(x.v, axis=axes_of(x, axes), keepdims=keep, **with_dtype), x.dtype)
+    return run
+
+
+def tp_mean(x, axes, keep):
+    n = np.prod([x.v.shape[a] for a in axes_of(x, axes)], dtype=np.longdouble)
+    return T(np.sum(x.v, axis=axes_of(x, axes), keepdims=keep) / n, x.dtype)
+
+
+def arg(greatest):
+    def run(x, axis, keep):
+        v = x.v
+        if v.shape[axis] == 0:
+            out = np.zeros(np.sum(v, axis=axis).shape)
+        else:
+            if v.dtype.kind == "f":
+                v = np.where(np.isnan(v), np.inf if greatest else -np.inf, v)
+                first_nan = np.argmax(np.isnan(x.v), axis=axis)
+                out = (np.argmax if greatest else np.argmin)(v, axis=axis)
+                out = np.where(np.any(np.isnan(x.v), axis=axis), first_nan, out)
+            else:
+                out = (np.argmax if greatest else np.argmin)(v, axis=axis)
+        return T(np.expand_dims(out, axis) if keep else out, np.int64)
+    return run
+
+
+def tp_argtopk(x, axis, k, largest):
+    rank = np.unique(x.v, return_inverse=True)[1].reshape(x.v.shape)  # NaN is the last value
+    order = np.argsort(-rank if largest else rank, axis=axis, kind="stable")
+    return T(np.take(order, np.arange(k), axis=axis), np.int64)
+
+
+def tp_argsort(x, axis, descending):
+    return tp_argtopk(x, axis, x.v.shape[axis], descending)
+
+
+def tp_sort(x, axis, descending):
+    return T(np.take_along_axis(x.v, tp_argsort(x, axis, descending).v, axis), x.dtype)
+
+
+def tp_cumsum(x, axis, exclusive, reverse):
+    v = np.flip(x.v, axis) if reverse else x.v
+    out = np.cumsum(v, axis=axis, dtype=v.dtype)
+    if exclusive:
+        out = np.roll(out, 1, axis)
+        if out.shape[axis]:
+            np.moveaxis(out, axis, 0)[0] = 0
+    return T(np.flip(out, axis) if reverse else out, x.dtype)
+
+
+def tp_recur(a, b, axis, reverse):
+    a, b = meet(a, b)
+    p, q = (np.moveaxis(np.flip(t.v, axis) if reverse else t.v, axis, 0) for t in (a, b))
+    out = np.zeros_like(q)
+    for i in range(q.shape[0]):
+        out[i] = q[i] if i == 0 else p[i] * out[i - 1] + q[i]
+    out = np.moveaxis(out, 0, axis)
+    return T(np.flip(out, axis) if reverse else out, a.dtype)
+
+
+def tp_extent(x, axes, dtype):
+    return T(np.prod([x.v.shape[a] for a in axes_of(x, axes)], dtype=np.int64).astype(dtype), dtype)
+
+
+# ---- moves and indices --------------------------------------------------------------------------
+
+def keeping(f):
+    return lambda x, *args: T(f(x.v, *args), x.dtype)
+
+
+def slice_of(v, axis, start, stop, step):
+    index = [slice(None)] * v.ndim
+    index[axis] = slice(start, None if stop == END else stop, step)
+    return v[tuple(index)]
+
+
+def pad(v, rank, lo, hi, value):
+    fill = T(np.array(value)) if v.dtype.kind == "f" else cast(T(np.array(float(value))), v.dtype)
+    return np.pad(v, list(zip(lo, hi)), constant_values=fill.v[()]) if rank else v
+
+
+def joined(f):
+    def run(xs, axis):
+        d = xs[0]
+        for x in xs[1:]:
+            d = T(np.zeros(0, promote(d, x)))
+        return T(f([cast(x, d.dtype).v for x in xs], axis=axis), d.dtype)
+    return run
+
+
+def parts(x, axis, n, sizes):
+    cut = n if sizes is None else np.cumsum(sizes)[:-1]
+    return T(np.concatenate(np.split(x.v, cut, axis=axis)[::-1], axis=axis), x.dtype)
+
+
+def tp_gather(x, index, axis):
+    i = index.v.astype(np.int64)
+    return T(np.take(x.v, np.where(i < 0, i + x.v.shape[axis], i), axis=axis), x.dtype)
+
+
+def along(v, index, axis):
+    """The places index names, one element each, as a tuple of coordinate arrays."""
+    i = index.v.astype(np.int64)
+    i = np.where(i < 0, i + v.shape[axis], i)
+    at = list(np.indices(i.shape))
+    at[axis] = i
+    return tuple(at)
+
+
+def tp_take_along(x, index, axis):
+    axis %= x.v.ndim
+    return T(x.v[along(x.v, index, axis)], x.dtype)
+
+
+def scatter(add):
+    def run(x, index, src, axis):
+        axis %= x.v.ndim
+        out = np.moveaxis(x.v.copy(), axis, 0)
+        i = index.v.astype(np.int64)
+        s = src.v.reshape(x.v.shape[:axis] + (i.size,) + x.v.shape[axis + 1:])
+        s = np.moveaxis(s, axis, 0)
+        for k, at in enumerate(i.reshape(-1)):
+            out[at] = out[at] + s[k] if add else s[k]
+        return T(np.moveaxis(out, 0, axis), x.dtype)
+    return run
+
+
+def tp_put_along_add(x, index, src, axis):
+    out = x.v.copy()
+    np.add.at(out, along(out, index, axis % out.ndim), src.v)
+    return T(out, x.dtype)
+
+
+def tp_one_hot(index, n, dtype):
+    i = index.v.astype(np.int64)
+    return T((np.where(i < 0, i + n, i)[..., None] == np.arange(n)).astype(dtype), dtype)
+
+
+# ---- contractions and windows -------------------------------------------------------------------
+
+def tp_matmul(a, b):
+    a, b = meet(a, b)
+    return T(np.matmul(a.v, b.v), a.dtype)
+
+
+def filled(w, spatial):
+    w = dict(w or window())
+    for key, default in (("stride", 1), ("pad_lo", 0), ("pad_hi", 0), ("dilation", 1)):
+        w[key] = [v or default for v in w[key] + [0] * (spatial - len(w[key]))]
+    w["groups"] = w["groups"][0] if isinstance(w["groups"], list) else w["groups"]
+    return w
+
+
+def taps(x, w, kernel):
+    """Of a padded x [n, c, s...]: for each tap, the elements it meets, [n, c, out...]."""
+    spatial = len(kernel)
+    out = [(x.shape[2 + i] - w["dilation"][i] * (kernel[i] - 1) - 1) // w["stride"][i] + 1
+           for i in range(spatial)]
+    for tap in np.ndindex(*kernel):
+        at = tuple(slice(tap[i] * w["dilation"][i],
+                         tap[i] * w["dilation"][i] + w["stride"][i] * (out[i] - 1) + 1,
+                         w["stride"][i]) for i in range(spatial))
+        yield tap, at
+
+
+def padded(v, w, value=0):
+    spatial = v.ndim - 2
+    return np.pad(v, [(0, 0), (0, 0)] + [(w["pad_lo"][i], w["pad_hi"][i]) for i in range(spatial)],
+                  constant_values=value)
+
+
+def tp_conv(x, f, w):
+    w = filled(w, x.v.ndim - 2)
+    v, groups, out = padded(x.v, w), w["groups"], None
+    each, c = f.v.shape[0] // groups, f.v.shape[1]
+    for tap, at in taps(v, w, f.v.shape[2:]):
+        k = f.v[(slice(None), slice(None)) + tap]
+        got = [np.einsum("nc...,oc->no...", v[(slice(None), slice(g * c, g * c + c)) + at],
+                         k[g * each:(g + 1) * each]) for g in range(groups)]
+        got = np.concatenate(got, axis=1)
+        out = got if out is None else out + got
+    return T(out, x.dtype)
+
+
+def tp_conv_dx(dy, f, n_sizes, sizes, w):
+    w = filled(w, len(sizes))
+    groups, c = w["groups"], f.v.shape[1]
+    each = f.v.shape[0] // groups
+    full = [sizes[i] + w["pad_lo"][i] + w["pad_hi"][i] for i in range(len(sizes))]
+    out = np.zeros([dy.v.shape[0], groups * c] + full, dy.v.dtype)
+    for tap, at in taps(out, w, f.v.shape[2:]):
+        k = f.v[(slice(None), slice(None)) + tap]
+        for g in range(groups):
+            out[(slice(None), slice(g * c, g * c + c)) + at] += np.einsum(
+                "no...,oc->nc...", dy.v[:, g * each:(g + 1) * each], k[g * each:(g + 1) * each])
+    inner = tuple(slice(w["pad_lo"][i], w["pad_lo"][i] + sizes[i]) for i in range(len(sizes)))
+    return T(out[(slice(None), slice(None)) + inner], dy.dtype)
+
+
+def tp_conv_dw(x, dy, n_sizes, sizes, w):
+    w = filled(w, len(sizes))
+    groups, v = w["groups"], padded(x.v, w)
+    c, each = v.shape[1] // groups, dy.v.shape[1] // groups
+    out = np.zeros([dy.v.shape[1], c] + sizes, v.dtype)
+    for tap, at in taps(v, w, sizes):
+        for g in range(groups):
+            out[(slice(g * each, (g + 1) * each), slice(None)) + tap] = np.einsum(
+                "nop,ncp->oc",
+                dy.v[:, g * each:(g + 1) * each].reshape(v.shape[0], each, -1),
+                v[(slice(None), slice(g * c, g * c + c)) + at].reshape(v.shape[0], c, -1))
+    return T(out, x.dtype)
+
+
+def pool(greatest):
+    def run(x, w):
+        w = dict(w)
+        kernel = w["kernel"]
+        w["stride"] = w["stride"] or kernel
+        w = filled(w, len(kernel))
+        v = padded(x.v, w, -np.inf if greatest else 0)
+        inside = padded(np.ones(x.v.shape, x.v.dtype), w)
+        out = n = None
+        for tap, at in taps(v, w, kernel):
+            at = (slice(None), slice(None)) + at
+            if out is None:
+                out, n = v[at].copy(), inside[at].copy()
+            else:
+                out = np.maximum(out, v[at]) if greatest else out + v[at]
+                n = n + inside[at]
+        if not greatest:
+            out = out / (np.prod(kernel) if w["count_pad"] else n)
+        return T(out, x.dtype)
+    return run
+
+
+def max_pool_index(x, w):
+    w = dict(w)
+    w["stride"] = w["stride"] or w["kernel"]
+    w = filled(w, len(w["kernel"]))
+    v, places = padded(x.v, w, -np.inf), np.arange(np.prod(x.v.shape[2:])).reshape(x.v.shape[2:])
+    places = padded(np.broadcast_to(places, x.v.shape), w, np.iinfo(np.int64).max)
+    best = at_best = None
+    for tap, at in taps(v, w, w["kernel"]):
+        at = (slice(None), slice(None)) + at
+        if best is None:
+            best, at_best = v[at].copy(), places[at].copy()
+            continue
+        new, old = np.isnan(v[at]), np.isnan(best)
+        same = (new & old) | (v[at] == best)
+        take = (v[at] > best) | (new & ~old) | (same & (places[at] < at_best))
+        best, at_best = np.where(take, v[at], best), np.where(take, places[at], at_best)
+    return T(at_best, np.int64)
+
+
+# ---- composites ---------------------------------------------------------------------------------
+
+def softmax(v, axis):
+    e = np.exp(v - np.max(v, axis=axis, keepdims=True, initial=-np.inf))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def log_softmax(v, axis):
+    below = v - np.max(v, axis=axis, keepdims=True, initial=-np.inf)
+    return below - np.log(np.sum(np.exp(below), axis=axis, keepdims=True))
+
+
+def tp_cross_entropy(x, labels):
+    logs = log_softmax(x.v, 1)
+    return T(-np.mean(logs[np.arange(x.v.shape[0]), labels.v]), x.dtype)
+
+
+def tp_clip(x, lo, hi):
+    if is_float(x):
+        return T(np.minimum(np.maximum(x.v, lo), hi), x.dtype)
+    return T(np.clip(x.v, x.dtype.type(lo), x.dtype.type(hi)), x.dtype)
+
+
+def normed(x, axes, mean, var, scale, shift, eps):
+    def along_axis(t):
+        shape = [1] * x.v.ndim
+        shape[axes] = -1
+        return t.v.reshape(shape)
+    y = (x.v - mean) / np.sqrt(var + eps)
+    y = y * along_axis(scale) if scale else y
+    return T(y + along_axis(shift) if shift else y, x.dtype)
+
+
+def tp_layer_norm(x, scale, shift, eps):
+    return normed(x, x.v.ndim - 1, np.mean(x.v, -1, keepdims=True), np.var(x.v, -1, keepdims=True),
+                  scale, shift, eps)
+
+
+def tp_batch_norm(x, scale, shift, mean, var, eps):
+    shape = [1, -1] + [1] * (x.v.ndim - 2)
+    return normed(x, 1, mean.v.reshape(shape), var.v.reshape(shape), scale, shift, eps)
+
+
+def tp_batch_norm_train(x, scale, shift, running_mean, running_var, momentum, eps):
+    axes = tuple(i for i in range(x.v.ndim) if i != 1)
+    return normed(x, 1, np.mean(x.v, axes, keepdims=True), np.var(x.v, axes, keepdims=True), scale,
+                  shift, eps)
+
+
+def tp_linear(x, w, b):
+    y = tp_matmul(x, w)
+    return T(y.v + b.v, y.dtype) if b else y
+
+
+NAMES = dict(DTYPES)
+NAMES.update({
+    "true": True, "false": False, "NULL": None, "INFINITY": np.inf, "TP_END": END, "TP_ALL": [],
+    "TP_SCALAR": [], "AXES": as_list, "TP_DIMS": as_list, "LIST": as_list, "XS": as_list,
+    "WINDOW": window, "KERNEL": part("kernel"), "STRIDE": part("stride"),
+    "PAD_LO": part("pad_lo"), "PAD_HI": part("pad_hi"), "DILATION": part("dilation"),
+    "GROUPS": part("groups"), "COUNT_PAD": ("count_pad", True),
+    "tp_neg": unary(lambda v: -v), "tp_abs": unary(np.abs), "tp_sign": unary(sign),
+    "tp_relu": unary(lambda v: np.where(v <= 0, np.zeros_like(v), v)),
+    "tp_exp": unary(np.exp), "tp_log": unary(np.log), "tp_sqrt": unary(np.sqrt),
+    "tp_rsqrt": unary(lambda v: 1 / np.sqrt(v)), "tp_sin": unary(np.sin), "tp_cos": unary(np.cos),
+    "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf),
+    "tp_floor": unary(np.floor), "tp_ceil": unary(np.ceil), "tp_round": unary(np.rint),
+    "tp_not": unary(np.invert), "tp_detach": unary(lambda v: v), "tp_cast": cast,
+    "tp_add": binary(np.add), "tp_sub": binary(np.subtract), "tp_mul": binary(np.multiply),
+    "tp_div": binary(either(np.divide, int_div)), "tp_min": binary(np.minimum),
+    "tp_max": binary(np.maximum), "tp_pow": binary(either(float_pow, int_pow)),
+    "tp_mod": binary(either(float_mod, lambda a, b: a % b if b else 0)),
+    "tp_eq": compare(np.equal), "tp_ne": compare(np.not_equal), "tp_lt": compare(np.less),
+    "tp_le": compare(np.less_equal), "tp_gt": compare(np.greater),
+    "tp_ge": compare(np.greater_equal), "tp_and": binary(np.bitwise_and),
+    "tp_or": binary(np.bitwise_or), "tp_xor": binary(np.bitwise_xor), "tp_where": where,
+    "tp_sum": reduction(np.sum), "tp_prod": reduction(np.prod), "tp_mean": tp_mean,
+    "tp_reduce_max": reduction(np.max), "tp_reduce_min": reduction(np.min),
+    "tp_argmax": arg(True), "tp_argmin": arg(False), "tp_cumsum": tp_cumsum,
+    "tp_argtopk": tp_argtopk, "tp_argsort": tp_argsort, "tp_sort": tp_sort,
+    "tp_recur": tp_recur, "tp_extent": tp_extent,
+    "tp_reshape": keeping(np.reshape),
+    "tp_flatten": keeping(lambda v, a: v.reshape(v.shape[:a % (v.ndim or 1)] + (-1,))),
+    "tp_transpose": keeping(lambda v, p: np.transpose(v, p or None)),
+    "tp_swap": keeping(np.swapaxes), "tp_unsqueeze": keeping(np.expand_dims),
+    "tp_squeeze": keeping(np.squeeze), "tp_broadcast": keeping(np.broadcast_to),
+    "tp_dim": lambda x, a: x.v.shape[a], "tp_slice": keeping(slice_of),
+    "tp_select": keeping(lambda v, a, i: np.take(v, i, axis=a)),
+    "tp_flip": keeping(lambda v, a: np.flip(v, tuple(a) or None)), "tp_pad": keeping(pad),
+    "tp_concat": joined(np.concatenate), "tp_stack": joined(np.stack), "parts": parts,
+    "tp_contiguous": unary(lambda v: v), "copied": unary(lambda v: v),
+    "tp_gather": tp_gather, "tp_take_along": tp_take_along, "tp_scatter": scatter(False),
+    "tp_scatter_add": scatter(True), "tp_put_along_add": tp_put_along_add,
+    "tp_one_hot": tp_one_hot, "tp_matmul": tp_matmul, "tp_conv": tp_conv,
+    "tp_conv_dx": tp_conv_dx, "tp_conv_dw": tp_conv_dw, "tp_max_pool": pool(True),
+    "tp_max_pool_index": max_pool_index, "tp_avg_pool": pool(False), "tp_square": unary(lambda v: v * v),
+    "tp_gelu": unary(lambda v: v / 2 * (1 + erf(v / np.sqrt(np.longdouble(2))))),
+    "tp_silu": unary(lambda v: v * sigmoid(v)),
+    "tp_softmax": keeping(softmax), "tp_log_softmax": keeping(log_softmax),
+    "tp_cross_entropy": tp_cross_entropy,
+    "tp_mse": lambda a, b: T(np.mean((a.v - b.v) ** 2), a.dtype), "tp_clip": tp_clip,
+    "tp_layer_norm": tp_layer_norm, "tp_batch_norm": tp_batch_norm,
+    "tp_batch_norm_train": tp_batch_norm_train, "tp_linear": tp_linear,
+    "tp_scalar_like": lambda x, v: T(np.array(v).astype(x.dtype), x.dtype), "tp": None,
+    "tp_full": lambda tp, dtype, shape, v: T(np.full(shape, v, dtype), dtype),
+})
+
+# ---- comparing ----------------------------------------------------------------------------------
+
+
+def tolerances():
+    table = {}
+    with open(os.path.join(HERE, "tolerance.def"), encoding="utf-8") as f:
+        for m in re.finditer(r"^TOLERANCE\((\w+), ([^,]+), ([^,]+),", f.read(), re.M):
+            table[m.group(1)] = (float(m.group(2)), float(m.group(3)))
+    return table
+
+
+def order_matters(op, text, operands):
+    """Where a partial result can leave the range of the type, in some order of the operands: the
+    sum of the magnitudes is infinite; the product of those above 1 is, or that of those below is
+    subnormal."""
+    def of(change):
+        sizes = []
+        for t in operands:
+            if is_float(t):
+                v = np.where(np.isnan(t.v), np.inf, np.abs(t.v))
+                t = T(change(v), t.dtype)
+            sizes.append(t)
+        want = call(text, sizes)
+        return want.v.astype(want.dtype) if is_float(want) else np.ones((), bool)
+
+    if op == "prod":
+        small = np.finfo(operands[0].dtype).tiny
+        return ~np.isfinite(of(lambda v: np.maximum(v, 1))) | (of(lambda v: np.minimum(v, 1)) < small)
+    if op == "recur":
+        return ~np.isfinite(of(lambda v: np.maximum(v, 1)))
+    if op in ("mean", "avg_pool"):
+        return ~np.isfinite(of(lambda v: 64 * v))
+    return ~np.isfinite(of(lambda v: np.where(v == 0, 1, v)))
+
+
+def call(text, operands):
+    return eval(text, dict(NAMES, **dict(zip("abcde", operands))))  # our own file's text
+
+
+def difference(op, text, got, want, operands, table):
+    """None when they agree, else what differs first."""
+    if got.dtype != want.dtype:
+        return "type %s, not %s" % (got.dtype, want.dtype)
+    if got.shape != want.v.shape:
+        return "shape %s, not %s" % (list(got.shape), list(want.v.shape))
+    g = got.astype(np.longdouble) if got.dtype.kind == "f" else got
+    w = want.v.astype(want.dtype).astype(np.longdouble) if got.dtype.kind == "f" else want.v
+    same = g == w
+    if got.dtype.kind == "f":
+        ulps = table.get(op, (0, 0))[0 if got.dtype == np.float32 else 1]
+        info = np.finfo(got.dtype)
+        exact = want.v
+        scale = np.abs(exact)
+        if op in SCALED:
+            finite = [np.abs(t.v[np.isfinite(t.v)]) for t in operands if is_float(t) and t.v.size]
+            finite = [f for f in finite if f.size]
+            scale = np.maximum(scale, max(f.max() for f in finite) if finite else 0)
+        quantum = np.longdouble(info.tiny) * info.eps
+        if op == "silu":  # the least sigmoid times x
+            quantum = quantum * np.maximum(1, np.abs(operands[0].v))
+        allowed = ulps * np.maximum(scale * np.longdouble(info.eps), quantum)
+        same |= np.isnan(g) & np.isnan(w)
+        same |= np.abs(g - exact) <= allowed
+        # a bound beyond the greatest number may come out as infinity
+        same |= np.isinf(g) & (np.abs(exact) + allowed >= info.max) & (np.sign(g) == np.sign(exact))
+        if not np.all(same) and (op in SCALED or op == "prod"):
+            same |= (~np.isfinite(g) | (op == "prod")) & order_matters(op, text, operands)
+        same &= ~((g == 0) & (w == 0) & (np.signbit(g) != np.signbit(w)) & (op in SIGNED_ZERO))
+    if np.all(same):
+        return None
+    at = np.argwhere(~np.atleast_1d(same))[0] if same.ndim else ()
+    first = tuple(at) if same.ndim else ()
+    return "first at %s: %r, NumPy %r" % (list(map(int, first)), got[first], want.v[first])
+
+
+# sums cancel: their error is measured against the operands
+SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_dw", "avg_pool",
+          "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
+          "linear", "cross_entropy", "log_softmax", "gelu", "mod", "copy"}
+# a zero has a defined sign
+SIGNED_ZERO = {"neg", "abs", "sign", "relu", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
+               "round", "add", "sub", "mul", "div", "mod", "detach", "reshape", "transpose"}
+
+
+def main():
+    program, options = sys.argv[1], sys.argv[2:]
+    table, wrong, compared, left_out = tolerances(), 0, 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([program, "dump", "--dump", folder] + options, stdout=subprocess.PIPE,
+                             universal_newlines=True, check=False)
+        if run.returncode != 0:
+            print(run.stdout)
+            return 1
+        with open(os.path.join(folder, "list.txt"), encoding="utf-8") as f:
+            cases = [line.rstrip("\n").split("\t") for line in f]
+        for name, line, n_in, text in cases:
+            op = name.split("/")[0]
+            if op in NOT_COMPUTED:
+                left_out[NOT_COMPUTED[op]] = left_out.get(NOT_COMPUTED[op], 0) + 1
+                continue
+            x = [T(np.load(os.path.join(folder, "%s_%d.npy" % (line, i)))) for i in range(int(n_in))]
+            got = np.load(os.path.join(folder, "%s_y.npy" % line))
+            text = text or "tp_%s(%s)" % (op, ", ".join("abcde"[:len(x)]))
+            try:
+                why = difference(op, text, got, call(text, x), x, table)
+            except Exception as e:  # a function that is missing here is a failure too
+                why = "%s: %s" % (type(e).__name__, e)
+            compared += 1
+            if why:
+                wrong += 1
+                if wrong <= 40:
+                    print("FAILED %s (test/modes/op/cases.def:%s) %s\n    %s\n    %s\n    repeat: %s %s --case %s"
+                          % (name, line, " ".join("%s%s" % (t.dtype, list(t.v.shape)) for t in x),
+                             text, why, os.path.abspath(__file__), program, name))
+    print("numpy %s: %d cases compared, %d differ, left out %s"
+          % (np.__version__, compared, wrong, left_out))
+    return 1 if wrong or not compared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
