@@ -241,11 +241,16 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const struct tp_block *blocks = ctx->blocks;
     const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
     ctx->function = f->name;
+    tpi_trace *trace = can && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
+    const bool paced = can && !trace && !dry;
     const bool captured =
-        can && !tpi_pace_begin(f) && tpi_frame_open(f, &f->forward, at, n_in, in);
-    tpi_trace *trace = captured && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
-    if (captured)
+        can && !(paced && tpi_pace_begin(f)) && tpi_frame_open(f, &f->forward, at, n_in, in);
+    if (captured) {
         f->frame.trace = trace;
+    } else {
+        tpi_trace_free(trace);
+        trace = NULL;
+    }
     if (dry)
         f->pure.dry = dry;
     f->stats.user_calls++;
@@ -272,7 +277,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     for (int i = 0; i < n_out; i++)
         out[i] = hand_out(out[i], at);
     tie(f, at, entry, n_out, out);
-    if (can)
+    if (paced)
         tpi_pace_end(f, captured);
     f->running--;
     ctx->calls--;

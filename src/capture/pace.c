@@ -14,11 +14,10 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Who asks for one engine gets it, and a pure function is replayed or says why not. */
+/* Who asks for an engine gets it. */
 static bool may_choose(const tp_function *f)
 {
-    return f->options.engine == TP_ENGINE_AUTO && !f->options.check &&
-           (!f->options.pure || f->pure.why);
+    return f->options.engine == TP_ENGINE_AUTO && !f->options.check;
 }
 
 bool tpi_pace_begin(tp_function *f)

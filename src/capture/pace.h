@@ -47,7 +47,7 @@ typedef struct tpi_pace {
     bool measures, eager;
 } tpi_pace;
 
-/* Before a call that could be captured: is it to run eagerly? */
+/* Before a call that could be captured, and of which no recording is to be made: is it to run eagerly? */
 bool tpi_pace_begin(struct tp_function *f);
 /* After it. */
 void tpi_pace_end(struct tp_function *f, bool captured);
