@@ -18,7 +18,7 @@ set(tapir_hot_sources
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
   grad/backward grad/block_grad grad/body_copy grad/sweep
   grad/sweep_call grad/sweep_join grad/vjp
-  ir/graph
+  ir/collect ir/graph
   kernel/host/choose_host kernel/host/team_host
   run/cut_run run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
@@ -38,7 +38,7 @@ set(tapir_small_sources ${tapir_sources})
 list(REMOVE_ITEM tapir_small_sources ${tapir_hot_sources} ${tapir_hot_op_sources})
 # Those of src/op go over elements; the others here are part of each step or run.
 set(tapir_smallest_sources ${tapir_small_sources})
-list(FILTER tapir_small_sources INCLUDE REGEX "/src/(op/|nn/|core/variable|run/run|run/exec)")
+list(FILTER tapir_small_sources INCLUDE REGEX "/src/(op/[^/]*$|nn/|core/variable|run/run|run/exec)")
 list(REMOVE_ITEM tapir_smallest_sources ${tapir_small_sources})
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i.86)$")
   # It copies rows, which -Os does by rep movsb, a quarter slower.

@@ -1,15 +1,9 @@
-/* param, cond, loop, output: see ir/body.h. The shape rules hold what comes from texts to it. */
+/* cond, loop, output: see ir/body.h. The shape rules hold what comes from texts to it. */
 #include "ir/body.h"
 #include "ir/factors.h"
 #include "ir/op_rules.h"
 
 #include <string.h>
-
-const tpi_op tpi_op_param = {.name = "param",
-                             .code = TPI_OP_param,
-                             .kind = TPI_SOURCE,
-                             .attrs = tpi_index_table,
-                             .attrs_size = sizeof(tpi_index_attrs)};
 
 static bool same_type(const tp_tensor *a, const tp_tensor *b)
 {
@@ -40,6 +34,53 @@ static bool token(tpi_infer *q)
     q->dtype = TP_BOOL;
     q->rank = 0;
     return true;
+}
+
+/* ---- what a block is -------------------------------------------------------------------------- */
+
+int tpi_bodies_of(const tp_tensor *block, tpi_body **out)
+{
+    if (block->op == &tpi_op_cond) {
+        const tpi_cond_attrs *a = block->attrs;
+        out[0] = a->then;
+        out[1] = a->other;
+        return 2;
+    }
+    out[0] = ((const tpi_loop_attrs *)block->attrs)->body;
+    return 1;
+}
+
+int tpi_n_outputs_of(const tp_tensor *block)
+{
+    tpi_body *bodies[2];
+    tpi_bodies_of(block, bodies);
+    const bool pred =
+        block->op == &tpi_op_loop && ((const tpi_loop_attrs *)block->attrs)->has_pred;
+    return bodies[0]->n_outputs - pred;
+}
+
+int tpi_n_writes_of(const tp_tensor *block)
+{
+    return (int)(block->op == &tpi_op_cond ? ((const tpi_cond_attrs *)block->attrs)->n_writes
+                                           : ((const tpi_loop_attrs *)block->attrs)->n_writes);
+}
+
+void tpi_output_type(const tp_tensor *block, int64_t index, tp_dtype *dtype, int *rank,
+                     int64_t *shape)
+{
+    tpi_body *bodies[2];
+    tpi_bodies_of(block, bodies);
+    int lead = 0;
+    if (block->op == &tpi_op_loop) {
+        const tpi_loop_attrs *a = block->attrs;
+        lead = index >= a->n_carried;
+        shape[0] = a->length;
+        index += a->has_pred;
+    }
+    const tp_tensor *t = bodies[0]->outputs[index];
+    *dtype = (tp_dtype)t->dtype;
+    *rank = t->rank + lead;
+    memcpy(shape + lead, t->shape, sizeof(int64_t) * t->rank);
 }
 
 /* ---- cond ---------------------------------------------------------------------------------- */
@@ -204,3 +245,103 @@ const tpi_op tpi_op_output = {.name = "output",
                               .infer = output_infer,
                               .factors = tpi_whole_factors,
                               .grad = tpi_grad_by_sweep};
+
+/* ---- making them ------------------------------------------------------------------------------- */
+
+tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,
+                         tp_tensor *const *in)
+{
+    return tpi_graph_node(g, at, &tpi_op_cond, n_in, in, a, TP_BOOL, 0, NULL);
+}
+
+/* What `from` takes of outside, `to` takes too: its params for them. NULL: good; or what failed. */
+static tp_tensor *take_too(tpi_at at, tpi_body *to, const tpi_body *from, tp_tensor **params)
+{
+    for (int i = 0; i < from->n_params; i++) {
+        params[i] = tpi_graph_lift(to->graph, at, from->outers[i]);
+        if (params[i]->status != TP_OK)
+            return params[i];
+    }
+    return NULL;
+}
+
+tp_tensor *tpi_cond_close(tp_graph *g, tpi_at at, tp_tensor *pred, tpi_body *then,
+                          tpi_body *other)
+{
+    tpi_mem *m = &g->ctx->mem;
+    const size_t most = (size_t)(then->n_params + other->n_params + 1),
+                 bytes = most * sizeof(tp_tensor *);
+    tp_tensor **in = tpi_take(m, bytes);
+    if (!in)
+        return tpi_no_memory(g->ctx, at, "block");
+    tp_tensor *node = take_too(at, then, other, in);
+    node = node ? node : take_too(at, other, then, in);
+    if (!node) {
+        tpi_body_order(other, in);
+        in[0] = pred;
+        for (int i = 0; i < then->n_params; i++)
+            in[i + 1] = then->outers[i];
+        then->closed = other->closed = true;
+        const tpi_cond_attrs a = {.then = then, .other = other};
+        node = tpi_cond_node(g, at, &a, 1 + then->n_params, in);
+    }
+    tpi_give_back(m, in, bytes);
+    return node;
+}
+
+tp_tensor *tpi_loop_node(tp_graph *g, tpi_at at, const tpi_loop_attrs *a, int n_in,
+                         tp_tensor *const *in)
+{
+    return tpi_graph_node(g, at, &tpi_op_loop, n_in, in, a, TP_BOOL, 0, NULL);
+}
+
+tp_tensor *tpi_output_node(tp_graph *g, tpi_at at, tp_tensor *block, int64_t index)
+{
+    const tpi_index_attrs attrs = {.index = index};
+    tp_dtype dtype;
+    int rank;
+    int64_t shape[TP_MAX_RANK + 1];
+    tpi_output_type(block, index, &dtype, &rank, shape);
+    if (rank > TP_MAX_RANK)
+        return tpi_fail(g->ctx, at, "output", TP_E_SHAPE, "stacked, this has more than %d axes",
+                        TP_MAX_RANK);
+    return tpi_graph_node(g, at, &tpi_op_output, 1, &block, &attrs, dtype, rank, shape);
+}
+
+/* ---- random numbers ---------------------------------------------------------------------------- */
+
+bool tpi_node_draws(const tp_tensor *t)
+{
+    tpi_body *bodies[2];
+    const bool block = tpi_is_block(t) && !(t->flags & TPI_REPLACED);
+    bool does = t->op->code == TPI_OP_random;
+    for (int k = block ? tpi_bodies_of(t, bodies) : 0; k-- > 0 && !does;)
+        does = tpi_graph_draws(bodies[k]->graph);
+    return does;
+}
+
+bool tpi_graph_draws(const tp_graph *g)
+{
+    bool does = false;
+    for (int i = 0; i < g->n_nodes && !does; i++)
+        does = tpi_node_draws(g->nodes[i]);
+    return does;
+}
+
+void tpi_push_draws(tpi_nodes *l, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (tpi_node_draws(g->nodes[i]))
+            tpi_nodes_push(l, g->nodes[i]);
+}
+
+bool tpi_collect_run(tpi_nodes *out, const tp_graph *g, int n_roots, tp_tensor *const *roots)
+{
+    tpi_nodes all = {.ctx = out->ctx};
+    for (int i = 0; i < n_roots; i++)
+        tpi_nodes_push(&all, roots[i]);
+    tpi_push_draws(&all, g);
+    const bool ok = !all.failed && tpi_collect(out, all.n, all.v, NULL, NULL);
+    tpi_nodes_free(&all);
+    return ok;
+}

@@ -149,7 +149,6 @@ bool tpi_body_output(tpi_body *b, tp_tensor *t);
 
 /* All bodies of `from` (a graph that is about to be freed) belong to `to`, which has its table of sizes. */
 bool tpi_bodies_move(tp_graph *from, tp_graph *to);
-void tpi_bodies_free(tp_graph *g);
 
 /* The nodes: operands are of graph g. Never NULL. A loop's operands and body as above. */
 tp_tensor *tpi_cond_node(tp_graph *g, tpi_at at, const tpi_cond_attrs *a, int n_in,

@@ -1,18 +1,12 @@
+/* Graphs, the bodies that they own, and their nodes: life, names, sizes. */
 #include "base/hash.h"
 #include "ir/body.h"
+#include "ir/op_rules.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- sources ---------------------------------------------------------- */
-
-static bool infer_operand(tpi_infer *q)
-{
-    const tp_tensor *t = q->in[0];
-    q->dtype = (tp_dtype)t->dtype;
-    q->rank = t->rank;
-    memcpy(q->shape, t->shape, sizeof(int64_t) * t->rank);
-    return true;
-}
 
 const tpi_op tpi_op_placeholder = {
     .name = "placeholder", .code = TPI_OP_placeholder, .kind = TPI_SOURCE};
@@ -20,13 +14,56 @@ const tpi_op tpi_op_variable = {.name = "variable",
                                 .code = TPI_OP_variable,
                                 .kind = TPI_SOURCE,
                                 .n_in = 1,
-                                .infer = infer_operand};
+                                .infer = tpi_same_infer};
 const tpi_op tpi_op_const = {.name = "const",
                              .code = TPI_OP_const,
                              .kind = TPI_SOURCE,
                              .n_in = 1,
-                             .infer = infer_operand};
+                             .infer = tpi_same_infer};
+
+/* ---- where a graph is ---------------------------------------------------------------------- */
+
+bool tpi_graph_within(const tp_graph *g, const tp_graph *outer)
+{
+    while (g && g != outer)
+        g = g->parent;
+    return g;
+}
+
+tp_graph *tpi_graph_root(tp_graph *g)
+{
+    while (g->parent)
+        g = g->parent;
+    return g;
+}
+
 /* ---- graphs -------------------------------------------------------------------------------- */
+
+static void body_free(tpi_body *b)
+{
+    tpi_mem *m = &b->graph->ctx->mem;
+    tpi_give_back(m, b->params, (size_t)b->params_size * sizeof *b->params);
+    tpi_give_back(m, b->outers, (size_t)b->params_size * sizeof *b->outers);
+    tpi_give_back(m, b->outputs, (size_t)b->outputs_size * sizeof *b->outputs);
+    tp_graph_free(b->graph);
+    tpi_give_back(m, b, sizeof *b);
+}
+
+static void free_bodies(tp_graph *g)
+{
+    for (int i = 0; i < g->n_bodies; i++)
+        body_free(g->bodies[i]);
+    tpi_give_back(&g->ctx->mem, g->bodies, (size_t)g->bodies_size * sizeof *g->bodies);
+    g->bodies = NULL;
+    g->n_bodies = g->bodies_size = 0;
+}
+
+void tpi_graph_free_outputs(tp_graph *g)
+{
+    tpi_give_back(&g->ctx->mem, g->outputs, (size_t)g->n_outputs * sizeof *g->outputs);
+    g->outputs = NULL;
+    g->n_outputs = 0;
+}
 
 static void graph_free(tpi_owned *o)
 {
@@ -34,7 +71,7 @@ static void graph_free(tpi_owned *o)
     tp_ctx *ctx = g->ctx;
     if (g->programs)
         g->free_programs(g->programs);
-    tpi_bodies_free(g);
+    free_bodies(g);
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         tp_tensor *t = g->nodes[i];
         t->graph = NULL; /* a handle that outlives the graph is dead to ops */
@@ -90,27 +127,78 @@ void tp_graph_free(tp_graph *g)
     graph_free(&g->owned);
 }
 
-/* The node for a concrete t in like's graph; t itself when like is concrete; failed when like is of a
- * block that has ended. */
-static tp_tensor *lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t)
+/* ---- bodies ------------------------------------------------------------------------------- */
+
+static bool own(tp_graph *g, tpi_body *b)
 {
-    if (!like->graph || t->status != TP_OK)
-        return t;
-    tp_tensor *failed = tpi_refuse_like(like, at, what);
-    return failed ? failed : tpi_graph_lift(tpi_graph_here(like), at, t);
+    tpi_body **v =
+        tpi_grow(&g->ctx->mem, g->bodies, g->n_bodies, &g->bodies_size, sizeof *g->bodies);
+    if (!v)
+        return false;
+    g->bodies = v;
+    v[g->n_bodies++] = b;
+    return true;
 }
 
-tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double value)
+tpi_body *tpi_body_new(tp_graph *g, tpi_at at)
 {
-    const tpi_at at = TPI_AT(file, line);
-    if (!tpi_is_live(x) || x->status != TP_OK)
-        return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
-    TPI_ALONE(x->ctx, at, "tp_scalar_like");
-    return lift_like(x, at, "tp_scalar_like",
-                     tpi_make_scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
+    tp_ctx *ctx = g->ctx;
+    int depth = 0;
+    for (const tp_graph *around = g; around->parent; around = around->parent)
+        depth++;
+    if (depth >= TPI_MAX_NESTING) {
+        tpi_fail_status(ctx, at, "block", TP_E_STATE, "blocks nest deeper than %d",
+                        TPI_MAX_NESTING);
+        return NULL;
+    }
+    tpi_body *b = tpi_take(&ctx->mem, sizeof *b);
+    tp_graph *inner = b ? tp_graph_new(ctx) : NULL;
+    if (!inner) {
+        tpi_give_back(&ctx->mem, b, sizeof *b);
+        tpi_no_memory(ctx, at, "block");
+        return NULL;
+    }
+    *b = (tpi_body){.graph = inner, .at = at};
+    tpi_object_remove(&inner->owned); /* its parent owns it */
+    inner->owned.next = inner->owned.prev = &inner->owned;
+    tpi_dims_free(inner->dims);
+    inner->dims = g->dims;
+    inner->parent = g;
+    inner->body = b;
+    if (own(g, b))
+        return b;
+    body_free(b);
+    tpi_no_memory(ctx, at, "block");
+    return NULL;
 }
 
-TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)
+void tpi_body_drop(tp_graph *g, tpi_body *b)
+{
+    int i = 0;
+    while (g->bodies[i] != b)
+        i++;
+    g->n_bodies--;
+    memmove(g->bodies + i, g->bodies + i + 1, (size_t)(g->n_bodies - i) * sizeof b);
+    body_free(b);
+}
+
+bool tpi_bodies_move(tp_graph *from, tp_graph *to)
+{
+    for (int i = 0; i < from->n_bodies; i++) {
+        tpi_body *b = from->bodies[i];
+        if (!own(to, b)) {
+            memmove(from->bodies, from->bodies + i, (size_t)(from->n_bodies - i) * sizeof b);
+            from->n_bodies -= i;
+            return false;
+        }
+        b->graph->parent = to;
+        b->graph->dims = to->dims;
+    }
+    from->n_bodies = 0;
+    return true;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* A size that is none because memory is out is told now, others where they are used. */
 static int64_t size_or_error(tp_graph *g, const char *what, uint64_t refused, int64_t dim)
@@ -156,6 +244,22 @@ int64_t tp_dim_mul(tp_graph *g, int64_t a, int64_t b)
 int64_t tp_dim_div(tp_graph *g, int64_t a, int64_t b)
 {
     return dim_of(g, "tp_dim_div", tpi_dim_div, a, b);
+}
+
+int64_t tpi_fresh_symbol(tp_graph *g, const char *stem)
+{
+    char name[64];
+    for (int i = 1;; i++) {
+        if (i == 1)
+            snprintf(name, sizeof name, "%s", stem);
+        else
+            snprintf(name, sizeof name, "%s.%d", stem, i);
+        bool taken = false;
+        for (int k = 0; k < tpi_dim_n_symbols(g->dims) && !taken; k++)
+            taken = strcmp(tpi_dim_symbol_name(g->dims, k), name) == 0;
+        if (!taken)
+            return tpi_dim_symbol(g->dims, name);
+    }
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -297,22 +401,6 @@ tp_graph *(tp_graph_of)(const tp_tensor *t)
     return tpi_is_live(t) && t->graph ? tpi_graph_root(t->graph) : NULL;
 }
 
-tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *t)
-{
-    const tpi_at at = TPI_AT(file, line);
-    if (!g)
-        return (tp_tensor *)&tpi_nil;
-    TPI_ALONE(g->ctx, at, "tp_graph_read");
-    tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
-    if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g))
-        g = g->ctx->tracing; /* an open block of it reads */
-    if (!failed && t->graph && !tpi_graph_within(g, t->graph))
-        failed = tpi_refuse_outside(g, at, "tp_graph_read", t);
-    return failed ? failed : tpi_graph_lift(g, at, t);
-}
-
-TPI_BARE(tp_tensor *, tp_graph_read, (tp_graph * g, tp_tensor *t), g, t)
-
 tp_tensor *tp_graph_find_at(const char *file, int line, tp_graph *g, const char *name)
 {
     if (!g)
@@ -324,131 +412,3 @@ tp_tensor *tp_graph_find_at(const char *file, int line, tp_graph *g, const char 
 }
 
 TPI_BARE(tp_tensor *, tp_graph_find, (tp_graph * g, const char *name), g, name)
-
-tp_tensor *tp_graph_variable_at(const char *file, int line, tp_graph *g, const char *name)
-{
-    if (!g)
-        return (tp_tensor *)&tpi_nil;
-    tp_tensor *found = NULL;
-    for (int i = 0; i < g->n_nodes; i++) {
-        tp_tensor *t = g->nodes[i];
-        if (t->op != &tpi_op_variable || !t->in[0]->name || !name ||
-            strcmp(t->in[0]->name, name) != 0 || t->in[0] == found)
-            continue;
-        if (found)
-            return tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
-                            "the graph reads two variables \"%s\", of lines %d and %d: "
-                            "tp_graph_nth_variable tells them apart",
-                            name, found->line, t->in[0]->line);
-        found = t->in[0];
-    }
-    return found ? found
-                 : tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
-                            "the graph reads no variable \"%s\"", name ? name : "(null)");
-}
-
-TPI_BARE(tp_tensor *, tp_graph_variable, (tp_graph * g, const char *name), g, name)
-
-/* ---- walks ------------------------------------------------------------------------------------ */
-
-void tpi_nodes_push(tpi_nodes *l, tp_tensor *t)
-{
-    if (l->n == l->size && !l->failed) {
-        const int size = l->size ? l->size * 2 : 64;
-        tp_tensor **v = tpi_resize(&l->ctx->mem, l->v, (size_t)l->size * sizeof *v,
-                                   (size_t)size * sizeof *v);
-        if (v) {
-            l->v = v;
-            l->size = size;
-        } else {
-            l->failed = true;
-        }
-    }
-    if (!l->failed)
-        l->v[l->n++] = t;
-}
-
-void tpi_nodes_free(tpi_nodes *l)
-{
-    tpi_give_back(&l->ctx->mem, l->v, (size_t)l->size * sizeof *l->v);
-    *l = (tpi_nodes){.ctx = l->ctx};
-}
-
-/* By seq. Walks meet nodes nearly in reverse order, so the list is turned first; then runs are
- * merged (at most as many passes as the list has bits). */
-static bool sort_by_seq(tpi_nodes *l)
-{
-    for (int i = 0, j = l->n - 1; i < j; i++, j--) {
-        tp_tensor *t = l->v[i];
-        l->v[i] = l->v[j];
-        l->v[j] = t;
-    }
-    bool sorted = true;
-    for (int i = 1; i < l->n && sorted; i++)
-        sorted = l->v[i - 1]->seq <= l->v[i]->seq;
-    if (sorted)
-        return true;
-    const size_t bytes = (size_t)l->n * sizeof *l->v;
-    tp_tensor **tmp = tpi_take(&l->ctx->mem, bytes);
-    if (!tmp)
-        return false;
-    for (int width = 1; width < l->n; width *= 2) {
-        for (int at = 0; at < l->n; at += 2 * width) {
-            const int mid = at + width < l->n ? at + width : l->n;
-            const int end = at + 2 * width < l->n ? at + 2 * width : l->n;
-            int a = at, b = mid;
-            for (int k = at; k < end; k++)
-                tmp[k] = b >= end || (a < mid && l->v[a]->seq <= l->v[b]->seq) ? l->v[a++]
-                                                                               : l->v[b++];
-        }
-        memcpy(l->v, tmp, bytes);
-    }
-    tpi_give_back(&l->ctx->mem, tmp, bytes);
-    return true;
-}
-
-/* Marked is what is in the list, and nothing else, also when memory is out. */
-static void take_once(tpi_nodes *out, tp_tensor *t)
-{
-    if (t->flags & TPI_MARK)
-        return;
-    tpi_nodes_push(out, t);
-    if (!out->failed)
-        t->flags |= TPI_MARK;
-}
-
-/* Takes what those in the list from `at` on were computed from; the list is the queue. */
-static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_tensor *t),
-                    void *user)
-{
-    for (; at < out->n; at++) {
-        const tp_tensor *t = out->v[at];
-        if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
-            continue;
-        const int first = tpi_way_first(out->way, t);
-        for (int i = tpi_way_end(out->way, t) - 1; i >= first; i--)
-            take_once(out, t->in[i]);
-    }
-    for (int i = 0; i < out->n; i++)
-        out->v[i]->flags &= (uint8_t)~TPI_MARK;
-    return !out->failed && sort_by_seq(out);
-}
-
-bool tpi_collect(tpi_nodes *out, int n_roots, tp_tensor *const *roots,
-                 bool (*stop)(void *user, const tp_tensor *t), void *user)
-{
-    for (int i = 0; i < n_roots; i++)
-        take_once(out, roots[i]);
-    return collect(out, 0, stop, user);
-}
-
-bool tpi_collect_from(tpi_nodes *out, int n_roots, tp_tensor *const *roots, int n_ends,
-                      tp_tensor *const *ends)
-{
-    for (int i = 0; i < n_ends; i++)
-        take_once(out, ends[i]);
-    const int at = out->n;
-    for (int i = 0; i < n_roots; i++)
-        take_once(out, roots[i]);
-    return collect(out, at, NULL, NULL);
-}

@@ -1,5 +1,5 @@
-/* The text of graphs, shared by those who write it (print.c), read it (parse.c) and put values
- * beside it (run/store.c). docs/ir.md describes it. */
+/* The text of graphs, shared by those who write it (print.c), read it (op/read/parse.c) and put
+ * values beside it (run/store.c). docs/ir.md describes it. */
 #ifndef TAPIR_IR_NOTATION_H
 #define TAPIR_IR_NOTATION_H
 
@@ -93,20 +93,5 @@ void tpi_put_nodes(tpi_str *s, const tpi_dims *dims, const tpi_values *v, int n,
 void tpi_put_outputs(tpi_str *s, const tp_graph *g);
 /* `s` as a block of tp_alloc; NULL (and an error) when out of memory. Frees s. */
 char *tpi_str_hand_over(tp_ctx *ctx, tpi_str *s, const char *what);
-
-/* ---- reading ------------------------------------------------------------------------------------- */
-
-/* The values that go with a text, in little-endian order of bytes. */
-typedef struct tpi_blob {
-    tp_dtype dtype;
-    int rank;
-    int64_t shape[TP_MAX_RANK];
-    const void *bytes;
-} tpi_blob;
-
-/* blobs: of the memory cells in order, then of the constants #0, ...; NULL: all zero. Their
- * types and number are checked. NULL after tpi_fail_status. */
-tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text, size_t size,
-                    int n_blobs, const tpi_blob *blobs);
 
 #endif

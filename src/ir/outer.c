@@ -299,3 +299,43 @@ tp_graph *tpi_graph_here(const tp_tensor *x)
     tp_graph *g = x->graph;
     return g && x->ctx->tracing && tpi_graph_within(x->ctx->tracing, g) ? x->ctx->tracing : g;
 }
+
+/* ---- by the user ------------------------------------------------------------------------------- */
+
+/* The node for a concrete t in like's graph; t itself when like is concrete; failed when like is of a
+ * block that has ended. */
+static tp_tensor *lift_like(const tp_tensor *like, tpi_at at, const char *what, tp_tensor *t)
+{
+    if (!like->graph || t->status != TP_OK)
+        return t;
+    tp_tensor *failed = tpi_refuse_like(like, at, what);
+    return failed ? failed : tpi_graph_lift(tpi_graph_here(like), at, t);
+}
+
+tp_tensor *tp_scalar_like_at(const char *file, int line, tp_tensor *x, double value)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!tpi_is_live(x) || x->status != TP_OK)
+        return tpi_refuse_operand(x ? x->ctx : NULL, at, "tp_scalar_like", 0, x);
+    TPI_ALONE(x->ctx, at, "tp_scalar_like");
+    return lift_like(x, at, "tp_scalar_like",
+                     tpi_make_scalar(x->ctx, at, "tp_scalar_like", (tp_dtype)x->dtype, value));
+}
+
+TPI_BARE(tp_tensor *, tp_scalar_like, (tp_tensor * x, double value), x, value)
+
+tp_tensor *tp_graph_read_at(const char *file, int line, tp_graph *g, tp_tensor *t)
+{
+    const tpi_at at = TPI_AT(file, line);
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    TPI_ALONE(g->ctx, at, "tp_graph_read");
+    tp_tensor *failed = tpi_refuse_operand(g->ctx, at, "tp_graph_read", 0, t);
+    if (g->ctx->tracing && tpi_graph_within(g->ctx->tracing, g))
+        g = g->ctx->tracing; /* an open block of it reads */
+    if (!failed && t->graph && !tpi_graph_within(g, t->graph))
+        failed = tpi_refuse_outside(g, at, "tp_graph_read", t);
+    return failed ? failed : tpi_graph_lift(g, at, t);
+}
+
+TPI_BARE(tp_tensor *, tp_graph_read, (tp_graph * g, tp_tensor *t), g, t)

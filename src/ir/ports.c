@@ -52,6 +52,30 @@ tp_tensor *tp_graph_nth_variable_at(const char *file, int line, tp_graph *g, int
 
 TPI_BARE(tp_tensor *, tp_graph_nth_variable, (tp_graph * g, int i), g, i)
 
+tp_tensor *tp_graph_variable_at(const char *file, int line, tp_graph *g, const char *name)
+{
+    if (!g)
+        return (tp_tensor *)&tpi_nil;
+    tp_tensor *found = NULL;
+    for (int i = 0; i < g->n_nodes; i++) {
+        tp_tensor *t = g->nodes[i];
+        if (t->op != &tpi_op_variable || !t->in[0]->name || !name ||
+            strcmp(t->in[0]->name, name) != 0 || t->in[0] == found)
+            continue;
+        if (found)
+            return tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
+                            "the graph reads two variables \"%s\", of lines %d and %d: "
+                            "tp_graph_nth_variable tells them apart",
+                            name, found->line, t->in[0]->line);
+        found = t->in[0];
+    }
+    return found ? found
+                 : tpi_fail(g->ctx, TPI_AT(file, line), "tp_graph_variable", TP_E_NAME,
+                            "the graph reads no variable \"%s\"", name ? name : "(null)");
+}
+
+TPI_BARE(tp_tensor *, tp_graph_variable, (tp_graph * g, const char *name), g, name)
+
 int tp_graph_n_outputs(const tp_graph *g)
 {
     if (g && g->body)
@@ -112,13 +136,6 @@ static tp_status set_outputs(tp_graph *g, tpi_at at, int n, tp_tensor *const *ou
     g->outputs = copy;
     g->n_outputs = n;
     return TP_OK;
-}
-
-void tpi_graph_free_outputs(tp_graph *g)
-{
-    tpi_give_back(&g->ctx->mem, g->outputs, (size_t)g->n_outputs * sizeof *g->outputs);
-    g->outputs = NULL;
-    g->n_outputs = 0;
 }
 
 tp_status tp_graph_set_outputs_at(const char *file, int line, tp_graph *g, int n,

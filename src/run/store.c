@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "ir/notation.h"
+#include "op/read/parse.h"
 
 #include <string.h>
 

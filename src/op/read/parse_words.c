@@ -1,6 +1,6 @@
 /* Words, types, attributes and places of a text. */
 #include "ir/body.h"
-#include "ir/parser.h"
+#include "op/read/parser.h"
 
 #include <string.h>
 

@@ -1,10 +1,11 @@
 /* Reading texts of graphs: what parse.c builds on. The text may come from anyone: every number is
  * checked where it is read. Readers return false, or NULL, once tpi_read_bad has said why. */
-#ifndef TAPIR_IR_READER_H
-#define TAPIR_IR_READER_H
+#ifndef TAPIR_PARSER_H
+#define TAPIR_PARSER_H
 
 #include "ir/check.h"
 #include "ir/notation.h"
+#include "op/read/parse.h"
 
 struct tpi_text_block;
 

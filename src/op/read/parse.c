@@ -1,6 +1,6 @@
-/* Reads what print.c writes. Every node is built through its op's shape rule. */
+/* Reads what ir/print.c writes. Every node is built through its op's shape rule. */
 #include "ir/body.h"
-#include "ir/parser.h"
+#include "op/read/parser.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Memory of variables, and constants. */
-#include "ir/parser.h"
+#include "op/read/parser.h"
 
 #include <string.h>
 
