@@ -16,8 +16,8 @@ set(tapir_hot_sources
   capture/replay/pure capture/replay/replay capture/run/frame capture/run/segment
   capture/run/settle
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
-  grad/backward grad/block_grad grad/body_copy grad/sweep
-  grad/sweep_call grad/sweep_join grad/vjp
+  grad/backward grad/body_copy grad/sweep grad/sweep_call grad/sweep_go
+  grad/sweep_products grad/sweep_ranges grad/sweep_rule grad/vjp
   ir/collect ir/graph
   kernel/host/choose_host kernel/host/team_host
   run/cut_run run/exec_tiles run/tile_block run/tile_run)

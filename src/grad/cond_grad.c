@@ -92,7 +92,7 @@ static bool sweep_side(cond_vjp *c, int j, const bool *depends, tpi_seed *seeds)
             return false;
         seeds[n++] = (tpi_seed){i, p};
     }
-    return tpi_vjp_sweep(v, depends, c->outer, n, seeds);
+    return tpi_sweep_body(v, depends, c->outer, n, seeds);
 }
 
 static bool sweep_sides(cond_vjp *c)

@@ -196,7 +196,7 @@ static bool sweep_turn(loop_vjp *c)
             seeds[n++] = (tpi_seed){c->first + i, c->seed[i]};
     }
     find_outer(c);
-    ok = ok && tpi_vjp_sweep(&c->v, c->depends, c->outer, n, seeds);
+    ok = ok && tpi_sweep_body(&c->v, c->depends, c->outer, n, seeds);
     tpi_give_back(&c->s->ctx->mem, seeds, bytes);
     return ok;
 }

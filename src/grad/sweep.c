@@ -1,4 +1,4 @@
-/* The sweep itself: see sweep.h. */
+/* What a sweep is over, and what adds up in it: see sweep.h. */
 #include "grad/sweep.h"
 
 #include "base/float_mode.h"
@@ -122,23 +122,6 @@ void tpi_sweep_spread(tpi_sweep *s)
     }
 }
 
-/* A variable that was assigned since would give the gradient of another function. */
-static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
-{
-    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
-        const tp_tensor *x = t->in[k];
-        if (x->buf && x->buf->version != t->in_version[k])
-            return tpi_fail(
-                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
-                t->op->name, TP_E_STATE,
-                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
-                "take the gradient before the assignment",
-                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
-                x->buf->version);
-    }
-    return NULL;
-}
-
 /* Adds dx to a sum that nobody else can see, where it lies: the bits of tp_add, without a new
  * tensor as large as the weights for each node that uses them. Not where tp_add looks for NaN. */
 static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *dx)
@@ -207,54 +190,6 @@ void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx
     *sum = more;
 }
 
-bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
-{
-    tp_ctx *ctx = s->ctx;
-    if (tp_scope_begin(ctx) != TP_OK)
-        return false;
-    tpi_grad g = {.op = t->op,
-                  .at = TPI_AT(t->file, t->line),
-                  .n_in = t->n_in,
-                  .x = t->in,
-                  .attrs = t->attrs,
-                  .y = t,
-                  .dy = s->grad[t->slot],
-                  .dx = s->dx,
-                  .wanted = s->wanted};
-    for (int k = 0; k < t->n_in; k++) {
-        s->dx[k] = NULL;
-        s->wanted[k] = s->depends[t->in[k]->slot];
-    }
-    tp_tensor *stale = refuse_stale(t, s->at);
-    bool kept = true;
-    if (!stale && s->shared && tpi_sweep_is_product(s, t->slot)) {
-        const int slot = t->in[1]->slot;
-        if (s->wanted[0])
-            g.turned = tpi_sweep_turned(s, t, &s->shared[slot]);
-        if (s->wanted[1]) {
-            s->wanted[1] = false;
-            tpi_ref(g.dy);
-            kept = tpi_sweep_keep(s, t, slot, g.dy);
-        }
-    }
-    if (!stale && kept)
-        t->op->grad(&g);
-    for (int k = 0; k < t->n_in; k++)
-        if (s->dx[k])
-            tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
-    tp_scope_end(ctx);
-    return !stale && kept;
-}
-
-/* The gradient of one of several results, or ranges, waits for what they are of. */
-static void wait_for(tpi_sweep *s, const tp_tensor *t, int slot)
-{
-    if (s->met && s->depends[slot]) {
-        s->met[t->slot] = s->met[slot];
-        s->met[slot] = t->slot;
-    }
-}
-
 /* A program's calls nest as its C calls do. Those of a text may be nested deeper than the C stack,
  * or share what is inside them, each time twice as often. */
 bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
@@ -269,51 +204,6 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
                       : "calls share what is inside them",
         s->depth);
     return false;
-}
-
-/* One node, which depends on what is asked for. */
-static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
-{
-    if (tpi_has_inside(t) && (!s->met || s->met[i] < 0))
-        return true;
-    if (tpi_has_inside(t))
-        return tpi_is_block(t) ? tpi_sweep_block(s, t, i) : tpi_sweep_call(s, t, i);
-    if (!s->grad[i])
-        return true;
-    if (t->op->awaits)
-        wait_for(s, t, t->in[t->op->awaits - 1]->slot);
-    else if (t->op->range && s->ranged[t->in[0]->slot] > 0)
-        wait_for(s, t, t->in[0]->slot);
-    else
-        return tpi_sweep_rule(s, t);
-    return true;
-}
-
-static bool has_ranges(const tpi_sweep *s, int i)
-{
-    return s->met && s->met[i] >= 0 && !tpi_has_inside(s->nodes.v[i]);
-}
-
-bool tpi_sweep_go(tpi_sweep *s)
-{
-    if (!s->shared && !tpi_sweep_find_products(s))
-        return false;
-    if (s->met)
-        tpi_sweep_find_ranges(s);
-    for (int i = s->nodes.n - 1; i >= 0; i--) {
-        tp_tensor *t = s->nodes.v[i];
-        if (s->shared && s->shared[i].sum) {
-            tpi_sweep_fold(s, t, i, s->shared[i].sum);
-            s->shared[i].sum = NULL;
-        }
-        if (has_ranges(s, i) && !tpi_sweep_ranges(s, t, i))
-            return false;
-        if (!tpi_sweep_goes_through(s, i))
-            continue;
-        if (!go_through(s, t, i) || (s->shared && !tpi_sweep_met(s, t)))
-            return false;
-    }
-    return true;
 }
 
 tp_tensor *tpi_all(tpi_at at, tp_tensor *x, double value)

@@ -20,7 +20,11 @@
  * is built, as a block over bodies of its own (grad/vjp.h). A turn of a loop on concrete tensors, and
  * the side of an if that was taken, are calls. When their sweeps are recorded, these are calls as
  * well, as the turns of the loop that is the gradient of a loop are: what such a sweep reads of
- * the inside of the turn is made one of the turn's results. */
+ * the inside of the turn is made one of the turn's results.
+ *
+ * The files lean on each other in this order: sweep.c (nodes, sums), sweep_products.c, sweep_rule.c,
+ * sweep_ranges.c; sweep_call.c and vjp.c begin and end a sweep inside; sweep_go.c goes, into calls and blocks,
+ * whose gradients (cond_grad.c, loop_grad.c) make it go through their bodies; backward.c asks. */
 #ifndef TAPIR_SWEEP_H
 #define TAPIR_SWEEP_H
 
@@ -106,9 +110,7 @@ static inline bool tpi_in_sweep(const tpi_sweep *s, const tp_tensor *t)
 /* A sweep inside another one: not deeper than the C stack, and not over the same again and again. */
 bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
 
-/* What the sweep comes to (sweep_call.c, sweep_join.c, block_grad.c). False: the error is set. */
-bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot);
-bool tpi_sweep_block(tpi_sweep *s, tp_tensor *block, int slot);
+/* What x gets of the ranges met; false: the error is set. */
 bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot);
 /* What the rule of node t gives its operands is added to theirs. */
 bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t);

@@ -1,5 +1,6 @@
-/* Calls in a sweep: one node to gradients, with a sweep inside. */
-#include "grad/sweep.h"
+/* Calls in a sweep: where the sweep inside begins, and what it gives. */
+#include "grad/sweep_call.h"
+
 #include "op/call.h"
 #include "op/turn_values.h"
 
@@ -63,8 +64,8 @@ static bool is_turn(const tp_tensor *call)
     return function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP;
 }
 
-static bool start_inside(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int n_roots,
-                         tp_tensor *const *roots)
+static bool take_ends(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, int n_roots,
+                      tp_tensor *const *roots)
 {
     int n;
     tp_tensor **ends = ends_inside(s, call, &n);
@@ -118,36 +119,40 @@ static bool take_states(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call)
     return true;
 }
 
-/* Begins the sweep inside, from the values of the results met: *roots, for the caller. */
-static bool begin_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot,
-                         tp_tensor ***roots, int *n)
+/* The sweep inside starts at the values of the results met. */
+static bool start_inside(tpi_call_sweep *c)
 {
-    *roots = roots_inside(s, slot, n);
-    if (!*roots) {
+    tpi_sweep *s = c->s, *in = &c->in;
+    c->roots = roots_inside(s, c->slot, &c->n_roots);
+    if (!c->roots) {
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
     }
-    if (!start_inside(in, s, call, *n, *roots))
+    if (!take_ends(in, s, c->call, c->n_roots, c->roots))
         return false;
     in->depth = s->depth + 1;
-    in->enters = is_turn(call) && s->ctx->recording;
+    in->enters = is_turn(c->call) && s->ctx->recording;
     in->left = s->left - in->nodes.n;
     tpi_sweep_spread(in);
-    return tpi_sweep_find_products(in) && take_states(in, s, call);
+    return tpi_sweep_find_products(in) && take_states(in, s, c->call);
 }
 
-/* The sweep inside, from the gradients of the results met. */
-static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int slot,
-                         tp_tensor *const *roots)
+/* The gradients of the results met are what it begins with. */
+static bool seed_inside(tpi_call_sweep *c)
 {
-    if (is_turn(call) && s->ctx->recording && !enter_all(s, call, slot))
+    tpi_sweep *s = c->s;
+    if (is_turn(c->call) && s->ctx->recording && !enter_all(s, c->call, c->slot))
         return false; /* they entered outside already; this is inside */
-    for (int i = s->met[slot], k = 0; i >= 0; i = s->met[i]) {
+    for (int i = s->met[c->slot], k = 0; i >= 0; i = s->met[i]) {
         tpi_ref(s->grad[i]);
-        tpi_sweep_seed(in, call, roots[k++]->slot, s->grad[i]);
+        tpi_sweep_seed(&c->in, c->call, c->roots[k++]->slot, s->grad[i]);
     }
-    if (!tpi_sweep_go(in))
-        return false;
+    return true;
+}
+
+/* What is read inside instead of an operand gives what it got to the operand. */
+static void give_to_operands(tpi_sweep *in, const tp_tensor *call)
+{
     for (int k = 0; k < call->n_in; k++) {
         const tp_tensor *inner = inner_of(call, k);
         if (!inner || !in->grad[inner->slot])
@@ -156,7 +161,6 @@ static bool sweep_inside(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call, int
         in->grad[inner->slot] = NULL;
         tpi_sweep_fold(in, call, call->in[k]->slot, dx);
     }
-    return true;
 }
 
 /* ---- a recorded sweep of a turn is a call ------------------------------------------------------- */
@@ -372,30 +376,35 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
     return ok;
 }
 
-bool tpi_sweep_call(tpi_sweep *s, const tp_tensor *call, int slot)
+/* ---- from outside -------------------------------------------------------------------------------- */
+
+bool tpi_sweep_call_begin(tpi_call_sweep *c, tpi_sweep *s, const tp_tensor *call, int slot)
 {
     tp_ctx *ctx = s->ctx;
-    if (!tpi_sweep_enter(s, call) || tp_scope_begin(ctx) != TP_OK)
+    *c = (tpi_call_sweep){
+        .s = s, .call = call, .slot = slot, .in = {.ctx = ctx, .nodes = {.ctx = ctx}}
+    };
+    if (is_turn(call) && ctx->recording && !enter_all(s, call, slot))
         return false;
-    if (is_turn(call) && ctx->recording && !enter_all(s, call, slot)) {
-        tp_scope_end(ctx);
-        return false;
-    }
-    tpi_sweep in = {.ctx = ctx, .nodes = {.ctx = ctx}};
-    tp_tensor **roots;
-    int n_roots;
-    bool ok = begin_inside(&in, s, call, slot, &roots, &n_roots);
-    const uint64_t began = ctx->seq;
-    const tpi_call_hooks *hooks = ok ? ctx->call_hooks : NULL;
-    void *begun = hooks ? hooks->sweep_begin(ctx, call, s->at) : NULL;
-    ok = ok && sweep_inside(&in, s, call, slot, roots);
-    if (hooks)
-        hooks->sweep_end(ctx, begun);
-    if (roots)
-        tpi_give_back(&ctx->mem, roots, (size_t)n_roots * sizeof *roots);
-    s->left = in.left;
-    ok = ok && give_out(s, &in, call, slot, began) && tpi_sweep_hand_out(s, &in);
-    tpi_sweep_done(&in);
-    tp_scope_end(ctx);
+    const bool started = start_inside(c);
+    c->began = ctx->seq;
+    c->hooks = started ? ctx->call_hooks : NULL;
+    c->begun = c->hooks ? c->hooks->sweep_begin(ctx, call, s->at) : NULL;
+    return started && seed_inside(c);
+}
+
+bool tpi_sweep_call_end(tpi_call_sweep *c, bool swept)
+{
+    tpi_sweep *s = c->s, *in = &c->in;
+    if (swept)
+        give_to_operands(in, c->call);
+    if (c->hooks)
+        c->hooks->sweep_end(s->ctx, c->begun);
+    if (c->roots)
+        tpi_give_back(&s->ctx->mem, c->roots, (size_t)c->n_roots * sizeof *c->roots);
+    s->left = in->left;
+    const bool ok =
+        swept && give_out(s, in, c->call, c->slot, c->began) && tpi_sweep_hand_out(s, in);
+    tpi_sweep_done(in);
     return ok;
 }

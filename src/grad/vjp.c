@@ -160,31 +160,36 @@ static bool take_states(tpi_vjp *v, tpi_sweep *in)
     return ok;
 }
 
-bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, const bool *outer, int n,
+bool tpi_vjp_begin(tpi_vjp *v, tpi_sweep *in, const bool *depends, const bool *outer, int n,
                    const tpi_seed *seeds)
 {
-    tpi_sweep in;
-    if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, &in, n, seeds))
+    *in = (tpi_sweep){.ctx = v->s->ctx, .nodes = {.ctx = v->s->ctx}};
+    if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, in, n, seeds))
         return false;
-    in.depth = v->s->depth + 1;
-    in.enters = v->s->ctx->recording;
-    in.left = v->s->left - in.nodes.n;
+    in->depth = v->s->depth + 1;
+    in->enters = v->s->ctx->recording;
+    in->left = v->s->left - in->nodes.n;
     for (int i = 0; i < v->n_params; i++) {
         const int slot = v->work->params[i]->slot;
-        in.depends[slot] = depends[i];
-        in.outer[slot] = outer[i] && v->work->params[i]->rank == 2;
+        in->depends[slot] = depends[i];
+        in->outer[slot] = outer[i] && v->work->params[i]->rank == 2;
     }
-    tpi_sweep_spread(&in);
-    const bool found = tpi_sweep_find_products(&in) && take_states(v, &in);
+    tpi_sweep_spread(in);
+    const bool found = tpi_sweep_find_products(in) && take_states(v, in);
     for (int i = 0; i < n; i++) {
         const tp_tensor *root = v->work->outputs[seeds[i].output];
         tp_tensor *dy = tpi_enter_turns(v->at, seeds[i].dy);
         tpi_ref(dy);
-        tpi_sweep_seed(&in, root, root->slot, dy);
+        tpi_sweep_seed(in, root, root->slot, dy);
     }
-    const bool ok = found && tpi_sweep_go(&in) && take_sums(v, &in);
-    v->s->left = in.left;
-    tpi_sweep_done(&in);
+    return found;
+}
+
+bool tpi_vjp_end(tpi_vjp *v, tpi_sweep *in, bool swept)
+{
+    const bool ok = swept && take_sums(v, in);
+    v->s->left = in->left;
+    tpi_sweep_done(in);
     return ok;
 }
 
@@ -309,4 +314,19 @@ bool tpi_vjp_fill(tpi_vjp *v, tpi_body *to)
     }
     tpi_nodes_free(&in);
     return ok;
+}
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+void tpi_set_sum(tpi_sweep *s, const tp_tensor *block, int k, tp_tensor *sum)
+{
+    const int slot = block->in[k]->slot;
+    tpi_ref(sum);
+    tpi_unref(s->grad[slot]);
+    s->grad[slot] = sum;
+}
+
+tp_tensor *tpi_output_of(tp_tensor *block, int64_t index)
+{
+    return tpi_output_node(block->graph, TPI_AT(block->file, block->line), block, index);
 }

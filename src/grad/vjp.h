@@ -50,10 +50,15 @@ void tpi_vjp_close(tpi_vjp *v);
 tp_tensor *tpi_vjp_param(tpi_vjp *v, const tp_tensor *like, bool lead);
 /* The param for the state of param i, a matrix; never NULL. */
 tp_tensor *tpi_vjp_state(tpi_vjp *v, int i);
-/* Runs the sweep, for the params marked in depends[], and sets dx, state and joined; products with those
- * in outer[] are joined outside. */
-bool tpi_vjp_sweep(tpi_vjp *v, const bool *depends, const bool *outer, int n,
+/* Makes the sweep ready to go, for the params marked in depends[]; products with those in outer[] are joined
+ * outside. False: the error is set. It ends either way. */
+bool tpi_vjp_begin(tpi_vjp *v, tpi_sweep *in, const bool *depends, const bool *outer, int n,
                    const tpi_seed *seeds);
+/* If it has `swept`, sets dx, state and joined. False: not all is well. */
+bool tpi_vjp_end(tpi_vjp *v, tpi_sweep *in, bool swept);
+/* All of it (sweep_go.c). */
+bool tpi_sweep_body(tpi_vjp *v, const bool *depends, const bool *outer, int n,
+                    const tpi_seed *seeds);
 /* Finds, anew, what the outputs out[n], nodes of work, need, and the taps. Params of `from` in kept[] are
  * taps too; others are there in the backward body. */
 bool tpi_vjp_cut(tpi_vjp *v, const bool *kept, int n, tp_tensor *const *out);

@@ -27,7 +27,7 @@ bool tpi_same_infer(tpi_infer *q);
 bool tpi_same_view(tpi_view *v);
 bool tpi_same_kernel(tpi_run *r);
 tp_tensor *tpi_same_simplify(const tpi_simplify *s);
-/* Gradients pass, and the sweep itself knows how (grad/sweep.c). */
+/* Gradients pass, and the sweep itself knows how (grad/sweep_go.c). */
 void tpi_grad_by_sweep(tpi_grad *g);
 /* Of ops with tpi_index_attrs (ir/body.h). */
 extern const tpi_attr tpi_index_table[];

@@ -3,7 +3,7 @@
  *
  * enter is x itself: every tensor that a loop carries or goes over passes one, made before the
  * first turn. row is one element of it, and stack makes one tensor of the elements of all turns.
- * The contributions of all rows to the gradient of what they are of are joined (grad/sweep.c):
+ * The contributions of all rows to the gradient of what they are of are joined (grad/sweep_ranges.c):
  * one tensor, where a padded one for each would take the square of the time. */
 #ifndef TAPIR_TURN_VALUES_H
 #define TAPIR_TURN_VALUES_H

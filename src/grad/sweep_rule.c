@@ -1,0 +1,58 @@
+/* A node on the way back: its rule gives its operands what they get. */
+#include "grad/sweep.h"
+
+/* A variable that was assigned since would give the gradient of another function. */
+static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
+{
+    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
+        const tp_tensor *x = t->in[k];
+        if (x->buf && x->buf->version != t->in_version[k])
+            return tpi_fail(
+                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
+                t->op->name, TP_E_STATE,
+                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
+                "take the gradient before the assignment",
+                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
+                x->buf->version);
+    }
+    return NULL;
+}
+
+bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
+{
+    tp_ctx *ctx = s->ctx;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    tpi_grad g = {.op = t->op,
+                  .at = TPI_AT(t->file, t->line),
+                  .n_in = t->n_in,
+                  .x = t->in,
+                  .attrs = t->attrs,
+                  .y = t,
+                  .dy = s->grad[t->slot],
+                  .dx = s->dx,
+                  .wanted = s->wanted};
+    for (int k = 0; k < t->n_in; k++) {
+        s->dx[k] = NULL;
+        s->wanted[k] = s->depends[t->in[k]->slot];
+    }
+    tp_tensor *stale = refuse_stale(t, s->at);
+    bool kept = true;
+    if (!stale && s->shared && tpi_sweep_is_product(s, t->slot)) {
+        const int slot = t->in[1]->slot;
+        if (s->wanted[0])
+            g.turned = tpi_sweep_turned(s, t, &s->shared[slot]);
+        if (s->wanted[1]) {
+            s->wanted[1] = false;
+            tpi_ref(g.dy);
+            kept = tpi_sweep_keep(s, t, slot, g.dy);
+        }
+    }
+    if (!stale && kept)
+        t->op->grad(&g);
+    for (int k = 0; k < t->n_in; k++)
+        if (s->dx[k])
+            tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
+    tp_scope_end(ctx);
+    return !stale && kept;
+}
