@@ -30,7 +30,7 @@ void *tpi_bump_take(tpi_bump *b, size_t count, size_t size)
     size_t asked;
     const bool fits = !__builtin_mul_overflow(count, size, &asked) && asked <= SIZE_MAX / 2;
     const size_t bytes = fits ? (asked ? (asked + 15) & ~(size_t)15 : 16) + TPI_APART : 0;
-    if (!fits || (bytes > b->left && !add_block(b, bytes))) {
+    if (b->failed || !fits || (bytes > b->left && !add_block(b, bytes))) {
         b->failed = true;
         return NULL;
     }

@@ -73,8 +73,24 @@ static void too_many(void **state)
     b.failed = false;
     assert_null(tpi_bump_grow(&b, NULL, size, &size, 1));
     assert_true(b.failed && size == INT32_MAX - 1);
-    assert_non_null(tpi_bump_take(&b, 1, 1));
-    assert_true(b.failed);
+    tpi_bump_free(&b);
+}
+
+/* None from then on, whatever is released; what was taken before stays as it is. */
+static void sticks(void **state)
+{
+    tpi_bump b = TPI_BUMP(&((tp_ctx *)*state)->mem);
+    unsigned char *kept = tpi_bump_take(&b, 100, 1);
+    int32_t size = 0;
+    memset(kept, 7, 100);
+    const tpi_bump mark = b;
+    assert_non_null(tpi_bump_take(&b, 100000, 1));
+    assert_null(tpi_bump_take(&b, SIZE_MAX, 1));
+    assert_null(tpi_bump_take(&b, 1, 1));
+    tpi_bump_release(&b, &mark);
+    assert_null(tpi_bump_take(&b, 1, 1));
+    assert_null(tpi_bump_grow(&b, NULL, 0, &size, 1));
+    assert_true(b.failed && size == 0 && kept[0] == 7 && kept[99] == 7);
     tpi_bump_free(&b);
 }
 
@@ -111,7 +127,8 @@ static void no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(pieces), CASE(marks), CASE(grown), CASE(too_many), cmocka_unit_test(no_memory),
+        CASE(pieces),   CASE(marks),  CASE(grown),
+        CASE(too_many), CASE(sticks), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

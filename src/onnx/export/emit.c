@@ -65,8 +65,7 @@ static tpi_val add_value(tpi_export *x, const char *op, tp_dtype dtype)
 {
     if (!ROOM(x, values, n_values, values_size))
         return 0;
-    x->values[x->n_values] =
-        (tpi_out_value){.dtype = dtype, .block = x->block, .name = -1, .op = op};
+    x->values[x->n_values] = (tpi_out_value){.dtype = dtype, .block = x->block, .op = op};
     return x->n_values++;
 }
 
@@ -319,14 +318,14 @@ tpi_val tpi_constant(tpi_export *x, tp_dtype dtype, int rank, int64_t n, const v
     for (int i = 0; i < x->n_weights; i++) {
         const tpi_out_weight *w = &x->weights[i];
         if (!w->t && w->rank == rank && w->n == n && tpi_type(x, w->value) == dtype &&
-            memcmp(x->constants.text + w->first, elements, bytes) == 0)
+            memcmp(w->elements, elements, bytes) == 0)
             return w->value;
     }
-    const int64_t first = (int64_t)x->constants.len;
-    tpi_str_add(&x->constants, elements, bytes);
-    if (x->constants.failed)
-        return tpi_export_no_memory(x);
-    return add_weight(x, (tpi_out_weight){.rank = rank, .n = n, .first = first}, "const",
+    void *own = tpi_export_take(x, bytes, 1);
+    if (!own)
+        return 0;
+    memcpy(own, elements, bytes);
+    return add_weight(x, (tpi_out_weight){.rank = rank, .n = n, .elements = own}, "const",
                       dtype);
 }
 

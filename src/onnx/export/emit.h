@@ -18,7 +18,7 @@ typedef int tpi_val;
 typedef struct tpi_out_value {
     tp_dtype dtype;
     int32_t block;         /* that computes it; 0 also for inputs and weights */
-    int32_t name;          /* in the text of names; -1: not named yet */
+    const char *name;      /* NULL: not named yet */
     const char *op;        /* what gives it: a name is made of that */
     const tp_tensor *node; /* of the graph, whose value it is, or NULL */
     bool live, scalar;     /* scalar: it has no axes */
@@ -44,7 +44,8 @@ typedef struct tpi_out_weight { /* an initializer */
     tpi_val value;
     const tp_tensor *t; /* NULL: a constant made here */
     int32_t rank;
-    int64_t n, first; /* elements, and where they are among the bytes of constants */
+    int64_t n;            /* elements */
+    const void *elements; /* of a constant */
 } tpi_out_weight;
 
 typedef struct tpi_out_size {
@@ -94,10 +95,8 @@ typedef struct tpi_export {
     int32_t *undo; /* nodes of the graph whose value is of a block that ends */
     int32_t n_undo, undo_size;
     tpi_val *inputs; /* of the model */
-    tpi_str attrs, constants, names;
-    int32_t *slots; /* of names: open addressing */
-    int32_t n_names, slots_size;
-    tpi_bump memory; /* of all lists */
+    tpi_str attrs;
+    tpi_bump memory; /* of all lists, constants and names */
 } tpi_export;
 
 /* ---- failing ----------------------------------------------------------------------------- */

@@ -318,19 +318,12 @@ static void export_model(tpi_export *x, const char *path)
 tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)
 {
     tp_ctx *ctx = m->g->ctx;
-    tpi_mem *mem = &ctx->mem;
-    tpi_export x = {.ctx = ctx,
-                    .m = m,
-                    .attrs = TPI_STR(mem),
-                    .constants = TPI_STR(mem),
-                    .names = TPI_STR(mem),
-                    .memory = TPI_BUMP(mem)};
+    tpi_export x = {
+        .ctx = ctx, .m = m, .attrs = TPI_STR(&ctx->mem), .memory = TPI_BUMP(&ctx->mem)};
     const tpi_paused around = tpi_pause(ctx, m->at); /* of capture */
     export_model(&x, path);
     tpi_bump_free(&x.memory);
     tpi_str_free(&x.attrs);
-    tpi_str_free(&x.constants);
-    tpi_str_free(&x.names);
     tpi_resume(ctx, around);
     return x.status;
 }

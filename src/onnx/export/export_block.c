@@ -52,7 +52,7 @@ static bool ports_begin(tpi_export *x, const tp_tensor *t, tpi_ports *p)
     const size_t n = (size_t)tpi_n_outputs_of(t);
     *p = (tpi_ports){(int)n, tpi_export_take(x, n, sizeof *p->used),
                      tpi_export_take(x, n, sizeof *p->value)};
-    if (!p->used || !p->value)
+    if (!p->value)
         return false;
     for (int i = t->index + 1; i < x->now.n_graph; i++) {
         const tp_tensor *y = x->now.g->nodes[i];

@@ -19,14 +19,6 @@ typedef struct walker {
     tpi_bump memory; /* of them */
 } walker;
 
-static void *take(walker *w, size_t count, size_t size)
-{
-    void *p = tpi_bump_take(&w->memory, count, size);
-    if (!p)
-        tpi_no_memory(w->walk.ctx, w->walk.at, what);
-    return p;
-}
-
 static tpi_onnx_block *no_block(const walker *w, const tpi_step *s, const char *text)
 {
     tpi_walk_refuse(&w->walk, s, text);
@@ -57,7 +49,7 @@ static bool branch(walker *w, const tpi_step *s, tpi_onnx_block *b)
 /* What follows s, to the end of the block. */
 static tpi_onnx_block *walk(walker *w, const tpi_step *s)
 {
-    tpi_onnx_block *b = take(w, 1, sizeof *b);
+    tpi_onnx_block *b = tpi_bump_take(&w->memory, 1, sizeof *b);
     while (b) {
         int n;
         const tpi_step *next = tpi_walk_next(&w->walk, s, &n);
@@ -71,7 +63,7 @@ static tpi_onnx_block *walk(walker *w, const tpi_step *s)
         if (!tpi_walk_declare(&w->walk, s))
             return NULL;
     }
-    tp_tensor **outputs = b ? take(w, (size_t)w->walk.n_out, sizeof *outputs) : NULL;
+    tp_tensor **outputs = tpi_bump_take(&w->memory, (size_t)w->walk.n_out, sizeof *outputs);
     if (!outputs || !tpi_walk_give(&w->walk, s, outputs))
         return NULL;
     b->outputs = outputs;
@@ -138,14 +130,15 @@ tp_status tp_onnx_save_function_at(const char *file, int line, tp_function *f, c
     const tpi_paused around = tpi_pause(ctx, at);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    tp_tensor **ends = take(&w, (size_t)(n_in + n_out), sizeof *ends);
-    tp_status status = TP_E_MEMORY;
-    if (ends && tpi_walk_begin(&w.walk) && tp_scope_begin(ctx) == TP_OK) {
+    tp_tensor **ends = tpi_bump_take(&w.memory, (size_t)(n_in + n_out), sizeof *ends);
+    tp_status status = TP_OK;
+    const bool begun = ends && tpi_walk_begin(&w.walk) && tp_scope_begin(ctx) == TP_OK;
+    if (begun) {
         status = save(&w, path, n_in, inputs, outputs, ends);
         tp_scope_end(ctx);
-    } else {
-        tpi_no_memory(ctx, at, what);
     }
+    if (!begun || w.memory.failed)
+        status = (tp_status)tpi_no_memory(ctx, at, what)->status;
     tpi_bump_free(&w.memory);
     tpi_walk_end(&w.walk);
     tpi_error_back(ctx, &earlier);

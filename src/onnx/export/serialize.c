@@ -41,67 +41,49 @@ static void find_live(tpi_export *x)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static const char *name_at(const tpi_export *x, int32_t at)
-{
-    return x->names.text + at;
-}
+/* What is called what, by hash. */
+typedef struct naming {
+    tpi_export *x;
+    const char **slots; /* open addressing; NULL: free */
+    size_t n_slots;     /* a power of two, more than there are values */
+    tpi_str text;       /* a name in the making */
+} naming;
 
 /* The slot of a name, or the free one where it belongs. */
-static int32_t *slot_of(const tpi_export *x, int32_t *slots, int32_t size, const char *name)
+static const char **slot_of(const naming *names, const char *name)
 {
     uint64_t i = tpi_hash64(name, strlen(name));
     for (;; i++) {
-        int32_t *s = &slots[i & (uint64_t)(size - 1)];
-        if (*s < 0 || strcmp(name_at(x, *s), name) == 0)
+        const char **s = &names->slots[i & (names->n_slots - 1)];
+        if (!*s || strcmp(*s, name) == 0)
             return s;
     }
 }
 
-static bool slots_reserve(tpi_export *x)
-{
-    if (x->n_names * 2 < x->slots_size)
-        return true;
-    const int32_t size = x->slots_size ? x->slots_size * 2 : 128;
-    int32_t *slots = tpi_export_take(x, (size_t)size, sizeof *slots);
-    if (!slots)
-        return false;
-    memset(slots, -1, (size_t)size * sizeof *slots);
-    for (int i = 0; i < x->slots_size; i++)
-        if (x->slots[i] >= 0)
-            *slot_of(x, slots, size, name_at(x, x->slots[i])) = x->slots[i];
-    x->slots = slots;
-    x->slots_size = size;
-    return true;
-}
-
 /* Gives v the name, or, where that is taken and `or_like` it, one made of it. */
-static bool give_name(tpi_export *x, tpi_val v, const char *name, bool or_like)
+static bool give_name(naming *names, tpi_val v, const char *name, bool or_like)
 {
-    if (!slots_reserve(x))
-        return false;
-    const int32_t at = (int32_t)x->names.len;
-    tpi_pb_escape(&x->names, name);
-    const size_t len = x->names.len;
-    for (int i = 1;; i++) {
-        tpi_str_add(&x->names, "", 1);
-        if (x->names.failed || len > INT32_MAX / 2) {
-            tpi_export_no_memory(x);
-            return false;
-        }
-        int32_t *slot = slot_of(x, x->slots, x->slots_size, name_at(x, at));
-        if (*slot < 0) {
-            *slot = at;
-            x->n_names++;
-            x->values[v].name = at;
-            return true;
-        }
-        x->names.len = len;
-        if (!or_like) {
-            x->names.len = (size_t)at;
-            return false;
-        }
-        tpi_str_printf(&x->names, "_%d", i);
+    tpi_export *x = names->x;
+    tpi_str *text = &names->text;
+    text->len = 0;
+    tpi_str_put(text, ""); /* a name may be empty */
+    tpi_pb_escape(text, name);
+    const size_t len = text->len;
+    const char **slot = text->failed ? NULL : slot_of(names, text->text);
+    for (int i = 1; slot && *slot && or_like; i++) {
+        text->len = len;
+        tpi_str_printf(text, "_%d", i);
+        slot = text->failed ? NULL : slot_of(names, text->text);
     }
+    if (!slot)
+        return tpi_export_no_memory(x);
+    if (*slot)
+        return false;
+    char *own = tpi_export_take(x, text->len + 1, 1);
+    if (own)
+        memcpy(own, text->text, text->len + 1);
+    *slot = x->values[v].name = own;
+    return own;
 }
 
 static bool refuse_name(tpi_export *x, const char *kind, const char *name)
@@ -111,42 +93,54 @@ static bool refuse_name(tpi_export *x, const char *kind, const char *name)
     return false;
 }
 
-static bool give_names(tpi_export *x)
+static bool name_all(naming *names)
 {
+    tpi_export *x = names->x;
     const tpi_onnx_saving *m = x->m;
     const tpi_out_block *top = &x->blocks[0];
     for (int i = 0; i < m->n_in; i++)
-        if (!give_name(x, x->inputs[i], m->in_names[i], false))
+        if (!give_name(names, x->inputs[i], m->in_names[i], false))
             return refuse_name(x, "an input", m->in_names[i]);
     for (int i = 0; i < m->n_out; i++) {
         const tpi_val v = x->operands[top->outputs + i];
-        if (x->values[v].name < 0 && !give_name(x, v, m->out_names[i], false))
+        if (!x->values[v].name && !give_name(names, v, m->out_names[i], false))
             return refuse_name(x, "an output", m->out_names[i]);
     }
     for (int i = 0; i < x->n_weights; i++) {
         const tpi_out_weight *w = &x->weights[i];
-        if (w->t && w->t->name && x->values[w->value].live && x->values[w->value].name < 0)
-            give_name(x, w->value, w->t->name, true);
+        if (w->t && w->t->name && x->values[w->value].live && !x->values[w->value].name)
+            give_name(names, w->value, w->t->name, true);
     }
     for (int named = 1; named >= 0; named--)
         for (int i = 1; i < x->n_values; i++) {
             const tpi_out_value *v = &x->values[i];
             const char *name = v->node ? v->node->name : NULL;
-            if (!v->live || v->name >= 0 || (named && !name))
+            if (!v->live || v->name || (named && !name))
                 continue;
             char made[40] = "";
             if (!name)
                 snprintf(made, sizeof made, "%s_%d", v->op, i);
-            give_name(x, i, name ? name : made, true);
+            give_name(names, i, name ? name : made, true);
         }
     return x->status == TP_OK;
+}
+
+static bool give_names(tpi_export *x)
+{
+    naming names = {.x = x, .n_slots = 128, .text = TPI_STR(&x->ctx->mem)};
+    while (names.n_slots < 2 * (size_t)x->n_values)
+        names.n_slots *= 2;
+    names.slots = tpi_export_take(x, names.n_slots, sizeof *names.slots);
+    const bool ok = names.slots && name_all(&names);
+    tpi_str_free(&names.text);
+    return ok;
 }
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
 static void put_name(const tpi_export *x, tpi_str *s, uint32_t field, tpi_val v)
 {
-    tpi_pb_put_text(s, field, x->values[v].name < 0 ? "" : name_at(x, x->values[v].name));
+    tpi_pb_put_text(s, field, x->values[v].name ? x->values[v].name : "");
 }
 
 static void put_place(tpi_str *s, const tp_tensor *t)
@@ -251,9 +245,11 @@ static void put_nodes(const tpi_export *x, tpi_str *s, const tpi_out_block *b)
 
 typedef struct image {
     tpi_export *x;
-    const char *path, *base; /* its last part */
-    bool beside;             /* are large weights? */
-    tpi_str head, nodes, weight, ends;
+    const char *path;
+    bool beside;     /* are large weights? */
+    char *data_path; /* where they are then */
+    tpi_str text;    /* nodes, ends, head, and behind them what is said of one weight */
+    size_t ends, head, weight; /* where those begin */
 } image;
 
 static tpi_elements weight_source(const tpi_export *x, const tpi_out_weight *w)
@@ -261,14 +257,20 @@ static tpi_elements weight_source(const tpi_export *x, const tpi_out_weight *w)
     if (w->t)
         return tpi_elements_of(w->t);
     const size_t element = tp_dtype_size(tpi_type(x, w->value));
-    return (tpi_elements){.bytes = x->constants.text ? x->constants.text + w->first : "",
-                          .size = (size_t)w->n * element,
-                          .element = element};
+    return (tpi_elements){
+        .bytes = w->elements, .size = (size_t)w->n * element, .element = element};
 }
 
 static bool is_beside(const image *im, const tpi_out_weight *w, const tpi_elements *from)
 {
     return im->beside && w->t && from->size >= LEAST_BESIDE;
+}
+
+/* The last part of a path. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 static void put_entry(tpi_str *s, const char *key, const char *value)
@@ -283,9 +285,10 @@ static void put_entry(tpi_str *s, const char *key, const char *value)
 static void put_weight_head(image *im, const tpi_out_weight *w, const tpi_elements *from,
                             uint64_t *at)
 {
-    tpi_str *s = &im->weight;
+    tpi_str *s = &im->text;
     const tp_tensor *t = w->t;
-    s->len = 0;
+    char number[24];
+    s->len = im->weight;
     tpi_put_tensor_head(s, tpi_onnx_type(tpi_type(im->x, w->value)), w->rank,
                         t ? t->shape : &w->n);
     put_name(im->x, s, TPI_PB_TENSOR_NAME, w->value);
@@ -293,25 +296,20 @@ static void put_weight_head(image *im, const tpi_out_weight *w, const tpi_elemen
         tpi_pb_put_size(s, TPI_PB_TENSOR_RAW_DATA, from->size);
         return;
     }
-    tpi_str text = TPI_STR(&im->x->ctx->mem);
     *at = (*at + BESIDE_ALIGN - 1) / BESIDE_ALIGN * BESIDE_ALIGN;
-    tpi_str_printf(&text, "%s.data", im->base);
-    put_entry(s, "location", text.failed ? "" : text.text);
-    text.len = 0;
-    tpi_str_printf(&text, "%llu", (unsigned long long)*at);
-    put_entry(s, "offset", text.failed ? "" : text.text);
-    text.len = 0;
-    tpi_str_printf(&text, "%zu", from->size);
-    put_entry(s, "length", text.failed ? "" : text.text);
-    s->failed |= text.failed;
-    tpi_str_free(&text);
+    put_entry(s, "location", file_name(im->data_path));
+    snprintf(number, sizeof number, "%llu", (unsigned long long)*at);
+    put_entry(s, "offset", number);
+    snprintf(number, sizeof number, "%zu", from->size);
+    put_entry(s, "length", number);
     tpi_pb_put_int(s, TPI_PB_TENSOR_DATA_LOCATION, TPI_PB_LOCATION_EXTERNAL);
     *at += from->size;
 }
 
 static void put_head(image *im)
 {
-    tpi_str *s = &im->head;
+    tpi_str *s = &im->text;
+    im->head = s->len;
     tpi_pb_put_int(s, TPI_PB_MODEL_IR_VERSION, IR_VERSION);
     tpi_pb_put_text(s, TPI_PB_MODEL_PRODUCER_NAME, "tapir");
     tpi_pb_put_text(s, TPI_PB_MODEL_PRODUCER_VERSION, tp_version());
@@ -325,7 +323,8 @@ static void put_ends(image *im)
 {
     const tpi_export *x = im->x;
     const tpi_onnx_saving *m = x->m;
-    tpi_str *s = &im->ends;
+    tpi_str *s = &im->text;
+    im->ends = s->len;
     for (int i = 0; i < m->n_in; i++) {
         tpi_out_shape shape = {.rank = m->in[i]->rank};
         memcpy(shape.dims, m->in[i]->shape, sizeof(int64_t) * m->in[i]->rank);
@@ -342,9 +341,10 @@ static bool put_weights(image *im, tpi_writer *model, tpi_writer *data, uint64_t
 {
     const char zeros[BESIDE_ALIGN] = {0};
     tpi_export *x = im->x;
+    tpi_str *s = &im->text;
     uint64_t at = 0;
     *size = 0;
-    for (int i = 0; i < x->n_weights && !im->weight.failed; i++) {
+    for (int i = 0; i < x->n_weights && !s->failed; i++) {
         const tpi_out_weight *w = &x->weights[i];
         if (!x->values[w->value].live)
             continue;
@@ -352,19 +352,19 @@ static bool put_weights(image *im, tpi_writer *model, tpi_writer *data, uint64_t
         const bool beside = is_beside(im, w, &from);
         const uint64_t before = at;
         put_weight_head(im, w, &from, &at);
-        const size_t head = im->weight.len, inside = beside ? 0 : from.size;
-        tpi_pb_put_size(&im->weight, TPI_PB_GRAPH_INITIALIZER, head + inside); /* goes first */
-        *size += im->weight.len + inside;
-        if (!model || im->weight.failed)
+        const size_t end = s->len, head = end - im->weight, inside = beside ? 0 : from.size;
+        tpi_pb_put_size(s, TPI_PB_GRAPH_INITIALIZER, head + inside); /* goes first */
+        *size += s->len - im->weight + inside;
+        if (!model || s->failed)
             continue;
-        tpi_file_put(model, im->weight.text + head, im->weight.len - head);
-        tpi_file_put(model, im->weight.text, head);
+        tpi_file_put(model, s->text + end, s->len - end);
+        tpi_file_put(model, s->text + im->weight, head);
         if (beside)
             tpi_file_put(data, zeros, (size_t)(at - from.size - before));
         if (!tpi_put_elements(&x->ctx->mem, beside ? data : model, &from))
             return false;
     }
-    return !im->weight.failed;
+    return !s->failed;
 }
 
 static bool refuse_file(tpi_export *x, const tpi_writer *w)
@@ -374,7 +374,7 @@ static bool refuse_file(tpi_export *x, const tpi_writer *w)
     return false;
 }
 
-static bool write_files(image *im, uint64_t graph_size, const char *data_path)
+static bool write_files(image *im)
 {
     tpi_export *x = im->x;
     tp_ctx *ctx = x->ctx;
@@ -382,15 +382,11 @@ static bool write_files(image *im, uint64_t graph_size, const char *data_path)
     uint64_t weights;
     tpi_file_begin(&model, &ctx->mem, &ctx->undone, im->path);
     if (im->beside)
-        tpi_file_begin(&data, &ctx->mem, &ctx->undone, data_path);
-    tpi_pb_put_size(&im->head, TPI_PB_MODEL_GRAPH, graph_size);
-    bool ok = !im->head.failed;
-    if (ok) {
-        tpi_file_put(&model, im->head.text, im->head.len);
-        tpi_file_put(&model, im->nodes.text, im->nodes.len);
-        ok = put_weights(im, &model, &data, &weights);
-        tpi_file_put(&model, im->ends.text, im->ends.len);
-    }
+        tpi_file_begin(&data, &ctx->mem, &ctx->undone, im->data_path);
+    tpi_file_put(&model, im->text.text + im->head, im->weight - im->head);
+    tpi_file_put(&model, im->text.text, im->ends);
+    const bool ok = put_weights(im, &model, &data, &weights);
+    tpi_file_put(&model, im->text.text + im->ends, im->head - im->ends);
     const bool good =
         ok && model.error.status == TP_OK && (!im->beside || data.error.status == TP_OK);
     if (!good) {
@@ -420,36 +416,34 @@ static bool many_bytes(const tpi_export *x)
     return size > most;
 }
 
+/* All but the weights. False: no memory. */
+static bool make_image(image *im)
+{
+    tpi_export *x = im->x;
+    uint64_t weights;
+    const size_t size = strlen(im->path) + sizeof ".data";
+    im->data_path = tpi_export_take(x, size, 1);
+    if (!im->data_path)
+        return false;
+    snprintf(im->data_path, size, "%s.data", im->path);
+    put_nodes(x, &im->text, &x->blocks[0]);
+    put_ends(im);
+    put_head(im);
+    im->weight = im->text.len;
+    put_weights(im, NULL, NULL, &weights);
+    im->text.len = im->weight;
+    tpi_pb_put_size(&im->text, TPI_PB_MODEL_GRAPH, im->head + weights);
+    im->weight = im->text.len;
+    return !im->text.failed || tpi_export_no_memory(x);
+}
+
 bool tpi_export_write(tpi_export *x, const char *path)
 {
     find_live(x);
     if (x->status != TP_OK || !give_names(x))
         return false;
-    tpi_mem *mem = &x->ctx->mem;
-    const char *slash = strrchr(path, '/');
-    image im = {.x = x,
-                .path = path,
-                .base = slash ? slash + 1 : path,
-                .beside = many_bytes(x),
-                .head = TPI_STR(mem),
-                .nodes = TPI_STR(mem),
-                .weight = TPI_STR(mem),
-                .ends = TPI_STR(mem)};
-    tpi_str data_path = TPI_STR(mem);
-    tpi_str_printf(&data_path, "%s.data", path);
-    put_head(&im);
-    put_nodes(x, &im.nodes, &x->blocks[0]);
-    put_ends(&im);
-    uint64_t weights;
-    if (!put_weights(&im, NULL, NULL, &weights) || im.head.failed || im.nodes.failed ||
-        im.ends.failed || data_path.failed)
-        tpi_export_no_memory(x);
-    const uint64_t size = im.nodes.len + weights + im.ends.len;
-    const bool ok = x->status == TP_OK && write_files(&im, size, data_path.text);
-    tpi_str_free(&im.head);
-    tpi_str_free(&im.nodes);
-    tpi_str_free(&im.weight);
-    tpi_str_free(&im.ends);
-    tpi_str_free(&data_path);
+    image im = {.x = x, .path = path, .beside = many_bytes(x), .text = TPI_STR(&x->ctx->mem)};
+    const bool ok = make_image(&im) && write_files(&im);
+    tpi_str_free(&im.text);
     return ok;
 }

@@ -72,10 +72,21 @@ void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size)
     return p;
 }
 
+bool tpi_onnx_had_memory(tpi_onnx_model *m)
+{
+    if (!m->memory.failed && m->ctx->mem.refused == m->refused)
+        return true;
+    m->status = TP_OK;
+    return tpi_onnx_bad(m, TP_E_MEMORY, "out of memory");
+}
+
 tpi_onnx_model tpi_onnx_model_begin(tp_ctx *ctx, const char *folder)
 {
     return (tpi_onnx_model){
-        .ctx = ctx, .memory = TPI_BUMP(&ctx->mem), .external = {.folder = folder, .fd = -1}
+        .ctx = ctx,
+        .memory = TPI_BUMP(&ctx->mem),
+        .refused = ctx->mem.refused,
+        .external = {.folder = folder, .fd = -1}
     };
 }
 

@@ -80,7 +80,8 @@ typedef struct tpi_onnx_function {
 
 typedef struct tpi_onnx_model {
     tp_ctx *ctx;
-    tpi_bump memory; /* of all that is below, and of what the importer notes */
+    tpi_bump memory;  /* of all that is below, and of what the importer notes */
+    uint64_t refused; /* of the context's memory, when it began */
     tpi_external external;
     const tpi_file_map *map; /* NULL, or the file that its bytes are in */
     size_t own_bytes;        /* of the file, and of what was read beside it so far */
@@ -106,6 +107,10 @@ bool tpi_onnx_graph_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_graph *g)
 bool tpi_onnx_tensor_read(tpi_onnx_model *m, tpi_span message, tpi_onnx_tensor *t);
 /* Memory that lives as long as the model, zeroed; NULL when there is none (m->status). */
 void *tpi_onnx_take(tpi_onnx_model *m, size_t count, size_t size);
+/* The check at the end of a stage: was there memory for all that was asked for since the model began, here or in
+ * the ops that are called? What lacks it may look like something else, or, as a name that a node did not get, like
+ * nothing. So nobody has to tell before. False: that is what is wrong with the model. */
+bool tpi_onnx_had_memory(tpi_onnx_model *m);
 /* Notes what is wrong, when it is the first; false. */
 bool tpi_onnx_bad(tpi_onnx_model *m, tp_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

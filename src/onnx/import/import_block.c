@@ -81,7 +81,7 @@ bool tpi_onnx_loop_begin(tpi_onnx_op *o, tpi_onnx_loop *l, tp_tensor *const *ope
     l->tracing = im->ctx->tracing;
     l->operands = tpi_onnx_take(im->m, n, sizeof *l->operands);
     l->carried = tpi_onnx_take(im->m, n, sizeof *l->carried);
-    if (!l->operands || !l->carried)
+    if (!l->carried)
         return false;
     l->slice = l->carried + l->n_carried;
     for (size_t i = 0; i < n; i++)
@@ -137,7 +137,7 @@ static bool add_outputs(tpi_onnx_loop *l, tp_tensor *pred, int n_out, tp_tensor 
                 i, tp_dtype_name((tp_dtype)l->carried[i]->dtype), SHAPE(l->carried[i]),
                 tp_dtype_name((tp_dtype)t->dtype), SHAPE(t));
         if (!tpi_body_output(l->body, t))
-            return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+            return false;
     }
     return true;
 }

@@ -83,8 +83,7 @@ static tpi_body *refusing_side(tpi_onnx_op *o, const char *which, const char *wh
         const tp_tensor *like = other->outputs[k];
         tp_tensor *t = tp_cast(never, (tp_dtype)like->dtype);
         t = like->rank ? tp_broadcast(t, like->rank, like->shape) : t;
-        ok = tpi_onnx_good(o, t) &&
-             (tpi_body_output(b, t) || tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory"));
+        ok = tpi_onnx_good(o, t) && tpi_body_output(b, t);
     }
     tpi_onnx_leave(o->im, was);
     return ok ? b : NULL;
@@ -124,7 +123,7 @@ static bool choose(tpi_onnx_op *o, tpi_onnx_sub *yes, tpi_onnx_sub *no)
                    **b = tpi_onnx_take(o->im->m, n, sizeof *b);
     tp_tensor *pred = condition_in(o, 0);
     tpi_body *sides[2];
-    if (!a || !b || !pred ||
+    if (!b || !pred ||
         !run_sides(o, (tpi_onnx_sub *const[]){yes, no}, (tpi_onnx_value * *const[]){a, b},
                    sides))
         return false;
@@ -405,7 +404,7 @@ static bool loop_as_node(looping *l)
     tp_tensor **out = tpi_onnx_take(im->m, most, sizeof *out);
     tpi_onnx_value **before = tpi_onnx_take(im->m, n, sizeof(tpi_onnx_value *));
     tpi_onnx_loop node = {.count = l->count};
-    if (!out || !before)
+    if (!before)
         return false;
     memcpy(before, l->now, n * sizeof(tpi_onnx_value *));
     for (int k = 0; k < l->n_carried; k++)

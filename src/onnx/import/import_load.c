@@ -76,7 +76,7 @@ static bool check_options(const request *r)
     return !*wrong;
 }
 
-/* One attempt. NULL: why is in the model; or im->again, or memory is out, which load() sees. */
+/* One attempt. NULL: why is in the model; or im->again. */
 static tp_graph *attempt(tpi_import *im)
 {
     bool ok = false;
@@ -88,7 +88,7 @@ static tp_graph *attempt(tpi_import *im)
         tp_recording(im->ctx, recording);
         tp_scope_end_at(im->at.file, im->at.line, im->ctx);
     }
-    if (ok && im->m->status == TP_OK)
+    if (tpi_onnx_had_memory(im->m) && ok && im->m->status == TP_OK)
         return im->root;
     tp_graph_free(im->root);
     return NULL;
@@ -103,7 +103,7 @@ static tp_graph *import(const request *r, tpi_onnx_model *m, size_t bytes)
     tp_graph *g = NULL;
     im.fixed = tpi_onnx_take(m, n_values, sizeof *im.fixed);
     im.offers = tpi_onnx_take(m, n_values, sizeof *im.offers);
-    if (!im.fixed || !im.offers)
+    if (!im.offers)
         return NULL;
     do {
         im.again = false;
@@ -139,7 +139,6 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
     tpi_error_aside(r->ctx, &earlier);
     r->ctx->reads_file = true;
     tp_graph *g = NULL;
-    const uint64_t refused = r->ctx->mem.refused;
     if (tpi_onnx_model_read(&m, r->ctx, bytes, folder)) {
         m.map = map;
         if (map)
@@ -147,11 +146,10 @@ static tp_graph *load(const request *r, tpi_span bytes, const char *folder,
         g = import(r, &m, bytes.size);
     }
     tpi_forget_error(r->ctx);
-    if (!g &&
-        r->ctx->mem.refused != refused) /* what lacks memory may look like something else */
-        refuse(r, TP_E_MEMORY, "out of memory");
-    else if (!g)
+    if (!g) {
+        tpi_onnx_had_memory(&m);
         refuse(r, m.status, m.why);
+    }
     tpi_onnx_model_free(&m);
     r->ctx->reads_file = false;
     tpi_error_back(r->ctx, &earlier);

@@ -385,16 +385,15 @@ static tp_tensor *named_output(tpi_import *im, tpi_onnx_value *v, const char *na
     if (named == TP_E_NAME)
         tpi_onnx_bad(im->m, named, "output \"%s\" cannot be named: another value has the name",
                      name);
-    return named == TP_E_MEMORY ? NULL : t;
+    return t;
 }
 
 static bool add_output(tpi_import *im, tpi_onnx_value *v, const char *name, tp_tensor **out)
 {
     *out = named_output(im, v, name);
-    if (!*out || (*out)->status != TP_OK)
-        return tpi_onnx_bad(im->m, *out ? (tp_status)(*out)->status : TP_E_MEMORY, "%s",
-                            *out ? tpi_onnx_error_text(im) : "out of memory");
-    return im->m->status == TP_OK;
+    if (*out && (*out)->status != TP_OK)
+        tpi_onnx_bad(im->m, (tp_status)(*out)->status, "%s", tpi_onnx_error_text(im));
+    return *out && im->m->status == TP_OK;
 }
 
 /* The tensors that outputs consist of; NULL after an error. */

@@ -216,7 +216,7 @@ bool tpi_onnx_import_scan(tpi_onnx_op *o)
         return false;
     tp_tensor **in = tpi_onnx_take(o->im->m, (size_t)(s.n_states + s.n_xs), sizeof *in);
     tp_tensor **out = tpi_onnx_take(o->im->m, (size_t)(s.n_states + s.n_ys), sizeof *out);
-    if (!in || !out)
+    if (!out)
         return false;
     s.back = s.first == 0 && goes_back(&s);
     for (int i = 0; i < s.n_states; i++)

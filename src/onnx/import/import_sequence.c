@@ -17,7 +17,7 @@ tpi_onnx_sequence *tpi_onnx_new_sequence(tpi_import *im, int n, tp_dtype dtype)
 {
     tpi_onnx_sequence *s = tpi_onnx_take(im->m, 1, sizeof *s);
     tpi_onnx_value **v = tpi_onnx_take(im->m, (size_t)n, sizeof(tpi_onnx_value *));
-    if (!s || !v)
+    if (!v)
         return NULL;
     *s = (tpi_onnx_sequence){.n = n, .dtype = dtype, .v = v};
     return s;
@@ -82,9 +82,7 @@ static bool give_tensor(tpi_onnx_op *o, tpi_body *b, tpi_onnx_value *v)
 {
     tp_tensor *t = tpi_onnx_tensor_of(o->im, v, true);
     t = t ? tpi_onnx_lifted(o, b->graph, t) : NULL;
-    if (!t)
-        return false;
-    return tpi_body_output(b, t) || tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
+    return t && tpi_body_output(b, t);
 }
 
 bool tpi_onnx_give(tpi_onnx_op *o, tpi_body *b, tpi_onnx_value *v)

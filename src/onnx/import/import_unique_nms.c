@@ -232,10 +232,10 @@ static tp_tensor *boxes_of(tpi_onnx_op *o, const boxes *s)
     int64_t *chosen =
         tpi_onnx_take(m, (size_t)(s->batch * s->classes * per_class), 3 * sizeof *chosen);
     int64_t n = 0;
-    for (int64_t k = 0; gone && chosen && k < s->batch * s->classes; k++)
+    for (int64_t k = 0; chosen && k < s->batch * s->classes; k++)
         n += choose(s, k / s->classes, k % s->classes, gone, chosen + 3 * n);
     const int64_t shape[2] = {n, 3};
-    tp_tensor *y = gone && chosen ? tp_tensor_new(o->ctx, TP_I64, 2, shape, chosen) : NULL;
+    tp_tensor *y = chosen ? tp_tensor_new(o->ctx, TP_I64, 2, shape, chosen) : NULL;
     tpi_bump_release(&m->memory, &mark);
     return y;
 }

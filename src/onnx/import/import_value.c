@@ -41,8 +41,10 @@ const char *tpi_onnx_error_text(const tpi_import *im)
 
 bool tpi_onnx_forget(tpi_import *im)
 {
+    const bool lacks = !tpi_onnx_had_memory(im->m);
     const tp_status s = im->m->status;
-    if (im->again || (s != TP_OK && s != TP_E_VALUE && s != TP_E_SHAPE && s != TP_E_DTYPE))
+    if (lacks || im->again ||
+        (s != TP_OK && s != TP_E_VALUE && s != TP_E_SHAPE && s != TP_E_DTYPE))
         return false;
     im->m->status = TP_OK;
     im->m->why[0] = 0;
@@ -70,10 +72,6 @@ static tp_tensor *as_variable(tpi_import *im, tpi_onnx_value *v, tp_tensor *t, b
 {
     const char *name = tpi_onnx_cstring(im->m, v->name);
     t->name = name ? tpi_strdup(im->ctx, name) : NULL;
-    if (!t->name) {
-        tpi_onnx_bad(im->m, TP_E_MEMORY, "out of memory");
-        return NULL;
-    }
     t->flags |= TPI_VARIABLE | TPI_STATE | (param ? TPI_REQUIRES | TPI_LEAF : 0);
     return tpi_graph_lift(im->root, im->at, t); /* also from a body */
 }
@@ -466,32 +464,26 @@ static tp_tensor *as_declared(tpi_onnx_op *o, int k, tp_tensor *t)
     return t;
 }
 
-static bool give_name(tpi_onnx_op *o, tp_tensor *t, const char *name)
-{
-    if (name && tpi_graph_name(t->graph, t, name) != TP_E_MEMORY)
-        return true; /* when the name is taken the node goes without */
-    return tpi_onnx_bad(o->im->m, TP_E_MEMORY, "out of memory");
-}
-
 enum { FAR = 4 }; /* nodes between a result and what it was made of */
 
 /* Names a node "y.conv", or "y.conv.2" where another one has that name. */
-static bool name_part(tpi_onnx_op *o, tp_tensor *x, const char *name, const char *what)
+static void name_part(tpi_onnx_op *o, tp_tensor *x, const char *name, const char *what)
 {
     const size_t size = strlen(name) + strlen(what) + 4;
     char *own = tpi_onnx_take(o->im->m, size, 1);
-    if (own) {
-        snprintf(own, size, "%s.%s", name, what);
-        if (tpi_graph_by_name(x->graph, own, strlen(own)))
-            snprintf(own, size, "%s.%s.2", name, what);
+    if (!own)
+        return;
+    snprintf(own, size, "%s.%s", name, what);
+    if (tpi_graph_name(x->graph, x, own) == TP_E_NAME) {
+        snprintf(own, size, "%s.%s.2", name, what);
+        tpi_graph_name(x->graph, x, own);
     }
-    return give_name(o, x, own);
 }
 
 /* The product, convolution or loop that an operator's result x was made of, of which only a bias or a
  * change of form has the name. It is what takes the time, and profiles are to say whose it is. A loop of
  * an operator with two directions, and the product that it goes over, are named too. */
-static bool name_parts(tpi_onnx_op *o, const tp_tensor *x, const char *name, int far)
+static void name_parts(tpi_onnx_op *o, const tp_tensor *x, const char *name, int far)
 {
     const int n = x->op == &tpi_op_concat ? x->n_in : x->n_in > 0;
     for (int i = 0; i < n && far > 0; i++) {
@@ -501,19 +493,15 @@ static bool name_parts(tpi_onnx_op *o, const tp_tensor *x, const char *name, int
             !part->n_in)
             continue;
         if (!is_block && part->op != &tpi_op_conv && part->op != &tpi_op_matmul) {
-            if (!name_parts(o, part, name, far - 1))
-                return false;
+            name_parts(o, part, name, far - 1);
             continue;
         }
         const tp_tensor *block = part->in[0];
-        if (!name_part(o, part, name, is_block ? block->op->name : part->op->name))
-            return false;
+        name_part(o, part, name, is_block ? block->op->name : part->op->name);
         const tpi_loop_attrs *a = block->op == &tpi_op_loop ? block->attrs : NULL;
-        if (is_block && a && a->n_slices > 0 &&
-            !name_parts(o, block->in[a->n_carried], name, FAR))
-            return false;
+        if (is_block && a && a->n_slices > 0)
+            name_parts(o, block->in[a->n_carried], name, FAR);
     }
-    return true;
 }
 
 bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
@@ -532,7 +520,11 @@ bool tpi_onnx_out(tpi_onnx_op *o, int k, tp_tensor *t)
     if (!t->graph || t->name)
         return true;
     const char *name = tpi_onnx_cstring(o->im->m, v->name);
-    return give_name(o, t, name) && name_parts(o, t, name, FAR);
+    if (!name)
+        return false;
+    tpi_graph_name(t->graph, t, name); /* when the name is taken the node goes without */
+    name_parts(o, t, name, FAR);
+    return true;
 }
 
 bool tpi_onnx_out_ints(tpi_onnx_op *o, int k, const tpi_onnx_ints *known)
