@@ -194,11 +194,31 @@ static void roll_next(tpi_tree *tree, tpi_step *a)
         t->above = end;
 }
 
+/* What is pending keeps its attributes when its step becomes that of another turn, which has others. */
+static bool keep_attrs(tpi_frame *fr)
+{
+    for (int i = 0; i < fr->n_pending; i++) {
+        tpi_pending *p = &fr->pending[i];
+        const size_t bytes = p->step->op && !p->attrs ? p->step->op->attrs_size : 0;
+        if (!bytes)
+            continue;
+        p->attrs = tpi_take(&fr->ctx->mem, bytes);
+        if (!p->attrs)
+            return false;
+        memcpy(p->attrs, p->step->attrs, bytes);
+    }
+    return true;
+}
+
 static void forget_gone(tpi_frame *fr)
 {
-    for (int i = 0; i < fr->n_pending; i++)
-        if (fr->pending[i].step->gone)
-            fr->pending[i].step = fr->pending[i].step->first;
+    for (int i = 0; i < fr->n_pending; i++) {
+        tpi_pending *p = &fr->pending[i];
+        if (!p->step->gone)
+            continue;
+        p->step = p->step->first;
+        fr->as_recorded = false;
+    }
     if (fr->at->gone)
         fr->at = fr->at->first;
     for (tpi_step *s = fr->tree->gone, *next; s; s = next) {
@@ -212,12 +232,13 @@ static void forget_gone(tpi_frame *fr)
 static bool split_and_roll(tpi_frame *fr, tpi_step *head)
 {
     int n = length_of(head);
-    if (!tpi_segment_split(fr->ctx, head))
+    if (!tpi_segment_split(fr->ctx, head) || !keep_attrs(fr))
         return false;
     for (n -= length_of(head); n > 0;) {
         tpi_step *const next = end_of(head)->first;
         n -= length_of(next);
-        if (!end_of(next)->again && same_segment(head, next)) /* that of a loop around it stays */
+        if (!end_of(next)->again &&
+            same_segment(head, next)) /* that of a loop around it stays */
             roll_next(fr->tree, head);
         else
             head = next;

@@ -11,6 +11,7 @@ typedef struct world {
     tp_tensor *w, *v, *many[3];
     tp_optimizer *sgd;
     tp_function *inner;
+    tp_tensor *kept;
 } world;
 
 static void open_world(world *s, bed *b)
@@ -228,6 +229,153 @@ static void turns_that_fail(bed *b)
     CALL_IN_WORLD(b, failing, NEVER, 3, NEVER);
 }
 
+/* Each turn takes another row of what the call computed, and something follows the loop. */
+BODY(of_rows)
+{
+    const world *s = user;
+    tp_tensor *parts = tp_full(s->b->tp, TP_F32, TP_DIMS(32, 2), 0.25);
+    tp_tensor *rows = tp_mul(tp_cumsum(parts, 0, false, false), in[0]);
+    tp_tensor *h = tp_neg(in[0]);
+    for (int i = 0; i < s->turns; i++)
+        h = cell(s, tp_select(rows, 0, i * s->every % 32), h);
+    out[0] = tp_mul(tp_add(h, s->v), s->v);
+}
+
+static void rows_of_turns(bed *b)
+{
+    tp_recording(b->tp, false);
+    CALL_IN_WORLD(b, of_rows, 1, 3, 5);
+}
+
+/* The sweep and the optimiser inside the loop. */
+BODY(descending)
+{
+    const world *s = user;
+    tp_tensor *last = in[0];
+    for (int i = 0; i < s->turns; i++) {
+        tp_tensor *h = cell(s, in[0], tp_mul(in[0], s->v));
+        tp_tensor *loss = tp_mean(tp_mul(h, h), TP_ALL, false);
+        last = tp_add(last, loss);
+        tp_optimizer_step(s->sgd, loss);
+        if (i % s->every == s->every - 1)
+            last = tp_neg(last);
+    }
+    out[0] = tp_add(last, s->v);
+}
+
+static void optimisers_in_turns(bed *b)
+{
+    world s;
+    open_world(&s, b);
+    s.sgd = tp_sgd_new(b->tp, 0.1, 0.9, 2, (tp_tensor *[]){s.w, s.v});
+    tp_function *f = make(b, "descending", descending, &s);
+    call_all(&s, f, SOME, some_turns);
+    s.every = 3;
+    call_all(&s, f, SOME, some_turns);
+    note(b, "w", s.w);
+    tp_optimizer_free(s.sgd);
+}
+
+/* Values of earlier turns and calls, a scope that ends in each turn, a number that is read. */
+BODY(remembering)
+{
+    world *s = user;
+    tp_ctx *tp = s->b->tp;
+    tp_tensor *h = in[0], *first = NULL;
+    for (int i = 0; i < s->turns; i++) {
+        tp_scope_begin(tp);
+        tp_tensor *t = cell(s, s->kept ? s->kept : in[0], h);
+        t = tp_sub(t, first && i % 3 == 2 ? first : in[0]);
+        t = tp_keep(tp_tanh(t));
+        tp_scope_end(tp);
+        first = first ? first : t;
+        h = t;
+        if (i % s->every == s->every - 1)
+            h = tp_mul(h, tp_scalar_like(h, tp_item(tp_sum(h, TP_ALL, false))));
+    }
+    tp_release(s->kept);
+    s->kept = tp_retain(tp_add(h, s->v));
+    out[0] = tp_neg(s->kept);
+}
+
+static void what_is_kept(bed *b)
+{
+    tp_recording(b->tp, false);
+    world s;
+    open_world(&s, b);
+    tp_function *f = make(b, "remembering", remembering, &s);
+    call_all(&s, f, SOME, some_turns);
+    s.every = 2;
+    call_all(&s, f, SOME, some_turns);
+    s.every = 5;
+    call_all(&s, f, SOME, some_turns);
+    tp_release(s.kept);
+}
+
+/* A variable that each turn assigns, read beside what it was. */
+BODY(accumulating)
+{
+    const world *s = user;
+    tp_tensor *h = in[0];
+    for (int i = 0; i < s->turns; i++) {
+        h = tp_tanh(tp_add(tp_mul(h, s->many[i % 3]), s->many[1]));
+        tp_assign(s->many[i * s->every % 3], tp_mul(h, s->v));
+    }
+    out[0] = tp_add(s->many[0], h);
+}
+
+static void assigned_in_turns(bed *b)
+{
+    tp_recording(b->tp, false);
+    CALL_IN_WORLD(b, accumulating, 1, 3, 2);
+}
+
+/* Turns whose sizes grow, beside ones whose sizes do not. */
+BODY(windows)
+{
+    const world *s = user;
+    tp_tensor *cache = tp_reshape(in[0], TP_DIMS(1, 2)), *h = in[0];
+    for (int i = 0; i < s->turns; i++) {
+        tp_tensor *row = tp_reshape(tp_tanh(tp_mul(h, s->v)), TP_DIMS(1, 2));
+        cache = tp_concat(2, (tp_tensor *[]){cache, row}, 0);
+        tp_tensor *p = tp_softmax(tp_matmul(cache, tp_reshape(h, TP_DIMS(2, 1))), 0);
+        h = tp_sum(tp_mul(p, cache), TP_DIMS(0), false);
+        if (i % s->every == s->every - 1)
+            cache = tp_slice(cache, 0, 1, INT64_MAX, 1);
+    }
+    out[0] = tp_add(tp_mul(h, s->v), tp_sum(cache, TP_DIMS(0), false));
+}
+
+static void caches(bed *b)
+{
+    tp_recording(b->tp, false);
+    CALL_IN_WORLD(b, windows, NEVER, 3, 2);
+}
+
+/* A gradient from outside goes through the turns. */
+static void gradients_of_turns(bed *b)
+{
+    world s;
+    open_world(&s, b);
+    tp_function *f = make(b, "of_rows", of_rows, &s);
+    uint64_t seed = 9;
+    s.every = 1;
+    for (int i = 0; i < 27; i++) {
+        tp_scope_begin(b->tp);
+        s.turns = some_turns[i % SOME];
+        tp_tensor *y = call1(f, draw(b->tp, &seed, TP_DIMS(2)));
+        tp_backward(tp_sum(y, TP_ALL, false));
+        note(b, "dw", tp_grad_of(s.w));
+        note(b, "dv", tp_grad_of(s.v));
+        tp_zero_grad(s.w);
+        tp_zero_grad(s.v);
+        note_error(b, "error");
+        tp_scope_end(b->tp);
+        if (i == 12)
+            settle(b);
+    }
+}
+
 /* ---- any number of operands -------------------------------------------------------------- */
 
 BODY(joining)
@@ -336,6 +484,12 @@ int main(void)
         ATTACK(looks_and_turns),
         ATTACK(turns_and_assignments),
         ATTACK(turns_that_fail),
+        ATTACK(rows_of_turns),
+        ATTACK(optimisers_in_turns),
+        ATTACK(what_is_kept),
+        ATTACK(assigned_in_turns),
+        ATTACK(caches),
+        ATTACK(gradients_of_turns),
         ATTACK(numbers_of_operands),
         ATTACK(long_loops),
         cmocka_unit_test(no_model),
