@@ -571,11 +571,22 @@ static bool competes(const finder *f, const use *u, int made, int d)
            (makes(f, u, d, false) ? is_seen_before(f, u, made, d) : makes(f, u, d, true));
 }
 
+/* Do all makers of the operand do what node `made` does? Then no node competes with it. */
+static bool are_makers_alike(const finder *f, const use *u, int made)
+{
+    const tpi_node *nodes = f->w->nodes;
+    for (int i = 0; i < u->n_makers; i++)
+        if (u->makers[i] >= 0 && nodes[u->makers[i]].hash != nodes[made].hash)
+            return false;
+    return true;
+}
+
 /* Where no recording shows that such a node is not meant, the set is not known once that has run. */
 static void doubt_set(const finder *f, const use *u, const rule *r, tpi_set *sets, int *n)
 {
     bool marked = false;
-    for (int d = 1; d < f->w->n_nodes; d++) {
+    const bool alike = are_makers_alike(f, u, r->from.n); /* as in nearly all */
+    for (int d = 1; d < f->w->n_nodes && !alike; d++) {
         if (!competes(f, u, r->from.n, d))
             continue;
         if (!marked)
