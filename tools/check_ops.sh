@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-most_names=76
+most_names=36
 most_one_op=145
 one_op='tpi_(constant|variable|assigned|inside|loop|block|param)_of\(|->draws\b|->mean\b'
 

@@ -2,6 +2,7 @@
 #include "grad/sweep.h"
 
 #include "base/float_mode.h"
+#include "ir/factors.h"
 #include "op/turn_values.h"
 
 #include <string.h>
@@ -107,8 +108,7 @@ bool tpi_sweep_goes_through(const tpi_sweep *s, int i)
 bool tpi_sweep_is_product(const tpi_sweep *s, int i)
 {
     const tp_tensor *t = s->nodes.v[i];
-    return t->op && t->op->code == TPI_OP_matmul && t->rank == 2 &&
-           tpi_sweep_goes_through(s, i);
+    return t->op && t->rank == 2 && tpi_is_product(t) && tpi_sweep_goes_through(s, i);
 }
 
 void tpi_sweep_spread(tpi_sweep *s)

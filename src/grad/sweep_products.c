@@ -1,5 +1,6 @@
 /* Products that share a right matrix: what they contribute to it as one tensor. */
 #include "grad/sweep.h"
+#include "ir/factors.h"
 #include "op/add_rows.h"
 
 /* The transpose of a shared matrix, made once: a tpi_product of few rows would take longer to turn
@@ -31,7 +32,7 @@ static bool multiplies(const tpi_body *b, const tp_tensor *w)
     bool is = false;
     for (int i = w->index + 1; i < b->graph->n_nodes && !is; i++) {
         const tp_tensor *t = b->graph->nodes[i];
-        is = t->op == &tpi_op_matmul && t->rank == 2 && t->in[1] == w;
+        is = t->rank == 2 && t->in[1] == w && tpi_is_product(t);
         for (int k = 0; k < t->n_in && tpi_has_inside(t) && !is; k++)
             is = t->in[k] == w && multiplies_inside(t, k);
     }

@@ -52,6 +52,7 @@ const tpi_op tpi_op_result = {.name = "result",
                               .view = tpi_same_view,
                               .kernel = tpi_same_kernel,
                               .factors = tpi_same_factors,
+                              .in_order = true,
                               .awaits = 2,
                               .grad = tpi_grad_by_sweep};
 

@@ -84,3 +84,43 @@ bool tpi_passes(const tp_tensor *t, int axis)
     }
     return some;
 }
+
+tp_tensor *tpi_stretched_by(const tp_tensor *t)
+{
+    if (t->op->kind != TPI_VIEW)
+        return NULL;
+    tpi_factor f[TP_MAX_RANK];
+    tpi_factors_of(t, 0, f);
+    const int own = t->in[0]->rank, more = t->rank - own;
+    bool repeats = false;
+    for (int i = 0; i < more; i++)
+        repeats |= t->shape[i] != 1;
+    for (int i = 0; i < own; i++) {
+        repeats |= f[i].use == TPI_AXIS_STRETCHED;
+        if (f[i].id != i + more)
+            return NULL;
+    }
+    return repeats ? t->in[0] : NULL;
+}
+
+bool tpi_turns_axes(const tp_tensor *t)
+{
+    int last = -1;
+    bool ascend = true;
+    tpi_factor f[TP_MAX_RANK];
+    tpi_factors_of(t, 0, f);
+    for (int i = 0; i < t->in[0]->rank && ascend; i++) {
+        ascend = f[i].use != TPI_AXIS_PASSED || f[i].id > last;
+        last = f[i].use == TPI_AXIS_PASSED ? f[i].id : last;
+    }
+    return !ascend;
+}
+
+bool tpi_is_product(const tp_tensor *t)
+{
+    tpi_factor f[TP_MAX_RANK];
+    if (!t->op->contract)
+        return false;
+    tpi_factors_of(t, 0, f);
+    return f[t->in[0]->rank - 1].use == TPI_AXIS_REDUCED;
+}

@@ -19,6 +19,12 @@ void tpi_factors_of(const tp_tensor *node, int k, tpi_factor f[TP_MAX_RANK]);
 /* Are positions of the result along `axis` computed from those positions of operands, and from what all of
  * them read? Then some of them can be computed by themselves. */
 bool tpi_passes(const tp_tensor *node, int axis);
+/* Of a view that repeats elements along some axes: what it repeats; NULL: it repeats none. */
+tp_tensor *tpi_stretched_by(const tp_tensor *node);
+/* Are the axes of operand 0 in another order in the result? */
+bool tpi_turns_axes(const tp_tensor *node);
+/* Is it a matrix product? It sums along the last axis of operand 0. */
+bool tpi_is_product(const tp_tensor *node);
 /* The axis of operand k that is passed to `axis` of the result; -1: none is. */
 int tpi_passed_from(const tp_tensor *node, int k, int axis);
 

@@ -138,6 +138,13 @@ typedef struct tpi_range {
     int64_t lo, hi;
 } tpi_range;
 
+/* Is the result operand 0 but in some places? Then it may lie there, and these are written. */
+typedef enum tpi_update {
+    TPI_UPDATES_NOTHING,
+    TPI_UPDATES_BY_SETTING, /* what the last operand has there */
+    TPI_UPDATES_BY_ADDING
+} tpi_update;
+
 /* Of one element of an elementwise op (kernel/text/elem.def). */
 typedef enum tpi_effort {
     TPI_HEAVY,
@@ -170,16 +177,25 @@ struct tpi_op {
     int isa_call;          /* TPI_ISA_...: for eager use and programs, instead */
     bool planes;           /* all of one type; places of the first two axes are
                                        computed by themselves: threads share them */
-    bool updates;          /* y is operand 0 but in some places, and may lie there */
-    int index_in;          /* operand of indices that a run may refuse; 0: none */
+    tpi_update updates;
+    int index_in;  /* operand of indices that a run may refuse; 0: none */
+    bool slices;   /* and they name whole slices along the attribute `axis`; else elements */
+    bool in_order; /* kind TPI_VIEW: the operand's elements in row-major order */
     tpi_effort effort;
     int8_t
         elem; /* kind TPI_ELEMENT: TPI_ELEM_..., its function for elements of operand call_dtype */
-    int8_t fold; /* kind TPI_REDUCE: TPI_REDUCE_..., */
-    bool mean;   /* and then over how many there are */
+    /* Shorter functions of kernel/text that give the same bits: */
+    bool down; /* tpk_<name>_down_f32, of what is at most 0 or NaN */
+    const char
+        *bound; /* tpk_<bound>_<type>, if one of two floats is a number known before, no NaN */
+    double no_bound;        /* and not this zero */
+    int8_t fold;            /* kind TPI_REDUCE: TPI_REDUCE_..., */
+    const tpi_op *by_count; /* and then this op of it and of how many there are; NULL */
     /* kind TPI_CALL, for types that `call` has no instance of: what a contraction of src/kernel is handed
      * (op/contractions.h). Sizes and strides may be symbolic. */
     void (*contract)(const tpi_run *r, tpi_contraction *c);
+    int packed_axes; /* so many last axes of operand 1, if it is a constant that is the same along those before them,
+                        are packed once; 0: it is read as it lies */
     bool any_size;  /* takes operands of any sizes, once their symbols have been
                                        found to fit; kinds of which all do need not say so */
     int call_dtype; /* which operand picks the instance; -1: the result */
@@ -196,6 +212,21 @@ typedef enum tpi_opcode {
 #undef OP
     TPI_N_OPS
 } tpi_opcode;
+
+/* Does it give its operand's elements the type that its attribute says? */
+static inline bool tpi_retypes(const tpi_op *op)
+{
+    return op->kind == TPI_ELEMENT && op->attrs && op->attrs->type == TPI_ATTR_DTYPE;
+}
+/* Does it read slices, or elements, that an index names? */
+static inline bool tpi_reads_slices(const tpi_op *op)
+{
+    return op->index_in && op->slices && !op->updates;
+}
+static inline bool tpi_reads_elements(const tpi_op *op)
+{
+    return op->index_in && !op->slices && !op->updates;
+}
 
 extern const tpi_op *const tpi_ops[TPI_N_OPS];
 const tpi_op *tpi_op_find(const char *name, size_t len); /* NULL: unknown */

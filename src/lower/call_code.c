@@ -20,7 +20,7 @@ static tpi_call_code *alloc(tpi_mem *m, const tp_tensor *node)
     if (!p)
         return NULL;
     tpi_call_code *c = (tpi_call_code *)(void *)p;
-    *c = (tpi_call_code){.memory = m,
+    *c = (tpi_call_code){.from = m,
                          .bytes = bytes,
                          .node = node,
                          .n_in = node->n_in,
@@ -35,7 +35,7 @@ static tpi_call_code *alloc(tpi_mem *m, const tp_tensor *node)
 void tpi_call_free(tpi_call_code *c)
 {
     if (c)
-        tpi_give_back(c->memory, c, c->bytes);
+        tpi_give_back(c->from, c, c->bytes);
 }
 
 static void bind(tpi_call_operand *x, const tpi_run_sizes *sizes)

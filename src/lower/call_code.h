@@ -29,7 +29,7 @@ typedef struct tpi_call_operand {
 } tpi_call_operand;
 
 typedef struct tpi_call_code {
-    tpi_mem *memory;
+    tpi_mem *from;
     size_t bytes; /* of all of this, in one block */
     const tp_tensor *node;
     tpi_call_form form;

@@ -386,7 +386,7 @@ static void add_fold(builder *b, int i)
 }
 
 /* A mean is the sum divided by how many there are. */
-static void add_mean(builder *b, int i)
+static void add_by_count(builder *b, int i)
 {
     const tp_tensor *t = value_at(b, i)->node;
     const int count =
@@ -394,7 +394,7 @@ static void add_mean(builder *b, int i)
     b->node[i].value = add(b, (tpi_loop_stmt){
                                   .kind = TPI_LOOP_OP,
                                   .type = t->dtype,
-                                  .op = &tpi_op_div,
+                                  .op = t->op->by_count,
                                   .in = {b->node[i].value, count, -1},
                                   .node = t
     });
@@ -427,8 +427,8 @@ static void add_row_values(builder *b, int at)
 {
     for (int i = 0; i < b->k->n_nodes; i++) {
         const tpi_value *v = value_at(b, i);
-        if (folds_in(b, i, at) && v->node->op->mean)
-            add_mean(b, i);
+        if (folds_in(b, i, at) && v->node->op->by_count)
+            add_by_count(b, i);
         else if (v->row && v->node->op->kind == TPI_ELEMENT && v->phase == at)
             add_op(b, i);
     }

@@ -75,7 +75,7 @@ const tpi_op tpi_op_add_rows = {.name = "add_rows",
                                 .fn = "add_rows",
                                 .call = add_rows_calls,
                                 .isa_call = TPI_ISA_add_rows,
-                                .updates = true,
+                                .updates = TPI_UPDATES_BY_ADDING,
                                 .grad = add_rows_grad,
                                 .grad_reads_x = true};
 

@@ -8,8 +8,8 @@
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line
 
-#define BINARY(op, rule, x, y, simple)                                                         \
-    TPI_ELEMENT_OP(op, 2, rule, x, y, simple)                                                  \
+#define BINARY(op, rule, x, y, ...)                                                            \
+    TPI_ELEMENT_OP(op, 2, rule, x, y, __VA_ARGS__)                                             \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a, tp_tensor *b)            \
     {                                                                                          \
         tpi_meet(TPI_AT(file, line), &a, &b);                                                  \
@@ -178,8 +178,8 @@ BINARY(sub, sub_grad, false, false, sub_zero)
 BINARY(mul, mul_grad, true, false, mul_one)
 BINARY(div, div_grad, true, true, div_one)
 BINARY(pow, pow_grad, true, true, NULL)
-BINARY(min, extremum_grad, true, true, NULL)
-BINARY(max, extremum_grad, true, true, NULL)
+BINARY(min, extremum_grad, true, true, NULL, .bound = "at_most", .no_bound = 0.0)
+BINARY(max, extremum_grad, true, true, NULL, .bound = "at_least", .no_bound = -0.0)
 BINARY(mod, mod_grad, true, false, NULL)
 BINARY(eq, NULL, false, false, NULL)
 BINARY(ne, NULL, false, false, NULL)

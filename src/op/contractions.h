@@ -8,6 +8,7 @@
 /* Sizes and strides may be symbolic, unless it is called. */
 struct tpi_contraction {
     bool is_conv;
+    int8_t operand[3]; /* of a convolution: which operand x, w and y are; 2: the result */
     union {
         tpk_products products;
         tpk_convolution conv;

@@ -226,6 +226,8 @@ static void conv_contract(const tpi_run *r, tpi_contraction *c)
     const int which = which_of(r->op);
     const roles t = roles_of(r->in, r->out, which);
     c->is_conv = true;
+    for (int k = 0; k < 3; k++)
+        c->operand[role_of(which, k)] = (int8_t)k;
     c->conv = (tpk_convolution){.which = which,
                                 .f64 = r->out->dtype == TP_F64,
                                 .spec = spec_of(r->attrs, &t),
@@ -294,12 +296,13 @@ static bool conv_kernel(tpi_run *r)
     return true;
 }
 
-#define CONV_OP(name_, table)                                                                  \
+#define CONV_OP(name_, table, packed)                                                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = 2,                                                  \
                                    .kind = TPI_CALL,                                           \
                                    .contract = conv_contract,                                  \
+                                   .packed_axes = packed,                                      \
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(conv_attrs),                           \
                                    .infer = name_##_infer,                                     \
@@ -352,9 +355,9 @@ static void conv_dw_grad(tpi_grad *g)
         tpi_give(g, 1, other(g, &tpi_op_conv, x, g->dy, NULL));
 }
 
-CONV_OP(conv, conv_table);
-CONV_OP(conv_dx, sized_table);
-CONV_OP(conv_dw, sized_table);
+CONV_OP(conv, conv_table, TP_MAX_RANK);
+CONV_OP(conv_dx, sized_table, 0);
+CONV_OP(conv_dw, sized_table, 0);
 
 /* ---- what the user calls ------------------------------------------------------------------------ */
 

@@ -52,9 +52,9 @@ bool tpi_elem_infer(tpi_infer *q);
 bool tpi_elem_kernel(tpi_run *r);
 bool tpi_elem_fast(tpi_run *r);
 
-/* The struct of such an op. The gradient is `rule`; x and y: does it read their values? `simple` is its
- * `simplify`. */
-#define TPI_ELEMENT_OP(op, operands, rule, x, y, simple)                                       \
+/* The struct of such an op. The gradient is `rule`; x and y: does it read their values? Behind them come its `simplify`
+ * and further members. */
+#define TPI_ELEMENT_OP(op, operands, rule, x, y, ...)                                          \
     const tpi_op tpi_op_##op = {.name = #op,                                                   \
                                 .code = TPI_OP_##op,                                           \
                                 .kind = TPI_ELEMENT,                                           \
@@ -65,8 +65,8 @@ bool tpi_elem_fast(tpi_run *r);
                                 .kernel = tpi_elem_kernel,                                     \
                                 .fast = tpi_elem_fast,                                         \
                                 .grad = rule,                                                  \
-                                .simplify = simple,                                            \
                                 .grad_reads_x = x,                                             \
-                                .grad_reads_y = y};
+                                .grad_reads_y = y,                                             \
+                                .simplify = __VA_ARGS__};
 
 #endif

@@ -24,7 +24,7 @@ static const tpi_attr axis_table[] = {
 };
 
 /* One of the ops on x, index and, when there are three operands, src. Gathered are slices: of any sizes. */
-#define INDEX(name_, n_in_, rule, factors_, any_size_, isa, ...)                               \
+#define INDEX(name_, n_in_, rule, factors_, updates_, isa, ...)                                \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -36,10 +36,11 @@ static const tpi_attr axis_table[] = {
                                    .factors = factors_,                                        \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
-                                   .any_size = any_size_,                                      \
+                                   .any_size = factors_ == slice_factors && n_in_ == 2,        \
                                    .index_in = 1,                                              \
                                    .text = "index",                                            \
-                                   .updates = n_in_ == 3,                                      \
+                                   .slices = factors_ == slice_factors,                        \
+                                   .updates = TPI_UPDATES_##updates_,                          \
                                    .fn = #name_,                                               \
                                    .isa_call = isa,                                            \
                                    .call = name_##_calls}
@@ -190,7 +191,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, slice_factors, true, TPI_ISA_gather, TPI_MOVED(gather));
+INDEX(gather, 2, gather_grad, slice_factors, NOTHING, TPI_ISA_gather, TPI_MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -271,8 +272,8 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, slice_factors, false, 0, TPI_NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, slice_factors, false, 0, TPI_MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, slice_factors, BY_ADDING, 0, TPI_NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, slice_factors, BY_SETTING, 0, TPI_MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -334,9 +335,9 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, element_factors, false, TPI_ISA_take_along,
+INDEX(take_along, 2, take_along_grad, element_factors, NOTHING, TPI_ISA_take_along,
       TPI_MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, element_factors, false, 0,
+INDEX(put_along_add, 3, put_along_add_grad, element_factors, BY_ADDING, 0,
       TPI_NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,

@@ -141,6 +141,7 @@ const tpi_op tpi_op_matmul = {.name = "matmul",
                               .text = "products", /* of integers */
                               .fn = "matmul",
                               .call = matmul_calls,
+                              .packed_axes = 2,
                               .any_size = true,
                               .code = TPI_OP_matmul,
                               .n_in = 2,

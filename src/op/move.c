@@ -249,7 +249,7 @@ static tp_tensor *reshape_simplify(const tpi_simplify *s)
 }
 
 MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
-     .simplify = reshape_simplify, .any_size = true);
+     .simplify = reshape_simplify, .any_size = true, .in_order = true);
 
 /* The size that fills the place of -1 in `shape`; TPI_NO_DIM when there is none. Equal sizes
  * are struck out first, so that what is left can mostly be divided as numbers. */
@@ -407,7 +407,7 @@ static void assume_grad(tpi_grad *g)
 }
 
 #define assume_factors tpi_same_factors
-MOVE(assume, .attrs = shape_table, .attrs_size = sizeof(shape_attrs));
+MOVE(assume, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .in_order = true);
 
 tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape)
 {
@@ -937,7 +937,7 @@ static void copy_grad(tpi_grad *g)
 }
 
 #define copy_factors tpi_same_factors
-MOVE(copy, .simplify = tpi_same_simplify, .any_size = true);
+MOVE(copy, .simplify = tpi_same_simplify, .any_size = true, .in_order = true);
 
 tp_tensor *tp_contiguous_at(const char *file, int line, tp_tensor *x)
 {

@@ -136,7 +136,7 @@ static bool float_infer(tpi_infer *q)
 /* A mean is the sum over how many there are. */
 static bool finish(const tpi_run *r, const tpi_reduction *d)
 {
-    for (int64_t i = 0; r->op->mean && i < d->n_out; i++)
+    for (int64_t i = 0; r->op->by_count && i < d->n_out; i++)
         if (r->out->dtype == TP_F32)
             ((float *)r->out->data)[i] /= (float)d->count;
         else
@@ -285,7 +285,8 @@ REDUCE(sum, number_infer, sum_grad, false, false, .fold = TPI_REDUCE_SUM)
 REDUCE(prod, number_infer, prod_grad, true, false, .fold = TPI_REDUCE_PROD)
 REDUCE(reduce_max, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MAX)
 REDUCE(reduce_min, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MIN)
-REDUCE(mean, float_infer, mean_grad, false, false, .fold = TPI_REDUCE_SUM, .mean = true)
+REDUCE(mean, float_infer, mean_grad, false, false, .fold = TPI_REDUCE_SUM,
+       .by_count = &tpi_op_div)
 
 /* ---- extent: the product of sizes ----------------------------------------------------------------------- */
 

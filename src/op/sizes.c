@@ -53,6 +53,13 @@ void tpi_attrs_at(const tpi_run_sizes *r, const tp_tensor *node, void *out)
     }
 }
 
+bool tpi_takes_any_size(const tp_tensor *t)
+{
+    const tpi_kind kind = t->op->kind;
+    return t->op->any_size || kind == TPI_SOURCE || kind == TPI_ELEMENT || kind == TPI_REDUCE ||
+           kind == TPI_SHAPE || kind == TPI_EFFECT || kind == TPI_BLOCK || kind == TPI_PORT;
+}
+
 bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b)
 {
     return dims && tpi_dim_is_symbolic(tpi_dim_sub(dims, a, b)) &&

@@ -32,6 +32,9 @@ bool tpi_sizes_may_agree(tpi_dims *dims, int64_t a, int64_t b);
 /* x of sizes, as many as it has, that a run has to find its own to be (move.c). */
 tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape);
 
+/* Is it of an op that takes operands of any sizes, once their symbols have been found to fit? Then no run refuses it. */
+bool tpi_takes_any_size(const tp_tensor *t);
+
 /* In wrappers of several operands: the failed tensor to return, NULL when all are good. */
 tp_tensor *tpi_refuse_operands(tpi_at at, const char *what, int n, tp_tensor *const *in);
 

@@ -20,6 +20,8 @@ const tpi_op tpi_op_enter = {.name = "enter",
                              .view = tpi_same_view,
                              .factors = tpi_same_factors,
                              .kernel = tpi_same_kernel,
+                             .any_size = true,
+                             .in_order = true,
                              .grad = enter_grad};
 
 static bool row_infer(tpi_infer *q)
@@ -86,6 +88,13 @@ const tpi_op tpi_op_row = {.name = "row",
 tp_tensor *tpi_enter_turns(tpi_at at, tp_tensor *x)
 {
     return tpi_apply(at, &tpi_op_enter, TPI_IN(x), NULL);
+}
+
+tp_tensor *tpi_behind_enter(tp_tensor *x)
+{
+    while (x->op == &tpi_op_enter)
+        x = x->in[0];
+    return x;
 }
 
 tp_tensor *tpi_turn_row(tpi_at at, tp_tensor *xs, int64_t index)

@@ -11,6 +11,8 @@
 #include "op/op.h"
 
 tp_tensor *tpi_enter_turns(tpi_at at, tp_tensor *x);
+/* What entered loops as x; x, if it is of none. */
+tp_tensor *tpi_behind_enter(tp_tensor *x);
 tp_tensor *tpi_turn_row(tpi_at at, tp_tensor *xs, int64_t index);
 
 #endif

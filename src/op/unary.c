@@ -6,8 +6,8 @@
 
 /* The struct and the entry of an op whose scalar function is listed in elem.def; `rule` is its
  * gradient, `x` and `y` whether that reads their values. */
-#define UNARY(op, rule, x, y, simple)                                                          \
-    TPI_ELEMENT_OP(op, 1, rule, x, y, simple)                                                  \
+#define UNARY(op, rule, x, y, ...)                                                             \
+    TPI_ELEMENT_OP(op, 1, rule, x, y, __VA_ARGS__)                                             \
     tp_tensor *tp_##op##_at(const char *file, int line, tp_tensor *a)                          \
     {                                                                                          \
         return tpi_apply(TPI_AT(file, line), &tpi_op_##op, TPI_IN(a), NULL);                   \
@@ -104,7 +104,7 @@ UNARY(neg, neg_grad, false, false, twice_is_none)
 UNARY(abs, abs_grad, true, false, twice_is_once)
 UNARY(sign, zero_grad, false, false, NULL)
 UNARY(relu, relu_grad, false, true, twice_is_once)
-UNARY(exp, exp_grad, false, true, NULL)
+UNARY(exp, exp_grad, false, true, NULL, .down = true)
 UNARY(log, log_grad, true, false, NULL)
 UNARY(sqrt, sqrt_grad, false, true, NULL)
 UNARY(rsqrt, rsqrt_grad, false, true, NULL)

@@ -120,7 +120,9 @@ const tpi_op tpi_op_detach = {.name = "detach",
                               .infer = tpi_same_infer,
                               .view = tpi_same_view,
                               .factors = tpi_same_factors,
-                              .kernel = tpi_same_kernel};
+                              .kernel = tpi_same_kernel,
+                              .any_size = true,
+                              .in_order = true};
 
 tp_tensor *tp_detach_at(const char *file, int line, tp_tensor *x)
 {

@@ -7,6 +7,7 @@
  *     %5 = add %3, %4                                 ->      %5 = concat %1, %2    %6 = add %5, 0
  *
  * x + 0 and 0 * x are not among them: -0 + 0 is +0, and 0 * inf is NaN. */
+#include "ir/factors.h"
 #include "op/op.h"
 #include "pass/pass.h"
 
@@ -16,7 +17,8 @@
 static tp_tensor *drop_broadcast(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
 {
     for (int i = 0; i < t->n_in; i++) {
-        if (in[i]->op != &tpi_op_broadcast)
+        tp_tensor *stretched = tpi_stretched_by(in[i]);
+        if (!stretched)
             continue;
         bool covered = false; /* another operand has the whole shape */
         for (int k = 0; k < t->n_in; k++)
@@ -24,7 +26,7 @@ static tp_tensor *drop_broadcast(tpi_rewrite *rw, const tp_tensor *t, tp_tensor 
         if (!covered)
             continue;
         tp_tensor *operands[3] = {in[0], in[1], t->n_in > 2 ? in[2] : NULL};
-        operands[i] = in[i]->in[0];
+        operands[i] = stretched;
         return tpi_rewrite_node(rw, t, t->op, t->n_in, operands, t->attrs);
     }
     return NULL;

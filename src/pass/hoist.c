@@ -7,7 +7,8 @@
  * Other views stay: they cost nothing. What is computed moves only when there surely is a turn, and it
  * takes no more memory than what it is of. */
 #include "ir/body.h"
-#include "op/op.h"
+#include "ir/factors.h"
+#include "op/sizes.h"
 #include "pass/bodies.h"
 #include "pass/pass.h"
 
@@ -32,14 +33,20 @@ static int64_t elements(const tp_tensor *t)
     return n;
 }
 
+/* Could a run refuse its operand's sizes? Then it is to do so only where there is a turn. */
+static bool may_be_refused(const tp_tensor *t)
+{
+    tpi_range r;
+    const bool sized = elements(t->in[0]) >= 0 && elements(t) >= 0;
+    return !tpi_takes_any_size(t) && !(sized && t->op->range && t->op->range(t, &r));
+}
+
 static bool may_move(const hoist *h, const tp_tensor *t)
 {
     const tpi_loop_attrs *a = h->a;
     const bool turns = !a->has_pred && !tpi_dim_is_symbolic(a->count) && a->count > 0;
-    if (t->op == &tpi_op_assume) /* what it says has to hold only where there is a turn */
-        return turns;
     if (t->op->kind == TPI_VIEW)
-        return t->op != &tpi_op_broadcast;
+        return !tpi_stretched_by(t) && (turns || !may_be_refused(t));
     if (!turns || (t->op->kind != TPI_ELEMENT && t->op->kind != TPI_REDUCE && !t->op->contract))
         return false;
     int64_t room = 0;
@@ -82,8 +89,7 @@ static bool find_outer(hoist *h, int n)
 static bool replace(hoist *h, tp_tensor **t)
 {
     tp_tensor *old = *t, *outer = h->outer[old->index], **p = &h->param[old->index];
-    if (!outer || tpi_param_of(old) ||
-        (old->op->kind == TPI_VIEW && old->op != &tpi_op_transpose))
+    if (!outer || tpi_param_of(old) || (old->op->kind == TPI_VIEW && !tpi_turns_axes(old)))
         return true;
     if (!*p) {
         *p = tpi_body_param(h->a->body, TPI_AT(old->file, old->line), (tp_dtype)old->dtype,

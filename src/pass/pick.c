@@ -80,11 +80,12 @@ static tp_tensor *take_first(const tp_tensor *t, tp_tensor *const *in)
 static bool puts_one(const tp_tensor *t)
 {
     const double zero = 0;
-    if (t->op != &tpi_op_put_along_add || t->in[1]->shape[axis_of(t)] != 1 ||
-        t->in[0]->op != &tpi_op_broadcast)
+    const bool adds =
+        t->op->updates == TPI_UPDATES_BY_ADDING && t->op->index_in && !t->op->slices;
+    if (!adds || t->in[1]->shape[axis_of(t)] != 1)
         return false;
-    const tp_tensor *rest = t->in[0]->in[0];
-    return tpi_constant_of(rest) && tpi_count(rest->in[0]) == 1 &&
+    const tp_tensor *rest = tpi_stretched_by(t->in[0]);
+    return rest && tpi_constant_of(rest) && tpi_count(rest->in[0]) == 1 &&
            memcmp(rest->in[0]->data, &zero, tp_dtype_size((tp_dtype)rest->dtype)) == 0;
 }
 
@@ -128,10 +129,11 @@ static tp_tensor *put_last(const tp_tensor *t, tp_tensor *const *in)
 static tp_tensor *pick(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
 {
     (void)rw;
-    return t->op == &tpi_op_take_along ? take_first(t, in)
-           : t->op == &tpi_op_sum      ? sum_of_one(t, in)
-           : t->op == &tpi_op_add      ? put_last(t, in)
-                                       : NULL;
+    const bool sums = t->op->kind == TPI_REDUCE && t->op->fold == TPI_REDUCE_SUM;
+    return tpi_reads_elements(t->op)  ? take_first(t, in)
+           : sums && !t->op->by_count ? sum_of_one(t, in)
+           : t->op == &tpi_op_add     ? put_last(t, in)
+                                      : NULL;
 }
 
 const tpi_pass tpi_pass_pick = {.name = "pick",

@@ -13,6 +13,7 @@
  * With a momentum, or by Adam, all rows change in every step, and the gradient stays as it is.
  *
  * A sum is made where the last index that names its row stands: all of them find it there. */
+#include "ir/factors.h"
 #include "op/op.h"
 #include "op/sizes.h"
 #include "pass/pass.h"
@@ -41,13 +42,14 @@ static bool names_few(const tp_tensor *table, const tp_tensor *index)
 
 static bool repeats_number(const tp_tensor *t)
 {
-    return t->op == &tpi_op_broadcast && tpi_is_number(t->in[0]);
+    const tp_tensor *one = tpi_stretched_by(t);
+    return one && tpi_is_number(one);
 }
 
 static bool is_sum(const tp_tensor *t)
 {
-    return t->op == &tpi_op_scatter_add && tpi_attr_int(t, "axis") == 0 &&
-           repeats_number(t->in[0]) && names_few(t, t->in[1]);
+    return t->op->updates == TPI_UPDATES_BY_ADDING && t->op->slices &&
+           tpi_attr_int(t, "axis") == 0 && repeats_number(t->in[0]) && names_few(t, t->in[1]);
 }
 
 /* The sum that x, of the shape of t, is made of with numbers only; NULL: it is not, or of several. */

@@ -27,27 +27,31 @@ static const tp_tensor *root_of(const tpi_plan *p, const tpi_kernel *k)
     return p->values[k->root].node;
 }
 
+/* Does it make images of images? Each axis behind their channels goes with the result's. */
 static bool is_conv(const tp_tensor *t)
 {
-    return (t->op == &tpi_op_conv || t->op == &tpi_op_conv_dx) && t->rank > 3;
+    tpi_factor f[TP_MAX_RANK];
+    if (!t->op->contract || t->rank <= 3)
+        return false;
+    tpi_factors_of(t, 0, f);
+    return f[t->rank - 1].id == t->rank - 1;
+}
+
+/* Can it compute some of its channels? They are the first axis of its filters. Gradients are computed whole. */
+static bool has_channels(const tp_tensor *t)
+{
+    return t->op == &tpi_op_conv && t->rank > 3 && tpi_passed_from(t, 1, 1) == 0;
 }
 
 /* Is channel i of the result made of channel i of the operand? */
 static bool keeps_channels(const tp_tensor *t)
 {
-    return t->op == &tpi_op_conv && tpi_passed_from(t, 0, 1) == 1;
-}
-
-/* Can it compute some of its channels? */
-static bool has_channels(const tp_tensor *t)
-{
-    return t->op == &tpi_op_conv && t->rank > 3 &&
-           (tpi_attr_int(t, "groups") == 1 || keeps_channels(t));
+    return has_channels(t) && tpi_passed_from(t, 0, 1) == 1;
 }
 
 static bool is_product(const tp_tensor *t)
 {
-    return t->op == &tpi_op_matmul && t->dtype >= TP_F32;
+    return t->dtype >= TP_F32 && tpi_is_product(t);
 }
 
 /* Axes over which a kernel computes. */

@@ -84,7 +84,7 @@ static bool lay_out(tpi_plan *p)
         v->storage = t->op->kind == TPI_SOURCE ? TPI_IN_SOURCE : TPI_IN_ARENA;
         if (t->op->kind == TPI_VIEW && follow_view(p, v))
             v->storage = TPI_IN_ALIAS;
-        else if (t->op->kind == TPI_VIEW && t->op != &tpi_op_reshape && t->op != &tpi_op_copy)
+        else if (t->op->kind == TPI_VIEW && !t->op->in_order)
             return too_large(p, t); /* a copy in row-major order is another thing */
         else if (tpi_assigned_of(t)) {
             v->layout = p->values[tpi_assigned_of(t)->index].layout;
@@ -633,21 +633,16 @@ bool tpi_plan_is_constant(const tpi_plan *p, const tp_tensor *x)
     return tpi_constant_of(p->graph->nodes[p->values[x->index].layout.root]);
 }
 
-/* b is the same constant for the whole batch. */
-static bool packs_b(const tpi_plan *p, const tp_tensor *b)
-{
-    const int64_t *stride = p->values[b->index].layout.stride;
-    bool once = tpi_plan_is_constant(p, b) && b->dtype >= TP_F32;
-    for (int i = 0; i < b->rank - 2; i++)
-        once &= stride[i] == 0 || b->shape[i] == 1;
-    return once;
-}
-
 int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t)
 {
-    const bool packed = (t->op == &tpi_op_matmul && packs_b(p, t->in[1])) ||
-                        (t->op == &tpi_op_conv && tpi_plan_is_constant(p, t->in[1]));
-    return packed ? 1 : -1;
+    if (!t->op->packed_axes || t->dtype < TP_F32 || !tpi_plan_is_constant(p, t->in[1]))
+        return -1;
+    const tp_tensor *b = t->in[1];
+    const int64_t *stride = p->values[b->index].layout.stride;
+    bool once = true; /* for a whole batch */
+    for (int i = 0; i < b->rank - t->op->packed_axes; i++)
+        once &= stride[i] == 0 || b->shape[i] == 1;
+    return once ? 1 : -1;
 }
 
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)

@@ -203,27 +203,27 @@ void tpi_nest_put_value(tpi_nest_text *n, int at)
     }
 }
 
-/* Of a max or min of floats, the operand that is a number for which there is a shorter way; -1. */
+/* Of two floats, the one that is a number with which the op has a shorter function; -1: none. */
 static int bound_of(const tpi_nest_text *n, const tpi_loop_stmt *s)
 {
     int found = -1;
-    for (int o = 0; o < 2 && (s->op == &tpi_op_max || s->op == &tpi_op_min); o++) {
+    for (int o = 0; o < 2 && s->op->bound && s->type >= TP_F32; o++) {
         const tpi_loop_stmt *c = &n->l->stmt[s->in[o]];
-        if (s->type < TP_F32 || c->kind != TPI_LOOP_CONST)
+        if (c->kind != TPI_LOOP_CONST)
             continue;
         const double b = tpi_load_f64((tp_dtype)c->type, &c->size);
-        const bool wrong_zero = b == 0 && !signbit(b) != (s->op == &tpi_op_max);
+        const bool wrong_zero = b == 0 && !signbit(b) == !signbit(s->op->no_bound);
         if (!isnan(b) && !wrong_zero)
             found = o;
     }
     return found;
 }
 
-/* e^(x - max x), whose argument is at most 0 or NaN. */
-static bool is_exp_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
+/* Of x - max x, as e^(x - max x), which is at most 0 or NaN. */
+static bool is_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
 {
     const tpi_loop_stmt *stmt = n->l->stmt;
-    const tpi_loop_stmt *x = s->op == &tpi_op_exp && s->type == TP_F32 ? &stmt[s->in[0]] : NULL;
+    const tpi_loop_stmt *x = s->op->down && s->type == TP_F32 ? &stmt[s->in[0]] : NULL;
     const tpi_loop_stmt *most =
         x && x->kind == TPI_LOOP_OP && x->op == &tpi_op_sub ? &stmt[x->in[1]] : NULL;
     return most && most->kind == TPI_LOOP_FOLD && most->fold == TPI_REDUCE_MAX &&
@@ -233,12 +233,12 @@ static bool is_exp_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
 static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
 {
     const char *from = tpi_nest_type(&n->l->stmt[s->in[s->op->call_dtype]]);
-    if (s->op->attrs) /* the type */
+    if (tpi_retypes(s->op))
         PUT("tpk_cast_%s_%s(", from, tpi_nest_type(s));
     else if (bound >= 0)
-        PUT("tpk_%s_%s(", s->op == &tpi_op_max ? "at_least" : "at_most", from);
+        PUT("tpk_%s_%s(", s->op->bound, from);
     else
-        PUT("tpk_%s%s_%s(", s->op->name, is_exp_down(n, s) ? "_down" : "", from);
+        PUT("tpk_%s%s_%s(", s->op->name, is_down(n, s) ? "_down" : "", from);
 }
 
 void tpi_nest_put_op(tpi_nest_text *n, int at)

@@ -113,16 +113,10 @@ static void put_packed(tpi_render *r, int room)
     PUT("packed + ((const int64_t *)packed)[%s]", NUMBER(room));
 }
 
-/* Its operands and the result are x, w and y, whichever the result is. */
 static void put_conv_addresses(tpi_render *r, const tpi_call_code *c, int room)
 {
-    static const int8_t roles[][3] = {
-        {0, 1, 2},
-        {2, 1, 0},
-        {0, 2, 1}
-    };
     for (int i = 0; i < 3; i++) {
-        const int k = roles[c->contraction.conv.which][i];
+        const int k = c->contraction.operand[i];
         if (k == c->packed)
             continue;
         PUT(", .%c = (void *)(", "xwy"[i]);
@@ -215,7 +209,7 @@ static void put_query(tpi_render *r, const tpi_call_code *c)
     PUT("    {\n");
     put_open(r, "    ", of);
     if (of->is_conv && c->packed >= 0)
-        PUT(", .packed_w = s");
+        PUT(", .packed_w = s"); /* it has some: the address is not looked at */
     PUT("};\n");
 }
 

@@ -5,6 +5,8 @@
  * take more gives up, and the program runs again from the start with twice as much: nothing has
  * been written yet that anyone sees. */
 #include "ir/body.h"
+#include "ir/factors.h"
+#include "op/sizes.h"
 #include "run/program.h"
 
 #include <string.h>
@@ -144,22 +146,15 @@ bool tpi_is_late(const tp_program *p, const tp_tensor *t)
 
 /* ---- can a C program run it? ---------------------------------------------------------------------- */
 
-/* A slice along an axis whose size is known when the run begins. */
-static bool is_fixed_slice(const tp_program *p, const tp_tensor *t)
+/* Is it a range of an axis whose size is known when the run begins? Along others it takes any size. */
+static bool is_fixed_range(const tp_program *p, const tp_tensor *t)
 {
-    int64_t axis = -1;
-    for (const tpi_attr *a = t->op->attrs; a && a->name; a++)
-        if (strcmp(a->name, "axis") == 0)
-            axis = *(const int64_t *)(const void *)((const char *)t->attrs + a->offset);
-    return t->op == &tpi_op_slice && axis >= 0 && !tpi_dim_is_late(p, t->in[0]->shape[axis]);
-}
-
-/* Ops that take operands of any size once their symbolic sizes have been found to fit. */
-static bool takes_any_size(const tp_tensor *t)
-{
-    const tpi_kind kind = t->op->kind;
-    return t->op->any_size || kind == TPI_SOURCE || kind == TPI_ELEMENT || kind == TPI_REDUCE ||
-           kind == TPI_SHAPE || kind == TPI_EFFECT || kind == TPI_BLOCK || kind == TPI_PORT;
+    bool fixed = t->op->range;
+    tpi_factor f[TP_MAX_RANK];
+    tpi_factors_of(t, 0, f);
+    for (int a = 0; fixed && a < t->in[0]->rank; a++)
+        fixed = f[a].use == TPI_AXIS_PASSED || !tpi_dim_is_late(p, t->in[0]->shape[a]);
+    return fixed;
 }
 
 static const tp_tensor *find_refuser(const tp_program *p, const tp_graph *g)
@@ -171,7 +166,7 @@ static const tp_tensor *find_refuser(const tp_program *p, const tp_graph *g)
         const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
         for (int k = 0; k < n && !found; k++)
             found = find_refuser(p, bodies[k]->graph);
-        const bool takes = takes_any_size(t) || is_fixed_slice(p, t) || !tpi_is_late(p, t);
+        const bool takes = tpi_takes_any_size(t) || is_fixed_range(p, t) || !tpi_is_late(p, t);
         if (!found && (growth_of_node(p, t) == SHRINKS || !takes))
             found = t;
     }

@@ -24,18 +24,29 @@ static bool is_along_rows(const tp_tensor *t)
     return tpi_attr_int(t, "axis") == 0;
 }
 
+static bool sets_slices(const tpi_op *op)
+{
+    return op->slices && op->updates == TPI_UPDATES_BY_SETTING;
+}
+
+/* Does it only wait for its operands? */
+static bool is_group(const tp_tensor *t)
+{
+    return t->op->kind == TPI_EFFECT && !tpi_assigned_of(t);
+}
+
 /* The index, however it is shaped. */
 static const tp_tensor *index_of(const tp_tensor *t)
 {
     const tp_tensor *index = t->in[1];
-    return index->op == &tpi_op_reshape ? index->in[0] : index;
+    return index->op->in_order ? index->in[0] : index;
 }
 
 /* Is what commit c assigns of that form? */
 static bool has_form(const tp_program *p, const tpi_commit *c, patch *found)
 {
     tp_tensor *assign = p->roots[c->root], *scatter = assign->in[1];
-    if (!tpi_assigned_of(assign) || scatter->op != &tpi_op_scatter || !is_along_rows(scatter) ||
+    if (!tpi_assigned_of(assign) || !sets_slices(scatter->op) || !is_along_rows(scatter) ||
         scatter->in[1]->rank != 1)
         return false;
     tp_tensor *base = scatter->in[0], *rest = NULL;
@@ -57,8 +68,8 @@ static bool is_read_once(const tp_program *p, const tpi_nodes *live, const patch
     for (int i = 0; i < live->n; i++) {
         const tp_tensor *t = live->v[i];
         for (int k = 0; k < t->n_in; k++)
-            uses += t->in[k] == x->scatter || (t->in[k] == x->assign && t->op != &tpi_op_group);
-        checked |= t->op == &tpi_op_gather && is_along_rows(t) &&
+            uses += t->in[k] == x->scatter || (t->in[k] == x->assign && !is_group(t));
+        checked |= tpi_reads_slices(t->op) && is_along_rows(t) &&
                    index_of(t) == index_of(x->scatter) && t->in[0] == x->variable;
     }
     return uses == 2 && checked;
@@ -77,7 +88,7 @@ static void leave_groups(const tpi_nodes *live, const patch *x)
 {
     for (int i = 0; i < live->n; i++) {
         tp_tensor *t = live->v[i];
-        for (int k = 0; k < t->n_in && t->op == &tpi_op_group; k++) {
+        for (int k = 0; k < t->n_in && is_group(t); k++) {
             if (t->in[k] != x->assign)
                 continue;
             tpi_ref(x->variable);

@@ -359,7 +359,7 @@ static bool is_one(const tp_tensor *t, int64_t number)
 
 bool tpi_program_says_why(const tp_program *p, const tp_tensor *node)
 {
-    if (node->op != &tpi_op_gather || !node->name || !is_one(node->in[0], 0) ||
+    if (!tpi_reads_slices(node->op) || !node->name || !is_one(node->in[0], 0) ||
         !is_one(node->in[1], 1))
         return false;
     p->ctx->status = TP_OK;

@@ -799,6 +799,36 @@ static void left_in_a_scope(void **state)
     }
 }
 
+/* A size that only a turn would refuse, in a loop of no turns. */
+static void no_turn_refuses(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int engine = TP_ENGINE_REFERENCE; engine <= TP_ENGINE_TILES; engine++) {
+        tp_graph *g = tp_graph_new(tp);
+        const int64_t n = tp_symbol(g, "n"), m = tp_symbol(g, "m");
+        tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(n, 4));
+        tp_tensor *w = tp_placeholder(g, "w", TP_F32, TP_DIMS(m, 4));
+        tp_tensor *h =
+            tp_mul(tp_placeholder(g, "h", TP_F32, TP_DIMS(4)), tp_scalar(tp, TP_F32, 1));
+        tp_for (n, &h) {
+            tp_tensor *few = tp_swap(tp_slice(w, 0, 5, m, 1), 0, 1);
+            h = tp_add(tp_each(x), tp_add(h, tp_sum(few, TP_DIMS(1), false)));
+        }
+        tp_name(h, "y");
+        const tp_compile_options o = {.engine = (tp_engine)engine};
+        tp_program *p = tp_graph_compile(g, TP_NAMES("x", "w", "h"), TP_NAMES("y"), &o);
+        for (int64_t turns = 0; turns < 2; turns++) {
+            tp_tensor *y, *feeds[] = {tp_full(tp, TP_F32, TP_DIMS(turns, 4), 0),
+                                      tp_full(tp, TP_F32, TP_DIMS(3, 4), 0),
+                                      tp_full(tp, TP_F32, TP_DIMS(4), 0)};
+            assert_int_equal(tp_program_run(p, feeds, &y), turns ? TP_E_SHAPE : TP_OK);
+            tp_clear_error(tp);
+        }
+        tp_program_free(p);
+        tp_graph_free(g);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     CASE(left_by_break),      CASE(left_by_goto),
     CASE(left_by_return),     CASE(left_inside),
@@ -816,7 +846,7 @@ static const struct CMUnitTest tests[] = {
     CASE(unlisted_variable),  CASE(variable_for_a_while),
     CASE(nothing_alive),      CASE(too_many_variables),
     CASE(left_open_at_close), CASE(freed_inside),
-    CASE(left_in_a_scope),
+    CASE(left_in_a_scope),    CASE(no_turn_refuses),
 };
 
 int main(void)

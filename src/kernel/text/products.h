@@ -3,20 +3,29 @@
 
 #define TPK_PLUS(sum, a, b) (T)((uint64_t)(sum) + (uint64_t)(a) * (uint64_t)(b))
 
-/* One row of the result. It goes along rows of b, or along its columns if their elements are neighbours. */
-static __attribute__((unused)) void FN(matmul_row)(const T *a, int64_t a_step, const T *b,
-                                                   int64_t b_step, int64_t step, int64_t terms,
-                                                   int64_t n, T *__restrict c)
+/* One row of the result: sums along columns of b whose elements are neighbours, */
+static __attribute__((unused)) void FN(matmul_columns)(const T *a, const T *b, int64_t step,
+                                                       int64_t terms, int64_t n,
+                                                       T *__restrict c)
 {
-    const int columns = a_step == 1 && b_step == 1;
     for (int64_t j = 0; j < n; j++) {
         T sum = 0;
-        for (int64_t k = 0; k < terms && columns; k++) {
+        for (int64_t k = 0; k < terms; k++) {
             sum = TPK_PLUS(sum, a[k], b[j * step + k]);
         }
         c[j] = sum;
     }
-    for (int64_t k = 0; k < terms && !columns; k++) {
+}
+
+/* or rows of b, each times an element of a. */
+static __attribute__((unused)) void FN(matmul_rows)(const T *a, int64_t a_step, const T *b,
+                                                    int64_t b_step, int64_t step, int64_t terms,
+                                                    int64_t n, T *__restrict c)
+{
+    for (int64_t j = 0; j < n; j++) {
+        c[j] = 0;
+    }
+    for (int64_t k = 0; k < terms; k++) {
         const T x = a[k * a_step], *y = b + k * b_step;
         for (int64_t j = 0; j < n && step == 1; j++) {
             c[j] = TPK_PLUS(c[j], x, y[j]);
@@ -45,9 +54,13 @@ static __attribute__((unused)) int64_t FN(matmul)(const tpk_view *in, const tpk_
             a += rest % n[i] * as[i];
             b += i < row ? rest % n[i] * bs[i] : 0;
         }
-        FN(matmul_row)
-        (a, as[column], b, bs[row], bs[column], in[0].n[column], n[column],
-         (T *)out->p + r * n[column]);
+        T *c = (T *)out->p + r * n[column];
+        if (as[column] == 1 && bs[row] == 1) {
+            FN(matmul_columns)(a, b, bs[column], in[0].n[column], n[column], c);
+        } else {
+            FN(matmul_rows)
+            (a, as[column], b, bs[row], bs[column], in[0].n[column], n[column], c);
+        }
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "grad/body_copy.h"
 #include "op/op.h"
+#include "op/turn_values.h"
 #include "pass/bodies.h"
 
 #include <string.h>
@@ -327,19 +328,12 @@ static tp_tensor *sum_again(building *b, int j, const tp_tensor *x)
     return sum && sum->status == TP_OK ? sum : NULL;
 }
 
-static tp_tensor *behind_enter(tp_tensor *x)
-{
-    while (x->op == &tpi_op_enter)
-        x = x->in[0];
-    return x;
-}
-
 /* What side j of the reader reads instead of an operand x of its; NULL: failed. */
 static tp_tensor *value_in(building *b, int j, tp_tensor *x)
 {
     if (!is_again(b, x))
         return param_for(b, j, each(b), x);
-    x = behind_enter(x);
+    x = tpi_behind_enter(x);
     const bool is_output = tpi_block_of(x);
     const bool is_sum =
         x->op->code == TPI_OP_add && is_again(b, x->in[0]) && is_again(b, x->in[1]);
@@ -370,7 +364,7 @@ static bool is_read(const tpi_body *b, const tp_tensor *param)
 /* Notes that operand x is wanted, so that all that is of one body is computed in its order. */
 static bool ask(building *b, int j, tp_tensor *x)
 {
-    x = behind_enter(x);
+    x = tpi_behind_enter(x);
     if (!fits(b, x))
         return true;
     source *s = source_of(b, j, x);

@@ -45,7 +45,7 @@ static bool can_remake(const remake *r, const tp_tensor *t, int level, const tp_
                        int *n_ops)
 {
     const int i = t->index;
-    if (t->op->kind != TPI_ELEMENT || t->op->effort != TPI_CHEAP || t->op == &tpi_op_cast ||
+    if (t->op->kind != TPI_ELEMENT || t->op->effort != TPI_CHEAP || tpi_retypes(t->op) ||
         r->kept[i] || r->level[i] >= level || t->name || ++*n_ops > MOST_OPS)
         return false;
     for (int k = 0; k < t->n_in; k++) {

@@ -35,16 +35,16 @@ static bool is_cheap(const tp_tensor *t)
     return kind == TPI_VIEW || kind == TPI_SHAPE || t->op->effort != TPI_HEAVY;
 }
 
-/* Is it of no more elements than its operand, or known to be? */
+/* Is it some of its operand's elements? */
 static bool is_part(const tp_tensor *t)
 {
-    return t->op->code == TPI_OP_slice || t->op->code == TPI_OP_row;
+    return t->op->range;
 }
 
 /* Is it what its operand is, in other places, or of another type? */
 static bool is_view(const tp_tensor *t)
 {
-    return t->op->kind == TPI_VIEW || t->op == &tpi_op_cast;
+    return t->op->kind == TPI_VIEW || tpi_retypes(t->op);
 }
 
 /* Is the value of a source's node there in the reader without a stack of its own? */

@@ -291,8 +291,8 @@ static void put_random(const tpi_alone *a, tpi_str *out)
 /* Is it a guard of a function's way that no call took (capture/lift/seen.c)? It reads element 0 of 1, or none. */
 static bool is_unseen(const tp_tensor *t)
 {
-    return t->op == &tpi_op_gather && t->in[0]->dtype == TP_I64 && t->in[0]->rank == 1 &&
-           t->in[0]->shape[0] == 1 && t->in[1]->rank == 0 && t->in[1]->op == &tpi_op_cast &&
+    return tpi_reads_slices(t->op) && t->in[0]->dtype == TP_I64 && t->in[0]->rank == 1 &&
+           t->in[0]->shape[0] == 1 && t->in[1]->rank == 0 && tpi_retypes(t->in[1]->op) &&
            t->in[1]->in[0]->dtype == TP_BOOL;
 }
 
