@@ -211,9 +211,16 @@ static void put_cond(tpi_render *r, const tpi_block *b)
     PUT("    }\n");
 }
 
+/* Is the number of turns wanted? By a library's loop it is, which may be stopped. */
+static bool counts_turns(const tpi_render *r, const tpi_block *b)
+{
+    return !r->alone || b->loop->counted || b->numbered || b->symbol >= 0;
+}
+
 static void put_variables(tpi_render *r, const tpi_block *b, const tpi_loop_attrs *a)
 {
-    PUT("    int64_t turn = 0;\n");
+    if (counts_turns(r, b))
+        PUT("    int64_t turn = 0;\n");
     if (b->numbered)
         PUT("    int64_t number = 0;\n");
     if (a->counted) {
@@ -255,9 +262,9 @@ static void put_loop(tpi_render *r, const tpi_block *b, int n)
         put_pred(r, b);
         PUT(";\n");
     }
-    PUT("    for (;; turn++) {\n        if (%s%s%s)\n            break;\n",
-        a->has_pred ? "!go" : "", a->has_pred && a->counted ? " || " : "",
-        a->counted ? "turn >= count" : "");
+    PUT("    for (;;%s) {\n        if (%s%s%s)\n            break;\n",
+        counts_turns(r, b) ? " turn++" : "", a->has_pred ? "!go" : "",
+        a->has_pred && a->counted ? " || " : "", a->counted ? "turn >= count" : "");
     if (b->symbol >= 0)
         PUT("        if (turn == s[%d]) { /* there is no memory for more */\n"
             "            fail[0] = %d, fail[2] = %d;\n            return -1;\n        }\n",

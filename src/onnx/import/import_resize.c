@@ -243,7 +243,7 @@ static int64_t repeats(const resize *r, const line *l)
     const double scale = known_scale(l);
     const bool floors = r->where == ASYMMETRIC || r->where == TF_HALF_PIXEL;
     const bool rounds = r->where == HALF_PIXEL || r->where == PYTORCH_HALF_PIXEL;
-    if (!(scale >= 1 && scale <= MOST) || scale != (double)(int64_t)scale)
+    if (!(scale >= 1 && scale <= (double)MOST) || scale != (double)(int64_t)scale)
         return 0;
     const int64_t times = (int64_t)scale;
     if (r->nearest == CEIL || (l->in > 0 && l->out >= 0 && l->out != l->in * times))
