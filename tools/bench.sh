@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, with the examples, and with onnx_ops, where PYTHON
-# (or python3) has the package onnx. Where PEERS is set and PEERS_RUN, a command that measures other
+# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, with the examples, and with onnx_ops,
+# where PYTHON (or python3) has the package onnx. Where PEERS is set and PEERS_RUN, a command that measures other
 # systems, is not, that is tools/peers.sh.
 set -eu
 [ -x "$1/bench" ] || { echo "no benchmark was built in $1" >&2; exit 1; }
