@@ -209,10 +209,104 @@ static tp_tensor *refuse_depth(tp_function *f, tpi_at at)
                     (int)ctx->calls);
 }
 
+/* A call whose body runs. */
+typedef struct running {
+    tp_function *f;
+    tpi_at at;
+    int n_in, n_out;
+    tp_tensor *const *in;
+    tp_tensor **out;
+    tpi_trace *trace; /* what it does is recorded for replays; NULL */
+    tpi_dry *dry;     /* it is compared with a replay; NULL */
+    bool captured;
+    bool paced; /* it may run eagerly, if that is faster */
+    uint64_t entry;
+    /* of the context, to be set again: */
+    const char *outside;
+    const struct tp_block *blocks;
+    int32_t floor, scopes;
+} running;
+
+static void enter(running *r)
+{
+    tp_function *f = r->f;
+    tp_ctx *ctx = f->ctx;
+    if (ctx->frame && ctx->frame->trace)
+        tpi_traced_call(ctx->frame, r->at, f);
+    f->running++;
+    ctx->calls++;
+    f->stats.calls++;
+    f->stats.user_calls++;
+    r->entry = ctx->seq;
+    r->floor = ctx->scope_floor;
+    r->outside = ctx->function;
+    r->blocks = ctx->blocks;
+    r->scopes = ctx->scope_floor = ctx->n_scopes;
+    ctx->function = f->name;
+}
+
+/* Begins to record, or to compare with what was recorded. */
+static void watch(running *r, bool can)
+{
+    tp_function *f = r->f;
+    r->trace = can && f->options.pure ? tpi_pure_begin(f, r->at, r->n_in, r->in) : NULL;
+    r->paced = can && !r->trace && !r->dry;
+    r->captured = can && !(r->paced && tpi_pace_begin(f)) &&
+                  tpi_frame_open(f, &f->forward, r->at, r->n_in, r->in);
+    if (!r->captured) {
+        tpi_trace_free(r->trace);
+        r->trace = NULL;
+    } else {
+        f->frame.trace = r->trace;
+    }
+    if (r->dry)
+        f->pure.dry = r->dry;
+}
+
+/* Ends scopes and blocks that the body left open, and holds the results. */
+static tp_status leave(const running *r)
+{
+    tp_function *f = r->f;
+    tp_ctx *ctx = f->ctx;
+    while (ctx->blocks != r->blocks)
+        ctx->block_rules->leave(ctx, NULL);
+    check_results(f, r->at, r->n_out, r->out);
+    tp_tensor *stopped = tpi_refuse_interrupted(ctx, r->at, f->name);
+    const tp_status status = stopped ? tpi_fail_all(stopped, r->n_out, r->out) : TP_OK;
+    for (int i = 0; i < r->n_out; i++)
+        tpi_ref(r->out[i]);
+    ctx->scope_floor = r->floor;
+    ctx->function = r->outside;
+    while (ctx->n_scopes >= r->scopes)
+        tp_scope_end(ctx);
+    return status;
+}
+
+static void settle(const running *r)
+{
+    tp_function *f = r->f;
+    if (r->captured) {
+        tpi_frame_close(&f->frame, r->at, r->n_out, r->out);
+        f->frame.trace = NULL;
+    }
+    if (r->dry)
+        tpi_check_purity(f, r->at, r->trace, r->n_out, r->out);
+    else if (r->trace)
+        tpi_pure_end(f, r->at, r->trace, r->in, r->n_out, r->out);
+    for (int i = 0; i < r->n_out; i++)
+        r->out[i] = hand_out(r->out[i], r->at);
+    tie(f, r->at, r->entry, r->n_out, r->out);
+    if (r->paced)
+        tpi_pace_end(f, r->captured);
+    f->running--;
+    f->ctx->calls--;
+}
+
 static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                       tp_tensor **out)
 {
     tp_ctx *ctx = f->ctx;
+    running r = {.f = f, .at = at, .n_in = n_in, .n_out = n_out, .in = in, .out = out};
     if (f->pure.stale && !f->running)
         tpi_pure_reset(f);
     const bool can = can_capture(f, n_in, in);
@@ -225,62 +319,16 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     refused = refused ? refused : refuse_depth(f, at);
     if (refused)
         return tpi_fail_all(refused, n_out, out);
-    tpi_dry *dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
+    r.dry = check ? tpi_replay_dry(f, at, n_in, in, n_out) : NULL;
     if (tp_scope_begin(ctx) != TP_OK) {
-        tpi_dry_free(ctx, dry);
+        tpi_dry_free(ctx, r.dry);
         return TP_E_MEMORY;
     }
-    if (ctx->frame && ctx->frame->trace)
-        tpi_traced_call(ctx->frame, at, f);
-    f->running++;
-    ctx->calls++;
-    f->stats.calls++;
-    const uint64_t entry = ctx->seq;
-    const int32_t floor = ctx->scope_floor;
-    const char *outside = ctx->function;
-    const struct tp_block *blocks = ctx->blocks;
-    const int32_t scopes = ctx->scope_floor = ctx->n_scopes;
-    ctx->function = f->name;
-    tpi_trace *trace = can && f->options.pure ? tpi_pure_begin(f, at, n_in, in) : NULL;
-    const bool paced = can && !trace && !dry;
-    const bool captured =
-        can && !(paced && tpi_pace_begin(f)) && tpi_frame_open(f, &f->forward, at, n_in, in);
-    if (captured) {
-        f->frame.trace = trace;
-    } else {
-        tpi_trace_free(trace);
-        trace = NULL;
-    }
-    if (dry)
-        f->pure.dry = dry;
-    f->stats.user_calls++;
+    enter(&r);
+    watch(&r, can);
     f->body(f->user, n_in, in, n_out, out);
-    while (ctx->blocks != blocks)
-        ctx->block_rules->leave(ctx, NULL);
-    check_results(f, at, n_out, out);
-    tp_tensor *stopped = tpi_refuse_interrupted(ctx, at, f->name);
-    tp_status status = stopped ? tpi_fail_all(stopped, n_out, out) : TP_OK;
-    for (int i = 0; i < n_out; i++)
-        tpi_ref(out[i]);
-    ctx->scope_floor = floor;
-    ctx->function = outside;
-    while (ctx->n_scopes >= scopes)
-        tp_scope_end(ctx);
-    if (captured) {
-        tpi_frame_close(&f->frame, at, n_out, out);
-        f->frame.trace = NULL;
-    }
-    if (dry)
-        tpi_check_purity(f, at, trace, n_out, out);
-    else if (trace)
-        tpi_pure_end(f, at, trace, in, n_out, out);
-    for (int i = 0; i < n_out; i++)
-        out[i] = hand_out(out[i], at);
-    tie(f, at, entry, n_out, out);
-    if (paced)
-        tpi_pace_end(f, captured);
-    f->running--;
-    ctx->calls--;
+    tp_status status = leave(&r);
+    settle(&r);
     for (int i = 0; i < n_out && status == TP_OK; i++)
         status = (tp_status)out[i]->status;
     return status;
