@@ -534,6 +534,8 @@ tpi_val tpi_block_scalar(tpi_export *x, tp_dtype dtype)
 /* What was computed in the block is not seen outside. */
 void tpi_block_end(tpi_export *x, int n, const tpi_val *outputs)
 {
+    if (x->status != TP_OK)
+        return;
     tpi_out_block *b = &x->blocks[x->block];
     b->outputs = x->n_operands;
     for (int i = 0; i < n; i++)

@@ -221,7 +221,7 @@ enum { TPI_EXPORT_DEEPEST = 30 };
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Names for all that is live, and the bytes (serialize.c). */
-bool tpi_export_write(tpi_export *x, const char *path);
+/* Names for all that is live, and the bytes, unless something failed (serialize.c). */
+void tpi_export_write(tpi_export *x, const char *path);
 
 #endif

@@ -220,8 +220,7 @@ static int32_t export_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *ou
     x->depth++; /* blocks in it are deeper */
     export_path(x, b, out);
     x->depth--;
-    if (x->status == TP_OK)
-        tpi_block_end(x, x->m->n_out, out);
+    tpi_block_end(x, x->m->n_out, out);
     x->now.drawn = drawn;
     x->now.drawn_from = drawn_from;
     return block;
@@ -309,10 +308,8 @@ static void export_model(tpi_export *x, const char *path)
     mark_needed(x, m->block);
     close_set(x, x->now.needed);
     export_path(x, m->block, out);
-    if (x->status == TP_OK)
-        tpi_block_end(x, m->n_out, out);
-    if (x->status == TP_OK)
-        tpi_export_write(x, path);
+    tpi_block_end(x, m->n_out, out);
+    tpi_export_write(x, path);
 }
 
 tp_status tpi_onnx_write(const tpi_onnx_saving *m, const char *path)

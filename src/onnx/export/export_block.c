@@ -108,8 +108,7 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
             out[i] = tpi_own_output(x, tpi_value_of(x, asked[i]), i, out);
         if (drawn && x->status == TP_OK)
             out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
-        if (x->status == TP_OK)
-            tpi_block_end(x, n + drawn, out);
+        tpi_block_end(x, n + drawn, out);
         tpi_export_leave(x, &was);
     }
     return block;

@@ -126,8 +126,7 @@ static int32_t export_body(tpi_export *x, looping *l)
         take_inputs(x, l);
         set_params(x, l, &was);
         export_outputs(x, l);
-        if (x->status == TP_OK)
-            tpi_block_end(x, l->n_out, l->out);
+        tpi_block_end(x, l->n_out, l->out);
         tpi_export_leave(x, &was);
     }
     return block;
@@ -178,8 +177,7 @@ static void put_ways(tpi_export *x, const char *name, int64_t n)
 static void put_attrs(tpi_export *x, const looping *l, int32_t body, int n_stacked)
 {
     const int64_t n_xs = l->a->n_slices + l->numbers;
-    if (x->status == TP_OK)
-        tpi_put_body(x, 0, body);
+    tpi_put_body(x, 0, body);
     if (x->status != TP_OK || !l->scan)
         return;
     tpi_put_int(x, "num_scan_inputs", n_xs);
@@ -281,8 +279,7 @@ static int32_t end_side(tpi_export *x, const looping *l, int32_t block, tpi_val 
         out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
         n++;
     }
-    if (x->status == TP_OK)
-        tpi_block_end(x, n, out);
+    tpi_block_end(x, n, out);
     return block;
 }
 

@@ -367,14 +367,23 @@ static bool put_weights(image *im, tpi_writer *model, tpi_writer *data, uint64_t
     return !s->failed;
 }
 
-static bool refuse_file(tpi_export *x, const tpi_writer *w)
+static void note_error(tpi_export *x, const tpi_writer *w)
 {
     x->now.node = NULL;
-    tpi_export_fail(x, w->error.status, "%s", w->error.text);
-    return false;
+    if (w->error.status != TP_OK)
+        tpi_export_fail(x, w->error.status, "%s", w->error.text);
 }
 
-static bool write_files(image *im)
+/* It is there whole then, or, when anything failed, not at all. */
+static void end_file(tpi_export *x, tpi_writer *w)
+{
+    if (x->status != TP_OK)
+        tpi_file_abandon(w);
+    else if (!tpi_file_end(w))
+        note_error(x, w);
+}
+
+static void write_files(image *im)
 {
     tpi_export *x = im->x;
     tp_ctx *ctx = x->ctx;
@@ -385,25 +394,13 @@ static bool write_files(image *im)
         tpi_file_begin(&data, &ctx->mem, &ctx->undone, im->data_path);
     tpi_file_put(&model, im->text.text + im->head, im->weight - im->head);
     tpi_file_put(&model, im->text.text, im->ends);
-    const bool ok = put_weights(im, &model, &data, &weights);
+    if (!put_weights(im, &model, &data, &weights))
+        tpi_export_no_memory(x);
     tpi_file_put(&model, im->text.text + im->ends, im->head - im->ends);
-    const bool good =
-        ok && model.error.status == TP_OK && (!im->beside || data.error.status == TP_OK);
-    if (!good) {
-        if (ok)
-            refuse_file(x, model.error.status != TP_OK ? &model : &data);
-        else
-            tpi_export_no_memory(x);
-        tpi_file_abandon(&model);
-        if (im->beside)
-            tpi_file_abandon(&data);
-        return false;
-    }
-    if (im->beside && !tpi_file_end(&data)) {
-        tpi_file_abandon(&model);
-        return refuse_file(x, &data);
-    }
-    return tpi_file_end(&model) || refuse_file(x, &model);
+    note_error(x, &model); /* before there is data without a model */
+    if (im->beside)
+        end_file(x, &data);
+    end_file(x, &model);
 }
 
 static bool many_bytes(const tpi_export *x)
@@ -437,13 +434,13 @@ static bool make_image(image *im)
     return !im->text.failed || tpi_export_no_memory(x);
 }
 
-bool tpi_export_write(tpi_export *x, const char *path)
+void tpi_export_write(tpi_export *x, const char *path)
 {
+    if (x->status != TP_OK)
+        return;
     find_live(x);
-    if (x->status != TP_OK || !give_names(x))
-        return false;
     image im = {.x = x, .path = path, .beside = many_bytes(x), .text = TPI_STR(&x->ctx->mem)};
-    const bool ok = make_image(&im) && write_files(&im);
+    if (give_names(x) && make_image(&im))
+        write_files(&im);
     tpi_str_free(&im.text);
-    return ok;
 }
