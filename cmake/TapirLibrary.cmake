@@ -18,7 +18,7 @@ set(tapir_hot_sources
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
   grad/backward grad/body_copy grad/sweep grad/sweep_call grad/sweep_go
   grad/sweep_products grad/sweep_ranges grad/sweep_rule grad/vjp
-  ir/collect ir/graph
+  ir/collect ir/graph ir/outer
   kernel/host/choose_host kernel/host/team_host
   run/cut_run run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
@@ -76,9 +76,15 @@ add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
 # ---- objects ----------------------------------------------------------------------------
 
 # What reads bytes from outside, or writes to buffers of its own, is hardened; all of it would be 50 KB.
-set(tapir_hardened_sources ${tapir_sources})
-list(FILTER tapir_hardened_sources INCLUDE REGEX
-  "/src/(base|cc)/|/core/(fail|format|npy)\\.c$|/run/store\\.c$|/ir/(literal|parse|parse_values|parse_words)\\.c$|/onnx/format/(elements|external|model|onnx_lists|onnx_values|wire)\\.c$")
+file(GLOB tapir_hardened_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/base/*.c"
+  "${PROJECT_SOURCE_DIR}/src/cc/*.c" "${PROJECT_SOURCE_DIR}/src/op/read/*.c")
+foreach(name core/fail core/format core/npy ir/literal run/store onnx/format/elements onnx/format/external
+    onnx/format/model onnx/format/onnx_lists onnx/format/onnx_values onnx/format/wire)
+  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/src/${name}.c")
+    message(FATAL_ERROR "src/${name}.c, which is to be hardened, is not there")
+  endif()
+  list(APPEND tapir_hardened_sources "${PROJECT_SOURCE_DIR}/src/${name}.c")
+endforeach()
 set_source_files_properties(${tapir_hardened_sources} PROPERTIES COMPILE_OPTIONS
   "${tapir_hardening}")
 
