@@ -32,7 +32,7 @@ static bool multiplies(const tpi_body *b, const tp_tensor *w)
     bool is = false;
     for (int i = w->index + 1; i < b->graph->n_nodes && !is; i++) {
         const tp_tensor *t = b->graph->nodes[i];
-        is = t->rank == 2 && t->in[1] == w && tpi_is_product(t);
+        is = tpi_is_product(t) && t->rank == 2 && t->in[1] == w;
         for (int k = 0; k < t->n_in && tpi_has_inside(t) && !is; k++)
             is = t->in[k] == w && multiplies_inside(t, k);
     }
