@@ -384,7 +384,7 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to);
 void tpi_shared_free(tp_function *f);
 /* Waits for all compilers; false: one failed. */
 bool tpi_shared_wait(tp_function *f);
-/* Is none under way, or about to be? */
+/* Is none under way? Those that nobody has asked for wait. */
 bool tpi_shared_done(const tp_function *f);
 /* Declares step t, the i-th of the segment that begins at `first`, in a graph in which operands
  * are found by what they are in it; sizes that varied are what they followed from. */

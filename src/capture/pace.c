@@ -1,18 +1,11 @@
 #include "capture/pace.h"
 
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "capture/capture_def.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* Who asks for an engine gets it. */
 static bool may_choose(const tp_function *f)
@@ -27,7 +20,7 @@ bool tpi_pace_begin(tp_function *f)
         return false;
     if (!p->measures)
         return p->eager;
-    p->start = now();
+    p->start = tpi_now_ns();
     return p->n[TPI_PACE_EAGER] < p->n[TPI_PACE_CAPTURED];
 }
 
@@ -81,7 +74,7 @@ static void choose(tp_function *f, int32_t n)
 static void add_measured(tp_function *f, tpi_pace_kind kind)
 {
     tpi_pace *p = &f->pace;
-    const int64_t ns = now() - p->start;
+    const int64_t ns = tpi_now_ns() - p->start;
     p->ns[kind][p->n[kind]++] = ns;
     p->measured_ns += ns;
     const int32_t n = p->n[TPI_PACE_EAGER];
@@ -100,11 +93,9 @@ void tpi_pace_end(tp_function *f, bool captured)
         p->measures = p->eager = false;
     } else if (p->measures) {
         add_measured(f, captured ? TPI_PACE_CAPTURED : TPI_PACE_EAGER);
-    } else if (p->rest > 1) {
-        p->rest--;
-    } else if (p->rest == 1) {
-        p->rest = 0;
-        measure(p);
+    } else if (p->rest) {
+        if (--p->rest == 0)
+            measure(p);
     } else {
         wait_for_quiet(f);
     }

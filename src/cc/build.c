@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cc/build.h"
 
+#include "base/clock.h"
 #include "base/float_mode.h"
 #include "base/keep_errno.h"
 #include "base/log.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -53,14 +53,6 @@ struct tpi_build {
 };
 
 enum { NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
-
-/* A number of ns: what is polled between the steps of a host computes nothing in its floating-point mode. */
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
-}
 
 static double ms_of(int64_t ns)
 {
@@ -102,7 +94,7 @@ static void clean_up(tpi_build *b)
 static void end(tpi_build *b, tpi_build_state state)
 {
     b->state = state;
-    b->ended = now();
+    b->ended = tpi_now_ns();
     clean_up(b);
     const double ms = ms_of(b->ended - b->started);
     if (state == TPI_BUILD_FAILED)
@@ -402,7 +394,7 @@ static void begin(tpi_build *b, const tp_ctx *ctx)
 tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
 {
     TPI_KEEP_ERRNO;
-    const int64_t started = now();
+    const int64_t started = tpi_now_ns();
     tpi_build *b = tpi_take(&ctx->mem, sizeof *b);
     if (!b)
         return NULL;
@@ -461,7 +453,7 @@ static bool judge(tpi_build *b, const tpi_proc *p, int unit)
 /* What was not in the cache may be by now. */
 static void wake(tpi_build *b)
 {
-    const int64_t time = now();
+    const int64_t time = tpi_now_ns();
     b->asleep = false;
     b->deadline += time - b->started;
     b->started = time;
@@ -490,7 +482,7 @@ static void step(tpi_build *b)
         else if (!judge(b, p, one_command ? -1 : i))
             return;
     }
-    if (running && now() > b->deadline) {
+    if (running && tpi_now_ns() > b->deadline) {
         char text[80];
         const int64_t tenths = (b->deadline - b->started) / (NS_PER_S / 10);
         tpi_print(text, sizeof text, "killed, it took longer than %lld.%lld s",
@@ -515,7 +507,7 @@ static void step(tpi_build *b)
 tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
 {
     TPI_KEEP_ERRNO;
-    const int64_t until = now() + (int64_t)wait_ms * NS_PER_MS;
+    const int64_t until = tpi_now_ns() + (int64_t)wait_ms * NS_PER_MS;
     if (b->asleep && !wait_ms && !b->polled) {
         b->polled = true;
         return b->state;
@@ -525,7 +517,7 @@ tpi_build_state tpi_build_poll(tpi_build *b, int wait_ms)
             step(b);
         if (b->state != TPI_BUILD_RUNNING || wait_ms == 0 || tpi_is_interrupted(b->ctx))
             return b->state;
-        const int64_t time = now();
+        const int64_t time = tpi_now_ns();
         if (wait_ms > 0 && time >= until)
             return b->state;
         /* Never past the end of either limit. */
@@ -562,7 +554,7 @@ bool tpi_build_from_cache(const tpi_build *b)
 
 double tpi_build_ms(const tpi_build *b)
 {
-    return ms_of((b->state == TPI_BUILD_RUNNING ? now() : b->ended) - b->started);
+    return ms_of((b->state == TPI_BUILD_RUNNING ? tpi_now_ns() : b->ended) - b->started);
 }
 
 void tpi_build_free(tpi_build *b)

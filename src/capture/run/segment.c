@@ -576,7 +576,7 @@ bool tpi_shared_done(const tp_function *f)
 {
     bool done = true;
     for (const tpi_shared *p = f->programs; p; p = p->next)
-        done &= p->ready || p->failed;
+        done &= p->ready || p->failed || p->waits;
     return done;
 }
 
