@@ -291,51 +291,6 @@ TP_FN(tp_tensor *, tp_uniform_like, tp_tensor *x, double lo, double hi);
 TP_FN(tp_tensor *, tp_normal_like, tp_tensor *x, double mean, double stddev);
 #define tp_normal_like(x, ...) tp_normal_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
-/* ---- composites: plain functions over the ops above ------------------------------------------ */
-
-TP_FN(tp_tensor *, tp_square, tp_tensor *x);
-#define tp_square(x) tp_square_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_softmax, tp_tensor *x, int axis); /* exp(x - max) * (1 / sum) */
-#define tp_softmax(x, ...) tp_softmax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-TP_FN(tp_tensor *, tp_log_softmax, tp_tensor *x, int axis); /* x - max - log(sum(exp)) */
-#define tp_log_softmax(x, ...) tp_log_softmax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-/* Mean over the batch of -log softmax at the label:  logits [n, c], labels [n] integer -> []. A label
- * that is not in 0..c-1 is refused; one below 0 is told less c. */
-TP_FN(tp_tensor *, tp_cross_entropy, tp_tensor *logits, tp_tensor *labels);
-#define tp_cross_entropy(logits, labels)                                                       \
-    tp_cross_entropy_at(TP_PLACE, TP_OPERAND(logits), TP_OPERAND(labels))
-TP_FN(tp_tensor *, tp_mse, tp_tensor *y, tp_tensor *target); /* mean((y - target)^2) -> [] */
-#define tp_mse(y, target) tp_mse_at(TP_PLACE, TP_OPERAND(y), TP_OPERAND(target))
-TP_FN(tp_tensor *, tp_gelu, tp_tensor *x); /* x / 2 * (1 + erf(x / sqrt(2))) */
-#define tp_gelu(x) tp_gelu_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_silu, tp_tensor *x); /* x * sigmoid(x) */
-#define tp_silu(x) tp_silu_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_clip, tp_tensor *x, double lo, double hi); /* min(max(x, lo), hi) */
-#define tp_clip(x, ...) tp_clip_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-/* (x - mean) / sqrt(var + eps) * scale + shift over the last axis; scale and shift [c] or NULL. */
-TP_FN(tp_tensor *, tp_layer_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift, double eps);
-#define tp_layer_norm(x, scale, shift, ...)                                                    \
-    tp_layer_norm_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift), __VA_ARGS__)
-/* The same over all axes but axis 1, with the given mean and variance [c] (inference). */
-TP_FN(tp_tensor *, tp_batch_norm, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
-      tp_tensor *mean, tp_tensor *var, double eps);
-#define tp_batch_norm(x, scale, shift, mean, var, ...)                                         \
-    tp_batch_norm_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift),            \
-                     TP_OPERAND(mean), TP_OPERAND(var), __VA_ARGS__)
-/* Training: with the batch's own mean and variance; running_mean and running_var (variables,
- * or NULL) move by `momentum` of the way toward them (variance with n - 1). */
-TP_FN(tp_tensor *, tp_batch_norm_train, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
-      tp_tensor *running_mean, tp_tensor *running_var, double momentum, double eps);
-#define tp_batch_norm_train(x, scale, shift, running_mean, running_var, ...)                   \
-    tp_batch_norm_train_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(scale), TP_OPERAND(shift),      \
-                           TP_OPERAND(running_mean), TP_OPERAND(running_var), __VA_ARGS__)
-/* Zero with probability p, else x / (1 - p). 0 <= p < 1. */
-TP_FN(tp_tensor *, tp_dropout, tp_tensor *x, double p);
-#define tp_dropout(x, ...) tp_dropout_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-/* x [..., k] * w [k, n] + b [n] (or NULL) -> [..., n]. */
-TP_FN(tp_tensor *, tp_linear, tp_tensor *x, tp_tensor *w, tp_tensor *b);
-#define tp_linear(x, w, b) tp_linear_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(w), TP_OPERAND(b))
-
 #ifdef __cplusplus
 }
 #endif

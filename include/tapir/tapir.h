@@ -1,10 +1,11 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, grad.h, graph.h, nn.h, control.h, capture.h,
- * onnx.h. */
+/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, grad.h, graph.h, nn.h,
+ * control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
 #include "base.h"
 #include "capture.h"
+#include "composites.h"
 #include "control.h"
 #include "grad.h"
 #include "graph.h"

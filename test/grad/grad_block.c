@@ -7,6 +7,7 @@
 #include "tapir/control.h"
 #include "tapir/grad.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 #include <math.h>
 

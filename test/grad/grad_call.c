@@ -6,6 +6,7 @@
 #include "op/call.h"
 #include "tapir/capture.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 enum { N = 7, FUNCTION = 5 };
 

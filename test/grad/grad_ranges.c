@@ -4,6 +4,7 @@
 #include "tapir/capture.h"
 #include "tapir/control.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 #include <string.h>
 

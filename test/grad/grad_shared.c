@@ -2,6 +2,7 @@
  * eagerly and in graphs, and without memory. */
 #include "common/unit.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 enum { SIZE = 5, ROWS = 3 };
 

@@ -2,6 +2,7 @@
  * could not be written is an error and nothing else. */
 #include "base/hash.h"
 #include "ir_sample.h"
+#include "tapir/nn.h"
 
 #include <dirent.h>
 #include <signal.h>

@@ -8,6 +8,7 @@
 #include "op/call.h"
 #include "op/op.h"
 #include "op/sizes.h"
+#include "tapir/composites.h"
 #include "tapir/control.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)

@@ -3,6 +3,7 @@
 #include "ir/body.h"
 #include "ir/check.h"
 #include "ir_sample.h"
+#include "tapir/nn.h"
 
 typedef struct spoiling {
     tp_ctx *ctx;

@@ -3,6 +3,7 @@
 #include "op/op.h"
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 enum { ROUNDS = 200, MAX_ELEMENTS = 20000 };
 

@@ -1,5 +1,6 @@
 /* Indices against their definitions, element by element; gradients against differences. */
 #include "op_random.h"
+#include "tapir/nn.h"
 
 enum { ROUNDS = 300, MAX_ELEMENTS = 3000 };
 

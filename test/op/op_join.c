@@ -2,6 +2,7 @@
  * against differences. */
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 enum { ROUNDS = 300, MAX_ELEMENTS = 4000 };
 

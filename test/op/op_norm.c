@@ -2,6 +2,7 @@
  * gradients of gradients, running statistics. Every engine gives the eager bits. */
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 #include <math.h>
 

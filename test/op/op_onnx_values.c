@@ -1,6 +1,7 @@
 /* Reductions, scans and composites against the recorded results of the ONNX project's own tests,
  * which NumPy made. Skipped where those are not present. */
 #include "common/unit.h"
+#include "tapir/nn.h"
 #include "tapir/ops.h"
 
 #define MAX_IN 6

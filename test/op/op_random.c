@@ -1,6 +1,7 @@
 /* Random tensors: known words of Philox, positions, intervals and moments. */
 #include "common/unit.h"
 #include "op/random_position.h"
+#include "tapir/nn.h"
 
 #include <math.h>
 

@@ -2,6 +2,7 @@
  * bit by bit, over random shapes, axes and layouts; sums against exact ones; axes refused. */
 #include "common/unit.h"
 #include "op/reduction.h"
+#include "tapir/nn.h"
 
 enum { ROUNDS = 1500, MAX_ELEMENTS = 60000 };
 

@@ -2,6 +2,7 @@
  * differences; products with zeros and ties against numbers worked out by hand. */
 #include "common/unit.h"
 #include "tapir/grad.h"
+#include "tapir/nn.h"
 
 typedef struct function {
     const char *name;

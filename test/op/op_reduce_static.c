@@ -4,6 +4,7 @@
 #include "common/same.h"
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 typedef struct inputs {
     tp_tensor *x, *image, *scale, *shift,

@@ -3,6 +3,7 @@
  * and backward; indices out of range fail the run. */
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/nn.h"
 
 typedef struct inputs {
     tp_tensor *x, *w, *image, *filter, *index, *along; /* [n, l, 6]  [6, 4]  [n, 4, h, 7] ... */

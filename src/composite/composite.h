@@ -1,0 +1,51 @@
+/* What composites have in common: functions over the public ops, so that gradients, graphs and export come
+ * for nothing. What one refuses is refused with its name and the user's line. */
+#ifndef TAPIR_COMPOSITE_H
+#define TAPIR_COMPOSITE_H
+
+#include "op/sizes.h"
+#include "tapir/nn.h"
+
+/* The user's line, which composites and their helpers have as `at`. */
+#undef TP_PLACE
+#define TP_PLACE at.file, at.line
+
+/* NULL, or the failed tensor to return when in[0] is no good float tensor. The others may be missing; they
+ * give a context to blame when that is NULL. */
+tp_tensor *tpi_refuse_float(tpi_at at, const char *what, int n, tp_tensor *const *in);
+/* The same when `p`, unless it is NULL, is not one number for each element along x's axis. */
+tp_tensor *tpi_refuse_channels(tpi_at at, const char *what, const char *name,
+                               const tp_tensor *x, int axis, tp_tensor *p);
+tp_tensor *tpi_refuse_eps(tpi_at at, const char *what, const tp_tensor *x, double eps);
+
+/* p as x's graph sees it. Without this an op on p alone would be computed while the graph is built: a
+ * variable would be read only then, and a parameter would be lost to gradients. NULL stays NULL. */
+tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p);
+
+/* log_softmax for another composite, which is named when x is refused. */
+tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis);
+
+/* x without its mean over the axes; *mean, unless that is NULL, with the axes kept. */
+tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean);
+
+/* Defines a public composite, name and name_at, whose body follows:
+ *
+ *     TPI_COMPOSITE(tp_silu, (tp_tensor * x), x)
+ *     {
+ *         return tp_mul(x, tp_sigmoid(x));
+ *     }
+ */
+#define TPI_COMPOSITE(name, params, ...)                                                       \
+    static tp_tensor *name##_made(tpi_at at, TPI_COMPOSITE_LIST params);                       \
+    tp_tensor *name##_at(const char *file, int line, TPI_COMPOSITE_LIST params)                \
+    {                                                                                          \
+        return name##_made(TPI_AT(file, line), __VA_ARGS__);                                   \
+    }                                                                                          \
+    tp_tensor *(name)params                                                                    \
+    {                                                                                          \
+        return name##_made(TPI_AT(NULL, 0), __VA_ARGS__);                                      \
+    }                                                                                          \
+    static tp_tensor *name##_made(tpi_at at, TPI_COMPOSITE_LIST params)
+#define TPI_COMPOSITE_LIST(...) __VA_ARGS__
+
+#endif

@@ -1,0 +1,46 @@
+/* Softmax and its logarithm, along an axis. */
+#include "composite/composite.h"
+
+/* x minus its greatest value along the axis, which shifts no softmax and so has no gradient.
+ * NULL, and *failed, when x or the axis is no good. */
+static tp_tensor *below_max(tpi_at at, const char *what, tp_tensor *x, int64_t *axis,
+                            tp_tensor **failed)
+{
+    *failed = tpi_refuse_float(at, what, TPI_IN(x));
+    if (*failed)
+        return NULL;
+    const int found = tpi_axis(*axis, x->rank);
+    if (found < 0) {
+        *failed = tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %lld is out of range for %s",
+                           (long long)*axis, SHAPE(x));
+        return NULL;
+    }
+    *axis = found;
+    return tp_sub(x, tp_detach(tp_reduce_max(x, 1, axis, true)));
+}
+
+TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *failed;
+    int64_t a = axis;
+    tp_tensor *below = below_max(at, "softmax", x, &a, &failed);
+    if (!below)
+        return failed;
+    tp_tensor *e = tp_exp(below);
+    tp_tensor *share = tp_div(tp_scalar_like(e, 1), tp_sum(e, 1, &a, true)); /* one division */
+    return tp_mul(e, share);
+}
+
+tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis)
+{
+    tp_tensor *failed;
+    tp_tensor *below = below_max(at, what, x, &axis, &failed);
+    if (!below)
+        return failed;
+    return tp_sub(below, tp_log(tp_sum(tp_exp(below), 1, &axis, true)));
+}
+
+TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
+{
+    return tpi_log_softmax(at, "log_softmax", x, axis);
+}
