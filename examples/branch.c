@@ -40,7 +40,7 @@ static void inputs(tp_ctx *tp, int64_t call, tp_tensor **in)
 static tp_tensor *is_high(tp_tensor *h, int64_t column)
 {
     tp_tensor *mean = tp_mean(tp_select(h, 1, column), TP_ALL, false);
-    return tp_gt(mean, tp_scalar_like(mean, 0));
+    return tp_gt(mean, 0);
 }
 
 static tp_tensor *layer(const tp_dense *l, tp_tensor *h)

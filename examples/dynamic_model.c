@@ -30,7 +30,7 @@ static tp_tensor *apply(model *m, tp_tensor *x)
 {
     tp_tensor *mean = tp_mean(x, TP_ALL, false);
     tp_tensor *h = tp_dense_apply(&m->linear1, x);
-    if (tp_truth(tp_gt(mean, tp_scalar_like(x, 0.5)))) {
+    if (tp_truth(tp_gt(mean, 0.5))) {
         m->n_high++;
     } else {
         h = tp_relu(h);
@@ -109,7 +109,7 @@ static void save(tp_ctx *tp, tp_function *f, const char *folder)
         tp_scope_begin(tp);
         tp_tensor *x = tp_uniform(tp, TP_F32, TP_DIMS(1, 10), -0.5, 0.5);
         x = tp_sub(x, tp_mean(x, TP_ALL, false));
-        x = tp_add(x, tp_scalar_like(x, i % 2 ? 0.6 + 0.001 * i : 0.4 - 0.001 * i));
+        x = tp_add(x, i % 2 ? 0.6 + 0.001 * i : 0.4 - 0.001 * i);
         save_tensor(x, folder, i, "input");
         save_tensor(tp_function_apply(f, TP_TENSORS(x)), folder, i, "output");
         tp_scope_end(tp);

@@ -83,7 +83,7 @@ BODY(penalty)
     tp_tensor *const w[2] = {asked(in[0]), asked(in[1])}, *x = asked(in[4]);
     tp_tensor *g = tp_grad(net(x, w[0], w[1]), x);
     tp_tensor *size = tp_sqrt(tp_sum(tp_square(g), TP_DIMS(1), false));
-    out[0] = tp_mean(tp_square(tp_sub(size, tp_scalar_like(size, 1))), TP_ALL, false);
+    out[0] = tp_mean(tp_square(tp_sub(size, 1)), TP_ALL, false);
     tp_grads(out[0], NULL, 2, w, out + 1);
     out[3] = tp_add(dot(out[1], in[2]), dot(out[2], in[3]));
 }
@@ -159,13 +159,13 @@ BODY(rolled_blocks)
 static tp_tensor *moved(tp_tensor *z, tp_tensor *before)
 {
     tp_tensor *far = tp_reduce_max(tp_abs(tp_sub(z, before)), TP_ALL, false);
-    return tp_gt(far, tp_scalar_like(far, 1e-9));
+    return tp_gt(far, 1e-9);
 }
 
 BODY(fixed_plain)
 {
     UNUSED;
-    tp_tensor *w = asked(in[0]), *half = tp_mul(w, tp_scalar_like(w, 0.5));
+    tp_tensor *w = asked(in[0]), *half = tp_mul(w, 0.5);
     tp_tensor *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, half, x);
     while (tp_truth(moved(z, before))) {
         before = z;
@@ -177,7 +177,7 @@ BODY(fixed_plain)
 BODY(fixed_blocks)
 {
     UNUSED;
-    tp_tensor *w = asked(in[0]), *half = tp_mul(w, tp_scalar_like(w, 0.5));
+    tp_tensor *w = asked(in[0]), *half = tp_mul(w, 0.5);
     tp_tensor *x = tp_select(in[2], 0, 0), *before = x, *z = cell(x, half, x);
     tp_while (moved(z, before), &before, &z) {
         before = z;
@@ -217,7 +217,7 @@ static int64_t value_at(tp_ctx *tp, const problem *p, int64_t call, double step,
     p->inputs(tp, call, in);
     for (int i = 0; i < p->n_w; i++) {
         tp_tensor *v = in[p->n_w + i];
-        in[i] = tp_add(in[i], tp_mul(v, tp_scalar_like(v, step)));
+        in[i] = tp_add(in[i], tp_mul(v, step));
     }
     p->body(NULL, 2 * p->n_w + 1, in, p->n_out, out);
     const int64_t n = tp_failed(out[at]) ? 0 : tp_count(out[at]);

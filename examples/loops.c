@@ -31,17 +31,17 @@ static tp_tensor *asked(tp_tensor *x)
 
 static tp_tensor *times(tp_tensor *x, double factor)
 {
-    return tp_mul(x, tp_scalar_like(x, factor));
+    return tp_mul(x, factor);
 }
 
 static tp_tensor *plus(tp_tensor *x, double more)
 {
-    return tp_add(x, tp_scalar_like(x, more));
+    return tp_add(x, more);
 }
 
 static tp_tensor *above(tp_tensor *x, double bound)
 {
-    return tp_gt(x, tp_scalar_like(x, bound));
+    return tp_gt(x, bound);
 }
 
 static tp_tensor *largest(tp_tensor *x)
@@ -65,12 +65,12 @@ static void collatz_inputs(tp_ctx *tp, int64_t call, tp_tensor **in)
 
 static tp_tensor *is_odd(tp_tensor *n)
 {
-    return tp_eq(tp_mod(n, tp_scalar_like(n, 2)), tp_scalar_like(n, 1));
+    return tp_eq(tp_mod(n, 2), 1);
 }
 
 static tp_tensor *half(tp_tensor *n)
 {
-    return tp_div(n, tp_scalar_like(n, 2));
+    return tp_div(n, 2);
 }
 
 BODY(collatz_plain)
@@ -199,24 +199,24 @@ static tp_tensor *ode_step(tp_tensor *y, tp_tensor *k, tp_tensor *h, tp_tensor *
 /* The size of the next step after one of size h. */
 static tp_tensor *next_size(tp_tensor *h, tp_tensor *error)
 {
-    tp_tensor *ratio = tp_div(tp_scalar_like(error, tolerance), error);
-    tp_tensor *factor = times(tp_pow(ratio, tp_scalar_like(ratio, 1.0 / 3)), 0.9);
+    tp_tensor *ratio = tp_div(tolerance, error);
+    tp_tensor *factor = times(tp_pow(ratio, 1.0 / 3), 0.9);
     return tp_mul(h, tp_clip(factor, 0.2, 5));
 }
 
 static tp_tensor *what_is_left(tp_tensor *h, tp_tensor *t)
 {
-    return tp_min(h, tp_sub(tp_scalar_like(t, 1), t));
+    return tp_min(h, tp_sub(1, t));
 }
 
 static tp_tensor *is_good(tp_tensor *error)
 {
-    return tp_le(error, tp_scalar_like(error, tolerance));
+    return tp_le(error, tolerance);
 }
 
 static tp_tensor *is_before_end(tp_tensor *t)
 {
-    return tp_lt(t, tp_scalar_like(t, 1));
+    return tp_lt(t, 1);
 }
 
 BODY(ode_plain)
@@ -295,30 +295,30 @@ static beams beams_begin(tp_tensor *first)
     b.tokens = tp_full(tp, TP_I64, TP_DIMS(BEAMS, LONGEST), END);
     /* one beam at first: the others are hopeless */
     tp_tensor *place = tp_arange(tp, TP_F32, BEAMS, 0, 1);
-    b.scores = times(tp_min(place, tp_scalar_like(place, 1)), -1e9);
+    b.scores = times(tp_min(place, 1), -1e9);
     return b;
 }
 
 static tp_tensor *beams_go_on(tp_tensor *last, tp_tensor *turn)
 {
-    tp_tensor *alive = tp_ne(last, tp_scalar_like(last, END));
+    tp_tensor *alive = tp_ne(last, END);
     tp_tensor *n = tp_sum(tp_cast(alive, TP_I64), TP_ALL, false);
-    return tp_and(above(n, 0), tp_lt(turn, tp_scalar_like(turn, LONGEST)));
+    return tp_and(above(n, 0), tp_lt(turn, LONGEST));
 }
 
 /* A beam that has ended goes on as it is; the others with every token. The best ones stay. */
 static void beams_turn(tp_tensor *follow, beams *b)
 {
     tp_ctx *tp = tp_ctx_of(follow);
-    tp_tensor *ended = tp_unsqueeze(tp_eq(b->last, tp_scalar_like(b->last, END)), 1);
+    tp_tensor *ended = tp_unsqueeze(tp_eq(b->last, END), 1);
     tp_tensor *token = tp_arange(tp, TP_F32, TOKENS, 0, 1);
-    tp_tensor *only_end = times(tp_min(token, tp_scalar_like(token, 1)), -1e9);
+    tp_tensor *only_end = times(tp_min(token, 1), -1e9);
     tp_tensor *more = tp_where(ended, only_end, tp_gather(follow, b->last, 0));
     tp_tensor *all = tp_reshape(tp_add(tp_unsqueeze(b->scores, 1), more), TP_DIMS(-1));
     tp_tensor *best = tp_argtopk(all, 0, BEAMS, true);
     b->scores = tp_take_along(all, best, 0);
-    tp_tensor *from = tp_div(best, tp_scalar_like(best, TOKENS));
-    b->last = tp_mod(best, tp_scalar_like(best, TOKENS));
+    tp_tensor *from = tp_div(best, TOKENS);
+    b->last = tp_mod(best, TOKENS);
     tp_tensor *here = tp_eq(tp_arange(tp, TP_I64, LONGEST, 0, 1), b->turn);
     b->tokens = tp_where(here, tp_unsqueeze(b->last, 1), tp_gather(b->tokens, from, 0));
     b->turn = plus(b->turn, 1);

@@ -70,15 +70,15 @@ static void descend(tp_tensor **fast, tp_tensor *x, tp_tensor *y)
     tp_tensor *g[N_PARAMS];
     tp_grads(loss_of(fast, x, y), NULL, N_PARAMS, fast, g);
     for (int i = 0; i < N_PARAMS; i++)
-        fast[i] = tp_sub(fast[i], tp_mul(g[i], tp_scalar_like(g[i], inner_rate)));
+        fast[i] = tp_sub(fast[i], tp_mul(g[i], inner_rate));
 }
 
 /* The loss, whether a step was taken, and the first weights after it. */
 static void outer(const model *m, tp_tensor *sum, tp_tensor **out)
 {
-    out[0] = tp_mul(sum, tp_scalar_like(sum, 1.0 / (double)TASKS));
+    out[0] = tp_mul(sum, 1.0 / (double)TASKS);
     out[1] = tp_optimizer_step(m->adam, out[0]);
-    out[2] = tp_mul(m->w[0], tp_scalar_like(sum, 1));
+    out[2] = tp_mul(m->w[0], tp_scalar_like(sum, 1)); /* in a graph: as it is after the step */
 }
 
 static void step_plain(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)

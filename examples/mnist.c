@@ -61,7 +61,7 @@ static tp_tensor *scores(const model *m, tp_tensor *x)
         .kernel = {2, 2}
     };
     x = tp_cast(tp_unsqueeze(x, 1), TP_F32);
-    x = tp_mul(x, tp_scalar_like(x, 1.0 / 255));
+    x = tp_mul(x, 1.0 / 255);
     x = tp_max_pool(tp_relu(tp_conv_layer_apply(&m->conv1, x)), &two);
     x = tp_max_pool(tp_relu(tp_conv_layer_apply(&m->conv2, x)), &two);
     x = tp_relu(tp_dense_apply(&m->dense1, tp_flatten(x, 1)));

@@ -146,7 +146,7 @@ static double train(tp_ctx *tp, const settings *s, const model *m, tp_optimizer 
     tp_tensor *roots = (s->together ? roots_together : roots_one_by_one)(tp, m, t, n);
     tp_tensor *score = tp_dense_apply(&m->out, tp_slice(roots, 1, 0, s->hidden, 1));
     tp_tensor *mean = tp_cross_entropy(score, tp_tensor_new(tp, TP_I64, TP_DIMS(n), labels));
-    tp_tensor *loss = tp_mul(mean, tp_scalar_like(mean, (double)n));
+    tp_tensor *loss = tp_mul(mean, (double)n);
     tp_optimizer_step(o, loss);
     const double value = tp_item(loss);
     if (tp_read(tp_argmax(score, 1, false), guesses, (size_t)n * sizeof *guesses) == TP_OK)

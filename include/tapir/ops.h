@@ -9,7 +9,7 @@
 #ifndef TAPIR_OPS_H
 #define TAPIR_OPS_H
 
-#include "tensor.h"
+#include "pair.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,48 +61,50 @@ TP_FN(tp_tensor *, tp_cast, tp_tensor *x, tp_dtype dtype);
 TP_FN(tp_tensor *, tp_detach, tp_tensor *x);
 #define tp_detach(x) tp_detach_at(TP_PLACE, TP_OPERAND(x))
 
-/* ---- elementwise, two operands: broadcast; types meet as tp_promote says --------------- */
+/* ---- elementwise, two operands: broadcast; types meet as tp_promote says ---------------
+ *
+ * One of the two may be a number of C, which takes the other's type: tp_mul(x, 0.5), tp_sub(1, x). */
 
 TP_FN(tp_tensor *, tp_add, tp_tensor *a, tp_tensor *b);
-#define tp_add(a, b) tp_add_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_add(a, b) TP_PAIR(tp_add_at, a, b)
 TP_FN(tp_tensor *, tp_sub, tp_tensor *a, tp_tensor *b);
-#define tp_sub(a, b) tp_sub_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_sub(a, b) TP_PAIR(tp_sub_at, a, b)
 TP_FN(tp_tensor *, tp_mul, tp_tensor *a, tp_tensor *b);
-#define tp_mul(a, b) tp_mul_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_mul(a, b) TP_PAIR(tp_mul_at, a, b)
 TP_FN(tp_tensor *, tp_div, tp_tensor *a, tp_tensor *b); /* integers: toward zero, x / 0 = 0 */
-#define tp_div(a, b) tp_div_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_div(a, b) TP_PAIR(tp_div_at, a, b)
 TP_FN(tp_tensor *, tp_pow, tp_tensor *a, tp_tensor *b);
-#define tp_pow(a, b) tp_pow_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_pow(a, b) TP_PAIR(tp_pow_at, a, b)
 TP_FN(tp_tensor *, tp_min, tp_tensor *a, tp_tensor *b); /* NaN if either is; ties share the */
-#define tp_min(a, b) tp_min_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b)) /* gradient in halves */
+#define tp_min(a, b) TP_PAIR(tp_min_at, a, b)           /* gradient in halves */
 TP_FN(tp_tensor *, tp_max, tp_tensor *a, tp_tensor *b);
-#define tp_max(a, b) tp_max_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_max(a, b) TP_PAIR(tp_max_at, a, b)
 TP_FN(tp_tensor *, tp_mod, tp_tensor *a,
       tp_tensor *b); /* the sign of b; integers: x mod 0 = 0 */
-#define tp_mod(a, b) tp_mod_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_mod(a, b) TP_PAIR(tp_mod_at, a, b)
 
 TP_FN(tp_tensor *, tp_eq, tp_tensor *a, tp_tensor *b); /* comparisons: bool */
-#define tp_eq(a, b) tp_eq_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_eq(a, b) TP_PAIR(tp_eq_at, a, b)
 TP_FN(tp_tensor *, tp_ne, tp_tensor *a, tp_tensor *b);
-#define tp_ne(a, b) tp_ne_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_ne(a, b) TP_PAIR(tp_ne_at, a, b)
 TP_FN(tp_tensor *, tp_lt, tp_tensor *a, tp_tensor *b);
-#define tp_lt(a, b) tp_lt_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_lt(a, b) TP_PAIR(tp_lt_at, a, b)
 TP_FN(tp_tensor *, tp_le, tp_tensor *a, tp_tensor *b);
-#define tp_le(a, b) tp_le_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_le(a, b) TP_PAIR(tp_le_at, a, b)
 TP_FN(tp_tensor *, tp_gt, tp_tensor *a, tp_tensor *b);
-#define tp_gt(a, b) tp_gt_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_gt(a, b) TP_PAIR(tp_gt_at, a, b)
 TP_FN(tp_tensor *, tp_ge, tp_tensor *a, tp_tensor *b);
-#define tp_ge(a, b) tp_ge_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_ge(a, b) TP_PAIR(tp_ge_at, a, b)
 TP_FN(tp_tensor *, tp_and, tp_tensor *a, tp_tensor *b); /* bool: logic; integers: every bit */
-#define tp_and(a, b) tp_and_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_and(a, b) TP_PAIR(tp_and_at, a, b)
 TP_FN(tp_tensor *, tp_or, tp_tensor *a, tp_tensor *b);
-#define tp_or(a, b) tp_or_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_or(a, b) TP_PAIR(tp_or_at, a, b)
 TP_FN(tp_tensor *, tp_xor, tp_tensor *a, tp_tensor *b);
-#define tp_xor(a, b) tp_xor_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b))
+#define tp_xor(a, b) TP_PAIR(tp_xor_at, a, b)
 
 /* c ? a : b, element by element; c bool, a and b meet in one type, all three broadcast. */
 TP_FN(tp_tensor *, tp_where, tp_tensor *c, tp_tensor *a, tp_tensor *b);
-#define tp_where(c, a, b) tp_where_at(TP_PLACE, TP_OPERAND(c), TP_OPERAND(a), TP_OPERAND(b))
+#define tp_where(c, a, b) TP_PAIR_BEHIND(c, tp_where_at, a, b)
 
 /* ---- reductions over axes (TP_ALL: all); keep: reduced axes stay with size 1 ------------ */
 

@@ -61,6 +61,17 @@ TP_FN(tp_tensor *, tp_scalar, tp_ctx *tp, tp_dtype dtype, double value);
 TP_FN(tp_tensor *, tp_scalar_like, tp_tensor *x, double value);
 #define tp_scalar_like(x, ...) tp_scalar_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
+/* A number as an operand beside x: a rank-0 tensor of x's element type, for the next op, that belongs to the
+ * context, which keeps some of them: it is not to be marked or named (TP_E_STATE). Symbolic when x is. What is no number
+ * of that type is refused (TP_E_DTYPE): 0.5 for i32, -1 for u8. Ops of two operands take numbers themselves, as
+ * in tp_add(x, 3) or tp_sub(1, x); these functions are what they call, for languages that cannot. */
+TP_FN(tp_tensor *, tp_number, tp_tensor *x, double value);
+#define tp_number(x, ...) tp_number_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_integer, tp_tensor *x, int64_t value);
+#define tp_integer(x, ...) tp_integer_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_natural, tp_tensor *x, uint64_t value);
+#define tp_natural(x, ...) tp_natural_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
 /* start, start + step, ... [n]. */
 TP_FN(tp_tensor *, tp_arange, tp_ctx *tp, tp_dtype dtype, int64_t n, double start, double step);
 #define tp_arange(...) tp_arange_at(TP_PLACE, __VA_ARGS__)
@@ -162,8 +173,7 @@ TP_FN(tp_status, tp_npy_save, const tp_tensor *t, const char *path);
 #define tp_npy_save(t, ...) tp_npy_save_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 /* The same of a float tensor, as floats of 16 bits, rounded once (TP_E_DTYPE of others). */
 TP_FN(tp_status, tp_npy_save_f16, const tp_tensor *t, const char *path);
-#define tp_npy_save_f16(t, ...)                                                                \
-    tp_npy_save_f16_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
+#define tp_npy_save_f16(t, ...) tp_npy_save_f16_at(TP_PLACE, TP_READ_OPERAND(t), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -189,6 +189,20 @@ typedef struct tpi_block_rules {
     tp_tensor *(*assign)(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tensor *value);
 } tpi_block_rules;
 
+/* A number as C gave it. */
+typedef enum tpi_number_kind { TPI_FLOATING, TPI_SIGNED, TPI_NATURAL } tpi_number_kind;
+typedef struct tpi_number {
+    tpi_number_kind kind;
+    uint64_t bits; /* of a double, or an integer of 64 bits */
+} tpi_number;
+
+/* The tensor that was made of one, one reference; NULL: none was. */
+typedef struct tpi_kept_number {
+    tpi_number number;
+    tp_tensor *t;
+} tpi_kept_number;
+enum { TPI_NUMBERS_BITS = 6, TPI_NUMBERS = 1 << TPI_NUMBERS_BITS };
+
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
@@ -242,10 +256,20 @@ struct tp_ctx {
     tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
     tpi_heads heads;
     bool sweeping;
-    char *cache_dir, *compiler; /* of tp_options, or NULL */
-    tp_tensor nil;              /* the result when memory is out */
+    tpi_kept_number numbers[TPI_NUMBERS]; /* ir/number.c */
+    char *cache_dir, *compiler;           /* of tp_options, or NULL */
+    tp_tensor nil;                        /* the result when memory is out */
     tpi_error nil_error;
 };
+
+/* Is it one of those, which all users of the number share? */
+static inline bool tpi_is_kept_number(const tp_tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < TPI_NUMBERS && t->rank == 0; i++)
+        is |= t->ctx->numbers[i].t == t;
+    return is;
+}
 
 extern const tp_tensor tpi_nil; /* the result when there is no operand to take a context from */
 extern const tp_tensor tpi_crowd; /* the result when another thread is in the context */
@@ -260,6 +284,8 @@ tp_tensor *tpi_fail(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, 
 /* The same when no tensor is returned. */
 tp_status tpi_fail_status(tp_ctx *ctx, tpi_at at, const char *what, tp_status status,
                           const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* What would change a number that others use too. */
+tp_tensor *tpi_fail_kept_number(const tp_tensor *t, tpi_at at, const char *what);
 /* Out of memory: needs none. */
 tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what);
 

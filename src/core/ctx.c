@@ -83,6 +83,14 @@ tp_ctx *tp_open(const tp_options *opt)
     return c;
 }
 
+static void forget_numbers(tp_ctx *tp)
+{
+    for (int i = 0; i < TPI_NUMBERS; i++)
+        if (tp->numbers[i].t)
+            tpi_unref(tp->numbers[i].t);
+    memset(tp->numbers, 0, sizeof tp->numbers);
+}
+
 void tp_close(tp_ctx *tp)
 {
     if (!tp)
@@ -107,6 +115,7 @@ void tp_close(tp_ctx *tp)
         t->owned_at = -1;
         tpi_unref(t);
     }
+    forget_numbers(tp);
     while (tp->retained) {
         tp_tensor *t = tp->retained;
         t->refs -= t->retains - 1; /* each tp_retain took one */
@@ -154,8 +163,10 @@ size_t tp_memory_bytes(const tp_ctx *tp)
 
 void tp_trim(tp_ctx *tp)
 {
-    if (tp)
-        tpi_mem_trim(&tp->mem);
+    if (!tp)
+        return;
+    forget_numbers(tp);
+    tpi_mem_trim(&tp->mem);
 }
 
 /* ---- memory for others --------------------------------------------------------------------- */

@@ -114,6 +114,12 @@ tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what)
     return &ctx->nil;
 }
 
+tp_tensor *tpi_fail_kept_number(const tp_tensor *t, tpi_at at, const char *what)
+{
+    return tpi_fail(t->ctx, at, what, TP_E_STATE,
+                    "the number is the context's; tp_scalar_like makes a tensor of one's own");
+}
+
 tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
                               const tp_tensor *t)
 {

@@ -187,6 +187,8 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
                         tp_dtype_name((tp_dtype)t->dtype));
     if (t->in && (t->flags & TPI_REQUIRES))
         return t; /* recorded: tp_grad can ask for it as it is */
+    if (tpi_is_kept_number(t))
+        return tpi_fail_kept_number(t, at, "tp_require_grad");
     if (!(t->flags & TPI_LEAF))
         tpi_note_effect(t->ctx, t, TPI_LOOK_MARK);
     if (!(t->flags & TPI_LEAF) && !tpi_note_mark(t))

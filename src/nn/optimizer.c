@@ -164,7 +164,7 @@ static tp_optimizer *optimizer_new(const char *file, int line, tp_ctx *tp, doubl
 /* 1 - x */
 static tp_tensor *rest(const char *file, int line, tp_tensor *x)
 {
-    return tp_sub(tp_scalar_like(x, 1), x);
+    return tp_sub(1, x);
 }
 
 /* Makes the state; frees the optimiser when that cannot be had. */
@@ -302,7 +302,7 @@ static void plan(tp_optimizer *o, tp_tensor *var, tp_tensor *value)
 /* x * value */
 static tp_tensor *times(const char *file, int line, tp_tensor *x, double value)
 {
-    return tp_mul(x, tp_scalar_like(x, value));
+    return tp_mul(x, value);
 }
 
 /* The step's numbers are computed in f64 and rounded once, to the parameters' type. */
@@ -343,7 +343,7 @@ static void adam_update(const char *file, int line, tp_optimizer *o, int i,
     plan(o, o->m[i], m);
     plan(o, o->v[i], v);
     tp_tensor *below = tp_mul(tp_sqrt(v), s->scale);
-    below = tp_add(below, tp_scalar_like(below, o->eps));
+    below = tp_add(below, o->eps);
     if (s->keep)
         w = tp_mul(w, s->keep);
     plan(o, o->w[i], tp_sub(w, tp_mul(s->rate, tp_div(m, below))));

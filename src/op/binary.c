@@ -55,7 +55,7 @@ static void pow_grad(tpi_grad *g)
     tp_tensor *a = g->x[0], *b = g->x[1];
     if (tpi_wants(g, 0)) {
         tp_tensor *zero = tp_scalar_like(b, 0), *flat = tp_eq(b, zero);
-        tp_tensor *less = tp_where(flat, zero, tp_sub(b, tp_scalar_like(b, 1)));
+        tp_tensor *less = tp_where(flat, zero, tp_sub(b, 1));
         tpi_give(g, 0, tp_mul(g->dy, tp_mul(tp_where(flat, zero, b), tp_pow(a, less))));
     }
     if (tpi_wants(g, 1)) {
@@ -70,7 +70,7 @@ static void pow_grad(tpi_grad *g)
 static void extremum_grad(tpi_grad *g)
 {
     tp_tensor *a = g->x[0], *b = g->x[1];
-    tp_tensor *half = tp_mul(g->dy, tp_scalar_like(g->dy, 0.5));
+    tp_tensor *half = tp_mul(g->dy, 0.5);
     tp_tensor *zero = tp_scalar_like(g->dy, 0), *tie = tp_eq(a, b);
     for (int i = 0; i < 2; i++)
         if (tpi_wants(g, i)) {

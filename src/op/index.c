@@ -267,8 +267,7 @@ static void scatter_grad(tpi_grad *g)
     } else if (tpi_wants(g, 2)) {
         tp_tensor *won =
             last_writers(g, g->x[1], g->x[0]->shape[axis], g->x[0]->rank - axis - 1);
-        tpi_give(g, 2,
-                 tp_where(won, tp_gather(g->dy, g->x[1], axis), tp_scalar_like(g->dy, 0)));
+        tpi_give(g, 2, tp_where(won, tp_gather(g->dy, g->x[1], axis), 0));
     }
 }
 

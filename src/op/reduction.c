@@ -208,7 +208,7 @@ static void extremum_grad(tpi_grad *g)
         tp_tensor *one = tp_cast(is, (tp_dtype)x->dtype);
         share = tp_div(share, tp_sum(one, (int)axes->n, axes->v, true));
     }
-    tpi_give(g, 0, tp_where(is, share, tp_scalar_like(x, 0)));
+    tpi_give(g, 0, tp_where(is, share, 0));
 }
 
 /* At each place the product of all other elements of the line: the product of those before times

@@ -56,7 +56,7 @@ static void sqrt_grad(tpi_grad *g) /* dy / (2 y) */
 static void rsqrt_grad(tpi_grad *g) /* -y^3 / 2 */
 {
     tp_tensor *y3 = tp_mul(tp_mul(g->y, g->y), g->y);
-    tpi_give(g, 0, tp_mul(g->dy, tp_mul(y3, tp_scalar_like(g->y, -0.5))));
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(y3, -0.5)));
 }
 
 static void sin_grad(tpi_grad *g)
@@ -71,19 +71,19 @@ static void cos_grad(tpi_grad *g)
 
 static void tanh_grad(tpi_grad *g) /* 1 - y^2 */
 {
-    tpi_give(g, 0, tp_mul(g->dy, tp_sub(tp_scalar_like(g->y, 1), tp_mul(g->y, g->y))));
+    tpi_give(g, 0, tp_mul(g->dy, tp_sub(1, tp_mul(g->y, g->y))));
 }
 
 static void sigmoid_grad(tpi_grad *g) /* y (1 - y) */
 {
-    tp_tensor *slope = tp_mul(g->y, tp_sub(tp_scalar_like(g->y, 1), g->y));
+    tp_tensor *slope = tp_mul(g->y, tp_sub(1, g->y));
     tpi_give(g, 0, tp_mul(g->dy, slope));
 }
 
 static void erf_grad(tpi_grad *g) /* 2 / sqrt(pi) exp(-x^2) */
 {
     tp_tensor *e = tp_exp(tp_neg(tp_mul(g->x[0], g->x[0])));
-    tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, tp_scalar_like(e, 1.1283791670955126))));
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, 1.1283791670955126)));
 }
 
 /* ---- the same for less --------------------------------------------------------------------- */

@@ -35,6 +35,22 @@ void check(bool good, const char *what, int line)
 }
 #define CHECK(x) check((x), #x, __LINE__)
 
+// Numbers as operands.
+void numbers(tp_ctx *tp)
+{
+    scope inner(tp);
+    const float v[] = {1, 2, 3};
+    tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(3), v);
+    tp_tensor *y = tp_add(tp_mul(x, 2), tp_sub(1.5f, tp_where(tp_gt(x, 1u), x, 0)));
+    const float want[] = {2 + 1.5f, 4 - 0.5f, 6 - 1.5f};
+    float got[3];
+    CHECK(tp_read(y, got, sizeof got) == TP_OK && std::memcmp(got, want, sizeof got) == 0);
+    CHECK(tp_status_of(tp_add(x, nullptr)) == TP_E_NULL);
+    tp_clear_error(tp);
+    CHECK(tp_status_of(tp_add(tp_cast(x, TP_I32), 0.5)) == TP_E_DTYPE);
+    tp_clear_error(tp);
+}
+
 // Trains y = 2x - 1 with a step that is any function of x and y.
 template <class Step> double train(tp_ctx *tp, Step step)
 {
@@ -176,6 +192,7 @@ int main()
     const context tp(tp_open(nullptr));
     CHECK(tp != nullptr);
     tp_ctx *c = tp.get();
+    numbers(c);
     learns(c);
     says_where(c);
     sizes(c);

@@ -160,6 +160,8 @@ static void set_rate(bed *b, double v)
     REAL(tp_full, value, tp_full(b->tp, TP_F32, TP_DIMS(2), v))                                \
     REAL(tp_scalar, value, tp_scalar(b->tp, TP_F32, v))                                        \
     REAL(tp_scalar_like, value, tp_scalar_like(b->x, v))                                       \
+    REAL(tp_number, value, tp_number(b->x, v))                                            \
+    PLAIN(tp_integer, value, tp_integer(b->x, v))                                       \
     PLAIN(tp_arange, n, tp_arange(b->tp, TP_F32, v, 0, 1))                                     \
     REAL(tp_arange, start, tp_arange(b->tp, TP_F32, 2, v, 1))                                  \
     REAL(tp_arange, step, tp_arange(b->tp, TP_F32, 2, 0, v))                                   \

@@ -122,6 +122,24 @@ MISUSE(tp_scalar_like)
     OPERAND(b, b->f, tp_scalar_like(x, 3));
 }
 
+MISUSE(tp_number)
+{
+    OPERAND(b, b->f, tp_number(x, 3));
+    BAD(b, TP_E_DTYPE, tp_number(b->i, 0.5));
+}
+
+MISUSE(tp_integer)
+{
+    OPERAND(b, b->f, tp_integer(x, -3));
+    BAD(b, TP_E_DTYPE, tp_integer(tp_cast(b->i, TP_I8), 128));
+}
+
+MISUSE(tp_natural)
+{
+    OPERAND(b, b->f, tp_natural(x, 3));
+    BAD(b, TP_E_DTYPE, tp_natural(tp_cast(b->i, TP_I8), 128));
+}
+
 MISUSE(tp_arange)
 {
     assert_true(tp_failed(tp_arange(NULL, TP_F32, 3, 0, 1)));
@@ -381,6 +399,9 @@ const misuse misuse_tensor[] = {
     LISTED(tp_tensor_wrap),
     LISTED(tp_scalar),
     LISTED(tp_scalar_like),
+    LISTED(tp_number),
+    LISTED(tp_integer),
+    LISTED(tp_natural),
     LISTED(tp_arange),
     LISTED(tp_variable),
     LISTED(tp_param),

@@ -173,6 +173,19 @@ PLACED(tp_put_along_add)
 DRAWN(tp_uniform)
 DRAWN(tp_normal)
 WITH_NUMBER(tp_scalar_like)
+WITH_NUMBER(tp_number)
+CALL(tp_integer)
+{
+    tp_tensor *x = tensor(m);
+    const int64_t v = (int64_t)below(m, 300) - 100;
+    return put(m, BOTH(m, tp_integer, x, v));
+}
+CALL(tp_natural)
+{
+    tp_tensor *x = tensor(m);
+    const uint64_t v = (uint64_t)below(m, 300);
+    return put(m, BOTH(m, tp_natural, x, v));
+}
 WITH_NUMBER(tp_dropout)
 WITH_NUMBERS(tp_clip)
 WITH_NUMBERS(tp_uniform_like)

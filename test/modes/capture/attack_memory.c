@@ -250,6 +250,7 @@ static void calls_keep_nothing(bed *b)
         for (int k = 0; k < b->n_made && i >= 20 && i < 100; k++)
             if (tp_function_wait(b->made[k]) == TP_E_COMPILER && !b->way->waits)
                 tp_clear_error(tp); /* a way may have no compiler */
+        tp_trim(tp); /* numbers of ops are kept as they come */
         size_t *most = i >= 100 && i < 200 ? &early : i >= calls - 100 ? &late : NULL;
         if (most && tp_memory_bytes(tp) > *most)
             *most = tp_memory_bytes(tp);
