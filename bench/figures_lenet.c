@@ -42,7 +42,7 @@ static lenet lenet_new(tp_ctx *tp)
         params[4 + 2 * i] = net.dense[i].w;
         params[5 + 2 * i] = net.dense[i].b;
     }
-    net.sgd = tp_sgd_new(tp, 0.01, 0.9, 10, params);
+    net.sgd = tp_sgd_new(tp, 0.01, &(tp_sgd_options){.momentum = 0.9}, 10, params);
     return net;
 }
 

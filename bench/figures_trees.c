@@ -96,7 +96,7 @@ void bench_add_trees(bench *b)
     f->out = tp_dense_new(b->tp, "out", HIDDEN, TREE_LABELS);
     tp_tensor *const params[] = {f->words,   f->leaf.w, f->leaf.b, f->inner.w,
                                  f->inner.b, f->out.w,  f->out.b};
-    f->sgd = tp_sgd_new(b->tp, 0.01, 0, 7, params);
+    f->sgd = tp_sgd_new(b->tp, 0.01, NULL, 7, params);
     int64_t n_inner = 0, n_leaves = 0;
     for (int64_t i = 0; i < f->data.n; i++) {
         n_inner += f->data.v[i].n_nodes / 2;

@@ -57,7 +57,7 @@ static void mlp_make(tp_ctx *tp, net *m)
     static const char *const names[] = {"dense1", "dense2", "dense3"};
     for (int i = 0; i < 3; i++)
         m->dense[i] = dense(m, tp, names[i], widths[i], widths[i + 1]);
-    m->adam = tp_adam_new(tp, 1e-3, 0.9, 0.999, 1e-8, 0, m->n_params, m->params);
+    m->adam = tp_adam_new(tp, 1e-3, NULL, m->n_params, m->params);
 }
 
 static tp_tensor *mlp_loss(const net *m, tp_tensor *x, tp_tensor *y)
@@ -78,7 +78,7 @@ static void lstm_make(tp_ctx *tp, net *m)
     m->bx = drawn(m, tp, "bx", TP_DIMS(4 * WIDTH), bound);
     m->bh = drawn(m, tp, "bh", TP_DIMS(4 * WIDTH), bound);
     m->head = dense(m, tp, "head", WIDTH, VOCABULARY);
-    m->adam = tp_adam_new(tp, 1e-3, 0.9, 0.999, 1e-8, 0.01, m->n_params, m->params);
+    m->adam = tp_adam_new(tp, 1e-3, &(tp_adam_options){.decay = 0.01}, m->n_params, m->params);
 }
 
 static void lstm_cell(const net *m, tp_tensor *x, tp_tensor **h, tp_tensor **c)
@@ -122,7 +122,7 @@ static void transformer_make(tp_ctx *tp, net *m)
     }
     m->norm = norm(m, tp, "norm");
     m->head = dense(m, tp, "head", WIDTH, VOCABULARY);
-    m->adam = tp_adam_new(tp, 1e-3, 0.9, 0.999, 1e-8, 0.01, m->n_params, m->params);
+    m->adam = tp_adam_new(tp, 1e-3, &(tp_adam_options){.decay = 0.01}, m->n_params, m->params);
 }
 
 static tp_tensor *gelu_by_tanh(tp_tensor *x)

@@ -127,7 +127,7 @@ static void train(bool eager, const char *folder, outcome *o)
                .linear2 = tp_dense_new(tp, "linear2", 5, 1),
                .notes = open_memstream(&o->said, &o->n_said)};
     tp_tensor *const params[] = {m.linear1.w, m.linear1.b, m.linear2.w, m.linear2.b};
-    m.adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 4, params);
+    m.adam = tp_adam_new(tp, 0.01, NULL, 4, params);
     tp_function *f = tp_function_new(tp, "step", step, &m, &opt);
 
     for (int i = 0; i <= STEPS && tp_error(tp) == TP_OK; i++) {

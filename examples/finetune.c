@@ -87,7 +87,7 @@ static bool make_model(const char *path, const digits *d)
                 .dense2 = tp_dense_new(tp, "dense2", 32, 10)};
     tp_tensor *const params[] = {r.conv1.w,  r.conv1.b,  r.conv2.w,  r.conv2.b,
                                  r.dense1.w, r.dense1.b, r.dense2.w, r.dense2.b};
-    r.optimizer = tp_adam_new(tp, 0.004, 0.9, 0.999, 1e-8, 0, 8, params);
+    r.optimizer = tp_adam_new(tp, 0.004, NULL, 8, params);
     tp_function *f = tp_function_new(tp, "read_step", read_step, &r, NULL);
     double loss = 0;
     for (int i = 0; i < PRETRAINED_STEPS && tp_error(tp) == TP_OK; i++) {
@@ -160,8 +160,8 @@ static model model_load(tp_ctx *tp, const settings *s)
     m.last = tp_dense_new(tp, "new", tp_size(features, 1), N_CLASSES);
     params[n++] = m.last.w;
     params[n++] = m.last.b;
-    m.quick = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 2, params + n - 2);
-    m.slow = tp_adam_new(tp, 0.0005, 0.9, 0.999, 1e-8, 0, n, params);
+    m.quick = tp_adam_new(tp, 0.01, NULL, 2, params + n - 2);
+    m.slow = tp_adam_new(tp, 0.0005, NULL, n, params);
 
     tp_tensor *y = tp_placeholder(g, "new.y", TP_I64, TP_DIMS(batch));
     tp_tensor *scores = tp_name(tp_dense_apply(&m.last, features), "new.scores");

@@ -34,7 +34,7 @@ static void *model_new(tp_ctx *tp)
     m->w[1] = tp_param(drawn(tp, 2, TP_F32, TP_DIMS(HIDDEN), -1, 1), "b1");
     m->w[2] = tp_param(drawn(tp, 3, TP_F32, TP_DIMS(HIDDEN, 1), -0.25, 0.25), "w2");
     m->w[3] = tp_param(drawn(tp, 4, TP_F32, TP_DIMS(1), 0, 0.1), "b2");
-    m->adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, N_PARAMS, m->w);
+    m->adam = tp_adam_new(tp, 0.01, NULL, N_PARAMS, m->w);
     return m;
 }
 

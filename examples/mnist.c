@@ -50,7 +50,7 @@ static model model_new(tp_ctx *tp)
     tp_tensor *const params[N_PARAMS] = {m.conv1.w,  m.conv1.b,  m.conv2.w,  m.conv2.b,
                                          m.dense1.w, m.dense1.b, m.dense2.w, m.dense2.b};
     memcpy(m.params, params, sizeof params);
-    m.optimizer = tp_adam_new(tp, 0, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    m.optimizer = tp_adam_new(tp, 0, NULL, N_PARAMS, params);
     return m;
 }
 

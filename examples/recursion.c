@@ -165,7 +165,7 @@ static bool run(tp_ctx *tp, const settings *s, const trees *data)
     m.words = tp_param(drawn, "words");
     tp_tensor *const params[] = {m.words,   m.leaf.w, m.leaf.b, m.inner.w,
                                  m.inner.b, m.out.w,  m.out.b};
-    tp_optimizer *o = tp_sgd_new(tp, s->rate, 0, 7, params);
+    tp_optimizer *o = tp_sgd_new(tp, s->rate, NULL, 7, params);
     int64_t n_nodes = 0;
     for (int64_t i = 0; i < data->n; i++)
         n_nodes += data->v[i].n_nodes;

@@ -58,7 +58,7 @@ static model model_new(tp_ctx *tp, const settings *s)
     m.last = tp_dense_new(tp, "last", n, 1);
     tp_tensor *const params[N_PARAMS] = {m.wx, m.wh, m.b, m.last.w, m.last.b};
     memcpy(m.params, params, sizeof params);
-    m.adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    m.adam = tp_adam_new(tp, 0.01, NULL, N_PARAMS, params);
     return m;
 }
 
@@ -257,7 +257,7 @@ static void *both_ways_new(tp_ctx *tp)
     m->last = tp_dense_new(tp, "last", 2 * UNITS, 1);
     params[2 * PER_WAY] = m->last.w;
     params[2 * PER_WAY + 1] = m->last.b;
-    m->adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 2 * PER_WAY + 2, params);
+    m->adam = tp_adam_new(tp, 0.01, NULL, 2 * PER_WAY + 2, params);
     return m;
 }
 

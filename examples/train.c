@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     model m = {.in = tp_dense_new(tp, "in", 2, HIDDEN),
                .out = tp_dense_new(tp, "out", HIDDEN, 2)};
     tp_tensor *const params[N_PARAMS] = {m.in.w, m.in.b, m.out.w, m.out.b};
-    m.adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    m.adam = tp_adam_new(tp, 0.01, NULL, N_PARAMS, params);
     tp_function *f = tp_function_new(tp, "step", step, &m, NULL);
     for (int i = 0; i < BEFORE; i++)
         learn(tp, f, i);

@@ -1,4 +1,4 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, grad.h, graph.h, nn.h,
+/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, grad.h, graph.h, nn.h, train.h,
  * control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
@@ -13,5 +13,6 @@
 #include "onnx.h"
 #include "ops.h"
 #include "tensor.h"
+#include "train.h"
 
 #endif

@@ -1,7 +1,9 @@
-/* Optimisers. A step is written once, with the public ops: on a concrete loss they compute, on
- * a symbolic one they add nodes. All new values are made before the first is assigned, so that
- * a step that fails changes nothing. */
-#include "tapir/nn.h"
+/* Optimisers: what all of them have in common. A step is written once, with the public ops: on a concrete loss they
+ * compute, on a symbolic one they add nodes. All new values are made before the first is assigned, so that a step
+ * that fails changes nothing. */
+#include "nn/held.h"
+#include "tapir/composites.h"
+#include "tapir/train.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,273 +12,156 @@
 #undef TP_PLACE
 #define TP_PLACE file, line
 
-typedef struct update {
-    tp_tensor *var, *value;
-} update;
-
-/* Numbers of one step, of the element type of the parameters they are for. */
-typedef struct step_scalars {
-    tp_tensor *rate;  /* adam: divided by 1 - beta1^t */
-    tp_tensor *scale; /* adam: 1 / sqrt(1 - beta2^t) */
-    tp_tensor *keep;  /* adam: what decay leaves of w, or NULL */
-} step_scalars;
+/* Parameters of one rate and decay. */
+typedef struct group {
+    double scale, decay;
+} group;
 
 struct tp_optimizer {
     tp_ctx *tp;
-    bool adam;
-    int n;                             /* parameters */
-    double beta1, beta2, eps, decay;   /* sgd: beta1 is the momentum */
-    double rest1, rest2;               /* adam: 1 - beta1, 1 - beta2 */
-    tp_tensor *rate, *power1, *power2; /* f64 variables: the rate, beta1^t, beta2^t */
-    tp_tensor **w, **m, **v;           /* [n]: parameters, and state (NULL: none) */
-    tp_tensor **dw;                    /* [n], of one step, as all that follows */
-    update *updates;                   /* [3 * n + 2] */
-    int n_updates;
-    tp_tensor **done;   /* [3 * n + 2]: what the assignments gave */
-    tp_tensor *slots[]; /* w, m, v, dw, done */
+    const tp_optimizer_kind *kind;
+    void *options;
+    int n, n_states;         /* parameters; variables of each */
+    tp_tensor *rate, *count; /* f64 variables */
+    tp_tensor **w;           /* [n] */
+    tp_tensor **state;       /* [n * n_states] */
+    tp_tensor **dw;          /* [n], of one step */
+    int *group_of;           /* [n] */
+    group *groups;           /* [n_groups]; the first is that of who was put into none */
+    int n_groups;
+    bool begun; /* a step was made */
+    tp_schedule schedule;
+    tpi_changes changes;
 };
 
 /* ---- making ----------------------------------------------------------------------------------- */
 
-/* A variable of our own, which outlives the open scope. */
-static tp_tensor *hold(const char *file, int line, tp_tensor *init, const char *name)
+static int count_states(const tp_optimizer_kind *kind)
 {
-    return tp_retain(tp_variable(init, name));
+    int n = 0;
+    while (n < TP_STEP_STATES && kind->state[n])
+        n++;
+    return n;
 }
 
-/* The same, failed ones too: tp_optimizer_free releases them. */
-static tp_tensor *zeros_like(const char *file, int line, tp_tensor *w, char part)
+/* All memory; what is there when some of it is not is freed by tp_optimizer_free. */
+static bool reserve(tp_optimizer *o, const void *options)
 {
-    tp_ctx *tp = tp_ctx_of(w);
-    const char *name = tp_name_of(w);
-    const size_t length = name ? strlen(name) : 0;
-    char *full = tp_alloc(tp, length + 3);
-    if (!full)
-        return tp_retain(tp_fail(tp, TP_E_MEMORY, "out of memory"));
-    memcpy(full, name ? name : "", length);
-    full[length] = '.';
-    full[length + 1] = part;
-    int64_t shape[TP_MAX_RANK];
-    for (int a = 0; a < tp_rank(w); a++)
-        shape[a] = tp_size(w, a);
-    tp_tensor *zeros = tp_full(tp, tp_dtype_of(w), tp_rank(w), shape, 0);
-    tp_tensor *var = hold(file, line, zeros, full);
-    tp_free(tp, full);
-    return var;
-}
-
-static bool good_params(const char *file, int line, tp_ctx *tp, int n, tp_tensor *const *params)
-{
-    if (n < 1 || n > 1 << 24 || !params) {
-        tp_fail(tp, n < 1 ? TP_E_VALUE : TP_E_NULL, "an optimizer needs parameters");
+    const size_t n = (size_t)o->n, k = (size_t)o->n_states;
+    o->w = tp_alloc(o->tp, n * (2 + k) * sizeof *o->w);
+    o->group_of = o->w ? tp_alloc(o->tp, n * sizeof *o->group_of) : NULL;
+    o->groups = o->group_of ? tp_alloc(o->tp, sizeof *o->groups) : NULL;
+    o->options = o->groups ? tp_alloc(o->tp, o->kind->options_size + 1) : NULL;
+    if (!o->options || !tpi_changes_new(o->tp, &o->changes, (int)(n * (1 + k)) + 1))
         return false;
-    }
-    for (int i = 0; i < n; i++) {
-        const tp_tensor *w = params[i];
-        const char *why = NULL;
-        tp_status status = tp_status_of(w);
-        if (!w) {
-            why = "is NULL";
-        } else if (status != TP_OK) {
-            why = tp_error_text(w);
-        } else if (tp_ctx_of(w) != tp) {
-            why = "is of another context";
-            status = TP_E_CTX;
-        } else if (tp_is_symbolic(w) || !tp_requires_grad(w) || !tp_name_of(w)) {
-            why = "was not made by tp_param";
-            status = TP_E_STATE;
-        }
-        for (int k = 0; k < i && !why; k++) {
-            why = params[k] == w ? "is there twice" : NULL;
-            status = why ? TP_E_VALUE : status;
-        }
-        if (why) {
-            char text[300];
-            snprintf(text, sizeof text, "parameter %d of the optimizer %s", i, why);
-            tp_fail(tp, status, text);
-            return false;
-        }
-    }
+    o->dw = o->w + n;
+    o->state = o->dw + n;
+    o->n_groups = 1;
+    if (options)
+        memcpy(o->options, options, o->kind->options_size);
     return true;
 }
 
-/* Is 0 <= x < limit? By the bits, which have the order of numbers without a sign: a host may have
- * floating-point exceptions unmasked, which a comparison would raise. */
-static bool in_range(double x, double limit)
+static tp_tensor *own_number(const char *file, int line, tp_optimizer *o, const char *part,
+                             double value)
 {
-    uint64_t bits, end;
-    memcpy(&bits, &x, sizeof bits);
-    memcpy(&end, &limit, sizeof end);
-    return bits < end || bits == (uint64_t)1 << 63;
+    char name[80];
+    snprintf(name, sizeof name, "%.60s.%s", o->kind->name, part);
+    return tpi_held_new(file, line, tp_scalar(o->tp, TP_F64, value), name);
 }
 
-static bool is_finite(double x)
+static bool hold_state(const char *file, int line, tp_optimizer *o, double rate)
 {
-    return in_range(x, INFINITY) || in_range(-x, INFINITY);
-}
-
-static bool is_zero(double x)
-{
-    return in_range(x, 5e-324);
-}
-
-/* Are they numbers that a tensor would take? */
-static bool are_numbers(const char *file, int line, tp_ctx *tp, int n, const double *v)
-{
-    bool good = tp_scope_begin(tp) == TP_OK;
-    if (!good)
+    if (tp_scope_begin(o->tp) != TP_OK)
         return false;
-    for (int i = 0; i < n && good; i++)
-        good = !tp_failed(tp_scalar(tp, TP_F64, v[i]));
-    tp_scope_end(tp);
+    o->rate = own_number(file, line, o, "rate", rate);
+    o->count = own_number(file, line, o, "count", 0);
+    bool good = !tp_failed(o->rate) && !tp_failed(o->count);
+    for (int i = 0; i < o->n * o->n_states && good; i++) {
+        o->state[i] =
+            tpi_held_like(file, line, o->w[i / o->n_states], o->kind->state[i % o->n_states]);
+        good = !tp_failed(o->state[i]);
+    }
+    tp_scope_end(o->tp);
     return good;
 }
 
-static tp_optimizer *optimizer_new(const char *file, int line, tp_ctx *tp, double rate, int n,
-                                   tp_tensor *const *params)
+/* Is it a decay that a step can take? */
+static tp_status check_decay(const char *file, int line, tp_ctx *tp, double decay)
 {
-    if (!is_finite(rate)) {
-        tp_fail(tp, TP_E_VALUE, "the rate is not finite");
+    const tp_status status = tpi_held_check_number(file, line, tp, "the decay", decay);
+    if (status != TP_OK || tpi_held_in_range(decay, INFINITY))
+        return status;
+    return tp_status_of(tp_fail(tp, TP_E_VALUE, "the decay is not at least 0"));
+}
+
+tp_optimizer *tp_optimizer_new_at(const char *file, int line, tp_ctx *tp,
+                                  const tp_optimizer_kind *kind, const void *options,
+                                  double rate, double decay, int n, tp_tensor *const *params)
+{
+    if (!tp)
+        return NULL;
+    if (!kind || !kind->name || !kind->update || (kind->options_size > 0 && !options)) {
+        tp_fail(tp, TP_E_NULL, "a kind of optimizer needs a name, a rule and its options");
         return NULL;
     }
-    if (!tp || !good_params(file, line, tp, n, params))
+    if (tpi_held_check_number(file, line, tp, "the rate", rate) != TP_OK ||
+        check_decay(file, line, tp, decay) != TP_OK ||
+        tpi_held_check_params(file, line, tp, "the optimizer", n, params) != TP_OK)
         return NULL;
-    const size_t k = (size_t)n;
-    tp_optimizer *o = tp_alloc(tp, sizeof *o + (7 * k + 2) * sizeof *o->slots);
-    update *updates = o ? tp_alloc(tp, (3 * k + 2) * sizeof *updates) : NULL;
-    if (!updates) {
-        tp_free(tp, o);
+    tp_optimizer *o = tp_alloc(tp, sizeof *o);
+    if (!o)
+        return NULL;
+    *o = (tp_optimizer){.tp = tp, .kind = kind, .n = n, .n_states = count_states(kind)};
+    if (!reserve(o, options)) {
+        tp_optimizer_free(o);
         return NULL;
     }
-    o->tp = tp;
-    o->n = n;
-    o->w = o->slots;
-    o->m = o->w + n;
-    o->v = o->m + n;
-    o->dw = o->v + n;
-    o->done = o->dw + n;
-    o->updates = updates;
+    o->groups[0] = (group){1, decay};
     for (int i = 0; i < n; i++)
         o->w[i] = tp_retain(params[i]);
-    return o;
-}
-
-/* 1 - x */
-static tp_tensor *rest(const char *file, int line, tp_tensor *x)
-{
-    return tp_sub(1, x);
-}
-
-/* Makes the state; frees the optimiser when that cannot be had. */
-static tp_optimizer *with_state(const char *file, int line, tp_optimizer *o, double rate)
-{
-    tp_ctx *tp = o->tp;
-    bool good = tp_scope_begin(tp) == TP_OK;
-    if (good) {
-        o->rate =
-            hold(file, line, tp_scalar(tp, TP_F64, rate), o->adam ? "adam.rate" : "sgd.rate");
-        good = !tp_failed(o->rate);
-        if (o->adam) {
-            o->power1 = hold(file, line, tp_scalar(tp, TP_F64, 1), "adam.power1");
-            o->power2 = hold(file, line, tp_scalar(tp, TP_F64, 1), "adam.power2");
-            /* By ops: in C the caller's rounding would decide. */
-            o->rest1 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta1)));
-            o->rest2 = tp_item(rest(file, line, tp_scalar(tp, TP_F64, o->beta2)));
-            good = good && !tp_failed(o->power1) && !tp_failed(o->power2) &&
-                   is_finite(o->rest1) && is_finite(o->rest2);
-        }
-        for (int i = 0; i < o->n && good; i++) {
-            if (o->adam)
-                o->m[i] = zeros_like(file, line, o->w[i], 'm');
-            if (o->adam || !is_zero(o->beta1))
-                o->v[i] = zeros_like(file, line, o->w[i], 'v');
-            good = !(o->m[i] && tp_failed(o->m[i])) && !(o->v[i] && tp_failed(o->v[i]));
-        }
-        tp_scope_end(tp);
-    }
-    if (good)
+    if (hold_state(file, line, o, rate))
         return o;
     tp_optimizer_free(o);
     return NULL;
 }
 
-tp_optimizer *tp_sgd_new_at(const char *file, int line, tp_ctx *tp, double rate,
-                            double momentum, int n, tp_tensor *const *params)
+tp_optimizer *(tp_optimizer_new)(tp_ctx *tp, const tp_optimizer_kind *kind, const void *options,
+                                 double rate, double decay, int n, tp_tensor *const *params)
 {
-    if (!are_numbers(file, line, tp, 1, &momentum))
-        return NULL;
-    if (!in_range(momentum, 1)) {
-        tp_fail(tp, TP_E_VALUE, "the momentum is not in [0, 1)");
-        return NULL;
-    }
-    tp_optimizer *o = optimizer_new(file, line, tp, rate, n, params);
-    if (!o)
-        return NULL;
-    o->beta1 = momentum;
-    return with_state(file, line, o, rate);
-}
-
-tp_optimizer *(tp_sgd_new)(tp_ctx *tp, double rate, double momentum, int n,
-                           tp_tensor *const *params)
-{
-    return tp_sgd_new_at(NULL, 0, tp, rate, momentum, n, params);
-}
-
-tp_optimizer *tp_adam_new_at(const char *file, int line, tp_ctx *tp, double rate, double beta1,
-                             double beta2, double eps, double decay, int n,
-                             tp_tensor *const *params)
-{
-    if (!are_numbers(file, line, tp, 4, (const double[]){beta1, beta2, eps, decay}))
-        return NULL;
-    if (!in_range(beta1, 1) || !in_range(beta2, 1)) {
-        tp_fail(tp, TP_E_VALUE, "beta1 and beta2 are not both in [0, 1)");
-        return NULL;
-    }
-    if (!in_range(eps, INFINITY) || !in_range(decay, INFINITY)) {
-        tp_fail(tp, TP_E_VALUE, "eps and decay are not both finite and at least 0");
-        return NULL;
-    }
-    tp_optimizer *o = optimizer_new(file, line, tp, rate, n, params);
-    if (!o)
-        return NULL;
-    o->adam = true;
-    o->beta1 = beta1;
-    o->beta2 = beta2;
-    o->eps = eps;
-    o->decay = decay;
-    return with_state(file, line, o, rate);
-}
-
-tp_optimizer *(tp_adam_new)(tp_ctx *tp, double rate, double beta1, double beta2, double eps,
-                            double decay, int n, tp_tensor *const *params)
-{
-    return tp_adam_new_at(NULL, 0, tp, rate, beta1, beta2, eps, decay, n, params);
+    return tp_optimizer_new_at(NULL, 0, tp, kind, options, rate, decay, n, params);
 }
 
 void tp_optimizer_free(tp_optimizer *o)
 {
     if (!o)
         return;
-    for (int i = 0; i < 3 * o->n; i++) /* w, m, v */
-        tp_release(o->slots[i]);
+    for (int i = 0; o->dw && i < o->n; i++)
+        tp_release(o->w[i]);
+    for (int i = 0; o->state && i < o->n * o->n_states; i++)
+        tp_release(o->state[i]);
     tp_release(o->rate);
-    tp_release(o->power1);
-    tp_release(o->power2);
+    tp_release(o->count);
+    tpi_changes_free(o->tp, &o->changes);
+    void *const own[] = {o->w, o->group_of, o->groups, o->options, o};
     tp_ctx *tp = o->tp;
-    tp_free(tp, o->updates);
-    tp_free(tp, o);
+    for (int i = 0; i < 5; i++)
+        tp_free(tp, own[i]);
 }
+
+/* ---- asking and setting ---------------------------------------------------------------------- */
 
 tp_status tp_optimizer_set_rate_at(const char *file, int line, tp_optimizer *o, double rate)
 {
     if (!o)
         return TP_E_NULL;
-    if (!is_finite(rate))
-        return tp_status_of(tp_fail(o->tp, TP_E_VALUE, "the rate is not finite"));
-    if (tp_scope_begin(o->tp) != TP_OK)
-        return TP_E_MEMORY;
-    const tp_status status = tp_status_of(tp_assign(o->rate, tp_scalar(o->tp, TP_F64, rate)));
-    tp_scope_end(o->tp);
+    tp_status status = tpi_held_check_number(file, line, o->tp, "the rate", rate);
+    if (status == TP_OK)
+        status = tp_scope_begin(o->tp);
+    if (status == TP_OK) {
+        status = tp_status_of(tp_assign(o->rate, tp_scalar(o->tp, TP_F64, rate)));
+        tp_scope_end(o->tp);
+    }
     return status;
 }
 
@@ -285,136 +170,208 @@ tp_status(tp_optimizer_set_rate)(tp_optimizer *o, double rate)
     return tp_optimizer_set_rate_at(NULL, 0, o, rate);
 }
 
+double tp_optimizer_rate(const tp_optimizer *o)
+{
+    return o ? tp_item_at(NULL, 0, o->rate) : (double)NAN;
+}
+
+static tp_status refuse_begun(const char *file, int line, const tp_optimizer *o,
+                              const char *what)
+{
+    if (!o->begun)
+        return TP_OK;
+    char text[100];
+    snprintf(text, sizeof text, "%s after the first step", what);
+    return tp_status_of(tp_fail(o->tp, TP_E_STATE, text));
+}
+
+static int index_of(const tp_optimizer *o, const tp_tensor *w)
+{
+    int i = 0;
+    while (i < o->n && o->w[i] != w)
+        i++;
+    return i;
+}
+
+tp_status tp_optimizer_group_at(const char *file, int line, tp_optimizer *o, double scale,
+                                double decay, int n, tp_tensor *const *params)
+{
+    if (!o)
+        return TP_E_NULL;
+    tp_status status = refuse_begun(file, line, o, "a group");
+    if (status == TP_OK)
+        status = tpi_held_check_number(file, line, o->tp, "the scale", scale);
+    if (status == TP_OK)
+        status = check_decay(file, line, o->tp, decay);
+    if (status == TP_OK)
+        status = tpi_held_check_params(file, line, o->tp, "the group", n, params);
+    if (status != TP_OK)
+        return status;
+    for (int i = 0; i < n; i++)
+        if (index_of(o, params[i]) == o->n)
+            return tp_status_of(
+                tp_fail(o->tp, TP_E_VALUE, "a parameter of the group is not the optimizer's"));
+    const size_t size = (size_t)o->n_groups * sizeof *o->groups;
+    group *groups = tp_alloc(o->tp, size + sizeof *groups);
+    if (!groups)
+        return TP_E_MEMORY;
+    memcpy(groups, o->groups, size);
+    groups[o->n_groups] = (group){scale, decay};
+    tp_free(o->tp, o->groups);
+    o->groups = groups;
+    for (int i = 0; i < n; i++)
+        o->group_of[index_of(o, params[i])] = o->n_groups;
+    o->n_groups++;
+    return TP_OK;
+}
+
+tp_status(tp_optimizer_group)(tp_optimizer *o, double scale, double decay, int n,
+                              tp_tensor *const *params)
+{
+    return tp_optimizer_group_at(NULL, 0, o, scale, decay, n, params);
+}
+
+tp_status tp_optimizer_schedule_at(const char *file, int line, tp_optimizer *o,
+                                   const tp_schedule *s)
+{
+    if (!o)
+        return TP_E_NULL;
+    const char *why = !s                                      ? "the schedule is NULL"
+                      : (unsigned)s->kind > TP_STAIRS         ? "there is no such schedule"
+                      : s->warmup < 0                         ? "warmup is below 0"
+                      : s->kind == TP_STAIRS && s->steps <= 0 ? "steps are not above 0"
+                      : s->kind != TP_CONSTANT && s->kind != TP_STAIRS && s->steps <= s->warmup
+                          ? "steps are not above warmup"
+                          : NULL;
+    if (why)
+        return tp_status_of(tp_fail(o->tp, s ? TP_E_VALUE : TP_E_NULL, why));
+    tp_status status =
+        tpi_held_check_number(file, line, o->tp, "the last part of the rate", s->last);
+    if (status == TP_OK)
+        status = refuse_begun(file, line, o, "a schedule");
+    if (status == TP_OK)
+        o->schedule = *s;
+    return status;
+}
+
+tp_status(tp_optimizer_schedule)(tp_optimizer *o, const tp_schedule *s)
+{
+    return tp_optimizer_schedule_at(NULL, 0, o, s);
+}
+
+int tp_optimizer_n_state(const tp_optimizer *o)
+{
+    return o ? 2 + o->n * o->n_states : 0;
+}
+
+tp_tensor *tp_optimizer_state(const tp_optimizer *o, int i)
+{
+    if (i < 0 || i >= tp_optimizer_n_state(o))
+        return NULL;
+    return i == 0 ? o->rate : i == 1 ? o->count : o->state[i - 2];
+}
+
 /* ---- a step ------------------------------------------------------------------------------------- */
 
-/* A variable as the loss's graph reads it, or itself. */
-static tp_tensor *now(const char *file, int line, const tp_tensor *loss, tp_tensor *var)
+/* The part of the rate that step `count` = 1, 2, ... takes. NULL: all of it. */
+static tp_tensor *part_of_rate(const char *file, int line, const tp_schedule *s,
+                               tp_tensor *count)
 {
-    tp_graph *g = tp_graph_of(loss);
-    return g ? tp_graph_read(g, var) : var;
-}
-
-static void plan(tp_optimizer *o, tp_tensor *var, tp_tensor *value)
-{
-    o->updates[o->n_updates++] = (update){var, tp_keep(value)};
-}
-
-/* x * value */
-static tp_tensor *times(const char *file, int line, tp_tensor *x, double value)
-{
-    return tp_mul(x, value);
-}
-
-/* The step's numbers are computed in f64 and rounded once, to the parameters' type. */
-static step_scalars scalars_of(const char *file, int line, tp_optimizer *o,
-                               const tp_tensor *loss, tp_dtype dtype, tp_tensor *power1,
-                               tp_tensor *power2)
-{
-    step_scalars s = {.rate = now(file, line, loss, o->rate)};
-    if (!is_zero(o->decay))
-        s.keep = tp_cast(rest(file, line, times(file, line, s.rate, o->decay)), dtype);
-    if (o->adam) {
-        s.rate = tp_div(s.rate, rest(file, line, power1));
-        s.scale = tp_cast(tp_rsqrt(rest(file, line, power2)), dtype);
+    tp_tensor *behind = tp_sub(count, (double)(1 + s->warmup)), *part = NULL;
+    if (s->kind == TP_STAIRS) {
+        part = tp_pow(s->last, tp_floor(tp_div(behind, (double)s->steps)));
+    } else if (s->kind != TP_CONSTANT) {
+        tp_tensor *p = tp_clip(tp_div(behind, (double)(s->steps - s->warmup)), 0, 1);
+        tp_tensor *left = tp_sub(1, p);
+        if (s->kind == TP_EXPONENTIAL)
+            part = tp_pow(s->last, p);
+        else if (s->kind == TP_COSINE)
+            left = tp_mul(tp_add(1, tp_cos(tp_mul(p, 3.14159265358979323846))), 0.5);
+        if (!part) /* last + (1 - last) * left, by ops: in C the caller's rounding would decide */
+            part = tp_add(tp_mul(left, tp_sub(1, tp_scalar_like(left, s->last))), s->last);
     }
-    s.rate = tp_cast(s.rate, dtype);
-    return s;
+    if (s->warmup == 0)
+        return part;
+    tp_tensor *rise = tp_div(count, (double)s->warmup);
+    return tp_where(tp_lt(behind, 0), rise, part ? part : tp_number(rise, 1));
 }
 
-static void sgd_update(const char *file, int line, tp_optimizer *o, int i,
-                       const tp_tensor *loss, const step_scalars *s)
+/* Numbers of a group and type, made once a step. */
+typedef struct made {
+    bool is;
+    tp_step step;
+} made;
+
+static void make_numbers(const char *file, int line, tp_optimizer *o, const group *g,
+                         tp_dtype dtype, tp_tensor *rate, tp_tensor *count, tp_step *s)
 {
-    tp_tensor *step = o->dw[i], *w = now(file, line, loss, o->w[i]);
-    if (o->v[i]) {
-        tp_tensor *v = now(file, line, loss, o->v[i]);
-        step = tp_add(times(file, line, v, o->beta1), step);
-        plan(o, o->v[i], step);
-    }
-    plan(o, o->w[i], tp_sub(w, tp_mul(s->rate, step)));
+    *s = (tp_step){.file = file, .line = line, .count = count, .decay = g->decay};
+    s->rate = g->scale != 1 ? tp_mul(rate, g->scale) : rate;
+    if (o->kind->numbers)
+        o->kind->numbers(o->options, s);
+    s->rate = tp_cast(s->rate, dtype);
+    for (int k = 0; k < TP_STEP_NUMBERS; k++)
+        s->number[k] = s->number[k] ? tp_cast(s->number[k], dtype) : NULL;
 }
 
-static void adam_update(const char *file, int line, tp_optimizer *o, int i,
-                        const tp_tensor *loss, const step_scalars *s)
+static void update(const char *file, int line, tp_optimizer *o, int i, const tp_tensor *like,
+                   tp_step s)
 {
-    tp_tensor *g = o->dw[i], *w = now(file, line, loss, o->w[i]);
-    tp_tensor *m = now(file, line, loss, o->m[i]), *v = now(file, line, loss, o->v[i]);
-    m = tp_add(times(file, line, m, o->beta1), times(file, line, g, o->rest1));
-    v = tp_add(times(file, line, v, o->beta2), times(file, line, tp_mul(g, g), o->rest2));
-    plan(o, o->m[i], m);
-    plan(o, o->v[i], v);
-    tp_tensor *below = tp_mul(tp_sqrt(v), s->scale);
-    below = tp_add(below, o->eps);
-    if (s->keep)
-        w = tp_mul(w, s->keep);
-    plan(o, o->w[i], tp_sub(w, tp_mul(s->rate, tp_div(m, below))));
+    tp_tensor **state = o->state + i * o->n_states;
+    s.w = tpi_held_now(file, line, like, o->w[i]);
+    s.g = o->dw[i];
+    for (int k = 0; k < o->n_states; k++)
+        s.state[k] = tpi_held_now(file, line, like, state[k]);
+    o->kind->update(o->options, &s);
+    tpi_change(&o->changes, o->w[i], s.w);
+    for (int k = 0; k < o->n_states; k++)
+        tpi_change(&o->changes, state[k], s.state[k]);
 }
 
-/* Fills o->updates; a scope per parameter keeps little more than the new values. */
-static bool plan_all(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
+/* Fills o->changes; a scope per parameter keeps little more than the new values. */
+static bool plan(const char *file, int line, tp_optimizer *o, const tp_tensor *like)
 {
-    tp_tensor *power1 = NULL, *power2 = NULL;
-    o->n_updates = 0;
-    if (tp_grads(loss, NULL, o->n, o->w, o->dw) != TP_OK)
-        return true; /* the failed gradients tell */
-    if (o->adam) {
-        power1 = times(file, line, now(file, line, loss, o->power1), o->beta1);
-        power2 = times(file, line, now(file, line, loss, o->power2), o->beta2);
-        plan(o, o->power1, power1);
-        plan(o, o->power2, power2);
-    }
-    step_scalars s[2] = {
-        {NULL, NULL, NULL},
-        {NULL, NULL, NULL}
-    }; /* of f32 and f64 */
-    for (int i = 0; i < o->n; i++) {
+    made *numbers = tp_alloc(o->tp, (size_t)(2 * o->n_groups) * sizeof *numbers);
+    if (!numbers)
+        return false;
+    tp_tensor *count = tp_add(tpi_held_now(file, line, like, o->count), 1);
+    tp_tensor *rate = tpi_held_now(file, line, like, o->rate);
+    tp_tensor *part = part_of_rate(file, line, &o->schedule, count);
+    rate = part ? tp_mul(rate, part) : rate;
+    o->changes.n = 0;
+    tpi_change(&o->changes, o->count, count);
+    bool good = true;
+    for (int i = 0; i < o->n && good; i++) {
         const tp_dtype dtype = tp_dtype_of(o->w[i]);
-        step_scalars *mine = &s[dtype == TP_F64];
-        if (!mine->rate)
-            *mine = scalars_of(file, line, o, loss, dtype, power1, power2);
-        if (tp_scope_begin(o->tp) != TP_OK)
-            return false;
-        (o->adam ? adam_update : sgd_update)(file, line, o, i, loss, mine);
-        tp_scope_end(o->tp);
+        made *mine = &numbers[2 * o->group_of[i] + (dtype == TP_F64)];
+        if (!mine->is)
+            make_numbers(file, line, o, &o->groups[o->group_of[i]], dtype, rate, count,
+                         &mine->step);
+        mine->is = true;
+        good = tp_scope_begin(o->tp) == TP_OK;
+        if (good) {
+            update(file, line, o, i, like, mine->step);
+            tp_scope_end(o->tp);
+        }
     }
-    return true;
+    tp_free(o->tp, numbers);
+    return good;
 }
 
-/* The first failed tensor among what the step needs, or NULL. */
-static tp_tensor *first_failed(const tp_optimizer *o)
+/* With o->dw, in the graph of `like`. */
+static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_tensor *like)
 {
-    for (int i = 0; i < o->n_updates; i++)
-        if (tp_failed(o->updates[i].value))
-            return o->updates[i].value;
-    for (int i = 0; i < o->n && o->n_updates == 0; i++)
+    for (int i = 0; i < o->n; i++)
         if (tp_failed(o->dw[i]))
             return o->dw[i];
-    return NULL;
+    tp_tensor *done = plan(file, line, o, like) ? tpi_changes_commit(file, line, &o->changes)
+                                                : tp_fail(o->tp, TP_E_MEMORY, "out of memory");
+    o->begun |= !tp_failed(done);
+    return done;
 }
 
-static tp_tensor *commit(const char *file, int line, tp_optimizer *o)
-{
-    tp_tensor *failed = first_failed(o);
-    if (failed)
-        return failed;
-    /* Concrete: the answer first, since it takes memory and the assignments take none, so that
-     * all of them are done or none. */
-    tp_tensor *answer = NULL;
-    if (o->n_updates && !tp_is_symbolic(o->updates[0].value)) {
-        for (int i = 0; i < o->n_updates; i++)
-            o->done[i] = o->updates[i].value;
-        answer = tp_group(o->n_updates, o->done);
-        if (tp_failed(answer))
-            return answer;
-    }
-    for (int i = 0; i < o->n_updates; i++) {
-        o->done[i] = tp_assign(o->updates[i].var, o->updates[i].value);
-        if (tp_failed(o->done[i]))
-            return o->done[i];
-    }
-    return answer ? answer : tp_group(o->n_updates, o->done);
-}
-
-tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
+/* NULL, or why the loss is none. */
+static tp_tensor *refuse_loss(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
 {
     if (!o)
         return tp_fail(tp_ctx_of(loss), TP_E_NULL, "the optimizer is NULL");
@@ -428,12 +385,19 @@ tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_
         return tp_fail(o->tp, TP_E_STATE,
                        "the loss was computed from nothing that requires a gradient, or while "
                        "recording was off");
+    return NULL;
+}
+
+tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
+{
+    tp_tensor *failed = refuse_loss(file, line, o, loss);
+    if (failed)
+        return failed;
     if (tp_scope_begin(o->tp) != TP_OK)
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     const bool was = tp_recording(o->tp, false);
-    tp_tensor *done = plan_all(file, line, o, loss)
-                          ? commit(file, line, o)
-                          : tp_fail(o->tp, TP_E_MEMORY, "out of memory");
+    tp_grads(loss, NULL, o->n, o->w, o->dw);
+    tp_tensor *done = step(file, line, o, loss);
     tp_recording(o->tp, was);
     tp_keep(done);
     tp_scope_end(o->tp);
@@ -443,4 +407,51 @@ tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_
 tp_tensor *(tp_optimizer_step)(tp_optimizer *o, tp_tensor *loss)
 {
     return tp_optimizer_step_at(NULL, 0, o, loss);
+}
+
+/* NULL, or why g is no gradient of w. */
+static tp_tensor *refuse_gradient(const char *file, int line, tp_optimizer *o,
+                                  const tp_tensor *w, tp_tensor *g, int i)
+{
+    char text[100];
+    if (g && tp_failed(g))
+        return g;
+    bool same = g && tp_ctx_of(g) == o->tp && tp_rank(g) == tp_rank(w) &&
+                tp_dtype_of(g) == tp_dtype_of(w);
+    for (int a = 0; same && a < tp_rank(w); a++)
+        same = tp_dim(g, a) == tp_dim(w, a);
+    if (same)
+        return NULL;
+    snprintf(text, sizeof text, "gradient %d is %s", i,
+             g ? "not of its parameter's shape and type" : "NULL");
+    return tp_fail(o->tp, g ? TP_E_SHAPE : TP_E_NULL, text);
+}
+
+tp_tensor *tp_optimizer_apply_at(const char *file, int line, tp_optimizer *o,
+                                 tp_tensor *const *grads)
+{
+    if (!o || !grads)
+        return tp_fail(o ? o->tp : NULL, TP_E_NULL,
+                       o ? "the gradients are NULL" : "the optimizer is NULL");
+    const tp_tensor *like = NULL;
+    for (int i = 0; i < o->n; i++) {
+        tp_tensor *failed = refuse_gradient(file, line, o, o->w[i], grads[i], i);
+        if (failed)
+            return failed;
+        o->dw[i] = grads[i];
+        like = tp_is_symbolic(grads[i]) ? grads[i] : like;
+    }
+    if (tp_scope_begin(o->tp) != TP_OK)
+        return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
+    const bool was = tp_recording(o->tp, false);
+    tp_tensor *done = step(file, line, o, like);
+    tp_recording(o->tp, was);
+    tp_keep(done);
+    tp_scope_end(o->tp);
+    return done;
+}
+
+tp_tensor *(tp_optimizer_apply)(tp_optimizer *o, tp_tensor *const *grads)
+{
+    return tp_optimizer_apply_at(NULL, 0, o, grads);
 }

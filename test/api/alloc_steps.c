@@ -71,7 +71,7 @@ static bool eager(tp_ctx *tp, result *r)
 {
     tp_tensor *params[3];
     make_params(tp, params);
-    tp_optimizer *adam = tp_adam_new(tp, 0.1, 0.9, 0.999, 1e-8, 0.01, 3, params);
+    tp_optimizer *adam = tp_adam_new(tp, 0.1, &(tp_adam_options){.decay = 0.01}, 3, params);
     bool ok = adam != NULL;
     for (int i = 0; i < 3 && ok; i++) {
         ok = tp_scope_begin(tp) == TP_OK;

@@ -77,7 +77,7 @@ static tp_tensor *loss_of(const job *j, tp_tensor *x, tp_tensor *labels)
 static void prepare_eager(tp_ctx *tp, job *j)
 {
     make_vars(tp, j);
-    j->optimizer = tp_adam_new(tp, 0.1, 0.9, 0.999, 1e-8, 0.01, N_VARS, j->vars);
+    j->optimizer = tp_adam_new(tp, 0.1, &(tp_adam_options){.decay = 0.01}, N_VARS, j->vars);
 }
 
 static bool step_eager(tp_ctx *tp, job *j)

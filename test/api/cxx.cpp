@@ -69,7 +69,7 @@ void learns(tp_ctx *tp)
 {
     const tp_dense layer = tp_dense_new(tp, "line", 1, 1);
     tp_tensor *params[] = {layer.w, layer.b};
-    tp_optimizer *o = tp_sgd_new(tp, 0.1, 0, 2, params);
+    tp_optimizer *o = tp_sgd_new(tp, 0.1, nullptr, 2, params);
     const auto loss_of = [&](tp_tensor *x, tp_tensor *y) {
         return tp_mse(tp_dense_apply(&layer, x), y);
     };

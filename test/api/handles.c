@@ -76,12 +76,41 @@ static void load_with(bed *b, int64_t size)
 
 static void set_rate(bed *b, double v)
 {
-    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, 0, 1, &b->param);
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
     tp_optimizer_set_rate(o, v);
     tp_optimizer_free(o);
 }
 
 /* One argument a line, as handles_list.sh reads them. */
+#define SGD(...) tp_optimizer_free(tp_sgd_new(b->tp, 1, &(tp_sgd_options){__VA_ARGS__}, 1, &b->param))
+#define ADAM(...) tp_optimizer_free(tp_adam_new(b->tp, 1, &(tp_adam_options){__VA_ARGS__}, 1, &b->param))
+#define RMSPROP(...)                                                                           \
+    tp_optimizer_free(tp_rmsprop_new(b->tp, 1, &(tp_rmsprop_options){__VA_ARGS__}, 1, &b->param))
+#define ADAGRAD(...)                                                                           \
+    tp_optimizer_free(tp_adagrad_new(b->tp, 1, &(tp_adagrad_options){__VA_ARGS__}, 1, &b->param))
+#define LION(...) tp_optimizer_free(tp_lion_new(b->tp, 1, &(tp_lion_options){__VA_ARGS__}, 1, &b->param))
+
+static void descend(const void *options, tp_step *s)
+{
+    (void)options;
+    s->w = tp_sub(s->w, tp_mul(s->rate, s->g));
+}
+static const tp_optimizer_kind own = {.name = "own", .update = descend};
+
+static void grouped(bed *b, double scale, double decay)
+{
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    tp_optimizer_group(o, scale, decay, 1, &b->param);
+    tp_optimizer_free(o);
+}
+
+static void summed(bed *b, double weight)
+{
+    tp_gradient_sum *s = tp_gradient_sum_new(b->tp, 1, &b->param);
+    tp_gradient_sum_add(s, tp_sum(b->param, TP_ALL, false), weight);
+    tp_gradient_sum_free(s);
+}
+
 /* clang-format off */
 #define ARGUMENTS                                                                              \
     SIZE(tp_for_begin, count, loop(b, v))                                                      \
@@ -101,13 +130,34 @@ static void set_rate(bed *b, double v)
     PLAIN(tp_conv_layer_new, k, tp_conv_layer_new(b->tp, "l", 2, 2, v, 1, 0))                  \
     PLAIN(tp_conv_layer_new, stride, conv_of(b, v, 0))                                         \
     PLAIN(tp_conv_layer_new, pad, conv_of(b, 1, v))                                            \
-    REAL(tp_sgd_new, rate, tp_optimizer_free(tp_sgd_new(b->tp, v, 0, 1, &b->param)))           \
-    REAL(tp_sgd_new, momentum, tp_optimizer_free(tp_sgd_new(b->tp, 1, v, 1, &b->param)))       \
-    REAL(tp_adam_new, rate, tp_optimizer_free(tp_adam_new(b->tp, v, 0.9, 0.9, 1, 0, 1, &b->param))) \
-    REAL(tp_adam_new, beta1, tp_optimizer_free(tp_adam_new(b->tp, 1, v, 0.9, 1, 0, 1, &b->param))) \
-    REAL(tp_adam_new, beta2, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, v, 1, 0, 1, &b->param))) \
-    REAL(tp_adam_new, eps, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, 0.9, v, 0, 1, &b->param))) \
-    REAL(tp_adam_new, decay, tp_optimizer_free(tp_adam_new(b->tp, 1, 0.9, 0.9, 1, v, 1, &b->param))) \
+    REAL(tp_sgd_new, rate, tp_optimizer_free(tp_sgd_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_sgd_options, momentum, SGD(.momentum = v)) \
+    REAL(tp_sgd_options, decay, SGD(.decay = v)) \
+    REAL(tp_adam_new, rate, tp_optimizer_free(tp_adam_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_adam_options, beta1, ADAM(.beta1 = v)) \
+    REAL(tp_adam_options, beta2, ADAM(.beta2 = v)) \
+    REAL(tp_adam_options, eps, ADAM(.eps = v)) \
+    REAL(tp_adam_options, decay, ADAM(.decay = v)) \
+    REAL(tp_rmsprop_new, rate, tp_optimizer_free(tp_rmsprop_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_rmsprop_options, alpha, RMSPROP(.alpha = v)) \
+    REAL(tp_rmsprop_options, eps, RMSPROP(.eps = v)) \
+    REAL(tp_rmsprop_options, momentum, RMSPROP(.momentum = v)) \
+    REAL(tp_rmsprop_options, decay, RMSPROP(.decay = v)) \
+    REAL(tp_adagrad_new, rate, tp_optimizer_free(tp_adagrad_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_adagrad_options, eps, ADAGRAD(.eps = v)) \
+    REAL(tp_adagrad_options, decay, ADAGRAD(.decay = v)) \
+    REAL(tp_lion_new, rate, tp_optimizer_free(tp_lion_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_lion_options, beta1, LION(.beta1 = v)) \
+    REAL(tp_lion_options, beta2, LION(.beta2 = v)) \
+    REAL(tp_lion_options, decay, LION(.decay = v)) \
+    REAL(tp_optimizer_new, rate, tp_optimizer_free(tp_optimizer_new(b->tp, &own, NULL, v, 0, 1, &b->param))) \
+    REAL(tp_optimizer_new, decay, tp_optimizer_free(tp_optimizer_new(b->tp, &own, NULL, 1, v, 1, &b->param))) \
+    REAL(tp_optimizer_group, scale, grouped(b, v, 0)) \
+    REAL(tp_optimizer_group, decay, grouped(b, 1, v)) \
+    REAL(tp_clip_norm, most, tp_clip_norm(1, &b->x, v, (tp_tensor *[]){NULL})) \
+    REAL(tp_clip_value, most, tp_clip_value(1, &b->x, v, (tp_tensor *[]){NULL})) \
+    REAL(tp_gradient_sum_add, weight, summed(b, v)) \
+    REAL(tp_average_new, decay, tp_average_free(tp_average_new(b->tp, v, 1, &b->param))) \
     REAL(tp_optimizer_set_rate, rate, set_rate(b, v))                                          \
     PLAIN(tp_sum, axes, tp_sum(b->x, 1, &v, false))                                            \
     PLAIN(tp_prod, axes, tp_prod(b->x, 1, &v, false))                                          \

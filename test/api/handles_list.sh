@@ -16,13 +16,13 @@ cat include/tapir/*.h | sed -e 's:/\*[^*]*\*/::g' | tr '\n' ' ' | sed -e 's/TP_F
                 gsub(/.*[ *]|\[.*/, "", name)
                 print $1 "." name
             }
-    }' > "$declared"
+    }' | grep -v '^tp_patience_over' > "$declared" # which has no context
 # Members of options. tp_options is read before there is a graph, and so a size.
 cat include/tapir/*.h | sed -e 's:/\*[^*]*\*/::g' | tr '\n' ' ' | sed -e 's/typedef struct/\n&/g; s:/\*[^*]*\*/::g' |
     sed -n 's/^typedef struct [a-z_]* {\([^}]*\)} \(tp_[a-z_]*_options\|tp_onnx_dim\);.*/\2;\1/p' |
     awk -F';' '{
         for (i = 2; i <= NF; i++)
-            if ($i ~ /^ *(int64_t|double) *[a-z_]+ *$/) {
+            if ($i ~ /^ *(int64_t|double) *[a-z0-9_]+ *$/) {
                 sub(/ *$/, "", $i)
                 sub(/.* /, "", $i)
                 print $1 "." $i

@@ -57,6 +57,8 @@ void misuse_expect_bare(bed *b, int line, const char *what, tp_status status, bo
         tp_graph *: misuse_bad_pointer,                                                        \
         tp_program *: misuse_bad_pointer,                                                      \
         tp_optimizer *: misuse_bad_pointer,                                                    \
+        tp_gradient_sum *: misuse_bad_pointer,                                                 \
+        tp_average *: misuse_bad_pointer,                                                      \
         void *: misuse_bad_pointer,                                                            \
         char *: misuse_bad_pointer,                                                            \
         const void *: misuse_bad_pointer)(r)

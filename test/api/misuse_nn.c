@@ -1,4 +1,4 @@
-/* Misuse of nn.h. */
+/* Misuse of nn.h and train.h. */
 #include "misuse.h"
 
 #include <math.h>
@@ -74,30 +74,224 @@ MISUSE(tp_conv_layer_apply)
 MISUSE(tp_sgd_new)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    OPTIMIZER(tp_sgd_new(tp, 0.1, 0.9, n, x));
-    STICKS(b, tp_sgd_new(b->tp, 0.1, 0, 1, NULL));
+    OPTIMIZER(tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, n, x));
+    STICKS(b, tp_sgd_new(b->tp, 0.1, NULL, 1, NULL));
 }
 
 MISUSE(tp_adam_new)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    OPTIMIZER(tp_adam_new(tp, 0.1, 0.9, 0.999, 1e-8, 0, n, x));
-    STICKS(b, tp_adam_new(b->tp, 0.1, 0.9, 0.999, 1e-8, 0, 1, NULL));
+    OPTIMIZER(tp_adam_new(tp, 0.1, NULL, n, x));
+    STICKS(b, tp_adam_new(b->tp, 0.1, NULL, 1, NULL));
+}
+
+MISUSE(tp_rmsprop_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    OPTIMIZER(tp_rmsprop_new(tp, 0.1, NULL, n, x));
+    STICKS(b, tp_rmsprop_new(b->tp, 0.1, &(tp_rmsprop_options){.alpha = 1}, 1, &b->param));
+}
+
+MISUSE(tp_adagrad_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    OPTIMIZER(tp_adagrad_new(tp, 0.1, NULL, n, x));
+    STICKS(b, tp_adagrad_new(b->tp, 0.1, &(tp_adagrad_options){.eps = -1}, 1, &b->param));
+}
+
+MISUSE(tp_lion_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    OPTIMIZER(tp_lion_new(tp, 0.1, NULL, n, x));
+    STICKS(b, tp_lion_new(b->tp, 0.1, &(tp_lion_options){.beta1 = 1}, 1, &b->param));
+}
+
+static void descend(const void *options, tp_step *s)
+{
+    (void)options;
+    s->w = tp_sub(s->w, s->g);
+}
+
+MISUSE(tp_optimizer_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    static const tp_optimizer_kind kind = {.name = "own", .update = descend, .options_size = 4};
+    static const tp_optimizer_kind no_name = {.update = descend}, no_rule = {.name = "own"};
+    OPTIMIZER(tp_optimizer_new(tp, &kind, "1234", 0.1, 0, n, x));
+    BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, NULL, NULL, 0.1, 0, 1, &b->param));
+    BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, &kind, NULL, 0.1, 0, 1, &b->param));
+    BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, &no_name, NULL, 0.1, 0, 1, &b->param));
+    BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, &no_rule, NULL, 0.1, 0, 1, &b->param));
+    BAD(b, TP_E_VALUE, tp_optimizer_new(b->tp, &kind, "1234", 0.1, -1, 1, &b->param));
+}
+
+MISUSE(tp_optimizer_apply)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    tp_tensor *g = tp_mul(b->param, 1);
+    assert_true(tp_failed(tp_optimizer_apply(NULL, &g)));
+    STICKS(b, tp_optimizer_apply(o, NULL));
+    tp_tensor *const bad[] = {NULL, b->failed, b->gone, b->foreign, b->i};
+    for (int i = 0; i < 5; i++)
+        STICKS(b, tp_optimizer_apply(o, &bad[i]));
+    assert_true(tp_truth(tp_optimizer_apply(o, &g)));
+}
+
+MISUSE(tp_optimizer_rate)
+{
+    (void)what;
+    assert_true(tp_optimizer_rate(tp_sgd_new(b->tp, 0.5, NULL, 1, &b->param)) == 0.5);
+    assert_true(isnan(tp_optimizer_rate(NULL)));
+}
+
+MISUSE(tp_optimizer_group)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    assert_int_not_equal(tp_optimizer_group(NULL, 1, 0, 1, &b->param), TP_OK);
+    STICKS(b, tp_optimizer_group(o, 1, 0, 1, NULL));
+    STICKS(b, tp_optimizer_group(o, 1, 0, -1, &b->param));
+    STICKS(b, tp_optimizer_group(o, 1, 0, 1, &b->f));
+    STICKS(b, tp_optimizer_group(o, (double)NAN, 0, 1, &b->param));
+    assert_int_equal(tp_optimizer_group(o, 1, 0, 1, &b->param), TP_OK);
+}
+
+MISUSE(tp_optimizer_schedule)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    assert_int_not_equal(tp_optimizer_schedule(NULL, &(tp_schedule){0}), TP_OK);
+    STICKS(b, tp_optimizer_schedule(o, NULL));
+    STICKS(b, tp_optimizer_schedule(o, &(tp_schedule){.kind = TP_COSINE}));
+    STICKS(b, tp_optimizer_schedule(o, &(tp_schedule){.kind = (tp_schedule_kind)-1}));
+    assert_int_equal(tp_optimizer_schedule(o, &(tp_schedule){0}), TP_OK);
+}
+
+MISUSE(tp_optimizer_n_state)
+{
+    (void)what;
+    assert_int_equal(tp_optimizer_n_state(NULL), 0);
+    assert_int_equal(tp_optimizer_n_state(tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param)), 2);
+}
+
+MISUSE(tp_optimizer_state)
+{
+    (void)what;
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    assert_null(tp_optimizer_state(NULL, 0));
+    assert_null(tp_optimizer_state(o, -1));
+    assert_null(tp_optimizer_state(o, 2));
+    assert_non_null(tp_optimizer_state(o, 1));
+}
+
+MISUSE(tp_clip_norm)
+{
+    what = ""; /* the texts name the ops */
+    tp_tensor *out;
+    OPERAND(b, b->f, tp_clip_norm(1, &x, 1, &out));
+    STICKS(b, tp_clip_norm(0, &b->f, 1, &out));
+    STICKS(b, tp_clip_norm(1, &b->f, 1, NULL));
+    STICKS(b, tp_clip_norm(1, NULL, 1, &out));
+}
+
+MISUSE(tp_clip_value)
+{
+    what = ""; /* the texts name the ops */
+    tp_tensor *out;
+    assert_int_equal(tp_clip_value(1, &b->f, 1, &out), TP_OK);
+    STICKS(b, tp_clip_value(1, &b->failed, 1, &out));
+    STICKS(b, tp_clip_value(0, &b->f, 1, &out));
+    STICKS(b, tp_clip_value(1, &b->f, 1, NULL));
+}
+
+MISUSE(tp_gradient_sum_new)
+{
+    what = ""; /* the texts name the sum */
+    OPTIMIZER(tp_gradient_sum_new(tp, n, x));
+}
+
+MISUSE(tp_gradient_sum_free)
+{
+    (void)what;
+    tp_gradient_sum_free(NULL);
+    tp_gradient_sum_free(tp_gradient_sum_new(b->tp, 1, &b->param));
+    assert_non_null(tp_gradient_sum_new(b->tp, 1, &b->param)); /* left to tp_close */
+}
+
+MISUSE(tp_gradient_sum_add)
+{
+    what = ""; /* the texts name the sum */
+    tp_gradient_sum *s = tp_gradient_sum_new(b->tp, 1, &b->param);
+    tp_tensor *loss = tp_sum(b->param, TP_ALL, false);
+    assert_true(tp_failed(tp_gradient_sum_add(NULL, loss, 1)));
+    tp_clear_error(b->tp);
+    STICKS(b, tp_gradient_sum_add(s, NULL, 1));
+    STICKS(b, tp_gradient_sum_add(s, b->failed, 1));
+    STICKS(b, tp_gradient_sum_add(s, b->gone, 1));
+    STICKS(b, tp_gradient_sum_add(s, b->foreign, 1));
+    assert_true(tp_truth(tp_gradient_sum_add(s, loss, 1)));
+}
+
+MISUSE(tp_gradient_sum_take)
+{
+    what = ""; /* the texts name the sum */
+    tp_gradient_sum *s = tp_gradient_sum_new(b->tp, 1, &b->param);
+    tp_tensor *out;
+    assert_true(tp_failed(tp_gradient_sum_take(NULL, NULL, &out)));
+    STICKS(b, tp_gradient_sum_take(s, NULL, NULL));
+    assert_true(tp_truth(tp_gradient_sum_take(s, NULL, &out)));
+}
+
+MISUSE(tp_average_new)
+{
+    what = ""; /* the texts name the average */
+    OPTIMIZER(tp_average_new(tp, 0.9, n, x));
+    STICKS(b, tp_average_new(b->tp, 1, 1, &b->param));
+}
+
+MISUSE(tp_average_free)
+{
+    (void)what;
+    tp_average_free(NULL);
+    tp_average_free(tp_average_new(b->tp, 0.5, 1, &b->param));
+    assert_non_null(tp_average_new(b->tp, 0.5, 1, &b->param)); /* left to tp_close */
+}
+
+MISUSE(tp_average_update)
+{
+    (void)what;
+    assert_true(tp_failed(tp_average_update(NULL, NULL)));
+    assert_true(tp_truth(tp_average_update(tp_average_new(b->tp, 0.5, 1, &b->param), NULL)));
+}
+
+MISUSE(tp_average_swap)
+{
+    (void)what;
+    assert_int_equal(tp_average_swap(NULL), TP_E_NULL);
+    assert_int_equal(tp_average_swap(tp_average_new(b->tp, 0.5, 1, &b->param)), TP_OK);
+}
+
+MISUSE(tp_patience_over)
+{
+    (void)what;
+    assert_false(tp_patience_over(NULL, 1));
+    assert_true(tp_patience_over(&(tp_patience){0}, (double)NAN));
 }
 
 MISUSE(tp_optimizer_free)
 {
     (void)what;
     tp_optimizer_free(NULL);
-    tp_optimizer_free(tp_sgd_new(b->tp, 0.1, 0.9, 1, &b->param));
-    assert_non_null(tp_sgd_new(b->tp, 0.1, 0, 1, &b->param)); /* left to tp_close */
+    tp_optimizer_free(tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 1, &b->param));
+    assert_non_null(tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param)); /* left to tp_close */
 }
 
 MISUSE(tp_optimizer_set_rate)
 {
     what = ""; /* the texts name the layer or the optimizer */
     assert_int_not_equal(tp_optimizer_set_rate(NULL, 0.1), TP_OK);
-    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, 0.9, 1, &b->param);
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 1, &b->param);
     assert_int_equal(tp_optimizer_set_rate(o, 0.2), TP_OK);
     STICKS(b, tp_optimizer_set_rate(o, (double)NAN));
 }
@@ -105,7 +299,7 @@ MISUSE(tp_optimizer_set_rate)
 MISUSE(tp_optimizer_step)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, 0.9, 1, &b->param);
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 1, &b->param);
     tp_tensor *loss = tp_sum(b->param, TP_ALL, false);
     assert_true(tp_failed(tp_optimizer_step(NULL, loss)));
     tp_clear_error(b->tp);
@@ -131,6 +325,27 @@ const misuse misuse_nn[] = {
     LISTED(tp_conv_layer_apply),
     LISTED(tp_sgd_new),
     LISTED(tp_adam_new),
+    LISTED(tp_rmsprop_new),
+    LISTED(tp_adagrad_new),
+    LISTED(tp_lion_new),
+    LISTED(tp_optimizer_new),
+    LISTED(tp_optimizer_apply),
+    LISTED(tp_optimizer_rate),
+    LISTED(tp_optimizer_group),
+    LISTED(tp_optimizer_schedule),
+    LISTED(tp_optimizer_n_state),
+    LISTED(tp_optimizer_state),
+    LISTED(tp_clip_norm),
+    LISTED(tp_clip_value),
+    LISTED(tp_gradient_sum_new),
+    LISTED(tp_gradient_sum_free),
+    LISTED(tp_gradient_sum_add),
+    LISTED(tp_gradient_sum_take),
+    LISTED(tp_average_new),
+    LISTED(tp_average_free),
+    LISTED(tp_average_update),
+    LISTED(tp_average_swap),
+    LISTED(tp_patience_over),
     LISTED(tp_optimizer_free),
     LISTED(tp_optimizer_set_rate),
     LISTED(tp_optimizer_step),

@@ -30,7 +30,7 @@ static void *work(void *user)
         tp_open(&(tp_options){.cache_dir = j->cache, .seed = 3, .threads = j->threads});
     tp_tensor *w = tp_param(tp_uniform(tp, TP_F32, TP_DIMS(N_IN, N_OUT), -1, 1), "w");
     tp_tensor *data = tp_normal(tp, TP_F32, TP_DIMS(5, N_IN), 0, 1);
-    tp_optimizer *o = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 1, &w);
+    tp_optimizer *o = tp_adam_new(tp, 0.01, NULL, 1, &w);
     for (int i = 0; i < N_STEPS; i++) { /* eager */
         tp_scope_begin(tp);
         tp_optimizer_step(o, loss_of(data, w));

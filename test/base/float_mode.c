@@ -182,7 +182,7 @@ static void by_training(tp_ctx *tp, record *r)
     tp_dense layer = tp_dense_new(tp, "layer", 7, 5);
     tp_tensor *x = tp_normal(tp, TP_F32, TP_DIMS(3, 7), 0.1, 1.3);
     tp_tensor *params[] = {layer.w, layer.b};
-    tp_optimizer *o = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0.1, 2, params);
+    tp_optimizer *o = tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.1}, 2, params);
     for (int i = 0; i < 3; i++) {
         tp_tensor *y = tp_dropout(tp_dense_apply(&layer, x), 0.3);
         if (tp_failed(tp_optimizer_step(o, tp_mean(tp_square(y), TP_ALL, false))))

@@ -9,6 +9,7 @@
 #include "common/unit.h"
 #include "tapir/capture.h"
 #include "tapir/nn.h"
+#include "tapir/train.h"
 #include "tapir/onnx.h"
 
 typedef struct both_way {

@@ -134,7 +134,7 @@ static void lenet_step(tp_ctx *tp, tp_graph *g)
                    dense2 = tp_dense_new(tp, "dense2", 32, 10);
     tp_tensor *const params[] = {conv1.w,  conv1.b,  conv2.w,  conv2.b,
                                  dense1.w, dense1.b, dense2.w, dense2.b};
-    tp_optimizer *adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0.01, 8, params);
+    tp_optimizer *adam = tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.01}, 8, params);
     const int64_t batch = tp_symbol(g, "batch");
     const tp_window two = {
         .kernel = {2, 2}

@@ -202,8 +202,8 @@ static void step_then_read(void **state)
     for (int kind = 0; kind < 4; kind++) {
         tp_graph *g = tp_graph_new(tp);
         scan s = {.w = tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 2), "w")};
-        s.o = kind % 2 ? tp_adam_new(tp, 0.1, 0.9, 0.999, 1e-8, 0, 1, &s.w)
-                       : tp_sgd_new(tp, 0.1, 0.9, 1, &s.w);
+        s.o = kind % 2 ? tp_adam_new(tp, 0.1, NULL, 1, &s.w)
+                       : tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 1, &s.w);
         tp_tensor *xs = tp_placeholder(g, "xs", TP_F32, TP_DIMS(5, 3)), *ys;
         tp_tensor *v = tp_graph_read(g, tp_full(tp, TP_F32, TP_SCALAR, 0));
         tp_scan(5, NULL, step, &s, 1, &v, 1, &xs, 1, &ys);

@@ -125,7 +125,7 @@ static table table_new(const step *s)
     table t = {.tp = tp_open(NULL)};
     tp_seed(t.tp, 5);
     t.w = tp_param(numbers(t.tp, s->dtype, TP_DIMS(ROWS, WIDTH)), "w");
-    t.sgd = tp_sgd_new(t.tp, 0.5, s->momentum, 1, &t.w);
+    t.sgd = tp_sgd_new(t.tp, 0.5, &(tp_sgd_options){.momentum = s->momentum}, 1, &t.w);
     return t;
 }
 

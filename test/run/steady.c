@@ -86,7 +86,7 @@ static void training(net *n)
                                                                            .kernel = {2, 2}
     });
     h = tp_dropout(tp_flatten(h, 1), 0.25);
-    n->adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0, 4, params);
+    n->adam = tp_adam_new(tp, 0.01, NULL, 4, params);
     tp_tensor *loss = tp_name(tp_cross_entropy(tp_dense_apply(&dense, h), y), "loss");
     tp_name(tp_optimizer_step(n->adam, loss), "done");
     n->n_in = n->n_out = 2;

@@ -1,4 +1,4 @@
-/* Calls of graphs, programs, captured functions, blocks, layers, optimisers and ONNX. Bodies make calls of
+/* Calls of graphs, programs, captured functions, blocks and ONNX. Bodies make calls of
  * their own. */
 #include "monkey.h"
 
@@ -601,14 +601,6 @@ static tp_tensor *condition(monkey *m)
     return below(m, 8) ? tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0)) : tensor(m);
 }
 
-static int put_both(monkey *m, tp_tensor *a, tp_tensor *b)
-{
-    const int ok = a && !tp_failed(a);
-    put(m, a);
-    put(m, b);
-    return ok;
-}
-
 static int if_block(monkey *m)
 {
     tp_tensor *pred = condition(m), *a = tensor(m), *b = fellow(m, a);
@@ -772,117 +764,6 @@ CALL(tp_scan)
                                 &b, v.n, v.out, xs.n, xs.in, ys.n, ys.out);
     put_many(m, &ys, s);
     return put_many(m, &v, s);
-}
-
-/* ---- layers and optimisers ----------------------------------------------------------------------------- */
-
-CALL(tp_dense_new)
-{
-    tp_ctx *tp = ctx(m);
-    const char *of = name(m);
-    const int64_t n_in = size(m);
-    const tp_dense l = tp_dense_new(tp, of, n_in, size(m));
-    return put_both(m, l.w, l.b);
-}
-
-CALL(tp_dense_apply)
-{
-    tp_tensor *x = tensor(m);
-    const tp_dense l = {fellow(m, x), tensor(m)};
-    return put(m, tp_dense_apply(rarely(m) ? NULL : &l, x));
-}
-
-CALL(tp_conv_layer_new)
-{
-    tp_ctx *tp = ctx(m);
-    const char *of = name(m);
-    const int64_t c = size(m), oc = size(m), k = size(m), stride = size(m);
-    const tp_conv_layer l = tp_conv_layer_new(tp, of, c, oc, k, stride, below(m, 2));
-    return put_both(m, l.w, l.b);
-}
-
-CALL(tp_conv_layer_apply)
-{
-    tp_tensor *x = tensor(m);
-    tp_conv_layer l = {.w = fellow(m, x), .b = tensor(m)};
-    window(m, &l.window, false);
-    if (below(m, 3) == 0) {
-        x = fresh(m, TP_F32, TP_DIMS(1, 2, 4, 4));
-        l.w = fresh(m, TP_F32, TP_DIMS(2, 2, 3, 3));
-        l.b = fresh(m, TP_F32, TP_DIMS(2));
-    }
-    return put(m, tp_conv_layer_apply(rarely(m) ? NULL : &l, x));
-}
-
-static int keep_optimizer(monkey *m, tp_optimizer *o)
-{
-    tp_optimizer **kept = &m->optimizer[which(m)];
-    if (m->depth) {
-        tp_optimizer_free(o);
-        return o != NULL;
-    }
-    tp_optimizer_free(*kept);
-    *kept = o;
-    return o != NULL;
-}
-
-static many *parameters(monkey *m, many *l)
-{
-    tensors(m, l, 1 + below(m, 2));
-    for (int i = 0; i < 5 && below(m, 4); i++)
-        l->of[i] = variable(m);
-    if (l->n > 0 && below(m, 2))
-        l->of[0] = tp_param(tp_full(m->tp, TP_F32, TP_DIMS(2, 3), 1), name(m));
-    return l;
-}
-
-CALL(tp_sgd_new)
-{
-    many l;
-    tp_ctx *tp = ctx(m);
-    const double rate = number(m), momentum = below(m, 2) ? 0.5 : number(m);
-    parameters(m, &l);
-    return keep_optimizer(m, tp_sgd_new(tp, rate, momentum, l.n, l.in));
-}
-
-CALL(tp_adam_new)
-{
-    many l;
-    tp_ctx *tp = ctx(m);
-    const double rate = number(m), beta = below(m, 2) ? 0.5 : number(m), eps = number(m);
-    parameters(m, &l);
-    return keep_optimizer(m, tp_adam_new(tp, rate, beta, beta, eps, number(m), l.n, l.in));
-}
-
-CALL(tp_optimizer_free)
-{
-    if (below(m, 4) == 0)
-        keep_optimizer(m, NULL);
-    return 1;
-}
-
-CALL(tp_optimizer_set_rate)
-{
-    tp_optimizer *o = m->optimizer[which(m)];
-    return done(tp_optimizer_set_rate(o, number(m)));
-}
-
-/* A parameter, an optimiser of it and a loss that fit together. */
-static int good_step(monkey *m)
-{
-    tp_tensor *w = tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
-    tp_optimizer *o = tp_sgd_new(m->tp, 0.1, 0, TP_TENSORS(w));
-    const int ok = put(m, tp_optimizer_step(o, tp_sum(tp_mul(w, w), TP_ALL, false)));
-    tp_optimizer_free(o);
-    return ok;
-}
-
-CALL(tp_optimizer_step)
-{
-    tp_optimizer *o = m->optimizer[which(m)];
-    if (below(m, 3) == 0 && m->depth == 0)
-        return good_step(m);
-    return put(m, tp_optimizer_step(o, number_like(m)));
 }
 
 /* ---- ONNX ------------------------------------------------------------------------------------------------ */

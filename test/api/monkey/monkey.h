@@ -96,6 +96,7 @@ many *tensors(monkey *m, many *l, int n);
 /* A size, or the handle of one? */
 bool is_size(int64_t d);
 int put(monkey *m, tp_tensor *t);
+int put_both(monkey *m, tp_tensor *a, tp_tensor *b); /* the first one's */
 int done(tp_status s);
 int put_many(monkey *m, const many *l, tp_status s);
 int text(monkey *m, char *s);

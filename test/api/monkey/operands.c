@@ -302,3 +302,11 @@ void drop_symbolic(monkey *m)
         if (m->slot[i] && (tp_failed(m->slot[i]) || tp_is_symbolic(m->slot[i])))
             m->slot[i] = NULL;
 }
+
+int put_both(monkey *m, tp_tensor *a, tp_tensor *b)
+{
+    const int ok = a && !tp_failed(a);
+    put(m, a);
+    put(m, b);
+    return ok;
+}

@@ -111,8 +111,7 @@ static void state_new(bed *b, state *st)
     st->z = tp_variable(tp_scalar(tp, TP_F32, 0.25), "z");
     st->mean = tp_variable(draw(tp, &seed, TP_DIMS(4)), "mean");
     st->var = tp_variable(tp_full(tp, TP_F32, TP_DIMS(4), 1), "var");
-    st->adam =
-        tp_adam_new(tp, 0.05, 0.9, 0.999, 1e-8, 0, 2, (tp_tensor *const[]){st->w, st->p});
+    st->adam = tp_adam_new(tp, 0.05, NULL, 2, (tp_tensor *const[]){st->w, st->p});
     st->helper = make(b, "helper", helper_body, NULL);
 }
 

@@ -276,14 +276,14 @@ static void train(bed *b, world *s)
 static void adam_inside(bed *b)
 {
     world s = open_world(b);
-    s.o = tp_adam_new(b->tp, 0.05, 0.9, 0.999, 1e-8, 0.01, 2, s.params);
+    s.o = tp_adam_new(b->tp, 0.05, &(tp_adam_options){.decay = 0.01}, 2, s.params);
     train(b, &s);
 }
 
 static void momentum_inside(bed *b)
 {
     world s = open_world(b);
-    s.o = tp_sgd_new(b->tp, 0.1, 0.9, 2, s.params);
+    s.o = tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 2, s.params);
     train(b, &s);
 }
 

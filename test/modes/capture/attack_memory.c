@@ -21,7 +21,7 @@ static void prepare(tp_ctx *tp, world *s)
 {
     s->w = tp_param(pattern(tp, TP_DIMS(3, 2), 0.05), "w");
     s->v = tp_param(pattern(tp, TP_DIMS(2), 0.1), "v");
-    s->o = tp_adam_new(tp, 0.05, 0.9, 0.999, 1e-8, 0, 2, (tp_tensor *const[]){s->w, s->v});
+    s->o = tp_adam_new(tp, 0.05, NULL, 2, (tp_tensor *const[]){s->w, s->v});
 }
 
 BODY(inside)
@@ -250,7 +250,7 @@ static void calls_keep_nothing(bed *b)
         for (int k = 0; k < b->n_made && i >= 20 && i < 100; k++)
             if (tp_function_wait(b->made[k]) == TP_E_COMPILER && !b->way->waits)
                 tp_clear_error(tp); /* a way may have no compiler */
-        tp_trim(tp); /* numbers of ops are kept as they come */
+        tp_trim(tp);                /* numbers of ops are kept as they come */
         size_t *most = i >= 100 && i < 200 ? &early : i >= calls - 100 ? &late : NULL;
         if (most && tp_memory_bytes(tp) > *most)
             *most = tp_memory_bytes(tp);

@@ -79,7 +79,7 @@ static void lengths_never_seen(bed *b)
 {
     world s;
     open_world(&s, b);
-    s.sgd = tp_sgd_new(b->tp, 0.1, 0, 2, (tp_tensor *[]){s.w, s.v});
+    s.sgd = tp_sgd_new(b->tp, 0.1, NULL, 2, (tp_tensor *[]){s.w, s.v});
     tp_function *f = make(b, "train_over_rows", train_over_rows, &s);
     uint64_t seed = 5;
     for (int i = 0; i < 60; i++) {
@@ -267,7 +267,8 @@ static void optimisers_in_turns(bed *b)
 {
     world s;
     open_world(&s, b);
-    s.sgd = tp_sgd_new(b->tp, 0.1, 0.9, 2, (tp_tensor *[]){s.w, s.v});
+    s.sgd = tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 2,
+                       (tp_tensor *[]){s.w, s.v});
     tp_function *f = make(b, "descending", descending, &s);
     call_all(&s, f, SOME, some_turns);
     s.every = 3;

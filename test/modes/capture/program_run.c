@@ -346,7 +346,7 @@ void program_scenario(bed *b)
     st.p_ = tp_param(draw(tp, &seed, TP_DIMS(4)), "p");
     st.q = tp_variable(draw(tp, &seed, TP_DIMS(4)), "q");
     st.z = tp_variable(tp_scalar(tp, TP_F32, 0.25), "z");
-    st.adam = tp_adam_new(tp, 0.05, 0.9, 0.999, 1e-8, 0, 2, (tp_tensor *const[]){st.w, st.p_});
+    st.adam = tp_adam_new(tp, 0.05, NULL, 2, (tp_tensor *const[]){st.w, st.p_});
     st.called = make(b, "called", called_body, &st);
     tp_function *f = make(b, "main", main_body, &st);
     tp_tensor *held[MOST] = {NULL};

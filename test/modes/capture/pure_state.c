@@ -21,7 +21,8 @@ static void prepare(world *s, bed *b)
     s->v = tp_param(pattern(tp, TP_DIMS(2), 0.1), "v");
     s->n = tp_variable(tp_scalar(tp, TP_F32, 0), "n");
     s->c = pattern(tp, TP_DIMS(4, 3), 0.2);
-    s->o = tp_adam_new(tp, 0.05, 0.9, 0.999, 1e-8, 0.01, 2, (tp_tensor *const[]){s->w, s->v});
+    s->o = tp_adam_new(tp, 0.05, &(tp_adam_options){.decay = 0.01}, 2,
+                       (tp_tensor *const[]){s->w, s->v});
 }
 
 static bool positive(tp_tensor *x)

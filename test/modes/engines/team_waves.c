@@ -84,7 +84,7 @@ static void training(tp_ctx *tp, net *m)
         params[2 * i + 1] = tp_param(tp_full(tp, TP_F32, TP_DIMS(24), 0.1), b);
         h = tp_tanh(tp_add(tp_matmul(h, params[2 * i]), params[2 * i + 1]));
     }
-    m->adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0.01, 12, params);
+    m->adam = tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.01}, 12, params);
     tp_tensor *loss = tp_mean(tp_square(h), TP_ALL, false);
     give(m, loss);
     give(m, tp_optimizer_step(m->adam, loss));

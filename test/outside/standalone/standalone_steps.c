@@ -41,7 +41,8 @@ static bool lenet_step(try_fn f)
                      .dense2 = tp_dense_new(tp, "dense2", 32, 10)};
     tp_tensor *const params[N_PARAMS] = {l.conv1.w,  l.conv1.b,  l.conv2.w,  l.conv2.b,
                                          l.dense1.w, l.dense1.b, l.dense2.w, l.dense2.b};
-    tp_optimizer *adam = tp_adam_new(tp, 0.01, 0.9, 0.999, 1e-8, 0.01, N_PARAMS, params);
+    tp_optimizer *adam =
+        tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.01}, N_PARAMS, params);
     tp_graph *g = tp_graph_new(tp);
     const int64_t batch = tp_symbol(g, "batch");
     tp_tensor *x = tp_placeholder(g, "image", TP_F32, TP_DIMS(batch, 1, 28, 28));
@@ -120,7 +121,7 @@ static bool learning(try_fn f, int steps)
                      .dense2 = tp_dense_new(tp, "dense2", 12, CLASSES)};
     tp_tensor *const params[N_PARAMS] = {l.conv1.w,  l.conv1.b,  l.conv2.w,  l.conv2.b,
                                          l.dense1.w, l.dense1.b, l.dense2.w, l.dense2.b};
-    tp_optimizer *adam = tp_adam_new(tp, 0.03, 0.9, 0.999, 1e-8, 0, N_PARAMS, params);
+    tp_optimizer *adam = tp_adam_new(tp, 0.03, NULL, N_PARAMS, params);
     tp_graph *g = tp_graph_new(tp);
     tp_tensor *x = tp_placeholder(g, "image", TP_F32, TP_DIMS(BATCH, 1, SIDE, SIDE));
     tp_tensor *y = tp_placeholder(g, "label", TP_I64, TP_DIMS(BATCH));
@@ -227,7 +228,7 @@ static bool captured_step(try_fn f)
     learner l = {.layer = tp_dense_new(tp, "layer", 5, 3),
                  .steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps")};
     tp_tensor *const params[] = {l.layer.w, l.layer.b, l.steps};
-    l.sgd = tp_sgd_new(tp, 0.1, 0.9, 2, params);
+    l.sgd = tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 2, params);
     tp_function *step = tp_function_new(tp, "learn", learn, &l,
                                         &(tp_function_options){.engine = TP_ENGINE_REFERENCE});
     tp_tensor *feeds[2 * STEPS];

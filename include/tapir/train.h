@@ -1,0 +1,221 @@
+/* tapir: optimisers and what is around them, written with the public ops alone.
+ *
+ * A step is ops like others: on concrete tensors it is done now, in a graph it adds nodes, in a captured function it
+ * is recorded. The bits are the same. When a step fails, no parameter and no state has changed. */
+#ifndef TAPIR_TRAIN_H
+#define TAPIR_TRAIN_H
+
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- optimisers ---------------------------------------------------------------------------- */
+
+/* Holds n parameters (of tp_param) and its own state, until tp_optimizer_free or tp_close, whatever scopes are open.
+ * The state is variables: a saved graph saves it too. Those of a parameter "w" are "w.m" and the like, its own
+ * ones are "adam.rate" and "adam.count", two f64 numbers. Of the options below a zero stands for what is said
+ * with it; NULL: all are zero. Makers give NULL on error. In what follows g is the gradient of w. */
+typedef struct tp_optimizer tp_optimizer;
+
+/* Stochastic gradient descent:  v = momentum * v + g;  w = w - rate * v. */
+typedef struct tp_sgd_options {
+    double momentum; /* in [0, 1) */
+    double decay;    /* decay * w is added to g */
+    bool nesterov;   /* w = w - rate * (g + momentum * v), with the new v */
+} tp_sgd_options;
+TP_FN(tp_optimizer *, tp_sgd_new, tp_ctx *tp, double rate, const tp_sgd_options *opt, int n,
+      tp_tensor *const *params);
+#define tp_sgd_new(...) tp_sgd_new_at(TP_PLACE, __VA_ARGS__)
+
+/* Adam (Kingma and Ba, 2015), and AdamW (Loshchilov and Hutter, 2019) where decay > 0: at step t = 1, 2, ...
+ *     m = beta1 * m + (1 - beta1) * g;      m' = m / (1 - beta1^t);
+ *     v = beta2 * v + (1 - beta2) * g * g;  v' = v / (1 - beta2^t);
+ *     w = (1 - rate * decay) * w - rate * m' / (sqrt(v') + eps) */
+typedef struct tp_adam_options {
+    double beta1; /* 0: 0.9; negative: 0 */
+    double beta2; /* 0: 0.999; negative: 0 */
+    double eps;   /* 0: 1e-8 */
+    double decay;
+    bool amsgrad; /* v' is the greatest so far (Reddi et al., 2018) */
+} tp_adam_options;
+TP_FN(tp_optimizer *, tp_adam_new, tp_ctx *tp, double rate, const tp_adam_options *opt, int n,
+      tp_tensor *const *params);
+#define tp_adam_new(...) tp_adam_new_at(TP_PLACE, __VA_ARGS__)
+
+/* RMSProp (Hinton, 2012):  v = alpha * v + (1 - alpha) * g * g;  step = g / (sqrt(v) + eps);
+ * w = w - rate * step, by way of a momentum as in SGD. */
+typedef struct tp_rmsprop_options {
+    double alpha; /* 0: 0.99 */
+    double eps;   /* 0: 1e-8 */
+    double momentum;
+    double decay;  /* decay * w is added to g */
+    bool centered; /* v less the square of a running mean of g */
+} tp_rmsprop_options;
+TP_FN(tp_optimizer *, tp_rmsprop_new, tp_ctx *tp, double rate, const tp_rmsprop_options *opt,
+      int n, tp_tensor *const *params);
+#define tp_rmsprop_new(...) tp_rmsprop_new_at(TP_PLACE, __VA_ARGS__)
+
+/* Adagrad (Duchi et al., 2011):  v = v + g * g;  w = w - rate * g / (sqrt(v) + eps). */
+typedef struct tp_adagrad_options {
+    double eps;   /* 0: 1e-10 */
+    double decay; /* decay * w is added to g */
+} tp_adagrad_options;
+TP_FN(tp_optimizer *, tp_adagrad_new, tp_ctx *tp, double rate, const tp_adagrad_options *opt,
+      int n, tp_tensor *const *params);
+#define tp_adagrad_new(...) tp_adagrad_new_at(TP_PLACE, __VA_ARGS__)
+
+/* Lion (Chen et al., 2023):  w = (1 - rate * decay) * w - rate * sign(beta1 * m + (1 - beta1) * g);
+ * m = beta2 * m + (1 - beta2) * g. */
+typedef struct tp_lion_options {
+    double beta1; /* 0: 0.9; negative: 0 */
+    double beta2; /* 0: 0.99; negative: 0 */
+    double decay;
+} tp_lion_options;
+TP_FN(tp_optimizer *, tp_lion_new, tp_ctx *tp, double rate, const tp_lion_options *opt, int n,
+      tp_tensor *const *params);
+#define tp_lion_new(...) tp_lion_new_at(TP_PLACE, __VA_ARGS__)
+
+TP_API void tp_optimizer_free(tp_optimizer *o); /* NULL is fine */
+
+/* One step down the gradient of the sum of `loss`. Result: a bool, true; in a graph it is fetched to take the step. */
+TP_FN(tp_tensor *, tp_optimizer_step, tp_optimizer *o, tp_tensor *loss);
+#define tp_optimizer_step(o, loss) tp_optimizer_step_at(TP_PLACE, o, TP_OPERAND(loss))
+/* The same with gradients that are there: one per parameter, of its shape and type. */
+TP_FN(tp_tensor *, tp_optimizer_apply, tp_optimizer *o, tp_tensor *const *grads);
+#define tp_optimizer_apply(...) tp_optimizer_apply_at(TP_PLACE, __VA_ARGS__)
+
+/* The rate from now on; graphs and captured functions read it at each run. */
+TP_FN(tp_status, tp_optimizer_set_rate, tp_optimizer *o, double rate);
+#define tp_optimizer_set_rate(...) tp_optimizer_set_rate_at(TP_PLACE, __VA_ARGS__)
+TP_API double tp_optimizer_rate(const tp_optimizer *o); /* NaN on error */
+
+/* n of its parameters have a rate of `scale` times the optimiser's, and a decay of their own: no decay for biases, a
+ * smaller rate for layers that were trained before. Before the first step. */
+TP_FN(tp_status, tp_optimizer_group, tp_optimizer *o, double scale, double decay, int n,
+      tp_tensor *const *params);
+#define tp_optimizer_group(...) tp_optimizer_group_at(TP_PLACE, __VA_ARGS__)
+
+/* The rate of step t = 0, 1, ... in parts of what tp_optimizer_set_rate says:
+ *     (t + 1) / warmup           while t < warmup, which may be 0; after that, with p = (t - warmup) / (steps - warmup),
+ *                                at most 1,
+ *     TP_COSINE                  last + (1 - last) * (1 + cos(pi * p)) / 2
+ *     TP_LINEAR                  last + (1 - last) * (1 - p)
+ *     TP_EXPONENTIAL             last ^ p
+ *     TP_STAIRS                  last ^ floor((t - warmup) / steps) */
+typedef enum tp_schedule_kind {
+    TP_CONSTANT,
+    TP_COSINE,
+    TP_LINEAR,
+    TP_EXPONENTIAL,
+    TP_STAIRS
+} tp_schedule_kind;
+typedef struct tp_schedule {
+    tp_schedule_kind kind;
+    int64_t warmup,
+        steps; /* steps > warmup, but for TP_CONSTANT and TP_STAIRS, where it is > 0 */
+    double last;
+} tp_schedule;
+/* From now on; before the first step that a graph has. */
+TP_FN(tp_status, tp_optimizer_schedule, tp_optimizer *o, const tp_schedule *s);
+#define tp_optimizer_schedule(...) tp_optimizer_schedule_at(TP_PLACE, __VA_ARGS__)
+
+/* All variables of its own, to be saved: numbers from 0 to tp_optimizer_n_state() - 1. NULL when out of range. */
+TP_API int tp_optimizer_n_state(const tp_optimizer *o);
+TP_API tp_tensor *tp_optimizer_state(const tp_optimizer *o, int i);
+
+/* ---- one's own optimiser ------------------------------------------------------------------- */
+
+/* What a step is made of. In `numbers` rate and count are f64, and so is what it puts into number; in `update` rate
+ * and number have w's type. All are rank 0 but w, g and state. */
+enum { TP_STEP_STATES = 4, TP_STEP_NUMBERS = 8 };
+typedef struct tp_step {
+    const char *file; /* the user's line, for TP_PLACE */
+    int line;
+    tp_tensor *rate;
+    tp_tensor *count; /* f64: of steps, this one included */
+    double decay;
+    tp_tensor *number[TP_STEP_NUMBERS];
+    tp_tensor *w, *g; /* of one parameter; update puts the new w in w's place, */
+    tp_tensor *state[TP_STEP_STATES]; /* and the new state in that of the old */
+} tp_step;
+
+/* A rule of one, by public ops, with TP_PLACE as `s->file, s->line`:
+ *
+ *     static void update(const void *options, tp_step *s)
+ *     {
+ *         s->w = tp_sub(s->w, tp_mul(s->rate, tp_sign(s->g)));
+ *     }
+ *     static const tp_optimizer_kind sign_descent = {.name = "sign", .update = update}; */
+typedef struct tp_optimizer_kind {
+    const char *name; /* of its variables: "name.rate" */
+    const char *state
+        [TP_STEP_STATES]; /* names of what it keeps for each parameter, zeros at first; NULL: no more */
+    void (*numbers)(const void *options,
+                    tp_step *s); /* once per step, type and group; or NULL */
+    void (*update)(const void *options, tp_step *s); /* for each parameter */
+    size_t options_size;                             /* the optimiser keeps a copy */
+} tp_optimizer_kind;
+TP_FN(tp_optimizer *, tp_optimizer_new, tp_ctx *tp, const tp_optimizer_kind *kind,
+      const void *options, double rate, double decay, int n, tp_tensor *const *params);
+#define tp_optimizer_new(...) tp_optimizer_new_at(TP_PLACE, __VA_ARGS__)
+
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+/* out[i] = g[i] * min(1, most / (norm + 1e-6)), where norm is the root of the sum of all squares, which is
+ * returned ([], of g[0]'s type). `out` may be g. A failed g is what it gives; NaN in one is NaN in the norm. */
+TP_FN(tp_tensor *, tp_clip_norm, int n, tp_tensor *const *g, double most, tp_tensor **out);
+#define tp_clip_norm(...) tp_clip_norm_at(TP_PLACE, __VA_ARGS__)
+/* Each element into [-most, most]. */
+TP_FN(tp_status, tp_clip_value, int n, tp_tensor *const *g, double most, tp_tensor **out);
+#define tp_clip_value(...) tp_clip_value_at(TP_PLACE, __VA_ARGS__)
+
+/* Sums of gradients over several batches, for tp_optimizer_apply. Its variables are "w.sum". NULL on error. */
+typedef struct tp_gradient_sum tp_gradient_sum;
+TP_FN(tp_gradient_sum *, tp_gradient_sum_new, tp_ctx *tp, int n, tp_tensor *const *params);
+#define tp_gradient_sum_new(...) tp_gradient_sum_new_at(TP_PLACE, __VA_ARGS__)
+TP_API void tp_gradient_sum_free(tp_gradient_sum *s); /* NULL is fine */
+/* Adds `weight` times the gradient of the sum of `loss`. Result as of tp_optimizer_step. */
+TP_FN(tp_tensor *, tp_gradient_sum_add, tp_gradient_sum *s, tp_tensor *loss, double weight);
+#define tp_gradient_sum_add(s, loss, ...)                                                      \
+    tp_gradient_sum_add_at(TP_PLACE, s, TP_OPERAND(loss), __VA_ARGS__)
+/* The sums into out[n], and zeros in their place; `like` is any tensor of the graph that this is for, or NULL. */
+TP_FN(tp_tensor *, tp_gradient_sum_take, tp_gradient_sum *s, tp_tensor *like, tp_tensor **out);
+#define tp_gradient_sum_take(s, like, ...)                                                     \
+    tp_gradient_sum_take_at(TP_PLACE, s, TP_OPERAND(like), __VA_ARGS__)
+
+/* ---- averaged weights ------------------------------------------------------------------------ */
+
+/* Means of parameters over steps:  mean = mean + (1 - decay) * (w - mean); at first the parameters.
+ * Its variables are "w.mean". NULL on error. */
+typedef struct tp_average tp_average;
+TP_FN(tp_average *, tp_average_new, tp_ctx *tp, double decay, int n, tp_tensor *const *params);
+#define tp_average_new(...) tp_average_new_at(TP_PLACE, __VA_ARGS__)
+TP_API void tp_average_free(tp_average *a); /* NULL is fine */
+/* After a step, whose result is `after` (NULL: eagerly): a graph takes the new weights. Result as of
+ * tp_optimizer_step. */
+TP_FN(tp_tensor *, tp_average_update, tp_average *a, tp_tensor *after);
+#define tp_average_update(a, after) tp_average_update_at(TP_PLACE, a, TP_OPERAND(after))
+/* Parameters and means trade values: before and after a validation. Concrete. */
+TP_FN(tp_status, tp_average_swap, tp_average *a);
+#define tp_average_swap(...) tp_average_swap_at(TP_PLACE, __VA_ARGS__)
+
+/* ---- patience -------------------------------------------------------------------------------- */
+
+/* For early stopping, lower rates on a plateau, and the best of many checkpoints (since == 0). Zeroed at first. */
+typedef struct tp_patience {
+    int turns;     /* true after so many without a better one */
+    double margin; /* better by more than this; >= 0 */
+    bool rises;    /* greater is better */
+    bool begun;
+    double best;
+    int since; /* turns since the best */
+} tp_patience;
+/* Has it run out? It begins anew then. NaN is never better. */
+TP_API bool tp_patience_over(tp_patience *p, double value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,147 @@
+#include "nn/held.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE file, line
+
+tp_tensor *tpi_held_new(const char *file, int line, tp_tensor *init, const char *name)
+{
+    return tp_retain(tp_variable(init, name));
+}
+
+tp_tensor *tpi_held_like(const char *file, int line, tp_tensor *w, const char *part)
+{
+    tp_ctx *tp = tp_ctx_of(w);
+    const char *name = tp_name_of(w);
+    const size_t size = (name ? strlen(name) : 0) + strlen(part) + 2;
+    char *full = tp_alloc(tp, size);
+    if (!full)
+        return tp_retain(tp_fail(tp, TP_E_MEMORY, "out of memory"));
+    snprintf(full, size, "%s.%s", name ? name : "", part);
+    int64_t shape[TP_MAX_RANK];
+    for (int a = 0; a < tp_rank(w); a++)
+        shape[a] = tp_size(w, a);
+    tp_tensor *var =
+        tpi_held_new(file, line, tp_full(tp, tp_dtype_of(w), tp_rank(w), shape, 0), full);
+    tp_free(tp, full);
+    return var;
+}
+
+tp_tensor *tpi_held_now(const char *file, int line, const tp_tensor *like, tp_tensor *var)
+{
+    tp_graph *g = like ? tp_graph_of(like) : NULL;
+    return g ? tp_graph_read(g, var) : var;
+}
+
+/* ---- arguments --------------------------------------------------------------------------------- */
+
+/* NULL, or what is wrong with params[i]. */
+static const char *wrong(const tp_ctx *tp, tp_tensor *const *params, int i, tp_status *status)
+{
+    const tp_tensor *w = params[i];
+    *status = tp_status_of(w);
+    if (!w)
+        return "is NULL";
+    if (*status != TP_OK)
+        return tp_error_text(w);
+    if (tp_ctx_of(w) != tp) {
+        *status = TP_E_CTX;
+        return "is of another context";
+    }
+    if (tp_is_symbolic(w) || !tp_requires_grad(w) || !tp_name_of(w)) {
+        *status = TP_E_STATE;
+        return "was not made by tp_param";
+    }
+    *status = TP_E_VALUE;
+    for (int k = 0; k < i; k++)
+        if (params[k] == w)
+            return "is there twice";
+    return NULL;
+}
+
+tp_status tpi_held_check_params(const char *file, int line, tp_ctx *tp, const char *what, int n,
+                                tp_tensor *const *params)
+{
+    char text[300];
+    if (n < 1 || n > 1 << 24 || !params) {
+        snprintf(text, sizeof text, "%s needs parameters", what);
+        return tp_status_of(tp_fail(tp, n < 1 ? TP_E_VALUE : TP_E_NULL, text));
+    }
+    for (int i = 0; i < n; i++) {
+        tp_status status;
+        const char *why = wrong(tp, params, i, &status);
+        if (why) {
+            snprintf(text, sizeof text, "parameter %d of %s %s", i, what, why);
+            return tp_status_of(tp_fail(tp, status, text));
+        }
+    }
+    return TP_OK;
+}
+
+bool tpi_held_in_range(double x, double limit)
+{
+    uint64_t bits, end;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&end, &limit, sizeof end);
+    return bits < end || bits == (uint64_t)1 << 63;
+}
+
+tp_status tpi_held_check_number(const char *file, int line, tp_ctx *tp, const char *name,
+                                double x)
+{
+    if (!tpi_held_in_range(x, INFINITY) && !tpi_held_in_range(-x, INFINITY)) {
+        char text[100];
+        snprintf(text, sizeof text, "%s is not finite", name);
+        return tp_status_of(tp_fail(tp, TP_E_VALUE, text));
+    }
+    tp_status status = tp_scope_begin(tp);
+    if (status == TP_OK) {
+        status = tp_status_of(tp_scalar(tp, TP_F64, x));
+        tp_scope_end(tp);
+    }
+    return status;
+}
+
+/* ---- changes ------------------------------------------------------------------------------------ */
+
+bool tpi_changes_new(tp_ctx *tp, tpi_changes *c, int size)
+{
+    *c = (tpi_changes){.size = size, .var = tp_alloc(tp, 3 * (size_t)size * sizeof *c->var)};
+    if (!c->var)
+        return false;
+    c->value = c->var + size;
+    c->done = c->value + size;
+    return true;
+}
+
+void tpi_changes_free(tp_ctx *tp, tpi_changes *c)
+{
+    tp_free(tp, c->var);
+}
+
+void tpi_change(tpi_changes *c, tp_tensor *var, tp_tensor *value)
+{
+    c->var[c->n] = var;
+    c->value[c->n++] = tp_keep(value);
+}
+
+tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (tp_failed(c->value[i]))
+            return c->value[i];
+    /* Concrete: the answer first, since it takes memory and the assignments take none, so that all of them are done
+     * or none. */
+    tp_tensor *answer = tp_is_symbolic(c->value[0]) ? NULL : tp_group(c->n, c->value);
+    if (answer && tp_failed(answer))
+        return answer;
+    for (int i = 0; i < c->n; i++) {
+        c->done[i] = tp_assign(c->var[i], c->value[i]);
+        if (tp_failed(c->done[i]))
+            return c->done[i];
+    }
+    return answer ? answer : tp_group(c->n, c->done);
+}

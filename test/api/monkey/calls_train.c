@@ -1,0 +1,290 @@
+/* Calls of layers, optimisers and what is around them. */
+#include "monkey.h"
+
+#include <string.h>
+
+CALL(tp_dense_new)
+{
+    tp_ctx *tp = ctx(m);
+    const char *of = name(m);
+    const int64_t n_in = size(m);
+    const tp_dense l = tp_dense_new(tp, of, n_in, size(m));
+    return put_both(m, l.w, l.b);
+}
+
+CALL(tp_dense_apply)
+{
+    tp_tensor *x = tensor(m);
+    const tp_dense l = {fellow(m, x), tensor(m)};
+    return put(m, tp_dense_apply(rarely(m) ? NULL : &l, x));
+}
+
+CALL(tp_conv_layer_new)
+{
+    tp_ctx *tp = ctx(m);
+    const char *of = name(m);
+    const int64_t c = size(m), oc = size(m), k = size(m), stride = size(m);
+    const tp_conv_layer l = tp_conv_layer_new(tp, of, c, oc, k, stride, below(m, 2));
+    return put_both(m, l.w, l.b);
+}
+
+CALL(tp_conv_layer_apply)
+{
+    tp_tensor *x = tensor(m);
+    tp_conv_layer l = {.w = fellow(m, x), .b = tensor(m)};
+    window(m, &l.window, false);
+    if (below(m, 3) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(1, 2, 4, 4));
+        l.w = fresh(m, TP_F32, TP_DIMS(2, 2, 3, 3));
+        l.b = fresh(m, TP_F32, TP_DIMS(2));
+    }
+    return put(m, tp_conv_layer_apply(rarely(m) ? NULL : &l, x));
+}
+
+static int keep_optimizer(monkey *m, tp_optimizer *o)
+{
+    tp_optimizer **kept = &m->optimizer[which(m)];
+    if (m->depth) {
+        tp_optimizer_free(o);
+        return o != NULL;
+    }
+    tp_optimizer_free(*kept);
+    *kept = o;
+    return o != NULL;
+}
+
+static many *parameters(monkey *m, many *l)
+{
+    tensors(m, l, 1 + below(m, 2));
+    for (int i = 0; i < 5 && below(m, 4); i++)
+        l->of[i] = variable(m);
+    if (l->n > 0 && below(m, 2))
+        l->of[0] = tp_param(tp_full(m->tp, TP_F32, TP_DIMS(2, 3), 1), name(m));
+    return l;
+}
+
+CALL(tp_sgd_new)
+{
+    many l;
+    tp_ctx *tp = ctx(m);
+    const double rate = number(m), momentum = below(m, 2) ? 0.5 : number(m);
+    parameters(m, &l);
+    return keep_optimizer(
+        m, tp_sgd_new(tp, rate, &(tp_sgd_options){.momentum = momentum}, l.n, l.in));
+}
+
+CALL(tp_adam_new)
+{
+    many l;
+    tp_ctx *tp = ctx(m);
+    const double rate = number(m), beta = below(m, 2) ? 0.5 : number(m), eps = number(m);
+    parameters(m, &l);
+    return keep_optimizer(
+        m, tp_adam_new(
+               tp, rate,
+               &(tp_adam_options){.beta1 = beta, .beta2 = beta, .eps = eps, .decay = number(m)},
+               l.n, l.in));
+}
+
+#define MAKER(maker, options, ...)                                                             \
+    CALL(maker)                                                                                \
+    {                                                                                          \
+        many l;                                                                                \
+        tp_ctx *tp = ctx(m);                                                                   \
+        const double rate = number(m), v = below(m, 2) ? 0.5 : number(m);                      \
+        parameters(m, &l);                                                                     \
+        return keep_optimizer(                                                                 \
+            m, maker(tp, rate, below(m, 3) ? &(options){__VA_ARGS__} : NULL, l.n, l.in));      \
+    }
+MAKER(tp_rmsprop_new, tp_rmsprop_options, .alpha = v, .momentum = v, .centered = v > 0)
+MAKER(tp_adagrad_new, tp_adagrad_options, .eps = v)
+MAKER(tp_lion_new, tp_lion_options, .beta1 = v, .decay = v)
+
+static void descend(const void *options, tp_step *s)
+{
+    (void)options;
+    s->w = tp_sub(s->w, tp_mul(s->rate, s->g));
+}
+
+CALL(tp_optimizer_new)
+{
+    static const tp_optimizer_kind own = {.name = "own", .state = {"v"}, .update = descend};
+    many l;
+    tp_ctx *tp = ctx(m);
+    const double rate = number(m), decay = number(m);
+    parameters(m, &l);
+    return keep_optimizer(
+        m, tp_optimizer_new(tp, rarely(m) ? NULL : &own, NULL, rate, decay, l.n, l.in));
+}
+
+CALL(tp_optimizer_apply)
+{
+    tp_tensor *g[8]; /* more than parameters() gives */
+    for (int i = 0; i < 8; i++)
+        g[i] = tensor(m);
+    return put(m, tp_optimizer_apply(m->optimizer[which(m)], rarely(m) ? NULL : g));
+}
+
+CALL(tp_optimizer_rate)
+{
+    tp_optimizer_rate(m->optimizer[which(m)]);
+    return 1;
+}
+
+CALL(tp_optimizer_group)
+{
+    many l;
+    parameters(m, &l);
+    const double scale = number(m), decay = number(m);
+    return done(tp_optimizer_group(m->optimizer[which(m)], scale, decay, l.n, l.in));
+}
+
+CALL(tp_optimizer_schedule)
+{
+    const tp_schedule s = {(tp_schedule_kind)(below(m, 7) - 1), below(m, 5) - 1, below(m, 9),
+                           number(m)};
+    return done(tp_optimizer_schedule(m->optimizer[which(m)], rarely(m) ? NULL : &s));
+}
+
+CALL(tp_optimizer_n_state)
+{
+    tp_optimizer_n_state(m->optimizer[which(m)]);
+    return 1;
+}
+
+CALL(tp_optimizer_state)
+{
+    tp_name_of(tp_optimizer_state(m->optimizer[which(m)], (int)below(m, 9) - 1));
+    return 1;
+}
+
+CALL(tp_clip_norm)
+{
+    many l;
+    tp_tensor *out[16];
+    tensors(m, &l, 1 + below(m, 3));
+    return put(m, tp_clip_norm(l.n < 16 ? l.n : 16, l.in, number(m), rarely(m) ? NULL : out));
+}
+
+CALL(tp_clip_value)
+{
+    many l;
+    tp_tensor *out[16];
+    tensors(m, &l, 1 + below(m, 3));
+    return done(tp_clip_value(l.n < 16 ? l.n : 16, l.in, number(m), rarely(m) ? NULL : out));
+}
+
+CALL(tp_gradient_sum_new)
+{
+    many l;
+    parameters(m, &l);
+    tp_gradient_sum *s = tp_gradient_sum_new(ctx(m), l.n, l.in);
+    tp_gradient_sum_free(s);
+    return s != NULL;
+}
+
+CALL(tp_gradient_sum_free)
+{
+    (void)m;
+    tp_gradient_sum_free(NULL);
+    return 1;
+}
+
+/* A parameter and what is held beside it. */
+static tp_tensor *held_parameter(monkey *m)
+{
+    return tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
+}
+
+CALL(tp_gradient_sum_add)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m);
+    tp_gradient_sum *s = w ? tp_gradient_sum_new(m->tp, 1, &w) : NULL;
+    const int ok =
+        put(m, tp_gradient_sum_add(s, below(m, 2) && w ? tp_sum(w, TP_ALL, false) : tensor(m),
+                                   number(m)));
+    tp_gradient_sum_free(s);
+    return ok;
+}
+
+CALL(tp_gradient_sum_take)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m), *out[1];
+    tp_gradient_sum *s = w ? tp_gradient_sum_new(m->tp, 1, &w) : NULL;
+    const int ok =
+        put(m, tp_gradient_sum_take(s, below(m, 2) ? NULL : tensor(m), rarely(m) ? NULL : out));
+    tp_gradient_sum_free(s);
+    return ok;
+}
+
+CALL(tp_average_new)
+{
+    many l;
+    parameters(m, &l);
+    tp_average *a = tp_average_new(ctx(m), below(m, 2) ? 0.5 : number(m), l.n, l.in);
+    tp_average_free(a);
+    return a != NULL;
+}
+
+CALL(tp_average_free)
+{
+    (void)m;
+    tp_average_free(NULL);
+    return 1;
+}
+
+CALL(tp_average_update)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m);
+    tp_average *a = w ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
+    const int ok = put(m, tp_average_update(a, below(m, 2) ? NULL : tensor(m)));
+    tp_average_free(a);
+    return ok;
+}
+
+CALL(tp_average_swap)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m);
+    tp_average *a = w ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
+    const int ok = done(tp_average_swap(a));
+    tp_average_free(a);
+    return ok;
+}
+
+CALL(tp_patience_over)
+{
+    tp_patience p = {.turns = below(m, 3)};
+    tp_patience_over(rarely(m) ? NULL : &p, number(m));
+    return 1;
+}
+
+CALL(tp_optimizer_free)
+{
+    if (below(m, 4) == 0)
+        keep_optimizer(m, NULL);
+    return 1;
+}
+
+CALL(tp_optimizer_set_rate)
+{
+    tp_optimizer *o = m->optimizer[which(m)];
+    return done(tp_optimizer_set_rate(o, number(m)));
+}
+
+/* A parameter, an optimiser of it and a loss that fit together. */
+static int good_step(monkey *m)
+{
+    tp_tensor *w = tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
+    tp_optimizer *o = tp_sgd_new(m->tp, 0.1, NULL, TP_TENSORS(w));
+    const int ok = put(m, tp_optimizer_step(o, tp_sum(tp_mul(w, w), TP_ALL, false)));
+    tp_optimizer_free(o);
+    return ok;
+}
+
+CALL(tp_optimizer_step)
+{
+    tp_optimizer *o = m->optimizer[which(m)];
+    if (below(m, 3) == 0 && m->depth == 0)
+        return good_step(m);
+    return put(m, tp_optimizer_step(o, number_like(m)));
+}
