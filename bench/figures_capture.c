@@ -135,8 +135,8 @@ static branching *branching_new(tp_ctx *tp, bool eager, bool pure)
     if (!m)
         return NULL;
     *m = (branching){.tp = tp,
-                     .linear1 = tp_dense_new(tp, "linear1", 10, 5),
-                     .linear2 = tp_dense_new(tp, "linear2", 5, 1)};
+                     .linear1 = tp_dense_new(tp_params_new(tp), "linear1", 10, 5, NULL),
+                     .linear2 = tp_dense_new(tp_params_new(tp), "linear2", 5, 1, NULL)};
     for (int i = 0; i < 2; i++)
         m->x[i] = tp_uniform(tp, TP_F32, TP_DIMS(1, 10), 0.6 * i, 0.6 * i + 0.3);
     m->f = tp_function_new(tp, "model", branching_body, m,

@@ -28,10 +28,12 @@ typedef struct training {
 static lenet lenet_new(tp_ctx *tp)
 {
     lenet net = {
-        .conv = {tp_conv_layer_new(tp, "conv1", 1, 6,              5,                           1,               2),
-                 tp_conv_layer_new(tp,                                                                                                      "conv2", 6, 16, 5, 1, 0)},
-        .dense = {tp_dense_new(tp,                  "dense1",                         400,            120), tp_dense_new(tp, "dense2", 120, 84),
-                 tp_dense_new(tp,     "dense3",   84,                                                                                                                           10)                                                                                                               }
+        .conv = {tp_conv_layer_new(tp_params_new(tp), "conv1", 1,                              6,               TP_SQUARE(5, 1, 2), NULL),
+                 tp_conv_layer_new(tp_params_new(tp),                                                                                                  "conv2",                                                                        6,     16, TP_SQUARE(5, 1, 0),
+                 NULL)},
+        .dense = {tp_dense_new(tp_params_new(tp),                                   "dense1",             400, 120, NULL),
+                 tp_dense_new(tp_params_new(tp),     "dense2",                                                                                    120,                                                                             84, NULL),
+                 tp_dense_new(tp_params_new(tp), "dense3",                                                                                                                                                                                                  84,                                                                                                                                                                                                     10,   NULL)}
     };
     tp_tensor *params[10];
     for (int i = 0; i < 2; i++) {

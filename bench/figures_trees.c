@@ -91,9 +91,9 @@ void bench_add_trees(bench *b)
     }
     f->words =
         tp_param(tp_normal(b->tp, TP_F32, TP_DIMS(f->data.n_words, HIDDEN), 0, 1), "words");
-    f->leaf = tp_dense_new(b->tp, "leaf", HIDDEN, 3 * HIDDEN);
-    f->inner = tp_dense_new(b->tp, "inner", 2 * HIDDEN, 5 * HIDDEN);
-    f->out = tp_dense_new(b->tp, "out", HIDDEN, TREE_LABELS);
+    f->leaf = tp_dense_new(tp_params_new(b->tp), "leaf", HIDDEN, 3 * HIDDEN, NULL);
+    f->inner = tp_dense_new(tp_params_new(b->tp), "inner", 2 * HIDDEN, 5 * HIDDEN, NULL);
+    f->out = tp_dense_new(tp_params_new(b->tp), "out", HIDDEN, TREE_LABELS, NULL);
     tp_tensor *const params[] = {f->words,   f->leaf.w, f->leaf.b, f->inner.w,
                                  f->inner.b, f->out.w,  f->out.b};
     f->sgd = tp_sgd_new(b->tp, 0.01, NULL, 7, params);

@@ -20,7 +20,7 @@ static tp_tensor *drawn(net *m, tp_ctx *tp, const char *name, int rank, const in
 
 static tp_dense dense(net *m, tp_ctx *tp, const char *name, int64_t n_in, int64_t n_out)
 {
-    const tp_dense l = tp_dense_new(tp, name, n_in, n_out);
+    const tp_dense l = tp_dense_new(tp_params_new(tp), name, n_in, n_out, NULL);
     keep(m, l.w);
     keep(m, l.b);
     return l;

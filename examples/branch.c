@@ -24,10 +24,11 @@ static void *model_new(tp_ctx *tp)
     model *m = tp_alloc(tp, sizeof *m);
     if (!m)
         return NULL;
-    m->first = tp_dense_new(tp, "first", WIDTH, WIDTH);
-    m->high = tp_dense_new(tp, "high", WIDTH, WIDTH);
-    m->low = tp_dense_new(tp, "low", WIDTH, WIDTH);
-    m->last = tp_dense_new(tp, "last", WIDTH, 1);
+    tp_params *params = tp_params_new(tp);
+    m->first = tp_dense_new(params, "first", WIDTH, WIDTH, NULL);
+    m->high = tp_dense_new(params, "high", WIDTH, WIDTH, NULL);
+    m->low = tp_dense_new(params, "low", WIDTH, WIDTH, NULL);
+    m->last = tp_dense_new(params, "last", WIDTH, 1, NULL);
     return m;
 }
 

@@ -123,11 +123,11 @@ static void train(bool eager, const char *folder, outcome *o)
 {
     const tp_function_options opt = {.eager = eager};
     tp_ctx *tp = tp_open(&(tp_options){.seed = 3});
-    model m = {.linear1 = tp_dense_new(tp, "linear1", 10, 5),
-               .linear2 = tp_dense_new(tp, "linear2", 5, 1),
+    tp_params *params = tp_params_new(tp);
+    model m = {.linear1 = tp_dense_new(params, "linear1", 10, 5, NULL),
+               .linear2 = tp_dense_new(params, "linear2", 5, 1, NULL),
                .notes = open_memstream(&o->said, &o->n_said)};
-    tp_tensor *const params[] = {m.linear1.w, m.linear1.b, m.linear2.w, m.linear2.b};
-    m.adam = tp_adam_new(tp, 0.01, NULL, 4, params);
+    m.adam = tp_adam_new(tp, 0.01, NULL, TP_TRAINED(params));
     tp_function *f = tp_function_new(tp, "step", step, &m, &opt);
 
     for (int i = 0; i <= STEPS && tp_error(tp) == TP_OK; i++) {

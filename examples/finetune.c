@@ -81,13 +81,12 @@ static void read_step(void *user, int n_in, tp_tensor *const *in, int n_out, tp_
 static bool make_model(const char *path, const digits *d)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 5});
-    reader r = {.conv1 = tp_conv_layer_new(tp, "conv1", 1, 6, 5, 1, 2),
-                .conv2 = tp_conv_layer_new(tp, "conv2", 6, 12, 5, 1, 2),
-                .dense1 = tp_dense_new(tp, "dense1", 12 * 7 * 7, 32),
-                .dense2 = tp_dense_new(tp, "dense2", 32, 10)};
-    tp_tensor *const params[] = {r.conv1.w,  r.conv1.b,  r.conv2.w,  r.conv2.b,
-                                 r.dense1.w, r.dense1.b, r.dense2.w, r.dense2.b};
-    r.optimizer = tp_adam_new(tp, 0.004, NULL, 8, params);
+    tp_params *params = tp_params_new(tp);
+    reader r = {.conv1 = tp_conv_layer_new(params, "conv1", 1, 6, TP_SQUARE(5, 1, 2), NULL),
+                .conv2 = tp_conv_layer_new(params, "conv2", 6, 12, TP_SQUARE(5, 1, 2), NULL),
+                .dense1 = tp_dense_new(params, "dense1", 12 * 7 * 7, 32, NULL),
+                .dense2 = tp_dense_new(params, "dense2", 32, 10, NULL)};
+    r.optimizer = tp_adam_new(tp, 0.004, NULL, TP_TRAINED(params));
     tp_function *f = tp_function_new(tp, "read_step", read_step, &r, NULL);
     double loss = 0;
     for (int i = 0; i < PRETRAINED_STEPS && tp_error(tp) == TP_OK; i++) {
@@ -157,7 +156,7 @@ static model model_load(tp_ctx *tp, const settings *s)
     for (int i = 0; i < tp_graph_n_variables(g) && n < MAX_PARAMS - 2; i++)
         if (tp_requires_grad(tp_graph_nth_variable(g, i)))
             params[n++] = tp_graph_nth_variable(g, i);
-    m.last = tp_dense_new(tp, "new", tp_size(features, 1), N_CLASSES);
+    m.last = tp_dense_new(tp_params_new(tp), "new", tp_size(features, 1), N_CLASSES, NULL);
     params[n++] = m.last.w;
     params[n++] = m.last.b;
     m.quick = tp_adam_new(tp, 0.01, NULL, 2, params + n - 2);

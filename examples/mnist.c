@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { N_PARAMS = 8, MAX_EPOCHS = 100 };
+enum { MAX_EPOCHS = 100 };
 
 typedef struct settings {
     const char *folder;
@@ -36,21 +36,18 @@ typedef struct data {
 typedef struct model {
     tp_conv_layer conv1, conv2;
     tp_dense dense1, dense2;
-    tp_tensor *params[N_PARAMS];
+    tp_params *params;
     tp_optimizer *optimizer;
 } model;
 
 static model model_new(tp_ctx *tp)
 {
-    model m;
-    m.conv1 = tp_conv_layer_new(tp, "conv1", 1, 8, 5, 1, 2);
-    m.conv2 = tp_conv_layer_new(tp, "conv2", 8, 16, 5, 1, 2);
-    m.dense1 = tp_dense_new(tp, "dense1", 16 * 7 * 7, 64);
-    m.dense2 = tp_dense_new(tp, "dense2", 64, 10);
-    tp_tensor *const params[N_PARAMS] = {m.conv1.w,  m.conv1.b,  m.conv2.w,  m.conv2.b,
-                                         m.dense1.w, m.dense1.b, m.dense2.w, m.dense2.b};
-    memcpy(m.params, params, sizeof params);
-    m.optimizer = tp_adam_new(tp, 0, NULL, N_PARAMS, params);
+    model m = {.params = tp_params_new(tp)};
+    m.conv1 = tp_conv_layer_new(m.params, "conv1", 1, 8, TP_SQUARE(5, 1, 2), NULL);
+    m.conv2 = tp_conv_layer_new(m.params, "conv2", 8, 16, TP_SQUARE(5, 1, 2), NULL);
+    m.dense1 = tp_dense_new(m.params, "dense1", 16 * 7 * 7, 64, NULL);
+    m.dense2 = tp_dense_new(m.params, "dense2", 64, 10, NULL);
+    m.optimizer = tp_adam_new(tp, 0, NULL, TP_TRAINED(m.params));
     return m;
 }
 
@@ -233,9 +230,10 @@ static void show_some(const data *d, const uint8_t *seen, int64_t n_test, bool r
 
 static bool same_params(const model *a, const model *b)
 {
-    for (int i = 0; i < N_PARAMS; i++)
-        if (memcmp(tp_data(a->params[i]), tp_data(b->params[i]),
-                   (size_t)tp_count(a->params[i]) * sizeof(float)) != 0)
+    for (int i = 0; i < tp_params_n(a->params); i++)
+        if (memcmp(tp_data(tp_params_tensor(a->params, i)),
+                   tp_data(tp_params_tensor(b->params, i)),
+                   (size_t)tp_count(tp_params_tensor(a->params, i)) * sizeof(float)) != 0)
             return false;
     return true;
 }

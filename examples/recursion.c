@@ -158,14 +158,13 @@ static double train(tp_ctx *tp, const settings *s, const model *m, tp_optimizer 
 
 static bool run(tp_ctx *tp, const settings *s, const trees *data)
 {
-    model m = {.leaf = tp_dense_new(tp, "leaf", s->hidden, 3 * s->hidden),
-               .inner = tp_dense_new(tp, "inner", 2 * s->hidden, 5 * s->hidden),
-               .out = tp_dense_new(tp, "out", s->hidden, TREE_LABELS)};
+    tp_params *params = tp_params_new(tp);
+    model m = {.leaf = tp_dense_new(params, "leaf", s->hidden, 3 * s->hidden, NULL),
+               .inner = tp_dense_new(params, "inner", 2 * s->hidden, 5 * s->hidden, NULL),
+               .out = tp_dense_new(params, "out", s->hidden, TREE_LABELS, NULL)};
     tp_tensor *drawn = tp_normal(tp, TP_F32, TP_DIMS(data->n_words, s->hidden), 0, 1);
-    m.words = tp_param(drawn, "words");
-    tp_tensor *const params[] = {m.words,   m.leaf.w, m.leaf.b, m.inner.w,
-                                 m.inner.b, m.out.w,  m.out.b};
-    tp_optimizer *o = tp_sgd_new(tp, s->rate, NULL, 7, params);
+    m.words = tp_params_add(params, "words", drawn);
+    tp_optimizer *o = tp_sgd_new(tp, s->rate, NULL, TP_TRAINED(params));
     int64_t n_nodes = 0;
     for (int64_t i = 0; i < data->n; i++)
         n_nodes += data->v[i].n_nodes;

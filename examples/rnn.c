@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST = 5, N_PARAMS = 5 };
+enum { SHORTEST = 5 };
 
 typedef struct settings {
     int64_t steps, hidden, batch, longest, seed;
@@ -38,27 +38,26 @@ typedef struct settings {
 typedef struct model {
     tp_tensor *wx, *wh, *b; /* [2, 4 * hidden], [hidden, 4 * hidden], [4 * hidden] */
     tp_dense last;
-    tp_tensor *params[N_PARAMS];
+    tp_params *params;
     tp_optimizer *adam;
     int64_t hidden;
 } model;
 
 static model model_new(tp_ctx *tp, const settings *s)
 {
-    model m = {.hidden = s->hidden};
+    model m = {.params = tp_params_new(tp), .hidden = s->hidden};
     const int64_t n = s->hidden;
     tp_tensor *wx = tp_uniform(tp, TP_F32, TP_DIMS(2, 4 * n), -0.5, 0.5);
     tp_tensor *wh = tp_uniform(tp, TP_F32, TP_DIMS(n, 4 * n), -0.25, 0.25);
     /* the gate that forgets is open at first */
     tp_tensor *zeros = tp_full(tp, TP_F32, TP_DIMS(n), 0),
               *ones = tp_full(tp, TP_F32, TP_DIMS(n), 1);
-    m.wx = tp_param(wx, "wx");
-    m.wh = tp_param(wh, "wh");
-    m.b = tp_param(tp_concat(4, (tp_tensor *[]){zeros, ones, zeros, zeros}, 0), "b");
-    m.last = tp_dense_new(tp, "last", n, 1);
-    tp_tensor *const params[N_PARAMS] = {m.wx, m.wh, m.b, m.last.w, m.last.b};
-    memcpy(m.params, params, sizeof params);
-    m.adam = tp_adam_new(tp, 0.01, NULL, N_PARAMS, params);
+    m.wx = tp_params_add(m.params, "wx", wx);
+    m.wh = tp_params_add(m.params, "wh", wh);
+    m.b = tp_params_add(m.params, "b",
+                        tp_concat(4, (tp_tensor *[]){zeros, ones, zeros, zeros}, 0));
+    m.last = tp_dense_new(m.params, "last", n, 1, NULL);
+    m.adam = tp_adam_new(tp, 0.01, NULL, TP_TRAINED(m.params));
     return m;
 }
 
@@ -131,13 +130,13 @@ typedef struct training {
 
 static void read_params(const model *m, training *o)
 {
-    for (int i = 0; i < N_PARAMS; i++)
-        o->n_params += tp_count(m->params[i]);
+    for (int i = 0; i < tp_params_n(m->params); i++)
+        o->n_params += tp_count(tp_params_tensor(m->params, i));
     o->params = malloc((size_t)o->n_params * sizeof *o->params);
     float *at = o->params;
-    for (int i = 0; i < N_PARAMS && at; i++) {
-        const int64_t n = tp_count(m->params[i]);
-        tp_read(m->params[i], at, (size_t)n * sizeof *at);
+    for (int i = 0; i < tp_params_n(m->params) && at; i++) {
+        const int64_t n = tp_count(tp_params_tensor(m->params, i));
+        tp_read(tp_params_tensor(m->params, i), at, (size_t)n * sizeof *at);
         at += n;
     }
 }
@@ -247,17 +246,15 @@ static void *both_ways_new(tp_ctx *tp)
     if (!m)
         return NULL;
     static const char *const names[] = {"wx", "wh", "b", "wx.back", "wh.back", "b.back"};
-    tp_tensor *params[2 * PER_WAY + 2];
+    tp_params *params = tp_params_new(tp);
     for (int i = 0; i < 2 * PER_WAY; i++) {
         const int64_t rows[PER_WAY] = {2, UNITS, 4 * UNITS};
         tp_tensor *t = drawn(tp, (uint64_t)i + 1, TP_F32, i % PER_WAY == 2 ? 1 : 2,
                              (const int64_t[]){rows[i % PER_WAY], 4 * UNITS}, -0.5, 0.5);
-        params[i] = m->w[i] = tp_param(t, names[i]);
+        m->w[i] = tp_params_add(params, names[i], t);
     }
-    m->last = tp_dense_new(tp, "last", 2 * UNITS, 1);
-    params[2 * PER_WAY] = m->last.w;
-    params[2 * PER_WAY + 1] = m->last.b;
-    m->adam = tp_adam_new(tp, 0.01, NULL, 2 * PER_WAY + 2, params);
+    m->last = tp_dense_new(params, "last", 2 * UNITS, 1, NULL);
+    m->adam = tp_adam_new(tp, 0.01, NULL, TP_TRAINED(params));
     return m;
 }
 

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { HIDDEN = 24, N_PARAMS = 4 };
+enum { HIDDEN = 24 };
 
 typedef struct model {
     tp_dense in, out;
@@ -44,10 +44,10 @@ int main(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : "step.c";
     tp_ctx *tp = tp_open(&(tp_options){.seed = 2});
-    model m = {.in = tp_dense_new(tp, "in", 2, HIDDEN),
-               .out = tp_dense_new(tp, "out", HIDDEN, 2)};
-    tp_tensor *const params[N_PARAMS] = {m.in.w, m.in.b, m.out.w, m.out.b};
-    m.adam = tp_adam_new(tp, 0.01, NULL, N_PARAMS, params);
+    tp_params *params = tp_params_new(tp);
+    model m = {.in = tp_dense_new(params, "in", 2, HIDDEN, NULL),
+               .out = tp_dense_new(params, "out", HIDDEN, 2, NULL)};
+    m.adam = tp_adam_new(tp, 0.01, NULL, TP_TRAINED(params));
     tp_function *f = tp_function_new(tp, "step", step, &m, NULL);
     for (int i = 0; i < BEFORE; i++)
         learn(tp, f, i);

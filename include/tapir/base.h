@@ -194,6 +194,11 @@ TP_API void tp_abandon(tp_ctx *tp);
  * functions eagerly: the same bits, slower. A run that fails leaves variables as they were. */
 TP_API bool tp_trap_nan(tp_ctx *tp, bool on);
 
+/* Says whether layers and tp_dropout_apply do as in training, or as in use; returns how it was. On at first. Captured
+ * functions notice: what they recorded for one is there when it is that again. A graph keeps what it was built with. */
+TP_API bool tp_training(tp_ctx *tp, bool on);
+TP_API bool tp_trains(const tp_ctx *tp); /* how it is; false for NULL */
+
 /* ---- scopes ------------------------------------------------------------------------- */
 
 /* Opens a scope: every tensor made from now on belongs to it. */

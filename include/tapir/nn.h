@@ -1,12 +1,11 @@
 /* tapir: functions, losses and layers of neural networks, over the public ops.
- *
- * A layer is a struct of parameters and a function from tensors to tensors; both may be used
- * eagerly and in graphs. What is made here belongs to the open scope, as all tensors do. */
+ */
 #ifndef TAPIR_NN_H
 #define TAPIR_NN_H
 
 #include "composites.h"
 #include "graph.h"
+#include "params.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,31 +51,98 @@ TP_FN(tp_tensor *, tp_cross_entropy, tp_tensor *logits, tp_tensor *labels);
 TP_FN(tp_tensor *, tp_mse, tp_tensor *y, tp_tensor *target); /* mean((y - target)^2) -> [] */
 #define tp_mse(y, target) tp_mse_at(TP_PLACE, TP_OPERAND(y), TP_OPERAND(target))
 
-/* ---- layers ------------------------------------------------------------------------------ */
+/* ---- layers ------------------------------------------------------------------------------
+ *
+ * A layer is a struct of parameters, which lie in a tree (params.h) below its name, and a function from tensors to
+ * tensors. Both may be used eagerly, in graphs and in captured functions. Parameters are f32. A layer that
+ * failed has failed tensors. */
+
+/* First values. For n_in inputs of each output, n_out outputs of each input (of a convolution times the product
+ * of the kernel's sizes), and `gain` (0: 1): */
+typedef enum tp_init {
+    TP_INIT_FAN_IN,          /* uniform in +-gain / sqrt(n_in) */
+    TP_INIT_KAIMING_UNIFORM, /* uniform in +-gain * sqrt(6 / n_in): He et al. (2015), for relu */
+    TP_INIT_KAIMING_NORMAL,  /* normal, deviation gain * sqrt(2 / n_in) */
+    TP_INIT_XAVIER_UNIFORM, /* uniform in +-gain * sqrt(6 / (n_in + n_out)): Glorot and Bengio (2010) */
+    TP_INIT_XAVIER_NORMAL, /* normal, deviation gain * sqrt(2 / (n_in + n_out)) */
+    TP_INIT_NORMAL,        /* normal, deviation gain */
+    TP_INIT_ZEROS
+} tp_init;
+/* Such values of any shape, f32, drawn from the context's random numbers. */
+TP_FN(tp_tensor *, tp_initial, tp_ctx *tp, tp_init init, double gain, int rank,
+      const int64_t *shape, int64_t n_in, int64_t n_out);
+#define tp_initial(...) tp_initial_at(TP_PLACE, __VA_ARGS__)
+
+/* Of dense and convolution layers; NULL: zeros. A bias is drawn uniformly in +-1 / sqrt(n_in). */
+typedef struct tp_layer_options {
+    tp_init init;
+    double gain;
+    bool no_bias;
+} tp_layer_options;
 
 typedef struct tp_dense {
-    tp_tensor *w, *b; /* params [n_in, n_out], [n_out] */
+    tp_tensor *w, *b; /* "name.w" [n_in, n_out], "name.b" [n_out] or NULL */
 } tp_dense;
-/* Uniform in +-1/sqrt(n_in), drawn from the context's random numbers; names "name.w" and
- * "name.b"; f32. A failed layer has failed tensors. */
-TP_FN(tp_dense, tp_dense_new, tp_ctx *tp, const char *name, int64_t n_in, int64_t n_out);
+TP_FN(tp_dense, tp_dense_new, tp_params *p, const char *name, int64_t n_in, int64_t n_out,
+      const tp_layer_options *opt);
 #define tp_dense_new(...) tp_dense_new_at(TP_PLACE, __VA_ARGS__)
 /* x [..., n_in] -> [..., n_out]. */
 TP_FN(tp_tensor *, tp_dense_apply, const tp_dense *l, tp_tensor *x);
 #define tp_dense_apply(l, x) tp_dense_apply_at(TP_PLACE, l, TP_OPERAND(x))
 
 typedef struct tp_conv_layer {
-    tp_tensor *w, *b; /* params [oc, c, k, k], [oc] */
+    tp_tensor *w, *b; /* "name.w" [oc, c / groups, k...], "name.b" [oc] or NULL */
     tp_window window;
 } tp_conv_layer;
-/* Two spatial axes, square kernel, `pad` on all four sides; drawn as tp_dense_new with n_in =
- * c * k * k. */
-TP_FN(tp_conv_layer, tp_conv_layer_new, tp_ctx *tp, const char *name, int64_t c, int64_t oc,
-      int64_t k, int64_t stride, int64_t pad);
+/* As many spatial axes as window->kernel has sizes above 0. */
+TP_FN(tp_conv_layer, tp_conv_layer_new, tp_params *p, const char *name, int64_t c, int64_t oc,
+      const tp_window *window, const tp_layer_options *opt);
 #define tp_conv_layer_new(...) tp_conv_layer_new_at(TP_PLACE, __VA_ARGS__)
-/* x [n, c, h, w] -> [n, oc, h', w'], sizes as tp_conv says. */
+/* x [n, c, s...] -> [n, oc, s'...], sizes as tp_conv says. */
 TP_FN(tp_tensor *, tp_conv_layer_apply, const tp_conv_layer *l, tp_tensor *x);
 #define tp_conv_layer_apply(l, x) tp_conv_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
+/* In C, a window of two axes with a kernel of k by k:
+ *     tp_conv_layer_new(p, "conv", 1, 8, TP_SQUARE(5, 1, 2), NULL) */
+#ifndef __cplusplus
+/* clang-format off */
+#define TP_SQUARE(k, step, pad)                                                                \
+    &(const tp_window){.kernel = {(k), (k)}, .stride = {(step), (step)},                       \
+                       .pad_lo = {(pad), (pad)}, .pad_hi = {(pad), (pad)}}
+/* clang-format on */
+#endif
+
+typedef struct tp_embedding {
+    tp_tensor *table; /* "name.table" [n, size], normal with deviation 1 */
+    int64_t padding;
+} tp_embedding;
+/* Rows for n words. `padding`: a word whose row is zeros and stays so; -1: none. */
+TP_FN(tp_embedding, tp_embedding_new, tp_params *p, const char *name, int64_t n, int64_t size,
+      int64_t padding);
+#define tp_embedding_new(...) tp_embedding_new_at(TP_PLACE, __VA_ARGS__)
+/* index [...] integer -> [..., size]; one that is not in 0..n-1 is refused as by tp_gather, which counts negative ones
+ * from the end. */
+TP_FN(tp_tensor *, tp_embedding_apply, const tp_embedding *l, tp_tensor *index);
+#define tp_embedding_apply(l, index) tp_embedding_apply_at(TP_PLACE, l, TP_OPERAND(index))
+
+typedef struct tp_norm_layer {
+    tp_tensor *scale, *shift; /* "name.scale", "name.shift" [c], ones and zeros */
+    tp_tensor *mean, *var;    /* batch norm: "name.mean", "name.var" [c], state */
+    double eps, momentum;
+} tp_norm_layer;
+/* Over the last axis, of size c. eps 0: 1e-5. */
+TP_FN(tp_norm_layer, tp_layer_norm_new, tp_params *p, const char *name, int64_t c, double eps);
+#define tp_layer_norm_new(...) tp_layer_norm_new_at(TP_PLACE, __VA_ARGS__)
+/* Over all axes but axis 1, of size c: with the batch's own mean and variance while the context trains
+ * (tp_training), toward which the running ones move by `momentum` (0: 0.1) of the way; else with the running ones. */
+TP_FN(tp_norm_layer, tp_batch_norm_new, tp_params *p, const char *name, int64_t c,
+      double momentum, double eps);
+#define tp_batch_norm_new(...) tp_batch_norm_new_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_tensor *, tp_norm_layer_apply, const tp_norm_layer *l, tp_tensor *x);
+#define tp_norm_layer_apply(l, x) tp_norm_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
+
+/* tp_dropout while the context trains, else x. */
+TP_FN(tp_tensor *, tp_dropout_apply, tp_tensor *x, double p);
+#define tp_dropout_apply(x, ...) tp_dropout_apply_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include "nn.h"
 #include "onnx.h"
 #include "ops.h"
+#include "params.h"
 #include "tensor.h"
 #include "train.h"
 

@@ -218,6 +218,7 @@ struct tp_ctx {
     bool has_symbols;    /* C has been given handles of sizes, maybe */
     bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
     bool recording;
+    bool training; /* see tp_training */
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */

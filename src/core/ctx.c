@@ -54,6 +54,7 @@ tp_ctx *tp_open(const tp_options *opt)
     memset(c, 0, sizeof *c);
     c->mem = mem;
     c->recording = true;
+    c->training = true;
     const char *trap = tpi_env(TPI_ENV_TRAP);
     c->trap_nan = trap && strcmp(trap, "nan") == 0;
     c->seed = opt ? opt->seed : 0;
@@ -135,6 +136,19 @@ void tp_close(tp_ctx *tp)
     tpi_mem mem = tp->mem;
     tpi_mem_done(&mem);
     mem.user.release(mem.user.user, tp, sizeof *tp);
+}
+
+bool tp_training(tp_ctx *tp, bool on)
+{
+    const bool was = tp_trains(tp);
+    if (tp)
+        tp->training = on;
+    return was;
+}
+
+bool tp_trains(const tp_ctx *tp)
+{
+    return tp && tp->training;
 }
 
 void tp_seed(tp_ctx *tp, uint64_t seed)

@@ -1,100 +1,103 @@
-/* Layers: parameters drawn at random, and the ops that use them. */
-#include "tapir/nn.h"
+/* First values, and the tensors of layers. */
+#include "nn/layer.h"
 
-#include <string.h>
+#include "nn/held.h"
 
-#undef TP_PLACE
-#define TP_PLACE file, line
-
-/* A parameter "name.part", uniform in +-1/sqrt(product of n_in[3]). */
-static tp_tensor *draw(const char *file, int line, tp_ctx *tp, const char *name,
-                       const char *part, int rank, const int64_t *shape, const int64_t *n_in)
+/* x, or 1 for 0. */
+static double or_one(double x)
 {
-    if (!name)
-        return tp_fail(tp, TP_E_NULL, "the layer's name is NULL");
-    if (n_in[0] == 0 || n_in[1] == 0 || n_in[2] == 0)
-        return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs");
-    const size_t length = strlen(name), size = length + strlen(part) + 1;
-    char *full = tp_alloc(tp, size);
-    if (!full || tp_scope_begin(tp) != TP_OK) {
-        tp_free(tp, full);
-        return tp_fail(tp, TP_E_MEMORY, "out of memory");
-    }
-    memcpy(full, name, length);
-    memcpy(full + length, part, size - length);
-    /* By ops: in C the caller's rounding would decide. */
-    tp_tensor *inputs = tp_cast(tp_tensor_new(tp, TP_I64, TP_DIMS(3), n_in), TP_F64);
-    const double bound = tp_item(tp_rsqrt(tp_prod(inputs, TP_ALL, false)));
-    tp_tensor *init = tp_uniform(tp, TP_F32, rank, shape, -bound, bound);
-    tp_tensor *param = tp_keep(tp_param(init, full));
-    tp_scope_end(tp);
-    tp_free(tp, full);
-    return param;
+    return tpi_held_in_range(x, 5e-324) ? 1 : x;
 }
 
-/* The parameter as x's graph reads it: at each run, whatever is done to it on the way. */
-static tp_tensor *beside(const char *file, int line, tp_tensor *x, tp_tensor *param)
+/* gain * sqrt(above / below), by ops: in C the caller's rounding would decide. */
+static double spread(const char *file, int line, tp_ctx *tp, double gain, double above,
+                     double below)
 {
-    tp_graph *g = tp_graph_of(x);
-    return g ? tp_graph_read(g, param) : param;
+    tp_tensor *ratio = tp_div(tp_scalar(tp, TP_F64, above), tp_scalar(tp, TP_F64, below));
+    return tp_item(tp_mul(tp_sqrt(ratio), gain));
 }
 
-tp_dense tp_dense_new_at(const char *file, int line, tp_ctx *tp, const char *name, int64_t n_in,
-                         int64_t n_out)
+static tp_tensor *drawn(const char *file, int line, tp_ctx *tp, tp_init init, double gain,
+                        int rank, const int64_t *shape, double n_in, double n_out)
 {
-    const int64_t shape[2] = {n_in, n_out}, inputs[3] = {n_in, 1, 1};
-    tp_dense l;
-    l.w = draw(file, line, tp, name, ".w", 2, shape, inputs);
-    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape + 1, inputs);
-    return l;
-}
-
-tp_dense(tp_dense_new)(tp_ctx *tp, const char *name, int64_t n_in, int64_t n_out)
-{
-    return tp_dense_new_at(NULL, 0, tp, name, n_in, n_out);
-}
-
-tp_tensor *tp_dense_apply_at(const char *file, int line, const tp_dense *l, tp_tensor *x)
-{
-    if (!l)
-        return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
-    return tp_linear(x, l->w, l->b);
-}
-
-tp_tensor *(tp_dense_apply)(const tp_dense *l, tp_tensor *x)
-{
-    return tp_dense_apply_at(NULL, 0, l, x);
-}
-
-tp_conv_layer tp_conv_layer_new_at(const char *file, int line, tp_ctx *tp, const char *name,
-                                   int64_t c, int64_t oc, int64_t k, int64_t stride,
-                                   int64_t pad)
-{
-    const int64_t shape[4] = {oc, c, k, k};
-    tp_conv_layer l = {
-        .window = {.stride = {stride, stride}, .pad_lo = {pad, pad}, .pad_hi = {pad, pad}}
+    static const struct {
+        double above;
+        bool both, is_normal;
+    } rules[] = {
+        [TP_INIT_FAN_IN] = {1, false, false},
+        [TP_INIT_KAIMING_UNIFORM] = {6, false, false},
+        [TP_INIT_KAIMING_NORMAL] = {2, false, true },
+        [TP_INIT_XAVIER_UNIFORM] = {6, true,  false},
+        [TP_INIT_XAVIER_NORMAL] = {2, true,  true },
     };
-    l.w = draw(file, line, tp, name, ".w", 4, shape, shape + 1);
-    l.b = tp_failed(l.w) ? l.w : draw(file, line, tp, name, ".b", 1, shape, shape + 1);
-    return l;
+    if (init == TP_INIT_ZEROS)
+        return tp_full(tp, TP_F32, rank, shape, 0);
+    if (init == TP_INIT_NORMAL)
+        return tp_normal(tp, TP_F32, rank, shape, 0, or_one(gain));
+    const double by = spread(file, line, tp, or_one(gain), rules[init].above,
+                             rules[init].both ? n_in + n_out : n_in);
+    return rules[init].is_normal ? tp_normal(tp, TP_F32, rank, shape, 0, by)
+                                 : tp_uniform(tp, TP_F32, rank, shape, -by, by);
 }
 
-tp_conv_layer(tp_conv_layer_new)(tp_ctx *tp, const char *name, int64_t c, int64_t oc, int64_t k,
-                                 int64_t stride, int64_t pad)
+TPI_LAYER(tp_tensor *, tp_initial,
+          (tp_ctx * tp, tp_init init, double gain, int rank, const int64_t *shape, int64_t n_in,
+           int64_t n_out),
+          tp, init, gain, rank, shape, n_in, n_out)
 {
-    return tp_conv_layer_new_at(NULL, 0, tp, name, c, oc, k, stride, pad);
+    if ((unsigned)init > TP_INIT_ZEROS)
+        return tp_fail(tp, TP_E_VALUE, "there is no such initialiser");
+    tp_tensor *sizes =
+        tp_full(tp, TP_F32, TP_DIMS(n_in, n_out, 0), 0); /* what is no size is told as such */
+    if (tp_failed(sizes))
+        return sizes;
+    if (n_in == 0 || n_out == 0)
+        return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs or no outputs");
+    if (tp_scope_begin(tp) != TP_OK)
+        return tp_fail(tp, TP_E_MEMORY, "out of memory");
+    tp_tensor *t =
+        tp_keep(drawn(file, line, tp, init, gain, rank, shape, (double)n_in, (double)n_out));
+    tp_scope_end(tp);
+    return t;
 }
 
-tp_tensor *tp_conv_layer_apply_at(const char *file, int line, const tp_conv_layer *l,
-                                  tp_tensor *x)
+/* ---- tensors of layers ------------------------------------------------------------------------- */
+
+tp_params *tpi_layer_part(const char *file, int line, tp_params *p, const char *name)
 {
-    if (!l)
-        return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
-    tp_tensor *b = tp_reshape(beside(file, line, x, l->b), TP_DIMS(1, -1, 1, 1));
-    return tp_add(tp_conv(x, l->w, &l->window), b);
+    return p ? tp_params_part(p, name) : NULL;
 }
 
-tp_tensor *(tp_conv_layer_apply)(const tp_conv_layer *l, tp_tensor *x)
+/* Into the tree, and out of the scope in which it was made. */
+static tp_tensor *add(const char *file, int line, tp_params *part, const char *name,
+                      tp_tensor *init, bool trained)
 {
-    return tp_conv_layer_apply_at(NULL, 0, l, x);
+    return trained ? tp_params_add(part, name, init) : tp_params_add_state(part, name, init);
+}
+
+tp_tensor *tpi_layer_weight(const char *file, int line, tp_params *part,
+                            const tp_layer_options *opt, int rank, const int64_t *shape,
+                            int64_t n_in, int64_t n_out)
+{
+    const tp_init init = opt ? opt->init : TP_INIT_FAN_IN;
+    tp_ctx *tp = tp_params_ctx(part);
+    return add(file, line, part, "w",
+               tp_initial(tp, init, opt ? opt->gain : 0, rank, shape, n_in, n_out), true);
+}
+
+tp_tensor *tpi_layer_bias(const char *file, int line, tp_params *part,
+                          const tp_layer_options *opt, int64_t n_bias, int64_t n_in)
+{
+    if (opt && opt->no_bias)
+        return NULL;
+    tp_tensor *init =
+        tp_initial(tp_params_ctx(part), TP_INIT_FAN_IN, 0, TP_DIMS(n_bias), n_in, 1);
+    return add(file, line, part, "b", init, true);
+}
+
+tp_tensor *tpi_layer_row(const char *file, int line, tp_params *part, const char *name,
+                         int64_t n, double value, bool trained)
+{
+    return add(file, line, part, name, tp_full(tp_params_ctx(part), TP_F32, TP_DIMS(n), value),
+               trained);
 }

@@ -15,6 +15,7 @@
 /* Parameters of one rate and decay. */
 typedef struct group {
     double scale, decay;
+    bool is_scaled;
 } group;
 
 struct tp_optimizer {
@@ -117,7 +118,7 @@ tp_optimizer *tp_optimizer_new_at(const char *file, int line, tp_ctx *tp,
         tp_optimizer_free(o);
         return NULL;
     }
-    o->groups[0] = (group){1, decay};
+    o->groups[0] = (group){1, decay, false};
     for (int i = 0; i < n; i++)
         o->w[i] = tp_retain(params[i]);
     if (hold_state(file, line, o, rate))
@@ -216,7 +217,7 @@ tp_status tp_optimizer_group_at(const char *file, int line, tp_optimizer *o, dou
     if (!groups)
         return TP_E_MEMORY;
     memcpy(groups, o->groups, size);
-    groups[o->n_groups] = (group){scale, decay};
+    groups[o->n_groups] = (group){scale, decay, true};
     tp_free(o->tp, o->groups);
     o->groups = groups;
     for (int i = 0; i < n; i++)
@@ -306,7 +307,7 @@ static void make_numbers(const char *file, int line, tp_optimizer *o, const grou
                          tp_dtype dtype, tp_tensor *rate, tp_tensor *count, tp_step *s)
 {
     *s = (tp_step){.file = file, .line = line, .count = count, .decay = g->decay};
-    s->rate = g->scale != 1 ? tp_mul(rate, g->scale) : rate;
+    s->rate = g->is_scaled ? tp_mul(rate, g->scale) : rate;
     if (o->kind->numbers)
         o->kind->numbers(o->options, s);
     s->rate = tp_cast(s->rate, dtype);

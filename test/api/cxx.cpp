@@ -67,7 +67,7 @@ template <class Step> double train(tp_ctx *tp, Step step)
 
 void learns(tp_ctx *tp)
 {
-    const tp_dense layer = tp_dense_new(tp, "line", 1, 1);
+    const tp_dense layer = tp_dense_new(tp_params_new(tp), "line", 1, 1, nullptr);
     tp_tensor *params[] = {layer.w, layer.b};
     tp_optimizer *o = tp_sgd_new(tp, 0.1, nullptr, 2, params);
     const auto loss_of = [&](tp_tensor *x, tp_tensor *y) {

@@ -49,10 +49,18 @@ static void scan(bed *b, int64_t count)
     tp_scan(count, NULL, turn, NULL, 1, &h, 0, NULL, 0, NULL);
 }
 
-static void conv_of(bed *b, int64_t stride, int64_t pad)
+static void conv_of(bed *b, const tp_window *window)
 {
-    const tp_conv_layer l = tp_conv_layer_new(b->tp, "l", 2, 3, 2, stride, pad);
+    tp_window w = *window;
+    w.kernel[0] = w.kernel[0] ? w.kernel[0] : 2;
+    w.kernel[1] = w.kernel[1] ? w.kernel[1] : 2;
+    const tp_conv_layer l = tp_conv_layer_new(tp_params_new(b->tp), "l", 2, 3, &w, NULL);
     tp_conv_layer_apply(&l, b->image);
+}
+
+static void norm_of(bed *b, tp_norm_layer l)
+{
+    tp_norm_layer_apply(&l, b->image);
 }
 
 static void compile_within(bed *b, int64_t limit)
@@ -82,13 +90,18 @@ static void set_rate(bed *b, double v)
 }
 
 /* One argument a line, as handles_list.sh reads them. */
-#define SGD(...) tp_optimizer_free(tp_sgd_new(b->tp, 1, &(tp_sgd_options){__VA_ARGS__}, 1, &b->param))
-#define ADAM(...) tp_optimizer_free(tp_adam_new(b->tp, 1, &(tp_adam_options){__VA_ARGS__}, 1, &b->param))
+#define SGD(...)                                                                               \
+    tp_optimizer_free(tp_sgd_new(b->tp, 1, &(tp_sgd_options){__VA_ARGS__}, 1, &b->param))
+#define ADAM(...)                                                                              \
+    tp_optimizer_free(tp_adam_new(b->tp, 1, &(tp_adam_options){__VA_ARGS__}, 1, &b->param))
 #define RMSPROP(...)                                                                           \
-    tp_optimizer_free(tp_rmsprop_new(b->tp, 1, &(tp_rmsprop_options){__VA_ARGS__}, 1, &b->param))
+    tp_optimizer_free(                                                                         \
+        tp_rmsprop_new(b->tp, 1, &(tp_rmsprop_options){__VA_ARGS__}, 1, &b->param))
 #define ADAGRAD(...)                                                                           \
-    tp_optimizer_free(tp_adagrad_new(b->tp, 1, &(tp_adagrad_options){__VA_ARGS__}, 1, &b->param))
-#define LION(...) tp_optimizer_free(tp_lion_new(b->tp, 1, &(tp_lion_options){__VA_ARGS__}, 1, &b->param))
+    tp_optimizer_free(                                                                         \
+        tp_adagrad_new(b->tp, 1, &(tp_adagrad_options){__VA_ARGS__}, 1, &b->param))
+#define LION(...)                                                                              \
+    tp_optimizer_free(tp_lion_new(b->tp, 1, &(tp_lion_options){__VA_ARGS__}, 1, &b->param))
 
 static void descend(const void *options, tp_step *s)
 {
@@ -123,13 +136,24 @@ static void summed(bed *b, double weight)
     SIZE(tp_dim_div, b, tp_dim_div(b->g, 1, v))                                                \
     SIZE(tp_dim_text, size, tp_free(b->tp, tp_dim_text(b->g, v)))                              \
     SIZE(tp_placeholder, shape, tp_placeholder(b->g, "p", TP_F32, TP_DIMS(v)))                 \
-    PLAIN(tp_dense_new, n_in, tp_dense_new(b->tp, "l", v, 2))                                  \
-    PLAIN(tp_dense_new, n_out, tp_dense_new(b->tp, "l", 2, v))                                 \
-    PLAIN(tp_conv_layer_new, c, tp_conv_layer_new(b->tp, "l", v, 2, 3, 1, 0))                  \
-    PLAIN(tp_conv_layer_new, oc, tp_conv_layer_new(b->tp, "l", 2, v, 3, 1, 0))                 \
-    PLAIN(tp_conv_layer_new, k, tp_conv_layer_new(b->tp, "l", 2, 2, v, 1, 0))                  \
-    PLAIN(tp_conv_layer_new, stride, conv_of(b, v, 0))                                         \
-    PLAIN(tp_conv_layer_new, pad, conv_of(b, 1, v))                                            \
+    PLAIN(tp_dense_new, n_in, tp_dense_new(tp_params_new(b->tp), "l", v, 2, NULL))                                  \
+    PLAIN(tp_dense_new, n_out, tp_dense_new(tp_params_new(b->tp), "l", 2, v, NULL))                                 \
+    PLAIN(tp_conv_layer_new, c, tp_conv_layer_new(tp_params_new(b->tp), "l", v, 2, TP_SQUARE(3, 1, 0), NULL))                  \
+    PLAIN(tp_conv_layer_new, oc, tp_conv_layer_new(tp_params_new(b->tp), "l", 2, v, TP_SQUARE(3, 1, 0), NULL))                 \
+    PLAIN(tp_embedding_new, n, tp_embedding_new(tp_params_new(b->tp), "l", v, 2, -1))         \
+    PLAIN(tp_embedding_new, size, tp_embedding_new(tp_params_new(b->tp), "l", 2, v, -1))      \
+    PLAIN(tp_embedding_new, padding, tp_embedding_new(tp_params_new(b->tp), "l", 3, 2, v))    \
+    PLAIN(tp_layer_norm_new, c, tp_layer_norm_new(tp_params_new(b->tp), "l", v, 0))           \
+    REAL(tp_layer_norm_new, eps, norm_of(b, tp_layer_norm_new(tp_params_new(b->tp), "l", 4, v))) \
+    PLAIN(tp_batch_norm_new, c, tp_batch_norm_new(tp_params_new(b->tp), "l", v, 0, 0))        \
+    REAL(tp_batch_norm_new, eps, norm_of(b, tp_batch_norm_new(tp_params_new(b->tp), "l", 2, 0, v))) \
+    REAL(tp_batch_norm_new, momentum, norm_of(b, tp_batch_norm_new(tp_params_new(b->tp), "l", 2, v, 0))) \
+    REAL(tp_dropout_apply, p, tp_dropout_apply(b->x, v))                                       \
+    PLAIN(tp_initial, shape, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(v), 1, 1))            \
+    REAL(tp_initial, gain, tp_initial(b->tp, TP_INIT_FAN_IN, v, TP_DIMS(2), 1, 1))             \
+    PLAIN(tp_initial, n_in, tp_initial(b->tp, TP_INIT_FAN_IN, 0, TP_DIMS(2), v, 1))            \
+    PLAIN(tp_initial, n_out, tp_initial(b->tp, TP_INIT_XAVIER_NORMAL, 0, TP_DIMS(2), 1, v))    \
+    REAL(tp_layer_options, gain, tp_dense_new(tp_params_new(b->tp), "l", 2, 2, &(tp_layer_options){.gain = v})) \
     REAL(tp_sgd_new, rate, tp_optimizer_free(tp_sgd_new(b->tp, v, NULL, 1, &b->param))) \
     REAL(tp_sgd_options, momentum, SGD(.momentum = v)) \
     REAL(tp_sgd_options, decay, SGD(.decay = v)) \
@@ -184,6 +208,7 @@ static void summed(bed *b, double weight)
     WINDOW(tp_conv_dx, window, tp_conv_dx(b->out, b->kernel, TP_DIMS(4, 4), v))                \
     SIZE(tp_conv_dw, sizes, tp_conv_dw(b->image, b->out, TP_DIMS(v, 2), NULL))                \
     WINDOW(tp_conv_dw, window, tp_conv_dw(b->image, b->out, TP_DIMS(2, 2), v))                 \
+    WINDOW(tp_conv_layer_new, window, conv_of(b, v))                                           \
     WINDOW(tp_max_pool, window, tp_max_pool(b->image, v))                                      \
     WINDOW(tp_max_pool_index, window, tp_max_pool_index(b->image, v))                          \
     WINDOW(tp_avg_pool, window, tp_avg_pool(b->image, v))                                      \

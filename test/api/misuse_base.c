@@ -72,6 +72,20 @@ MISUSE(tp_seed)
     assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(3), 0, 1)));
 }
 
+MISUSE(tp_training)
+{
+    (void)what;
+    assert_false(tp_training(NULL, true));
+    assert_true(tp_training(b->tp, true));
+}
+
+MISUSE(tp_trains)
+{
+    (void)what;
+    assert_false(tp_trains(NULL));
+    assert_true(tp_trains(b->tp));
+}
+
 MISUSE(tp_trap_nan)
 {
     (void)what;
@@ -223,6 +237,8 @@ const misuse misuse_base[] = {
     LISTED(tp_threads),
     LISTED(tp_trim),
     LISTED(tp_seed),
+    LISTED(tp_training),
+    LISTED(tp_trains),
     LISTED(tp_trap_nan),
     LISTED(tp_memory_bytes),
     LISTED(tp_alloc),

@@ -1,4 +1,4 @@
-/* Misuse of nn.h and train.h. */
+/* Misuse of params.h, nn.h and train.h. */
 #include "misuse.h"
 
 #include <math.h>
@@ -9,17 +9,17 @@
 MISUSE(tp_dense_new)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    assert_true(tp_failed(tp_dense_new(NULL, "l", 3, 2).w));
-    BAD(b, TP_E_NULL, tp_dense_new(b->tp, NULL, 3, 2).w);
-    BAD(b, TP_E_SHAPE, tp_dense_new(b->tp, "l", -1, 2).w);
-    BAD(b, TP_E_SHAPE, tp_dense_new(b->tp, "l", 3, -1).b);
-    BAD(b, TP_E_SHAPE, tp_dense_new(b->tp, "l", INT64_MAX, INT64_MAX).w);
+    assert_true(tp_failed(tp_dense_new(NULL, "l", 3, 2, NULL).w));
+    BAD(b, TP_E_NULL, tp_dense_new(tp_params_new(b->tp), NULL, 3, 2, NULL).w);
+    BAD(b, TP_E_SHAPE, tp_dense_new(tp_params_new(b->tp), "l", -1, 2, NULL).w);
+    BAD(b, TP_E_SHAPE, tp_dense_new(tp_params_new(b->tp), "l", 3, -1, NULL).b);
+    BAD(b, TP_E_SHAPE, tp_dense_new(tp_params_new(b->tp), "l", INT64_MAX, INT64_MAX, NULL).w);
 }
 
 MISUSE(tp_dense_apply)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    tp_dense l = tp_dense_new(b->tp, "l", 3, 2), empty = {0};
+    tp_dense l = tp_dense_new(tp_params_new(b->tp), "l", 3, 2, NULL), empty = {0};
     OPERAND(b, b->f, tp_dense_apply(&l, x));
     STICKS(b, tp_dense_apply(NULL, b->f));
     STICKS(b, tp_dense_apply(&empty, b->f));
@@ -30,23 +30,240 @@ MISUSE(tp_dense_apply)
 MISUSE(tp_conv_layer_new)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    assert_true(tp_failed(tp_conv_layer_new(NULL, "l", 2, 3, 2, 1, 0).w));
-    BAD(b, TP_E_NULL, tp_conv_layer_new(b->tp, NULL, 2, 3, 2, 1, 0).w);
-    BAD(b, TP_E_SHAPE, tp_conv_layer_new(b->tp, "l", -2, 3, 2, 1, 0).w);
-    BAD(b, TP_E_SHAPE, tp_conv_layer_new(b->tp, "l", INT64_MAX, 3, INT64_MAX, 1, 0).w);
+    assert_true(tp_failed(tp_conv_layer_new(NULL, "l", 2, 3, TP_SQUARE(2, 1, 0), NULL).w));
+    BAD(b, TP_E_NULL, tp_conv_layer_new(tp_params_new(b->tp), NULL, 2, 3, TP_SQUARE(2, 1, 0), NULL).w);
+    BAD(b, TP_E_SHAPE, tp_conv_layer_new(tp_params_new(b->tp), "l", -2, 3, TP_SQUARE(2, 1, 0), NULL).w);
+    BAD(b, TP_E_SHAPE, tp_conv_layer_new(tp_params_new(b->tp), "l", INT64_MAX, 3, TP_SQUARE(INT64_MAX, 1, 0), NULL).w);
 }
 
 MISUSE(tp_conv_layer_apply)
 {
     what = ""; /* the texts name the layer or the optimizer */
-    tp_conv_layer l = tp_conv_layer_new(b->tp, "l", 2, 3, 2, 1, 0), empty = {0};
+    tp_conv_layer l = tp_conv_layer_new(tp_params_new(b->tp), "l", 2, 3, TP_SQUARE(2, 1, 0), NULL), empty = {0};
     OPERAND(b, b->image, tp_conv_layer_apply(&l, x));
     STICKS(b, tp_conv_layer_apply(NULL, b->image));
     STICKS(b, tp_conv_layer_apply(&empty, b->image));
     STICKS(b, tp_conv_layer_apply(&l, b->f));
 }
 
-/* What both makers refuse. */
+MISUSE(tp_params_new)
+{
+    (void)what;
+    assert_null(tp_params_new(NULL));
+    assert_non_null(tp_params_new(b->tp)); /* left to tp_close */
+}
+
+MISUSE(tp_params_free)
+{
+    (void)what;
+    tp_params_free(NULL);
+    tp_params *p = tp_params_new(b->tp);
+    tp_params_free(tp_params_part(p, "part")); /* of the tree */
+    tp_params_free(p);
+}
+
+MISUSE(tp_params_part)
+{
+    what = ""; /* the texts name the tree */
+    tp_params *p = tp_params_new(b->tp);
+    assert_null(tp_params_part(NULL, "x"));
+    assert_null(tp_params_part(p, NULL));
+    assert_int_equal(tp_error(b->tp), TP_E_NULL);
+    tp_clear_error(b->tp);
+    assert_null(tp_params_part(p, ".x"));
+    assert_int_equal(tp_error(b->tp), TP_E_NAME);
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_params_nth)
+{
+    (void)what;
+    tp_params *p = tp_params_new(b->tp);
+    assert_null(tp_params_nth(NULL, "x", 1));
+    assert_null(tp_params_nth(p, "", 1));
+    assert_int_equal(tp_error(b->tp), TP_E_NAME);
+    tp_clear_error(b->tp);
+    assert_non_null(tp_params_nth(p, "x", -1));
+}
+
+MISUSE(tp_params_ctx)
+{
+    (void)what;
+    assert_null(tp_params_ctx(NULL));
+    assert_ptr_equal(tp_params_ctx(tp_params_new(b->tp)), b->tp);
+}
+
+/* What both that add refuse. */
+#define ADDS(add)                                                                              \
+    do {                                                                                       \
+        tp_params *p = tp_params_new(b->tp);                                                   \
+        int n = 0;                                                                             \
+        char of[20] = "w";                                                                     \
+        OPERAND(b, b->f, (snprintf(of, sizeof of, "w%d", n++), add(p, of, x)));                \
+        STICKS(b, add(p, "w0", b->f));                                                         \
+        STICKS(b, add(p, NULL, b->f));                                                         \
+        STICKS(b, add(p, "", b->f));                                                           \
+        STICKS(b, add(NULL, "w", b->f));                                                       \
+        STICKS(b, add(p, "w", b->node));                                                       \
+    } while (0)
+
+MISUSE(tp_params_add)
+{
+    what = ""; /* the texts name the maker of variables */
+    ADDS(tp_params_add);
+    STICKS(b, tp_params_add(tp_params_new(b->tp), "w", b->i));
+}
+
+MISUSE(tp_params_add_state)
+{
+    what = ""; /* the texts name the maker of variables */
+    ADDS(tp_params_add_state);
+}
+
+MISUSE(tp_params_share)
+{
+    what = ""; /* the texts name the tree */
+    tp_params *p = tp_params_new(b->tp);
+    tp_tensor *w = tp_params_add(p, "w", b->f);
+    assert_ptr_equal(tp_params_share(p, "v", w), w);
+    STICKS(b, tp_params_share(p, "v", w));
+    STICKS(b, tp_params_share(p, NULL, w));
+    STICKS(b, tp_params_share(p, "u", NULL));
+    STICKS(b, tp_params_share(p, "u", b->f));
+    STICKS(b, tp_params_share(p, "u", b->failed));
+    STICKS(b, tp_params_share(NULL, "u", w));
+}
+
+MISUSE(tp_params_freeze)
+{
+    (void)what;
+    tp_params_freeze(NULL, true);
+}
+
+MISUSE(tp_params_n_trained)
+{
+    (void)what;
+    assert_int_equal(tp_params_n_trained(NULL), 0);
+}
+
+MISUSE(tp_params_trained)
+{
+    (void)what;
+    assert_null(tp_params_trained(NULL));
+    assert_null(tp_params_trained(tp_params_new(b->tp)));
+}
+
+MISUSE(tp_params_n)
+{
+    (void)what;
+    assert_int_equal(tp_params_n(NULL), 0);
+}
+
+MISUSE(tp_params_tensor)
+{
+    (void)what;
+    assert_null(tp_params_tensor(NULL, 0));
+    assert_null(tp_params_tensor(tp_params_new(b->tp), -1));
+}
+
+MISUSE(tp_params_name)
+{
+    (void)what;
+    assert_null(tp_params_name(NULL, 0));
+    assert_null(tp_params_name(tp_params_new(b->tp), 0));
+}
+
+MISUSE(tp_params_find)
+{
+    (void)what;
+    assert_null(tp_params_find(NULL, "w"));
+    assert_null(tp_params_find(tp_params_new(b->tp), NULL));
+    assert_null(tp_params_find(tp_params_new(b->tp), "w"));
+}
+
+MISUSE(tp_params_count)
+{
+    (void)what;
+    assert_int_equal(tp_params_count(NULL), 0);
+}
+
+MISUSE(tp_params_text)
+{
+    (void)what;
+    assert_null(tp_params_text(NULL));
+    char *text = tp_params_text(tp_params_new(b->tp));
+    assert_non_null(text);
+    tp_free(b->tp, text);
+}
+
+MISUSE(tp_initial)
+{
+    what = ""; /* the texts name the layer */
+    assert_true(tp_failed(tp_initial(NULL, TP_INIT_ZEROS, 0, TP_DIMS(2), 1, 1)));
+    BAD(b, TP_E_VALUE, tp_initial(b->tp, (tp_init)-1, 0, TP_DIMS(2), 1, 1));
+    BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(-2), 1, 1));
+    BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_FAN_IN, 0, TP_DIMS(2), 0, 1));
+}
+
+MISUSE(tp_embedding_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_embedding_new(NULL, "l", 3, 2, -1).table));
+    BAD(b, TP_E_NULL, tp_embedding_new(p, NULL, 3, 2, -1).table);
+    BAD(b, TP_E_SHAPE, tp_embedding_new(p, "l", -3, 2, -1).table);
+    BAD(b, TP_E_VALUE, tp_embedding_new(p, "l", 3, 2, 3).table);
+}
+
+MISUSE(tp_embedding_apply)
+{
+    what = ""; /* the texts name the ops */
+    tp_embedding l = tp_embedding_new(tp_params_new(b->tp), "l", 3, 2, 1), empty = {0};
+    tp_tensor *index = tp_tensor_new(b->tp, TP_I32, TP_DIMS(2), NULL);
+    OPERAND(b, index, tp_embedding_apply(&l, x));
+    STICKS(b, tp_embedding_apply(NULL, index));
+    STICKS(b, tp_embedding_apply(&empty, index));
+    STICKS(b, tp_embedding_apply(&l, b->f));
+}
+
+MISUSE(tp_layer_norm_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_layer_norm_new(NULL, "l", 3, 0).scale));
+    BAD(b, TP_E_NULL, tp_layer_norm_new(p, NULL, 3, 0).scale);
+    BAD(b, TP_E_SHAPE, tp_layer_norm_new(p, "l", -3, 0).scale);
+}
+
+MISUSE(tp_batch_norm_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_batch_norm_new(NULL, "l", 3, 0, 0).var));
+    BAD(b, TP_E_NULL, tp_batch_norm_new(p, NULL, 3, 0, 0).var);
+    BAD(b, TP_E_SHAPE, tp_batch_norm_new(p, "l", -3, 0, 0).var);
+}
+
+MISUSE(tp_norm_layer_apply)
+{
+    what = ""; /* the texts name the ops */
+    tp_params *p = tp_params_new(b->tp);
+    tp_norm_layer l = tp_batch_norm_new(p, "l", 2, 0, 0);
+    OPERAND(b, b->image, tp_norm_layer_apply(&l, x));
+    STICKS(b, tp_norm_layer_apply(NULL, b->image));
+    STICKS(b, tp_norm_layer_apply(&l, b->i));
+    l = tp_layer_norm_new(p, "rows", 7, 0);
+    STICKS(b, tp_norm_layer_apply(&l, b->image));
+}
+
+MISUSE(tp_dropout_apply)
+{
+    what = ""; /* the texts name the ops */
+    OPERAND(b, b->f, tp_dropout_apply(x, 0.5));
+    STICKS(b, tp_dropout_apply(b->f, 1));
+}
+
+/* What makers refuse. */
 #define OPTIMIZER(make)                                                                        \
     do {                                                                                       \
         tp_tensor *x[2] = {b->param, b->param};                                                \
@@ -319,6 +536,30 @@ MISUSE(tp_optimizer_step)
 }
 
 const misuse misuse_nn[] = {
+    LISTED(tp_batch_norm_new),
+    LISTED(tp_dropout_apply),
+    LISTED(tp_embedding_apply),
+    LISTED(tp_embedding_new),
+    LISTED(tp_initial),
+    LISTED(tp_layer_norm_new),
+    LISTED(tp_norm_layer_apply),
+    LISTED(tp_params_add),
+    LISTED(tp_params_add_state),
+    LISTED(tp_params_count),
+    LISTED(tp_params_ctx),
+    LISTED(tp_params_find),
+    LISTED(tp_params_free),
+    LISTED(tp_params_freeze),
+    LISTED(tp_params_n),
+    LISTED(tp_params_n_trained),
+    LISTED(tp_params_name),
+    LISTED(tp_params_new),
+    LISTED(tp_params_nth),
+    LISTED(tp_params_part),
+    LISTED(tp_params_share),
+    LISTED(tp_params_tensor),
+    LISTED(tp_params_text),
+    LISTED(tp_params_trained),
     LISTED(tp_dense_new),
     LISTED(tp_dense_apply),
     LISTED(tp_conv_layer_new),

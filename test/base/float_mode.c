@@ -179,7 +179,7 @@ static void by_function(tp_ctx *tp, tp_tensor *const *in, bool pure, record *r)
 
 static void by_training(tp_ctx *tp, record *r)
 {
-    tp_dense layer = tp_dense_new(tp, "layer", 7, 5);
+    tp_dense layer = tp_dense_new(tp_params_new(tp), "layer", 7, 5, NULL);
     tp_tensor *x = tp_normal(tp, TP_F32, TP_DIMS(3, 7), 0.1, 1.3);
     tp_tensor *params[] = {layer.w, layer.b};
     tp_optimizer *o = tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.1}, 2, params);

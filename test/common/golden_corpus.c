@@ -76,7 +76,7 @@ static void integers(tp_ctx *tp, tp_graph *g)
 
 static void linear(tp_ctx *tp, tp_graph *g)
 {
-    const tp_dense l = tp_dense_new(tp, "layer", 6, 4);
+    const tp_dense l = tp_dense_new(tp_params_new(tp), "layer", 6, 4, NULL);
     tp_tensor *x = input(g, "x", TP_DIMS(tp_symbol(g, "batch"), 6));
     tp_tensor *y = tp_relu(tp_dense_apply(&l, x)), *dx[3];
     tp_grads(tp_mean(tp_square(y), TP_ALL, false), NULL, 3, (tp_tensor *const[]){x, l.w, l.b},
@@ -92,8 +92,9 @@ static tp_tensor *heads(tp_tensor *x, int64_t seq)
 static void attention(tp_ctx *tp, tp_graph *g)
 {
     const int64_t seq = tp_symbol(g, "seq");
-    const tp_dense q = tp_dense_new(tp, "query", 64, 64), k = tp_dense_new(tp, "key", 64, 64),
-                   v = tp_dense_new(tp, "value", 64, 64);
+    const tp_dense q = tp_dense_new(tp_params_new(tp), "query", 64, 64, NULL),
+                   k = tp_dense_new(tp_params_new(tp), "key", 64, 64, NULL),
+                   v = tp_dense_new(tp_params_new(tp), "value", 64, 64, NULL);
     tp_tensor *x = input(g, "x", TP_DIMS(seq, 64)), *dx[1];
     tp_tensor *mask = tp_placeholder(g, "mask", TP_BOOL, TP_DIMS(seq, seq));
     tp_tensor *keys = tp_swap(heads(tp_dense_apply(&k, x), seq), -1, -2);
@@ -128,10 +129,12 @@ static void separable(tp_ctx *tp, tp_graph *g)
 
 static void lenet_step(tp_ctx *tp, tp_graph *g)
 {
-    const tp_conv_layer conv1 = tp_conv_layer_new(tp, "conv1", 1, 6, 5, 1, 2),
-                        conv2 = tp_conv_layer_new(tp, "conv2", 6, 12, 5, 1, 0);
-    const tp_dense dense1 = tp_dense_new(tp, "dense1", 12 * 5 * 5, 32),
-                   dense2 = tp_dense_new(tp, "dense2", 32, 10);
+    const tp_conv_layer conv1 = tp_conv_layer_new(tp_params_new(tp), "conv1", 1, 6,
+                                                  TP_SQUARE(5, 1, 2), NULL),
+                        conv2 = tp_conv_layer_new(tp_params_new(tp), "conv2", 6, 12,
+                                                  TP_SQUARE(5, 1, 0), NULL);
+    const tp_dense dense1 = tp_dense_new(tp_params_new(tp), "dense1", 12 * 5 * 5, 32, NULL),
+                   dense2 = tp_dense_new(tp_params_new(tp), "dense2", 32, 10, NULL);
     tp_tensor *const params[] = {conv1.w,  conv1.b,  conv2.w,  conv2.b,
                                  dense1.w, dense1.b, dense2.w, dense2.b};
     tp_optimizer *adam = tp_adam_new(tp, 0.01, &(tp_adam_options){.decay = 0.01}, 8, params);
@@ -178,7 +181,7 @@ static void branch(tp_ctx *tp, tp_graph *g)
 
 static void lstm(tp_ctx *tp, tp_graph *g)
 {
-    const tp_dense cell = tp_dense_new(tp, "cell", 24 + 32, 4 * 32);
+    const tp_dense cell = tp_dense_new(tp_params_new(tp), "cell", 24 + 32, 4 * 32, NULL);
     const int64_t seq = tp_symbol(g, "seq"), batch = tp_symbol(g, "batch");
     tp_tensor *xs = input(g, "xs", TP_DIMS(seq, batch, 24)), *ys = NULL, *dw[2];
     tp_tensor *h = input(g, "h", TP_DIMS(batch, 32)), *c = input(g, "c", TP_DIMS(batch, 32));

@@ -9,8 +9,9 @@ static void drawn_within_bounds(void **state)
     tp_ctx *tp = *state;
     tp_seed(tp, 5);
     tp_scope_begin(tp);
-    const tp_dense l = tp_dense_new(tp, "l", 25, 400);
-    const tp_conv_layer c = tp_conv_layer_new(tp, "c", 4, 100, 5, 1, 0);
+    const tp_dense l = tp_dense_new(tp_params_new(tp), "l", 25, 400, NULL);
+    const tp_conv_layer c =
+        tp_conv_layer_new(tp_params_new(tp), "c", 4, 100, TP_SQUARE(5, 1, 0), NULL);
     assert_string_equal(tp_name_of(l.w), "l.w");
     assert_string_equal(tp_name_of(c.b), "c.b");
     tp_tensor *const all[4] = {l.w, l.b, c.w, c.b};
@@ -29,7 +30,7 @@ static void drawn_within_bounds(void **state)
         assert_true(tp_requires_grad(all[i]));
     }
     tp_seed(tp, 5);
-    const tp_dense again = tp_dense_new(tp, "again", 25, 400);
+    const tp_dense again = tp_dense_new(tp_params_new(tp), "again", 25, 400, NULL);
     assert_memory_equal(tp_data(again.w), tp_data(l.w), 25 * 400 * sizeof(float));
     tp_scope_end(tp);
 }
@@ -38,7 +39,7 @@ static void drawn_within_bounds(void **state)
 static void compute_what_they_say(void **state)
 {
     tp_ctx *tp = *state;
-    const tp_dense l = tp_dense_new(tp, "l", 3, 2);
+    const tp_dense l = tp_dense_new(tp_params_new(tp), "l", 3, 2, NULL);
     const float x[2][3] = {
         {1,     -2, 0.5f},
         {0.25f, 4,  -1  }
@@ -54,7 +55,8 @@ static void compute_what_they_say(void **state)
         }
     }
 
-    const tp_conv_layer c = tp_conv_layer_new(tp, "c", 2, 3, 3, 2, 1);
+    const tp_conv_layer c =
+        tp_conv_layer_new(tp_params_new(tp), "c", 2, 3, TP_SQUARE(3, 2, 1), NULL);
     tp_tensor *image = tp_uniform(tp, TP_F32, TP_DIMS(1, 2, 5, 4), -1, 1);
     y = tp_conv_layer_apply(&c, image);
     assert_true(tp_size(y, 1) == 3 && tp_size(y, 2) == 3 && tp_size(y, 3) == 2);
@@ -80,7 +82,8 @@ static void graphs_read_them_anew(void **state)
 {
     tp_ctx *tp = *state;
     for (int recording = 0; recording < 2; recording++) {
-        const tp_conv_layer c = tp_conv_layer_new(tp, "c", 1, 2, 1, 1, 0);
+        const tp_conv_layer c =
+            tp_conv_layer_new(tp_params_new(tp), "c", 1, 2, TP_SQUARE(1, 1, 0), NULL);
         tp_recording(tp, recording);
         tp_graph *g = tp_graph_new(tp);
         tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(1, 1, 1, 1)), *y;
@@ -101,21 +104,22 @@ static void graphs_read_them_anew(void **state)
 static void refuse(void **state)
 {
     tp_ctx *tp = *state;
-    tp_dense l = tp_dense_new(tp, NULL, 3, 2);
+    tp_dense l = tp_dense_new(tp_params_new(tp), NULL, 3, 2, NULL);
     assert_int_equal(tp_status_of(l.w), TP_E_NULL);
     assert_int_equal(tp_status_of(l.b), TP_E_NULL);
-    EXPECT_ERROR(tp, TP_E_NULL, "the layer's name is NULL");
-    l = tp_dense_new(tp, "l", 0, 2);
-    EXPECT_ERROR(tp, TP_E_SHAPE, "a layer of no inputs");
+    EXPECT_ERROR(tp, TP_E_NULL, "the name is NULL");
+    l = tp_dense_new(tp_params_new(tp), "l", 0, 2, NULL);
+    EXPECT_ERROR(tp, TP_E_SHAPE, "a layer of no inputs or no outputs");
     tp_tensor *x = tp_scalar(tp, TP_F32, 1);
     assert_int_equal(tp_status_of(tp_dense_apply(&l, x)), TP_E_SHAPE);
     assert_int_equal(tp_status_of(tp_dense_apply(NULL, x)), TP_E_NULL);
     assert_int_equal(tp_status_of(tp_conv_layer_apply(NULL, x)), TP_E_NULL);
-    l = tp_dense_new(tp, "l", 3, -2);
+    l = tp_dense_new(tp_params_new(tp), "l", 3, -2, NULL);
     assert_true(tp_failed(l.w) && tp_failed(l.b));
-    const tp_conv_layer c = tp_conv_layer_new(tp, "c", INT64_MAX / 2, 1, 3, 1, 0);
+    const tp_conv_layer c =
+        tp_conv_layer_new(tp_params_new(tp), "c", INT64_MAX / 2, 1, TP_SQUARE(3, 1, 0), NULL);
     assert_true(tp_failed(c.w) && tp_failed(c.b));
-    l = tp_dense_new(NULL, "l", 3, 2);
+    l = tp_dense_new(NULL, "l", 3, 2, NULL);
     assert_true(tp_failed(l.w));
 }
 

@@ -249,8 +249,8 @@ static net net_new(tp_ctx *tp)
 {
     net n;
     tp_seed(tp, 42);
-    n.a = tp_dense_new(tp, "a", N, 5);
-    n.b = tp_dense_new(tp, "b", 5, 2);
+    n.a = tp_dense_new(tp_params_new(tp), "a", N, 5, NULL);
+    n.b = tp_dense_new(tp_params_new(tp), "b", 5, 2, NULL);
     n.wide = tp_param(tp_uniform(tp, TP_F64, TP_DIMS(2), -1, 1), "wide");
     n.idle = tp_param(tp_uniform(tp, TP_F32, TP_DIMS(4), -1, 1), "idle");
     tp_tensor *const params[6] = {n.a.w, n.a.b, n.b.w, n.b.b, n.wide, n.idle};

@@ -76,8 +76,9 @@ typedef struct net {
 static void training(net *n)
 {
     tp_ctx *tp = n->tp;
-    tp_conv_layer conv = tp_conv_layer_new(tp, "conv", 1, 6, 5, 1, 2);
-    tp_dense dense = tp_dense_new(tp, "dense", 6 * 14 * 14, 10);
+    tp_conv_layer conv =
+        tp_conv_layer_new(tp_params_new(tp), "conv", 1, 6, TP_SQUARE(5, 1, 2), NULL);
+    tp_dense dense = tp_dense_new(tp_params_new(tp), "dense", 6 * 14 * 14, 10, NULL);
     tp_tensor *const params[] = {conv.w, conv.b, dense.w, dense.b};
     const int64_t batch = tp_symbol(n->g, "batch");
     tp_tensor *x = tp_placeholder(n->g, "x", TP_F32, TP_DIMS(batch, 1, 28, 28)),

@@ -141,7 +141,7 @@ struct tpi_flow {
     tp_function *f;
     /* guards: */
     int n_in, n_out;
-    bool recording;
+    bool recording, training;
     char *watched; /* what tp_function_watch named, as it was */
     size_t n_watched;
     int32_t n_externs, externs_size;

@@ -346,6 +346,16 @@ CALL(tp_abandon)
     return 1;
 }
 
+CALL(tp_training)
+{
+    return tp_training(ctx(m), below(m, 4) > 0);
+}
+
+CALL(tp_trains)
+{
+    return tp_trains(ctx(m));
+}
+
 CALL(tp_trap_nan)
 {
     tp_ctx *tp = ctx(m);

@@ -3,12 +3,136 @@
 
 #include <string.h>
 
+/* A tree of few names, so that some are taken. */
+static tp_params *tree(monkey *m)
+{
+    tp_params *p = rarely(m) ? NULL : tp_params_new(ctx(m));
+    if (p && below(m, 2))
+        tp_params_add(p, "w", tensor(m));
+    return p && below(m, 3) == 0 ? tp_params_part(p, name(m)) : p;
+}
+
+CALL(tp_params_new)
+{
+    tp_params *p = tp_params_new(ctx(m));
+    if (below(m, 2))
+        tp_params_free(p);
+    return p != NULL;
+}
+
+CALL(tp_params_free)
+{
+    tp_params_free(tree(m));
+    return 1;
+}
+
+CALL(tp_params_part)
+{
+    tp_params *p = tree(m);
+    return tp_params_part(p, name(m)) != NULL;
+}
+
+CALL(tp_params_nth)
+{
+    tp_params *p = tree(m);
+    return tp_params_nth(p, name(m), (int)below(m, 9) - 2) != NULL;
+}
+
+CALL(tp_params_ctx)
+{
+    return tp_params_ctx(tree(m)) != NULL;
+}
+
+#define ADDS(add)                                                                              \
+    CALL(add)                                                                                  \
+    {                                                                                          \
+        tp_params *p = tree(m);                                                                \
+        const char *of = name(m);                                                              \
+        return put(m, add(p, of, tensor(m)));                                                  \
+    }
+ADDS(tp_params_add)
+ADDS(tp_params_add_state)
+ADDS(tp_params_share)
+
+/* What is asked of a tree. */
+#define ASKED(f, ask)                                                                          \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_params *p = tree(m);                                                                \
+        ask;                                                                                   \
+        return 1;                                                                              \
+    }
+ASKED(tp_params_freeze, tp_params_freeze(p, below(m, 2)))
+ASKED(tp_params_n_trained, tp_params_n_trained(p))
+ASKED(tp_params_trained, tp_params_trained(p))
+ASKED(tp_params_n, tp_params_n(p))
+ASKED(tp_params_tensor, tp_params_tensor(p, (int)below(m, 4) - 1))
+ASKED(tp_params_name, tp_params_name(p, (int)below(m, 4) - 1))
+ASKED(tp_params_find, tp_params_find(p, name(m)))
+ASKED(tp_params_count, tp_params_count(p))
+ASKED(tp_params_text, tp_free(m->tp, tp_params_text(p)))
+
+CALL(tp_initial)
+{
+    tp_ctx *tp = ctx(m);
+    const double gain = number(m);
+    const int64_t n = size(m), n_in = size(m);
+    return put(m, tp_initial(tp, (tp_init)(below(m, 9) - 1), gain, TP_DIMS(n), n_in, size(m)));
+}
+
+CALL(tp_embedding_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const int64_t n = size(m), width = size(m);
+    return put(m, tp_embedding_new(p, of, n, width, (int64_t)below(m, 4) - 1).table);
+}
+
+CALL(tp_embedding_apply)
+{
+    const tp_embedding l = {tensor(m), (int64_t)below(m, 3) - 1};
+    return put(m, tp_embedding_apply(rarely(m) ? NULL : &l, tensor(m)));
+}
+
+CALL(tp_layer_norm_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const tp_norm_layer l = tp_layer_norm_new(p, of, size(m), number(m));
+    return put_both(m, l.scale, l.shift);
+}
+
+CALL(tp_batch_norm_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const int64_t c = size(m);
+    const double momentum = number(m);
+    const tp_norm_layer l = tp_batch_norm_new(p, of, c, momentum, number(m));
+    return put_both(m, l.mean, l.var);
+}
+
+CALL(tp_norm_layer_apply)
+{
+    tp_tensor *x = tensor(m);
+    tp_norm_layer l = {.scale = fellow(m, x), .shift = fellow(m, x), .eps = number(m)};
+    if (below(m, 2) && m->depth == 0)
+        l.mean = l.var = variable(m);
+    return put(m, tp_norm_layer_apply(rarely(m) ? NULL : &l, x));
+}
+
+CALL(tp_dropout_apply)
+{
+    tp_tensor *x = tensor(m);
+    return put(m, tp_dropout_apply(x, number(m)));
+}
+
 CALL(tp_dense_new)
 {
     tp_ctx *tp = ctx(m);
     const char *of = name(m);
     const int64_t n_in = size(m);
-    const tp_dense l = tp_dense_new(tp, of, n_in, size(m));
+    const tp_dense l = tp_dense_new(tp_params_new(tp), of, n_in, size(m), NULL);
     return put_both(m, l.w, l.b);
 }
 
@@ -24,7 +148,8 @@ CALL(tp_conv_layer_new)
     tp_ctx *tp = ctx(m);
     const char *of = name(m);
     const int64_t c = size(m), oc = size(m), k = size(m), stride = size(m);
-    const tp_conv_layer l = tp_conv_layer_new(tp, of, c, oc, k, stride, below(m, 2));
+    const tp_conv_layer l = tp_conv_layer_new(tp_params_new(tp), of, c, oc,
+                                              TP_SQUARE(k, stride, below(m, 2)), NULL);
     return put_both(m, l.w, l.b);
 }
 
@@ -96,7 +221,7 @@ CALL(tp_adam_new)
         return keep_optimizer(                                                                 \
             m, maker(tp, rate, below(m, 3) ? &(options){__VA_ARGS__} : NULL, l.n, l.in));      \
     }
-MAKER(tp_rmsprop_new, tp_rmsprop_options, .alpha = v, .momentum = v, .centered = v > 0)
+MAKER(tp_rmsprop_new, tp_rmsprop_options, .alpha = v, .momentum = v, .centered = m->draws % 2)
 MAKER(tp_adagrad_new, tp_adagrad_options, .eps = v)
 MAKER(tp_lion_new, tp_lion_options, .beta1 = v, .decay = v)
 

@@ -159,6 +159,7 @@ enum {
     NAMES_RESULT,
     MARKS,
     STOPS_RECORDING,
+    STOPS_TRAINING,
     N_EFFECTS,
     /* and what is no effect: */
     KEEPS_INSIDE,
@@ -200,6 +201,9 @@ BODY(acting)
     case STOPS_RECORDING:
         tp_recording(tp, !tp_recording(tp, true));
         break;
+    case STOPS_TRAINING:
+        tp_training(tp, !tp_training(tp, true));
+        break;
     case KEEPS_INSIDE:
         tp_scope_begin(tp);
         out[0] = tp_keep(tp_neg(h));
@@ -236,7 +240,8 @@ static void acts(bed *b)
                 tp_name_of(y) ? tp_name_of(y) : "", tp_requires_grad(x));
             if (effect == KEEPS)
                 note(b, "kept", s.kept);
-            say(b, "%d %d", tp_trap_nan(b->tp, false), tp_recording(b->tp, false));
+            say(b, "%d %d %d", tp_trap_nan(b->tp, false), tp_recording(b->tp, false),
+                tp_training(b->tp, true));
             tp_scope_end(b->tp);
         }
         if (effect < N_EFFECTS)

@@ -47,7 +47,8 @@ static void choose(void *user, int n_in, tp_tensor *const *in, int n_out, tp_ten
 static bool one_branch(void)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 2});
-    model m = {.one = tp_dense_new(tp, "one", 10, 5), .two = tp_dense_new(tp, "two", 5, 1)};
+    model m = {.one = tp_dense_new(tp_params_new(tp), "one", 10, 5, NULL),
+               .two = tp_dense_new(tp_params_new(tp), "two", 5, 1, NULL)};
     tp_function *f = tp_function_new(tp, "choose", choose, &m, NULL);
     tp_tensor *feeds[SETS];
     for (int i = 0; i < SETS; i++)
@@ -96,7 +97,7 @@ static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tens
 static bool training(bool pure)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 4});
-    learner l = {.layer = tp_dense_new(tp, "layer", 5, 3),
+    learner l = {.layer = tp_dense_new(tp_params_new(tp), "layer", 5, 3, NULL),
                  .momentum = tp_variable(tp_full(tp, TP_F32, TP_DIMS(5, 3), 0), "momentum"),
                  .clipped = tp_variable(tp_full(tp, TP_I32, TP_SCALAR, 0), "clipped")};
     tp_tensor *const state[] = {l.layer.w, l.momentum, l.clipped};

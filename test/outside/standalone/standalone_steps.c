@@ -35,10 +35,11 @@ static tp_tensor *lenet_logits(const lenet *l, tp_tensor *x, double dropped)
 static bool lenet_step(try_fn f)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 5});
-    const lenet l = {.conv1 = tp_conv_layer_new(tp, "conv1", 1, 6, 5, 1, 2),
-                     .conv2 = tp_conv_layer_new(tp, "conv2", 6, 12, 5, 1, 0),
-                     .dense1 = tp_dense_new(tp, "dense1", 12 * 5 * 5, 32),
-                     .dense2 = tp_dense_new(tp, "dense2", 32, 10)};
+    const lenet l = {
+        .conv1 = tp_conv_layer_new(tp_params_new(tp), "conv1", 1, 6, TP_SQUARE(5, 1, 2), NULL),
+        .conv2 = tp_conv_layer_new(tp_params_new(tp), "conv2", 6, 12, TP_SQUARE(5, 1, 0), NULL),
+        .dense1 = tp_dense_new(tp_params_new(tp), "dense1", 12 * 5 * 5, 32, NULL),
+        .dense2 = tp_dense_new(tp_params_new(tp), "dense2", 32, 10, NULL)};
     tp_tensor *const params[N_PARAMS] = {l.conv1.w,  l.conv1.b,  l.conv2.w,  l.conv2.b,
                                          l.dense1.w, l.dense1.b, l.dense2.w, l.dense2.b};
     tp_optimizer *adam =
@@ -115,10 +116,11 @@ static bool has_learned(const alone *a, int steps)
 static bool learning(try_fn f, int steps)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 3});
-    const lenet l = {.conv1 = tp_conv_layer_new(tp, "conv1", 1, 4, 3, 1, 1),
-                     .conv2 = tp_conv_layer_new(tp, "conv2", 4, 6, 3, 1, 0),
-                     .dense1 = tp_dense_new(tp, "dense1", 6, 12),
-                     .dense2 = tp_dense_new(tp, "dense2", 12, CLASSES)};
+    const lenet l = {
+        .conv1 = tp_conv_layer_new(tp_params_new(tp), "conv1", 1, 4, TP_SQUARE(3, 1, 1), NULL),
+        .conv2 = tp_conv_layer_new(tp_params_new(tp), "conv2", 4, 6, TP_SQUARE(3, 1, 0), NULL),
+        .dense1 = tp_dense_new(tp_params_new(tp), "dense1", 6, 12, NULL),
+        .dense2 = tp_dense_new(tp_params_new(tp), "dense2", 12, CLASSES, NULL)};
     tp_tensor *const params[N_PARAMS] = {l.conv1.w,  l.conv1.b,  l.conv2.w,  l.conv2.b,
                                          l.dense1.w, l.dense1.b, l.dense2.w, l.dense2.b};
     tp_optimizer *adam = tp_adam_new(tp, 0.03, NULL, N_PARAMS, params);
@@ -225,7 +227,7 @@ static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tens
 static bool captured_step(try_fn f)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 11});
-    learner l = {.layer = tp_dense_new(tp, "layer", 5, 3),
+    learner l = {.layer = tp_dense_new(tp_params_new(tp), "layer", 5, 3, NULL),
                  .steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps")};
     tp_tensor *const params[] = {l.layer.w, l.layer.b, l.steps};
     l.sgd = tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 2, params);

@@ -1,23 +1,15 @@
+#include "base/float_mode.h"
 #include "tapir/train.h"
-
-#include <string.h>
-
-/* By the bits: a host may have floating-point exceptions unmasked, which a comparison would raise. */
-static bool is_nan(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits & INT64_MAX) > 0x7ff0000000000000;
-}
 
 static bool is_better(const tp_patience *p, double value)
 {
-    return !is_nan(value) &&
+    return value == value &&
            (!p->begun || (p->rises ? value - p->best : p->best - value) > p->margin);
 }
 
 bool tp_patience_over(tp_patience *p, double value)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     if (!p)
         return false;
     if (is_better(p, value)) {
