@@ -1,8 +1,7 @@
 #!/bin/sh
 # check_ops.sh: facts about ops live in the op. Outside of src/op, src/ir and src/onnx (and src/nn, which knows public
-# headers only) nothing is to depend on which
-# op a node is: what there is to know of an op is a member of tpi_op (src/ir/node.h), an axis factor
-# (src/ir/factors.h), or what its node stands for (src/ir/graph_def.h, src/ir/body.h). Counted are
+# headers only) nothing is to depend on which op a node is: what there is to know of an op is a member of tpi_op
+# (src/ir/node.h), an axis factor (src/ir/factors.h), or what its node stands for (src/ir/graph_def.h, src/ir/body.h). Counted are
 #
 #   names      of ops: tpi_op_add, TPI_OP_add
 #   one-op     questions that nodes of one op alone answer with yes, where they are asked for nothing else
