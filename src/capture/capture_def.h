@@ -365,7 +365,7 @@ void tpi_check_purity(tp_function *f, tpi_at at, tpi_trace *t, int n_out, tp_ten
 
 /* ---- settle.c ------------------------------------------------------------------------------- */
 
-/* Computes all that is pending. */
+/* Computes all that is pending. Without memory for a segment's end the frame is lost. */
 void tpi_settle(tpi_frame *fr);
 /* The operand of a pending step. */
 static inline tp_tensor *tpi_operand(const tpi_frame *fr, const tpi_pending *p, int k)

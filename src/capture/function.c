@@ -219,7 +219,7 @@ typedef struct running {
     tpi_trace *trace; /* what it does is recorded for replays; NULL */
     tpi_dry *dry;     /* it is compared with a replay; NULL */
     bool captured;
-    bool paced; /* it may run eagerly, if that is faster */
+    bool paced; /* how long it takes tells whether calls are to run captured or eagerly */
     uint64_t entry;
     /* of the context, to be set again: */
     const char *outside;
@@ -251,8 +251,9 @@ static void watch(running *r, bool can)
     tp_function *f = r->f;
     r->trace = can && f->options.pure ? tpi_pure_begin(f, r->at, r->n_in, r->in) : NULL;
     r->paced = can && !r->trace && !r->dry;
-    r->captured = can && !(r->paced && tpi_pace_begin(f)) &&
-                  tpi_frame_open(f, &f->forward, r->at, r->n_in, r->in);
+    const bool eager = !can || (r->paced && tpi_pace_begin(f));
+    r->captured = !eager && tpi_frame_open(f, &f->forward, r->at, r->n_in, r->in);
+    r->paced &= r->captured || eager; /* one that could not be captured is of neither kind */
     if (!r->captured) {
         tpi_trace_free(r->trace);
         r->trace = NULL;

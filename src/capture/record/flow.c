@@ -13,6 +13,8 @@ static void drop_nodes(tpi_flow *w)
         tpi_give_back(m, n->in, (size_t)n->n_in * sizeof *n->in);
         tpi_give_back(m, n->edges, (size_t)n->n_edges * sizeof *n->edges);
     }
+    for (int i = 0; i < w->n_sites; i++)
+        w->sites[i].most = 0; /* of loops that these nodes made */
     w->n_nodes = w->n_ways = w->n_compared = 0;
     w->n_joins = w->n_loops = 0;
     tpi_flow_forget_values(w);
@@ -476,6 +478,23 @@ static bool keep_known(tpi_flow *w, tpi_trace *t, bool combines)
     return true;
 }
 
+/* The last trace: with one more there may be joins again, or loops. */
+static bool put_last(tpi_flow *w, bool *impure, bool *misfit)
+{
+    const int least = least_caution(w);
+    const bool anew = w->caution != least || !w->n_nodes;
+    bool loops = false;
+    w->caution = least;
+    if (!least && !tpi_flow_find_sites(w, &loops))
+        return false;
+    if (anew || loops)
+        return rebuild(w, impure, misfit, -1);
+    int bounded;
+    if (put(w, w->traces[w->n_traces - 1], impure, &bounded))
+        return tpi_flow_values(w, misfit);
+    return *impure && bounded >= 0 && rebuild(w, impure, misfit, bounded);
+}
+
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
 {
     *impure = *known = false;
@@ -493,21 +512,8 @@ bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known)
     w->calm = 0;
     w->n_out = t->items[t->n - 1].n_in;
     w->traces[w->n_traces++] = t;
-    bool ok = w->n_nodes || add_node(w, NULL, NULL) == TPI_ENTRY_NODE;
-    int bounded = -1;
-    const int least = least_caution(w);
-    if (w->caution != least) { /* with one trace more there may be joins again */
-        w->caution = least;
-        ok = rebuild(w, impure, &misfit, -1);
-    } else {
-        ok = ok && put(w, t, impure, &bounded);
-        if (ok)
-            ok = tpi_flow_values(w, &misfit);
-    }
-    if (!ok && *impure && bounded >= 0)
-        ok = rebuild(w, impure, &misfit, bounded);
-    if (ok && !w->caution && tpi_flow_find_sites(w))
-        ok = rebuild(w, impure, &misfit, -1);
+    bool ok = put_last(w, impure, &misfit);
+    int bounded;
     while (ok && !w->caution && (bounded = tpi_flow_find_counted(w)) >= 0)
         ok = rebuild(w, impure, &misfit, bounded);
     while (!ok && (*impure || misfit) && w->caution < 2) {

@@ -179,7 +179,7 @@ struct tpi_flow {
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
 /* Takes the trace; false: memory is out, it contradicts others (*impure, then the flow is as it was
- * before), or there are too many (w->why). *known: nothing is new but numbers of turns and combinations of ways. */
+ * before), or there are too many of them or of basic blocks (w->why). *known: nothing is new but numbers of turns and combinations of ways. */
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known);
 
 /* ---- flow_nodes.c: nodes, edges, and what a trace does beside them ------------------------- */
@@ -198,8 +198,9 @@ int tpi_flow_extern(const tpi_flow *w, const tpi_origin *o);
 
 /* ---- flow_loops.c: loops ----------------------------------------------------------------- */
 
-/* Looks that traces pass a different number of times are those of loops. True: there is a new one. */
-bool tpi_flow_find_sites(tpi_flow *w);
+/* Looks that the last trace passes another number of times than others do are those of loops. *any: there is a new
+ * one. False: memory is out. */
+bool tpi_flow_find_sites(tpi_flow *w, bool *any);
 bool tpi_flow_is_site(const tpi_flow *w, uint32_t site);
 /* The site of a rolled loop of which equal turns were and were not the last one, so that no value ends it;
  * -1: none. */
@@ -232,7 +233,8 @@ static inline uint64_t tpi_way_behind(const tpi_flow *w, uint64_t way, int node,
 
 /* ---- flow_values.c: what operands are ---------------------------------------------------- */
 
-/* Finds the source of each operand; false: memory is out, or none fits (*misfit). */
+/* Finds the source of each operand; false: memory is out, none fits (*misfit), or there are too many basic blocks
+ * (w->why). */
 bool tpi_flow_values(tpi_flow *w, bool *misfit);
 void tpi_flow_forget_values(tpi_flow *w);
 /* What the source of an operand of item i is in a trace; false: it is open. */

@@ -2,17 +2,10 @@
 #include "base/hash.h"
 #include "capture/record/flow.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- looks of loops ---------------------------------------------------------------------- */
-
-static int count_visits(const tpi_trace *t, uint32_t site)
-{
-    int n = 0;
-    for (int i = 0; i < t->n; i++)
-        n += t->items[i].kind == TPI_STEP_LOOK && t->items[i].site == site;
-    return n;
-}
 
 bool tpi_flow_is_site(const tpi_flow *w, uint32_t site)
 {
@@ -22,45 +15,107 @@ bool tpi_flow_is_site(const tpi_flow *w, uint32_t site)
     return false;
 }
 
-static bool was_before(const tpi_trace *t, int i)
+/* The looks of a trace with one site. */
+typedef struct passing {
+    uint32_t site;
+    int32_t first;     /* item */
+    int32_t n, others; /* how often this trace and another one pass it */
+    bool differs;      /* another passes it, but not as often */
+} passing;
+
+static int by_site(const void *a, const void *b)
 {
-    for (int j = i - 1; j >= 0; j--)
-        if (t->items[j].kind == TPI_STEP_LOOK && t->items[j].site == t->items[i].site)
-            return true;
-    return false;
+    const passing *x = a, *y = b;
+    return x->site != y->site ? (x->site > y->site) - (x->site < y->site)
+                              : (x->first > y->first) - (x->first < y->first);
 }
 
-/* Does another trace pass the look that item i is, but not as often? */
-static bool is_passed_differently(const tpi_flow *w, const tpi_trace *t, int i)
+static int by_first(const void *a, const void *b)
 {
-    const uint32_t site = t->items[i].site;
-    const int visits = count_visits(t, site);
-    for (int k = 0; k < w->n_traces; k++) {
-        const int others = count_visits(w->traces[k], site);
-        if (others != 0 && others != visits)
-            return true;
+    const passing *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static passing *find_passing(passing *v, int n, uint32_t site)
+{
+    int low = 0, high = n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (v[middle].site < site)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return false;
+    return low < n && v[low].site == site ? &v[low] : NULL;
 }
 
-/* The first item from i on that is a new site; t->n: none. */
-static int next_site(const tpi_flow *w, const tpi_trace *t, int i)
+/* By site; how many. */
+static int gather_passings(const tpi_trace *t, passing *v)
 {
-    for (; i < t->n; i++)
-        if (t->items[i].kind == TPI_STEP_LOOK && !tpi_flow_is_site(w, t->items[i].site) &&
-            !was_before(t, i) && is_passed_differently(w, t, i))
-            break;
-    return i;
+    int n = 0, last = 0;
+    for (int i = 0; i < t->n; i++)
+        if (t->items[i].kind == TPI_STEP_LOOK)
+            v[n++] = (passing){.site = t->items[i].site, .first = i, .n = 1};
+    qsort(v, (size_t)n, sizeof *v, by_site);
+    for (int i = 1; i < n; i++) {
+        if (v[i].site == v[last].site)
+            v[last].n++;
+        else
+            v[++last] = v[i];
+    }
+    return n ? last + 1 : 0;
 }
 
-bool tpi_flow_find_sites(tpi_flow *w)
+static void compare_passings(passing *v, int n, const tpi_trace *other)
 {
-    const int most = (int)(sizeof w->sites / sizeof *w->sites), before = w->n_sites;
-    const tpi_trace *last = w->traces[w->n_traces - 1];
-    for (int i = next_site(w, last, 0); i < last->n && w->n_sites < most;
-         i = next_site(w, last, i + 1))
-        w->sites[w->n_sites++] = (tpi_loop_site){.site = last->items[i].site};
-    return w->n_sites > before;
+    for (int i = 0; i < other->n; i++) {
+        passing *x = other->items[i].kind == TPI_STEP_LOOK
+                         ? find_passing(v, n, other->items[i].site)
+                         : NULL;
+        if (x)
+            x->others++;
+    }
+    for (int i = 0; i < n; i++) {
+        v[i].differs |= v[i].others && v[i].others != v[i].n;
+        v[i].others = 0;
+    }
+}
+
+/* Sites of the trace that are new, in the order in which it passes them; at most `room` of them are written. How many
+ * there are; -1: memory is out. */
+static int new_sites(const tpi_flow *w, const tpi_trace *t, int room, uint32_t *sites)
+{
+    tpi_mem *m = &w->ctx->mem;
+    const size_t bytes = (size_t)t->n * sizeof(passing);
+    passing *v = tpi_take(m, bytes);
+    if (!v)
+        return -1;
+    const int n = gather_passings(t, v);
+    int found = 0;
+    for (int k = 0; k < w->n_traces; k++)
+        compare_passings(v, n, w->traces[k]);
+    qsort(v, (size_t)n, sizeof *v, by_first);
+    for (int i = 0; i < n; i++) {
+        if (!v[i].differs || tpi_flow_is_site(w, v[i].site))
+            continue;
+        if (found < room)
+            sites[found] = v[i].site;
+        found++;
+    }
+    tpi_give_back(m, v, bytes);
+    return found;
+}
+
+bool tpi_flow_find_sites(tpi_flow *w, bool *any)
+{
+    enum { MOST = sizeof w->sites / sizeof *w->sites };
+    uint32_t sites[MOST];
+    const int room = MOST - w->n_sites;
+    const int found = new_sites(w, w->traces[w->n_traces - 1], room, sites);
+    for (int i = 0; i < found && i < room; i++)
+        w->sites[w->n_sites++] = (tpi_loop_site){.site = sites[i]};
+    *any = found > 0 && room > 0;
+    return found >= 0;
 }
 
 /* ---- loops that C counts ----------------------------------------------------------------- */
@@ -438,7 +493,7 @@ static bool is_known(const tpi_flow *w, tpi_trace *t)
 bool tpi_flow_confirms(tpi_flow *w, tpi_trace *t, bool *combines)
 {
     if (!w->blocks || !is_known(w, t) || counted_in(w, t, 0) >= 0 ||
-        (!w->caution && next_site(w, t, 0) < t->n))
+        (!w->caution && new_sites(w, t, 0, NULL) != 0))
         return false;
     const bool left = note_turns(w, t), merged = note_merges(w, t);
     *combines = left || merged;

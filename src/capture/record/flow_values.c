@@ -743,6 +743,21 @@ static void free_uses(finder *f)
     tpi_give_back(m, f->uses, (size_t)f->uses_size * sizeof *f->uses);
 }
 
+/* Are there no more basic blocks than are run? */
+static bool may_be_run(tpi_flow *w)
+{
+    int n = 0;
+    for (int i = 1; i < w->n_nodes; i++) {
+        n += w->nodes[i].starts;
+        if (n <= TPI_MAX_BLOCKS)
+            continue;
+        w->why = TPI_WHY_length;
+        w->why_at = w->nodes[i].at;
+        return false;
+    }
+    return true;
+}
+
 bool tpi_flow_values(tpi_flow *w, bool *misfit)
 {
     tpi_mem *m = &w->ctx->mem;
@@ -750,7 +765,8 @@ bool tpi_flow_values(tpi_flow *w, bool *misfit)
     finder f = {.w = w, .seen = tpi_take(m, nodes), .list = tpi_take(m, nodes)};
     *misfit = false;
     tpi_flow_forget_values(w);
-    const bool ok = f.seen && f.list && tpi_visits_find(&f.p, w) && find_all(&f, misfit);
+    const bool ok =
+        f.seen && f.list && tpi_visits_find(&f.p, w) && may_be_run(w) && find_all(&f, misfit);
     free_uses(&f);
     tpi_visits_free(&f.p);
     tpi_give_back(m, f.seen, nodes);

@@ -487,11 +487,7 @@ static bool give_up(tpi_flow *w, const tpi_basic_block *b, tpi_why why)
 static bool make(tpi_flow *w, tpi_basic_blocks *bs)
 {
     tpi_mem *m = &w->ctx->mem;
-    if (!find_blocks(w, bs))
-        return false;
-    if (bs->n > TPI_MAX_BLOCKS)
-        return give_up(w, &bs->v[TPI_MAX_BLOCKS], TPI_WHY_length);
-    if (!make_regs(w, bs))
+    if (!find_blocks(w, bs) || !make_regs(w, bs))
         return false;
     int longest = 0;
     for (int i = 0; i < bs->n; i++)

@@ -265,8 +265,8 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
     const int joins = w->n_joins, loops = w->n_loops;
     bool impure, known;
     if (!tpi_flow_add(w, t, &impure, &known)) {
-        if (w->why == TPI_WHY_changes) {
-            leave_matched(w, w->why, at);
+        if (w->why == TPI_WHY_changes || w->why == TPI_WHY_length) {
+            leave_matched(w, w->why, w->why == TPI_WHY_length ? w->why_at : at);
             return;
         }
         const tpi_at where = w->why_at.file ? w->why_at : at;

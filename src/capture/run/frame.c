@@ -228,8 +228,8 @@ static inline tpi_step *arrive(tpi_frame *fr, tpi_step *s)
 static void lose(tpi_frame *fr, tpi_at at, tpi_why why)
 {
     tpi_function_lost(fr->f, at, why);
-    tpi_settle(fr);
     fr->lost = true;
+    tpi_settle(fr);
     fr->ctx->frame = NULL;
 }
 
@@ -710,6 +710,8 @@ static bool waits(const tpi_frame *fr, const tp_tensor *t)
 
 static void add_look(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look, bool truth)
 {
+    if (fr->lost)
+        return;
     room r;
     tpi_call_of c = {.kind = TPI_STEP_LOOK, .at = at, .look = (uint8_t)look, .truth = truth};
     tp_tensor *in[] = {(tp_tensor *)t};
@@ -852,31 +854,35 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
     return ok;
 }
 
+static void add_return(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
+{
+    room r;
+    bool good = true;
+    for (int i = 0; i < n_out; i++)
+        good &= tpi_is_live(out[i]) && out[i]->status == TP_OK && !out[i]->graph;
+    const bool failed = fr->trace && fr->ctx->failures != fr->trace->failures;
+    tpi_call_of c = {.kind = TPI_STEP_RETURN, .at = at};
+    bool same;
+    if (number_all(fr, &c, &r, good ? n_out : 0, out))
+        go_on(fr, &c, &same);
+    numbers_done(fr, &c);
+    if (fr->trace && good && !failed)
+        tpi_traced_return(fr, at, n_out, out);
+    else if (fr->trace)
+        fr->trace->partial = true;
+}
+
 void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
 {
-    tp_ctx *ctx = fr->ctx;
-    if (!fr->lost) {
+    if (!fr->lost)
         tpi_settle(fr);
-        room r;
-        bool good = true;
-        for (int i = 0; i < n_out; i++)
-            good &= tpi_is_live(out[i]) && out[i]->status == TP_OK && !out[i]->graph;
-        const bool failed = fr->trace && ctx->failures != fr->trace->failures;
-        tpi_call_of c = {.kind = TPI_STEP_RETURN, .at = at};
-        bool same;
-        if (number_all(fr, &c, &r, good ? n_out : 0, out))
-            go_on(fr, &c, &same);
-        numbers_done(fr, &c);
-        if (fr->trace && good && !failed)
-            tpi_traced_return(fr, at, n_out, out);
-        else if (fr->trace)
-            fr->trace->partial = true;
-    } else if (fr->trace) {
+    if (!fr->lost)
+        add_return(fr, at, n_out, out);
+    else if (fr->trace)
         fr->trace->partial = true;
-    }
     if (fr->new_steps) {
         fr->f->stats.recordings++;
         tpi_capture_log(fr->f, at, "recorded: %lld steps now", (long long)fr->tree->n_steps);
     }
-    ctx->frame = NULL;
+    fr->ctx->frame = NULL;
 }

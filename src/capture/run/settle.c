@@ -314,15 +314,24 @@ static void roll_long(tpi_frame *fr)
     }
 }
 
+/* Where no segment ends behind what is settled, later steps would be taken for steps of it: none come. */
+static void lose(tpi_frame *fr)
+{
+    tpi_function_lost(fr->f, fr->at->at, TPI_WHY_memory);
+    fr->lost = true;
+    fr->ctx->frame = NULL;
+}
+
 void tpi_settle(tpi_frame *fr)
 {
     tp_ctx *ctx = fr->ctx;
+    bool cut = true;
     if (fr->n_pending && !fr->settling) {
         struct tpi_frame *frame = ctx->frame;
         const bool recording = ctx->recording;
         fr->settling = true;
         ctx->frame = NULL;
-        fr->ended = tpi_step_cut(ctx, fr->at);
+        fr->ended = cut = tpi_step_cut(ctx, fr->at);
         if (fr->n_pending > TPI_MAX_PROGRAM_STEPS)
             roll_long(fr);
         bool crossing;
@@ -346,4 +355,6 @@ void tpi_settle(tpi_frame *fr)
     fr->base = fr->position + 1;
     fr->as_recorded = true;
     fr->may_fail = fr->has_views = false;
+    if (!cut && !fr->lost)
+        lose(fr);
 }

@@ -216,6 +216,54 @@ static void out_of_memory_training(void **unused)
     sweep((job){.name = "training", .body = training});
 }
 
+/* ---- a segment that cannot end ------------------------------------------------------------ */
+
+enum { LONG_WAY = 4000 }; /* steps: what a cut takes note of is a block of the allocator's */
+
+typedef struct long_way {
+    unit_memory *memory;
+    tp_tensor *index; /* out of range */
+} long_way;
+
+/* A gather that is refused settles what is pending, and C goes on with values from before it. */
+BODY(goes_on_behind)
+{
+    const long_way *s = user;
+    tp_tensor *h = in[0], *middle = h;
+    for (int i = 0; i < LONG_WAY; i++) {
+        h = tp_tanh(h);
+        middle = i == LONG_WAY / 2 ? h : middle;
+    }
+    s->memory->fail_once = s->memory->calls + 1;
+    assert_int_equal(tp_status_of(tp_gather(h, s->index, 0)), TP_E_VALUE);
+    s->memory->fail_once = 0;
+    tp_clear_error(tp_ctx_of(h));
+    out[0] = tp_exp(tp_sub(tp_mul(h, middle), in[0]));
+}
+
+static void calls_behind_a_cut(const tp_function_options *opt, float *bits)
+{
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    long_way s = {&memory, tp_tensor_new(tp, TP_I64, TP_DIMS(1), (const int64_t[]){99})};
+    tp_function *f = tp_function_new(tp, "goes_on_behind", goes_on_behind, &s, opt);
+    for (int i = 0; i < 4; i++) {
+        const tp_tensor *y = call1(f, pattern(tp, TP_DIMS(3), 0.1 * (i + 1)));
+        assert_int_equal(tp_read(y, bits + 3 * i, 3 * sizeof *bits), TP_OK);
+    }
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+}
+
+static void out_of_memory_for_a_cut(void **unused)
+{
+    (void)unused;
+    float eager[12], captured[12];
+    calls_behind_a_cut(&(tp_function_options){.eager = true}, eager);
+    calls_behind_a_cut(&(tp_function_options){.engine = TP_ENGINE_TILES}, captured);
+    assert_memory_equal(eager, captured, sizeof eager);
+}
+
 /* ---- nothing is kept --------------------------------------------------------------------- */
 
 static void calls_keep_nothing(bed *b)
@@ -437,6 +485,7 @@ int main(void)
         cmocka_unit_test(out_of_memory_gradient),
         cmocka_unit_test(out_of_memory_training),
         cmocka_unit_test(out_of_memory_turning),
+        cmocka_unit_test(out_of_memory_for_a_cut),
         ATTACK(calls_keep_nothing),
         ATTACK(functions_leave_nothing),
         ATTACK(results_outlive_the_function),
