@@ -28,8 +28,65 @@ static void too_many_blocks(void **state)
 #endif
 }
 
+/* Two loops, of as many turns as the arguments say. */
+BODY(of_two_loops)
+{
+    tp_tensor *a = in[0], *b = in[1], *sum = tp_mul(a, b);
+    tp_tensor *zero = tp_scalar_like(a, 0), *one = tp_scalar_like(a, 1);
+    while (tp_truth(tp_gt(a, zero))) {
+        a = tp_sub(a, one);
+        sum = tp_add(sum, a);
+    }
+    while (tp_truth(tp_gt(b, zero))) {
+        b = tp_sub(b, one);
+        sum = tp_mul(sum, one);
+    }
+    out[0] = sum;
+}
+
+static int count_looks(const tpi_flow *w, uint32_t site)
+{
+    int most = 0;
+    for (int k = 0; k < w->n_traces; k++) {
+        int n = 0;
+        for (int i = 0; i < w->traces[k]->n; i++)
+            n += w->traces[k]->items[i].kind == TPI_STEP_LOOK &&
+                 w->traces[k]->items[i].site == site;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Turns that are only counted are of the loop that nodes make: not of one that others will make. */
+static void turns_of_nodes_that_are_gone(void **state)
+{
+    static const int turns[][2] = {
+        {3,  1},
+        {5,  1},
+        {4,  1},
+        {6,  1},
+        {40, 1},
+        {41, 1},
+        {3,  2}
+    };
+    tp_function *f = tp_function_new(*state, "f", of_two_loops, NULL,
+                                     &(tp_function_options){.pure = true});
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
+        call2(f, tp_scalar(*state, TP_F32, turns[i][0]), tp_scalar(*state, TP_F32, turns[i][1]));
+#ifndef TPI_STRESS
+    assert_int_equal(f->pure.n_flows, 1);
+    const tpi_flow *w = f->pure.flows[0];
+    assert_true(w->n_sites > 1);
+    for (int i = 0; i < w->n_sites; i++)
+        assert_true(w->sites[i].most <= count_looks(w, w->sites[i].site));
+#endif
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(too_many_blocks)};
+    const struct CMUnitTest tests[] = {
+        CASE(too_many_blocks),
+        CASE(turns_of_nodes_that_are_gone),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -392,76 +392,10 @@ static void ever_longer(void **state)
     tp_close(tp);
 }
 
-/* ---- a loop that was taken for another --------------------------------------------------- */
-
-enum { SCRIPT = 48 };
-
-/* The next answer of a script. */
-static bool next_answer(tp_tensor **script)
-{
-    tp_tensor *x = *script;
-    const bool answer = above(tp_select(x, 0, 0), 0.5);
-    *script =
-        tp_concat(2, (tp_tensor *[]){tp_slice(x, 0, 1, SCRIPT, 1), tp_slice(x, 0, 0, 1, 1)}, 0);
-    return answer;
-}
-
-/* C ends the inner loop after its third turn. */
-BODY(of_three)
-{
-    world *s = user;
-    tp_tensor *script = in[0], *sum = number(in[0], 1);
-    s->ran++;
-    do {
-        int turn = 1;
-        do
-            sum = tp_add(tp_mul(sum, number(sum, 1.25)), number(sum, 1));
-        while (next_answer(&script) && turn++ < 3);
-        sum = tp_sub(sum, number(sum, 3));
-    } while (next_answer(&script));
-    out[0] = sum;
-}
-
-/* n outer turns of one inner turn each; the second one of `inner`. The third answer would go on. */
-static tp_tensor *script_of(tp_ctx *tp, int n, int inner)
-{
-    float x[SCRIPT] = {0};
-    for (int i = 0, at = 0; i < n; i++) {
-        for (int turn = 1; turn <= (i == 1 ? inner : 1); turn++)
-            x[at++] = turn < inner * (i == 1) || turn == 3;
-        x[at++] = i < n - 1;
-    }
-    return tp_tensor_new(tp, TP_F32, TP_DIMS(SCRIPT), x);
-}
-
-/* While all calls have as many outer turns, these are turns of the inner loop's look. When it is known whose they are
- * the inner loop has had two turns, not ten: a third one is C's to count. */
-static void turns_of_another(bed *b)
-{
-    static const int calls[][2] = {
-        {10, 1},
-        {10, 1},
-        {10, 2},
-        {10, 2},
-        {4,  2},
-        {7,  2},
-        {5,  2},
-        {5,  3},
-        {5,  3}
-    };
-    world s;
-    prepare(&s, b);
-    tp_function *f = make_pure(b, "of_three", of_three, &s);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        note(b, "sum", call1(f, script_of(b->tp, calls[i][0], calls[i][1])));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ATTACK(all_loops),
-        ATTACK(turns_of_another),
         cmocka_unit_test(saving_out_of_memory),
         cmocka_unit_test(one_argument_was_fixed),
         cmocka_unit_test(ever_longer),
