@@ -367,6 +367,8 @@ void tpi_check_purity(tp_function *f, tpi_at at, tpi_trace *t, int n_out, tp_ten
 
 /* Computes all that is pending. Without memory for a segment's end the frame is lost. */
 void tpi_settle(tpi_frame *fr);
+/* A view, whose base has its elements now, gets its own. False: it has not, or it is no view now. */
+bool tpi_pending_share(const tpi_frame *fr, const tpi_pending *p);
 /* The operand of a pending step. */
 static inline tp_tensor *tpi_operand(const tpi_frame *fr, const tpi_pending *p, int k)
 {

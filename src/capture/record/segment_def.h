@@ -16,6 +16,10 @@ struct tpi_shared {
     int *symbol_of; /* by number of a symbol in the program: its number in the segment */
     bool ready, failed;
     bool waits; /* its compiler has not been started yet */
+    /* run/direct.h: it can be entered at once, or cannot; or neither is known yet. */
+    enum { TPI_DIRECT_UNKNOWN, TPI_DIRECT, TPI_DIRECT_NOT } direct;
+    int32_t
+        *pointers; /* by feed, then by result: where it is in the program's table; -1: unread */
 };
 
 /* The program of a graph whose placeholders are i0, i1, ... and whose outputs are o0, o1, ...: one of the function's
@@ -34,7 +38,7 @@ static inline bool tpi_has_compiler(const tp_function *f)
 /* A tensor that a segment reads and does not make. */
 typedef struct tpi_input {
     int32_t code;          /* what it is in the segment (capture_def.h) */
-    int32_t step, operand; /* where it is read first; operand -1: it is a SCALAR's number */
+    int32_t step, operand; /* where it is read first; operand -1: it is the step's value */
     uint8_t dtype, rank;
     int64_t shape[TP_MAX_RANK]; /* when the segment was recorded */
 } tpi_input;
@@ -56,13 +60,16 @@ struct tpi_segment {
     int n_varying, varying_size, n_seen, n_symbols;
     tpi_varying *varying;
     tpi_quantity *quantities;
-    int64_t *values;     /* by varying size: its value in this run */
-    bool *number_varies; /* by step: it is a SCALAR whose number varies */
-    int32_t *output_of;  /* by step: which output of the program it is; -1: none */
-    int32_t *outputs;    /* by output: its step */
+    int64_t *values; /* by varying size: its value in this run */
+    /* By step: its value is given to the program. It is a SCALAR whose number varies, or in a turn of a loop a view
+     * without gaps of what comes in, at another place in another turn. */
+    bool *given;
+    int32_t *output_of; /* by step: which output of the program it is; -1: none */
+    int32_t *outputs;   /* by output: its step */
     int n_outputs;
     int n_draws;      /* steps that draw random numbers */
     bool has_numbers; /* a step is a SCALAR */
+    bool has_given;
     tpi_shared *program;
     int programs;        /* how many were made for it */
     const char *why_new; /* why the next one is made, for the log */

@@ -94,7 +94,7 @@ void tpi_segment_free(tp_ctx *ctx, tpi_segment *s)
     tpi_give_back(m, s->varying, k * sizeof *s->varying);
     tpi_give_back(m, s->quantities, k * sizeof *s->quantities);
     tpi_give_back(m, s->values, k * sizeof *s->values);
-    tpi_give_back(m, s->number_varies, n * sizeof *s->number_varies);
+    tpi_give_back(m, s->given, n * sizeof *s->given);
     tpi_give_back(m, s->output_of, n * sizeof *s->output_of);
     tpi_give_back(m, s->outputs, n * sizeof *s->outputs);
     tpi_give_back(m, s, sizeof *s);

@@ -12,7 +12,6 @@ static void free_block(tpi_mem *m, tpi_basic_block *b)
 {
     tpi_give_back(m, b->nodes, (size_t)b->nodes_size * sizeof *b->nodes);
     tpi_give_back(m, b->in, (size_t)b->in_size * sizeof *b->in);
-    tpi_give_back(m, b->pointers, (size_t)b->n_feeds * sizeof *b->pointers);
     tpi_give_back(m, b->out, (size_t)b->n_out * sizeof *b->out);
     tpi_give_back(m, b->moves, (size_t)b->moves_size * sizeof *b->moves);
     tpi_give_back(m, b->ends, (size_t)b->n_ends * sizeof *b->ends);
@@ -427,8 +426,7 @@ static bool make_program(making *k)
     graphing q = {.k = k, .g = tp_graph_new(ctx)};
     q.feeds = tpi_take(&ctx->mem, feeds);
     q.nodes = tpi_take(&ctx->mem, nodes);
-    b->pointers = tpi_take(&ctx->mem, (size_t)b->n_feeds * sizeof *b->pointers);
-    if (q.g && q.feeds && q.nodes && b->pointers && tp_scope_begin(ctx) == TP_OK) {
+    if (q.g && q.feeds && q.nodes && tp_scope_begin(ctx) == TP_OK) {
         if (add_graph(&q))
             b->program = tpi_shared_for(k->w->f, q.g, k->w->nodes[b->nodes[0]].at, b->n_feeds,
                                         b->n_out, true);

@@ -60,9 +60,8 @@ typedef struct tpi_output {
     int32_t reg;   /* the register of that node */
     uint64_t
         reads; /* ports that a gradient of it would go to, as bits; the last one: from there on */
-    int32_t pointer; /* index in the program's table of pointers */
-    tpi_buf *buf;    /* its memory in this run, */
-    bool fresh;      /* which is new, and not the register's */
+    tpi_buf *buf; /* its memory in this run, */
+    bool fresh;   /* which is new, and not the register's */
 } tpi_output;
 
 typedef struct tpi_basic_block {
@@ -71,7 +70,6 @@ typedef struct tpi_basic_block {
     int32_t n_in, in_size, n_feeds;
     int32_t
         *in; /* registers that it reads, its ports; the first n_feeds are the program's feeds */
-    int32_t *pointers; /* by feed: index in the program's table of pointers; -1: unread */
     int32_t n_out;
     tpi_output *out;
     int32_t n_moves, moves_size;
@@ -89,7 +87,6 @@ typedef struct tpi_basic_block {
     int64_t runs;
     uint64_t call;       /* the last one that it ran in */
     tpi_shared *program; /* NULL: there is nothing to compute */
-    bool direct; /* its C program can be called at once, with pointers to the registers */
 } tpi_basic_block;
 
 struct tpi_basic_blocks {

@@ -1,6 +1,7 @@
 /* Replays of pure functions: basic blocks, and what is done at the end. */
 #include "base/float_mode.h"
 #include "capture/replay/blocks.h"
+#include "capture/run/direct.h"
 #include "op/call.h"
 #include "op/random_position.h"
 
@@ -134,53 +135,15 @@ static bool fail_outputs(replay *r, tpi_basic_block *b, const char *why)
     return give_up(r, place_of(r, b), why);
 }
 
-/* Where feeds and outputs are in the table of pointers, when the C program can be entered as it is. */
-static void find_pointers(tpi_basic_block *b)
-{
-    const tp_program *p = b->program->program;
-    b->direct = p->c.entry && p->sized && p->n_random == 0 && b->n_random == 0 &&
-                p->constants.is_packed && p->n_roots == b->n_out && p->n_feeds == b->n_feeds;
-    if (!b->direct)
-        return;
-    for (int i = 0; i < b->n_feeds && b->direct; i++)
-        b->pointers[i] = p->feeds[i] && p->feeds[i]->index >= 0
-                             ? p->plan->values[p->feeds[i]->index].buffer
-                             : -1;
-    for (int i = 0; i < b->n_out && b->direct; i++) {
-        const tpi_value *v = &p->plan->values[p->roots[i]->index];
-        b->direct = v->storage == TPI_IN_OUTPUT && v->layout.root == p->roots[i]->index &&
-                    v->buffer >= 0;
-        b->out[i].pointer = v->buffer;
-        for (int k = 0; k < i && b->direct; k++)
-            b->direct = b->out[k].pointer != v->buffer;
-    }
-    for (int i = 0; i < p->plan->n_buffers && b->direct; i++) {
-        const tpi_buffer *x = &p->plan->buffers[i];
-        const tp_tensor *node = p->graph->nodes[x->node];
-        if (x->storage != TPI_IN_SOURCE)
-            continue;
-        bool fed = false;
-        for (int k = 0; k < b->n_feeds; k++)
-            fed |= b->pointers[k] == i;
-        b->direct = fed || (node->n_in && node->in[0]->flags & TPI_CONTIGUOUS);
-    }
-}
-
 static bool run_direct(replay *r, tpi_basic_block *b)
 {
-    tp_program *p = b->program->program;
     if (!take_memory(r, b))
         return false;
     for (int i = 0; i < b->n_feeds; i++)
-        if (b->pointers[i] >= 0)
-            p->pointers[b->pointers[i]] = r->bs->regs[b->in[i]].data;
+        tpi_direct_feed(b->program, i, r->bs->regs[b->in[i]].data);
     for (int i = 0; i < b->n_out; i++)
-        p->pointers[b->out[i].pointer] = b->out[i].buf->data;
-    int64_t fail[3] = {0, 0, 0};
-    if (p->c.entry(p->pointers, p->symbols, p->random, p->constants.packed->data,
-                   p->memory.arena + p->memory.arena_bytes, fail, &p->library) == 0)
-        return true;
-    return fail_outputs(r, b, "an op fails");
+        tpi_direct_result(b->program, i, b->out[i].buf->data);
+    return tpi_direct_enter(b->program) || fail_outputs(r, b, "an op fails");
 }
 
 /* Takes over the memory of a computed value. */
@@ -281,7 +244,7 @@ static bool run_otherwise(replay *r, tpi_basic_block *b)
 
 static bool compute(replay *r, tpi_basic_block *b)
 {
-    if (b->direct)
+    if (b->program && b->n_random == 0 && tpi_is_direct(b->program))
         return run_direct(r, b);
     if (!b->program) { /* what is drawn there is not used */
         r->random_at = draw_all(r, b, NULL);
@@ -290,8 +253,8 @@ static bool compute(replay *r, tpi_basic_block *b)
     const bool ready = tpi_shared_ready(r->w->f, b->program);
     if (!run_otherwise(r, b))
         return false;
-    if (ready && b->program->program->c.entry)
-        find_pointers(b);
+    if (ready)
+        tpi_direct_find(r->ctx, b->program, b->n_feeds, b->n_out);
     return true;
 }
 

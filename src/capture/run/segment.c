@@ -4,7 +4,8 @@
  * differs from all earlier runs becomes a symbol, a number in C an input; a value that is wanted
  * and was not so far, an output: then the program is made anew. It is never used for anything
  * but what it was made for; when in doubt the steps are computed one by one. */
-#include "capture/record/segment_def.h"
+#include "base/float_mode.h"
+#include "capture/run/direct.h"
 #include "op/call.h"
 
 #include <string.h>
@@ -22,14 +23,14 @@ static tpi_segment *segment_new(tp_ctx *ctx, tpi_step *step, int n_steps)
                        .why_new = "it runs again",
                        .why_eager = step->any_number ? TPI_WHY_operands : TPI_WHY_none};
     const size_t n = (size_t)n_steps;
-    s->number_varies = tpi_take(&ctx->mem, n * sizeof *s->number_varies);
+    s->given = tpi_take(&ctx->mem, n * sizeof *s->given);
     s->output_of = tpi_take(&ctx->mem, n * sizeof *s->output_of);
     s->outputs = tpi_take(&ctx->mem, n * sizeof *s->outputs);
-    if (!s->number_varies || !s->output_of || !s->outputs) {
+    if (!s->given || !s->output_of || !s->outputs) {
         tpi_segment_free(ctx, s);
         return NULL;
     }
-    memset(s->number_varies, 0, n * sizeof *s->number_varies);
+    memset(s->given, 0, n * sizeof *s->given);
     for (int i = 0; i < n_steps; i++, step = step->first) { /* the only ones that follow */
         s->output_of[i] = -1;
         s->has_numbers |= step->kind == TPI_STEP_SCALAR;
@@ -83,12 +84,15 @@ int tpi_segment_input(const tpi_segment *s, int32_t code)
     return -1;
 }
 
-/* The shape that what comes in had when the segment was recorded. */
+/* The shape that what comes in, or a step's value, had when the segment was recorded. */
 static const int64_t *recorded_shape(const tpi_segment *s, int32_t code)
 {
-    if (code >= 0)
-        return NULL;
     const tpi_step *t = s->step;
+    if (code >= 0) {
+        while (code-- > 0)
+            t = t->first;
+        return t->shape;
+    }
     for (code = ~code; code >= t->n_new; t = t->first)
         code -= t->n_new;
     return t->new[code].shape;
@@ -105,7 +109,7 @@ static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x
     const tp_tensor *t = tensor_of(fr, from, &x);
     x.dtype = t->dtype;
     x.rank = t->rank;
-    if (x.rank) /* a number has none */
+    if (x.rank)
         memcpy(x.shape, recorded_shape(s, x.code), sizeof x.shape);
     s->inputs[s->n_inputs++] = x;
     return true;
@@ -113,7 +117,7 @@ static bool add_input(tpi_segment *s, const tpi_frame *fr, int from, tpi_input x
 
 int tpi_segment_maker(const tpi_segment *s, int32_t code)
 {
-    return code >= 0 && !s->number_varies[code] ? code : -1;
+    return code >= 0 && !s->given[code] ? code : -1;
 }
 
 static bool find_inputs(tpi_segment *s, const tpi_frame *fr, int from)
@@ -121,9 +125,11 @@ static bool find_inputs(tpi_segment *s, const tpi_frame *fr, int from)
     s->n_inputs = 0;
     for (int i = 0; i < s->n_steps; i++) {
         const tpi_step *t = fr->pending[from + i].step;
-        if (s->number_varies[i] &&
-            !add_input(s, fr, from, (tpi_input){.code = i, .step = i, .operand = -1}))
-            return false;
+        if (s->given[i]) {
+            if (!add_input(s, fr, from, (tpi_input){.code = i, .step = i, .operand = -1}))
+                return false;
+            continue;
+        }
         const int first = t->kind == TPI_STEP_ASSIGN; /* not the variable */
         for (int k = first; k < t->n_in; k++)
             if (tpi_segment_maker(s, t->in[k]) < 0 &&
@@ -229,7 +235,7 @@ static bool compare_sizes(tpi_segment *s, const tpi_frame *fr, int from, bool *c
     for (int i = 0; i < s->n_steps; i++) {
         const tpi_pending *p = &fr->pending[from + i];
         const tpi_step *t = p->step;
-        if ((!p->attrs && !p->resized) || !t->op->attrs_size)
+        if ((!p->attrs && !p->resized) || !t->op->attrs_size || s->given[i])
             continue;
         sizes_of(t->op, t->attrs, t->shape, was, at);
         const int n = sizes_of(t->op, tpi_attrs_of(p), p->value->shape, now, at);
@@ -246,12 +252,56 @@ static void compare_numbers(tpi_segment *s, const tpi_frame *fr, int from, bool 
     for (int i = 0; i < s->n_steps && s->has_numbers; i++) {
         const tpi_pending *p = &fr->pending[from + i];
         const tpi_step *t = p->step;
-        if (t->kind != TPI_STEP_SCALAR || s->number_varies[i] || p->value == t->scalar)
+        if (t->kind != TPI_STEP_SCALAR || s->given[i] || p->value == t->scalar)
             continue;
         char cast[8] = {0};
         tpi_store_f64((tp_dtype)t->dtype, cast, t->value);
         if (memcmp(cast, p->value->data, tp_dtype_size((tp_dtype)t->dtype)) != 0)
-            *changed = s->number_varies[i] = true;
+            *changed = s->given[i] = true;
+    }
+}
+
+/* What a turn of a loop reads at another place in another turn is given to its program: its sizes stay, and so does
+ * where things lie. */
+static void compare_places(tpi_segment *s, const tpi_frame *fr, int from, bool *changed)
+{
+    if (fr->as_recorded || !fr->pending[from + s->n_steps - 1].step->again)
+        return;
+    for (int i = 0; i < s->n_steps; i++) {
+        const tpi_pending *p = &fr->pending[from + i];
+        const tpi_step *t = p->step;
+        if (!p->attrs || !p->view || p->resized || s->given[i] || s->output_of[i] >= 0 ||
+            !(p->value->flags & TPI_CONTIGUOUS) || tpi_segment_maker(s, t->in[0]) >= 0 ||
+            memcmp(p->attrs, t->attrs, t->op->attrs_size) == 0)
+            continue;
+        *changed = s->given[i] = s->has_given = true;
+    }
+}
+
+/* Views that are given have the elements of what they are of. False: one cannot. */
+static bool share_given(const tpi_segment *s, const tpi_frame *fr, int from)
+{
+    bool ok = true;
+    for (int i = 0; i < s->n_steps && s->has_given && ok; i++) {
+        const tpi_pending *p = &fr->pending[from + i];
+        if (s->given[i] && p->step->kind == TPI_STEP_OP && p->value->flags & TPI_LAZY)
+            ok = tpi_pending_share(fr, p);
+    }
+    return ok;
+}
+
+/* Those that nobody else needs let go of them: a variable among them may be assigned. */
+static void let_go_given(const tpi_segment *s, tpi_frame *fr, int from)
+{
+    for (int i = 0; i < s->n_steps && s->has_given; i++) {
+        const tpi_pending *p = &fr->pending[from + i];
+        tp_tensor *y = p->value;
+        if (!s->given[i] || p->need || !p->view || y->flags & TPI_LAZY)
+            continue;
+        tpi_buf_unref(fr->ctx, y->buf);
+        y->buf = NULL;
+        y->data = NULL;
+        y->flags |= TPI_LAZY;
     }
 }
 
@@ -387,51 +437,135 @@ static bool take_results(const tpi_segment *s, tpi_frame *fr, int from, tp_tenso
     return ok;
 }
 
+/* What a run of the program takes and gives. */
+typedef struct run_room {
+    tp_tensor *few_feeds[48], **feeds, **values; /* the results behind the feeds */
+    struct tpi_draw few_draws[8], *draws;
+    int64_t few_symbols[16], *symbols;
+} run_room;
+
+static size_t n_tensors(const tpi_segment *s)
+{
+    return (size_t)(s->n_inputs + s->n_outputs);
+}
+
+static void *few_or(tpi_mem *m, size_t n, size_t most, size_t each, void *few)
+{
+    return n > most ? tpi_take(m, n * each) : few;
+}
+
+static bool take_room(run_room *r, const tpi_segment *s, tpi_mem *m)
+{
+    const int n_symbols = s->program->program->n_symbols;
+    r->feeds = few_or(m, n_tensors(s), 48, sizeof *r->feeds, r->few_feeds);
+    r->draws = few_or(m, (size_t)s->n_draws, 8, sizeof *r->draws, r->few_draws);
+    r->symbols = few_or(m, (size_t)n_symbols, 16, sizeof *r->symbols, r->few_symbols);
+    r->values = r->feeds + s->n_inputs;
+    return r->feeds && r->draws && r->symbols;
+}
+
+static void give_room(run_room *r, const tpi_segment *s, tpi_mem *m)
+{
+    if (r->feeds != r->few_feeds)
+        tpi_give_back(m, r->feeds, n_tensors(s) * sizeof *r->feeds);
+    if (r->draws != r->few_draws)
+        tpi_give_back(m, r->draws, (size_t)s->n_draws * sizeof *r->draws);
+    if (r->symbols != r->few_symbols)
+        tpi_give_back(m, r->symbols,
+                      (size_t)s->program->program->n_symbols * sizeof *r->symbols);
+}
+
+static void fill_room(run_room *r, const tpi_segment *s, const tpi_frame *fr, int from)
+{
+    const tp_program *p = s->program->program;
+    for (int i = 0; i < s->n_inputs; i++)
+        r->feeds[i] = tensor_of(fr, from, &s->inputs[i]);
+    for (int i = 0; i < p->n_symbols; i++)
+        for (int k = 0; k < s->n_varying; k++)
+            if (s->quantities[k].symbol == s->program->symbol_of[i])
+                r->symbols[i] = s->values[k];
+    for (int i = 0, d = 0; i < s->n_steps && s->n_draws; i++)
+        if (tpi_is_draw(fr->pending[from + i].step->op)) {
+            const tpi_random_attrs *a = tpi_attrs_of(&fr->pending[from + i]);
+            r->draws[d++] = (struct tpi_draw){-1 - i, a->seed, a->at};
+        }
+}
+
+/* Can the C program be entered at once: sizes are those of its last run, all lies without gaps? */
+static bool is_direct(const run_room *r, const tpi_segment *s, const tpi_frame *fr, int from)
+{
+    const tp_program *p = s->program->program;
+    bool is = tpi_is_direct(s->program);
+    for (int i = 0; i < p->n_symbols && is; i++)
+        is = p->symbols[i] == r->symbols[i];
+    for (int i = 0; i < s->n_inputs && is; i++)
+        is = r->feeds[i]->flags & TPI_CONTIGUOUS;
+    for (int i = 0; i < s->n_outputs && is; i++) {
+        const tpi_pending *y = &fr->pending[from + s->outputs[i]];
+        is = !y->view && y->value->flags & TPI_LAZY;
+    }
+    return is;
+}
+
+static void take_back_results(const tpi_segment *s, tpi_frame *fr, int from, int n)
+{
+    for (int i = 0; i < n; i++) {
+        tp_tensor *y = fr->pending[from + s->outputs[i]].value;
+        tpi_buf_unref(fr->ctx, y->buf);
+        y->buf = NULL;
+        y->data = NULL;
+    }
+}
+
+static bool run_direct(const run_room *r, const tpi_segment *s, tpi_frame *fr, int from)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    int n = 0;
+    for (int i = 0; i < s->n_inputs; i++)
+        tpi_direct_feed(s->program, i, r->feeds[i]->data);
+    for (; n < s->n_outputs; n++) {
+        tp_tensor *y = fr->pending[from + s->outputs[n]].value;
+        if (!tpi_tensor_alloc(y))
+            break;
+        tpi_direct_result(s->program, n, y->data);
+    }
+    if (n < s->n_outputs || !tpi_direct_enter(s->program)) {
+        take_back_results(s, fr, from, n);
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        fr->pending[from + s->outputs[i]].value->flags &= (uint8_t)~TPI_LAZY;
+    return true;
+}
+
+static bool run_otherwise(const run_room *r, const tpi_segment *s, tpi_frame *fr, int from)
+{
+    tp_ctx *ctx = fr->ctx;
+    const bool by_c = s->program->program->c.entry;
+    tpi_aside earlier; /* what fails here is computed one by one, and told then */
+    tpi_error_aside(ctx, &earlier);
+    const bool ok =
+        tpi_program_run_sized(s->program->program, s->step->at, r->symbols, r->feeds,
+                              &(tpi_draws){s->n_draws, r->draws}, r->values) &&
+        take_results(s, fr, from, r->values);
+    if (!ok)
+        tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    if (ok && by_c)
+        tpi_direct_find(ctx, s->program, s->n_inputs, s->n_outputs);
+    return ok;
+}
+
 static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
 {
-    enum { FEW = 48 };
-    tp_ctx *ctx = fr->ctx;
-    tp_program *p = s->program->program;
-    tp_tensor *few[FEW], **feeds = few;
-    struct tpi_draw few_draws[8], *draws = few_draws;
-    int64_t few_symbols[16], *symbols = few_symbols;
-    const int n_draws = s->n_draws;
-    const size_t n = (size_t)(s->n_inputs + s->n_outputs);
-    if (n > FEW)
-        feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
-    if (n_draws > 8)
-        draws = tpi_take(&ctx->mem, (size_t)n_draws * sizeof *draws);
-    if (p->n_symbols > 16)
-        symbols = tpi_take(&ctx->mem, (size_t)p->n_symbols * sizeof *symbols);
-    bool ok = feeds && draws && symbols;
+    run_room r;
+    bool ok = take_room(&r, s, &fr->ctx->mem);
     if (ok) {
-        tp_tensor **values = feeds + s->n_inputs;
-        for (int i = 0; i < s->n_inputs; i++)
-            feeds[i] = tensor_of(fr, from, &s->inputs[i]);
-        for (int i = 0; i < p->n_symbols; i++)
-            for (int k = 0; k < s->n_varying; k++)
-                if (s->quantities[k].symbol == s->program->symbol_of[i])
-                    symbols[i] = s->values[k];
-        for (int i = 0, d = 0; i < s->n_steps && n_draws; i++)
-            if (tpi_is_draw(fr->pending[from + i].step->op)) {
-                const tpi_random_attrs *r = tpi_attrs_of(&fr->pending[from + i]);
-                draws[d++] = (struct tpi_draw){-1 - i, r->seed, r->at};
-            }
-        tpi_aside earlier; /* what fails here is computed one by one, and told then */
-        tpi_error_aside(ctx, &earlier);
-        ok = tpi_program_run_sized(p, s->step->at, symbols, feeds, &(tpi_draws){n_draws, draws},
-                                   values) &&
-             take_results(s, fr, from, values);
-        if (!ok)
-            tpi_forget_error(ctx);
-        tpi_error_back(ctx, &earlier);
+        fill_room(&r, s, fr, from);
+        ok = (is_direct(&r, s, fr, from) && run_direct(&r, s, fr, from)) ||
+             run_otherwise(&r, s, fr, from);
     }
-    if (feeds != few)
-        tpi_give_back(&ctx->mem, feeds, n * sizeof *feeds);
-    if (draws != few_draws)
-        tpi_give_back(&ctx->mem, draws, (size_t)n_draws * sizeof *draws);
-    if (symbols != few_symbols)
-        tpi_give_back(&ctx->mem, symbols, (size_t)p->n_symbols * sizeof *symbols);
+    give_room(&r, s, &fr->ctx->mem);
     s->program_runs += ok;
     return ok;
 }
@@ -455,6 +589,7 @@ static bool compare(tpi_segment *s, tpi_frame *fr, int from)
         return false;
     s->known = true;
     compare_numbers(s, fr, from, &numbers);
+    compare_places(s, fr, from, &numbers);
     if (numbers) { /* more comes in: sizes are observed anew */
         s->n_varying = 0;
         s->n_seen = 1;
@@ -466,7 +601,7 @@ static bool compare(tpi_segment *s, tpi_frame *fr, int from)
         (!compare_inputs(s, fr, from, &changed) || !compare_sizes(s, fr, from, &changed)))
         return false;
     if (changed && s->program)
-        s->why_new = numbers ? "a number varies" : "a size varies";
+        s->why_new = numbers ? "a number varies, or a place" : "a size varies";
     bool more = false;
     compare_outputs(s, fr, from, &more);
     if (more && s->program)
@@ -488,15 +623,16 @@ static bool compare(tpi_segment *s, tpi_frame *fr, int from)
 
 static bool prepare(tpi_segment *s, tpi_frame *fr, int from)
 {
-    if (s->known && !all_good(s, fr, from))
+    if (s->known && !(share_given(s, fr, from) && all_good(s, fr, from)))
         return false;
     if (compare(s, fr, from))
-        return all_good(s, fr, from);
+        return share_given(s, fr, from) && all_good(s, fr, from);
     s->known = false; /* memory is out: the next run learns it all anew */
     s->program = NULL;
     s->n_inputs = s->n_varying = 0;
     s->n_seen = 1;
-    memset(s->number_varies, 0, (size_t)s->n_steps * sizeof *s->number_varies);
+    memset(s->given, 0, (size_t)s->n_steps * sizeof *s->given);
+    s->has_given = false;
     return false;
 }
 
@@ -516,24 +652,9 @@ static bool count_run(tpi_segment *s, int64_t call)
     return ++s->runs > (again ? 1 : 1 + s->n_steps / TPI_STEPS_PER_RUN);
 }
 
-bool tpi_segment_run(tpi_frame *fr, int from, int to)
+/* Is there a program, and can it run by now? */
+static bool has_program(tpi_segment *s, tpi_frame *fr, int from, bool due)
 {
-    tp_ctx *ctx = fr->ctx;
-    tpi_step *first = fr->pending[from].step;
-    if (!first->segment)
-        first->segment = segment_new(ctx, first, to - from);
-    tpi_segment *s = first->segment;
-    if (!s || s->n_steps != to - from)
-        return false;
-    const bool due = count_run(s, fr->f->stats.user_calls);
-    if (ctx->trap_nan) /* set by the body: the first NaN is looked for op by op */
-        return false;
-    if (s->why_eager)
-        return false;
-    if (!prepare(s, fr, from))
-        return false;
-    if (s->n_outputs == 0)
-        return !may_fail(fr, from, to);
     if (!s->program && due) {
         if (s->programs >= TPI_MAX_REBUILDS)
             s->why_eager = TPI_WHY_changes;
@@ -542,7 +663,33 @@ bool tpi_segment_run(tpi_frame *fr, int from, int to)
         else if (may_compile(fr->f))
             tpi_segment_build(s, fr, from);
     }
-    return s->program && tpi_shared_ready(fr->f, s->program) && run_program(s, fr, from);
+    return s->program && tpi_shared_ready(fr->f, s->program);
+}
+
+static bool run(tpi_segment *s, tpi_frame *fr, int from, bool due)
+{
+    if (!prepare(s, fr, from))
+        return false;
+    if (s->n_outputs == 0)
+        return !may_fail(fr, from, from + s->n_steps);
+    return has_program(s, fr, from, due) && run_program(s, fr, from);
+}
+
+bool tpi_segment_run(tpi_frame *fr, int from, int to)
+{
+    tpi_step *first = fr->pending[from].step;
+    if (!first->segment)
+        first->segment = segment_new(fr->ctx, first, to - from);
+    tpi_segment *s = first->segment;
+    if (!s || s->n_steps != to - from)
+        return false;
+    const bool due = count_run(s, fr->f->stats.user_calls);
+    /* a trap set by the body: the first NaN is looked for op by op */
+    if (fr->ctx->trap_nan || s->why_eager)
+        return false;
+    const bool done = run(s, fr, from, due);
+    let_go_given(s, fr, from);
+    return done;
 }
 
 tpi_segment_state tpi_segment_state_of(const tpi_segment *s)

@@ -121,9 +121,9 @@ static bool add_nodes(building *b)
     for (int i = 0; i < s->n_steps; i++) {
         const tpi_pending *p = &b->fr->pending[b->from + i];
         const tpi_step *t = p->step;
-        if (t->kind == TPI_STEP_SCALAR && !s->number_varies[i])
+        if (t->kind == TPI_STEP_SCALAR && !s->given[i])
             b->nodes[i] = tpi_graph_lift(b->g, t->at, t->scalar ? t->scalar : p->value);
-        else if (t->kind == TPI_STEP_OP)
+        else if (t->kind == TPI_STEP_OP && !s->given[i])
             b->nodes[i] = op_node(b, i, &(site){t, tpi_attrs_of(p), p->value->shape});
         if (b->nodes[i] &&
             (b->nodes[i]->status != TP_OK || b->nodes[i]->dtype != p->value->dtype ||
@@ -159,6 +159,9 @@ tp_tensor *tpi_segment_declare(tp_graph *g, const tpi_step *first, int i, const 
                                const tpi_nodes_of *nodes)
 {
     const tpi_segment *s = first->segment;
+    if (s && i < s->n_steps && s->given[i])
+        return tpi_fail(g->ctx, t->at, t->op->name, TP_E_SHAPE,
+                        "a place that C computes varied from turn to turn");
     if (s && (i >= s->n_steps || !s->n_varying))
         s = NULL;
     building b = {.s = s, .g = g, .others = nodes};
@@ -292,7 +295,9 @@ void tpi_shared_free(tp_function *f)
     for (tpi_shared *p = f->programs, *next; p; p = next) {
         next = p->next;
         const int n = p->program ? p->program->n_symbols : 0;
+        const int n_pointers = p->program ? p->program->n_feeds + p->program->n_roots : 0;
         tpi_give_back(&f->ctx->mem, p->symbol_of, (size_t)n * sizeof *p->symbol_of);
+        tpi_give_back(&f->ctx->mem, p->pointers, (size_t)n_pointers * sizeof *p->pointers);
         tp_program_free(p->program);
         tp_free(f->ctx, p->text);
         tpi_give_back(&f->ctx->mem, p, sizeof *p);

@@ -197,17 +197,18 @@ static void compute_one(tpi_frame *fr, int i)
         tpi_give_back(&ctx->mem, in, bytes);
 }
 
-/* A view, whose base has its elements now, gets its own. */
-static void share_one(const tpi_frame *fr, const tpi_pending *p)
+bool tpi_pending_share(const tpi_frame *fr, const tpi_pending *p)
 {
     tp_tensor *y = p->value;
-    if (!p->need || !p->view || !(y->flags & TPI_LAZY) || !tpi_operand(fr, p, 0)->buf)
-        return;
+    if (!p->view || !(y->flags & TPI_LAZY) || !tpi_operand(fr, p, 0)->buf)
+        return false;
     tp_tensor *in[] = {tpi_operand(fr, p, 0)};
     const tpi_infer q = {
         .op = p->step->op, .ctx = fr->ctx, .n_in = 1, .in = in, .attrs = tpi_attrs_of(p)};
-    if (tpi_share(&q, y))
-        y->flags &= (uint8_t)~TPI_LAZY;
+    if (!tpi_share(&q, y))
+        return false;
+    y->flags &= (uint8_t)~TPI_LAZY;
+    return true;
 }
 
 /* ---- assignments ------------------------------------------------------------------------------------------- */
@@ -298,7 +299,8 @@ static void run(tpi_frame *fr, bool crossing)
                 continue;
             if (p->need && p->step->op == &tpi_op_call) /* which no program computes */
                 compute_one(fr, i);
-            share_one(fr, p);
+            if (p->need)
+                tpi_pending_share(fr, p);
         }
     }
 }
