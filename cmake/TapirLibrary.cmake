@@ -12,8 +12,8 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 # other files run once per program, or as an oracle, and are compiled to be small.
 set(tapir_hot_sources
   base/mem base/stack base/strbuf base/undone base/workers
-  capture/function capture/pace capture/record/rules capture/record/trace capture/record/tree
-  capture/replay/pure capture/replay/replay capture/run/direct capture/run/frame capture/run/segment
+  capture/function capture/pace capture/record/launches capture/record/rules capture/record/trace capture/record/tree
+  capture/replay/pure capture/replay/relaunch capture/replay/replay capture/run/direct capture/run/frame capture/run/segment
   capture/run/settle
   core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
   grad/backward grad/body_copy grad/sweep grad/sweep_call grad/sweep_go

@@ -54,6 +54,10 @@ enum {
     TPI_MAX_OUTCOMES = 16,  /* values that one read has had: more are a number, not a choice */
     TPI_MAX_BLOCKS = 2048,  /* stretches of a flow: for each pair there is a bit */
     TPI_MAX_WATCHED = 4096, /* bytes: they are compared at each call */
+    TPI_MAX_RELAUNCHES = 1024, /* calls whose launches are kept, */
+    TPI_MAX_LAUNCH_BYTES =
+        64 << 20,             /* in so many bytes; and one of them makes values of so many */
+    TPI_MAX_LAUNCH_TRIES = 8, /* recordings that were none, until no more are made */
     TPI_CALM =
         64, /* replays without a recording, until a model may leave out what never came up */
     TPI_MAX_IMPURE = 3 /* recordings that contradict others, until it is no longer replayed */
@@ -127,6 +131,7 @@ struct tpi_step {
 
 typedef struct tpi_tree {
     tpi_step top; /* above the entries */
+    bool rolled;  /* there are loops */
     int64_t n_steps;
     tpi_step *gone; /* steps to be freed, by `next` */
 } tpi_tree;
@@ -161,6 +166,7 @@ typedef struct tpi_frame {
     bool has_turns;   /* of blocks: gradients make results of what was recorded in them */
     bool has_views;   /* among the pending */
     bool settling;
+    bool launches;           /* all it computed was launched (launches.h) */
     bool new_steps;          /* this run added some */
     bool lost;               /* it goes on eagerly */
     struct tpi_trace *trace; /* of a pure function: what this run does; NULL: not kept */
@@ -173,8 +179,10 @@ typedef struct tpi_frame {
 
 /* A program that any segment with equal text uses. */
 typedef struct tpi_shared tpi_shared;
-typedef struct tpi_trace tpi_trace; /* trace.h */
-typedef struct tpi_flow tpi_flow;   /* flow.h */
+typedef struct tpi_trace tpi_trace;       /* trace.h */
+typedef struct tpi_flow tpi_flow;         /* flow.h */
+typedef struct tpi_launches tpi_launches; /* launches.h */
+typedef struct tpi_relaunch tpi_relaunch; /* relaunch.h */
 
 typedef struct tpi_watch {
     const void *bytes;
@@ -201,6 +209,12 @@ typedef struct tpi_pure {
         uint64_t sizes; /* a hash */
         int64_t calls;
     } rare[TPI_MAX_RARE];
+    /* Calls without looks in which C wrote out loops: by sizes, what they ran. */
+    bool rolls; /* the last call that was matched ran nothing else */
+    int launch_tries;
+    int n_relaunches, relaunches_size;
+    tpi_relaunch **relaunches;
+    size_t launch_bytes;
     int64_t crowded_out; /* calls in ways for which there was no room among the flows */
     tpi_at crowded_at;   /* the last of them */
     struct tpi_dry

@@ -312,7 +312,8 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
         tpi_pure_reset(f);
     const bool can = can_capture(f, n_in, in);
     const bool check = f->options.check && can && f->pure.n_flows;
-    if (can && f->pure.n_flows && !check && tpi_replay(f, at, n_in, in, n_out, out)) {
+    if (can && (f->pure.n_flows || f->pure.n_relaunches) && !check &&
+        tpi_replay(f, at, n_in, in, n_out, out)) {
         f->stats.calls++;
         return TP_OK;
     }

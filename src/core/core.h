@@ -43,6 +43,8 @@ typedef struct tpi_buf {
     bool exposed; /* tp_data gave its address away: its elements stay where they are */
     bool lent;    /* constants of programs may lie in it: tpi_may_write */
     bool folded;  /* computed from constants while a graph was made or compiled */
+    int32_t
+        launched; /* capture: which value of the launches that are recorded; else anything */
 } tpi_buf;
 
 enum { TPI_ERROR_TEXT = 640 }; /* of two long paths and what they say; longer texts are cut */

@@ -263,6 +263,22 @@ static void set_library(tp_program *p)
     p->library.watch = p->watch;
 }
 
+bool tpi_program_lay_out(tp_program *p, tpi_at at)
+{
+    bool ok = true;
+    for (int i = 0; i < p->plan->n_buffers && ok; i++)
+        ok = !p->plan->buffers[i].section;
+    if (!ok)
+        return false;
+    set_library(p);
+    if (!tpi_program_resize(p, at))
+        return false;
+    for (int i = 0; i < p->plan->n_buffers; i++)
+        if (p->plan->buffers[i].storage == TPI_IN_ARENA)
+            p->pointers[i] = p->memory.arena + p->memory.offsets[i];
+    return p->constants.is_packed;
+}
+
 /* Twice as many turns of the loop whose symbol it is; false: no memory for so many. */
 static bool grow(tp_program *p, int64_t symbol)
 {

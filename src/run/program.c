@@ -588,6 +588,24 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
     return tpi_fail_all(tpi_refuse_crowd(p->ctx, at, what), p->n_fetches, out);
 }
 
+/* Does the program take these sizes? */
+static bool take_sizes(tp_program *p, tpi_at at, const int64_t *symbols)
+{
+    for (int i = 0; i < p->n_symbols; i++) {
+        if (p->late[i] || (p->checked && p->symbols[i] == symbols[i]))
+            continue;
+        p->symbols[i] = symbols[i];
+        p->sized = p->checked = false;
+    }
+    p->checked = p->checked || tpi_check_sizes(p, at);
+    return p->checked;
+}
+
+bool tpi_program_set_sizes(tp_program *p, tpi_at at, const int64_t *symbols)
+{
+    return take_sizes(p, at, symbols) && (p->sized || tpi_program_lay_out(p, at));
+}
+
 bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
                            tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values)
 {
@@ -596,16 +614,7 @@ bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
     tpi_session s = {.p = p, .at = at, .feeds = feeds, .values = values, .draws = draws};
     for (int i = 0; i < p->n_roots; i++)
         values[i] = NULL;
-    for (int i = 0; i < p->n_symbols; i++) {
-        if (p->late[i] || (p->checked && p->symbols[i] == symbols[i]))
-            continue;
-        p->symbols[i] = symbols[i];
-        p->sized = p->checked = false;
-    }
-    p->checked = p->checked || tpi_check_sizes(p, at);
-    if (!p->checked)
-        return false;
-    if (tp_scope_begin(ctx) != TP_OK)
+    if (!take_sizes(p, at, symbols) || tp_scope_begin(ctx) != TP_OK)
         return false;
     const bool ok = execute_by(&s, p->c.entry) && detach_values(&s);
     tp_scope_end(ctx);

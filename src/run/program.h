@@ -140,6 +140,10 @@ tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node, i
 bool tpi_program_run_sized(tp_program *p, tpi_at at, const int64_t *symbols,
                            tp_tensor *const *feeds, const tpi_draws *draws, tp_tensor **values);
 
+/* Before who has run the program by its C program enters that himself: the sizes are these, and its own buffers have
+ * their memory. False: it does not take them, memory is out, or it has bodies. */
+bool tpi_program_set_sizes(tp_program *p, tpi_at at, const int64_t *symbols);
+
 /* Sizes at those of this run. */
 static inline tpi_run_sizes tpi_program_sizes(const tp_program *p)
 {
@@ -231,5 +235,7 @@ bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes
 /* Places the plan's buffers for the sizes of this run. False when out of memory, or when they take more
  * than the limit, which the error tells. */
 bool tpi_program_resize(tp_program *p, tpi_at at);
+/* That, and the pointers to its own buffers. False: also when it has bodies, or constants are to be packed anew. */
+bool tpi_program_lay_out(tp_program *p, tpi_at at);
 
 #endif

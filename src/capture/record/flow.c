@@ -51,7 +51,7 @@ static char *copy_watched(const tp_function *f)
 
 enum { GUARDED = TPI_REQUIRES | TPI_LEAF | TPI_VARIABLE | TPI_STATE | TPI_CONTIGUOUS };
 
-static int add_extern(tpi_flow *w, const tpi_origin *o)
+int tpi_flow_add_extern(tpi_flow *w, const tpi_origin *o)
 {
     tpi_extern *v =
         tpi_grow(&w->ctx->mem, w->externs, w->n_externs, &w->externs_size, sizeof *v);
@@ -83,7 +83,7 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
     w->n_watched = w->watched ? tpi_watched_bytes(f) : 0;
     bool ok = w->args && w->watched;
     for (int i = 0; i < t->n_origins && ok && t->origins[i].from == TPI_FROM_ARG; i++) {
-        ok = add_extern(w, &t->origins[i]) >= 0;
+        ok = tpi_flow_add_extern(w, &t->origins[i]) >= 0;
         w->n_args++;
     }
     for (int i = 0; i < w->n_in && ok; i++)
@@ -121,7 +121,7 @@ static bool take_origins(tpi_flow *w, tpi_trace *t, bool *impure)
         if (o->from == TPI_FROM_STATE && was_argument(w, o->tensor))
             *impure = true;
         if (which[i] < 0)
-            which[i] = add_extern(w, o);
+            which[i] = tpi_flow_add_extern(w, o);
         ok = which[i] >= 0 && !*impure;
         if (ok && o->from == TPI_FROM_ARG) {
             tpi_extern *e = &w->externs[which[i]];

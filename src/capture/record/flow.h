@@ -178,6 +178,8 @@ struct tpi_flow {
 
 tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording);
 void tpi_flow_free(tpi_flow *w);
+/* The extern that a tensor from outside becomes; -1: memory is out. */
+int tpi_flow_add_extern(tpi_flow *w, const tpi_origin *o);
 /* Takes the trace; false: memory is out, it contradicts others (*impure, then the flow is as it was
  * before), or there are too many of them or of basic blocks (w->why). *known: nothing is new but numbers of turns and combinations of ways. */
 bool tpi_flow_add(tpi_flow *w, tpi_trace *t, bool *impure, bool *known);

@@ -1,6 +1,5 @@
 /* Traces: what one run of a pure function's body did. */
-#include "capture/record/trace.h"
-
+#include "capture/record/launches.h"
 #include "control/open_block.h"
 #include "op/call.h"
 #include "op/op.h"
@@ -30,6 +29,7 @@ void tpi_trace_free(tpi_trace *t)
     if (!t)
         return;
     tpi_mem *m = &t->ctx->mem;
+    tpi_launches_free(t->launches);
     for (int i = 0; i < t->n; i++)
         if (t->items[i].attrs)
             tpi_give_back(m, t->items[i].attrs, t->items[i].op->attrs_size);
@@ -277,6 +277,7 @@ void tpi_traced_number(tpi_frame *fr, tp_tensor *n)
         if (t->origins[i].from == TPI_FROM_MADE && o->rank == 0 && o->dtype == n->dtype &&
             memcmp(o->data, n->data, tp_dtype_size((tp_dtype)n->dtype)) == 0) {
             name_number(t, n->number, ~i);
+            tpi_launched_number(fr, n, i);
             return;
         }
     }
@@ -357,21 +358,25 @@ static bool is_taped(const tpi_trace *t, const tp_tensor *y)
     return y->flags & TPI_REQUIRES && y->in && y->seq >= t->entry;
 }
 
-static bool is_assigned_behind(const tpi_trace *t, int item, tpi_code var)
+/* By origin, the last item that assigns it; -1: none does. NULL: memory is out. */
+static int32_t *last_assigned(const tpi_trace *t)
 {
-    for (int i = item + 1; i < t->n; i++)
-        if (t->items[i].kind == TPI_STEP_ASSIGN && tpi_item_in(t, &t->items[i])[0] == var)
-            return true;
-    return false;
+    int32_t *last = tpi_take(&t->ctx->mem, (size_t)t->n_origins * sizeof *last);
+    for (int i = 0; i < t->n_origins && last; i++)
+        last[i] = -1;
+    for (int i = 0; i < t->n && last; i++)
+        if (t->items[i].kind == TPI_STEP_ASSIGN)
+            last[~tpi_item_in(t, &t->items[i])[0]] = i;
+    return last;
 }
 
 /* Does its gradient need a variable that is assigned after it? */
-static bool is_overwritten(const tpi_trace *t, int i)
+static bool is_overwritten(const tpi_trace *t, const int32_t *last, int i)
 {
     const tpi_item *x = &t->items[i];
     for (int k = 0; k < x->n_in && x->op->grad_reads_x; k++) {
         const tpi_code c = tpi_item_in(t, x)[k];
-        if (c < 0 && t->origins[~c].tensor->flags & TPI_LEAF && is_assigned_behind(t, i, c))
+        if (c < 0 && t->origins[~c].tensor->flags & TPI_LEAF && last[~c] > i)
             return true;
     }
     return false;
@@ -382,11 +387,13 @@ static bool is_overwritten(const tpi_trace *t, int i)
 static bool is_stale(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
 {
     tpi_trace *t = fr->trace;
-    bool *stale = tpi_take(&t->ctx->mem, (size_t)t->n), all = stale;
-    t->partial |= !stale;
-    for (int i = 0; i < t->n && stale; i++) {
+    const size_t bytes = (size_t)t->n_origins * sizeof(int32_t);
+    int32_t *last = last_assigned(t);
+    bool *stale = tpi_take(&t->ctx->mem, (size_t)t->n), all = stale && last;
+    t->partial |= !all;
+    for (int i = 0; i < t->n && all; i++) {
         const tpi_item *x = &t->items[i];
-        stale[i] = x->requires && is_overwritten(t, i);
+        stale[i] = x->requires && is_overwritten(t, last, i);
         for (int k = 0; k < x->n_in && x->requires && !stale[i]; k++) {
             const tpi_code c = tpi_item_in(t, x)[k];
             stale[i] = c >= 0 && stale[c];
@@ -397,7 +404,8 @@ static bool is_stale(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
             const tpi_code c = code_of(fr, at, out[i]);
             all = c >= 0 && stale[c];
         }
-    tpi_give_back(&t->ctx->mem, stale, stale ? (size_t)t->n : 0);
+    tpi_give_back(&t->ctx->mem, last, bytes);
+    tpi_give_back(&t->ctx->mem, stale, (size_t)t->n);
     return all;
 }
 

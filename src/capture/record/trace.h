@@ -57,7 +57,8 @@ struct tpi_trace {
     int32_t n_origins, origins_size;
     tpi_origin *origins;
     int32_t n_codes, codes_size;
-    tpi_code *codes; /* by the frame's numbers */
+    tpi_code *codes;        /* by the frame's numbers */
+    tpi_launches *launches; /* what it ran, owned; NULL: that is not kept */
     int32_t n_args;
     tpi_code *args; /* which origin each argument is */
 };

@@ -189,6 +189,7 @@ static void roll_next(tpi_tree *tree, tpi_step *a)
         y = y_next;
     }
     end->again = a;
+    tree->rolled = true;
     end->first = after;
     for (tpi_step *t = after; t; t = t->next)
         t->above = end;

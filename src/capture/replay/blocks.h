@@ -122,11 +122,23 @@ void tpi_basic_blocks_limit(tpi_flow *w);
 
 /* ---- pure.c: which flow a call is for ---------------------------------------------------- */
 
-/* The flow whose guards this call meets; NULL: none yet. */
+/* Does the call meet the guards of the flow? */
+bool tpi_flow_is_for(const tpi_flow *w, int n_in, tp_tensor *const *in);
+/* The flow of which it does so; NULL: none yet. */
 tpi_flow *tpi_flow_find(const tp_function *f, int n_in, tp_tensor *const *in);
 /* A flow may rely on certain tensors: state, and arguments for which only one tensor was ever given. Does this call
  * have the same ones? */
 bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in);
+
+/* ---- replay.c: what any replay does at its end -------------------------------------------- */
+
+/* A gradient of this result is refused, as it is of one that C computed: a variable that it needs has
+ * been assigned. So the sweep finds an op on that variable, older than the write. False: memory is out. */
+bool tpi_flow_tape(const tpi_flow *w, tp_tensor *t);
+/* The variable gets this memory, whose reference is taken over, or what is in it. */
+void tpi_take_value(tp_tensor *var, tpi_buf *buf);
+/* Results that were made since go again. */
+void tpi_drop_results(tp_ctx *ctx, int32_t mark, int n_out, tp_tensor **out);
 
 /* ---- replay.c, purity.c: the check mode -------------------------------------------------- */
 

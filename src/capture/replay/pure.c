@@ -1,6 +1,7 @@
 /* Calls of pure functions: which flow they are for, and what becomes of recordings. */
 #include "base/hash.h"
 #include "capture/replay/blocks.h"
+#include "capture/replay/relaunch.h"
 
 #include <string.h>
 
@@ -64,7 +65,7 @@ static bool is_for_kinds(const tpi_flow *w, int n_in, tp_tensor *const *in)
     return same_watched(w->f, w->watched);
 }
 
-static bool is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
+bool tpi_flow_is_for(const tpi_flow *w, int n_in, tp_tensor *const *in)
 {
     bool same = w->n_in == n_in;
     for (int i = 0; i < n_in && same; i++)
@@ -94,7 +95,7 @@ bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in)
 tpi_flow *tpi_flow_find(const tp_function *f, int n_in, tp_tensor *const *in)
 {
     for (int i = 0; i < f->pure.n_flows; i++)
-        if (is_for(f->pure.flows[i], n_in, in))
+        if (tpi_flow_is_for(f->pure.flows[i], n_in, in))
             return f->pure.flows[i];
     return NULL;
 }
@@ -154,6 +155,8 @@ tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const 
     if (p->why)
         return NULL;
     const tpi_flow *w = tpi_flow_find(f, n_in, in);
+    if (!w && tpi_may_relaunch(f))
+        return tpi_relaunch_begin(f, n_in, in);
     if (!w && p->n_flows == TPI_MAX_FLOWS) {
         note_crowded(f, at);
         return NULL;
@@ -187,6 +190,7 @@ void tpi_pure_reset(tp_function *f)
 {
     while (f->pure.n_flows)
         drop_flow(f, f->pure.flows[0]);
+    tpi_relaunches_free(f);
     memset(f->pure.rare, 0, sizeof f->pure.rare);
     f->pure.rare_calls = 0;
     f->pure.stale = false;
@@ -246,6 +250,10 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
     }
     if (p->stale)
         tpi_pure_reset(f);
+    if (t->launches) {
+        tpi_relaunch_end(f, at, t, in, n_out, out);
+        return;
+    }
     if (!tpi_trace_let_go(t)) {
         tpi_trace_free(t);
         return;

@@ -1,6 +1,7 @@
 /* Replays of pure functions: basic blocks, and what is done at the end. */
 #include "base/float_mode.h"
 #include "capture/replay/blocks.h"
+#include "capture/replay/relaunch.h"
 #include "capture/run/direct.h"
 #include "op/call.h"
 #include "op/random_position.h"
@@ -445,12 +446,10 @@ static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
     return t;
 }
 
-/* A gradient of this result is refused, as it is of one that C computed: a variable that it needs has
- * been assigned. So the sweep finds an op on that variable, older than the write. */
-static bool tape_result(replay *r, tp_tensor *t)
+bool tpi_flow_tape(const tpi_flow *w, tp_tensor *t)
 {
-    for (int i = 0; i < r->w->n_externs; i++) {
-        const tpi_extern *e = &r->w->externs[i];
+    for (int i = 0; i < w->n_externs; i++) {
+        const tpi_extern *e = &w->externs[i];
         if (!e->assigned || !(e->tensor->flags & TPI_LEAF))
             continue;
         tp_tensor *in[] = {e->tensor, e->tensor};
@@ -472,7 +471,7 @@ static bool make_results(replay *r, const tpi_basic_block *b, tp_tensor **out)
         if (out[i])
             continue;
         out[i] = result_of(r, b, i);
-        if (!out[i] || (ret->item->seen[i] && !tape_result(r, out[i])))
+        if (!out[i] || (ret->item->seen[i] && !tpi_flow_tape(r->w, out[i])))
             return give_up(r, r->at, "out of memory");
     }
     return true;
@@ -488,6 +487,18 @@ static bool may_commit(const replay *r)
     return true;
 }
 
+void tpi_take_value(tp_tensor *var, tpi_buf *buf)
+{
+    tp_tensor value = *var;
+    value.flags = TPI_CONTIGUOUS;
+    tpi_set_strides(&value);
+    value.buf = buf;
+    value.data = buf->data;
+    tpi_move_in(var, &value, buf->refs == 1);
+    var->buf->version++;
+    tpi_buf_unref(var->ctx, value.buf);
+}
+
 /* Variables get their new values: from here on nothing fails. */
 static void commit(replay *r)
 {
@@ -496,15 +507,7 @@ static void commit(replay *r)
         tpi_reg *x = &r->bs->regs[i];
         if (!x->dirty)
             continue;
-        tp_tensor value = *x->header;
-        value.flags = TPI_CONTIGUOUS;
-        tpi_set_strides(&value);
-        value.buf = x->buf;
-        value.data = x->data;
-        tp_tensor *var = x->header;
-        tpi_move_in(var, &value, x->buf->refs == 1);
-        var->buf->version++;
-        tpi_buf_unref(r->ctx, value.buf);
+        tpi_take_value(x->header, x->buf);
         x->buf = NULL;
         x->dirty = false;
     }
@@ -618,10 +621,8 @@ static bool run(replay *r, int n_out, tp_tensor **out)
     }
 }
 
-/* Results that were made go again. */
-static void drop_results(const replay *r, int32_t mark, int n_out, tp_tensor **out)
+void tpi_drop_results(tp_ctx *ctx, int32_t mark, int n_out, tp_tensor **out)
 {
-    tp_ctx *ctx = r->ctx;
     while (ctx->n_owned > mark) {
         tp_tensor *t = ctx->owned[--ctx->n_owned];
         t->owned_at = -1;
@@ -661,7 +662,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     forget_assigned(&r);
     if (ctx->status != TP_OK)
         tpi_forget_error(ctx);
-    drop_results(&r, mark, n_out, out);
+    tpi_drop_results(ctx, mark, n_out, out);
     w->f->pure.abandoned++;
     tpi_capture_log(w->f, r.why_at, "replay abandoned: %s", r.why);
     return false;
@@ -678,19 +679,23 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
 {
     tp_ctx *ctx = f->ctx;
     tpi_flow *w = flow_to_run(f, n_in, in, n_out);
-    if (!w)
+    tpi_relaunch *k = w ? NULL : tpi_relaunch_find(f, n_in, in, n_out);
+    if (!w && !k)
         return false;
     tpi_aside earlier;
     const bool spoiled = ctx->status != TP_OK;
     if (spoiled)
         tpi_error_aside(ctx, &earlier);
-    const bool ok = replay_in(w, at, in, n_out, out);
+    const bool ok =
+        w ? replay_in(w, at, in, n_out, out) : tpi_relaunch_call(k, at, in, n_out, out);
     if (spoiled)
         tpi_error_back(ctx, &earlier);
+    f->pure.replays += ok;
+    if (!w)
+        return ok;
     if (ok && w->replays++ == 0)
         tpi_capture_log(f, at, "replay begins: %d blocks, %d joins, %d loops", w->blocks->n,
                         w->n_joins, w->n_loops);
-    f->pure.replays += ok;
     w->calm += ok;
     return ok;
 }
@@ -781,7 +786,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         forget_assigned(&r);
         if (w->blocks->n_phi_regs)
             let_go(&r);
-        drop_results(&r, mark, n_out, out);
+        tpi_drop_results(ctx, mark, n_out, out);
         tpi_forget_error(ctx);
         tpi_error_back(ctx, &earlier);
     }

@@ -1,5 +1,5 @@
 /* A run of the body: what its op calls become. */
-#include "capture/record/trace.h"
+#include "capture/record/launches.h"
 #include "control/open_block.h"
 
 #include <string.h>
@@ -330,6 +330,7 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
     if (q->n_in == 1 && is_index_cast(q)) {
         struct tpi_frame *frame = q->ctx->frame;
         q->ctx->frame = NULL;
+        tpi_launched_other(fr);
         y = tpi_compute(q, y);
         q->ctx->frame = frame;
         return y;
@@ -678,6 +679,7 @@ static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
         return tpi_fail(ctx, at, "assign", TP_E_BUG, "a value that was thought unused is used");
     if (!ctx->frame || !can_wait(fr, var, now)) {
         tpi_look_at(at, var, TPI_LOOK_ASSIGN);
+        tpi_launched_other(fr);
         tp_tensor *done = value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
         if (ctx->frame && fr->trace && done == var)
             tpi_traced_assign(fr, at, var, value);
@@ -710,6 +712,8 @@ static bool waits(const tpi_frame *fr, const tp_tensor *t)
 
 static void add_look(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look, bool truth)
 {
+    fr->launches = false;
+    tpi_launched_other(fr);
     if (fr->lost)
         return;
     room r;
@@ -835,6 +839,7 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
     fr->may_fail = fr->settling = fr->new_steps = fr->lost = fr->has_turns = fr->has_views =
         false;
     fr->trace = NULL;
+    fr->launches = true;
     fr->base = 1;
     room r;
     tpi_call_of c = {.kind = TPI_STEP_ENTRY, .at = at};
@@ -880,6 +885,8 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
         add_return(fr, at, n_out, out);
     else if (fr->trace)
         fr->trace->partial = true;
+    if (fr->tree == &fr->f->forward)
+        fr->f->pure.rolls = fr->launches && fr->tree->rolled && !fr->lost && !fr->new_steps;
     if (fr->new_steps) {
         fr->f->stats.recordings++;
         tpi_capture_log(fr->f, at, "recorded: %lld steps now", (long long)fr->tree->n_steps);

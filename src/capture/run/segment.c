@@ -5,6 +5,7 @@
  * and was not so far, an output: then the program is made anew. It is never used for anything
  * but what it was made for; when in doubt the steps are computed one by one. */
 #include "base/float_mode.h"
+#include "capture/record/launches.h"
 #include "capture/run/direct.h"
 #include "op/call.h"
 
@@ -556,6 +557,16 @@ static bool run_otherwise(const run_room *r, const tpi_segment *s, tpi_frame *fr
     return ok;
 }
 
+static void note_launch(run_room *r, const tpi_segment *s, tpi_frame *fr, int from)
+{
+    if (!fr->trace)
+        return;
+    for (int i = 0; i < s->n_outputs; i++)
+        r->values[i] = fr->pending[from + s->outputs[i]].value;
+    tpi_launched_program(fr, s->program, r->symbols, s->n_inputs, r->feeds, s->n_outputs,
+                         r->values);
+}
+
 static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
 {
     run_room r;
@@ -565,6 +576,9 @@ static bool run_program(tpi_segment *s, tpi_frame *fr, int from)
         ok = (is_direct(&r, s, fr, from) && run_direct(&r, s, fr, from)) ||
              run_otherwise(&r, s, fr, from);
     }
+    fr->launches &= ok && s->program->direct == TPI_DIRECT;
+    if (ok)
+        note_launch(&r, s, fr, from);
     give_room(&r, s, &fr->ctx->mem);
     s->program_runs += ok;
     return ok;

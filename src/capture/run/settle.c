@@ -1,5 +1,5 @@
 /* Computing what is pending. */
-#include "capture/capture_def.h"
+#include "capture/record/launches.h"
 #include "op/op.h"
 
 #include <stddef.h>
@@ -186,6 +186,8 @@ static void compute_one(tpi_frame *fr, int i)
         const tp_tensor *done = tpi_compute(&q, y);
         failed = done == y ? NULL : done;
     }
+    if (!failed)
+        tpi_launched_op(fr, &q, y);
     if (failed) {
         if (y->buf)
             tpi_buf_unref(ctx, y->buf);
@@ -217,6 +219,7 @@ bool tpi_pending_share(const tpi_frame *fr, const tpi_pending *p)
 static void move_in(tpi_frame *fr, tp_tensor *var, tp_tensor *value)
 {
     const int i = tpi_pending_of(fr, value);
+    tpi_launched_assign(fr, var, value);
     tpi_move_in(var, value, i >= 0 && !fr->pending[i].alive && !fr->pending[i].counted);
 }
 
@@ -291,8 +294,10 @@ static void run(tpi_frame *fr, bool crossing)
 {
     for (int from = 0, to; from < fr->n_pending; from = to) {
         to = crossing ? end_of_segment(fr, from) : fr->n_pending;
-        if (!tpi_segment_run(fr, from, to))
+        if (!tpi_segment_run(fr, from, to)) {
+            fr->launches &= fr->pending[from].step->any_number;
             compute_all(fr, from, to);
+        }
         for (int i = from; i < to && (fr->has_views || fr->has_turns); i++) {
             const tpi_pending *p = &fr->pending[i];
             if (!p->value)
@@ -336,6 +341,7 @@ void tpi_settle(tpi_frame *fr)
         fr->ended = cut = tpi_step_cut(ctx, fr->at);
         if (fr->n_pending > TPI_MAX_PROGRAM_STEPS)
             roll_long(fr);
+        fr->launches &= !fr->has_turns;
         bool crossing;
         const bool assigns = count_references(fr, &crossing);
         if (crossing)
