@@ -114,6 +114,9 @@ void tpi_pure_text(const tp_function *f, tpi_str *out)
         put_place(p->crowded_at, out);
         tpi_str_printf(out, ": %s\n", tpi_why_text(TPI_WHY_kinds));
     }
+    if (p->n_relaunches)
+        tpi_str_printf(out, "  %d combinations of sizes of which what a call launches is known\n",
+                       p->n_relaunches);
     for (int i = 0; i < p->n_flows; i++) {
         const tpi_flow *w = p->flows[i];
         tpi_str_put(out, "  called with");
