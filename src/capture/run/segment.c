@@ -441,7 +441,7 @@ static bool take_results(const tpi_segment *s, tpi_frame *fr, int from, tp_tenso
 /* What a run of the program takes and gives. */
 typedef struct run_room {
     tp_tensor *few_feeds[48], **feeds, **values; /* the results behind the feeds */
-    struct tpi_draw few_draws[8], *draws;
+    struct tpi_draw few_drawn[8], *drawn;
     int64_t few_symbols[16], *symbols;
 } run_room;
 
@@ -459,18 +459,18 @@ static bool take_room(run_room *r, const tpi_segment *s, tpi_mem *m)
 {
     const int n_symbols = s->program->program->n_symbols;
     r->feeds = few_or(m, n_tensors(s), 48, sizeof *r->feeds, r->few_feeds);
-    r->draws = few_or(m, (size_t)s->n_draws, 8, sizeof *r->draws, r->few_draws);
+    r->drawn = few_or(m, (size_t)s->n_draws, 8, sizeof *r->drawn, r->few_drawn);
     r->symbols = few_or(m, (size_t)n_symbols, 16, sizeof *r->symbols, r->few_symbols);
     r->values = r->feeds + s->n_inputs;
-    return r->feeds && r->draws && r->symbols;
+    return r->feeds && r->drawn && r->symbols;
 }
 
 static void give_room(run_room *r, const tpi_segment *s, tpi_mem *m)
 {
     if (r->feeds != r->few_feeds)
         tpi_give_back(m, r->feeds, n_tensors(s) * sizeof *r->feeds);
-    if (r->draws != r->few_draws)
-        tpi_give_back(m, r->draws, (size_t)s->n_draws * sizeof *r->draws);
+    if (r->drawn != r->few_drawn)
+        tpi_give_back(m, r->drawn, (size_t)s->n_draws * sizeof *r->drawn);
     if (r->symbols != r->few_symbols)
         tpi_give_back(m, r->symbols,
                       (size_t)s->program->program->n_symbols * sizeof *r->symbols);
@@ -488,7 +488,7 @@ static void fill_room(run_room *r, const tpi_segment *s, const tpi_frame *fr, in
     for (int i = 0, d = 0; i < s->n_steps && s->n_draws; i++)
         if (tpi_is_draw(fr->pending[from + i].step->op)) {
             const tpi_random_attrs *a = tpi_attrs_of(&fr->pending[from + i]);
-            r->draws[d++] = (struct tpi_draw){-1 - i, a->seed, a->at};
+            r->drawn[d++] = (struct tpi_draw){-1 - i, a->seed, a->at};
         }
 }
 
@@ -547,7 +547,7 @@ static bool run_otherwise(const run_room *r, const tpi_segment *s, tpi_frame *fr
     tpi_error_aside(ctx, &earlier);
     const bool ok =
         tpi_program_run_sized(s->program->program, s->step->at, r->symbols, r->feeds,
-                              &(tpi_draws){s->n_draws, r->draws}, r->values) &&
+                              &(tpi_draws){s->n_draws, r->drawn}, r->values) &&
         take_results(s, fr, from, r->values);
     if (!ok)
         tpi_forget_error(ctx);
