@@ -198,6 +198,13 @@ typedef enum follows {
     FOLLOWS
 } follows;
 
+/* What was found out: following from any item of these at the node so many behind it ended at that node and item. */
+typedef struct followed {
+    int32_t first, last; /* items; first > last: nothing */
+    int32_t node, item;  /* where it ended; node -1: they do not do the same, which stays so */
+    follows how;
+} followed;
+
 /* Putting one trace in. */
 typedef struct putting {
     tpi_flow *w;
@@ -207,7 +214,37 @@ typedef struct putting {
     int n_ahead;    /* nodes that follow the look at which it left the others, nearest first */
     int32_t *ahead; /* room for all nodes */
     int ahead_size;
+    followed *known; /* by node - item; NULL: nothing is kept */
+    int n_known;
 } putting;
+
+static followed *known_at(const putting *u, int node, int item)
+{
+    const int i = node - item + u->t->n;
+    return u->known && i >= 0 && i < u->n_known ? &u->known[i] : NULL;
+}
+
+/* As long as the edge is missing at which it ended. */
+static bool is_known(const putting *u, int m, follows *how)
+{
+    const followed *k = known_at(u, m, u->p);
+    if (!k || u->p < k->first || u->p > k->last)
+        return false;
+    *how = k->how;
+    return k->node < 0 ||
+           (k->node != u->tail && !tpi_flow_edge_behind(u->w, k->node, u->t, k->item));
+}
+
+/* Nodes from m on, one behind the other, did what items did, up to `last`. */
+static void note_followed(const putting *u, int m, int last, followed how)
+{
+    followed *k = known_at(u, m, u->p);
+    if (!k)
+        return;
+    how.first = u->p;
+    how.last = last;
+    *k = how;
+}
 
 /* Is the look that an item is the same turn's as that of the node? Traces that pass it equally often have as many
  * turns left behind both, which a join of different turns would not. */
@@ -225,11 +262,20 @@ static follows follow(const putting *u, int m, bool joins, bool *passed)
 {
     const tpi_flow *w = u->w;
     const int first = m;
+    int last = u->p - 1; /* so far the nodes lie one behind the other */
+    bool round = false;  /* by the edge that is to be made */
+    follows how;
+    if (joins && is_known(u, m, &how))
+        return how;
     for (int i = u->p; i < u->t->n; i++) {
         const tpi_item *x = &u->t->items[i];
+        last = last == i - 1 && m - first == i - u->p ? i : last;
         if (!tpi_flow_same(w, &w->nodes[m], u->t, x) ||
-            (joins && !same_turn(w, &w->nodes[m], u->t, x)))
+            (joins && !same_turn(w, &w->nodes[m], u->t, x))) {
+            if (joins && !round)
+                note_followed(u, first, last, (followed){.node = -1, .how = FOLLOWS_NOT});
             return FOLLOWS_NOT;
+        }
         if (x->kind == TPI_STEP_RETURN)
             return FOLLOWS;
         const tpi_edge *e = tpi_flow_edge_behind(w, m, u->t, i);
@@ -238,9 +284,13 @@ static follows follow(const putting *u, int m, bool joins, bool *passed)
             m = e->to;
         else if (m == u->tail && (x->kind != TPI_STEP_LOOK ||
                                   memcmp(x->seen, u->t->items[u->p - 1].seen, x->size) == 0))
-            m = first;
-        else
-            return x->kind == TPI_STEP_LOOK ? FOLLOWS_TO_NEW : FOLLOWS_NOT;
+            m = first, round = true;
+        else {
+            how = x->kind == TPI_STEP_LOOK ? FOLLOWS_TO_NEW : FOLLOWS_NOT;
+            if (joins && !round)
+                note_followed(u, first, last, (followed){.node = m, .item = i, .how = how});
+            return how;
+        }
     }
     return FOLLOWS_NOT;
 }
@@ -395,6 +445,10 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
 {
     *bounded = -1;
     putting u = {.w = w, .t = t, .tail = TPI_ENTRY_NODE};
+    u.n_known = w->n_nodes + 2 * t->n + 1;
+    u.known = tpi_take(&w->ctx->mem, (size_t)u.n_known * sizeof *u.known);
+    for (int i = 0; i < u.n_known && u.known; i++)
+        u.known[i] = (followed){.last = -1};
     bool ok = true, along = true;
     for (u.p = 0; u.p < t->n && ok; u.p++) {
         tpi_item *x = &t->items[u.p];
@@ -426,6 +480,7 @@ static bool put(tpi_flow *w, tpi_trace *t, bool *impure, int *bounded)
         u.tail = to;
     }
     tpi_give_back(&w->ctx->mem, u.ahead, (size_t)u.ahead_size * sizeof *u.ahead);
+    tpi_give_back(&w->ctx->mem, u.known, (size_t)u.n_known * sizeof *u.known);
     return ok;
 }
 
