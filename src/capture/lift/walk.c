@@ -282,6 +282,8 @@ static tpi_flow *only_flow(tpi_walk *w, int n_in)
             return NULL;
         found = flow->n_in == n_in ? flow : found;
     }
+    if (f->pure.n_relaunches) /* each is a way, too */
+        return NULL;
     if (!found || !found->blocks || found->n_out != w->n_out || found->n_args != n_in)
         return NULL;
     for (int i = 0; i < n_in; i++)
