@@ -474,6 +474,47 @@ static void no_model(void **state)
     tp_close(b.tp);
 }
 
+/* ---- places that turns read ---------------------------------------------------------------- */
+
+typedef struct places {
+    tp_tensor *rows; /* [8, 3], a variable */
+    int64_t n;
+} places;
+
+/* Rows of a variable, forwards and backwards, and columns of it, which have gaps; the last row is a result, and the
+ * variable is assigned behind the turns. */
+BODY(reads_rows)
+{
+    const places *s = user;
+    tp_tensor *h = in[0], *row = h;
+    for (int64_t i = 0; i < s->n; i++) {
+        row = tp_select(s->rows, 0, i);
+        tp_tensor *other = tp_select(s->rows, 0, 7 - i);
+        tp_tensor *column = tp_slice(tp_select(s->rows, 1, i % 3), 0, i / 3, i / 3 + 3, 1);
+        h = tp_tanh(tp_add(tp_mul(h, row), tp_sub(other, column)));
+    }
+    tp_assign(s->rows, tp_mul(tp_add(s->rows, h), tp_scalar_like(h, 0.5)));
+    out[0] = h;
+    out[1] = row;
+}
+
+static void rows_of_a_variable(bed *b)
+{
+    static const int64_t turns[] = {3, 5, 4, 8, 6, 5, 7, 3, 8, 8};
+    places s = {.rows = tp_variable(pattern(b->tp, TP_DIMS(8, 3), 0.1), "rows")};
+    tp_function *f = make(b, "reads_rows", reads_rows, &s);
+    for (int i = 0; i < 40; i++) {
+        tp_tensor *x = pattern(b->tp, TP_DIMS(3), 0.05 * i), *out[2];
+        s.n = turns[i % 10];
+        tp_function_call(f, 1, &x, 2, out);
+        note(b, "h", out[0]);
+        note(b, "row", out[1]);
+        note(b, "rows", s.rows);
+        if (i % 9 == 8)
+            settle(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +535,7 @@ int main(void)
         ATTACK(numbers_of_operands),
         ATTACK(long_loops),
         cmocka_unit_test(no_model),
+        ATTACK(rows_of_a_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
