@@ -235,7 +235,7 @@ BODY(goes_on_behind)
         middle = i == LONG_WAY / 2 ? h : middle;
     }
     s->memory->fail_once = s->memory->calls + 1;
-    assert_int_equal(tp_status_of(tp_gather(h, s->index, 0)), TP_E_VALUE);
+    assert_true(tp_failed(tp_gather(h, s->index, 0))); /* of its index, or of memory */
     s->memory->fail_once = 0;
     tp_clear_error(tp_ctx_of(h));
     out[0] = tp_exp(tp_sub(tp_mul(h, middle), in[0]));
