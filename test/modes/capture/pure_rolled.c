@@ -284,7 +284,8 @@ BODY(looks_up)
     const world *s = user;
     tp_tensor *h = s->state;
     for (int64_t i = 0; i < tp_size(in[0], 0); i++) {
-        tp_tensor *index = tp_cast(tp_mul(tp_select(in[0], 0, i), tp_scalar_like(in[0], 1)), TP_I64);
+        tp_tensor *place = tp_mul(tp_select(in[0], 0, i), tp_scalar_like(in[0], 1));
+        tp_tensor *index = tp_cast(place, TP_I64);
         h = tp_add(tp_tanh(h), tp_gather(s->table, index, 0));
     }
     tp_assign(s->state, h);
