@@ -42,3 +42,52 @@ tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p)
 {
     return p && x->graph && !p->graph ? tpi_graph_lift(tpi_graph_here(x), at, p) : p;
 }
+
+tp_tensor *tpi_together(tpi_at at, const char *what, int n, int most, tp_tensor *const *xs,
+                        tp_tensor **in)
+{
+    if (n < 1 || !xs)
+        return (tp_tensor *)&tpi_nil;
+    tp_tensor *failed = tpi_refuse_operands(at, what, n > most ? 1 : n, xs);
+    if (n > most && !failed)
+        failed = tpi_fail(xs[0]->ctx, at, what, TP_E_VALUE, "%d operands: at most %d", n, most);
+    const tp_tensor *symbolic = NULL;
+    for (int i = 0; i < n && !failed && !symbolic; i++)
+        symbolic = xs[i]->graph ? xs[i] : NULL;
+    for (int i = 0; i < n && !failed; i++) {
+        in[i] = symbolic ? tpi_beside(at, symbolic, xs[i]) : xs[i];
+        failed = in[i]->status == TP_OK ? NULL : in[i];
+    }
+    return failed;
+}
+
+int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
+                 tp_tensor **failed)
+{
+    *failed = tpi_refuse_operand(NULL, at, what, 0, x);
+    if (*failed)
+        return -1;
+    const int own = tpi_axis(axis, x->rank);
+    if (own < 0)
+        *failed = tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %lld is out of range for %s",
+                           (long long)axis, SHAPE(x));
+    return own;
+}
+
+/* ---- sizes as tensors ----------------------------------------------------------------------------- */
+
+tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size)
+{
+    if (!tpi_dim_is_symbolic(size))
+        return tp_arange(x->ctx, TP_I64, size, 0, 1);
+    tp_tensor *one = tpi_beside(at, x, tp_scalar(x->ctx, TP_I64, 1));
+    return tp_cumsum(tp_broadcast(one, 1, &size), 0, true, false);
+}
+
+tp_tensor *tpi_size_tensor(tpi_at at, tp_tensor *x, int64_t size)
+{
+    if (!tpi_dim_is_symbolic(size))
+        return tp_tensor_new(x->ctx, TP_I64, TP_SCALAR, &size);
+    tp_tensor *zero = tpi_beside(at, x, tp_scalar(x->ctx, TP_I64, 0));
+    return tp_extent(tp_broadcast(zero, 1, &size), TP_ALL, TP_I64);
+}

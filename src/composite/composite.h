@@ -22,6 +22,22 @@ tp_tensor *tpi_refuse_eps(tpi_at at, const char *what, const tp_tensor *x, doubl
  * variable would be read only then, and a parameter would be lost to gradients. NULL stays NULL. */
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p);
 
+/* Operands, 1 to `most`, as the graph of a symbolic one among them sees them, into in[n]. NULL, or the failed
+ * tensor to return. */
+tp_tensor *tpi_together(tpi_at at, const char *what, int n, int most, tp_tensor *const *xs,
+                        tp_tensor **in);
+
+/* The axis counted from the front; below 0 and *failed when x is no good or has no such axis. */
+int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
+                 tp_tensor **failed);
+
+/* 0, 1, 2, ... below a size, [size], i64; symbolic when that is one of x's graph. */
+tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size);
+/* A number, or a size of x's graph, as a tensor of rank 0, i64. */
+tp_tensor *tpi_size_tensor(tpi_at at, tp_tensor *x, int64_t size);
+/* tp_diagonal for another composite, of an x that is good and has two axes. */
+tp_tensor *tpi_diagonal(tpi_at at, tp_tensor *x, int64_t k);
+
 /* log_softmax for another composite, which is named when x is refused. */
 tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis);
 

@@ -425,6 +425,9 @@ tp_tensor *tpi_tensor_new(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank,
  * then the failed tensor. */
 bool tpi_check_shape(tp_ctx *ctx, tpi_at at, const char *what, int rank, const int64_t *shape,
                      tp_tensor **out);
+/* The same, and context and element type: in functions that make tensors. */
+bool tpi_check_maker(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, int rank,
+                     const int64_t *shape, tp_tensor **failed);
 void tpi_set_strides(tp_tensor *t);     /* row-major */
 void tpi_note_contiguous(tp_tensor *t); /* sets or clears TPI_CONTIGUOUS from the strides */
 /* Rank and sizes, known or symbolic. */

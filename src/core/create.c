@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-static bool check_maker(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, int rank,
-                        const int64_t *shape, tp_tensor **failed)
+bool tpi_check_maker(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dtype, int rank,
+                     const int64_t *shape, tp_tensor **failed)
 {
     if (!ctx) {
         *failed = (tp_tensor *)&tpi_nil;
@@ -32,7 +32,7 @@ tp_tensor *tp_tensor_new_at(const char *file, int line, tp_ctx *tp, tp_dtype dty
     const tpi_at at = TPI_AT(file, line);
     TPI_ALONE(tp, at, "tp_tensor_new");
     tp_tensor *t;
-    if (!check_maker(tp, at, "tp_tensor_new", dtype, rank, shape, &t))
+    if (!tpi_check_maker(tp, at, "tp_tensor_new", dtype, rank, shape, &t))
         return t;
     t = make(tp, at, "tp_tensor_new", dtype, rank, shape);
     if (t->status != TP_OK)
@@ -63,7 +63,7 @@ tp_tensor *tp_tensor_wrap_at(const char *file, int line, tp_ctx *tp, tp_dtype dt
     const tpi_at at = TPI_AT(file, line);
     TPI_ALONE(tp, at, what);
     tp_tensor *t;
-    if (!check_maker(tp, at, what, dtype, rank, shape, &t))
+    if (!tpi_check_maker(tp, at, what, dtype, rank, shape, &t))
         return t;
     t = tpi_tensor(tp, at, dtype, rank, shape);
     if (!t)
@@ -95,7 +95,7 @@ tp_tensor *tp_full_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, in
     const tpi_at at = TPI_AT(file, line);
     TPI_ALONE(tp, at, "tp_full");
     tp_tensor *t;
-    if (!check_maker(tp, at, "tp_full", dtype, rank, shape, &t))
+    if (!tpi_check_maker(tp, at, "tp_full", dtype, rank, shape, &t))
         return t;
     if (tpi_is_near_handle(tp, value))
         return tpi_fail_near_handle(tp, at, "tp_full", value);
@@ -134,7 +134,7 @@ tp_tensor *tp_scalar_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
     const tpi_at at = TPI_AT(file, line);
     TPI_ALONE(tp, at, "tp_scalar");
     tp_tensor *failed;
-    if (!check_maker(tp, at, "tp_scalar", dtype, 0, NULL, &failed))
+    if (!tpi_check_maker(tp, at, "tp_scalar", dtype, 0, NULL, &failed))
         return failed;
     return tpi_make_scalar(tp, at, "tp_scalar", dtype, value);
 }
@@ -148,7 +148,7 @@ tp_tensor *tp_arange_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, 
     const tpi_at at = TPI_AT(file, line);
     TPI_ALONE(tp, at, "tp_arange");
     tp_tensor *t;
-    if (!check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))
+    if (!tpi_check_maker(tp, at, "tp_arange", dtype, 1, &n, &t))
         return t;
     if (tpi_is_near_handle(tp, start) || tpi_is_near_handle(tp, step))
         return tpi_fail_near_handle(tp, at, "tp_arange",

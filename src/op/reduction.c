@@ -22,9 +22,8 @@ static unsigned mask_of(const tpi_list *axes)
     return mask;
 }
 
-/* Sorted and positive; all of them when none is named. False: *failed says why. */
-static bool find_axes(tpi_at at, const char *what, const tp_tensor *x, int n_axes,
-                      const int64_t *axes, tpi_list *out, tp_tensor **failed)
+bool tpi_find_axes(tpi_at at, const char *what, const tp_tensor *x, int n_axes,
+                   const int64_t *axes, tpi_list *out, tp_tensor **failed)
 {
     *failed = tpi_refuse_operand(NULL, at, what, 0, x);
     if (*failed)
@@ -56,7 +55,7 @@ static bool find_axes(tpi_at at, const char *what, const tp_tensor *x, int n_axe
     return true;
 }
 
-/* What find_axes gave, or a text that says it did. */
+/* What tpi_find_axes gave, or a text that says it did. */
 static bool are_axes(tpi_infer *q, const tpi_list *axes)
 {
     const tp_tensor *x = q->in[0];
@@ -253,7 +252,7 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
 {
     tpi_reduce_attrs a = {.keep = keep};
     tp_tensor *failed;
-    if (!find_axes(at, op->name, x, n_axes, axes, &a.axes, &failed))
+    if (!tpi_find_axes(at, op->name, x, n_axes, axes, &a.axes, &failed))
         return failed;
     return tpi_apply(at, op, TPI_IN(x), &a);
 }
@@ -341,7 +340,7 @@ tp_tensor *tp_extent_at(const char *file, int line, tp_tensor *x, int n_axes,
 {
     extent_attrs a = {.dtype = dtype};
     tp_tensor *failed;
-    if (!find_axes(TPI_AT(file, line), "extent", x, n_axes, axes, &a.axes, &failed))
+    if (!tpi_find_axes(TPI_AT(file, line), "extent", x, n_axes, axes, &a.axes, &failed))
         return failed;
     return tpi_apply(TPI_AT(file, line), &tpi_op_extent, TPI_IN(x), &a);
 }

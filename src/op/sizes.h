@@ -48,6 +48,11 @@ static inline int64_t tpi_positive_axis(const tp_tensor *x, int64_t axis)
     return found < 0 ? axis : found;
 }
 
+/* In wrappers: the axes of x that are named, sorted and positive; all of them when none is. False:
+ * *failed says why. (reduction.c) */
+bool tpi_find_axes(tpi_at at, const char *what, const tp_tensor *x, int n_axes,
+                   const int64_t *axes, tpi_list *out, tp_tensor **failed);
+
 /* Has it one element, whatever its rank is? */
 static inline bool tpi_is_number(const tp_tensor *t)
 {

@@ -224,6 +224,30 @@ static void summed(bed *b, double weight)
     REAL(tp_normal_like, stddev, tp_normal_like(b->x, 0, v))                                   \
     REAL(tp_clip, lo, tp_clip(b->x, v, 1))                                                     \
     REAL(tp_clip, hi, tp_clip(b->x, 0, v))                                                     \
+    PLAIN(tp_any, axes, tp_any(b->x, 1, &v, false))                                            \
+    PLAIN(tp_all, axes, tp_all(b->x, 1, &v, false))                                            \
+    PLAIN(tp_var, axes, tp_var(b->x, 1, &v, 1, false))                                         \
+    PLAIN(tp_std, axes, tp_std(b->x, 1, &v, 1, false))                                         \
+    PLAIN(tp_norm, axes, tp_norm(b->x, 2, 1, &v, false))                                       \
+    REAL(tp_norm, p, tp_norm(b->x, v, TP_ALL, false))                                          \
+    PLAIN(tp_logsumexp, axes, tp_logsumexp(b->x, 1, &v, false))                                \
+    SIZE(tp_kth, k, tp_kth(b->x, v, 0, false))                                                 \
+    REAL(tp_quantile, q, tp_quantile(b->x, v, 0, false))                                       \
+    PLAIN(tp_eye, n, tp_eye(b->tp, TP_F32, v, 2, 0))                                           \
+    PLAIN(tp_eye, m, tp_eye(b->tp, TP_F32, 2, v, 0))                                           \
+    PLAIN(tp_eye, k, tp_eye(b->tp, TP_F32, 2, 2, v))                                           \
+    REAL(tp_linspace, lo, tp_linspace(b->tp, TP_F32, v, 1, 2))                                 \
+    REAL(tp_linspace, hi, tp_linspace(b->tp, TP_F32, 1, v, 2))                                 \
+    PLAIN(tp_linspace, n, tp_linspace(b->tp, TP_F32, 0, 1, v))                                 \
+    SIZE(tp_diagonal, k, tp_diagonal(b->x, v))                                                 \
+    SIZE(tp_diag, k, tp_diag(b->x, v))                                                         \
+    SIZE(tp_tril, k, tp_tril(b->x, v))                                                         \
+    SIZE(tp_triu, k, tp_triu(b->x, v))                                                         \
+    SIZE(tp_tile, times, tp_tile(b->x, TP_DIMS(v, 1)))                                         \
+    SIZE(tp_repeat_each, times, tp_repeat_each(b->x, v, 1))                                    \
+    SIZE(tp_roll, shift, tp_roll(b->x, v, 0))                                                  \
+    PLAIN(tp_tensordot, axes_a, tp_tensordot(b->x, b->c, 1, &v, (const int64_t[]){0}))         \
+    PLAIN(tp_tensordot, axes_b, tp_tensordot(b->x, b->c, 1, (const int64_t[]){1}, &v))         \
     REAL(tp_layer_norm, eps, tp_layer_norm(b->x, NULL, NULL, v))                               \
     REAL(tp_batch_norm, eps, tp_batch_norm(b->x, NULL, NULL, b->c, b->c, v))                   \
     REAL(tp_batch_norm_train, momentum, tp_batch_norm_train(b->x, NULL, NULL, b->param, NULL, v, 0)) \

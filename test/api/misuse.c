@@ -2,7 +2,7 @@
  * operands, types and sizes that do not fit, absurd counts. See misuse.h. */
 #include "misuse.h"
 
-static const misuse *const lists[] = {misuse_base, misuse_tensor,  misuse_ops,
+static const misuse *const lists[] = {misuse_base, misuse_tensor,  misuse_ops, misuse_arrays,
                                       misuse_grad, misuse_graph,   misuse_nn,
                                       misuse_onnx, misuse_capture, misuse_control};
 enum { N_LISTS = sizeof lists / sizeof *lists };

@@ -40,7 +40,7 @@ typedef struct misuse {
     void (*run)(bed *b);
 } misuse;
 
-extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_grad[], misuse_graph[],
+extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_arrays[], misuse_grad[], misuse_graph[],
     misuse_nn[], misuse_control[], misuse_capture[],
     misuse_onnx[]; /* up to one without a name */
 

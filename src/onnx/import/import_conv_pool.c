@@ -334,9 +334,7 @@ tp_tensor *tpi_onnx_import_global_pool(tpi_onnx_op *o, tp_tensor *x)
         return tp_mean(x, n, axes, true);
     if (o->row == TPI_OPERATOR_GlobalMaxPool)
         return tp_reduce_max(x, n, axes, true);
-    const double p = (double)tpi_onnx_int(o, "p");
-    tp_tensor *sum = tp_sum(tp_pow(tp_abs(x), tp_scalar_like(x, p)), n, axes, true);
-    return tp_pow(sum, tp_scalar_like(sum, 1 / p));
+    return tp_norm(x, (double)tpi_onnx_int(o, "p"), n, axes, true);
 }
 
 /* Zeros, and x at the places that MaxPool gave. Those are places in a tensor of the sizes that

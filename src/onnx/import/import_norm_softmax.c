@@ -138,10 +138,9 @@ tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
     if (p != 1 && p != 2)
         return tpi_onnx_refuse(o, "p is %lld, not 1 or 2", (long long)p);
     const int64_t along = o->axis;
-    tp_tensor *sum = tp_sum(p == 1 ? tp_abs(x) : tp_square(x), 1, &along, true);
-    sum = p == 1 ? sum : tp_sqrt(sum);
-    tp_tensor *zero = tp_scalar_like(sum, 0), *one = tp_scalar_like(sum, 1);
-    return tp_div(x, tp_where(tp_eq(sum, zero), one, sum));
+    tp_tensor *norm = tp_norm(x, (double)p, 1, &along, true);
+    tp_tensor *zero = tp_scalar_like(norm, 0), *one = tp_scalar_like(norm, 1);
+    return tp_div(x, tp_where(tp_eq(norm, zero), one, norm));
 }
 
 tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)

@@ -18,16 +18,6 @@ static tp_tensor *mean_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
                   tp_extent(x, r->n, r->axes, tp_dtype_of(x)));
 }
 
-/* The greatest is taken out of the exponents, unless it is infinite. */
-static tp_tensor *log_sum_exp_of(tpi_onnx_op *o, tp_tensor *x, const over *r)
-{
-    tp_tensor *top = tp_detach(tp_reduce_max(x, r->n, r->axes, true));
-    tp_tensor *zero = tp_sub(top, top); /* 0, or NaN of an infinity */
-    top = tp_where(tp_eq(zero, zero), top, tp_scalar_like(top, 0));
-    tp_tensor *logs = tp_log(tp_sum(tp_exp(tp_sub(x, top)), r->n, r->axes, r->keep));
-    return tp_add(logs, r->keep ? top : tp_reshape(top, tp_rank(logs), logs->shape));
-}
-
 static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, const over *r)
 {
     switch (o->row) {
@@ -40,7 +30,7 @@ static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, const over *r)
     case TPI_OPERATOR_ReduceProd:
         return tp_prod(x, r->n, r->axes, r->keep);
     case TPI_OPERATOR_ReduceLogSumExp:
-        return log_sum_exp_of(o, x, r);
+        return tp_logsumexp(x, r->n, r->axes, r->keep);
     default:
         return tp_sum(x, r->n, r->axes, r->keep);
     }
@@ -49,13 +39,14 @@ static tp_tensor *reduced(tpi_onnx_op *o, tp_tensor *x, const over *r)
 /* Of elements that become others before, and after. Over no axes only these do. */
 static tp_tensor *reduce(tpi_onnx_op *o, tp_tensor *x, const over *r)
 {
-    const bool root = o->row == TPI_OPERATOR_ReduceL2;
+    if (o->row == TPI_OPERATOR_ReduceL2)
+        return r->n ? tp_norm(x, 2, r->n, r->axes, r->keep) : tp_abs(x);
     if (o->row == TPI_OPERATOR_ReduceL1)
         x = tp_abs(x);
-    else if (root || o->row == TPI_OPERATOR_ReduceSumSquare)
+    else if (o->row == TPI_OPERATOR_ReduceSumSquare)
         x = tp_square(x);
     x = r->n ? reduced(o, x, r) : x;
-    return root ? tp_sqrt(x) : o->row == TPI_OPERATOR_ReduceLogSum ? tp_log(x) : x;
+    return o->row == TPI_OPERATOR_ReduceLogSum ? tp_log(x) : x;
 }
 
 /* Has it roots or logarithms? Then integers become floats. */
@@ -137,20 +128,8 @@ tp_tensor *tpi_onnx_import_cum_sum(tpi_onnx_op *o, tp_tensor *x)
                      tpi_onnx_int(o, "reverse") != 0);
 }
 
-/* y[i] = x[i] * y[i - 1], from y[0] = x[0]; exclusive: of what is moved on by one behind a 1. */
 tp_tensor *tpi_onnx_import_cum_prod(tpi_onnx_op *o, tp_tensor *x)
 {
-    const int axis = o->axis;
-    const bool reverse = tpi_onnx_int(o, "reverse") != 0;
-    const int64_t size = x->shape[axis];
-    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    (reverse ? hi : lo)[axis] = 1;
-    if (tpi_onnx_int(o, "exclusive")) {
-        tp_tensor *longer = tp_pad(x, x->rank, lo, hi, 1);
-        x = reverse ? tp_slice(longer, axis, 1, TP_END, 1) : tp_slice(longer, axis, 0, size, 1);
-    }
-    tp_tensor *start = tp_slice(x, axis, reverse ? -1 : 0, reverse ? TP_END : 1, 1);
-    (reverse ? hi : lo)[axis] = 0;
-    (reverse ? lo : hi)[axis] = tpi_onnx_dim_sub(o, size, 1);
-    return tp_recur(x, tp_pad(start, tp_rank(start), lo, hi, 0), axis, reverse);
+    return tp_cumprod(x, o->axis, tpi_onnx_int(o, "exclusive") != 0,
+                      tpi_onnx_int(o, "reverse") != 0);
 }

@@ -314,7 +314,6 @@ tp_tensor *tpi_onnx_import_expand(tpi_onnx_op *o, tp_tensor *x)
     return tp_broadcast(x, rank, shape);
 }
 
-/* Each axis becomes one more of as many repeats, and both one axis again. */
 tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints repeats;
@@ -325,23 +324,7 @@ tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
     int64_t shape[TP_MAX_RANK] = {0};
     for (int i = 0; i < x->rank; i++)
         shape[i] = tpi_onnx_dim_mul(o, x->shape[i], repeats.v[i]);
-    x = tpi_onnx_for_shape(o, x, x->rank, shape);
-    const int rank = x->rank;
-    for (int i = 0; i < rank; i++) {
-        if (repeats.v[i] == 1)
-            continue;
-        int64_t apart[3] = {1, 1, 1}, now[TP_MAX_RANK];
-        memcpy(now, x->shape, sizeof now);
-        apart[0] = tpi_onnx_dim_product(o, i, now);
-        apart[2] = tpi_onnx_dim_product(o, rank - i, now + i);
-        now[i] = shape[i];
-        x = tp_reshape(x, 3, apart);
-        apart[1] = repeats.v[i];
-        x = tp_reshape(tp_broadcast(x, 3, apart), rank, now);
-        if (tp_failed(x))
-            break;
-    }
-    return x;
+    return tp_tile(tpi_onnx_for_shape(o, x, x->rank, shape), repeats.n, repeats.v);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
@@ -382,16 +365,7 @@ tp_tensor *tpi_onnx_import_space_to_depth(tpi_onnx_op *o, tp_tensor *x)
     return tp_reshape(x, TP_DIMS(n, tpi_onnx_dim_mul(o, c, b * b), h, w));
 }
 
-/* ---- masks of places --------------------------------------------------------------------------------- */
-
-/* column - row of the last two axes, [rows, columns]. */
-static tp_tensor *diagonals(tpi_onnx_op *o, int64_t rows, int64_t columns)
-{
-    tp_tensor *r = tpi_onnx_iota(o, rows, TP_I64), *c = tpi_onnx_iota(o, columns, TP_I64);
-    const int64_t both[2] = {rows, columns};
-    c = tpi_onnx_for_shape(o, c, 2, both);
-    return tp_sub(c, tp_unsqueeze(r, 1));
-}
+/* ---- triangles and diagonals ------------------------------------------------------------------------- */
 
 tp_tensor *tpi_onnx_import_trilu(tpi_onnx_op *o, tp_tensor *x)
 {
@@ -400,19 +374,18 @@ tp_tensor *tpi_onnx_import_trilu(tpi_onnx_op *o, tp_tensor *x)
         return NULL;
     if (x->rank < 2)
         return tpi_onnx_refuse(o, "the input is %s, and has to be a matrix at least", SHAPE(x));
-    tp_tensor *d = diagonals(o, x->shape[x->rank - 2], x->shape[x->rank - 1]);
-    tp_tensor *at = tpi_onnx_size_of(o, k, TP_I64);
-    tp_tensor *kept = tpi_onnx_int(o, "upper") ? tp_ge(d, at) : tp_le(d, at);
-    return tp_where(kept, x, tp_cast(tp_scalar(o->ctx, TP_I64, 0), tp_dtype_of(x)));
+    x = tpi_dim_is_symbolic(k) ? tp_graph_read(o->g, x) : x;
+    return tpi_onnx_int(o, "upper") ? tp_triu(x, k) : tp_tril(x, k);
 }
 
 tp_tensor *tpi_onnx_import_eye_like(tpi_onnx_op *o, tp_tensor *x)
 {
+    const int64_t k = tpi_onnx_int(o, "k");
     if (x->rank != 2)
         return tpi_onnx_refuse(o, "the input is %s, not a matrix", SHAPE(x));
-    tp_tensor *d = diagonals(o, x->shape[0], x->shape[1]);
-    tp_tensor *at = tpi_onnx_size_of(o, tpi_onnx_int(o, "k"), TP_I64);
-    return tp_cast(tp_eq(d, at), tpi_onnx_type_or(o, "dtype", tp_dtype_of(x)));
+    tp_tensor *ones =
+        tpi_onnx_full(o, tpi_onnx_type_or(o, "dtype", tp_dtype_of(x)), 2, x->shape, 1);
+    return tp_triu(tp_tril(ones, k), k);
 }
 
 /* ---- what does nothing here ----------------------------------------------------------------------------- */

@@ -44,6 +44,31 @@
         (void)c;                                                                               \
         return put(m, BOTH(m, f, x, a, ##__VA_ARGS__));                                        \
     }
+#define SPREAD_OVER(f) /* x, axes, a correction */                                             \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        list l;                                                                                \
+        tp_tensor *x = number_like(m);                                                         \
+        axes(m, x, &l);                                                                        \
+        const int c = below(m, 4) - 1;                                                         \
+        const bool keep = below(m, 2);                                                         \
+        return put(m, BOTH(m, f, x, l.n, l.v, c, keep));                                       \
+    }
+#define OF_INDEX(f) /* x, a number that may be below 0 */                                      \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m);                                                              \
+        const int64_t k = index_of(m);                                                         \
+        return put(m, BOTH(m, f, x, k));                                                       \
+    }
+#define OF_VECTORS(f)                                                                          \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *y = fellow(m, x);                                           \
+        if (below(m, 3) == 0)                                                                  \
+            x = y = fresh(m, TP_F32, TP_DIMS(3));                                              \
+        return put(m, BOTH(m, f, x, y));                                                       \
+    }
 #define POOLING(f)                                                                             \
     CALL(f)                                                                                    \
     {                                                                                          \
@@ -118,6 +143,7 @@ UNARY(tp_contiguous)
 UNARY(tp_square)
 UNARY(tp_gelu)
 UNARY(tp_silu)
+UNARY(tp_trace)
 UNARY(tp_require_grad)
 UNARY(tp_grad_of)
 BINARY(tp_add)
@@ -140,6 +166,9 @@ BINARY(tp_xor)
 BINARY(tp_matmul)
 BINARY(tp_mse)
 BINARY(tp_grad)
+BINARY(tp_kron)
+OF_VECTORS(tp_dot)
+OF_VECTORS(tp_outer)
 CALL(tp_where)
 {
     tp_tensor *x = tensor(m), *y = fellow(m, x);
@@ -152,11 +181,18 @@ REDUCTION(tp_prod)
 REDUCTION(tp_reduce_max)
 REDUCTION(tp_reduce_min)
 REDUCTION(tp_mean)
+REDUCTION(tp_any)
+REDUCTION(tp_all)
+REDUCTION(tp_logsumexp)
+SPREAD_OVER(tp_var)
+SPREAD_OVER(tp_std)
 ALONG(tp_argmax, b)
 ALONG(tp_argmin, b)
 ALONG(tp_argsort, b)
 ALONG(tp_sort, b)
 ALONG(tp_cumsum, b, c)
+ALONG(tp_cumprod, b, c)
+ALONG(tp_median, b)
 ALONG(tp_flatten)
 ALONG(tp_unsqueeze)
 ALONG(tp_squeeze)
@@ -172,6 +208,10 @@ PLACED(tp_scatter)
 PLACED(tp_put_along_add)
 DRAWN(tp_uniform)
 DRAWN(tp_normal)
+OF_INDEX(tp_diagonal)
+OF_INDEX(tp_diag)
+OF_INDEX(tp_tril)
+OF_INDEX(tp_triu)
 WITH_NUMBER(tp_scalar_like)
 WITH_NUMBER(tp_number)
 CALL(tp_integer)
@@ -401,4 +441,83 @@ CALL(tp_group)
     many l;
     tensors(m, &l, 1 + below(m, 3));
     return put(m, tp_group(l.n, l.in));
+}
+
+/* ---- composites of arrays ------------------------------------------------------------------------ */
+
+CALL(tp_norm)
+{
+    list l;
+    tp_tensor *x = number_like(m);
+    axes(m, x, &l);
+    const double p = below(m, 4) ? 0.5 * below(m, 6) : number(m);
+    return put(m, tp_norm(x, p, l.n, l.v, below(m, 2)));
+}
+
+CALL(tp_kth)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    const int64_t k = size(m);
+    return put(m, tp_kth(x, k, a, below(m, 2)));
+}
+
+CALL(tp_quantile)
+{
+    tp_tensor *x = number_like(m);
+    const int a = axis(m);
+    const double q = below(m, 4) ? 0.25 * below(m, 5) : number(m);
+    return put(m, tp_quantile(x, q, a, below(m, 2)));
+}
+
+CALL(tp_meshgrid)
+{
+    many l;
+    tensors(m, &l, 1 + below(m, 2));
+    if (below(m, 3) == 0)
+        for (int i = 0; i < 5; i++)
+            l.of[i] = fresh(m, TP_F32, TP_DIMS(3));
+    return put_many(m, &l, tp_meshgrid(l.n, l.in, l.out));
+}
+
+CALL(tp_tile)
+{
+    list l;
+    tp_tensor *x = tensor(m);
+    sizes(m, &l);
+    return put(m, tp_tile(x, l.n, l.v));
+}
+
+CALL(tp_repeat_each)
+{
+    tp_tensor *x = tensor(m);
+    const int64_t times = size(m);
+    return put(m, tp_repeat_each(x, times, axis(m)));
+}
+
+CALL(tp_roll)
+{
+    tp_tensor *x = tensor(m);
+    const int64_t shift = index_of(m);
+    return put(m, tp_roll(x, shift, axis(m)));
+}
+
+CALL(tp_tensordot)
+{
+    list of_x, of_y;
+    tp_tensor *x = tensor(m), *y = fellow(m, x);
+    axes(m, x, &of_x);
+    axes(m, y, &of_y);
+    if (below(m, 3) == 0)
+        return put(m, tp_tensordot(x, x, of_x.n, of_x.v, of_x.v));
+    return put(m, tp_tensordot(x, y, of_x.n, of_x.v, of_y.v));
+}
+
+CALL(tp_einsum)
+{
+    static const char *const equations[] = {
+        "ij,jk->ik", "ij,ij", "...,...", "ii->i", "i...->...", "ij", "ij,ik->jk", "a,b", NULL};
+    many l;
+    tensors(m, &l, 1 + below(m, 2));
+    return put(m, tp_einsum(equations[below(m, 9)], l.n, l.in));
 }

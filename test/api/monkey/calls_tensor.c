@@ -59,6 +59,22 @@ CALL(tp_arange)
     return put(m, tp_arange(tp, t, n, below(m, 2) ? 0 : start, below(m, 2) ? 1 : number(m)));
 }
 
+CALL(tp_eye)
+{
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = dtype(m);
+    const int64_t rows = size(m), columns = size(m);
+    return put(m, tp_eye(tp, t, rows, columns, index_of(m)));
+}
+
+CALL(tp_linspace)
+{
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = dtype(m);
+    const double lo = number(m), hi = number(m);
+    return put(m, tp_linspace(tp, t, lo, hi, size(m)));
+}
+
 CALL(tp_variable)
 {
     tp_tensor *x = tensor(m);

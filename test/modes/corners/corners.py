@@ -289,6 +289,19 @@ row("max pooling of NaN", "tp_max_pool(tp_reshape(a, TP_DIMS(1, 1, 4)), WINDOW(.
 row("average pooling", "tp_avg_pool(tp_reshape(a, TP_DIMS(1, 1, 3)), WINDOW(.kernel = {2}, .stride = {2}, .pad_lo = {1}))",
     lambda a: F.avg_pool1d(a[None, None], 2, 2, 1, count_include_pad=False), [1, 2, 3])
 
+# ---- along axes ----------------------------------------------------------------------------------------
+
+row("norm of zeros", "tp_norm(a, 2, TP_ALL, false)", torch.linalg.vector_norm, [0, 0])
+row("norm of order 1 at 0", "tp_norm(a, 1, TP_ALL, false)", lambda a: torch.linalg.vector_norm(a, 1), [0, -2])
+row("norm of order 3 at 0", "tp_norm(a, 3, TP_ALL, false)", lambda a: torch.linalg.vector_norm(a, 3), [0, -2])
+row("greatest norm of ties", "tp_norm(a, INFINITY, TP_ALL, false)",
+    lambda a: torch.linalg.vector_norm(a, inf), [2, -2, 1])
+row("deviation of equal numbers", "tp_std(a, TP_ALL, 1, false)", torch.std, [3, 3])
+row("logarithm of a sum with -infinity", "tp_logsumexp(a, TP_ALL, false)", lambda a: torch.logsumexp(a, 0), [-inf, 1])
+row("running product with a zero", "tp_cumprod(a, 0, false, false)", lambda a: torch.cumprod(a, 0), [2, 0, 3])
+row("median of two", "tp_median(a, 0, false)", lambda a: torch.median(a, 0).values, [3, 1])
+row("quantile between two", "tp_quantile(a, 0.25, 0, false)", lambda a: torch.quantile(a, 0.25), [3, 1])
+
 # ---- where tapir differs, as docs/numerics.md says: {name: {(order, operand): its gradient}}, None as PyTorch ---
 
 ours = {
@@ -299,6 +312,9 @@ ours = {
     "power 0 of 0": {(1, 0): [0, 2, None], (1, 1): [0, 0, None], (2, 0): [0, 1, None], (2, 1): [0, 3, None]},
     "power 1 of 0": {(1, 0): [0], (1, 1): [1], (2, 0): [0], (2, 1): [0]},
     "division by 0": {(1, 1): [inf, None], (2, 1): [-inf, None]},
+    "norm of zeros": {(1, 0): [0, 0], (2, 0): [0, 0]},
+    "norm of order 3 at 0": {(1, 0): [0, 0], (2, 0): [0, 0]},
+    "deviation of equal numbers": {(1, 0): [0, 0], (2, 0): [0, 0]},
     "mean of no elements": {(1, 1): [nan, nan]},
     "mean over an axis without elements": {(1, 1): [nan, nan]},
 }

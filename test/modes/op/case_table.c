@@ -112,6 +112,15 @@ static tp_tensor *parts_at(const char *file, int line, tp_tensor *x, int axis, i
 }
 #define parts(...) parts_at(TP_PLACE, __VA_ARGS__)
 
+/* The results of tp_meshgrid, stacked. */
+static tp_tensor *meshed_at(const char *file, int line, int n, tp_tensor *const *xs)
+{
+    tp_tensor *out[TP_MAX_RANK] = {0};
+    tp_meshgrid_at(file, line, n, xs, out);
+    return tp_stack_at(file, line, n, out, 0);
+}
+#define meshed(...) meshed_at(TP_PLACE, __VA_ARGS__)
+
 /* The op behind tp_contiguous, in graphs too, where that is x itself. */
 static tp_tensor *copied_at(const char *file, int line, tp_tensor *x)
 {

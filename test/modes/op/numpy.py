@@ -514,6 +514,91 @@ def tp_linear(x, w, b):
     return T(y.v + b.v, y.dtype) if b else y
 
 
+# ---- composites of arrays -----------------------------------------------------------------------
+
+def truth(f):
+    return lambda x, axes, keep: T(f(x.v != 0, axis=axes_of(x, axes), keepdims=keep), np.bool_)
+
+
+def tp_var(x, axes, correction, keep):
+    n = np.prod([x.v.shape[a] for a in axes_of(x, axes)], dtype=np.longdouble)
+    away = x.v - np.mean(x.v, axis=axes_of(x, axes), keepdims=True)
+    squares = np.sum(away * away, axis=axes_of(x, axes), keepdims=keep)
+    return T(squares / max(n - correction, np.longdouble(0)), x.dtype)
+
+
+def tp_norm(x, p, axes, keep):
+    size = np.abs(x.v)
+    if p == np.inf:
+        return T(np.max(size, axis=axes_of(x, axes), keepdims=keep, initial=0), x.dtype)
+    p = np.longdouble(p)
+    return T(np.sum(size ** p, axis=axes_of(x, axes), keepdims=keep) ** (1 / p), x.dtype)
+
+
+def tp_logsumexp(x, axes, keep):
+    axes = axes_of(x, axes)
+    top = np.max(x.v, axis=axes, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    y = np.log(np.sum(np.exp(x.v - top), axis=axes, keepdims=True)) + top
+    return T(y if keep else np.squeeze(y, axes), x.dtype)
+
+
+def tp_cumprod(x, axis, exclusive, reverse):
+    v = np.flip(x.v, axis) if reverse else x.v
+    out = np.cumprod(v, axis=axis, dtype=v.dtype)
+    if exclusive:
+        out = np.roll(out, 1, axis)
+        if out.shape[axis]:
+            np.moveaxis(out, axis, 0)[0] = 1
+    return T(np.flip(out, axis) if reverse else out, x.dtype)
+
+
+def tp_kth(x, k, axis, keep):
+    return T(np.take(np.sort(x.v, axis=axis), [k - 1] if keep else k - 1, axis=axis), x.dtype)
+
+
+def or_nan(v, x, axis, keep):
+    nan = np.any(x.v != x.v, axis=axis, keepdims=keep)
+    return T(np.where(nan, np.nan, v) if is_float(x) else v, x.dtype)
+
+
+def tp_median(x, axis, keep):
+    return or_nan(tp_kth(x, (x.v.shape[axis] + 1) // 2, axis, keep).v, x, axis, keep)
+
+
+def tp_quantile(x, q, axis, keep):
+    place = q * (x.v.shape[axis] - 1)
+    lo, part = int(np.floor(place)), place - np.floor(place)
+    a = tp_kth(x, lo + 1, axis, keep).v
+    b = tp_kth(x, int(np.ceil(place)) + 1, axis, keep).v
+    return or_nan(a + (b - a) * part if part else a, x, axis, keep)
+
+
+def meshed(xs):
+    return joined(np.stack)([T(v, x.dtype) for v, x in zip(np.meshgrid(*[x.v for x in xs], indexing="ij"), xs)], 0)
+
+
+def tp_diag(x, k):
+    out = np.zeros(x.v.shape[:-1] + np.diag(x.v[(0,) * (x.v.ndim - 1)], k).shape, x.v.dtype)
+    for at in np.ndindex(x.v.shape[:-1]):
+        out[at] = np.diag(x.v[at], k)
+    return T(out, x.dtype)
+
+
+def product(f):
+    def run(a, b, *args):
+        a, b = meet(a, b)
+        return T(f(a.v, b.v, *args), a.dtype)
+    return run
+
+
+def tp_einsum(equation, xs):
+    d = xs[0]
+    for x in xs[1:]:
+        d = T(np.zeros(0, promote(d, x)))
+    return T(np.einsum(equation, *[cast(x, d.dtype).v for x in xs]), d.dtype)
+
+
 NAMES = dict(DTYPES)
 NAMES.update({
     "true": True, "false": False, "NULL": None, "INFINITY": np.inf, "TP_END": END, "TP_ALL": [],
@@ -565,6 +650,22 @@ NAMES.update({
     "tp_batch_norm_train": tp_batch_norm_train, "tp_linear": tp_linear,
     "tp_scalar_like": lambda x, v: T(np.array(v).astype(x.dtype), x.dtype), "tp": None,
     "tp_full": lambda tp, dtype, shape, v: T(np.full(shape, v, dtype), dtype),
+})
+
+NAMES.update({
+    "tp_any": truth(np.any), "tp_all": truth(np.all), "tp_var": tp_var,
+    "tp_std": lambda *args: T(np.sqrt(tp_var(*args).v), args[0].dtype), "tp_norm": tp_norm,
+    "tp_logsumexp": tp_logsumexp, "tp_cumprod": tp_cumprod, "tp_kth": tp_kth,
+    "tp_median": tp_median, "tp_quantile": tp_quantile,
+    "tp_eye": lambda tp, dtype, n, m, k: T(np.eye(n, m, k, dtype), dtype),
+    "tp_linspace": lambda tp, dtype, lo, hi, n: cast(T(np.linspace(lo, hi, n)), dtype),
+    "meshed": meshed, "tp_diagonal": keeping(lambda v, k: np.diagonal(v, k, -2, -1)),
+    "tp_diag": tp_diag, "tp_tril": keeping(np.tril), "tp_triu": keeping(np.triu),
+    "tp_tile": keeping(np.tile), "tp_repeat_each": keeping(np.repeat), "tp_roll": keeping(np.roll),
+    "tp_trace": keeping(lambda v: np.trace(v, axis1=-2, axis2=-1, dtype=v.dtype)),
+    "tp_dot": product(np.dot), "tp_outer": product(np.outer), "tp_kron": product(np.kron),
+    "tp_tensordot": product(lambda a, b, p, q: np.tensordot(a, b, (p, q or []))),
+    "tp_einsum": tp_einsum,
 })
 
 # ---- comparing ----------------------------------------------------------------------------------
@@ -645,7 +746,8 @@ def difference(op, text, got, want, operands, table):
 # sums cancel: their error is measured against the operands
 SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_dw", "avg_pool",
           "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
-          "linear", "cross_entropy", "log_softmax", "gelu", "mod", "copy"}
+          "linear", "cross_entropy", "log_softmax", "gelu", "mod", "copy", "logsumexp", "quantile",
+          "var", "trace", "dot", "tensordot", "einsum"}
 # a zero has a defined sign
 SIGNED_ZERO = {"neg", "abs", "sign", "relu", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
                "round", "add", "sub", "mul", "div", "mod", "detach", "reshape", "transpose"}
