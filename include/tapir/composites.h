@@ -33,8 +33,8 @@ TP_FN(tp_tensor *, tp_any, tp_tensor *x, int n_axes, const int64_t *axes, bool k
 TP_FN(tp_tensor *, tp_all, tp_tensor *x, int n_axes, const int64_t *axes, bool keep);
 #define tp_all(x, ...) tp_all_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Variance and its root: the squares of what x is away from its mean, their sum divided by the number of
- * elements less `correction`, which is 0 (of all there is) or 1 (of a sample) or more; NaN when nothing
- * is left of it. x float. Where it is 0 the root has the gradient 0. */
+ * elements less `correction`, which is 0 (of all there is) or 1 (of a sample) or more. Of one element less
+ * 1 it is NaN. x float. Where it is 0 the root has the gradient 0. */
 TP_FN(tp_tensor *, tp_var, tp_tensor *x, int n_axes, const int64_t *axes, int correction,
       bool keep);
 #define tp_var(x, ...) tp_var_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
@@ -52,6 +52,12 @@ TP_FN(tp_tensor *, tp_logsumexp, tp_tensor *x, int n_axes, const int64_t *axes, 
 /* Running products, as the sums of tp_cumsum. */
 TP_FN(tp_tensor *, tp_cumprod, tp_tensor *x, int axis, bool exclusive, bool reverse);
 #define tp_cumprod(x, ...) tp_cumprod_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* The greatest (least) of an element and those before it; NaN from the first NaN on. Of equal ones the last has
+ * the gradient. */
+TP_FN(tp_tensor *, tp_cummax, tp_tensor *x, int axis);
+#define tp_cummax(x, ...) tp_cummax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_cummin, tp_tensor *x, int axis);
+#define tp_cummin(x, ...) tp_cummin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* The k-th least element along an axis, k from 1 to its size (TP_E_VALUE): the value that PyTorch's kthvalue
  * gives. */

@@ -92,12 +92,8 @@ TPI_COMPOSITE(tp_roll, (tp_tensor * x, int64_t shift, int axis), x, shift, axis)
 {
     tp_tensor *failed;
     const int own = tpi_own_axis(at, "roll", x, axis, &failed);
-    if (own < 0)
+    if (own < 0 || (failed = tpi_refuse_number(at, "roll", "shift", x, shift)) != NULL)
         return failed;
-    if (tpi_is_spoilt_size(shift))
-        return tpi_fail_spoilt(x->ctx, at, "roll", TP_E_VALUE, shift);
-    if (shift == TPI_NO_DIM)
-        return tpi_fail(x->ctx, at, "roll", TP_E_VALUE, "shift is no number, and no size");
     const int64_t size = x->shape[own];
     if (tpi_dim_is_symbolic(size) || tpi_dim_is_symbolic(shift)) { /* how far, a run knows */
         tp_tensor *from = tp_sub(tpi_iota(at, x, size), tpi_size_tensor(at, x, shift));

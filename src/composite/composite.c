@@ -74,6 +74,17 @@ int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
     return own;
 }
 
+tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const char *name, const tp_tensor *x,
+                             int64_t v)
+{
+    if (tpi_is_spoilt_size(v))
+        return tpi_fail_spoilt(x->ctx, at, what, TP_E_VALUE, v);
+    if (v == TPI_NO_DIM || (tpi_dim_is_symbolic(v) && !tpi_dim_is_size(tpi_dims_of(x), v)))
+        return tpi_fail(x->ctx, at, what, TP_E_VALUE,
+                        "%s is no number, and no size of x's graph", name);
+    return NULL;
+}
+
 /* ---- sizes as tensors ----------------------------------------------------------------------------- */
 
 tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size)

@@ -31,6 +31,10 @@ tp_tensor *tpi_together(tpi_at at, const char *what, int n, int most, tp_tensor 
 int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
                  tp_tensor **failed);
 
+/* NULL when v is a number, or a size of x's graph. */
+tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const char *name, const tp_tensor *x,
+                             int64_t v);
+
 /* 0, 1, 2, ... below a size, [size], i64; symbolic when that is one of x's graph. */
 tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size);
 /* A number, or a size of x's graph, as a tensor of rank 0, i64. */

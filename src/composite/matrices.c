@@ -10,12 +10,7 @@ static tp_tensor *refuse(tpi_at at, const char *what, const tp_tensor *x, int ra
     if (x->rank < rank)
         return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "x is %s, of fewer than %d axes",
                         SHAPE(x), rank);
-    if (tpi_is_spoilt_size(k))
-        return tpi_fail_spoilt(x->ctx, at, what, TP_E_VALUE, k);
-    if (k == TPI_NO_DIM || (tpi_dim_is_symbolic(k) && !tpi_dim_is_size(tpi_dims_of(x), k)))
-        return tpi_fail(x->ctx, at, what, TP_E_VALUE,
-                        "k is no number, and no size of x's graph");
-    return NULL;
+    return tpi_refuse_number(at, what, "k", x, k);
 }
 
 /* ---- diagonals ------------------------------------------------------------------------------------ */

@@ -1,5 +1,18 @@
-/* Running products. */
+/* Running products and extremes. */
 #include "composite/composite.h"
+
+static tp_tensor *refuse(tpi_at at, const char *what, const tp_tensor *x, int axis)
+{
+    tp_tensor *failed;
+    if (tpi_own_axis(at, what, x, axis, &failed) < 0)
+        return failed;
+    if (x->dtype == TP_BOOL)
+        return tpi_fail(x->ctx, at, what, TP_E_DTYPE,
+                        "x is bool; tp_cast it to a number first");
+    return NULL;
+}
+
+/* ---- cumprod -------------------------------------------------------------------------------------- */
 
 /* x moved on by one along the axis, behind a 1. */
 static tp_tensor *behind_one(tpi_at at, tp_tensor *x, int axis, bool reverse)
@@ -23,15 +36,26 @@ static tp_tensor *is_first(tpi_at at, tp_tensor *x, int axis, bool reverse)
 TPI_COMPOSITE(tp_cumprod, (tp_tensor * x, int axis, bool exclusive, bool reverse), x, axis,
               exclusive, reverse)
 {
-    tp_tensor *failed;
-    const int own = tpi_own_axis(at, "cumprod", x, axis, &failed);
-    if (own < 0)
+    tp_tensor *failed = refuse(at, "cumprod", x, axis);
+    if (failed)
         return failed;
-    if (x->dtype == TP_BOOL)
-        return tpi_fail(x->ctx, at, "cumprod", TP_E_DTYPE,
-                        "x is bool; tp_cast it to a number first");
+    const int own = tpi_axis(axis, x->rank);
     tp_tensor *first = is_first(at, x, own, reverse);
     x = exclusive ? behind_one(at, x, own, reverse) : x;
     tp_tensor *start = tp_where(first, x, tp_scalar_like(x, -0.0));
     return tp_recur(x, start, own, reverse);
+}
+
+/* ---- cummax, cummin -------------------------------------------------------------------------------- */
+
+TPI_COMPOSITE(tp_cummax, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *failed = refuse(at, "cummax", x, axis);
+    return failed ? failed : tp_take_along(x, tp_argcummax(x, axis), axis);
+}
+
+TPI_COMPOSITE(tp_cummin, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *failed = refuse(at, "cummin", x, axis);
+    return failed ? failed : tp_take_along(x, tp_argcummin(x, axis), axis);
 }

@@ -1,4 +1,4 @@
-/* Along one axis: places of extremes, running sums, linear recurrences. */
+/* Along one axis: places of extremes, running ones too, running sums, linear recurrences. */
 #include "op/along_axis.h"
 
 #include "ir/factors.h"
@@ -229,3 +229,48 @@ tp_tensor *tp_recur_at(const char *file, int line, tp_tensor *a, tp_tensor *b, i
 }
 TPI_BARE(tp_tensor *, tp_recur, (tp_tensor * a, tp_tensor *b, int axis, bool reverse), a, b,
          axis, reverse)
+
+/* ---- argcummax, argcummin: the place of the greatest, least so far ----------------------------- */
+
+typedef struct running_attrs {
+    int64_t axis;
+} running_attrs;
+
+static const tpi_attr running_table[] = {
+    {"axis",                  TPI_ATTR_INT, offsetof(running_attrs, axis)},
+    {0},
+};
+
+static bool running_infer(tpi_infer *q)
+{
+    const running_attrs *a = q->attrs;
+    if (q->in[0]->dtype == TP_BOOL)
+        return tpi_refuse(q, TP_E_DTYPE, "x is bool; tp_cast it to a number first");
+    if (!tpi_refuse_axis(q, a->axis) || !tpi_infer_like(q, 0))
+        return false;
+    q->dtype = TP_I64;
+    return true;
+}
+
+#define RUNNING(name_)                                                                         \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {TPI_NUMBERS(name_)};                   \
+    const tpi_op tpi_op_##name_ = {.any_size = true,                                           \
+                                   .name = #name_,                                             \
+                                   .n_in = 1,                                                  \
+                                   .kind = TPI_CALL,                                           \
+                                   .attrs = running_table,                                     \
+                                   .attrs_size = sizeof(running_attrs),                        \
+                                   .infer = running_infer,                                     \
+                                   .factors = tpi_along_factors,                               \
+                                   .text = "cumulative",                                       \
+                                   .fn = #name_,                                               \
+                                   .call = name_##_calls,                                      \
+                                   .code = TPI_OP_##name_};                                    \
+    tp_tensor *tp_##name_##_at(const char *file, int line, tp_tensor *x, int axis)             \
+    {                                                                                          \
+        const running_attrs a = {.axis = tpi_positive_axis(x, axis)};                          \
+        return tpi_apply(TPI_AT(file, line), &tpi_op_##name_, TPI_IN(x), &a);                  \
+    }                                                                                          \
+    TPI_BARE(tp_tensor *, tp_##name_, (tp_tensor * x, int axis), x, axis)
+RUNNING(argcummax)
+RUNNING(argcummin)

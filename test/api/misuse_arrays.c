@@ -1,4 +1,4 @@
-/* Misuse of composites.h: along axes, making, arranging, products. */
+/* Misuse of composites.h: along axes, making, arranging, products; and of running places of extremes. */
 #include "misuse.h"
 
 /* Each case's head looks like a call to it. */
@@ -42,6 +42,18 @@ MISUSE(tp_norm)
     BAD(b, TP_E_VALUE, tp_norm(b->f, 0.0 / 0.0, TP_ALL, false));
     BAD(b, TP_E_DTYPE, tp_norm(b->i, 2, TP_ALL, false));
 }
+
+#define RUNNING(fn)                                                                            \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, 0));                                                            \
+        BAD(b, TP_E_AXIS, fn(b->node, 2));                                                     \
+        BAD(b, TP_E_DTYPE, fn(b->flag, 0));                                                    \
+    }
+RUNNING(tp_argcummax)
+RUNNING(tp_argcummin)
+RUNNING(tp_cummax)
+RUNNING(tp_cummin)
 
 MISUSE(tp_cumprod)
 {
@@ -236,6 +248,10 @@ const misuse misuse_arrays[] = {
     LISTED(tp_norm),
     LISTED(tp_logsumexp),
     LISTED(tp_cumprod),
+    LISTED(tp_argcummax),
+    LISTED(tp_argcummin),
+    LISTED(tp_cummax),
+    LISTED(tp_cummin),
     LISTED(tp_kth),
     LISTED(tp_median),
     LISTED(tp_quantile),

@@ -1,4 +1,4 @@
-/* Running sums and first-order recurrences along an axis, in plain order. Pasted once per
+/* Running sums, first-order recurrences and places of extremes along an axis, in plain order. Pasted once per
  * element type: T is the type, S its suffix, FN(name) is tpk_name_S.
  *
  * A line is the elements of one axis. Neighbours on the last axis are worked on together, so
@@ -116,3 +116,54 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
     }
     return 0;
 }
+
+/* name: attr is axis.  y[i] = the place of the greatest (least) of x[0] to x[i], of equal ones the last; the last NaN
+ * is the greatest and the least. */
+#define TPK_RUNNING(name, rel)                                                                 \
+    static __attribute__((unused)) void FN(name##_lanes)(const T *x, int64_t lane_x,           \
+                                                         int64_t sx, int64_t *y, int64_t sy,   \
+                                                         int64_t n, int64_t lanes)             \
+    {                                                                                          \
+        T best[FN(scan_lanes)];                                                                \
+        int64_t place[FN(scan_lanes)];                                                         \
+        for (int64_t l = 0; l < lanes; l++) {                                                  \
+            best[l] = x[l * lane_x];                                                           \
+            y[l] = place[l] = 0;                                                               \
+        }                                                                                      \
+        for (int64_t i = 1; i < n; i++) {                                                      \
+            x += sx;                                                                           \
+            y += sy;                                                                           \
+            for (int64_t l = 0; l < lanes; l++) {                                              \
+                const T v = x[l * lane_x], b = best[l];                                        \
+                const int beats = (v rel b) | (v != v);                                        \
+                best[l] = beats ? v : b;                                                       \
+                y[l] = place[l] = beats ? i : place[l];                                        \
+            }                                                                                  \
+        }                                                                                      \
+    }                                                                                          \
+    static __attribute__((unused)) int64_t FN(name)(const tpk_view *in, const tpk_view *out,   \
+                                                    const int64_t *attr)                       \
+    {                                                                                          \
+        const int64_t axis = attr[0];                                                          \
+        const tpk_view v[2] = {in[0], *out};                                                   \
+        const int64_t last = v[0].rank - 1, n = v[0].n[axis];                                  \
+        const int64_t n_lanes = axis == last ? 1 : v[0].n[last], lane_x = v[0].s[last];        \
+        int64_t n_groups = n > 0 ? 1 : 0, at[8] = {0}, offset[2] = {0};                        \
+        for (int64_t i = 0; i < last; i++) {                                                   \
+            n_groups *= i == axis ? 1 : v[0].n[i];                                             \
+        }                                                                                      \
+        for (int64_t g = 0; g < n_groups; g++) {                                               \
+            for (int64_t lane = 0; lane < n_lanes; lane += FN(scan_lanes)) {                   \
+                const int64_t left = n_lanes - lane;                                           \
+                FN(name##_lanes)                                                               \
+                ((const T *)v[0].p + offset[0] + lane * lane_x, lane_x, v[0].s[axis],          \
+                 (int64_t *)v[1].p + offset[1] + lane, v[1].s[axis], n,                        \
+                 left < FN(scan_lanes) ? left : FN(scan_lanes));                               \
+            }                                                                                  \
+            FN(scan_step)(v, axis, last, at, 2, offset);                                       \
+        }                                                                                      \
+        return 0;                                                                              \
+    }
+TPK_RUNNING(argcummax, >=)
+TPK_RUNNING(argcummin, <=)
+#undef TPK_RUNNING

@@ -299,6 +299,7 @@ row("greatest norm of ties", "tp_norm(a, INFINITY, TP_ALL, false)",
 row("deviation of equal numbers", "tp_std(a, TP_ALL, 1, false)", torch.std, [3, 3])
 row("logarithm of a sum with -infinity", "tp_logsumexp(a, TP_ALL, false)", lambda a: torch.logsumexp(a, 0), [-inf, 1])
 row("running product with a zero", "tp_cumprod(a, 0, false, false)", lambda a: torch.cumprod(a, 0), [2, 0, 3])
+row("running maximum of ties", "tp_cummax(a, 0)", lambda a: torch.cummax(a, 0).values, [2, 2, 1])
 row("median of two", "tp_median(a, 0, false)", lambda a: torch.median(a, 0).values, [3, 1])
 row("quantile between two", "tp_quantile(a, 0.25, 0, false)", lambda a: torch.quantile(a, 0.25), [3, 1])
 

@@ -553,6 +553,22 @@ def tp_cumprod(x, axis, exclusive, reverse):
     return T(np.flip(out, axis) if reverse else out, x.dtype)
 
 
+def arg_running(greatest):
+    def run(x, axis):
+        v = np.moveaxis(x.v, axis, 0)
+        place = np.zeros(v.shape, np.int64)
+        for i in range(1, v.shape[0]):
+            best = np.take_along_axis(v, place[i - 1:i], 0)[0]
+            beats = (v[i] >= best if greatest else v[i] <= best) | (v[i] != v[i])
+            place[i] = np.where(beats, i, place[i - 1])
+        return T(np.moveaxis(place, 0, axis), np.int64)
+    return run
+
+
+def running(greatest):
+    return lambda x, axis: T(np.take_along_axis(x.v, arg_running(greatest)(x, axis).v, axis), x.dtype)
+
+
 def tp_kth(x, k, axis, keep):
     return T(np.take(np.sort(x.v, axis=axis), [k - 1] if keep else k - 1, axis=axis), x.dtype)
 
@@ -656,7 +672,8 @@ NAMES.update({
     "tp_any": truth(np.any), "tp_all": truth(np.all), "tp_var": tp_var,
     "tp_std": lambda *args: T(np.sqrt(tp_var(*args).v), args[0].dtype), "tp_norm": tp_norm,
     "tp_logsumexp": tp_logsumexp, "tp_cumprod": tp_cumprod, "tp_kth": tp_kth,
-    "tp_median": tp_median, "tp_quantile": tp_quantile,
+    "tp_argcummax": arg_running(True), "tp_argcummin": arg_running(False),
+    "tp_cummax": running(True), "tp_cummin": running(False), "tp_median": tp_median, "tp_quantile": tp_quantile,
     "tp_eye": lambda tp, dtype, n, m, k: T(np.eye(n, m, k, dtype), dtype),
     "tp_linspace": lambda tp, dtype, lo, hi, n: cast(T(np.linspace(lo, hi, n)), dtype),
     "meshed": meshed, "tp_diagonal": keeping(lambda v, k: np.diagonal(v, k, -2, -1)),
@@ -693,7 +710,7 @@ def order_matters(op, text, operands):
         want = call(text, sizes)
         return want.v.astype(want.dtype) if is_float(want) else np.ones((), bool)
 
-    if op == "prod":
+    if op in PRODUCTS:
         small = np.finfo(operands[0].dtype).tiny
         return ~np.isfinite(of(lambda v: np.maximum(v, 1))) | (of(lambda v: np.minimum(v, 1)) < small)
     if op == "recur":
@@ -733,8 +750,8 @@ def difference(op, text, got, want, operands, table):
         same |= np.abs(g - exact) <= allowed
         # a bound beyond the greatest number may come out as infinity
         same |= np.isinf(g) & (np.abs(exact) + allowed >= info.max) & (np.sign(g) == np.sign(exact))
-        if not np.all(same) and (op in SCALED or op == "prod"):
-            same |= (~np.isfinite(g) | (op == "prod")) & order_matters(op, text, operands)
+        if not np.all(same) and (op in SCALED or op in PRODUCTS):
+            same |= (~np.isfinite(g) | (op in PRODUCTS)) & order_matters(op, text, operands)
         same &= ~((g == 0) & (w == 0) & (np.signbit(g) != np.signbit(w)) & (op in SIGNED_ZERO))
     if np.all(same):
         return None
@@ -748,6 +765,7 @@ SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_d
           "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
           "linear", "cross_entropy", "log_softmax", "gelu", "mod", "copy", "logsumexp", "quantile",
           "var", "trace", "dot", "tensordot", "einsum"}
+PRODUCTS = {"prod", "cumprod"}
 # a zero has a defined sign
 SIGNED_ZERO = {"neg", "abs", "sign", "relu", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
                "round", "add", "sub", "mul", "div", "mod", "detach", "reshape", "transpose"}
