@@ -253,7 +253,12 @@ static bool running_infer(tpi_infer *q)
 }
 
 #define RUNNING(name_)                                                                         \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {TPI_NUMBERS(name_)};                   \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
+        [TP_I8] = tpk_##name_##_i8,   [TP_I16] = tpk_##name_##_i16,                            \
+        [TP_I32] = tpk_##name_##_i32, [TP_I64] = tpk_##name_##_i64,                            \
+        [TP_U8] = tpk_##name_##_u8,   [TP_U16] = tpk_##name_##_u16,                            \
+        [TP_U32] = tpk_##name_##_u32, [TP_U64] = tpk_##name_##_u64,                            \
+        [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
     const tpi_op tpi_op_##name_ = {.any_size = true,                                           \
                                    .name = #name_,                                             \
                                    .n_in = 1,                                                  \

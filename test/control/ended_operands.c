@@ -93,13 +93,27 @@ static tp_tensor *make(tp_graph *g, const char *name, char type)
     X(tp_scalar_like, "f", x[0], 3)                                                            \
     X(tp_uniform_like, "f", x[0], 0, 1)                                                        \
     X(tp_normal_like, "f", x[0], 0, 1)                                                         \
-    X(tp_dropout, "f", x[0], 0.5)
+    X(tp_dropout, "f", x[0], 0.5)                                                              \
+    X(tp_dot, "vv", x[0], x[1])                                                                \
+    X(tp_outer, "vv", x[0], x[1])                                                              \
+    X(tp_kron, "ff", x[0], x[1])                                                               \
+    X(tp_tensordot, "fm", x[0], x[1], 1, (const int64_t[]){1}, (const int64_t[]){0})           \
+    X(tp_einsum, "fm", "ij,jk->ki", 2, x)                                                      \
+    X(tp_cumprod, "f", x[0], 0, false, false)                                                  \
+    X(tp_quantile, "f", x[0], 0.3, 0, false)                                                   \
+    X(tp_diagonal, "f", x[0], 0)                                                               \
+    X(tp_diag, "f", x[0], 1)                                                                   \
+    X(tp_tril, "f", x[0], 0)                                                                   \
+    X(tp_tile, "f", x[0], TP_DIMS(2))                                                          \
+    X(tp_roll, "f", x[0], 1, 0)
 
 #define OP(f, types, ...) FAILS(f, tp_failed(f(__VA_ARGS__)))
 OPS(OP)
 #undef OP
 
 FAILS(tp_grads, tp_grads(x[0], x[1], 2, x + 2, (tp_tensor *[2]){NULL, NULL}) != TP_OK)
+
+FAILS(tp_meshgrid, tp_meshgrid(2, x, (tp_tensor *[2]){NULL, NULL}) != TP_OK)
 
 /* Variables, which are made before any block. */
 static tp_tensor *assigned, *mean, *var;
@@ -234,6 +248,7 @@ static const call calls[] = {
     OPS(OP)
 #undef OP
     {"tp_grads", "ffff", tp_grads_fails},
+    {"tp_meshgrid", "vv", tp_meshgrid_fails},
     {"tp_assign", "f", tp_assign_fails},
     {"tp_batch_norm_train", "fvv", tp_batch_norm_train_fails},
     {"tp_if", "pff", tp_if_fails},

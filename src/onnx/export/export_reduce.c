@@ -86,30 +86,51 @@ static tpi_val one_more(tpi_export *x, tpi_val v, int rank, const int64_t *row, 
     return all;
 }
 
-/* A Scan that carries y, from 0: its body says y = a y + b. The axis is brought to the front by
- * us: along another one, of no elements, ONNX Runtime divides by 0. Nor does it run a Scan without
- * turns: where that may be there is one turn more, whose result is cut off. */
+/* The axis of a Scan is brought to the front by us: along another one, of no elements, ONNX Runtime divides by
+ * 0. Nor does it run a Scan without turns: where that may be there is one turn more, whose result is cut off. */
+typedef struct scanned {
+    int64_t row[TP_MAX_RANK], front[TP_MAX_RANK], back[TP_MAX_RANK];
+    bool any; /* its size is not known */
+} scanned;
+
+static scanned axis_in_front(const tp_tensor *t, int64_t axis)
+{
+    scanned s = {.any = tpi_dim_is_symbolic(t->shape[axis])};
+    for (int i = 0; i < t->rank; i++) {
+        s.front[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
+        s.back[s.front[i]] = i;
+        if (i > 0)
+            s.row[i - 1] = t->shape[s.front[i]];
+    }
+    return s;
+}
+
+static tpi_val to_front(tpi_export *x, tpi_val v, const tp_tensor *t, const scanned *s,
+                        bool reverse)
+{
+    v = tpi_permute(x, v, t->rank, s->front);
+    return s->any ? one_more(x, v, t->rank, s->row, reverse) : v;
+}
+
+static tpi_val from_front(tpi_export *x, tpi_val y, const tp_tensor *t, const scanned *s,
+                          bool reverse)
+{
+    if (s->any)
+        y = tpi_cut(x, y, 0, tpi_int(x, reverse), tpi_int(x, reverse ? INT64_MAX : -1), 1);
+    return tpi_permute(x, y, t->rank, s->back);
+}
+
+/* A Scan that carries y, from 0: its body says y = a y + b. */
 tpi_val tpi_export_recur(tpi_export *x, const tp_tensor *t)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
     const int64_t axis = tpi_attr_int(t, "axis"), reverse = tpi_attr_int(t, "reverse");
-    int64_t row[TP_MAX_RANK], front[TP_MAX_RANK], back[TP_MAX_RANK];
-    for (int i = 0; i < t->rank; i++) {
-        front[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
-        back[front[i]] = i;
-        if (i > 0)
-            row[i - 1] = t->shape[front[i]];
-    }
     if (t->shape[axis] == 0)
         return tpi_put(x, "Identity", TPI_V(tpi_in(x, t, 1)));
-    const bool any = tpi_dim_is_symbolic(t->shape[axis]);
-    tpi_val a = tpi_permute(x, tpi_in(x, t, 0), t->rank, front);
-    tpi_val b = tpi_permute(x, tpi_in(x, t, 1), t->rank, front);
-    if (any) {
-        a = one_more(x, a, t->rank, row, reverse);
-        b = one_more(x, b, t->rank, row, reverse);
-    }
-    const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, row);
+    const scanned s = axis_in_front(t, axis);
+    const tpi_val a = to_front(x, tpi_in(x, t, 0), t, &s, reverse);
+    const tpi_val b = to_front(x, tpi_in(x, t, 1), t, &s, reverse);
+    const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, s.row);
     const int32_t body = tpi_block_begin(x);
     const tpi_val before = tpi_block_input(x, type, NULL);
     const tpi_val a_row = tpi_block_input(x, type, NULL),
@@ -119,14 +140,54 @@ tpi_val tpi_export_recur(tpi_export *x, const tp_tensor *t)
     const tpi_val again = tpi_put(x, "Identity", TPI_V(y_row));
     tpi_block_end(x, TPI_V(y_row, again));
     tpi_put(x, "Scan", TPI_V(zero, a, b));
-    tpi_val y = tpi_put_result(x, type);
+    const tpi_val y = tpi_put_result(x, type);
     tpi_put_body(x, 0, body);
     tpi_put_int(x, "num_scan_inputs", 2);
     tpi_put_ints(x, "scan_input_directions", 2, (const int64_t[]){reverse, reverse});
     tpi_put_ints(x, "scan_output_directions", 1, &reverse);
-    if (any)
-        y = tpi_cut(x, y, 0, tpi_int(x, reverse), tpi_int(x, reverse ? INT64_MAX : -1), 1);
-    return tpi_permute(x, y, t->rank, back);
+    return from_front(x, y, t, &s, reverse);
+}
+
+/* The body of a Scan that carries the best row so far, from the first on, its places, and the number of the
+ * turn. `name` compares a row with it. */
+static int32_t running_body(tpi_export *x, const char *name, tp_dtype type)
+{
+    const int32_t body = tpi_block_begin(x);
+    const tpi_val best = tpi_block_input(x, type, NULL);
+    const tpi_val place = tpi_block_input(x, TP_I64, NULL);
+    const tpi_val turn = tpi_block_scalar(x, TP_I64), row = tpi_block_input(x, type, NULL);
+    tpi_val beats = tpi_put_typed(x, name, TP_BOOL, TPI_V(row, best));
+    if (type >= TP_F32) { /* NaN does */
+        const tpi_val number = tpi_put_typed(x, "Equal", TP_BOOL, TPI_V(row, row));
+        beats = tpi_put(x, "Or", TPI_V(beats, tpi_put(x, "Not", TPI_V(number))));
+    }
+    const tpi_val better = tpi_choose(x, beats, row, best);
+    const tpi_val at = tpi_choose(x, beats, turn, place);
+    const tpi_val next = tpi_put(x, "Add", TPI_V(turn, tpi_scalar(x, TP_I64, 1)));
+    const tpi_val again = tpi_put(x, "Identity", TPI_V(at));
+    tpi_block_end(x, TPI_V(better, at, next, again));
+    return body;
+}
+
+tpi_val tpi_export_running(tpi_export *x, const tp_tensor *t, const char *name)
+{
+    const int64_t axis = tpi_attr_int(t, "axis");
+    const tpi_val zero = tpi_scalar(x, TP_I64, 0);
+    if (t->shape[axis] == 0)
+        return tpi_expand(x, zero, t->rank, t->shape);
+    const scanned s = axis_in_front(t, axis);
+    const tpi_val v = to_front(x, in_order(x, t, "Where"), t, &s, false);
+    const tpi_val one = tpi_cut(x, v, 0, tpi_int(x, 0), tpi_int(x, 1), 1);
+    const tpi_val first = tpi_reshape(x, one, NULL, t->rank - 1, s.row);
+    const tpi_val places = tpi_expand(x, zero, t->rank - 1, s.row);
+    const int32_t body = running_body(x, name, tpi_type(x, v));
+    tpi_put(x, "Scan", TPI_V(first, places, zero, v));
+    tpi_put_result(x, TP_I64);
+    tpi_put_result(x, TP_I64);
+    const tpi_val y = tpi_put_result(x, TP_I64);
+    tpi_put_body(x, 0, body);
+    tpi_put_int(x, "num_scan_inputs", 1);
+    return from_front(x, y, t, &s, false);
 }
 
 tpi_val tpi_export_extent(tpi_export *x, const tp_tensor *t)

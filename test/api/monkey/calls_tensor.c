@@ -63,8 +63,8 @@ CALL(tp_eye)
 {
     tp_ctx *tp = ctx(m);
     const tp_dtype t = dtype(m);
-    const int64_t rows = size(m), columns = size(m);
-    return put(m, tp_eye(tp, t, rows, columns, index_of(m)));
+    const int64_t height = size(m), width = size(m);
+    return put(m, tp_eye(tp, t, height, width, index_of(m)));
 }
 
 CALL(tp_linspace)
