@@ -213,7 +213,7 @@ MISUSE(tp_tensordot)
     BAD(b, TP_E_AXIS, tp_tensordot(b->f, b->f, 2, twice, twice));
     BAD(b, TP_E_VALUE, tp_tensordot(b->f, b->t, 1, &one, NULL));
     BAD(b, TP_E_VALUE, tp_tensordot(b->f, b->t, -1, &one, &zero));
-    BAD(b, TP_E_SHAPE, tp_tensordot(b->image, tp_kron(b->f, b->image), 0, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_tensordot(b->image, tp_unsqueeze(b->image, 0), 0, NULL, NULL));
 }
 
 MISUSE(tp_einsum)
