@@ -75,7 +75,7 @@ tpi_val tpi_export_cumsum(tpi_export *x, const tp_tensor *t)
     return tpi_as(x, tpi_put_alike(x, "CumSum", t, TPI_V(work, place)), (tp_dtype)t->dtype);
 }
 
-/* v with a row of zeros that is taken last. */
+/* v with a row of zeros behind the others; reverse: before them. */
 static tpi_val one_more(tpi_export *x, tpi_val v, int rank, const int64_t *row, bool reverse)
 {
     int64_t shape[TP_MAX_RANK] = {1};
@@ -120,6 +120,14 @@ static tpi_val from_front(tpi_export *x, tpi_val y, const tp_tensor *t, const sc
     return tpi_permute(x, y, t->rank, s->back);
 }
 
+/* The row of a that is taken first is not read, and may be infinite: it becomes 0. */
+static tpi_val without_first(tpi_export *x, tpi_val a, int rank, const int64_t *row,
+                             bool reverse)
+{
+    a = tpi_cut(x, a, 0, tpi_int(x, !reverse), tpi_int(x, reverse ? -1 : INT64_MAX), 1);
+    return one_more(x, a, rank, row, !reverse);
+}
+
 /* A Scan that carries y, from 0: its body says y = a y + b. */
 tpi_val tpi_export_recur(tpi_export *x, const tp_tensor *t)
 {
@@ -128,7 +136,8 @@ tpi_val tpi_export_recur(tpi_export *x, const tp_tensor *t)
     if (t->shape[axis] == 0)
         return tpi_put(x, "Identity", TPI_V(tpi_in(x, t, 1)));
     const scanned s = axis_in_front(t, axis);
-    const tpi_val a = to_front(x, tpi_in(x, t, 0), t, &s, reverse);
+    tpi_val a = to_front(x, tpi_in(x, t, 0), t, &s, reverse);
+    a = without_first(x, a, t->rank, s.row, reverse);
     const tpi_val b = to_front(x, tpi_in(x, t, 1), t, &s, reverse);
     const tpi_val zero = tpi_expand(x, tpi_scalar(x, type, 0), t->rank - 1, s.row);
     const int32_t body = tpi_block_begin(x);
