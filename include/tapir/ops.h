@@ -29,6 +29,10 @@ TP_FN(tp_tensor *, tp_exp, tp_tensor *x); /* from here on x is float */
 #define tp_exp(x) tp_exp_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_log, tp_tensor *x); /* natural */
 #define tp_log(x) tp_log_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_expm1, tp_tensor *x); /* exp(x) - 1, accurate near 0 */
+#define tp_expm1(x) tp_expm1_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_log1p, tp_tensor *x); /* log(1 + x), accurate near 0 */
+#define tp_log1p(x) tp_log1p_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_sqrt, tp_tensor *x);
 #define tp_sqrt(x) tp_sqrt_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_rsqrt, tp_tensor *x); /* 1 / sqrt(x), two roundings */

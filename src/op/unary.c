@@ -48,6 +48,16 @@ static void log_grad(tpi_grad *g)
     tpi_give(g, 0, tp_div(g->dy, g->x[0]));
 }
 
+static void expm1_grad(tpi_grad *g) /* y + 1 */
+{
+    tpi_give(g, 0, tp_mul(g->dy, tp_add(g->y, 1)));
+}
+
+static void log1p_grad(tpi_grad *g) /* 1 / (1 + x) */
+{
+    tpi_give(g, 0, tp_div(g->dy, tp_add(g->x[0], 1)));
+}
+
 static void sqrt_grad(tpi_grad *g) /* dy / (2 y) */
 {
     tpi_give(g, 0, tp_div(g->dy, tp_add(g->y, g->y)));
@@ -106,6 +116,8 @@ UNARY(sign, zero_grad, false, false, NULL)
 UNARY(relu, relu_grad, false, true, twice_is_once)
 UNARY(exp, exp_grad, false, true, NULL, .down = true)
 UNARY(log, log_grad, true, false, NULL)
+UNARY(expm1, expm1_grad, false, true, NULL)
+UNARY(log1p, log1p_grad, true, false, NULL)
 UNARY(sqrt, sqrt_grad, false, true, NULL)
 UNARY(rsqrt, rsqrt_grad, false, true, NULL)
 UNARY(sin, sin_grad, true, false, NULL)

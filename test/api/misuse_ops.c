@@ -45,6 +45,8 @@ MISUSE(tp_contiguous)
 
 FLOAT_ONE(tp_exp)
 FLOAT_ONE(tp_log)
+FLOAT_ONE(tp_expm1)
+FLOAT_ONE(tp_log1p)
 FLOAT_ONE(tp_sqrt)
 FLOAT_ONE(tp_rsqrt)
 FLOAT_ONE(tp_sin)
@@ -669,6 +671,8 @@ const misuse misuse_ops[] = {
     LISTED(tp_contiguous),
     LISTED(tp_exp),
     LISTED(tp_log),
+    LISTED(tp_expm1),
+    LISTED(tp_log1p),
     LISTED(tp_sqrt),
     LISTED(tp_rsqrt),
     LISTED(tp_sin),

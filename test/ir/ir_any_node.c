@@ -6,7 +6,7 @@
 #include "op/op.h"
 
 enum { MOST_BYTES = 8 << 20 };
-static long count = 66000;
+static long count = 130000;
 
 static void *small_alloc(void *user, size_t size)
 {

@@ -79,6 +79,33 @@ TPK_INLINE float tpk_exp_mid_f32(float x)
     return p * tpk_from_bits_f32(tpk_bits_f32(t) << 23);
 }
 
+/* With x = n ln 2 + r, r a pair of floats, and h = 2^n / 2: 2 ((h - 1/2) + h r + h r^2 P(r)). */
+TPK_INLINE float tpk_expm1_f32(float x)
+{
+    float a = x > 89.0f ? 89.0f : x, t;
+    a = a < -18.0f ? -18.0f : a;
+    const float r = tpk_exp_split_f32(a, 126.0f, &t), n = t - (TPK_MAGIC_F32 + 126.0f);
+    const float low = tpk_fma_f32(n, -0x1.7f7d1cp-20f, tpk_fma_f32(n, -0x1.62e4p-1f, a) - r);
+    const float h = tpk_from_bits_f32(tpk_bits_f32(t) << 23), top = h - 0.5f;
+    const float u = tpk_fma_f32(h, r, top), lost = tpk_fma_f32(h, r, top - u);
+    const float y = u + tpk_fma_f32(h, tpk_fma_f32(tpk_exp_poly_f32(r) * r, r, low), lost);
+    return __builtin_fabsf(x) < 0x1p-26f ? x : y + y; /* -0 and subnormals */
+}
+
+/* (log(1 + f) - f) / f^2, -1/3 <= f < 1/3 */
+TPK_INLINE float tpk_log_poly_f32(float f)
+{
+    float p = -0x1.109f7ep-3f;
+    p = tpk_fma_f32(p, f, 0x1.1ed8f8p-3f);
+    p = tpk_fma_f32(p, f, -0x1.eeb8cap-4f);
+    p = tpk_fma_f32(p, f, 0x1.1ebca4p-3f);
+    p = tpk_fma_f32(p, f, -0x1.55cd0ep-3f);
+    p = tpk_fma_f32(p, f, 0x1.99d212p-3f);
+    p = tpk_fma_f32(p, f, -0x1.fffd6ap-3f);
+    p = tpk_fma_f32(p, f, 0x1.555502p-2f);
+    return tpk_fma_f32(p, f, -0.5f);
+}
+
 /* x = 2^e m, 2/3 <= m < 4/3; log x = e ln 2 + f + f^2 P(f), f = m - 1. */
 TPK_INLINE float tpk_log_f32(float x)
 {
@@ -88,20 +115,25 @@ TPK_INLINE float tpk_log_f32(float x)
     const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
     const float e = tpk_fma_f32((float)k, 0x1p-23f, small ? -23.0f : 0.0f);
     const float f = tpk_from_bits_f32((uint32_t)i - (uint32_t)k) - 1.0f;
-    float p = -0x1.109f7ep-3f;
-    p = tpk_fma_f32(p, f, 0x1.1ed8f8p-3f);
-    p = tpk_fma_f32(p, f, -0x1.eeb8cap-4f);
-    p = tpk_fma_f32(p, f, 0x1.1ebca4p-3f);
-    p = tpk_fma_f32(p, f, -0x1.55cd0ep-3f);
-    p = tpk_fma_f32(p, f, 0x1.99d212p-3f);
-    p = tpk_fma_f32(p, f, -0x1.fffd6ap-3f);
-    p = tpk_fma_f32(p, f, 0x1.555502p-2f);
-    p = tpk_fma_f32(p, f, -0.5f);
-    p = tpk_fma_f32(p, f * f, f);
-    float r = tpk_fma_f32(e, 0x1.62e430p-1f, p);
+    float r = tpk_fma_f32(e, 0x1.62e430p-1f, tpk_fma_f32(tpk_log_poly_f32(f), f * f, f));
     r = x < TPK_INF_F32 ? r : x; /* infinity and NaN */
     r = x == 0 ? -TPK_INF_F32 : r;
     return x < 0 ? TPK_NAN_F32 : r;
+}
+
+/* u = 1 + x, rounded, and what that loses: log u as above, and lost / u. */
+TPK_INLINE float tpk_log1p_f32(float x)
+{
+    const float u = 1.0f + x, d = u - 1.0f, lost = (x - d) + (1.0f - (u - d));
+    const int32_t i = (int32_t)tpk_bits_f32(u);
+    const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
+    const float e = (float)k * 0x1p-23f, f = tpk_from_bits_f32((uint32_t)(i - k)) - 1.0f;
+    const float p = tpk_fma_f32(tpk_log_poly_f32(f), f * f, lost / u);
+    float r = tpk_fma_f32(e, 0x1.62e430p-1f, f + p);
+    r = x < TPK_INF_F32 ? r : x; /* infinity and NaN */
+    r = x == -1.0f ? -TPK_INF_F32 : r;
+    r = __builtin_fabsf(x) < 0x1p-26f ? x : r; /* -0 */
+    return x < -1.0f ? TPK_NAN_F32 : r;
 }
 
 /* x + x z P(z), z = x^2, up to 0.7; 1 - 2 / (e^2|x| + 1) above, where errors of e^2|x| = 2^n e^r

@@ -64,6 +64,20 @@ TPK_INLINE double tpk_exp_f64(double x)
     return x < -746.0 ? 0.0 : tpk_exp_scale_f64(p, t);
 }
 
+/* As of f32. */
+TPK_INLINE double tpk_expm1_f64(double x)
+{
+    double a = x > 710.0 ? 710.0 : x, t;
+    a = a < -38.0 ? -38.0 : a;
+    const double r = tpk_exp_split_f64(a, &t), n = t - TPK_MAGIC_F64;
+    const double low =
+        tpk_fma_f64(n, -0x1.ef35793c76730p-45, tpk_fma_f64(n, -0x1.62e42fefa38p-1, a) - r);
+    const double h = tpk_from_bits_f64((tpk_bits_f64(t) << 52) + (UINT64_C(0x3fe) << 52));
+    const double top = h - 0.5, u = tpk_fma_f64(h, r, top), lost = tpk_fma_f64(h, r, top - u);
+    const double y = u + tpk_fma_f64(h, tpk_fma_f64(tpk_exp_poly_f64(r) * r, r, low), lost);
+    return __builtin_fabs(x) < 0x1p-55 ? x : y + y; /* -0 and subnormals */
+}
+
 /* x = 2^e m, sqrt(1/2) <= m < sqrt 2. Returns m. Zero, infinity and NaN give rubbish. */
 TPK_INLINE double tpk_log_split_f64(double x, double *e)
 {
@@ -76,8 +90,9 @@ TPK_INLINE double tpk_log_split_f64(double x, double *e)
     return tpk_from_bits_f64(i - k);
 }
 
-/* log m = 2s + s z P(z), s = f / (2 + f), f = m - 1, z = s^2; and 2s = f - s f. */
-TPK_INLINE double tpk_log_f64(double x)
+/* log x + more, for 0 < x < infinity: x = 2^e m, log m = 2s + s z P(z), s = f / (2 + f), f = m - 1, z = s^2; and
+ * 2s = f - s f. */
+TPK_INLINE double tpk_log_finite_f64(double x, double more)
 {
     double e;
     const double m = tpk_log_split_f64(x, &e), f = m - 1.0, s = f / (2.0 + f), z = s * s;
@@ -90,11 +105,29 @@ TPK_INLINE double tpk_log_f64(double x)
     p = tpk_fma_f64(p, z, 0x1.555555555557bp-1);
     const double h = 0.5 * f * f; /* s f = h - s h */
     const double c = tpk_fma_f64(s, tpk_fma_f64(p, z, h), e * 0x1.ef35793c76730p-45) - h;
-    double low, r = tpk_fast_sum(e * 0x1.62e42fefa38p-1, f, &low); /* an exact product */
-    r += low + c;
+    double low;
+    const double r = tpk_fast_sum(e * 0x1.62e42fefa38p-1, f, &low); /* an exact product */
+    return r + (low + (c + more));
+}
+
+TPK_INLINE double tpk_log_f64(double x)
+{
+    double r = tpk_log_finite_f64(x, 0.0);
     r = x < TPK_INF_F64 ? r : x;
     r = x == 0 ? -TPK_INF_F64 : r;
     return x < 0 ? TPK_NAN_F64 : r;
+}
+
+/* u = 1 + x, rounded, and what that loses: log u and lost / u. */
+TPK_INLINE double tpk_log1p_f64(double x)
+{
+    double lost;
+    const double u = tpk_two_sum(1.0, x, &lost);
+    double r = tpk_log_finite_f64(u, lost / u);
+    r = x < TPK_INF_F64 ? r : x; /* infinity and NaN */
+    r = x == -1.0 ? -TPK_INF_F64 : r;
+    r = __builtin_fabs(x) < 0x1p-55 ? x : r; /* -0 */
+    return x < -1.0 ? TPK_NAN_F64 : r;
 }
 
 /* With m = e^2|x| - 1, tanh |x| = m / (m + 2); one step corrects the roundings. */

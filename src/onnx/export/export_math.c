@@ -80,6 +80,39 @@ tpi_val tpi_export_rsqrt(tpi_export *x, const tp_tensor *t)
     return tpi_put(x, "Reciprocal", TPI_V(root));
 }
 
+/* |a| < 1 */
+static tpi_val is_small(tpi_export *x, tpi_val a, tpi_val one)
+{
+    return tpi_put_typed(x, "Less", TP_BOOL, TPI_V(tpi_native(x, "Abs", TPI_V(a)), one));
+}
+
+/* a b / c, or a where c is 0 */
+static tpi_val corrected(tpi_export *x, tpi_val a, tpi_val b, tpi_val c)
+{
+    const tpi_val zero = tpi_scalar(x, tpi_type(x, a), 0);
+    const tpi_val none = tpi_put_typed(x, "Equal", TP_BOOL, TPI_V(c, zero));
+    const tpi_val product = tpi_put(x, "Mul", TPI_V(a, b));
+    return tpi_choose(x, none, a, tpi_put(x, "Div", TPI_V(product, c)));
+}
+
+/* What the rounding of u = exp(v) and of u = 1 + v takes away is made up for (Kahan; Higham, Accuracy and Stability
+ * of Numerical Algorithms, 1.14): v (u - 1) / log(u) and v log(u) / (u - 1), which is for small results. */
+tpi_val tpi_export_expm1(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_val v = tpi_in(x, t, 0), one = tpi_scalar(x, (tp_dtype)t->dtype, 1);
+    const tpi_val u = tpi_put(x, "Exp", TPI_V(v)), less = tpi_put(x, "Sub", TPI_V(u, one));
+    const tpi_val near = corrected(x, v, less, tpi_put(x, "Log", TPI_V(u)));
+    return tpi_choose(x, is_small(x, v, one), near, less);
+}
+
+tpi_val tpi_export_log1p(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_val v = tpi_in(x, t, 0), one = tpi_scalar(x, (tp_dtype)t->dtype, 1);
+    const tpi_val u = tpi_put(x, "Add", TPI_V(one, v)), log = tpi_put(x, "Log", TPI_V(u));
+    const tpi_val near = corrected(x, v, log, tpi_put(x, "Sub", TPI_V(u, one)));
+    return tpi_choose(x, is_small(x, v, one), near, log);
+}
+
 tpi_val tpi_export_where(tpi_export *x, const tp_tensor *t)
 {
     const tpi_val a = tpi_in(x, t, 1), b = tpi_in(x, t, 2);

@@ -210,6 +210,8 @@ static void make_integers(void)
     X(relu, t)                                                                                 \
     X(exp, t)                                                                                  \
     X(log, t)                                                                                  \
+    X(expm1, t)                                                                                \
+    X(log1p, t)                                                                                \
     X(sqrt, t)                                                                                 \
     X(rsqrt, t)                                                                                \
     X(sin, t)                                                                                  \

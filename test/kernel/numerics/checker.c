@@ -207,13 +207,15 @@ static void special_operands(void)
         float (*f32)(float);
         double (*f64)(double), (*want)(double);
     } f[] = {
-        {"exp",  tpk_exp_f32,  tpk_exp_f64,  exp },
-        {"log",  tpk_log_f32,  tpk_log_f64,  log },
-        {"sin",  tpk_sin_f32,  tpk_sin_f64,  sin },
-        {"cos",  tpk_cos_f32,  tpk_cos_f64,  cos },
-        {"tanh", tpk_tanh_f32, tpk_tanh_f64, tanh},
-        {"erf",  tpk_erf_f32,  tpk_erf_f64,  erf },
-        {"sqrt", tpk_sqrt_f32, tpk_sqrt_f64, sqrt}
+        {"exp",   tpk_exp_f32,   tpk_exp_f64,   exp  },
+        {"log",   tpk_log_f32,   tpk_log_f64,   log  },
+        {"expm1", tpk_expm1_f32, tpk_expm1_f64, expm1},
+        {"log1p", tpk_log1p_f32, tpk_log1p_f64, log1p},
+        {"sin",   tpk_sin_f32,   tpk_sin_f64,   sin  },
+        {"cos",   tpk_cos_f32,   tpk_cos_f64,   cos  },
+        {"tanh",  tpk_tanh_f32,  tpk_tanh_f64,  tanh },
+        {"erf",   tpk_erf_f32,   tpk_erf_f64,   erf  },
+        {"sqrt",  tpk_sqrt_f32,  tpk_sqrt_f64,  sqrt }
     };
     for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
         for (size_t j = 0; j < sizeof x / sizeof *x; j++) {

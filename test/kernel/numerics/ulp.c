@@ -11,16 +11,7 @@
  * long double function of the C library; what it ends with is taken to MPFR, and so is what longer
  * searches have found (`found`). Results next to overflow, and subnormal ones, which are rounded twice,
  * are searched apart. */
-#include "kernel/text/elem.h"
-
-#include <math.h>
-#include <mpfr.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef int (*mpfr_unary)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
+#include "ulp.h"
 
 static double sigmoid_ref(double x)
 {
@@ -42,14 +33,6 @@ static long double rsqrt_long(long double x)
     return 1 / sqrtl(x);
 }
 
-static int mpfr_sigmoid(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
-{
-    mpfr_neg(y, x, rnd);
-    mpfr_exp(y, y, rnd);
-    mpfr_add_ui(y, y, 1, rnd);
-    return mpfr_ui_div(y, 1, y, rnd);
-}
-
 static int mpfr_sqrt_inv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
 {
     mpfr_sqrt(y, x, rnd);
@@ -68,6 +51,8 @@ static const struct row {
 } rows[] = {
     {"exp",     tpk_exp_f32,     tpk_exp_f64,     exp,         expl,         mpfr_exp,      1.0, 1.0,  745},
     {"log",     tpk_log_f32,     tpk_log_f64,     log,         logl,         mpfr_log,      1.0, 1.0,  4  },
+    {"expm1",   tpk_expm1_f32,   tpk_expm1_f64,   expm1,       expm1l,       mpfr_expm1,    1.5, 1.5,  745},
+    {"log1p",   tpk_log1p_f32,   tpk_log1p_f64,   log1p,       log1pl,       mpfr_log1p,    1.5, 1.5,  4  },
     {"sqrt",    tpk_sqrt_f32,    tpk_sqrt_f64,    sqrt,        sqrtl,        mpfr_sqrt,     0.5, 0.5,  1e9},
     {"rsqrt",   tpk_rsqrt_f32,   tpk_rsqrt_f64,   rsqrt_ref,   rsqrt_long,   mpfr_sqrt_inv, 1.5, 1.5,
      1e9                                                                                                  },
@@ -78,52 +63,6 @@ static const struct row {
      1.5,                                                                                              745},
     {"erf",     tpk_erf_f32,     tpk_erf_f64,     erf,         erfl,         mpfr_erf,      1.1, 1.11, 6  },
 };
-
-static uint64_t seed = 1;
-
-static uint64_t next_random(void)
-{
-    uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static double unit_random(void)
-{
-    return (double)(next_random() >> 11) * 0x1p-53;
-}
-
-/* |got - exact| / ulp(exact) for a format of `bits` bits with the least exponent `least`. An
- * overflowed result counts as 2^(most + 1). */
-static double ulp_error(double got, mpfr_srcptr exact, int bits, int least)
-{
-    if (isnan(got) || mpfr_nan_p(exact)) {
-        return isnan(got) && mpfr_nan_p(exact) ? 0 : INFINITY;
-    }
-    if (mpfr_inf_p(exact)) {
-        return isinf(got) && (got < 0) == (mpfr_sgn(exact) < 0) ? 0 : INFINITY;
-    }
-    mpfr_t d;
-    mpfr_init2(d, 200);
-    if (isinf(got)) {
-        mpfr_set_si_2exp(d, got < 0 ? -1 : 1, bits == 24 ? 128 : 1024, MPFR_RNDN);
-    } else {
-        mpfr_set_d(d, got, MPFR_RNDN);
-    }
-    mpfr_sub(d, d, exact, MPFR_RNDN);
-    long e = mpfr_zero_p(exact) ? least : mpfr_get_exp(exact) - 1;
-    e = e < least ? least : e;
-    const long most = bits == 24 ? 127 : 1023;
-    e = e > most ? most : e;
-    mpfr_mul_2si(d, d, bits - 1 - e, MPFR_RNDN);
-    double r = fabs(mpfr_get_d(d, MPFR_RNDN));
-    if (isinf(got) && mpfr_get_exp(exact) > most + 1) {
-        r = 0;
-    }
-    mpfr_clear(d);
-    return r;
-}
 
 static double float_error(float got, double exact)
 {

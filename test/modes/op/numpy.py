@@ -625,6 +625,7 @@ NAMES.update({
     "tp_neg": unary(lambda v: -v), "tp_abs": unary(np.abs), "tp_sign": unary(sign),
     "tp_relu": unary(lambda v: np.where(v <= 0, np.zeros_like(v), v)),
     "tp_exp": unary(np.exp), "tp_log": unary(np.log), "tp_sqrt": unary(np.sqrt),
+    "tp_expm1": unary(np.expm1), "tp_log1p": unary(np.log1p),
     "tp_rsqrt": unary(lambda v: 1 / np.sqrt(v)), "tp_sin": unary(np.sin), "tp_cos": unary(np.cos),
     "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf),
     "tp_floor": unary(np.floor), "tp_ceil": unary(np.ceil), "tp_round": unary(np.rint),

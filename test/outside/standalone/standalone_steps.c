@@ -308,6 +308,8 @@ static bool functions(try_fn f)
                                       TP_DIMS(tp_symbol(g, "n"), 16));
         tp_tensor *y[] = {tp_exp(x),
                           tp_log(tp_abs(x)),
+                          tp_expm1(x),
+                          tp_log1p(tp_abs(x)),
                           tp_tanh(x),
                           tp_sin(x),
                           tp_erf(x),
