@@ -64,8 +64,8 @@ function(tapir_test_settings name)
 
   # numbers
   tapir_test_row("numerics_(checker|contraction)"              300 fast numerics)
-  tapir_test_row("numerics_ulp"                                300 numerics)
-  tapir_test_row("numerics_ulp_long"                           36000 long numerics)
+  tapir_test_row("numerics_(ulp|composites)"                                300 numerics)
+  tapir_test_row("numerics_(ulp|composites)_long"                           36000 long numerics)
   tapir_test_row("numerics_bits"                               1200 numerics)
   tapir_test_row("numerics_bits_long"                          2400 long numerics)
 

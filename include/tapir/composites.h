@@ -9,19 +9,136 @@
 extern "C" {
 #endif
 
-/* ---- elementwise ------------------------------------------------------------------------ */
+/* ---- elementwise: docs/numerics.md has their errors ------------------------------------------ */
 
 TP_FN(tp_tensor *, tp_square, tp_tensor *x);
 #define tp_square(x) tp_square_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_clip, tp_tensor *x, double lo, double hi); /* min(max(x, lo), hi) */
+
+/* min(max(x, lo), hi), and with one bound; where a bound is met the gradient is half. Bounds that are tensors:
+ * tp_max(x, lo), tp_min(x, hi). */
+TP_FN(tp_tensor *, tp_clip, tp_tensor *x, double lo, double hi);
 #define tp_clip(x, ...) tp_clip_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_clip_min, tp_tensor *x, double lo);
+#define tp_clip_min(x, ...) tp_clip_min_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_clip_max, tp_tensor *x, double hi);
+#define tp_clip_max(x, ...) tp_clip_max_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
+/* Exponential; from here to lgamma x is float. */
+TP_FN(tp_tensor *, tp_exp2, tp_tensor *x); /* 2^x */
+#define tp_exp2(x) tp_exp2_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_log2, tp_tensor *x); /* exact for powers of 2 */
+#define tp_log2(x) tp_log2_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_log10, tp_tensor *x); /* exact for powers of 10 */
+#define tp_log10(x) tp_log10_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_reciprocal, tp_tensor *x); /* 1 / x */
+#define tp_reciprocal(x) tp_reciprocal_at(TP_PLACE, TP_OPERAND(x))
+
+/* Angles in radians. */
+TP_FN(tp_tensor *, tp_tan, tp_tensor *x);
+#define tp_tan(x) tp_tan_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_asin,
+      tp_tensor *x); /* NaN outside of [-1, 1]; at the ends the gradient is infinite */
+#define tp_asin(x) tp_asin_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_acos, tp_tensor *x); /* likewise */
+#define tp_acos(x) tp_acos_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_atan, tp_tensor *x);
+#define tp_atan(x) tp_atan_at(TP_PLACE, TP_OPERAND(x))
+/* The angle of the point (x, y), from -pi to pi, with the signed zeros and infinities of C's atan2; y and x broadcast.
+ * Gradient 0 at (0, 0). */
+TP_FN(tp_tensor *, tp_atan2, tp_tensor *y, tp_tensor *x);
+#define tp_atan2(y, x) tp_atan2_at(TP_PLACE, TP_OPERAND(y), TP_OPERAND(x))
+
+TP_FN(tp_tensor *, tp_sinh, tp_tensor *x);
+#define tp_sinh(x) tp_sinh_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_cosh, tp_tensor *x);
+#define tp_cosh(x) tp_cosh_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_asinh, tp_tensor *x);
+#define tp_asinh(x) tp_asinh_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_acosh, tp_tensor *x); /* NaN below 1; at 1 the gradient is infinite */
+#define tp_acosh(x) tp_acosh_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_atanh, tp_tensor *x); /* NaN outside of [-1, 1]; at the ends infinite */
+#define tp_atanh(x) tp_atanh_at(TP_PLACE, TP_OPERAND(x))
+
+TP_FN(tp_tensor *, tp_erfc, tp_tensor *x); /* 1 - erf(x), accurate where that is small */
+#define tp_erfc(x) tp_erfc_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_erfinv,
+      tp_tensor *x); /* erf(erfinv(x)) = x; infinite at -1 and 1, NaN outside */
+#define tp_erfinv(x) tp_erfinv_at(TP_PLACE, TP_OPERAND(x))
+/* log |gamma(x)|, infinite at 0, -1, -2, ... Accurate near 1 and 2; near its zeros below 0 within an absolute error. */
+TP_FN(tp_tensor *, tp_lgamma, tp_tensor *x);
+#define tp_lgamma(x) tp_lgamma_at(TP_PLACE, TP_OPERAND(x))
+
+/* Bool, of any type: no integer is NaN or infinite. */
+TP_FN(tp_tensor *, tp_isnan, tp_tensor *x);
+#define tp_isnan(x) tp_isnan_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_isinf, tp_tensor *x);
+#define tp_isinf(x) tp_isinf_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_isfinite, tp_tensor *x);
+#define tp_isfinite(x) tp_isfinite_at(TP_PLACE, TP_OPERAND(x))
+
+/* Of two that broadcast and meet in one type of numbers; one of them may be a number of C. tp_floor_div is Python's
+ * a // b, to which tp_mod is a % b: the quotient rounded down, also of integers; x / 0 is 0 for them. Gradient 0. */
+TP_FN(tp_tensor *, tp_floor_div, tp_tensor *a, tp_tensor *b);
+#define tp_floor_div(a, b) TP_PAIR(tp_floor_div_at, a, b)
+/* The remainder that has a's sign, as C's fmod; integers: 0 where b is. */
+TP_FN(tp_tensor *, tp_fmod, tp_tensor *a, tp_tensor *b);
+#define tp_fmod(a, b) TP_PAIR(tp_fmod_at, a, b)
+/* a + w (b - a), which is a where w is 0 and b where it is 1; w float, all three broadcast. A number w is
+ * tp_scalar_like(a, w). */
+TP_FN(tp_tensor *, tp_lerp, tp_tensor *a, tp_tensor *b, tp_tensor *w);
+#define tp_lerp(a, b, w) tp_lerp_at(TP_PLACE, TP_OPERAND(a), TP_OPERAND(b), TP_OPERAND(w))
 
 /* ---- activations; x is float --------------------------------------------------------------- */
 
 TP_FN(tp_tensor *, tp_gelu, tp_tensor *x); /* x / 2 * (1 + erf(x / sqrt(2))) */
 #define tp_gelu(x) tp_gelu_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_gelu_tanh,
+      tp_tensor *x); /* x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+#define tp_gelu_tanh(x) tp_gelu_tanh_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_silu, tp_tensor *x); /* x * sigmoid(x) */
 #define tp_silu(x) tp_silu_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_swish, tp_tensor *x, double alpha); /* x * sigmoid(alpha x) */
+#define tp_swish(x, ...) tp_swish_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_softplus, tp_tensor *x); /* log(1 + exp(x)) */
+#define tp_softplus(x) tp_softplus_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_logsigmoid, tp_tensor *x); /* log(sigmoid(x)) */
+#define tp_logsigmoid(x) tp_logsigmoid_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_mish, tp_tensor *x); /* x * tanh(softplus(x)) */
+#define tp_mish(x) tp_mish_at(TP_PLACE, TP_OPERAND(x))
+/* x above 0, else alpha (exp(x) - 1) and alpha (exp(x / alpha) - 1); the gradient at 0 is that of the second. */
+TP_FN(tp_tensor *, tp_elu, tp_tensor *x, double alpha);
+#define tp_elu(x, ...) tp_elu_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_celu, tp_tensor *x, double alpha);
+#define tp_celu(x, ...) tp_celu_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_selu, tp_tensor *x); /* 1.0507 elu(x, 1.6733) */
+#define tp_selu(x) tp_selu_at(TP_PLACE, TP_OPERAND(x))
+/* x above 0, else slope x, of which the gradient at 0 is. The slope of tp_prelu is a tensor that broadcasts
+ * with x; both may be integers. */
+TP_FN(tp_tensor *, tp_leaky_relu, tp_tensor *x, double slope);
+#define tp_leaky_relu(x, ...) tp_leaky_relu_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_prelu, tp_tensor *x, tp_tensor *slope);
+#define tp_prelu(x, slope) tp_prelu_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(slope))
+/* Gradients at the ends of their slopes: 0. */
+TP_FN(tp_tensor *, tp_relu6, tp_tensor *x); /* min(max(x, 0), 6) */
+#define tp_relu6(x) tp_relu6_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_hardsigmoid, tp_tensor *x); /* relu6(x + 3) / 6 */
+#define tp_hardsigmoid(x) tp_hardsigmoid_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_hardswish, tp_tensor *x); /* x * hardsigmoid(x) */
+#define tp_hardswish(x) tp_hardswish_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_threshold, tp_tensor *x, double bound,
+      double value); /* x above bound, else value */
+#define tp_threshold(x, ...) tp_threshold_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* 0 from -bound to bound, else x nearer to 0 by bias: 0 for a hard threshold, bound for a soft one. x may be of
+ * integers. */
+TP_FN(tp_tensor *, tp_shrink, tp_tensor *x, double bound, double bias);
+#define tp_shrink(x, ...) tp_shrink_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_softsign, tp_tensor *x); /* x / (1 + |x|) */
+#define tp_softsign(x) tp_softsign_at(TP_PLACE, TP_OPERAND(x))
+/* x has halves a and b along the axis: a * sigmoid(b), and silu(a) * b. TP_E_SHAPE when its size is not even. */
+TP_FN(tp_tensor *, tp_glu, tp_tensor *x, int axis);
+#define tp_glu(x, ...) tp_glu_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_swiglu, tp_tensor *x, int axis);
+#define tp_swiglu(x, ...) tp_swiglu_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* ---- along axes ------------------------------------------------------------------------------
  *

@@ -1,28 +1,154 @@
-/* Activations: functions of single elements. */
+/* Activations: functions of single elements, and gates of two halves. */
 #include "composite/composite.h"
 
-TPI_COMPOSITE(tp_square, (tp_tensor * x), x)
+/* ---- of Gauss, and gates by the sigmoid ------------------------------------------------------------ */
+
+TPI_FLOAT_COMPOSITE(gelu, (tp_tensor * x), x)
 {
-    return tp_mul(x, x);
+    tp_tensor *normal = tp_erf(tp_mul(x, 0.70710678118654752));
+    return tp_mul(tp_mul(x, 0.5), tp_add(normal, 1));
 }
 
-TPI_COMPOSITE(tp_gelu, (tp_tensor * x), x)
+TPI_FLOAT_COMPOSITE(gelu_tanh, (tp_tensor * x), x)
 {
-    tp_tensor *failed = tpi_refuse_float(at, "gelu", TPI_IN(x));
+    tp_tensor *cube = tp_mul(tp_mul(x, tp_mul(x, x)), 0.044715);
+    tp_tensor *t = tp_tanh(tp_mul(tp_add(x, cube), 0.7978845608028654));
+    return tp_mul(tp_mul(x, 0.5), tp_add(t, 1));
+}
+
+TPI_FLOAT_COMPOSITE(silu, (tp_tensor * x), x)
+{
+    return tp_mul(x, tp_sigmoid(x));
+}
+
+TPI_FLOAT_COMPOSITE(swish, (tp_tensor * x, double alpha), x, alpha)
+{
+    return tp_mul(x, tp_sigmoid(tp_mul(x, alpha)));
+}
+
+/* log(1 + exp(x)) = log(1 + exp(-|x|)) + max(x, 0) */
+TPI_FLOAT_COMPOSITE(softplus, (tp_tensor * x), x)
+{
+    tp_tensor *negative = tp_lt(x, 0);
+    tp_tensor *rest = tp_log1p(tp_exp(tp_neg(tpi_turned(at, negative, x))));
+    return tp_add(tp_where(negative, 0, x), rest);
+}
+
+TPI_FLOAT_COMPOSITE(logsigmoid, (tp_tensor * x), x)
+{
+    return tp_neg(softplus_of(at, tp_neg(x)));
+}
+
+TPI_FLOAT_COMPOSITE(mish, (tp_tensor * x), x)
+{
+    return tp_mul(x, tp_tanh(softplus_of(at, x)));
+}
+
+/* ---- exponential below 0 ------------------------------------------------------------------------- */
+
+/* x > 0; and x, but 0 where that holds, so that nothing overflows which is not taken. */
+static tp_tensor *below_0(tpi_at at, tp_tensor *x, tp_tensor **low)
+{
+    tp_tensor *above = tp_gt(x, 0);
+    *low = tp_where(above, 0, x);
+    return above;
+}
+
+TPI_FLOAT_COMPOSITE(elu, (tp_tensor * x, double alpha), x, alpha)
+{
+    tp_tensor *low, *above = below_0(at, x, &low);
+    return tp_where(above, x, tp_mul(tp_expm1(low), alpha));
+}
+
+TPI_FLOAT_COMPOSITE(celu, (tp_tensor * x, double alpha), x, alpha)
+{
+    tp_tensor *low, *above = below_0(at, x, &low), *scale = tp_scalar_like(x, alpha);
+    return tp_where(above, x, tp_mul(tp_expm1(tp_div(low, scale)), scale));
+}
+
+TPI_FLOAT_COMPOSITE(selu, (tp_tensor * x), x)
+{
+    return tp_mul(elu_of(at, x, 1.6732632423543772), 1.0507009873554805);
+}
+
+/* ---- pieces of lines --------------------------------------------------------------------------------- */
+
+TPI_FLOAT_COMPOSITE(leaky_relu, (tp_tensor * x, double slope), x, slope)
+{
+    return tp_where(tp_gt(x, 0), x, tp_mul(x, slope));
+}
+
+TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
+{
+    tp_tensor *failed = tpi_refuse_pair(at, "prelu", false, &x, &slope);
     if (failed)
         return failed;
-    tp_tensor *normal = tp_erf(tp_mul(x, tp_scalar_like(x, 0.70710678118654752)));
-    tp_tensor *half = tp_mul(x, tp_scalar_like(x, 0.5));
-    return tp_mul(half, tp_add(normal, tp_scalar_like(x, 1)));
+    tp_tensor *low, *above = below_0(at, x, &low);
+    return tp_where(above, x, tp_mul(low, slope));
 }
 
-TPI_COMPOSITE(tp_silu, (tp_tensor * x), x)
+TPI_FLOAT_COMPOSITE(relu6, (tp_tensor * x), x)
 {
-    tp_tensor *failed = tpi_refuse_float(at, "silu", TPI_IN(x));
-    return failed ? failed : tp_mul(x, tp_sigmoid(x));
+    tp_tensor *six = tp_scalar_like(x, 6);
+    return tp_where(tp_ge(x, six), six, tp_relu(x));
 }
 
-TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
+TPI_FLOAT_COMPOSITE(hardsigmoid, (tp_tensor * x), x)
 {
-    return tp_min(tp_max(x, tp_scalar_like(x, lo)), tp_scalar_like(x, hi));
+    return tp_div(relu6_of(at, tp_add(x, 3)), 6);
+}
+
+TPI_FLOAT_COMPOSITE(hardswish, (tp_tensor * x), x)
+{
+    return tp_mul(x, hardsigmoid_of(at, x));
+}
+
+TPI_FLOAT_COMPOSITE(threshold, (tp_tensor * x, double bound, double value), x, bound, value)
+{
+    return tp_where(tp_le(x, bound), value, x);
+}
+
+TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, bias)
+{
+    tp_tensor *limit = tp_scalar_like(x, bound), *off = tp_scalar_like(x, bias);
+    tp_tensor *negative = tp_lt(x, 0);
+    tp_tensor *near = tp_where(negative, tp_ge(x, tp_neg(limit)), tp_le(x, limit));
+    tp_tensor *nearer = tp_where(negative, tp_add(x, off), tp_sub(x, off));
+    return tp_where(near, 0, nearer);
+}
+
+TPI_FLOAT_COMPOSITE(softsign, (tp_tensor * x), x)
+{
+    return tp_div(x, tp_add(tp_abs(x), 1));
+}
+
+/* ---- of two halves --------------------------------------------------------------------------------------- */
+
+/* NULL, or the failed tensor to return when x is not two halves along the axis. */
+static tp_tensor *halves(tpi_at at, const char *what, tp_tensor *x, int axis, tp_tensor **half)
+{
+    const int found = tpi_axis(axis, x->rank);
+    if (found < 0)
+        return tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    tpi_dims *dims = tpi_dims_of(x);
+    const int64_t n = tpi_dim_div(dims, x->shape[found], 2);
+    if (tpi_dim_mul(dims, n, 2) != x->shape[found])
+        return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "axis %d of %s is not made of two halves",
+                        axis, SHAPE(x));
+    half[0] = tpi_slice(at, x, found, 0, n, 1);
+    half[1] = tpi_slice(at, x, found, n, 0, 1);
+    return NULL;
+}
+
+TPI_FLOAT_COMPOSITE(glu, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *half[2], *failed = halves(at, "glu", x, axis, half);
+    return failed ? failed : tp_mul(half[0], tp_sigmoid(half[1]));
+}
+
+TPI_FLOAT_COMPOSITE(swiglu, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *half[2], *failed = halves(at, "swiglu", x, axis, half);
+    return failed ? failed : tp_mul(silu_of(at, half[0]), half[1]);
 }

@@ -1,4 +1,4 @@
-/* What composites refuse, with their name and the user's line. */
+/* What composites refuse, with their name and the user's line, and what several are made of. */
 #include "composite/composite.h"
 
 #include "base/float_mode.h"
@@ -101,4 +101,39 @@ tp_tensor *tpi_size_tensor(tpi_at at, tp_tensor *x, int64_t size)
         return tp_tensor_new(x->ctx, TP_I64, TP_SCALAR, &size);
     tp_tensor *zero = tpi_beside(at, x, tp_scalar(x->ctx, TP_I64, 0));
     return tp_extent(tp_broadcast(zero, 1, &size), TP_ALL, TP_I64);
+}
+
+/* NULL when the sizes broadcast. */
+static tp_tensor *refuse_sizes(tpi_at at, const char *what, const tp_tensor *a,
+                               const tp_tensor *b)
+{
+    for (int i = 1; i <= a->rank && i <= b->rank; i++) {
+        const int64_t m = a->shape[a->rank - i], n = b->shape[b->rank - i];
+        if (m != n && m != 1 && n != 1)
+            return tpi_fail(a->ctx, at, what, TP_E_SHAPE, "sizes do not broadcast: %s and %s",
+                            SHAPE(a), SHAPE(b));
+    }
+    return NULL;
+}
+
+tp_tensor *tpi_refuse_pair(tpi_at at, const char *what, bool floats, tp_tensor **a,
+                           tp_tensor **b)
+{
+    tp_tensor *failed = tpi_refuse_operands(at, what, TPI_IN(*a, *b));
+    if (failed)
+        return failed;
+    *a = tpi_beside(at, *b, *a);
+    *b = tpi_beside(at, *a, *b);
+    tpi_meet(at, a, b);
+    const tp_dtype t = tp_dtype_of(*a);
+    if (floats ? t >= TP_F32 : t != TP_BOOL)
+        return refuse_sizes(at, what, *a, *b);
+    return tpi_fail((*a)->ctx, at, what, TP_E_DTYPE,
+                    "operands are %s; tp_cast them to %s first", tp_dtype_name(t),
+                    floats ? "f32 or f64" : "numbers");
+}
+
+tp_tensor *tpi_turned(tpi_at at, tp_tensor *negative, tp_tensor *x)
+{
+    return tp_where(negative, tp_neg(x), x);
 }

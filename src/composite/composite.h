@@ -18,6 +18,11 @@ tp_tensor *tpi_refuse_channels(tpi_at at, const char *what, const char *name,
                                const tp_tensor *x, int axis, tp_tensor *p);
 tp_tensor *tpi_refuse_eps(tpi_at at, const char *what, const tp_tensor *x, double eps);
 
+/* The same of two operands that broadcast; NULL: each is as the other's graph sees it, and they have met in one type:
+ * floats, or, unless `floats`, any numbers. */
+tp_tensor *tpi_refuse_pair(tpi_at at, const char *what, bool floats, tp_tensor **a,
+                           tp_tensor **b);
+
 /* p as x's graph sees it. Without this an op on p alone would be computed while the graph is built: a
  * variable would be read only then, and a parameter would be lost to gradients. NULL stays NULL. */
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p);
@@ -48,6 +53,9 @@ tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t ax
 /* x without its mean over the axes; *mean, unless that is NULL, with the axes kept. */
 tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean);
 
+/* -x where that holds, else x. With x < 0 this is |x|, whose gradient at 0 is that of its right side, not 0. */
+tp_tensor *tpi_turned(tpi_at at, tp_tensor *negative, tp_tensor *x);
+
 /* Defines a public composite, name and name_at, whose body follows:
  *
  *     TPI_COMPOSITE(tp_silu, (tp_tensor * x), x)
@@ -61,11 +69,18 @@ tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_t
     {                                                                                          \
         return name##_made(TPI_AT(file, line), __VA_ARGS__);                                   \
     }                                                                                          \
-    tp_tensor *(name)params                                                                    \
-    {                                                                                          \
-        return name##_made(TPI_AT(NULL, 0), __VA_ARGS__);                                      \
-    }                                                                                          \
+    TPI_BARE(tp_tensor *, name, params, __VA_ARGS__)                                           \
     static tp_tensor *name##_made(tpi_at at, TPI_COMPOSITE_LIST params)
 #define TPI_COMPOSITE_LIST(...) __VA_ARGS__
+
+/* The same of tp_<name> whose x has to be a float tensor, and is one in the body that follows. */
+#define TPI_FLOAT_COMPOSITE(name, params, ...)                                                 \
+    static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params);                         \
+    TPI_COMPOSITE(tp_##name, params, __VA_ARGS__)                                              \
+    {                                                                                          \
+        tp_tensor *failed = tpi_refuse_float(at, #name, TPI_IN(x));                            \
+        return failed ? failed : name##_of(at, __VA_ARGS__);                                   \
+    }                                                                                          \
+    static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params)
 
 #endif

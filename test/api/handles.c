@@ -248,6 +248,16 @@ static void summed(bed *b, double weight)
     SIZE(tp_roll, shift, tp_roll(b->x, v, 0))                                                  \
     PLAIN(tp_tensordot, axes_a, tp_tensordot(b->x, b->c, 1, &v, (const int64_t[]){0}))         \
     PLAIN(tp_tensordot, axes_b, tp_tensordot(b->x, b->c, 1, (const int64_t[]){1}, &v))         \
+    REAL(tp_swish, alpha, tp_swish(b->x, v))                                                   \
+    REAL(tp_elu, alpha, tp_elu(b->x, v))                                                       \
+    REAL(tp_celu, alpha, tp_celu(b->x, v))                                                     \
+    REAL(tp_leaky_relu, slope, tp_leaky_relu(b->x, v))                                         \
+    REAL(tp_threshold, bound, tp_threshold(b->x, v, 0))                                        \
+    REAL(tp_threshold, value, tp_threshold(b->x, 0, v))                                        \
+    REAL(tp_shrink, bound, tp_shrink(b->x, v, 0))                                              \
+    REAL(tp_shrink, bias, tp_shrink(b->x, 0, v))                                               \
+    REAL(tp_clip_min, lo, tp_clip_min(b->x, v))                                                \
+    REAL(tp_clip_max, hi, tp_clip_max(b->x, v))                                                \
     REAL(tp_layer_norm, eps, tp_layer_norm(b->x, NULL, NULL, v))                               \
     REAL(tp_batch_norm, eps, tp_batch_norm(b->x, NULL, NULL, b->c, b->c, v))                   \
     REAL(tp_batch_norm_train, momentum, tp_batch_norm_train(b->x, NULL, NULL, b->param, NULL, v, 0)) \

@@ -59,6 +59,47 @@ FLOAT_ONE(tp_ceil)
 FLOAT_ONE(tp_round)
 FLOAT_ONE(tp_gelu)
 FLOAT_ONE(tp_silu)
+FLOAT_ONE(tp_exp2)
+FLOAT_ONE(tp_log2)
+FLOAT_ONE(tp_log10)
+FLOAT_ONE(tp_reciprocal)
+FLOAT_ONE(tp_tan)
+FLOAT_ONE(tp_asin)
+FLOAT_ONE(tp_acos)
+FLOAT_ONE(tp_atan)
+FLOAT_ONE(tp_sinh)
+FLOAT_ONE(tp_cosh)
+FLOAT_ONE(tp_asinh)
+FLOAT_ONE(tp_acosh)
+FLOAT_ONE(tp_atanh)
+FLOAT_ONE(tp_erfc)
+FLOAT_ONE(tp_erfinv)
+FLOAT_ONE(tp_lgamma)
+FLOAT_ONE(tp_gelu_tanh)
+FLOAT_ONE(tp_softplus)
+FLOAT_ONE(tp_logsigmoid)
+FLOAT_ONE(tp_mish)
+FLOAT_ONE(tp_selu)
+FLOAT_ONE(tp_relu6)
+FLOAT_ONE(tp_hardsigmoid)
+FLOAT_ONE(tp_hardswish)
+FLOAT_ONE(tp_softsign)
+ONE(tp_isnan, f)
+ONE(tp_isinf, f)
+ONE(tp_isfinite, f)
+
+#define FLOAT_WITH(fn, ...)                                                                    \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, __VA_ARGS__));                                                  \
+        BAD(b, TP_E_DTYPE, fn(b->i, __VA_ARGS__));                                             \
+        BAD(b, TP_E_DTYPE, fn(b->flag, __VA_ARGS__));                                          \
+    }
+FLOAT_WITH(tp_swish, 0.5)
+FLOAT_WITH(tp_elu, 0.5)
+FLOAT_WITH(tp_celu, 0.5)
+FLOAT_WITH(tp_leaky_relu, 0.5)
+FLOAT_WITH(tp_threshold, 0.5, 1)
 
 MISUSE(tp_square)
 {
@@ -79,6 +120,36 @@ MISUSE(tp_clip)
     OPERAND(b, b->f, tp_clip(x, 0, 1));
 }
 
+MISUSE(tp_clip_min)
+{
+    what = "max|tp_scalar_like";
+    OPERAND(b, b->f, tp_clip_min(x, 0));
+}
+
+MISUSE(tp_clip_max)
+{
+    what = "min|tp_scalar_like";
+    OPERAND(b, b->f, tp_clip_max(x, 0));
+}
+
+MISUSE(tp_shrink)
+{
+    what = "shrink|tp_scalar_like";
+    OPERAND(b, b->f, tp_shrink(x, 0.5, 0.5));
+}
+
+#define HALVES(fn)                                                                             \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, 0));                                                            \
+        BAD(b, TP_E_DTYPE, fn(b->i, 0));                                                       \
+        BAD(b, TP_E_SHAPE, fn(b->f, 1));                                                       \
+        BAD(b, TP_E_AXIS, fn(b->f, 2));                                                        \
+        BAD(b, TP_E_AXIS, fn(b->f, -3));                                                       \
+    }
+HALVES(tp_glu)
+HALVES(tp_swiglu)
+
 /* ---- two operands that broadcast --------------------------------------------------------- */
 
 static tp_tensor *other_graph(bed *b)
@@ -87,7 +158,9 @@ static tp_tensor *other_graph(bed *b)
     return tp_placeholder(g, "z", TP_F32, TP_DIMS(2, 3));
 }
 
-#define TWO_SHAPED(fn)                                                                         \
+#define TWO_SHAPED(fn) TWO_SHAPED_OF(fn, what)
+/* `inner`: what names two graphs. */
+#define TWO_SHAPED_OF(fn, inner)                                                               \
     MISUSE(fn)                                                                                 \
     {                                                                                          \
         OPERAND(b, b->f, fn(x, b->f));                                                         \
@@ -97,8 +170,19 @@ static tp_tensor *other_graph(bed *b)
         BAD(b, TP_E_CTX, fn(b->f, b->foreign));                                                \
         BAD(b, TP_E_SHAPE, fn(b->f, b->t));                                                    \
         BAD(b, TP_E_SHAPE, fn(b->node, b->t));                                                 \
-        BAD(b, TP_E_CTX, fn(b->node, other_graph(b)));                                         \
+        BAD_AS(b, inner, TP_E_CTX, fn(b->node, other_graph(b)));                               \
     }
+MISUSE(tp_lerp)
+{
+    OPERAND(b, b->f, tp_lerp(x, b->f, b->f));
+    OPERAND(b, b->f, tp_lerp(b->f, x, b->f));
+    OPERAND(b, b->f, tp_lerp(b->f, b->f, x));
+    BAD(b, TP_E_SHAPE, tp_lerp(b->f, b->t, b->f));
+    BAD(b, TP_E_SHAPE, tp_lerp(b->f, b->f, b->t));
+    BAD(b, TP_E_DTYPE, tp_lerp(b->i, b->i, b->i));
+    BAD(b, TP_E_CTX, tp_lerp(b->f, b->f, b->foreign));
+}
+
 TWO_SHAPED(tp_add)
 TWO_SHAPED(tp_sub)
 TWO_SHAPED(tp_mul)
@@ -107,6 +191,10 @@ TWO_SHAPED(tp_pow)
 TWO_SHAPED(tp_min)
 TWO_SHAPED(tp_max)
 TWO_SHAPED(tp_mod)
+TWO_SHAPED_OF(tp_atan2, "gt")
+TWO_SHAPED_OF(tp_floor_div, "mod")
+TWO_SHAPED_OF(tp_fmod, "mod")
+TWO_SHAPED_OF(tp_prelu, "mul")
 TWO_SHAPED(tp_eq)
 TWO_SHAPED(tp_ne)
 TWO_SHAPED(tp_lt)
@@ -688,6 +776,49 @@ const misuse misuse_ops[] = {
     LISTED(tp_square),
     LISTED(tp_cast),
     LISTED(tp_clip),
+    LISTED(tp_exp2),
+    LISTED(tp_log2),
+    LISTED(tp_log10),
+    LISTED(tp_reciprocal),
+    LISTED(tp_tan),
+    LISTED(tp_asin),
+    LISTED(tp_acos),
+    LISTED(tp_atan),
+    LISTED(tp_sinh),
+    LISTED(tp_cosh),
+    LISTED(tp_asinh),
+    LISTED(tp_acosh),
+    LISTED(tp_atanh),
+    LISTED(tp_erfc),
+    LISTED(tp_erfinv),
+    LISTED(tp_lgamma),
+    LISTED(tp_gelu_tanh),
+    LISTED(tp_softplus),
+    LISTED(tp_logsigmoid),
+    LISTED(tp_mish),
+    LISTED(tp_selu),
+    LISTED(tp_relu6),
+    LISTED(tp_hardsigmoid),
+    LISTED(tp_hardswish),
+    LISTED(tp_softsign),
+    LISTED(tp_swish),
+    LISTED(tp_elu),
+    LISTED(tp_celu),
+    LISTED(tp_leaky_relu),
+    LISTED(tp_threshold),
+    LISTED(tp_shrink),
+    LISTED(tp_clip_min),
+    LISTED(tp_clip_max),
+    LISTED(tp_lerp),
+    LISTED(tp_glu),
+    LISTED(tp_swiglu),
+    LISTED(tp_isnan),
+    LISTED(tp_isinf),
+    LISTED(tp_isfinite),
+    LISTED(tp_atan2),
+    LISTED(tp_floor_div),
+    LISTED(tp_fmod),
+    LISTED(tp_prelu),
     LISTED(tp_add),
     LISTED(tp_sub),
     LISTED(tp_mul),

@@ -248,8 +248,6 @@ tp_tensor *tpi_onnx_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t
 tp_tensor *tpi_onnx_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank);
 /* v [n] as something of the given rank, along one of its axes. */
 tp_tensor *tpi_onnx_along(tpi_onnx_op *o, tp_tensor *v, int rank, int axis);
-/* log(1 + exp(x)). */
-tp_tensor *tpi_onnx_softplus(tpi_onnx_op *o, tp_tensor *x);
 /* What a neighbour at the distance d, 0 to 2, weighs in a cubic interpolation. */
 tp_tensor *tpi_onnx_cubic(tpi_onnx_op *o, tp_tensor *d, double a);
 /* x with axis `from` put at `to`. */

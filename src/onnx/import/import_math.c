@@ -138,11 +138,7 @@ tp_tensor *tpi_onnx_import_mod(tpi_onnx_op *o, tp_tensor *a)
     tpi_onnx_agree(o, 2, o->x, 0);
     tp_tensor *b = o->x[1];
     a = o->x[0];
-    if (tpi_onnx_int(o, "fmod") == 0)
-        return tp_mod(a, b);
-    if (tp_dtype_of(a) >= TP_F32) /* the sign of a */
-        return tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b)));
-    return tp_sub(a, tp_mul(tp_div(a, b), b));
+    return tpi_onnx_int(o, "fmod") ? tp_fmod(a, b) : tp_mod(a, b);
 }
 
 /* Powers of 2 wrap to 0 where a shift leaves nothing, and x / 0 is 0. */
@@ -208,100 +204,24 @@ tp_tensor *tpi_onnx_import_is_inf(tpi_onnx_op *o, tp_tensor *x)
 {
     const bool above = tpi_onnx_int(o, "detect_positive") != 0;
     const bool below = tpi_onnx_int(o, "detect_negative") != 0;
-    tp_tensor *y = tp_eq(above && below ? tp_abs(x) : x,
-                         tp_scalar_like(x, above ? (double)INFINITY : -(double)INFINITY));
-    return above || below ? y : tp_ne(y, y);
+    if (above == below)
+        return above ? tp_isinf(x) : tp_lt(x, x);
+    return tp_eq(x, tp_scalar_like(x, above ? (double)INFINITY : -(double)INFINITY));
 }
 
 /* ---- activations ----------------------------------------------------------------------------------- */
 
-/* x below 0 is replaced. */
-static tp_tensor *below_zero(tpi_onnx_op *o, tp_tensor *x, tp_tensor *y)
-{
-    return tp_where(tp_lt(x, tp_scalar_like(x, 0)), y, x);
-}
-
-/* log(1 + exp(x)) that does not overflow. */
-tp_tensor *tpi_onnx_softplus(tpi_onnx_op *o, tp_tensor *x)
-{
-    return tp_add(tp_relu(x), tp_log(tpi_onnx_plus(o, tp_exp(tp_neg(tp_abs(x))), 1)));
-}
-
 tp_tensor *tpi_onnx_import_gelu(tpi_onnx_op *o, tp_tensor *x)
 {
-    if (!tpi_onnx_choice(o, "approximate"))
-        return tp_gelu(x);
-    tp_tensor *cube = tpi_onnx_times(o, tp_mul(x, tp_mul(x, x)), 0.044715);
-    tp_tensor *t = tp_tanh(tpi_onnx_times(o, tp_add(x, cube), 0.7978845608028654));
-    return tp_mul(tpi_onnx_times(o, x, 0.5), tpi_onnx_plus(o, t, 1));
-}
-
-/* ---- trigonometric and hyperbolic functions ------------------------------------------------------ */
-
-/* They are no ops of ours, but made of such. Both sides of a tp_where are finite wherever the other one is taken,
- * so that gradients are too. */
-
-/* log(1 + x): what 1 + x rounds off is made up for. */
-static tp_tensor *log_1p(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *one = tp_scalar_like(x, 1), *u = tp_add(one, x);
-    tp_tensor *lost = tp_sub(u, one);
-    tp_tensor *none = tp_eq(lost, tp_scalar_like(x, 0));
-    tp_tensor *y = tp_div(tp_mul(tp_log(u), x), tp_where(none, one, lost));
-    return tp_where(none, x, y);
-}
-
-/* The angle of |x| <= 1 is halved twice, to at most pi / 16; then a power series. */
-static tp_tensor *atan_of(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *one = tp_scalar_like(x, 1), *size = tp_abs(x);
-    tp_tensor *large = tp_gt(size, one);
-    tp_tensor *t = tp_where(large, tp_div(one, tp_where(large, size, one)), size);
-    for (int i = 0; i < 2; i++)
-        t = tp_div(t, tp_add(one, tp_sqrt(tp_add(one, tp_mul(t, t)))));
-    tp_tensor *square = tp_mul(t, t);
-    const int last = tp_dtype_of(x) == TP_F64 ? 11 : 5;
-    tp_tensor *sum = tp_scalar_like(x, 1.0 / (2 * last + 1));
-    for (int k = last - 1; k >= 0; k--)
-        sum = tp_sub(tp_scalar_like(x, 1.0 / (2 * k + 1)), tp_mul(square, sum));
-    tp_tensor *angle = tpi_onnx_times(o, tp_mul(t, sum), 4);
-    angle = tp_where(large, tp_sub(tp_scalar_like(x, 1.5707963267948966), angle), angle);
-    return tp_where(tp_lt(x, tp_scalar_like(x, 0)), tp_neg(angle), angle);
-}
-
-tp_tensor *tpi_onnx_import_asinh(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *one = tp_scalar_like(x, 1), *size = tp_abs(x), *square = tp_mul(x, x);
-    tp_tensor *rest = tp_div(square, tp_add(one, tp_sqrt(tp_add(one, square))));
-    tp_tensor *y = log_1p(o, tp_add(size, rest));
-    return tp_where(tp_lt(x, tp_scalar_like(x, 0)), tp_neg(y), y);
-}
-
-tp_tensor *tpi_onnx_import_acosh(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *t = tp_sub(x, tp_scalar_like(x, 1));
-    return log_1p(o, tp_add(t, tp_sqrt(tp_add(tp_mul(t, t), tpi_onnx_times(o, t, 2)))));
-}
-
-/* For small x by way of tanh(x / 2), where the difference of two powers would lose digits. */
-tp_tensor *tpi_onnx_import_sinh(tpi_onnx_op *o, tp_tensor *x)
-{
-    tp_tensor *one = tp_scalar_like(x, 1);
-    tp_tensor *small = tp_lt(tp_abs(x), one);
-    tp_tensor *t = tp_tanh(tpi_onnx_times(o, tp_where(small, x, one), 0.5));
-    tp_tensor *near = tp_div(tpi_onnx_times(o, t, 2), tp_mul(tp_sub(one, t), tp_add(one, t)));
-    return tp_where(small, near, tpi_onnx_times(o, tp_sub(tp_exp(x), tp_exp(tp_neg(x))), 0.5));
+    return tpi_onnx_choice(o, "approximate") ? tp_gelu_tanh(x) : tp_gelu(x);
 }
 
 /* ---- expressions ----------------------------------------------------------------------------------- */
 
 /* What the expressions of the table are written with. */
 #define A(name) tpi_onnx_float(o, #name) /* an attribute, */
-#define N(v) tp_scalar_like(x, v)        /* a number */
 #define TIMES(t, k) tpi_onnx_times(o, t, k)
 #define PLUS(t, k) tpi_onnx_plus(o, t, k)
-#define BELOW_0(y) below_zero(o, x, y)
-#define EXP_LESS_1(t) tp_sub(tp_exp(t), N(1))
 
 tp_tensor *tpi_onnx_expression(tpi_onnx_op *o, tp_tensor *x)
 {
@@ -330,7 +250,7 @@ tp_tensor *tpi_onnx_import_prelu(tpi_onnx_op *o, tp_tensor *x)
             slope = tp_unsqueeze(slope, i - 1);
     tp_tensor *in[2] = {slope, x};
     tpi_onnx_agree(o, 2, in, 0);
-    return below_zero(o, in[1], tp_mul(in[0], in[1]));
+    return tp_prelu(in[1], in[0]);
 }
 
 /* A bound: one number when it is known. NULL: none, or an error. */

@@ -14,13 +14,13 @@ enum { MOST_ACTIVATIONS = 6 };
     A(Tanh, 0, 0, 0, tp_tanh(x))                                                               \
     A(Relu, 0, 0, 0, tp_relu(x))                                                               \
     A(Affine, 2, 1, 0, affine(o, x, alpha, beta))                                              \
-    A(LeakyRelu, 1, 0.01, 0, tp_where(tp_ge(x, zero), x, tpi_onnx_times(o, x, alpha)))         \
-    A(ThresholdedRelu, 1, 1, 0, tp_where(tp_gt(x, tp_scalar_like(x, alpha)), x, zero))         \
+    A(LeakyRelu, 1, 0.01, 0, tp_leaky_relu(x, alpha))                                          \
+    A(ThresholdedRelu, 1, 1, 0, tp_threshold(x, alpha, 0))                                     \
     A(ScaledTanh, 2, 1, 1, affine(o, tp_tanh(affine(o, x, beta, 0)), alpha, 0))                \
     A(HardSigmoid, 2, 0.2, 0.5, tp_clip(affine(o, x, alpha, beta), 0, 1))                      \
-    A(Elu, 1, 1, 0, tp_where(tp_ge(x, zero), x, elu_below(o, x, alpha)))                       \
-    A(Softsign, 0, 0, 0, tp_div(x, tpi_onnx_plus(o, tp_abs(x), 1)))                            \
-    A(Softplus, 0, 0, 0, tpi_onnx_softplus(o, x))
+    A(Elu, 1, 1, 0, tp_elu(x, alpha))                                                          \
+    A(Softsign, 0, 0, 0, tp_softsign(x))                                                       \
+    A(Softplus, 0, 0, 0, tp_softplus(x))
 
 #define ROW(name, ...) ROW_##name,
 enum { ACTIVATIONS(ROW) N_ACTIVATIONS };
@@ -43,15 +43,9 @@ static tp_tensor *affine(tpi_onnx_op *o, tp_tensor *x, double alpha, double beta
     return tpi_onnx_plus(o, tpi_onnx_times(o, x, alpha), beta);
 }
 
-static tp_tensor *elu_below(tpi_onnx_op *o, tp_tensor *x, double alpha)
-{
-    return affine(o, tp_exp(tp_min(x, tp_scalar_like(x, 0))), alpha, -alpha);
-}
-
 static tp_tensor *activated(tpi_onnx_op *o, tp_tensor *x, const activation *a)
 {
     const double alpha = a->alpha, beta = a->beta;
-    tp_tensor *zero = tp_scalar_like(x, 0);
     switch (a->row) {
 #define RESULT(name, n, a, b, result)                                                          \
     case ROW_##name:                                                                           \

@@ -58,6 +58,52 @@ row("weighed by a comparison", "tp_mul(tp_cast(tp_gt(a, number(a, 1)), TP_F64), 
 row("clip at its bounds", "tp_clip(a, 0, 1)", lambda a: torch.clamp(a, 0, 1), [0, 1, -1, 2, 0.5])
 row("clip of NaN", "tp_clip(a, 0, 1)", lambda a: torch.clamp(a, 0, 1), [nan, 0.5])
 row("clip of infinities", "tp_clip(a, 0, 1)", lambda a: torch.clamp(a, 0, 1), [inf, -inf])
+row("clip_min at its bound", "tp_clip_min(a, 0)", lambda a: torch.clamp(a, min=0), [0, 1, -1])
+row("clip_max at its bound", "tp_clip_max(a, 0)", lambda a: torch.clamp(a, max=0), [0, 1, -1])
+row("expm1", "tp_expm1(a)", torch.expm1, [0, -0.0, inf, -inf, 1])
+row("log1p at -1", "tp_log1p(a)", torch.log1p, [-1, 0, -0.0, inf, -2])
+row("power of 2", "tp_exp2(a)", torch.exp2, [0, -2000, 3])
+row("logarithm to base 2", "tp_log2(a)", torch.log2, [0, 1, 8, -1])
+row("logarithm to base 10", "tp_log10(a)", torch.log10, [0, 1, 1000, -1])
+row("reciprocal of 0", "tp_reciprocal(a)", torch.reciprocal, [0, inf, 2])
+row("tangent", "tp_tan(a)", torch.tan, [0, -0.0, 1])
+row("arc sine", "tp_asin(a)", torch.asin, [0, -0.0, 0.5, -0.5])
+row("arc sine at its ends", "tp_asin(a)", torch.asin, [1, -1, 2])
+row("arc cosine", "tp_acos(a)", torch.acos, [0, -0.0, 0.5, -0.5])
+row("arc cosine at its ends", "tp_acos(a)", torch.acos, [1, -1, 2])
+row("arc tangent", "tp_atan(a)", torch.atan, [0, -0.0, 1, -1, 1000])
+row("arc tangent of infinities", "tp_atan(a)", torch.atan, [inf, -inf])
+row("hyperbolic sine", "tp_sinh(a)", torch.sinh, [0, -0.0, 2, -2])
+row("hyperbolic cosine", "tp_cosh(a)", torch.cosh, [0, -0.0, 2, -2])
+row("hyperbolic functions far out", "tp_add(tp_sinh(a), tp_cosh(a))", lambda a: torch.sinh(a) + torch.cosh(a), [705, 1000])
+row("inverse hyperbolic sine", "tp_asinh(a)", torch.asinh, [0, -0.0, 2, -2, 1e300])
+row("inverse hyperbolic cosine", "tp_acosh(a)", torch.acosh, [2, 1e300, 0.5])
+row("inverse hyperbolic cosine at 1", "tp_acosh(a)", torch.acosh, [1])
+row("inverse hyperbolic tangent", "tp_atanh(a)", torch.atanh, [0, -0.0, 0.5])
+row("inverse hyperbolic tangent at its ends", "tp_atanh(a)", torch.atanh, [1, -1])
+row("erfc", "tp_erfc(a)", torch.erfc, [0, -0.0, 0.25, 1, 5, -5])
+row("erfc far out", "tp_erfc(a)", torch.erfc, [40, -40, inf])
+row("erfinv", "tp_erfinv(a)", torch.erfinv, [0, -0.0, 0.5, -0.9, 0.999])
+row("erfinv at its ends", "tp_erfinv(a)", torch.erfinv, [1, -1, 2])
+row("lgamma", "tp_lgamma(a)", torch.lgamma, [1, 2, 0.25, 9, -1.25])
+row("softplus at 0 and far out", "tp_softplus(a)", lambda a: torch.logaddexp(a, torch.zeros_like(a)), [0, -0.0, 50, -50, 1000])
+row("logsigmoid at 0 and far out", "tp_logsigmoid(a)", F.logsigmoid, [0, -0.0, 50, -50])
+row("mish at 0 and far out", "tp_mish(a)", F.mish, [0, 50, -50])
+row("gelu by tanh", "tp_gelu_tanh(a)", lambda a: F.gelu(a, approximate="tanh"), [0, 1, -50, 50])
+row("swish", "tp_swish(a, 2)", lambda a: a * torch.sigmoid(2 * a), [0, 1, -50, 50])
+row("elu at 0", "tp_elu(a, 0.5)", lambda a: F.elu(a, 0.5), [0, 1, -1, 1000, -1000])
+row("celu at 0", "tp_celu(a, 0.5)", lambda a: F.celu(a, 0.5), [0, 1, -1, 1000, -1000])
+row("selu at 0", "tp_selu(a)", F.selu, [0, 1, -1, 1000, -1000])
+row("leaky_relu at 0", "tp_leaky_relu(a, 0.25)", lambda a: F.leaky_relu(a, 0.25), [0, -0.0, 1, -1])
+row("relu6 at its ends", "tp_relu6(a)", F.relu6, [0, 6, 3, -1, 7])
+row("hardsigmoid at its ends", "tp_hardsigmoid(a)", lambda a: F.relu6(a + 3) / 6, [-3, 3, 0, 5, -5])
+row("hardswish at its ends", "tp_hardswish(a)", lambda a: a * F.relu6(a + 3) / 6, [-3, 3, 0, 5, -5])
+row("threshold at its bound", "tp_threshold(a, 0.5, -1)", lambda a: F.threshold(a, 0.5, -1), [0.5, 1, 0])
+row("hard shrink at its bound", "tp_shrink(a, 0.5, 0)", lambda a: F.hardshrink(a, 0.5), [0.5, -0.5, 0, 1, -1])
+row("soft shrink at its bound", "tp_shrink(a, 0.5, 0.5)", lambda a: F.softshrink(a, 0.5), [0.5, -0.5, 0, 1, -1])
+row("softsign at 0", "tp_softsign(a)", F.softsign, [0, -0.0, 1, -1])
+row("gated halves", "tp_glu(a, 0)", lambda a: F.glu(a, 0), [1, 2, 0, -3])
+row("gated halves by silu", "tp_swiglu(a, 0)", lambda a: F.silu(a[:2]) * a[2:], [1, 2, 0, -3])
 row("detached", "tp_mul(a, tp_detach(a))", lambda a: a * a.detach(), [3, 4])
 row("detached as a whole", "tp_add(tp_detach(tp_mul(a, b)), b)", lambda a, b: (a * b).detach() + b, [3, 4], [5, 6])
 row("dropped out by 0", "tp_dropout(a, 0)", lambda a: F.dropout(a, 0), [3, 0, inf])
@@ -85,6 +131,13 @@ row("0 divided", "tp_div(a, b)", torch.div, [0], [2])
 row("divided by itself", "tp_div(a, a)", lambda a: a / a, [2, -4])
 row("remainder", "tp_mod(a, b)", torch.remainder, [5, -5, 6], [3, 3, 3])
 row("remainder of a negative divisor", "tp_mod(a, b)", torch.remainder, [5, -5, 6], [-3, -3, -3])
+row("remainder toward zero", "tp_fmod(a, b)", torch.fmod, [5, -5, 6, 0], [3, 3, -3, 3])
+row("quotient rounded down", "tp_floor_div(a, b)", lambda a, b: torch.div(a, b, rounding_mode="floor"), [5, -5, 0, 1], [3, 3, 3, 0])
+row("angle on the axes", "tp_atan2(a, b)", torch.atan2, [0, 0, 1, -1, -0.0], [1, -1, 0, 0, -1])
+row("angle on the diagonals", "tp_atan2(a, b)", torch.atan2, [1, 1, -1, -1], [1, -1, 1, -1])
+row("angle of nothing", "tp_atan2(a, b)", torch.atan2, [0], [0])
+row("prelu at 0", "tp_prelu(a, b)", F.prelu, [0, 1, -2], [0.25])
+row("between two", "tp_lerp(a, b, number(a, 0.25))", lambda a, b: torch.lerp(a, b, 0.25), [1, 2], [3, 5])
 row("subtracted from itself", "tp_sub(a, a)", lambda a: a - a, [inf, 3])
 row("used twice", "tp_add(tp_mul(a, a), a)", lambda a: a * a + a, [0, 3])
 row("used thrice", "tp_mul(tp_mul(a, a), a)", lambda a: a * a * a, [0, 3])
@@ -308,6 +361,21 @@ row("quantile between two", "tp_quantile(a, 0.25, 0, false)", lambda a: torch.qu
 ours = {
     "relu of NaN": {(0, 0): [0, None, None]},
     "clip at its bounds": {(0, 0): [0.5, 0.5, None, None, None]},
+    "clip_min at its bound": {(0, 0): [0.5, None, None]},
+    "clip_max at its bound": {(0, 0): [0.5, None, None]},
+    "arc sine at its ends": {(1, 0): [nan, nan, None], (2, 0): [nan, nan, None]},
+    "arc cosine at its ends": {(1, 0): [nan, nan, None], (2, 0): [nan, nan, None]},
+    "arc tangent of infinities": {(1, 0): [0, 0], (2, 0): [0, 0]},
+    "inverse hyperbolic cosine at 1": {(1, 0): [nan]},
+    "erfc far out": {(1, 0): [None, None, 0], (2, 0): [None, None, 0]},
+    "lgamma": {(1, 0): [math.pi**2 / 6, math.pi**2 / 6 - 1, 17.197329154507110, None, 19.181879647671607]},
+    "gelu by tanh": {(2, 0): [None, None, 0, 0]},
+    "elu at 0": {(1, 0): [0.5, None, None, None, None], (2, 0): [0.5, None, None, None, None]},
+    "celu at 0": {(1, 0): [2, None, None, None, None], (2, 0): [4, None, None, None, None]},
+    "selu at 0": {(1, 0): [1.7580993408473766, None, None, None, None],
+                  (2, 0): [1.7580993408473766, None, None, None, None]},
+    "angle of nothing": {(1, 0): [0], (1, 1): [0], (2, 0): [0], (2, 1): [0]},
+    "prelu at 0": {(1, 0): [1, None, None], (1, 1): [2]},
     "maximum with NaN": {(0, 0): [0, 0, 0], (0, 1): [0, 0, 0]},
     "greatest of NaN": {(0, 0): [0, 1, 0]},
     "power 0 of 0": {(1, 0): [0, 2, None], (1, 1): [0, 0, None], (2, 0): [0, 1, None], (2, 1): [0, 3, None]},

@@ -8,8 +8,10 @@ written in cases.def, is evaluated here as Python, over functions of the same na
 f64 (or long double) arithmetic; integers are compared exactly, floats with tolerance.def.
 Exit code 77: NumPy is missing."""
 
+import math
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -483,6 +485,85 @@ def tp_clip(x, lo, hi):
     return T(np.clip(x.v, x.dtype.type(lo), x.dtype.type(hi)), x.dtype)
 
 
+def each(f):
+    """Of single doubles, by Python's own."""
+    return lambda v: np.vectorize(lambda x: np.longdouble(f(float(x))), otypes=[np.longdouble])(v) if v.size else v
+
+
+def lgamma(x):
+    if np.isinf(x) or (x <= 0 and x == np.floor(x)):
+        return np.inf
+    return math.lgamma(x) if x < 1e305 else np.inf if x > 2.6e305 else x * (math.log(x) - 1)
+
+
+def erfinv(x):
+    """A quantile of the normal distribution, and a step of Newton's."""
+    if not abs(x) < 1:
+        return np.sign(x) * np.inf if abs(x) == 1 else np.nan
+    if abs(x) < 1e-8:
+        return np.longdouble(x) * np.sqrt(np.pi) / 2
+    size = abs(x)
+    y = -statistics.NormalDist().inv_cdf((1 - size) / 2) / math.sqrt(2)
+    off = math.erf(y) - size if size < 0.5 else (1 - size) - math.erfc(y)
+    return np.sign(x) * (np.longdouble(y) - off * math.sqrt(math.pi) / 2 * math.exp(y * y))
+
+
+def float_floor_div(x, y):
+    x, y = np.broadcast_arrays(x, y)
+    r = np.fmod(x, y)
+    q = np.rint((x - r) / y - ((r != 0) & ((r < 0) != (y < 0))))
+    q = np.where(q == 0, np.copysign(0, x / y), q)
+    return np.where(y == 0, x / y, q)
+
+
+def tp_lerp(a, b, w):
+    (a, b), (_, w) = meet(a, b), meet(a, w)
+    (a, w), (b, _) = meet(a, w), meet(b, w)
+    return T(a.v + w.v * (b.v - a.v), a.dtype)
+
+
+def softplus(v):
+    return np.maximum(v, 0) + np.log1p(np.exp(-np.abs(v)))
+
+
+def elu(v, alpha):
+    return np.where(v > 0, v, alpha * np.expm1(np.minimum(v, 0)))
+
+
+def relu6(v):
+    return np.minimum(np.maximum(v, 0), 6)
+
+
+def tp_shrink(x, bound, bias):
+    v = x.v if is_float(x) else x.v.astype(np.int64)
+    y = np.where(np.abs(v) <= bound, 0, np.where(v < 0, v + bias, v - bias))
+    return T(y.astype(x.v.dtype), x.dtype)
+
+
+def tp_clip_min(x, lo):
+    return T(np.maximum(x.v, x.v.dtype.type(lo)), x.dtype)
+
+
+def tp_clip_max(x, hi):
+    return T(np.minimum(x.v, x.v.dtype.type(hi)), x.dtype)
+
+
+def gate(f):
+    def run(x, axis):
+        a, b = np.split(x.v, 2, axis)
+        return T(f(a, b), x.dtype)
+    return run
+
+
+def of_type(x, v):
+    """The number as x's type has it."""
+    return np.longdouble(x.dtype.type(v))
+
+
+def with_number(f):
+    return lambda x, *numbers: T(f(x.v, *[of_type(x, v) for v in numbers]), x.dtype)
+
+
 def normed(x, axes, mean, var, scale, shift, eps):
     def along_axis(t):
         shape = [1] * x.v.ndim
@@ -660,6 +741,29 @@ NAMES.update({
     "tp_max_pool_index": max_pool_index, "tp_avg_pool": pool(False), "tp_square": unary(lambda v: v * v),
     "tp_gelu": unary(lambda v: v / 2 * (1 + erf(v / np.sqrt(np.longdouble(2))))),
     "tp_silu": unary(lambda v: v * sigmoid(v)),
+    "tp_exp2": unary(np.exp2), "tp_log2": unary(np.log2), "tp_log10": unary(np.log10),
+    "tp_reciprocal": unary(lambda v: 1 / v), "tp_tan": unary(np.tan), "tp_asin": unary(np.arcsin),
+    "tp_acos": unary(np.arccos), "tp_atan": unary(np.arctan), "tp_atan2": binary(np.arctan2),
+    "tp_sinh": unary(np.sinh), "tp_cosh": unary(np.cosh), "tp_asinh": unary(np.arcsinh),
+    "tp_acosh": unary(np.arccosh), "tp_atanh": unary(np.arctanh), "tp_erfc": unary(each(math.erfc)),
+    "tp_erfinv": unary(each(erfinv)), "tp_lgamma": unary(each(lgamma)),
+    "tp_isnan": lambda x: T(np.isnan(x.v)), "tp_isinf": lambda x: T(np.isinf(x.v)),
+    "tp_isfinite": lambda x: T(np.isfinite(x.v)),
+    "tp_fmod": binary(either(np.fmod, lambda a, b: a - b * int_div(a, b) if b else 0)),
+    "tp_floor_div": binary(either(float_floor_div, lambda a, b: a // b if b else 0)), "tp_lerp": tp_lerp,
+    "tp_gelu_tanh": unary(lambda v: v / 2 * (1 + np.tanh(np.sqrt(2 / np.longdouble(np.pi)) * (v + 0.044715 * v ** 3)))),
+    "tp_softplus": unary(softplus), "tp_logsigmoid": unary(lambda v: -softplus(-v)),
+    "tp_mish": unary(lambda v: v * np.tanh(softplus(v))),
+    "tp_selu": unary(lambda v: 1.0507009873554805 * elu(v, 1.6732632423543772)), "tp_relu6": unary(relu6),
+    "tp_hardsigmoid": unary(lambda v: relu6(v + 3) / 6), "tp_hardswish": unary(lambda v: v * (relu6(v + 3) / 6)),
+    "tp_softsign": unary(lambda v: v / (1 + np.abs(v))),
+    "tp_swish": with_number(lambda v, k: v * sigmoid(k * v)), "tp_elu": with_number(elu),
+    "tp_celu": with_number(lambda v, k: np.where(v > 0, v, k * np.expm1(np.minimum(v, 0) / k))),
+    "tp_leaky_relu": with_number(lambda v, k: np.where(v > 0, v, k * v)),
+    "tp_threshold": with_number(lambda v, t, k: np.where(v <= t, k, v)), "tp_shrink": tp_shrink,
+    "tp_clip_min": tp_clip_min, "tp_clip_max": tp_clip_max,
+    "tp_prelu": binary(lambda v, k: np.where(v > 0, v, k * v)),
+    "tp_glu": gate(lambda a, b: a * sigmoid(b)), "tp_swiglu": gate(lambda a, b: a * sigmoid(a) * b),
     "tp_softmax": keeping(softmax), "tp_log_softmax": keeping(log_softmax),
     "tp_cross_entropy": tp_cross_entropy,
     "tp_mse": lambda a, b: T(np.mean((a.v - b.v) ** 2), a.dtype), "tp_clip": tp_clip,
@@ -744,7 +848,7 @@ def difference(op, text, got, want, operands, table):
             finite = [f for f in finite if f.size]
             scale = np.maximum(scale, max(f.max() for f in finite) if finite else 0)
         quantum = np.longdouble(info.tiny) * info.eps
-        if op == "silu":  # the least sigmoid times x
+        if op in ("silu", "swish", "mish"):  # the least sigmoid times x
             quantum = quantum * np.maximum(1, np.abs(operands[0].v))
         allowed = ulps * np.maximum(scale * np.longdouble(info.eps), quantum)
         same |= np.isnan(g) & np.isnan(w)
@@ -764,12 +868,12 @@ def difference(op, text, got, want, operands, table):
 # sums cancel: their error is measured against the operands
 SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_dw", "avg_pool",
           "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
-          "linear", "cross_entropy", "log_softmax", "gelu", "mod", "copy", "logsumexp", "quantile",
-          "var", "trace", "dot", "tensordot", "einsum"}
+          "linear", "cross_entropy", "log_softmax", "gelu", "gelu_tanh", "lerp", "lgamma", "mod", "copy",
+          "logsumexp", "quantile", "var", "trace", "dot", "tensordot", "einsum"}
 PRODUCTS = {"prod", "cumprod"}
 # a zero has a defined sign
-SIGNED_ZERO = {"neg", "abs", "sign", "relu", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
-               "round", "add", "sub", "mul", "div", "mod", "detach", "reshape", "transpose"}
+SIGNED_ZERO = {"neg", "abs", "sign", "relu", "expm1", "log1p", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
+               "round", "tan", "asin", "atan", "atan2", "sinh", "asinh", "atanh", "erfinv", "fmod", "floor_div", "add", "sub", "mul", "div", "mod", "detach", "reshape", "transpose"}
 
 
 def main():

@@ -284,9 +284,7 @@ def cumsum(n):
 
 
 def mod(n):
-    if n.attr("fmod", 0):
-        raise Skip("fmod")
-    return n.mod(*n.x)
+    return n.fmod(*n.x) if n.attr("fmod", 0) else n.mod(*n.x)
 
 
 def power(n):
@@ -425,9 +423,15 @@ def layer_norm(n):
 
 
 def gelu(n):
-    if n.attr("approximate", "none") != "none":
-        raise Skip("gelu by tanh")
-    return n.gelu(n.x[0])
+    return n.gelu(n.x[0]) if n.attr("approximate", "none") == "none" else n.gelu_tanh(n.x[0])
+
+
+def with_numbers(name, *attributes):
+    """Numbers that the operator has as attributes, each with its default."""
+    def run(n):
+        n.only(*[k for k, _ in attributes])
+        return getattr(n, name)(n.x[0], *[float(n.attr(k, v)) for k, v in attributes])
+    return run
 
 
 def gather(n):
@@ -461,7 +465,15 @@ OPS = {
     "GatherElements": lambda n: n.take_along(n.x[0], n.x[1], Axis(n.attr("axis", 0))),
     "ScatterElements": scatter_elements, "OneHot": one_hot, "Conv": conv,
     "MaxPool": pool("max_pool"), "AveragePool": pool("avg_pool"), "Clip": clip, "Cast": cast,
-    "LayerNormalization": layer_norm, "Gelu": gelu, "Swish": lambda n: n.silu(n.x[0]),
+    "LayerNormalization": layer_norm, "Gelu": gelu, "Swish": with_numbers("swish", ("alpha", 1)),
+    "Acos": one("acos"), "Acosh": one("acosh"), "Asin": one("asin"), "Asinh": one("asinh"),
+    "Atan": one("atan"), "Atanh": one("atanh"), "Cosh": one("cosh"), "Sinh": one("sinh"), "Tan": one("tan"),
+    "Reciprocal": one("reciprocal"), "IsNaN": one("isnan"), "IsInf": one("isinf"), "PRelu": one("prelu"),
+    "Softplus": one("softplus"), "Softsign": one("softsign"), "Mish": one("mish"), "HardSwish": one("hardswish"),
+    "Elu": with_numbers("elu", ("alpha", 1)), "Celu": with_numbers("celu", ("alpha", 1)),
+    "LeakyRelu": with_numbers("leaky_relu", ("alpha", 0.01)),
+    "ThresholdedRelu": lambda n: n.threshold(n.x[0], float(n.attr("alpha", 1)), 0.0),
+    "Shrink": with_numbers("shrink", ("lambd", 0.5), ("bias", 0)),
 }
 
 # ---- cases --------------------------------------------------------------------------------------

@@ -1,0 +1,487 @@
+/* Elementary functions of single elements: exponential, trigonometric, hyperbolic, those of Gauss and Euler; parts of
+ * numbers; what kind of number an element is.
+ *
+ * Both sides of a tp_where are finite wherever the other one is taken, so that gradients are too. An odd or even
+ * function is computed of -x where x is below 0: of tp_abs the gradient at 0 would be 0. */
+#include "composite/composite.h"
+
+#include <math.h>
+
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1) */
+static tp_tensor *polynomial(tpi_at at, tp_tensor *x, int n, const double *c)
+{
+    tp_tensor *y = tp_scalar_like(x, c[n - 1]);
+    for (int i = n - 2; i >= 0; i--)
+        y = tp_add(tp_mul(y, x), c[i]);
+    return y;
+}
+
+#define POLYNOMIAL(x, c) polynomial(at, x, (int)(sizeof(c) / sizeof *(c)), c)
+
+/* As f64. A function that is computed so has f32 results that are off by hardly more than half a unit. */
+static tp_tensor *wide(tpi_at at, tp_tensor *x)
+{
+    return tp_cast(x, TP_F64);
+}
+
+static tp_tensor *as_type_of(tpi_at at, tp_tensor *x, tp_tensor *y)
+{
+    return tp_cast(y, tp_dtype_of(x));
+}
+
+/* ---- exponential ------------------------------------------------------------------------------ */
+
+TPI_FLOAT_COMPOSITE(exp2, (tp_tensor * x), x)
+{
+    return tp_pow(2, x);
+}
+
+/* log x / log base, exact for powers of the base: f32 by way of f64, f64 by asking. */
+static tp_tensor *log_to_base(tpi_at at, tp_tensor *x, double base, double factor)
+{
+    tp_tensor *y = tp_mul(tp_log(wide(at, x)), factor);
+    if (tp_dtype_of(x) != TP_F64)
+        return as_type_of(at, x, y);
+    tp_tensor *whole = tp_round(y), *power = tp_pow(base, whole);
+    tp_tensor *finite = tp_lt(tp_abs(y), INFINITY);
+    tp_tensor *exact = tp_and(tp_eq(power, x), finite);
+    return tp_add(y, tp_detach(tp_where(exact, tp_sub(whole, y), 0)));
+}
+
+TPI_FLOAT_COMPOSITE(log2, (tp_tensor * x), x)
+{
+    return log_to_base(at, x, 2, 1.4426950408889634);
+}
+
+TPI_FLOAT_COMPOSITE(log10, (tp_tensor * x), x)
+{
+    return log_to_base(at, x, 10, 0.43429448190325183);
+}
+
+TPI_FLOAT_COMPOSITE(reciprocal, (tp_tensor * x), x)
+{
+    return tp_div(1, x);
+}
+
+/* ---- trigonometric ------------------------------------------------------------------------------ */
+
+TPI_FLOAT_COMPOSITE(tan, (tp_tensor * x), x)
+{
+    return tp_div(tp_sin(x), tp_cos(x));
+}
+
+/* (atan(t) / t - 1) / t^2, of t^2 up to tan(pi / 8)^2 */
+static const double atan_f32[] = {-0.333333313, 0.199995399, -0.142639503, 0.107436687,
+                                  -0.0645171851};
+static const double atan_f64[] = {
+    -0.3333333333333333,  0.19999999999999804,  -0.14285714285659779, 0.11111111105150588,
+    -0.09090908753259112, 0.07692296368042296,  -0.0666642476020052,  0.05878927554473807,
+    -0.05230443640686948, 0.045515447340221615, -0.03456931506332609, 0.016284375050043393};
+
+/* The angle of (b, a): both at least 0, not both 0, their sum finite or one of them 1. Turned by pi / 4 or pi / 2 it is
+ * pi / 8 at most. */
+static tp_tensor *angle(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *steep = tp_gt(a, tp_mul(b, 2.414213562373095));
+    tp_tensor *middle = tp_gt(a, tp_mul(b, 0.41421356237309503));
+    tp_tensor *over = tp_where(steep, tp_neg(b), tp_where(middle, tp_sub(a, b), a));
+    tp_tensor *under = tp_where(steep, a, tp_where(middle, tp_add(a, b), b));
+    tp_tensor *t = tp_div(over, under), *square = tp_mul(t, t);
+    tp_tensor *series =
+        tp_dtype_of(t) == TP_F64 ? POLYNOMIAL(square, atan_f64) : POLYNOMIAL(square, atan_f32);
+    tp_tensor *rest = tp_mul(t, tp_add(tp_mul(square, series), 1));
+    tp_tensor *base = tp_where(steep, tp_scalar_like(t, 1.5707963267948966),
+                               tp_scalar_like(t, 0.78539816339744831));
+    return tp_where(middle, tp_add(base, rest), rest);
+}
+
+TPI_FLOAT_COMPOSITE(atan, (tp_tensor * x), x)
+{
+    tp_tensor *negative = tp_lt(x, 0);
+    return tpi_turned(at, negative,
+                      angle(at, tpi_turned(at, negative, x), tp_scalar_like(x, 1)));
+}
+
+/* sqrt(1 - x^2) as a product of two, so that the gradient at the ends is infinite and no 0 times infinity. */
+TPI_FLOAT_COMPOSITE(asin, (tp_tensor * x), x)
+{
+    tp_tensor *one = tp_scalar_like(x, 1), *negative = tp_lt(x, 0);
+    tp_tensor *other = tp_mul(tp_sqrt(tp_sub(one, x)), tp_sqrt(tp_add(one, x)));
+    return tpi_turned(at, negative, angle(at, tpi_turned(at, negative, x), other));
+}
+
+TPI_FLOAT_COMPOSITE(acos, (tp_tensor * x), x)
+{
+    tp_tensor *one = tp_scalar_like(x, 1);
+    tp_tensor *half = angle(at, tp_sqrt(tp_sub(one, x)), tp_sqrt(tp_add(one, x)));
+    return tp_mul(half, 2);
+}
+
+/* -0 too: its reciprocal is -infinity. */
+static tp_tensor *has_minus(tpi_at at, tp_tensor *x)
+{
+    return tp_or(tp_lt(x, 0), tp_lt(tp_div(1, x), 0));
+}
+
+/* Of sizes the lesser one by the greater one, for the quotient neither overflows nor is NaN: 0 / 0 is 0, infinity by
+ * itself 1. */
+static tp_tensor *lesser_share(tpi_at at, tp_tensor *swap, tp_tensor *y, tp_tensor *x)
+{
+    tp_tensor *lesser = tp_where(swap, x, y), *greater = tp_where(swap, y, x);
+    tp_tensor *one = tp_scalar_like(x, 1);
+    tp_tensor *zero = tp_scalar_like(x, 0);
+    tp_tensor *nothing = tp_and(tp_eq(lesser, zero), tp_eq(greater, zero));
+    tp_tensor *endless = tp_eq(lesser, INFINITY);
+    endless = tp_and(endless, tp_eq(lesser, greater));
+    lesser = tp_where(nothing, zero, lesser); /* without a gradient */
+    greater = tp_where(tp_or(nothing, endless), one, greater);
+    return tp_div(tp_where(endless, one, lesser), greater);
+}
+
+TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
+{
+    tp_tensor *failed = tpi_refuse_pair(at, "atan2", true, &y, &x);
+    if (failed)
+        return failed;
+    tp_tensor *below = has_minus(at, y), *left = has_minus(at, x);
+    tp_tensor *height = tpi_turned(at, below, y), *width = tpi_turned(at, left, x);
+    tp_tensor *swap = tp_gt(height, width), *share = lesser_share(at, swap, height, width);
+    tp_tensor *turn = angle(at, share, tp_scalar_like(share, 1));
+    turn = tp_where(swap, tp_sub(1.5707963267948966, turn), turn);
+    turn = tp_where(left, tp_sub(3.1415926535897931, turn), turn);
+    return tpi_turned(at, below, turn);
+}
+
+/* ---- hyperbolic --------------------------------------------------------------------------------- */
+
+/* Where exp(x) might overflow: half of its square root squared. *rest: x, but 0 there. */
+static tp_tensor *half_exp_of_large(tpi_at at, tp_tensor *x, tp_tensor **large,
+                                    tp_tensor **rest)
+{
+    tp_tensor *zero = tp_scalar_like(x, 0);
+    *large = tp_gt(x, tp_dtype_of(x) == TP_F64 ? 700 : 80);
+    *rest = tp_where(*large, zero, x);
+    tp_tensor *root = tp_exp(tp_mul(tp_where(*large, x, zero), 0.5));
+    return tp_mul(tp_mul(root, 0.5), root);
+}
+
+/* With e = exp(x) - 1: (e + e / (e + 1)) / 2 */
+TPI_FLOAT_COMPOSITE(sinh, (tp_tensor * x), x)
+{
+    tp_tensor *negative = tp_lt(x, 0), *large, *rest;
+    tp_tensor *far = half_exp_of_large(at, tpi_turned(at, negative, x), &large, &rest);
+    tp_tensor *e = tp_expm1(rest);
+    tp_tensor *near = tp_mul(tp_add(e, tp_div(e, tp_add(e, 1))), 0.5);
+    return tpi_turned(at, negative, tp_where(large, far, near));
+}
+
+TPI_FLOAT_COMPOSITE(cosh, (tp_tensor * x), x)
+{
+    tp_tensor *large, *rest;
+    tp_tensor *far = half_exp_of_large(at, tpi_turned(at, tp_lt(x, 0), x), &large, &rest);
+    tp_tensor *e = tp_exp(rest);
+    tp_tensor *near = tp_mul(tp_add(e, tp_div(1, e)), 0.5);
+    return tp_where(large, far, near);
+}
+
+/* Where x^2 might overflow: log(2 x). *rest: x, but 1 there. */
+static tp_tensor *log_of_twice_large(tpi_at at, tp_tensor *x, tp_tensor **large,
+                                     tp_tensor **rest)
+{
+    tp_tensor *one = tp_scalar_like(x, 1);
+    *large = tp_gt(x, tp_dtype_of(x) == TP_F64 ? 0x1p28 : 0x1p13);
+    *rest = tp_where(*large, one, x);
+    return tp_add(tp_log(tp_where(*large, x, one)), 0.69314718055994531);
+}
+
+/* log(x + sqrt(1 + x^2)) */
+TPI_FLOAT_COMPOSITE(asinh, (tp_tensor * x), x)
+{
+    tp_tensor *negative = tp_lt(x, 0), *large, *rest;
+    tp_tensor *far = log_of_twice_large(at, tpi_turned(at, negative, x), &large, &rest);
+    tp_tensor *root = tp_sqrt(tp_add(tp_mul(rest, rest), 1));
+    tp_tensor *more = tp_add(tp_div(rest, tp_add(root, 1)), 1);
+    return tpi_turned(at, negative, tp_where(large, far, tp_log1p(tp_mul(rest, more))));
+}
+
+/* log(x + sqrt(x^2 - 1)), with t = x - 1 */
+TPI_FLOAT_COMPOSITE(acosh, (tp_tensor * x), x)
+{
+    tp_tensor *large, *rest, *far = log_of_twice_large(at, x, &large, &rest);
+    tp_tensor *t = tp_add(rest, -1);
+    tp_tensor *root = tp_mul(tp_sqrt(t), tp_sqrt(tp_add(t, 2)));
+    return tp_where(large, far, tp_log1p(tp_add(t, root)));
+}
+
+TPI_FLOAT_COMPOSITE(atanh, (tp_tensor * x), x)
+{
+    return tp_mul(tp_sub(tp_log1p(x), tp_log1p(tp_neg(x))), 0.5);
+}
+
+/* ---- of Gauss and Euler ------------------------------------------------------------------------------- */
+
+/* (1 + 2x) exp(x^2) erfc(x), of t = (x - 3) / (x + 3), 0.5 <= x <= 28: the form is that of Shepherd and Laframboise,
+ * Chebyshev approximation of (1 + 2x) exp(x^2) erfc(x), Math. Comp. 36 (1981). */
+static const double erfc_tail[] = {
+    1.2530080582697296,     -0.13562110612458084,   -0.04756229435343384,
+    0.12964515870271817,    -0.11927366341637591,   0.06830802734557402,
+    -0.023770514892453878,  0.002529391787416037,   0.0018886900308933137,
+    -0.0007798319787670749, -0.00010515741491655,   0.00012509749095168397,
+    4.9387975342434404e-06, -2.00929833045886e-05,  -7.012462973163499e-07,
+    3.4525197016153044e-06, 3.0307407103093377e-07, -5.840747551910045e-07,
+    -8.42551957399924e-08,  7.124245030572795e-08,  8.635681414307825e-09};
+
+/* exp(-x^2), the square as a sum of two: that of x rounded to f32, and the rest. */
+static tp_tensor *exp_of_minus_square(tpi_at at, tp_tensor *x)
+{
+    tp_tensor *head = tp_detach(tp_cast(tp_cast(x, TP_F32), TP_F64));
+    tp_tensor *rest = tp_mul(tp_sub(head, x), tp_add(head, x));
+    return tp_mul(tp_exp(tp_neg(tp_mul(head, head))), tp_exp(rest));
+}
+
+TPI_FLOAT_COMPOSITE(erfc, (tp_tensor * x), x)
+{
+    tp_tensor *v = wide(at, x), *bound = tp_scalar_like(v, 0.5), *end = tp_scalar_like(v, 28);
+    tp_tensor *small = tp_lt(v, bound);
+    tp_tensor *tail = tp_where(small, bound, tp_where(tp_gt(v, end), end, v));
+    tp_tensor *t = tp_div(tp_add(tail, -3), tp_add(tail, 3));
+    tp_tensor *share = tp_div(POLYNOMIAL(t, erfc_tail), tp_add(tp_mul(tail, 2), 1));
+    tp_tensor *near = tp_sub(1, tp_erf(tp_where(small, v, bound)));
+    tp_tensor *far = tp_mul(exp_of_minus_square(at, tail), share);
+    return as_type_of(at, x, tp_where(small, near, far));
+}
+
+/* The quantiles of a normal distribution by M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988): quotients of
+ * polynomials, of probabilities from 0.075 to 0.925, towards the ends, and at them. */
+static const double middle_over[] = {3.3871328727963666080e0, 1.3314166789178437745e2,
+                                     1.9715909503065514427e3, 1.3731693765509461125e4,
+                                     4.5921953931549871457e4, 6.7265770927008700853e4,
+                                     3.3430575583588128105e4, 2.5090809287301226727e3};
+static const double middle_under[] = {1.0,
+                                      4.2313330701600911252e1,
+                                      6.8718700749205790830e2,
+                                      5.3941960214247511077e3,
+                                      2.1213794301586595867e4,
+                                      3.9307895800092710610e4,
+                                      2.8729085735721942674e4,
+                                      5.2264952788528545610e3};
+static const double outer_over[] = {1.42343711074968357734e0,  4.63033784615654529590e0,
+                                    5.76949722146069140550e0,  3.64784832476320460504e0,
+                                    1.27045825245236838258e0,  2.41780725177450611770e-1,
+                                    2.27238449892691845833e-2, 7.74545014278341407640e-4};
+static const double outer_under[] = {1.0,
+                                     2.05319162663775882187e0,
+                                     1.67638483018380384940e0,
+                                     6.89767334985100004550e-1,
+                                     1.48103976427480074590e-1,
+                                     1.51986665636164571966e-2,
+                                     5.47593808499534494600e-4,
+                                     1.05075007164441684324e-9};
+static const double end_over[] = {6.65790464350110377720e0,  5.46378491116411436990e0,
+                                  1.78482653991729133580e0,  2.96560571828504891230e-1,
+                                  2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                                  2.71155556874348757815e-5, 2.01033439929228813265e-7};
+static const double end_under[] = {1.0,
+                                   5.99832206555887937690e-1,
+                                   1.36929880922735805310e-1,
+                                   1.48753612908506148525e-2,
+                                   7.86869131145613259100e-4,
+                                   1.84631831751005468180e-5,
+                                   1.42151175831644588870e-7,
+                                   2.04426310338993978564e-15};
+
+/* Of a size that is at least 0.85: with the probability (1 - size) / 2 of what is beyond. */
+static tp_tensor *outer_quantile(tpi_at at, tp_tensor *size)
+{
+    tp_tensor *beyond = tp_mul(tp_sub(1, size), 0.5);
+    tp_tensor *r = tp_sqrt(tp_neg(tp_log(beyond))), *far = tp_gt(r, 5);
+    tp_tensor *near = tp_add(r, -1.6), *rest = tp_add(r, -5);
+    tp_tensor *over = tp_where(far, POLYNOMIAL(rest, end_over), POLYNOMIAL(near, outer_over));
+    tp_tensor *under =
+        tp_where(far, POLYNOMIAL(rest, end_under), POLYNOMIAL(near, outer_under));
+    return tp_div(over, under);
+}
+
+TPI_FLOAT_COMPOSITE(erfinv, (tp_tensor * x), x)
+{
+    tp_tensor *v = wide(at, x), *zero = tp_scalar_like(v, 0), *bound = tp_scalar_like(v, 0.85);
+    tp_tensor *negative = tp_lt(v, 0), *size = tpi_turned(at, negative, v);
+    tp_tensor *outer = tp_gt(size, bound), *q = tp_mul(tp_where(outer, zero, v), 0.5);
+    tp_tensor *r = tp_sub(0.180625, tp_mul(q, q));
+    tp_tensor *middle =
+        tp_div(tp_mul(q, POLYNOMIAL(r, middle_over)), POLYNOMIAL(r, middle_under));
+    tp_tensor *end = tp_eq(size, 1);
+    tp_tensor *inside = tp_where(tp_or(end, tp_not(outer)), bound, size);
+    tp_tensor *beyond = tp_sub(1, tp_where(end, size, zero));
+    tp_tensor *far = tp_where(end, tp_neg(tp_log(beyond)), outer_quantile(at, inside));
+    tp_tensor *y = tp_where(outer, tpi_turned(at, negative, far), middle);
+    return as_type_of(at, x, tp_mul(y, 0.70710678118654752));
+}
+
+/* log gamma(2 + z) / z, |z| <= 1/2 */
+static const double lgamma_near_2[] = {
+    0.42278433509846713,     0.3224670334241132,      -0.06735230105319814,
+    0.02058080842778457,     -0.0073855510286681535,  0.002890510330738737,
+    -0.0011927539120010226,  0.0005096695248853096,   -0.00022315475074520367,
+    9.945750909889392e-05,   -4.4926351103833334e-05, 2.050726741605779e-05,
+    -9.438458716242811e-06,  4.374374916915131e-06,   -2.0449201467015115e-06,
+    9.578663334114758e-07,   -4.303558760359961e-07,  2.0304806751615227e-07,
+    -1.3412819758517287e-07, 6.379047507619774e-08};
+
+/* Of 0.5 <= x < 8.5, x = 2 + k + z, by log gamma(2 + z): k = -1 takes away log(1 + z), k > 0 adds the logarithm of
+ * (2 + z) ... (1 + z + k). */
+static tp_tensor *lgamma_of_small(tpi_at at, tp_tensor *x)
+{
+    tp_tensor *k = tp_floor(tp_add(x, -1.5)), *zero = tp_scalar_like(x, 0);
+    tp_tensor *z = tp_sub(x, tp_add(k, 2)), *one = tp_scalar_like(x, 1), *product = one;
+    for (int i = 0; i < 6; i++) {
+        tp_tensor *there = tp_gt(k, i);
+        product = tp_mul(product, tp_where(there, tp_add(z, 2 + i), one));
+    }
+    tp_tensor *less = tp_log1p(tp_where(tp_lt(k, zero), z, zero));
+    tp_tensor *near = tp_mul(z, POLYNOMIAL(z, lgamma_near_2));
+    return tp_sub(tp_add(near, tp_log(product)), less);
+}
+
+/* Stirling's series, of x >= 8.5. */
+static tp_tensor *lgamma_of_large(tpi_at at, tp_tensor *x)
+{
+    static const double series[] = {1. / 12,   -1. / 360,      1. / 1260, -1. / 1680,
+                                    1. / 1188, -691. / 360360, 1. / 156};
+    tp_tensor *inverse = tp_div(1, x);
+    tp_tensor *rest = tp_mul(POLYNOMIAL(tp_mul(inverse, inverse), series), inverse);
+    tp_tensor *first = tp_mul(tp_add(x, -0.5), tp_add(tp_log(x), -1));
+    return tp_add(first, tp_add(rest, 0.41893853320467274)); /* log(2 pi) / 2 - 1/2 */
+}
+
+/* log(pi / |sin(pi x)|) = -log(r) - log(sin(pi r) / (pi r)), r the distance to the next whole number. */
+static tp_tensor *log_of_reflection(tpi_at at, tp_tensor *x)
+{
+    tp_tensor *part = tp_sub(x, tp_round(x)), *one = tp_scalar_like(x, 1);
+    tp_tensor *r = tpi_turned(at, tp_lt(part, 0), part);
+    tp_tensor *turn = tp_mul(r, 3.1415926535897931);
+    turn = tp_where(tp_eq(turn, 0), one, turn);
+    return tp_neg(tp_add(tp_log(r), tp_log(tp_div(tp_sin(turn), turn))));
+}
+
+TPI_FLOAT_COMPOSITE(lgamma, (tp_tensor * x), x)
+{
+    tp_tensor *v = wide(at, x), *half = tp_scalar_like(v, 0.5);
+    tp_tensor *left = tp_lt(v, half), *low = tp_scalar_like(v, 8.5);
+    tp_tensor *size = tp_where(left, tp_sub(1, v), v);
+    tp_tensor *small = tp_lt(size, low);
+    tp_tensor *y = tp_where(small, lgamma_of_small(at, tp_where(small, size, half)),
+                            lgamma_of_large(at, tp_where(small, low, size)));
+    tp_tensor *endless = tp_eq(v, -INFINITY);
+    tp_tensor *there = tp_where(tp_and(left, tp_not(endless)), v, half);
+    tp_tensor *mirrored = tp_sub(log_of_reflection(at, there), y);
+    y = tp_where(left, tp_where(endless, tp_neg(v), mirrored), y);
+    return as_type_of(at, x, y);
+}
+
+/* ---- what kind of number it is -------------------------------------------------------------------------- */
+
+TPI_COMPOSITE(tp_isnan, (tp_tensor * x), x)
+{
+    tp_tensor *failed = tpi_refuse_operands(at, "isnan", TPI_IN(x));
+    return failed ? failed : tp_ne(x, x);
+}
+
+TPI_COMPOSITE(tp_isinf, (tp_tensor * x), x)
+{
+    tp_tensor *failed = tpi_refuse_operands(at, "isinf", TPI_IN(x));
+    if (failed || tp_dtype_of(x) < TP_F32)
+        return failed ? failed : tp_ne(x, x);
+    return tp_eq(tp_abs(x), INFINITY);
+}
+
+TPI_COMPOSITE(tp_isfinite, (tp_tensor * x), x)
+{
+    tp_tensor *failed = tpi_refuse_operands(at, "isfinite", TPI_IN(x));
+    if (failed || tp_dtype_of(x) < TP_F32)
+        return failed ? failed : tp_eq(x, x);
+    return tp_lt(tp_abs(x), INFINITY);
+}
+
+/* ---- quotients and remainders; between bounds and between tensors --------------------------------------------- */
+
+/* The remainder that has a's sign. */
+static tp_tensor *float_fmod(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *negative = tp_lt(a, 0), *zero = tp_scalar_like(a, 0);
+    tp_tensor *m = tp_mod(tpi_turned(at, negative, a), tpi_turned(at, tp_lt(b, 0), b));
+    tp_tensor *nothing = tp_and(tp_eq(a, zero), tp_eq(m, zero));
+    return tp_where(nothing, a, tpi_turned(at, negative, m)); /* -0 too */
+}
+
+TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
+{
+    tp_tensor *failed = tpi_refuse_pair(at, "fmod", false, &a, &b);
+    if (failed)
+        return failed;
+    if (tp_dtype_of(a) >= TP_F32)
+        return float_fmod(at, a, b);
+    tp_tensor *zero = tp_scalar_like(b, 0), *rest = tp_sub(a, tp_mul(tp_div(a, b), b));
+    return tp_where(tp_eq(b, zero), zero, rest);
+}
+
+/* As CPython's float.__floordiv__: (a - fmod(a, b)) / b, less 1 where the signs differ, is a whole number but for its
+ * rounding. A zero has the sign of a / b; by 0 it is a / b. */
+static tp_tensor *float_floor_div(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *zero = tp_scalar_like(a, 0), *one = tp_scalar_like(a, 1);
+    tp_tensor *rest = float_fmod(at, a, b), *quotient = tp_div(a, b);
+    tp_tensor *other = tp_xor(tp_lt(rest, 0), tp_lt(b, 0));
+    other = tp_and(other, tp_ne(rest, zero));
+    tp_tensor *whole = tp_round(tp_sub(tp_div(tp_sub(a, rest), b), tp_where(other, one, zero)));
+    tp_tensor *minus = tp_lt(tp_div(one, quotient), 0);
+    tp_tensor *signed_zero = tp_where(minus, -0.0, zero);
+    whole = tp_where(tp_eq(whole, zero), signed_zero, whole);
+    return tp_where(tp_eq(b, zero), tp_floor(quotient), whole);
+}
+
+TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)
+{
+    tp_tensor *failed = tpi_refuse_pair(at, "floor_div", false, &a, &b);
+    if (failed)
+        return failed;
+    if (tp_dtype_of(a) >= TP_F32)
+        return float_floor_div(at, a, b);
+    tp_tensor *zero = tp_scalar_like(a, 0), *rest = tp_mod(a, b);
+    tp_tensor *other = tp_xor(tp_lt(a, 0), tp_lt(b, 0));
+    tp_tensor *less = tp_and(other, tp_ne(rest, zero));
+    return tp_sub(tp_div(a, b), tp_cast(less, tp_dtype_of(a)));
+}
+
+TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
+{
+    return tp_min(tp_max(x, tp_scalar_like(x, lo)), tp_scalar_like(x, hi));
+}
+
+TPI_COMPOSITE(tp_clip_min, (tp_tensor * x, double lo), x, lo)
+{
+    return tp_max(x, tp_scalar_like(x, lo));
+}
+
+TPI_COMPOSITE(tp_clip_max, (tp_tensor * x, double hi), x, hi)
+{
+    return tp_min(x, tp_scalar_like(x, hi));
+}
+
+TPI_COMPOSITE(tp_square, (tp_tensor * x), x)
+{
+    return tp_mul(x, x);
+}
+
+/* From the nearer end, so that both are met. */
+TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
+{
+    tp_tensor *failed = tpi_refuse_operands(at, "lerp", TPI_IN(a, b, w));
+    if (failed || (failed = tpi_refuse_pair(at, "lerp", true, &a, &w)) ||
+        (failed = tpi_refuse_pair(at, "lerp", true, &b, &w)) ||
+        (failed = tpi_refuse_pair(at, "lerp", true, &a, &b)))
+        return failed;
+    tp_tensor *way = tp_sub(b, a), *first = tp_lt(w, 0.5);
+    tp_tensor *back = tp_mul(way, tp_sub(1, w));
+    return tp_where(first, tp_add(a, tp_mul(way, w)), tp_sub(b, back));
+}
