@@ -92,7 +92,7 @@ TPI_COMPOSITE(tp_roll, (tp_tensor * x, int64_t shift, int axis), x, shift, axis)
 {
     tp_tensor *failed;
     const int own = tpi_own_axis(at, "roll", x, axis, &failed);
-    if (own < 0 || (failed = tpi_refuse_number(at, "roll", "shift", x, shift)) != NULL)
+    if (own < 0 || (failed = tpi_refuse_size(at, "roll", "shift", x, shift)) != NULL)
         return failed;
     const int64_t size = x->shape[own];
     if (tpi_dim_is_symbolic(size) || tpi_dim_is_symbolic(shift)) { /* how far, a run knows */

@@ -4,6 +4,8 @@
 #include "base/float_mode.h"
 #include "ir/graph_def.h"
 
+#include <float.h>
+
 tp_tensor *tpi_refuse_float(tpi_at at, const char *what, int n, tp_tensor *const *in)
 {
     const tp_tensor *x = in[0];
@@ -28,14 +30,39 @@ tp_tensor *tpi_refuse_channels(tpi_at at, const char *what, const char *name,
                     SHAPE(x));
 }
 
-tp_tensor *tpi_refuse_eps(tpi_at at, const char *what, const tp_tensor *x, double eps)
+tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                             double v, double lo, double hi)
 {
     TPI_DEFAULT_FLOAT_MODE;
-    if (tpi_is_near_handle(x->ctx, eps))
-        return tpi_fail_near_handle(x->ctx, at, what, eps);
-    if (eps >= 0 && eps < 1e300)
+    if (tpi_is_near_handle(x->ctx, v))
+        return tpi_fail_near_handle(x->ctx, at, what, v);
+    if (v >= lo && v <= hi)
         return NULL;
-    return tpi_fail(x->ctx, at, what, TP_E_VALUE, "eps is %g, not at least 0", eps);
+    if (hi == DBL_MAX)
+        return tpi_fail(x->ctx, at, what, TP_E_VALUE, "%s is %g, not at least %g", name, v, lo);
+    return tpi_fail(x->ctx, at, what, TP_E_VALUE, "%s is %g, not in [%g, %g]", name, v, lo, hi);
+}
+
+tp_tensor *tpi_refuse_count(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                            int64_t v, int64_t lo)
+{
+    if (tpi_is_spoilt(v))
+        return tpi_fail_spoilt(x->ctx, at, what, TP_E_VALUE, v);
+    if (v >= lo)
+        return NULL;
+    return tpi_fail(x->ctx, at, what, TP_E_VALUE, "%s is %lld, not at least %lld", name,
+                    (long long)v, (long long)lo);
+}
+
+tp_tensor *tpi_refuse_integer(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                              int i, tp_tensor *t)
+{
+    tp_tensor *failed = tpi_refuse_operand(x->ctx, at, what, i, t);
+    if (failed || (t->dtype != TP_BOOL && t->dtype < TP_F32))
+        return failed;
+    return tpi_fail(x->ctx, at, what, TP_E_DTYPE,
+                    "%s are %s; tp_cast them to an integer type first", name,
+                    tp_dtype_name((tp_dtype)t->dtype));
 }
 
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p)
@@ -74,8 +101,8 @@ int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
     return own;
 }
 
-tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const char *name, const tp_tensor *x,
-                             int64_t v)
+tp_tensor *tpi_refuse_size(tpi_at at, const char *what, const char *name, const tp_tensor *x,
+                           int64_t v)
 {
     if (tpi_is_spoilt_size(v))
         return tpi_fail_spoilt(x->ctx, at, what, TP_E_VALUE, v);
@@ -136,4 +163,12 @@ tp_tensor *tpi_refuse_pair(tpi_at at, const char *what, bool floats, tp_tensor *
 tp_tensor *tpi_turned(tpi_at at, tp_tensor *negative, tp_tensor *x)
 {
     return tp_where(negative, tp_neg(x), x);
+}
+void tpi_all_beside(tpi_at at, int n, tp_tensor **const *t)
+{
+    const tp_tensor *symbolic = NULL;
+    for (int i = 0; i < n && !symbolic; i++)
+        symbolic = *t[i] && (*t[i])->graph ? *t[i] : NULL;
+    for (int i = 0; i < n && symbolic; i++)
+        *t[i] = tpi_beside(at, symbolic, *t[i]);
 }

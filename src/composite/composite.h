@@ -16,7 +16,15 @@ tp_tensor *tpi_refuse_float(tpi_at at, const char *what, int n, tp_tensor *const
 /* The same when `p`, unless it is NULL, is not one number for each element along x's axis. */
 tp_tensor *tpi_refuse_channels(tpi_at at, const char *what, const char *name,
                                const tp_tensor *x, int axis, tp_tensor *p);
-tp_tensor *tpi_refuse_eps(tpi_at at, const char *what, const tp_tensor *x, double eps);
+/* The same when the number that is called `name` is not in [lo, hi]; hi DBL_MAX: not at least lo. */
+tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                             double v, double lo, double hi);
+/* The same of a whole number that is at least lo. */
+tp_tensor *tpi_refuse_count(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                            int64_t v, int64_t lo);
+/* The same when t, operand i, is missing or no good, or is of no integer type. */
+tp_tensor *tpi_refuse_integer(tpi_at at, const char *what, const tp_tensor *x, const char *name,
+                              int i, tp_tensor *t);
 
 /* The same of two operands that broadcast; NULL: each is as the other's graph sees it, and they have met in one type:
  * floats, or, unless `floats`, any numbers. */
@@ -26,6 +34,19 @@ tp_tensor *tpi_refuse_pair(tpi_at at, const char *what, bool floats, tp_tensor *
 /* p as x's graph sees it. Without this an op on p alone would be computed while the graph is built: a
  * variable would be read only then, and a parameter would be lost to gradients. NULL stays NULL. */
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p);
+/* The same of several good operands, or NULLs, any of which may be symbolic. */
+void tpi_all_beside(tpi_at at, int n, tp_tensor **const *t);
+
+/* Which of the scores' classes, along the axis, labels name (i64): those below 0 none, and so a run is refused. */
+tp_tensor *tpi_classes_of(tpi_at at, tp_tensor *labels, tp_tensor *scores, int64_t axis);
+
+/* NULL, or the failed tensor to return when `how` is no reduction; and a loss reduced by it. */
+tp_tensor *tpi_refuse_reduction(tpi_at at, const char *what, const tp_tensor *x,
+                                tp_reduction how);
+tp_tensor *tpi_reduced(tpi_at at, tp_tensor *loss, tp_reduction how);
+
+/* The distance of lines: a and b [..., d] -> [...]. */
+tp_tensor *tpi_distance(tpi_at at, tp_tensor *a, tp_tensor *b);
 
 /* Operands, 1 to `most`, as the graph of a symbolic one among them sees them, into in[n]. NULL, or the failed
  * tensor to return. */
@@ -37,8 +58,8 @@ int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
                  tp_tensor **failed);
 
 /* NULL when v is a number, or a size of x's graph. */
-tp_tensor *tpi_refuse_number(tpi_at at, const char *what, const char *name, const tp_tensor *x,
-                             int64_t v);
+tp_tensor *tpi_refuse_size(tpi_at at, const char *what, const char *name, const tp_tensor *x,
+                           int64_t v);
 
 /* 0, 1, 2, ... below a size, [size], i64; symbolic when that is one of x's graph. */
 tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size);
@@ -55,6 +76,19 @@ tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_t
 
 /* -x where that holds, else x. With x < 0 this is |x|, whose gradient at 0 is that of its right side, not 0. */
 tp_tensor *tpi_turned(tpi_at at, tp_tensor *negative, tp_tensor *x);
+typedef struct tpi_standard {
+    tp_tensor *y;                   /* x without its mean, times factor */
+    tp_tensor *mean, *var, *factor; /* with the axes kept; factor is 1 / sqrt(var + eps) */
+} tpi_standard;
+tpi_standard tpi_standardise(tpi_at at, tp_tensor *x, int n, const int64_t *axes, double eps);
+/* x / sqrt(mean(x^2) + eps), the mean over the axes. */
+tp_tensor *tpi_over_rms(tpi_at at, tp_tensor *x, int n, const int64_t *axes, double eps);
+
+/* tp_attention; stages[4], unless that is NULL: the scores as products, with the cap, with what is added, and
+ * their softmax. */
+tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
+                         const tp_attention_options *o, tp_tensor **present,
+                         tp_tensor **stages);
 
 /* Defines a public composite, name and name_at, whose body follows:
  *

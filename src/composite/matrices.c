@@ -10,7 +10,7 @@ static tp_tensor *refuse(tpi_at at, const char *what, const tp_tensor *x, int ra
     if (x->rank < rank)
         return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "x is %s, of fewer than %d axes",
                         SHAPE(x), rank);
-    return tpi_refuse_number(at, what, "k", x, k);
+    return tpi_refuse_size(at, what, "k", x, k);
 }
 
 /* ---- diagonals ------------------------------------------------------------------------------------ */

@@ -1,5 +1,9 @@
 /* Normalisations. */
+#include "base/float_mode.h"
 #include "composite/composite.h"
+
+#include <float.h>
+#include <math.h>
 
 /* The mean of numbers far from 0 is off by some units of their last place, which may be more than they
  * differ by. What is left of it is the mean of the differences, whose own rounding is that of numbers
@@ -13,39 +17,76 @@ tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_t
     return tp_sub(away, left);
 }
 
-TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
-              scale, shift, eps)
+tpi_standard tpi_standardise(tpi_at at, tp_tensor *x, int n, const int64_t *axes, double eps)
 {
-    const char *what = "layer_norm";
+    tpi_standard s;
+    tp_tensor *away = tpi_centred(at, x, n, axes, &s.mean);
+    s.var = tp_mean(tp_square(away), n, axes, true);
+    s.factor = tp_rsqrt(tp_add(s.var, tp_scalar_like(s.var, eps)));
+    s.y = tp_mul(away, s.factor);
+    return s;
+}
+
+tp_tensor *tpi_over_rms(tpi_at at, tp_tensor *x, int n, const int64_t *axes, double eps)
+{
+    tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
+    return tp_mul(x, tp_rsqrt(tp_add(square, tp_scalar_like(square, eps))));
+}
+
+/* y * scale + shift; what is NULL is left out. */
+static tp_tensor *scaled(tpi_at at, tp_tensor *y, tp_tensor *scale, tp_tensor *shift)
+{
+    y = scale ? tp_mul(y, scale) : y;
+    return shift ? tp_add(y, shift) : y;
+}
+
+/* ---- over the last axis -------------------------------------------------------------------------- */
+
+static tp_tensor *refuse_last(tpi_at at, const char *what, tp_tensor *x, tp_tensor *scale,
+                              tp_tensor *shift, double eps)
+{
     tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x, scale, shift));
     if (failed)
         return failed;
     if (x->rank == 0)
         return tpi_fail(x->ctx, at, what, TP_E_AXIS, "x has no axes");
-    const int64_t last = x->rank - 1;
-    if ((failed = tpi_refuse_channels(at, what, "scale", x, (int)last, scale)) ||
-        (failed = tpi_refuse_channels(at, what, "shift", x, (int)last, shift)) ||
-        (failed = tpi_refuse_eps(at, what, x, eps)))
+    if ((failed = tpi_refuse_channels(at, what, "scale", x, x->rank - 1, scale)) ||
+        (failed = tpi_refuse_channels(at, what, "shift", x, x->rank - 1, shift)))
         return failed;
-    tp_tensor *away = tpi_centred(at, x, 1, &last, NULL);
-    tp_tensor *var = tp_mean(tp_square(away), 1, &last, true);
-    tp_tensor *y = tp_mul(away, tp_rsqrt(tp_add(var, tp_scalar_like(var, eps))));
-    y = scale ? tp_mul(y, scale) : y;
-    return shift ? tp_add(y, shift) : y;
+    return tpi_refuse_number(at, what, x, "eps", eps, 0, DBL_MAX);
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------ */
+TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
+              scale, shift, eps)
+{
+    tp_tensor *failed = refuse_last(at, "layer_norm", x, scale, shift, eps);
+    if (failed)
+        return failed;
+    const int64_t last = x->rank - 1;
+    return scaled(at, tpi_standardise(at, x, 1, &last, eps).y, scale, shift);
+}
+
+TPI_COMPOSITE(tp_rms_norm, (tp_tensor * x, tp_tensor *scale, double eps), x, scale, eps)
+{
+    tp_tensor *failed = refuse_last(at, "rms_norm", x, scale, NULL, eps);
+    if (failed)
+        return failed;
+    const int64_t last = x->rank - 1;
+    return scaled(at, tpi_over_rms(at, x, 1, &last, eps), scale, NULL);
+}
+
+/* ---- with channels along axis 1 -------------------------------------------------------------------- */
 
 /* [c] as [c, 1, ...], which broadcasts along axis 1 of x. */
 static tp_tensor *per_channel(tpi_at at, const tp_tensor *x, tp_tensor *p)
 {
     const int64_t shape[TP_MAX_RANK] = {x->shape[1], 1, 1, 1, 1, 1, 1, 1};
     p = tpi_beside(at, x, p);
-    return x->rank == 2 ? p : tp_reshape(p, x->rank - 1, shape);
+    return !p || x->rank == 2 ? p : tp_reshape(p, x->rank - 1, shape);
 }
 
-static tp_tensor *refuse_batch(tpi_at at, const char *what, tp_tensor *x, tp_tensor *scale,
-                               tp_tensor *shift, double eps)
+static tp_tensor *refuse_channels(tpi_at at, const char *what, tp_tensor *x, tp_tensor *scale,
+                                  tp_tensor *shift, double eps)
 {
     tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x, scale, shift));
     if (failed)
@@ -56,8 +97,83 @@ static tp_tensor *refuse_batch(tpi_at at, const char *what, tp_tensor *x, tp_ten
     failed = tpi_refuse_channels(at, what, "scale", x, 1, scale);
     if (!failed)
         failed = tpi_refuse_channels(at, what, "shift", x, 1, shift);
-    return failed ? failed : tpi_refuse_eps(at, what, x, eps);
+    return failed ? failed : tpi_refuse_number(at, what, x, "eps", eps, 0, DBL_MAX);
 }
+
+static tp_tensor *scaled_channels(tpi_at at, const tp_tensor *x, tp_tensor *y, tp_tensor *scale,
+                                  tp_tensor *shift)
+{
+    return scaled(at, y, per_channel(at, x, scale), per_channel(at, x, shift));
+}
+
+TPI_COMPOSITE(tp_group_norm,
+              (tp_tensor * x, int64_t groups, tp_tensor *scale, tp_tensor *shift, double eps),
+              x, groups, scale, shift, eps)
+{
+    const char *what = "group_norm";
+    tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
+    if (failed || (failed = tpi_refuse_count(at, what, x, "groups", groups, 1)))
+        return failed;
+    if (x->shape[1] >= 0 && x->shape[1] % groups != 0)
+        return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
+                        "%lld groups do not divide axis 1 of x %s", (long long)groups,
+                        SHAPE(x));
+    const int64_t grouped[3] = {x->shape[0], groups, -1}, last = 2;
+    tp_tensor *y = tpi_standardise(at, tp_reshape(x, 3, grouped), 1, &last, eps).y;
+    return scaled_channels(at, x, tp_reshape(y, x->rank, x->shape), scale, shift);
+}
+
+TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps),
+              x, scale, shift, eps)
+{
+    const char *what = "instance_norm";
+    tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
+    if (failed)
+        return failed;
+    if (x->rank < 3)
+        return tpi_fail(x->ctx, at, what, TP_E_SHAPE, "x is %s, without spatial axes",
+                        SHAPE(x));
+    static const int64_t spatial[] = {2, 3, 4, 5, 6, 7};
+    tp_tensor *y = tpi_standardise(at, x, x->rank - 2, spatial, eps).y;
+    return scaled_channels(at, x, y, scale, shift);
+}
+
+/* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
+static tp_tensor *sum_of_neighbours(tpi_at at, tp_tensor *x, int64_t size)
+{
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    lo[1] = (size - 1) / 2;
+    hi[1] = size - 1 - lo[1];
+    tp_tensor *square = tp_pad(tp_square(x), x->rank, lo, hi, 0), *sum = NULL;
+    for (int64_t i = 0; i < size; i++) {
+        tp_tensor *part = tpi_slice(at, square, 1, i, size - 1 - i, 1);
+        sum = sum ? tp_add(sum, part) : part;
+    }
+    return sum;
+}
+
+TPI_COMPOSITE(tp_local_response_norm,
+              (tp_tensor * x, int64_t size, double alpha, double beta, double bias), x, size,
+              alpha, beta, bias)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    const char *what = "local_response_norm";
+    tp_tensor *failed = refuse_channels(at, what, x, NULL, NULL, 0);
+    if (failed || (failed = tpi_refuse_count(at, what, x, "size", size, 1)) ||
+        (failed = tpi_refuse_number(at, what, x, "alpha", alpha, -DBL_MAX, DBL_MAX)) ||
+        (failed = tpi_refuse_number(at, what, x, "beta", beta, -DBL_MAX, DBL_MAX)) ||
+        (failed = tpi_refuse_number(at, what, x, "bias", bias, -DBL_MAX, DBL_MAX)))
+        return failed;
+    if (size > 1 << 16)
+        return tpi_fail(x->ctx, at, what, TP_E_VALUE, "size is %lld, not at most 65536",
+                        (long long)size);
+    tp_tensor *sum = sum_of_neighbours(at, x, size);
+    tp_tensor *base = tp_mul(sum, tp_scalar_like(sum, alpha / (double)size));
+    base = tp_add(base, tp_scalar_like(base, bias));
+    return tp_div(x, tp_pow(base, tp_scalar_like(base, beta)));
+}
+
+/* ---- batch normalisation ------------------------------------------------------------------------ */
 
 TPI_COMPOSITE(tp_batch_norm,
               (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, tp_tensor *mean,
@@ -65,7 +181,7 @@ TPI_COMPOSITE(tp_batch_norm,
               x, scale, shift, mean, var, eps)
 {
     const char *what = "batch_norm";
-    tp_tensor *failed = refuse_batch(at, what, x, scale, shift, eps);
+    tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
     if (failed || (failed = tpi_refuse_operand(x->ctx, at, what, 3, mean)) ||
         (failed = tpi_refuse_operand(x->ctx, at, what, 4, var)) ||
         (failed = tpi_refuse_channels(at, what, "mean", x, 1, mean)) ||
@@ -94,7 +210,7 @@ TPI_COMPOSITE(tp_batch_norm_train,
               x, scale, shift, running_mean, running_var, momentum, eps)
 {
     const char *what = "batch_norm_train";
-    tp_tensor *failed = refuse_batch(at, what, x, scale, shift, eps);
+    tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
     if (failed ||
         (failed = tpi_refuse_channels(at, what, "running_mean", x, 1, running_mean)) ||
         (failed = tpi_refuse_channels(at, what, "running_var", x, 1, running_var)))
@@ -125,4 +241,50 @@ TPI_COMPOSITE(tp_batch_norm_train,
         factor = tp_where(tp_group(n_moved, moved), factor, tp_scalar_like(factor, 0));
     tp_tensor *y = tp_mul(away, factor);
     return shift ? tp_add(y, per_channel(at, x, shift)) : y;
+}
+
+/* ---- lines of norm 1 ------------------------------------------------------------------------------- */
+
+/* (sum of |x|^p)^(1/p) along the axis, which is kept. Where that is 0 it is `none`, and has no gradient. */
+static tp_tensor *norm_along(tpi_at at, tp_tensor *x, double p, int64_t axis, double none)
+{
+    tp_tensor *norm;
+    if (p == INFINITY)
+        norm = tp_reduce_max(tp_abs(x), 1, &axis, true);
+    else if (p == 2)
+        norm = tp_sum(tp_square(x), 1, &axis, true);
+    else
+        norm = tp_sum(p == 1 ? tp_abs(x) : tp_pow(tp_abs(x), tp_scalar_like(x, p)), 1, &axis,
+                      true);
+    tp_tensor *zero = tp_eq(norm, 0);
+    norm = tp_where(zero, 1, norm);
+    if (p == 2)
+        norm = tp_sqrt(norm);
+    else if (p != 1 && p != INFINITY)
+        norm = tp_pow(norm, tp_scalar_like(norm, 1 / p));
+    return tp_where(zero, tp_scalar_like(norm, none), norm);
+}
+
+tp_tensor *tpi_distance(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *away = tp_sub(a, b);
+    return tp_squeeze(norm_along(at, away, 2, away->rank - 1, 0), -1);
+}
+
+TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    const char *what = "normalize";
+    tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x));
+    if (failed)
+        return failed;
+    const int along = tpi_axis(axis, x->rank);
+    if (along < 0)
+        return tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
+                        SHAPE(x));
+    if ((failed = tpi_refuse_number(at, what, x, "p", p, DBL_MIN, INFINITY)) ||
+        (failed = tpi_refuse_number(at, what, x, "eps", eps, 0, DBL_MAX)))
+        return failed;
+    tp_tensor *norm = norm_along(at, x, p, along, eps > 0 ? eps : 1);
+    return tp_div(x, eps > 0 ? tp_max(norm, tp_scalar_like(norm, eps)) : norm);
 }

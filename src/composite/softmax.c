@@ -1,4 +1,4 @@
-/* Softmax and its logarithm, along an axis. */
+/* Softmax, its logarithm and its limit, along an axis. */
 #include "composite/composite.h"
 
 /* x minus its greatest value along the axis, which shifts no softmax and so has no gradient.
@@ -43,4 +43,20 @@ tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t ax
 TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
 {
     return tpi_log_softmax(at, "log_softmax", x, axis);
+}
+
+TPI_COMPOSITE(tp_hardmax, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *failed = tpi_refuse_float(at, "hardmax", TPI_IN(x));
+    if (failed)
+        return failed;
+    const int along = tpi_axis(axis, x->rank);
+    if (along < 0)
+        return tpi_fail(x->ctx, at, "hardmax", TP_E_AXIS, "axis %d is out of range for %s",
+                        axis, SHAPE(x));
+    int64_t perm[TP_MAX_RANK];
+    for (int i = 0; i < x->rank; i++)
+        perm[i] = i < along ? i : i == along ? x->rank - 1 : i - 1;
+    tp_tensor *top = tp_argmax(x, along, false);
+    return tp_transpose(tp_one_hot(top, x->shape[along], (tp_dtype)x->dtype), x->rank, perm);
 }

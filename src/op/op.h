@@ -34,10 +34,6 @@ static inline uint64_t tpi_from_bit(const tp_tensor *x)
  * index is left to the shape rule. */
 tp_tensor *tpi_as_index(tpi_at at, tp_tensor *index);
 
-/* x without its mean over the axes, for normalisations (op/composite.c); *mean, unless that is NULL,
- * with the axes kept. */
-tp_tensor *tpi_centred(tpi_at at, tp_tensor *x, int n, const int64_t *axes, tp_tensor **mean);
-
 /* The parts of it, for who defers the computing (src/capture). The shape rule: NULL, or the
  * failed tensor. */
 tp_tensor *tpi_infer_op(tpi_infer *q);

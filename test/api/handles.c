@@ -63,6 +63,22 @@ static void norm_of(bed *b, tp_norm_layer l)
     tp_norm_layer_apply(&l, b->image);
 }
 
+static void attend(bed *b, tp_attention_options o)
+{
+    tp_attention(b->image, b->image, b->image, &o, NULL);
+}
+
+static void lose(bed *b, tp_loss_options o)
+{
+    tp_cross_entropy_with(b->c, tp_scalar(b->tp, TP_I64, 0), &o);
+}
+
+static void read_as(bed *b, int64_t blank)
+{
+    tp_tensor *n = tp_full(b->tp, TP_I64, TP_DIMS(4), 1);
+    tp_ctc_loss(tp_select(b->image, 0, 0), tp_full(b->tp, TP_I64, TP_DIMS(4, 1), 0), n, n, blank, TP_MEAN);
+}
+
 static void compile_within(bed *b, int64_t limit)
 {
     static const char *const x[] = {"x"};
@@ -262,6 +278,27 @@ static void summed(bed *b, double weight)
     REAL(tp_batch_norm, eps, tp_batch_norm(b->x, NULL, NULL, b->c, b->c, v))                   \
     REAL(tp_batch_norm_train, momentum, tp_batch_norm_train(b->x, NULL, NULL, b->param, NULL, v, 0)) \
     REAL(tp_batch_norm_train, eps, tp_batch_norm_train(b->x, NULL, NULL, NULL, NULL, 0.1, v))  \
+    REAL(tp_rms_norm, eps, tp_rms_norm(b->x, NULL, v))                                         \
+    PLAIN(tp_group_norm, groups, tp_group_norm(b->x, v, NULL, NULL, 0))                        \
+    REAL(tp_group_norm, eps, tp_group_norm(b->x, 1, NULL, NULL, v))                            \
+    REAL(tp_instance_norm, eps, tp_instance_norm(b->image, NULL, NULL, v))                     \
+    PLAIN(tp_local_response_norm, size, tp_local_response_norm(b->x, v, 1, 1, 1))              \
+    REAL(tp_local_response_norm, alpha, tp_local_response_norm(b->x, 1, v, 1, 1))              \
+    REAL(tp_local_response_norm, beta, tp_local_response_norm(b->x, 1, 1, v, 1))               \
+    REAL(tp_local_response_norm, bias, tp_local_response_norm(b->x, 1, 1, 1, v))               \
+    REAL(tp_normalize, p, tp_normalize(b->x, v, 1, 0))                                         \
+    REAL(tp_normalize, eps, tp_normalize(b->x, 2, 1, v))                                       \
+    REAL(tp_attention_options, scale, attend(b, (tp_attention_options){.scale = v}))           \
+    REAL(tp_attention_options, softcap, attend(b, (tp_attention_options){.softcap = v}))       \
+    PLAIN(tp_attention_options, before, attend(b, (tp_attention_options){.before = v}))        \
+    PLAIN(tp_attention_options, after, attend(b, (tp_attention_options){.after = v}))          \
+    PLAIN(tp_loss_options, ignored, lose(b, (tp_loss_options){.ignores = true, .ignored = v})) \
+    REAL(tp_loss_options, smoothing, lose(b, (tp_loss_options){.smoothing = v}))               \
+    REAL(tp_huber, delta, tp_huber(b->x, b->x, v, TP_MEAN))                                    \
+    REAL(tp_cosine_similarity, eps, tp_cosine_similarity(b->x, b->x, 1, v))                    \
+    REAL(tp_cosine_loss, margin, tp_cosine_loss(b->x, b->x, tp_select(b->x, 1, 0), v, TP_MEAN))\
+    REAL(tp_triplet, margin, tp_triplet(b->x, b->x, b->x, v, TP_MEAN))                         \
+    PLAIN(tp_ctc_loss, blank, read_as(b, v))                                                   \
     REAL(tp_dropout, p, tp_dropout(b->x, v))                                                   \
     PLAIN(tp_tensor_new, shape, tp_tensor_new(b->tp, TP_F32, TP_DIMS(v), NULL))                \
     PLAIN(tp_tensor_wrap, shape, tp_tensor_wrap(b->tp, TP_F32, TP_DIMS(v), b, NULL, NULL))     \

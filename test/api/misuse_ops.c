@@ -730,6 +730,206 @@ MISUSE(tp_batch_norm_train)
     STICKS(b, tp_batch_norm_train(b->f, NULL, NULL, b->failed, running, 0.1, 1e-5));
 }
 
+MISUSE(tp_cross_entropy_with)
+{
+    OPERAND(b, b->f, tp_cross_entropy_with(x, b->i, NULL));
+    OPERAND(b, b->i, tp_cross_entropy_with(b->f, x, NULL));
+    BAD(b, TP_E_SHAPE, tp_cross_entropy_with(b->c, b->i, NULL));
+    BAD(b, TP_E_SHAPE, tp_cross_entropy_with(b->f, b->t, NULL));
+    BAD(b, TP_E_DTYPE, tp_cross_entropy_with(b->f, b->c, NULL));
+    BAD(b, TP_E_DTYPE, tp_cross_entropy_with(b->f, tp_select(b->flag, 1, 0), NULL));
+    BAD(b, TP_E_AXIS, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.axis = 2}));
+    BAD(b, TP_E_VALUE, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.smoothing = -1}));
+    BAD(b, TP_E_VALUE, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.reduction = (tp_reduction)9}));
+    BAD(b, TP_E_VALUE, tp_cross_entropy_with(b->f, b->f, &(tp_loss_options){.ignores = true}));
+    BAD(b, TP_E_SHAPE, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.weights = b->f}));
+    BAD(b, TP_E_CTX, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.weights = tp_full(b->other, TP_F32, TP_DIMS(3), 1)}));
+    STICKS(b, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.weights = b->failed}));
+    STICKS(b, tp_cross_entropy_with(b->f, b->i, &(tp_loss_options){.weights = b->gone}));
+}
+
+MISUSE(tp_nll)
+{
+    OPERAND(b, b->f, tp_nll(x, b->i, NULL));
+    OPERAND(b, b->i, tp_nll(b->f, x, NULL));
+    BAD(b, TP_E_DTYPE, tp_nll(b->along, b->i, NULL));
+    BAD(b, TP_E_SHAPE, tp_nll(b->f, b->along, NULL));
+    BAD(b, TP_E_SHAPE, tp_nll(tp_scalar(b->tp, TP_F32, 1), b->i, NULL));
+}
+
+#define PAIR(fn)                                                                               \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->f, fn(x, b->f, TP_NONE));                                                \
+        OPERAND(b, b->f, fn(b->f, x, TP_NONE));                                                \
+        BAD(b, TP_E_SHAPE, fn(b->f, b->t, TP_MEAN));                                           \
+        BAD(b, TP_E_DTYPE, fn(b->along, b->f, TP_MEAN));                                       \
+        BAD(b, TP_E_VALUE, fn(b->f, b->f, (tp_reduction)-1));                                  \
+    }
+PAIR(tp_l1)
+PAIR(tp_hinge)
+PAIR(tp_bce)
+PAIR(tp_kl_div)
+PAIR(tp_poisson_nll)
+
+MISUSE(tp_huber)
+{
+    OPERAND(b, b->f, tp_huber(x, b->f, 1, TP_MEAN));
+    OPERAND(b, b->f, tp_huber(b->f, x, 1, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_huber(b->f, b->c, 1, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_huber(b->f, b->f, -1, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_huber(b->f, b->f, 0.0 / 0.0, TP_MEAN));
+}
+
+MISUSE(tp_bce_with_logits)
+{
+    OPERAND(b, b->f, tp_bce_with_logits(x, b->f, NULL, b->c, TP_MEAN));
+    OPERAND(b, b->f, tp_bce_with_logits(b->f, x, b->c, NULL, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_bce_with_logits(b->f, b->t, NULL, NULL, TP_MEAN));
+    STICKS(b, tp_bce_with_logits(b->f, b->f, b->t, NULL, TP_MEAN));
+    STICKS(b, tp_bce_with_logits(b->f, b->f, b->failed, NULL, TP_MEAN));
+    STICKS(b, tp_bce_with_logits(b->f, b->f, NULL, b->gone, TP_MEAN));
+}
+
+MISUSE(tp_cosine_similarity)
+{
+    OPERAND(b, b->f, tp_cosine_similarity(x, b->f, 1, 0));
+    OPERAND(b, b->f, tp_cosine_similarity(b->f, x, 1, 0));
+    BAD(b, TP_E_SHAPE, tp_cosine_similarity(b->f, b->c, 0, 0));
+    BAD(b, TP_E_AXIS, tp_cosine_similarity(b->f, b->f, -3, 0));
+    BAD(b, TP_E_VALUE, tp_cosine_similarity(b->f, b->f, 1, -1));
+}
+
+MISUSE(tp_cosine_loss)
+{
+    OPERAND(b, b->f, tp_cosine_loss(x, b->f, b->i, 0, TP_MEAN));
+    OPERAND(b, b->f, tp_cosine_loss(b->f, x, b->i, 0, TP_MEAN));
+    OPERAND(b, b->i, tp_cosine_loss(b->f, b->f, x, 0, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_cosine_loss(b->f, b->f, b->c, 0, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_cosine_loss(b->f, b->f, b->i, 1.0 / 0.0, TP_MEAN));
+}
+
+MISUSE(tp_triplet)
+{
+    OPERAND(b, b->f, tp_triplet(x, b->f, b->f, 1, TP_MEAN));
+    OPERAND(b, b->f, tp_triplet(b->f, x, b->f, 1, TP_MEAN));
+    OPERAND(b, b->f, tp_triplet(b->f, b->f, x, 1, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_triplet(b->f, b->f, b->c, 1, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_triplet(b->f, b->f, b->f, 0.0 / 0.0, TP_MEAN));
+}
+
+MISUSE(tp_ctc_loss)
+{
+    tp_tensor *logs = tp_full(b->tp, TP_F32, TP_DIMS(4, 2, 3), -1);
+    tp_tensor *of = tp_full(b->tp, TP_I64, TP_DIMS(2, 2), 1), *n = tp_full(b->tp, TP_I64, TP_DIMS(2), 2);
+    OPERAND(b, logs, tp_ctc_loss(x, of, n, n, 0, TP_MEAN));
+    OPERAND(b, of, tp_ctc_loss(logs, x, n, n, 0, TP_MEAN));
+    OPERAND(b, n, tp_ctc_loss(logs, of, x, n, 0, TP_MEAN));
+    OPERAND(b, n, tp_ctc_loss(logs, of, n, x, 0, TP_MEAN));
+    BAD(b, TP_E_DTYPE, tp_ctc_loss(logs, b->f, n, n, 0, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_ctc_loss(b->f, of, n, n, 0, TP_MEAN));
+    BAD(b, TP_E_SHAPE, tp_ctc_loss(logs, b->along, b->along, n, 0, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_ctc_loss(logs, of, n, n, 3, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_ctc_loss(logs, of, n, n, -1, TP_MEAN));
+    BAD(b, TP_E_VALUE, tp_ctc_loss(logs, of, n, n, 0, (tp_reduction)3));
+    assert_true(tp_failed(tp_ctc_loss(logs, tp_full(b->tp, TP_I64, TP_DIMS(2, 2), 3), n, n, 0, TP_MEAN)));
+    tp_clear_error(b->tp);
+}
+
+MISUSE(tp_hardmax)
+{
+    OPERAND(b, b->f, tp_hardmax(x, 1));
+    BAD(b, TP_E_AXIS, tp_hardmax(b->f, 2));
+    BAD(b, TP_E_DTYPE, tp_hardmax(b->i, 0));
+}
+
+MISUSE(tp_rms_norm)
+{
+    OPERAND(b, b->f, tp_rms_norm(x, b->c, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_rms_norm(b->f, b->f, 1e-5));
+    BAD(b, TP_E_VALUE, tp_rms_norm(b->f, NULL, -1));
+    BAD(b, TP_E_AXIS, tp_rms_norm(tp_scalar(b->tp, TP_F32, 1), NULL, 0));
+    BAD(b, TP_E_DTYPE, tp_rms_norm(b->along, NULL, 1e-5));
+    STICKS(b, tp_rms_norm(b->f, b->failed, 1e-5));
+}
+
+MISUSE(tp_group_norm)
+{
+    OPERAND(b, b->f, tp_group_norm(x, 3, b->c, b->c, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_group_norm(b->f, 2, NULL, NULL, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_group_norm(b->c, 1, NULL, NULL, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_group_norm(b->f, 1, b->f, NULL, 1e-5));
+    BAD(b, TP_E_VALUE, tp_group_norm(b->f, 0, NULL, NULL, 1e-5));
+    BAD(b, TP_E_VALUE, tp_group_norm(b->f, 3, NULL, NULL, -1));
+    STICKS(b, tp_group_norm(b->f, 3, NULL, b->gone, 1e-5));
+}
+
+MISUSE(tp_instance_norm)
+{
+    OPERAND(b, b->image, tp_instance_norm(x, NULL, NULL, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_instance_norm(b->f, NULL, NULL, 1e-5));
+    BAD(b, TP_E_SHAPE, tp_instance_norm(b->image, b->c, NULL, 1e-5));
+    BAD(b, TP_E_VALUE, tp_instance_norm(b->image, NULL, NULL, -1));
+    STICKS(b, tp_instance_norm(b->image, b->failed, NULL, 1e-5));
+}
+
+MISUSE(tp_local_response_norm)
+{
+    OPERAND(b, b->image, tp_local_response_norm(x, 3, 1, 0.5, 1));
+    BAD(b, TP_E_SHAPE, tp_local_response_norm(b->c, 3, 1, 0.5, 1));
+    BAD(b, TP_E_VALUE, tp_local_response_norm(b->image, 0, 1, 0.5, 1));
+    BAD(b, TP_E_VALUE, tp_local_response_norm(b->image, 1 << 20, 1, 0.5, 1));
+    BAD(b, TP_E_VALUE, tp_local_response_norm(b->image, 3, 0.0 / 0.0, 0.5, 1));
+}
+
+MISUSE(tp_normalize)
+{
+    OPERAND(b, b->f, tp_normalize(x, 2, 1, 0));
+    BAD(b, TP_E_AXIS, tp_normalize(b->f, 2, 2, 0));
+    BAD(b, TP_E_VALUE, tp_normalize(b->f, 0, 1, 0));
+    BAD(b, TP_E_VALUE, tp_normalize(b->f, 2, 1, -1));
+    BAD(b, TP_E_DTYPE, tp_normalize(b->i, 2, 0, 0));
+}
+
+MISUSE(tp_attention)
+{
+    what = "attention|concat";
+    OPERAND(b, b->image, tp_attention(x, b->image, b->image, NULL, NULL));
+    OPERAND(b, b->image, tp_attention(b->image, x, b->image, NULL, NULL));
+    OPERAND(b, b->image, tp_attention(b->image, b->image, x, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_attention(b->f, b->f, b->f, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_attention(b->image, b->image_out, b->image, NULL, NULL));
+    tp_tensor *present[2];
+#define OPTION(...) tp_attention(b->image, b->image, b->image, &(tp_attention_options){__VA_ARGS__}, present)
+    BAD(b, TP_E_VALUE, OPTION(.scale = 1.0 / 0.0));
+    BAD(b, TP_E_VALUE, OPTION(.softcap = -1));
+    BAD(b, TP_E_VALUE, OPTION(.before = -1));
+    BAD(b, TP_E_VALUE, OPTION(.after = -1));
+    BAD(b, TP_E_DTYPE, OPTION(.mask = b->along));
+    BAD(b, TP_E_DTYPE, OPTION(.lengths = b->c));
+    BAD(b, TP_E_SHAPE, OPTION(.lengths = b->along));
+    BAD(b, TP_E_SHAPE, OPTION(.past_key = b->kernel, .past_value = b->image));
+    BAD(b, TP_E_SHAPE, OPTION(.past_key = b->image, .past_value = tp_slice(b->image, 2, 0, 1, 1)));
+    BAD(b, TP_E_NULL, OPTION(.past_key = b->image));
+    STICKS(b, OPTION(.mask = b->f));
+    STICKS(b, OPTION(.mask = b->failed));
+    STICKS(b, OPTION(.past_key = b->image, .past_value = b->gone));
+    assert_true(tp_failed(OPTION(.softcap = -1)) && tp_failed(present[0]) && tp_failed(present[1]));
+    tp_clear_error(b->tp);
+#undef OPTION
+}
+
+MISUSE(tp_rotary)
+{
+    tp_tensor *turn = tp_full(b->tp, TP_F32, TP_DIMS(2, 1), 1);
+    OPERAND(b, b->f, tp_rotary(x, turn, turn, false));
+    OPERAND(b, turn, tp_rotary(b->f, x, turn, false));
+    OPERAND(b, turn, tp_rotary(b->f, turn, x, true));
+    BAD(b, TP_E_SHAPE, tp_rotary(b->f, b->f, b->f, false));
+    BAD(b, TP_E_SHAPE, tp_rotary(b->f, turn, b->f, false));
+    BAD(b, TP_E_SHAPE, tp_rotary(b->c, turn, turn, false));
+}
+
 MISUSE(tp_dropout)
 {
     OPERAND(b, b->f, tp_dropout(x, 0.5));
@@ -888,6 +1088,27 @@ const misuse misuse_ops[] = {
     LISTED(tp_layer_norm),
     LISTED(tp_batch_norm),
     LISTED(tp_batch_norm_train),
+    LISTED(tp_cross_entropy_with),
+    LISTED(tp_nll),
+    LISTED(tp_l1),
+    LISTED(tp_hinge),
+    LISTED(tp_bce),
+    LISTED(tp_kl_div),
+    LISTED(tp_poisson_nll),
+    LISTED(tp_huber),
+    LISTED(tp_bce_with_logits),
+    LISTED(tp_cosine_similarity),
+    LISTED(tp_cosine_loss),
+    LISTED(tp_triplet),
+    LISTED(tp_ctc_loss),
+    LISTED(tp_hardmax),
+    LISTED(tp_rms_norm),
+    LISTED(tp_group_norm),
+    LISTED(tp_instance_norm),
+    LISTED(tp_local_response_norm),
+    LISTED(tp_normalize),
+    LISTED(tp_attention),
+    LISTED(tp_rotary),
     LISTED(tp_dropout),
     LISTED(tp_linear),
     {0},

@@ -82,6 +82,25 @@ static tp_tensor *make(tp_graph *g, const char *name, char type)
     X(tp_conv_dx, "ow", x[0], x[1], TP_DIMS(4, 4), NULL)                                       \
     X(tp_conv_dw, "xo", x[0], x[1], TP_DIMS(2, 2), NULL)                                       \
     X(tp_cross_entropy, "fi", x[0], x[1])                                                      \
+    X(tp_cross_entropy_with, "fiv", x[0], x[1], &(tp_loss_options){.weights = x[2]})           \
+    X(tp_nll, "fiv", x[0], x[1], &(tp_loss_options){.weights = x[2]})                          \
+    X(tp_l1, "ff", x[0], x[1], TP_MEAN)                                                        \
+    X(tp_huber, "ff", x[0], x[1], 1, TP_MEAN)                                                  \
+    X(tp_hinge, "ff", x[0], x[1], TP_MEAN)                                                     \
+    X(tp_bce, "ff", x[0], x[1], TP_MEAN)                                                       \
+    X(tp_bce_with_logits, "ffvv", x[0], x[1], x[2], x[3], TP_MEAN)                             \
+    X(tp_kl_div, "ff", x[0], x[1], TP_MEAN)                                                    \
+    X(tp_poisson_nll, "ff", x[0], x[1], TP_MEAN)                                               \
+    X(tp_cosine_similarity, "ff", x[0], x[1], 1, 0)                                            \
+    X(tp_cosine_loss, "ffi", x[0], x[1], x[2], 0, TP_MEAN)                                     \
+    X(tp_triplet, "fff", x[0], x[1], x[2], 1, TP_MEAN)                                         \
+    X(tp_ctc_loss, "faii", tp_unsqueeze(x[0], 0), x[1], x[2], x[3], 0, TP_MEAN)                \
+    X(tp_rms_norm, "fv", x[0], x[1], 1e-5)                                                     \
+    X(tp_group_norm, "fvv", x[0], 3, x[1], x[2], 1e-5)                                         \
+    X(tp_instance_norm, "x", x[0], NULL, NULL, 1e-5)                                           \
+    X(tp_attention, "xxxxx", x[0], x[1], x[2],                                                 \
+      &(tp_attention_options){.past_key = x[3], .past_value = x[4]}, NULL)                     \
+    X(tp_rotary, "xxx", x[0], tp_slice(x[1], 3, 0, 2, 1), tp_slice(x[2], 3, 0, 2, 1), false)   \
     X(tp_mse, "ff", x[0], x[1])                                                                \
     X(tp_layer_norm, "fvv", x[0], x[1], x[2], 1e-5)                                            \
     X(tp_batch_norm, "fvvvv", x[0], x[1], x[2], x[3], x[4], 1e-5)                              \

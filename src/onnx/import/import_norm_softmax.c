@@ -1,24 +1,8 @@
 /* Normalisations, and softmax. */
+#include "composite/composite.h"
 #include "onnx/import/import.h"
-#include "op/op.h"
 
 /* ---- parts -------------------------------------------------------------------------------------- */
-
-typedef struct standard {
-    tp_tensor *y;                   /* x without its mean, times factor */
-    tp_tensor *mean, *var, *factor; /* with the axes kept; factor is 1 / sqrt(var + eps) */
-} standard;
-
-static standard standardise(const tpi_onnx_op *o, tp_tensor *x, int n, const int64_t *axes,
-                            double eps)
-{
-    standard s;
-    tp_tensor *away = tpi_centred(o->at, x, n, axes, &s.mean);
-    s.var = tp_mean(tp_square(away), n, axes, true);
-    s.factor = tp_rsqrt(tp_add(s.var, tp_scalar_like(s.var, eps)));
-    s.y = tp_mul(away, s.factor);
-    return s;
-}
 
 static double epsilon(const tpi_onnx_op *o)
 {
@@ -30,6 +14,14 @@ static tp_tensor *scaled(tpi_onnx_op *o, tp_tensor *y, tp_tensor *scale, tp_tens
 {
     y = tpi_onnx_joined(o, tp_mul_at, y, scale);
     return shift ? tpi_onnx_joined(o, tp_add_at, y, shift) : y;
+}
+
+/* Scale and shift, operands 1 up to `last`, with the size of x's axis 1. */
+static void agree_channels(tpi_onnx_op *o, tp_tensor *x, int last)
+{
+    for (int k = 1; k <= last && x->rank > 1; k++)
+        if (!tp_failed(o->x[k]) && tp_rank(o->x[k]) == 1)
+            o->x[k] = tpi_onnx_fitted(o, o->x[k], 0, x->shape[1]);
 }
 
 /* The same of channels. */
@@ -79,7 +71,7 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
     for (int i = 0; i < x->rank; i++)
         if (i != 1)
             axes[n++] = i;
-    const standard now = standardise(o, x, n, axes, epsilon(o));
+    const tpi_standard now = tpi_standardise(o->at, x, n, axes, epsilon(o));
     tp_tensor *y = tp_mul(now.y, tpi_onnx_per_channel(o, scale, x->rank));
     y = tp_add(y, tpi_onnx_per_channel(o, shift, x->rank));
     return tpi_onnx_out(o, 0, as_type_of(o, y, x)) &&
@@ -91,18 +83,15 @@ bool tpi_onnx_import_batch_norm(tpi_onnx_op *o)
 
 tp_tensor *tpi_onnx_import_instance_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    int64_t axes[TP_MAX_RANK];
-    if (x->rank < 3)
-        return tpi_onnx_refuse(o, "x is %s, without spatial axes", SHAPE(x));
-    const int n = tpi_onnx_axes_from(2, x->rank, axes);
-    return scaled_channels(o, standardise(o, x, n, axes, epsilon(o)).y, x->rank);
+    agree_channels(o, x, 2);
+    return tp_instance_norm(x, o->x[1], o->x[2], epsilon(o));
 }
 
 bool tpi_onnx_import_layer_norm(tpi_onnx_op *o)
 {
     int64_t axes[TP_MAX_RANK];
     const int n = tpi_onnx_axes_from(o->axis, o->x[0]->rank, axes);
-    const standard s = standardise(o, o->x[0], n, axes, epsilon(o));
+    const tpi_standard s = tpi_standardise(o->at, o->x[0], n, axes, epsilon(o));
     tp_tensor *y = scaled(o, s.y, o->x[1], o->x[2]);
     const tp_dtype stash = tpi_onnx_type_or(o, "stash_type", TP_F32);
     return tpi_onnx_out(o, 0, y) &&
@@ -114,22 +103,21 @@ tp_tensor *tpi_onnx_import_rms_norm(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t axes[TP_MAX_RANK];
     const int n = tpi_onnx_axes_from(o->axis, x->rank, axes);
-    tp_tensor *square = tp_mean(tp_square(x), n, axes, true);
-    tp_tensor *factor = tp_rsqrt(tp_add(square, tp_scalar_like(square, epsilon(o))));
-    return scaled(o, tp_mul(x, factor), o->x[1], NULL);
+    return scaled(o, tpi_over_rms(o->at, x, n, axes, epsilon(o)), o->x[1], NULL);
 }
 
 /* Scale and shift are of a group before opset 21, of a channel from there on. */
 tp_tensor *tpi_onnx_import_group_norm(tpi_onnx_op *o, tp_tensor *x)
 {
-    const int64_t groups = tpi_onnx_int(o, "num_groups"), axis = 2;
-    if (x->rank < 2 || groups < 1)
-        return tpi_onnx_refuse(o, "x is %s in %lld groups", SHAPE(x), (long long)groups);
+    const int64_t groups = tpi_onnx_int(o, "num_groups");
+    if (o->opset >= 21) {
+        agree_channels(o, x, 2);
+        return tp_group_norm(x, groups, o->x[1], o->x[2], epsilon(o));
+    }
+    tp_tensor *y = tp_group_norm(x, groups, NULL, NULL, epsilon(o));
     const int64_t grouped[3] = {x->shape[0], groups, -1};
-    tp_tensor *y = standardise(o, tp_reshape(x, 3, grouped), 1, &axis, epsilon(o)).y;
-    if (o->opset >= 21)
-        return scaled_channels(o, tp_reshape(y, x->rank, x->shape), x->rank);
-    return tp_reshape(scaled_channels(o, y, 3), x->rank, x->shape);
+    y = scaled_channels(o, tp_reshape(y, 3, grouped), 3);
+    return tp_reshape(y, x->rank, x->shape);
 }
 
 tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
@@ -137,10 +125,7 @@ tp_tensor *tpi_onnx_import_lp_norm(tpi_onnx_op *o, tp_tensor *x)
     const int64_t p = tpi_onnx_int(o, "p");
     if (p != 1 && p != 2)
         return tpi_onnx_refuse(o, "p is %lld, not 1 or 2", (long long)p);
-    const int64_t along = o->axis;
-    tp_tensor *norm = tp_norm(x, (double)p, 1, &along, true);
-    tp_tensor *zero = tp_scalar_like(norm, 0), *one = tp_scalar_like(norm, 1);
-    return tp_div(x, tp_where(tp_eq(norm, zero), one, norm));
+    return tp_normalize(x, (double)p, o->axis, 0);
 }
 
 tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)
@@ -160,28 +145,13 @@ tp_tensor *tpi_onnx_import_mean_variance_norm(tpi_onnx_op *o, tp_tensor *x)
     return tp_div(away, tp_add(spread, tp_scalar_like(spread, 1e-9)));
 }
 
-/* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
 tp_tensor *tpi_onnx_import_lrn(tpi_onnx_op *o, tp_tensor *x)
 {
-    tp_tensor *sum = NULL;
     const int64_t size = tpi_onnx_int(o, "size");
-    const double alpha = tpi_onnx_float(o, "alpha"), beta = tpi_onnx_float(o, "beta"),
-                 bias = tpi_onnx_float(o, "bias");
-    if (size < 1 || size > 1 << 16 || x->rank < 2)
-        return tpi_onnx_refuse(o, "size is %lld for %s", (long long)size, SHAPE(x));
-    if (!tpi_onnx_spend(o, 2 * size))
+    if (size > 1 && !tpi_onnx_spend(o, 2 * (size < 1 << 16 ? size : 1 << 16)))
         return NULL;
-    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    lo[1] = (size - 1) / 2;
-    hi[1] = size - 1 - lo[1];
-    tp_tensor *square = tp_pad(tp_square(x), x->rank, lo, hi, 0);
-    for (int64_t i = 0; i < size; i++) {
-        tp_tensor *part = tp_slice(square, 1, i, tpi_onnx_dim_add(o, x->shape[1], i), 1);
-        sum = sum ? tp_add(sum, part) : part;
-    }
-    tp_tensor *base = tp_mul(sum, tp_scalar_like(sum, alpha / (double)size));
-    base = tp_add(base, tp_scalar_like(base, bias));
-    return tp_div(x, tp_pow(base, tp_scalar_like(base, beta)));
+    return tp_local_response_norm(x, size, tpi_onnx_float(o, "alpha"),
+                                  tpi_onnx_float(o, "beta"), tpi_onnx_float(o, "bias"));
 }
 
 /* ---- softmax --------------------------------------------------------------------------------------- */
@@ -212,9 +182,9 @@ tp_tensor *tpi_onnx_import_softmax(tpi_onnx_op *o, tp_tensor *x)
         return tp_add(tp_sub(x, x), tp_scalar_like(x, !logs));
     if (n == 1)
         return logs ? tp_log_softmax(x, (int)axes[0]) : tp_softmax(x, (int)axes[0]);
-    tp_tensor *below = tp_sub(x, tp_detach(tp_reduce_max(x, n, axes, true)));
-    tp_tensor *e = tp_exp(below), *sum = tp_sum(e, n, axes, true);
-    return logs ? tp_sub(below, tp_log(sum)) : tp_div(e, sum);
+    tp_tensor *flat = tp_flatten(x, (int)axes[0]);
+    flat = logs ? tp_log_softmax(flat, -1) : tp_softmax(flat, -1);
+    return tp_reshape(flat, x->rank, x->shape);
 }
 
 tp_tensor *tpi_onnx_import_hardmax(tpi_onnx_op *o, tp_tensor *x)
@@ -223,16 +193,9 @@ tp_tensor *tpi_onnx_import_hardmax(tpi_onnx_op *o, tp_tensor *x)
     int64_t axes[TP_MAX_RANK];
     if (!soft_axes(o, x, &n, axes))
         return NULL;
-    const tp_dtype dtype = (tp_dtype)x->dtype;
     if (n == 0)
         return tp_add(tp_sub(x, x), tp_scalar_like(x, 1));
-    if (n == 1) {
-        const int axis = (int)axes[0];
-        tp_tensor *hot = tp_one_hot(tp_argmax(x, axis, false), x->shape[axis], dtype);
-        return tpi_onnx_move_axis(o, hot, x->rank - 1, axis);
-    }
-    tp_tensor *flat = tp_flatten(x, (int)axes[0]);
-    const int last = tp_rank(flat) - 1;
-    tp_tensor *hot = tp_one_hot(tp_argmax(flat, last, false), tp_dim(flat, last), dtype);
-    return tp_reshape(hot, x->rank, x->shape);
+    if (n == 1)
+        return tp_hardmax(x, (int)axes[0]);
+    return tp_reshape(tp_hardmax(tp_flatten(x, (int)axes[0]), -1), x->rank, x->shape);
 }

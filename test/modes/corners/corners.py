@@ -355,6 +355,49 @@ row("running product with a zero", "tp_cumprod(a, 0, false, false)", lambda a: t
 row("running maximum of ties", "tp_cummax(a, 0)", lambda a: torch.cummax(a, 0).values, [2, 2, 1])
 row("median of two", "tp_median(a, 0, false)", lambda a: torch.median(a, 0).values, [3, 1])
 row("quantile between two", "tp_quantile(a, 0.25, 0, false)", lambda a: torch.quantile(a, 0.25), [3, 1])
+# ---- losses, norms of 0, attention ----------------------------------------------------------------------
+
+def total(f):
+    return lambda *x: f(*x, reduction="sum")
+
+
+row("absolute error of equal ones", "tp_l1(a, b, TP_SUM)", total(F.l1_loss), [1, 2], [1, 5])
+row("huber where it bends", "tp_huber(a, b, 1, TP_SUM)", total(F.huber_loss), [1, 0, 3, 0, 0], [0, 1, 3, 5, 0.5])
+row("hinge where it bends", "tp_hinge(a, b, TP_SUM)", lambda a, b: torch.relu(1 - a * b).sum(), [1, 2, -1], [1, 1, 1])
+row("binary cross entropy by logits", "tp_bce_with_logits(a, b, NULL, NULL, TP_SUM)",
+    total(F.binary_cross_entropy_with_logits), [0, 0, 1000, -1000, 2], [0, 0.25, 1, 0, 0.5])
+row("binary cross entropy by logits and weights",
+    "tp_bce_with_logits(a, places(a, TP_DIMS(0, 1, 1)), number(a, 2), number(a, 3), TP_SUM)",
+    lambda a: F.binary_cross_entropy_with_logits(a, index(0, 1, 1).double(), torch.full_like(a, 2), reduction="sum",
+                                                 pos_weight=torch.full_like(a, 3)), [0, 1000, -1000])
+row("binary cross entropy", "tp_bce(a, b, TP_MEAN)",  # F.binary_cross_entropy is off in higher orders
+    lambda a, b: -(b * a.log() + (1 - b) * (1 - a).log()).mean(), [0.5, 0.25], [1, 0.25])
+row("divergence of nothing", "tp_kl_div(a, tp_cast(places(a, TP_DIMS(0, 1)), TP_F64), TP_SUM)",
+    lambda a: F.kl_div(a, index(0, 1).double(), reduction="sum"), [-1, -2])
+row("count of nothing", "tp_poisson_nll(a, b, TP_SUM)", total(F.poisson_nll_loss), [0, -1000], [0, 2])
+row("cross entropy, smoothed and weighed",
+    "tp_cross_entropy_with(a, places(a, TP_DIMS(1, 0)), &(tp_loss_options){.weights = tp_cast(places(a, TP_DIMS(3, 2)), TP_F64), "
+    ".ignores = true, .smoothing = 0.25})",
+    lambda a: F.cross_entropy(a, index(1, 0), index(3, 2).double(), ignore_index=0, label_smoothing=0.25),
+    [[1, 2], [0, 0]])
+row("cross entropy of probabilities", "tp_cross_entropy_with(a, b, NULL)", F.cross_entropy, [[1, 2], [0, 0]],
+    [[0, 1], [0.5, 0.25]])
+row("cosine", "tp_cosine_similarity(a, b, 0, 0.5)", lambda a, b: F.cosine_similarity(a, b, 0, 0.5), [1, 2], [3, 4])
+row("a line of 0 over its norm", "tp_normalize(a, 2, 0, 0.5)", lambda a: F.normalize(a, dim=0, eps=0.5), [0, 0])
+row("a short line over its norm", "tp_mul(tp_normalize(a, 2, 0, 0.5), b)", lambda a, b: F.normalize(a, dim=0, eps=0.5) * b,
+    [0.1, 0.2], [1, 2])
+row("readings of a line", "tp_ctc_loss(tp_log_softmax(tp_reshape(a, TP_DIMS(3, 1, 2)), 2), "
+    "tp_reshape(places(a, TP_DIMS(1)), TP_DIMS(1, 1)), places(a, TP_DIMS(3)), places(a, TP_DIMS(1)), 0, TP_SUM)",
+    lambda a: -torch.logsumexp(F.log_softmax(a, 1)[torch.arange(3), torch.tensor(  # PyTorch's has one order only
+        [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]])].sum(1), 0),
+    [[1, 2], [0, 0], [0.5, 1]])
+row("attention that sees nothing", "tp_attention(tp_reshape(a, TP_DIMS(1, 1, 2, 2)), tp_reshape(a, TP_DIMS(1, 1, 2, 2)), "
+    "tp_reshape(b, TP_DIMS(1, 1, 2, 2)), &(tp_attention_options){.mask = tp_cast(tp_reshape("
+    "places(a, TP_DIMS(0, 0, 1, 1)), TP_DIMS(2, 2)), TP_BOOL)}, NULL)",
+    lambda a, b: torch.where(torch.tensor([[False], [True]]), torch.softmax(a @ a.T / math.sqrt(2), -1) @ b, 0.0),
+    [[1, 2], [0, 1]], [[1, 2], [3, 4]])
+row("a norm by roots of 0", "tp_mul(tp_rms_norm(a, NULL, 0.25), b)", lambda a, b: F.rms_norm(a, (2,), eps=0.25) * b,
+    [0, 0], [1, 2])
 
 # ---- where tapir differs, as docs/numerics.md says: {name: {(order, operand): its gradient}}, None as PyTorch ---
 
@@ -378,6 +421,7 @@ ours = {
     "prelu at 0": {(1, 0): [1, None, None], (1, 1): [2]},
     "maximum with NaN": {(0, 0): [0, 0, 0], (0, 1): [0, 0, 0]},
     "greatest of NaN": {(0, 0): [0, 1, 0]},
+    "a line of 0 over its norm": {(1, 0): [0, 0], (2, 0): [0, 0]},
     "power 0 of 0": {(1, 0): [0, 2, None], (1, 1): [0, 0, None], (2, 0): [0, 1, None], (2, 1): [0, 3, None]},
     "power 1 of 0": {(1, 0): [0], (1, 1): [1], (2, 0): [0], (2, 1): [0]},
     "division by 0": {(1, 1): [inf, None], (2, 1): [-inf, None]},

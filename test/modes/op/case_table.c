@@ -99,6 +99,22 @@ static case_operand fixed(case_operand o)
 #define DILATION(...) .dilation = {__VA_ARGS__}
 #define GROUPS(n) .groups = (n)
 #define COUNT_PAD .count_pad = true
+#define LOSS(...) (&(const tp_loss_options){__VA_ARGS__})
+#define REDUCTION(how) .reduction = (how)
+#define AXIS(n) .axis = (n)
+#define WEIGHTS(t) .weights = (t)
+#define IGNORED(label) .ignores = true, .ignored = (label)
+#define SMOOTHING(v) .smoothing = (v)
+#define ATTENTION(...) (&(const tp_attention_options){__VA_ARGS__})
+#define SCALE(v) .scale = (v)
+#define SOFTCAP(v) .softcap = (v)
+#define CAUSAL .causal = true
+#define BEFORE(n) .before = (n)
+#define AFTER(n) .after = (n)
+#define MASK(t) .mask = (t)
+#define LENGTHS(t) .lengths = (t)
+#define PAST_KEY(t) .past_key = (t)
+#define PAST_VALUE(t) .past_value = (t)
 
 /* The parts of tp_split, joined again the other way round. */
 static tp_tensor *parts_at(const char *file, int line, tp_tensor *x, int axis, int n,
@@ -120,6 +136,14 @@ static tp_tensor *meshed_at(const char *file, int line, int n, tp_tensor *const 
     return tp_stack_at(file, line, n, out, 0);
 }
 #define meshed(...) meshed_at(TP_PLACE, __VA_ARGS__)
+/* What attention says of keys and values, side by side. */
+static tp_tensor *presents_at(const char *file, int line, tp_tensor *q, tp_tensor *k,
+                              tp_tensor *v, const tp_attention_options *options)
+{
+    tp_tensor *present[2], *y = tp_attention_at(file, line, q, k, v, options, present);
+    return tp_failed(y) ? y : tp_concat_at(file, line, 2, present, 3);
+}
+#define presents(...) presents_at(TP_PLACE, __VA_ARGS__)
 
 /* The op behind tp_contiguous, in graphs too, where that is x itself. */
 static tp_tensor *copied_at(const char *file, int line, tp_tensor *x)

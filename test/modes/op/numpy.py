@@ -479,6 +479,164 @@ def tp_cross_entropy(x, labels):
     return T(-np.mean(logs[np.arange(x.v.shape[0]), labels.v]), x.dtype)
 
 
+def reduced(v, how):
+    return v if how == "none" else np.sum(v) if how == "sum" else np.mean(v)
+
+
+def options(*parts):
+    return dict(parts)
+
+
+def option(name):
+    return lambda v: (name, v)
+
+
+def tp_nll(logs, labels, o, what=lambda v, axis: v):
+    o = o or {}
+    axis = o.get("axis", min(1, logs.v.ndim - 1))
+    x, part = np.moveaxis(what(logs.v, axis), axis, -1), np.longdouble(o.get("smoothing", 0))
+    n, how = x.shape[-1], o.get("reduction", "mean")
+    w = o["weights"].v if "weights" in o else np.ones(n, np.longdouble)
+    if is_float(labels):
+        p = np.moveaxis(labels.v, axis, -1) * (1 - part) + part / n
+        return T(reduced(-np.sum(x * p * w, -1), how), logs.dtype)
+    counts = labels.v != o.get("ignored", 1 << 60)
+    label = np.where(counts, labels.v, 0).astype(np.int64)
+    each = np.where(counts, w[label], 0)
+    loss = -np.take_along_axis(x, label[..., None], -1)[..., 0] * each * (1 - part)
+    loss = loss - np.where(counts, np.sum(x * w, -1), 0) * part / n
+    return T(np.sum(loss) / np.sum(each) if how == "mean" else reduced(loss, how), logs.dtype)
+
+
+def tp_cross_entropy_with(x, labels, o):
+    return tp_nll(x, labels, o, log_softmax)
+
+
+def elements(f):
+    """A loss of two operands, further arguments and a reduction."""
+    return lambda a, b, *more: T(reduced(f(a.v, b.v, *[m.v if isinstance(m, T) else m for m in more[:-1]]), more[-1]), a.dtype)
+
+
+def bce(p, t):
+    return -(t * np.maximum(np.log(p), -100) + (1 - t) * np.maximum(np.log(1 - p), -100))
+
+
+def bce_with_logits(x, t, weight, pos_weight):
+    softplus = np.logaddexp(0, -x)
+    grown = 1 if pos_weight is None else 1 + (pos_weight - 1) * t
+    return ((1 - t) * x + grown * softplus) * (1 if weight is None else weight)
+
+
+def kl_div(log_q, p):
+    return np.where(p == 0, 0, p * (np.log(np.where(p == 0, 1, p)) - log_q))
+
+
+def norm(v, p, axis):
+    if p == np.inf:
+        return np.max(np.abs(v), axis, keepdims=True)
+    return np.sum(np.abs(v) ** np.longdouble(p), axis, keepdims=True) ** (1 / np.longdouble(p))
+
+
+def unit(v, p, axis, eps):
+    n = np.maximum(norm(v, p, axis), eps)
+    return v / np.where(n == 0, 1, n)
+
+
+def cosine(a, b, axis, eps):
+    return np.sum(unit(a, 2, axis, eps) * unit(b, 2, axis, eps), axis)
+
+
+def tp_cosine_loss(a, b, target, margin, how):
+    c = cosine(a.v, b.v, -1, 1e-8)
+    return T(reduced(np.where(target.v > 0, 1 - c, np.maximum(c - margin, 0)), how), a.dtype)
+
+
+def tp_triplet(a, p, n, margin, how):
+    def far(b):
+        return norm(a.v - b.v, 2, -1)[..., 0]
+    return T(reduced(np.maximum(far(p) - far(n) + margin, 0), how), a.dtype)
+
+
+def readings(x, labels, blank):
+    """The probability of all readings, by the states that lead to each prefix of the labels."""
+    p = {(0, True): np.longdouble(1)}  # so many labels are read, the last turn was a blank
+    for turn in np.exp(x):
+        now = {}
+
+        def add(k, v):
+            now[k] = now.get(k, 0) + v
+        for (k, gap), v in p.items():
+            add((k, True), v * turn[blank])
+            if k and not gap:
+                add((k, False), v * turn[labels[k - 1]])
+            if k < len(labels) and (gap or labels[k - 1] != labels[k]):
+                add((k + 1, False), v * turn[labels[k]])
+        p = now
+    return sum(v for (k, _), v in p.items() if k == len(labels))
+
+
+def tp_ctc_loss(x, targets, times, lengths, blank, how):
+    loss = np.array([-np.log(np.longdouble(readings(x.v[:times.v[i], i], targets.v[i, :lengths.v[i]], blank)))
+                     for i in range(x.v.shape[1])])
+    return T(reduced(loss / np.maximum(lengths.v, 1) if how == "mean" else loss, how), x.dtype)
+
+
+def heads(q, k):
+    return np.repeat(k, q.shape[1] // k.shape[1], 1)
+
+
+def attended(q, k, v, o):
+    """The keys and values with their past, and what is added to the scores."""
+    o, past, bias = o or {}, 0, np.longdouble(0)
+    if "past_key" in o:
+        past = o["past_key"].v.shape[2]
+        k, v = np.concatenate([o["past_key"].v, k], 2), np.concatenate([o["past_value"].v, v], 2)
+    s, t = q.shape[2], k.shape[2]
+    row, column = np.arange(s)[:, None] + past, np.arange(t)
+    seen = np.ones((1, 1, s, t), bool)
+    if "lengths" in o:
+        ends = o["lengths"].v.reshape(-1, 1, 1, 1)
+        row, seen = row + ends - s, column < ends
+    if o.get("causal"):
+        seen = seen & (column <= row)
+    seen = seen & (column > row - o.get("before", 1 << 30)) & (column < row + o.get("after", 1 << 30))
+    if "mask" in o:
+        mask = o["mask"].v
+        seen, bias = (seen & mask, bias) if mask.dtype == bool else (seen, mask)
+    return heads(q, k), heads(q, v), np.where(seen, bias, -np.inf)
+
+
+def tp_attention(q, k, v, o, present):
+    o = o or {}
+    keys, values, bias = attended(q.v, k.v, v.v, o)
+    score = np.einsum("nhsd,nhtd->nhst", q.v, keys) * o.get("scale", 1 / np.sqrt(np.longdouble(q.v.shape[3])))
+    if "softcap" in o:
+        score = np.tanh(score / o["softcap"]) * o["softcap"]
+    score = score + bias
+    top = np.max(score, -1, keepdims=True)
+    e = np.exp(score - np.where(top == -np.inf, 0, top))
+    total = np.sum(e, -1, keepdims=True)
+    return T(np.einsum("nhst,nhte->nhse", e / np.where(total == 0, 1, total), values), q.dtype)
+
+
+def presents(q, k, v, o):
+    return T(np.concatenate(attended(k.v, k.v, v.v, o)[:2], 3), k.dtype)
+
+
+def tp_rotary(x, cos, sin, neighbours):
+    half = cos.v.shape[-1]
+    a, b = ([x.v[..., i:2 * half:2] for i in (0, 1)] if neighbours else
+            [x.v[..., i:i + half] for i in (0, half)])
+    y = [cos.v * a - sin.v * b, sin.v * a + cos.v * b]
+    y = np.stack(y, -1).reshape(x.v.shape[:-1] + (-1,)) if neighbours else np.concatenate(y, -1)
+    return T(np.concatenate([y, x.v[..., 2 * half:]], -1), x.dtype)
+
+
+def hardmax(v, axis):
+    places = np.arange(v.shape[axis]).reshape([-1 if i == axis % v.ndim else 1 for i in range(v.ndim)])
+    return (places == np.argmax(v, axis, keepdims=True)).astype(v.dtype)
+
+
 def tp_clip(x, lo, hi):
     if is_float(x):
         return T(np.minimum(np.maximum(x.v, lo), hi), x.dtype)
@@ -577,6 +735,28 @@ def normed(x, axes, mean, var, scale, shift, eps):
 def tp_layer_norm(x, scale, shift, eps):
     return normed(x, x.v.ndim - 1, np.mean(x.v, -1, keepdims=True), np.var(x.v, -1, keepdims=True),
                   scale, shift, eps)
+
+
+def tp_rms_norm(x, scale, eps):
+    return normed(x, x.v.ndim - 1, 0, np.mean(x.v * x.v, -1, keepdims=True), scale, None, eps)
+
+
+def tp_group_norm(x, groups, scale, shift, eps):
+    parts = x.v.reshape([x.v.shape[0], groups, -1])
+    away = parts - np.mean(parts, 2, keepdims=True)
+    y = away / np.sqrt(np.mean(away * away, 2, keepdims=True) + eps)
+    return normed(T(y.reshape(x.v.shape), x.dtype), 1, 0, 1, scale, shift, 0)
+
+
+def tp_instance_norm(x, scale, shift, eps):
+    return tp_group_norm(x, x.v.shape[1], scale, shift, eps)
+
+
+def tp_local_response_norm(x, size, alpha, beta, bias):
+    before = (size - 1) // 2
+    square = np.pad(x.v * x.v, [(before, size - 1 - before) if i == 1 else (0, 0) for i in range(x.v.ndim)])
+    total = sum(square[:, i:i + x.v.shape[1]] for i in range(size))
+    return T(x.v / (bias + alpha / np.longdouble(size) * total) ** beta, x.dtype)
 
 
 def tp_batch_norm(x, scale, shift, mean, var, eps):
@@ -702,6 +882,12 @@ NAMES.update({
     "TP_SCALAR": [], "AXES": as_list, "TP_DIMS": as_list, "LIST": as_list, "XS": as_list,
     "WINDOW": window, "KERNEL": part("kernel"), "STRIDE": part("stride"),
     "PAD_LO": part("pad_lo"), "PAD_HI": part("pad_hi"), "DILATION": part("dilation"),
+    "LOSS": options, "ATTENTION": options, "CAUSAL": ("causal", True), "TP_MEAN": "mean",
+    "TP_SUM": "sum", "TP_NONE": "none", "REDUCTION": option("reduction"), "AXIS": option("axis"),
+    "WEIGHTS": option("weights"), "IGNORED": option("ignored"), "SMOOTHING": option("smoothing"),
+    "SCALE": option("scale"), "SOFTCAP": option("softcap"), "BEFORE": option("before"),
+    "AFTER": option("after"), "MASK": option("mask"), "LENGTHS": option("lengths"),
+    "PAST_KEY": option("past_key"), "PAST_VALUE": option("past_value"),
     "GROUPS": part("groups"), "COUNT_PAD": ("count_pad", True),
     "tp_neg": unary(lambda v: -v), "tp_abs": unary(np.abs), "tp_sign": unary(sign),
     "tp_relu": unary(lambda v: np.where(v <= 0, np.zeros_like(v), v)),
@@ -769,6 +955,17 @@ NAMES.update({
     "tp_mse": lambda a, b: T(np.mean((a.v - b.v) ** 2), a.dtype), "tp_clip": tp_clip,
     "tp_layer_norm": tp_layer_norm, "tp_batch_norm": tp_batch_norm,
     "tp_batch_norm_train": tp_batch_norm_train, "tp_linear": tp_linear,
+    "tp_hardmax": keeping(hardmax), "tp_cross_entropy_with": tp_cross_entropy_with, "tp_nll": tp_nll,
+    "tp_l1": elements(lambda a, b: np.abs(a - b)), "tp_bce": elements(bce),
+    "tp_huber": elements(lambda a, b, d: np.where(np.abs(a - b) <= d, (a - b) ** 2 / 2, d * (np.abs(a - b) - d / 2))),
+    "tp_hinge": elements(lambda a, b: np.maximum(1 - a * b, 0)),
+    "tp_bce_with_logits": elements(bce_with_logits), "tp_kl_div": elements(kl_div),
+    "tp_poisson_nll": elements(lambda a, b: np.exp(a) - a * b),
+    "tp_cosine_similarity": lambda a, b, axis, eps: T(cosine(a.v, b.v, axis, eps), a.dtype),
+    "tp_cosine_loss": tp_cosine_loss, "tp_triplet": tp_triplet, "tp_ctc_loss": tp_ctc_loss,
+    "tp_rms_norm": tp_rms_norm, "tp_group_norm": tp_group_norm, "tp_instance_norm": tp_instance_norm,
+    "tp_local_response_norm": tp_local_response_norm, "tp_normalize": keeping(unit),
+    "tp_attention": tp_attention, "presents": presents, "tp_rotary": tp_rotary,
     "tp_scalar_like": lambda x, v: T(np.array(v).astype(x.dtype), x.dtype), "tp": None,
     "tp_full": lambda tp, dtype, shape, v: T(np.full(shape, v, dtype), dtype),
 })
@@ -869,7 +1066,10 @@ def difference(op, text, got, want, operands, table):
 SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_dw", "avg_pool",
           "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
           "linear", "cross_entropy", "log_softmax", "gelu", "gelu_tanh", "lerp", "lgamma", "mod", "copy",
-          "logsumexp", "quantile", "var", "trace", "dot", "tensordot", "einsum"}
+          "logsumexp", "quantile", "var", "trace", "dot", "tensordot", "einsum", "cross_entropy_with", "nll",
+          "l1", "huber", "hinge", "bce_with_logits", "kl_div", "poisson_nll", "cosine_similarity",
+          "cosine_loss", "triplet", "ctc_loss", "rms_norm", "group_norm", "instance_norm", "attention",
+          "rotary"}
 PRODUCTS = {"prod", "cumprod"}
 # a zero has a defined sign
 SIGNED_ZERO = {"neg", "abs", "sign", "relu", "expm1", "log1p", "sqrt", "sin", "tanh", "erf", "floor", "ceil",
