@@ -203,6 +203,180 @@ TP_FN(tp_tensor *, tp_ctc_loss, tp_tensor *log_probs, tp_tensor *targets, tp_ten
     tp_ctc_loss_at(TP_PLACE, TP_OPERAND(log_probs), TP_OPERAND(targets), TP_OPERAND(times),    \
                    TP_OPERAND(lengths), __VA_ARGS__)
 
+/* ---- recurrent ------------------------------------------------------------------------- */
+
+/* The weights of a recurrent layer in one direction: g gates of m numbers each, side by side. RNN: 1; GRU: 3,
+ * z (update), r (reset), n (new); LSTM: 4, i (in), o (out), f (forget), c (what is new). ONNX has the same
+ * order; PyTorch has r, z, n and i, f, c, o. Both have w and r turned. */
+typedef struct tp_recurrent {
+    tp_tensor *w, *r;    /* of inputs [k, g * m], of the state [m, g * m] */
+    tp_tensor *wb, *rb;  /* [g * m], added to either product; or NULL */
+    tp_tensor *peephole; /* LSTM: [3 * m], by which gates i, o, f see c; or NULL */
+} tp_recurrent;
+
+/* NULL or zeroed: what PyTorch does. */
+typedef struct tp_recurrent_options {
+    bool batch_first;   /* x [n, t, k], y [n, t, m] */
+    bool reverse;       /* the steps from the last to the first */
+    bool both;          /* both directions, each with weights of its own: see tp_rnn */
+    bool reset_before;  /* GRU: n sees (r * h) times its matrix, and not r * (h times it) */
+    bool couple;        /* LSTM: f is 1 - i */
+    double clip;        /* what goes into an activation is cut to -clip..clip; 0: it is not */
+    tp_tensor *lengths; /* of each sequence, [n] integer; or NULL: all are t */
+    /* In place of sigmoid for the gates (k 0), tanh for what is new (k 1) and for an LSTM's state
+     * (k 2); or NULL. */
+    tp_tensor *(*activation)(void *user, int k, tp_tensor *x);
+    void *user;
+} tp_recurrent_options;
+
+/* One step:  x [n, k], the state h [n, m] (NULL: zeros)  ->  the state after it, [n, m].
+ *     rnn:   tanh(x w + wb + h r + rb)
+ *     gru:   z h + (1 - z) n,  n = tanh(x w + wb + r (h r + rb))
+ *     lstm:  c = f c + i tanh(x w + wb + h r + rb),  h = o tanh(c)
+ * with z, r, i, o, f the sigmoids of their parts of x w + wb + h r + rb. *c becomes the c after the step;
+ * NULL: it is zeros, and nobody asks. All are of x's type, float. */
+TP_FN(tp_tensor *, tp_rnn_cell, tp_tensor *x, tp_tensor *h, const tp_recurrent *w,
+      const tp_recurrent_options *opt);
+#define tp_rnn_cell(x, h, ...)                                                                 \
+    tp_rnn_cell_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(h), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_gru_cell, tp_tensor *x, tp_tensor *h, const tp_recurrent *w,
+      const tp_recurrent_options *opt);
+#define tp_gru_cell(x, h, ...)                                                                 \
+    tp_gru_cell_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(h), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_lstm_cell, tp_tensor *x, tp_tensor *h, tp_tensor **c,
+      const tp_recurrent *w, const tp_recurrent_options *opt);
+#define tp_lstm_cell(x, h, ...)                                                                \
+    tp_lstm_cell_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(h), __VA_ARGS__)
+
+/* The cell over sequences:  x [t, n, k]  ->  y [t, n, m], the h after each step. *h and *c, [n, m], are the
+ * state before the first step (NULL: zeros) and become that after the last; either address may be NULL. Where
+ * a sequence has ended y is 0 and the state stays. With `both` w points to two weights, forward and back,
+ * y is [t, n, 2 * m] and a state [2, n, m]. A graph has one loop for all t. */
+TP_FN(tp_tensor *, tp_rnn, tp_tensor *x, const tp_recurrent *w, const tp_recurrent_options *opt,
+      tp_tensor **h);
+#define tp_rnn(x, ...) tp_rnn_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_gru, tp_tensor *x, const tp_recurrent *w, const tp_recurrent_options *opt,
+      tp_tensor **h);
+#define tp_gru(x, ...) tp_gru_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_lstm, tp_tensor *x, const tp_recurrent *w,
+      const tp_recurrent_options *opt, tp_tensor **h, tp_tensor **c);
+#define tp_lstm(x, ...) tp_lstm_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
+/* ---- windows and images ---------------------------------------------------------------- */
+
+/* x [n, c, s...] float, 1 to 3 spatial axes, here and below.  -> [n, c, sizes...]. Of an axis of size s that
+ * is to have o places, place i is the mean (the greatest) of the elements from floor(i s / o) to before
+ * ceil((i + 1) s / o), as in PyTorch; equal ones share the gradient. Both are numbers, unless o is 1. */
+TP_FN(tp_tensor *, tp_adaptive_avg_pool, tp_tensor *x, int n_sizes, const int64_t *sizes);
+#define tp_adaptive_avg_pool(x, ...)                                                           \
+    tp_adaptive_avg_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_adaptive_max_pool, tp_tensor *x, int n_sizes, const int64_t *sizes);
+#define tp_adaptive_max_pool(x, ...)                                                           \
+    tp_adaptive_max_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* The mean, the greatest of each plane: [n, c, 1...]. */
+TP_FN(tp_tensor *, tp_global_avg_pool, tp_tensor *x);
+#define tp_global_avg_pool(x) tp_global_avg_pool_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_global_max_pool, tp_tensor *x);
+#define tp_global_max_pool(x) tp_global_max_pool_at(TP_PLACE, TP_OPERAND(x))
+/* (sum over each window of |x|^p)^(1/p), p >= 1. */
+TP_FN(tp_tensor *, tp_lp_pool, tp_tensor *x, double p, const tp_window *window);
+#define tp_lp_pool(x, ...) tp_lp_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* Zeros [n, c, sizes...] with each x where `index` says in its plane, as tp_max_pool_index does; of several at
+ * one place the last. A run that finds one outside of its plane fails. */
+TP_FN(tp_tensor *, tp_max_unpool, tp_tensor *x, tp_tensor *index, int n_sizes,
+      const int64_t *sizes);
+#define tp_max_unpool(x, index, ...)                                                           \
+    tp_max_unpool_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(index), __VA_ARGS__)
+
+/* Windows as columns (im2col):  x  ->  [n, c * k..., o...], the taps k and the places o of all axes as one
+ * each; padding is 0. */
+TP_FN(tp_tensor *, tp_unfold, tp_tensor *x, const tp_window *window);
+#define tp_unfold(x, ...) tp_unfold_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* Back (col2im):  [n, c * k..., o...]  ->  [n, c, sizes...], where what lies at one place is added up. */
+TP_FN(tp_tensor *, tp_fold, tp_tensor *x, int n_sizes, const int64_t *sizes,
+      const tp_window *window);
+#define tp_fold(x, ...) tp_fold_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* The transposed convolution, as a layer: tp_conv_dx of the sizes
+ *     (o - 1) * stride + dilation * (k - 1) + 1 - pad_lo - pad_hi + more
+ * for x [n, oc, o...], w [oc, c / groups, k...]  ->  [n, c, sizes...]. `more`, one entry per axis, is PyTorch's
+ * output padding, behind; NULL: none. */
+TP_FN(tp_tensor *, tp_conv_transpose, tp_tensor *x, tp_tensor *w, const tp_window *window,
+      const int64_t *more);
+#define tp_conv_transpose(x, w, ...)                                                           \
+    tp_conv_transpose_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(w), __VA_ARGS__)
+
+/* Blocks of pixels from channels, and back, x of any type. pixel_shuffle: channel (c r + i) r + j is pixel
+ * i, j of each block of channel c, as in PyTorch (ONNX: CRD); depth_to_space: channel (i r + j) C + c is, as in
+ * TensorFlow (ONNX: DCR).
+ *     [n, c * r * r, h, w]  <->  [n, c, h * r, w * r] */
+TP_FN(tp_tensor *, tp_pixel_shuffle, tp_tensor *x, int64_t r);
+#define tp_pixel_shuffle(x, ...) tp_pixel_shuffle_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_pixel_unshuffle, tp_tensor *x, int64_t r);
+#define tp_pixel_unshuffle(x, ...) tp_pixel_unshuffle_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_depth_to_space, tp_tensor *x, int64_t r);
+#define tp_depth_to_space(x, ...) tp_depth_to_space_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_space_to_depth, tp_tensor *x, int64_t r);
+#define tp_space_to_depth(x, ...) tp_space_to_depth_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
+typedef enum tp_interpolation {
+    TP_INTERPOLATE_NEAREST,
+    TP_INTERPOLATE_LINEAR, /* of 2 neighbours along each axis */
+    TP_INTERPOLATE_CUBIC   /* of 4 */
+} tp_interpolation;
+/* Where result i of `out` lies among the `in` elements of an axis; s is out / in. */
+typedef enum tp_coordinates {
+    TP_HALF_PIXEL,    /* (i + 0.5) / s - 0.5 */
+    TP_ALIGN_CORNERS, /* i * (in - 1) / (out - 1) */
+    TP_ASYMMETRIC     /* i / s */
+} tp_coordinates;
+/* The nearest element; halves go to the one before or after. */
+typedef enum tp_rounding {
+    TP_ROUND_HALF_DOWN,
+    TP_ROUND_HALF_UP,
+    TP_ROUND_DOWN,
+    TP_ROUND_UP
+} tp_rounding;
+/* PyTorch's "nearest" is TP_ASYMMETRIC with TP_ROUND_DOWN; its antialias excludes what is outside, and has
+ * a cubic of -0.5. */
+typedef struct tp_resize_options {
+    tp_interpolation mode;
+    tp_coordinates where;
+    tp_rounding rounding; /* of TP_INTERPOLATE_NEAREST */
+    bool antialias;       /* to make smaller: wider sums; sizes are numbers then */
+    bool exclude_outside; /* what is outside of x counts nothing; else it is x's edge */
+    double cubic;         /* the coefficient of TP_INTERPOLATE_CUBIC; 0: -0.75 */
+} tp_resize_options;
+/* The last axes of x get these sizes. x is float, unless the mode is TP_INTERPOLATE_NEAREST. opt NULL: the zeroed one. */
+TP_FN(tp_tensor *, tp_resize, tp_tensor *x, int n_sizes, const int64_t *sizes,
+      const tp_resize_options *opt);
+#define tp_resize(x, ...) tp_resize_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* All spatial axes so many times as long. */
+TP_FN(tp_tensor *, tp_upsample, tp_tensor *x, int64_t times, tp_interpolation mode);
+#define tp_upsample(x, ...) tp_upsample_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
+typedef enum tp_padding {
+    TP_PAD_ZEROS,
+    TP_PAD_EDGE,    /* the nearest element */
+    TP_PAD_REFLECT, /* mirrored, as often as need be; tp_pad_with: without the edge itself */
+    TP_PAD_WRAP     /* from the other end */
+} tp_padding;
+/* tp_pad with elements of x in place of a number: lo[i] before and hi[i] after axis i. */
+TP_FN(tp_tensor *, tp_pad_with, tp_tensor *x, int rank, const int64_t *lo, const int64_t *hi,
+      tp_padding padding);
+#define tp_pad_with(x, ...) tp_pad_with_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* x at the places of a grid, whose last axis has them as x, y (, z): that of the last axis of x first.
+ *     x [n, c, s...],  grid [n, o..., axes] float  ->  [n, c, o...]
+ * -1 and 1 are the middles of the first and last element (align_corners) or their outer edges. Outside of x
+ * comes what `padding` says, but for TP_PAD_WRAP, which is refused. */
+TP_FN(tp_tensor *, tp_grid_sample, tp_tensor *x, tp_tensor *grid, tp_interpolation mode,
+      tp_padding padding, bool align_corners);
+#define tp_grid_sample(x, grid, ...)                                                           \
+    tp_grid_sample_at(TP_PLACE, TP_OPERAND(x), TP_OPERAND(grid), __VA_ARGS__)
+/* Such a grid, of 2 or 3 sizes: theta [n, d, d + 1]  ->  [n, sizes..., d], theta times the place (x, y.., 1). */
+TP_FN(tp_tensor *, tp_affine_grid, tp_tensor *theta, int n_sizes, const int64_t *sizes,
+      bool align_corners);
+#define tp_affine_grid(theta, ...) tp_affine_grid_at(TP_PLACE, TP_OPERAND(theta), __VA_ARGS__)
+
 /* ---- layers ------------------------------------------------------------------------------
  *
  * A layer is a struct of parameters, which lie in a tree (params.h) below its name, and a function from tensors to

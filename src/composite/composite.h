@@ -4,6 +4,7 @@
 #define TAPIR_COMPOSITE_H
 
 #include "op/sizes.h"
+#include "tapir/control.h"
 #include "tapir/nn.h"
 
 /* The user's line, which composites and their helpers have as `at`. */

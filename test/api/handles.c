@@ -16,7 +16,7 @@ typedef struct bed {
     tp_ctx *tp;
     tp_graph *g;
     tp_tensor *x; /* f32 [n, 3] of g; the others are concrete */
-    tp_tensor *c, *index, *image, *kernel, *out, *param;
+    tp_tensor *c, *index, *image, *kernel, *out, *param, *columns, *theta;
 } bed;
 
 typedef enum kind { SIZE, PLAIN, REAL, WINDOW, N_KINDS } kind;
@@ -103,6 +103,19 @@ static void set_rate(bed *b, double v)
     tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
     tp_optimizer_set_rate(o, v);
     tp_optimizer_free(o);
+}
+
+static void clipped(bed *b, double clip)
+{
+    const tp_recurrent w = {.w = tp_full(b->tp, TP_F32, TP_DIMS(3, 2), 1),
+                            .r = tp_full(b->tp, TP_F32, TP_DIMS(2, 2), 1)};
+    tp_rnn_cell(b->x, NULL, &w, &(tp_recurrent_options){.clip = clip});
+}
+
+static void cubic_of(bed *b, double a)
+{
+    const tp_resize_options o = {.mode = TP_INTERPOLATE_CUBIC, .cubic = a};
+    tp_resize(b->image, TP_DIMS(3, 5), &o);
 }
 
 /* One argument a line, as handles_list.sh reads them. */
@@ -300,6 +313,27 @@ static void summed(bed *b, double weight)
     REAL(tp_triplet, margin, tp_triplet(b->x, b->x, b->x, v, TP_MEAN))                         \
     PLAIN(tp_ctc_loss, blank, read_as(b, v))                                                   \
     REAL(tp_dropout, p, tp_dropout(b->x, v))                                                   \
+    REAL(tp_recurrent_options, clip, clipped(b, v))                                            \
+    SIZE(tp_adaptive_avg_pool, sizes, tp_adaptive_avg_pool(b->image, TP_DIMS(v, 2)))           \
+    SIZE(tp_adaptive_max_pool, sizes, tp_adaptive_max_pool(b->image, TP_DIMS(v, 2)))           \
+    REAL(tp_lp_pool, p, tp_lp_pool(b->image, v, &(tp_window){.kernel = {2, 2}}))               \
+    WINDOW(tp_lp_pool, window, tp_lp_pool(b->image, 2, v))                                     \
+    SIZE(tp_max_unpool, sizes, tp_max_unpool(b->image, tp_cast(b->image, TP_I64), TP_DIMS(v, 4))) \
+    WINDOW(tp_unfold, window, tp_unfold(b->image, v))                                          \
+    SIZE(tp_fold, sizes, tp_fold(b->columns, TP_DIMS(v, 2), &(tp_window){.kernel = {1, 1}}))         \
+    WINDOW(tp_fold, window, tp_fold(b->columns, TP_DIMS(4, 4), v))                             \
+    WINDOW(tp_conv_transpose, window, tp_conv_transpose(b->out, b->kernel, v, NULL))           \
+    PLAIN(tp_conv_transpose, more, tp_conv_transpose(b->out, b->kernel, NULL, (const int64_t[]){v, 0})) \
+    PLAIN(tp_pixel_shuffle, r, tp_pixel_shuffle(b->image, v))                                  \
+    PLAIN(tp_pixel_unshuffle, r, tp_pixel_unshuffle(b->image, v))                              \
+    PLAIN(tp_depth_to_space, r, tp_depth_to_space(b->image, v))                                \
+    PLAIN(tp_space_to_depth, r, tp_space_to_depth(b->image, v))                                \
+    SIZE(tp_resize, sizes, tp_resize(b->image, TP_DIMS(v, 2), NULL))                           \
+    REAL(tp_resize_options, cubic, cubic_of(b, v))                                             \
+    PLAIN(tp_upsample, times, tp_upsample(b->image, v, TP_INTERPOLATE_NEAREST))                            \
+    SIZE(tp_pad_with, lo, tp_pad_with(b->x, 2, (const int64_t[]){0, v}, (const int64_t[]){0, 0}, TP_PAD_EDGE)) \
+    SIZE(tp_pad_with, hi, tp_pad_with(b->x, 2, (const int64_t[]){0, 0}, (const int64_t[]){0, v}, TP_PAD_EDGE)) \
+    SIZE(tp_affine_grid, sizes, tp_affine_grid(b->theta, TP_DIMS(v, 2), false))                \
     PLAIN(tp_tensor_new, shape, tp_tensor_new(b->tp, TP_F32, TP_DIMS(v), NULL))                \
     PLAIN(tp_tensor_wrap, shape, tp_tensor_wrap(b->tp, TP_F32, TP_DIMS(v), b, NULL, NULL))     \
     PLAIN(tp_full, shape, tp_full(b->tp, TP_F32, TP_DIMS(v), 1))                               \
@@ -346,6 +380,8 @@ static bed lay(tp_ctx *tp)
     b.image = tp_full(tp, TP_F32, TP_DIMS(1, 2, 4, 4), 1);
     b.kernel = tp_full(tp, TP_F32, TP_DIMS(3, 2, 2, 2), 1);
     b.out = tp_full(tp, TP_F32, TP_DIMS(1, 3, 3, 3), 1);
+    b.columns = tp_full(tp, TP_F32, TP_DIMS(1, 4, 9), 1);
+    b.theta = tp_full(tp, TP_F32, TP_DIMS(1, 2, 3), 1);
     b.param = tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 1), "w");
     return b;
 }
@@ -364,7 +400,7 @@ static int is_silent(bed *b, const char *name, double v)
 static int try_window(bed *b, const argument *a, int64_t v)
 {
     int n = 0;
-    const bool pools = strstr(a->name, "pool");
+    const bool pools = strstr(a->name, "pool") || strstr(a->name, "fold");
     for (int i = 0; i < 6; i++) {
         tp_window w = {
             .kernel = {2, 2},

@@ -949,6 +949,222 @@ MISUSE(tp_linear)
     BAD(b, TP_E_SHAPE, tp_linear(b->f, b->t, b->c));
 }
 
+/* ---- recurrent --------------------------------------------------------------------------- */
+
+/* Weights of so many gates for the inputs b->f [2, 3] and a state [2, 2]. */
+static tp_recurrent recurrent(bed *b, int gates)
+{
+    return (tp_recurrent){.w = tp_full(b->tp, TP_F32, TP_DIMS(3, 2 * gates), 1),
+                          .r = tp_full(b->tp, TP_F32, TP_DIMS(2, 2 * gates), 1)};
+}
+
+static tp_tensor *nothing(void *user, int k, tp_tensor *x)
+{
+    (void)user, (void)k, (void)x;
+    return NULL;
+}
+
+#define CELL(fn, gates, CALL)                                                                  \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        const tp_recurrent w = recurrent(b, gates);                                            \
+        tp_tensor *h = tp_full(b->tp, TP_F32, TP_DIMS(2, 2), 1);                               \
+        OPERAND(b, b->f, CALL(x, h, &w, NULL));                                                \
+        STICKS(b, CALL(b->f, b->failed, &w, NULL));                                            \
+        BAD(b, TP_E_NULL, CALL(b->f, h, NULL, NULL));                                          \
+        BAD(b, TP_E_NULL, CALL(b->f, h, &(tp_recurrent){.w = w.w}, NULL));                     \
+        BAD(b, TP_E_SHAPE, CALL(b->t, h, &w, NULL));                                           \
+        BAD(b, TP_E_SHAPE, CALL(b->c, h, &w, NULL));                                           \
+        BAD(b, TP_E_SHAPE, CALL(b->f, b->f, &w, NULL));                                        \
+        BAD(b, TP_E_SHAPE, CALL(b->f, h, (&(tp_recurrent){.w = w.w, .r = w.w}), NULL));        \
+        BAD(b, TP_E_SHAPE, CALL(b->f, h, (&(tp_recurrent){.w = w.w, .r = w.r, .wb = b->f}), NULL)); \
+        BAD(b, TP_E_DTYPE, CALL(b->along, h, &w, NULL));                                       \
+        BAD(b, TP_E_VALUE, CALL(b->f, h, &w, &(tp_recurrent_options){.clip = -1}));            \
+        BAD(b, TP_E_NULL, CALL(b->f, h, &w, &(tp_recurrent_options){.activation = nothing}));  \
+    }
+#define LSTM_CELL(x, h, ...) tp_lstm_cell(x, h, NULL, __VA_ARGS__)
+CELL(tp_rnn_cell, 1, tp_rnn_cell)
+CELL(tp_gru_cell, 3, tp_gru_cell)
+CELL(tp_lstm_cell, 4, LSTM_CELL)
+
+#define LAYER(fn, gates, ...) /* what comes behind the state */                                \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        const tp_recurrent w[2] = {recurrent(b, gates), recurrent(b, gates)};                  \
+        tp_tensor *xs = tp_unsqueeze(b->f, 0), *h = NULL;                                      \
+        OPERAND(b, xs, fn(x, w, NULL, NULL, ##__VA_ARGS__));                                   \
+        BAD(b, TP_E_NULL, fn(xs, NULL, NULL, NULL, ##__VA_ARGS__));                            \
+        BAD(b, TP_E_SHAPE, fn(b->f, w, NULL, &h, ##__VA_ARGS__));                              \
+        assert_true(tp_failed(h)); /* the state is the failed tensor, too */                   \
+        STICKS(b, fn(xs, w, NULL, &h, ##__VA_ARGS__));                                         \
+        const tp_recurrent_options both = {.both = true, .reverse = true};                     \
+        BAD(b, TP_E_VALUE, fn(xs, w, &both, NULL, ##__VA_ARGS__));                             \
+        h = b->f;                                                                              \
+        BAD(b, TP_E_SHAPE, fn(xs, w, &(tp_recurrent_options){.both = true}, &h, ##__VA_ARGS__)); \
+        const tp_recurrent_options ends = {.lengths = b->c};                                   \
+        BAD(b, TP_E_SHAPE, fn(xs, w, &ends, NULL, ##__VA_ARGS__));                             \
+    }
+LAYER(tp_rnn, 1)
+LAYER(tp_gru, 3)
+LAYER(tp_lstm, 4, NULL)
+
+/* ---- windows and images ------------------------------------------------------------------ */
+
+#define ADAPTIVE(fn)                                                                           \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->image, fn(x, TP_DIMS(3, 2)));                                            \
+        BAD(b, TP_E_SHAPE, fn(b->image, TP_DIMS(3)));                                          \
+        BAD(b, TP_E_SHAPE, fn(b->image, TP_DIMS(3, -2)));                                      \
+        BAD(b, TP_E_SHAPE, fn(b->image, 2, NULL));                                             \
+        BAD(b, TP_E_SHAPE, fn(b->f, TP_DIMS(3)));                                              \
+        BAD(b, TP_E_DTYPE, fn(b->along, TP_DIMS(3)));                                          \
+        BAD(b, TP_E_SHAPE, fn(tp_reshape(b->batch, TP_DIMS(1, 3, -1)), TP_DIMS(2)));           \
+    }
+ADAPTIVE(tp_adaptive_avg_pool)
+ADAPTIVE(tp_adaptive_max_pool)
+
+#define GLOBAL_POOL(fn)                                                                        \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, b->image, fn(x));                                                           \
+        BAD(b, TP_E_SHAPE, fn(b->f));                                                          \
+        BAD(b, TP_E_DTYPE, fn(b->i));                                                          \
+    }
+GLOBAL_POOL(tp_global_avg_pool)
+GLOBAL_POOL(tp_global_max_pool)
+
+MISUSE(tp_lp_pool)
+{
+    const tp_window w = {.kernel = {2, 2}};
+    OPERAND(b, b->image, tp_lp_pool(x, 2, &w));
+    BAD(b, TP_E_NULL, tp_lp_pool(b->image, 2, NULL));
+    BAD(b, TP_E_VALUE, tp_lp_pool(b->image, 0, &w));
+    BAD(b, TP_E_VALUE, tp_lp_pool(b->image, 0.0 / 0.0, &w));
+    BAD(b, TP_E_SHAPE, tp_lp_pool(b->f, 2, &w));
+    what = "avg_pool";
+    BAD(b, TP_E_VALUE, tp_lp_pool(b->image, 2, &(tp_window){0}));
+}
+
+MISUSE(tp_max_unpool)
+{
+    tp_tensor *index = tp_cast(b->image, TP_I64);
+    OPERAND(b, b->image, tp_max_unpool(x, index, TP_DIMS(8, 8)));
+    OPERAND(b, index, tp_max_unpool(b->image, x, TP_DIMS(8, 8)));
+    BAD(b, TP_E_SHAPE, tp_max_unpool(b->image, b->i, TP_DIMS(8, 8)));
+    BAD(b, TP_E_SHAPE, tp_max_unpool(b->image, b->image, TP_DIMS(8, 8)));
+    BAD(b, TP_E_SHAPE, tp_max_unpool(b->image, index, TP_DIMS(8)));
+    BAD(b, TP_E_SHAPE, tp_max_unpool(b->image, index, TP_DIMS(INT64_MAX / 2, 8)));
+}
+
+MISUSE(tp_unfold)
+{
+    OPERAND(b, b->image, tp_unfold(x, &(tp_window){.kernel = {2, 2}}));
+    BAD(b, TP_E_NULL, tp_unfold(b->image, NULL));
+    BAD(b, TP_E_VALUE, tp_unfold(b->image, &(tp_window){0}));
+    BAD(b, TP_E_SHAPE, tp_unfold(b->image, &(tp_window){.kernel = {5, 1}}));
+    BAD(b, TP_E_SHAPE, tp_unfold(b->f, &(tp_window){.kernel = {1}}));
+    BAD(b, TP_E_VALUE, tp_unfold(b->image, (&(tp_window){.kernel = {2, 2}, .pad_lo = {-1}})));
+}
+
+MISUSE(tp_fold)
+{
+    const tp_window w = {.kernel = {2, 2}};
+    tp_tensor *columns = tp_full(b->tp, TP_F32, TP_DIMS(1, 4, 9), 1);
+    OPERAND(b, columns, tp_fold(x, TP_DIMS(4, 4), &(tp_window){.kernel = {2, 2}, .stride = {1, 1}}));
+    BAD(b, TP_E_NULL, tp_fold(columns, TP_DIMS(4, 4), NULL));
+    BAD(b, TP_E_SHAPE, tp_fold(columns, TP_DIMS(5, 4), &w));
+    BAD(b, TP_E_SHAPE, tp_fold(columns, TP_DIMS(1, 1, 1, 1), &w));
+    BAD(b, TP_E_SHAPE, tp_fold(columns, 2, NULL, &w));
+    BAD(b, TP_E_SHAPE, tp_fold(b->image, TP_DIMS(4, 4), &w));
+    BAD(b, TP_E_VALUE, tp_fold(columns, TP_DIMS(4, 4), &(tp_window){0}));
+}
+
+MISUSE(tp_conv_transpose)
+{
+    what = "conv_transpose|conv_dx";
+    OPERAND(b, b->image_out, tp_conv_transpose(x, b->kernel, NULL, NULL));
+    OPERAND(b, b->kernel, tp_conv_transpose(b->image_out, x, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_transpose(b->image_out, b->f, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_conv_transpose(b->image, b->kernel, NULL, NULL));
+    BAD(b, TP_E_VALUE, tp_conv_transpose(b->image_out, b->kernel, NULL, ((const int64_t[]){0, -1})));
+    BAD(b, TP_E_SHAPE, tp_conv_transpose(b->image_out, b->kernel, &(tp_window){.pad_lo = {9}}, NULL));
+    BAD(b, TP_E_VALUE, tp_conv_transpose(b->image_out, b->kernel, &(tp_window){.stride = {-1}}, NULL));
+}
+
+#define BLOCKS(fn, ...) /* sizes of a good operand */                                          \
+    MISUSE(fn)                                                                                 \
+    {                                                                                          \
+        OPERAND(b, tp_full(b->tp, TP_F32, TP_DIMS(__VA_ARGS__), 1), fn(x, 2));                 \
+        BAD(b, TP_E_VALUE, fn(b->image, 0));                                                   \
+        BAD(b, TP_E_VALUE, fn(b->image, INT64_MAX / 3));                                       \
+        BAD(b, TP_E_SHAPE, fn(b->image, 3));                                                   \
+        BAD(b, TP_E_SHAPE, fn(b->f, 2));                                                       \
+    }
+BLOCKS(tp_pixel_shuffle, 1, 4, 2, 2)
+BLOCKS(tp_pixel_unshuffle, 1, 1, 2, 2)
+BLOCKS(tp_depth_to_space, 1, 4, 2, 2)
+BLOCKS(tp_space_to_depth, 1, 1, 2, 2)
+
+MISUSE(tp_resize)
+{
+    const tp_resize_options linear = {.mode = TP_INTERPOLATE_LINEAR};
+    OPERAND(b, b->image, tp_resize(x, TP_DIMS(3, 5), &linear));
+    BAD(b, TP_E_SHAPE, tp_resize(b->f, TP_DIMS(1, 2, 3), NULL));
+    BAD(b, TP_E_SHAPE, tp_resize(b->f, -1, NULL, NULL));
+    BAD(b, TP_E_SHAPE, tp_resize(b->f, TP_DIMS(0), NULL));
+    BAD(b, TP_E_DTYPE, tp_resize(b->along, TP_DIMS(2), &linear));
+    BAD(b, TP_E_VALUE, tp_resize(b->f, TP_DIMS(2), &(tp_resize_options){.mode = (tp_interpolation)7}));
+    BAD(b, TP_E_VALUE, tp_resize(b->f, TP_DIMS(2), &(tp_resize_options){.where = (tp_coordinates)7}));
+    BAD(b, TP_E_VALUE, tp_resize(b->f, TP_DIMS(2), &(tp_resize_options){.rounding = (tp_rounding)7}));
+    BAD(b, TP_E_VALUE, tp_resize(tp_reshape(b->batch, TP_DIMS(3, -1)), TP_DIMS(2),
+                                 (&(tp_resize_options){.mode = TP_INTERPOLATE_LINEAR, .antialias = true})));
+    BAD(b, TP_E_SHAPE, tp_resize(tp_slice(b->f, 1, 0, 0, 1), TP_DIMS(2), NULL));
+}
+
+MISUSE(tp_upsample)
+{
+    OPERAND(b, b->image, tp_upsample(x, 2, TP_INTERPOLATE_LINEAR));
+    BAD(b, TP_E_SHAPE, tp_upsample(b->f, 2, TP_INTERPOLATE_LINEAR));
+    BAD(b, TP_E_VALUE, tp_upsample(b->image, 0, TP_INTERPOLATE_NEAREST));
+    BAD(b, TP_E_VALUE, tp_upsample(b->image, 2, (tp_interpolation)-1));
+}
+
+MISUSE(tp_pad_with)
+{
+    const int64_t one[] = {1, 1}, less[] = {-1, 0}, many[] = {INT64_MAX, 0};
+    OPERAND(b, b->f, tp_pad_with(x, 2, one, one, TP_PAD_REFLECT));
+    BAD(b, TP_E_SHAPE, tp_pad_with(b->f, 1, one, one, TP_PAD_EDGE));
+    BAD(b, TP_E_SHAPE, tp_pad_with(b->f, 2, NULL, one, TP_PAD_EDGE));
+    BAD(b, TP_E_VALUE, tp_pad_with(b->f, 2, less, one, TP_PAD_EDGE));
+    BAD(b, TP_E_VALUE, tp_pad_with(b->f, 2, many, one, TP_PAD_EDGE));
+    BAD(b, TP_E_VALUE, tp_pad_with(b->f, 2, one, one, (tp_padding)9));
+    BAD(b, TP_E_SHAPE, tp_pad_with(tp_slice(b->f, 1, 0, 0, 1), 2, one, one, TP_PAD_WRAP));
+}
+
+MISUSE(tp_grid_sample)
+{
+    tp_tensor *grid = tp_full(b->tp, TP_F32, TP_DIMS(1, 3, 2, 2), 0);
+    OPERAND(b, b->image, tp_grid_sample(x, grid, TP_INTERPOLATE_LINEAR, TP_PAD_ZEROS, false));
+    OPERAND(b, grid, tp_grid_sample(b->image, x, TP_INTERPOLATE_LINEAR, TP_PAD_ZEROS, false));
+    BAD(b, TP_E_SHAPE, tp_grid_sample(b->image, b->f, TP_INTERPOLATE_LINEAR, TP_PAD_ZEROS, false));
+    BAD(b, TP_E_SHAPE, tp_grid_sample(b->image, b->image, TP_INTERPOLATE_LINEAR, TP_PAD_ZEROS, false));
+    BAD(b, TP_E_DTYPE, tp_grid_sample(b->image, b->along, TP_INTERPOLATE_LINEAR, TP_PAD_ZEROS, false));
+    BAD(b, TP_E_VALUE, tp_grid_sample(b->image, grid, TP_INTERPOLATE_LINEAR, TP_PAD_WRAP, false));
+    BAD(b, TP_E_VALUE, tp_grid_sample(b->image, grid, (tp_interpolation)9, TP_PAD_EDGE, false));
+}
+
+MISUSE(tp_affine_grid)
+{
+    tp_tensor *theta = tp_full(b->tp, TP_F32, TP_DIMS(1, 2, 3), 1);
+    OPERAND(b, theta, tp_affine_grid(x, TP_DIMS(3, 2), false));
+    BAD(b, TP_E_SHAPE, tp_affine_grid(theta, TP_DIMS(3, 2, 2), false));
+    BAD(b, TP_E_SHAPE, tp_affine_grid(theta, TP_DIMS(3), false));
+    BAD(b, TP_E_SHAPE, tp_affine_grid(theta, TP_DIMS(0, 3), false));
+    BAD(b, TP_E_SHAPE, tp_affine_grid(b->f, TP_DIMS(3, 2), false));
+    BAD(b, TP_E_DTYPE, tp_affine_grid(b->along, TP_DIMS(3, 2), false));
+}
+
 const misuse misuse_ops[] = {
     LISTED(tp_neg),
     LISTED(tp_not),
@@ -1111,5 +1327,29 @@ const misuse misuse_ops[] = {
     LISTED(tp_rotary),
     LISTED(tp_dropout),
     LISTED(tp_linear),
+    LISTED(tp_rnn_cell),
+    LISTED(tp_gru_cell),
+    LISTED(tp_lstm_cell),
+    LISTED(tp_rnn),
+    LISTED(tp_gru),
+    LISTED(tp_lstm),
+    LISTED(tp_adaptive_avg_pool),
+    LISTED(tp_adaptive_max_pool),
+    LISTED(tp_global_avg_pool),
+    LISTED(tp_global_max_pool),
+    LISTED(tp_lp_pool),
+    LISTED(tp_max_unpool),
+    LISTED(tp_unfold),
+    LISTED(tp_fold),
+    LISTED(tp_conv_transpose),
+    LISTED(tp_pixel_shuffle),
+    LISTED(tp_pixel_unshuffle),
+    LISTED(tp_depth_to_space),
+    LISTED(tp_space_to_depth),
+    LISTED(tp_resize),
+    LISTED(tp_upsample),
+    LISTED(tp_pad_with),
+    LISTED(tp_grid_sample),
+    LISTED(tp_affine_grid),
     {0},
 };

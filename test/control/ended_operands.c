@@ -81,6 +81,7 @@ static tp_tensor *make(tp_graph *g, const char *name, char type)
     X(tp_conv, "xw", x[0], x[1], NULL)                                                         \
     X(tp_conv_dx, "ow", x[0], x[1], TP_DIMS(4, 4), NULL)                                       \
     X(tp_conv_dw, "xo", x[0], x[1], TP_DIMS(2, 2), NULL)                                       \
+    X(tp_conv_transpose, "ow", x[0], x[1], NULL, NULL)                                         \
     X(tp_cross_entropy, "fi", x[0], x[1])                                                      \
     X(tp_cross_entropy_with, "fiv", x[0], x[1], &(tp_loss_options){.weights = x[2]})           \
     X(tp_nll, "fiv", x[0], x[1], &(tp_loss_options){.weights = x[2]})                          \

@@ -174,7 +174,6 @@ static void short_padding(void **state)
     },
                        want[3][6] = {
                            {3, 2, 1, 2, 3, 2}, {2, 3, 1, 2, 3, 1}, {1, 1, 1, 2, 3, 3}};
-    static const int least[] = {3, 2, 1};
     for (int k = 0; k < 3; k++) {
         bytes g = {0}, n = node("Pad", NAMES("x", "pads"), NAMES("y"));
         put_message(&g, TPI_PB_GRAPH_INPUT,
@@ -194,7 +193,7 @@ static void short_padding(void **state)
             for (int size = 3; size >= 0; size--) {
                 tp_tensor *in = tp_tensor_new(tp, TP_F32, TP_DIMS(size), x), *out;
                 const tp_status status = tp_program_run(p, &in, &out);
-                if ((status == TP_OK) != (size >= least[k]))
+                if ((status == TP_OK) != (size > 0))
                     fail_msg("%s, engine %d, %d elements: %s", modes[k], e, size,
                              tp_status_name(status));
                 if (size == 3)

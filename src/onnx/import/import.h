@@ -163,10 +163,6 @@ tp_tensor *tpi_onnx_iota(tpi_onnx_op *o, int64_t size, tp_dtype dtype);
 /* x of that many elements in all (or, when sizes are symbolic, as many as there are): a concrete x
  * becomes a node when the result would be too large to compute with now, or a size is symbolic. */
 tp_tensor *tpi_onnx_for_shape(tpi_onnx_op *o, tp_tensor *x, int rank, const int64_t *shape);
-/* The elements of x at places[i] [size] along axes[i], for i < n, in ascending order: axes that follow
- * one another are read in one go, so that nothing lies between. No place is below 0. */
-tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
-                              tp_tensor *const *places);
 /* Makes sizes of operands equal that have to be, but for those that are 1, and that are not known to be:
  * a run checks them. Without the last `spared` axes. What is certainly wrong the op itself tells. */
 void tpi_onnx_agree(tpi_onnx_op *o, int n, tp_tensor **in, int spared);
@@ -248,8 +244,6 @@ tp_tensor *tpi_onnx_full(tpi_onnx_op *o, tp_dtype dtype, int rank, const int64_t
 tp_tensor *tpi_onnx_per_channel(tpi_onnx_op *o, tp_tensor *p, int rank);
 /* v [n] as something of the given rank, along one of its axes. */
 tp_tensor *tpi_onnx_along(tpi_onnx_op *o, tp_tensor *v, int rank, int axis);
-/* What a neighbour at the distance d, 0 to 2, weighs in a cubic interpolation. */
-tp_tensor *tpi_onnx_cubic(tpi_onnx_op *o, tp_tensor *d, double a);
 /* x with axis `from` put at `to`. */
 tp_tensor *tpi_onnx_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to);
 /* The attribute's numbers as f64, at most `most`; n 0 when it is not there. False after an error. */

@@ -21,15 +21,6 @@ tp_tensor *tpi_onnx_along(tpi_onnx_op *o, tp_tensor *v, int rank, int axis)
     return tp_reshape(v, rank, shape);
 }
 
-tp_tensor *tpi_onnx_cubic(tpi_onnx_op *o, tp_tensor *d, double a)
-{
-    tp_tensor *near = tpi_onnx_plus(o, tpi_onnx_times(o, d, a + 2), -(a + 3));
-    near = tpi_onnx_plus(o, tp_mul(tp_mul(near, d), d), 1);
-    tp_tensor *far = tpi_onnx_plus(o, tpi_onnx_times(o, d, a), -5 * a);
-    far = tpi_onnx_plus(o, tp_mul(tpi_onnx_plus(o, tp_mul(far, d), 8 * a), d), -4 * a);
-    return tp_where(tp_le(d, tp_scalar_like(d, 1)), near, far);
-}
-
 tp_tensor *tpi_onnx_move_axis(tpi_onnx_op *o, tp_tensor *x, int from, int to)
 {
     int64_t perm[TP_MAX_RANK];

@@ -150,7 +150,7 @@ tp_tensor *tpi_onnx_import_conv_transpose(tpi_onnx_op *o, tp_tensor *x)
     tp_tensor *weights = o->x[1];
     tp_window w = {.groups = 1};
     tpi_onnx_ints wanted;
-    int64_t more[3] = {0}, sizes[3] = {0}, behind[TP_MAX_RANK] = {0}, none[TP_MAX_RANK] = {0};
+    int64_t more[3] = {0};
     if (!is_spatial(o, x) || !read_kernel(o, x, weights, &w))
         return NULL;
     x = tpi_onnx_fitted(o, x, 1, weights->shape[0]);
@@ -165,20 +165,15 @@ tp_tensor *tpi_onnx_import_conv_transpose(tpi_onnx_op *o, tp_tensor *x)
                                n);
     if (!read_window(o, x, &w))
         return NULL;
-    bool longer = false;
     for (int i = 0; i < n; i++) {
         region r = {0};
         if (!read_region(o, x, i, &w, more[i], &wanted, &r))
             return NULL;
         w.pad_lo[i] = r.lo;
         w.pad_hi[i] = r.hi < 0 ? 0 : r.hi;
-        /* the convolution reaches less than a stride beyond its last tap; zeros do the rest */
-        behind[i + 2] = -r.hi >= w.stride[i] ? -r.hi : 0;
-        sizes[i] = behind[i + 2] ? tpi_onnx_dim_sub(o, r.size, behind[i + 2]) : r.size;
-        longer |= behind[i + 2] > 0;
+        more[i] = r.hi < 0 ? -r.hi : 0;
     }
-    tp_tensor *y = tp_conv_dx(x, weights, n, sizes, &w);
-    return with_bias(o, longer ? tp_pad(y, x->rank, none, behind, 0) : y);
+    return with_bias(o, tp_conv_transpose(x, weights, &w, more));
 }
 
 /* ---- poolings ----------------------------------------------------------------------------------- */
@@ -298,29 +293,14 @@ tp_tensor *tpi_onnx_import_average_pool(tpi_onnx_op *o, tp_tensor *x)
     return tp_avg_pool(x, &w);
 }
 
-/* (sum over the window of |x|^p)^(1/p), from a mean in which padding counts. */
 tp_tensor *tpi_onnx_import_lp_pool(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_window w;
-    int64_t extra[3] = {0}, taps = 1;
+    int64_t extra[3] = {0};
     if (!(x = pool_in(o, &w, extra)))
         return NULL;
-    const int64_t p = tpi_onnx_int(o, "p");
-    if (p < 1)
-        return tpi_onnx_refuse(o, "p is %lld, not at least 1", (long long)p);
-    for (int i = 0; i < x->rank - 2; i++)
-        if (__builtin_mul_overflow(taps, w.kernel[i], &taps))
-            return tpi_onnx_refuse(o, "the kernel has too many elements");
     widen(&w, x->rank - 2, extra);
-    w.count_pad = true;
-    tp_tensor *power = p == 1   ? tp_abs(x)
-                       : p == 2 ? tp_square(x)
-                                : tp_pow(tp_abs(x), tp_scalar_like(x, (double)p));
-    tp_tensor *sum = tp_avg_pool(power, &w);
-    sum = tp_mul(sum, tp_scalar_like(sum, (double)taps));
-    return p == 1   ? sum
-           : p == 2 ? tp_sqrt(sum)
-                    : tp_pow(sum, tp_scalar_like(sum, 1 / (double)p));
+    return tp_lp_pool(x, (double)tpi_onnx_int(o, "p"), &w);
 }
 
 /* Over all spatial axes. */
@@ -376,8 +356,6 @@ tp_tensor *tpi_onnx_import_max_unpool(tpi_onnx_op *o, tp_tensor *x)
     return larger ? tp_pad(y, x->rank, lo, hi, 0) : y;
 }
 
-/* Columns back to an image, which is what a transposed convolution does: each column's element
- * goes to its own tap. */
 tp_tensor *tpi_onnx_import_col2im(tpi_onnx_op *o, tp_tensor *x)
 {
     tpi_onnx_ints image, block;
@@ -386,32 +364,11 @@ tp_tensor *tpi_onnx_import_col2im(tpi_onnx_op *o, tp_tensor *x)
     const int n = image.n;
     tp_tensor like = {.rank = (uint8_t)(n + 2)}; /* only its sizes are looked at */
     tp_window w = {0};
-    int64_t taps = 1, shape[5] = {0}, kernel[5] = {-1, 1};
-    if (n < 1 || n > 3 || block.n != n || x->rank != 3)
-        return tpi_onnx_refuse(o, "x is %s, for an image of %d and a block of %d axes",
-                               SHAPE(x), n, block.n);
+    if (n < 1 || n > 3 || block.n != n)
+        return tpi_onnx_refuse(o, "an image of %d and a block of %d axes", n, block.n);
     for (int i = 0; i < n; i++) {
         like.shape[i + 2] = image.v[i];
-        kernel[i + 2] = w.kernel[i] = block.v[i];
-        if (image.v[i] < 1 || block.v[i] < 1 || image.v[i] > INT32_MAX || block.v[i] > 4096 ||
-            taps > 1 << 20)
-            return tpi_onnx_refuse(o, "a block of %lld in an image of %lld",
-                                   (long long)block.v[i], (long long)image.v[i]);
-        taps *= block.v[i];
+        w.kernel[i] = block.v[i];
     }
-    if (!read_window(o, &like, &w))
-        return NULL;
-    w.groups = tpi_onnx_dim_div(o, x->shape[1], taps);
-    if (w.groups < 1)
-        return tpi_onnx_refuse(o, "x is %s, for blocks of %lld", SHAPE(x), (long long)taps);
-    shape[0] = x->shape[0];
-    shape[1] = x->shape[1];
-    for (int i = 0; i < n; i++)
-        shape[i + 2] =
-            (image.v[i] + w.pad_lo[i] + w.pad_hi[i] - reach_of(&w, i)) / stride_of(&w, i) + 1;
-    tp_tensor *tap =
-        tp_mod(tpi_onnx_iota(o, x->shape[1], TP_I64), tpi_onnx_size_of(o, taps, TP_I64));
-    tp_tensor *weights = tp_one_hot(tap, taps, (tp_dtype)x->dtype);
-    return tp_conv_dx(tp_reshape(x, n + 2, shape), tp_reshape(weights, n + 2, kernel), n,
-                      image.v, &w);
+    return read_window(o, &like, &w) ? tp_fold(x, n, image.v, &w) : NULL;
 }

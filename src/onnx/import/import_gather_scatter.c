@@ -8,64 +8,6 @@ tp_tensor *tpi_onnx_import_gather(tpi_onnx_op *o, tp_tensor *x)
     return tp_gather(x, o->x[1], o->axis);
 }
 
-/* Along several axes at once there is a place for each combination: is that little beside x? */
-static bool few_together(tpi_onnx_op *o, const tp_tensor *x, int from, int to,
-                         tp_tensor *const *places)
-{
-    enum { FEW = 1 << 16, MANY_LINES = 8 };
-    int64_t together = 1, lines = 1;
-    for (int i = 0; i < x->rank; i++)
-        if ((i < from || i > to) && !tpi_dim_is_symbolic(x->shape[i]))
-            lines *= x->shape[i];
-    for (int i = from; i <= to; i++)
-        together = tpi_onnx_dim_mul(o, together, places[i - from]->shape[0]);
-    if (together == TPI_NO_DIM || lines < MANY_LINES)
-        return false;
-    return tpi_dim_is_symbolic(together) || together <= FEW;
-}
-
-static tp_tensor *at_places_together(tpi_onnx_op *o, tp_tensor *x, int from, int to,
-                                     tp_tensor *const *places)
-{
-    int64_t flat[TP_MAX_RANK], shape[TP_MAX_RANK];
-    tp_tensor *index = NULL;
-    int rank = 0;
-    for (int i = 0; i < x->rank; i++) {
-        const bool joined = i > from && i <= to;
-        shape[i] = i < from || i > to ? x->shape[i] : places[i - from]->shape[0];
-        rank -= joined;
-        flat[rank] = joined ? tpi_onnx_dim_mul(o, flat[rank], x->shape[i]) : x->shape[i];
-        rank++;
-        if (i == from)
-            index = places[0];
-        if (!joined)
-            continue;
-        index = tp_mul(index, tpi_onnx_size_of(o, x->shape[i], TP_I64));
-        index = tp_add(tp_unsqueeze(index, 1), places[i - from]);
-        index = tp_flatten(index, 0);
-    }
-    return tp_reshape(tp_gather(tp_reshape(x, rank, flat), index, from), x->rank, shape);
-}
-
-tp_tensor *tpi_onnx_at_places(tpi_onnx_op *o, tp_tensor *x, int n, const int *axes,
-                              tp_tensor *const *places)
-{
-    for (int i = 0, end; i < n && !tp_failed(x); i = end) {
-        for (int k = i; k < n; k++)
-            if (tp_failed(places[k]))
-                return places[k];
-        for (end = i + 1; end < n && axes[end] == axes[end - 1] + 1;)
-            end++;
-        if (end > i + 1 && few_together(o, x, axes[i], axes[end - 1], places + i)) {
-            x = at_places_together(o, x, axes[i], axes[end - 1], places + i);
-            continue;
-        }
-        for (int k = i; k < end && !tp_failed(x); k++)
-            x = tp_gather(x, places[k], axes[k]);
-    }
-    return x;
-}
-
 tp_tensor *tpi_onnx_import_gather_elements(tpi_onnx_op *o, tp_tensor *x)
 {
     tp_tensor *index = o->x[1];

@@ -1,5 +1,4 @@
-/* RNN, GRU, LSTM as loops. The products with the inputs are one product for all steps; a step itself
- * only has those with the state. */
+/* RNN, GRU, LSTM: the layers of nn.h, whose gates have the same order, a direction at a time. */
 #include "onnx/import/import.h"
 
 #include <string.h>
@@ -71,88 +70,17 @@ typedef struct cell {
     int n_gates, n_acts; /* of one direction */
     int64_t hidden, batch, steps;
     int n_dirs;
-    bool first_reverse, batch_first, reset_after, couple;
-    double clip; /* 0: none */
+    bool first_reverse;
+    tp_recurrent_options opt; /* but for the direction */
     activation acts[MOST_ACTIVATIONS];
-    /* of the direction at hand */
-    const activation *act;
-    tp_tensor *recurrent, *recurrent_bias, *peephole; /* R turned; GRU: of gate h, or NULL */
+    const activation *act; /* of the direction at hand */
 } cell;
 
-typedef struct state {
-    tp_tensor *h, *c; /* [batch, hidden]; c of an LSTM only */
-} state;
-
-static tp_tensor *activate(const cell *r, int k, tp_tensor *x)
+/* An RNN has one activation, of what is new. */
+static tp_tensor *activate(void *user, int k, tp_tensor *x)
 {
-    tpi_onnx_op *o = r->o;
-    if (r->clip > 0)
-        x = tp_clip(x, -r->clip, r->clip);
-    return activated(o, x, &r->act[k]);
-}
-
-/* Gates from `first` on, n of them, of [batch, gates * hidden]. */
-static tp_tensor *gates(const cell *r, tp_tensor *x, int first, int n)
-{
-    tpi_onnx_op *o = r->o;
-    return tp_slice(x, -1, first * r->hidden, (first + n) * r->hidden, 1);
-}
-
-/* x + h * R for all gates. */
-static tp_tensor *with_state(const cell *r, tp_tensor *x, tp_tensor *h)
-{
-    tpi_onnx_op *o = r->o;
-    return tp_add(x, tp_matmul(h, r->recurrent));
-}
-
-static state step_rnn(const cell *r, tp_tensor *x, state was)
-{
-    return (state){.h = activate(r, 0, with_state(r, x, was.h))};
-}
-
-/* Gates z, r, h. */
-static state step_gru(const cell *r, tp_tensor *x, state was)
-{
-    tpi_onnx_op *o = r->o;
-    tp_tensor *xh = gates(r, x, 2, 1);
-    tp_tensor *zr, *rh;
-    if (r->reset_after) {
-        tp_tensor *all = tp_matmul(was.h, r->recurrent);
-        zr = activate(r, 0, tp_add(gates(r, x, 0, 2), gates(r, all, 0, 2)));
-        rh = gates(r, all, 2, 1);
-        rh = r->recurrent_bias ? tp_add(rh, r->recurrent_bias) : rh;
-        rh = tp_mul(gates(r, zr, 1, 1), rh);
-    } else {
-        tp_tensor *two = tp_matmul(was.h, gates(r, r->recurrent, 0, 2));
-        zr = activate(r, 0, tp_add(gates(r, x, 0, 2), two));
-        rh = tp_matmul(tp_mul(gates(r, zr, 1, 1), was.h), gates(r, r->recurrent, 2, 1));
-    }
-    tp_tensor *h = activate(r, 1, tp_add(xh, rh));
-    tp_tensor *z = gates(r, zr, 0, 1);
-    return (state){.h = tp_add(h, tp_mul(z, tp_sub(was.h, h)))};
-}
-
-/* Peephole k times the cell's state, added to a gate. */
-static tp_tensor *peep(const cell *r, tp_tensor *gate, int k, tp_tensor *c)
-{
-    tpi_onnx_op *o = r->o;
-    if (!r->peephole)
-        return gate;
-    return tp_add(gate, tp_mul(gates(r, r->peephole, k, 1), c));
-}
-
-/* Gates i, o, f, c; peepholes i, o, f. */
-static state step_lstm(const cell *r, tp_tensor *x, state was)
-{
-    tpi_onnx_op *o = r->o;
-    tp_tensor *all = with_state(r, x, was.h);
-    tp_tensor *in = activate(r, 0, peep(r, gates(r, all, 0, 1), 0, was.c));
-    tp_tensor *c = tp_mul(in, activate(r, 1, gates(r, all, 3, 1)));
-    tp_tensor *kept = r->couple ? tp_sub(tp_scalar_like(in, 1), in)
-                                : activate(r, 0, peep(r, gates(r, all, 2, 1), 2, was.c));
-    c = tp_add(tp_mul(kept, was.c), c);
-    tp_tensor *out = activate(r, 0, peep(r, gates(r, all, 1, 1), 1, c));
-    return (state){.h = tp_mul(out, activate(r, 2, c)), .c = c};
+    const cell *r = user;
+    return activated(r->o, x, &r->act[r->n_acts == 1 ? 0 : k]);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -200,15 +128,19 @@ static bool read_cell(cell *r, tp_tensor *x, tp_tensor *w)
     const int way = tpi_onnx_choice(o, "direction");
     r->n_dirs = way == BIDIRECTIONAL ? 2 : 1;
     r->first_reverse = way == REVERSE;
-    r->batch_first = tpi_onnx_int(o, "layout") != 0;
-    r->reset_after = r->n_gates == 3 && tpi_onnx_int(o, "linear_before_reset") != 0;
-    r->couple = r->n_gates == 4 && tpi_onnx_int(o, "input_forget") != 0;
-    r->clip = tpi_onnx_float(o, "clip");
+    const double clip = tpi_onnx_float(o, "clip");
+    r->opt = (tp_recurrent_options){
+        .batch_first = tpi_onnx_int(o, "layout") != 0,
+        .reset_before = r->n_gates == 3 && tpi_onnx_int(o, "linear_before_reset") == 0,
+        .couple = r->n_gates == 4 && tpi_onnx_int(o, "input_forget") != 0,
+        .clip = clip > 0 ? clip : 0,
+        .activation = activate,
+        .user = r};
     if (x->rank != 3 || w->rank != 3)
         return tpi_onnx_refuse(o, "x is %s, w is %s: three axes are needed", SHAPE(x),
                                SHAPE(w));
-    r->steps = x->shape[r->batch_first];
-    r->batch = x->shape[!r->batch_first];
+    r->steps = x->shape[r->opt.batch_first];
+    r->batch = x->shape[!r->opt.batch_first];
     r->hidden = tpi_onnx_given(o, "hidden_size") ? tpi_onnx_int(o, "hidden_size")
                                                  : w->shape[1] / r->n_gates;
     if (r->hidden < 1 || w->shape[0] != r->n_dirs || r->hidden > INT32_MAX ||
@@ -225,102 +157,53 @@ static tp_tensor *of_direction(const cell *r, int i, int d, bool has_batch)
     tpi_onnx_op *o = r->o;
     if (!tpi_onnx_has(o, i))
         return NULL;
-    return tp_select(tpi_onnx_in(o, i), has_batch && r->batch_first, d);
+    return tp_select(tpi_onnx_in(o, i), has_batch && r->opt.batch_first, d);
 }
 
 /* ---- one direction ----------------------------------------------------------------------------------------- */
 
-/* b [2 * gates * hidden]: what can be added to the inputs' products at once, and (GRU) the rest. */
-static tp_tensor *add_bias(cell *r, tp_tensor *xw, tp_tensor *b)
+/* Half of the biases b [2 * gates * hidden], of the inputs or of the state; NULL when there are none. */
+static tp_tensor *bias(const cell *r, tp_tensor *b, int half)
 {
     tpi_onnx_op *o = r->o;
-    if (!b)
-        return xw;
-    tp_tensor *of_x = gates(r, b, 0, r->n_gates), *of_h = gates(r, b, r->n_gates, r->n_gates);
-    if (r->n_gates != 3 || !r->reset_after)
-        return tp_add(xw, tp_add(of_x, of_h));
-    tp_tensor *parts[] = {tp_add(gates(r, of_x, 0, 2), gates(r, of_h, 0, 2)),
-                          gates(r, of_x, 2, 1)};
-    r->recurrent_bias = gates(r, of_h, 2, 1);
-    return tp_add(xw, tp_concat(2, parts, 0));
-}
-
-/* Where the sequence has ended `was` stays, or (without) zero comes. */
-static tp_tensor *unless_ended(tpi_onnx_op *o, tp_tensor *goes_on, tp_tensor *now,
-                               tp_tensor *was)
-{
-    if (!goes_on)
-        return now;
-    return tp_where(goes_on, now, was ? was : tp_scalar_like(now, 0));
-}
-
-typedef state (*step_function)(const cell *r, tp_tensor *x, state was);
-
-/* A state before the first step: what is given, or zeros. */
-static tp_tensor *first_state(const cell *r, int i, int d, tp_tensor *x)
-{
-    tpi_onnx_op *o = r->o;
-    const int64_t shape[2] = {r->batch, r->hidden};
-    tp_tensor *given = of_direction(r, i, d, true);
-    return given
-               ? tpi_onnx_fitted(o, given, 0, r->batch)
-               : tp_broadcast(tpi_onnx_for_shape(o, tp_scalar_like(x, 0), 2, shape), 2, shape);
-}
-
-/* A turn of the loop; out[]: the states, and h where the sequence has not ended. */
-static void run_step(const cell *r, const tpi_onnx_loop *l, step_function step, tp_tensor *lens,
-                     tp_tensor **out)
-{
-    tpi_onnx_op *o = r->o;
-    const int n = l->n_carried;
-    tp_tensor *goes_on = lens ? tp_gt(lens, tp_cast(l->turn, tp_dtype_of(lens))) : NULL;
-    const state was = {.h = l->carried[0], .c = n > 1 ? l->carried[1] : NULL};
-    const state now = step(r, l->slice[0], was);
-    out[n] = unless_ended(o, goes_on, now.h, NULL);
-    out[0] = unless_ended(o, goes_on, now.h, was.h);
-    if (n > 1)
-        out[1] = unless_ended(o, goes_on, now.c, was.c);
+    const int64_t n = r->n_gates * r->hidden;
+    return b ? tp_slice(tpi_onnx_fitted(o, b, 0, 2 * n), 0, half * n, (half + 1) * n, 1) : NULL;
 }
 
 /* The states after all steps, and h after each, as x has its axes. */
-static bool run_direction(cell *r, tp_tensor *x, int d, step_function step, tp_tensor *lens,
-                          int n_states, tp_tensor **out)
+static bool run_direction(cell *r, tp_tensor *x, int d, int n_states, tp_tensor **out)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *w = tp_swap(tp_select(o->x[1], 0, d), 0, 1), *in[3];
-    r->recurrent = tp_swap(tp_select(tpi_onnx_in(o, 2), 0, d), 0, 1);
-    r->recurrent_bias = NULL;
-    r->peephole = of_direction(r, 7, d, false);
-    r->act = r->acts + d * r->n_acts;
-    tp_tensor *product[2] = {x, w};
+    tp_tensor *product[2] = {x, tp_swap(tp_select(o->x[1], 0, d), 0, 1)};
     tpi_onnx_agree_product(o, product);
-    tp_tensor *xw =
-        add_bias(r, tp_matmul(product[0], product[1]), of_direction(r, 3, d, false));
-    for (int i = 0; i < n_states; i++)
-        in[i] = first_state(r, 5 + i, d, x);
-    in[n_states] = r->batch_first ? tp_swap(xw, 0, 1) : xw;
-    tpi_onnx_loop l = {.n_carried = n_states,
-                       .n_slices = 1,
-                       .count = r->steps,
-                       .back = d == 1 || r->first_reverse};
-    const bool ok = tpi_onnx_loop_begin(o, &l, in);
-    if (ok)
-        run_step(r, &l, step, lens, out);
-    tpi_onnx_loop_leave(&l);
-    if (!ok || !tpi_onnx_loop_end(&l, NULL, NULL, 1, out))
-        return false;
-    out[n_states] = r->batch_first ? tp_swap(out[n_states], 0, 1) : out[n_states];
-    return true;
+    tp_tensor *of_h = tp_swap(tp_select(tpi_onnx_in(o, 2), 0, d), 0, 1);
+    of_h = tpi_onnx_fitted(o, of_h, 0, r->hidden);
+    tp_tensor *b = of_direction(r, 3, d, false), *peephole = of_direction(r, 7, d, false);
+    const tp_recurrent w = {.w = product[1],
+                            .r = tpi_onnx_fitted(o, of_h, 1, r->n_gates * r->hidden),
+                            .wb = bias(r, b, 0),
+                            .rb = bias(r, b, 1),
+                            .peephole = peephole};
+    for (int i = 0; i < n_states; i++) {
+        out[i] = of_direction(r, 5 + i, d, true);
+        out[i] = out[i] ? tpi_onnx_fitted(o, out[i], 0, r->batch) : NULL;
+    }
+    r->act = r->acts + d * r->n_acts;
+    r->opt.reverse = d == 1 || r->first_reverse;
+    x = tp_graph_read(o->g, product[0]); /* a loop in any case */
+    out[n_states] = n_states == 2     ? tp_lstm(x, &w, &r->opt, &out[0], &out[1])
+                    : r->n_gates == 3 ? tp_gru(x, &w, &r->opt, &out[0])
+                                      : tp_rnn(x, &w, &r->opt, &out[0]);
+    return tpi_onnx_good(o, out[n_states]);
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------ */
 
-/* The lengths of the sequences [batch, 1]; NULL when all have all steps. */
-static bool read_lengths(cell *r, tp_tensor **lens)
+/* The lengths of the sequences [batch]; NULL when all have all steps. */
+static bool read_lengths(cell *r)
 {
     tpi_onnx_op *o = r->o;
     tpi_onnx_ints k;
-    *lens = NULL;
     if (!tpi_onnx_has(o, 4))
         return true;
     if (tpi_onnx_try_ints(o, 4, &k)) {
@@ -331,45 +214,45 @@ static bool read_lengths(cell *r, tp_tensor **lens)
             return true;
     }
     tp_tensor *t = tpi_onnx_good_in(o, 4);
-    *lens = t ? tp_unsqueeze(tpi_onnx_fitted(o, t, 0, r->batch), 1) : NULL;
+    r->opt.lengths = t ? tpi_onnx_fitted(o, t, 0, r->batch) : NULL;
     return t;
 }
 
-static bool run_cell(cell *r, step_function step, int n_states)
+static bool run_cell(cell *r, int n_states)
 {
     tpi_onnx_op *o = r->o;
-    tp_tensor *x = o->x[0], *lens, *out[2][3], *of[3][2];
-    if (!read_cell(r, x, o->x[1]) || !read_lengths(r, &lens))
+    tp_tensor *x = o->x[0], *out[3], *of[3][2];
+    if (!read_cell(r, x, o->x[1]) || !read_lengths(r))
         return false;
     for (int d = 0; d < r->n_dirs; d++) {
-        if (!run_direction(r, x, d, step, lens, n_states, out[d]))
+        if (!run_direction(r, x, d, n_states, out))
             return false;
         for (int k = 0; k <= n_states; k++)
-            of[k][d] = out[d][k];
+            of[k][d] = out[k];
     }
-    const int dir_axis = r->batch_first ? 2 : 1;
+    const int dir_axis = r->opt.batch_first ? 2 : 1;
     bool ok = !tpi_onnx_wants(o, 0) ||
               tpi_onnx_out(o, 0, tp_stack(r->n_dirs, of[n_states], dir_axis));
     for (int k = 0; k < n_states && ok; k++)
         ok = !tpi_onnx_wants(o, 1 + k) ||
-             tpi_onnx_out(o, 1 + k, tp_stack(r->n_dirs, of[k], r->batch_first));
+             tpi_onnx_out(o, 1 + k, tp_stack(r->n_dirs, of[k], r->opt.batch_first));
     return ok;
 }
 
 bool tpi_onnx_import_rnn(tpi_onnx_op *o)
 {
     cell r = {.o = o, .n_gates = 1, .n_acts = 1};
-    return run_cell(&r, step_rnn, 1);
+    return run_cell(&r, 1);
 }
 
 bool tpi_onnx_import_gru(tpi_onnx_op *o)
 {
     cell r = {.o = o, .n_gates = 3, .n_acts = 2};
-    return run_cell(&r, step_gru, 1);
+    return run_cell(&r, 1);
 }
 
 bool tpi_onnx_import_lstm(tpi_onnx_op *o)
 {
     cell r = {.o = o, .n_gates = 4, .n_acts = 3};
-    return run_cell(&r, step_lstm, 2);
+    return run_cell(&r, 2);
 }

@@ -329,40 +329,16 @@ tp_tensor *tpi_onnx_import_tile(tpi_onnx_op *o, tp_tensor *x)
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
 
-static bool block_size(tpi_onnx_op *o, const tp_tensor *x, int64_t *b)
-{
-    *b = tpi_onnx_int(o, "blocksize");
-    if (*b < 1 || *b > 1 << 20)
-        return tpi_onnx_refuse(o, "blocksize %lld", (long long)*b);
-    return x->rank == 4 || tpi_onnx_refuse(o, "the input is %s, not of 4 axes", SHAPE(x));
-}
-
 tp_tensor *tpi_onnx_import_depth_to_space(tpi_onnx_op *o, tp_tensor *x)
 {
-    int64_t b;
-    if (!block_size(o, x, &b))
-        return NULL;
-    const int64_t n = x->shape[0], h = x->shape[2], w = x->shape[3];
-    const int64_t c = tpi_onnx_dim_div(o, x->shape[1], b * b);
+    const int64_t b = tpi_onnx_int(o, "blocksize");
     const bool dcr = tpi_onnx_choice(o, "mode") == 0;
-    x = dcr ? tp_reshape(x, TP_DIMS(n, b, b, c, h, w))
-            : tp_reshape(x, TP_DIMS(n, c, b, b, h, w));
-    x = dcr ? tp_transpose(x, TP_DIMS(0, 3, 4, 1, 5, 2))
-            : tp_transpose(x, TP_DIMS(0, 1, 4, 2, 5, 3));
-    return tp_reshape(x, TP_DIMS(n, c, tpi_onnx_dim_mul(o, h, b), tpi_onnx_dim_mul(o, w, b)));
+    return dcr ? tp_depth_to_space(x, b) : tp_pixel_shuffle(x, b);
 }
 
 tp_tensor *tpi_onnx_import_space_to_depth(tpi_onnx_op *o, tp_tensor *x)
 {
-    int64_t b;
-    if (!block_size(o, x, &b))
-        return NULL;
-    const int64_t n = x->shape[0], c = x->shape[1];
-    const int64_t h = tpi_onnx_dim_div(o, x->shape[2], b),
-                  w = tpi_onnx_dim_div(o, x->shape[3], b);
-    x = tp_reshape(x, TP_DIMS(n, c, h, b, w, b));
-    x = tp_transpose(x, TP_DIMS(0, 3, 5, 1, 2, 4));
-    return tp_reshape(x, TP_DIMS(n, tpi_onnx_dim_mul(o, c, b * b), h, w));
+    return tp_space_to_depth(x, tpi_onnx_int(o, "blocksize"));
 }
 
 /* ---- triangles and diagonals ------------------------------------------------------------------------- */

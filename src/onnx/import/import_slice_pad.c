@@ -1,4 +1,5 @@
 /* Operators that cut, join and pad: Concat, Split, Slice, Pad, ReverseSequence, CenterCropPad. */
+#include "composite/places.h"
 #include "onnx/import/import.h"
 #include "op/sizes.h"
 
@@ -240,76 +241,7 @@ tp_tensor *tpi_onnx_import_slice(tpi_onnx_op *o, tp_tensor *x)
 
 /* ---- pad ------------------------------------------------------------------------------------------- */
 
-typedef enum filling { CONSTANT, EDGE, REFLECT, WRAP } filling; /* as the table has them */
-
-/* Where elements of the padded axis come from; -1: out of the axis. */
-static int64_t source_of(filling mode, int64_t i, int64_t n)
-{
-    if (mode == EDGE)
-        return i < 0 ? 0 : i >= n ? n - 1 : i;
-    if (mode == WRAP)
-        return (i % n + n) % n;
-    if (n == 1)
-        return 0;
-    const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
-    return at < n ? at : period - at;
-}
-
-/* Elements [from, end) of an axis, turned around when `back`. */
-static tp_tensor *piece(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t from, int64_t end,
-                        bool back)
-{
-    x = tp_slice(x, axis, from, end, 1);
-    return back ? tp_flip(x, 1, (int64_t[]){axis}) : x;
-}
-
-/* The first or last element of an axis, n times. */
-static tp_tensor *repeated(tpi_onnx_op *o, tp_tensor *x, int axis, bool last, int64_t n)
-{
-    int64_t shape[TP_MAX_RANK];
-    x = tp_slice(x, axis, last ? -1 : 0, last ? TP_END : 1, 1);
-    if (tp_failed(x))
-        return x;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[axis] = n;
-    return tp_broadcast(x, x->rank, shape);
-}
-
-/* Of a free axis: joined of its parts. A run sees to it that it is long enough. */
-static tp_tensor *pad_by_parts(tpi_onnx_op *o, tp_tensor *x, int axis, int64_t lo, int64_t hi,
-                               filling mode)
-{
-    const bool edge = mode == EDGE, wrap = mode == WRAP;
-    tp_tensor *parts[3];
-    int n = 0;
-    if (lo)
-        parts[n++] = edge   ? repeated(o, x, axis, false, lo)
-                     : wrap ? piece(o, x, axis, -lo, TP_END, false)
-                            : piece(o, x, axis, 1, lo + 1, true);
-    parts[n++] = x;
-    if (hi)
-        parts[n++] = edge   ? repeated(o, x, axis, true, hi)
-                     : wrap ? piece(o, x, axis, 0, hi, false)
-                            : piece(o, x, axis, -hi - 1, -1, true);
-    return tp_concat(n, parts, axis);
-}
-
-/* Where the elements along a padded axis come from; NULL: refused. */
-static tp_tensor *padded_places(tpi_onnx_op *o, const tp_tensor *x, int axis, int64_t lo,
-                                int64_t hi, filling mode)
-{
-    const int64_t n = x->shape[axis];
-    int64_t size;
-    if (__builtin_add_overflow(n, lo, &size) || __builtin_add_overflow(size, hi, &size) ||
-        size > 1 << 26 || n < 1)
-        return tpi_onnx_refuse(o, "padding %lld and %lld of axis %d, whose size is %s",
-                               (long long)lo, (long long)hi, axis,
-                               n < 0 ? "not known" : "too large or 0");
-    tp_tensor *index = tp_tensor_new(o->ctx, TP_I64, 1, &size, NULL);
-    for (int64_t i = 0; i < size && !tp_failed(index); i++)
-        ((int64_t *)(void *)index->data)[i] = source_of(mode, i - lo, n);
-    return index;
-}
+enum { CONSTANT }; /* the other ways are as tp_padding has them */
 
 /* Negative padding takes away. */
 static tp_tensor *cropped(tpi_onnx_op *o, tp_tensor *x, int64_t *lo, int64_t *hi)
@@ -356,7 +288,7 @@ tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
 {
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0}, shape[TP_MAX_RANK];
     double value;
-    const filling mode = (filling)tpi_onnx_choice(o, "mode");
+    const int mode = tpi_onnx_choice(o, "mode");
     if (!read_pads(o, x, mode == CONSTANT, lo, hi) || !tpi_onnx_number(o, "value", &value))
         return NULL;
     x = cropped(o, x, lo, hi);
@@ -370,20 +302,7 @@ tp_tensor *tpi_onnx_import_pad(tpi_onnx_op *o, tp_tensor *x)
     x = tpi_onnx_for_shape(o, x, x->rank, shape);
     if (mode == CONSTANT)
         return tp_pad(x, x->rank, lo, hi, value);
-    tp_tensor *places[TP_MAX_RANK];
-    int axes[TP_MAX_RANK], n = 0;
-    for (int i = 0; i < x->rank && !tp_failed(x); i++)
-        if (lo[i] || hi[i]) {
-            if (tpi_dim_is_symbolic(x->shape[i])) {
-                x = pad_by_parts(o, x, i, lo[i], hi[i], mode);
-                continue;
-            }
-            axes[n] = i;
-            places[n] = padded_places(o, x, i, lo[i], hi[i], mode);
-            if (!places[n++])
-                return NULL;
-        }
-    return tpi_onnx_at_places(o, x, n, axes, places);
+    return tpi_padded_with(o->at, x, lo, hi, (tp_padding)mode, true);
 }
 
 /* ---- reverse sequence -------------------------------------------------------------------------------- */

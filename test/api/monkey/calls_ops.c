@@ -571,3 +571,180 @@ CALL(tp_einsum)
     tensors(m, &l, 1 + below(m, 2));
     return put(m, tp_einsum(equations[below(m, 9)], l.n, l.in));
 }
+
+/* ---- recurrent ----------------------------------------------------------------------------------- */
+
+/* Weights of so many gates for x [n, 3] and a state [n, 2], mostly good ones. */
+static tp_recurrent recurrent(monkey *m, int gates)
+{
+    tp_recurrent w = {.w = below(m, 8) ? fresh(m, TP_F32, TP_DIMS(3, 2 * gates)) : tensor(m),
+                      .r = below(m, 8) ? fresh(m, TP_F32, TP_DIMS(2, 2 * gates)) : tensor(m)};
+    if (below(m, 3) == 0)
+        w.wb = below(m, 8) ? fresh(m, TP_F32, TP_DIMS(2 * gates)) : tensor(m);
+    if (below(m, 3) == 0)
+        w.rb = below(m, 8) ? fresh(m, TP_F32, TP_DIMS(2 * gates)) : tensor(m);
+    if (below(m, 6) == 0)
+        w.peephole = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(6)) : tensor(m);
+    return w;
+}
+
+static tp_recurrent_options how(monkey *m)
+{
+    return (tp_recurrent_options){.batch_first = below(m, 4) == 0,
+                                  .reverse = below(m, 4) == 0,
+                                  .both = below(m, 4) == 0,
+                                  .reset_before = below(m, 2) == 0,
+                                  .couple = below(m, 4) == 0,
+                                  .clip = below(m, 4) == 0 ? number(m) : 0,
+                                  .lengths = below(m, 6) == 0 ? integers(m) : NULL};
+}
+
+#define CELL(f, gates, ...) /* what comes behind x and the state */                            \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = below(m, 3) ? fresh(m, TP_F32, TP_DIMS(2, 3)) : tensor(m);              \
+        tp_tensor *h = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(2, 2)) : NULL;                   \
+        const tp_recurrent w = recurrent(m, gates);                                            \
+        const tp_recurrent_options o = how(m);                                                 \
+        h = below(m, 8) ? h : tensor(m);                                                       \
+        return put(m, f(x, h, ##__VA_ARGS__, below(m, 16) ? &w : NULL, below(m, 2) ? &o : NULL)); \
+    }
+CELL(tp_rnn_cell, 1)
+CELL(tp_gru_cell, 3)
+CELL(tp_lstm_cell, 4, NULL)
+
+#define LAYER(f, gates, ...) /* what comes behind the state */                                 \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = below(m, 3) ? fresh(m, TP_F32, TP_DIMS(2, 2, 3)) : tensor(m);           \
+        tp_tensor *h = below(m, 3) ? NULL : tensor(m);                                         \
+        const tp_recurrent w[2] = {recurrent(m, gates), recurrent(m, gates)};                  \
+        const tp_recurrent_options o = how(m);                                                 \
+        tp_tensor *y = f(x, below(m, 16) ? w : NULL, below(m, 2) ? &o : NULL, &h, ##__VA_ARGS__); \
+        put(m, h);                                                                             \
+        return put(m, y);                                                                      \
+    }
+LAYER(tp_rnn, 1)
+LAYER(tp_gru, 3)
+LAYER(tp_lstm, 4, NULL)
+
+/* ---- windows and images --------------------------------------------------------------------------- */
+
+/* An image as often as something else. */
+static tp_tensor *image(monkey *m)
+{
+    return below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 4, 4, 4)) : tensor(m);
+}
+
+#define SIZED(f, ...) /* what comes behind the sizes */                                        \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        list l;                                                                                \
+        tp_tensor *x = image(m);                                                               \
+        sizes(m, &l);                                                                          \
+        if (x && !tp_failed(x) && below(m, 4))                                                 \
+            l.n = tp_rank(x) - 2;                                                              \
+        return put(m, f(x, l.n, l.v, ##__VA_ARGS__));                                          \
+    }
+#define BLOCKS(f)                                                                              \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = image(m);                                                               \
+        return put(m, f(x, below(m, 2) ? 2 : size(m)));                                        \
+    }
+SIZED(tp_adaptive_avg_pool)
+SIZED(tp_adaptive_max_pool)
+UNARY(tp_global_avg_pool)
+UNARY(tp_global_max_pool)
+POOLING(tp_unfold)
+BLOCKS(tp_pixel_shuffle)
+BLOCKS(tp_pixel_unshuffle)
+BLOCKS(tp_depth_to_space)
+BLOCKS(tp_space_to_depth)
+
+CALL(tp_lp_pool)
+{
+    tp_window w;
+    tp_tensor *x = image(m);
+    const double p = number(m);
+    return put(m, tp_lp_pool(x, p, window(m, &w, true)));
+}
+
+CALL(tp_max_unpool)
+{
+    list l;
+    tp_tensor *x = image(m), *i = integers(m);
+    sizes(m, &l);
+    if (below(m, 2)) {
+        x = fresh(m, TP_F32, TP_DIMS(1, 2, 3));
+        i = fresh(m, TP_I64, TP_DIMS(1, 2, 3));
+        l.n = 1;
+    }
+    return put(m, tp_max_unpool(x, i, l.n, l.v));
+}
+
+CALL(tp_fold)
+{
+    list l;
+    tp_window w;
+    tp_tensor *x = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 4, 3)) : tensor(m);
+    sizes(m, &l);
+    return put(m, tp_fold(x, l.n, l.v, window(m, &w, true)));
+}
+
+CALL(tp_conv_transpose)
+{
+    list more;
+    tp_window w;
+    tp_tensor *x = image(m), *k = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(4, 2, 2, 2)) : tensor(m);
+    sizes(m, &more);
+    const bool given = below(m, 3) == 0 && x && !tp_failed(x) && more.n >= tp_rank(x) - 2;
+    return put(m, tp_conv_transpose(x, k, window(m, &w, false), given ? more.v : NULL));
+}
+
+CALL(tp_resize)
+{
+    list l;
+    tp_tensor *x = image(m);
+    const tp_resize_options o = {.mode = (tp_interpolation)below(m, 4),
+                                 .where = (tp_coordinates)below(m, 4),
+                                 .rounding = (tp_rounding)below(m, 5),
+                                 .antialias = below(m, 4) == 0,
+                                 .exclude_outside = below(m, 4) == 0,
+                                 .cubic = below(m, 4) == 0 ? number(m) : 0};
+    sizes(m, &l);
+    return put(m, tp_resize(x, l.n, l.v, below(m, 4) ? &o : NULL));
+}
+
+CALL(tp_upsample)
+{
+    tp_tensor *x = image(m);
+    const int64_t times = below(m, 2) ? 2 : size(m);
+    return put(m, tp_upsample(x, times, (tp_interpolation)below(m, 4)));
+}
+
+CALL(tp_pad_with)
+{
+    list lo, hi;
+    tp_tensor *x = tensor(m);
+    sizes(m, &lo);
+    sizes(m, &hi);
+    if (x && !tp_failed(x) && below(m, 8))
+        lo.n = tp_rank(x);
+    return put(m, tp_pad_with(x, lo.n, lo.v, hi.v, (tp_padding)below(m, 5)));
+}
+
+CALL(tp_grid_sample)
+{
+    tp_tensor *x = image(m), *grid = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 3, 2, 2)) : tensor(m);
+    const tp_interpolation mode = (tp_interpolation)below(m, 4);
+    return put(m, tp_grid_sample(x, grid, mode, (tp_padding)below(m, 4), below(m, 2)));
+}
+
+CALL(tp_affine_grid)
+{
+    list l;
+    tp_tensor *theta = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(2, 2, 3)) : tensor(m);
+    sizes(m, &l);
+    return put(m, tp_affine_grid(theta, l.n, l.v, below(m, 2)));
+}

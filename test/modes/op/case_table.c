@@ -116,6 +116,86 @@ static case_operand fixed(case_operand o)
 #define PAST_KEY(t) .past_key = (t)
 #define PAST_VALUE(t) .past_value = (t)
 
+#define WEIGHTS(...) (&(const tp_recurrent){__VA_ARGS__})
+#define ONE_OF(t, u) ((tp_recurrent){.w = (t), .r = (u)})
+#define TWO(t, u, t_back, u_back)                                                              \
+    ((const tp_recurrent[2]){ONE_OF(t, u), ONE_OF(t_back, u_back)})
+#define OF_X(t) .w = (t)
+#define OF_H(t) .r = (t)
+#define BIAS(t) .wb = (t)
+#define BIAS_H(t) .rb = (t)
+#define PEEPHOLE(t) .peephole = (t)
+#define OPTIONS(...) (&(const tp_recurrent_options){__VA_ARGS__})
+#define BATCH_FIRST .batch_first = true
+#define REVERSE .reverse = true
+#define BOTH .both = true
+#define RESET_BEFORE .reset_before = true
+#define COUPLE .couple = true
+#define CLIP(c) .clip = (c)
+#define LENGTHS(t) .lengths = (t)
+#define RELU_ALL .activation = relu_all
+#define RESIZE(...) (&(const tp_resize_options){.mode = TP_INTERPOLATE_##__VA_ARGS__})
+#define ALIGN_CORNERS .where = TP_ALIGN_CORNERS
+#define ASYMMETRIC .where = TP_ASYMMETRIC
+#define ROUND_DOWN .rounding = TP_ROUND_DOWN
+#define ROUND_UP .rounding = TP_ROUND_UP
+#define ROUND_HALF_UP .rounding = TP_ROUND_HALF_UP
+#define ANTIALIAS .antialias = true
+#define EXCLUDE_OUTSIDE .exclude_outside = true
+#define A_HALF .cubic = -0.5
+
+static tp_tensor *relu_all(void *user, int k, tp_tensor *x)
+{
+    (void)user;
+    (void)k;
+    return tp_relu(x);
+}
+
+/* y and the states after the last step, one after the other. */
+static tp_tensor *ends_at(const char *file, int line, int n, tp_tensor **t)
+{
+    for (int i = 0; i < n; i++)
+        t[i] = tp_flatten_at(file, line, t[i], 0);
+    return tp_concat_at(file, line, n, t, 0);
+}
+
+static tp_tensor *rnn_all_at(const char *file, int line, tp_tensor *x, const tp_recurrent *w,
+                             const tp_recurrent_options *opt, tp_tensor *h)
+{
+    tp_tensor *t[] = {NULL, h};
+    t[0] = tp_rnn_at(file, line, x, w, opt, &t[1]);
+    return ends_at(file, line, 2, t);
+}
+#define rnn_all(...) rnn_all_at(TP_PLACE, __VA_ARGS__)
+
+static tp_tensor *gru_all_at(const char *file, int line, tp_tensor *x, const tp_recurrent *w,
+                             const tp_recurrent_options *opt, tp_tensor *h)
+{
+    tp_tensor *t[] = {NULL, h};
+    t[0] = tp_gru_at(file, line, x, w, opt, &t[1]);
+    return ends_at(file, line, 2, t);
+}
+#define gru_all(...) gru_all_at(TP_PLACE, __VA_ARGS__)
+
+static tp_tensor *lstm_all_at(const char *file, int line, tp_tensor *x, const tp_recurrent *w,
+                              const tp_recurrent_options *opt, tp_tensor *h, tp_tensor *c)
+{
+    tp_tensor *t[] = {NULL, h, c};
+    t[0] = tp_lstm_at(file, line, x, w, opt, &t[1], &t[2]);
+    return ends_at(file, line, 3, t);
+}
+#define lstm_all(...) lstm_all_at(TP_PLACE, __VA_ARGS__)
+
+static tp_tensor *lstm_cell_c_at(const char *file, int line, tp_tensor *x, tp_tensor *h,
+                                 tp_tensor *c, const tp_recurrent *w,
+                                 const tp_recurrent_options *opt)
+{
+    tp_tensor *t[] = {NULL, c};
+    t[0] = tp_lstm_cell_at(file, line, x, h, &t[1], w, opt);
+    return ends_at(file, line, 2, t);
+}
+#define lstm_cell_c(...) lstm_cell_c_at(TP_PLACE, __VA_ARGS__)
+
 /* The parts of tp_split, joined again the other way round. */
 static tp_tensor *parts_at(const char *file, int line, tp_tensor *x, int axis, int n,
                            const int64_t *sizes)
